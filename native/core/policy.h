@@ -1,0 +1,75 @@
+// What is trained on a Model: a LoRA adapter, or (small models) a full copy; with gradients and
+// AdamW state. Several policies share one base. The base with no policy is the reference.
+#pragma once
+
+#include <array>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model.h"
+
+namespace acoer {
+
+// The seven linears LoRA can adapt, in this order everywhere.
+enum Target { kQ, kK, kV, kO, kGate, kUp, kDown, kNumTargets };
+extern const std::array<const char*, kNumTargets> kTargetNames;  // "q_proj", ...
+
+struct PolicyOptions {
+  enum class Kind { kLora, kFull } kind = Kind::kLora;
+  int64_t rank = 16;
+  double alpha = 32;
+  double dropout = 0;
+  std::array<bool, kNumTargets> targets{};
+  uint64_t seed = 0;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // AdamW
+};
+
+// One adapter pair: y += scale * (x A^T) B^T. fp32 masters (fp64 when the model is fp64).
+struct LoraPair {
+  at::Tensor a_RI;  // [r, in], Kaiming-uniform with a = sqrt(5)
+  at::Tensor b_OR;  // [out, r], zero
+  bool defined() const { return a_RI.defined(); }
+};
+
+struct Parameter {
+  std::string name;  // as PEFT or Hugging Face names it in a file
+  at::Tensor value;  // leaf, requires grad
+  at::Tensor expAvg;
+  at::Tensor expAvgSq;
+};
+
+struct Policy {
+  std::shared_ptr<Model> model;
+  PolicyOptions options;
+  double scale() const { return options.alpha / static_cast<double>(options.rank); }
+
+  std::vector<std::array<LoraPair, kNumTargets>> lora;  // [layers]; empty for a full policy
+  Weights full;                                         // leaves; only for a full policy
+  std::vector<Parameter> parameters;                    // the same leaves, in file order
+  int64_t stepCount = 0;                                // AdamW's t
+  // Counts every change of the values (step, restore): decode caches made from them compare it.
+  uint64_t version = 0;
+
+  bool isLora() const { return options.kind == PolicyOptions::Kind::kLora; }
+  // The weights a forward pass multiplies by: the base's for LoRA, its own for a full policy.
+  const Weights& weights() const { return isLora() ? model->weights : full; }
+};
+
+std::shared_ptr<Policy> createPolicy(std::shared_ptr<Model> model, const PolicyOptions& options);
+
+// Reads PEFT's adapter_config.json and adapter_model.safetensors.
+std::shared_ptr<Policy> loadAdapter(std::shared_ptr<Model> model, const std::string& directory);
+
+// LoRA: adapter_model.safetensors (metadata format: pt). Full: model.safetensors in `dtype`.
+// Writes `path` itself; atomic replacement is the caller's.
+void savePolicy(const Policy& policy, const std::string& path,
+                at::ScalarType dtype = at::ScalarType::Undefined);
+// exp_avg, exp_avg_sq per parameter and the step count.
+void saveOptimizer(const Policy& policy, const std::string& path);
+// Both check every name, type and shape before changing anything.
+void restorePolicy(Policy& policy, const std::string& path);
+void restoreOptimizer(Policy& policy, const std::string& path);
+
+}  // namespace acoer

@@ -1,0 +1,258 @@
+/**
+ * The whole native boundary as types, and the only file that loads the addon.
+ *
+ * Every value is copied across; no tensor memory is shared. Flat arrays come with offsets: the ids of
+ * sequence b are `ids[offsets[b] .. offsets[b + 1])`, and "per token" arrays hold one number per completion
+ * token (from `promptLengths[b]` on), sequences end to end. Seeds are unsigned 64-bit. A test compares
+ * `NATIVE_ENGINE_METHODS` with what the loaded addon has.
+ */
+
+export type Dtype = 'float32' | 'bfloat16' | 'float64';
+
+export type ErrorCodeName =
+  | 'BAD_ARGUMENT'
+  | 'BAD_SHAPE'
+  | 'BAD_FILE'
+  | 'OUT_OF_MEMORY'
+  | 'NOT_FINITE'
+  | 'DISPOSED'
+  | 'CANCELLED'
+  | 'ENGINE_BUSY'
+  | 'DEVICE'
+  | 'LOAD_FAILED'
+  | 'INTERNAL';
+
+/** Handles are small integers owned by one native engine. */
+export type ModelId = number & { readonly __model: unique symbol };
+export type PolicyId = number & { readonly __policy: unique symbol };
+
+export interface NativeModelInfo {
+  model: ModelId;
+  dtype: Dtype;
+  device: string;
+  parameterCount: number;
+  bytes: number;
+  vocabSize: number;
+  hiddenSize: number;
+  intermediateSize: number;
+  numLayers: number;
+  numHeads: number;
+  numKvHeads: number;
+  headDim: number;
+  maxPositions: number;
+  tieWordEmbeddings: boolean;
+}
+
+export interface NativePolicyInfo {
+  policy: PolicyId;
+  kind: 'lora' | 'full';
+  parameterCount: number;
+  rank: number;
+  alpha: number;
+  targets: string[];
+}
+
+export interface NativeSequences {
+  ids: Int32Array;
+  offsets: Int32Array;
+  promptLengths: Int32Array;
+}
+
+export interface NativeSampling {
+  temperature: number;
+  topK: number;
+  topP: number;
+  minP: number;
+  repetitionPenalty: number;
+}
+
+export interface NativeGenerateRequest {
+  promptIds: Int32Array;
+  numSamples: number;
+  firstSample: number;
+  seed: bigint;
+  maxNewTokens: number;
+  stopIds: Int32Array;
+  sampling: NativeSampling;
+  policy: PolicyId | null;
+}
+
+export interface NativeSequence {
+  request: number;
+  sample: number;
+  ids: Int32Array;
+  logprobs: Float64Array;
+  entropies: Float64Array;
+  finish: 'stop' | 'length' | 'cancelled';
+}
+
+export interface NativeGenerateStats {
+  promptTokens: number;
+  newTokens: number;
+  decodeSteps: number;
+  peakSlots: number;
+  prefillMs: number;
+  decodeMs: number;
+}
+
+export type LossTypeName = 'grpo' | 'bnpo' | 'dr_grpo' | 'dapo' | 'cispo' | 'sapo' | 'luspo' | 'vespo';
+
+export interface NativeLossSettings {
+  type: LossTypeName;
+  level: 'token' | 'sequence';
+  epsilonLow: number;
+  epsilonHigh: number;
+  delta: number | null;
+  beta: number;
+  klBiasCorrection: boolean;
+  temperature: number;
+  sapoTemperaturePos: number;
+  sapoTemperatureNeg: number;
+  vespoKPos: number;
+  vespoLambdaPos: number;
+  vespoKNeg: number;
+  vespoLambdaNeg: number;
+  /** The whole step's divisor; see `LossSettings` in native/core/train.h. */
+  normalizer: number;
+}
+
+export interface NativeTrainBatch extends NativeSequences {
+  advantages: Float64Array;
+  mask: Uint8Array;
+  oldLogprobs: Float64Array | null;
+  refLogprobs: Float64Array | null;
+  importanceWeights: Float64Array | null;
+  dropoutSeed: bigint | null;
+}
+
+export interface NativeAccumulateResult {
+  loss: number;
+  klSum: number;
+  entropySum: number;
+  tokens: number;
+  logprobs: Float64Array;
+  entropies: Float64Array;
+  clippedLow: Float64Array;
+  clippedHigh: Float64Array;
+  vespoPhi: Float64Array;
+}
+
+export interface NativeStepResult {
+  gradNorm: number;
+  applied: boolean;
+}
+
+export interface NativeMemory {
+  /** Bytes of weights, adapters, optimiser state and caches this engine holds. */
+  engineBytes: number;
+  residentBytes: number;
+  peakResidentBytes: number;
+  deviceFreeBytes: number;
+  deviceTotalBytes: number;
+}
+
+export interface NativeDeviceInfo {
+  device: string;
+  name: string;
+  threads: number;
+  totalBytes: number;
+  freeBytes: number;
+}
+
+export type TensorTable = Record<string, { shape: number[]; data: Float64Array }>;
+
+/** `job` names a long call so that `cancel(job)` can end it; numbers are the caller's and unique per engine. */
+export interface NativeEngine {
+  deviceInfo(): NativeDeviceInfo;
+  loadModel(args: { directory: string; dtype: Dtype | null; job: number }): Promise<NativeModelInfo>;
+  createPolicy(args: {
+    model: ModelId;
+    kind: 'lora' | 'full';
+    rank: number;
+    alpha: number;
+    dropout: number;
+    targets: string[];
+    seed: bigint;
+    beta1: number;
+    beta2: number;
+    eps: number;
+  }): Promise<NativePolicyInfo>;
+  loadAdapter(args: { model: ModelId; directory: string }): Promise<NativePolicyInfo>;
+  generate(
+    args: {
+      model: ModelId;
+      requests: NativeGenerateRequest[];
+      maxSlots: number;
+      kvBytes: number;
+      job: number;
+    },
+    onSequence: (sequence: NativeSequence) => void,
+  ): Promise<NativeGenerateStats>;
+  score(
+    args: NativeSequences & {
+      model: ModelId;
+      policy: PolicyId | null;
+      temperature: number;
+      job: number;
+    },
+  ): Promise<{ logprobs: Float64Array; entropies: Float64Array }>;
+  accumulate(args: {
+    policy: PolicyId;
+    batch: NativeTrainBatch;
+    loss: NativeLossSettings;
+    job: number;
+  }): Promise<NativeAccumulateResult>;
+  step(args: {
+    policy: PolicyId;
+    learningRate: number;
+    weightDecay: number;
+    maxGradNorm: number;
+  }): Promise<NativeStepResult>;
+  zeroGradients(args: { policy: PolicyId }): Promise<void>;
+  /** Copies of the accumulated gradients by parameter name; for tests and diagnosis. */
+  gradients(args: { policy: PolicyId }): Promise<TensorTable>;
+  savePolicy(args: { policy: PolicyId; path: string; dtype: Dtype | null }): Promise<void>;
+  saveOptimizer(args: { policy: PolicyId; path: string }): Promise<void>;
+  restorePolicy(args: { policy: PolicyId; path: string }): Promise<void>;
+  restoreOptimizer(args: { policy: PolicyId; path: string }): Promise<void>;
+  disposePolicy(args: { policy: PolicyId }): Promise<void>;
+  disposeModel(args: { model: ModelId }): Promise<void>;
+  memory(): Promise<NativeMemory>;
+  cancel(job: number): void;
+  /** Cancels what runs, waits for the engine thread, frees everything. Idempotent. */
+  dispose(): Promise<void>;
+}
+
+export const NATIVE_ENGINE_METHODS = [
+  'deviceInfo',
+  'loadModel',
+  'createPolicy',
+  'loadAdapter',
+  'generate',
+  'score',
+  'accumulate',
+  'step',
+  'zeroGradients',
+  'gradients',
+  'savePolicy',
+  'saveOptimizer',
+  'restorePolicy',
+  'restoreOptimizer',
+  'disposePolicy',
+  'disposeModel',
+  'memory',
+  'cancel',
+  'dispose',
+] as const satisfies readonly (keyof NativeEngine)[];
+
+export interface NativeBuildInfo {
+  libtorch: string;
+  /** CUDA version libtorch was built with, or null. */
+  cuda: string | null;
+  cxxFlags: string;
+}
+
+export interface NativeAddon {
+  buildInfo(): NativeBuildInfo;
+  Engine: new (args: { device: string; threads: number }) => NativeEngine;
+}

@@ -1,0 +1,148 @@
+/**
+ * The engine as the rest of the program sees it. `engine.ts` implements it over the addon; tests of the loop
+ * use a deterministic fake. Calls on a busy engine queue in order.
+ */
+import type {
+  Dtype,
+  NativeAccumulateResult,
+  NativeDeviceInfo,
+  NativeGenerateStats,
+  NativeLossSettings,
+  NativeMemory,
+  NativeModelInfo,
+  NativePolicyInfo,
+  NativeSampling,
+  NativeSequence,
+  NativeSequences,
+  NativeStepResult,
+  NativeTrainBatch,
+  TensorTable,
+} from './binding';
+
+export type {
+  Dtype,
+  LossTypeName,
+  NativeAccumulateResult as AccumulateResult,
+  NativeGenerateStats as GenerateStats,
+  NativeLossSettings as LossSettings,
+  NativeMemory as MemoryReport,
+  NativeSampling as SamplingOptions,
+  NativeSequence as GeneratedSequence,
+  NativeSequences as PackedSequences,
+  NativeStepResult as StepResult,
+  NativeTrainBatch as TrainBatch,
+} from './binding';
+
+export type DeviceName = 'auto' | 'cpu' | 'cuda' | `cuda:${number}`;
+
+/** The seven linears LoRA can adapt. */
+export const TARGET_MODULES = [
+  'q_proj',
+  'k_proj',
+  'v_proj',
+  'o_proj',
+  'gate_proj',
+  'up_proj',
+  'down_proj',
+] as const;
+export type TargetModule = (typeof TARGET_MODULES)[number];
+
+export interface CallOptions {
+  signal?: AbortSignal;
+  /** true (default): wait for the engine's turn; false: throw ENGINE_BUSY when something is running. */
+  queue?: boolean;
+}
+
+export interface LoraOptions {
+  kind: 'lora';
+  rank: number;
+  alpha: number;
+  dropout?: number;
+  targetModules?: readonly TargetModule[];
+  seed: bigint;
+  beta1?: number;
+  beta2?: number;
+  eps?: number;
+}
+export interface FullOptions {
+  kind: 'full';
+  beta1?: number;
+  beta2?: number;
+  eps?: number;
+}
+export type PolicyOptions = LoraOptions | FullOptions;
+
+export interface GenerateRequest {
+  promptIds: Int32Array;
+  /** Defaults: 1 sample from sample number 0, temperature 1 with no filter, the base model. */
+  numSamples?: number;
+  firstSample?: number;
+  seed: bigint;
+  maxNewTokens: number;
+  stopIds: Int32Array;
+  sampling?: Partial<NativeSampling>;
+  policy?: Policy | null;
+}
+
+export interface GenerateCallOptions extends CallOptions {
+  maxSlots?: number;
+  kvBytes?: number;
+  /** Called as each sequence ends, in the order they end. */
+  onSequence?: (sequence: NativeSequence) => void;
+}
+
+export interface GenerateResult {
+  /** In (request, sample) order. */
+  sequences: NativeSequence[];
+  stats: NativeGenerateStats;
+}
+
+export interface ScoreResult {
+  logprobs: Float64Array;
+  entropies: Float64Array;
+}
+
+export interface StepOptions {
+  learningRate: number;
+  weightDecay?: number;
+  /** 0: no clipping. */
+  maxGradNorm?: number;
+}
+
+export interface Policy extends AsyncDisposable {
+  readonly info: NativePolicyInfo;
+  accumulate(
+    batch: NativeTrainBatch,
+    loss: NativeLossSettings,
+    options?: CallOptions,
+  ): Promise<NativeAccumulateResult>;
+  step(options: StepOptions): Promise<NativeStepResult>;
+  zeroGradients(): Promise<void>;
+  gradients(): Promise<TensorTable>;
+  /** One safetensors file; LoRA under PEFT's names in fp32, a full policy under Hugging Face's in `dtype`. */
+  save(path: string, dtype?: Dtype): Promise<void>;
+  restore(path: string): Promise<void>;
+  saveOptimizer(path: string): Promise<void>;
+  restoreOptimizer(path: string): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+export interface Model extends AsyncDisposable {
+  readonly info: NativeModelInfo;
+  createPolicy(options: PolicyOptions): Promise<Policy>;
+  /** `directory` holds PEFT's adapter_config.json and adapter_model.safetensors. */
+  loadAdapter(directory: string): Promise<Policy>;
+  generate(requests: readonly GenerateRequest[], options?: GenerateCallOptions): Promise<GenerateResult>;
+  score(
+    sequences: NativeSequences,
+    options?: CallOptions & { policy?: Policy | null; temperature?: number },
+  ): Promise<ScoreResult>;
+  dispose(): Promise<void>;
+}
+
+export interface Engine extends AsyncDisposable {
+  readonly deviceInfo: NativeDeviceInfo;
+  loadModel(directory: string, options?: CallOptions & { dtype?: Dtype }): Promise<Model>;
+  memory(): Promise<NativeMemory>;
+  dispose(): Promise<void>;
+}

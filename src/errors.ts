@@ -1,0 +1,52 @@
+/**
+ * Every error a user can meet carries a `code`; callers test `code`, never `instanceof` (errors made by native
+ * code or in another realm are not instances of this realm's classes). Codes of the engine are listed in
+ * `engine/binding.ts`.
+ */
+import type { ErrorCodeName } from './engine/binding';
+
+export type AcoerErrorCode =
+  | ErrorCodeName
+  | 'BAD_CONFIG' // configuration or command line: exit 2
+  | 'BAD_INPUT' // a data, model, adapter or input file: exit 2
+  | 'RUN_EXISTS' // --out names a directory that holds a run: exit 2
+  | 'REWARD_FAILED' // a user's reward threw, timed out or returned nonsense
+  | 'SETUP' // a missing tool or library at set-up: exit 1
+  | 'INTERRUPTED'; // exit 130
+
+export class AcoerError extends Error {
+  readonly code: AcoerErrorCode;
+  constructor(code: AcoerErrorCode, message: string, options?: { cause?: unknown }) {
+    super(message, options);
+    this.name = 'AcoerError';
+    this.code = code;
+  }
+}
+
+/** The `code` of anything thrown, or undefined. */
+export function errorCode(error: unknown): string | undefined {
+  return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
+    ? error.code
+    : undefined;
+}
+
+/** The message of anything thrown. */
+export function errorMessage(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+const USAGE_CODES = new Set([
+  'BAD_CONFIG',
+  'BAD_INPUT',
+  'BAD_FILE',
+  'BAD_SHAPE',
+  'BAD_ARGUMENT',
+  'RUN_EXISTS',
+]);
+
+/** Exit code of the process for an error that ended a command (design section 5). */
+export function exitCodeFor(error: unknown): 1 | 2 | 130 {
+  const code = errorCode(error);
+  if (code === 'INTERRUPTED') return 130;
+  return code !== undefined && USAGE_CODES.has(code) ? 2 : 1;
+}

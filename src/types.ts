@@ -1,0 +1,74 @@
+/** The records that travel through a step, in the order they come to be. */
+
+export interface ChatMessage {
+  role: 'system' | 'user' | 'assistant';
+  content: string;
+}
+
+/** One row of a dataset. */
+export interface Problem {
+  /** Stable within the dataset: its row number unless the data names one. */
+  id: string;
+  /** The text put into the prompt template. */
+  question: string;
+  /** The reference answer as the data has it. */
+  gold: string;
+  /** Difficulty as the data names it ("1".."5" for the tiny task), or null. */
+  level: string | null;
+}
+
+/** A problem rendered through the chat template. */
+export interface Prompt {
+  problem: Problem;
+  /** Position in the run's data order, from 0: the prompt's key in every random stream. */
+  index: number;
+  text: string;
+  ids: Int32Array;
+  /** The chat template already opened `<think>` at the end of the prompt. */
+  thinkOpened: boolean;
+}
+
+export type VerdictStatus = 'correct' | 'incorrect' | 'unparseable' | 'timeout' | 'gold-unparseable';
+
+export interface Verdict {
+  correct: boolean;
+  status: VerdictStatus;
+  /** The answer found in the completion, or null. */
+  extracted: string | null;
+}
+
+/** Counted on token ids (design section 5, "Thinking"). */
+export interface Thinking {
+  thinkingTokens: number;
+  thinkingClosed: boolean;
+}
+
+/** One sampled completion with its verdict. */
+export interface Rollout extends Thinking {
+  prompt: Prompt;
+  sample: number;
+  ids: Int32Array;
+  /** Of the sampler, at the sampling temperature. */
+  logprobs: Float64Array;
+  entropies: Float64Array;
+  finish: 'stop' | 'length' | 'cancelled';
+  text: string;
+  totalTokens: number;
+  verdict: Verdict;
+  /** A closed `<think>...</think>` and a `\boxed{}`. */
+  format: boolean;
+}
+
+export interface Group {
+  prompt: Prompt;
+  rollouts: Rollout[];
+}
+
+/** What a reward made of a rollout: the sum that trains and its named components. */
+export interface Reward {
+  total: number;
+  parts: Record<string, number>;
+}
+
+/** One line of metrics.jsonl. */
+export type StepMetrics = Record<string, number>;
