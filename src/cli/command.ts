@@ -1,0 +1,61 @@
+/** What a file of `src/cli` exports to be a command of `acoer`, and the options several commands share. */
+import { InvalidArgumentError, Option } from 'commander';
+import type { Command } from 'commander';
+import type { Dtype } from '../engine/binding';
+import type { DeviceName } from '../engine/types';
+
+export interface CommandModule {
+  /** Adds arguments, options and the action to `command`, which has its name and summary already. */
+  define(command: Command): void;
+}
+
+/** A commander parser of whole numbers in [low, high]. */
+export function integer(low: number, high = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (text.trim() === '' || !Number.isSafeInteger(value) || value < low || value > high) {
+      throw new InvalidArgumentError(`It must be a whole number ${rangeText(low, high)}.`);
+    }
+    return value;
+  };
+}
+
+/** A commander parser of finite numbers in [low, high]. */
+export function number(low: number, high = Infinity): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (text.trim() === '' || !Number.isFinite(value) || value < low || value > high) {
+      throw new InvalidArgumentError(`It must be a number ${rangeText(low, high)}.`);
+    }
+    return value;
+  };
+}
+
+function rangeText(low: number, high: number): string {
+  return high >= Number.MAX_SAFE_INTEGER ? `of at least ${low}` : `from ${low} to ${high}`;
+}
+
+function deviceName(text: string): DeviceName {
+  if (/^(auto|cpu|cuda(:\d+)?)$/.test(text)) return text as DeviceName;
+  throw new InvalidArgumentError('It must be auto, cpu, cuda or cuda:N.');
+}
+
+export interface EngineFlags {
+  device: DeviceName;
+  dtype?: Dtype;
+  threads?: number;
+}
+
+/** `--device`, `--dtype` and `--threads`, as every command that computes has them. */
+export function addEngineOptions(command: Command): Command {
+  return command
+    .option('--device <device>', 'auto, cpu, cuda or cuda:N', deviceName, 'auto')
+    .addOption(
+      new Option('--dtype <dtype>', "type the weights are computed in (default: the model's own)").choices([
+        'float32',
+        'bfloat16',
+        'float64',
+      ]),
+    )
+    .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096));
+}
