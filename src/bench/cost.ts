@@ -1,0 +1,196 @@
+/**
+ * What a dense Qwen3 costs: parameters, bytes read and floating-point operations, from its shape alone. A matrix
+ * product of a [m, k] and a [k, n] matrix counts 2 m k n FLOPs; norms, RoPE, SiLU and softmax are left out (under 1%).
+ * The floor of a piece of work is the larger of its bytes over the read bandwidth and its FLOPs over the matmul rate.
+ */
+
+export interface ModelShape {
+  vocabSize: number;
+  hiddenSize: number;
+  intermediateSize: number;
+  numLayers: number;
+  numHeads: number;
+  numKvHeads: number;
+  headDim: number;
+  tieWordEmbeddings: boolean;
+}
+
+export interface Work {
+  flops: number;
+  bytes: number;
+}
+
+export interface Ceilings {
+  readBytesPerSecond: number;
+  matmulFlopsPerSecond: number;
+}
+
+export const BYTES_PER_ELEMENT = { float64: 8, float32: 4, bfloat16: 2 } as const;
+
+/** Inputs and outputs of the seven linears of a layer. */
+function linearSizes(shape: ModelShape): [inputs: number, outputs: number][] {
+  const { hiddenSize: D, intermediateSize: F, headDim: K } = shape;
+  const q = shape.numHeads * K;
+  const kv = shape.numKvHeads * K;
+  return [
+    [D, q],
+    [D, kv],
+    [D, kv],
+    [q, D],
+    [D, F],
+    [D, F],
+    [F, D],
+  ];
+}
+
+/** Elements of the matrices of all layers: every one is read, and multiplied by, once a token. */
+export function layerMatrixParameters(shape: ModelShape): number {
+  return shape.numLayers * linearSizes(shape).reduce((sum, [i, o]) => sum + i * o, 0);
+}
+
+export function embeddingParameters(shape: ModelShape): number {
+  return shape.vocabSize * shape.hiddenSize;
+}
+
+export function normParameters(shape: ModelShape): number {
+  return shape.numLayers * (2 * shape.hiddenSize + 2 * shape.headDim) + shape.hiddenSize;
+}
+
+export function parameterCount(shape: ModelShape): number {
+  const embeddings = embeddingParameters(shape) * (shape.tieWordEmbeddings ? 1 : 2);
+  return layerMatrixParameters(shape) + embeddings + normParameters(shape);
+}
+
+/** Parameters of LoRA pairs of `rank` on all seven linears. */
+export function loraParameters(shape: ModelShape, rank: number): number {
+  return shape.numLayers * linearSizes(shape).reduce((sum, [i, o]) => sum + rank * (i + o), 0);
+}
+
+/** Weights read by one decode step: every layer, every norm and the head; of an untied embedding only single rows. */
+export function decodeWeightBytes(shape: ModelShape, bytesPerElement: number): number {
+  return (
+    (layerMatrixParameters(shape) + embeddingParameters(shape) + normParameters(shape)) * bytesPerElement
+  );
+}
+
+/** Keys and values of one token over all layers. */
+export function kvBytesPerToken(shape: ModelShape, bytesPerElement: number): number {
+  return 2 * shape.numKvHeads * shape.headDim * shape.numLayers * bytesPerElement;
+}
+
+/** FLOPs of one pass of one token through the layers and the head, attention left out. */
+export function forwardFlopsPerToken(shape: ModelShape): number {
+  return 2 * (layerMatrixParameters(shape) + embeddingParameters(shape));
+}
+
+/** FLOPs of scores and weighted values per pair of a query token and a key token it sees, all heads and layers. */
+export function attentionFlopsPerPair(shape: ModelShape): number {
+  return 4 * shape.numHeads * shape.headDim * shape.numLayers;
+}
+
+/** Query-key pairs of causal attention over `tokens`. */
+export function causalPairs(tokens: number): number {
+  return (tokens * (tokens + 1)) / 2;
+}
+
+/** One decode step: `contextLengths` holds, for each sequence, the tokens its new one sees (itself included). */
+export function decodeStepWork(
+  shape: ModelShape,
+  contextLengths: readonly number[],
+  options: { bytesPerElement: number; loraRank?: number },
+): Work {
+  const context = contextLengths.reduce((sum, length) => sum + length, 0);
+  const lora = options.loraRank ? loraParameters(shape, options.loraRank) : 0;
+  return {
+    flops:
+      contextLengths.length * (forwardFlopsPerToken(shape) + 2 * lora) +
+      context * attentionFlopsPerPair(shape),
+    // LoRA masters are fp32 whatever the base is.
+    bytes:
+      decodeWeightBytes(shape, options.bytesPerElement) +
+      context * kvBytesPerToken(shape, options.bytesPerElement) +
+      lora * 4,
+  };
+}
+
+/** Prefill of one prompt: all tokens through the layers, the last one alone through the head. */
+export function prefillWork(shape: ModelShape, promptTokens: number, bytesPerElement: number): Work {
+  return {
+    flops:
+      2 * (promptTokens * layerMatrixParameters(shape) + embeddingParameters(shape)) +
+      causalPairs(promptTokens) * attentionFlopsPerPair(shape),
+    bytes: decodeWeightBytes(shape, bytesPerElement),
+  };
+}
+
+export interface TrainSequence {
+  tokens: number;
+  /** Tokens with a log-prob: the head visits only these. */
+  completionTokens: number;
+}
+
+/**
+ * Forward and backward over packed sequences. LoRA: the base needs input gradients only. `recompute` adds a second
+ * forward through the layers, as activation checkpointing runs it; the floor is taken without.
+ */
+export function trainWork(
+  shape: ModelShape,
+  sequences: readonly TrainSequence[],
+  options: { bytesPerElement: number; loraRank: number | null; recompute: boolean },
+): Work {
+  const tokens = sequences.reduce((sum, s) => sum + s.tokens, 0);
+  const headTokens = sequences.reduce((sum, s) => sum + s.completionTokens, 0);
+  const pairs = sequences.reduce((sum, s) => sum + causalPairs(s.tokens), 0);
+  const layers = layerMatrixParameters(shape);
+  const head = embeddingParameters(shape);
+  const full = options.loraRank === null;
+  const lora = options.loraRank === null ? 0 : loraParameters(shape, options.loraRank);
+  const forward = 2 * tokens * layers + pairs * attentionFlopsPerPair(shape);
+  const attentionBackward = 2.5 * pairs * attentionFlopsPerPair(shape);
+  const passesOverWeights = options.recompute ? 3 : 2;
+  return {
+    flops:
+      forward * (options.recompute ? 2 : 1) +
+      2 * tokens * layers * (full ? 2 : 1) +
+      attentionBackward +
+      2 * headTokens * head * (full ? 3 : 2) +
+      6 * tokens * lora,
+    bytes: (passesOverWeights * layers + 2 * head) * options.bytesPerElement,
+  };
+}
+
+/** Seconds the machine needs at least for this work in one piece. */
+export function floorSeconds(work: Work, ceilings: Ceilings): number {
+  return Math.max(work.bytes / ceilings.readBytesPerSecond, work.flops / ceilings.matmulFlopsPerSecond);
+}
+
+export interface RolloutPlan {
+  prompts: number;
+  promptTokens: number;
+  samplesPerPrompt: number;
+  newTokens: number;
+  /** Sequences decoded together, at most. */
+  slots: number;
+}
+
+/**
+ * Floor of a rollout of fixed lengths: each prompt prefilled once, all sequences in step, in waves of `slots`. The
+ * token after the prompt comes from the prefill, so a sequence of n new tokens takes n - 1 decode steps.
+ */
+export function rolloutFloorSeconds(
+  shape: ModelShape,
+  plan: RolloutPlan,
+  ceilings: Ceilings,
+  options: { bytesPerElement: number; loraRank?: number },
+): number {
+  let seconds =
+    plan.prompts * floorSeconds(prefillWork(shape, plan.promptTokens, options.bytesPerElement), ceilings);
+  for (let left = plan.prompts * plan.samplesPerPrompt; left > 0; left -= plan.slots) {
+    const rows = Math.min(left, plan.slots);
+    for (let step = 1; step < plan.newTokens; step++) {
+      const contexts = new Array<number>(rows).fill(plan.promptTokens + step);
+      seconds += floorSeconds(decodeStepWork(shape, contexts, options), ceilings);
+    }
+  }
+  return seconds;
+}

@@ -1,0 +1,219 @@
+/** Writes a Hugging Face directory of random bf16 weights at a given shape, streaming: memory stays flat at any size. */
+import { mkdir, open, statfs, writeFile } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AcoerError } from '../errors';
+import { streamSeed } from '../rng';
+import { BYTES_PER_ELEMENT, parameterCount } from './cost';
+import type { NamedShape } from './shapes';
+
+const STD = 0.02;
+const CHUNK_ELEMENTS = 1 << 21;
+
+interface TensorPlan {
+  name: string;
+  shape: number[];
+  /** null: drawn from N(0, STD); else every element. */
+  constant: number | null;
+}
+
+/** Every tensor in Hugging Face's names and order. */
+function tensorPlans(shape: NamedShape): TensorPlan[] {
+  const D = shape.hiddenSize;
+  const K = shape.headDim;
+  const F = shape.intermediateSize;
+  const matrix = (name: string, rows: number, columns: number): TensorPlan => ({
+    name: `${name}.weight`,
+    shape: [rows, columns],
+    constant: null,
+  });
+  const norm = (name: string, size: number, constant = 1): TensorPlan => ({
+    name: `${name}.weight`,
+    shape: [size],
+    constant,
+  });
+  const plans = [matrix('model.embed_tokens', shape.vocabSize, D)];
+  for (let layer = 0; layer < shape.numLayers; layer++) {
+    const at = `model.layers.${layer}`;
+    plans.push(
+      norm(`${at}.input_layernorm`, D),
+      matrix(`${at}.self_attn.q_proj`, shape.numHeads * K, D),
+      matrix(`${at}.self_attn.k_proj`, shape.numKvHeads * K, D),
+      matrix(`${at}.self_attn.v_proj`, shape.numKvHeads * K, D),
+      matrix(`${at}.self_attn.o_proj`, D, shape.numHeads * K),
+      norm(`${at}.self_attn.q_norm`, K),
+      norm(`${at}.self_attn.k_norm`, K),
+      norm(`${at}.post_attention_layernorm`, D),
+      matrix(`${at}.mlp.gate_proj`, F, D),
+      matrix(`${at}.mlp.up_proj`, F, D),
+      matrix(`${at}.mlp.down_proj`, D, F),
+    );
+  }
+  plans.push(norm('model.norm', D, finalNormScale(shape)));
+  if (!shape.tieWordEmbeddings) plans.push(matrix('lm_head', shape.vocabSize, D));
+  return plans;
+}
+
+/**
+ * Random logits are N(0, s^2) with s = scale * STD * sqrt(D), and the entropy of their softmax is about ln V - s^2/2:
+ * this scale makes it about one nat, so that sampling has a realistic spread.
+ */
+function finalNormScale(shape: NamedShape): number {
+  return Math.sqrt(2 * (Math.log(shape.vocabSize) - 1)) / (STD * Math.sqrt(shape.hiddenSize));
+}
+
+function toBfloat16(value: number): number {
+  const bits = new Uint32Array(Float32Array.of(value).buffer)[0];
+  // To nearest, ties to even.
+  return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
+}
+
+/** Standard normal numbers times STD as bf16 at 65,536 evenly spread probabilities: one table look-up per weight. */
+function normalTable(): Uint16Array {
+  const table = new Uint16Array(65_536);
+  for (let i = 0; i < table.length; i++)
+    table[i] = toBfloat16(STD * normalQuantile((i + 0.5) / table.length));
+  return table;
+}
+
+/** Inverse of the normal distribution function, by bisection on a rational approximation of erf (error under 2e-7). */
+function normalQuantile(probability: number): number {
+  let low = -6;
+  let high = 6;
+  for (let i = 0; i < 40; i++) {
+    const middle = (low + high) / 2;
+    if (normalCdf(middle) < probability) low = middle;
+    else high = middle;
+  }
+  return (low + high) / 2;
+}
+
+/** Abramowitz and Stegun 7.1.26. */
+function normalCdf(x: number): number {
+  const z = Math.abs(x) / Math.SQRT2;
+  const t = 1 / (1 + 0.3275911 * z);
+  const series =
+    t * (0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429))));
+  const tail = (series * Math.exp(-z * z)) / 2;
+  return x < 0 ? tail : 1 - tail;
+}
+
+/** xorshift32 gives two table indices a draw; its state is keyed by the tensor's name, never zero. */
+function fillNormal(out: Uint16Array, count: number, state: number, table: Uint16Array): number {
+  for (let i = 0; i < count; i += 2) {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    out[i] = table[state & 0xffff];
+    out[i + 1] = table[state >>> 16];
+  }
+  return state;
+}
+
+const elementsOf = (plan: TensorPlan): number => plan.shape.reduce((product, size) => product * size, 1);
+
+async function writeShard(file: FileHandle, plans: TensorPlan[], seed: number, table: Uint16Array) {
+  const header: Record<string, unknown> = { __metadata__: { format: 'pt' } };
+  let offset = 0;
+  for (const plan of plans) {
+    const end = offset + elementsOf(plan) * BYTES_PER_ELEMENT.bfloat16;
+    header[plan.name] = { dtype: 'BF16', shape: plan.shape, data_offsets: [offset, end] };
+    offset = end;
+  }
+  const json = JSON.stringify(header);
+  const padded = json.padEnd(Math.ceil(json.length / 8) * 8);
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(padded.length));
+  await file.appendFile(Buffer.concat([length, Buffer.from(padded)]));
+
+  const chunk = new Uint16Array(CHUNK_ELEMENTS);
+  for (const plan of plans) {
+    let state = Number(streamSeed(seed, plan.name) & 0xffffffffn) | 1;
+    if (plan.constant !== null) chunk.fill(toBfloat16(plan.constant));
+    for (let left = elementsOf(plan); left > 0; left -= CHUNK_ELEMENTS) {
+      const count = Math.min(left, CHUNK_ELEMENTS);
+      if (plan.constant === null) state = fillNormal(chunk, count + (count & 1), state, table);
+      await file.appendFile(new Uint8Array(chunk.buffer, 0, count * BYTES_PER_ELEMENT.bfloat16));
+    }
+  }
+}
+
+/** Consecutive tensors in `shards` parts of nearly equal size. */
+function cutIntoShards(plans: TensorPlan[], shards: number): TensorPlan[][] {
+  const total = plans.reduce((sum, plan) => sum + elementsOf(plan), 0);
+  const parts: TensorPlan[][] = Array.from({ length: shards }, () => []);
+  let before = 0;
+  for (const plan of plans) {
+    parts[Math.min(shards - 1, Math.floor((before / total) * shards))].push(plan);
+    before += elementsOf(plan);
+  }
+  return parts;
+}
+
+function configOf(shape: NamedShape): Record<string, unknown> {
+  return {
+    architectures: ['Qwen3ForCausalLM'],
+    model_type: 'qwen3',
+    attention_bias: false,
+    head_dim: shape.headDim,
+    hidden_act: 'silu',
+    hidden_size: shape.hiddenSize,
+    intermediate_size: shape.intermediateSize,
+    max_position_embeddings: shape.maxPositions,
+    num_attention_heads: shape.numHeads,
+    num_hidden_layers: shape.numLayers,
+    num_key_value_heads: shape.numKvHeads,
+    rms_norm_eps: 1e-6,
+    rope_scaling: null,
+    rope_theta: shape.ropeTheta,
+    sliding_window: null,
+    tie_word_embeddings: shape.tieWordEmbeddings,
+    torch_dtype: 'bfloat16',
+    use_sliding_window: false,
+    vocab_size: shape.vocabSize,
+  };
+}
+
+async function checkSpace(directory: string, shape: NamedShape): Promise<void> {
+  const need = parameterCount(shape) * BYTES_PER_ELEMENT.bfloat16 * 1.01;
+  const { bavail, bsize } = await statfs(directory);
+  if (bavail * bsize >= need) return;
+  const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`;
+  throw new AcoerError(
+    'BAD_INPUT',
+    `random weights at the shape ${shape.name} need ${gigabytes(need)} and ${directory} has ` +
+      `${gigabytes(bavail * bsize)} free; name another folder.`,
+  );
+}
+
+/**
+ * Makes config.json and model.safetensors (or shards and their index) in `directory`. The same seed gives the same
+ * bytes. config.json is written last: where it is, the directory is whole.
+ */
+export async function writeRandomWeights(directory: string, shape: NamedShape, seed = 1): Promise<void> {
+  await mkdir(directory, { recursive: true });
+  await checkSpace(directory, shape);
+  const table = normalTable();
+  const shards = cutIntoShards(tensorPlans(shape), shape.shards);
+  const weightMap: Record<string, string> = {};
+  for (const [index, plans] of shards.entries()) {
+    const place = (n: number): string => String(n).padStart(5, '0');
+    const name =
+      shards.length === 1
+        ? 'model.safetensors'
+        : `model-${place(index + 1)}-of-${place(shards.length)}.safetensors`;
+    for (const plan of plans) weightMap[plan.name] = name;
+    const file = await open(join(directory, name), 'w');
+    try {
+      await writeShard(file, plans, seed, table);
+    } finally {
+      await file.close();
+    }
+  }
+  if (shards.length > 1) {
+    const metadata = { total_size: parameterCount(shape) * BYTES_PER_ELEMENT.bfloat16 };
+    const text = JSON.stringify({ metadata, weight_map: weightMap }, null, 2);
+    await writeFile(join(directory, 'model.safetensors.index.json'), text);
+  }
+  await writeFile(join(directory, 'config.json'), JSON.stringify(configOf(shape), null, 2));
+}

@@ -1,0 +1,58 @@
+/** True model shapes, for benches on random weights: speed and memory do not depend on what was learnt. */
+import type { ModelShape } from './cost';
+
+export interface NamedShape extends ModelShape {
+  name: string;
+  maxPositions: number;
+  ropeTheta: number;
+  /** Weight files it is cut into, as on the hub. */
+  shards: number;
+}
+
+export const SHAPES = {
+  'qwen3-1.7b': {
+    name: 'qwen3-1.7b',
+    vocabSize: 151_936,
+    hiddenSize: 2048,
+    intermediateSize: 6144,
+    numLayers: 28,
+    numHeads: 16,
+    numKvHeads: 8,
+    headDim: 128,
+    maxPositions: 40_960,
+    ropeTheta: 1e6,
+    tieWordEmbeddings: true,
+    shards: 2,
+  },
+  'qwen3-0.6b': {
+    name: 'qwen3-0.6b',
+    vocabSize: 151_936,
+    hiddenSize: 1024,
+    intermediateSize: 3072,
+    numLayers: 28,
+    numHeads: 16,
+    numKvHeads: 8,
+    headDim: 128,
+    maxPositions: 40_960,
+    ropeTheta: 1e6,
+    tieWordEmbeddings: true,
+    shards: 1,
+  },
+  /** The embedded model's. */
+  tiny: {
+    name: 'tiny',
+    vocabSize: 64,
+    hiddenSize: 96,
+    intermediateSize: 256,
+    numLayers: 3,
+    numHeads: 4,
+    numKvHeads: 2,
+    headDim: 32,
+    maxPositions: 1024,
+    ropeTheta: 1e4,
+    tieWordEmbeddings: true,
+    shards: 1,
+  },
+} as const satisfies Record<string, NamedShape>;
+
+export type ShapeName = keyof typeof SHAPES;

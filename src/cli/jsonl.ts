@@ -1,0 +1,149 @@
+/** JSON Lines in and out: every line is checked before the first result, without holding them all in memory. */
+import { createReadStream } from 'node:fs';
+import { mkdtemp, open, rm } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { AcoerError, errorMessage } from '../errors';
+
+const NEWLINE = 0x0a;
+const utf8 = new TextDecoder('utf-8', { fatal: true });
+
+export interface JsonLine {
+  /** Counted from 1 over all lines of the input. */
+  line: number;
+  value: unknown;
+}
+
+/** The lines of a byte stream, without their ends; a missing newline at the end is allowed. */
+async function* splitLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let parts: Buffer[] = [];
+  for await (const chunk of bytes) {
+    let start = 0;
+    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
+      parts.push(chunk.subarray(start, end));
+      yield parts.length === 1 ? parts[0] : Buffer.concat(parts);
+      parts = [];
+      start = end + 1;
+    }
+    if (start < chunk.length) parts.push(chunk.subarray(start));
+  }
+  if (parts.length > 0) yield Buffer.concat(parts);
+}
+
+/** An error about one line of an input: exit 2. */
+export function badLine(line: number, what: string): AcoerError {
+  return new AcoerError('BAD_INPUT', `line ${line}: ${what}`);
+}
+
+/** The values of a JSON Lines stream. Blank lines are passed over. Throws BAD_INPUT naming the line. */
+export async function* parseJsonLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<JsonLine> {
+  let line = 0;
+  for await (const raw of splitLines(bytes)) {
+    line++;
+    let text: string;
+    try {
+      text = utf8.decode(raw).trim();
+    } catch {
+      throw badLine(line, 'this is not UTF-8 text; save the input as UTF-8.');
+    }
+    if (text === '') continue;
+    let value: unknown;
+    try {
+      value = JSON.parse(text);
+    } catch (error) {
+      throw badLine(line, `this is not JSON (${errorMessage(error)}); write one JSON object a line.`);
+    }
+    yield { line, value };
+  }
+}
+
+/** Standard input for '-' or nothing, else the file. */
+async function openInput(path: string | undefined): Promise<AsyncIterable<Buffer>> {
+  if (path === undefined || path === '-') {
+    if (process.stdin.isTTY) process.stderr.write('reading JSON Lines from the terminal; end with Ctrl-D\n');
+    return process.stdin;
+  }
+  try {
+    const file = await open(path);
+    if ((await file.stat()).isDirectory()) {
+      await file.close();
+      throw new AcoerError('BAD_INPUT', `${path} is a folder; name a JSON Lines file.`);
+    }
+    return createReadStream(path, { fd: file });
+  } catch (error) {
+    if (error instanceof AcoerError) throw error;
+    throw new AcoerError('BAD_INPUT', `cannot read ${path}: ${errorMessage(error)}`, { cause: error });
+  }
+}
+
+/** Checked input lines kept in an unlinked temporary file: nothing to clean up if the process dies. */
+export class Spool<T> implements AsyncDisposable {
+  count = 0;
+  private constructor(private readonly file: FileHandle) {}
+
+  static async create<T>(): Promise<Spool<T>> {
+    const directory = await mkdtemp(join(tmpdir(), 'acoer-input-'));
+    try {
+      return new Spool<T>(await open(join(directory, 'lines'), 'w+'));
+    } finally {
+      await rm(directory, { recursive: true });
+    }
+  }
+
+  /** Appends what `check` makes of every line of `path` (standard input for '-' or nothing). */
+  async fill(path: string | undefined, check: (line: JsonLine) => T): Promise<void> {
+    let pending: string[] = [];
+    let pendingChars = 0;
+    const flush = async (): Promise<void> => {
+      await this.file.appendFile(pending.join(''));
+      pending = [];
+      pendingChars = 0;
+    };
+    for await (const line of parseJsonLines(await openInput(path))) {
+      const text = `${JSON.stringify(check(line))}\n`;
+      this.count++;
+      pending.push(text);
+      pendingChars += text.length;
+      if (pendingChars > 1 << 20) await flush();
+    }
+    await flush();
+  }
+
+  async *read(): AsyncGenerator<T> {
+    const bytes = this.file.createReadStream({ start: 0, autoClose: false });
+    for await (const { value } of parseJsonLines(bytes)) yield value as T;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.file.close();
+  }
+}
+
+/** Puts results that arrive in any order into the order 0, 1, 2, ... and hands each on as early as that allows. */
+export class InOrder<T> {
+  private readonly waiting = new Map<number, T>();
+  private next = 0;
+
+  constructor(private readonly emit: (value: T) => void) {}
+
+  add(position: number, value: T): void {
+    this.waiting.set(position, value);
+    for (let ready = this.waiting.get(this.next); ready !== undefined; ready = this.waiting.get(this.next)) {
+      this.waiting.delete(this.next++);
+      this.emit(ready);
+    }
+  }
+
+  /** Hands on what still waits behind a gap (after an interruption), in order. */
+  flush(): void {
+    for (const position of [...this.waiting.keys()].sort((a, b) => a - b)) {
+      this.emit(this.waiting.get(position) as T);
+      this.waiting.delete(position);
+    }
+  }
+}
+
+export function writeJsonLine(value: unknown): void {
+  process.stdout.write(`${JSON.stringify(value)}\n`);
+}

@@ -1,0 +1,110 @@
+/** The cost model against figures of Qwen3-1.7B that were worked out apart from it (model card, config and arithmetic). */
+import {
+  attentionFlopsPerPair,
+  decodeStepWork,
+  decodeWeightBytes,
+  embeddingParameters,
+  floorSeconds,
+  forwardFlopsPerToken,
+  kvBytesPerToken,
+  layerMatrixParameters,
+  loraParameters,
+  normParameters,
+  parameterCount,
+  prefillWork,
+  rolloutFloorSeconds,
+  trainWork,
+} from '../../src/bench/cost';
+import { SHAPES } from '../../src/bench/shapes';
+
+const shape = SHAPES['qwen3-1.7b'];
+const BF16 = 2;
+
+test('parameters of Qwen3-1.7B, part by part', () => {
+  expect(layerMatrixParameters(shape)).toBe(28 * 50_331_648);
+  expect(embeddingParameters(shape)).toBe(311_164_928);
+  expect(normParameters(shape)).toBe(123_904);
+  expect(parameterCount(shape)).toBe(1_720_574_976);
+  expect(loraParameters(shape, 16)).toBe(17_432_576);
+});
+
+test('the embedded model has the parameters its recipe states', () => {
+  expect(parameterCount(SHAPES.tiny)).toBe(338_784);
+});
+
+test('an untied head counts as parameters, not as bytes of a decode step', () => {
+  const untied = { ...shape, tieWordEmbeddings: false };
+  expect(parameterCount(untied) - parameterCount(shape)).toBe(311_164_928);
+  expect(decodeWeightBytes(untied, BF16)).toBe(decodeWeightBytes(shape, BF16));
+});
+
+test('bytes: weights 3.441 GB a decode step, KV 114,688 a token', () => {
+  expect(decodeWeightBytes(shape, BF16) / 1e9).toBeCloseTo(3.441, 3);
+  expect(kvBytesPerToken(shape, BF16)).toBe(114_688);
+});
+
+test('FLOPs: 3.44 G a token; attention over 5,000 tokens of context on average adds 0.57 G', () => {
+  expect(forwardFlopsPerToken(shape) / 1e9).toBeCloseTo(3.441, 3);
+  // 229,376 a pair; a sequence of 5,000 has 2,500 pairs a token on average.
+  expect((attentionFlopsPerPair(shape) * 2500) / 1e9).toBeCloseTo(0.573, 3);
+});
+
+test('decode steps: 16 x 2,500 reads 8.03 GB, 96 x 4,096 reads 48.5 GB', () => {
+  const bytes = (rows: number, context: number): number =>
+    decodeStepWork(shape, new Array<number>(rows).fill(context), { bytesPerElement: BF16 }).bytes;
+  expect(bytes(16, 2500) / 1e9).toBeCloseTo(8.03, 2);
+  expect(bytes(96, 4096) / 1e9).toBeCloseTo(48.5, 1);
+});
+
+test('fp32 adapters of rank 16 add 70 MB to a step', () => {
+  const plain = decodeStepWork(shape, [100], { bytesPerElement: BF16 });
+  const adapted = decodeStepWork(shape, [100], { bytesPerElement: BF16, loraRank: 16 });
+  expect(adapted.bytes - plain.bytes).toBe(17_432_576 * 4);
+  expect(adapted.flops - plain.flops).toBe(2 * 17_432_576);
+});
+
+test('prefill of 512 tokens is 1.5 TFLOP', () => {
+  expect(prefillWork(shape, 512, BF16).flops / 1e12).toBeCloseTo(1.47, 2);
+});
+
+describe('training', () => {
+  const cut = { ...shape, numLayers: 4 };
+  const one = [{ tokens: 512, completionTokens: 512 }];
+  const flops = (recompute: boolean, loraRank: number | null): number =>
+    trainWork(cut, one, { bytesPerElement: BF16, loraRank, recompute }).flops;
+
+  test('a 4-layer cut over 512 tokens is 1.05 TFLOP, 1.26 with recomputation', () => {
+    expect(flops(false, 16) / 1e12).toBeCloseTo(1.05, 1);
+    expect(flops(true, 16) / 1e12).toBeCloseTo(1.26, 1);
+  });
+
+  test('full training adds one product per weight for its gradient and drops the adapters', () => {
+    const weights = layerMatrixParameters(cut) + embeddingParameters(cut);
+    expect(flops(false, null) - flops(false, 16)).toBe(2 * 512 * weights - 6 * 512 * loraParameters(cut, 16));
+  });
+});
+
+describe('floors', () => {
+  const work = { flops: 2e12, bytes: 1e9 };
+
+  test('the slower of bytes and FLOPs decides', () => {
+    expect(floorSeconds(work, { readBytesPerSecond: 1e9, matmulFlopsPerSecond: 1e13 })).toBe(1);
+    expect(floorSeconds(work, { readBytesPerSecond: 1e10, matmulFlopsPerSecond: 1e12 })).toBe(2);
+  });
+
+  test('one sequence at 35 GB/s: 99 ms a token', () => {
+    const ceilings = { readBytesPerSecond: 34.8e9, matmulFlopsPerSecond: 418e9 };
+    const plan = { prompts: 1, promptTokens: 1, samplesPerPrompt: 1, newTokens: 2, slots: 1 };
+    const two = rolloutFloorSeconds(shape, plan, ceilings, { bytesPerElement: BF16 });
+    expect(two / 2).toBeCloseTo(0.099, 3);
+  });
+
+  test('waves: half the slots decode the same sequences in twice the steps', () => {
+    const ceilings = { readBytesPerSecond: 1e9, matmulFlopsPerSecond: 1e30 };
+    const plan = { prompts: 1, promptTokens: 8, samplesPerPrompt: 4, newTokens: 9, slots: 4 };
+    const seconds = (slots: number): number =>
+      rolloutFloorSeconds(shape, { ...plan, slots }, ceilings, { bytesPerElement: BF16 });
+    const weights = decodeWeightBytes(shape, BF16) / 1e9;
+    expect(seconds(2) - seconds(4)).toBeCloseTo(8 * weights, 6);
+  });
+});
