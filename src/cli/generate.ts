@@ -1,0 +1,181 @@
+/** `acoer generate`: prompts as JSON Lines in, completions as JSON Lines out. */
+import type { Command } from 'commander';
+import type { GeneratedSequence, GenerateRequest, SamplingOptions } from '../engine/types';
+import { AcoerError, errorCode } from '../errors';
+import { streamSeed } from '../rng';
+import { loadTokenizer, measureThinking } from '../tokenizer';
+import type { Tokenizer } from '../tokenizer';
+import { addEngineOptions, integer, number } from './command';
+import type { CommandModule } from './command';
+import { interruptible } from './interrupt';
+import { InOrder, Spool, writeJsonLine } from './jsonl';
+import { promptReader } from './prompts';
+import type { PromptLine } from './prompts';
+import { withModel } from './session';
+import type { ModelFlags, ModelSession } from './session';
+
+/** Sequences handed to the engine in one call: enough to keep every slot busy, few enough to hold in memory. */
+const WINDOW_SEQUENCES = 1024;
+
+interface GenerateFlags extends ModelFlags, SamplingOptions {
+  samples: number;
+  maxNewTokens: number;
+  seed: number;
+  stop: string[];
+}
+
+interface Output {
+  index: number;
+  sample: number;
+  text: string;
+  ids: number[];
+  logprobs: number[];
+  finish: GeneratedSequence['finish'];
+  thinkingTokens: number;
+  thinkingClosed: boolean;
+}
+
+/** Some or all samples of one prompt. */
+interface Piece {
+  index: number;
+  prompt: PromptLine;
+  firstSample: number;
+  numSamples: number;
+}
+
+/** Pieces in order, at most WINDOW_SEQUENCES sequences together. */
+async function* windows(prompts: AsyncIterable<PromptLine>, samples: number): AsyncGenerator<Piece[]> {
+  let pieces: Piece[] = [];
+  let room = WINDOW_SEQUENCES;
+  let index = 0;
+  for await (const prompt of prompts) {
+    for (let firstSample = 0; firstSample < samples;) {
+      const numSamples = Math.min(room, samples - firstSample);
+      pieces.push({ index, prompt, firstSample, numSamples });
+      firstSample += numSamples;
+      room -= numSamples;
+      if (room > 0) continue;
+      yield pieces;
+      pieces = [];
+      room = WINDOW_SEQUENCES;
+    }
+    index++;
+  }
+  if (pieces.length > 0) yield pieces;
+}
+
+function stopIds(tokenizer: Tokenizer, stops: readonly string[]): Int32Array {
+  const extra = stops.map((stop) => {
+    const ids = tokenizer.encode(stop);
+    if (ids.length === 1) return ids[0];
+    throw new AcoerError(
+      'BAD_ARGUMENT',
+      `--stop ${JSON.stringify(stop)} is ${ids.length} tokens of this model; it must be one.`,
+    );
+  });
+  return Int32Array.from(new Set([...tokenizer.eosIds, ...extra]));
+}
+
+class Generator {
+  private readonly stops: Int32Array;
+  private readonly results = new InOrder<Output>(writeJsonLine);
+
+  constructor(
+    private readonly session: ModelSession,
+    private readonly tokenizer: Tokenizer,
+    private readonly flags: GenerateFlags,
+  ) {
+    this.stops = stopIds(tokenizer, flags.stop);
+  }
+
+  private request({ index, prompt, firstSample, numSamples }: Piece): GenerateRequest {
+    const { temperature, topK, topP, minP, repetitionPenalty, seed, maxNewTokens } = this.flags;
+    return {
+      promptIds: Int32Array.from(prompt.ids),
+      numSamples,
+      firstSample,
+      seed: streamSeed(seed, 'generate', index),
+      maxNewTokens: Math.min(maxNewTokens, this.session.model.info.maxPositions - prompt.ids.length),
+      stopIds: this.stops,
+      sampling: { temperature, topK, topP, minP, repetitionPenalty },
+      policy: this.session.policy,
+    };
+  }
+
+  private output(piece: Piece, sequence: GeneratedSequence): Output {
+    return {
+      index: piece.index,
+      sample: sequence.sample,
+      text: this.tokenizer.decode(sequence.ids, { skipSpecial: true }),
+      ids: Array.from(sequence.ids),
+      logprobs: Array.from(sequence.logprobs),
+      finish: sequence.finish,
+      ...measureThinking(sequence.ids, this.tokenizer, piece.prompt.thinkOpened),
+    };
+  }
+
+  async run(prompts: AsyncIterable<PromptLine>, signal: AbortSignal): Promise<void> {
+    for await (const pieces of windows(prompts, this.flags.samples)) {
+      await this.window(pieces, signal);
+      if (signal.aborted) break;
+    }
+    this.results.flush();
+  }
+
+  private async window(pieces: Piece[], signal: AbortSignal): Promise<void> {
+    const onSequence = (sequence: GeneratedSequence): void => {
+      const piece = pieces[sequence.request];
+      this.results.add(piece.index * this.flags.samples + sequence.sample, this.output(piece, sequence));
+    };
+    try {
+      await this.session.model.generate(
+        pieces.map((piece) => this.request(piece)),
+        { signal, onSequence },
+      );
+    } catch (error) {
+      // What was in flight has come through onSequence; the caller reports the interruption.
+      if (!signal.aborted || errorCode(error) !== 'CANCELLED') throw error;
+    }
+  }
+}
+
+async function generate(file: string | undefined, flags: GenerateFlags): Promise<void> {
+  await interruptible((signal) =>
+    withModel(flags, signal, async (session) => {
+      const tokenizer = await loadTokenizer(session.directory);
+      const generator = new Generator(session, tokenizer, flags);
+      await using prompts = await Spool.create<PromptLine>();
+      await prompts.fill(file, promptReader(tokenizer, session.model.info));
+      await generator.run(prompts.read(), signal);
+    }),
+  );
+}
+
+export const define: CommandModule['define'] = (command: Command) => {
+  command
+    .argument('[file]', 'JSON Lines; standard input when left out or -')
+    .requiredOption('--model <model>', 'tiny, or a folder in Hugging Face layout')
+    .option('--adapter <folder>', 'a PEFT LoRA adapter')
+    .option('-n, --samples <n>', 'completions per prompt', integer(1, 1 << 20), 1)
+    .option('--temperature <t>', '0: greedy', number(0), 1)
+    .option('--max-new-tokens <n>', 'longest completion', integer(1), 512)
+    .option('--seed <n>', 'same seed, same completions', integer(0), 42)
+    .option('--top-k <n>', 'keep the k likeliest tokens; 0: all', integer(0), 0)
+    .option('--top-p <p>', 'keep the likeliest tokens that make up p; 1: all', number(0, 1), 1)
+    .option('--min-p <p>', 'drop tokens under p times the likeliest; 0: none', number(0, 1), 0)
+    .option('--repetition-penalty <x>', 'over 1: tokens seen before become less likely', number(1e-3), 1)
+    .option(
+      '--stop <token>',
+      "a token that ends a completion, beside the model's own (repeatable)",
+      (token: string, stops: string[]) => [...stops, token],
+      [] as string[],
+    )
+    .addHelpText(
+      'after',
+      `
+Each line is {"prompt": "raw text"}, {"messages": [{"role": "user", "content": "..."}]} or {"ids": [1, 2, 3]};
+each completion comes out as {"index","sample","text","ids","logprobs","finish","thinkingTokens","thinkingClosed"}.`,
+    )
+    .action(generate);
+  addEngineOptions(command);
+};

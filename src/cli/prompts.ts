@@ -1,0 +1,141 @@
+/** The input lines of `acoer generate`, checked and turned into token ids. */
+import { z } from 'zod';
+import { errorMessage } from '../errors';
+import { thinkLeftOpen } from '../tokenizer';
+import type { Tokenizer } from '../tokenizer';
+import type { ChatMessage } from '../types';
+import { badLine } from './jsonl';
+import type { JsonLine } from './jsonl';
+
+/** A checked prompt, as it is spooled. */
+export interface PromptLine {
+  ids: number[];
+  thinkOpened: boolean;
+}
+
+export interface ModelLimits {
+  vocabSize: number;
+  maxPositions: number;
+}
+
+const messageSchema = z.object({
+  role: z.enum(['system', 'user', 'assistant']),
+  content: z.string(),
+});
+
+const FORMS = ['prompt', 'messages', 'ids'] as const;
+type Form = (typeof FORMS)[number];
+
+function objectOf({ line, value }: JsonLine): Record<string, unknown> {
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    return value as Record<string, unknown>;
+  }
+  throw badLine(line, 'this is not a JSON object.');
+}
+
+function formOf(line: number, object: Record<string, unknown>): Form {
+  const given = FORMS.filter((form) => object[form] !== undefined);
+  if (given.length === 1) return given[0];
+  const found = given.length === 0 ? 'none of them' : given.join(' and ');
+  throw badLine(line, `it must hold one of "prompt", "messages" and "ids"; it holds ${found}.`);
+}
+
+/** Token ids as given; throws when they are not whole numbers of the vocabulary. */
+export function checkIds(line: number, value: unknown, limits: ModelLimits): number[] {
+  if (!Array.isArray(value) || value.length === 0) {
+    throw badLine(line, '"ids" must be a list of at least one token id.');
+  }
+  const wrong = value.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= limits.vocabSize);
+  if (wrong === -1) return value as number[];
+  throw badLine(
+    line,
+    `"ids"[${wrong}] is ${JSON.stringify(value[wrong])}; token ids are whole numbers from 0 to ${limits.vocabSize - 1}.`,
+  );
+}
+
+function checkMessages(line: number, value: unknown): ChatMessage[] {
+  const parsed = z.array(messageSchema).min(1).safeParse(value);
+  if (parsed.success) return parsed.data;
+  const { path, message } = parsed.error.issues[0];
+  const where = path.map((part) => `[${JSON.stringify(part)}]`).join('');
+  throw badLine(line, `"messages"${where}: ${message}; write [{"role": "user", "content": "..."}].`);
+}
+
+function fromMessages(line: number, messages: ChatMessage[], tokenizer: Tokenizer): PromptLine {
+  const render = (addGenerationPrompt: boolean): string => {
+    try {
+      return tokenizer.renderChat(messages, { enableThinking: true, addGenerationPrompt });
+    } catch (error) {
+      throw badLine(line, errorMessage(error));
+    }
+  };
+  const turns = render(false);
+  const text = render(true);
+  // Only what the template adds for the assistant counts: a message may quote `<think>`.
+  const opening = text.startsWith(turns) ? text.slice(turns.length) : text;
+  return {
+    ids: Array.from(tokenizer.encode(text)),
+    thinkOpened: thinkLeftOpen(tokenizer.encode(opening), tokenizer),
+  };
+}
+
+function fromIds(ids: ArrayLike<number>, tokenizer: Tokenizer): PromptLine {
+  return { ids: Array.from(ids), thinkOpened: thinkLeftOpen(Int32Array.from(ids), tokenizer) };
+}
+
+function toPrompt(line: JsonLine, tokenizer: Tokenizer, limits: ModelLimits): PromptLine {
+  const object = objectOf(line);
+  switch (formOf(line.line, object)) {
+    case 'ids':
+      return fromIds(checkIds(line.line, object.ids, limits), tokenizer);
+    case 'messages':
+      return fromMessages(line.line, checkMessages(line.line, object.messages), tokenizer);
+    case 'prompt':
+      if (typeof object.prompt !== 'string') throw badLine(line.line, '"prompt" must be text.');
+      return fromIds(tokenizer.encode(object.prompt), tokenizer);
+  }
+}
+
+/** The check of one line for `Spool.fill`. */
+export function promptReader(tokenizer: Tokenizer, limits: ModelLimits): (line: JsonLine) => PromptLine {
+  return (line) => {
+    const prompt = toPrompt(line, tokenizer, limits);
+    if (prompt.ids.length === 0) throw badLine(line.line, 'the prompt is empty.');
+    if (prompt.ids.length >= limits.maxPositions) {
+      throw badLine(
+        line.line,
+        `the prompt has ${prompt.ids.length} tokens and the model takes ${limits.maxPositions}, completion included.`,
+      );
+    }
+    return prompt;
+  };
+}
+
+/** A sequence to score, as it is spooled. */
+export interface ScoreLine {
+  ids: number[];
+  promptLength: number;
+}
+
+/** The check of one line of `acoer score`. */
+export function scoreReader(limits: ModelLimits): (line: JsonLine) => ScoreLine {
+  return (line) => {
+    const object = objectOf(line);
+    const ids = checkIds(line.line, object.ids, limits);
+    const { promptLength } = object;
+    if (
+      !Number.isInteger(promptLength) ||
+      (promptLength as number) < 1 ||
+      (promptLength as number) > ids.length
+    ) {
+      throw badLine(
+        line.line,
+        `"promptLength" is ${JSON.stringify(promptLength) ?? 'missing'}; it must be a whole number from 1 to ${ids.length}, the number of ids.`,
+      );
+    }
+    if (ids.length > limits.maxPositions) {
+      throw badLine(line.line, `it has ${ids.length} ids and the model takes ${limits.maxPositions}.`);
+    }
+    return { ids, promptLength: promptLength as number };
+  };
+}

@@ -1,0 +1,83 @@
+/** `acoer score`: token ids as JSON Lines in, log-probs and entropies as JSON Lines out. */
+import type { Command } from 'commander';
+import type { PackedSequences } from '../engine/types';
+import { addEngineOptions } from './command';
+import type { CommandModule } from './command';
+import { interruptible } from './interrupt';
+import { Spool, writeJsonLine } from './jsonl';
+import { scoreReader } from './prompts';
+import type { ScoreLine } from './prompts';
+import { withModel } from './session';
+import type { ModelFlags, ModelSession } from './session';
+
+/** Tokens packed into one call of the engine. */
+const WINDOW_TOKENS = 8192;
+
+function pack(lines: readonly ScoreLine[]): PackedSequences {
+  const offsets = new Int32Array(lines.length + 1);
+  lines.forEach((line, b) => (offsets[b + 1] = offsets[b] + line.ids.length));
+  return {
+    ids: Int32Array.from(lines.flatMap((line) => line.ids)),
+    offsets,
+    promptLengths: Int32Array.from(lines, (line) => line.promptLength),
+  };
+}
+
+/** Lines in order, at most WINDOW_TOKENS tokens together unless a single line is longer. */
+async function* windows(lines: AsyncIterable<ScoreLine>): AsyncGenerator<ScoreLine[]> {
+  let window: ScoreLine[] = [];
+  let tokens = 0;
+  for await (const line of lines) {
+    if (window.length > 0 && tokens + line.ids.length > WINDOW_TOKENS) {
+      yield window;
+      window = [];
+      tokens = 0;
+    }
+    window.push(line);
+    tokens += line.ids.length;
+  }
+  if (window.length > 0) yield window;
+}
+
+async function scoreWindow(session: ModelSession, lines: ScoreLine[], signal: AbortSignal): Promise<void> {
+  // A line whose ids are all prompt has an empty answer and needs no computing.
+  const scored = lines.filter((line) => line.promptLength < line.ids.length);
+  const { logprobs, entropies } =
+    scored.length === 0
+      ? { logprobs: new Float64Array(), entropies: new Float64Array() }
+      : await session.model.score(pack(scored), { policy: session.policy, temperature: 1, signal });
+  let start = 0;
+  for (const line of lines) {
+    const end = start + line.ids.length - line.promptLength;
+    writeJsonLine({
+      logprobs: Array.from(logprobs.subarray(start, end)),
+      entropies: Array.from(entropies.subarray(start, end)),
+    });
+    start = end;
+  }
+}
+
+async function score(file: string | undefined, flags: ModelFlags): Promise<void> {
+  await interruptible((signal) =>
+    withModel(flags, signal, async (session) => {
+      await using lines = await Spool.create<ScoreLine>();
+      await lines.fill(file, scoreReader(session.model.info));
+      for await (const window of windows(lines.read())) await scoreWindow(session, window, signal);
+    }),
+  );
+}
+
+export const define: CommandModule['define'] = (command: Command) => {
+  command
+    .argument('[file]', 'JSON Lines; standard input when left out or -')
+    .requiredOption('--model <model>', 'tiny, or a folder in Hugging Face layout')
+    .option('--adapter <folder>', 'a PEFT LoRA adapter')
+    .addHelpText(
+      'after',
+      `
+Each line is {"ids": [1, 2, 3], "promptLength": 1}; each answer is {"logprobs","entropies"} in nats at temperature 1,
+one number per token from promptLength on.`,
+    )
+    .action(score);
+  addEngineOptions(command);
+};

@@ -1,0 +1,35 @@
+/** Engine, model and adapter as `--model`, `--adapter`, `--device` and `--dtype` ask for them. */
+import { createEngine } from '../engine/engine';
+import type { Engine, Model, Policy } from '../engine/types';
+import { resolveModel } from '../models';
+import type { EngineFlags } from './command';
+
+export interface ModelFlags extends EngineFlags {
+  model: string;
+  adapter?: string;
+}
+
+export interface ModelSession {
+  directory: string;
+  engine: Engine;
+  model: Model;
+  /** null: the base. */
+  policy: Policy | null;
+}
+
+/** Runs `work` on a loaded model and frees the engine afterwards, however it ended. */
+export async function withModel<T>(
+  flags: ModelFlags,
+  signal: AbortSignal,
+  work: (session: ModelSession) => Promise<T>,
+): Promise<T> {
+  const directory = resolveModel(flags.model);
+  const engine = await createEngine({ device: flags.device, threads: flags.threads });
+  try {
+    const model = await engine.loadModel(directory, { dtype: flags.dtype, signal });
+    const policy = flags.adapter === undefined ? null : await model.loadAdapter(flags.adapter);
+    return await work({ directory, engine, model, policy });
+  } finally {
+    await engine.dispose();
+  }
+}
