@@ -1,0 +1,41 @@
+/** Draws from a counter-based stream: item i of a dataset is the same whatever was read before it. */
+import { streamSeed, uniformStream } from '../rng';
+
+export class RandomStream {
+  /** Uniform in [0, 1). */
+  readonly uniform: () => number;
+
+  constructor(seed: number, purpose: string, ...counters: number[]) {
+    this.uniform = uniformStream(streamSeed(seed, purpose, ...counters));
+  }
+
+  /** Uniform over low..high, both included. */
+  integer(low: number, high: number): number {
+    return low + Math.floor(this.uniform() * (high - low + 1));
+  }
+
+  /** Standard normal (Box-Muller). */
+  normal(): number {
+    const radius = Math.sqrt(-2 * Math.log(1 - this.uniform()));
+    return radius * Math.cos(2 * Math.PI * this.uniform());
+  }
+
+  /** Index drawn with the given weights. */
+  choice(weights: readonly number[]): number {
+    let rest = this.uniform() * weights.reduce((sum, weight) => sum + weight, 0);
+    for (let i = 0; i < weights.length - 1; i++) {
+      rest -= weights[i];
+      if (rest < 0) return i;
+    }
+    return weights.length - 1;
+  }
+
+  /** Fisher-Yates, in place. */
+  shuffle<T>(items: T[]): T[] {
+    for (let i = items.length - 1; i > 0; i--) {
+      const j = this.integer(0, i);
+      [items[i], items[j]] = [items[j], items[i]];
+    }
+    return items;
+  }
+}

@@ -1,0 +1,48 @@
+/**
+ * The embedded task: a chain of + and - with single digits, answered modulo 10. Level k has 2k operations, so
+ * a short answer that works line by line has a length the level sets, and any skipped line costs accuracy.
+ */
+import { streamSeed } from '../../rng';
+import type { RandomStream } from '../random';
+
+export const TINY_LEVELS = [1, 2, 3, 4, 5] as const;
+
+export interface Chain {
+  level: number;
+  /** 0..9 */
+  start: number;
+  /** -9..9 without 0; 2 * level of them. */
+  terms: readonly number[];
+}
+
+export function drawChain(random: RandomStream, level: number): Chain {
+  const terms = Array.from({ length: 2 * level }, () => {
+    const operand = random.integer(1, 9);
+    return random.uniform() < 0.5 ? operand : -operand;
+  });
+  return { level, start: random.integer(0, 9), terms };
+}
+
+export const mod10 = (value: number): number => ((value % 10) + 10) % 10;
+
+/** `+4` or `-4`. */
+export const signed = (term: number): string => (term < 0 ? `${term}` : `+${term}`);
+
+/** `6-3-4+7` */
+export const expression = (chain: Chain): string => chain.start + chain.terms.map(signed).join('');
+
+export const question = (chain: Chain): string => `${expression(chain)} mod 10?`;
+
+export const answer = (chain: Chain): number =>
+  mod10(chain.terms.reduce((sum, term) => sum + term, chain.start));
+
+/** One question in eight is kept for evaluation; nothing else may train on it. */
+export const isHeldOut = (chain: Chain): boolean => streamSeed(0, question(chain)) % 8n === 0n;
+
+/** The first chain of the stream that is held out, or that is not. */
+export function drawFrom(random: RandomStream, level: number, split: 'train' | 'eval'): Chain {
+  for (;;) {
+    const chain = drawChain(random, level);
+    if (isHeldOut(chain) === (split === 'eval')) return chain;
+  }
+}

@@ -1,0 +1,78 @@
+/** Supervised batches: about `tokensPerBatch` tokens of examples of similar length, drawn from a seeded corpus. */
+import { RandomStream } from '../data/random';
+import { drawFrom, question, TINY_LEVELS } from '../data/tiny/task';
+import type { TrainBatch } from '../engine/types';
+import type { Tokenizer } from '../tokenizer';
+import { drawCompletion, type TraceStyle } from './corpus';
+
+export interface Example {
+  promptIds: Int32Array;
+  completionIds: Int32Array;
+}
+
+export const MAX_COMPLETION_TOKENS = 300;
+
+export function drawExample(
+  tokenizer: Pick<Tokenizer, 'encode' | 'renderChat'>,
+  style: TraceStyle,
+  random: RandomStream,
+): Example {
+  for (;;) {
+    const level = TINY_LEVELS[random.integer(0, TINY_LEVELS.length - 1)];
+    const chain = drawFrom(random, level, 'train');
+    const completionIds = tokenizer.encode(`${drawCompletion(random, style, chain)}<|im_end|>`);
+    if (completionIds.length > MAX_COMPLETION_TOKENS) continue;
+    const prompt = tokenizer.renderChat([{ role: 'user', content: question(chain) }], {
+      enableThinking: true,
+      addGenerationPrompt: true,
+    });
+    return { promptIds: tokenizer.encode(prompt), completionIds };
+  }
+}
+
+const lengthOf = (example: Example): number => example.promptIds.length + example.completionIds.length;
+
+/**
+ * Sorts the pool by length, cuts it into batches of at most `tokensPerBatch` and shuffles those: similar lengths
+ * share a batch, and the order still says nothing.
+ */
+export function bucket(pool: Example[], tokensPerBatch: number, random: RandomStream): Example[][] {
+  const sorted = [...pool].sort((a, b) => lengthOf(a) - lengthOf(b));
+  const batches: Example[][] = [];
+  let current: Example[] = [];
+  let tokens = 0;
+  for (const example of sorted) {
+    if (current.length > 0 && tokens + lengthOf(example) > tokensPerBatch) {
+      batches.push(current);
+      current = [];
+      tokens = 0;
+    }
+    current.push(example);
+    tokens += lengthOf(example);
+  }
+  if (current.length > 0) batches.push(current);
+  return random.shuffle(batches);
+}
+
+/** Advantage 1 on every completion token: the policy gradient is then that of the negative log-likelihood. */
+export function packBatch(examples: readonly Example[]): TrainBatch {
+  const offsets = new Int32Array(examples.length + 1);
+  examples.forEach((example, b) => (offsets[b + 1] = offsets[b] + lengthOf(example)));
+  const ids = new Int32Array(offsets[examples.length]);
+  examples.forEach((example, b) => {
+    ids.set(example.promptIds, offsets[b]);
+    ids.set(example.completionIds, offsets[b] + example.promptIds.length);
+  });
+  const completionTokens = examples.reduce((sum, example) => sum + example.completionIds.length, 0);
+  return {
+    ids,
+    offsets,
+    promptLengths: Int32Array.from(examples, (example) => example.promptIds.length),
+    advantages: new Float64Array(completionTokens).fill(1),
+    mask: new Uint8Array(completionTokens).fill(1),
+    oldLogprobs: null,
+    refLogprobs: null,
+    importanceWeights: null,
+    dropoutSeed: null,
+  };
+}

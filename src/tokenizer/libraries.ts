@@ -1,0 +1,28 @@
+/**
+ * Both libraries ship CommonJS builds but only ES module types, which TypeScript refuses to `import` from
+ * CommonJS: hence `require` under types of our own, limited to what is used.
+ */
+interface TokenizersLibrary {
+  Tokenizer: new (
+    tokenizerJson: object,
+    tokenizerConfig: object,
+  ) => {
+    encode(text: string, options: { add_special_tokens: boolean }): { ids: number[] };
+    decode(
+      ids: number[],
+      options: { skip_special_tokens: boolean; clean_up_tokenization_spaces: boolean },
+    ): string;
+    token_to_id(token: string): number | undefined;
+    get_vocab(withAddedTokens: boolean): Map<string, number>;
+    get_added_tokens_decoder(): Map<number, unknown>;
+  };
+}
+
+interface JinjaLibrary {
+  Template: new (source: string) => { render(variables: Record<string, unknown>): string };
+}
+
+// eslint-disable-next-line @typescript-eslint/no-require-imports
+export const tokenizersLibrary = require('@huggingface/tokenizers') as TokenizersLibrary;
+// eslint-disable-next-line @typescript-eslint/no-require-imports
+export const jinjaLibrary = require('@huggingface/jinja') as JinjaLibrary;

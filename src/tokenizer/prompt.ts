@@ -1,0 +1,54 @@
+import { AcoerError } from '../errors';
+import type { Problem, Prompt } from '../types';
+import type { Tokenizer } from './index';
+import { thinkLeftOpen } from './thinking';
+
+const PLACEHOLDER = '{problem}';
+
+/** The user's turn; `{problem}` is replaced by the question. The default is the authors' training prompt. */
+export const DEFAULT_PROMPT_TEMPLATE =
+  'Solve the following math problem. Show your reasoning, then put your final answer in \\boxed{}.\n\n{problem}';
+
+export interface PromptOptions {
+  /** Text holding `{problem}`; default DEFAULT_PROMPT_TEMPLATE. */
+  promptTemplate?: string;
+  /** Default true. */
+  enableThinking?: boolean;
+}
+
+/** Replaces every `{problem}`; BAD_CONFIG when there is none, for then every prompt would be the same. */
+export function fillTemplate(template: string, question: string): string {
+  if (!template.includes(PLACEHOLDER)) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `promptTemplate must contain ${PLACEHOLDER}, where each question goes; it is ${JSON.stringify(template)}`,
+    );
+  }
+  return template.split(PLACEHOLDER).join(question);
+}
+
+/**
+ * One user turn through the model's chat template, ready for the assistant's.
+ * @param index position in the run's data order: the prompt's key in every random stream
+ */
+export function renderPrompt(
+  tokenizer: Tokenizer,
+  problem: Problem,
+  index: number,
+  options: PromptOptions = {},
+): Prompt {
+  const enableThinking = options.enableThinking ?? true;
+  const content = fillTemplate(options.promptTemplate ?? DEFAULT_PROMPT_TEMPLATE, problem.question);
+  const messages = [{ role: 'user' as const, content }];
+  const turn = tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: false });
+  const text = tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: true });
+  // Only what the template adds for the assistant counts: a question may quote `<think>`.
+  const opening = text.startsWith(turn) ? text.slice(turn.length) : text;
+  return {
+    problem,
+    index,
+    text,
+    ids: tokenizer.encode(text),
+    thinkOpened: thinkLeftOpen(tokenizer.encode(opening), tokenizer),
+  };
+}
