@@ -1,0 +1,100 @@
+/**
+ * ACOER's controller as a pure transition: it raises alpha while accuracy holds, lowers it when accuracy fell over
+ * the last `checkWindow` batches, and keeps the budget a little under the mean length of correct answers.
+ * Lengths are thinking tokens.
+ */
+
+export interface AcoerParameters {
+  alphaInit: number;
+  alphaMin: number;
+  alphaMax: number;
+  /** Factors on alpha when accuracy held, and when it fell. */
+  alphaUp: number;
+  alphaDown: number;
+  /** An exponential moving average of span n weighs the newest value 2 / (n + 1). */
+  emaSpan: number;
+  /** Batches back that accuracy is compared with, counting the present one. */
+  checkWindow: number;
+  /** Largest fall of the accuracy average that still counts as holding; a fraction. */
+  accDropThreshold: number;
+  /** B = max(minBudget, budgetRatio * average correct length). */
+  budgetRatio: number;
+  minBudget: number;
+  /** k of the bonus log(1 + k(1 - min(l/B, 1))) / log(1 + k). */
+  logScale: number;
+  /** B until alpha first moves; 0: the longest completion allowed. */
+  initialBudget: number;
+  /** Updates before alpha and B may move. */
+  warmupSteps: number;
+}
+
+/** JSON-serialisable; goes into checkpoints. */
+export interface AcoerState {
+  alpha: number;
+  budget: number;
+  emaAccuracy: number | null;
+  /** null until a batch holds a correct answer with closed thinking. */
+  emaCorrectLength: number | null;
+  /** The last `checkWindow` values of emaAccuracy, oldest first. */
+  accuracyHistory: readonly number[];
+}
+
+/** What one generated batch tells the controller. */
+export interface AcoerObservation {
+  /** Updates finished before this batch, from 0. */
+  step: number;
+  /** Share of correct answers, 0..1. */
+  accuracy: number;
+  /** Mean thinking tokens of the correct answers that closed their thinking; null when there is none. */
+  correctLength: number | null;
+}
+
+export function initialAcoerState(parameters: AcoerParameters, maxLength: number): AcoerState {
+  return {
+    alpha: parameters.alphaInit,
+    budget: parameters.initialBudget === 0 ? maxLength : parameters.initialBudget,
+    emaAccuracy: null,
+    emaCorrectLength: null,
+    accuracyHistory: [],
+  };
+}
+
+/** The first value is taken whole. */
+function average(previous: number | null, value: number, span: number): number {
+  const weight = 2 / (span + 1);
+  return previous === null ? value : weight * value + (1 - weight) * previous;
+}
+
+/** The state after a batch that was rewarded under `state`. */
+export function observeBatch(
+  parameters: AcoerParameters,
+  state: AcoerState,
+  { step, accuracy, correctLength }: AcoerObservation,
+): AcoerState {
+  const { checkWindow, emaSpan } = parameters;
+  const emaAccuracy = average(state.emaAccuracy, accuracy, emaSpan);
+  // A batch without a correct answer says nothing about how long correct answers are.
+  const emaCorrectLength =
+    correctLength === null ? state.emaCorrectLength : average(state.emaCorrectLength, correctLength, emaSpan);
+  const accuracyHistory = [...state.accuracyHistory, emaAccuracy].slice(-checkWindow);
+  const averaged = { ...state, emaAccuracy, emaCorrectLength, accuracyHistory };
+  if (step < parameters.warmupSteps || accuracyHistory.length < checkWindow) return averaged;
+
+  const fell = accuracyHistory[0] - emaAccuracy > parameters.accDropThreshold;
+  return {
+    ...averaged,
+    alpha: fell
+      ? Math.max(parameters.alphaMin, state.alpha * parameters.alphaDown)
+      : Math.min(parameters.alphaMax, state.alpha * parameters.alphaUp),
+    budget:
+      emaCorrectLength !== null && emaCorrectLength > 0
+        ? Math.max(parameters.minBudget, parameters.budgetRatio * emaCorrectLength)
+        : state.budget,
+  };
+}
+
+/** The bonus before alpha, in 0..1: 1 at length 0, 0 from the budget on. */
+export function efficiency(thinkingTokens: number, budget: number, logScale: number): number {
+  const spent = Math.min(thinkingTokens / budget, 1);
+  return Math.log1p(logScale * (1 - spent)) / Math.log1p(logScale);
+}

@@ -1,0 +1,45 @@
+/** Rewards by name. `format` is not among them: the loop adds it to every answer with its own weight. */
+import { didYouMean } from '../config/nearest';
+import { AcoerError } from '../errors';
+import { acc } from './acc';
+import { acoer } from './acoer';
+import { grpoLp } from './grpo-lp';
+import type { BoundReward, RewardDefinition } from './types';
+import { fromFunction, type RewardFunction } from './user';
+
+export type { BoundReward, ObserveView, RewardDefinition, RewardScore, RewardView } from './types';
+export type { RewardFunction, UserGroup, UserRollout } from './user';
+
+const BUILT_IN: readonly RewardDefinition[] = [acc, acoer, grpoLp];
+const builtInNames = new Set([...BUILT_IN.map(({ name }) => name), 'format']);
+const registry = new Map<string, RewardDefinition>(BUILT_IN.map((reward) => [reward.name, reward]));
+
+/**
+ * Adds a reward under `name`; a second call under the same name replaces the first. Built-in names are taken.
+ * @param reward a function of (rollout, group), or a definition with parameters and saved state
+ */
+export function registerReward(name: string, reward: RewardFunction | RewardDefinition): void {
+  if (name === '' || builtInNames.has(name)) {
+    const why = name === '' ? 'needs a name' : `named "${name}" is built in; choose another name`;
+    throw new AcoerError('BAD_CONFIG', `A reward ${why}`);
+  }
+  registry.set(name, typeof reward === 'function' ? fromFunction(name, reward) : { ...reward, name });
+}
+
+/** Every known reward, in the order of their names. */
+export function listRewards(): RewardDefinition[] {
+  return [...registry.values()].sort((a, b) => a.name.localeCompare(b.name, 'en'));
+}
+
+/** The reward `name` with its parameters checked; BAD_CONFIG for an unknown name or parameter. */
+export function resolveReward(name: string, params: Readonly<Record<string, unknown>> = {}): BoundReward {
+  const definition = registry.get(name);
+  if (definition === undefined) {
+    const known = [...registry.keys()];
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `Unknown reward "${name}"${didYouMean(name, known)} (known: ${known.sort().join(', ')})`,
+    );
+  }
+  return definition.bind(params);
+}

@@ -1,0 +1,23 @@
+/** Parameters of a reward: checked once, when the reward is bound. */
+import type { z } from 'zod';
+
+import { badConfig, problemsOf } from '../config/problems';
+
+/** The checked parameters with defaults filled in; BAD_CONFIG names every wrong one. */
+export function bindParameters<Schema extends z.ZodObject>(
+  rewardName: string,
+  schema: Schema,
+  given: Readonly<Record<string, unknown>>,
+): z.output<Schema> {
+  const result = schema.safeParse(given);
+  if (result.success) return result.data;
+  const known = Object.keys(schema.shape);
+  const problems = result.error.issues.flatMap((issue) => problemsOf(issue, given, known));
+  throw badConfig(
+    problems.map(({ path, message }) => ({ path: `rewardParams.${rewardName}.${path}`, message })),
+  );
+}
+
+/** What `schema` gives when nothing is set. */
+export const defaultsOf = (schema: z.ZodObject): Record<string, number | string | boolean> =>
+  schema.parse({}) as Record<string, number | string | boolean>;

@@ -1,0 +1,78 @@
+/** Supervised training of a full policy by the same engine that GRPO uses. */
+import { RandomStream } from '../data/random';
+import type { LossSettings, Policy } from '../engine/types';
+import type { Tokenizer } from '../tokenizer';
+import { bucket, drawExample, type Example, packBatch } from './batches';
+import type { TraceStyle } from './corpus';
+
+export interface Phase {
+  name: string;
+  style: TraceStyle;
+  steps: number;
+  /** Peak of a cosine that falls to 2% of it. */
+  learningRate: number;
+  warmupSteps: number;
+}
+
+export interface SupervisedOptions {
+  policy: Policy;
+  tokenizer: Tokenizer;
+  seed: number;
+  tokensPerStep: number;
+  onStep(report: { phase: string; step: number; nll: number; gradNorm: number; tokens: number }): void;
+}
+
+/** Examples drawn at a time and cut into batches by length: about 30 batches of 8k tokens. */
+const POOL = 2048;
+const FINAL_RATE = 0.02;
+
+/** With old log-probs absent and advantages 1, `dapo` over the step's tokens is the mean log-likelihood. */
+const likelihood = (tokens: number): LossSettings => ({
+  type: 'dapo',
+  level: 'token',
+  epsilonLow: 0.2,
+  epsilonHigh: 0.2,
+  delta: null,
+  beta: 0,
+  klBiasCorrection: true,
+  temperature: 1,
+  sapoTemperaturePos: 1,
+  sapoTemperatureNeg: 1.05,
+  vespoKPos: 2,
+  vespoLambdaPos: 3,
+  vespoKNeg: 3,
+  vespoLambdaNeg: 2,
+  normalizer: tokens,
+});
+
+function learningRateAt(phase: Phase, step: number): number {
+  if (step < phase.warmupSteps) return (phase.learningRate * (step + 1)) / phase.warmupSteps;
+  const progress = (step - phase.warmupSteps) / Math.max(1, phase.steps - phase.warmupSteps);
+  const cosine = (1 + Math.cos(Math.PI * progress)) / 2;
+  return phase.learningRate * (FINAL_RATE + (1 - FINAL_RATE) * cosine);
+}
+
+/** Endless batches of about `tokensPerStep` tokens; a function of (seed, phase name). */
+function* batches(options: SupervisedOptions, phase: Phase): Generator<Example[]> {
+  const random = new RandomStream(options.seed, `tiny-model ${phase.name}`);
+  for (;;) {
+    const pool = Array.from({ length: POOL }, () => drawExample(options.tokenizer, phase.style, random));
+    yield* bucket(pool, options.tokensPerStep, random);
+  }
+}
+
+export async function runPhase(options: SupervisedOptions, phase: Phase): Promise<void> {
+  const source = batches(options, phase);
+  for (let step = 0; step < phase.steps; step++) {
+    const batch = packBatch(source.next().value as Example[]);
+    const tokens = batch.advantages.length;
+    const { logprobs } = await options.policy.accumulate(batch, likelihood(tokens));
+    const { gradNorm } = await options.policy.step({
+      learningRate: learningRateAt(phase, step),
+      weightDecay: 0,
+      maxGradNorm: 1,
+    });
+    const nll = -logprobs.reduce((sum, logprob) => sum + logprob, 0) / tokens;
+    options.onStep({ phase: phase.name, step: step + 1, nll, gradNorm, tokens: batch.ids.length });
+  }
+}
