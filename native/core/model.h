@@ -71,7 +71,7 @@ struct LoadModelOptions {
   at::ScalarType dtype = at::ScalarType::Undefined;
 };
 
-// Reads config.json and model.safetensors (or the shards of model.safetensors.index.json) by mmap.
+// Reads config.json and model.safetensors (or the shards of model.safetensors.index.json).
 // Throws kBadFile / kBadShape naming the file and tensor.
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel);
 

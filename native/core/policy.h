@@ -35,7 +35,9 @@ struct LoraPair {
 
 struct Parameter {
   std::string name;  // as PEFT or Hugging Face names it in a file
-  at::Tensor value;  // leaf, requires grad
+  at::Tensor value;  // rows [row, row + value.size(0)) of `leaf`, sharing its memory
+  at::Tensor leaf;   // requires grad; fused weights of a full policy have several parameters each
+  int64_t row = 0;
   at::Tensor expAvg;
   at::Tensor expAvgSq;
 };
@@ -47,7 +49,7 @@ struct Policy {
 
   std::vector<std::array<LoraPair, kNumTargets>> lora;  // [layers]; empty for a full policy
   Weights full;                                         // leaves; only for a full policy
-  std::vector<Parameter> parameters;                    // the same leaves, in file order
+  std::vector<Parameter> parameters;                    // views of the same, in file order
   int64_t stepCount = 0;                                // AdamW's t
   // Counts every change of the values (step, restore): decode caches made from them compare it.
   uint64_t version = 0;
@@ -57,6 +59,7 @@ struct Policy {
   const Weights& weights() const { return isLora() ? model->weights : full; }
 };
 
+// Throws kBadArgument: a value out of range, or a full policy on a model that is not fp32 or fp64.
 std::shared_ptr<Policy> createPolicy(std::shared_ptr<Model> model, const PolicyOptions& options);
 
 // Reads PEFT's adapter_config.json and adapter_model.safetensors.

@@ -1,0 +1,31 @@
+#include "error.h"
+
+namespace acoer {
+
+const char* errorCodeName(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kBadArgument:
+      return "BAD_ARGUMENT";
+    case ErrorCode::kBadShape:
+      return "BAD_SHAPE";
+    case ErrorCode::kBadFile:
+      return "BAD_FILE";
+    case ErrorCode::kOutOfMemory:
+      return "OUT_OF_MEMORY";
+    case ErrorCode::kNotFinite:
+      return "NOT_FINITE";
+    case ErrorCode::kDisposed:
+      return "DISPOSED";
+    case ErrorCode::kCancelled:
+      return "CANCELLED";
+    case ErrorCode::kDevice:
+      return "DEVICE";
+    case ErrorCode::kInternal:
+      return "INTERNAL";
+  }
+  return "INTERNAL";
+}
+
+void fail(ErrorCode code, const std::string& message) { throw EngineError(code, message); }
+
+}  // namespace acoer

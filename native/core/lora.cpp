@@ -1,0 +1,73 @@
+#include "lora.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+
+#include "philox.h"
+
+namespace acoer {
+
+const std::array<const char*, kNumTargets> kTargetNames = {
+    "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
+
+TargetShape targetShape(const ModelConfig& c, Target target) {
+  switch (target) {
+    case kQ:
+      return {c.qRows(), c.hiddenSize};
+    case kK:
+    case kV:
+      return {c.kvRows(), c.hiddenSize};
+    case kO:
+      return {c.hiddenSize, c.qRows()};
+    case kGate:
+    case kUp:
+      return {c.intermediateSize, c.hiddenSize};
+    case kDown:
+      return {c.hiddenSize, c.intermediateSize};
+    case kNumTargets:
+      break;
+  }
+  fail(ErrorCode::kInternal, "no such LoRA target");
+}
+
+std::string targetPath(int64_t layer, Target target) {
+  return "base_model.model.model.layers." + std::to_string(layer) +
+         (target <= kO ? ".self_attn." : ".mlp.") + kTargetNames[target];
+}
+
+LoraPair makeLoraPair(const ModelConfig& config, int64_t rank, uint64_t seed, int64_t layer,
+                      Target target, at::TensorOptions options) {
+  const TargetShape shape = targetShape(config, target);
+  const double bound = 1 / std::sqrt(static_cast<double>(shape.in));
+  const at::Tensor a_RI = at::empty({rank, shape.in}, at::kDouble);
+  auto* out = a_RI.data_ptr<double>();
+  const auto place = static_cast<uint64_t>(layer * kNumTargets + target);
+  const int64_t total = a_RI.numel();
+  at::parallel_for(0, (total + 3) / 4, 1 << 14, [&](int64_t from, int64_t to) {
+    for (int64_t block = from; block < to; ++block) {
+      const auto bits = philox(seed, static_cast<uint64_t>(block), place);
+      for (int64_t i = 4 * block; i < std::min(total, 4 * block + 4); ++i) {
+        // 24 bits: exact in fp32, so fp32 and fp64 policies start equal up to the bound's rounding.
+        out[i] = bound * (2 * (uniform24(bits[static_cast<size_t>(i % 4)])) - 1);
+      }
+    }
+  });
+  return {a_RI.to(options.dtype().toScalarType()).to(options.device()),
+          at::zeros({shape.out, rank}, options)};
+}
+
+at::Tensor addLora(const at::Tensor& y_TO, const at::Tensor& x_TI, const LoraPair& pair,
+                   double scale) {
+  if (!pair.defined()) return y_TO;
+  const auto type = x_TI.scalar_type();
+  const at::Tensor down_TR = at::matmul(x_TI, pair.a_RI.to(type).t());
+  const at::Tensor up_RO = pair.b_OR.to(type).t();
+  if (at::GradMode::is_enabled()) return at::addmm(y_TO, down_TR, up_RO, 1, scale);
+  at::Tensor y = y_TO;
+  return y.addmm_(down_TR, up_RO, 1, scale);
+}
+
+}  // namespace acoer

@@ -1,0 +1,27 @@
+// LoRA pairs: their shapes, their start, and their unmerged application.
+#pragma once
+
+#include "policy.h"
+
+namespace acoer {
+
+struct TargetShape {
+  int64_t out = 0, in = 0;
+};
+TargetShape targetShape(const ModelConfig& config, Target target);
+
+// PEFT's name without the ".lora_A.weight" tail, e.g.
+// "base_model.model.model.layers.0.mlp.up_proj".
+std::string targetPath(int64_t layer, Target target);
+
+// A pair at PEFT's start: A uniform in [-1/sqrt(in), 1/sqrt(in)) (Kaiming with a = sqrt(5)), B
+// zero. A is a function of (seed, layer, target, element) alone.
+LoraPair makeLoraPair(const ModelConfig& config, int64_t rank, uint64_t seed, int64_t layer,
+                      Target target, at::TensorOptions options);
+
+// y + scale * (x A^T) B^T, A and B cast to x's type; y itself for an undefined pair. In place on
+// `y_TO` when grad mode is off.
+at::Tensor addLora(const at::Tensor& y_TO, const at::Tensor& x_TI, const LoraPair& pair,
+                   double scale);
+
+}  // namespace acoer

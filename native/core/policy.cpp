@@ -1,0 +1,105 @@
+#include "policy.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+#include "lora.h"
+#include "weights.h"
+
+namespace acoer {
+
+namespace {
+
+void checkOptions(const Model& model, const PolicyOptions& o) {
+  const auto need = [](bool good, const std::string& what) {
+    if (!good) fail(ErrorCode::kBadArgument, what);
+  };
+  const auto share = [](double x) { return x >= 0 && x < 1; };
+  need(share(o.beta1) && share(o.beta2), "AdamW's betas must lie in [0, 1)");
+  need(std::isfinite(o.eps) && o.eps > 0, "AdamW's eps must be positive");
+  if (o.kind == PolicyOptions::Kind::kFull) {
+    need(model.dtype == at::kFloat || model.dtype == at::kDouble,
+         "training all weights needs a model loaded as float32 or float64, not " +
+             std::string(c10::toString(model.dtype)) + "; load it as float32 or train a LoRA");
+    return;
+  }
+  need(o.rank >= 1 && o.rank <= 4096,
+       "the LoRA rank must be between 1 and 4096, not " + std::to_string(o.rank));
+  need(std::isfinite(o.alpha) && o.alpha > 0, "LoRA's alpha must be a positive number");
+  need(share(o.dropout), "LoRA's dropout must lie in [0, 1)");
+  bool any = false;
+  for (const bool target : o.targets) any = any || target;
+  need(any, "a LoRA policy needs at least one target module");
+}
+
+void addLoraParameters(Policy& policy) {
+  const Model& model = *policy.model;
+  const auto options = at::TensorOptions()
+                           .dtype(model.dtype == at::kDouble ? at::kDouble : at::kFloat)
+                           .device(model.device);
+  policy.lora.resize(static_cast<size_t>(model.config.numLayers));
+  for (int64_t layer = 0; layer < model.config.numLayers; ++layer) {
+    for (int t = 0; t < kNumTargets; ++t) {
+      if (!policy.options.targets[static_cast<size_t>(t)]) continue;
+      const auto target = static_cast<Target>(t);
+      LoraPair& pair = policy.lora[static_cast<size_t>(layer)][static_cast<size_t>(t)];
+      pair = makeLoraPair(model.config, policy.options.rank, policy.options.seed, layer, target,
+                          options);
+      const std::string path = targetPath(layer, target);
+      for (const auto& [tensor, tail] :
+           {std::pair(&pair.a_RI, ".lora_A.weight"), std::pair(&pair.b_OR, ".lora_B.weight")}) {
+        tensor->requires_grad_(true);
+        policy.parameters.push_back({.name = path + tail,
+                                     .value = tensor->detach(),
+                                     .leaf = *tensor,
+                                     .row = 0,
+                                     .expAvg = {},
+                                     .expAvgSq = {}});
+      }
+    }
+  }
+}
+
+void addFullParameters(Policy& policy) {
+  const Model& model = *policy.model;
+  const auto options = at::TensorOptions().dtype(model.dtype).device(model.device);
+  policy.full = allocateWeights(model.config, options);
+  const auto from = weightSlots(model.config, model.weights);
+  const auto to = weightSlots(model.config, policy.full);
+  for (size_t i = 0; i < to.size(); ++i) {
+    to[i].view().copy_(from[i].view());
+    policy.parameters.push_back({.name = to[i].name,
+                                 .value = to[i].view(),
+                                 .leaf = to[i].whole,
+                                 .row = to[i].row,
+                                 .expAvg = {},
+                                 .expAvgSq = {}});
+  }
+  // After the views are made, so that they stay outside of every graph.
+  for (Parameter& parameter : policy.parameters) {
+    parameter.value = parameter.value.detach();
+    parameter.leaf.requires_grad_(true);
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Policy> createPolicy(std::shared_ptr<Model> model, const PolicyOptions& options) {
+  checkOptions(*model, options);
+  auto policy = std::make_shared<Policy>();
+  policy->model = std::move(model);
+  policy->options = options;
+  if (policy->isLora()) {
+    addLoraParameters(*policy);
+  } else {
+    addFullParameters(*policy);
+  }
+  for (Parameter& parameter : policy->parameters) {
+    parameter.expAvg = at::zeros_like(parameter.value);
+    parameter.expAvgSq = at::zeros_like(parameter.value);
+  }
+  return policy;
+}
+
+}  // namespace acoer
