@@ -1,0 +1,32 @@
+// What `require('acoer.node')` gives: NativeAddon in src/engine/binding.ts.
+#include <torch/version.h>
+
+#include "device.h"
+#include "engine_wrap.h"
+
+namespace acoer {
+namespace {
+
+// buildInfo(): NativeBuildInfo
+Napi::Value buildInfo(const Napi::CallbackInfo& info) {
+  const Napi::Env env = info.Env();
+  return guarded(env, [&]() -> Napi::Value {
+    auto object = Napi::Object::New(env);
+    object["libtorch"] = TORCH_VERSION;
+    const std::string cuda = cudaVersion();
+    object["cuda"] = cuda.empty() ? env.Null() : Napi::Value(Napi::String::New(env, cuda));
+    object["cxxFlags"] = ACOER_CXX_FLAGS;
+    return object;
+  });
+}
+
+}  // namespace
+}  // namespace acoer
+
+static Napi::Object initialise(Napi::Env env, Napi::Object exports) {
+  exports["buildInfo"] = Napi::Function::New<acoer::buildInfo>(env, "buildInfo");
+  exports["Engine"] = acoer::EngineWrap::define(env);
+  return exports;
+}
+
+NODE_API_MODULE(acoer, initialise)

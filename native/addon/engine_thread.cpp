@@ -1,0 +1,130 @@
+#include "engine_thread.h"
+
+#include <ATen/Parallel.h>
+#include <pthread.h>
+#include <torch/csrc/autograd/engine.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "session.h"
+
+namespace acoer {
+namespace {
+
+// exit() destroys libtorch's static objects while engine threads may still use them, and Node runs
+// no cleanup hook of the main thread on process.exit(): so every live engine is stopped first, by a
+// handler registered after those objects were made (handlers run in reverse order).
+std::mutex& liveMutex() {
+  static auto* mutex = new std::mutex;  // never destroyed: used while the process exits
+  return *mutex;
+}
+std::set<EngineThread*>& liveEngines() {
+  static auto* engines = new std::set<EngineThread*>;
+  return *engines;
+}
+
+void stopAll() {
+  for (;;) {
+    EngineThread* engine = nullptr;
+    {
+      std::lock_guard lock(liveMutex());
+      if (liveEngines().empty()) return;
+      engine = *liveEngines().begin();
+      liveEngines().erase(engine);
+    }
+    engine->stop();
+  }
+}
+
+void stopAllAtExit() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    torch::autograd::Engine::get_default_engine();
+    std::atexit(stopAll);
+  });
+}
+
+}  // namespace
+
+EngineThread::EngineThread(int threads, std::function<std::unique_ptr<Session>()> makeSession,
+                           std::function<void()> ended)
+    : threads_(threads) {
+  stopAllAtExit();
+  thread_ = std::thread([this, makeSession = std::move(makeSession), ended = std::move(ended)] {
+    main(makeSession);
+    ended();
+  });
+  std::lock_guard lock(liveMutex());
+  liveEngines().insert(this);
+}
+
+void EngineThread::main(const std::function<std::unique_ptr<Session>()>& makeSession) {
+  pthread_setname_np(pthread_self(), "acoer-engine");
+  at::set_num_threads(threads_);
+  const std::unique_ptr<Session> session = makeSession();
+  Job job;
+  while (next(job)) {
+    job.run(*session, *job.cancel);
+    job.run = nullptr;  // frees the arguments before waiting for the next job
+  }
+}
+
+bool EngineThread::next(Job& job) {
+  std::unique_lock lock(mutex_);
+  running_.reset();
+  runningNumber_ = 0;
+  wake_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
+  if (waiting_.empty()) return false;
+  job = std::move(waiting_.front());
+  waiting_.pop_front();
+  running_ = job.cancel;
+  runningNumber_ = job.number;
+  return true;
+}
+
+bool EngineThread::submit(Job job) {
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    waiting_.push_back(std::move(job));
+  }
+  wake_.notify_one();
+  return true;
+}
+
+void EngineThread::cancel(int64_t number) {
+  if (number == 0) return;
+  std::lock_guard lock(mutex_);
+  if (running_ && runningNumber_ == number) running_->request();
+  for (const Job& job : waiting_) {
+    if (job.number == number) job.cancel->request();
+  }
+}
+
+void EngineThread::close() {
+  {
+    std::lock_guard lock(mutex_);
+    closed_ = true;
+    if (running_) running_->request();
+    for (const Job& job : waiting_) job.cancel->request();
+  }
+  wake_.notify_one();
+}
+
+bool EngineThread::closed() const {
+  std::lock_guard lock(mutex_);
+  return closed_;
+}
+
+void EngineThread::stop() {
+  {
+    std::lock_guard lock(liveMutex());
+    liveEngines().erase(this);
+  }
+  close();
+  std::lock_guard lock(joining_);
+  if (thread_.joinable()) thread_.join();
+}
+
+}  // namespace acoer

@@ -1,0 +1,57 @@
+// The class JavaScript sees as NativeEngine (src/engine/binding.ts). Each method unpacks its
+// arguments, says what the engine thread shall do, and how the result is packed.
+#pragma once
+
+#include "from_js.h"
+#include "runner.h"
+
+namespace acoer {
+
+class EngineWrap : public Napi::ObjectWrap<EngineWrap> {
+ public:
+  static Napi::Function define(Napi::Env env);
+  explicit EngineWrap(const Napi::CallbackInfo& info);
+  ~EngineWrap() override;
+
+ private:
+  using Info = Napi::CallbackInfo;
+
+  // engine_wrap.cpp: the engine itself
+  Napi::Value deviceInfo(const Info& info);
+  Napi::Value memory(const Info& info);
+  Napi::Value cancel(const Info& info);
+  Napi::Value dispose(const Info& info);
+  // model_calls.cpp
+  Napi::Value loadModel(const Info& info);
+  Napi::Value disposeModel(const Info& info);
+  Napi::Value generate(const Info& info);
+  Napi::Value score(const Info& info);
+  // policy_calls.cpp
+  Napi::Value createPolicy(const Info& info);
+  Napi::Value loadAdapter(const Info& info);
+  Napi::Value disposePolicy(const Info& info);
+  Napi::Value accumulate(const Info& info);
+  Napi::Value step(const Info& info);
+  Napi::Value zeroGradients(const Info& info);
+  Napi::Value gradients(const Info& info);
+  Napi::Value savePolicy(const Info& info);
+  Napi::Value saveOptimizer(const Info& info);
+  Napi::Value restorePolicy(const Info& info);
+  Napi::Value restoreOptimizer(const Info& info);
+
+  Napi::Value start(const Info& info, const std::function<Request(const Fields&)>& unpack);
+  // A call with a policy and a file, without a result.
+  Napi::Value startWithFile(const Info& info, void (*act)(Policy&, const std::string& path));
+  // Tells V8 how much native memory this object keeps alive; without it, forgotten engines would
+  // look a few bytes large to the collector.
+  void account(int64_t bytes);
+  // `pack`, after accounting for what the session holds now.
+  Pack accounted(const Session& session, Pack pack);
+
+  at::Device device_ = at::kCPU;
+  int threads_ = 1;
+  int64_t accountedBytes_ = 0;
+  std::unique_ptr<Runner> runner_;
+};
+
+}  // namespace acoer

@@ -1,0 +1,116 @@
+#include <cmath>
+
+#include "from_js.h"
+
+namespace acoer {
+namespace {
+
+constexpr int64_t kMaxSafeInteger = (int64_t{1} << 53) - 1;
+
+[[noreturn]] void wrongType(const std::string& what, const char* expected) {
+  fail(ErrorCode::kBadArgument, what + " must be " + expected);
+}
+
+}  // namespace
+
+Fields::Fields(Napi::Value value, std::string name) : name_(std::move(name)) {
+  if (!value.IsObject()) wrongType(name_, "an object");
+  object_ = value.As<Napi::Object>();
+}
+
+double Fields::number(const char* key) const {
+  const Napi::Value value = get(key);
+  if (!value.IsNumber()) wrongType(at(key), "a number");
+  const double number = value.As<Napi::Number>().DoubleValue();
+  if (!std::isfinite(number)) wrongType(at(key), "a finite number");
+  return number;
+}
+
+int64_t Fields::integer(const char* key, int64_t least) const {
+  const double value = number(key);
+  if (value != std::floor(value) || std::abs(value) > static_cast<double>(kMaxSafeInteger)) {
+    wrongType(at(key), "a whole number");
+  }
+  if (value < static_cast<double>(least)) {
+    fail(ErrorCode::kBadArgument, at(key) + " must be at least " + std::to_string(least) +
+                                      ", not " + std::to_string(static_cast<int64_t>(value)));
+  }
+  return static_cast<int64_t>(value);
+}
+
+bool Fields::boolean(const char* key) const {
+  const Napi::Value value = get(key);
+  if (!value.IsBoolean()) wrongType(at(key), "true or false");
+  return value.As<Napi::Boolean>().Value();
+}
+
+std::string Fields::text(const char* key) const {
+  const Napi::Value value = get(key);
+  if (!value.IsString()) wrongType(at(key), "a string");
+  std::string text = value.As<Napi::String>().Utf8Value();
+  if (text.find('\0') != std::string::npos) wrongType(at(key), "a string without a NUL character");
+  return text;
+}
+
+uint64_t Fields::seed(const char* key) const {
+  const Napi::Value value = get(key);
+  if (!value.IsBigInt()) wrongType(at(key), "a bigint");
+  bool lossless = false;
+  const uint64_t seed = value.As<Napi::BigInt>().Uint64Value(&lossless);
+  if (!lossless) wrongType(at(key), "between 0n and 2n ** 64n - 1n");
+  return seed;
+}
+
+Napi::TypedArray Fields::typed(const char* key, napi_typedarray_type type,
+                               const char* typeName) const {
+  const Napi::Value value = get(key);
+  if (!value.IsTypedArray() || value.As<Napi::TypedArray>().TypedArrayType() != type) {
+    wrongType(at(key), typeName);
+  }
+  return value.As<Napi::TypedArray>();
+}
+
+std::vector<int32_t> Fields::int32s(const char* key) const {
+  const auto array = typed(key, napi_int32_array, "an Int32Array").As<Napi::Int32Array>();
+  return {array.Data(), array.Data() + array.ElementLength()};
+}
+
+std::vector<double> Fields::doubles(const char* key) const {
+  const auto array = typed(key, napi_float64_array, "a Float64Array").As<Napi::Float64Array>();
+  return {array.Data(), array.Data() + array.ElementLength()};
+}
+
+std::vector<uint8_t> Fields::bytes(const char* key) const {
+  const auto array = typed(key, napi_uint8_array, "a Uint8Array").As<Napi::Uint8Array>();
+  return {array.Data(), array.Data() + array.ElementLength()};
+}
+
+std::vector<std::string> Fields::texts(const char* key) const {
+  const Napi::Value value = get(key);
+  if (!value.IsArray()) wrongType(at(key), "an array of strings");
+  const auto array = value.As<Napi::Array>();
+  std::vector<std::string> texts;
+  for (uint32_t i = 0; i < array.Length(); i++) {
+    const Napi::Value entry = array.Get(i);
+    if (!entry.IsString()) wrongType(at(key), "an array of strings");
+    texts.push_back(entry.As<Napi::String>().Utf8Value());
+  }
+  return texts;
+}
+
+bool Fields::isNull(const char* key) const { return get(key).IsNull(); }
+
+Fields Fields::object(const char* key) const { return Fields(get(key), at(key)); }
+
+std::vector<Fields> Fields::objects(const char* key) const {
+  const Napi::Value value = get(key);
+  if (!value.IsArray()) wrongType(at(key), "an array");
+  const auto array = value.As<Napi::Array>();
+  std::vector<Fields> objects;
+  for (uint32_t i = 0; i < array.Length(); i++) {
+    objects.emplace_back(array.Get(i), at(key) + "[" + std::to_string(i) + "]");
+  }
+  return objects;
+}
+
+}  // namespace acoer

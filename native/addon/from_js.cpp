@@ -1,0 +1,149 @@
+#include "from_js.h"
+
+#include <algorithm>
+#include <array>
+
+namespace acoer {
+namespace {
+
+template <typename T>
+struct Named {
+  const char* name;
+  T value;
+};
+
+template <typename T, size_t N>
+T oneOf(const Fields& fields, const char* key, const std::array<Named<T>, N>& choices) {
+  const std::string text = fields.text(key);
+  std::string names;
+  for (const Named<T>& choice : choices) {
+    if (text == choice.name) return choice.value;
+    names += (names.empty() ? "" : ", ") + std::string(choice.name);
+  }
+  fail(ErrorCode::kBadArgument,
+       fields.at(key) + " must be one of " + names + ", not \"" + text + "\"");
+}
+
+constexpr std::array<Named<at::ScalarType>, 3> kDtypes{
+    {{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}, {"float64", at::kDouble}}};
+
+constexpr std::array<Named<LossType>, 8> kLossTypes{{{"grpo", LossType::kGrpo},
+                                                     {"bnpo", LossType::kBnpo},
+                                                     {"dr_grpo", LossType::kDrGrpo},
+                                                     {"dapo", LossType::kDapo},
+                                                     {"cispo", LossType::kCispo},
+                                                     {"sapo", LossType::kSapo},
+                                                     {"luspo", LossType::kLuspo},
+                                                     {"vespo", LossType::kVespo}}};
+
+constexpr std::array<Named<ImportanceLevel>, 2> kLevels{
+    {{"token", ImportanceLevel::kToken}, {"sequence", ImportanceLevel::kSequence}}};
+
+constexpr std::array<Named<PolicyOptions::Kind>, 2> kKinds{
+    {{"lora", PolicyOptions::Kind::kLora}, {"full", PolicyOptions::Kind::kFull}}};
+
+SamplingOptions readSampling(const Fields& fields) {
+  SamplingOptions sampling;
+  sampling.temperature = fields.number("temperature");
+  sampling.topK = fields.integer("topK");
+  sampling.topP = fields.number("topP");
+  sampling.minP = fields.number("minP");
+  sampling.repetitionPenalty = fields.number("repetitionPenalty");
+  return sampling;
+}
+
+std::vector<double> optionalDoubles(const Fields& fields, const char* key) {
+  return fields.isNull(key) ? std::vector<double>{} : fields.doubles(key);
+}
+
+}  // namespace
+
+std::optional<int64_t> readHandle(const Fields& fields, const char* key) {
+  if (fields.isNull(key)) return std::nullopt;
+  return fields.integer(key);
+}
+
+at::ScalarType readDtype(const Fields& fields, const char* key) {
+  return fields.isNull(key) ? at::ScalarType::Undefined : oneOf(fields, key, kDtypes);
+}
+
+PackedSequences readSequences(const Fields& fields) {
+  PackedSequences sequences;
+  sequences.ids = fields.int32s("ids");
+  const std::vector<int32_t> offsets = fields.int32s("offsets");
+  const std::vector<int32_t> promptLengths = fields.int32s("promptLengths");
+  sequences.offsets.assign(offsets.begin(), offsets.end());
+  sequences.promptLengths.assign(promptLengths.begin(), promptLengths.end());
+  return sequences;
+}
+
+TrainBatch readTrainBatch(const Fields& fields) {
+  TrainBatch batch;
+  batch.sequences = readSequences(fields);
+  batch.advantages = fields.doubles("advantages");
+  batch.mask = fields.bytes("mask");
+  batch.oldLogprobs = optionalDoubles(fields, "oldLogprobs");
+  batch.refLogprobs = optionalDoubles(fields, "refLogprobs");
+  batch.importanceWeights = optionalDoubles(fields, "importanceWeights");
+  if (!fields.isNull("dropoutSeed")) batch.dropout = DropoutKey{fields.seed("dropoutSeed")};
+  return batch;
+}
+
+LossSettings readLoss(const Fields& fields) {
+  LossSettings loss;
+  loss.type = oneOf(fields, "type", kLossTypes);
+  loss.level = oneOf(fields, "level", kLevels);
+  loss.epsilonLow = fields.number("epsilonLow");
+  loss.epsilonHigh = fields.number("epsilonHigh");
+  if (!fields.isNull("delta")) loss.delta = fields.number("delta");
+  loss.beta = fields.number("beta");
+  loss.klBiasCorrection = fields.boolean("klBiasCorrection");
+  loss.temperature = fields.number("temperature");
+  loss.sapoTemperaturePos = fields.number("sapoTemperaturePos");
+  loss.sapoTemperatureNeg = fields.number("sapoTemperatureNeg");
+  loss.vespoKPos = fields.number("vespoKPos");
+  loss.vespoLambdaPos = fields.number("vespoLambdaPos");
+  loss.vespoKNeg = fields.number("vespoKNeg");
+  loss.vespoLambdaNeg = fields.number("vespoLambdaNeg");
+  loss.normalizer = fields.number("normalizer");
+  return loss;
+}
+
+PolicyOptions readPolicyOptions(const Fields& fields) {
+  PolicyOptions options;
+  options.kind = oneOf(fields, "kind", kKinds);
+  options.rank = fields.integer("rank");
+  options.alpha = fields.number("alpha");
+  options.dropout = fields.number("dropout");
+  options.seed = fields.seed("seed");
+  options.beta1 = fields.number("beta1");
+  options.beta2 = fields.number("beta2");
+  options.eps = fields.number("eps");
+  for (const std::string& name : fields.texts("targets")) {
+    const auto found = std::find(kTargetNames.begin(), kTargetNames.end(), name);
+    if (found == kTargetNames.end()) {
+      fail(ErrorCode::kBadArgument,
+           fields.at("targets") + " names \"" + name +
+               "\"; LoRA adapts q_proj, k_proj, v_proj, o_proj, gate_proj, "
+               "up_proj and down_proj");
+    }
+    options.targets[found - kTargetNames.begin()] = true;
+  }
+  return options;
+}
+
+HandledRequest readRequest(const Fields& fields) {
+  HandledRequest handled;
+  GenerateRequest& request = handled.request;
+  request.promptIds = fields.int32s("promptIds");
+  request.numSamples = fields.integer("numSamples", 1);
+  request.firstSample = fields.integer("firstSample");
+  request.seed = fields.seed("seed");
+  request.maxNewTokens = fields.integer("maxNewTokens", 1);
+  request.stopIds = fields.int32s("stopIds");
+  request.sampling = readSampling(fields.object("sampling"));
+  handled.policy = readHandle(fields, "policy");
+  return handled;
+}
+
+}  // namespace acoer

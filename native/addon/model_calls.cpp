@@ -1,0 +1,101 @@
+#include "checks.h"
+#include "engine_wrap.h"
+#include "to_js.h"
+
+namespace acoer {
+
+// loadModel(args: { directory: string; dtype: Dtype | null; job: number }):
+// Promise<NativeModelInfo>
+Napi::Value EngineWrap::loadModel(const Info& info) {
+  return start(info, [this](const Fields& args) {
+    LoadModelOptions options{args.text("directory"), device_, readDtype(args, "dtype")};
+    return Request{.job = args.integer("job"), .work = [this, options](CallContext& call) -> Pack {
+                     const auto model = acoer::loadModel(options, call.cancel);
+                     ModelFacts facts{call.session.add(model), model->config,         model->dtype,
+                                      model->device.str(),     model->parameterCount, model->bytes};
+                     return accounted(call.session,
+                                      [facts](Napi::Env env) { return toJs(env, facts); });
+                   }};
+  });
+}
+
+// disposeModel(args: { model: ModelId }): Promise<void>
+Napi::Value EngineWrap::disposeModel(const Info& info) {
+  return start(info, [this](const Fields& args) {
+    return Request{.work = [this, model = args.integer("model")](CallContext& call) -> Pack {
+      call.session.disposeModel(model);
+      return accounted(call.session, [](Napi::Env env) { return env.Undefined(); });
+    }};
+  });
+}
+
+namespace {
+
+struct GenerateArgs {
+  int64_t model = 0;
+  std::vector<HandledRequest> requests{};
+  GenerateOptions options{};
+};
+
+Pack runGenerate(GenerateArgs args, CallContext& call) {
+  const Model& model = *call.session.model(args.model);
+  std::vector<GenerateRequest> requests;
+  for (HandledRequest& handled : args.requests) {
+    checkRequest(handled.request, model.config);
+    handled.request.policy = call.session.policyOn(args.model, handled.policy);
+    requests.push_back(std::move(handled.request));
+  }
+  const auto emit = [&call](GeneratedSequence&& sequence) {
+    call.emit([sequence = std::move(sequence)](Napi::Env env) { return toJs(env, sequence); });
+  };
+  const GenerateStats stats = acoer::generate(model, requests, args.options, emit, call.cancel);
+  call.cancel.check();  // what was in flight has been emitted; the call itself did not finish
+  return [stats](Napi::Env env) { return toJs(env, stats); };
+}
+
+}  // namespace
+
+// generate(
+//   args: { model: ModelId; requests: NativeGenerateRequest[]; maxSlots: number; kvBytes: number;
+//           job: number },
+//   onSequence: (sequence: NativeSequence) => void,
+// ): Promise<NativeGenerateStats>
+Napi::Value EngineWrap::generate(const Info& info) {
+  return start(info, [&info](const Fields& fields) {
+    GenerateArgs args{.model = fields.integer("model")};
+    for (const Fields& request : fields.objects("requests")) {
+      args.requests.push_back(readRequest(request));
+    }
+    args.options.maxSlots = fields.integer("maxSlots", 1);
+    args.options.kvBytes = fields.integer("kvBytes");
+    if (!info[1].IsFunction()) fail(ErrorCode::kBadArgument, "onSequence must be a function");
+    return Request{
+        .job = fields.integer("job"),
+        .callback = Napi::Persistent(info[1].As<Napi::Function>()),
+        .work = [args = std::move(args)](CallContext& call) { return runGenerate(args, call); }};
+  });
+}
+
+// score(args: NativeSequences & { model: ModelId; policy: PolicyId | null; temperature: number;
+//                                 job: number }): Promise<{ logprobs: Float64Array; entropies:
+//                                 Float64Array }>
+Napi::Value EngineWrap::score(const Info& info) {
+  return start(info, [](const Fields& args) {
+    PackedSequences sequences = readSequences(args);
+    checkSequences(sequences);
+    const double temperature = args.number("temperature");
+    checkTemperature(temperature);
+    return Request{
+        .job = args.integer("job"),
+        .work = [sequences = std::move(sequences), temperature, handle = args.integer("model"),
+                 policy = readHandle(args, "policy")](CallContext& call) -> Pack {
+          const Model& model = *call.session.model(handle);
+          checkVocabulary(sequences.ids, model.config, "ids");
+          ScoreResult result = acoer::score(model, call.session.policyOn(handle, policy), sequences,
+                                            temperature, call.cancel);
+          return [result = std::move(result)](Napi::Env env) { return toJs(env, result); };
+        }};
+  });
+}
+
+}  // namespace acoer

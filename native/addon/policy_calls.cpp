@@ -1,0 +1,155 @@
+#include <ATen/core/Tensor.h>
+
+#include "checks.h"
+#include "engine_wrap.h"
+#include "to_js.h"
+
+namespace acoer {
+namespace {
+
+Pack nothing() {
+  return [](Napi::Env env) { return env.Undefined(); };
+}
+
+PolicyFacts takePolicy(Session& session, int64_t model, const std::shared_ptr<Policy>& policy) {
+  return {session.add(model, policy), policy->options, policyParameterCount(*policy)};
+}
+
+}  // namespace
+
+// createPolicy(args: { model: ModelId; kind: 'lora' | 'full'; rank: number; alpha: number;
+//   dropout: number; targets: string[]; seed: bigint; beta1: number; beta2: number; eps: number }):
+//   Promise<NativePolicyInfo>
+Napi::Value EngineWrap::createPolicy(const Info& info) {
+  return start(info, [this](const Fields& args) {
+    const PolicyOptions options = readPolicyOptions(args);
+    checkPolicyOptions(options);
+    return Request{
+        .work = [this, options, model = args.integer("model")](CallContext& call) -> Pack {
+          const auto policy = acoer::createPolicy(call.session.model(model), options);
+          const PolicyFacts facts = takePolicy(call.session, model, policy);
+          return accounted(call.session, [facts](Napi::Env env) { return toJs(env, facts); });
+        }};
+  });
+}
+
+// loadAdapter(args: { model: ModelId; directory: string }): Promise<NativePolicyInfo>
+Napi::Value EngineWrap::loadAdapter(const Info& info) {
+  return start(info, [this](const Fields& args) {
+    return Request{.work = [this, model = args.integer("model"),
+                            directory = args.text("directory")](CallContext& call) -> Pack {
+      const auto policy = acoer::loadAdapter(call.session.model(model), directory);
+      const PolicyFacts facts = takePolicy(call.session, model, policy);
+      return accounted(call.session, [facts](Napi::Env env) { return toJs(env, facts); });
+    }};
+  });
+}
+
+// disposePolicy(args: { policy: PolicyId }): Promise<void>
+Napi::Value EngineWrap::disposePolicy(const Info& info) {
+  return start(info, [this](const Fields& args) {
+    return Request{.work = [this, policy = args.integer("policy")](CallContext& call) -> Pack {
+      call.session.disposePolicy(policy);
+      return accounted(call.session, nothing());
+    }};
+  });
+}
+
+// accumulate(args: { policy: PolicyId; batch: NativeTrainBatch; loss: NativeLossSettings;
+//                    job: number }): Promise<NativeAccumulateResult>
+Napi::Value EngineWrap::accumulate(const Info& info) {
+  return start(info, [](const Fields& args) {
+    TrainBatch batch = readTrainBatch(args.object("batch"));
+    checkTrainBatch(batch);
+    const LossSettings loss = readLoss(args.object("loss"));
+    checkLoss(loss, batch);
+    return Request{.job = args.integer("job"),
+                   .work = [batch = std::move(batch), loss,
+                            handle = args.integer("policy")](CallContext& call) -> Pack {
+                     Policy& policy = call.session.policy(handle);
+                     checkVocabulary(batch.sequences.ids, policy.model->config, "ids");
+                     AccumulateResult result = acoer::accumulate(policy, batch, loss, call.cancel);
+                     return
+                         [result = std::move(result)](Napi::Env env) { return toJs(env, result); };
+                   }};
+  });
+}
+
+// step(args: { policy: PolicyId; learningRate: number; weightDecay: number; maxGradNorm: number }):
+//   Promise<NativeStepResult>
+Napi::Value EngineWrap::step(const Info& info) {
+  return start(info, [](const Fields& args) {
+    const StepOptions options{args.number("learningRate"), args.number("weightDecay"),
+                              args.number("maxGradNorm")};
+    checkStep(options);
+    return Request{.work = [options, policy = args.integer("policy")](CallContext& call) -> Pack {
+      const StepResult result = acoer::step(call.session.policy(policy), options);
+      return [result](Napi::Env env) { return toJs(env, result); };
+    }};
+  });
+}
+
+// zeroGradients(args: { policy: PolicyId }): Promise<void>
+Napi::Value EngineWrap::zeroGradients(const Info& info) {
+  return start(info, [](const Fields& args) {
+    return Request{.work = [policy = args.integer("policy")](CallContext& call) {
+      acoer::zeroGradients(call.session.policy(policy));
+      return nothing();
+    }};
+  });
+}
+
+// gradients(args: { policy: PolicyId }): Promise<TensorTable>
+Napi::Value EngineWrap::gradients(const Info& info) {
+  return start(info, [](const Fields& args) {
+    return Request{.work = [policy = args.integer("policy")](CallContext& call) -> Pack {
+      std::vector<TensorFacts> tensors;
+      for (const auto& [name, gradient] : acoer::gradients(call.session.policy(policy))) {
+        const at::Tensor flat = gradient.detach().to(at::kCPU, at::kDouble).contiguous();
+        const double* data = flat.const_data_ptr<double>();
+        tensors.push_back({name, gradient.sizes().vec(), {data, data + flat.numel()}});
+      }
+      return [tensors = std::move(tensors)](Napi::Env env) { return toJs(env, tensors); };
+    }};
+  });
+}
+
+// savePolicy(args: { policy: PolicyId; path: string; dtype: Dtype | null }): Promise<void>
+Napi::Value EngineWrap::savePolicy(const Info& info) {
+  return start(info, [](const Fields& args) {
+    return Request{.work = [policy = args.integer("policy"), path = args.text("path"),
+                            dtype = readDtype(args, "dtype")](CallContext& call) {
+      acoer::savePolicy(call.session.policy(policy), path, dtype);
+      return nothing();
+    }};
+  });
+}
+
+Napi::Value EngineWrap::startWithFile(const Info& info,
+                                      void (*act)(Policy&, const std::string& path)) {
+  return start(info, [act](const Fields& args) {
+    return Request{.work = [act, policy = args.integer("policy"),
+                            path = args.text("path")](CallContext& call) {
+      act(call.session.policy(policy), path);
+      return nothing();
+    }};
+  });
+}
+
+// saveOptimizer(args: { policy: PolicyId; path: string }): Promise<void>
+Napi::Value EngineWrap::saveOptimizer(const Info& info) {
+  return startWithFile(
+      info, [](Policy& policy, const std::string& path) { acoer::saveOptimizer(policy, path); });
+}
+
+// restorePolicy(args: { policy: PolicyId; path: string }): Promise<void>
+Napi::Value EngineWrap::restorePolicy(const Info& info) {
+  return startWithFile(info, acoer::restorePolicy);
+}
+
+// restoreOptimizer(args: { policy: PolicyId; path: string }): Promise<void>
+Napi::Value EngineWrap::restoreOptimizer(const Info& info) {
+  return startWithFile(info, acoer::restoreOptimizer);
+}
+
+}  // namespace acoer

@@ -1,0 +1,185 @@
+#include "runner.h"
+
+namespace acoer {
+namespace {
+
+Failure disposedFailure() {
+  return {errorCodeName(ErrorCode::kDisposed),
+          "the engine was disposed; make a new one with createEngine()"};
+}
+
+}  // namespace
+
+Napi::Error toError(Napi::Env env, const Failure& failure) {
+  Napi::Error error = Napi::Error::New(env, failure.message);
+  error.Set("code", Napi::String::New(env, failure.code));
+  return error;
+}
+
+Napi::Value guarded(Napi::Env env, const std::function<Napi::Value()>& body) {
+  try {
+    return body();
+  } catch (const Napi::Error&) {
+    throw;
+  } catch (...) {
+    throw toError(env, currentFailure());
+  }
+}
+
+Runner::Runner(Napi::Env env, at::Device device, int threads) : env_(env) {
+  channel_ = Channel::New(env, "acoer engine", 0, 1, this);
+  channel_.Unref(env);
+  thread_ = std::make_unique<EngineThread>(
+      threads, [device] { return std::make_unique<Session>(device); },
+      [this] { send({.kind = Message::Kind::kEnded}); });
+  // Registered after the channel's own hook, so it runs before it.
+  napi_add_env_cleanup_hook(env, onEnvironmentCleanup, this);
+}
+
+Runner::~Runner() {
+  if (state_ == State::kClosed) return;
+  napi_remove_env_cleanup_hook(env_, onEnvironmentCleanup, this);
+  onEnvironmentCleanup(this);
+}
+
+void Runner::onEnvironmentCleanup(void* data) {
+  auto* runner = static_cast<Runner*>(data);
+  if (runner->state_ == State::kClosed) return;
+  runner->thread_->stop();
+  runner->channel_.Abort();
+  runner->state_ = State::kClosed;
+}
+
+Napi::Value Runner::start(const Napi::Object& owner, const std::function<Request()>& unpack) {
+  auto deferred = Napi::Promise::Deferred::New(env_);
+  try {
+    if (closed()) throw toError(env_, disposedFailure());
+    Request request = unpack();
+    const uint64_t call = nextCall_++;
+    Job job{.number = request.job,
+            .run = [this, call, work = std::move(request.work)](Session& session,
+                                                                const Cancel& cancel) {
+              runOnEngine(call, work, session, cancel);
+            }};
+    hold(owner);
+    pending_.emplace(call,
+                     Pending{deferred, std::move(request.callback), std::nullopt, job.cancel});
+    thread_->submit(std::move(job));
+  } catch (const Napi::Error& error) {
+    deferred.Reject(error.Value());
+  } catch (...) {
+    deferred.Reject(toError(env_, currentFailure()).Value());
+  }
+  return deferred.Promise();
+}
+
+void Runner::runOnEngine(uint64_t call, const Work& work, Session& session, const Cancel& cancel) {
+  CallContext context{
+      session, cancel, [this, call](Pack pack) {
+        send({.kind = Message::Kind::kEvent, .call = call, .pack = std::move(pack)});
+      }};
+  try {
+    cancel.check();
+    Pack pack = work(context);
+    send({.kind = Message::Kind::kResult, .call = call, .pack = std::move(pack)});
+  } catch (...) {
+    send({.kind = Message::Kind::kFailure, .call = call, .failure = currentFailure()});
+  }
+}
+
+void Runner::send(Message message) {
+  auto owned = std::make_unique<Message>(std::move(message));
+  // Fails only once the environment is closing, when nobody is left to tell.
+  if (channel_.BlockingCall(owned.get()) == napi_ok) owned.release();
+}
+
+void Runner::receive(Napi::Env env, Napi::Function, Runner* runner, Message* message) {
+  const std::unique_ptr<Message> owned(message);
+  // No environment: it is being torn down, and the runner may be gone already.
+  if (env == nullptr) return;
+  try {
+    runner->onMessage(env, *owned);
+  } catch (const Napi::Error&) {
+    // Promises can be neither settled nor seen when JavaScript may no longer run (terminate()).
+  }
+}
+
+void Runner::onMessage(Napi::Env env, Message& message) {
+  if (message.kind == Message::Kind::kEnded) return onEnded(env);
+  const auto found = pending_.find(message.call);
+  if (found == pending_.end()) return;
+  if (message.kind == Message::Kind::kEvent) return onEvent(env, found->second, message.pack);
+  settle(env, message);
+}
+
+void Runner::onEvent(Napi::Env env, Pending& pending, const Pack& pack) {
+  if (pending.thrown || pending.callback.IsEmpty()) return;
+  try {
+    pending.callback.Call({pack(env)});
+  } catch (const Napi::Error& error) {
+    pending.thrown = error;
+  } catch (...) {
+    pending.thrown = toError(env, currentFailure());
+  }
+  if (pending.thrown) pending.cancel->request();
+}
+
+void Runner::settle(Napi::Env env, Message& message) {
+  auto node = pending_.extract(message.call);
+  Pending& pending = node.mapped();
+  try {
+    if (pending.thrown) {
+      pending.deferred.Reject(pending.thrown->Value());
+    } else if (message.kind == Message::Kind::kResult) {
+      pending.deferred.Resolve(message.pack(env));
+    } else {
+      const bool byDispose =
+          closed() && message.failure.code == errorCodeName(ErrorCode::kCancelled);
+      pending.deferred.Reject(
+          toError(env, byDispose ? disposedFailure() : message.failure).Value());
+    }
+  } catch (const Napi::Error& error) {
+    pending.deferred.Reject(error.Value());
+  } catch (...) {
+    pending.deferred.Reject(toError(env, currentFailure()).Value());
+  }
+  letGoWhenIdle();
+}
+
+Napi::Value Runner::dispose(const Napi::Object& owner) {
+  auto deferred = Napi::Promise::Deferred::New(env_);
+  if (state_ == State::kClosed) {
+    deferred.Resolve(env_.Undefined());
+    return deferred.Promise();
+  }
+  hold(owner);
+  disposers_.push_back(deferred);
+  state_ = State::kClosing;
+  thread_->close();
+  return deferred.Promise();
+}
+
+void Runner::onEnded(Napi::Env env) {
+  thread_->stop();  // has ended: its last act was the message being handled
+  napi_remove_env_cleanup_hook(env, onEnvironmentCleanup, this);
+  channel_.Release();
+  state_ = State::kClosed;
+  for (const auto& deferred : disposers_) deferred.Resolve(env.Undefined());
+  disposers_.clear();
+  letGoWhenIdle();
+}
+
+void Runner::hold(const Napi::Object& owner) {
+  if (!owner_.IsEmpty()) return;
+  owner_ = Napi::Persistent(owner);
+  channel_.Ref(env_);
+}
+
+// The last thing a caller does: without the owner this object may be collected.
+void Runner::letGoWhenIdle() {
+  if (!pending_.empty() || !disposers_.empty()) return;
+  if (state_ != State::kClosed) channel_.Unref(env_);
+  owner_.Reset();
+}
+
+}  // namespace acoer

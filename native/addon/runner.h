@@ -1,0 +1,91 @@
+// One asynchronous call from start to end: arguments are unpacked on the JavaScript thread, the
+// work runs on the engine thread, its result is packed on the JavaScript thread. Owns the promises,
+// keeps the engine object and the event loop alive while calls are pending, and holds the only
+// catch blocks of the addon.
+#pragma once
+
+#include <map>
+#include <optional>
+
+#include "engine_thread.h"
+#include "failure.h"
+#include "napi_setup.h"
+#include "session.h"
+
+namespace acoer {
+
+// Makes a JavaScript value of a plain result. Runs on the JavaScript thread.
+using Pack = std::function<Napi::Value(Napi::Env)>;
+
+// What work sees on the engine thread. `emit` sends a value to the call's callback.
+struct CallContext {
+  Session& session;
+  const Cancel& cancel;
+  std::function<void(Pack)> emit;
+};
+
+using Work = std::function<Pack(CallContext&)>;
+
+struct Request {
+  int64_t job = 0;
+  Napi::FunctionReference callback{};  // gets what the work emits; may be empty
+  Work work;
+};
+
+class Runner {
+ public:
+  Runner(Napi::Env env, at::Device device, int threads);
+  ~Runner();
+
+  // Runs `unpack` now and its work later; the promise gets what either throws.
+  Napi::Value start(const Napi::Object& owner, const std::function<Request()>& unpack);
+  void cancel(int64_t job) { thread_->cancel(job); }
+  bool closed() const { return state_ != State::kOpen; }
+  // Cancels all calls, frees everything on the engine thread, resolves when that has ended.
+  Napi::Value dispose(const Napi::Object& owner);
+
+ private:
+  enum class State { kOpen, kClosing, kClosed };
+  struct Pending {
+    Napi::Promise::Deferred deferred;
+    Napi::FunctionReference callback;
+    std::optional<Napi::Error> thrown;  // by the callback
+    std::shared_ptr<Cancel> cancel;
+  };
+  struct Message {
+    enum class Kind { kEvent, kResult, kFailure, kEnded } kind;
+    uint64_t call = 0;
+    Pack pack{};
+    Failure failure{};
+  };
+  static void receive(Napi::Env env, Napi::Function, Runner* runner, Message* message);
+  using Channel = Napi::TypedThreadSafeFunction<Runner, Message, receive>;
+
+  void send(Message message);
+  void runOnEngine(uint64_t call, const Work& work, Session& session, const Cancel& cancel);
+  void onMessage(Napi::Env env, Message& message);
+  void onEvent(Napi::Env env, Pending& pending, const Pack& pack);
+  void settle(Napi::Env env, Message& message);
+  void onEnded(Napi::Env env);
+  void hold(const Napi::Object& owner);
+  void letGoWhenIdle();
+  // The environment goes away: cancel, join, and touch JavaScript no more.
+  static void onEnvironmentCleanup(void* runner);
+
+  Napi::Env env_;
+  State state_ = State::kOpen;
+  Channel channel_;
+  std::map<uint64_t, Pending> pending_;
+  std::vector<Napi::Promise::Deferred> disposers_;
+  uint64_t nextCall_ = 1;
+  Napi::ObjectReference owner_;
+  std::unique_ptr<EngineThread> thread_;
+};
+
+// A JavaScript Error with `code`.
+Napi::Error toError(Napi::Env env, const Failure& failure);
+
+// For synchronous methods: what `body` throws becomes a JavaScript exception with `code`.
+Napi::Value guarded(Napi::Env env, const std::function<Napi::Value()>& body);
+
+}  // namespace acoer

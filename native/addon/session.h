@@ -1,0 +1,50 @@
+// What one engine owns: its models and policies under integer handles. Used by the engine thread
+// alone, so nothing here is locked.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "policy.h"
+
+namespace acoer {
+
+class Session {
+ public:
+  explicit Session(at::Device device) : device_(device) {}
+  at::Device device() const { return device_; }
+
+  int64_t add(std::shared_ptr<Model> model);
+  int64_t add(int64_t model, std::shared_ptr<Policy> policy);
+  // Throw kDisposed for a handle that is not alive.
+  const std::shared_ptr<Model>& model(int64_t handle) const;
+  Policy& policy(int64_t handle) const;
+  // Null for no handle (the base); throws kBadArgument when the policy is on another model.
+  const Policy* policyOn(int64_t model, std::optional<int64_t> handle) const;
+
+  // Both do nothing for a handle that is not alive. A model takes its policies with it.
+  void disposeModel(int64_t handle);
+  void disposePolicy(int64_t handle);
+
+  // Of weights, adapters, gradients and optimiser state.
+  int64_t bytes() const;
+
+ private:
+  struct OwnedPolicy {
+    int64_t model;
+    std::shared_ptr<Policy> policy;
+  };
+  const OwnedPolicy& owned(int64_t handle) const;
+
+  at::Device device_;
+  int64_t nextHandle_ = 1;
+  std::map<int64_t, std::shared_ptr<Model>> models_;
+  std::map<int64_t, OwnedPolicy> policies_;
+};
+
+// Values, gradients and AdamW's two moments.
+int64_t policyBytes(const Policy& policy);
+int64_t policyParameterCount(const Policy& policy);
+
+}  // namespace acoer

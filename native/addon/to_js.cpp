@@ -1,0 +1,148 @@
+#include "to_js.h"
+
+#include <algorithm>
+
+namespace acoer {
+namespace {
+
+template <typename T>
+Napi::TypedArrayOf<T> typedArray(Napi::Env env, const std::vector<T>& values) {
+  auto array = Napi::TypedArrayOf<T>::New(env, values.size());
+  std::copy(values.begin(), values.end(), array.Data());
+  return array;
+}
+
+const char* dtypeName(at::ScalarType dtype) {
+  if (dtype == at::kDouble) return "float64";
+  return dtype == at::kBFloat16 ? "bfloat16" : "float32";
+}
+
+const char* finishName(FinishReason finish) {
+  if (finish == FinishReason::kStop) return "stop";
+  return finish == FinishReason::kLength ? "length" : "cancelled";
+}
+
+double count(int64_t value) { return static_cast<double>(value); }
+
+}  // namespace
+
+Napi::Value toJs(Napi::Env env, const ModelFacts& facts) {
+  auto object = Napi::Object::New(env);
+  object["model"] = count(facts.model);
+  object["dtype"] = dtypeName(facts.dtype);
+  object["device"] = facts.device;
+  object["parameterCount"] = count(facts.parameterCount);
+  object["bytes"] = count(facts.bytes);
+  object["vocabSize"] = count(facts.config.vocabSize);
+  object["hiddenSize"] = count(facts.config.hiddenSize);
+  object["intermediateSize"] = count(facts.config.intermediateSize);
+  object["numLayers"] = count(facts.config.numLayers);
+  object["numHeads"] = count(facts.config.numHeads);
+  object["numKvHeads"] = count(facts.config.numKvHeads);
+  object["headDim"] = count(facts.config.headDim);
+  object["maxPositions"] = count(facts.config.maxPositions);
+  object["tieWordEmbeddings"] = Napi::Boolean::New(env, facts.config.tieWordEmbeddings);
+  return object;
+}
+
+Napi::Value toJs(Napi::Env env, const PolicyFacts& facts) {
+  const bool lora = facts.options.kind == PolicyOptions::Kind::kLora;
+  auto targets = Napi::Array::New(env);
+  for (size_t i = 0; lora && i < kTargetNames.size(); i++) {
+    if (facts.options.targets[i])
+      targets[targets.Length()] = Napi::String::New(env, kTargetNames[i]);
+  }
+  auto object = Napi::Object::New(env);
+  object["policy"] = count(facts.policy);
+  object["kind"] = lora ? "lora" : "full";
+  object["parameterCount"] = count(facts.parameterCount);
+  object["rank"] = count(lora ? facts.options.rank : 0);
+  object["alpha"] = lora ? facts.options.alpha : 0.0;
+  object["targets"] = targets;
+  return object;
+}
+
+Napi::Value toJs(Napi::Env env, const GeneratedSequence& sequence) {
+  auto object = Napi::Object::New(env);
+  object["request"] = count(sequence.request);
+  object["sample"] = count(sequence.sample);
+  object["ids"] = typedArray(env, sequence.ids);
+  object["logprobs"] = typedArray(env, sequence.logprobs);
+  object["entropies"] = typedArray(env, sequence.entropies);
+  object["finish"] = finishName(sequence.finish);
+  return object;
+}
+
+Napi::Value toJs(Napi::Env env, const GenerateStats& stats) {
+  auto object = Napi::Object::New(env);
+  object["promptTokens"] = count(stats.promptTokens);
+  object["newTokens"] = count(stats.newTokens);
+  object["decodeSteps"] = count(stats.decodeSteps);
+  object["peakSlots"] = count(stats.peakSlots);
+  object["prefillMs"] = stats.prefillMs;
+  object["decodeMs"] = stats.decodeMs;
+  return object;
+}
+
+Napi::Value toJs(Napi::Env env, const ScoreResult& result) {
+  auto object = Napi::Object::New(env);
+  object["logprobs"] = typedArray(env, result.logprobs);
+  object["entropies"] = typedArray(env, result.entropies);
+  return object;
+}
+
+Napi::Value toJs(Napi::Env env, const AccumulateResult& result) {
+  auto object = Napi::Object::New(env);
+  object["loss"] = result.loss;
+  object["klSum"] = result.klSum;
+  object["entropySum"] = result.entropySum;
+  object["tokens"] = result.tokens;
+  object["logprobs"] = typedArray(env, result.logprobs);
+  object["entropies"] = typedArray(env, result.entropies);
+  object["clippedLow"] = typedArray(env, result.clippedLow);
+  object["clippedHigh"] = typedArray(env, result.clippedHigh);
+  object["vespoPhi"] = typedArray(env, result.vespoPhi);
+  return object;
+}
+
+Napi::Value toJs(Napi::Env env, const StepResult& result) {
+  auto object = Napi::Object::New(env);
+  object["gradNorm"] = result.gradNorm;
+  object["applied"] = Napi::Boolean::New(env, result.applied);
+  return object;
+}
+
+Napi::Value toJs(Napi::Env env, const std::vector<TensorFacts>& tensors) {
+  auto table = Napi::Object::New(env);
+  for (const TensorFacts& tensor : tensors) {
+    auto shape = Napi::Array::New(env, tensor.shape.size());
+    for (uint32_t i = 0; i < tensor.shape.size(); i++) shape[i] = count(tensor.shape[i]);
+    auto entry = Napi::Object::New(env);
+    entry["shape"] = shape;
+    entry["data"] = typedArray(env, tensor.data);
+    table[tensor.name] = entry;
+  }
+  return table;
+}
+
+Napi::Value toJs(Napi::Env env, const MemoryFacts& facts) {
+  auto object = Napi::Object::New(env);
+  object["engineBytes"] = count(facts.engineBytes);
+  object["residentBytes"] = count(facts.process.residentBytes);
+  object["peakResidentBytes"] = count(facts.process.peakResidentBytes);
+  object["deviceFreeBytes"] = count(facts.device.freeBytes);
+  object["deviceTotalBytes"] = count(facts.device.totalBytes);
+  return object;
+}
+
+Napi::Value toJs(Napi::Env env, const DeviceFacts& facts, int threads) {
+  auto object = Napi::Object::New(env);
+  object["device"] = facts.device;
+  object["name"] = facts.name;
+  object["threads"] = static_cast<double>(threads);
+  object["totalBytes"] = count(facts.totalBytes);
+  object["freeBytes"] = count(facts.freeBytes);
+  return object;
+}
+
+}  // namespace acoer

@@ -1,0 +1,51 @@
+// Plain results as JavaScript values, field for field as src/engine/binding.ts declares them.
+#pragma once
+
+#include "device.h"
+#include "generate.h"
+#include "host.h"
+#include "napi_setup.h"
+#include "train.h"
+
+namespace acoer {
+
+// Facts of a policy that outlive it on the way to the JavaScript thread.
+struct PolicyFacts {
+  int64_t policy = 0;
+  PolicyOptions options;
+  int64_t parameterCount = 0;
+};
+
+struct ModelFacts {
+  int64_t model = 0;
+  ModelConfig config;
+  at::ScalarType dtype = at::kFloat;
+  std::string device;
+  int64_t parameterCount = 0;
+  int64_t bytes = 0;
+};
+
+struct TensorFacts {
+  std::string name;
+  std::vector<int64_t> shape;
+  std::vector<double> data;
+};
+
+struct MemoryFacts {
+  int64_t engineBytes = 0;
+  ProcessMemory process;
+  DeviceFacts device;
+};
+
+Napi::Value toJs(Napi::Env env, const ModelFacts& facts);
+Napi::Value toJs(Napi::Env env, const PolicyFacts& facts);
+Napi::Value toJs(Napi::Env env, const GeneratedSequence& sequence);
+Napi::Value toJs(Napi::Env env, const GenerateStats& stats);
+Napi::Value toJs(Napi::Env env, const ScoreResult& result);
+Napi::Value toJs(Napi::Env env, const AccumulateResult& result);
+Napi::Value toJs(Napi::Env env, const StepResult& result);
+Napi::Value toJs(Napi::Env env, const std::vector<TensorFacts>& tensors);
+Napi::Value toJs(Napi::Env env, const MemoryFacts& facts);
+Napi::Value toJs(Napi::Env env, const DeviceFacts& facts, int threads);
+
+}  // namespace acoer

@@ -1,0 +1,160 @@
+#include "device.h"
+
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <dlfcn.h>
+#include <linux/limits.h>
+
+#include <filesystem>
+#include <mutex>
+
+#include "../cuda/acoer_cuda.h"
+#include "error.h"
+#include "host.h"
+
+namespace acoer {
+namespace {
+
+struct DeviceLibraries {
+  bool libtorchHasCuda = false;
+  std::string loadError;  // why a library that is there did not load
+  decltype(&acoerCudaDevice) cudaDevice = nullptr;
+  decltype(&acoerCudaErrorText) cudaErrorText = nullptr;
+};
+
+std::string lastLoadError() {
+  const char* text = dlerror();
+  return text != nullptr ? text : "unknown error";
+}
+
+std::filesystem::path libtorchFolder() {
+  void* cpu = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (cpu == nullptr)
+    fail(ErrorCode::kInternal, "libtorch_cpu.so is not loaded: " + lastLoadError());
+  char folder[PATH_MAX];
+  const int found = dlinfo(cpu, RTLD_DI_ORIGIN, folder);
+  dlclose(cpu);
+  if (found != 0) fail(ErrorCode::kInternal, "libtorch_cpu.so has no folder: " + lastLoadError());
+  return folder;
+}
+
+std::filesystem::path ownFolder() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&loadDeviceLibraries), &info) == 0) return {};
+  return std::filesystem::path(info.dli_fname).parent_path();
+}
+
+void loadKernels(DeviceLibraries& libraries) {
+  const auto path = ownFolder() / "libacoer_cuda.so";
+  if (!std::filesystem::exists(path)) return;
+  void* kernels = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (kernels == nullptr) {
+    libraries.loadError = lastLoadError();
+    return;
+  }
+  const auto abi = reinterpret_cast<decltype(&acoerCudaAbi)>(dlsym(kernels, "acoerCudaAbi"));
+  if (abi == nullptr || abi() != ACOER_CUDA_ABI) {
+    libraries.loadError =
+        path.string() + " was built from another version of acoer; run npx acoer setup";
+    return;
+  }
+  libraries.cudaDevice =
+      reinterpret_cast<decltype(&acoerCudaDevice)>(dlsym(kernels, "acoerCudaDevice"));
+  libraries.cudaErrorText =
+      reinterpret_cast<decltype(&acoerCudaErrorText)>(dlsym(kernels, "acoerCudaErrorText"));
+}
+
+const DeviceLibraries& deviceLibraries() {
+  static DeviceLibraries libraries;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const auto path = libtorchFolder() / "libtorch_cuda.so";
+    if (!std::filesystem::exists(path)) return;
+    if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      libraries.loadError = lastLoadError();
+      return;
+    }
+    libraries.libtorchHasCuda = true;
+    loadKernels(libraries);
+  });
+  return libraries;
+}
+
+int64_t cudaDeviceCount() {
+  if (!c10::impl::hasDeviceGuardImpl(c10::kCUDA)) return 0;
+  return c10::impl::getDeviceGuardImpl(c10::kCUDA)->deviceCount();
+}
+
+c10::Device cudaDevice(const std::string& name) {
+  const DeviceLibraries& libraries = deviceLibraries();
+  if (!libraries.libtorchHasCuda) {
+    fail(ErrorCode::kDevice,
+         "device " + name + ": " +
+             (libraries.loadError.empty()
+                  ? "the libtorch in use is built without CUDA"
+                  : "libtorch's CUDA part does not load: " + libraries.loadError) +
+             "; use device cpu, or run npx acoer setup on the machine with the GPU");
+  }
+  const int64_t count = cudaDeviceCount();
+  if (count == 0) {
+    fail(ErrorCode::kDevice,
+         "device " + name +
+             ": there is no usable NVIDIA GPU or driver here (nvidia-smi shows what "
+             "the system sees); use device cpu");
+  }
+  const int64_t index = name == "cuda" || name == "auto" ? 0 : std::stol(name.substr(5));
+  if (index >= count) {
+    fail(ErrorCode::kDevice, "device " + name + ": this machine has " + std::to_string(count) +
+                                 " CUDA device(s), numbered from 0");
+  }
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+bool isCudaName(const std::string& name) {
+  if (name == "cuda") return true;
+  if (name.rfind("cuda:", 0) != 0 || name.size() < 6 || name.size() > 7) return false;
+  return name.find_first_not_of("0123456789", 5) == std::string::npos;
+}
+
+}  // namespace
+
+void loadDeviceLibraries() { deviceLibraries(); }
+
+c10::Device resolveDevice(const std::string& name) {
+  loadDeviceLibraries();
+  if (name == "cpu") return c10::kCPU;
+  if (name == "auto") {
+    return cudaDeviceCount() > 0 ? cudaDevice(name) : c10::Device(c10::kCPU);
+  }
+  if (isCudaName(name)) return cudaDevice(name);
+  fail(ErrorCode::kBadArgument, "device must be auto, cpu, cuda or cuda:<n>, not \"" + name + "\"");
+}
+
+std::string cudaVersion() {
+  if (!deviceLibraries().libtorchHasCuda) return "";
+  // cudart counts 13000 for 13.0.
+  const long version = at::detail::getCUDAHooks().versionCUDART();
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+DeviceFacts deviceFacts(c10::Device device) {
+  DeviceFacts facts{.device = device.str(), .name = device.str()};
+  if (device.is_cpu()) {
+    facts.name = processorName();
+    const MachineMemory memory = machineMemory();
+    facts.totalBytes = memory.totalBytes;
+    facts.freeBytes = memory.freeBytes;
+    return facts;
+  }
+  const DeviceLibraries& libraries = deviceLibraries();
+  if (libraries.cudaDevice == nullptr) return facts;  // the optional object is not built
+  AcoerCudaDevice cuda;
+  const int32_t error = libraries.cudaDevice(device.index(), &cuda);
+  if (error != 0) fail(ErrorCode::kDevice, facts.device + ": " + libraries.cudaErrorText(error));
+  facts.name = cuda.name;
+  facts.totalBytes = cuda.totalBytes;
+  facts.freeBytes = cuda.freeBytes;
+  return facts;
+}
+
+}  // namespace acoer
