@@ -1,0 +1,118 @@
+/** Builds acoer.node through cmake-js; CMake and Ninja decide what is out of date. */
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { availableParallelism, totalmem } from 'node:os';
+import { dirname, join } from 'node:path';
+import { diskFull, SetupError } from './errors.mjs';
+import { fingerprint } from './inspect.mjs';
+import { say } from './log.mjs';
+import { addonFile, buildTree, packageRoot, setupCommand, stateFile } from './paths.mjs';
+import { stream } from './run.mjs';
+import { requireBuildTools } from './tools.mjs';
+
+/**
+ * @typedef {{root: string, version: string, flavour: string, fingerprint: string, askedFlavour: string | null}} SetupState
+ * What the addon was built against; `askedFlavour` is remembered for the next set-up.
+ */
+
+/** @returns {SetupState | null} */
+export function readState() {
+  if (!existsSync(stateFile)) return null;
+  try {
+    return JSON.parse(readFileSync(stateFile, 'utf8'));
+  } catch {
+    return null; // a set-up that was killed while writing: as good as none
+  }
+}
+
+const BYTES_PER_COMPILER = 1.6e9; // measured: 0.7 to 1.3 GB for a file that includes ATen
+
+export function compileJobs(cores = availableParallelism(), memoryBytes = totalmem()) {
+  return Math.max(1, Math.min(cores, Math.floor(memoryBytes / BYTES_PER_COMPILER)));
+}
+
+/** @param {string} output */
+function buildFailure(output) {
+  if (/No space left on device/.test(output)) return diskFull(packageRoot);
+  if (
+    /Killed signal|signal terminated program|cannot allocate memory|virtual memory exhausted/i.test(output)
+  ) {
+    return new SetupError(
+      `the compiler ran out of memory: close other programs and run \`ACOER_JOBS=1 ${setupCommand()}\`.`,
+    );
+  }
+  return new SetupError(
+    `the native addon did not build; the first error is above. Run \`npx acoer doctor\` to see the tools it was built with.`,
+  );
+}
+
+/** @param {string[]} args @param {NodeJS.ProcessEnv} env */
+async function cmakeJs(args, env) {
+  const require = createRequire(import.meta.url);
+  const manifest = require.resolve('cmake-js/package.json');
+  const program = join(
+    dirname(manifest),
+    /** @type {{bin: Record<string, string>}} */ (require(manifest)).bin['cmake-js'],
+  );
+  const folders = ['--directory', join(packageRoot, 'native'), '--out', buildTree];
+  // Under node-gyp this runs inside make, whose flags must not reach CMake's own make.
+  const { MAKEFLAGS: _flags, MFLAGS: _oldFlags, MAKELEVEL: _level, ...clean } = env;
+  return stream(process.execPath, [program, ...args, ...folders], {
+    env: clean,
+    cwd: packageRoot,
+    onText: (text) => process.stderr.write(text),
+  });
+}
+
+/** A value of CMakeCache.txt, or null. @param {string} name */
+function cacheValue(name) {
+  const file = join(buildTree, 'CMakeCache.txt');
+  if (!existsSync(file)) return null;
+  return new RegExp(`^${name}:[A-Z]+=(.*)$`, 'm').exec(readFileSync(file, 'utf8'))?.[1] ?? null;
+}
+
+/**
+ * CMake's tree is begun afresh when it is another libtorch's or another place's: headers under the same path that
+ * became another version would not all be seen by Ninja.
+ * @param {import('./find.mjs').FoundLibtorch} libtorch
+ */
+function isTreeOf(libtorch) {
+  const state = readState();
+  return (
+    cacheValue('CMAKE_HOME_DIRECTORY') === join(packageRoot, 'native') &&
+    cacheValue('LIBTORCH') === libtorch.root &&
+    state?.root === libtorch.root &&
+    state.fingerprint === fingerprint(libtorch.root)
+  );
+}
+
+/**
+ * @param {import('./find.mjs').FoundLibtorch} libtorch @param {string | null} askedFlavour @param {NodeJS.ProcessEnv} env
+ * @returns {Promise<{elapsedMs: number}>}
+ */
+export async function buildAddon(libtorch, askedFlavour, env) {
+  const startMs = Date.now();
+  requireBuildTools(env);
+  if (!isTreeOf(libtorch)) {
+    rmSync(buildTree, { recursive: true, force: true });
+    mkdirSync(buildTree, { recursive: true });
+    const configured = await cmakeJs(
+      ['configure', '--log-level', 'warn', `--CDLIBTORCH=${libtorch.root}`],
+      env,
+    );
+    if (configured.code !== 0) throw buildFailure(configured.output);
+  }
+  const { root, version, flavour } = libtorch;
+  const state = { root, version, flavour, fingerprint: fingerprint(root), askedFlavour };
+  writeFileSync(stateFile, `${JSON.stringify(state, null, 2)}\n`);
+  const jobs = Number(env.ACOER_JOBS) || compileJobs();
+  const built = await cmakeJs(['build', '--log-level', 'warn', '--parallel', String(jobs)], env);
+  if (built.code !== 0) throw buildFailure(built.output);
+  if (!existsSync(addonFile))
+    throw new SetupError(
+      `the build ended well but left no ${addonFile}: remove ${buildTree} and run \`${setupCommand()}\`.`,
+    );
+  const elapsedMs = Date.now() - startMs;
+  say(`${addonFile} is up to date (${(elapsedMs / 1000).toFixed(1)} s)`);
+  return { elapsedMs };
+}

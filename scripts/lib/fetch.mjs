@@ -1,0 +1,163 @@
+/** Fetches libtorch into the cache: the official archive, else wheels. Written beside and renamed when whole. */
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import { randomBytes } from 'node:crypto';
+import { dirname, join } from 'node:path';
+import { download } from './download.mjs';
+import { diskFull, messageOf, SetupError, SourceFailure, systemCode } from './errors.mjs';
+import { cachedFolder, fromCache, MANIFEST } from './find.mjs';
+import { inspect } from './inspect.mjs';
+import { formatBytes, say } from './log.mjs';
+import { cacheFolder, setupCommand } from './paths.mjs';
+import { fetchWheels } from './pip.mjs';
+import { unpack } from './unpack.mjs';
+import { pins, supportedRange } from './versions.mjs';
+
+/** @param {{version: string, flavour: string}} wanted @param {NodeJS.ProcessEnv} env a mirror may stand in for the official host */
+export function archiveUrl({ version, flavour }, env) {
+  const base = (env.ACOER_LIBTORCH_MIRROR || pins.archiveBase).replace(/\/+$/, '');
+  return `${base}/${flavour}/libtorch-shared-with-deps-${version}%2B${flavour}.zip`;
+}
+
+/** @typedef {{name: string, fetch: (folder: string) => Promise<string>}} Source `fetch` fills the folder and returns the tree in it */
+
+/** @param {{version: string, flavour: string}} wanted @param {NodeJS.ProcessEnv} env @returns {Source[]} */
+function sourcesOf(wanted, env) {
+  const url = archiveUrl(wanted, env);
+  return [
+    {
+      name: `official archive from ${new URL(url).host}`,
+      async fetch(folder) {
+        const file = join(folder, 'libtorch.zip');
+        await download(url, file);
+        const tree = join(folder, 'tree');
+        await unpack('archive', file, tree, env);
+        rmSync(file);
+        return tree;
+      },
+    },
+    { name: 'torch wheel through pip', fetch: (folder) => fetchWheels(wanted, folder, env) },
+  ];
+}
+
+/** @param {number} pid */
+function isAlive(pid) {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return systemCode(error) === 'EPERM';
+  }
+}
+
+/** What a killed set-up left behind. @param {string} cache */
+function removeStaleStaging(cache) {
+  for (const name of readdirSync(cache)) {
+    const pid = /^\.tmp-(\d+)-/.exec(name)?.[1];
+    if (pid && !isAlive(Number(pid))) rmSync(join(cache, name), { recursive: true, force: true });
+  }
+}
+
+/** @param {string} cache @param {string} flavour */
+function prepareCache(cache, flavour) {
+  try {
+    mkdirSync(cache, { recursive: true });
+    removeStaleStaging(cache);
+  } catch (error) {
+    throw new SetupError(
+      `${cache} cannot be written (${systemCode(error) ?? messageOf(error)}): set XDG_CACHE_HOME to a folder you own.`,
+      { cause: error },
+    );
+  }
+  const disk = statfsSync(cache);
+  const freeBytes = disk.bavail * disk.bsize;
+  const needBytes = pins.flavours[flavour].diskGB * 1e9;
+  if (freeBytes < needBytes) {
+    throw new SetupError(
+      `libtorch ${flavour} needs ${formatBytes(needBytes)} and the disk that holds ${cache} has ${formatBytes(freeBytes)} free: free some space or set XDG_CACHE_HOME to a folder on a larger disk.`,
+    );
+  }
+}
+
+/** Throws SourceFailure unless the tree is the libtorch that was wanted. @param {string} tree @param {{version: string, flavour: string}} wanted */
+function requireWanted(tree, wanted) {
+  const { libtorch, problem } = inspect(tree);
+  if (!libtorch) throw new SourceFailure(`what came ${problem}`);
+  if (libtorch.version !== wanted.version || libtorch.flavour !== wanted.flavour) {
+    throw new SourceFailure(
+      `libtorch ${libtorch.version} for ${libtorch.flavour} came instead of ${wanted.version} for ${wanted.flavour}`,
+    );
+  }
+}
+
+/** @param {string} tree @param {string} target @param {string} source */
+function install(tree, target, source) {
+  writeFileSync(join(tree, MANIFEST), `${JSON.stringify({ source }, null, 2)}\n`);
+  rmSync(target, { recursive: true, force: true });
+  try {
+    renameSync(tree, target);
+  } catch (error) {
+    // Another set-up that ran at the same time was first; its tree is as good.
+    if (systemCode(error) !== 'ENOTEMPTY' && systemCode(error) !== 'EEXIST') throw error;
+  }
+}
+
+/** @param {{version: string, flavour: string}} wanted @param {string[]} reasons */
+function nothingWorked({ version, flavour }, reasons) {
+  return new SetupError(
+    `libtorch ${version} (${flavour}) could not be fetched: ${reasons.join('; ')}. Connect to the internet and run \`${setupCommand()}\` again, or set LIBTORCH to a folder with include/ and lib/ of libtorch ${supportedRange}.`,
+  );
+}
+
+/** Tries the sources in order; returns the name of the one that filled `target`. @param {Source[]} sources @param {string} staging @param {string} target @param {{version: string, flavour: string}} wanted */
+async function fillFromFirst(sources, staging, target, wanted) {
+  /** @type {string[]} */
+  const reasons = [];
+  for (const [index, source] of sources.entries()) {
+    const folder = join(staging, String(index));
+    mkdirSync(folder, { recursive: true });
+    try {
+      const tree = await source.fetch(folder);
+      requireWanted(tree, wanted);
+      install(tree, target, source.name);
+      return source.name;
+    } catch (error) {
+      if (systemCode(error) === 'ENOSPC' || systemCode(error) === 'EDQUOT') throw diskFull(staging);
+      if (!(error instanceof SourceFailure)) throw error;
+      reasons.push(error.message);
+      if (index + 1 < sources.length) say(`${error.message}; trying the ${sources[index + 1].name}`);
+      rmSync(folder, { recursive: true, force: true });
+    }
+  }
+  throw nothingWorked(wanted, reasons);
+}
+
+/**
+ * @param {NodeJS.ProcessEnv} env @param {string} flavour
+ * @returns {Promise<import('./find.mjs').FoundLibtorch>}
+ */
+export async function fetchLibtorch(env, flavour) {
+  const cache = cacheFolder(env);
+  const wanted = { version: pins.flavours[flavour].version, flavour };
+  const target = cachedFolder(env, flavour);
+  prepareCache(cache, flavour);
+  if (existsSync(target)) say(`${target} is not whole and is fetched again`);
+  const staging = join(cache, `.tmp-${process.pid}-${randomBytes(4).toString('hex')}`);
+  mkdirSync(staging);
+  const onSignal = (/** @type {NodeJS.Signals} */ signal) => {
+    rmSync(staging, { recursive: true, force: true });
+    process.exit(signal === 'SIGINT' ? 130 : 143);
+  };
+  for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) process.once(signal, onSignal);
+  const sizeText = formatBytes(pins.flavours[flavour].downloadGB * 1e9);
+  say(`fetching libtorch ${wanted.version} (${flavour}), about ${sizeText}, once, into ${dirname(target)}`);
+  try {
+    await fillFromFirst(sourcesOf(wanted, env), staging, target, wanted);
+  } finally {
+    for (const signal of ['SIGINT', 'SIGTERM']) process.off(signal, onSignal);
+    rmSync(staging, { recursive: true, force: true });
+  }
+  const found = fromCache(env, flavour);
+  if (!found)
+    throw new SetupError(`${target} vanished while it was written: run \`${setupCommand()}\` again.`);
+  return found;
+}

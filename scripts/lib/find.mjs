@@ -1,0 +1,92 @@
+/** A libtorch that is on this machine already: LIBTORCH, then a Python torch, then the cache of an earlier set-up. */
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { SetupError } from './errors.mjs';
+import { inspect } from './inspect.mjs';
+import { cacheFolder, setupCommand } from './paths.mjs';
+import { capture, which } from './run.mjs';
+import { pins } from './versions.mjs';
+
+/**
+ * @typedef {import('./inspect.mjs').Libtorch & {source: string}} FoundLibtorch
+ * @typedef {{flavour: string, asked: boolean}} Wanted `asked` when a person named the flavour
+ */
+
+/** Written last into a cached folder: its presence means that the folder is whole. */
+export const MANIFEST = 'acoer-libtorch.json';
+
+/** @param {NodeJS.ProcessEnv} env @param {string} flavour */
+export function cachedFolder(env, flavour) {
+  return join(cacheFolder(env), `${pins.flavours[flavour].version}-${flavour}`);
+}
+
+/** @param {NodeJS.ProcessEnv} env @returns {FoundLibtorch | null} */
+function fromEnvironment(env) {
+  if (!env.LIBTORCH) return null;
+  const { libtorch, problem } = inspect(env.LIBTORCH);
+  if (libtorch) return { ...libtorch, source: 'LIBTORCH' };
+  throw new SetupError(
+    `LIBTORCH=${env.LIBTORCH} ${problem}: set it to a folder with include/ and lib/, or \`unset LIBTORCH\` and run \`${setupCommand()}\`.`,
+  );
+}
+
+// find_spec alone: importing torch takes seconds. A folder named torch in the current directory must not shadow it.
+const FIND_TORCH =
+  'import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; s = u.find_spec("torch"); print(list(s.submodule_search_locations)[0] if s and s.submodule_search_locations else "")';
+
+/** The folder of the Python torch, or null. @param {NodeJS.ProcessEnv} env */
+export function pythonTorchFolder(env) {
+  const python = which(env.PYTHON || 'python3', env);
+  if (!python) return null;
+  const result = capture(python, ['-c', FIND_TORCH], env);
+  const folder = result.stdout.trim().split('\n').at(-1) ?? '';
+  return result.ok && folder !== '' ? folder : null;
+}
+
+/**
+ * Whether a found flavour serves the one wanted: a CUDA build also computes on the CPU, so only a person who asked
+ * for cpu, or a driver that waits for CUDA, refuses it.
+ * @param {string} found @param {Wanted} wanted
+ */
+function serves(found, wanted) {
+  if (found === wanted.flavour) return true;
+  if (wanted.asked) return false;
+  return wanted.flavour === 'cpu' || found !== 'cpu';
+}
+
+/** @param {NodeJS.ProcessEnv} env @param {Wanted} wanted @param {(line: string) => void} note @returns {FoundLibtorch | null} */
+function fromPython(env, wanted, note) {
+  const folder = pythonTorchFolder(env);
+  if (folder === null) return null;
+  const { libtorch, problem } = inspect(folder);
+  if (!libtorch) {
+    note(`passing over the Python torch in ${folder}: it ${problem}`);
+    return null;
+  }
+  if (!serves(libtorch.flavour, wanted)) {
+    note(
+      `passing over the Python torch in ${folder}: it is built for ${libtorch.flavour}, not ${wanted.flavour}`,
+    );
+    return null;
+  }
+  return { ...libtorch, source: 'Python torch' };
+}
+
+/** The cached libtorch of a flavour when it is whole. @param {NodeJS.ProcessEnv} env @param {string} flavour @returns {FoundLibtorch | null} */
+export function fromCache(env, flavour) {
+  const folder = cachedFolder(env, flavour);
+  if (!existsSync(join(folder, MANIFEST))) return null;
+  const { libtorch } = inspect(folder);
+  if (!libtorch || libtorch.flavour !== flavour) return null;
+  const manifest = /** @type {{source: string}} */ (JSON.parse(readFileSync(join(folder, MANIFEST), 'utf8')));
+  return { ...libtorch, source: `cache (${manifest.source})` };
+}
+
+/**
+ * @param {NodeJS.ProcessEnv} env @param {Wanted} wanted
+ * @param {(line: string) => void} [note] told why a candidate was passed over
+ * @returns {FoundLibtorch | null}
+ */
+export function findLibtorch(env, wanted, note = () => {}) {
+  return fromEnvironment(env) ?? fromPython(env, wanted, note) ?? fromCache(env, wanted.flavour);
+}

@@ -1,0 +1,79 @@
+/** What a folder of libtorch is, read from its files; nothing is loaded. */
+import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { isSupported, supportedRange } from './versions.mjs';
+
+/**
+ * @typedef {{root: string, version: string, flavour: string}} Libtorch
+ * `root` holds include/ and lib/; `version` has no local part; `flavour` is cpu or cuNNN.
+ */
+
+const NEEDED = [
+  'lib/libtorch_cpu.so',
+  'lib/libc10.so',
+  'include/ATen/ATen.h',
+  'include/torch/csrc/api/include/torch/version.h',
+];
+
+/** @param {string} file */
+function readIfThere(file) {
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+}
+
+/** `TORCH_VERSION` of the headers, which is what the compiler will see. @param {string} root */
+function headerVersion(root) {
+  for (const file of [
+    'include/torch/headeronly/version.h',
+    'include/torch/csrc/api/include/torch/version.h',
+  ]) {
+    const text = readIfThere(join(root, file));
+    const whole = /^#define TORCH_VERSION "(\d+\.\d+\.\d+)/m.exec(text)?.[1];
+    if (whole) return whole;
+    const number = ['MAJOR', 'MINOR', 'PATCH'].map(
+      (part) => new RegExp(`^#define TORCH_VERSION_${part} (\\d+)`, 'm').exec(text)?.[1],
+    );
+    if (number.every((part) => part !== undefined)) return number.join('.');
+  }
+  return null;
+}
+
+/** @param {string} root */
+function flavourOf(root) {
+  const python = readIfThere(join(root, 'version.py'));
+  const label =
+    readIfThere(join(root, 'build-version')).trim() || (/__version__ = '([^']+)'/.exec(python)?.[1] ?? '');
+  const local = label.split('+')[1];
+  if (local) return local;
+  const cuda = /^cuda.*= '(\d+)\.(\d+)'/m.exec(python);
+  if (cuda) return `cu${cuda[1]}${cuda[2]}`;
+  return existsSync(join(root, 'lib', 'libtorch_cuda.so')) ? 'cuda' : 'cpu';
+}
+
+/**
+ * @param {string} folder one with include/ and lib/, or its parent
+ * @returns {{libtorch: Libtorch, problem: null} | {libtorch: null, problem: string}} the problem is the rest of a sentence
+ */
+export function inspect(folder) {
+  const root = [folder, join(folder, 'libtorch'), join(folder, 'torch')].find((path) =>
+    existsSync(join(path, NEEDED[0])),
+  );
+  if (!root) {
+    const what = existsSync(folder) ? 'holds no lib/libtorch_cpu.so' : 'does not exist';
+    return { libtorch: null, problem: what };
+  }
+  const absent = NEEDED.find((file) => !existsSync(join(root, file)));
+  if (absent) return { libtorch: null, problem: `is not whole: ${absent} is missing` };
+  const version = headerVersion(root);
+  if (version === null)
+    return { libtorch: null, problem: 'has no version in include/torch/headeronly/version.h' };
+  if (!isSupported(version)) {
+    return { libtorch: null, problem: `is libtorch ${version}, and acoer builds with ${supportedRange}` };
+  }
+  return { libtorch: { root: realpathSync(root), version, flavour: flavourOf(root) }, problem: null };
+}
+
+/** Changes when the files are replaced in place, as `pip install -U torch` does. @param {string} root */
+export function fingerprint(root) {
+  const { size, mtimeMs } = statSync(join(root, 'lib', 'libtorch_cpu.so'));
+  return `${size}-${Math.round(mtimeMs)}`;
+}

@@ -1,0 +1,29 @@
+'use strict';
+// Loads the addon in a process of its own, so that whatever a broken one does ends here. argv: file, devices...
+const { availableParallelism } = require('node:os');
+process.env.OMP_WAIT_POLICY ??= 'passive';
+
+/** @param {any} addon @param {string} device */
+async function deviceFacts(addon, device) {
+  try {
+    const engine = new addon.Engine({ device, threads: availableParallelism() });
+    const info = engine.deviceInfo();
+    await engine.dispose();
+    return { device, info };
+  } catch (error) {
+    return { device, error: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+async function main() {
+  const [file, ...devices] = process.argv.slice(2);
+  const addon = require(file);
+  const facts = { build: addon.buildInfo(), devices: [] };
+  for (const device of devices) facts.devices.push(await deviceFacts(addon, device));
+  process.stdout.write(`${JSON.stringify(facts)}\n`);
+}
+
+main().catch((error) => {
+  process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  process.exitCode = 1;
+});

@@ -1,0 +1,34 @@
+/** Whether the built addon loads, and what it says of itself. */
+import { join } from 'node:path';
+import { packageRoot, setupCommand } from './paths.mjs';
+import { capture } from './run.mjs';
+
+/**
+ * @typedef {{device: string, info?: Record<string, unknown>, error?: string}} DeviceFacts
+ * @typedef {{build: {libtorch: string, cuda: string | null, cxxFlags: string}, devices: DeviceFacts[]}} AddonFacts
+ */
+
+/** The rest of a sentence for what the dynamic loader says. @param {string} text */
+export function loadProblem(text) {
+  const again = `run \`${setupCommand()}\``;
+  const library = /(lib\S+?): cannot open shared object file/.exec(text)?.[1];
+  if (library) return `the addon needs ${library}, which is not there any more: ${again}`;
+  const symbol = /undefined symbol: (\S+)/.exec(text)?.[1];
+  if (symbol)
+    return `libtorch has changed since the addon was built (undefined symbol ${symbol.slice(0, 60)}): ${again}`;
+  if (/GLIBCXX_|CXXABI_/.test(text)) {
+    return `the addon was built with a newer C++ library than this machine has: ${again} on this machine`;
+  }
+  return `the addon does not load (${text.trim().split('\n')[0].slice(0, 200)}): ${again}`;
+}
+
+/**
+ * @param {string} file @param {string[]} devices such as cpu, cuda:0 @param {NodeJS.ProcessEnv} env
+ * @returns {{facts: AddonFacts, problem: null} | {facts: null, problem: string}}
+ */
+export function probeAddon(file, devices, env) {
+  const script = join(packageRoot, 'scripts', 'lib', 'probe.cjs');
+  const result = capture(process.execPath, [script, file, ...devices], env, 120_000);
+  if (result.ok) return { facts: JSON.parse(result.stdout.trim().split('\n').at(-1) ?? ''), problem: null };
+  return { facts: null, problem: loadProblem(result.stderr || 'it ended without a word') };
+}

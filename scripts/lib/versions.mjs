@@ -1,0 +1,57 @@
+/** Versions and flavours of libtorch: the pins, comparison, and which flavour this machine wants. */
+import { readFileSync } from 'node:fs';
+import { SetupError } from './errors.mjs';
+
+/** @typedef {{version: string, downloadGB: number, diskGB: number, driverAtLeast?: number}} FlavourPin */
+/** @type {{atLeast: string, below: string, archiveBase: string, flavours: Record<string, FlavourPin>}} */
+export const pins = JSON.parse(readFileSync(new URL('./libtorch-versions.json', import.meta.url), 'utf8'));
+
+/** @param {string} version */
+function parts(version) {
+  return version.split(/[.+]/).map((part) => Number.parseInt(part, 10) || 0);
+}
+
+/** Whether `version` >= `bound`, compared over the bound's parts: 2.13.0 is at least 2.13. @param {string} version @param {string} bound */
+export function atLeast(version, bound) {
+  const have = parts(version);
+  const want = parts(bound);
+  for (let i = 0; i < want.length; i++) {
+    if ((have[i] ?? 0) !== want[i]) return (have[i] ?? 0) > want[i];
+  }
+  return true;
+}
+
+/** Whether the source builds with this libtorch. @param {string} version */
+export function isSupported(version) {
+  return atLeast(version, pins.atLeast) && !atLeast(version, pins.below);
+}
+
+/** The range in words. */
+export const supportedRange = `>= ${pins.atLeast} and < ${pins.below}`;
+
+/**
+ * The flavour to build for: what was asked, else CUDA when the driver can run it, else cpu.
+ * @param {string | undefined} asked @param {string | null} driver the NVIDIA driver's version
+ * @returns {{flavour: string, why: string, asked: boolean}}
+ */
+export function chooseFlavour(asked, driver) {
+  const names = Object.keys(pins.flavours);
+  if (asked !== undefined && asked !== '' && asked !== 'auto') {
+    if (!names.includes(asked)) {
+      throw new SetupError(
+        `there is no libtorch flavour "${asked}": set ACOER_LIBTORCH_FLAVOUR or --flavour to one of ${names.join(', ')} or auto.`,
+      );
+    }
+    return { flavour: asked, why: 'asked for', asked: true };
+  }
+  if (driver === null) return { flavour: 'cpu', why: 'no NVIDIA driver here', asked: false };
+  const fitting = names
+    .filter(
+      (name) =>
+        pins.flavours[name].driverAtLeast && atLeast(driver, String(pins.flavours[name].driverAtLeast)),
+    )
+    .sort((a, b) => (pins.flavours[b].driverAtLeast ?? 0) - (pins.flavours[a].driverAtLeast ?? 0));
+  if (fitting.length === 0)
+    return { flavour: 'cpu', why: `NVIDIA driver ${driver} is too old for CUDA here`, asked: false };
+  return { flavour: fitting[0], why: `NVIDIA driver ${driver}`, asked: false };
+}

@@ -1,0 +1,48 @@
+#!/usr/bin/env node
+/**
+ * Finds or fetches libtorch and builds the native addon. Run by npm (through binding.gyp), `npm run build` and
+ * `acoer setup`; safe to run at any time, and done in seconds when nothing has changed.
+ */
+import { parseArgs } from 'node:util';
+import { messageOf, SetupError } from './lib/errors.mjs';
+import { findLibtorch } from './lib/find.mjs';
+import { setup, wantedFlavour } from './lib/setup.mjs';
+
+const HELP = `usage: node scripts/setup.mjs [--flavour NAME] [--print]
+
+  --flavour NAME   cpu, cu126, cu128, cu130 or auto (CUDA when an NVIDIA driver is present); it is remembered
+  --print          only print the folder of the libtorch that is on this machine; fetch and build nothing
+
+Environment: LIBTORCH (a folder with include/ and lib/), ACOER_LIBTORCH_FLAVOUR, ACOER_LIBTORCH_MIRROR (stands in for
+the official archive's address), ACOER_JOBS (compilers at once), CXX, PYTHON, XDG_CACHE_HOME.
+`;
+
+async function main() {
+  const { values } = parseArgs({
+    options: {
+      flavour: { type: 'string' },
+      print: { type: 'boolean' },
+      help: { type: 'boolean', short: 'h' },
+    },
+  });
+  if (values.help) {
+    process.stdout.write(HELP);
+    return;
+  }
+  if (values.print) {
+    const found = findLibtorch(process.env, wantedFlavour(values, process.env));
+    if (!found) throw new SetupError('no libtorch is on this machine: run `node scripts/setup.mjs`.');
+    process.stdout.write(`${found.root}\n`);
+    return;
+  }
+  await setup(values);
+}
+
+main().catch((error) => {
+  const usage =
+    error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS');
+  process.stderr.write(
+    `acoer setup: ${error instanceof SetupError || usage ? messageOf(error) : (error?.stack ?? String(error))}\n`,
+  );
+  process.exitCode = usage ? 2 : 1;
+});
