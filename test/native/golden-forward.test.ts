@@ -1,0 +1,80 @@
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+
+import type { Model } from '../../src/engine/types';
+import {
+  FIXTURES,
+  adapterDirectory,
+  maxDifference,
+  modelDirectory,
+  packed,
+  readJson,
+  readSafetensors,
+  values,
+  withEngine,
+} from '../helpers/fixtures';
+
+/**
+ * float32: two programs that add the same numbers in another order. transformers' own float32 is up to 6e-6 from
+ * float64 on these models (scripts/fixtures/forward.py prints it).
+ * float64: the same formulas in another order, at 2e-16 a rounding.
+ */
+const TOLERANCE = { float32: 1e-5, float64: 1e-10 } as const;
+const MODELS = readdirSync(join(FIXTURES, 'models'));
+const adaptersOf = (model: string): string[] =>
+  readdirSync(join(FIXTURES, 'adapters')).filter(
+    (name) =>
+      readJson<{ base_model_name_or_path: string }>(`adapters/${name}/adapter_config.json`)
+        .base_model_name_or_path === model,
+  );
+
+/** Largest differences of log-probs and entropies from the fixture's, base and each adapter. */
+async function differences(model: Model, name: string, dtype: 'float32' | 'float64') {
+  const fixture = readSafetensors(`forward/${name}.safetensors`);
+  const sequences = packed(fixture);
+  const found: Record<string, number> = {};
+  const compare = async (tag: string, options: Parameters<Model['score']>[1]) => {
+    const result = await model.score(sequences, options);
+    found[`${tag} logprobs`] = maxDifference(result.logprobs, values(fixture, `${tag}.logprobs.${dtype}`));
+    found[`${tag} entropies`] = maxDifference(result.entropies, values(fixture, `${tag}.entropies.${dtype}`));
+  };
+  await compare('base', {});
+  await compare('base-t0.7', { temperature: 0.7 });
+  for (const adapter of adaptersOf(name)) {
+    const policy = await model.loadAdapter(adapterDirectory(adapter));
+    await compare(adapter, { policy });
+    await policy.dispose();
+  }
+  return found;
+}
+
+describe('log-probs and entropies', () => {
+  test('the fixtures cover every kind of model', () => {
+    expect(MODELS).toEqual(['tied-kv2', 'tied-kv4', 'untied-kv1', 'untied-kv8-sharded']);
+    expect(MODELS.flatMap(adaptersOf)).toHaveLength(6);
+  });
+
+  describe.each(MODELS)('%s', (name) => {
+    test.each([
+      ['float32', 'transformers and PEFT in float32'],
+      ['float64', 'the clean float64 reference'],
+    ] as const)('%s: equal to %s', async (dtype) => {
+      await withEngine(async (engine) => {
+        const model = await engine.loadModel(modelDirectory(name), { dtype });
+        expect(model.info).toMatchObject({ dtype, tieWordEmbeddings: name.startsWith('tied') });
+        for (const [what, difference] of Object.entries(await differences(model, name, dtype)))
+          expect({ what, close: difference <= TOLERANCE[dtype], difference }).toMatchObject({ close: true });
+      });
+    });
+  });
+
+  test("the model's own type is what config.json names, in either form", async () => {
+    await withEngine(async (engine) => {
+      // hub form, `torch_dtype`; transformers 5's form, `dtype`. float16 is computed in float32: no CPU or policy
+      // here computes in float16.
+      expect((await engine.loadModel(modelDirectory('untied-kv1'))).info.dtype).toBe('bfloat16');
+      expect((await engine.loadModel(modelDirectory('tied-kv2'))).info.dtype).toBe('float32');
+      expect((await engine.loadModel(modelDirectory('tied-kv4'))).info.dtype).toBe('float32');
+    });
+  });
+});

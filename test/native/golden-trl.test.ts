@@ -1,0 +1,192 @@
+import type { AccumulateResult, LossSettings, Policy, TrainBatch } from '../../src/engine/types';
+import {
+  type Fixture,
+  adapterDirectory,
+  completionLengths,
+  differingTensors,
+  lossSettings,
+  maxDifference,
+  modelDirectory,
+  packed,
+  perToken,
+  readJson,
+  readSafetensors,
+  sliceBatch,
+  trainBatch,
+  under,
+  values,
+  withEngine,
+} from '../helpers/fixtures';
+
+interface Case {
+  settings: LossSettings;
+  old: boolean;
+  masked: boolean;
+  importance: boolean;
+  loss: number;
+  metrics: Record<string, number>;
+}
+const { adapter, cases } = readJson<{ adapter: string; cases: Record<string, Case> }>('trl/cases.json');
+const MODEL = 'untied-kv1';
+
+/** Losses are sums of terms of size 1 (luspo: 10) over log-probs that agree to 1e-6 in float32. */
+const LOSS = 2e-5;
+/** kl, entropy and phi are means of such terms; clip ratios are counts over counts. */
+const METRICS = 1e-5;
+/** Of a tensor's largest entry; float32 on both sides. */
+const GRADIENTS = 1e-4;
+
+function batchOf(fixture: Fixture, testCase: Case): TrainBatch {
+  const sequences = packed(fixture);
+  const warm = testCase.settings.temperature === 1 ? '' : '-temperature';
+  const advantages = perToken(sequences, values(fixture, 'advantages'));
+  return trainBatch(sequences, advantages, {
+    mask: testCase.masked
+      ? Uint8Array.from(values(fixture, 'masked'))
+      : new Uint8Array(advantages.length).fill(1),
+    oldLogprobs: testCase.old ? values(fixture, `old${warm}`) : null,
+    refLogprobs: testCase.settings.beta ? values(fixture, `ref${warm}`) : null,
+    importanceWeights: testCase.importance ? values(fixture, 'importance') : null,
+  });
+}
+
+const sum = (numbers: Iterable<number>): number => [...numbers].reduce((a, b) => a + b, 0);
+
+/** TRL's metrics from what accumulate returns, for one micro-batch that is the whole step. */
+function metricsOf(result: AccumulateResult, batch: TrainBatch, settings: LossSettings) {
+  let first = 0;
+  const tokens = completionLengths(batch).map((length) => {
+    first += length;
+    return sum(batch.mask.subarray(first - length, first));
+  });
+  const isSequence = settings.level === 'sequence';
+  // TRL averages over tokens, or over sequences where there is one value for each.
+  const weights = tokens.map((count) => (isSequence ? 1 : count));
+  const mean = (shares: Float64Array): number => sum(shares.map((s, b) => s * weights[b]!)) / sum(weights);
+  const kept = (shares: Float64Array): number[] => [...shares].filter((_, b) => tokens[b]! > 0);
+  const metrics: Record<string, number> = { entropy: result.entropySum / result.tokens };
+  if (settings.beta) metrics['kl'] = result.klSum / result.tokens;
+  if (settings.type === 'cispo') metrics['cispo_clip_ratio'] = mean(result.clippedHigh);
+  else if (settings.type === 'vespo') metrics['vespo/phi_seq_mean'] = sum(result.vespoPhi) / tokens.length;
+  else if (settings.type !== 'sapo') {
+    metrics['clip_ratio/low_mean'] = mean(result.clippedLow);
+    metrics['clip_ratio/high_mean'] = mean(result.clippedHigh);
+    metrics['clip_ratio/region_mean'] = mean(result.clippedLow) + mean(result.clippedHigh);
+    metrics['clip_ratio/low_min'] = Math.min(...kept(result.clippedLow));
+    metrics['clip_ratio/high_max'] = Math.max(...kept(result.clippedHigh));
+  }
+  return metrics;
+}
+
+async function withPolicy(use: (policy: Policy) => Promise<void>): Promise<void> {
+  await withEngine(async (engine) => {
+    const model = await engine.loadModel(modelDirectory(MODEL), { dtype: 'float32' });
+    await use(await model.loadAdapter(adapterDirectory(adapter)));
+  });
+}
+
+const settingsOf = (testCase: Case): LossSettings => lossSettings(testCase.settings);
+
+describe("TRL's loss, metrics and gradients", () => {
+  const fixture = readSafetensors('trl/cases.safetensors');
+  const types = [...new Set(Object.values(cases).map((testCase) => testCase.settings.type))];
+
+  test('the fixtures cover eight loss types at both levels', () => {
+    expect(types.sort()).toEqual(['bnpo', 'cispo', 'dapo', 'dr_grpo', 'grpo', 'luspo', 'sapo', 'vespo']);
+    expect(Object.keys(cases)).toHaveLength(80);
+  });
+
+  test.each(types)('%s', async (type) => {
+    const wrong: string[] = [];
+    await withPolicy(async (policy) => {
+      for (const [name, testCase] of Object.entries(cases)) {
+        if (testCase.settings.type !== type) continue;
+        const batch = batchOf(fixture, testCase);
+        const result = await policy.accumulate(batch, settingsOf(testCase));
+        if (!(Math.abs(result.loss - testCase.loss) <= LOSS))
+          wrong.push(`${name}: loss ${result.loss}, TRL's ${testCase.loss}`);
+        const metrics = metricsOf(result, batch, testCase.settings);
+        expect(Object.keys(metrics).sort()).toEqual(Object.keys(testCase.metrics).sort());
+        for (const [metric, value] of Object.entries(testCase.metrics))
+          if (!(Math.abs(metrics[metric]! - value) <= METRICS))
+            wrong.push(`${name}: ${metric} ${metrics[metric]}, TRL's ${value}`);
+        const gradients = await policy.gradients();
+        const differing = differingTensors(gradients, under(fixture, `${name}:`), GRADIENTS);
+        wrong.push(...differing.map((line) => `${name}: gradient of ${line}`));
+        await policy.zeroGradients();
+      }
+    });
+    expect(wrong).toEqual([]);
+  });
+});
+
+/** float32 sums in another grouping, of a tensor's largest entry. */
+const MICRO_BATCHES = 1e-6;
+
+test.each(['grpo', 'bnpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', 'luspo', 'vespo'])(
+  '%s: 1, 2 and 4 micro-batches give the same gradient',
+  async (type) => {
+    const fixture = readSafetensors('trl/cases.safetensors');
+    const testCase = cases[`${type}/token/masked`]!;
+    await withPolicy(async (policy) => {
+      const batch = batchOf(fixture, testCase);
+      const loss = await policy.accumulate(batch, settingsOf(testCase));
+      const whole = await policy.gradients();
+      for (const bounds of [
+        [0, 3, 8],
+        [0, 1, 3, 6, 8],
+      ]) {
+        await policy.zeroGradients();
+        let parts = 0;
+        for (let i = 0; i + 1 < bounds.length; i++) {
+          const part = sliceBatch(batch, bounds[i]!, bounds[i + 1]!);
+          parts += (await policy.accumulate(part, settingsOf(testCase))).loss;
+        }
+        expect(Math.abs(parts - loss.loss)).toBeLessThan(1e-6);
+        const expected = Object.fromEntries(
+          Object.entries(whole).map(([name, tensor]) => [name, { dtype: 'F64', ...tensor }]),
+        );
+        expect(differingTensors(await policy.gradients(), expected, MICRO_BATCHES)).toEqual([]);
+      }
+    });
+  },
+);
+
+interface TenSteps {
+  settings: LossSettings;
+  learningRate: number;
+  weightDecay: number;
+  maxGradNorm: number;
+  losses: number[];
+  gradNorms: number[];
+  metrics: Record<string, number[]>;
+}
+
+/** float32 against float32 over ten steps; AdamW's first steps magnify the rounding of the smallest gradients. */
+const TEN_STEPS = 1e-4;
+
+test('ten training steps reproduce the losses of transformers, PEFT, TRL and torch', async () => {
+  const expected = readJson<TenSteps>('trl/ten-steps.json');
+  const fixture = readSafetensors('trl/ten-steps.safetensors');
+  await withPolicy(async (policy) => {
+    const sequences = packed(fixture);
+    const batch = trainBatch(sequences, perToken(sequences, values(fixture, 'advantages')), {
+      oldLogprobs: values(fixture, 'old'),
+      refLogprobs: values(fixture, 'ref'),
+    });
+    const { learningRate, weightDecay, maxGradNorm } = expected;
+    const losses: number[] = [];
+    const kls: number[] = [];
+    const norms: number[] = [];
+    for (let step = 0; step < expected.losses.length; step++) {
+      const result = await policy.accumulate(batch, lossSettings(expected.settings));
+      losses.push(result.loss);
+      kls.push(result.klSum / result.tokens);
+      norms.push((await policy.step({ learningRate, weightDecay, maxGradNorm })).gradNorm);
+    }
+    expect(maxDifference(losses, expected.losses)).toBeLessThan(TEN_STEPS);
+    expect(maxDifference(kls, expected.metrics['kl']!)).toBeLessThan(TEN_STEPS);
+    const relative = norms.map((norm, i) => norm / expected.gradNorms[i]! - 1);
+    expect(maxDifference(relative, new Array<number>(norms.length).fill(0))).toBeLessThan(1e-3);
+  });
+});
