@@ -1,0 +1,147 @@
+/** `acoer train`: a run on the command line. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { Option, type Command } from 'commander';
+import { parseAssignments, PRESETS, readConfigFile, resolveConfig } from '../config';
+import { describeConfigMarkdown } from '../config/describe';
+import { AcoerError } from '../errors';
+import { train, type RunSummary, type TrainOptions, type TrainRun } from '../grpo';
+import { latestRun, readMetrics } from '../run';
+import { integer } from './command';
+import { closingLines } from './view/closing';
+import { ProgressView } from './view/progress';
+import { summaryTable } from './view/table';
+
+interface TrainFlags {
+  preset?: string;
+  set: string[];
+  reward?: string;
+  resume?: string | true;
+  out?: string;
+  maxSteps?: number;
+  seed?: number;
+  device?: string;
+  dtype?: TrainOptions['dtype'];
+  threads?: number;
+  json?: boolean;
+  describe?: boolean;
+}
+
+const collect = (value: string, previous: string[]) => [...previous, value];
+
+export function define(command: Command): void {
+  command
+    .argument('[config]', 'YAML or JSON file of settings')
+    .option('--preset <name>', `settings to start from: ${Object.keys(PRESETS).join(', ')}`)
+    .option('--set <path=value>', 'one setting, e.g. --set learningRate=1e-4 (repeatable)', collect, [])
+    .option('--reward <name>', 'reward to train with')
+    .option('--resume [run]', 'go on with a run (default: --out, else the latest in runs/)')
+    .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)')
+    .option('--max-steps <n>', 'optimiser updates', integer(1))
+    .option('--seed <n>', 'seed of the run', integer(0))
+    .option('--device <device>', 'auto, cpu, cuda or cuda:N')
+    .addOption(
+      new Option('--dtype <dtype>', 'type of the base weights').choices(['float32', 'bfloat16', 'float64']),
+    )
+    .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096))
+    .option('--json', 'print the summary as JSON instead of a table')
+    .option('--describe', 'print every setting with its default and meaning, and end')
+    .action((config: string | undefined, flags: TrainFlags) => runTrain(config, flags));
+}
+
+/** The folder to resume: named, --out's, or the latest. */
+function resumedRun(flags: TrainFlags): string {
+  if (typeof flags.resume === 'string') return flags.resume;
+  return flags.out ?? latestRun('runs');
+}
+
+/** A layer of settings from the options that stand for one. */
+function settingsOf({ reward, maxSteps, seed, device, dtype, threads }: TrainFlags) {
+  return { reward, maxSteps, seed, device, dtype, threads };
+}
+
+/** What `train` needs from the command line; the configuration is checked here already. */
+export function trainOptions(configPath: string | undefined, flags: TrainFlags): TrainOptions {
+  const layers = [
+    ...(configPath === undefined ? [] : [readConfigFile(configPath)]),
+    settingsOf(flags),
+    parseAssignments(flags.set),
+  ];
+  if (flags.resume === undefined) {
+    return { ...resolveConfig(layers, flags.preset), out: flags.out };
+  }
+  const given = Object.entries(Object.assign({}, ...layers) as object).filter(
+    ([, value]) => value !== undefined,
+  );
+  if (given.length > 0 || flags.preset !== undefined) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      '--resume goes on with the run as it was configured; leave out the other settings.',
+    );
+  }
+  return { resume: resumedRun(flags) };
+}
+
+/** The first SIGINT or SIGTERM ends the run after the step in progress, the second at once. */
+function stopOnSignals(run: TrainRun): () => void {
+  let asked = false;
+  const onSignal = () => {
+    if (asked) process.exit(130);
+    asked = true;
+    process.stderr.write('\nstopping after this step; once more to stop at once\n');
+    run.stop();
+  };
+  const signals = ['SIGINT', 'SIGTERM'] as const;
+  for (const name of signals) process.on(name, onSignal);
+  return () => signals.forEach((name) => process.off(name, onSignal));
+}
+
+async function runTrain(configPath: string | undefined, flags: TrainFlags): Promise<void> {
+  if (flags.describe === true) {
+    process.stdout.write(describeConfigMarkdown());
+    return;
+  }
+  const view = new ProgressView(process.stderr);
+  const onEvent: TrainOptions['onEvent'] = (event) => {
+    if (event.type === 'run' && flags.json !== true) process.stdout.write(`run ${event.directory}\n`);
+    view.onEvent(event);
+  };
+  const run = await train({ ...trainOptions(configPath, flags), onEvent });
+  const release = stopOnSignals(run);
+  try {
+    const summary = await run.result();
+    view.clear();
+    report(run, summary, flags.json === true);
+  } finally {
+    view.clear();
+    release();
+  }
+}
+
+function report(run: TrainRun, summary: RunSummary, json: boolean): void {
+  if (json) {
+    process.stdout.write(`${JSON.stringify(summary)}\n`);
+    return;
+  }
+  const metrics = readMetrics(join(run.directory, 'metrics.jsonl'));
+  const table = summaryTable(summary);
+  const lines = [
+    ...table,
+    ...(table.length > 0 ? [''] : []),
+    ...closingLines(summary, metrics),
+    '',
+    ...files(run),
+  ];
+  process.stdout.write(`${lines.join('\n')}\n`);
+}
+
+function files({ directory }: TrainRun): string[] {
+  const rows: [string, string][] = [
+    ['final', 'the trained adapter, as PEFT reads it'],
+    ['metrics.jsonl', 'every step in numbers'],
+    ['completions', 'sampled completions with their rewards'],
+    ['summary.json', 'the evaluations'],
+  ];
+  const found = rows.filter(([name]) => existsSync(join(directory, name)));
+  return ['Files:', ...found.map(([name, meaning]) => `  ${join(directory, name)}  ${meaning}`)];
+}

@@ -1,0 +1,24 @@
+/** Numbers as people read them. */
+
+export const percent = (fraction: number, digits = 1) => `${(100 * fraction).toFixed(digits)}%`;
+
+/** `1m 05s`, `2h 03m`. */
+export function duration(ms: number): string {
+  const seconds = Math.round(ms / 1000);
+  const two = (value: number) => String(value).padStart(2, '0');
+  if (seconds < 60) return `${seconds}s`;
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return `${minutes}m ${two(seconds % 60)}s`;
+  return `${Math.floor(minutes / 60)}h ${two(minutes % 60)}m`;
+}
+
+/** `338,784`. */
+export const grouped = (value: number) => value.toLocaleString('en-US');
+
+/** A change of a whole in percent, with its sign. */
+export const change = (before: number, after: number) =>
+  before === 0 ? '' : `${after <= before ? '-' : '+'}${Math.abs(100 * (after / before - 1)).toFixed(0)}%`;
+
+export function count(value: number, noun: string): string {
+  return `${grouped(value)} ${noun}${value === 1 ? '' : 's'}`;
+}

@@ -1,0 +1,219 @@
+/**
+ * Every field of a run's configuration: its type, its default (the paper's value; TRL's or the field's custom where
+ * the paper is silent) and one line that says what it does. Names are TRL's in camelCase where the thing is the same.
+ */
+import { z } from 'zod';
+import { TARGET_MODULES } from '../engine/types';
+
+const count = (minimum = 1) => z.int().min(minimum);
+const positive = () => z.number().positive();
+const fraction = () => z.number().min(0).max(1);
+
+const dataFields = {
+  model: z
+    .string()
+    .min(1)
+    .default('Qwen/Qwen3-1.7B')
+    .describe(
+      'Model to train: "tiny" (embedded), a directory in Hugging Face layout, or a hub name in the local cache.',
+    ),
+  dataset: z
+    .string()
+    .min(1)
+    .default('AI-MO/NuminaMath-TIR')
+    .describe('Training data: "tiny" (embedded), a dataset name, or a file of problems.'),
+  promptTemplate: z
+    .string()
+    .min(1)
+    .default(
+      'Solve the following math problem. Show your reasoning, then put your final answer in \\boxed{}.\n\n{problem}',
+    )
+    .describe('User message of each prompt; {problem} stands for the problem.'),
+  enableThinking: z.boolean().default(true).describe("`enable_thinking` of the model's chat template."),
+  maxPromptLength: count()
+    .nullable()
+    .default(null)
+    .describe('Problems whose prompt has more tokens are passed over; null: no limit.'),
+};
+
+const rolloutFields = {
+  promptsPerStep: count().default(1).describe('Prompts (groups) per optimiser update.'),
+  numGenerations: count(2).default(16).describe('G: completions sampled per prompt.'),
+  maxCompletionLength: count().default(8192).describe('L: most new tokens per completion.'),
+  temperature: positive().default(1).describe('Sampling temperature.'),
+  topK: count(0).default(0).describe('Sample among the k most likely tokens; 0: all.'),
+  topP: positive()
+    .max(1)
+    .default(1)
+    .describe('Sample from the smallest set of tokens with this probability; 1: all.'),
+  minP: fraction().default(0).describe("Drop tokens below this share of the likeliest token's probability."),
+  repetitionPenalty: positive().default(1).describe('Above 1: tokens already present become less likely.'),
+  stepsPerGeneration: count()
+    .default(1)
+    .describe('Updates whose prompts are generated together, before the first of them is trained on.'),
+  numIterations: count().default(1).describe('mu: times each generated batch is trained on.'),
+  maxSlots: count(0).default(0).describe('Sequences decoded together; 0: as many as memory allows.'),
+};
+
+const rewardEntry = z.strictObject({
+  name: z.string().min(1),
+  weight: z.number().default(1),
+  params: z.record(z.string(), z.unknown()).default({}),
+});
+
+const rewardFields = {
+  reward: z
+    .union([z.string().min(1), z.array(rewardEntry).min(1)])
+    .default('acoer')
+    .describe('Reward by name, or a list of {name, weight, params} that are added up.'),
+  rewardParams: z
+    .record(z.string(), z.record(z.string(), z.unknown()))
+    .default({})
+    .describe("Parameters of rewards by the reward's name; `params` in `reward` wins."),
+  formatWeight: z
+    .number()
+    .min(0)
+    .default(1)
+    .describe(
+      'Weight of r_format: 1 for a closed <think>...</think> and a \\boxed{}, else 0. 0 leaves it out.',
+    ),
+  rewardTimeoutMs: positive()
+    .default(30_000)
+    .describe('A reward that has not answered for one completion after this long fails the run.'),
+  scaleRewards: z
+    .enum(['group', 'batch', 'none'])
+    .default('group')
+    .describe("What the advantages are divided by: the group's std, the whole batch's, or nothing."),
+  advantageEpsilon: z
+    .number()
+    .min(0)
+    .default(1e-4)
+    .describe('Added to the std before dividing (TRL has 1e-4, the paper nothing).'),
+};
+
+const lossFields = {
+  lossType: z
+    .enum(['grpo', 'bnpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', 'luspo', 'vespo'])
+    .default('grpo')
+    .describe("How the loss is aggregated, as in TRL. The paper's is the original grpo."),
+  importanceSamplingLevel: z
+    .enum(['token', 'sequence'])
+    .default('token')
+    .describe('Importance ratio per token, or one per sequence (GSPO).'),
+  epsilon: positive().default(0.2).describe('Lower clipping width (and upper, unless epsilonHigh is given).'),
+  epsilonHigh: positive()
+    .nullable()
+    .default(null)
+    .describe('Upper clipping width; null: epsilon. The cap itself for cispo.'),
+  delta: positive()
+    .nullable()
+    .default(null)
+    .describe('Upper bound of the unclipped ratio (two-sided clipping); null: none.'),
+  beta: z.number().min(0).default(0).describe('Weight of the KL term against the base model.'),
+  useBiasCorrectionKl: z
+    .boolean()
+    .default(true)
+    .describe('Multiply the KL estimate by the importance ratio.'),
+  sapoTemperaturePos: positive().default(1).describe('sapo: temperature of positive advantages.'),
+  sapoTemperatureNeg: positive().default(1.05).describe('sapo: temperature of negative advantages.'),
+  vespoKPos: z.number().min(0).default(2).describe('vespo: k of positive advantages.'),
+  vespoLambdaPos: z.number().min(0).default(3).describe('vespo: lambda of positive advantages.'),
+  vespoKNeg: z.number().min(0).default(3).describe('vespo: k of negative advantages.'),
+  vespoLambdaNeg: z.number().min(0).default(2).describe('vespo: lambda of negative advantages.'),
+  maskTruncatedCompletions: z
+    .boolean()
+    .default(false)
+    .describe('Leave completions cut off at maxCompletionLength out of the loss.'),
+};
+
+const optimizerFields = {
+  learningRate: z.number().min(0).default(5e-6).describe('Peak learning rate of AdamW.'),
+  lrSchedulerType: z
+    .enum(['linear', 'cosine', 'constant'])
+    .default('cosine')
+    .describe('Course of the learning rate after warm-up: down to 0 (linear, cosine) or constant.'),
+  warmupRatio: fraction().default(0.1).describe('Share of maxSteps over which the rate rises from 0.'),
+  weightDecay: z.number().min(0).default(0.01).describe('Decoupled weight decay.'),
+  adamBeta1: z.number().min(0).lt(1).default(0.9).describe("AdamW's beta1."),
+  adamBeta2: z.number().min(0).lt(1).default(0.999).describe("AdamW's beta2."),
+  adamEpsilon: positive().default(1e-8).describe("AdamW's epsilon."),
+  maxGradNorm: z.number().min(0).default(1).describe('Gradients are scaled down to this norm; 0: never.'),
+  maxSteps: count().default(1200).describe('Optimiser updates of the run.'),
+  loraRank: count().default(16).describe('Rank of the LoRA matrices.'),
+  loraAlpha: positive().default(32).describe('LoRA is scaled by loraAlpha / loraRank.'),
+  loraDropout: z.number().min(0).lt(1).default(0).describe("Dropout on LoRA's input during training."),
+  targetModules: z
+    .array(z.enum(TARGET_MODULES))
+    .min(1)
+    .default([...TARGET_MODULES])
+    .describe('Linear layers LoRA adapts.'),
+};
+
+const runFields = {
+  name: z
+    .string()
+    .regex(/^[\w.-]+$/, 'letters, digits, ".", "_" and "-" only')
+    .nullable()
+    .default(null)
+    .describe("Name of the run, for its folder; null: the reward's."),
+  seed: z.int().min(0).default(42).describe('Seed of every random stream of the run.'),
+  saveSteps: count(0)
+    .default(200)
+    .describe('Steps between checkpoints (moved to the end of a generated batch); 0: only the last.'),
+  saveTotalLimit: count().nullable().default(null).describe('Checkpoints to keep; null: all.'),
+  evalSteps: count(0).default(200).describe('Steps between evaluations; 0: only before and after.'),
+  evalDataset: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('Data evaluated on; null: the eval split of `dataset`.'),
+  evalProblems: count(0).default(500).describe('Problems of the greedy evaluation; 0: none.'),
+  evalSampledProblems: count(0)
+    .default(0)
+    .describe('Problems of the evaluation sampled at temperature 1; 0: none.'),
+  evalMaxNewTokens: count().default(16_384).describe('Most new tokens per completion in evaluation.'),
+  completionsSteps: count(0).default(10).describe('Steps between tables of completions; 0: none.'),
+  microBatchTokens: count()
+    .default(16_384)
+    .describe('Tokens per forward and backward pass; changes memory and speed, never the gradient.'),
+  nonFinitePolicy: z
+    .enum(['skip', 'stop'])
+    .default('skip')
+    .describe('After an update with a loss or gradient that is not finite (never applied): go on, or stop.'),
+  device: z
+    .string()
+    .regex(/^(auto|cpu|cuda(:\d+)?)$/, 'auto, cpu, cuda or cuda:<n>')
+    .default('auto')
+    .describe('Where to run: auto, cpu, cuda or cuda:<n>.'),
+  threads: count().nullable().default(null).describe('CPU threads of the engine; null: all cores.'),
+  dtype: z
+    .enum(['float32', 'bfloat16', 'float64'])
+    .nullable()
+    .default(null)
+    .describe("Type of the base weights; null: the model's own (float32 for the tiny model)."),
+};
+
+/** The fields in the order they are documented, under their headings. */
+export const FIELD_GROUPS = {
+  'Model and data': dataFields,
+  Rollouts: rolloutFields,
+  Rewards: rewardFields,
+  Loss: lossFields,
+  Optimiser: optimizerFields,
+  Run: runFields,
+} as const;
+
+export const configSchema = z.strictObject({
+  ...dataFields,
+  ...rolloutFields,
+  ...rewardFields,
+  ...lossFields,
+  ...optimizerFields,
+  ...runFields,
+});
+
+/** A complete configuration: every field present. */
+export type Config = z.output<typeof configSchema>;
+/** What a user gives: any of the fields, and the preset to start from. */
+export type ConfigInput = z.input<typeof configSchema>;

@@ -1,0 +1,86 @@
+/** Configuration files and `--set path=value`. */
+import { readFileSync } from 'node:fs';
+import { parse as parseYaml } from 'yaml';
+import { AcoerError, errorMessage } from '../errors';
+import type { ConfigInput } from './fields';
+
+type Values = Record<string, unknown>;
+
+/** Reads a YAML or JSON file (JSON is YAML). An empty file is an empty configuration. */
+export function readConfigFile(path: string): ConfigInput & { preset?: string } {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new AcoerError('BAD_CONFIG', `Cannot read the configuration ${path}: ${errorMessage(cause)}`, {
+      cause,
+    });
+  }
+  let value: unknown;
+  try {
+    value = parseYaml(text) ?? {};
+  } catch (cause) {
+    throw new AcoerError('BAD_CONFIG', `${path} is neither YAML nor JSON: ${errorMessage(cause)}`, { cause });
+  }
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `${path} must hold settings as "name: value" lines, not ${typeof value}.`,
+    );
+  }
+  return value as ConfigInput;
+}
+
+/** Splits a path at dots; a reward's name may itself hold dots, so in `rewardParams` only the last one splits it off. */
+function splitPath(path: string): string[] {
+  const keys = path.split('.');
+  if (keys[0] !== 'rewardParams' || keys.length <= 3) return keys;
+  return ['rewardParams', keys.slice(1, -1).join('.'), keys.at(-1)!];
+}
+
+function assign(target: Values, keys: readonly string[], value: unknown, assignment: string): void {
+  let place: Values = target;
+  for (const key of keys.slice(0, -1)) {
+    const next = place[key] ?? (place[key] = {});
+    if (typeof next !== 'object' || next === null) {
+      throw new AcoerError('BAD_CONFIG', `--set ${assignment}: \`${key}\` is not a group of settings.`);
+    }
+    place = next as Values;
+  }
+  place[keys.at(-1)!] = value;
+}
+
+/**
+ * `path=value` assignments as a configuration layer. Values are read as YAML: numbers, true, null, [lists], {maps},
+ * else text.
+ */
+export function parseAssignments(assignments: readonly string[]): ConfigInput {
+  const values: Values = {};
+  for (const assignment of assignments) {
+    const equals = assignment.indexOf('=');
+    if (equals <= 0) {
+      throw new AcoerError(
+        'BAD_CONFIG',
+        `--set ${assignment}: write it as path=value, e.g. --set learningRate=1e-4`,
+      );
+    }
+    const keys = splitPath(assignment.slice(0, equals).trim());
+    if (keys.some((key) => key === '' || key === '__proto__')) {
+      throw new AcoerError('BAD_CONFIG', `--set ${assignment}: the path has an empty or forbidden part.`);
+    }
+    assign(values, keys, parseScalar(assignment.slice(equals + 1), assignment), assignment);
+  }
+  return values as ConfigInput;
+}
+
+function parseScalar(text: string, assignment: string): unknown {
+  try {
+    const value: unknown = parseYaml(text);
+    // YAML 1.2 reads 1e-3 as text-free float already, but an empty value as null: an empty text is meant.
+    return text.trim() === '' ? '' : value;
+  } catch (cause) {
+    throw new AcoerError('BAD_CONFIG', `--set ${assignment}: cannot read the value: ${errorMessage(cause)}`, {
+      cause,
+    });
+  }
+}

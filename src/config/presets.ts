@@ -1,0 +1,48 @@
+/** Named starting points. What a preset does not name is the schema's default, which is the paper's value. */
+import type { ConfigInput } from './fields';
+
+/** The embedded model on the embedded task: minutes on two cores. The controller is scaled to 200 short steps. */
+const tiny: ConfigInput = {
+  model: 'tiny',
+  dataset: 'tiny',
+  promptTemplate: '{problem}',
+  promptsPerStep: 8,
+  numGenerations: 4,
+  maxCompletionLength: 256,
+  lossType: 'dapo',
+  learningRate: 1.5e-3,
+  lrSchedulerType: 'cosine',
+  warmupRatio: 0.05,
+  maxSteps: 200,
+  saveSteps: 100,
+  evalSteps: 0,
+  evalProblems: 300,
+  evalSampledProblems: 500,
+  evalMaxNewTokens: 256,
+  rewardParams: {
+    acoer: { alphaUp: 1.1, alphaDown: 0.74, warmupSteps: 20, checkWindow: 20, emaSpan: 10, minBudget: 16 },
+  },
+};
+
+export interface Preset {
+  summary: string;
+  values: ConfigInput;
+}
+
+export const PRESETS: Readonly<Record<string, Preset>> = {
+  tiny: { summary: 'the embedded model and task, ACOER, 200 steps: what `node train.js` does', values: tiny },
+  slide: {
+    summary:
+      'tiny at a constant rate, where a static length reward shows how it over-compresses (--reward grpo-lp)',
+    values: { ...tiny, lrSchedulerType: 'constant' },
+  },
+  paper: {
+    summary: "the paper's run: Qwen3-1.7B, LoRA, one prompt x 16 completions, 1,200 steps",
+    values: {},
+  },
+};
+
+/** The preset that applies when none is named: tiny for the embedded model (also when no model is named). */
+export function defaultPreset(model: unknown): string {
+  return model === undefined || model === 'tiny' ? 'tiny' : 'paper';
+}

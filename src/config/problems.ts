@@ -1,0 +1,85 @@
+/** Zod's issues as sentences that name the setting, what it was and what it must be. */
+import type { z } from 'zod';
+import { AcoerError } from '../errors';
+import { didYouMean } from './nearest';
+import type { ConfigProblem } from './rules';
+
+type Issue = z.core.$ZodIssue;
+
+const pathName = (path: readonly PropertyKey[]) => path.map(String).join('.');
+
+function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
+  let value = input;
+  for (const key of path) {
+    if (typeof value !== 'object' || value === null) return undefined;
+    value = (value as Record<PropertyKey, unknown>)[key];
+  }
+  return value;
+}
+
+function bound(issue: Issue & { code: 'too_small' | 'too_big' }): string {
+  const below = issue.code === 'too_big';
+  const limit = below ? issue.maximum : issue.minimum;
+  if (issue.origin === 'string' || issue.origin === 'array') {
+    const unit = issue.origin === 'string' ? 'character' : 'entry';
+    return `must have ${below ? 'at most' : 'at least'} ${limit} ${unit}${limit === 1 ? '' : 's'}`;
+  }
+  if (below) return `must be ${issue.inclusive === false ? 'below' : 'at most'} ${limit}`;
+  return `must be ${issue.inclusive === false ? 'above' : 'at least'} ${limit}`;
+}
+
+function requirement(issue: Issue): string {
+  switch (issue.code) {
+    case 'invalid_type':
+      return issue.expected === 'int' ? 'must be a whole number' : `must be ${article(issue.expected)}`;
+    case 'too_small':
+    case 'too_big':
+      return bound(issue);
+    case 'invalid_value':
+      return `must be one of ${issue.values.map(String).join(', ')}`;
+    case 'invalid_format':
+      return `must be ${issue.message}`;
+    case 'invalid_union':
+      return 'must be a name or a list of {name, weight, params}';
+    default:
+      return issue.message;
+  }
+}
+
+const article = (kind: string) => `${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}`;
+
+function shown(value: unknown): string {
+  const text = value === undefined ? 'nothing' : JSON.stringify(value);
+  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
+}
+
+/** Problems of one issue; unknown keys give one each, with the nearest known name. */
+export function problemsOf(issue: Issue, input: unknown, knownKeys: readonly string[]): ConfigProblem[] {
+  if (issue.code === 'unrecognized_keys') {
+    const known = issue.path.length === 0 ? knownKeys : ['name', 'weight', 'params'];
+    return issue.keys.map((key) => ({
+      path: pathName([...issue.path, key]),
+      message: `unknown setting${didYouMean(key, known)}`,
+    }));
+  }
+  if (issue.code === 'invalid_union' && Array.isArray(valueAt(input, issue.path))) {
+    const ofList = issue.errors.find((errors) => errors.some((inner) => inner.path.length > 0));
+    if (ofList !== undefined) {
+      return ofList.flatMap((inner) =>
+        problemsOf({ ...inner, path: [...issue.path, ...inner.path] } as Issue, input, knownKeys),
+      );
+    }
+  }
+  const value = valueAt(input, issue.path);
+  return [{ path: pathName(issue.path), message: `${requirement(issue)}, not ${shown(value)}` }];
+}
+
+/** One error for all problems. */
+export function badConfig(problems: readonly ConfigProblem[]): AcoerError {
+  const lines = problems.map(({ path, message }) => `${path}: ${message}`);
+  const text =
+    lines.length === 1
+      ? `Configuration: ${lines[0]}`
+      : `Configuration, ${lines.length} problems:\n${lines.map((line) => `  ${line}`).join('\n')}`;
+  return new AcoerError('BAD_CONFIG', text);
+}

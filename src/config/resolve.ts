@@ -1,0 +1,70 @@
+/** From what a user wrote (preset, file, options, --set) to one checked configuration. */
+import { configSchema, type Config, type ConfigInput } from './fields';
+import { didYouMean } from './nearest';
+import { defaultPreset, PRESETS } from './presets';
+import { badConfig, problemsOf } from './problems';
+import { crossFieldProblems, type ConfigProblem } from './rules';
+
+type Values = Record<string, unknown>;
+
+export const CONFIG_KEYS: readonly string[] = Object.keys(configSchema.shape);
+
+const isValues = (value: unknown): value is Values =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** `over` on top of `under`: fields are replaced, save `rewardParams`, whose parameters are laid one over another. */
+function overlay(under: Values, over: Values): Values {
+  const merged = { ...under };
+  for (const [key, value] of Object.entries(over)) {
+    if (value === undefined) continue;
+    if (key === 'rewardParams' && isValues(value) && isValues(merged[key])) {
+      merged[key] = overlayRewardParams(merged[key], value);
+    } else {
+      merged[key] = value;
+    }
+  }
+  return merged;
+}
+
+function overlayRewardParams(under: Values, over: Values): Values {
+  const merged = { ...under };
+  for (const [reward, params] of Object.entries(over)) {
+    const before = merged[reward];
+    merged[reward] = isValues(params) && isValues(before) ? { ...before, ...params } : params;
+  }
+  return merged;
+}
+
+function check(values: Values, known: readonly ConfigProblem[]): Config {
+  const parsed = configSchema.safeParse(values);
+  if (!parsed.success) {
+    const found = parsed.error.issues.flatMap((issue) => problemsOf(issue, values, CONFIG_KEYS));
+    throw badConfig([...known, ...found]);
+  }
+  const problems = [...known, ...crossFieldProblems(parsed.data)];
+  if (problems.length > 0) throw badConfig(problems);
+  return parsed.data;
+}
+
+/**
+ * The configuration given by `layers`, later ones over earlier ones, over the preset, over the defaults.
+ * A layer may name its preset under `preset`; without any the preset is `tiny` when the model is the embedded one or
+ * none is named, else `paper`. Throws one BAD_CONFIG that lists every problem.
+ */
+export function resolveConfig(
+  layers: readonly (ConfigInput & { preset?: string })[],
+  preset?: string,
+): Config {
+  let given: Values = {};
+  for (const layer of layers) given = overlay(given, layer);
+  const { preset: named, ...values } = given;
+  const name = preset ?? named ?? defaultPreset(values.model);
+  const base = typeof name === 'string' && Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
+  const problems: ConfigProblem[] = [];
+  if (base === undefined) {
+    const names = Object.keys(PRESETS);
+    const hint = didYouMean(String(name), names) || `; there are ${names.join(', ')}`;
+    problems.push({ path: 'preset', message: `there is no preset "${String(name)}"${hint}` });
+  }
+  return check(overlay({ ...base?.values }, values), problems);
+}

@@ -1,0 +1,131 @@
+/** One generated batch made ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
+import type { GenerateStats, PackedSequences, ScoreResult } from '../engine/types';
+import type { Group, Reward, Rollout } from '../types';
+import { computeAdvantages, type Advantages } from './advantages';
+import type { LoopContext, LoopState } from './context';
+import { packByTokens, packSequences, splitPerToken, type Tokens } from './microbatch';
+import { nextPrompts } from './prompts';
+import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
+import { sampleGroups } from './rollouts';
+
+/** A completion with everything its loss needs. */
+export interface Sample extends Tokens {
+  rollout: Rollout;
+  reward: Reward;
+  advantage: number;
+  /** Truncated, with `maskTruncatedCompletions`: not in the loss, nor in token counts. */
+  masked: boolean;
+  /** Its loss and gradient are exactly 0, so forward and backward are left out. */
+  skipped: boolean;
+  /** Of the policy before the first update on this batch; null: on-policy, the current ones. */
+  oldLogprobs: Float64Array | null;
+  /** Of the base model; only with beta > 0. */
+  refLogprobs: Float64Array | null;
+}
+
+export interface GenerationBatch {
+  groups: Group[];
+  samples: Sample[];
+  rewards: BatchRewards;
+  advantages: Advantages;
+  stats: GenerateStats;
+  /** Unmasked completion tokens. */
+  tokens: number;
+  /** The loop's state once the batch is made; `step` is still that of before it. */
+  state: LoopState;
+  timesMs: { generate: number; reward: number; score: number };
+}
+
+/** A completion cut off by the length limit: its last token is no stop token. */
+export const isTruncated = (rollout: Rollout) => rollout.finish !== 'stop';
+
+export const sampleTokens = (sample: Tokens) => sample.promptIds.length + sample.completionIds.length;
+
+/** Updates made from one generated batch. */
+export function updatesPerGeneration(context: LoopContext): number {
+  return context.config.stepsPerGeneration * context.config.numIterations;
+}
+
+/** Generates, grades and scores the batch that follows `state`, and advances the rewards' states by it. */
+export async function makeGenerationBatch(context: LoopContext, state: LoopState): Promise<GenerationBatch> {
+  const { config } = context;
+  const started = performance.now();
+  const wanted = config.promptsPerStep * config.stepsPerGeneration;
+  const { prompts, cursor } = nextPrompts(context, state.cursor, wanted);
+  const { groups, stats } = await sampleGroups(context, prompts);
+  const generated = performance.now();
+  const maxLength = config.maxCompletionLength;
+  const { formatWeight, rewardTimeoutMs: timeoutMs } = config;
+  const settings = { step: state.step, maxLength, formatWeight, timeoutMs };
+  const rewards = await scoreBatch(groups, context.rewards, state.rewardStates, settings);
+  const rewardStates = observeBatch(groups, context.rewards, state.rewardStates, state.step, maxLength);
+  const totals = Float64Array.from(rewards.rewards, (reward) => reward.total);
+  const { numGenerations, scaleRewards, advantageEpsilon } = config;
+  const advantages = computeAdvantages(totals, numGenerations, scaleRewards, advantageEpsilon);
+  const samples = makeSamples(context, groups, rewards, advantages);
+  const rewarded = performance.now();
+  await addLogprobs(context, samples);
+  const tokens = samples.reduce((sum, s) => sum + (s.masked ? 0 : s.completionIds.length), 0);
+  const numTokens = state.numTokens + samples.reduce((sum, sample) => sum + sampleTokens(sample), 0);
+  const timesMs = {
+    generate: generated - started,
+    reward: rewarded - generated,
+    score: performance.now() - rewarded,
+  };
+  const next = { step: state.step, cursor, numTokens, rewardStates };
+  return { groups, samples, rewards, advantages, stats, tokens, state: next, timesMs };
+}
+
+function makeSamples(
+  { config }: LoopContext,
+  groups: readonly Group[],
+  { rewards }: BatchRewards,
+  advantages: Advantages,
+): Sample[] {
+  return groups.flatMap((group, g) =>
+    group.rollouts.map((rollout, s): Sample => {
+      const index = g * config.numGenerations + s;
+      const masked = config.maskTruncatedCompletions && isTruncated(rollout);
+      return {
+        promptIds: group.prompt.ids,
+        completionIds: rollout.ids,
+        rollout,
+        reward: rewards[index]!,
+        advantage: advantages.values[index]!,
+        masked,
+        skipped: masked || (config.beta === 0 && advantages.zeroVariance[g]!),
+        oldLogprobs: null,
+        refLogprobs: null,
+      };
+    }),
+  );
+}
+
+/** Old log-probs when the policy moves while the batch is used; the base's when the KL term asks for them. */
+async function addLogprobs(context: LoopContext, samples: readonly Sample[]): Promise<void> {
+  const { config, model, policy, signal } = context;
+  const { temperature } = config;
+  const used = samples.filter((sample) => !sample.skipped);
+  const options = { temperature, ...(signal && { signal }) };
+  const scoreAll = (store: (sample: Sample, logprobs: Float64Array) => void, of: typeof policy | null) =>
+    scoreInBins(used, config.microBatchTokens, store, (packed) =>
+      model.score(packed, { ...options, policy: of }),
+    );
+  if (updatesPerGeneration(context) > 1) {
+    await scoreAll((sample, logprobs) => (sample.oldLogprobs = logprobs), policy);
+  }
+  if (config.beta !== 0) await scoreAll((sample, logprobs) => (sample.refLogprobs = logprobs), null);
+}
+
+async function scoreInBins(
+  samples: readonly Sample[],
+  budget: number,
+  store: (sample: Sample, logprobs: Float64Array) => void,
+  score: (packed: PackedSequences) => Promise<ScoreResult>,
+): Promise<void> {
+  for (const bin of packByTokens(samples.map(sampleTokens), budget)) {
+    const members = bin.map((i) => samples[i]!);
+    const { logprobs } = await score(packSequences(members));
+    splitPerToken(logprobs, members).forEach((part, i) => store(members[i]!, part));
+  }
+}

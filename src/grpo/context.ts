@@ -1,0 +1,55 @@
+/** What the loop works with, and what it carries from step to step. */
+import type { Config } from '../config';
+import type { Dataset } from '../data';
+import type { Engine, Model, Policy } from '../engine/types';
+import type { BoundReward } from '../rewards/types';
+import type { Tokenizer } from '../tokenizer';
+import type { Thinking, Verdict } from '../types';
+import type { DataOrder } from './order';
+import type { Schedule } from './schedule';
+
+/** Judges one completion; called as completions end, while others still decode. */
+export interface Grader {
+  grade(text: string, gold: string): Verdict | Promise<Verdict>;
+  hasFormat(text: string, thinking: Thinking): boolean;
+}
+
+export interface WeightedReward {
+  reward: BoundReward;
+  weight: number;
+}
+
+export interface LoopContext {
+  config: Config;
+  engine: Engine;
+  model: Model;
+  policy: Policy;
+  tokenizer: Tokenizer;
+  dataset: Dataset;
+  order: DataOrder;
+  grader: Grader;
+  rewards: readonly WeightedReward[];
+  schedule: Schedule;
+  signal?: AbortSignal;
+  /** Called as completions of the running generation end. */
+  onDecoded?: (done: number, total: number) => void;
+}
+
+/** All that a checkpoint needs besides the weights and the optimiser; plain JSON. */
+export interface LoopState {
+  /** Optimiser updates finished. */
+  step: number;
+  /** Next position in the data order. */
+  cursor: number;
+  /** Prompt and completion tokens generated for training so far. */
+  numTokens: number;
+  /** State of each reward by its name. */
+  rewardStates: Record<string, unknown>;
+}
+
+/** The state of a run that has not begun. */
+export function initialState(rewards: readonly WeightedReward[], maxLength: number): LoopState {
+  const rewardStates: Record<string, unknown> = {};
+  for (const { reward } of rewards) rewardStates[reward.name] = reward.initialState({ maxLength });
+  return { step: 0, cursor: 0, numTokens: 0, rewardStates };
+}

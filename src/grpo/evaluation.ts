@@ -1,0 +1,63 @@
+/** The evaluations of a run: greedy, and sampled at temperature 1 (greedy decoding hides a loss of certainty). */
+import type { Config } from '../config';
+import type { Dataset } from '../data';
+import type { Model, Policy } from '../engine/types';
+import { evaluate } from '../eval';
+import type { Tokenizer } from '../tokenizer';
+import type { StepMetrics } from '../types';
+import type { EvalKind, EvalPhase, Evaluation, TrainEvent } from './events';
+
+export interface EvaluationContext {
+  config: Config;
+  model: Model;
+  tokenizer: Tokenizer;
+  /** null: nothing is evaluated. */
+  dataset: Dataset | null;
+  emit: (event: TrainEvent) => void;
+}
+
+/** Evaluates the policy, or the base when it is null, on the same problems with the same seeds every time. */
+export async function evaluatePolicy(
+  context: EvaluationContext,
+  policy: Policy | null,
+  phase: EvalPhase,
+  signal: AbortSignal | undefined,
+): Promise<Evaluation> {
+  const { config, model, tokenizer, dataset, emit } = context;
+  const evaluateKind = async (kind: EvalKind, n: number) => {
+    if (n === 0 || dataset === null) return null;
+    const summary = await evaluate({
+      model,
+      policy,
+      tokenizer,
+      dataset,
+      n,
+      sampling: kind === 'greedy' ? 'greedy' : { temperature: 1, seed: config.seed },
+      maxNewTokens: config.evalMaxNewTokens,
+      promptTemplate: config.promptTemplate,
+      enableThinking: config.enableThinking,
+      maxSlots: config.maxSlots,
+      ...(signal && { signal }),
+      onProgress: ({ done, total }) => emit({ type: 'eval-progress', phase, kind, done, total }),
+    });
+    emit({ type: 'evaluated', phase, kind, summary });
+    return summary;
+  };
+  const greedy = await evaluateKind('greedy', config.evalProblems);
+  const sampled = await evaluateKind('sampled', config.evalSampledProblems);
+  return { greedy, sampled };
+}
+
+/** The evaluation as numbers of a line in metrics.jsonl. */
+export function evaluationMetrics(evaluation: Evaluation): StepMetrics {
+  const metrics: StepMetrics = {};
+  for (const kind of ['greedy', 'sampled'] as const) {
+    const summary = evaluation[kind];
+    if (summary === null) continue;
+    metrics[`eval/${kind}_accuracy`] = summary.accuracy;
+    metrics[`eval/${kind}_thinking_tokens`] = summary.thinkingTokens;
+    metrics[`eval/${kind}_total_tokens`] = summary.totalTokens;
+    metrics[`eval/${kind}_accuracy_per_1k_tokens`] = summary.accuracyPer1kTokens;
+  }
+  return metrics;
+}

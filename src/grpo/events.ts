@@ -1,0 +1,36 @@
+/** What a run tells while it goes on; the live view and a library user's own display listen to it. */
+import type { Config } from '../config';
+import type { EvalSummary } from '../eval';
+import type { StepMetrics } from '../types';
+
+export type EvalPhase = 'base' | 'step' | 'trained';
+export type EvalKind = 'greedy' | 'sampled';
+
+export interface Evaluation {
+  greedy: EvalSummary | null;
+  sampled: EvalSummary | null;
+}
+
+/** summary.json. */
+export interface RunSummary {
+  base: Evaluation;
+  trained: Evaluation;
+  run: { directory: string; reward: string; seed: number; steps: number };
+}
+
+export type TrainEvent =
+  | { type: 'run'; directory: string; config: Config; resumedStep: number | null }
+  | { type: 'loaded'; model: string; parameters: number; trained: number; device: string; dtype: string }
+  | { type: 'eval-progress'; phase: EvalPhase; kind: EvalKind; done: number; total: number }
+  | { type: 'evaluated'; phase: EvalPhase; kind: EvalKind; summary: EvalSummary }
+  | { type: 'decode-progress'; step: number; done: number; total: number }
+  | { type: 'step'; index: number; metrics: StepMetrics }
+  | { type: 'checkpoint'; step: number; path: string }
+  | { type: 'warning'; message: string };
+
+/** One finished update. */
+export interface TrainStep {
+  /** From 1. */
+  index: number;
+  metrics: StepMetrics;
+}

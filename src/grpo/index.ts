@@ -1,0 +1,4 @@
+export { computeAdvantages, type Advantages, type RewardScale } from './advantages';
+export type { EvalKind, EvalPhase, Evaluation, RunSummary, TrainEvent, TrainStep } from './events';
+export { scheduleFactor, warmupSteps, type Schedule, type ScheduleName } from './schedule';
+export { train, type TrainOptions, TrainRun } from './train';

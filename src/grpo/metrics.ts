@@ -1,0 +1,189 @@
+/** The numbers of one line of metrics.jsonl: TRL's under TRL's names, ours under acoer/, accuracy/, thinking/, ... */
+import type { MemoryReport } from '../engine/types';
+import type { Rollout, StepMetrics } from '../types';
+import { isTruncated, type GenerationBatch, type Sample } from './batch';
+import type { LoopContext } from './context';
+import { maximum, mean, minimum, sampleStd, sum } from './statistics';
+import type { UpdateResult } from './update';
+
+const share = (rollouts: readonly Rollout[], holds: (rollout: Rollout) => boolean) =>
+  rollouts.filter(holds).length / rollouts.length;
+
+/** Sets `name` unless there was nothing to average. */
+function setMean(metrics: StepMetrics, name: string, values: readonly number[]): void {
+  if (values.length > 0) metrics[name] = mean(values);
+}
+
+function completionMetrics(rollouts: readonly Rollout[]): StepMetrics {
+  const lengths = rollouts.map((rollout) => rollout.totalTokens);
+  const terminated = rollouts
+    .filter((rollout) => !isTruncated(rollout))
+    .map((rollout) => rollout.totalTokens);
+  // TRL reports 0 when nothing terminated.
+  const ended = terminated.length > 0 ? terminated : [0];
+  return {
+    'completions/mean_length': mean(lengths),
+    'completions/min_length': minimum(lengths),
+    'completions/max_length': maximum(lengths),
+    'completions/clipped_ratio': share(rollouts, isTruncated),
+    'completions/mean_terminated_length': mean(ended),
+    'completions/min_terminated_length': minimum(ended),
+    'completions/max_terminated_length': maximum(ended),
+  };
+}
+
+function accuracyMetrics(batch: GenerationBatch, rollouts: readonly Rollout[]): StepMetrics {
+  const correct = (rollout: Rollout) => rollout.verdict.correct;
+  const groups = batch.groups.map((group) => group.rollouts);
+  const metrics: StepMetrics = {
+    'accuracy/mean': share(rollouts, correct),
+    'accuracy/groups_all_correct': groups.filter((group) => group.every(correct)).length / groups.length,
+    'accuracy/groups_all_wrong': groups.filter((group) => !group.some(correct)).length / groups.length,
+    'accuracy/format': share(rollouts, (rollout) => rollout.format),
+    'accuracy/unparseable': share(rollouts, (rollout) => rollout.verdict.status === 'unparseable'),
+    'accuracy/timeout': share(rollouts, (rollout) => rollout.verdict.status === 'timeout'),
+    'thinking/mean': mean(rollouts.map((rollout) => rollout.thinkingTokens)),
+    'thinking/max': maximum(rollouts.map((rollout) => rollout.thinkingTokens)),
+    'thinking/closed_ratio': share(rollouts, (rollout) => rollout.thinkingClosed),
+  };
+  const lengths = (of: readonly Rollout[]) => of.map((rollout) => rollout.thinkingTokens);
+  setMean(metrics, 'thinking/correct_mean', lengths(rollouts.filter(correct)));
+  setMean(metrics, 'thinking/wrong_mean', lengths(rollouts.filter((rollout) => !correct(rollout))));
+  return metrics;
+}
+
+function rewardMetrics(batch: GenerationBatch): StepMetrics {
+  const totals = batch.rewards.rewards.map((reward) => reward.total);
+  const metrics: StepMetrics = {
+    reward: mean(totals),
+    reward_std: sampleStd(totals),
+    frac_reward_zero_std: batch.advantages.fracZeroStd,
+  };
+  for (const [name, values] of Object.entries(batch.rewards.perFunction)) {
+    metrics[`rewards/${name}/mean`] = mean(values);
+    metrics[`rewards/${name}/std`] = sampleStd(values);
+  }
+  return metrics;
+}
+
+/** Of the generated batch; every update made from it carries the same numbers. */
+export function generationMetrics(context: LoopContext, batch: GenerationBatch): StepMetrics {
+  const rollouts = batch.samples.map((sample) => sample.rollout);
+  const metrics: StepMetrics = {
+    epoch: batch.state.cursor / context.order.size,
+    num_tokens: batch.state.numTokens,
+    ...completionMetrics(rollouts),
+    ...rewardMetrics(batch),
+    ...accuracyMetrics(batch, rollouts),
+  };
+  for (const { reward } of context.rewards) {
+    Object.assign(metrics, reward.metrics(batch.state.rewardStates[reward.name]));
+  }
+  return metrics;
+}
+
+/** Share of clipped tokens (of sequences at sequence level) over the whole update; skipped samples clip nothing. */
+function clipMetrics(context: LoopContext, update: UpdateResult): StepMetrics {
+  const { lossType, importanceSamplingLevel } = context.config;
+  const bySequence = importanceSamplingLevel === 'sequence';
+  const counted = bySequence ? update.samples : update.samples.filter((sample) => !sample.masked);
+  const weight = (sample: Sample) => (bySequence ? 1 : sample.completionIds.length);
+  const total = Math.max(1, sum(counted.map(weight)));
+  const low = counted.map((sample) => update.results.get(sample)?.clippedLow ?? 0);
+  const high = counted.map((sample) => update.results.get(sample)?.clippedHigh ?? 0);
+  const average = (shares: readonly number[]) => sum(shares.map((s, i) => s * weight(counted[i]!))) / total;
+  if (lossType === 'cispo') return { cispo_clip_ratio: average(high) };
+  if (lossType === 'vespo') {
+    const metrics: StepMetrics = {};
+    setMean(
+      metrics,
+      'vespo/phi_seq_mean',
+      [...update.results.values()].map((result) => result.vespoPhi),
+    );
+    return metrics;
+  }
+  if (lossType === 'sapo') return {};
+  return {
+    'clip_ratio/low_mean': average(low),
+    'clip_ratio/high_mean': average(high),
+    'clip_ratio/region_mean': average(low) + average(high),
+    'clip_ratio/low_min': low.length > 0 ? minimum(low) : 0,
+    'clip_ratio/high_max': high.length > 0 ? maximum(high) : 0,
+  };
+}
+
+/**
+ * Absolute difference between the sampler's log-probs and the trainer's, over the trained tokens. `trainer` gives the
+ * log-probs made with the weights that sampled, or null for a sample that was not measured.
+ */
+function samplingGap(
+  samples: readonly Sample[],
+  trainer: (sample: Sample) => Float64Array | null,
+): StepMetrics {
+  let total = 0;
+  let largest = 0;
+  let tokens = 0;
+  for (const sample of samples) {
+    const logprobs = trainer(sample);
+    if (logprobs === null) continue;
+    for (let t = 0; t < logprobs.length; t++) {
+      const gap = Math.abs(logprobs[t]! - sample.rollout.logprobs[t]!);
+      total += gap;
+      if (gap > largest) largest = gap;
+    }
+    tokens += logprobs.length;
+  }
+  if (tokens === 0) return {};
+  return {
+    'sampling/sampling_logp_difference/mean': total / tokens,
+    'sampling/sampling_logp_difference/max': largest,
+  };
+}
+
+/** Of one update. What could not be computed (a refused update's norm) is left out. */
+export function updateMetrics(context: LoopContext, update: UpdateResult): StepMetrics {
+  const metrics: StepMetrics = {
+    learning_rate: update.learningRate,
+    update_applied: update.applied ? 1 : 0,
+    micro_batches: update.microBatches,
+    skipped_sequences: update.samples.filter((sample) => sample.skipped).length,
+  };
+  const complete = update.samples.every((sample) => sample.skipped || update.results.has(sample));
+  if (!complete) return metrics;
+  metrics.loss = update.loss;
+  if (Number.isFinite(update.gradNorm)) metrics.grad_norm = update.gradNorm;
+  const tokens = Math.max(1, update.tokens);
+  metrics.entropy = update.entropySum / tokens;
+  if (context.config.beta !== 0) metrics.kl = update.klSum / tokens;
+  Object.assign(metrics, clipMetrics(context, update));
+  const ofTrainer = (sample: Sample) => sample.oldLogprobs ?? update.results.get(sample)?.logprobs ?? null;
+  return { ...metrics, ...samplingGap(update.samples, ofTrainer) };
+}
+
+/** Wall time in seconds under time/, and memory in bytes under memory/. */
+export function costMetrics(
+  batch: GenerationBatch,
+  update: UpdateResult,
+  generatedNow: boolean,
+  memory: MemoryReport,
+): StepMetrics {
+  const seconds = (ms: number) => ms / 1000;
+  const { generate, reward, score } = generatedNow ? batch.timesMs : { generate: 0, reward: 0, score: 0 };
+  const { train, optimizer } = update.timesMs;
+  const metrics: StepMetrics = {
+    step_time: seconds(generate + reward + score + train + optimizer),
+    'time/generate': seconds(generate),
+    'time/reward': seconds(reward),
+    'time/score': seconds(score),
+    'time/train': seconds(train),
+    'time/optimizer': seconds(optimizer),
+    'memory/engine_bytes': memory.engineBytes,
+    'memory/resident_bytes': memory.residentBytes,
+    'memory/peak_resident_bytes': memory.peakResidentBytes,
+  };
+  if (generate > 0) metrics['time/generated_tokens_per_second'] = batch.stats.newTokens / seconds(generate);
+  if (memory.deviceTotalBytes > 0) {
+    metrics['memory/device_used_bytes'] = memory.deviceTotalBytes - memory.deviceFreeBytes;
+  }
+  return metrics;
+}

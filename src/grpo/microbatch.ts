@@ -1,0 +1,58 @@
+/** Cutting a set of sequences into forward passes of bounded size. */
+import type { PackedSequences } from '../engine/types';
+
+/** One sequence to score or train on. */
+export interface Tokens {
+  promptIds: Int32Array;
+  completionIds: Int32Array;
+}
+
+/**
+ * Indices of `lengths` in bins of at most `budget` tokens: first-fit decreasing, so that few bins are needed and
+ * sequences of like length share one. A sequence above the budget has a bin of its own. Ties keep their order.
+ */
+export function packByTokens(lengths: readonly number[], budget: number): number[][] {
+  const order = lengths.map((_, i) => i).sort((a, b) => lengths[b]! - lengths[a]! || a - b);
+  const bins: { members: number[]; free: number }[] = [];
+  for (const index of order) {
+    const length = lengths[index]!;
+    let bin = bins.find((candidate) => candidate.free >= length);
+    if (bin === undefined) bins.push((bin = { members: [], free: budget }));
+    bin.members.push(index);
+    bin.free -= length;
+  }
+  return bins.map((bin) => bin.members);
+}
+
+/** Prompt and completion of each sequence laid end to end. */
+export function packSequences(sequences: readonly Tokens[]): PackedSequences {
+  const offsets = new Int32Array(sequences.length + 1);
+  const promptLengths = new Int32Array(sequences.length);
+  sequences.forEach(({ promptIds, completionIds }, i) => {
+    offsets[i + 1] = offsets[i]! + promptIds.length + completionIds.length;
+    promptLengths[i] = promptIds.length;
+  });
+  const ids = new Int32Array(offsets[sequences.length]!);
+  sequences.forEach(({ promptIds, completionIds }, i) => {
+    ids.set(promptIds, offsets[i]!);
+    ids.set(completionIds, offsets[i]! + promptIds.length);
+  });
+  return { ids, offsets, promptLengths };
+}
+
+/** One array per sequence, of as many numbers as it has completion tokens, from the flat per-token array. */
+export function splitPerToken(flat: Float64Array, sequences: readonly Tokens[]): Float64Array[] {
+  let start = 0;
+  return sequences.map(({ completionIds }) => flat.slice(start, (start += completionIds.length)));
+}
+
+/** The inverse of `splitPerToken`. */
+export function joinPerToken(parts: readonly Float64Array[]): Float64Array {
+  const flat = new Float64Array(parts.reduce((total, part) => total + part.length, 0));
+  let start = 0;
+  for (const part of parts) {
+    flat.set(part, start);
+    start += part.length;
+  }
+  return flat;
+}

@@ -1,0 +1,33 @@
+/** Sums over plain or typed arrays of numbers. Of nothing, a mean is NaN: the caller decides what that means. */
+type Numbers = ArrayLike<number> & Iterable<number>;
+
+export function sum(values: Numbers): number {
+  let total = 0;
+  for (const value of values) total += value;
+  return total;
+}
+
+export function mean(values: Numbers): number {
+  return sum(values) / values.length;
+}
+
+/** Standard deviation with Bessel's correction; NaN below two values. */
+export function sampleStd(values: Numbers): number {
+  if (values.length < 2) return NaN;
+  const center = mean(values);
+  let squares = 0;
+  for (const value of values) squares += (value - center) ** 2;
+  return Math.sqrt(squares / (values.length - 1));
+}
+
+export function minimum(values: Numbers): number {
+  let least = Infinity;
+  for (const value of values) if (value < least) least = value;
+  return least;
+}
+
+export function maximum(values: Numbers): number {
+  let most = -Infinity;
+  for (const value of values) if (value > most) most = value;
+  return most;
+}

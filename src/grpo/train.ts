@@ -1,0 +1,153 @@
+/** `train`: the whole of a run behind one call. */
+import { resolveConfig, type Config, type ConfigInput } from '../config';
+import type { Policy } from '../engine/types';
+import { AcoerError } from '../errors';
+import { createRunDirectory, newRunPath, openRunDirectory, readCheckpointState, restorePolicy } from '../run';
+import type { RunDirectory } from '../run';
+import { initialState } from './context';
+import type { RunSummary, TrainEvent, TrainStep } from './events';
+import { RunDriver, type RunState } from './run';
+import { bindRewards, openSession, type SessionParts } from './session';
+
+/** Any settings of the configuration, over those of a preset, and how to run. */
+export interface TrainOptions extends ConfigInput, SessionParts {
+  /** Default: `tiny` for the embedded model, else `paper`. */
+  preset?: string;
+  /** The run's folder. Default: runs/<date>-<name>. */
+  out?: string;
+  /** Folder of a run to go on with; its configuration is the one stored there. */
+  resume?: string;
+  /** Ends the run at once; what was finished can be resumed. Rejects with INTERRUPTED. */
+  signal?: AbortSignal;
+  onEvent?: (event: TrainEvent) => void;
+}
+
+/**
+ * A run. Iterate over it for the steps as they are made (nothing happens between them), or await `result()`, which makes
+ * the steps that are left. Leaving the iteration early ends the run; it can be resumed.
+ */
+export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposable {
+  private summary: RunSummary | null;
+  private readonly steps: AsyncGenerator<TrainStep, RunSummary> | null;
+  private begun = false;
+
+  constructor(
+    readonly directory: string,
+    readonly config: Config,
+    private readonly driver: RunDriver | null,
+    finished: RunSummary | null,
+  ) {
+    this.summary = finished;
+    this.steps = driver?.drive() ?? null;
+  }
+
+  async next(): Promise<IteratorResult<TrainStep, undefined>> {
+    this.begun = true;
+    const result = await this.steps?.next();
+    if (result !== undefined && result.done !== true) return result;
+    this.summary ??= result?.value ?? null;
+    return { done: true, value: undefined };
+  }
+
+  async return(): Promise<IteratorResult<TrainStep, undefined>> {
+    if (this.begun) {
+      await this.steps?.return(undefined as never);
+    } else {
+      // A generator that never began has no `finally` to reach.
+      this.begun = true;
+      await this.driver?.close();
+      await this.steps?.return(undefined as never);
+    }
+    return { done: true, value: undefined };
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
+  }
+
+  /** Makes the steps that are left and gives the run's summary, as in summary.json. */
+  async result(): Promise<RunSummary> {
+    while ((await this.next()).done !== true);
+    if (this.summary === null) throw new Error('The run was left before its end, so it has no summary.');
+    return this.summary;
+  }
+
+  /** Ends the run after the step in progress, with a checkpoint. The iteration rejects with INTERRUPTED. */
+  stop(): void {
+    this.driver?.stop();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.return();
+  }
+}
+
+function openDirectory(options: { out?: string; resume?: string }, given: ConfigInput & { preset?: string }) {
+  if (options.resume === undefined) {
+    const config = resolveConfig([given]);
+    // Unknown rewards and parameters are found before anything is written.
+    const rewards = bindRewards(config);
+    const name = config.name ?? rewards.map(({ reward }) => reward.name).join('+');
+    return { config, directory: createRunDirectory(options.out ?? newRunPath('runs', name), config) };
+  }
+  const directory = openRunDirectory(options.resume);
+  return { config: resolveConfig([directory.readJson(directory.config()) as ConfigInput]), directory };
+}
+
+/** Refuses settings that a resumed run would not take. */
+function refuseSettings(given: object): void {
+  const names = Object.entries(given).filter(([, value]) => value !== undefined);
+  if (names.length === 0) return;
+  const list = names.map(([name]) => name).join(', ');
+  throw new AcoerError('BAD_CONFIG', `A resumed run keeps its own configuration; leave out ${list}.`);
+}
+
+async function startState(
+  directory: RunDirectory,
+  resumed: boolean,
+  policy: Policy,
+  fresh: RunState,
+): Promise<RunState> {
+  const found = resumed ? readCheckpointState(directory) : null;
+  if (found === null) return fresh;
+  await restorePolicy(directory, found.step, policy);
+  const { loop, base, latest } = found.state as RunState;
+  return { loop, base, latest };
+}
+
+/**
+ * Starts a run, or goes on with one. Resolves when the model is loaded.
+ *
+ * @throws BAD_CONFIG, BAD_INPUT, RUN_EXISTS before anything is loaded; LOAD_FAILED, DEVICE, ... of the engine
+ */
+export async function train(options: TrainOptions = {}): Promise<TrainRun> {
+  const { out, resume, signal, onEvent, engine, tokenizer, trainData, evalData, ...given } = options;
+  if (resume !== undefined) refuseSettings({ ...given, out });
+  const emit = onEvent ?? (() => undefined);
+  const { config, directory } = openDirectory({ out, resume }, given);
+  const resumed = resume !== undefined;
+  if (resumed && directory.finished()) {
+    const summary = directory.readJson(directory.summary()) as RunSummary;
+    return new TrainRun(directory.path, config, null, summary);
+  }
+  const resumedStep = resumed ? (directory.checkpointSteps().at(-1) ?? 0) : null;
+  emit({ type: 'run', directory: directory.path, config, resumedStep });
+  const session = await openSession(config, { engine, tokenizer, trainData, evalData }, signal);
+  try {
+    const { model, policy, rewards } = session.loop;
+    const { dtype, device, parameterCount: parameters } = model.info;
+    const trained = policy.info.parameterCount;
+    emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
+    const fresh: RunState = {
+      loop: initialState(rewards, config.maxCompletionLength),
+      base: null,
+      latest: null,
+    };
+    const start = await startState(directory, resumed, policy, fresh);
+    const driver = new RunDriver({ directory, config, session, start, emit, ...(signal && { signal }) });
+    return new TrainRun(directory.path, config, driver, null);
+  } catch (error) {
+    await session.close();
+    throw error;
+  }
+}

@@ -1,0 +1,169 @@
+/** One optimiser update from a slice of a generated batch. */
+import type { AccumulateResult, LossSettings, TrainBatch } from '../engine/types';
+import { errorCode } from '../errors';
+import { streamSeed } from '../rng';
+import { sampleTokens, type GenerationBatch, type Sample } from './batch';
+import type { LoopContext } from './context';
+import { joinPerToken, packByTokens, packSequences, splitPerToken } from './microbatch';
+import { lossNormalizer } from './normalizer';
+import { scheduleFactor } from './schedule';
+
+/** What the trainer measured on one sample. */
+export interface SampleResult {
+  logprobs: Float64Array;
+  clippedLow: number;
+  clippedHigh: number;
+  vespoPhi: number;
+}
+
+export interface UpdateResult {
+  loss: number;
+  /** Before clipping; NaN when the update was refused. */
+  gradNorm: number;
+  applied: boolean;
+  learningRate: number;
+  klSum: number;
+  entropySum: number;
+  /** Unmasked completion tokens of the slice. */
+  tokens: number;
+  samples: readonly Sample[];
+  results: Map<Sample, SampleResult>;
+  microBatches: number;
+  timesMs: { train: number; optimizer: number };
+}
+
+export function lossSettings(context: LoopContext, normalizer: number): LossSettings {
+  const { config } = context;
+  return {
+    type: config.lossType,
+    level: config.importanceSamplingLevel,
+    epsilonLow: config.epsilon,
+    epsilonHigh: config.epsilonHigh ?? config.epsilon,
+    delta: config.delta,
+    beta: config.beta,
+    klBiasCorrection: config.useBiasCorrectionKl,
+    temperature: config.temperature,
+    sapoTemperaturePos: config.sapoTemperaturePos,
+    sapoTemperatureNeg: config.sapoTemperatureNeg,
+    vespoKPos: config.vespoKPos,
+    vespoLambdaPos: config.vespoLambdaPos,
+    vespoKNeg: config.vespoKNeg,
+    vespoLambdaNeg: config.vespoLambdaNeg,
+    normalizer,
+  };
+}
+
+function perToken(samples: readonly Sample[], value: (sample: Sample) => number): Float64Array {
+  return joinPerToken(samples.map((s) => new Float64Array(s.completionIds.length).fill(value(s))));
+}
+
+/** The arrays of one micro-batch. */
+export function trainBatch(samples: readonly Sample[], dropoutSeed: bigint | null): TrainBatch {
+  const old = samples.map((sample) => sample.oldLogprobs);
+  const ref = samples.map((sample) => sample.refLogprobs);
+  const complete = (parts: (Float64Array | null)[]): parts is Float64Array[] => !parts.includes(null);
+  return {
+    ...packSequences(samples),
+    advantages: perToken(samples, (sample) => sample.advantage),
+    mask: Uint8Array.from(perToken(samples, (sample) => (sample.masked ? 0 : 1))),
+    oldLogprobs: complete(old) ? joinPerToken(old) : null,
+    refLogprobs: complete(ref) ? joinPerToken(ref) : null,
+    importanceWeights: null,
+    dropoutSeed,
+  };
+}
+
+const unmaskedTokens = (samples: readonly Sample[]) =>
+  samples.reduce((sum, sample) => sum + (sample.masked ? 0 : sample.completionIds.length), 0);
+
+function addResult(total: UpdateResult, members: readonly Sample[], result: AccumulateResult): void {
+  total.loss += result.loss;
+  total.klSum += result.klSum;
+  total.entropySum += result.entropySum;
+  splitPerToken(result.logprobs, members).forEach((logprobs, i) => {
+    const clippedLow = result.clippedLow[i] ?? 0;
+    const clippedHigh = result.clippedHigh[i] ?? 0;
+    total.results.set(members[i]!, { logprobs, clippedLow, clippedHigh, vespoPhi: result.vespoPhi[i] ?? 0 });
+  });
+}
+
+/** Adds up the gradient of the slice; false when a loss or gradient was not finite (then no gradient is left). */
+async function accumulateAll(
+  context: LoopContext,
+  total: UpdateResult,
+  normalizer: number,
+  step: number,
+): Promise<boolean> {
+  const { config, policy, signal } = context;
+  const live = total.samples.filter((sample) => !sample.skipped);
+  const bins = packByTokens(live.map(sampleTokens), config.microBatchTokens);
+  total.microBatches = bins.length;
+  const loss = lossSettings(context, normalizer);
+  try {
+    for (const [index, bin] of bins.entries()) {
+      const members = bin.map((i) => live[i]!);
+      const seed = config.loraDropout > 0 ? streamSeed(config.seed, 'dropout', step, index) : null;
+      addResult(
+        total,
+        members,
+        await policy.accumulate(trainBatch(members, seed), loss, signal ? { signal } : {}),
+      );
+    }
+    return true;
+  } catch (error) {
+    await policy.zeroGradients();
+    if (errorCode(error) === 'NOT_FINITE') return false;
+    throw error;
+  }
+}
+
+/**
+ * Trains on slice number `slice` of the batch (`promptsPerStep` groups); `step` counts updates from 0. A result that is
+ * not finite changes nothing and comes back with `applied` false. The step is taken also when every group was skipped:
+ * with a gradient of zero AdamW still moves on, as in TRL.
+ */
+export async function updateOnSlice(
+  context: LoopContext,
+  batch: GenerationBatch,
+  slice: number,
+  step: number,
+): Promise<UpdateResult> {
+  const { config, policy, schedule } = context;
+  const perSlice = config.promptsPerStep * config.numGenerations;
+  const samples = batch.samples.slice(slice * perSlice, (slice + 1) * perSlice);
+  const skippedEntropy = samples.filter((sample) => sample.skipped && !sample.masked);
+  const result: UpdateResult = {
+    loss: 0,
+    gradNorm: NaN,
+    applied: false,
+    learningRate: config.learningRate * scheduleFactor(schedule, step),
+    klSum: 0,
+    entropySum: skippedEntropy.reduce((sum, s) => sum + s.rollout.entropies.reduce((a, b) => a + b, 0), 0),
+    tokens: unmaskedTokens(samples),
+    samples,
+    results: new Map(),
+    microBatches: 0,
+    timesMs: { train: 0, optimizer: 0 },
+  };
+  const normalizer = lossNormalizer(config.lossType, {
+    sequences: samples.length,
+    tokens: result.tokens,
+    generationTokens: batch.tokens,
+    stepsPerGeneration: config.stepsPerGeneration,
+    maxCompletionLength: config.maxCompletionLength,
+  });
+  const started = performance.now();
+  const finite = await accumulateAll(context, result, normalizer, step);
+  const accumulated = performance.now();
+  if (finite) {
+    const { weightDecay, maxGradNorm } = config;
+    const { gradNorm, applied } = await policy.step({
+      learningRate: result.learningRate,
+      weightDecay,
+      maxGradNorm,
+    });
+    Object.assign(result, { gradNorm, applied });
+  }
+  result.timesMs = { train: accumulated - started, optimizer: performance.now() - accumulated };
+  return result;
+}

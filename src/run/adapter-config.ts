@@ -1,0 +1,54 @@
+/** adapter_config.json as PEFT 0.21 writes it, so that `PeftModel.from_pretrained` reads our adapters. */
+
+export interface LoraShape {
+  loraRank: number;
+  loraAlpha: number;
+  loraDropout: number;
+  targetModules: readonly string[];
+}
+
+export function adapterConfig(shape: LoraShape, baseModel: string): Record<string, unknown> {
+  return {
+    alora_invocation_tokens: null,
+    alpha_pattern: {},
+    arrow_config: null,
+    auto_mapping: null,
+    base_model_name_or_path: baseModel,
+    bias: 'none',
+    corda_config: null,
+    ensure_weight_tying: false,
+    eva_config: null,
+    exclude_modules: null,
+    fan_in_fan_out: false,
+    inference_mode: true,
+    init_lora_weights: true,
+    kasa_config: null,
+    layer_replication: null,
+    layers_pattern: null,
+    layers_to_transform: null,
+    loftq_config: {},
+    lora_alpha: shape.loraAlpha,
+    lora_bias: false,
+    lora_dropout: shape.loraDropout,
+    lora_ga_config: null,
+    megatron_config: null,
+    megatron_core: 'megatron.core',
+    modules_to_save: null,
+    monteclora_config: null,
+    peft_type: 'LORA',
+    peft_version: '0.21.0',
+    qalora_group_size: 16,
+    r: shape.loraRank,
+    rank_pattern: {},
+    revision: null,
+    target_modules: [...shape.targetModules],
+    target_parameters: null,
+    task_type: 'CAUSAL_LM',
+    trainable_token_indices: null,
+    use_bdlora: null,
+    use_dora: false,
+    use_qalora: false,
+    use_rslora: false,
+    velora_config: null,
+  };
+}

@@ -1,0 +1,111 @@
+/** Where a run's files lie, and what state a run directory is in. */
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { AcoerError, errorMessage } from '../errors';
+import { removeTemporaries, writeJsonAtomic } from './atomic';
+
+/** `step-000100`: sorts as text in step order. */
+export const stepName = (step: number) => `step-${String(step).padStart(6, '0')}`;
+
+export class RunDirectory {
+  constructor(readonly path: string) {}
+
+  readonly config = () => join(this.path, 'config.json');
+  readonly metrics = () => join(this.path, 'metrics.jsonl');
+  readonly summary = () => join(this.path, 'summary.json');
+  readonly final = () => join(this.path, 'final');
+  readonly checkpoints = () => join(this.path, 'checkpoints');
+  readonly checkpoint = (step: number) => join(this.checkpoints(), stepName(step));
+  readonly completions = (step: number) => join(this.path, 'completions', `${stepName(step)}.parquet`);
+  readonly nonFinite = (step: number) => join(this.path, 'nonfinite', `${stepName(step)}.json`);
+
+  /** The run has ended: its summary is the last thing written. */
+  finished(): boolean {
+    return existsSync(this.summary());
+  }
+
+  /** Steps of the whole checkpoints, ascending. */
+  checkpointSteps(): number[] {
+    if (!existsSync(this.checkpoints())) return [];
+    const names = readdirSync(this.checkpoints());
+    return names
+      .map((name) => /^step-(\d{6,})$/.exec(name))
+      .filter((match) => match !== null)
+      .map((match) => Number(match[1]))
+      .sort((a, b) => a - b);
+  }
+
+  readJson(path: string): unknown {
+    try {
+      return JSON.parse(readFileSync(path, 'utf8'));
+    } catch (cause) {
+      throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+    }
+  }
+}
+
+const RUN_FILES = ['config.json', 'metrics.jsonl', 'summary.json', 'checkpoints', 'final', 'completions'];
+
+/** Whether `path` holds anything a run writes. */
+export function holdsRun(path: string): boolean {
+  return RUN_FILES.some((name) => existsSync(join(path, name)));
+}
+
+/** Makes the folder of a new run and writes its configuration, the first file of every run. */
+export function createRunDirectory(path: string, config: unknown): RunDirectory {
+  if (holdsRun(path)) {
+    throw new AcoerError(
+      'RUN_EXISTS',
+      `${path} holds a run already: go on with it by --resume ${path}, or name another folder with --out.`,
+    );
+  }
+  const run = new RunDirectory(path);
+  try {
+    mkdirSync(path, { recursive: true });
+    for (const folder of ['completions', 'checkpoints']) mkdirSync(join(path, folder), { recursive: true });
+    writeJsonAtomic(run.config(), config);
+  } catch (cause) {
+    throw new AcoerError('BAD_INPUT', `Cannot write the run to ${path}: ${errorMessage(cause)}`, { cause });
+  }
+  return run;
+}
+
+/** Opens a run to go on with it; what a crash left half-written is removed. */
+export function openRunDirectory(path: string): RunDirectory {
+  const run = new RunDirectory(path);
+  if (!existsSync(run.config())) {
+    throw new AcoerError('BAD_INPUT', `${path} holds no run to resume: there is no config.json in it.`);
+  }
+  if (!run.finished()) {
+    for (const folder of ['completions', 'checkpoints']) {
+      mkdirSync(join(path, folder), { recursive: true });
+      removeTemporaries(join(path, folder));
+    }
+    removeTemporaries(path);
+  }
+  return run;
+}
+
+/** `<parent>/<date>-<name>`, with a number behind it when that is taken. */
+export function newRunPath(parent: string, name: string, now = new Date()): string {
+  const two = (value: number) => String(value).padStart(2, '0');
+  const day = `${now.getFullYear()}${two(now.getMonth() + 1)}${two(now.getDate())}`;
+  const time = `${two(now.getHours())}${two(now.getMinutes())}${two(now.getSeconds())}`;
+  const base = join(parent, `${day}-${time}-${name}`);
+  let path = base;
+  for (let i = 2; existsSync(path); i++) path = `${base}-${i}`;
+  return path;
+}
+
+/** The folder in `parent` whose run began last. */
+export function latestRun(parent: string): string {
+  const runs = (existsSync(parent) ? readdirSync(parent) : [])
+    .map((name) => join(parent, name))
+    .filter((path) => existsSync(join(path, 'config.json')))
+    .map((path) => ({ path, begunMs: statSync(join(path, 'config.json')).mtimeMs }))
+    .sort((a, b) => b.begunMs - a.begunMs);
+  if (runs.length === 0) {
+    throw new AcoerError('BAD_CONFIG', `There is no run in ${parent}/ to resume; name its folder.`);
+  }
+  return runs[0]!.path;
+}

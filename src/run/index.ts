@@ -1,0 +1,13 @@
+export { writeFileAtomic, writeJsonAtomic } from './atomic';
+export { adapterConfig } from './adapter-config';
+export { readCheckpointState, restorePolicy, saveAdapter, saveCheckpoint } from './checkpoint';
+export { writeCompletions, type CompletionRow } from './completions';
+export {
+  createRunDirectory,
+  holdsRun,
+  latestRun,
+  newRunPath,
+  openRunDirectory,
+  RunDirectory,
+} from './directory';
+export { MetricsFile, readMetrics } from './metrics-file';
