@@ -18,9 +18,10 @@ async function deviceFacts(addon, device) {
 async function main() {
   const [file, ...devices] = process.argv.slice(2);
   const addon = require(file);
-  const facts = { build: addon.buildInfo(), devices: [] };
-  for (const device of devices) facts.devices.push(await deviceFacts(addon, device));
-  process.stdout.write(`${JSON.stringify(facts)}\n`);
+  const build = addon.buildInfo();
+  const facts = [];
+  for (const device of devices) facts.push(await deviceFacts(addon, device));
+  process.stdout.write(`${JSON.stringify({ build, devices: facts })}\n`);
 }
 
 main().catch((error) => {
