@@ -1,0 +1,116 @@
+#include "ceilings.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/GradMode.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <vector>
+
+namespace acoer {
+namespace {
+
+constexpr int64_t kBufferBytes = int64_t{512} << 20;
+constexpr double kMinSeconds = 0.25;
+
+// Two 64-bit lanes: what every x86-64 has, and already faster than memory.
+using Lanes = uint64_t __attribute__((vector_size(16)));
+
+uint64_t sumLanes(const Lanes* begin, const Lanes* end) {
+  Lanes a{}, b{}, c{}, d{};
+  for (const Lanes* at = begin; at + 4 <= end; at += 4) {
+    a += at[0];
+    b += at[1];
+    c += at[2];
+    d += at[3];
+  }
+  const Lanes total = a + b + c + d;
+  return total[0] + total[1];
+}
+
+double seconds(std::chrono::steady_clock::time_point since) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+}
+
+// Calls `work` until kMinSeconds have passed, at least twice; the mean time of one.
+template <class Work>
+double timeOf(const Cancel& cancel, const Work& work) {
+  work();  // warm-up: pages, code paths, packing
+  const auto start = std::chrono::steady_clock::now();
+  int64_t count = 0;
+  for (; count < 2 || seconds(start) < kMinSeconds; ++count) {
+    cancel.check();
+    work();
+  }
+  return seconds(start) / static_cast<double>(count);
+}
+
+double readBytesPerSecondCpu(const Cancel& cancel) {
+  const at::Tensor buffer = at::ones({kBufferBytes}, at::kByte);
+  const auto* lanes = static_cast<const Lanes*>(buffer.const_data_ptr());
+  const int64_t count = kBufferBytes / static_cast<int64_t>(sizeof(Lanes));
+  const int64_t threads = std::max(1, at::get_num_threads());
+  std::vector<uint64_t> sums(threads);
+  const double elapsed = timeOf(cancel, [&] {
+    std::vector<std::thread> others;
+    const auto part = [&](int64_t i) {
+      sums[i] += sumLanes(lanes + i * count / threads, lanes + (i + 1) * count / threads);
+    };
+    for (int64_t i = 1; i < threads; ++i) others.emplace_back(part, i);
+    part(0);
+    for (std::thread& other : others) other.join();
+  });
+  // The sums must be wanted, or the reads could be optimised away.
+  if (std::all_of(sums.begin(), sums.end(), [](uint64_t sum) { return sum == 0; })) {
+    fail(ErrorCode::kInternal, "the read-bandwidth measurement read nothing");
+  }
+  return static_cast<double>(kBufferBytes) / elapsed;
+}
+
+double readBytesPerSecondDevice(c10::Device device, const Cancel& cancel) {
+  const at::Tensor buffer =
+      at::ones({kBufferBytes / 4}, at::TensorOptions(device).dtype(at::kFloat));
+  constexpr int kRepeats = 16;  // item() waits for the device; its cost is spread over these
+  const double elapsed = timeOf(cancel, [&] {
+    at::Tensor last;
+    for (int i = 0; i < kRepeats; ++i) last = buffer.sum();
+    (void)last.item<float>();
+  });
+  return static_cast<double>(kBufferBytes) * kRepeats / elapsed;
+}
+
+double matmulFlopsPerSecond(c10::Device device, c10::ScalarType dtype, const Cancel& cancel) {
+  const int64_t size = device.is_cpu() ? 2048 : 8192;
+  const auto options = at::TensorOptions(device).dtype(dtype);
+  const at::Tensor a = at::full({size, size}, 0.5, options);
+  const at::Tensor b = at::full({size, size}, 0.25, options);
+  const int repeats = device.is_cpu() ? 1 : 16;
+  const double elapsed = timeOf(cancel, [&] {
+    at::Tensor product;
+    for (int i = 0; i < repeats; ++i) product = at::mm(a, b);
+    (void)product.select(0, 0).select(0, 0).item();
+  });
+  return 2.0 * size * size * size * repeats / elapsed;
+}
+
+}  // namespace
+
+Ceilings measureCeilings(c10::Device device, c10::ScalarType dtype, const Cancel& cancel) {
+  c10::NoGradGuard noGrad;
+  Ceilings ceilings;
+  ceilings.readBytesPerSecond =
+      device.is_cpu() ? readBytesPerSecondCpu(cancel) : readBytesPerSecondDevice(device, cancel);
+  ceilings.matmulFlopsPerSecond = matmulFlopsPerSecond(device, dtype, cancel);
+  if (device.is_cpu() && dtype == at::kBFloat16) {
+    ceilings.matmulFlopsPerSecond =
+        std::max(ceilings.matmulFlopsPerSecond, matmulFlopsPerSecond(device, at::kFloat, cancel));
+  }
+  return ceilings;
+}
+
+}  // namespace acoer
