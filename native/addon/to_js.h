@@ -1,6 +1,7 @@
 // Plain results as JavaScript values, field for field as src/engine/binding.ts declares them.
 #pragma once
 
+#include "ceilings.h"
 #include "device.h"
 #include "generate.h"
 #include "host.h"
@@ -46,6 +47,7 @@ Napi::Value toJs(Napi::Env env, const AccumulateResult& result);
 Napi::Value toJs(Napi::Env env, const StepResult& result);
 Napi::Value toJs(Napi::Env env, const std::vector<TensorFacts>& tensors);
 Napi::Value toJs(Napi::Env env, const MemoryFacts& facts);
+Napi::Value toJs(Napi::Env env, const Ceilings& ceilings);
 Napi::Value toJs(Napi::Env env, const DeviceFacts& facts, int threads);
 
 }  // namespace acoer

@@ -151,6 +151,12 @@ export interface NativeMemory {
   deviceTotalBytes: number;
 }
 
+/** What the machine does at best, measured (native/core/ceilings.h). */
+export interface NativeCeilings {
+  readBytesPerSecond: number;
+  matmulFlopsPerSecond: number;
+}
+
 export interface NativeDeviceInfo {
   device: string;
   name: string;
@@ -218,6 +224,8 @@ export interface NativeEngine {
   disposePolicy(args: { policy: PolicyId }): Promise<void>;
   disposeModel(args: { model: ModelId }): Promise<void>;
   memory(): Promise<NativeMemory>;
+  /** One measurement of about a second, for benches. */
+  measureCeilings(args: { dtype: Dtype; job: number }): Promise<NativeCeilings>;
   cancel(job: number): void;
   /** Cancels what runs, waits for the engine thread, frees everything. Idempotent. */
   dispose(): Promise<void>;
@@ -241,6 +249,7 @@ export const NATIVE_ENGINE_METHODS = [
   'disposePolicy',
   'disposeModel',
   'memory',
+  'measureCeilings',
   'cancel',
   'dispose',
 ] as const satisfies readonly (keyof NativeEngine)[];
