@@ -1,0 +1,162 @@
+/** What is on this machine and in this package, what is missing, and the command that mends it. Changes nothing. */
+import { existsSync, readdirSync, readFileSync, statfsSync } from 'node:fs';
+import { availableParallelism, cpus, totalmem } from 'node:os';
+import { dirname, join } from 'node:path';
+import { readState } from './build.mjs';
+import { messageOf } from './errors.mjs';
+import { findLibtorch, MANIFEST } from './find.mjs';
+import { fingerprint } from './inspect.mjs';
+import { addonFile, cacheFolder, cudaObjectFile, packageRoot, setupCommand } from './paths.mjs';
+import { probeAddon } from './probe.mjs';
+import { capture, which } from './run.mjs';
+import * as tools from './tools.mjs';
+import { wantedFlavour } from './setup.mjs';
+
+/**
+ * @typedef {{name: string, memoryBytes: number}} Gpu
+ * @typedef {{
+ *   acoer: string, node: string, platform: string, glibc: string | null,
+ *   cpu: {name: string, cores: number, instructions: string[]},
+ *   memory: {totalBytes: number, availableBytes: number},
+ *   tools: import('./tools.mjs').ToolReport[],
+ *   libtorch: {wanted: string, why: string, found: import('./find.mjs').FoundLibtorch | null},
+ *   cache: {folder: string, freeBytes: number, libtorch: string[]},
+ *   nvidia: {driver: string | null, gpus: Gpu[], nvcc: string | null, cudaObject: boolean},
+ *   addon: {file: string, state: 'ok' | 'missing' | 'stale' | 'broken', build: import('./probe.mjs').AddonFacts['build'] | null,
+ *     devices: import('./probe.mjs').DeviceFacts[]},
+ *   problems: string[], notes: string[],
+ * }} Report
+ * `problems` stop acoer from running here, `notes` do not; each is a sentence with the command that mends it.
+ */
+
+/** @param {string} file */
+function readIfThere(file) {
+  return existsSync(file) ? readFileSync(file, 'utf8') : '';
+}
+
+const INSTRUCTIONS = ['avx2', 'fma', 'avx512f', 'avx512_bf16', 'amx_bf16'];
+
+function cpuFacts() {
+  const flags = new Set(/^flags\s*: (.*)$/m.exec(readIfThere('/proc/cpuinfo'))?.[1].split(' ') ?? []);
+  return {
+    name: cpus()[0]?.model.trim() ?? 'unknown',
+    cores: availableParallelism(),
+    instructions: INSTRUCTIONS.filter((name) => flags.has(name)),
+  };
+}
+
+function memoryFacts() {
+  const kib = /^MemAvailable:\s+(\d+) kB/m.exec(readIfThere('/proc/meminfo'))?.[1];
+  return { totalBytes: totalmem(), availableBytes: Number(kib ?? 0) * 1024 };
+}
+
+/** @param {NodeJS.ProcessEnv} env */
+function cacheFacts(env) {
+  const folder = cacheFolder(env);
+  let place = folder;
+  while (!existsSync(place)) place = dirname(place);
+  const disk = statfsSync(place);
+  const libtorch = existsSync(folder)
+    ? readdirSync(folder).filter((name) => existsSync(join(folder, name, MANIFEST)))
+    : [];
+  return { folder, freeBytes: disk.bavail * disk.bsize, libtorch };
+}
+
+/** @param {NodeJS.ProcessEnv} env */
+function nvidiaFacts(env) {
+  const smi = which('nvidia-smi', env);
+  const rows = smi
+    ? capture(smi, ['--query-gpu=name,memory.total', '--format=csv,noheader,nounits'], env)
+    : null;
+  const gpus = (rows?.ok ? rows.stdout.trim().split('\n') : [])
+    .map((row) => row.split(/,\s*(?=\d+$)/))
+    .map(([name, mebibytes]) => ({ name, memoryBytes: Number(mebibytes) * 2 ** 20 }));
+  const nvcc = which('nvcc', env);
+  const release = nvcc
+    ? (/release (\d+\.\d+)/.exec(capture(nvcc, ['--version'], env).stdout)?.[1] ?? null)
+    : null;
+  return { driver: tools.nvidiaDriver(env), gpus, nvcc: release, cudaObject: existsSync(cudaObjectFile) };
+}
+
+/** @param {NodeJS.ProcessEnv} env @param {boolean} withCuda @param {string[]} problems @returns {Report['addon']} */
+function addonFacts(env, withCuda, problems) {
+  const nothing = { file: addonFile, build: null, devices: [] };
+  if (!existsSync(addonFile)) {
+    problems.push(`the native addon is not built: run \`${setupCommand()}\`.`);
+    return { ...nothing, state: 'missing' };
+  }
+  const state = readState();
+  if (state && existsSync(state.root) && fingerprint(state.root) !== state.fingerprint) {
+    problems.push(
+      `libtorch in ${state.root} has changed since the addon was built: run \`${setupCommand()}\`.`,
+    );
+    return { ...nothing, state: 'stale' };
+  }
+  const { facts, problem } = probeAddon(addonFile, withCuda ? ['cpu', 'cuda:0'] : ['cpu'], env);
+  if (facts === null) {
+    problems.push(`${problem}.`);
+    return { ...nothing, state: 'broken' };
+  }
+  for (const device of facts.devices) {
+    if (device.error) problems.push(`the device ${device.device} does not work: ${device.error}`);
+  }
+  return { file: addonFile, state: 'ok', ...facts };
+}
+
+/** @param {NodeJS.ProcessEnv} env @param {string[]} problems @param {string[]} notes @returns {Report['libtorch']} */
+function libtorchFacts(env, problems, notes) {
+  try {
+    const { flavour, why, asked } = wantedFlavour({}, env);
+    const found = findLibtorch(env, { flavour, asked }, (line) => notes.push(`${line}.`));
+    return { wanted: flavour, why, found };
+  } catch (error) {
+    problems.push(messageOf(error)); // a bad LIBTORCH or flavour
+    return { wanted: 'unknown', why: 'see the problems', found: null };
+  }
+}
+
+/** @param {NodeJS.ProcessEnv} [env] @returns {Report} */
+export function examine(env = process.env) {
+  /** @type {string[]} */
+  const problems = [];
+  /** @type {string[]} */
+  const notes = [];
+  const platformProblem = tools.platformProblem();
+  if (platformProblem) problems.push(platformProblem);
+  const libtorch = libtorchFacts(env, problems, notes);
+  const nvidia = nvidiaFacts(env);
+  const built = readState();
+  const cudaBuilt = built !== null && built.flavour !== 'cpu';
+  const addon = addonFacts(env, nvidia.driver !== null && cudaBuilt, problems);
+  if (nvidia.driver !== null && !cudaBuilt && libtorch.wanted !== 'cpu') {
+    notes.push(
+      `there is an NVIDIA GPU and the addon is built for the CPU: run \`npx acoer setup --flavour ${libtorch.wanted}\`.`,
+    );
+  }
+  const toolReports = [
+    tools.checkCmake,
+    tools.checkMake,
+    tools.checkCompiler,
+    tools.checkPython,
+    tools.checkPip,
+  ].map((check) => check(env));
+  // Tools are needed to build, not to run.
+  const toolProblems = toolReports.flatMap((tool) => tool.problem ?? []);
+  (addon.state === 'ok' ? notes : problems).push(...toolProblems);
+  const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));
+  return {
+    acoer: manifest.version,
+    node: process.versions.node,
+    platform: `${process.platform} ${process.arch}`,
+    glibc: tools.glibcVersion(),
+    cpu: cpuFacts(),
+    memory: memoryFacts(),
+    tools: toolReports,
+    libtorch,
+    cache: cacheFacts(env),
+    nvidia,
+    addon,
+    problems,
+    notes,
+  };
+}

@@ -1,0 +1,33 @@
+/** `acoer doctor`: what was found on this machine, what is missing, and the command that mends it. */
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import type { Command } from 'commander';
+
+/** The parts used here of `Report` in scripts/lib/doctor.mjs, which must also run before anything is compiled. */
+interface Report {
+  problems: string[];
+}
+
+interface DoctorModules {
+  examine: () => Report;
+  reportText: (report: Report) => string;
+}
+
+async function loadModules(): Promise<DoctorModules> {
+  const folder = join(__dirname, '..', '..', 'scripts', 'lib');
+  const load = (name: string): Promise<unknown> => import(pathToFileURL(join(folder, name)).href);
+  const [doctor, text] = await Promise.all([load('doctor.mjs'), load('doctor-text.mjs')]);
+  return { ...(doctor as Pick<DoctorModules, 'examine'>), ...(text as Pick<DoctorModules, 'reportText'>) };
+}
+
+export function define(command: Command): void {
+  command
+    .option('--json', 'one JSON object instead of a table')
+    .addHelpText('after', '\nExit code: 0 when acoer can run here, 1 when something is missing.')
+    .action(async (flags: { json?: boolean }) => {
+      const { examine, reportText } = await loadModules();
+      const report = examine();
+      process.stdout.write(`${flags.json ? JSON.stringify(report, null, 2) : reportText(report)}\n`);
+      if (report.problems.length > 0) process.exitCode = 1;
+    });
+}
