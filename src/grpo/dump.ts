@@ -1,6 +1,4 @@
 /** The batch of a refused update, for finding out what went wrong. */
-import { mkdirSync } from 'node:fs';
-import { dirname } from 'node:path';
 import { writeJsonAtomic } from '../run';
 import type { LoopStep } from './loop';
 
@@ -10,7 +8,6 @@ const plainNumber = (value: number): number | string => (Number.isFinite(value) 
 const plainNumbers = (values: Float64Array | null) => values && Array.from(values, plainNumber);
 
 export function dumpBatch(path: string, { index, update }: LoopStep): void {
-  mkdirSync(dirname(path), { recursive: true });
   writeJsonAtomic(path, {
     step: index,
     learningRate: update.learningRate,

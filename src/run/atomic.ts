@@ -27,9 +27,10 @@ export function syncPath(path: string): void {
 const temporaryName = (path: string) =>
   join(dirname(path), `${TEMPORARY_PREFIX}${basename(path)}-${process.pid}`);
 
-/** Writes or replaces `path`. */
+/** Writes or replaces `path`; its folder is made where it is missing. */
 export function writeFileAtomic(path: string, data: string | Uint8Array): void {
   const temporary = temporaryName(path);
+  mkdirSync(dirname(path), { recursive: true });
   try {
     writeFileSync(temporary, data);
     syncPath(temporary);

@@ -1,0 +1,129 @@
+/** Imports point one way (design section 2). Read from the source text, so that a type import counts as what it is. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize, relative } from 'node:path';
+
+interface Import {
+  file: string;
+  target: string;
+  names: string;
+  typeOnly: boolean;
+}
+
+const SRC = join(__dirname, '..', 'src');
+
+function sourceFiles(): string[] {
+  return readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
+}
+
+function importsOf(file: string): Import[] {
+  const text = readFileSync(join(SRC, file), 'utf8');
+  const found: Import[] = [];
+  const clause = /(?:^|\n)(?:import|export)\s+(type\s+)?((?:[^;'"]*?)\s+from\s+)?['"]([^'"]+)['"]/g;
+  for (const [, type, names, target] of text.matchAll(clause)) {
+    const inline = /^\{[^}]*\}/.exec((names ?? '').trim())?.[0];
+    const words =
+      inline
+        ?.slice(1, -1)
+        .split(',')
+        .map((word) => word.trim())
+        .filter(Boolean) ?? [];
+    const typeOnly =
+      type !== undefined || (words.length > 0 && words.every((word) => word.startsWith('type ')));
+    found.push({ file, target: resolveTarget(file, target!), names: names ?? '', typeOnly });
+  }
+  for (const [, target] of text.matchAll(/(?:require|import)\(\s*['"]([^'"]+)['"]/g)) {
+    found.push({ file, target: resolveTarget(file, target!), names: '', typeOnly: false });
+  }
+  return found;
+}
+
+/** Relative targets become paths below src without `.ts`; others stay as they are. */
+function resolveTarget(file: string, target: string): string {
+  return target.startsWith('.') ? relative('.', normalize(join(dirname(file), target))) : target;
+}
+
+const isOwn = (target: string): boolean => !target.startsWith('node:') && MODULES.has(moduleOf(target));
+/** The folder of src a file lies in, or the file itself at the top. */
+const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[0]!;
+
+const LAYERS: readonly (readonly string[])[] = [
+  ['types', 'errors', 'rng', 'config', 'models'],
+  ['rewards', 'verify', 'tokenizer', 'data', 'engine', 'run'],
+  ['eval'],
+  ['grpo'],
+  ['index', 'bench', 'tiny-model'],
+  ['cli'],
+];
+const MODULES = new Set(LAYERS.flat());
+const layerOf = (module: string): number => LAYERS.findIndex((layer) => layer.includes(module));
+
+/** The contracts between layers, types and constants alone: anyone may import them. */
+const CONTRACTS = new Set(['engine/types', 'engine/binding', 'rewards/types']);
+
+const all = sourceFiles().flatMap(importsOf);
+const shown = (list: Import[]): string[] => list.map(({ file, target }) => `${file} imports ${target}`);
+
+test('the reader of imports finds them', () => {
+  expect(all.length).toBeGreaterThan(100);
+  expect(all).toContainEqual(
+    expect.objectContaining({ file: 'errors.ts', target: 'engine/binding', typeOnly: true }),
+  );
+});
+
+test('every folder of src has a layer', () => {
+  expect([...new Set(sourceFiles().map(moduleOf))].filter((module) => !MODULES.has(module))).toEqual([]);
+});
+
+test('imports point to lower layers, and within a layer to no neighbour', () => {
+  const wrong = all.filter(({ file, target }) => {
+    if (!isOwn(target) || CONTRACTS.has(target)) return false;
+    const [from, to] = [moduleOf(file), moduleOf(target)];
+    if (from === to) return false;
+    // The bottom layer's files know each other; above it neighbours do not.
+    return layerOf(to) > layerOf(from) || (layerOf(to) === layerOf(from) && layerOf(from) > 0);
+  });
+  expect(shown(wrong)).toEqual([]);
+});
+
+test('only engine/binding.ts loads the addon', () => {
+  const loaders = sourceFiles().filter((file) => {
+    const text = readFileSync(join(SRC, file), 'utf8');
+    return /['"]bindings['"]|process\.dlopen|acoer\.node['"`]/.test(text);
+  });
+  expect(loaders.filter((file) => file !== 'engine/binding.ts')).toEqual([]);
+  const values = all.filter(
+    ({ file, target, typeOnly }) => target === 'engine/binding' && !typeOnly && moduleOf(file) !== 'engine',
+  );
+  expect(shown(values)).toEqual([]);
+});
+
+test('rewards and verify know neither the engine nor the file system', () => {
+  const wrong = all.filter(({ file, target }) => {
+    const pure = ['rewards', 'verify'].includes(moduleOf(file));
+    return (
+      pure &&
+      (moduleOf(target) === 'engine' || /^(node:)?fs(\/|$)/.test(target) || target === 'node:child_process')
+    );
+  });
+  expect(shown(wrong)).toEqual([]);
+});
+
+test('grpo takes the engine as an argument: only its session makes one', () => {
+  const wrong = all.filter(
+    ({ file, target, typeOnly }) =>
+      moduleOf(file) === 'grpo' && moduleOf(target) === 'engine' && !typeOnly && file !== 'grpo/session.ts',
+  );
+  expect(shown(wrong)).toEqual([]);
+});
+
+test('only run writes run files', () => {
+  const writing =
+    /\b(writeFile|writeFileSync|appendFile|createWriteStream|mkdir|mkdirSync|rename|renameSync|open|openSync|rm|rmSync)\b/;
+  const wrong = all.filter(
+    ({ file, target, names }) =>
+      ['grpo', 'eval', 'rewards', 'verify', 'tokenizer', 'data', 'config'].includes(moduleOf(file)) &&
+      /^(node:)?fs(\/|$)/.test(target) &&
+      writing.test(names),
+  );
+  expect(shown(wrong)).toEqual([]);
+});
