@@ -1,6 +1,6 @@
 #include "engine_wrap.h"
 
-#include "checks.h"
+#include "ceilings.h"
 #include "device.h"
 #include "from_js.h"
 #include "host.h"
@@ -29,6 +29,7 @@ Napi::Function EngineWrap::define(Napi::Env env) {
                          InstanceMethod<&EngineWrap::disposePolicy>("disposePolicy"),
                          InstanceMethod<&EngineWrap::disposeModel>("disposeModel"),
                          InstanceMethod<&EngineWrap::memory>("memory"),
+                         InstanceMethod<&EngineWrap::measureCeilings>("measureCeilings"),
                          InstanceMethod<&EngineWrap::measureCeilings>("measureCeilings"),
                          InstanceMethod<&EngineWrap::cancel>("cancel"),
                          InstanceMethod<&EngineWrap::dispose>("dispose"),
@@ -95,6 +96,21 @@ Napi::Value EngineWrap::measureCeilings(const Info& info) {
     }
     return Request{.job = args.integer("job"), .work = [this, dtype](CallContext& call) -> Pack {
                      const Ceilings ceilings = acoer::measureCeilings(device_, dtype, call.cancel);
+                     return [ceilings](Napi::Env env) { return toJs(env, ceilings); };
+                   }};
+  });
+}
+
+// measureCeilings(args: { dtype: Dtype; job: number }): Promise<NativeCeilings>
+Napi::Value EngineWrap::measureCeilings(const Info& info) {
+  return start(info, [](const Fields& args) {
+    const at::ScalarType dtype = readDtype(args, "dtype");
+    if (dtype == at::ScalarType::Undefined) {
+      fail(ErrorCode::kBadArgument, args.at("dtype") + " must be float32, bfloat16 or float64");
+    }
+    return Request{.job = args.integer("job"), .work = [dtype](CallContext& call) -> Pack {
+                     const Ceilings ceilings =
+                         acoer::measureCeilings(call.session.device(), dtype, call.cancel);
                      return [ceilings](Napi::Env env) { return toJs(env, ceilings); };
                    }};
   });

@@ -5,6 +5,7 @@
 import type {
   Dtype,
   NativeAccumulateResult,
+  NativeCeilings,
   NativeDeviceInfo,
   NativeGenerateStats,
   NativeLossSettings,
@@ -23,6 +24,7 @@ export type {
   Dtype,
   LossTypeName,
   NativeAccumulateResult as AccumulateResult,
+  NativeCeilings as MachineCeilings,
   NativeGenerateStats as GenerateStats,
   NativeLossSettings as LossSettings,
   NativeMemory as MemoryReport,
@@ -31,6 +33,7 @@ export type {
   NativeSequences as PackedSequences,
   NativeStepResult as StepResult,
   NativeTrainBatch as TrainBatch,
+  TensorTable,
 } from './binding';
 
 export type DeviceName = 'auto' | 'cpu' | 'cuda' | `cuda:${number}`;
@@ -144,5 +147,7 @@ export interface Engine extends AsyncDisposable {
   readonly deviceInfo: NativeDeviceInfo;
   loadModel(directory: string, options?: CallOptions & { dtype?: Dtype }): Promise<Model>;
   memory(): Promise<NativeMemory>;
+  /** Read bandwidth and matmul rate of the device, measured now (about a second). */
+  measureCeilings(dtype: Dtype, options?: CallOptions): Promise<NativeCeilings>;
   dispose(): Promise<void>;
 }

@@ -1,0 +1,64 @@
+/** The engine over the addon. */
+import { loadAddon, type NativeDeviceInfo, type NativeEngine } from './binding';
+import { Calls } from './calls';
+import { callSite, engineError } from './errors';
+import { NativeModel } from './model';
+import type { CallOptions, DeviceName, Dtype, Engine, MachineCeilings, MemoryReport, Model } from './types';
+
+export interface EngineOptions {
+  /** `auto` (default): the first CUDA device when there is one, else the CPU. */
+  device?: DeviceName;
+  /** Threads of the CPU's operations; 0 (default): the cores this process may use. */
+  threads?: number;
+}
+
+class AddonEngine implements Engine {
+  private readonly calls: Calls;
+  readonly deviceInfo: NativeDeviceInfo;
+
+  constructor(private readonly native: NativeEngine) {
+    this.calls = new Calls(native);
+    this.deviceInfo = native.deviceInfo();
+  }
+
+  async loadModel(
+    directory: string,
+    { dtype, ...options }: CallOptions & { dtype?: Dtype } = {},
+  ): Promise<Model> {
+    const info = await this.calls.run(
+      (native, job) => native.loadModel({ directory, dtype: dtype ?? null, job }),
+      options,
+    );
+    return new NativeModel(this.calls, info);
+  }
+
+  memory(): Promise<MemoryReport> {
+    return this.calls.run((native) => native.memory());
+  }
+
+  measureCeilings(dtype: Dtype, options?: CallOptions): Promise<MachineCeilings> {
+    return this.calls.run((native, job) => native.measureCeilings({ dtype, job }), options);
+  }
+
+  dispose(): Promise<void> {
+    return this.native.dispose();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+}
+
+/**
+ * Starts an engine: one native thread on one device. Loads the addon on first use.
+ * Throws LOAD_FAILED (not built), DEVICE (no such device) or BAD_ARGUMENT.
+ */
+export async function createEngine({ device = 'auto', threads = 0 }: EngineOptions = {}): Promise<Engine> {
+  const site = callSite();
+  try {
+    const { Engine } = loadAddon();
+    return new AddonEngine(new Engine({ device, threads }));
+  } catch (error) {
+    throw engineError(error, site);
+  }
+}

@@ -1,0 +1,40 @@
+/** Native errors as errors of this program: same code and message, with the caller's stack and the cause. */
+import { AcoerError, errorCode, errorMessage } from '../errors';
+import type { ErrorCodeName } from './binding';
+
+const NATIVE_CODES: ReadonlySet<string> = new Set<ErrorCodeName>([
+  'BAD_ARGUMENT',
+  'BAD_SHAPE',
+  'BAD_FILE',
+  'OUT_OF_MEMORY',
+  'NOT_FINITE',
+  'DISPOSED',
+  'CANCELLED',
+  'ENGINE_BUSY',
+  'DEVICE',
+  'LOAD_FAILED',
+  'INTERNAL',
+]);
+
+/** The place a call came from, taken before the call waits: a native error has no JavaScript stack of its own. */
+export interface CallSite {
+  stack?: string;
+}
+
+export function callSite(): CallSite {
+  const site: CallSite = {};
+  Error.captureStackTrace(site, callSite);
+  return site;
+}
+
+/** `error` as an AcoerError thrown at `site`; INTERNAL when it has no code of the engine. */
+export function engineError(error: unknown, site: CallSite, cause: unknown = error): AcoerError {
+  const code = errorCode(error);
+  const known = code !== undefined && NATIVE_CODES.has(code);
+  const wrapped = new AcoerError(known ? (code as ErrorCodeName) : 'INTERNAL', errorMessage(error), {
+    cause,
+  });
+  const frames = site.stack?.slice(site.stack.indexOf('\n')) ?? '';
+  wrapped.stack = `${wrapped.name} [${wrapped.code}]: ${wrapped.message}${frames}`;
+  return wrapped;
+}

@@ -1,0 +1,107 @@
+/** A policy over the addon. */
+import { AcoerError } from '../errors';
+import type { NativePolicyInfo } from './binding';
+import { type Calls, collected } from './calls';
+import type {
+  AccumulateResult,
+  CallOptions,
+  Dtype,
+  LossSettings,
+  Model,
+  Policy,
+  PolicyOptions,
+  StepOptions,
+  StepResult,
+  TensorTable,
+  TrainBatch,
+} from './types';
+import { TARGET_MODULES } from './types';
+
+type NativePolicyOptions = Omit<Parameters<Calls['native']['createPolicy']>[0], 'model'>;
+
+/** With every default filled in. */
+export function policyArguments(options: PolicyOptions): NativePolicyOptions {
+  const { kind, beta1 = 0.9, beta2 = 0.999, eps = 1e-8 } = options;
+  if (kind === 'full') {
+    return { kind, rank: 0, alpha: 0, dropout: 0, targets: [], seed: 0n, beta1, beta2, eps };
+  }
+  const { rank, alpha, dropout = 0, targetModules = TARGET_MODULES, seed } = options;
+  return { kind, rank, alpha, dropout, targets: [...targetModules], seed, beta1, beta2, eps };
+}
+
+export class NativePolicy implements Policy {
+  private disposed: Promise<void> | undefined;
+
+  constructor(
+    private readonly calls: Calls,
+    readonly model: Model,
+    readonly info: NativePolicyInfo,
+  ) {
+    const policy = info.policy;
+    collected.register(this, () => calls.free((native) => native.disposePolicy({ policy })), this);
+  }
+
+  accumulate(batch: TrainBatch, loss: LossSettings, options?: CallOptions): Promise<AccumulateResult> {
+    const { policy } = this.info;
+    return this.calls.run((native, job) => native.accumulate({ policy, batch, loss, job }), options);
+  }
+
+  step({ learningRate, weightDecay = 0, maxGradNorm = 0 }: StepOptions): Promise<StepResult> {
+    const { policy } = this.info;
+    return this.calls.run((native) => native.step({ policy, learningRate, weightDecay, maxGradNorm }));
+  }
+
+  zeroGradients(): Promise<void> {
+    return this.calls.run((native) => native.zeroGradients({ policy: this.info.policy }));
+  }
+
+  gradients(): Promise<TensorTable> {
+    return this.calls.run((native) => native.gradients({ policy: this.info.policy }));
+  }
+
+  save(path: string, dtype?: Dtype): Promise<void> {
+    const { policy } = this.info;
+    return this.calls.run((native) => native.savePolicy({ policy, path, dtype: dtype ?? null }));
+  }
+
+  restore(path: string): Promise<void> {
+    return this.calls.run((native) => native.restorePolicy({ policy: this.info.policy, path }));
+  }
+
+  saveOptimizer(path: string): Promise<void> {
+    return this.calls.run((native) => native.saveOptimizer({ policy: this.info.policy, path }));
+  }
+
+  restoreOptimizer(path: string): Promise<void> {
+    return this.calls.run((native) => native.restoreOptimizer({ policy: this.info.policy, path }));
+  }
+
+  dispose(): Promise<void> {
+    collected.unregister(this);
+    const { policy } = this.info;
+    this.disposed ??= this.calls.free((native) => native.disposePolicy({ policy }));
+    return this.disposed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+}
+
+/** The handle of `policy` for a call on `model`; null for the base. Handles of other engines mean nothing here. */
+export function policyHandle(
+  policy: Policy | null | undefined,
+  model: Model,
+): NativePolicyInfo['policy'] | null {
+  if (policy === null || policy === undefined) return null;
+  if (!(policy instanceof NativePolicy)) {
+    throw new AcoerError('BAD_ARGUMENT', 'policy must be null or made by createPolicy or loadAdapter');
+  }
+  if (policy.model !== model) {
+    throw new AcoerError(
+      'BAD_ARGUMENT',
+      'the policy belongs to another model than the one it is used with; create it on this model',
+    );
+  }
+  return policy.info.policy;
+}
