@@ -55,8 +55,12 @@ function buildProgram(words: readonly string[]): Command {
   return program;
 }
 
+let watchingPipes = false;
+
 /** The reader of a pipe may leave early (`acoer ... | head`): nobody is left to tell. */
 function endQuietlyOnClosedPipe(): void {
+  if (watchingPipes) return;
+  watchingPipes = true;
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       if (error.code !== 'EPIPE') throw error;
@@ -76,6 +80,7 @@ function reportError(error: unknown): void {
 
 /** Runs the command in `words` (what follows `acoer`) and returns the exit code. */
 export async function main(words: readonly string[]): Promise<number> {
+  endQuietlyOnClosedPipe();
   try {
     await buildProgram(words).parseAsync([...words], { from: 'user' });
     // A command that ended without an error but not with success says so here.
@@ -89,7 +94,6 @@ export async function main(words: readonly string[]): Promise<number> {
 }
 
 if (require.main === module) {
-  endQuietlyOnClosedPipe();
   void main(process.argv.slice(2)).then((code) => {
     process.exitCode = code;
   });
