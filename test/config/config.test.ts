@@ -1,0 +1,180 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  describeConfig,
+  describeConfigMarkdown,
+  parseAssignments,
+  PRESETS,
+  readConfigFile,
+  resolveConfig,
+} from '../../src/config';
+import { errorCode, exitCodeFor } from '../../src/errors';
+import { DEFAULT_PROMPT_TEMPLATE } from '../../src/tokenizer';
+
+function refused(work: () => unknown): string {
+  try {
+    work();
+  } catch (error) {
+    expect(errorCode(error)).toBe('BAD_CONFIG');
+    expect(exitCodeFor(error)).toBe(2);
+    return (error as Error).message;
+  }
+  throw new Error('nothing was refused');
+}
+
+describe('layers', () => {
+  test('nothing given is the embedded default', () => {
+    const config = resolveConfig([]);
+    expect(config).toMatchObject({
+      model: 'tiny',
+      reward: 'acoer',
+      promptsPerStep: 8,
+      numGenerations: 4,
+      maxSteps: 200,
+    });
+    expect(config).toMatchObject({ learningRate: 1.5e-3, lrSchedulerType: 'cosine', lossType: 'dapo' });
+  });
+
+  test('another model starts from the paper', () => {
+    const config = resolveConfig([{ model: '/models/Qwen3-1.7B' }]);
+    expect(config).toMatchObject({
+      promptsPerStep: 1,
+      numGenerations: 16,
+      maxCompletionLength: 8192,
+      maxSteps: 1200,
+    });
+    expect(config).toMatchObject({
+      learningRate: 5e-6,
+      weightDecay: 0.01,
+      warmupRatio: 0.1,
+      loraRank: 16,
+      loraAlpha: 32,
+    });
+    expect(config).toMatchObject({
+      lossType: 'grpo',
+      beta: 0,
+      maxGradNorm: 1,
+      saveSteps: 200,
+      evalSteps: 200,
+    });
+    expect(config.promptTemplate).toBe(DEFAULT_PROMPT_TEMPLATE);
+  });
+
+  test('later layers win; parameters of rewards are laid one over another', () => {
+    const config = resolveConfig([
+      { seed: 1, rewardParams: { acoer: { alphaUp: 1.3 } } },
+      parseAssignments(['seed=2', 'rewardParams.acoer.alphaMax=0.4', 'rewardParams.beta0.01.l=3']),
+    ]);
+    expect(config.seed).toBe(2);
+    expect(config.rewardParams.acoer).toMatchObject({ alphaUp: 1.3, alphaMax: 0.4, minBudget: 16 });
+    expect(config.rewardParams['beta0.01']).toEqual({ l: 3 });
+  });
+
+  test('a resolved configuration resolves to itself', () => {
+    for (const preset of Object.keys(PRESETS)) {
+      const config = resolveConfig([], preset);
+      expect(resolveConfig([JSON.parse(JSON.stringify(config))])).toEqual(config);
+    }
+  });
+});
+
+describe('refusals', () => {
+  test('all problems at once, each with its path', () => {
+    const message = refused(() =>
+      resolveConfig([
+        {
+          learning_rat: 1,
+          numGenerations: 1,
+          temperature: 0,
+          lossType: 'ppo',
+          targetModules: ['q'],
+        } as never,
+      ]),
+    );
+    expect(message).toContain('5 problems');
+    expect(message).toContain('learning_rat: unknown setting; did you mean `learningRate`?');
+    expect(message).toContain('numGenerations: must be at least 2, not 1');
+    expect(message).toContain('temperature: must be above 0, not 0');
+    expect(message).toContain('lossType: must be one of grpo,');
+    expect(message).toContain('targetModules.0: must be one of q_proj');
+  });
+
+  test.each([
+    [{ maxSteps: 1.5 }, 'maxSteps: must be a whole number, not 1.5'],
+    [{ maxSteps: 'ten' }, 'maxSteps: must be'],
+    [{ topP: 0 }, 'topP: must be above 0'],
+    [{ device: 'gpu' }, 'device: must be auto, cpu, cuda or cuda:<n>, not "gpu"'],
+    [{ delta: 1.1 }, 'delta: is 1.1, but must be above 1 + epsilonHigh = 1.2'],
+    [{ delta: 2, lossType: 'cispo' }, 'delta: has no effect with lossType cispo'],
+    [{ reward: [{ name: 'acc' }, { name: 'acc' }] }, 'reward: lists "acc" twice'],
+    [{ reward: [{ name: 'acc', wieght: 2 }] }, 'reward.0.wieght: unknown setting; did you mean `weight`?'],
+    [{ reward: [] }, 'reward: must have at least 1 entry'],
+    [{ reward: 3 }, 'reward: must be a name or a list'],
+    [{ promptTemplate: 'no place' }, 'promptTemplate: has no {problem}'],
+    [{ preset: 'tyni' }, 'preset: there is no preset "tyni"; did you mean `tiny`?'],
+  ])('%j', (values, sentence) => {
+    expect(refused(() => resolveConfig([values as never]))).toContain(sentence);
+  });
+});
+
+describe('files and assignments', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'acoer-config-'));
+  const file = (name: string, text: string) => {
+    const path = join(directory, name);
+    writeFileSync(path, text);
+    return path;
+  };
+
+  test('YAML and JSON say the same', () => {
+    const yaml = file('a.yaml', 'model: tiny\nlearningRate: 1e-4\nreward:\n  - {name: acc, weight: 2}\n');
+    const json = file(
+      'a.json',
+      '{"model": "tiny", "learningRate": 1e-4, "reward": [{"name": "acc", "weight": 2}]}',
+    );
+    expect(readConfigFile(yaml)).toEqual(readConfigFile(json));
+    expect(resolveConfig([readConfigFile(yaml)])).toMatchObject({ learningRate: 1e-4 });
+    expect(readConfigFile(file('empty.yaml', '# nothing\n'))).toEqual({});
+  });
+
+  test('a file that is missing, broken or no map', () => {
+    expect(refused(() => readConfigFile(join(directory, 'none.yaml')))).toContain(
+      'Cannot read the configuration',
+    );
+    expect(refused(() => readConfigFile(file('b.yaml', '{a: [')))).toContain('neither YAML nor JSON');
+    expect(refused(() => readConfigFile(file('c.yaml', '- 1\n')))).toContain('must hold settings');
+  });
+
+  test('assignments read YAML values', () => {
+    const layer = parseAssignments([
+      'maxSteps=3',
+      'delta=null',
+      'targetModules=[q_proj, v_proj]',
+      'name=x',
+      'learningRate=1e-3',
+    ]);
+    expect(layer).toEqual({
+      maxSteps: 3,
+      delta: null,
+      targetModules: ['q_proj', 'v_proj'],
+      name: 'x',
+      learningRate: 1e-3,
+    });
+  });
+
+  test.each(['maxSteps', '=3', 'a..b=1', '__proto__.x=1'])('a bad assignment: %s', (text) => {
+    expect(refused(() => parseAssignments([text]))).toContain(`--set ${text}`);
+  });
+});
+
+test('every setting is described, with the default the schema has', () => {
+  const rows = describeConfig();
+  const defaults = resolveConfig([], 'paper') as Record<string, unknown>;
+  expect(rows.map((row) => row.name).sort()).toEqual(Object.keys(defaults).sort());
+  for (const row of rows) {
+    expect(row.description.length).toBeGreaterThan(10);
+    expect(row.default).toEqual(defaults[row.name]);
+    expect(row.type).not.toBe('any');
+  }
+  expect(describeConfigMarkdown()).toContain('| `numGenerations` | integer | `16` |');
+});

@@ -1,0 +1,86 @@
+import { resolveConfig } from '../../src/config';
+import type { Sample } from '../../src/grpo/batch';
+import type { LoopContext } from '../../src/grpo/context';
+import { updateMetrics } from '../../src/grpo/metrics';
+import type { SampleResult, UpdateResult } from '../../src/grpo/update';
+import { loopCases } from '../helpers/loop-fixture';
+
+interface ClipCase {
+  level: 'token' | 'sequence';
+  lengths: number[];
+  masked: number;
+  advantages: number[];
+  low: number[];
+  high: number[];
+  metrics: Record<string, number>;
+}
+
+function sampleOf(length: number, masked: boolean, skipped: boolean): Sample {
+  const logprobs = new Float64Array(length).fill(-1);
+  const rollout = { logprobs };
+  return {
+    completionIds: new Int32Array(length),
+    masked,
+    skipped,
+    rollout,
+    oldLogprobs: null,
+  } as unknown as Sample;
+}
+
+function updateOf(samples: Sample[], result: (i: number) => Partial<SampleResult>): UpdateResult {
+  const results = new Map<Sample, SampleResult>();
+  samples.forEach((sample, i) => {
+    if (sample.skipped) return;
+    const logprobs = new Float64Array(sample.completionIds.length).fill(-1.25);
+    results.set(sample, { logprobs, clippedLow: 0, clippedHigh: 0, vespoPhi: 1, ...result(i) });
+  });
+  const tokens = samples.reduce((sum, s) => sum + (s.masked ? 0 : s.completionIds.length), 0);
+  return {
+    loss: 0.5,
+    gradNorm: 2,
+    applied: true,
+    learningRate: 1e-3,
+    klSum: 0,
+    entropySum: 12,
+    tokens,
+    samples,
+    results,
+    microBatches: 1,
+    timesMs: { train: 0, optimizer: 0 },
+  };
+}
+
+const contextOf = (values: object) =>
+  ({ config: resolveConfig([{ model: 'tiny', ...values }]) }) as LoopContext;
+
+test.each(loopCases<ClipCase>('clip-ratios'))('clip ratios at $level level equal TRL', (c) => {
+  // The masked completion and the one with advantage 0 never reach the engine.
+  const samples = c.lengths.map((length, i) =>
+    sampleOf(length, i === c.masked, i === c.masked || c.advantages[i] === 0),
+  );
+  const update = updateOf(samples, (i) => ({ clippedLow: c.low[i]!, clippedHigh: c.high[i]! }));
+  const metrics = updateMetrics(contextOf({ importanceSamplingLevel: c.level }), update);
+  // TRL adds up the counts in float32.
+  for (const [name, value] of Object.entries(c.metrics)) expect(metrics[name]).toBeCloseTo(value, 6);
+});
+
+test('the sampling gap is over trained tokens, entropy over all unmasked ones', () => {
+  const samples = [sampleOf(3, false, false), sampleOf(5, false, true), sampleOf(4, true, true)];
+  const metrics = updateMetrics(
+    contextOf({}),
+    updateOf(samples, () => ({})),
+  );
+  expect(metrics['sampling/sampling_logp_difference/mean']).toBeCloseTo(0.25, 12);
+  expect(metrics['sampling/sampling_logp_difference/max']).toBeCloseTo(0.25, 12);
+  expect(metrics.entropy).toBeCloseTo(12 / 8, 12);
+  expect(metrics.skipped_sequences).toBe(2);
+});
+
+test('a refused update has neither norm nor loss where none was made', () => {
+  const samples = [sampleOf(3, false, false)];
+  const refused = { ...updateOf(samples, () => ({})), applied: false, gradNorm: NaN };
+  expect(updateMetrics(contextOf({}), refused)).not.toHaveProperty('grad_norm');
+  const metrics = updateMetrics(contextOf({}), { ...refused, results: new Map() });
+  expect(metrics).not.toHaveProperty('loss');
+  expect(metrics.update_applied).toBe(0);
+});

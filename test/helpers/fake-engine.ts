@@ -1,0 +1,312 @@
+/**
+ * A deterministic stand-in for the native engine, for tests of the loop. Its "model" has two parameters: theta[0]
+ * makes thinking shorter, theta[1] makes answers right. Sampling, log-probs, gradients, AdamW-like steps and files all
+ * depend on them, so a loop that loses any state gives other numbers.
+ */
+import { readFileSync, writeFileSync } from 'node:fs';
+import type { NativeModelInfo, NativePolicyInfo } from '../../src/engine/binding';
+import type {
+  AccumulateResult,
+  Engine,
+  GenerateCallOptions,
+  GeneratedSequence,
+  GenerateRequest,
+  GenerateResult,
+  LossSettings,
+  Model,
+  PackedSequences,
+  Policy,
+  PolicyOptions,
+  ScoreResult,
+  StepOptions,
+  TrainBatch,
+} from '../../src/engine/types';
+import { AcoerError } from '../../src/errors';
+import { streamSeed, uniformStream } from '../../src/rng';
+import { FAKE_IDS } from './fake-tokenizer';
+
+type Theta = [number, number];
+
+export interface FakeFaults {
+  /** `accumulate` throws NOT_FINITE in updates of this number (from 0). */
+  nonFiniteUpdate?: number;
+  /** `step` refuses the update of this number. */
+  refusedUpdate?: number;
+}
+
+/** Sensitivity of a token's log-prob to each parameter. */
+const slopes = (id: number, place: number): Theta => [((id % 5) - 2) / 10, ((place % 3) - 1) / 10];
+
+function logprobOf(id: number, place: number, theta: Theta): number {
+  const [s0, s1] = slopes(id, place);
+  return -0.1 - ((id * 7 + place) % 13) / 13 + s0 * theta[0] + s1 * theta[1];
+}
+
+const entropyOf = (id: number, place: number, theta: Theta) =>
+  0.5 + ((id + place) % 7) / 20 + 0.01 * theta[0];
+
+/** A completion: `<think>`, some letters, `</think>`, a boxed digit, end of sequence. */
+function completionIds(request: GenerateRequest, sample: number, theta: Theta): Int32Array {
+  const next = uniformStream(streamSeed(request.seed, 'fake', sample));
+  const letters = Math.floor(3 + 40 * next() * Math.exp(-theta[0]));
+  const digit = request.promptIds.find((id) => id >= FAKE_IDS.digit && id < FAKE_IDS.digit + 10)!;
+  const greedy = request.sampling?.temperature === 0;
+  const right = (greedy ? 0.4 : next()) < 1 / (1 + Math.exp(-theta[1] - 0.5));
+  const answer = right ? digit : FAKE_IDS.digit + ((digit - FAKE_IDS.digit + 1) % 10);
+  const thought = Array.from({ length: letters }, () => FAKE_IDS.letter + Math.floor(next() * 26));
+  const closing = [
+    FAKE_IDS.closeThink,
+    FAKE_IDS.boxed,
+    FAKE_IDS.openBrace,
+    answer,
+    FAKE_IDS.closeBrace,
+    FAKE_IDS.eos,
+  ];
+  return Int32Array.from([FAKE_IDS.openThink, ...thought, ...closing]).slice(0, request.maxNewTokens);
+}
+
+/** Calls `visit` for every completion token with its place in the completion and in the flat per-token arrays. */
+function eachToken(
+  { ids, offsets, promptLengths }: PackedSequences,
+  visit: (id: number, place: number, flat: number, sequence: number) => void,
+): number {
+  let flat = 0;
+  for (let b = 0; b < promptLengths.length; b++) {
+    const start = offsets[b]! + promptLengths[b]!;
+    for (let i = start; i < offsets[b + 1]!; i++) visit(ids[i]!, i - start, flat++, b);
+  }
+  return flat;
+}
+
+export class FakePolicy implements Policy {
+  theta: Theta = [0, 0];
+  private gradient: Theta = [0, 0];
+  private moments: Theta = [0, 0];
+  private updates = 0;
+  disposed = false;
+  readonly normalizers: number[] = [];
+  readonly batches: TrainBatch[] = [];
+  readonly info = {
+    kind: 'lora',
+    parameterCount: 2,
+    rank: 1,
+    alpha: 1,
+    targets: [],
+    policy: 1,
+  } as unknown as NativePolicyInfo;
+
+  constructor(
+    readonly options: PolicyOptions,
+    private readonly faults: FakeFaults,
+  ) {}
+
+  async accumulate(batch: TrainBatch, loss: LossSettings): Promise<AccumulateResult> {
+    if (this.faults.nonFiniteUpdate === this.updates) {
+      this.updates++;
+      throw new AcoerError('NOT_FINITE', 'loss is not finite');
+    }
+    this.normalizers.push(loss.normalizer);
+    this.batches.push(batch);
+    const count = eachToken(batch, () => undefined);
+    const result: AccumulateResult = {
+      loss: 0,
+      klSum: 0,
+      entropySum: 0,
+      tokens: 0,
+      logprobs: new Float64Array(count),
+      entropies: new Float64Array(count),
+      clippedLow: new Float64Array(batch.promptLengths.length),
+      clippedHigh: new Float64Array(batch.promptLengths.length),
+      vespoPhi: new Float64Array(batch.promptLengths.length).fill(1),
+    };
+    eachToken(batch, (id, place, flat, sequence) =>
+      this.addToken(batch, loss, result, { id, place, flat, sequence }),
+    );
+    return result;
+  }
+
+  private addToken(
+    batch: TrainBatch,
+    loss: LossSettings,
+    result: AccumulateResult,
+    { id, place, flat, sequence }: { id: number; place: number; flat: number; sequence: number },
+  ): void {
+    const logprob = logprobOf(id, place, this.theta);
+    result.logprobs[flat] = logprob;
+    result.entropies[flat] = entropyOf(id, place, this.theta);
+    if (batch.mask[flat] === 0) return;
+    const { offsets, promptLengths } = batch;
+    const length = offsets[sequence + 1]! - offsets[sequence]! - promptLengths[sequence]!;
+    const weight = 1 / loss.normalizer / (loss.type === 'grpo' ? length : 1);
+    const ratio = Math.exp(logprob - (batch.oldLogprobs?.[flat] ?? logprob));
+    const advantage = batch.advantages[flat]!;
+    const difference = (batch.refLogprobs?.[flat] ?? logprob) - logprob;
+    const kl = Math.exp(difference) - difference - 1;
+    result.loss += weight * (loss.beta * kl - ratio * advantage);
+    result.klSum += kl;
+    result.entropySum += result.entropies[flat]!;
+    result.tokens++;
+    slopes(id, place).forEach((slope, j) => {
+      const klSlope = loss.beta * (1 - Math.exp(difference));
+      this.gradient[j as 0 | 1] += weight * slope * (klSlope - ratio * advantage);
+    });
+  }
+
+  async step({ learningRate, maxGradNorm = 0 }: StepOptions) {
+    const gradNorm = Math.hypot(...this.gradient);
+    const refused = this.faults.refusedUpdate === this.updates++;
+    if (!refused) {
+      const scale = maxGradNorm > 0 ? Math.min(1, maxGradNorm / (gradNorm + 1e-6)) : 1;
+      for (const j of [0, 1] as const) {
+        this.moments[j] = 0.9 * this.moments[j] + 0.1 * scale * this.gradient[j];
+        this.theta[j] -= learningRate * this.moments[j];
+      }
+    }
+    this.gradient = [0, 0];
+    return { gradNorm: refused ? NaN : gradNorm, applied: !refused };
+  }
+
+  async zeroGradients(): Promise<void> {
+    this.gradient = [0, 0];
+  }
+
+  async gradients() {
+    return { theta: { shape: [2], data: Float64Array.from(this.gradient) } };
+  }
+
+  async save(path: string): Promise<void> {
+    writeFileSync(path, JSON.stringify(this.theta));
+  }
+
+  async restore(path: string): Promise<void> {
+    this.theta = JSON.parse(readFileSync(path, 'utf8')) as Theta;
+  }
+
+  async saveOptimizer(path: string): Promise<void> {
+    writeFileSync(path, JSON.stringify({ moments: this.moments, updates: this.updates }));
+  }
+
+  async restoreOptimizer(path: string): Promise<void> {
+    Object.assign(this, JSON.parse(readFileSync(path, 'utf8')));
+  }
+
+  async dispose(): Promise<void> {
+    this.disposed = true;
+  }
+
+  [Symbol.asyncDispose]() {
+    return this.dispose();
+  }
+}
+
+export class FakeModel implements Model {
+  policy: FakePolicy | null = null;
+  disposed = false;
+  generateCalls = 0;
+  scoreCalls = 0;
+  readonly info = {
+    model: 1,
+    dtype: 'float32',
+    device: 'cpu',
+    parameterCount: 2,
+  } as unknown as NativeModelInfo;
+
+  constructor(private readonly faults: FakeFaults) {}
+
+  async createPolicy(options: PolicyOptions): Promise<FakePolicy> {
+    this.policy = new FakePolicy(options, this.faults);
+    return this.policy;
+  }
+
+  loadAdapter(): Promise<Policy> {
+    throw new Error('the fake model loads no adapters');
+  }
+
+  async generate(
+    requests: readonly GenerateRequest[],
+    options: GenerateCallOptions = {},
+  ): Promise<GenerateResult> {
+    this.generateCalls++;
+    const sequences = requests.flatMap((request, index) =>
+      Array.from({ length: request.numSamples ?? 1 }, (_, sample) => sampleOne(request, index, sample)),
+    );
+    // Sequences end shortest first, as in a real batch.
+    for (const sequence of [...sequences].sort((a, b) => a.ids.length - b.ids.length)) {
+      await Promise.resolve();
+      if (options.signal?.aborted) throw new AcoerError('CANCELLED', 'cancelled');
+      options.onSequence?.(sequence);
+    }
+    const newTokens = sequences.reduce((sum, sequence) => sum + sequence.ids.length, 0);
+    const stats = { promptTokens: 0, newTokens, decodeSteps: 0, peakSlots: 0, prefillMs: 0, decodeMs: 0 };
+    return { sequences, stats };
+  }
+
+  async score(packed: PackedSequences, options: { policy?: Policy | null } = {}): Promise<ScoreResult> {
+    this.scoreCalls++;
+    const theta = (options.policy as FakePolicy | null | undefined)?.theta ?? [0, 0];
+    const count = eachToken(packed, () => undefined);
+    const logprobs = new Float64Array(count);
+    const entropies = new Float64Array(count);
+    eachToken(packed, (id, place, flat) => {
+      logprobs[flat] = logprobOf(id, place, theta);
+      entropies[flat] = entropyOf(id, place, theta);
+    });
+    return { logprobs, entropies };
+  }
+
+  async dispose(): Promise<void> {
+    this.disposed = true;
+  }
+
+  [Symbol.asyncDispose]() {
+    return this.dispose();
+  }
+}
+
+function sampleOne(request: GenerateRequest, index: number, sample: number): GeneratedSequence {
+  const theta = (request.policy as FakePolicy | null | undefined)?.theta ?? [0, 0];
+  const ids = completionIds(request, sample, theta);
+  return {
+    request: index,
+    sample,
+    ids,
+    logprobs: Float64Array.from(ids, (id, place) => logprobOf(id, place, theta)),
+    entropies: Float64Array.from(ids, (id, place) => entropyOf(id, place, theta)),
+    finish: ids.at(-1) === FAKE_IDS.eos ? 'stop' : 'length',
+  };
+}
+
+export class FakeEngine implements Engine {
+  readonly deviceInfo = { device: 'cpu', name: 'fake', threads: 1, totalBytes: 0, freeBytes: 0 };
+  model: FakeModel | null = null;
+  disposed = false;
+
+  constructor(private readonly faults: FakeFaults = {}) {}
+
+  async loadModel(): Promise<FakeModel> {
+    this.model = new FakeModel(this.faults);
+    return this.model;
+  }
+
+  async measureCeilings() {
+    return { readBytesPerSecond: 1e9, matmulFlopsPerSecond: 1e9 };
+  }
+
+  async memory() {
+    return {
+      engineBytes: 1,
+      residentBytes: 2,
+      peakResidentBytes: 3,
+      deviceFreeBytes: 0,
+      deviceTotalBytes: 0,
+    };
+  }
+
+  async dispose(): Promise<void> {
+    this.disposed = true;
+  }
+
+  [Symbol.asyncDispose]() {
+    return this.dispose();
+  }
+}

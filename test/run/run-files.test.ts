@@ -1,0 +1,143 @@
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { Policy } from '../../src/engine/types';
+import { errorCode, exitCodeFor } from '../../src/errors';
+import {
+  createRunDirectory,
+  latestRun,
+  newRunPath,
+  openRunDirectory,
+  readCheckpointState,
+  saveCheckpoint,
+} from '../../src/run';
+import { writeDirectoryAtomic, writeFileAtomic } from '../../src/run/atomic';
+import { MetricsFile, readMetrics } from '../../src/run/metrics-file';
+
+const fresh = () => mkdtempSync(join(tmpdir(), 'acoer-run-'));
+
+function codeOf(work: () => unknown): string | undefined {
+  try {
+    work();
+  } catch (error) {
+    return errorCode(error);
+  }
+  return undefined;
+}
+
+describe('atomic writes', () => {
+  test('a folder that could not be filled leaves nothing behind, and the one before it stays', async () => {
+    const parent = fresh();
+    const path = join(parent, 'step');
+    await writeDirectoryAtomic(path, async (directory) => writeFileSync(join(directory, 'a'), 'first'));
+    const failing = writeDirectoryAtomic(path, async (directory) => {
+      writeFileSync(join(directory, 'a'), 'second');
+      throw new Error('disk full');
+    });
+    await expect(failing).rejects.toThrow('disk full');
+    expect(readFileSync(join(path, 'a'), 'utf8')).toBe('first');
+    expect(readdirSync(parent)).toEqual(['step']);
+  });
+
+  test('a file is replaced whole', () => {
+    const path = join(fresh(), 'x.json');
+    writeFileAtomic(path, 'one');
+    writeFileAtomic(path, 'two');
+    expect(readFileSync(path, 'utf8')).toBe('two');
+  });
+});
+
+describe('run directory', () => {
+  test('the configuration is there first', () => {
+    const run = createRunDirectory(join(fresh(), 'new', 'run'), { seed: 1 });
+    expect(run.readJson(run.config())).toEqual({ seed: 1 });
+    expect(run.finished()).toBe(false);
+  });
+
+  test('a folder that holds a run is refused with exit 2; one with other files is not', () => {
+    const path = fresh();
+    writeFileSync(join(path, 'notes.txt'), '');
+    createRunDirectory(path, {});
+    try {
+      createRunDirectory(path, {});
+      throw new Error('not refused');
+    } catch (error) {
+      expect(errorCode(error)).toBe('RUN_EXISTS');
+      expect(exitCodeFor(error)).toBe(2);
+      expect((error as Error).message).toContain('--resume');
+    }
+  });
+
+  test('opening removes what a crash left half-written', () => {
+    const path = fresh();
+    createRunDirectory(path, {});
+    mkdirSync(join(path, 'checkpoints', '.tmp-step-000004-123'));
+    expect(openRunDirectory(path).checkpointSteps()).toEqual([]);
+    expect(readdirSync(join(path, 'checkpoints'))).toEqual([]);
+    expect(codeOf(() => openRunDirectory(fresh()))).toBe('BAD_INPUT');
+  });
+
+  test('names carry the date, and a number when taken; the latest is found', () => {
+    const parent = fresh();
+    const now = new Date(2026, 0, 2, 3, 4, 5);
+    const first = newRunPath(parent, 'acoer', now);
+    expect(first).toBe(join(parent, '20260102-030405-acoer'));
+    createRunDirectory(first, {});
+    expect(newRunPath(parent, 'acoer', now)).toBe(`${first}-2`);
+    expect(latestRun(parent)).toBe(first);
+    expect(codeOf(() => latestRun(join(parent, 'none')))).toBe('BAD_CONFIG');
+  });
+});
+
+describe('metrics.jsonl', () => {
+  test('numbers that are not finite are left out with a warning', () => {
+    const path = join(fresh(), 'metrics.jsonl');
+    const warnings: string[] = [];
+    const file = new MetricsFile(path, 0, (message) => warnings.push(message));
+    file.append({ step: 1, loss: NaN, grad_norm: Infinity, reward: 0.5 });
+    file.close();
+    expect(readMetrics(path)).toEqual([{ step: 1, reward: 0.5 }]);
+    expect(warnings).toEqual(['step 1: not finite, so not written: loss=NaN, grad_norm=Infinity']);
+  });
+
+  test('going on drops later lines and one that was cut off', () => {
+    const path = join(fresh(), 'metrics.jsonl');
+    writeFileSync(path, '{"step":1}\n{"step":2}\n{"step":3}\n{"step":4,"lo');
+    const file = new MetricsFile(path, 2, () => undefined);
+    file.append({ step: 3, reward: 1 });
+    file.close();
+    expect(readMetrics(path)).toEqual([{ step: 1 }, { step: 2 }, { step: 3, reward: 1 }]);
+  });
+});
+
+describe('checkpoints', () => {
+  const policy = {
+    save: async (path: string) => writeFileSync(path, 'adapter'),
+    saveOptimizer: async (path: string) => writeFileSync(path, 'optimizer'),
+  } as unknown as Policy;
+
+  test('the newest is found, the oldest go', async () => {
+    const run = createRunDirectory(fresh(), {});
+    for (const step of [10, 20, 30]) {
+      await saveCheckpoint(run, step, policy, { adapterConfig: {}, state: { at: step } }, 2);
+    }
+    expect(run.checkpointSteps()).toEqual([20, 30]);
+    expect(readCheckpointState(run)).toMatchObject({ step: 30, state: { at: 30 } });
+    expect(readdirSync(run.checkpoint(30)).sort()).toEqual([
+      'adapter_config.json',
+      'adapter_model.safetensors',
+      'optimizer.safetensors',
+      'state.json',
+    ]);
+  });
+
+  test('one that failed while it was written is not there', async () => {
+    const run = createRunDirectory(fresh(), {});
+    const failing = { ...policy, saveOptimizer: () => Promise.reject(new Error('no space')) } as Policy;
+    await expect(saveCheckpoint(run, 5, failing, { adapterConfig: {}, state: {} }, null)).rejects.toThrow(
+      'no space',
+    );
+    expect(existsSync(run.checkpoint(5))).toBe(false);
+    expect(readCheckpointState(run)).toBeNull();
+  });
+});
