@@ -1,0 +1,95 @@
+import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { TARGET_MODULES, type TargetModule } from '../../src/engine/types';
+import { adapterConfig } from '../../src/run/adapter-config';
+import {
+  FIXTURES,
+  adapterDirectory,
+  maxDifference,
+  modelDirectory,
+  readJson,
+  readSafetensors,
+  values,
+  withEngine,
+} from '../helpers/fixtures';
+
+interface AdapterConfig {
+  base_model_name_or_path: string;
+  r: number;
+  lora_alpha: number;
+  target_modules: TargetModule[];
+}
+const ADAPTERS = readdirSync(join(FIXTURES, 'adapters')).map(
+  (name) => [name, readJson<AdapterConfig>(`adapters/${name}/adapter_config.json`)] as const,
+);
+
+/** A safetensors header without the places of the data: names, types, shapes and metadata. */
+function headerOf(path: string): Record<string, unknown> {
+  const file = readFileSync(path);
+  const header = JSON.parse(file.toString('utf8', 8, 8 + Number(file.readBigUInt64LE(0)))) as Record<
+    string,
+    Record<string, unknown>
+  >;
+  return Object.fromEntries(
+    Object.entries(header).map(([name, { data_offsets: _place, ...rest }]) => [name, rest]),
+  );
+}
+
+describe("adapter files equal PEFT's", () => {
+  let directory: string;
+  beforeEach(() => {
+    directory = mkdtempSync(join(tmpdir(), 'acoer-adapter-'));
+  });
+  afterEach(() => rmSync(directory, { recursive: true }));
+
+  test.each(ADAPTERS)('%s: the same adapter_config.json', (_, config) => {
+    const { r, lora_alpha, target_modules, base_model_name_or_path } = config;
+    const shape = { loraRank: r, loraAlpha: lora_alpha, loraDropout: 0, targetModules: target_modules };
+    expect(adapterConfig(shape, base_model_name_or_path)).toEqual(config);
+  });
+
+  test.each(ADAPTERS)('%s: loaded and saved, the same tensors bit for bit', async (name, config) => {
+    const path = join(directory, 'adapter_model.safetensors');
+    const theirs = join(adapterDirectory(name), 'adapter_model.safetensors');
+    await withEngine(async (engine) => {
+      const model = await engine.loadModel(modelDirectory(config.base_model_name_or_path), {
+        dtype: 'float32',
+      });
+      const policy = await model.loadAdapter(adapterDirectory(name));
+      expect(policy.info).toMatchObject({ kind: 'lora', rank: config.r, alpha: config.lora_alpha });
+      expect([...policy.info.targets].sort()).toEqual(config.target_modules);
+      await policy.save(path);
+    });
+    expect(headerOf(path)).toEqual(headerOf(theirs));
+    const expected = readSafetensors(theirs);
+    for (const [tensor, { data }] of Object.entries(readSafetensors(path)))
+      expect(maxDifference(data, values(expected, tensor))).toBe(0);
+  });
+
+  test.each(ADAPTERS)('%s: a new adapter has the same tensors; A uniform, B zero', async (name, config) => {
+    const path = join(directory, 'adapter_model.safetensors');
+    await withEngine(async (engine) => {
+      const model = await engine.loadModel(modelDirectory(config.base_model_name_or_path), {
+        dtype: 'float32',
+      });
+      const targetModules = TARGET_MODULES.filter((target) => config.target_modules.includes(target));
+      const shape = { rank: config.r, alpha: config.lora_alpha, targetModules, seed: 5n };
+      await (await model.createPolicy({ kind: 'lora', ...shape })).save(path);
+    });
+    expect(headerOf(path)).toEqual(headerOf(join(adapterDirectory(name), 'adapter_model.safetensors')));
+    const scaled: number[] = [];
+    for (const [tensor, { shape, data }] of Object.entries(readSafetensors(path)))
+      if (tensor.includes('lora_B')) expect(data.every((value) => value === 0)).toBe(true);
+      // PEFT's kaiming_uniform_ with a = sqrt(5): bound 1 / sqrt(in).
+      else scaled.push(...data.map((value) => value * Math.sqrt(shape[1]!)));
+    const n = scaled.length;
+    const mean = scaled.reduce((a, b) => a + b, 0) / n;
+    const variance = scaled.reduce((a, b) => a + (b - mean) ** 2, 0) / n;
+    expect(Math.max(...scaled.map(Math.abs))).toBeLessThanOrEqual(1 + 1e-6);
+    // Uniform on [-1, 1): mean 0 (deviation 0.58), variance 1/3 (deviation 0.30); five deviations of the average.
+    expect(Math.abs(mean)).toBeLessThan((5 * 0.58) / Math.sqrt(n));
+    expect(Math.abs(variance - 1 / 3)).toBeLessThan((5 * 0.3) / Math.sqrt(n));
+  });
+});
