@@ -1,0 +1,239 @@
+/**
+ * Throughput and its ratio to the floor. The floor is what the work must read over the read bandwidth, or must
+ * multiply over the matmul rate, both measured on this machine between the repeats of the same run.
+ */
+import type { CallOptions, Engine, Model, Policy } from '../engine/types';
+import { streamSeed } from '../rng';
+import { BYTES_PER_ELEMENT, floorSeconds, rolloutFloorSeconds, trainWork } from './cost';
+import type { Ceilings } from './cost';
+import { mapSpread, spreadOf } from './measure';
+import type { Spread } from './measure';
+import { randomSamples, rollout, samplesOf, slots, trainPass } from './workload';
+import type { Workload } from './workload';
+
+export { SHAPES, type NamedShape, type ShapeName } from './shapes';
+export { writeRandomWeights } from './random-weights';
+export type { Spread } from './measure';
+export type { Workload } from './workload';
+
+export const BENCHES = ['rollout', 'train', 'step'] as const;
+export type BenchName = (typeof BENCHES)[number];
+
+export interface BenchOptions {
+  engine: Engine;
+  model: Model;
+  bench: BenchName;
+  workload: Workload;
+  repeats: number;
+  /** Runs before those that count. */
+  warmup: number;
+  signal?: AbortSignal;
+  onProgress?: (message: string) => void;
+}
+
+/** One phase of the work. */
+export interface PhaseResult {
+  seconds: Spread;
+  /** Tokens per second: new ones in a rollout, prompt and completion in training. */
+  tokensPerSecond: Spread;
+  floorSeconds: number;
+  /** Median time over the floor; 1 is what the machine allows. */
+  ratioToFloor: Spread;
+}
+
+export interface BenchResult {
+  bench: BenchName;
+  device: { device: string; name: string; threads: number };
+  model: { parameters: number; dtype: string; trained: number };
+  workload: Workload & { slots: number; repeats: number; warmup: number };
+  ceilings: { readBytesPerSecond: Spread; matmulFlopsPerSecond: Spread };
+  /** Of the phases that ran; for `step` their sum is the step. */
+  phases: Partial<Record<'rollout' | 'train' | 'step', PhaseResult>>;
+  /** Seconds of single parts of a step. */
+  parts: Partial<Record<'prefill' | 'decode' | 'optimizer', Spread>>;
+  /** FLOPs executed (recomputation included) per second over the matmul rate; null without a training pass. */
+  matmulUtilization: number | null;
+  maxLogprobGap: number | null;
+  peakResidentBytes: number;
+  engineBytes: number;
+}
+
+/** Seconds of one repeat. */
+interface Repeat {
+  ceilings: Ceilings;
+  rollout: number;
+  prefill: number;
+  decode: number;
+  train: number;
+  optimizer: number;
+  maxLogprobGap: number;
+}
+
+async function timed<T>(work: () => Promise<T>): Promise<[T, number]> {
+  const started = performance.now();
+  const result = await work();
+  return [result, (performance.now() - started) / 1000];
+}
+
+async function oneRepeat(options: BenchOptions, policy: Policy): Promise<Repeat> {
+  const { engine, model, bench, workload } = options;
+  const call: CallOptions = options.signal ? { signal: options.signal } : {};
+  const ceilings = await engine.measureCeilings(model.info.dtype, call);
+  const repeat: Repeat = {
+    ceilings,
+    rollout: 0,
+    prefill: 0,
+    decode: 0,
+    train: 0,
+    optimizer: 0,
+    maxLogprobGap: NaN,
+  };
+  let samples = bench === 'train' ? randomSamples(model, workload) : [];
+  if (bench !== 'train') {
+    const [generated, seconds] = await timed(() => rollout(model, policy, workload, call));
+    repeat.rollout = seconds;
+    repeat.prefill = generated.stats.prefillMs / 1000;
+    repeat.decode = generated.stats.decodeMs / 1000;
+    samples = samplesOf(model, workload, generated);
+  }
+  if (bench !== 'rollout') {
+    const [pass, seconds] = await timed(() => trainPass(policy, workload, samples, call));
+    repeat.train = seconds;
+    repeat.maxLogprobGap = pass.maxLogprobGap;
+    if (bench === 'step') {
+      // A rate this small leaves the next repeat the same work.
+      [, repeat.optimizer] = await timed(() => policy.step({ learningRate: 1e-9, maxGradNorm: 1 }));
+    } else {
+      await policy.zeroGradients();
+    }
+  }
+  return repeat;
+}
+
+function sequencesOf(load: Workload): { tokens: number; completionTokens: number }[] {
+  const one = { tokens: load.promptTokens + load.newTokens, completionTokens: load.newTokens };
+  return new Array(load.prompts * load.group).fill(one) as (typeof one)[];
+}
+
+const ceilingsOf = (repeats: readonly Repeat[]): BenchResult['ceilings'] => ({
+  readBytesPerSecond: spreadOf(repeats.map((r) => r.ceilings.readBytesPerSecond)),
+  matmulFlopsPerSecond: spreadOf(repeats.map((r) => r.ceilings.matmulFlopsPerSecond)),
+});
+
+function phase(seconds: readonly number[], tokens: number, floor: number): PhaseResult {
+  const spread = spreadOf(seconds);
+  const inverse = mapSpread(spread, (value) => tokens / value);
+  return {
+    seconds: spread,
+    // The slowest repeat has the fewest tokens a second.
+    tokensPerSecond: { median: inverse.median, min: inverse.max, max: inverse.min },
+    floorSeconds: floor,
+    ratioToFloor: mapSpread(spread, (value) => value / floor),
+  };
+}
+
+function phasesOf({ bench, workload, model }: BenchOptions, repeats: readonly Repeat[], medians: Ceilings) {
+  const { loraRank } = workload;
+  const bytesPerElement = BYTES_PER_ELEMENT[model.info.dtype];
+  const sequences = sequencesOf(workload);
+  const newTokens = sequences.length * workload.newTokens;
+  const trainTokens = sequences.length * (workload.promptTokens + workload.newTokens);
+  const rolloutFloor = rolloutFloorSeconds(
+    model.info,
+    { ...workload, samplesPerPrompt: workload.group, slots: slots(workload) },
+    medians,
+    { bytesPerElement, loraRank },
+  );
+  const training = { bytesPerElement, loraRank, recompute: false };
+  const trainFloor = floorSeconds(trainWork(model.info, sequences, training), medians);
+  const phases: BenchResult['phases'] = {};
+  if (bench !== 'train')
+    phases.rollout = phase(
+      repeats.map((r) => r.rollout),
+      newTokens,
+      rolloutFloor,
+    );
+  if (bench !== 'rollout')
+    phases.train = phase(
+      repeats.map((r) => r.train),
+      trainTokens,
+      trainFloor,
+    );
+  if (bench === 'step') {
+    const whole = repeats.map((r) => r.rollout + r.train + r.optimizer);
+    phases.step = phase(whole, newTokens, rolloutFloor + trainFloor);
+  }
+  return phases;
+}
+
+function utilization({ model, workload }: BenchOptions, train: PhaseResult, rate: number): number {
+  const { flops } = trainWork(model.info, sequencesOf(workload), {
+    bytesPerElement: BYTES_PER_ELEMENT[model.info.dtype],
+    loraRank: workload.loraRank,
+    recompute: true,
+  });
+  return flops / train.seconds.median / rate;
+}
+
+function partsOf(bench: BenchName, repeats: readonly Repeat[]): BenchResult['parts'] {
+  const part = (name: 'prefill' | 'decode' | 'optimizer'): Spread => spreadOf(repeats.map((r) => r[name]));
+  return {
+    ...(bench !== 'train' && { prefill: part('prefill'), decode: part('decode') }),
+    ...(bench === 'step' && { optimizer: part('optimizer') }),
+  };
+}
+
+async function resultOf(
+  options: BenchOptions,
+  policy: Policy,
+  repeats: readonly Repeat[],
+): Promise<BenchResult> {
+  const { engine, model, bench, workload, warmup } = options;
+  const ceilings = ceilingsOf(repeats);
+  const medians: Ceilings = {
+    readBytesPerSecond: ceilings.readBytesPerSecond.median,
+    matmulFlopsPerSecond: ceilings.matmulFlopsPerSecond.median,
+  };
+  const phases = phasesOf(options, repeats, medians);
+  const { device, name, threads } = engine.deviceInfo;
+  const { peakResidentBytes, engineBytes } = await engine.memory();
+  const gap = Math.max(...repeats.map((r) => r.maxLogprobGap));
+  return {
+    bench,
+    device: { device, name, threads },
+    model: {
+      parameters: model.info.parameterCount,
+      dtype: model.info.dtype,
+      trained: policy.info.parameterCount,
+    },
+    workload: { ...workload, slots: slots(workload), repeats: repeats.length, warmup },
+    ceilings,
+    phases,
+    parts: partsOf(bench, repeats),
+    matmulUtilization:
+      phases.train === undefined ? null : utilization(options, phases.train, medians.matmulFlopsPerSecond),
+    maxLogprobGap: Number.isNaN(gap) ? null : gap,
+    peakResidentBytes,
+    engineBytes,
+  };
+}
+
+/** Runs one bench on a loaded model, with a fresh LoRA policy on all seven linears. */
+export async function runBench(options: BenchOptions): Promise<BenchResult> {
+  const { model, workload, repeats, warmup, onProgress } = options;
+  await using policy = await model.createPolicy({
+    kind: 'lora',
+    rank: workload.loraRank,
+    alpha: 2 * workload.loraRank,
+    seed: streamSeed(workload.seed, 'bench lora'),
+  });
+  const counted: Repeat[] = [];
+  for (let run = 0; run < warmup + repeats; run++) {
+    const repeat = await oneRepeat(options, policy);
+    const seconds = repeat.rollout + repeat.train + repeat.optimizer;
+    const label = run < warmup ? `warm-up ${run + 1}/${warmup}` : `run ${run - warmup + 1}/${repeats}`;
+    onProgress?.(`${label}: ${seconds.toFixed(2)} s`);
+    if (run >= warmup) counted.push(repeat);
+  }
+  return resultOf(options, policy, counted);
+}

@@ -1,0 +1,147 @@
+/** What a bench runs: random prompts of one length, completions of one length, rewards drawn at random. */
+import { computeAdvantages } from '../grpo/advantages';
+import { packByTokens, packSequences } from '../grpo/microbatch';
+import type { Tokens } from '../grpo/microbatch';
+import type {
+  CallOptions,
+  GenerateRequest,
+  GenerateResult,
+  LossSettings,
+  Model,
+  Policy,
+} from '../engine/types';
+import { streamSeed, uniformStream } from '../rng';
+
+export interface Workload {
+  prompts: number;
+  promptTokens: number;
+  /** Completions per prompt. */
+  group: number;
+  newTokens: number;
+  microBatchTokens: number;
+  loraRank: number;
+  seed: number;
+}
+
+export interface Sample extends Tokens {
+  advantage: number;
+  /** Of the sampler; empty when nothing was sampled. */
+  logprobs: Float64Array;
+}
+
+function randomIds(count: number, vocabSize: number, seed: bigint): Int32Array {
+  const next = uniformStream(seed);
+  return Int32Array.from({ length: count }, () => Math.floor(next() * vocabSize));
+}
+
+function promptIds(model: Model, load: Workload, prompt: number): Int32Array {
+  return randomIds(load.promptTokens, model.info.vocabSize, streamSeed(load.seed, 'bench prompt', prompt));
+}
+
+/** Every prompt's group, all of exactly `newTokens`: nothing stops a sequence. */
+export function rollout(
+  model: Model,
+  policy: Policy,
+  load: Workload,
+  options: CallOptions,
+): Promise<GenerateResult> {
+  const requests = Array.from({ length: load.prompts }, (_, prompt): GenerateRequest => ({
+    promptIds: promptIds(model, load, prompt),
+    numSamples: load.group,
+    seed: streamSeed(load.seed, 'bench sample', prompt),
+    maxNewTokens: load.newTokens,
+    stopIds: new Int32Array(),
+    policy,
+  }));
+  return model.generate(requests, { ...options, maxSlots: slots(load) });
+}
+
+/** Sequences decoded together. */
+export const slots = (load: Workload): number => Math.min(64, load.prompts * load.group);
+
+/** Advantages of random rewards: random weights solve nothing, and what is asked costs the same. */
+function advantages(load: Workload): Float64Array {
+  const next = uniformStream(streamSeed(load.seed, 'bench reward'));
+  const rewards = Float64Array.from({ length: load.prompts * load.group }, next);
+  return computeAdvantages(rewards, load.group, 'group', 1e-4).values;
+}
+
+export function samplesOf(model: Model, load: Workload, { sequences }: GenerateResult): Sample[] {
+  const values = advantages(load);
+  return sequences.map((sequence, i) => ({
+    promptIds: promptIds(model, load, sequence.request),
+    completionIds: sequence.ids,
+    logprobs: sequence.logprobs,
+    advantage: values[i],
+  }));
+}
+
+/** Samples without sampling, for the training pass alone. */
+export function randomSamples(model: Model, load: Workload): Sample[] {
+  return Array.from(advantages(load), (advantage, i) => ({
+    promptIds: promptIds(model, load, Math.floor(i / load.group)),
+    completionIds: randomIds(
+      load.newTokens,
+      model.info.vocabSize,
+      streamSeed(load.seed, 'bench completion', i),
+    ),
+    logprobs: new Float64Array(),
+    advantage,
+  }));
+}
+
+/** The paper's loss: on-policy GRPO, clipping as in TRL, no KL term. */
+const grpoLoss = (sequences: number): LossSettings => ({
+  type: 'grpo',
+  level: 'token',
+  epsilonLow: 0.2,
+  epsilonHigh: 0.2,
+  delta: null,
+  beta: 0,
+  klBiasCorrection: true,
+  temperature: 1,
+  sapoTemperaturePos: 1,
+  sapoTemperatureNeg: 1.05,
+  vespoKPos: 2,
+  vespoLambdaPos: 3,
+  vespoKNeg: 3,
+  vespoLambdaNeg: 2,
+  normalizer: sequences,
+});
+
+export interface TrainPass {
+  /** Largest difference of a token's log-prob between trainer and sampler; NaN when nothing was sampled. */
+  maxLogprobGap: number;
+  microBatches: number;
+}
+
+/** Forward and backward over all samples; gradients add up in `policy`. */
+export async function trainPass(
+  policy: Policy,
+  load: Workload,
+  samples: readonly Sample[],
+  options: CallOptions,
+): Promise<TrainPass> {
+  const lengths = samples.map((s) => s.promptIds.length + s.completionIds.length);
+  const bins = packByTokens(lengths, load.microBatchTokens);
+  let maxLogprobGap = samples.every((s) => s.logprobs.length > 0) ? 0 : NaN;
+  for (const bin of bins) {
+    const members = bin.map((i) => samples[i]);
+    const perToken = members.flatMap((s) => new Array<number>(s.completionIds.length).fill(s.advantage));
+    const batch = {
+      ...packSequences(members),
+      advantages: Float64Array.from(perToken),
+      mask: new Uint8Array(perToken.length).fill(1),
+      oldLogprobs: null,
+      refLogprobs: null,
+      importanceWeights: null,
+      dropoutSeed: null,
+    };
+    const { logprobs } = await policy.accumulate(batch, grpoLoss(samples.length), options);
+    const sampled = members.flatMap((s) => Array.from(s.logprobs));
+    sampled.forEach((logprob, t) => {
+      maxLogprobGap = Math.max(maxLogprobGap, Math.abs(logprob - logprobs[t]));
+    });
+  }
+  return { maxLogprobGap, microBatches: bins.length };
+}

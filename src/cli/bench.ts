@@ -1,0 +1,183 @@
+/** `acoer bench`: throughput on this machine, and how far it is from what the machine allows. */
+import { mkdtemp, rm } from 'node:fs/promises';
+import { existsSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Argument, Option } from 'commander';
+import type { Command } from 'commander';
+import { BENCHES, runBench, SHAPES, writeRandomWeights } from '../bench';
+import type { BenchName, BenchResult, PhaseResult, ShapeName, Spread, Workload } from '../bench';
+import { AcoerError } from '../errors';
+import { addEngineOptions, integer } from './command';
+import type { CommandModule, EngineFlags } from './command';
+import { interruptible } from './interrupt';
+import { withModel } from './session';
+import { formatTable } from './table';
+
+interface BenchFlags extends EngineFlags {
+  model?: string;
+  shape?: ShapeName;
+  shapeDir?: string;
+  prompts?: number;
+  promptTokens?: number;
+  group?: number;
+  newTokens?: number;
+  microBatchTokens: number;
+  loraRank: number;
+  repeats: number;
+  warmup: number;
+  seed: number;
+  json?: boolean;
+}
+
+type Sizes = Pick<Workload, 'prompts' | 'promptTokens' | 'group' | 'newTokens'>;
+
+/** Of the embedded task's run, of a CPU's patience, and of the paper's run on a GPU. */
+const SIZES: Record<'tiny' | 'cpu' | 'gpu', Sizes> = {
+  tiny: { prompts: 8, promptTokens: 24, group: 4, newTokens: 128 },
+  cpu: { prompts: 1, promptTokens: 64, group: 4, newTokens: 32 },
+  gpu: { prompts: 1, promptTokens: 150, group: 16, newTokens: 1024 },
+};
+/** Under this many parameters a model counts as tiny. */
+const TINY_PARAMETERS = 10e6;
+
+function workloadOf(flags: BenchFlags, parameters: number, device: string): Workload {
+  const sizes = parameters < TINY_PARAMETERS ? SIZES.tiny : device === 'cpu' ? SIZES.cpu : SIZES.gpu;
+  return {
+    prompts: flags.prompts ?? sizes.prompts,
+    promptTokens: flags.promptTokens ?? sizes.promptTokens,
+    group: flags.group ?? sizes.group,
+    newTokens: flags.newTokens ?? sizes.newTokens,
+    microBatchTokens: flags.microBatchTokens,
+    loraRank: flags.loraRank,
+    seed: flags.seed,
+  };
+}
+
+const log = (text: string): void => void process.stderr.write(`${text}\n`);
+
+/** Random weights in `shapeDir`, kept and used again; without one in a temporary folder, removed afterwards. */
+async function withShape<T>(flags: BenchFlags, work: (directory: string) => Promise<T>): Promise<T> {
+  const shape = SHAPES[flags.shape as ShapeName];
+  const directory = flags.shapeDir ?? (await mkdtemp(join(tmpdir(), 'acoer-shape-')));
+  try {
+    if (!existsSync(join(directory, 'config.json'))) {
+      log(`writing random weights of ${shape.name} to ${directory}`);
+      await writeRandomWeights(directory, shape, flags.seed);
+    }
+    return await work(directory);
+  } finally {
+    if (flags.shapeDir === undefined) await rm(directory, { recursive: true, force: true });
+  }
+}
+
+function withDirectory<T>(flags: BenchFlags, work: (directory: string) => Promise<T>): Promise<T> {
+  if (flags.model !== undefined && flags.shape !== undefined) {
+    throw new AcoerError('BAD_CONFIG', 'give --model or --shape, not both.');
+  }
+  return flags.shape === undefined ? work(flags.model ?? 'tiny') : withShape(flags, work);
+}
+
+const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(2)} GB`;
+
+/** A median with its extremes, in three significant digits. */
+function withSpread({ median, min, max }: Spread, scale = 1): string {
+  const text = (value: number): string => {
+    const scaled = value * scale;
+    return scaled >= 1000 ? scaled.toFixed(0) : scaled.toPrecision(3);
+  };
+  return `${text(median)} (${text(min)}-${text(max)})`;
+}
+
+function phaseTable(result: BenchResult): string {
+  const row = (name: string, phase: PhaseResult): string[] => [
+    name,
+    withSpread(phase.seconds),
+    withSpread(phase.tokensPerSecond),
+    phase.floorSeconds.toPrecision(3),
+    withSpread(phase.ratioToFloor),
+  ];
+  return formatTable([
+    ['phase', 'seconds', 'tokens/s', 'floor s', 'ratio to floor'],
+    ...Object.entries(result.phases).map(([name, phase]) => row(name, phase)),
+  ]);
+}
+
+function describe(result: BenchResult): string {
+  const { workload: load, device, model, ceilings, parts } = result;
+  const lines = [
+    `${(model.parameters / 1e6).toFixed(1)} M parameters in ${model.dtype}, LoRA rank ${load.loraRank} (${(model.trained / 1e6).toFixed(2)} M)`,
+    `${device.device}: ${device.name}, ${device.threads} threads`,
+    `${load.prompts} prompts of ${load.promptTokens} tokens x ${load.group} completions of ${load.newTokens}`,
+    `read bandwidth ${withSpread(ceilings.readBytesPerSecond, 1e-9)} GB/s, matmul ${withSpread(ceilings.matmulFlopsPerSecond, 1e-9)} GFLOP/s`,
+    '',
+    phaseTable(result),
+    '',
+    ...Object.entries(parts).map(([name, seconds]) => `${name} ${withSpread(seconds)} s`),
+  ];
+  if (result.matmulUtilization !== null) {
+    lines.push(
+      `training executes ${(100 * result.matmulUtilization).toFixed(0)}% of the matmul rate, recomputation included`,
+    );
+  }
+  if (result.maxLogprobGap !== null) {
+    lines.push(`largest log-prob difference of trainer and sampler ${result.maxLogprobGap.toExponential(1)}`);
+  }
+  lines.push(
+    `memory: engine ${gigabytes(result.engineBytes)}, process at most ${gigabytes(result.peakResidentBytes)}`,
+  );
+  return lines.join('\n');
+}
+
+async function bench(name: BenchName, flags: BenchFlags): Promise<void> {
+  const result = await interruptible((signal) =>
+    withDirectory(flags, (directory) =>
+      withModel({ ...flags, model: directory }, signal, ({ engine, model }) => {
+        const workload = workloadOf(flags, model.info.parameterCount, model.info.device);
+        const { repeats, warmup } = flags;
+        return runBench({
+          engine,
+          model,
+          bench: name,
+          workload,
+          repeats,
+          warmup,
+          signal,
+          onProgress: log,
+        });
+      }),
+    ),
+  );
+  process.stdout.write(`${describe(result)}\n`);
+  if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+}
+
+export const define: CommandModule['define'] = (command: Command) => {
+  command
+    .addArgument(new Argument('<what>', 'what to time').choices(BENCHES))
+    .option('--model <model>', 'tiny (default), or a folder in Hugging Face layout')
+    .addOption(
+      new Option('--shape <shape>', 'random weights at this shape instead of a model').choices(
+        Object.keys(SHAPES),
+      ),
+    )
+    .option('--shape-dir <folder>', 'keep the random weights there and use them again')
+    .option('--prompts <n>', 'prompts', integer(1))
+    .option('--prompt-tokens <n>', 'tokens per prompt', integer(1))
+    .option('--group <n>', 'completions per prompt', integer(2))
+    .option('--new-tokens <n>', 'tokens per completion', integer(2))
+    .option('--micro-batch-tokens <n>', 'tokens per forward and backward', integer(1), 16_384)
+    .option('--lora-rank <n>', 'rank of the adapter', integer(1, 1024), 16)
+    .option('--repeats <n>', 'runs that count', integer(1, 1000), 3)
+    .option('--warmup <n>', 'runs before them', integer(0, 1000), 1)
+    .option('--seed <n>', 'of weights, prompts and draws', integer(0), 1)
+    .option('--json', 'the figures once more, as JSON on the last line')
+    .addHelpText(
+      'after',
+      `
+The floor is the larger of bytes over the read bandwidth and FLOPs over the matmul rate, both measured between the runs.
+Figures are medians, with the extremes in brackets.`,
+    )
+    .action(bench);
+  addEngineOptions(command);
+};
