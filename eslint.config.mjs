@@ -28,7 +28,15 @@ export default tseslint.config(
       ],
     },
   },
-  { files: ['test/**/*.ts'], rules: { 'no-console': 'off' } },
+  {
+    files: ['test/**/*.ts'],
+    rules: {
+      'no-console': 'off',
+      // jest's matchers such as expect.any() are of type any.
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-argument': 'off',
+    },
+  },
   {
     files: ['**/*.{js,cjs,mjs}'],
     languageOptions: {

@@ -11,8 +11,8 @@ const STALL_TIMEOUT_MS = 60_000;
 
 /** @param {unknown} error @param {string} host */
 function unreachable(error, host) {
-  const cause = error instanceof Error && error.cause ? error.cause : error;
-  return new SourceFailure(`${host} cannot be reached (${systemCode(error) ?? messageOf(cause)})`);
+  const { cause } = /** @type {{cause?: unknown}} */ (error); // fetch says only "fetch failed" itself
+  return new SourceFailure(`${host} cannot be reached (${systemCode(error) ?? messageOf(cause ?? error)})`);
 }
 
 /** Passes chunks on and aborts when none has come for a minute. @param {AsyncIterable<Uint8Array>} body @param {AbortController} controller @param {(bytes: number) => void} onBytes */

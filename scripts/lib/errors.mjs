@@ -12,15 +12,25 @@ export class SetupError extends Error {
 /** A failure of one source of libtorch after which the next source is tried. */
 export class SourceFailure extends Error {}
 
-/** @param {unknown} error */
-export function messageOf(error) {
-  return error instanceof Error ? error.message : String(error);
+/** @param {unknown} value @param {string} name @returns {unknown} */
+function field(value, name) {
+  return typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined;
 }
 
-/** The system's code (`ENOSPC`, `ENOTFOUND`...) of an error or of what caused it. @param {unknown} error @returns {string | undefined} */
+/** @param {unknown} error */
+export function messageOf(error) {
+  const message = field(error, 'message');
+  return typeof message === 'string' ? message : String(error);
+}
+
+/**
+ * The system's code (`ENOSPC`, `ENOTFOUND`...) of an error or of what caused it; errors of another realm have one too.
+ * @param {unknown} error @returns {string | undefined}
+ */
 export function systemCode(error) {
-  for (let at = error; at instanceof Error; at = at.cause) {
-    if ('code' in at && typeof at.code === 'string' && /^[A-Z0-9_]+$/.test(at.code)) return at.code;
+  for (let at = error; at !== undefined && at !== null; at = field(at, 'cause')) {
+    const code = field(at, 'code');
+    if (typeof code === 'string' && /^[A-Z0-9_]+$/.test(code)) return code;
   }
   return undefined;
 }
