@@ -3,6 +3,7 @@ import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
 import type { Dtype } from '../engine/binding';
 import type { DeviceName } from '../engine/types';
+import { AcoerError } from '../errors';
 
 export interface CommandModule {
   /** Adds arguments, options and the action to `command`, which has its name and summary already. */
@@ -40,10 +41,23 @@ function deviceName(text: string): DeviceName {
   throw new InvalidArgumentError('It must be auto, cpu, cuda or cuda:N.');
 }
 
+/** commander's own required options hide misspelt ones behind their message; hence this check in the action. */
+export function required<T>(value: T | undefined, flag: string): T {
+  if (value !== undefined) return value;
+  throw new AcoerError('BAD_CONFIG', `${flag} is missing.`);
+}
+
 export interface EngineFlags {
   device: DeviceName;
   dtype?: Dtype;
   threads?: number;
+}
+
+/** `--model` and `--adapter`. */
+export function addModelOptions(command: Command): Command {
+  return command
+    .option('--model <model>', 'tiny, or a folder in Hugging Face layout (required)')
+    .option('--adapter <folder>', 'a PEFT LoRA adapter');
 }
 
 /** `--device`, `--dtype` and `--threads`, as every command that computes has them. */

@@ -6,7 +6,7 @@ import { loadDataset } from '../data';
 import { evaluate, summarise } from '../eval';
 import type { EvalSampling, EvalSummary, Graded } from '../eval';
 import { loadTokenizer } from '../tokenizer';
-import { addEngineOptions, integer, number } from './command';
+import { addEngineOptions, addModelOptions, integer, number, required } from './command';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { withModel } from './session';
@@ -14,7 +14,7 @@ import type { ModelFlags } from './session';
 import { formatTable } from './table';
 
 interface EvalFlags extends ModelFlags {
-  benchmark: string;
+  benchmark?: string;
   problems?: number;
   samples: number;
   temperature: number;
@@ -55,7 +55,11 @@ function progressPrinter(): (done: number, total: number) => void {
 
 async function runEval(flags: EvalFlags): Promise<EvalSummary> {
   const { promptTemplate, enableThinking, evalMaxNewTokens } = protocol(flags);
-  const dataset = await loadDataset({ name: flags.benchmark, split: 'eval', seed: flags.seed });
+  const dataset = await loadDataset({
+    name: required(flags.benchmark, '--benchmark'),
+    split: 'eval',
+    seed: flags.seed,
+  });
   const n = Math.min(flags.problems ?? dataset.size, dataset.size);
   return interruptible((signal) =>
     withModel(flags, signal, async ({ directory, model, policy }) => {
@@ -131,10 +135,8 @@ async function evalCommand(flags: EvalFlags): Promise<void> {
 }
 
 export const define: CommandModule['define'] = (command: Command) => {
-  command
-    .requiredOption('--model <model>', 'tiny, or a folder in Hugging Face layout')
-    .option('--adapter <folder>', 'a PEFT LoRA adapter')
-    .requiredOption('--benchmark <name|file>', 'tiny, or JSON Lines of {"question","answer"}')
+  addModelOptions(command)
+    .option('--benchmark <name|file>', 'tiny, or JSON Lines of {"question","answer"} (required)')
     .option('-n, --problems <n>', 'the first n problems (default: all)', integer(1))
     .option('--temperature <t>', '0: greedy', number(0), 0)
     .option('--samples <n>', 'answers per problem, with a temperature over 0', integer(1), 1)

@@ -5,7 +5,7 @@ import { AcoerError, errorCode } from '../errors';
 import { streamSeed } from '../rng';
 import { loadTokenizer, measureThinking } from '../tokenizer';
 import type { Tokenizer } from '../tokenizer';
-import { addEngineOptions, integer, number } from './command';
+import { addEngineOptions, addModelOptions, integer, number } from './command';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { InOrder, Spool, writeJsonLine } from './jsonl';
@@ -152,10 +152,8 @@ async function generate(file: string | undefined, flags: GenerateFlags): Promise
 }
 
 export const define: CommandModule['define'] = (command: Command) => {
-  command
+  addModelOptions(command)
     .argument('[file]', 'JSON Lines; standard input when left out or -')
-    .requiredOption('--model <model>', 'tiny, or a folder in Hugging Face layout')
-    .option('--adapter <folder>', 'a PEFT LoRA adapter')
     .option('-n, --samples <n>', 'completions per prompt', integer(1, 1 << 20), 1)
     .option('--temperature <t>', '0: greedy', number(0), 1)
     .option('--max-new-tokens <n>', 'longest completion', integer(1), 512)

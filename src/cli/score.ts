@@ -1,7 +1,7 @@
 /** `acoer score`: token ids as JSON Lines in, log-probs and entropies as JSON Lines out. */
 import type { Command } from 'commander';
 import type { PackedSequences } from '../engine/types';
-import { addEngineOptions } from './command';
+import { addEngineOptions, addModelOptions } from './command';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { Spool, writeJsonLine } from './jsonl';
@@ -68,10 +68,8 @@ async function score(file: string | undefined, flags: ModelFlags): Promise<void>
 }
 
 export const define: CommandModule['define'] = (command: Command) => {
-  command
+  addModelOptions(command)
     .argument('[file]', 'JSON Lines; standard input when left out or -')
-    .requiredOption('--model <model>', 'tiny, or a folder in Hugging Face layout')
-    .option('--adapter <folder>', 'a PEFT LoRA adapter')
     .addHelpText(
       'after',
       `

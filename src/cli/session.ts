@@ -2,10 +2,11 @@
 import { createEngine } from '../engine/engine';
 import type { Engine, Model, Policy } from '../engine/types';
 import { resolveModel } from '../models';
+import { required } from './command';
 import type { EngineFlags } from './command';
 
 export interface ModelFlags extends EngineFlags {
-  model: string;
+  model?: string;
   adapter?: string;
 }
 
@@ -23,7 +24,7 @@ export async function withModel<T>(
   signal: AbortSignal,
   work: (session: ModelSession) => Promise<T>,
 ): Promise<T> {
-  const directory = resolveModel(flags.model);
+  const directory = resolveModel(required(flags.model, '--model'));
   const engine = await createEngine({ device: flags.device, threads: flags.threads });
   try {
     const model = await engine.loadModel(directory, { dtype: flags.dtype, signal });

@@ -1,0 +1,92 @@
+import { acoer } from '../helpers/cli';
+
+const COMMANDS = ['train', 'eval', 'generate', 'score', 'bench', 'setup', 'doctor'];
+
+test('help goes to stdout and names every command', async () => {
+  const { code, stdout, stderr } = await acoer('--help');
+  expect(code).toBe(0);
+  expect(stderr).toBe('');
+  for (const name of COMMANDS) expect(stdout).toMatch(new RegExp(`^  ${name}\\b`, 'm'));
+});
+
+test.each(COMMANDS)('acoer %s --help ends with 0, and so does help %s', async (name) => {
+  const direct = await acoer(name, '--help');
+  expect(direct).toMatchObject({ code: 0, stderr: '' });
+  expect(direct.stdout).toContain(`Usage: acoer ${name}`);
+  expect(await acoer('help', name)).toMatchObject({ code: 0, stdout: direct.stdout });
+});
+
+test('--version is the version of package.json', async () => {
+  // eslint-disable-next-line @typescript-eslint/no-require-imports
+  const { version } = require('../../package.json') as { version: string };
+  expect(await acoer('--version')).toMatchObject({ code: 0, stdout: `${version}\n` });
+});
+
+test.each([
+  ['nothing at all', [], /Usage: acoer/],
+  ['an unknown command', ['generat'], /^acoer: unknown command 'generat'\n\(Did you mean generate\?\)\n$/],
+  [
+    'an unknown option',
+    ['generate', '--temprature', '1'],
+    /unknown option '--temprature'\n\(Did you mean --temperature\?\)/,
+  ],
+  ['a missing option', ['score'], /^acoer: --model is missing\.\n$/],
+  ['a surplus argument', ['score', '--model', 'tiny', 'a', 'b'], /too many arguments/],
+  [
+    'a number that is none',
+    ['generate', '--model', 'tiny', '-n', 'two'],
+    /'-n, --samples <n>' argument 'two' is invalid\. It must be a whole number/,
+  ],
+  [
+    'a number out of range',
+    ['generate', '--model', 'tiny', '--top-p', '1.5'],
+    /It must be a number from 0 to 1/,
+  ],
+  [
+    'a device that is none',
+    ['score', '--model', 'tiny', '--device', 'gpu'],
+    /It must be auto, cpu, cuda or cuda:N/,
+  ],
+  [
+    'a type that is none',
+    ['score', '--model', 'tiny', '--dtype', 'int8'],
+    /Allowed choices are float32, bfloat16, float64/,
+  ],
+  [
+    'a model that is not there',
+    ['score', '--model', '/no/such'],
+    /^acoer: model \/no\/such: no such folder; name a folder with config\.json and model\.safetensors, or the word tiny\.\n$/,
+  ],
+  [
+    'a name of the hub',
+    ['score', '--model', 'Qwen/Qwen3-1.7B'],
+    /Names on the Hugging Face hub are not fetched yet/,
+  ],
+  ['a folder without a model', ['score', '--model', __dirname], /this folder has no config\.json/],
+  [
+    'an unknown benchmark',
+    ['eval', '--model', 'tiny', '--benchmark', 'nonesuch'],
+    /Unknown dataset "nonesuch"/,
+  ],
+  [
+    'two models',
+    ['bench', 'train', '--model', 'tiny', '--shape', 'tiny'],
+    /give --model or --shape, not both/,
+  ],
+  ['an unknown bench', ['bench', 'everything'], /Allowed choices are rollout, train, step/],
+] as [string, string[], RegExp][])('%s ends with 2 and one sentence on stderr', async (_, words, message) => {
+  const { code, stdout, stderr } = await acoer(...words);
+  expect(stderr).toMatch(message);
+  expect(stderr).not.toMatch(/^\s+at /m);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+});
+
+test('ACOER_DEBUG=1 adds the stack', async () => {
+  process.env.ACOER_DEBUG = '1';
+  try {
+    const { stderr } = await acoer('score', '--model', '/no/such');
+    expect(stderr).toMatch(/^\s+at /m);
+  } finally {
+    delete process.env.ACOER_DEBUG;
+  }
+});

@@ -1,0 +1,88 @@
+/** Runs commands: in this process for most, as a process of their own where signals, pipes or exit codes matter. */
+import { spawn, spawnSync } from 'node:child_process';
+import type { ChildProcessWithoutNullStreams } from 'node:child_process';
+import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { main } from '../../src/cli/main';
+
+export const ROOT = join(__dirname, '..', '..');
+const BIN = join(ROOT, 'dist', 'cli', 'main.js');
+
+export interface CommandResult {
+  code: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** `acoer ...words` in this process. */
+export async function acoer(...words: string[]): Promise<CommandResult> {
+  const out: string[] = [];
+  const err: string[] = [];
+  const capture = (stream: NodeJS.WriteStream, to: string[]): jest.SpyInstance =>
+    jest.spyOn(stream, 'write').mockImplementation((chunk: unknown) => {
+      to.push(String(chunk));
+      return true;
+    });
+  const spies = [capture(process.stdout, out), capture(process.stderr, err)];
+  process.exitCode = undefined;
+  try {
+    const code = await main(words);
+    return { code, stdout: out.join(''), stderr: err.join('') };
+  } finally {
+    process.exitCode = undefined;
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
+/** The objects of a JSON Lines text. */
+export function objects<T>(text: string): T[] {
+  return text
+    .split('\n')
+    .filter((line) => line !== '')
+    .map((line) => JSON.parse(line) as T);
+}
+
+/** A file of these lines (objects become JSON) in a temporary folder, removed when this process exits. */
+export function linesFile(lines: readonly unknown[]): string {
+  const directory = mkdtempSync(join(tmpdir(), 'acoer-lines-'));
+  process.on('exit', () => rmSync(directory, { recursive: true, force: true }));
+  const path = join(directory, 'lines.jsonl');
+  const text = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line)));
+  writeFileSync(path, text.map((line) => `${line}\n`).join(''));
+  return path;
+}
+
+const newest = (folder: string): number =>
+  Math.max(
+    ...readdirSync(folder, { recursive: true, encoding: 'utf8' }).map(
+      (name) => statSync(join(folder, name)).mtimeMs,
+    ),
+  );
+
+/** The compiled program; compiled now when a source is newer. */
+export function builtCli(): string {
+  if (!existsSync(BIN) || newest(join(ROOT, 'src')) > newest(join(ROOT, 'dist'))) {
+    const tsc = spawnSync('npm', ['run', '--silent', 'build:ts'], { cwd: ROOT, encoding: 'utf8' });
+    if (tsc.status !== 0) throw new Error(`npm run build:ts failed:\n${tsc.stdout}${tsc.stderr}`);
+  }
+  return BIN;
+}
+
+/** `acoer ...words` as a process. */
+export function spawnAcoer(...words: string[]): ChildProcessWithoutNullStreams {
+  return spawn(process.execPath, [builtCli(), ...words], { cwd: ROOT });
+}
+
+/** How a process ended and what it wrote. */
+export function ended(child: ChildProcessWithoutNullStreams): Promise<CommandResult> {
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk: Buffer) => (stdout += chunk.toString()));
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  return new Promise((resolve, reject) => {
+    child.on('error', reject);
+    child.on('close', (code) => resolve({ code, stdout, stderr }));
+  });
+}
