@@ -1,22 +1,35 @@
-/** Supervised batches: about `tokensPerBatch` tokens of examples of similar length, drawn from a seeded corpus. */
+/** Supervised batches: examples of similar length, drawn from a seeded corpus. */
 import { RandomStream } from '../data/random';
 import { drawFrom, question, TINY_LEVELS } from '../data/tiny/task';
 import type { TrainBatch } from '../engine/types';
 import type { Tokenizer } from '../tokenizer';
-import { drawCompletion, type TraceStyle } from './corpus';
+import { drawCompletion, drawDrillLine, type DrillStyle, type TraceStyle } from './corpus';
 
 export interface Example {
   promptIds: Int32Array;
   completionIds: Int32Array;
+  /** Per completion token: 1 where it is learned. */
+  mask: Uint8Array;
 }
+
+type Encoder = Pick<Tokenizer, 'encode' | 'renderChat'>;
 
 export const MAX_COMPLETION_TOKENS = 300;
 
-export function drawExample(
-  tokenizer: Pick<Tokenizer, 'encode' | 'renderChat'>,
-  style: TraceStyle,
-  random: RandomStream,
-): Example {
+/** Lines of unrelated arithmetic of which only the results are learned: their operands are noise. */
+export function drawDrill(tokenizer: Encoder, style: DrillStyle, random: RandomStream): Example {
+  const lines = Array.from({ length: style.lines }, () => drawDrillLine(random, style));
+  const completionIds = tokenizer.encode(lines.join(''));
+  const [equals] = tokenizer.encode('=');
+  return {
+    promptIds: tokenizer.encode('<think>\n'),
+    completionIds,
+    mask: Uint8Array.from(completionIds, (_, i) => Number(completionIds[i - 1] === equals)),
+  };
+}
+
+/** A question with an answer in the given style, every token of the answer learned. */
+export function drawExample(tokenizer: Encoder, style: TraceStyle, random: RandomStream): Example {
   for (;;) {
     const level = TINY_LEVELS[random.integer(0, TINY_LEVELS.length - 1)];
     const chain = drawFrom(random, level, 'train');
@@ -26,7 +39,11 @@ export function drawExample(
       enableThinking: true,
       addGenerationPrompt: true,
     });
-    return { promptIds: tokenizer.encode(prompt), completionIds };
+    return {
+      promptIds: tokenizer.encode(prompt),
+      completionIds,
+      mask: new Uint8Array(completionIds.length).fill(1),
+    };
   }
 }
 
@@ -54,7 +71,7 @@ export function bucket(pool: Example[], tokensPerBatch: number, random: RandomSt
   return random.shuffle(batches);
 }
 
-/** Advantage 1 on every completion token: the policy gradient is then that of the negative log-likelihood. */
+/** Advantage 1 everywhere: on the unmasked tokens the policy gradient is then that of the negative log-likelihood. */
 export function packBatch(examples: readonly Example[]): TrainBatch {
   const offsets = new Int32Array(examples.length + 1);
   examples.forEach((example, b) => (offsets[b + 1] = offsets[b] + lengthOf(example)));
@@ -63,13 +80,13 @@ export function packBatch(examples: readonly Example[]): TrainBatch {
     ids.set(example.promptIds, offsets[b]);
     ids.set(example.completionIds, offsets[b] + example.promptIds.length);
   });
-  const completionTokens = examples.reduce((sum, example) => sum + example.completionIds.length, 0);
+  const mask = Uint8Array.from(examples.flatMap((example) => [...example.mask]));
   return {
     ids,
     offsets,
     promptLengths: Int32Array.from(examples, (example) => example.promptIds.length),
-    advantages: new Float64Array(completionTokens).fill(1),
-    mask: new Uint8Array(completionTokens).fill(1),
+    advantages: new Float64Array(mask.length).fill(1),
+    mask,
     oldLogprobs: null,
     refLogprobs: null,
     importanceWeights: null,

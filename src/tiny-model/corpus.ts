@@ -4,7 +4,7 @@
  * The check phrases are distinct per pass: with one phrase, greedy decoding would never check.
  */
 import type { RandomStream } from '../data/random';
-import { type Chain, expression, mod10, signed } from '../data/tiny/task';
+import { type Chain, drawTerm, expression, mod10, signed } from '../data/tiny/task';
 
 export interface TraceStyle {
   /** Weights of 1, 2, 3 and 4 operations on one line. */
@@ -18,6 +18,13 @@ export interface TraceStyle {
   checks: readonly number[];
   longCheckFactors: readonly number[];
   emptyThink: number;
+}
+
+/** Arithmetic alone, before any chain. */
+export interface DrillStyle {
+  /** Weights of 1, 2, 3 and 4 operations on one line. */
+  operationsPerLine: readonly number[];
+  lines: number;
 }
 
 /** Teaches arithmetic and merged lines. */
@@ -56,6 +63,13 @@ function line(random: RandomStream, style: TraceStyle, value: number, terms: rea
     text += `, wait ${left}=${result}`;
   }
   return { text: `${text}\n`, result };
+}
+
+/** `v+a=w` with everything drawn. */
+export function drawDrillLine(random: RandomStream, style: DrillStyle): string {
+  const terms = Array.from({ length: 1 + random.choice(style.operationsPerLine) }, () => drawTerm(random));
+  const value = random.integer(0, 9);
+  return `${value}${terms.map(signed).join('')}=${mod10(terms.reduce((sum, term) => sum + term, value))}\n`;
 }
 
 /** The whole chain once. */

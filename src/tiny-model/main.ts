@@ -13,16 +13,26 @@ import type { Model, Policy } from '../engine/types';
 import { errorMessage, exitCodeFor } from '../errors';
 import { type EvalSampling, type EvalSummary, evaluate } from '../eval';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
-import { DENSE, VERBOSE } from './corpus';
+import { drawDrill, drawExample } from './batches';
+import { DENSE, type TraceStyle, VERBOSE } from './corpus';
 import { initialWeights } from './init';
 import { writeSafetensors } from './safetensors';
 import { type Phase, runPhase } from './train';
 import { generationConfig, modelConfig, tokenizerConfig, tokenizerJson } from './vocabulary';
 
-const TOKENS_PER_STEP = 8192;
+const drill =
+  (...operationsPerLine: number[]): Phase['draw'] =>
+  (tokenizer, random) =>
+    drawDrill(tokenizer, { operationsPerLine, lines: 8 }, random);
+const traces =
+  (style: TraceStyle): Phase['draw'] =>
+  (tokenizer, random) =>
+    drawExample(tokenizer, style, random);
+
+const DRILL = { tokensPerStep: 2048, learningRate: 3e-3, finalRate: 1 };
 const PHASES: readonly Phase[] = [
-  { name: 'dense', style: DENSE, steps: 700, learningRate: 4e-3, warmupSteps: 50 },
-  { name: 'verbose', style: VERBOSE, steps: 300, learningRate: 3e-3, warmupSteps: 50 },
+  { name: 'drill 1', draw: drill(1), steps: 200, warmupSteps: 50, ...DRILL },
+  { name: 'drill 2', draw: drill(0.4, 0.5, 0.1), steps: 600, warmupSteps: 0, ...DRILL },
 ];
 
 async function writeFiles(directory: string, seed: number): Promise<void> {
@@ -88,7 +98,6 @@ async function makeTiny(seed: number, out: string, threads: number | undefined):
           policy,
           tokenizer,
           seed,
-          tokensPerStep: TOKENS_PER_STEP,
           onStep: (step) => {
             tokens += step.tokens;
             if (step.step % 25 !== 0 && step.step !== phase.steps) return;

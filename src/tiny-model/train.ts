@@ -2,15 +2,16 @@
 import { RandomStream } from '../data/random';
 import type { LossSettings, Policy } from '../engine/types';
 import type { Tokenizer } from '../tokenizer';
-import { bucket, drawExample, type Example, packBatch } from './batches';
-import type { TraceStyle } from './corpus';
+import { bucket, type Example, packBatch } from './batches';
 
 export interface Phase {
   name: string;
-  style: TraceStyle;
+  draw: (tokenizer: Tokenizer, random: RandomStream) => Example;
   steps: number;
-  /** Peak of a cosine that falls to 2% of it. */
+  tokensPerStep: number;
+  /** After a linear warm-up a cosine from this down to `finalRate` of it. */
   learningRate: number;
+  finalRate: number;
   warmupSteps: number;
 }
 
@@ -18,13 +19,11 @@ export interface SupervisedOptions {
   policy: Policy;
   tokenizer: Tokenizer;
   seed: number;
-  tokensPerStep: number;
   onStep(report: { phase: string; step: number; nll: number; gradNorm: number; tokens: number }): void;
 }
 
-/** Examples drawn at a time and cut into batches by length: about 30 batches of 8k tokens. */
-const POOL = 2048;
-const FINAL_RATE = 0.02;
+/** Examples drawn at a time and cut into batches by length. */
+const POOL = 1024;
 
 /** With old log-probs absent and advantages 1, `dapo` over the step's tokens is the mean log-likelihood. */
 const likelihood = (tokens: number): LossSettings => ({
@@ -49,15 +48,15 @@ function learningRateAt(phase: Phase, step: number): number {
   if (step < phase.warmupSteps) return (phase.learningRate * (step + 1)) / phase.warmupSteps;
   const progress = (step - phase.warmupSteps) / Math.max(1, phase.steps - phase.warmupSteps);
   const cosine = (1 + Math.cos(Math.PI * progress)) / 2;
-  return phase.learningRate * (FINAL_RATE + (1 - FINAL_RATE) * cosine);
+  return phase.learningRate * (phase.finalRate + (1 - phase.finalRate) * cosine);
 }
 
-/** Endless batches of about `tokensPerStep` tokens; a function of (seed, phase name). */
+/** Endless batches of at most `tokensPerStep` tokens; a function of (seed, phase name). */
 function* batches(options: SupervisedOptions, phase: Phase): Generator<Example[]> {
   const random = new RandomStream(options.seed, `tiny-model ${phase.name}`);
   for (;;) {
-    const pool = Array.from({ length: POOL }, () => drawExample(options.tokenizer, phase.style, random));
-    yield* bucket(pool, options.tokensPerStep, random);
+    const pool = Array.from({ length: POOL }, () => phase.draw(options.tokenizer, random));
+    yield* bucket(pool, phase.tokensPerStep, random);
   }
 }
 
@@ -65,14 +64,14 @@ export async function runPhase(options: SupervisedOptions, phase: Phase): Promis
   const source = batches(options, phase);
   for (let step = 0; step < phase.steps; step++) {
     const batch = packBatch(source.next().value as Example[]);
-    const tokens = batch.advantages.length;
+    const tokens = batch.mask.reduce((sum, learned) => sum + learned, 0);
     const { logprobs } = await options.policy.accumulate(batch, likelihood(tokens));
     const { gradNorm } = await options.policy.step({
       learningRate: learningRateAt(phase, step),
       weightDecay: 0,
       maxGradNorm: 1,
     });
-    const nll = -logprobs.reduce((sum, logprob) => sum + logprob, 0) / tokens;
+    const nll = -logprobs.reduce((sum, logprob, i) => sum + batch.mask[i] * logprob, 0) / tokens;
     options.onStep({ phase: phase.name, step: step + 1, nll, gradNorm, tokens: batch.ids.length });
   }
 }

@@ -11,22 +11,25 @@ export function answerRegion(text: string): string {
   return close < 0 ? text : text.slice(close + CLOSE_THINK.length);
 }
 
-/** Content of the brace group that opens at `open`, or null when it never closes. `\{` and `\}` are text. */
-function braceGroup(text: string, open: number): string | null {
-  let depth = 0;
-  for (let i = open; i < text.length; i++) {
-    if (text[i] === '\\') i++;
-    else if (text[i] === '{') depth++;
-    else if (text[i] === '}' && --depth === 0) return text.slice(open + 1, i);
-  }
-  return null;
-}
+/** `\boxed` or `\fbox` with its brace (models double the backslash at times), an escaped character, or a brace. */
+const BRACES = /\\+(?:boxed|fbox)\s*\{|\\[^]|[{}]/g;
 
-/** Content of the last complete `\boxed{...}` or `\fbox{...}`, trimmed, or null. */
+/**
+ * Content of the last complete `\boxed{...}` or `\fbox{...}`, trimmed, or null. Of nested boxes the inner one is
+ * the last. `\{` and `\}` are text. One pass, so that hostile text costs no more than its length.
+ */
 export function lastBoxed(text: string): string | null {
-  let last: string | null = null;
-  for (const match of text.matchAll(/\\(?:boxed|fbox)\s*(?=\{)/g)) {
-    last = braceGroup(text, match.index + match[0].length)?.trim() ?? last;
+  /** Where the content of each open brace starts, and whether it is a box. */
+  const open: { start: number; isBox: boolean }[] = [];
+  let last: { start: number; end: number } | null = null;
+  for (const { 0: token, index } of text.matchAll(BRACES)) {
+    if (token === '}') {
+      const group = open.pop();
+      if (group?.isBox && (last === null || group.start > last.start))
+        last = { start: group.start, end: index };
+    } else if (token.endsWith('{') && token !== '\\{') {
+      open.push({ start: index + token.length, isBox: token.length > 1 });
+    }
   }
-  return last;
+  return last === null ? null : text.slice(last.start, last.end).trim();
 }

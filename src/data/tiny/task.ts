@@ -15,11 +15,14 @@ export interface Chain {
   terms: readonly number[];
 }
 
+/** -9..9 without 0. */
+export function drawTerm(random: RandomStream): number {
+  const operand = random.integer(1, 9);
+  return random.uniform() < 0.5 ? operand : -operand;
+}
+
 export function drawChain(random: RandomStream, level: number): Chain {
-  const terms = Array.from({ length: 2 * level }, () => {
-    const operand = random.integer(1, 9);
-    return random.uniform() < 0.5 ? operand : -operand;
-  });
+  const terms = Array.from({ length: 2 * level }, () => drawTerm(random));
   return { level, start: random.integer(0, 9), terms };
 }
 

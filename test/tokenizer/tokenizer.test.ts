@@ -1,0 +1,85 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { loadTokenizer, renderPrompt, type Tokenizer } from '../../src/tokenizer';
+import type { ChatMessage, Problem } from '../../src/types';
+import fixture from '../fixtures/tiny-tokenizer.json';
+
+const tiny = resolve(__dirname, '../../assets/tiny');
+const problem: Problem = { id: '0', question: '6-3-4 mod 10?', gold: '9', level: '1' };
+let tokenizer: Tokenizer;
+
+beforeAll(async () => {
+  tokenizer = await loadTokenizer(tiny);
+});
+
+test('ids and texts equal the reference library', () => {
+  for (const { text, ids, decoded, decodedNoSpecial } of fixture.rows) {
+    expect([...tokenizer.encode(text)]).toEqual(ids);
+    expect(tokenizer.decode(ids)).toBe(decoded);
+    expect(tokenizer.decode(Int32Array.from(ids), { skipSpecial: true })).toBe(decodedNoSpecial);
+  }
+});
+
+test('the chat template renders as in the reference library', () => {
+  for (const { messages, enableThinking, addGenerationPrompt, text } of fixture.chats) {
+    const options = { enableThinking, addGenerationPrompt };
+    expect(tokenizer.renderChat(messages as ChatMessage[], options)).toBe(text);
+  }
+});
+
+test('the ids with a meaning', () => {
+  const { thinkOpenId, thinkCloseId, eosIds, padId, vocabSize } = tokenizer;
+  expect({ thinkOpenId, thinkCloseId, eosIds, padId, vocabSize }).toEqual({
+    thinkOpenId: 57,
+    thinkCloseId: 58,
+    eosIds: [56, 54],
+    padId: 54,
+    vocabSize: 62,
+  });
+});
+
+test('a problem becomes a prompt', () => {
+  const prompt = renderPrompt(tokenizer, problem, 3, { promptTemplate: '{problem}' });
+  expect(prompt.text).toBe('<|im_start|>user\n6-3-4 mod 10?<|im_end|>\n<|im_start|>assistant\n');
+  expect([...prompt.ids]).toEqual([...tokenizer.encode(prompt.text)]);
+  expect(prompt).toMatchObject({ problem, index: 3, thinkOpened: false });
+  expect(renderPrompt(tokenizer, problem, 0).text).toContain('olve the following math problem.');
+});
+
+test('a template without {problem} is refused', () => {
+  expect(() => renderPrompt(tokenizer, problem, 0, { promptTemplate: 'solve it' })).toThrow(
+    expect.objectContaining({ code: 'BAD_CONFIG', message: expect.stringContaining('{problem}') }),
+  );
+});
+
+describe('other models', () => {
+  let directory: string;
+  beforeEach(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'acoer-tokenizer-'));
+  });
+  afterEach(() => rm(directory, { recursive: true }));
+
+  test('a template that opens <think> counts as opened; a question that quotes it does not', async () => {
+    const opened = {
+      ...tokenizer,
+      renderChat: (messages: readonly ChatMessage[], options: { addGenerationPrompt: boolean }) =>
+        `${messages[0]!.content}\n${options.addGenerationPrompt ? '<think>\n' : ''}`,
+    };
+    expect(renderPrompt(opened, problem, 0, { promptTemplate: '{problem}' }).thinkOpened).toBe(true);
+    const quoting = { ...problem, question: 'what is <think>?' };
+    expect(renderPrompt(tokenizer, quoting, 0, { promptTemplate: '{problem}' }).thinkOpened).toBe(false);
+  });
+
+  test('missing and broken files are named', async () => {
+    await expect(loadTokenizer(directory)).rejects.toMatchObject({
+      code: 'BAD_INPUT',
+      message: expect.stringContaining('No tokenizer.json'),
+    });
+    await writeFile(join(directory, 'tokenizer.json'), '{');
+    await expect(loadTokenizer(directory)).rejects.toMatchObject({
+      code: 'BAD_INPUT',
+      message: expect.stringContaining('tokenizer.json is not valid JSON'),
+    });
+  });
+});
