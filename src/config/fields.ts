@@ -52,7 +52,10 @@ const rolloutFields = {
     .default(1)
     .describe('Updates whose prompts are generated together, before the first of them is trained on.'),
   numIterations: count().default(1).describe('mu: times each generated batch is trained on.'),
-  maxSlots: count(0).default(0).describe('Sequences decoded together; 0: as many as memory allows.'),
+  maxSlots: count()
+    .nullable()
+    .default(null)
+    .describe("Most sequences decoded together; null: the engine's choice."),
 };
 
 const rewardEntry = z.strictObject({

@@ -36,8 +36,8 @@ export async function evaluatePolicy(
       maxNewTokens: config.evalMaxNewTokens,
       promptTemplate: config.promptTemplate,
       enableThinking: config.enableThinking,
-      maxSlots: config.maxSlots,
-      ...(signal && { signal }),
+      maxSlots: config.maxSlots ?? undefined,
+      signal,
       onProgress: ({ done, total }) => emit({ type: 'eval-progress', phase, kind, done, total }),
     });
     emit({ type: 'evaluated', phase, kind, summary });

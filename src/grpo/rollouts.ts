@@ -58,8 +58,8 @@ export async function sampleGroups(context: LoopContext, prompts: readonly Promp
   const total = prompts.length * config.numGenerations;
   const graded: Promise<Rollout>[] = [];
   const { stats } = await model.generate(requestsFor(context, prompts), {
-    maxSlots: config.maxSlots,
-    ...(signal && { signal }),
+    maxSlots: config.maxSlots ?? undefined,
+    signal,
     onSequence: (sequence) => {
       const rollout = toRollout(context, prompts[sequence.request]!, sequence);
       // It is awaited below; until then a rejection must not count as unhandled.
