@@ -17,8 +17,8 @@ struct PackedSequences {
   int64_t completionTokens() const;
 };
 
-// Dropout noise is a function of this key, the token's place and the layer, so recomputation sees
-// the same mask.
+// Dropout noise is a function of this key, the sequence's ids, the token's position, the layer and
+// the target: recomputation and any cut into micro-batches see the same masks.
 struct DropoutKey {
   uint64_t seed = 0;
 };
@@ -34,8 +34,8 @@ struct RopeTable {
 RopeTable ropeTable(const ModelConfig& config, int64_t positions, at::Device device,
                     at::ScalarType dtype);
 
-// Hidden states after the final norm, [T, D]. Takes grad mode as it finds it; with grad on, each
-// layer keeps only its input and is recomputed in backward.
+// Hidden states after the final norm, [T, D], without gradients (accumulate() in train.h has its
+// own backward).
 at::Tensor forwardHidden(const Model& model, const Policy* policy, const PackedSequences& batch,
                          const std::optional<DropoutKey>& dropout, const Cancel& cancel);
 

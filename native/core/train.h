@@ -50,10 +50,15 @@ struct AccumulateResult {
   std::vector<double> clippedLow, clippedHigh, vespoPhi;
 };
 
+// Activations of a micro-batch up to this many bytes are kept for backward; above it each layer keeps
+// its input alone and is run again.
+constexpr int64_t kDefaultKeepBytes = int64_t{256} << 20;
+
 // Adds the gradient of this micro-batch's loss to the policy's gradients. When log-probs or loss
-// are not finite, throws kNotFinite and the gradients are as before the call.
+// are not finite, throws kNotFinite; then, and after any other exception, the gradients are as
+// before the call.
 AccumulateResult accumulate(Policy& policy, const TrainBatch& batch, const LossSettings& loss,
-                            const Cancel& cancel);
+                            const Cancel& cancel, int64_t keepBytes = kDefaultKeepBytes);
 
 struct StepOptions {
   double learningRate = 0;

@@ -1,0 +1,88 @@
+// The optimiser: torch.optim.AdamW's update with torch.nn.utils.clip_grad_norm_ before it.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <cmath>
+
+#include "train.h"
+
+namespace acoer {
+
+namespace {
+
+// The rows of the leaf's gradient that belong to the parameter; undefined when there is none.
+at::Tensor gradientOf(const Parameter& parameter) {
+  const at::Tensor& gradient = parameter.leaf.grad();
+  if (!gradient.defined()) return {};
+  return gradient.narrow(0, parameter.row, parameter.value.size(0));
+}
+
+double globalNorm(const Policy& policy) {
+  std::vector<at::Tensor> norms;
+  for (const Parameter& parameter : policy.parameters) {
+    const at::Tensor gradient = gradientOf(parameter);
+    if (gradient.defined()) norms.push_back(at::linalg_vector_norm(gradient).to(at::kDouble));
+  }
+  return norms.empty() ? 0 : at::linalg_vector_norm(at::stack(norms)).item<double>();
+}
+
+void updateParameter(Parameter& parameter, const at::Tensor& gradient, const PolicyOptions& betas,
+                     const StepOptions& options, double time) {
+  const double correction1 = 1 - std::pow(betas.beta1, time);
+  const double correction2 = 1 - std::pow(betas.beta2, time);
+  parameter.value.mul_(1 - options.learningRate * options.weightDecay);
+  parameter.expAvg.lerp_(gradient, 1 - betas.beta1);
+  parameter.expAvgSq.mul_(betas.beta2).addcmul_(gradient, gradient, 1 - betas.beta2);
+  const at::Tensor denominator =
+      parameter.expAvgSq.sqrt().div_(std::sqrt(correction2)).add_(betas.eps);
+  parameter.value.addcdiv_(parameter.expAvg, denominator, -options.learningRate / correction1);
+}
+
+}  // namespace
+
+StepResult step(Policy& policy, const StepOptions& options) {
+  for (const double value : {options.learningRate, options.weightDecay, options.maxGradNorm}) {
+    if (!std::isfinite(value) || value < 0) {
+      fail(ErrorCode::kBadArgument,
+           "learning rate, weight decay and max grad norm must be zero or positive");
+    }
+  }
+  const at::NoGradGuard noGrad;
+  const c10::OptionalDeviceGuard guard(policy.model->device);
+  StepResult result;
+  result.gradNorm = globalNorm(policy);
+  if (!std::isfinite(result.gradNorm)) {
+    zeroGradients(policy);
+    return result;
+  }
+  const double clip = options.maxGradNorm / (result.gradNorm + 1e-6);
+  const bool clips = options.maxGradNorm > 0 && clip < 1;
+  const auto time = static_cast<double>(++policy.stepCount);
+  for (Parameter& parameter : policy.parameters) {
+    at::Tensor gradient = gradientOf(parameter);
+    if (!gradient.defined()) gradient = at::zeros_like(parameter.value);
+    if (clips) gradient.mul_(clip);
+    updateParameter(parameter, gradient, policy.options, options, time);
+  }
+  ++policy.version;
+  zeroGradients(policy);
+  result.applied = true;
+  return result;
+}
+
+void zeroGradients(Policy& policy) {
+  for (Parameter& parameter : policy.parameters) parameter.leaf.mutable_grad().reset();
+}
+
+std::vector<std::pair<std::string, at::Tensor>> gradients(const Policy& policy) {
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (const Parameter& parameter : policy.parameters) {
+    const at::Tensor gradient = gradientOf(parameter);
+    named.emplace_back(parameter.name,
+                       gradient.defined() ? gradient.clone() : at::zeros_like(parameter.value));
+  }
+  return named;
+}
+
+}  // namespace acoer

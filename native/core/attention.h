@@ -1,0 +1,27 @@
+// Causal attention over a packed batch, with its backward.
+#pragma once
+
+#include "packed.h"
+
+namespace acoer {
+
+// What backward needs: per bucket the leaves and the output of one fused attention call.
+struct AttentionTape {
+  struct Call {
+    at::Tensor q, k, v, out;  // [n, heads, L, K]
+  };
+  std::vector<Call> calls;
+};
+
+// q [T, H, K], k and v [T, J, K], rotated already -> [T, H, K]. Scores are scaled by 1/sqrt(K).
+// Fills `tape` when it is not null.
+at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
+                     const PackedLayout& layout, AttentionTape* tape);
+
+struct AttentionGradients {
+  at::Tensor q_THK, k_TJK, v_TJK;
+};
+AttentionGradients attentionBackward(const AttentionTape& tape, const at::Tensor& dOut_THK,
+                                     const PackedLayout& layout);
+
+}  // namespace acoer

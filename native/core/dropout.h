@@ -1,0 +1,24 @@
+// LoRA dropout masks as a pure function of (seed, sequence, position, layer, target, channel).
+//
+// "Sequence" is a hash of its token ids, so a token's mask does not depend on how a step is cut
+// into micro-batches nor on the order of the sequences. Equal sequences of one step share their
+// masks.
+#pragma once
+
+#include "packed.h"
+
+namespace acoer {
+
+struct DropoutPlan {
+  uint64_t seed = 0;
+  double probability = 0;
+  std::vector<uint64_t> sequenceOfToken;  // [T] hash
+  std::vector<int64_t> positionOfToken;   // [T]
+};
+DropoutPlan makeDropoutPlan(const PackedSequences& batch, DropoutKey key, double probability);
+
+// [T, width] of 0 and 1 / (1 - p), in `options`' type and device. p is rounded to 1/65536.
+at::Tensor dropoutMask(const DropoutPlan& plan, int64_t layer, int64_t target, int64_t width,
+                       at::TensorOptions options);
+
+}  // namespace acoer

@@ -1,0 +1,174 @@
+#include "layer.h"
+
+#include <ATen/ATen.h>
+
+namespace acoer {
+
+namespace {
+
+Projection makeProjection(const LayerPass& pass, size_t layer, const at::Tensor& weight,
+                          std::vector<Target> targets) {
+  Projection p;
+  p.weight = weight;
+  p.layer = static_cast<int64_t>(layer);
+  p.targets = std::move(targets);
+  for (const Target t : p.targets) p.rows.push_back(targetShape(pass.model.config, t).out);
+  if (!pass.policy) return p;
+  p.trainWeight = !pass.policy->isLora();
+  if (pass.policy->isLora()) {
+    p.pairs = &pass.policy->lora[layer];
+    p.scale = pass.policy->scale();
+  }
+  if (pass.dropout) p.dropout = &*pass.dropout;
+  return p;
+}
+
+struct LayerProjections {
+  Projection qkv, o, gateUp, down;
+};
+
+LayerProjections projections(const LayerPass& pass, size_t layer) {
+  const LayerWeights& w = pass.weights.layers[layer];
+  return {makeProjection(pass, layer, w.qkv_ED, {kQ, kK, kV}),
+          makeProjection(pass, layer, w.o_DHK, {kO}),
+          makeProjection(pass, layer, w.gateUp_2FD, {kGate, kUp}),
+          makeProjection(pass, layer, w.down_DF, {kDown})};
+}
+
+// The q, k and v column blocks of a fused [T, E] as [T, heads, K] views.
+struct Heads {
+  at::Tensor q_THK, k_TJK, v_TJK;
+};
+
+Heads splitHeads(const ModelConfig& c, const at::Tensor& qkv_TE) {
+  const auto block = [&](int64_t from, int64_t heads) {
+    return qkv_TE.narrow(1, from, heads * c.headDim).unflatten(1, {heads, c.headDim});
+  };
+  return {block(0, c.numHeads), block(c.qRows(), c.numKvHeads),
+          block(c.qRows() + c.kvRows(), c.numKvHeads)};
+}
+
+at::Tensor weightGradient(const LayerPass& pass, const at::Tensor& weight, GradientSink& sink) {
+  const bool full = pass.policy && !pass.policy->isLora();
+  return full ? sink.buffer(weight) : at::Tensor();
+}
+
+at::Tensor attentionForward(const LayerPass& pass, const LayerWeights& w, const at::Tensor& qkv_TE,
+                            LayerTape* tape) {
+  const ModelConfig& c = pass.model.config;
+  const Heads heads = splitHeads(c, qkv_TE);
+  const Normed q = rmsNormForward(heads.q_THK, w.qNorm_K, c.rmsNormEps);
+  const Normed k = rmsNormForward(heads.k_TJK, w.kNorm_K, c.rmsNormEps);
+  if (tape) {
+    tape->qInverseRms = q.inverseRms;
+    tape->kInverseRms = k.inverseRms;
+  }
+  return attention(applyRope(q.y, pass.cos_TK, pass.sin_TK),
+                   applyRope(k.y, pass.cos_TK, pass.sin_TK), heads.v_TJK, pass.layout,
+                   tape ? &tape->attention : nullptr)
+      .flatten(1);
+}
+
+// dL/dqkv [T, E] from the gradient of the attended heads [T, H*K].
+at::Tensor attentionInputBackward(const LayerPass& pass, const LayerWeights& w, LayerTape& tape,
+                                  const at::Tensor& dAttended_TQ, GradientSink& sink) {
+  const ModelConfig& c = pass.model.config;
+  AttentionGradients d = attentionBackward(
+      tape.attention, dAttended_TQ.unflatten(1, {c.numHeads, c.headDim}), pass.layout);
+  tape.attention.calls.clear();
+  const at::Tensor dqkv_TE = at::empty_like(tape.qkv_TE);
+  const Heads target = splitHeads(c, dqkv_TE), raw = splitHeads(c, tape.qkv_TE);
+  target.q_THK.copy_(rmsNormBackward(ropeBackward(d.q_THK, pass.cos_TK, pass.sin_TK), raw.q_THK,
+                                     tape.qInverseRms, w.qNorm_K,
+                                     weightGradient(pass, w.qNorm_K, sink)));
+  target.k_TJK.copy_(rmsNormBackward(ropeBackward(d.k_TJK, pass.cos_TK, pass.sin_TK), raw.k_TJK,
+                                     tape.kInverseRms, w.kNorm_K,
+                                     weightGradient(pass, w.kNorm_K, sink)));
+  target.v_TJK.copy_(d.v_TJK);
+  return dqkv_TE;
+}
+
+}  // namespace
+
+LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSequences& batch,
+                        const std::optional<DropoutKey>& dropout) {
+  LayerPass pass{model,
+                 policy,
+                 policy ? policy->weights() : model.weights,
+                 makeLayout(batch, model.device),
+                 {},
+                 {},
+                 std::nullopt};
+  int64_t longest = 0;
+  for (const AttentionBucket& bucket : pass.layout.buckets) {
+    longest = std::max(longest, bucket.length);
+  }
+  const RopeTable table = ropeTable(model.config, longest, model.device, model.dtype);
+  pass.cos_TK = table.cos_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
+  pass.sin_TK = table.sin_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
+  if (dropout && policy && policy->isLora() && policy->options.dropout > 0) {
+    pass.dropout = makeDropoutPlan(batch, *dropout, policy->options.dropout);
+  }
+  return pass;
+}
+
+at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x_TD,
+                        LayerTape* tape) {
+  const LayerWeights& w = pass.weights.layers[layer];
+  const double eps = pass.model.config.rmsNormEps;
+  const LayerProjections p = projections(pass, layer);
+  Normed inputNorm = rmsNormForward(x_TD, w.inputNorm_D, eps);
+  const at::Tensor qkv_TE = projectForward(p.qkv, inputNorm.y, tape ? &tape->qkvLora : nullptr);
+  const at::Tensor attended_TQ = attentionForward(pass, w, qkv_TE, tape);
+  at::Tensor middle_TD = projectForward(p.o, attended_TQ, tape ? &tape->oLora : nullptr);
+  middle_TD.add_(x_TD);
+  Normed postNorm = rmsNormForward(middle_TD, w.postNorm_D, eps);
+  const at::Tensor gateUp_T2F =
+      projectForward(p.gateUp, postNorm.y, tape ? &tape->gateUpLora : nullptr);
+  const at::Tensor activated_TF = swiglu(gateUp_T2F);
+  at::Tensor y_TD = projectForward(p.down, activated_TF, tape ? &tape->downLora : nullptr);
+  y_TD.add_(middle_TD);
+  if (tape) {
+    tape->x_TD = x_TD;
+    tape->inputNorm = std::move(inputNorm);
+    tape->postNorm = std::move(postNorm);
+    tape->qkv_TE = qkv_TE;
+    tape->attended_TQ = attended_TQ;
+    tape->middle_TD = middle_TD;
+    tape->gateUp_T2F = gateUp_T2F;
+    tape->activated_TF = activated_TF;
+  }
+  return y_TD;
+}
+
+at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
+                         const at::Tensor& dy_TD, GradientSink& sink) {
+  const LayerWeights& w = pass.weights.layers[layer];
+  const LayerProjections p = projections(pass, layer);
+  const at::Tensor dActivated_TF =
+      projectBackward(p.down, dy_TD, tape.activated_TF, tape.downLora, sink);
+  const at::Tensor dGateUp_T2F = swigluBackward(dActivated_TF, tape.gateUp_T2F);
+  const at::Tensor dPost_TD =
+      projectBackward(p.gateUp, dGateUp_T2F, tape.postNorm.y, tape.gateUpLora, sink);
+  at::Tensor dMiddle_TD = rmsNormBackward(dPost_TD, tape.middle_TD, tape.postNorm.inverseRms,
+                                          w.postNorm_D, weightGradient(pass, w.postNorm_D, sink));
+  dMiddle_TD.add_(dy_TD);
+  const at::Tensor dAttended_TQ =
+      projectBackward(p.o, dMiddle_TD, tape.attended_TQ, tape.oLora, sink);
+  const at::Tensor dqkv_TE = attentionInputBackward(pass, w, tape, dAttended_TQ, sink);
+  const at::Tensor dInput_TD =
+      projectBackward(p.qkv, dqkv_TE, tape.inputNorm.y, tape.qkvLora, sink);
+  at::Tensor dx_TD = rmsNormBackward(dInput_TD, tape.x_TD, tape.inputNorm.inverseRms, w.inputNorm_D,
+                                     weightGradient(pass, w.inputNorm_D, sink));
+  return dx_TD.add_(dMiddle_TD);
+}
+
+int64_t tapeBytes(const LayerPass& pass) {
+  const ModelConfig& c = pass.model.config;
+  const int64_t perToken = 4 * c.hiddenSize + c.qkvRows() + c.qRows() + 3 * c.intermediateSize;
+  const int64_t perPaddedRow = c.qkvRows() + c.qRows();
+  return (perToken * pass.layout.tokens + perPaddedRow * pass.layout.paddedRows) *
+         static_cast<int64_t>(c10::elementSize(pass.model.dtype));
+}
+
+}  // namespace acoer

@@ -1,0 +1,48 @@
+// One decoder layer over a packed batch: forward, and a backward written out by hand.
+#pragma once
+
+#include "attention.h"
+#include "lora.h"
+#include "norm.h"
+#include "projection.h"
+
+namespace acoer {
+
+// What all layers of one pass share.
+struct LayerPass {
+  const Model& model;
+  const Policy* policy;    // null: the base
+  const Weights& weights;  // the policy's or the base's
+  PackedLayout layout;
+  at::Tensor cos_TK, sin_TK;  // in the compute type
+  std::optional<DropoutPlan> dropout;
+};
+LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSequences& batch,
+                        const std::optional<DropoutKey>& dropout);
+
+// What backward needs. A tape with `x_TD` alone is a checkpoint: the rest is made again.
+struct LayerTape {
+  at::Tensor x_TD;
+  Normed inputNorm, postNorm;
+  at::Tensor qkv_TE;
+  at::Tensor qInverseRms, kInverseRms;
+  AttentionTape attention;
+  at::Tensor attended_TQ;  // [T, H*K]
+  at::Tensor middle_TD;    // x + attention block
+  at::Tensor gateUp_T2F;
+  at::Tensor activated_TF;
+  LoraTape qkvLora, oLora, gateUpLora, downLora;
+};
+
+// [T, D] -> [T, D]. Fills `tape` when it is not null. Call with grad mode off.
+at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x_TD,
+                        LayerTape* tape);
+
+// dL/dx from dL/dy. Consumes the tape.
+at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
+                         const at::Tensor& dy_TD, GradientSink& sink);
+
+// Bytes a full tape of one layer takes for this batch.
+int64_t tapeBytes(const LayerPass& pass);
+
+}  // namespace acoer

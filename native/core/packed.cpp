@@ -1,0 +1,141 @@
+#include "packed.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <numeric>
+
+namespace acoer {
+
+namespace {
+
+// A bucket takes sequences down to this share of its longest: at most a quarter of its work is
+// spent on padding.
+constexpr double kShortestShare = 0.75;
+// Below this many rows a bucket of its own costs more calls than the padding it saves.
+constexpr int64_t kSmallBucketLength = 32;
+
+at::Tensor indexTensor(const std::vector<int64_t>& values, at::Device device) {
+  return at::from_blob(const_cast<int64_t*>(values.data()), {static_cast<int64_t>(values.size())},
+                       at::kLong)
+      .clone()
+      .to(device);
+}
+
+// Sequence numbers grouped into buckets, longest first; the identity order when all are equal.
+std::vector<std::vector<int64_t>> groupByLength(const std::vector<int64_t>& lengths) {
+  std::vector<int64_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), 0);
+  const auto length = [&](int64_t b) { return lengths[static_cast<size_t>(b)]; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return length(a) > length(b); });
+  std::vector<std::vector<int64_t>> groups;
+  for (const int64_t b : order) {
+    if (length(b) == 0) continue;
+    const bool fits = !groups.empty() &&
+                      (static_cast<double>(length(b)) >=
+                           kShortestShare * static_cast<double>(length(groups.back().front())) ||
+                       length(groups.back().front()) <= kSmallBucketLength);
+    if (!fits) groups.emplace_back();
+    groups.back().push_back(b);
+  }
+  return groups;
+}
+
+void placeRows(const PackedSequences& batch, at::Device device, PackedLayout& layout) {
+  std::vector<int64_t> lengths;
+  for (int64_t b = 0; b < batch.count(); ++b) {
+    const auto i = static_cast<size_t>(b);
+    lengths.push_back(batch.offsets[i + 1] - batch.offsets[i]);
+  }
+  std::vector<int64_t> toPadded, toPacked(static_cast<size_t>(layout.tokens));
+  std::vector<uint8_t> padding;
+  for (const auto& group : groupByLength(lengths)) {
+    const int64_t longest = lengths[static_cast<size_t>(group.front())];
+    layout.buckets.push_back({static_cast<int64_t>(group.size()), longest});
+    for (const int64_t b : group) {
+      const int64_t start = batch.offsets[static_cast<size_t>(b)];
+      const int64_t length = lengths[static_cast<size_t>(b)];
+      for (int64_t t = 0; t < longest; ++t) {
+        if (t < length) toPacked[static_cast<size_t>(start + t)] = int64_t(toPadded.size());
+        toPadded.push_back(start + std::min(t, length - 1));
+        padding.push_back(t >= length);
+      }
+    }
+  }
+  layout.paddedRows = static_cast<int64_t>(toPadded.size());
+  layout.identity =
+      std::is_sorted(toPacked.begin(), toPacked.end()) && layout.paddedRows == layout.tokens;
+  layout.toPadded_P = indexTensor(toPadded, device);
+  layout.toPacked_T = indexTensor(toPacked, device);
+  if (layout.paddedRows > layout.tokens) {
+    layout.isPadding_P =
+        at::from_blob(padding.data(), {layout.paddedRows}, at::kByte).to(at::kBool).to(device);
+  }
+}
+
+}  // namespace
+
+int64_t PackedSequences::completionTokens() const {
+  int64_t total = 0;
+  for (size_t b = 0; b < promptLengths.size(); ++b) {
+    total += offsets[b + 1] - offsets[b] - promptLengths[b];
+  }
+  return total;
+}
+
+void checkSequences(const PackedSequences& batch, const ModelConfig& config) {
+  const auto bad = [](const std::string& what) { fail(ErrorCode::kBadArgument, what); };
+  const size_t count = batch.promptLengths.size();
+  if (batch.offsets.size() != count + 1 || batch.offsets.front() != 0 ||
+      batch.offsets.back() != static_cast<int64_t>(batch.ids.size())) {
+    bad("the offsets do not fit the ids: there must be one more offset than sequences, from 0 to " +
+        std::to_string(batch.ids.size()));
+  }
+  for (size_t b = 0; b < count; ++b) {
+    const std::string where = "sequence " + std::to_string(b);
+    const int64_t length = batch.offsets[b + 1] - batch.offsets[b];
+    const int64_t prompt = batch.promptLengths[b];
+    if (length < 0) bad("the offsets fall at " + where);
+    if (length > config.maxPositions) {
+      bad(where + " has " + std::to_string(length) + " tokens; the model takes " +
+          std::to_string(config.maxPositions));
+    }
+    if (prompt < 0 || prompt > length) {
+      bad(where + " has the prompt length " + std::to_string(prompt) + " of " +
+          std::to_string(length) + " tokens");
+    }
+    if (prompt == 0 && length > 0) {
+      bad(where + " has no prompt token; the first token of a sequence has no log-prob");
+    }
+    for (int64_t i = batch.offsets[b]; i < batch.offsets[b + 1]; ++i) {
+      const int32_t id = batch.ids[static_cast<size_t>(i)];
+      if (id < 0 || id >= config.vocabSize) {
+        bad(where + " holds the token id " + std::to_string(id) + ", outside the vocabulary of " +
+            std::to_string(config.vocabSize));
+      }
+    }
+  }
+}
+
+PackedLayout makeLayout(const PackedSequences& batch, at::Device device) {
+  PackedLayout layout;
+  layout.tokens = static_cast<int64_t>(batch.ids.size());
+  placeRows(batch, device, layout);
+  std::vector<int64_t> ids(batch.ids.begin(), batch.ids.end()), positions, rows, targets;
+  for (size_t b = 0; b < batch.promptLengths.size(); ++b) {
+    for (int64_t i = batch.offsets[b]; i < batch.offsets[b + 1]; ++i) {
+      positions.push_back(i - batch.offsets[b]);
+      if (positions.back() < batch.promptLengths[b]) continue;
+      rows.push_back(i - 1);
+      targets.push_back(batch.ids[static_cast<size_t>(i)]);
+    }
+  }
+  layout.ids_T = indexTensor(ids, device);
+  layout.positions_T = indexTensor(positions, device);
+  layout.completion_N = indexTensor(rows, device);
+  layout.targets_N = indexTensor(targets, device);
+  return layout;
+}
+
+}  // namespace acoer

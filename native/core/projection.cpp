@@ -1,0 +1,123 @@
+#include "projection.h"
+
+#include <ATen/ATen.h>
+
+namespace acoer {
+
+namespace {
+
+// First row of each target's block.
+int64_t firstRow(const Projection& p, size_t member) {
+  int64_t row = 0;
+  for (size_t i = 0; i < member; ++i) row += p.rows[i];
+  return row;
+}
+
+const LoraPair& pairOf(const Projection& p, size_t member) {
+  return (*p.pairs)[static_cast<size_t>(p.targets[member])];
+}
+
+std::vector<LoraTape::Group> makeGroups(const Projection& p, const at::Tensor& x_TI) {
+  std::vector<LoraTape::Group> groups;
+  if (!p.pairs) return groups;
+  for (size_t i = 0; i < p.targets.size(); ++i) {
+    if (!pairOf(p, i).defined()) continue;
+    if (groups.empty() || p.dropout) {
+      groups.push_back({.input_TI = x_TI, .mask_TI = {}, .a_GI = {}, .down_TG = {}, .members = {}});
+      if (p.dropout) {
+        groups.back().mask_TI =
+            dropoutMask(*p.dropout, p.layer, p.targets[i], x_TI.size(1), x_TI.options());
+        groups.back().input_TI = x_TI * groups.back().mask_TI;
+      }
+    }
+    groups.back().members.push_back(i);
+  }
+  for (LoraTape::Group& group : groups) {
+    std::vector<at::Tensor> parts;
+    for (const size_t i : group.members) parts.push_back(pairOf(p, i).a_RI.detach());
+    const at::Tensor all = parts.size() == 1 ? parts[0] : at::cat(parts);
+    group.a_GI = all.to(x_TI.scalar_type());
+    group.down_TG = at::mm(group.input_TI, group.a_GI.t());
+  }
+  return groups;
+}
+
+}  // namespace
+
+void GradientSink::add(const at::Tensor& leaf, const at::Tensor& gradient) {
+  Held& held = held_[leaf.unsafeGetTensorImpl()];
+  if (held.gradient.defined()) {
+    held.gradient.add_(gradient);
+  } else {
+    held = {leaf, gradient.to(leaf.scalar_type()).contiguous()};
+  }
+}
+
+at::Tensor GradientSink::buffer(const at::Tensor& leaf) {
+  Held& held = held_[leaf.unsafeGetTensorImpl()];
+  if (!held.gradient.defined()) held = {leaf, at::zeros_like(leaf.detach())};
+  return held.gradient;
+}
+
+void GradientSink::commit() {
+  for (auto& [key, held] : held_) {
+    at::Tensor& gradient = held.leaf.mutable_grad();
+    if (gradient.defined()) {
+      gradient.add_(held.gradient);
+    } else {
+      gradient = held.gradient;
+    }
+  }
+  held_.clear();
+}
+
+at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape* tape) {
+  at::Tensor y_TO = at::mm(x_TI, p.weight.detach().t());
+  std::vector<LoraTape::Group> groups = makeGroups(p, x_TI);
+  for (const LoraTape::Group& group : groups) {
+    for (size_t g = 0; g < group.members.size(); ++g) {
+      const size_t i = group.members[g];
+      const LoraPair& pair = pairOf(p, i);
+      const int64_t rank = pair.a_RI.size(0);
+      const at::Tensor b_OR = pair.b_OR.detach().to(x_TI.scalar_type());
+      y_TO.narrow(1, firstRow(p, i), p.rows[i])
+          .addmm_(group.down_TG.narrow(1, static_cast<int64_t>(g) * rank, rank), b_OR.t(), 1,
+                  p.scale);
+    }
+  }
+  if (tape) tape->groups = std::move(groups);
+  return y_TO;
+}
+
+at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const at::Tensor& x_TI,
+                           const LoraTape& tape, GradientSink& sink) {
+  at::Tensor dx_TI = at::mm(dy_TO, p.weight.detach());
+  if (p.trainWeight) sink.add(p.weight, at::mm(dy_TO.t(), x_TI));
+  for (const LoraTape::Group& group : tape.groups) {
+    const at::Tensor dDown_TG = at::empty_like(group.down_TG);
+    for (size_t g = 0; g < group.members.size(); ++g) {
+      const size_t i = group.members[g];
+      const LoraPair& pair = pairOf(p, i);
+      const int64_t rank = pair.a_RI.size(0), first = static_cast<int64_t>(g) * rank;
+      const at::Tensor dBlock_TO = dy_TO.narrow(1, firstRow(p, i), p.rows[i]);
+      const at::Tensor b_OR = pair.b_OR.detach().to(x_TI.scalar_type());
+      dDown_TG.narrow(1, first, rank).addmm_(dBlock_TO, b_OR, 0, p.scale);
+      at::Tensor dB_OR = at::mm(dBlock_TO.t(), group.down_TG.narrow(1, first, rank));
+      sink.add(pair.b_OR, dB_OR.mul_(p.scale));
+    }
+    const at::Tensor dA_GI = at::mm(dDown_TG.t(), group.input_TI);
+    for (size_t g = 0; g < group.members.size(); ++g) {
+      const LoraPair& pair = pairOf(p, group.members[g]);
+      const int64_t rank = pair.a_RI.size(0);
+      sink.add(pair.a_RI, dA_GI.narrow(0, static_cast<int64_t>(g) * rank, rank));
+    }
+    if (group.mask_TI.defined()) {
+      dx_TI.addcmul_(at::mm(dDown_TG, group.a_GI), group.mask_TI);
+    } else {
+      dx_TI.addmm_(dDown_TG, group.a_GI);
+    }
+  }
+  return dx_TI;
+}
+
+}  // namespace acoer

@@ -1,0 +1,57 @@
+// y = x W^T with the LoRA pairs of W's row blocks applied unmerged, and its backward.
+#pragma once
+
+#include <unordered_map>
+
+#include "dropout.h"
+
+namespace acoer {
+
+// Gradients of one accumulate() call, apart from the policy's until all of it has succeeded.
+class GradientSink {
+ public:
+  // Adds `gradient` (any floating type) to what is held for `leaf`.
+  void add(const at::Tensor& leaf, const at::Tensor& gradient);
+  // A zeroed buffer of `leaf`'s shape and type that kernels may add to.
+  at::Tensor buffer(const at::Tensor& leaf);
+  // Adds everything to the leaves' .grad.
+  void commit();
+
+ private:
+  struct Held {
+    at::Tensor leaf, gradient;
+  };
+  std::unordered_map<c10::TensorImpl*, Held> held_;
+};
+
+// One fused linear: W's rows are the blocks of `targets` in order.
+struct Projection {
+  at::Tensor weight;
+  bool trainWeight = false;
+  std::vector<Target> targets;
+  std::vector<int64_t> rows;                                 // of each target
+  const std::array<LoraPair, kNumTargets>* pairs = nullptr;  // null: no LoRA
+  double scale = 0;
+  int64_t layer = 0;
+  const DropoutPlan* dropout = nullptr;  // null: none
+};
+
+// The adapters that read the same input: all of a projection, or one each under dropout.
+struct LoraTape {
+  struct Group {
+    at::Tensor input_TI;  // x, times its dropout mask
+    at::Tensor mask_TI;   // undefined without dropout
+    at::Tensor a_GI;      // the A matrices side by side, in x's type
+    at::Tensor down_TG;   // input a^T
+    std::vector<size_t> members;
+  };
+  std::vector<Group> groups;
+};
+
+at::Tensor projectForward(const Projection& projection, const at::Tensor& x_TI, LoraTape* tape);
+
+// dL/dx from dL/dy; gradients of W (when trained) and of the pairs go to `sink`.
+at::Tensor projectBackward(const Projection& projection, const at::Tensor& dy_TO,
+                           const at::Tensor& x_TI, const LoraTape& tape, GradientSink& sink);
+
+}  // namespace acoer
