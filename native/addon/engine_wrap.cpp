@@ -30,7 +30,6 @@ Napi::Function EngineWrap::define(Napi::Env env) {
                          InstanceMethod<&EngineWrap::disposeModel>("disposeModel"),
                          InstanceMethod<&EngineWrap::memory>("memory"),
                          InstanceMethod<&EngineWrap::measureCeilings>("measureCeilings"),
-                         InstanceMethod<&EngineWrap::measureCeilings>("measureCeilings"),
                          InstanceMethod<&EngineWrap::cancel>("cancel"),
                          InstanceMethod<&EngineWrap::dispose>("dispose"),
                      });
@@ -84,20 +83,6 @@ Napi::Value EngineWrap::memory(const Info& info) {
       MemoryFacts facts{call.session.bytes(), processMemory(), deviceFacts(call.session.device())};
       return [facts](Napi::Env env) { return toJs(env, facts); };
     }};
-  });
-}
-
-// measureCeilings(args: { dtype: Dtype; job: number }): Promise<NativeCeilings>
-Napi::Value EngineWrap::measureCeilings(const Info& info) {
-  return start(info, [this](const Fields& args) {
-    const at::ScalarType dtype = readDtype(args, "dtype");
-    if (dtype == at::ScalarType::Undefined) {
-      fail(ErrorCode::kBadArgument, "args.dtype must name a type");
-    }
-    return Request{.job = args.integer("job"), .work = [this, dtype](CallContext& call) -> Pack {
-                     const Ceilings ceilings = acoer::measureCeilings(device_, dtype, call.cancel);
-                     return [ceilings](Napi::Env env) { return toJs(env, ceilings); };
-                   }};
   });
 }
 

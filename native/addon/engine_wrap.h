@@ -20,7 +20,6 @@ class EngineWrap : public Napi::ObjectWrap<EngineWrap> {
   Napi::Value deviceInfo(const Info& info);
   Napi::Value memory(const Info& info);
   Napi::Value measureCeilings(const Info& info);
-  Napi::Value measureCeilings(const Info& info);
   Napi::Value cancel(const Info& info);
   Napi::Value dispose(const Info& info);
   // model_calls.cpp

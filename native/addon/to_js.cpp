@@ -142,13 +142,6 @@ Napi::Value toJs(Napi::Env env, const Ceilings& ceilings) {
   return object;
 }
 
-Napi::Value toJs(Napi::Env env, const Ceilings& ceilings) {
-  auto object = Napi::Object::New(env);
-  object["readBytesPerSecond"] = ceilings.readBytesPerSecond;
-  object["matmulFlopsPerSecond"] = ceilings.matmulFlopsPerSecond;
-  return object;
-}
-
 Napi::Value toJs(Napi::Env env, const DeviceFacts& facts, int threads) {
   auto object = Napi::Object::New(env);
   object["device"] = facts.device;

@@ -48,7 +48,6 @@ Napi::Value toJs(Napi::Env env, const StepResult& result);
 Napi::Value toJs(Napi::Env env, const std::vector<TensorFacts>& tensors);
 Napi::Value toJs(Napi::Env env, const MemoryFacts& facts);
 Napi::Value toJs(Napi::Env env, const Ceilings& ceilings);
-Napi::Value toJs(Napi::Env env, const Ceilings& ceilings);
 Napi::Value toJs(Napi::Env env, const DeviceFacts& facts, int threads);
 
 }  // namespace acoer
