@@ -131,7 +131,7 @@ describe('progress', () => {
 
   test('a terminal gets one line redrawn, left empty at the end', () => {
     const text = output(true);
-    expect(text.match(/\r\x1b\[2Kstep/g)!.length).toBe(30);
+    expect(text.split('\r\x1b[2Kstep').length - 1).toBe(30);
     expect(text.endsWith('warning: careful\n')).toBe(true);
   });
 });

@@ -1,4 +1,4 @@
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -177,4 +177,19 @@ test('every setting is described, with the default the schema has', () => {
     expect(row.type).not.toBe('any');
   }
   expect(describeConfigMarkdown()).toContain('| `numGenerations` | integer | `16` |');
+});
+
+describe('the example files', () => {
+  const folder = join(__dirname, '..', '..', 'configs');
+  const resolved = (name: string) => resolveConfig([readConfigFile(join(folder, name))]);
+
+  test.each(readdirSync(folder))('%s resolves', (name) => {
+    expect(resolved(name).maxSteps).toBeGreaterThan(0);
+  });
+
+  test('say what the presets say', () => {
+    expect(resolved('tiny.yaml')).toEqual(resolveConfig([], 'tiny'));
+    expect(resolved('slide.yaml')).toEqual(resolveConfig([{ reward: 'grpo-lp' }], 'slide'));
+    expect(resolved('paper.yaml')).toEqual(resolveConfig([], 'paper'));
+  });
 });

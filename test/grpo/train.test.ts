@@ -282,6 +282,20 @@ describe('resuming', () => {
     expect(await run.result()).toEqual(JSON.parse(JSON.stringify(whole.summary)));
   });
 
+  test('in the last evaluation loses no step', async () => {
+    const whole = await runWhole();
+    const controller = new AbortController();
+    const onEvent = (event: TrainEvent) => {
+      if (event.type === 'eval-progress' && event.phase === 'trained') controller.abort();
+    };
+    const given = options({ signal: controller.signal, onEvent });
+    await expect((await train(given)).result()).rejects.toMatchObject({ code: 'INTERRUPTED' });
+    const resumed = await train(resuming(given.out));
+    const summary = await resumed.result();
+    expect(summary.trained).toEqual(whole.summary.trained);
+    expect(metricsOf(given.out)).toEqual(metricsOf(whole.folder));
+  });
+
   test('settings beside it are refused', async () => {
     const whole = await runWhole({ maxSteps: 2 });
     const bad = train({ ...resuming(whole.folder), maxSteps: 5 });
@@ -302,6 +316,24 @@ describe('resuming', () => {
     expect(steps.at(-1)).toBe(3);
     expect(readdirSync(join(given.out, 'checkpoints'))).toEqual(['step-000003']);
   });
+});
+
+test('a table of completions reads back as it was sampled', async () => {
+  const given = options({ maxSteps: 4 });
+  let last: StepMetrics = {};
+  for await (const { metrics } of await train(given)) last = metrics;
+  const { parquetReadObjects } = await import('hyparquet');
+  const { buffer } = new Uint8Array(readFileSync(join(given.out, 'completions', 'step-000004.parquet')));
+  const rows = (await parquetReadObjects({ file: buffer })) as Record<string, unknown>[];
+  expect(rows).toHaveLength(32);
+  const mean = (column: string) => rows.reduce((sum, row) => sum + Number(row[column]), 0) / 32;
+  expect(mean('reward')).toBeCloseTo(last.reward!, 12);
+  expect(mean('acoer')).toBeCloseTo(last['rewards/acoer/mean']!, 12);
+  expect(mean('thinking_tokens')).toBeCloseTo(last['thinking/mean']!, 12);
+  expect(mean('correct')).toBeCloseTo(last['accuracy/mean']!, 12);
+  expect(mean('advantage')).toBeCloseTo(0, 9);
+  expect(rows[0]).toMatchObject({ step: 4, sample: 0, finish: expect.stringMatching(/stop|length/) });
+  expect(String(rows[0]!.completion)).toMatch(/^<think>/);
 });
 
 describe('updates that are not finite', () => {
