@@ -1,9 +1,19 @@
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { loadTokenizer, renderPrompt, type Tokenizer } from '../../src/tokenizer';
 import type { ChatMessage, Problem } from '../../src/types';
-import fixture from '../fixtures/tiny-tokenizer.json';
+
+const fixture = JSON.parse(readFileSync(resolve(__dirname, '../fixtures/tiny-tokenizer.json'), 'utf8')) as {
+  rows: { text: string; ids: number[]; decoded: string; decodedNoSpecial: string }[];
+  chats: {
+    messages: ChatMessage[];
+    enableThinking: boolean;
+    addGenerationPrompt: boolean;
+    text: string;
+  }[];
+};
 
 const tiny = resolve(__dirname, '../../assets/tiny');
 const problem: Problem = { id: '0', question: '6-3-4 mod 10?', gold: '9', level: '1' };
@@ -24,7 +34,7 @@ test('ids and texts equal the reference library', () => {
 test('the chat template renders as in the reference library', () => {
   for (const { messages, enableThinking, addGenerationPrompt, text } of fixture.chats) {
     const options = { enableThinking, addGenerationPrompt };
-    expect(tokenizer.renderChat(messages as ChatMessage[], options)).toBe(text);
+    expect(tokenizer.renderChat(messages, options)).toBe(text);
   }
 });
 

@@ -1,0 +1,116 @@
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { loadDataset } from '../../src/data';
+
+const tiny = (split: 'train' | 'eval', seed = 1) => loadDataset({ name: 'tiny', split, seed });
+
+/** The chain's value by a loop over its characters, with no code of the task. */
+function valueOf(question: string): number {
+  const [chain] = question.split(' ');
+  let value = 0;
+  let sign = 1;
+  for (const character of chain!) {
+    if (character === '+') sign = 1;
+    else if (character === '-') sign = -1;
+    else value += sign * Number(character);
+  }
+  return ((value % 10) + 10) % 10;
+}
+
+test.each(['train', 'eval'] as const)(
+  'tiny %s: the form of the questions, their answers and levels',
+  async (split) => {
+    const dataset = await tiny(split);
+    for (let i = 0; i < 500; i++) {
+      const { question, gold, level } = dataset.get(i);
+      expect(question).toMatch(/^\d([+-][1-9])+ mod 10\?$/);
+      expect(question.match(/[+-]/g)).toHaveLength(2 * Number(level));
+      expect(level).toBe(String(1 + (i % 5)));
+      expect(gold).toBe(String(valueOf(question)));
+    }
+  },
+);
+
+test('rows do not depend on what was read before them', async () => {
+  const [forward, backward] = [await tiny('train'), await tiny('train')];
+  const indices = Array.from({ length: 50 }, (_, i) => i * 37);
+  const rows = indices.map((i) => forward.get(i));
+  expect([...indices].reverse().map((i) => backward.get(i))).toEqual(rows.reverse());
+});
+
+test('the training stream depends on the seed; held-out problems do not', async () => {
+  expect((await tiny('train', 1)).get(4)).not.toEqual((await tiny('train', 2)).get(4));
+  expect((await tiny('eval', 1)).get(4)).toEqual((await tiny('eval', 2)).get(4));
+});
+
+test('held-out problems are distinct and never trained on', async () => {
+  const held = await tiny('eval');
+  const questions = new Set(Array.from({ length: held.size }, (_, i) => held.get(i).question));
+  expect(questions.size).toBe(held.size);
+  for (const seed of [1, 2]) {
+    const train = await tiny('train', seed);
+    for (let i = 0; i < 1000; i++) expect(questions.has(train.get(i).question)).toBe(false);
+  }
+});
+
+test('a row outside the dataset is refused', async () => {
+  const dataset = await tiny('eval');
+  for (const index of [-1, dataset.size, 0.5]) {
+    expect(() => dataset.get(index)).toThrow(expect.objectContaining({ code: 'BAD_ARGUMENT' }));
+  }
+});
+
+test('an unknown name says what is known', async () => {
+  await expect(loadDataset({ name: 'tyni', split: 'train', seed: 1 })).rejects.toMatchObject({
+    code: 'BAD_CONFIG',
+    message: expect.stringContaining('"tiny"'),
+  });
+});
+
+describe('JSON Lines', () => {
+  let directory: string;
+  beforeAll(async () => {
+    directory = await mkdtemp(join(tmpdir(), 'acoer-data-'));
+  });
+  afterAll(() => rm(directory, { recursive: true }));
+
+  const load = async (text: string) => {
+    const name = join(directory, 'problems.jsonl');
+    await writeFile(name, text);
+    return loadDataset({ name, split: 'train', seed: 1 });
+  };
+
+  test('reads the names data sets use, numbers and blank lines', async () => {
+    const dataset = await load(
+      '{"question":"a","answer":"1"}\n\n{"problem":"b","gold":2,"level":3}\r\n{"prompt":"c","answer":"x","id":"k"}',
+    );
+    expect([0, 1, 2].map((i) => dataset.get(i))).toEqual([
+      { id: '0', question: 'a', gold: '1', level: null },
+      { id: '1', question: 'b', gold: '2', level: '3' },
+      { id: 'k', question: 'c', gold: 'x', level: null },
+    ]);
+    expect(dataset.size).toBe(3);
+  });
+
+  test.each([
+    ['{"question":"a","answer":"1"}\n{"question":', /line 2 is not valid JSON/],
+    ['{"question":"a"}', /line 1: needs one of answer, gold/],
+    ['{"answer":"a"}', /line 1: needs one of question, problem, prompt/],
+    ['{"question":["a"],"answer":"1"}', /line 1: question must be a string or a number/],
+    ['[1]', /line 1 must be a JSON object/],
+    ['\n', /holds no problems/],
+  ])('%j is refused', async (text, message) => {
+    await expect(load(text)).rejects.toMatchObject({
+      code: 'BAD_INPUT',
+      message: expect.stringMatching(message),
+    });
+  });
+
+  test('a missing file is named', async () => {
+    await expect(loadDataset({ name: 'nowhere.jsonl', split: 'train', seed: 1 })).rejects.toMatchObject({
+      code: 'BAD_INPUT',
+      message: expect.stringContaining('nowhere.jsonl: no such file'),
+    });
+  });
+});

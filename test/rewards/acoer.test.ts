@@ -1,0 +1,244 @@
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import {
+  type AcoerParameters,
+  type AcoerState,
+  efficiency,
+  initialAcoerState,
+  observeBatch,
+} from '../../src/rewards/acoer';
+import { resolveReward } from '../../src/rewards';
+import type { Group } from '../../src/types';
+import { uniformStream } from '../../src/rng';
+import { group, rollout } from './rollouts';
+
+interface Trajectory {
+  settings: Record<string, number>;
+  steps: {
+    /** [correct, thinking tokens] */
+    rollouts: [number, number][];
+    rewards: number[];
+    alpha: number;
+    emaAccuracy: number;
+    emaCorrectLength: number;
+    budget: number;
+  }[];
+}
+
+const fixture = JSON.parse(
+  readFileSync(resolve(__dirname, '../fixtures/rewards/acoer-trajectory.json'), 'utf8'),
+) as { runs: Record<string, Trajectory> };
+
+const DEFAULTS: AcoerParameters = {
+  alphaInit: 0.02,
+  alphaMin: 0.01,
+  alphaMax: 0.5,
+  alphaUp: 1.02,
+  alphaDown: 0.95,
+  emaSpan: 50,
+  checkWindow: 100,
+  accDropThreshold: 0.02,
+  budgetRatio: 0.85,
+  minBudget: 512,
+  logScale: 5,
+  initialBudget: 0,
+  warmupSteps: 200,
+};
+
+const reward = (params: Record<string, unknown> = {}) => resolveReward('acoer', params);
+
+function scoreWith(state: AcoerState, correct: boolean, tokens: number, closed = true) {
+  const own = rollout(correct, tokens, closed);
+  const view = { step: 0, maxLength: 8192, group: group(own), batch: [group(own)], state };
+  return reward().score(own, view);
+}
+
+/** `count` batches of the given accuracy and length from step `from` on. */
+function feed(
+  parameters: AcoerParameters,
+  state: AcoerState,
+  from: number,
+  accuracies: number[],
+  length = 1000,
+) {
+  return accuracies.reduce(
+    (current, accuracy, i) =>
+      observeBatch(parameters, current, { step: from + i, accuracy, correctLength: length }),
+    state,
+  );
+}
+
+describe('the bonus', () => {
+  const state: AcoerState = { ...initialAcoerState(DEFAULTS, 8192), alpha: 0.1, budget: 1000 };
+
+  test('is whole at length 0, gone at the budget and clipped beyond it', () => {
+    expect(scoreWith(state, true, 0)).toEqual({ value: 1.1, parts: { accuracy: 1, bonus: 0.1 } });
+    expect(scoreWith(state, true, 1000)).toMatchObject({ value: 1 });
+    expect(scoreWith(state, true, 5000)).toMatchObject({ value: 1 });
+  });
+
+  test('follows log(1 + k(1 - l/B)) / log(1 + k)', () => {
+    expect(efficiency(500, 1000, 5)).toBeCloseTo(Math.log(3.5) / Math.log(6), 15);
+  });
+
+  test('wrong answers earn 0 whatever their length', () => {
+    for (const tokens of [0, 10, 5000]) expect(scoreWith(state, false, tokens)).toMatchObject({ value: 0 });
+  });
+
+  test('a correct answer with open thinking earns 1 and no bonus', () => {
+    expect(scoreWith(state, true, 10, false)).toMatchObject({ value: 1, parts: { bonus: 0 } });
+  });
+});
+
+describe('the controller, matter by matter', () => {
+  test('defaults are the paper’s', () => {
+    expect(reward().initialState({ maxLength: 8192 })).toEqual({
+      alpha: 0.02,
+      budget: 8192,
+      emaAccuracy: null,
+      emaCorrectLength: null,
+      accuracyHistory: [],
+    });
+  });
+
+  test('averages weigh the newest 2 / (span + 1); the first value is taken whole', () => {
+    const start = initialAcoerState(DEFAULTS, 8192);
+    const first = observeBatch(DEFAULTS, start, { step: 0, accuracy: 0.5, correctLength: 100 });
+    expect(first).toMatchObject({ emaAccuracy: 0.5, emaCorrectLength: 100 });
+    const second = observeBatch(DEFAULTS, first, { step: 1, accuracy: 1, correctLength: 200 });
+    expect(second.emaAccuracy).toBeCloseTo((2 / 51) * 1 + (49 / 51) * 0.5, 15);
+    expect(second.emaCorrectLength).toBeCloseTo((2 / 51) * 200 + (49 / 51) * 100, 12);
+  });
+
+  test('a batch with no correct answer holds the length average and counts as accuracy 0', () => {
+    const start = feed(DEFAULTS, initialAcoerState(DEFAULTS, 8192), 0, [1]);
+    const batch: Group[] = [group(rollout(false, 50), rollout(false, 70))];
+    const after = reward().observe(start, { step: 1, maxLength: 8192, batch }) as AcoerState;
+    expect(after.emaCorrectLength).toBe(1000);
+    expect(after.emaAccuracy).toBeCloseTo(49 / 51, 15);
+  });
+
+  test('a correct answer with open thinking counts for accuracy and not for length', () => {
+    const batch: Group[] = [group(rollout(true, 50), rollout(true, 900, false))];
+    const start = reward().initialState({ maxLength: 8192 });
+    const after = reward().observe(start, { step: 0, maxLength: 8192, batch });
+    expect(after).toMatchObject({ emaAccuracy: 1, emaCorrectLength: 50 });
+  });
+
+  test('the whole gathered batch is one observation', () => {
+    const batch = [group(rollout(true, 10), rollout(false, 90)), group(rollout(true, 30), rollout(true, 50))];
+    const after = reward().observe(reward().initialState({ maxLength: 8192 }), {
+      step: 0,
+      maxLength: 8192,
+      batch,
+    });
+    expect(after).toMatchObject({ emaAccuracy: 0.75, emaCorrectLength: 30 });
+  });
+
+  test('with defaults alpha and the budget first move at step 200', () => {
+    const before = feed(DEFAULTS, initialAcoerState(DEFAULTS, 8192), 0, Array(200).fill(0.8));
+    expect(before).toMatchObject({ alpha: 0.02, budget: 8192 });
+    const after = observeBatch(DEFAULTS, before, { step: 200, accuracy: 0.8, correctLength: 1000 });
+    expect(after.alpha).toBeCloseTo(0.02 * 1.02, 15);
+    expect(after.budget).toBeCloseTo(850, 9);
+  });
+
+  test('the window guards too: without checkWindow entries nothing moves, even late', () => {
+    const state = feed(DEFAULTS, initialAcoerState(DEFAULTS, 8192), 5000, Array(99).fill(0.8));
+    expect(state).toMatchObject({ alpha: 0.02, budget: 8192 });
+    expect(feed(DEFAULTS, state, 5099, [0.8]).alpha).toBeGreaterThan(0.02);
+  });
+
+  test('compares with the checkWindow-th newest average, the present one counted', () => {
+    const parameters = { ...DEFAULTS, emaSpan: 1, checkWindow: 3, warmupSteps: 0, accDropThreshold: 0.1 };
+    const start = initialAcoerState(parameters, 8192);
+    // Span 1: the average is the value. Window [0.9, 0.5, 0.5]: fell; then [0.5, 0.5, 0.5]: held.
+    const fell = feed(parameters, start, 0, [0.9, 0.5, 0.5]);
+    expect(fell.alpha).toBeCloseTo(0.02 * 0.95, 15);
+    const held = feed(parameters, fell, 3, [0.5]);
+    expect(held.alpha).toBeCloseTo(0.02 * 0.95 * 1.02, 15);
+  });
+
+  test('a fall of exactly the threshold still counts as holding', () => {
+    const parameters = { ...DEFAULTS, emaSpan: 1, checkWindow: 2, warmupSteps: 0, accDropThreshold: 0.25 };
+    const start = initialAcoerState(parameters, 8192);
+    expect(feed(parameters, start, 0, [0.75, 0.5]).alpha).toBeGreaterThan(0.02);
+    expect(feed(parameters, start, 0, [0.75, 0.4375]).alpha).toBeLessThan(0.02);
+  });
+
+  test('the budget follows past both guards whichever way alpha went, and never under minBudget', () => {
+    const parameters = { ...DEFAULTS, emaSpan: 1, checkWindow: 2, warmupSteps: 0 };
+    const start = initialAcoerState(parameters, 8192);
+    expect(feed(parameters, start, 0, [0.9, 0.1], 2000)).toMatchObject({ budget: 1700 });
+    expect(feed(parameters, start, 0, [0.9, 0.9], 100)).toMatchObject({ budget: 512 });
+  });
+
+  test('initialBudget replaces L until alpha first moves', () => {
+    expect(reward({ initialBudget: 4096 }).initialState({ maxLength: 8192 })).toMatchObject({ budget: 4096 });
+  });
+
+  test('rewards are given under the state before the batch; scoring and observing change no state', () => {
+    const state = Object.freeze(initialAcoerState(DEFAULTS, 8192));
+    Object.freeze(state.accuracyHistory);
+    scoreWith(state, true, 10);
+    const next = reward().observe(state, { step: 0, maxLength: 8192, batch: [group(rollout(true, 10))] });
+    expect(next).not.toBe(state);
+    expect(state).toEqual(initialAcoerState(DEFAULTS, 8192));
+    expect(JSON.parse(JSON.stringify(next))).toEqual(next);
+  });
+});
+
+test('random batches keep alpha within its bounds, the budget at or above its least, and all finite', () => {
+  const parameters = {
+    ...DEFAULTS,
+    checkWindow: 7,
+    warmupSteps: 5,
+    emaSpan: 3,
+    alphaUp: 1.3,
+    alphaDown: 0.6,
+  };
+  for (let seed = 0; seed < 5; seed++) {
+    const next = uniformStream(BigInt(seed));
+    let state = initialAcoerState(parameters, 8192);
+    for (let step = 0; step < 300; step++) {
+      const accuracy = next() < 0.1 ? 0 : next();
+      const correctLength = accuracy === 0 ? null : Math.floor(8192 * next());
+      state = observeBatch(parameters, state, { step, accuracy, correctLength });
+      expect(state.alpha).toBeGreaterThanOrEqual(parameters.alphaMin);
+      expect(state.alpha).toBeLessThanOrEqual(parameters.alphaMax);
+      expect(state.budget).toBeGreaterThanOrEqual(parameters.minBudget);
+      expect(state.accuracyHistory.length).toBeLessThanOrEqual(parameters.checkWindow);
+      expect(Number.isFinite(state.emaAccuracy)).toBe(true);
+      const bonus = efficiency(Math.floor(9000 * next()), state.budget, parameters.logScale);
+      expect(bonus).toBeGreaterThanOrEqual(0);
+      expect(bonus).toBeLessThanOrEqual(1);
+    }
+  }
+});
+
+const AUTHORS_NAMES: Record<string, string> = {
+  alpha_max: 'alphaMax',
+  alpha_up: 'alphaUp',
+  alpha_down: 'alphaDown',
+  ema_span: 'emaSpan',
+  check_window: 'checkWindow',
+  min_budget: 'minBudget',
+  warmup_steps: 'warmupSteps',
+  max_thinking_tokens: 'initialBudget',
+};
+
+test.each(Object.entries(fixture.runs))('450 steps of the authors’ released reward: %s', async (_, run) => {
+  const named = Object.entries(run.settings).map(([key, value]) => [AUTHORS_NAMES[key]!, value]);
+  const bound = reward({ initialBudget: 4096, ...Object.fromEntries(named) });
+  let state = bound.initialState({ maxLength: 8192 }) as AcoerState;
+  for (const [step, expected] of run.steps.entries()) {
+    const own = group(...expected.rollouts.map(([correct, tokens]) => rollout(correct === 1, tokens)));
+    const view = { step, maxLength: 8192, group: own, batch: [own], state };
+    const values = await Promise.all(own.rollouts.map(async (r) => (await bound.score(r, view)).value));
+    values.forEach((value, i) => expect(Math.abs(value - expected.rewards[i]!)).toBeLessThan(1e-9));
+    state = bound.observe(state, { step, maxLength: 8192, batch: [own] }) as AcoerState;
+    for (const key of ['alpha', 'budget', 'emaAccuracy', 'emaCorrectLength'] as const) {
+      expect(Math.abs(state[key]! / expected[key] - 1)).toBeLessThan(1e-9);
+    }
+  }
+});
