@@ -1,0 +1,227 @@
+#include "decode.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "decode_attention.h"
+#include "decode_kernels.h"
+
+namespace acoer {
+namespace {
+
+// Fewer rows than this are not worth a thread of their own.
+constexpr int64_t kMinRowsPerThread = 8;
+
+at::ScalarType wideType(at::ScalarType dtype) {
+  return dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+}  // namespace
+
+void DecodeRows::clear() {
+  ids.clear();
+  slots.clear();
+  positions.clear();
+  spans.clear();
+}
+
+void DecodeRows::add(int64_t policy, int32_t id, int64_t slot, int64_t position) {
+  if (spans.empty() || spans.back().policy != policy) spans.push_back({policy, count(), count()});
+  ids.push_back(id);
+  slots.push_back(static_cast<int32_t>(slot));
+  positions.push_back(static_cast<int32_t>(position));
+  spans.back().end = count();
+}
+
+std::vector<const Policy*> Decoder::orderPolicies(const std::vector<const Policy*>& policies) {
+  std::vector<const Policy*> ordered;
+  for (bool full : {false, true}) {
+    for (const Policy* policy : policies) {
+      const bool isFull = policy != nullptr && !policy->isLora();
+      const bool known = std::find(ordered.begin(), ordered.end(), policy) != ordered.end();
+      if (isFull == full && !known) ordered.push_back(policy);
+    }
+  }
+  return ordered;
+}
+
+Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_t positions,
+                 DecodePath path)
+    : model_(model),
+      policies_(std::move(policies)),
+      cpuKernels_(path == DecodePath::kAuto && model.device.is_cpu()) {
+  const RopeTable table = ropeTable(model.config, positions, model.device, model.dtype);
+  auto rounded = [&](const at::Tensor& t) {
+    return t.to(model.dtype).to(cpuKernels_ ? wideType(model.dtype) : model.dtype).contiguous();
+  };
+  rope_ = {rounded(table.cos_PK), rounded(table.sin_PK)};
+  for (const Policy* policy : policies_) {
+    const bool full = policy != nullptr && !policy->isLora();
+    if (full || weights_.empty()) {
+      weights_.push_back(makeDecodeWeights(model, full ? policy->weights() : model.weights, path));
+    }
+    weightsOf_.push_back(weights_.size() - 1);
+    const bool lora = policy != nullptr && policy->isLora();
+    adapters_.push_back(lora ? makeDecodeAdapter(*policy, weights_.back().packed)
+                             : DecodeAdapter{});
+    maxRanks_ = std::max(maxRanks_, adapters_.back().maxRanks);
+  }
+}
+
+KvCache Decoder::makeCache() const {
+  return KvCache(model_.config, model_.device, model_.dtype, cpuKernels_);
+}
+
+void Decoder::ensureRoom(int64_t rows, bool logits) {
+  const ModelConfig& c = model_.config;
+  const auto options = at::device(model_.device).dtype(model_.dtype);
+  if (rows > room_) {
+    room_ = rows;
+    x_ND_ = at::empty({rows, c.hiddenSize}, options);
+    normed_ND_ = at::empty({rows, c.hiddenSize}, options);
+    qkv_NE_ = at::empty({rows, c.qkvRows()}, options);
+    heads_NHK_ = at::empty({rows, c.qRows()}, options);
+    gateUp_N2F_ = at::empty({rows, 2 * c.intermediateSize}, options);
+    act_NF_ = at::empty({rows, c.intermediateSize}, options);
+    ranks_NR_ = at::empty({rows, std::max<int64_t>(1, maxRanks_)}, options);
+  }
+  if (logits && (!logits_NV_.defined() || logits_NV_.size(0) < rows)) {
+    logits_NV_ = at::empty({rows, c.vocabSize}, options.dtype(wideType(model_.dtype)));
+  }
+}
+
+Decoder::Part Decoder::makePart(const DecodeRows& rows, const KvCache& cache,
+                                const DecodeWeights& weights, int64_t begin, int64_t end,
+                                bool prefill) const {
+  Part part;
+  part.rows = &rows;
+  part.cache = &cache;
+  part.weights = &weights;
+  part.begin = begin;
+  part.end = end;
+  part.prefill = prefill;
+  auto view = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin); };
+  part.x_ND = view(x_ND_);
+  part.normed_ND = view(normed_ND_);
+  part.qkv_NE = view(qkv_NE_);
+  part.heads_NHK = view(heads_NHK_);
+  part.gateUp_N2F = view(gateUp_N2F_);
+  part.act_NF = view(act_NF_);
+  part.ranks_NR = view(ranks_NR_);
+  if (cpuKernels_) return part;
+  auto upload = [&](const std::vector<int32_t>& host) {
+    return at::tensor(at::ArrayRef<int32_t>(host).slice(static_cast<size_t>(begin),
+                                                        static_cast<size_t>(end - begin)),
+                      at::kLong)
+        .to(model_.device);
+  };
+  part.slots_N = upload(rows.slots);
+  part.positions_N = upload(rows.positions);
+  part.cos_NK = rope_.cos_PK.index_select(0, part.positions_N);
+  part.sin_NK = rope_.sin_PK.index_select(0, part.positions_N);
+  return part;
+}
+
+void Decoder::forEachWeights(
+    const DecodeRows& rows,
+    const std::function<void(const DecodeWeights&, int64_t, int64_t)>& visit) {
+  for (size_t i = 0; i < rows.spans.size();) {
+    const size_t weights = weightsOf_[static_cast<size_t>(rows.spans[i].policy)];
+    const int64_t begin = rows.spans[i].begin;
+    int64_t end = begin;
+    for (;
+         i < rows.spans.size() && weightsOf_[static_cast<size_t>(rows.spans[i].policy)] == weights;
+         ++i) {
+      end = rows.spans[i].end;
+    }
+    visit(weights_[weights], begin, end);
+  }
+}
+
+void Decoder::prefill(const DecodeRows& rows, const KvCache& cache, const Cancel& cancel) {
+  ensureRoom(rows.count(), false);
+  forEachWeights(rows, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
+    Part part = makePart(rows, cache, weights, begin, end, true);
+    embed(part);
+    // The last layer's output would only feed logits, which the decode step makes.
+    for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
+      if (cancel.requested()) return;
+      runLayer(part, layer, layer + 1 == weights.layers.size());
+    }
+  });
+}
+
+at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache) {
+  ensureRoom(rows.count(), true);
+  forEachWeights(rows, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
+    auto run = [&](int64_t from, int64_t to) {
+      const c10::NoGradGuard noGrad;  // thread-local
+      Part part = makePart(rows, cache, weights, from, to, false);
+      embed(part);
+      for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
+      writeLogits(part);
+    };
+    // Rows of packed models are independent of each other to the bit: each thread takes its rows
+    // through the whole pass. Larger models parallelise inside the operations.
+    if (weights.packed) {
+      at::parallel_for(begin, end, kMinRowsPerThread, run);
+    } else {
+      run(begin, end);
+    }
+  });
+  return logits_NV_.narrow(0, 0, rows.count());
+}
+
+void Decoder::embed(Part& part) const {
+  const int32_t* ids = part.rows->ids.data() + part.begin;
+  const at::Tensor& embed_VD = part.weights->embed_VD;
+  if (!cpuKernels_) {
+    const at::Tensor ids_N =
+        at::tensor(at::ArrayRef<int32_t>(ids, static_cast<size_t>(part.count())), at::kInt)
+            .to(model_.device);
+    at::index_select_out(part.x_ND, embed_VD, 0, ids_N);
+    return;
+  }
+  const auto rowBytes = static_cast<size_t>(embed_VD.size(1) * embed_VD.element_size());
+  const char* table = static_cast<const char*>(embed_VD.const_data_ptr());
+  char* x = static_cast<char*>(part.x_ND.data_ptr());
+  for (int64_t n = 0; n < part.count(); ++n) {
+    std::memcpy(x + static_cast<size_t>(n) * rowBytes,
+                table + static_cast<size_t>(ids[n]) * rowBytes, rowBytes);
+  }
+}
+
+void Decoder::addAdapters(const Part& part, size_t layer,
+                          AdapterGroup DecodeAdapter::Layer::* group, const at::Tensor& x_NI,
+                          const at::Tensor& y_NO) const {
+  for (const DecodeRows::Span& span : part.rows->spans) {
+    const DecodeAdapter& adapter = adapters_[static_cast<size_t>(span.policy)];
+    const int64_t begin = std::max(span.begin, part.begin), end = std::min(span.end, part.end);
+    if (adapter.layers.empty() || begin >= end) continue;
+    addAdapter(adapter.layers[layer].*group, x_NI, y_NO, part.ranks_NR, begin - part.begin,
+               end - part.begin);
+  }
+}
+
+void Decoder::runLayer(Part& part, size_t layer, bool lastOfPrefill) const {
+  const DecodeLayer& w = part.weights->layers[layer];
+  norm(part, w.inputNorm_D);
+  applyLinear(w.qkv, part.normed_ND, part.qkv_NE, false);
+  addAdapters(part, layer, &DecodeAdapter::Layer::qkv, part.normed_ND, part.qkv_NE);
+  attention(part, layer, lastOfPrefill);
+  if (lastOfPrefill) return;
+  applyLinear(w.o, part.heads_NHK, part.x_ND, true);
+  addAdapters(part, layer, &DecodeAdapter::Layer::o, part.heads_NHK, part.x_ND);
+  norm(part, w.postNorm_D);
+  applyLinear(w.gateUp, part.normed_ND, part.gateUp_N2F, false);
+  addAdapters(part, layer, &DecodeAdapter::Layer::gateUp, part.normed_ND, part.gateUp_N2F);
+  activation(part);
+  applyLinear(w.down, part.act_NF, part.x_ND, true);
+  addAdapters(part, layer, &DecodeAdapter::Layer::down, part.act_NF, part.x_ND);
+}
+
+}  // namespace acoer

@@ -1,0 +1,85 @@
+// One forward pass over rows that each belong to a slot of a KV cache: a decode step (one row per
+// sequence) or the prefill of prompts (their rows in order).
+#pragma once
+
+#include <functional>
+
+#include "decode_weights.h"
+#include "forward.h"
+#include "kv_cache.h"
+
+namespace acoer {
+
+// N tokens; token n has position positions[n] in slot slots[n]. Rows are sorted by policy.
+struct DecodeRows {
+  struct Span {
+    int64_t policy = 0;  // index into the decoder's policies
+    int64_t begin = 0, end = 0;
+  };
+  std::vector<int32_t> ids, slots, positions;
+  std::vector<Span> spans;  // every row in exactly one
+
+  int64_t count() const { return static_cast<int64_t>(ids.size()); }
+  void clear();
+  // Policies must come in ascending order.
+  void add(int64_t policy, int32_t id, int64_t slot, int64_t position);
+};
+
+class Decoder {
+ public:
+  // `policies`: each once, in the order orderPolicies gives. `positions` bounds every row's.
+  Decoder(const Model& model, std::vector<const Policy*> policies, int64_t positions,
+          DecodePath path);
+
+  // The base and adapters first, full policies after: rows that share weights are neighbours.
+  static std::vector<const Policy*> orderPolicies(const std::vector<const Policy*>& policies);
+
+  KvCache makeCache() const;
+  // Writes keys and values of every row. The rows of a slot follow each other from position 0.
+  void prefill(const DecodeRows& rows, const KvCache& cache, const Cancel& cancel);
+  // Logits [N, V] in fp32 (fp64 for fp64 models), on the model's device; valid until the next call.
+  at::Tensor decode(const DecodeRows& rows, const KvCache& cache);
+
+ private:
+  // What a pass needs of rows [begin, end), all on the same weights.
+  struct Part {
+    const DecodeRows* rows = nullptr;
+    const KvCache* cache = nullptr;
+    const DecodeWeights* weights = nullptr;
+    int64_t begin = 0, end = 0;
+    bool prefill = false;
+    at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR;
+    // Tensor path only: the rows' places on the device.
+    at::Tensor slots_N, positions_N, cos_NK, sin_NK;
+    int64_t count() const { return end - begin; }
+  };
+
+  void ensureRoom(int64_t rows, bool logits);
+  Part makePart(const DecodeRows& rows, const KvCache& cache, const DecodeWeights& weights,
+                int64_t begin, int64_t end, bool prefill) const;
+  void forEachWeights(const DecodeRows& rows,
+                      const std::function<void(const DecodeWeights&, int64_t, int64_t)>& visit);
+  void embed(Part& part) const;
+  void runLayer(Part& part, size_t layer, bool lastOfPrefill) const;
+  void addAdapters(const Part& part, size_t layer, AdapterGroup DecodeAdapter::Layer::* group,
+                   const at::Tensor& x_NI, const at::Tensor& y_NO) const;
+  void norm(Part& part, const at::Tensor& weight_D) const;
+  void attention(Part& part, size_t layer, bool writeOnly) const;
+  void attentionOnCpu(Part& part, size_t layer, bool writeOnly) const;
+  void attentionOnDevice(Part& part, size_t layer, bool writeOnly) const;
+  void activation(Part& part) const;
+  void writeLogits(Part& part) const;
+
+  const Model& model_;
+  std::vector<const Policy*> policies_;
+  bool cpuKernels_;
+  RopeTable rope_;  // rounded to the model's type, held in fp32 (fp64) for the CPU kernels
+  std::vector<DecodeWeights> weights_;
+  std::vector<size_t> weightsOf_;        // per policy
+  std::vector<DecodeAdapter> adapters_;  // per policy; empty for the base and full policies
+  int64_t maxRanks_ = 0;
+  int64_t room_ = 0;
+  at::Tensor x_ND_, normed_ND_, qkv_NE_, heads_NHK_, gateUp_N2F_, act_NF_, ranks_NR_, logits_NV_;
+};
+
+}  // namespace acoer

@@ -1,0 +1,17 @@
+// Attention of decoding in tensor operations, for any device.
+#pragma once
+
+#include "decode.h"
+
+namespace acoer {
+
+// Causal attention inside one prompt: q [T, H, K], k and v [T, J, K] -> [T, H * K].
+at::Tensor attendPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK);
+
+// Each row's one query against positions 0..positions[n] of its slot. slots and positions are the
+// host's; the cache is not tiled. -> [N, H * K].
+at::Tensor attendCache(const at::Tensor& q_NHK, const at::Tensor& keys_SJLK,
+                       const at::Tensor& values_SJLK, const int32_t* slots_N,
+                       const int32_t* positions_N);
+
+}  // namespace acoer

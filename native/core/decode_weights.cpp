@@ -1,0 +1,168 @@
+#include "decode_weights.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include "decode_kernels.h"
+
+namespace acoer {
+namespace {
+
+// Packing is a copy: only models about as large as a last-level cache get it.
+constexpr int64_t kMaxPackedBytes = int64_t{64} << 20;
+// Below this a parallel region costs more than it saves.
+constexpr int64_t kParallelFlops = int64_t{1} << 23;
+
+template <class T>
+at::Tensor packMatrix(const at::Tensor& w_OI) {
+  const auto& math = kernels::mathKernels<T>();
+  const int64_t outputs = w_OI.size(0), inputs = w_OI.size(1);
+  const int64_t panels = (outputs + math.panelWidth - 1) / math.panelWidth;
+  at::Tensor packed = at::empty({panels, inputs, math.panelWidth}, w_OI.options());
+  math.pack(w_OI.const_data_ptr<T>(), inputs, outputs, inputs, packed.mutable_data_ptr<T>());
+  return packed;
+}
+
+template <class T>
+void multiplyPacked(const Linear& linear, const T* x, int64_t ldx, T* y, int64_t ldy, int64_t rows,
+                    bool add) {
+  const int64_t outputs = linear.outputs(), inputs = linear.inputs();
+  const T* w = linear.packed.const_data_ptr<T>();
+  const auto gemm = kernels::mathKernels<T>().gemm;
+  const int64_t grain = std::max<int64_t>(8, kParallelFlops / (2 * outputs * inputs));
+  at::parallel_for(0, rows, grain, [&](int64_t begin, int64_t end) {
+    gemm(x + begin * ldx, ldx, w, y + begin * ldy, ldy, end - begin, outputs, inputs, add);
+  });
+}
+
+template <class T>
+void applyPacked(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO, bool add) {
+  multiplyPacked(linear, x_NI.const_data_ptr<T>(), x_NI.stride(0), y_NO.mutable_data_ptr<T>(),
+                 y_NO.stride(0), x_NI.size(0), add);
+}
+
+template <class T>
+void addPackedAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                      const at::Tensor& ranks_NR, int64_t begin, int64_t end) {
+  const int64_t ldx = x_NI.stride(0), ldy = y_NO.stride(0), ldt = ranks_NR.stride(0);
+  T* y = y_NO.mutable_data_ptr<T>() + begin * ldy;
+  T* t = ranks_NR.mutable_data_ptr<T>() + begin * ldt;
+  multiplyPacked(group.a, x_NI.const_data_ptr<T>() + begin * ldx, ldx, t, ldt, end - begin, false);
+  for (const AdapterGroup::Block& block : group.blocks) {
+    multiplyPacked(block.b, t + block.firstRank, ldt, y + block.firstColumn, ldy, end - begin,
+                   true);
+  }
+}
+
+struct GroupPart {
+  Target target;
+  int64_t firstColumn;
+};
+
+AdapterGroup makeGroup(const std::array<LoraPair, kNumTargets>& pairs,
+                       const std::vector<GroupPart>& parts, int64_t columns, double scale,
+                       at::ScalarType dtype, bool packed) {
+  std::vector<at::Tensor> as;
+  AdapterGroup group;
+  int64_t ranks = 0;
+  for (const GroupPart& part : parts) {
+    const LoraPair& pair = pairs[part.target];
+    if (!pair.defined()) continue;
+    as.push_back(pair.a_RI.detach());
+    const at::Tensor b_OR = (pair.b_OR.detach() * scale).to(dtype);
+    group.blocks.push_back({makeLinear(b_OR, packed), ranks, part.firstColumn});
+    ranks += pair.a_RI.size(0);
+  }
+  if (as.empty()) return group;
+  group.a = makeLinear(at::cat(as).to(dtype), packed);
+  if (packed) return group;
+  group.bT_RO = at::zeros({ranks, columns}, group.a.w_OI.options());
+  for (const AdapterGroup::Block& block : group.blocks) {
+    const at::Tensor& b_OR = block.b.w_OI;
+    group.bT_RO.narrow(0, block.firstRank, b_OR.size(1))
+        .narrow(1, block.firstColumn, b_OR.size(0))
+        .copy_(b_OR.t());
+  }
+  return group;
+}
+
+}  // namespace
+
+Linear makeLinear(const at::Tensor& w_OI, bool packed) {
+  Linear linear;
+  linear.w_OI = w_OI.detach().contiguous();
+  linear.wT_IO = linear.w_OI.t();
+  if (packed) {
+    linear.packed = w_OI.scalar_type() == at::kDouble ? packMatrix<double>(linear.w_OI)
+                                                      : packMatrix<float>(linear.w_OI);
+  }
+  return linear;
+}
+
+void applyLinear(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO, bool add) {
+  if (linear.packed.defined()) {
+    if (x_NI.scalar_type() == at::kDouble) return applyPacked<double>(linear, x_NI, y_NO, add);
+    return applyPacked<float>(linear, x_NI, y_NO, add);
+  }
+  at::Tensor y = y_NO;
+  if (add) {
+    at::addmm_out(y, y, x_NI, linear.wT_IO);
+  } else {
+    at::mm_out(y, x_NI, linear.wT_IO);
+  }
+}
+
+void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                const at::Tensor& ranks_NR, int64_t begin, int64_t end) {
+  if (!group.defined() || begin == end) return;
+  if (group.a.packed.defined()) {
+    if (x_NI.scalar_type() == at::kDouble) {
+      return addPackedAdapter<double>(group, x_NI, y_NO, ranks_NR, begin, end);
+    }
+    return addPackedAdapter<float>(group, x_NI, y_NO, ranks_NR, begin, end);
+  }
+  const at::Tensor t_NR = at::mm(x_NI.slice(0, begin, end), group.a.wT_IO);
+  y_NO.slice(0, begin, end).addmm_(t_NR, group.bT_RO);
+}
+
+DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, DecodePath path) {
+  DecodeWeights decode;
+  decode.packed = path == DecodePath::kAuto && model.device.is_cpu() &&
+                  (model.dtype == at::kFloat || model.dtype == at::kDouble) &&
+                  model.bytes <= kMaxPackedBytes;
+  decode.embed_VD = weights.embed_VD.detach();
+  decode.finalNorm_D = weights.finalNorm_D.detach();
+  decode.head = makeLinear(weights.head_VD, decode.packed);
+  for (const LayerWeights& layer : weights.layers) {
+    decode.layers.push_back(
+        {layer.inputNorm_D.detach(), layer.qNorm_K.detach(), layer.kNorm_K.detach(),
+         layer.postNorm_D.detach(), makeLinear(layer.qkv_ED, decode.packed),
+         makeLinear(layer.o_DHK, decode.packed), makeLinear(layer.gateUp_2FD, decode.packed),
+         makeLinear(layer.down_DF, decode.packed)});
+  }
+  return decode;
+}
+
+DecodeAdapter makeDecodeAdapter(const Policy& policy, bool packed) {
+  const ModelConfig& config = policy.model->config;
+  const at::ScalarType dtype = policy.model->dtype;
+  const int64_t q = config.qRows(), kv = config.kvRows(), F = config.intermediateSize;
+  const int64_t D = config.hiddenSize;
+  DecodeAdapter adapter;
+  for (const auto& pairs : policy.lora) {
+    auto make = [&](const std::vector<GroupPart>& parts, int64_t columns) {
+      AdapterGroup group = makeGroup(pairs, parts, columns, policy.scale(), dtype, packed);
+      if (group.defined()) adapter.maxRanks = std::max(adapter.maxRanks, group.ranks());
+      return group;
+    };
+    DecodeAdapter::Layer layer;
+    layer.qkv = make({{kQ, 0}, {kK, q}, {kV, q + kv}}, q + 2 * kv);
+    layer.o = make({{kO, 0}}, D);
+    layer.gateUp = make({{kGate, 0}, {kUp, F}}, 2 * F);
+    layer.down = make({{kDown, 0}}, D);
+    adapter.layers.push_back(std::move(layer));
+  }
+  return adapter;
+}
+
+}  // namespace acoer

@@ -1,0 +1,45 @@
+// Keys and values of the sequences being decoded: `slots` sequences of up to `positions` tokens.
+#pragma once
+
+#include "model.h"
+
+namespace acoer {
+
+class KvCache {
+ public:
+  // tiledKeys: the CPU kernels' layout of the keys (decode_kernels.h); positions are then multiples
+  // of 16. Both layouts are [slots, J, ...] with a position's elements behind its predecessor's.
+  KvCache(const ModelConfig& config, at::Device device, at::ScalarType dtype, bool tiledKeys);
+
+  // Bytes of one position of one sequence, over all layers.
+  static int64_t bytesPerPosition(const ModelConfig& config, at::ScalarType dtype);
+  // A sequence of `positions` tokens takes the room of this many.
+  static int64_t roundedPositions(int64_t positions);
+
+  // New room; the first keepPositions positions of the first keepSlots slots survive.
+  void resize(int64_t slots, int64_t positions, int64_t keepSlots, int64_t keepPositions);
+  // Copies the first `positions` positions, over all layers; `from` may be this cache.
+  void copySlot(const KvCache& from, int64_t fromSlot, int64_t toSlot, int64_t positions);
+
+  int64_t slots() const { return slots_; }
+  int64_t positions() const { return positions_; }
+  bool tiledKeys() const { return tiledKeys_; }
+  // [S, J, L, K], or [S, J, L / 16, K, 16] when tiled.
+  const at::Tensor& keys(int64_t layer) const { return keys_[static_cast<size_t>(layer)]; }
+  const at::Tensor& values(int64_t layer) const { return values_[static_cast<size_t>(layer)]; }
+
+ private:
+  at::Tensor makeKeys() const;
+  at::Tensor makeValues() const;
+
+  int64_t kvHeads_, headDim_;
+  at::Device device_;
+  at::ScalarType dtype_;
+  bool tiledKeys_;
+  int64_t slots_ = 0;
+  int64_t positions_ = 0;
+  std::vector<at::Tensor> keys_;
+  std::vector<at::Tensor> values_;
+};
+
+}  // namespace acoer
