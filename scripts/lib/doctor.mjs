@@ -62,8 +62,8 @@ function cacheFacts(env) {
   return { folder, freeBytes: disk.bavail * disk.bsize, libtorch };
 }
 
-/** @param {NodeJS.ProcessEnv} env */
-function nvidiaFacts(env) {
+/** @param {NodeJS.ProcessEnv} env @param {string | null} driver */
+function nvidiaFacts(env, driver) {
   const smi = which('nvidia-smi', env);
   const rows = smi
     ? capture(smi, ['--query-gpu=name,memory.total', '--format=csv,noheader,nounits'], env)
@@ -75,7 +75,7 @@ function nvidiaFacts(env) {
   const release = nvcc
     ? (/release (\d+\.\d+)/.exec(capture(nvcc, ['--version'], env).stdout)?.[1] ?? null)
     : null;
-  return { driver: tools.nvidiaDriver(env), gpus, nvcc: release, cudaObject: existsSync(cudaObjectFile) };
+  return { driver, gpus, nvcc: release, cudaObject: existsSync(cudaObjectFile) };
 }
 
 /** @param {NodeJS.ProcessEnv} env @param {boolean} withCuda @param {string[]} problems @returns {Report['addon']} */
@@ -103,10 +103,10 @@ function addonFacts(env, withCuda, problems) {
   return { file: addonFile, state: 'ok', ...facts };
 }
 
-/** @param {NodeJS.ProcessEnv} env @param {string[]} problems @param {string[]} notes @returns {Report['libtorch']} */
-function libtorchFacts(env, problems, notes) {
+/** @param {NodeJS.ProcessEnv} env @param {string | null} driver @param {string[]} problems @param {string[]} notes @returns {Report['libtorch']} */
+function libtorchFacts(env, driver, problems, notes) {
   try {
-    const { flavour, why, asked } = wantedFlavour({}, env);
+    const { flavour, why, asked } = wantedFlavour({}, env, driver);
     const found = findLibtorch(env, { flavour, asked }, (line) => notes.push(`${line}.`));
     return { wanted: flavour, why, found };
   } catch (error) {
@@ -115,16 +115,16 @@ function libtorchFacts(env, problems, notes) {
   }
 }
 
-/** @param {NodeJS.ProcessEnv} [env] @returns {Report} */
-export function examine(env = process.env) {
+/** @param {NodeJS.ProcessEnv} [env] @param {string | null} [driver] NVIDIA's @returns {Report} */
+export function examine(env = process.env, driver = tools.nvidiaDriver(env)) {
   /** @type {string[]} */
   const problems = [];
   /** @type {string[]} */
   const notes = [];
   const platformProblem = tools.platformProblem();
   if (platformProblem) problems.push(platformProblem);
-  const libtorch = libtorchFacts(env, problems, notes);
-  const nvidia = nvidiaFacts(env);
+  const libtorch = libtorchFacts(env, driver, problems, notes);
+  const nvidia = nvidiaFacts(env, driver);
   const built = readState();
   const cudaBuilt = built !== null && built.flavour !== 'cpu';
   const addon = addonFacts(env, nvidia.driver !== null && cudaBuilt, problems);

@@ -14,10 +14,10 @@ import { chooseFlavour } from './versions.mjs';
  * The flavour asked for: the option, ACOER_LIBTORCH_FLAVOUR, or what an earlier set-up was asked (`auto` forgets it).
  */
 
-/** @param {SetupOptions} options @param {NodeJS.ProcessEnv} env */
-export function wantedFlavour(options, env) {
+/** @param {SetupOptions} options @param {NodeJS.ProcessEnv} env @param {string | null} [driver] */
+export function wantedFlavour(options, env, driver = nvidiaDriver(env)) {
   const asked = options.flavour ?? env.ACOER_LIBTORCH_FLAVOUR ?? readState()?.askedFlavour ?? undefined;
-  return chooseFlavour(asked, nvidiaDriver(env));
+  return chooseFlavour(asked, driver);
 }
 
 /** @param {SetupOptions} options @param {NodeJS.ProcessEnv} [env] */
