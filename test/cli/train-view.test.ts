@@ -78,7 +78,7 @@ test('the table has a row per level and one over all, for both kinds', () => {
 
 test('numbers as people read them', () => {
   expect([duration(900), duration(65_000), duration(7_380_000)]).toEqual(['1s', '1m 05s', '2h 03m']);
-  expect([change(100, 30), change(100, 130), change(0, 1)]).toEqual(['-70%', '+30%', '']);
+  expect([change(100, 30), change(100, 130), change(9, 9), change(0, 1)]).toEqual(['-70%', '+30%', '0%', '']);
   expect(percent(0.9567)).toBe('95.7%');
 });
 
