@@ -2,10 +2,10 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
-import { parseAssignments, PRESETS, readConfigFile, resolveConfig } from '../config';
+import { parseAssignments, PRESETS, readConfigFile } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
 import { AcoerError } from '../errors';
-import { train, type RunSummary, type TrainOptions, type TrainRun } from '../grpo';
+import { resolveTrainConfig, train, type RunSummary, type TrainOptions, type TrainRun } from '../grpo';
 import { latestRun, readMetrics } from '../run';
 import { integer } from './command';
 import { closingLines } from './view/closing';
@@ -68,7 +68,7 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
     parseAssignments(flags.set),
   ];
   if (flags.resume === undefined) {
-    return { ...resolveConfig(layers, flags.preset), out: flags.out };
+    return { ...resolveTrainConfig(layers, flags.preset), out: flags.out };
   }
   const given = Object.entries(Object.assign({}, ...layers) as object).filter(
     ([, value]) => value !== undefined,

@@ -46,21 +46,40 @@ function check(values: Values, known: readonly ConfigProblem[]): Config {
   return parsed.data;
 }
 
+function rewardProblems(values: Values, known: readonly string[]): ConfigProblem[] {
+  const { reward, rewardParams } = values;
+  const named = Array.isArray(reward)
+    ? reward.map((entry, i) => ({ path: `reward.${i}.name`, name: (entry as Values | null)?.name }))
+    : [{ path: 'reward', name: reward }];
+  const keys = isValues(rewardParams) ? Object.keys(rewardParams) : [];
+  const all = [...named, ...keys.map((name) => ({ path: `rewardParams.${name}`, name }))];
+  return all.flatMap(({ path, name }) => {
+    // Anything but text is a problem of type, which the schema reports.
+    if (typeof name !== 'string' || known.includes(name)) return [];
+    const hint = didYouMean(name, known) || `; there are ${known.join(', ')}`;
+    return [{ path, message: `there is no reward "${name}"${hint}` }];
+  });
+}
+
 /**
  * The configuration given by `layers`, later ones over earlier ones, over the preset, over the defaults.
  * A layer may name its preset under `preset`; without any the preset is `tiny` when the model is the embedded one or
  * none is named, else `paper`. Throws one BAD_CONFIG that lists every problem.
+ *
+ * @param preset wins over a preset named in a layer
+ * @param rewardNames names that `reward` and `rewardParams` may use; without them any name passes
  */
 export function resolveConfig(
   layers: readonly (ConfigInput & { preset?: string })[],
   preset?: string,
+  rewardNames?: readonly string[],
 ): Config {
   let given: Values = {};
   for (const layer of layers) given = overlay(given, layer);
   const { preset: named, ...values } = given;
   const name = preset ?? named ?? defaultPreset(values.model);
   const base = typeof name === 'string' && Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
-  const problems: ConfigProblem[] = [];
+  const problems = rewardNames === undefined ? [] : rewardProblems(values, rewardNames);
   if (base === undefined) {
     const names = Object.keys(PRESETS);
     const hint = didYouMean(String(name), names) || `; there are ${names.join(', ')}`;

@@ -1,10 +1,10 @@
 /** Opening everything a run needs, in the order that finds mistakes before anything heavy is loaded. */
-import type { Config } from '../config';
+import { resolveConfig, type Config, type ConfigInput } from '../config';
 import { loadDataset, type Dataset } from '../data';
 import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
 import { resolveModel } from '../models';
-import { resolveReward } from '../rewards';
+import { listRewards, resolveReward } from '../rewards';
 import { streamSeed } from '../rng';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
 import { hasFormat, verifyCompletion } from '../verify';
@@ -25,6 +25,18 @@ export interface Session {
   loop: LoopContext;
   evalData: Dataset | null;
   close(): Promise<void>;
+}
+
+/** `resolveConfig` that also knows the rewards. */
+export function resolveTrainConfig(
+  layers: readonly (ConfigInput & { preset?: string })[],
+  preset?: string,
+): Config {
+  return resolveConfig(
+    layers,
+    preset,
+    listRewards().map(({ name }) => name),
+  );
 }
 
 /** The configured rewards with their parameters bound. Throws BAD_CONFIG for an unknown name or parameter. */

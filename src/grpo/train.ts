@@ -1,5 +1,5 @@
 /** `train`: the whole of a run behind one call. */
-import { resolveConfig, type Config, type ConfigInput } from '../config';
+import type { Config, ConfigInput } from '../config';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { createRunDirectory, newRunPath, openRunDirectory, readCheckpointState, restorePolicy } from '../run';
@@ -7,7 +7,7 @@ import type { RunDirectory } from '../run';
 import { initialState } from './context';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { RunDriver, type RunState } from './run';
-import { bindRewards, openSession, type SessionParts } from './session';
+import { bindRewards, openSession, resolveTrainConfig, type SessionParts } from './session';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
 export interface TrainOptions extends ConfigInput, SessionParts {
@@ -84,14 +84,14 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
 
 function openDirectory(options: { out?: string; resume?: string }, given: ConfigInput & { preset?: string }) {
   if (options.resume === undefined) {
-    const config = resolveConfig([given]);
+    const config = resolveTrainConfig([given]);
     // Unknown rewards and parameters are found before anything is written.
     const rewards = bindRewards(config);
     const name = config.name ?? rewards.map(({ reward }) => reward.name).join('+');
     return { config, directory: createRunDirectory(options.out ?? newRunPath('runs', name), config) };
   }
   const directory = openRunDirectory(options.resume);
-  return { config: resolveConfig([directory.readJson(directory.config()) as ConfigInput]), directory };
+  return { config: resolveTrainConfig([directory.readJson(directory.config()) as ConfigInput]), directory };
 }
 
 /** Refuses settings that a resumed run would not take. */

@@ -112,10 +112,18 @@ describe('refusals', () => {
     [{ reward: [] }, 'reward: must have at least 1 entry'],
     [{ reward: 3 }, 'reward: must be a name or a list'],
     [{ promptTemplate: 'no place' }, 'promptTemplate: has no {problem}'],
-    [{ preset: 'tyni' }, 'preset: there is no preset "tyni"; did you mean `tiny`?'],
+    ['tyni', 'preset: there is no preset "tyni"; did you mean `tiny`?'],
   ])('%j', (values, sentence) => {
     expect(refused(() => resolveConfig([values as never]))).toContain(sentence);
   });
+});
+
+test('names of rewards are checked against those that exist, beside all else', () => {
+  const given = { reward: [{ name: 'acoerr' }], rewardParams: { 'grpo-pl': {} }, maxSteps: 0 };
+  const message = refused(() => resolveConfig([given], undefined, ['acc', 'acoer', 'grpo-lp']));
+  expect(message).toContain('reward.0.name: there is no reward "acoerr"; did you mean `acoer`?');
+  expect(message).toContain('rewardParams.grpo-pl: there is no reward "grpo-pl"; did you mean `grpo-lp`?');
+  expect(message).toContain('maxSteps: must be at least 1');
 });
 
 describe('files and assignments', () => {

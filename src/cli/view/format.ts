@@ -15,9 +15,12 @@ export function duration(ms: number): string {
 /** `338,784`. */
 export const grouped = (value: number) => value.toLocaleString('en-US');
 
-/** A change of a whole in percent, with its sign. */
-export const change = (before: number, after: number) =>
-  before === 0 ? '' : `${after <= before ? '-' : '+'}${Math.abs(100 * (after / before - 1)).toFixed(0)}%`;
+/** A change of a whole in percent, with its sign; nothing when there was nothing before. */
+export function change(before: number, after: number): string {
+  if (before === 0) return '';
+  const points = Math.round(100 * (after / before - 1));
+  return points > 0 ? `+${points}%` : `${points === 0 ? 0 : points}%`;
+}
 
 export function count(value: number, noun: string): string {
   return `${grouped(value)} ${noun}${value === 1 ? '' : 's'}`;
