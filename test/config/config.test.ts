@@ -112,7 +112,7 @@ describe('refusals', () => {
     [{ reward: [] }, 'reward: must have at least 1 entry'],
     [{ reward: 3 }, 'reward: must be a name or a list'],
     [{ promptTemplate: 'no place' }, 'promptTemplate: has no {problem}'],
-    ['tyni', 'preset: there is no preset "tyni"; did you mean `tiny`?'],
+    [{ preset: 'tyni' }, 'preset: there is no preset "tyni"; did you mean `tiny`?'],
   ])('%j', (values, sentence) => {
     expect(refused(() => resolveConfig([values as never]))).toContain(sentence);
   });
