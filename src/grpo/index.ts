@@ -2,4 +2,4 @@ export { computeAdvantages, type Advantages, type RewardScale } from './advantag
 export type { EvalKind, EvalPhase, Evaluation, RunSummary, TrainEvent, TrainStep } from './events';
 export { scheduleFactor, warmupSteps, type Schedule, type ScheduleName } from './schedule';
 export { train, type TrainOptions, TrainRun } from './train';
-export { resolveTrainConfig } from './session';
+export { resolveTrainConfig } from './inputs';

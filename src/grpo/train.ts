@@ -2,12 +2,19 @@
 import type { Config, ConfigInput } from '../config';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
-import { createRunDirectory, newRunPath, openRunDirectory, readCheckpointState, restorePolicy } from '../run';
-import type { RunDirectory } from '../run';
-import { initialState } from './context';
+import {
+  createRunDirectory,
+  newRunPath,
+  openRunDirectory,
+  readCheckpointState,
+  restorePolicy,
+  RunDirectory,
+} from '../run';
+import { initialState, type WeightedReward } from './context';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { RunDriver, type RunState } from './run';
-import { bindRewards, openSession, resolveTrainConfig, type SessionParts } from './session';
+import { openInputs, resolveTrainConfig, withAbsolutePaths, type SessionParts } from './inputs';
+import { openSession } from './session';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
 export interface TrainOptions extends ConfigInput, SessionParts {
@@ -82,16 +89,20 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   }
 }
 
-function openDirectory(options: { out?: string; resume?: string }, given: ConfigInput & { preset?: string }) {
-  if (options.resume === undefined) {
-    const config = resolveTrainConfig([given]);
-    // Unknown rewards and parameters are found before anything is written.
-    const rewards = bindRewards(config);
-    const name = config.name ?? rewards.map(({ reward }) => reward.name).join('+');
-    return { config, directory: createRunDirectory(options.out ?? newRunPath('runs', name), config) };
-  }
-  const directory = openRunDirectory(options.resume);
-  return { config: resolveTrainConfig([directory.readJson(directory.config()) as ConfigInput]), directory };
+/** The configuration of the run: a resumed one's own, or what is given. */
+function configOf(resume: string | undefined, given: ConfigInput & { preset?: string }): Config {
+  if (resume === undefined) return withAbsolutePaths(resolveTrainConfig([given]));
+  const stored = openRunDirectory(resume);
+  return resolveTrainConfig([stored.readJson(stored.config()) as ConfigInput]);
+}
+
+function newRunDirectory(
+  out: string | undefined,
+  config: Config,
+  rewards: readonly WeightedReward[],
+): RunDirectory {
+  const name = config.name ?? rewards.map(({ reward }) => reward.name).join('+');
+  return createRunDirectory(out ?? newRunPath('runs', name), config);
 }
 
 /** Refuses settings that a resumed run would not take. */
@@ -100,6 +111,10 @@ function refuseSettings(given: object): void {
   if (names.length === 0) return;
   const list = names.map(([name]) => name).join(', ');
   throw new AcoerError('BAD_CONFIG', `A resumed run keeps its own configuration; leave out ${list}.`);
+}
+
+function finishedSummary(directory: RunDirectory): RunSummary | null {
+  return directory.finished() ? (directory.readJson(directory.summary()) as RunSummary) : null;
 }
 
 async function startState(
@@ -124,15 +139,15 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const { out, resume, signal, onEvent, engine, tokenizer, trainData, evalData, ...given } = options;
   if (resume !== undefined) refuseSettings({ ...given, out });
   const emit = onEvent ?? (() => undefined);
-  const { config, directory } = openDirectory({ out, resume }, given);
+  const config = configOf(resume, given);
+  const finished = resume === undefined ? null : finishedSummary(new RunDirectory(resume));
+  if (finished !== null) return new TrainRun(resume!, config, null, finished);
+  const inputs = await openInputs(config, { tokenizer, trainData, evalData });
   const resumed = resume !== undefined;
-  if (resumed && directory.finished()) {
-    const summary = directory.readJson(directory.summary()) as RunSummary;
-    return new TrainRun(directory.path, config, null, summary);
-  }
+  const directory = resumed ? openRunDirectory(resume) : newRunDirectory(out, config, inputs.rewards);
   const resumedStep = resumed ? (directory.checkpointSteps().at(-1) ?? 0) : null;
   emit({ type: 'run', directory: directory.path, config, resumedStep });
-  const session = await openSession(config, { engine, tokenizer, trainData, evalData }, signal);
+  const session = await openSession(config, inputs, engine, signal);
   try {
     const { model, policy, rewards } = session.loop;
     const { dtype, device, parameterCount: parameters } = model.info;

@@ -1,0 +1,89 @@
+/** `acoer train` as a process: signals, resuming, exit codes, what goes to which stream. */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { RunSummary } from '../../src/grpo';
+import { readMetrics } from '../../src/run';
+import { ended, spawnAcoer } from '../helpers/cli';
+
+jest.setTimeout(300_000);
+
+const folder = mkdtempSync(join(tmpdir(), 'acoer-train-command-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** A short run of the embedded default with small evaluations. */
+const SHORT = ['--max-steps', '12', '--set', 'evalProblems=10', '--set', 'evalSampledProblems=10'];
+const run = (...words: string[]) => ended(spawnAcoer('train', ...words));
+
+const untimed = (path: string) =>
+  readMetrics(join(path, 'metrics.jsonl')).map((line) =>
+    Object.fromEntries(Object.entries(line).filter(([name]) => !/^(step_time$|time\/|memory\/)/.test(name))),
+  );
+
+const whole = join(folder, 'whole');
+
+test('a run says what it does on stderr and ends with the table on stdout', async () => {
+  const { code, stdout, stderr } = await run('--out', whole, ...SHORT);
+  expect(stderr).not.toContain('warning');
+  expect(code).toBe(0);
+  expect(stdout.split('\n')[0]).toBe(`run ${whole}`);
+  expect(stdout).toMatch(/greedy \(10 problems\)/);
+  expect(stdout).toContain(join(whole, 'final'));
+  expect(stderr).toMatch(
+    /step 10\/12 +accuracy +[\d.]+% +thinking +[\d.]+ .*alpha [\d.]+ +budget +\d+ .*left/,
+  );
+  expect(stderr).not.toContain('\x1b');
+  const summary = JSON.parse(readFileSync(join(whole, 'summary.json'), 'utf8')) as RunSummary;
+  expect(summary.base.greedy!.accuracy).toBeGreaterThan(0.5);
+  expect(Object.keys(summary.base.sampled!.perLevel).length).toBeGreaterThan(0);
+  const lines = untimed(whole);
+  expect(lines).toHaveLength(12);
+  // Sampler and trainer compute the same function from the same weights.
+  for (const line of lines) {
+    expect(line['sampling/sampling_logp_difference/max'] ?? 0).toBeLessThan(1e-4);
+    expect(line.update_applied).toBe(1);
+  }
+});
+
+test('SIGINT ends after the step with a checkpoint and exit 130; resuming gives the uninterrupted run', async () => {
+  const path = join(folder, 'stopped');
+  const child = spawnAcoer('train', '--out', path, ...SHORT);
+  const end = ended(child);
+  const metrics = join(path, 'metrics.jsonl');
+  while (!existsSync(metrics) || readFileSync(metrics, 'utf8').split('\n').length < 4) {
+    if (child.exitCode !== null) throw new Error((await end).stderr);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+  child.kill('SIGINT');
+  const { code, stderr } = await end;
+  expect(stderr).toContain(`--resume ${path}`);
+  expect(code).toBe(130);
+  const [checkpoint] = readdirSync(join(path, 'checkpoints'));
+  expect(Number(checkpoint!.slice('step-'.length))).toBe(readMetrics(metrics).length);
+  const resumed = await run('--resume', path);
+  expect(resumed.code).toBe(0);
+  expect(untimed(path)).toEqual(untimed(whole));
+  const adapter = (of: string) => readFileSync(join(of, 'final', 'adapter_model.safetensors'));
+  expect(adapter(path).equals(adapter(whole))).toBe(true);
+});
+
+test('a finished run has nothing left to do', async () => {
+  const before = readFileSync(join(whole, 'summary.json'), 'utf8');
+  const { code, stdout } = await run('--resume', whole, '--json');
+  expect(code).toBe(0);
+  expect(JSON.parse(stdout)).toEqual(JSON.parse(before));
+});
+
+test.each<[string, string[], string]>([
+  ['a folder that holds a run', ['--out', whole], 'holds a run already'],
+  ['settings beside --resume', ['--resume', whole, '--seed', '3'], 'leave out the other settings'],
+  ['an unknown reward', ['--reward', 'acoerr'], 'did you mean `acoer`?'],
+  ['a missing file', ['nothing.yaml'], 'Cannot read the configuration nothing.yaml'],
+  ['a missing model', ['--set', 'model=/nowhere'], 'no such folder'],
+  ['nothing to resume', ['--resume', join(folder, 'none')], 'holds no run to resume'],
+])('%s is exit 2 with a sentence', async (_, words, sentence) => {
+  const { code, stdout, stderr } = await run(...words);
+  expect(stderr).toContain(sentence);
+  expect(stderr).not.toContain('    at ');
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+});
