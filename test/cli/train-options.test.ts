@@ -1,4 +1,4 @@
-import { mkdtempSync, mkdirSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, mkdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command } from 'commander';
@@ -17,6 +17,7 @@ function optionsOf(...words: string[]) {
 }
 
 const folder = mkdtempSync(join(tmpdir(), 'acoer-cli-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('nothing is the embedded default', () => {
   expect(optionsOf()).toMatchObject({ model: 'tiny', reward: 'acoer', maxSteps: 200, out: undefined });

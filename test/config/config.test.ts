@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -128,6 +128,7 @@ test('names of rewards are checked against those that exist, beside all else', (
 
 describe('files and assignments', () => {
   const directory = mkdtempSync(join(tmpdir(), 'acoer-config-'));
+  afterAll(() => rmSync(directory, { recursive: true, force: true }));
   const file = (name: string, text: string) => {
     const path = join(directory, name);
     writeFileSync(path, text);

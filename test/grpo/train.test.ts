@@ -10,6 +10,7 @@ import { FakeEngine, type FakeFaults } from '../helpers/fake-engine';
 import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-train-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
 let runs = 0;
 const newFolder = () => join(root, `run-${runs++}`);
 

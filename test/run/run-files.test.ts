@@ -1,4 +1,12 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Policy } from '../../src/engine/types';
@@ -14,7 +22,9 @@ import {
 import { writeDirectoryAtomic, writeFileAtomic } from '../../src/run/atomic';
 import { MetricsFile, readMetrics } from '../../src/run/metrics-file';
 
-const fresh = () => mkdtempSync(join(tmpdir(), 'acoer-run-'));
+const root = mkdtempSync(join(tmpdir(), 'acoer-run-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+const fresh = () => mkdtempSync(join(root, 'folder-'));
 
 function codeOf(work: () => unknown): string | undefined {
   try {
