@@ -11,7 +11,7 @@ namespace acoer {
 struct DrawRow {
   int64_t logitsRow = 0;
   const SamplingOptions* options = nullptr;
-  double uniform = 0;  // in [0, 1)
+  double uniform = 0;  // in (0, 1)
   // Ids the repetition penalty applies to; null when there is no penalty.
   const std::unordered_set<int32_t>* seen = nullptr;
 };

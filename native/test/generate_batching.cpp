@@ -1,0 +1,224 @@
+// Scheduling: the batch must not show in what a sequence is.
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "generate_support.h"
+
+namespace acoer::check {
+namespace {
+
+void checkSame(const GeneratedSequence& a, const GeneratedSequence& b, double bound) {
+  ACOER_CHECK(a.ids == b.ids);
+  ACOER_CHECK(a.finish == b.finish);
+  for (size_t t = 0; t < a.ids.size(); ++t) {
+    ACOER_CHECK_LE(std::abs(a.logprobs[t] - b.logprobs[t]), bound);
+    ACOER_CHECK_LE(std::abs(a.entropies[t] - b.entropies[t]), bound);
+  }
+}
+
+// Prompts of many lengths; stop ids make sequences end at different times.
+std::vector<GenerateRequest> raggedRequests(const ModelConfig& config,
+                                            const std::vector<const Policy*>& policies) {
+  std::vector<GenerateRequest> requests;
+  for (uint64_t i = 0; i < 9; ++i) {
+    GenerateRequest request = makeRequest(randomIds(config, static_cast<int64_t>(1 + 7 * i), i),
+                                          1 + i % 4, 30 + 5 * i, policies[i % policies.size()]);
+    request.stopIds = {1, 2, static_cast<int32_t>(3 + i)};
+    request.seed = 100 + i;
+    request.firstSample = static_cast<int64_t>(i);
+    if (i % 3 == 1) request.sampling = {.temperature = 0.8, .topP = 0.9, .repetitionPenalty = 1.1};
+    requests.push_back(request);
+  }
+  return requests;
+}
+
+// Each sample by itself, as its own call.
+GeneratedSequence alone(const Model& model, GenerateRequest request, int64_t sample,
+                        DecodePath path) {
+  request.firstSample += sample;
+  request.numSamples = 1;
+  return collect(model, {request}, {}, path).sequences.at({0, 0});
+}
+
+ACOER_TEST(generate_batch_does_not_show) {
+  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 21);
+  const auto first = strongAdapter(model, 22), second = strongAdapter(model, 23);
+  const auto full = changedCopy(model, 24), otherFull = changedCopy(model, 25);
+  const auto requests = raggedRequests(
+      model->config, {nullptr, first.get(), full.get(), second.get(), otherFull.get()});
+  for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
+    const double bound = path == DecodePath::kAuto ? 0 : 1e-5;  // own kernels: to the bit
+    std::map<SequenceKey, GeneratedSequence> reference;
+    for (size_t r = 0; r < requests.size(); ++r) {
+      for (int64_t s = 0; s < requests[r].numSamples; ++s) {
+        reference[{r, s}] = alone(*model, requests[r], s, path);
+      }
+    }
+    for (int64_t maxSlots : {1, 3, 8, 64}) {
+      GenerateOptions options;
+      options.maxSlots = maxSlots;
+      const Generated generated = collect(*model, requests, options, path);
+      ACOER_CHECK(generated.stats.peakSlots == std::min<int64_t>(maxSlots, 21));
+      for (const auto& [key, sequence] : generated.sequences) {
+        checkSame(sequence, reference.at(key), bound);
+      }
+    }
+  }
+}
+
+// The same in fp32 through library products (a model too large to be packed).
+ACOER_TEST(generate_batch_does_not_show_large_fp32) {
+  ModelConfig config = smallConfig();
+  config.vocabSize = 60000;
+  config.hiddenSize = 320;
+  const auto model = randomModel(config, at::kCPU, at::kFloat, 26);
+  ACOER_CHECK(model->bytes > (int64_t{64} << 20));
+  const auto requests = raggedRequests(config, {nullptr});
+  const Generated together = collect(*model, requests);
+  for (size_t r = 0; r < requests.size(); r += 3) {
+    const GeneratedSequence single = alone(*model, requests[r], 0, DecodePath::kAuto);
+    checkSame(together.sequences.at({static_cast<int64_t>(r), 0}), single, 1e-5);
+  }
+}
+
+ACOER_TEST(generate_kv_budget) {
+  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 27);
+  const int64_t perPosition = KvCache::bytesPerPosition(model->config, at::kFloat);
+  ACOER_CHECK(perPosition == 2 * 3 * 2 * 32 * 4);
+  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->config, 20, 1), 6, 100),
+                                        makeRequest(randomIds(model->config, 200, 2), 3, 40),
+                                        makeRequest(randomIds(model->config, 5, 3), 4, 250)};
+  const Generated free = collect(*model, requests);
+  ACOER_CHECK(free.stats.peakSlots == 13);
+  // The long prompt takes 208 positions, and 240 for each of its samples.
+  GenerateOptions options;
+  options.kvBytes = 450 * perPosition;
+  const Generated tight = collect(*model, requests, options);
+  ACOER_CHECK(tight.stats.peakSlots == 3);
+  for (const auto& [key, sequence] : tight.sequences) {
+    checkSame(sequence, free.sequences.at(key), 0);
+  }
+  ACOER_CHECK(tight.stats.promptTokens == 225);
+  ACOER_CHECK(tight.stats.newTokens == 6 * 100 + 3 * 40 + 4 * 250);
+  options.kvBytes = 447 * perPosition;
+  ACOER_CHECK_THROWS(collect(*model, requests, options), ErrorCode::kBadArgument,
+                     "request 1: its KV cache takes 688128 bytes");
+}
+
+ACOER_TEST(generate_stop_and_length) {
+  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 28);
+  GenerateRequest request = makeRequest(randomIds(model->config, 10, 1), 4, 50);
+  const Generated whole = collect(*model, {request});
+  for (const auto& [key, sequence] : whole.sequences) {
+    ACOER_CHECK(sequence.finish == FinishReason::kLength && sequence.ids.size() == 50);
+  }
+  const std::vector<int32_t>& ids = whole.sequences.at({0, 2}).ids;
+  request.stopIds = {ids[20]};
+  const auto first = std::find(ids.begin(), ids.end(), ids[20]);
+  const GeneratedSequence stopped = collect(*model, {request}).sequences.at({0, 2});
+  ACOER_CHECK(stopped.finish == FinishReason::kStop);
+  ACOER_CHECK(stopped.ids == std::vector<int32_t>(ids.begin(), first + 1));
+}
+
+// Cancelled while the callback runs: nothing is lost, nothing throws.
+ACOER_TEST(generate_cancel) {
+  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 29);
+  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->config, 4, 1), 2, 10),
+                                        makeRequest(randomIds(model->config, 6, 2), 3, 500),
+                                        makeRequest(randomIds(model->config, 8, 3), 5, 500)};
+  GenerateOptions options;
+  options.maxSlots = 4;
+  Cancel cancel;
+  std::map<SequenceKey, GeneratedSequence> got;
+  const GenerateStats stats = generate(
+      *model, requests, options,
+      [&](GeneratedSequence&& sequence) {
+        cancel.request();
+        ACOER_CHECK(got.emplace(SequenceKey{sequence.request, sequence.sample}, sequence).second);
+      },
+      cancel);
+  ACOER_CHECK(got.size() == 10);
+  const Generated whole = collect(*model, requests);
+  int64_t tokens = 0;
+  for (const auto& [key, sequence] : got) {
+    const bool ended = key.first == 0;
+    ACOER_CHECK(sequence.finish == (ended ? FinishReason::kLength : FinishReason::kCancelled));
+    const auto& ids = whole.sequences.at(key).ids;
+    ACOER_CHECK(sequence.ids.size() == (key.first == 2 || key.second == 2 ? 0 : 10));
+    ACOER_CHECK(std::equal(sequence.ids.begin(), sequence.ids.end(), ids.begin()));
+    tokens += static_cast<int64_t>(sequence.ids.size());
+  }
+  ACOER_CHECK(stats.newTokens == tokens);
+
+  Cancel before;
+  before.request();
+  int64_t count = 0;
+  generate(
+      *model, requests, options,
+      [&](GeneratedSequence&& sequence) {
+        ACOER_CHECK(sequence.finish == FinishReason::kCancelled && sequence.ids.empty());
+        count += 1;
+      },
+      before);
+  ACOER_CHECK(count == 10);
+}
+
+ACOER_TEST(generate_bad_arguments) {
+  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 30);
+  const auto other = strongAdapter(randomModel(tinyConfig(), at::kCPU, at::kFloat, 31), 1);
+  auto refused = [&](const std::function<void(GenerateRequest&)>& change, const std::string& part) {
+    std::vector<GenerateRequest> requests(2, makeRequest({1, 2, 3}, 1, 5));
+    change(requests[1]);
+    ACOER_CHECK_THROWS(collect(*model, requests), ErrorCode::kBadArgument, "request 1: " + part);
+  };
+  refused([](auto& r) { r.promptIds.clear(); }, "the prompt is empty");
+  refused([](auto& r) { r.promptIds[2] = 64; }, "prompt id 2 is 64, outside the vocabulary of 64");
+  refused([](auto& r) { r.stopIds = {-1}; }, "stop id 0 is -1");
+  refused([](auto& r) { r.numSamples = 0; }, "numSamples is 0");
+  refused([](auto& r) { r.firstSample = -1; }, "firstSample is -1");
+  refused([](auto& r) { r.maxNewTokens = 0; }, "maxNewTokens is 0");
+  refused([](auto& r) { r.maxNewTokens = 2046; }, "a prompt of 3 tokens and 2046 new ones exceed");
+  refused([](auto& r) { r.sampling.temperature = -1; }, "temperature is -1");
+  refused([](auto& r) { r.sampling.temperature = std::nan(""); }, "temperature is nan");
+  refused([](auto& r) { r.sampling.topK = -2; }, "topK is -2");
+  refused([](auto& r) { r.sampling.topP = 0; }, "topP is 0");
+  refused([](auto& r) { r.sampling.topP = 1.5; }, "topP is 1.5");
+  refused([](auto& r) { r.sampling.minP = -0.1; }, "minP is -0.1");
+  refused([](auto& r) { r.sampling.repetitionPenalty = 0; }, "repetitionPenalty is 0");
+  refused([&](auto& r) { r.policy = other.get(); }, "its policy belongs to another model");
+  GenerateOptions none;
+  none.maxSlots = 0;
+  ACOER_CHECK_THROWS(collect(*model, {}, none), ErrorCode::kBadArgument, "maxSlots is 0");
+  ACOER_CHECK(collect(*model, {}).stats.decodeSteps == 0);
+}
+
+ACOER_TEST(generate_refuses_non_finite_logits) {
+  for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
+    const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 32);
+    model->weights.finalNorm_D[5] = std::numeric_limits<double>::quiet_NaN();
+    std::vector<GenerateRequest> requests{makeRequest({1, 2, 3}, 1, 5)};
+    ACOER_CHECK_THROWS(collect(*model, requests, {}, path), ErrorCode::kNotFinite,
+                       "request 0, sample 0 are not finite at new token 0");
+  }
+}
+
+// Grad mode is the caller's business: generate() neither records a graph nor changes the mode.
+ACOER_TEST(generate_leaves_grad_mode) {
+  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 33);
+  const auto adapter = strongAdapter(model, 34);
+  const auto full = changedCopy(model, 35);
+  const c10::AutoGradMode on(true);
+  for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
+    collect(*model,
+            {makeRequest({1, 2, 3}, 2, 5, adapter.get()), makeRequest({1, 2}, 2, 5, full.get())},
+            {}, path);
+  }
+  ACOER_CHECK(c10::GradMode::is_enabled());
+}
+
+}  // namespace
+}  // namespace acoer::check

@@ -1,0 +1,159 @@
+// The CPU kernels of every instruction set this machine has, against tensor operations in fp64.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "decode_kernels_sets.h"
+#include "generate_support.h"
+
+namespace acoer::check {
+namespace {
+
+using kernels::KernelSet;
+
+at::Tensor normal(at::IntArrayRef shape, uint64_t seed) {
+  return at::randn(shape, at::detail::createCPUGenerator(seed), at::dtype(at::kDouble));
+}
+
+double worst(const at::Tensor& a, const at::Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+}
+
+template <class T>
+void checkGemm(const kernels::MathKernels<T>& math, at::ScalarType dtype, double bound) {
+  for (const auto [rows, columns, depth] :
+       {std::array<int64_t, 3>{32, 256, 96}, {1, 7, 5}, {13, 48, 33}, {3, 100, 16}}) {
+    const at::Tensor x = normal({rows, depth}, 1).to(dtype),
+                     w = normal({columns, depth}, 2).to(dtype);
+    at::Tensor y = normal({rows, columns}, 3).to(dtype);
+    const at::Tensor expected = y.to(at::kDouble) + x.to(at::kDouble).mm(w.to(at::kDouble).t());
+    const int64_t panels = (columns + math.panelWidth - 1) / math.panelWidth;
+    at::Tensor packed = at::empty({panels * math.panelWidth * depth}, dtype);
+    math.pack(w.const_data_ptr<T>(), depth, columns, depth, packed.mutable_data_ptr<T>());
+    math.gemm(x.const_data_ptr<T>(), depth, packed.const_data_ptr<T>(), y.mutable_data_ptr<T>(),
+              columns, rows, columns, depth, true);
+    ACOER_CHECK_LE(worst(y, expected), bound);
+    // The last row alone gives the same bits as among the others.
+    at::Tensor all = at::zeros_like(y), alone = at::zeros({columns}, dtype);
+    math.gemm(x.const_data_ptr<T>(), depth, packed.const_data_ptr<T>(), all.mutable_data_ptr<T>(),
+              columns, rows, columns, depth, false);
+    const at::Tensor last = x[rows - 1];
+    math.gemm(last.const_data_ptr<T>(), depth, packed.const_data_ptr<T>(),
+              alone.mutable_data_ptr<T>(), columns, 1, columns, depth, false);
+    ACOER_CHECK(at::equal(all[rows - 1], alone));
+  }
+}
+
+ACOER_TEST(generate_kernels_gemm) {
+  for (const KernelSet* set : kernels::usableSets()) {
+    checkGemm(set->mathFloat, at::kFloat, 1e-4);
+    checkGemm(set->mathDouble, at::kDouble, 1e-12);
+  }
+}
+
+struct Shape {
+  int64_t heads, kvHeads, headDim;
+};
+
+// writeHeads then attend, against plain formulas in fp64 on the same (rounded) inputs.
+template <class T>
+void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, Shape shape,
+                    double bound) {
+  using A = kernels::Acc<T>;
+  const auto wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
+  const int64_t H = shape.heads, J = shape.kvHeads, K = shape.headDim, L = 48, length = 37;
+  const int64_t E = (H + 2 * J) * K;
+  ModelConfig config = tinyConfig();
+  config.headDim = K;
+  const RopeTable table = ropeTable(config, L, at::kCPU, dtype);
+  const at::Tensor cos = table.cos_PK.to(dtype).to(wide), sin = table.sin_PK.to(dtype).to(wide);
+  const at::Tensor qNorm = normal({K}, 4).to(dtype), kNorm = normal({K}, 5).to(dtype);
+  at::Tensor qkv = normal({length, E}, 6).to(dtype);
+  const at::Tensor input = qkv.clone().to(at::kDouble).view({length, H + 2 * J, K});
+  const double nan =
+      std::numeric_limits<double>::quiet_NaN();  // what is not written must not count
+  at::Tensor keys = at::full({2, J, L / 16, K, 16}, nan, dtype);
+  at::Tensor values = at::full({2, J, L, K}, nan, dtype);
+  at::Tensor out = at::zeros({length, H * K}, dtype);
+  std::vector<int32_t> slots(static_cast<size_t>(length), 1), positions;
+  for (int32_t t = 0; t < length; ++t) positions.push_back(t);
+  kernels::AttentionArgs<T> args;
+  args.qkv_NE = static_cast<T*>(qkv.data_ptr());
+  args.keys_SJLK = static_cast<T*>(keys.data_ptr());
+  args.values_SJLK = static_cast<T*>(values.data_ptr());
+  args.out_NHK = static_cast<T*>(out.data_ptr());
+  args.slot_N = slots.data();
+  args.position_N = positions.data();
+  args.heads = H;
+  args.kvHeads = J;
+  args.headDim = K;
+  args.capacity = L;
+  args.qNorm_K = static_cast<const T*>(qNorm.const_data_ptr());
+  args.kNorm_K = static_cast<const T*>(kNorm.const_data_ptr());
+  args.cos_PK = static_cast<const A*>(cos.const_data_ptr());
+  args.sin_PK = static_cast<const A*>(sin.const_data_ptr());
+  args.eps = 1e-6;
+  kernel.writeHeads(args, 0, length);
+  kernel.attend(args, 0, length * J);
+
+  auto rotate = [&](const at::Tensor& x, const at::Tensor& weight) {
+    const at::Tensor normed =
+        x * at::rsqrt((x * x).mean({-1}, true) + 1e-6) * weight.to(at::kDouble);
+    const auto halves = normed.chunk(2, -1);
+    const at::Tensor turned = at::cat({-halves[1], halves[0]}, -1);
+    return normed * cos.narrow(0, 0, length).unsqueeze(1) +
+           turned * sin.narrow(0, 0, length).unsqueeze(1);
+  };
+  const at::Tensor q = rotate(input.narrow(1, 0, H), qNorm).transpose(0, 1);
+  const at::Tensor k = rotate(input.narrow(1, H, J), kNorm).transpose(0, 1);
+  const at::Tensor v = input.narrow(1, H + J, J).transpose(0, 1);
+  at::Tensor scores = at::matmul(q, k.repeat_interleave(H / J, 0).transpose(1, 2)) / std::sqrt(K);
+  const at::Tensor hidden = at::ones({length, length}, at::kBool).triu(1);
+  scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  const at::Tensor expected = at::matmul(at::softmax(scores, -1), v.repeat_interleave(H / J, 0))
+                                  .transpose(0, 1)
+                                  .reshape({length, H * K});
+  ACOER_CHECK_LE(worst(out, expected), bound);
+}
+
+ACOER_TEST(generate_kernels_attention) {
+  for (const KernelSet* set : kernels::usableSets()) {
+    for (const Shape shape : {Shape{4, 2, 32}, {16, 8, 128}, {6, 2, 20}, {8, 1, 64}, {7, 1, 6}}) {
+      checkAttention(set->rowsFloat, at::kFloat, shape, 3e-5);
+      checkAttention(set->rowsDouble, at::kDouble, shape, 1e-12);
+      checkAttention(set->rowsBf16, at::kBFloat16, shape, 0.12);
+    }
+  }
+}
+
+template <class T>
+void checkRows(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, double bound) {
+  for (int64_t width : {96, 256, 33}) {
+    const at::Tensor x = normal({5, width}, 7).to(dtype), w = normal({width}, 8).to(dtype);
+    at::Tensor out = at::empty_like(x);
+    kernel.rmsNorm(static_cast<const T*>(x.const_data_ptr()),
+                   static_cast<const T*>(w.const_data_ptr()), static_cast<T*>(out.data_ptr()), 5,
+                   width, 1e-6);
+    ACOER_CHECK_LE(worst(out, rmsNorm(x, w, 1e-6)), bound);
+    const at::Tensor gateUp = normal({5, 2 * width}, 9).to(dtype) * 8;
+    kernel.swiglu(static_cast<const T*>(gateUp.const_data_ptr()), static_cast<T*>(out.data_ptr()),
+                  5, width);
+    const auto halves = gateUp.chunk(2, -1);
+    const at::Tensor expected = at::silu(halves[0]) * halves[1];
+    ACOER_CHECK_LE(worst(out, expected) / expected.abs().max().item<double>(), bound);
+  }
+}
+
+ACOER_TEST(generate_kernels_rows) {
+  for (const KernelSet* set : kernels::usableSets()) {
+    checkRows(set->rowsFloat, at::kFloat, 1e-5);
+    checkRows(set->rowsDouble, at::kDouble, 1e-13);
+    checkRows(set->rowsBf16, at::kBFloat16, 0.04);
+  }
+}
+
+}  // namespace
+}  // namespace acoer::check

@@ -1,0 +1,130 @@
+#include "generate_support.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <cmath>
+#include <random>
+
+namespace acoer::check {
+
+Generated collect(const Model& model, const std::vector<GenerateRequest>& requests,
+                  const GenerateOptions& options, DecodePath path) {
+  Generated result;
+  const Cancel cancel;
+  result.stats = generateOn(
+      path, model, requests, options,
+      [&](GeneratedSequence&& sequence) {
+        const SequenceKey key{sequence.request, sequence.sample};
+        ACOER_CHECK(result.sequences.emplace(key, std::move(sequence)).second);
+      },
+      cancel);
+  size_t expected = 0;
+  for (const auto& request : requests) expected += static_cast<size_t>(request.numSamples);
+  ACOER_CHECK(result.sequences.size() == expected);
+  return result;
+}
+
+ModelConfig tinyConfig() {
+  ModelConfig config;
+  config.vocabSize = 64;
+  config.hiddenSize = 96;
+  config.intermediateSize = 256;
+  config.numLayers = 3;
+  config.numHeads = 4;
+  config.numKvHeads = 2;
+  config.headDim = 32;
+  config.maxPositions = 2048;
+  config.ropeTheta = 1e4;
+  config.tieWordEmbeddings = true;
+  return config;
+}
+
+std::shared_ptr<Policy> strongAdapter(std::shared_ptr<Model> model, uint64_t seed) {
+  PolicyOptions options;
+  options.targets.fill(true);
+  options.seed = seed;
+  auto policy = createPolicy(std::move(model), options);
+  auto generator = at::detail::createCPUGenerator(seed);
+  const c10::NoGradGuard noGrad;
+  for (auto& layer : policy->lora) {
+    for (auto& pair : layer) {
+      pair.b_OR.copy_(at::randn(pair.b_OR.sizes(), generator, at::dtype(at::kDouble)) * 0.1);
+    }
+  }
+  policy->version++;
+  return policy;
+}
+
+std::shared_ptr<Policy> changedCopy(std::shared_ptr<Model> model, uint64_t seed) {
+  PolicyOptions options;
+  options.kind = PolicyOptions::Kind::kFull;
+  auto policy = createPolicy(std::move(model), options);
+  auto generator = at::detail::createCPUGenerator(seed);
+  const c10::NoGradGuard noGrad;
+  for (auto& parameter : policy->parameters) {
+    parameter.value.add_(at::randn(parameter.value.sizes(), generator, at::dtype(at::kDouble)) *
+                         0.02);
+  }
+  policy->version++;
+  return policy;
+}
+
+std::vector<int32_t> randomIds(const ModelConfig& config, int64_t count, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  std::vector<int32_t> ids;
+  for (int64_t t = 0; t < count; ++t) {
+    ids.push_back(static_cast<int32_t>(random() % static_cast<uint64_t>(config.vocabSize)));
+  }
+  return ids;
+}
+
+GenerateRequest makeRequest(std::vector<int32_t> prompt, int64_t samples, int64_t newTokens,
+                            const Policy* policy) {
+  GenerateRequest request;
+  request.promptIds = std::move(prompt);
+  request.numSamples = samples;
+  request.maxNewTokens = newTokens;
+  request.policy = policy;
+  request.seed = 42;
+  return request;
+}
+
+ScoreGap gapToScore(const Model& model, const std::vector<GenerateRequest>& requests,
+                    const Generated& generated) {
+  ScoreGap gap;
+  double tokens = 0;
+  const Cancel cancel;
+  for (const auto& [key, sequence] : generated.sequences) {
+    const GenerateRequest& request = requests[static_cast<size_t>(key.first)];
+    PackedSequences packed;
+    packed.ids = request.promptIds;
+    packed.ids.insert(packed.ids.end(), sequence.ids.begin(), sequence.ids.end());
+    packed.offsets = {0, static_cast<int64_t>(packed.ids.size())};
+    packed.promptLengths = {static_cast<int64_t>(request.promptIds.size())};
+    const double temperature = request.sampling.temperature == 0 ? 1 : request.sampling.temperature;
+    const ScoreResult scored = score(model, request.policy, packed, temperature, cancel);
+    ACOER_CHECK(scored.logprobs.size() == sequence.ids.size());
+    ACOER_CHECK(sequence.logprobs.size() == sequence.ids.size());
+    ACOER_CHECK(sequence.entropies.size() == sequence.ids.size());
+    for (size_t t = 0; t < sequence.ids.size(); ++t) {
+      const double difference = std::abs(scored.logprobs[t] - sequence.logprobs[t]);
+      ACOER_CHECK(std::isfinite(difference));
+      gap.logprob = std::max(gap.logprob, difference);
+      gap.meanLogprob += difference;
+      gap.entropy = std::max(gap.entropy, std::abs(scored.entropies[t] - sequence.entropies[t]));
+      tokens += 1;
+    }
+  }
+  gap.meanLogprob /= tokens;
+  return gap;
+}
+
+double chiSquareTail(double value, double degrees) {
+  const double spread = 2 / (9 * degrees);
+  const double z = (std::cbrt(value / degrees) - (1 - spread)) / std::sqrt(spread);
+  return 0.5 * std::erfc(z / std::sqrt(2.0));
+}
+
+}  // namespace acoer::check

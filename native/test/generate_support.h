@@ -1,0 +1,47 @@
+// What the tests of generate() share.
+#pragma once
+
+#include <map>
+#include <utility>
+
+#include "check.h"
+#include "device_models.h"
+#include "generate_run.h"
+
+namespace acoer::check {
+
+using SequenceKey = std::pair<int64_t, int64_t>;  // request, sample
+
+struct Generated {
+  std::map<SequenceKey, GeneratedSequence> sequences;
+  GenerateStats stats;
+};
+
+// generate() with every sequence collected; fails when one comes twice.
+Generated collect(const Model& model, const std::vector<GenerateRequest>& requests,
+                  const GenerateOptions& options = {}, DecodePath path = DecodePath::kAuto);
+
+// The embedded tiny model's shape: hidden 96, 3 layers, 4 heads over 2, head_dim 32, vocabulary 64.
+ModelConfig tinyConfig();
+// A LoRA policy with B and A of a size that changes the output clearly.
+std::shared_ptr<Policy> strongAdapter(std::shared_ptr<Model> model, uint64_t seed);
+// A full policy whose weights differ from the base's.
+std::shared_ptr<Policy> changedCopy(std::shared_ptr<Model> model, uint64_t seed);
+
+std::vector<int32_t> randomIds(const ModelConfig& config, int64_t count, uint64_t seed);
+GenerateRequest makeRequest(std::vector<int32_t> prompt, int64_t samples, int64_t newTokens,
+                            const Policy* policy = nullptr);
+
+// Largest |sampler log-prob - score()| over all sequences; entropies alike in `entropyGap`.
+struct ScoreGap {
+  double logprob = 0;
+  double meanLogprob = 0;
+  double entropy = 0;
+};
+ScoreGap gapToScore(const Model& model, const std::vector<GenerateRequest>& requests,
+                    const Generated& generated);
+
+// P(chi-square with `degrees` degrees of freedom > value), by Wilson and Hilferty's cube root.
+double chiSquareTail(double value, double degrees);
+
+}  // namespace acoer::check
