@@ -32,7 +32,12 @@ export function errorCode(error: unknown): string | undefined {
 
 /** The message of anything thrown. */
 export function errorMessage(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  return typeof error === 'object' &&
+    error !== null &&
+    'message' in error &&
+    typeof error.message === 'string'
+    ? error.message
+    : String(error);
 }
 
 const USAGE_CODES = new Set([

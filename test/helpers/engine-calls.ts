@@ -1,0 +1,120 @@
+/** Arguments for engine calls that are right as they stand; tests change one thing at a time. */
+import type { NativeEngine } from '../../src/engine/binding';
+import { packSequences } from '../../src/engine/pack';
+import type {
+  GenerateRequest,
+  LossSettings,
+  Model,
+  PackedSequences,
+  TrainBatch,
+} from '../../src/engine/types';
+
+type Args<K extends keyof NativeEngine> = NativeEngine[K] extends (args: infer A, ...rest: never[]) => unknown
+  ? A
+  : never;
+
+export const LOSS: LossSettings = {
+  type: 'grpo',
+  level: 'token',
+  epsilonLow: 0.2,
+  epsilonHigh: 0.2,
+  delta: null,
+  beta: 0,
+  klBiasCorrection: true,
+  temperature: 1,
+  sapoTemperaturePos: 1,
+  sapoTemperatureNeg: 1.05,
+  vespoKPos: 2,
+  vespoLambdaPos: 3,
+  vespoKNeg: 3,
+  vespoLambdaNeg: 2,
+  normalizer: 1,
+};
+
+export const ADAMW = { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
+
+/** `count` sequences of `length` tokens, the first two of each the prompt. */
+export function sequences(count = 2, length = 6): PackedSequences {
+  const ids = (b: number): number[] => Array.from({ length }, (_, t) => (b * 7 + t * 3) % 40);
+  return packSequences(Array.from({ length: count }, (_, b) => ({ ids: ids(b), promptLength: 2 })));
+}
+
+export function trainBatch(count = 2, length = 6): TrainBatch {
+  const tokens = count * (length - 2);
+  return {
+    ...sequences(count, length),
+    advantages: new Float64Array(tokens).map((_, i) => (i % 2 === 0 ? 1 : -0.5)),
+    mask: new Uint8Array(tokens).fill(1),
+    oldLogprobs: null,
+    refLogprobs: null,
+    importanceWeights: null,
+    dropoutSeed: null,
+  };
+}
+
+export function request(changes: Partial<GenerateRequest> = {}): GenerateRequest {
+  return {
+    promptIds: Int32Array.of(1, 2, 3),
+    seed: 7n,
+    maxNewTokens: 8,
+    stopIds: new Int32Array(),
+    ...changes,
+  };
+}
+
+export function nativeRequest(changes: object = {}): Args<'generate'>['requests'][number] {
+  return {
+    ...request(),
+    numSamples: 1,
+    firstSample: 0,
+    sampling: { temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 },
+    policy: null,
+    ...changes,
+  };
+}
+
+/** The longest time the event loop stood still while `work` ran, in ms. */
+export async function longestPauseMs(work: () => Promise<unknown>): Promise<number> {
+  let last = performance.now();
+  let longest = 0;
+  const look = (): void => {
+    const now = performance.now();
+    longest = Math.max(longest, now - last);
+    last = now;
+  };
+  const timer = setInterval(look, 2);
+  try {
+    await work();
+    look();
+  } finally {
+    clearInterval(timer);
+  }
+  return longest;
+}
+
+/** `work` and how long it took. */
+export async function timed<T>(work: () => Promise<T>): Promise<{ value: T; elapsedMs: number }> {
+  const start = performance.now();
+  const value = await work();
+  return { value, elapsedMs: performance.now() - start };
+}
+
+/** What a rejected or throwing `work` gave; fails when it did not. */
+export async function failureOf(
+  work: () => unknown,
+): Promise<{ code?: string; message: string; stack?: string }> {
+  try {
+    await work();
+  } catch (error) {
+    return error as { code?: string; message: string; stack?: string };
+  }
+  throw new Error('the call should have failed');
+}
+
+/** Tokens one model can be asked for without end: a call that only a cancel ends in time. */
+export function endless(
+  model: Model,
+  options: Parameters<Model['generate']>[1] = {},
+): ReturnType<Model['generate']> {
+  return model.generate([request({ maxNewTokens: 3000, numSamples: 4 })], options);
+}

@@ -1,0 +1,62 @@
+/** Scripts in a Node process of their own, over the real addon: for what ends or could end a process. */
+import { spawn } from 'node:child_process';
+import { resolve } from 'node:path';
+
+export const ADDON = resolve(__dirname, '..', '..', 'build', 'Release', 'acoer.node');
+
+/** `load()` gives an engine with the model of argv[2]; `endless(e, m)` starts a call of many seconds. */
+const PRELUDE = `
+  process.env.OMP_WAIT_POLICY ??= 'passive';
+  const addon = require(${JSON.stringify(ADDON)});
+  const sampling = { temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 };
+  async function load(directory) {
+    const engine = new addon.Engine({ device: 'cpu', threads: 1 });
+    const { model } = await engine.loadModel({ directory, dtype: null, job: 1 });
+    return { engine, model };
+  }
+  function endless({ engine, model }, onSequence = () => {}) {
+    const request = { promptIds: Int32Array.of(1, 2), numSamples: 4, firstSample: 0, seed: 1n, maxNewTokens: 3000,
+      stopIds: new Int32Array(), sampling, policy: null };
+    return engine.generate({ model, requests: [request], maxSlots: 8, kvBytes: 0, job: 2 }, onSequence);
+  }
+`;
+
+export interface ChildResult {
+  code: number | null;
+  signal: NodeJS.Signals | null;
+  stdout: string;
+  stderr: string;
+  elapsedMs: number;
+}
+
+export interface ChildOptions {
+  model: string;
+  /** Sent once the script has printed a line. */
+  kill?: NodeJS.Signals;
+  nodeArguments?: string[];
+}
+
+/** Runs `script` (CommonJS, inside an async function; \`directory\` is the model's) and waits for its end. */
+export function runChild(
+  script: string,
+  { model, kill, nodeArguments = [] }: ChildOptions,
+): Promise<ChildResult> {
+  const source = `${PRELUDE}\n(async () => { const directory = process.argv[1];\n${script}\n})();`;
+  const start = performance.now();
+  // Jest's own NODE_OPTIONS are not the script's.
+  const env = { ...process.env, NODE_OPTIONS: '' };
+  const child = spawn(process.execPath, [...nodeArguments, '-e', source, model], { env });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.on('data', (chunk: Buffer) => {
+    stdout += chunk.toString();
+    if (kill !== undefined && stdout.includes('\n')) child.kill(kill);
+  });
+  child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
+  return new Promise((done, fail) => {
+    child.on('error', fail);
+    child.on('close', (code, signal) =>
+      done({ code, signal, stdout, stderr, elapsedMs: performance.now() - start }),
+    );
+  });
+}

@@ -1,0 +1,239 @@
+/** The two sides of the native boundary agree, and a call behaves as src/engine/types.ts says. */
+import { availableParallelism } from 'node:os';
+
+import { loadAddon, NATIVE_ENGINE_METHODS } from '../../src/engine/binding';
+import { createEngine } from '../../src/engine/engine';
+import { packSequences, splitPerToken } from '../../src/engine/pack';
+import { type Engine, type GeneratedSequence, type Model, TARGET_MODULES } from '../../src/engine/types';
+import {
+  endless,
+  failureOf,
+  longestPauseMs,
+  LOSS,
+  request,
+  sequences,
+  timed,
+  trainBatch,
+} from '../helpers/engine-calls';
+import { randomModel } from '../helpers/random-model';
+
+let engine: Engine;
+let model: Model;
+const directory = randomModel();
+
+beforeAll(async () => {
+  engine = await createEngine({ device: 'cpu', threads: 1 });
+  model = await engine.loadModel(directory);
+});
+afterAll(() => engine.dispose());
+
+test('the addon has the declared methods and no others', () => {
+  const { prototype } = loadAddon().Engine as { prototype: object };
+  const found = Object.getOwnPropertyNames(prototype).filter((name) => name !== 'constructor');
+  expect(found.sort()).toEqual([...NATIVE_ENGINE_METHODS].sort());
+});
+
+test('the build says what it was made with', () => {
+  const { libtorch, cuda, cxxFlags } = loadAddon().buildInfo();
+  expect(libtorch).toMatch(/^2\.\d+\.\d+/);
+  expect(cuda === null || /^\d+\.\d+$/.test(cuda)).toBe(true);
+  expect(cxxFlags).toContain('-O');
+});
+
+test('an engine knows its device and a model its shape', async () => {
+  expect(engine.deviceInfo).toMatchObject({ device: 'cpu', threads: 1 });
+  expect(engine.deviceInfo.totalBytes).toBeGreaterThan(engine.deviceInfo.freeBytes);
+  expect(model.info).toMatchObject({
+    dtype: 'float32',
+    device: 'cpu',
+    vocabSize: 64,
+    hiddenSize: 32,
+    intermediateSize: 48,
+    numLayers: 2,
+    numHeads: 4,
+    numKvHeads: 2,
+    headDim: 16,
+    tieWordEmbeddings: true,
+  });
+  const { engineBytes, residentBytes, peakResidentBytes } = await engine.memory();
+  expect(engineBytes).toBe(model.info.bytes);
+  expect(peakResidentBytes).toBeGreaterThanOrEqual(residentBytes);
+});
+
+test('threads 0 is every core this process may use', async () => {
+  await using all = await createEngine({ device: 'cpu' });
+  expect(all.deviceInfo.threads).toBeGreaterThanOrEqual(1);
+  expect(all.deviceInfo.threads).toBeLessThanOrEqual(availableParallelism());
+});
+
+test('generate streams each sequence as it ends and returns them in order', async () => {
+  const streamed: GeneratedSequence[] = [];
+  const requests = [request({ numSamples: 3 }), request({ promptIds: Int32Array.of(9), maxNewTokens: 3 })];
+  const { sequences, stats } = await model.generate(requests, { onSequence: (s) => streamed.push(s) });
+  expect(sequences.map((s) => [s.request, s.sample])).toEqual([
+    [0, 0],
+    [0, 1],
+    [0, 2],
+    [1, 0],
+  ]);
+  expect([...streamed].sort((a, b) => a.request - b.request || a.sample - b.sample)).toEqual(sequences);
+  expect(streamed[0]!.request).toBe(1);
+  for (const sequence of sequences) {
+    expect(sequence.finish).toBe('length');
+    expect(sequence.ids.length).toBe(sequence.request === 0 ? 8 : 3);
+    expect(sequence.logprobs.length).toBe(sequence.ids.length);
+    expect(sequence.entropies.length).toBe(sequence.ids.length);
+  }
+  expect(stats).toMatchObject({ promptTokens: 4, newTokens: 27 });
+});
+
+test('score, accumulate and step cross the boundary and back', async () => {
+  await using policy = await model.createPolicy({ kind: 'lora', rank: 2, alpha: 4, seed: 3n });
+  expect(policy.info).toMatchObject({
+    kind: 'lora',
+    rank: 2,
+    alpha: 4,
+    targets: [...TARGET_MODULES],
+  });
+  const packed = sequences(3, 7);
+  const { logprobs, entropies } = await model.score(packed, { policy });
+  expect(logprobs.length).toBe(15);
+  expect(splitPerToken(packed, entropies).map((part) => part.length)).toEqual([5, 5, 5]);
+  const result = await policy.accumulate(trainBatch(3, 7), LOSS);
+  expect(result.tokens).toBe(15);
+  expect(result.clippedLow.length).toBe(3);
+  for (let t = 0; t < logprobs.length; t++) expect(result.logprobs[t]).toBeCloseTo(logprobs[t]!, 5);
+  const gradients = await policy.gradients();
+  expect(Object.keys(gradients).length).toBe(2 * 7 * 2);
+  const { applied, gradNorm } = await policy.step({ learningRate: 1e-3 });
+  expect(applied).toBe(true);
+  expect(gradNorm).toBeGreaterThan(0);
+  const memory = await engine.memory();
+  expect(memory.engineBytes).toBe(model.info.bytes + 4 * 4 * policy.info.parameterCount);
+});
+
+test('arguments are copied: changing them after the call changes nothing', async () => {
+  const packed = sequences();
+  const expected = await model.score(packed);
+  const running = model.score(packed);
+  packed.ids.fill(0);
+  expect(await running).toEqual(expected);
+});
+
+test('calls queue in order; queue false refuses a busy engine', async () => {
+  const ended: number[] = [];
+  const calls = [0, 1, 2, 3].map((i) => model.score(sequences(i + 1)).then(() => ended.push(i)));
+  expect(await failureOf(() => model.score(sequences(), { queue: false }))).toMatchObject({
+    code: 'ENGINE_BUSY',
+  });
+  await Promise.all(calls);
+  expect(ended).toEqual([0, 1, 2, 3]);
+  await model.score(sequences(), { queue: false });
+});
+
+test('an abort ends a running generate between two tokens, after what it had was streamed', async () => {
+  const abort = new AbortController();
+  const streamed: GeneratedSequence[] = [];
+  const reason = new Error('enough');
+  setTimeout(() => abort.abort(reason), 100);
+  const call = endless(model, { signal: abort.signal, onSequence: (sequence) => streamed.push(sequence) });
+  const failure = await failureOf(() => call);
+  expect(failure).toMatchObject({ code: 'CANCELLED', cause: reason });
+  expect(streamed.map((sequence) => sequence.finish)).toEqual(Array(4).fill('cancelled'));
+  expect(streamed[0]!.ids.length).toBeGreaterThan(0);
+  expect(streamed[0]!.ids.length).toBeLessThan(3000);
+});
+
+test('an abort ends a waiting call, and one before the call never starts it', async () => {
+  const first = new AbortController();
+  const second = new AbortController();
+  const running = failureOf(() => endless(model, { signal: first.signal }));
+  const waiting = failureOf(() => model.score(sequences(), { signal: second.signal }));
+  const behind = model.score(sequences());
+  second.abort();
+  first.abort();
+  expect(await waiting).toMatchObject({ code: 'CANCELLED' });
+  expect(await running).toMatchObject({ code: 'CANCELLED' });
+  expect((await behind).logprobs.length).toBe(8);
+  expect(await failureOf(() => model.score(sequences(), { signal: AbortSignal.abort() }))).toMatchObject({
+    code: 'CANCELLED',
+  });
+});
+
+test('an error thrown by onSequence ends the call and comes back as it is, also one that is not an Error', async () => {
+  for (const thrown of [new TypeError('from the callback'), 'a string']) {
+    let calls = 0;
+    const failure = await failureOf(() =>
+      model.generate([request({ maxNewTokens: 1 }), request({ maxNewTokens: 3000 })], {
+        onSequence: () => {
+          calls++;
+          // eslint-disable-next-line @typescript-eslint/only-throw-error -- users may throw anything
+          throw thrown;
+        },
+      }),
+    );
+    expect(failure).toBe(thrown);
+    expect(calls).toBe(1);
+  }
+});
+
+test('errors carry the code, the native cause and the stack of the call', async () => {
+  const failure = await failureOf(async () => {
+    await engine.loadModel('/nowhere');
+  });
+  expect(failure).toMatchObject({ name: 'AcoerError', code: 'BAD_FILE', cause: { code: 'BAD_FILE' } });
+  expect(failure.message).toMatch(/^cannot open \/nowhere\/config.json/);
+  expect(failure.message).not.toContain('\n');
+  expect(failure.stack).toContain('boundary.test.ts');
+});
+
+test('two engines work at once', async () => {
+  await using other = await createEngine({ device: 'cpu', threads: 1 });
+  const there = await other.loadModel(directory);
+  const requests = [request({ maxNewTokens: 64, numSamples: 4 })];
+  const [a, b] = await Promise.all([model.generate(requests), there.generate(requests)]);
+  expect(a.sequences).toEqual(b.sequences);
+});
+
+test('packSequences refuses ids an Int32Array would change', () => {
+  expect(packSequences([{ ids: [1, 2], promptLength: 1 }])).toEqual({
+    ids: Int32Array.of(1, 2),
+    offsets: Int32Array.of(0, 2),
+    promptLengths: Int32Array.of(1),
+  });
+  expect(() => packSequences([{ ids: [1, 2.5], promptLength: 1 }])).toThrow('token 1 of sequence 0 is 2.5');
+});
+
+describe('the event loop', () => {
+  // About 40 MB: a decode step or a training pass takes long enough for a blocked loop to show.
+  const slow = { vocabSize: 4096, hiddenSize: 256, intermediateSize: 1024, numLayers: 8, headDim: 64 };
+  let large: Model;
+  beforeAll(async () => {
+    large = await engine.loadModel(randomModel(slow));
+  });
+
+  // Other processes can take the core for a while, which is no fault of this one: the best of three counts.
+  async function bestPauseMs(work: () => Promise<unknown>): Promise<number> {
+    const pauses: number[] = [];
+    while (pauses.length < 3 && !(Math.min(...pauses) < 50)) {
+      const { value, elapsedMs } = await timed(() => longestPauseMs(work));
+      expect(elapsedMs).toBeGreaterThan(300);
+      pauses.push(value);
+    }
+    return Math.min(...pauses);
+  }
+
+  test('never stands still for 50 ms while generating', async () => {
+    const requests = [request({ maxNewTokens: 96, numSamples: 16 })];
+    expect(await bestPauseMs(() => large.generate(requests))).toBeLessThan(50);
+  });
+
+  test('never stands still for 50 ms while accumulating and stepping', async () => {
+    await using policy = await large.createPolicy({ kind: 'full' });
+    const work = async (): Promise<void> => {
+      await policy.accumulate(trainBatch(4, 128), LOSS);
+      await policy.step({ learningRate: 1e-6 });
+    };
+    expect(await bestPauseMs(work)).toBeLessThan(50);
+  });
+});
