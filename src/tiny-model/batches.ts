@@ -1,5 +1,5 @@
 /** Supervised batches: examples of similar length, drawn from a seeded corpus. */
-import { RandomStream } from '../data/random';
+import type { RandomStream } from '../data/random';
 import { drawFrom, question, TINY_LEVELS } from '../data/tiny/task';
 import type { TrainBatch } from '../engine/types';
 import type { Tokenizer } from '../tokenizer';
@@ -49,26 +49,30 @@ export function drawExample(tokenizer: Encoder, style: TraceStyle, random: Rando
 
 const lengthOf = (example: Example): number => example.promptIds.length + example.completionIds.length;
 
+/** As many examples as make `batches` batches of about `tokensPerBatch` tokens. */
+export function drawPool(draw: () => Example, batches: number, tokensPerBatch: number): Example[] {
+  const pool: Example[] = [];
+  for (let tokens = 0; tokens < batches * tokensPerBatch; tokens += lengthOf(pool[pool.length - 1])) {
+    pool.push(draw());
+  }
+  return pool;
+}
+
 /**
- * Sorts the pool by length, cuts it into batches of at most `tokensPerBatch` and shuffles those: similar lengths
- * share a batch, and the order still says nothing.
+ * Sorts the pool by length, cuts it into batches of nearly equal tokens and shuffles those: similar lengths share
+ * a batch, and the order still says nothing.
  */
-export function bucket(pool: Example[], tokensPerBatch: number, random: RandomStream): Example[][] {
+export function bucket(pool: readonly Example[], tokensPerBatch: number, random: RandomStream): Example[][] {
   const sorted = [...pool].sort((a, b) => lengthOf(a) - lengthOf(b));
-  const batches: Example[][] = [];
-  let current: Example[] = [];
+  const total = sorted.reduce((sum, example) => sum + lengthOf(example), 0);
+  const count = Math.max(1, Math.round(total / tokensPerBatch));
+  const batches = Array.from({ length: count }, (): Example[] => []);
   let tokens = 0;
   for (const example of sorted) {
-    if (current.length > 0 && tokens + lengthOf(example) > tokensPerBatch) {
-      batches.push(current);
-      current = [];
-      tokens = 0;
-    }
-    current.push(example);
+    batches[Math.min(count - 1, Math.floor((tokens * count) / total))].push(example);
     tokens += lengthOf(example);
   }
-  if (current.length > 0) batches.push(current);
-  return random.shuffle(batches);
+  return random.shuffle(batches.filter((batch) => batch.length > 0));
 }
 
 /** Advantage 1 everywhere: on the unmasked tokens the policy gradient is then that of the negative log-likelihood. */

@@ -20,20 +20,44 @@ import { writeSafetensors } from './safetensors';
 import { type Phase, runPhase } from './train';
 import { generationConfig, modelConfig, tokenizerConfig, tokenizerJson } from './vocabulary';
 
+const say = (line: string): boolean => process.stdout.write(`${line}\n`);
+
 const drill =
-  (...operationsPerLine: number[]): Phase['draw'] =>
+  (lines: number, operationsPerLine: number[]): Phase['draw'] =>
   (tokenizer, random) =>
-    drawDrill(tokenizer, { operationsPerLine, lines: 8 }, random);
+    drawDrill(tokenizer, { operationsPerLine, lines }, random);
 const traces =
   (style: TraceStyle): Phase['draw'] =>
   (tokenizer, random) =>
     drawExample(tokenizer, style, random);
 
-const DRILL = { tokensPerStep: 2048, learningRate: 3e-3, finalRate: 1 };
+/**
+ * Arithmetic first, alone: in whole traces its few tokens drown among the copied ones, and the sum of two
+ * operations is only found where it stands at the same place many times. Then the traces.
+ */
 const PHASES: readonly Phase[] = [
-  { name: 'drill 1', draw: drill(1), steps: 200, warmupSteps: 50, ...DRILL },
-  { name: 'drill 2', draw: drill(0.4, 0.5, 0.1), steps: 600, warmupSteps: 0, ...DRILL },
+  { name: 'one operation', draw: drill(8, [1]), steps: 200, tokensPerStep: 2048, ...rates(3e-3, 1, 50) },
+  {
+    name: 'two operations',
+    draw: drill(1, [0.2, 0.8]),
+    steps: 200,
+    tokensPerStep: 4096,
+    ...rates(2e-3, 1, 20),
+  },
+  {
+    name: 'drill',
+    draw: drill(4, [0.2, 0.6, 0.2]),
+    steps: 500,
+    tokensPerStep: 8192,
+    ...rates(2e-3, 0.3, 20),
+  },
+  { name: 'dense', draw: traces(DENSE), steps: 200, tokensPerStep: 8192, ...rates(3e-3, 0.1, 50) },
+  { name: 'verbose', draw: traces(VERBOSE), steps: 300, tokensPerStep: 8192, ...rates(3e-3, 0.02, 50) },
 ];
+
+function rates(learningRate: number, finalRate: number, warmupSteps: number) {
+  return { learningRate, finalRate, warmupSteps };
+}
 
 async function writeFiles(directory: string, seed: number): Promise<void> {
   const files: Record<string, object> = {
@@ -53,7 +77,7 @@ function report(label: string, summary: EvalSummary): void {
     ([level, { accuracy, thinkingTokens }]) =>
       `L${level} ${accuracy.toFixed(2)}/${thinkingTokens.toFixed(0)}`,
   );
-  console.log(
+  say(
     `${label}: accuracy ${summary.accuracy.toFixed(3)}, ${summary.thinkingTokens.toFixed(1)} thinking tokens, ` +
       `${(100 * summary.truncated).toFixed(1)}% truncated  ${levels.join('  ')}`,
   );
@@ -102,7 +126,7 @@ async function makeTiny(seed: number, out: string, threads: number | undefined):
             tokens += step.tokens;
             if (step.step % 25 !== 0 && step.step !== phase.steps) return;
             const seconds = (performance.now() - startMs) / 1000;
-            console.log(
+            say(
               `${phase.name} ${step.step}/${phase.steps}  nll ${step.nll.toFixed(4)}  ` +
                 `grad norm ${step.gradNorm.toFixed(2)}  ${(tokens / seconds).toFixed(0)} tokens/s  ${seconds.toFixed(0)} s`,
             );
@@ -110,8 +134,8 @@ async function makeTiny(seed: number, out: string, threads: number | undefined):
         },
         phase,
       );
-      await evaluateBoth(model, policy, tokenizer);
     }
+    await evaluateBoth(model, policy, tokenizer);
     await policy.save(join(work, 'model.safetensors'), 'float32');
     await mkdir(out, { recursive: true });
     for (const name of [
@@ -123,7 +147,7 @@ async function makeTiny(seed: number, out: string, threads: number | undefined):
     ]) {
       await copyFile(join(work, name), join(out, name));
     }
-    console.log(`written to ${out}`);
+    say(`written to ${out}`);
   } finally {
     await engine.dispose();
     await rm(work, { recursive: true, force: true });
@@ -142,6 +166,6 @@ makeTiny(
   resolve(values.out),
   values.threads === undefined ? undefined : Number(values.threads),
 ).catch((error: unknown) => {
-  console.error(errorMessage(error));
+  process.stderr.write(`${errorMessage(error)}\n`);
   process.exitCode = exitCodeFor(error);
 });

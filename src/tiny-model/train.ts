@@ -2,7 +2,7 @@
 import { RandomStream } from '../data/random';
 import type { LossSettings, Policy } from '../engine/types';
 import type { Tokenizer } from '../tokenizer';
-import { bucket, type Example, packBatch } from './batches';
+import { bucket, drawPool, type Example, packBatch } from './batches';
 
 export interface Phase {
   name: string;
@@ -22,8 +22,8 @@ export interface SupervisedOptions {
   onStep(report: { phase: string; step: number; nll: number; gradNorm: number; tokens: number }): void;
 }
 
-/** Examples drawn at a time and cut into batches by length. */
-const POOL = 1024;
+/** Batches whose examples are drawn and sorted by length together. */
+const BATCHES_PER_POOL = 32;
 
 /** With old log-probs absent and advantages 1, `dapo` over the step's tokens is the mean log-likelihood. */
 const likelihood = (tokens: number): LossSettings => ({
@@ -51,11 +51,12 @@ function learningRateAt(phase: Phase, step: number): number {
   return phase.learningRate * (phase.finalRate + (1 - phase.finalRate) * cosine);
 }
 
-/** Endless batches of at most `tokensPerStep` tokens; a function of (seed, phase name). */
+/** Endless batches of about `tokensPerStep` tokens; a function of (seed, phase name). */
 function* batches(options: SupervisedOptions, phase: Phase): Generator<Example[]> {
   const random = new RandomStream(options.seed, `tiny-model ${phase.name}`);
   for (;;) {
-    const pool = Array.from({ length: POOL }, () => phase.draw(options.tokenizer, random));
+    const draw = () => phase.draw(options.tokenizer, random);
+    const pool = drawPool(draw, BATCHES_PER_POOL, phase.tokensPerStep);
     yield* bucket(pool, phase.tokensPerStep, random);
   }
 }

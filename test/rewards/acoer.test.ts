@@ -180,7 +180,7 @@ describe('the controller, matter by matter', () => {
   test('rewards are given under the state before the batch; scoring and observing change no state', () => {
     const state = Object.freeze(initialAcoerState(DEFAULTS, 8192));
     Object.freeze(state.accuracyHistory);
-    scoreWith(state, true, 10);
+    void scoreWith(state, true, 10);
     const next = reward().observe(state, { step: 0, maxLength: 8192, batch: [group(rollout(true, 10))] });
     expect(next).not.toBe(state);
     expect(state).toEqual(initialAcoerState(DEFAULTS, 8192));
