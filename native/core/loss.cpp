@@ -85,7 +85,8 @@ class SequenceLoss {
     const double shown = std::max(active_, 1.0);
     result_.clippedLow.push_back(low_ / shown);
     result_.clippedHigh.push_back(high_ / shown);
-    result_.vespoPhi.push_back(phiSum_ / shown);
+    // TRL's mean of phi is over every sequence: one without a token in the loss has phi(1) = 1.
+    result_.vespoPhi.push_back(active_ > 0 ? phiSum_ / active_ : 1);
   }
 
  private:
