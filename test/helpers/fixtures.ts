@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
+import type { TensorTable } from '../../src/engine/binding';
 import { createEngine } from '../../src/engine/engine';
 import type { Engine, LossSettings, PackedSequences, TrainBatch } from '../../src/engine/types';
 
@@ -165,11 +166,7 @@ export function relativeError(actual: ArrayLike<number>, expected: ArrayLike<num
 }
 
 /** The tensors that differ by more than `tolerance` relative, or are missing or misshapen: [] when all agree. */
-export function differingTensors(
-  actual: Record<string, { shape: number[]; data: ArrayLike<number> }>,
-  expected: Fixture,
-  tolerance: number,
-): string[] {
+export function differingTensors(actual: TensorTable, expected: TensorTable, tolerance: number): string[] {
   const wrong = Object.keys(actual)
     .filter((name) => !(name in expected))
     .map((name) => `${name}: not expected`);
