@@ -1,0 +1,436 @@
+/** Misuse of the raw boundary: each case gives a code and one sentence, and the engine works on. */
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import type { ErrorCodeName, ModelId, NativeEngine, PolicyId } from '../../src/engine/binding';
+import { loadAddon } from '../../src/engine/binding';
+import { createEngine } from '../../src/engine/engine';
+import { TARGET_MODULES } from '../../src/engine/types';
+import {
+  ADAMW,
+  failureOf,
+  LOSS,
+  nativeRequest,
+  request,
+  sequences,
+  trainBatch,
+} from '../helpers/engine-calls';
+import { randomModel } from '../helpers/random-model';
+
+let native: NativeEngine;
+let model: ModelId;
+let otherModel: ModelId;
+let policy: PolicyId;
+let otherPolicy: PolicyId;
+const directory = randomModel();
+
+const lora = (changes: object = {}): Parameters<NativeEngine['createPolicy']>[0] => ({
+  model,
+  kind: 'lora',
+  rank: 2,
+  alpha: 4,
+  dropout: 0,
+  targets: [...TARGET_MODULES],
+  seed: 1n,
+  ...ADAMW,
+  ...changes,
+});
+
+beforeAll(async () => {
+  native = new (loadAddon().Engine)({ device: 'cpu', threads: 1 });
+  ({ model } = await native.loadModel({ directory, dtype: null, job: 1 }));
+  ({ model: otherModel } = await native.loadModel({ directory, dtype: null, job: 1 }));
+  ({ policy } = await native.createPolicy(lora()));
+  ({ policy: otherPolicy } = await native.createPolicy(lora({ model: otherModel })));
+});
+afterAll(() => native.dispose());
+
+/** The engine after a case: still right. */
+async function stillWorks(): Promise<void> {
+  expect(
+    (await native.score({ ...sequences(), model, policy, temperature: 1, job: 1 })).logprobs.length,
+  ).toBe(8);
+}
+
+/** Calls with arguments TypeScript would refuse. */
+type Call = (
+  engine: Record<keyof NativeEngine, (...args: unknown[]) => Promise<unknown>>,
+) => Promise<unknown>;
+type Case = [name: string, code: ErrorCodeName, sentence: RegExp, call: Call];
+
+const generate =
+  (changes: object, args: object = {}, onSequence: unknown = () => {}): Call =>
+  (engine) =>
+    engine.generate(
+      { model, requests: [nativeRequest(changes)], maxSlots: 4, kvBytes: 0, job: 1, ...args },
+      onSequence,
+    );
+const score =
+  (changes: object): Call =>
+  (engine) =>
+    engine.score({ ...sequences(), model, policy: null, temperature: 1, job: 1, ...changes });
+const accumulate =
+  (batch: object, loss: object = {}, args: object = {}): Call =>
+  (engine) =>
+    engine.accumulate({
+      policy,
+      batch: { ...trainBatch(), ...batch },
+      loss: { ...LOSS, ...loss },
+      job: 1,
+      ...args,
+    });
+const step =
+  (changes: object): Call =>
+  (engine) =>
+    engine.step({ policy, learningRate: 1e-3, weightDecay: 0, maxGradNorm: 0, ...changes });
+const create =
+  (changes: object): Call =>
+  (engine) =>
+    engine.createPolicy(lora(changes));
+
+const CASES: Case[] = [
+  ['no arguments', 'BAD_ARGUMENT', /args must be an object/, (engine) => engine.loadModel()],
+  ['null', 'BAD_ARGUMENT', /args must be an object/, (engine) => engine.score(null)],
+  ['a missing field', 'BAD_ARGUMENT', /args.policy must be a number/, (engine) => engine.zeroGradients({})],
+
+  [
+    'a directory that is a number',
+    'BAD_ARGUMENT',
+    /args.directory must be a string/,
+    (engine) => engine.loadModel({ directory: 1, dtype: null, job: 1 }),
+  ],
+  [
+    'a directory with a NUL',
+    'BAD_ARGUMENT',
+    /without a NUL/,
+    (engine) => engine.loadModel({ directory: '/tmp\0/x', dtype: null, job: 1 }),
+  ],
+  [
+    'no such directory',
+    'BAD_FILE',
+    /\/nowhere/,
+    (engine) => engine.loadModel({ directory: '/nowhere', dtype: null, job: 1 }),
+  ],
+  [
+    'an unknown dtype',
+    'BAD_ARGUMENT',
+    /one of float32, bfloat16, float64/,
+    (engine) => engine.loadModel({ directory, dtype: 'int8', job: 1 }),
+  ],
+  [
+    'a file instead of a directory',
+    'BAD_FILE',
+    /config\.json/,
+    (engine) => engine.loadModel({ directory: join(directory, 'config.json'), dtype: null, job: 1 }),
+  ],
+
+  [
+    'an unknown policy kind',
+    'BAD_ARGUMENT',
+    /args.kind must be one of lora, full/,
+    create({ kind: 'qlora' }),
+  ],
+  ['rank 0', 'BAD_ARGUMENT', /rank must be at least 1/, create({ rank: 0 })],
+  ['a broken rank', 'BAD_ARGUMENT', /args.rank must be a whole number/, create({ rank: 1.5 })],
+  ['a rank beyond any use', 'BAD_ARGUMENT', /rank must be between/, create({ rank: 2 ** 30 })],
+  ['no target', 'BAD_ARGUMENT', /at least one target/, create({ targets: [] })],
+  ['an unknown target', 'BAD_ARGUMENT', /"lm_head"/, create({ targets: ['lm_head'] })],
+  ['targets not in an array', 'BAD_ARGUMENT', /array of strings/, create({ targets: 'q_proj' })],
+  ['dropout 1', 'BAD_ARGUMENT', /dropout must be from 0/, create({ dropout: 1 })],
+  ['a seed that is a number', 'BAD_ARGUMENT', /args.seed must be a bigint/, create({ seed: 1 })],
+  ['a negative seed', 'BAD_ARGUMENT', /between 0n and/, create({ seed: -1n })],
+  ['a seed above 64 bits', 'BAD_ARGUMENT', /between 0n and/, create({ seed: 2n ** 64n })],
+  ['beta1 of 1', 'BAD_ARGUMENT', /beta1 and beta2/, create({ beta1: 1 })],
+  ['an unknown model', 'DISPOSED', /the model was disposed/, create({ model: 4711 })],
+  ['a negative model', 'BAD_ARGUMENT', /args.model must be at least 0/, create({ model: -1 })],
+  [
+    'no such adapter',
+    'BAD_FILE',
+    /\/nowhere/,
+    (engine) => engine.loadAdapter({ model, directory: '/nowhere' }),
+  ],
+
+  ['no request list', 'BAD_ARGUMENT', /args.requests must be an array/, generate({}, { requests: {} })],
+  [
+    'a request that is null',
+    'BAD_ARGUMENT',
+    /args.requests\[0\] must be an object/,
+    generate({}, { requests: [null] }),
+  ],
+  ['no callback', 'BAD_ARGUMENT', /onSequence must be a function/, generate({}, {}, null)],
+  ['an empty prompt', 'BAD_ARGUMENT', /promptIds is empty/, generate({ promptIds: new Int32Array() })],
+  ['a prompt of numbers', 'BAD_ARGUMENT', /promptIds must be an Int32Array/, generate({ promptIds: [1, 2] })],
+  [
+    'a token outside the vocabulary',
+    'BAD_ARGUMENT',
+    /promptIds\[1\] is token id 64;.* has 64/,
+    generate({
+      promptIds: Int32Array.of(1, 64),
+    }),
+  ],
+  ['a negative token', 'BAD_ARGUMENT', /token id -1/, generate({ promptIds: Int32Array.of(-1) })],
+  ['no samples', 'BAD_ARGUMENT', /numSamples must be at least 1/, generate({ numSamples: 0 })],
+  ['no new tokens', 'BAD_ARGUMENT', /maxNewTokens must be at least 1/, generate({ maxNewTokens: 0 })],
+  ['endless tokens', 'BAD_ARGUMENT', /maxNewTokens must be below/, generate({ maxNewTokens: 2 ** 40 })],
+  [
+    'temperature NaN',
+    'BAD_ARGUMENT',
+    /temperature must be a finite number/,
+    generate({
+      sampling: { ...nativeRequest().sampling, temperature: NaN },
+    }),
+  ],
+  [
+    'temperature below 0',
+    'BAD_ARGUMENT',
+    /0 is greedy/,
+    generate({
+      sampling: { ...nativeRequest().sampling, temperature: -1 },
+    }),
+  ],
+  [
+    'topP 0',
+    'BAD_ARGUMENT',
+    /topP must be above 0/,
+    generate({ sampling: { ...nativeRequest().sampling, topP: 0 } }),
+  ],
+  [
+    'minP 2',
+    'BAD_ARGUMENT',
+    /minP must be from 0 to 1/,
+    generate({ sampling: { ...nativeRequest().sampling, minP: 2 } }),
+  ],
+  [
+    'topK below 0',
+    'BAD_ARGUMENT',
+    /topK must be at least 0/,
+    generate({
+      sampling: { ...nativeRequest().sampling, topK: -1 },
+    }),
+  ],
+  [
+    'repetition penalty 0',
+    'BAD_ARGUMENT',
+    /repetitionPenalty must be above 0/,
+    generate({
+      sampling: { ...nativeRequest().sampling, repetitionPenalty: 0 },
+    }),
+  ],
+  ['no slots', 'BAD_ARGUMENT', /maxSlots must be at least 1/, generate({}, { maxSlots: 0 })],
+  [
+    "another model's policy",
+    'BAD_ARGUMENT',
+    /belongs to another model/,
+    (engine) => generate({ policy: otherPolicy })(engine),
+  ],
+
+  ['no sequence', 'BAD_ARGUMENT', /no sequence/, score({ ...sequences(0) })],
+  ['offsets too short', 'BAD_SHAPE', /offsets has 2 numbers for 3/, score({ offsets: Int32Array.of(0, 12) })],
+  [
+    'offsets past the ids',
+    'BAD_SHAPE',
+    /offsets must run from 0/,
+    score({ offsets: Int32Array.of(0, 6, 99) }),
+  ],
+  ['offsets running backwards', 'BAD_SHAPE', /sequence 1/, score({ offsets: Int32Array.of(0, 13, 12) })],
+  ['an empty sequence', 'BAD_SHAPE', /sequence 0 is empty/, score({ offsets: Int32Array.of(0, 0, 12) })],
+  [
+    'a prompt longer than its sequence',
+    'BAD_SHAPE',
+    /6 tokens and promptLength 7/,
+    score({
+      promptLengths: Int32Array.of(2, 7),
+    }),
+  ],
+  ['a prompt of no tokens', 'BAD_SHAPE', /promptLength 0/, score({ promptLengths: Int32Array.of(0, 2) })],
+  [
+    'ids outside the vocabulary',
+    'BAD_ARGUMENT',
+    /ids\[11\] is token id 9999/,
+    score({
+      ids: sequences().ids.with(11, 9999),
+    }),
+  ],
+  ['ids as float', 'BAD_ARGUMENT', /args.ids must be an Int32Array/, score({ ids: new Float32Array(12) })],
+  ['scoring at temperature 0', 'BAD_ARGUMENT', /temperature must be above 0/, score({ temperature: 0 })],
+  [
+    "scoring another model's policy",
+    'BAD_ARGUMENT',
+    /another model/,
+    (engine) => score({ policy: otherPolicy })(engine),
+  ],
+  ['an unknown policy', 'DISPOSED', /policy or its model was disposed/, score({ policy: 4711 })],
+
+  [
+    'too few advantages',
+    'BAD_SHAPE',
+    /advantages has 7 numbers for 8/,
+    accumulate({ advantages: new Float64Array(7) }),
+  ],
+  ['too long a mask', 'BAD_SHAPE', /mask has 9 numbers for 8/, accumulate({ mask: new Uint8Array(9) })],
+  [
+    'too few old log-probs',
+    'BAD_SHAPE',
+    /oldLogprobs has 1/,
+    accumulate({ oldLogprobs: new Float64Array(1) }),
+  ],
+  [
+    'an advantage that is NaN',
+    'BAD_ARGUMENT',
+    /advantages\[3\] is not finite/,
+    accumulate({
+      advantages: new Float64Array(8).fill(NaN, 3, 4),
+    }),
+  ],
+  ['beta without a reference', 'BAD_ARGUMENT', /refLogprobs must be given/, accumulate({}, { beta: 0.1 })],
+  ['normalizer 0', 'BAD_ARGUMENT', /normalizer must be above 0/, accumulate({}, { normalizer: 0 })],
+  [
+    'an unknown loss',
+    'BAD_ARGUMENT',
+    /args.loss.type must be one of grpo, bnpo/,
+    accumulate({}, { type: 'ppo' }),
+  ],
+  ['an unknown level', 'BAD_ARGUMENT', /one of token, sequence/, accumulate({}, { level: 'word' })],
+  [
+    'a loss field missing',
+    'BAD_ARGUMENT',
+    /args.loss.epsilonLow must be a number/,
+    accumulate({}, { epsilonLow: undefined }),
+  ],
+  [
+    'a dropout seed that is a number',
+    'BAD_ARGUMENT',
+    /batch.dropoutSeed must be a bigint/,
+    accumulate({ dropoutSeed: 1 }),
+  ],
+  [
+    'an infinite learning rate',
+    'BAD_ARGUMENT',
+    /learningRate must be a finite/,
+    step({ learningRate: Infinity }),
+  ],
+  ['a negative weight decay', 'BAD_ARGUMENT', /weightDecay must not be negative/, step({ weightDecay: -1 })],
+
+  [
+    'saving into no folder',
+    'BAD_FILE',
+    /\/nowhere\/a/,
+    (engine) => engine.savePolicy({ policy, path: '/nowhere/a.safetensors', dtype: null }),
+  ],
+  [
+    'restoring no file',
+    'BAD_FILE',
+    /\/nowhere\/a/,
+    (engine) => engine.restorePolicy({ policy, path: '/nowhere/a.safetensors' }),
+  ],
+  [
+    'restoring an optimizer from no file',
+    'BAD_FILE',
+    /\/nowhere\/a/,
+    (engine) => engine.restoreOptimizer({ policy, path: '/nowhere/a.safetensors' }),
+  ],
+];
+
+test.each(CASES)('%s: %s', async (_name, code, sentence, call) => {
+  const failure = await failureOf(() => call(native as never));
+  expect(failure.message).toMatch(sentence);
+  expect(failure.code).toBe(code);
+  expect(failure.message).not.toMatch(/\n|C\+\+|frame #/);
+  await stillWorks();
+});
+
+const ENGINE_CASES: [name: string, code: ErrorCodeName, sentence: RegExp, options: object][] = [
+  ['an unknown device', 'BAD_ARGUMENT', /auto, cpu, cuda or cuda:<n>, not "tpu"/, { device: 'tpu' }],
+  ['a malformed device', 'BAD_ARGUMENT', /not "cuda:x"/, { device: 'cuda:x' }],
+  ['a device number out of range', 'DEVICE', /device cuda:99/, { device: 'cuda:99' }],
+  ['negative threads', 'BAD_ARGUMENT', /threads must be at least 0/, { threads: -1 }],
+  ['too many threads', 'BAD_ARGUMENT', /at most 1024/, { threads: 1e6 }],
+  ['threads as text', 'BAD_ARGUMENT', /threads must be a number/, { threads: '2' }],
+];
+
+test.each(ENGINE_CASES)('createEngine with %s: %s', async (_name, code, sentence, options) => {
+  const failure = await failureOf(() => createEngine({ device: 'cpu', threads: 1, ...options }));
+  expect(failure).toMatchObject({ name: 'AcoerError', code });
+  expect(failure.message).toMatch(sentence);
+});
+
+test('the class and its methods refuse a wrong this', () => {
+  const { Engine } = loadAddon() as unknown as { Engine: { (): void; prototype: NativeEngine } };
+  expect(() => Engine()).toThrow();
+  expect(() => Engine.prototype.deviceInfo.call({} as NativeEngine)).toThrow();
+  expect(() => Engine.prototype.memory.call({} as NativeEngine)).toThrow();
+});
+
+test('a getter that throws gives its own error', async () => {
+  const mine = new RangeError('mine');
+  const args = {
+    get policy(): never {
+      throw mine;
+    },
+  };
+  expect(await failureOf(() => native.zeroGradients(args))).toBe(mine);
+});
+
+test('torn and foreign files are refused by name', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'acoer-torn-'));
+  const files: [string, Buffer][] = [
+    ['empty', Buffer.alloc(0)],
+    ['short', Buffer.from([1, 2, 3])],
+    ['huge-header', Buffer.from('ffffffffffffff7f', 'hex')],
+    ['text', Buffer.from('this is no safetensors file at all')],
+  ];
+  for (const [name, bytes] of files) {
+    const path = join(folder, `${name}.safetensors`);
+    writeFileSync(path, bytes);
+    for (const method of ['restorePolicy', 'restoreOptimizer'] as const) {
+      const failure = await failureOf(() => native[method]({ policy, path }));
+      expect(failure).toMatchObject({ code: 'BAD_FILE' });
+      expect(failure.message).toContain(`${name}.safetensors`);
+    }
+  }
+  await stillWorks();
+});
+
+test('what was disposed is refused by everything that uses it', async () => {
+  await using engine = await createEngine({ device: 'cpu', threads: 1 });
+  const base = await engine.loadModel(directory);
+  const kept = await base.createPolicy({ kind: 'lora', rank: 2, alpha: 4, seed: 1n });
+  const gone = await base.createPolicy({ kind: 'lora', rank: 2, alpha: 4, seed: 1n });
+  await gone.dispose();
+  await gone.dispose();
+  for (const use of [
+    () => gone.step({ learningRate: 1 }),
+    () => gone.gradients(),
+    () => base.score(sequences(), { policy: gone }),
+    () => base.generate([request({ policy: gone })]),
+  ]) {
+    expect(await failureOf(use)).toMatchObject({ code: 'DISPOSED' });
+  }
+  await base.score(sequences(), { policy: kept });
+  await base.dispose();
+  await base.dispose();
+  for (const use of [
+    () => base.score(sequences()),
+    () => kept.zeroGradients(),
+    () => base.loadAdapter('/nowhere'),
+  ]) {
+    expect(await failureOf(use)).toMatchObject({ code: 'DISPOSED' });
+  }
+  await kept.dispose();
+  expect((await engine.memory()).engineBytes).toBe(0);
+});
+
+test("a policy of another engine's model is refused, whatever its number", async () => {
+  await using a = await createEngine({ device: 'cpu', threads: 1 });
+  await using b = await createEngine({ device: 'cpu', threads: 1 });
+  const modelA = await a.loadModel(directory);
+  const modelB = await b.loadModel(directory);
+  const policyB = await modelB.createPolicy({ kind: 'lora', rank: 2, alpha: 4, seed: 1n });
+  expect(await failureOf(() => modelA.score(sequences(), { policy: policyB }))).toMatchObject({
+    code: 'BAD_ARGUMENT',
+  });
+  expect(await failureOf(() => modelA.score(sequences(), { policy: {} as never }))).toMatchObject({
+    code: 'BAD_ARGUMENT',
+  });
+});
