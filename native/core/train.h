@@ -50,8 +50,8 @@ struct AccumulateResult {
   std::vector<double> clippedLow, clippedHigh, vespoPhi;
 };
 
-// Activations of a micro-batch up to this many bytes are kept for backward; above it each layer keeps
-// its input alone and is run again.
+// Activations of a micro-batch up to this many bytes are kept for backward; above it each layer
+// keeps its input alone and is run again.
 constexpr int64_t kDefaultKeepBytes = int64_t{256} << 20;
 
 // Adds the gradient of this micro-batch's loss to the policy's gradients. When log-probs or loss

@@ -1,5 +1,6 @@
-// What libacoer_cuda.so offers to the core, as plain C: the core looks these names up after dlopen, so that it
-// builds and runs without CUDA's headers. Change ACOER_CUDA_ABI with every change of this file.
+// What libacoer_cuda.so offers to the core, as plain C: the core looks these names up after dlopen,
+// so that it builds and runs without CUDA's headers. Change ACOER_CUDA_ABI with every change of
+// this file.
 #pragma once
 
 #include <stdint.h>
@@ -17,7 +18,7 @@ typedef struct {
   int32_t computeMajor;
   int32_t computeMinor;
   int32_t multiprocessors;
-  int32_t driverVersion;   // as CUDA counts: 13000 = 13.0
+  int32_t driverVersion;  // as CUDA counts: 13000 = 13.0
   int32_t runtimeVersion;
 } AcoerCudaDevice;
 

@@ -1,4 +1,5 @@
-// Facts about a CUDA device that need CUDA's own headers. No ATen headers in .cu files: they cost a minute each.
+// Facts about a CUDA device that need CUDA's own headers. No ATen headers in .cu files: they cost a
+// minute each.
 #include <cuda_runtime.h>
 
 #include <cstdio>
