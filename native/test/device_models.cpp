@@ -1,0 +1,154 @@
+#include "device_models.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <random>
+
+namespace acoer::check {
+
+ModelConfig smallConfig() {
+  ModelConfig config;
+  config.vocabSize = 512;
+  config.hiddenSize = 192;
+  config.intermediateSize = 384;
+  config.numLayers = 3;
+  config.numHeads = 6;
+  config.numKvHeads = 2;
+  config.headDim = 64;
+  config.maxPositions = 4096;
+  config.ropeTheta = 1e6;
+  config.tieWordEmbeddings = true;
+  return config;
+}
+
+ModelConfig qwen3Config1p7B(int64_t layers) {
+  ModelConfig config;
+  config.vocabSize = 151936;
+  config.hiddenSize = 2048;
+  config.intermediateSize = 6144;
+  config.numLayers = layers;
+  config.numHeads = 16;
+  config.numKvHeads = 8;
+  config.headDim = 128;
+  config.maxPositions = 40960;
+  config.tieWordEmbeddings = true;
+  config.storedDtype = at::kBFloat16;
+  return config;
+}
+
+namespace {
+
+class RandomWeights {
+ public:
+  RandomWeights(at::Device device, at::ScalarType dtype, uint64_t seed, double scale, bool onDevice)
+      : device_(device), dtype_(dtype), scale_(scale), onDevice_(onDevice) {
+    generator_ = at::detail::createCPUGenerator(seed);
+  }
+  at::Tensor normal(at::IntArrayRef shape) {
+    if (onDevice_) return at::randn(shape, at::device(device_).dtype(dtype_)).mul_(scale_);
+    return (at::randn(shape, generator_, at::dtype(at::kDouble)) * scale_).to(device_, dtype_);
+  }
+  // Norm weights around 1, so that a forgotten weight shows.
+  at::Tensor norm(int64_t size) {
+    if (onDevice_) return at::ones({size}, at::device(device_).dtype(dtype_));
+    return (at::randn({size}, generator_, at::dtype(at::kDouble)) * 0.1 + 1).to(device_, dtype_);
+  }
+
+ private:
+  at::Device device_;
+  at::ScalarType dtype_;
+  double scale_;
+  bool onDevice_;
+  at::Generator generator_;
+};
+
+LayerWeights randomLayer(const ModelConfig& config, RandomWeights& random) {
+  LayerWeights layer;
+  layer.inputNorm_D = random.norm(config.hiddenSize);
+  layer.qkv_ED = random.normal({config.qkvRows(), config.hiddenSize});
+  layer.qNorm_K = random.norm(config.headDim);
+  layer.kNorm_K = random.norm(config.headDim);
+  layer.o_DHK = random.normal({config.hiddenSize, config.qRows()});
+  layer.postNorm_D = random.norm(config.hiddenSize);
+  layer.gateUp_2FD = random.normal({2 * config.intermediateSize, config.hiddenSize});
+  layer.down_DF = random.normal({config.hiddenSize, config.intermediateSize});
+  return layer;
+}
+
+}  // namespace
+
+std::shared_ptr<Model> randomModel(const ModelConfig& config, at::Device device,
+                                   at::ScalarType dtype, uint64_t seed, double scale) {
+  const bool large = config.vocabSize * config.hiddenSize > 100'000'000;
+  RandomWeights random(device, dtype, seed, scale, large);
+  auto model = std::make_shared<Model>();
+  model->config = config;
+  model->device = device;
+  model->dtype = dtype;
+  model->weights.embed_VD = random.normal({config.vocabSize, config.hiddenSize});
+  model->weights.head_VD = config.tieWordEmbeddings
+                               ? model->weights.embed_VD
+                               : random.normal({config.vocabSize, config.hiddenSize});
+  model->weights.finalNorm_D = random.norm(config.hiddenSize);
+  for (int64_t i = 0; i < config.numLayers; ++i) {
+    model->weights.layers.push_back(randomLayer(config, random));
+  }
+  for (const auto& [name, tensor] : namedWeights(config, model->weights)) {
+    model->parameterCount += tensor.numel();
+    model->bytes += static_cast<int64_t>(tensor.nbytes());
+  }
+  return model;
+}
+
+std::shared_ptr<Policy> randomAdapter(std::shared_ptr<Model> model, uint64_t seed) {
+  PolicyOptions options;
+  options.rank = 8;
+  options.alpha = 16;
+  options.targets.fill(true);
+  options.seed = seed;
+  auto policy = createPolicy(std::move(model), options);
+  auto generator = at::detail::createCPUGenerator(seed);
+  at::NoGradGuard noGrad;
+  for (auto& layer : policy->lora) {
+    for (auto& pair : layer) {
+      pair.b_OR.copy_(at::randn(pair.b_OR.sizes(), generator, at::dtype(at::kDouble)) * 0.02);
+    }
+  }
+  policy->version++;
+  return policy;
+}
+
+PackedSequences randomSequences(const ModelConfig& config,
+                                const std::vector<int64_t>& promptLengths,
+                                const std::vector<int64_t>& completionLengths, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  PackedSequences batch;
+  batch.offsets.push_back(0);
+  batch.promptLengths = promptLengths;
+  for (size_t b = 0; b < promptLengths.size(); ++b) {
+    const int64_t length = promptLengths[b] + completionLengths[b];
+    for (int64_t t = 0; t < length; ++t) {
+      batch.ids.push_back(static_cast<int32_t>(random() % static_cast<uint64_t>(config.vocabSize)));
+    }
+    batch.offsets.push_back(static_cast<int64_t>(batch.ids.size()));
+  }
+  return batch;
+}
+
+TrainBatch trainBatch(const PackedSequences& sequences, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  TrainBatch batch;
+  batch.sequences = sequences;
+  for (int64_t b = 0; b < sequences.count(); ++b) {
+    const double advantage = static_cast<double>(random() % 2001) / 1000.0 - 1.0;
+    const int64_t completion =
+        sequences.offsets[b + 1] - sequences.offsets[b] - sequences.promptLengths[b];
+    batch.advantages.insert(batch.advantages.end(), completion, advantage);
+  }
+  batch.mask.assign(batch.advantages.size(), 1);
+  return batch;
+}
+
+}  // namespace acoer::check

@@ -1,0 +1,34 @@
+// Random models held in memory, and the settings of the device checks.
+#pragma once
+
+#include <string>
+
+#include "forward.h"
+#include "generate.h"
+#include "train.h"
+
+namespace acoer::check {
+
+// A small model that has every feature: grouped heads, head_dim not hidden / heads, tied head.
+ModelConfig smallConfig();
+// Qwen3-1.7B's true shape, with `layers` of its 28 layers.
+ModelConfig qwen3Config1p7B(int64_t layers);
+
+// Normal weights (standard deviation `scale`) from `seed`, made on the CPU in float64 and cast, so
+// that every device and type gets the same numbers up to rounding. Models over 1e8 parameters are
+// made on the device.
+std::shared_ptr<Model> randomModel(const ModelConfig& config, at::Device device,
+                                   at::ScalarType dtype, uint64_t seed, double scale = 0.06);
+
+// An adapter on all seven linears whose B is not zero, the same values on every device.
+std::shared_ptr<Policy> randomAdapter(std::shared_ptr<Model> model, uint64_t seed);
+
+// Ragged prompts and completions of random ids.
+PackedSequences randomSequences(const ModelConfig& config,
+                                const std::vector<int64_t>& promptLengths,
+                                const std::vector<int64_t>& completionLengths, uint64_t seed);
+
+// On-policy batch with advantages of both signs.
+TrainBatch trainBatch(const PackedSequences& sequences, uint64_t seed);
+
+}  // namespace acoer::check
