@@ -23,7 +23,8 @@ describe("two layers at Qwen3-1.7B's widths", () => {
       expect(model.info).toMatchObject({ hiddenSize: 2048, numKvHeads: 8, headDim: 128, vocabSize: 151936 });
       const { logprobs, entropies } = await model.score(packed(fixture));
       expect(maxDifference(logprobs, values(fixture, 'logprobs.float32'))).toBeLessThan(FLOAT32);
-      expect(maxDifference(entropies, values(fixture, 'entropies.float32'))).toBeLessThan(FLOAT32);
+      // Sums over 151,936 tokens: transformers' float32 is 9.9e-6 from float64, so float64 is the reference.
+      expect(maxDifference(entropies, values(fixture, 'entropies.float64'))).toBeLessThan(FLOAT32);
     });
   }, 120_000);
 });
