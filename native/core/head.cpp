@@ -16,9 +16,27 @@ int64_t chunkTokens(int64_t vocabulary) {
   return std::max(kMinChunkTokens, kChunkElements / vocabulary);
 }
 
+// Vocabulary rows of a bf16 head widened to fp32 at a time.
+constexpr int64_t kWidenedRows = 4096;
+
+// Logits of a bf16 product would be rounded in steps of up to 0.125: bf16 products are kept in
+// fp32, as the sampler keeps them.
+at::Tensor logitsOf(const at::Tensor& h_CD, const at::Tensor& weight_VD) {
+  if (h_CD.scalar_type() != at::kBFloat16) return at::mm(h_CD, weight_VD.t());
+  if (!h_CD.device().is_cpu()) return at::mm(h_CD, weight_VD.t(), at::kFloat);
+  const at::Tensor wide_CD = h_CD.to(at::kFloat);
+  const int64_t vocabulary = weight_VD.size(0);
+  const at::Tensor logits_CV = at::empty({h_CD.size(0), vocabulary}, wide_CD.options());
+  for (int64_t first = 0; first < vocabulary; first += kWidenedRows) {
+    const int64_t rows = std::min(kWidenedRows, vocabulary - first);
+    at::Tensor columns = logits_CV.narrow(1, first, rows);
+    at::mm_out(columns, wide_CD, weight_VD.narrow(0, first, rows).to(at::kFloat).t());
+  }
+  return logits_CV;
+}
+
 at::Tensor scaledLogits(const at::Tensor& h_CD, const at::Tensor& weight_VD, double temperature) {
-  at::Tensor logits_CV = at::mm(h_CD, weight_VD.detach().t());
-  if (logits_CV.scalar_type() != at::kDouble) logits_CV = logits_CV.to(at::kFloat);
+  at::Tensor logits_CV = logitsOf(h_CD, weight_VD.detach());
   return temperature == 1 ? logits_CV : logits_CV.div_(temperature);
 }
 

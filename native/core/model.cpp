@@ -145,6 +145,8 @@ std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& 
   model->device = device;
   model->dtype =
       options.dtype == at::ScalarType::Undefined ? model->config.storedDtype : options.dtype;
+  // Nothing computes in float16, whose range is too small for training; float32 holds its values.
+  if (model->dtype == at::kHalf) model->dtype = at::kFloat;
   if (!c10::isFloatingType(model->dtype)) {
     fail(ErrorCode::kBadArgument,
          std::string("a model cannot be loaded as ") + c10::toString(model->dtype));
