@@ -20,11 +20,18 @@ Napi::Value buildInfo(const Napi::CallbackInfo& info) {
   });
 }
 
+// stopEngines(): void
+Napi::Value stopEngines(const Napi::CallbackInfo& info) {
+  stopAllEngines();
+  return info.Env().Undefined();
+}
+
 }  // namespace
 }  // namespace acoer
 
 static Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports["buildInfo"] = Napi::Function::New<acoer::buildInfo>(env, "buildInfo");
+  exports["stopEngines"] = Napi::Function::New<acoer::stopEngines>(env, "stopEngines");
   exports["Engine"] = acoer::EngineWrap::define(env);
   return exports;
 }

@@ -24,7 +24,9 @@ std::set<EngineThread*>& liveEngines() {
   return *engines;
 }
 
-void stopAll() {
+}  // namespace
+
+void stopAllEngines() {
   for (;;) {
     EngineThread* engine = nullptr;
     {
@@ -37,11 +39,13 @@ void stopAll() {
   }
 }
 
+namespace {
+
 void stopAllAtExit() {
   static std::once_flag once;
   std::call_once(once, [] {
     torch::autograd::Engine::get_default_engine();
-    std::atexit(stopAll);
+    std::atexit(stopAllEngines);
   });
 }
 

@@ -57,4 +57,9 @@ class EngineThread {
   std::thread thread_;
 };
 
+// Stops every engine of the process and waits. Called by the process's 'exit' event, while the
+// statics of libtorch and oneDNN still stand; at exit() alone some, made at first use, are gone
+// before any handler of ours runs.
+void stopAllEngines();
+
 }  // namespace acoer

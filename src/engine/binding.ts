@@ -7,6 +7,7 @@
  * `NATIVE_ENGINE_METHODS` with what the loaded addon has.
  */
 import { resolve } from 'node:path';
+import { isMainThread } from 'node:worker_threads';
 import bindings from 'bindings';
 import { AcoerError, errorMessage } from '../errors';
 
@@ -266,6 +267,8 @@ export interface NativeBuildInfo {
 
 export interface NativeAddon {
   buildInfo(): NativeBuildInfo;
+  /** Cancels what runs on every engine of the process and waits for their threads; for the end of the process. */
+  stopEngines(): void;
   Engine: new (args: { device: string; threads: number }) => NativeEngine;
 }
 
@@ -303,5 +306,8 @@ export function loadAddon(): NativeAddon {
   } catch (cause) {
     throw new AcoerError('LOAD_FAILED', describeLoadFailure(cause), { cause });
   }
+  // process.exit() in the middle of a call: engine threads must be gone before libtorch's statics are. A worker's
+  // engines end with its own clean-up hooks.
+  if (isMainThread) process.once('exit', loaded.stopEngines);
   return loaded;
 }
