@@ -58,8 +58,10 @@ ScoreResult score(const Model& model, const Policy* policy, const PackedSequence
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(model.device);
   const LayerPass pass = makeLayerPass(model, policy, batch, std::nullopt);
-  const at::Tensor h_ND = rmsNorm(runLayers(pass, cancel).index_select(0, pass.layout.completion_N),
-                                  pass.weights.finalNorm_D, model.config.rmsNormEps);
+  const at::Tensor h_ND =
+      rmsRotate(runLayers(pass, cancel).index_select(0, pass.layout.completion_N),
+                pass.weights.finalNorm_D, model.config.rmsNormEps)
+          .y;
   const HeadResult head =
       headForward(h_ND, pass.weights.head_VD, pass.layout.targets_N, temperature, false, cancel);
   return {toDoubles(head.logprobs_N), toDoubles(head.entropies_N)};

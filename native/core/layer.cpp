@@ -57,15 +57,13 @@ at::Tensor attentionForward(const LayerPass& pass, const LayerWeights& w, const 
                             LayerTape* tape) {
   const ModelConfig& c = pass.model.config;
   const Heads heads = splitHeads(c, qkv_TE);
-  const Normed q = rmsNormForward(heads.q_THK, w.qNorm_K, c.rmsNormEps);
-  const Normed k = rmsNormForward(heads.k_TJK, w.kNorm_K, c.rmsNormEps);
+  const Normed q = rmsRotate(heads.q_THK, w.qNorm_K, c.rmsNormEps, pass.angles);
+  const Normed k = rmsRotate(heads.k_TJK, w.kNorm_K, c.rmsNormEps, pass.angles);
   if (tape) {
     tape->qInverseRms = q.inverseRms;
     tape->kInverseRms = k.inverseRms;
   }
-  return attention(applyRope(q.y, pass.cos_TK, pass.sin_TK),
-                   applyRope(k.y, pass.cos_TK, pass.sin_TK), heads.v_TJK, pass.layout,
-                   tape ? &tape->attention : nullptr)
+  return attention(q.y, k.y, heads.v_TJK, pass.layout, tape ? &tape->attention : nullptr)
       .flatten(1);
 }
 
@@ -78,12 +76,14 @@ at::Tensor attentionInputBackward(const LayerPass& pass, const LayerWeights& w, 
   tape.attention.calls.clear();
   const at::Tensor dqkv_TE = at::empty_like(tape.qkv_TE);
   const Heads target = splitHeads(c, dqkv_TE), raw = splitHeads(c, tape.qkv_TE);
-  target.q_THK.copy_(rmsNormBackward(ropeBackward(d.q_THK, pass.cos_TK, pass.sin_TK), raw.q_THK,
-                                     tape.qInverseRms, w.qNorm_K,
-                                     weightGradient(pass, w.qNorm_K, sink)));
-  target.k_TJK.copy_(rmsNormBackward(ropeBackward(d.k_TJK, pass.cos_TK, pass.sin_TK), raw.k_TJK,
-                                     tape.kInverseRms, w.kNorm_K,
-                                     weightGradient(pass, w.kNorm_K, sink)));
+  rmsRotateBackward(
+      d.q_THK,
+      {raw.q_THK, tape.qInverseRms, w.qNorm_K, pass.angles, weightGradient(pass, w.qNorm_K, sink)},
+      {}, target.q_THK);
+  rmsRotateBackward(
+      d.k_TJK,
+      {raw.k_TJK, tape.kInverseRms, w.kNorm_K, pass.angles, weightGradient(pass, w.kNorm_K, sink)},
+      {}, target.k_TJK);
   target.v_TJK.copy_(d.v_TJK);
   return dqkv_TE;
 }
@@ -97,15 +97,14 @@ LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSe
                  policy ? policy->weights() : model.weights,
                  makeLayout(batch, model.device),
                  {},
-                 {},
                  std::nullopt};
   int64_t longest = 0;
   for (const AttentionBucket& bucket : pass.layout.buckets) {
     longest = std::max(longest, bucket.length);
   }
   const RopeTable table = ropeTable(model.config, longest, model.device, model.dtype);
-  pass.cos_TK = table.cos_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
-  pass.sin_TK = table.sin_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
+  pass.angles.cos_TK = table.cos_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
+  pass.angles.sin_TK = table.sin_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
   if (dropout && policy && policy->isLora() && policy->options.dropout > 0) {
     pass.dropout = makeDropoutPlan(batch, *dropout, policy->options.dropout);
   }
@@ -117,12 +116,12 @@ at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x
   const LayerWeights& w = pass.weights.layers[layer];
   const double eps = pass.model.config.rmsNormEps;
   const LayerProjections p = projections(pass, layer);
-  Normed inputNorm = rmsNormForward(x_TD, w.inputNorm_D, eps);
+  Normed inputNorm = rmsRotate(x_TD, w.inputNorm_D, eps);
   const at::Tensor qkv_TE = projectForward(p.qkv, inputNorm.y, tape ? &tape->qkvLora : nullptr);
   const at::Tensor attended_TQ = attentionForward(pass, w, qkv_TE, tape);
   at::Tensor middle_TD = projectForward(p.o, attended_TQ, tape ? &tape->oLora : nullptr);
   middle_TD.add_(x_TD);
-  Normed postNorm = rmsNormForward(middle_TD, w.postNorm_D, eps);
+  Normed postNorm = rmsRotate(middle_TD, w.postNorm_D, eps);
   const at::Tensor gateUp_T2F =
       projectForward(p.gateUp, postNorm.y, tape ? &tape->gateUpLora : nullptr);
   const at::Tensor activated_TF = swiglu(gateUp_T2F);
@@ -150,17 +149,28 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
   const at::Tensor dGateUp_T2F = swigluBackward(dActivated_TF, tape.gateUp_T2F);
   const at::Tensor dPost_TD =
       projectBackward(p.gateUp, dGateUp_T2F, tape.postNorm.y, tape.gateUpLora, sink);
-  at::Tensor dMiddle_TD = rmsNormBackward(dPost_TD, tape.middle_TD, tape.postNorm.inverseRms,
-                                          w.postNorm_D, weightGradient(pass, w.postNorm_D, sink));
-  dMiddle_TD.add_(dy_TD);
+  const at::Tensor dMiddle_TD = at::empty_like(tape.middle_TD);
+  rmsRotateBackward(dPost_TD,
+                    {tape.middle_TD,
+                     tape.postNorm.inverseRms,
+                     w.postNorm_D,
+                     {},
+                     weightGradient(pass, w.postNorm_D, sink)},
+                    dy_TD, dMiddle_TD);
   const at::Tensor dAttended_TQ =
       projectBackward(p.o, dMiddle_TD, tape.attended_TQ, tape.oLora, sink);
   const at::Tensor dqkv_TE = attentionInputBackward(pass, w, tape, dAttended_TQ, sink);
   const at::Tensor dInput_TD =
       projectBackward(p.qkv, dqkv_TE, tape.inputNorm.y, tape.qkvLora, sink);
-  at::Tensor dx_TD = rmsNormBackward(dInput_TD, tape.x_TD, tape.inputNorm.inverseRms, w.inputNorm_D,
-                                     weightGradient(pass, w.inputNorm_D, sink));
-  return dx_TD.add_(dMiddle_TD);
+  const at::Tensor dx_TD = at::empty_like(tape.x_TD);
+  rmsRotateBackward(dInput_TD,
+                    {tape.x_TD,
+                     tape.inputNorm.inverseRms,
+                     w.inputNorm_D,
+                     {},
+                     weightGradient(pass, w.inputNorm_D, sink)},
+                    dMiddle_TD, dx_TD);
+  return dx_TD;
 }
 
 int64_t tapeBytes(const LayerPass& pass) {

@@ -14,7 +14,7 @@ struct LayerPass {
   const Policy* policy;    // null: the base
   const Weights& weights;  // the policy's or the base's
   PackedLayout layout;
-  at::Tensor cos_TK, sin_TK;  // in the compute type
+  Angles angles;
   std::optional<DropoutPlan> dropout;
 };
 LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSequences& batch,

@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
 
 #include <cmath>
 
@@ -57,17 +56,6 @@ LoraPair makeLoraPair(const ModelConfig& config, int64_t rank, uint64_t seed, in
   });
   return {a_RI.to(options.dtype().toScalarType()).to(options.device()),
           at::zeros({shape.out, rank}, options)};
-}
-
-at::Tensor addLora(const at::Tensor& y_TO, const at::Tensor& x_TI, const LoraPair& pair,
-                   double scale) {
-  if (!pair.defined()) return y_TO;
-  const auto type = x_TI.scalar_type();
-  const at::Tensor down_TR = at::matmul(x_TI, pair.a_RI.to(type).t());
-  const at::Tensor up_RO = pair.b_OR.to(type).t();
-  if (at::GradMode::is_enabled()) return at::addmm(y_TO, down_TR, up_RO, 1, scale);
-  at::Tensor y = y_TO;
-  return y.addmm_(down_TR, up_RO, 1, scale);
 }
 
 }  // namespace acoer

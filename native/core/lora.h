@@ -1,4 +1,4 @@
-// LoRA pairs: their shapes, their start, and their unmerged application.
+// LoRA pairs: their shapes, names and start.
 #pragma once
 
 #include "policy.h"
@@ -18,10 +18,5 @@ std::string targetPath(int64_t layer, Target target);
 // zero. A is a function of (seed, layer, target, element) alone.
 LoraPair makeLoraPair(const ModelConfig& config, int64_t rank, uint64_t seed, int64_t layer,
                       Target target, at::TensorOptions options);
-
-// y + scale * (x A^T) B^T, A and B cast to x's type; y itself for an undefined pair. In place on
-// `y_TO` when grad mode is off.
-at::Tensor addLora(const at::Tensor& y_TO, const at::Tensor& x_TI, const LoraPair& pair,
-                   double scale);
 
 }  // namespace acoer

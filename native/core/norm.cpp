@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "norm_kernels.h"
+
 namespace acoer {
 
 namespace {
@@ -10,32 +12,92 @@ at::ScalarType wideType(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-}  // namespace
-
-Normed rmsNormForward(const at::Tensor& x, const at::Tensor& weight_D, double eps) {
-  const at::Tensor wide = x.to(wideType(x));
-  const at::Tensor inverseRms = at::rsqrt((wide * wide).mean(-1, true) + eps);
-  return {(wide * inverseRms).to(x.scalar_type()) * weight_D, inverseRms};
+bool hasKernel(const at::Tensor& x) {
+  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kDouble);
 }
 
-// With n = x r, y = n w and g = dy w: dx = r (g - n mean(g n)).
-at::Tensor rmsNormBackward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverseRms,
-                           const at::Tensor& weight_D, const at::Tensor& dWeight_D) {
-  const auto wide = wideType(x);
-  const at::Tensor n = x.to(wide) * inverseRms;
+template <typename T>
+Rows<T> rowsOf(const at::Tensor& x) {
+  using Value = std::remove_const_t<T>;
+  const bool heads = x.dim() == 3;
+  if (x.stride(-1) != 1) fail(ErrorCode::kInternal, "a norm's rows must be contiguous");
+  return {.data = x.data_ptr<Value>(),
+          .tokens = x.size(0),
+          .heads = heads ? x.size(1) : 1,
+          .width = x.size(-1),
+          .tokenStride = x.stride(0),
+          .headStride = heads ? x.stride(1) : 0};
+}
+
+template <typename T>
+Rotation<T> rotationOf(const Angles& angles) {
+  if (!angles.cos_TK.defined()) return {};
+  return {angles.cos_TK.data_ptr<T>(), angles.sin_TK.data_ptr<T>()};
+}
+
+template <typename T>
+Normed forwardKernel(const at::Tensor& x, const at::Tensor& weight, double eps,
+                     const Angles& angles) {
+  auto shape = x.sizes().vec();
+  const at::Tensor y = at::empty(shape, x.options());
+  shape.back() = 1;
+  const at::Tensor inverseRms = at::empty(shape, x.options());
+  rmsRotateForward<T>(rowsOf<const T>(x), weight.data_ptr<T>(), eps, rotationOf<T>(angles),
+                      rowsOf<T>(y), inverseRms.data_ptr<T>());
+  return {y, inverseRms};
+}
+
+template <typename T>
+void backwardKernel(const at::Tensor& dy, const NormInputs& in, const at::Tensor& residual,
+                    const at::Tensor& dx) {
+  rmsRotateBackward<T>(rowsOf<const T>(dy), rowsOf<const T>(in.x), in.inverseRms.data_ptr<T>(),
+                       in.weight.data_ptr<T>(), rotationOf<T>(in.angles),
+                       residual.defined() ? residual.data_ptr<T>() : nullptr, rowsOf<T>(dx),
+                       in.dWeight.defined() ? in.dWeight.data_ptr<T>() : nullptr);
+}
+
+// With n = x r and g = dy w: dx = r (g - n mean(g n)). The rotation is orthogonal: its backward is
+// the rotation by the opposite angle.
+void backwardOps(const at::Tensor& dyRotated, const NormInputs& in, const at::Tensor& residual,
+                 at::Tensor dx) {
+  const at::Tensor dy = in.angles.cos_TK.defined()
+                            ? applyRope(dyRotated, in.angles.cos_TK, -in.angles.sin_TK)
+                            : dyRotated;
+  const auto wide = wideType(in.x);
+  const at::Tensor n = in.x.to(wide) * in.inverseRms;
   at::Tensor g = dy.to(wide);
-  if (dWeight_D.defined()) {
-    at::Tensor target = dWeight_D;
+  if (in.dWeight.defined()) {
+    at::Tensor target = in.dWeight;
     target.add_((g * n).flatten(0, -2).sum(0));
   }
-  g = g * weight_D.to(wide);
+  g = g * in.weight.to(wide);
   const at::Tensor mean = (g * n).mean(-1, true);
-  return g.addcmul_(n, mean, -1).mul_(inverseRms).to(x.scalar_type());
+  dx.copy_(g.addcmul_(n, mean, -1).mul_(in.inverseRms));
+  if (residual.defined()) dx.add_(residual);
 }
 
-at::Tensor ropeBackward(const at::Tensor& dy_THK, const at::Tensor& cos_TK,
-                        const at::Tensor& sin_TK) {
-  return applyRope(dy_THK, cos_TK, -sin_TK);
+}  // namespace
+
+Normed rmsRotate(const at::Tensor& x, const at::Tensor& weight, double eps, const Angles& angles) {
+  if (hasKernel(x)) {
+    return x.scalar_type() == at::kFloat ? forwardKernel<float>(x, weight, eps, angles)
+                                         : forwardKernel<double>(x, weight, eps, angles);
+  }
+  const at::Tensor wide = x.to(wideType(x));
+  const at::Tensor inverseRms = at::rsqrt((wide * wide).mean(-1, true) + eps);
+  const at::Tensor y = (wide * inverseRms).to(x.scalar_type()) * weight;
+  return {angles.cos_TK.defined() ? applyRope(y, angles.cos_TK, angles.sin_TK) : y, inverseRms};
+}
+
+void rmsRotateBackward(const at::Tensor& dy, const NormInputs& inputs, const at::Tensor& residual,
+                       const at::Tensor& dx) {
+  if (!hasKernel(dy)) {
+    backwardOps(dy, inputs, residual, dx);
+  } else if (dy.scalar_type() == at::kFloat) {
+    backwardKernel<float>(dy, inputs, residual, dx);
+  } else {
+    backwardKernel<double>(dy, inputs, residual, dx);
+  }
 }
 
 // With s = sigmoid(gate): d(silu(gate))/dgate = s (1 + gate (1 - s)), which silu_backward computes.
@@ -43,8 +105,11 @@ at::Tensor swigluBackward(const at::Tensor& dy_TF, const at::Tensor& gateUp_T2F)
   const int64_t width = dy_TF.size(1);
   const at::Tensor gate = gateUp_T2F.narrow(1, 0, width), up = gateUp_T2F.narrow(1, width, width);
   const at::Tensor d_T2F = at::empty_like(gateUp_T2F);
-  d_T2F.narrow(1, 0, width).copy_(at::silu_backward(dy_TF * up, gate));
-  d_T2F.narrow(1, width, width).copy_(at::silu(gate).mul_(dy_TF));
+  at::Tensor dGate = d_T2F.narrow(1, 0, width), dUp = d_T2F.narrow(1, width, width);
+  at::mul_out(dGate, dy_TF, up);
+  at::silu_backward_out(dGate, dGate, gate);
+  at::silu_out(dUp, gate);
+  dUp.mul_(dy_TF);
   return d_T2F;
 }
 

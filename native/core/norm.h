@@ -1,24 +1,35 @@
-// The elementwise pieces of a layer with their backwards, without autograd: RMS norm (over the last
-// dimension), rotary embedding, SwiGLU. Formulas are in norm.cpp.
+// The elementwise pieces of a layer with their backwards, without autograd. fp32 and fp64 on a CPU
+// take the kernels of norm_kernels.h, everything else tensor operations.
 #pragma once
 
 #include "ops.h"
 
 namespace acoer {
 
+// cos and sin [T, K] of the tokens' positions, in the compute type; undefined: no rotation.
+struct Angles {
+  at::Tensor cos_TK, sin_TK;
+};
+
 struct Normed {
   at::Tensor y;
-  at::Tensor inverseRms;  // [..., 1], fp32 (fp64 for fp64)
+  at::Tensor inverseRms;  // x's shape with a last dimension of 1; fp32 (fp64 for fp64)
 };
-Normed rmsNormForward(const at::Tensor& x, const at::Tensor& weight_D, double eps);
 
-// dL/dx; adds dL/dweight to `dWeight_D` when defined.
-at::Tensor rmsNormBackward(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& inverseRms,
-                           const at::Tensor& weight_D, const at::Tensor& dWeight_D);
+// RMS norm over the last dimension of x [T, D] or [T, heads, K], then the rotation if there is one.
+Normed rmsRotate(const at::Tensor& x, const at::Tensor& weight, double eps,
+                 const Angles& angles = {});
 
-// The rotation is orthogonal: its backward is the rotation by the opposite angle.
-at::Tensor ropeBackward(const at::Tensor& dy_THK, const at::Tensor& cos_TK,
-                        const at::Tensor& sin_TK);
+// What the backward of rmsRotate reads beside dL/dy.
+struct NormInputs {
+  at::Tensor x, inverseRms, weight;
+  Angles angles;
+  at::Tensor dWeight;  // dL/dweight is added here when defined
+};
+
+// Writes dL/dx to `dx`, plus `residual` when defined (contiguous, as `dx` then is).
+void rmsRotateBackward(const at::Tensor& dy, const NormInputs& inputs, const at::Tensor& residual,
+                       const at::Tensor& dx);
 
 at::Tensor swigluBackward(const at::Tensor& dy_TF, const at::Tensor& gateUp_T2F);
 

@@ -1,6 +1,7 @@
 #include "ops.h"
 
 #include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
 
 namespace acoer {
 
@@ -33,7 +34,9 @@ at::Tensor applyRope(const at::Tensor& x_THK, const at::Tensor& cos_TK, const at
 
 at::Tensor swiglu(const at::Tensor& gateUp_T2F) {
   const auto halves = gateUp_T2F.chunk(2, -1);
-  return at::silu(halves[0]) * halves[1];
+  // In place on silu's result, where autograd does not look.
+  return at::GradMode::is_enabled() ? at::silu(halves[0]) * halves[1]
+                                    : at::silu(halves[0]).mul_(halves[1]);
 }
 
 }  // namespace acoer

@@ -34,7 +34,7 @@ class TrainingPass {
       x_TD = layerForward(pass_, layer, x_TD, keep_ ? &tapes_[layer] : nullptr);
     }
     last_ND_ = x_TD.index_select(0, pass_.layout.completion_N);
-    hidden_ = rmsNormForward(last_ND_, pass_.weights.finalNorm_D, config().rmsNormEps);
+    hidden_ = rmsRotate(last_ND_, pass_.weights.finalNorm_D, config().rmsNormEps);
     HeadResult head = headForward(hidden_.y, pass_.weights.head_VD, pass_.layout.targets_N,
                                   temperature, policy_.isLora(), cancel_);
     slopes_ND_ = head.slopes_ND;
@@ -47,9 +47,14 @@ class TrainingPass {
                                .to(hidden_.inverseRms.scalar_type());
     const at::Tensor dHidden_ND = headInputGradient(d_N);
     const bool full = !policy_.isLora();
-    const at::Tensor dLast_ND =
-        rmsNormBackward(dHidden_ND, last_ND_, hidden_.inverseRms, pass_.weights.finalNorm_D,
-                        full ? sink_.buffer(pass_.weights.finalNorm_D) : at::Tensor());
+    const at::Tensor dLast_ND = at::empty_like(last_ND_);
+    rmsRotateBackward(dHidden_ND,
+                      {last_ND_,
+                       hidden_.inverseRms,
+                       pass_.weights.finalNorm_D,
+                       {},
+                       full ? sink_.buffer(pass_.weights.finalNorm_D) : at::Tensor()},
+                      {}, dLast_ND);
     at::Tensor dx_TD = at::zeros({pass_.layout.tokens, config().hiddenSize}, dLast_ND.options());
     dx_TD.index_copy_(0, pass_.layout.completion_N, dLast_ND);
     for (size_t layer = tapes_.size(); layer-- > 0;) {

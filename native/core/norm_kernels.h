@@ -1,0 +1,39 @@
+// RMS norm with an optional rotation after it, over rows in memory, for fp32 and fp64 on a CPU: one
+// visit where tensor operations need five to ten.
+#pragma once
+
+#include <cstdint>
+
+namespace acoer {
+
+// `heads` rows of `width` values for each of `tokens`; strides count values.
+template <typename T>
+struct Rows {
+  T* data = nullptr;
+  int64_t tokens = 0, heads = 0, width = 0;
+  int64_t tokenStride = 0, headStride = 0;
+  T* row(int64_t token, int64_t head) const {
+    return data + token * tokenStride + head * headStride;
+  }
+};
+
+// cos and sin [tokens, width]; null: no rotation.
+template <typename T>
+struct Rotation {
+  const T* cos = nullptr;
+  const T* sin = nullptr;
+};
+
+// y = rotate(x * r * weight) with r = 1 / rms(x), kept in `inverseRms` [tokens * heads].
+template <typename T>
+void rmsRotateForward(const Rows<const T>& x, const T* weight, double eps,
+                      const Rotation<T>& rotation, const Rows<T>& y, T* inverseRms);
+
+// dx = dL/dx from dy = dL/dy, plus `residual` (laid out as dx) when it is not null. Adds to
+// `dWeight` [width] when it is not null. Sums do not depend on the number of threads.
+template <typename T>
+void rmsRotateBackward(const Rows<const T>& dy, const Rows<const T>& x, const T* inverseRms,
+                       const T* weight, const Rotation<T>& rotation, const T* residual,
+                       const Rows<T>& dx, T* dWeight);
+
+}  // namespace acoer
