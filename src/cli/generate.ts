@@ -105,7 +105,7 @@ class Generator {
   private output(piece: Piece, sequence: GeneratedSequence): Output {
     return {
       index: piece.index,
-      sample: sequence.sample,
+      sample: piece.firstSample + sequence.sample,
       text: this.tokenizer.decode(sequence.ids, { skipSpecial: true }),
       ids: Array.from(sequence.ids),
       logprobs: Array.from(sequence.logprobs),
@@ -124,8 +124,11 @@ class Generator {
 
   private async window(pieces: Piece[], signal: AbortSignal): Promise<void> {
     const onSequence = (sequence: GeneratedSequence): void => {
+      // One that never began is no completion; how many wait in a window says nothing to the reader.
+      if (sequence.finish === 'cancelled' && sequence.ids.length === 0) return;
       const piece = pieces[sequence.request];
-      this.results.add(piece.index * this.flags.samples + sequence.sample, this.output(piece, sequence));
+      const output = this.output(piece, sequence);
+      this.results.add(output.index * this.flags.samples + output.sample, output);
     };
     try {
       await this.session.model.generate(

@@ -44,10 +44,15 @@ export function objects<T>(text: string): T[] {
     .map((line) => JSON.parse(line) as T);
 }
 
+const temporary: string[] = [];
+process.once('exit', () => {
+  for (const directory of temporary) rmSync(directory, { recursive: true, force: true });
+});
+
 /** A file of these lines (objects become JSON) in a temporary folder, removed when this process exits. */
 export function linesFile(lines: readonly unknown[]): string {
   const directory = mkdtempSync(join(tmpdir(), 'acoer-lines-'));
-  process.on('exit', () => rmSync(directory, { recursive: true, force: true }));
+  temporary.push(directory);
   const path = join(directory, 'lines.jsonl');
   const text = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line)));
   writeFileSync(path, text.map((line) => `${line}\n`).join(''));
