@@ -38,9 +38,8 @@ export function readSafetensors(path: string): Fixture {
     if (!reader) throw new Error(`${path}: ${name} has the unread type ${entry.dtype}`);
     const [begin, end] = entry.data_offsets;
     const view = new DataView(file.buffer, file.byteOffset + 8 + headerLength + begin, end - begin);
-    const data = Float64Array.from({ length: (end - begin) / reader.bytes }, (_, i) =>
-      reader.read(view, i * reader.bytes),
-    );
+    const data = new Float64Array((end - begin) / reader.bytes);
+    for (let i = 0; i < data.length; i++) data[i] = reader.read(view, i * reader.bytes);
     fixture[name] = { dtype: entry.dtype, shape: entry.shape, data };
   }
   return fixture;

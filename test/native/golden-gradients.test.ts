@@ -114,9 +114,9 @@ describe('finite differences in float64', () => {
   afterEach(() => rmSync(directory, { recursive: true }));
 
   /** The smooth surrogate -1/N sum A exp(logp - old), by scoring: no gradient code takes part. */
+  const fixture = readSafetensors('gradients/all-r4.safetensors');
+  const advantages = values(fixture, 'advantages');
   async function surrogate(model: Model, policy: Policy, old: Float64Array): Promise<number> {
-    const fixture = readSafetensors('gradients/all-r4.safetensors');
-    const advantages = values(fixture, 'advantages');
     const { logprobs } = await model.score(packed(fixture), { policy });
     const terms = logprobs.map((logprob, t) => advantages[t]! * Math.exp(logprob - old[t]!));
     return -terms.reduce((a, b) => a + b, 0) / advantages.length;
@@ -129,8 +129,6 @@ describe('finite differences in float64', () => {
       const path = join(directory, 'adapter_model.safetensors');
       writeAdapter(path, file);
       const policy = await model.loadAdapter(directory);
-      const fixture = readSafetensors('gradients/all-r4.safetensors');
-      const advantages = values(fixture, 'advantages');
       const now = (await model.score(packed(fixture), { policy })).logprobs;
       const old = now.map((logprob, t) => logprob - 0.1 * Math.sin(t));
       // Bounds that no ratio reaches: the surrogate is smooth.
@@ -162,5 +160,5 @@ describe('finite differences in float64', () => {
       }
       expect(wrong).toEqual([]);
     });
-  });
+  }, 240_000);
 });
