@@ -181,9 +181,9 @@ export function differingTensors(actual: TensorTable, expected: TensorTable, tol
   return wrong;
 }
 
-/** Runs `use` with a CPU engine that is disposed after it. */
-export async function withEngine<T>(use: (engine: Engine) => Promise<T>): Promise<T> {
-  const engine = await createEngine({ device: 'cpu' });
+/** Runs `use` with a CPU engine that is disposed after it. `threads` 0: the engine's own choice. */
+export async function withEngine<T>(use: (engine: Engine) => Promise<T>, threads = 0): Promise<T> {
+  const engine = await createEngine({ device: 'cpu', threads });
   try {
     return await use(engine);
   } finally {
