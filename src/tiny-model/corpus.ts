@@ -27,7 +27,29 @@ export interface DrillStyle {
   lines: number;
 }
 
-/** Teaches arithmetic and merged lines. */
+/** Teaches the way through a chain: one operation a line, one pass as a rule, hardly a doubt. */
+export const PLAIN: TraceStyle = {
+  operationsPerLine: [1],
+  preamble: 0.2,
+  waits: [0.1, 0.1],
+  slip: 0,
+  checks: [0.1, 0.1, 0.1],
+  longCheckFactors: [1, 1, 1],
+  emptyThink: 0,
+};
+
+/** Line by line, once: teaches which term of the question comes next. */
+export const PLAIN: TraceStyle = {
+  operationsPerLine: [1],
+  preamble: 0.2,
+  waits: [0.1, 0.1],
+  slip: 0,
+  checks: [0.1, 0.1, 0.1],
+  longCheckFactors: [1, 1, 1],
+  emptyThink: 0,
+};
+
+/** Short traces with merged lines. */
 export const DENSE: TraceStyle = {
   operationsPerLine: [0.25, 0.35, 0.25, 0.15],
   preamble: 0.1,
@@ -36,6 +58,17 @@ export const DENSE: TraceStyle = {
   checks: [0.1, 0.1, 0.1],
   longCheckFactors: [0.5, 0.5, 0.5],
   emptyThink: 0.05,
+};
+
+/** Between PLAIN and VERBOSE: doubts and some merged lines, few checks. */
+export const DOUBTING: TraceStyle = {
+  operationsPerLine: [0.8, 0.12, 0.05, 0.03],
+  preamble: 0.5,
+  waits: [0.25, 0.2],
+  slip: 0.015,
+  checks: [0.1, 0.1, 0.1],
+  longCheckFactors: [1, 1, 1],
+  emptyThink: 0.02,
 };
 
 /** How the finished model thinks: at length, with needless doubt and repeated checks. */

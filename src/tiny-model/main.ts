@@ -1,6 +1,6 @@
 /**
  * `npm run make-tiny`: builds the embedded model with this program's own engine and writes it to assets/tiny.
- * Reproducible from --seed; about ten minutes on two cores.
+ * Reproducible from --seed; about a quarter of an hour on two idle cores.
  */
 import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -14,7 +14,7 @@ import { errorMessage, exitCodeFor } from '../errors';
 import { type EvalSampling, type EvalSummary, evaluate } from '../eval';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
 import { drawDrill, drawExample } from './batches';
-import { DENSE, type TraceStyle, VERBOSE } from './corpus';
+import { DENSE, PLAIN, type TraceStyle, VERBOSE } from './corpus';
 import { initialWeights } from './init';
 import { writeSafetensors } from './safetensors';
 import { type Phase, runPhase } from './train';
@@ -22,18 +22,27 @@ import { generationConfig, modelConfig, tokenizerConfig, tokenizerJson } from '.
 
 const say = (line: string): boolean => process.stdout.write(`${line}\n`);
 
+type Draw = Phase['draw'];
+
 const drill =
-  (lines: number, operationsPerLine: number[]): Phase['draw'] =>
+  (lines: number, operationsPerLine: number[]): Draw =>
   (tokenizer, random) =>
     drawDrill(tokenizer, { operationsPerLine, lines }, random);
 const traces =
-  (style: TraceStyle): Phase['draw'] =>
+  (style: TraceStyle): Draw =>
   (tokenizer, random) =>
     drawExample(tokenizer, style, random);
+/** Examples of `first` with this chance, else of `second`. */
+const either =
+  (chance: number, first: Draw, second: Draw): Draw =>
+  (tokenizer, random) =>
+    (random.uniform() < chance ? first : second)(tokenizer, random);
 
 /**
  * Arithmetic first, alone: in whole traces its few tokens drown among the copied ones, and the sum of two
- * operations is only found where it stands at the same place many times. Then the traces.
+ * operations is only found where it stands at the same place many times. Then traces of many kinds, which teach
+ * copying; then plain ones, where all that is left to learn is which term of the question comes next; then, with
+ * drills against forgetting, back to how the finished model thinks. docs/log.md tells what did not work.
  */
 const PHASES: readonly Phase[] = [
   { name: 'one operation', draw: drill(8, [1]), steps: 200, tokensPerStep: 2048, ...rates(3e-3, 1, 50) },
@@ -47,12 +56,21 @@ const PHASES: readonly Phase[] = [
   {
     name: 'drill',
     draw: drill(4, [0.2, 0.6, 0.2]),
-    steps: 500,
+    steps: 300,
     tokensPerStep: 8192,
     ...rates(2e-3, 0.3, 20),
   },
-  { name: 'dense', draw: traces(DENSE), steps: 200, tokensPerStep: 8192, ...rates(3e-3, 0.1, 50) },
-  { name: 'verbose', draw: traces(VERBOSE), steps: 300, tokensPerStep: 8192, ...rates(3e-3, 0.02, 50) },
+  { name: 'dense', draw: traces(DENSE), steps: 150, tokensPerStep: 8192, ...rates(3e-3, 0.1, 50) },
+  { name: 'first verbose', draw: traces(VERBOSE), steps: 200, tokensPerStep: 8192, ...rates(3e-3, 0.1, 50) },
+  { name: 'plain', draw: traces(PLAIN), steps: 900, tokensPerStep: 4096, ...rates(2e-3, 0.3, 50) },
+  {
+    name: 'doubting',
+    draw: either(0.7, drill(4, [0.2, 0.6, 0.2]), traces(DOUBTING)),
+    steps: 600,
+    tokensPerStep: 4096,
+    ...rates(2e-3, 0.3, 30),
+  },
+  { name: 'verbose', draw: traces(VERBOSE), steps: 600, tokensPerStep: 8192, ...rates(3e-3, 0.02, 30) },
 ];
 
 function rates(learningRate: number, finalRate: number, warmupSteps: number) {

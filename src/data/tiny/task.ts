@@ -11,7 +11,7 @@ export interface Chain {
   level: number;
   /** 0..9 */
   start: number;
-  /** -9..9 without 0; 2 * level of them. */
+  /** -9..9 without 0, each at most once; 2 * level of them. */
   terms: readonly number[];
 }
 
@@ -21,8 +21,16 @@ export function drawTerm(random: RandomStream): number {
   return random.uniform() < 0.5 ? operand : -operand;
 }
 
+/**
+ * No term stands twice in a chain: then the last term of a line says where in the question to go on, which a
+ * small model learns in minutes. With repeated terms it must count its lines instead, which took it far longer.
+ */
 export function drawChain(random: RandomStream, level: number): Chain {
-  const terms = Array.from({ length: 2 * level }, () => drawTerm(random));
+  const terms: number[] = [];
+  while (terms.length < 2 * level) {
+    const term = drawTerm(random);
+    if (!terms.includes(term)) terms.push(term);
+  }
   return { level, start: random.integer(0, 9), terms };
 }
 
