@@ -38,17 +38,6 @@ export const PLAIN: TraceStyle = {
   emptyThink: 0,
 };
 
-/** Line by line, once: teaches which term of the question comes next. */
-export const PLAIN: TraceStyle = {
-  operationsPerLine: [1],
-  preamble: 0.2,
-  waits: [0.1, 0.1],
-  slip: 0,
-  checks: [0.1, 0.1, 0.1],
-  longCheckFactors: [1, 1, 1],
-  emptyThink: 0,
-};
-
 /** Short traces with merged lines. */
 export const DENSE: TraceStyle = {
   operationsPerLine: [0.25, 0.35, 0.25, 0.15],

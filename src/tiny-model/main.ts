@@ -14,7 +14,7 @@ import { errorMessage, exitCodeFor } from '../errors';
 import { type EvalSampling, type EvalSummary, evaluate } from '../eval';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
 import { drawDrill, drawExample } from './batches';
-import { DENSE, PLAIN, type TraceStyle, VERBOSE } from './corpus';
+import { DENSE, DOUBTING, PLAIN, type TraceStyle, VERBOSE } from './corpus';
 import { initialWeights } from './init';
 import { writeSafetensors } from './safetensors';
 import { type Phase, runPhase } from './train';
