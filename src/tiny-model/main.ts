@@ -14,7 +14,7 @@ import { errorMessage, exitCodeFor } from '../errors';
 import { type EvalSampling, type EvalSummary, evaluate } from '../eval';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
 import { drawDrill, drawExample } from './batches';
-import { DENSE, DOUBTING, PLAIN, type TraceStyle, VERBOSE } from './corpus';
+import { DOUBTING, PLAIN, type TraceStyle, VERBOSE } from './corpus';
 import { initialWeights } from './init';
 import { writeSafetensors } from './safetensors';
 import { type Phase, runPhase } from './train';
@@ -40,9 +40,8 @@ const either =
 
 /**
  * Arithmetic first, alone: in whole traces its few tokens drown among the copied ones, and the sum of two
- * operations is only found where it stands at the same place many times. Then traces of many kinds, which teach
- * copying; then plain ones, where all that is left to learn is which term of the question comes next; then, with
- * drills against forgetting, back to how the finished model thinks. docs/log.md tells what did not work.
+ * operations is only found where it stands at the same place many times. Then the way through a chain; then, with
+ * drills against forgetting, doubts and merged lines; last how the finished model thinks.
  */
 const PHASES: readonly Phase[] = [
   { name: 'one operation', draw: drill(8, [1]), steps: 200, tokensPerStep: 2048, ...rates(3e-3, 1, 50) },
@@ -56,13 +55,11 @@ const PHASES: readonly Phase[] = [
   {
     name: 'drill',
     draw: drill(4, [0.2, 0.6, 0.2]),
-    steps: 300,
+    steps: 250,
     tokensPerStep: 8192,
     ...rates(2e-3, 0.3, 20),
   },
-  { name: 'dense', draw: traces(DENSE), steps: 150, tokensPerStep: 8192, ...rates(3e-3, 0.1, 50) },
-  { name: 'first verbose', draw: traces(VERBOSE), steps: 200, tokensPerStep: 8192, ...rates(3e-3, 0.1, 50) },
-  { name: 'plain', draw: traces(PLAIN), steps: 900, tokensPerStep: 4096, ...rates(2e-3, 0.3, 50) },
+  { name: 'plain', draw: traces(PLAIN), steps: 600, tokensPerStep: 4096, ...rates(2e-3, 0.3, 50) },
   {
     name: 'doubting',
     draw: either(0.7, drill(4, [0.2, 0.6, 0.2]), traces(DOUBTING)),
@@ -70,7 +67,7 @@ const PHASES: readonly Phase[] = [
     tokensPerStep: 4096,
     ...rates(2e-3, 0.3, 30),
   },
-  { name: 'verbose', draw: traces(VERBOSE), steps: 600, tokensPerStep: 8192, ...rates(3e-3, 0.02, 30) },
+  { name: 'verbose', draw: traces(VERBOSE), steps: 500, tokensPerStep: 8192, ...rates(3e-3, 0.02, 30) },
 ];
 
 function rates(learningRate: number, finalRate: number, warmupSteps: number) {
