@@ -308,6 +308,7 @@ export function loadAddon(): NativeAddon {
   }
   // process.exit() in the middle of a call: engine threads must be gone before libtorch's statics are. A worker's
   // engines end with its own clean-up hooks.
-  if (isMainThread) process.once('exit', loaded.stopEngines);
-  return loaded;
+  const addon = loaded;
+  if (isMainThread) process.once('exit', () => addon.stopEngines());
+  return addon;
 }
