@@ -111,11 +111,16 @@ LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSe
   return pass;
 }
 
-at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x_TD,
-                        LayerTape* tape) {
-  const LayerWeights& w = pass.weights.layers[layer];
+namespace {
+
+// Everything of a layer up to the input of its last linear.
+struct LayerInner {
+  at::Tensor middle_TD, activated_TF;
+};
+
+LayerInner runInner(const LayerPass& pass, const LayerWeights& w, const LayerProjections& p,
+                    const at::Tensor& x_TD, LayerTape* tape) {
   const double eps = pass.model.config.rmsNormEps;
-  const LayerProjections p = projections(pass, layer);
   Normed inputNorm = rmsRotate(x_TD, w.inputNorm_D, eps);
   const at::Tensor qkv_TE = projectForward(p.qkv, inputNorm.y, tape ? &tape->qkvLora : nullptr);
   const at::Tensor attended_TQ = attentionForward(pass, w, qkv_TE, tape);
@@ -125,8 +130,6 @@ at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x
   const at::Tensor gateUp_T2F =
       projectForward(p.gateUp, postNorm.y, tape ? &tape->gateUpLora : nullptr);
   const at::Tensor activated_TF = swiglu(gateUp_T2F);
-  at::Tensor y_TD = projectForward(p.down, activated_TF, tape ? &tape->downLora : nullptr);
-  y_TD.add_(middle_TD);
   if (tape) {
     tape->x_TD = x_TD;
     tape->inputNorm = std::move(inputNorm);
@@ -137,7 +140,23 @@ at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x
     tape->gateUp_T2F = gateUp_T2F;
     tape->activated_TF = activated_TF;
   }
-  return y_TD;
+  return {middle_TD, activated_TF};
+}
+
+}  // namespace
+
+at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x_TD,
+                        LayerTape* tape) {
+  const LayerProjections p = projections(pass, layer);
+  const LayerInner inner = runInner(pass, pass.weights.layers[layer], p, x_TD, tape);
+  at::Tensor y_TD = projectForward(p.down, inner.activated_TF, tape ? &tape->downLora : nullptr);
+  return y_TD.add_(inner.middle_TD);
+}
+
+void layerRecompute(const LayerPass& pass, size_t layer, const at::Tensor& x_TD, LayerTape& tape) {
+  const LayerProjections p = projections(pass, layer);
+  const LayerInner inner = runInner(pass, pass.weights.layers[layer], p, x_TD, &tape);
+  tape.downLora = loraTape(p.down, inner.activated_TF);
 }
 
 at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,

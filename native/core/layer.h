@@ -34,6 +34,9 @@ struct LayerTape {
   LoraTape qkvLora, oLora, gateUpLora, downLora;
 };
 
+// Fills `tape` from x without making the layer's output. Call with grad mode off.
+void layerRecompute(const LayerPass& pass, size_t layer, const at::Tensor& x_TD, LayerTape& tape);
+
 // [T, D] -> [T, D]. Fills `tape` when it is not null. Call with grad mode off.
 at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x_TD,
                         LayerTape* tape);

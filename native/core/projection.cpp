@@ -71,6 +71,8 @@ void GradientSink::commit() {
   held_.clear();
 }
 
+LoraTape loraTape(const Projection& p, const at::Tensor& x_TI) { return {makeGroups(p, x_TI)}; }
+
 at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape* tape) {
   at::Tensor y_TO = at::mm(x_TI, p.weight.detach().t());
   std::vector<LoraTape::Group> groups = makeGroups(p, x_TI);

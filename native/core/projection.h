@@ -48,6 +48,9 @@ struct LoraTape {
   std::vector<Group> groups;
 };
 
+// The tape of projectForward without its product, for a recomputation that needs no y.
+LoraTape loraTape(const Projection& projection, const at::Tensor& x_TI);
+
 at::Tensor projectForward(const Projection& projection, const at::Tensor& x_TI, LoraTape* tape);
 
 // dL/dx from dL/dy; gradients of W (when trained) and of the pairs go to `sink`.

@@ -60,7 +60,7 @@ class TrainingPass {
     for (size_t layer = tapes_.size(); layer-- > 0;) {
       cancel_.check();
       LayerTape tape = std::move(tapes_[layer]);
-      if (!keep_) layerForward(pass_, layer, tape.x_TD, &tape);
+      if (!keep_) layerRecompute(pass_, layer, tape.x_TD, tape);
       dx_TD = layerBackward(pass_, layer, tape, dx_TD, sink_);
     }
     if (full) {
