@@ -53,20 +53,23 @@ export interface BenchResult {
   parts: Partial<Record<'prefill' | 'decode' | 'optimizer', Spread>>;
   /** FLOPs executed (recomputation included) per second over the matmul rate; null without a training pass. */
   matmulUtilization: number | null;
-  maxLogprobGap: number | null;
+  /** Of a token's log-prob between trainer and sampler; null unless both ran. */
+  logprobGap: { mean: number; max: number } | null;
   peakResidentBytes: number;
   engineBytes: number;
 }
 
 /** Seconds of one repeat. */
 interface Repeat {
-  ceilings: Ceilings;
+  /** Measured before and after the work. */
+  ceilings: Ceilings[];
   rollout: number;
   prefill: number;
   decode: number;
   train: number;
   optimizer: number;
   maxLogprobGap: number;
+  meanLogprobGap: number;
 }
 
 async function timed<T>(work: () => Promise<T>): Promise<[T, number]> {
@@ -78,15 +81,16 @@ async function timed<T>(work: () => Promise<T>): Promise<[T, number]> {
 async function oneRepeat(options: BenchOptions, policy: Policy): Promise<Repeat> {
   const { engine, model, bench, workload } = options;
   const call: CallOptions = options.signal ? { signal: options.signal } : {};
-  const ceilings = await engine.measureCeilings(model.info.dtype, call);
+  const measure = (): Promise<Ceilings> => engine.measureCeilings(model.info.dtype, call);
   const repeat: Repeat = {
-    ceilings,
+    ceilings: [await measure()],
     rollout: 0,
     prefill: 0,
     decode: 0,
     train: 0,
     optimizer: 0,
     maxLogprobGap: NaN,
+    meanLogprobGap: NaN,
   };
   let samples = bench === 'train' ? randomSamples(model, workload) : [];
   if (bench !== 'train') {
@@ -100,6 +104,7 @@ async function oneRepeat(options: BenchOptions, policy: Policy): Promise<Repeat>
     const [pass, seconds] = await timed(() => trainPass(policy, workload, samples, call));
     repeat.train = seconds;
     repeat.maxLogprobGap = pass.maxLogprobGap;
+    repeat.meanLogprobGap = pass.meanLogprobGap;
     if (bench === 'step') {
       // A rate this small leaves the next repeat the same work.
       [, repeat.optimizer] = await timed(() => policy.step({ learningRate: 1e-9, maxGradNorm: 1 }));
@@ -107,6 +112,7 @@ async function oneRepeat(options: BenchOptions, policy: Policy): Promise<Repeat>
       await policy.zeroGradients();
     }
   }
+  repeat.ceilings.push(await measure());
   return repeat;
 }
 
@@ -115,10 +121,13 @@ function sequencesOf(load: Workload): { tokens: number; completionTokens: number
   return new Array(load.prompts * load.group).fill(one) as (typeof one)[];
 }
 
-const ceilingsOf = (repeats: readonly Repeat[]): BenchResult['ceilings'] => ({
-  readBytesPerSecond: spreadOf(repeats.map((r) => r.ceilings.readBytesPerSecond)),
-  matmulFlopsPerSecond: spreadOf(repeats.map((r) => r.ceilings.matmulFlopsPerSecond)),
-});
+function ceilingsOf(repeats: readonly Repeat[]): BenchResult['ceilings'] {
+  const all = repeats.flatMap((r) => r.ceilings);
+  return {
+    readBytesPerSecond: spreadOf(all.map((c) => c.readBytesPerSecond)),
+    matmulFlopsPerSecond: spreadOf(all.map((c) => c.matmulFlopsPerSecond)),
+  };
+}
 
 function phase(seconds: readonly number[], tokens: number, floor: number): PhaseResult {
   const spread = spreadOf(seconds);
@@ -197,7 +206,8 @@ async function resultOf(
   const phases = phasesOf(options, repeats, medians);
   const { device, name, threads } = engine.deviceInfo;
   const { peakResidentBytes, engineBytes } = await engine.memory();
-  const gap = Math.max(...repeats.map((r) => r.maxLogprobGap));
+  const max = Math.max(...repeats.map((r) => r.maxLogprobGap));
+  const mean = spreadOf(repeats.map((r) => r.meanLogprobGap)).median;
   return {
     bench,
     device: { device, name, threads },
@@ -212,7 +222,7 @@ async function resultOf(
     parts: partsOf(bench, repeats),
     matmulUtilization:
       phases.train === undefined ? null : utilization(options, phases.train, medians.matmulFlopsPerSecond),
-    maxLogprobGap: Number.isNaN(gap) ? null : gap,
+    logprobGap: Number.isNaN(max) ? null : { mean, max },
     peakResidentBytes,
     engineBytes,
   };

@@ -9,6 +9,7 @@ import type {
   LossSettings,
   Model,
   Policy,
+  TrainBatch,
 } from '../engine/types';
 import { streamSeed, uniformStream } from '../rng';
 
@@ -110,9 +111,23 @@ const grpoLoss = (sequences: number): LossSettings => ({
 });
 
 export interface TrainPass {
-  /** Largest difference of a token's log-prob between trainer and sampler; NaN when nothing was sampled. */
+  /** Of a token's log-prob between trainer and sampler; NaN when nothing was sampled. */
   maxLogprobGap: number;
+  meanLogprobGap: number;
   microBatches: number;
+}
+
+function batchOf(members: readonly Sample[]): TrainBatch {
+  const advantages = members.flatMap((s) => new Array<number>(s.completionIds.length).fill(s.advantage));
+  return {
+    ...packSequences(members),
+    advantages: Float64Array.from(advantages),
+    mask: new Uint8Array(advantages.length).fill(1),
+    oldLogprobs: null,
+    refLogprobs: null,
+    importanceWeights: null,
+    dropoutSeed: null,
+  };
 }
 
 /** Forward and backward over all samples; gradients add up in `policy`. */
@@ -124,24 +139,24 @@ export async function trainPass(
 ): Promise<TrainPass> {
   const lengths = samples.map((s) => s.promptIds.length + s.completionIds.length);
   const bins = packByTokens(lengths, load.microBatchTokens);
-  let maxLogprobGap = samples.every((s) => s.logprobs.length > 0) ? 0 : NaN;
+  let largest = 0;
+  let total = 0;
+  let tokens = 0;
   for (const bin of bins) {
     const members = bin.map((i) => samples[i]);
-    const perToken = members.flatMap((s) => new Array<number>(s.completionIds.length).fill(s.advantage));
-    const batch = {
-      ...packSequences(members),
-      advantages: Float64Array.from(perToken),
-      mask: new Uint8Array(perToken.length).fill(1),
-      oldLogprobs: null,
-      refLogprobs: null,
-      importanceWeights: null,
-      dropoutSeed: null,
-    };
-    const { logprobs } = await policy.accumulate(batch, grpoLoss(samples.length), options);
-    const sampled = members.flatMap((s) => Array.from(s.logprobs));
-    sampled.forEach((logprob, t) => {
-      maxLogprobGap = Math.max(maxLogprobGap, Math.abs(logprob - logprobs[t]));
-    });
+    const { logprobs } = await policy.accumulate(batchOf(members), grpoLoss(samples.length), options);
+    members
+      .flatMap((s) => Array.from(s.logprobs))
+      .forEach((sampled, t) => {
+        const gap = Math.abs(sampled - logprobs[t]);
+        largest = Math.max(largest, gap);
+        total += gap;
+        tokens++;
+      });
   }
-  return { maxLogprobGap, microBatches: bins.length };
+  return {
+    maxLogprobGap: tokens > 0 ? largest : NaN,
+    meanLogprobGap: total / tokens,
+    microBatches: bins.length,
+  };
 }

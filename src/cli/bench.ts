@@ -120,8 +120,11 @@ function describe(result: BenchResult): string {
       `training executes ${(100 * result.matmulUtilization).toFixed(0)}% of the matmul rate, recomputation included`,
     );
   }
-  if (result.maxLogprobGap !== null) {
-    lines.push(`largest log-prob difference of trainer and sampler ${result.maxLogprobGap.toExponential(1)}`);
+  if (result.logprobGap !== null) {
+    const { mean, max } = result.logprobGap;
+    lines.push(
+      `log-probs of trainer and sampler differ by ${mean.toExponential(1)}, at most ${max.toExponential(1)}`,
+    );
   }
   lines.push(
     `memory: engine ${gigabytes(result.engineBytes)}, process at most ${gigabytes(result.peakResidentBytes)}`,
