@@ -1,0 +1,171 @@
+// Part of decode_kernels_body.h: attention of one new token per row over its cache.
+
+// scores[g][0..16) = q[g] . key of each of the tile's positions. Four chains of sums over d, since
+// one would wait for its own additions.
+template <class T, int kGroup>
+ACOER_INLINE void scoreTile(const Acc<T>* q_GK, const T* tile_Kx16, int64_t headDim, Acc<T>* scores,
+                            int64_t ldScores) {
+  using A = Acc<T>;
+  constexpr int kW = kLanes<A>, kVectors = kKeyTile / kW;
+  constexpr int kChains = kVectors * kGroup >= 4 ? 2 : 4;
+  Vec<A> sums[kChains][kGroup][kVectors] = {};
+  int64_t d = 0;
+  for (; d + kChains <= headDim; d += kChains) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kChains; ++c) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        const Vec<A> key = load(tile_Kx16 + (d + c) * kKeyTile + v * kW);
+#pragma GCC unroll 4
+        for (int g = 0; g < kGroup; ++g) sums[c][g][v] += q_GK[g * headDim + d + c] * key;
+      }
+    }
+  }
+  for (; d < headDim; ++d) {
+    for (int v = 0; v < kVectors; ++v) {
+      const Vec<A> key = load(tile_Kx16 + d * kKeyTile + v * kW);
+      for (int g = 0; g < kGroup; ++g) sums[0][g][v] += q_GK[g * headDim + d] * key;
+    }
+  }
+#pragma GCC unroll 4
+  for (int g = 0; g < kGroup; ++g) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      Vec<A> total = sums[0][g][v];
+#pragma GCC unroll 4
+      for (int c = 1; c < kChains; ++c) total += sums[c][g][v];
+      store(scores + g * ldScores + v * kW, total);
+    }
+  }
+}
+
+// out[g][first .. first + kVectors lanes) = sum over l of weights[g][l] * value[l].
+template <class T, int kGroup, int kVectors>
+ACOER_INLINE void sumValues(const Acc<T>* weights, int64_t ldWeights, const T* values_LK,
+                            int64_t count, int64_t headDim, int64_t first, const Acc<T>* scale,
+                            T* out_GK) {
+  using A = Acc<T>;
+  constexpr int kW = kLanes<A>;
+  constexpr int kChains = kGroup * kVectors >= 8 ? 1 : 2;
+  Vec<A> sums[kChains][kGroup][kVectors] = {};
+  const T* value = values_LK + first;
+  int64_t l = 0;
+  for (; l + kChains <= count; l += kChains) {
+#pragma GCC unroll 2
+    for (int c = 0; c < kChains; ++c) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const Vec<A> x = load(value + (l + c) * headDim + v * kW);
+#pragma GCC unroll 4
+        for (int g = 0; g < kGroup; ++g) sums[c][g][v] += weights[g * ldWeights + l + c] * x;
+      }
+    }
+  }
+  for (; l < count; ++l) {
+    for (int v = 0; v < kVectors; ++v) {
+      const Vec<A> x = load(value + l * headDim + v * kW);
+      for (int g = 0; g < kGroup; ++g) sums[0][g][v] += weights[g * ldWeights + l] * x;
+    }
+  }
+#pragma GCC unroll 4
+  for (int g = 0; g < kGroup; ++g) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      Vec<A> total = sums[0][g][v];
+      if (kChains == 2) total += sums[kChains - 1][g][v];
+      A lanes[kW];
+      store(lanes, total * scale[g]);
+      T* out = out_GK + g * headDim + first + v * kW;
+      for (int i = 0; i < kW; ++i) narrow(lanes[i], out[i]);
+    }
+  }
+}
+
+// What is left of a head whose width is no multiple of the vector's.
+template <class T>
+void sumValuesTail(const Acc<T>* weights, const T* values_LK, int64_t count, int64_t headDim,
+                   int64_t first, Acc<T> scale, T* out_K) {
+  for (int64_t d = first; d < headDim; ++d) {
+    Acc<T> total = 0;
+    for (int64_t l = 0; l < count; ++l) total += weights[l] * widen(values_LK[l * headDim + d]);
+    narrow(total * scale, out_K[d]);
+  }
+}
+
+// exp(score - max) in place; returns 1 / sum. Lanes from count to the next tile must be readable.
+template <class A>
+ACOER_INLINE A softmaxWeights(A* scores, int64_t count) {
+  constexpr int kW = kLanes<A>;
+  const int64_t padded = (count + kKeyTile - 1) / kKeyTile * kKeyTile;
+  for (int64_t l = count; l < padded; ++l) scores[l] = scores[0];
+  Vec<A> largest = load(scores);
+  for (int64_t l = kW; l < padded; l += kW) {
+    const Vec<A> s = load(scores + l);
+    largest = s > largest ? s : largest;
+  }
+  A lanes[kW], max;
+  store(lanes, largest);
+  max = lanes[0];
+  for (int i = 1; i < kW; ++i) max = lanes[i] > max ? lanes[i] : max;
+  for (int64_t l = 0; l < padded; l += kW) store(scores + l, vectorExp<A>(load(scores + l) - max));
+  for (int64_t l = count; l < padded; ++l) scores[l] = 0;
+  Vec<A> sums[2] = {};
+  for (int64_t l = 0; l < padded; l += kW) sums[l / kW % 2] += load(scores + l);
+  return static_cast<A>(1) / sumLanes<A>(sums[0] + sums[1]);
+}
+
+template <class T, int kGroup>
+void attendGroup(const AttentionArgs<T>& args, const T* query_GK, const T* keys, const T* values,
+                 int64_t count, Acc<T>* scratch, T* out_GK) {
+  using A = Acc<T>;
+  const int64_t K = args.headDim, ldScores = args.capacity;
+  A* q_GK = scratch + kGroup * ldScores;
+  const A scale = static_cast<A>(1.0 / __builtin_sqrt(static_cast<double>(K)));
+  for (int64_t i = 0; i < kGroup * K; ++i) q_GK[i] = widen(query_GK[i]) * scale;
+  for (int64_t l = 0; l < count; l += kKeyTile) {
+    scoreTile<T, kGroup>(q_GK, keys + l * K, K, scratch + l, ldScores);
+  }
+  A inverse[kGroup];
+  for (int g = 0; g < kGroup; ++g) inverse[g] = softmaxWeights<A>(scratch + g * ldScores, count);
+  constexpr int kW = kLanes<A>;
+  int64_t d = 0;
+  for (; d + 4 * kW <= K; d += 4 * kW) {
+    sumValues<T, kGroup, 4>(scratch, ldScores, values, count, K, d, inverse, out_GK);
+  }
+  for (; d + 2 * kW <= K; d += 2 * kW) {
+    sumValues<T, kGroup, 2>(scratch, ldScores, values, count, K, d, inverse, out_GK);
+  }
+  for (; d + kW <= K; d += kW) {
+    sumValues<T, kGroup, 1>(scratch, ldScores, values, count, K, d, inverse, out_GK);
+  }
+  if (d == K) return;
+  for (int g = 0; g < kGroup; ++g) {
+    sumValuesTail(scratch + g * ldScores, values, count, K, d, inverse[g], out_GK + g * K);
+  }
+}
+
+template <class T>
+void attend(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
+  using A = Acc<T>;
+  const int64_t K = args.headDim, J = args.kvHeads, group = args.heads / J;
+  constexpr int64_t kMaxGroup = 4;
+  A* scratch = new A[static_cast<std::size_t>(kMaxGroup * (args.capacity + K))];
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t r = item / J, j = item % J;
+    const int64_t head = (args.slot_N[r] * J + j) * args.capacity * K;
+    const T* keys = args.keys_SJLK + head;
+    const T* values = args.values_SJLK + head;
+    const int64_t count = args.position_N[r] + 1;
+    const T* q = args.qkv_NE + (r * (args.heads + 2 * J) + j * group) * K;
+    T* out = args.out_NHK + (r * args.heads + j * group) * K;
+    int64_t left = group;
+    for (; left >= 4; left -= 4, q += 4 * K, out += 4 * K) {
+      attendGroup<T, 4>(args, q, keys, values, count, scratch, out);
+    }
+    for (; left >= 2; left -= 2, q += 2 * K, out += 2 * K) {
+      attendGroup<T, 2>(args, q, keys, values, count, scratch, out);
+    }
+    if (left == 1) attendGroup<T, 1>(args, q, keys, values, count, scratch, out);
+  }
+  delete[] scratch;
+}

@@ -1,0 +1,95 @@
+// Part of decode_kernels_body.h: what works on one row: norms, SwiGLU, rotation, writing the cache.
+
+template <class T>
+ACOER_INLINE Acc<T> inverseRms(const T* x, int64_t width, double eps) {
+  using A = Acc<T>;
+  constexpr int kW = kLanes<A>;
+  Vec<A> sums[2] = {};
+  int64_t i = 0;
+  for (; i + 2 * kW <= width; i += 2 * kW) {
+    const Vec<A> a = load(x + i), b = load(x + i + kW);
+    sums[0] += a * a;
+    sums[1] += b * b;
+  }
+  A total = sumLanes<A>(sums[0] + sums[1]);
+  for (; i < width; ++i) total += widen(x[i]) * widen(x[i]);
+  const A mean = total / static_cast<A>(width) + static_cast<A>(eps);
+  if constexpr (sizeof(A) == 4) return 1.0f / __builtin_sqrtf(mean);
+  return static_cast<A>(1.0 / __builtin_sqrt(mean));
+}
+
+template <class T>
+void rmsNorm(const T* x, const T* weight, T* out, int64_t rows, int64_t width, double eps) {
+  for (int64_t r = 0; r < rows; ++r, x += width, out += width) {
+    const Acc<T> scale = inverseRms(x, width, eps);
+    for (int64_t i = 0; i < width; ++i) {
+      narrow(rounded<T>(widen(x[i]) * scale) * widen(weight[i]), out[i]);
+    }
+  }
+}
+
+template <class T>
+void swiglu(const T* gateUp, T* out, int64_t rows, int64_t width) {
+  using A = Acc<T>;
+  constexpr int kW = kLanes<A>;
+  for (int64_t r = 0; r < rows; ++r, gateUp += 2 * width, out += width) {
+    for (int64_t i = 0; i < width; i += kW) {
+      const int count = width - i < kW ? static_cast<int>(width - i) : kW;
+      A gate[kW] = {}, silu[kW];
+      for (int c = 0; c < count; ++c) gate[c] = widen(gateUp[i + c]);
+      const Vec<A> g = load(gate);
+      store(silu, g / (static_cast<A>(1) + vectorExp<A>(-g)));
+      for (int c = 0; c < count; ++c) {
+        narrow(rounded<T>(silu[c]) * widen(gateUp[width + i + c]), out[i + c]);
+      }
+    }
+  }
+}
+
+// Norm over one head, then RoPE in Hugging Face's halves: (a, b) -> (a cos - b sin, b cos + a sin),
+// with T's rounding after every operation, as the trainer computes it.
+template <class T>
+ACOER_INLINE void normAndRotate(const T* head, const T* weight, const Acc<T>* cos,
+                                const Acc<T>* sin, int64_t headDim, double eps, Acc<T>* normed,
+                                Acc<T>* out) {
+  const Acc<T> scale = inverseRms(head, headDim, eps);
+  for (int64_t d = 0; d < headDim; ++d) {
+    normed[d] = rounded<T>(rounded<T>(widen(head[d]) * scale) * widen(weight[d]));
+  }
+  const int64_t half = headDim / 2;
+  for (int64_t d = 0; d < half; ++d) {
+    out[d] = rounded<T>(normed[d] * cos[d]) - rounded<T>(normed[d + half] * sin[d]);
+    out[d + half] =
+        rounded<T>(normed[d + half] * cos[d + half]) + rounded<T>(normed[d] * sin[d + half]);
+  }
+}
+
+template <class T>
+void writeHeads(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
+  using A = Acc<T>;
+  const int64_t K = args.headDim, J = args.kvHeads;
+  A* normed = static_cast<A*>(__builtin_alloca(2 * static_cast<std::size_t>(K) * sizeof(A)));
+  A* rotated = normed + K;
+  for (int64_t r = begin; r < end; ++r) {
+    T* row = args.qkv_NE + r * (args.heads + 2 * J) * K;
+    const int64_t position = args.position_N[r];
+    const A* cos = args.cos_PK + position * K;
+    const A* sin = args.sin_PK + position * K;
+    for (int64_t h = 0; h < args.heads; ++h, row += K) {
+      normAndRotate(row, args.qNorm_K, cos, sin, K, args.eps, normed, rotated);
+      for (int64_t d = 0; d < K; ++d) narrow(rotated[d], row[d]);
+    }
+    for (int64_t j = 0; j < J; ++j, row += K) {
+      normAndRotate(row, args.kNorm_K, cos, sin, K, args.eps, normed, rotated);
+      const int64_t head = (args.slot_N[r] * J + j) * args.capacity * K;
+      T* key = args.keys_SJLK + head + position / kKeyTile * kKeyTile * K + position % kKeyTile;
+      for (int64_t d = 0; d < K; ++d) narrow(rotated[d], key[d * kKeyTile]);
+      // The trainer sees rotated keys where the projection was; long prompts read them there.
+      for (int64_t d = 0; d < K; ++d) narrow(rotated[d], row[d]);
+    }
+    for (int64_t j = 0; j < J; ++j, row += K) {
+      T* value = args.values_SJLK + ((args.slot_N[r] * J + j) * args.capacity + position) * K;
+      __builtin_memcpy(value, row, static_cast<std::size_t>(K) * sizeof(T));
+    }
+  }
+}

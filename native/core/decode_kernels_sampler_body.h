@@ -1,0 +1,72 @@
+// Part of decode_kernels_body.h: exponentials and sums over the logits of one token.
+
+// One vector of z = (logit - max) / temperature in double.
+template <class T>
+ACOER_INLINE Vec<double> scaledLogits(const T* logits, double max, double invTemperature) {
+  typename NarrowOf<T, double>::type stored;
+  __builtin_memcpy(&stored, logits, sizeof(stored));
+  return (__builtin_convertvector(stored, Vec<double>) - max) * invTemperature;
+}
+
+template <class T>
+void logitExps(const T* logits, int64_t count, double max, double invTemperature, double* out) {
+  constexpr int kW = kLanes<double>;
+  int64_t i = 0;
+  for (; i + kW <= count; i += kW) {
+    store(out + i, vectorExp<double>(scaledLogits(logits + i, max, invTemperature)));
+  }
+  if (i == count) return;
+  T padded[kW] = {};
+  double lanes[kW];
+  for (int64_t c = i; c < count; ++c) padded[c - i] = logits[c];
+  store(lanes, vectorExp<double>(scaledLogits(padded, max, invTemperature)));
+  for (int64_t c = i; c < count; ++c) out[c] = lanes[c - i];
+}
+
+template <class T>
+double largestLogit(const T* logits, int64_t count) {
+  constexpr int kW = kLanes<T>;
+  T max = logits[0];
+  int64_t i = 0;
+  if (count >= kW) {
+    Vec<T> largest = load(logits);
+    for (i = kW; i + kW <= count; i += kW) {
+      const Vec<T> x = load(logits + i);
+      largest = x > largest ? x : largest;
+    }
+    T lanes[kW];
+    store(lanes, largest);
+    for (int c = 0; c < kW; ++c) max = lanes[c] > max ? lanes[c] : max;
+  }
+  for (; i < count; ++i) max = logits[i] > max ? logits[i] : max;
+  return static_cast<double>(max);
+}
+
+template <class T>
+LogitSums<T> logitSums(const T* logits, int64_t count, double invTemperature, double* blockSums) {
+  constexpr int kW = kLanes<double>;
+  LogitSums<T> sums;
+  sums.max = largestLogit(logits, count);
+  for (int64_t first = 0; first < count; first += kLogitBlock) {
+    const int64_t end = count - first < kLogitBlock ? count : first + kLogitBlock;
+    Vec<double> total = {}, weighted = {};
+    int64_t i = first;
+    for (; i + kW <= end; i += kW) {
+      const Vec<double> z = scaledLogits(logits + i, sums.max, invTemperature);
+      const Vec<double> e = vectorExp<double>(z);
+      total += e;
+      weighted += e * z;
+    }
+    double blockTotal = sumLanes<double>(total), blockWeighted = sumLanes<double>(weighted);
+    for (; i < end; ++i) {
+      double e;
+      logitExps(logits + i, 1, sums.max, invTemperature, &e);
+      blockTotal += e;
+      blockWeighted += e * ((static_cast<double>(logits[i]) - sums.max) * invTemperature);
+    }
+    *blockSums++ = blockTotal;
+    sums.sum += blockTotal;
+    sums.weighted += blockWeighted;
+  }
+  return sums;
+}

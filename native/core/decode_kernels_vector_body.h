@@ -1,0 +1,120 @@
+// Part of decode_kernels_body.h: vectors of the set, bf16, sums and exp.
+
+template <class A>
+struct VectorOf {
+  typedef A type __attribute__((vector_size(kVectorBytes)));
+};
+template <class A>
+using Vec = typename VectorOf<A>::type;
+template <class A>
+constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(A));
+
+// As many elements of a narrow type as a vector of Acc has lanes.
+template <class Narrow, class A>
+struct NarrowOf {
+  typedef Narrow type __attribute__((vector_size(kVectorBytes / sizeof(A) * sizeof(Narrow))));
+};
+
+#define ACOER_INLINE inline __attribute__((always_inline))
+
+ACOER_INLINE float widen(Bf16 x) { return __builtin_bit_cast(float, uint32_t{x.bits} << 16); }
+ACOER_INLINE float widen(float x) { return x; }
+ACOER_INLINE double widen(double x) { return x; }
+
+// Round to nearest even; NaN stays NaN.
+ACOER_INLINE void narrow(float x, Bf16& out) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  out.bits = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+}
+ACOER_INLINE void narrow(float x, float& out) { out = x; }
+ACOER_INLINE void narrow(double x, double& out) { out = x; }
+
+// x as T would hold it.
+template <class T>
+ACOER_INLINE Acc<T> rounded(Acc<T> x) {
+  T narrowed;
+  narrow(x, narrowed);
+  return widen(narrowed);
+}
+
+template <class A>
+ACOER_INLINE Vec<A> load(const A* p) {
+  Vec<A> v;
+  __builtin_memcpy(&v, p, sizeof(v));
+  return v;
+}
+ACOER_INLINE Vec<float> load(const Bf16* p) {
+  typename NarrowOf<uint16_t, float>::type bits;
+  __builtin_memcpy(&bits, p, sizeof(bits));
+  return (Vec<float>)(__builtin_convertvector(bits, Vec<uint32_t>) << 16);
+}
+template <class A>
+ACOER_INLINE void store(A* p, Vec<A> v) {
+  __builtin_memcpy(p, &v, sizeof(v));
+}
+template <class A>
+ACOER_INLINE Vec<A> splat(A x) {
+  return x - Vec<A>{};
+}
+// In halves, as a tree.
+template <class A>
+ACOER_INLINE A sumLanes(Vec<A> v) {
+  A lanes[kLanes<A>];
+  store(lanes, v);
+  for (int width = kLanes<A> / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  }
+  return lanes[0];
+}
+
+template <class A>
+struct ExpConstants;
+template <>
+struct ExpConstants<float> {
+  using Int = int32_t;
+  static constexpr float kLow = -87.0f, kHigh = 88.0f, kMagic = 12582912.0f;
+  static constexpr float kLn2High = 0.693145751953125f, kLn2Low = 1.42860682030941723e-6f;
+  static constexpr int kMantissa = 23, kBias = 127, kDegree = 7;
+};
+template <>
+struct ExpConstants<double> {
+  using Int = int64_t;
+  static constexpr double kLow = -708.0, kHigh = 709.0, kMagic = 6755399441055744.0;
+  static constexpr double kLn2High = 6.93147180369123816490e-01;
+  static constexpr double kLn2Low = 1.90821492927058770002e-10;
+  static constexpr int kMantissa = 52, kBias = 1023, kDegree = 13;
+};
+
+constexpr double kInverseFactorial[] = {1.0,
+                                        1.0,
+                                        1.0 / 2,
+                                        1.0 / 6,
+                                        1.0 / 24,
+                                        1.0 / 120,
+                                        1.0 / 720,
+                                        1.0 / 5040,
+                                        1.0 / 40320,
+                                        1.0 / 362880,
+                                        1.0 / 3628800,
+                                        1.0 / 39916800,
+                                        1.0 / 479001600,
+                                        1.0 / 6227020800.0};
+
+// 2^n * exp(r) with |r| <= ln(2)/2 and exp(r) by its Taylor series: within 2 ulp. Arguments are
+// clamped to what does not over- or underflow; NaN stays NaN.
+template <class A>
+ACOER_INLINE Vec<A> vectorExp(Vec<A> x) {
+  using C = ExpConstants<A>;
+  using Ints = Vec<typename C::Int>;
+  x = x < splat(C::kLow) ? splat(C::kLow) : x;
+  x = x > splat(C::kHigh) ? splat(C::kHigh) : x;
+  const Vec<A> shifted = x * static_cast<A>(1.44269504088896340736) + C::kMagic;
+  const Vec<A> n = shifted - C::kMagic;
+  const Vec<A> r = (x - n * C::kLn2High) - n * C::kLn2Low;
+  Vec<A> p = splat(static_cast<A>(kInverseFactorial[C::kDegree]));
+#pragma GCC unroll 16
+  for (int k = C::kDegree - 1; k >= 0; --k) p = p * r + static_cast<A>(kInverseFactorial[k]);
+  const Ints exponent = (Ints)shifted - (Ints)splat(C::kMagic);
+  return p * (Vec<A>)((exponent + C::kBias) << C::kMantissa);
+}
