@@ -82,6 +82,15 @@ export function generationMetrics(context: LoopContext, batch: GenerationBatch):
   return metrics;
 }
 
+/** On-policy a skipped sample's weight is that of ratio 1, which is 1; off-policy nobody computed it. */
+function vespoWeights({ samples, results }: UpdateResult): number[] {
+  return samples.flatMap((sample) => {
+    const result = results.get(sample);
+    if (result !== undefined) return [result.vespoPhi];
+    return sample.oldLogprobs === null ? [1] : [];
+  });
+}
+
 /** Share of clipped tokens (of sequences at sequence level) over the whole update; skipped samples clip nothing. */
 function clipMetrics(context: LoopContext, update: UpdateResult): StepMetrics {
   const { lossType, importanceSamplingLevel } = context.config;
@@ -95,11 +104,7 @@ function clipMetrics(context: LoopContext, update: UpdateResult): StepMetrics {
   if (lossType === 'cispo') return { cispo_clip_ratio: average(high) };
   if (lossType === 'vespo') {
     const metrics: StepMetrics = {};
-    setMean(
-      metrics,
-      'vespo/phi_seq_mean',
-      [...update.results.values()].map((result) => result.vespoPhi),
-    );
+    setMean(metrics, 'vespo/phi_seq_mean', vespoWeights(update));
     return metrics;
   }
   if (lossType === 'sapo') return {};
@@ -156,7 +161,10 @@ export function updateMetrics(context: LoopContext, update: UpdateResult): StepM
   metrics.entropy = update.entropySum / tokens;
   if (context.config.beta !== 0) metrics.kl = update.klSum / tokens;
   Object.assign(metrics, clipMetrics(context, update));
-  const ofTrainer = (sample: Sample) => sample.oldLogprobs ?? update.results.get(sample)?.logprobs ?? null;
+  // Old log-probs are scored without dropout, as the sampler works; those of a training pass are not.
+  const ofPass = (sample: Sample) =>
+    context.config.loraDropout > 0 ? undefined : update.results.get(sample)?.logprobs;
+  const ofTrainer = (sample: Sample) => sample.oldLogprobs ?? ofPass(sample) ?? null;
   return { ...metrics, ...samplingGap(update.samples, ofTrainer) };
 }
 

@@ -4,6 +4,7 @@ import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import {
   createRunDirectory,
+  discardRunDirectory,
   newRunPath,
   openRunDirectory,
   readCheckpointState,
@@ -147,7 +148,10 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const directory = resumed ? openRunDirectory(resume) : newRunDirectory(out, config, inputs.rewards);
   const resumedStep = resumed ? (directory.checkpointSteps().at(-1) ?? 0) : null;
   emit({ type: 'run', directory: directory.path, config, resumedStep });
-  const session = await openSession(config, inputs, engine, signal);
+  const session = await openSession(config, inputs, engine, signal).catch((error: unknown) => {
+    if (!resumed) discardRunDirectory(directory);
+    throw error;
+  });
   try {
     const { model, policy, rewards } = session.loop;
     const { dtype, device, parameterCount: parameters } = model.info;

@@ -1,5 +1,5 @@
 /** Where a run's files lie, and what state a run directory is in. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AcoerError, errorMessage } from '../errors';
 import { removeTemporaries, writeJsonAtomic } from './atomic';
@@ -68,6 +68,14 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
     throw new AcoerError('BAD_INPUT', `Cannot write the run to ${path}: ${errorMessage(cause)}`, { cause });
   }
   return run;
+}
+
+/** Takes back what `createRunDirectory` made, for a run that could not begin; other files stay. */
+export function discardRunDirectory(run: RunDirectory): void {
+  rmSync(run.config(), { force: true });
+  for (const folder of [join(run.path, 'completions'), join(run.path, 'checkpoints'), run.path]) {
+    if (readdirSync(folder).length === 0) rmdirSync(folder);
+  }
 }
 
 /** Opens a run to go on with it; what a crash left half-written is removed. */

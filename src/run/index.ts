@@ -4,6 +4,7 @@ export { readCheckpointState, restorePolicy, saveAdapter, saveCheckpoint } from 
 export { writeCompletions, type CompletionRow } from './completions';
 export {
   createRunDirectory,
+  discardRunDirectory,
   holdsRun,
   latestRun,
   newRunPath,

@@ -76,6 +76,22 @@ test('the sampling gap is over trained tokens, entropy over all unmasked ones', 
   expect(metrics.skipped_sequences).toBe(2);
 });
 
+test('with dropout the gap is left out unless old log-probs were scored', () => {
+  const fresh = updateOf([sampleOf(3, false, false)], () => ({}));
+  const name = 'sampling/sampling_logp_difference/max';
+  expect(updateMetrics(contextOf({ loraDropout: 0.1 }), fresh)).not.toHaveProperty(name);
+  const scored = { ...sampleOf(3, false, false), oldLogprobs: new Float64Array(3).fill(-1) };
+  const update = updateOf([scored], () => ({}));
+  expect(updateMetrics(contextOf({ loraDropout: 0.1 }), update)[name]).toBe(0);
+});
+
+test('on-policy a skipped sequence counts in vespo/phi_seq_mean with weight 1, off-policy it does not', () => {
+  const old = { ...sampleOf(3, false, true), oldLogprobs: new Float64Array(3) };
+  const samples = [sampleOf(3, false, false), sampleOf(5, false, true), old];
+  const update = updateOf(samples, () => ({ vespoPhi: 0.5 }));
+  expect(updateMetrics(contextOf({ lossType: 'vespo' }), update)['vespo/phi_seq_mean']).toBe(0.75);
+});
+
 test('a refused update has neither norm nor loss where none was made', () => {
   const samples = [sampleOf(3, false, false)];
   const refused = { ...updateOf(samples, () => ({})), applied: false, gradNorm: NaN };

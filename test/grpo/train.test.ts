@@ -1,7 +1,15 @@
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { errorCode } from '../../src/errors';
+import { AcoerError, errorCode } from '../../src/errors';
 import { train, type RunSummary, type TrainEvent, type TrainOptions } from '../../src/grpo';
 import { registerReward } from '../../src/rewards';
 import { readMetrics } from '../../src/run';
@@ -161,6 +169,18 @@ describe('a run', () => {
       expect(existsSync(out)).toBe(false);
     }
   });
+});
+
+test('a model that cannot be loaded leaves no run behind, and of a folder only what was there', async () => {
+  const given = options();
+  const failure = new AcoerError('BAD_FILE', 'model.safetensors is cut off');
+  given.engine.loadModel = () => Promise.reject(failure);
+  await expect(train(given)).rejects.toBe(failure);
+  expect(existsSync(given.out)).toBe(false);
+  mkdirSync(given.out);
+  writeFileSync(join(given.out, 'notes.txt'), 'mine');
+  await expect(train(given)).rejects.toBe(failure);
+  expect(readdirSync(given.out)).toEqual(['notes.txt']);
 });
 
 describe('zero-variance groups', () => {
