@@ -67,11 +67,12 @@ struct Model {
 struct LoadModelOptions {
   std::string directory;
   at::Device device = at::kCPU;
-  // Undefined: the type config.json names.
+  // Undefined: the type config.json names. Float16, stored or asked for, is computed in float32.
   at::ScalarType dtype = at::ScalarType::Undefined;
 };
 
-// Reads config.json and model.safetensors (or the shards of model.safetensors.index.json).
+// Reads config.json and model.safetensors (or the shards of model.safetensors.index.json) into
+// memory of its own: the files may change or go afterwards.
 // Throws kBadFile / kBadShape naming the file and tensor.
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel);
 
