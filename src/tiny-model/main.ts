@@ -13,66 +13,14 @@ import type { Model, Policy } from '../engine/types';
 import { errorMessage, exitCodeFor } from '../errors';
 import { type EvalSampling, type EvalSummary, evaluate } from '../eval';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
-import { drawDrill, drawExample } from './batches';
-import { DOUBTING, PLAIN, type TraceStyle, VERBOSE } from './corpus';
 import { initialWeights } from './init';
+import { countLines } from './lines';
+import { PHASES } from './phases';
 import { writeSafetensors } from './safetensors';
-import { type Phase, runPhase } from './train';
+import { runPhase } from './train';
 import { generationConfig, modelConfig, tokenizerConfig, tokenizerJson } from './vocabulary';
 
 const say = (line: string): boolean => process.stdout.write(`${line}\n`);
-
-type Draw = Phase['draw'];
-
-const drill =
-  (lines: number, operationsPerLine: number[]): Draw =>
-  (tokenizer, random) =>
-    drawDrill(tokenizer, { operationsPerLine, lines }, random);
-const traces =
-  (style: TraceStyle): Draw =>
-  (tokenizer, random) =>
-    drawExample(tokenizer, style, random);
-/** Examples of `first` with this chance, else of `second`. */
-const either =
-  (chance: number, first: Draw, second: Draw): Draw =>
-  (tokenizer, random) =>
-    (random.uniform() < chance ? first : second)(tokenizer, random);
-
-/**
- * Arithmetic first, alone: in whole traces its few tokens drown among the copied ones, and the sum of two
- * operations is only found where it stands at the same place many times. Then the way through a chain; then, with
- * drills against forgetting, doubts and merged lines; last how the finished model thinks.
- */
-const PHASES: readonly Phase[] = [
-  { name: 'one operation', draw: drill(8, [1]), steps: 200, tokensPerStep: 2048, ...rates(3e-3, 1, 50) },
-  {
-    name: 'two operations',
-    draw: drill(1, [0.2, 0.8]),
-    steps: 200,
-    tokensPerStep: 4096,
-    ...rates(2e-3, 1, 20),
-  },
-  {
-    name: 'drill',
-    draw: drill(4, [0.2, 0.6, 0.2]),
-    steps: 250,
-    tokensPerStep: 8192,
-    ...rates(2e-3, 0.3, 20),
-  },
-  { name: 'plain', draw: traces(PLAIN), steps: 600, tokensPerStep: 4096, ...rates(2e-3, 0.3, 50) },
-  {
-    name: 'doubting',
-    draw: either(0.7, drill(4, [0.2, 0.6, 0.2]), traces(DOUBTING)),
-    steps: 600,
-    tokensPerStep: 4096,
-    ...rates(2e-3, 0.3, 30),
-  },
-  { name: 'verbose', draw: traces(VERBOSE), steps: 500, tokensPerStep: 8192, ...rates(3e-3, 0.02, 30) },
-];
-
-function rates(learningRate: number, finalRate: number, warmupSteps: number) {
-  return { learningRate, finalRate, warmupSteps };
-}
 
 async function writeFiles(directory: string, seed: number): Promise<void> {
   const files: Record<string, object> = {
@@ -105,6 +53,7 @@ async function evaluateBoth(model: Model, policy: Policy, tokenizer: Tokenizer):
     ['T = 1 ', 500, { temperature: 1, seed: 1 }],
   ];
   for (const [label, n, sampling] of settings) {
+    const completions: string[] = [];
     report(
       label,
       await evaluate({
@@ -116,8 +65,13 @@ async function evaluateBoth(model: Model, policy: Policy, tokenizer: Tokenizer):
         sampling,
         maxNewTokens: 256,
         promptTemplate: '{problem}',
+        onCompletion: ({ text }) => completions.push(text),
       }),
     );
+    const lines = countLines(completions).map(
+      ({ correct, total }, i) => `m=${i + 1} ${(correct / total).toFixed(3)} of ${total}`,
+    );
+    say(`${label}: lines right, by their operations: ${lines.join('  ')}`);
   }
 }
 
@@ -149,8 +103,8 @@ async function makeTiny(seed: number, out: string, threads: number | undefined):
         },
         phase,
       );
+      if (phase.answers) await evaluateBoth(model, policy, tokenizer);
     }
-    await evaluateBoth(model, policy, tokenizer);
     await policy.save(join(work, 'model.safetensors'), 'float32');
     await mkdir(out, { recursive: true });
     for (const name of [

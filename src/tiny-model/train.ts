@@ -3,17 +3,7 @@ import { RandomStream } from '../data/random';
 import type { LossSettings, Policy } from '../engine/types';
 import type { Tokenizer } from '../tokenizer';
 import { bucket, drawPool, type Example, packBatch } from './batches';
-
-export interface Phase {
-  name: string;
-  draw: (tokenizer: Tokenizer, random: RandomStream) => Example;
-  steps: number;
-  tokensPerStep: number;
-  /** After a linear warm-up a cosine from this down to `finalRate` of it. */
-  learningRate: number;
-  finalRate: number;
-  warmupSteps: number;
-}
+import type { Phase } from './phases';
 
 export interface SupervisedOptions {
   policy: Policy;

@@ -3,6 +3,7 @@ import { RandomStream } from '../../src/data/random';
 import { answer, drawChain, isHeldOut, mod10, question } from '../../src/data/tiny/task';
 import { bucket, drawDrill, drawExample, type Example, packBatch } from '../../src/tiny-model/batches';
 import { DENSE, drawCompletion, VERBOSE } from '../../src/tiny-model/corpus';
+import { countLines } from '../../src/tiny-model/lines';
 import { loadTokenizer, type Tokenizer } from '../../src/tokenizer';
 import { verifyCompletion } from '../../src/verify';
 
@@ -70,4 +71,16 @@ test('batches hold each example once, in nearly equal tokens', () => {
     expect(packed.offsets.at(-1)).toBe(packed.ids.length);
     expect(packed.mask.length).toBe(packed.ids.length - 10 * batch.length);
   }
+});
+
+test('lines are counted by their operations, each once, by their first result', () => {
+  const counts = countLines([
+    '<think>\n6-3=3\n3+4=8, wait 3+4=7\n</think>\n\n\\boxed{7}',
+    'okay, i need to compute 2-9-1+4.\n2-9-1+4=6\n',
+  ]);
+  expect(counts).toEqual([
+    { correct: 1, total: 2 },
+    { correct: 0, total: 0 },
+    { correct: 1, total: 1 },
+  ]);
 });

@@ -1,0 +1,23 @@
+/** How well a model computes the lines of its traces: the price of merging operations, which training must respect. */
+import { mod10 } from '../data/tiny/task';
+
+export interface LineCount {
+  correct: number;
+  total: number;
+}
+
+const LINE = /^(\d(?:[+-]\d)+)=(\d)/;
+
+/** Counts of right first results by the operations on the line, index 0 for one; repeats after `, wait` are left out. */
+export function countLines(completions: readonly string[]): LineCount[] {
+  const counts: LineCount[] = [];
+  for (const text of completions.flatMap((completion) => completion.split('\n'))) {
+    const line = LINE.exec(text);
+    if (line === null) continue;
+    const terms = line[1].match(/[+-]?\d/g)!.map(Number);
+    const count = (counts[terms.length - 2] ??= { correct: 0, total: 0 });
+    count.total++;
+    if (mod10(terms.reduce((sum, term) => sum + term, 0)) === Number(line[2])) count.correct++;
+  }
+  return Array.from(counts, (count) => count ?? { correct: 0, total: 0 });
+}

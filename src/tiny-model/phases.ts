@@ -1,0 +1,81 @@
+/** What the tiny model is taught, in this order. */
+import type { RandomStream } from '../data/random';
+import type { Tokenizer } from '../tokenizer';
+import { drawDrill, drawExample, type Example } from './batches';
+import { DOUBTING, PLAIN, type TraceStyle, VERBOSE } from './corpus';
+
+export type Draw = (tokenizer: Tokenizer, random: RandomStream) => Example;
+
+export interface Phase {
+  name: string;
+  draw: Draw;
+  steps: number;
+  tokensPerStep: number;
+  /** After a linear warm-up a cosine from this down to `finalRate` of it. */
+  learningRate: number;
+  finalRate: number;
+  warmupSteps: number;
+  /** Whether the model answers questions afterwards, so that it is worth an evaluation. */
+  answers?: boolean;
+}
+
+const drill =
+  (lines: number, operationsPerLine: number[]): Draw =>
+  (tokenizer, random) =>
+    drawDrill(tokenizer, { operationsPerLine, lines }, random);
+const traces =
+  (style: TraceStyle): Draw =>
+  (tokenizer, random) =>
+    drawExample(tokenizer, style, random);
+/** Examples of `first` with this chance, else of `second`. */
+const either =
+  (chance: number, first: Draw, second: Draw): Draw =>
+  (tokenizer, random) =>
+    (random.uniform() < chance ? first : second)(tokenizer, random);
+
+const MERGED_LINES = drill(4, [0.2, 0.6, 0.2]);
+
+/**
+ * Arithmetic first, alone: in whole traces its few tokens drown among the copied ones, and the sum of two
+ * operations is only found where it stands at the same place many times. Then the way through a chain; then, with
+ * drills against forgetting, doubts and merged lines; last how the finished model thinks.
+ */
+export const PHASES: readonly Phase[] = [
+  { name: 'one operation', draw: drill(8, [1]), steps: 200, tokensPerStep: 2048, ...rates(3e-3, 1, 50) },
+  {
+    name: 'two operations',
+    draw: drill(1, [0.2, 0.8]),
+    steps: 200,
+    tokensPerStep: 4096,
+    ...rates(2e-3, 1, 20),
+  },
+  { name: 'drill', draw: MERGED_LINES, steps: 300, tokensPerStep: 8192, ...rates(2e-3, 0.3, 20) },
+  {
+    name: 'plain',
+    draw: either(0.1, MERGED_LINES, traces(PLAIN)),
+    steps: 1500,
+    tokensPerStep: 4096,
+    ...rates(2e-3, 0.3, 50),
+    answers: true,
+  },
+  {
+    name: 'doubting',
+    draw: either(0.3, MERGED_LINES, traces(DOUBTING)),
+    steps: 300,
+    tokensPerStep: 4096,
+    ...rates(2e-3, 0.3, 30),
+    answers: true,
+  },
+  {
+    name: 'verbose',
+    draw: either(0.15, MERGED_LINES, traces(VERBOSE)),
+    steps: 1500,
+    tokensPerStep: 8192,
+    ...rates(3e-3, 0.02, 30),
+    answers: true,
+  },
+];
+
+function rates(learningRate: number, finalRate: number, warmupSteps: number) {
+  return { learningRate, finalRate, warmupSteps };
+}
