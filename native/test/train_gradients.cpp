@@ -53,11 +53,15 @@ LossSettings settings(LossType type = LossType::kDapo) {
   return loss;
 }
 
-double lossOf(const Policy& policy, const TrainBatch& batch, const LossSettings& loss,
-              int64_t keepBytes = kDefaultKeepBytes) {
-  auto& mutablePolicy = const_cast<Policy&>(policy);
-  const double value = accumulate(mutablePolicy, batch, loss, kNever, keepBytes).loss;
-  zeroGradients(mutablePolicy);
+// Without dropout through score(), which needs no backward.
+double lossOf(Policy& policy, const TrainBatch& batch, const LossSettings& loss) {
+  if (!batch.dropout) {
+    const ScoreResult now =
+        score(*policy.model, &policy, batch.sequences, loss.temperature, kNever);
+    return computeLoss(batch, loss, now.logprobs).loss;
+  }
+  const double value = accumulate(policy, batch, loss, kNever).loss;
+  zeroGradients(policy);
   return value;
 }
 
