@@ -6,10 +6,12 @@
  * token (from `promptLengths[b]` on), sequences end to end. Seeds are unsigned 64-bit. A test compares
  * `NATIVE_ENGINE_METHODS` with what the loaded addon has.
  */
-import { resolve } from 'node:path';
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
 import bindings from 'bindings';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError } from '../errors';
+import { describeLoadFailure, isCutOff } from './load-failure';
 
 export type Dtype = 'float32' | 'bfloat16' | 'float64';
 
@@ -272,28 +274,6 @@ export interface NativeAddon {
   Engine: new (args: { device: string; threads: number }) => NativeEngine;
 }
 
-/** Any missing piece is mended by the same command. */
-const MEND = 'run: npx acoer setup';
-
-/** What is wrong with the addon, in one sentence, from what `bindings` threw. */
-function describeLoadFailure(error: unknown): string {
-  const message = errorMessage(error);
-  if (typeof error === 'object' && error !== null && 'tries' in error) {
-    return `the native engine is not built (build/Release/acoer.node is missing); ${MEND}`;
-  }
-  const library = /(lib(?:torch|c10|gomp)[^\s:]*): cannot open shared object file/.exec(message)?.[1];
-  if (library !== undefined) {
-    return `the native engine was built against a libtorch that is gone or has moved (${library} is not found); ${MEND}`;
-  }
-  if (/undefined symbol|version `/.test(message)) {
-    return `the native engine does not match the libtorch or system libraries it finds (${message}); ${MEND}`;
-  }
-  if (/NODE_MODULE_VERSION|invalid ELF header|wrong ELF class|file too short/.test(message)) {
-    return `build/Release/acoer.node was made for another Node.js or machine, or is torn (${message}); ${MEND}`;
-  }
-  return `the native engine does not load (${message}); ${MEND}`;
-}
-
 let loaded: NativeAddon | undefined;
 
 /** Loads build/Release/acoer.node on first use. Throws LOAD_FAILED with the command that mends it. */
@@ -301,8 +281,11 @@ export function loadAddon(): NativeAddon {
   if (loaded !== undefined) return loaded;
   // libgomp reads it when it is loaded: spinning workers cost a scheduler slice per operation on busy cores.
   process.env.OMP_WAIT_POLICY ??= 'passive';
+  const root = resolve(__dirname, '..', '..');
   try {
-    loaded = bindings({ bindings: 'acoer', module_root: resolve(__dirname, '..', '..') }) as NativeAddon;
+    const file = join(root, 'build', 'Release', 'acoer.node');
+    if (existsSync(file) && isCutOff(file)) throw new Error('file too short');
+    loaded = bindings({ bindings: 'acoer', module_root: root }) as NativeAddon;
   } catch (cause) {
     throw new AcoerError('LOAD_FAILED', describeLoadFailure(cause), { cause });
   }

@@ -69,7 +69,7 @@ async function evaluateBoth(model: Model, policy: Policy, tokenizer: Tokenizer):
       }),
     );
     const lines = countLines(completions).map(
-      ({ correct, total }, i) => `m=${i + 1} ${(correct / total).toFixed(3)} of ${total}`,
+      ({ correct, total }, i) => `m=${i + 1} ${total === 0 ? '-' : (correct / total).toFixed(3)} of ${total}`,
     );
     say(`${label}: lines right, by their operations: ${lines.join('  ')}`);
   }

@@ -13,7 +13,7 @@ const folder = mkdtempSync(join(tmpdir(), 'acoer-load-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 beforeAll(() => {
-  for (const name of ['errors', 'engine/binding']) {
+  for (const name of ['errors', 'engine/load-failure', 'engine/binding']) {
     const { code } = transformFileSync(join(ROOT, 'src', `${name}.ts`), {
       jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
       module: { type: 'commonjs' },
@@ -54,6 +54,7 @@ test.each<[string, () => Buffer | null, RegExp]>([
     /another Node.js or machine, or is torn .*; run: npx acoer setup$/,
   ],
   ['a torn file', () => readFileSync(ADDON).subarray(0, 40), /; run: npx acoer setup$/],
+  ['half a file', () => readFileSync(ADDON).subarray(0, 200_000), /or is torn .*; run: npx acoer setup$/],
   [
     'a libtorch that is gone',
     () =>

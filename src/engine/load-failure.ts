@@ -1,0 +1,45 @@
+/** What can be wrong with the addon's file, and what to say of it. */
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
+import { errorMessage } from '../errors';
+
+const HEADER_BYTES = 64;
+
+/**
+ * Whether a 64-bit ELF file ends before its section table, which linkers write last. dlopen maps such a file without a
+ * complaint and the process dies of SIGBUS at the first missing page. Any other file: false, dlopen names what is wrong.
+ */
+export function isCutOff(path: string): boolean {
+  const file = openSync(path, 'r');
+  try {
+    const header = Buffer.alloc(HEADER_BYTES);
+    const read = readSync(file, header, 0, HEADER_BYTES, 0);
+    if (read < HEADER_BYTES || header.toString('latin1', 0, 4) !== '\x7fELF') return false;
+    const sectionTable = Number(header.readBigUInt64LE(0x28));
+    const sectionsBytes = header.readUInt16LE(0x3a) * header.readUInt16LE(0x3c);
+    return fstatSync(file).size < sectionTable + sectionsBytes;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** Any missing piece is mended by the same command. */
+const MEND = 'run: npx acoer setup';
+
+/** What is wrong with the addon, in one sentence, from what `bindings` threw. */
+export function describeLoadFailure(error: unknown): string {
+  const message = errorMessage(error);
+  if (typeof error === 'object' && error !== null && 'tries' in error) {
+    return `the native engine is not built (build/Release/acoer.node is missing); ${MEND}`;
+  }
+  const library = /(lib(?:torch|c10|gomp)[^\s:]*): cannot open shared object file/.exec(message)?.[1];
+  if (library !== undefined) {
+    return `the native engine was built against a libtorch that is gone or has moved (${library} is not found); ${MEND}`;
+  }
+  if (/undefined symbol|version `/.test(message)) {
+    return `the native engine does not match the libtorch or system libraries it finds (${message}); ${MEND}`;
+  }
+  if (/NODE_MODULE_VERSION|invalid ELF header|wrong ELF class|file too short/.test(message)) {
+    return `build/Release/acoer.node was made for another Node.js or machine, or is torn (${message}); ${MEND}`;
+  }
+  return `the native engine does not load (${message}); ${MEND}`;
+}
