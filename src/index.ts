@@ -15,6 +15,7 @@ export type {
 } from './rewards';
 
 export { createEngine, type EngineOptions } from './engine/engine';
+export { trlLoss } from './engine/loss-defaults';
 export { TARGET_MODULES } from './engine/types';
 export type {
   AccumulateResult,

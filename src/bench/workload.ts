@@ -2,11 +2,11 @@
 import { computeAdvantages } from '../grpo/advantages';
 import { packByTokens, packSequences } from '../grpo/microbatch';
 import type { Tokens } from '../grpo/microbatch';
+import { trlLoss } from '../engine/loss-defaults';
 import type {
   CallOptions,
   GenerateRequest,
   GenerateResult,
-  LossSettings,
   Model,
   Policy,
   TrainBatch,
@@ -91,25 +91,6 @@ export function randomSamples(model: Model, load: Workload): Sample[] {
   }));
 }
 
-/** The paper's loss: on-policy GRPO, clipping as in TRL, no KL term. */
-const grpoLoss = (sequences: number): LossSettings => ({
-  type: 'grpo',
-  level: 'token',
-  epsilonLow: 0.2,
-  epsilonHigh: 0.2,
-  delta: null,
-  beta: 0,
-  klBiasCorrection: true,
-  temperature: 1,
-  sapoTemperaturePos: 1,
-  sapoTemperatureNeg: 1.05,
-  vespoKPos: 2,
-  vespoLambdaPos: 3,
-  vespoKNeg: 3,
-  vespoLambdaNeg: 2,
-  normalizer: sequences,
-});
-
 export interface TrainPass {
   /** Of a token's log-prob between trainer and sampler; NaN when nothing was sampled. */
   maxLogprobGap: number;
@@ -144,7 +125,11 @@ export async function trainPass(
   let tokens = 0;
   for (const bin of bins) {
     const members = bin.map((i) => samples[i]);
-    const { logprobs } = await policy.accumulate(batchOf(members), grpoLoss(samples.length), options);
+    const { logprobs } = await policy.accumulate(
+      batchOf(members),
+      trlLoss({ type: 'grpo', normalizer: samples.length }),
+      options,
+    );
     members
       .flatMap((s) => Array.from(s.logprobs))
       .forEach((sampled, t) => {

@@ -38,17 +38,6 @@ export const PLAIN: TraceStyle = {
   emptyThink: 0,
 };
 
-/** Short traces with merged lines. */
-export const DENSE: TraceStyle = {
-  operationsPerLine: [0.25, 0.35, 0.25, 0.15],
-  preamble: 0.1,
-  waits: [0.05, 0.05],
-  slip: 0.015,
-  checks: [0.1, 0.1, 0.1],
-  longCheckFactors: [0.5, 0.5, 0.5],
-  emptyThink: 0.05,
-};
-
 /** Between PLAIN and VERBOSE: doubts and some merged lines, few checks. */
 export const DOUBTING: TraceStyle = {
   operationsPerLine: [0.8, 0.12, 0.05, 0.03],

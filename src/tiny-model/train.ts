@@ -1,6 +1,7 @@
 /** Supervised training of a full policy by the same engine that GRPO uses. */
 import { RandomStream } from '../data/random';
-import type { LossSettings, Policy } from '../engine/types';
+import { trlLoss } from '../engine/loss-defaults';
+import type { Policy } from '../engine/types';
 import type { Tokenizer } from '../tokenizer';
 import { bucket, drawPool, type Example, packBatch } from './batches';
 import type { Phase } from './phases';
@@ -14,25 +15,6 @@ export interface SupervisedOptions {
 
 /** Batches whose examples are drawn and sorted by length together. */
 const BATCHES_PER_POOL = 32;
-
-/** With old log-probs absent and advantages 1, `dapo` over the step's tokens is the mean log-likelihood. */
-const likelihood = (tokens: number): LossSettings => ({
-  type: 'dapo',
-  level: 'token',
-  epsilonLow: 0.2,
-  epsilonHigh: 0.2,
-  delta: null,
-  beta: 0,
-  klBiasCorrection: true,
-  temperature: 1,
-  sapoTemperaturePos: 1,
-  sapoTemperatureNeg: 1.05,
-  vespoKPos: 2,
-  vespoLambdaPos: 3,
-  vespoKNeg: 3,
-  vespoLambdaNeg: 2,
-  normalizer: tokens,
-});
 
 function learningRateAt(phase: Phase, step: number): number {
   if (step < phase.warmupSteps) return (phase.learningRate * (step + 1)) / phase.warmupSteps;
@@ -56,7 +38,8 @@ export async function runPhase(options: SupervisedOptions, phase: Phase): Promis
   for (let step = 0; step < phase.steps; step++) {
     const batch = packBatch(source.next().value as Example[]);
     const tokens = batch.mask.reduce((sum, learned) => sum + learned, 0);
-    const { logprobs } = await options.policy.accumulate(batch, likelihood(tokens));
+    // With no old log-probs and advantages 1 this loss is the mean log-likelihood of the step's tokens.
+    const { logprobs } = await options.policy.accumulate(batch, trlLoss({ normalizer: tokens }));
     const { gradNorm } = await options.policy.step({
       learningRate: learningRateAt(phase, step),
       weightDecay: 0,

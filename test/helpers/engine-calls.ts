@@ -1,35 +1,14 @@
 /** Arguments for engine calls that are right as they stand; tests change one thing at a time. */
 import type { NativeEngine } from '../../src/engine/binding';
 import { packSequences } from '../../src/engine/pack';
-import type {
-  GenerateRequest,
-  LossSettings,
-  Model,
-  PackedSequences,
-  TrainBatch,
-} from '../../src/engine/types';
+import { trlLoss } from '../../src/engine/loss-defaults';
+import type { GenerateRequest, Model, PackedSequences, TrainBatch } from '../../src/engine/types';
 
 type Args<K extends keyof NativeEngine> = NativeEngine[K] extends (args: infer A, ...rest: never[]) => unknown
   ? A
   : never;
 
-export const LOSS: LossSettings = {
-  type: 'grpo',
-  level: 'token',
-  epsilonLow: 0.2,
-  epsilonHigh: 0.2,
-  delta: null,
-  beta: 0,
-  klBiasCorrection: true,
-  temperature: 1,
-  sapoTemperaturePos: 1,
-  sapoTemperatureNeg: 1.05,
-  vespoKPos: 2,
-  vespoLambdaPos: 3,
-  vespoKNeg: 3,
-  vespoLambdaNeg: 2,
-  normalizer: 1,
-};
+export const LOSS = trlLoss({ type: 'grpo', normalizer: 1 });
 
 export const ADAMW = { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import type { TensorTable } from '../../src/engine/binding';
 import { createEngine } from '../../src/engine/engine';
-import type { Engine, LossSettings, PackedSequences, TrainBatch } from '../../src/engine/types';
+import type { Engine, PackedSequences, TrainBatch } from '../../src/engine/types';
 
 export const FIXTURES = join(__dirname, '..', 'fixtures', 'native');
 export const modelDirectory = (name: string): string => join(FIXTURES, 'models', name);
@@ -118,27 +118,6 @@ export function trainBatch(
     refLogprobs: null,
     importanceWeights: null,
     dropoutSeed: null,
-    ...rest,
-  };
-}
-
-/** TRL 1.13's defaults for everything `rest` does not give. */
-export function lossSettings(rest: Partial<LossSettings> & Pick<LossSettings, 'normalizer'>): LossSettings {
-  return {
-    type: 'dapo',
-    level: 'token',
-    epsilonLow: 0.2,
-    epsilonHigh: 0.2,
-    delta: null,
-    beta: 0,
-    klBiasCorrection: true,
-    temperature: 1,
-    sapoTemperaturePos: 1,
-    sapoTemperatureNeg: 1.05,
-    vespoKPos: 2,
-    vespoLambdaPos: 3,
-    vespoKNeg: 3,
-    vespoLambdaNeg: 2,
     ...rest,
   };
 }

@@ -2,11 +2,11 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { trlLoss } from '../../src/engine/loss-defaults';
 import type { Model, Policy } from '../../src/engine/types';
 import {
   adapterDirectory,
   differingTensors,
-  lossSettings,
   modelDirectory,
   packed,
   readSafetensors,
@@ -34,7 +34,7 @@ const FLOAT64 = 1e-9;
 async function gradientsOf(policy: Policy, path: string) {
   const fixture = readSafetensors(path);
   const batch = trainBatch(packed(fixture), values(fixture, 'advantages'));
-  await policy.accumulate(batch, lossSettings({ normalizer: batch.advantages.length }));
+  await policy.accumulate(batch, trlLoss({ normalizer: batch.advantages.length }));
   return { gradients: await policy.gradients(), fixture };
 }
 
@@ -132,7 +132,7 @@ describe('finite differences in float64', () => {
       const now = (await model.score(packed(fixture), { policy })).logprobs;
       const old = now.map((logprob, t) => logprob - 0.1 * Math.sin(t));
       // Bounds that no ratio reaches: the surrogate is smooth.
-      const loss = lossSettings({ normalizer: advantages.length, epsilonLow: 1e6, epsilonHigh: 1e6 });
+      const loss = trlLoss({ normalizer: advantages.length, epsilonLow: 1e6, epsilonHigh: 1e6 });
       const batch = trainBatch(packed(fixture), advantages, { oldLogprobs: old });
       const accumulated = await policy.accumulate(batch, loss);
       expect(Math.abs(accumulated.loss - (await surrogate(model, policy, old)))).toBeLessThan(1e-12);

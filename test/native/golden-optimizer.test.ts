@@ -2,11 +2,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { trlLoss } from '../../src/engine/loss-defaults';
 import type { Model, Policy } from '../../src/engine/types';
 import {
   adapterDirectory,
   differingTensors,
-  lossSettings,
   maxDifference,
   modelDirectory,
   packed,
@@ -43,7 +43,7 @@ async function train(policy: Policy, tag: string) {
   const advantages = values(fixture, 'advantages');
   const batch = trainBatch(packed(fixture), advantages, { oldLogprobs: values(fixture, 'old') });
   // Bounds that no ratio reaches: the surrogate without clipping.
-  const loss = lossSettings({ normalizer: advantages.length, epsilonLow: 1e6, epsilonHigh: 1e6 });
+  const loss = trlLoss({ normalizer: advantages.length, epsilonLow: 1e6, epsilonHigh: 1e6 });
   const losses: number[] = [];
   const gradNorms: number[] = [];
   for (const learningRate of EXPECTED.learningRates) {

@@ -1,3 +1,4 @@
+import { trlLoss } from '../../src/engine/loss-defaults';
 import type { TensorTable } from '../../src/engine/binding';
 import type { AccumulateResult, LossSettings, Policy, TrainBatch } from '../../src/engine/types';
 import {
@@ -5,7 +6,6 @@ import {
   adapterDirectory,
   completionLengths,
   differingTensors,
-  lossSettings,
   maxDifference,
   modelDirectory,
   packed,
@@ -89,7 +89,7 @@ async function withPolicy(
   });
 }
 
-const settingsOf = (testCase: Case): LossSettings => lossSettings(testCase.settings);
+const settingsOf = (testCase: Case): LossSettings => trlLoss(testCase.settings);
 
 describe("TRL's loss, metrics and gradients", () => {
   const fixture = readSafetensors('trl/cases.safetensors');
@@ -204,7 +204,7 @@ test('ten training steps reproduce the losses of transformers, PEFT, TRL and tor
     const kls: number[] = [];
     const norms: number[] = [];
     for (let step = 0; step < expected.losses.length; step++) {
-      const result = await policy.accumulate(batch, lossSettings(expected.settings));
+      const result = await policy.accumulate(batch, trlLoss(expected.settings));
       losses.push(result.loss);
       kls.push(result.klSum / result.tokens);
       norms.push((await policy.step({ learningRate, weightDecay, maxGradNorm })).gradNorm);

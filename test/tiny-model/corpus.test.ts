@@ -2,7 +2,7 @@ import { resolve } from 'node:path';
 import { RandomStream } from '../../src/data/random';
 import { answer, drawChain, isHeldOut, mod10, question } from '../../src/data/tiny/task';
 import { bucket, drawDrill, drawExample, type Example, packBatch } from '../../src/tiny-model/batches';
-import { DENSE, drawCompletion, VERBOSE } from '../../src/tiny-model/corpus';
+import { DOUBTING, drawCompletion, PLAIN, VERBOSE } from '../../src/tiny-model/corpus';
 import { countLines } from '../../src/tiny-model/lines';
 import { loadTokenizer, type Tokenizer } from '../../src/tokenizer';
 import { verifyCompletion } from '../../src/verify';
@@ -15,7 +15,7 @@ beforeAll(async () => {
 const valueOf = (chain: string): number =>
   mod10([...chain.matchAll(/[+-]?\d/g)].reduce((sum, [term]) => sum + Number(term), 0));
 
-test.each(Object.entries({ DENSE, VERBOSE }))(
+test.each(Object.entries({ PLAIN, DOUBTING, VERBOSE }))(
   '%s traces end in the right answer and mend every slip',
   (_, style) => {
     const random = new RandomStream(7, 'test corpus');
