@@ -1,6 +1,7 @@
 #include "model.h"
 
 #include <ATen/ATen.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <map>
@@ -54,11 +55,26 @@ bool harmless(const ModelConfig& config, const std::string& name) {
   return endsWith(".rotary_emb.inv_freq") || (config.tieWordEmbeddings && name == "lm_head.weight");
 }
 
+// Filling gigabytes in pages of 4 KB costs more time than reading them; a kernel without huge pages
+// ignores this.
+void preferHugePages(const at::Tensor& tensor) {
+  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
+  if (!tensor.is_cpu()) return;
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.data_ptr());
+  const uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
+  const uintptr_t last = (begin + tensor.nbytes()) / kHugePage * kHugePage;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
+
 }  // namespace
 
 Weights allocateWeights(const ModelConfig& c, at::TensorOptions options) {
   Weights w;
-  const auto make = [&](c10::IntArrayRef shape) { return at::empty(shape, options); };
+  const auto make = [&](c10::IntArrayRef shape) {
+    const at::Tensor tensor = at::empty(shape, options);
+    preferHugePages(tensor);
+    return tensor;
+  };
   w.embed_VD = make({c.vocabSize, c.hiddenSize});
   w.head_VD = c.tieWordEmbeddings ? w.embed_VD : make({c.vocabSize, c.hiddenSize});
   w.finalNorm_D = make({c.hiddenSize});
