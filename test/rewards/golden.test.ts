@@ -33,8 +33,8 @@ test.each(golden.cases.map((c) => [`${c.reward} ${JSON.stringify(c.parameters)}`
     for (const [step, batch] of batches.entries()) {
       const scores = await Promise.all(
         batch.flatMap((group) =>
-          group.rollouts.map((rollout) =>
-            bound.score(rollout, { step, maxLength, group, batch, state: state as never }),
+          group.rollouts.map(async (rollout) =>
+            bound.score(rollout, { step, maxLength, group, batch, state }),
           ),
         ),
       );
