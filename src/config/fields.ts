@@ -73,6 +73,12 @@ const rewardFields = {
     .record(z.string(), z.record(z.string(), z.unknown()))
     .default({})
     .describe("Parameters of rewards by the reward's name; `params` in `reward` wins."),
+  rewardModules: z
+    .record(z.string().min(1), z.string().min(1))
+    .default({})
+    .describe(
+      "Rewards of your own: name -> JavaScript file whose default export is one; relative to the configuration's file.",
+    ),
   formatWeight: z
     .number()
     .min(0)

@@ -5,4 +5,5 @@ export { observeBatch, scoreBatch, type BatchRewards, type RewardSettings } from
 export type { EvalKind, EvalPhase, Evaluation, RunSummary, TrainEvent, TrainStep } from './events';
 export { scheduleFactor, warmupSteps, type Schedule, type ScheduleName } from './schedule';
 export { train, type TrainOptions, TrainRun } from './train';
-export { resolveTrainConfig } from './inputs';
+export { closeRewards, resolveTrainConfig } from './inputs';
+export { openRewardModule } from './reward-module';
