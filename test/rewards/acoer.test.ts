@@ -239,20 +239,23 @@ function authorsRollout([correct, length, closed]: [number, number, number?]) {
 const near = (value: number, expected: number) =>
   Math.abs(value - expected) <= 1e-9 * Math.max(1, Math.abs(expected));
 
-test.each(Object.entries(fixture.runs))('450 steps of the authors’ released reward: %s', async (name, run) => {
-  const named = Object.entries(run.settings).map(([key, value]) => [AUTHORS_NAMES[key]!, value]);
-  const exact = name === 'authors-code' ? AUTHORS_CODE : {};
-  const bound = reward({ initialBudget: 4096, ...Object.fromEntries(named), ...exact });
-  let state = bound.initialState({ maxLength: 8192 }) as AcoerState;
-  expect(run.steps).toHaveLength(450);
-  for (const [step, expected] of run.steps.entries()) {
-    const own = group(...expected.rollouts.map(authorsRollout));
-    const view = { step, maxLength: 8192, group: own, batch: [own], state };
-    const values = await Promise.all(own.rollouts.map(async (r) => (await bound.score(r, view)).value));
-    values.forEach((value, i) => expect(near(value, expected.rewards[i]!)).toBe(true));
-    state = bound.observe(state, { step, maxLength: 8192, batch: [own] }) as AcoerState;
-    for (const key of ['alpha', 'budget', 'emaAccuracy', 'emaCorrectLength'] as const) {
-      expect(near(state[key]!, expected[key])).toBe(true);
+test.each(Object.entries(fixture.runs))(
+  '450 steps of the authors’ released reward: %s',
+  async (name, run) => {
+    const named = Object.entries(run.settings).map(([key, value]) => [AUTHORS_NAMES[key]!, value]);
+    const exact = name === 'authors-code' ? AUTHORS_CODE : {};
+    const bound = reward({ initialBudget: 4096, ...Object.fromEntries(named), ...exact });
+    let state = bound.initialState({ maxLength: 8192 }) as AcoerState;
+    expect(run.steps).toHaveLength(450);
+    for (const [step, expected] of run.steps.entries()) {
+      const own = group(...expected.rollouts.map(authorsRollout));
+      const view = { step, maxLength: 8192, group: own, batch: [own], state };
+      const values = await Promise.all(own.rollouts.map(async (r) => (await bound.score(r, view)).value));
+      values.forEach((value, i) => expect(near(value, expected.rewards[i]!)).toBe(true));
+      state = bound.observe(state, { step, maxLength: 8192, batch: [own] }) as AcoerState;
+      for (const key of ['alpha', 'budget', 'emaAccuracy', 'emaCorrectLength'] as const) {
+        expect(near(state[key]!, expected[key])).toBe(true);
+      }
     }
-  }
-});
+  },
+);
