@@ -191,7 +191,7 @@ describe('bad input is refused before any output', () => {
     const result = await acoer(
       'reward',
       ...words,
-      ...(words.at(-1)!?.endsWith('.jsonl') ? [] : [linesFile(good)]),
+      ...(words.at(-1)?.endsWith('.jsonl') ? [] : [linesFile(good)]),
     );
     expect(result).toMatchObject({ code: 2, stdout: '' });
     expect(result.stderr).toMatch(message);
@@ -228,16 +228,23 @@ describe('as a process', () => {
   test('a program that waits for a step’s answer gets it when the next step has begun', async () => {
     const child = spawnAcoer('reward', '--reward', 'acc');
     const done = ended(child);
-    const answered = new Promise<string>((resolve) =>
-      child.stdout.once('data', (data) => resolve(String(data))),
-    );
-    const write = (one: Line) => child.stdin.write(`${JSON.stringify(one)}\n`);
-    write(line(0, 0, true, 5));
-    write(line(0, 0, false, 5));
-    write(line(1, 0, true, 5));
-    expect(objects<Output>(await answered)).toHaveLength(2);
-    child.stdin.end();
-    expect(objects(((await done) as { stdout: string }).stdout)).toHaveLength(3);
+    try {
+      let text = '';
+      const answered = new Promise<void>((resolve) =>
+        child.stdout.on('data', (data) => {
+          text += String(data);
+          if (text.split('\n').length > 2) resolve();
+        }),
+      );
+      for (const one of [line(0, 0, true, 5), line(0, 0, false, 5), line(1, 0, true, 5)]) {
+        child.stdin.write(`${JSON.stringify(one)}\n`);
+      }
+      await answered;
+      expect(objects<Output>(text).map(({ step }) => step)).toEqual([0, 0]);
+    } finally {
+      child.stdin.end();
+    }
+    expect(objects((await done).stdout)).toHaveLength(3);
   });
 
   test('a bad line in a pipe is refused before any output', async () => {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { readConfigFile } from '../../src/config';
 import { errorCode } from '../../src/errors';
+import type * as RewardModule from '../../src/grpo/reward-module';
 import type * as Library from '../../src/index';
 import type { BoundReward } from '../../src/rewards';
 import { readMetrics } from '../../src/run';
@@ -16,9 +17,7 @@ const dist = join(dirname(builtCli()), '..');
 // eslint-disable-next-line @typescript-eslint/no-require-imports
 const { train } = require(join(dist, 'index.js')) as typeof Library;
 // eslint-disable-next-line @typescript-eslint/no-require-imports
-const { openRewardModule } = require(
-  join(dist, 'grpo', 'reward-module.js'),
-) as typeof import('../../src/grpo/reward-module');
+const { openRewardModule } = require(join(dist, 'grpo', 'reward-module.js')) as typeof RewardModule;
 
 const modules = join(ROOT, 'test', 'fixtures', 'reward-modules');
 const file = (name: string) => join(modules, name);
