@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { listRewards, resolveReward } from '../../src/rewards';
 import type { Group } from '../../src/types';
+import { loopCases } from '../helpers/loop-fixture';
 import { describedGroup, type Described } from './rollouts';
 
 interface Golden {
@@ -44,6 +45,35 @@ test.each(golden.cases.map((c) => [`${c.reward} ${JSON.stringify(c.parameters)}`
         expect(Math.abs(value - expected)).toBeLessThanOrEqual(1e-12 * Math.max(1, Math.abs(expected)));
       });
       state = await bound.observe(state, { step, maxLength, batch });
+    }
+  },
+);
+
+interface TrlCase {
+  reward: string;
+  correct?: boolean;
+  lengths: number[];
+  values: number[];
+}
+
+/** TRL's get_cosine_scaled_reward in our parameters. */
+const TRL_COSINE = {
+  correctShort: 1,
+  correctLong: 0.5,
+  wrongShort: -1,
+  wrongLong: -0.5,
+  punishOverLength: false,
+};
+
+test.each(loopCases<TrlCase>('length-rewards'))(
+  'TRL’s own $reward (correct: $correct)',
+  async ({ reward, correct = true, lengths, values }) => {
+    const bound = resolveReward(reward, reward === 'cosine' ? TRL_COSINE : {});
+    for (const [i, total] of lengths.entries()) {
+      const described = { correct, thinking: 0, total, closed: true, format: true };
+      const group = describedGroup('p', [described], 100);
+      const view = { step: 0, maxLength: 100, group, batch: [group], state: null };
+      expect((await bound.score(group.rollouts[0]!, view)).value).toBeCloseTo(values[i]!, 12);
     }
   },
 );
