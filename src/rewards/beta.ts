@@ -9,7 +9,7 @@ import { defineReward } from './define';
 import { generalForm, wrongPenaltySign } from './general';
 import { shapeOf } from './shapes';
 
-const linear = shapeOf('linear', { logScale: 1, threshold: 0 });
+const linear = shapeOf('linear', { logScale: 1, tau: 0 });
 
 const ablation = (name: string, beta: number) =>
   defineReward({

@@ -2,7 +2,7 @@
  * Steps in place of slopes: r = c + alpha c [l <= tau] - beta (1 - c)[l > tau], the paper's "binary immunity" corollary.
  * The paper names no formula; this one is ours.
  *
- * Parameters: alpha 0.3, beta 0.1, threshold (tau) 0, which stands for L / 2.
+ * Parameters: alpha 0.3, beta 0.1, tau 0, which stands for L / 2.
  */
 import { z } from 'zod';
 import { defineReward } from './define';
@@ -26,12 +26,12 @@ export const binary = defineReward({
   parameters: {
     alpha: z.number().min(0).default(0.3),
     beta: z.number().min(0).default(0.1),
-    threshold: z.number().min(0).default(0),
+    tau: z.number().min(0).default(0),
   },
-  reward: ({ alpha, beta, threshold }, measures) => ({
+  reward: ({ alpha, beta, tau }, measures) => ({
     score: generalForm(
       { alpha, beta, wrongPenaltySign: 'theory' },
-      shapeOf('binary', { logScale: 1, threshold }),
+      shapeOf('binary', { logScale: 1, tau }),
       measures,
     ),
   }),

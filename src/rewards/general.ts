@@ -1,7 +1,7 @@
 /**
  * The paper's general form: r = c + c alpha f(l) - (1 - c) beta f(l), equation 2 of the ACOER paper.
  *
- * Parameters: alpha 0.3, beta 0.1; `shape` linear (or exp, log, binary: `shapes.ts`), logScale 5, threshold 0 (L / 2);
+ * Parameters: alpha 0.3, beta 0.1; f linear (or exp, log, binary: `shapes.ts`), logScale 5, tau 0 (L / 2);
  * `wrongPenaltySign` table (as written: it pays wrong answers for length, dr/dl = +beta/L) or theory (as in the paper's
  * proofs, where wrong answers pay for length: -(1 - c) beta (1 - f(l)), which is -beta l/L for the linear shape).
  */
@@ -51,12 +51,12 @@ export const general = defineReward({
   parameters: {
     alpha: z.number().min(0).default(0.3),
     beta: z.number().min(0).default(0.1),
-    shape: z.enum(SHAPES).default('linear'),
+    f: z.enum(SHAPES).default('linear'),
     logScale: z.number().positive().default(5),
-    threshold: z.number().min(0).default(0),
+    tau: z.number().min(0).default(0),
     ...wrongPenaltySign,
   },
   reward: (parameters, measures) => ({
-    score: generalForm(parameters, shapeOf(parameters.shape, parameters), measures),
+    score: generalForm(parameters, shapeOf(parameters.f, parameters), measures),
   }),
 });

@@ -8,13 +8,13 @@ export interface ShapeOptions {
   /** k of the log shape. */
   logScale: number;
   /** tau of the binary shape, in tokens; 0: L / 2. */
-  threshold: number;
+  tau: number;
 }
 
 /**
  * linear 1 - l/L; exp e^(-l/L); log, ACOER's g(l/L) = log(1 + k(1 - min(l/L, 1))) / log(1 + k); binary [l <= tau].
  */
-export function shapeOf(name: ShapeName, { logScale, threshold }: ShapeOptions) {
+export function shapeOf(name: ShapeName, { logScale, tau }: ShapeOptions) {
   return (l: number, L: number): number => {
     switch (name) {
       case 'linear':
@@ -24,7 +24,7 @@ export function shapeOf(name: ShapeName, { logScale, threshold }: ShapeOptions) 
       case 'log':
         return efficiency(l, L, logScale);
       case 'binary':
-        return l <= (threshold || L / 2) ? 1 : 0;
+        return l <= (tau || L / 2) ? 1 : 0;
     }
   };
 }

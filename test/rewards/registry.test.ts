@@ -1,3 +1,5 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { listRewards, registerReward, resolveReward } from '../../src/rewards';
 import { group, rollout } from './rollouts';
 
@@ -51,4 +53,10 @@ describe('a reward of the user’s own', () => {
   test('may not take a built-in name', () => {
     for (const name of ['acoer', 'format']) expect(() => registerReward(name, () => 0)).toThrow(/built in/);
   });
+});
+
+test('docs/rewards.md has every built-in reward', () => {
+  const docs = readFileSync(join(__dirname, '../../docs/rewards.md'), 'utf8');
+  const builtIn = listRewards().filter(({ source }) => source !== 'registerReward');
+  expect(builtIn.filter(({ name }) => !docs.includes(`\`${name}\``)).map(({ name }) => name)).toEqual([]);
 });
