@@ -24,6 +24,26 @@ const tiny: ConfigInput = {
   },
 };
 
+/**
+ * The authors' released code (js-lee-AI/ACOER) where it differs from the paper, lengths in characters included. Its data
+ * (hendrycks_math and gsm8k, mixed) is named by the user.
+ */
+const authorsCode: ConfigInput = {
+  beta: 0.001,
+  lossType: 'dapo',
+  loraDropout: 0.05,
+  warmupRatio: 0.05,
+  weightDecay: 0,
+  rewardParams: {
+    acoer: {
+      lengthUnit: 'chars',
+      openThinking: 'zero-length',
+      noCorrectLength: 'zero',
+      initialBudget: 4096,
+    },
+  },
+};
+
 export interface Preset {
   summary: string;
   values: ConfigInput;
@@ -39,6 +59,11 @@ export const PRESETS: Readonly<Record<string, Preset>> = {
   paper: {
     summary: "the paper's run: Qwen3-1.7B, LoRA, one prompt x 16 completions, 1,200 steps",
     values: {},
+  },
+  'authors-code': {
+    summary:
+      "the authors' released code where it differs from the paper: KL 0.001, lengths in characters, ...",
+    values: authorsCode,
   },
 };
 

@@ -202,3 +202,37 @@ describe('the example files', () => {
     expect(resolved('paper.yaml')).toEqual(resolveConfig([], 'paper'));
   });
 });
+
+describe('settings of rewards', () => {
+  test('maps of modules and parameters are laid one over another', () => {
+    const config = resolveConfig([
+      { rewardModules: { a: '/x/a.mjs', b: '/x/b.mjs' } },
+      { rewardModules: { b: '/y/b.mjs' }, reward: 'b' },
+    ]);
+    expect(config.rewardModules).toEqual({ a: '/x/a.mjs', b: '/y/b.mjs' });
+  });
+
+  test('names of modules may be used, those of known rewards not taken', () => {
+    const named = { reward: 'mine', rewardModules: { mine: '/x/mine.mjs' } };
+    expect(resolveConfig([named], undefined, ['acc']).reward).toBe('mine');
+    const message = refused(() => resolveConfig([{ rewardModules: { acc: '/x.mjs' } }], undefined, ['acc']));
+    expect(message).toMatch(/rewardModules\.acc: this name is taken/);
+  });
+
+  test('contradictions are refused', () => {
+    expect(
+      refused(() =>
+        resolveConfig([{ multiObjectiveAggregation: 'normalize_then_sum', scaleRewards: 'batch' }]),
+      ),
+    ).toMatch(/scaleRewards: has no effect/);
+    expect(refused(() => resolveConfig([{ numRemainsInGroup: 5 }]))).toMatch(
+      /numRemainsInGroup: is 5, more than numGenerations = 4/,
+    );
+  });
+
+  test('authors-code counts characters and follows their controller', () => {
+    const config = resolveConfig([{ model: '/models/Qwen3-1.7B' }], 'authors-code');
+    expect(config).toMatchObject({ beta: 0.001, warmupRatio: 0.05, weightDecay: 0, promptsPerStep: 1 });
+    expect(config.rewardParams.acoer).toMatchObject({ lengthUnit: 'chars', initialBudget: 4096 });
+  });
+});
