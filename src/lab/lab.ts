@@ -1,0 +1,185 @@
+/** The reward lab: what a reward does to a group, before any training. */
+import { AcoerError } from '../errors';
+import { didYouMean } from '../config/nearest';
+import { listRewards, resolveReward } from '../rewards';
+import type { BoundReward } from '../rewards/types';
+import { adaptationOf } from './adaptation';
+import { compositionRow, PAPER_ACCURACIES } from './composition';
+import { lengthCurve, signalOf } from './curves';
+import { pairPoints } from './pairs';
+import { lengthsOf, recordedPopulation, SYNTHETIC_DEFAULTS, syntheticPopulation } from './population';
+import type { SyntheticSettings } from './population';
+import { isActive, predict } from './prediction';
+import { answersOf, sweepSpread } from './pressure';
+import { recordedBatches, recordedRollouts, recordedSummary, scoreRecorded } from './recorded';
+import type { RecordedBatch, RecordedCompletion } from './recorded';
+import { correctCountOf, groupOf, mixedCorrectCount, sceneOf } from './rollouts';
+import { checkState, givenState, sharedParameters } from './settings';
+import type {
+  Composition,
+  CompositionSweep,
+  LabReport,
+  LabSettings,
+  Population,
+  RewardReport,
+  Subject,
+} from './types';
+
+export interface LabOptions extends Partial<LabSettings> {
+  /** Names of rewards; default: every registered one. */
+  rewards?: readonly string[];
+  /** Parameters; each goes to every chosen reward that has it. */
+  params?: Readonly<Record<string, unknown>>;
+  /** Values of the rewards' states, over the initial ones; each goes to every chosen reward whose state has it. */
+  state?: Readonly<Record<string, unknown>>;
+  /** Recorded completions; without them groups are made up. */
+  completions?: readonly RecordedCompletion[];
+  /** The states follow the recorded batches in their order, as in training. */
+  observe?: boolean;
+  /** The made-up groups; not with recorded completions. */
+  synthetic?: Partial<Omit<SyntheticSettings, 'maxLength'>>;
+}
+
+/** The training loop's defaults. */
+export const LAB_DEFAULTS: LabSettings = {
+  maxLength: SYNTHETIC_DEFAULTS.maxLength,
+  epsilon: 1e-4,
+  scale: 'group',
+  formatWeight: 1,
+  timeoutMs: 10_000,
+};
+
+function settingsOf(options: LabOptions): LabSettings {
+  const { maxLength, epsilon, scale, formatWeight, timeoutMs } = { ...LAB_DEFAULTS, ...options };
+  return { maxLength, epsilon, scale, formatWeight, timeoutMs };
+}
+
+function chosenNames(rewards: readonly string[] | undefined): string[] {
+  const known = listRewards().map(({ name }) => name);
+  const names = [...new Set(rewards ?? known)];
+  const unknown = names.find((name) => !known.includes(name));
+  if (names.length > 0 && unknown === undefined) return names;
+  const why = unknown === undefined ? 'No reward was named' : `Unknown reward "${unknown}"`;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `${why}${didYouMean(unknown ?? '', known)} (known: ${known.join(', ')})`,
+  );
+}
+
+interface Source {
+  population: Population;
+  batches: RecordedBatch[] | null;
+}
+
+function sourceOf({ completions, synthetic }: LabOptions, settings: LabSettings): Source {
+  if (completions === undefined) {
+    const { maxLength } = settings;
+    return {
+      population: syntheticPopulation({ ...SYNTHETIC_DEFAULTS, ...synthetic, maxLength }),
+      batches: null,
+    };
+  }
+  if (completions.length === 0) throw new AcoerError('BAD_INPUT', 'There are no recorded completions.');
+  const batches = recordedBatches(completions, settings);
+  const groupSize = Math.max(...batches[0]!.groups.map((group) => group.rollouts.length));
+  return { population: recordedPopulation(recordedRollouts(batches), groupSize), batches };
+}
+
+async function sweepsOf(
+  subject: Subject,
+  population: Population,
+): Promise<Record<Composition, CompositionSweep>> {
+  const of = (composition: Composition) =>
+    sweepSpread(subject, population, correctCountOf(composition, population));
+  return {
+    mixed: await of('mixed'),
+    allIncorrect: await of('allIncorrect'),
+    allCorrect: await of('allCorrect'),
+  };
+}
+
+function mixedPressureOf({ mixed }: Record<Composition, CompositionSweep>): RewardReport['mixedPressure'] {
+  const { correct, incorrect } = mixed.points[0]!;
+  if (correct === null || incorrect === null) return null;
+  const accuracy = correct.count / (correct.count + incorrect.count);
+  const C = Math.sqrt(accuracy * (1 - accuracy));
+  return { C, approximate: incorrect.rewardSlope / C, exact: incorrect.advantageSlope };
+}
+
+/** Everything about one reward in one state. */
+async function reportOn(
+  subject: Subject,
+  { population }: Source,
+): Promise<Omit<RewardReport, 'name' | 'state' | 'recorded'>> {
+  const mixedGroup = groupOf(population, mixedCorrectCount(population));
+  const { answers } = await answersOf(subject, sceneOf(mixedGroup));
+  const sweeps = await sweepsOf(subject, population);
+  const curves = {
+    correct: await lengthCurve(subject, population, 'correct'),
+    incorrect: await lengthCurve(subject, population, 'incorrect'),
+  };
+  const signals = {
+    correct: signalOf(curves.correct, isActive(sweeps, 'correct'), subject),
+    incorrect: signalOf(curves.incorrect, isActive(sweeps, 'incorrect'), subject),
+  };
+  const pairs = {
+    correct: await pairPoints(subject, population, 'correct'),
+    incorrect: await pairPoints(subject, population, 'incorrect'),
+  };
+  const adaptation = await adaptationOf(subject, population);
+  const prediction = predict({ sweeps, signals, adaptation, settings: subject.settings });
+  const mixedPressure = mixedPressureOf(sweeps);
+  return { answers, sweeps, mixedPressure, pairs, curves, signals, adaptation, prediction };
+}
+
+async function examine(
+  reward: BoundReward,
+  options: LabOptions,
+  settings: LabSettings,
+  source: Source,
+): Promise<RewardReport> {
+  const start = givenState(reward, settings, options.state ?? {});
+  const seen =
+    source.batches === null
+      ? { recorded: null, state: start }
+      : await scoreRecorded(reward, start, source.batches, settings, options.observe === true);
+  const report = await reportOn({ reward, state: seen.state, settings }, source);
+  return { name: reward.name, state: seen.state, ...report, recorded: seen.recorded };
+}
+
+/**
+ * Shows for rewards side by side what they give a group and how hard they push on its lengths.
+ *
+ * @throws BAD_CONFIG, BAD_INPUT, or REWARD_FAILED naming the reward and the answer
+ */
+export async function runLab(options: LabOptions = {}): Promise<LabReport> {
+  const settings = settingsOf(options);
+  const names = chosenNames(options.rewards);
+  const source = sourceOf(options, settings);
+  const params = sharedParameters(names, options.params ?? {});
+  const bound = names.map((name) => resolveReward(name, params[name]));
+  try {
+    if (options.state !== undefined) checkState(bound, settings, options.state);
+    const rewards: RewardReport[] = [];
+    for (const reward of bound) rewards.push(await examine(reward, options, settings, source));
+    return reportOf(source, settings, rewards);
+  } finally {
+    for (const reward of bound) await reward.close?.();
+  }
+}
+
+function reportOf(source: Source, settings: LabSettings, rewards: RewardReport[]): LabReport {
+  const { population, batches } = source;
+  const { accuracy, groupSize } = population;
+  const accuracies = [...new Set([...PAPER_ACCURACIES, accuracy])].sort((a, b) => a - b);
+  return {
+    settings,
+    groupSize,
+    accuracy,
+    correctCount: mixedCorrectCount(population),
+    lengths: { correct: lengthsOf(population, 'correct'), incorrect: lengthsOf(population, 'incorrect') },
+    recorded: batches === null ? null : recordedSummary(batches),
+    compositions: accuracies.map((p) => compositionRow(p, groupSize)),
+    rewards,
+  };
+}

@@ -1,0 +1,175 @@
+/** Recorded answers as batches, and what a reward gives them. */
+import { AcoerError } from '../errors';
+import { mean } from '../grpo/statistics';
+import type { BoundReward } from '../rewards/types';
+import type { Group } from '../types';
+import { answersOf } from './pressure';
+import { makeRollout, namedPrompt } from './rollouts';
+import type {
+  AnswerClass,
+  Composition,
+  LabAnswer,
+  LabSettings,
+  RecordedAnswer,
+  RecordedReward,
+  RecordedSummary,
+} from './types';
+
+/** One completion of a completion table, or one line of `acoer reward`'s input. */
+export interface RecordedCompletion {
+  /** Updates finished before its batch, from 0. */
+  step: number;
+  /** Names the group within the step. */
+  group: string;
+  correct: boolean;
+  thinkingTokens: number;
+  totalTokens: number;
+  format: boolean;
+  thinkingClosed: boolean;
+  /** What only completion tables hold, for rewards that read text. */
+  text?: string;
+  prompt?: string;
+  problemId?: string;
+  gold?: string;
+  level?: string | null;
+  extracted?: string | null;
+  finish?: 'stop' | 'length' | 'cancelled';
+}
+
+export interface RecordedBatch {
+  step: number;
+  groups: Group[];
+}
+
+function groupFrom(completions: readonly RecordedCompletion[], index: number): Group {
+  const { group, prompt: text, problemId, gold, level } = completions[0]!;
+  const prompt = namedPrompt(problemId ?? group, index, text, gold, level);
+  const rollouts = completions.map((completion, sample) => {
+    const { correct, thinkingTokens, totalTokens, thinkingClosed, format } = completion;
+    const made = makeRollout(prompt, sample, correct, thinkingTokens, totalTokens);
+    const finish = completion.finish ?? (thinkingClosed ? 'stop' : 'length');
+    const verdict = { ...made.verdict, extracted: completion.extracted ?? null };
+    return { ...made, thinkingClosed, format, finish, verdict, text: completion.text ?? '' };
+  });
+  return { prompt, rollouts };
+}
+
+/** Batches in the order of their steps, groups in the order they are first met. @throws BAD_INPUT */
+export function recordedBatches(
+  completions: readonly RecordedCompletion[],
+  { maxLength }: Pick<LabSettings, 'maxLength'>,
+): RecordedBatch[] {
+  const steps = new Map<number, Map<string, RecordedCompletion[]>>();
+  for (const completion of completions) {
+    const { step, group, totalTokens } = completion;
+    if (totalTokens > maxLength) {
+      const where = `step ${step}, group ${group}`;
+      throw new AcoerError(
+        'BAD_INPUT',
+        `A completion of ${totalTokens} tokens (${where}) is longer than the limit of ${maxLength}; give the run's own with --max-length.`,
+      );
+    }
+    const groups = steps.get(step) ?? new Map<string, RecordedCompletion[]>();
+    steps.set(step, groups.set(group, [...(groups.get(group) ?? []), completion]));
+  }
+  const batches = [...steps].sort(([a], [b]) => a - b);
+  return batches.map(([step, groups]) => ({
+    step,
+    groups: [...groups.values()].map((members, index) => {
+      if (members.length > 1) return groupFrom(members, index);
+      const where = `Group ${members[0]!.group} of step ${step}`;
+      throw new AcoerError('BAD_INPUT', `${where} holds one completion; an advantage needs at least two.`);
+    }),
+  }));
+}
+
+export function compositionOf({ rollouts }: Group): Composition {
+  const correct = rollouts.filter((rollout) => rollout.verdict.correct).length;
+  if (correct === rollouts.length) return 'allCorrect';
+  return correct === 0 ? 'allIncorrect' : 'mixed';
+}
+
+export function recordedSummary(batches: readonly RecordedBatch[]): RecordedSummary {
+  const groups = batches.flatMap((batch) => batch.groups);
+  const share = (wanted: Composition) =>
+    groups.filter((group) => compositionOf(group) === wanted).length / groups.length;
+  return {
+    steps: batches.length,
+    groups: groups.length,
+    answers: groups.reduce((count, group) => count + group.rollouts.length, 0),
+    shares: {
+      mixed: share('mixed'),
+      allIncorrect: share('allIncorrect'),
+      allCorrect: share('allCorrect'),
+    },
+  };
+}
+
+interface GroupAnswers {
+  composition: Composition;
+  zeroVariance: boolean;
+  answers: RecordedAnswer[];
+}
+
+/**
+ * Scores every recorded batch, in order.
+ *
+ * @param moves whether the state follows the batches as in training; else every batch meets `state`
+ * @returns what the reward gave, and the state after the last batch
+ */
+export async function scoreRecorded(
+  reward: BoundReward,
+  state: unknown,
+  batches: readonly RecordedBatch[],
+  settings: LabSettings,
+  moves: boolean,
+): Promise<{ recorded: RecordedReward; state: unknown }> {
+  const scored: GroupAnswers[] = [];
+  let current = state;
+  for (const { step, groups } of batches) {
+    for (const [own, group] of groups.entries()) {
+      const scene = { batch: groups, own, step };
+      const { answers, zeroVariance } = await answersOf({ reward, state: current, settings }, scene);
+      const named = answers.map((answer) => ({ step, group: group.prompt.problem.id, ...answer }));
+      scored.push({ composition: compositionOf(group), zeroVariance, answers: named });
+    }
+    const { maxLength } = settings;
+    if (moves) current = await reward.observe(current, { step, maxLength, batch: groups });
+  }
+  return { recorded: recordedReward(scored), state: current };
+}
+
+function recordedReward(groups: readonly GroupAnswers[]): RecordedReward {
+  const all = groups.flatMap(({ answers }) => answers);
+  const slopes = (wanted: Composition) =>
+    byClass(
+      groups.filter(({ composition }) => composition === wanted).flatMap(({ answers }) => answers),
+      ({ advantageSlope }) => advantageSlope,
+    );
+  return {
+    reward: byClass(all, ({ reward }) => reward),
+    advantage: byClass(all, ({ advantage }) => advantage),
+    advantageSlope: {
+      mixed: slopes('mixed'),
+      allIncorrect: slopes('allIncorrect'),
+      allCorrect: slopes('allCorrect'),
+    },
+    fracZeroStd: groups.filter(({ zeroVariance }) => zeroVariance).length / groups.length,
+    answers: all,
+  };
+}
+
+function byClass(
+  answers: readonly LabAnswer[],
+  value: (answer: LabAnswer) => number,
+): Record<AnswerClass, number | null> {
+  const of = (wanted: AnswerClass): number | null => {
+    const values = answers.filter(({ correct }) => correct === (wanted === 'correct')).map(value);
+    return values.length === 0 ? null : mean(values);
+  };
+  return { correct: of('correct'), incorrect: of('incorrect') };
+}
+
+/** Lengths by class over all batches. */
+export const recordedRollouts = (batches: readonly RecordedBatch[]) =>
+  batches.flatMap(({ groups }) => groups.flatMap((group) => group.rollouts));
