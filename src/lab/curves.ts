@@ -1,6 +1,6 @@
 /** How one answer's reward follows its own length from nothing to the limit, and what kind of signal that is. */
 import { derivatives, stepFor } from './derivative';
-import { hasSlope, roomOf } from './pressure';
+import { roomOf } from './pressure';
 import { classOf, groupOf, lengthened, mixedCorrectCount, sceneOf, withRollout } from './rollouts';
 import { scoreScene } from './scoring';
 import type { AnswerClass, LengthCurve, LengthSignal, Population, Subject } from './types';
@@ -42,8 +42,8 @@ export async function lengthCurve(
 }
 
 /** @param active whether the reward has a slope at the lengths of the groups looked at */
-export function signalOf(curve: LengthCurve, active: boolean, subject: Subject): LengthSignal {
-  const sloped = curve.length.filter((_, i) => hasSlope(curve.rewardSlope[i]!, subject.settings));
+export function signalOf(curve: LengthCurve, active: boolean): LengthSignal {
+  const sloped = curve.length.filter((_, i) => curve.rewardSlope[i] !== 0);
   if (sloped.length > 0 || active) {
     const range: LengthSignal['range'] = sloped.length === 0 ? null : [sloped[0]!, sloped.at(-1)!];
     return { form: 'continuous', range, active };

@@ -26,11 +26,16 @@ export function stepFor(spread: number): number {
   return wanted > 2 ** -20 ? 2 ** Math.floor(Math.log2(wanted)) : 2 ** -20;
 }
 
+/** Sums below this part of the largest value are rounding: each addend is off by at most half an epsilon of itself. */
+const ROUNDING = 64 * Number.EPSILON;
+
 async function apply(sampled: Sampled, { offsets, weights }: Stencil, h: number): Promise<number[]> {
   const values = await Promise.all(offsets.map((offset) => sampled(offset * h)));
   return values[0]!.map((_, quantity) => {
-    const total = weights.reduce((sum, weight, i) => sum + weight * values[i]![quantity]!, 0);
-    return total / (12 * h);
+    const column = values.map((row) => row[quantity]!);
+    const total = weights.reduce((sum, weight, i) => sum + weight * column[i]!, 0);
+    const largest = Math.max(...column.map(Math.abs));
+    return Math.abs(total) <= ROUNDING * largest ? 0 : total / (12 * h);
   });
 }
 

@@ -119,15 +119,15 @@ async function reportOn(
     incorrect: await lengthCurve(subject, population, 'incorrect'),
   };
   const signals = {
-    correct: signalOf(curves.correct, isActive(sweeps, 'correct'), subject),
-    incorrect: signalOf(curves.incorrect, isActive(sweeps, 'incorrect'), subject),
+    correct: signalOf(curves.correct, isActive(sweeps, 'correct')),
+    incorrect: signalOf(curves.incorrect, isActive(sweeps, 'incorrect')),
   };
   const pairs = {
     correct: await pairPoints(subject, population, 'correct'),
     incorrect: await pairPoints(subject, population, 'incorrect'),
   };
   const adaptation = await adaptationOf(subject, population);
-  const prediction = predict({ sweeps, signals, adaptation, settings: subject.settings });
+  const prediction = predict({ sweeps, signals, adaptation });
   const mixedPressure = mixedPressureOf(sweeps);
   return { answers, sweeps, mixedPressure, pairs, curves, signals, adaptation, prediction };
 }

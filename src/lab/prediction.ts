@@ -1,13 +1,12 @@
 /** Which of the paper's two collapse pathways (section 4.2) a reward opens, read off what was measured. */
 import { GUARDED_RATIO } from './adaptation';
-import { hasSlope } from './pressure';
 import { CLASSES } from './rollouts';
 import type {
   Adaptation,
   AnswerClass,
+  ClassPressure,
   Composition,
   CompositionSweep,
-  LabSettings,
   LengthSignal,
   Prediction,
 } from './types';
@@ -18,9 +17,9 @@ export interface Measured {
   sweeps: Sweeps;
   signals: Record<AnswerClass, LengthSignal>;
   adaptation: Adaptation;
-  settings: LabSettings;
 }
 
+/** The composition in which that class is alone. */
 export const homogeneousOf = (of: AnswerClass): Composition =>
   of === 'correct' ? 'allCorrect' : 'allIncorrect';
 
@@ -30,52 +29,61 @@ const COMPOSITIONS: readonly Composition[] = ['mixed', 'allIncorrect', 'allCorre
 export const isActive = (sweeps: Sweeps, of: AnswerClass): boolean =>
   COMPOSITIONS.some((composition) => (sweeps[composition].points[0]?.[of]?.activeShare ?? 0) > 0);
 
-/** `+0.123`, three digits. */
-const signed = (value: number): string => `${value < 0 ? '-' : '+'}${Number(Math.abs(value).toPrecision(3))}`;
-
-const GROWTH = { grows: 'grows as 1/spread', part: 'grows as the spread shrinks', bounded: 'stays bounded' };
+const percent = (share: number): string => `${Number((100 * share).toPrecision(2))}%`;
+const perThousand = (slope: number): string => {
+  const size = Number(Math.abs(1000 * slope).toPrecision(3));
+  return `${slope < 0 ? '-' : '+'}${size} advantage per 1,000 tokens`;
+};
 
 function growth(order: number | null): string {
-  if (order === null) return 'vanishes as the spread shrinks';
-  return order > 0.9 ? GROWTH.grows : order > 0.1 ? GROWTH.part : GROWTH.bounded;
+  if (order === null) return 'vanishes as lengths meet';
+  if (order > 0.9) return 'grows as 1/spread';
+  return order > 0.1 ? 'grows as the spread shrinks' : 'stays bounded';
+}
+
+function direction({ shorterShare, longerShare }: ClassPressure): string {
+  if (longerShare === 0) return 'shorter';
+  if (shorterShare === 0) return 'longer';
+  return `both ways (${percent(shorterShare)} of them shorter, ${percent(longerShare)} longer)`;
 }
 
 /** How that class's length is pushed, as one clause. */
-function pushed({ sweeps, settings }: Measured, of: AnswerClass): string {
-  const mixed = sweeps.mixed.points[0]?.[of];
-  const slope = mixed && hasSlope(mixed.rewardSlope, settings) ? mixed.advantageSlope : 0;
-  const direction = slope === 0 ? 'both ways' : slope < 0 ? 'shorter' : 'longer';
-  const size = slope === 0 ? '' : ` (${signed(1000 * slope)} advantage per 1,000 tokens in a mixed group)`;
-  const alone = growth(sweeps[homogeneousOf(of)].order[of]);
-  return `${of} answers are pushed ${direction}${size}, and among ${of} answers alone the push ${alone}`;
+function pushed({ sweeps }: Measured, of: AnswerClass): string {
+  const mixed = sweeps.mixed.points[0]![of]!;
+  const alone = sweeps[homogeneousOf(of)];
+  const where = mixed.activeShare > 0 ? mixed : alone.points[0]![of]!;
+  const inMixed =
+    mixed.activeShare > 0
+      ? `by ${perThousand(mixed.advantageSlope)} in a mixed group`
+      : 'not in a mixed group';
+  return `${of} answers are pushed ${direction(where)}, ${inMixed}, and the push among ${of} answers alone ${growth(alone.order[of])}`;
 }
 
 /** Why the class has no pathway. */
 function unpushed({ signals }: Measured, of: AnswerClass): string {
   const { form, range } = signals[of];
-  if (form === 'steps') return `${of} answers feel length only in steps`;
-  if (form === 'none' || range === null) return `${of} answers feel no length`;
+  if (form === 'steps') return `${of} answers feel length in steps only, which have no slope`;
+  if (range === null) return `${of} answers feel no length`;
   const [from, to] = range.map((length) => Math.round(length).toLocaleString('en'));
-  return `${of} answers feel length only from about ${from} to ${to} tokens, not at these`;
+  return `${of} answers feel no length here (only from about ${from} to ${to} tokens)`;
 }
 
-function guardClause({ ratio }: Adaptation): string {
-  const left = ratio === null ? 0 : Number((100 * ratio).toPrecision(2));
-  return `its state cuts the push on correct answers to ${left}% of what it would be when accuracy halves`;
-}
-
+/** @returns the pathways, whether the state guards the second, and why, in one sentence */
 export function predict(measured: Measured): Prediction {
   const { signals, adaptation } = measured;
-  const active = { correct: signals.correct.active, incorrect: signals.incorrect.active };
   const pathways: Prediction['pathways'] = [];
-  if (active.incorrect) pathways.push(1);
-  if (active.correct) pathways.push(2);
-  const guarded = active.correct && adaptation.ratio !== null && adaptation.ratio <= GUARDED_RATIO;
+  if (signals.incorrect.active) pathways.push(1);
+  if (signals.correct.active) pathways.push(2);
+  const guarded = signals.correct.active && adaptation.ratio !== null && adaptation.ratio <= GUARDED_RATIO;
   // Incorrect answers first: theirs is pathway 1.
   const clauses = CLASSES.toReversed().map((of) =>
-    active[of] ? pushed(measured, of) : unpushed(measured, of),
+    signals[of].active ? pushed(measured, of) : unpushed(measured, of),
   );
-  if (guarded) clauses.push(guardClause(adaptation));
+  if (guarded) {
+    clauses.push(
+      `when accuracy halves it leaves ${percent(adaptation.ratio!)} of the push on correct answers`,
+    );
+  }
   const sentence = `${clauses.join('; ')}.`;
   return { pathways, guarded, reason: sentence.charAt(0).toUpperCase() + sentence.slice(1) };
 }

@@ -9,7 +9,6 @@ import type {
   ClassPressure,
   CompositionSweep,
   LabAnswer,
-  LabSettings,
   Population,
   Scene,
   SpreadPoint,
@@ -18,13 +17,6 @@ import type {
 
 /** Factors on the spread of lengths, from the group as it is to a nearly uniform one. */
 export const SPREAD_FACTORS: readonly number[] = [1, 1 / 4, 1 / 16, 1 / 64, 1 / 256];
-
-/** Below this part of a reward of 1 over the whole range of lengths, a slope is rounding. */
-const NEGLIGIBLE = 1e-9;
-
-/** A reward's slope in one length that is more than rounding. */
-export const hasSlope = (rewardSlope: number, { maxLength }: LabSettings): boolean =>
-  Math.abs(rewardSlope) * maxLength > NEGLIGIBLE;
 
 export const roomOf = (rollout: Rollout, maxLength: number): Room => ({
   below: rollout.thinkingTokens,
@@ -99,7 +91,7 @@ export async function answersOf(
   return { answers, zeroVariance: scored.zeroVariance };
 }
 
-function classPressure(subject: Subject, pressed: readonly Pressed[]): ClassPressure | null {
+function classPressure(pressed: readonly Pressed[]): ClassPressure | null {
   if (pressed.length === 0) return null;
   const meanOf = (value: (answer: Pressed) => number) => mean(pressed.map(value));
   return {
@@ -108,7 +100,9 @@ function classPressure(subject: Subject, pressed: readonly Pressed[]): ClassPres
     advantageSlope: meanOf(({ slopes }) => slopes.advantage),
     advantageSlopeNoEpsilon: meanOf(({ slopes }) => slopes.advantageNoEpsilon),
     largestAdvantage: Math.max(...pressed.map(({ advantage }) => Math.abs(advantage))),
-    activeShare: meanOf(({ slopes }) => (hasSlope(slopes.reward, subject.settings) ? 1 : 0)),
+    activeShare: meanOf(({ slopes }) => (slopes.reward !== 0 ? 1 : 0)),
+    shorterShare: meanOf(({ slopes }) => (slopes.advantage < 0 ? 1 : 0)),
+    longerShare: meanOf(({ slopes }) => (slopes.advantage > 0 ? 1 : 0)),
   };
 }
 
@@ -129,10 +123,7 @@ async function spreadPoint(subject: Subject, group: Group, factor: number): Prom
   const narrowed = concentrated(group, factor);
   const { pressed } = await pressScene(subject, sceneOf(narrowed));
   const of = (wanted: AnswerClass) =>
-    classPressure(
-      subject,
-      pressed.filter(({ rollout }) => classOf(rollout) === wanted),
-    );
+    classPressure(pressed.filter(({ rollout }) => classOf(rollout) === wanted));
   return {
     factor,
     lengthStd: { correct: spreadOf(narrowed, 'correct'), incorrect: spreadOf(narrowed, 'incorrect') },
@@ -142,11 +133,11 @@ async function spreadPoint(subject: Subject, group: Group, factor: number): Prom
 }
 
 /** The exponent between the two narrowest points, where the group's own size no longer shows. */
-function orderOf(points: readonly SpreadPoint[], of: AnswerClass, settings: LabSettings): number | null {
+function orderOf(points: readonly SpreadPoint[], of: AnswerClass): number | null {
   const [wide, narrow] = points.slice(-2);
   const [from, to] = [wide?.[of], narrow?.[of]];
   if (!from || !to || !(narrow!.lengthStd[of]! > 0)) return null;
-  if (from.activeShare === 0 || to.activeShare === 0 || !hasSlope(to.rewardSlope, settings)) return null;
+  if (from.advantageSlopeNoEpsilon === 0 || to.advantageSlopeNoEpsilon === 0) return null;
   const growth = Math.abs(to.advantageSlopeNoEpsilon / from.advantageSlopeNoEpsilon);
   return Math.log(growth) / Math.log(wide!.factor / narrow!.factor);
 }
@@ -160,6 +151,6 @@ export async function sweepSpread(
   const group = groupOf(population, correctCount);
   const points: SpreadPoint[] = [];
   for (const factor of SPREAD_FACTORS) points.push(await spreadPoint(subject, group, factor));
-  const [correct, incorrect] = CLASSES.map((of) => orderOf(points, of, subject.settings));
+  const [correct, incorrect] = CLASSES.map((of) => orderOf(points, of));
   return { points, order: { correct: correct!, incorrect: incorrect! } };
 }

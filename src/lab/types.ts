@@ -68,6 +68,9 @@ export interface ClassPressure {
   largestAdvantage: number;
   /** Share of the answers whose reward changes with their length. */
   activeShare: number;
+  /** Share of the answers whose advantage falls, and rises, with their length. */
+  shorterShare: number;
+  longerShare: number;
 }
 
 /** A group whose lengths were drawn towards their class's mean. */
