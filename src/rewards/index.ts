@@ -1,17 +1,22 @@
-/** Rewards by name. `format` is not among them: the loop adds it to every answer with its own weight. */
+/** Rewards by name. `format` is listed with them, but the loop adds it to every answer with its own weight. */
 import { didYouMean } from '../config/nearest';
 import { AcoerError } from '../errors';
-import { acc } from './acc';
-import { acoer } from './acoer';
-import { grpoLp } from './grpo-lp';
+import { BUILT_IN } from './built-in';
 import type { BoundReward, RewardDefinition } from './types';
 import { fromFunction, type RewardFunction } from './user';
 
-export type { BoundReward, ObserveView, RewardDefinition, RewardScore, RewardView } from './types';
+export type {
+  BoundReward,
+  ObserveView,
+  Pressure,
+  RewardDefinition,
+  RewardScore,
+  RewardTaxonomy,
+  RewardView,
+} from './types';
 export type { RewardFunction, UserGroup, UserRollout } from './user';
 
-const BUILT_IN: readonly RewardDefinition[] = [acc, acoer, grpoLp];
-const builtInNames = new Set([...BUILT_IN.map(({ name }) => name), 'format']);
+const builtInNames = new Set(BUILT_IN.map(({ name }) => name));
 const registry = new Map<string, RewardDefinition>(BUILT_IN.map((reward) => [reward.name, reward]));
 
 /**
