@@ -6,3 +6,4 @@ export { PAIR_DIFFERENCES } from './pairs';
 export { SPREAD_FACTORS } from './pressure';
 export { homogeneousOf } from './prediction';
 export type * from './types';
+export { plotLab } from './plot';

@@ -5,15 +5,15 @@ import { listRewards, resolveReward } from '../rewards';
 import type { BoundReward } from '../rewards/types';
 import { adaptationOf } from './adaptation';
 import { compositionRow, PAPER_ACCURACIES } from './composition';
-import { lengthCurve, signalOf } from './curves';
 import { pairPoints } from './pairs';
 import { lengthsOf, recordedPopulation, SYNTHETIC_DEFAULTS, syntheticPopulation } from './population';
 import type { SyntheticSettings } from './population';
-import { isActive, predict } from './prediction';
+import { predict } from './prediction';
 import { answersOf, sweepSpread } from './pressure';
 import { recordedBatches, recordedRollouts, recordedSummary, scoreRecorded } from './recorded';
 import type { RecordedBatch, RecordedCompletion } from './recorded';
 import { correctCountOf, groupOf, mixedCorrectCount, sceneOf } from './rollouts';
+import { signalsOf } from './signals';
 import { checkState, givenState, sharedParameters } from './settings';
 import type {
   Composition,
@@ -71,7 +71,7 @@ interface Source {
   batches: RecordedBatch[] | null;
 }
 
-function sourceOf({ completions, synthetic }: LabOptions, settings: LabSettings): Source {
+function sourceOf({ completions, synthetic, observe }: LabOptions, settings: LabSettings): Source {
   if (completions === undefined) {
     const { maxLength } = settings;
     return {
@@ -80,6 +80,10 @@ function sourceOf({ completions, synthetic }: LabOptions, settings: LabSettings)
     };
   }
   if (completions.length === 0) throw new AcoerError('BAD_INPUT', 'There are no recorded completions.');
+  const sources = new Set(completions.map(({ source }) => source));
+  if (observe === true && sources.size > 1) {
+    throw new AcoerError('BAD_CONFIG', `A state can follow the steps of one run, not of ${sources.size}.`);
+  }
   const batches = recordedBatches(completions, settings);
   const groupSize = Math.max(...batches[0]!.groups.map((group) => group.rollouts.length));
   return { population: recordedPopulation(recordedRollouts(batches), groupSize), batches };
@@ -114,22 +118,16 @@ async function reportOn(
   const mixedGroup = groupOf(population, mixedCorrectCount(population));
   const { answers } = await answersOf(subject, sceneOf(mixedGroup));
   const sweeps = await sweepsOf(subject, population);
-  const curves = {
-    correct: await lengthCurve(subject, population, 'correct'),
-    incorrect: await lengthCurve(subject, population, 'incorrect'),
-  };
-  const signals = {
-    correct: signalOf(curves.correct, isActive(sweeps, 'correct')),
-    incorrect: signalOf(curves.incorrect, isActive(sweeps, 'incorrect')),
-  };
+  const { curves, signals } = await signalsOf(subject, population);
   const pairs = {
     correct: await pairPoints(subject, population, 'correct'),
     incorrect: await pairPoints(subject, population, 'incorrect'),
   };
-  const adaptation = await adaptationOf(subject, population);
-  const prediction = predict({ sweeps, signals, adaptation });
+  const { adaptation, settled } = await adaptationOf(subject, population);
+  const { signals: settledSignals } = await signalsOf({ ...subject, state: settled }, population);
+  const prediction = predict({ sweeps, signals, settledSignals, adaptation });
   const mixedPressure = mixedPressureOf(sweeps);
-  return { answers, sweeps, mixedPressure, pairs, curves, signals, adaptation, prediction };
+  return { answers, sweeps, mixedPressure, pairs, curves, signals, settledSignals, adaptation, prediction };
 }
 
 async function examine(

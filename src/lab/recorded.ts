@@ -17,6 +17,8 @@ import type {
 
 /** One completion of a completion table, or one line of `acoer reward`'s input. */
 export interface RecordedCompletion {
+  /** Tells runs or files apart: their steps and groups never meet. Default: all of one source. */
+  source?: string;
   /** Updates finished before its batch, from 0. */
   step: number;
   /** Names the group within the step. */
@@ -59,9 +61,9 @@ export function recordedBatches(
   completions: readonly RecordedCompletion[],
   { maxLength }: Pick<LabSettings, 'maxLength'>,
 ): RecordedBatch[] {
-  const steps = new Map<number, Map<string, RecordedCompletion[]>>();
+  const batches = new Map<string, Map<string, RecordedCompletion[]>>();
   for (const completion of completions) {
-    const { step, group, totalTokens } = completion;
+    const { source = '', step, group, totalTokens } = completion;
     if (totalTokens > maxLength) {
       const where = `step ${step}, group ${group}`;
       throw new AcoerError(
@@ -69,18 +71,25 @@ export function recordedBatches(
         `A completion of ${totalTokens} tokens (${where}) is longer than the limit of ${maxLength}; give the run's own with --max-length.`,
       );
     }
-    const groups = steps.get(step) ?? new Map<string, RecordedCompletion[]>();
-    steps.set(step, groups.set(group, [...(groups.get(group) ?? []), completion]));
+    const key = JSON.stringify([source, step]);
+    const groups = batches.get(key) ?? new Map<string, RecordedCompletion[]>();
+    const members = groups.get(group) ?? [];
+    members.push(completion);
+    batches.set(key, groups.set(group, members));
   }
-  const batches = [...steps].sort(([a], [b]) => a - b);
-  return batches.map(([step, groups]) => ({
-    step,
-    groups: [...groups.values()].map((members, index) => {
-      if (members.length > 1) return groupFrom(members, index);
-      const where = `Group ${members[0]!.group} of step ${step}`;
-      throw new AcoerError('BAD_INPUT', `${where} holds one completion; an advantage needs at least two.`);
-    }),
-  }));
+  // A stable sort: sources stay in the order they are first met.
+  return [...batches.values()].map(batchFrom).sort((a, b) => a.step - b.step);
+}
+
+function batchFrom(groups: ReadonlyMap<string, readonly RecordedCompletion[]>): RecordedBatch {
+  const all = [...groups.values()];
+  const { step } = all[0]![0]!;
+  const lonely = all.find((members) => members.length < 2);
+  if (lonely === undefined) return { step, groups: all.map(groupFrom) };
+  throw new AcoerError(
+    'BAD_INPUT',
+    `Group ${lonely[0]!.group} of step ${step} holds one completion; an advantage needs at least two.`,
+  );
 }
 
 export function compositionOf({ rollouts }: Group): Composition {

@@ -32,7 +32,8 @@ export interface Scene {
 }
 
 export type AnswerClass = 'correct' | 'incorrect';
-export type Composition = 'mixed' | 'allIncorrect' | 'allCorrect';
+export const COMPOSITIONS = ['mixed', 'allIncorrect', 'allCorrect'] as const;
+export type Composition = (typeof COMPOSITIONS)[number];
 
 /** Where groups come from: how often answers are right, and lengths for any number of answers. */
 export interface Population {
@@ -123,7 +124,7 @@ export interface LengthSignal {
   active: boolean;
 }
 
-/** Pressure on correct answers after the state watched accuracy hold, and after it watched accuracy halve. */
+/** Pressure on correct answers after the state saw accuracy hold, and after it saw accuracy halve. */
 export interface Adaptation {
   /** Mean |d(reward)/d(length)| of the correct answers. */
   held: number;
@@ -153,6 +154,8 @@ export interface RewardReport {
   pairs: Record<AnswerClass, PairPoint[]>;
   curves: Record<AnswerClass, LengthCurve>;
   signals: Record<AnswerClass, LengthSignal>;
+  /** Once the state has seen groups like these for a while. */
+  settledSignals: Record<AnswerClass, LengthSignal>;
   adaptation: Adaptation;
   prediction: Prediction;
   recorded: RecordedReward | null;
