@@ -39,6 +39,8 @@ async function apply(sampled: Sampled, { offsets, weights }: Stencil, h: number)
   });
 }
 
+const disagree = (a: number, b: number): boolean => Math.abs(a - b) > Math.max(Math.abs(a), Math.abs(b)) / 4;
+
 const smaller = (a: number, b: number): number => (Math.abs(a) < Math.abs(b) ? a : b);
 
 /**
@@ -51,8 +53,8 @@ export async function derivatives(sampled: Sampled, h: number, room: Room): Prom
   const coarse = await apply(sampled, CENTRAL, h);
   if (coarse.every((slope) => slope === 0)) return coarse;
   const fine = await apply(sampled, CENTRAL, h / 2);
-  // Over a jump the difference stays while h halves, so the quotient doubles.
-  const jumps = fine.map((slope, i) => Math.abs(slope) > 1.5 * Math.abs(coarse[i]!));
+  // Over a jump the difference stays while h halves, so the quotient doubles; where it is smooth the two agree.
+  const jumps = fine.map((slope, i) => disagree(slope, coarse[i]!));
   if (!jumps.includes(true)) return fine;
   const [after, before] = [await apply(sampled, FORWARD, h), await apply(sampled, BACKWARD, h)];
   return fine.map((slope, i) => (jumps[i] ? smaller(after[i]!, before[i]!) : slope));

@@ -12,13 +12,18 @@ import type { AnswerClass, PairPoint, Population, Subject } from './types';
 /** Tokens between the two answers. */
 export const PAIR_DIFFERENCES: readonly number[] = [1024, 256, 64, 16, 4, 1];
 
-function pairOf(population: Population, of: AnswerClass, difference: number): Group {
+/** The longest thinking a completion has room for. */
+const longestOf = ({ settings }: Subject, population: Population, kind: AnswerClass): number =>
+  settings.maxLength - population.answerTokens[kind];
+
+/** Around the mean, or as near to it as lengths of 0 and the longest allow. */
+function pairOf(subject: Subject, population: Population, kind: AnswerClass, difference: number): Group {
   const prompt = namedPrompt('lab', 0);
-  // A difference beyond the mean would leave the shorter one without a length.
-  const center = Math.max(lengthsOf(population, of).mean, difference / 2);
+  const most = longestOf(subject, population, kind) - difference / 2;
+  const center = Math.max(Math.min(lengthsOf(population, kind).mean, most), difference / 2);
   const rollouts = [-1, 1].map((side, sample) => {
     const length = center + (side * difference) / 2;
-    return makeRollout(prompt, sample, of === 'correct', length, length + population.answerTokens[of]);
+    return makeRollout(prompt, sample, kind === 'correct', length, length + population.answerTokens[kind]);
   });
   return { prompt, rollouts };
 }
@@ -26,11 +31,12 @@ function pairOf(population: Population, of: AnswerClass, difference: number): Gr
 export async function pairPoints(
   subject: Subject,
   population: Population,
-  of: AnswerClass,
+  kind: AnswerClass,
 ): Promise<PairPoint[]> {
   const points: PairPoint[] = [];
-  for (const difference of PAIR_DIFFERENCES) {
-    const scored = await scoreScene(subject, sceneOf(pairOf(population, of, difference)));
+  const longest = longestOf(subject, population, kind);
+  for (const difference of PAIR_DIFFERENCES.filter((each) => each <= longest)) {
+    const scored = await scoreScene(subject, sceneOf(pairOf(subject, population, kind, difference)));
     const { advantages, advantagesNoEpsilon } = scored;
     points.push({
       difference,

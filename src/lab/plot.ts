@@ -4,34 +4,34 @@ import { HEIGHT, legend, MARGIN, panelSvg, svgDocument, type Line, type Panel } 
 import { CLASSES } from './rollouts';
 import type { AnswerClass, LabReport, RewardReport } from './types';
 
-const advantageLine = (report: RewardReport, of: AnswerClass, index: number): Line => ({
+const advantageLine = (report: RewardReport, kind: AnswerClass, index: number): Line => ({
   index,
-  points: report.curves[of].length.map((length, i) => [length, report.curves[of].advantage[i]!]),
+  points: report.curves[kind].length.map((length, i) => [length, report.curves[kind].advantage[i]!]),
 });
 
-function pressureLine(report: RewardReport, of: AnswerClass, index: number): Line {
-  const points = report.sweeps[homogeneousOf(of)].points.flatMap((point): [number, number][] => {
-    const [spread, slope] = [point.lengthStd[of] ?? 0, 1000 * Math.abs(point[of]?.advantageSlope ?? 0)];
+function pressureLine(report: RewardReport, kind: AnswerClass, index: number): Line {
+  const points = report.sweeps[homogeneousOf(kind)].points.flatMap((point): [number, number][] => {
+    const [spread, slope] = [point.lengthStd[kind] ?? 0, 1000 * Math.abs(point[kind]?.advantageSlope ?? 0)];
     // Neither has a place on a logarithmic axis at 0.
     return spread > 0 && slope > 0 ? [[spread, slope]] : [];
   });
   return { index, points };
 }
 
-function panelsOf({ rewards }: LabReport, of: AnswerClass): [Panel, Panel] {
-  const pressure = rewards.map((report, index) => pressureLine(report, of, index));
+function panelsOf({ rewards }: LabReport, kind: AnswerClass): [Panel, Panel] {
+  const pressure = rewards.map((report, index) => pressureLine(report, kind, index));
   const flat = rewards.filter((_, index) => pressure[index]!.points.length === 0).map(({ name }) => name);
   const flatNote = flat.length > 6 ? `${flat.length} rewards` : flat.join(', ');
   return [
     {
-      title: `One ${of} answer in a mixed group`,
+      title: `One ${kind} answer in a mixed group`,
       x: { label: 'its thinking tokens', scale: 'linear' },
       y: { label: 'advantage', scale: 'linear' },
-      lines: rewards.map((report, index) => advantageLine(report, of, index)),
+      lines: rewards.map((report, index) => advantageLine(report, kind, index)),
       note: '',
     },
     {
-      title: `Groups of ${of} answers alone`,
+      title: `Groups of ${kind} answers alone`,
       x: { label: 'standard deviation of their lengths (tokens), narrowing', scale: 'log', reversed: true },
       y: { label: '|d advantage / d length| per 1,000 tokens', scale: 'log' },
       lines: pressure.filter(({ points }) => points.length > 0),
@@ -53,7 +53,7 @@ const pathways = ({ prediction }: RewardReport): string => {
 
 /** An SVG document. Axes come from d3-scale, an ES module, so it arrives as a promise. */
 export async function plotLab(report: LabReport): Promise<string> {
-  const panels = CLASSES.flatMap((of) => panelsOf(report, of));
+  const panels = CLASSES.flatMap((kind) => panelsOf(report, kind));
   const drawn = await Promise.all(panels.map((panel, i) => panelSvg(panel, i % 2, Math.floor(i / 2))));
   const entries = report.rewards.map((reward) => `${reward.name}: ${pathways(reward)}`);
   const key = legend('reward: pathways', entries);

@@ -66,9 +66,9 @@ export function syntheticPopulation(settings: SyntheticSettings): Population {
     accuracy,
     groupSize,
     answerTokens: { correct: answerTokens, incorrect: answerTokens },
-    lengths(of, count) {
-      const normal = normalStream(streamSeed(seed, 'lab', CLASSES.indexOf(of)));
-      return Array.from({ length: count }, () => drawLength(normal, settings[of], longest));
+    lengths(kind, count) {
+      const normal = normalStream(streamSeed(seed, 'lab', CLASSES.indexOf(kind)));
+      return Array.from({ length: count }, () => drawLength(normal, settings[kind], longest));
     },
   };
 }
@@ -94,8 +94,8 @@ export function recordedPopulation(rollouts: readonly Rollout[], groupSize: numb
     answers[classOf(rollout)].push(rollout.totalTokens - rollout.thinkingTokens);
   }
   const other = { correct: 'incorrect', incorrect: 'correct' } as const;
-  const source = (of: AnswerClass) => (sorted[of].length > 0 ? of : other[of]);
-  for (const of of CLASSES) sorted[of].sort((a, b) => a - b);
+  const source = (kind: AnswerClass) => (sorted[kind].length > 0 ? kind : other[kind]);
+  for (const kind of CLASSES) sorted[kind].sort((a, b) => a - b);
   return {
     accuracy: sorted.correct.length / rollouts.length,
     groupSize,
@@ -103,13 +103,13 @@ export function recordedPopulation(rollouts: readonly Rollout[], groupSize: numb
       correct: mean(answers[source('correct')]),
       incorrect: mean(answers[source('incorrect')]),
     },
-    lengths: (of, count) => quantiles(sorted[source(of)], count),
+    lengths: (kind, count) => quantiles(sorted[source(kind)], count),
   };
 }
 
 /** Mean and standard deviation (Bessel) of the lengths of each class in a group of this population. */
-export function lengthsOf(population: Population, of: AnswerClass): { mean: number; std: number | null } {
-  const lengths = population.lengths(of, population.groupSize);
+export function lengthsOf(population: Population, kind: AnswerClass): { mean: number; std: number | null } {
+  const lengths = population.lengths(kind, population.groupSize);
   const std = sampleStd(lengths);
   return { mean: mean(lengths), std: Number.isNaN(std) ? null : std };
 }

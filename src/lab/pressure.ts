@@ -23,12 +23,12 @@ export const roomOf = (rollout: Rollout, maxLength: number): Room => ({
   above: maxLength - rollout.totalTokens,
 });
 
-const lengthsIn = (group: Group, of: AnswerClass): number[] =>
-  group.rollouts.filter((rollout) => classOf(rollout) === of).map((rollout) => rollout.thinkingTokens);
+const lengthsIn = (group: Group, kind: AnswerClass): number[] =>
+  group.rollouts.filter((rollout) => classOf(rollout) === kind).map((rollout) => rollout.thinkingTokens);
 
 /** Standard deviation (Bessel) of one class's lengths in a group; null below two answers. */
-function spreadOf(group: Group, of: AnswerClass): number | null {
-  const lengths = lengthsIn(group, of);
+function spreadOf(group: Group, kind: AnswerClass): number | null {
+  const lengths = lengthsIn(group, kind);
   return lengths.length < 2 ? null : sampleStd(lengths);
 }
 
@@ -133,10 +133,10 @@ async function spreadPoint(subject: Subject, group: Group, factor: number): Prom
 }
 
 /** The exponent between the two narrowest points, where the group's own size no longer shows. */
-function orderOf(points: readonly SpreadPoint[], of: AnswerClass): number | null {
+function orderOf(points: readonly SpreadPoint[], kind: AnswerClass): number | null {
   const [wide, narrow] = points.slice(-2);
-  const [from, to] = [wide?.[of], narrow?.[of]];
-  if (!from || !to || !(narrow!.lengthStd[of]! > 0)) return null;
+  const [from, to] = [wide?.[kind], narrow?.[kind]];
+  if (!from || !to || !(narrow!.lengthStd[kind]! > 0)) return null;
   if (from.advantageSlopeNoEpsilon === 0 || to.advantageSlopeNoEpsilon === 0) return null;
   const growth = Math.abs(to.advantageSlopeNoEpsilon / from.advantageSlopeNoEpsilon);
   return Math.log(growth) / Math.log(wide!.factor / narrow!.factor);
@@ -151,6 +151,6 @@ export async function sweepSpread(
   const group = groupOf(population, correctCount);
   const points: SpreadPoint[] = [];
   for (const factor of SPREAD_FACTORS) points.push(await spreadPoint(subject, group, factor));
-  const [correct, incorrect] = CLASSES.map((of) => orderOf(points, of));
+  const [correct, incorrect] = CLASSES.map((kind) => orderOf(points, kind));
   return { points, order: { correct: correct!, incorrect: incorrect! } };
 }

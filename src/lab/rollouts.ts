@@ -81,14 +81,14 @@ export function correctCountOf(composition: Composition, population: Population)
 export function groupOf(population: Population, correctCount: number): Group {
   const prompt = namedPrompt('lab', 0);
   const counts = { correct: correctCount, incorrect: population.groupSize - correctCount };
-  const drawn = CLASSES.flatMap((of) =>
+  const drawn = CLASSES.flatMap((kind) =>
     population
-      .lengths(of, counts[of])
+      .lengths(kind, counts[kind])
       .sort((a, b) => a - b)
-      .map((length) => ({ of, length })),
+      .map((length) => ({ kind, length })),
   );
-  const rollouts = drawn.map(({ of, length }, sample) =>
-    makeRollout(prompt, sample, of === 'correct', length, length + population.answerTokens[of]),
+  const rollouts = drawn.map(({ kind, length }, sample) =>
+    makeRollout(prompt, sample, kind === 'correct', length, length + population.answerTokens[kind]),
   );
   return { prompt, rollouts };
 }

@@ -21,15 +21,19 @@ const CURVE_POINTS = 64;
 const SAME_REWARD = 1e-12;
 
 /** The middle answer of one class in the mixed group. */
-function middleAnswer(population: Population, of: AnswerClass): { scene: Scene; index: number } {
+function middleAnswer(population: Population, kind: AnswerClass): { scene: Scene; index: number } {
   const group = groupOf(population, mixedCorrectCount(population));
-  const members = group.rollouts.flatMap((rollout, i) => (classOf(rollout) === of ? [i] : []));
+  const members = group.rollouts.flatMap((rollout, i) => (classOf(rollout) === kind ? [i] : []));
   return { scene: sceneOf(group), index: members[Math.floor(members.length / 2)]! };
 }
 
 /** The middle answer moved over all lengths while the others stay. */
-async function lengthCurve(subject: Subject, population: Population, of: AnswerClass): Promise<LengthCurve> {
-  const { scene, index } = middleAnswer(population, of);
+async function lengthCurve(
+  subject: Subject,
+  population: Population,
+  kind: AnswerClass,
+): Promise<LengthCurve> {
+  const { scene, index } = middleAnswer(population, kind);
   const rollout = scene.batch[0]!.rollouts[index]!;
   const { maxLength } = subject.settings;
   const longest = maxLength - (rollout.totalTokens - rollout.thinkingTokens);

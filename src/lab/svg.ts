@@ -100,7 +100,7 @@ function labels({ title, note, x, y }: Panel, { width, height }: typeof PANEL): 
     `<text class="title" y="-${note === '' ? 12 : 28}">${escaped(title)}</text>`,
     ...(note === '' ? [] : [`<text class="note" y="-10">${escaped(note)}</text>`]),
     `<text x="${width / 2}" y="${height + 38}" text-anchor="middle">${escaped(x.label)}</text>`,
-    `<text transform="translate(-58 ${height / 2}) rotate(-90)" text-anchor="middle">${escaped(y.label)}</text>`,
+    `<text transform="translate(-54 ${height / 2}) rotate(-90)" text-anchor="middle">${escaped(y.label)}</text>`,
   ];
 }
 

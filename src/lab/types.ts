@@ -41,7 +41,7 @@ export interface Population {
   accuracy: number;
   groupSize: number;
   /** `count` numbers of thinking tokens. */
-  lengths(of: AnswerClass, count: number): number[];
+  lengths(kind: AnswerClass, count: number): number[];
   /** Tokens of a completion that are not thinking. */
   answerTokens: Readonly<Record<AnswerClass, number>>;
 }

@@ -1,11 +1,11 @@
 /** The reward lab's report as tables. */
 import {
   homogeneousOf,
-  PAIR_DIFFERENCES,
   SPREAD_FACTORS,
   type AnswerClass,
   type LabAnswer,
   type LabReport,
+  type PairPoint,
   type RewardReport,
 } from '../../lab';
 import { count, grouped, percent } from './format';
@@ -56,8 +56,8 @@ function titled(title: string, notes: readonly string[], rows: readonly (readonl
 
 function header(report: LabReport): string[] {
   const { settings, groupSize, accuracy, correctCount, lengths, recorded } = report;
-  const spread = (of: AnswerClass) =>
-    `${of} ${short(lengths[of].mean)}${lengths[of].std === null ? '' : ` +- ${short(lengths[of].std)}`}`;
+  const spread = (kind: AnswerClass) =>
+    `${kind} ${short(lengths[kind].mean)}${lengths[kind].std === null ? '' : ` +- ${short(lengths[kind].std)}`}`;
   const from =
     recorded === null
       ? `Made-up groups of ${groupSize}`
@@ -66,7 +66,7 @@ function header(report: LabReport): string[] {
   const divisor = settings.scale === 'none' ? '' : ` / (${scaled} + ${settings.epsilon})`;
   return [
     `${from}: accuracy ${short(accuracy)} (${correctCount} correct in the mixed one), L ${grouped(settings.maxLength)}.`,
-    `Thinking tokens: ${spread('correct')}, ${spread('incorrect')}.`,
+    `Thinking tokens ${recorded === null ? 'drawn' : 'interpolated'}: ${spread('correct')}, ${spread('incorrect')}.`,
     `advantage = (reward - mean of the group)${divisor}`,
     '',
   ];
@@ -102,29 +102,29 @@ function answerTable({ rewards }: LabReport): string[] {
 
 const factorName = (factor: number) => (factor === 1 ? 'spread x1' : `1/${1 / factor}`);
 
-function pressureRow(report: RewardReport, of: AnswerClass): string[] {
+function pressureRow(report: RewardReport, kind: AnswerClass): string[] {
   const { mixed } = report.sweeps;
-  const alone = report.sweeps[homogeneousOf(of)];
-  const approximate = of === 'incorrect' ? report.mixedPressure?.approximate : undefined;
+  const alone = report.sweeps[homogeneousOf(kind)];
+  const approximate = kind === 'incorrect' ? report.mixedPressure?.approximate : undefined;
   return [
     report.name,
-    of,
-    perThousand(mixed.points[0]![of]?.advantageSlope),
+    kind,
+    perThousand(mixed.points[0]![kind]?.advantageSlope),
     perThousand(approximate),
-    order(mixed.order[of]),
-    ...alone.points.map((point) => perThousand(point[of]?.advantageSlope)),
-    order(alone.order[of]),
+    order(mixed.order[kind]),
+    ...alone.points.map((point) => perThousand(point[kind]?.advantageSlope)),
+    order(alone.order[kind]),
   ];
 }
 
 function pressureTable({ rewards }: LabReport): string[] {
   const head = ['', 'answers', 'mixed', 'dr/dl / C', 'order', ...SPREAD_FACTORS.map(factorName), 'order'];
-  const pressed = (report: RewardReport, of: AnswerClass) => report.signals[of].active;
+  const pressed = (report: RewardReport, kind: AnswerClass) => report.signals[kind].active;
   const rows = rewards.flatMap((report) =>
-    CLASSES.filter((of) => pressed(report, of)).map((of) => pressureRow(report, of)),
+    CLASSES.filter((kind) => pressed(report, kind)).map((kind) => pressureRow(report, kind)),
   );
   const rest = rewards.flatMap((report) => {
-    const flat = CLASSES.filter((of) => !pressed(report, of));
+    const flat = CLASSES.filter((kind) => !pressed(report, kind));
     if (flat.length === 0) return [];
     return [flat.length === 2 ? report.name : `${report.name} (${flat[0]!})`];
   });
@@ -140,39 +140,42 @@ function pressureTable({ rewards }: LabReport): string[] {
   ];
 }
 
-function pairRow(report: RewardReport, of: AnswerClass): string[] {
-  const points = report.pairs[of];
+/** Every second distance, and the last. */
+const shownPairs = (points: readonly PairPoint[]): PairPoint[] =>
+  points.filter((_, i) => i % 2 === 0 || i === points.length - 1);
+
+function pairRow(report: RewardReport, kind: AnswerClass): string[] {
+  const points = shownPairs(report.pairs[kind]);
   const last = points.at(-1)!;
   return [
     report.name,
-    of,
+    kind,
     ...points.map(({ advantage }) => advantage.toFixed(3)),
-    ...[points[0]!, last].map(({ slope }) => signed(slope)),
+    ...points.map(({ slope }) => signed(slope)),
     last.advantageNoEpsilon.toFixed(3),
     signed(last.slopeNoEpsilon),
   ];
 }
 
 function pairTable({ rewards }: LabReport): string[] {
-  const [widest, narrowest] = [PAIR_DIFFERENCES[0]!, PAIR_DIFFERENCES.at(-1)!];
+  const distances = shownPairs(rewards[0]!.pairs.correct).map(({ difference }) => difference);
   const head = [
     '',
     'answers',
-    ...PAIR_DIFFERENCES.map((difference) => `|A| at ${difference}`),
-    `A/token ${widest}`,
-    `A/token ${narrowest}`,
-    'no eps |A|',
+    ...distances.map((difference, i) => (i === 0 ? `|A| at ${difference}` : `at ${difference}`)),
+    ...distances.map((difference, i) => (i === 0 ? `A/token at ${difference}` : `at ${difference}`)),
+    'no eps: |A|',
     'A/token',
   ];
   const rows = rewards.flatMap((report) =>
-    CLASSES.filter((of) => report.pairs[of].some(({ advantage }) => advantage > 0)).map((of) =>
-      pairRow(report, of),
+    CLASSES.filter((kind) => report.pairs[kind].some(({ advantage }) => advantage > 0)).map((kind) =>
+      pairRow(report, kind),
     ),
   );
   return titled(
-    'PROPOSITION 1: two answers of one class (G = 2), 1,024 to 1 tokens apart',
+    'PROPOSITION 1: two answers of one class (G = 2), so many tokens apart',
     [
-      '|A| is bounded: 1 by the population std of the proposition, 0.707 by the sample std that GRPO uses. What diverges is the advantage per token between the two. Rewards that treat both alike are left out.',
+      '|A| is bounded: 1 by the population std of the proposition, 0.707 by the sample std that GRPO uses. What diverges is the advantage per token between the two. no eps: at 1 token, without epsilon. Rewards that give both the same are left out.',
     ],
     [head, ...rows],
   );
@@ -213,13 +216,13 @@ function recordedTable({ rewards, recorded }: LabReport): string[] {
   if (recorded === null) return [];
   const head = ['', 'answers', 'reward', 'advantage', 'dA/dl mixed', 'dA/dl alone', 'groups of one reward'];
   const rows = rewards.flatMap(({ name, recorded: own }) =>
-    CLASSES.map((of) => [
+    CLASSES.map((kind) => [
       name,
-      of,
-      own!.reward[of] === null ? '-' : own!.reward[of].toFixed(3),
-      own!.advantage[of] === null ? '-' : own!.advantage[of].toFixed(3),
-      perThousand(own!.advantageSlope.mixed[of]),
-      perThousand(own!.advantageSlope[homogeneousOf(of)][of]),
+      kind,
+      own!.reward[kind] === null ? '-' : own!.reward[kind].toFixed(3),
+      own!.advantage[kind] === null ? '-' : own!.advantage[kind].toFixed(3),
+      perThousand(own!.advantageSlope.mixed[kind]),
+      perThousand(own!.advantageSlope[homogeneousOf(kind)][kind]),
       percent(own!.fracZeroStd),
     ]),
   );
