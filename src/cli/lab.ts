@@ -12,7 +12,7 @@ import { labLines } from './view/lab';
 
 interface LabFlags {
   reward?: string[];
-  set: string[];
+  set?: string[];
   state?: Record<string, unknown>;
   observe?: boolean;
   accuracy?: number;
@@ -57,7 +57,7 @@ const names = (text: string, previous: string[] = []) => [
     .map((name) => name.trim())
     .filter((name) => name !== ''),
 ];
-const collect = (value: string, previous: string[]) => [...previous, value];
+const collect = (value: string, previous: string[] = []) => [...previous, value];
 
 /** Options that describe made-up groups. */
 const SYNTHETIC_FLAGS = {
@@ -115,7 +115,7 @@ async function lab(files: string[], flags: LabFlags): Promise<void> {
     ...(await sourceOptions(files, flags)),
     ...(flags.reward && { rewards: flags.reward }),
     ...(flags.state && { state: flags.state }),
-    params: parseAssignments(flags.set) as Record<string, unknown>,
+    params: parseAssignments(flags.set ?? []) as Record<string, unknown>,
     scale: flags.scaleRewards,
     epsilon: flags.advantageEpsilon,
     formatWeight: flags.formatWeight,
@@ -142,12 +142,7 @@ export function define(command: Command): void {
       'runs, completion tables (.parquet) or JSON Lines; - is standard input; none: made-up groups',
     )
     .option('--reward <names>', 'rewards by name, separated by commas (default: all)', names)
-    .option(
-      '--set <name=value>',
-      'a parameter, for every chosen reward that has it (repeatable)',
-      collect,
-      [],
-    )
+    .option('--set <name=value>', 'a parameter, for every chosen reward that has it (repeatable)', collect)
     .option(
       '--state <json>',
       'values over the rewards\' initial state, e.g. {"alpha":0.3,"budget":2000}',
@@ -167,13 +162,17 @@ export function define(command: Command): void {
     )
     .option(
       '--correct-length <mean:sd>',
-      `thinking tokens of correct answers (default: ${shown(correct)})`,
+      `thinking tokens of correct answers (default at L ${SYNTHETIC_DEFAULTS.maxLength}: ${shown(correct)})`,
       lengths,
     )
-    .option('--incorrect-length <mean:sd>', `of incorrect answers (default: ${shown(incorrect)})`, lengths)
+    .option(
+      '--incorrect-length <mean:sd>',
+      `of incorrect answers (default at L ${SYNTHETIC_DEFAULTS.maxLength}: ${shown(incorrect)})`,
+      lengths,
+    )
     .option(
       '--answer-tokens <n>',
-      `tokens after the thinking (default: ${SYNTHETIC_DEFAULTS.answerTokens})`,
+      `tokens after the thinking (default at L ${SYNTHETIC_DEFAULTS.maxLength}: ${SYNTHETIC_DEFAULTS.answerTokens})`,
       integer(0),
     )
     .option('--seed <n>', `of the made-up lengths (default: ${SYNTHETIC_DEFAULTS.seed})`, integer(0))

@@ -6,7 +6,13 @@ import type { BoundReward } from '../rewards/types';
 import { adaptationOf } from './adaptation';
 import { compositionRow, PAPER_ACCURACIES } from './composition';
 import { pairPoints } from './pairs';
-import { lengthsOf, recordedPopulation, SYNTHETIC_DEFAULTS, syntheticPopulation } from './population';
+import {
+  lengthsOf,
+  recordedPopulation,
+  SYNTHETIC_DEFAULTS,
+  syntheticDefaults,
+  syntheticPopulation,
+} from './population';
 import type { SyntheticSettings } from './population';
 import { predict } from './prediction';
 import { answersOf, sweepSpread } from './pressure';
@@ -75,7 +81,7 @@ function sourceOf({ completions, synthetic, observe }: LabOptions, settings: Lab
   if (completions === undefined) {
     const { maxLength } = settings;
     return {
-      population: syntheticPopulation({ ...SYNTHETIC_DEFAULTS, ...synthetic, maxLength }),
+      population: syntheticPopulation({ ...syntheticDefaults(maxLength), ...synthetic, maxLength }),
       batches: null,
     };
   }

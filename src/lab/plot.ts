@@ -28,6 +28,7 @@ function panelsOf({ rewards }: LabReport, kind: AnswerClass): [Panel, Panel] {
       x: { label: 'its thinking tokens', scale: 'linear' },
       y: { label: 'advantage', scale: 'linear' },
       lines: rewards.map((report, index) => advantageLine(report, kind, index)),
+      count: rewards.length,
       note: '',
     },
     {
@@ -35,6 +36,7 @@ function panelsOf({ rewards }: LabReport, kind: AnswerClass): [Panel, Panel] {
       x: { label: 'standard deviation of their lengths (tokens), narrowing', scale: 'log', reversed: true },
       y: { label: '|d advantage / d length| per 1,000 tokens', scale: 'log' },
       lines: pressure.filter(({ points }) => points.length > 0),
+      count: rewards.length,
       note: flat.length === 0 ? '' : `no slope: ${flatNote}`,
     },
   ];

@@ -38,6 +38,20 @@ export const SYNTHETIC_DEFAULTS: SyntheticSettings = {
   seed: 42,
 };
 
+/** The defaults for another limit: lengths keep their share of it. */
+export function syntheticDefaults(maxLength: number): SyntheticSettings {
+  const share = maxLength / SYNTHETIC_DEFAULTS.maxLength;
+  const scaled = ({ mean: center, std }: LengthDistribution) => ({ mean: center * share, std: std * share });
+  const { correct, incorrect, answerTokens } = SYNTHETIC_DEFAULTS;
+  return {
+    ...SYNTHETIC_DEFAULTS,
+    maxLength,
+    correct: scaled(correct),
+    incorrect: scaled(incorrect),
+    answerTokens: Math.round(answerTokens * share),
+  };
+}
+
 /** Standard normal numbers (Box and Muller, 1958). */
 function normalStream(seed: bigint): () => number {
   const uniform = uniformStream(seed);
@@ -54,7 +68,7 @@ function drawLength(
     const length = Math.round(center + std * normal());
     if (length >= 1 && length <= longest) return length;
   }
-  const message = `Lengths of ${center} with a spread of ${std} hardly ever lie between 1 and ${longest}; change them or --max-length.`;
+  const message = `Lengths of ${center} with a spread of ${std} hardly ever lie between 1 and ${longest} tokens, what the limit leaves for thinking; change them, or raise --max-length.`;
   throw new AcoerError('BAD_CONFIG', message);
 }
 

@@ -18,6 +18,8 @@ export interface Panel {
   x: Axis;
   y: Axis;
   lines: readonly Line[];
+  /** Lines of all panels: indices are below it. */
+  count: number;
   /** A line under the title. */
   note: string;
 }
@@ -39,10 +41,12 @@ const escaped = (text: string): string =>
 /** A hundredth of a pixel is enough. */
 const px = (value: number): string => String(Number(value.toFixed(2)));
 
-function stroke(index: number): string {
+/** Earlier lines are wider, so that one under another still shows. @param count of all lines, at least 1 */
+function stroke(index: number, count: number): string {
+  const width = 1.6 + (count - 1 - index) * Math.min(1.2, 4 / count);
   const dash = DASHES[Math.floor(index / COLOURS.length) % DASHES.length]!;
   const colour = COLOURS[index % COLOURS.length]!;
-  return `fill="none" stroke="${colour}" stroke-width="2"${dash === '' ? '' : ` stroke-dasharray="${dash}"`}`;
+  return `fill="none" stroke="${colour}" stroke-width="${px(width)}"${dash === '' ? '' : ` stroke-dasharray="${dash}"`}`;
 }
 
 interface Scale {
@@ -119,7 +123,7 @@ export async function panelSvg(panel: Panel, column: number, row: number): Promi
   );
   const paths = panel.lines.map(({ index, points: own }) => {
     const d = own.map(([a, b], i) => `${i === 0 ? 'M' : 'L'}${px(x(a))} ${px(y(b))}`).join('');
-    return `<path d="${d}" ${stroke(index)}/>`;
+    return `<path d="${d}" ${stroke(index, panel.count)}/>`;
   });
   const left = MARGIN.left + column * (PANEL.width + PANEL.gapX);
   const top = MARGIN.top + row * (PANEL.height + PANEL.gapY);
@@ -131,7 +135,7 @@ export async function panelSvg(panel: Panel, column: number, row: number): Promi
 export function legend(title: string, names: readonly string[]): { svg: string; height: number } {
   const rows = names.map((name, index) => {
     const y = 14 + LEGEND_ROW * index;
-    return `<path d="M0 ${y}H34" ${stroke(index)}/><text x="44" y="${y + 4}">${escaped(name)}</text>`;
+    return `<path d="M0 ${y}H34" ${stroke(index, names.length)}/><text x="44" y="${y + 4}">${escaped(name)}</text>`;
   });
   const content = [`<text class="title" y="-12">${escaped(title)}</text>`, ...rows];
   const svg = `<g transform="translate(${LEGEND_X} ${MARGIN.top})">\n${content.join('\n')}\n</g>`;
