@@ -13,9 +13,9 @@ type LengthShape = ReturnType<typeof lengthShape> & typeof maxLengthShape;
 /** What a formula needs besides its own parameters. */
 export interface Measures {
   /** l of a completion, in tokens (or characters / 4). */
-  l(rollout: Rollout): number;
+  readonly l: (rollout: Rollout) => number;
   /** L: the parameter `maxLength`, or the run's longest completion. */
-  L(context: { maxLength: number }): number;
+  readonly L: (context: { maxLength: number }) => number;
 }
 
 /** A reward with state gives all of the optional members but `metrics` and `snapshot`. */
@@ -36,7 +36,7 @@ interface Specification<Shape extends z.ZodRawShape, State> {
   /** Which tokens l counts unless `lengthOf` says otherwise. */
   length: LengthOf;
   parameters: Shape;
-  reward(parameters: z.output<z.ZodObject<Shape>>, measures: Measures): Formula<State>;
+  reward: (parameters: z.output<z.ZodObject<Shape>>, measures: Measures) => Formula<State>;
 }
 
 /** A reward whose value depends on a length; adds the parameters `lengthOf`, `lengthUnit` and `maxLength`. */
