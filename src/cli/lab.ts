@@ -86,6 +86,16 @@ function syntheticOptions(flags: LabFlags): LabOptions['synthetic'] {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
+/** `rewardParams.<name>.<parameter>` and `rewardModules.<name>` as in a run's configuration; other names are parameters. */
+function parameterOptions(assignments: readonly string[]): LabOptions {
+  const { rewardParams, rewardModules, ...params } = parseAssignments(assignments);
+  return {
+    params: params as Record<string, unknown>,
+    ...(rewardParams && { rewardParams }),
+    ...(rewardModules && { rewardModules }),
+  };
+}
+
 async function sourceOptions(files: readonly string[], flags: LabFlags): Promise<LabOptions> {
   if (files.length === 0) {
     if (flags.observe === true) {
@@ -115,7 +125,7 @@ async function lab(files: string[], flags: LabFlags): Promise<void> {
     ...(await sourceOptions(files, flags)),
     ...(flags.reward && { rewards: flags.reward }),
     ...(flags.state && { state: flags.state }),
-    params: parseAssignments(flags.set ?? []) as Record<string, unknown>,
+    ...parameterOptions(flags.set ?? []),
     scale: flags.scaleRewards,
     epsilon: flags.advantageEpsilon,
     formatWeight: flags.formatWeight,
@@ -194,7 +204,10 @@ advantage follows an answer's own length as the lengths of its group concentrate
 A file is a run's folder, a completion table of a run, or JSON Lines as of acoer reward:
 {"step","group","correct","thinkingTokens","totalTokens","format","thinkingClosed"}.
 
+A setting rewardParams.NAME.PARAMETER is for one reward; rewardModules.NAME=FILE adds a reward of your own.
+
   acoer lab --reward acc,acoer,grpo-lp --svg lab.svg
+  acoer lab --set rewardModules.mine=./mine.js --reward mine,beta0
   acoer lab --reward acoer --state '{"alpha":0.3,"budget":2000}' --accuracy 0.888
   acoer lab runs/20260101-120000-acoer --observe --json`,
     )

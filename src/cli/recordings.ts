@@ -3,7 +3,8 @@ import { statSync } from 'node:fs';
 import { AcoerError } from '../errors';
 import type { RecordedCompletion } from '../lab';
 import { completionTables, readCompletions, RunDirectory, runOfTable, type StoredCompletion } from '../run';
-import { badLine, openInput, parseJsonLines, type JsonLine } from './jsonl';
+import { openInput, parseJsonLines } from './jsonl';
+import { rewardReader, type RewardLine } from './reward-lines';
 
 export interface Recordings {
   completions: RecordedCompletion[];
@@ -20,53 +21,19 @@ const fromTable = (row: StoredCompletion, source: string): RecordedCompletion =>
   text: row.completion,
 });
 
-function wholeNumber(row: Record<string, unknown>, key: string, line: number): number {
-  const value = row[key];
-  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
-  throw badLine(
-    line,
-    `"${key}" must be a whole number of at least 0, not ${JSON.stringify(value) ?? 'missing'}.`,
-  );
-}
-
-function truth(row: Record<string, unknown>, key: string, line: number, missing?: boolean): boolean {
-  const value = row[key] ?? missing;
-  if (typeof value === 'boolean') return value;
-  throw badLine(line, `"${key}" must be true or false, not ${JSON.stringify(value) ?? 'missing'}.`);
-}
-
-function fromLine({ line, value }: JsonLine, source: string): RecordedCompletion {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw badLine(line, 'it must be a JSON object with "step", "group", "correct" and lengths.');
-  }
-  const row = value as Record<string, unknown>;
-  const group = row.group;
-  if (typeof group !== 'string' && typeof group !== 'number') {
-    throw badLine(line, `"group" must be a name or a number, not ${JSON.stringify(group) ?? 'missing'}.`);
-  }
-  const thinkingTokens = wholeNumber(row, 'thinkingTokens', line);
-  const totalTokens = wholeNumber(row, 'totalTokens', line);
-  if (totalTokens < thinkingTokens) {
-    throw badLine(line, `"totalTokens" is ${totalTokens}, less than "thinkingTokens", ${thinkingTokens}.`);
-  }
-  return {
-    source,
-    step: wholeNumber(row, 'step', line),
-    group: String(group),
-    correct: truth(row, 'correct', line),
-    thinkingTokens,
-    totalTokens,
-    format: truth(row, 'format', line),
-    thinkingClosed: truth(row, 'thinkingClosed', line, true),
-  };
+function fromLine(line: RewardLine, source: string): RecordedCompletion {
+  const { step, groupKey, problem, correct, thinkingTokens, totalTokens, format, thinkingClosed, text } =
+    line;
+  const lengths = { thinkingTokens, totalTokens, thinkingClosed };
+  return { source, step, group: groupKey, problemId: problem, correct, format, text, ...lengths };
 }
 
 async function readLines(path: string): Promise<RecordedCompletion[]> {
   const completions: RecordedCompletion[] = [];
   try {
-    for await (const line of parseJsonLines(await openInput(path))) {
-      completions.push(fromLine(line, path));
-    }
+    const check = rewardReader(false);
+    for await (const line of parseJsonLines(await openInput(path)))
+      completions.push(fromLine(check(line), path));
   } catch (cause) {
     // A line's number says little when there are several files.
     if (!(cause instanceof AcoerError) || !cause.message.startsWith('line ')) throw cause;

@@ -3,6 +3,7 @@ import { mean } from '../grpo/statistics';
 import type { Group } from '../types';
 import { answersOf } from './pressure';
 import { groupOf, mixedCorrectCount } from './rollouts';
+import { observeGroups } from './scoring';
 import type { Adaptation, Population, Subject } from './types';
 
 /** Batches seen before accuracy halves, enough for the controllers' warm-up and windows, and after. */
@@ -15,15 +16,14 @@ export const GUARDED_RATIO = 0.25;
 type Batch = readonly Group[];
 
 async function observed(
-  { reward, settings: { maxLength } }: Subject,
+  subject: Subject,
   state: unknown,
   batch: Batch,
   from: number,
   count: number,
 ): Promise<unknown> {
   let next = state;
-  for (let step = from; step < from + count; step++)
-    next = await reward.observe(next, { step, maxLength, batch });
+  for (let step = from; step < from + count; step++) next = await observeGroups(subject, next, batch, step);
   return next;
 }
 

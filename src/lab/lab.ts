@@ -1,7 +1,9 @@
 /** The reward lab: what a reward does to a group, before any training. */
+import { resolve } from 'node:path';
 import { AcoerError } from '../errors';
 import { didYouMean } from '../config/nearest';
-import { listRewards, resolveReward } from '../rewards';
+import { openRewardModule } from '../grpo/reward-module';
+import { isBuiltIn, listRewards, resolveReward } from '../rewards';
 import type { BoundReward } from '../rewards/types';
 import { adaptationOf } from './adaptation';
 import { compositionRow, PAPER_ACCURACIES } from './composition';
@@ -20,7 +22,7 @@ import { recordedBatches, recordedRollouts, recordedSummary, scoreRecorded } fro
 import type { RecordedBatch, RecordedCompletion } from './recorded';
 import { correctCountOf, groupOf, mixedCorrectCount, sceneOf } from './rollouts';
 import { signalsOf } from './signals';
-import { checkState, givenState, sharedParameters } from './settings';
+import { checkState, givenState, parametersOf } from './settings';
 import type {
   Composition,
   CompositionSweep,
@@ -32,10 +34,14 @@ import type {
 } from './types';
 
 export interface LabOptions extends Partial<LabSettings> {
-  /** Names of rewards; default: every registered one. */
+  /** Names of rewards; default: every registered one, and those of `rewardModules`. */
   rewards?: readonly string[];
   /** Parameters; each goes to every chosen reward that has it. */
   params?: Readonly<Record<string, unknown>>;
+  /** Parameters by the reward's name; they win. */
+  rewardParams?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  /** Rewards of files: name -> JavaScript file whose default export is one. */
+  rewardModules?: Readonly<Record<string, string>>;
   /** Values of the rewards' states, over the initial ones; each goes to every chosen reward whose state has it. */
   state?: Readonly<Record<string, unknown>>;
   /** Recorded completions; without them groups are made up. */
@@ -60,8 +66,17 @@ function settingsOf(options: LabOptions): LabSettings {
   return { maxLength, epsilon, scale, formatWeight, timeoutMs };
 }
 
-function chosenNames(rewards: readonly string[] | undefined): string[] {
-  const known = listRewards().map(({ name }) => name);
+function chosenNames({ rewards, rewardModules = {} }: LabOptions): string[] {
+  const modules = Object.keys(rewardModules);
+  const taken = modules.find(isBuiltIn);
+  if (taken !== undefined) {
+    throw new AcoerError('BAD_CONFIG', `rewardModules.${taken} is built in; choose another name`);
+  }
+  const nameless = Object.entries<unknown>(rewardModules).find(([, file]) => typeof file !== 'string');
+  if (nameless !== undefined) {
+    throw new AcoerError('BAD_CONFIG', `rewardModules.${nameless[0]} must name a JavaScript file.`);
+  }
+  const known = [...new Set([...listRewards().map(({ name }) => name), ...modules])];
   const names = [...new Set(rewards ?? known)];
   const unknown = names.find((name) => !known.includes(name));
   if (names.length > 0 && unknown === undefined) return names;
@@ -151,6 +166,21 @@ async function examine(
   return { name: reward.name, state: seen.state, ...report, recorded: seen.recorded };
 }
 
+/** The chosen rewards, those of files in threads of their own: the caller closes them, also when this fails half way. */
+async function openChosen(options: LabOptions, settings: LabSettings, opened: BoundReward[]): Promise<void> {
+  const names = chosenNames(options);
+  const params = parametersOf(names, { shared: options.params ?? {}, own: options.rewardParams ?? {} });
+  const { maxLength, timeoutMs } = settings;
+  for (const name of names) {
+    const file = options.rewardModules?.[name];
+    opened.push(
+      file === undefined
+        ? resolveReward(name, params[name])
+        : await openRewardModule({ name, path: resolve(file), params: params[name]!, maxLength }, timeoutMs),
+    );
+  }
+}
+
 /**
  * Shows for rewards side by side what they give a group and how hard they push on its lengths.
  *
@@ -158,11 +188,10 @@ async function examine(
  */
 export async function runLab(options: LabOptions = {}): Promise<LabReport> {
   const settings = settingsOf(options);
-  const names = chosenNames(options.rewards);
   const source = sourceOf(options, settings);
-  const params = sharedParameters(names, options.params ?? {});
-  const bound = names.map((name) => resolveReward(name, params[name]));
+  const bound: BoundReward[] = [];
   try {
+    await openChosen(options, settings, bound);
     if (options.state !== undefined) checkState(bound, settings, options.state);
     const rewards: RewardReport[] = [];
     for (const reward of bound) rewards.push(await examine(reward, options, settings, source));

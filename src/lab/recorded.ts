@@ -5,6 +5,7 @@ import type { BoundReward } from '../rewards/types';
 import type { Group } from '../types';
 import { answersOf } from './pressure';
 import { makeRollout, namedPrompt } from './rollouts';
+import { observeGroups } from './scoring';
 import type {
   AnswerClass,
   Composition,
@@ -41,6 +42,8 @@ export interface RecordedCompletion {
 export interface RecordedBatch {
   step: number;
   groups: Group[];
+  /** Of the groups, as the records have them. */
+  names: string[];
 }
 
 function groupFrom(completions: readonly RecordedCompletion[], index: number): Group {
@@ -85,7 +88,7 @@ function batchFrom(groups: ReadonlyMap<string, readonly RecordedCompletion[]>): 
   const all = [...groups.values()];
   const { step } = all[0]![0]!;
   const lonely = all.find((members) => members.length < 2);
-  if (lonely === undefined) return { step, groups: all.map(groupFrom) };
+  if (lonely === undefined) return { step, groups: all.map(groupFrom), names: [...groups.keys()] };
   throw new AcoerError(
     'BAD_INPUT',
     `Group ${lonely[0]!.group} of step ${step} holds one completion; an advantage needs at least two.`,
@@ -135,15 +138,14 @@ export async function scoreRecorded(
 ): Promise<{ recorded: RecordedReward; state: unknown }> {
   const scored: GroupAnswers[] = [];
   let current = state;
-  for (const { step, groups } of batches) {
+  for (const { step, groups, names } of batches) {
     for (const [own, group] of groups.entries()) {
       const scene = { batch: groups, own, step };
       const { answers, zeroVariance } = await answersOf({ reward, state: current, settings }, scene);
-      const named = answers.map((answer) => ({ step, group: group.prompt.problem.id, ...answer }));
+      const named = answers.map((answer) => ({ step, group: names[own]!, ...answer }));
       scored.push({ composition: compositionOf(group), zeroVariance, answers: named });
     }
-    const { maxLength } = settings;
-    if (moves) current = await reward.observe(current, { step, maxLength, batch: groups });
+    if (moves) current = await observeGroups({ reward, state, settings }, current, groups, step);
   }
   return { recorded: recordedReward(scored), state: current };
 }

@@ -1,7 +1,7 @@
 /** Rewards and advantages of a group as the training loop makes them. */
 import { AcoerError } from '../errors';
 import { computeAdvantages } from '../grpo/advantages';
-import { scoreOne } from '../grpo/rewards';
+import { observeBatch, scoreOne } from '../grpo/rewards';
 import type { Group } from '../types';
 import type { Scene, Subject } from './types';
 
@@ -62,4 +62,20 @@ export async function scoreScene(subject: Subject, scene: Scene): Promise<Scored
     advantagesNoEpsilon: epsilon === 0 ? cut(advantages.values) : cut(of(0).values),
     zeroVariance: advantages.zeroVariance[start / size]!,
   };
+}
+
+/** The state after a batch, as the loop moves it. @throws REWARD_FAILED naming the reward and the step */
+export async function observeGroups(
+  { reward, settings }: Subject,
+  state: unknown,
+  groups: readonly Group[],
+  step: number,
+): Promise<unknown> {
+  const states = await observeBatch(
+    groups,
+    [{ reward, weight: 1 }],
+    { [reward.name]: state },
+    { ...settings, step },
+  );
+  return states[reward.name];
 }

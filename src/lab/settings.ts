@@ -13,16 +13,34 @@ function unknownName(kind: string, name: string, known: readonly string[]): Acoe
   return new AcoerError('BAD_CONFIG', message);
 }
 
-/** Each reward's share of `params`: those it has. BAD_CONFIG for one that none has. */
-export function sharedParameters(names: readonly string[], params: Values): Record<string, Values> {
+export interface Parameters {
+  /** For every chosen reward that has a parameter of that name. */
+  shared: Values;
+  /** For one reward each. */
+  own: Readonly<Record<string, Values>>;
+}
+
+/** What each reward is bound with. BAD_CONFIG for a shared parameter that none has, or a reward that was not chosen. */
+export function parametersOf(names: readonly string[], { shared, own }: Parameters): Record<string, Values> {
+  const stranger = Object.keys(own).find((name) => !names.includes(name));
+  if (stranger !== undefined) {
+    const message = `rewardParams.${stranger}: that reward is not looked at${didYouMean(stranger, names)}`;
+    throw new AcoerError('BAD_CONFIG', message);
+  }
+  for (const [name, values] of Object.entries<unknown>(own)) {
+    if (isRecord(values)) continue;
+    const message = `rewardParams.${name} must hold parameters, not ${JSON.stringify(values)}`;
+    throw new AcoerError('BAD_CONFIG', `${message}; write rewardParams.${name}.PARAMETER=VALUE.`);
+  }
   const defaults = new Map(listRewards().map((definition) => [definition.name, definition.defaults]));
-  const known = [...new Set(names.flatMap((name) => Object.keys(defaults.get(name) ?? {})))].sort();
-  const unknown = Object.keys(params).find((name) => !known.includes(name));
+  const has = (name: string) => Object.keys(defaults.get(name) ?? {});
+  const known = [...new Set(names.flatMap(has))].sort();
+  const unknown = Object.keys(shared).find((name) => !known.includes(name));
   if (unknown !== undefined) throw unknownName('parameter', unknown, known);
   return Object.fromEntries(
     names.map((name) => {
-      const own = Object.keys(defaults.get(name) ?? {});
-      return [name, Object.fromEntries(Object.entries(params).filter(([key]) => own.includes(key)))];
+      const fitting = Object.entries(shared).filter(([key]) => has(name).includes(key));
+      return [name, { ...Object.fromEntries(fitting), ...own[name] }];
     }),
   );
 }

@@ -77,6 +77,21 @@ test('a plot goes to its file, and the tables to standard output', async () => {
   expect(readFileSync(path, 'utf8')).toMatch(/^<svg [^]*<\/svg>\n$/);
 });
 
+test('a reward of a file stands beside the others', async () => {
+  const file = join(root, 'mine.js');
+  writeFileSync(
+    file,
+    'module.exports = (rollout) => (rollout.correct ? 1 : -rollout.thinkingTokens / 8192);',
+  );
+  const set = ['--set', `rewardModules.mine=${file}`];
+  const { code, stdout } = await ended(spawnAcoer('lab', ...set, '--reward', 'mine,beta0', '--json'));
+  expect(code).toBe(0);
+  const [mine, beta0] = (JSON.parse(stdout) as LabReport).rewards;
+  expect(mine!.prediction.pathways).toEqual([1]);
+  expect(mine!.sweeps.mixed.points[0]!.incorrect!.rewardSlope).toBeCloseTo(-1 / 8192, 12);
+  expect(beta0!.prediction.pathways).toEqual([2]);
+});
+
 /** Two groups of four in each of three steps. */
 const lines = [0, 1, 2].flatMap((step) =>
   ['a', 'b'].flatMap((group) =>
@@ -150,14 +165,14 @@ const bad = (change: object): string => linesFile([lines[0], { ...lines[1], ...c
 test.each([
   [['none.jsonl'], /cannot read none\.jsonl/],
   [[root], /holds no completion tables/],
-  [[bad({ correct: 'yes' })], /line 2: "correct" must be true or false, not "yes"/],
-  [[bad({ thinkingTokens: -1 })], /line 2: "thinkingTokens" must be a whole number of at least 0, not -1/],
-  [[bad({ totalTokens: 3 })], /"totalTokens" is 3, less than "thinkingTokens", 140/],
-  [[bad({ group: null })], /"group" must be a name or a number, not null/],
-  [[bad({ format: undefined })], /"format" must be true or false, not missing/],
-  [[linesFile([5])], /line 1: it must be a JSON object/],
+  [[bad({ correct: 'yes' })], /line 2: "correct" is "yes"; it must be true or false/],
+  [[bad({ thinkingTokens: -1 })], /line 2: "thinkingTokens" is -1; it must be a whole number/],
+  [[bad({ step: -1 })], /line 2: "step" is -1/],
+  [[bad({ group: null })], /"group" is null; it must be a number or a text/],
+  [[bad({ format: undefined })], /"format" is missing; it must be true or false/],
+  [[linesFile([5])], /line 1: this is not a JSON object/],
   [[linesFile([])], /there are no recorded completions/],
-  [[linesFile(lines.slice(0, 1))], /Group a of step 0 holds one completion/],
+  [[linesFile(lines.slice(0, 1))], /Group "a" of step 0 holds one completion/],
   [[linesFile(lines), '--accuracy', '0.5'], /--accuracy describes made-up groups/],
   [['--observe'], /--observe follows recorded steps/],
   [['--correct-length', '5:'], /must be MEAN or MEAN:SD/],

@@ -192,7 +192,20 @@ describe('settings', () => {
     expect(slope(rewards[0]!)).toBe(0);
   });
 
+  test('a parameter may be meant for one reward', async () => {
+    const params = { alpha: 0.6 };
+    const rewardParams = { 'beta0.10': { alpha: 0.1 } };
+    const { rewards } = await runLab({ rewards: ['beta0.10', 'grpo-lp'], params, rewardParams });
+    const slope = (reward: RewardReport) => reward.sweeps.mixed.points[0]!.correct!.rewardSlope;
+    expect(slope(rewards[0]!)).toBeCloseTo(-0.1 / 8192, 12);
+    expect(slope(rewards[1]!)).toBeCloseTo(-0.6 / 8192, 12);
+  });
+
   test.each([
+    [{ rewards: ['acc'], rewardParams: { acoer: {} } }, /rewardParams.acoer: that reward is not looked at/],
+    [{ rewards: ['acoer'], rewardParams: { acoer: 5 } }, /rewardParams.acoer must hold parameters, not 5/],
+    [{ rewardModules: { acc: './x.js' } }, /rewardModules.acc is built in/],
+    [{ rewardModules: { mine: 5 } }, /rewardModules.mine must name a JavaScript file/],
     [{ rewards: ['acoerr'] }, /Unknown reward "acoerr"; did you mean `acoer`/],
     [{ rewards: [] }, /No reward was named/],
     [{ rewards: ['acoer'], params: { alfa: 1 } }, /None of these rewards has the parameter alfa/],
@@ -202,7 +215,7 @@ describe('settings', () => {
     [{ rewards: ['acoer'], state: { budget: 'big' } }, /budget must be of kind number, not "big"/],
     [{ rewards: ['acc'], synthetic: { correct: { mean: 9e6, std: 1 } } }, /hardly ever lie between/],
     [{ rewards: ['acc'], completions: [] }, /no recorded completions/],
-  ] as [Parameters<typeof runLab>[0], RegExp][])('refuses %j', async (options, message) => {
+  ] as [object, RegExp][])('refuses %j', async (options, message) => {
     await expect(runLab(options)).rejects.toThrow(message);
   });
 });
