@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { LabReport } from '../../src/lab';
 import { makeRollout, namedPrompt } from '../../src/lab/rollouts';
 import { writeCompletions } from '../../src/run';
-import { acoer, builtCli, ended, linesFile, spawnAcoer } from '../helpers/cli';
+import { acoer, builtCli, ended, linesFile, spawnAcoer, ROOT } from '../helpers/cli';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-lab-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -34,6 +34,11 @@ test("without arguments it shows every reward on the paper's group", async () =>
   expect(stdout).toMatch(/^grpo-lp +1\+2 +Incorrect answers are pushed shorter/m);
   expect(stdout).toMatch(/^acc +none +Incorrect answers feel no length; correct answers feel no length\.$/m);
   expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(130);
+});
+
+test('docs/lab.md shows what its command prints', async () => {
+  const { stdout } = await acoer('lab', '--reward', 'acc,acoer,beta0,beta0.10,grpo-lp,binary');
+  expect(readFileSync(join(ROOT, 'docs', 'lab.md'), 'utf8')).toContain(stdout);
 });
 
 test('options describe the groups, the rewards and the advantage', async () => {
