@@ -1,11 +1,12 @@
 /** `acoer reward`: verdicts and lengths as JSON Lines in, rewards and advantages as JSON Lines out. */
 import { closeSync, openSync, writeSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { Command } from 'commander';
 import { z } from 'zod';
 import { badConfig, configSchema, parseAssignments } from '../config';
 import { problemsOf } from '../config/problems';
 import { AcoerError, errorMessage } from '../errors';
-import { batchAdvantages, observeBatch, scoreBatch, type WeightedReward } from '../grpo';
+import { batchAdvantages, observeBatch, openRewardModule, scoreBatch, type WeightedReward } from '../grpo';
 import { resolveReward } from '../rewards';
 import type { BoundReward } from '../rewards';
 import { bursts } from './bursts';
@@ -35,6 +36,7 @@ const settingsSchema = configSchema
     advantageEpsilon: true,
     numRemainsInGroup: true,
     groupFilter: true,
+    rewardModules: true,
   })
   .extend({ maxLength: z.int().min(1).default(8192) });
 
@@ -154,10 +156,21 @@ async function computeRewards(file: string | undefined, flags: RewardFlags): Pro
     throw new AcoerError('BAD_CONFIG', 'format is added to every reward: --set formatWeight=2 weighs it.');
   }
   const { settings, params } = readSettings(name, flags.set);
-  const bound = resolveReward(name, params);
-  using stateFile = flags.state === undefined ? undefined : new StateFile(flags.state);
-  const rewarder = new Rewarder(bound, settings, stateFile);
-  await eachStep(checkedLines(file, params.lengthUnit === 'chars'), (lines) => rewarder.step(lines));
+  const reward = await openReward(name, settings, params);
+  try {
+    using stateFile = flags.state === undefined ? undefined : new StateFile(flags.state);
+    const rewarder = new Rewarder(reward, settings, stateFile);
+    await eachStep(checkedLines(file, params.lengthUnit === 'chars'), (lines) => rewarder.step(lines));
+  } finally {
+    await reward.close?.();
+  }
+}
+
+function openReward(name: string, settings: Settings, params: Record<string, unknown>): Promise<BoundReward> {
+  const { rewardModules, rewardTimeoutMs, maxLength } = settings;
+  const file = rewardModules[name];
+  if (file === undefined) return Promise.resolve(resolveReward(name, params));
+  return openRewardModule({ name, path: resolve(file), params, maxLength }, rewardTimeoutMs);
 }
 
 const collect = (value: string, previous: string[]) => [...previous, value];
@@ -177,7 +190,8 @@ Each line is {"step", "group", "correct", "thinkingTokens", "totalTokens", "form
 true when left out), in the order of steps; it comes out with "reward", "parts" and "advantage" once its step is whole.
 Lines of one step and group are a group. "problem" names the prompt for rewards that remember prompts (else "group" does).
 Settings: maxLength (8192), formatWeight, scaleRewards, advantageEpsilon, multiObjectiveAggregation, numRemainsInGroup,
-groupFilter; all other names are parameters of the reward.`,
+groupFilter, rewardTimeoutMs, rewardModules.<name>=<file> (a reward of your own); all other names are parameters of the
+reward.`,
     )
     .action(computeRewards);
 };

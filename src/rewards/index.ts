@@ -32,9 +32,9 @@ const registry = new Map<string, RewardDefinition>(BUILT_IN.map((reward) => [rew
  * Adds a reward under `name`; a second call under the same name replaces the first. Built-in names are taken.
  * @param reward a function of (rollout, group), an object with parameters and saved state, or a whole definition
  */
-export function registerReward(
+export function registerReward<State>(
   name: string,
-  reward: RewardFunction | UserReward<never> | RewardDefinition,
+  reward: RewardFunction | UserReward<State> | RewardDefinition,
 ): void {
   if (name === '' || isBuiltIn(name)) {
     const why = name === '' ? 'needs a name' : `named "${name}" is built in; choose another name`;

@@ -146,7 +146,8 @@ function groupScorer<State>(scoreGroup: NonNullable<UserReward<State>['scoreGrou
     const length = Array.isArray(values) ? values.length : undefined;
     // Too few: those without a number say so. Otherwise nobody knows which number is whose.
     if (length !== count && !(length !== undefined && length < count && index < length)) {
-      const found = length === undefined ? 'no list of rewards' : `${length} rewards`;
+      const found =
+        length === undefined ? 'no list of rewards' : `${length} reward${length === 1 ? '' : 's'}`;
       throw new Error(`it gave ${found} for the ${count} completions of its group`);
     }
     return values[index]!;
