@@ -2,7 +2,6 @@ export { LAB_DEFAULTS, runLab, type LabOptions } from './lab';
 export { compositionRow, PAPER_ACCURACIES } from './composition';
 export { SYNTHETIC_DEFAULTS, type LengthDistribution, type SyntheticSettings } from './population';
 export type { RecordedCompletion } from './recorded';
-export { PAIR_DIFFERENCES } from './pairs';
 export { SPREAD_FACTORS } from './pressure';
 export { homogeneousOf } from './prediction';
 export type * from './types';

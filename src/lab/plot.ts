@@ -13,7 +13,7 @@ function pressureLine(report: RewardReport, kind: AnswerClass, index: number): L
   const points = report.sweeps[homogeneousOf(kind)].points.flatMap((point): [number, number][] => {
     const [spread, slope] = [point.lengthStd[kind] ?? 0, 1000 * Math.abs(point[kind]?.advantageSlope ?? 0)];
     // Neither has a place on a logarithmic axis at 0.
-    return spread > 0 && slope > 0 ? [[spread, slope]] : [];
+    return spread > 0 && slope > 0 && slope < Infinity ? [[spread, slope]] : [];
   });
   return { index, points };
 }

@@ -33,6 +33,7 @@ const perThousand = (slope: number): string => {
 /** How the push among answers of one class alone changes as their lengths meet. */
 function growth({ points, order }: CompositionSweep, kind: AnswerClass): string {
   if (!((points[0]![kind]?.activeShare ?? 0) > 0)) return 'not at all among themselves';
+  if (!((points[0]![kind]?.count ?? 0) > 1 && points[0]!.lengthStd[kind]! > 0)) return 'of equal length here';
   if (order[kind] === null) return 'ending among themselves as lengths meet';
   if (order[kind] > 0.9) return 'growing as 1/spread among themselves';
   return `${order[kind] > 0.1 ? 'growing slowly' : 'bounded'} among themselves as lengths meet`;

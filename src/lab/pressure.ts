@@ -38,7 +38,12 @@ interface Slopes {
   advantageNoEpsilon: number;
 }
 
-async function slopesOf(subject: Subject, scene: Scene, index: number): Promise<Slopes> {
+async function slopesOf(
+  subject: Subject,
+  scene: Scene,
+  index: number,
+  zeroVariance: boolean,
+): Promise<Slopes> {
   const group = scene.batch[scene.own]!;
   const rollout = group.rollouts[index]!;
   const h = stepFor(spreadOf(group, classOf(rollout)) ?? 1);
@@ -51,7 +56,14 @@ async function slopesOf(subject: Subject, scene: Scene, index: number): Promise<
     h,
     roomOf(rollout, subject.settings.maxLength),
   );
-  return { reward: reward!, advantage: advantage!, advantageNoEpsilon: advantageNoEpsilon! };
+  const { scale, epsilon } = subject.settings;
+  // Divided by a std of 0, however little one reward changes decides the advantage whole.
+  const infinite = zeroVariance && scale === 'group' && reward !== 0 ? Math.sign(reward!) * Infinity : null;
+  return {
+    reward: reward!,
+    advantage: epsilon === 0 ? (infinite ?? advantage!) : advantage!,
+    advantageNoEpsilon: infinite ?? advantageNoEpsilon!,
+  };
 }
 
 interface Pressed {
@@ -67,7 +79,7 @@ async function pressScene(subject: Subject, scene: Scene): Promise<{ pressed: Pr
   const { rollouts } = scene.batch[scene.own]!;
   const pressed: Pressed[] = [];
   for (const [i, rollout] of rollouts.entries()) {
-    const slopes = await slopesOf(subject, scene, i);
+    const slopes = await slopesOf(subject, scene, i, scored.zeroVariance);
     pressed.push({ rollout, reward: scored.rewards[i]!, advantage: scored.advantages[i]!, slopes });
   }
   return { pressed, scored };

@@ -36,6 +36,7 @@ export interface RecordedCompletion {
   gold?: string;
   level?: string | null;
   extracted?: string | null;
+  /** Default: cut off at the limit, else ended. */
   finish?: 'stop' | 'length' | 'cancelled';
 }
 
@@ -46,13 +47,13 @@ export interface RecordedBatch {
   names: string[];
 }
 
-function groupFrom(completions: readonly RecordedCompletion[], index: number): Group {
+function groupFrom(completions: readonly RecordedCompletion[], index: number, maxLength: number): Group {
   const { group, prompt: text, problemId, gold, level } = completions[0]!;
   const prompt = namedPrompt(problemId ?? group, index, text, gold, level);
   const rollouts = completions.map((completion, sample) => {
     const { correct, thinkingTokens, totalTokens, thinkingClosed, format } = completion;
     const made = makeRollout(prompt, sample, correct, thinkingTokens, totalTokens);
-    const finish = completion.finish ?? (thinkingClosed ? 'stop' : 'length');
+    const finish = completion.finish ?? (totalTokens >= maxLength ? 'length' : 'stop');
     const verdict = { ...made.verdict, extracted: completion.extracted ?? null };
     return { ...made, thinkingClosed, format, finish, verdict, text: completion.text ?? '' };
   });
@@ -81,14 +82,20 @@ export function recordedBatches(
     batches.set(key, groups.set(group, members));
   }
   // A stable sort: sources stay in the order they are first met.
-  return [...batches.values()].map(batchFrom).sort((a, b) => a.step - b.step);
+  return [...batches.values()].map((groups) => batchFrom(groups, maxLength)).sort((a, b) => a.step - b.step);
 }
 
-function batchFrom(groups: ReadonlyMap<string, readonly RecordedCompletion[]>): RecordedBatch {
-  const all = [...groups.values()];
+function batchFrom(
+  byName: ReadonlyMap<string, readonly RecordedCompletion[]>,
+  maxLength: number,
+): RecordedBatch {
+  const all = [...byName.values()];
   const { step } = all[0]![0]!;
   const lonely = all.find((members) => members.length < 2);
-  if (lonely === undefined) return { step, groups: all.map(groupFrom), names: [...groups.keys()] };
+  if (lonely === undefined) {
+    const groups = all.map((members, index) => groupFrom(members, index, maxLength));
+    return { step, groups, names: [...byName.keys()] };
+  }
   throw new AcoerError(
     'BAD_INPUT',
     `Group ${lonely[0]!.group} of step ${step} holds one completion; an advantage needs at least two.`,

@@ -1,4 +1,7 @@
-/** What the reward lab is asked, and what it answers. Lengths are tokens; derivatives are per token. */
+/**
+ * What the reward lab is asked, and what it answers. Lengths are tokens; derivatives are per token. In a group of one reward
+ * and without epsilon d(advantage)/d(length) is infinite (null in JSON).
+ */
 import type { RewardScale } from '../grpo/advantages';
 import type { BoundReward } from '../rewards/types';
 import type { Group } from '../types';

@@ -62,6 +62,15 @@ describe('Proposition 1', () => {
   });
 });
 
+test('lengths that are all equal: infinite without epsilon, |dr/dl| (1 - 1/G) / epsilon with it', async () => {
+  const synthetic = { incorrect: { mean: 5000, std: 0 } };
+  const first = async (epsilon: number) =>
+    (await only('grpo-lp', { synthetic, epsilon })).sweeps.allIncorrect.points[0]!.incorrect!.advantageSlope;
+  expect(await first(0)).toBe(-Infinity);
+  expect(await first(1e-4)).toBeCloseTo(((-0.3 / 8192) * (15 / 16)) / 1e-4, 4);
+  expect((await only('grpo-lp', { synthetic })).prediction.reason).toContain('of equal length here');
+});
+
 describe('section 4.2: mixed groups', () => {
   test('the pressure does not change as lengths meet', () => {
     for (const name of ['grpo-lp', 'beta0.10', 'beta0']) {

@@ -16,8 +16,9 @@ const WIDTH = 110;
 
 /** Three significant digits; very small ones with an exponent. */
 function short(value: number | null | undefined): string {
-  if (value === null || value === undefined) return '-';
+  if (value === null || value === undefined || Number.isNaN(value)) return '-';
   if (value === 0) return '0';
+  if (!Number.isFinite(value)) return value > 0 ? 'inf' : '-inf';
   const size = Math.abs(value);
   if (size < 1e-3 || size >= 1e6) return value.toExponential(1);
   return size >= 1000 ? grouped(Math.round(value)) : Number(value.toPrecision(3)).toString();
