@@ -41,9 +41,9 @@ const escaped = (text: string): string =>
 /** A hundredth of a pixel is enough. */
 const px = (value: number): string => String(Number(value.toFixed(2)));
 
-/** Earlier lines are wider, so that one under another still shows. @param count of all lines, at least 1 */
+/** Among few lines the earlier are wider, so that one under another still shows. @param count of all lines */
 function stroke(index: number, count: number): string {
-  const width = 1.6 + (count - 1 - index) * Math.min(1.2, 4 / count);
+  const width = count > 8 ? 1.8 : 1.6 + 0.6 * (count - 1 - index);
   const dash = DASHES[Math.floor(index / COLOURS.length) % DASHES.length]!;
   const colour = COLOURS[index % COLOURS.length]!;
   return `fill="none" stroke="${colour}" stroke-width="${px(width)}"${dash === '' ? '' : ` stroke-dasharray="${dash}"`}`;
