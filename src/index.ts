@@ -29,6 +29,26 @@ export type {
   UserView,
 } from './rewards';
 
+export { compositionRow, plotLab, runLab } from './lab';
+export type {
+  AnswerClass,
+  ClassPressure,
+  Composition,
+  CompositionRow,
+  CompositionSweep,
+  LabAnswer,
+  LabOptions,
+  LabReport,
+  LabSettings,
+  LengthDistribution,
+  PairPoint,
+  Prediction,
+  RecordedCompletion,
+  RewardReport,
+  SpreadPoint,
+  SyntheticSettings,
+} from './lab';
+
 export { createEngine, type EngineOptions } from './engine/engine';
 export { trlLoss } from './engine/loss-defaults';
 export { TARGET_MODULES } from './engine/types';

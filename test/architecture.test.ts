@@ -51,6 +51,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['rewards', 'verify', 'tokenizer', 'data', 'engine', 'run'],
   ['eval'],
   ['grpo'],
+  ['lab'],
   ['index', 'bench', 'tiny-model'],
   ['cli'],
 ];
@@ -121,7 +122,7 @@ test('only run writes run files', () => {
     /\b(writeFile|writeFileSync|appendFile|createWriteStream|mkdir|mkdirSync|rename|renameSync|open|openSync|rm|rmSync)\b/;
   const wrong = all.filter(
     ({ file, target, names }) =>
-      ['grpo', 'eval', 'rewards', 'verify', 'tokenizer', 'data', 'config'].includes(moduleOf(file)) &&
+      ['lab', 'grpo', 'eval', 'rewards', 'verify', 'tokenizer', 'data', 'config'].includes(moduleOf(file)) &&
       /^(node:)?fs(\/|$)/.test(target) &&
       writing.test(names),
   );

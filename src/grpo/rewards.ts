@@ -39,7 +39,8 @@ async function withTimeout<T>(work: T | Promise<T>, timeoutMs: number): Promise<
   }
 }
 
-async function scoreOne(
+/** One checked score. @throws REWARD_FAILED naming the reward and the sample */
+export async function scoreOne(
   { reward }: WeightedReward,
   rollout: Rollout,
   view: RewardView<unknown>,

@@ -2,6 +2,7 @@ export { writeFileAtomic, writeJsonAtomic } from './atomic';
 export { adapterConfig } from './adapter-config';
 export { readCheckpointState, restorePolicy, saveAdapter, saveCheckpoint } from './checkpoint';
 export { writeCompletions, type CompletionRow } from './completions';
+export { completionTables, readCompletions, runOfTable, type StoredCompletion } from './read-completions';
 export {
   createRunDirectory,
   discardRunDirectory,

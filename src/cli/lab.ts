@@ -1,0 +1,215 @@
+/** `acoer lab`: what rewards do to a group, before any training. */
+import { statSync } from 'node:fs';
+import { InvalidArgumentError, Option, type Command } from 'commander';
+import { parseAssignments } from '../config';
+import { AcoerError } from '../errors';
+import { LAB_DEFAULTS, plotLab, runLab, SYNTHETIC_DEFAULTS } from '../lab';
+import type { LabOptions, LengthDistribution } from '../lab';
+import { writeFileAtomic } from '../run';
+import { integer, number } from './command';
+import { readRecordings } from './recordings';
+import { labLines } from './view/lab';
+
+interface LabFlags {
+  reward?: string[];
+  set?: string[];
+  state?: Record<string, unknown>;
+  observe?: boolean;
+  accuracy?: number;
+  group?: number;
+  maxLength?: number;
+  correctLength?: LengthDistribution;
+  incorrectLength?: LengthDistribution;
+  answerTokens?: number;
+  seed?: number;
+  scaleRewards: LabOptions['scale'];
+  advantageEpsilon: number;
+  formatWeight: number;
+  json?: boolean;
+  svg?: string;
+}
+
+function lengths(text: string): LengthDistribution {
+  const [mean, std = 0, ...rest] = text.split(':').map((part) => (part.trim() === '' ? NaN : Number(part)));
+  if (rest.length === 0 && mean !== undefined && mean > 0 && std >= 0 && Number.isFinite(mean + std)) {
+    return { mean, std };
+  }
+  throw new InvalidArgumentError('It must be MEAN or MEAN:SD in tokens, such as 4000:1200.');
+}
+
+function jsonObject(text: string): Record<string, unknown> {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    return value as Record<string, unknown>;
+  }
+  throw new InvalidArgumentError('It must be a JSON object, such as {"alpha":0.3,"budget":2000}.');
+}
+
+const names = (text: string, previous: string[] = []) => [
+  ...previous,
+  ...text
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== ''),
+];
+const collect = (value: string, previous: string[] = []) => [...previous, value];
+
+/** Options that describe made-up groups. */
+const SYNTHETIC_FLAGS = {
+  accuracy: '--accuracy',
+  group: '--group',
+  correctLength: '--correct-length',
+  incorrectLength: '--incorrect-length',
+  answerTokens: '--answer-tokens',
+  seed: '--seed',
+} as const;
+
+function refuseSynthetic(flags: LabFlags): void {
+  const given = Object.entries(SYNTHETIC_FLAGS).find(
+    ([name]) => flags[name as keyof typeof SYNTHETIC_FLAGS] !== undefined,
+  );
+  if (given === undefined) return;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `${given[1]} describes made-up groups; leave it out with recorded files.`,
+  );
+}
+
+function syntheticOptions(flags: LabFlags): LabOptions['synthetic'] {
+  const { accuracy, group, correctLength: correct, incorrectLength: incorrect, answerTokens, seed } = flags;
+  const given = { accuracy, groupSize: group, correct, incorrect, answerTokens, seed };
+  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+}
+
+/** `rewardParams.<name>.<parameter>` and `rewardModules.<name>` as in a run's configuration; other names are parameters. */
+function parameterOptions(assignments: readonly string[]): LabOptions {
+  const { rewardParams, rewardModules, ...params } = parseAssignments(assignments);
+  return {
+    params: params as Record<string, unknown>,
+    ...(rewardParams && { rewardParams }),
+    ...(rewardModules && { rewardModules }),
+  };
+}
+
+async function sourceOptions(files: readonly string[], flags: LabFlags): Promise<LabOptions> {
+  if (files.length === 0) {
+    if (flags.observe === true) {
+      throw new AcoerError('BAD_CONFIG', '--observe follows recorded steps; name a file of them.');
+    }
+    return { synthetic: syntheticOptions(flags), maxLength: flags.maxLength ?? LAB_DEFAULTS.maxLength };
+  }
+  refuseSynthetic(flags);
+  const { completions, maxLength } = await readRecordings(files);
+  return {
+    completions,
+    maxLength: flags.maxLength ?? maxLength ?? LAB_DEFAULTS.maxLength,
+    observe: flags.observe === true,
+  };
+}
+
+/** A plot that could not be written should be known before the work. */
+function checkPlotPath(path: string): void {
+  if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) {
+    throw new AcoerError('BAD_CONFIG', `--svg ${path} is a folder; name a file.`);
+  }
+}
+
+async function lab(files: string[], flags: LabFlags): Promise<void> {
+  if (flags.svg !== undefined) checkPlotPath(flags.svg);
+  const report = await runLab({
+    ...(await sourceOptions(files, flags)),
+    ...(flags.reward && { rewards: flags.reward }),
+    ...(flags.state && { state: flags.state }),
+    ...parameterOptions(flags.set ?? []),
+    scale: flags.scaleRewards,
+    epsilon: flags.advantageEpsilon,
+    formatWeight: flags.formatWeight,
+  });
+  if (flags.svg !== undefined) {
+    try {
+      writeFileAtomic(flags.svg, await plotLab(report));
+    } catch (cause) {
+      throw new AcoerError('BAD_CONFIG', `Cannot write --svg ${flags.svg}: ${String(cause)}`, { cause });
+    }
+  }
+  process.stdout.write(
+    flags.json === true ? `${JSON.stringify(report)}\n` : `${labLines(report).join('\n')}\n`,
+  );
+}
+
+const { correct, incorrect } = SYNTHETIC_DEFAULTS;
+const shown = ({ mean, std }: LengthDistribution) => `${mean}:${std}`;
+
+export function define(command: Command): void {
+  command
+    .argument(
+      '[file...]',
+      'runs, completion tables (.parquet) or JSON Lines; - is standard input; none: made-up groups',
+    )
+    .option('--reward <names>', 'rewards by name, separated by commas (default: all)', names)
+    .option('--set <name=value>', 'a parameter, for every chosen reward that has it (repeatable)', collect)
+    .option(
+      '--state <json>',
+      'values over the rewards\' initial state, e.g. {"alpha":0.3,"budget":2000}',
+      jsonObject,
+    )
+    .option('--observe', "let the rewards' states follow the recorded steps, as in training")
+    .option(
+      '--accuracy <p>',
+      `share of correct answers (default: ${SYNTHETIC_DEFAULTS.accuracy})`,
+      number(0, 1),
+    )
+    .option('--group <n>', `answers in a group (default: ${SYNTHETIC_DEFAULTS.groupSize})`, integer(2, 1024))
+    .option(
+      '--max-length <n>',
+      `L, the longest completion (default: the run's, else ${LAB_DEFAULTS.maxLength})`,
+      integer(2),
+    )
+    .option(
+      '--correct-length <mean:sd>',
+      `thinking tokens of correct answers (default at L ${SYNTHETIC_DEFAULTS.maxLength}: ${shown(correct)})`,
+      lengths,
+    )
+    .option(
+      '--incorrect-length <mean:sd>',
+      `of incorrect answers (default at L ${SYNTHETIC_DEFAULTS.maxLength}: ${shown(incorrect)})`,
+      lengths,
+    )
+    .option(
+      '--answer-tokens <n>',
+      `tokens after the thinking (default at L ${SYNTHETIC_DEFAULTS.maxLength}: ${SYNTHETIC_DEFAULTS.answerTokens})`,
+      integer(0),
+    )
+    .option('--seed <n>', `of the made-up lengths (default: ${SYNTHETIC_DEFAULTS.seed})`, integer(0))
+    .addOption(
+      new Option('--scale-rewards <by>', 'what advantages are divided by')
+        .choices(['group', 'batch', 'none'])
+        .default(LAB_DEFAULTS.scale),
+    )
+    .option('--advantage-epsilon <x>', 'added to that std; the paper has 0', number(0), LAB_DEFAULTS.epsilon)
+    .option('--format-weight <w>', 'weight of the format reward', number(0), LAB_DEFAULTS.formatWeight)
+    .option('--json', 'print everything measured as one JSON object')
+    .option('--svg <file>', 'write a plot')
+    .addHelpText(
+      'after',
+      `
+Shows for each reward, side by side: rewards and advantages; how often groups are mixed, all correct or all incorrect; how the
+advantage follows an answer's own length as the lengths of its group concentrate; and the collapse pathways this opens.
+
+A file is a run's folder, a completion table of a run, or JSON Lines as of acoer reward:
+{"step","group","correct","thinkingTokens","totalTokens","format","thinkingClosed"}.
+
+A setting rewardParams.NAME.PARAMETER is for one reward; rewardModules.NAME=FILE adds a reward of your own.
+
+  acoer lab --reward acc,acoer,grpo-lp --svg lab.svg
+  acoer lab --set rewardModules.mine=./mine.js --reward mine,beta0
+  acoer lab --reward acoer --state '{"alpha":0.3,"budget":2000}' --accuracy 0.888
+  acoer lab runs/20260101-120000-acoer --observe --json`,
+    )
+    .action(lab);
+}

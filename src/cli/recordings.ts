@@ -1,0 +1,82 @@
+/** Recorded completions from runs, completion tables and JSON Lines. */
+import { statSync } from 'node:fs';
+import { AcoerError } from '../errors';
+import type { RecordedCompletion } from '../lab';
+import { completionTables, readCompletions, RunDirectory, runOfTable, type StoredCompletion } from '../run';
+import { openInput, parseJsonLines } from './jsonl';
+import { rewardReader, type RewardLine } from './reward-lines';
+
+export interface Recordings {
+  completions: RecordedCompletion[];
+  /** `maxCompletionLength` of the runs the tables lie in; undefined when they lie in none. */
+  maxLength: number | undefined;
+}
+
+const fromTable = (row: StoredCompletion, source: string): RecordedCompletion => ({
+  ...row,
+  source,
+  // The step's number counts it; a reward is told how many came before.
+  step: row.step - 1,
+  group: String(row.promptIndex),
+  text: row.completion,
+});
+
+function fromLine(line: RewardLine, source: string): RecordedCompletion {
+  const { step, groupKey, problem, correct, thinkingTokens, totalTokens, format, thinkingClosed, text } =
+    line;
+  const lengths = { thinkingTokens, totalTokens, thinkingClosed };
+  return { source, step, group: groupKey, problemId: problem, correct, format, text, ...lengths };
+}
+
+async function readLines(path: string): Promise<RecordedCompletion[]> {
+  const completions: RecordedCompletion[] = [];
+  try {
+    const check = rewardReader(false);
+    for await (const line of parseJsonLines(await openInput(path)))
+      completions.push(fromLine(check(line), path));
+  } catch (cause) {
+    // A line's number says little when there are several files.
+    if (!(cause instanceof AcoerError) || !cause.message.startsWith('line ')) throw cause;
+    throw new AcoerError('BAD_INPUT', `${path === '-' ? 'standard input' : path} ${cause.message}`, {
+      cause,
+    });
+  }
+  return completions;
+}
+
+/** The limit of a run's completions, from its configuration. */
+function limitOf(runPath: string): number | undefined {
+  const run = new RunDirectory(runPath);
+  const { maxCompletionLength } = run.readJson(run.config()) as { maxCompletionLength?: unknown };
+  return typeof maxCompletionLength === 'number' ? maxCompletionLength : undefined;
+}
+
+function tablesOf(path: string): string[] | null {
+  if (path.endsWith('.parquet')) return [path];
+  return path !== '-' && statSync(path, { throwIfNoEntry: false })?.isDirectory() === true
+    ? completionTables(path)
+    : null;
+}
+
+/** Reads every file; groups of different runs never meet. @throws BAD_INPUT naming the file and the line */
+export async function readRecordings(paths: readonly string[]): Promise<Recordings> {
+  const completions: RecordedCompletion[] = [];
+  const limits: number[] = [];
+  for (const path of paths) {
+    const tables = tablesOf(path);
+    if (tables === null) {
+      completions.push(...(await readLines(path)));
+      continue;
+    }
+    const run = runOfTable(tables[0]!);
+    for (const table of tables) {
+      for (const row of await readCompletions(table)) completions.push(fromTable(row, run ?? table));
+    }
+    const limit = run === null ? undefined : limitOf(run);
+    if (limit !== undefined) limits.push(limit);
+  }
+  if (completions.length === 0) {
+    throw new AcoerError('BAD_INPUT', `${paths.join(', ')}: there are no recorded completions.`);
+  }
+  return { completions, maxLength: limits.length === 0 ? undefined : Math.max(...limits) };
+}

@@ -1,0 +1,265 @@
+/** The reward lab's report as tables. */
+import {
+  homogeneousOf,
+  SPREAD_FACTORS,
+  type AnswerClass,
+  type LabAnswer,
+  type LabReport,
+  type PairPoint,
+  type RewardReport,
+} from '../../lab';
+import { count, grouped, percent } from './format';
+import { alignTable } from './table';
+
+const CLASSES: readonly AnswerClass[] = ['incorrect', 'correct'];
+const WIDTH = 110;
+
+/** Three significant digits; very small ones with an exponent. */
+function short(value: number | null | undefined): string {
+  if (value === null || value === undefined || Number.isNaN(value)) return '-';
+  if (value === 0) return '0';
+  if (!Number.isFinite(value)) return value > 0 ? 'inf' : '-inf';
+  const size = Math.abs(value);
+  if (size < 1e-3 || size >= 1e6) return value.toExponential(1);
+  return size >= 1000 ? grouped(Math.round(value)) : Number(value.toPrecision(3)).toString();
+}
+
+const signed = (value: number | null | undefined): string =>
+  typeof value === 'number' && value > 0 ? `+${short(value)}` : short(value);
+const perThousand = (slope: number | null | undefined): string =>
+  signed(typeof slope === 'number' ? 1000 * slope : slope);
+const order = (value: number | null): string =>
+  value === null ? '-' : (value + 0).toFixed(2).replace('-0.00', '0.00');
+
+/** Words filled into lines, the later ones indented. */
+function wrapped(text: string, indent: number): string[] {
+  const lines: string[] = [];
+  let line = '';
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + word.length + 1 > WIDTH - indent) {
+      lines.push(line);
+      line = '';
+    }
+    line = line === '' ? word : `${line} ${word}`;
+  }
+  return [...lines, line].map((each, i) => (i === 0 ? each : ' '.repeat(indent) + each));
+}
+
+function titled(title: string, notes: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  return [
+    title,
+    ...notes.flatMap((note) => wrapped(note, 0)),
+    '',
+    ...alignTable(rows).map((row) => row.trimEnd()),
+    '',
+  ];
+}
+
+function header(report: LabReport): string[] {
+  const { settings, groupSize, accuracy, correctCount, lengths, recorded } = report;
+  const spread = (kind: AnswerClass) =>
+    `${kind} ${short(lengths[kind].mean)}${lengths[kind].std === null ? '' : ` +- ${short(lengths[kind].std)}`}`;
+  const from =
+    recorded === null
+      ? `Made-up groups of ${groupSize}`
+      : `${count(recorded.answers, 'recorded completion')} in ${count(recorded.groups, 'group')} of ${count(recorded.steps, 'step')}; groups of ${groupSize} like them`;
+  const scaled = { group: 'std of the group', batch: 'std of the batch', none: '1' }[settings.scale];
+  const divisor = settings.scale === 'none' ? '' : ` / (${scaled} + ${settings.epsilon})`;
+  return [
+    `${from}: accuracy ${short(accuracy)} (${correctCount} correct in the mixed one), L ${grouped(settings.maxLength)}.`,
+    `Thinking tokens ${recorded === null ? 'drawn' : 'interpolated'}: ${spread('correct')}, ${spread('incorrect')}.`,
+    `advantage = (reward - mean of the group)${divisor}`,
+    '',
+  ];
+}
+
+/** Shortest, middle and longest. */
+function samples(answers: readonly LabAnswer[], correct: boolean): LabAnswer[] {
+  const own = answers.filter((answer) => answer.correct === correct);
+  const places = own.length < 3 ? own.keys() : [0, Math.floor(own.length / 2), own.length - 1];
+  return [...places].map((place) => own[place]!);
+}
+
+function answerTable({ rewards }: LabReport): string[] {
+  const shown = (report: RewardReport) => [
+    ...samples(report.answers, true),
+    ...samples(report.answers, false),
+  ];
+  const columns = shown(rewards[0]!);
+  const head = ['', ...columns.map(({ correct }) => (correct ? 'correct' : 'incorrect'))];
+  const lengths = [
+    'thinking tokens',
+    ...columns.map(({ thinkingTokens }) => grouped(Math.round(thinkingTokens))),
+  ];
+  const cell = ({ reward, advantage }: LabAnswer) =>
+    `${reward.toFixed(3)} ${advantage < 0 ? '' : '+'}${advantage.toFixed(2)}`;
+  const rows = rewards.map((report) => [report.name, ...shown(report).map(cell)]);
+  return titled(
+    'REWARD AND ADVANTAGE of answers of a mixed group, format included',
+    [],
+    [head, lengths, ...rows],
+  );
+}
+
+const factorName = (factor: number) => (factor === 1 ? 'spread x1' : `1/${1 / factor}`);
+
+function pressureRow(report: RewardReport, kind: AnswerClass): string[] {
+  const { mixed } = report.sweeps;
+  const alone = report.sweeps[homogeneousOf(kind)];
+  const approximate = kind === 'incorrect' ? report.mixedPressure?.approximate : undefined;
+  return [
+    report.name,
+    kind,
+    perThousand(mixed.points[0]![kind]?.advantageSlope),
+    perThousand(approximate),
+    order(mixed.order[kind]),
+    ...alone.points.map((point) => perThousand(point[kind]?.advantageSlope)),
+    order(alone.order[kind]),
+  ];
+}
+
+function pressureTable({ rewards }: LabReport): string[] {
+  const head = ['', 'answers', 'mixed', 'dr/dl / C', 'order', ...SPREAD_FACTORS.map(factorName), 'order'];
+  const pressed = (report: RewardReport, kind: AnswerClass) => report.signals[kind].active;
+  const rows = rewards.flatMap((report) =>
+    CLASSES.filter((kind) => pressed(report, kind)).map((kind) => pressureRow(report, kind)),
+  );
+  const rest = rewards.flatMap((report) => {
+    const flat = CLASSES.filter((kind) => !pressed(report, kind));
+    if (flat.length === 0) return [];
+    return [flat.length === 2 ? report.name : `${report.name} (${flat[0]!})`];
+  });
+  return [
+    ...titled(
+      'PRESSURE ON LENGTH: d(advantage)/d(own length) per 1,000 tokens, mean over the answers',
+      [
+        "mixed: in the mixed group; dr/dl / C: section 4.2's approximation of it, C = sqrt(p(1-p)). Spread: in a group of that class alone, as its lengths are drawn to their mean. order k: without epsilon it grows as 1/spread^k (Proposition 1: 1; constant: 0).",
+      ],
+      [head, ...rows],
+    ),
+    ...(rest.length > 0 ? [...wrapped(`No slope at these lengths: ${rest.join(', ')}.`, 0), ''] : []),
+  ];
+}
+
+/** Every second distance, and the last. */
+const shownPairs = (points: readonly PairPoint[]): PairPoint[] =>
+  points.filter((_, i) => i % 2 === 0 || i === points.length - 1);
+
+function pairRow(report: RewardReport, kind: AnswerClass): string[] {
+  const points = shownPairs(report.pairs[kind]);
+  const last = points.at(-1)!;
+  return [
+    report.name,
+    kind,
+    ...points.map(({ advantage }) => advantage.toFixed(3)),
+    ...points.map(({ slope }) => signed(slope)),
+    last.advantageNoEpsilon.toFixed(3),
+    signed(last.slopeNoEpsilon),
+  ];
+}
+
+function pairTable({ rewards }: LabReport): string[] {
+  const distances = shownPairs(rewards[0]!.pairs.correct).map(({ difference }) => difference);
+  const head = [
+    '',
+    'answers',
+    ...distances.map((difference, i) => (i === 0 ? `|A| at ${difference}` : `at ${difference}`)),
+    ...distances.map((difference, i) => (i === 0 ? `A/token at ${difference}` : `at ${difference}`)),
+    'no eps: |A|',
+    'A/token',
+  ];
+  const rows = rewards.flatMap((report) =>
+    CLASSES.filter((kind) => report.pairs[kind].some(({ advantage }) => advantage > 0)).map((kind) =>
+      pairRow(report, kind),
+    ),
+  );
+  return titled(
+    'PROPOSITION 1: two answers of one class (G = 2), so many tokens apart',
+    [
+      '|A| is bounded: 1 by the population std of the proposition, 0.707 by the sample std that GRPO uses. What diverges is the advantage per token between the two. no eps: at 1 token, without epsilon. Rewards that give both the same are left out.',
+    ],
+    [head, ...rows],
+  );
+}
+
+function compositionTable({ compositions, groupSize, recorded }: LabReport): string[] {
+  const chance = (value: number) => (value >= 1e-4 ? percent(value, 2) : short(value));
+  const rows = compositions.map((row) => [
+    short(row.accuracy),
+    chance(row.mixed),
+    chance(row.allIncorrect),
+    chance(row.mostlyIncorrect),
+    chance(row.allCorrect),
+    row.C.toFixed(3),
+  ]);
+  const shares = recorded?.shares;
+  const found =
+    shares === undefined
+      ? []
+      : [
+          [
+            'recorded',
+            percent(shares.mixed, 2),
+            percent(shares.allIncorrect, 2),
+            '',
+            percent(shares.allCorrect, 2),
+            '',
+          ],
+        ];
+  return titled(
+    `GROUP COMPOSITION (appendix F): chances for groups of ${groupSize}, and C, the std of 0/1 rewards`,
+    [],
+    [['accuracy', 'mixed', 'all incorrect', 'mostly incorrect', 'all correct', 'C'], ...rows, ...found],
+  );
+}
+
+function recordedTable({ rewards, recorded }: LabReport): string[] {
+  if (recorded === null) return [];
+  const head = ['', 'answers', 'reward', 'advantage', 'dA/dl mixed', 'dA/dl alone', 'groups of one reward'];
+  const rows = rewards.flatMap(({ name, recorded: own }) =>
+    CLASSES.map((kind) => [
+      name,
+      kind,
+      own!.reward[kind] === null ? '-' : own!.reward[kind].toFixed(3),
+      own!.advantage[kind] === null ? '-' : own!.advantage[kind].toFixed(3),
+      perThousand(own!.advantageSlope.mixed[kind]),
+      perThousand(own!.advantageSlope[homogeneousOf(kind)][kind]),
+      percent(own!.fracZeroStd),
+    ]),
+  );
+  return titled('THE RECORDED GROUPS: means; dA/dl per 1,000 tokens', [], [head, ...rows]);
+}
+
+const pathwayName = ({ prediction: { pathways, guarded } }: RewardReport): string =>
+  pathways.length === 0 ? 'none' : `${pathways.join('+')}${guarded ? ', guarded' : ''}`;
+
+function predictionLines({ rewards }: LabReport): string[] {
+  const names = Math.max(...rewards.map(({ name }) => name.length));
+  const lines = rewards.flatMap((report) => {
+    const start = `${report.name.padEnd(names)}  ${pathwayName(report).padEnd(12)}  `;
+    const [first, ...rest] = wrapped(report.prediction.reason, start.length);
+    return [start + first!, ...rest];
+  });
+  const notes = [
+    'Pathway 1: incorrect answers have a length slope. Pathway 2: correct ones have. Guarded: the push on correct answers goes back when accuracy falls.',
+  ];
+  return [
+    'PREDICTED COLLAPSE PATHWAYS (section 4.2)',
+    ...notes.flatMap((note) => wrapped(note, 0)),
+    '',
+    ...lines,
+  ];
+}
+
+/** The whole report for people. */
+export function labLines(report: LabReport): string[] {
+  return [
+    ...header(report),
+    ...recordedTable(report),
+    ...answerTable(report),
+    ...compositionTable(report),
+    ...pressureTable(report),
+    ...pairTable(report),
+    ...predictionLines(report),
+  ];
+}

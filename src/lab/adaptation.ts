@@ -1,0 +1,55 @@
+/** What a reward's own state does in training: where it settles, and whether it takes the pressure back when accuracy falls. */
+import { mean } from '../grpo/statistics';
+import type { Group } from '../types';
+import { answersOf } from './pressure';
+import { groupOf, mixedCorrectCount } from './rollouts';
+import { observeGroups } from './scoring';
+import type { Adaptation, Population, Subject } from './types';
+
+/** Batches seen before accuracy halves, enough for the controllers' warm-up and windows, and after. */
+const STEPS_BEFORE = 300;
+const STEPS_AFTER = 100;
+
+/** At most this share of the pressure may be left for a state to count as a guard. */
+export const GUARDED_RATIO = 0.25;
+
+type Batch = readonly Group[];
+
+async function observed(
+  subject: Subject,
+  state: unknown,
+  batch: Batch,
+  from: number,
+  count: number,
+): Promise<unknown> {
+  let next = state;
+  for (let step = from; step < from + count; step++) next = await observeGroups(subject, next, batch, step);
+  return next;
+}
+
+/** Mean |d(reward)/d(length)| of the correct answers of the first group. */
+async function pressureOnCorrect(subject: Subject, state: unknown, batch: Batch): Promise<number> {
+  const scene = { batch, own: 0, step: STEPS_BEFORE + STEPS_AFTER };
+  const { answers } = await answersOf({ ...subject, state }, scene);
+  return mean(answers.filter(({ correct }) => correct).map(({ rewardSlope }) => Math.abs(rewardSlope)));
+}
+
+/**
+ * Shows the state batches of two mixed groups, then either goes on or makes the second group all wrong, which halves
+ * the accuracy. The pressure is measured on the first group, which stays the same: what differs is what the state
+ * and the rest of the batch do.
+ */
+export async function adaptationOf(
+  subject: Subject,
+  population: Population,
+): Promise<{ adaptation: Adaptation; settled: unknown }> {
+  const mixed = groupOf(population, mixedCorrectCount(population));
+  const steady: Batch = [mixed, mixed];
+  const worse: Batch = [mixed, groupOf(population, 0)];
+  const settled = await observed(subject, subject.state, steady, 0, STEPS_BEFORE);
+  const pressureAfter = async (batch: Batch): Promise<number> =>
+    pressureOnCorrect(subject, await observed(subject, settled, batch, STEPS_BEFORE, STEPS_AFTER), batch);
+  const held = await pressureAfter(steady);
+  const fallen = await pressureAfter(worse);
+  return { adaptation: { held, fallen, ratio: held > 0 ? fallen / held : null }, settled };
+}

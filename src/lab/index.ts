@@ -1,0 +1,8 @@
+export { LAB_DEFAULTS, runLab, type LabOptions } from './lab';
+export { compositionRow, PAPER_ACCURACIES } from './composition';
+export { SYNTHETIC_DEFAULTS, type LengthDistribution, type SyntheticSettings } from './population';
+export type { RecordedCompletion } from './recorded';
+export { SPREAD_FACTORS } from './pressure';
+export { homogeneousOf } from './prediction';
+export type * from './types';
+export { plotLab } from './plot';

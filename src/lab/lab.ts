@@ -1,0 +1,218 @@
+/** The reward lab: what a reward does to a group, before any training. */
+import { resolve } from 'node:path';
+import { AcoerError } from '../errors';
+import { didYouMean } from '../config/nearest';
+import { openRewardModule } from '../grpo/reward-module';
+import { isBuiltIn, listRewards, resolveReward } from '../rewards';
+import type { BoundReward } from '../rewards/types';
+import { adaptationOf } from './adaptation';
+import { compositionRow, PAPER_ACCURACIES } from './composition';
+import { pairPoints } from './pairs';
+import {
+  lengthsOf,
+  recordedPopulation,
+  SYNTHETIC_DEFAULTS,
+  syntheticDefaults,
+  syntheticPopulation,
+} from './population';
+import type { SyntheticSettings } from './population';
+import { predict } from './prediction';
+import { answersOf, sweepSpread } from './pressure';
+import { recordedBatches, recordedRollouts, recordedSummary, scoreRecorded } from './recorded';
+import type { RecordedBatch, RecordedCompletion } from './recorded';
+import { correctCountOf, groupOf, mixedCorrectCount, sceneOf } from './rollouts';
+import { signalsOf } from './signals';
+import { checkState, givenState, parametersOf } from './settings';
+import type {
+  Composition,
+  CompositionSweep,
+  LabReport,
+  LabSettings,
+  Population,
+  RewardReport,
+  Subject,
+} from './types';
+
+export interface LabOptions extends Partial<LabSettings> {
+  /** Names of rewards; default: every registered one, and those of `rewardModules`. */
+  rewards?: readonly string[];
+  /** Parameters; each goes to every chosen reward that has it. */
+  params?: Readonly<Record<string, unknown>>;
+  /** Parameters by the reward's name; they win. */
+  rewardParams?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
+  /** Rewards of files: name -> JavaScript file whose default export is one. */
+  rewardModules?: Readonly<Record<string, string>>;
+  /** Values of the rewards' states, over the initial ones; each goes to every chosen reward whose state has it. */
+  state?: Readonly<Record<string, unknown>>;
+  /** Recorded completions; without them groups are made up. */
+  completions?: readonly RecordedCompletion[];
+  /** The states follow the recorded batches in their order, as in training. */
+  observe?: boolean;
+  /** The made-up groups; not with recorded completions. */
+  synthetic?: Partial<Omit<SyntheticSettings, 'maxLength'>>;
+}
+
+/** The training loop's defaults. */
+export const LAB_DEFAULTS: LabSettings = {
+  maxLength: SYNTHETIC_DEFAULTS.maxLength,
+  epsilon: 1e-4,
+  scale: 'group',
+  formatWeight: 1,
+  timeoutMs: 10_000,
+};
+
+function settingsOf(options: LabOptions): LabSettings {
+  const { maxLength, epsilon, scale, formatWeight, timeoutMs } = { ...LAB_DEFAULTS, ...options };
+  return { maxLength, epsilon, scale, formatWeight, timeoutMs };
+}
+
+function chosenNames({ rewards, rewardModules = {} }: LabOptions): string[] {
+  const modules = Object.keys(rewardModules);
+  const taken = modules.find(isBuiltIn);
+  if (taken !== undefined) {
+    throw new AcoerError('BAD_CONFIG', `rewardModules.${taken} is built in; choose another name`);
+  }
+  const nameless = Object.entries<unknown>(rewardModules).find(([, file]) => typeof file !== 'string');
+  if (nameless !== undefined) {
+    throw new AcoerError('BAD_CONFIG', `rewardModules.${nameless[0]} must name a JavaScript file.`);
+  }
+  const known = [...new Set([...listRewards().map(({ name }) => name), ...modules])];
+  const names = [...new Set(rewards ?? known)];
+  const unknown = names.find((name) => !known.includes(name));
+  if (names.length > 0 && unknown === undefined) return names;
+  const why = unknown === undefined ? 'No reward was named' : `Unknown reward "${unknown}"`;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `${why}${didYouMean(unknown ?? '', known)} (known: ${known.join(', ')})`,
+  );
+}
+
+interface Source {
+  population: Population;
+  batches: RecordedBatch[] | null;
+}
+
+function sourceOf({ completions, synthetic, observe }: LabOptions, settings: LabSettings): Source {
+  if (completions === undefined) {
+    const { maxLength } = settings;
+    return {
+      population: syntheticPopulation({ ...syntheticDefaults(maxLength), ...synthetic, maxLength }),
+      batches: null,
+    };
+  }
+  if (completions.length === 0) throw new AcoerError('BAD_INPUT', 'There are no recorded completions.');
+  const sources = new Set(completions.map(({ source }) => source));
+  if (observe === true && sources.size > 1) {
+    throw new AcoerError('BAD_CONFIG', `A state can follow the steps of one run, not of ${sources.size}.`);
+  }
+  const batches = recordedBatches(completions, settings);
+  const groupSize = Math.max(...batches[0]!.groups.map((group) => group.rollouts.length));
+  return { population: recordedPopulation(recordedRollouts(batches), groupSize), batches };
+}
+
+async function sweepsOf(
+  subject: Subject,
+  population: Population,
+): Promise<Record<Composition, CompositionSweep>> {
+  const of = (composition: Composition) =>
+    sweepSpread(subject, population, correctCountOf(composition, population));
+  return {
+    mixed: await of('mixed'),
+    allIncorrect: await of('allIncorrect'),
+    allCorrect: await of('allCorrect'),
+  };
+}
+
+function mixedPressureOf({ mixed }: Record<Composition, CompositionSweep>): RewardReport['mixedPressure'] {
+  const { correct, incorrect } = mixed.points[0]!;
+  if (correct === null || incorrect === null) return null;
+  const accuracy = correct.count / (correct.count + incorrect.count);
+  const C = Math.sqrt(accuracy * (1 - accuracy));
+  return { C, approximate: incorrect.rewardSlope / C, exact: incorrect.advantageSlope };
+}
+
+/** Everything about one reward in one state. */
+async function reportOn(
+  subject: Subject,
+  { population }: Source,
+): Promise<Omit<RewardReport, 'name' | 'state' | 'recorded'>> {
+  const mixedGroup = groupOf(population, mixedCorrectCount(population));
+  const { answers } = await answersOf(subject, sceneOf(mixedGroup));
+  const sweeps = await sweepsOf(subject, population);
+  const { curves, signals } = await signalsOf(subject, population);
+  const pairs = {
+    correct: await pairPoints(subject, population, 'correct'),
+    incorrect: await pairPoints(subject, population, 'incorrect'),
+  };
+  const { adaptation, settled } = await adaptationOf(subject, population);
+  const { signals: settledSignals } = await signalsOf({ ...subject, state: settled }, population);
+  const prediction = predict({ sweeps, signals, settledSignals, adaptation });
+  const mixedPressure = mixedPressureOf(sweeps);
+  return { answers, sweeps, mixedPressure, pairs, curves, signals, settledSignals, adaptation, prediction };
+}
+
+async function examine(
+  reward: BoundReward,
+  options: LabOptions,
+  settings: LabSettings,
+  source: Source,
+): Promise<RewardReport> {
+  const start = givenState(reward, settings, options.state ?? {});
+  const seen =
+    source.batches === null
+      ? { recorded: null, state: start }
+      : await scoreRecorded(reward, start, source.batches, settings, options.observe === true);
+  const report = await reportOn({ reward, state: seen.state, settings }, source);
+  return { name: reward.name, state: seen.state, ...report, recorded: seen.recorded };
+}
+
+/** The chosen rewards, those of files in threads of their own: the caller closes them, also when this fails half way. */
+async function openChosen(options: LabOptions, settings: LabSettings, opened: BoundReward[]): Promise<void> {
+  const names = chosenNames(options);
+  const params = parametersOf(names, { shared: options.params ?? {}, own: options.rewardParams ?? {} });
+  const { maxLength, timeoutMs } = settings;
+  for (const name of names) {
+    const file = options.rewardModules?.[name];
+    opened.push(
+      file === undefined
+        ? resolveReward(name, params[name])
+        : await openRewardModule({ name, path: resolve(file), params: params[name]!, maxLength }, timeoutMs),
+    );
+  }
+}
+
+/**
+ * Shows for rewards side by side what they give a group and how hard they push on its lengths.
+ *
+ * @throws BAD_CONFIG, BAD_INPUT, or REWARD_FAILED naming the reward and the answer
+ */
+export async function runLab(options: LabOptions = {}): Promise<LabReport> {
+  const settings = settingsOf(options);
+  const source = sourceOf(options, settings);
+  const bound: BoundReward[] = [];
+  try {
+    await openChosen(options, settings, bound);
+    if (options.state !== undefined) checkState(bound, settings, options.state);
+    const rewards: RewardReport[] = [];
+    for (const reward of bound) rewards.push(await examine(reward, options, settings, source));
+    return reportOf(source, settings, rewards);
+  } finally {
+    for (const reward of bound) await reward.close?.();
+  }
+}
+
+function reportOf(source: Source, settings: LabSettings, rewards: RewardReport[]): LabReport {
+  const { population, batches } = source;
+  const { accuracy, groupSize } = population;
+  const accuracies = [...new Set([...PAPER_ACCURACIES, accuracy])].sort((a, b) => a - b);
+  return {
+    settings,
+    groupSize,
+    accuracy,
+    correctCount: mixedCorrectCount(population),
+    lengths: { correct: lengthsOf(population, 'correct'), incorrect: lengthsOf(population, 'incorrect') },
+    recorded: batches === null ? null : recordedSummary(batches),
+    compositions: accuracies.map((p) => compositionRow(p, groupSize)),
+    rewards,
+  };
+}

@@ -1,0 +1,50 @@
+/**
+ * Proposition 1 of the ACOER paper: two answers of one class. As it says, |A| is 1 whatever the lengths are (1 / sqrt(2)
+ * with the sample standard deviation that GRPO implementations use), so |A| itself is bounded; what grows without
+ * bound as the lengths meet is the advantage per token between the two.
+ */
+import type { Group } from '../types';
+import { makeRollout, namedPrompt, sceneOf } from './rollouts';
+import { scoreScene } from './scoring';
+import { lengthsOf } from './population';
+import type { AnswerClass, PairPoint, Population, Subject } from './types';
+
+/** Tokens between the two answers. */
+export const PAIR_DIFFERENCES: readonly number[] = [1024, 256, 64, 16, 4, 1];
+
+/** The longest thinking a completion has room for. */
+const longestOf = ({ settings }: Subject, population: Population, kind: AnswerClass): number =>
+  settings.maxLength - population.answerTokens[kind];
+
+/** Around the mean, or as near to it as lengths of 0 and the longest allow. */
+function pairOf(subject: Subject, population: Population, kind: AnswerClass, difference: number): Group {
+  const prompt = namedPrompt('lab', 0);
+  const most = longestOf(subject, population, kind) - difference / 2;
+  const center = Math.max(Math.min(lengthsOf(population, kind).mean, most), difference / 2);
+  const rollouts = [-1, 1].map((side, sample) => {
+    const length = center + (side * difference) / 2;
+    return makeRollout(prompt, sample, kind === 'correct', length, length + population.answerTokens[kind]);
+  });
+  return { prompt, rollouts };
+}
+
+export async function pairPoints(
+  subject: Subject,
+  population: Population,
+  kind: AnswerClass,
+): Promise<PairPoint[]> {
+  const points: PairPoint[] = [];
+  const longest = longestOf(subject, population, kind);
+  for (const difference of PAIR_DIFFERENCES.filter((each) => each <= longest)) {
+    const scored = await scoreScene(subject, sceneOf(pairOf(subject, population, kind, difference)));
+    const { advantages, advantagesNoEpsilon } = scored;
+    points.push({
+      difference,
+      advantage: Math.abs(advantages[0]!),
+      advantageNoEpsilon: Math.abs(advantagesNoEpsilon[0]!),
+      slope: (advantages[1]! - advantages[0]!) / difference,
+      slopeNoEpsilon: (advantagesNoEpsilon[1]! - advantagesNoEpsilon[0]!) / difference,
+    });
+  }
+  return points;
+}

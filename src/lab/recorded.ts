@@ -1,0 +1,193 @@
+/** Recorded answers as batches, and what a reward gives them. */
+import { AcoerError } from '../errors';
+import { mean } from '../grpo/statistics';
+import type { BoundReward } from '../rewards/types';
+import type { Group } from '../types';
+import { answersOf } from './pressure';
+import { makeRollout, namedPrompt } from './rollouts';
+import { observeGroups } from './scoring';
+import type {
+  AnswerClass,
+  Composition,
+  LabAnswer,
+  LabSettings,
+  RecordedAnswer,
+  RecordedReward,
+  RecordedSummary,
+} from './types';
+
+/** One completion of a completion table, or one line of `acoer reward`'s input. */
+export interface RecordedCompletion {
+  /** Tells runs or files apart: their steps and groups never meet. Default: all of one source. */
+  source?: string;
+  /** Updates finished before its batch, from 0. */
+  step: number;
+  /** Names the group within the step. */
+  group: string;
+  correct: boolean;
+  thinkingTokens: number;
+  totalTokens: number;
+  format: boolean;
+  thinkingClosed: boolean;
+  /** What only completion tables hold, for rewards that read text. */
+  text?: string;
+  prompt?: string;
+  problemId?: string;
+  gold?: string;
+  level?: string | null;
+  extracted?: string | null;
+  /** Default: cut off at the limit, else ended. */
+  finish?: 'stop' | 'length' | 'cancelled';
+}
+
+export interface RecordedBatch {
+  step: number;
+  groups: Group[];
+  /** Of the groups, as the records have them. */
+  names: string[];
+}
+
+function groupFrom(completions: readonly RecordedCompletion[], index: number, maxLength: number): Group {
+  const { group, prompt: text, problemId, gold, level } = completions[0]!;
+  const prompt = namedPrompt(problemId ?? group, index, text, gold, level);
+  const rollouts = completions.map((completion, sample) => {
+    const { correct, thinkingTokens, totalTokens, thinkingClosed, format } = completion;
+    const made = makeRollout(prompt, sample, correct, thinkingTokens, totalTokens);
+    const finish = completion.finish ?? (totalTokens >= maxLength ? 'length' : 'stop');
+    const verdict = { ...made.verdict, extracted: completion.extracted ?? null };
+    return { ...made, thinkingClosed, format, finish, verdict, text: completion.text ?? '' };
+  });
+  return { prompt, rollouts };
+}
+
+/** Batches in the order of their steps, groups in the order they are first met. @throws BAD_INPUT */
+export function recordedBatches(
+  completions: readonly RecordedCompletion[],
+  { maxLength }: Pick<LabSettings, 'maxLength'>,
+): RecordedBatch[] {
+  const batches = new Map<string, Map<string, RecordedCompletion[]>>();
+  for (const completion of completions) {
+    const { source = '', step, group, totalTokens } = completion;
+    if (totalTokens > maxLength) {
+      const where = `step ${step}, group ${group}`;
+      throw new AcoerError(
+        'BAD_INPUT',
+        `A completion of ${totalTokens} tokens (${where}) is longer than the limit of ${maxLength}; give the run's own with --max-length.`,
+      );
+    }
+    const key = JSON.stringify([source, step]);
+    const groups = batches.get(key) ?? new Map<string, RecordedCompletion[]>();
+    const members = groups.get(group) ?? [];
+    members.push(completion);
+    batches.set(key, groups.set(group, members));
+  }
+  // A stable sort: sources stay in the order they are first met.
+  return [...batches.values()].map((groups) => batchFrom(groups, maxLength)).sort((a, b) => a.step - b.step);
+}
+
+function batchFrom(
+  byName: ReadonlyMap<string, readonly RecordedCompletion[]>,
+  maxLength: number,
+): RecordedBatch {
+  const all = [...byName.values()];
+  const { step } = all[0]![0]!;
+  const lonely = all.find((members) => members.length < 2);
+  if (lonely === undefined) {
+    const groups = all.map((members, index) => groupFrom(members, index, maxLength));
+    return { step, groups, names: [...byName.keys()] };
+  }
+  throw new AcoerError(
+    'BAD_INPUT',
+    `Group ${lonely[0]!.group} of step ${step} holds one completion; an advantage needs at least two.`,
+  );
+}
+
+export function compositionOf({ rollouts }: Group): Composition {
+  const correct = rollouts.filter((rollout) => rollout.verdict.correct).length;
+  if (correct === rollouts.length) return 'allCorrect';
+  return correct === 0 ? 'allIncorrect' : 'mixed';
+}
+
+export function recordedSummary(batches: readonly RecordedBatch[]): RecordedSummary {
+  const groups = batches.flatMap((batch) => batch.groups);
+  const share = (wanted: Composition) =>
+    groups.filter((group) => compositionOf(group) === wanted).length / groups.length;
+  return {
+    steps: batches.length,
+    groups: groups.length,
+    answers: groups.reduce((count, group) => count + group.rollouts.length, 0),
+    shares: {
+      mixed: share('mixed'),
+      allIncorrect: share('allIncorrect'),
+      allCorrect: share('allCorrect'),
+    },
+  };
+}
+
+interface GroupAnswers {
+  composition: Composition;
+  zeroVariance: boolean;
+  answers: RecordedAnswer[];
+}
+
+/**
+ * Scores every recorded batch, in order.
+ *
+ * @param moves whether the state follows the batches as in training; else every batch meets `state`
+ * @returns what the reward gave, and the state after the last batch
+ */
+export async function scoreRecorded(
+  reward: BoundReward,
+  state: unknown,
+  batches: readonly RecordedBatch[],
+  settings: LabSettings,
+  moves: boolean,
+): Promise<{ recorded: RecordedReward; state: unknown }> {
+  const scored: GroupAnswers[] = [];
+  let current = state;
+  for (const { step, groups, names } of batches) {
+    for (const [own, group] of groups.entries()) {
+      const scene = { batch: groups, own, step };
+      const { answers, zeroVariance } = await answersOf({ reward, state: current, settings }, scene);
+      const named = answers.map((answer) => ({ step, group: names[own]!, ...answer }));
+      scored.push({ composition: compositionOf(group), zeroVariance, answers: named });
+    }
+    if (moves) current = await observeGroups({ reward, state, settings }, current, groups, step);
+  }
+  return { recorded: recordedReward(scored), state: current };
+}
+
+function recordedReward(groups: readonly GroupAnswers[]): RecordedReward {
+  const all = groups.flatMap(({ answers }) => answers);
+  const slopes = (wanted: Composition) =>
+    byClass(
+      groups.filter(({ composition }) => composition === wanted).flatMap(({ answers }) => answers),
+      ({ advantageSlope }) => advantageSlope,
+    );
+  return {
+    reward: byClass(all, ({ reward }) => reward),
+    advantage: byClass(all, ({ advantage }) => advantage),
+    advantageSlope: {
+      mixed: slopes('mixed'),
+      allIncorrect: slopes('allIncorrect'),
+      allCorrect: slopes('allCorrect'),
+    },
+    fracZeroStd: groups.filter(({ zeroVariance }) => zeroVariance).length / groups.length,
+    answers: all,
+  };
+}
+
+function byClass(
+  answers: readonly LabAnswer[],
+  value: (answer: LabAnswer) => number,
+): Record<AnswerClass, number | null> {
+  const of = (wanted: AnswerClass): number | null => {
+    const values = answers.filter(({ correct }) => correct === (wanted === 'correct')).map(value);
+    return values.length === 0 ? null : mean(values);
+  };
+  return { correct: of('correct'), incorrect: of('incorrect') };
+}
+
+/** Lengths by class over all batches. */
+export const recordedRollouts = (batches: readonly RecordedBatch[]) =>
+  batches.flatMap(({ groups }) => groups.flatMap((group) => group.rollouts));

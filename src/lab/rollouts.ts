@@ -1,0 +1,94 @@
+/** Rollouts and groups with what a reward looks at, and groups in which one thing was changed. */
+import type { Group, Prompt, Rollout } from '../types';
+import type { AnswerClass, Composition, Population, Scene } from './types';
+
+export const CLASSES: readonly AnswerClass[] = ['correct', 'incorrect'];
+
+export const classOf = (rollout: Rollout): AnswerClass => (rollout.verdict.correct ? 'correct' : 'incorrect');
+
+/** A prompt known by a name alone. */
+export function namedPrompt(
+  id: string,
+  index: number,
+  text = '',
+  gold = '',
+  level: string | null = null,
+): Prompt {
+  return {
+    problem: { id, question: text, gold, level },
+    index,
+    text,
+    ids: new Int32Array(),
+    thinkOpened: false,
+  };
+}
+
+/** A finished answer in the right format; ids and log-probs are empty. */
+export function makeRollout(
+  prompt: Prompt,
+  sample: number,
+  correct: boolean,
+  thinkingTokens: number,
+  totalTokens: number,
+): Rollout {
+  return {
+    prompt,
+    sample,
+    ids: new Int32Array(),
+    logprobs: new Float64Array(),
+    entropies: new Float64Array(),
+    finish: 'stop',
+    text: '',
+    thinkingTokens,
+    totalTokens,
+    thinkingClosed: true,
+    verdict: { correct, status: correct ? 'correct' : 'incorrect', extracted: null },
+    format: true,
+  };
+}
+
+/** The answer with `offset` more (or fewer) thinking tokens. */
+export const lengthened = (rollout: Rollout, offset: number): Rollout => ({
+  ...rollout,
+  thinkingTokens: rollout.thinkingTokens + offset,
+  totalTokens: rollout.totalTokens + offset,
+});
+
+/** The scene with one answer of its own group replaced. */
+export function withRollout(scene: Scene, index: number, rollout: Rollout): Scene {
+  const group = scene.batch[scene.own]!;
+  return withGroup(scene, { ...group, rollouts: group.rollouts.with(index, rollout) });
+}
+
+export const withGroup = (scene: Scene, group: Group): Scene => ({
+  ...scene,
+  batch: scene.batch.with(scene.own, group),
+});
+
+/** A batch of one group. */
+export const sceneOf = (group: Group, step = 0): Scene => ({ batch: [group], own: 0, step });
+
+/** Correct answers of the mixed group: the nearest to the accuracy that leaves one of each. */
+export const mixedCorrectCount = ({ accuracy, groupSize }: Population): number =>
+  Math.min(Math.max(Math.round(accuracy * groupSize), 1), groupSize - 1);
+
+export function correctCountOf(composition: Composition, population: Population): number {
+  if (composition === 'allCorrect') return population.groupSize;
+  return composition === 'allIncorrect' ? 0 : mixedCorrectCount(population);
+}
+
+/** A group of `population` with `correctCount` correct answers, which come first; each class shortest first. */
+export function groupOf(population: Population, correctCount: number): Group {
+  const prompt = namedPrompt('lab', 0);
+  const counts = { correct: correctCount, incorrect: population.groupSize - correctCount };
+  const drawn = CLASSES.flatMap((kind) =>
+    population
+      .lengths(kind, counts[kind])
+      .sort((a, b) => a - b)
+      .map((length) => ({ kind, length })),
+  );
+  const rollouts = drawn.map(({ kind, length }, sample) =>
+    makeRollout(prompt, sample, kind === 'correct', length, length + population.answerTokens[kind]),
+  );
+  return { prompt, rollouts };
+}

@@ -1,0 +1,81 @@
+/** Rewards and advantages of a group as the training loop makes them. */
+import { AcoerError } from '../errors';
+import { computeAdvantages } from '../grpo/advantages';
+import { observeBatch, scoreOne } from '../grpo/rewards';
+import type { Group } from '../types';
+import type { Scene, Subject } from './types';
+
+/** Of the scene's own group: what each answer gets. */
+export interface Scored {
+  /** Format included. */
+  rewards: Float64Array;
+  advantages: Float64Array;
+  /** With an epsilon of 0. */
+  advantagesNoEpsilon: Float64Array;
+  zeroVariance: boolean;
+}
+
+async function groupRewards(subject: Subject, scene: Scene, group: Group): Promise<Float64Array> {
+  const { reward, state, settings } = subject;
+  const view = { step: scene.step, maxLength: settings.maxLength, group, batch: scene.batch, state };
+  const scores = await Promise.all(
+    group.rollouts.map((rollout) => scoreOne({ reward, weight: 1 }, rollout, view, settings.timeoutMs)),
+  );
+  return Float64Array.from(scores, ({ value }, i) => {
+    return value + (group.rollouts[i]!.format ? settings.formatWeight : 0);
+  });
+}
+
+/** Scaled by the batch, an advantage depends on the rewards of every group; else on its own group's alone. */
+async function scaledTogether(
+  subject: Subject,
+  scene: Scene,
+): Promise<{ rewards: Float64Array; start: number }> {
+  const own = scene.batch[scene.own]!;
+  if (subject.settings.scale !== 'batch') {
+    return { rewards: await groupRewards(subject, scene, own), start: 0 };
+  }
+  if (scene.batch.some((group) => group.rollouts.length !== own.rollouts.length)) {
+    throw new AcoerError(
+      'BAD_INPUT',
+      `The groups of step ${scene.step} differ in size, so advantages cannot be scaled by the batch; choose scale group or none.`,
+    );
+  }
+  const parts = await Promise.all(scene.batch.map((group) => groupRewards(subject, scene, group)));
+  return {
+    rewards: Float64Array.from(parts.flatMap((part) => [...part])),
+    start: scene.own * own.rollouts.length,
+  };
+}
+
+/** Scores the scene's own group. @throws REWARD_FAILED naming the reward and the answer */
+export async function scoreScene(subject: Subject, scene: Scene): Promise<Scored> {
+  const { scale, epsilon } = subject.settings;
+  const size = scene.batch[scene.own]!.rollouts.length;
+  const { rewards, start } = await scaledTogether(subject, scene);
+  const of = (epsilon: number) => computeAdvantages(rewards, size, scale, epsilon);
+  const advantages = of(epsilon);
+  const cut = (values: Float64Array) => values.subarray(start, start + size);
+  return {
+    rewards: cut(rewards),
+    advantages: cut(advantages.values),
+    advantagesNoEpsilon: epsilon === 0 ? cut(advantages.values) : cut(of(0).values),
+    zeroVariance: advantages.zeroVariance[start / size]!,
+  };
+}
+
+/** The state after a batch, as the loop moves it. @throws REWARD_FAILED naming the reward and the step */
+export async function observeGroups(
+  { reward, settings }: Subject,
+  state: unknown,
+  groups: readonly Group[],
+  step: number,
+): Promise<unknown> {
+  const states = await observeBatch(
+    groups,
+    [{ reward, weight: 1 }],
+    { [reward.name]: state },
+    { ...settings, step },
+  );
+  return states[reward.name];
+}

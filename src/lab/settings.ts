@@ -1,0 +1,80 @@
+/** Parameters and states given once for several rewards. */
+import { didYouMean } from '../config/nearest';
+import { AcoerError } from '../errors';
+import { listRewards } from '../rewards';
+import type { BoundReward } from '../rewards/types';
+import type { LabSettings } from './types';
+
+type Values = Readonly<Record<string, unknown>>;
+
+function unknownName(kind: string, name: string, known: readonly string[]): AcoerError {
+  const list = known.length === 0 ? 'there is none' : `known: ${known.join(', ')}`;
+  const message = `None of these rewards has the ${kind} ${name}${didYouMean(name, known)} (${list})`;
+  return new AcoerError('BAD_CONFIG', message);
+}
+
+export interface Parameters {
+  /** For every chosen reward that has a parameter of that name. */
+  shared: Values;
+  /** For one reward each. */
+  own: Readonly<Record<string, Values>>;
+}
+
+/** What each reward is bound with. BAD_CONFIG for a shared parameter that none has, or a reward that was not chosen. */
+export function parametersOf(names: readonly string[], { shared, own }: Parameters): Record<string, Values> {
+  const stranger = Object.keys(own).find((name) => !names.includes(name));
+  if (stranger !== undefined) {
+    const message = `rewardParams.${stranger}: that reward is not looked at${didYouMean(stranger, names)}`;
+    throw new AcoerError('BAD_CONFIG', message);
+  }
+  for (const [name, values] of Object.entries<unknown>(own)) {
+    if (isRecord(values)) continue;
+    const message = `rewardParams.${name} must hold parameters, not ${JSON.stringify(values)}`;
+    throw new AcoerError('BAD_CONFIG', `${message}; write rewardParams.${name}.PARAMETER=VALUE.`);
+  }
+  const defaults = new Map(listRewards().map((definition) => [definition.name, definition.defaults]));
+  const has = (name: string) => Object.keys(defaults.get(name) ?? {});
+  const known = [...new Set(names.flatMap(has))].sort();
+  const unknown = Object.keys(shared).find((name) => !known.includes(name));
+  if (unknown !== undefined) throw unknownName('parameter', unknown, known);
+  return Object.fromEntries(
+    names.map((name) => {
+      const fitting = Object.entries(shared).filter(([key]) => has(name).includes(key));
+      return [name, { ...Object.fromEntries(fitting), ...own[name] }];
+    }),
+  );
+}
+
+const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+const initialOf = (reward: BoundReward, { maxLength }: LabSettings) => reward.initialState({ maxLength });
+
+const kindOf = (value: unknown): string => (Array.isArray(value) ? 'array' : typeof value);
+
+/** BAD_CONFIG for a value no chosen reward's state has, or of another kind than the one there. */
+export function checkState(bound: readonly BoundReward[], settings: LabSettings, given: Values): void {
+  const states = bound.map((reward) => initialOf(reward, settings)).filter(isRecord);
+  const known = [...new Set(states.flatMap((state) => Object.keys(state)))].sort();
+  for (const [name, value] of Object.entries(given)) {
+    if (!known.includes(name)) throw unknownName('state value', name, known);
+    for (const state of states) {
+      const there = state[name];
+      // A null is a number, or a list, that is not known yet.
+      if (there === undefined || there === null || value === null || kindOf(there) === kindOf(value))
+        continue;
+      throw new AcoerError(
+        'BAD_CONFIG',
+        `State value ${name} must be of kind ${kindOf(there)}, not ${JSON.stringify(value)}.`,
+      );
+    }
+  }
+}
+
+/** The initial state with what is `given` of it. */
+export function givenState(reward: BoundReward, settings: LabSettings, given: Values): unknown {
+  const initial = initialOf(reward, settings);
+  if (!isRecord(initial)) return initial;
+  const own = Object.entries(given).filter(([name]) => name in initial);
+  return { ...initial, ...Object.fromEntries(own) };
+}

@@ -1,0 +1,97 @@
+/** Completion tables read back, for tools that look at what a run sampled. */
+import { existsSync, readdirSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+
+import { AcoerError, errorMessage } from '../errors';
+
+/** One row of a table that `writeCompletions` wrote, without the advantages and rewards it had. */
+export interface StoredCompletion {
+  /** Of the run, from 1. */
+  step: number;
+  promptIndex: number;
+  prompt: string;
+  problemId: string;
+  level: string | null;
+  gold: string;
+  completion: string;
+  correct: boolean;
+  extracted: string | null;
+  format: boolean;
+  thinkingTokens: number;
+  thinkingClosed: boolean;
+  totalTokens: number;
+  finish: 'stop' | 'length' | 'cancelled';
+}
+
+const COLUMNS = {
+  step: 'number',
+  prompt_index: 'number',
+  prompt: 'string',
+  problem_id: 'string',
+  gold: 'string',
+  completion: 'string',
+  correct: 'boolean',
+  format_ok: 'boolean',
+  thinking_tokens: 'number',
+  thinking_closed: 'boolean',
+  total_tokens: 'number',
+  finish: 'string',
+} as const;
+
+type Row = Record<string, unknown>;
+
+function checkRow(path: string, row: Row, index: number): void {
+  const wrong = Object.entries(COLUMNS).find(([name, type]) => typeof row[name] !== type);
+  if (wrong === undefined) return;
+  const [name, type] = wrong;
+  const found = row[name] === undefined ? 'there is none' : `it is ${typeof row[name]}`;
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${path} is no completion table of a run: row ${index + 1} needs \`${name}\` as ${type}, and ${found}.`,
+  );
+}
+
+const storedFrom = (row: Row): StoredCompletion => ({
+  step: row.step as number,
+  promptIndex: row.prompt_index as number,
+  prompt: row.prompt as string,
+  problemId: row.problem_id as string,
+  level: (row.level ?? null) as string | null,
+  gold: row.gold as string,
+  completion: row.completion as string,
+  correct: row.correct as boolean,
+  extracted: (row.extracted ?? null) as string | null,
+  format: row.format_ok as boolean,
+  thinkingTokens: row.thinking_tokens as number,
+  thinkingClosed: row.thinking_closed as boolean,
+  totalTokens: row.total_tokens as number,
+  finish: row.finish as StoredCompletion['finish'],
+});
+
+/** The rows of a completion table in their order. @throws BAD_INPUT for a file that is none */
+export async function readCompletions(path: string): Promise<StoredCompletion[]> {
+  // The reader is an ES module; a CommonJS build reaches it by `import()` only.
+  const { asyncBufferFromFile, parquetReadObjects } = await import('hyparquet');
+  let rows: Row[];
+  try {
+    rows = await parquetReadObjects({ file: await asyncBufferFromFile(path) });
+  } catch (cause) {
+    throw new AcoerError('BAD_INPUT', `Cannot read the table ${path}: ${errorMessage(cause)}`, { cause });
+  }
+  rows.forEach((row, index) => checkRow(path, row, index));
+  return rows.map(storedFrom);
+}
+
+/** The completion tables of a run's folder in the order of their steps. @throws BAD_INPUT when there is none */
+export function completionTables(runPath: string): string[] {
+  const folder = join(runPath, 'completions');
+  const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.parquet')) : [];
+  if (names.length > 0) return names.sort().map((name) => join(folder, name));
+  throw new AcoerError('BAD_INPUT', `${runPath} holds no completion tables (completions/*.parquet).`);
+}
+
+/** The folder of the run that a completion table lies in, or null when it lies alone. */
+export function runOfTable(path: string): string | null {
+  const run = dirname(dirname(path));
+  return existsSync(join(run, 'config.json')) ? run : null;
+}

@@ -1,0 +1,54 @@
+import { plotLab, runLab } from '../../src/lab';
+import { registerReward } from '../../src/rewards';
+
+const attributes = (svg: string, name: string): string[] =>
+  [...svg.matchAll(new RegExp(` ${name}="([^"]*)"`, 'g'))].map(([, value]) => value!);
+
+/** Every tag is closed by its own, and attributes are quoted: enough for a document of these few elements. */
+function wellFormed(svg: string): boolean {
+  const open: string[] = [];
+  for (const [, closing, name, empty] of svg.matchAll(
+    /<(\/?)([a-z]+)(?:\s+[a-zA-Z-]+="[^"<]*")*\s*(\/?)>/g,
+  )) {
+    if (closing === '/') {
+      if (open.pop() !== name) return false;
+    } else if (empty !== '/') open.push(name!);
+  }
+  const rest = svg.replace(/<[^<>]*>/g, '');
+  return open.length === 0 && !/[<>]|&(?!(amp|lt|gt|quot);)/.test(rest);
+}
+
+test('four panels with axes, a line for each reward that has one, and a legend', async () => {
+  const rewards = ['acc', 'acoer', 'grpo-lp'];
+  const svg = await plotLab(await runLab({ rewards }));
+  expect(wellFormed(svg)).toBe(true);
+  expect(svg.match(/class="frame"/g)).toHaveLength(4);
+  // Advantages of both classes, the slopes of two and of one reward, and the legend's.
+  expect(svg.match(/stroke-width/g)).toHaveLength(3 + 3 + 2 + 1 + 3);
+  for (const text of ['acc: none', 'acoer: 2 guarded', 'grpo-lp: 1+2', 'no slope: acc, acoer']) {
+    expect(svg).toContain(`>${text}<`);
+  }
+});
+
+test('lines stay in their panels, and no number is missing', async () => {
+  const svg = await plotLab(await runLab());
+  expect(svg).not.toMatch(/NaN|Infinity|undefined/);
+  const lines = attributes(svg, 'd').filter((d) => d.split('L').length > 3);
+  expect(lines.length).toBeGreaterThan(60);
+  for (const d of lines) {
+    for (const point of d.slice(1).split('L')) {
+      const [x, y] = point.split(' ').map(Number);
+      expect(x).toBeGreaterThanOrEqual(0);
+      expect(x).toBeLessThanOrEqual(400);
+      expect(y).toBeGreaterThanOrEqual(0);
+      expect(y).toBeLessThanOrEqual(270);
+    }
+  }
+});
+
+test('names are escaped, and rewards without any slope still make a picture', async () => {
+  registerReward('a<b&"c"', () => 1);
+  const svg = await plotLab(await runLab({ rewards: ['a<b&"c"'] }));
+  expect(wellFormed(svg)).toBe(true);
+  expect(svg).toContain('a&lt;b&amp;&quot;c&quot;: none');
+});
