@@ -115,7 +115,8 @@ function isOrdered(node: NodeOf<'tuple'>, context: CompareContext): boolean {
 
 function equalTuples(gold: NodeOf<'tuple'>, pred: NodeOf<'tuple'>, context: CompareContext): boolean {
   if (gold.items.length !== pred.items.length) return false;
-  if (gold.items.length > 2) return inOrder(gold.items, pred.items, context);
+  const round = [gold, pred].every((node) => node.open === '(' && node.close === ')');
+  if (round || gold.items.length > 2) return inOrder(gold.items, pred.items, context);
   const [a, b] = [readPair(gold, context), readPair(pred, context)];
   if (a.reading !== b.reading) return false;
   if (a.reading === 'interval' && b.reading === 'interval') {

@@ -19,6 +19,8 @@ interface Ranked extends Candidate {
   end: number;
 }
 
+/** "The final answer is 5. I hope it is correct." */
+const HOPE = 0;
 const FINAL = 50;
 const COLON = 100;
 const ANSWER = 200;
@@ -27,8 +29,16 @@ const ANYWHERE = 300;
 
 /** Candidates, the best first. `text` is short: the end of a completion. */
 export function candidates(text: string, targets: readonly ExtractionTarget[]): Candidate[] {
+  const boxed = decisiveBox(text, targets);
+  if (boxed !== null) return [{ text: boxed, type: 'boxed' }];
   const ranked = targets.flatMap((target) => ofTarget(text, target));
   return ranked.sort((a, b) => a.priority - b.priority || b.end - a.end || a.start - b.start);
+}
+
+/** The box, when nothing could come before it: then the rest of the text need not be read. */
+function decisiveBox(text: string, targets: readonly ExtractionTarget[]): string | null {
+  const first = targets.some((target) => target.type === 'latex' && target.boxedMatchPriority === HOPE);
+  return first && !text.includes('I hope') ? boxedAnswer(text, true) : null;
 }
 
 function ofTarget(text: string, target: ExtractionTarget): Ranked[] {
@@ -65,7 +75,9 @@ function anchored(text: string, spans: readonly Span[], target: ExtractionTarget
     for (const is of text.slice(from, from + 104).matchAll(/\sis:?\s*(?:\*\*)?/g)) {
       const at = from + is.index + is[0].length;
       const span = spans.find((one) => Math.abs(one.start - at) <= 1);
-      if (span !== undefined) found.push([FINAL, span]);
+      if (span === undefined) continue;
+      const hope = /^\.?\s?I hope/.test(text.slice(span.end, span.end + 10));
+      found.push([hope ? HOPE : FINAL, span]);
     }
   }
   for (const anchor of text.matchAll(/answer(:?)/gi)) {

@@ -35,7 +35,9 @@ function end(node: Node, open: boolean, context: CompareContext): End | null {
 }
 
 function sameValue(a: End, b: End): boolean {
-  return a.value === b.value || Math.abs(a.value - b.value) <= 1e-12 * Math.max(Math.abs(a.value), Math.abs(b.value));
+  if (a.value === b.value) return true;
+  const size = Math.max(Math.abs(a.value), Math.abs(b.value));
+  return size < Infinity && Math.abs(a.value - b.value) <= 1e-12 * size;
 }
 
 function isEmpty({ low, high }: Piece): boolean {

@@ -128,7 +128,9 @@ export class Tokenizer {
       }
       this.at += 1;
     }
-    const name = /^\\([a-zA-Z]+|[^])?/.exec(this.text.slice(this.at, this.at + 64))![1] ?? '';
+    let name = /^\\([a-zA-Z]+|[^])?/.exec(this.text.slice(this.at, this.at + 64))![1] ?? '';
+    // A space command often grows into the name that follows: \quadx.
+    if (/^q?quad[a-z]/.test(name)) name = name.slice(0, name.indexOf('d') + 1);
     this.at += 1 + name.length;
     if (name === '') return;
     if (SPACING.has(name)) return this.spacing(name);
