@@ -56,7 +56,7 @@ function number(p: Parser, token: Token): Node {
       if (p.is('}')) p.take();
       return Number(content.v);
     });
-    if (base !== null && base >= 2 && base <= 36 && !token.v.includes('.')) {
+    if (base !== null && base >= 2 && base <= 36) {
       return { kind: 'base', digits: token.v, base };
     }
     throw new NotParsed('subscript of a number');

@@ -83,15 +83,16 @@ function exactPower(base: Rational | null, exponent: Rational | null, budget: Bu
   return root === null || times === null ? null : power(root, times, budget);
 }
 
-/** Digits above the base make it no number. */
+/** Digits above the base make it no number. Places after the point are halves, quarters, ... of base two. */
 function basedValue(digits: string, base: number): Rational | null {
+  const [whole, fraction = ''] = digits.split('.');
   let value = 0n;
-  for (const sign of digits) {
+  for (const sign of `${whole}${fraction}`) {
     const digit = parseInt(sign, 36);
     if (!(digit < base)) return null;
     value = value * BigInt(base) + BigInt(digit);
   }
-  return { n: value, d: 1n };
+  return rational(value, BigInt(base) ** BigInt(fraction.length));
 }
 
 function exactFunction(name: string, args: readonly Node[], context: ExactContext): Rational | null {

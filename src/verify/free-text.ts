@@ -76,7 +76,7 @@ function anchored(text: string, spans: readonly Span[], target: ExtractionTarget
       const at = from + is.index + is[0].length;
       const span = spans.find((one) => Math.abs(one.start - at) <= 1);
       if (span === undefined) continue;
-      const hope = /^\.?\s?I hope/.test(text.slice(span.end, span.end + 10));
+      const hope = /^\$?\.?\s?I hope/.test(text.slice(span.end, span.end + 10));
       found.push([hope ? HOPE : FINAL, span]);
     }
   }

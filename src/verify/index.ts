@@ -102,9 +102,13 @@ function best(list: readonly Candidate[], options: ResolvedOptions): Extracted |
   return first;
 }
 
-const DELIMITED = /(?<!\\)\$|\\\(|\\\[|\\+(?:boxed|fbox)/;
+const BOX = /\\+(?:boxed|fbox)/;
+/** Two words one after the other: a sentence, not a formula. */
+const SENTENCE = /(?<![\\a-zA-Z{])[a-zA-Z]{2,}[,.]?\s+[a-zA-Z]{2,}/;
 
-/** A reference is an answer as it stands, unless it marks its answer with a box or as a formula. null: empty. */
+const TEXT_COMMAND = /\\[a-z]+\s*\{[^{}]*\}/g;
+
+/** A reference is an answer as it stands, unless it is boxed or a sentence. null: empty. */
 function parseReference(gold: string, options: ResolvedOptions): Extracted | null {
   if (gold.trim() === '') return null;
   const whole = (): Extracted => ({ text: gold.trim(), answer: parseAnswer(gold, LENIENT), literal: false });
@@ -112,12 +116,11 @@ function parseReference(gold: string, options: ResolvedOptions): Extracted | nul
     const boxed = boxedAnswer(gold, true);
     return boxed === null ? whole() : { text: boxed, answer: parseAnswer(boxed, LENIENT), literal: false };
   }
+  const { extraction } = options;
+  const latex = extraction.some(({ type }) => type === 'latex');
+  if (latex && !BOX.test(gold) && !SENTENCE.test(gold.replace(TEXT_COMMAND, ' '))) return whole();
   const lenient: ResolvedOptions = { ...options, parse: LENIENT, extractionMode: 'any_match' };
-  const asText = (): Extracted | null => best(candidates(gold.slice(-MAX_TAIL_CHARS), lenient.extraction as readonly ExtractionTarget[]), lenient);
-  const marked = DELIMITED.test(gold) || !options.extraction.some(({ type }) => type === 'latex');
-  if (marked) return asText() ?? whole();
-  const answer = whole();
-  return answer.answer.node !== null ? answer : (asText() ?? answer);
+  return best(candidates(gold.slice(-MAX_TAIL_CHARS), extraction), lenient) ?? whole();
 }
 
 /** References come back many times: one parse for the whole of a group, a step, a run. */

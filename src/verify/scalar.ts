@@ -45,9 +45,9 @@ function equalInDigits(a: Node, b: Node, context: CompareContext): boolean {
   return x != null && y != null && compare(x, y) === 0;
 }
 
-/** A decimal (or a percentage with a point), signed: what the rounding rule applies to. */
+/** A decimal, signed: what the rounding rule applies to. A percentage is exact. */
 function isDecimal(node: Node): boolean {
-  if (node.kind === 'neg' || node.kind === 'percent' || node.kind === 'degree') return isDecimal(node.value);
+  if (node.kind === 'neg' || node.kind === 'degree') return isDecimal(node.value);
   return node.kind === 'num' && node.decimal;
 }
 
