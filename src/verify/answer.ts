@@ -69,7 +69,7 @@ function wordsOf(tokens: readonly Token[]): Pick<Answer, 'words' | 'spelled'> {
   let spelled = false;
   for (const [i, token] of tokens.entries()) {
     if (token.t === 'text') {
-      parts.push(token.v.toLowerCase().replace(/[^\p{L}\p{N}.]|\.(?!\d)/gu, ''));
+      parts.push(spelledOut(token.v));
       spelled ||= /\p{L}/u.test(token.v);
     } else if (token.t === 'letters') {
       parts.push(token.v.toLowerCase());
@@ -86,6 +86,12 @@ function wordsOf(tokens: readonly Token[]): Pick<Answer, 'words' | 'spelled'> {
   }
   const joined = parts.join('').replace(/(\p{L})(?=\d)|(\d)(?=\p{L})/gu, '$1$2 ').replace(/\s+/g, ' ').trim();
   return { words: joined === '' ? null : joined, spelled };
+}
+
+/** Letters without what stands between them; numbers stay apart. */
+function spelledOut(text: string): string {
+  const parts = text.toLowerCase().match(/\d+(?:\.\d+)?|\p{L}+/gu) ?? [];
+  return parts.map((part) => (/\d/.test(part) ? ` ${part} ` : part)).join('');
 }
 
 /** A hyphen joins words; a minus does not. */

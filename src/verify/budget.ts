@@ -15,7 +15,8 @@ export const MAX_ANSWER_CHARS = 4_096;
 /** Exact numbers grow no further than this; beyond it values are doubles. */
 export const MAX_BITS = 1 << 16;
 
-const DEFAULT_STEPS = 100_000;
+/** Some ten milliseconds; a usual verdict takes a few hundred steps. */
+const DEFAULT_STEPS = 50_000;
 
 /** Thrown inside `verify` when the work runs out; the API turns it into the status `timeout`. */
 export class BudgetExceeded extends Error {
@@ -32,7 +33,7 @@ export class Budget {
     this.left = steps;
   }
 
-  /** Charges `steps` (one is about 100 ns); throws BudgetExceeded when they are not there. */
+  /** Charges `steps` (one is about 300 ns); throws BudgetExceeded when they are not there. */
   spend(steps = 1): void {
     this.left -= steps;
     if (this.left < 0) throw new BudgetExceeded();

@@ -39,6 +39,11 @@ interface Extracted {
   literal: boolean;
 }
 
+interface Reference extends Extracted {
+  /** Of all of the reference, however it was read. */
+  wholeKey: string;
+}
+
 function verdict(gold: string, completion: string, options: ResolvedOptions): Verdict {
   const reference = cachedReference(gold, options);
   const found = fromCompletion(answerRegion(completion), options);
@@ -49,6 +54,7 @@ function verdict(gold: string, completion: string, options: ResolvedOptions): Ve
   if (reference.literal || found.literal) {
     return result(reference.text === found.text ? 'correct' : 'incorrect');
   }
+  if (reference.wholeKey === found.answer.key) return result('correct');
   try {
     const context = { ...options, budget: new Budget() };
     if (equalAnswers(reference.answer, found.answer, context) && allowed(found, options)) return result('correct');
@@ -108,9 +114,8 @@ const SENTENCE = /(?<![\\a-zA-Z{])[a-zA-Z]{2,}[,.]?\s+[a-zA-Z]{2,}/;
 
 const TEXT_COMMAND = /\\[a-z]+\s*\{[^{}]*\}/g;
 
-/** A reference is an answer as it stands, unless it is boxed or a sentence. null: empty. */
-function parseReference(gold: string, options: ResolvedOptions): Extracted | null {
-  if (gold.trim() === '') return null;
+/** A reference is an answer as it stands, unless it is boxed or a sentence. */
+function parseReference(gold: string, options: ResolvedOptions): Extracted {
   const whole = (): Extracted => ({ text: gold.trim(), answer: parseAnswer(gold, LENIENT), literal: false });
   if (options.extraction === 'boxed') {
     const boxed = boxedAnswer(gold, true);
@@ -124,14 +129,15 @@ function parseReference(gold: string, options: ResolvedOptions): Extracted | nul
 }
 
 /** References come back many times: one parse for the whole of a group, a step, a run. */
-const references = new Map<string, Extracted | null>();
+const references = new Map<string, Reference | null>();
 const MAX_REFERENCES = 4_096;
 
-function cachedReference(gold: string, options: ResolvedOptions): Extracted | null {
+function cachedReference(gold: string, options: ResolvedOptions): Reference | null {
   const key = `${JSON.stringify(options.extraction)}\n${gold}`;
   const known = references.get(key);
   if (known !== undefined) return known;
-  const parsed = parseReference(gold, options);
+  const parsed =
+    gold.trim() === '' ? null : { ...parseReference(gold, options), wholeKey: parseAnswer(gold, LENIENT).key };
   if (references.size >= MAX_REFERENCES) references.delete(references.keys().next().value as string);
   references.set(key, parsed);
   return parsed;

@@ -21,6 +21,7 @@ const WANTED_POINTS = 5;
 const MAX_POINTS = 16;
 
 export function equalScalars(a: Node, b: Node, context: CompareContext): boolean {
+  if (farApart(a, b, context)) return false;
   const [x, y] = [exactValue(a, context), exactValue(b, context)];
   if (x !== null && y !== null) {
     if (compare(x, y) === 0) return true;
@@ -29,6 +30,42 @@ export function equalScalars(a: Node, b: Node, context: CompareContext): boolean
   if (infinite(a) || infinite(b)) return infinite(a) === infinite(b);
   if (sameDifference(a, b, context)) return true;
   return equalInDigits(a, b, context) || roundedEqual(a, b, context);
+}
+
+/** Values at the first sample point, null where they say nothing. Lists compare each item with many. */
+const values = new WeakMap<Node, Complex | null>();
+
+function firstValue(node: Node, context: CompareContext): Complex | null {
+  // The same charge whether the value is known or not: a verdict must not depend on what was asked before.
+  context.budget.spend(FIRST_VALUE_STEPS);
+  const known = values.get(node);
+  if (known !== undefined) return known;
+  const value = computedFirstValue(node);
+  values.set(node, value);
+  return value;
+}
+
+const FIRST_VALUE_STEPS = 10;
+
+function computedFirstValue(node: Node): Complex | null {
+  if (some(node, ({ kind }) => kind === 'base')) return null;
+  const at: NumericContext = { budget: new Budget(100 * FIRST_VALUE_STEPS), point: samplePoint(freeSymbols(node), 0), leftReals: false };
+  try {
+    const value = numericValue(node, at);
+    return C.isFinite(value) && !at.leftReals ? value : null;
+  } catch (error) {
+    if (error instanceof BudgetExceeded) return null;
+    throw error;
+  }
+}
+
+/** Their values at one point are so different that no rounding brings them together. */
+function farApart(a: Node, b: Node, context: CompareContext): boolean {
+  if (context.floatRounding < 4 || context.numericPrecision < 10) return false;
+  const [x, y] = [firstValue(a, context), firstValue(b, context)];
+  if (x === null || y === null) return false;
+  const distance = C.modulus({ re: x.re - y.re, im: x.im - y.im });
+  return distance > 1e-3 && distance > 1e-6 * (C.modulus(x) + C.modulus(y));
 }
 
 /** 1 or -1 for an infinity, else 0. */
@@ -132,11 +169,17 @@ function splitCoefficient(node: Node, context: CompareContext): Term {
   return whole;
 }
 
+/** How far points spread: steps are equal for a while, so expressions with a floor need larger numbers. */
+function spreadOf(...nodes: Node[]): number {
+  const steps = (node: Node): boolean => node.kind === 'fn' && ['floor', 'ceil', 'mod'].includes(node.name);
+  return nodes.some((node) => some(node, steps)) ? 97 : 3.7;
+}
+
 /** The point number `k` for the variables: real, of both signs, away from 0; the same on every machine. */
-export function samplePoint(names: Iterable<string>, k: number): Map<string, Complex> {
+export function samplePoint(names: Iterable<string>, k: number, spread = 3.7): Map<string, Complex> {
   const point = new Map<string, Complex>();
   for (const name of names) {
-    const value = 0.3 + 3.7 * (hash(`${name}#${k}`, []) - 0.5);
+    const value = 0.3 + spread * (hash(`${name}#${k}`, []) - 0.5);
     // Every third point is positive, where most formulas are defined; then one of mixed signs, then a negative one.
     const negative = k % 3 === 2 || (k % 3 === 1 && hash(`sign${name}#${k}`, []) < 1);
     point.set(name, C.real(negative ? -value : value));
@@ -150,12 +193,14 @@ function sameDifference(a: Node, b: Node, context: CompareContext): boolean {
   if (terms.length === 0) return constant.n === 0n;
   const factor = commonScale(constant, terms);
   const names = new Set([...freeSymbols(a), ...freeSymbols(b)]);
+  const spread = spreadOf(a, b);
   const tolerance = Math.pow(10, 4 - Math.max(5, Math.min(15, context.numericPrecision)));
   const verdicts: boolean[] = [];
   const offReals: boolean[] = [];
   let overflow = false;
   for (let k = 0; k < MAX_POINTS && verdicts.length < WANTED_POINTS; k++) {
-    const at = pointContext(context, samplePoint(names, k));
+    context.budget.spend(10);
+    const at = pointContext(context, samplePoint(names, k, spread));
     let sum = C.real(scaled(constant, factor, context.budget));
     let size = C.modulus(sum);
     for (const { coefficient, body } of terms) {
