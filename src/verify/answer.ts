@@ -66,7 +66,8 @@ const WORD_PUNCTUATION = new Set(['.', ':', "'", '(', ')', '-']);
 
 function wordsOf(tokens: readonly Token[]): Pick<Answer, 'words' | 'spelled'> {
   const parts: string[] = [];
-  let spelled = false;
+  // (A) is a choice, not a variable in brackets.
+  let spelled = tokens.length === 3 && tokens[0]!.v === '(' && tokens[1]!.t === 'letters' && tokens[2]!.v === ')';
   for (const [i, token] of tokens.entries()) {
     if (token.t === 'text') {
       parts.push(spelledOut(token.v));

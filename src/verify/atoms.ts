@@ -1,21 +1,15 @@
 /** What an expression is made of: numbers, names, groups, commands, with their subscripts, powers and postfixes. */
-import { fn, integer, type Node, num, type SetName } from './ast';
+import { fn, integer, type Node, type SetName } from './ast';
 import { FUNCTIONS, GREEK, UNITS, VARIADIC } from './lexicon';
 import { matrix } from './environments';
+import { numberNode } from './numbers';
 import type { Parser } from './parser';
-import { rational, type Rational } from './rational';
 import { NotParsed, type Token } from './tokens';
 import { bracketed, group } from './groups';
 
 /** Letters that name a function when a bracket follows. */
 const FUNCTION_NAMES = new Set(['f', 'g', 'h', 'F', 'G', 'H', 'P', 'Q', 'W', 'T']);
 const SET_NAMES = new Set(['R', 'Z', 'N', 'Q', 'C', 'P']);
-
-/** The value of decimal digits. */
-export function decimalValue(digits: string): Rational {
-  const [whole, fraction = ''] = digits.split('.');
-  return rational(BigInt(`${whole}${fraction}` || '0'), 10n ** BigInt(fraction.length));
-}
 
 /** One atom with everything attached to it. */
 export function atom(p: Parser): Node {
@@ -61,7 +55,7 @@ function number(p: Parser, token: Token): Node {
     }
     throw new NotParsed('subscript of a number');
   }
-  return num(decimalValue(token.v), token.v.includes('.'));
+  return numberNode(token.v);
 }
 
 /** A run of letters is a product of variables, unless all of it is a name. */
@@ -115,7 +109,7 @@ function subscript(p: Parser): string | Node {
 
 function bareIndex(p: Parser): Node {
   const token = p.take();
-  if (token.t === 'num') return num(decimalValue(token.v[0]!));
+  if (token.t === 'num') return numberNode(token.v[0]!);
   if (token.t === 'letters') return letter(token.v[0]!);
   if (token.t === 'text') return { kind: 'text', value: words(token.v) };
   if (token.t === 'cmd') return { kind: 'sym', name: token.v };
@@ -171,7 +165,7 @@ export function exponent(p: Parser): Node {
   const token = p.peek();
   if (token?.t === 'num') {
     p.take();
-    return num(decimalValue(token.v), token.v.includes('.'));
+    return numberNode(token.v);
   }
   if (token?.t === 'letters' && token.v.length === 1) {
     p.take();
@@ -190,7 +184,7 @@ function argument(p: Parser, many: boolean): Node {
   if (p.is('{')) return group(p);
   if (p.options.strictLatex) throw new NotParsed('argument without braces');
   const token = p.peek();
-  if (token?.t === 'num' && !many && token.v.length > 1) return p.first((digit) => num(decimalValue(digit)));
+  if (token?.t === 'num' && !many && token.v.length > 1) return p.first(numberNode);
   if (token?.t === 'letters' && token.v.length > 1) return p.first(letter);
   return bare(p);
 }

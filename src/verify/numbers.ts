@@ -1,4 +1,6 @@
 /** Numbers written in groups of three digits become one token; every other comma stays a separator. */
+import { type Node, num } from './ast';
+import { type Rational, rational } from './rational';
 import { THOUSANDS, type Token } from './tokens';
 
 const OPENING = new Set(['(', '[', '{', '{set', '|', '\\lfloor', '\\lceil']);
@@ -80,4 +82,23 @@ function joinBare(tokens: readonly Token[]): Token[] {
 
 export function joinThousands(tokens: readonly Token[]): Token[] {
   return joinBare(joinMarked(foldBracedCommas(tokens)));
+}
+
+/** The number a token spells: digits with a point, digits that repeat (`0.1(6)`) or an exponent (`1.5e3`). */
+export function numberNode(text: string): Node {
+  const [, whole = '', fraction = '', repeating = '', exponent = '0'] =
+    /^(\d*)(?:\.(\d*))?(?:\((\d+)\))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];
+  const digits = BigInt(`${whole}${fraction}` || '0');
+  const scale = 10n ** BigInt(fraction.length);
+  if (repeating !== '') {
+    // 0.1666... = (16 - 1) / 90.
+    const nines = 10n ** BigInt(repeating.length) - 1n;
+    return num(rational(digits * nines + BigInt(repeating), scale * nines));
+  }
+  return num(shifted(rational(digits, scale), Number(exponent)), text.includes('.'));
+}
+
+function shifted(value: Rational, exponent: number): Rational {
+  const power = 10n ** BigInt(Math.abs(exponent));
+  return exponent >= 0 ? rational(value.n * power, value.d) : rational(value.n, value.d * power);
 }

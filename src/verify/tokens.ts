@@ -6,7 +6,7 @@ import { MAX_DIGITS, MAX_TOKENS } from './budget';
 import { ACCENTS, DRAWING, SPACING, SYNONYMS, TEXT, UNICODE, WORD_COMMANDS } from './lexicon';
 
 export interface Token {
-  /** num: digits, maybe a point. letters: a run of letters. cmd: a command or word command. text: words. sep: and, or, comma, semicolon. */
+  /** num: digits, maybe a point, an exponent (1e3) or digits that repeat: 0.1(6). letters: a run of letters. cmd: a command or word command. text: words. sep: and, or, comma, semicolon. */
   t: 'num' | 'letters' | 'cmd' | 'op' | 'text' | 'sep' | 'begin' | 'end';
   v: string;
   /** Something that draws as a space stood before it. */
@@ -73,7 +73,13 @@ export class Tokenizer {
   }
 
   private number(): void {
-    const match = /^(?:\d+(?:\.\d+)?|\.\d+)/.exec(this.text.slice(this.at, this.at + 2 * MAX_DIGITS))!;
+    const ahead = this.text.slice(this.at, this.at + 2 * MAX_DIGITS);
+    const repeating = /^(\d*\.\d*)\\(?:overline|bar|dot)\s*\{(\d+)\}/.exec(ahead);
+    if (repeating !== null) {
+      this.at += repeating[0].length;
+      return this.push('num', `${repeating[1]}(${repeating[2]})`);
+    }
+    const match = /^(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,3}(?![\d.a-zA-Z]))?/.exec(ahead)!;
     if (match[0].length > MAX_DIGITS) throw new NotParsed('too many digits');
     this.at += match[0].length;
     this.push('num', match[0]);
