@@ -10,6 +10,7 @@ import { fork } from 'node:child_process';
 import { createRequire } from 'node:module';
 import { fileURLToPath } from 'node:url';
 import { availableParallelism } from 'node:os';
+import { performance } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
 
 const require = createRequire(import.meta.url);
@@ -39,10 +40,14 @@ function runShare({ first, stride, end, limitMs }) {
       const { user, system } = process.cpuUsage(before);
       const ms = (user + system) / 1000;
       statuses[verdict.status] = (statuses[verdict.status] ?? 0) + 1;
-      if (!STATUSES.has(verdict.status) || verdict.correct !== (verdict.status === 'correct')) failures.push({ index, what: 'status' });
+      if (!STATUSES.has(verdict.status) || verdict.correct !== (verdict.status === 'correct'))
+        failures.push({ index, what: 'status' });
       if (ms > slowest.ms) slowest = { ms, index };
       if (ms > limitMs) failures.push({ index, what: `${ms.toFixed(0)} ms` });
-      if (index % 16 === 0 && JSON.stringify(verifyAnswer(gold, completion, options)) !== JSON.stringify(verdict)) {
+      if (
+        index % 16 === 0 &&
+        JSON.stringify(verifyAnswer(gold, completion, options)) !== JSON.stringify(verdict)
+      ) {
         failures.push({ index, what: 'a different verdict the second time' });
       }
     } catch (error) {
@@ -55,7 +60,9 @@ function runShare({ first, stride, end, limitMs }) {
 /** The share's outcome; a process silent for a minute hangs. */
 function share(settings) {
   return new Promise((resolve) => {
-    const child = fork(fileURLToPath(import.meta.url), [], { env: { ...process.env, FUZZ_SHARE: JSON.stringify(settings) } });
+    const child = fork(fileURLToPath(import.meta.url), [], {
+      env: { ...process.env, FUZZ_SHARE: JSON.stringify(settings) },
+    });
     let at = settings.first;
     let outcome = null;
     const watch = () => setTimeout(() => child.kill('SIGKILL'), 60_000);
@@ -68,7 +75,11 @@ function share(settings) {
     });
     child.on('exit', () => {
       clearTimeout(timer);
-      const cut = { statuses: {}, failures: [{ index: at, what: 'the process died or hung at or after this case' }], slowest: { ms: 0, index: at } };
+      const cut = {
+        statuses: {},
+        failures: [{ index: at, what: 'the process died or hung at or after this case' }],
+        slowest: { ms: 0, index: at },
+      };
       resolve(outcome ?? cut);
     });
   });
@@ -77,13 +88,18 @@ function share(settings) {
 if (process.env.FUZZ_SHARE !== undefined) {
   runShare(JSON.parse(process.env.FUZZ_SHARE));
 } else {
-  const [cases, from, stride, limitMs] = [values.cases, values.from, values.workers, values['limit-ms']].map(Number);
+  const [cases, from, stride, limitMs] = [values.cases, values.from, values.workers, values['limit-ms']].map(
+    Number,
+  );
   const started = performance.now();
-  const shares = Array.from({ length: stride }, (_, i) => share({ first: from + i, stride, end: from + cases, limitMs }));
+  const shares = Array.from({ length: stride }, (_, i) =>
+    share({ first: from + i, stride, end: from + cases, limitMs }),
+  );
   const outcomes = await Promise.all(shares);
   const statuses = {};
   for (const outcome of outcomes) {
-    for (const [name, count] of Object.entries(outcome.statuses)) statuses[name] = (statuses[name] ?? 0) + count;
+    for (const [name, count] of Object.entries(outcome.statuses))
+      statuses[name] = (statuses[name] ?? 0) + count;
   }
   const failures = outcomes.flatMap((outcome) => outcome.failures);
   const slowest = outcomes.map((outcome) => outcome.slowest).sort((a, b) => b.ms - a.ms)[0];

@@ -8,6 +8,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { performance } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
 
 const { optionsFromConfig, verifyAnswer } = createRequire(import.meta.url)('../dist/verify/index.js');
@@ -44,7 +45,9 @@ const cpu = process.cpuUsage(cpuBefore);
 
 const percent = (part, whole) => `${((100 * part) / Math.max(1, whole)).toFixed(2)}% (${part} of ${whole})`;
 const known = judged.filter((row) => typeof row.constructed === 'boolean');
-const fair = judged.filter((row) => typeof row.expected === 'boolean' && (row.constructed ?? row.expected) === row.expected);
+const fair = judged.filter(
+  (row) => typeof row.expected === 'boolean' && (row.constructed ?? row.expected) === row.expected,
+);
 const agree = fair.filter((row) => row.correct === row.expected);
 const right = known.filter((row) => row.correct === row.constructed);
 const falseAccepts = known.filter((row) => row.correct && !row.constructed);
@@ -58,7 +61,9 @@ console.log(`truth            ${percent(right.length, known.length)}`);
 console.log(`false accepts    ${falseAccepts.length}`);
 const mean = ms.reduce((sum, value) => sum + value, 0) / ms.length;
 const quantile = (q) => ms[Math.min(ms.length - 1, Math.floor(q * ms.length))];
-console.log(`ms a case        mean ${mean.toFixed(4)}  p99 ${quantile(0.99).toFixed(3)}  max ${ms.at(-1).toFixed(2)}`);
+console.log(
+  `ms a case        mean ${mean.toFixed(4)}  p99 ${quantile(0.99).toFixed(3)}  max ${ms.at(-1).toFixed(2)}`,
+);
 console.log(`CPU ms a case    ${((cpu.user + cpu.system) / 1000 / ROUNDS / rows.length).toFixed(4)}`);
 console.log(`statuses         ${JSON.stringify(statuses)}`);
 
@@ -69,5 +74,16 @@ const shown = {
 }[values.show]?.();
 for (const row of shown ?? []) {
   const { kind, gold, pred, extracted, status, expected, constructed, ms: cost } = row;
-  console.log(JSON.stringify({ kind, gold, extracted, pred: pred.slice(-80), status, expected, constructed, ms: +cost.toFixed(2) }));
+  console.log(
+    JSON.stringify({
+      kind,
+      gold,
+      extracted,
+      pred: pred.slice(-80),
+      status,
+      expected,
+      constructed,
+      ms: +cost.toFixed(2),
+    }),
+  );
 }

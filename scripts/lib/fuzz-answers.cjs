@@ -48,7 +48,11 @@ function mutated(random, text) {
     else if (kind === 1) result = result.slice(0, at) + result.slice(end);
     else if (kind === 2) result = result.slice(0, at) + pick(random, SEEDS) + result.slice(end);
     else if (kind === 3) result = `${pick(random, PIECES)}${result}${pick(random, PIECES)}`;
-    else if (kind === 4) result = result.slice(0, at) + result.slice(at, end).repeat(1 + Math.floor(random() ** 4 * 200)) + result.slice(end);
+    else if (kind === 4)
+      result =
+        result.slice(0, at) +
+        result.slice(at, end).repeat(1 + Math.floor(random() ** 4 * 200)) +
+        result.slice(end);
     else result = result.slice(0, 1 + Math.floor(random() * result.length));
   }
   return result;
@@ -65,8 +69,15 @@ function fuzzCase(index) {
   const gold = random() < 0.5 ? pick(random, SEEDS) : answer(random);
   const kind = random();
   const pred = kind < 0.15 ? gold : answer(random);
-  const completion = kind > 0.9 ? pred : `${random() < 0.2 ? soup(random) : 'So '}\\boxed{${pred}}${random() < 0.1 ? soup(random) : ''}`;
-  return { gold, completion, options: { preset: pick(random, PRESETS), strict: random() < 0.9, allowSetRelationComp: random() < 0.1 } };
+  const completion =
+    kind > 0.9
+      ? pred
+      : `${random() < 0.2 ? soup(random) : 'So '}\\boxed{${pred}}${random() < 0.1 ? soup(random) : ''}`;
+  return {
+    gold,
+    completion,
+    options: { preset: pick(random, PRESETS), strict: random() < 0.9, allowSetRelationComp: random() < 0.1 },
+  };
 }
 
 module.exports = { SEEDS, fuzzCase };

@@ -114,7 +114,10 @@ export class VerifierPool {
 
   private start(): void {
     if (this.failedStarts >= MAX_FAILED_STARTS) return this.abandonQueue();
-    const child = fork(this.workerFile, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], execArgv: ['--max-old-space-size=512'] });
+    const child = fork(this.workerFile, {
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+      execArgv: ['--max-old-space-size=512'],
+    });
     const worker: Worker = { process: child, ready: false, job: null, timer: null };
     this.workers.push(worker);
     child.on('message', (message: 'ready' | BatchResult) => this.receive(worker, message));
@@ -157,7 +160,9 @@ export class VerifierPool {
     const { job } = worker;
     if (job !== null && job.items.length === 1) job.resolve([TIMEOUT]);
     else if (job !== null) {
-      void Promise.all(job.items.map((item) => this.verify([item]))).then((parts) => job.resolve(parts.flat()));
+      void Promise.all(job.items.map((item) => this.verify([item]))).then((parts) =>
+        job.resolve(parts.flat()),
+      );
     }
     this.dispatch();
   }

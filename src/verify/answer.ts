@@ -55,7 +55,9 @@ function splitWords(tokens: readonly Token[]): Token[] {
 function trimmed(tokens: Token[]): Token[] {
   const isDust = (token: Token | undefined): boolean =>
     token !== undefined &&
-    (token.t === 'sep' || (token.t === 'op' && ['.', ':', '\\\\', '?'].includes(token.v)) || (token.t === 'text' && words(token.v) === ''));
+    (token.t === 'sep' ||
+      (token.t === 'op' && ['.', ':', '\\\\', '?'].includes(token.v)) ||
+      (token.t === 'text' && words(token.v) === ''));
   let [start, end] = [0, tokens.length];
   while (start < end && (isDust(tokens[start]) || tokens[start]!.v === '=')) start++;
   while (end > start && (isDust(tokens[end - 1]) || tokens[end - 1]!.v === '=')) end--;
@@ -67,7 +69,8 @@ const WORD_PUNCTUATION = new Set(['.', ':', "'", '(', ')', '-']);
 function wordsOf(tokens: readonly Token[]): Pick<Answer, 'words' | 'spelled'> {
   const parts: string[] = [];
   // (A) is a choice, not a variable in brackets.
-  let spelled = tokens.length === 3 && tokens[0]!.v === '(' && tokens[1]!.t === 'letters' && tokens[2]!.v === ')';
+  let spelled =
+    tokens.length === 3 && tokens[0]!.v === '(' && tokens[1]!.t === 'letters' && tokens[2]!.v === ')';
   for (const [i, token] of tokens.entries()) {
     if (token.t === 'text') {
       parts.push(spelledOut(token.v));
@@ -81,11 +84,17 @@ function wordsOf(tokens: readonly Token[]): Pick<Answer, 'words' | 'spelled'> {
       parts.push(',');
     } else if (token.t !== 'op' || !WORD_PUNCTUATION.has(token.v)) {
       return { words: null, spelled: false };
-    } else if (token.v === '-' ? !between(tokens, i) : '()'.includes(token.v) && i > 0 && i < tokens.length - 1) {
+    } else if (
+      token.v === '-' ? !between(tokens, i) : '()'.includes(token.v) && i > 0 && i < tokens.length - 1
+    ) {
       return { words: null, spelled: false };
     }
   }
-  const joined = parts.join('').replace(/(\p{L})(?=\d)|(\d)(?=\p{L})/gu, '$1$2 ').replace(/\s+/g, ' ').trim();
+  const joined = parts
+    .join('')
+    .replace(/(\p{L})(?=\d)|(\d)(?=\p{L})/gu, '$1$2 ')
+    .replace(/\s+/g, ' ')
+    .trim();
   return { words: joined === '' ? null : joined, spelled };
 }
 
@@ -128,9 +137,14 @@ function parseTokens(tokens: Token[], options: ParseOptions): Node {
 }
 
 function assemble(groups: Node[][]): Node {
-  if (groups.length === 1) return groups[0]!.length === 1 ? groups[0]![0]! : { kind: 'set', items: groups[0]! };
-  if (groups.every((group) => group.length === 1)) return { kind: 'set', items: groups.map((group) => group[0]!) };
-  return { kind: 'set', items: groups.map((items): Node => ({ kind: 'tuple', open: '(', close: ')', items })) };
+  if (groups.length === 1)
+    return groups[0]!.length === 1 ? groups[0]![0]! : { kind: 'set', items: groups[0]! };
+  if (groups.every((group) => group.length === 1))
+    return { kind: 'set', items: groups.map((group) => group[0]!) };
+  return {
+    kind: 'set',
+    items: groups.map((items): Node => ({ kind: 'tuple', open: '(', close: ')', items })),
+  };
 }
 
 /** x ≈ 5 is 5; in a chain what is only approximate is dropped. */

@@ -1,15 +1,15 @@
 /** What an expression is made of: numbers, names, groups, commands, with their subscripts, powers and postfixes. */
-import { fn, integer, type Node, type SetName } from './ast';
+import { fn, type Node } from './ast';
 import { FUNCTIONS, GREEK, UNITS, VARIADIC } from './lexicon';
 import { matrix } from './environments';
 import { numberNode } from './numbers';
 import type { Parser } from './parser';
 import { NotParsed, type Token } from './tokens';
+import { applied, bigOperator, numberSet, root, variadic } from './functions';
 import { bracketed, group } from './groups';
 
 /** Letters that name a function when a bracket follows. */
 const FUNCTION_NAMES = new Set(['f', 'g', 'h', 'F', 'G', 'H', 'P', 'Q', 'W', 'T']);
-const SET_NAMES = new Set(['R', 'Z', 'N', 'Q', 'C', 'P']);
 
 /** One atom with everything attached to it. */
 export function atom(p: Parser): Node {
@@ -60,7 +60,8 @@ function number(p: Parser, token: Token): Node {
 
 /** A run of letters is a product of variables, unless all of it is a name. */
 function letters(p: Parser, run: string): Node {
-  if (run.length > 1 && UNITS.has(run.toLowerCase()) && run.length > 3) return { kind: 'text', value: run.toLowerCase() };
+  if (run.length > 1 && UNITS.has(run.toLowerCase()) && run.length > 3)
+    return { kind: 'text', value: run.toLowerCase() };
   const factors: Node[] = [];
   for (let i = 0; i < run.length - 1; i++) factors.push(letter(run[i]!));
   const last = named(p, run.at(-1)!);
@@ -94,7 +95,7 @@ export function named(p: Parser, name: string): Node {
   return { kind: 'apply', name: full, args };
 }
 
-function atomicGroup(p: Parser): Node {
+export function atomicGroup(p: Parser): Node {
   return bracketed(p, p.take().v);
 }
 
@@ -107,7 +108,7 @@ function subscript(p: Parser): string | Node {
   return content;
 }
 
-function bareIndex(p: Parser): Node {
+export function bareIndex(p: Parser): Node {
   const token = p.take();
   if (token.t === 'num') return numberNode(token.v[0]!);
   if (token.t === 'letters') return letter(token.v[0]!);
@@ -120,7 +121,7 @@ function bareIndex(p: Parser): Node {
 export function postfix(p: Parser, start: Node): Node {
   let node = start;
   for (;;) {
-    if (p.is('!') ) {
+    if (p.is('!')) {
       p.take();
       node = fn('factorial', node);
     } else if (p.is('%')) {
@@ -180,7 +181,7 @@ export function exponent(p: Parser): Node {
 }
 
 /** `{...}`, or as LaTeX has it one digit or letter. `many`: all digits of the number. */
-function argument(p: Parser, many: boolean): Node {
+export function argument(p: Parser, many: boolean): Node {
   if (p.is('{')) return group(p);
   if (p.options.strictLatex) throw new NotParsed('argument without braces');
   const token = p.peek();
@@ -230,91 +231,4 @@ function command(p: Parser, name: string): Node {
   if (VARIADIC.has(name)) return variadic(p, name);
   if (GREEK.has(name)) return named(p, name);
   throw new NotParsed(`\\${name}`);
-}
-
-function root(p: Parser): Node {
-  let degree: Node = integer(2);
-  if (p.is('[')) {
-    p.take();
-    degree = p.expression();
-    p.expect(']');
-  }
-  if (p.is('{')) return fn('root', group(p), degree);
-  if (p.options.strictLatex) throw new NotParsed('root without braces');
-  if (p.is('(')) return fn('root', atomicGroup(p), degree);
-  // `\sqrt15` is meant as the root of fifteen.
-  return fn('root', argument(p, true), degree);
-}
-
-function numberSet(p: Parser): Node {
-  const content = p.is('{') ? group(p) : bareIndex(p);
-  if (content.kind !== 'sym' || !SET_NAMES.has(content.name)) throw new NotParsed('unknown set');
-  return { kind: 'named', name: content.name as SetName };
-}
-
-/** \sin x, \sin^2 x, \log_2 n, \log{(n)}. */
-function applied(p: Parser, name: string): Node {
-  let base: Node | null = null;
-  let raised: Node | null = null;
-  for (let i = 0; i < 2; i++) {
-    if (base === null && p.accept('_')) base = p.is('{') ? group(p) : bareIndex(p);
-    if (raised === null && p.accept('^')) raised = exponent(p);
-  }
-  const operand = functionArgument(p);
-  const inverse = raised?.kind === 'neg' && raised.value.kind === 'num' && raised.value.value.n === 1n;
-  const minusOne = inverse || (raised?.kind === 'num' && raised.value.n === -1n);
-  const named = minusOne && FUNCTIONS.has(`arc${name}`) ? `arc${name}` : name;
-  const call = base === null ? fn(named, operand) : fn(named, operand, base);
-  return raised === null || minusOne ? call : { kind: 'pow', base: call, exponent: raised };
-}
-
-/** Brackets hold the whole argument; without them it is the product that follows, up to the next function. */
-function functionArgument(p: Parser): Node {
-  if (p.is('(') || p.is('{') || p.is('[')) return postfix(p, atomicGroup(p));
-  if (p.accept('-')) return { kind: 'neg', value: functionArgument(p) };
-  const factors = [atom(p)];
-  for (;;) {
-    const token = p.peek();
-    const name = token?.t === 'cmd' ? token.v : '';
-    const continues =
-      token !== undefined &&
-      ((token.t === 'letters' && !p.isUnit(token)) || token.t === 'num' || GREEK.has(name) || ['pi', 'frac', 'sqrt'].includes(name));
-    if (!continues) break;
-    factors.push(atom(p));
-  }
-  if (p.is('/') && p.peek(1)?.t === 'num') {
-    p.take();
-    return { kind: 'div', top: product(factors), bottom: atom(p) };
-  }
-  return product(factors);
-}
-
-const product = (factors: Node[]): Node => (factors.length === 1 ? factors[0]! : { kind: 'mul', factors });
-
-function variadic(p: Parser, name: string): Node {
-  const inner = atomicGroup(p);
-  const args = inner.kind === 'tuple' || inner.kind === 'set' ? inner.items : [inner];
-  return { kind: 'fn', name, args };
-}
-
-function bigOperator(p: Parser, op: 'sum' | 'prod'): Node {
-  let [range, to]: (Node | null)[] = [null, null];
-  for (let i = 0; i < 2; i++) {
-    if (p.accept('_')) range = rangeStart(p);
-    else if (p.accept('^')) to = exponent(p);
-  }
-  if (range?.kind !== 'relation' || range.sides[0]?.kind !== 'sym' || to === null) throw new NotParsed('no range');
-  const body = p.expression(30);
-  return { kind: 'bigop', op, variable: range.sides[0].name, from: range.sides[1]!, to, body };
-}
-
-/** {k=1}; i and e are ordinary indices here. */
-function rangeStart(p: Parser): Node {
-  p.expect('{');
-  const token = p.take();
-  p.expect('=');
-  const from = p.expression();
-  p.expect('}');
-  if (token.t !== 'letters' || token.v.length !== 1) throw new NotParsed('no index');
-  return { kind: 'relation', sides: [{ kind: 'sym', name: token.v }, from], ops: ['='] };
 }

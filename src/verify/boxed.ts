@@ -52,7 +52,10 @@ export function lastBoxed(text: string): string | null {
 function looseBox(text: string): Box | null {
   const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
   if (start < 0) return null;
-  const content = text.slice(start).replace(/^\\f?box(?:ed)?\s*\{?/, '').trim();
+  const content = text
+    .slice(start)
+    .replace(/^\\f?box(?:ed)?\s*\{?/, '')
+    .trim();
   return { start, end: text.length, content, complete: false };
 }
 
@@ -76,7 +79,8 @@ export function boxedAnswer(text: string, tolerant: boolean): string | null {
   for (const box of boxes.slice(0, -1).reverse()) {
     const between = text.slice(box.end, kept[0]!.start);
     const near = between.length < 10;
-    const belongs = near || (between.length < 70 && SEPARATOR.test(between) && box.content !== kept[0]!.content);
+    const belongs =
+      near || (between.length < 70 && SEPARATOR.test(between) && box.content !== kept[0]!.content);
     if (!belongs) break;
     kept.unshift(box);
   }

@@ -15,8 +15,10 @@ export function equalAnswers(gold: Answer, pred: Answer, context: CompareContext
   if (isWord(gold) && isWord(pred)) return false;
   if (equalNodes(gold.node, pred.node, context)) return true;
   // 10 m is ten where the other side has no variable.
-  if (pred.withoutUnit !== null && freeSymbols(gold.node).size === 0) return equalNodes(gold.node, pred.withoutUnit, context);
-  if (gold.withoutUnit !== null && freeSymbols(pred.node).size === 0) return equalNodes(gold.withoutUnit, pred.node, context);
+  if (pred.withoutUnit !== null && freeSymbols(gold.node).size === 0)
+    return equalNodes(gold.node, pred.withoutUnit, context);
+  if (gold.withoutUnit !== null && freeSymbols(pred.node).size === 0)
+    return equalNodes(gold.withoutUnit, pred.node, context);
   return false;
 }
 
@@ -45,7 +47,12 @@ function equalNodes(goldNode: Node, predNode: Node, context: CompareContext): bo
 }
 
 function isSetLike(node: Node): boolean {
-  return node.kind === 'setop' || node.kind === 'named' || node.kind === 'empty' || (node.kind === 'tuple' && node.items.length === 2);
+  return (
+    node.kind === 'setop' ||
+    node.kind === 'named' ||
+    node.kind === 'empty' ||
+    (node.kind === 'tuple' && node.items.length === 2)
+  );
 }
 
 function sameRealSet(gold: Node, pred: Node, context: CompareContext): boolean {
@@ -73,7 +80,13 @@ function asWord(node: Node): string | null {
 function equalMatrices(gold: Node, pred: Node, context: CompareContext): boolean {
   const [a, b] = [matrixCells(gold, context.budget), matrixCells(pred, context.budget)];
   if (a === null || b === null || a.length !== b.length || a[0]!.length !== b[0]!.length) {
-    return a === null && b === null && gold.kind === 'set' && pred.kind === 'set' && equalItems(gold.items, pred.items, context);
+    return (
+      a === null &&
+      b === null &&
+      gold.kind === 'set' &&
+      pred.kind === 'set' &&
+      equalItems(gold.items, pred.items, context)
+    );
   }
   return a.every((row, i) => row.every((cell, j) => equalNodes(cell, b[i]![j]!, context)));
 }
@@ -81,16 +94,28 @@ function equalMatrices(gold: Node, pred: Node, context: CompareContext): boolean
 function equalStructures(gold: Node, pred: Node, context: CompareContext): boolean {
   if (gold.kind === 'named' && pred.kind === 'named') return gold.name === pred.name;
   if (gold.kind === 'tuple' && pred.kind === 'tuple') return equalTuples(gold, pred, context);
-  if (gold.kind === 'setop' || pred.kind === 'setop' || gold.kind === 'named' || pred.kind === 'named' || gold.kind === 'empty' || pred.kind === 'empty') {
+  if (
+    gold.kind === 'setop' ||
+    pred.kind === 'setop' ||
+    gold.kind === 'named' ||
+    pred.kind === 'named' ||
+    gold.kind === 'empty' ||
+    pred.kind === 'empty'
+  ) {
     return sameRealSet(gold, pred, context) || sameParts(gold, pred, context);
   }
   if (gold.kind === 'tuple' && pred.kind === 'set') {
     const items = itemsOf(pred, context);
-    return (isOrdered(gold, context) && inOrder(gold.items, items, context)) || equalItems([gold], items, context);
+    return (
+      (isOrdered(gold, context) && inOrder(gold.items, items, context)) || equalItems([gold], items, context)
+    );
   }
   if (pred.kind === 'tuple' && gold.kind === 'set') {
     const items = itemsOf(gold, context);
-    return (isOrdered(pred, context) && equalItems(items, pred.items, context)) || equalItems(items, [pred], context);
+    return (
+      (isOrdered(pred, context) && equalItems(items, pred.items, context)) ||
+      equalItems(items, [pred], context)
+    );
   }
   if (gold.kind !== 'set' && pred.kind !== 'set') return false;
   return equalItems(itemsOf(gold, context), itemsOf(pred, context), context);
@@ -159,6 +184,8 @@ function renamed(pred: Node, gold: Node): Node {
   if (from.length !== to.length) return pred;
   const names = new Map(from.map((name, i) => [name, to[i]!]));
   const rename = (node: Node): Node =>
-    node.kind === 'sym' ? { kind: 'sym', name: names.get(node.name) ?? node.name } : mapChildren(node, rename);
+    node.kind === 'sym'
+      ? { kind: 'sym', name: names.get(node.name) ?? node.name }
+      : mapChildren(node, rename);
   return rename(pred);
 }

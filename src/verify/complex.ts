@@ -34,7 +34,8 @@ export function exp(a: Complex): Complex {
 }
 
 export function pow(a: Complex, b: Complex): Complex {
-  if (b.im === 0 && Number.isInteger(b.re) && Math.abs(b.re) <= 64 && a.im !== 0) return integerPower(a, b.re);
+  if (b.im === 0 && Number.isInteger(b.re) && Math.abs(b.re) <= 64 && a.im !== 0)
+    return integerPower(a, b.re);
   if (a.im === 0 && b.im === 0 && (a.re >= 0 || Number.isInteger(b.re))) return real(Math.pow(a.re, b.re));
   if (a.re === 0 && a.im === 0) return real(b.re > 0 ? 0 : NaN);
   return exp(multiply(log(a), b));

@@ -17,6 +17,7 @@ export function matrix(p: Parser, kind: string): Node {
     if (!p.accept('\\\\')) break;
   }
   const end = p.take();
-  if (end.t !== 'end' || end.v !== kind || row.length > 0 || rows.length === 0) throw new NotParsed('unclosed matrix');
+  if (end.t !== 'end' || end.v !== kind || row.length > 0 || rows.length === 0)
+    throw new NotParsed('unclosed matrix');
   return kind === 'vmatrix' ? fn('det', { kind: 'matrix', rows }) : { kind: 'matrix', rows };
 }

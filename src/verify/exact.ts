@@ -149,7 +149,11 @@ function floor(x: Rational): bigint {
 
 function binomial(n: number | null, k: number | null, budget: Budget): Rational | null {
   if (n === null || k === null || k < 0 || n < 0) return null;
-  const [top, below, rest] = [factorial(n, budget), factorial(k, budget), factorial(Math.max(n - k, 0), budget)];
+  const [top, below, rest] = [
+    factorial(n, budget),
+    factorial(k, budget),
+    factorial(Math.max(n - k, 0), budget),
+  ];
   if (k > n) return ZERO;
   return top === null || below === null || rest === null ? null : { n: top.n / (below.n * rest.n), d: 1n };
 }

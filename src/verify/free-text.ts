@@ -51,14 +51,21 @@ function ofTarget(text: string, target: ExtractionTarget): Ranked[] {
   if (target.type === 'latex' && target.boxedMatchPriority >= 0) {
     const boxed = boxedAnswer(text, true);
     if (boxed !== null) {
-      found.push({ text: boxed, type: 'boxed', priority: target.boxedMatchPriority, start: 0, end: text.length });
+      found.push({
+        text: boxed,
+        type: 'boxed',
+        priority: target.boxedMatchPriority,
+        start: 0,
+        end: text.length,
+      });
     }
   }
   return found;
 }
 
 function spansOf(text: string, target: ExtractionTarget): Span[] {
-  if (target.type === 'latex') return joinFormulas(text, formulas(text)).filter((span) => !/\\(?:boxed|fbox)/.test(span.text));
+  if (target.type === 'latex')
+    return joinFormulas(text, formulas(text)).filter((span) => !/\\(?:boxed|fbox)/.test(span.text));
   if (target.type === 'expr') return plainExpressions(text);
   const spans = plainStrings(text, target.strings);
   return target.lowercase ? spans.map((span) => ({ ...span, text: span.text.toLowerCase() })) : spans;

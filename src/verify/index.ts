@@ -5,9 +5,21 @@ import { answerRegion, boxedAnswer, lastBoxed } from './boxed';
 import { Budget, BudgetExceeded, MAX_TAIL_CHARS } from './budget';
 import { equalAnswers } from './compare';
 import { type Candidate, candidates } from './free-text';
-import { type ExtractionTarget, PRESETS, type ResolvedOptions, resolveOptions, type VerifyOptions } from './options';
+import {
+  type ExtractionTarget,
+  PRESETS,
+  type ResolvedOptions,
+  resolveOptions,
+  type VerifyOptions,
+} from './options';
 
-export { BadConfig, type ExtractionTarget, optionsFromConfig, type PresetName, type VerifyOptions } from './options';
+export {
+  BadConfig,
+  type ExtractionTarget,
+  optionsFromConfig,
+  type PresetName,
+  type VerifyOptions,
+} from './options';
 
 const BOXED: ResolvedOptions = { ...PRESETS['math-verify'], extraction: 'boxed' };
 const LENIENT = { strictLatex: false };
@@ -48,7 +60,11 @@ function verdict(gold: string, completion: string, options: ResolvedOptions): Ve
   const reference = cachedReference(gold, options);
   const found = fromCompletion(answerRegion(completion), options);
   const extracted = found?.text ?? null;
-  const result = (status: Verdict['status']): Verdict => ({ correct: status === 'correct', status, extracted });
+  const result = (status: Verdict['status']): Verdict => ({
+    correct: status === 'correct',
+    status,
+    extracted,
+  });
   if (reference === null) return result('gold-unparseable');
   if (found === null) return result(readable(reference) ? 'unparseable' : 'gold-unparseable');
   if (reference.literal || found.literal) {
@@ -57,7 +73,8 @@ function verdict(gold: string, completion: string, options: ResolvedOptions): Ve
   if (reference.wholeKey === found.answer.key) return result('correct');
   try {
     const context = { ...options, budget: new Budget() };
-    if (equalAnswers(reference.answer, found.answer, context) && allowed(found, options)) return result('correct');
+    if (equalAnswers(reference.answer, found.answer, context) && allowed(found, options))
+      return result('correct');
   } catch (error) {
     if (error instanceof BudgetExceeded) return result('timeout');
     throw error;
@@ -137,7 +154,9 @@ function cachedReference(gold: string, options: ResolvedOptions): Reference | nu
   const known = references.get(key);
   if (known !== undefined) return known;
   const parsed =
-    gold.trim() === '' ? null : { ...parseReference(gold, options), wholeKey: parseAnswer(gold, LENIENT).key };
+    gold.trim() === ''
+      ? null
+      : { ...parseReference(gold, options), wholeKey: parseAnswer(gold, LENIENT).key };
   if (references.size >= MAX_REFERENCES) references.delete(references.keys().next().value as string);
   references.set(key, parsed);
   return parsed;

@@ -26,7 +26,9 @@ export function matrixCells(node: Node, budget: Budget): Node[][] | null {
       return product(node.factors, budget);
     case 'div': {
       const top = matrixCells(node.top, budget);
-      return top && top.map((row) => row.map((cell): Node => ({ kind: 'div', top: cell, bottom: node.bottom })));
+      return (
+        top && top.map((row) => row.map((cell): Node => ({ kind: 'div', top: cell, bottom: node.bottom })))
+      );
     }
     default:
       return null;
@@ -34,7 +36,9 @@ export function matrixCells(node: Node, budget: Budget): Node[][] | null {
 }
 
 function rectangular(rows: Node[][]): boolean {
-  return rows.length <= MAX_SIZE && rows.every((row) => row.length === rows[0]!.length && row.length <= MAX_SIZE);
+  return (
+    rows.length <= MAX_SIZE && rows.every((row) => row.length === rows[0]!.length && row.length <= MAX_SIZE)
+  );
 }
 
 function sum(a: Node[][], b: Node[][]): Node[][] | null {

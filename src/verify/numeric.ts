@@ -158,7 +158,13 @@ function several(name: string, values: readonly Complex[]): Complex {
   if (name === 'binom' && reals.length === 2) {
     return C.real(C.gamma(x.re + 1) / (C.gamma(y.re + 1) * C.gamma(x.re - y.re + 1)));
   }
-  if (name === 'gcd' || name === 'lcm') return C.real(hash(name, [...values].sort((a, b) => a.re - b.re)));
+  if (name === 'gcd' || name === 'lcm')
+    return C.real(
+      hash(
+        name,
+        [...values].sort((a, b) => a.re - b.re),
+      ),
+    );
   return UNDEFINED;
 }
 

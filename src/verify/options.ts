@@ -55,7 +55,12 @@ const COMMON = {
 } as const;
 
 export const PRESETS: Readonly<Record<PresetName, ResolvedOptions>> = {
-  'math-verify': { ...COMMON, extraction: [LATEX, EXPR], extractionMode: 'any_match', parse: { strictLatex: false } },
+  'math-verify': {
+    ...COMMON,
+    extraction: [LATEX, EXPR],
+    extractionMode: 'any_match',
+    parse: { strictLatex: false },
+  },
   trl: {
     ...COMMON,
     extraction: [{ ...LATEX, tryExtractWithoutAnchor: false }],
@@ -76,7 +81,12 @@ export class BadConfig extends Error {}
 
 type Raw = Readonly<Record<string, unknown>>;
 
-function typed<T>(raw: Raw, name: string, kind: 'number' | 'boolean' | 'string', convert: (value: T) => void): void {
+function typed<T>(
+  raw: Raw,
+  name: string,
+  kind: 'number' | 'boolean' | 'string',
+  convert: (value: T) => void,
+): void {
   const value = raw[name];
   if (value === undefined || value === null) return;
   if (typeof value !== kind) throw new BadConfig(`${name} must be a ${kind}`);
@@ -84,7 +94,12 @@ function typed<T>(raw: Raw, name: string, kind: 'number' | 'boolean' | 'string',
 }
 
 /** Names accepted for their meaning elsewhere: budgets take the place of timeouts, and nothing here throws. */
-const WITHOUT_EFFECT = new Set(['timeout_seconds', 'parsing_timeout', 'raise_on_error', 'normalization_config']);
+const WITHOUT_EFFECT = new Set([
+  'timeout_seconds',
+  'parsing_timeout',
+  'raise_on_error',
+  'normalization_config',
+]);
 const KNOWN = new Set([
   'float_rounding', 'precision', 'numeric_precision', 'strict', 'allow_set_relation_comp', 'match_types',
   'extraction_config', 'extraction_mode', 'fallback_mode', 'boxed_match_priority', 'try_extract_without_anchor',
@@ -103,24 +118,52 @@ export function optionsFromConfig(config: unknown, preset?: PresetName): VerifyO
   const unknown = Object.keys(raw).find((name) => !KNOWN.has(name) && !WITHOUT_EFFECT.has(name));
   if (unknown !== undefined) throw new BadConfig(`unknown option ${unknown}`);
   const options: VerifyOptions = { preset };
-  for (const name of ['float_rounding', 'precision']) typed<number>(raw, name, 'number', (v) => (options.floatRounding = wholeNumber(name, v)));
-  typed<number>(raw, 'numeric_precision', 'number', (v) => (options.numericPrecision = wholeNumber('numeric_precision', v)));
+  for (const name of ['float_rounding', 'precision'])
+    typed<number>(raw, name, 'number', (v) => (options.floatRounding = wholeNumber(name, v)));
+  typed<number>(
+    raw,
+    'numeric_precision',
+    'number',
+    (v) => (options.numericPrecision = wholeNumber('numeric_precision', v)),
+  );
   typed<boolean>(raw, 'strict', 'boolean', (v) => (options.strict = v));
   typed<boolean>(raw, 'allow_set_relation_comp', 'boolean', (v) => (options.allowSetRelationComp = v));
-  typed<string>(raw, 'extraction_mode', 'string', (v) => (options.extractionMode = oneOf<'any_match' | 'first_match'>('extraction_mode', v, ['any_match', 'first_match'])));
-  typed<string>(raw, 'fallback_mode', 'string', (v) => (options.fallbackMode = oneOf<'no_fallback' | 'first_match'>('fallback_mode', v, ['no_fallback', 'first_match'])));
+  typed<string>(
+    raw,
+    'extraction_mode',
+    'string',
+    (v) =>
+      (options.extractionMode = oneOf<'any_match' | 'first_match'>('extraction_mode', v, [
+        'any_match',
+        'first_match',
+      ])),
+  );
+  typed<string>(
+    raw,
+    'fallback_mode',
+    'string',
+    (v) =>
+      (options.fallbackMode = oneOf<'no_fallback' | 'first_match'>('fallback_mode', v, [
+        'no_fallback',
+        'first_match',
+      ])),
+  );
   const targets = raw.extraction_config ?? raw.match_types;
-  const shared = ['boxed_match_priority', 'try_extract_without_anchor', 'strings', 'lowercase'].some((name) => name in raw);
+  const shared = ['boxed_match_priority', 'try_extract_without_anchor', 'strings', 'lowercase'].some(
+    (name) => name in raw,
+  );
   if (targets !== undefined || shared) {
     const list = (targets ?? ['latex', 'expr']) as unknown;
     options.extraction = (Array.isArray(list) ? list : [list]).map((target) => targetFrom(target, raw));
   }
-  if (malformedRefused(raw) || (Array.isArray(targets) && targets.some(malformedRefused))) options.strictLatex = true;
+  if (malformedRefused(raw) || (Array.isArray(targets) && targets.some(malformedRefused)))
+    options.strictLatex = true;
   return options;
 }
 
 function wholeNumber(name: string, value: number): number {
-  if (!Number.isInteger(value) || value < 0 || value > 100) throw new BadConfig(`${name} must be a whole number from 0 to 100`);
+  if (!Number.isInteger(value) || value < 0 || value > 100)
+    throw new BadConfig(`${name} must be a whole number from 0 to 100`);
   return value;
 }
 
@@ -138,7 +181,8 @@ function malformedRefused(value: unknown): boolean {
 }
 
 function targetFrom(value: unknown, shared: Raw): ExtractionTarget {
-  const raw: Raw = typeof value === 'object' && value !== null ? { ...shared, ...value } : { ...shared, type: value };
+  const raw: Raw =
+    typeof value === 'object' && value !== null ? { ...shared, ...value } : { ...shared, type: value };
   let anchor = true;
   typed<boolean>(raw, 'try_extract_without_anchor', 'boolean', (v) => (anchor = v));
   switch (raw.type) {
@@ -151,7 +195,8 @@ function targetFrom(value: unknown, shared: Raw): ExtractionTarget {
       return { type: 'expr', tryExtractWithoutAnchor: anchor };
     case 'string': {
       const strings = raw.strings ?? ['A', 'B', 'C', 'D'];
-      if (!Array.isArray(strings) || strings.some((one) => typeof one !== 'string')) throw new BadConfig('strings must be a list of strings');
+      if (!Array.isArray(strings) || strings.some((one) => typeof one !== 'string'))
+        throw new BadConfig('strings must be a list of strings');
       let lowercase = true;
       typed<boolean>(raw, 'lowercase', 'boolean', (v) => (lowercase = v));
       return { type: 'string', strings: strings as string[], tryExtractWithoutAnchor: anchor, lowercase };

@@ -4,7 +4,8 @@ import type { Span } from './segments';
 const START = /(?:^|[\s=])(?:\*\*)?(?:[$€£¥₹₽₩₪฿]\s?)?(?=[-(.\d])/g;
 const RUN = /[\d\s.+\-*×÷/^()]+/y;
 /** With groups of three, with a point or a comma, without a whole part, whole. */
-const NUMBER = /(-?[1-9]\d{0,2}(?:[ ,]\d{3})+(?:\.\d+)?(?!\d)|-?\d+[.,]\d+|-?\.\d+|-?\d+)(\s*(?:%|[Pp]ercent(?:age)?|[Pp]ct))?/y;
+const NUMBER =
+  /(-?[1-9]\d{0,2}(?:[ ,]\d{3})+(?:\.\d+)?(?!\d)|-?\d+[.,]\d+|-?\.\d+|-?\d+)(\s*(?:%|[Pp]ercent(?:age)?|[Pp]ct))?/y;
 const MAX_RUN = 256;
 
 /** Numbers and arithmetic, each where it starts; a longer reading from the same place comes first. */
@@ -48,7 +49,10 @@ const escaped = (word: string): string => word.replace(/[.*+?^${}()|[\]\\]/g, '\
 
 /** The given strings where they stand as words of their own. */
 export function plainStrings(text: string, strings: readonly string[]): Span[] {
-  const pattern = new RegExp(`(?<=^|\\s)(?:\\*\\*)?(${strings.map(escaped).join('|')})(?=\\*\\*|[.,:\\s]|$)`, 'g');
+  const pattern = new RegExp(
+    `(?<=^|\\s)(?:\\*\\*)?(${strings.map(escaped).join('|')})(?=\\*\\*|[.,:\\s]|$)`,
+    'g',
+  );
   return [...text.matchAll(pattern)].map((match) => ({
     start: match.index + match[0].length - match[1]!.length,
     end: match.index + match[0].length,

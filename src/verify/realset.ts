@@ -79,7 +79,9 @@ export function realSet(node: Node, context: CompareContext): RealSet | null {
       return read.reading === 'pair' ? points(node.items, context) : null;
     }
     case 'set': {
-      const inner = node.items.map((item) => (item.kind === 'tuple' || item.kind === 'relation' ? realSet(item, context) : points([item], context)));
+      const inner = node.items.map((item) =>
+        item.kind === 'tuple' || item.kind === 'relation' ? realSet(item, context) : points([item], context),
+      );
       return inner.every((set) => set !== null) ? union(inner.flat()) : null;
     }
     case 'setop':
@@ -110,9 +112,11 @@ function operation(node: NodeOf<'setop'>, context: CompareContext): RealSet | nu
 
 /** Sorts, and joins what overlaps or touches in a point one of them has. */
 export function union(pieces: readonly Piece[]): RealSet {
-  const sorted = pieces.filter((piece) => !isEmpty(piece)).sort((a, b) => {
-    return sameValue(a.low, b.low) ? Number(a.low.open) - Number(b.low.open) : a.low.value - b.low.value;
-  });
+  const sorted = pieces
+    .filter((piece) => !isEmpty(piece))
+    .sort((a, b) => {
+      return sameValue(a.low, b.low) ? Number(a.low.open) - Number(b.low.open) : a.low.value - b.low.value;
+    });
   const result: RealSet = [];
   for (const piece of sorted) {
     const last = result.at(-1);
@@ -139,11 +143,15 @@ function complement(set: RealSet): RealSet {
     low = { ...piece.high, open: !piece.high.open };
   }
   result.push({ low, high: HIGHEST });
-  return result.filter((piece) => piece.low.value !== Infinity && piece.high.value !== -Infinity && !isEmpty(piece));
+  return result.filter(
+    (piece) => piece.low.value !== Infinity && piece.high.value !== -Infinity && !isEmpty(piece),
+  );
 }
 
 function intersection(a: RealSet, b: RealSet): RealSet {
-  const pieces = a.flatMap((x) => b.map((y): Piece => ({ low: tighter(x.low, y.low, 1), high: tighter(x.high, y.high, -1) })));
+  const pieces = a.flatMap((x) =>
+    b.map((y): Piece => ({ low: tighter(x.low, y.low, 1), high: tighter(x.high, y.high, -1) })),
+  );
   return union(pieces);
 }
 
@@ -170,7 +178,9 @@ function ofRelation(node: NodeOf<'relation'>, context: CompareContext): RealSet 
 }
 
 export function flip(op: RelationOp): RelationOp {
-  return ({ '<': '>', '>': '<', '<=': '>=', '>=': '<=' } as Partial<Record<RelationOp, RelationOp>>)[op] ?? op;
+  return (
+    ({ '<': '>', '>': '<', '<=': '>=', '>=': '<=' } as Partial<Record<RelationOp, RelationOp>>)[op] ?? op
+  );
 }
 
 function ray(op: RelationOp, node: Node, context: CompareContext): RealSet | null {

@@ -40,7 +40,12 @@ function links(node: Relation): Link[] {
 export type Equal = (a: Node, b: Node) => boolean;
 
 /** `equal` compares the sides of assignments, whatever they are. Throws BudgetExceeded. */
-export function equalRelations(gold: Relation, pred: Relation, equal: Equal, context: CompareContext): boolean {
+export function equalRelations(
+  gold: Relation,
+  pred: Relation,
+  equal: Equal,
+  context: CompareContext,
+): boolean {
   const [a, b] = [links(gold), links(pred)];
   if (a.length !== b.length) return false;
   const left = [...b];
@@ -78,10 +83,9 @@ function constantRatio(a: Node, b: Node, context: CompareContext): number | null
   let points = 0;
   for (let k = 0; k < 2 * POINTS && points < POINTS; k++) {
     const point = samplePoint(names, k);
-    const [x, y] = [a, b].map((node) => numericValue(node, { budget: context.budget, point, leftReals: false })) as [
-      C.Complex,
-      C.Complex,
-    ];
+    const [x, y] = [a, b].map((node) =>
+      numericValue(node, { budget: context.budget, point, leftReals: false }),
+    ) as [C.Complex, C.Complex];
     if (!C.isFinite(x) || !C.isFinite(y) || C.modulus(x) < 1e-9 || C.modulus(y) < 1e-9) continue;
     const here = C.divide(x, y);
     if (Math.abs(here.im) > TOLERANCE * Math.abs(here.re)) return null;

@@ -49,7 +49,11 @@ const FIRST_VALUE_STEPS = 10;
 
 function computedFirstValue(node: Node): Complex | null {
   if (some(node, ({ kind }) => kind === 'base')) return null;
-  const at: NumericContext = { budget: new Budget(100 * FIRST_VALUE_STEPS), point: samplePoint(freeSymbols(node), 0), leftReals: false };
+  const at: NumericContext = {
+    budget: new Budget(100 * FIRST_VALUE_STEPS),
+    point: samplePoint(freeSymbols(node), 0),
+    leftReals: false,
+  };
   try {
     const value = numericValue(node, at);
     return C.isFinite(value) && !at.leftReals ? value : null;
@@ -78,8 +82,9 @@ export function infinite(node: Node): number {
 function equalInDigits(a: Node, b: Node, context: CompareContext): boolean {
   const based = [a, b].map((node) => some(node, (inner) => inner.kind === 'base'));
   if (based[0] === based[1]) return false;
-  const [x, y] = [a, b].map((node) => exactValue(node, { ...context, ignoreBases: true }));
-  return x != null && y != null && compare(x, y) === 0;
+  const digits = { ...context, ignoreBases: true };
+  const [x, y] = [exactValue(a, digits), exactValue(b, digits)];
+  return x !== null && y !== null && compare(x, y) === 0;
 }
 
 /** A decimal, signed: what the rounding rule applies to. A percentage is exact. */
@@ -128,7 +133,8 @@ function differenceTerms(a: Node, b: Node, context: CompareContext): { constant:
     if (node.kind === 'neg') return visit(node.value, negate(sign));
     const term = splitCoefficient(node, context);
     const coefficient = multiply(term.coefficient, sign, context.budget);
-    const sum = term.body.length === 0 && coefficient !== null ? add(constant, coefficient, context.budget) : null;
+    const sum =
+      term.body.length === 0 && coefficient !== null ? add(constant, coefficient, context.budget) : null;
     if (sum !== null) constant = sum;
     else if (coefficient === null) terms.push({ coefficient: sign, body: [node] });
     else terms.push({ coefficient, body: term.body });
@@ -163,7 +169,11 @@ function splitCoefficient(node: Node, context: CompareContext): Term {
     const inverse = invert(bottom.coefficient);
     const coefficient = inverse && multiply(top.coefficient, inverse, context.budget);
     if (coefficient === null) return whole;
-    const reciprocals = bottom.body.map((factor): Node => ({ kind: 'div', top: { kind: 'num', value: ONE, decimal: false }, bottom: factor }));
+    const reciprocals = bottom.body.map((factor): Node => ({
+      kind: 'div',
+      top: { kind: 'num', value: ONE, decimal: false },
+      bottom: factor,
+    }));
     return { coefficient, body: [...top.body, ...reciprocals] };
   }
   return whole;
@@ -204,7 +214,9 @@ function sameDifference(a: Node, b: Node, context: CompareContext): boolean {
     let sum = C.real(scaled(constant, factor, context.budget));
     let size = C.modulus(sum);
     for (const { coefficient, body } of terms) {
-      const value = body.map((node) => numericValue(node, at)).reduce(C.multiply, C.real(scaled(coefficient, factor, context.budget)));
+      const value = body
+        .map((node) => numericValue(node, at))
+        .reduce(C.multiply, C.real(scaled(coefficient, factor, context.budget)));
       sum = C.add(sum, value);
       size += C.modulus(value);
     }

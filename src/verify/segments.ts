@@ -23,7 +23,7 @@ const SQUARE = /^\s\[([^\n[\]]+)\](?=\s)/;
 export function formulas(text: string): Span[] {
   const found: Span[] = [];
   const unclosed = new Set<string>();
-  for (let at = 0; at < text.length; ) {
+  for (let at = 0; at < text.length;) {
     const span = formulaAt(text, at, unclosed);
     if (span === null) {
       at++;
@@ -79,7 +79,12 @@ export function joinFormulas(text: string, spans: readonly Span[]): Span[] {
   let count = 0;
   for (const span of spans) {
     const last = joined.at(-1);
-    if (last !== undefined && count < MAX_JOINED && span.start - last.end < 32 && CONNECTOR.test(text.slice(last.end, span.start))) {
+    if (
+      last !== undefined &&
+      count < MAX_JOINED &&
+      span.start - last.end < 32 &&
+      CONNECTOR.test(text.slice(last.end, span.start))
+    ) {
       last.end = span.end;
       last.text += `,${span.text}`;
       count++;

@@ -89,7 +89,10 @@ export class Tokenizer {
     const run = /^[a-zA-Z]+/.exec(this.text.slice(this.at, this.at + MAX_DIGITS))![0];
     this.at += run.length;
     const command = WORD_COMMANDS.get(run) ?? WORD_COMMANDS.get(run.toLowerCase());
-    if (command === undefined || (run.length === 2 && command !== 'pi' && command !== 'ln' && run !== run.toLowerCase())) {
+    if (
+      command === undefined ||
+      (run.length === 2 && command !== 'pi' && command !== 'ln' && run !== run.toLowerCase())
+    ) {
       return this.push('letters', run);
     }
     this.word(command);
@@ -199,12 +202,14 @@ export class Tokenizer {
       this.space = true;
       return;
     }
-    if (WORDS_AND_OR.test(content)) return this.push('sep', trimmed.toLowerCase().includes('or') ? 'or' : 'and');
+    if (WORDS_AND_OR.test(content))
+      return this.push('sep', trimmed.toLowerCase().includes('or') ? 'or' : 'and');
     if (WORDS_PERCENT.test(content)) return this.push('op', '%');
     if (WORDS_DEGREE.test(content)) return this.push('cmd', 'degree');
     const command = WORD_COMMANDS.get(trimmed);
     if (command !== undefined) return this.word(command);
-    if (/^[\d\s.,+\-*/^=()]+$/.test(trimmed) || /\\(?:d?frac|sqrt|pi|infty)/.test(trimmed)) return this.nested(trimmed);
+    if (/^[\d\s.,+\-*/^=()]+$/.test(trimmed) || /\\(?:d?frac|sqrt|pi|infty)/.test(trimmed))
+      return this.nested(trimmed);
     if (/^(?:math|bold|bm)/.test(name) && /^[a-zA-Z]$/.test(trimmed)) return this.push('letters', trimmed);
     if (name.startsWith('math') && !/^[a-zA-Z\s.,'-]+$/.test(trimmed)) return this.nested(trimmed);
     this.push('text', content);
