@@ -20,7 +20,11 @@ const PIECES = [
   '</think>', '<think>', '$$', '\\[', '\\]', '\\(', '\\)', '√', 'π', '²', '½', '∞', '\ud800', '\u0000', '－', 'é',
 ]; // prettier-ignore
 
-/** xorshift32 in [0, 1). */
+/**
+ * xorshift32 in [0, 1).
+ * @param {number} seed
+ * @returns {() => number}
+ */
 function randomFrom(seed) {
   let state = (Math.imul(seed, 0x9e3779b1) ^ 0x85ebca6b) >>> 0 || 1;
   return () => {
@@ -31,13 +35,16 @@ function randomFrom(seed) {
   };
 }
 
+/** @type {<T>(random: () => number, list: readonly T[]) => T} */
 const pick = (random, list) => list[Math.floor(random() * list.length)];
 
+/** @param {() => number} random */
 function soup(random) {
   const length = 1 + Math.floor(random() ** 3 * 60);
   return Array.from({ length }, () => pick(random, PIECES)).join('');
 }
 
+/** @param {() => number} random @param {string} text */
 function mutated(random, text) {
   let result = text;
   for (let n = 1 + Math.floor(random() * 4); n > 0; n--) {
@@ -58,11 +65,16 @@ function mutated(random, text) {
   return result;
 }
 
+/** @param {() => number} random */
 const answer = (random) => (random() < 0.3 ? soup(random) : mutated(random, pick(random, SEEDS)));
 
+/** @type {('math-verify' | 'trl')[]} */
 const PRESETS = ['math-verify', 'math-verify', 'trl'];
 
-/** Case number `index`: a reference, a completion and options. */
+/**
+ * Case number `index`: a reference, a completion and options.
+ * @param {number} index
+ */
 function fuzzCase(index) {
   const random = randomFrom(index + 1);
   for (let i = 0; i < 4; i++) random();

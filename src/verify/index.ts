@@ -70,7 +70,6 @@ function verdict(gold: string, completion: string, options: ResolvedOptions): Ve
   if (reference.literal || found.literal) {
     return result(reference.text === found.text ? 'correct' : 'incorrect');
   }
-  if (reference.wholeKey === found.answer.key) return result('correct');
   try {
     const context = { ...options, budget: new Budget() };
     if (equalAnswers(reference.answer, found.answer, context) && allowed(found, options))
@@ -101,7 +100,8 @@ function fromCompletion(region: string, options: ResolvedOptions): Extracted | n
   if (found !== null) return found;
   // A bare answer and nothing else.
   const whole = region.trim();
-  if (whole === '' || whole.length > 256 || !options.extraction.some(takesWhole)) return null;
+  if (whole === '' || whole.length > 256 || SENTENCE.test(whole) || !options.extraction.some(takesWhole))
+    return null;
   const answer = parseAnswer(whole, options.parse);
   return answer.node === null ? null : { text: whole, answer, literal: false };
 }
