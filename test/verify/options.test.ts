@@ -55,7 +55,7 @@ describe('math_verify option names', () => {
     );
     expect(status('\\foo', '\\boxed{\\foo}')).toBe('correct');
     expect(status('\\foo', '\\boxed{\\foo}', { fallback_mode: 'no_fallback' })).not.toBe('correct');
-    expect(status('\\frac12', '\\boxed{\\frac 12}', { malformed_operators: false })).toBe('unparseable');
+    expect(status('0.5', '\\boxed{\\frac 12}', { malformed_operators: false })).toBe('unparseable');
   });
 
   test.each([
