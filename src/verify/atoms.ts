@@ -101,6 +101,13 @@ export function atomicGroup(p: Parser): Node {
 
 /** A plain label as a string; anything with a variable in it as an expression. */
 function subscript(p: Parser): string | Node {
+  // m_{\max}
+  if (p.is('{') && p.peek(1)?.t === 'cmd' && p.is('}', 2)) {
+    p.take();
+    const label = p.take().v;
+    p.take();
+    return label;
+  }
   const content = p.is('{') ? group(p) : bareIndex(p);
   if (content.kind === 'num' && !content.decimal) return content.value.n.toString();
   if (content.kind === 'text') return content.value;

@@ -72,8 +72,9 @@ function verdict(gold: string, completion: string, options: ResolvedOptions): Ve
   }
   try {
     const context = { ...options, budget: new Budget() };
-    if (equalAnswers(reference.answer, found.answer, context) && allowed(found, options))
-      return result('correct');
+    const alike = reference.wholeKey === found.answer.key;
+    const equal = alike || equalAnswers(reference.answer, found.answer, context);
+    if (equal && allowed(found, options)) return result('correct');
   } catch (error) {
     if (error instanceof BudgetExceeded) return result('timeout');
     throw error;

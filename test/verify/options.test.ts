@@ -112,6 +112,9 @@ describe('an answer without a box', () => {
 
   test('a reference in a sentence is found the same way', () => {
     expect(status('Adding up gives $x = 12$ in all.', '\\boxed{12}')).toBe('correct');
+    // Or word for word, when it cannot be read.
+    const whole = 'all $n$ with $\\mho(n) = 0$, for any integer $k$';
+    expect(status(whole, `\\boxed{${whole}}`)).toBe('correct');
     expect(status('so we have \\boxed{12} of them', '\\boxed{12}')).toBe('correct');
   });
 });

@@ -72,6 +72,7 @@ const EQUAL: Record<string, [string, string][]> = {
     ['\\frac{n(n-1)}{2}', '\\binom{n}{2}'],
     ['\\frac{1}{x-1}', '\\frac{x+1}{x^2-1}'],
     ['a', 'a + 0'],
+    ['m_{\\max} = n + 1', 'm_{\\max } - (n+1) = 0'],
     ['F_n + F_{n-1}', 'F_{n-1} + F_n'],
     ['f(x+y)', 'f(y+x)'],
   ],
