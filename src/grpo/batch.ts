@@ -13,7 +13,7 @@ export interface Sample extends Tokens {
   rollout: Rollout;
   reward: Reward;
   advantage: number;
-  /** Truncated, with `maskTruncatedCompletions`: not in the loss, nor in token counts. */
+  /** Truncated, with `maskTruncatedCompletions`, or not graded: not in the loss, nor in token counts. */
   masked: boolean;
   /** Its loss and gradient are exactly 0, so forward and backward are left out. */
   skipped: boolean;
@@ -39,6 +39,13 @@ export interface GenerationBatch {
 /** A completion cut off by the length limit: its last token is no stop token. */
 export const isTruncated = (rollout: Rollout) => rollout.finish !== 'stop';
 
+/**
+ * A reference that cannot be read says nothing about its completions: the group leaves the loss, the accuracy and the
+ * rewards' states, and is counted in `accuracy/gold_unparseable`.
+ */
+export const isGraded = ({ rollouts }: Group) =>
+  rollouts.every(({ verdict }) => verdict.status !== 'gold-unparseable');
+
 export const sampleTokens = (sample: Tokens) => sample.promptIds.length + sample.completionIds.length;
 
 /** Updates made from one generated batch. */
@@ -58,7 +65,11 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
   const { formatWeight, rewardTimeoutMs: timeoutMs } = config;
   const settings = { step: state.step, maxLength, formatWeight, timeoutMs };
   const rewards = await scoreBatch(groups, context.rewards, state.rewardStates, settings);
-  const rewardStates = await observeBatch(groups, context.rewards, state.rewardStates, settings);
+  const graded = groups.filter(isGraded);
+  const rewardStates =
+    graded.length === 0
+      ? state.rewardStates
+      : await observeBatch(graded, context.rewards, state.rewardStates, settings);
   const advantages = batchAdvantages(groups, rewards, config);
   const samples = makeSamples(context, groups, rewards, advantages);
   const rewarded = performance.now();
@@ -80,10 +91,11 @@ function makeSamples(
   { rewards }: BatchRewards,
   advantages: BatchAdvantages,
 ): Sample[] {
-  return groups.flatMap((group, g) =>
-    group.rollouts.map((rollout, s): Sample => {
+  return groups.flatMap((group, g) => {
+    const graded = isGraded(group);
+    return group.rollouts.map((rollout, s): Sample => {
       const index = g * config.numGenerations + s;
-      const masked = config.maskTruncatedCompletions && isTruncated(rollout);
+      const masked = !graded || (config.maskTruncatedCompletions && isTruncated(rollout));
       return {
         promptIds: group.prompt.ids,
         completionIds: rollout.ids,
@@ -95,8 +107,8 @@ function makeSamples(
         oldLogprobs: null,
         refLogprobs: null,
       };
-    }),
-  );
+    });
+  });
 }
 
 /** Old log-probs when the policy moves while the batch is used; the base's when the KL term asks for them. */

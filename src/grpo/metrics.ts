@@ -1,13 +1,13 @@
 /** The numbers of one line of metrics.jsonl: TRL's under TRL's names, ours under acoer/, accuracy/, thinking/, ... */
 import type { MemoryReport } from '../engine/types';
 import type { Rollout, StepMetrics } from '../types';
-import { isTruncated, type GenerationBatch, type Sample } from './batch';
+import { isGraded, isTruncated, type GenerationBatch, type Sample } from './batch';
 import type { LoopContext } from './context';
 import { maximum, mean, minimum, sampleStd, sum } from './statistics';
 import type { UpdateResult } from './update';
 
 const share = (rollouts: readonly Rollout[], holds: (rollout: Rollout) => boolean) =>
-  rollouts.filter(holds).length / rollouts.length;
+  rollouts.filter(holds).length / Math.max(1, rollouts.length);
 
 /** Sets `name` unless there was nothing to average. */
 function setMean(metrics: StepMetrics, name: string, values: readonly number[]): void {
@@ -32,16 +32,20 @@ function completionMetrics(rollouts: readonly Rollout[]): StepMetrics {
   };
 }
 
+/** Accuracy is over the groups whose reference could be read; everything else over all completions. */
 function accuracyMetrics(batch: GenerationBatch, rollouts: readonly Rollout[]): StepMetrics {
   const correct = (rollout: Rollout) => rollout.verdict.correct;
-  const groups = batch.groups.map((group) => group.rollouts);
+  const groups = batch.groups.filter(isGraded).map((group) => group.rollouts);
+  const groupShare = (holds: (group: readonly Rollout[]) => boolean) =>
+    groups.filter(holds).length / Math.max(1, groups.length);
   const metrics: StepMetrics = {
-    'accuracy/mean': share(rollouts, correct),
-    'accuracy/groups_all_correct': groups.filter((group) => group.every(correct)).length / groups.length,
-    'accuracy/groups_all_wrong': groups.filter((group) => !group.some(correct)).length / groups.length,
+    'accuracy/mean': share(groups.flat(), correct),
+    'accuracy/groups_all_correct': groupShare((group) => group.every(correct)),
+    'accuracy/groups_all_wrong': groupShare((group) => !group.some(correct)),
     'accuracy/format': share(rollouts, (rollout) => rollout.format),
     'accuracy/unparseable': share(rollouts, (rollout) => rollout.verdict.status === 'unparseable'),
     'accuracy/timeout': share(rollouts, (rollout) => rollout.verdict.status === 'timeout'),
+    'accuracy/gold_unparseable': 1 - groups.length / batch.groups.length,
     'thinking/mean': mean(rollouts.map((rollout) => rollout.thinkingTokens)),
     'thinking/max': maximum(rollouts.map((rollout) => rollout.thinkingTokens)),
     'thinking/closed_ratio': share(rollouts, (rollout) => rollout.thinkingClosed),

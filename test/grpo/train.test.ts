@@ -232,6 +232,39 @@ test('truncated completions leave the loss when asked', async () => {
   expect(policy!.batches.every((batch) => batch.mask.every((bit) => bit === 1))).toBe(true);
 });
 
+describe('references that cannot be read', () => {
+  const unreadable = (holds: (row: number) => boolean) => {
+    const data = fakeDataset(30);
+    const get = (row: number) => (holds(row) ? { ...data.get(row), gold: '\\int_0^1 f' } : data.get(row));
+    return { ...data, size: data.size, get };
+  };
+
+  test('leave the loss and the accuracy, and are counted', async () => {
+    const given = options({ maxSteps: 6, promptsPerStep: 4, numGenerations: 8, reward: 'acc' });
+    await (await train({ ...given, trainData: unreadable((row) => row % 2 === 0) })).result();
+    const lines = metricsOf(given.out);
+    const shares = lines.map((line) => line['accuracy/gold_unparseable']!);
+    expect(shares.some((value) => value > 0 && value < 1)).toBe(true);
+    for (const line of lines) {
+      expect(line.skipped_sequences).toBeGreaterThanOrEqual(32 * line['accuracy/gold_unparseable']!);
+      expect(line['accuracy/mean']).toBeGreaterThanOrEqual(0);
+    }
+  });
+
+  test('alone in a batch change nothing', async () => {
+    const given = options({ maxSteps: 2 });
+    await (await train({ ...given, trainData: unreadable(() => true) })).result();
+    for (const line of metricsOf(given.out)) {
+      expect(line).toMatchObject({
+        'accuracy/gold_unparseable': 1,
+        'accuracy/mean': 0,
+        loss: 0,
+        micro_batches: 0,
+      });
+    }
+  });
+});
+
 describe('several updates per generated batch', () => {
   const several = { stepsPerGeneration: 2, numIterations: 2, promptsPerStep: 4 } as const;
 

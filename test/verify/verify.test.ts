@@ -28,6 +28,39 @@ test('the answer stands after closed thinking, or anywhere when thinking was not
   expect(verifyCompletion('<think>\\boxed{2}', '2').status).toBe('correct');
 });
 
+describe('where the answer counts', () => {
+  test.each([
+    ['no thinking', '\\boxed{2}', 'correct'],
+    ['closed thinking', '<think>\\boxed{1}</think>\\boxed{2}', 'correct'],
+    ['a box only inside closed thinking', '<think>\\boxed{2}</think>two', 'unparseable'],
+    ['thinking never closed: the whole text', '<think>so \\boxed{2}', 'correct'],
+    ['truncated inside the box', '<think></think>\\boxed{2', 'unparseable'],
+    ['opened in the prompt: only the close is seen', 'hm \\boxed{1}</think>\\boxed{2}', 'correct'],
+    ['closed twice: all after the first close', '<think>a</think>\\boxed{2}</think>', 'correct'],
+    [
+      'closed twice with a box after each: the last',
+      '<think></think>\\boxed{1} is too small by far</think>\\boxed{2}',
+      'correct',
+    ],
+    ['a close spoken of in plain text counts as one', 'I write </think> here \\boxed{2}', 'correct'],
+    ['a close in plain text after the box hides it', '\\boxed{2} and then </think>', 'unparseable'],
+    ['an open tag in plain text changes nothing', '\\boxed{2} <think>', 'correct'],
+    ['empty', '', 'unparseable'],
+  ])('%s', (_, text, status) => expect(verifyCompletion(text, '2').status).toBe(status));
+});
+
+describe('several boxes', () => {
+  test.each([
+    ['the last of two far apart', '\\boxed{1} is what one might think at first \\boxed{2}', '2', '2'],
+    ['neighbours closer than 10 characters are one answer', '\\boxed{1} or \\boxed{2}', '1,2', '1,2'],
+    ['a separator joins boxes closer than 70', '\\boxed{1} for the first part, and \\boxed{2}', '1,2', '1,2'],
+    ['the same box again is not a second item', '\\boxed{2}. So \\boxed{2}', '2', '2'],
+    ['a percent sign after the box belongs to it', '$\\boxed{28}$ percent', '28\\%', '28\\%'],
+  ])('%s', (_, text, gold, extracted) => {
+    expect(verifyCompletion(text, gold)).toEqual({ correct: true, status: 'correct', extracted });
+  });
+});
+
 test.each([
   ['7', '7', 'correct'],
   ['7', '8', 'incorrect'],
@@ -37,7 +70,9 @@ test.each([
   ['0.5', '.50', 'correct'],
   ['-1/2', '-\\frac{1}{2}', 'correct'],
   ['\\frac{-1}{2}', '-0.5', 'correct'],
-  ['1/3', '0.333333', 'incorrect'],
+  // Decimals are compared to six places, math_verify's rule.
+  ['1/3', '0.333333', 'correct'],
+  ['1/3', '0.33333', 'incorrect'],
   ['1,234', '1234', 'correct'],
   ['12,34', '1234', 'incorrect'],
   ['5', '5.', 'correct'],
@@ -63,6 +98,10 @@ test('an empty box and an empty reference have statuses of their own', () => {
     extracted: null,
   });
   expect(verifyCompletion('\\boxed{1}', ' ').status).toBe('gold-unparseable');
+  // A reference that cannot be read says nothing against the answer, unless they are written alike.
+  expect(verifyCompletion('\\boxed{1}', '\\int_0^1 f').status).toBe('gold-unparseable');
+  expect(verifyCompletion('\\boxed{\\int_0^1 f }', '\\int_0^1 f').status).toBe('correct');
+  expect(verifyCompletion('\\boxed{\\int_0^1 f }', '1').status).toBe('unparseable');
 });
 
 test('hostile input gives a verdict, quickly', () => {

@@ -1,0 +1,100 @@
+/** Commands with arguments of their own shape: roots, functions, number sets, sums and products. */
+import { fn, integer, type Node, type SetName } from './ast';
+import { argument, atom, atomicGroup, bareIndex, exponent, postfix } from './atoms';
+import { group } from './groups';
+import { FUNCTIONS, GREEK } from './lexicon';
+import type { Parser } from './parser';
+import { NotParsed } from './tokens';
+
+const SET_NAMES = new Set(['R', 'Z', 'N', 'Q', 'C', 'P']);
+
+export function root(p: Parser): Node {
+  let degree: Node = integer(2);
+  if (p.is('[')) {
+    p.take();
+    degree = p.expression();
+    p.expect(']');
+  }
+  if (p.is('{')) return fn('root', group(p), degree);
+  if (p.options.strictLatex) throw new NotParsed('root without braces');
+  if (p.is('(')) return fn('root', atomicGroup(p), degree);
+  // `\sqrt15` is meant as the root of fifteen.
+  return fn('root', argument(p, true), degree);
+}
+
+export function numberSet(p: Parser): Node {
+  const content = p.is('{') ? group(p) : bareIndex(p);
+  if (content.kind !== 'sym' || !SET_NAMES.has(content.name)) throw new NotParsed('unknown set');
+  return { kind: 'named', name: content.name as SetName };
+}
+
+/** \sin x, \sin^2 x, \log_2 n, \log{(n)}. */
+export function applied(p: Parser, name: string): Node {
+  let base: Node | null = null;
+  let raised: Node | null = null;
+  for (let i = 0; i < 2; i++) {
+    if (base === null && p.accept('_')) base = p.is('{') ? group(p) : bareIndex(p);
+    if (raised === null && p.accept('^')) raised = exponent(p);
+  }
+  const operand = functionArgument(p);
+  const inverse = raised?.kind === 'neg' && raised.value.kind === 'num' && raised.value.value.n === 1n;
+  const minusOne = inverse || (raised?.kind === 'num' && raised.value.n === -1n);
+  const named = minusOne && FUNCTIONS.has(`arc${name}`) ? `arc${name}` : name;
+  const call = base === null ? fn(named, operand) : fn(named, operand, base);
+  return raised === null || minusOne ? call : { kind: 'pow', base: call, exponent: raised };
+}
+
+/** Brackets hold the whole argument; without them it is the product that follows, up to the next function. */
+function functionArgument(p: Parser): Node {
+  if (p.is('(') || p.is('{') || p.is('[')) return postfix(p, atomicGroup(p));
+  if (p.accept('-')) return { kind: 'neg', value: functionArgument(p) };
+  const factors = [atom(p)];
+  for (;;) {
+    const token = p.peek();
+    const name = token?.t === 'cmd' ? token.v : '';
+    const continues =
+      token !== undefined &&
+      ((token.t === 'letters' && !p.isUnit(token)) ||
+        token.t === 'num' ||
+        GREEK.has(name) ||
+        ['pi', 'frac', 'sqrt'].includes(name));
+    if (!continues) break;
+    factors.push(atom(p));
+  }
+  if (p.is('/') && p.peek(1)?.t === 'num') {
+    p.take();
+    return { kind: 'div', top: product(factors), bottom: atom(p) };
+  }
+  return product(factors);
+}
+
+const product = (factors: Node[]): Node => (factors.length === 1 ? factors[0]! : { kind: 'mul', factors });
+
+export function variadic(p: Parser, name: string): Node {
+  const inner = atomicGroup(p);
+  const args = inner.kind === 'tuple' || inner.kind === 'set' ? inner.items : [inner];
+  return { kind: 'fn', name, args };
+}
+
+export function bigOperator(p: Parser, op: 'sum' | 'prod'): Node {
+  let [range, to]: (Node | null)[] = [null, null];
+  for (let i = 0; i < 2; i++) {
+    if (p.accept('_')) range = rangeStart(p);
+    else if (p.accept('^')) to = exponent(p);
+  }
+  if (range?.kind !== 'relation' || range.sides[0]?.kind !== 'sym' || to === null)
+    throw new NotParsed('no range');
+  const body = p.expression(30);
+  return { kind: 'bigop', op, variable: range.sides[0].name, from: range.sides[1]!, to, body };
+}
+
+/** {k=1}; i and e are ordinary indices here. */
+function rangeStart(p: Parser): Node {
+  p.expect('{');
+  const token = p.take();
+  p.expect('=');
+  const from = p.expression();
+  p.expect('}');
+  if (token.t !== 'letters' || token.v.length !== 1) throw new NotParsed('no index');
+  return { kind: 'relation', sides: [{ kind: 'sym', name: token.v }, from], ops: ['='] };
+}
