@@ -77,12 +77,12 @@ test('errors outside any promise, and an exit, fail the open calls', async () =>
   expect(await shown(await open('exits.cjs'))).toContain('Error: its thread ended');
 });
 
-test.each<[string, object, RegExp, number?]>([
-  ['absent.mjs', {}, /"mine" in .*absent\.mjs: .*not find/i],
-  ['no-reward.mjs', {}, /"mine".*score or scoreGroup/],
-  ['counting.mjs', { wieght: 2 }, /"mine".*no parameter wieght/],
-  ['endless-load.cjs', {}, /did not load within 1000 ms/, 1000],
-])('%s with %j is refused as bad configuration', async (name, params, message, loadTimeoutMs) => {
+test.each<[string, object, number, RegExp]>([
+  ['absent.mjs', {}, 60_000, /"mine" in .*absent\.mjs: .*not find/i],
+  ['no-reward.mjs', {}, 60_000, /"mine".*score or scoreGroup/],
+  ['counting.mjs', { wieght: 2 }, 60_000, /"mine".*no parameter wieght/],
+  ['endless-load.cjs', {}, 1000, /did not load within 1000 ms/],
+])('%s with %j is refused as bad configuration', async (name, params, loadTimeoutMs, message) => {
   const failing = open(name, params, 5000, loadTimeoutMs);
   await expect(failing).rejects.toThrow(message);
   expect(await failing.catch(errorCode)).toBe('BAD_CONFIG');
