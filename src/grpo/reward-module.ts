@@ -166,6 +166,9 @@ class ModuleReward implements BoundReward {
   }
 }
 
+/** A module may import much; loading it is not one of the calls the user's timeout is for. */
+const LOAD_TIMEOUT_MS = 60_000;
+
 /** Resolves with the first message of the thread, or with why there is none. */
 function firstMessage(worker: Worker, timeoutMs: number): Promise<FromWorker> {
   return new Promise((resolve) => {
@@ -183,13 +186,17 @@ function firstMessage(worker: Worker, timeoutMs: number): Promise<FromWorker> {
  * Loads the reward in `setup.path`: a JavaScript module, CommonJS or ES, whose default export is what `registerReward`
  * takes. Its standard output goes to standard error.
  *
- * @param timeoutMs for loading it, and for each call
+ * @param timeoutMs for each call
  * @throws BAD_CONFIG when it cannot be loaded or refuses its parameters
  */
-export async function openRewardModule(setup: WorkerSetup, timeoutMs: number): Promise<BoundReward> {
+export async function openRewardModule(
+  setup: WorkerSetup,
+  timeoutMs: number,
+  loadTimeoutMs = LOAD_TIMEOUT_MS,
+): Promise<BoundReward> {
   const worker = new Worker(join(__dirname, 'reward-worker.js'), { workerData: setup, stdout: true });
   worker.stdout.pipe(process.stderr, { end: false });
-  const first = await firstMessage(worker, timeoutMs);
+  const first = await firstMessage(worker, loadTimeoutMs);
   if (first.type === 'ready') return new ModuleReward(worker, setup, first.initialState, timeoutMs);
   await worker.terminate();
   const why = first.type === 'unloadable' ? first.message : 'it said something else than that it is ready';
