@@ -9,7 +9,7 @@ export const MAX_DEPTH = 64;
 export const MAX_DIGITS = 400;
 export const MAX_ITEMS = 64;
 /** Only this much of the end of a completion is searched for an answer without a box. */
-export const MAX_TAIL_CHARS = 8_192;
+export const MAX_TAIL_CHARS = 4_096;
 /** Longer answers are compared as strings only. */
 export const MAX_ANSWER_CHARS = 4_096;
 /** Exact numbers grow no further than this; beyond it values are doubles. */
