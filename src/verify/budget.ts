@@ -16,7 +16,7 @@ export const MAX_ANSWER_CHARS = 4_096;
 export const MAX_BITS = 1 << 16;
 
 /** Some ten milliseconds; a usual verdict takes a few hundred steps. */
-const DEFAULT_STEPS = 50_000;
+const DEFAULT_STEPS = 30_000;
 
 /** Thrown inside `verify` when the work runs out; the API turns it into the status `timeout`. */
 export class BudgetExceeded extends Error {

@@ -58,7 +58,7 @@ function ofTarget(text: string, target: ExtractionTarget): Ranked[] {
         type: 'boxed',
         priority: target.boxedMatchPriority,
         start: 0,
-        end: text.length,
+        end: text.lastIndexOf('\\boxed'),
       });
     }
   }
