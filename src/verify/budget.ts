@@ -9,14 +9,14 @@ export const MAX_DEPTH = 64;
 export const MAX_DIGITS = 400;
 export const MAX_ITEMS = 64;
 /** Only this much of the end of a completion is searched for an answer without a box. */
-export const MAX_TAIL_CHARS = 8_192;
+export const MAX_TAIL_CHARS = 4_096;
 /** Longer answers are compared as strings only. */
 export const MAX_ANSWER_CHARS = 4_096;
 /** Exact numbers grow no further than this; beyond it values are doubles. */
 export const MAX_BITS = 1 << 16;
 
 /** Some ten milliseconds; a usual verdict takes a few hundred steps. */
-const DEFAULT_STEPS = 50_000;
+const DEFAULT_STEPS = 30_000;
 
 /** Thrown inside `verify` when the work runs out; the API turns it into the status `timeout`. */
 export class BudgetExceeded extends Error {

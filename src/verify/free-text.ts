@@ -26,6 +26,8 @@ const COLON = 100;
 const ANSWER = 200;
 const LINE_START = 250;
 const ANYWHERE = 300;
+/** Of each priority the last match counts, so early ones need no search. */
+const MAX_ANCHORS = 16;
 
 /** Candidates, the best first. `text` is short: the end of a completion. */
 export function candidates(text: string, targets: readonly ExtractionTarget[]): Candidate[] {
@@ -56,7 +58,7 @@ function ofTarget(text: string, target: ExtractionTarget): Ranked[] {
         type: 'boxed',
         priority: target.boxedMatchPriority,
         start: 0,
-        end: text.length,
+        end: text.lastIndexOf('\\boxed'),
       });
     }
   }
@@ -77,7 +79,7 @@ function unanchored(span: Span, target: ExtractionTarget): number {
 
 function anchored(text: string, spans: readonly Span[], target: ExtractionTarget): [number, Span][] {
   const found: [number, Span][] = [];
-  for (const final of text.matchAll(/final answer/gi)) {
+  for (const final of [...text.matchAll(/final answer/gi)].slice(-MAX_ANCHORS)) {
     const from = final.index + final[0].length;
     for (const is of text.slice(from, from + 104).matchAll(/\sis:?\s*(?:\*\*)?/g)) {
       const at = from + is.index + is[0].length;
@@ -87,7 +89,7 @@ function anchored(text: string, spans: readonly Span[], target: ExtractionTarget
       found.push([hope ? HOPE : FINAL, span]);
     }
   }
-  for (const anchor of text.matchAll(/answer(:?)/gi)) {
+  for (const anchor of [...text.matchAll(/answer(:?)/gi)].slice(-MAX_ANCHORS)) {
     const from = anchor.index + anchor[0].length;
     const span = target.type === 'expr' ? numberAfter(text, spans, from) : firstWithin(spans, from, 50);
     if (span === undefined) continue;
