@@ -52,7 +52,7 @@ export function computeAdvantages(
     for (let i = 0; i < group.length; i++) values[start + i] = (group[i]! - center) / divisor;
   }
   const ofBatch = allEqual(rewards) ? 1 : 0;
-  const ofGroups = sum(zeroVariance.map(Number)) / zeroVariance.length;
+  const ofGroups = zeroVariance.length === 0 ? 1 : sum(zeroVariance.map(Number)) / zeroVariance.length;
   return { values, zeroVariance, fracZeroStd: scale === 'batch' ? ofBatch : ofGroups };
 }
 

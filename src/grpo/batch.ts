@@ -6,7 +6,7 @@ import type { LoopContext, LoopState } from './context';
 import { packByTokens, packSequences, splitPerToken, type Tokens } from './microbatch';
 import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
-import { sampleGroups } from './rollouts';
+import { isGraded, sampleGroups } from './rollouts';
 
 /** A completion with everything its loss needs. */
 export interface Sample extends Tokens {
@@ -38,13 +38,6 @@ export interface GenerationBatch {
 
 /** A completion cut off by the length limit: its last token is no stop token. */
 export const isTruncated = (rollout: Rollout) => rollout.finish !== 'stop';
-
-/**
- * A reference that cannot be read says nothing about its completions: the group leaves the loss, the accuracy and the
- * rewards' states, and is counted in `accuracy/gold_unparseable`.
- */
-export const isGraded = ({ rollouts }: Group) =>
-  rollouts.every(({ verdict }) => verdict.status !== 'gold-unparseable');
 
 export const sampleTokens = (sample: Tokens) => sample.promptIds.length + sample.completionIds.length;
 

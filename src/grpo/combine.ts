@@ -3,6 +3,7 @@ import type { Config } from '../config';
 import type { Group } from '../types';
 import { computeAdvantages, normalizeThenSum, type Advantages } from './advantages';
 import type { BatchRewards } from './rewards';
+import { isGraded } from './rollouts';
 import { pick, scatter, selectAll, selectBest, type Selection } from './selection';
 
 export type AdvantageSettings = Pick<
@@ -38,8 +39,44 @@ function advantagesOf(rewards: BatchRewards, selection: Selection, settings: Adv
   return computeAdvantages(pick(selection, totals), selection.sizes, scaleRewards, advantageEpsilon);
 }
 
-/** The advantages of a batch whose groups may differ in size. */
+/** The part of a batch's rewards that belongs to `groups`, some of the batch's. */
+function rewardsOf(groups: readonly Group[], all: readonly Group[], batch: BatchRewards): BatchRewards {
+  const wanted = new Set(groups);
+  const isWanted = all.flatMap((group) => group.rollouts.map(() => wanted.has(group)));
+  const ofWanted = (_: unknown, i: number) => isWanted[i]!;
+  return {
+    ...batch,
+    rewards: batch.rewards.filter(ofWanted),
+    perFunction: Object.fromEntries(
+      Object.entries(batch.perFunction).map(([name, values]) => [name, values.filter(ofWanted)]),
+    ),
+  };
+}
+
+/** The advantages of a batch whose groups may differ in size; groups that are not graded get 0 and move no other. */
 export function batchAdvantages(
+  groups: readonly Group[],
+  rewards: BatchRewards,
+  settings: AdvantageSettings,
+): BatchAdvantages {
+  const graded = groups.filter(isGraded);
+  const ofGraded = gradedAdvantages(graded, rewardsOf(graded, groups, rewards), settings);
+  if (graded.length === groups.length) return ofGraded;
+  const all = { values: [] as number[], zeroVariance: [] as boolean[], dropped: [] as boolean[] };
+  let group = 0;
+  let completion = 0;
+  for (const { rollouts } of groups) {
+    const isOne = graded[group]?.rollouts === rollouts;
+    all.zeroVariance.push(isOne ? ofGraded.zeroVariance[group++]! : true);
+    for (let i = 0; i < rollouts.length; i++) {
+      all.values.push(isOne ? ofGraded.values[completion]! : 0);
+      all.dropped.push(isOne ? ofGraded.dropped[completion++]! : false);
+    }
+  }
+  return { ...all, values: Float64Array.from(all.values), fracZeroStd: ofGraded.fracZeroStd };
+}
+
+function gradedAdvantages(
   groups: readonly Group[],
   rewards: BatchRewards,
   settings: AdvantageSettings,

@@ -1,8 +1,9 @@
 /** The numbers of one line of metrics.jsonl: TRL's under TRL's names, ours under acoer/, accuracy/, thinking/, ... */
 import type { MemoryReport } from '../engine/types';
 import type { Rollout, StepMetrics } from '../types';
-import { isGraded, isTruncated, type GenerationBatch, type Sample } from './batch';
+import { isTruncated, type GenerationBatch, type Sample } from './batch';
 import type { LoopContext } from './context';
+import { isGraded } from './rollouts';
 import { maximum, mean, minimum, sampleStd, sum } from './statistics';
 import type { UpdateResult } from './update';
 

@@ -78,3 +78,10 @@ export async function sampleGroups(context: LoopContext, prompts: readonly Promp
   });
   return { groups, stats };
 }
+
+/**
+ * A reference that cannot be read says nothing about its completions: the group leaves the loss, the accuracy, the
+ * batch's means and deviations and the rewards' states, and is counted in `accuracy/gold_unparseable`.
+ */
+export const isGraded = ({ rollouts }: Group) =>
+  rollouts.every(({ verdict }) => verdict.status !== 'gold-unparseable');

@@ -35,8 +35,8 @@ function rewardsOf(functions: readonly number[][], weights: readonly number[]): 
   };
 }
 
-const groupOf = (tokens: readonly number[]) =>
-  ({ rollouts: tokens.map((totalTokens) => ({ totalTokens })) }) as Group;
+const groupOf = (tokens: readonly number[], status = 'correct') =>
+  ({ rollouts: tokens.map((totalTokens) => ({ totalTokens, verdict: { status } })) }) as Group;
 
 describe('several rewards become advantages as in TRL', () => {
   test.each(loopCases<AggregationCase>('aggregations').map((c) => [c.name, c] as const))('%s', (_, c) => {
@@ -50,6 +50,31 @@ describe('several rewards become advantages as in TRL', () => {
     expect(result.fracZeroStd).toBeCloseTo(c.fracZeroStd, 12);
     expect(result.dropped).not.toContain(true);
   });
+});
+
+test('a group whose reference cannot be read gets 0 and moves no other', () => {
+  const unread = groupOf([3, 3], 'gold-unparseable');
+  const settings = { ...plain, scaleRewards: 'batch' } as const;
+  const without = batchAdvantages(
+    [groupOf([1, 1]), groupOf([2, 2])],
+    rewardsOf([[0, 1, 5, 7]], [1]),
+    settings,
+  );
+  for (const multiObjectiveAggregation of ['sum_then_normalize', 'normalize_then_sum'] as const) {
+    const { values, zeroVariance, dropped, fracZeroStd } = batchAdvantages(
+      [unread, groupOf([1, 1]), unread, groupOf([2, 2])],
+      rewardsOf([[0, 9, 0, 1, 4, 4, 5, 7]], [1]),
+      { ...settings, multiObjectiveAggregation },
+    );
+    if (multiObjectiveAggregation === 'sum_then_normalize') {
+      expect([...values]).toEqual([0, 0, ...without.values.slice(0, 2), 0, 0, ...without.values.slice(2)]);
+    }
+    expect([0, 1, 4, 5].map((i) => values[i])).toEqual([0, 0, 0, 0]);
+    expect(zeroVariance).toEqual([true, false, true, false]);
+    expect(dropped).not.toContain(true);
+    expect(fracZeroStd).toBe(0);
+  }
+  expect(batchAdvantages([unread], rewardsOf([[0, 1]], [1]), plain).fracZeroStd).toBe(1);
 });
 
 test('groups of different sizes are each normalised on their own', () => {
