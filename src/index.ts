@@ -1,17 +1,32 @@
 /** The library. Everything the commands do is here, typed. */
 export { train, type TrainOptions, TrainRun } from './grpo';
+export { batchAdvantages, observeBatch, scoreBatch } from './grpo';
+export type {
+  Advantages,
+  AdvantageSettings,
+  BatchAdvantages,
+  BatchRewards,
+  RewardSettings,
+  WeightedReward,
+} from './grpo';
 export type { EvalKind, EvalPhase, Evaluation, RunSummary, TrainEvent, TrainStep } from './grpo';
 
 export { listRewards, registerReward, resolveReward } from './rewards';
 export type {
   BoundReward,
   ObserveView,
+  Pressure,
   RewardDefinition,
   RewardFunction,
+  RewardParameters,
   RewardScore,
+  RewardTaxonomy,
   RewardView,
+  UserBatchView,
   UserGroup,
+  UserReward,
   UserRollout,
+  UserView,
 } from './rewards';
 
 export { createEngine, type EngineOptions } from './engine/engine';

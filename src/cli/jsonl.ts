@@ -59,7 +59,7 @@ export async function* parseJsonLines(bytes: AsyncIterable<Buffer>): AsyncGenera
 }
 
 /** Standard input for '-' or nothing, else the file. */
-async function openInput(path: string | undefined): Promise<AsyncIterable<Buffer>> {
+export async function openInput(path: string | undefined): Promise<AsyncIterable<Buffer>> {
   if (path === undefined || path === '-') {
     if (process.stdin.isTTY) process.stderr.write('reading JSON Lines from the terminal; end with Ctrl-D\n');
     return process.stdin;

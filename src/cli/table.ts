@@ -1,10 +1,11 @@
-/** Plain-text tables: the first column to the left, numbers to the right. */
-
-export function formatTable(rows: readonly (readonly string[])[]): string {
+/** Plain-text tables: the first `leftColumns` columns to the left, numbers to the right. */
+export function formatTable(rows: readonly (readonly string[])[], leftColumns = 1): string {
   const widths = rows[0].map((_, column) => Math.max(...rows.map((row) => row[column].length)));
   const line = (row: readonly string[]): string =>
     row
-      .map((cell, column) => (column === 0 ? cell.padEnd(widths[column]) : cell.padStart(widths[column])))
+      .map((cell, column) =>
+        column < leftColumns ? cell.padEnd(widths[column]) : cell.padStart(widths[column]),
+      )
       .join('  ')
       .trimEnd();
   const rule = widths.map((width) => '-'.repeat(width)).join('  ');

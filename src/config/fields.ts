@@ -73,6 +73,12 @@ const rewardFields = {
     .record(z.string(), z.record(z.string(), z.unknown()))
     .default({})
     .describe("Parameters of rewards by the reward's name; `params` in `reward` wins."),
+  rewardModules: z
+    .record(z.string().min(1), z.string().min(1))
+    .default({})
+    .describe(
+      "Rewards of your own: name -> JavaScript file whose default export is one; relative to the configuration's file.",
+    ),
   formatWeight: z
     .number()
     .min(0)
@@ -83,6 +89,12 @@ const rewardFields = {
   rewardTimeoutMs: positive()
     .default(30_000)
     .describe('A reward that has not answered for one completion after this long fails the run.'),
+  multiObjectiveAggregation: z
+    .enum(['sum_then_normalize', 'normalize_then_sum'])
+    .default('sum_then_normalize')
+    .describe(
+      'How several rewards become one advantage: added up and normalised, or each normalised in its group, then added up.',
+    ),
   scaleRewards: z
     .enum(['group', 'batch', 'none'])
     .default('group')
@@ -92,6 +104,14 @@ const rewardFields = {
     .min(0)
     .default(1e-4)
     .describe('Added to the std before dividing (TRL has 1e-4, the paper nothing).'),
+  numRemainsInGroup: count(2)
+    .nullable()
+    .default(null)
+    .describe('GFPO: completions of each group to learn from, the others get advantage 0; null: all.'),
+  groupFilter: z
+    .enum(['shortest', 'efficiency'])
+    .default('shortest')
+    .describe('Which completions numRemainsInGroup keeps: the shortest, or the most reward per token.'),
 };
 
 const lossFields = {

@@ -1,5 +1,6 @@
 /** Configuration files and `--set path=value`. */
 import { readFileSync } from 'node:fs';
+import { dirname, resolve } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { AcoerError, errorMessage } from '../errors';
 import type { ConfigInput } from './fields';
@@ -28,7 +29,18 @@ export function readConfigFile(path: string): ConfigInput & { preset?: string } 
       `${path} must hold settings as "name: value" lines, not ${typeof value}.`,
     );
   }
-  return value as ConfigInput;
+  return withModulePaths(value as Values, dirname(path));
+}
+
+/** Paths of `rewardModules` are relative to the file they stand in. */
+function withModulePaths(values: Values, folder: string): ConfigInput {
+  const { rewardModules } = values;
+  if (typeof rewardModules !== 'object' || rewardModules === null) return values;
+  const entries = Object.entries(rewardModules).map(([name, file]: [string, unknown]) => [
+    name,
+    typeof file === 'string' ? resolve(folder, file) : file,
+  ]);
+  return { ...values, rewardModules: Object.fromEntries(entries) as Record<string, string> };
 }
 
 /** Splits a path at dots; a reward's name may itself hold dots, so in `rewardParams` only the last one splits it off. */

@@ -12,13 +12,15 @@ export const CONFIG_KEYS: readonly string[] = Object.keys(configSchema.shape);
 const isValues = (value: unknown): value is Values =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** `over` on top of `under`: fields are replaced, save `rewardParams`, whose parameters are laid one over another. */
+/** `over` on top of `under`: fields are replaced, save the maps of rewards, whose entries are laid one over another. */
 function overlay(under: Values, over: Values): Values {
   const merged = { ...under };
   for (const [key, value] of Object.entries(over)) {
     if (value === undefined) continue;
     if (key === 'rewardParams' && isValues(value) && isValues(merged[key])) {
       merged[key] = overlayRewardParams(merged[key], value);
+    } else if (key === 'rewardModules' && isValues(value) && isValues(merged[key])) {
+      merged[key] = { ...merged[key], ...value };
     } else {
       merged[key] = value;
     }
@@ -46,19 +48,27 @@ function check(values: Values, known: readonly ConfigProblem[]): Config {
   return parsed.data;
 }
 
-function rewardProblems(values: Values, known: readonly string[]): ConfigProblem[] {
-  const { reward, rewardParams } = values;
+function rewardProblems(values: Values, registered: readonly string[]): ConfigProblem[] {
+  const { reward, rewardParams, rewardModules } = values;
+  const ownNames = isValues(rewardModules) ? Object.keys(rewardModules) : [];
+  const taken = ownNames.filter((name) => registered.includes(name));
+  const known = [...registered, ...ownNames];
   const named = Array.isArray(reward)
     ? reward.map((entry, i) => ({ path: `reward.${i}.name`, name: (entry as Values | null)?.name }))
     : [{ path: 'reward', name: reward }];
   const keys = isValues(rewardParams) ? Object.keys(rewardParams) : [];
   const all = [...named, ...keys.map((name) => ({ path: `rewardParams.${name}`, name }))];
-  return all.flatMap(({ path, name }) => {
+  const clashes = taken.map((name) => ({
+    path: `rewardModules.${name}`,
+    message: 'this name is taken; choose another',
+  }));
+  const unknown = all.flatMap(({ path, name }) => {
     // Anything but text is a problem of type, which the schema reports.
     if (typeof name !== 'string' || known.includes(name)) return [];
     const hint = didYouMean(name, known) || `; there are ${known.join(', ')}`;
     return [{ path, message: `there is no reward "${name}"${hint}` }];
   });
+  return [...clashes, ...unknown];
 }
 
 /**

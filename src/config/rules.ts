@@ -45,6 +45,17 @@ const rules: Rule[] = [
       : null;
   },
   (c) =>
+    c.multiObjectiveAggregation === 'sum_then_normalize' || c.scaleRewards === 'group'
+      ? null
+      : { path: 'scaleRewards', message: 'has no effect with normalize_then_sum; leave it at group' },
+  (c) =>
+    c.numRemainsInGroup === null || c.numRemainsInGroup <= c.numGenerations
+      ? null
+      : {
+          path: 'numRemainsInGroup',
+          message: `is ${c.numRemainsInGroup}, more than numGenerations = ${c.numGenerations}`,
+        },
+  (c) =>
     new Set(c.targetModules).size === c.targetModules.length
       ? null
       : { path: 'targetModules', message: 'names a module twice' },

@@ -1,5 +1,5 @@
-/** Group-relative advantages as in TRL 1.13 (`sum_then_normalize`). */
-import { mean, sampleStd } from './statistics';
+/** Group-relative advantages as in TRL 1.13: rewards are added up and normalised, or normalised and added up. */
+import { mean, sampleStd, sum } from './statistics';
 
 export type RewardScale = 'group' | 'batch' | 'none';
 
@@ -9,30 +9,41 @@ export interface Advantages {
   /** Per group: all its rewards are the very same number, so every advantage is exactly 0. */
   zeroVariance: boolean[];
   /**
-   * TRL's `frac_reward_zero_std`: the share of groups without variance; with scale `batch`, 1 when the whole batch
-   * has none and else 0.
+   * TRL's `frac_reward_zero_std`: the share of groups without variance; where the std is the whole batch's, 1 when the
+   * batch has none and else 0.
    */
   fracZeroStd: number;
 }
 
+/** The groups of a batch laid end to end: one size for all, or each one's. */
+export type GroupSizes = number | readonly number[];
+
+function* slicesOf(values: Float64Array, sizes: GroupSizes): Generator<[start: number, group: Float64Array]> {
+  const size = (index: number) => (typeof sizes === 'number' ? sizes : sizes[index]!);
+  for (let start = 0, index = 0; start < values.length; start += size(index++)) {
+    yield [start, values.subarray(start, start + size(index))];
+  }
+}
+
+const allEqual = (values: Float64Array) => values.every((value) => value === values[0]);
+
 /**
- * A = (r - mean of the group) / (std + epsilon), std with Bessel's correction over the group or the batch, or A without
- * the division.
+ * TRL's `sum_then_normalize`: A = (r - mean of the group) / (std + epsilon), std with Bessel's correction over the group
+ * or the batch, or A without the division.
  *
- * @param rewards groups end to end, `groupSize` each (at least 2)
+ * @param rewards groups end to end
  */
 export function computeAdvantages(
   rewards: Float64Array,
-  groupSize: number,
+  sizes: GroupSizes,
   scale: RewardScale,
   epsilon: number,
 ): Advantages {
   const values = new Float64Array(rewards.length);
   const zeroVariance: boolean[] = [];
   const batchStd = scale === 'batch' ? sampleStd(rewards) : 0;
-  for (let start = 0; start < rewards.length; start += groupSize) {
-    const group = rewards.subarray(start, start + groupSize);
-    const same = group.every((reward) => reward === group[0]);
+  for (const [start, group] of slicesOf(rewards, sizes)) {
+    const same = allEqual(group);
     zeroVariance.push(same);
     // Rounding of the mean would leave such a group with advantages of 1e-17 / epsilon; they are 0.
     if (same) continue;
@@ -40,10 +51,41 @@ export function computeAdvantages(
     const divisor = scale === 'none' ? 1 : (scale === 'batch' ? batchStd : sampleStd(group)) + epsilon;
     for (let i = 0; i < group.length; i++) values[start + i] = (group[i]! - center) / divisor;
   }
-  return { values, zeroVariance, fracZeroStd: fractionZeroStd(rewards, zeroVariance, scale) };
+  const ofBatch = allEqual(rewards) ? 1 : 0;
+  const ofGroups = sum(zeroVariance.map(Number)) / zeroVariance.length;
+  return { values, zeroVariance, fracZeroStd: scale === 'batch' ? ofBatch : ofGroups };
 }
 
-function fractionZeroStd(rewards: Float64Array, zeroVariance: boolean[], scale: RewardScale): number {
-  if (scale === 'batch') return rewards.every((reward) => reward === rewards[0]) ? 1 : 0;
-  return zeroVariance.filter(Boolean).length / zeroVariance.length;
+/** One reward function's values over the batch, unweighted. */
+export interface WeightedValues {
+  values: Float64Array;
+  weight: number;
+}
+
+/**
+ * TRL's `normalize_then_sum`: each function is normalised within its group, (r_k - mean) / (std + epsilon); the weighted
+ * sum R is normalised over the batch, A = (R - mean of all) / (std of all + epsilon).
+ */
+export function normalizeThenSum(
+  functions: readonly WeightedValues[],
+  sizes: GroupSizes,
+  epsilon: number,
+): Advantages {
+  const totals = new Float64Array(functions[0]?.values.length ?? 0);
+  const constant: boolean[][] = [];
+  for (const { values, weight } of functions) {
+    const normalised = computeAdvantages(values, sizes, 'group', epsilon);
+    normalised.values.forEach((value, i) => (totals[i] = totals[i]! + weight * value));
+    constant.push(normalised.zeroVariance);
+  }
+  const zeroVariance = (constant[0] ?? []).map((_, g) => constant.every((groups) => groups[g]));
+  const values = new Float64Array(totals.length);
+  const center = mean(totals);
+  const divisor = sampleStd(totals) + epsilon;
+  let g = 0;
+  for (const [start, group] of slicesOf(totals, sizes)) {
+    // The mean of all is 0 but for rounding: a group that no function tells apart has advantages of 0.
+    if (!zeroVariance[g++]) group.forEach((total, i) => (values[start + i] = (total - center) / divisor));
+  }
+  return { values, zeroVariance, fracZeroStd: zeroVariance.every(Boolean) ? 1 : 0 };
 }

@@ -1,7 +1,7 @@
 /** One generated batch made ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
 import type { GenerateStats, PackedSequences, ScoreResult } from '../engine/types';
 import type { Group, Reward, Rollout } from '../types';
-import { computeAdvantages, type Advantages } from './advantages';
+import { batchAdvantages, type BatchAdvantages } from './combine';
 import type { LoopContext, LoopState } from './context';
 import { packByTokens, packSequences, splitPerToken, type Tokens } from './microbatch';
 import { nextPrompts } from './prompts';
@@ -27,7 +27,7 @@ export interface GenerationBatch {
   groups: Group[];
   samples: Sample[];
   rewards: BatchRewards;
-  advantages: Advantages;
+  advantages: BatchAdvantages;
   stats: GenerateStats;
   /** Unmasked completion tokens. */
   tokens: number;
@@ -58,10 +58,8 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
   const { formatWeight, rewardTimeoutMs: timeoutMs } = config;
   const settings = { step: state.step, maxLength, formatWeight, timeoutMs };
   const rewards = await scoreBatch(groups, context.rewards, state.rewardStates, settings);
-  const rewardStates = observeBatch(groups, context.rewards, state.rewardStates, state.step, maxLength);
-  const totals = Float64Array.from(rewards.rewards, (reward) => reward.total);
-  const { numGenerations, scaleRewards, advantageEpsilon } = config;
-  const advantages = computeAdvantages(totals, numGenerations, scaleRewards, advantageEpsilon);
+  const rewardStates = await observeBatch(groups, context.rewards, state.rewardStates, settings);
+  const advantages = batchAdvantages(groups, rewards, config);
   const samples = makeSamples(context, groups, rewards, advantages);
   const rewarded = performance.now();
   await addLogprobs(context, samples);
@@ -80,7 +78,7 @@ function makeSamples(
   { config }: LoopContext,
   groups: readonly Group[],
   { rewards }: BatchRewards,
-  advantages: Advantages,
+  advantages: BatchAdvantages,
 ): Sample[] {
   return groups.flatMap((group, g) =>
     group.rollouts.map((rollout, s): Sample => {
@@ -93,7 +91,7 @@ function makeSamples(
         reward: rewards[index]!,
         advantage: advantages.values[index]!,
         masked,
-        skipped: masked || (config.beta === 0 && advantages.zeroVariance[g]!),
+        skipped: masked || (config.beta === 0 && (advantages.zeroVariance[g]! || advantages.dropped[index]!)),
         oldLogprobs: null,
         refLogprobs: null,
       };

@@ -8,6 +8,7 @@ import { resolveModel } from '../models';
 import { listRewards, resolveReward } from '../rewards';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
 import type { WeightedReward } from './context';
+import { openRewardModule } from './reward-module';
 
 /** Parts a caller may bring; the rest is made from the configuration. */
 export interface SessionParts {
@@ -39,14 +40,34 @@ export function resolveTrainConfig(
   );
 }
 
-/** The configured rewards with their parameters bound. Throws BAD_CONFIG for an unknown name or parameter. */
-export function bindRewards(config: Config): WeightedReward[] {
+/**
+ * The configured rewards with their parameters bound, those of `rewardModules` in threads of their own: `closeRewards`
+ * ends them. Throws BAD_CONFIG for an unknown name or parameter, or a module that is no reward.
+ */
+export async function openRewards(config: Config): Promise<WeightedReward[]> {
+  const { rewardModules, rewardTimeoutMs, maxCompletionLength: maxLength } = config;
   const entries =
     typeof config.reward === 'string' ? [{ name: config.reward, weight: 1, params: {} }] : config.reward;
-  return entries.map(({ name, weight, params }) => ({
-    reward: resolveReward(name, { ...config.rewardParams[name], ...params }),
-    weight,
-  }));
+  const opened: WeightedReward[] = [];
+  try {
+    for (const { name, weight, params: own } of entries) {
+      const params = { ...config.rewardParams[name], ...own };
+      const path = rewardModules[name];
+      const reward =
+        path === undefined
+          ? resolveReward(name, params)
+          : await openRewardModule({ name, path: resolve(path), params, maxLength }, rewardTimeoutMs);
+      opened.push({ reward, weight });
+    }
+    return opened;
+  } catch (error) {
+    await closeRewards(opened);
+    throw error;
+  }
+}
+
+export async function closeRewards(rewards: readonly WeightedReward[]): Promise<void> {
+  for (const { reward } of rewards) await reward.close?.();
 }
 
 async function openEvalData(config: Config, parts: SessionParts): Promise<Dataset | null> {
@@ -59,21 +80,28 @@ async function openEvalData(config: Config, parts: SessionParts): Promise<Datase
 export function withAbsolutePaths(config: Config): Config {
   const absolute = <Name extends string | null>(name: Name) =>
     name !== null && existsSync(name) ? resolve(name) : name;
-  const { dataset, evalDataset, model } = config;
+  const { dataset, evalDataset, model, rewardModules } = config;
+  const modules = Object.entries(rewardModules).map(([name, file]) => [name, resolve(file)]);
   return {
     ...config,
     model: model === 'tiny' ? model : resolveModel(model),
     dataset: dataset === 'tiny' ? dataset : absolute(dataset),
     evalDataset: evalDataset === 'tiny' ? evalDataset : absolute(evalDataset),
+    rewardModules: Object.fromEntries(modules) as Record<string, string>,
   };
 }
 
 export async function openInputs(config: Config, parts: SessionParts): Promise<Inputs> {
-  const rewards = bindRewards(config);
-  const modelDirectory = resolveModel(config.model);
-  const trainData =
-    parts.trainData ?? (await loadDataset({ name: config.dataset, split: 'train', seed: config.seed }));
-  const evalData = await openEvalData(config, parts);
-  const tokenizer = parts.tokenizer ?? (await loadTokenizer(modelDirectory));
-  return { rewards, modelDirectory, tokenizer, trainData, evalData };
+  const rewards = await openRewards(config);
+  try {
+    const modelDirectory = resolveModel(config.model);
+    const trainData =
+      parts.trainData ?? (await loadDataset({ name: config.dataset, split: 'train', seed: config.seed }));
+    const evalData = await openEvalData(config, parts);
+    const tokenizer = parts.tokenizer ?? (await loadTokenizer(modelDirectory));
+    return { rewards, modelDirectory, tokenizer, trainData, evalData };
+  } catch (error) {
+    await closeRewards(rewards);
+    throw error;
+  }
 }

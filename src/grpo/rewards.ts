@@ -16,6 +16,8 @@ export interface BatchRewards {
   rewards: Reward[];
   /** Unweighted values per reward function (`format` among them), in the same order. */
   perFunction: Record<string, Float64Array>;
+  /** Weight of each reward function, by the same names. */
+  weights: Record<string, number>;
 }
 
 const place = (rollout: Rollout) =>
@@ -45,7 +47,8 @@ async function scoreOne(
 ): Promise<RewardScore> {
   let score: RewardScore;
   try {
-    score = await withTimeout(reward.score(rollout, view), timeoutMs);
+    const work = reward.score(rollout, view);
+    score = await (reward.keepsTime ? work : withTimeout(work, timeoutMs));
   } catch (cause) {
     const message = `Reward "${reward.name}" failed on ${place(rollout)}: ${errorMessage(cause)}`;
     throw new AcoerError('REWARD_FAILED', message, { cause });
@@ -68,6 +71,7 @@ export async function scoreBatch(
   const rollouts = groups.flatMap((group) => group.rollouts.map((rollout) => ({ group, rollout })));
   const rewards: Reward[] = rollouts.map(() => ({ total: 0, parts: {} }));
   const perFunction: Record<string, Float64Array> = {};
+  const weights: Record<string, number> = {};
   for (const entry of weighted) {
     const { name } = entry.reward;
     const state = states[name];
@@ -76,14 +80,16 @@ export async function scoreBatch(
         scoreOne(entry, rollout, { step, maxLength, group, batch: groups, state }, timeoutMs),
       ),
     );
+    weights[name] = entry.weight;
     perFunction[name] = Float64Array.from(scores, (score) => score.value);
     scores.forEach((score, i) => addPart(rewards[i]!, name, score.value, entry.weight));
   }
   if (formatWeight > 0) {
+    weights.format = formatWeight;
     perFunction.format = Float64Array.from(rollouts, ({ rollout }) => (rollout.format ? 1 : 0));
     perFunction.format.forEach((value, i) => addPart(rewards[i]!, 'format', value, formatWeight));
   }
-  return { rewards, perFunction };
+  return { rewards, perFunction, weights };
 }
 
 function addPart(reward: Reward, name: string, value: number, weight: number): void {
@@ -92,16 +98,21 @@ function addPart(reward: Reward, name: string, value: number, weight: number): v
 }
 
 /** The rewards' states after the batch: the one place a controller advances. */
-export function observeBatch(
+export async function observeBatch(
   groups: readonly Group[],
   weighted: readonly WeightedReward[],
   states: Readonly<Record<string, unknown>>,
-  step: number,
-  maxLength: number,
-): Record<string, unknown> {
+  { step, maxLength, timeoutMs }: RewardSettings,
+): Promise<Record<string, unknown>> {
   const next: Record<string, unknown> = {};
   for (const { reward } of weighted) {
-    next[reward.name] = reward.observe(states[reward.name], { step, maxLength, batch: groups });
+    try {
+      const observed = reward.observe(states[reward.name], { step, maxLength, batch: groups });
+      next[reward.name] = await (reward.keepsTime ? observed : withTimeout(observed, timeoutMs));
+    } catch (cause) {
+      const message = `Reward "${reward.name}" failed to observe the batch of step ${step + 1}: ${errorMessage(cause)}`;
+      throw new AcoerError('REWARD_FAILED', message, { cause });
+    }
   }
   return next;
 }

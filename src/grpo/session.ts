@@ -6,7 +6,7 @@ import type { DeviceName, Engine, Model, Policy } from '../engine/types';
 import { streamSeed } from '../rng';
 import { hasFormat, verifyCompletion } from '../verify';
 import type { LoopContext } from './context';
-import type { Inputs } from './inputs';
+import { closeRewards, type Inputs } from './inputs';
 import { DataOrder } from './order';
 import { warmupSteps } from './schedule';
 
@@ -34,18 +34,20 @@ function createPolicy(model: Model, config: Config): Promise<Policy> {
   });
 }
 
+/** Takes over the rewards of `inputs`: they are closed with the session, also when it cannot be opened. */
 export async function openSession(
   config: Config,
   { rewards, modelDirectory, tokenizer, trainData: dataset, evalData }: Inputs,
   given: Engine | undefined,
   signal: AbortSignal | undefined,
 ): Promise<Session> {
-  const engine = given ?? (await openEngine(config));
-  const opened: { dispose(): Promise<void> }[] = given === undefined ? [engine] : [];
+  const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeRewards(rewards) }];
   const close = async () => {
     for (const part of opened.splice(0).reverse()) await part.dispose();
   };
   try {
+    const engine = given ?? (await openEngine(config));
+    if (given === undefined) opened.push(engine);
     const model = await engine.loadModel(modelDirectory, { dtype: config.dtype ?? undefined, signal });
     opened.push(model);
     const policy = await createPolicy(model, config);

@@ -14,7 +14,7 @@ import {
 import { initialState, type WeightedReward } from './context';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { RunDriver, type RunState } from './run';
-import { openInputs, resolveTrainConfig, withAbsolutePaths, type SessionParts } from './inputs';
+import { closeRewards, openInputs, resolveTrainConfig, withAbsolutePaths, type SessionParts } from './inputs';
 import { openSession } from './session';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
@@ -106,6 +106,16 @@ function newRunDirectory(
   return createRunDirectory(out ?? newRunPath('runs', name), config);
 }
 
+/** What `work` gives; when it throws, the threads of the rewards are ended first. */
+async function closingOnError<T>(rewards: readonly WeightedReward[], work: () => T): Promise<T> {
+  try {
+    return work();
+  } catch (error) {
+    await closeRewards(rewards);
+    throw error;
+  }
+}
+
 /** Refuses settings that a resumed run would not take. */
 function refuseSettings(given: object): void {
   const names = Object.entries(given).filter(([, value]) => value !== undefined);
@@ -145,7 +155,9 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   if (finished !== null) return new TrainRun(resume!, config, null, finished);
   const inputs = await openInputs(config, { tokenizer, trainData, evalData });
   const resumed = resume !== undefined;
-  const directory = resumed ? openRunDirectory(resume) : newRunDirectory(out, config, inputs.rewards);
+  const directory = await closingOnError(inputs.rewards, () =>
+    resumed ? openRunDirectory(resume) : newRunDirectory(out, config, inputs.rewards),
+  );
   const resumedStep = resumed ? (directory.checkpointSteps().at(-1) ?? 0) : null;
   emit({ type: 'run', directory: directory.path, config, resumedStep });
   const session = await openSession(config, inputs, engine, signal).catch((error: unknown) => {

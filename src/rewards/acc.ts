@@ -1,19 +1,26 @@
+/** Correctness alone: r = c. The ACOER paper's GRPO-acc. No parameters. */
 import { z } from 'zod';
 
-import { bindParameters, defaultsOf } from './parameters';
+import { bindParameters } from './parameters';
 import { stateless } from './stateless';
 import type { RewardDefinition } from './types';
-
-const schema = z.strictObject({});
 
 export const acc: RewardDefinition = {
   name: 'acc',
   summary: 'Correctness alone (GRPO-acc).',
   formula: 'c',
   source: 'the ACOER paper, table of rewards',
-  defaults: defaultsOf(schema),
+  taxonomy: {
+    scope: 'completion',
+    correct: 'none',
+    incorrect: 'none',
+    bounded: true,
+    continuous: true,
+    adaptive: false,
+  },
+  defaults: {},
   bind(parameters) {
-    bindParameters('acc', schema, parameters);
+    bindParameters('acc', z.strictObject({}), parameters);
     return stateless('acc', (rollout) => ({ value: rollout.verdict.correct ? 1 : 0 }));
   },
 };

@@ -1,23 +1,28 @@
+/**
+ * GRPO+LP: r = c - alpha l/L, correct and wrong answers alike. The ACOER paper, table of rewards.
+ *
+ * Parameters: alpha 0.3.
+ */
 import { z } from 'zod';
+import { defineReward, sumOf } from './define';
+import { correctness } from './groups';
 
-import { bindParameters, defaultsOf } from './parameters';
-import { stateless } from './stateless';
-import type { RewardDefinition } from './types';
-
-const schema = z.strictObject({ alpha: z.number().min(0).default(0.3) });
-
-export const grpoLp: RewardDefinition = {
+export const grpoLp = defineReward({
   name: 'grpo-lp',
   summary: 'A linear price on thinking, for right and wrong answers alike (GRPO+LP).',
-  formula: 'c - alpha * l / L',
+  formula: 'c - alpha * l/L',
   source: 'the ACOER paper, table of rewards',
-  defaults: defaultsOf(schema),
-  bind(parameters) {
-    const { alpha } = bindParameters('grpo-lp', schema, parameters);
-    return stateless('grpo-lp', (rollout, { maxLength }) => {
-      const accuracy = rollout.verdict.correct ? 1 : 0;
-      const length = (-alpha * rollout.thinkingTokens) / maxLength;
-      return { value: accuracy + length, parts: { accuracy, length } };
-    });
+  taxonomy: {
+    scope: 'completion',
+    correct: 'shorter',
+    incorrect: 'shorter',
+    bounded: true,
+    continuous: true,
+    adaptive: false,
   },
-};
+  length: 'thinking',
+  parameters: { alpha: z.number().min(0).default(0.3) },
+  reward: ({ alpha }, { l, L }) => ({
+    score: (rollout, view) => sumOf(correctness(rollout), (-alpha * l(rollout)) / L(view)),
+  }),
+});

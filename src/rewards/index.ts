@@ -1,30 +1,50 @@
-/** Rewards by name. `format` is not among them: the loop adds it to every answer with its own weight. */
+/** Rewards by name. `format` is listed with them, but the loop adds it to every answer with its own weight. */
 import { didYouMean } from '../config/nearest';
 import { AcoerError } from '../errors';
-import { acc } from './acc';
-import { acoer } from './acoer';
-import { grpoLp } from './grpo-lp';
+import { BUILT_IN } from './built-in';
 import type { BoundReward, RewardDefinition } from './types';
-import { fromFunction, type RewardFunction } from './user';
+import { definitionOf, type RewardFunction, type UserReward } from './user';
 
-export type { BoundReward, ObserveView, RewardDefinition, RewardScore, RewardView } from './types';
-export type { RewardFunction, UserGroup, UserRollout } from './user';
+export type {
+  BoundReward,
+  ObserveView,
+  Pressure,
+  RewardDefinition,
+  RewardScore,
+  RewardTaxonomy,
+  RewardView,
+} from './types';
+export { definitionOf } from './user';
+export type {
+  RewardFunction,
+  RewardParameters,
+  UserBatchView,
+  UserGroup,
+  UserReward,
+  UserRollout,
+  UserView,
+} from './user';
 
-const BUILT_IN: readonly RewardDefinition[] = [acc, acoer, grpoLp];
-const builtInNames = new Set([...BUILT_IN.map(({ name }) => name), 'format']);
+const builtInNames = new Set(BUILT_IN.map(({ name }) => name));
 const registry = new Map<string, RewardDefinition>(BUILT_IN.map((reward) => [reward.name, reward]));
 
 /**
  * Adds a reward under `name`; a second call under the same name replaces the first. Built-in names are taken.
- * @param reward a function of (rollout, group), or a definition with parameters and saved state
+ * @param reward a function of (rollout, group), an object with parameters and saved state, or a whole definition
  */
-export function registerReward(name: string, reward: RewardFunction | RewardDefinition): void {
-  if (name === '' || builtInNames.has(name)) {
+export function registerReward<State>(
+  name: string,
+  reward: RewardFunction | UserReward<State> | RewardDefinition,
+): void {
+  if (name === '' || isBuiltIn(name)) {
     const why = name === '' ? 'needs a name' : `named "${name}" is built in; choose another name`;
     throw new AcoerError('BAD_CONFIG', `A reward ${why}`);
   }
-  registry.set(name, typeof reward === 'function' ? fromFunction(name, reward) : { ...reward, name });
+  registry.set(name, definitionOf(name, reward as UserReward));
 }
+
+/** Names that no reward of a user's may take. */
+export const isBuiltIn = (name: string): boolean => builtInNames.has(name);
 
 /** Every known reward, in the order of their names. */
 export function listRewards(): RewardDefinition[] {

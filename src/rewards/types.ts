@@ -31,11 +31,35 @@ export interface RewardScore {
 export interface BoundReward<State = unknown> {
   readonly name: string;
   initialState(context: { maxLength: number }): State;
-  /** The state after this batch; must not change its argument. JSON-serialisable. */
-  observe(state: State, view: ObserveView): State;
+  /** The state after this batch; must not change its argument. JSON-serialisable. Only a user's may be a promise. */
+  observe(state: State, view: ObserveView): State | Promise<State>;
   score(rollout: Rollout, view: RewardView<State>): RewardScore | Promise<RewardScore>;
   /** Numbers of the state worth a line in the metrics, e.g. `acoer/alpha`. */
   metrics(state: State): Record<string, number>;
+  /** The state in short, for `acoer reward --state`; null is a number not known yet. */
+  snapshot?(state: State): Record<string, number | null>;
+  /** It ends a call that takes too long itself, and names the sample: the loop sets no timer of its own. */
+  readonly keepsTime?: boolean;
+  /** Frees what it holds (a worker thread). Called once, when the run ends however it ends. */
+  close?(): Promise<void>;
+}
+
+/** Where a longer answer of its kind, all else equal, is pushed: `target`, towards a length from both sides. */
+export type Pressure = 'shorter' | 'longer' | 'target' | 'none';
+
+/** The paper's design dimensions (section 3.2), and what the reward looks at. */
+export interface RewardTaxonomy {
+  /** What a value depends on besides the completion: its group, its batch, or what is remembered of earlier ones. */
+  readonly scope: 'completion' | 'group' | 'batch' | 'history';
+  /** Which way the length of correct and of incorrect answers is pressed, with default parameters. */
+  readonly correct: Pressure;
+  readonly incorrect: Pressure;
+  /** |dr/dl| has a bound that the parameters and L alone set, whatever the group. */
+  readonly bounded: boolean;
+  /** No jumps in l. */
+  readonly continuous: boolean;
+  /** Its pressure moves in the course of training: it keeps state. */
+  readonly adaptive: boolean;
 }
 
 /** What registers a reward. `bind` checks the parameters and throws BAD_CONFIG naming the wrong one. */
@@ -46,5 +70,7 @@ export interface RewardDefinition {
   readonly formula: string;
   readonly source: string;
   readonly defaults: Readonly<Record<string, number | string | boolean>>;
+  /** Of every built-in reward; a user's may leave it out. */
+  readonly taxonomy?: RewardTaxonomy;
   bind(parameters: Readonly<Record<string, unknown>>): BoundReward;
 }

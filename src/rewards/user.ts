@@ -1,8 +1,8 @@
-/** A reward given as a plain function. */
-import type { Group, Prompt, Rollout } from '../types';
+/** Rewards of the user's own: a plain function, or an object with parameters and saved state. */
 import { AcoerError } from '../errors';
+import type { Group, Prompt, Rollout } from '../types';
+import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, RewardView } from './types';
 import { stateless } from './stateless';
-import type { RewardDefinition } from './types';
 
 /** A rollout as a reward function sees it. */
 export interface UserRollout extends Rollout {
@@ -18,6 +18,42 @@ export interface UserGroup {
 /** The reward of `rollout`, one of `group`'s. */
 export type RewardFunction = (rollout: UserRollout, group: UserGroup) => number | Promise<number>;
 
+export type RewardParameters = Readonly<Record<string, number | string | boolean>>;
+
+export interface UserBatchView {
+  /** Optimiser updates finished before this batch, from 0. */
+  step: number;
+  /** L: `maxCompletionLength`. */
+  maxLength: number;
+  batch: UserGroup[];
+  /** `defaults` with what the configuration sets. */
+  params: RewardParameters;
+}
+
+export interface UserView<State> extends UserBatchView {
+  group: UserGroup;
+  /** As `observe` left it after the last batch. */
+  state: State;
+}
+
+/** Has `score` or `scoreGroup`. Anything may be async but `initialState`, `metrics` and `snapshot`. */
+export interface UserReward<State = unknown> {
+  summary?: string;
+  formula?: string;
+  taxonomy?: RewardTaxonomy;
+  /** The parameters it takes, with their defaults; none when left out. */
+  defaults?: RewardParameters;
+  score?(rollout: UserRollout, view: UserView<State>): number | RewardScore | Promise<number | RewardScore>;
+  /** All rewards of a group at once, one per completion in their order. */
+  scoreGroup?(group: UserGroup, view: UserView<State>): readonly number[] | Promise<readonly number[]>;
+  /** Plain JSON, like all that `observe` returns: it goes into checkpoints. */
+  initialState?(context: { maxLength: number }): State;
+  /** The state after a batch; called once per generated batch, never in evaluation. Must not change `state`. */
+  observe?(state: State, view: UserBatchView): State | Promise<State>;
+  metrics?(state: State): Record<string, number>;
+  snapshot?(state: State): Record<string, number | null>;
+}
+
 const userRollout = (rollout: Rollout): UserRollout => ({ ...rollout, correct: rollout.verdict.correct });
 
 /** One view per group, so that `rollout` is found in `group.rollouts` and n samples cost n copies, not n^2. */
@@ -32,6 +68,9 @@ function viewer(): (group: Group) => UserGroup {
     return view;
   };
 }
+
+const own = (seen: UserGroup, group: Group, rollout: Rollout): UserRollout =>
+  seen.rollouts[group.rollouts.indexOf(rollout)] ?? userRollout(rollout);
 
 export function fromFunction(name: string, reward: RewardFunction): RewardDefinition {
   return {
@@ -51,9 +90,125 @@ export function fromFunction(name: string, reward: RewardFunction): RewardDefini
       const view = viewer();
       return stateless(name, async (rollout, { group }) => {
         const seen = view(group);
-        const own = seen.rollouts[group.rollouts.indexOf(rollout)] ?? userRollout(rollout);
-        return { value: await reward(own, seen) };
+        return { value: await reward(own(seen, group, rollout), seen) };
       });
     },
   };
+}
+
+function withDefaults(name: string, defaults: RewardParameters, given: Readonly<Record<string, unknown>>) {
+  for (const [key, value] of Object.entries(given)) {
+    if (!Object.hasOwn(defaults, key)) {
+      const known = Object.keys(defaults).join(', ') || 'none';
+      throw new AcoerError('BAD_CONFIG', `Reward "${name}" takes no parameter ${key} (it takes: ${known})`);
+    }
+    const wanted = typeof defaults[key];
+    if (typeof value !== wanted) {
+      const found = JSON.stringify(value);
+      throw new AcoerError(
+        'BAD_CONFIG',
+        `Parameter ${key} of reward "${name}" must be a ${wanted}, not ${found}`,
+      );
+    }
+  }
+  return { ...defaults, ...given } as RewardParameters;
+}
+
+function isPlainJson(value: unknown): boolean {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return true;
+  if (typeof value === 'number') return Number.isFinite(value);
+  if (Array.isArray(value)) return value.every(isPlainJson);
+  if (
+    typeof value !== 'object' ||
+    ![Object.prototype, null].includes(Object.getPrototypeOf(value) as object)
+  ) {
+    return false;
+  }
+  return Object.values(value).every(isPlainJson);
+}
+
+function checkedState<State>(state: State): State {
+  if (isPlainJson(state)) return state;
+  throw new Error('its state must be plain JSON (no undefined, NaN, Map, class instance), for checkpoints');
+}
+
+/** Calls `scoreGroup` once per group and state, and hands each completion its own number. */
+function groupScorer<State>(scoreGroup: NonNullable<UserReward<State>['scoreGroup']>) {
+  const made = new WeakMap<UserGroup, { state: State; values: Promise<readonly number[]> }>();
+  return async (rollout: UserRollout, view: UserView<State>): Promise<number> => {
+    let entry = made.get(view.group);
+    if (entry === undefined || entry.state !== view.state) {
+      entry = { state: view.state, values: Promise.resolve(scoreGroup(view.group, view)) };
+      made.set(view.group, entry);
+    }
+    const values = await entry.values;
+    const [count, index] = [view.group.rollouts.length, view.group.rollouts.indexOf(rollout)];
+    const length = Array.isArray(values) ? values.length : undefined;
+    // Too few: those without a number say so. Otherwise nobody knows which number is whose.
+    if (length !== count && !(length !== undefined && length < count && index < length)) {
+      const found =
+        length === undefined ? 'no list of rewards' : `${length} reward${length === 1 ? '' : 's'}`;
+      throw new Error(`it gave ${found} for the ${count} completions of its group`);
+    }
+    return values[index]!;
+  };
+}
+
+function bindObject<State>(
+  name: string,
+  reward: UserReward<State>,
+  params: RewardParameters,
+): BoundReward<State> {
+  const seenAs = viewer();
+  const scoreUser =
+    reward.score?.bind(reward) ?? groupScorer<State>(reward.scoreGroup!.bind(reward) as never);
+  return {
+    name,
+    initialState: (context) => checkedState(reward.initialState?.(context) ?? (null as State)),
+    async observe(state, { step, maxLength, batch }) {
+      if (reward.observe === undefined) return state;
+      return checkedState(await reward.observe(state, { step, maxLength, batch: batch.map(seenAs), params }));
+    },
+    async score(rollout, view: RewardView<State>) {
+      const { step, maxLength, state } = view;
+      const group = seenAs(view.group);
+      const batch = view.batch.map(seenAs);
+      const seen = { step, maxLength, state, params, group, batch };
+      const score = await scoreUser(own(group, view.group, rollout), seen);
+      return typeof score === 'object' && score !== null ? score : { value: score };
+    },
+    metrics: (state) => reward.metrics?.(state) ?? {},
+    ...(reward.snapshot && { snapshot: reward.snapshot.bind(reward) }),
+  };
+}
+
+export function fromObject(name: string, reward: UserReward): RewardDefinition {
+  if (typeof reward.score !== 'function' && typeof reward.scoreGroup !== 'function') {
+    throw new AcoerError('BAD_CONFIG', `Reward "${name}" needs a function score or scoreGroup.`);
+  }
+  const { defaults = {} } = reward;
+  return {
+    name,
+    summary: reward.summary ?? 'Registered by the program that runs.',
+    formula: reward.formula ?? 'a function of (rollout, view)',
+    source: 'registerReward',
+    defaults,
+    ...(reward.taxonomy && { taxonomy: reward.taxonomy }),
+    bind: (parameters) => bindObject(name, reward, withDefaults(name, defaults, parameters)) as BoundReward,
+  };
+}
+
+/** What registers under `name`: a function, an object of the user's, or a whole definition. */
+export function definitionOf(
+  name: string,
+  reward: RewardFunction | UserReward | RewardDefinition,
+): RewardDefinition {
+  if (typeof reward === 'function') return fromFunction(name, reward);
+  if (typeof reward !== 'object' || reward === null) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `Reward "${name}" must be a function or an object, not ${typeof reward}.`,
+    );
+  }
+  return 'bind' in reward ? { ...reward, name } : fromObject(name, reward);
 }

@@ -65,9 +65,9 @@ test.each<[string, BoundReward<number>['score'], RegExp]>([
   expect(await failing.catch(errorCode)).toBe('REWARD_FAILED');
 });
 
-test('states advance once per batch, for the whole batch, without changing the old ones', () => {
+test('states advance once per batch, for the whole batch, without changing the old ones', async () => {
   const states = { length: 5 };
-  const next = observeBatch(groups, [rewardOf('length', () => ({ value: 0 }))], states, 3, 100);
+  const next = await observeBatch(groups, [rewardOf('length', () => ({ value: 0 }))], states, settings);
   expect(next).toEqual({ length: 7 });
   expect(states).toEqual({ length: 5 });
 });

@@ -15,8 +15,8 @@ import { group, rollout } from './rollouts';
 interface Trajectory {
   settings: Record<string, number>;
   steps: {
-    /** [correct, thinking tokens] */
-    rollouts: [number, number][];
+    /** [correct, thinking tokens], or [correct, thinking characters, closed] in the run `authors-code` */
+    rollouts: [number, number, number?][];
     rewards: number[];
     alpha: number;
     emaAccuracy: number;
@@ -227,18 +227,35 @@ const AUTHORS_NAMES: Record<string, string> = {
   max_thinking_tokens: 'initialBudget',
 };
 
-test.each(Object.entries(fixture.runs))('450 steps of the authors’ released reward: %s', async (_, run) => {
-  const named = Object.entries(run.settings).map(([key, value]) => [AUTHORS_NAMES[key]!, value]);
-  const bound = reward({ initialBudget: 4096, ...Object.fromEntries(named) });
-  let state = bound.initialState({ maxLength: 8192 }) as AcoerState;
-  for (const [step, expected] of run.steps.entries()) {
-    const own = group(...expected.rollouts.map(([correct, tokens]) => rollout(correct === 1, tokens)));
-    const view = { step, maxLength: 8192, group: own, batch: [own], state };
-    const values = await Promise.all(own.rollouts.map(async (r) => (await bound.score(r, view)).value));
-    values.forEach((value, i) => expect(Math.abs(value - expected.rewards[i]!)).toBeLessThan(1e-9));
-    state = bound.observe(state, { step, maxLength: 8192, batch: [own] }) as AcoerState;
-    for (const key of ['alpha', 'budget', 'emaAccuracy', 'emaCorrectLength'] as const) {
-      expect(Math.abs(state[key]! / expected[key] - 1)).toBeLessThan(1e-9);
+/** What it takes to be the authors' code where ours decided otherwise. */
+const AUTHORS_CODE = { lengthUnit: 'chars', openThinking: 'zero-length', noCorrectLength: 'zero' };
+
+function authorsRollout([correct, length, closed]: [number, number, number?]) {
+  if (closed === undefined) return rollout(correct === 1, length);
+  const text = `<think>${'\u{1F600}'.repeat(length)}${closed === 1 ? '</think>' : ''}\\boxed{}`;
+  return { ...rollout(correct === 1, 0, closed === 1), text };
+}
+
+const near = (value: number, expected: number) =>
+  Math.abs(value - expected) <= 1e-9 * Math.max(1, Math.abs(expected));
+
+test.each(Object.entries(fixture.runs))(
+  '450 steps of the authors’ released reward: %s',
+  async (name, run) => {
+    const named = Object.entries(run.settings).map(([key, value]) => [AUTHORS_NAMES[key]!, value]);
+    const exact = name === 'authors-code' ? AUTHORS_CODE : {};
+    const bound = reward({ initialBudget: 4096, ...Object.fromEntries(named), ...exact });
+    let state = bound.initialState({ maxLength: 8192 }) as AcoerState;
+    expect(run.steps).toHaveLength(450);
+    for (const [step, expected] of run.steps.entries()) {
+      const own = group(...expected.rollouts.map(authorsRollout));
+      const view = { step, maxLength: 8192, group: own, batch: [own], state };
+      const values = await Promise.all(own.rollouts.map(async (r) => (await bound.score(r, view)).value));
+      values.forEach((value, i) => expect(near(value, expected.rewards[i]!)).toBe(true));
+      state = bound.observe(state, { step, maxLength: 8192, batch: [own] }) as AcoerState;
+      for (const key of ['alpha', 'budget', 'emaAccuracy', 'emaCorrectLength'] as const) {
+        expect(near(state[key]!, expected[key])).toBe(true);
+      }
     }
-  }
-});
+  },
+);

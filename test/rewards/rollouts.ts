@@ -27,3 +27,26 @@ export function rollout(correct: boolean, thinkingTokens: number, thinkingClosed
 }
 
 export const group = (...rollouts: Rollout[]): Group => ({ prompt, rollouts });
+
+/** A completion as the golden batches describe it. */
+export interface Described {
+  correct: boolean;
+  thinking: number;
+  total: number;
+  closed: boolean;
+  format: boolean;
+}
+
+/** A group with a prompt of its own; `longest` is the limit that cuts completions off. */
+export function describedGroup(problem: string, completions: readonly Described[], longest: number): Group {
+  const own: Prompt = { ...prompt, problem: { ...prompt.problem, id: problem } };
+  const rollouts = completions.map(({ correct, thinking, total, closed, format }, sample) => ({
+    ...rollout(correct, thinking, closed),
+    prompt: own,
+    sample,
+    totalTokens: total,
+    format,
+    finish: total >= longest ? ('length' as const) : ('stop' as const),
+  }));
+  return { prompt: own, rollouts };
+}

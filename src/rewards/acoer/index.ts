@@ -1,10 +1,19 @@
-/** ACOER: correct answers earn a bonus for thinking within an adaptive budget; wrong answers feel no length. */
+/**
+ * ACOER: r = c + c alpha_t log(1 + k(1 - min(l/B_t, 1))) / log(1 + k); wrong answers feel no length. The ACOER paper,
+ * section 5. alpha_t and B_t are the controller's (`controller.ts`).
+ *
+ * Parameters: those of `AcoerParameters`, with the paper's values as defaults, and where the authors' released code
+ * differs from us: `openThinking` no-bonus (ours: a correct answer whose thinking never closed earns 1 and does not
+ * count as a length) or zero-length (theirs: it counts as one of length 0, so it earns the whole bonus);
+ * `noCorrectLength` hold (a batch without a correct answer leaves the length average as it is) or zero (theirs: it
+ * enters as length 0). With `lengthUnit` chars and initialBudget 4096 the rest is theirs too.
+ */
 import { z } from 'zod';
 
 import { badConfig } from '../../config/problems';
-import type { Group } from '../../types';
-import { bindParameters, defaultsOf } from '../parameters';
-import type { BoundReward, RewardDefinition } from '../types';
+import type { Group, Rollout } from '../../types';
+import { defineReward, type Formula, type Measures } from '../define';
+import { isCorrect, mean, rolloutsOf } from '../groups';
 import {
   type AcoerObservation,
   type AcoerParameters,
@@ -17,7 +26,7 @@ import {
 export type { AcoerObservation, AcoerParameters, AcoerState } from './controller';
 export { efficiency, initialAcoerState, observeBatch } from './controller';
 
-const schema = z.strictObject({
+const parameters = {
   alphaInit: z.number().min(0).default(0.02),
   alphaMin: z.number().min(0).default(0.01),
   alphaMax: z.number().min(0).default(0.5),
@@ -31,44 +40,56 @@ const schema = z.strictObject({
   logScale: z.number().positive().default(5),
   initialBudget: z.number().min(0).default(0),
   warmupSteps: z.int().min(0).default(200),
-});
+  openThinking: z.enum(['no-bonus', 'zero-length']).default('no-bonus'),
+  noCorrectLength: z.enum(['hold', 'zero']).default('hold'),
+};
 
-function bindAcoer(given: Readonly<Record<string, unknown>>): AcoerParameters {
-  const parameters = bindParameters('acoer', schema, given);
-  const { alphaMin, alphaInit, alphaMax } = parameters;
-  if (!(alphaMin <= alphaInit && alphaInit <= alphaMax)) {
-    const message = `alphaMin <= alphaInit <= alphaMax must hold, not ${alphaMin}, ${alphaInit}, ${alphaMax}`;
-    throw badConfig([{ path: 'rewardParams.acoer.alphaInit', message }]);
-  }
-  return parameters;
+type Parameters = AcoerParameters & {
+  openThinking: 'no-bonus' | 'zero-length';
+  noCorrectLength: 'hold' | 'zero';
+};
+
+function checkAlphas({ alphaMin, alphaInit, alphaMax }: AcoerParameters): void {
+  if (alphaMin <= alphaInit && alphaInit <= alphaMax) return;
+  const message = `alphaMin <= alphaInit <= alphaMax must hold, not ${alphaMin}, ${alphaInit}, ${alphaMax}`;
+  throw badConfig([{ path: 'rewardParams.acoer.alphaInit', message }]);
 }
 
-/** The whole gathered batch as the controller sees it. */
-function observationOf(step: number, batch: readonly Group[]): AcoerObservation {
-  const rollouts = batch.flatMap((group) => group.rollouts);
-  const correct = rollouts.filter((rollout) => rollout.verdict.correct);
-  const closed = correct.filter((rollout) => rollout.thinkingClosed);
-  const lengthSum = closed.reduce((sum, rollout) => sum + rollout.thinkingTokens, 0);
+/** The whole gathered batch as the controller sees it; `lengthOf` gives null for a length that does not count. */
+function observationOf(
+  step: number,
+  batch: readonly Group[],
+  lengthOf: (rollout: Rollout) => number | null,
+): AcoerObservation {
+  const rollouts = rolloutsOf(batch);
+  const correct = rollouts.filter(isCorrect);
+  const lengths = correct.map(lengthOf).filter((length) => length !== null);
   return {
     step,
     accuracy: rollouts.length === 0 ? 0 : correct.length / rollouts.length,
-    correctLength: closed.length === 0 ? null : lengthSum / closed.length,
+    correctLength: lengths.length === 0 ? null : mean(lengths),
   };
 }
 
-function bound(parameters: AcoerParameters): BoundReward<AcoerState> {
+function formula(given: Parameters, { l, L }: Measures): Formula<AcoerState> {
+  checkAlphas(given);
+  /** Length means nothing until the thinking is closed: null, or 0 as the authors' code has it. */
+  const lengthOf = (rollout: Rollout): number | null => {
+    if (rollout.thinkingClosed) return l(rollout);
+    return given.openThinking === 'zero-length' ? 0 : null;
+  };
   return {
-    name: 'acoer',
-    initialState: ({ maxLength }) => initialAcoerState(parameters, maxLength),
-    observe: (state, { step, batch }) =>
-      batch.length === 0 ? state : observeBatch(parameters, state, observationOf(step, batch)),
+    initialState: (context) => initialAcoerState(given, L(context)),
+    observe(state, { step, batch }) {
+      if (batch.length === 0) return state;
+      const seen = observationOf(step, batch, lengthOf);
+      const correctLength = seen.correctLength ?? (given.noCorrectLength === 'zero' ? 0 : null);
+      return observeBatch(given, state, { ...seen, correctLength });
+    },
     score(rollout, { state }) {
-      const accuracy = rollout.verdict.correct ? 1 : 0;
-      // Length means nothing until the thinking is closed, so such an answer earns no bonus.
-      const bonus =
-        rollout.verdict.correct && rollout.thinkingClosed
-          ? state.alpha * efficiency(rollout.thinkingTokens, state.budget, parameters.logScale)
-          : 0;
+      const accuracy = isCorrect(rollout) ? 1 : 0;
+      const length = isCorrect(rollout) ? lengthOf(rollout) : null;
+      const bonus = length === null ? 0 : state.alpha * efficiency(length, state.budget, given.logScale);
       return { value: accuracy + bonus, parts: { accuracy, bonus } };
     },
     metrics: (state) => ({
@@ -77,14 +98,29 @@ function bound(parameters: AcoerParameters): BoundReward<AcoerState> {
       ...(state.emaAccuracy !== null && { 'acoer/ema_accuracy': state.emaAccuracy }),
       ...(state.emaCorrectLength !== null && { 'acoer/ema_correct_length': state.emaCorrectLength }),
     }),
+    snapshot: ({ alpha, budget, emaAccuracy, emaCorrectLength }) => ({
+      alpha,
+      budget,
+      emaAccuracy,
+      emaCorrectLength,
+    }),
   };
 }
 
-export const acoer: RewardDefinition = {
+export const acoer = defineReward({
   name: 'acoer',
   summary: 'Adaptive correct-only efficiency reward: a bonus for correct answers within an adaptive budget.',
-  formula: 'c + c * alpha_t * log(1 + k(1 - min(l / B_t, 1))) / log(1 + k)',
+  formula: 'c + c * alpha_t * log(1 + k(1 - min(l/B_t, 1))) / log(1 + k)',
   source: "the ACOER paper; controller as in the authors' released code, lengths in tokens",
-  defaults: defaultsOf(schema),
-  bind: (parameters) => bound(bindAcoer(parameters)) as BoundReward,
-};
+  taxonomy: {
+    scope: 'history',
+    correct: 'shorter',
+    incorrect: 'none',
+    bounded: true,
+    continuous: true,
+    adaptive: true,
+  },
+  length: 'thinking',
+  parameters,
+  reward: formula,
+});

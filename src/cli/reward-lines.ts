@@ -1,0 +1,128 @@
+/** The input lines of `acoer reward`, checked, and the groups of completions they make. */
+import type { Group, Prompt, Rollout } from '../types';
+import { badLine, type JsonLine } from './jsonl';
+
+/** A checked line; `given` is the object as it came, which goes out again with what was computed. */
+export interface RewardLine {
+  given: Record<string, unknown>;
+  step: number;
+  /** Lines of one step with the same key are a group. */
+  groupKey: string;
+  /** Key of the history of rewards that remember prompts. */
+  problem: string;
+  correct: boolean;
+  thinkingTokens: number;
+  totalTokens: number;
+  format: boolean;
+  thinkingClosed: boolean;
+  text: string;
+}
+
+type Fields = Record<string, unknown>;
+
+const shown = (value: unknown) => (value === undefined ? 'missing' : JSON.stringify(value));
+
+function wholeNumber(line: number, fields: Fields, name: string): number {
+  const value = fields[name];
+  if (Number.isSafeInteger(value) && (value as number) >= 0) return value as number;
+  throw badLine(line, `"${name}" is ${shown(value)}; it must be a whole number of at least 0.`);
+}
+
+function truth(line: number, fields: Fields, name: string, missing?: boolean): boolean {
+  const value = fields[name] ?? missing;
+  if (value === true || value === 1) return true;
+  if (value === false || value === 0) return false;
+  throw badLine(line, `"${name}" is ${shown(value)}; it must be true or false.`);
+}
+
+/** A name: text or a number. Kept as JSON, so that 1 and "1" are two names. */
+function label(line: number, fields: Fields, name: string): string {
+  const value = fields[name];
+  if (typeof value === 'string' || Number.isFinite(value)) return JSON.stringify(value);
+  throw badLine(line, `"${name}" is ${shown(value)}; it must be a number or a text.`);
+}
+
+function textOf(line: number, fields: Fields, needed: boolean): string {
+  if (typeof fields.text === 'string') return fields.text;
+  if (fields.text === undefined && !needed) return '';
+  throw badLine(line, `"text" is ${shown(fields.text)}; it must be the completion, whose characters count.`);
+}
+
+/**
+ * The check of one line; lines must come in the order of their steps.
+ * @param needsText lengths are counted in characters, so every line must hold its "text"
+ */
+export function rewardReader(needsText: boolean): (line: JsonLine) => RewardLine {
+  let lastStep = 0;
+  return ({ line, value }) => {
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      throw badLine(line, 'this is not a JSON object.');
+    }
+    const given = value as Fields;
+    const step = wholeNumber(line, given, 'step');
+    if (step < lastStep) {
+      throw badLine(line, `step ${step} comes after step ${lastStep}; lines must be in the order of steps.`);
+    }
+    lastStep = step;
+    const groupKey = label(line, given, 'group');
+    return {
+      given,
+      step,
+      groupKey,
+      problem: given.problem === undefined ? groupKey : label(line, given, 'problem'),
+      correct: truth(line, given, 'correct'),
+      thinkingTokens: wholeNumber(line, given, 'thinkingTokens'),
+      totalTokens: wholeNumber(line, given, 'totalTokens'),
+      format: truth(line, given, 'format'),
+      thinkingClosed: truth(line, given, 'thinkingClosed', true),
+      text: textOf(line, given, needsText),
+    };
+  };
+}
+
+function promptOf(problem: string, index: number): Prompt {
+  return {
+    problem: { id: problem, question: '', gold: '', level: null },
+    index,
+    text: '',
+    ids: new Int32Array(),
+    thinkOpened: false,
+  };
+}
+
+function rolloutOf(line: RewardLine, prompt: Prompt, sample: number, maxLength: number): Rollout {
+  const { correct, thinkingTokens, totalTokens, format, thinkingClosed, text } = line;
+  return {
+    prompt,
+    sample,
+    ids: new Int32Array(),
+    logprobs: new Float64Array(),
+    entropies: new Float64Array(),
+    finish: totalTokens >= maxLength ? 'length' : 'stop',
+    text,
+    totalTokens,
+    thinkingTokens,
+    thinkingClosed,
+    verdict: { correct, status: correct ? 'correct' : 'incorrect', extracted: null },
+    format,
+  };
+}
+
+/** The groups of one step's lines, and each line's rollout. A completion of `maxLength` tokens counts as cut off. */
+export function groupLines(
+  lines: readonly RewardLine[],
+  maxLength: number,
+): { groups: Group[]; rollouts: Rollout[] } {
+  const groups = new Map<string, Group>();
+  const rollouts = lines.map((line) => {
+    let group = groups.get(line.groupKey);
+    if (group === undefined) {
+      group = { prompt: promptOf(line.problem, groups.size), rollouts: [] };
+      groups.set(line.groupKey, group);
+    }
+    const rollout = rolloutOf(line, group.prompt, group.rollouts.length, maxLength);
+    group.rollouts.push(rollout);
+    return rollout;
+  });
+  return { groups: [...groups.values()], rollouts };
+}

@@ -1,0 +1,197 @@
+/** `acoer reward`: verdicts and lengths as JSON Lines in, rewards and advantages as JSON Lines out. */
+import { closeSync, openSync, writeSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Command } from 'commander';
+import { z } from 'zod';
+import { badConfig, configSchema, parseAssignments } from '../config';
+import { problemsOf } from '../config/problems';
+import { AcoerError, errorMessage } from '../errors';
+import { batchAdvantages, observeBatch, openRewardModule, scoreBatch, type WeightedReward } from '../grpo';
+import { resolveReward } from '../rewards';
+import type { BoundReward } from '../rewards';
+import { bursts } from './bursts';
+import { required, type CommandModule } from './command';
+import { openInput, parseJsonLines, writeJsonLine } from './jsonl';
+import { groupLines, rewardReader, type RewardLine } from './reward-lines';
+import { rewardRecords, rewardTable } from './reward-list';
+
+interface RewardFlags {
+  reward?: string;
+  set: string[];
+  state?: string;
+  list?: boolean;
+  json?: boolean;
+}
+
+/** A program that waits for its answers gets them after this long; a file or pipe is never this quiet. */
+const QUIET_MS = 200;
+
+/** Settings of a run that reach the rewards, under the names of the configuration; L is `maxLength` here. */
+const settingsSchema = configSchema
+  .pick({
+    formatWeight: true,
+    rewardTimeoutMs: true,
+    multiObjectiveAggregation: true,
+    scaleRewards: true,
+    advantageEpsilon: true,
+    numRemainsInGroup: true,
+    groupFilter: true,
+    rewardModules: true,
+  })
+  .extend({ maxLength: z.int().min(1).default(8192) });
+
+type Settings = z.output<typeof settingsSchema>;
+
+/** `--set` split into settings of the run and parameters of the reward (also as rewardParams.<name>.<parameter>). */
+function readSettings(name: string, assignments: readonly string[]) {
+  const { rewardParams, ...given } = parseAssignments(assignments) as Record<string, unknown>;
+  const known = Object.keys(settingsSchema.shape);
+  const isSetting = ([key]: [string, unknown]) => known.includes(key);
+  const chosen = Object.fromEntries(Object.entries(given).filter(isSetting));
+  const parsed = settingsSchema.safeParse(chosen);
+  if (!parsed.success)
+    throw badConfig(parsed.error.issues.flatMap((issue) => problemsOf(issue, chosen, known)));
+  const params = {
+    ...(rewardParams as Record<string, Record<string, unknown>> | undefined)?.[name],
+    ...Object.fromEntries(Object.entries(given).filter((entry) => !isSetting(entry))),
+  };
+  return { settings: parsed.data, params };
+}
+
+/** One line of the reward's state after each step. The file is made when the first step is there: not for bad input. */
+class StateFile implements Disposable {
+  private file: number | null = null;
+
+  constructor(private readonly path: string) {}
+
+  open(): void {
+    try {
+      this.file ??= openSync(this.path, 'w');
+    } catch (cause) {
+      throw new AcoerError('BAD_INPUT', `Cannot write ${this.path}: ${errorMessage(cause)}`, { cause });
+    }
+  }
+
+  write(value: object): void {
+    writeSync(this.file!, `${JSON.stringify(value)}\n`);
+  }
+
+  [Symbol.dispose](): void {
+    if (this.file !== null) closeSync(this.file);
+  }
+}
+
+/** Takes a step's lines, writes them with their rewards, and moves the reward's state on. */
+class Rewarder {
+  private readonly weighted: readonly WeightedReward[];
+  private states: Record<string, unknown>;
+
+  constructor(
+    private readonly reward: BoundReward,
+    private readonly settings: Settings,
+    private readonly stateFile: StateFile | undefined,
+  ) {
+    this.weighted = [{ reward, weight: 1 }];
+    this.states = { [reward.name]: reward.initialState(settings) };
+  }
+
+  async step(lines: readonly RewardLine[]): Promise<void> {
+    this.stateFile?.open();
+    const { step } = lines[0]!;
+    const { maxLength, formatWeight, rewardTimeoutMs: timeoutMs } = this.settings;
+    const { groups, rollouts } = groupLines(lines, maxLength);
+    const settings = { step, maxLength, formatWeight, timeoutMs };
+    const rewards = await scoreBatch(groups, this.weighted, this.states, settings);
+    const advantages = batchAdvantages(groups, rewards, this.settings);
+    const position = new Map(groups.flatMap((group) => group.rollouts).map((rollout, i) => [rollout, i]));
+    for (const [i, line] of lines.entries()) {
+      const at = position.get(rollouts[i]!)!;
+      const { total, parts } = rewards.rewards[at]!;
+      const advantage = advantages.values[at];
+      writeJsonLine({
+        ...line.given,
+        reward: total,
+        parts: { ...parts, format: parts.format ?? 0 },
+        advantage,
+      });
+    }
+    this.states = await observeBatch(groups, this.weighted, this.states, settings);
+    this.stateFile?.write({ step, ...this.reward.snapshot?.(this.states[this.reward.name]) });
+  }
+}
+
+async function* checkedLines(file: string | undefined, needsText: boolean): AsyncGenerator<RewardLine> {
+  const check = rewardReader(needsText);
+  for await (const line of parseJsonLines(await openInput(file))) yield check(line);
+}
+
+/** Gives each step's lines to `take` once the next step or the end is seen, and nothing more is arriving. */
+async function eachStep(
+  lines: AsyncIterator<RewardLine>,
+  take: (step: RewardLine[]) => Promise<void>,
+): Promise<void> {
+  let pending: RewardLine[] = [];
+  for await (const burst of bursts(lines, QUIET_MS)) {
+    for (const line of burst) {
+      if (pending.length > 0 && pending[0]!.step !== line.step) {
+        await take(pending);
+        pending = [];
+      }
+      pending.push(line);
+    }
+  }
+  if (pending.length > 0) await take(pending);
+}
+
+function list({ reward, json }: RewardFlags): void {
+  if (reward !== undefined) resolveReward(reward);
+  const text = json === true ? JSON.stringify(rewardRecords(reward)) : rewardTable(reward);
+  process.stdout.write(`${text}\n`);
+}
+
+async function computeRewards(file: string | undefined, flags: RewardFlags): Promise<void> {
+  if (flags.list === true) return list(flags);
+  const name = required(flags.reward, '--reward');
+  if (name === 'format') {
+    throw new AcoerError('BAD_CONFIG', 'format is added to every reward: --set formatWeight=2 weighs it.');
+  }
+  const { settings, params } = readSettings(name, flags.set);
+  const reward = await openReward(name, settings, params);
+  try {
+    using stateFile = flags.state === undefined ? undefined : new StateFile(flags.state);
+    const rewarder = new Rewarder(reward, settings, stateFile);
+    await eachStep(checkedLines(file, params.lengthUnit === 'chars'), (lines) => rewarder.step(lines));
+  } finally {
+    await reward.close?.();
+  }
+}
+
+function openReward(name: string, settings: Settings, params: Record<string, unknown>): Promise<BoundReward> {
+  const { rewardModules, rewardTimeoutMs, maxLength } = settings;
+  const file = rewardModules[name];
+  if (file === undefined) return Promise.resolve(resolveReward(name, params));
+  return openRewardModule({ name, path: resolve(file), params, maxLength }, rewardTimeoutMs);
+}
+
+const collect = (value: string, previous: string[]) => [...previous, value];
+
+export const define: CommandModule['define'] = (command: Command) => {
+  command
+    .argument('[file]', 'JSON Lines; standard input when left out or -')
+    .option('--reward <name>', 'the reward; --list shows all')
+    .option('--set <name=value>', 'a parameter of the reward, or maxLength, formatWeight, ...', collect, [])
+    .option('--state <file>', "the reward's state after each step, as JSON Lines")
+    .option('--list', 'print every reward and how it presses length (with --reward: its parameters too)')
+    .option('--json', 'with --list: as JSON')
+    .addHelpText(
+      'after',
+      `
+Each line is {"step", "group", "correct", "thinkingTokens", "totalTokens", "format", "thinkingClosed"} ("thinkingClosed"
+true when left out), in the order of steps; it comes out with "reward", "parts" and "advantage" once its step is whole.
+Lines of one step and group are a group. "problem" names the prompt for rewards that remember prompts (else "group" does).
+Settings: maxLength (8192), formatWeight, scaleRewards, advantageEpsilon, multiObjectiveAggregation, numRemainsInGroup,
+groupFilter, rewardTimeoutMs, rewardModules.<name>=<file> (a reward of your own); all other names are parameters of the
+reward.`,
+    )
+    .action(computeRewards);
+};

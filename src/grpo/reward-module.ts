@@ -1,0 +1,197 @@
+/**
+ * A reward from a file of the user's, run in a thread of its own. There even an endless loop can be ended after the
+ * timeout, and an answer that never comes cannot stop the run from ending.
+ */
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { AcoerError } from '../errors';
+import type { BoundReward, ObserveView, RewardScore, RewardView } from '../rewards';
+import type { Group, Rollout } from '../types';
+
+export interface WorkerSetup {
+  name: string;
+  /** Absolute. */
+  path: string;
+  params: Readonly<Record<string, unknown>>;
+  maxLength: number;
+}
+
+interface Call {
+  id: number;
+}
+
+export type ToWorker =
+  | { type: 'batch'; groups: readonly Group[]; step: number; maxLength: number; state: unknown }
+  | (Call & { type: 'score'; group: number; rollout: number })
+  | (Call & { type: 'observe' });
+
+export type FromWorker =
+  | { type: 'ready'; initialState: unknown }
+  | { type: 'unloadable'; message: string }
+  | (Call & { type: 'running' | 'waiting' })
+  | (Call & { type: 'done'; value: unknown })
+  | (Call & { type: 'failed'; message: string });
+
+interface Observed {
+  state: unknown;
+  metrics: Record<string, number>;
+  snapshot: Record<string, number | null>;
+}
+
+interface Pending {
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+  timer?: NodeJS.Timeout;
+}
+
+const NOTHING: Observed = { state: undefined, metrics: {}, snapshot: {} };
+
+class ModuleReward implements BoundReward {
+  readonly name: string;
+  readonly keepsTime = true;
+  private readonly pending = new Map<number, Pending>();
+  private nextId = 0;
+  /** The call whose code runs at this moment. */
+  private running: number | null = null;
+  /** What the worker holds, so that a batch is copied to it once. */
+  private sent: { batch: readonly Group[]; state: unknown } | null = null;
+  private latest = NOTHING;
+  private ended: Error | null = null;
+
+  constructor(
+    private readonly worker: Worker,
+    setup: WorkerSetup,
+    private readonly first: unknown,
+    private readonly timeoutMs: number,
+  ) {
+    this.name = setup.name;
+    worker.on('message', (message: FromWorker) => this.receive(message));
+    worker.on('error', (error) => this.end(error));
+    worker.on('exit', () => this.end(new Error('its thread ended')));
+    worker.unref();
+  }
+
+  initialState(): unknown {
+    return structuredClone(this.first);
+  }
+
+  score(rollout: Rollout, view: RewardView<unknown>): Promise<RewardScore> {
+    this.send(view, view.state);
+    const group = view.batch.indexOf(view.group);
+    const place = { group, rollout: view.group.rollouts.indexOf(rollout) };
+    return this.call((id) => ({ type: 'score', id, ...place })) as Promise<RewardScore>;
+  }
+
+  async observe(state: unknown, view: ObserveView): Promise<unknown> {
+    this.send(view, state);
+    this.latest = (await this.call((id) => ({ type: 'observe', id }))) as Observed;
+    return this.latest.state;
+  }
+
+  /** Of the state that the last `observe` gave; nothing is known of others. */
+  metrics(state: unknown): Record<string, number> {
+    return state === this.latest.state ? this.latest.metrics : {};
+  }
+
+  snapshot(state: unknown): Record<string, number | null> {
+    return state === this.latest.state ? this.latest.snapshot : {};
+  }
+
+  async close(): Promise<void> {
+    this.end(new Error('the reward is closed'));
+    await this.worker.terminate();
+  }
+
+  private send({ batch, step, maxLength }: ObserveView, state: unknown): void {
+    if (this.sent?.batch === batch && this.sent.state === state) return;
+    this.sent = { batch, state };
+    this.post({ type: 'batch', groups: batch, step, maxLength, state });
+  }
+
+  private post(message: ToWorker): void {
+    this.worker.postMessage(message);
+  }
+
+  private call(message: (id: number) => ToWorker): Promise<unknown> {
+    if (this.ended !== null) return Promise.reject(this.ended);
+    const id = this.nextId++;
+    return new Promise((resolve, reject) => {
+      // An open call keeps the process alive; an idle thread does not.
+      if (this.pending.size === 0) this.worker.ref();
+      this.pending.set(id, { resolve, reject });
+      this.post(message(id));
+    });
+  }
+
+  private receive(message: FromWorker): void {
+    if (message.type === 'ready' || message.type === 'unloadable') return;
+    const call = this.pending.get(message.id);
+    if (call === undefined) return;
+    switch (message.type) {
+      case 'running':
+        this.running = message.id;
+        call.timer = setTimeout(() => this.expire(message.id), this.timeoutMs);
+        break;
+      case 'waiting':
+        this.running = null;
+        break;
+      case 'done':
+        this.settle(message.id)?.resolve(message.value);
+        break;
+      case 'failed':
+        this.settle(message.id)?.reject(new Error(message.message));
+        break;
+    }
+  }
+
+  private settle(id: number): Pending | undefined {
+    const call = this.pending.get(id);
+    clearTimeout(call?.timer);
+    this.pending.delete(id);
+    if (this.pending.size === 0) this.worker.unref();
+    return call;
+  }
+
+  /** A call whose code never returns holds up all the others: it is the one to name. */
+  private expire(id: number): void {
+    const late = new Error(`no answer within ${this.timeoutMs} ms`);
+    this.settle(this.running ?? id)?.reject(late);
+    this.end(late);
+    void this.worker.terminate();
+  }
+
+  private end(error: Error): void {
+    this.ended ??= error;
+    for (const id of [...this.pending.keys()]) this.settle(id)?.reject(error);
+  }
+}
+
+/** Resolves with the first message of the thread, or with why there is none. */
+function firstMessage(worker: Worker, timeoutMs: number): Promise<FromWorker> {
+  return new Promise((resolve) => {
+    const unloadable = (message: string) => resolve({ type: 'unloadable', message });
+    const timer = setTimeout(() => unloadable(`it did not load within ${timeoutMs} ms`), timeoutMs);
+    worker.once('message', (message: FromWorker) => resolve(message));
+    worker.once('error', (error) => unloadable(error.message));
+    worker.once('exit', () => unloadable('its thread ended while it was loaded'));
+    worker.once('message', () => clearTimeout(timer));
+    worker.once('exit', () => clearTimeout(timer));
+  });
+}
+
+/**
+ * Loads the reward in `setup.path`: a JavaScript module, CommonJS or ES, whose default export is what `registerReward`
+ * takes. Its standard output goes to standard error.
+ *
+ * @param timeoutMs for loading it, and for each call
+ * @throws BAD_CONFIG when it cannot be loaded or refuses its parameters
+ */
+export async function openRewardModule(setup: WorkerSetup, timeoutMs: number): Promise<BoundReward> {
+  const worker = new Worker(join(__dirname, 'reward-worker.js'), { workerData: setup, stdout: true });
+  worker.stdout.pipe(process.stderr, { end: false });
+  const first = await firstMessage(worker, timeoutMs);
+  if (first.type === 'ready') return new ModuleReward(worker, setup, first.initialState, timeoutMs);
+  await worker.terminate();
+  const why = first.type === 'unloadable' ? first.message : 'it said something else than that it is ready';
+  throw new AcoerError('BAD_CONFIG', `Cannot use the reward "${setup.name}" in ${setup.path}: ${why}`);
+}

@@ -1,0 +1,44 @@
+/**
+ * A-DLP (arXiv 2505.18298), the closest controller before ACOER: r = c - lambda_t l for all answers;
+ * lambda <- max(0, lambda + eta (acc - accRef)) after each batch.
+ *
+ * Parameters: lambdaInit 1e-3, eta 1e-3, accRef 0.62. State: lambda.
+ */
+import { z } from 'zod';
+import { defineReward, sumOf } from './define';
+import { accuracyOf, correctness, rolloutsOf } from './groups';
+
+interface State {
+  lambda: number;
+}
+
+export const aDlp = defineReward({
+  name: 'a-dlp',
+  summary: 'A price per token that rises while accuracy is above a reference and falls below it (A-DLP).',
+  formula: 'c - lambda_t * l; lambda <- max(0, lambda + eta * (acc - accRef))',
+  source: 'arXiv 2505.18298',
+  taxonomy: {
+    scope: 'history',
+    correct: 'shorter',
+    incorrect: 'shorter',
+    bounded: false,
+    continuous: true,
+    adaptive: true,
+  },
+  length: 'total',
+  parameters: {
+    lambdaInit: z.number().min(0).default(1e-3),
+    eta: z.number().min(0).default(1e-3),
+    accRef: z.number().min(0).max(1).default(0.62),
+  },
+  reward: ({ lambdaInit, eta, accRef }, { l }) => ({
+    initialState: (): State => ({ lambda: lambdaInit }),
+    observe: (state: State, { batch }): State =>
+      batch.length === 0
+        ? state
+        : { lambda: Math.max(0, state.lambda + eta * (accuracyOf(rolloutsOf(batch)) - accRef)) },
+    score: (rollout, { state }) => sumOf(correctness(rollout), -state.lambda * l(rollout)),
+    metrics: ({ lambda }) => ({ 'a-dlp/lambda': lambda }),
+    snapshot: ({ lambda }) => ({ lambda }),
+  }),
+});

@@ -1,0 +1,34 @@
+/**
+ * ACOER with the controller held still: r = c + c alpha log(1 + k(1 - min(l/B, 1))) / log(1 + k), B = L. Ours: it
+ * shows what the controller adds.
+ *
+ * Parameters: alpha 0.02, logScale (k) 5. As in ACOER, a correct answer whose thinking never closed earns no bonus.
+ */
+import { z } from 'zod';
+import { efficiency } from './acoer/controller';
+import { defineReward, sumOf } from './define';
+import { correctness } from './groups';
+
+export const acoerFixed = defineReward({
+  name: 'acoer-fixed',
+  summary: "ACOER's bonus with alpha and budget fixed.",
+  formula: 'c + c * alpha * log(1 + k(1 - min(l/L, 1))) / log(1 + k)',
+  source: 'ours, after the ACOER paper',
+  taxonomy: {
+    scope: 'completion',
+    correct: 'shorter',
+    incorrect: 'none',
+    bounded: true,
+    continuous: true,
+    adaptive: false,
+  },
+  length: 'thinking',
+  parameters: { alpha: z.number().min(0).default(0.02), logScale: z.number().positive().default(5) },
+  reward: ({ alpha, logScale }, { l, L }) => ({
+    score: (rollout, view) => {
+      const c = correctness(rollout);
+      const earns = c === 1 && rollout.thinkingClosed;
+      return sumOf(c, earns ? alpha * efficiency(l(rollout), L(view), logScale) : 0);
+    },
+  }),
+});

@@ -1,0 +1,33 @@
+/**
+ * ALP, adaptive length penalty (arXiv 2506.05256): r = c - (beta / K) l max(p, 1/K) for all answers; K the group's
+ * size, p its share of correct answers, so that easy prompts pay more per token.
+ *
+ * Parameters: beta 1e-7 (from a secondary source).
+ */
+import { z } from 'zod';
+import { defineReward, sumOf } from './define';
+import { accuracyOf, correctness } from './groups';
+
+export const alp = defineReward({
+  name: 'alp',
+  summary: 'A price per token that grows with how often the prompt is solved (ALP).',
+  formula: 'c - (beta/K) * l * max(p_solved, 1/K)',
+  source: 'arXiv 2506.05256; the constant from a secondary source',
+  taxonomy: {
+    scope: 'group',
+    correct: 'shorter',
+    incorrect: 'shorter',
+    bounded: true,
+    continuous: true,
+    adaptive: false,
+  },
+  length: 'total',
+  parameters: { beta: z.number().min(0).default(1e-7) },
+  reward: ({ beta }, { l }) => ({
+    score(rollout, { group: { rollouts } }) {
+      const K = rollouts.length;
+      const solved = Math.max(accuracyOf(rollouts), 1 / K);
+      return sumOf(correctness(rollout), (-beta / K) * l(rollout) * solved);
+    },
+  }),
+});

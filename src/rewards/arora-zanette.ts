@@ -1,0 +1,34 @@
+/**
+ * Arora and Zanette (arXiv 2502.04463): r = c (1 - alpha sigmoid((l - mean)/(std + 1e-7))), mean and std of the lengths
+ * of the prompt's correct answers.
+ *
+ * Parameters: alpha 0.1 (the paper sweeps it; the default is ours). std is without Bessel's correction.
+ */
+import { z } from 'zod';
+import { defineReward, sumOf } from './define';
+import { correctOf, isCorrect, mean, populationStd } from './groups';
+
+export const aroraZanette = defineReward({
+  name: 'arora-zanette',
+  summary: "Correct answers lose with their length relative to the prompt's other correct ones.",
+  formula: 'c * (1 - alpha * sigmoid((l - mean)/(std + 1e-7)))',
+  source: 'arXiv 2502.04463',
+  taxonomy: {
+    scope: 'group',
+    correct: 'shorter',
+    incorrect: 'none',
+    bounded: false,
+    continuous: true,
+    adaptive: false,
+  },
+  length: 'total',
+  parameters: { alpha: z.number().min(0).lt(1).default(0.1) },
+  reward: ({ alpha }, { l }) => ({
+    score(rollout, { group }) {
+      if (!isCorrect(rollout)) return sumOf(0, 0);
+      const lengths = correctOf(group).map(l);
+      const z = (l(rollout) - mean(lengths)) / (populationStd(lengths) + 1e-7);
+      return sumOf(1, -alpha / (1 + Math.exp(-z)));
+    },
+  }),
+});

@@ -1,0 +1,40 @@
+/**
+ * The paper's beta ablations: r = c + 0.3 c (1 - l/L) - beta (1 - c)(1 - l/L), beta 0, 0.01, 0.05 or 0.10.
+ *
+ * Parameters: alpha 0.3, beta as named, `wrongPenaltySign` (see `general.ts`: as the table has it, wrong answers are
+ * paid for length). beta0 presses correct answers alone.
+ */
+import { z } from 'zod';
+import { defineReward } from './define';
+import { generalForm, wrongPenaltySign } from './general';
+import { shapeOf } from './shapes';
+
+const linear = shapeOf('linear', { logScale: 1, threshold: 0 });
+
+const ablation = (name: string, beta: number) =>
+  defineReward({
+    name,
+    summary: `A brevity bonus for correct answers, and weight ${beta} on the length of wrong ones (ablation).`,
+    formula: 'c + alpha * c * (1 - l/L) - beta * (1 - c) * (1 - l/L)',
+    source: 'the ACOER paper, table of rewards',
+    taxonomy: {
+      scope: 'completion',
+      correct: 'shorter',
+      incorrect: beta === 0 ? 'none' : 'longer',
+      bounded: true,
+      continuous: true,
+      adaptive: false,
+    },
+    length: 'thinking',
+    parameters: {
+      alpha: z.number().min(0).default(0.3),
+      beta: z.number().min(0).default(beta),
+      ...wrongPenaltySign,
+    },
+    reward: (parameters, measures) => ({ score: generalForm(parameters, linear, measures) }),
+  });
+
+export const beta0 = ablation('beta0', 0);
+export const beta001 = ablation('beta0.01', 0.01);
+export const beta005 = ablation('beta0.05', 0.05);
+export const beta010 = ablation('beta0.10', 0.1);

@@ -1,0 +1,38 @@
+/**
+ * Steps in place of slopes: r = c + alpha c [l <= tau] - beta (1 - c)[l > tau], the paper's "binary immunity" corollary.
+ * The paper names no formula; this one is ours.
+ *
+ * Parameters: alpha 0.3, beta 0.1, threshold (tau) 0, which stands for L / 2.
+ */
+import { z } from 'zod';
+import { defineReward } from './define';
+import { generalForm } from './general';
+import { shapeOf } from './shapes';
+
+export const binary = defineReward({
+  name: 'binary',
+  summary: 'A bonus for short correct answers and a penalty for long wrong ones, in steps.',
+  formula: 'c + alpha * c * [l <= tau] - beta * (1 - c) * [l > tau]',
+  source: 'ours, for the corollary "binary immunity" of the ACOER paper',
+  taxonomy: {
+    scope: 'completion',
+    correct: 'shorter',
+    incorrect: 'shorter',
+    bounded: true,
+    continuous: false,
+    adaptive: false,
+  },
+  length: 'thinking',
+  parameters: {
+    alpha: z.number().min(0).default(0.3),
+    beta: z.number().min(0).default(0.1),
+    threshold: z.number().min(0).default(0),
+  },
+  reward: ({ alpha, beta, threshold }, measures) => ({
+    score: generalForm(
+      { alpha, beta, wrongPenaltySign: 'theory' },
+      shapeOf('binary', { logScale: 1, threshold }),
+      measures,
+    ),
+  }),
+});

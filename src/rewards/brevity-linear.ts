@@ -1,0 +1,33 @@
+/**
+ * prime-rl's linear brevity penalty: r = c - mean_c * weight * l / max_l, mean and maximum over the group, all answers.
+ * A group without a correct answer feels no length.
+ *
+ * Parameters: weight 0.25.
+ */
+import { z } from 'zod';
+import { defineReward, sumOf } from './define';
+import { accuracyOf, correctness } from './groups';
+
+export const brevityLinear = defineReward({
+  name: 'brevity-linear',
+  summary: "A linear price on length relative to the group's longest, scaled by its mean reward (prime-rl).",
+  formula: 'c - mean_c * weight * l/max_l',
+  source: 'prime-rl',
+  taxonomy: {
+    scope: 'group',
+    correct: 'shorter',
+    incorrect: 'shorter',
+    bounded: false,
+    continuous: true,
+    adaptive: false,
+  },
+  length: 'total',
+  parameters: { weight: z.number().min(0).default(0.25) },
+  reward: ({ weight }, { l }) => ({
+    score(rollout, { group: { rollouts } }) {
+      // All lengths 0: the price is 0.
+      const longest = Math.max(...rollouts.map(l)) || 1;
+      return sumOf(correctness(rollout), (-accuracyOf(rollouts) * weight * l(rollout)) / longest);
+    },
+  }),
+});

@@ -1,0 +1,46 @@
+/**
+ * The cosine reward (arXiv 2502.03373): long + (short - long)(1 + cos(pi l/L))/2, between the value at length 0
+ * (short) and at L (long): correct 2 -> 1, wrong -10 -> 0. A completion that reaches L gets overLength.
+ *
+ * Parameters: correctShort 2, correctLong 1, wrongShort -10, wrongLong 0, overLength -10, punishOverLength true.
+ * TRL's `get_cosine_scaled_reward` is correctShort 1, correctLong 0.5, wrongShort -1, wrongLong -0.5 and
+ * punishOverLength false: past L the value at L stays.
+ */
+import { z } from 'zod';
+import { defineReward } from './define';
+import { isCorrect } from './groups';
+
+export const cosine = defineReward({
+  name: 'cosine',
+  summary:
+    'Half a cosine over the length: correct answers fall with it, wrong ones rise (Demystifying Long CoT).',
+  formula: 'long + (short - long) * (1 + cos(pi * l/L))/2; overLength if l >= L',
+  source: 'arXiv 2502.03373',
+  taxonomy: {
+    scope: 'completion',
+    correct: 'shorter',
+    incorrect: 'longer',
+    bounded: true,
+    continuous: false,
+    adaptive: false,
+  },
+  length: 'total',
+  parameters: {
+    correctShort: z.number().default(2),
+    correctLong: z.number().default(1),
+    wrongShort: z.number().default(-10),
+    wrongLong: z.number().default(0),
+    overLength: z.number().default(-10),
+    punishOverLength: z.boolean().default(true),
+  },
+  reward: (parameters, { l, L }) => ({
+    score(rollout, view) {
+      const { correctShort, correctLong, wrongShort, wrongLong, overLength, punishOverLength } = parameters;
+      const progress = l(rollout) / L(view);
+      if (punishOverLength && progress >= 1) return { value: overLength };
+      const [short, long] = isCorrect(rollout) ? [correctShort, correctLong] : [wrongShort, wrongLong];
+      const height = (1 + Math.cos(Math.PI * Math.min(progress, 1))) / 2;
+      return { value: long + (short - long) * height };
+    },
+  }),
+});

@@ -1,0 +1,72 @@
+/** What every built-in reward is made with: parameters checked once, lengths in one unit, no state unless it asks. */
+import { z } from 'zod';
+import type { Rollout } from '../types';
+import { lengthMeasure, lengthShape, type LengthOf } from './lengths';
+import { bindParameters, defaultsOf } from './parameters';
+import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, RewardView } from './types';
+
+/** `maxLength` of every reward with a length: 0 stands for the run's. */
+const maxLengthShape = { maxLength: z.int().min(0).default(0) };
+
+type LengthShape = ReturnType<typeof lengthShape> & typeof maxLengthShape;
+
+/** What a formula needs besides its own parameters. */
+export interface Measures {
+  /** l of a completion, in tokens (or characters / 4). */
+  readonly l: (rollout: Rollout) => number;
+  /** L: the parameter `maxLength`, or the run's longest completion. */
+  readonly L: (context: { maxLength: number }) => number;
+}
+
+/** A reward with state gives all of the optional members but `metrics` and `snapshot`. */
+export interface Formula<State> {
+  score(rollout: Rollout, view: RewardView<State>): RewardScore;
+  initialState?: BoundReward<State>['initialState'];
+  observe?: BoundReward<State>['observe'];
+  metrics?: BoundReward<State>['metrics'];
+  snapshot?: BoundReward<State>['snapshot'];
+}
+
+interface Specification<Shape extends z.ZodRawShape, State> {
+  name: string;
+  summary: string;
+  formula: string;
+  source: string;
+  taxonomy: RewardTaxonomy;
+  /** Which tokens l counts unless `lengthOf` says otherwise. */
+  length: LengthOf;
+  parameters: Shape;
+  reward: (parameters: z.output<z.ZodObject<Shape>>, measures: Measures) => Formula<State>;
+}
+
+/** A reward whose value depends on a length; adds the parameters `lengthOf`, `lengthUnit` and `maxLength`. */
+export function defineReward<Shape extends z.ZodRawShape, State = null>(
+  specification: Specification<Shape, State>,
+): RewardDefinition & { taxonomy: RewardTaxonomy } {
+  const { length, parameters: own, reward, ...description } = specification;
+  const schema = z.strictObject({ ...own, ...lengthShape(length), ...maxLengthShape });
+  return {
+    ...description,
+    defaults: defaultsOf(schema),
+    bind(given) {
+      const parameters = bindParameters(description.name, schema, given) as z.output<z.ZodObject<Shape>> &
+        z.output<z.ZodObject<LengthShape>>;
+      const formula = reward(parameters, {
+        l: lengthMeasure(parameters),
+        L: ({ maxLength }) => parameters.maxLength || maxLength,
+      });
+      return {
+        name: description.name,
+        initialState: () => null,
+        observe: (state: unknown) => state,
+        metrics: () => ({}),
+        ...formula,
+      } as BoundReward;
+    },
+  };
+}
+
+/** A value made of what correctness earns and what length adds or costs. */
+export function sumOf(accuracy: number, length: number): RewardScore {
+  return { value: accuracy + length, parts: { accuracy, length } };
+}

@@ -1,0 +1,28 @@
+/**
+ * r_format: 1 if the completion has a closed `<think>...</think>` and a `\boxed{}`, else 0 (the ACOER paper,
+ * equation 2). The loop adds it to every answer with the weight `formatWeight`, so it is not named in `reward`.
+ */
+import { z } from 'zod';
+import { bindParameters } from './parameters';
+import { stateless } from './stateless';
+import type { RewardDefinition } from './types';
+
+export const format: RewardDefinition = {
+  name: 'format',
+  summary: 'Closed thinking and a boxed answer; always added, with `formatWeight`.',
+  formula: '1 if closed <think>...</think> and \\boxed{}, else 0',
+  source: 'the ACOER paper, equation 2',
+  taxonomy: {
+    scope: 'completion',
+    correct: 'none',
+    incorrect: 'none',
+    bounded: true,
+    continuous: true,
+    adaptive: false,
+  },
+  defaults: {},
+  bind(parameters) {
+    bindParameters('format', z.strictObject({}), parameters);
+    return stateless('format', (rollout) => ({ value: rollout.format ? 1 : 0 }));
+  },
+};

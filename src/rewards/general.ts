@@ -1,0 +1,62 @@
+/**
+ * The paper's general form: r = c + c alpha f(l) - (1 - c) beta f(l), equation 2 of the ACOER paper.
+ *
+ * Parameters: alpha 0.3, beta 0.1; `shape` linear (or exp, log, binary: `shapes.ts`), logScale 5, threshold 0 (L / 2);
+ * `wrongPenaltySign` table (as written: it pays wrong answers for length, dr/dl = +beta/L) or theory (as in the paper's
+ * proofs, where wrong answers pay for length: -(1 - c) beta (1 - f(l)), which is -beta l/L for the linear shape).
+ */
+import { z } from 'zod';
+import { defineReward, sumOf, type Measures } from './define';
+import { correctness } from './groups';
+import { SHAPES, shapeOf } from './shapes';
+import type { Rollout } from '../types';
+import type { RewardScore, RewardView } from './types';
+
+export const wrongPenaltySign = { wrongPenaltySign: z.enum(['table', 'theory']).default('table') };
+
+interface GeneralParameters {
+  alpha: number;
+  beta: number;
+  wrongPenaltySign: 'table' | 'theory';
+}
+
+/** The general form over one shape f(l, L). */
+export function generalForm(
+  { alpha, beta, wrongPenaltySign: sign }: GeneralParameters,
+  shape: (l: number, L: number) => number,
+  { l, L }: Measures,
+) {
+  return (rollout: Rollout, view: RewardView<null>): RewardScore => {
+    const f = shape(l(rollout), L(view));
+    const c = correctness(rollout);
+    const penalty = sign === 'table' ? f : 1 - f;
+    return sumOf(c, c * alpha * f - (1 - c) * beta * penalty);
+  };
+}
+
+export const general = defineReward({
+  name: 'general',
+  summary: "The paper's general form with alpha, beta and the shape of f free.",
+  formula: 'c + c * alpha * f(l) - (1 - c) * beta * f(l)',
+  source: 'the ACOER paper, equation 2',
+  taxonomy: {
+    scope: 'completion',
+    correct: 'shorter',
+    incorrect: 'longer',
+    bounded: true,
+    continuous: true,
+    adaptive: false,
+  },
+  length: 'thinking',
+  parameters: {
+    alpha: z.number().min(0).default(0.3),
+    beta: z.number().min(0).default(0.1),
+    shape: z.enum(SHAPES).default('linear'),
+    logScale: z.number().positive().default(5),
+    threshold: z.number().min(0).default(0),
+    ...wrongPenaltySign,
+  },
+  reward: (parameters, measures) => ({
+    score: generalForm(parameters, shapeOf(parameters.shape, parameters), measures),
+  }),
+});

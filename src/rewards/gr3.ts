@@ -1,0 +1,33 @@
+/**
+ * GR3 (arXiv 2603.10535): r = R / (1 + alpha l / mean_l), mean_l over the group; R is c here.
+ *
+ * Parameters: alpha 0.33.
+ */
+import { z } from 'zod';
+import { defineReward } from './define';
+import { correctness, mean } from './groups';
+
+export const gr3 = defineReward({
+  name: 'gr3',
+  summary: "Correctness divided by a factor that grows with length over the group's mean (GR3).",
+  formula: 'c / (1 + alpha * l/mean_l)',
+  source: 'arXiv 2603.10535',
+  taxonomy: {
+    scope: 'group',
+    correct: 'shorter',
+    incorrect: 'none',
+    bounded: false,
+    continuous: true,
+    adaptive: false,
+  },
+  length: 'total',
+  parameters: { alpha: z.number().min(0).default(0.33) },
+  reward: ({ alpha }, { l }) => ({
+    score(rollout, { group }) {
+      const average = mean(group.rollouts.map(l));
+      // All lengths 0: none is longer than another.
+      const relative = average === 0 ? 1 : l(rollout) / average;
+      return { value: correctness(rollout) / (1 + alpha * relative) };
+    },
+  }),
+});

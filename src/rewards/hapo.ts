@@ -1,0 +1,57 @@
+/**
+ * HAPO (arXiv 2505.11225): f = cos(pi/2 min(l/h, 2)), h the length of the prompt's shortest correct answer in earlier
+ * batches; correct c + weight max(f, -0.7), wrong weight min(0, f); f is 0 without a history.
+ *
+ * Parameters: weight 1 (free in the paper), clip 0.7. State: h by the problem's id. An h of 0 counts as 1.
+ */
+import { z } from 'zod';
+import type { Group } from '../types';
+import { defineReward, sumOf } from './define';
+import { correctness, correctOf } from './groups';
+
+interface State {
+  /** Shortest correct length so far, by problem id. */
+  shortest: Readonly<Record<string, number>>;
+}
+
+const keyOf = ({ prompt }: Group) => prompt.problem.id;
+
+export const hapo = defineReward({
+  name: 'hapo',
+  summary: "Length against the prompt's shortest correct answer in earlier batches (HAPO).",
+  formula: 'c + w * max(f, -clip) if correct, w * min(0, f) if wrong; f = cos(pi/2 * min(l/h, 2))',
+  source: 'arXiv 2505.11225',
+  taxonomy: {
+    scope: 'history',
+    correct: 'shorter',
+    incorrect: 'shorter',
+    bounded: false,
+    continuous: true,
+    adaptive: true,
+  },
+  length: 'total',
+  parameters: { weight: z.number().min(0).default(1), clip: z.number().min(0).max(1).default(0.7) },
+  reward: ({ weight, clip }, { l }) => ({
+    initialState: (): State => ({ shortest: {} }),
+    observe(state: State, { batch }): State {
+      const shortest = { ...state.shortest };
+      for (const group of batch) {
+        const key = keyOf(group);
+        const before = Object.hasOwn(shortest, key) ? [shortest[key]] : [];
+        const found = [...before, ...correctOf(group).map(l)];
+        if (found.length > 0) shortest[key] = Math.min(...found);
+      }
+      return { shortest };
+    },
+    score(rollout, { group, state: { shortest } }) {
+      const c = correctness(rollout);
+      const key = keyOf(group);
+      if (!Object.hasOwn(shortest, key)) return sumOf(c, 0);
+      const h = Math.max(1, shortest[key]);
+      const f = Math.cos((Math.PI / 2) * Math.min(l(rollout) / h, 2));
+      return sumOf(c, weight * (c === 1 ? Math.max(f, -clip) : Math.min(0, f)));
+    },
+    metrics: ({ shortest }) => ({ 'hapo/prompts_with_history': Object.keys(shortest).length }),
+    snapshot: ({ shortest }) => ({ promptsWithHistory: Object.keys(shortest).length }),
+  }),
+});

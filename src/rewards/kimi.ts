@@ -1,0 +1,35 @@
+/**
+ * Kimi k1.5's length reward (arXiv 2501.12599): r = c + weight x, where x = 0.5 - (l - min)/(max - min) over the group
+ * for a correct answer and min(0, x) for a wrong one; 0 when all lengths are equal.
+ *
+ * Parameters: weight 0.4.
+ */
+import { z } from 'zod';
+import { defineReward, sumOf } from './define';
+import { correctness } from './groups';
+
+export const kimi = defineReward({
+  name: 'kimi',
+  summary: "Rank by length within the group; wrong answers can only lose (Kimi k1.5's length reward).",
+  formula: 'c + weight * x, x = 0.5 - (l - min)/(max - min); min(0, x) if wrong',
+  source: 'arXiv 2501.12599',
+  taxonomy: {
+    scope: 'group',
+    correct: 'shorter',
+    incorrect: 'shorter',
+    bounded: false,
+    continuous: true,
+    adaptive: false,
+  },
+  length: 'total',
+  parameters: { weight: z.number().min(0).default(0.4) },
+  reward: ({ weight }, { l }) => ({
+    score(rollout, { group }) {
+      const lengths = group.rollouts.map(l);
+      const [least, most] = [Math.min(...lengths), Math.max(...lengths)];
+      const c = correctness(rollout);
+      const x = most === least ? 0 : 0.5 - (l(rollout) - least) / (most - least);
+      return sumOf(c, weight * (c === 1 ? x : Math.min(0, x)));
+    },
+  }),
+});

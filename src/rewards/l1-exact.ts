@@ -1,0 +1,29 @@
+/**
+ * L1-Exact (arXiv 2503.04697): r = c - alpha |n - l|, wrong answers too; n is the length asked for.
+ *
+ * Parameters: alpha 0.0003; targetLength (n) 0, which stands for L / 2: the paper asks for n in each prompt.
+ */
+import { z } from 'zod';
+import { defineReward, sumOf } from './define';
+import { correctness } from './groups';
+
+export const l1Exact = defineReward({
+  name: 'l1-exact',
+  summary: 'A price on every token away from a target length, for all answers (L1-Exact).',
+  formula: 'c - alpha * |n - l|',
+  source: 'arXiv 2503.04697',
+  taxonomy: {
+    scope: 'completion',
+    correct: 'target',
+    incorrect: 'target',
+    bounded: true,
+    continuous: true,
+    adaptive: false,
+  },
+  length: 'total',
+  parameters: { alpha: z.number().min(0).default(0.0003), targetLength: z.number().min(0).default(0) },
+  reward: ({ alpha, targetLength }, { l, L }) => ({
+    score: (rollout, view) =>
+      sumOf(correctness(rollout), -alpha * Math.abs((targetLength || L(view) / 2) - l(rollout))),
+  }),
+});

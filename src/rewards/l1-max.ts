@@ -1,0 +1,31 @@
+/**
+ * L1-Max (arXiv 2503.04697): r = c clip(alpha (n - l) + 0.5, 0, 1); n is the longest length asked for.
+ *
+ * Parameters: alpha 0.0003 (the authors' code halves the slope); targetLength (n) 0, which stands for L / 2.
+ */
+import { z } from 'zod';
+import { defineReward } from './define';
+import { correctness } from './groups';
+
+export const l1Max = defineReward({
+  name: 'l1-max',
+  summary: 'Correct answers earn more the further they stay under a length (L1-Max).',
+  formula: 'c * clip(alpha * (n - l) + 0.5, 0, 1)',
+  source: 'arXiv 2503.04697',
+  taxonomy: {
+    scope: 'completion',
+    correct: 'shorter',
+    incorrect: 'none',
+    bounded: true,
+    continuous: true,
+    adaptive: false,
+  },
+  length: 'total',
+  parameters: { alpha: z.number().min(0).default(0.0003), targetLength: z.number().min(0).default(0) },
+  reward: ({ alpha, targetLength }, { l, L }) => ({
+    score(rollout, view) {
+      const slope = alpha * ((targetLength || L(view) / 2) - l(rollout));
+      return { value: correctness(rollout) * Math.min(1, Math.max(0, slope + 0.5)) };
+    },
+  }),
+});

@@ -1,0 +1,108 @@
+/**
+ * LASER-D (arXiv 2505.15612): LASER's step with a target L_A for each tier of difficulty. A group's tier is high with
+ * accuracy >= 2/3, medium with >= 1/3, else low. L_A is the smallest length whose coverage (the share of the tier's
+ * correct answers no longer than it) times the tier's least count (floor(2n/3), floor(n/3), 1; n the group's size)
+ * is at least 1. L until it is measured.
+ *
+ * The paper measures on a monitor set every few steps. Here the monitor set is the training data: the correct answers
+ * of the last `monitorWindow` batches, re-measured every `monitorSteps` batches.
+ *
+ * Parameters: bonus 0.5, wrongPenalty 0.5, monitorSteps 20, monitorWindow 20 (both ours). State: those lengths and L_A.
+ */
+import { z } from 'zod';
+import type { Group } from '../types';
+import { defineReward, sumOf } from './define';
+import { accuracyOf, correctOf, isCorrect } from './groups';
+import { laserParameters } from './laser';
+
+const TIERS = ['high', 'medium', 'low'] as const;
+type Tier = (typeof TIERS)[number];
+type PerTier<Value> = Record<Tier, Value>;
+
+interface State {
+  /** Batches observed. */
+  batches: number;
+  groupSize: number;
+  /** Of each of the last `monitorWindow` batches, the lengths of correct answers. */
+  monitor: readonly PerTier<readonly number[]>[];
+  /** L_A; null: not measured yet. */
+  target: PerTier<number | null>;
+}
+
+function tierOf(group: Group): Tier {
+  const accuracy = accuracyOf(group.rollouts);
+  if (accuracy >= 2 / 3) return 'high';
+  return accuracy >= 1 / 3 ? 'medium' : 'low';
+}
+
+const perTier = <Value>(value: (tier: Tier) => Value): PerTier<Value> => ({
+  high: value('high'),
+  medium: value('medium'),
+  low: value('low'),
+});
+
+function leastCount(tier: Tier, groupSize: number): number {
+  const thirds = { high: 2, medium: 1, low: 0 }[tier];
+  return Math.max(1, Math.floor((thirds * groupSize) / 3));
+}
+
+/** The smallest of `lengths` with coverage * count >= 1, or null of nothing. */
+function targetOf(lengths: readonly number[], count: number): number | null {
+  const sorted = [...lengths].sort((a, b) => a - b);
+  return sorted[Math.ceil(sorted.length / count) - 1] ?? null;
+}
+
+export const laserD = defineReward({
+  name: 'laser-d',
+  summary: "LASER's step at a length measured for each tier of difficulty (LASER-D).",
+  formula: 'c + bonus * c * [l <= L_A(tier)]; -wrongPenalty if wrong',
+  source: 'arXiv 2505.15612; the monitor set is the recent training batches',
+  taxonomy: {
+    scope: 'history',
+    correct: 'shorter',
+    incorrect: 'none',
+    bounded: true,
+    continuous: false,
+    adaptive: true,
+  },
+  length: 'total',
+  parameters: {
+    ...laserParameters,
+    monitorSteps: z.int().min(1).default(20),
+    monitorWindow: z.int().min(1).default(20),
+  },
+  reward: ({ bonus, wrongPenalty, monitorSteps, monitorWindow }, { l, L }) => ({
+    initialState: (): State => ({ batches: 0, groupSize: 0, monitor: [], target: perTier(() => null) }),
+    observe(state: State, { batch }): State {
+      const measured = perTier((tier) =>
+        batch.filter((group) => tierOf(group) === tier).flatMap((group) => correctOf(group).map(l)),
+      );
+      const monitor = [...state.monitor, measured].slice(-monitorWindow);
+      const batches = state.batches + 1;
+      const groupSize = Math.max(state.groupSize, ...batch.map((group) => group.rollouts.length));
+      if (batches % monitorSteps !== 0) return { ...state, batches, groupSize, monitor };
+      const target = perTier(
+        (tier) =>
+          targetOf(
+            monitor.flatMap((lengths) => lengths[tier]),
+            leastCount(tier, groupSize),
+          ) ?? state.target[tier],
+      );
+      return { batches, groupSize, monitor, target };
+    },
+    score(rollout, view) {
+      if (!isCorrect(rollout)) return sumOf(-wrongPenalty, 0);
+      const target = view.state.target[tierOf(view.group)] ?? L(view);
+      return sumOf(1, l(rollout) <= target ? bonus : 0);
+    },
+    metrics: ({ target }) =>
+      Object.fromEntries(
+        TIERS.flatMap((tier) => (target[tier] === null ? [] : [[`laser-d/target_${tier}`, target[tier]]])),
+      ),
+    snapshot: ({ target }) => ({
+      targetHigh: target.high,
+      targetMedium: target.medium,
+      targetLow: target.low,
+    }),
+  }),
+});

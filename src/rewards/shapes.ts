@@ -1,0 +1,30 @@
+/** f(l): how length enters the paper's general form (equation 2). All fall from 1 at l = 0. */
+import { efficiency } from './acoer/controller';
+
+export const SHAPES = ['linear', 'exp', 'log', 'binary'] as const;
+export type ShapeName = (typeof SHAPES)[number];
+
+export interface ShapeOptions {
+  /** k of the log shape. */
+  logScale: number;
+  /** tau of the binary shape, in tokens; 0: L / 2. */
+  threshold: number;
+}
+
+/**
+ * linear 1 - l/L; exp e^(-l/L); log, ACOER's g(l/L) = log(1 + k(1 - min(l/L, 1))) / log(1 + k); binary [l <= tau].
+ */
+export function shapeOf(name: ShapeName, { logScale, threshold }: ShapeOptions) {
+  return (l: number, L: number): number => {
+    switch (name) {
+      case 'linear':
+        return 1 - l / L;
+      case 'exp':
+        return Math.exp(-l / L);
+      case 'log':
+        return efficiency(l, L, logScale);
+      case 'binary':
+        return l <= (threshold || L / 2) ? 1 : 0;
+    }
+  };
+}

@@ -1,0 +1,51 @@
+/**
+ * Short-RL (arXiv 2505.12284): correct 1 + r_len, wrong 0; r_len = 0.5 if l <= l_min + tolerance, else
+ * 0.5 - (l - l_min) / (l_max - l_min + 1e-5), l_min and l_max over the prompt's correct answers. r_len is 0 while the
+ * batch's accuracy is below the best so far - accuracyMargin.
+ *
+ * Parameters: tolerance 100 (tokens), accuracyMargin 0.05. State: the best batch accuracy so far.
+ */
+import { z } from 'zod';
+import { defineReward, sumOf } from './define';
+import { accuracyOf, correctOf, isCorrect, rolloutsOf } from './groups';
+
+interface State {
+  bestAccuracy: number;
+}
+
+export const shortRl = defineReward({
+  name: 'short-rl',
+  summary: 'A bonus for correct answers near the shortest correct one, while accuracy holds (Short-RL).',
+  formula:
+    'c * (1 + [acc >= best - margin] * r_len), r_len = 0.5 - (l - l_min)/(l_max - l_min) past a tolerance',
+  source: 'arXiv 2505.12284',
+  taxonomy: {
+    scope: 'batch',
+    correct: 'shorter',
+    incorrect: 'none',
+    bounded: false,
+    continuous: false,
+    adaptive: true,
+  },
+  length: 'total',
+  parameters: {
+    tolerance: z.number().min(0).default(100),
+    accuracyMargin: z.number().min(0).default(0.05),
+  },
+  reward: ({ tolerance, accuracyMargin }, { l }) => ({
+    initialState: (): State => ({ bestAccuracy: 0 }),
+    observe: ({ bestAccuracy }: State, { batch }): State => ({
+      bestAccuracy: Math.max(bestAccuracy, accuracyOf(rolloutsOf(batch))),
+    }),
+    score(rollout, { group, batch, state }) {
+      if (!isCorrect(rollout)) return sumOf(0, 0);
+      if (accuracyOf(rolloutsOf(batch)) < state.bestAccuracy - accuracyMargin) return sumOf(1, 0);
+      const lengths = correctOf(group).map(l);
+      const shortest = Math.min(...lengths);
+      const over = l(rollout) - shortest;
+      return sumOf(1, over <= tolerance ? 0.5 : 0.5 - over / (Math.max(...lengths) - shortest + 1e-5));
+    },
+    metrics: (state) => ({ 'short-rl/best_accuracy': state.bestAccuracy }),
+    snapshot: ({ bestAccuracy }) => ({ bestAccuracy }),
+  }),
+});

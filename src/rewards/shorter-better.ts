@@ -1,0 +1,33 @@
+/**
+ * ShorterBetter (arXiv 2504.21370): r = alpha c - beta |l - SOL|, all answers; SOL is the length of the group's shortest
+ * correct answer, or the group's mean length when none is correct.
+ *
+ * Parameters: alpha 2, beta 0.001 (from a secondary source).
+ */
+import { z } from 'zod';
+import { defineReward, sumOf } from './define';
+import { correctness, correctOf, mean } from './groups';
+
+export const shorterBetter = defineReward({
+  name: 'shorter-better',
+  summary: "A price on the distance from the group's shortest correct answer (ShorterBetter).",
+  formula: 'alpha * c - beta * |l - SOL|',
+  source: 'arXiv 2504.21370; the constants from a secondary source',
+  taxonomy: {
+    scope: 'group',
+    correct: 'shorter',
+    incorrect: 'target',
+    bounded: true,
+    continuous: true,
+    adaptive: false,
+  },
+  length: 'total',
+  parameters: { alpha: z.number().min(0).default(2), beta: z.number().min(0).default(0.001) },
+  reward: ({ alpha, beta }, { l }) => ({
+    score(rollout, { group }) {
+      const correct = correctOf(group).map(l);
+      const optimal = correct.length > 0 ? Math.min(...correct) : mean(group.rollouts.map(l));
+      return sumOf(alpha * correctness(rollout), -beta * Math.abs(l(rollout) - optimal));
+    },
+  }),
+});

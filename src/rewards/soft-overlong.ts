@@ -1,0 +1,34 @@
+/**
+ * DAPO's soft overlong punishment (arXiv 2503.14476, equation 13): 0 up to Lmax - Lc tokens, then down to -1 at Lmax,
+ * -1 beyond. To be added to another reward.
+ *
+ * Parameters: maxLength (Lmax) 0, the run's; cacheLength (Lc) 0, which stands for Lmax / 5, the paper's share.
+ */
+import { z } from 'zod';
+import { defineReward } from './define';
+
+export const softOverlong = defineReward({
+  name: 'soft-overlong',
+  summary:
+    'A growing price on the last stretch before the length limit; to be added to another reward (DAPO).',
+  formula: '0 if l <= Lmax - Lc; ((Lmax - Lc) - l)/Lc up to Lmax; -1 beyond',
+  source: 'arXiv 2503.14476, equation 13',
+  taxonomy: {
+    scope: 'completion',
+    correct: 'shorter',
+    incorrect: 'shorter',
+    bounded: true,
+    continuous: true,
+    adaptive: false,
+  },
+  length: 'total',
+  parameters: { cacheLength: z.number().min(0).default(0) },
+  reward: ({ cacheLength }, { l, L }) => ({
+    score(rollout, view) {
+      const most = L(view);
+      const cache = cacheLength || most / 5;
+      const over = l(rollout) - (most - cache);
+      return { value: over <= 0 ? 0 : Math.max(-1, -over / cache) };
+    },
+  }),
+});
