@@ -74,7 +74,9 @@ export type {
 export { DEFAULT_PROMPT_TEMPLATE, loadTokenizer, measureThinking, renderPrompt } from './tokenizer';
 export type { ChatOptions, PromptOptions, Tokenizer } from './tokenizer';
 export { loadDataset, type Dataset, type DatasetSpec } from './data';
-export { hasFormat, verifyCompletion } from './verify';
+export { hasFormat, optionsFromConfig, verifyAnswer, verifyCompletion } from './verify';
+export type { ExtractionTarget, VerifyOptions } from './verify';
+export { type GradingItem, type PoolOptions, VerifierPool } from './grading';
 export { configSchema, describeConfig, PRESETS, readConfigFile, resolveConfig } from './config';
 export type { Config, ConfigInput, FieldDescription, Preset } from './config';
 export { resolveModel, TINY_MODEL } from './models';

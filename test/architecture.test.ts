@@ -49,7 +49,7 @@ const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[
 const LAYERS: readonly (readonly string[])[] = [
   ['types', 'errors', 'rng', 'config', 'models'],
   ['rewards', 'verify', 'tokenizer', 'data', 'engine', 'run'],
-  ['eval'],
+  ['eval', 'grading'],
   ['grpo'],
   ['index', 'bench', 'tiny-model'],
   ['cli'],

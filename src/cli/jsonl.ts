@@ -36,26 +36,68 @@ export function badLine(line: number, what: string): AcoerError {
   return new AcoerError('BAD_INPUT', `line ${line}: ${what}`);
 }
 
+/** The value of a line, what is wrong with it, or null for a blank one. */
+function parseLine(raw: Buffer): { value: unknown } | { problem: string } | null {
+  let text: string;
+  try {
+    text = utf8.decode(raw).trim();
+  } catch {
+    return { problem: 'this is not UTF-8 text; save the input as UTF-8.' };
+  }
+  if (text === '') return null;
+  try {
+    return { value: JSON.parse(text) as unknown };
+  } catch (error) {
+    return { problem: `this is not JSON (${errorMessage(error)}); write one JSON object a line.` };
+  }
+}
+
 /** The values of a JSON Lines stream. Blank lines are passed over. Throws BAD_INPUT naming the line. */
 export async function* parseJsonLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<JsonLine> {
   let line = 0;
   for await (const raw of splitLines(bytes)) {
     line++;
-    let text: string;
-    try {
-      text = utf8.decode(raw).trim();
-    } catch {
-      throw badLine(line, 'this is not UTF-8 text; save the input as UTF-8.');
-    }
-    if (text === '') continue;
-    let value: unknown;
-    try {
-      value = JSON.parse(text);
-    } catch (error) {
-      throw badLine(line, `this is not JSON (${errorMessage(error)}); write one JSON object a line.`);
-    }
-    yield { line, value };
+    const parsed = parseLine(raw);
+    if (parsed === null) continue;
+    if ('problem' in parsed) throw badLine(line, parsed.problem);
+    yield { line, value: parsed.value };
   }
+}
+
+export type LineOrProblem = JsonLine | { line: number; problem: string };
+
+/** As `parseJsonLines`, but a bad line is handed on, and lines come in lists as soon as they have arrived. */
+export async function* parseLinesAsTheyCome(bytes: AsyncIterable<Buffer>): AsyncGenerator<LineOrProblem[]> {
+  let line = 0;
+  const parse = (raw: Buffer): LineOrProblem[] => {
+    line++;
+    const parsed = parseLine(raw);
+    return parsed === null ? [] : [{ line, ...parsed }];
+  };
+  let rest: Buffer[] = [];
+  for await (const chunk of bytes) {
+    const last = chunk.lastIndexOf(NEWLINE);
+    if (last < 0) {
+      rest.push(chunk);
+      continue;
+    }
+    const whole = Buffer.concat([...rest, chunk.subarray(0, last)]);
+    rest = [chunk.subarray(last + 1)];
+    yield linesOf(whole).flatMap(parse);
+  }
+  const end = Buffer.concat(rest);
+  if (end.length > 0) yield parse(end);
+}
+
+function linesOf(bytes: Buffer): Buffer[] {
+  const lines: Buffer[] = [];
+  let start = 0;
+  for (let end = bytes.indexOf(NEWLINE); end !== -1; end = bytes.indexOf(NEWLINE, start)) {
+    lines.push(bytes.subarray(start, end));
+    start = end + 1;
+  }
+  lines.push(bytes.subarray(start));
+  return lines;
 }
 
 /** Standard input for '-' or nothing, else the file. */

@@ -19,6 +19,7 @@ const COMMANDS: readonly CommandEntry[] = [
   { name: 'generate', summary: 'sample completions for prompts given as JSON Lines' },
   { name: 'score', summary: 'log-probs and entropies of given token ids, as JSON Lines' },
   { name: 'reward', summary: 'rewards and advantages of given completions, as JSON Lines; --list shows all' },
+  { name: 'verify', summary: 'verdicts on answers given as JSON Lines' },
   { name: 'bench', summary: 'tokens per second, and the ratio to the floor measured on this machine' },
   { name: 'setup', summary: 'find or fetch libtorch and build the native addon' },
   { name: 'doctor', summary: 'what was found on this machine, what is missing, and what mends it' },

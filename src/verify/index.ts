@@ -1,24 +1,144 @@
-/** Verdicts on completions. Nothing here throws or performs input or output. */
+/** Verdicts on completions. Nothing here throws or performs input or output, and every call ends by counted work. */
 import type { Thinking, Verdict } from '../types';
-import { answerRegion, lastBoxed } from './boxed';
-import { normalise, sameAnswer } from './compare';
+import { type Answer, parseAnswer } from './answer';
+import { answerRegion, boxedAnswer, lastBoxed } from './boxed';
+import { Budget, BudgetExceeded, MAX_TAIL_CHARS } from './budget';
+import { equalAnswers } from './compare';
+import { type Candidate, candidates } from './free-text';
+import { type ExtractionTarget, PRESETS, type ResolvedOptions, resolveOptions, type VerifyOptions } from './options';
+
+export { BadConfig, type ExtractionTarget, optionsFromConfig, type PresetName, type VerifyOptions } from './options';
+
+const BOXED: ResolvedOptions = { ...PRESETS['math-verify'], extraction: 'boxed' };
+const LENIENT = { strictLatex: false };
 
 /**
- * The answer is the last complete `\boxed{}` after the first `</think>`, or of the whole text when there is no
- * `</think>`. No such box, or an empty one: `unparseable`. An empty reference: `gold-unparseable`.
+ * Whether `completion` gives the answer `gold`, a reference in LaTeX or plain text. The answer counts after the first
+ * `</think>` when there is one. `extracted` is the text taken for the answer, or null. Statuses: `unparseable`, no answer
+ * was found or it has no reading; `gold-unparseable`, the reference has none, so nothing was learnt of the completion;
+ * `timeout`, the work budget ran out.
  */
+export function verifyAnswer(gold: string, completion: string, options?: VerifyOptions): Verdict {
+  return verdict(gold, completion, options === undefined ? PRESETS['math-verify'] : resolveOptions(options));
+}
+
+/** As `verifyAnswer`, for training and the paper's protocol: only a complete `\boxed{}` (or `\fbox{}`) is an answer. */
 export function verifyCompletion(text: string, gold: string): Verdict {
-  const reference = lastBoxed(gold) ?? gold;
-  const extracted = lastBoxed(answerRegion(text));
-  if (normalise(reference) === '') return { correct: false, status: 'gold-unparseable', extracted };
-  if (extracted === null || normalise(extracted) === '') {
-    return { correct: false, status: 'unparseable', extracted };
-  }
-  const correct = sameAnswer(reference, extracted);
-  return { correct, status: correct ? 'correct' : 'incorrect', extracted };
+  return verdict(gold, text, BOXED);
 }
 
 /** The format reward's condition: thinking was closed and a complete `\boxed{}` stands somewhere in the text. */
 export function hasFormat(text: string, thinking: Pick<Thinking, 'thinkingClosed'>): boolean {
   return thinking.thinkingClosed && lastBoxed(text) !== null;
+}
+
+interface Extracted {
+  text: string;
+  answer: Answer;
+  /** Compared as a string (multiple choice). */
+  literal: boolean;
+}
+
+interface Reference extends Extracted {
+  /** Of all of the reference, however it was read. */
+  wholeKey: string;
+}
+
+function verdict(gold: string, completion: string, options: ResolvedOptions): Verdict {
+  const reference = cachedReference(gold, options);
+  const found = fromCompletion(answerRegion(completion), options);
+  const extracted = found?.text ?? null;
+  const result = (status: Verdict['status']): Verdict => ({ correct: status === 'correct', status, extracted });
+  if (reference === null) return result('gold-unparseable');
+  if (found === null) return result(readable(reference) ? 'unparseable' : 'gold-unparseable');
+  if (reference.literal || found.literal) {
+    return result(reference.text === found.text ? 'correct' : 'incorrect');
+  }
+  if (reference.wholeKey === found.answer.key) return result('correct');
+  try {
+    const context = { ...options, budget: new Budget() };
+    if (equalAnswers(reference.answer, found.answer, context) && allowed(found, options)) return result('correct');
+  } catch (error) {
+    if (error instanceof BudgetExceeded) return result('timeout');
+    throw error;
+  }
+  if (!readable(reference)) return result('gold-unparseable');
+  return result(readable(found) ? 'incorrect' : 'unparseable');
+}
+
+function readable({ answer, literal }: Extracted): boolean {
+  return literal || answer.node !== null || answer.words !== null;
+}
+
+function allowed(found: Extracted, options: ResolvedOptions): boolean {
+  return options.fallbackMode === 'first_match' || found.answer.node !== null;
+}
+
+function fromCompletion(region: string, options: ResolvedOptions): Extracted | null {
+  if (options.extraction === 'boxed') {
+    const boxed = boxedAnswer(region, false);
+    return boxed === null ? null : { text: boxed, answer: parseAnswer(boxed, options.parse), literal: false };
+  }
+  const tail = region.slice(-MAX_TAIL_CHARS);
+  const found = best(candidates(tail, options.extraction), options);
+  if (found !== null) return found;
+  // A bare answer and nothing else.
+  const whole = region.trim();
+  if (whole === '' || whole.length > 256 || !options.extraction.some(takesWhole)) return null;
+  const answer = parseAnswer(whole, options.parse);
+  return answer.node === null ? null : { text: whole, answer, literal: false };
+}
+
+function takesWhole(target: ExtractionTarget): boolean {
+  return target.type === 'latex' && target.tryExtractWithoutAnchor && target.boxedMatchPriority >= 0;
+}
+
+const MAX_TRIED = 8;
+
+/** The first candidate that parses, else the first one as it is. */
+function best(list: readonly Candidate[], options: ResolvedOptions): Extracted | null {
+  let first: Extracted | null = null;
+  const tried = options.extractionMode === 'first_match' ? 1 : MAX_TRIED;
+  for (const { text, type } of list.slice(0, tried)) {
+    const found = { text, answer: parseAnswer(text, options.parse), literal: type === 'string' };
+    // A box is the answer whether it can be read or not.
+    if (found.literal || found.answer.node !== null || type === 'boxed') return found;
+    first ??= found;
+  }
+  return first;
+}
+
+const BOX = /\\+(?:boxed|fbox)/;
+/** Two words one after the other: a sentence, not a formula. */
+const SENTENCE = /(?<![\\a-zA-Z{])[a-zA-Z]{2,}[,.]?\s+[a-zA-Z]{2,}/;
+
+const TEXT_COMMAND = /\\[a-z]+\s*\{[^{}]*\}/g;
+
+/** A reference is an answer as it stands, unless it is boxed or a sentence. */
+function parseReference(gold: string, options: ResolvedOptions): Extracted {
+  const whole = (): Extracted => ({ text: gold.trim(), answer: parseAnswer(gold, LENIENT), literal: false });
+  if (options.extraction === 'boxed') {
+    const boxed = boxedAnswer(gold, true);
+    return boxed === null ? whole() : { text: boxed, answer: parseAnswer(boxed, LENIENT), literal: false };
+  }
+  const { extraction } = options;
+  const latex = extraction.some(({ type }) => type === 'latex');
+  if (latex && !BOX.test(gold) && !SENTENCE.test(gold.replace(TEXT_COMMAND, ' '))) return whole();
+  const lenient: ResolvedOptions = { ...options, parse: LENIENT, extractionMode: 'any_match' };
+  return best(candidates(gold.slice(-MAX_TAIL_CHARS), extraction), lenient) ?? whole();
+}
+
+/** References come back many times: one parse for the whole of a group, a step, a run. */
+const references = new Map<string, Reference | null>();
+const MAX_REFERENCES = 4_096;
+
+function cachedReference(gold: string, options: ResolvedOptions): Reference | null {
+  const key = `${JSON.stringify(options.extraction)}\n${gold}`;
+  const known = references.get(key);
+  if (known !== undefined) return known;
+  const parsed =
+    gold.trim() === '' ? null : { ...parseReference(gold, options), wholeKey: parseAnswer(gold, LENIENT).key };
+  if (references.size >= MAX_REFERENCES) references.delete(references.keys().next().value as string);
+  references.set(key, parsed);
+  return parsed;
 }

@@ -1,0 +1,72 @@
+/** Random and mutated answers for the verifier; the same for the same seed. */
+'use strict';
+
+/** Well-formed answers of every kind the verifier reads, to start mutations from. */
+const SEEDS = [
+  '7', '-3', '2.50', '1,234', '12\\,500', '\\frac{3}{4}', '\\frac12', '3\\frac{1}{7}', '-\\dfrac{11}{9}', '5\\sqrt{21}', '\\sqrt[3]{-8}',
+  '2\\pi r^2', '(x-1)(x+1)', 'x^2 - 1', '\\left( \\frac{2}{5}, 7 \\right)', '(1, 2, 3)', '[0, 1)', '(-\\infty, 3) \\cup (3, \\infty)',
+  '\\{1, 2, 3\\}', '1, -1, 3i', 'x = 5', 'y = 2x + 3', 'f(x) = \\frac{1}{x}', '2x + 3y = 5', 'x \\ge 4', '-2 \\le x < 7', '|z| \\leq 2',
+  '\\begin{pmatrix} 1 & 2 \\\\ 3 & 4 \\end{pmatrix}', '\\text{Tuesday}', '(C)', '65\\%', '40\\text{ cm}^2', '\\$12.50', '90^\\circ', '1101_2',
+  '1 \\pm \\sqrt{19}', '\\frac{1}{2004!}', '2^{100}', '\\binom{10}{3}', '\\log_2 n', '\\sin^2 x', '\\lfloor x \\rfloor', '5.1 \\times 10^{3}',
+  '\\sum_{k=1}^{10} k^2', 'a_n = 2^n', 'e^{i\\pi}', '3:4', '\\mathbb{R} \\setminus \\{0\\}', '\\emptyset', 'x \\in [1, 2]', '4 \\text{ and } 9',
+]; // prettier-ignore
+
+const PIECES = [
+  ...'0123456789xyznie+-*/^_=<>!,;:.()[]{}|&%$\'"~# \n\t', '\\', '\\\\', '\\{', '\\}', '\\,', '\\!', '\\ ', '\\%', '\\$', '\\frac', '\\frac{',
+  '\\sqrt', '\\sqrt[', '\\left', '\\right', '\\left(', '\\right)', '\\pi', '\\infty', '\\pm', '\\cup', '\\cap', '\\setminus', '\\in', '\\le', '\\ge',
+  '\\ne', '\\approx', '\\text{', '\\mathrm{', '\\text{ and }', '\\boxed{', '\\boxed', '\\fbox{', '\\begin{pmatrix}', '\\end{pmatrix}', '\\begin{array}{cc}',
+  '\\begin{cases}', '\\sum_{k=1}^{', '\\prod_{k=', '\\int', '\\lim', '\\log_', '\\sin', '\\cos^{-1}', '\\binom', '\\lfloor', '\\rfloor', '\\mathbb{', '\\circ',
+  '^\\circ', '{,}', 'sqrt(', 'and', 'or', ' cm', ' percent', '9999999999', '0.000001', '1e9', '10^{10^{10}}', '!', '!!', 'answer: ', 'final answer is ',
+  '</think>', '<think>', '$$', '\\[', '\\]', '\\(', '\\)', '√', 'π', '²', '½', '∞', '\ud800', '\u0000', '－', 'é',
+]; // prettier-ignore
+
+/** xorshift32 in [0, 1). */
+function randomFrom(seed) {
+  let state = (Math.imul(seed, 0x9e3779b1) ^ 0x85ebca6b) >>> 0 || 1;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) / 2 ** 32;
+  };
+}
+
+const pick = (random, list) => list[Math.floor(random() * list.length)];
+
+function soup(random) {
+  const length = 1 + Math.floor(random() ** 3 * 60);
+  return Array.from({ length }, () => pick(random, PIECES)).join('');
+}
+
+function mutated(random, text) {
+  let result = text;
+  for (let n = 1 + Math.floor(random() * 4); n > 0; n--) {
+    const at = Math.floor(random() * (result.length + 1));
+    const end = Math.min(result.length, at + 1 + Math.floor(random() * 4));
+    const kind = Math.floor(random() * 6);
+    if (kind === 0) result = result.slice(0, at) + pick(random, PIECES) + result.slice(at);
+    else if (kind === 1) result = result.slice(0, at) + result.slice(end);
+    else if (kind === 2) result = result.slice(0, at) + pick(random, SEEDS) + result.slice(end);
+    else if (kind === 3) result = `${pick(random, PIECES)}${result}${pick(random, PIECES)}`;
+    else if (kind === 4) result = result.slice(0, at) + result.slice(at, end).repeat(1 + Math.floor(random() ** 4 * 200)) + result.slice(end);
+    else result = result.slice(0, 1 + Math.floor(random() * result.length));
+  }
+  return result;
+}
+
+const answer = (random) => (random() < 0.3 ? soup(random) : mutated(random, pick(random, SEEDS)));
+
+const PRESETS = ['math-verify', 'math-verify', 'trl'];
+
+/** Case number `index`: a reference, a completion and options. */
+function fuzzCase(index) {
+  const random = randomFrom(index + 1);
+  for (let i = 0; i < 4; i++) random();
+  const gold = random() < 0.5 ? pick(random, SEEDS) : answer(random);
+  const kind = random();
+  const pred = kind < 0.15 ? gold : answer(random);
+  const completion = kind > 0.9 ? pred : `${random() < 0.2 ? soup(random) : 'So '}\\boxed{${pred}}${random() < 0.1 ? soup(random) : ''}`;
+  return { gold, completion, options: { preset: pick(random, PRESETS), strict: random() < 0.9, allowSetRelationComp: random() < 0.1 } };
+}
+
+module.exports = { SEEDS, fuzzCase };

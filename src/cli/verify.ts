@@ -1,0 +1,104 @@
+/** `acoer verify`: pairs of reference and completion as JSON Lines in, verdicts as JSON Lines out, in order. */
+import { type Command, Option } from 'commander';
+import { type GradingItem, VerifierPool } from '../grading';
+import { BadConfig, optionsFromConfig, type PresetName } from '../verify';
+import type { CommandModule } from './command';
+import { interruptible } from './interrupt';
+import { InOrder, type LineOrProblem, openInput, parseLinesAsTheyCome, writeJsonLine } from './jsonl';
+
+/** Large enough that passing it to a process costs little beside the verdicts. */
+const BATCH_LINES = 128;
+
+interface BadLine {
+  error: string;
+  line: number;
+}
+
+type Entry = GradingItem | BadLine;
+
+const isBad = (entry: Entry): entry is BadLine => 'error' in entry;
+
+function readEntry(read: LineOrProblem, preset: PresetName): Entry {
+  const { line } = read;
+  if ('problem' in read) return { error: read.problem, line };
+  const { value } = read;
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return { error: 'this is not an object; write {"gold": "...", "pred": "..."}.', line };
+  }
+  const { gold, pred, config } = value as Record<string, unknown>;
+  for (const [name, text] of Object.entries({ gold, pred })) {
+    if (typeof text !== 'string') return { error: `"${name}" must be a string.`, line };
+  }
+  try {
+    optionsFromConfig(config, preset);
+  } catch (error) {
+    if (!(error instanceof BadConfig)) throw error;
+    return { error: `config: ${error.message}.`, line };
+  }
+  return { gold: gold as string, pred: pred as string, config, preset };
+}
+
+/** What has arrived, in pieces for one process each. */
+async function* batches(path: string | undefined, preset: PresetName): AsyncGenerator<Entry[]> {
+  for await (const lines of parseLinesAsTheyCome(await openInput(path))) {
+    for (let start = 0; start < lines.length; start += BATCH_LINES) {
+      yield lines.slice(start, start + BATCH_LINES).map((line) => readEntry(line, preset));
+    }
+  }
+}
+
+async function judged(pool: VerifierPool, batch: readonly Entry[]): Promise<object[]> {
+  const verdicts = await pool.verify(batch.filter((entry): entry is GradingItem => !isBad(entry)));
+  let next = 0;
+  return batch.map((entry) => (isBad(entry) ? entry : verdicts[next++]!));
+}
+
+async function verify(file: string | undefined, flags: { preset: PresetName }): Promise<void> {
+  await interruptible(async (signal) => {
+    const pool = new VerifierPool();
+    try {
+      let bad = 0;
+      const output = new InOrder<object[]>((lines) => lines.forEach(writeJsonLine));
+      const running = new Set<Promise<void>>();
+      let position = 0;
+      for await (const batch of batches(file, flags.preset)) {
+        if (signal.aborted) break;
+        bad += batch.filter(isBad).length;
+        const at = position++;
+        const work: Promise<void> = judged(pool, batch).then((lines) => {
+          running.delete(work);
+          output.add(at, lines);
+        });
+        running.add(work);
+        // Two batches for each process keep all of them busy and memory flat.
+        while (running.size >= 2 * pool.concurrency) await Promise.race(running);
+      }
+      await Promise.all(running);
+      if (bad > 0) {
+        process.stderr.write(`acoer: ${bad} ${bad === 1 ? 'line' : 'lines'} could not be read; see "error" in the output.\n`);
+        process.exitCode = 1;
+      }
+    } finally {
+      pool.close();
+    }
+  });
+}
+
+export const define: CommandModule['define'] = (command: Command) => {
+  command
+    .argument('[file]', 'JSON Lines; standard input when left out or -')
+    .addOption(
+      new Option('--preset <name>', 'how answers are found and compared')
+        .choices(['math-verify', 'trl'])
+        .default('math-verify'),
+    )
+    .addHelpText(
+      'after',
+      `
+Each line is {"gold": "\\\\frac12", "pred": "... \\\\boxed{0.5}"} and may carry "config" with math_verify's option names
+(float_rounding, numeric_precision, strict, allow_set_relation_comp, match_types, ...). Each answer is
+{"correct","status","extracted"}; status is correct, incorrect, unparseable, timeout or gold-unparseable. A line that
+cannot be read gives {"error","line"}, and the exit code is 1 at the end.`,
+    )
+    .action(verify);
+};

@@ -1,0 +1,1 @@
+export { type GradingItem, type PoolOptions, VerifierPool } from './pool';

@@ -1,0 +1,164 @@
+/**
+ * Verdicts in bulk: a pool of child processes with a wall-clock limit over the counted budgets of `verify`. A process
+ * that does not answer in time is killed and replaced; the pair at fault gets `timeout`, the others their verdicts.
+ */
+import { type ChildProcess, fork } from 'node:child_process';
+import { availableParallelism } from 'node:os';
+import { join } from 'node:path';
+import type { Verdict } from '../types';
+import type { PresetName } from '../verify';
+
+export interface GradingItem {
+  gold: string;
+  pred: string;
+  /** With math_verify's option names; checked by the caller (`optionsFromConfig`). */
+  config?: unknown;
+  preset?: PresetName;
+}
+
+export interface Batch {
+  id: number;
+  items: readonly GradingItem[];
+}
+
+export interface BatchResult {
+  id: number;
+  verdicts: Verdict[];
+}
+
+export interface PoolOptions {
+  /** Default: one per core. */
+  workers?: number;
+  /** A batch without an answer for so long is taken apart; a single pair gets `timeout`. Default 1000 ms. */
+  wallMs?: number;
+  /** The compiled worker; only tests name another. */
+  workerFile?: string;
+}
+
+interface Job extends Batch {
+  resolve: (verdicts: Verdict[]) => void;
+}
+
+interface Worker {
+  process: ChildProcess;
+  ready: boolean;
+  job: Job | null;
+  timer: NodeJS.Timeout | null;
+}
+
+const TIMEOUT: Verdict = { correct: false, status: 'timeout', extracted: null };
+/** A process that dies before it is ready this often in a row will not come up at all. */
+const MAX_FAILED_STARTS = 3;
+
+export class VerifierPool {
+  private readonly workers: Worker[] = [];
+  private readonly queue: Job[] = [];
+  private readonly size: number;
+  private readonly wallMs: number;
+  private readonly workerFile: string;
+  private nextId = 0;
+  private failedStarts = 0;
+  private closed = false;
+
+  constructor(options: PoolOptions = {}) {
+    this.size = options.workers ?? availableParallelism();
+    this.wallMs = options.wallMs ?? 1_000;
+    this.workerFile = options.workerFile ?? join(__dirname, 'worker.js');
+  }
+
+  get concurrency(): number {
+    return this.size;
+  }
+
+  /** One verdict per item, in their order. Never rejects; without working processes every verdict is `timeout`. */
+  async verify(items: readonly GradingItem[]): Promise<Verdict[]> {
+    if (items.length === 0) return [];
+    return new Promise((resolve) => {
+      this.queue.push({ id: this.nextId++, items, resolve });
+      this.dispatch();
+    });
+  }
+
+  /** Ends the processes, which until then keep the program alive. Work still queued gets `timeout`. */
+  close(): void {
+    this.closed = true;
+    for (const worker of this.workers.splice(0)) {
+      if (worker.timer !== null) clearTimeout(worker.timer);
+      worker.process.removeAllListeners();
+      worker.process.kill('SIGKILL');
+      worker.job?.resolve(worker.job.items.map(() => TIMEOUT));
+    }
+    this.abandonQueue();
+  }
+
+  [Symbol.dispose](): void {
+    this.close();
+  }
+
+  private abandonQueue(): void {
+    for (const job of this.queue.splice(0)) job.resolve(job.items.map(() => TIMEOUT));
+  }
+
+  private dispatch(): void {
+    while (!this.closed && this.queue.length > 0) {
+      const idle = this.workers.find((worker) => worker.ready && worker.job === null);
+      if (idle === undefined) {
+        // Those still starting will take from the queue when they are ready.
+        if (this.workers.length < this.size) this.start();
+        else return;
+        continue;
+      }
+      this.send(idle, this.queue.shift()!);
+    }
+  }
+
+  private start(): void {
+    if (this.failedStarts >= MAX_FAILED_STARTS) return this.abandonQueue();
+    const child = fork(this.workerFile, { stdio: ['ignore', 'ignore', 'ignore', 'ipc'], execArgv: ['--max-old-space-size=512'] });
+    const worker: Worker = { process: child, ready: false, job: null, timer: null };
+    this.workers.push(worker);
+    child.on('message', (message: 'ready' | BatchResult) => this.receive(worker, message));
+    child.on('error', () => this.lost(worker));
+    child.on('exit', () => this.lost(worker));
+  }
+
+  private send(worker: Worker, job: Job): void {
+    worker.job = job;
+    worker.timer = setTimeout(() => this.lost(worker), this.wallMs);
+    worker.process.send({ id: job.id, items: job.items }, (error) => {
+      if (error !== null) this.lost(worker);
+    });
+  }
+
+  private receive(worker: Worker, message: 'ready' | BatchResult): void {
+    if (message === 'ready') {
+      worker.ready = true;
+      this.failedStarts = 0;
+    } else if (worker.job?.id === message.id) {
+      if (worker.timer !== null) clearTimeout(worker.timer);
+      const { job } = worker;
+      [worker.job, worker.timer] = [null, null];
+      job.resolve(message.verdicts);
+    }
+    this.dispatch();
+  }
+
+  /** A process died or is too slow: end it, and find the pair at fault by asking one at a time. */
+  private lost(worker: Worker): void {
+    const at = this.workers.indexOf(worker);
+    if (at < 0) return;
+    this.workers.splice(at, 1);
+    if (worker.timer !== null) clearTimeout(worker.timer);
+    worker.process.removeAllListeners();
+    // A late error of a killed process concerns nobody.
+    worker.process.on('error', () => undefined);
+    worker.process.kill('SIGKILL');
+    if (!worker.ready) this.failedStarts++;
+    const { job } = worker;
+    if (job !== null && job.items.length === 1) job.resolve([TIMEOUT]);
+    else if (job !== null) {
+      void Promise.all(job.items.map((item) => this.verify([item]))).then((parts) => job.resolve(parts.flat()));
+    }
+    this.dispatch();
+  }
+}

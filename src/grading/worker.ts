@@ -1,0 +1,14 @@
+/** A process that gives verdicts: its own because a runaway verdict can take the whole process with it. */
+import { optionsFromConfig, verifyAnswer } from '../verify';
+import type { Batch, BatchResult } from './pool';
+
+process.on('message', ({ id, items }: Batch) => {
+  const verdicts = items.map(({ gold, pred, config, preset }) =>
+    verifyAnswer(gold, pred, optionsFromConfig(config, preset)),
+  );
+  const result: BatchResult = { id, verdicts };
+  process.send!(result);
+});
+// The parent is gone: nobody waits for a verdict.
+process.on('disconnect', () => process.exit(0));
+process.send!('ready');

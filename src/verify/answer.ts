@@ -1,0 +1,195 @@
+/** From the text of an answer to what is compared: a key for equal writing, words, and the tree. */
+import { mapChildren, type Node, some } from './ast';
+import { LETTER_UNITS } from './lexicon';
+import { MAX_ANSWER_CHARS } from './budget';
+import { joinThousands } from './numbers';
+import { type ParseOptions, Parser } from './parser';
+import { words } from './atoms';
+import { NotParsed, type Token, tokenize, tokenKey } from './tokens';
+
+export interface Answer {
+  /** Equal keys: the same answer, drawn differently at most. */
+  key: string;
+  /** The answer as words (lower case), when it has nothing but words, names and numbers. */
+  words: string | null;
+  /** Something in it is spelled out: a word, not only variables. */
+  spelled: boolean;
+  /** null: no reading as mathematics. */
+  node: Node | null;
+  /** `node` without a unit written as one letter (10 m), if that is a possible reading. */
+  withoutUnit: Node | null;
+}
+
+/** Never throws. */
+export function parseAnswer(text: string, options: ParseOptions): Answer {
+  const nothing: Answer = { key: text.trim(), words: null, spelled: false, node: null, withoutUnit: null };
+  if (text.length > MAX_ANSWER_CHARS) return nothing;
+  try {
+    const tokens = trimmed(splitWords(tokenize(text)));
+    const numbers = joinThousands(tokens);
+    const node = treeOf(numbers, options);
+    return {
+      key: tokenKey(tokens),
+      ...wordsOf(tokens),
+      node,
+      withoutUnit: node === null ? null : letterUnit(numbers, options),
+    };
+  } catch (error) {
+    if (error instanceof NotParsed) return nothing;
+    throw error;
+  }
+}
+
+/** Words with commas inside are a list of words. */
+function splitWords(tokens: readonly Token[]): Token[] {
+  return tokens.flatMap((token) => {
+    if (token.t !== 'text' || !/[,;]|\b(?:and|or)\b/.test(token.v)) return [token];
+    return token.v
+      .split(/([,;]|\b(?:and|or)\b)/)
+      .filter((part) => words(part) !== '' || /[,;]/.test(part))
+      .map((part): Token => ({ t: /^([,;]|and|or)$/.test(part) ? 'sep' : 'text', v: part, space: true }));
+  });
+}
+
+/** Without punctuation at the ends. */
+function trimmed(tokens: Token[]): Token[] {
+  const isDust = (token: Token | undefined): boolean =>
+    token !== undefined &&
+    (token.t === 'sep' || (token.t === 'op' && ['.', ':', '\\\\', '?'].includes(token.v)) || (token.t === 'text' && words(token.v) === ''));
+  let [start, end] = [0, tokens.length];
+  while (start < end && (isDust(tokens[start]) || tokens[start]!.v === '=')) start++;
+  while (end > start && (isDust(tokens[end - 1]) || tokens[end - 1]!.v === '=')) end--;
+  return tokens.slice(start, end);
+}
+
+const WORD_PUNCTUATION = new Set(['.', ':', "'", '(', ')', '-']);
+
+function wordsOf(tokens: readonly Token[]): Pick<Answer, 'words' | 'spelled'> {
+  const parts: string[] = [];
+  // (A) is a choice, not a variable in brackets.
+  let spelled = tokens.length === 3 && tokens[0]!.v === '(' && tokens[1]!.t === 'letters' && tokens[2]!.v === ')';
+  for (const [i, token] of tokens.entries()) {
+    if (token.t === 'text') {
+      parts.push(spelledOut(token.v));
+      spelled ||= /\p{L}/u.test(token.v);
+    } else if (token.t === 'letters') {
+      parts.push(token.v.toLowerCase());
+      spelled ||= token.v.length > 1;
+    } else if (token.t === 'num') {
+      parts.push(` ${token.v} `);
+    } else if (token.t === 'sep') {
+      parts.push(',');
+    } else if (token.t !== 'op' || !WORD_PUNCTUATION.has(token.v)) {
+      return { words: null, spelled: false };
+    } else if (token.v === '-' ? !between(tokens, i) : '()'.includes(token.v) && i > 0 && i < tokens.length - 1) {
+      return { words: null, spelled: false };
+    }
+  }
+  const joined = parts.join('').replace(/(\p{L})(?=\d)|(\d)(?=\p{L})/gu, '$1$2 ').replace(/\s+/g, ' ').trim();
+  return { words: joined === '' ? null : joined, spelled };
+}
+
+/** Letters without what stands between them; numbers stay apart. */
+function spelledOut(text: string): string {
+  const parts = text.toLowerCase().match(/\d+(?:\.\d+)?|\p{L}+/gu) ?? [];
+  return parts.map((part) => (/\d/.test(part) ? ` ${part} ` : part)).join('');
+}
+
+/** A hyphen joins words; a minus does not. */
+function between(tokens: readonly Token[], i: number): boolean {
+  const long = (token: Token | undefined): boolean =>
+    token?.t === 'text' || (token?.t === 'letters' && token.v.length > 1);
+  return long(tokens[i - 1]) && long(tokens[i + 1]);
+}
+
+function treeOf(tokens: Token[], options: ParseOptions): Node | null {
+  if (tokens.length === 0) return null;
+  try {
+    return parseTokens([...tokens], options);
+  } catch (error) {
+    if (!(error instanceof NotParsed)) throw error;
+  }
+  // A long chain of equalities whose middle cannot be read still ends in an answer.
+  const equals = tokens.flatMap((token, i) => (token.t === 'op' && token.v === '=' ? [i] : []));
+  if (equals.length < 2 || tokens.some((token) => token.t === 'sep')) return null;
+  try {
+    return parseTokens(tokens.slice(equals.at(-1)! + 1), options);
+  } catch (error) {
+    if (error instanceof NotParsed) return null;
+    throw error;
+  }
+}
+
+function parseTokens(tokens: Token[], options: ParseOptions): Node {
+  const parser = new Parser(tokens, options);
+  const groups = parser.lists(() => false);
+  if (groups.length === 0) throw new NotParsed('nothing');
+  return expandSigns(resolveApproximations(assemble(groups)));
+}
+
+function assemble(groups: Node[][]): Node {
+  if (groups.length === 1) return groups[0]!.length === 1 ? groups[0]![0]! : { kind: 'set', items: groups[0]! };
+  if (groups.every((group) => group.length === 1)) return { kind: 'set', items: groups.map((group) => group[0]!) };
+  return { kind: 'set', items: groups.map((items): Node => ({ kind: 'tuple', open: '(', close: ')', items })) };
+}
+
+/** x ≈ 5 is 5; in a chain what is only approximate is dropped. */
+function resolveApproximations(node: Node): Node {
+  const inner = mapChildren(node, resolveApproximations);
+  if (inner.kind !== 'relation' || !inner.ops.includes('~')) return inner;
+  const at = inner.ops.indexOf('~');
+  if (at === 0 && isNameLike(inner.sides[0]!)) return inner.sides[1]!;
+  if (at === 0) return inner.sides[0]!;
+  return { kind: 'relation', sides: inner.sides.slice(0, at + 1), ops: inner.ops.slice(0, at) };
+}
+
+/** A name or a product, quotient or sum of names: what a value is given to. */
+export function isNameLike(node: Node): boolean {
+  switch (node.kind) {
+    case 'sym':
+    case 'apply':
+    case 'text':
+      return true;
+    case 'const':
+      return node.name === 'e' || node.name === 'i';
+    case 'mul':
+      return node.factors.every(isNameLike);
+    case 'add':
+      return node.terms.every(isNameLike);
+    case 'div':
+      return isNameLike(node.top) && isNameLike(node.bottom);
+    case 'fn':
+      return ['abs', 'sin', 'cos', 'tan'].includes(node.name) && node.args.every(isNameLike);
+    case 'tuple':
+      return node.items.every(isNameLike);
+    default:
+      return false;
+  }
+}
+
+/** An item with ± becomes two items. */
+function expandSigns(node: Node): Node {
+  const items = expandItem(node);
+  return items.length === 1 ? items[0]! : { kind: 'set', items };
+}
+
+function expandItem(node: Node): Node[] {
+  if (node.kind === 'set') return [{ kind: 'set', items: node.items.flatMap(expandItem) }];
+  if (!some(node, (inner) => inner.kind === 'pm')) return [node];
+  return [withSign(node, false), withSign(node, true)];
+}
+
+function withSign(node: Node, minus: boolean): Node {
+  const inner = mapChildren(node, (child) => withSign(child, minus));
+  if (inner.kind !== 'pm') return inner;
+  return minus !== inner.flipped ? { kind: 'neg', value: inner.value } : inner.value;
+}
+
+function letterUnit(tokens: readonly Token[], options: ParseOptions): Node | null {
+  const power = tokens.findIndex((token) => token.v === '^');
+  const last = tokens[power === tokens.length - 2 && power > 0 ? power - 1 : tokens.length - 1];
+  if (last?.t !== 'letters' || !last.space || !LETTER_UNITS.has(last.v)) return null;
+  const before = tokens.slice(0, tokens.indexOf(last));
+  if (before.some((token) => token.t === 'letters') || before.length === 0) return null;
+  return treeOf(before, options);
+}

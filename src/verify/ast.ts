@@ -1,0 +1,138 @@
+/** The tree an answer is parsed to: numbers and terms, and the structures that hold them. */
+import type { Rational } from './rational';
+
+export type Constant = 'pi' | 'e' | 'i' | 'inf';
+
+export type RelationOp = '=' | '!=' | '<' | '<=' | '>' | '>=' | '~';
+
+export type SetName = 'R' | 'Z' | 'N' | 'Q' | 'C' | 'P';
+
+export type Node =
+  | { kind: 'num'; value: Rational; /** Written with a point. */ decimal: boolean }
+  | { kind: 'const'; name: Constant }
+  | { kind: 'sym'; name: string }
+  /** Words: lower case, letters and digits only. */
+  | { kind: 'text'; value: string }
+  | { kind: 'add'; terms: Node[] }
+  | { kind: 'mul'; factors: Node[]; /** Letters written side by side, as a word is. */ run?: string }
+  | { kind: 'neg'; value: Node }
+  | { kind: 'div'; top: Node; bottom: Node }
+  | { kind: 'pow'; base: Node; exponent: Node }
+  /** A function this verifier can evaluate. */
+  | { kind: 'fn'; name: string; args: Node[] }
+  /** A function it cannot: f(x), a_n, F_{n-1}. Equal arguments give equal values, no more is known. */
+  | { kind: 'apply'; name: string; args: Node[] }
+  | { kind: 'base'; digits: string; base: number }
+  | { kind: 'percent'; value: Node }
+  | { kind: 'degree'; value: Node }
+  /** Plus or minus (or minus or plus); all of one answer take the same sign. */
+  | { kind: 'pm'; value: Node; flipped: boolean }
+  | { kind: 'bigop'; op: 'sum' | 'prod'; variable: string; from: Node; to: Node; body: Node }
+  /** A list without brackets, or in braces. Order does not count. */
+  | { kind: 'set'; items: Node[] }
+  /** `open` and `close` are ( or [ and ) or ] ; two items may be an interval. */
+  | { kind: 'tuple'; open: '(' | '['; close: ')' | ']'; items: Node[] }
+  | { kind: 'setop'; op: 'union' | 'intersection' | 'difference'; parts: Node[] }
+  | { kind: 'named'; name: SetName }
+  | { kind: 'empty' }
+  | { kind: 'matrix'; rows: Node[][] }
+  /** a op b op c: one side more than ops. */
+  | { kind: 'relation'; sides: Node[]; ops: RelationOp[] };
+
+export type NodeOf<K extends Node['kind']> = Extract<Node, { kind: K }>;
+
+export const num = (value: Rational, decimal = false): Node => ({ kind: 'num', value, decimal });
+export const integer = (value: number | bigint): Node => num({ n: BigInt(value), d: 1n });
+export const fn = (name: string, ...args: Node[]): Node => ({ kind: 'fn', name, args });
+
+/** The nodes directly below `node`. */
+export function children(node: Node): readonly Node[] {
+  switch (node.kind) {
+    case 'add':
+      return node.terms;
+    case 'mul':
+      return node.factors;
+    case 'neg':
+    case 'percent':
+    case 'degree':
+    case 'pm':
+      return [node.value];
+    case 'div':
+      return [node.top, node.bottom];
+    case 'pow':
+      return [node.base, node.exponent];
+    case 'fn':
+    case 'apply':
+      return node.args;
+    case 'bigop':
+      return [node.from, node.to, node.body];
+    case 'set':
+    case 'tuple':
+      return node.items;
+    case 'setop':
+      return node.parts;
+    case 'matrix':
+      return node.rows.flat();
+    case 'relation':
+      return node.sides;
+    default:
+      return [];
+  }
+}
+
+/** A copy of `node` with `change` applied to each node directly below it. */
+export function mapChildren(node: Node, change: (child: Node) => Node): Node {
+  switch (node.kind) {
+    case 'add':
+      return { ...node, terms: node.terms.map(change) };
+    case 'mul':
+      return { ...node, factors: node.factors.map(change) };
+    case 'neg':
+    case 'percent':
+    case 'degree':
+    case 'pm':
+      return { ...node, value: change(node.value) };
+    case 'div':
+      return { ...node, top: change(node.top), bottom: change(node.bottom) };
+    case 'pow':
+      return { ...node, base: change(node.base), exponent: change(node.exponent) };
+    case 'fn':
+    case 'apply':
+      return { ...node, args: node.args.map(change) };
+    case 'bigop':
+      return { ...node, from: change(node.from), to: change(node.to), body: change(node.body) };
+    case 'set':
+    case 'tuple':
+      return { ...node, items: node.items.map(change) };
+    case 'setop':
+      return { ...node, parts: node.parts.map(change) };
+    case 'matrix':
+      return { ...node, rows: node.rows.map((row) => row.map(change)) };
+    case 'relation':
+      return { ...node, sides: node.sides.map(change) };
+    default:
+      return node;
+  }
+}
+
+export function some(node: Node, test: (node: Node) => boolean): boolean {
+  return test(node) || children(node).some((child) => some(child, test));
+}
+
+/** Names of the free variables, in the order they first stand in the answer. */
+export function freeSymbols(node: Node, found: Set<string> = new Set()): Set<string> {
+  if (node.kind === 'sym') found.add(node.name);
+  if (node.kind === 'bigop') {
+    const inner = freeSymbols(node.body);
+    inner.delete(node.variable);
+    for (const name of [...freeSymbols(node.from), ...freeSymbols(node.to), ...inner]) found.add(name);
+    return found;
+  }
+  for (const child of children(node)) freeSymbols(child, found);
+  return found;
+}
+
+/** Structures are compared piece by piece; everything else is a scalar. */
+export function isStructure(node: Node): boolean {
+  return ['set', 'tuple', 'setop', 'named', 'empty', 'matrix', 'relation'].includes(node.kind);
+}

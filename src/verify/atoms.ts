@@ -1,0 +1,320 @@
+/** What an expression is made of: numbers, names, groups, commands, with their subscripts, powers and postfixes. */
+import { fn, integer, type Node, type SetName } from './ast';
+import { FUNCTIONS, GREEK, UNITS, VARIADIC } from './lexicon';
+import { matrix } from './environments';
+import { numberNode } from './numbers';
+import type { Parser } from './parser';
+import { NotParsed, type Token } from './tokens';
+import { bracketed, group } from './groups';
+
+/** Letters that name a function when a bracket follows. */
+const FUNCTION_NAMES = new Set(['f', 'g', 'h', 'F', 'G', 'H', 'P', 'Q', 'W', 'T']);
+const SET_NAMES = new Set(['R', 'Z', 'N', 'Q', 'C', 'P']);
+
+/** One atom with everything attached to it. */
+export function atom(p: Parser): Node {
+  return postfix(p, bare(p));
+}
+
+function bare(p: Parser): Node {
+  const token = p.take();
+  switch (token.t) {
+    case 'num':
+      return number(p, token);
+    case 'letters':
+      return letters(p, token.v);
+    case 'text':
+      return { kind: 'text', value: words(token.v) };
+    case 'begin':
+      return matrix(p, token.v);
+    case 'op':
+      return bracketed(p, token.v);
+    case 'cmd':
+      return command(p, token.v);
+    default:
+      throw new NotParsed(`unexpected ${token.v}`);
+  }
+}
+
+/** Lower case, letters and digits only: what is left of words when they are compared. */
+export function words(text: string): string {
+  return text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
+}
+
+function number(p: Parser, token: Token): Node {
+  if (p.is('_')) {
+    const base = p.attempt(() => {
+      p.take();
+      const content = p.accept('{') ? p.take() : p.take();
+      if (content.t !== 'num' || !/^\d{1,2}$/.test(content.v)) throw new NotParsed('no base');
+      if (p.is('}')) p.take();
+      return Number(content.v);
+    });
+    if (base !== null && base >= 2 && base <= 36) {
+      return { kind: 'base', digits: token.v, base };
+    }
+    throw new NotParsed('subscript of a number');
+  }
+  return numberNode(token.v);
+}
+
+/** A run of letters is a product of variables, unless all of it is a name. */
+function letters(p: Parser, run: string): Node {
+  if (run.length > 1 && UNITS.has(run.toLowerCase()) && run.length > 3) return { kind: 'text', value: run.toLowerCase() };
+  const factors: Node[] = [];
+  for (let i = 0; i < run.length - 1; i++) factors.push(letter(run[i]!));
+  const last = named(p, run.at(-1)!);
+  if (factors.length === 0) return last;
+  // A power or a factorial belongs to the last letter alone.
+  return { kind: 'mul', factors: [...factors, postfix(p, last)], run };
+}
+
+function letter(name: string): Node {
+  if (name === 'e') return { kind: 'const', name: 'e' };
+  if (name === 'i') return { kind: 'const', name: 'i' };
+  return { kind: 'sym', name };
+}
+
+/** A letter or Greek letter with its primes, subscript and, for a function, its arguments. */
+export function named(p: Parser, name: string): Node {
+  let full = name;
+  while (p.accept("'") || (p.is('^') && p.is('prime', 1) && p.accept('^') && p.accept('prime'))) full += "'";
+  let index: Node | null = null;
+  if (p.accept('_')) {
+    const content = subscript(p);
+    if (typeof content === 'string') full += `_${content}`;
+    else index = content;
+  }
+  if (index !== null) return { kind: 'apply', name: `${full}_`, args: [index] };
+  if (full === name && name.length === 1 && !FUNCTION_NAMES.has(name)) return letter(name);
+  const applied = FUNCTION_NAMES.has(name) && (p.is('(') || (p.is('{') && p.is('(', 1)));
+  if (!applied) return full === name ? letter(name) : { kind: 'sym', name: full };
+  const argument = atomicGroup(p);
+  const args = argument.kind === 'tuple' ? argument.items : [argument];
+  return { kind: 'apply', name: full, args };
+}
+
+function atomicGroup(p: Parser): Node {
+  return bracketed(p, p.take().v);
+}
+
+/** A plain label as a string; anything with a variable in it as an expression. */
+function subscript(p: Parser): string | Node {
+  const content = p.is('{') ? group(p) : bareIndex(p);
+  if (content.kind === 'num' && !content.decimal) return content.value.n.toString();
+  if (content.kind === 'text') return content.value;
+  if (content.kind === 'mul' && content.run !== undefined) return content.run;
+  return content;
+}
+
+function bareIndex(p: Parser): Node {
+  const token = p.take();
+  if (token.t === 'num') return numberNode(token.v[0]!);
+  if (token.t === 'letters') return letter(token.v[0]!);
+  if (token.t === 'text') return { kind: 'text', value: words(token.v) };
+  if (token.t === 'cmd') return { kind: 'sym', name: token.v };
+  throw new NotParsed('no subscript');
+}
+
+/** Powers, factorials, percent signs, degrees. */
+export function postfix(p: Parser, start: Node): Node {
+  let node = start;
+  for (;;) {
+    if (p.is('!') ) {
+      p.take();
+      node = fn('factorial', node);
+    } else if (p.is('%')) {
+      p.take();
+      node = { kind: 'percent', value: node };
+    } else if (p.is('degree')) {
+      p.take();
+      node = { kind: 'degree', value: node };
+    } else if (p.is('^')) {
+      p.take();
+      node = power(p, node);
+    } else {
+      return node;
+    }
+  }
+}
+
+function power(p: Parser, base: Node): Node {
+  if (p.accept('degree')) return { kind: 'degree', value: base };
+  if (p.is('{') && p.is('degree', 1) && p.is('}', 2)) {
+    for (let i = 0; i < 3; i++) p.take();
+    return { kind: 'degree', value: base };
+  }
+  if (base.kind === 'matrix' && (p.is('top') || p.peek()?.v === 'T' || (p.is('{') && p.peek(1)?.v === 'T'))) {
+    const braced = p.accept('{');
+    p.take();
+    if (braced) p.expect('}');
+    return { kind: 'matrix', rows: base.rows[0]!.map((_, j) => base.rows.map((row) => row[j]!)) };
+  }
+  return { kind: 'pow', base, exponent: exponent(p) };
+}
+
+/** `^{...}`, or one token; `10^-3` is read as it is meant. */
+export function exponent(p: Parser): Node {
+  if (p.is('{')) return group(p);
+  if (p.accept('-')) return { kind: 'neg', value: exponent(p) };
+  if (p.accept('+')) return exponent(p);
+  if (p.is('(')) {
+    if (p.options.strictLatex) throw new NotParsed('power without braces');
+    return atomicGroup(p);
+  }
+  const token = p.peek();
+  if (token?.t === 'num') {
+    p.take();
+    return numberNode(token.v);
+  }
+  if (token?.t === 'letters' && token.v.length === 1) {
+    p.take();
+    return named(p, token.v);
+  }
+  if (token?.t === 'letters') return p.first(letter);
+  if (token?.t === 'cmd') {
+    p.take();
+    return command(p, token.v);
+  }
+  throw new NotParsed('no exponent');
+}
+
+/** `{...}`, or as LaTeX has it one digit or letter. `many`: all digits of the number. */
+function argument(p: Parser, many: boolean): Node {
+  if (p.is('{')) return group(p);
+  if (p.options.strictLatex) throw new NotParsed('argument without braces');
+  const token = p.peek();
+  if (token?.t === 'num' && !many && token.v.length > 1) return p.first(numberNode);
+  if (token?.t === 'letters' && token.v.length > 1) return p.first(letter);
+  return bare(p);
+}
+
+function command(p: Parser, name: string): Node {
+  switch (name) {
+    case 'frac': {
+      const top = argument(p, false);
+      return { kind: 'div', top, bottom: argument(p, true) };
+    }
+    case 'binom': {
+      const top = argument(p, false);
+      return fn('binom', top, argument(p, true));
+    }
+    case 'sqrt':
+      return root(p);
+    case 'pi':
+      return { kind: 'const', name: 'pi' };
+    case 'infty':
+      return { kind: 'const', name: 'inf' };
+    case 'emptyset':
+      return { kind: 'empty' };
+    case 'lfloor':
+    case 'lceil': {
+      const inner = p.expression();
+      p.expect(name === 'lfloor' ? 'rfloor' : 'rceil');
+      return fn(name === 'lfloor' ? 'floor' : 'ceil', inner);
+    }
+    case 'langle':
+      return bracketed(p, 'langle');
+    case 'mathbb':
+      return numberSet(p);
+    case 'sum':
+    case 'prod':
+      return bigOperator(p, name);
+    case 'angle':
+    case 'triangle':
+    case 'measuredangle':
+      // A name of a figure: the angle ABC is called ABC.
+      return bare(p);
+  }
+  if (FUNCTIONS.has(name)) return applied(p, name);
+  if (VARIADIC.has(name)) return variadic(p, name);
+  if (GREEK.has(name)) return named(p, name);
+  throw new NotParsed(`\\${name}`);
+}
+
+function root(p: Parser): Node {
+  let degree: Node = integer(2);
+  if (p.is('[')) {
+    p.take();
+    degree = p.expression();
+    p.expect(']');
+  }
+  if (p.is('{')) return fn('root', group(p), degree);
+  if (p.options.strictLatex) throw new NotParsed('root without braces');
+  if (p.is('(')) return fn('root', atomicGroup(p), degree);
+  // `\sqrt15` is meant as the root of fifteen.
+  return fn('root', argument(p, true), degree);
+}
+
+function numberSet(p: Parser): Node {
+  const content = p.is('{') ? group(p) : bareIndex(p);
+  if (content.kind !== 'sym' || !SET_NAMES.has(content.name)) throw new NotParsed('unknown set');
+  return { kind: 'named', name: content.name as SetName };
+}
+
+/** \sin x, \sin^2 x, \log_2 n, \log{(n)}. */
+function applied(p: Parser, name: string): Node {
+  let base: Node | null = null;
+  let raised: Node | null = null;
+  for (let i = 0; i < 2; i++) {
+    if (base === null && p.accept('_')) base = p.is('{') ? group(p) : bareIndex(p);
+    if (raised === null && p.accept('^')) raised = exponent(p);
+  }
+  const operand = functionArgument(p);
+  const inverse = raised?.kind === 'neg' && raised.value.kind === 'num' && raised.value.value.n === 1n;
+  const minusOne = inverse || (raised?.kind === 'num' && raised.value.n === -1n);
+  const named = minusOne && FUNCTIONS.has(`arc${name}`) ? `arc${name}` : name;
+  const call = base === null ? fn(named, operand) : fn(named, operand, base);
+  return raised === null || minusOne ? call : { kind: 'pow', base: call, exponent: raised };
+}
+
+/** Brackets hold the whole argument; without them it is the product that follows, up to the next function. */
+function functionArgument(p: Parser): Node {
+  if (p.is('(') || p.is('{') || p.is('[')) return postfix(p, atomicGroup(p));
+  if (p.accept('-')) return { kind: 'neg', value: functionArgument(p) };
+  const factors = [atom(p)];
+  for (;;) {
+    const token = p.peek();
+    const name = token?.t === 'cmd' ? token.v : '';
+    const continues =
+      token !== undefined &&
+      ((token.t === 'letters' && !p.isUnit(token)) || token.t === 'num' || GREEK.has(name) || ['pi', 'frac', 'sqrt'].includes(name));
+    if (!continues) break;
+    factors.push(atom(p));
+  }
+  if (p.is('/') && p.peek(1)?.t === 'num') {
+    p.take();
+    return { kind: 'div', top: product(factors), bottom: atom(p) };
+  }
+  return product(factors);
+}
+
+const product = (factors: Node[]): Node => (factors.length === 1 ? factors[0]! : { kind: 'mul', factors });
+
+function variadic(p: Parser, name: string): Node {
+  const inner = atomicGroup(p);
+  const args = inner.kind === 'tuple' || inner.kind === 'set' ? inner.items : [inner];
+  return { kind: 'fn', name, args };
+}
+
+function bigOperator(p: Parser, op: 'sum' | 'prod'): Node {
+  let [range, to]: (Node | null)[] = [null, null];
+  for (let i = 0; i < 2; i++) {
+    if (p.accept('_')) range = rangeStart(p);
+    else if (p.accept('^')) to = exponent(p);
+  }
+  if (range?.kind !== 'relation' || range.sides[0]?.kind !== 'sym' || to === null) throw new NotParsed('no range');
+  const body = p.expression(30);
+  return { kind: 'bigop', op, variable: range.sides[0].name, from: range.sides[1]!, to, body };
+}
+
+/** {k=1}; i and e are ordinary indices here. */
+function rangeStart(p: Parser): Node {
+  p.expect('{');
+  const token = p.take();
+  p.expect('=');
+  const from = p.expression();
+  p.expect('}');
+  if (token.t !== 'letters' || token.v.length !== 1) throw new NotParsed('no index');
+  return { kind: 'relation', sides: [{ kind: 'sym', name: token.v }, from], ops: ['='] };
+}

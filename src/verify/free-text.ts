@@ -1,0 +1,105 @@
+/**
+ * The answer of a text without a box: what "the final answer is" announces, then "answer:", then "answer", then the last
+ * formula or number. Priorities and distances are math_verify's.
+ */
+import type { ExtractionTarget } from './options';
+import { boxedAnswer } from './boxed';
+import { plainExpressions, plainStrings } from './plain';
+import { formulas, joinFormulas, type Span } from './segments';
+
+export interface Candidate {
+  text: string;
+  /** `string`: to be compared as it is. */
+  type: ExtractionTarget['type'] | 'boxed';
+}
+
+interface Ranked extends Candidate {
+  priority: number;
+  start: number;
+  end: number;
+}
+
+/** "The final answer is 5. I hope it is correct." */
+const HOPE = 0;
+const FINAL = 50;
+const COLON = 100;
+const ANSWER = 200;
+const LINE_START = 250;
+const ANYWHERE = 300;
+
+/** Candidates, the best first. `text` is short: the end of a completion. */
+export function candidates(text: string, targets: readonly ExtractionTarget[]): Candidate[] {
+  const boxed = decisiveBox(text, targets);
+  if (boxed !== null) return [{ text: boxed, type: 'boxed' }];
+  const ranked = targets.flatMap((target) => ofTarget(text, target));
+  return ranked.sort((a, b) => a.priority - b.priority || b.end - a.end || a.start - b.start);
+}
+
+/** The box, when nothing could come before it: then the rest of the text need not be read. */
+function decisiveBox(text: string, targets: readonly ExtractionTarget[]): string | null {
+  const first = targets.some((target) => target.type === 'latex' && target.boxedMatchPriority === HOPE);
+  return first && !text.includes('I hope') ? boxedAnswer(text, true) : null;
+}
+
+function ofTarget(text: string, target: ExtractionTarget): Ranked[] {
+  const spans = spansOf(text, target);
+  const rank = (priority: number, span: Span): Ranked => ({ ...span, priority, type: target.type });
+  const found = [
+    ...anchored(text, spans, target).map(([priority, span]) => rank(priority, span)),
+    ...(target.tryExtractWithoutAnchor ? spans.map((span) => rank(unanchored(span, target), span)) : []),
+  ];
+  if (target.type === 'latex' && target.boxedMatchPriority >= 0) {
+    const boxed = boxedAnswer(text, true);
+    if (boxed !== null) {
+      found.push({ text: boxed, type: 'boxed', priority: target.boxedMatchPriority, start: 0, end: text.length });
+    }
+  }
+  return found;
+}
+
+function spansOf(text: string, target: ExtractionTarget): Span[] {
+  if (target.type === 'latex') return joinFormulas(text, formulas(text)).filter((span) => !/\\(?:boxed|fbox)/.test(span.text));
+  if (target.type === 'expr') return plainExpressions(text);
+  const spans = plainStrings(text, target.strings);
+  return target.lowercase ? spans.map((span) => ({ ...span, text: span.text.toLowerCase() })) : spans;
+}
+
+function unanchored(span: Span, target: ExtractionTarget): number {
+  return target.type === 'string' && span.start <= 2 ? LINE_START : ANYWHERE;
+}
+
+function anchored(text: string, spans: readonly Span[], target: ExtractionTarget): [number, Span][] {
+  const found: [number, Span][] = [];
+  for (const final of text.matchAll(/final answer/gi)) {
+    const from = final.index + final[0].length;
+    for (const is of text.slice(from, from + 104).matchAll(/\sis:?\s*(?:\*\*)?/g)) {
+      const at = from + is.index + is[0].length;
+      const span = spans.find((one) => Math.abs(one.start - at) <= 1);
+      if (span === undefined) continue;
+      const hope = /^\$?\.?\s?I hope/.test(text.slice(span.end, span.end + 10));
+      found.push([hope ? HOPE : FINAL, span]);
+    }
+  }
+  for (const anchor of text.matchAll(/answer(:?)/gi)) {
+    const from = anchor.index + anchor[0].length;
+    const span = target.type === 'expr' ? numberAfter(text, spans, from) : firstWithin(spans, from, 50);
+    if (span === undefined) continue;
+    if (anchor[1] === ':') found.push([COLON, span]);
+    found.push([ANSWER, span]);
+  }
+  return found;
+}
+
+function firstWithin(spans: readonly Span[], from: number, distance: number): Span | undefined {
+  return spans.find((span) => span.start >= from && span.start <= from + distance);
+}
+
+/** What follows the last equals sign near the word "answer", else the first number near it, on the same line. */
+function numberAfter(text: string, spans: readonly Span[], from: number): Span | undefined {
+  const newline = text.indexOf('\n', from);
+  const lineEnd = newline < 0 ? text.length : newline;
+  const near = spans.filter((span) => span.start >= from && span.start <= Math.min(from + 102, lineEnd));
+  const equals = near.filter((span) => /=\s*$/.test(text.slice(Math.max(0, span.start - 4), span.start)));
+  if (equals.length > 0) return equals.at(-1);
+  return near.find((span) => span.start <= from + 52 && !/^\s*=/.test(text.slice(span.end, span.end + 4)));
+}

@@ -1,0 +1,110 @@
+/** Words and commands the tokenizer knows. */
+
+/** Unicode signs and what they mean in LaTeX. */
+export const UNICODE: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    '−': '-', '–': '-', '∸': '-', '×': '\\times', '⋅': '\\cdot', '·': '\\cdot', '∙': '\\cdot', '∗': '*',
+    '÷': '/', '∕': '/', '±': '\\pm', '∓': '\\mp', '≤': '\\le', '≦': '\\le', '⩽': '\\le', '≥': '\\ge',
+    '≧': '\\ge', '⩾': '\\ge', '≠': '\\ne', '≈': '\\approx', '∞': '\\infty', '√': '\\sqrt', '∪': '\\cup',
+    '∩': '\\cap', '∖': '\\setminus', '∈': '\\in', '∅': '\\emptyset', '°': '\\degree', 'º': '\\degree',
+    '²': '^2', '³': '^3', '¹': '^1', '⁴': '^4', '⌊': '\\lfloor', '⌋': '\\rfloor', '⌈': '\\lceil',
+    '⌉': '\\rceil', '⟨': '\\langle', '⟩': '\\rangle', 'ℝ': '\\mathbb{R}', 'ℤ': '\\mathbb{Z}',
+    'ℕ': '\\mathbb{N}', 'ℚ': '\\mathbb{Q}', 'ℂ': '\\mathbb{C}', '½': '\\frac12', '¼': '\\frac14',
+    '¾': '\\frac34', '∑': '\\sum', '∏': '\\prod', '％': '%', '，': ',', '；': ';', '（': '(', '）': ')',
+    'α': '\\alpha', 'β': '\\beta', 'γ': '\\gamma', 'δ': '\\delta', 'ε': '\\epsilon', 'θ': '\\theta',
+    'λ': '\\lambda', 'μ': '\\mu', 'π': '\\pi', 'ρ': '\\rho', 'σ': '\\sigma', 'τ': '\\tau', 'φ': '\\phi',
+    'ω': '\\omega', 'Δ': '\\Delta', 'Ω': '\\Omega', 'Σ': '\\Sigma',
+    '‘': "'", '’': "'", '“': '"', '”': '"', '→': '\\to', '⇒': '\\to',
+  }),
+);
+
+/** Commands that mean the same as another. */
+export const SYNONYMS: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    dfrac: 'frac', tfrac: 'frac', cfrac: 'frac', dbinom: 'binom', tbinom: 'binom', leq: 'le', leqslant: 'le',
+    leqq: 'le', lt: '<', geq: 'ge', geqslant: 'ge', geqq: 'ge', gt: '>', neq: 'ne', times: '*', cdot: '*',
+    ast: '*', div: '/', over: '/', lbrace: '{set', rbrace: '}set', '{': '{set', '}': '}set', lvert: '|',
+    rvert: '|', vert: '|', mid: '|', lbrack: '[', rbrack: ']', lgroup: '(', rgroup: ')', '%': '%', sim: 'approx',
+    simeq: 'approx', thickapprox: 'approx', doteq: 'approx', equiv: '=', varnothing: 'emptyset', circ: 'degree',
+    degrees: 'degree', varepsilon: 'epsilon', varphi: 'phi', vartheta: 'theta', colon: ':', backslash: 'setminus',
+    arcsinh: 'arsinh', arccosh: 'arcosh', arctanh: 'artanh', land: 'and', wedge: 'and', lor: 'or', vee: 'or',
+    mod: 'mod', bmod: 'mod', top: 'top', intercal: 'top', tg: 'tan', ctg: 'cot', arctg: 'arctan', rightarrow: 'to',
+    Rightarrow: 'to', longrightarrow: 'to', implies: 'to', '|': '|',
+  }),
+);
+
+/** Commands that only draw. */
+export const DRAWING: ReadonlySet<string> = new Set(
+  (
+    'left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr bigm mleft mright ' +
+    'displaystyle textstyle scriptstyle limits nolimits rm bf it sf tt hline hfill nonumber $ mathord ' +
+    'small large Large phantom strut mathstrut tiny normalsize color'
+  ).split(' '),
+);
+
+/** Commands that are a space. */
+export const SPACING: ReadonlySet<string> = new Set([',', ';', ':', '!', ' ', '>', 'quad', 'qquad', 'thinspace',
+  'enspace', 'medspace', 'thickspace', 'hspace', 'hskip', '\n', '\t']); // prettier-ignore
+
+/** Commands whose argument is words. */
+export const TEXT: ReadonlySet<string> = new Set(
+  'text textbf textit textrm textnormal texttt textsf textup mbox hbox mathrm mathbf mathit mathsf mathtt operatorname emph bold boldsymbol bm'.split(' '),
+);
+
+/** Commands that dress their argument. */
+export const ACCENTS: ReadonlySet<string> = new Set(
+  'vec hat bar overline tilde widehat widetilde overrightarrow dot ddot mathcal mathfrak mathscr underline overbrace underbrace'.split(' '),
+);
+
+/** Functions of one argument that can be evaluated. */
+export const FUNCTIONS: ReadonlySet<string> = new Set(
+  ('sin cos tan cot sec csc arcsin arccos arctan arccot arcsec arccsc sinh cosh tanh coth sech csch arsinh arcosh ' +
+    'artanh ln log lg exp').split(' '),
+);
+
+/** Functions of several arguments. */
+export const VARIADIC: ReadonlySet<string> = new Set(['gcd', 'lcm', 'max', 'min']);
+
+/** Names that mean a command when written out in letters. */
+export const WORD_COMMANDS: ReadonlyMap<string, string> = new Map([
+  ...['sqrt', 'pi', 'gcd', 'lcm', 'max', 'min', 'frac', 'binom'].map((name): [string, string] => [name, name]),
+  ...[...FUNCTIONS].map((name): [string, string] => [name, name]),
+  ['infinity', 'infty'],
+  ['infty', 'infty'],
+  ['inf', 'infty'],
+  ['oo', 'infty'],
+  ['asin', 'arcsin'],
+  ['acos', 'arccos'],
+  ['atan', 'arctan'],
+  ['and', 'and'],
+  ['or', 'or'],
+  ['percent', '%'],
+  ['percentage', '%'],
+  ['pct', '%'],
+  ['degrees', 'degree'],
+  ['degree', 'degree'],
+]);
+
+const UNIT_WORDS =
+  'mm cm dm km nm ft in inch inches feet foot yard yd mile mi meter metre kilometer kilometre centimeter ' +
+  'centimetre millimeter millimetre kg mg gram gm kilogram lb lbs pound ounce oz ton tonne second sec minute min hour hr hrs day week month ' +
+  'year yr ml liter litre gallon gal quart pint cup cc acre hectare mph kmph kmh kph dollar cent rupee rs euro yuan ' +
+  'unit units square squared cubic cubed sq cu point integer digit prime number student people person men man ' +
+  'women woman boy girl child children apple edge side vertex vertices face point way degree deg radian rad ohm volt watt ' +
+  'joule newton hz coin card ball book page tile toy mark pie rounds game ticket meal monkey soldier multiple ' +
+  'step time pair term root solution value per each of the bushel mole mol bit byte row column kilowatt block piece ' +
+  'marble triangle rectangle circle house car bag box team player color stamp pencil sheep goat cow egg orange line cube';
+
+/** Words that may follow a value without changing it. */
+export const UNITS: ReadonlySet<string> = new Set(
+  UNIT_WORDS.split(' ').flatMap((word) => [word, `${word}s`, `${word}es`]),
+);
+
+/** Single letters that may be a unit when written apart from a plain number. */
+export const LETTER_UNITS: ReadonlySet<string> = new Set(['m', 'g', 's', 'h', 'L', 'l', 'J', 'W', 'V', 'A', 'K', 'C', 'F']);
+
+export const GREEK: ReadonlySet<string> = new Set(
+  ('alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi omicron rho sigma tau upsilon phi chi psi ' +
+    'omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega varrho varsigma varpi ell hbar nabla partial ' +
+    'imath jmath Re Im aleph wp').split(' '),
+);

@@ -1,0 +1,69 @@
+/** Sums and products of matrices, cell by cell, without evaluating the cells. */
+import { integer, type Node, some } from './ast';
+import type { Budget } from './budget';
+
+const MAX_SIZE = 16;
+
+export function hasMatrix(node: Node): boolean {
+  return some(node, (inner) => inner.kind === 'matrix');
+}
+
+/** The cells of a matrix expression; null when it is a scalar, does not fit or is no matrix. Throws BudgetExceeded. */
+export function matrixCells(node: Node, budget: Budget): Node[][] | null {
+  budget.spend(4);
+  switch (node.kind) {
+    case 'matrix':
+      return rectangular(node.rows) ? node.rows : null;
+    case 'neg': {
+      const inner = matrixCells(node.value, budget);
+      return inner && inner.map((row) => row.map((cell): Node => ({ kind: 'neg', value: cell })));
+    }
+    case 'add': {
+      const parts = node.terms.map((term) => matrixCells(term, budget));
+      return parts.reduce((a, b) => (a && b ? sum(a, b) : null));
+    }
+    case 'mul':
+      return product(node.factors, budget);
+    case 'div': {
+      const top = matrixCells(node.top, budget);
+      return top && top.map((row) => row.map((cell): Node => ({ kind: 'div', top: cell, bottom: node.bottom })));
+    }
+    default:
+      return null;
+  }
+}
+
+function rectangular(rows: Node[][]): boolean {
+  return rows.length <= MAX_SIZE && rows.every((row) => row.length === rows[0]!.length && row.length <= MAX_SIZE);
+}
+
+function sum(a: Node[][], b: Node[][]): Node[][] | null {
+  if (a.length !== b.length || a[0]!.length !== b[0]!.length) return null;
+  return a.map((row, i) => row.map((cell, j): Node => ({ kind: 'add', terms: [cell, b[i]![j]!] })));
+}
+
+function product(factors: readonly Node[], budget: Budget): Node[][] | null {
+  let cells: Node[][] | null = null;
+  let scalar: Node = integer(1);
+  for (const factor of factors) {
+    if (!hasMatrix(factor)) {
+      scalar = { kind: 'mul', factors: [scalar, factor] };
+      continue;
+    }
+    const next = matrixCells(factor, budget);
+    cells = next === null ? null : cells === null ? next : times(cells, next, budget);
+    if (cells === null) return null;
+  }
+  return cells && cells.map((row) => row.map((cell): Node => ({ kind: 'mul', factors: [scalar, cell] })));
+}
+
+function times(a: Node[][], b: Node[][], budget: Budget): Node[][] | null {
+  if (a[0]!.length !== b.length) return null;
+  budget.spend(a.length * b.length * b[0]!.length);
+  return a.map((row) =>
+    b[0]!.map((_, j): Node => ({
+      kind: 'add',
+      terms: row.map((cell, k): Node => ({ kind: 'mul', factors: [cell, b[k]![j]!] })),
+    })),
+  );
+}

@@ -1,0 +1,104 @@
+/** Numbers written in groups of three digits become one token; every other comma stays a separator. */
+import { type Node, num } from './ast';
+import { type Rational, rational } from './rational';
+import { THOUSANDS, type Token } from './tokens';
+
+const OPENING = new Set(['(', '[', '{', '{set', '|', '\\lfloor', '\\lceil']);
+const CLOSING = new Set([')', ']', '}', '}set']);
+
+const isLead = (token: Token | undefined): boolean => token?.t === 'num' && /^\d{1,3}$/.test(token.v);
+const isGroup = (token: Token | undefined): boolean => token?.t === 'num' && /^\d{3}(\.\d+)?$/.test(token.v);
+const isComma = (token: Token | undefined): boolean =>
+  token?.t === 'sep' && (token.v === ',' || token.v === THOUSANDS);
+
+/** `{,}` is one comma of the kind that parts thousands. */
+function foldBracedCommas(tokens: readonly Token[]): Token[] {
+  const out: Token[] = [];
+  for (let i = 0; i < tokens.length; i++) {
+    if (tokens[i]!.v === '{' && tokens[i + 1]?.v === ',' && tokens[i + 2]?.v === '}') {
+      out.push({ t: 'sep', v: THOUSANDS, space: tokens[i]!.space });
+      i += 2;
+    } else {
+      out.push(tokens[i]!);
+    }
+  }
+  return out;
+}
+
+/** `1{,}234`, `1,\!234`, `1\,234` and `1 234`: groups that cannot be read as a list. */
+function joinMarked(tokens: readonly Token[]): Token[] {
+  const out: Token[] = [];
+  for (let i = 0; i < tokens.length; i++) {
+    const first = tokens[i]!;
+    if (!isLead(first) || first.v.startsWith('0')) {
+      out.push(first);
+      continue;
+    }
+    let digits = first.v;
+    for (;;) {
+      if (digits.includes('.')) break;
+      if (tokens[i + 1]?.v === THOUSANDS && isGroup(tokens[i + 2])) {
+        digits += tokens[i + 2]!.v;
+        i += 2;
+      } else if (tokens[i + 1]?.space === true && isGroup(tokens[i + 1])) {
+        digits += tokens[i + 1]!.v;
+        i += 1;
+      } else {
+        break;
+      }
+    }
+    out.push({ t: 'num', v: digits, space: first.space });
+  }
+  return out;
+}
+
+/**
+ * `1,234` alone is a number, `1,234` inside brackets or beside another separator a list. A leading zero makes the
+ * comma a decimal one: `0,5`.
+ */
+function joinBare(tokens: readonly Token[]): Token[] {
+  let depth = 0;
+  const separators: number[] = [];
+  tokens.forEach((token, i) => {
+    if (OPENING.has(token.v) && token.v !== '|') depth++;
+    else if (CLOSING.has(token.v)) depth--;
+    else if (token.t === 'sep' && depth === 0) separators.push(i);
+  });
+  const [start] = separators;
+  if (start === undefined || start === 0) return [...tokens];
+  const plain = separators.every((at, k) => {
+    const spaced = tokens[at]!.space || tokens[at + 1]?.space === true;
+    return isComma(tokens[at]) && !spaced && isGroup(tokens[at + 1]) && at === start + 2 * k;
+  });
+  const first = tokens[start - 1]!;
+  if (!plain || !isLead(first)) return [...tokens];
+  const groups = separators.map((at) => tokens[at + 1]!.v);
+  if (groups.slice(0, -1).some((group) => group.includes('.'))) return [...tokens];
+  if (first.v.startsWith('0') && (first.v !== '0' || groups.length > 1)) return [...tokens];
+  const v = first.v === '0' ? `0.${groups[0]}` : first.v + groups.join('');
+  const number: Token = { t: 'num', v, space: first.space };
+  return [...tokens.slice(0, start - 1), number, ...tokens.slice(start + 2 * groups.length)];
+}
+
+export function joinThousands(tokens: readonly Token[]): Token[] {
+  return joinBare(joinMarked(foldBracedCommas(tokens)));
+}
+
+/** The number a token spells: digits with a point, digits that repeat (`0.1(6)`) or an exponent (`1.5e3`). */
+export function numberNode(text: string): Node {
+  const [, whole = '', fraction = '', repeating = '', exponent = '0'] =
+    /^(\d*)(?:\.(\d*))?(?:\((\d+)\))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];
+  const digits = BigInt(`${whole}${fraction}` || '0');
+  const scale = 10n ** BigInt(fraction.length);
+  if (repeating !== '') {
+    // 0.1666... = (16 - 1) / 90.
+    const nines = 10n ** BigInt(repeating.length) - 1n;
+    return num(rational(digits * nines + BigInt(repeating), scale * nines));
+  }
+  return num(shifted(rational(digits, scale), Number(exponent)), text.includes('.'));
+}
+
+function shifted(value: Rational, exponent: number): Rational {
+  const power = 10n ** BigInt(Math.abs(exponent));
+  return exponent >= 0 ? rational(value.n * power, value.d) : rational(value.n, value.d * power);
+}

@@ -1,0 +1,187 @@
+/** Values in complex doubles, with free variables at given points. */
+import type { Node } from './ast';
+import type { Budget } from './budget';
+import * as C from './complex';
+import type { Complex } from './complex';
+import { exactValue } from './exact';
+import { toNumber } from './rational';
+
+export interface NumericContext {
+  budget: Budget;
+  point: ReadonlyMap<string, Complex>;
+  /** Set when a root, logarithm or the like of a real number was not real. */
+  leftReals: boolean;
+  inTrigonometry?: boolean;
+}
+
+const UNDEFINED: Complex = { re: NaN, im: NaN };
+
+/** NaN where it is not defined. Throws BudgetExceeded. */
+export function numericValue(node: Node, context: NumericContext): Complex {
+  context.budget.spend(2);
+  const value = (inner: Node): Complex => numericValue(inner, context);
+  switch (node.kind) {
+    case 'num':
+      return C.real(toNumber(node.value));
+    case 'const':
+      return constant(node.name);
+    case 'sym':
+      return context.point.get(node.name) ?? UNDEFINED;
+    case 'text':
+      return C.real(hash(node.value, []));
+    case 'neg':
+      return C.scale(value(node.value), -1);
+    case 'add':
+      return node.terms.map(value).reduce(C.add);
+    case 'mul':
+      return node.factors.map(value).reduce(C.multiply);
+    case 'div': {
+      const bottom = value(node.bottom);
+      return C.modulus(bottom) === 0 ? UNDEFINED : C.divide(value(node.top), bottom);
+    }
+    case 'pow':
+      return raised(value(node.base), value(node.exponent), context);
+    case 'percent':
+      return C.scale(value(node.value), 0.01);
+    case 'degree':
+      return C.scale(value(node.value), context.inTrigonometry === true ? Math.PI / 180 : 1);
+    case 'base': {
+      const exact = exactValue(node, context);
+      return exact === null ? UNDEFINED : C.real(toNumber(exact));
+    }
+    case 'fn':
+      return applied(node.name, node.args, context);
+    case 'apply':
+      return C.real(hash(node.name, node.args.map(value)));
+    case 'bigop':
+      return series(node, context);
+    default:
+      return UNDEFINED;
+  }
+}
+
+function constant(name: 'pi' | 'e' | 'i' | 'inf'): Complex {
+  if (name === 'i') return { re: 0, im: 1 };
+  return C.real(name === 'pi' ? Math.PI : name === 'e' ? Math.E : Infinity);
+}
+
+/** A number in [0.5, 1.5) fixed by a name and values to nine digits: stands for a function nothing is known of. */
+export function hash(name: string, values: readonly Complex[]): number {
+  const key = [name, ...values.map(({ re, im }) => `${digits(re)},${digits(im)}`)].join('|');
+  let state = 0x811c9dc5;
+  for (let i = 0; i < key.length; i++) state = Math.imul(state ^ key.charCodeAt(i), 0x01000193) >>> 0;
+  state = Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) >>> 0;
+  state = Math.imul(state ^ (state >>> 12), 0x297a2d39) >>> 0;
+  return 0.5 + ((state ^ (state >>> 15)) >>> 0) / 2 ** 32;
+}
+
+const digits = (x: number): string => (Math.abs(x) < 1e-9 ? '0' : x.toPrecision(9));
+
+/** Flags a value that is not real though all it is made of was. */
+function flagged(result: Complex, inputs: readonly Complex[], context: NumericContext): Complex {
+  if (result.im !== 0 && inputs.every(({ im }) => im === 0)) context.leftReals = true;
+  return result;
+}
+
+function raised(base: Complex, exponent: Complex, context: NumericContext): Complex {
+  if (base.re === 0 && base.im === 0 && exponent.re <= 0) return UNDEFINED;
+  return flagged(C.pow(base, exponent), [base, exponent], context);
+}
+
+const TRIGONOMETRIC = new Set(['sin', 'cos', 'tan', 'cot', 'sec', 'csc']);
+
+function applied(name: string, args: readonly Node[], context: NumericContext): Complex {
+  const inner = { ...context, leftReals: false, inTrigonometry: TRIGONOMETRIC.has(name) };
+  const values = args.map((arg) => numericValue(arg, inner));
+  context.leftReals ||= inner.leftReals;
+  if (values.length === 1 && name in UNARY) return flagged(UNARY[name]!(values[0]!), values, context);
+  return flagged(several(name, values), values, context);
+}
+
+const ONE = C.real(1);
+const over = (value: Complex): Complex => C.divide(ONE, value);
+const tan = (z: Complex): Complex => C.divide(C.sin(z), C.cos(z));
+const half = (a: Complex, b: Complex, sign: number): Complex => C.scale(C.add(a, C.scale(b, sign)), 0.5);
+const sinh = (z: Complex): Complex => half(C.exp(z), C.exp(C.scale(z, -1)), -1);
+const cosh = (z: Complex): Complex => half(C.exp(z), C.exp(C.scale(z, -1)), 1);
+const acos = (z: Complex): Complex => C.add(C.real(Math.PI / 2), C.scale(C.asin(z), -1));
+const onReals =
+  (f: (x: number) => number) =>
+  (z: Complex): Complex =>
+    z.im === 0 ? C.real(f(z.re)) : UNDEFINED;
+/** A whole number but for rounding is taken as one. */
+const steady = (f: (x: number) => number) =>
+  onReals((x) => (Math.abs(x - Math.round(x)) < 1e-9 * Math.max(1, Math.abs(x)) ? Math.round(x) : f(x)));
+
+const UNARY: Record<string, (z: Complex) => Complex> = {
+  sin: C.sin,
+  cos: C.cos,
+  tan,
+  cot: (z) => over(tan(z)),
+  sec: (z) => over(C.cos(z)),
+  csc: (z) => over(C.sin(z)),
+  arcsin: C.asin,
+  arccos: acos,
+  arctan: C.atan,
+  arccot: (z) => C.atan(over(z)),
+  arcsec: (z) => acos(over(z)),
+  arccsc: (z) => C.asin(over(z)),
+  sinh,
+  cosh,
+  tanh: (z) => C.divide(sinh(z), cosh(z)),
+  coth: (z) => C.divide(cosh(z), sinh(z)),
+  sech: (z) => over(cosh(z)),
+  csch: (z) => over(sinh(z)),
+  arsinh: (z) => C.log(C.add(z, C.sqrt(C.add(C.multiply(z, z), ONE)))),
+  arcosh: (z) => C.log(C.add(z, C.multiply(C.sqrt(C.add(z, ONE)), C.sqrt(C.add(z, C.real(-1)))))),
+  artanh: (z) => C.scale(C.log(C.divide(C.add(ONE, z), C.add(ONE, C.scale(z, -1)))), 0.5),
+  exp: C.exp,
+  ln: C.log,
+  // Without a base a logarithm is decimal, as math_verify has it.
+  log: (z) => C.scale(C.log(z), Math.LOG10E),
+  lg: (z) => C.scale(C.log(z), Math.LOG10E),
+  abs: (z) => C.real(C.modulus(z)),
+  floor: steady(Math.floor),
+  ceil: steady(Math.ceil),
+  factorial: onReals((x) => (Number.isInteger(x) && x < 0 ? NaN : C.gamma(x + 1))),
+};
+
+function several(name: string, values: readonly Complex[]): Complex {
+  const [x, y] = values as [Complex, Complex];
+  if (name === 'root') return root(x, y);
+  if (name === 'log' || name === 'ln') return C.divide(C.log(x), C.log(y));
+  if (values.length === 0 || values.some(({ im }) => im !== 0)) return UNDEFINED;
+  const reals = values.map(({ re }) => re);
+  if (name === 'max') return C.real(Math.max(...reals));
+  if (name === 'min') return C.real(Math.min(...reals));
+  if (name === 'mod' && reals.length === 2) return C.real(x.re - y.re * Math.floor(x.re / y.re));
+  if (name === 'binom' && reals.length === 2) {
+    return C.real(C.gamma(x.re + 1) / (C.gamma(y.re + 1) * C.gamma(x.re - y.re + 1)));
+  }
+  if (name === 'gcd' || name === 'lcm') return C.real(hash(name, [...values].sort((a, b) => a.re - b.re)));
+  return UNDEFINED;
+}
+
+/** An odd root of a negative number is the real one. */
+function root(x: Complex, degree: Complex): Complex {
+  if (degree.re === 2 && degree.im === 0) return C.sqrt(x);
+  const odd = degree.im === 0 && Math.abs(degree.re % 2) === 1;
+  if (odd && x.im === 0 && x.re < 0) return C.real(-Math.pow(-x.re, 1 / degree.re));
+  return C.pow(x, C.divide(ONE, degree));
+}
+
+/** A sum that cannot be added up is a function of its limits and of its term at two points. */
+function series(node: Extract<Node, { kind: 'bigop' }>, context: NumericContext): Complex {
+  const limits = [numericValue(node.from, context), numericValue(node.to, context)] as const;
+  const at = (k: number): Complex => {
+    const inner = { ...context, point: new Map(context.point).set(node.variable, C.real(k)) };
+    return numericValue(node.body, inner);
+  };
+  const [from, to] = [limits[0].re, limits[1].re];
+  const whole = Number.isInteger(from) && Number.isInteger(to) && limits.every(({ im }) => im === 0);
+  if (!whole) return C.real(hash(node.op, [...limits, at(0.37), at(1.83)]));
+  context.budget.spend(Math.max(0, to - from));
+  let result = C.real(node.op === 'sum' ? 0 : 1);
+  for (let k = from; k <= to; k++) result = (node.op === 'sum' ? C.add : C.multiply)(result, at(k));
+  return result;
+}

@@ -1,0 +1,162 @@
+/** How answers are found and compared: presets, and math_verify's own option names. */
+import type { ParseOptions } from './parser';
+
+export type ExtractionTarget =
+  /** Formulas in $...$, \[...\], \(...\) and boxes. */
+  | {
+      type: 'latex';
+      /** Also formulas that no "answer" announces. */
+      tryExtractWithoutAnchor: boolean;
+      /** Boxes are looked at with this priority (0 first, -1 never; 50 is after "the final answer is"). */
+      boxedMatchPriority: number;
+    }
+  /** Numbers and arithmetic in plain text. */
+  | { type: 'expr'; tryExtractWithoutAnchor: boolean }
+  /** One of the given strings, as in multiple choice. */
+  | { type: 'string'; strings: readonly string[]; tryExtractWithoutAnchor: boolean; lowercase: boolean };
+
+export type PresetName = 'math-verify' | 'trl';
+
+export interface VerifyOptions {
+  /** Default `math-verify`: its defaults. `trl`: as TRL's accuracy reward calls it. */
+  preset?: PresetName;
+  /** Decimal places both sides are rounded to when one is a decimal. Default 6. */
+  floatRounding?: number;
+  /** Significant digits numeric comparison relies on. Default 15. */
+  numericPrecision?: number;
+  /** false: variables are matched by position. Default true. */
+  strict?: boolean;
+  /** A predicted inequality may stand for a reference interval. Default false. */
+  allowSetRelationComp?: boolean;
+  /** `boxed`: only a complete box counts. Otherwise what to look for, in text without a box too. */
+  extraction?: 'boxed' | readonly ExtractionTarget[];
+  /** `any_match` goes on when the best match does not parse. Default by preset. */
+  extractionMode?: 'any_match' | 'first_match';
+  /** `no_fallback`: an answer that does not parse is not compared as a string. Default `first_match`. */
+  fallbackMode?: 'no_fallback' | 'first_match';
+  /** Refuse `\frac12`, `\sqrt3`, `sqrt(2)` in the completion. Default by preset. */
+  strictLatex?: boolean;
+}
+
+export interface ResolvedOptions extends Required<Omit<VerifyOptions, 'preset' | 'strictLatex'>> {
+  /** How the completion's answer is parsed; the reference is always parsed leniently. */
+  parse: ParseOptions;
+}
+
+const LATEX: ExtractionTarget = { type: 'latex', tryExtractWithoutAnchor: true, boxedMatchPriority: 0 };
+const EXPR: ExtractionTarget = { type: 'expr', tryExtractWithoutAnchor: true };
+
+const COMMON = {
+  floatRounding: 6,
+  numericPrecision: 15,
+  strict: true,
+  allowSetRelationComp: false,
+  fallbackMode: 'first_match',
+} as const;
+
+export const PRESETS: Readonly<Record<PresetName, ResolvedOptions>> = {
+  'math-verify': { ...COMMON, extraction: [LATEX, EXPR], extractionMode: 'any_match', parse: { strictLatex: false } },
+  trl: {
+    ...COMMON,
+    extraction: [{ ...LATEX, tryExtractWithoutAnchor: false }],
+    extractionMode: 'first_match',
+    parse: { strictLatex: true },
+  },
+};
+
+export function resolveOptions(options: VerifyOptions): ResolvedOptions {
+  const { preset = 'math-verify', strictLatex, ...given } = options;
+  const base = PRESETS[preset];
+  const set = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
+  return { ...base, ...set, parse: { strictLatex: strictLatex ?? base.parse.strictLatex } };
+}
+
+/** A config object cannot be understood; the message says which name or value. */
+export class BadConfig extends Error {}
+
+type Raw = Readonly<Record<string, unknown>>;
+
+function typed<T>(raw: Raw, name: string, kind: 'number' | 'boolean' | 'string', convert: (value: T) => void): void {
+  const value = raw[name];
+  if (value === undefined || value === null) return;
+  if (typeof value !== kind) throw new BadConfig(`${name} must be a ${kind}`);
+  convert(value as T);
+}
+
+/** Names accepted for their meaning elsewhere: budgets take the place of timeouts, and nothing here throws. */
+const WITHOUT_EFFECT = new Set(['timeout_seconds', 'parsing_timeout', 'raise_on_error', 'normalization_config']);
+const KNOWN = new Set([
+  'float_rounding', 'precision', 'numeric_precision', 'strict', 'allow_set_relation_comp', 'match_types',
+  'extraction_config', 'extraction_mode', 'fallback_mode', 'boxed_match_priority', 'try_extract_without_anchor',
+  'strings', 'lowercase', 'malformed_operators',
+]); // prettier-ignore
+
+/**
+ * VerifyOptions from an object with math_verify's names: the arguments of its `verify` and `parse`, `match_types` (or
+ * `extraction_config`) as a list of `latex`, `expr` and `string` or of objects with a `type` and the fields of its
+ * extraction classes. Throws BadConfig.
+ */
+export function optionsFromConfig(config: unknown, preset?: PresetName): VerifyOptions {
+  if (config === undefined || config === null) return { preset };
+  if (typeof config !== 'object' || Array.isArray(config)) throw new BadConfig('config must be an object');
+  const raw = config as Raw;
+  const unknown = Object.keys(raw).find((name) => !KNOWN.has(name) && !WITHOUT_EFFECT.has(name));
+  if (unknown !== undefined) throw new BadConfig(`unknown option ${unknown}`);
+  const options: VerifyOptions = { preset };
+  for (const name of ['float_rounding', 'precision']) typed<number>(raw, name, 'number', (v) => (options.floatRounding = wholeNumber(name, v)));
+  typed<number>(raw, 'numeric_precision', 'number', (v) => (options.numericPrecision = wholeNumber('numeric_precision', v)));
+  typed<boolean>(raw, 'strict', 'boolean', (v) => (options.strict = v));
+  typed<boolean>(raw, 'allow_set_relation_comp', 'boolean', (v) => (options.allowSetRelationComp = v));
+  typed<string>(raw, 'extraction_mode', 'string', (v) => (options.extractionMode = oneOf<'any_match' | 'first_match'>('extraction_mode', v, ['any_match', 'first_match'])));
+  typed<string>(raw, 'fallback_mode', 'string', (v) => (options.fallbackMode = oneOf<'no_fallback' | 'first_match'>('fallback_mode', v, ['no_fallback', 'first_match'])));
+  const targets = raw.extraction_config ?? raw.match_types;
+  const shared = ['boxed_match_priority', 'try_extract_without_anchor', 'strings', 'lowercase'].some((name) => name in raw);
+  if (targets !== undefined || shared) {
+    const list = (targets ?? ['latex', 'expr']) as unknown;
+    options.extraction = (Array.isArray(list) ? list : [list]).map((target) => targetFrom(target, raw));
+  }
+  if (malformedRefused(raw) || (Array.isArray(targets) && targets.some(malformedRefused))) options.strictLatex = true;
+  return options;
+}
+
+function wholeNumber(name: string, value: number): number {
+  if (!Number.isInteger(value) || value < 0 || value > 100) throw new BadConfig(`${name} must be a whole number from 0 to 100`);
+  return value;
+}
+
+function oneOf<T extends string>(name: string, value: string, allowed: readonly T[]): T {
+  const found = allowed.find((word) => word === value);
+  if (found === undefined) throw new BadConfig(`${name} must be ${allowed.join(' or ')}`);
+  return found;
+}
+
+/** `malformed_operators: false`, also inside a normalization_config. */
+function malformedRefused(value: unknown): boolean {
+  if (typeof value !== 'object' || value === null) return false;
+  const { malformed_operators: own, normalization_config: inner } = value as Raw;
+  return own === false || malformedRefused(inner);
+}
+
+function targetFrom(value: unknown, shared: Raw): ExtractionTarget {
+  const raw: Raw = typeof value === 'object' && value !== null ? { ...shared, ...value } : { ...shared, type: value };
+  let anchor = true;
+  typed<boolean>(raw, 'try_extract_without_anchor', 'boolean', (v) => (anchor = v));
+  switch (raw.type) {
+    case 'latex': {
+      let boxedMatchPriority = 0;
+      typed<number>(raw, 'boxed_match_priority', 'number', (v) => (boxedMatchPriority = v));
+      return { type: 'latex', tryExtractWithoutAnchor: anchor, boxedMatchPriority };
+    }
+    case 'expr':
+      return { type: 'expr', tryExtractWithoutAnchor: anchor };
+    case 'string': {
+      const strings = raw.strings ?? ['A', 'B', 'C', 'D'];
+      if (!Array.isArray(strings) || strings.some((one) => typeof one !== 'string')) throw new BadConfig('strings must be a list of strings');
+      let lowercase = true;
+      typed<boolean>(raw, 'lowercase', 'boolean', (v) => (lowercase = v));
+      return { type: 'string', strings: strings as string[], tryExtractWithoutAnchor: anchor, lowercase };
+    }
+    default:
+      throw new BadConfig(`match_types knows latex, expr and string, not ${JSON.stringify(raw.type)}`);
+  }
+}

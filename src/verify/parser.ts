@@ -1,0 +1,266 @@
+/** A Pratt parser from tokens to the tree: relations over set operations over arithmetic. */
+import { MAX_DEPTH, MAX_ITEMS } from './budget';
+import { type Node, num, type RelationOp } from './ast';
+import { atom } from './atoms';
+import { UNITS } from './lexicon';
+import { rational } from './rational';
+import { NotParsed, type Token } from './tokens';
+
+export interface ParseOptions {
+  /** Refuse what LaTeX would not read the same way: `\frac12`, `\sqrt3`, `sqrt(2)`, `2^(3)`. */
+  strictLatex: boolean;
+}
+
+const RELATIONS: ReadonlyMap<string, RelationOp> = new Map<string, RelationOp>([
+  ['=', '='], ['≡', '='], ['<', '<'], ['>', '>'], ['le', '<='], ['ge', '>='], ['ne', '!='], ['approx', '~'], ['in', '='],
+]); // prettier-ignore
+
+const SET_OPERATIONS: ReadonlyMap<string, 'union' | 'intersection' | 'difference'> = new Map([
+  ['cup', 'union'], ['cap', 'intersection'], ['setminus', 'difference'], ['bigcup', 'union'], ['bigcap', 'intersection'],
+] as const); // prettier-ignore
+
+/** Binding powers: implicit products bind tighter than `/`, as in 1/2x. */
+const ADDITIVE = 20;
+const MULTIPLICATIVE = 30;
+const UNARY = 35;
+const IMPLICIT = 40;
+
+export class Parser {
+  private at = 0;
+  private depth = 0;
+  /** Open | bars: inside them a bar closes. */
+  bars = 0;
+
+  constructor(
+    private readonly tokens: Token[],
+    readonly options: ParseOptions,
+  ) {}
+
+  peek(ahead = 0): Token | undefined {
+    return this.tokens[this.at + ahead];
+  }
+
+  take(): Token {
+    const token = this.tokens[this.at++];
+    if (token === undefined) throw new NotParsed('unexpected end');
+    return token;
+  }
+
+  is(v: string, ahead = 0): boolean {
+    const token = this.peek(ahead);
+    return token !== undefined && token.t !== 'text' && token.t !== 'letters' && token.v === v;
+  }
+
+  accept(v: string): boolean {
+    if (!this.is(v)) return false;
+    this.at++;
+    return true;
+  }
+
+  expect(v: string): void {
+    if (!this.accept(v)) throw new NotParsed(`expected ${v}`);
+  }
+
+  get done(): boolean {
+    return this.at >= this.tokens.length;
+  }
+
+  /** Runs `parse` from here and comes back to here when it finds no reading. */
+  attempt<T>(parse: () => T): T | null {
+    const [at, depth, bars] = [this.at, this.depth, this.bars];
+    try {
+      return parse();
+    } catch (error) {
+      if (!(error instanceof NotParsed)) throw error;
+      [this.at, this.depth, this.bars] = [at, depth, bars];
+      return null;
+    }
+  }
+
+  /** Takes the first letter or digit off the token that is next. */
+  first(make: (character: string) => Node): Node {
+    const token = this.peek()!;
+    this.tokens[this.at] = { ...token, v: token.v.slice(1), space: false };
+    return make(token.v[0]!);
+  }
+
+  private nest<T>(parse: () => T): T {
+    if (++this.depth > MAX_DEPTH) throw new NotParsed('nested too deep');
+    const result = parse();
+    this.depth--;
+    return result;
+  }
+
+  /** Items up to `end` (or the end of input); `groups` holds more than one list when semicolons part them. */
+  lists(isEnd: () => boolean): Node[][] {
+    const groups: Node[][] = [[]];
+    let count = 0;
+    while (!this.done && !isEnd()) {
+      if (this.peek()!.t === 'sep') {
+        if (this.take().v === ';' && groups.at(-1)!.length > 0) groups.push([]);
+        continue;
+      }
+      if (++count > MAX_ITEMS) throw new NotParsed('too many items');
+      groups.at(-1)!.push(this.relation());
+      if (!this.done && !isEnd() && this.peek()!.t !== 'sep') throw new NotParsed('two answers side by side');
+    }
+    return groups.filter((group) => group.length > 0);
+  }
+
+  relation(): Node {
+    return this.nest(() => {
+      const sides = [this.setExpression()];
+      const ops: RelationOp[] = [];
+      for (;;) {
+        const token = this.peek();
+        const op = token?.t === 'cmd' || token?.t === 'op' ? RELATIONS.get(token.v) : undefined;
+        if (op === undefined) break;
+        this.take();
+        ops.push(op);
+        sides.push(this.setExpression());
+        if (ops.length > MAX_ITEMS) throw new NotParsed('too many relations');
+      }
+      return ops.length === 0 ? sides[0]! : { kind: 'relation', sides, ops };
+    });
+  }
+
+  private setExpression(): Node {
+    let left = this.expression();
+    for (;;) {
+      const token = this.peek();
+      const op = token?.t === 'cmd' ? SET_OPERATIONS.get(token.v) : undefined;
+      if (op === undefined) return left;
+      this.take();
+      const right = this.expression();
+      left = { kind: 'setop', op, parts: [left, right] };
+    }
+  }
+
+  expression(minimum = 0): Node {
+    return this.nest(() => {
+      let left = this.prefix();
+      for (;;) {
+        const next = this.infix(left, minimum);
+        if (next === null) return left;
+        left = next;
+      }
+    });
+  }
+
+  private prefix(): Node {
+    if (this.accept('+')) return this.expression(UNARY);
+    if (this.accept('-')) return negative(this.expression(UNARY));
+    if (this.is('pm') || this.is('mp')) {
+      const flipped = this.take().v === 'mp';
+      return { kind: 'pm', value: this.expression(UNARY), flipped };
+    }
+    return atom(this);
+  }
+
+  private infix(left: Node, minimum: number): Node | null {
+    const token = this.peek();
+    if (token === undefined || token.t === 'sep' || token.t === 'end') return null;
+    const { v } = token;
+    if (token.t === 'op' || token.t === 'cmd') {
+      if (v === '+' || v === '-') return minimum > ADDITIVE ? null : this.sum(left);
+      if (v === 'pm' || v === 'mp') {
+        if (minimum > ADDITIVE) return null;
+        this.take();
+        const value = this.expression(ADDITIVE + 1);
+        return { kind: 'add', terms: [left, { kind: 'pm', value, flipped: v === 'mp' }] };
+      }
+      if (v === '*' || v === '/' || v === ':' || v === 'mod') {
+        return minimum > MULTIPLICATIVE ? null : this.product(left);
+      }
+    }
+    if (minimum > IMPLICIT || !this.startsAtom(token)) return null;
+    return this.juxtaposed(left);
+  }
+
+  private sum(left: Node): Node {
+    const minus = this.take().v === '-';
+    const right = this.expression(ADDITIVE + 1);
+    const terms = left.kind === 'add' ? left.terms : [left];
+    return { kind: 'add', terms: [...terms, minus ? negative(right) : right] };
+  }
+
+  private product(left: Node): Node {
+    const op = this.take().v;
+    // 30 \text{ m}/\text{s}: a unit has no value.
+    if (op === '/' && this.isUnit(this.peek())) {
+      this.unit();
+      return left;
+    }
+    const right = this.expression(MULTIPLICATIVE + 1);
+    if (op === 'mod') return { kind: 'fn', name: 'mod', args: [left, right] };
+    if (op === '*') return { kind: 'mul', factors: [left, right] };
+    return { kind: 'div', top: left, bottom: right };
+  }
+
+  isUnit(token: Token | undefined): boolean {
+    if (token?.t === 'text') return true;
+    return token?.t === 'letters' && token.v.length > 1 && UNITS.has(token.v.toLowerCase());
+  }
+
+  /** Skips a unit with its power. */
+  unit(): void {
+    this.take();
+    if (this.accept('^')) {
+      if (this.accept('{')) {
+        while (!this.accept('}')) this.take();
+      } else {
+        this.accept('-');
+        this.take();
+      }
+    }
+  }
+
+  private juxtaposed(left: Node): Node {
+    if (this.isUnit(this.peek())) {
+      this.unit();
+      return left;
+    }
+    // Words before a value: \text{Answer: } 5.
+    if (left.kind === 'text') return this.expression(IMPLICIT);
+    const mixed = this.mixedNumber(left);
+    if (mixed !== null) return mixed;
+    const right = this.expression(IMPLICIT + 1);
+    if (right.kind === 'text') return left;
+    const factors = left.kind === 'mul' && left.run === undefined ? left.factors : [left];
+    return { kind: 'mul', factors: [...factors, right] };
+  }
+
+  /** 3\frac12 and `3 1/2` are three and a half. */
+  private mixedNumber(left: Node): Node | null {
+    if (left.kind !== 'num' || left.decimal) return null;
+    if (this.is('frac')) {
+      const fraction = atom(this);
+      const proper =
+        fraction.kind === 'div' && fraction.top.kind === 'num' && fraction.bottom.kind === 'num' &&
+        fraction.top.value.n > 0n; // prettier-ignore
+      return { kind: proper ? 'add' : 'mul', [proper ? 'terms' : 'factors']: [left, fraction] } as Node;
+    }
+    const [top, slash, bottom] = [this.peek(), this.peek(1), this.peek(2)];
+    const spelled = top?.t === 'num' && top.space && slash?.v === '/' && bottom?.t === 'num';
+    if (!spelled || [top.v, bottom.v].some((digits) => digits.includes('.'))) return null;
+    this.at += 3;
+    const [n, d] = [BigInt(top.v), BigInt(bottom.v)];
+    if (d === 0n) throw new NotParsed('division by zero');
+    return { kind: 'add', terms: [left, num(rational(n, d))] };
+  }
+
+  private startsAtom(token: Token): boolean {
+    if (token.t === 'num' || token.t === 'letters' || token.t === 'text' || token.t === 'begin') return true;
+    if (token.t === 'cmd') {
+      return !RELATIONS.has(token.v) && !SET_OPERATIONS.has(token.v) &&
+        !['rfloor', 'rceil', 'rangle', 'to', 'notin', 'choose'].includes(token.v); // prettier-ignore
+    }
+    if (token.v === '|') return this.bars === 0;
+    return ['(', '[', '{', '{set'].includes(token.v);
+  }
+}
+
+export function negative(value: Node): Node {
+  if (value.kind === 'num') return num({ n: -value.value.n, d: value.value.d }, value.decimal);
+  return { kind: 'neg', value };
+}

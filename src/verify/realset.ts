@@ -1,0 +1,204 @@
+/** Sets of real numbers as sorted disjoint pieces: intervals, unions, complements, what an inequality allows. */
+import { integer, type Node, type NodeOf, type RelationOp } from './ast';
+import { isNameLike } from './answer';
+import * as C from './complex';
+import { numericValue } from './numeric';
+import { negative } from './parser';
+import { type CompareContext, equalScalars, infinite } from './scalar';
+
+/** An end with its value as a double, which orders the pieces. */
+interface End {
+  node: Node;
+  value: number;
+  open: boolean;
+}
+
+export interface Piece {
+  low: End;
+  high: End;
+}
+
+/** Sorted, disjoint, not touching. */
+export type RealSet = Piece[];
+
+const INFINITY: Node = { kind: 'const', name: 'inf' };
+const LOWEST: End = { node: negative(INFINITY), value: -Infinity, open: true };
+const HIGHEST: End = { node: INFINITY, value: Infinity, open: true };
+const ALL: RealSet = [{ low: LOWEST, high: HIGHEST }];
+
+function end(node: Node, open: boolean, context: CompareContext): End | null {
+  const sign = infinite(node);
+  if (sign !== 0) return { node, value: sign * Infinity, open: true };
+  const value = numericValue(node, { budget: context.budget, point: new Map(), leftReals: false });
+  if (!C.isFinite(value) || Math.abs(value.im) > 1e-12) return null;
+  return { node, value: value.re, open };
+}
+
+function sameValue(a: End, b: End): boolean {
+  if (a.value === b.value) return true;
+  const size = Math.max(Math.abs(a.value), Math.abs(b.value));
+  return size < Infinity && Math.abs(a.value - b.value) <= 1e-12 * size;
+}
+
+function isEmpty({ low, high }: Piece): boolean {
+  if (sameValue(low, high)) return low.open || high.open;
+  return low.value > high.value;
+}
+
+/**
+ * What a tuple of two is: `interval` when its ends are in order, `empty` when a half-open one is not, `symbolic` when
+ * its ends cannot be ordered, `pair` otherwise.
+ */
+export function readPair(
+  node: NodeOf<'tuple'>,
+  context: CompareContext,
+): { reading: 'pair' | 'empty' | 'symbolic' } | { reading: 'interval'; piece: Piece } {
+  const [openLow, openHigh] = [node.open === '(', node.close === ')'];
+  const [low, high] = [end(node.items[0]!, openLow, context), end(node.items[1]!, openHigh, context)];
+  if (low === null || high === null) return { reading: 'symbolic' };
+  const piece = { low, high };
+  const same = sameValue(low, high);
+  if (low.value < high.value && !same) return { reading: 'interval', piece };
+  if (openLow !== openHigh) return { reading: 'empty' };
+  return same && !openLow ? { reading: 'interval', piece } : { reading: 'pair' };
+}
+
+/** null: not a set of reals this can hold. Throws BudgetExceeded. */
+export function realSet(node: Node, context: CompareContext): RealSet | null {
+  context.budget.spend();
+  switch (node.kind) {
+    case 'empty':
+      return [];
+    case 'named':
+      return node.name === 'R' ? ALL : null;
+    case 'tuple': {
+      if (node.items.length !== 2) return null;
+      const read = readPair(node, context);
+      if (read.reading === 'interval') return [read.piece];
+      if (read.reading === 'empty') return [];
+      return read.reading === 'pair' ? points(node.items, context) : null;
+    }
+    case 'set': {
+      const inner = node.items.map((item) => (item.kind === 'tuple' || item.kind === 'relation' ? realSet(item, context) : points([item], context)));
+      return inner.every((set) => set !== null) ? union(inner.flat()) : null;
+    }
+    case 'setop':
+      return operation(node, context);
+    case 'relation':
+      return ofRelation(node, context);
+    default:
+      return points([node], context);
+  }
+}
+
+function points(nodes: readonly Node[], context: CompareContext): RealSet | null {
+  const pieces: Piece[] = [];
+  for (const node of nodes) {
+    const at = end(node, false, context);
+    if (at === null || !Number.isFinite(at.value)) return null;
+    pieces.push({ low: at, high: at });
+  }
+  return union(pieces);
+}
+
+function operation(node: NodeOf<'setop'>, context: CompareContext): RealSet | null {
+  const [a, b] = [realSet(node.parts[0]!, context), realSet(node.parts[1]!, context)];
+  if (a === null || b === null) return null;
+  if (node.op === 'union') return union([...a, ...b]);
+  return intersection(a, node.op === 'intersection' ? b : complement(b));
+}
+
+/** Sorts, and joins what overlaps or touches in a point one of them has. */
+export function union(pieces: readonly Piece[]): RealSet {
+  const sorted = pieces.filter((piece) => !isEmpty(piece)).sort((a, b) => {
+    return sameValue(a.low, b.low) ? Number(a.low.open) - Number(b.low.open) : a.low.value - b.low.value;
+  });
+  const result: RealSet = [];
+  for (const piece of sorted) {
+    const last = result.at(-1);
+    if (last === undefined || !joins(last.high, piece.low)) {
+      result.push({ ...piece });
+    } else if (sameValue(last.high, piece.high)) {
+      last.high = { ...last.high, open: last.high.open && piece.high.open };
+    } else if (piece.high.value > last.high.value) {
+      last.high = piece.high;
+    }
+  }
+  return result;
+}
+
+function joins(high: End, low: End): boolean {
+  return sameValue(high, low) ? !(high.open && low.open) : low.value < high.value;
+}
+
+function complement(set: RealSet): RealSet {
+  const result: Piece[] = [];
+  let low = LOWEST;
+  for (const piece of set) {
+    result.push({ low, high: { ...piece.low, open: !piece.low.open } });
+    low = { ...piece.high, open: !piece.high.open };
+  }
+  result.push({ low, high: HIGHEST });
+  return result.filter((piece) => piece.low.value !== Infinity && piece.high.value !== -Infinity && !isEmpty(piece));
+}
+
+function intersection(a: RealSet, b: RealSet): RealSet {
+  const pieces = a.flatMap((x) => b.map((y): Piece => ({ low: tighter(x.low, y.low, 1), high: tighter(x.high, y.high, -1) })));
+  return union(pieces);
+}
+
+function tighter(a: End, b: End, direction: 1 | -1): End {
+  if (sameValue(a, b)) return { ...a, open: a.open || b.open };
+  return a.value * direction > b.value * direction ? a : b;
+}
+
+/** The set an inequality in one name describes: x > 5, 1 <= |z| <= 2, x != 3. */
+function ofRelation(node: NodeOf<'relation'>, context: CompareContext): RealSet | null {
+  if (node.ops.length === 1 && node.ops[0] === '=') return realSet(node.sides[1]!, context);
+  const at = node.sides.findIndex((side) => isNameLike(side));
+  if (at < 0) return null;
+  let result: RealSet = ALL;
+  for (const [i, op] of node.ops.entries()) {
+    const nameLeft = i === at;
+    if (!nameLeft && i + 1 !== at) return null;
+    const bound = ray(nameLeft ? op : flip(op), node.sides[nameLeft ? i + 1 : i]!, context);
+    if (bound === null) return null;
+    result = intersection(result, bound);
+  }
+  const name = node.sides[at]!;
+  return name.kind === 'fn' && name.name === 'abs' ? ofModulus(result) : result;
+}
+
+export function flip(op: RelationOp): RelationOp {
+  return ({ '<': '>', '>': '<', '<=': '>=', '>=': '<=' } as Partial<Record<RelationOp, RelationOp>>)[op] ?? op;
+}
+
+function ray(op: RelationOp, node: Node, context: CompareContext): RealSet | null {
+  const at = end(node, op === '<' || op === '>', context);
+  if (at === null) return null;
+  if (op === '<' || op === '<=') return [{ low: LOWEST, high: at }];
+  if (op === '>' || op === '>=') return [{ low: at, high: HIGHEST }];
+  if (op === '!=') return complement([{ low: { ...at, open: false }, high: { ...at, open: false } }]);
+  return null;
+}
+
+/** All x whose modulus lies in the set. */
+function ofModulus(set: RealSet): RealSet {
+  const zero: End = { node: integer(0), value: 0, open: false };
+  const positive = intersection(set, [{ low: zero, high: HIGHEST }]);
+  const mirror = ({ node, value, open }: End): End => ({ node: negative(node), value: -value, open });
+  const mirrored = positive.map(({ low, high }): Piece => ({ low: mirror(high), high: mirror(low) }));
+  return union([...positive, ...mirrored]);
+}
+
+export function equalSets(a: RealSet, b: RealSet, context: CompareContext): boolean {
+  return a.length === b.length && a.every((piece, i) => equalPieces(piece, b[i]!, context));
+}
+
+export function equalPieces(a: Piece, b: Piece, context: CompareContext): boolean {
+  return equalEnds(a.low, b.low, context) && equalEnds(a.high, b.high, context);
+}
+
+function equalEnds(a: End, b: End, context: CompareContext): boolean {
+  return a.open === b.open && equalScalars(a.node, b.node, context);
+}

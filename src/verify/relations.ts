@@ -1,0 +1,93 @@
+/** Equations and inequalities: the same when their sides differ by the same, up to a factor. */
+import { freeSymbols, type Node, type NodeOf, type RelationOp } from './ast';
+import { isNameLike } from './answer';
+import * as C from './complex';
+import { numericValue } from './numeric';
+import { flip } from './realset';
+import { type CompareContext, samplePoint } from './scalar';
+
+type Relation = NodeOf<'relation'>;
+
+export function isEquation(node: Node): node is Relation {
+  return node.kind === 'relation' && node.ops.every((op) => op === '=');
+}
+
+/** x = 5, f(x) = ..., AB = CD = 3: a name and what it is. */
+export function isAssignment(node: Node): node is Relation {
+  return isEquation(node) && isNameLike(node.sides[0]!);
+}
+
+/** A chain of assignments says that the first name is the last value. */
+export function shortened(node: Node): Node {
+  if (!isAssignment(node)) return node;
+  return { kind: 'relation', sides: [node.sides[0]!, node.sides.at(-1)!], ops: ['='] };
+}
+
+export function lastSide(node: Relation): Node {
+  return node.sides.at(-1)!;
+}
+
+interface Link {
+  left: Node;
+  op: RelationOp;
+  right: Node;
+}
+
+function links(node: Relation): Link[] {
+  return node.ops.map((op, i) => ({ left: node.sides[i]!, op, right: node.sides[i + 1]! }));
+}
+
+export type Equal = (a: Node, b: Node) => boolean;
+
+/** `equal` compares the sides of assignments, whatever they are. Throws BudgetExceeded. */
+export function equalRelations(gold: Relation, pred: Relation, equal: Equal, context: CompareContext): boolean {
+  const [a, b] = [links(gold), links(pred)];
+  if (a.length !== b.length) return false;
+  const left = [...b];
+  return a.every((link) => {
+    const match = left.findIndex((other) => equalLinks(link, other, equal, context));
+    if (match >= 0) left.splice(match, 1);
+    return match >= 0;
+  });
+}
+
+function equalLinks(a: Link, b: Link, equal: Equal, context: CompareContext): boolean {
+  const forward = a.op === b.op;
+  const backward = a.op === flip(b.op);
+  if (!forward && !backward) return false;
+  if (forward && equal(a.left, b.left) && equal(a.right, b.right)) return true;
+  if (backward && equal(a.left, b.right) && equal(a.right, b.left)) return true;
+  const ratio = constantRatio(difference(a), difference(b), context);
+  if (ratio === null) return false;
+  if (a.op === '=' || a.op === '!=') return true;
+  return ratio > 0 ? forward : backward;
+}
+
+function difference({ left, right }: Link): Node {
+  return { kind: 'add', terms: [left, { kind: 'neg', value: right }] };
+}
+
+const POINTS = 6;
+const TOLERANCE = 1e-9;
+
+/** The real number a / b is at every sampled point; null when it is none, or zero. */
+function constantRatio(a: Node, b: Node, context: CompareContext): number | null {
+  const names = new Set([...freeSymbols(a), ...freeSymbols(b)]);
+  if (names.size === 0) return null;
+  let ratio: number | null = null;
+  let points = 0;
+  for (let k = 0; k < 2 * POINTS && points < POINTS; k++) {
+    const point = samplePoint(names, k);
+    const [x, y] = [a, b].map((node) => numericValue(node, { budget: context.budget, point, leftReals: false })) as [
+      C.Complex,
+      C.Complex,
+    ];
+    if (!C.isFinite(x) || !C.isFinite(y) || C.modulus(x) < 1e-9 || C.modulus(y) < 1e-9) continue;
+    const here = C.divide(x, y);
+    if (Math.abs(here.im) > TOLERANCE * Math.abs(here.re)) return null;
+    if (ratio !== null && Math.abs(here.re - ratio) > TOLERANCE * Math.abs(ratio)) return null;
+    ratio = here.re;
+    points++;
+  }
+  return points >= 3 ? ratio : null;
+}

@@ -1,0 +1,240 @@
+/** Whether two scalar expressions have the same value for all values of their variables. */
+import { freeSymbols, type Node, some } from './ast';
+import { Budget, BudgetExceeded } from './budget';
+import * as C from './complex';
+import type { Complex } from './complex';
+import { exactValue } from './exact';
+import { hash, type NumericContext, numericValue } from './numeric';
+import { compare, isInteger, multiply, negate, ONE, type Rational, roundedTo, toNumber, ZERO, add, invert } from './rational'; // prettier-ignore
+
+export interface CompareContext {
+  budget: Budget;
+  /** Decimal places both sides are rounded to when one is a decimal. */
+  floatRounding: number;
+  /** Significant digits a numeric comparison can rely on. */
+  numericPrecision: number;
+  strict: boolean;
+  allowSetRelationComp: boolean;
+}
+
+const WANTED_POINTS = 5;
+const MAX_POINTS = 16;
+
+export function equalScalars(a: Node, b: Node, context: CompareContext): boolean {
+  if (farApart(a, b, context)) return false;
+  const [x, y] = [exactValue(a, context), exactValue(b, context)];
+  if (x !== null && y !== null) {
+    if (compare(x, y) === 0) return true;
+    return equalInDigits(a, b, context) || roundedEqual(a, b, context);
+  }
+  if (infinite(a) || infinite(b)) return infinite(a) === infinite(b);
+  if (sameDifference(a, b, context)) return true;
+  return equalInDigits(a, b, context) || roundedEqual(a, b, context);
+}
+
+/** Values at the first sample point, null where they say nothing. Lists compare each item with many. */
+const values = new WeakMap<Node, Complex | null>();
+
+function firstValue(node: Node, context: CompareContext): Complex | null {
+  // The same charge whether the value is known or not: a verdict must not depend on what was asked before.
+  context.budget.spend(FIRST_VALUE_STEPS);
+  const known = values.get(node);
+  if (known !== undefined) return known;
+  const value = computedFirstValue(node);
+  values.set(node, value);
+  return value;
+}
+
+const FIRST_VALUE_STEPS = 10;
+
+function computedFirstValue(node: Node): Complex | null {
+  if (some(node, ({ kind }) => kind === 'base')) return null;
+  const at: NumericContext = { budget: new Budget(100 * FIRST_VALUE_STEPS), point: samplePoint(freeSymbols(node), 0), leftReals: false };
+  try {
+    const value = numericValue(node, at);
+    return C.isFinite(value) && !at.leftReals ? value : null;
+  } catch (error) {
+    if (error instanceof BudgetExceeded) return null;
+    throw error;
+  }
+}
+
+/** Their values at one point are so different that no rounding brings them together. */
+function farApart(a: Node, b: Node, context: CompareContext): boolean {
+  if (context.floatRounding < 4 || context.numericPrecision < 10) return false;
+  const [x, y] = [firstValue(a, context), firstValue(b, context)];
+  if (x === null || y === null) return false;
+  const distance = C.modulus({ re: x.re - y.re, im: x.im - y.im });
+  return distance > 1e-3 && distance > 1e-6 * (C.modulus(x) + C.modulus(y));
+}
+
+/** 1 or -1 for an infinity, else 0. */
+export function infinite(node: Node): number {
+  if (node.kind === 'const') return node.name === 'inf' ? 1 : 0;
+  return node.kind === 'neg' ? -infinite(node.value) : 0;
+}
+
+/** A number in a base equals the same digits without a base written; two bases are both read. */
+function equalInDigits(a: Node, b: Node, context: CompareContext): boolean {
+  const based = [a, b].map((node) => some(node, (inner) => inner.kind === 'base'));
+  if (based[0] === based[1]) return false;
+  const [x, y] = [a, b].map((node) => exactValue(node, { ...context, ignoreBases: true }));
+  return x != null && y != null && compare(x, y) === 0;
+}
+
+/** A decimal, signed: what the rounding rule applies to. A percentage is exact. */
+function isDecimal(node: Node): boolean {
+  if (node.kind === 'neg' || node.kind === 'degree') return isDecimal(node.value);
+  return node.kind === 'num' && node.decimal;
+}
+
+/** Both to `floatRounding` places when one is a decimal; an integer must be met exactly. */
+function roundedEqual(a: Node, b: Node, context: CompareContext): boolean {
+  if (!isDecimal(a) && !isDecimal(b)) return false;
+  const places = Math.max(0, Math.min(30, context.floatRounding));
+  const [x, y] = [exactValue(a, context), exactValue(b, context)];
+  if (x !== null && y !== null) {
+    if ((isInteger(x) && !isDecimal(a)) || (isInteger(y) && !isDecimal(b))) return false;
+    return roundedTo(x, places) === roundedTo(y, places);
+  }
+  const exact = x ?? y;
+  const other = x === null ? a : b;
+  if (exact === null || freeSymbols(other).size > 0) return false;
+  const value = numericValue(other, pointContext(context, new Map()));
+  if (!C.isFinite(value) || Math.abs(value.im) > 1e-12 * Math.abs(value.re)) return false;
+  const decimal = toNumber(exact);
+  const unit = Math.pow(10, -places);
+  // Doubles hold no digits that small: all they hold must agree.
+  if (Math.abs(decimal) > unit * 2 ** 50) return Math.abs(value.re - decimal) <= 1e-14 * Math.abs(decimal);
+  return BigInt(Math.round(value.re / unit)) === roundedTo(exact, places);
+}
+
+function pointContext(context: CompareContext, point: Map<string, Complex>): NumericContext {
+  return { budget: context.budget, point, leftReals: false };
+}
+
+/** coefficient * body, body null for 1. */
+interface Term {
+  coefficient: Rational;
+  body: Node[];
+}
+
+/** a - b as terms; the rational ones are added up exactly, so that large parts cancel without loss. */
+function differenceTerms(a: Node, b: Node, context: CompareContext): { constant: Rational; terms: Term[] } {
+  let constant = ZERO;
+  const terms: Term[] = [];
+  const visit = (node: Node, sign: Rational): void => {
+    if (node.kind === 'add') return node.terms.forEach((term) => visit(term, sign));
+    if (node.kind === 'neg') return visit(node.value, negate(sign));
+    const term = splitCoefficient(node, context);
+    const coefficient = multiply(term.coefficient, sign, context.budget);
+    const sum = term.body.length === 0 && coefficient !== null ? add(constant, coefficient, context.budget) : null;
+    if (sum !== null) constant = sum;
+    else if (coefficient === null) terms.push({ coefficient: sign, body: [node] });
+    else terms.push({ coefficient, body: term.body });
+  };
+  visit(a, ONE);
+  visit(b, negate(ONE));
+  return { constant, terms };
+}
+
+function splitCoefficient(node: Node, context: CompareContext): Term {
+  const exact = exactValue(node, context);
+  if (exact !== null) return { coefficient: exact, body: [] };
+  const whole: Term = { coefficient: ONE, body: [node] };
+  if (node.kind === 'neg') {
+    const inner = splitCoefficient(node.value, context);
+    return { coefficient: negate(inner.coefficient), body: inner.body };
+  }
+  if (node.kind === 'mul') {
+    let coefficient = ONE;
+    const body: Node[] = [];
+    for (const factor of node.factors) {
+      const inner = splitCoefficient(factor, context);
+      const product = multiply(coefficient, inner.coefficient, context.budget);
+      if (product === null) return whole;
+      coefficient = product;
+      body.push(...inner.body);
+    }
+    return { coefficient, body };
+  }
+  if (node.kind === 'div') {
+    const [top, bottom] = [splitCoefficient(node.top, context), splitCoefficient(node.bottom, context)];
+    const inverse = invert(bottom.coefficient);
+    const coefficient = inverse && multiply(top.coefficient, inverse, context.budget);
+    if (coefficient === null) return whole;
+    const reciprocals = bottom.body.map((factor): Node => ({ kind: 'div', top: { kind: 'num', value: ONE, decimal: false }, bottom: factor }));
+    return { coefficient, body: [...top.body, ...reciprocals] };
+  }
+  return whole;
+}
+
+/** How far points spread: steps are equal for a while, so expressions with a floor need larger numbers. */
+function spreadOf(...nodes: Node[]): number {
+  const steps = (node: Node): boolean => node.kind === 'fn' && ['floor', 'ceil', 'mod'].includes(node.name);
+  return nodes.some((node) => some(node, steps)) ? 97 : 3.7;
+}
+
+/** The point number `k` for the variables: real, of both signs, away from 0; the same on every machine. */
+export function samplePoint(names: Iterable<string>, k: number, spread = 3.7): Map<string, Complex> {
+  const point = new Map<string, Complex>();
+  for (const name of names) {
+    const value = 0.3 + spread * (hash(`${name}#${k}`, []) - 0.5);
+    // Every third point is positive, where most formulas are defined; then one of mixed signs, then a negative one.
+    const negative = k % 3 === 2 || (k % 3 === 1 && hash(`sign${name}#${k}`, []) < 1);
+    point.set(name, C.real(negative ? -value : value));
+  }
+  return point;
+}
+
+/** a - b vanishes at every sampled point, relative to the size of its terms. Throws BudgetExceeded when undecidable. */
+function sameDifference(a: Node, b: Node, context: CompareContext): boolean {
+  const { constant, terms } = differenceTerms(a, b, context);
+  if (terms.length === 0) return constant.n === 0n;
+  const factor = commonScale(constant, terms);
+  const names = new Set([...freeSymbols(a), ...freeSymbols(b)]);
+  const spread = spreadOf(a, b);
+  const tolerance = Math.pow(10, 4 - Math.max(5, Math.min(15, context.numericPrecision)));
+  const verdicts: boolean[] = [];
+  const offReals: boolean[] = [];
+  let overflow = false;
+  for (let k = 0; k < MAX_POINTS && verdicts.length < WANTED_POINTS; k++) {
+    context.budget.spend(10);
+    const at = pointContext(context, samplePoint(names, k, spread));
+    let sum = C.real(scaled(constant, factor, context.budget));
+    let size = C.modulus(sum);
+    for (const { coefficient, body } of terms) {
+      const value = body.map((node) => numericValue(node, at)).reduce(C.multiply, C.real(scaled(coefficient, factor, context.budget)));
+      sum = C.add(sum, value);
+      size += C.modulus(value);
+    }
+    if (!Number.isFinite(size)) {
+      overflow ||= size === Infinity;
+      if (names.size === 0) break;
+      continue;
+    }
+    (at.leftReals ? offReals : verdicts).push(C.modulus(sum) <= tolerance * size);
+    if (verdicts.at(-1) === false || names.size === 0) break;
+  }
+  const used = verdicts.length > 0 ? verdicts : offReals;
+  if (used.length === 0 && overflow && bothHuge(a, b, context)) throw new BudgetExceeded();
+  return used.length > 0 && used.every(Boolean);
+}
+
+function bothHuge(a: Node, b: Node, context: CompareContext): boolean {
+  const at = pointContext(context, samplePoint(new Set([...freeSymbols(a), ...freeSymbols(b)]), 0));
+  return [a, b].every((node) => C.modulus(numericValue(node, at)) === Infinity);
+}
+
+/** 1 over a coefficient of theirs when they would leave the range of doubles. */
+function commonScale(constant: Rational, terms: readonly Term[]): Rational | null {
+  const coefficients = [constant, ...terms.map((term) => term.coefficient)].filter(({ n }) => n !== 0n);
+  const sizes = coefficients.map((value) => Math.abs(toNumber(value)));
+  if (sizes.every((size) => size > 1e-200 && size < 1e200)) return null;
+  return invert(terms[0]!.coefficient);
+}
+
+function scaled(value: Rational, factor: Rational | null, budget: Budget): number {
+  if (factor === null || value.n === 0n) return toNumber(value);
+  return toNumber(multiply(value, factor, budget) ?? value);
+}

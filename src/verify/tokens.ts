@@ -1,0 +1,241 @@
+/**
+ * LaTeX (or plain text) to tokens. Everything that only draws is gone after this step: spacing, sizes, dollar signs,
+ * synonyms. What a space meant is kept as a flag, since "1, 234" is a list and "1,234" a number.
+ */
+import { MAX_DIGITS, MAX_TOKENS } from './budget';
+import { ACCENTS, DRAWING, SPACING, SYNONYMS, TEXT, UNICODE, WORD_COMMANDS } from './lexicon';
+
+export interface Token {
+  /** num: digits, maybe a point, an exponent (1e3) or digits that repeat: 0.1(6). letters: a run of letters. cmd: a command or word command. text: words. sep: and, or, comma, semicolon. */
+  t: 'num' | 'letters' | 'cmd' | 'op' | 'text' | 'sep' | 'begin' | 'end';
+  v: string;
+  /** Something that draws as a space stood before it. */
+  space: boolean;
+}
+
+/** The text has no reading as an answer: too long, or broken. */
+export class NotParsed extends Error {}
+
+/** The value of a comma that can only part thousands: `,\\!` and `{,}`. */
+export const THOUSANDS = ',!';
+
+const WORDS_AND_OR = /^\s*,?\s*(and|or|&)\s*,?\s*$/i;
+const WORDS_PERCENT = /^\s*(percent|percentage|pct|%|\\%)\s*\.?\s*$/i;
+const WORDS_DEGREE = /^\s*degrees?\s*$/i;
+
+export class Tokenizer {
+  readonly tokens: Token[] = [];
+  private at = 0;
+  private space = false;
+  private inMatrix = 0;
+  private readonly text: string;
+
+  constructor(text: string) {
+    this.text = text.replace(/[^\x20-\x7e\n\t]/g, (sign) => {
+      const known = UNICODE.get(sign);
+      // A command must not grow into the letter that follows.
+      return known === undefined ? (/\s/.test(sign) ? ' ' : sign) : known.length > 1 ? `${known} ` : known;
+    });
+  }
+
+  /** Throws NotParsed beyond the size limits. */
+  run(): Token[] {
+    while (this.at < this.text.length) {
+      this.next();
+      if (this.tokens.length > MAX_TOKENS) throw new NotParsed('too many tokens');
+    }
+    return this.tokens;
+  }
+
+  private push(t: Token['t'], v: string): void {
+    this.tokens.push({ t, v, space: this.space });
+    this.space = false;
+  }
+
+  private next(): void {
+    const rest = this.text;
+    const sign = rest[this.at]!;
+    if (sign === '\\') return this.command();
+    if (/\s|~/.test(sign)) {
+      if (sign === '~' && rest[this.at + 1] === '=') {
+        this.at += 2;
+        return this.push('cmd', 'approx');
+      }
+      this.at++;
+      this.space = true;
+    } else if (/[0-9]/.test(sign) || (sign === '.' && /[0-9]/.test(rest[this.at + 1] ?? ''))) {
+      this.number();
+    } else if (/[a-zA-Z]/.test(sign)) {
+      this.letters();
+    } else {
+      this.sign(sign);
+    }
+  }
+
+  private number(): void {
+    const ahead = this.text.slice(this.at, this.at + 2 * MAX_DIGITS);
+    const repeating = /^(\d*\.\d*)\\(?:overline|bar|dot)\s*\{(\d+)\}/.exec(ahead);
+    if (repeating !== null) {
+      this.at += repeating[0].length;
+      return this.push('num', `${repeating[1]}(${repeating[2]})`);
+    }
+    const match = /^(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,3}(?![\d.a-zA-Z]))?/.exec(ahead)!;
+    if (match[0].length > MAX_DIGITS) throw new NotParsed('too many digits');
+    this.at += match[0].length;
+    this.push('num', match[0]);
+  }
+
+  private letters(): void {
+    const run = /^[a-zA-Z]+/.exec(this.text.slice(this.at, this.at + MAX_DIGITS))![0];
+    this.at += run.length;
+    const command = WORD_COMMANDS.get(run) ?? WORD_COMMANDS.get(run.toLowerCase());
+    if (command === undefined || (run.length === 2 && command !== 'pi' && command !== 'ln' && run !== run.toLowerCase())) {
+      return this.push('letters', run);
+    }
+    this.word(command);
+  }
+
+  private word(command: string): void {
+    if (command === 'and' || command === 'or') return this.push('sep', command);
+    if (command === '%') return this.push('op', '%');
+    this.push('cmd', command);
+  }
+
+  private sign(sign: string): void {
+    const two = this.text.slice(this.at, this.at + 2);
+    this.at += 1;
+    switch (two) {
+      case '!=':
+      case '<=':
+      case '>=':
+      case '==':
+      case '**': {
+        this.at += 1;
+        const known = { '!=': 'ne', '<=': 'le', '>=': 'ge', '==': '=', '**': '^' }[two];
+        return this.push(known === '=' || known === '^' ? 'op' : 'cmd', known);
+      }
+    }
+    // `&` outside a matrix aligns, as in `&=`.
+    if (sign === '$' || sign === '"' || sign === '`' || (sign === '&' && this.inMatrix === 0)) return;
+    if (/[£€¥₹₽]/.test(sign)) return;
+    if (sign === ',' || sign === ';') return this.push('sep', sign);
+    this.push('op', sign);
+  }
+
+  private command(): void {
+    // Doubled backslashes of a badly escaped text; in a matrix they end a row.
+    if (this.text[this.at + 1] === '\\') {
+      const letter = /[a-zA-Z({[)\]}]/.test(this.text[this.at + 2] ?? '');
+      if (this.inMatrix > 0 || !letter) {
+        this.at += 2;
+        if (this.inMatrix > 0) this.push('op', '\\\\');
+        this.space = true;
+        return;
+      }
+      this.at += 1;
+    }
+    let name = /^\\([a-zA-Z]+|[^])?/.exec(this.text.slice(this.at, this.at + 64))![1] ?? '';
+    // A space command often grows into the name that follows: \quadx.
+    if (/^q?quad[a-z]/.test(name)) name = name.slice(0, name.indexOf('d') + 1);
+    this.at += 1 + name.length;
+    if (name === '') return;
+    if (SPACING.has(name)) return this.spacing(name);
+    if (DRAWING.has(name)) return this.drawing(name);
+    if (TEXT.has(name)) return this.words(name);
+    if (name === 'begin' || name === 'end') return this.environment(name);
+    if (ACCENTS.has(name)) return;
+    if (name === 'ldots' || name === 'dots' || name === 'cdots') return this.push('cmd', 'dots');
+    if (name === '(' || name === ')' || name === '[' || name === ']') return;
+    if (name === 'boxed' || name === 'fbox') return;
+    if (name === 'not') return this.negated();
+    const known = SYNONYMS.get(name) ?? name;
+    if (known === 'and' || known === 'or') return this.push('sep', known);
+    if (/^[a-zA-Z]/.test(known)) return this.push('cmd', known);
+    this.push('op', known);
+  }
+
+  private negated(): void {
+    const match = /^\s*(?:=|\\equiv|\\in(?![a-z]))/.exec(this.text.slice(this.at, this.at + 16));
+    this.at += match?.[0].length ?? 0;
+    this.push('cmd', match?.[0].endsWith('in') ? 'notin' : 'ne');
+  }
+
+  private spacing(name: string): void {
+    // A negative thin space in `1,\!234` joins.
+    const last = this.tokens.at(-1);
+    if (name === '!' && last?.v === ',' && !last.space && !this.space) last.v = THOUSANDS;
+    if (name !== '!') this.space = true;
+    if (name === 'hspace' || name === 'hskip') this.group();
+  }
+
+  private drawing(name: string): void {
+    if ((name === 'left' || name === 'right') && this.text[this.at] === '.') this.at++;
+    if (name === 'color' || name === 'phantom') this.group();
+    if (name === 'right') this.space = false;
+  }
+
+  /** The content of the braces that follow, which are consumed; null when there are none. */
+  private group(): string | null {
+    const open = /^\s*\{/.exec(this.text.slice(this.at, this.at + 16));
+    if (open === null) return null;
+    const start = this.at + open[0].length;
+    let depth = 1;
+    let end = start;
+    for (; end < this.text.length && depth > 0; end++) {
+      if (this.text[end] === '\\') end++;
+      else if (this.text[end] === '{') depth++;
+      else if (this.text[end] === '}') depth--;
+    }
+    this.at = Math.min(end, this.text.length);
+    return this.text.slice(start, depth === 0 ? end - 1 : end);
+  }
+
+  private words(name: string): void {
+    let content = this.group();
+    if (content === null) return;
+    content = content.replace(/\\[,;:! ]|~|\$/g, ' ');
+    const trimmed = content.trim();
+    if (trimmed === '') {
+      this.space = true;
+      return;
+    }
+    if (WORDS_AND_OR.test(content)) return this.push('sep', trimmed.toLowerCase().includes('or') ? 'or' : 'and');
+    if (WORDS_PERCENT.test(content)) return this.push('op', '%');
+    if (WORDS_DEGREE.test(content)) return this.push('cmd', 'degree');
+    const command = WORD_COMMANDS.get(trimmed);
+    if (command !== undefined) return this.word(command);
+    if (/^[\d\s.,+\-*/^=()]+$/.test(trimmed) || /\\(?:d?frac|sqrt|pi|infty)/.test(trimmed)) return this.nested(trimmed);
+    if (/^(?:math|bold|bm)/.test(name) && /^[a-zA-Z]$/.test(trimmed)) return this.push('letters', trimmed);
+    if (name.startsWith('math') && !/^[a-zA-Z\s.,'-]+$/.test(trimmed)) return this.nested(trimmed);
+    this.push('text', content);
+  }
+
+  /** Words that turn out to be mathematics. */
+  private nested(content: string): void {
+    const inner = new Tokenizer(content).run();
+    if (inner.length > 0) inner[0] = { ...inner[0]!, space: this.space };
+    this.space = false;
+    this.tokens.push(...inner);
+  }
+
+  private environment(name: 'begin' | 'end'): void {
+    const kind = (this.group() ?? '').replace('*', '').trim();
+    const isMatrix = /matrix$|^array$|^cases$/.test(kind);
+    if (!isMatrix) return;
+    if (name === 'begin' && kind === 'array') this.group();
+    this.inMatrix += name === 'begin' ? 1 : -1;
+    this.push(name, kind);
+  }
+}
+
+/** Throws NotParsed. */
+export function tokenize(text: string): Token[] {
+  return new Tokenizer(text).run();
+}
+
+/** A string equal for answers that differ in drawing only. */
+export function tokenKey(tokens: readonly Token[]): string {
+  return tokens
+    .map((token) => (token.t === 'text' ? token.v.replace(/\s+/g, ' ').trim().toLowerCase() : token.v))
+    .join(' ');
+}
