@@ -48,7 +48,8 @@ const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[
 
 const LAYERS: readonly (readonly string[])[] = [
   ['types', 'errors', 'rng', 'config', 'models'],
-  ['rewards', 'verify', 'tokenizer', 'data', 'engine', 'run'],
+  ['verify', 'hub'],
+  ['rewards', 'tokenizer', 'data', 'engine', 'run'],
   ['eval', 'grading'],
   ['grpo'],
   ['index', 'bench', 'tiny-model'],
