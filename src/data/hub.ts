@@ -2,7 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AcoerError, errorMessage } from '../errors';
-import { fetchSnapshot } from '../hub';
+import { type FetchOptions, fetchSnapshot } from '../hub';
 import type { DataFile } from './collect';
 import { chooseFiles, holdsRows, type SplitChoice } from './files';
 
@@ -23,33 +23,40 @@ export interface HubFiles {
   revision: string;
 }
 
-type FetchOptions = Omit<NonNullable<Parameters<typeof fetchSnapshot>[1]>, 'type' | 'revision' | 'accept'>;
+export type HubOptions = Pick<FetchOptions, 'onProgress' | 'onNotice' | 'signal'>;
 
 interface Listing {
   paths: string[];
   readme: string | null;
-  /** The commit. */
-  revision: string;
+  /** The commit; without a card, the revision as it was asked for. */
+  revision: string | null;
 }
 
 /** All paths of a revision, and the text of its card. */
-async function list(repo: string, revision: string | null, options: FetchOptions): Promise<Listing> {
-  const paths: string[] = [];
-  const snapshot = await fetchSnapshot(repo, {
-    ...options,
-    type: 'dataset',
-    revision: revision ?? undefined,
-    accept: (path) => {
-      paths.push(path);
-      return path === CARD;
-    },
-  });
-  const readme = paths.includes(CARD) ? await readFile(join(snapshot.directory, CARD), 'utf8') : null;
-  return { paths, readme, revision: snapshot.revision };
+async function list(repo: string, revision: string | null, options: HubOptions): Promise<Listing> {
+  const paths = new Set<string>();
+  const accept = (path: string) => {
+    paths.add(path);
+    return path === CARD;
+  };
+  try {
+    const snapshot = await fetchSnapshot(repo, {
+      ...options,
+      type: 'dataset',
+      revision: revision ?? undefined,
+      accept,
+    });
+    const readme = await readFile(join(snapshot.directory, CARD), 'utf8');
+    return { paths: [...paths], readme, revision: snapshot.revision };
+  } catch (error) {
+    // Listed, but there is no card to fetch.
+    if (paths.size > 0 && !paths.has(CARD)) return { paths: [...paths], readme: null, revision };
+    throw error;
+  }
 }
 
 /** Without a revision, a repository without data files is read from its Parquet copy. */
-async function listData({ repo, revision }: HubSource, options: FetchOptions): Promise<Listing> {
+async function listData({ repo, revision }: HubSource, options: HubOptions): Promise<Listing> {
   const listing = await list(repo, revision, options);
   if (revision !== null || listing.paths.some(holdsRows)) return listing;
   try {
@@ -63,11 +70,11 @@ async function listData({ repo, revision }: HubSource, options: FetchOptions): P
   }
 }
 
-/** Fetches the files of a split. */
+/** Fetches the files of a split into the cache all tools share. */
 export async function fetchSplit(
   source: HubSource,
   choice: SplitChoice,
-  options: FetchOptions = {},
+  options: HubOptions = {},
 ): Promise<HubFiles> {
   const { repo } = source;
   const { paths, readme, revision } = await listData(source, options);
@@ -77,12 +84,12 @@ export async function fetchSplit(
   const snapshot = await fetchSnapshot(repo, {
     ...options,
     type: 'dataset',
-    revision,
+    revision: revision ?? undefined,
     accept: (path) => wanted.has(path),
   });
   return {
     files: files.map((path) => ({ path: join(snapshot.directory, path), label: `${repo} ${path}` })),
     split,
-    revision,
+    revision: snapshot.revision,
   };
 }

@@ -6,7 +6,7 @@ import type { Problem } from '../types';
 import { collectProblems, type DataFile, type RowReport } from './collect';
 import type { ColumnNames } from './columns';
 import { chooseFiles, type SplitChoice } from './files';
-import { fetchSplit } from './hub';
+import { fetchSplit, type HubOptions } from './hub';
 import { type KnownDataset, resolveDatasetName } from './names';
 import { tinyDataset } from './tiny/dataset';
 
@@ -34,7 +34,7 @@ export interface DatasetSource extends RowReport {
   pinned: string | null;
 }
 
-export interface DatasetSpec {
+export interface DatasetSpec extends HubOptions {
   /** `tiny`, a name of KNOWN_DATASETS, `org/name` on the hub (both with an optional `@revision`), a file or a folder. */
   name: string;
   split: 'train' | 'eval';
@@ -52,8 +52,6 @@ export interface DatasetSpec {
   dropUnparsedGold?: boolean;
   /** Keep these levels only. */
   levels?: readonly string[] | null;
-  signal?: AbortSignal;
-  onProgress?: NonNullable<Parameters<typeof fetchSplit>[2]>['onProgress'];
 }
 
 /** Refuses indices outside the dataset: an undefined problem would surface far from its cause. */
@@ -133,8 +131,8 @@ export async function loadDataset(spec: DatasetSpec): Promise<Dataset> {
   if (place.kind === 'path') {
     located = await locatePath(place.path, spec);
   } else {
-    const { signal, onProgress } = spec;
-    const fetched = await fetchSplit(place, splitChoice(spec, known), { signal, onProgress });
+    const { signal, onProgress, onNotice } = spec;
+    const fetched = await fetchSplit(place, splitChoice(spec, known), { signal, onProgress, onNotice });
     located = { ...fetched, pinned: `${spec.name.split('@')[0]}@${fetched.revision}` };
   }
   const { problems, report } = await collectProblems(spec.name, located.files, {
