@@ -75,7 +75,9 @@ async function verify(file: string | undefined, flags: { preset: PresetName }): 
       }
       await Promise.all(running);
       if (bad > 0) {
-        process.stderr.write(`acoer: ${bad} ${bad === 1 ? 'line' : 'lines'} could not be read; see "error" in the output.\n`);
+        process.stderr.write(
+          `acoer: ${bad} ${bad === 1 ? 'line' : 'lines'} could not be read; see "error" in the output.\n`,
+        );
         process.exitCode = 1;
       }
     } finally {

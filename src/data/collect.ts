@@ -1,12 +1,12 @@
 /** From files to problems, with an account of every row that was left out. */
 import { createHash } from 'node:crypto';
-import { setImmediate } from 'node:timers/promises';
 import { AcoerError } from '../errors';
 import type { Problem } from '../types';
 import { BadRow, ColumnMap, type ColumnNames, type RowProblem } from './columns';
 import { goldParses } from './gold';
 import { openRows } from './open';
 import type { SourceRow } from './rows';
+import { Turns } from './turns';
 
 export interface DataFile {
   path: string;
@@ -45,8 +45,6 @@ export interface RowReport {
 }
 
 const MAX_EXAMPLES = 20;
-/** The event loop gets its turn after this long. */
-const MAX_BLOCK_MS = 10;
 
 function tally<T>(to: RowTally<T>, example: T): void {
   to.count++;
@@ -144,16 +142,12 @@ export async function collectProblems(
 ): Promise<{ problems: Problem[]; report: RowReport }> {
   const columns = new ColumnMap(options.columns);
   const collector = new Collector(columns, options);
-  let resumedMs = performance.now();
+  const turns = new Turns(options.signal);
   for (const { path, label } of files) {
     const reader = await openRows(path, label, (found) => columns.choose(label, found));
     for await (const row of reader.rows()) {
       collector.add(row, `${label} ${reader.unit} ${row.number}`);
-      if (performance.now() - resumedMs > MAX_BLOCK_MS) {
-        await setImmediate();
-        options.signal?.throwIfAborted();
-        resumedMs = performance.now();
-      }
+      if (turns.due()) await turns.give();
     }
   }
   return { problems: collector.problems, report: collector.finish(name) };

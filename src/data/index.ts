@@ -15,6 +15,7 @@ export type { ColumnNames } from './columns';
 export { datasetIsPath, evalSpec, trainSpec } from './config';
 export { goldParses } from './gold';
 export { KNOWN_DATASETS, type KnownDataset } from './names';
+export { Turns } from './turns';
 
 export interface Dataset {
   readonly name: string;
