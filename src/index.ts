@@ -62,7 +62,8 @@ export { loadDataset, type Dataset, type DatasetSpec } from './data';
 export { hasFormat, verifyCompletion } from './verify';
 export { configSchema, describeConfig, PRESETS, readConfigFile, resolveConfig } from './config';
 export type { Config, ConfigInput, FieldDescription, Preset } from './config';
-export { resolveModel, TINY_MODEL } from './models';
+export { resolveModel, TINY_MODEL, type ModelFetchOptions, type ModelLocation } from './models';
+export { fetchSnapshot, type FetchOptions, type FetchProgress, type Snapshot } from './hub';
 export { AcoerError, errorCode, errorMessage, exitCodeFor, type AcoerErrorCode } from './errors';
 
 export type {

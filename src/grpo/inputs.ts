@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
 import { loadDataset, type Dataset } from '../data';
 import type { Engine } from '../engine/types';
-import { resolveModel } from '../models';
+import { resolveModel, type ModelFetchOptions } from '../models';
 import { listRewards, resolveReward } from '../rewards';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
 import type { WeightedReward } from './context';
@@ -55,22 +55,29 @@ async function openEvalData(config: Config, parts: SessionParts): Promise<Datase
   return parts.evalData ?? (await loadDataset({ name, split: 'eval', seed: config.seed }));
 }
 
-/** A run may be resumed from another folder, so paths in its stored configuration are absolute. */
-export function withAbsolutePaths(config: Config): Config {
+/**
+ * A run may be resumed from another folder and after the hub has moved on, so paths in its stored configuration are
+ * absolute and a model of the hub has its commit. Fetches that model where it is not in the cache.
+ */
+export async function withLastingNames(config: Config, options: ModelFetchOptions): Promise<Config> {
   const absolute = <Name extends string | null>(name: Name) =>
     name !== null && existsSync(name) ? resolve(name) : name;
   const { dataset, evalDataset, model } = config;
   return {
     ...config,
-    model: model === 'tiny' ? model : resolveModel(model),
+    model: (await resolveModel(model, options)).name,
     dataset: dataset === 'tiny' ? dataset : absolute(dataset),
     evalDataset: evalDataset === 'tiny' ? evalDataset : absolute(evalDataset),
   };
 }
 
-export async function openInputs(config: Config, parts: SessionParts): Promise<Inputs> {
+export async function openInputs(
+  config: Config,
+  parts: SessionParts,
+  options: ModelFetchOptions,
+): Promise<Inputs> {
   const rewards = bindRewards(config);
-  const modelDirectory = resolveModel(config.model);
+  const { directory: modelDirectory } = await resolveModel(config.model, options);
   const trainData =
     parts.trainData ?? (await loadDataset({ name: config.dataset, split: 'train', seed: config.seed }));
   const evalData = await openEvalData(config, parts);

@@ -2,6 +2,7 @@
 import type { Config, ConfigInput } from '../config';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
+import type { ModelFetchOptions } from '../models';
 import {
   createRunDirectory,
   discardRunDirectory,
@@ -14,7 +15,7 @@ import {
 import { initialState, type WeightedReward } from './context';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { RunDriver, type RunState } from './run';
-import { openInputs, resolveTrainConfig, withAbsolutePaths, type SessionParts } from './inputs';
+import { openInputs, resolveTrainConfig, withLastingNames, type SessionParts } from './inputs';
 import { openSession } from './session';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
@@ -91,8 +92,12 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
 }
 
 /** The configuration of the run: a resumed one's own, or what is given. */
-function configOf(resume: string | undefined, given: ConfigInput & { preset?: string }): Config {
-  if (resume === undefined) return withAbsolutePaths(resolveTrainConfig([given]));
+async function configOf(
+  resume: string | undefined,
+  given: ConfigInput & { preset?: string },
+  fetching: ModelFetchOptions,
+): Promise<Config> {
+  if (resume === undefined) return withLastingNames(resolveTrainConfig([given]), fetching);
   const stored = openRunDirectory(resume);
   return resolveTrainConfig([stored.readJson(stored.config()) as ConfigInput]);
 }
@@ -134,16 +139,21 @@ async function startState(
 /**
  * Starts a run, or goes on with one. Resolves when the model is loaded.
  *
- * @throws BAD_CONFIG, BAD_INPUT, RUN_EXISTS before anything is loaded; LOAD_FAILED, DEVICE, ... of the engine
+ * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS before anything is loaded; LOAD_FAILED, DEVICE, ... of the engine
  */
 export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const { out, resume, signal, onEvent, engine, tokenizer, trainData, evalData, ...given } = options;
   if (resume !== undefined) refuseSettings({ ...given, out });
   const emit = onEvent ?? (() => undefined);
-  const config = configOf(resume, given);
+  const fetching: ModelFetchOptions = {
+    signal,
+    onProgress: (progress) => emit({ type: 'download', ...progress }),
+    onNotice: (message) => emit({ type: 'warning', message }),
+  };
+  const config = await configOf(resume, given, fetching);
   const finished = resume === undefined ? null : finishedSummary(new RunDirectory(resume));
   if (finished !== null) return new TrainRun(resume!, config, null, finished);
-  const inputs = await openInputs(config, { tokenizer, trainData, evalData });
+  const inputs = await openInputs(config, { tokenizer, trainData, evalData }, fetching);
   const resumed = resume !== undefined;
   const directory = resumed ? openRunDirectory(resume) : newRunDirectory(out, config, inputs.rewards);
   const resumedStep = resumed ? (directory.checkpointSteps().at(-1) ?? 0) : null;

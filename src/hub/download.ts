@@ -157,7 +157,7 @@ async function fetchRest({ request, url, onBytes }: BlobDownload, partial: Parti
   } else if (Number(start) !== partial.bytes) throw new WrongContent();
   for await (const chunk of chunksOf(response, request, silence)) {
     await partial.append(chunk);
-    onBytes(partial.bytes);
+    if (resumed) onBytes(partial.bytes);
   }
 }
 
@@ -213,7 +213,7 @@ async function complete(download: BlobDownload, path: string): Promise<void> {
   const partial = await PartialFile.open(path, file, request.signal);
   const resumed = partial.bytes > 0;
   try {
-    onBytes(partial.bytes);
+    if (resumed) onBytes(partial.bytes);
     await checkSpace(download, file.size - partial.bytes);
     await fill(download, partial);
     partial.check();
