@@ -80,7 +80,8 @@ export type { ExtractionTarget, VerifyOptions } from './verify';
 export { type GradingItem, type PoolOptions, VerifierPool } from './grading';
 export { configSchema, describeConfig, PRESETS, readConfigFile, resolveConfig } from './config';
 export type { Config, ConfigInput, FieldDescription, Preset } from './config';
-export { resolveModel, TINY_MODEL } from './models';
+export { resolveModel, TINY_MODEL, type ModelFetchOptions, type ModelLocation } from './models';
+export { fetchSnapshot, type FetchOptions, type FetchProgress, type Snapshot } from './hub';
 export { AcoerError, errorCode, errorMessage, exitCodeFor, type AcoerErrorCode } from './errors';
 
 export type {

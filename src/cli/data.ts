@@ -2,12 +2,13 @@
 import { type Command, InvalidArgumentError } from 'commander';
 import { parseAssignments, readConfigFile, resolveConfig, type Config } from '../config';
 import { type DatasetSpec, evalSpec, KNOWN_DATASETS, loadDataset, trainSpec } from '../data';
-import { AcoerError } from '../errors';
-import { resolveModel } from '../models';
+import { AcoerError, errorCode, errorMessage } from '../errors';
+import { type ModelFetchOptions, resolveTokenizer } from '../models';
 import { loadTokenizer } from '../tokenizer';
 import { integer, type CommandModule } from './command';
 import { reportOn } from './data-report';
 import { reportText } from './data-text';
+import { showDownload } from './download';
 import { interruptible } from './interrupt';
 
 interface DataFlags {
@@ -71,30 +72,15 @@ function specOf(config: Config, flags: DataFlags): DatasetSpec {
   return { ...trainSpec(config), split: 'eval', dropUnparsedGold: false };
 }
 
-function showFetching({
-  file,
-  doneBytes,
-  totalBytes,
-}: {
-  file: string;
-  doneBytes: number;
-  totalBytes: number;
-}): void {
-  if (!process.stderr.isTTY) return;
-  const mb = (bytes: number) => (bytes / 1e6).toFixed(1);
-  process.stderr.write(`\r\u001b[K${file}: ${mb(doneBytes)} of ${mb(totalBytes)} MB`);
-  if (doneBytes === totalBytes) process.stderr.write('\r\u001b[K');
-}
-
-async function openTokenizer(config: Config, flags: DataFlags) {
+async function openTokenizer(config: Config, flags: DataFlags, options: ModelFetchOptions) {
   if (!flags.tokens) return null;
   try {
-    return await loadTokenizer(resolveModel(config.model));
+    return await loadTokenizer(await resolveTokenizer(config.model, options));
   } catch (error) {
-    if (flags.model !== undefined) throw error;
+    if (flags.model !== undefined || errorCode(error) === 'INTERRUPTED') throw error;
     throw new AcoerError(
       'BAD_INPUT',
-      `The tokenizer of ${config.model} is not here; name a model's folder with --model, or count characters with --no-tokens.`,
+      `${errorMessage(error)} Prompts are counted in tokens of ${config.model}: name another with --model, or count characters with --no-tokens.`,
       { cause: error },
     );
   }
@@ -107,10 +93,10 @@ async function dataCommand(name: string | undefined, flags: DataFlags): Promise<
   }
   const config = configOf(name, flags);
   await interruptible(async (signal) => {
-    const tokenizer = await openTokenizer(config, flags);
-    const onNotice = (message: string) => process.stderr.write(`acoer: ${message}\n`);
+    const fetching = (what: string) => showDownload(what, signal);
+    const tokenizer = await openTokenizer(config, flags, fetching(config.model));
     // Every bad row is to be seen here, not only the first.
-    const spec = { ...specOf(config, flags), skipBadRows: true, signal, onNotice, onProgress: showFetching };
+    const spec = { ...specOf(config, flags), ...fetching(config.dataset), skipBadRows: true };
     const dataset = await loadDataset(spec);
     const { rows, sample } = flags;
     const report = await reportOn(dataset, { config, tokenizer, rows, sample, signal });

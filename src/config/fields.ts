@@ -30,7 +30,7 @@ const dataFields = {
     .min(1)
     .default('Qwen/Qwen3-1.7B')
     .describe(
-      'Model to train: "tiny" (embedded), a directory in Hugging Face layout, or a hub name in the local cache.',
+      'Model to train: "tiny" (embedded), a directory in Hugging Face layout, or a hub name with an optional @revision.',
     ),
   dataset: z
     .string()

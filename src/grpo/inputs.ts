@@ -4,7 +4,7 @@ import { resolveConfig, type Config, type ConfigInput } from '../config';
 import { datasetIsPath, evalSpec, loadDataset, trainSpec, type Dataset } from '../data';
 import { AcoerError } from '../errors';
 import type { Engine } from '../engine/types';
-import { resolveModel } from '../models';
+import { resolveModel, type ModelFetchOptions } from '../models';
 import { listRewards, resolveReward } from '../rewards';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
 import type { WeightedReward } from './context';
@@ -87,13 +87,13 @@ function leftOut({ name, source }: Dataset, dropUnparsedGold: boolean): string |
 async function openData(
   config: Config,
   given: SessionParts,
-  notify: Notify,
+  options: ModelFetchOptions,
 ): Promise<{ trainData: Dataset; evalData: Dataset | null }> {
-  const trainData = given.trainData ?? (await loadDataset({ ...trainSpec(config), onNotice: notify }));
+  const trainData = given.trainData ?? (await loadDataset({ ...trainSpec(config), ...options }));
   const note = leftOut(trainData, config.dropUnparsedGold);
-  if (note !== null) notify(note);
+  if (note !== null) options.onNotice?.(note);
   if (config.evalProblems + config.evalSampledProblems === 0) return { trainData, evalData: null };
-  const evalData = given.evalData ?? (await loadDataset({ ...evalSpec(config), onNotice: notify }));
+  const evalData = given.evalData ?? (await loadDataset({ ...evalSpec(config), ...options }));
   const split = evalData.source?.split ?? null;
   if (config.evalDataset === null && split !== null && split === trainData.source?.split) {
     throw new AcoerError(
@@ -104,22 +104,23 @@ async function openData(
   return { trainData, evalData };
 }
 
-/** A run may be resumed from another folder, so paths in its stored configuration are absolute. */
-export function withAbsolutePaths(config: Config): Config {
+/**
+ * A run may be resumed from another folder and after the hub has moved on, so paths in its stored configuration are
+ * absolute and a model of the hub has its commit. Fetches that model where it is not in the cache.
+ */
+export async function withLastingNames(config: Config, options: ModelFetchOptions): Promise<Config> {
   const absolute = <Name extends string | null>(name: Name) =>
     name !== null && datasetIsPath(name) ? resolve(name) : name;
   const { dataset, evalDataset, model, rewardModules } = config;
   const modules = Object.entries(rewardModules).map(([name, file]) => [name, resolve(file)]);
   return {
     ...config,
-    model: model === 'tiny' ? model : resolveModel(model),
+    model: (await resolveModel(model, options)).name,
     dataset: absolute(dataset),
     evalDataset: absolute(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
   };
 }
-
-type Notify = (message: string) => void;
 
 /** Data sets of the hub by the commit that was read: a run that is resumed goes on with the same rows. */
 export function withPinnedData(config: Config, { trainData, evalData }: Inputs): Config {
@@ -130,12 +131,16 @@ export function withPinnedData(config: Config, { trainData, evalData }: Inputs):
   };
 }
 
-/** @param notify gets sentences a user should read, such as what was left out of the data */
-export async function openInputs(config: Config, parts: SessionParts, notify: Notify): Promise<Inputs> {
+/** `options.onNotice` also hears what was left out of the data. */
+export async function openInputs(
+  config: Config,
+  parts: SessionParts,
+  options: ModelFetchOptions,
+): Promise<Inputs> {
   const rewards = await openRewards(config);
   try {
-    const modelDirectory = resolveModel(config.model);
-    const { trainData, evalData } = await openData(config, parts, notify);
+    const { directory: modelDirectory } = await resolveModel(config.model, options);
+    const { trainData, evalData } = await openData(config, parts, options);
     const tokenizer = parts.tokenizer ?? (await loadTokenizer(modelDirectory));
     return { rewards, modelDirectory, tokenizer, trainData, evalData };
   } catch (error) {

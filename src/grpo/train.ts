@@ -3,6 +3,7 @@ import type { Config, ConfigInput } from '../config';
 import type { Dataset } from '../data';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
+import type { ModelFetchOptions } from '../models';
 import {
   createRunDirectory,
   discardRunDirectory,
@@ -19,7 +20,7 @@ import {
   closeRewards,
   openInputs,
   resolveTrainConfig,
-  withAbsolutePaths,
+  withLastingNames,
   withPinnedData,
   type SessionParts,
 } from './inputs';
@@ -99,8 +100,12 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
 }
 
 /** The configuration of the run: a resumed one's own, or what is given. */
-function configOf(resume: string | undefined, given: ConfigInput & { preset?: string }): Config {
-  if (resume === undefined) return withAbsolutePaths(resolveTrainConfig([given]));
+async function configOf(
+  resume: string | undefined,
+  given: ConfigInput & { preset?: string },
+  fetching: ModelFetchOptions,
+): Promise<Config> {
+  if (resume === undefined) return withLastingNames(resolveTrainConfig([given]), fetching);
   const stored = openRunDirectory(resume);
   return resolveTrainConfig([stored.readJson(stored.config()) as ConfigInput]);
 }
@@ -163,17 +168,21 @@ function refuseChangedData(directory: RunDirectory, { name, source }: Dataset): 
 /**
  * Starts a run, or goes on with one. Resolves when the model is loaded.
  *
- * @throws BAD_CONFIG, BAD_INPUT, RUN_EXISTS before anything is loaded; LOAD_FAILED, DEVICE, ... of the engine
+ * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS before anything is loaded; LOAD_FAILED, DEVICE, ... of the engine
  */
 export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const { out, resume, signal, onEvent, engine, tokenizer, trainData, evalData, ...given } = options;
   if (resume !== undefined) refuseSettings({ ...given, out });
   const emit = onEvent ?? (() => undefined);
-  const asked = configOf(resume, given);
+  const fetching: ModelFetchOptions = {
+    signal,
+    onProgress: (progress) => emit({ type: 'download', ...progress }),
+    onNotice: (message) => emit({ type: 'warning', message }),
+  };
+  const asked = await configOf(resume, given, fetching);
   const finished = resume === undefined ? null : finishedSummary(new RunDirectory(resume));
   if (finished !== null) return new TrainRun(resume!, asked, null, finished);
-  const notify = (message: string) => emit({ type: 'warning', message });
-  const inputs = await openInputs(asked, { tokenizer, trainData, evalData }, notify);
+  const inputs = await openInputs(asked, { tokenizer, trainData, evalData }, fetching);
   const config = withPinnedData(asked, inputs);
   const resumed = resume !== undefined;
   const directory = await closingOnError(inputs.rewards, () => {

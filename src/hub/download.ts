@@ -50,7 +50,7 @@ class PartialFile {
   ) {}
 
   static async open(path: string, file: RemoteFile, signal?: AbortSignal): Promise<PartialFile> {
-    const handle = await open(path, (await sizeOf(path)) === null ? 'w+' : 'r+');
+    const handle = await open(path, 'r+');
     const partial = new PartialFile(path, handle, file, checksum(file), 0);
     const { size } = await handle.stat();
     if (size > file.size) await partial.restart();
@@ -152,11 +152,12 @@ async function fetchRest({ request, url, onBytes }: BlobDownload, partial: Parti
   const response = await requestOnce(request, url, headers, signal).finally(() => silence.stop());
   const start = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
   // A server that knows no ranges, or gives another one, sends the file from its start.
-  if (response.status !== 206) await partial.restart();
-  else if (Number(start) !== partial.bytes) throw new WrongContent();
+  if (response.status !== 206) {
+    if (partial.bytes > 0) await partial.restart();
+  } else if (Number(start) !== partial.bytes) throw new WrongContent();
   for await (const chunk of chunksOf(response, request, silence)) {
     await partial.append(chunk);
-    onBytes(partial.bytes);
+    if (resumed) onBytes(partial.bytes);
   }
 }
 
@@ -212,7 +213,7 @@ async function complete(download: BlobDownload, path: string): Promise<void> {
   const partial = await PartialFile.open(path, file, request.signal);
   const resumed = partial.bytes > 0;
   try {
-    onBytes(partial.bytes);
+    if (resumed) onBytes(partial.bytes);
     await checkSpace(download, file.size - partial.bytes);
     await fill(download, partial);
     partial.check();

@@ -1,12 +1,13 @@
 /**
  * Partial downloads. A partial file lies beside its blob as `<checksum>.<owner>.incomplete`, where the owner is a
  * process: its id and its start time. That name is the only lock there is. While the owner lives, others wait for it;
- * when it is dead, one of them takes the file over by renaming it and goes on where it ends. Two that start in the
- * same instant may both download: each has a file of its own, and the same bytes get the blob's name twice.
+ * when it is dead, one of them takes the file over by renaming it and goes on where it ends. Of two that start
+ * together the later one steps back. Should both download all the same, nothing breaks: each has a file of its own, and
+ * the same bytes get the blob's name twice.
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { readdir, rename, stat } from 'node:fs/promises';
+import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errorCode } from '../errors';
 
@@ -27,20 +28,22 @@ function startOf(pid: number): string | null {
 }
 
 const nameFor = (blob: string, owner: string): string =>
-  `${blob}.${owner}-${randomBytes(3).toString('hex')}${SUFFIX}`;
+  `${blob}.${owner}-${Date.now()}${randomBytes(2).toString('hex')}${SUFFIX}`;
 /** No process has the id 0: whoever comes next takes the file over. */
 const NOBODY = '0-0';
 
-interface Partial {
+interface PartialEntry {
   path: string;
   bytes: number;
+  /** What ends its name: sorts by the time it was made. */
+  made: string;
   /** Its owner lives and it grew a short while ago. */
   busy: boolean;
 }
 
-async function partialsOf(blob: string): Promise<Partial[]> {
-  const pattern = /^\.(\d+)-(\d+)-[0-9a-f]+\.incomplete$/;
-  const found: Partial[] = [];
+async function partialsOf(blob: string): Promise<PartialEntry[]> {
+  const pattern = /^\.(\d+)-(\d+)-([0-9a-f]+)\.incomplete$/;
+  const found: PartialEntry[] = [];
   for (const name of await readdir(dirname(blob))) {
     if (!name.startsWith(basename(blob))) continue;
     const owner = pattern.exec(name.slice(basename(blob).length));
@@ -49,13 +52,13 @@ async function partialsOf(blob: string): Promise<Partial[]> {
     try {
       const { size, mtimeMs } = await stat(path);
       const alive = startOf(Number(owner[1])) === owner[2];
-      found.push({ path, bytes: size, busy: alive && Date.now() - mtimeMs < STALLED_MS });
+      found.push({ path, bytes: size, made: owner[3], busy: alive && Date.now() - mtimeMs < STALLED_MS });
     } catch (error) {
       // Finished or taken over since the folder was read.
       if (errorCode(error) !== 'ENOENT') throw error;
     }
   }
-  return found.sort((a, b) => b.bytes - a.bytes);
+  return found.sort((a, b) => b.bytes - a.bytes || (a.made < b.made ? -1 : 1));
 }
 
 export type Claim = { path: string } | { busy: { bytes: number } };
@@ -66,21 +69,31 @@ export async function claimPartial(blob: string): Promise<Claim> {
   const busy = partials.find((partial) => partial.busy);
   if (busy !== undefined) return { busy: { bytes: busy.bytes } };
   const path = nameFor(blob, `${process.pid}-${startOf(process.pid)}`);
+  if (!(await takeOver(partials, path))) await writeFile(path, '', { flag: 'wx' });
+  const first = (await partialsOf(blob)).find((partial) => partial.busy);
+  if (first === undefined || first.path === path) return { path };
+  await releasePartial(blob, path);
+  return { busy: { bytes: first.bytes } };
+}
+
+async function takeOver(partials: readonly PartialEntry[], path: string): Promise<boolean> {
   for (const partial of partials) {
     try {
       await rename(partial.path, path);
-      return { path };
+      return true;
     } catch (error) {
+      // Another process was faster.
       if (errorCode(error) !== 'ENOENT') throw error;
     }
   }
-  return { path };
+  return false;
 }
 
-/** Gives up a claim, so that anyone, this process included, can go on with the file at once. */
+/** Gives up a claim, so that anyone, this process included, can go on with the file at once; an empty file goes. */
 export async function releasePartial(blob: string, path: string): Promise<void> {
   try {
-    await rename(path, nameFor(blob, NOBODY));
+    if ((await stat(path)).size === 0) await rm(path);
+    else await rename(path, nameFor(blob, NOBODY));
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error;
   }
