@@ -37,7 +37,7 @@ const dataFields = {
     .min(1)
     .default('AI-MO/NuminaMath-TIR')
     .describe(
-      'Training data: "tiny" (embedded), a known name (docs/data.md), org/name on the hub, a file or a folder; names take @revision.',
+      'Training data: "tiny" (embedded), a known name (docs/data.md), org/name on the hub, a file or a folder; names take @revision; several as "math + gsm8k".',
     ),
   datasetConfig: dataName().describe('Configuration ("subset") of `dataset`; null: its default.'),
   datasetSplit: dataName().describe('Split of `dataset` to train on; null: its training split.'),

@@ -1,7 +1,9 @@
 /** The data a configuration names. */
 import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
 import type { Config } from '../config';
 import type { DatasetSpec } from './index';
+import { joinNames, partNames } from './join';
 import { resolveDatasetName } from './names';
 
 /** The training data of a run. */
@@ -34,7 +36,10 @@ export function evalSpec(config: Config): DatasetSpec {
   };
 }
 
-/** Whether a data set's name means a file or folder that is there. */
-export function datasetIsPath(name: string): boolean {
-  return resolveDatasetName(name).kind === 'path' && existsSync(name);
+/** The name with its paths absolute, so that it means the same from another folder. */
+export function withAbsolutePath(name: string): string {
+  const absolute = partNames(name).map((part) =>
+    resolveDatasetName(part).kind === 'path' && existsSync(part) ? resolve(part) : part,
+  );
+  return joinNames(absolute);
 }

@@ -7,12 +7,13 @@ import { collectProblems, type DataFile, type RowReport } from './collect';
 import type { ColumnNames } from './columns';
 import { chooseFiles, type SplitChoice } from './files';
 import { fetchSplit, type HubOptions } from './hub';
+import { joinDatasets, partNames } from './join';
 import { type KnownDataset, resolveDatasetName } from './names';
 import { tinyDataset } from './tiny/dataset';
 
 export type { RowReport, RowTally } from './collect';
 export type { ColumnNames } from './columns';
-export { datasetIsPath, evalSpec, trainSpec } from './config';
+export { evalSpec, trainSpec, withAbsolutePath } from './config';
 export { goldParses } from './gold';
 export { KNOWN_DATASETS, type KnownDataset } from './names';
 export { Turns } from './turns';
@@ -36,7 +37,10 @@ export interface DatasetSource extends RowReport {
 }
 
 export interface DatasetSpec extends HubOptions {
-  /** `tiny`, a name of KNOWN_DATASETS, `org/name` on the hub (both with an optional `@revision`), a file or a folder. */
+  /**
+   * `tiny`, a name of KNOWN_DATASETS, `org/name` on the hub (both with an optional `@revision`), a file or a folder;
+   * or several of them, as `math + gsm8k`.
+   */
   name: string;
   split: 'train' | 'eval';
   /** Names the stream of generated training data; all other data ignores it. */
@@ -118,15 +122,10 @@ async function locatePath(path: string, spec: DatasetSpec): Promise<Located> {
   };
 }
 
-/**
- * Reads a data set whole. The texts of its problems are kept; solutions and other columns are not.
- *
- * @throws BAD_CONFIG for a name, split, configuration or level that does not exist; BAD_INPUT for files and rows that
- * cannot be read, with file and line
- */
-export async function loadDataset(spec: DatasetSpec): Promise<Dataset> {
+/** Reads one data set. */
+async function loadOne(spec: DatasetSpec): Promise<Dataset> {
   const place = resolveDatasetName(spec.name);
-  if (place.kind === 'tiny') return guarded(tinyDataset(spec.split, spec.seed));
+  if (place.kind === 'tiny') return tinyDataset(spec.split, spec.seed);
   const known = place.kind === 'hub' ? place.known : null;
   let located: Located;
   if (place.kind === 'path') {
@@ -145,5 +144,20 @@ export async function loadDataset(spec: DatasetSpec): Promise<Dataset> {
   });
   const { split, pinned } = located;
   const source = { ...report, files: located.files.map(({ label }) => label), split, pinned };
-  return guarded({ name: spec.name, size: problems.length, get: (index) => problems[index]!, source });
+  return { name: spec.name, size: problems.length, get: (index) => problems[index]!, source };
+}
+
+/**
+ * Reads a data set whole. The texts of its problems are kept; solutions and other columns are not.
+ *
+ * @throws BAD_CONFIG for a name, split, configuration or level that does not exist; BAD_INPUT for files and rows that
+ * cannot be read, with file and line; HUB for what cannot be had from the hub
+ */
+export async function loadDataset(spec: DatasetSpec): Promise<Dataset> {
+  const names = partNames(spec.name);
+  // A name that means nothing shows before anything is fetched.
+  for (const name of names) resolveDatasetName(name);
+  const parts: Dataset[] = [];
+  for (const name of names) parts.push(await loadOne({ ...spec, name }));
+  return guarded(parts.length === 1 ? parts[0]! : joinDatasets(spec.name, parts));
 }

@@ -1,7 +1,7 @@
 /** What a run reads before any model is loaded: here mistakes show before a file is written. */
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
-import { datasetIsPath, evalSpec, loadDataset, trainSpec, type Dataset } from '../data';
+import { evalSpec, loadDataset, trainSpec, withAbsolutePath, type Dataset } from '../data';
 import { AcoerError } from '../errors';
 import type { Engine } from '../engine/types';
 import { resolveModel, type ModelFetchOptions } from '../models';
@@ -109,15 +109,13 @@ async function openData(
  * absolute and a model of the hub has its commit. Fetches that model where it is not in the cache.
  */
 export async function withLastingNames(config: Config, options: ModelFetchOptions): Promise<Config> {
-  const absolute = <Name extends string | null>(name: Name) =>
-    name !== null && datasetIsPath(name) ? resolve(name) : name;
   const { dataset, evalDataset, model, rewardModules } = config;
   const modules = Object.entries(rewardModules).map(([name, file]) => [name, resolve(file)]);
   return {
     ...config,
     model: (await resolveModel(model, options)).name,
-    dataset: absolute(dataset),
-    evalDataset: absolute(evalDataset),
+    dataset: withAbsolutePath(dataset),
+    evalDataset: evalDataset === null ? null : withAbsolutePath(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
   };
 }

@@ -199,6 +199,5 @@ describe('the example files', () => {
   test('say what the presets say', () => {
     expect(resolved('tiny.yaml')).toEqual(resolveConfig([], 'tiny'));
     expect(resolved('slide.yaml')).toEqual(resolveConfig([{ reward: 'grpo-lp' }], 'slide'));
-    expect(resolved('paper.yaml')).toEqual(resolveConfig([], 'paper'));
   });
 });
