@@ -56,7 +56,13 @@ export type {
   TokenMeans,
 } from './eval';
 
-export { DEFAULT_PROMPT_TEMPLATE, loadTokenizer, measureThinking, renderPrompt } from './tokenizer';
+export {
+  DEFAULT_PROMPT_TEMPLATE,
+  loadTokenizer,
+  measureThinking,
+  renderPrompt,
+  renderPrompts,
+} from './tokenizer';
 export type { ChatOptions, PromptOptions, Tokenizer } from './tokenizer';
 export { loadDataset, type Dataset, type DatasetSpec } from './data';
 export { hasFormat, verifyCompletion } from './verify';
