@@ -71,7 +71,13 @@ export type {
   TokenMeans,
 } from './eval';
 
-export { DEFAULT_PROMPT_TEMPLATE, loadTokenizer, measureThinking, renderPrompt } from './tokenizer';
+export {
+  DEFAULT_PROMPT_TEMPLATE,
+  loadTokenizer,
+  measureThinking,
+  renderPrompt,
+  renderPrompts,
+} from './tokenizer';
 export type { ChatOptions, PromptOptions, Tokenizer } from './tokenizer';
 export { evalSpec, goldParses, KNOWN_DATASETS, loadDataset, trainSpec } from './data';
 export type { ColumnNames, Dataset, DatasetSource, DatasetSpec, KnownDataset, RowReport } from './data';

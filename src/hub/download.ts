@@ -99,15 +99,15 @@ async function* chunksOf(
   request: HubRequest,
   silence: SilenceTimer,
 ): AsyncGenerator<Uint8Array> {
-  const reader = response.body?.getReader();
-  if (reader === undefined) return;
+  if (response.body === null) return;
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
   try {
     for (;;) {
       silence.restart();
       const { done, value } = await reader.read();
       silence.stop();
       if (done) return;
-      yield value as Uint8Array;
+      yield value;
     }
   } catch (error) {
     request.signal?.throwIfAborted();
@@ -157,7 +157,7 @@ async function fetchRest({ request, url, onBytes }: BlobDownload, partial: Parti
   } else if (Number(start) !== partial.bytes) throw new WrongContent();
   for await (const chunk of chunksOf(response, request, silence)) {
     await partial.append(chunk);
-    if (resumed) onBytes(partial.bytes);
+    onBytes(partial.bytes);
   }
 }
 
