@@ -1,6 +1,7 @@
 /** What `acoer data` finds out about a data set. */
 import type { Config } from '../config';
-import { type Dataset, Turns } from '../data';
+import type { Dataset } from '../data';
+import { Pace } from '../pace';
 import { fillTemplate, renderPrompt, type Tokenizer } from '../tokenizer';
 import type { Problem } from '../types';
 
@@ -93,12 +94,13 @@ function promptOf(
 
 async function measurePrompts(dataset: Dataset, options: ReportOptions): Promise<number[]> {
   const n = options.sample === 0 ? dataset.size : Math.min(options.sample, dataset.size);
-  const turns = new Turns(options.signal);
+  const pace = new Pace();
   const lengths: number[] = [];
   for (let i = 0; i < n; i++) {
     const { text, ids } = promptOf(options, dataset.get(Math.floor((i * dataset.size) / n)));
     lengths.push(ids?.length ?? text.length);
-    if (turns.due()) await turns.give();
+    await pace.turn();
+    options.signal?.throwIfAborted();
   }
   return lengths;
 }

@@ -1,12 +1,12 @@
 /** From files to problems, with an account of every row that was left out. */
 import { createHash } from 'node:crypto';
 import { AcoerError } from '../errors';
+import { Pace } from '../pace';
 import type { Problem } from '../types';
 import { BadRow, ColumnMap, type ColumnNames, type RowProblem } from './columns';
 import { goldParses } from './gold';
 import { openRows } from './open';
 import type { SourceRow } from './rows';
-import { Turns } from './turns';
 
 export interface DataFile {
   path: string;
@@ -142,12 +142,13 @@ export async function collectProblems(
 ): Promise<{ problems: Problem[]; report: RowReport }> {
   const columns = new ColumnMap(options.columns);
   const collector = new Collector(columns, options);
-  const turns = new Turns(options.signal);
+  const pace = new Pace();
   for (const { path, label } of files) {
     const reader = await openRows(path, label, (found) => columns.choose(label, found));
     for await (const row of reader.rows()) {
       collector.add(row, `${label} ${reader.unit} ${row.number}`);
-      if (turns.due()) await turns.give();
+      await pace.turn();
+      options.signal?.throwIfAborted();
     }
   }
   return { problems: collector.problems, report: collector.finish(name) };

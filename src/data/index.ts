@@ -16,7 +16,6 @@ export type { ColumnNames } from './columns';
 export { evalSpec, trainSpec, withAbsolutePath } from './config';
 export { goldParses } from './gold';
 export { KNOWN_DATASETS, type KnownDataset } from './names';
-export { Turns } from './turns';
 
 export interface Dataset {
   readonly name: string;

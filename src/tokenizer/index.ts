@@ -4,7 +4,7 @@ import type { ChatMessage } from '../types';
 import { type Json, readTokenizerFiles, type TokenizerFiles } from './files';
 import { jinjaLibrary, tokenizersLibrary } from './libraries';
 
-export { Pace } from './pace';
+export { Pace } from '../pace';
 export {
   DEFAULT_PROMPT_TEMPLATE,
   fillTemplate,

@@ -1,7 +1,7 @@
 import { AcoerError } from '../errors';
 import type { Problem, Prompt } from '../types';
 import type { Tokenizer } from './index';
-import { Pace } from './pace';
+import { Pace } from '../pace';
 import { thinkLeftOpen } from './thinking';
 
 const PLACEHOLDER = '{problem}';
