@@ -56,7 +56,7 @@ export function renderPrompt(
 
 /**
  * `renderPrompt` of every problem, which keeps its position as index, without blocking the event loop.
- * @throws the signal's reason when it fires
+ * @throws CANCELLED when the signal fires
  */
 export async function renderPrompts(
   tokenizer: Tokenizer,
@@ -68,7 +68,9 @@ export async function renderPrompts(
   for (const problem of problems) {
     prompts.push(renderPrompt(tokenizer, problem, prompts.length, options));
     await pace.turn();
-    options.signal?.throwIfAborted();
+    if (options.signal?.aborted === true) {
+      throw new AcoerError('CANCELLED', `Stopped after ${prompts.length} prompts`);
+    }
   }
   return prompts;
 }
