@@ -92,15 +92,23 @@ export type {
   TokenMeans,
 } from './eval';
 
-export { DEFAULT_PROMPT_TEMPLATE, loadTokenizer, measureThinking, renderPrompt } from './tokenizer';
+export {
+  DEFAULT_PROMPT_TEMPLATE,
+  loadTokenizer,
+  measureThinking,
+  renderPrompt,
+  renderPrompts,
+} from './tokenizer';
 export type { ChatOptions, PromptOptions, Tokenizer } from './tokenizer';
-export { loadDataset, type Dataset, type DatasetSpec } from './data';
+export { evalSpec, goldParses, KNOWN_DATASETS, loadDataset, trainSpec } from './data';
+export type { ColumnNames, Dataset, DatasetSource, DatasetSpec, KnownDataset, RowReport } from './data';
 export { hasFormat, optionsFromConfig, verifyAnswer, verifyCompletion } from './verify';
 export type { ExtractionTarget, VerifyOptions } from './verify';
 export { type GradingItem, type PoolOptions, VerifierPool } from './grading';
 export { configSchema, describeConfig, PRESETS, readConfigFile, resolveConfig } from './config';
 export type { Config, ConfigInput, FieldDescription, Preset } from './config';
-export { resolveModel, TINY_MODEL } from './models';
+export { resolveModel, TINY_MODEL, type ModelFetchOptions, type ModelLocation } from './models';
+export { fetchSnapshot, type FetchOptions, type FetchProgress, type Snapshot } from './hub';
 export { AcoerError, errorCode, errorMessage, exitCodeFor, type AcoerErrorCode } from './errors';
 
 export type {

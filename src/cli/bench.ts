@@ -158,7 +158,10 @@ async function bench(name: BenchName, flags: BenchFlags): Promise<void> {
 export const define: CommandModule['define'] = (command: Command) => {
   command
     .addArgument(new Argument('<what>', 'what to time').choices(BENCHES))
-    .option('--model <model>', 'tiny (default), or a folder in Hugging Face layout')
+    .option(
+      '--model <model>',
+      'tiny (default), a folder in Hugging Face layout, or org/name[@revision] on the hub',
+    )
     .addOption(
       new Option('--shape <shape>', 'random weights at this shape instead of a model').choices(
         Object.keys(SHAPES),

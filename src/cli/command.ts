@@ -56,7 +56,10 @@ export interface EngineFlags {
 /** `--model` and `--adapter`. */
 export function addModelOptions(command: Command): Command {
   return command
-    .option('--model <model>', 'tiny, or a folder in Hugging Face layout (required)')
+    .option(
+      '--model <model>',
+      'tiny, a folder in Hugging Face layout, or org/name[@revision] on the hub (required)',
+    )
     .option('--adapter <folder>', 'a PEFT LoRA adapter');
 }
 

@@ -5,6 +5,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorMessage } from '../errors';
+import { Pace } from '../tokenizer';
 
 const NEWLINE = 0x0a;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
@@ -142,7 +143,9 @@ export class Spool<T> implements AsyncDisposable {
       pending = [];
       pendingChars = 0;
     };
+    const pace = new Pace();
     for await (const line of parseJsonLines(await openInput(path))) {
+      await pace.turn();
       const text = `${JSON.stringify(check(line))}\n`;
       this.count++;
       pending.push(text);

@@ -4,6 +4,7 @@ import type { Engine, Model, Policy } from '../engine/types';
 import { resolveModel } from '../models';
 import { required } from './command';
 import type { EngineFlags } from './command';
+import { showDownload } from './download';
 
 export interface ModelFlags extends EngineFlags {
   model?: string;
@@ -24,7 +25,8 @@ export async function withModel<T>(
   signal: AbortSignal,
   work: (session: ModelSession) => Promise<T>,
 ): Promise<T> {
-  const directory = resolveModel(required(flags.model, '--model'));
+  const name = required(flags.model, '--model');
+  const { directory } = await resolveModel(name, showDownload(name, signal));
   const engine = await createEngine({ device: flags.device, threads: flags.threads });
   try {
     const model = await engine.loadModel(directory, { dtype: flags.dtype, signal });

@@ -3,7 +3,7 @@ import type { Dataset } from '../data';
 import type { GeneratedSequence, Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { streamSeed } from '../rng';
-import { measureThinking, renderPrompt, type Tokenizer } from '../tokenizer';
+import { measureThinking, renderPrompts, type Tokenizer } from '../tokenizer';
 import type { Prompt } from '../types';
 import { verifyCompletion } from '../verify';
 import { type EvalSummary, type Graded, summarise } from './summary';
@@ -62,9 +62,8 @@ export async function evaluate(options: EvalOptions): Promise<EvalSummary> {
   if (!Number.isInteger(total) || total < 1) {
     throw new AcoerError('BAD_ARGUMENT', `evaluate needs n >= 1, not ${options.n}`);
   }
-  const prompts = Array.from({ length: total }, (_, i) =>
-    renderPrompt(tokenizer, dataset.get(i), i, options),
-  );
+  const problems = Array.from({ length: total }, (_, i) => dataset.get(i));
+  const prompts = await renderPrompts(tokenizer, problems, options);
   const stopIds = Int32Array.from(tokenizer.eosIds);
   const rows: EvalCompletion[] = [];
   await model.generate(

@@ -1,6 +1,7 @@
 /** What a run tells while it goes on; the live view and a library user's own display listen to it. */
 import type { Config } from '../config';
 import type { EvalSummary } from '../eval';
+import type { FetchProgress } from '../hub';
 import type { StepMetrics } from '../types';
 
 export type EvalPhase = 'base' | 'step' | 'trained';
@@ -19,6 +20,8 @@ export interface RunSummary {
 }
 
 export type TrainEvent =
+  /** Before `run`, while a model or data set comes from the hub. */
+  | ({ type: 'download' } & FetchProgress)
   | { type: 'run'; directory: string; config: Config; resumedStep: number | null }
   | { type: 'loaded'; model: string; parameters: number; trained: number; device: string; dtype: string }
   | { type: 'eval-progress'; phase: EvalPhase; kind: EvalKind; done: number; total: number }

@@ -1,7 +1,9 @@
 /** `train`: the whole of a run behind one call. */
 import type { Config, ConfigInput } from '../config';
+import type { Dataset } from '../data';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
+import type { ModelFetchOptions } from '../models';
 import {
   createRunDirectory,
   discardRunDirectory,
@@ -14,7 +16,14 @@ import {
 import { initialState, type WeightedReward } from './context';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { RunDriver, type RunState } from './run';
-import { closeRewards, openInputs, resolveTrainConfig, withAbsolutePaths, type SessionParts } from './inputs';
+import {
+  closeRewards,
+  openInputs,
+  resolveTrainConfig,
+  withLastingNames,
+  withPinnedData,
+  type SessionParts,
+} from './inputs';
 import { openSession } from './session';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
@@ -91,8 +100,12 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
 }
 
 /** The configuration of the run: a resumed one's own, or what is given. */
-function configOf(resume: string | undefined, given: ConfigInput & { preset?: string }): Config {
-  if (resume === undefined) return withAbsolutePaths(resolveTrainConfig([given]));
+async function configOf(
+  resume: string | undefined,
+  given: ConfigInput & { preset?: string },
+  fetching: ModelFetchOptions,
+): Promise<Config> {
+  if (resume === undefined) return withLastingNames(resolveTrainConfig([given]), fetching);
   const stored = openRunDirectory(resume);
   return resolveTrainConfig([stored.readJson(stored.config()) as ConfigInput]);
 }
@@ -138,26 +151,46 @@ async function startState(
   if (found === null) return fresh;
   await restorePolicy(directory, found.step, policy);
   const { loop, base, latest } = found.state as RunState;
-  return { loop, base, latest };
+  return { ...fresh, loop, base, latest };
+}
+
+/** A position in other data means other problems: a run goes on with the rows it began with, or not at all. */
+function refuseChangedData(directory: RunDirectory, { name, source }: Dataset): void {
+  const found = readCheckpointState(directory);
+  const before = (found?.state as RunState | undefined)?.data ?? null;
+  if (before === null || before === (source?.fingerprint ?? null)) return;
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${name} no longer holds the problems this run began with, so it cannot go on where it stopped; bring the old data back, or begin a new run.`,
+  );
 }
 
 /**
  * Starts a run, or goes on with one. Resolves when the model is loaded.
  *
- * @throws BAD_CONFIG, BAD_INPUT, RUN_EXISTS before anything is loaded; LOAD_FAILED, DEVICE, ... of the engine
+ * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS before anything is loaded; LOAD_FAILED, DEVICE, ... of the engine
  */
 export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const { out, resume, signal, onEvent, engine, tokenizer, trainData, evalData, ...given } = options;
   if (resume !== undefined) refuseSettings({ ...given, out });
   const emit = onEvent ?? (() => undefined);
-  const config = configOf(resume, given);
+  const fetching: ModelFetchOptions = {
+    signal,
+    onProgress: (progress) => emit({ type: 'download', ...progress }),
+    onNotice: (message) => emit({ type: 'warning', message }),
+  };
+  const asked = await configOf(resume, given, fetching);
   const finished = resume === undefined ? null : finishedSummary(new RunDirectory(resume));
-  if (finished !== null) return new TrainRun(resume!, config, null, finished);
-  const inputs = await openInputs(config, { tokenizer, trainData, evalData });
+  if (finished !== null) return new TrainRun(resume!, asked, null, finished);
+  const inputs = await openInputs(asked, { tokenizer, trainData, evalData }, fetching);
+  const config = withPinnedData(asked, inputs);
   const resumed = resume !== undefined;
-  const directory = await closingOnError(inputs.rewards, () =>
-    resumed ? openRunDirectory(resume) : newRunDirectory(out, config, inputs.rewards),
-  );
+  const directory = await closingOnError(inputs.rewards, () => {
+    if (!resumed) return newRunDirectory(out, config, inputs.rewards);
+    const stored = openRunDirectory(resume);
+    refuseChangedData(stored, inputs.trainData);
+    return stored;
+  });
   const resumedStep = resumed ? (directory.checkpointSteps().at(-1) ?? 0) : null;
   emit({ type: 'run', directory: directory.path, config, resumedStep });
   const session = await openSession(config, inputs, engine, signal).catch((error: unknown) => {
@@ -173,6 +206,7 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
       loop: initialState(rewards, config.maxCompletionLength),
       base: null,
       latest: null,
+      data: inputs.trainData.source?.fingerprint ?? null,
     };
     const start = await startState(directory, resumed, policy, fresh);
     const driver = new RunDriver({ directory, config, session, start, emit, ...(signal && { signal }) });

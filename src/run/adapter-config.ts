@@ -1,4 +1,5 @@
 /** adapter_config.json as PEFT 0.21 writes it, so that `PeftModel.from_pretrained` reads our adapters. */
+import { looksLikeHubId, splitRevision } from '../hub';
 
 export interface LoraShape {
   loraRank: number;
@@ -7,13 +8,15 @@ export interface LoraShape {
   targetModules: readonly string[];
 }
 
-export function adapterConfig(shape: LoraShape, baseModel: string): Record<string, unknown> {
+/** @param model as `resolveModel` names it: PEFT keeps a hub model's commit in a field of its own. */
+export function adapterConfig(shape: LoraShape, model: string): Record<string, unknown> {
+  const { id, revision } = looksLikeHubId(model) ? splitRevision(model) : { id: model };
   return {
     alora_invocation_tokens: null,
     alpha_pattern: {},
     arrow_config: null,
     auto_mapping: null,
-    base_model_name_or_path: baseModel,
+    base_model_name_or_path: id,
     bias: 'none',
     corda_config: null,
     ensure_weight_tying: false,
@@ -40,7 +43,7 @@ export function adapterConfig(shape: LoraShape, baseModel: string): Record<strin
     qalora_group_size: 16,
     r: shape.loraRank,
     rank_pattern: {},
-    revision: null,
+    revision: revision ?? null,
     target_modules: [...shape.targetModules],
     target_parameters: null,
     task_type: 'CAUSAL_LM',

@@ -4,7 +4,14 @@ import type { ChatMessage } from '../types';
 import { type Json, readTokenizerFiles, type TokenizerFiles } from './files';
 import { jinjaLibrary, tokenizersLibrary } from './libraries';
 
-export { DEFAULT_PROMPT_TEMPLATE, fillTemplate, type PromptOptions, renderPrompt } from './prompt';
+export { Pace } from '../pace';
+export {
+  DEFAULT_PROMPT_TEMPLATE,
+  fillTemplate,
+  type PromptOptions,
+  renderPrompt,
+  renderPrompts,
+} from './prompt';
 export { measureThinking, thinkLeftOpen } from './thinking';
 
 export interface ChatOptions {
@@ -14,7 +21,7 @@ export interface ChatOptions {
 }
 
 export interface Tokenizer {
-  /** No special tokens are added; those written in `text` are recognised. */
+  /** No special tokens are added; those written in `text` are recognised. A lone surrogate counts as U+FFFD. */
   encode(text: string): Int32Array;
   decode(ids: ArrayLike<number>, options?: { skipSpecial?: boolean }): string;
   renderChat(messages: readonly ChatMessage[], options: ChatOptions): string;

@@ -1,6 +1,7 @@
 import { AcoerError } from '../errors';
 import type { Problem, Prompt } from '../types';
 import type { Tokenizer } from './index';
+import { Pace } from '../pace';
 import { thinkLeftOpen } from './thinking';
 
 const PLACEHOLDER = '{problem}';
@@ -51,4 +52,25 @@ export function renderPrompt(
     ids: tokenizer.encode(text),
     thinkOpened: thinkLeftOpen(tokenizer.encode(opening), tokenizer),
   };
+}
+
+/**
+ * `renderPrompt` of every problem, which keeps its position as index, without blocking the event loop.
+ * @throws CANCELLED when the signal fires
+ */
+export async function renderPrompts(
+  tokenizer: Tokenizer,
+  problems: Iterable<Problem>,
+  options: PromptOptions & { signal?: AbortSignal } = {},
+): Promise<Prompt[]> {
+  const pace = new Pace();
+  const prompts: Prompt[] = [];
+  for (const problem of problems) {
+    prompts.push(renderPrompt(tokenizer, problem, prompts.length, options));
+    await pace.turn();
+    if (options.signal?.aborted === true) {
+      throw new AcoerError('CANCELLED', `Stopped after ${prompts.length} prompts`);
+    }
+  }
+  return prompts;
 }

@@ -1,4 +1,4 @@
-import { mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
@@ -192,14 +192,9 @@ describe('the example files', () => {
   const folder = join(__dirname, '..', '..', 'configs');
   const resolved = (name: string) => resolveConfig([readConfigFile(join(folder, name))]);
 
-  test.each(readdirSync(folder))('%s resolves', (name) => {
-    expect(resolved(name).maxSteps).toBeGreaterThan(0);
-  });
-
   test('say what the presets say', () => {
     expect(resolved('tiny.yaml')).toEqual(resolveConfig([], 'tiny'));
     expect(resolved('slide.yaml')).toEqual(resolveConfig([{ reward: 'grpo-lp' }], 'slide'));
-    expect(resolved('paper.yaml')).toEqual(resolveConfig([], 'paper'));
   });
 });
 

@@ -1,5 +1,6 @@
 /** How a run looks while it goes on: a line that is redrawn on a terminal, plain lines anywhere else. */
 import type { TrainEvent } from '../../grpo';
+import { DownloadView } from '../download';
 import { grouped, percent } from './format';
 import { stepLine } from './line';
 import { planLines } from './plan';
@@ -23,8 +24,11 @@ export class ProgressView {
   private lastStepAt = 0;
   private lastLine = '';
   private transient = false;
+  private readonly download: DownloadView;
 
-  constructor(private readonly stream: ProgressStream) {}
+  constructor(private readonly stream: ProgressStream) {
+    this.download = new DownloadView('from the hub', stream);
+  }
 
   private get live(): boolean {
     return this.stream.isTTY === true;
@@ -32,6 +36,9 @@ export class ProgressView {
 
   readonly onEvent = (event: TrainEvent): void => {
     switch (event.type) {
+      case 'download':
+        this.download.onProgress(event);
+        break;
       case 'run':
         this.maxSteps = event.config.maxSteps;
         for (const line of planLines(event.config)) this.print(line);

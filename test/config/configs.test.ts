@@ -1,0 +1,117 @@
+/** Every file of configs/ is a complete, valid run. */
+import { readdirSync } from 'node:fs';
+import { join } from 'node:path';
+import { PRESETS, readConfigFile, type ConfigInput } from '../../src/config';
+import { trainSpec, evalSpec, KNOWN_DATASETS } from '../../src/data';
+import { closeRewards, openRewards, resolveTrainConfig } from '../../src/grpo/inputs';
+
+const FOLDER = join(__dirname, '..', '..', 'configs');
+const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter((name) =>
+  name.endsWith('.yaml'),
+);
+const resolved = (file: string) => resolveTrainConfig([readConfigFile(join(FOLDER, file))]);
+
+/** Facts, section 1: one configuration for each reward of the paper's table 1, and the two it names without a formula. */
+const TABLE1 = [
+  'acc',
+  'beta0',
+  'beta0.01',
+  'beta0.05',
+  'beta0.10',
+  'grpo-lp',
+  'grpo-lead',
+  'recut',
+  'acoer',
+  'binary',
+  'acoer-fixed',
+];
+
+/** The paper's training and evaluation, as it states them (facts section 1). */
+const PAPER = {
+  model: 'Qwen/Qwen3-1.7B',
+  loraRank: 16,
+  loraAlpha: 32,
+  learningRate: 5e-6,
+  adamBeta1: 0.9,
+  adamBeta2: 0.999,
+  numGenerations: 16,
+  temperature: 1,
+  maxCompletionLength: 8192,
+  promptsPerStep: 1,
+  maxSteps: 1200,
+  evalMaxNewTokens: 16384,
+  evalSteps: 200,
+  enableThinking: true,
+};
+
+test('the folder holds the runs it should', () => {
+  const table = TABLE1.map((name) => join('table1', `${name}.yaml`));
+  expect(files.sort()).toEqual(
+    ['authors-code.yaml', 'paper.yaml', 'slide.yaml', 'tiny.yaml', ...table].sort(),
+  );
+});
+
+test.each(files)('%s: its settings, rewards and data are valid', async (file) => {
+  const config = resolved(file);
+  const rewards = await openRewards(config);
+  await closeRewards(rewards);
+  for (const { name } of [trainSpec(config), evalSpec(config)]) {
+    for (const part of name.split(' + ')) expect(['tiny', ...Object.keys(KNOWN_DATASETS)]).toContain(part);
+  }
+});
+
+test.each(TABLE1)('table1/%s is the paper run with that reward', async (name) => {
+  const config = resolved(join('table1', `${name}.yaml`));
+  expect(config).toMatchObject({ ...PAPER, warmupRatio: 0.1, weightDecay: 0.01, reward: name });
+  const paper = resolved('paper.yaml');
+  expect({ ...config, reward: null, rewardParams: null }).toEqual({
+    ...paper,
+    reward: null,
+    rewardParams: null,
+  });
+});
+
+/** Of what a file says, what the defaults and its preset do not. */
+function beyondPreset(file: string, preset: string): ConfigInput {
+  const written = resolved(file);
+  const base = resolveTrainConfig([{ model: 'Qwen/Qwen3-1.7B' }], preset);
+  return Object.fromEntries(
+    Object.entries(written).filter(
+      ([key, value]) => JSON.stringify(value) !== JSON.stringify(base[key as keyof typeof base]),
+    ),
+  );
+}
+
+test('paper.yaml says what the defaults are, and where the data lies', () => {
+  expect(beyondPreset('paper.yaml', 'paper')).toEqual({
+    dataset: 'numinamath-tir',
+    evalDataset: 'math500',
+    rewardParams: expect.anything(),
+  });
+  expect(PRESETS.paper?.values).toEqual({});
+});
+
+test("authors-code.yaml says what the authors' code has and the paper has not", () => {
+  expect(beyondPreset('authors-code.yaml', 'authors-code')).toEqual({
+    evalDataset: 'math500',
+    rewardParams: expect.anything(),
+  });
+  expect(resolved('authors-code.yaml')).toMatchObject({
+    ...PAPER,
+    dataset: 'math + gsm8k',
+    beta: 0.001,
+    loraDropout: 0.05,
+    warmupRatio: 0.05,
+    weightDecay: 0,
+    maxGradNorm: 1,
+    lossType: 'dapo',
+    rewardParams: { acoer: { lengthUnit: 'chars', initialBudget: 4096 } },
+  });
+});
+
+test("the controller's parameters as written are the reward's own defaults", async () => {
+  const written = await openRewards(resolved('paper.yaml'));
+  const defaults = await openRewards(resolveTrainConfig([{ model: 'Qwen/Qwen3-1.7B', reward: 'acoer' }]));
+  const stateOf = ([entry]: typeof written) => entry!.reward.initialState({ maxLength: 8192 });
+  expect(stateOf(written)).toEqual(stateOf(defaults));
+});
