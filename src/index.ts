@@ -14,6 +14,9 @@ export type {
   UserRollout,
 } from './rewards';
 
+export { assertFits, DEVICE_NAMES, engineDevice, namedDevice, plannedModel, planRun } from './plan';
+export type { Change, LengthTrajectory, MemoryItem, MemoryPlan, Plan, PlanDevice, PlanInput, RunTime } from './plan';
+
 export { createEngine, type EngineOptions } from './engine/engine';
 export { TARGET_MODULES } from './engine/types';
 export type {

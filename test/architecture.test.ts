@@ -48,7 +48,7 @@ const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[
 
 const LAYERS: readonly (readonly string[])[] = [
   ['types', 'errors', 'rng', 'config', 'models'],
-  ['rewards', 'verify', 'tokenizer', 'data', 'engine', 'run'],
+  ['rewards', 'verify', 'tokenizer', 'data', 'engine', 'run', 'plan'],
   ['eval'],
   ['grpo'],
   ['index', 'bench', 'tiny-model'],

@@ -18,6 +18,7 @@ const COMMANDS: readonly CommandEntry[] = [
   { name: 'eval', summary: 'measure accuracy and thinking length of a model on a benchmark' },
   { name: 'generate', summary: 'sample completions for prompts given as JSON Lines' },
   { name: 'score', summary: 'log-probs and entropies of given token ids, as JSON Lines' },
+  { name: 'plan', summary: 'peak memory and time of a run, predicted before it starts' },
   { name: 'bench', summary: 'tokens per second, and the ratio to the floor measured on this machine' },
   { name: 'setup', summary: 'find or fetch libtorch and build the native addon' },
   { name: 'doctor', summary: 'what was found on this machine, what is missing, and what mends it' },
