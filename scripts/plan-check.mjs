@@ -34,7 +34,7 @@ const run = (group, tokens, dtype = 'bfloat16') => ({
   dtype,
 });
 const CASES = {
-  '10M-fp32-kept': { shape: shape(8192, 256, 8, 8, 64), config: run(16, 64, 'float32') },
+  '10M-fp32-small': { shape: shape(8192, 256, 8, 8, 64), config: run(16, 48, 'float32') },
   '10M-fp32': { shape: shape(8192, 256, 8, 8, 64), config: run(64, 96, 'float32') },
   '10M-bf16': { shape: shape(8192, 256, 8, 8, 64), config: run(64, 96) },
   '50M-bf16': { shape: shape(151_936, 256, 8, 8, 64), config: run(32, 32) },
@@ -79,19 +79,22 @@ async function runHere(given) {
   let count = 0;
   acoer.registerReward('alternating', () => count++ % 2);
   const { out, ...settings } = given;
-  const engine = await acoer.createEngine({ device: 'cpu' });
-  const config = acoer.resolveConfig([settings]);
-  const plan = acoer.planRun({
-    config,
-    model: acoer.plannedModel(config.model),
-    device: await acoer.engineDevice(engine),
-    promptTokens: 14,
+  let plan;
+  const onEvent = (event) => {
+    if (event.type === 'plan') plan = event.plan;
+  };
+  const training = await acoer.train({ ...settings, out, onEvent });
+  // The plan of the run expects completions to end; these do not.
+  const { promptTokens, device } = plan;
+  const { memory } = acoer.planRun({
+    config: training.config,
+    model: acoer.plannedModel(training.config.model),
+    device,
+    promptTokens,
     lengths: { first: Infinity, last: Infinity },
   });
-  await engine.dispose();
-  const training = await acoer.train({ ...settings, out });
   await training.result();
-  process.stdout.write(`${plan.memory.peakBytes}\n`);
+  process.stdout.write(`${memory.peakBytes}\n`);
 }
 
 async function main(names) {

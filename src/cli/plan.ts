@@ -69,10 +69,12 @@ export function define(command: Command): void {
     .argument('[config]', 'YAML or JSON file of settings')
     .option('--preset <name>', `settings to start from: ${Object.keys(PRESETS).join(', ')}`)
     .option('--set <path=value>', 'one setting, e.g. --set microBatchTokens=8192 (repeatable)', collect, [])
-    .addOption(
-      new Option('--device-name <name>', `a GPU that need not be here: ${DEVICE_NAMES.join(', ')}`),
+    .addOption(new Option('--device-name <name>', `a GPU that need not be here: ${DEVICE_NAMES.join(', ')}`))
+    .option(
+      '--prompt-tokens <n>',
+      'tokens of the longest prompt (default: maxPromptLength, else 150)',
+      integer(1),
     )
-    .option('--prompt-tokens <n>', 'tokens of the longest prompt (default: maxPromptLength, else 150)', integer(1))
     .option(
       '--lengths <first,last>',
       "mean completion tokens at the first and last step, or cap (default: the paper's, as shares of the cap)",

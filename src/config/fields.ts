@@ -59,7 +59,9 @@ const rolloutFields = {
   kvBytes: count()
     .nullable()
     .default(null)
-    .describe('Most bytes of the KV cache; null: a quarter of the memory that is free when a batch is generated.'),
+    .describe(
+      'Most bytes of the KV cache; null: a quarter of the memory that is free when a batch is generated.',
+    ),
 };
 
 const rewardEntry = z.strictObject({

@@ -1,6 +1,7 @@
 /** What a run tells while it goes on; the live view and a library user's own display listen to it. */
 import type { Config } from '../config';
 import type { EvalSummary } from '../eval';
+import type { Plan } from '../plan';
 import type { StepMetrics } from '../types';
 
 export type EvalPhase = 'base' | 'step' | 'trained';
@@ -20,6 +21,7 @@ export interface RunSummary {
 
 export type TrainEvent =
   | { type: 'run'; directory: string; config: Config; resumedStep: number | null }
+  | { type: 'plan'; plan: Plan }
   | { type: 'loaded'; model: string; parameters: number; trained: number; device: string; dtype: string }
   | { type: 'eval-progress'; phase: EvalPhase; kind: EvalKind; done: number; total: number }
   | { type: 'evaluated'; phase: EvalPhase; kind: EvalKind; summary: EvalSummary }

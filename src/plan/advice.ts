@@ -29,7 +29,7 @@ const STEPS: readonly Step[] = [
     setting: 'microBatchTokens',
     next: ({ microBatchTokens: now }, memory) =>
       // A sequence is never cut, so no budget below the longest one helps.
-      memory.peakPhase !== 'rollout' && now / 2 >= SMALLEST_MICRO_BATCH && memory.microBatchTokens >= now / 2
+      memory.peakPhase === 'training' && now / 2 >= SMALLEST_MICRO_BATCH && memory.microBatchTokens >= now / 2
         ? now / 2
         : null,
     why: 'smaller training passes; the gradient stays the same',
@@ -40,6 +40,15 @@ const STEPS: readonly Step[] = [
     why: 'weights, activations and KV cache in two bytes',
   },
   {
+    setting: 'evalMaxNewTokens',
+    next: ({ evalMaxNewTokens: now }, memory) =>
+      now / 2 >= SMALLEST_COMPLETION &&
+      (memory.evaluationKv?.slots === 0 || memory.peakPhase === 'evaluation')
+        ? 256 * Math.ceil(now / 2 / 256)
+        : null,
+    why: 'shorter answers in evaluation',
+  },
+  {
     setting: 'maxCompletionLength',
     next: ({ maxCompletionLength: now }) =>
       now / 2 >= SMALLEST_COMPLETION ? 256 * Math.ceil(now / 2 / 256) : null,
@@ -47,9 +56,9 @@ const STEPS: readonly Step[] = [
   },
 ];
 
-/** A plan fits when its peak is available and every sequence can have a slot in turn. */
+/** A plan fits when its peak is available and a sequence of full length can have a slot, in evaluation too. */
 export function fits(memory: MemoryPlan, availableBytes: number): boolean {
-  return memory.peakBytes <= availableBytes && memory.kv.slots > 0;
+  return memory.peakBytes <= availableBytes && memory.kv.slots > 0 && memory.evaluationKv?.slots !== 0;
 }
 
 /** Changes that together make the run fit, or null when none of ours does. */
@@ -68,10 +77,12 @@ export function changesToFit(config: Config, availableBytes: number, predict: Pr
     }
   }
   if (!fits(memory, availableBytes)) return null;
-  return [...changed]
-    // A step that turned out not to be needed is taken back.
-    .filter(([setting]) => !fits(predict({ ...now, [setting]: config[setting] }), availableBytes))
-    .map(([setting, why]) => ({ setting, from: config[setting], to: now[setting], why }));
+  return (
+    [...changed]
+      // A step that turned out not to be needed is taken back.
+      .filter(([setting]) => !fits(predict({ ...now, [setting]: config[setting] }), availableBytes))
+      .map(([setting, why]) => ({ setting, from: config[setting], to: now[setting], why }))
+  );
 }
 
 /** Leaves this share of the memory alone when it hands the rest to the KV cache. */

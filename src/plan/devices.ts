@@ -44,7 +44,9 @@ interface Card {
 const MIB = 1024 * 1024;
 const DATA_SHEET = "the maker's data sheet; not measured by us";
 
-const CARDS: Readonly<Record<string, Card>> = {
+export const DEVICE_NAMES = ['A6000', '4090', 'A100', 'H100', 'H200'] as const;
+
+const CARDS: Readonly<Record<Lowercase<(typeof DEVICE_NAMES)[number]>, Card>> = {
   a6000: {
     title: 'NVIDIA RTX A6000',
     // 49,140 MiB with ECC off; ECC takes a sixteenth.
@@ -79,15 +81,15 @@ const CARDS: Readonly<Record<string, Card>> = {
     totalBytes: 139 * 1024 * MIB,
     bytesPerSecond: 4.3e12,
     flopsPerSecond: { bfloat16: 790e12, float32: 67e12, float64: 34e12 },
-    source: 'copy bandwidth and bf16 rate as others measured them on one card, the rest data sheet; not measured by us',
+    source:
+      'copy bandwidth and bf16 rate as others measured them on one card, the rest data sheet; not measured by us',
   },
 };
 
-export const DEVICE_NAMES: readonly string[] = Object.keys(CARDS).map((name) => name.toUpperCase());
-
 /** A known GPU by its name in any case. Throws BAD_CONFIG listing the names. */
 export function namedDevice(name: string, dtype: Dtype): PlanDevice {
-  const card = Object.hasOwn(CARDS, name.toLowerCase()) ? CARDS[name.toLowerCase()] : undefined;
+  const known = DEVICE_NAMES.find((candidate) => candidate === name.toUpperCase());
+  const card = known && CARDS[known.toLowerCase() as Lowercase<typeof known>];
   if (card === undefined) {
     throw new AcoerError('BAD_CONFIG', `there is no device "${name}"; there are ${DEVICE_NAMES.join(', ')}.`);
   }

@@ -54,7 +54,8 @@ export function plannedDtype(config: Config, model: PlannedModel): Dtype {
 /** Predicts a run. Pure: reads no file and no device. */
 export function planRun({ config, model, device, ...given }: PlanInput): Plan {
   const promptTokens = given.promptTokens ?? config.maxPromptLength ?? DEFAULT_PROMPT_TOKENS;
-  const lengthsOf = (c: Config): LengthTrajectory => given.lengths ?? defaultTrajectory(c.maxCompletionLength);
+  const lengthsOf = (c: Config): LengthTrajectory =>
+    given.lengths ?? defaultTrajectory(c.maxCompletionLength);
   const inputOf = (c: Config) => ({
     model,
     dtype: plannedDtype(c, model),
@@ -82,30 +83,31 @@ export function planRun({ config, model, device, ...given }: PlanInput): Plan {
 
 const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(2)} GB`;
 
-/** What a plan needs of the device, and what there is. */
-function shortage({ memory, device }: Plan): string {
-  if (memory.kv.slots === 0) {
-    return (
-      `a completion of full length needs ${gigabytes(memory.kv.slotBytes)} of KV cache and ` +
-      `${gigabytes(memory.kv.budgetBytes)} is given to it`
-    );
+/** What a plan needs of the device, and what there is; null when it fits. */
+export function shortage({ memory, device, fits: fitting }: Plan): string | null {
+  if (fitting) return null;
+  const { kv, evaluationKv, peakBytes, peakPhase } = memory;
+  if (peakBytes > device.freeBytes) {
+    return `it needs ${gigabytes(peakBytes)} (${peakPhase}) and ${gigabytes(device.freeBytes)} is available`;
   }
+  const [what, short] = kv.slots === 0 ? ['a completion', kv] : ['an answer in evaluation', evaluationKv!];
   return (
-    `it needs ${gigabytes(memory.peakBytes)} (${memory.peakPhase}) and ` +
-    `${gigabytes(device.freeBytes)} is available`
+    `${what} of full length needs ${gigabytes(short.slotBytes)} of KV cache and ` +
+    `${gigabytes(short.budgetBytes)} is given to it`
   );
 }
 
 /** Throws BAD_CONFIG with the numbers, and what to change, when the plan does not fit. */
 export function assertFits(plan: Plan): void {
-  if (plan.fits) return;
+  const short = shortage(plan);
+  if (short === null) return;
   const advice =
     plan.changes === null
       ? 'no setting makes it fit; take a smaller model or a larger device'
       : `try ${plan.changes.map(({ setting, to }) => `--set ${setting}=${String(to)}`).join(' ')}`;
   throw new AcoerError(
     'BAD_CONFIG',
-    `This run does not fit on ${plan.device.name}: ${shortage(plan)}; ${advice}. ` +
+    `This run does not fit on ${plan.device.name}: ${short}; ${advice}. ` +
       'acoer plan shows the items; --ignore-plan starts it all the same.',
   );
 }

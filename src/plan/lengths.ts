@@ -39,10 +39,11 @@ export function drawLengths(
 ): number[] {
   const normal = normalStream(streamSeed(1, 'plan lengths', draw));
   const location = Math.log(mean) - (SIGMA_BETWEEN_PROMPTS ** 2 + SIGMA_WITHIN_GROUP ** 2) / 2;
-  return Array.from({ length: prompts }, () => location + SIGMA_BETWEEN_PROMPTS * normal()).flatMap((prompt) =>
-    Array.from({ length: group }, () => {
-      const tokens = Math.round(Math.exp(prompt + SIGMA_WITHIN_GROUP * normal()));
-      return Math.min(cap, Math.max(1, tokens));
-    }),
+  return Array.from({ length: prompts }, () => location + SIGMA_BETWEEN_PROMPTS * normal()).flatMap(
+    (prompt) =>
+      Array.from({ length: group }, () => {
+        const tokens = Math.round(Math.exp(prompt + SIGMA_WITHIN_GROUP * normal()));
+        return Math.min(cap, Math.max(1, tokens));
+      }),
   );
 }

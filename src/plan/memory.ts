@@ -15,7 +15,7 @@ import { KV_SHARE, planKv, type KvPlan } from './kv';
 import type { PlannedModel } from './model-shape';
 import { largestMicroBatch, type PlannedWork } from './workload';
 
-export const PHASES = ['always', 'loading', 'rollout', 'scoring', 'training'] as const;
+export const PHASES = ['always', 'loading', 'rollout', 'scoring', 'training', 'evaluation'] as const;
 export type MemoryPhase = (typeof PHASES)[number];
 
 export interface MemoryItem {
@@ -31,6 +31,8 @@ export interface MemoryPlan {
   peakBytes: number;
   peakPhase: MemoryPhase;
   kv: KvPlan;
+  /** Of an evaluation; null: none is made. */
+  evaluationKv: KvPlan | null;
   /** Activations are kept for backward; else each layer keeps its input and is run again. */
   keepsActivations: boolean;
   /** Tokens of the largest training pass. */
@@ -95,7 +97,12 @@ function loading({ model, dtype }: MemoryInput): MemoryItem[] {
   return [{ phase: 'loading', name: 'largest tensor as stored', bytes }];
 }
 
-function rollout({ model, dtype, kind, work }: MemoryInput, kv: KvPlan): MemoryItem[] {
+function decoding(
+  phase: 'rollout' | 'evaluation',
+  { model, dtype, kind, work }: MemoryInput,
+  kv: KvPlan,
+  newTokens: number,
+): MemoryItem[] {
   const { shape } = model;
   const element = BYTES_PER_ELEMENT[dtype];
   const packed =
@@ -106,9 +113,9 @@ function rollout({ model, dtype, kind, work }: MemoryInput, kv: KvPlan): MemoryI
   const rows = Math.max(work.promptTokens, Math.min(PREFILL_TOKENS, work.prompts * work.promptTokens));
   const perRow = 2 * shape.hiddenSize + qkv + q + 3 * shape.intermediateSize;
   const logits = Math.max(1, kv.slots) * shape.vocabSize * wideBytes(dtype);
-  const rope = 2 * (work.promptTokens + work.maxNewTokens) * shape.headDim * wideBytes(dtype);
+  const rope = 2 * (work.promptTokens + newTokens) * shape.headDim * wideBytes(dtype);
   const adapter = decodeAdapterElements(shape, work.loraRank, work.targetModules) * element;
-  const item = (name: string, bytes: number): MemoryItem => ({ phase: 'rollout', name, bytes });
+  const item = (name: string, bytes: number): MemoryItem => ({ phase, name, bytes });
   return [
     item(`KV cache (${kv.slots} slots)`, kv.usedBytes),
     item('decode copies of weights and adapter', (packed ? matrices * element : 0) + adapter),
@@ -126,9 +133,7 @@ function headBytes({ model, dtype, kind }: MemoryInput, completionTokens: number
   // Log-probs and probabilities side by side, and the probabilities once more in the weights' type.
   const logits = chunk * V * (2 * wideBytes(dtype) + (bf16 && slopes ? element : 0));
   const widened = bf16 && kind === 'cpu' ? Math.min(V, WIDENED_ROWS) * D * 4 : 0;
-  // The matrix library packs the whole head for the product with the probabilities.
-  const packedHead = slopes && kind === 'cpu' ? V * D * element : 0;
-  return kept + logits + widened + packedHead;
+  return kept + logits + widened;
 }
 
 /** forward.cpp: no tape, one layer's tensors at a time. */
@@ -157,7 +162,10 @@ function training(input: MemoryInput): { items: MemoryItem[]; keeps: boolean; to
     keeps
       ? item('activations of all layers', tape * shape.numLayers)
       : item("every layer's input (layers are run again)", checkpoints),
-    item(keeps ? 'backward of one layer' : 'one layer: activations and backward', backward + (keeps ? 0 : tape)),
+    item(
+      keeps ? 'backward of one layer' : 'one layer: activations and backward',
+      backward + (keeps ? 0 : tape),
+    ),
     item('vocabulary chunk', headBytes(input, batch.completionTokens, true)),
   ];
   return { items, keeps, tokens: batch.tokens };
@@ -169,9 +177,20 @@ export function planMemory(input: MemoryInput): MemoryPlan {
   const fixed = always(input);
   const free = Math.max(0, availableBytes - total(fixed));
   const budget = work.kvBytes ?? free / KV_SHARE;
-  const kv = planKv(model.shape, BYTES_PER_ELEMENT[dtype], work, budget);
+  const kvOf = (wanted: Parameters<typeof planKv>[2]): KvPlan =>
+    planKv(model.shape, BYTES_PER_ELEMENT[dtype], wanted, budget);
+  const kv = kvOf(work);
+  const { evalProblems: prompts, evalMaxNewTokens: maxNewTokens } = work;
+  const evaluationKv = prompts === 0 ? null : kvOf({ ...work, prompts, group: 1, maxNewTokens });
   const trained = training(input);
-  const items = [...fixed, ...loading(input), ...rollout(input, kv), ...scoring(input), ...trained.items];
+  const items = [
+    ...fixed,
+    ...loading(input),
+    ...decoding('rollout', input, kv, work.maxNewTokens),
+    ...scoring(input),
+    ...trained.items,
+    ...(evaluationKv === null ? [] : decoding('evaluation', input, evaluationKv, maxNewTokens)),
+  ];
   const phaseBytes = Object.fromEntries(
     PHASES.map((phase) => [phase, total(items.filter((item) => item.phase === phase))]),
   ) as Record<MemoryPhase, number>;
@@ -182,6 +201,7 @@ export function planMemory(input: MemoryInput): MemoryPlan {
     peakBytes: phaseBytes.always + phaseBytes[peakPhase],
     peakPhase,
     kv,
+    evaluationKv,
     keepsActivations: trained.keeps,
     microBatchTokens: trained.tokens,
   };

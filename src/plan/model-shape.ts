@@ -68,7 +68,10 @@ export function readPlannedModel(directory: string): PlannedModel {
 
 /** The shape of `Qwen/Qwen3-1.7B` and the like is known without the files. */
 function knownModel(name: string): PlannedModel | undefined {
-  const key = name.toLowerCase().replace(/^qwen\//, '').replace(/@.*$/, '');
+  const key = name
+    .toLowerCase()
+    .replace(/^qwen\//, '')
+    .replace(/@.*$/, '');
   if (!Object.hasOwn(SHAPES, key) || key === 'tiny') return undefined;
   const shape = SHAPES[key as keyof typeof SHAPES];
   return { shape, storedDtype: 'bfloat16', tokenizerBytes: QWEN3_TOKENIZER_BYTES };

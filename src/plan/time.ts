@@ -66,14 +66,18 @@ export interface TimeInput extends MemoryInput {
 const POINTS = 13;
 const DRAWS = 128;
 
-export const stepTotal = (step: StepSeconds): number => STEP_PHASES.reduce((sum, name) => sum + step[name], 0);
+export const stepTotal = (step: StepSeconds): number =>
+  STEP_PHASES.reduce((sum, name) => sum + step[name], 0);
 
 /** Seconds of each update's passes over the batch, at the ceilings. */
 function trainingSeconds(input: TimeInput, sequences: readonly TrainSequence[], ceilings: Ceilings) {
   const { model, dtype, work, memory } = input;
   const options = { bytesPerElement: BYTES_PER_ELEMENT[dtype], loraRank: work.loraRank };
   const seconds = { scoring: 0, forward: 0, recomputation: 0, backward: 0 };
-  for (const bin of packByTokens(sequences.map((s) => s.tokens), work.microBatchTokens)) {
+  for (const bin of packByTokens(
+    sequences.map((s) => s.tokens),
+    work.microBatchTokens,
+  )) {
     const members = bin.map((i) => sequences[i]!);
     const forward = floorSeconds(scoreWork(model.shape, members, options), ceilings);
     const plain = floorSeconds(trainWork(model.shape, members, { ...options, recompute: false }), ceilings);
@@ -143,8 +147,7 @@ function evaluationTime(input: TimeInput, ceilings: Ceilings): RunTime['evaluati
   if (problems === 0) return { limit: 0, expected: 0, count: 0 };
   const mean = (lengths.first + lengths.last) / 2;
   const drawn = drawLengths(mean, { prompts: problems, group: 1, cap: config.evalMaxNewTokens, draw: 0 });
-  const perSlot = (work.promptTokens + config.evalMaxNewTokens) * memory.kv.bytesPerToken;
-  const slots = Math.max(1, Math.min(work.maxSlots, Math.floor(memory.kv.budgetBytes / perSlot)));
+  const slots = Math.max(1, memory.evaluationKv?.slots ?? 1);
   const limit = decodeSeconds(
     model.shape,
     drawn,

@@ -23,6 +23,9 @@ export interface PlannedWork {
   targetModules: Config['targetModules'];
   kvBytes: number | null;
   maxSteps: number;
+  /** Of the larger of a run's evaluations; 0: none. */
+  evalProblems: number;
+  evalMaxNewTokens: number;
 }
 
 /** Sequences decoded together when the configuration leaves it open (`maxSlots` null): the engine's default. */
@@ -57,6 +60,8 @@ export function plannedWork(config: Config, promptTokens: number, lengths: Lengt
     targetModules: config.targetModules,
     kvBytes: config.kvBytes,
     maxSteps: config.maxSteps,
+    evalProblems: Math.max(config.evalProblems, config.evalSampledProblems),
+    evalMaxNewTokens: config.evalMaxNewTokens,
   };
 }
 

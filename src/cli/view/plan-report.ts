@@ -1,9 +1,7 @@
 /** A plan as text. */
-import { PHASES, STEP_PHASES, stepTotal, type Change, type Plan, type StepTime } from '../../plan';
+import { PHASES, shortage, STEP_PHASES, stepTotal, type Change, type Plan, type StepTime } from '../../plan';
 import { formatTable } from '../table';
-import { count, grouped } from './format';
-
-const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(bytes < 1e8 ? 3 : 2)} GB`;
+import { count, gigabytes, grouped } from './format';
 
 function seconds(value: number): string {
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
@@ -67,22 +65,22 @@ function timeLines({ time, device }: Plan): string[] {
     ...table.split('\n'),
     `Limit: what the device's rates allow. Expected: decoding at ${100 * bandwidth}% of the bandwidth, the rest at ${100 * matmul}% of the matmul rate.`,
     `run        ${hours.limit.toPrecision(3)} ${unit} at the limit, ${hours.expected.toPrecision(3)} expected, with ${evaluations}`,
-    ...(device.kind === 'cuda' ? ['No GPU figure here has been measured by us; times and memory are predictions.'] : []),
+    ...(device.kind === 'cuda'
+      ? ['No GPU figure here has been measured by us; times and memory are predictions.']
+      : []),
   ];
 }
 
 const changeLine = ({ setting, from, to, why }: Change): string =>
   `  --set ${setting}=${String(to)}   (now ${String(from)}) ${why}`;
 
-function verdictLines({ fits, changes, memory, device }: Plan): string[] {
+function verdictLines(plan: Plan): string[] {
+  const { fits, changes, memory, device } = plan;
   if (fits) {
     const more = changes !== null && changes.length > 0 ? ['Faster with:', ...changes.map(changeLine)] : [];
     return [`It fits: ${gigabytes(memory.peakBytes)} of ${gigabytes(device.freeBytes)}.`, ...more];
   }
-  const head =
-    memory.kv.slots === 0
-      ? `It does not fit: one completion of full length needs ${gigabytes(memory.kv.slotBytes)} of KV cache, which may take ${gigabytes(memory.kv.budgetBytes)}.`
-      : `It does not fit: ${gigabytes(memory.peakBytes)} needed, ${gigabytes(device.freeBytes)} available.`;
+  const head = `It does not fit: ${shortage(plan)}.`;
   return changes === null
     ? [head, 'No setting makes it fit; take a smaller model or a larger device.']
     : [head, 'It fits with:', ...changes.map(changeLine)];
