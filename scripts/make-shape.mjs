@@ -1,7 +1,7 @@
 // Random bf16 weights at a true model shape, for benches and memory checks:
 //   node scripts/make-shape.mjs qwen3-1.7b DIRECTORY [SEED]
 // Needs the compiled package (npm run build:ts).
-import shapes from '../dist/bench/shapes.js';
+import shapes from '../dist/plan/shapes.js';
 import weights from '../dist/bench/random-weights.js';
 
 const [name, directory, seed = '1'] = process.argv.slice(2);

@@ -48,6 +48,17 @@ export type {
   SpreadPoint,
   SyntheticSettings,
 } from './lab';
+export { assertFits, DEVICE_NAMES, engineDevice, namedDevice, plannedModel, planRun } from './plan';
+export type {
+  Change,
+  LengthTrajectory,
+  MemoryItem,
+  MemoryPlan,
+  Plan,
+  PlanDevice,
+  PlanInput,
+  RunTime,
+} from './plan';
 
 export { createEngine, type EngineOptions } from './engine/engine';
 export { trlLoss } from './engine/loss-defaults';

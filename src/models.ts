@@ -41,16 +41,27 @@ export async function resolveModel(name: string, options: ModelFetchOptions = {}
 /** Of these files a tokenizer and its chat template are made. */
 const TOKENIZER_FILE = /^(?:tokenizer|tokenizer_config|generation_config)\.json$|^chat_template\.jinja$/;
 
-/** The folder of a model's tokenizer: of a model on the hub, no weights are fetched. */
-export async function resolveTokenizer(name: string, options: ModelFetchOptions = {}): Promise<string> {
+/** Of these the model's shape and size are read. */
+const SHAPE_FILE = /^(?:config|tokenizer)\.json$/;
+
+/** A folder with these files of the model; of one on the hub, nothing else is fetched. */
+async function resolvePart(name: string, files: RegExp, options: ModelFetchOptions): Promise<string> {
   if (name === 'tiny' || existsSync(name) || !looksLikeHubId(name)) {
     return (await resolveModel(name, options)).directory;
   }
   const { id, revision } = splitRevision(name);
-  const accept = (path: string): boolean => TOKENIZER_FILE.test(path);
+  const accept = (path: string): boolean => files.test(path);
   const { directory } = await fetchSnapshot(id, { type: 'model', revision, accept, ...options });
   return directory;
 }
+
+/** The folder of a model's tokenizer, fetched without the weights. */
+export const resolveTokenizer = (name: string, options: ModelFetchOptions = {}): Promise<string> =>
+  resolvePart(name, TOKENIZER_FILE, options);
+
+/** The folder of a model's config.json and tokenizer.json, fetched without the weights. */
+export const resolveShape = (name: string, options: ModelFetchOptions = {}): Promise<string> =>
+  resolvePart(name, SHAPE_FILE, options);
 
 function checkedFolder(name: string, directory: string): string {
   if (existsSync(join(directory, 'config.json'))) return directory;

@@ -49,7 +49,7 @@ const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[
 const LAYERS: readonly (readonly string[])[] = [
   ['types', 'errors', 'rng', 'config', 'models', 'hub', 'pace'],
   ['verify'],
-  ['rewards', 'tokenizer', 'data', 'engine', 'run'],
+  ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan'],
   ['eval', 'grading'],
   ['grpo'],
   ['lab'],

@@ -4,14 +4,14 @@
  */
 import type { CallOptions, Engine, Model, Policy } from '../engine/types';
 import { streamSeed } from '../rng';
-import { BYTES_PER_ELEMENT, floorSeconds, rolloutFloorSeconds, trainWork } from './cost';
-import type { Ceilings } from './cost';
+import { BYTES_PER_ELEMENT, floorSeconds, rolloutFloorSeconds, trainWork } from '../plan/cost';
+import type { Ceilings } from '../plan/cost';
 import { mapSpread, spreadOf } from './measure';
 import type { Spread } from './measure';
 import { randomSamples, rollout, samplesOf, slots, trainPass } from './workload';
 import type { Workload } from './workload';
 
-export { SHAPES, type NamedShape, type ShapeName } from './shapes';
+export { SHAPES, type NamedShape, type ShapeName } from '../plan/shapes';
 export { writeRandomWeights } from './random-weights';
 export type { Spread } from './measure';
 export type { Workload } from './workload';

@@ -4,8 +4,8 @@ import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AcoerError } from '../errors';
 import { streamSeed } from '../rng';
-import { BYTES_PER_ELEMENT, parameterCount } from './cost';
-import type { NamedShape } from './shapes';
+import { BYTES_PER_ELEMENT, parameterCount } from '../plan/cost';
+import type { NamedShape } from '../plan/shapes';
 
 const STD = 0.02;
 const CHUNK_ELEMENTS = 1 << 21;

@@ -22,6 +22,7 @@ const COMMANDS: readonly CommandEntry[] = [
   { name: 'verify', summary: 'verdicts on answers given as JSON Lines' },
   { name: 'reward', summary: 'rewards and advantages of given completions, as JSON Lines; --list shows all' },
   { name: 'lab', summary: 'what rewards do to a group: advantages, pressure on length, collapse pathways' },
+  { name: 'plan', summary: 'peak memory and time of a run, predicted before it starts' },
   { name: 'bench', summary: 'tokens per second, and the ratio to the floor measured on this machine' },
   { name: 'setup', summary: 'find or fetch libtorch and build the native addon' },
   { name: 'doctor', summary: 'what was found on this machine, what is missing, and what mends it' },

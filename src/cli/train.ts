@@ -25,6 +25,7 @@ interface TrainFlags {
   threads?: number;
   json?: boolean;
   describe?: boolean;
+  ignorePlan?: boolean;
 }
 
 const collect = (value: string, previous: string[]) => [...previous, value];
@@ -44,6 +45,7 @@ export function define(command: Command): void {
       new Option('--dtype <dtype>', 'type of the base weights').choices(['float32', 'bfloat16', 'float64']),
     )
     .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096))
+    .option('--ignore-plan', 'start also when the plan says that memory will not do')
     .option('--json', 'print the summary as JSON instead of a table')
     .option('--describe', 'print every setting with its default and meaning, and end')
     .action((config: string | undefined, flags: TrainFlags) => runTrain(config, flags));
@@ -106,7 +108,7 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
     if (event.type === 'run' && flags.json !== true) process.stdout.write(`run ${event.directory}\n`);
     view.onEvent(event);
   };
-  const run = await train({ ...trainOptions(configPath, flags), onEvent });
+  const run = await train({ ...trainOptions(configPath, flags), ignorePlan: flags.ignorePlan, onEvent });
   const release = stopOnSignals(run);
   try {
     const summary = await run.result();

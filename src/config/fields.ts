@@ -97,6 +97,12 @@ const rolloutFields = {
     .nullable()
     .default(null)
     .describe("Most sequences decoded together; null: the engine's choice."),
+  kvBytes: count()
+    .nullable()
+    .default(null)
+    .describe(
+      'Most bytes of the KV cache; null: a quarter of the memory that is free when a batch is generated.',
+    ),
 };
 
 const rewardEntry = z.strictObject({

@@ -34,6 +34,7 @@ export interface EvalOptions {
   /** Default true. */
   enableThinking?: boolean;
   maxSlots?: number;
+  kvBytes?: number;
   signal?: AbortSignal;
   onProgress?: (progress: { done: number; total: number }) => void;
   /** Called as each completion ends, in the order they end. */
@@ -78,6 +79,7 @@ export async function evaluate(options: EvalOptions): Promise<EvalSummary> {
     {
       signal: options.signal,
       maxSlots: options.maxSlots,
+      kvBytes: options.kvBytes,
       onSequence: (sequence) => {
         if (sequence.finish === 'cancelled') return;
         const row = grade(options, prompts[sequence.request], sequence);

@@ -37,6 +37,7 @@ export async function evaluatePolicy(
       promptTemplate: config.promptTemplate,
       enableThinking: config.enableThinking,
       maxSlots: config.maxSlots ?? undefined,
+      kvBytes: config.kvBytes ?? undefined,
       signal,
       onProgress: ({ done, total }) => emit({ type: 'eval-progress', phase, kind, done, total }),
     });

@@ -2,6 +2,7 @@
 import type { Config } from '../config';
 import type { EvalSummary } from '../eval';
 import type { FetchProgress } from '../hub';
+import type { Plan } from '../plan';
 import type { StepMetrics } from '../types';
 
 export type EvalPhase = 'base' | 'step' | 'trained';
@@ -23,6 +24,7 @@ export type TrainEvent =
   /** Before `run`, while a model or data set comes from the hub. */
   | ({ type: 'download' } & FetchProgress)
   | { type: 'run'; directory: string; config: Config; resumedStep: number | null }
+  | { type: 'plan'; plan: Plan }
   | { type: 'loaded'; model: string; parameters: number; trained: number; device: string; dtype: string }
   | { type: 'eval-progress'; phase: EvalPhase; kind: EvalKind; done: number; total: number }
   | { type: 'evaluated'; phase: EvalPhase; kind: EvalKind; summary: EvalSummary }

@@ -59,6 +59,7 @@ export async function sampleGroups(context: LoopContext, prompts: readonly Promp
   const graded: Promise<Rollout>[] = [];
   const { stats } = await model.generate(requestsFor(context, prompts), {
     maxSlots: config.maxSlots ?? undefined,
+    kvBytes: config.kvBytes ?? undefined,
     signal,
     onSequence: (sequence) => {
       const rollout = toRollout(context, prompts[sequence.request]!, sequence);

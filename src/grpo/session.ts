@@ -3,16 +3,20 @@ import type { Config } from '../config';
 import type { Dataset } from '../data';
 import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
+import { assertFits, type Plan } from '../plan';
 import { streamSeed } from '../rng';
 import { hasFormat, verifyCompletion } from '../verify';
 import type { LoopContext } from './context';
 import { closeRewards, type Inputs } from './inputs';
 import { DataOrder } from './order';
+import { planSession } from './plan';
 import { warmupSteps } from './schedule';
 
 export interface Session {
   loop: LoopContext;
   evalData: Dataset | null;
+  /** What was predicted; null for an engine that does not know its memory. */
+  plan: Plan | null;
   close(): Promise<void>;
 }
 
@@ -37,10 +41,12 @@ function createPolicy(model: Model, config: Config): Promise<Policy> {
 /** Takes over the rewards of `inputs`: they are closed with the session, also when it cannot be opened. */
 export async function openSession(
   config: Config,
-  { rewards, modelDirectory, tokenizer, trainData: dataset, evalData }: Inputs,
+  inputs: Inputs,
   given: Engine | undefined,
   signal: AbortSignal | undefined,
+  ignorePlan: boolean,
 ): Promise<Session> {
+  const { rewards, modelDirectory, tokenizer, trainData: dataset, evalData } = inputs;
   const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeRewards(rewards) }];
   const close = async () => {
     for (const part of opened.splice(0).reverse()) await part.dispose();
@@ -48,6 +54,8 @@ export async function openSession(
   try {
     const engine = given ?? (await openEngine(config));
     if (given === undefined) opened.push(engine);
+    const plan = await planSession(config, inputs, engine);
+    if (plan !== null && !ignorePlan) assertFits(plan);
     const model = await engine.loadModel(modelDirectory, { dtype: config.dtype ?? undefined, signal });
     opened.push(model);
     const policy = await createPolicy(model, config);
@@ -66,7 +74,7 @@ export async function openSession(
       schedule: { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) },
       signal,
     };
-    return { loop, evalData, close };
+    return { loop, evalData, plan, close };
   } catch (error) {
     await close();
     throw error;

@@ -37,6 +37,8 @@ export interface TrainOptions extends ConfigInput, SessionParts {
   /** Ends the run at once; what was finished can be resumed. Rejects with INTERRUPTED. */
   signal?: AbortSignal;
   onEvent?: (event: TrainEvent) => void;
+  /** Starts also a run that, as planned, does not fit in memory. Default false: BAD_CONFIG before anything is loaded. */
+  ignorePlan?: boolean;
 }
 
 /**
@@ -171,7 +173,8 @@ function refuseChangedData(directory: RunDirectory, { name, source }: Dataset): 
  * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS before anything is loaded; LOAD_FAILED, DEVICE, ... of the engine
  */
 export async function train(options: TrainOptions = {}): Promise<TrainRun> {
-  const { out, resume, signal, onEvent, engine, tokenizer, trainData, evalData, ...given } = options;
+  const { out, resume, signal, onEvent, engine, tokenizer, trainData, evalData, ignorePlan, ...given } =
+    options;
   if (resume !== undefined) refuseSettings({ ...given, out });
   const emit = onEvent ?? (() => undefined);
   const fetching: ModelFetchOptions = {
@@ -193,11 +196,14 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   });
   const resumedStep = resumed ? (directory.checkpointSteps().at(-1) ?? 0) : null;
   emit({ type: 'run', directory: directory.path, config, resumedStep });
-  const session = await openSession(config, inputs, engine, signal).catch((error: unknown) => {
-    if (!resumed) discardRunDirectory(directory);
-    throw error;
-  });
+  const session = await openSession(config, inputs, engine, signal, ignorePlan ?? false).catch(
+    (error: unknown) => {
+      if (!resumed) discardRunDirectory(directory);
+      throw error;
+    },
+  );
   try {
+    if (session.plan !== null) emit({ type: 'plan', plan: session.plan });
     const { model, policy, rewards } = session.loop;
     const { dtype, device, parameterCount: parameters } = model.info;
     const trained = policy.info.parameterCount;

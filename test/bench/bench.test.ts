@@ -5,7 +5,7 @@ import { join } from 'node:path';
 
 import type { BenchResult } from '../../src/bench';
 import { SHAPES, writeRandomWeights } from '../../src/bench';
-import { parameterCount } from '../../src/bench/cost';
+import { parameterCount } from '../../src/plan/cost';
 import { createEngine } from '../../src/engine/engine';
 import { acoer } from '../helpers/cli';
 

@@ -12,6 +12,9 @@ export function duration(ms: number): string {
   return `${Math.floor(minutes / 60)}h ${two(minutes % 60)}m`;
 }
 
+/** `15.34 GB`; small amounts with one more digit. */
+export const gigabytes = (bytes: number) => `${(bytes / 1e9).toFixed(bytes < 1e8 ? 3 : 2)} GB`;
+
 /** `338,784`. */
 export const grouped = (value: number) => value.toLocaleString('en-US');
 

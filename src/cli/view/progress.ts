@@ -1,7 +1,7 @@
 /** How a run looks while it goes on: a line that is redrawn on a terminal, plain lines anywhere else. */
 import type { TrainEvent } from '../../grpo';
 import { DownloadView } from '../download';
-import { grouped, percent } from './format';
+import { gigabytes, grouped, percent } from './format';
 import { stepLine } from './line';
 import { planLines } from './plan';
 
@@ -43,6 +43,11 @@ export class ProgressView {
         this.maxSteps = event.config.maxSteps;
         for (const line of planLines(event.config)) this.print(line);
         if (event.resumedStep !== null) this.print(`resuming after step ${event.resumedStep}`);
+        break;
+      case 'plan':
+        this.print(
+          `memory     ${gigabytes(event.plan.memory.peakBytes)} planned, ${gigabytes(event.plan.device.freeBytes)} available`,
+        );
         break;
       case 'loaded':
         this.print(

@@ -14,8 +14,8 @@ import {
   prefillWork,
   rolloutFloorSeconds,
   trainWork,
-} from '../../src/bench/cost';
-import { SHAPES } from '../../src/bench/shapes';
+} from '../../src/plan/cost';
+import { SHAPES } from '../../src/plan/shapes';
 
 const shape = SHAPES['qwen3-1.7b'];
 const BF16 = 2;

@@ -3,6 +3,7 @@
  * product of a [m, k] and a [k, n] matrix counts 2 m k n FLOPs; norms, RoPE, SiLU and softmax are left out (under 1%).
  * The floor of a piece of work is the larger of its bytes over the read bandwidth and its FLOPs over the matmul rate.
  */
+import { TARGET_MODULES, type TargetModule } from '../engine/types';
 
 export interface ModelShape {
   vocabSize: number;
@@ -27,8 +28,8 @@ export interface Ceilings {
 
 export const BYTES_PER_ELEMENT = { float64: 8, float32: 4, bfloat16: 2 } as const;
 
-/** Inputs and outputs of the seven linears of a layer. */
-function linearSizes(shape: ModelShape): [inputs: number, outputs: number][] {
+/** Inputs and outputs of the seven linears of a layer, in the order of `TARGET_MODULES`. */
+export function linearSizes(shape: ModelShape): [inputs: number, outputs: number][] {
   const { hiddenSize: D, intermediateSize: F, headDim: K } = shape;
   const q = shape.numHeads * K;
   const kv = shape.numKvHeads * K;
@@ -61,9 +62,14 @@ export function parameterCount(shape: ModelShape): number {
   return layerMatrixParameters(shape) + embeddings + normParameters(shape);
 }
 
-/** Parameters of LoRA pairs of `rank` on all seven linears. */
-export function loraParameters(shape: ModelShape, rank: number): number {
-  return shape.numLayers * linearSizes(shape).reduce((sum, [i, o]) => sum + rank * (i + o), 0);
+/** Parameters of LoRA pairs of `rank` on the linears `targets`. */
+export function loraParameters(
+  shape: ModelShape,
+  rank: number,
+  targets: readonly TargetModule[] = TARGET_MODULES,
+): number {
+  const adapted = linearSizes(shape).filter((_, i) => targets.includes(TARGET_MODULES[i]!));
+  return shape.numLayers * adapted.reduce((sum, [i, o]) => sum + rank * (i + o), 0);
 }
 
 /** Weights read by one decode step: every layer, every norm and the head; of an untied embedding only single rows. */
@@ -157,6 +163,32 @@ export function trainWork(
       6 * tokens * lora,
     bytes: (passesOverWeights * layers + 2 * head) * options.bytesPerElement,
   };
+}
+
+/** One forward pass over packed sequences for the log-probs of their completion tokens. */
+export function scoreWork(
+  shape: ModelShape,
+  sequences: readonly TrainSequence[],
+  options: { bytesPerElement: number; loraRank: number | null },
+): Work {
+  const tokens = sequences.reduce((sum, s) => sum + s.tokens, 0);
+  const headTokens = sequences.reduce((sum, s) => sum + s.completionTokens, 0);
+  const pairs = sequences.reduce((sum, s) => sum + causalPairs(s.tokens), 0);
+  const lora = options.loraRank === null ? 0 : loraParameters(shape, options.loraRank);
+  const layers = layerMatrixParameters(shape);
+  const head = embeddingParameters(shape);
+  return {
+    flops: 2 * tokens * (layers + lora) + pairs * attentionFlopsPerPair(shape) + 2 * headTokens * head,
+    bytes: (layers + head) * options.bytesPerElement,
+  };
+}
+
+/**
+ * AdamW over `parameters` fp32 masters: the gradient is read for its norm and for the update, value and both moments
+ * are read and written. Arithmetic is nothing beside it.
+ */
+export function optimizerWork(parameters: number): Work {
+  return { flops: 0, bytes: 8 * 4 * parameters };
 }
 
 /** Seconds the machine needs at least for this work in one piece. */

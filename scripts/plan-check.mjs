@@ -1,0 +1,118 @@
+// Predicted against measured peak memory on a CPU: runs of random models at several shapes.
+//   node scripts/plan-check.mjs [CASE]...      (default: all; --list names them)
+// Needs the built package (npm run build), a few GB of memory and of temporary space. Exit code 1 when one is off by
+// more than 15%.
+import { spawnSync } from 'node:child_process';
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import bench from '../dist/bench/index.js';
+import acoer from '../dist/index.js';
+
+const TOLERANCE = 0.15;
+const ASSETS = fileURLToPath(new URL('../assets/tiny/', import.meta.url));
+
+const shape = (vocabSize, hiddenSize, numLayers, numHeads, headDim) => ({
+  ...bench.SHAPES.tiny,
+  name: 'check',
+  vocabSize,
+  hiddenSize,
+  intermediateSize: 3 * hiddenSize,
+  numLayers,
+  numHeads,
+  numKvHeads: numHeads / 2,
+  headDim,
+  maxPositions: 4096,
+});
+
+/** Random weights never stop: every completion has `tokens` tokens. */
+const run = (group, tokens, dtype = 'bfloat16') => ({
+  numGenerations: group,
+  maxCompletionLength: tokens,
+  maxSteps: 3,
+  dtype,
+});
+const CASES = {
+  '10M-fp32-small': { shape: shape(8192, 256, 8, 8, 64), config: run(16, 48, 'float32') },
+  '10M-fp32': { shape: shape(8192, 256, 8, 8, 64), config: run(64, 96, 'float32') },
+  '10M-bf16': { shape: shape(8192, 256, 8, 8, 64), config: run(64, 96) },
+  '50M-bf16': { shape: shape(151_936, 256, 8, 8, 64), config: run(32, 32) },
+  '50M-fp32': { shape: shape(151_936, 256, 8, 8, 64), config: run(32, 32, 'float32') },
+  '110M-bf16': { shape: shape(151_936, 512, 12, 8, 64), config: run(64, 24) },
+  '600M-bf16': { shape: bench.SHAPES['qwen3-0.6b'], config: run(8, 16) },
+};
+
+async function measure({ shape: modelShape, config }) {
+  const folder = mkdtempSync(join(tmpdir(), 'acoer-plan-check-'));
+  try {
+    const model = join(folder, 'model');
+    await bench.writeRandomWeights(model, modelShape);
+    for (const name of readdirSync(ASSETS)) {
+      if (/^(tokenizer|generation_config)/.test(name)) copyFileSync(join(ASSETS, name), join(model, name));
+    }
+    const given = {
+      ...config,
+      preset: 'tiny',
+      model,
+      promptsPerStep: 1,
+      reward: 'alternating',
+      evalProblems: 0,
+      evalSampledProblems: 0,
+    };
+    const out = join(folder, 'run');
+    const words = [fileURLToPath(import.meta.url), '--run', JSON.stringify({ ...given, out })];
+    const child = spawnSync(process.execPath, words, { encoding: 'utf8' });
+    if (child.status !== 0) throw new Error(child.stderr);
+    const lines = readFileSync(join(out, 'metrics.jsonl'), 'utf8').trim().split('\n');
+    const measured = Math.max(...lines.map((line) => JSON.parse(line)['memory/peak_resident_bytes']));
+    // In the child: a process has one peak for all it ever did.
+    return { measured, predicted: Number(child.stdout.trim().split('\n').at(-1)) };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** The run itself; prints the prediction it was started under. */
+async function runHere(given) {
+  // Every group has a variance, so that every step trains.
+  let count = 0;
+  acoer.registerReward('alternating', () => count++ % 2);
+  const { out, ...settings } = given;
+  let plan;
+  const onEvent = (event) => {
+    if (event.type === 'plan') plan = event.plan;
+  };
+  const training = await acoer.train({ ...settings, out, onEvent });
+  // The plan of the run expects completions to end; these do not.
+  const { promptTokens, device } = plan;
+  const { memory } = acoer.planRun({
+    config: training.config,
+    model: await acoer.plannedModel(training.config.model),
+    device,
+    promptTokens,
+    lengths: { first: Infinity, last: Infinity },
+  });
+  await training.result();
+  process.stdout.write(`${memory.peakBytes}\n`);
+}
+
+async function main(names) {
+  let worst = 0;
+  for (const name of names) {
+    if (!(name in CASES)) throw new Error(`no case ${name}; there are ${Object.keys(CASES).join(', ')}`);
+    const { measured, predicted } = await measure(CASES[name]);
+    const error = predicted / measured - 1;
+    worst = Math.max(worst, Math.abs(error));
+    const megabytes = (bytes) => `${(bytes / 1e6).toFixed(0)} MB`;
+    console.log(
+      `${name.padEnd(14)} predicted ${megabytes(predicted)}, measured ${megabytes(measured)}, ${(100 * error).toFixed(1)}%`,
+    );
+  }
+  if (worst > TOLERANCE) process.exitCode = 1;
+}
+
+const words = process.argv.slice(2);
+if (words[0] === '--list') console.log(Object.keys(CASES).join('\n'));
+else if (words[0] === '--run') await runHere(JSON.parse(words[1]));
+else await main(words.length > 0 ? words : Object.keys(CASES));

@@ -1,0 +1,100 @@
+/** A plan as text. */
+import { PHASES, shortage, STEP_PHASES, stepTotal, type Change, type Plan, type StepTime } from '../../plan';
+import { formatTable } from '../table';
+import { count, gigabytes, grouped } from './format';
+
+function seconds(value: number): string {
+  return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
+}
+
+function deviceLines({ device, model, promptTokens, lengths }: Plan): string[] {
+  const rates =
+    device.ceilings === null
+      ? []
+      : [
+          `           ${(device.ceilings.readBytesPerSecond / 1e9).toPrecision(3)} GB/s, ${(device.ceilings.matmulFlopsPerSecond / 1e12).toPrecision(3)} TFLOP/s in ${model.dtype}: ${device.source}`,
+        ];
+  return [
+    `model      ${(model.parameters / 1e6).toFixed(1)} M parameters in ${model.dtype}`,
+    `device     ${device.name}, ${gigabytes(device.freeBytes)} available of ${gigabytes(device.totalBytes)}`,
+    ...rates,
+    `lengths    prompts of ${grouped(promptTokens)} tokens; completions of ${grouped(Math.round(lengths.first))} tokens at first, ${grouped(Math.round(lengths.last))} at last (means before the cap)`,
+  ];
+}
+
+function memoryLines({ memory }: Plan): string[] {
+  const rows = PHASES.flatMap((phase) =>
+    memory.items
+      .filter((item) => item.phase === phase)
+      .map((item, i) => [i === 0 ? phase : '', item.name, gigabytes(item.bytes)]),
+  );
+  const width = Math.max(...rows.map((row) => row[1]!.length));
+  const lines = rows.map(([phase, name, bytes]) =>
+    `${phase!.padEnd(9)}  ${name!.padEnd(width)}  ${bytes!.padStart(9)}`.trimEnd(),
+  );
+  const last = `${'peak'.padEnd(9)}  ${`always + ${memory.peakPhase}`.padEnd(width)}  ${gigabytes(memory.peakBytes).padStart(9)}`;
+  return [...lines, last];
+}
+
+function slotsLine({ memory: { kv } }: Plan): string {
+  return `slots      ${kv.slots} sequences of full length decode together: ${gigabytes(kv.slotBytes)} each, KV cache limited to ${gigabytes(kv.budgetBytes)}`;
+}
+
+function timeLines({ time, device }: Plan): string[] {
+  if (time === null) return [];
+  const columns: [string, StepTime, 'limit' | 'expected'][] = [
+    ['first, limit', time.first, 'limit'],
+    ['last, limit', time.last, 'limit'],
+    ['mean, limit', time.mean, 'limit'],
+    ['mean, expected', time.mean, 'expected'],
+  ];
+  const table = formatTable([
+    ['seconds a step', ...columns.map(([name]) => name)],
+    ...STEP_PHASES.map((name) => [name, ...columns.map(([, step, kind]) => seconds(step[kind][name]))]),
+    ['step', ...columns.map(([, step, kind]) => seconds(stepTotal(step[kind])))],
+  ]);
+  const { bandwidth, matmul } = device.efficiency;
+  const { evaluation, hours } = time;
+  const evaluations =
+    evaluation.count === 0
+      ? 'no evaluation'
+      : `${count(evaluation.count, 'evaluation')} of ${seconds(evaluation.limit)} s (limit) or ${seconds(evaluation.expected)} s (expected)`;
+  const unit = device.kind === 'cuda' ? 'GPU-hours' : 'hours';
+  return [
+    '',
+    ...table.split('\n'),
+    `Limit: what the device's rates allow. Expected: decoding at ${100 * bandwidth}% of the bandwidth, the rest at ${100 * matmul}% of the matmul rate.`,
+    `run        ${hours.limit.toPrecision(3)} ${unit} at the limit, ${hours.expected.toPrecision(3)} expected, with ${evaluations}`,
+    ...(device.kind === 'cuda'
+      ? ['No GPU figure here has been measured by us; times and memory are predictions.']
+      : []),
+  ];
+}
+
+const changeLine = ({ setting, from, to, why }: Change): string =>
+  `  --set ${setting}=${String(to)}   (now ${String(from)}) ${why}`;
+
+function verdictLines(plan: Plan): string[] {
+  const { fits, changes, memory, device } = plan;
+  if (fits) {
+    const more = changes !== null && changes.length > 0 ? ['Faster with:', ...changes.map(changeLine)] : [];
+    return [`It fits: ${gigabytes(memory.peakBytes)} of ${gigabytes(device.freeBytes)}.`, ...more];
+  }
+  const head = `It does not fit: ${shortage(plan)}.`;
+  return changes === null
+    ? [head, 'No setting makes it fit; take a smaller model or a larger device.']
+    : [head, 'It fits with:', ...changes.map(changeLine)];
+}
+
+export function planReport(plan: Plan): string {
+  const lines = [
+    ...deviceLines(plan),
+    '',
+    ...memoryLines(plan),
+    slotsLine(plan),
+    ...timeLines(plan),
+    '',
+    ...verdictLines(plan),
+  ];
+  return lines.join('\n');
+}

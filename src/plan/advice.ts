@@ -1,0 +1,106 @@
+/** Which settings to change, and to what, so that a run fits or goes faster. */
+import type { Config } from '../config';
+import type { PlanDevice } from './devices';
+import type { MemoryPlan } from './memory';
+
+export interface Change {
+  setting: keyof Config;
+  from: Config[keyof Config];
+  to: Config[keyof Config];
+  why: string;
+}
+
+/** Memory of the run under another configuration. */
+export type Predict = (config: Config) => MemoryPlan;
+
+interface Step {
+  setting: keyof Config;
+  /** The next value to try, or null when there is none. */
+  next: (config: Config, memory: MemoryPlan) => Config[keyof Config] | null;
+  why: string;
+}
+
+const SMALLEST_MICRO_BATCH = 512;
+const SMALLEST_COMPLETION = 256;
+
+/** In this order: what changes nothing but speed, then precision, then the run itself. */
+const STEPS: readonly Step[] = [
+  {
+    setting: 'microBatchTokens',
+    next: ({ microBatchTokens: now }, memory) =>
+      // A sequence is never cut, so no budget below the longest one helps.
+      memory.peakPhase === 'training' && now / 2 >= SMALLEST_MICRO_BATCH && memory.microBatchTokens >= now / 2
+        ? now / 2
+        : null,
+    why: 'smaller training passes; the gradient stays the same',
+  },
+  {
+    setting: 'dtype',
+    next: ({ dtype }) => (dtype === 'bfloat16' ? null : 'bfloat16'),
+    why: 'weights, activations and KV cache in two bytes',
+  },
+  {
+    setting: 'evalMaxNewTokens',
+    next: ({ evalMaxNewTokens: now }, memory) =>
+      now / 2 >= SMALLEST_COMPLETION &&
+      (memory.evaluationKv?.slots === 0 || memory.peakPhase === 'evaluation')
+        ? 256 * Math.ceil(now / 2 / 256)
+        : null,
+    why: 'shorter answers in evaluation',
+  },
+  {
+    setting: 'maxCompletionLength',
+    next: ({ maxCompletionLength: now }) =>
+      now / 2 >= SMALLEST_COMPLETION ? 256 * Math.ceil(now / 2 / 256) : null,
+    why: 'shorter completions; this changes the run',
+  },
+];
+
+/** A plan fits when its peak is available and a sequence of full length can have a slot, in evaluation too. */
+export function fits(memory: MemoryPlan, availableBytes: number): boolean {
+  return memory.peakBytes <= availableBytes && memory.kv.slots > 0 && memory.evaluationKv?.slots !== 0;
+}
+
+/** Changes that together make the run fit, or null when none of ours does. */
+export function changesToFit(config: Config, availableBytes: number, predict: Predict): Change[] | null {
+  let now = config;
+  let memory = predict(now);
+  const changed = new Map<keyof Config, string>();
+  for (const step of STEPS) {
+    for (;;) {
+      if (fits(memory, availableBytes)) break;
+      const value = step.next(now, memory);
+      if (value === null) break;
+      now = { ...now, [step.setting]: value };
+      memory = predict(now);
+      changed.set(step.setting, step.why);
+    }
+  }
+  if (!fits(memory, availableBytes)) return null;
+  return (
+    [...changed]
+      // A step that turned out not to be needed is taken back.
+      .filter(([setting]) => !fits(predict({ ...now, [setting]: config[setting] }), availableBytes))
+      .map(([setting, why]) => ({ setting, from: config[setting], to: now[setting], why }))
+  );
+}
+
+/** Leaves this share of the memory alone when it hands the rest to the KV cache. */
+const KV_CEILING = 0.9;
+
+/** Changes that make a run that fits faster. */
+export function changesForSpeed(config: Config, memory: MemoryPlan, device: PlanDevice): Change[] {
+  const { kv } = memory;
+  const wanted = Math.min(config.maxSlots ?? Infinity, config.promptsPerStep * config.numGenerations);
+  if (kv.slots >= wanted || kv.fullBudgetBytes + memory.phaseBytes.always > KV_CEILING * device.freeBytes) {
+    return [];
+  }
+  return [
+    {
+      setting: 'kvBytes',
+      from: config.kvBytes,
+      to: kv.fullBudgetBytes,
+      why: `room for all ${wanted} sequences at once instead of ${kv.slots}; the default is a quarter of what is free`,
+    },
+  ];
+}

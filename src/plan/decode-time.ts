@@ -1,0 +1,34 @@
+/** Time of decoding sequences of given lengths in a limited number of slots, with continuous batching. */
+import { decodeStepWork, floorSeconds, type Ceilings, type ModelShape } from './cost';
+
+export interface DecodePlan {
+  promptTokens: number;
+  slots: number;
+  bytesPerElement: number;
+  loraRank: number;
+}
+
+/**
+ * Seconds at the ceilings. Sequences enter in order as slots become free; between two ends the same rows decode, and
+ * a stretch of steps costs its length times its middle step.
+ */
+export function decodeSeconds(
+  shape: ModelShape,
+  lengths: readonly number[],
+  plan: DecodePlan,
+  ceilings: Ceilings,
+): number {
+  const waiting = [...lengths].reverse();
+  let live: { done: number; left: number }[] = [];
+  let seconds = 0;
+  for (;;) {
+    while (live.length < plan.slots && waiting.length > 0) live.push({ done: 0, left: waiting.pop()! });
+    if (live.length === 0) return seconds;
+    const steps = Math.min(...live.map((sequence) => sequence.left));
+    const contexts = live.map((sequence) => plan.promptTokens + sequence.done + steps / 2);
+    seconds += steps * floorSeconds(decodeStepWork(shape, contexts, plan), ceilings);
+    live = live
+      .map(({ done, left }) => ({ done: done + steps, left: left - steps }))
+      .filter((sequence) => sequence.left > 0);
+  }
+}

@@ -1,0 +1,108 @@
+/**
+ * GPUs a run can be planned for without having one. Figures are the makers' (data sheets, dense rates, no sparsity)
+ * save where `source` says otherwise; none was measured by this program.
+ */
+import type { Dtype } from '../engine/types';
+import { AcoerError } from '../errors';
+import type { Ceilings } from './cost';
+
+/** What a plan needs to know of a device. Bytes and rates are decimal. */
+export interface PlanDevice {
+  name: string;
+  kind: 'cpu' | 'cuda';
+  totalBytes: number;
+  /** What a run may take, before anything is loaded. */
+  freeBytes: number;
+  /** null: not measured, so no times are predicted. */
+  ceilings: Ceilings | null;
+  /** Share of the ceilings the engine is expected to reach. */
+  efficiency: Efficiency;
+  source: string;
+}
+
+export interface Efficiency {
+  /** Of the read bandwidth, while decoding. */
+  bandwidth: number;
+  /** Of the matmul rate, in training, scoring and prefill. */
+  matmul: number;
+}
+
+/** Aims of the engine's first stage on GPUs. Predictions: nothing has run on one. */
+export const GPU_EFFICIENCY: Efficiency = { bandwidth: 0.35, matmul: 0.25 };
+/** Of `acoer bench` on two cores: rollouts take 1.0 to 2.9 floors, training 2.1 to 2.7. */
+export const CPU_EFFICIENCY: Efficiency = { bandwidth: 0.4, matmul: 0.4 };
+
+interface Card {
+  title: string;
+  totalBytes: number;
+  bytesPerSecond: number;
+  /** Dense matrix products by type of the weights; fp32 without TF32. */
+  flopsPerSecond: Record<Dtype, number>;
+  source: string;
+}
+
+const MIB = 1024 * 1024;
+const DATA_SHEET = "the maker's data sheet; not measured by us";
+
+export const DEVICE_NAMES = ['A6000', '4090', 'A100', 'H100', 'H200'] as const;
+
+const CARDS: Readonly<Record<Lowercase<(typeof DEVICE_NAMES)[number]>, Card>> = {
+  a6000: {
+    title: 'NVIDIA RTX A6000',
+    // 49,140 MiB with ECC off; ECC takes a sixteenth.
+    totalBytes: 48.3e9,
+    bytesPerSecond: 768e9,
+    flopsPerSecond: { bfloat16: 155e12, float32: 38.7e12, float64: 0.6e12 },
+    source: `${DATA_SHEET}; memory with ECC on`,
+  },
+  '4090': {
+    title: 'NVIDIA GeForce RTX 4090',
+    totalBytes: 24_564 * MIB,
+    bytesPerSecond: 1008e9,
+    flopsPerSecond: { bfloat16: 165e12, float32: 82.6e12, float64: 1.3e12 },
+    source: DATA_SHEET,
+  },
+  a100: {
+    title: 'NVIDIA A100 80GB SXM',
+    totalBytes: 81_920 * MIB,
+    bytesPerSecond: 2039e9,
+    flopsPerSecond: { bfloat16: 312e12, float32: 19.5e12, float64: 9.7e12 },
+    source: DATA_SHEET,
+  },
+  h100: {
+    title: 'NVIDIA H100 80GB SXM',
+    totalBytes: 81_559 * MIB,
+    bytesPerSecond: 3350e9,
+    flopsPerSecond: { bfloat16: 989e12, float32: 67e12, float64: 34e12 },
+    source: DATA_SHEET,
+  },
+  h200: {
+    title: 'NVIDIA H200 SXM',
+    totalBytes: 139 * 1024 * MIB,
+    bytesPerSecond: 4.3e12,
+    flopsPerSecond: { bfloat16: 790e12, float32: 67e12, float64: 34e12 },
+    source:
+      'copy bandwidth and bf16 rate as others measured them on one card, the rest data sheet; not measured by us',
+  },
+};
+
+/** A known GPU by its name in any case. Throws BAD_CONFIG listing the names. */
+export function namedDevice(name: string, dtype: Dtype): PlanDevice {
+  const known = DEVICE_NAMES.find((candidate) => candidate === name.toUpperCase());
+  const card = known && CARDS[known.toLowerCase() as Lowercase<typeof known>];
+  if (card === undefined) {
+    throw new AcoerError('BAD_CONFIG', `there is no device "${name}"; there are ${DEVICE_NAMES.join(', ')}.`);
+  }
+  return {
+    name: card.title,
+    kind: 'cuda',
+    totalBytes: card.totalBytes,
+    freeBytes: card.totalBytes,
+    ceilings: {
+      readBytesPerSecond: card.bytesPerSecond,
+      matmulFlopsPerSecond: card.flopsPerSecond[dtype],
+    },
+    efficiency: GPU_EFFICIENCY,
+    source: card.source,
+  };
+}

@@ -1,0 +1,50 @@
+/** Elements of the engine's intermediate tensors, from the shapes its code allocates. */
+import { TARGET_MODULES, type TargetModule } from '../engine/types';
+import { linearSizes, type ModelShape } from './cost';
+
+const widths = (shape: ModelShape) => {
+  const q = shape.numHeads * shape.headDim;
+  const qkv = q + 2 * shape.numKvHeads * shape.headDim;
+  return { D: shape.hiddenSize, F: shape.intermediateSize, q, qkv };
+};
+
+/**
+ * Per token, of what one layer leaves for its backward (layer.cpp, `tapeBytes`): the residual stream twice and its
+ * norms, q|k|v raw and rotated, the attended heads twice, gate|up and their product.
+ */
+export function tapeElements(shape: ModelShape): number {
+  const { D, F, q, qkv } = widths(shape);
+  return 4 * D + qkv + q + 3 * F + (qkv + q);
+}
+
+/**
+ * Per token, of the gradients alive at the widest point of a layer's backward (layer.cpp, inside the attention's):
+ * those of the activation and of gate|up, four residual streams, the attended heads twice, q|k|v three times.
+ */
+export function backwardElements(shape: ModelShape): number {
+  const { D, F, q, qkv } = widths(shape);
+  return 3 * F + 4 * D + 2 * q + 3 * qkv;
+}
+
+/** The linears that share an input, as indices of `TARGET_MODULES`. */
+const GROUPS = [[0, 1, 2], [3], [4, 5], [6]];
+
+/**
+ * Of the adapter in the form decoding multiplies by (decode_weights.cpp): A and B in the base's type, and per group
+ * of linears one matrix of all B side by side.
+ */
+export function decodeAdapterElements(
+  shape: ModelShape,
+  rank: number,
+  targets: readonly TargetModule[],
+): number {
+  const sizes = linearSizes(shape);
+  let elements = 0;
+  for (const group of GROUPS) {
+    const adapted = group.filter((i) => targets.includes(TARGET_MODULES[i]!));
+    const columns = group.reduce((sum, i) => sum + sizes[i]![1], 0);
+    const own = adapted.reduce((sum, i) => sum + rank * (sizes[i]![0] + sizes[i]![1]), 0);
+    elements += own + rank * adapted.length * columns;
+  }
+  return shape.numLayers * elements;
+}

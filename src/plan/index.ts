@@ -1,0 +1,113 @@
+/** What a run will take before it is started: memory by item, slots, time by phase, and what to change. */
+import type { Config } from '../config';
+import type { Dtype } from '../engine/types';
+import { AcoerError } from '../errors';
+import { changesForSpeed, changesToFit, fits, type Change } from './advice';
+import { parameterCount } from './cost';
+import type { PlanDevice } from './devices';
+import { defaultTrajectory, type LengthTrajectory } from './lengths';
+import { planMemory, type MemoryPlan } from './memory';
+import type { PlannedModel } from './model-shape';
+import { planTime, type RunTime } from './time';
+import { plannedWork } from './workload';
+
+export { CPU_EFFICIENCY, DEVICE_NAMES, GPU_EFFICIENCY, namedDevice, type PlanDevice } from './devices';
+export { defaultTrajectory, type LengthTrajectory } from './lengths';
+export { plannedModel, readPlannedModel, type PlannedModel } from './model-shape';
+export { STEP_PHASES, stepTotal, type RunTime, type StepSeconds, type StepTime } from './time';
+export { PHASES, type MemoryItem, type MemoryPhase, type MemoryPlan } from './memory';
+export { engineDevice } from './machine';
+export type { Change } from './advice';
+export type { KvPlan } from './kv';
+
+/** Of a competition problem in Qwen3's chat template: what a plan takes when no data is read. */
+export const DEFAULT_PROMPT_TOKENS = 150;
+
+export interface PlanInput {
+  config: Config;
+  model: PlannedModel;
+  device: PlanDevice;
+  /** Longest prompt. Default: `maxPromptLength`, else 150 tokens. */
+  promptTokens?: number;
+  /** Default: the paper's lengths as shares of `maxCompletionLength`. */
+  lengths?: LengthTrajectory;
+}
+
+export interface Plan {
+  model: { parameters: number; dtype: Dtype };
+  device: PlanDevice;
+  promptTokens: number;
+  lengths: LengthTrajectory;
+  memory: MemoryPlan;
+  /** null when the device's rates are not known. */
+  time: RunTime | null;
+  fits: boolean;
+  /** What makes it fit (null: nothing here does), or what makes it faster when it fits. */
+  changes: Change[] | null;
+}
+
+/** The type a run computes in. */
+export function plannedDtype(config: Config, model: PlannedModel): Dtype {
+  return config.dtype ?? model.storedDtype;
+}
+
+/** Predicts a run. Pure: reads no file and no device. */
+export function planRun({ config, model, device, ...given }: PlanInput): Plan {
+  const promptTokens = given.promptTokens ?? config.maxPromptLength ?? DEFAULT_PROMPT_TOKENS;
+  const lengthsOf = (c: Config): LengthTrajectory =>
+    given.lengths ?? defaultTrajectory(c.maxCompletionLength);
+  const inputOf = (c: Config) => ({
+    model,
+    dtype: plannedDtype(c, model),
+    kind: device.kind,
+    work: plannedWork(c, promptTokens, lengthsOf(c)),
+    availableBytes: device.freeBytes,
+  });
+  const predict = (c: Config): MemoryPlan => planMemory(inputOf(c));
+  const memory = predict(config);
+  const lengths = lengthsOf(config);
+  const fitting = fits(memory, device.freeBytes);
+  return {
+    model: { parameters: parameterCount(model.shape), dtype: plannedDtype(config, model) },
+    device,
+    promptTokens,
+    lengths,
+    memory,
+    time: planTime({ ...inputOf(config), config, device, lengths, memory }),
+    fits: fitting,
+    changes: fitting
+      ? changesForSpeed(config, memory, device)
+      : changesToFit(config, device.freeBytes, predict),
+  };
+}
+
+const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(2)} GB`;
+
+/** What a plan needs of the device, and what there is; null when it fits. */
+export function shortage({ memory, device, fits: fitting }: Plan): string | null {
+  if (fitting) return null;
+  const { kv, evaluationKv, peakBytes, peakPhase } = memory;
+  if (peakBytes > device.freeBytes) {
+    return `it needs ${gigabytes(peakBytes)} (${peakPhase}) and ${gigabytes(device.freeBytes)} is available`;
+  }
+  const [what, short] = kv.slots === 0 ? ['a completion', kv] : ['an answer in evaluation', evaluationKv!];
+  return (
+    `${what} of full length needs ${gigabytes(short.slotBytes)} of KV cache and ` +
+    `${gigabytes(short.budgetBytes)} is given to it`
+  );
+}
+
+/** Throws BAD_CONFIG with the numbers, and what to change, when the plan does not fit. */
+export function assertFits(plan: Plan): void {
+  const short = shortage(plan);
+  if (short === null) return;
+  const advice =
+    plan.changes === null
+      ? 'no setting makes it fit; take a smaller model or a larger device'
+      : `try ${plan.changes.map(({ setting, to }) => `--set ${setting}=${String(to)}`).join(' ')}`;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `This run does not fit on ${plan.device.name}: ${short}; ${advice}. ` +
+      'acoer plan shows the items; --ignore-plan starts it all the same.',
+  );
+}

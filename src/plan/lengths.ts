@@ -1,0 +1,49 @@
+/**
+ * How long completions come out: lognormal around a mean that moves over the run, with a spread between prompts
+ * (their difficulty) and within a group. The paper gives the means of the base and of the trained model on MATH-500;
+ * the spreads are an assumption. Wider or narrower ones move the time of a step by -8% to +6%.
+ */
+import { streamSeed, uniformStream } from '../rng';
+
+/** Mean completion tokens at the first and the last step of a run, before the cap cuts the longest off. */
+export interface LengthTrajectory {
+  first: number;
+  last: number;
+}
+
+/** MATH-500 under ACOER (paper, table 2): total tokens of the base model and after training, of 8,192. */
+const PAPER = { first: 5553, last: 2134, cap: 8192 };
+
+/** The paper's lengths, as shares of the cap. */
+export function defaultTrajectory(maxCompletionLength: number): LengthTrajectory {
+  const scale = maxCompletionLength / PAPER.cap;
+  return { first: PAPER.first * scale, last: PAPER.last * scale };
+}
+
+const SIGMA_BETWEEN_PROMPTS = 0.5;
+const SIGMA_WITHIN_GROUP = 0.35;
+
+/** Standard normal numbers by the Box-Muller transform. */
+function normalStream(seed: bigint): () => number {
+  const uniform = uniformStream(seed);
+  return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
+}
+
+/**
+ * Lengths of `prompts` groups of `group` completions with this mean, in whole tokens from 1 to `cap`, group after
+ * group. The same arguments give the same lengths.
+ */
+export function drawLengths(
+  mean: number,
+  { prompts, group, cap, draw }: { prompts: number; group: number; cap: number; draw: number },
+): number[] {
+  const normal = normalStream(streamSeed(1, 'plan lengths', draw));
+  const location = Math.log(mean) - (SIGMA_BETWEEN_PROMPTS ** 2 + SIGMA_WITHIN_GROUP ** 2) / 2;
+  return Array.from({ length: prompts }, () => location + SIGMA_BETWEEN_PROMPTS * normal()).flatMap(
+    (prompt) =>
+      Array.from({ length: group }, () => {
+        const tokens = Math.round(Math.exp(prompt + SIGMA_WITHIN_GROUP * normal()));
+        return Math.min(cap, Math.max(1, tokens));
+      }),
+  );
+}

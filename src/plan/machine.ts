@@ -1,0 +1,24 @@
+/** This machine as a device to plan for. */
+import type { Dtype, Engine } from '../engine/types';
+import { CPU_EFFICIENCY, GPU_EFFICIENCY, type PlanDevice } from './devices';
+
+/**
+ * The engine's device. What the process holds already counts as available: it is part of what a plan predicts.
+ *
+ * @param dtype measures read bandwidth and matmul rate in this type (seconds, 0.6 GB); without it no times
+ */
+export async function engineDevice(engine: Engine, dtype?: Dtype): Promise<PlanDevice> {
+  const { device, name, threads } = engine.deviceInfo;
+  const kind = device === 'cpu' ? 'cpu' : 'cuda';
+  const { deviceFreeBytes, deviceTotalBytes, residentBytes } = await engine.memory();
+  const ceilings = dtype === undefined ? null : await engine.measureCeilings(dtype);
+  return {
+    name: kind === 'cpu' ? `${name}, ${threads} threads` : name,
+    kind,
+    totalBytes: deviceTotalBytes,
+    freeBytes: deviceFreeBytes + (kind === 'cpu' ? residentBytes : 0),
+    ceilings,
+    efficiency: kind === 'cpu' ? CPU_EFFICIENCY : GPU_EFFICIENCY,
+    source: 'measured now',
+  };
+}

@@ -1,0 +1,208 @@
+/**
+ * Peak memory of a run by item. The items are the engine's tensors, counted from the same shapes its code allocates
+ * (native/core, file named at each); what no tensor accounts for (the process, the allocator) was measured on a CPU.
+ */
+import type { Dtype } from '../engine/types';
+import {
+  BYTES_PER_ELEMENT,
+  embeddingParameters,
+  layerMatrixParameters,
+  loraParameters,
+  parameterCount,
+} from './cost';
+import { backwardElements, decodeAdapterElements, tapeElements } from './elements';
+import { KV_SHARE, planKv, type KvPlan } from './kv';
+import type { PlannedModel } from './model-shape';
+import { largestMicroBatch, type PlannedWork } from './workload';
+
+export const PHASES = ['always', 'loading', 'rollout', 'scoring', 'training', 'evaluation'] as const;
+export type MemoryPhase = (typeof PHASES)[number];
+
+export interface MemoryItem {
+  phase: MemoryPhase;
+  name: string;
+  bytes: number;
+}
+
+export interface MemoryPlan {
+  items: MemoryItem[];
+  /** Of the items of each phase; every other phase comes on top of `always`. */
+  phaseBytes: Record<MemoryPhase, number>;
+  peakBytes: number;
+  peakPhase: MemoryPhase;
+  kv: KvPlan;
+  /** Of an evaluation; null: none is made. */
+  evaluationKv: KvPlan | null;
+  /** Activations are kept for backward; else each layer keeps its input and is run again. */
+  keepsActivations: boolean;
+  /** Tokens of the largest training pass. */
+  microBatchTokens: number;
+}
+
+export interface MemoryInput {
+  model: PlannedModel;
+  dtype: Dtype;
+  kind: 'cpu' | 'cuda';
+  work: PlannedWork;
+  /** What the run may take, from nothing on. */
+  availableBytes: number;
+}
+
+const MIB = 2 ** 20;
+/** Node with the libraries mapped, JavaScript's heap and the data of a run; measured (docs/plan.md). */
+const PROCESS_BYTES = 240e6;
+/** Resident bytes per byte of tokenizer.json; measured (docs/plan.md). */
+const TOKENIZER_FACTOR = 12;
+/** CUDA context, cuBLAS and the allocator's slack; a prediction. */
+const CUDA_CONTEXT_BYTES = 1.3e9;
+/** train.h: activations up to this are kept. */
+const KEEP_BYTES = 256 * MIB;
+/** decode_weights.cpp: fp32 and fp64 models up to this are packed again for decoding on a CPU. */
+const MAX_PACKED_BYTES = 64 * MIB;
+/** generate_admission.cpp: prompts are prefilled together up to this many tokens. */
+const PREFILL_TOKENS = 2048;
+/** head.cpp: logits exist for this many elements at a time, for 64 tokens at least. */
+const CHUNK_ELEMENTS = 2 ** 24;
+const MIN_CHUNK_TOKENS = 64;
+/** head.cpp: rows of a bf16 head made fp32 at a time on a CPU. */
+const WIDENED_ROWS = 4096;
+
+const wideBytes = (dtype: Dtype): number => (dtype === 'float64' ? 8 : 4);
+const total = (items: readonly MemoryItem[]): number => items.reduce((sum, item) => sum + item.bytes, 0);
+
+function always({ model, dtype, kind, work }: MemoryInput): MemoryItem[] {
+  const { shape } = model;
+  const trained = loraParameters(shape, work.loraRank, work.targetModules);
+  const item = (name: string, bytes: number): MemoryItem => ({ phase: 'always', name, bytes });
+  const outside =
+    kind === 'cpu'
+      ? [
+          item('process (Node, libtorch, data)', PROCESS_BYTES),
+          item('tokenizer', TOKENIZER_FACTOR * model.tokenizerBytes),
+        ]
+      : [item('CUDA context and libraries', CUDA_CONTEXT_BYTES)];
+  return [
+    ...outside,
+    item('base weights', parameterCount(shape) * BYTES_PER_ELEMENT[dtype]),
+    item('LoRA masters, AdamW moments', 3 * trained * wideBytes(dtype)),
+    // One sum for the step, one being made by the running micro-batch.
+    item('LoRA gradients', 2 * trained * wideBytes(dtype)),
+  ];
+}
+
+/** safetensors.cpp: a tensor stored in another type is read whole before it is converted. */
+function loading({ model, dtype }: MemoryInput): MemoryItem[] {
+  const bytes =
+    model.storedDtype === dtype ? 0 : embeddingParameters(model.shape) * BYTES_PER_ELEMENT[model.storedDtype];
+  return [{ phase: 'loading', name: 'largest tensor as stored', bytes }];
+}
+
+function decoding(
+  phase: 'rollout' | 'evaluation',
+  { model, dtype, kind, work }: MemoryInput,
+  kv: KvPlan,
+  newTokens: number,
+): MemoryItem[] {
+  const { shape } = model;
+  const element = BYTES_PER_ELEMENT[dtype];
+  const packed =
+    kind === 'cpu' && dtype !== 'bfloat16' && parameterCount(shape) * element <= MAX_PACKED_BYTES;
+  const matrices = layerMatrixParameters(shape) + embeddingParameters(shape);
+  const q = shape.numHeads * shape.headDim;
+  const qkv = q + 2 * shape.numKvHeads * shape.headDim;
+  const rows = Math.max(work.promptTokens, Math.min(PREFILL_TOKENS, work.prompts * work.promptTokens));
+  const perRow = 2 * shape.hiddenSize + qkv + q + 3 * shape.intermediateSize;
+  const logits = Math.max(1, kv.slots) * shape.vocabSize * wideBytes(dtype);
+  const rope = 2 * (work.promptTokens + newTokens) * shape.headDim * wideBytes(dtype);
+  const adapter = decodeAdapterElements(shape, work.loraRank, work.targetModules) * element;
+  const item = (name: string, bytes: number): MemoryItem => ({ phase, name, bytes });
+  return [
+    item(`KV cache (${kv.slots} slots)`, kv.usedBytes),
+    item('decode copies of weights and adapter', (packed ? matrices * element : 0) + adapter),
+    item('logits, rotary tables, scratch', logits + rope + rows * perRow * element),
+  ];
+}
+
+/** What a pass over packed sequences takes beside the layers, with log-probs made of `completionTokens`. */
+function headBytes({ model, dtype, kind }: MemoryInput, completionTokens: number, slopes: boolean): number {
+  const { vocabSize: V, hiddenSize: D } = model.shape;
+  const element = BYTES_PER_ELEMENT[dtype];
+  const chunk = Math.min(completionTokens, Math.max(MIN_CHUNK_TOKENS, Math.floor(CHUNK_ELEMENTS / V)));
+  const bf16 = dtype === 'bfloat16';
+  const kept = (slopes ? 3 : 2) * completionTokens * D * element;
+  // Log-probs and probabilities side by side, and the probabilities once more in the weights' type.
+  const logits = chunk * V * (2 * wideBytes(dtype) + (bf16 && slopes ? element : 0));
+  const widened = bf16 && kind === 'cpu' ? Math.min(V, WIDENED_ROWS) * D * 4 : 0;
+  return kept + logits + widened;
+}
+
+/** forward.cpp: no tape, one layer's tensors at a time. */
+function scoring(input: MemoryInput): MemoryItem[] {
+  const { model, dtype, work } = input;
+  if (work.scoringPasses === 0) return [];
+  const batch = largestMicroBatch(work, work.prompts * work.group, work.fullestBatchTokens);
+  const item = (name: string, bytes: number): MemoryItem => ({ phase: 'scoring', name, bytes });
+  return [
+    item('one layer', tapeElements(model.shape) * batch.tokens * BYTES_PER_ELEMENT[dtype]),
+    item('vocabulary chunk', headBytes(input, batch.completionTokens, false)),
+  ];
+}
+
+function training(input: MemoryInput): { items: MemoryItem[]; keeps: boolean; tokens: number } {
+  const { model, dtype, work } = input;
+  const { shape } = model;
+  const batch = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
+  const element = BYTES_PER_ELEMENT[dtype];
+  const tape = tapeElements(shape) * batch.tokens * element;
+  const keeps = tape * shape.numLayers <= KEEP_BYTES;
+  const checkpoints = shape.numLayers * batch.tokens * shape.hiddenSize * element;
+  const backward = backwardElements(shape) * batch.tokens * element;
+  const item = (name: string, bytes: number): MemoryItem => ({ phase: 'training', name, bytes });
+  const items = [
+    keeps
+      ? item('activations of all layers', tape * shape.numLayers)
+      : item("every layer's input (layers are run again)", checkpoints),
+    item(
+      keeps ? 'backward of one layer' : 'one layer: activations and backward',
+      backward + (keeps ? 0 : tape),
+    ),
+    item('vocabulary chunk', headBytes(input, batch.completionTokens, true)),
+  ];
+  return { items, keeps, tokens: batch.tokens };
+}
+
+/** Peak memory of a run of `work` on `model`. */
+export function planMemory(input: MemoryInput): MemoryPlan {
+  const { model, dtype, work, availableBytes } = input;
+  const fixed = always(input);
+  const free = Math.max(0, availableBytes - total(fixed));
+  const budget = work.kvBytes ?? free / KV_SHARE;
+  const kvOf = (wanted: Parameters<typeof planKv>[2]): KvPlan =>
+    planKv(model.shape, BYTES_PER_ELEMENT[dtype], wanted, budget);
+  const kv = kvOf(work);
+  const { evalProblems: prompts, evalMaxNewTokens: maxNewTokens } = work;
+  const evaluationKv = prompts === 0 ? null : kvOf({ ...work, prompts, group: 1, maxNewTokens });
+  const trained = training(input);
+  const items = [
+    ...fixed,
+    ...loading(input),
+    ...decoding('rollout', input, kv, work.maxNewTokens),
+    ...scoring(input),
+    ...trained.items,
+    ...(evaluationKv === null ? [] : decoding('evaluation', input, evaluationKv, maxNewTokens)),
+  ];
+  const phaseBytes = Object.fromEntries(
+    PHASES.map((phase) => [phase, total(items.filter((item) => item.phase === phase))]),
+  ) as Record<MemoryPhase, number>;
+  const peakPhase = PHASES.slice(1).reduce((a, b) => (phaseBytes[b] > phaseBytes[a] ? b : a));
+  return {
+    items: items.filter((item) => item.bytes > 0),
+    phaseBytes,
+    peakBytes: phaseBytes.always + phaseBytes[peakPhase],
+    peakPhase,
+    kv,
+    evaluationKv,
+    keepsActivations: trained.keeps,
+    microBatchTokens: trained.tokens,
+  };
+}

@@ -1,0 +1,78 @@
+/** What a configuration asks of the engine, in tokens and sequences, whatever the device. */
+import type { Config } from '../config';
+import { drawLengths, type LengthTrajectory } from './lengths';
+
+export interface PlannedWork {
+  /** Longest prompt, in tokens. */
+  promptTokens: number;
+  maxNewTokens: number;
+  /** Of one generated batch. */
+  prompts: number;
+  group: number;
+  /** Sequences of one update, and updates a batch is used for. */
+  updateSequences: number;
+  updatesPerBatch: number;
+  maxSlots: number;
+  /** Completion tokens of the fullest update and the fullest batch the length model draws. */
+  fullestUpdateTokens: number;
+  fullestBatchTokens: number;
+  /** Scoring passes over a batch: old log-probs, the reference's. */
+  scoringPasses: number;
+  microBatchTokens: number;
+  loraRank: number;
+  targetModules: Config['targetModules'];
+  kvBytes: number | null;
+  maxSteps: number;
+  /** Of the larger of a run's evaluations; 0: none. */
+  evalProblems: number;
+  evalMaxNewTokens: number;
+}
+
+/** Sequences decoded together when the configuration leaves it open (`maxSlots` null): the engine's default. */
+const DEFAULT_SLOTS = 64;
+const DRAWS = 32;
+
+function fullest(mean: number, prompts: number, config: Config): number {
+  const { numGenerations: group, maxCompletionLength: cap } = config;
+  const totals = Array.from({ length: DRAWS }, (_, draw) =>
+    drawLengths(mean, { prompts, group, cap, draw }).reduce((sum, length) => sum + length, 0),
+  );
+  return Math.max(...totals);
+}
+
+export function plannedWork(config: Config, promptTokens: number, lengths: LengthTrajectory): PlannedWork {
+  const { promptsPerStep, stepsPerGeneration, numIterations, numGenerations } = config;
+  const updatesPerBatch = stepsPerGeneration * numIterations;
+  const longestMean = Math.max(lengths.first, lengths.last);
+  return {
+    promptTokens,
+    maxNewTokens: config.maxCompletionLength,
+    prompts: promptsPerStep * stepsPerGeneration,
+    group: numGenerations,
+    updateSequences: promptsPerStep * numGenerations,
+    updatesPerBatch,
+    maxSlots: config.maxSlots ?? DEFAULT_SLOTS,
+    fullestUpdateTokens: fullest(longestMean, promptsPerStep, config),
+    fullestBatchTokens: fullest(longestMean, promptsPerStep * stepsPerGeneration, config),
+    scoringPasses: (updatesPerBatch > 1 ? 1 : 0) + (config.beta !== 0 ? 1 : 0),
+    microBatchTokens: config.microBatchTokens,
+    loraRank: config.loraRank,
+    targetModules: config.targetModules,
+    kvBytes: config.kvBytes,
+    maxSteps: config.maxSteps,
+    evalProblems: Math.max(config.evalProblems, config.evalSampledProblems),
+    evalMaxNewTokens: config.evalMaxNewTokens,
+  };
+}
+
+/** Tokens and completion tokens of the largest micro-batch of `sequences` with `completionTokens` in all. */
+export function largestMicroBatch(
+  work: PlannedWork,
+  sequences: number,
+  completionTokens: number,
+): { tokens: number; completionTokens: number } {
+  const all = sequences * work.promptTokens + completionTokens;
+  const longest = work.promptTokens + work.maxNewTokens;
+  const tokens = Math.min(all, Math.max(work.microBatchTokens, Math.min(longest, all)));
+  return { tokens, completionTokens: Math.ceil((tokens * completionTokens) / all) };
+}

@@ -1,0 +1,128 @@
+/** The plan against figures worked out apart from it: the engine's own limits, a roofline in numpy, Qwen3-1.7B's arithmetic. */
+import { resolveConfig, type ConfigInput } from '../../src/config';
+import { assertFits, namedDevice, planRun, stepTotal, type PlanDevice, type PlanInput } from '../../src/plan';
+import { SHAPES } from '../../src/plan/shapes';
+
+const qwen = { shape: SHAPES['qwen3-1.7b'], storedDtype: 'bfloat16', tokenizerBytes: 0 } as const;
+const paper = (changes: ConfigInput = {}) => resolveConfig([changes], 'paper');
+const plan = (changes: ConfigInput = {}, more: Partial<PlanInput> = {}) =>
+  planRun({ config: paper(changes), model: qwen, device: namedDevice('A6000', 'bfloat16'), ...more });
+
+const item = (phase: string, name: RegExp, of = plan()): number =>
+  of.memory.items.find((i) => i.phase === phase && name.test(i.name))!.bytes;
+
+const host = (freeBytes: number): PlanDevice => ({
+  ...namedDevice('A6000', 'bfloat16'),
+  name: 'a small machine',
+  kind: 'cpu',
+  totalBytes: freeBytes,
+  freeBytes,
+  ceilings: null,
+});
+
+describe('memory of the paper’s run', () => {
+  test('weights 3.441 GB; 17,432,576 trained parameters with two fp32 moments', () => {
+    expect(item('always', /base weights/)).toBe(2 * 1_720_574_976);
+    expect(item('always', /AdamW/)).toBe(3 * 4 * 17_432_576);
+  });
+
+  test('16 sequences of 150 + 8,192 tokens take 15.3 GB of KV cache when they get the room', () => {
+    const roomy = plan({ kvBytes: 16e9 });
+    expect(roomy.memory.kv.slots).toBe(16);
+    expect(item('rollout', /KV cache/, roomy) / 1e9).toBeCloseTo(15.3, 1);
+  });
+
+  test('by default the cache gets a quarter of what is free, and the plan says how to get more', () => {
+    const { memory, changes, device } = plan();
+    expect(memory.kv.budgetBytes).toBeCloseTo((device.freeBytes - memory.phaseBytes.always) / 4, -1);
+    expect(memory.kv.slots).toBeLessThan(16);
+    expect(changes).toMatchObject([{ setting: 'kvBytes' }]);
+    const [{ to }] = changes!;
+    expect(plan({ kvBytes: to as number }).memory.kv.slots).toBe(16);
+  });
+
+  test('a fewer-target adapter is smaller by what it leaves out', () => {
+    const qOnly = plan({ targetModules: ['q_proj'] });
+    expect(item('always', /AdamW/, qOnly)).toBe(3 * 4 * 28 * 16 * (2048 + 2048));
+  });
+
+  test('16,384 tokens of inputs to 28 layers are 1.88 GB', () => {
+    expect(item('training', /every layer's input/)).toBe(28 * 16_384 * 2048 * 2);
+  });
+});
+
+describe('time on one A6000 against the numpy roofline of the same model', () => {
+  const { time } = plan({ kvBytes: 16e9, evalProblems: 0 });
+
+  test('first steps: 68.0 s of decoding and 6.8 s of training at the limit, last ones 26.1 and 2.8', () => {
+    const training = ({ forward, backward, recomputation }: (typeof time & object)['first']['limit']) =>
+      forward + backward + recomputation;
+    // Two samplings of the same length model: 3% of noise there, a little more here.
+    const near = (actual: number, expected: number): void => {
+      expect(Math.abs(actual / expected - 1)).toBeLessThan(0.06);
+    };
+    near(time!.first.limit.decode, 68.0);
+    near(training(time!.first.limit), 6.8);
+    near(time!.last.limit.decode, 26.1);
+    near(training(time!.last.limit), 2.8);
+  });
+
+  test('1,200 steps: 17.4 GPU-hours at the limit', () => {
+    expect(time!.hours.limit).toBeGreaterThan(0.92 * 17.4);
+    expect(time!.hours.limit).toBeLessThan(1.08 * 17.4);
+  });
+
+  test('a reference model costs a forward pass: 2.2 s of the first steps', () => {
+    expect(time!.first.limit.scoring).toBe(0);
+    const scored = plan({ kvBytes: 16e9, beta: 0.001 }).time!.first.limit;
+    expect(scored.scoring).toBeCloseTo(2.2, 0);
+  });
+
+  test('fewer slots decode the same tokens in more steps', () => {
+    const narrow = plan({ kvBytes: 8e9, evalProblems: 0 }).time!;
+    expect(narrow.first.limit.decode).toBeGreaterThan(time!.first.limit.decode);
+    expect(narrow.first.limit.forward).toBe(time!.first.limit.forward);
+  });
+
+  test('evaluations count: before, after, and every evalSteps between', () => {
+    expect(plan({ evalSteps: 200 }).time!.evaluation.count).toBe(7);
+    expect(plan({ evalSteps: 0 }).time!.evaluation.count).toBe(2);
+  });
+
+  test('the sum of the phases is the step', () => {
+    const { forward, backward, recomputation, prefill, decode, scoring, optimizer } = time!.mean.limit;
+    const parts = [forward, backward, recomputation, prefill, decode, scoring, optimizer];
+    expect(stepTotal(time!.mean.limit)).toBeCloseTo(parts.reduce((a, b) => a + b));
+  });
+});
+
+describe('a run that does not fit', () => {
+  test('is told the numbers and settings under which it does fit', () => {
+    const tight = plan({}, { device: host(8e9) });
+    expect(tight.fits).toBe(false);
+    expect(() => assertFits(tight)).toThrow(
+      /does not fit on a small machine: .*[\d.]+ GB.*[\d.]+ GB.*--set \w+=\d+.*--ignore-plan/,
+    );
+    const settings = Object.fromEntries(tight.changes!.map(({ setting, to }) => [setting, to]));
+    expect(plan(settings, { device: host(8e9) }).fits).toBe(true);
+  });
+
+  test('asks for no change that is not needed', () => {
+    const tight = plan({}, { device: host(8e9) });
+    for (const { setting } of tight.changes!) {
+      const others = tight.changes!.filter((change) => change.setting !== setting);
+      const settings = Object.fromEntries(others.map((change) => [change.setting, change.to]));
+      expect(plan(settings, { device: host(8e9) }).fits).toBe(false);
+    }
+  });
+
+  test('says so when no setting helps', () => {
+    const hopeless = plan({}, { device: host(2e9) });
+    expect(hopeless.changes).toBeNull();
+    expect(() => assertFits(hopeless)).toThrow(/needs [\d.]+ GB .* 2\.00 GB is available; no setting/);
+  });
+});
+
+test('an unknown device is refused with the known ones', () => {
+  expect(() => namedDevice('B200', 'bfloat16')).toThrow('there are A6000, 4090, A100, H100, H200');
+});

@@ -1,0 +1,33 @@
+/** Predicted against measured resident memory of runs on this CPU. Larger shapes: node scripts/plan-check.mjs. */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readMetrics } from '../../src/run';
+import { builtCli, ended, ROOT, spawnAcoer } from '../helpers/cli';
+
+jest.setTimeout(300_000);
+
+const folder = mkdtempSync(join(tmpdir(), 'acoer-plan-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+test('the embedded run takes what was planned, to 15%', async () => {
+  const planned = await ended(spawnAcoer('plan', '--no-measure', '--json', '--prompt-tokens', '32'));
+  const { memory } = JSON.parse(planned.stdout) as { memory: { peakBytes: number } };
+  const out = join(folder, 'tiny');
+  const { code } = await ended(spawnAcoer('train', '--out', out, '--max-steps', '20'));
+  expect(code).toBe(0);
+  const lines = readMetrics(join(out, 'metrics.jsonl'));
+  const measured = Math.max(...lines.map((line) => line['memory/peak_resident_bytes']!));
+  expect(memory.peakBytes / measured).toBeGreaterThan(0.85);
+  expect(memory.peakBytes / measured).toBeLessThan(1.15);
+});
+
+test('random models of 10 M parameters take what was planned, with kept and with recomputed activations', () => {
+  builtCli();
+  const script = join(ROOT, 'scripts', 'plan-check.mjs');
+  const words = [script, '10M-fp32-small', '10M-fp32'];
+  const { status, stdout, stderr } = spawnSync(process.execPath, words, { encoding: 'utf8' });
+  expect({ status, stdout, stderr }).toMatchObject({ status: 0, stderr: '' });
+  expect(stdout.match(/measured/g)).toHaveLength(2);
+});
