@@ -15,6 +15,8 @@ interface TensorPlan {
   shape: number[];
   /** null: drawn from N(0, STD); else every element. */
   constant: number | null;
+  /** Keys the draws: a tied head has the embedding's. */
+  key: string;
 }
 
 /** Every tensor in Hugging Face's names and order. */
@@ -26,13 +28,16 @@ function tensorPlans(shape: NamedShape): TensorPlan[] {
     name: `${name}.weight`,
     shape: [rows, columns],
     constant: null,
+    key: `${name}.weight`,
   });
   const norm = (name: string, size: number, constant = 1): TensorPlan => ({
     name: `${name}.weight`,
     shape: [size],
     constant,
+    key: `${name}.weight`,
   });
-  const plans = [matrix('model.embed_tokens', shape.vocabSize, D)];
+  const embedding = matrix('model.embed_tokens', shape.vocabSize, D);
+  const plans = [embedding];
   for (let layer = 0; layer < shape.numLayers; layer++) {
     const at = `model.layers.${layer}`;
     plans.push(
@@ -50,7 +55,9 @@ function tensorPlans(shape: NamedShape): TensorPlan[] {
     );
   }
   plans.push(norm('model.norm', D, finalNormScale(shape)));
-  if (!shape.tieWordEmbeddings) plans.push(matrix('lm_head', shape.vocabSize, D));
+  const head = matrix('lm_head', shape.vocabSize, D);
+  if (!shape.tieWordEmbeddings) plans.push(head);
+  else if (shape.storesTiedHead) plans.push({ ...head, key: embedding.key });
   return plans;
 }
 
@@ -128,7 +135,7 @@ async function writeShard(file: FileHandle, plans: TensorPlan[], seed: number, t
 
   const chunk = new Uint16Array(CHUNK_ELEMENTS);
   for (const plan of plans) {
-    let state = Number(streamSeed(seed, plan.name) & 0xffffffffn) | 1;
+    let state = Number(streamSeed(seed, plan.key) & 0xffffffffn) | 1;
     if (plan.constant !== null) chunk.fill(toBfloat16(plan.constant));
     for (let left = elementsOf(plan); left > 0; left -= CHUNK_ELEMENTS) {
       const count = Math.min(left, CHUNK_ELEMENTS);
@@ -138,8 +145,15 @@ async function writeShard(file: FileHandle, plans: TensorPlan[], seed: number, t
   }
 }
 
-/** Consecutive tensors in `shards` parts of nearly equal size. */
-function cutIntoShards(plans: TensorPlan[], shards: number): TensorPlan[][] {
+/** Consecutive tensors in parts of nearly equal size; a stored tied head is a part of its own, as on the hub. */
+function cutIntoShards(plans: TensorPlan[], shape: NamedShape): TensorPlan[][] {
+  if (!shape.tieWordEmbeddings || !shape.storesTiedHead || shape.shards === 1) {
+    return equalParts(plans, shape.shards);
+  }
+  return [...equalParts(plans.slice(0, -1), shape.shards - 1), plans.slice(-1)];
+}
+
+function equalParts(plans: TensorPlan[], shards: number): TensorPlan[][] {
   const total = plans.reduce((sum, plan) => sum + elementsOf(plan), 0);
   const parts: TensorPlan[][] = Array.from({ length: shards }, () => []);
   let before = 0;
@@ -174,8 +188,14 @@ function configOf(shape: NamedShape): Record<string, unknown> {
   };
 }
 
+/** Bytes of all tensors in the files. */
+function storedBytes(shape: NamedShape): number {
+  const head = shape.tieWordEmbeddings && shape.storesTiedHead ? shape.vocabSize * shape.hiddenSize : 0;
+  return (parameterCount(shape) + head) * BYTES_PER_ELEMENT.bfloat16;
+}
+
 async function checkSpace(directory: string, shape: NamedShape): Promise<void> {
-  const need = parameterCount(shape) * BYTES_PER_ELEMENT.bfloat16 * 1.01;
+  const need = storedBytes(shape) * 1.01;
   const { bavail, bsize } = await statfs(directory);
   if (bavail * bsize >= need) return;
   const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`;
@@ -194,7 +214,7 @@ export async function writeRandomWeights(directory: string, shape: NamedShape, s
   await mkdir(directory, { recursive: true });
   await checkSpace(directory, shape);
   const table = normalTable();
-  const shards = cutIntoShards(tensorPlans(shape), shape.shards);
+  const shards = cutIntoShards(tensorPlans(shape), shape);
   const weightMap: Record<string, string> = {};
   for (const [index, plans] of shards.entries()) {
     const place = (n: number): string => String(n).padStart(5, '0');
@@ -211,7 +231,7 @@ export async function writeRandomWeights(directory: string, shape: NamedShape, s
     }
   }
   if (shards.length > 1) {
-    const metadata = { total_size: parameterCount(shape) * BYTES_PER_ELEMENT.bfloat16 };
+    const metadata = { total_size: storedBytes(shape) };
     const text = JSON.stringify({ metadata, weight_map: weightMap }, null, 2);
     await writeFile(join(directory, 'model.safetensors.index.json'), text);
   }

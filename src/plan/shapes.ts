@@ -7,6 +7,8 @@ export interface NamedShape extends ModelShape {
   ropeTheta: number;
   /** Weight files it is cut into, as on the hub. */
   shards: number;
+  /** A tied head lies in the files all the same, with the embedding's bytes, as Qwen's own small models have it. */
+  storesTiedHead: boolean;
 }
 
 export const SHAPES = {
@@ -23,6 +25,7 @@ export const SHAPES = {
     ropeTheta: 1e6,
     tieWordEmbeddings: true,
     shards: 2,
+    storesTiedHead: true,
   },
   'qwen3-0.6b': {
     name: 'qwen3-0.6b',
@@ -37,6 +40,7 @@ export const SHAPES = {
     ropeTheta: 1e6,
     tieWordEmbeddings: true,
     shards: 1,
+    storesTiedHead: true,
   },
   /** The embedded model's. */
   tiny: {
@@ -52,6 +56,7 @@ export const SHAPES = {
     ropeTheta: 1e4,
     tieWordEmbeddings: true,
     shards: 1,
+    storesTiedHead: false,
   },
 } as const satisfies Record<string, NamedShape>;
 

@@ -258,7 +258,7 @@ class HubServer {
     if (request.headers.authorization !== undefined)
       return void response.writeHead(400).end('two ways of access');
     if (file === undefined) return void response.writeHead(403).end('signature');
-    response.setHeader('etag', `"${digest('md5', file.content)}"`);
+    response.setHeader('etag', `"${digest('md5', String(file.sha256))}"`);
     this.send(request, response, file.path, file.content);
   }
 
