@@ -64,7 +64,7 @@ test('a row outside the dataset is refused', async () => {
 test('an unknown name says what is known', async () => {
   await expect(loadDataset({ name: 'tyni', split: 'train', seed: 1 })).rejects.toMatchObject({
     code: 'BAD_CONFIG',
-    message: expect.stringContaining('"tiny"'),
+    message: expect.stringContaining('did you mean `tiny`?'),
   });
 });
 
