@@ -95,9 +95,15 @@ describe('JSON Lines', () => {
 
   test.each([
     ['{"question":"a","answer":"1"}\n{"question":', /line 2 is not valid JSON/],
-    ['{"question":"a"}', /line 1 has no value for the answer or solution .*its columns are question\. Name the right one/],
+    [
+      '{"question":"a"}',
+      /line 1 has no value for the answer or solution .*its columns are question\. Name the right one/,
+    ],
     ['{"answer":"a"}', /line 1 has no value for the problem .*its columns are answer\. Name the right one/],
-    ['{"question":["a"],"answer":"1"}', /line 1 must have text in question, or a list with one message of the user/],
+    [
+      '{"question":["a"],"answer":"1"}',
+      /line 1 must have text in question, or a list with one message of the user/,
+    ],
     ['[1]', /line 1 must be a JSON object/],
     ['\n', /holds no problems/],
   ])('%j is refused', async (text, message) => {
