@@ -64,7 +64,7 @@ test('a row outside the dataset is refused', async () => {
 test('an unknown name says what is known', async () => {
   await expect(loadDataset({ name: 'tyni', split: 'train', seed: 1 })).rejects.toMatchObject({
     code: 'BAD_CONFIG',
-    message: expect.stringContaining('"tiny"'),
+    message: expect.stringContaining('did you mean `tiny`?'),
   });
 });
 
@@ -95,9 +95,15 @@ describe('JSON Lines', () => {
 
   test.each([
     ['{"question":"a","answer":"1"}\n{"question":', /line 2 is not valid JSON/],
-    ['{"question":"a"}', /line 1: needs one of answer, gold/],
-    ['{"answer":"a"}', /line 1: needs one of question, problem, prompt/],
-    ['{"question":["a"],"answer":"1"}', /line 1: question must be a string or a number/],
+    [
+      '{"question":"a"}',
+      /line 1 has no value for the answer or solution .*its columns are question\. Name the right one/,
+    ],
+    ['{"answer":"a"}', /line 1 has no value for the problem .*its columns are answer\. Name the right one/],
+    [
+      '{"question":["a"],"answer":"1"}',
+      /line 1 must have text in question, or a list with one message of the user/,
+    ],
     ['[1]', /line 1 must be a JSON object/],
     ['\n', /holds no problems/],
   ])('%j is refused', async (text, message) => {

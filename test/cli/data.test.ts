@@ -1,0 +1,119 @@
+/** `acoer data`: what it says about a data set, with the embedded model's tokenizer. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { summariseLengths, type DataReport } from '../../src/cli/data-report';
+import { loadTokenizer } from '../../src/tokenizer';
+import { TINY_MODEL } from '../../src/models';
+import { acoer } from '../helpers/cli';
+
+let folder: string;
+let file: string;
+beforeAll(() => {
+  folder = mkdtempSync(join(tmpdir(), 'acoer-data-command-'));
+  file = join(folder, 'rows.jsonl');
+  const rows = [
+    { problem: 'one', answer: '1', level: 2 },
+    { problem: 'two and more', answer: 'no reading, (((', level: 10 },
+    { problem: 'three', answer: '\\frac{3}{1}', level: 2 },
+    { problem: 'four', answer: '4' },
+  ];
+  writeFileSync(file, rows.map((row) => JSON.stringify(row)).join('\n'));
+});
+afterAll(() => rmSync(folder, { recursive: true }));
+
+const report = async (...words: string[]) => {
+  const { code, stdout, stderr } = await acoer('data', file, '--json', ...words);
+  expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
+  return JSON.parse(stdout) as DataReport & { goldDropped: boolean };
+};
+
+test('counts rows, levels and gold answers that cannot be read, with their place', async () => {
+  const found = await report('--model', 'tiny');
+  expect(found).toMatchObject({
+    rows: 4,
+    problems: 3,
+    levels: { '2': 2 },
+    goldDropped: true,
+    unparsedGold: { count: 1, examples: [{ at: `${file} line 2`, gold: 'no reading, (((' }] },
+  });
+  expect((await report('--model', 'tiny', '--set', 'dropUnparsedGold=false')).problems).toBe(4);
+});
+
+test('shows the prompt as the model gets it, with its tokens', async () => {
+  const { examples, promptLengths } = await report('--model', 'tiny', '--rows', '2-3');
+  const tokenizer = await loadTokenizer(TINY_MODEL);
+  expect(examples.map(({ id, row }) => [id, row])).toEqual([
+    ['2', 2],
+    ['3', 3],
+  ]);
+  for (const { prompt, ids, tokens } of examples) {
+    expect(ids).toEqual(Array.from(tokenizer.encode(prompt)));
+    expect(tokenizer.decode(ids!)).toBe(tokens!.join(''));
+  }
+  expect(examples[0]!.prompt).toContain('final answer in \\boxed{}.\n\nthree<|im_end|>');
+  expect(promptLengths).toMatchObject({ unit: 'tokens', measured: 3 });
+});
+
+test('follows the settings of a run: template, columns, levels, length limit', async () => {
+  const config = join(folder, 'run.yaml');
+  writeFileSync(
+    config,
+    `model: tiny\ndataset: ${file}\npromptTemplate: "Q {problem}"\nlevels: [2]\nmaxPromptLength: 1\n`,
+  );
+  const { code, stdout } = await acoer('data', '--config', config, '--json');
+  expect(code).toBe(0);
+  const found = JSON.parse(stdout) as DataReport;
+  expect(found).toMatchObject({ problems: 2, otherLevels: 2, tooLong: 2 });
+  expect(found.examples[0]!.prompt).toContain('Q one');
+});
+
+test('without a tokenizer it counts characters of the filled template', async () => {
+  const { examples, promptLengths } = await report('--no-tokens', '--set', 'promptTemplate="{problem}!"');
+  expect(examples[0]).toMatchObject({ prompt: 'one!', ids: null });
+  expect(promptLengths).toMatchObject({ unit: 'characters', min: 4, max: 6, median: 5 });
+});
+
+test('the text names what was left out and draws the lengths', async () => {
+  const { code, stdout } = await acoer('data', file, '--model', 'tiny', '--rows', '1');
+  expect(code).toBe(0);
+  expect(stdout).toContain(`${file}: 3 problems of 4 rows`);
+  expect(stdout).toMatch(/gold answers the verifier cannot read: 1, left out\n +.*line 2: no reading/);
+  expect(stdout).toMatch(/^level +problems\n-+ +-+\n2 +2\nnone +1$/m);
+  expect(stdout).toMatch(/prompts, tokens: min \d+, mean [\d.]+, median \d+/);
+  expect(stdout).toMatch(/█+ +3/);
+  expect(stdout).toMatch(/--- problem 1 \(id 0, level 2\), gold answer: 1\n/);
+});
+
+test('every bad row is shown, and the exit code says so unless they are left out', async () => {
+  const bad = join(folder, 'bad.csv');
+  writeFileSync(bad, 'problem,answer\na,1\nb\nc,\n');
+  const shown = await acoer('data', bad, '--no-tokens');
+  expect(shown.code).toBe(2);
+  expect(shown.stdout).toMatch(/rows that cannot be read: 2\n.*line 3 has 1 fields.*\n.*line 4 has no value/);
+  expect(shown.stderr).toContain('skipBadRows=true');
+  expect((await acoer('data', bad, '--no-tokens', '--set', 'skipBadRows=true')).code).toBe(0);
+});
+
+test('without a name it lists the known ones; a name that means nothing is answered with the nearest', async () => {
+  expect((await acoer('data')).stdout).toContain('HuggingFaceH4/MATH-500');
+  const { code, stdout, stderr } = await acoer('data', 'math50', '--no-tokens');
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  expect(stderr).toContain('did you mean `math500`');
+});
+
+test('lengths: nearest-rank quantiles and bins that double', () => {
+  const lengths = summariseLengths('tokens', [0, 1, 2, 3, 4, 100]);
+  expect(lengths).toMatchObject({ min: 0, median: 2, p95: 100, max: 100, measured: 6 });
+  expect(lengths.mean).toBeCloseTo(110 / 6, 12);
+  expect(lengths.histogram.map(({ from, to, count }) => [from, to, count])).toEqual([
+    [0, 0, 1],
+    [1, 1, 1],
+    [2, 3, 2],
+    [4, 7, 1],
+    [8, 15, 0],
+    [16, 31, 0],
+    [32, 63, 0],
+    [64, 127, 1],
+  ]);
+});

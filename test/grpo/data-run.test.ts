@@ -1,0 +1,114 @@
+/** A run on data of files and of the hub: several epochs, filters, exact resumption, pinned commits. */
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { train, type TrainEvent, type TrainOptions } from '../../src/grpo';
+import { readMetrics } from '../../src/run';
+import { FakeEngine } from '../helpers/fake-engine';
+import { fakeTokenizer } from '../helpers/fake-tokenizer';
+import { hubForTests } from '../helpers/hub';
+
+const root = mkdtempSync(join(tmpdir(), 'acoer-data-run-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+let runs = 0;
+
+/** Seven problems: 12 steps of 8 prompts pass over them 13 times. One in seven has no readable gold answer. */
+const row = (i: number) => ({ problem: `say ${i}`, answer: i === 6 ? '(((' : String(i), level: 1 + (i % 2) });
+const text = (rows: readonly object[]) => rows.map((one) => `${JSON.stringify(one)}\n`).join('');
+const ROWS = Array.from({ length: 8 }, (_, i) => row(i));
+
+function options(dataset: string, more: TrainOptions = {}) {
+  return {
+    dataset,
+    engine: new FakeEngine({}),
+    tokenizer: fakeTokenizer,
+    maxSteps: 12,
+    maxCompletionLength: 40,
+    learningRate: 100,
+    evalProblems: 0,
+    evalSampledProblems: 0,
+    saveSteps: 5,
+    out: join(root, `run-${runs++}`),
+    ...more,
+  };
+}
+
+const resuming = (folder: string) => ({
+  resume: folder,
+  engine: new FakeEngine({}),
+  tokenizer: fakeTokenizer,
+});
+
+const metricsOf = (folder: string) =>
+  readMetrics(join(folder, 'metrics.jsonl')).map((line) =>
+    Object.fromEntries(Object.entries(line).filter(([name]) => !/^(step_time$|time\/|memory\/)/.test(name))),
+  );
+
+function dataFile(rows: readonly object[] = ROWS): string {
+  const path = join(root, `data-${runs++}.jsonl`);
+  writeFileSync(path, text(rows));
+  return path;
+}
+
+async function stopAfter(step: number, given: ReturnType<typeof options>): Promise<void> {
+  for await (const { index } of await train(given)) if (index === step) break;
+}
+
+test('a run over several epochs of filtered data goes on exactly where it stopped', async () => {
+  const settings = { maxPromptLength: 60, promptTemplate: '{problem}', levels: ['1', '2'] };
+  const dataset = dataFile();
+  const whole = options(dataset, settings);
+  const warnings: string[] = [];
+  const onEvent = (event: TrainEvent) => event.type === 'warning' && warnings.push(event.message);
+  await (await train({ ...whole, onEvent: (event) => void onEvent(event) })).result();
+  expect(warnings).toEqual([
+    `${dataset}: of 8 rows left out 1 whose gold answer the verifier cannot read (${dataset} line 7).`,
+  ]);
+  const stopped = options(dataset, settings);
+  await stopAfter(7, stopped);
+  await (await train(resuming(stopped.out))).result();
+  expect(metricsOf(stopped.out)).toEqual(metricsOf(whole.out));
+  expect(metricsOf(whole.out).at(-1)!.epoch).toBeGreaterThan(10);
+});
+
+test('a run whose data has changed is not gone on with', async () => {
+  const dataset = dataFile();
+  const stopped = options(dataset);
+  await stopAfter(7, stopped);
+  writeFileSync(dataset, text([...ROWS.slice(0, 3), { ...row(3), answer: '9' }, ...ROWS.slice(4)]));
+  await expect(train(resuming(stopped.out))).rejects.toMatchObject({
+    code: 'BAD_INPUT',
+    message: expect.stringContaining('no longer holds the problems this run began with'),
+  });
+  writeFileSync(dataset, text(ROWS));
+  await (await train(resuming(stopped.out))).result();
+  expect(metricsOf(stopped.out)).toHaveLength(12);
+});
+
+describe('on the hub', () => {
+  const { hub } = hubForTests();
+
+  test('the commit is stored with the run, and resuming uses it after the hub has moved on', async () => {
+    hub().add('datasets/acoer-test/digits', { 'train.jsonl': text(ROWS) });
+    const whole = options('acoer-test/digits');
+    await (await train(whole)).result();
+    const stopped = options('acoer-test/digits');
+    await stopAfter(7, stopped);
+    hub().add('datasets/acoer-test/digits', { 'train.jsonl': text(ROWS.slice(0, 2)) });
+    const config = JSON.parse(readFileSync(join(stopped.out, 'config.json'), 'utf8')) as { dataset: string };
+    expect(config.dataset).toMatch(/^acoer-test\/digits@[0-9a-f]{40}$/);
+    await (await train(resuming(stopped.out))).result();
+    expect(metricsOf(stopped.out)).toEqual(metricsOf(whole.out));
+  });
+
+  test('data with one split is not evaluated on by default, and nothing is written', async () => {
+    hub().add('datasets/acoer-test/digits', { 'train.jsonl': text(ROWS) });
+    const given = options('acoer-test/digits', { evalProblems: 5 });
+    await expect(train(given)).rejects.toMatchObject({
+      code: 'BAD_CONFIG',
+      message:
+        'acoer-test/digits has only the split train, which is trained on; name evalDataset, or set evalProblems to 0.',
+    });
+    expect(existsSync(given.out)).toBe(false);
+  });
+});
