@@ -64,6 +64,11 @@ const PREFILL_TOKENS = 2048;
 /** head.cpp: logits exist for this many elements at a time, for 64 tokens at least. */
 const CHUNK_ELEMENTS = 2 ** 24;
 const MIN_CHUNK_TOKENS = 64;
+/**
+ * The library's own copy of a bf16 head for its product with the probabilities: the head's size up to about this.
+ * Fitted to measured runs (docs/plan.md), not read from the library.
+ */
+const PACKED_HEAD_BYTES = 128e6;
 /** head.cpp: rows of a bf16 head made fp32 at a time on a CPU. */
 const WIDENED_ROWS = 4096;
 
@@ -133,7 +138,8 @@ function headBytes({ model, dtype, kind }: MemoryInput, completionTokens: number
   // Log-probs and probabilities side by side, and the probabilities once more in the weights' type.
   const logits = chunk * V * (2 * wideBytes(dtype) + (bf16 && slopes ? element : 0));
   const widened = bf16 && kind === 'cpu' ? Math.min(V, WIDENED_ROWS) * D * 4 : 0;
-  return kept + logits + widened;
+  const packed = bf16 && slopes && kind === 'cpu' ? Math.min(V * D * element, PACKED_HEAD_BYTES) : 0;
+  return kept + logits + widened + packed;
 }
 
 /** forward.cpp: no tape, one layer's tensors at a time. */
