@@ -57,6 +57,7 @@ const TOKENIZER_FACTOR = 12;
 const CUDA_CONTEXT_BYTES = 1.3e9;
 /** train.h: activations up to this are kept. */
 const KEEP_BYTES = 256 * MIB;
+const KEEP_MARGIN = 1.1;
 /** decode_weights.cpp: fp32 and fp64 models up to this are packed again for decoding on a CPU. */
 const MAX_PACKED_BYTES = 64 * MIB;
 /** generate_admission.cpp: prompts are prefilled together up to this many tokens. */
@@ -160,13 +161,14 @@ function training(input: MemoryInput): { items: MemoryItem[]; keeps: boolean; to
   const batch = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
   const element = BYTES_PER_ELEMENT[dtype];
   const tape = tapeElements(shape) * batch.tokens * element;
-  const keeps = tape * shape.numLayers <= KEEP_BYTES;
+  // Prompts are shorter than the longest one: passes that end up just under the limit are kept, and weigh more.
+  const keeps = tape * shape.numLayers <= KEEP_BYTES * KEEP_MARGIN;
   const checkpoints = shape.numLayers * batch.tokens * shape.hiddenSize * element;
   const backward = backwardElements(shape) * batch.tokens * element;
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'training', name, bytes });
   const items = [
     keeps
-      ? item('activations of all layers', tape * shape.numLayers)
+      ? item('activations of all layers', Math.min(KEEP_BYTES, tape * shape.numLayers))
       : item("every layer's input (layers are run again)", checkpoints),
     item(
       keeps ? 'backward of one layer' : 'one layer: activations and backward',
