@@ -47,7 +47,7 @@ async function machineDevice(config: Config, model: PlannedModel, measure: boole
     device: config.device as DeviceName,
     threads: config.threads ?? undefined,
   });
-  return engineDevice(engine, measure ? plannedDtype(config, model) : undefined);
+  return await engineDevice(engine, measure ? plannedDtype(config, model) : undefined);
 }
 
 async function plan(path: string | undefined, flags: PlanFlags): Promise<void> {

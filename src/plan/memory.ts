@@ -57,6 +57,7 @@ const TOKENIZER_FACTOR = 12;
 const CUDA_CONTEXT_BYTES = 1.3e9;
 /** train.h: activations up to this are kept. */
 const KEEP_BYTES = 256 * MIB;
+const KEEP_MARGIN = 1.1;
 /** decode_weights.cpp: fp32 and fp64 models up to this are packed again for decoding on a CPU. */
 const MAX_PACKED_BYTES = 64 * MIB;
 /** generate_admission.cpp: prompts are prefilled together up to this many tokens. */
@@ -64,6 +65,11 @@ const PREFILL_TOKENS = 2048;
 /** head.cpp: logits exist for this many elements at a time, for 64 tokens at least. */
 const CHUNK_ELEMENTS = 2 ** 24;
 const MIN_CHUNK_TOKENS = 64;
+/**
+ * The library's own copy of a bf16 head for its product with the probabilities: the head's size up to about this.
+ * Fitted to measured runs (docs/plan.md), not read from the library.
+ */
+const PACKED_HEAD_BYTES = 128e6;
 /** head.cpp: rows of a bf16 head made fp32 at a time on a CPU. */
 const WIDENED_ROWS = 4096;
 
@@ -133,7 +139,8 @@ function headBytes({ model, dtype, kind }: MemoryInput, completionTokens: number
   // Log-probs and probabilities side by side, and the probabilities once more in the weights' type.
   const logits = chunk * V * (2 * wideBytes(dtype) + (bf16 && slopes ? element : 0));
   const widened = bf16 && kind === 'cpu' ? Math.min(V, WIDENED_ROWS) * D * 4 : 0;
-  return kept + logits + widened;
+  const packed = bf16 && slopes && kind === 'cpu' ? Math.min(V * D * element, PACKED_HEAD_BYTES) : 0;
+  return kept + logits + widened + packed;
 }
 
 /** forward.cpp: no tape, one layer's tensors at a time. */
@@ -154,13 +161,14 @@ function training(input: MemoryInput): { items: MemoryItem[]; keeps: boolean; to
   const batch = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
   const element = BYTES_PER_ELEMENT[dtype];
   const tape = tapeElements(shape) * batch.tokens * element;
-  const keeps = tape * shape.numLayers <= KEEP_BYTES;
+  // Prompts are shorter than the longest one: passes that end up just under the limit are kept, and weigh more.
+  const keeps = tape * shape.numLayers <= KEEP_BYTES * KEEP_MARGIN;
   const checkpoints = shape.numLayers * batch.tokens * shape.hiddenSize * element;
   const backward = backwardElements(shape) * batch.tokens * element;
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'training', name, bytes });
   const items = [
     keeps
-      ? item('activations of all layers', tape * shape.numLayers)
+      ? item('activations of all layers', Math.min(KEEP_BYTES, tape * shape.numLayers))
       : item("every layer's input (layers are run again)", checkpoints),
     item(
       keeps ? 'backward of one layer' : 'one layer: activations and backward',
