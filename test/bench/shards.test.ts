@@ -3,7 +3,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { SHAPES, writeRandomWeights } from '../../src/bench';
-import { parameterCount } from '../../src/bench/cost';
+import { parameterCount } from '../../src/plan/cost';
 import { createEngine } from '../../src/engine/engine';
 
 interface Tensor {
