@@ -38,8 +38,11 @@ export function drawLengths(
   { prompts, group, cap, draw }: { prompts: number; group: number; cap: number; draw: number },
 ): number[] {
   const normal = normalStream(streamSeed(1, 'plan lengths', draw));
+  // Draws 2i and 2i + 1 mirror each other's prompts: means over them need a quarter of the draws.
+  const difficulty = normalStream(streamSeed(1, 'plan prompts', Math.floor(draw / 2)));
+  const sign = draw % 2 === 0 ? 1 : -1;
   const location = Math.log(mean) - (SIGMA_BETWEEN_PROMPTS ** 2 + SIGMA_WITHIN_GROUP ** 2) / 2;
-  return Array.from({ length: prompts }, () => location + SIGMA_BETWEEN_PROMPTS * normal()).flatMap(
+  return Array.from({ length: prompts }, () => location + sign * SIGMA_BETWEEN_PROMPTS * difficulty()).flatMap(
     (prompt) =>
       Array.from({ length: group }, () => {
         const tokens = Math.round(Math.exp(prompt + SIGMA_WITHIN_GROUP * normal()));

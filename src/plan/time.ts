@@ -64,7 +64,7 @@ export interface TimeInput extends MemoryInput {
 
 /** Points along the run, and steps drawn at each. */
 const POINTS = 13;
-const DRAWS = 128;
+const DRAWS = 256;
 
 export const stepTotal = (step: StepSeconds): number =>
   STEP_PHASES.reduce((sum, name) => sum + step[name], 0);
