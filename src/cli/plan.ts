@@ -4,7 +4,7 @@ import { parseAssignments, PRESETS, readConfigFile, type Config } from '../confi
 import { createEngine } from '../engine/engine';
 import type { DeviceName } from '../engine/types';
 import { AcoerError } from '../errors';
-import { resolveTrainConfig } from '../grpo';
+import { longestLocalPrompt, resolveTrainConfig } from '../grpo';
 import {
   DEVICE_NAMES,
   engineDevice,
@@ -59,7 +59,8 @@ async function plan(path: string | undefined, flags: PlanFlags): Promise<void> {
     flags.deviceName === undefined
       ? await machineDevice(config, model, flags.measure)
       : namedDevice(flags.deviceName, plannedDtype(config, model));
-  const result = planRun({ config, model, device, promptTokens: flags.promptTokens, lengths });
+  const promptTokens = flags.promptTokens ?? (await longestLocalPrompt(config));
+  const result = planRun({ config, model, device, promptTokens, lengths });
   process.stdout.write(`${flags.json ? JSON.stringify(result) : planReport(result)}\n`);
   if (!result.fits) process.exitCode = 1;
 }
@@ -72,7 +73,7 @@ export function define(command: Command): void {
     .addOption(new Option('--device-name <name>', `a GPU that need not be here: ${DEVICE_NAMES.join(', ')}`))
     .option(
       '--prompt-tokens <n>',
-      'tokens of the longest prompt (default: maxPromptLength, else 150)',
+      "tokens of the longest prompt (default: the data's where it is on this machine, else maxPromptLength, else 150)",
       integer(1),
     )
     .option(

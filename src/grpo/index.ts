@@ -6,4 +6,5 @@ export type { EvalKind, EvalPhase, Evaluation, RunSummary, TrainEvent, TrainStep
 export { scheduleFactor, warmupSteps, type Schedule, type ScheduleName } from './schedule';
 export { train, type TrainOptions, TrainRun } from './train';
 export { closeRewards, resolveTrainConfig } from './inputs';
+export { longestLocalPrompt } from './plan';
 export { openRewardModule } from './reward-module';

@@ -1,14 +1,21 @@
 /** The plan of a run about to start, from its own data and the engine it will run on. */
+import { existsSync } from 'node:fs';
 import type { Config } from '../config';
+import { loadDataset, trainSpec } from '../data';
 import type { Engine } from '../engine/types';
 import { engineDevice, planRun, readPlannedModel, type Plan } from '../plan';
-import { renderPrompt } from '../tokenizer';
+import { resolveModel } from '../models';
+import { loadTokenizer, renderPrompt } from '../tokenizer';
 import type { Inputs } from './inputs';
 
 /** Prompts looked at for the longest: spread evenly over the data. */
 const PROMPTS = 64;
 
-function longestPrompt(config: Config, { tokenizer, trainData }: Inputs): number {
+/** The longest prompt in tokens, of some rows of the data. */
+function longestPrompt(
+  config: Config,
+  { tokenizer, trainData }: Pick<Inputs, 'tokenizer' | 'trainData'>,
+): number {
   const { promptTemplate, enableThinking, maxPromptLength } = config;
   const rows = Math.min(PROMPTS, trainData.size);
   const lengths = Array.from({ length: rows }, (_, i) => {
@@ -16,6 +23,14 @@ function longestPrompt(config: Config, { tokenizer, trainData }: Inputs): number
     return renderPrompt(tokenizer, trainData.get(row), row, { promptTemplate, enableThinking }).ids.length;
   });
   return Math.min(Math.max(1, ...lengths), maxPromptLength ?? Infinity);
+}
+
+/** The longest prompt of a configuration whose model and data are on this machine; else undefined: nothing is fetched. */
+export async function longestLocalPrompt(config: Config): Promise<number | undefined> {
+  const here = (name: string) => name === 'tiny' || existsSync(name);
+  if (!here(config.model) || !here(config.dataset)) return undefined;
+  const tokenizer = await loadTokenizer((await resolveModel(config.model)).directory);
+  return longestPrompt(config, { tokenizer, trainData: await loadDataset(trainSpec(config)) });
 }
 
 /** null for an engine that does not know its memory. */

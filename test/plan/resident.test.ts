@@ -12,7 +12,7 @@ const folder = mkdtempSync(join(tmpdir(), 'acoer-plan-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 test('the embedded run takes what was planned, to 15%', async () => {
-  const planned = await ended(spawnAcoer('plan', '--no-measure', '--json', '--prompt-tokens', '32'));
+  const planned = await ended(spawnAcoer('plan', '--no-measure', '--json'));
   const { memory } = JSON.parse(planned.stdout) as { memory: { peakBytes: number } };
   const out = join(folder, 'tiny');
   const { code } = await ended(spawnAcoer('train', '--out', out, '--max-steps', '20'));

@@ -30,9 +30,9 @@ function memoryLines({ memory }: Plan): string[] {
   );
   const width = Math.max(...rows.map((row) => row[1]!.length));
   const lines = rows.map(([phase, name, bytes]) =>
-    `${phase!.padEnd(9)}  ${name!.padEnd(width)}  ${bytes!.padStart(9)}`.trimEnd(),
+    `${phase!.padEnd(10)}  ${name!.padEnd(width)}  ${bytes!.padStart(9)}`.trimEnd(),
   );
-  const last = `${'peak'.padEnd(9)}  ${`always + ${memory.peakPhase}`.padEnd(width)}  ${gigabytes(memory.peakBytes).padStart(9)}`;
+  const last = `${'peak'.padEnd(10)}  ${`always + ${memory.peakPhase}`.padEnd(width)}  ${gigabytes(memory.peakBytes).padStart(9)}`;
   return [...lines, last];
 }
 
