@@ -11,6 +11,7 @@ export type AcoerErrorCode =
   | 'BAD_INPUT' // a data, model, adapter or input file: exit 2
   | 'RUN_EXISTS' // --out names a directory that holds a run: exit 2
   | 'REWARD_FAILED' // a user's reward threw, timed out or returned nonsense
+  | 'HUB' // a model or dataset that cannot be had from the Hugging Face hub: exit 2
   | 'SETUP' // a missing tool or library at set-up: exit 1
   | 'INTERRUPTED'; // exit 130
 
@@ -47,6 +48,7 @@ const USAGE_CODES = new Set([
   'BAD_SHAPE',
   'BAD_ARGUMENT',
   'RUN_EXISTS',
+  'HUB',
 ]);
 
 /** Exit code of the process for an error that ended a command (design section 5). */

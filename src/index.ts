@@ -94,7 +94,8 @@ export type {
 
 export { DEFAULT_PROMPT_TEMPLATE, loadTokenizer, measureThinking, renderPrompt } from './tokenizer';
 export type { ChatOptions, PromptOptions, Tokenizer } from './tokenizer';
-export { loadDataset, type Dataset, type DatasetSpec } from './data';
+export { evalSpec, goldParses, KNOWN_DATASETS, loadDataset, trainSpec } from './data';
+export type { ColumnNames, Dataset, DatasetSource, DatasetSpec, KnownDataset, RowReport } from './data';
 export { hasFormat, optionsFromConfig, verifyAnswer, verifyCompletion } from './verify';
 export type { ExtractionTarget, VerifyOptions } from './verify';
 export { type GradingItem, type PoolOptions, VerifierPool } from './grading';

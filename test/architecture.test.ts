@@ -47,8 +47,9 @@ const isOwn = (target: string): boolean => !target.startsWith('node:') && MODULE
 const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[0]!;
 
 const LAYERS: readonly (readonly string[])[] = [
-  ['types', 'errors', 'rng', 'config', 'models'],
-  ['rewards', 'verify', 'tokenizer', 'data', 'engine', 'run'],
+  ['types', 'errors', 'rng', 'config', 'models', 'hub'],
+  ['verify'],
+  ['rewards', 'tokenizer', 'data', 'engine', 'run'],
   ['eval', 'grading'],
   ['grpo'],
   ['lab'],

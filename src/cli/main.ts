@@ -16,6 +16,7 @@ interface CommandEntry {
 const COMMANDS: readonly CommandEntry[] = [
   { name: 'train', summary: 'train a model with GRPO; without arguments, the embedded tiny model' },
   { name: 'eval', summary: 'measure accuracy and thinking length of a model on a benchmark' },
+  { name: 'data', summary: 'look at a data set before training: prompts, gold answers, lengths, levels' },
   { name: 'generate', summary: 'sample completions for prompts given as JSON Lines' },
   { name: 'score', summary: 'log-probs and entropies of given token ids, as JSON Lines' },
   { name: 'verify', summary: 'verdicts on answers given as JSON Lines' },

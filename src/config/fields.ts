@@ -9,6 +9,21 @@ const count = (minimum = 1) => z.int().min(minimum);
 const positive = () => z.number().positive();
 const fraction = () => z.number().min(0).max(1);
 
+const columnName = () => z.string().min(1).optional();
+
+/** Columns by role, where their names are not the usual ones. */
+const columnNames = z.strictObject({
+  problem: columnName(),
+  answer: columnName(),
+  solution: columnName(),
+  level: columnName(),
+  id: columnName(),
+});
+
+export const COLUMN_ROLES: readonly string[] = Object.keys(columnNames.shape);
+
+const dataName = () => z.string().min(1).nullable().default(null);
+
 const dataFields = {
   model: z
     .string()
@@ -21,7 +36,33 @@ const dataFields = {
     .string()
     .min(1)
     .default('AI-MO/NuminaMath-TIR')
-    .describe('Training data: "tiny" (embedded), a dataset name, or a file of problems.'),
+    .describe(
+      'Training data: "tiny" (embedded), a known name (docs/data.md), org/name on the hub, a file or a folder; names take @revision.',
+    ),
+  datasetConfig: dataName().describe('Configuration ("subset") of `dataset`; null: its default.'),
+  datasetSplit: dataName().describe('Split of `dataset` to train on; null: its training split.'),
+  columns: columnNames
+    .default({})
+    .describe(
+      'Columns of `dataset` by role: problem, answer, solution, level, id; roles not named are looked for under the usual names.',
+    ),
+  levels: z
+    // YAML reads 5 as a number.
+    .array(z.coerce.string().min(1))
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('Train on problems of these levels only; null: all.'),
+  dropUnparsedGold: z
+    .boolean()
+    .default(true)
+    .describe('Leave out training problems whose gold answer the verifier cannot read.'),
+  skipBadRows: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Leave out rows that cannot be read, with a warning; otherwise the first one ends the command.',
+    ),
   promptTemplate: z
     .string()
     .min(1)
@@ -190,7 +231,15 @@ const runFields = {
     .min(1)
     .nullable()
     .default(null)
-    .describe('Data evaluated on; null: the eval split of `dataset`.'),
+    .describe('Data evaluated on, named like `dataset`; null: the evaluation split of `dataset`.'),
+  evalDatasetConfig: dataName().describe(
+    'Configuration ("subset") of the data evaluated on; null: its default.',
+  ),
+  evalDatasetSplit: dataName().describe('Split evaluated on; null: test, else validation.'),
+  evalColumns: columnNames
+    .nullable()
+    .default(null)
+    .describe('As `columns`, for `evalDataset`; null: the usual names.'),
   evalProblems: count(0).default(500).describe('Problems of the greedy evaluation; 0: none.'),
   evalSampledProblems: count(0)
     .default(0)

@@ -1,6 +1,7 @@
 /** Zod's issues as sentences that name the setting, what it was and what it must be. */
 import type { z } from 'zod';
 import { AcoerError } from '../errors';
+import { COLUMN_ROLES } from './fields';
 import { didYouMean } from './nearest';
 import type { ConfigProblem } from './rules';
 
@@ -53,10 +54,17 @@ function shown(value: unknown): string {
   return text.length > 60 ? `${text.slice(0, 57)}...` : text;
 }
 
+/** The keys of settings that are maps. */
+const INNER_KEYS: Readonly<Record<string, readonly string[]>> = {
+  reward: ['name', 'weight', 'params'],
+  columns: COLUMN_ROLES,
+  evalColumns: COLUMN_ROLES,
+};
+
 /** Problems of one issue; unknown keys give one each, with the nearest known name. */
 export function problemsOf(issue: Issue, input: unknown, knownKeys: readonly string[]): ConfigProblem[] {
   if (issue.code === 'unrecognized_keys') {
-    const known = issue.path.length === 0 ? knownKeys : ['name', 'weight', 'params'];
+    const known = issue.path.length === 0 ? knownKeys : (INNER_KEYS[String(issue.path[0])] ?? []);
     return issue.keys.map((key) => ({
       path: pathName([...issue.path, key]),
       message: `unknown setting${didYouMean(key, known)}`,

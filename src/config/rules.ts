@@ -66,6 +66,12 @@ const rules: Rule[] = [
           message: `is ${c.microBatchTokens}, less than one prompt of maxPromptLength = ${c.maxPromptLength} tokens`,
         }
       : null,
+  (c) => {
+    const meant = (['evalDatasetConfig', 'evalColumns'] as const).find((name) => c[name] !== null);
+    return meant !== undefined && c.evalDataset === null
+      ? { path: meant, message: 'is given without evalDataset, which it is about' }
+      : null;
+  },
   (c) =>
     c.evalDataset !== null && c.evalProblems + c.evalSampledProblems === 0
       ? { path: 'evalDataset', message: 'is given, but evalProblems and evalSampledProblems are both 0' }

@@ -1,8 +1,8 @@
 /** What a run reads before any model is loaded: here mistakes show before a file is written. */
-import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
-import { loadDataset, type Dataset } from '../data';
+import { datasetIsPath, evalSpec, loadDataset, trainSpec, type Dataset } from '../data';
+import { AcoerError } from '../errors';
 import type { Engine } from '../engine/types';
 import { resolveModel } from '../models';
 import { listRewards, resolveReward } from '../rewards';
@@ -70,34 +70,72 @@ export async function closeRewards(rewards: readonly WeightedReward[]): Promise<
   for (const { reward } of rewards) await reward.close?.();
 }
 
-async function openEvalData(config: Config, parts: SessionParts): Promise<Dataset | null> {
-  if (config.evalProblems + config.evalSampledProblems === 0) return null;
-  const name = config.evalDataset ?? config.dataset;
-  return parts.evalData ?? (await loadDataset({ name, split: 'eval', seed: config.seed }));
+/** What was left out of the training data, or null when every row was taken. */
+function leftOut({ name, source }: Dataset, dropUnparsedGold: boolean): string | null {
+  if (source === undefined) return null;
+  const { badRows, unparsedGold } = source;
+  const parts = [
+    ...(badRows.count > 0 ? [`${badRows.count} rows that cannot be read (${badRows.examples[0]})`] : []),
+    ...(dropUnparsedGold && unparsedGold.count > 0
+      ? [`${unparsedGold.count} whose gold answer the verifier cannot read (${unparsedGold.examples[0]!.at})`]
+      : []),
+  ];
+  return parts.length === 0 ? null : `${name}: of ${source.rows} rows left out ${parts.join(' and ')}.`;
+}
+
+/** The problems of a run: those trained on, and those evaluated on (null: nothing is evaluated). */
+async function openData(
+  config: Config,
+  given: SessionParts,
+  notify: Notify,
+): Promise<{ trainData: Dataset; evalData: Dataset | null }> {
+  const trainData = given.trainData ?? (await loadDataset({ ...trainSpec(config), onNotice: notify }));
+  const note = leftOut(trainData, config.dropUnparsedGold);
+  if (note !== null) notify(note);
+  if (config.evalProblems + config.evalSampledProblems === 0) return { trainData, evalData: null };
+  const evalData = given.evalData ?? (await loadDataset({ ...evalSpec(config), onNotice: notify }));
+  const split = evalData.source?.split ?? null;
+  if (config.evalDataset === null && split !== null && split === trainData.source?.split) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `${config.dataset} has only the split ${split}, which is trained on; name evalDataset, or set evalProblems to 0.`,
+    );
+  }
+  return { trainData, evalData };
 }
 
 /** A run may be resumed from another folder, so paths in its stored configuration are absolute. */
 export function withAbsolutePaths(config: Config): Config {
   const absolute = <Name extends string | null>(name: Name) =>
-    name !== null && existsSync(name) ? resolve(name) : name;
+    name !== null && datasetIsPath(name) ? resolve(name) : name;
   const { dataset, evalDataset, model, rewardModules } = config;
   const modules = Object.entries(rewardModules).map(([name, file]) => [name, resolve(file)]);
   return {
     ...config,
     model: model === 'tiny' ? model : resolveModel(model),
-    dataset: dataset === 'tiny' ? dataset : absolute(dataset),
-    evalDataset: evalDataset === 'tiny' ? evalDataset : absolute(evalDataset),
+    dataset: absolute(dataset),
+    evalDataset: absolute(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
   };
 }
 
-export async function openInputs(config: Config, parts: SessionParts): Promise<Inputs> {
+type Notify = (message: string) => void;
+
+/** Data sets of the hub by the commit that was read: a run that is resumed goes on with the same rows. */
+export function withPinnedData(config: Config, { trainData, evalData }: Inputs): Config {
+  return {
+    ...config,
+    dataset: trainData.source?.pinned ?? config.dataset,
+    evalDataset: config.evalDataset === null ? null : (evalData?.source?.pinned ?? config.evalDataset),
+  };
+}
+
+/** @param notify gets sentences a user should read, such as what was left out of the data */
+export async function openInputs(config: Config, parts: SessionParts, notify: Notify): Promise<Inputs> {
   const rewards = await openRewards(config);
   try {
     const modelDirectory = resolveModel(config.model);
-    const trainData =
-      parts.trainData ?? (await loadDataset({ name: config.dataset, split: 'train', seed: config.seed }));
-    const evalData = await openEvalData(config, parts);
+    const { trainData, evalData } = await openData(config, parts, notify);
     const tokenizer = parts.tokenizer ?? (await loadTokenizer(modelDirectory));
     return { rewards, modelDirectory, tokenizer, trainData, evalData };
   } catch (error) {

@@ -23,6 +23,8 @@ export interface RunState {
   base: Evaluation | null;
   /** Of step `step`; the last one is also the run's result. */
   latest: { step: number; evaluation: Evaluation } | null;
+  /** Fingerprint of the training data; null for generated data. */
+  data: string | null;
 }
 
 export interface RunParts {

@@ -1,5 +1,6 @@
 /** `train`: the whole of a run behind one call. */
 import type { Config, ConfigInput } from '../config';
+import type { Dataset } from '../data';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import {
@@ -14,7 +15,14 @@ import {
 import { initialState, type WeightedReward } from './context';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { RunDriver, type RunState } from './run';
-import { closeRewards, openInputs, resolveTrainConfig, withAbsolutePaths, type SessionParts } from './inputs';
+import {
+  closeRewards,
+  openInputs,
+  resolveTrainConfig,
+  withAbsolutePaths,
+  withPinnedData,
+  type SessionParts,
+} from './inputs';
 import { openSession } from './session';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
@@ -138,7 +146,18 @@ async function startState(
   if (found === null) return fresh;
   await restorePolicy(directory, found.step, policy);
   const { loop, base, latest } = found.state as RunState;
-  return { loop, base, latest };
+  return { ...fresh, loop, base, latest };
+}
+
+/** A position in other data means other problems: a run goes on with the rows it began with, or not at all. */
+function refuseChangedData(directory: RunDirectory, { name, source }: Dataset): void {
+  const found = readCheckpointState(directory);
+  const before = (found?.state as RunState | undefined)?.data ?? null;
+  if (before === null || before === (source?.fingerprint ?? null)) return;
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${name} no longer holds the problems this run began with, so it cannot go on where it stopped; bring the old data back, or begin a new run.`,
+  );
 }
 
 /**
@@ -150,14 +169,19 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const { out, resume, signal, onEvent, engine, tokenizer, trainData, evalData, ...given } = options;
   if (resume !== undefined) refuseSettings({ ...given, out });
   const emit = onEvent ?? (() => undefined);
-  const config = configOf(resume, given);
+  const asked = configOf(resume, given);
   const finished = resume === undefined ? null : finishedSummary(new RunDirectory(resume));
-  if (finished !== null) return new TrainRun(resume!, config, null, finished);
-  const inputs = await openInputs(config, { tokenizer, trainData, evalData });
+  if (finished !== null) return new TrainRun(resume!, asked, null, finished);
+  const notify = (message: string) => emit({ type: 'warning', message });
+  const inputs = await openInputs(asked, { tokenizer, trainData, evalData }, notify);
+  const config = withPinnedData(asked, inputs);
   const resumed = resume !== undefined;
-  const directory = await closingOnError(inputs.rewards, () =>
-    resumed ? openRunDirectory(resume) : newRunDirectory(out, config, inputs.rewards),
-  );
+  const directory = await closingOnError(inputs.rewards, () => {
+    if (!resumed) return newRunDirectory(out, config, inputs.rewards);
+    const stored = openRunDirectory(resume);
+    refuseChangedData(stored, inputs.trainData);
+    return stored;
+  });
   const resumedStep = resumed ? (directory.checkpointSteps().at(-1) ?? 0) : null;
   emit({ type: 'run', directory: directory.path, config, resumedStep });
   const session = await openSession(config, inputs, engine, signal).catch((error: unknown) => {
@@ -173,6 +197,7 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
       loop: initialState(rewards, config.maxCompletionLength),
       base: null,
       latest: null,
+      data: inputs.trainData.source?.fingerprint ?? null,
     };
     const start = await startState(directory, resumed, policy, fresh);
     const driver = new RunDriver({ directory, config, session, start, emit, ...(signal && { signal }) });

@@ -1,0 +1,143 @@
+/** What `acoer data` finds out about a data set. */
+import type { Config } from '../config';
+import { type Dataset, Turns } from '../data';
+import { fillTemplate, renderPrompt, type Tokenizer } from '../tokenizer';
+import type { Problem } from '../types';
+
+export interface Lengths {
+  unit: 'tokens' | 'characters';
+  /** Of how many problems. */
+  measured: number;
+  min: number;
+  mean: number;
+  median: number;
+  p95: number;
+  p99: number;
+  max: number;
+  /** Bins that double: `from` to `to`, both included. */
+  histogram: { from: number; to: number; count: number }[];
+}
+
+export interface ExampleRow {
+  /** Among the problems kept, from 1. */
+  row: number;
+  id: string;
+  level: string | null;
+  gold: string;
+  /** As the model gets it; without a tokenizer, the user's turn alone. */
+  prompt: string;
+  /** The prompt's token ids and their texts; null without a tokenizer. */
+  ids: number[] | null;
+  tokens: string[] | null;
+}
+
+export interface DataReport extends Partial<NonNullable<Dataset['source']>> {
+  name: string;
+  problems: number;
+  levels: Record<string, number>;
+  promptLengths: Lengths;
+  goldLengths: Lengths;
+  /** Prompts measured that are longer than `maxPromptLength`; null without a limit. */
+  tooLong: number | null;
+  examples: ExampleRow[];
+}
+
+export interface ReportOptions {
+  config: Pick<Config, 'promptTemplate' | 'enableThinking' | 'maxPromptLength'>;
+  /** null: lengths are counted in characters. */
+  tokenizer: Tokenizer | null;
+  /** Problems to show, from 0. */
+  rows: readonly number[];
+  /** How many prompts to measure, spread evenly; 0: all. */
+  sample: number;
+  signal?: AbortSignal;
+}
+
+/** The doubling bin a length is in: 0, 1, 2-3, 4-7, ... */
+const binOf = (length: number): number => (length < 1 ? 0 : Math.floor(Math.log2(length)) + 1);
+const binStart = (bin: number): number => (bin === 0 ? 0 : 2 ** (bin - 1));
+
+/** @param lengths at least one */
+export function summariseLengths(unit: Lengths['unit'], lengths: readonly number[]): Lengths {
+  const sorted = [...lengths].sort((a, b) => a - b);
+  const n = sorted.length;
+  // Nearest rank.
+  const quantile = (q: number) => sorted[Math.max(0, Math.ceil(q * n) - 1)]!;
+  const counts = new Map<number, number>();
+  for (const length of sorted) counts.set(binOf(length), (counts.get(binOf(length)) ?? 0) + 1);
+  const [first, last] = [binOf(sorted[0]!), binOf(sorted[n - 1]!)];
+  return {
+    unit,
+    measured: n,
+    min: sorted[0]!,
+    mean: sorted.reduce((sum, length) => sum + length, 0) / n,
+    median: quantile(0.5),
+    p95: quantile(0.95),
+    p99: quantile(0.99),
+    max: sorted[n - 1]!,
+    histogram: Array.from({ length: last - first + 1 }, (_, i) => ({
+      from: binStart(first + i),
+      to: Math.max(0, binStart(first + i + 1) - 1),
+      count: counts.get(first + i) ?? 0,
+    })),
+  };
+}
+
+function promptOf(
+  { config, tokenizer }: ReportOptions,
+  problem: Problem,
+): { text: string; ids: Int32Array | null } {
+  if (tokenizer === null) return { text: fillTemplate(config.promptTemplate, problem.question), ids: null };
+  return renderPrompt(tokenizer, problem, 0, config);
+}
+
+async function measurePrompts(dataset: Dataset, options: ReportOptions): Promise<number[]> {
+  const n = options.sample === 0 ? dataset.size : Math.min(options.sample, dataset.size);
+  const turns = new Turns(options.signal);
+  const lengths: number[] = [];
+  for (let i = 0; i < n; i++) {
+    const { text, ids } = promptOf(options, dataset.get(Math.floor((i * dataset.size) / n)));
+    lengths.push(ids?.length ?? text.length);
+    if (turns.due()) await turns.give();
+  }
+  return lengths;
+}
+
+function example(dataset: Dataset, index: number, options: ReportOptions): ExampleRow {
+  const problem = dataset.get(index);
+  const { text, ids } = promptOf(options, problem);
+  const { id, level, gold } = problem;
+  const list = ids === null ? null : Array.from(ids);
+  const tokens = list?.map((one) => options.tokenizer!.decode([one])) ?? null;
+  return { row: index + 1, id, level, gold, prompt: text, ids: list, tokens };
+}
+
+/** Levels with how many problems they have, numbers in order first. */
+function countLevels(dataset: Dataset): Record<string, number> {
+  const counts = new Map<string, number>();
+  for (let i = 0; i < dataset.size; i++) {
+    const { level } = dataset.get(i);
+    if (level !== null) counts.set(level, (counts.get(level) ?? 0) + 1);
+  }
+  const inOrder = [...counts].sort(([a], [b]) => a.localeCompare(b, 'en', { numeric: true }));
+  return Object.fromEntries(inOrder);
+}
+
+export async function reportOn(dataset: Dataset, options: ReportOptions): Promise<DataReport> {
+  const lengths = await measurePrompts(dataset, options);
+  const golds = Array.from({ length: dataset.size }, (_, i) => dataset.get(i).gold.length);
+  const { maxPromptLength } = options.config;
+  return {
+    ...dataset.source,
+    name: dataset.name,
+    problems: dataset.size,
+    levels: countLevels(dataset),
+    promptLengths: summariseLengths(options.tokenizer === null ? 'characters' : 'tokens', lengths),
+    goldLengths: summariseLengths('characters', golds),
+    tooLong:
+      maxPromptLength === null || options.tokenizer === null
+        ? null
+        : lengths.filter((length) => length > maxPromptLength).length,
+    examples: options.rows.filter((row) => row < dataset.size).map((row) => example(dataset, row, options)),
+  };
+}

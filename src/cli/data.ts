@@ -1,0 +1,149 @@
+/** `acoer data`: a data set as training or evaluation will see it. */
+import { type Command, InvalidArgumentError } from 'commander';
+import { parseAssignments, readConfigFile, resolveConfig, type Config } from '../config';
+import { type DatasetSpec, evalSpec, KNOWN_DATASETS, loadDataset, trainSpec } from '../data';
+import { AcoerError } from '../errors';
+import { resolveModel } from '../models';
+import { loadTokenizer } from '../tokenizer';
+import { integer, type CommandModule } from './command';
+import { reportOn } from './data-report';
+import { reportText } from './data-text';
+import { interruptible } from './interrupt';
+
+interface DataFlags {
+  config?: string;
+  set: string[];
+  eval?: boolean;
+  split?: string;
+  subset?: string;
+  rows: number[];
+  model?: string;
+  /** commander's name for --no-tokens. */
+  tokens: boolean;
+  sample: number;
+  json?: boolean;
+}
+
+/** `3`: the first three; `5,9` or `10-12`: these, counted from 1. */
+function rowList(text: string): number[] {
+  if (/^\d+$/.test(text)) return Array.from({ length: Number(text) }, (_, i) => i);
+  return text.split(',').flatMap((part) => {
+    const [, from, to = from] = /^\s*([1-9]\d*)(?:-([1-9]\d*))?\s*$/.exec(part) ?? [];
+    const length = Number(to) - Number(from) + 1;
+    if (from === undefined || length < 1) {
+      throw new InvalidArgumentError('Write a number (the first so many), or rows from 1: 5,9 or 10-12.');
+    }
+    return Array.from({ length }, (_, i) => Number(from) - 1 + i);
+  });
+}
+
+function knownNames(): string {
+  const rows = Object.entries(KNOWN_DATASETS).map(([name, { repo, summary }]) => [
+    name,
+    `${repo}: ${summary}`,
+  ]);
+  const width = Math.max(...rows.map(([name]) => name!.length));
+  return [
+    'Known by name:',
+    ...rows.map(([name, text]) => `  ${name!.padEnd(width)}  ${text}`),
+    'Else: org/name of the Hugging Face hub, a file, or a folder of files.\n',
+  ].join('\n');
+}
+
+/** The run's configuration with the data set that was named in it. */
+function configOf(name: string | undefined, flags: DataFlags): Config {
+  const { split: datasetSplit, subset: datasetConfig, model } = flags;
+  const named =
+    name === undefined
+      ? { datasetSplit, datasetConfig, model }
+      : { dataset: name, evalDataset: null, datasetSplit, datasetConfig, model };
+  const file = flags.config === undefined ? [] : [readConfigFile(flags.config)];
+  const preset = flags.config === undefined && name !== 'tiny' ? 'paper' : undefined;
+  return resolveConfig([...file, named, parseAssignments(flags.set)], preset);
+}
+
+/** Sets made for evaluation are looked at as such. */
+function specOf(config: Config, flags: DataFlags): DatasetSpec {
+  if (flags.eval === true && config.evalDataset !== null) return evalSpec(config);
+  const plain = config.dataset.split('@')[0]!;
+  const evaluationOnly = Object.hasOwn(KNOWN_DATASETS, plain) && KNOWN_DATASETS[plain]!.trainSplit === null;
+  if (flags.eval !== true && !evaluationOnly) return trainSpec(config);
+  return { ...trainSpec(config), split: 'eval', dropUnparsedGold: false };
+}
+
+function showFetching({
+  file,
+  doneBytes,
+  totalBytes,
+}: {
+  file: string;
+  doneBytes: number;
+  totalBytes: number;
+}): void {
+  if (!process.stderr.isTTY) return;
+  const mb = (bytes: number) => (bytes / 1e6).toFixed(1);
+  process.stderr.write(`\r\u001b[K${file}: ${mb(doneBytes)} of ${mb(totalBytes)} MB`);
+  if (doneBytes === totalBytes) process.stderr.write('\r\u001b[K');
+}
+
+async function openTokenizer(config: Config, flags: DataFlags) {
+  if (!flags.tokens) return null;
+  try {
+    return await loadTokenizer(resolveModel(config.model));
+  } catch (error) {
+    if (flags.model !== undefined) throw error;
+    throw new AcoerError(
+      'BAD_INPUT',
+      `The tokenizer of ${config.model} is not here; name a model's folder with --model, or count characters with --no-tokens.`,
+      { cause: error },
+    );
+  }
+}
+
+async function dataCommand(name: string | undefined, flags: DataFlags): Promise<void> {
+  if (name === undefined && flags.config === undefined) {
+    process.stdout.write(knownNames());
+    return;
+  }
+  const config = configOf(name, flags);
+  await interruptible(async (signal) => {
+    const tokenizer = await openTokenizer(config, flags);
+    const onNotice = (message: string) => process.stderr.write(`acoer: ${message}\n`);
+    // Every bad row is to be seen here, not only the first.
+    const spec = { ...specOf(config, flags), skipBadRows: true, signal, onNotice, onProgress: showFetching };
+    const dataset = await loadDataset(spec);
+    const { rows, sample } = flags;
+    const report = await reportOn(dataset, { config, tokenizer, rows, sample, signal });
+    const dropped = spec.dropUnparsedGold ?? false;
+    process.stdout.write(
+      flags.json === true
+        ? `${JSON.stringify({ ...report, goldDropped: dropped })}\n`
+        : reportText(report, dropped, config.maxPromptLength),
+    );
+    const bad = report.badRows?.count ?? 0;
+    if (bad > 0 && !config.skipBadRows) {
+      throw new AcoerError(
+        'BAD_INPUT',
+        `${bad} rows cannot be read; mend them, or leave them out with --set skipBadRows=true.`,
+      );
+    }
+  });
+}
+
+const collect = (value: string, previous: string[]) => [...previous, value];
+
+export const define: CommandModule['define'] = (command: Command) => {
+  command
+    .argument('[name]', 'a known name, org/name on the hub, a file or a folder; without it, the known names')
+    .option('--config <file>', 'settings of a run: its data, columns, filters and prompt template')
+    .option('--set <path=value>', 'one setting, e.g. --set columns.problem=task (repeatable)', collect, [])
+    .option('--eval', 'the data of evaluation, not of training')
+    .option('--split <name>', 'a split by its name')
+    .option('--subset <name>', 'a configuration of the data set, as the hub names it')
+    .option('--rows <rows>', 'problems to show: 3 for the first three, or 5,9 or 10-12', rowList, [0, 1, 2])
+    .option('--model <model>', "whose tokenizer and chat template to use (default: the configuration's)")
+    .option('--no-tokens', 'no tokenizer: lengths in characters')
+    .option('--sample <n>', 'prompts to measure, spread evenly; 0: all', integer(0), 10_000)
+    .option('--json', 'one JSON object instead of text')
+    .action(dataCommand);
+};

@@ -1,0 +1,154 @@
+/** From files to problems, with an account of every row that was left out. */
+import { createHash } from 'node:crypto';
+import { AcoerError } from '../errors';
+import type { Problem } from '../types';
+import { BadRow, ColumnMap, type ColumnNames, type RowProblem } from './columns';
+import { goldParses } from './gold';
+import { openRows } from './open';
+import type { SourceRow } from './rows';
+import { Turns } from './turns';
+
+export interface DataFile {
+  path: string;
+  /** How messages call it. */
+  label: string;
+}
+
+export interface CollectOptions {
+  columns: ColumnNames;
+  /** Leave out rows that cannot be read; otherwise the first one throws. */
+  skipBadRows: boolean;
+  /** Leave out rows whose gold answer the verifier cannot read; they are counted either way. */
+  dropUnparsedGold: boolean;
+  /** Keep these levels only; null: all. */
+  levels: readonly string[] | null;
+  signal?: AbortSignal;
+}
+
+/** How many rows of a kind there were, and the first few of them. */
+export interface RowTally<T> {
+  count: number;
+  examples: T[];
+}
+
+export interface RowReport {
+  /** Rows read, bad ones included. */
+  rows: number;
+  /** Left out: cannot be read. */
+  badRows: RowTally<string>;
+  /** The verifier cannot read their gold answer; `at` names file and row. */
+  unparsedGold: RowTally<{ at: string; gold: string }>;
+  /** Left out: of no wanted level. */
+  otherLevels: number;
+  /** SHA-256 over the problems kept, in order, in hex: equal means the same data. */
+  fingerprint: string;
+}
+
+const MAX_EXAMPLES = 20;
+
+function tally<T>(to: RowTally<T>, example: T): void {
+  to.count++;
+  if (to.examples.length < MAX_EXAMPLES) to.examples.push(example);
+}
+
+class Collector {
+  readonly problems: Problem[] = [];
+  private readonly ids = new Set<string>();
+  private readonly hash = createHash('sha256');
+  private readonly report: Omit<RowReport, 'fingerprint'> = {
+    rows: 0,
+    badRows: { count: 0, examples: [] },
+    unparsedGold: { count: 0, examples: [] },
+    otherLevels: 0,
+  };
+  private levelSeen = false;
+
+  constructor(
+    private readonly columns: ColumnMap,
+    private readonly options: CollectOptions,
+  ) {}
+
+  add(row: SourceRow, at: string): void {
+    const ordinal = this.report.rows++;
+    const problem = this.read(row, at);
+    if (problem === null) return;
+    this.levelSeen ||= problem.level !== null;
+    const { levels, dropUnparsedGold } = this.options;
+    if (levels !== null && (problem.level === null || !levels.includes(problem.level))) {
+      this.report.otherLevels++;
+      return;
+    }
+    if (!goldParses(problem.gold)) {
+      tally(this.report.unparsedGold, { at, gold: problem.gold });
+      if (dropUnparsedGold) return;
+    }
+    this.hash.update(`${problem.question}\0${problem.gold}\n`);
+    this.problems.push({ ...problem, id: this.uniqueId(problem.id, ordinal) });
+  }
+
+  private read(row: SourceRow, at: string): RowProblem | null {
+    let bad: string;
+    if ('problem' in row) {
+      bad = row.problem;
+    } else {
+      try {
+        return this.columns.toProblem(row.values);
+      } catch (error) {
+        if (!(error instanceof BadRow)) throw error;
+        bad = error.message;
+      }
+    }
+    if (!this.options.skipBadRows) {
+      throw new AcoerError('BAD_INPUT', `${at} ${bad}. (\`skipBadRows\` leaves such rows out.)`);
+    }
+    tally(this.report.badRows, `${at} ${bad}`);
+    return null;
+  }
+
+  /** The row's own id, or its number from 0 over all files; ids that files have in common get the number too. */
+  private uniqueId(given: string | null, ordinal: number): string {
+    const id = given === null ? String(ordinal) : this.ids.has(given) ? `${given}#${ordinal}` : given;
+    this.ids.add(id);
+    return id;
+  }
+
+  finish(name: string): RowReport {
+    const { rows, badRows, unparsedGold, otherLevels } = this.report;
+    if (this.problems.length > 0) return { ...this.report, fingerprint: this.hash.digest('hex') };
+    const { levels } = this.options;
+    if (levels !== null && rows > 0 && !this.levelSeen) {
+      throw new AcoerError(
+        'BAD_CONFIG',
+        `${name} names no levels, so \`levels\` leaves nothing; name the column with columns.level.`,
+      );
+    }
+    const first = unparsedGold.examples[0] ?? badRows.examples[0];
+    const example = first === undefined ? '' : `, e.g. ${typeof first === 'string' ? first : first.at}`;
+    const why = `${badRows.count} cannot be read, ${otherLevels} are of other levels, ${unparsedGold.count} have no gold answer the verifier can read`;
+    throw new AcoerError(
+      'BAD_INPUT',
+      rows === 0
+        ? `Dataset ${name} holds no problems`
+        : `Dataset ${name}: none of ${rows} rows is left (${why}${example})`,
+    );
+  }
+}
+
+/** Reads all rows of `files`, in order, without holding the event loop. `name` is for messages. */
+export async function collectProblems(
+  name: string,
+  files: readonly DataFile[],
+  options: CollectOptions,
+): Promise<{ problems: Problem[]; report: RowReport }> {
+  const columns = new ColumnMap(options.columns);
+  const collector = new Collector(columns, options);
+  const turns = new Turns(options.signal);
+  for (const { path, label } of files) {
+    const reader = await openRows(path, label, (found) => columns.choose(label, found));
+    for await (const row of reader.rows()) {
+      collector.add(row, `${label} ${reader.unit} ${row.number}`);
+      if (turns.due()) await turns.give();
+    }
+  }
+  return { problems: collector.problems, report: collector.finish(name) };
+}

@@ -1,0 +1,159 @@
+/** From the columns of a row to a problem. */
+import { AcoerError } from '../errors';
+import type { Problem } from '../types';
+import { goldFromAnswer, goldFromSolution } from './gold';
+
+/** Names of columns; a dotted name reaches into a nested object. */
+export interface ColumnNames {
+  problem?: string;
+  answer?: string;
+  /** Read for its boxed answer when the row has no answer of its own. */
+  solution?: string;
+  level?: string;
+  id?: string;
+}
+
+type Role = keyof ColumnNames;
+type Values = Record<string, unknown>;
+
+/** Names data sets use, in the order they are looked for. */
+const USUAL: Readonly<Record<Role, readonly string[]>> = {
+  problem: ['problem', 'question', 'prompt'],
+  answer: ['answer', 'final_answer', 'gold', 'expected_answer', 'ground_truth'],
+  solution: ['solution'],
+  level: ['level', 'difficulty'],
+  id: ['id', 'unique_id'],
+};
+
+const ROLES = Object.keys(USUAL) as Role[];
+
+/** A row that cannot be made a problem: the caller knows where it is and whether to go on. */
+export class BadRow extends Error {}
+
+/** The problem of a row, its id still open. */
+export type RowProblem = Omit<Problem, 'id'> & { id: string | null };
+
+export class ColumnMap {
+  constructor(private readonly given: ColumnNames) {}
+
+  /** The columns worth reading of those there are. Throws BAD_INPUT when a given or needed one is missing. */
+  choose(file: string, columns: readonly string[]): string[] {
+    const has = (name: string) => columns.includes(head(name, columns));
+    const given = (Object.keys(this.given) as Role[]).filter((role) => this.given[role] !== undefined);
+    const gold: Role[] = this.given.answer === undefined ? ['answer', 'solution'] : ['answer'];
+    const needed: Role[][] = [['problem'], gold, ...given.map((role) => [role])];
+    const missing = needed.find((roles) => !roles.some((role) => this.names(role).some(has)));
+    if (missing !== undefined) {
+      throw new AcoerError('BAD_INPUT', `${file} ${this.missing(missing, columns)}`);
+    }
+    const wanted = ROLES.flatMap((role) => this.names(role)).filter(has);
+    return [...new Set(wanted.map((name) => head(name, columns)))];
+  }
+
+  /** Throws BadRow with what is wrong with it. */
+  toProblem(values: Values): RowProblem {
+    const problem = this.find('problem', values);
+    if (problem === null) throw new BadRow(this.missing(['problem'], Object.keys(values)));
+    const question = questionText(problem.value);
+    if (question === null) {
+      throw new BadRow(`must have text in ${problem.name}, or a list with one message of the user`);
+    }
+    if (question.trim() === '') throw new BadRow(`has an empty ${problem.name}`);
+    return {
+      id: this.optional('id', values),
+      question,
+      gold: this.gold(values),
+      level: levelText(this.optional('level', values)),
+    };
+  }
+
+  private gold(values: Values): string {
+    const answer = this.find('answer', values);
+    if (answer !== null) {
+      const text = answerText(answer.value);
+      if (text !== null) return goldFromAnswer(text);
+      throw new BadRow(`must have text, a number or a list of these in ${answer.name}`);
+    }
+    // A named answer column is meant: no other takes its place.
+    const solution = this.given.answer === undefined ? this.find('solution', values) : null;
+    if (solution === null) {
+      const roles: Role[] = this.given.answer === undefined ? ['answer', 'solution'] : ['answer'];
+      throw new BadRow(this.missing(roles, Object.keys(values)));
+    }
+    const text = solutionText(solution.value);
+    if (text !== null) return goldFromSolution(text);
+    throw new BadRow(`must have text or a list of texts in ${solution.name}`);
+  }
+
+  private names(role: Role): readonly string[] {
+    const given = this.given[role];
+    return given === undefined ? USUAL[role] : [given];
+  }
+
+  private find(role: Role, values: Values): { name: string; value: unknown } | null {
+    for (const name of this.names(role)) {
+      const value = valueAt(values, name);
+      if (value !== undefined && value !== null) return { name, value };
+    }
+    return null;
+  }
+
+  private optional(role: Role, values: Values): string | null {
+    const found = this.find(role, values);
+    return found === null ? null : scalarText(found.value);
+  }
+
+  private missing(roles: readonly Role[], columns: readonly string[]): string {
+    const wanted = roles.flatMap((role) => this.names(role)).join(', ');
+    const settings = roles.map((role) => `columns.${role}`).join(' or ');
+    return `has no value for the ${roles.join(' or ')} (looked for ${wanted}); its columns are ${columns.join(', ')}. Name the right one with ${settings}`;
+  }
+}
+
+/** The column a possibly dotted name begins with. */
+function head(name: string, columns: readonly string[]): string {
+  return columns.includes(name) ? name : name.split('.')[0]!;
+}
+
+function valueAt(values: Values, name: string): unknown {
+  if (Object.hasOwn(values, name)) return values[name];
+  let value: unknown = values;
+  for (const key of name.split('.')) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, key)) return undefined;
+    value = (value as Values)[key];
+  }
+  return value;
+}
+
+/** Text and numbers (64-bit integers of Parquet among them) as text; null for anything else. */
+function scalarText(value: unknown): string | null {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
+    ? String(value)
+    : null;
+}
+
+/** A list's items as texts, or null when one has none or there are none. */
+function itemTexts(value: unknown): string[] | null {
+  if (!Array.isArray(value)) return null;
+  const texts = value.map(scalarText);
+  return texts.length > 0 && texts.every((text) => text !== null) ? texts : null;
+}
+
+/** OlympiadBench and others give a list: its parts together are the answer. */
+const answerText = (value: unknown): string | null =>
+  scalarText(value) ?? itemTexts(value)?.join(', ') ?? null;
+
+const solutionText = (value: unknown): string | null =>
+  scalarText(value) ?? itemTexts(value)?.join('\n\n') ?? null;
+
+/** Plain text, or the chat form of it: a list of messages with one of the user's and none of the assistant's. */
+function questionText(value: unknown): string | null {
+  if (!Array.isArray(value)) return scalarText(value);
+  const messages = value as { role?: unknown; content?: unknown }[];
+  const turns = messages.filter((message) => message?.role !== 'system');
+  return turns.length === 1 && turns[0]?.role === 'user' ? scalarText(turns[0].content) : null;
+}
+
+/** `Level 5` and 5 are the same level. */
+const levelText = (level: string | null): string | null =>
+  level === null ? null : (/^Level (\S+)$/.exec(level.trim())?.[1] ?? level.trim());

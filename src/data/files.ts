@@ -1,0 +1,219 @@
+/** Which files of a data set's folder make up a split: as its card says, else as its paths say. */
+import picomatch from 'picomatch';
+import { parse as parseYaml } from 'yaml';
+import { AcoerError, errorMessage } from '../errors';
+import { FORMAT_NAMES, isDataFile } from './open';
+
+export interface SplitChoice {
+  /** A configuration ("subset") of the data set; `*`: all that have the split; null: the default one. */
+  config: string | null;
+  /** Names of splits by preference; the first there is, is taken. */
+  splits: readonly string[];
+  /** When none of `splits` exists and there is only one split at all, take that. */
+  orOnly: boolean;
+}
+
+export interface ChosenFiles {
+  /** Relative to the folder, sorted. */
+  files: string[];
+  split: string;
+}
+
+/** Files of one split of one configuration. */
+interface SplitFiles {
+  config: string;
+  split: string;
+  files: string[];
+}
+
+/** Words that name a split in a path, as the `datasets` library reads them. */
+const SPLIT_WORDS: Readonly<Record<string, string>> = {
+  train: 'train',
+  training: 'train',
+  validation: 'validation',
+  valid: 'validation',
+  dev: 'validation',
+  val: 'validation',
+  test: 'test',
+  testing: 'test',
+  eval: 'test',
+  evaluation: 'test',
+};
+
+/** The split a path speaks of: `train-00000-of-00002`, `<split>/0000.parquet`, or a word in name or folder. */
+function splitOf(path: string): string {
+  const parts = path.split('/').reverse();
+  const shard = /^([\w.]+)-\d{5}-of-\d{5}/.exec(parts[0]!)?.[1];
+  if (shard !== undefined) return SPLIT_WORDS[shard] ?? shard;
+  if (/^\d{4}\.parquet$/.test(parts[0]!) && parts.length > 1) return parts[1]!.replace(/^partial-/, '');
+  for (const part of parts) {
+    const word = part.split(/[-._ 0-9]+/).find((piece) => Object.hasOwn(SPLIT_WORDS, piece.toLowerCase()));
+    if (word !== undefined) return SPLIT_WORDS[word.toLowerCase()]!;
+  }
+  return 'train';
+}
+
+function bySplit(config: string, files: readonly string[]): SplitFiles[] {
+  const groups = new Map<string, string[]>();
+  for (const file of files) groups.set(splitOf(file), [...(groups.get(splitOf(file)) ?? []), file]);
+  return [...groups].map(([split, own]) => ({ config, split, files: own }));
+}
+
+type Card = Record<string, unknown>;
+
+function asList<T>(value: unknown): T[] {
+  if (value === undefined || value === null) return [];
+  return (Array.isArray(value) ? value : [value]) as T[];
+}
+
+/** `data_files` of a card: patterns, or patterns by split. */
+function cardSplits(
+  config: string,
+  directory: string,
+  dataFiles: unknown,
+  paths: readonly string[],
+): SplitFiles[] {
+  const matching = (patterns: readonly string[]) => {
+    const matches = picomatch(patterns.map((pattern) => directory + pattern.replace(/^\.\//, '')));
+    return paths.filter((path) => matches(path));
+  };
+  const entries = asList<unknown>(dataFiles);
+  if (entries.every((entry) => typeof entry === 'string')) return bySplit(config, matching(entries));
+  return entries.flatMap((entry) => {
+    const { split, path } = entry as { split?: unknown; path?: unknown };
+    const pairs: [string, unknown][] =
+      typeof split === 'string' ? [[split, path]] : Object.entries(entry as Card);
+    return pairs.map(([name, patterns]) => ({
+      config,
+      split: name,
+      files: matching(asList<string>(patterns)),
+    }));
+  });
+}
+
+/** The YAML between the card's leading `---` lines. */
+function frontMatter(readme: string): Card {
+  const yaml = /^\ufeff?---\r?\n([^]*?)\r?\n---/.exec(readme)?.[1];
+  try {
+    return ((yaml === undefined ? null : parseYaml(yaml)) ?? {}) as Card;
+  } catch (error) {
+    throw new AcoerError('BAD_INPUT', `the data set's README.md has broken YAML: ${errorMessage(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+interface Layout {
+  splits: SplitFiles[];
+  /** The configuration meant when none is named; null when that is not clear. */
+  defaultConfig: string | null;
+}
+
+/** What the card's `configs` say, or null when they name no files. */
+function layoutOfCard(readme: string | null, paths: readonly string[]): Layout | null {
+  const configs = asList<Card>(frontMatter(readme ?? '').configs).filter(
+    ({ data_files, data_dir }) => data_files !== undefined || data_dir !== undefined,
+  );
+  if (configs.length === 0) return null;
+  const nameOf = ({ config_name }: Card) => (typeof config_name === 'string' ? config_name : 'default');
+  const splits = configs.flatMap((config) => {
+    const directory =
+      typeof config.data_dir === 'string'
+        ? `${config.data_dir.replace(/^\.\//, '').replace(/\/$/, '')}/`
+        : '';
+    return cardSplits(nameOf(config), directory, config.data_files ?? '**', paths);
+  });
+  const chosen =
+    configs.find((config) => config.default === true) ??
+    configs.find((config) => nameOf(config) === 'default') ??
+    (configs.length === 1 ? configs[0] : undefined);
+  return { splits, defaultConfig: chosen === undefined ? null : nameOf(chosen) };
+}
+
+/** Without a card: `data/` or files at the top are the default; other folders are configurations, unless they name splits. */
+function layoutOfPaths(paths: readonly string[]): Layout {
+  const topOf = (path: string) => (path.includes('/') ? path.slice(0, path.indexOf('/')) : '');
+  const isPlain = (top: string) =>
+    top === '' || top === 'data' || Object.hasOwn(SPLIT_WORDS, top.toLowerCase());
+  const byConfig = new Map<string, string[]>();
+  for (const path of paths) {
+    const config = isPlain(topOf(path)) ? 'default' : topOf(path);
+    byConfig.set(config, [...(byConfig.get(config) ?? []), path]);
+  }
+  const names = [...byConfig.keys()];
+  return {
+    splits: [...byConfig].flatMap(([config, files]) => bySplit(config, files)),
+    defaultConfig: names.includes('default') ? 'default' : names.length === 1 ? names[0]! : null,
+  };
+}
+
+const listed = (names: Iterable<string>) => [...new Set(names)].sort().join(', ');
+
+/** The splits of the wanted configuration. */
+function ofConfig({ splits, defaultConfig }: Layout, config: string | null, name: string): SplitFiles[] {
+  if (config === '*') return splits;
+  const wanted = config ?? defaultConfig;
+  if (wanted === null) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `${name} has several configurations; choose one of ${listed(splits.map((split) => split.config))}`,
+    );
+  }
+  const own = splits.filter((split) => split.config === wanted);
+  if (own.length > 0) return own;
+  // One file a configuration, at the top: `aime2025-I.jsonl`.
+  const stem = new RegExp(`^(?:.*/)?${wanted.replace(/[^\w]/g, '\\$&')}(?:[-_.][^/]*)?$`, 'i');
+  const files = splits.flatMap((split) => split.files).filter((path) => stem.test(path));
+  if (files.length > 0) return bySplit(wanted, files);
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `${name} has no configuration "${wanted}"; it has ${listed(splits.map((split) => split.config))}`,
+  );
+}
+
+/** JSON that libraries leave beside the rows. */
+const NOT_ROWS = /(?:^|\/)(?:dataset_infos?|dataset_dict|state|config|package|tokenizer|croissant)\.json$/;
+
+/** Whether a path of a data set is read at all. */
+export const holdsRows = (path: string): boolean =>
+  isDataFile(path) && !NOT_ROWS.test(path) && !path.split('/').some((part) => /^[._]/.test(part));
+
+/** The same rows often lie there in several formats: one of them is enough. */
+function oneFormat(files: readonly string[]): string[] {
+  const formats = [/\.parquet$/i, /\.(jsonl|ndjson)$/i, /\.json$/i, /\.csv$/i, /\.tsv$/i];
+  const format = formats.find((ending) => files.some((file) => ending.test(file)));
+  return [...new Set(files)].filter((file) => format === undefined || format.test(file)).sort();
+}
+
+/**
+ * The files of a split.
+ * @param paths all paths of the data set, relative to its folder
+ * @param readme the text of its README.md, or null
+ * @param name for messages
+ */
+export function chooseFiles(
+  name: string,
+  paths: readonly string[],
+  readme: string | null,
+  choice: SplitChoice,
+): ChosenFiles {
+  const dataFiles = paths.filter(holdsRows);
+  if (dataFiles.length === 0) {
+    throw new AcoerError('BAD_INPUT', `${name} has no data files of a format that is read (${FORMAT_NAMES})`);
+  }
+  const sorted = [...dataFiles].sort();
+  const layout = layoutOfCard(readme, sorted) ?? layoutOfPaths(sorted);
+  const found = ofConfig(layout, choice.config, name).filter(({ files }) => files.length > 0);
+  const existing = [...new Set(found.map(({ split }) => split))];
+  const split =
+    choice.splits.find((wanted) => existing.includes(wanted)) ??
+    (choice.orOnly && existing.length === 1 ? existing[0] : undefined);
+  if (split === undefined) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `${name} has no split ${choice.splits.join(' or ')}; it has ${listed(existing) || 'none'}`,
+    );
+  }
+  const files = found.filter((one) => one.split === split).flatMap((one) => one.files);
+  return { files: oneFormat(files), split };
+}

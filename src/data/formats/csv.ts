@@ -1,0 +1,63 @@
+/** CSV and TSV with a header line; quoted fields may hold commas, quotes and line ends (RFC 4180). */
+import type { Readable } from 'node:stream';
+import { parse } from 'csv-parse';
+import { AcoerError, errorMessage } from '../../errors';
+import type { ColumnChoice, RowReader, SourceRow } from '../rows';
+
+interface CsvRecord {
+  record: string[];
+  /** `lines`: the line the record ends on, from 1. */
+  info: { lines: number };
+}
+
+function toRow(number: number, header: readonly string[], fields: readonly string[]): SourceRow {
+  if (fields.length !== header.length) {
+    return { number, problem: `has ${fields.length} fields where the header has ${header.length}` };
+  }
+  // An empty field is a missing value.
+  return {
+    number,
+    values: Object.fromEntries(header.map((name, i) => [name, fields[i] === '' ? null : fields[i]])),
+  };
+}
+
+async function* csvRows(
+  file: string,
+  text: Readable,
+  delimiter: string,
+  choose: ColumnChoice,
+): AsyncGenerator<SourceRow, void> {
+  const parser = parse({
+    delimiter,
+    bom: true,
+    info: true,
+    relax_column_count: true,
+    skip_empty_lines: true,
+  });
+  // `pipe` passes no errors on.
+  text.on('error', (error) => parser.destroy(error));
+  text.pipe(parser);
+  let header: string[] | null = null;
+  let nextLine = 1;
+  try {
+    for await (const { record, info } of parser as AsyncIterable<CsvRecord>) {
+      const number = nextLine;
+      nextLine = info.lines + 1;
+      if (header === null) {
+        header = record.map((name) => name.trim());
+        choose(header);
+      } else {
+        yield toRow(number, header, record);
+      }
+    }
+  } catch (error) {
+    if (error instanceof AcoerError) throw error;
+    throw new AcoerError('BAD_INPUT', `${file} line ${nextLine}: ${errorMessage(error)}`, { cause: error });
+  } finally {
+    text.destroy();
+  }
+}
+
+export function readCsv(file: string, text: Readable, delimiter: string, choose: ColumnChoice): RowReader {
+  return { unit: 'line', rows: () => csvRows(file, text, delimiter, choose) };
+}

@@ -1,0 +1,63 @@
+/** A JSON file: a list of objects, or JSON Lines under the name .json, as data sets on the hub have it. */
+import { JSONParser } from '@streamparser/json';
+import { AcoerError, errorMessage } from '../../errors';
+import { objectRow, type RowReader, type SourceRow } from '../rows';
+import { readJsonLines } from './jsonl';
+
+/** The stream again, and its first character that is no white space. */
+async function peek(
+  chunks: AsyncIterable<string>,
+): Promise<{ first: string; all: () => AsyncGenerator<string> }> {
+  const source = chunks[Symbol.asyncIterator]();
+  const seen: string[] = [];
+  let first = '';
+  while (first === '') {
+    const next = await source.next();
+    if (next.done === true) break;
+    seen.push(next.value);
+    first = next.value.trimStart().slice(0, 1);
+  }
+  return {
+    first,
+    async *all() {
+      yield* seen;
+      for (let next = await source.next(); next.done !== true; next = await source.next()) yield next.value;
+    },
+  };
+}
+
+async function* listRows(file: string, chunks: AsyncIterable<string>): AsyncGenerator<SourceRow, void> {
+  const parser = new JSONParser({ paths: ['$.*'], keepStack: false });
+  let number = 0;
+  let found: SourceRow[] = [];
+  parser.onValue = ({ value }) => {
+    found.push(objectRow(++number, value));
+  };
+  const guarded = (step: () => void) => {
+    try {
+      step();
+    } catch (error) {
+      throw new AcoerError(
+        'BAD_INPUT',
+        `${file} is not valid JSON after row ${number}: ${errorMessage(error)}`,
+        {
+          cause: error,
+        },
+      );
+    }
+  };
+  for await (const chunk of chunks) {
+    guarded(() => parser.write(chunk));
+    yield* found;
+    found = [];
+  }
+  guarded(() => {
+    if (!parser.isEnded) parser.end();
+  });
+}
+
+export async function readJson(file: string, text: AsyncIterable<string>): Promise<RowReader> {
+  const { first, all } = await peek(text);
+  if (first !== '[') return readJsonLines(all());
+  return { unit: 'row', rows: () => listRows(file, all()) };
+}

@@ -1,0 +1,95 @@
+/** Files of a data set on the Hugging Face hub, through the cache all tools share. */
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { AcoerError, errorMessage } from '../errors';
+import { type FetchOptions, fetchSnapshot } from '../hub';
+import type { DataFile } from './collect';
+import { chooseFiles, holdsRows, type SplitChoice } from './files';
+
+/** Where the hub keeps a Parquet copy of data sets that come as programs or in other formats. */
+const PARQUET_COPY = 'refs/convert/parquet';
+const CARD = 'README.md';
+
+export interface HubSource {
+  repo: string;
+  /** A branch, a tag or a commit; null: the main branch. */
+  revision: string | null;
+}
+
+export interface HubFiles {
+  files: DataFile[];
+  split: string;
+  /** The commit that was read. */
+  revision: string;
+}
+
+export type HubOptions = Pick<FetchOptions, 'onProgress' | 'onNotice' | 'signal'>;
+
+interface Listing {
+  paths: string[];
+  readme: string | null;
+  /** The commit; without a card, the revision as it was asked for. */
+  revision: string | null;
+}
+
+/** All paths of a revision, and the text of its card. */
+async function list(repo: string, revision: string | null, options: HubOptions): Promise<Listing> {
+  const paths = new Set<string>();
+  const accept = (path: string) => {
+    paths.add(path);
+    return path === CARD;
+  };
+  try {
+    const snapshot = await fetchSnapshot(repo, {
+      ...options,
+      type: 'dataset',
+      revision: revision ?? undefined,
+      accept,
+    });
+    const readme = await readFile(join(snapshot.directory, CARD), 'utf8');
+    return { paths: [...paths], readme, revision: snapshot.revision };
+  } catch (error) {
+    // Listed, but there is no card to fetch.
+    if (paths.size > 0 && !paths.has(CARD)) return { paths: [...paths], readme: null, revision };
+    throw error;
+  }
+}
+
+/** Without a revision, a repository without data files is read from its Parquet copy. */
+async function listData({ repo, revision }: HubSource, options: HubOptions): Promise<Listing> {
+  const listing = await list(repo, revision, options);
+  if (revision !== null || listing.paths.some(holdsRows)) return listing;
+  try {
+    return await list(repo, PARQUET_COPY, options);
+  } catch (error) {
+    throw new AcoerError(
+      'BAD_INPUT',
+      `${repo} has no data files of a format that is read, and no Parquet copy of them: ${errorMessage(error)}`,
+      { cause: error },
+    );
+  }
+}
+
+/** Fetches the files of a split into the cache all tools share. */
+export async function fetchSplit(
+  source: HubSource,
+  choice: SplitChoice,
+  options: HubOptions = {},
+): Promise<HubFiles> {
+  const { repo } = source;
+  const { paths, readme, revision } = await listData(source, options);
+  const { files, split } = chooseFiles(repo, paths, readme, choice);
+  const wanted = new Set(files);
+  // At the commit of the listing: the branch may move in between.
+  const snapshot = await fetchSnapshot(repo, {
+    ...options,
+    type: 'dataset',
+    revision: revision ?? undefined,
+    accept: (path) => wanted.has(path),
+  });
+  return {
+    files: files.map((path) => ({ path: join(snapshot.directory, path), label: `${repo} ${path}` })),
+    split,
+    revision: snapshot.revision,
+  };
+}

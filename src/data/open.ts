@@ -1,0 +1,100 @@
+/** From a file's name to the reader of its format; `.gz` may stand behind each. */
+import { createReadStream } from 'node:fs';
+import { readFile, stat } from 'node:fs/promises';
+import { pipeline, Readable } from 'node:stream';
+import { promisify } from 'node:util';
+import { createGunzip, gunzip } from 'node:zlib';
+import { AcoerError, errorCode, errorMessage } from '../errors';
+import { readCsv } from './formats/csv';
+import { readJson } from './formats/json';
+import { readJsonLines } from './formats/jsonl';
+import { type ByteSource, readParquet } from './formats/parquet';
+import type { ColumnChoice, RowReader } from './rows';
+
+const FORMAT = /\.(jsonl|ndjson|json|csv|tsv|parquet)(\.gz)?$/i;
+
+/** Whether a name ends as one of the formats we read. */
+export const isDataFile = (name: string): boolean => FORMAT.test(name);
+
+export const FORMAT_NAMES = 'JSON Lines (.jsonl), JSON, CSV, TSV and Parquet, each also as .gz';
+
+/** Any failure of the file system or of gunzip, as one sentence. */
+function unreadable(file: string, error: unknown): AcoerError {
+  const reason =
+    { ENOENT: 'no such file', EISDIR: 'it is a folder', EACCES: 'no permission' }[errorCode(error) ?? ''] ??
+    errorMessage(error);
+  return new AcoerError('BAD_INPUT', `Cannot read ${file}: ${reason}`, { cause: error });
+}
+
+function textStream(file: string, zipped: boolean): Readable {
+  const bytes = createReadStream(file);
+  // The last stream of a pipeline gets the first one's error; whoever reads it sees it there.
+  const stream = zipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
+  return stream.setEncoding('utf8');
+}
+
+/** Text without a byte-order mark; failures to read become BAD_INPUT. */
+async function* textChunks(file: string, label: string, zipped: boolean): AsyncGenerator<string> {
+  let first = true;
+  try {
+    for await (const chunk of textStream(file, zipped) as AsyncIterable<string>) {
+      yield first ? chunk.replace(/^\ufeff/, '') : chunk;
+      first = false;
+    }
+  } catch (error) {
+    throw unreadable(label, error);
+  }
+}
+
+const wholeBuffer = (bytes: Buffer): ArrayBuffer =>
+  bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer;
+
+/** Parquet is read from its end: a zipped one has to be unzipped whole. */
+async function byteSource(file: string, zipped: boolean): Promise<ByteSource> {
+  if (zipped) {
+    const bytes = await promisify(gunzip)(await readFile(file));
+    return {
+      byteLength: bytes.byteLength,
+      slice: async (start, end) => wholeBuffer(bytes.subarray(start, end)),
+    };
+  }
+  const { size } = await stat(file);
+  return {
+    byteLength: size,
+    async slice(start, end) {
+      if (start === end) return new ArrayBuffer(0);
+      const parts: Buffer[] = [];
+      const bytes = createReadStream(file, { start, end: end - 1, highWaterMark: 1 << 20 });
+      for await (const part of bytes as AsyncIterable<Buffer>) parts.push(part);
+      return wholeBuffer(Buffer.concat(parts));
+    },
+  };
+}
+
+/**
+ * Opens a data file. Throws BAD_INPUT when it is missing, unreadable, or of no known format.
+ * @param label how messages call the file
+ */
+export async function openRows(file: string, label: string, choose: ColumnChoice): Promise<RowReader> {
+  const match = FORMAT.exec(file);
+  if (match === null) {
+    throw new AcoerError('BAD_INPUT', `${label} has no known format by its name; known are ${FORMAT_NAMES}`);
+  }
+  const zipped = match[2] !== undefined;
+  switch (match[1]!.toLowerCase()) {
+    case 'parquet':
+      try {
+        return readParquet(label, await byteSource(file, zipped), choose);
+      } catch (error) {
+        throw unreadable(label, error);
+      }
+    case 'csv':
+      return readCsv(label, Readable.from(textChunks(file, label, zipped)), ',', choose);
+    case 'tsv':
+      return readCsv(label, Readable.from(textChunks(file, label, zipped)), '\t', choose);
+    case 'json':
+      return readJson(label, textChunks(file, label, zipped));
+    default:
+      return readJsonLines(textChunks(file, label, zipped));
+  }
+}

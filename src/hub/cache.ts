@@ -1,0 +1,171 @@
+/**
+ * The cache the Python tools share: `models--org--name/{blobs,refs,snapshots,trees}`. A blob is named by its checksum,
+ * a snapshot is a folder of links to blobs, a ref holds the commit of a branch or tag, and a tree is the listing of
+ * a commit, which never changes. Everything appears under its name whole: a temporary name, then a rename.
+ */
+import { randomBytes } from 'node:crypto';
+import { mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { dirname, join, relative } from 'node:path';
+import { z } from 'zod';
+import { errorCode } from '../errors';
+import { isCommit, type Repo } from './names';
+
+/** A file of a commit, as the hub lists it. */
+export interface RemoteFile {
+  path: string;
+  /** Bytes. */
+  size: number;
+  /** git's blob id: SHA-1 of `blob <size>\0` and the content; of the pointer for a file in LFS. */
+  gitId: string;
+  /** SHA-256 of the content, for a file in LFS. */
+  sha256: string | null;
+  xetHash: string | null;
+}
+
+const TREE_FORMAT = 1;
+
+/** The names in `trees/<commit>.json` are huggingface_hub's. */
+const treeSchema = z.object({
+  format_version: z.literal(TREE_FORMAT),
+  files: z.record(
+    z.string(),
+    z.object({
+      size: z.number(),
+      blob_id: z.string(),
+      lfs_sha256: z.string().optional(),
+      lfs_size: z.number().optional(),
+      xet_hash: z.string().optional(),
+    }),
+  ),
+});
+
+async function unlessMissing<T>(work: Promise<T>): Promise<T | null> {
+  try {
+    return await work;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return null;
+    throw error;
+  }
+}
+
+const temporaryName = (path: string): string => `${path}.${randomBytes(4).toString('hex')}.tmp`;
+
+async function writeWhole(path: string, text: string): Promise<void> {
+  await mkdir(dirname(path), { recursive: true });
+  const temporary = temporaryName(path);
+  await writeFile(temporary, text);
+  await rename(temporary, path);
+}
+
+/** The bytes behind a path, through links, or null where there is nothing. */
+export async function sizeOf(path: string): Promise<number | null> {
+  return (await unlessMissing(stat(path)))?.size ?? null;
+}
+
+export class RepoCache {
+  /** The folder of this repository. */
+  readonly folder: string;
+
+  constructor(
+    cacheDirectory: string,
+    private readonly repo: Repo,
+  ) {
+    this.folder = join(cacheDirectory, `${repo.type}s--${repo.id.replace('/', '--')}`);
+  }
+
+  snapshot(commit: string): string {
+    return join(this.folder, 'snapshots', commit);
+  }
+
+  blob(file: RemoteFile): string {
+    return join(this.folder, 'blobs', file.sha256 ?? file.gitId);
+  }
+
+  /** The commit the cache last saw under the revision, or null. */
+  async cachedCommit(): Promise<string | null> {
+    const { revision } = this.repo;
+    if (isCommit(revision)) return revision;
+    const commit = (await unlessMissing(readFile(join(this.folder, 'refs', revision), 'utf8')))?.trim();
+    return commit !== undefined && isCommit(commit) ? commit : null;
+  }
+
+  async writeRef(commit: string): Promise<void> {
+    const { revision } = this.repo;
+    if (revision === commit || (await this.cachedCommit()) === commit) return;
+    await writeWhole(join(this.folder, 'refs', revision), commit);
+  }
+
+  /** null when the listing was never fetched, or is in a format of another version. */
+  async readTree(commit: string): Promise<RemoteFile[] | null> {
+    const text = await unlessMissing(readFile(join(this.folder, 'trees', `${commit}.json`), 'utf8'));
+    if (text === null) return null;
+    let json: unknown;
+    try {
+      json = JSON.parse(text);
+    } catch (error) {
+      // A torn file says nothing; the listing can be fetched again.
+      if (error instanceof SyntaxError) return null;
+      throw error;
+    }
+    const tree = treeSchema.safeParse(json);
+    if (!tree.success) return null;
+    return Object.entries(tree.data.files).map(([path, entry]) => ({
+      path,
+      size: entry.lfs_size ?? entry.size,
+      gitId: entry.blob_id,
+      sha256: entry.lfs_sha256 ?? null,
+      xetHash: entry.xet_hash ?? null,
+    }));
+  }
+
+  async writeTree(commit: string, files: readonly RemoteFile[]): Promise<void> {
+    const entries = [...files]
+      .sort((a, b) => (a.path < b.path ? -1 : 1))
+      .map(({ path, size, gitId, sha256, xetHash }) => [
+        path,
+        {
+          size,
+          blob_id: gitId,
+          ...(sha256 !== null && { lfs_sha256: sha256, lfs_size: size }),
+          ...(xetHash !== null && { xet_hash: xetHash }),
+        },
+      ]);
+    const tree = { format_version: TREE_FORMAT, files: Object.fromEntries(entries) as object };
+    await writeWhole(join(this.folder, 'trees', `${commit}.json`), JSON.stringify(tree, null, 1));
+  }
+
+  /** Whether the snapshot holds the file, with the right number of bytes. */
+  async has(commit: string, file: RemoteFile): Promise<boolean> {
+    return (await sizeOf(join(this.snapshot(commit), file.path))) === file.size;
+  }
+
+  /** Every file the snapshot holds, with `/` between folders, sorted. */
+  async filesIn(commit: string): Promise<string[]> {
+    const root = this.snapshot(commit);
+    const names = (await unlessMissing(readdir(root, { recursive: true }))) ?? [];
+    const found: string[] = [];
+    for (const name of names) {
+      if ((await unlessMissing(stat(join(root, name))))?.isFile() === true) found.push(name);
+    }
+    return found.sort();
+  }
+
+  /** Puts the blob into the snapshot: a relative link, or where the file system has no links, the file itself. */
+  async link(commit: string, file: RemoteFile): Promise<void> {
+    const pointer = join(this.snapshot(commit), file.path);
+    const blob = this.blob(file);
+    await mkdir(dirname(pointer), { recursive: true });
+    const temporary = temporaryName(pointer);
+    try {
+      await symlink(relative(dirname(pointer), blob), temporary);
+    } catch (error) {
+      if (!['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP'].includes(errorCode(error) ?? '')) throw error;
+      await rename(blob, pointer);
+      return;
+    }
+    await rename(temporary, pointer).catch(async (error: unknown) => {
+      await rm(temporary, { force: true });
+      throw error;
+    });
+  }
+}

@@ -1,0 +1,255 @@
+/** One blob: fetched into a partial file that survives an interruption, checked, and only then given its name. */
+import { createHash, type Hash } from 'node:crypto';
+import { createReadStream } from 'node:fs';
+import { mkdir, open, rename, rm, statfs, type FileHandle } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { AcoerError, errorCode, errorMessage } from '../errors';
+import { sizeOf, type RemoteFile } from './cache';
+import { repoText } from './names';
+import { claimPartial, releasePartial } from './partial';
+import {
+  ATTEMPTS,
+  ConnectionLost,
+  type HubRequest,
+  RangeRefused,
+  requestOnce,
+  unreachable,
+  waitBeforeRetry,
+} from './request';
+
+const POLL_MS = 500;
+
+export interface BlobDownload {
+  request: HubRequest;
+  url: string;
+  file: RemoteFile;
+  /** Where the blob goes. */
+  blob: string;
+  /** Bytes of this file that are on disk by now. */
+  onBytes: (bytes: number) => void;
+}
+
+/** A checksum that can take bytes as they come. */
+function checksum(file: RemoteFile): Hash {
+  return file.sha256 !== null ? createHash('sha256') : createHash('sha1').update(`blob ${file.size}\0`);
+}
+
+const kept = (bytes: number): string => (bytes > 0 ? 'what arrived is kept; ' : '');
+
+class WrongContent extends Error {}
+
+/** A partial file being filled, with the checksum of what it holds so far. */
+class PartialFile {
+  private constructor(
+    readonly path: string,
+    private readonly handle: FileHandle,
+    private readonly file: RemoteFile,
+    private hash: Hash,
+    public bytes: number,
+  ) {}
+
+  static async open(path: string, file: RemoteFile, signal?: AbortSignal): Promise<PartialFile> {
+    const handle = await open(path, (await sizeOf(path)) === null ? 'w+' : 'r+');
+    const partial = new PartialFile(path, handle, file, checksum(file), 0);
+    const { size } = await handle.stat();
+    if (size > file.size) await partial.restart();
+    else if (size > 0) {
+      for await (const chunk of createReadStream(path, { end: size - 1, signal })) {
+        partial.hash.update(chunk as Buffer);
+        partial.bytes += (chunk as Buffer).length;
+      }
+    }
+    return partial;
+  }
+
+  async restart(): Promise<void> {
+    await this.handle.truncate(0);
+    this.hash = checksum(this.file);
+    this.bytes = 0;
+  }
+
+  async append(chunk: Uint8Array): Promise<void> {
+    if (this.bytes + chunk.length > this.file.size) throw new WrongContent();
+    // At its place, never "at the end": should two ever write to one file, they write the same bytes.
+    for (let done = 0; done < chunk.length;) {
+      done += (await this.handle.write(chunk, done, chunk.length - done, this.bytes + done)).bytesWritten;
+    }
+    this.hash.update(chunk);
+    this.bytes += chunk.length;
+  }
+
+  /** Throws WrongContent unless every byte is the one the hub lists. */
+  check(): void {
+    if (this.hash.copy().digest('hex') !== (this.file.sha256 ?? this.file.gitId)) throw new WrongContent();
+  }
+
+  sync(): Promise<void> {
+    return this.handle.sync();
+  }
+
+  close(): Promise<void> {
+    return this.handle.close();
+  }
+}
+
+/** The response's chunks; throws ConnectionLost when it breaks off or falls silent. */
+async function* chunksOf(
+  response: Response,
+  request: HubRequest,
+  silence: SilenceTimer,
+): AsyncGenerator<Uint8Array> {
+  const reader = response.body?.getReader();
+  if (reader === undefined) return;
+  try {
+    for (;;) {
+      silence.restart();
+      const { done, value } = await reader.read();
+      silence.stop();
+      if (done) return;
+      yield value as Uint8Array;
+    }
+  } catch (error) {
+    request.signal?.throwIfAborted();
+    throw new ConnectionLost(errorMessage(error), null, { cause: error });
+  } finally {
+    silence.stop();
+    await reader.cancel().catch(() => undefined); // a broken connection needs no goodbye
+  }
+}
+
+/** Aborts when it was not restarted or stopped for `ms`. */
+class SilenceTimer {
+  private readonly controller = new AbortController();
+  private timer: NodeJS.Timeout | undefined;
+  constructor(private readonly ms: number) {}
+
+  get signal(): AbortSignal {
+    return this.controller.signal;
+  }
+
+  restart(): void {
+    this.stop();
+    this.timer = setTimeout(
+      () => this.controller.abort(new Error(`no byte for ${this.ms / 1000} s`)),
+      this.ms,
+    );
+  }
+
+  stop(): void {
+    clearTimeout(this.timer);
+  }
+}
+
+/** Asks for what is missing and appends it. */
+async function fetchRest({ request, url, onBytes }: BlobDownload, partial: PartialFile): Promise<void> {
+  const silence = new SilenceTimer(request.settings.silenceMs);
+  silence.restart();
+  const signal = request.signal ? AbortSignal.any([request.signal, silence.signal]) : silence.signal;
+  // Compressed bytes could neither be counted nor resumed.
+  const headers: Record<string, string> = { 'accept-encoding': 'identity' };
+  if (partial.bytes > 0) headers.range = `bytes=${partial.bytes}-`;
+  const response = await requestOnce(request, url, headers, signal).finally(() => silence.stop());
+  const start = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
+  // A server that knows no ranges, or gives another one, sends the file from its start.
+  if (response.status !== 206) await partial.restart();
+  else if (Number(start) !== partial.bytes) throw new WrongContent();
+  for await (const chunk of chunksOf(response, request, silence)) {
+    await partial.append(chunk);
+    onBytes(partial.bytes);
+  }
+}
+
+/** Fills the partial file to its full size, through lost connections. */
+async function fill(download: BlobDownload, partial: PartialFile): Promise<void> {
+  const { request, file } = download;
+  let failures = 0;
+  while (partial.bytes < file.size) {
+    const before = partial.bytes;
+    try {
+      await fetchRest(download, partial);
+      if (partial.bytes < file.size) throw new ConnectionLost('the connection closed before the end');
+    } catch (error) {
+      if (error instanceof RangeRefused) await partial.restart();
+      else if (!(error instanceof ConnectionLost)) throw error;
+      failures = partial.bytes > before ? 1 : failures + 1;
+      const lost = error instanceof ConnectionLost ? error : new ConnectionLost('no range was accepted');
+      if (failures >= ATTEMPTS) throw unreachable(request, lost, kept(partial.bytes));
+      await waitBeforeRetry(failures, lost, request.signal);
+    }
+  }
+}
+
+function wrongContent({ request, file }: BlobDownload): AcoerError {
+  const kind = file.sha256 === null ? 'git id' : 'SHA-256';
+  return new AcoerError(
+    'HUB',
+    `${file.path} of ${repoText(request.repo)} arrived with another ${kind} or size than ${request.settings.endpoint} lists; ` +
+      'it was thrown away: run the same command again, and if that does not help, look for a proxy or mirror that changes files.',
+  );
+}
+
+function diskFull({ request, file, blob }: BlobDownload, missing: number, cause?: unknown): AcoerError {
+  return new AcoerError(
+    'HUB',
+    `No space left in ${dirname(blob)} for ${file.path} of ${repoText(request.repo)}, of which ${gigabytes(missing)} are missing; ` +
+      'free some, or set HF_HOME to a folder on another disk, and run the same command again.',
+    { cause },
+  );
+}
+
+const gigabytes = (bytes: number): string =>
+  bytes < 1e8 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+
+async function checkSpace(download: BlobDownload, missing: number): Promise<void> {
+  const { bavail, bsize } = await statfs(dirname(download.blob));
+  if (bavail * bsize < missing) throw diskFull(download, missing);
+}
+
+/** Fills, checks and names the file at `path`; removes it when what an earlier process left there was wrong. */
+async function complete(download: BlobDownload, path: string): Promise<void> {
+  const { file, blob, onBytes, request } = download;
+  const partial = await PartialFile.open(path, file, request.signal);
+  const resumed = partial.bytes > 0;
+  try {
+    onBytes(partial.bytes);
+    await checkSpace(download, file.size - partial.bytes);
+    await fill(download, partial);
+    partial.check();
+    await partial.sync();
+    await rename(path, blob);
+  } catch (error) {
+    if (error instanceof WrongContent) {
+      await rm(path, { force: true });
+      if (!resumed) throw wrongContent(download);
+      return;
+    }
+    if (errorCode(error) === 'ENOSPC' || errorCode(error) === 'EDQUOT') {
+      throw diskFull(download, file.size - partial.bytes, error);
+    }
+    throw error;
+  } finally {
+    await partial.close();
+    await releasePartial(blob, path);
+  }
+}
+
+/**
+ * Makes `blob` exist, whole and checked; waits where another process is fetching it.
+ *
+ * @throws HUB for everything but the caller's own abort
+ */
+export async function downloadBlob(download: BlobDownload): Promise<void> {
+  const { file, blob, onBytes, request } = download;
+  await mkdir(dirname(blob), { recursive: true });
+  while ((await sizeOf(blob)) !== file.size) {
+    const claim = await claimPartial(blob);
+    if ('path' in claim) {
+      await complete(download, claim.path);
+    } else {
+      onBytes(claim.busy.bytes);
+      await sleep(POLL_MS, undefined, { signal: request.signal });
+    }
+  }
+  onBytes(file.size);
+}

@@ -1,0 +1,98 @@
+/** What the environment says about the hub, under the names the Python tools read. */
+import { readFileSync } from 'node:fs';
+import { homedir } from 'node:os';
+import { join, resolve } from 'node:path';
+import { AcoerError, errorCode, errorMessage } from '../errors';
+
+export interface HubSettings {
+  /** HF_ENDPOINT, without a slash at the end; https://huggingface.co by default. */
+  endpoint: string;
+  /** HF_HUB_CACHE, else `hub` in HF_HOME, else ~/.cache/huggingface/hub. */
+  cacheDirectory: string;
+  /** HF_TOKEN, else the token file that `hf auth login` writes (HF_TOKEN_PATH, else `token` in HF_HOME). */
+  token: string | null;
+  /** HF_HUB_OFFLINE: nothing may touch the network. */
+  offline: boolean;
+  /** HF_HUB_DOWNLOAD_TIMEOUT (seconds): a connection that is silent for so long counts as lost. */
+  silenceMs: number;
+}
+
+type Environment = Record<string, string | undefined>;
+
+const DEFAULT_ENDPOINT = 'https://huggingface.co';
+const DEFAULT_SILENCE_SECONDS = 10;
+
+const isTrue = (text: string | undefined): boolean => /^(1|ON|YES|TRUE)$/i.test(text ?? '');
+
+const isSet = (text: string | undefined): text is string => text !== undefined && text !== '';
+
+/** `~` and $NAME or ${NAME}, as the Python tools expand them. */
+function expandPath(path: string, env: Environment): string {
+  const home = path.replace(/^~(?=\/|$)/, homedir());
+  return resolve(
+    home.replace(
+      /\$(?:(\w+)|\{(\w+)\})/g,
+      (whole, plain?: string, braced?: string) => env[plain ?? braced!] ?? whole,
+    ),
+  );
+}
+
+function readToken(env: Environment, home: string): string | null {
+  const named = [env.HF_TOKEN, env.HUGGING_FACE_HUB_TOKEN].find(isSet)?.trim();
+  const token = isSet(named)
+    ? named
+    : readTokenFile(expandPath(env.HF_TOKEN_PATH ?? join(home, 'token'), env));
+  if (token !== null && !/^[\x21-\x7e]+$/.test(token)) {
+    throw new AcoerError(
+      'HUB',
+      'The Hugging Face token holds a blank or a character that no token has; set HF_TOKEN again.',
+    );
+  }
+  return token;
+}
+
+function readTokenFile(path: string): string | null {
+  try {
+    const text = readFileSync(path, 'utf8').trim();
+    return text === '' ? null : text;
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return null;
+    throw new AcoerError('HUB', `Cannot read the token file ${path}: ${errorMessage(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+function readEndpoint(env: Environment): string {
+  const endpoint = (isSet(env.HF_ENDPOINT) ? env.HF_ENDPOINT : DEFAULT_ENDPOINT).replace(/\/+$/, '');
+  if (/^https?:$/.test(URL.canParse(endpoint) ? new URL(endpoint).protocol : '')) return endpoint;
+  throw new AcoerError(
+    'HUB',
+    `HF_ENDPOINT is ${endpoint}; it must be an address such as ${DEFAULT_ENDPOINT}.`,
+  );
+}
+
+function readSilence(env: Environment): number {
+  const seconds = isSet(env.HF_HUB_DOWNLOAD_TIMEOUT)
+    ? Number(env.HF_HUB_DOWNLOAD_TIMEOUT)
+    : DEFAULT_SILENCE_SECONDS;
+  if (seconds > 0 && seconds < 1e6) return 1000 * seconds;
+  throw new AcoerError(
+    'HUB',
+    `HF_HUB_DOWNLOAD_TIMEOUT is ${env.HF_HUB_DOWNLOAD_TIMEOUT}; it must be a number of seconds over 0.`,
+  );
+}
+
+/** Reads the environment anew on each call. Throws HUB for a value that cannot be used. */
+export function readHubSettings(env: Environment = process.env): HubSettings {
+  const cache = isSet(env.XDG_CACHE_HOME) ? env.XDG_CACHE_HOME : join(homedir(), '.cache');
+  const home = expandPath(isSet(env.HF_HOME) ? env.HF_HOME : join(cache, 'huggingface'), env);
+  const named = [env.HF_HUB_CACHE, env.HUGGINGFACE_HUB_CACHE].find(isSet);
+  return {
+    endpoint: readEndpoint(env),
+    cacheDirectory: expandPath(named ?? join(home, 'hub'), env),
+    token: readToken(env, home),
+    offline: isTrue(env.HF_HUB_OFFLINE) || isTrue(env.TRANSFORMERS_OFFLINE),
+    silenceMs: readSilence(env),
+  };
+}
