@@ -81,14 +81,25 @@ export type {
   TrainBatch,
 } from './engine/types';
 
-export { evaluate, summarise } from './eval';
+export { answerProblems, compare, evaluate, passAtK, report, summarise } from './eval';
 export type {
+  AtK,
+  BootstrapOptions,
+  Comparison,
   EvalCompletion,
+  EvalIntervals,
   EvalOptions,
+  EvalReport,
+  EvalRow,
   EvalSampling,
   EvalSummary,
   Graded,
+  Interval,
+  LevelReport,
   LevelSummary,
+  McNemar,
+  PairedFigure,
+  PairedTokens,
   TokenMeans,
 } from './eval';
 
