@@ -81,8 +81,9 @@ export type {
   TrainBatch,
 } from './engine/types';
 
-export { answerProblems, compare, evaluate, passAtK, report, summarise } from './eval';
+export { answerProblems, compare, evaluate, gradeFile, passAtK, report, summarise } from './eval';
 export type {
+  AnswerPreset,
   AtK,
   BootstrapOptions,
   Comparison,
@@ -94,6 +95,8 @@ export type {
   EvalSampling,
   EvalSummary,
   Graded,
+  GradeFileOptions,
+  Grader,
   Interval,
   LevelReport,
   LevelSummary,

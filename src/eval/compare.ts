@@ -153,7 +153,12 @@ export function compare(
     pairs.length,
     (counts) => {
       const [thought, tokens] = [thinking.means(counts), total.means(counts)];
-      const differences = [minus(accuracy.means(counts)), minus(thought), minus(tokens), minus(per1k(counts))];
+      const differences = [
+        minus(accuracy.means(counts)),
+        minus(thought),
+        minus(tokens),
+        minus(per1k(counts)),
+      ];
       return [...differences, ratio(thought), ratio(tokens)];
     },
     options,

@@ -8,7 +8,9 @@ export {
   type EvalOptions,
   type EvalSampling,
 } from './evaluate';
+export { type AnswerPreset, gradeFile, type GradeFileOptions, type Grader } from './grade-file';
 export { type EvalIntervals, type EvalReport, type LevelReport, report } from './report';
+export { storedCompletion, storedRow } from './stored';
 export {
   type EvalRow,
   type EvalSummary,

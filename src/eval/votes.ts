@@ -20,8 +20,7 @@ interface Party {
 }
 
 /** Whether two extracted answers are one, as the verifier compares a completion with its reference. */
-const sameAnswer = (a: string, b: string): boolean =>
-  a === b || verifyCompletion(`\\boxed{${b}}`, a).correct;
+const sameAnswer = (a: string, b: string): boolean => a === b || verifyCompletion(`\\boxed{${b}}`, a).correct;
 
 /**
  * Share of the most frequent answers that are right: 1 or 0, or between them when several tie (what drawing one of them
