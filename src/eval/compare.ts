@@ -96,25 +96,32 @@ function pairUp(a: readonly EvalRow[][], b: readonly EvalRow[][]): Pair[] {
 const groupMean = (group: readonly EvalRow[], value: (row: EvalRow) => number): number =>
   group.reduce((sum, row) => sum + value(row), 0) / group.length;
 
-/** Means of one value over the pairs, at once for the data and its resamples. */
-class Sides {
-  private readonly a: Float64Array;
-  private readonly b: Float64Array;
+/** Of each side, for each pair: accuracy, thinking tokens, total tokens; means over a problem's answers. */
+function sideColumns(pairs: readonly Pair[]): Float64Array[] {
+  const values = [
+    (row: EvalRow) => Number(row.verdict.correct),
+    (row: EvalRow) => row.thinkingTokens,
+    (row: EvalRow) => row.totalTokens,
+  ];
+  return values.flatMap((value) =>
+    [0, 1].map((side) => Float64Array.from(pairs, (pair) => groupMean(pair[side], value))),
+  );
+}
 
-  constructor(pairs: readonly Pair[], value: (row: EvalRow) => number) {
-    this.a = Float64Array.from(pairs, ([group]) => groupMean(group, value));
-    this.b = Float64Array.from(pairs, ([, group]) => groupMean(group, value));
-  }
+type Two = [a: number, b: number];
 
-  means(counts?: Int32Array): [a: number, b: number] {
-    let [a, b] = [0, 0];
-    for (let i = 0; i < this.a.length; i++) {
-      const weight = counts === undefined ? 1 : counts[i];
-      a += weight * this.a[i];
-      b += weight * this.b[i];
-    }
-    return [a / this.a.length, b / this.a.length];
-  }
+/** The four figures of both sides, from the sums of the columns over as many pairs as there are. */
+function figuresOf(
+  sums: Float64Array,
+  pairs: number,
+): Record<'accuracy' | 'thinking' | 'total' | 'per1k', Two> {
+  const [accuracyA, accuracyB, thinkingA, thinkingB, totalA, totalB] = sums.map((sum) => sum / pairs);
+  return {
+    accuracy: [accuracyA, accuracyB],
+    thinking: [thinkingA, thinkingB],
+    total: [totalA, totalB],
+    per1k: [per1kTokens(accuracyA, totalA), per1kTokens(accuracyB, totalB)],
+  };
 }
 
 function paired([a, b]: readonly [number, number], differences: Float64Array): PairedFigure {
@@ -140,42 +147,32 @@ export function compare(
 ): Comparison {
   const [groupsA, groupsB] = [byProblem(a), byProblem(b)];
   const pairs = pairUp(groupsA, groupsB);
-  const accuracy = new Sides(pairs, (row) => Number(row.verdict.correct));
-  const thinking = new Sides(pairs, (row) => row.thinkingTokens);
-  const total = new Sides(pairs, (row) => row.totalTokens);
-  const per1k = (counts?: Int32Array): [number, number] => {
-    const [right, tokens] = [accuracy.means(counts), total.means(counts)];
-    return [per1kTokens(right[0], tokens[0]), per1kTokens(right[1], tokens[1])];
-  };
-  const minus = ([x, y]: [number, number]): number => y - x;
-  const ratio = ([x, y]: [number, number]): number => y / x - 1;
+  const columns = sideColumns(pairs);
+  const minus = ([x, y]: Two): number => y - x;
+  const ratio = ([x, y]: Two): number => y / x - 1;
   const draws = bootstrap(
-    pairs.length,
-    (counts) => {
-      const [thought, tokens] = [thinking.means(counts), total.means(counts)];
-      const differences = [
-        minus(accuracy.means(counts)),
-        minus(thought),
-        minus(tokens),
-        minus(per1k(counts)),
-      ];
-      return [...differences, ratio(thought), ratio(tokens)];
+    columns,
+    (sums) => {
+      const { accuracy, thinking, total, per1k } = figuresOf(sums, pairs.length);
+      return [minus(accuracy), minus(thinking), minus(total), minus(per1k), ratio(thinking), ratio(total)];
     },
     options,
   );
-  const tokens = (sides: Sides, differences: Float64Array, changes: Float64Array): PairedTokens => ({
-    ...paired(sides.means(), differences),
-    change: ratio(sides.means()),
+  const all = Float64Array.from(columns, (column) => column.reduce((sum, value) => sum + value, 0));
+  const { accuracy, thinking, total, per1k } = figuresOf(all, pairs.length);
+  const tokens = (means: Two, differences: Float64Array, changes: Float64Array): PairedTokens => ({
+    ...paired(means, differences),
+    change: ratio(means),
     changeInterval: interval(changes),
   });
   return {
     pairs: pairs.length,
     unpairedA: groupsA.length - pairs.length,
     unpairedB: groupsB.length - pairs.length,
-    accuracy: paired(accuracy.means(), draws[0]),
+    accuracy: paired(accuracy, draws[0]),
     mcnemar: mcnemar(pairs),
     thinkingTokens: tokens(thinking, draws[1], draws[4]),
     totalTokens: tokens(total, draws[2], draws[5]),
-    accuracyPer1kTokens: paired(per1k(), draws[3]),
+    accuracyPer1kTokens: paired(per1k, draws[3]),
   };
 }

@@ -37,12 +37,6 @@ export interface EvalReport extends EvalSummary {
   atK: AtK[];
 }
 
-const weighted = (counts: Int32Array, values: Float64Array): number => {
-  let total = 0;
-  for (let i = 0; i < values.length; i++) total += counts[i] * values[i];
-  return total;
-};
-
 /** The median of rows drawn as often as their problems: problems are numbered once, values sorted once. */
 function resampledMedian(
   groups: readonly EvalRow[][],
@@ -66,57 +60,59 @@ function resampledMedian(
   };
 }
 
+/** What the means are made of, in this order, for each problem. */
+const meanColumns = (groups: readonly EvalRow[][]): Float64Array[] => [
+  sums(groups, () => 1),
+  sums(groups, (row) => Number(row.verdict.correct)),
+  sums(groups, (row) => row.thinkingTokens),
+  sums(groups, (row) => row.totalTokens),
+];
+
 function intervals(groups: readonly EvalRow[][], options: BootstrapOptions): EvalIntervals {
-  const answers = sums(groups, () => 1);
-  const correct = sums(groups, (row) => Number(row.verdict.correct));
-  const thinking = sums(groups, (row) => row.thinkingTokens);
-  const total = sums(groups, (row) => row.totalTokens);
-  const cut = sums(groups, truncation);
   const medianThinking = resampledMedian(groups, (row) => row.thinkingTokens);
   const medianTotal = resampledMedian(groups, (row) => row.totalTokens);
+  const columns = [...meanColumns(groups), sums(groups, truncation)];
   const values = bootstrap(
-    groups.length,
-    (counts) => {
-      const drawn = weighted(counts, answers);
-      const [accuracy, totalTokens] = [weighted(counts, correct) / drawn, weighted(counts, total) / drawn];
-      return [
-        accuracy,
-        weighted(counts, thinking) / drawn,
-        totalTokens,
-        medianThinking(counts, drawn),
-        medianTotal(counts, drawn),
-        per1kTokens(accuracy, totalTokens),
-        weighted(counts, cut) / drawn,
-      ];
-    },
+    columns,
+    ([drawn, correct, thinking, total, cut], counts) => [
+      correct / drawn,
+      thinking / drawn,
+      total / drawn,
+      medianThinking(counts, drawn),
+      medianTotal(counts, drawn),
+      per1kTokens(correct / drawn, total / drawn),
+      cut / drawn,
+    ],
     options,
   );
-  const [
-    accuracy,
-    thinkingTokens,
-    totalTokens,
-    medianThinkingTokens,
-    medianTotalTokens,
-    perThousand,
-    truncated,
-  ] = values.map(interval);
+  const ends = values.map(interval);
   return {
-    accuracy,
-    thinkingTokens,
-    totalTokens,
-    medianThinkingTokens,
-    medianTotalTokens,
-    accuracyPer1kTokens: perThousand,
-    truncated,
+    accuracy: ends[0],
+    thinkingTokens: ends[1],
+    totalTokens: ends[2],
+    medianThinkingTokens: ends[3],
+    medianTotalTokens: ends[4],
+    accuracyPer1kTokens: ends[5],
+    truncated: ends[6],
   };
+}
+
+function levelIntervals(rows: readonly EvalRow[], options: BootstrapOptions): LevelReport['intervals'] {
+  const values = bootstrap(
+    meanColumns(byProblem(rows)),
+    ([drawn, correct, thinking, total]) => [correct / drawn, thinking / drawn, total / drawn],
+    options,
+  );
+  const [accuracy, thinkingTokens, totalTokens] = values.map(interval);
+  return { accuracy, thinkingTokens, totalTokens };
 }
 
 function perLevel(rows: readonly EvalRow[], summary: EvalSummary, options: BootstrapOptions) {
   return Object.fromEntries(
-    byLevel(rows).map(([level, own]): [string, LevelReport] => {
-      const { accuracy, thinkingTokens, totalTokens } = intervals(byProblem(own), options);
-      return [level, { ...summary.perLevel[level], intervals: { accuracy, thinkingTokens, totalTokens } }];
-    }),
+    byLevel(rows).map(([level, own]): [string, LevelReport] => [
+      level,
+      { ...summary.perLevel[level], intervals: levelIntervals(own, options) },
+    ]),
   );
 }
 
