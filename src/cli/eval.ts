@@ -22,6 +22,9 @@ function checkFlags(flags: EvalFlags): void {
   if (completions !== undefined && compare !== undefined) {
     throw new AcoerError('BAD_CONFIG', '--completions and --compare are two commands; give one of them.');
   }
+  if (compare !== undefined && compare.length !== 2) {
+    throw new AcoerError('BAD_CONFIG', '--compare needs two files or folders, A and B.');
+  }
   const idle = mode === null ? undefined : ONLY_WITH_A_MODEL.find((name) => given(flags[name]));
   if (idle !== undefined) {
     throw new AcoerError(

@@ -80,7 +80,7 @@ function filesIn(folder: string): Map<string, string> {
 }
 
 /** Benchmark and file on each side; a file alone is of whatever benchmark the other side has. */
-function pairFiles([a, b]: [string, string]): { benchmark: string | null; files: [string, string] }[] {
+function pairFiles([a, b]: string[]): { benchmark: string | null; files: [string, string] }[] {
   const isFolder = (path: string): boolean => {
     try {
       return statSync(path).isDirectory();

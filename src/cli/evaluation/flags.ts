@@ -19,7 +19,8 @@ export interface EvalFlags extends EngineFlags {
   completions?: string;
   tokenizer?: string;
   answers: AnswerPreset;
-  compare?: [string, string];
+  /** Two, once checked. */
+  compare?: string[];
   json?: boolean;
 }
 
