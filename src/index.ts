@@ -92,14 +92,28 @@ export type {
   TrainBatch,
 } from './engine/types';
 
-export { evaluate, summarise } from './eval';
+export { answerProblems, compare, evaluate, gradeFile, passAtK, report, summarise } from './eval';
 export type {
+  AnswerPreset,
+  AtK,
+  BootstrapOptions,
+  Comparison,
   EvalCompletion,
+  EvalIntervals,
   EvalOptions,
+  EvalReport,
+  EvalRow,
   EvalSampling,
   EvalSummary,
   Graded,
+  GradeFileOptions,
+  Grader,
+  Interval,
+  LevelReport,
   LevelSummary,
+  McNemar,
+  PairedFigure,
+  PairedTokens,
   TokenMeans,
 } from './eval';
 

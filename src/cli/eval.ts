@@ -1,149 +1,117 @@
-/** `acoer eval`: accuracy and thinking length of a model on a benchmark, by the paper's protocol. */
-import type { Command } from 'commander';
-import { resolveConfig } from '../config';
-import type { Config } from '../config';
-import { loadDataset } from '../data';
-import { evaluate, summarise } from '../eval';
-import type { EvalSampling, EvalSummary, Graded } from '../eval';
-import { loadTokenizer } from '../tokenizer';
-import { addEngineOptions, addModelOptions, integer, number, required } from './command';
+/** `acoer eval`: accuracy and thinking length of models on benchmarks, by the paper's protocol. */
+import { type Command, InvalidArgumentError, Option } from 'commander';
+import { AcoerError } from '../errors';
+import { addEngineOptions, integer, number } from './command';
 import type { CommandModule } from './command';
+import { comparisonText } from './evaluation/comparison';
+import { compareFiles, gradeCompletions } from './evaluation/files';
+import { type EvalFlags, temperatureOf } from './evaluation/flags';
+import { evaluateAll } from './evaluation/run';
+import { evaluationText, fullReport, paperTable2, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
-import { withModel } from './session';
-import type { ModelFlags } from './session';
-import { formatTable } from './table';
+import { writeJsonLine } from './jsonl';
 
-interface EvalFlags extends ModelFlags {
-  benchmark?: string;
-  problems?: number;
-  samples: number;
-  temperature: number;
-  maxNewTokens?: number;
-  promptTemplate?: string;
-  seed: number;
-  json?: boolean;
-}
+/** What each way of calling the command leaves no room for. */
+const ONLY_WITH_A_MODEL = ['model', 'adapter', 'run', 'base', 'out', 'problems'] as const;
 
-/** Prompt and limits of the preset that fits: the embedded task has its own. */
-function protocol(flags: EvalFlags): Pick<Config, 'promptTemplate' | 'enableThinking' | 'evalMaxNewTokens'> {
-  const given = {
-    model: flags.model,
-    ...(flags.promptTemplate !== undefined && { promptTemplate: flags.promptTemplate }),
-    ...(flags.maxNewTokens !== undefined && { evalMaxNewTokens: flags.maxNewTokens }),
-  };
-  return resolveConfig([given], flags.benchmark === 'tiny' ? 'tiny' : undefined);
-}
+const given = (value: unknown): boolean => (Array.isArray(value) ? value.length > 0 : value !== undefined);
 
-function samplings({ temperature, samples, seed }: EvalFlags): EvalSampling[] {
-  if (temperature === 0) return ['greedy'];
-  return Array.from({ length: samples }, (_, sample) => ({ temperature, seed: seed + sample }));
-}
-
-/** Redraws one line on a terminal, else prints a line every tenth of the way. */
-function progressPrinter(): (done: number, total: number) => void {
-  let lastTenth = 0;
-  return (done, total) => {
-    if (process.stderr.isTTY) {
-      process.stderr.write(`\r${done}/${total} answers${done === total ? '\n' : ''}`);
-      return;
-    }
-    const tenth = Math.floor((10 * done) / total);
-    if (tenth > lastTenth) process.stderr.write(`${done}/${total} answers\n`);
-    lastTenth = Math.max(lastTenth, tenth);
-  };
-}
-
-async function runEval(flags: EvalFlags): Promise<EvalSummary> {
-  const { promptTemplate, enableThinking, evalMaxNewTokens } = protocol(flags);
-  const dataset = await loadDataset({
-    name: required(flags.benchmark, '--benchmark'),
-    split: 'eval',
-    seed: flags.seed,
-  });
-  const n = Math.min(flags.problems ?? dataset.size, dataset.size);
-  return interruptible((signal) =>
-    withModel(flags, signal, async ({ directory, model, policy }) => {
-      const tokenizer = await loadTokenizer(directory);
-      const rounds = samplings(flags);
-      const progress = progressPrinter();
-      const rows: Graded[] = [];
-      for (const [round, sampling] of rounds.entries()) {
-        const done = round * n;
-        const completions: (Graded & { index: number })[] = [];
-        await evaluate({
-          model,
-          policy,
-          tokenizer,
-          dataset,
-          n,
-          sampling,
-          maxNewTokens: Math.min(evalMaxNewTokens, model.info.maxPositions),
-          promptTemplate,
-          enableThinking,
-          signal,
-          onProgress: (state) => progress(done + state.done, rounds.length * n),
-          onCompletion: (completion) => completions.push(completion),
-        });
-        rows.push(...completions.sort((a, b) => a.index - b.index));
-      }
-      return summarise(rows);
-    }),
-  );
-}
-
-const percent = (fraction: number): string => `${(100 * fraction).toFixed(1)}%`;
-
-function levelTable(summary: EvalSummary): string {
-  const row = (name: string, s: { n: number; accuracy: number; thinkingTokens: number }): string[] => [
-    name,
-    String(s.n),
-    percent(s.accuracy),
-    s.thinkingTokens.toFixed(1),
-  ];
-  return formatTable([
-    ['level', 'answers', 'accuracy', 'thinking tokens'],
-    ...Object.entries(summary.perLevel).map(([level, s]) => row(level, s)),
-    row('all', summary),
-  ]);
-}
-
-function printSummary(summary: EvalSummary): void {
-  const { correct, incorrect } = summary;
-  process.stdout.write(
-    `${levelTable(summary)}
-
-thinking tokens  mean ${summary.thinkingTokens.toFixed(1)}, median ${summary.medianThinkingTokens.toFixed(1)}
-total tokens     mean ${summary.totalTokens.toFixed(1)}, accuracy per 1K tokens ${summary.accuracyPer1kTokens.toFixed(1)}
-correct          ${correct.n} answers, ${correct.thinkingTokens.toFixed(1)} thinking tokens
-incorrect        ${incorrect.n} answers, ${incorrect.thinkingTokens.toFixed(1)} thinking tokens
-cut off          ${percent(summary.truncated)} by the token limit
-`,
-  );
+function checkFlags(flags: EvalFlags): void {
+  const { completions, compare, samples } = flags;
+  const mode = completions !== undefined ? '--completions' : compare !== undefined ? '--compare' : null;
+  if (completions !== undefined && compare !== undefined) {
+    throw new AcoerError('BAD_CONFIG', '--completions and --compare are two commands; give one of them.');
+  }
+  if (compare !== undefined && compare.length !== 2) {
+    throw new AcoerError('BAD_CONFIG', '--compare needs two files or folders, A and B.');
+  }
+  const idle = mode === null ? undefined : ONLY_WITH_A_MODEL.find((name) => given(flags[name]));
+  if (idle !== undefined) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `--${idle} has no meaning with ${mode}, which runs no model; leave it out.`,
+    );
+  }
+  if (mode === null && flags.tokenizer !== undefined) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      '--tokenizer is for --completions and --compare; a model has its own.',
+    );
+  }
+  if (samples > 1 && temperatureOf(flags) === 0) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `--samples ${samples} at --temperature 0 would give the same answer ${samples} times; give a temperature over 0.`,
+    );
+  }
 }
 
 async function evalCommand(flags: EvalFlags): Promise<void> {
-  const summary = await runEval(flags);
-  if (!flags.json) {
-    printSummary(summary);
-    return;
-  }
-  const { model, adapter = null, benchmark, temperature, samples, seed } = flags;
-  const sampled = temperature > 0 && { samples, seed };
-  process.stdout.write(
-    `${JSON.stringify({ model, adapter, benchmark, temperature, ...sampled, ...summary })}\n`,
-  );
+  checkFlags(flags);
+  await interruptible(async (signal) => {
+    if (flags.compare !== undefined) {
+      const compared = await compareFiles(flags, signal);
+      if (flags.json === true) compared.forEach(writeJsonLine);
+      else process.stdout.write(compared.map(comparisonText).join('\n'));
+    } else if (flags.completions !== undefined) {
+      const graded = await gradeCompletions(flags, signal);
+      const names = graded.benchmark === null ? [] : [graded.benchmark.split('=')[0]];
+      const beside = [...paperTable2(names), ...paperTable4(names)].map((part) => `${part}\n`).join('');
+      if (flags.json === true) writeJsonLine(graded);
+      else process.stdout.write(fullReport(graded) + beside);
+    } else {
+      const evaluated = await evaluateAll(flags, signal);
+      if (flags.json === true) evaluated.forEach(writeJsonLine);
+      else process.stdout.write(evaluationText(evaluated));
+    }
+  });
 }
 
+const collect = (value: string, list: string[]): string[] => [...list, value];
+
+/** `--compare A B`: commander takes as many words as there are, so they are counted here. */
+function twoFiles(value: string, list: string[] | undefined): string[] {
+  if (list?.length === 2) throw new InvalidArgumentError('Name two files or folders.');
+  return [...(list ?? []), value];
+}
+
+const HELP = `
+A model:
+  acoer eval --model tiny --benchmark tiny
+  acoer eval --model M --benchmark math500 --benchmark aime25 --base --adapter A --adapter B
+  acoer eval --run RUN --base --benchmark math500       every checkpoint; the last and the best are marked
+  acoer eval --model M --benchmark aime25 -n 16 --temperature 1                  pass@k and maj@k
+An interrupted evaluation goes on when the same command names the same --out.
+
+No model:
+  acoer eval --completions FILE        ours, vLLM's, OpenAI-style, lm-evaluation-harness's, or plain columns
+  acoer eval --compare A B             paired: exact McNemar for accuracy, bootstrap for tokens`;
+
 export const define: CommandModule['define'] = (command: Command) => {
-  addModelOptions(command)
-    .option('--benchmark <name|file>', 'tiny, or JSON Lines of {"question","answer"} (required)')
-    .option('-n, --problems <n>', 'the first n problems (default: all)', integer(1))
-    .option('--temperature <t>', '0: greedy', number(0), 0)
-    .option('--samples <n>', 'answers per problem, with a temperature over 0', integer(1), 1)
+  command
+    .option('--model <model>', 'tiny, or a folder in Hugging Face layout')
+    .option('--adapter <folder>', 'a PEFT LoRA adapter (repeatable)', collect, [])
+    .option('--run <folder>', 'every checkpoint of a run (repeatable)', collect, [])
+    .option('--base', 'also the model without an adapter')
+    .option('--benchmark <name|file>', 'a data set by name or file, or NAME=FILE (repeatable)', collect, [])
+    .option('--problems <n>', 'the first n problems (default: all)', integer(1))
+    .option('-n, --samples <k>', 'answers per problem', integer(1, 1 << 20), 1)
+    .option('--temperature <t>', '0: greedy (default: 0; with several samples 1)', number(0))
     .option('--seed <n>', 'same seed, same answers', integer(0), 42)
     .option('--max-new-tokens <n>', 'longest answer (default: 16384; 256 on tiny)', integer(1))
     .option('--prompt-template <text>', "the user's turn; {problem} stands for the question")
-    .option('--json', 'one JSON object instead of the table')
+    .option('--slots <n>', 'sequences decoded together at most (default: 64)', integer(1))
+    .option('--out <folder>', 'completions and figures (default: evals/<date>-<benchmarks>)')
+    .option('--completions <file>', 'grade these completions; no model is loaded')
+    .option('--tokenizer <model>', 'counts tokens for files of completions that do not say')
+    .addOption(
+      new Option('--answers <how>', 'where answers are looked for in a file of completions')
+        .choices(['boxed', 'math-verify', 'trl'])
+        .default('boxed'),
+    )
+    .option('--compare <a b...>', 'two files or folders of evaluations, paired by problem', twoFiles)
+    .option('--json', 'one JSON object a line for each evaluation instead of tables')
+    .addHelpText('after', HELP)
     .action(evalCommand);
   addEngineOptions(command);
 };

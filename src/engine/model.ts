@@ -47,13 +47,13 @@ export class NativeModel implements Model {
 
   async generate(
     requests: readonly GenerateRequest[],
-    { maxSlots = 64, kvBytes = 0, onSequence, ...options }: GenerateCallOptions = {},
+    { maxSlots = 64, kvBytes = 0, collect: kept = true, onSequence, ...options }: GenerateCallOptions = {},
   ): Promise<GenerateResult> {
     const { model } = this.info;
     const sequences: GeneratedSequence[] = [];
     let thrown: { error: unknown } | undefined;
     const collect = (sequence: GeneratedSequence): void => {
-      sequences.push(sequence);
+      if (kept) sequences.push(sequence);
       try {
         onSequence?.(sequence);
       } catch (error) {

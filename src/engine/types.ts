@@ -90,6 +90,8 @@ export interface GenerateRequest {
 export interface GenerateCallOptions extends CallOptions {
   maxSlots?: number;
   kvBytes?: number;
+  /** false: sequences go to `onSequence` alone and the result has none, so that long jobs do not hold them. Default true. */
+  collect?: boolean;
   /** Called as each sequence ends, in the order they end. */
   onSequence?: (sequence: NativeSequence) => void;
 }

@@ -4,9 +4,20 @@ import type { Thinking, Verdict } from '../types';
 export interface Graded extends Thinking {
   level: string | null;
   verdict: Verdict;
+  /** Tokens of the completion, its stop id included; NaN, as `thinkingTokens`, when a file does not say. */
   totalTokens: number;
-  /** Ended by the token limit. */
-  truncated: boolean;
+  /** Ended by the token limit; null when a file does not say. */
+  truncated: boolean | null;
+}
+
+/** Which answer to which problem it is. Enough for every figure: five thousand take about a megabyte. */
+export interface EvalRow extends Graded {
+  /** Of the problem in the benchmark, from 0. */
+  index: number;
+  /** Of the answers to that problem, from 0. */
+  sample: number;
+  problemId: string;
+  gold: string;
 }
 
 /** Means over a set of completions; tokens are 0 when the set is empty. */
@@ -20,10 +31,13 @@ export interface LevelSummary {
   /** Fraction, 0..1. */
   accuracy: number;
   thinkingTokens: number;
+  totalTokens: number;
   n: number;
 }
 
+/** NaN (null in JSON): the completions come from a file that does not say. */
 export interface EvalSummary {
+  /** Completions. */
   n: number;
   /** Fraction, 0..1. */
   accuracy: number;
@@ -31,6 +45,7 @@ export interface EvalSummary {
   thinkingTokens: number;
   totalTokens: number;
   medianThinkingTokens: number;
+  medianTotalTokens: number;
   /** Accuracy in percent over the mean total tokens in thousands. */
   accuracyPer1kTokens: number;
   correct: TokenMeans;
@@ -45,6 +60,7 @@ const mean = (values: readonly number[]): number =>
   values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
 
 function median(values: readonly number[]): number {
+  if (values.some(Number.isNaN)) return NaN;
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
   if (sorted.length === 0) return 0;
@@ -52,24 +68,35 @@ function median(values: readonly number[]): number {
 }
 
 const thinkingMean = (rows: readonly Graded[]): number => mean(rows.map((row) => row.thinkingTokens));
+const totalMean = (rows: readonly Graded[]): number => mean(rows.map((row) => row.totalTokens));
 const accuracyOf = (rows: readonly Graded[]): number => mean(rows.map((row) => Number(row.verdict.correct)));
+
+/** 1 or 0, or NaN when nobody knows. */
+export const truncation = ({ truncated }: Graded): number => (truncated === null ? NaN : Number(truncated));
+
+/** @param accuracy fraction @param totalTokens mean per completion */
+export const per1kTokens = (accuracy: number, totalTokens: number): number =>
+  totalTokens === 0 ? 0 : (100 * accuracy) / (totalTokens / 1000);
 
 const tokenMeans = (rows: readonly Graded[]): TokenMeans => ({
   n: rows.length,
   thinkingTokens: thinkingMean(rows),
-  totalTokens: mean(rows.map((row) => row.totalTokens)),
+  totalTokens: totalMean(rows),
 });
 
-function perLevel(rows: readonly Graded[]): Record<string, LevelSummary> {
+/** The rows of each level, in the order of the levels' names; rows without a level are in none. */
+export function byLevel<Row extends Graded>(rows: readonly Row[]): [level: string, rows: Row[]][] {
   const levels = [...new Set(rows.flatMap(({ level }) => (level === null ? [] : [level])))];
   levels.sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));
-  return Object.fromEntries(
-    levels.map((level) => {
-      const own = rows.filter((row) => row.level === level);
-      return [level, { accuracy: accuracyOf(own), thinkingTokens: thinkingMean(own), n: own.length }];
-    }),
-  );
+  return levels.map((level) => [level, rows.filter((row) => row.level === level)]);
 }
+
+const levelSummary = (rows: readonly Graded[]): LevelSummary => ({
+  accuracy: accuracyOf(rows),
+  thinkingTokens: thinkingMean(rows),
+  totalTokens: totalMean(rows),
+  n: rows.length,
+});
 
 export function summarise(rows: readonly Graded[]): EvalSummary {
   const all = tokenMeans(rows);
@@ -80,10 +107,11 @@ export function summarise(rows: readonly Graded[]): EvalSummary {
     thinkingTokens: all.thinkingTokens,
     totalTokens: all.totalTokens,
     medianThinkingTokens: median(rows.map((row) => row.thinkingTokens)),
-    accuracyPer1kTokens: all.totalTokens === 0 ? 0 : (100 * accuracy) / (all.totalTokens / 1000),
+    medianTotalTokens: median(rows.map((row) => row.totalTokens)),
+    accuracyPer1kTokens: per1kTokens(accuracy, all.totalTokens),
     correct: tokenMeans(rows.filter((row) => row.verdict.correct)),
     incorrect: tokenMeans(rows.filter((row) => !row.verdict.correct)),
-    truncated: mean(rows.map((row) => Number(row.truncated))),
-    perLevel: perLevel(rows),
+    truncated: mean(rows.map(truncation)),
+    perLevel: Object.fromEntries(byLevel(rows).map(([level, own]) => [level, levelSummary(own)])),
   };
 }

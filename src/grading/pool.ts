@@ -13,7 +13,8 @@ export interface GradingItem {
   pred: string;
   /** With math_verify's option names; checked by the caller (`optionsFromConfig`). */
   config?: unknown;
-  preset?: PresetName;
+  /** `boxed`: the paper's protocol, `verifyCompletion`; it takes no `config`. */
+  preset?: PresetName | 'boxed';
 }
 
 export interface Batch {

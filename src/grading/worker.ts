@@ -1,10 +1,12 @@
 /** A process that gives verdicts: its own because a runaway verdict can take the whole process with it. */
-import { optionsFromConfig, verifyAnswer } from '../verify';
+import { optionsFromConfig, verifyAnswer, verifyCompletion } from '../verify';
 import type { Batch, BatchResult } from './pool';
 
 process.on('message', ({ id, items }: Batch) => {
   const verdicts = items.map(({ gold, pred, config, preset }) =>
-    verifyAnswer(gold, pred, optionsFromConfig(config, preset)),
+    preset === 'boxed'
+      ? verifyCompletion(pred, gold)
+      : verifyAnswer(gold, pred, optionsFromConfig(config, preset)),
   );
   const result: BatchResult = { id, verdicts };
   process.send!(result);

@@ -12,4 +12,5 @@ export {
   openRunDirectory,
   RunDirectory,
 } from './directory';
+export { EvaluationFile, type EvaluationRecord, recordOf } from './evaluation-file';
 export { MetricsFile, readMetrics } from './metrics-file';

@@ -28,14 +28,15 @@ test('the summary’s figures', () => {
     thinkingTokens: 30,
     totalTokens: 50,
     medianThinkingTokens: 25,
+    medianTotalTokens: 40,
     accuracyPer1kTokens: 1000,
     correct: { n: 2, thinkingTokens: 15, totalTokens: 25 },
     incorrect: { n: 2, thinkingTokens: 45, totalTokens: 75 },
     truncated: 0.25,
     perLevel: {
-      '1': { accuracy: 0.5, thinkingTokens: 25, n: 2 },
-      '2': { accuracy: 1, thinkingTokens: 10, n: 1 },
-      '10': { accuracy: 0, thinkingTokens: 60, n: 1 },
+      '1': { accuracy: 0.5, thinkingTokens: 25, totalTokens: 40, n: 2 },
+      '2': { accuracy: 1, thinkingTokens: 10, totalTokens: 20, n: 1 },
+      '10': { accuracy: 0, thinkingTokens: 60, totalTokens: 100, n: 1 },
     },
   });
   expect(Object.keys(summary.perLevel)).toEqual(['1', '2', '10']);
@@ -67,7 +68,7 @@ function scriptedModel(requests: GenerateRequest[], cancelAfter = Infinity): Mod
     const stats = { promptTokens: 0, newTokens: 0, decodeSteps: 0, peakSlots: 0, prefillMs: 0, decodeMs: 0 };
     return Promise.resolve({ sequences: [], stats });
   };
-  return { generate } as unknown as Model;
+  return { generate, info: { maxPositions: 4096 } } as unknown as Model;
 }
 
 const problems: Problem[] = Array.from({ length: 7 }, (_, i) => ({
@@ -105,7 +106,7 @@ test('one greedy completion per problem, graded as it ends', async () => {
   expect(requests[0]).toMatchObject({ maxNewTokens: 32, sampling: { temperature: 0 }, policy: null });
   expect([...requests[0]!.stopIds]).toEqual([id.eos]);
   expect(summary).toMatchObject({ n: 6, accuracy: 4 / 6, thinkingTokens: 2.5, totalTokens: 9.5 });
-  expect(summary.perLevel['2']).toEqual({ accuracy: 0.5, thinkingTokens: 4.5, n: 2 });
+  expect(summary.perLevel['2']).toEqual({ accuracy: 0.5, thinkingTokens: 4.5, totalTokens: 11.5, n: 2 });
   expect(seen.map(({ index }) => index)).toEqual([5, 4, 3, 2, 1, 0]);
   expect(seen[0]!.verdict).toEqual({ correct: false, status: 'incorrect', extracted: '6' });
   expect(progress.at(-1)).toBe(1);

@@ -209,6 +209,7 @@ export class FakeModel implements Model {
     dtype: 'float32',
     device: 'cpu',
     parameterCount: 2,
+    maxPositions: 4096,
   } as unknown as NativeModelInfo;
 
   constructor(private readonly faults: FakeFaults) {}

@@ -1,0 +1,84 @@
+/** Benchmarks as the command line names them. */
+import { type Config, resolveConfig } from '../../config';
+import { type Dataset, evalSpec, loadDataset } from '../../data';
+import { AcoerError } from '../../errors';
+import type { EvalFlags } from './flags';
+import { sha256 } from './subjects';
+
+export interface Benchmark {
+  /** In tables and file names. */
+  name: string;
+  dataset: Dataset;
+  /** Problems evaluated: the first of the data set. */
+  problems: number;
+  /** Prompt and limits. */
+  protocol: Pick<Config, 'promptTemplate' | 'enableThinking' | 'evalMaxNewTokens'>;
+}
+
+/** `math500=rows.jsonl`: data of one's own under a benchmark's name. */
+function splitName(text: string): { name: string; source: string } {
+  const [, name, source] = /^([\w.-]+)=(.+)$/.exec(text) ?? [];
+  if (name !== undefined) return { name, source };
+  const file = /([^/]+)$/.exec(text.replace(/\/+$/, ''))![1];
+  return { name: file.replace(/\.(jsonl|ndjson|json|csv|tsv|parquet)(\.gz)?$/i, ''), source: text };
+}
+
+/** A run's own settings, or the preset that fits: the embedded task has its own. Flags go over both. */
+function protocolOf(flags: EvalFlags, source: string, run: Config | null): Benchmark['protocol'] {
+  const { promptTemplate, maxNewTokens: evalMaxNewTokens, model } = flags;
+  const given = {
+    ...(promptTemplate !== undefined && { promptTemplate }),
+    ...(evalMaxNewTokens !== undefined && { evalMaxNewTokens }),
+  };
+  if (run !== null) return { ...run, ...given };
+  return resolveConfig([{ model, ...given }], source === 'tiny' ? 'tiny' : undefined);
+}
+
+/** One data set, read whole. */
+export async function loadBenchmark(text: string, seed: number, signal?: AbortSignal) {
+  const { name, source } = splitName(text);
+  const onNotice = (message: string) => process.stderr.write(`acoer: ${message}\n`);
+  const dataset = await loadDataset({
+    name: source,
+    split: 'eval',
+    seed,
+    dropUnparsedGold: false,
+    signal,
+    onNotice,
+  });
+  return { name, source, dataset };
+}
+
+/** Those named, or a run's own. */
+export async function loadBenchmarks(
+  flags: EvalFlags,
+  run: Config | null,
+  signal: AbortSignal,
+): Promise<Benchmark[]> {
+  const wanted = async () => {
+    if (flags.benchmark.length > 0) {
+      const loaded = [];
+      for (const text of flags.benchmark) loaded.push(await loadBenchmark(text, flags.seed, signal));
+      return loaded;
+    }
+    if (run === null) throw new AcoerError('BAD_CONFIG', '--benchmark is missing.');
+    const spec = evalSpec(run);
+    return [{ ...splitName(spec.name), dataset: await loadDataset({ ...spec, signal }) }];
+  };
+  const benchmarks = (await wanted()).map(({ name, source, dataset }): Benchmark => {
+    const problems = Math.min(flags.problems ?? dataset.size, dataset.size);
+    return { name, dataset, problems, protocol: protocolOf(flags, source, run) };
+  });
+  const again = benchmarks.find(({ name }, i) => benchmarks.findIndex((other) => other.name === name) !== i);
+  if (again === undefined) return benchmarks;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `Two benchmarks are called ${again.name}; give one a name of its own: --benchmark NAME=FILE.`,
+  );
+}
+
+/** Tells one set of problems from another. */
+export function problemsDigest({ dataset, problems }: Benchmark): string {
+  const rows = Array.from({ length: problems }, (_, i) => dataset.get(i));
+  return sha256(JSON.stringify(rows.map(({ id, question, gold }) => [id, question, gold])));
+}

@@ -1,0 +1,148 @@
+/** Completions that are there already: graded without a model, or compared. */
+import { readdirSync, statSync } from 'node:fs';
+import { createReadStream } from 'node:fs';
+import { join } from 'node:path';
+import {
+  type AnswerPreset,
+  compare,
+  type Comparison,
+  type EvalReport,
+  type EvalRow,
+  gradeFile,
+  report,
+  storedRow,
+} from '../../eval';
+import { AcoerError, errorMessage } from '../../errors';
+import { VerifierPool } from '../../grading';
+import { resolveTokenizer } from '../../models';
+import { recordOf } from '../../run';
+import { loadTokenizer } from '../../tokenizer';
+import { parseJsonLines } from '../jsonl';
+import { loadBenchmark } from './benchmarks';
+import type { EvalFlags } from './flags';
+
+/** Verdicts on every completion of a file, with every core. */
+async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Promise<EvalRow[]> {
+  const [text] = flags.benchmark;
+  const dataset = text === undefined ? null : (await loadBenchmark(text, flags.seed, signal)).dataset;
+  const tokenizer =
+    flags.tokenizer === undefined
+      ? null
+      : await loadTokenizer(await resolveTokenizer(flags.tokenizer, { signal }));
+  const preset: AnswerPreset = flags.answers;
+  const pool = new VerifierPool();
+  let shownAt = Date.now();
+  const onProgress = (done: number, correct: number): void => {
+    if (Date.now() - shownAt < 2_000) return;
+    shownAt = Date.now();
+    process.stderr.write(`${done} completions graded, ${((100 * correct) / done).toFixed(1)}% correct\n`);
+  };
+  try {
+    return await gradeFile(path, { grader: pool, dataset, tokenizer, preset, signal, onProgress });
+  } finally {
+    pool.close();
+  }
+}
+
+export interface GradedFile extends EvalReport {
+  completions: string;
+  benchmark: string | null;
+}
+
+/** `--completions FILE`. */
+export async function gradeCompletions(flags: EvalFlags, signal: AbortSignal): Promise<GradedFile> {
+  const completions = flags.completions!;
+  if (flags.benchmark.length > 1) {
+    throw new AcoerError('BAD_CONFIG', 'One file of completions is of one benchmark; name one --benchmark.');
+  }
+  const figures = report(await graded(completions, flags, signal));
+  return { completions, benchmark: flags.benchmark[0] ?? null, ...figures };
+}
+
+/** Files of completions that an evaluation wrote into `folder`, by the benchmark each is of. */
+function filesIn(folder: string): Map<string, string> {
+  const files = new Map<string, string>();
+  for (const name of readdirSync(folder).filter((entry) => entry.endsWith('.jsonl'))) {
+    const path = join(folder, name);
+    const benchmark = recordOf(path)?.settings.benchmark;
+    if (typeof benchmark !== 'string') continue;
+    const other = files.get(benchmark);
+    if (other !== undefined) {
+      throw new AcoerError(
+        'BAD_INPUT',
+        `${folder} holds several evaluations on ${benchmark}; name one of its files, such as ${other} or ${path}.`,
+      );
+    }
+    files.set(benchmark, path);
+  }
+  if (files.size > 0) return files;
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${folder} holds no evaluation; name a folder that acoer eval wrote, or a file.`,
+  );
+}
+
+/** Benchmark and file on each side; a file alone is of whatever benchmark the other side has. */
+function pairFiles([a, b]: string[]): { benchmark: string | null; files: [string, string] }[] {
+  const isFolder = (path: string): boolean => {
+    try {
+      return statSync(path).isDirectory();
+    } catch (cause) {
+      throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+    }
+  };
+  const side = (path: string): Map<string, string> | string => (isFolder(path) ? filesIn(path) : path);
+  const [first, second] = [side(a), side(b)];
+  if (typeof first === 'string' && typeof second === 'string') return [{ benchmark: null, files: [a, b] }];
+  const other = (files: Map<string, string>, file: string): string => {
+    const benchmark = recordOf(file)?.settings.benchmark;
+    const found = files.size === 1 ? [...files.values()][0] : files.get(String(benchmark));
+    if (found !== undefined) return found;
+    throw new AcoerError(
+      'BAD_INPUT',
+      `${file} goes with none of ${[...files.values()].join(', ')}; name two files.`,
+    );
+  };
+  if (typeof first === 'string')
+    return [{ benchmark: null, files: [first, other(second as Map<string, string>, first)] }];
+  if (typeof second === 'string') return [{ benchmark: null, files: [other(first, second), second] }];
+  const shared = [...first.keys()].filter((benchmark) => second.has(benchmark));
+  if (shared.length > 0) {
+    return shared.map((benchmark) => ({ benchmark, files: [first.get(benchmark)!, second.get(benchmark)!] }));
+  }
+  throw new AcoerError('BAD_INPUT', `${a} and ${b} have no benchmark in common.`);
+}
+
+/** Our own finished evaluations keep their verdicts; any other file is graded. */
+async function rowsOf(path: string, flags: EvalFlags, signal: AbortSignal): Promise<EvalRow[]> {
+  const record = recordOf(path);
+  if (record === null) return graded(path, flags, signal);
+  if (record.report === null) {
+    throw new AcoerError(
+      'BAD_INPUT',
+      `${path} is of an evaluation that is not finished; go on with it first.`,
+    );
+  }
+  const rows: EvalRow[] = [];
+  for await (const { value } of parseJsonLines(createReadStream(path))) {
+    rows.push(storedRow(value as Record<string, unknown>));
+  }
+  return rows;
+}
+
+export interface ComparedFiles extends Comparison {
+  benchmark: string | null;
+  /** The files that were compared. */
+  files: [a: string, b: string];
+}
+
+/** `--compare A B`. */
+export async function compareFiles(flags: EvalFlags, signal: AbortSignal): Promise<ComparedFiles[]> {
+  const compared: ComparedFiles[] = [];
+  for (const { benchmark, files } of pairFiles(flags.compare!)) {
+    const a = await rowsOf(files[0], flags, signal);
+    const b = await rowsOf(files[1], flags, signal);
+    compared.push({ benchmark, files, ...compare(a, b) });
+  }
+  return compared;
+}

@@ -1,0 +1,165 @@
+/** Evaluates every subject on every benchmark, each into files of its own that an interrupted call goes on with. */
+import { join } from 'node:path';
+import {
+  answerProblems,
+  type EvalReport,
+  type EvalRow,
+  report,
+  storedCompletion,
+  storedRow,
+} from '../../eval';
+import type { Policy } from '../../engine/types';
+import { EvaluationFile, newRunPath, writeJsonAtomic } from '../../run';
+import { loadTokenizer, type Tokenizer } from '../../tokenizer';
+import { required } from '../command';
+import { type ModelSession, withModel } from '../session';
+import { type Benchmark, loadBenchmarks, problemsDigest } from './benchmarks';
+import { type EvalFlags, temperatureOf } from './flags';
+import { EvalProgress } from './progress';
+import { adapterDigest, runConfig, type Subject, subjectsOf, weightsOf } from './subjects';
+
+/** One subject on one benchmark, as `--json` prints it. */
+export interface Evaluated extends EvalReport {
+  model: string;
+  adapter: string | null;
+  benchmark: string;
+  temperature: number;
+  samples?: number;
+  seed?: number;
+  label: string;
+  run?: string;
+  step?: number;
+  /** File of the completions. */
+  completions: string;
+}
+
+interface Unit {
+  subject: Subject;
+  benchmark: Benchmark;
+}
+
+class EvaluationRun {
+  constructor(
+    private readonly flags: EvalFlags,
+    private readonly modelName: string,
+    private readonly session: ModelSession,
+    private readonly tokenizer: Tokenizer,
+    private readonly out: string,
+    private readonly signal: AbortSignal,
+  ) {}
+
+  /** Everything that an answer depends on. */
+  private settings({ subject, benchmark }: Unit): object {
+    const { model, directory } = this.session;
+    const { samples, seed } = this.flags;
+    const temperature = temperatureOf(this.flags);
+    const { promptTemplate, enableThinking, evalMaxNewTokens: maxNewTokens } = benchmark.protocol;
+    return {
+      model: this.modelName,
+      weights: weightsOf(directory),
+      dtype: model.info.dtype,
+      device: model.info.device.split(':')[0],
+      adapter: subject.adapter,
+      adapterSha256: adapterDigest(subject.adapter),
+      benchmark: benchmark.name,
+      problems: benchmark.problems,
+      problemsSha256: problemsDigest(benchmark),
+      promptTemplate,
+      enableThinking,
+      maxNewTokens,
+      temperature,
+      samples,
+      ...(temperature > 0 && { seed }),
+    };
+  }
+
+  async evaluate(unit: Unit, policy: Policy | null): Promise<Evaluated> {
+    const { subject, benchmark } = unit;
+    const name = `${subject.label}.${benchmark.name}`;
+    using file = new EvaluationFile(this.out, name, this.settings(unit));
+    const finished: EvalRow[] = [];
+    for await (const line of file.rows()) finished.push(storedRow(line));
+    const rows = await this.answers(unit, policy, file, finished);
+    const figures = report(rows);
+    file.finish(figures);
+    const { samples, seed } = this.flags;
+    const temperature = temperatureOf(this.flags);
+    return {
+      model: this.modelName,
+      adapter: subject.adapter,
+      benchmark: benchmark.name,
+      temperature,
+      ...(temperature > 0 && { samples, seed }),
+      ...figures,
+      label: subject.label,
+      ...(subject.run !== null && { run: subject.run, step: subject.step! }),
+      completions: file.completions,
+    };
+  }
+
+  private answers(
+    { subject, benchmark }: Unit,
+    policy: Policy | null,
+    file: EvaluationFile,
+    finished: EvalRow[],
+  ): Promise<EvalRow[]> {
+    const { samples, seed, slots: maxSlots } = this.flags;
+    const temperature = temperatureOf(this.flags);
+    const { dataset, problems, protocol } = benchmark;
+    const total = problems * samples;
+    const progress = new EvalProgress(`${subject.label} on ${benchmark.name}`, total, finished);
+    return answerProblems({
+      model: this.session.model,
+      policy,
+      tokenizer: this.tokenizer,
+      dataset,
+      n: problems,
+      samples,
+      sampling: temperature === 0 ? 'greedy' : { temperature, seed },
+      maxNewTokens: protocol.evalMaxNewTokens,
+      promptTemplate: protocol.promptTemplate,
+      enableThinking: protocol.enableThinking,
+      maxSlots,
+      signal: this.signal,
+      finished,
+      onCompletion: (completion) => {
+        file.append(storedCompletion(benchmark.name, completion));
+        progress.add(completion);
+      },
+    });
+  }
+}
+
+/** `evals/<date>-<benchmarks>` unless a folder is named. */
+const outOf = (flags: EvalFlags, benchmarks: readonly Benchmark[]): string =>
+  flags.out ?? newRunPath('evals', benchmarks.map(({ name }) => name).join('+'));
+
+/** Every subject on every benchmark, in that order; `summary.json` at the end holds what is returned. */
+export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promise<Evaluated[]> {
+  const config = runConfig(flags);
+  const subjects = subjectsOf(flags);
+  for (const { adapter } of subjects) adapterDigest(adapter);
+  const model = required(flags.model ?? config?.model, '--model');
+  const benchmarks = await loadBenchmarks(flags, config, signal);
+  const out = outOf(flags, benchmarks);
+  const { device, dtype, threads } = flags;
+  return withModel({ device, dtype, threads, model }, signal, async (session) => {
+    const tokenizer = await loadTokenizer(session.directory);
+    process.stderr.write(`completions go to ${out}\n`);
+    const run = new EvaluationRun(flags, model, session, tokenizer, out, signal);
+    const evaluated: Evaluated[] = [];
+    try {
+      for (const subject of subjects) {
+        const policy = subject.adapter === null ? null : await session.model.loadAdapter(subject.adapter);
+        for (const benchmark of benchmarks)
+          evaluated.push(await run.evaluate({ subject, benchmark }, policy));
+        await policy?.dispose();
+      }
+    } catch (error) {
+      if (signal.aborted) process.stderr.write(`the same command with --out ${out} goes on\n`);
+      throw error;
+    }
+    writeJsonAtomic(join(out, 'summary.json'), evaluated);
+    return evaluated;
+  });
+}

@@ -1,0 +1,108 @@
+/** What is evaluated: a model as it is, with an adapter, or with each checkpoint of a run. */
+import { createHash } from 'node:crypto';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { basename, join, resolve } from 'node:path';
+import { type Config, resolveConfig } from '../../config';
+import { AcoerError } from '../../errors';
+import { listRewards } from '../../rewards';
+import { RunDirectory } from '../../run';
+import type { EvalFlags } from './flags';
+
+export interface Subject {
+  /** Names it in tables and files; no two are alike. */
+  label: string;
+  /** Folder of its adapter; null: the model as it is. */
+  adapter: string | null;
+  /** Of a checkpoint. */
+  run: string | null;
+  step: number | null;
+}
+
+const safe = (text: string): string => text.replace(/[^\w.@+-]+/g, '-').replace(/^[-.]+|-+$/g, '');
+
+function runOf(path: string): { directory: RunDirectory; config: Config } {
+  const directory = new RunDirectory(resolve(path));
+  if (!existsSync(directory.config())) {
+    throw new AcoerError('BAD_INPUT', `${path} holds no run: there is no config.json in it.`);
+  }
+  const rewards = listRewards().map(({ name }) => name);
+  return {
+    directory,
+    config: resolveConfig([directory.readJson(directory.config()) as object], undefined, rewards),
+  };
+}
+
+/** The configuration the evaluated model was trained by, or null without a run. Runs must share what counts here. */
+export function runConfig(flags: EvalFlags): Config | null {
+  const configs = flags.run.map((path) => runOf(path).config);
+  const [first] = configs;
+  if (first === undefined) return null;
+  for (const key of ['model', 'promptTemplate', 'enableThinking', 'evalMaxNewTokens'] as const) {
+    const other = configs.findIndex((config) => config[key] !== first[key]);
+    if (other >= 0) {
+      throw new AcoerError(
+        'BAD_CONFIG',
+        `${flags.run[0]} and ${flags.run[other]} differ in ${key}; evaluate them in two commands.`,
+      );
+    }
+  }
+  return first;
+}
+
+/** The checkpoints that are there, in their order, and the end of the run where it has no checkpoint of its own. */
+function checkpointsOf(path: string): Subject[] {
+  const { directory, config } = runOf(path);
+  const name = safe(config.name ?? basename(directory.path));
+  const subject = (step: number, adapter: string): Subject => {
+    return { label: `${name}@${step}`, adapter, run: path, step };
+  };
+  const steps = directory.checkpointSteps();
+  const list = steps.map((step) => subject(step, directory.checkpoint(step)));
+  if (existsSync(directory.final()) && steps.at(-1) !== config.maxSteps) {
+    list.push(subject(config.maxSteps, directory.final()));
+  }
+  if (list.length > 0) return list;
+  throw new AcoerError('BAD_INPUT', `${path} has no checkpoint yet.`);
+}
+
+/** A label for each, with a number behind those that others have already. */
+function distinct(subjects: readonly Subject[]): Subject[] {
+  const taken = new Map<string, number>();
+  return subjects.map((subject) => {
+    const count = (taken.get(subject.label) ?? 0) + 1;
+    taken.set(subject.label, count);
+    return count === 1 ? subject : { ...subject, label: `${subject.label}-${count}` };
+  });
+}
+
+/** The base when asked for or when there is nothing else, adapters, then runs. */
+export function subjectsOf(flags: EvalFlags): Subject[] {
+  const adapters = flags.adapter.map((path): Subject => {
+    const parts = resolve(path).split('/').slice(-2);
+    return { label: safe(parts.join('-')), adapter: path, run: null, step: null };
+  });
+  const trained = [...adapters, ...flags.run.flatMap(checkpointsOf)];
+  const base: Subject = { label: 'base', adapter: null, run: null, step: null };
+  return distinct(flags.base === true || trained.length === 0 ? [base, ...trained] : trained);
+}
+
+/** What tells one set of weights from another, without reading gigabytes: files with their sizes. */
+export function weightsOf(directory: string): string[] {
+  return readdirSync(directory)
+    .filter((name) => name.endsWith('.safetensors'))
+    .sort()
+    .map((name) => `${name} ${statSync(join(directory, name)).size}`);
+}
+
+export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
+
+/** An adapter is small enough to know it by its content: training may have gone on in the same folder. */
+export function adapterDigest(adapter: string | null): string | null {
+  if (adapter === null) return null;
+  const path = join(adapter, 'adapter_model.safetensors');
+  if (existsSync(path)) return sha256(readFileSync(path));
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${adapter} holds no adapter: there is no adapter_model.safetensors in it.`,
+  );
+}

@@ -1,0 +1,218 @@
+/** Evaluations as tables: one in full, several in the shape of the paper's tables 2 and 4. */
+import type { EvalReport } from '../../eval';
+import { isPaperBenchmark, PAPER_BENCHMARKS, PAPER_TABLE_2, PAPER_TABLE_4 } from '../../eval/paper';
+import { formatTable } from '../table';
+import { change, grouped } from '../view/format';
+import { answersOf, percentOf, percentRange, tokenRange, tokensOf, wholeTokens } from './numbers';
+import type { Evaluated } from './run';
+
+function levelTable(report: EvalReport): string {
+  const row = (name: string, s: EvalReport | EvalReport['perLevel'][string]): string[] => [
+    name,
+    String(s.n),
+    percentOf(s.accuracy),
+    percentRange(s.intervals.accuracy),
+    tokensOf(s.thinkingTokens),
+    tokenRange(s.intervals.thinkingTokens),
+    tokensOf(s.totalTokens),
+  ];
+  return formatTable([
+    ['level', 'answers', 'accuracy', '95%', 'thinking tokens', '95%', 'total tokens'],
+    ...Object.entries(report.perLevel).map(([level, s]) => row(level, s)),
+    row('all', report),
+  ]);
+}
+
+function lengthLine(name: 'thinking' | 'total', report: EvalReport): string {
+  const key = `${name}Tokens` as const;
+  const medianKey = `median${name === 'thinking' ? 'Thinking' : 'Total'}Tokens` as const;
+  const { intervals } = report;
+  const mean = `mean ${tokensOf(report[key])} (95% ${tokenRange(intervals[key])})`;
+  const median = `median ${tokensOf(report[medianKey])} (${tokenRange(intervals[medianKey])})`;
+  return `${name} tokens`.padEnd(17) + `${mean}, ${median}`;
+}
+
+function sideLine(name: 'correct' | 'incorrect', report: EvalReport): string {
+  const { n, thinkingTokens, totalTokens } = report[name];
+  const lengths = `${tokensOf(thinkingTokens)} thinking tokens, ${tokensOf(totalTokens)} in all`;
+  return name.padEnd(17) + (n === 0 ? '0 answers' : `${n} answers, ${lengths}`);
+}
+
+/** Verdicts that are neither right nor wrong answers, when there are any. */
+function statusLine({ statuses }: EvalReport): string[] {
+  const parts = [
+    [statuses.unparseable, 'without a boxed answer that can be read'],
+    [statuses.timeout, 'with an answer that took too much work to compare'],
+    [statuses['gold-unparseable'], 'to problems whose reference cannot be read'],
+  ] as const;
+  const there = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
+  return there.length === 0 ? [] : [`${'of these'.padEnd(17)}${there.join(', ')}`];
+}
+
+function samplesTable({ atK }: EvalReport): string[] {
+  if (atK.length === 0) return [];
+  const rows = atK.map(({ k, pass, majority }) => [String(k), percentOf(pass), percentOf(majority)]);
+  return ['', formatTable([['k', 'pass@k', 'maj@k'], ...rows])];
+}
+
+/** All figures of one evaluation. */
+export function fullReport(report: EvalReport): string {
+  const { intervals } = report;
+  const perThousand = `${tokensOf(report.accuracyPer1kTokens)} (95% ${tokenRange(intervals.accuracyPer1kTokens)})`;
+  return [
+    levelTable(report),
+    '',
+    `${'answers'.padEnd(17)}${answersOf(report)}, accuracy ${percentOf(report.accuracy)} (95% ${percentRange(intervals.accuracy)})`,
+    lengthLine('thinking', report),
+    lengthLine('total', report),
+    `${'per 1K tokens'.padEnd(17)}accuracy ${perThousand}`,
+    sideLine('correct', report),
+    sideLine('incorrect', report),
+    ...statusLine(report),
+    `${'cut off'.padEnd(17)}${percentOf(report.truncated)} by the token limit`,
+    ...samplesTable(report),
+    '',
+  ].join('\n');
+}
+
+const titleOf = (benchmark: string): string =>
+  isPaperBenchmark(benchmark) ? PAPER_BENCHMARKS[benchmark] : benchmark;
+
+interface TableRow {
+  method: string;
+  mark: string;
+  cells: Map<string, Evaluated>;
+}
+
+const namesIn = (evaluated: readonly Evaluated[], key: 'label' | 'benchmark'): string[] => [
+  ...new Set(evaluated.map((one) => one[key])),
+];
+
+/** The checkpoint of a run that answers best on the first benchmark; of equals the one that needs fewer tokens. */
+function peakOf(checkpoints: readonly Evaluated[]): Evaluated {
+  const better = (a: Evaluated, b: Evaluated) =>
+    b.accuracy - a.accuracy || a.totalTokens - b.totalTokens || b.step! - a.step!;
+  return [...checkpoints].sort(better)[0];
+}
+
+/** `last` and, where it is another one, `† peak`, as the paper reports methods that collapse. */
+function marksOf(evaluated: readonly Evaluated[]): Map<string, string> {
+  const marks = new Map<string, string>();
+  const primary = evaluated.filter(
+    (one) => one.run !== undefined && one.benchmark === evaluated[0].benchmark,
+  );
+  for (const run of new Set(primary.map((one) => one.run))) {
+    const checkpoints = primary.filter((one) => one.run === run);
+    const [peak, last] = [peakOf(checkpoints), checkpoints.at(-1)!];
+    marks.set(peak.label, '† peak');
+    marks.set(last.label, peak === last ? 'last, peak' : 'last');
+  }
+  return marks;
+}
+
+function rowsOf(evaluated: readonly Evaluated[]): TableRow[] {
+  const marks = marksOf(evaluated);
+  return namesIn(evaluated, 'label').map((label) => {
+    const own = evaluated.filter((one) => one.label === label);
+    return {
+      method: label,
+      mark: marks.get(label) ?? '',
+      cells: new Map(own.map((one) => [one.benchmark, one])),
+    };
+  });
+}
+
+/** Methods by benchmarks: accuracy with its interval, mean total tokens with the change against the base. */
+function methodTable(evaluated: readonly Evaluated[]): string {
+  const benchmarks = namesIn(evaluated, 'benchmark');
+  const rows = rowsOf(evaluated);
+  const base = rows.find(({ method }) => method === 'base');
+  const header = benchmarks.flatMap((name) => [`${titleOf(name)} acc`, '95%', 'tokens']);
+  const body = rows.map(({ method, mark, cells }) => [
+    method,
+    mark,
+    ...benchmarks.flatMap((name) => {
+      const { accuracy, intervals, totalTokens } = cells.get(name)!;
+      const before = method === 'base' ? undefined : base?.cells.get(name)?.totalTokens;
+      return [percentOf(accuracy), percentRange(intervals.accuracy), wholeTokens(totalTokens, before)];
+    }),
+  ]);
+  return formatTable([['method', '', ...header], ...body], 2);
+}
+
+/** The paper's table 2 for the benchmarks that were evaluated; nothing when none is the paper's. */
+export function paperTable2(benchmarks: readonly string[]): string[] {
+  const shared = benchmarks.filter(isPaperBenchmark);
+  if (shared.length === 0) return [];
+  const base = PAPER_TABLE_2[0].figures;
+  const body = PAPER_TABLE_2.map(({ method, figures }, i) => [
+    method,
+    ...shared.flatMap((name) => {
+      const { accuracy, tokens } = figures[name];
+      return [`${accuracy.toFixed(1)}%`, wholeTokens(tokens, i === 0 ? undefined : base[name].tokens)];
+    }),
+  ]);
+  const header = shared.flatMap((name) => [`${titleOf(name)} acc`, 'tokens']);
+  return [
+    '',
+    "The paper's table 2 (Qwen3-1.7B; † before collapse):",
+    formatTable([['method', ...header], ...body]),
+  ];
+}
+
+/** Levels by methods on one benchmark, with the change against the base, as the paper's table 4. */
+function levelComparison(benchmark: string, evaluated: readonly Evaluated[]): string[] {
+  const own = evaluated.filter((one) => one.benchmark === benchmark && Object.keys(one.perLevel).length > 0);
+  if (own.length === 0) return [];
+  const base = own.find((one) => one.label === 'base');
+  const levels = Object.keys(own[0].perLevel);
+  const body = levels.flatMap((level) =>
+    own.map((one, i) => {
+      const { accuracy, totalTokens, intervals } = one.perLevel[level];
+      const before = base === undefined || one === base ? NaN : base.perLevel[level].totalTokens;
+      const delta = Number.isNaN(before) ? '' : change(before, totalTokens);
+      const name = i === 0 ? level : '';
+      return [
+        name,
+        one.label,
+        percentOf(accuracy),
+        percentRange(intervals.accuracy),
+        wholeTokens(totalTokens),
+        delta,
+      ];
+    }),
+  );
+  const header = ['level', 'method', 'accuracy', '95%', 'tokens', 'change'];
+  return ['', `${titleOf(benchmark)} by level:`, formatTable([header, ...body], 2)];
+}
+
+export function paperTable4(benchmarks: readonly string[]): string[] {
+  if (!benchmarks.includes('math500')) return [];
+  const body = PAPER_TABLE_4.flatMap(({ level, base, acoer }) => [
+    [level, 'Base', `${base.accuracy.toFixed(1)}%`, grouped(base.tokens), ''],
+    [
+      '',
+      'ACOER @1200',
+      `${acoer.accuracy.toFixed(1)}%`,
+      grouped(acoer.tokens),
+      change(base.tokens, acoer.tokens),
+    ],
+  ]);
+  return [
+    '',
+    "The paper's table 4 (MATH-500):",
+    formatTable([['level', 'method', 'accuracy', 'tokens', 'change'], ...body], 2),
+  ];
+}
+
+/** Several evaluations, or one in full; beside them the paper's figures on its own benchmarks. */
+export function evaluationText(evaluated: readonly Evaluated[]): string {
+  const benchmarks = namesIn(evaluated, 'benchmark');
+  const parts =
+    evaluated.length === 1
+      ? [fullReport(evaluated[0])]
+      : [methodTable(evaluated), ...benchmarks.flatMap((name) => levelComparison(name, evaluated))];
+  return [...parts, ...paperTable2(benchmarks), ...paperTable4(benchmarks), '']
+    .join('\n')
+    .replace(/\n+$/, '\n');
+}

@@ -1,0 +1,178 @@
+/** Two evaluations of the same problems, paired: is B better than A, and does it think less? */
+import { AcoerError } from '../errors';
+import { bootstrap, type BootstrapOptions, bootstrapP, interval, type Interval } from './bootstrap';
+import { byProblem } from './problems';
+import { type EvalRow, per1kTokens } from './summary';
+
+/** Exact McNemar test (McNemar 1947): of the problems only one side solves, is the split unlike a fair coin's? */
+export interface McNemar {
+  /** Problems that A alone solves, and that B alone solves. */
+  onlyA: number;
+  onlyB: number;
+  /** Two-sided. */
+  p: number;
+}
+
+export interface PairedFigure {
+  /** Means over the paired problems. */
+  a: number;
+  b: number;
+  /** b - a, with its 95% interval by the paired bootstrap. */
+  difference: number;
+  interval: Interval;
+  /** Two-sided, of "the difference is 0", by the paired bootstrap. */
+  p: number;
+}
+
+export interface PairedTokens extends PairedFigure {
+  /** b / a - 1, and its 95% interval. */
+  change: number;
+  changeInterval: Interval;
+}
+
+export interface Comparison {
+  /** Problems that both sides answered. */
+  pairs: number;
+  /** Problems of one side only, left out. */
+  unpairedA: number;
+  unpairedB: number;
+  /** Fractions. */
+  accuracy: PairedFigure;
+  /** null when a problem has several answers: then there is no one verdict a problem to count. */
+  mcnemar: McNemar | null;
+  thinkingTokens: PairedTokens;
+  totalTokens: PairedTokens;
+  accuracyPer1kTokens: PairedFigure;
+}
+
+/** Two-sided exact p: twice the smaller tail of a binomial with chance 1/2, at most 1. */
+export function mcnemarP(onlyA: number, onlyB: number): number {
+  const n = onlyA + onlyB;
+  let logTerm = -n * Math.LN2;
+  let tail = Math.exp(logTerm);
+  for (let i = 1; i <= Math.min(onlyA, onlyB); i++) {
+    logTerm += Math.log((n - i + 1) / i);
+    tail += Math.exp(logTerm);
+  }
+  return Math.min(1, 2 * tail);
+}
+
+type Pair = readonly [a: EvalRow[], b: EvalRow[]];
+
+const allDiffer = (groups: readonly EvalRow[][]): boolean =>
+  new Set(groups.map(([row]) => row.problemId)).size === groups.length;
+
+/** Ids on both sides pair problems wherever they stand; without them their places do. */
+function keyOf(a: readonly EvalRow[][], b: readonly EvalRow[][]): (group: EvalRow[]) => string {
+  const ids = new Set(a.map(([row]) => row.problemId));
+  const named = allDiffer(a) && allDiffer(b) && b.some(([row]) => ids.has(row.problemId));
+  return named ? ([row]) => row.problemId : ([row]) => String(row.index);
+}
+
+function pairUp(a: readonly EvalRow[][], b: readonly EvalRow[][]): Pair[] {
+  const key = keyOf(a, b);
+  const second = new Map(b.map((group) => [key(group), group]));
+  const pairs = a.flatMap((group): Pair[] => {
+    const other = second.get(key(group));
+    return other === undefined ? [] : [[group, other]];
+  });
+  if (pairs.length === 0) {
+    throw new AcoerError(
+      'BAD_INPUT',
+      'The two evaluations have no problem in common, neither by id nor by place.',
+    );
+  }
+  const wrong = pairs.find(([[x], [y]]) => x.gold.trim() !== y.gold.trim());
+  if (wrong !== undefined) {
+    const [[x], [y]] = wrong;
+    throw new AcoerError(
+      'BAD_INPUT',
+      `Problem ${x.problemId} has the reference ${JSON.stringify(x.gold)} in A and ${JSON.stringify(y.gold)} in B: these are not the same problems.`,
+    );
+  }
+  return pairs;
+}
+
+const groupMean = (group: readonly EvalRow[], value: (row: EvalRow) => number): number =>
+  group.reduce((sum, row) => sum + value(row), 0) / group.length;
+
+/** Of each side, for each pair: accuracy, thinking tokens, total tokens; means over a problem's answers. */
+function sideColumns(pairs: readonly Pair[]): Float64Array[] {
+  const values = [
+    (row: EvalRow) => Number(row.verdict.correct),
+    (row: EvalRow) => row.thinkingTokens,
+    (row: EvalRow) => row.totalTokens,
+  ];
+  return values.flatMap((value) =>
+    [0, 1].map((side) => Float64Array.from(pairs, (pair) => groupMean(pair[side], value))),
+  );
+}
+
+type Two = [a: number, b: number];
+
+/** The four figures of both sides, from the sums of the columns over as many pairs as there are. */
+function figuresOf(
+  sums: Float64Array,
+  pairs: number,
+): Record<'accuracy' | 'thinking' | 'total' | 'per1k', Two> {
+  const [accuracyA, accuracyB, thinkingA, thinkingB, totalA, totalB] = sums.map((sum) => sum / pairs);
+  return {
+    accuracy: [accuracyA, accuracyB],
+    thinking: [thinkingA, thinkingB],
+    total: [totalA, totalB],
+    per1k: [per1kTokens(accuracyA, totalA), per1kTokens(accuracyB, totalB)],
+  };
+}
+
+function paired([a, b]: readonly [number, number], differences: Float64Array): PairedFigure {
+  return { a, b, difference: b - a, interval: interval(differences), p: bootstrapP(differences) };
+}
+
+function mcnemar(pairs: readonly Pair[]): McNemar | null {
+  if (pairs.some(([a, b]) => a.length > 1 || b.length > 1)) return null;
+  const only = (x: 0 | 1, y: 0 | 1) =>
+    pairs.filter((pair) => pair[x][0].verdict.correct && !pair[y][0].verdict.correct).length;
+  const [onlyA, onlyB] = [only(0, 1), only(1, 0)];
+  return { onlyA, onlyB, p: mcnemarP(onlyA, onlyB) };
+}
+
+/**
+ * B against A. Problems are paired by id, or by place where ids are missing or not unique.
+ * @throws BAD_INPUT when they have no problem in common or a pair's reference answers differ
+ */
+export function compare(
+  a: readonly EvalRow[],
+  b: readonly EvalRow[],
+  options: BootstrapOptions = {},
+): Comparison {
+  const [groupsA, groupsB] = [byProblem(a), byProblem(b)];
+  const pairs = pairUp(groupsA, groupsB);
+  const columns = sideColumns(pairs);
+  const minus = ([x, y]: Two): number => y - x;
+  const ratio = ([x, y]: Two): number => y / x - 1;
+  const draws = bootstrap(
+    columns,
+    (sums) => {
+      const { accuracy, thinking, total, per1k } = figuresOf(sums, pairs.length);
+      return [minus(accuracy), minus(thinking), minus(total), minus(per1k), ratio(thinking), ratio(total)];
+    },
+    options,
+  );
+  const all = Float64Array.from(columns, (column) => column.reduce((sum, value) => sum + value, 0));
+  const { accuracy, thinking, total, per1k } = figuresOf(all, pairs.length);
+  const tokens = (means: Two, differences: Float64Array, changes: Float64Array): PairedTokens => ({
+    ...paired(means, differences),
+    change: ratio(means),
+    changeInterval: interval(changes),
+  });
+  return {
+    pairs: pairs.length,
+    unpairedA: groupsA.length - pairs.length,
+    unpairedB: groupsB.length - pairs.length,
+    accuracy: paired(accuracy, draws[0]),
+    mcnemar: mcnemar(pairs),
+    thinkingTokens: tokens(thinking, draws[1], draws[4]),
+    totalTokens: tokens(total, draws[2], draws[5]),
+    accuracyPer1kTokens: paired(per1k, draws[3]),
+  };
+}

@@ -1,0 +1,183 @@
+/** Answers of a model to a benchmark, graded as they end. */
+import type { Dataset } from '../data';
+import type { GeneratedSequence, GenerateRequest, Model, Policy } from '../engine/types';
+import { AcoerError } from '../errors';
+import { Pace } from '../pace';
+import { streamSeed } from '../rng';
+import { measureThinking, renderPrompt, type Tokenizer } from '../tokenizer';
+import type { Prompt } from '../types';
+import { hasFormat, verifyCompletion } from '../verify';
+import { inOrder } from './problems';
+import { type EvalRow, type EvalSummary, summarise } from './summary';
+
+/** `temperature` > 0; the seed, the problem's place and the sample's number alone key the draws. */
+export type EvalSampling = 'greedy' | { temperature: number; seed: number };
+
+export interface EvalCompletion extends EvalRow {
+  prompt: Prompt;
+  ids: Int32Array;
+  text: string;
+  /** Thinking was closed and there is a boxed answer. */
+  format: boolean;
+}
+
+export interface EvalOptions {
+  model: Model;
+  /** null: the base model. */
+  policy: Policy | null;
+  tokenizer: Tokenizer;
+  dataset: Dataset;
+  /** The first n problems; at most the dataset's size are used. */
+  n: number;
+  sampling: EvalSampling;
+  /** Answers to each problem. Default 1; greedy answers would all be the same. */
+  samples?: number;
+  maxNewTokens: number;
+  promptTemplate?: string;
+  /** Default true. */
+  enableThinking?: boolean;
+  maxSlots?: number;
+  kvBytes?: number;
+  signal?: AbortSignal;
+  /** Rows that an interrupted call with the same options made: their answers are not made again. */
+  finished?: readonly EvalRow[];
+  onProgress?: (progress: { done: number; total: number }) => void;
+  /** Called as each completion ends, in the order they end. */
+  onCompletion?: (completion: EvalCompletion) => void;
+}
+
+/** Sequences handed to the engine in one call: enough to keep every slot busy, few enough prompts to hold in memory. */
+const WINDOW_SEQUENCES = 1024;
+
+/** Some or all of the answers to one problem. */
+interface Piece {
+  index: number;
+  firstSample: number;
+  numSamples: number;
+}
+
+const answerKey = ({ index, sample }: { index: number; sample: number }): string => `${index} ${sample}`;
+
+/** Answers still to be made, neighbours together, in windows. */
+function* windows(total: number, samples: number, finished: ReadonlySet<string>): Generator<Piece[]> {
+  let pieces: Piece[] = [];
+  let size = 0;
+  for (let index = 0; index < total; index++) {
+    for (let sample = 0; sample < samples; sample++) {
+      if (finished.has(answerKey({ index, sample }))) continue;
+      const last = pieces.at(-1);
+      if (last?.index === index && last.firstSample + last.numSamples === sample) last.numSamples++;
+      else pieces.push({ index, firstSample: sample, numSamples: 1 });
+      if (++size < WINDOW_SEQUENCES) continue;
+      yield pieces;
+      [pieces, size] = [[], 0];
+    }
+  }
+  if (size > 0) yield pieces;
+}
+
+/** A copy: an answer cut out of a completion would keep all of its text in memory. */
+const own = (text: string | null): string | null =>
+  text === null ? null : Buffer.from(text, 'utf8').toString('utf8');
+
+class Evaluator {
+  readonly rows: EvalRow[];
+  private readonly stopIds: Int32Array;
+
+  constructor(
+    private readonly options: EvalOptions,
+    private readonly total: number,
+  ) {
+    this.rows = [...(options.finished ?? [])];
+    this.stopIds = Int32Array.from(options.tokenizer.eosIds);
+  }
+
+  async window(pieces: readonly Piece[]): Promise<void> {
+    const { model, tokenizer, dataset, signal, maxSlots, kvBytes } = this.options;
+    const prompts: Prompt[] = [];
+    const pace = new Pace();
+    for (const { index } of pieces) {
+      prompts.push(renderPrompt(tokenizer, dataset.get(index), index, this.options));
+      await pace.turn();
+    }
+    const requests = pieces.map((piece, i) => this.request(piece, prompts[i]));
+    await model.generate(requests, {
+      signal,
+      maxSlots,
+      kvBytes,
+      collect: false,
+      onSequence: (sequence) => {
+        if (sequence.finish === 'cancelled') return;
+        this.add(prompts[sequence.request], pieces[sequence.request], sequence);
+      },
+    });
+  }
+
+  private request({ index, firstSample, numSamples }: Piece, { ids }: Prompt): GenerateRequest {
+    const { model, sampling, maxNewTokens, policy } = this.options;
+    return {
+      promptIds: ids,
+      numSamples,
+      firstSample,
+      seed: sampling === 'greedy' ? 0n : streamSeed(sampling.seed, 'eval', index),
+      maxNewTokens: Math.min(maxNewTokens, model.info.maxPositions - ids.length),
+      stopIds: this.stopIds,
+      sampling: { temperature: sampling === 'greedy' ? 0 : sampling.temperature },
+      policy,
+    };
+  }
+
+  /** Graded here and now: a verdict takes a fraction of a millisecond while the engine's own thread decodes on. */
+  private add(prompt: Prompt, piece: Piece, { ids, sample, finish }: GeneratedSequence): void {
+    const { tokenizer, onCompletion, onProgress } = this.options;
+    const text = tokenizer.decode(ids, { skipSpecial: true });
+    const verdict = verifyCompletion(text, prompt.problem.gold);
+    const thinking = measureThinking(ids, tokenizer, prompt.thinkOpened);
+    const row: EvalRow = {
+      index: prompt.index,
+      sample: piece.firstSample + sample,
+      problemId: prompt.problem.id,
+      gold: prompt.problem.gold,
+      level: prompt.problem.level,
+      verdict: { ...verdict, extracted: own(verdict.extracted) },
+      ...thinking,
+      totalTokens: ids.length,
+      truncated: finish === 'length',
+    };
+    this.rows.push(row);
+    onCompletion?.({ ...row, prompt, ids, text, format: hasFormat(text, thinking) });
+    onProgress?.({ done: this.rows.length, total: this.total });
+  }
+}
+
+/**
+ * The rows of all answers in the order of the problems and samples; texts go to `onCompletion` alone, so memory does not
+ * grow with their lengths.
+ * @throws CANCELLED when `signal` fires before every problem is answered
+ */
+export async function answerProblems(options: EvalOptions): Promise<EvalRow[]> {
+  const { n, dataset, samples = 1, finished = [] } = options;
+  const problems = Math.min(n, dataset.size);
+  if (!Number.isInteger(problems) || problems < 1) {
+    throw new AcoerError('BAD_ARGUMENT', `evaluate needs n >= 1, not ${n}`);
+  }
+  if (!Number.isInteger(samples) || samples < 1) {
+    throw new AcoerError('BAD_ARGUMENT', `evaluate needs samples >= 1, not ${samples}`);
+  }
+  const total = problems * samples;
+  const evaluator = new Evaluator(options, total);
+  for (const pieces of windows(problems, samples, new Set(finished.map(answerKey)))) {
+    await evaluator.window(pieces);
+    if (options.signal?.aborted === true) break;
+  }
+  const { rows } = evaluator;
+  if (rows.length < total) {
+    throw new AcoerError('CANCELLED', `Evaluation stopped after ${rows.length} of ${total} answers`);
+  }
+  return rows.sort(inOrder);
+}
+
+/** The figures of `answerProblems`. */
+export async function evaluate(options: EvalOptions): Promise<EvalSummary> {
+  return summarise(await answerProblems(options));
+}

@@ -1,0 +1,155 @@
+/** Grades a file of completions without a model. */
+import type { Dataset } from '../data';
+import { openRows } from '../data/open';
+import { AcoerError } from '../errors';
+import { measureThinking, type Tokenizer } from '../tokenizer';
+import type { Problem, Verdict } from '../types';
+import { type FoundRow, type FoundText, GOLD_COLUMNS, NoCompletion, readFileRow } from './file-rows';
+import type { EvalRow } from './summary';
+
+/** Gives verdicts in bulk, as `VerifierPool` does. */
+export interface Grader {
+  readonly concurrency: number;
+  verify(items: readonly { gold: string; pred: string; preset: AnswerPreset }[]): Promise<Verdict[]>;
+}
+
+/** `boxed`: the paper's protocol. The others also find answers outside a box. */
+export type AnswerPreset = 'boxed' | 'math-verify' | 'trl';
+
+export interface GradeFileOptions {
+  grader: Grader;
+  /** Reference answers and levels for files that have none: by problem id, else by place. */
+  dataset?: Dataset | null;
+  /** Counts tokens for files that do not say; without it the figures of length are NaN. */
+  tokenizer?: Tokenizer | null;
+  /** Default `boxed`. */
+  preset?: AnswerPreset;
+  signal?: AbortSignal;
+  onProgress?: (graded: number, correct: number) => void;
+}
+
+/** Large enough that passing it to a process costs little beside the verdicts. */
+const BATCH = 128;
+
+type Ungraded = Omit<EvalRow, 'verdict'> & { text: string };
+
+/** Numbers problems in the order they first appear, and their answers. */
+class Numbering {
+  private readonly problems = new Map<string, { index: number; answers: number }>();
+
+  next(id: string | null): { index: number; sample: number } {
+    const key = id ?? `\0${this.problems.size}`;
+    const problem = this.problems.get(key) ?? { index: this.problems.size, answers: 0 };
+    this.problems.set(key, problem);
+    return { index: problem.index, sample: problem.answers++ };
+  }
+}
+
+/** A problem of the benchmark for a row of the file. */
+class References {
+  private readonly byId: Map<string, Problem>;
+
+  constructor(private readonly dataset: Dataset | null) {
+    const problems = dataset === null ? [] : Array.from({ length: dataset.size }, (_, i) => dataset.get(i));
+    this.byId = new Map(problems.map((problem) => [problem.id, problem]));
+  }
+
+  of(row: FoundRow, index: number): { gold: string; level: string | null; id: string } {
+    const id = row.id ?? String(index);
+    const known = this.known(row, index);
+    const gold = row.gold ?? known?.gold;
+    if (gold === undefined) throw new NoCompletion(this.missing());
+    return { gold, level: row.level ?? known?.level ?? null, id };
+  }
+
+  private known({ id }: FoundRow, index: number): Problem | undefined {
+    if (this.dataset === null) return undefined;
+    const named = id === null ? undefined : this.byId.get(id);
+    return named ?? (index < this.dataset.size ? this.dataset.get(index) : undefined);
+  }
+
+  private missing(): string {
+    return this.dataset === null
+      ? `there is no reference answer: looked for ${GOLD_COLUMNS.join(', ')}; name the benchmark with --benchmark`
+      : `${this.dataset.name} has ${this.dataset.size} problems, and this one is none of them, neither by id nor by place`;
+  }
+}
+
+/** Counted on the text when the file does not say: its ids, and the stop id of one that was not cut off. */
+function lengths({ text, ...given }: FoundText, tokenizer: Tokenizer | null) {
+  const closed = text.includes('</think>');
+  const known = { totalTokens: given.totalTokens ?? NaN, thinkingTokens: given.thinkingTokens ?? NaN };
+  if (tokenizer === null || !Object.values(known).some(Number.isNaN))
+    return { ...known, thinkingClosed: closed };
+  const ids = tokenizer.encode(text);
+  const opened = closed && text.indexOf('</think>') < (text + '<think>').indexOf('<think>');
+  const { thinkingTokens, thinkingClosed } = measureThinking(ids, tokenizer, opened);
+  return {
+    totalTokens: given.totalTokens ?? ids.length + Number(given.truncated !== true),
+    thinkingTokens: given.thinkingTokens ?? thinkingTokens,
+    thinkingClosed,
+  };
+}
+
+async function* ungraded(path: string, { dataset, tokenizer }: GradeFileOptions): AsyncGenerator<Ungraded> {
+  // A Parquet file's columns are all read: which of them matter differs from row to row of such files.
+  const reader = await openRows(path, path, (columns) => columns);
+  const references = new References(dataset ?? null);
+  const numbering = new Numbering();
+  for await (const row of reader.rows()) {
+    const fail = (what: string) =>
+      new AcoerError('BAD_INPUT', `${path} ${reader.unit} ${row.number}: ${what}.`);
+    if ('problem' in row) throw fail(row.problem);
+    try {
+      const found = readFileRow(row.values);
+      const key = found.id ?? `\0${row.number}`;
+      for (const one of found.texts) {
+        const place = numbering.next(key);
+        const { gold, level, id } = references.of(found, place.index);
+        const { truncated, text } = one;
+        yield { ...place, problemId: id, gold, level, truncated, text, ...lengths(one, tokenizer ?? null) };
+      }
+    } catch (error) {
+      throw error instanceof NoCompletion ? fail(error.message) : error;
+    }
+  }
+}
+
+async function* batches(rows: AsyncIterable<Ungraded>): AsyncGenerator<Ungraded[]> {
+  let batch: Ungraded[] = [];
+  for await (const row of rows) {
+    if (batch.push(row) < BATCH) continue;
+    yield batch;
+    batch = [];
+  }
+  if (batch.length > 0) yield batch;
+}
+
+/**
+ * A row for each completion of the file, judged anew whatever verdicts the file holds. The file is read as it is graded.
+ * @throws BAD_INPUT naming the line, and for one that holds no completion or no reference the columns there are
+ */
+export async function gradeFile(path: string, options: GradeFileOptions): Promise<EvalRow[]> {
+  const { grader, preset = 'boxed', signal, onProgress } = options;
+  const parts: EvalRow[][] = [];
+  const running = new Set<Promise<void>>();
+  let [graded, correct] = [0, 0];
+  const judge = async (batch: Ungraded[], at: number): Promise<void> => {
+    const verdicts = await grader.verify(batch.map(({ gold, text: pred }) => ({ gold, pred, preset })));
+    parts[at] = batch.map(({ text: _, ...row }, i) => ({ ...row, verdict: verdicts[i] }));
+    graded += batch.length;
+    correct += verdicts.filter((verdict) => verdict.correct).length;
+    onProgress?.(graded, correct);
+  };
+  let position = 0;
+  for await (const batch of batches(ungraded(path, options))) {
+    signal?.throwIfAborted();
+    const work: Promise<void> = judge(batch, position++).then(() => void running.delete(work));
+    running.add(work);
+    // Two batches for each process keep all of them busy and memory flat.
+    while (running.size >= 2 * grader.concurrency) await Promise.race(running);
+  }
+  await Promise.all(running);
+  if (graded === 0) throw new AcoerError('BAD_INPUT', `${path} holds no completions.`);
+  return parts.flat();
+}

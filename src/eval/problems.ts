@@ -1,0 +1,22 @@
+/** Rows gathered by problem: the unit that is resampled, paired and voted on. */
+import type { EvalRow } from './summary';
+
+/** The answers to each problem in the order of their samples, problems in the order of the benchmark. */
+export function byProblem(rows: readonly EvalRow[]): EvalRow[][] {
+  const groups = new Map<number, EvalRow[]>();
+  for (const row of rows) {
+    const group = groups.get(row.index);
+    if (group === undefined) groups.set(row.index, [row]);
+    else group.push(row);
+  }
+  return [...groups.entries()]
+    .sort(([a], [b]) => a - b)
+    .map(([, group]) => group.sort((a, b) => a.sample - b.sample));
+}
+
+/** Order of the figures' sums: the order in which completions end must not change the last bits of a mean. */
+export const inOrder = (a: EvalRow, b: EvalRow): number => a.index - b.index || a.sample - b.sample;
+
+/** One number for each problem: the sum of `value` over its answers. */
+export const sums = (groups: readonly EvalRow[][], value: (row: EvalRow) => number): Float64Array =>
+  Float64Array.from(groups, (group) => group.reduce((sum, row) => sum + value(row), 0));

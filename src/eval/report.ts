@@ -1,0 +1,138 @@
+/** A summary with its uncertainty: 95% intervals, levels, and the figures of several samples. */
+import type { VerdictStatus } from '../types';
+import { bootstrap, type BootstrapOptions, interval, type Interval } from './bootstrap';
+import { byProblem, inOrder, sums } from './problems';
+import {
+  byLevel,
+  type EvalRow,
+  type EvalSummary,
+  type LevelSummary,
+  per1kTokens,
+  summarise,
+  truncation,
+} from './summary';
+import { type AtK, figuresAtK } from './votes';
+
+/** 95% intervals of the figures of the same names. */
+export interface EvalIntervals {
+  accuracy: Interval;
+  thinkingTokens: Interval;
+  totalTokens: Interval;
+  medianThinkingTokens: Interval;
+  medianTotalTokens: Interval;
+  accuracyPer1kTokens: Interval;
+  truncated: Interval;
+}
+
+export interface LevelReport extends LevelSummary {
+  intervals: Pick<EvalIntervals, 'accuracy' | 'thinkingTokens' | 'totalTokens'>;
+}
+
+export interface EvalReport extends EvalSummary {
+  problems: number;
+  intervals: EvalIntervals;
+  perLevel: Record<string, LevelReport>;
+  statuses: Record<VerdictStatus, number>;
+  /** Empty with one answer a problem. */
+  atK: AtK[];
+}
+
+/** The median of rows drawn as often as their problems: problems are numbered once, values sorted once. */
+function resampledMedian(
+  groups: readonly EvalRow[][],
+  value: (row: EvalRow) => number,
+): (counts: Int32Array, drawn: number) => number {
+  const entries = groups.flatMap((group, problem) => group.map((row) => ({ problem, value: value(row) })));
+  if (entries.some((entry) => Number.isNaN(entry.value))) return () => NaN;
+  entries.sort((a, b) => a.value - b.value);
+  const problems = Int32Array.from(entries, (entry) => entry.problem);
+  const values = Float64Array.from(entries, (entry) => entry.value);
+  return (counts, drawn) => {
+    const [lower, upper] = [(drawn - 1) >> 1, drawn >> 1];
+    let seen = 0;
+    let low = NaN;
+    for (let i = 0; i < values.length; i++) {
+      seen += counts[problems[i]];
+      if (Number.isNaN(low) && seen > lower) low = values[i];
+      if (seen > upper) return (low + values[i]) / 2;
+    }
+    return 0;
+  };
+}
+
+/** What the means are made of, in this order, for each problem. */
+const meanColumns = (groups: readonly EvalRow[][]): Float64Array[] => [
+  sums(groups, () => 1),
+  sums(groups, (row) => Number(row.verdict.correct)),
+  sums(groups, (row) => row.thinkingTokens),
+  sums(groups, (row) => row.totalTokens),
+];
+
+function intervals(groups: readonly EvalRow[][], options: BootstrapOptions): EvalIntervals {
+  const medianThinking = resampledMedian(groups, (row) => row.thinkingTokens);
+  const medianTotal = resampledMedian(groups, (row) => row.totalTokens);
+  const columns = [...meanColumns(groups), sums(groups, truncation)];
+  const values = bootstrap(
+    columns,
+    ([drawn, correct, thinking, total, cut], counts) => [
+      correct / drawn,
+      thinking / drawn,
+      total / drawn,
+      medianThinking(counts, drawn),
+      medianTotal(counts, drawn),
+      per1kTokens(correct / drawn, total / drawn),
+      cut / drawn,
+    ],
+    options,
+  );
+  const ends = values.map(interval);
+  return {
+    accuracy: ends[0],
+    thinkingTokens: ends[1],
+    totalTokens: ends[2],
+    medianThinkingTokens: ends[3],
+    medianTotalTokens: ends[4],
+    accuracyPer1kTokens: ends[5],
+    truncated: ends[6],
+  };
+}
+
+function levelIntervals(rows: readonly EvalRow[], options: BootstrapOptions): LevelReport['intervals'] {
+  const values = bootstrap(
+    meanColumns(byProblem(rows)),
+    ([drawn, correct, thinking, total]) => [correct / drawn, thinking / drawn, total / drawn],
+    options,
+  );
+  const [accuracy, thinkingTokens, totalTokens] = values.map(interval);
+  return { accuracy, thinkingTokens, totalTokens };
+}
+
+function perLevel(rows: readonly EvalRow[], summary: EvalSummary, options: BootstrapOptions) {
+  return Object.fromEntries(
+    byLevel(rows).map(([level, own]): [string, LevelReport] => [
+      level,
+      { ...summary.perLevel[level], intervals: levelIntervals(own, options) },
+    ]),
+  );
+}
+
+function statusCounts(rows: readonly EvalRow[]): Record<VerdictStatus, number> {
+  const counts = { correct: 0, incorrect: 0, unparseable: 0, timeout: 0, 'gold-unparseable': 0 };
+  for (const { verdict } of rows) counts[verdict.status]++;
+  return counts;
+}
+
+/** All figures of one or more rows. The order of `rows` does not matter. */
+export function report(rows: readonly EvalRow[], options: BootstrapOptions = {}): EvalReport {
+  const ordered = [...rows].sort(inOrder);
+  const groups = byProblem(ordered);
+  const summary = summarise(ordered);
+  return {
+    ...summary,
+    problems: groups.length,
+    intervals: intervals(groups, options),
+    perLevel: perLevel(ordered, summary, options),
+    statuses: statusCounts(ordered),
+    atK: figuresAtK(groups),
+  };
+}

@@ -1,0 +1,114 @@
+/** The files of an evaluation: completions appended as they end, and beside them what they were made with. */
+import {
+  createReadStream,
+  existsSync,
+  openSync,
+  closeSync,
+  readFileSync,
+  truncateSync,
+  writeSync,
+} from 'node:fs';
+import { createInterface } from 'node:readline';
+import { isDeepStrictEqual } from 'node:util';
+import { AcoerError, errorMessage } from '../errors';
+import { writeFileAtomic, writeJsonAtomic } from './atomic';
+
+type Json = Record<string, unknown>;
+
+/** What is stored beside the completions. */
+export interface EvaluationRecord {
+  /** Everything an answer depends on. */
+  settings: Json;
+  /** null: not finished. */
+  report: Json | null;
+}
+
+/** JSON has no undefined and no NaN: what is compared is what a file gives back. */
+const throughJson = (value: unknown): Json => JSON.parse(JSON.stringify(value)) as Json;
+
+const shown = (value: unknown): string => JSON.stringify(value) ?? 'nothing';
+
+function refuseOthers(path: string, stored: Json, wanted: Json): void {
+  const names = [...new Set([...Object.keys(wanted), ...Object.keys(stored)])];
+  const name = names.find((key) => !isDeepStrictEqual(stored[key], wanted[key]));
+  if (name === undefined) return;
+  throw new AcoerError(
+    'RUN_EXISTS',
+    `${path} holds an evaluation with other settings: ${name} is ${shown(stored[name])} there and ${shown(wanted[name])} now. Name another folder with --out.`,
+  );
+}
+
+function readRecord(path: string): EvaluationRecord {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8')) as EvaluationRecord;
+  } catch (cause) {
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+  }
+}
+
+/** Takes a last line without its end away: the process died while it wrote it. */
+function dropUnfinishedLine(path: string): void {
+  const text = readFileSync(path);
+  truncateSync(path, text.lastIndexOf(0x0a) + 1);
+}
+
+/** `<name>.jsonl` and `<name>.json` in one folder. */
+export class EvaluationFile implements Disposable {
+  readonly completions: string;
+  private readonly record: string;
+  private readonly handle: number;
+
+  /**
+   * Opens the files to begin or to go on.
+   * @throws RUN_EXISTS when they were made with other settings
+   */
+  constructor(
+    folder: string,
+    name: string,
+    private readonly settings: object,
+  ) {
+    this.completions = `${folder}/${name}.jsonl`;
+    this.record = `${folder}/${name}.json`;
+    const wanted = throughJson(settings);
+    if (existsSync(this.record)) {
+      refuseOthers(this.record, readRecord(this.record).settings, wanted);
+    } else if (existsSync(this.completions)) {
+      throw new AcoerError(
+        'RUN_EXISTS',
+        `${this.completions} is there without ${this.record}, so nobody knows how it was made. Name another folder with --out.`,
+      );
+    }
+    try {
+      if (existsSync(this.completions)) dropUnfinishedLine(this.completions);
+      else writeFileAtomic(this.completions, '');
+      if (!existsSync(this.record)) writeJsonAtomic(this.record, { settings: wanted, report: null });
+      this.handle = openSync(this.completions, 'a');
+    } catch (cause) {
+      throw new AcoerError('BAD_INPUT', `Cannot write to ${folder}: ${errorMessage(cause)}`, { cause });
+    }
+  }
+
+  /** What an earlier session wrote, one after another. */
+  async *rows(): AsyncGenerator<Json> {
+    const lines = createInterface({ input: createReadStream(this.completions), crlfDelay: Infinity });
+    for await (const line of lines) yield JSON.parse(line) as Json;
+  }
+
+  append(row: object): void {
+    writeSync(this.handle, `${JSON.stringify(row)}\n`);
+  }
+
+  finish(report: object): void {
+    writeJsonAtomic(this.record, { settings: this.settings, report });
+  }
+
+  [Symbol.dispose](): void {
+    closeSync(this.handle);
+  }
+}
+
+/** The record beside a file of completions, or null when there is none. */
+export function recordOf(completions: string): EvaluationRecord | null {
+  const path = completions.replace(/\.jsonl$/, '.json');
+  return path !== completions && existsSync(path) ? readRecord(path) : null;
+}

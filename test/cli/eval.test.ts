@@ -1,0 +1,172 @@
+/** `acoer eval` on the embedded model and on files of completions. */
+import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { acoer, ended, linesFile, objects, spawnAcoer } from '../helpers/cli';
+
+jest.setTimeout(120_000);
+
+const root = mkdtempSync(join(tmpdir(), 'acoer-eval-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const TINY = ['--model', 'tiny', '--benchmark', 'tiny'];
+const evaluate = (out: string, ...words: string[]) =>
+  acoer('eval', ...TINY, '--problems', '20', '--out', join(root, out), '--json', ...words);
+
+/** As a process: the pool of verifiers runs compiled code. */
+const spawned = (...words: string[]) => ended(spawnAcoer('eval', ...words));
+
+/** What depends on the answers alone. */
+const figures = (stdout: string) => {
+  const { completions: _, ...rest } = objects<Record<string, unknown>>(stdout)[0]!;
+  return rest;
+};
+
+test('one JSON object with every figure, and every completion in a file', async () => {
+  const { code, stdout, stderr } = await evaluate('whole');
+  expect(code).toBe(0);
+  expect(stderr).toMatch(/base on tiny: 20\/20 answers, accuracy [\d.]+%, [\d,]+ tokens\/s, in \d+s/);
+  const [json] = objects<Record<string, unknown>>(stdout);
+  expect(json).toMatchObject({
+    model: 'tiny',
+    adapter: null,
+    benchmark: 'tiny',
+    temperature: 0,
+    n: 20,
+    problems: 20,
+  });
+  for (const name of ['accuracy', 'thinkingTokens', 'totalTokens', 'accuracyPer1kTokens', 'truncated']) {
+    expect(json).toHaveProperty(name);
+    expect(json).toHaveProperty(['intervals', name, 'low']);
+  }
+  expect(readdirSync(join(root, 'whole')).sort()).toEqual([
+    'base.tiny.json',
+    'base.tiny.jsonl',
+    'summary.json',
+  ]);
+  const lines = objects<{ prompt_index: number }>(
+    readFileSync(join(root, 'whole', 'base.tiny.jsonl'), 'utf8'),
+  );
+  expect(lines.map((line) => line.prompt_index).sort((a, b) => a - b)).toEqual(
+    Array.from({ length: 20 }, (_, i) => i),
+  );
+});
+
+test('a killed evaluation goes on where it was, with the same figures bit for bit', async () => {
+  const several = ['-n', '3', '--temperature', '1'];
+  const whole = await evaluate('several', ...several);
+  const file = (out: string, name: string) => join(root, out, name);
+  await evaluate('killed', ...several);
+  // As a process killed while it wrote its tenth line leaves it.
+  const lines = readFileSync(file('killed', 'base.tiny.jsonl'), 'utf8').split('\n');
+  writeFileSync(file('killed', 'base.tiny.jsonl'), `${lines.slice(0, 9).join('\n')}\n`);
+  appendFileSync(file('killed', 'base.tiny.jsonl'), lines[9]!.slice(0, 40));
+  const again = await evaluate('killed', ...several);
+  expect(again.code).toBe(0);
+  expect(again.stderr).toContain('9 of 60 answers are there already');
+  expect(figures(again.stdout)).toEqual(figures(whole.stdout));
+  const sorted = (out: string) => readFileSync(file(out, 'base.tiny.jsonl'), 'utf8').split('\n').sort();
+  expect(sorted('killed')).toEqual(sorted('several'));
+  expect(figures(again.stdout).atK).toHaveLength(3);
+});
+
+test('a folder with an evaluation of other settings is refused, naming the setting', async () => {
+  const { code, stderr } = await evaluate('whole', '--max-new-tokens', '100');
+  expect(code).toBe(2);
+  expect(stderr).toMatch(/maxNewTokens is 256 there and 100 now\. Name another folder with --out/);
+});
+
+test('its own file graded again without a model gives the same figures', async () => {
+  const { stdout } = await spawned('--completions', join(root, 'several', 'base.tiny.jsonl'), '--json');
+  const stored = JSON.parse(readFileSync(join(root, 'several', 'base.tiny.json'), 'utf8')) as {
+    report: object;
+  };
+  expect(objects(stdout)[0]).toMatchObject(stored.report);
+});
+
+test('two benchmarks in one go, in a table; names that clash are refused', async () => {
+  const rows = linesFile([
+    { question: '1+1 mod 10?', answer: '2', level: 'one' },
+    { question: '2+3 mod 10?', answer: '5', level: 'two' },
+  ]);
+  const words = [...TINY, '--problems', '5', '--prompt-template', '{problem}', '--max-new-tokens', '256'];
+  const { code, stdout } = await acoer(
+    'eval',
+    ...words,
+    '--benchmark',
+    `aime25=${rows}`,
+    '--out',
+    join(root, 'two'),
+  );
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/method +tiny acc +95% +tokens +AIME 2025 acc +95% +tokens\n/);
+  expect(stdout).toContain("The paper's table 2");
+  expect(stdout).toMatch(/ACOER +36\.7% +8,922 \(-33%\)/);
+  const clash = await acoer('eval', ...words, '--benchmark', `tiny=${rows}`);
+  expect(clash.code).toBe(2);
+  expect(clash.stderr).toContain('Two benchmarks are called tiny');
+});
+
+test('--compare pairs two evaluations', async () => {
+  const plain = linesFile(
+    [1, 2, 3, 4].map((n) => ({
+      id: n,
+      gold: String(n),
+      completion: '\\boxed{1}',
+      total_tokens: 9,
+      thinking_tokens: 5,
+    })),
+  );
+  const better = linesFile(
+    [4, 3, 2, 1].map((n) => ({
+      id: n,
+      gold: String(n),
+      completion: `\\boxed{${n}}`,
+      total_tokens: 6,
+      thinking_tokens: 3,
+    })),
+  );
+  const { code, stdout } = await spawned('--compare', plain, better);
+  expect(code).toBe(0);
+  expect(stdout).toContain('A alone right 0, B alone right 3, exact McNemar p = 0.250');
+  expect(stdout).toMatch(/accuracy +25\.0% +100\.0% +\+75\.0/);
+  expect(stdout).toContain('total tokens: -33.3%');
+  const json = await spawned('--compare', join(root, 'whole'), join(root, 'whole'), '--json');
+  expect(objects(json.stdout)[0]).toMatchObject({
+    benchmark: 'tiny',
+    pairs: 20,
+    accuracy: { difference: 0 },
+  });
+});
+
+test('a file without lengths has dashes for them, and null in JSON', async () => {
+  const file = linesFile([{ gold: '1', text: '\\boxed{1}' }]);
+  expect((await spawned('--completions', file)).stdout).toMatch(/thinking tokens +mean - \(95% -\)/);
+  expect(objects((await spawned('--completions', file, '--json')).stdout)[0]).toMatchObject({
+    accuracy: 1,
+    totalTokens: null,
+  });
+  const counted = await spawned('--completions', file, '--tokenizer', 'tiny', '--json');
+  expect(objects<{ totalTokens: number }>(counted.stdout)[0]!.totalTokens).toBeGreaterThan(2);
+});
+
+test.each<[string, string[], string]>([
+  ['no benchmark', ['--model', 'tiny'], '--benchmark is missing'],
+  ['no model', ['--benchmark', 'tiny'], '--model is missing'],
+  ['greedy samples', [...TINY, '-n', '4', '--temperature', '0'], 'would give the same answer 4 times'],
+  [
+    'a model beside a file',
+    ['--completions', 'x.jsonl', '--model', 'tiny'],
+    '--model has no meaning with --completions',
+  ],
+  ['one file to compare', ['--compare', 'x.jsonl'], '--compare needs two'],
+  ['three files to compare', ['--compare', 'x', 'y', 'z'], 'Name two files or folders'],
+  ['a missing file', ['--completions', '/nonesuch.jsonl'], 'no such file'],
+  ['a run that is none', ['--run', '/nonesuch'], 'holds no run'],
+  ['an adapter that is none', [...TINY, '--adapter', '/tmp'], 'holds no adapter'],
+])('%s is refused with exit code 2', async (_, words, message) => {
+  const { code, stdout, stderr } = await acoer('eval', ...words);
+  expect(code).toBe(2);
+  expect(stderr).toContain(message);
+  expect(stdout).toBe('');
+});
