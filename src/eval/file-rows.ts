@@ -20,6 +20,8 @@ export interface FoundRow {
   /** Names the problem; rows of one name are answers to one problem. */
   id: string | null;
   level: string | null;
+  /** Where our own files say that the answer belongs: they hold answers in the order they ended. */
+  place: { index: number; sample: number } | null;
 }
 
 export const TEXT_COLUMNS = [
@@ -147,6 +149,11 @@ function goldOf(row: Row): string | null {
   return gold === null ? null : goldFromAnswer(gold);
 }
 
+function placeOf(row: Row): FoundRow['place'] {
+  const [index, sample] = [number(row.prompt_index), number(row.sample)];
+  return index === null || sample === null ? null : { index, sample };
+}
+
 /** What a row of any of these files says. Throws NoCompletion. */
 export function readFileRow(row: Row): FoundRow {
   refuseFailed(row);
@@ -163,5 +170,6 @@ export function readFileRow(row: Row): FoundRow {
     gold: goldOf(row),
     id: first(row, ID_COLUMNS, scalar) ?? first(row, ['prompt', 'question', 'problem'], text),
     level: first(row, ['level'], scalar) ?? first(doc, ['level'], scalar),
+    place: placeOf(row),
   };
 }

@@ -37,8 +37,7 @@ type Ungraded = Omit<EvalRow, 'verdict'> & { text: string };
 class Numbering {
   private readonly problems = new Map<string, { index: number; answers: number }>();
 
-  next(id: string | null): { index: number; sample: number } {
-    const key = id ?? `\0${this.problems.size}`;
+  next(key: string): { index: number; sample: number } {
     const problem = this.problems.get(key) ?? { index: this.problems.size, answers: 0 };
     this.problems.set(key, problem);
     return { index: problem.index, sample: problem.answers++ };
@@ -104,7 +103,7 @@ async function* ungraded(path: string, { dataset, tokenizer }: GradeFileOptions)
       const found = readFileRow(row.values);
       const key = found.id ?? `\0${row.number}`;
       for (const one of found.texts) {
-        const place = numbering.next(key);
+        const place = found.place ?? numbering.next(key);
         const { gold, level, id } = references.of(found, place.index);
         const { truncated, text } = one;
         yield { ...place, problemId: id, gold, level, truncated, text, ...lengths(one, tokenizer ?? null) };

@@ -285,6 +285,32 @@ describe('several updates per generated batch', () => {
   });
 });
 
+test('evaluations in between leave the run as it is: weights, optimiser, controller, data order, every other metric', async () => {
+  const more = { reward: 'acoer', rewardParams: { acoer: { warmupSteps: 2 } }, saveSteps: 4 } as const;
+  const [without, evaluated] = [await runWhole(more), await runWhole({ ...more, evalSteps: 3 })];
+  const plain = (lines: StepMetrics[]) =>
+    lines.map((line) =>
+      Object.fromEntries(Object.entries(line).filter(([name]) => !name.startsWith('eval/'))),
+    );
+  expect(metricsOf(evaluated.folder).filter((line) => 'eval/greedy_accuracy' in line)).toHaveLength(4);
+  expect(plain(metricsOf(evaluated.folder))).toEqual(plain(metricsOf(without.folder)));
+  for (const step of ['step-000004', 'step-000008', 'step-000012']) {
+    const read = (run: { folder: string }, name: string) =>
+      readFileSync(join(run.folder, 'checkpoints', step, name), 'utf8');
+    for (const name of ['adapter_model.safetensors', 'optimizer.safetensors', 'adapter_config.json']) {
+      expect(read(evaluated, name)).toBe(read(without, name));
+    }
+    // The state holds the last evaluation too; the loop's part is the reward's state, the position and the step.
+    const loop = (run: { folder: string }) => (JSON.parse(read(run, 'state.json')) as { loop: unknown }).loop;
+    expect(JSON.stringify(loop(evaluated))).toBe(JSON.stringify(loop(without)));
+  }
+  for (const name of ['step-000004.parquet', 'step-000012.parquet']) {
+    const table = (run: { folder: string }) => readFileSync(join(run.folder, 'completions', name));
+    expect(table(evaluated).equals(table(without))).toBe(true);
+  }
+  expect(evaluated.summary.trained).toEqual(without.summary.trained);
+});
+
 describe('resuming', () => {
   const cases: [string, TrainOptions][] = [
     ['one update per batch', {}],
