@@ -5,6 +5,7 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { AcoerError } from '../errors';
 import type { Verdict } from '../types';
 import type { PresetName } from '../verify';
 
@@ -38,6 +39,7 @@ export interface PoolOptions {
 
 interface Job extends Batch {
   resolve: (verdicts: Verdict[]) => void;
+  reject: (error: Error) => void;
 }
 
 interface Worker {
@@ -71,11 +73,14 @@ export class VerifierPool {
     return this.size;
   }
 
-  /** One verdict per item, in their order. Never rejects; without working processes every verdict is `timeout`. */
+  /**
+   * One verdict per item, in their order.
+   * @throws LOAD_FAILED when no process comes up: then there are no verdicts at all
+   */
   async verify(items: readonly GradingItem[]): Promise<Verdict[]> {
     if (items.length === 0) return [];
-    return new Promise((resolve) => {
-      this.queue.push({ id: this.nextId++, items, resolve });
+    return new Promise((resolve, reject) => {
+      this.queue.push({ id: this.nextId++, items, resolve, reject });
       this.dispatch();
     });
   }
@@ -89,7 +94,7 @@ export class VerifierPool {
       worker.process.kill('SIGKILL');
       worker.job?.resolve(worker.job.items.map(() => TIMEOUT));
     }
-    this.abandonQueue();
+    for (const job of this.queue.splice(0)) job.resolve(job.items.map(() => TIMEOUT));
   }
 
   [Symbol.dispose](): void {
@@ -97,7 +102,11 @@ export class VerifierPool {
   }
 
   private abandonQueue(): void {
-    for (const job of this.queue.splice(0)) job.resolve(job.items.map(() => TIMEOUT));
+    const error = new AcoerError(
+      'LOAD_FAILED',
+      `The verifier's processes do not start (${MAX_FAILED_STARTS} died at once); try: node ${this.workerFile}`,
+    );
+    for (const job of this.queue.splice(0)) job.reject(error);
   }
 
   private dispatch(): void {
@@ -161,8 +170,9 @@ export class VerifierPool {
     const { job } = worker;
     if (job !== null && job.items.length === 1) job.resolve([TIMEOUT]);
     else if (job !== null) {
-      void Promise.all(job.items.map((item) => this.verify([item]))).then((parts) =>
-        job.resolve(parts.flat()),
+      Promise.all(job.items.map((item) => this.verify([item]))).then(
+        (parts) => job.resolve(parts.flat()),
+        job.reject,
       );
     }
     this.dispatch();
