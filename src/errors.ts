@@ -10,6 +10,8 @@ export type AcoerErrorCode =
   | 'BAD_CONFIG' // configuration or command line: exit 2
   | 'BAD_INPUT' // a data, model, adapter or input file: exit 2
   | 'RUN_EXISTS' // --out names a directory that holds a run: exit 2
+  | 'RUN_LOCKED' // another process writes the run: exit 2
+  | 'WRITE_FAILED' // the run directory vanished, is full, read-only or taken over: exit 1
   | 'REWARD_FAILED' // a user's reward threw, timed out or returned nonsense
   | 'SETUP' // a missing tool or library at set-up: exit 1
   | 'INTERRUPTED'; // exit 130
@@ -47,6 +49,7 @@ const USAGE_CODES = new Set([
   'BAD_SHAPE',
   'BAD_ARGUMENT',
   'RUN_EXISTS',
+  'RUN_LOCKED',
 ]);
 
 /** Exit code of the process for an error that ended a command (design section 5). */
