@@ -83,9 +83,13 @@ export function removeDirectoryAtomic(path: string): void {
   rmSync(temporary, { recursive: true, force: true });
 }
 
-/** Removes what a crash left half-written in `directory`; a folder that was about to be replaced gets its name back. */
-export function removeTemporaries(directory: string): void {
+/**
+ * Removes what a crash left half-written in `directory`; a folder that was about to be replaced gets its name back.
+ * @param file only what was to become this file
+ */
+export function removeTemporaries(directory: string, file = ''): void {
   for (const name of readdirSync(directory)) {
+    if (!name.slice(TEMPORARY_PREFIX.length).startsWith(file)) continue;
     const path = join(directory, name);
     const original = join(directory, name.slice(REPLACED_PREFIX.length));
     if (name.startsWith(REPLACED_PREFIX) && !existsSync(original)) renameSync(path, original);

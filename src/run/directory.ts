@@ -76,6 +76,8 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
         `${path} holds a run already: go on with it by --resume ${path}, or name another folder with --out.`,
       );
     }
+    // Of a start that was killed; other files may be anybody's.
+    for (const file of ['config.json', 'lock.json']) removeTemporaries(path, file);
     for (const folder of ['completions', 'checkpoints']) mkdirSync(join(path, folder), { recursive: true });
     writeJsonAtomic(run.config(), config);
   } catch (error) {
