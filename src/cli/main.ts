@@ -5,7 +5,9 @@
  */
 import { Command, CommanderError } from 'commander';
 import { errorMessage, exitCodeFor } from '../errors';
+import { packageVersion } from '../version';
 import type { CommandModule } from './command';
+import { endQuietlyOnClosedPipe } from './pipes';
 
 interface CommandEntry {
   name: string;
@@ -34,11 +36,6 @@ function loadCommand(name: string): CommandModule {
   return require(`./${name}`) as CommandModule;
 }
 
-function packageVersion(): string {
-  // eslint-disable-next-line @typescript-eslint/no-require-imports
-  return (require('../../package.json') as { version: string }).version;
-}
-
 /** The command the words ask for: the first one that is no option, or the one after `help`. */
 function wantedCommand(words: readonly string[]): string | undefined {
   const plain = words.filter((word) => !word.startsWith('-'));
@@ -58,20 +55,6 @@ function buildProgram(words: readonly string[]): Command {
     if (entry.name === wanted) loadCommand(entry.name).define(command);
   }
   return program;
-}
-
-let watchingPipes = false;
-
-/** The reader of a pipe may leave early (`acoer ... | head`): nobody is left to tell. */
-function endQuietlyOnClosedPipe(): void {
-  if (watchingPipes) return;
-  watchingPipes = true;
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
-      process.exit(0);
-    });
-  }
 }
 
 function reportError(error: unknown): void {

@@ -229,8 +229,11 @@ const runFields = {
   seed: z.int().min(0).default(42).describe('Seed of every random stream of the run.'),
   saveSteps: count(0)
     .default(200)
-    .describe('Steps between checkpoints (moved to the end of a generated batch); 0: only the last.'),
-  saveTotalLimit: count().nullable().default(null).describe('Checkpoints to keep; null: all.'),
+    .describe('Steps between checkpoints; 0: only the last, and that of the best evaluation.'),
+  keepCheckpoints: count()
+    .nullable()
+    .default(5)
+    .describe('Newest checkpoints to keep, besides the one that evaluated best; null: all.'),
   evalSteps: count(0).default(200).describe('Steps between evaluations; 0: only before and after.'),
   evalDataset: z
     .string()

@@ -4,4 +4,4 @@ export { parseAssignments, readConfigFile } from './load';
 export { didYouMean, nearestName } from './nearest';
 export { defaultPreset, PRESETS, type Preset } from './presets';
 export { badConfig } from './problems';
-export { CONFIG_KEYS, resolveConfig } from './resolve';
+export { CONFIG_KEYS, mergeLayers, resolveConfig } from './resolve';

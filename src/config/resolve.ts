@@ -73,6 +73,19 @@ function rewardProblems(values: Values, registered: readonly string[]): ConfigPr
   return [...clashes, ...unknown];
 }
 
+/** `layers` as one, later ones over earlier ones, over the values of the preset that is named. */
+export function mergeLayers(
+  layers: readonly ConfigInput[],
+  preset?: string,
+): ConfigInput & { preset?: string } {
+  let merged: Values = {};
+  for (const layer of layers) merged = overlay(merged, layer);
+  const name = preset ?? merged.preset;
+  if (name === undefined) return merged;
+  const base = typeof name === 'string' && Object.hasOwn(PRESETS, name) ? PRESETS[name]!.values : {};
+  return { ...overlay({ ...base }, merged), preset: String(name) };
+}
+
 /**
  * The configuration given by `layers`, later ones over earlier ones, over the preset, over the defaults.
  * A layer may name its preset under `preset`; without any the preset is `tiny` when the model is the embedded one or

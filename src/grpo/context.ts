@@ -5,6 +5,7 @@ import type { Engine, Model, Policy } from '../engine/types';
 import type { BoundReward } from '../rewards/types';
 import type { Tokenizer } from '../tokenizer';
 import type { Thinking, Verdict } from '../types';
+import type { OpenBatch } from './batch';
 import type { DataOrder } from './order';
 import type { Schedule } from './schedule';
 
@@ -31,6 +32,8 @@ export interface LoopContext {
   rewards: readonly WeightedReward[];
   schedule: Schedule;
   signal?: AbortSignal;
+  /** The step whose update the policy holds; null while one is applied: then no state fits the weights. */
+  policyStep: number | null;
   /** Called as completions of the running generation end. */
   onDecoded?: (done: number, total: number) => void;
 }
@@ -45,6 +48,13 @@ export interface LoopState {
   numTokens: number;
   /** State of each reward by its name. */
   rewardStates: Record<string, unknown>;
+}
+
+/** Where a run stands between two updates. */
+export interface LoopPosition {
+  state: LoopState;
+  /** The generated batch that has updates left to make; null: the next step generates. */
+  open: OpenBatch | null;
 }
 
 /** The state of a run that has not begun. */

@@ -13,11 +13,18 @@ export interface Evaluation {
   sampled: EvalSummary | null;
 }
 
+/** The step whose evaluation had the highest accuracy; of equals, the one that thinks least. */
+export interface Best {
+  step: number;
+  accuracy: number;
+  thinkingTokens: number;
+}
+
 /** summary.json. */
 export interface RunSummary {
   base: Evaluation;
   trained: Evaluation;
-  run: { directory: string; reward: string; seed: number; steps: number };
+  run: { directory: string; reward: string; seed: number; steps: number; best: Best | null };
 }
 
 export type TrainEvent =

@@ -1,6 +1,14 @@
 export { writeFileAtomic, writeJsonAtomic } from './atomic';
 export { adapterConfig } from './adapter-config';
-export { readCheckpointState, restorePolicy, saveAdapter, saveCheckpoint } from './checkpoint';
+export {
+  findCheckpoint,
+  pruneCheckpoints,
+  restorePolicy,
+  saveAdapter,
+  saveCheckpoint,
+  type CheckpointContent,
+  type StoredCheckpoint,
+} from './checkpoint';
 export { writeCompletions, type CompletionRow } from './completions';
 export { completionTables, readCompletions, runOfTable, type StoredCompletion } from './read-completions';
 export {
@@ -10,6 +18,9 @@ export {
   latestRun,
   newRunPath,
   openRunDirectory,
+  readRunDirectory,
   RunDirectory,
 } from './directory';
-export { MetricsFile, readMetrics } from './metrics-file';
+export { finiteMetrics, MetricsFile, readMetrics } from './metrics-file';
+export { encodeSafetensors, type Tensor } from './safetensors';
+export { PATIENCE, writePatiently, type Patience } from './writing';
