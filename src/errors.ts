@@ -10,6 +10,7 @@ export type AcoerErrorCode =
   | 'BAD_CONFIG' // configuration or command line: exit 2
   | 'BAD_INPUT' // a data, model, adapter or input file: exit 2
   | 'RUN_EXISTS' // --out names a directory that holds a run: exit 2
+  | 'COLLAPSED' // the collapse guard ended the run: exit 1
   | 'REWARD_FAILED' // a user's reward threw, timed out or returned nonsense
   | 'SETUP' // a missing tool or library at set-up: exit 1
   | 'INTERRUPTED'; // exit 130

@@ -48,7 +48,7 @@ const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[
 
 const LAYERS: readonly (readonly string[])[] = [
   ['types', 'errors', 'rng', 'config', 'models'],
-  ['rewards', 'verify', 'tokenizer', 'data', 'engine', 'run'],
+  ['rewards', 'verify', 'tokenizer', 'data', 'engine', 'run', 'monitor'],
   ['eval', 'grading'],
   ['grpo'],
   ['lab'],
@@ -122,7 +122,9 @@ test('only run writes run files', () => {
     /\b(writeFile|writeFileSync|appendFile|createWriteStream|mkdir|mkdirSync|rename|renameSync|open|openSync|rm|rmSync)\b/;
   const wrong = all.filter(
     ({ file, target, names }) =>
-      ['lab', 'grpo', 'eval', 'rewards', 'verify', 'tokenizer', 'data', 'config'].includes(moduleOf(file)) &&
+      ['lab', 'grpo', 'eval', 'rewards', 'verify', 'tokenizer', 'data', 'config', 'monitor'].includes(
+        moduleOf(file),
+      ) &&
       /^(node:)?fs(\/|$)/.test(target) &&
       writing.test(names),
   );

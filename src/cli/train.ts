@@ -27,7 +27,8 @@ interface TrainFlags {
   describe?: boolean;
 }
 
-const collect = (value: string, previous: string[]) => [...previous, value];
+/** A repeatable option. */
+export const collect = (value: string, previous: string[]) => [...previous, value];
 
 export function define(command: Command): void {
   command
@@ -97,21 +98,23 @@ function stopOnSignals(run: TrainRun): () => void {
 }
 
 async function runTrain(configPath: string | undefined, flags: TrainFlags): Promise<void> {
-  if (flags.describe === true) {
-    process.stdout.write(describeConfigMarkdown());
-    return;
-  }
+  if (flags.describe === true) process.stdout.write(describeConfigMarkdown());
+  else await runAndReport(trainOptions(configPath, flags), flags.json === true);
+}
+
+/** Runs to the end under the live view and prints what it came to. */
+export async function runAndReport(options: TrainOptions, json: boolean): Promise<void> {
   const view = new ProgressView(process.stderr);
   const onEvent: TrainOptions['onEvent'] = (event) => {
-    if (event.type === 'run' && flags.json !== true) process.stdout.write(`run ${event.directory}\n`);
+    if (event.type === 'run' && !json) process.stdout.write(`run ${event.directory}\n`);
     view.onEvent(event);
   };
-  const run = await train({ ...trainOptions(configPath, flags), onEvent });
+  const run = await train({ ...options, onEvent });
   const release = stopOnSignals(run);
   try {
     const summary = await run.result();
     view.clear();
-    report(run, summary, flags.json === true);
+    report(run, summary, json);
   } finally {
     view.clear();
     release();

@@ -1,6 +1,7 @@
 /** Zod's issues as sentences that name the setting, what it was and what it must be. */
 import type { z } from 'zod';
 import { AcoerError } from '../errors';
+import { MONITOR_KEYS } from './guard-fields';
 import { didYouMean } from './nearest';
 import type { ConfigProblem } from './rules';
 
@@ -56,7 +57,8 @@ function shown(value: unknown): string {
 /** Problems of one issue; unknown keys give one each, with the nearest known name. */
 export function problemsOf(issue: Issue, input: unknown, knownKeys: readonly string[]): ConfigProblem[] {
   if (issue.code === 'unrecognized_keys') {
-    const known = issue.path.length === 0 ? knownKeys : ['name', 'weight', 'params'];
+    const ofMap = issue.path[0] === 'monitor' ? MONITOR_KEYS : ['name', 'weight', 'params'];
+    const known = issue.path.length === 0 ? knownKeys : ofMap;
     return issue.keys.map((key) => ({
       path: pathName([...issue.path, key]),
       message: `unknown setting${didYouMean(key, known)}`,

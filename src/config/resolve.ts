@@ -12,14 +12,14 @@ export const CONFIG_KEYS: readonly string[] = Object.keys(configSchema.shape);
 const isValues = (value: unknown): value is Values =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-/** `over` on top of `under`: fields are replaced, save the maps of rewards, whose entries are laid one over another. */
+/** `over` on top of `under`: fields are replaced, save the maps of rewards and the monitor's, whose entries are laid one over another. */
 function overlay(under: Values, over: Values): Values {
   const merged = { ...under };
   for (const [key, value] of Object.entries(over)) {
     if (value === undefined) continue;
     if (key === 'rewardParams' && isValues(value) && isValues(merged[key])) {
       merged[key] = overlayRewardParams(merged[key], value);
-    } else if (key === 'rewardModules' && isValues(value) && isValues(merged[key])) {
+    } else if ((key === 'rewardModules' || key === 'monitor') && isValues(value) && isValues(merged[key])) {
       merged[key] = { ...merged[key], ...value };
     } else {
       merged[key] = value;

@@ -1,6 +1,8 @@
 /** What a run tells while it goes on; the live view and a library user's own display listen to it. */
 import type { Config } from '../config';
 import type { EvalSummary } from '../eval';
+import type { HealthChange } from '../monitor';
+import type { Rollback } from '../run';
 import type { StepMetrics } from '../types';
 
 export type EvalPhase = 'base' | 'step' | 'trained';
@@ -15,7 +17,7 @@ export interface Evaluation {
 export interface RunSummary {
   base: Evaluation;
   trained: Evaluation;
-  run: { directory: string; reward: string; seed: number; steps: number };
+  run: { directory: string; reward: string; seed: number; steps: number; rollbacks: number };
 }
 
 export type TrainEvent =
@@ -26,6 +28,8 @@ export type TrainEvent =
   | { type: 'decode-progress'; step: number; done: number; total: number }
   | { type: 'step'; index: number; metrics: StepMetrics }
   | { type: 'checkpoint'; step: number; path: string }
+  | { type: 'health'; change: HealthChange }
+  | { type: 'rollback'; rollback: Rollback }
   | { type: 'warning'; message: string };
 
 /** One finished update. */

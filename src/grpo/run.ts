@@ -3,7 +3,9 @@ import type { Config } from '../config';
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import {
   adapterConfig,
+  completeRollbacks,
   MetricsFile,
+  recordRollback,
   saveAdapter,
   saveCheckpoint,
   writeCompletions,
@@ -15,7 +17,9 @@ import { dumpBatch } from './dump';
 import { evaluatePolicy, evaluationMetrics } from './evaluation';
 import type { EvalPhase, Evaluation, RunSummary, TrainEvent, TrainStep } from './events';
 import { trainSteps, type LoopStep } from './loop';
+import { guardOf, planRollback, type CollapseGuard, type GuardState } from './guard';
 import type { Session } from './session';
+import { restoreRun } from './start';
 
 /** What state.json holds: the loop's state and the evaluations made so far. */
 export interface RunState {
@@ -23,6 +27,7 @@ export interface RunState {
   base: Evaluation | null;
   /** Of step `step`; the last one is also the run's result. */
   latest: { step: number; evaluation: Evaluation } | null;
+  guard: GuardState;
 }
 
 export interface RunParts {
@@ -30,14 +35,19 @@ export interface RunParts {
   config: Config;
   session: Session;
   start: RunState;
+  /** The state is not in a checkpoint of this directory yet. */
+  unsaved?: boolean;
   emit: (event: TrainEvent) => void;
   signal?: AbortSignal;
 }
 
 /** The steps of a run as they are made, each written before it is handed out. Returns the run's summary. */
 export class RunDriver {
-  private readonly state: RunState;
-  private readonly metrics: MetricsFile;
+  private state: RunState;
+  private metrics: MetricsFile;
+  private readonly guard: CollapseGuard;
+  /** The reason of a collapse that is not acted on yet. */
+  private collapse: string | null = null;
   /** Fires on `stop` and on the caller's signal: ends evaluations at once. */
   private readonly halt = new AbortController();
   private stopping = false;
@@ -46,12 +56,18 @@ export class RunDriver {
 
   constructor(private readonly parts: RunParts) {
     this.state = parts.start;
-    const { directory, signal } = parts;
-    this.metrics = new MetricsFile(directory.metrics(), this.state.loop.step, (message) =>
-      this.warn(message),
-    );
+    const { config, signal } = parts;
+    this.guard = guardOf(config);
+    this.metrics = this.openMetrics();
+    if (parts.unsaved === true) this.unsaved = this.state.loop;
     signal?.addEventListener('abort', this.onAbort);
     if (signal?.aborted) this.onAbort();
+  }
+
+  /** Goes on behind the last step of the state. */
+  private openMetrics(): MetricsFile {
+    const { directory } = this.parts;
+    return new MetricsFile(directory.metrics(), this.state.loop.step, (message) => this.warn(message));
   }
 
   private readonly onAbort = () => this.halt.abort();
@@ -65,7 +81,8 @@ export class RunDriver {
   async *drive(): AsyncGenerator<TrainStep, RunSummary> {
     try {
       this.state.base ??= await this.evaluate('base');
-      yield* this.steps();
+      await this.saveStart();
+      while (yield* this.steps());
       return await this.finish();
     } catch (error) {
       throw this.interruption(error);
@@ -74,7 +91,16 @@ export class RunDriver {
     }
   }
 
-  private async *steps(): AsyncGenerator<TrainStep, void> {
+  /** A fork stands on its own from its first step; and there is always a checkpoint to roll back to. */
+  private async saveStart(): Promise<void> {
+    const { config, directory } = this.parts;
+    const first = config.onCollapse === 'rollback' && directory.checkpointSteps().length === 0;
+    if (first) this.unsaved = this.state.loop;
+    await this.save();
+  }
+
+  /** The steps to the end; true when a rollback broke them off. */
+  private async *steps(): AsyncGenerator<TrainStep, boolean> {
     const { session, emit } = this.parts;
     const { loop } = session;
     loop.onDecoded = (done, total) =>
@@ -82,8 +108,30 @@ export class RunDriver {
     for await (const step of trainSteps(loop, this.state.loop)) {
       await this.record(step);
       yield { index: step.index, metrics: step.metrics };
-      if (this.stopping && step.state !== null) this.throwStopped();
+      if (step.state === null) continue;
+      if (this.collapse !== null) {
+        await this.rollBack(this.collapse);
+        return true;
+      }
+      if (this.stopping) this.throwStopped();
     }
+    return false;
+  }
+
+  /** Goes back to the last healthy checkpoint, with less pressure and other seeds; or ends the run. */
+  private async rollBack(reason: string): Promise<void> {
+    const { config, directory, session, emit } = this.parts;
+    const rollback = planRollback(config, this.state, directory.checkpointSteps(), reason);
+    this.collapse = null;
+    this.metrics.sync();
+    recordRollback(directory, rollback);
+    completeRollbacks(directory);
+    const restored = await restoreRun(directory, rollback.to, session.loop);
+    this.state = restored;
+    this.unsaved = null;
+    this.metrics.close();
+    this.metrics = this.openMetrics();
+    emit({ type: 'rollback', rollback });
   }
 
   private throwStopped(): never {
@@ -95,6 +143,7 @@ export class RunDriver {
     // Until the batch is used up there is no state to resume from.
     this.unsaved = step.state;
     if (step.state !== null) this.state.loop = step.state;
+    this.watch(step);
     const evaluateNow = config.evalSteps > 0 && step.index % config.evalSteps === 0;
     if (evaluateNow && session.evalData !== null) {
       const evaluation = await evaluatePolicy(
@@ -111,6 +160,18 @@ export class RunDriver {
     emit({ type: 'step', index: step.index, metrics: step.metrics });
     if (!step.update.applied) await this.refused(step);
     if (this.saveIsDue(step)) await this.save();
+  }
+
+  /** Shows the batch to the monitor, once, and puts its numbers into the metrics. */
+  private watch(step: LoopStep): void {
+    const { onCollapse } = this.parts.config;
+    if (step.generatedNow) {
+      const { state, change } = this.guard.observe(this.state.guard.monitor, step.metrics);
+      this.state.guard = { ...this.state.guard, monitor: state };
+      if (change !== null) this.parts.emit({ type: 'health', change });
+      if (change?.to === 'collapsed' && onCollapse !== 'warn') this.collapse = change.reason;
+    }
+    Object.assign(step.metrics, this.guard.metrics(this.state.guard.monitor, step.batch.state.eased));
   }
 
   private async writeTable({ index, batch }: LoopStep): Promise<void> {
@@ -141,11 +202,14 @@ export class RunDriver {
     if (this.unsaved === null) return;
     const { step } = this.unsaved;
     this.metrics.sync();
+    if (this.state.guard.monitor.health === 'healthy')
+      this.state.guard = { ...this.state.guard, healthy: step };
     const content = {
       adapterConfig: adapterConfig(config, config.model),
       state: { ...this.state, loop: this.unsaved },
     };
-    await saveCheckpoint(directory, step, session.loop.policy, content, config.saveTotalLimit);
+    const { healthy } = this.state.guard;
+    await saveCheckpoint(directory, step, session.loop.policy, content, config.saveTotalLimit, healthy);
     this.unsaved = null;
     emit({ type: 'checkpoint', step, path: directory.checkpoint(step) });
   }
@@ -156,7 +220,8 @@ export class RunDriver {
     const trained = latest?.step === config.maxSteps ? latest.evaluation : await this.evaluate('trained');
     await saveAdapter(directory.final(), session.loop.policy, adapterConfig(config, config.model));
     const reward = session.loop.rewards.map((entry) => entry.reward.name).join('+');
-    const run = { directory: directory.path, reward, seed: config.seed, steps: config.maxSteps };
+    const { rollbacks } = this.state.loop.eased;
+    const run = { directory: directory.path, reward, seed: config.seed, steps: config.maxSteps, rollbacks };
     const summary: RunSummary = { base: this.state.base!, trained, run };
     writeJsonAtomic(directory.summary(), summary);
     return summary;

@@ -1,21 +1,20 @@
 /** `train`: the whole of a run behind one call. */
 import type { Config, ConfigInput } from '../config';
-import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import {
+  copyRunStart,
   createRunDirectory,
   discardRunDirectory,
   newRunPath,
   openRunDirectory,
-  readCheckpointState,
-  restorePolicy,
   RunDirectory,
 } from '../run';
-import { initialState, type WeightedReward } from './context';
+import type { LoopContext, WeightedReward } from './context';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { RunDriver, type RunState } from './run';
 import { closeRewards, openInputs, resolveTrainConfig, withAbsolutePaths, type SessionParts } from './inputs';
 import { openSession } from './session';
+import { checkFork, forkState, startState } from './start';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
 export interface TrainOptions extends ConfigInput, SessionParts {
@@ -25,6 +24,8 @@ export interface TrainOptions extends ConfigInput, SessionParts {
   out?: string;
   /** Folder of a run to go on with; its configuration is the one stored there. */
   resume?: string;
+  /** A run, and the step of one of its checkpoints to go on from in a new folder, under the settings given here. */
+  fork?: { run: string; at: number };
   /** Ends the run at once; what was finished can be resumed. Rejects with INTERRUPTED. */
   signal?: AbortSignal;
   onEvent?: (event: TrainEvent) => void;
@@ -90,11 +91,20 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   }
 }
 
-/** The configuration of the run: a resumed one's own, or what is given. */
-function configOf(resume: string | undefined, given: ConfigInput & { preset?: string }): Config {
-  if (resume === undefined) return withAbsolutePaths(resolveTrainConfig([given]));
-  const stored = openRunDirectory(resume);
-  return resolveTrainConfig([stored.readJson(stored.config()) as ConfigInput]);
+const storedConfig = (run: RunDirectory) => run.readJson(run.config()) as ConfigInput;
+
+/** The configuration of the run: a resumed one's own, a forked one's under what is given, or what is given. */
+function configOf({ resume, fork }: TrainOptions, given: ConfigInput & { preset?: string }): Config {
+  if (resume !== undefined) return resolveTrainConfig([storedConfig(openRunDirectory(resume))]);
+  if (fork === undefined) return withAbsolutePaths(resolveTrainConfig([given]));
+  if (given.preset !== undefined) {
+    throw new AcoerError('BAD_CONFIG', 'A fork starts from the settings of its run; leave out preset.');
+  }
+  const source = openRunDirectory(fork.run);
+  const before = resolveTrainConfig([storedConfig(source)]);
+  const config = withAbsolutePaths(resolveTrainConfig([before, given]));
+  checkFork(source, fork.at, before, config);
+  return config;
 }
 
 function newRunDirectory(
@@ -128,29 +138,29 @@ function finishedSummary(directory: RunDirectory): RunSummary | null {
   return directory.finished() ? (directory.readJson(directory.summary()) as RunSummary) : null;
 }
 
-async function startState(
+/** Where the run begins; a fork's metrics so far are its source's. */
+async function startOf(
   directory: RunDirectory,
-  resumed: boolean,
-  policy: Policy,
-  fresh: RunState,
+  { resume, fork }: TrainOptions,
+  context: LoopContext,
 ): Promise<RunState> {
-  const found = resumed ? readCheckpointState(directory) : null;
-  if (found === null) return fresh;
-  await restorePolicy(directory, found.step, policy);
-  const { loop, base, latest } = found.state as RunState;
-  return { loop, base, latest };
+  if (fork === undefined) return startState(directory, resume !== undefined, context);
+  const source = new RunDirectory(fork.run);
+  const state = await forkState(source, fork.at, context);
+  copyRunStart(directory, source, fork.at);
+  return state;
 }
 
 /**
- * Starts a run, or goes on with one. Resolves when the model is loaded.
+ * Starts a run, forks one, or goes on with one. Resolves when the model is loaded.
  *
  * @throws BAD_CONFIG, BAD_INPUT, RUN_EXISTS before anything is loaded; LOAD_FAILED, DEVICE, ... of the engine
  */
 export async function train(options: TrainOptions = {}): Promise<TrainRun> {
-  const { out, resume, signal, onEvent, engine, tokenizer, trainData, evalData, ...given } = options;
-  if (resume !== undefined) refuseSettings({ ...given, out });
+  const { out, resume, fork, signal, onEvent, engine, tokenizer, trainData, evalData, ...given } = options;
+  if (resume !== undefined) refuseSettings({ ...given, out, fork });
   const emit = onEvent ?? (() => undefined);
-  const config = configOf(resume, given);
+  const config = configOf(options, given);
   const finished = resume === undefined ? null : finishedSummary(new RunDirectory(resume));
   if (finished !== null) return new TrainRun(resume!, config, null, finished);
   const inputs = await openInputs(config, { tokenizer, trainData, evalData });
@@ -165,17 +175,21 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
     throw error;
   });
   try {
-    const { model, policy, rewards } = session.loop;
+    const { model, policy } = session.loop;
     const { dtype, device, parameterCount: parameters } = model.info;
     const trained = policy.info.parameterCount;
     emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
-    const fresh: RunState = {
-      loop: initialState(rewards, config.maxCompletionLength),
-      base: null,
-      latest: null,
-    };
-    const start = await startState(directory, resumed, policy, fresh);
-    const driver = new RunDriver({ directory, config, session, start, emit, ...(signal && { signal }) });
+    const start = await startOf(directory, options, session.loop);
+    const unsaved = fork !== undefined;
+    const driver = new RunDriver({
+      directory,
+      config,
+      session,
+      start,
+      unsaved,
+      emit,
+      ...(signal && { signal }),
+    });
     return new TrainRun(directory.path, config, driver, null);
   } catch (error) {
     await session.close();

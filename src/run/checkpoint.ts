@@ -24,7 +24,7 @@ export function saveAdapter(path: string, policy: Policy, adapterConfig: unknown
 }
 
 /**
- * Writes the checkpoint of `step` and removes the oldest above `keep` (null: none).
+ * Writes the checkpoint of `step` and removes the oldest above `keep` (null: none), save that of `spare`.
  * @param state plain JSON: everything besides weights and optimiser that the next step depends on
  */
 export async function saveCheckpoint(
@@ -33,6 +33,7 @@ export async function saveCheckpoint(
   policy: Policy,
   content: { adapterConfig: unknown; state: object },
   keep: number | null,
+  spare: number | null = null,
 ): Promise<void> {
   await writeDirectoryAtomic(run.checkpoint(step), async (directory) => {
     await policy.save(join(directory, ADAPTER));
@@ -42,13 +43,15 @@ export async function saveCheckpoint(
   });
   if (keep === null) return;
   for (const old of run.checkpointSteps().slice(0, -keep)) {
-    rmSync(run.checkpoint(old), { recursive: true, force: true });
+    if (old !== spare) rmSync(run.checkpoint(old), { recursive: true, force: true });
   }
 }
 
-/** The state of the newest checkpoint, or null when there is none yet. */
-export function readCheckpointState(run: RunDirectory): { step: number; state: unknown } | null {
-  const step = run.checkpointSteps().at(-1);
+/** The state of the checkpoint of `step` (default: the newest), or null when there is none yet. */
+export function readCheckpointState(
+  run: RunDirectory,
+  step = run.checkpointSteps().at(-1),
+): { step: number; state: unknown } | null {
   if (step === undefined) return null;
   const path = join(run.checkpoint(step), STATE);
   const state = run.readJson(path) as { version?: unknown };

@@ -13,3 +13,5 @@ export {
   RunDirectory,
 } from './directory';
 export { MetricsFile, readMetrics } from './metrics-file';
+export { completeRollbacks, readRollbacks, recordRollback, type Rollback } from './rollbacks';
+export { copyRunStart } from './fork';
