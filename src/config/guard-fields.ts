@@ -14,10 +14,11 @@ const monitorSchema = z.strictObject({
   collapseThinkingRatio: z.number().min(0).nullable().optional(),
   collapseSteps: count(1).optional(),
   warningAccuracyDrop: share().nullable().optional(),
+  warningContested: share().nullable().optional(),
   warningAllWrongRise: share().nullable().optional(),
   warningZeroStd: share().nullable().optional(),
   warningTruncatedRise: share().nullable().optional(),
-  warningEntropyRatio: z.number().min(0).nullable().optional(),
+  warningEntropyRise: z.number().min(0).nullable().optional(),
   warningAdvantage: z.number().min(0).nullable().optional(),
   warningSteps: count(1).optional(),
   recoverySteps: count(1).optional(),
@@ -25,7 +26,7 @@ const monitorSchema = z.strictObject({
 
 export const guardFields = {
   monitor: monitorSchema
-    .prefault({})
+    .default({ preset: 'default' })
     .describe(
       'The collapse monitor: {preset: default or paper} and any of its settings, see docs/collapse.md.',
     ),

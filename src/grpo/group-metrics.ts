@@ -18,9 +18,16 @@ function spread(
 }
 
 /** Over the groups whose reference could be read; lengths in thinking tokens. */
-export function groupMetrics({ groups, advantages }: GenerationBatch): StepMetrics {
+export function groupMetrics({
+  groups,
+  advantages,
+}: Pick<GenerationBatch, 'groups' | 'advantages'>): StepMetrics {
   const graded = groups.filter(isGraded);
   const length = (rollout: Rollout) => rollout.thinkingTokens;
+  // All right, and the rewards still tell them apart: what is left to be ranked is length.
+  const contested = groups.filter(
+    (group, g) => isGraded(group) && group.rollouts.every(correct) && !advantages.zeroVariance[g]!,
+  ).length;
   const found = {
     'accuracy/group_std': spread(
       graded,
@@ -34,6 +41,7 @@ export function groupMetrics({ groups, advantages }: GenerationBatch): StepMetri
   const metrics: StepMetrics = {
     'advantages/min': minimum(advantages.values),
     'advantages/max': maximum(advantages.values),
+    'accuracy/groups_contested': contested / Math.max(1, graded.length),
     'advantages/same_verdict_share': sameVerdictShare(groups, advantages),
   };
   for (const [name, value] of Object.entries(found)) if (value !== null) metrics[name] = value;

@@ -12,6 +12,8 @@ const SIGNALS = {
   spreadCorrect: 'thinking/correct_group_std',
   spreadWrong: 'thinking/wrong_group_std',
   allWrong: 'accuracy/groups_all_wrong',
+  allCorrect: 'accuracy/groups_all_correct',
+  contested: 'accuracy/groups_contested',
   zeroStd: 'frac_reward_zero_std',
   entropy: 'entropy',
   truncated: 'completions/clipped_ratio',

@@ -19,7 +19,7 @@ function above(averages: Averages, signal: Signal): number {
 const accuracyFell = (averages: Averages) =>
   `sampled accuracy averages ${percent(moving(averages, 'accuracy')!)}, ${points(below(averages, 'accuracy'))} points below its peak`;
 
-/** Thinking is shorter than the definition of a collapse asks for, in words; null: it is not. */
+/** Thinking is shorter than the definition of a collapse asks for, in words; null: it is not. Without limits it is. */
 function thinkingShort(averages: Averages, settings: MonitorSettings): string | null {
   const { collapseThinkingTokens: tokens, collapseThinkingRatio: share } = settings;
   const [now, base] = [moving(averages, 'thinking'), ofBase(averages, 'thinking')];
@@ -39,6 +39,15 @@ export function collapseReason(averages: Averages, settings: MonitorSettings): s
 
 /** Each gives its sentence while it holds. */
 const warnings: ((averages: Averages, settings: MonitorSettings) => string | null)[] = [
+  (averages, settings) => {
+    const [contested, right] = [moving(averages, 'contested'), moving(averages, 'allCorrect')];
+    if (settings.warningContested === null || contested === null || right === null || right === 0)
+      return null;
+    const short = thinkingShort(averages, settings);
+    return short !== null && contested / right >= settings.warningContested
+      ? `${short}, and the rewards still rank ${percent(contested / right)} of the groups whose answers are all right, by length alone`
+      : null;
+  },
   (averages, { warningAccuracyDrop: limit }) =>
     limit !== null && below(averages, 'accuracy') >= limit ? accuracyFell(averages) : null,
   (averages, { warningAllWrongRise: limit }) =>
@@ -55,10 +64,14 @@ const warnings: ((averages: Averages, settings: MonitorSettings) => string | nul
     limit !== null && above(averages, 'truncated') >= limit
       ? `${percent(moving(averages, 'truncated')!)} of the completions are cut off, ${points(above(averages, 'truncated'))} points more than at best`
       : null,
-  (averages, { warningEntropyRatio: limit }) => {
+  (averages, { warningEntropyRise: limit }) => {
     const [now, base] = [moving(averages, 'entropy'), ofBase(averages, 'entropy')];
-    return limit !== null && now !== null && base !== null && now < limit * base
-      ? `the entropy per token is ${now.toFixed(4)}, ${percent(now / base)} of the base's`
+    return limit !== null &&
+      now !== null &&
+      base !== null &&
+      base > 0 &&
+      above(averages, 'entropy') >= limit * base
+      ? `the entropy per token rose from ${averages.lowest.entropy!.toFixed(4)} to ${now.toFixed(4)}`
       : null;
   },
   (averages, { warningAdvantage: limit }) => {

@@ -108,6 +108,8 @@ const METRIC_NAMES: Readonly<Record<Signal, string>> = {
   spreadCorrect: 'spread_correct',
   spreadWrong: 'spread_wrong',
   allWrong: 'all_wrong',
+  allCorrect: 'all_correct',
+  contested: 'contested',
   zeroStd: 'zero_std',
   entropy: 'entropy',
   truncated: 'truncated',

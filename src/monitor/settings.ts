@@ -15,7 +15,12 @@ export interface MonitorSettings {
   collapseThinkingRatio: number | null;
   /** over this many steps on end. */
   collapseSteps: number;
-  /** Warning: accuracy at least this far below its peak, */
+  /**
+   * Warning: thinking as short as in a collapse, and still at least this share of the groups whose answers are all right
+   * have rewards that differ: there they can only rank by length,
+   */
+  warningContested: number | null;
+  /** or accuracy at least this far below its peak, */
   warningAccuracyDrop: number | null;
   /** or the share of groups without a correct answer this far above its lowest, */
   warningAllWrongRise: number | null;
@@ -23,8 +28,8 @@ export interface MonitorSettings {
   warningZeroStd: number | null;
   /** or the share of truncated completions this far above its lowest, */
   warningTruncatedRise: number | null;
-  /** or the entropy below this share of the base's, */
-  warningEntropyRatio: number | null;
+  /** or the entropy per token above its lowest by this share of the base's, */
+  warningEntropyRise: number | null;
   /** or the largest |advantage| of a batch at least this, */
   warningAdvantage: number | null;
   /** over this many steps on end. */
@@ -42,14 +47,15 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
     collapseThinkingTokens: null,
     collapseThinkingRatio: 0.35,
     collapseSteps: 10,
-    warningAccuracyDrop: 0.05,
-    warningAllWrongRise: 0.08,
+    warningContested: 0.5,
+    warningAccuracyDrop: 0.1,
+    warningAllWrongRise: 0.12,
     warningZeroStd: null,
     warningTruncatedRise: null,
-    warningEntropyRatio: null,
+    warningEntropyRise: null,
     warningAdvantage: null,
-    warningSteps: 1,
-    recoverySteps: 20,
+    warningSteps: 5,
+    recoverySteps: 50,
   },
   /** The ACOER paper to the letter: section 4.1 (collapse, with MATH-500's threshold) and the appendix (warning). */
   paper: {
@@ -59,11 +65,12 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
     collapseThinkingTokens: 500,
     collapseThinkingRatio: null,
     collapseSteps: 200,
+    warningContested: null,
     warningAccuracyDrop: null,
     warningAllWrongRise: null,
     warningZeroStd: 0.5,
     warningTruncatedRise: null,
-    warningEntropyRatio: null,
+    warningEntropyRise: null,
     warningAdvantage: null,
     warningSteps: 1,
     recoverySteps: 20,
