@@ -82,7 +82,7 @@ function courseOf(lines) {
 }
 
 function replayOne(path, given) {
-  const { initialMonitorState, monitorSettings, observe } = require(join(root, 'dist/monitor'));
+  const { initialMonitorState, monitorSettings, observeHealth } = require(join(root, 'dist'));
   const { readMetrics, readRollbacks, RunDirectory } = require(join(root, 'dist/run'));
   const run = new RunDirectory(path);
   const config = run.readJson(run.config());
@@ -91,7 +91,7 @@ function replayOne(path, given) {
   let state = initialMonitorState();
   const first = {};
   for (const line of lines) {
-    const seen = observe(state, line, settings, config.promptsPerStep * config.stepsPerGeneration);
+    const seen = observeHealth(state, line, settings, config.promptsPerStep * config.stepsPerGeneration);
     state = seen.state;
     if (seen.change !== null) first[seen.change.to] ??= seen.change;
   }

@@ -47,7 +47,7 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
     collapseThinkingTokens: null,
     collapseThinkingRatio: 0.35,
     collapseSteps: 10,
-    warningContested: 0.5,
+    warningContested: 0.48,
     warningAccuracyDrop: 0.1,
     warningAllWrongRise: 0.12,
     warningZeroStd: null,
