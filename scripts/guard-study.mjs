@@ -33,7 +33,7 @@ const KINDS = {
   /** The same static reward at a rate where thinking shortens and nothing is lost in 200 steps. */
   still: {
     preset: 'tiny',
-    set: ['reward=grpo-lp', 'learningRate=2.5e-4', ...EVALUATED, 'evalSteps=100'],
+    set: ['reward=grpo-lp', 'learningRate=1.5e-4', ...EVALUATED, 'evalSteps=100'],
   },
 };
 

@@ -10,7 +10,7 @@ const ADAPTER = 'adapter_model.safetensors';
 const ADAPTER_CONFIG = 'adapter_config.json';
 const OPTIMIZER = 'optimizer.safetensors';
 const STATE = 'state.json';
-const STATE_VERSION = 1;
+const STATE_VERSION = 2;
 
 const writeJson = (path: string, value: unknown) =>
   writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`);
