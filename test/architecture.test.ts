@@ -49,7 +49,7 @@ const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[
 const LAYERS: readonly (readonly string[])[] = [
   ['types', 'errors', 'rng', 'version', 'config', 'models', 'hub', 'pace'],
   ['verify'],
-  ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan'],
+  ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan', 'monitor'],
   ['eval', 'grading'],
   ['grpo'],
   ['lab'],
@@ -123,7 +123,9 @@ test('only run writes run files', () => {
     /\b(writeFile|writeFileSync|appendFile|createWriteStream|mkdir|mkdirSync|rename|renameSync|open|openSync|rm|rmSync)\b/;
   const wrong = all.filter(
     ({ file, target, names }) =>
-      ['lab', 'grpo', 'eval', 'rewards', 'verify', 'tokenizer', 'data', 'config'].includes(moduleOf(file)) &&
+      ['lab', 'grpo', 'eval', 'rewards', 'verify', 'tokenizer', 'data', 'config', 'monitor'].includes(
+        moduleOf(file),
+      ) &&
       /^(node:)?fs(\/|$)/.test(target) &&
       writing.test(names),
   );

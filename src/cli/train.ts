@@ -28,7 +28,8 @@ interface TrainFlags {
   ignorePlan?: boolean;
 }
 
-const collect = (value: string, previous: string[]) => [...previous, value];
+/** A repeatable option. */
+export const collect = (value: string, previous: string[]) => [...previous, value];
 
 export function define(command: Command): void {
   command
@@ -101,22 +102,27 @@ async function stoppable<T>(
 async function runTrain(configPath: string | undefined, flags: TrainFlags): Promise<void> {
   if (flags.describe === true) {
     process.stdout.write(describeConfigMarkdown());
-    return;
+  } else {
+    const options = { ...trainOptions(configPath, flags), ignorePlan: flags.ignorePlan };
+    await runAndReport(options, flags.json === true);
   }
+}
+
+/** Runs to the end under the live view and prints what it came to. */
+export async function runAndReport(options: TrainOptions, json: boolean): Promise<void> {
   const view = new ProgressView(process.stderr);
   const onEvent: TrainOptions['onEvent'] = (event) => {
-    if (event.type === 'run' && flags.json !== true) process.stdout.write(`run ${event.directory}\n`);
+    if (event.type === 'run' && !json) process.stdout.write(`run ${event.directory}\n`);
     view.onEvent(event);
   };
-  const options = trainOptions(configPath, flags);
   outliveOutput();
   await stoppable(async (signal, hold) => {
     try {
-      const run = await train({ ...options, ignorePlan: flags.ignorePlan, signal, onEvent });
+      const run = await train({ ...options, signal, onEvent });
       hold(run);
       const summary = await run.result();
       view.clear();
-      report(run, summary, flags.json === true);
+      report(run, summary, json);
     } finally {
       view.clear();
     }

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { TARGET_MODULES } from '../engine/types';
+import { guardFields } from './guard-fields';
 
 const count = (minimum = 1) => z.int().min(minimum);
 const positive = () => z.number().positive();
@@ -282,6 +283,7 @@ export const FIELD_GROUPS = {
   Rewards: rewardFields,
   Loss: lossFields,
   Optimiser: optimizerFields,
+  'Collapse guard': guardFields,
   Run: runFields,
 } as const;
 
@@ -291,6 +293,7 @@ export const configSchema = z.strictObject({
   ...rewardFields,
   ...lossFields,
   ...optimizerFields,
+  ...guardFields,
   ...runFields,
 });
 

@@ -1,4 +1,5 @@
 export { configSchema, FIELD_GROUPS, type Config, type ConfigInput } from './fields';
+export type { MonitorInput } from './guard-fields';
 export { describeConfig, describeConfigMarkdown, type FieldDescription } from './describe';
 export { parseAssignments, readConfigFile } from './load';
 export { didYouMean, nearestName } from './nearest';

@@ -2,11 +2,12 @@
 import type { GenerateStats, PackedSequences, ScoreResult } from '../engine/types';
 import type { Group, Prompt, Reward, Rollout, StepMetrics } from '../types';
 import { batchAdvantages, type BatchAdvantages } from './combine';
-import type { LoopContext, LoopState } from './context';
+import { samplingSeed, type LoopContext, type LoopState } from './context';
 import { packByTokens, packSequences, splitPerToken, type Tokens } from './microbatch';
 import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
 import { isGraded, sampleGroups } from './rollouts';
+import { withPressure } from './same-verdict';
 
 /** A completion with everything its loss needs: what a checkpoint keeps of a batch that is not used up. */
 export interface UpdateSample extends Tokens {
@@ -85,7 +86,7 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
   const started = performance.now();
   const wanted = config.promptsPerStep * config.stepsPerGeneration;
   const { prompts, cursor } = nextPrompts(context, state.cursor, wanted);
-  const { groups, stats } = await sampleGroups(context, prompts);
+  const { groups, stats } = await sampleGroups(context, prompts, samplingSeed(config, state.eased));
   const generated = performance.now();
   const maxLength = config.maxCompletionLength;
   const { formatWeight, rewardTimeoutMs: timeoutMs } = config;
@@ -97,7 +98,8 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
     graded.length === 0
       ? before
       : await abortable(observeBatch(graded, context.rewards, before, settings), context.signal);
-  const advantages = batchAdvantages(groups, rewards, config);
+  const full = batchAdvantages(groups, rewards, config);
+  const advantages = { ...full, values: withPressure(groups, full, state.eased.pressure) };
   const samples = makeSamples(context, groups, rewards, advantages);
   const rewarded = performance.now();
   await addLogprobs(context, samples);
@@ -108,7 +110,7 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
     reward: rewarded - generated,
     score: performance.now() - rewarded,
   };
-  const next = { step: state.step, cursor, numTokens, rewardStates };
+  const next = { ...state, cursor, numTokens, rewardStates };
   return { groups, samples, rewards, advantages, stats, tokens, state: next, timesMs };
 }
 

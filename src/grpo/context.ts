@@ -4,6 +4,7 @@ import type { Dataset } from '../data';
 import type { Engine, Model, Policy } from '../engine/types';
 import type { BoundReward } from '../rewards/types';
 import type { Tokenizer } from '../tokenizer';
+import { streamSeed } from '../rng';
 import type { Thinking, Verdict } from '../types';
 import type { OpenBatch } from './batch';
 import type { DataOrder } from './order';
@@ -38,6 +39,14 @@ export interface LoopContext {
   onDecoded?: (done: number, total: number) => void;
 }
 
+/** What rollbacks have changed. */
+export interface Eased {
+  /** Rollbacks so far; each has its own stream of seeds. */
+  rollbacks: number;
+  /** Factor on what rewards say besides verdict and format; 1 until the first rollback. */
+  pressure: number;
+}
+
 /** All that a checkpoint needs besides the weights and the optimiser; plain JSON. */
 export interface LoopState {
   /** Optimiser updates finished. */
@@ -48,6 +57,7 @@ export interface LoopState {
   numTokens: number;
   /** State of each reward by its name. */
   rewardStates: Record<string, unknown>;
+  eased: Eased;
 }
 
 /** Where a run stands between two updates. */
@@ -61,5 +71,10 @@ export interface LoopPosition {
 export function initialState(rewards: readonly WeightedReward[], maxLength: number): LoopState {
   const rewardStates: Record<string, unknown> = {};
   for (const { reward } of rewards) rewardStates[reward.name] = reward.initialState({ maxLength });
-  return { step: 0, cursor: 0, numTokens: 0, rewardStates };
+  return { step: 0, cursor: 0, numTokens: 0, rewardStates, eased: { rollbacks: 0, pressure: 1 } };
+}
+
+/** The seed of sampling and dropout: the run's, and another one after every rollback. */
+export function samplingSeed({ seed }: Config, { rollbacks }: Eased): number | bigint {
+  return rollbacks === 0 ? seed : streamSeed(seed, 'rollback', rollbacks);
 }

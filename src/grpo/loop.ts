@@ -34,7 +34,7 @@ export async function* trainSteps(context: LoopContext, start: LoopPosition): As
     const generated = open === null ? await makeGenerationBatch(context, state) : null;
     const batch: OpenBatch = generated === null ? open! : opened(context, generated);
     const slice = batch.updatesDone % stepsPerGeneration;
-    const update = await updateOnSlice(context, batch, slice, state.step);
+    const update = await updateOnSlice(context, batch, slice, state);
     const index = state.step + 1;
     const cost = costMetrics(generated, update, await context.engine.memory());
     const metrics = { step: index, ...updateMetrics(context, update), ...batch.metrics, ...cost };

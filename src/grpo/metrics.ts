@@ -3,6 +3,7 @@ import type { MemoryReport } from '../engine/types';
 import type { Rollout, StepMetrics } from '../types';
 import { isTruncated, type GenerationBatch, type UpdateSample } from './batch';
 import type { LoopContext } from './context';
+import { groupMetrics } from './group-metrics';
 import { isGraded } from './rollouts';
 import { maximum, mean, minimum, sampleStd, sum } from './statistics';
 import type { UpdateResult } from './update';
@@ -80,6 +81,7 @@ export function generationMetrics(context: LoopContext, batch: GenerationBatch):
     ...completionMetrics(rollouts),
     ...rewardMetrics(batch),
     ...accuracyMetrics(batch, rollouts),
+    ...groupMetrics(batch),
   };
   for (const { reward } of context.rewards) {
     Object.assign(metrics, reward.metrics(batch.state.rewardStates[reward.name]));

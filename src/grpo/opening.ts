@@ -3,6 +3,7 @@ import { mergeLayers, type Config, type ConfigInput } from '../config';
 import { AcoerError } from '../errors';
 import type { ModelFetchOptions } from '../models';
 import {
+  completeRollbacks,
   createRunDirectory,
   findCheckpoint,
   newRunPath,
@@ -31,6 +32,8 @@ export interface Opening {
   inputs: Inputs;
   resumed: boolean;
   checkpoint: StoredCheckpoint | null;
+  /** `checkpoint` is this run's; with whether updates left of its batch are still made. */
+  fork?: { source: RunDirectory; keepOpen: boolean };
 }
 
 export type Given = ConfigInput & { preset?: string };
@@ -42,7 +45,17 @@ export async function openNew(
   parts: SessionParts,
   fetching: ModelFetchOptions,
 ): Promise<Opening> {
-  const asked = await withLastingNames(resolveTrainConfig([given]), fetching);
+  const config = await withLastingNames(resolveTrainConfig([given]), fetching);
+  return openIn(out, config, parts, fetching);
+}
+
+/** A new directory for a run under `asked`. */
+export async function openIn(
+  out: string | undefined,
+  asked: Config,
+  parts: SessionParts,
+  fetching: ModelFetchOptions,
+): Promise<Opening> {
   const inputs = await openInputs(asked, parts, fetching);
   try {
     const config = withPinnedData(asked, inputs);
@@ -70,6 +83,10 @@ function withStoredCommits(wanted: Config, stored: Config): Config {
   };
 }
 
+/** `wanted`, made of a stored configuration and settings given anew, by names that last. */
+export const overStored = (stored: Config, wanted: Config): Config =>
+  withStoredCommits(withAbsolutePaths(wanted), stored);
+
 /** The stored configuration with the given settings laid over it, and as it is stored. */
 function resumedConfig(run: RunDirectory, given: Given): { stored: Config; wanted: Config } {
   const own = run.readJson(run.config()) as ConfigInput;
@@ -78,8 +95,7 @@ function resumedConfig(run: RunDirectory, given: Given): { stored: Config; wante
   // A preset's values are laid over the stored ones like any others.
   const over = mergeLayers([values], preset);
   delete over.preset;
-  const wanted = withAbsolutePaths(resolveTrainConfig([own, over]));
-  return { stored, wanted: withStoredCommits(wanted, stored) };
+  return { stored, wanted: overStored(stored, resolveTrainConfig([own, over])) };
 }
 
 /** Locks the run and finds what to go on from. @throws BAD_CONFIG for a change that is not allowed */
@@ -93,6 +109,7 @@ export async function openResumed(
   const { stored, wanted } = resumedConfig(readRunDirectory(path), given);
   const directory = openRunDirectory(path);
   try {
+    completeRollbacks(directory);
     const checkpoint = findCheckpoint(directory, warn);
     const before = checkpoint === null ? stored : resolveTrainConfig([storedPart(checkpoint).config]);
     for (const change of allowedChanges(before, wanted, checkpoint?.step ?? 0)) warn(change);

@@ -11,6 +11,9 @@ const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' |
   evalSteps: 'nothing',
   completionsSteps: 'nothing',
   nonFinitePolicy: 'nothing',
+  onCollapse: 'nothing',
+  maxRollbacks: 'nothing',
+  rollbackPressure: 'nothing',
   rewardTimeoutMs: 'nothing',
   name: 'nothing',
   maxSlots: 'rounding',
@@ -49,6 +52,11 @@ function changesBetween(before: Config, after: Config): Change[] {
     .map((name) => ({ name, from: JSON.stringify(before[name]), to: JSON.stringify(after[name]) }))
     .filter(({ from, to }) => from !== to)
     .map(({ name, from, to }) => ({ name, text: `${name} ${from} -> ${to}` }));
+}
+
+/** Whether a batch generated under `before` is what `after` would generate. */
+export function sameSteps(before: Config, after: Config): boolean {
+  return changesBetween(before, after).every(({ name }) => CHANGEABLE[name] !== undefined);
 }
 
 /**

@@ -3,10 +3,13 @@ import type { Config } from '../config';
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import {
   adapterConfig,
+  completeRollbacks,
+  findCheckpoint,
   finiteMetrics,
   MetricsFile,
   PATIENCE,
   pruneCheckpoints,
+  recordRollback,
   saveAdapter,
   saveCheckpoint,
   writeCompletions,
@@ -18,8 +21,10 @@ import type { GenerationBatch } from './batch';
 import { dumpBatch } from './dump';
 import { betterOf, evaluatePolicy, evaluationMetrics } from './evaluation';
 import type { EvalPhase, Evaluation, RunSummary, TrainEvent, TrainStep } from './events';
+import { guardOf, planRollback, type CollapseGuard } from './guard';
 import { trainSteps, type LoopStep } from './loop';
 import type { Session } from './session';
+import { restoreRun } from './start';
 import { storedState, type RunState } from './state';
 
 /** How long a step may go on once the run is asked to stop; the checkpoint has to fit into 5 s as well. */
@@ -30,6 +35,8 @@ export interface RunParts {
   config: Config;
   session: Session;
   start: RunState;
+  /** The state is not in a checkpoint of this directory yet. */
+  unsaved?: boolean;
   emit: (event: TrainEvent) => void;
   signal?: AbortSignal;
   /** With a full disk. */
@@ -38,8 +45,9 @@ export interface RunParts {
 
 /** The steps of a run as they are made, each written before it is handed out. Returns the run's summary. */
 export class RunDriver {
-  private readonly state: RunState;
-  private readonly metrics: MetricsFile;
+  private state: RunState;
+  private metrics: MetricsFile;
+  private readonly guard: CollapseGuard;
   /** Fires on `stop` and on the caller's signal: ends evaluations and waiting at once. */
   private readonly halt = new AbortController();
   /** Fires on the caller's signal, and some time after `stop`: ends the step in progress. */
@@ -50,15 +58,22 @@ export class RunDriver {
   private unsaved = false;
 
   constructor(private readonly parts: RunParts) {
-    const { directory, signal, session, start } = parts;
+    const { config, signal, session, start } = parts;
     this.state = start;
-    // A line that is still to be completed is written again.
-    const written = start.pending === null ? this.step : this.step - 1;
-    this.metrics = new MetricsFile(directory.metrics(), written, (message) => this.warn(message));
+    this.unsaved = parts.unsaved === true;
+    this.guard = guardOf(config);
+    this.metrics = this.openMetrics();
     session.loop.policyStep = this.step;
     session.loop.signal = this.abandon.signal;
     signal?.addEventListener('abort', this.onAbort);
     if (signal?.aborted) this.onAbort();
+  }
+
+  /** Goes on behind the last step of the state. */
+  private openMetrics(): MetricsFile {
+    // A line that is still to be completed is written again.
+    const written = this.state.pending === null ? this.step : this.step - 1;
+    return new MetricsFile(this.parts.directory.metrics(), written, (message) => this.warn(message));
   }
 
   private readonly onAbort = () => {
@@ -81,10 +96,10 @@ export class RunDriver {
     try {
       if (this.state.base === null) {
         this.state.base = await this.evaluate('base');
-        this.unsaved = this.step === 0 && this.parts.session.evalData !== null;
-        await this.save();
+        this.unsaved ||= this.step === 0 && this.parts.session.evalData !== null;
       }
-      yield* this.steps();
+      await this.saveStart();
+      while (yield* this.steps()) this.throwIfStopping();
       return await this.finish();
     } catch (error) {
       throw this.ending(error);
@@ -93,24 +108,81 @@ export class RunDriver {
     }
   }
 
-  private async *steps(): AsyncGenerator<TrainStep, void> {
+  /** A fork stands on its own from its first step; and there is always a checkpoint to roll back to. */
+  private async saveStart(): Promise<void> {
+    const { config, directory } = this.parts;
+    if (config.onCollapse === 'rollback' && directory.checkpointSteps().length === 0) this.unsaved = true;
+    await this.save();
+  }
+
+  /** The steps to the end; true when a rollback broke them off. */
+  private async *steps(): AsyncGenerator<TrainStep, boolean> {
     const { session, emit } = this.parts;
     const { loop } = session;
     loop.onDecoded = (done, total) => emit({ type: 'decode-progress', step: this.step + 1, done, total });
     if (this.state.pending !== null) yield await this.completeStep();
+    if (await this.rolledBack()) return true;
     for await (const step of trainSteps(loop, this.state.position)) {
       await this.record(step);
       yield await this.completeStep(step);
-      if (this.stopping) throw new AcoerError('INTERRUPTED', this.stopMessage());
+      if (await this.rolledBack()) return true;
+      this.throwIfStopping();
     }
+    return false;
+  }
+
+  private throwIfStopping(): void {
+    if (this.stopping) throw new AcoerError('INTERRUPTED', this.stopMessage());
+  }
+
+  /**
+   * After a collapse: goes back to the last healthy checkpoint, with less pressure and other seeds, or ends the run.
+   * False when there was none.
+   */
+  private async rolledBack(): Promise<boolean> {
+    const { config, directory, session, emit } = this.parts;
+    const { guard, position } = this.state;
+    if (guard.collapse === null) return false;
+    // When the run ends here, it can be resumed all the same.
+    this.state.guard = { ...guard, collapse: null };
+    this.unsaved = true;
+    const found = { loop: position.state, guard };
+    const rollback = planRollback(config, found, directory.checkpointSteps(), guard.collapse);
+    // From here on only the checkpoint gone back to counts.
+    this.unsaved = false;
+    await this.write('rollbacks.json', () => recordRollback(directory, rollback));
+    await this.write('rollbacks.json', () => completeRollbacks(directory));
+    const checkpoint = findCheckpoint(directory, (message) => this.warn(message));
+    if (checkpoint === null) throw new AcoerError('COLLAPSED', `${rollback.reason} No checkpoint is whole.`);
+    session.loop.policyStep = null;
+    this.state = await restoreRun(directory, checkpoint, session.loop);
+    session.loop.policyStep = this.step;
+    this.metrics.close();
+    this.metrics = this.openMetrics();
+    emit({ type: 'rollback', rollback });
+    return true;
   }
 
   /** From here on the step counts as made. What cannot be written later, the table, is written before. */
   private async record(step: LoopStep): Promise<void> {
     if (step.generated !== null) await this.writeTable(step.index, step.generated);
+    this.watch(step);
     this.state.position = step.position;
     this.state.pending = step.metrics;
     this.unsaved = true;
+  }
+
+  /** Shows a new batch to the monitor, once, and puts its numbers into the metrics. */
+  private watch({ generated, metrics, position }: LoopStep): void {
+    const { state } = this;
+    if (generated !== null) {
+      const { state: monitor, change } = this.guard.observe(state.guard.monitor, metrics);
+      state.guard = { ...state.guard, monitor };
+      if (change !== null) this.parts.emit({ type: 'health', change });
+      const acted = this.parts.config.onCollapse !== 'warn';
+      if (acted && change?.to === 'collapsed') state.guard.collapse = change.reason;
+    }
+    Object.assign(metrics, this.guard.metrics(state.guard.monitor, position.state.eased));
   }
 
   /** Evaluates when that is due, writes the pending line and what follows from it. */
@@ -163,6 +235,8 @@ export class RunDriver {
     const { policy, dataset, policyStep, engine } = session.loop;
     // A failure between an update and its state: the weights fit no state that could be saved.
     if (!this.unsaved || policyStep !== step) return;
+    if (this.state.guard.monitor.health === 'healthy')
+      this.state.guard = { ...this.state.guard, healthy: step };
     const pending = this.state.pending && finiteMetrics(this.state.pending).finite;
     const stored = storedState({ ...this.state, pending }, config, dataset.size, engine.deviceInfo.device);
     const content = { adapterConfig: adapterConfig(config, config.model), ...stored };
@@ -174,7 +248,8 @@ export class RunDriver {
     await this.write(path, save, signal);
     this.unsaved = false;
     emit({ type: 'checkpoint', step, path });
-    pruneCheckpoints(directory, config.keepCheckpoints, [this.state.best?.step ?? step]);
+    const { best, guard } = this.state;
+    pruneCheckpoints(directory, config.keepCheckpoints, [best?.step ?? step, guard.healthy ?? step]);
   }
 
   private async finish(): Promise<RunSummary> {
@@ -184,7 +259,8 @@ export class RunDriver {
     const trained = latest?.step === step ? latest.evaluation : await this.evaluate('trained');
     const best = betterOf(this.state.best, { step, evaluation: trained });
     const reward = session.loop.rewards.map((entry) => entry.reward.name).join('+');
-    const run = { directory: directory.path, reward, seed: config.seed, steps: step, best };
+    const { rollbacks } = this.state.position.state.eased;
+    const run = { directory: directory.path, reward, seed: config.seed, steps: step, best, rollbacks };
     const summary: RunSummary = { base: base!, trained, run };
     await this.write(directory.final(), () =>
       saveAdapter(directory.final(), session.loop.policy, adapterConfig(config, config.model)),

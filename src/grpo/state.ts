@@ -5,6 +5,7 @@ import type { StepMetrics } from '../types';
 import { packageVersion } from '../version';
 import type { LoopPosition, LoopState } from './context';
 import type { Best, Evaluation } from './events';
+import type { GuardState } from './guard';
 import { openBatchTensors, restoreOpenBatch, type OpenBatchNumbers } from './open-batch';
 import { configHash } from './resume';
 
@@ -19,6 +20,7 @@ export interface RunState {
   pending: StepMetrics | null;
   /** Fingerprint of the training data; null for generated data. */
   data: string | null;
+  guard: GuardState;
 }
 
 /** What made the checkpoint: another of these may round differently. */
@@ -58,7 +60,7 @@ export function storedState(
 export const storedPart = ({ state }: StoredCheckpoint) => state as StoredState;
 
 export function runStateOf(checkpoint: StoredCheckpoint): RunState {
-  const { loop, batch, base, latest, best, pending, data } = storedPart(checkpoint);
+  const { loop, batch, base, latest, best, pending, data, guard } = storedPart(checkpoint);
   const open = batch && restoreOpenBatch(batch, checkpoint.rollouts);
-  return { position: { state: loop, open }, base, latest, best, pending, data };
+  return { position: { state: loop, open }, base, latest, best, pending, data, guard };
 }

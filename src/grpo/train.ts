@@ -3,19 +3,21 @@ import type { Config, ConfigInput } from '../config';
 import { AcoerError } from '../errors';
 import type { ModelFetchOptions } from '../models';
 import {
+  copyRunStart,
   discardRunDirectory,
-  restorePolicy,
   writeJsonAtomic,
   type Patience,
   type StoredCheckpoint,
 } from '../run';
-import { initialState } from './context';
+import type { LoopContext } from './context';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
+import { openFork, type ForkPoint } from './fork';
 import type { SessionParts } from './inputs';
 import { finishedRun, openNew, openResumed, type Opening } from './opening';
 import { RunDriver } from './run';
 import { openSession, type Session } from './session';
-import { runStateOf, storedPart, thisMaker, type RunState } from './state';
+import { forkState, newState, restoreRun } from './start';
+import { storedPart, thisMaker, type RunState } from './state';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
 export interface TrainOptions extends ConfigInput, SessionParts {
@@ -25,6 +27,8 @@ export interface TrainOptions extends ConfigInput, SessionParts {
   out?: string;
   /** Folder of a run to go on with, as it was configured; some settings may be given anew. */
   resume?: string;
+  /** A run, and the step of one of its checkpoints to go on from in a new folder, under the settings given here. */
+  fork?: ForkPoint;
   /** How long to wait for space on a full disk. */
   patience?: Patience;
   /** Ends the run at once; what was finished can be resumed. Rejects with INTERRUPTED. */
@@ -108,33 +112,33 @@ function warnOfOtherMaker(
   warn(`The checkpoint was written by another set-up (${list}): later numbers may differ by rounding.`);
 }
 
-/** Loads the model and brings it to where the run stands. */
+/** Where the run begins; a fork's metrics so far are its source's. */
+async function startState({ directory, checkpoint, fork }: Opening, context: LoopContext): Promise<RunState> {
+  if (checkpoint === null) return newState(context);
+  if (fork === undefined) return restoreRun(directory, checkpoint, context);
+  const state = await forkState(checkpoint, fork.keepOpen, context);
+  copyRunStart(directory, fork.source, checkpoint.step);
+  return state;
+}
+
+/** Brings the loaded model to where the run stands. */
 async function startDriver(
-  { directory, config, inputs, resumed, checkpoint }: Opening,
+  opening: Opening,
   session: Session,
   emit: (event: TrainEvent) => void,
   options: Pick<TrainOptions, 'signal' | 'patience'>,
 ): Promise<RunDriver> {
-  const { model, policy, rewards, engine } = session.loop;
+  const { directory, config, resumed, checkpoint, fork } = opening;
+  const { model, policy, engine } = session.loop;
   const { dtype, device, parameterCount: parameters } = model.info;
   const trained = policy.info.parameterCount;
   emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
-  const state = initialState(rewards, config.maxCompletionLength);
-  let start: RunState = {
-    position: { state, open: null },
-    base: null,
-    latest: null,
-    best: null,
-    pending: null,
-    data: inputs.trainData.source?.fingerprint ?? null,
-  };
+  const start = await startState(opening, session.loop);
   if (checkpoint !== null) {
-    await restorePolicy(checkpoint, policy);
-    start = runStateOf(checkpoint);
     warnOfOtherMaker(checkpoint, engine.deviceInfo.device, (message) => emit({ type: 'warning', message }));
   }
   if (resumed) writeJsonAtomic(directory.config(), config);
-  return new RunDriver({ directory, config, session, start, emit, ...options });
+  return new RunDriver({ directory, config, session, start, unsaved: fork !== undefined, emit, ...options });
 }
 
 /** Aborted while it loads, a run ends like an aborted run. */
@@ -144,7 +148,7 @@ function loadingError(error: unknown, signal: AbortSignal | undefined): unknown 
 }
 
 /**
- * Starts a run, or goes on with one. Resolves when the model is loaded.
+ * Starts a run, forks one, or goes on with one. Resolves when the model is loaded.
  *
  * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; LOAD_FAILED, DEVICE, ... of the
  * engine
@@ -153,6 +157,7 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const {
     out,
     resume,
+    fork,
     signal,
     patience,
     onEvent,
@@ -163,6 +168,9 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
     ignorePlan,
     ...given
   } = options;
+  if (resume !== undefined && fork !== undefined) {
+    throw new AcoerError('BAD_CONFIG', 'A run is resumed or forked: leave out resume or fork.');
+  }
   const emit = onEvent ?? (() => undefined);
   const fetching: ModelFetchOptions = {
     signal,
@@ -173,10 +181,12 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const parts = { tokenizer, trainData, evalData };
   const finished = resume === undefined ? null : finishedRun(resume, given);
   if (finished !== null) return new TrainRun(resume!, finished.config, null, finished.summary);
-  const opening =
-    resume === undefined
-      ? await openNew(out, given, parts, fetching)
-      : await openResumed(resume, given, parts, fetching, (message) => warnings.push(message));
+  const warn = (message: string) => void warnings.push(message);
+  const opening = await (resume !== undefined
+    ? openResumed(resume, given, parts, fetching, warn)
+    : fork !== undefined
+      ? openFork(out, fork, given, parts, fetching)
+      : openNew(out, given, parts, fetching));
   const { directory, config, inputs, resumed, checkpoint } = opening;
   const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
   emit({ type: 'run', directory: directory.path, config, resumedStep });

@@ -3,7 +3,7 @@ import type { AccumulateResult, LossSettings, TrainBatch } from '../engine/types
 import { errorCode } from '../errors';
 import { streamSeed } from '../rng';
 import { sampleTokens, type OpenBatch, type UpdateSample } from './batch';
-import type { LoopContext } from './context';
+import { samplingSeed, type LoopContext, type LoopState } from './context';
 import { joinPerToken, packByTokens, packSequences, splitPerToken } from './microbatch';
 import { lossNormalizer } from './normalizer';
 import { scheduleFactor } from './schedule';
@@ -92,7 +92,7 @@ async function accumulateAll(
   context: LoopContext,
   total: UpdateResult,
   normalizer: number,
-  step: number,
+  dropoutSeed: (microBatch: number) => bigint,
 ): Promise<boolean> {
   const { config, policy, signal } = context;
   const live = total.samples.filter((sample) => !sample.skipped);
@@ -102,7 +102,7 @@ async function accumulateAll(
   try {
     for (const [index, bin] of bins.entries()) {
       const members = bin.map((i) => live[i]!);
-      const seed = config.loraDropout > 0 ? streamSeed(config.seed, 'dropout', step, index) : null;
+      const seed = config.loraDropout > 0 ? dropoutSeed(index) : null;
       addResult(
         total,
         members,
@@ -126,7 +126,7 @@ export async function updateOnSlice(
   context: LoopContext,
   batch: OpenBatch,
   slice: number,
-  step: number,
+  { step, eased }: LoopState,
 ): Promise<UpdateResult> {
   const { config, policy, schedule } = context;
   const perSlice = config.promptsPerStep * config.numGenerations;
@@ -153,7 +153,9 @@ export async function updateOnSlice(
     maxCompletionLength: config.maxCompletionLength,
   });
   const started = performance.now();
-  const finite = await accumulateAll(context, result, normalizer, step);
+  const seed = samplingSeed(config, eased);
+  const dropoutSeed = (microBatch: number) => streamSeed(seed, 'dropout', step, microBatch);
+  const finite = await accumulateAll(context, result, normalizer, dropoutSeed);
   const accumulated = performance.now();
   if (finite) {
     const { weightDecay, maxGradNorm } = config;

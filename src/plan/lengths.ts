@@ -42,11 +42,13 @@ export function drawLengths(
   const difficulty = normalStream(streamSeed(1, 'plan prompts', Math.floor(draw / 2)));
   const sign = draw % 2 === 0 ? 1 : -1;
   const location = Math.log(mean) - (SIGMA_BETWEEN_PROMPTS ** 2 + SIGMA_WITHIN_GROUP ** 2) / 2;
-  return Array.from({ length: prompts }, () => location + sign * SIGMA_BETWEEN_PROMPTS * difficulty()).flatMap(
-    (prompt) =>
-      Array.from({ length: group }, () => {
-        const tokens = Math.round(Math.exp(prompt + SIGMA_WITHIN_GROUP * normal()));
-        return Math.min(cap, Math.max(1, tokens));
-      }),
+  return Array.from(
+    { length: prompts },
+    () => location + sign * SIGMA_BETWEEN_PROMPTS * difficulty(),
+  ).flatMap((prompt) =>
+    Array.from({ length: group }, () => {
+      const tokens = Math.round(Math.exp(prompt + SIGMA_WITHIN_GROUP * normal()));
+      return Math.min(cap, Math.max(1, tokens));
+    }),
   );
 }

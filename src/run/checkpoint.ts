@@ -100,6 +100,13 @@ export function findCheckpoint(run: RunDirectory, warn: (message: string) => voi
   return null;
 }
 
+/** The checkpoint of `step` of a run that is only read. @throws BAD_INPUT when it is damaged */
+export function openCheckpoint(run: RunDirectory, step: number): StoredCheckpoint {
+  const problem = checksumProblem(run.checkpoint(step), [ADAPTER, OPTIMIZER, STATE]);
+  if (problem === null) return readCheckpoint(run, step);
+  throw new AcoerError('BAD_INPUT', `${run.checkpoint(step)} is damaged (${problem}); name another step.`);
+}
+
 function readCheckpoint(run: RunDirectory, step: number): StoredCheckpoint {
   const path = run.checkpoint(step);
   const state = run.readJson(join(path, STATE)) as { version?: unknown };

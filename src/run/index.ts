@@ -2,6 +2,7 @@ export { writeFileAtomic, writeJsonAtomic } from './atomic';
 export { adapterConfig } from './adapter-config';
 export {
   findCheckpoint,
+  openCheckpoint,
   pruneCheckpoints,
   restorePolicy,
   saveAdapter,
@@ -24,3 +25,5 @@ export {
 export { finiteMetrics, MetricsFile, readMetrics } from './metrics-file';
 export { encodeSafetensors, type Tensor } from './safetensors';
 export { PATIENCE, writePatiently, type Patience } from './writing';
+export { completeRollbacks, readRollbacks, recordRollback, type Rollback } from './rollbacks';
+export { copyRunStart } from './fork';

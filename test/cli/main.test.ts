@@ -61,7 +61,7 @@ test.each([
   [
     'an unknown benchmark',
     ['eval', '--model', 'tiny', '--benchmark', 'nonesuch'],
-    /Unknown dataset "nonesuch"/,
+    /There is no data set "nonesuch"/,
   ],
   [
     'two models',

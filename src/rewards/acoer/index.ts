@@ -18,6 +18,7 @@ import {
   type AcoerObservation,
   type AcoerParameters,
   type AcoerState,
+  capAlpha,
   efficiency,
   initialAcoerState,
   observeBatch,
@@ -92,6 +93,7 @@ function formula(given: Parameters, { l, L }: Measures): Formula<AcoerState> {
       const bonus = length === null ? 0 : state.alpha * efficiency(length, state.budget, given.logScale);
       return { value: accuracy + bonus, parts: { accuracy, bonus } };
     },
+    ease: (state, pressure) => capAlpha(given, state, pressure),
     metrics: (state) => ({
       'acoer/alpha': state.alpha,
       'acoer/budget': state.budget,
