@@ -174,7 +174,14 @@ export class RunDriver {
     await this.write(path, save, signal);
     this.unsaved = false;
     emit({ type: 'checkpoint', step, path });
-    pruneCheckpoints(directory, config.keepCheckpoints, [this.state.best?.step ?? step]);
+    await this.prune(signal);
+  }
+
+  private prune(signal?: AbortSignal): Promise<void> {
+    const { config, directory } = this.parts;
+    const always = [this.state.best?.step ?? this.step];
+    const path = directory.checkpoints();
+    return this.write(path, () => pruneCheckpoints(directory, config.keepCheckpoints, always), signal);
   }
 
   private async finish(): Promise<RunSummary> {
@@ -183,6 +190,8 @@ export class RunDriver {
     const step = config.maxSteps;
     const trained = latest?.step === step ? latest.evaluation : await this.evaluate('trained');
     const best = betterOf(this.state.best, { step, evaluation: trained });
+    // A kill may have come between the last checkpoint and the end of those it replaces.
+    await this.prune();
     const reward = session.loop.rewards.map((entry) => entry.reward.name).join('+');
     const run = { directory: directory.path, reward, seed: config.seed, steps: step, best };
     const summary: RunSummary = { base: base!, trained, run };
