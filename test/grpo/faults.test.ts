@@ -19,13 +19,13 @@ const newFolder = () => join(root, `run-${folders++}`);
 function options(more: TrainOptions = {}) {
   const warnings: string[] = [];
   const given = {
-    engine: new FakeEngine(),
     tokenizer: fakeTokenizer,
     trainData: fakeDataset(30),
     evalData: fakeDataset(30),
     patience: { retryMs: 2, giveUpMs: 60_000 },
     onEvent: (event: TrainEvent) => event.type === 'warning' && warnings.push(event.message),
     ...more,
+    engine: new FakeEngine(),
   };
   return { given, warnings };
 }
