@@ -84,6 +84,8 @@ export async function main(words: readonly string[]): Promise<number> {
 
 if (require.main === module) {
   void main(process.argv.slice(2)).then((code) => {
+    // Interrupted: what still waits, such as the timer of a reward that never answers, is not waited for.
+    if (code === 130) process.exit(code);
     process.exitCode = code;
   });
 }

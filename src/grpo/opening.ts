@@ -142,5 +142,7 @@ export function finishedRun(path: string, given: Given): { config: Config; summa
   const { stored, wanted } = resumedConfig(directory, given);
   if (!directory.finished(stored.maxSteps) || wanted.maxSteps > stored.maxSteps) return null;
   allowedChanges(stored, wanted, stored.maxSteps);
+  // Killed behind its summary: what that left goes.
+  if (directory.isLocked()) openRunDirectory(path).lock?.release();
   return { config: stored, summary: directory.readJson(directory.summary()) as RunSummary };
 }

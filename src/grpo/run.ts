@@ -248,8 +248,15 @@ export class RunDriver {
     await this.write(path, save, signal);
     this.unsaved = false;
     emit({ type: 'checkpoint', step, path });
+    await this.prune(signal);
+  }
+
+  private prune(signal?: AbortSignal): Promise<void> {
+    const { config, directory } = this.parts;
     const { best, guard } = this.state;
-    pruneCheckpoints(directory, config.keepCheckpoints, [best?.step ?? step, guard.healthy ?? step]);
+    const always = [best?.step ?? this.step, guard.healthy ?? this.step];
+    const path = directory.checkpoints();
+    return this.write(path, () => pruneCheckpoints(directory, config.keepCheckpoints, always), signal);
   }
 
   private async finish(): Promise<RunSummary> {
@@ -258,6 +265,8 @@ export class RunDriver {
     const step = config.maxSteps;
     const trained = latest?.step === step ? latest.evaluation : await this.evaluate('trained');
     const best = betterOf(this.state.best, { step, evaluation: trained });
+    // A kill may have come between the last checkpoint and the end of those it replaces.
+    await this.prune();
     const reward = session.loop.rewards.map((entry) => entry.reward.name).join('+');
     const { rollbacks } = this.state.position.state.eased;
     const run = { directory: directory.path, reward, seed: config.seed, steps: step, best, rollbacks };

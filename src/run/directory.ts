@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, st
 import { join } from 'node:path';
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import { removeTemporaries, writeJsonAtomic } from './atomic';
-import { RunLock } from './lock';
+import { LOCK_FILE, RunLock } from './lock';
 
 /** `step-000100`: sorts as text in step order. */
 export const stepName = (step: number) => `step-${String(step).padStart(6, '0')}`;
@@ -32,6 +32,11 @@ export class RunDirectory {
   /** The run has made its `maxSteps`: the summary, the last thing written, says so. */
   finished(maxSteps: number): boolean {
     return existsSync(this.summary()) && (this.readJson(this.summary()) as Ended).run?.steps === maxSteps;
+  }
+
+  /** By a run in progress, or one that was killed. */
+  isLocked(): boolean {
+    return existsSync(join(this.path, LOCK_FILE));
   }
 
   /** Steps of the whole checkpoints, ascending. */
@@ -77,7 +82,7 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
       );
     }
     // Of a start that was killed; other files may be anybody's.
-    for (const file of ['config.json', 'lock.json']) removeTemporaries(path, file);
+    for (const file of ['config.json', LOCK_FILE]) removeTemporaries(path, file);
     for (const folder of ['completions', 'checkpoints']) mkdirSync(join(path, folder), { recursive: true });
     writeJsonAtomic(run.config(), config);
   } catch (error) {

@@ -16,7 +16,7 @@ import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorCode } from '../errors';
 
-const LOCK = 'lock.json';
+export const LOCK_FILE = 'lock.json';
 
 export interface LockOwner {
   pid: number;
@@ -75,7 +75,7 @@ function lockedError(directory: string, owner: LockOwner): AcoerError {
   const elsewhere = owner.host !== hostname();
   const who = owner.pid === process.pid && !elsewhere ? 'this process' : `process ${owner.pid}`;
   const advice = elsewhere
-    ? `if it has ended, delete ${join(directory, LOCK)}`
+    ? `if it has ended, delete ${join(directory, LOCK_FILE)}`
     : 'wait for it to end, or stop it';
   return new AcoerError(
     'RUN_LOCKED',
@@ -111,8 +111,8 @@ export class RunLock {
 
   /** @throws RUN_LOCKED naming the owner when another run writes `directory` */
   static acquire(directory: string): RunLock {
-    const path = join(directory, LOCK);
-    const own = join(directory, `.tmp-${LOCK}-${process.pid}-${Math.random().toString(36).slice(2)}`);
+    const path = join(directory, LOCK_FILE);
+    const own = join(directory, `.tmp-${LOCK_FILE}-${process.pid}-${Math.random().toString(36).slice(2)}`);
     const text = `${JSON.stringify(thisProcess(), null, 2)}\n`;
     try {
       for (;;) {
