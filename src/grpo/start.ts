@@ -6,6 +6,7 @@ import {
   completeRollbacks,
   readCheckpointState,
   readRollbacks,
+  refuseBrokenFork,
   restorePolicy,
   type RunDirectory,
 } from '../run';
@@ -54,7 +55,9 @@ export async function startState(
   if (!resumed) return newState(context);
   completeRollbacks(directory);
   const found = readCheckpointState(directory);
-  return found === null ? newState(context) : restoreRun(directory, found.step, context);
+  if (found !== null) return restoreRun(directory, found.step, context);
+  refuseBrokenFork(directory);
+  return newState(context);
 }
 
 /** Settings that weights and optimiser of a checkpoint depend on. */

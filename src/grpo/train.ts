@@ -100,20 +100,24 @@ function configOf({ resume, fork }: TrainOptions, given: ConfigInput & { preset?
   if (given.preset !== undefined) {
     throw new AcoerError('BAD_CONFIG', 'A fork starts from the settings of its run; leave out preset.');
   }
-  const source = openRunDirectory(fork.run);
+  // Only read: it may be a run in progress.
+  const source = new RunDirectory(fork.run);
   const before = resolveTrainConfig([storedConfig(source)]);
   const config = withAbsolutePaths(resolveTrainConfig([before, given]));
   checkFork(source, fork.at, before, config);
   return config;
 }
 
+/** The folder of a new run; a fork's metrics so far are its source's. */
 function newRunDirectory(
-  out: string | undefined,
+  { out, fork }: TrainOptions,
   config: Config,
   rewards: readonly WeightedReward[],
 ): RunDirectory {
   const name = config.name ?? rewards.map(({ reward }) => reward.name).join('+');
-  return createRunDirectory(out ?? newRunPath('runs', name), config);
+  const directory = createRunDirectory(out ?? newRunPath('runs', name), config);
+  if (fork !== undefined) copyRunStart(directory, new RunDirectory(fork.run), fork.at);
+  return directory;
 }
 
 /** What `work` gives; when it throws, the threads of the rewards are ended first. */
@@ -138,17 +142,14 @@ function finishedSummary(directory: RunDirectory): RunSummary | null {
   return directory.finished() ? (directory.readJson(directory.summary()) as RunSummary) : null;
 }
 
-/** Where the run begins; a fork's metrics so far are its source's. */
+/** Where the run begins. */
 async function startOf(
   directory: RunDirectory,
   { resume, fork }: TrainOptions,
   context: LoopContext,
 ): Promise<RunState> {
   if (fork === undefined) return startState(directory, resume !== undefined, context);
-  const source = new RunDirectory(fork.run);
-  const state = await forkState(source, fork.at, context);
-  copyRunStart(directory, source, fork.at);
-  return state;
+  return forkState(new RunDirectory(fork.run), fork.at, context);
 }
 
 /**
@@ -166,7 +167,7 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const inputs = await openInputs(config, { tokenizer, trainData, evalData });
   const resumed = resume !== undefined;
   const directory = await closingOnError(inputs.rewards, () =>
-    resumed ? openRunDirectory(resume) : newRunDirectory(out, config, inputs.rewards),
+    resumed ? openRunDirectory(resume) : newRunDirectory(options, config, inputs.rewards),
   );
   const resumedStep = resumed ? (directory.checkpointSteps().at(-1) ?? 0) : null;
   emit({ type: 'run', directory: directory.path, config, resumedStep });

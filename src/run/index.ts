@@ -14,4 +14,4 @@ export {
 } from './directory';
 export { MetricsFile, readMetrics } from './metrics-file';
 export { completeRollbacks, readRollbacks, recordRollback, type Rollback } from './rollbacks';
-export { copyRunStart } from './fork';
+export { copyRunStart, refuseBrokenFork } from './fork';
