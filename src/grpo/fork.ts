@@ -2,8 +2,14 @@
 import type { Config, ConfigInput } from '../config';
 import { AcoerError } from '../errors';
 import type { ModelFetchOptions } from '../models';
-import { openCheckpoint, readRunDirectory, type RunDirectory } from '../run';
-import { resolveTrainConfig, type SessionParts } from './inputs';
+import {
+  copyRunStart,
+  discardRunDirectory,
+  openCheckpoint,
+  readRunDirectory,
+  type RunDirectory,
+} from '../run';
+import { closeRewards, resolveTrainConfig, type SessionParts } from './inputs';
 import { openIn, overStored, type Given, type Opening } from './opening';
 import { sameSteps } from './resume';
 
@@ -34,6 +40,7 @@ function checkFork(source: RunDirectory, at: number, before: Config, config: Con
   );
 }
 
+/** Only reads the run it forks, which may be in progress. */
 export async function openFork(
   out: string | undefined,
   { run, at }: ForkPoint,
@@ -51,5 +58,12 @@ export async function openFork(
   checkFork(source, at, before, config);
   const checkpoint = openCheckpoint(source, at);
   const opening = await openIn(out, config, parts, fetching);
-  return { ...opening, checkpoint, fork: { source, keepOpen: sameSteps(before, config) } };
+  try {
+    copyRunStart(opening.directory, source, at);
+  } catch (error) {
+    discardRunDirectory(opening.directory);
+    await closeRewards(opening.inputs.rewards);
+    throw error;
+  }
+  return { ...opening, checkpoint, fork: { keepOpen: sameSteps(before, config) } };
 }

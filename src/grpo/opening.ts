@@ -9,6 +9,7 @@ import {
   newRunPath,
   openRunDirectory,
   readRunDirectory,
+  refuseBrokenFork,
   type RunDirectory,
   type StoredCheckpoint,
 } from '../run';
@@ -32,8 +33,8 @@ export interface Opening {
   inputs: Inputs;
   resumed: boolean;
   checkpoint: StoredCheckpoint | null;
-  /** `checkpoint` is this run's; with whether updates left of its batch are still made. */
-  fork?: { source: RunDirectory; keepOpen: boolean };
+  /** `checkpoint` is another run's; whether updates left of its batch are still made. */
+  fork?: { keepOpen: boolean };
 }
 
 export type Given = ConfigInput & { preset?: string };
@@ -111,6 +112,7 @@ export async function openResumed(
   try {
     completeRollbacks(directory);
     const checkpoint = findCheckpoint(directory, warn);
+    if (checkpoint === null) refuseBrokenFork(directory);
     const before = checkpoint === null ? stored : resolveTrainConfig([storedPart(checkpoint).config]);
     for (const change of allowedChanges(before, wanted, checkpoint?.step ?? 0)) warn(change);
     const inputs = await openInputs(wanted, parts, fetching);

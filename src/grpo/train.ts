@@ -2,13 +2,7 @@
 import type { Config, ConfigInput } from '../config';
 import { AcoerError } from '../errors';
 import type { ModelFetchOptions } from '../models';
-import {
-  copyRunStart,
-  discardRunDirectory,
-  writeJsonAtomic,
-  type Patience,
-  type StoredCheckpoint,
-} from '../run';
+import { discardRunDirectory, writeJsonAtomic, type Patience, type StoredCheckpoint } from '../run';
 import type { LoopContext } from './context';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { openFork, type ForkPoint } from './fork';
@@ -112,13 +106,11 @@ function warnOfOtherMaker(
   warn(`The checkpoint was written by another set-up (${list}): later numbers may differ by rounding.`);
 }
 
-/** Where the run begins; a fork's metrics so far are its source's. */
+/** Where the run begins. */
 async function startState({ directory, checkpoint, fork }: Opening, context: LoopContext): Promise<RunState> {
   if (checkpoint === null) return newState(context);
   if (fork === undefined) return restoreRun(directory, checkpoint, context);
-  const state = await forkState(checkpoint, fork.keepOpen, context);
-  copyRunStart(directory, fork.source, checkpoint.step);
-  return state;
+  return forkState(checkpoint, fork.keepOpen, context);
 }
 
 /** Brings the loaded model to where the run stands. */

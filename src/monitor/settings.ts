@@ -46,7 +46,7 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
     collapseAccuracyDrop: 0.05,
     collapseThinkingTokens: null,
     collapseThinkingRatio: 0.35,
-    collapseSteps: 10,
+    collapseSteps: 20,
     warningContested: 0.48,
     warningAccuracyDrop: 0.1,
     warningAllWrongRise: 0.12,

@@ -23,6 +23,8 @@ export class RunDirectory {
   readonly config = () => join(this.path, 'config.json');
   readonly metrics = () => join(this.path, 'metrics.jsonl');
   readonly summary = () => join(this.path, 'summary.json');
+  /** Of a fork: where it comes from. */
+  readonly fork = () => join(this.path, 'fork.json');
   readonly final = () => join(this.path, 'final');
   readonly checkpoints = () => join(this.path, 'checkpoints');
   readonly checkpoint = (step: number) => join(this.checkpoints(), stepName(step));
@@ -105,7 +107,7 @@ function lockedDirectory(path: string): RunDirectory {
 
 /** Takes back what `createRunDirectory` made, for a run that could not begin; other files stay. */
 export function discardRunDirectory(run: RunDirectory): void {
-  rmSync(run.config(), { force: true });
+  for (const file of [run.config(), run.fork(), run.metrics()]) rmSync(file, { force: true });
   run.lock?.release();
   for (const folder of [join(run.path, 'completions'), join(run.path, 'checkpoints'), run.path]) {
     if (readdirSync(folder).length === 0) rmdirSync(folder);

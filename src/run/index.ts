@@ -26,4 +26,4 @@ export { finiteMetrics, MetricsFile, readMetrics } from './metrics-file';
 export { encodeSafetensors, type Tensor } from './safetensors';
 export { PATIENCE, writePatiently, type Patience } from './writing';
 export { completeRollbacks, readRollbacks, recordRollback, type Rollback } from './rollbacks';
-export { copyRunStart } from './fork';
+export { copyRunStart, refuseBrokenFork } from './fork';

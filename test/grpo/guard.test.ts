@@ -202,6 +202,26 @@ describe('a fork', () => {
     expect(metricsOf(out)).toEqual(fresh);
   });
 
+  test('that was broken off before its first checkpoint is not begun again at step 0', async () => {
+    const whole = fakeRun();
+    await (await train(whole)).result();
+    const out = newFolder();
+    const forked = await train({ fork: { run: whole.out, at: 6 }, out, ...fakeParts() });
+    await forked.return();
+    rmSync(join(out, 'checkpoints'), { recursive: true });
+    await expect(resume(out)).rejects.toThrow('fork again');
+  });
+
+  test('whose model cannot be loaded leaves nothing behind', async () => {
+    const whole = fakeRun();
+    await (await train(whole)).result();
+    const out = newFolder();
+    const parts = fakeParts();
+    parts.engine.loadModel = () => Promise.reject(new Error('no such model'));
+    await expect(train({ fork: { run: whole.out, at: 6 }, out, ...parts })).rejects.toThrow('no such model');
+    expect(existsSync(out)).toBe(false);
+  });
+
   test.each<[string, TrainOptions, number, string]>([
     ['a step without a checkpoint', {}, 5, 'no checkpoint of step 5 (it has 2, 4'],
     ['no steps left', { maxSteps: 4 }, 6, 'maxSteps is 4'],

@@ -100,8 +100,10 @@ describe('a warning', () => {
 
   test('waits for warningSteps on end', () => {
     const first = (warningSteps: number) =>
-      watch(150, (step) => (step > 50 ? { 'accuracy/mean': 0.5 } : {}), { ...settings, warningSteps })
-        .changes[0]!.step;
+      watch(150, (step): StepMetrics => (step > 50 ? { 'accuracy/mean': 0.5 } : {}), {
+        ...settings,
+        warningSteps,
+      }).changes[0]!.step;
     expect(first(21) - first(1)).toBe(20);
   });
 });
@@ -120,7 +122,7 @@ describe('a collapse', () => {
   });
 
   test('needs short thinking: a loss of accuracy alone is a warning', () => {
-    const { changes } = watch(200, (step) => (step > 60 ? { 'accuracy/mean': 0.5 } : {}));
+    const { changes } = watch(200, (step): StepMetrics => (step > 60 ? { 'accuracy/mean': 0.5 } : {}));
     expect(changes.map(({ to }) => to)).toEqual(['warning']);
   });
 });

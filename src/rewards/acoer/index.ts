@@ -25,7 +25,7 @@ import {
 } from './controller';
 
 export type { AcoerObservation, AcoerParameters, AcoerState } from './controller';
-export { efficiency, initialAcoerState, observeBatch } from './controller';
+export { capAlpha, efficiency, initialAcoerState, observeBatch } from './controller';
 
 const parameters = {
   alphaInit: z.number().min(0).default(0.02),
