@@ -68,17 +68,21 @@ async function record(folder, { seeds, kinds, jobs }) {
   await Promise.all(Array.from({ length: Number(jobs) }, worker));
 }
 
-/** Peak of the sampled evaluation, the first evaluation FALL below the peak so far, and the last one. */
+/**
+ * The highest sampled evaluation, the last one, and the first FALL lower: than the highest so far (the strict reading,
+ * which takes a dip on the way up for a fall), and after the highest of the run.
+ */
 function courseOf(lines) {
-  const course = { peak: null, fallStep: null, end: null };
-  for (const line of lines) {
-    const accuracy = line['eval/sampled_accuracy'];
-    if (accuracy === undefined) continue;
-    course.peak = Math.max(course.peak ?? 0, accuracy);
-    if (course.peak - accuracy >= FALL) course.fallStep ??= line.step;
-    course.end = accuracy;
-  }
-  return course;
+  const seen = lines
+    .filter((line) => line['eval/sampled_accuracy'] !== undefined)
+    .map((line) => ({ step: line.step, accuracy: line['eval/sampled_accuracy'] }));
+  if (seen.length === 0) return { peak: null, strictFall: null, fall: null, end: null };
+  const best = (rows) => rows.reduce((a, b) => (b.accuracy > a.accuracy ? b : a));
+  const top = best(seen);
+  const strict = seen.find((row, i) => best(seen.slice(0, i + 1)).accuracy - row.accuracy >= FALL);
+  const after = seen.find((row) => row.step > top.step && top.accuracy - row.accuracy >= FALL);
+  const end = seen.at(-1).accuracy;
+  return { peak: top.accuracy, strictFall: strict?.step ?? null, fall: after?.step ?? null, end };
 }
 
 function replayOne(path, given) {
@@ -107,24 +111,29 @@ function replay(folder, given) {
     .filter((match) => match !== null && existsSync(join(folder, match[0], 'metrics.jsonl')))
     .map(([name, kind, seed]) => ({ name, kind, seed: Number(seed) }))
     .sort((a, b) => a.kind.localeCompare(b.kind) || a.seed - b.seed);
-  console.log('| run | seed | warning | collapsed | peak | 5 points lower at | lead | end | rollbacks |');
-  console.log('| --- | ---- | ------- | --------- | ---- | ----------------- | ---- | --- | --------- |');
+  const head = [
+    'run',
+    'seed',
+    'warning',
+    'collapsed',
+    'peak',
+    'end',
+    'fall so far',
+    'lead',
+    'fall',
+    'lead',
+    'rollbacks',
+  ];
+  console.log(`| ${head.join(' | ')} |`);
+  console.log(`| ${head.map(() => '---').join(' | ')} |`);
   for (const { name, kind, seed } of runs) {
-    const { first, peak, fallStep, end, rollbacks, steps } = replayOne(join(folder, name), given);
+    const { first, peak, strictFall, fall, end, rollbacks, steps } = replayOne(join(folder, name), given);
     const alarm = (first.warning ?? first.collapsed)?.step ?? null;
-    const lead = fallStep === null || alarm === null ? null : fallStep - alarm;
+    const lead = (step) => (step === null || alarm === null ? null : step - alarm);
     const from = rollbacks.map((rollback) => `${rollback.from} to ${rollback.to}`).join(', ');
-    const cells = [
-      kind,
-      seed,
-      alarm,
-      first.collapsed?.step,
-      percent(peak),
-      fallStep,
-      lead,
-      percent(end),
-      from,
-    ];
+    const accuracies = [percent(peak), percent(end)];
+    const falls = [strictFall, lead(strictFall), fall, lead(fall)];
+    const cells = [kind, seed, alarm, first.collapsed?.step, ...accuracies, ...falls, from];
     console.log(`| ${cells.map(cell).join(' | ')} |${steps < 200 ? ' (unfinished)' : ''}`);
   }
 }
