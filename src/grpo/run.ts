@@ -142,7 +142,7 @@ export class RunDriver {
   private async rolledBack(): Promise<boolean> {
     const { config, directory, session, emit } = this.parts;
     const { guard, position } = this.state;
-    if (guard.collapse === null) return false;
+    if (guard.collapse === null || config.onCollapse === 'warn') return false;
     // When the run ends here, it can be resumed all the same.
     this.state.guard = { ...guard, collapse: null };
     this.unsaved = true;
