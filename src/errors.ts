@@ -10,6 +10,9 @@ export type AcoerErrorCode =
   | 'BAD_CONFIG' // configuration or command line: exit 2
   | 'BAD_INPUT' // a data, model, adapter or input file: exit 2
   | 'RUN_EXISTS' // --out names a directory that holds a run: exit 2
+  | 'RUN_LOCKED' // another process writes the run: exit 2
+  | 'WRITE_FAILED' // the run directory vanished, is full, read-only or taken over: exit 1
+  | 'COLLAPSED' // the collapse guard ended the run: exit 1
   | 'REWARD_FAILED' // a user's reward threw, timed out or returned nonsense
   | 'HUB' // a model or dataset that cannot be had from the Hugging Face hub: exit 2
   | 'SETUP' // a missing tool or library at set-up: exit 1
@@ -48,6 +51,7 @@ const USAGE_CODES = new Set([
   'BAD_SHAPE',
   'BAD_ARGUMENT',
   'RUN_EXISTS',
+  'RUN_LOCKED',
   'HUB',
 ]);
 

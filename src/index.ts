@@ -10,6 +10,15 @@ export type {
   WeightedReward,
 } from './grpo';
 export type { EvalKind, EvalPhase, Evaluation, RunSummary, TrainEvent, TrainStep } from './grpo';
+export {
+  initialMonitorState,
+  monitorMetrics,
+  MONITOR_PRESETS,
+  monitorSettings,
+  observe as observeHealth,
+} from './monitor';
+export type { Health, HealthChange, MonitorSettings, MonitorState, Observation } from './monitor';
+export type { Rollback } from './run';
 
 export { listRewards, registerReward, resolveReward } from './rewards';
 export type {

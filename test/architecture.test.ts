@@ -47,9 +47,9 @@ const isOwn = (target: string): boolean => !target.startsWith('node:') && MODULE
 const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[0]!;
 
 const LAYERS: readonly (readonly string[])[] = [
-  ['types', 'errors', 'rng', 'config', 'models', 'hub', 'pace'],
+  ['types', 'errors', 'rng', 'version', 'config', 'models', 'hub', 'pace'],
   ['verify'],
-  ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan'],
+  ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan', 'monitor'],
   ['eval', 'grading'],
   ['grpo'],
   ['lab'],
@@ -123,7 +123,9 @@ test('only run writes run files', () => {
     /\b(writeFile|writeFileSync|appendFile|createWriteStream|mkdir|mkdirSync|rename|renameSync|open|openSync|rm|rmSync)\b/;
   const wrong = all.filter(
     ({ file, target, names }) =>
-      ['lab', 'grpo', 'eval', 'rewards', 'verify', 'tokenizer', 'data', 'config'].includes(moduleOf(file)) &&
+      ['lab', 'grpo', 'eval', 'rewards', 'verify', 'tokenizer', 'data', 'config', 'monitor'].includes(
+        moduleOf(file),
+      ) &&
       /^(node:)?fs(\/|$)/.test(target) &&
       writing.test(names),
   );

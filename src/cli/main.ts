@@ -5,7 +5,9 @@
  */
 import { Command, CommanderError } from 'commander';
 import { errorMessage, exitCodeFor } from '../errors';
+import { packageVersion } from '../version';
 import type { CommandModule } from './command';
+import { endQuietlyOnClosedPipe } from './pipes';
 
 interface CommandEntry {
   name: string;
@@ -15,6 +17,7 @@ interface CommandEntry {
 /** Each is the file of its name in this folder, a `CommandModule`. */
 const COMMANDS: readonly CommandEntry[] = [
   { name: 'train', summary: 'train a model with GRPO; without arguments, the embedded tiny model' },
+  { name: 'fork', summary: 'go on from a checkpoint of a run in a new folder, under another reward or seed' },
   { name: 'eval', summary: 'measure accuracy and thinking length of a model on a benchmark' },
   { name: 'data', summary: 'look at a data set before training: prompts, gold answers, lengths, levels' },
   { name: 'generate', summary: 'sample completions for prompts given as JSON Lines' },
@@ -32,11 +35,6 @@ function loadCommand(name: string): CommandModule {
   // A plain require: start-up reads one command's modules instead of all.
   // eslint-disable-next-line @typescript-eslint/no-require-imports
   return require(`./${name}`) as CommandModule;
-}
-
-function packageVersion(): string {
-  // eslint-disable-next-line @typescript-eslint/no-require-imports
-  return (require('../../package.json') as { version: string }).version;
 }
 
 /** The command the words ask for: the first one that is no option, or the one after `help`. */
@@ -58,20 +56,6 @@ function buildProgram(words: readonly string[]): Command {
     if (entry.name === wanted) loadCommand(entry.name).define(command);
   }
   return program;
-}
-
-let watchingPipes = false;
-
-/** The reader of a pipe may leave early (`acoer ... | head`): nobody is left to tell. */
-function endQuietlyOnClosedPipe(): void {
-  if (watchingPipes) return;
-  watchingPipes = true;
-  for (const stream of [process.stdout, process.stderr]) {
-    stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (error.code !== 'EPIPE') throw error;
-      process.exit(0);
-    });
-  }
 }
 
 function reportError(error: unknown): void {
@@ -100,6 +84,8 @@ export async function main(words: readonly string[]): Promise<number> {
 
 if (require.main === module) {
   void main(process.argv.slice(2)).then((code) => {
+    // Interrupted: what still waits, such as the timer of a reward that never answers, is not waited for.
+    if (code === 130) process.exit(code);
     process.exitCode = code;
   });
 }

@@ -2,12 +2,12 @@
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
-import { parseAssignments, PRESETS, readConfigFile } from '../config';
+import { mergeLayers, parseAssignments, PRESETS, readConfigFile } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
-import { AcoerError } from '../errors';
 import { resolveTrainConfig, train, type RunSummary, type TrainOptions, type TrainRun } from '../grpo';
 import { latestRun, readMetrics } from '../run';
 import { integer } from './command';
+import { outliveOutput } from './pipes';
 import { closingLines } from './view/closing';
 import { ProgressView } from './view/progress';
 import { summaryTable } from './view/table';
@@ -28,7 +28,8 @@ interface TrainFlags {
   ignorePlan?: boolean;
 }
 
-const collect = (value: string, previous: string[]) => [...previous, value];
+/** A repeatable option. */
+export const collect = (value: string, previous: string[]) => [...previous, value];
 
 export function define(command: Command): void {
   command
@@ -72,52 +73,60 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
   if (flags.resume === undefined) {
     return { ...resolveTrainConfig(layers, flags.preset), out: flags.out };
   }
-  const given = Object.entries(Object.assign({}, ...layers) as object).filter(
-    ([, value]) => value !== undefined,
-  );
-  if (given.length > 0 || flags.preset !== undefined) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      '--resume goes on with the run as it was configured; leave out the other settings.',
-    );
-  }
-  return { resume: resumedRun(flags) };
+  return { resume: resumedRun(flags), ...mergeLayers(layers, flags.preset) };
 }
 
-/** The first SIGINT or SIGTERM ends the run after the step in progress, the second at once. */
-function stopOnSignals(run: TrainRun): () => void {
+/** Runs `work`. The first SIGINT or SIGTERM ends the run within seconds, the second at once: what is on disk is whole. */
+async function stoppable<T>(
+  work: (signal: AbortSignal, hold: (run: TrainRun) => void) => Promise<T>,
+): Promise<T> {
+  const loading = new AbortController();
+  let run: TrainRun | undefined;
   let asked = false;
   const onSignal = () => {
     if (asked) process.exit(130);
     asked = true;
-    process.stderr.write('\nstopping after this step; once more to stop at once\n');
-    run.stop();
+    process.stderr.write('\nstopping; once more to stop at once\n');
+    if (run === undefined) loading.abort();
+    else run.stop();
   };
   const signals = ['SIGINT', 'SIGTERM'] as const;
   for (const name of signals) process.on(name, onSignal);
-  return () => signals.forEach((name) => process.off(name, onSignal));
+  try {
+    return await work(loading.signal, (loaded) => (run = loaded));
+  } finally {
+    for (const name of signals) process.off(name, onSignal);
+  }
 }
 
 async function runTrain(configPath: string | undefined, flags: TrainFlags): Promise<void> {
   if (flags.describe === true) {
     process.stdout.write(describeConfigMarkdown());
-    return;
+  } else {
+    const options = { ...trainOptions(configPath, flags), ignorePlan: flags.ignorePlan };
+    await runAndReport(options, flags.json === true);
   }
+}
+
+/** Runs to the end under the live view and prints what it came to. */
+export async function runAndReport(options: TrainOptions, json: boolean): Promise<void> {
   const view = new ProgressView(process.stderr);
   const onEvent: TrainOptions['onEvent'] = (event) => {
-    if (event.type === 'run' && flags.json !== true) process.stdout.write(`run ${event.directory}\n`);
+    if (event.type === 'run' && !json) process.stdout.write(`run ${event.directory}\n`);
     view.onEvent(event);
   };
-  const run = await train({ ...trainOptions(configPath, flags), ignorePlan: flags.ignorePlan, onEvent });
-  const release = stopOnSignals(run);
-  try {
-    const summary = await run.result();
-    view.clear();
-    report(run, summary, flags.json === true);
-  } finally {
-    view.clear();
-    release();
-  }
+  outliveOutput();
+  await stoppable(async (signal, hold) => {
+    try {
+      const run = await train({ ...options, signal, onEvent });
+      hold(run);
+      const summary = await run.result();
+      view.clear();
+      report(run, summary, json);
+    } finally {
+      view.clear();
+    }
+  });
 }
 
 function report(run: TrainRun, summary: RunSummary, json: boolean): void {

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { TARGET_MODULES } from '../engine/types';
+import { guardFields } from './guard-fields';
 
 const count = (minimum = 1) => z.int().min(minimum);
 const positive = () => z.number().positive();
@@ -229,8 +230,11 @@ const runFields = {
   seed: z.int().min(0).default(42).describe('Seed of every random stream of the run.'),
   saveSteps: count(0)
     .default(200)
-    .describe('Steps between checkpoints (moved to the end of a generated batch); 0: only the last.'),
-  saveTotalLimit: count().nullable().default(null).describe('Checkpoints to keep; null: all.'),
+    .describe('Steps between checkpoints; 0: only the last, and that of the best evaluation.'),
+  keepCheckpoints: count()
+    .nullable()
+    .default(5)
+    .describe('Newest checkpoints to keep, besides the one that evaluated best; null: all.'),
   evalSteps: count(0).default(200).describe('Steps between evaluations; 0: only before and after.'),
   evalDataset: z
     .string()
@@ -279,6 +283,7 @@ export const FIELD_GROUPS = {
   Rewards: rewardFields,
   Loss: lossFields,
   Optimiser: optimizerFields,
+  'Collapse guard': guardFields,
   Run: runFields,
 } as const;
 
@@ -288,6 +293,7 @@ export const configSchema = z.strictObject({
   ...rewardFields,
   ...lossFields,
   ...optimizerFields,
+  ...guardFields,
   ...runFields,
 });
 

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { AcoerError } from '../errors';
 import { COLUMN_ROLES } from './fields';
+import { MONITOR_KEYS } from './guard-fields';
 import { didYouMean } from './nearest';
 import type { ConfigProblem } from './rules';
 
@@ -59,6 +60,7 @@ const INNER_KEYS: Readonly<Record<string, readonly string[]>> = {
   reward: ['name', 'weight', 'params'],
   columns: COLUMN_ROLES,
   evalColumns: COLUMN_ROLES,
+  monitor: MONITOR_KEYS,
 };
 
 /** Problems of one issue; unknown keys give one each, with the nearest known name. */

@@ -12,7 +12,7 @@ export const CONFIG_KEYS: readonly string[] = Object.keys(configSchema.shape);
 const isValues = (value: unknown): value is Values =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const MERGED_MAPS = new Set(['rewardModules', 'columns', 'evalColumns']);
+const MERGED_MAPS = new Set(['rewardModules', 'columns', 'evalColumns', 'monitor']);
 
 /** `over` on top of `under`: fields are replaced, save maps by name, whose entries are laid one over another. */
 function overlay(under: Values, over: Values): Values {
@@ -71,6 +71,19 @@ function rewardProblems(values: Values, registered: readonly string[]): ConfigPr
     return [{ path, message: `there is no reward "${name}"${hint}` }];
   });
   return [...clashes, ...unknown];
+}
+
+/** `layers` as one, later ones over earlier ones, over the values of the preset that is named. */
+export function mergeLayers(
+  layers: readonly ConfigInput[],
+  preset?: string,
+): ConfigInput & { preset?: string } {
+  let merged: Values = {};
+  for (const layer of layers) merged = overlay(merged, layer);
+  const name = preset ?? merged.preset;
+  if (name === undefined) return merged;
+  const base = typeof name === 'string' && Object.hasOwn(PRESETS, name) ? PRESETS[name]!.values : {};
+  return { ...overlay({ ...base }, merged), preset: String(name) };
 }
 
 /**

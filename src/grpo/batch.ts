@@ -1,17 +1,18 @@
 /** One generated batch made ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
 import type { GenerateStats, PackedSequences, ScoreResult } from '../engine/types';
-import type { Group, Reward, Rollout } from '../types';
+import type { Group, Prompt, Reward, Rollout, StepMetrics } from '../types';
 import { batchAdvantages, type BatchAdvantages } from './combine';
-import type { LoopContext, LoopState } from './context';
+import { samplingSeed, type LoopContext, type LoopState } from './context';
 import { packByTokens, packSequences, splitPerToken, type Tokens } from './microbatch';
 import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
 import { isGraded, sampleGroups } from './rollouts';
+import { withPressure } from './same-verdict';
 
-/** A completion with everything its loss needs. */
-export interface Sample extends Tokens {
-  rollout: Rollout;
-  reward: Reward;
+/** A completion with everything its loss needs: what a checkpoint keeps of a batch that is not used up. */
+export interface UpdateSample extends Tokens {
+  rollout: Pick<Rollout, 'sample' | 'logprobs' | 'entropies'> & { prompt: Pick<Prompt, 'index'> };
+  reward: Pick<Reward, 'total'>;
   advantage: number;
   /** Truncated, with `maskTruncatedCompletions`, or not graded: not in the loss, nor in token counts. */
   masked: boolean;
@@ -21,6 +22,21 @@ export interface Sample extends Tokens {
   oldLogprobs: Float64Array | null;
   /** Of the base model; only with beta > 0. */
   refLogprobs: Float64Array | null;
+}
+
+export interface Sample extends UpdateSample {
+  rollout: Rollout;
+  reward: Reward;
+}
+
+/** A batch that updates are being made from. */
+export interface OpenBatch {
+  samples: readonly UpdateSample[];
+  /** Unmasked completion tokens. */
+  tokens: number;
+  /** Of the generation; every update's line carries them. */
+  metrics: StepMetrics;
+  updatesDone: number;
 }
 
 export interface GenerationBatch {
@@ -46,24 +62,44 @@ export function updatesPerGeneration(context: LoopContext): number {
   return context.config.stepsPerGeneration * context.config.numIterations;
 }
 
+/** A user's reward may take its time; whoever ends the run does not wait for it. */
+async function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  let onAbort = () => undefined as void;
+  const aborted = new Promise<never>((_, reject) => {
+    onAbort = () => reject(signal.reason as Error);
+  });
+  signal.addEventListener('abort', onAbort);
+  if (signal.aborted) onAbort();
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    // Nobody waits any more: a late failure is nobody's.
+    work.catch(() => undefined);
+  }
+}
+
 /** Generates, grades and scores the batch that follows `state`, and advances the rewards' states by it. */
 export async function makeGenerationBatch(context: LoopContext, state: LoopState): Promise<GenerationBatch> {
   const { config } = context;
   const started = performance.now();
   const wanted = config.promptsPerStep * config.stepsPerGeneration;
   const { prompts, cursor } = nextPrompts(context, state.cursor, wanted);
-  const { groups, stats } = await sampleGroups(context, prompts);
+  const { groups, stats } = await sampleGroups(context, prompts, samplingSeed(config, state.eased));
   const generated = performance.now();
   const maxLength = config.maxCompletionLength;
   const { formatWeight, rewardTimeoutMs: timeoutMs } = config;
   const settings = { step: state.step, maxLength, formatWeight, timeoutMs };
-  const rewards = await scoreBatch(groups, context.rewards, state.rewardStates, settings);
+  const before = state.rewardStates;
+  const rewards = await abortable(scoreBatch(groups, context.rewards, before, settings), context.signal);
   const graded = groups.filter(isGraded);
   const rewardStates =
     graded.length === 0
-      ? state.rewardStates
-      : await observeBatch(graded, context.rewards, state.rewardStates, settings);
-  const advantages = batchAdvantages(groups, rewards, config);
+      ? before
+      : await abortable(observeBatch(graded, context.rewards, before, settings), context.signal);
+  const full = batchAdvantages(groups, rewards, config);
+  const advantages = { ...full, values: withPressure(groups, full, state.eased.pressure) };
   const samples = makeSamples(context, groups, rewards, advantages);
   const rewarded = performance.now();
   await addLogprobs(context, samples);
@@ -74,7 +110,7 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
     reward: rewarded - generated,
     score: performance.now() - rewarded,
   };
-  const next = { step: state.step, cursor, numTokens, rewardStates };
+  const next = { ...state, cursor, numTokens, rewardStates };
   return { groups, samples, rewards, advantages, stats, tokens, state: next, timesMs };
 }
 

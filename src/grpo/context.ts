@@ -4,7 +4,9 @@ import type { Dataset } from '../data';
 import type { Engine, Model, Policy } from '../engine/types';
 import type { BoundReward } from '../rewards/types';
 import type { Tokenizer } from '../tokenizer';
+import { streamSeed } from '../rng';
 import type { Thinking, Verdict } from '../types';
+import type { OpenBatch } from './batch';
 import type { DataOrder } from './order';
 import type { Schedule } from './schedule';
 
@@ -31,8 +33,18 @@ export interface LoopContext {
   rewards: readonly WeightedReward[];
   schedule: Schedule;
   signal?: AbortSignal;
+  /** The step whose update the policy holds; null while one is applied: then no state fits the weights. */
+  policyStep: number | null;
   /** Called as completions of the running generation end. */
   onDecoded?: (done: number, total: number) => void;
+}
+
+/** What rollbacks have changed. */
+export interface Eased {
+  /** Rollbacks so far; each has its own stream of seeds. */
+  rollbacks: number;
+  /** Factor on what rewards say besides verdict and format; 1 until the first rollback. */
+  pressure: number;
 }
 
 /** All that a checkpoint needs besides the weights and the optimiser; plain JSON. */
@@ -45,11 +57,24 @@ export interface LoopState {
   numTokens: number;
   /** State of each reward by its name. */
   rewardStates: Record<string, unknown>;
+  eased: Eased;
+}
+
+/** Where a run stands between two updates. */
+export interface LoopPosition {
+  state: LoopState;
+  /** The generated batch that has updates left to make; null: the next step generates. */
+  open: OpenBatch | null;
 }
 
 /** The state of a run that has not begun. */
 export function initialState(rewards: readonly WeightedReward[], maxLength: number): LoopState {
   const rewardStates: Record<string, unknown> = {};
   for (const { reward } of rewards) rewardStates[reward.name] = reward.initialState({ maxLength });
-  return { step: 0, cursor: 0, numTokens: 0, rewardStates };
+  return { step: 0, cursor: 0, numTokens: 0, rewardStates, eased: { rollbacks: 0, pressure: 1 } };
+}
+
+/** The seed of sampling and dropout: the run's, and another one after every rollback. */
+export function samplingSeed({ seed }: Config, { rollbacks }: Eased): number | bigint {
+  return rollbacks === 0 ? seed : streamSeed(seed, 'rollback', rollbacks);
 }

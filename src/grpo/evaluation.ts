@@ -5,7 +5,7 @@ import type { Model, Policy } from '../engine/types';
 import { evaluate } from '../eval';
 import type { Tokenizer } from '../tokenizer';
 import type { StepMetrics } from '../types';
-import type { EvalKind, EvalPhase, Evaluation, TrainEvent } from './events';
+import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from './events';
 
 export interface EvaluationContext {
   config: Config;
@@ -61,4 +61,19 @@ export function evaluationMetrics(evaluation: Evaluation): StepMetrics {
     metrics[`eval/${kind}_accuracy_per_1k_tokens`] = summary.accuracyPer1kTokens;
   }
   return metrics;
+}
+
+/** The better of the best evaluation so far and a new one: the higher accuracy, of equals the shorter thinking. */
+export function betterOf(
+  best: Best | null,
+  { step, evaluation }: { step: number; evaluation: Evaluation },
+): Best | null {
+  const summary = evaluation.greedy ?? evaluation.sampled;
+  if (summary === null) return best;
+  const { accuracy, thinkingTokens } = summary;
+  const better =
+    best === null ||
+    accuracy > best.accuracy ||
+    (accuracy === best.accuracy && thinkingTokens < best.thinkingTokens);
+  return better ? { step, accuracy, thinkingTokens } : best;
 }

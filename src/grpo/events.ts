@@ -2,7 +2,9 @@
 import type { Config } from '../config';
 import type { EvalSummary } from '../eval';
 import type { FetchProgress } from '../hub';
+import type { HealthChange } from '../monitor';
 import type { Plan } from '../plan';
+import type { Rollback } from '../run';
 import type { StepMetrics } from '../types';
 
 export type EvalPhase = 'base' | 'step' | 'trained';
@@ -13,11 +15,25 @@ export interface Evaluation {
   sampled: EvalSummary | null;
 }
 
+/** The step whose evaluation had the highest accuracy; of equals, the one that thinks least. */
+export interface Best {
+  step: number;
+  accuracy: number;
+  thinkingTokens: number;
+}
+
 /** summary.json. */
 export interface RunSummary {
   base: Evaluation;
   trained: Evaluation;
-  run: { directory: string; reward: string; seed: number; steps: number };
+  run: {
+    directory: string;
+    reward: string;
+    seed: number;
+    steps: number;
+    best: Best | null;
+    rollbacks: number;
+  };
 }
 
 export type TrainEvent =
@@ -31,6 +47,8 @@ export type TrainEvent =
   | { type: 'decode-progress'; step: number; done: number; total: number }
   | { type: 'step'; index: number; metrics: StepMetrics }
   | { type: 'checkpoint'; step: number; path: string }
+  | { type: 'health'; change: HealthChange }
+  | { type: 'rollback'; rollback: Rollback }
   | { type: 'warning'; message: string };
 
 /** One finished update. */

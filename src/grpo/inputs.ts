@@ -1,4 +1,5 @@
 /** What a run reads before any model is loaded: here mistakes show before a file is written. */
+import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
 import { evalSpec, loadDataset, trainSpec, withAbsolutePath, type Dataset } from '../data';
@@ -104,20 +105,26 @@ async function openData(
   return { trainData, evalData };
 }
 
-/**
- * A run may be resumed from another folder and after the hub has moved on, so paths in its stored configuration are
- * absolute and a model of the hub has its commit. Fetches that model where it is not in the cache.
- */
-export async function withLastingNames(config: Config, options: ModelFetchOptions): Promise<Config> {
+/** A run may be resumed from another folder, so paths in its stored configuration are absolute. */
+export function withAbsolutePaths(config: Config): Config {
   const { dataset, evalDataset, model, rewardModules } = config;
   const modules = Object.entries(rewardModules).map(([name, file]) => [name, resolve(file)]);
   return {
     ...config,
-    model: (await resolveModel(model, options)).name,
+    model: model !== 'tiny' && existsSync(model) ? resolve(model) : model,
     dataset: withAbsolutePath(dataset),
     evalDataset: evalDataset === null ? null : withAbsolutePath(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
   };
+}
+
+/**
+ * A run may be resumed after the hub has moved on, so a model of the hub has its commit in the stored configuration.
+ * Fetches that model where it is not in the cache.
+ */
+export async function withLastingNames(config: Config, options: ModelFetchOptions): Promise<Config> {
+  const { name: model } = await resolveModel(config.model, options);
+  return { ...withAbsolutePaths(config), model };
 }
 
 /** Data sets of the hub by the commit that was read: a run that is resumed goes on with the same rows. */

@@ -1,7 +1,8 @@
-/** The loop: generate a batch, update on its slices, say what happened. Writes nothing; `train.ts` does. */
+/** The loop: generate a batch, update on its slices, say what happened. Writes nothing; `run.ts` does. */
+import { finiteMetrics } from '../run';
 import type { StepMetrics } from '../types';
-import { makeGenerationBatch, type GenerationBatch } from './batch';
-import type { LoopContext, LoopState } from './context';
+import { makeGenerationBatch, updatesPerGeneration, type GenerationBatch, type OpenBatch } from './batch';
+import type { LoopContext, LoopPosition } from './context';
 import { costMetrics, generationMetrics, updateMetrics } from './metrics';
 import { updateOnSlice, type UpdateResult } from './update';
 
@@ -9,46 +10,37 @@ export interface LoopStep {
   /** From 1. */
   index: number;
   metrics: StepMetrics;
-  batch: GenerationBatch;
+  /** The batch, when it was generated in this step and is not left over from an earlier one. */
+  generated: GenerationBatch | null;
   update: UpdateResult;
-  /** The batch was generated in this step (not left over from an earlier one). */
-  generatedNow: boolean;
-  /** The state to resume from, or null in the middle of a generated batch. */
-  state: LoopState | null;
+  /** Where the next step goes on from. */
+  position: LoopPosition;
 }
 
-/** The updates from `start` to `maxSteps`. Each is made when it is asked for. */
-export async function* trainSteps(context: LoopContext, start: LoopState): AsyncGenerator<LoopStep, void> {
-  const { maxSteps } = context.config;
-  let state = start;
+function opened(context: LoopContext, batch: GenerationBatch): OpenBatch {
+  const { finite: metrics } = finiteMetrics(generationMetrics(context, batch));
+  return { samples: batch.samples, tokens: batch.tokens, metrics, updatesDone: 0 };
+}
+
+/**
+ * The updates from `start` to `maxSteps`, each made when it is asked for: every slice of a batch in turn, `numIterations`
+ * times.
+ */
+export async function* trainSteps(context: LoopContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
+  const { maxSteps, stepsPerGeneration } = context.config;
+  let { state, open } = start;
   while (state.step < maxSteps) {
     context.signal?.throwIfAborted();
-    const batch = await makeGenerationBatch(context, state);
-    const ofBatch = generationMetrics(context, batch);
-    const slices = slicesOf(context, maxSteps - state.step);
-    for (const [position, slice] of slices.entries()) {
-      const generatedNow = position === 0;
-      const update = await updateOnSlice(context, batch, slice, state.step + position);
-      const index = state.step + position + 1;
-      const cost = costMetrics(batch, update, generatedNow, await context.engine.memory());
-      const metrics = { step: index, ...updateMetrics(context, update), ...ofBatch, ...cost };
-      const last = position === slices.length - 1;
-      yield {
-        index,
-        metrics,
-        batch,
-        update,
-        generatedNow,
-        state: last ? { ...batch.state, step: index } : null,
-      };
-    }
-    state = { ...batch.state, step: state.step + slices.length };
+    const generated = open === null ? await makeGenerationBatch(context, state) : null;
+    const batch: OpenBatch = generated === null ? open! : opened(context, generated);
+    const slice = batch.updatesDone % stepsPerGeneration;
+    const update = await updateOnSlice(context, batch, slice, state);
+    const index = state.step + 1;
+    const cost = costMetrics(generated, update, await context.engine.memory());
+    const metrics = { step: index, ...updateMetrics(context, update), ...batch.metrics, ...cost };
+    state = { ...(generated?.state ?? state), step: index };
+    const updatesDone = batch.updatesDone + 1;
+    open = updatesDone < updatesPerGeneration(context) ? { ...batch, updatesDone } : null;
+    yield { index, metrics, generated, update, position: { state, open } };
   }
-}
-
-/** Slice of the batch per update: every slice in turn, `numIterations` times, no more than there are steps left. */
-function slicesOf({ config }: LoopContext, stepsLeft: number): number[] {
-  const { stepsPerGeneration, numIterations } = config;
-  const updates = Math.min(stepsPerGeneration * numIterations, stepsLeft);
-  return Array.from({ length: updates }, (_, i) => i % stepsPerGeneration);
 }

@@ -1,8 +1,9 @@
 /** The numbers of one line of metrics.jsonl: TRL's under TRL's names, ours under acoer/, accuracy/, thinking/, ... */
 import type { MemoryReport } from '../engine/types';
 import type { Rollout, StepMetrics } from '../types';
-import { isTruncated, type GenerationBatch, type Sample } from './batch';
+import { isTruncated, type GenerationBatch, type UpdateSample } from './batch';
 import type { LoopContext } from './context';
+import { groupMetrics } from './group-metrics';
 import { isGraded } from './rollouts';
 import { maximum, mean, minimum, sampleStd, sum } from './statistics';
 import type { UpdateResult } from './update';
@@ -80,6 +81,7 @@ export function generationMetrics(context: LoopContext, batch: GenerationBatch):
     ...completionMetrics(rollouts),
     ...rewardMetrics(batch),
     ...accuracyMetrics(batch, rollouts),
+    ...groupMetrics(batch),
   };
   for (const { reward } of context.rewards) {
     Object.assign(metrics, reward.metrics(batch.state.rewardStates[reward.name]));
@@ -101,7 +103,7 @@ function clipMetrics(context: LoopContext, update: UpdateResult): StepMetrics {
   const { lossType, importanceSamplingLevel } = context.config;
   const bySequence = importanceSamplingLevel === 'sequence';
   const counted = bySequence ? update.samples : update.samples.filter((sample) => !sample.masked);
-  const weight = (sample: Sample) => (bySequence ? 1 : sample.completionIds.length);
+  const weight = (sample: UpdateSample) => (bySequence ? 1 : sample.completionIds.length);
   const total = Math.max(1, sum(counted.map(weight)));
   const low = counted.map((sample) => update.results.get(sample)?.clippedLow ?? 0);
   const high = counted.map((sample) => update.results.get(sample)?.clippedHigh ?? 0);
@@ -127,8 +129,8 @@ function clipMetrics(context: LoopContext, update: UpdateResult): StepMetrics {
  * log-probs made with the weights that sampled, or null for a sample that was not measured.
  */
 function samplingGap(
-  samples: readonly Sample[],
-  trainer: (sample: Sample) => Float64Array | null,
+  samples: readonly UpdateSample[],
+  trainer: (sample: UpdateSample) => Float64Array | null,
 ): StepMetrics {
   let total = 0;
   let largest = 0;
@@ -167,21 +169,20 @@ export function updateMetrics(context: LoopContext, update: UpdateResult): StepM
   if (context.config.beta !== 0) metrics.kl = update.klSum / tokens;
   Object.assign(metrics, clipMetrics(context, update));
   // Old log-probs are scored without dropout, as the sampler works; those of a training pass are not.
-  const ofPass = (sample: Sample) =>
+  const ofPass = (sample: UpdateSample) =>
     context.config.loraDropout > 0 ? undefined : update.results.get(sample)?.logprobs;
-  const ofTrainer = (sample: Sample) => sample.oldLogprobs ?? ofPass(sample) ?? null;
+  const ofTrainer = (sample: UpdateSample) => sample.oldLogprobs ?? ofPass(sample) ?? null;
   return { ...metrics, ...samplingGap(update.samples, ofTrainer) };
 }
 
-/** Wall time in seconds under time/, and memory in bytes under memory/. */
+/** `generated`: the batch, when this step made it. Wall time in seconds under time/, and memory in bytes under memory/. */
 export function costMetrics(
-  batch: GenerationBatch,
+  generated: GenerationBatch | null,
   update: UpdateResult,
-  generatedNow: boolean,
   memory: MemoryReport,
 ): StepMetrics {
   const seconds = (ms: number) => ms / 1000;
-  const { generate, reward, score } = generatedNow ? batch.timesMs : { generate: 0, reward: 0, score: 0 };
+  const { generate, reward, score } = generated?.timesMs ?? { generate: 0, reward: 0, score: 0 };
   const { train, optimizer } = update.timesMs;
   const metrics: StepMetrics = {
     step_time: seconds(generate + reward + score + train + optimizer),
@@ -194,7 +195,9 @@ export function costMetrics(
     'memory/resident_bytes': memory.residentBytes,
     'memory/peak_resident_bytes': memory.peakResidentBytes,
   };
-  if (generate > 0) metrics['time/generated_tokens_per_second'] = batch.stats.newTokens / seconds(generate);
+  if (generated !== null && generate > 0) {
+    metrics['time/generated_tokens_per_second'] = generated.stats.newTokens / seconds(generate);
+  }
   if (memory.deviceTotalBytes > 0) {
     metrics['memory/device_used_bytes'] = memory.deviceTotalBytes - memory.deviceFreeBytes;
   }

@@ -11,13 +11,17 @@ export interface SampledGroups {
   stats: GenerateStats;
 }
 
-function requestsFor(context: LoopContext, prompts: readonly Prompt[]): GenerateRequest[] {
+function requestsFor(
+  context: LoopContext,
+  prompts: readonly Prompt[],
+  seed: number | bigint,
+): GenerateRequest[] {
   const { config, policy, tokenizer } = context;
   const { temperature, topK, topP, minP, repetitionPenalty } = config;
   return prompts.map((prompt) => ({
     promptIds: prompt.ids,
     numSamples: config.numGenerations,
-    seed: streamSeed(config.seed, 'sample', prompt.index),
+    seed: streamSeed(seed, 'sample', prompt.index),
     maxNewTokens: config.maxCompletionLength,
     stopIds: Int32Array.from(tokenizer.eosIds),
     sampling: { temperature, topK, topP, minP, repetitionPenalty },
@@ -52,12 +56,19 @@ async function toRollout(
   };
 }
 
-/** `numGenerations` completions of every prompt, graded; groups and samples in order. */
-export async function sampleGroups(context: LoopContext, prompts: readonly Prompt[]): Promise<SampledGroups> {
+/**
+ * `numGenerations` completions of every prompt, graded; groups and samples in order. Draws depend on `seed`, the prompt's
+ * index and the sample's number.
+ */
+export async function sampleGroups(
+  context: LoopContext,
+  prompts: readonly Prompt[],
+  seed: number | bigint,
+): Promise<SampledGroups> {
   const { config, model, signal, onDecoded } = context;
   const total = prompts.length * config.numGenerations;
   const graded: Promise<Rollout>[] = [];
-  const { stats } = await model.generate(requestsFor(context, prompts), {
+  const { stats } = await model.generate(requestsFor(context, prompts, seed), {
     maxSlots: config.maxSlots ?? undefined,
     kvBytes: config.kvBytes ?? undefined,
     signal,

@@ -72,6 +72,7 @@ export async function openSession(
       grader: { grade: verifyCompletion, hasFormat },
       rewards,
       schedule: { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) },
+      policyStep: 0,
       signal,
     };
     return { loop, evalData, plan, close };

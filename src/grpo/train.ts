@@ -1,30 +1,17 @@
 /** `train`: the whole of a run behind one call. */
 import type { Config, ConfigInput } from '../config';
-import type { Dataset } from '../data';
-import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import type { ModelFetchOptions } from '../models';
-import {
-  createRunDirectory,
-  discardRunDirectory,
-  newRunPath,
-  openRunDirectory,
-  readCheckpointState,
-  restorePolicy,
-  RunDirectory,
-} from '../run';
-import { initialState, type WeightedReward } from './context';
+import { discardRunDirectory, writeJsonAtomic, type Patience, type StoredCheckpoint } from '../run';
+import type { LoopContext } from './context';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
-import { RunDriver, type RunState } from './run';
-import {
-  closeRewards,
-  openInputs,
-  resolveTrainConfig,
-  withLastingNames,
-  withPinnedData,
-  type SessionParts,
-} from './inputs';
-import { openSession } from './session';
+import { openFork, type ForkPoint } from './fork';
+import type { SessionParts } from './inputs';
+import { finishedRun, openNew, openResumed, type Opening } from './opening';
+import { RunDriver } from './run';
+import { openSession, type Session } from './session';
+import { forkState, newState, restoreRun } from './start';
+import { storedPart, thisMaker, type RunState } from './state';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
 export interface TrainOptions extends ConfigInput, SessionParts {
@@ -32,8 +19,12 @@ export interface TrainOptions extends ConfigInput, SessionParts {
   preset?: string;
   /** The run's folder. Default: runs/<date>-<name>. */
   out?: string;
-  /** Folder of a run to go on with; its configuration is the one stored there. */
+  /** Folder of a run to go on with, as it was configured; some settings may be given anew. */
   resume?: string;
+  /** A run, and the step of one of its checkpoints to go on from in a new folder, under the settings given here. */
+  fork?: ForkPoint;
+  /** How long to wait for space on a full disk. */
+  patience?: Patience;
   /** Ends the run at once; what was finished can be resumed. Rejects with INTERRUPTED. */
   signal?: AbortSignal;
   onEvent?: (event: TrainEvent) => void;
@@ -91,7 +82,7 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
     return this.summary;
   }
 
-  /** Ends the run after the step in progress, with a checkpoint. The iteration rejects with INTERRUPTED. */
+  /** Ends the run within seconds: after the step in progress or without it, with a checkpoint. Rejects with INTERRUPTED. */
   stop(): void {
     this.driver?.stop();
   }
@@ -101,124 +92,111 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   }
 }
 
-/** The configuration of the run: a resumed one's own, or what is given. */
-async function configOf(
-  resume: string | undefined,
-  given: ConfigInput & { preset?: string },
-  fetching: ModelFetchOptions,
-): Promise<Config> {
-  if (resume === undefined) return withLastingNames(resolveTrainConfig([given]), fetching);
-  const stored = openRunDirectory(resume);
-  return resolveTrainConfig([stored.readJson(stored.config()) as ConfigInput]);
+function warnOfOtherMaker(
+  checkpoint: StoredCheckpoint,
+  device: string,
+  warn: (message: string) => void,
+): void {
+  const { maker } = storedPart(checkpoint);
+  const now = thisMaker(device);
+  const names = Object.keys(now) as (keyof typeof now)[];
+  const changes = names.filter((name) => maker[name] !== now[name]);
+  if (changes.length === 0) return;
+  const list = changes.map((name) => `${name} ${maker[name]}, now ${now[name]}`).join('; ');
+  warn(`The checkpoint was written by another set-up (${list}): later numbers may differ by rounding.`);
 }
 
-function newRunDirectory(
-  out: string | undefined,
-  config: Config,
-  rewards: readonly WeightedReward[],
-): RunDirectory {
-  const name = config.name ?? rewards.map(({ reward }) => reward.name).join('+');
-  return createRunDirectory(out ?? newRunPath('runs', name), config);
+/** Where the run begins. */
+async function startState({ directory, checkpoint, fork }: Opening, context: LoopContext): Promise<RunState> {
+  if (checkpoint === null) return newState(context);
+  if (fork === undefined) return restoreRun(directory, checkpoint, context);
+  return forkState(checkpoint, fork.keepOpen, context);
 }
 
-/** What `work` gives; when it throws, the threads of the rewards are ended first. */
-async function closingOnError<T>(rewards: readonly WeightedReward[], work: () => T): Promise<T> {
-  try {
-    return work();
-  } catch (error) {
-    await closeRewards(rewards);
-    throw error;
+/** Brings the loaded model to where the run stands. */
+async function startDriver(
+  opening: Opening,
+  session: Session,
+  emit: (event: TrainEvent) => void,
+  options: Pick<TrainOptions, 'signal' | 'patience'>,
+): Promise<RunDriver> {
+  const { directory, config, resumed, checkpoint, fork } = opening;
+  const { model, policy, engine } = session.loop;
+  const { dtype, device, parameterCount: parameters } = model.info;
+  const trained = policy.info.parameterCount;
+  emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
+  const start = await startState(opening, session.loop);
+  if (checkpoint !== null) {
+    warnOfOtherMaker(checkpoint, engine.deviceInfo.device, (message) => emit({ type: 'warning', message }));
   }
+  if (resumed) writeJsonAtomic(directory.config(), config);
+  return new RunDriver({ directory, config, session, start, unsaved: fork !== undefined, emit, ...options });
 }
 
-/** Refuses settings that a resumed run would not take. */
-function refuseSettings(given: object): void {
-  const names = Object.entries(given).filter(([, value]) => value !== undefined);
-  if (names.length === 0) return;
-  const list = names.map(([name]) => name).join(', ');
-  throw new AcoerError('BAD_CONFIG', `A resumed run keeps its own configuration; leave out ${list}.`);
-}
-
-function finishedSummary(directory: RunDirectory): RunSummary | null {
-  return directory.finished() ? (directory.readJson(directory.summary()) as RunSummary) : null;
-}
-
-async function startState(
-  directory: RunDirectory,
-  resumed: boolean,
-  policy: Policy,
-  fresh: RunState,
-): Promise<RunState> {
-  const found = resumed ? readCheckpointState(directory) : null;
-  if (found === null) return fresh;
-  await restorePolicy(directory, found.step, policy);
-  const { loop, base, latest } = found.state as RunState;
-  return { ...fresh, loop, base, latest };
-}
-
-/** A position in other data means other problems: a run goes on with the rows it began with, or not at all. */
-function refuseChangedData(directory: RunDirectory, { name, source }: Dataset): void {
-  const found = readCheckpointState(directory);
-  const before = (found?.state as RunState | undefined)?.data ?? null;
-  if (before === null || before === (source?.fingerprint ?? null)) return;
-  throw new AcoerError(
-    'BAD_INPUT',
-    `${name} no longer holds the problems this run began with, so it cannot go on where it stopped; bring the old data back, or begin a new run.`,
-  );
+/** Aborted while it loads, a run ends like an aborted run. */
+function loadingError(error: unknown, signal: AbortSignal | undefined): unknown {
+  if (signal?.aborted !== true) return error;
+  return new AcoerError('INTERRUPTED', 'Interrupted while the run was being set up.', { cause: error });
 }
 
 /**
- * Starts a run, or goes on with one. Resolves when the model is loaded.
+ * Starts a run, forks one, or goes on with one. Resolves when the model is loaded.
  *
- * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS before anything is loaded; LOAD_FAILED, DEVICE, ... of the engine
+ * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; LOAD_FAILED, DEVICE, ... of the
+ * engine
  */
 export async function train(options: TrainOptions = {}): Promise<TrainRun> {
-  const { out, resume, signal, onEvent, engine, tokenizer, trainData, evalData, ignorePlan, ...given } =
-    options;
-  if (resume !== undefined) refuseSettings({ ...given, out });
+  const {
+    out,
+    resume,
+    fork,
+    signal,
+    patience,
+    onEvent,
+    engine,
+    tokenizer,
+    trainData,
+    evalData,
+    ignorePlan,
+    ...given
+  } = options;
+  if (resume !== undefined && fork !== undefined) {
+    throw new AcoerError('BAD_CONFIG', 'A run is resumed or forked: leave out resume or fork.');
+  }
   const emit = onEvent ?? (() => undefined);
   const fetching: ModelFetchOptions = {
     signal,
     onProgress: (progress) => emit({ type: 'download', ...progress }),
     onNotice: (message) => emit({ type: 'warning', message }),
   };
-  const asked = await configOf(resume, given, fetching);
-  const finished = resume === undefined ? null : finishedSummary(new RunDirectory(resume));
-  if (finished !== null) return new TrainRun(resume!, asked, null, finished);
-  const inputs = await openInputs(asked, { tokenizer, trainData, evalData }, fetching);
-  const config = withPinnedData(asked, inputs);
-  const resumed = resume !== undefined;
-  const directory = await closingOnError(inputs.rewards, () => {
-    if (!resumed) return newRunDirectory(out, config, inputs.rewards);
-    const stored = openRunDirectory(resume);
-    refuseChangedData(stored, inputs.trainData);
-    return stored;
-  });
-  const resumedStep = resumed ? (directory.checkpointSteps().at(-1) ?? 0) : null;
+  const warnings: string[] = [];
+  const parts = { tokenizer, trainData, evalData };
+  const finished = resume === undefined ? null : finishedRun(resume, given);
+  if (finished !== null) return new TrainRun(resume!, finished.config, null, finished.summary);
+  const warn = (message: string) => void warnings.push(message);
+  const opening = await (resume !== undefined
+    ? openResumed(resume, given, parts, fetching, warn)
+    : fork !== undefined
+      ? openFork(out, fork, given, parts, fetching)
+      : openNew(out, given, parts, fetching));
+  const { directory, config, inputs, resumed, checkpoint } = opening;
+  const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
   emit({ type: 'run', directory: directory.path, config, resumedStep });
+  for (const message of warnings) emit({ type: 'warning', message });
   const session = await openSession(config, inputs, engine, signal, ignorePlan ?? false).catch(
     (error: unknown) => {
-      if (!resumed) discardRunDirectory(directory);
-      throw error;
+      if (resumed) directory.lock?.release();
+      else discardRunDirectory(directory);
+      throw loadingError(error, signal);
     },
   );
   try {
     if (session.plan !== null) emit({ type: 'plan', plan: session.plan });
-    const { model, policy, rewards } = session.loop;
-    const { dtype, device, parameterCount: parameters } = model.info;
-    const trained = policy.info.parameterCount;
-    emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
-    const fresh: RunState = {
-      loop: initialState(rewards, config.maxCompletionLength),
-      base: null,
-      latest: null,
-      data: inputs.trainData.source?.fingerprint ?? null,
-    };
-    const start = await startState(directory, resumed, policy, fresh);
-    const driver = new RunDriver({ directory, config, session, start, emit, ...(signal && { signal }) });
+    const driver = await startDriver(opening, session, emit, { signal, patience });
     return new TrainRun(directory.path, config, driver, null);
   } catch (error) {
     await session.close();
-    throw error;
+    directory.lock?.release();
+    throw loadingError(error, signal);
   }
 }

@@ -2,8 +2,8 @@
 import type { AccumulateResult, LossSettings, TrainBatch } from '../engine/types';
 import { errorCode } from '../errors';
 import { streamSeed } from '../rng';
-import { sampleTokens, type GenerationBatch, type Sample } from './batch';
-import type { LoopContext } from './context';
+import { sampleTokens, type OpenBatch, type UpdateSample } from './batch';
+import { samplingSeed, type LoopContext, type LoopState } from './context';
 import { joinPerToken, packByTokens, packSequences, splitPerToken } from './microbatch';
 import { lossNormalizer } from './normalizer';
 import { scheduleFactor } from './schedule';
@@ -26,8 +26,8 @@ export interface UpdateResult {
   entropySum: number;
   /** Unmasked completion tokens of the slice. */
   tokens: number;
-  samples: readonly Sample[];
-  results: Map<Sample, SampleResult>;
+  samples: readonly UpdateSample[];
+  results: Map<UpdateSample, SampleResult>;
   microBatches: number;
   timesMs: { train: number; optimizer: number };
 }
@@ -53,12 +53,12 @@ export function lossSettings(context: LoopContext, normalizer: number): LossSett
   };
 }
 
-function perToken(samples: readonly Sample[], value: (sample: Sample) => number): Float64Array {
+function perToken(samples: readonly UpdateSample[], value: (sample: UpdateSample) => number): Float64Array {
   return joinPerToken(samples.map((s) => new Float64Array(s.completionIds.length).fill(value(s))));
 }
 
 /** The arrays of one micro-batch. */
-export function trainBatch(samples: readonly Sample[], dropoutSeed: bigint | null): TrainBatch {
+export function trainBatch(samples: readonly UpdateSample[], dropoutSeed: bigint | null): TrainBatch {
   const old = samples.map((sample) => sample.oldLogprobs);
   const ref = samples.map((sample) => sample.refLogprobs);
   const complete = (parts: (Float64Array | null)[]): parts is Float64Array[] => !parts.includes(null);
@@ -73,10 +73,10 @@ export function trainBatch(samples: readonly Sample[], dropoutSeed: bigint | nul
   };
 }
 
-const unmaskedTokens = (samples: readonly Sample[]) =>
+const unmaskedTokens = (samples: readonly UpdateSample[]) =>
   samples.reduce((sum, sample) => sum + (sample.masked ? 0 : sample.completionIds.length), 0);
 
-function addResult(total: UpdateResult, members: readonly Sample[], result: AccumulateResult): void {
+function addResult(total: UpdateResult, members: readonly UpdateSample[], result: AccumulateResult): void {
   total.loss += result.loss;
   total.klSum += result.klSum;
   total.entropySum += result.entropySum;
@@ -92,7 +92,7 @@ async function accumulateAll(
   context: LoopContext,
   total: UpdateResult,
   normalizer: number,
-  step: number,
+  dropoutSeed: (microBatch: number) => bigint,
 ): Promise<boolean> {
   const { config, policy, signal } = context;
   const live = total.samples.filter((sample) => !sample.skipped);
@@ -102,7 +102,7 @@ async function accumulateAll(
   try {
     for (const [index, bin] of bins.entries()) {
       const members = bin.map((i) => live[i]!);
-      const seed = config.loraDropout > 0 ? streamSeed(config.seed, 'dropout', step, index) : null;
+      const seed = config.loraDropout > 0 ? dropoutSeed(index) : null;
       addResult(
         total,
         members,
@@ -124,9 +124,9 @@ async function accumulateAll(
  */
 export async function updateOnSlice(
   context: LoopContext,
-  batch: GenerationBatch,
+  batch: OpenBatch,
   slice: number,
-  step: number,
+  { step, eased }: LoopState,
 ): Promise<UpdateResult> {
   const { config, policy, schedule } = context;
   const perSlice = config.promptsPerStep * config.numGenerations;
@@ -153,10 +153,13 @@ export async function updateOnSlice(
     maxCompletionLength: config.maxCompletionLength,
   });
   const started = performance.now();
-  const finite = await accumulateAll(context, result, normalizer, step);
+  const seed = samplingSeed(config, eased);
+  const dropoutSeed = (microBatch: number) => streamSeed(seed, 'dropout', step, microBatch);
+  const finite = await accumulateAll(context, result, normalizer, dropoutSeed);
   const accumulated = performance.now();
   if (finite) {
     const { weightDecay, maxGradNorm } = config;
+    context.policyStep = null;
     const { gradNorm, applied } = await policy.step({
       learningRate: result.learningRate,
       weightDecay,
@@ -164,6 +167,7 @@ export async function updateOnSlice(
     });
     Object.assign(result, { gradNorm, applied });
   }
+  context.policyStep = step + 1;
   result.timesMs = { train: accumulated - started, optimizer: performance.now() - accumulated };
   return result;
 }

@@ -18,13 +18,14 @@ export interface Measures {
   readonly L: (context: { maxLength: number }) => number;
 }
 
-/** A reward with state gives all of the optional members but `metrics` and `snapshot`. */
+/** A reward with state gives all of the optional members but `metrics`, `snapshot` and `ease`. */
 export interface Formula<State> {
   score(rollout: Rollout, view: RewardView<State>): RewardScore;
   initialState?: BoundReward<State>['initialState'];
   observe?: BoundReward<State>['observe'];
   metrics?: BoundReward<State>['metrics'];
   snapshot?: BoundReward<State>['snapshot'];
+  ease?: BoundReward<State>['ease'];
 }
 
 interface Specification<Shape extends z.ZodRawShape, State> {

@@ -34,6 +34,11 @@ export interface BoundReward<State = unknown> {
   /** The state after this batch; must not change its argument. JSON-serialisable. Only a user's may be a promise. */
   observe(state: State, view: ObserveView): State | Promise<State>;
   score(rollout: Rollout, view: RewardView<State>): RewardScore | Promise<RewardScore>;
+  /**
+   * The state with the controller held, from now on, to `pressure` (0..1) of its strongest: called at a rollback of the
+   * collapse guard. A reward without it is eased by its advantages alone.
+   */
+  ease?(state: State, pressure: number): State;
   /** Numbers of the state worth a line in the metrics, e.g. `acoer/alpha`. */
   metrics(state: State): Record<string, number>;
   /** The state in short, for `acoer reward --state`; null is a number not known yet. */

@@ -1,6 +1,7 @@
 /** Writing so that a file or folder, once its name exists, is whole: temporary name, fsync, rename, fsync of the parent. */
 import {
   closeSync,
+  existsSync,
   fsyncSync,
   mkdirSync,
   openSync,
@@ -13,6 +14,8 @@ import { basename, dirname, join } from 'node:path';
 
 /** Marks what a crash may have left half-written. */
 const TEMPORARY_PREFIX = '.tmp-';
+/** Marks a whole folder that makes way for its replacement. */
+const REPLACED_PREFIX = '.old-';
 
 /** Forces a file's content, or a folder's list of names, to disk. */
 export function syncPath(path: string): void {
@@ -24,8 +27,9 @@ export function syncPath(path: string): void {
   }
 }
 
-const temporaryName = (path: string) =>
-  join(dirname(path), `${TEMPORARY_PREFIX}${basename(path)}-${process.pid}`);
+const beside = (path: string, name: string) => join(dirname(path), name);
+const temporaryName = (path: string) => beside(path, `${TEMPORARY_PREFIX}${basename(path)}-${process.pid}`);
+const replacedName = (path: string) => beside(path, `${REPLACED_PREFIX}${basename(path)}`);
 
 /** Writes or replaces `path`; its folder is made where it is missing. */
 export function writeFileAtomic(path: string, data: string | Uint8Array): void {
@@ -49,7 +53,7 @@ export function writeJsonAtomic(path: string, value: unknown): void {
 
 /**
  * Fills a new folder by `fill` and gives it its name when every file in it is on disk. A folder of that name
- * is replaced.
+ * is replaced, and is there whole at any moment under one name or another (`restoreReplaced`).
  */
 export async function writeDirectoryAtomic(
   path: string,
@@ -57,23 +61,40 @@ export async function writeDirectoryAtomic(
 ): Promise<void> {
   const temporary = temporaryName(path);
   rmSync(temporary, { recursive: true, force: true });
-  mkdirSync(temporary, { recursive: true });
   try {
+    mkdirSync(temporary);
     await fill(temporary);
     for (const name of readdirSync(temporary)) syncPath(join(temporary, name));
     syncPath(temporary);
-    rmSync(path, { recursive: true, force: true });
+    if (existsSync(path)) renameSync(path, replacedName(path));
     renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { recursive: true, force: true });
     throw error;
   }
   syncPath(dirname(path));
+  rmSync(replacedName(path), { recursive: true, force: true });
 }
 
-/** Removes what a crash left half-written in `directory`. */
-export function removeTemporaries(directory: string): void {
+/** Removes a folder so that a crash leaves all of it or nothing under its name. */
+export function removeDirectoryAtomic(path: string): void {
+  const temporary = temporaryName(path);
+  renameSync(path, temporary);
+  rmSync(temporary, { recursive: true, force: true });
+}
+
+/**
+ * Removes what a crash left half-written in `directory`; a folder that was about to be replaced gets its name back.
+ * @param file only what was to become this file
+ */
+export function removeTemporaries(directory: string, file = ''): void {
   for (const name of readdirSync(directory)) {
-    if (name.startsWith(TEMPORARY_PREFIX)) rmSync(join(directory, name), { recursive: true, force: true });
+    if (!name.slice(TEMPORARY_PREFIX.length).startsWith(file)) continue;
+    const path = join(directory, name);
+    const original = join(directory, name.slice(REPLACED_PREFIX.length));
+    if (name.startsWith(REPLACED_PREFIX) && !existsSync(original)) renameSync(path, original);
+    else if (name.startsWith(TEMPORARY_PREFIX) || name.startsWith(REPLACED_PREFIX)) {
+      rmSync(path, { recursive: true, force: true });
+    }
   }
 }

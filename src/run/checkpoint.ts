@@ -1,16 +1,34 @@
-/** Checkpoints: a folder that exists is whole. */
-import { rmSync, writeFileSync } from 'node:fs';
+/** Checkpoints: a folder that exists is whole, and its checksums say so. */
+import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
-import { writeDirectoryAtomic } from './atomic';
-import type { RunDirectory } from './directory';
+import { removeDirectoryAtomic, writeDirectoryAtomic } from './atomic';
+import { checksumProblem, writeChecksums } from './checksums';
+import { stepName, type RunDirectory } from './directory';
+import { decodeSafetensors, encodeSafetensors, type Tensor } from './safetensors';
 
 const ADAPTER = 'adapter_model.safetensors';
 const ADAPTER_CONFIG = 'adapter_config.json';
 const OPTIMIZER = 'optimizer.safetensors';
+const ROLLOUTS = 'rollouts.safetensors';
 const STATE = 'state.json';
-const STATE_VERSION = 1;
+const STATE_VERSION = 2;
+
+export interface CheckpointContent {
+  adapterConfig: unknown;
+  /** Plain JSON: everything besides tensors that the next step depends on. */
+  state: object;
+  /** Of a generated batch with updates left to make; null between two batches. */
+  rollouts: ReadonlyMap<string, Tensor> | null;
+}
+
+export interface StoredCheckpoint {
+  step: number;
+  path: string;
+  state: unknown;
+  rollouts: Map<string, Tensor> | null;
+}
 
 const writeJson = (path: string, value: unknown) =>
   writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`);
@@ -23,47 +41,92 @@ export function saveAdapter(path: string, policy: Policy, adapterConfig: unknown
   });
 }
 
-/**
- * Writes the checkpoint of `step` and removes the oldest above `keep` (null: none).
- * @param state plain JSON: everything besides weights and optimiser that the next step depends on
- */
-export async function saveCheckpoint(
+/** Writes the checkpoint of `step`, in place of one that is there. */
+export function saveCheckpoint(
   run: RunDirectory,
   step: number,
   policy: Policy,
-  content: { adapterConfig: unknown; state: object },
-  keep: number | null,
+  { adapterConfig, state, rollouts }: CheckpointContent,
 ): Promise<void> {
-  await writeDirectoryAtomic(run.checkpoint(step), async (directory) => {
+  return writeDirectoryAtomic(run.checkpoint(step), async (directory) => {
     await policy.save(join(directory, ADAPTER));
     await policy.saveOptimizer(join(directory, OPTIMIZER));
-    writeJson(join(directory, ADAPTER_CONFIG), content.adapterConfig);
-    writeJson(join(directory, STATE), { version: STATE_VERSION, ...content.state });
+    writeJson(join(directory, ADAPTER_CONFIG), adapterConfig);
+    writeJson(join(directory, STATE), { version: STATE_VERSION, ...state });
+    if (rollouts !== null) writeFileSync(join(directory, ROLLOUTS), encodeSafetensors(rollouts));
+    writeChecksums(directory);
   });
-  if (keep === null) return;
-  for (const old of run.checkpointSteps().slice(0, -keep)) {
-    rmSync(run.checkpoint(old), { recursive: true, force: true });
+}
+
+/**
+ * Removes the oldest checkpoints above `last` (null: none) but those of the steps `always`. The one of step 0 stands in
+ * until there is another.
+ */
+export function pruneCheckpoints(run: RunDirectory, last: number | null, always: readonly number[]): void {
+  const steps = run.checkpointSteps();
+  const old = last === null ? [] : steps.slice(0, -last);
+  const initial = steps.length > 1 ? steps.filter((step) => step === 0) : [];
+  for (const step of new Set([...old, ...initial])) {
+    if (!always.includes(step)) removeDirectoryAtomic(run.checkpoint(step));
   }
 }
 
-/** The state of the newest checkpoint, or null when there is none yet. */
-export function readCheckpointState(run: RunDirectory): { step: number; state: unknown } | null {
-  const step = run.checkpointSteps().at(-1);
-  if (step === undefined) return null;
-  const path = join(run.checkpoint(step), STATE);
-  const state = run.readJson(path) as { version?: unknown };
+/** Out of the way of checkpoints to come, but there for whoever wants to know what happened to it. */
+function setAside(run: RunDirectory, step: number): string {
+  const aside = join(run.checkpoints(), `damaged-${stepName(step)}`);
+  rmSync(aside, { recursive: true, force: true });
+  renameSync(run.checkpoint(step), aside);
+  return aside;
+}
+
+/**
+ * The newest checkpoint that is whole, or null when there is none. A damaged one is set aside.
+ * @param warn told of every damaged one
+ */
+export function findCheckpoint(run: RunDirectory, warn: (message: string) => void): StoredCheckpoint | null {
+  for (const step of run.checkpointSteps().reverse()) {
+    const path = run.checkpoint(step);
+    const problem = checksumProblem(path, [ADAPTER, OPTIMIZER, STATE]);
+    if (problem === null) return readCheckpoint(run, step);
+    const before = run
+      .checkpointSteps()
+      .filter((other) => other < step)
+      .at(-1);
+    const next = before === undefined ? 'there is none before it' : `trying the one of step ${before}`;
+    warn(
+      `The checkpoint of step ${step} is damaged (${problem}); it is now ${setAside(run, step)}; ${next}.`,
+    );
+  }
+  return null;
+}
+
+/** The checkpoint of `step` of a run that is only read. @throws BAD_INPUT when it is damaged */
+export function openCheckpoint(run: RunDirectory, step: number): StoredCheckpoint {
+  const problem = checksumProblem(run.checkpoint(step), [ADAPTER, OPTIMIZER, STATE]);
+  if (problem === null) return readCheckpoint(run, step);
+  throw new AcoerError('BAD_INPUT', `${run.checkpoint(step)} is damaged (${problem}); name another step.`);
+}
+
+function readCheckpoint(run: RunDirectory, step: number): StoredCheckpoint {
+  const path = run.checkpoint(step);
+  const state = run.readJson(join(path, STATE)) as { version?: unknown };
   if (state.version !== STATE_VERSION) {
     throw new AcoerError(
       'BAD_INPUT',
-      `${path} has version ${String(state.version)}; this acoer reads version ${STATE_VERSION}.`,
+      `${join(path, STATE)} has version ${String(state.version)}; this acoer reads version ${STATE_VERSION}.`,
     );
   }
-  return { step, state };
+  const rollouts = join(path, ROLLOUTS);
+  return {
+    step,
+    path,
+    state,
+    rollouts: existsSync(rollouts) ? decodeSafetensors(readFileSync(rollouts), rollouts) : null,
+  };
 }
 
-/** Brings a fresh policy to where the checkpoint of `step` left it. */
-export async function restorePolicy(run: RunDirectory, step: number, policy: Policy): Promise<void> {
-  const directory = run.checkpoint(step);
-  await policy.restore(join(directory, ADAPTER));
-  await policy.restoreOptimizer(join(directory, OPTIMIZER));
+/** Brings a fresh policy to where the checkpoint left it. */
+export async function restorePolicy({ path }: StoredCheckpoint, policy: Policy): Promise<void> {
+  await policy.restore(join(path, ADAPTER));
+  await policy.restoreOptimizer(join(path, OPTIMIZER));
 }

@@ -1,27 +1,44 @@
 /** Where a run's files lie, and what state a run directory is in. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage } from '../errors';
 import { removeTemporaries, writeJsonAtomic } from './atomic';
+import { LOCK_FILE, RunLock } from './lock';
 
 /** `step-000100`: sorts as text in step order. */
 export const stepName = (step: number) => `step-${String(step).padStart(6, '0')}`;
 
+/** What says that a run has ended. */
+interface Ended {
+  run?: { steps?: unknown };
+}
+
 export class RunDirectory {
-  constructor(readonly path: string) {}
+  /** @param lock held by who may write; null: the run is only read */
+  constructor(
+    readonly path: string,
+    readonly lock: RunLock | null = null,
+  ) {}
 
   readonly config = () => join(this.path, 'config.json');
   readonly metrics = () => join(this.path, 'metrics.jsonl');
   readonly summary = () => join(this.path, 'summary.json');
+  /** Of a fork: where it comes from. */
+  readonly fork = () => join(this.path, 'fork.json');
   readonly final = () => join(this.path, 'final');
   readonly checkpoints = () => join(this.path, 'checkpoints');
   readonly checkpoint = (step: number) => join(this.checkpoints(), stepName(step));
   readonly completions = (step: number) => join(this.path, 'completions', `${stepName(step)}.parquet`);
   readonly nonFinite = (step: number) => join(this.path, 'nonfinite', `${stepName(step)}.json`);
 
-  /** The run has ended: its summary is the last thing written. */
-  finished(): boolean {
-    return existsSync(this.summary());
+  /** The run has made its `maxSteps`: the summary, the last thing written, says so. */
+  finished(maxSteps: number): boolean {
+    return existsSync(this.summary()) && (this.readJson(this.summary()) as Ended).run?.steps === maxSteps;
+  }
+
+  /** By a run in progress, or one that was killed. */
+  isLocked(): boolean {
+    return existsSync(join(this.path, LOCK_FILE));
   }
 
   /** Steps of the whole checkpoints, ascending. */
@@ -51,45 +68,74 @@ export function holdsRun(path: string): boolean {
   return RUN_FILES.some((name) => existsSync(join(path, name)));
 }
 
-/** Makes the folder of a new run and writes its configuration, the first file of every run. */
+/** Makes the folder of a new run, locks it and writes its configuration, the first file of every run. */
 export function createRunDirectory(path: string, config: unknown): RunDirectory {
-  if (holdsRun(path)) {
-    throw new AcoerError(
-      'RUN_EXISTS',
-      `${path} holds a run already: go on with it by --resume ${path}, or name another folder with --out.`,
-    );
-  }
-  const run = new RunDirectory(path);
   try {
     mkdirSync(path, { recursive: true });
+  } catch (cause) {
+    throw cannotWrite(path, cause);
+  }
+  const run = lockedDirectory(path);
+  try {
+    if (holdsRun(path)) {
+      throw new AcoerError(
+        'RUN_EXISTS',
+        `${path} holds a run already: go on with it by --resume ${path}, or name another folder with --out.`,
+      );
+    }
+    // Of a start that was killed; other files may be anybody's.
+    for (const file of ['config.json', LOCK_FILE]) removeTemporaries(path, file);
     for (const folder of ['completions', 'checkpoints']) mkdirSync(join(path, folder), { recursive: true });
     writeJsonAtomic(run.config(), config);
-  } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot write the run to ${path}: ${errorMessage(cause)}`, { cause });
+  } catch (error) {
+    run.lock?.release();
+    throw errorCode(error) === 'RUN_EXISTS' ? error : cannotWrite(path, error);
   }
   return run;
 }
 
+const cannotWrite = (path: string, cause: unknown) =>
+  new AcoerError('BAD_INPUT', `Cannot write the run to ${path}: ${errorMessage(cause)}`, { cause });
+
+function lockedDirectory(path: string): RunDirectory {
+  try {
+    return new RunDirectory(path, RunLock.acquire(path));
+  } catch (error) {
+    throw errorCode(error) === 'RUN_LOCKED' ? error : cannotWrite(path, error);
+  }
+}
+
 /** Takes back what `createRunDirectory` made, for a run that could not begin; other files stay. */
 export function discardRunDirectory(run: RunDirectory): void {
-  rmSync(run.config(), { force: true });
+  for (const file of [run.config(), run.fork(), run.metrics()]) rmSync(file, { force: true });
+  run.lock?.release();
   for (const folder of [join(run.path, 'completions'), join(run.path, 'checkpoints'), run.path]) {
     if (readdirSync(folder).length === 0) rmdirSync(folder);
   }
 }
 
-/** Opens a run to go on with it; what a crash left half-written is removed. */
-export function openRunDirectory(path: string): RunDirectory {
+/** A run to be read. */
+export function readRunDirectory(path: string): RunDirectory {
   const run = new RunDirectory(path);
   if (!existsSync(run.config())) {
     throw new AcoerError('BAD_INPUT', `${path} holds no run to resume: there is no config.json in it.`);
   }
-  if (!run.finished()) {
+  return run;
+}
+
+/** Locks a run to go on with it; what a crash left half-written is removed. @throws RUN_LOCKED */
+export function openRunDirectory(path: string): RunDirectory {
+  readRunDirectory(path);
+  const run = lockedDirectory(path);
+  try {
     for (const folder of ['completions', 'checkpoints']) {
       mkdirSync(join(path, folder), { recursive: true });
       removeTemporaries(join(path, folder));
     }
     removeTemporaries(path);
+  } catch (error) {
+    run.lock?.release();
+    throw cannotWrite(path, error);
   }
   return run;
 }

@@ -1,6 +1,15 @@
 export { writeFileAtomic, writeJsonAtomic } from './atomic';
 export { adapterConfig } from './adapter-config';
-export { readCheckpointState, restorePolicy, saveAdapter, saveCheckpoint } from './checkpoint';
+export {
+  findCheckpoint,
+  openCheckpoint,
+  pruneCheckpoints,
+  restorePolicy,
+  saveAdapter,
+  saveCheckpoint,
+  type CheckpointContent,
+  type StoredCheckpoint,
+} from './checkpoint';
 export { writeCompletions, type CompletionRow } from './completions';
 export { completionTables, readCompletions, runOfTable, type StoredCompletion } from './read-completions';
 export {
@@ -10,7 +19,12 @@ export {
   latestRun,
   newRunPath,
   openRunDirectory,
+  readRunDirectory,
   RunDirectory,
 } from './directory';
 export { EvaluationFile, type EvaluationRecord, recordOf } from './evaluation-file';
-export { MetricsFile, readMetrics } from './metrics-file';
+export { finiteMetrics, MetricsFile, readMetrics } from './metrics-file';
+export { encodeSafetensors, type Tensor } from './safetensors';
+export { PATIENCE, writePatiently, type Patience } from './writing';
+export { completeRollbacks, readRollbacks, recordRollback, type Rollback } from './rollbacks';
+export { copyRunStart, refuseBrokenFork } from './fork';

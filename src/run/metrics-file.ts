@@ -1,5 +1,14 @@
 /** metrics.jsonl: one JSON object per finished step, appended when the step ends. */
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync, writeSync } from 'node:fs';
+import {
+  closeSync,
+  existsSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readFileSync,
+  writeSync,
+} from 'node:fs';
 import type { StepMetrics } from '../types';
 import { writeFileAtomic } from './atomic';
 
@@ -7,6 +16,17 @@ import { writeFileAtomic } from './atomic';
 function linesUpTo(text: string, lastStep: number): string[] {
   const whole = text.slice(0, text.lastIndexOf('\n') + 1).split('\n');
   return whole.filter((line) => line !== '' && (JSON.parse(line) as { step: number }).step <= lastStep);
+}
+
+/** Without the numbers JSON cannot hold, and which those were. */
+export function finiteMetrics(metrics: StepMetrics): { finite: StepMetrics; dropped: string[] } {
+  const entries = Object.entries(metrics);
+  return {
+    finite: Object.fromEntries(entries.filter(([, value]) => Number.isFinite(value))),
+    dropped: entries
+      .filter(([, value]) => !Number.isFinite(value))
+      .map(([name, value]) => `${name}=${value}`),
+  };
 }
 
 export class MetricsFile {
@@ -26,15 +46,20 @@ export class MetricsFile {
     this.handle = openSync(path, 'a');
   }
 
-  /** Writes one line. JSON has no NaN and no infinities: such numbers are left out, with a warning. */
+  /** Writes one line, or nothing of it. JSON has no NaN and no infinities: they are left out, with a warning. */
   append(metrics: StepMetrics): void {
-    const entries = Object.entries(metrics);
-    const bad = entries
-      .filter(([, value]) => !Number.isFinite(value))
-      .map(([name, value]) => `${name}=${value}`);
-    if (bad.length > 0) this.warn(`step ${metrics.step}: not finite, so not written: ${bad.join(', ')}`);
-    const line = JSON.stringify(Object.fromEntries(entries.filter(([, value]) => Number.isFinite(value))));
-    writeSync(this.handle, `${line}\n`);
+    const { finite, dropped } = finiteMetrics(metrics);
+    if (dropped.length > 0)
+      this.warn(`step ${metrics.step}: not finite, so not written: ${dropped.join(', ')}`);
+    const line = Buffer.from(`${JSON.stringify(finite)}\n`);
+    const { size } = fstatSync(this.handle);
+    try {
+      for (let done = 0; done < line.length;) done += writeSync(this.handle, line, done);
+    } catch (error) {
+      // A disk that is nearly full takes a part of the line.
+      ftruncateSync(this.handle, size);
+      throw error;
+    }
   }
 
   /** Forces the lines so far to disk: before a checkpoint, so that none of its steps can be missing. */

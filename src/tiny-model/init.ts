@@ -3,23 +3,23 @@
  * thousands; at 96 it leaves the arithmetic on a plateau for hundreds of steps, 1 / sqrt(width) does not.
  */
 import { RandomStream } from '../data/random';
-import type { FloatTensor } from './safetensors';
+import type { Tensor } from '../run';
 import { PADDED_VOCABULARY, TINY_SHAPE } from './vocabulary';
 
 const DEVIATION = 0.1;
 
-function normal(random: RandomStream, rows: number, columns: number): FloatTensor {
+function normal(random: RandomStream, rows: number, columns: number): Tensor {
   const data = new Float32Array(rows * columns);
   for (let i = 0; i < data.length; i++) data[i] = DEVIATION * random.normal();
   return { shape: [rows, columns], data };
 }
 
-const ones = (size: number): FloatTensor => ({ shape: [size], data: new Float32Array(size).fill(1) });
+const ones = (size: number): Tensor => ({ shape: [size], data: new Float32Array(size).fill(1) });
 
-export function initialWeights(seed: number): Map<string, FloatTensor> {
+export function initialWeights(seed: number): Map<string, Tensor> {
   const random = new RandomStream(seed, 'tiny-model weights');
   const { hiddenSize, numLayers, numHeads, numKvHeads, headDim, intermediateSize } = TINY_SHAPE;
-  const weights = new Map<string, FloatTensor>();
+  const weights = new Map<string, Tensor>();
   const linear = (name: string, rows: number, columns: number) =>
     weights.set(name, normal(random, rows, columns));
   linear('model.embed_tokens.weight', PADDED_VOCABULARY, hiddenSize);

@@ -16,7 +16,7 @@ import { loadTokenizer, type Tokenizer } from '../tokenizer';
 import { initialWeights } from './init';
 import { countLines } from './lines';
 import { PHASES } from './phases';
-import { writeSafetensors } from './safetensors';
+import { encodeSafetensors } from '../run';
 import { runPhase } from './train';
 import { generationConfig, modelConfig, tokenizerConfig, tokenizerJson } from './vocabulary';
 
@@ -32,7 +32,7 @@ async function writeFiles(directory: string, seed: number): Promise<void> {
   for (const [name, value] of Object.entries(files)) {
     await writeFile(join(directory, name), `${JSON.stringify(value, null, 2)}\n`);
   }
-  await writeSafetensors(join(directory, 'model.safetensors'), initialWeights(seed));
+  await writeFile(join(directory, 'model.safetensors'), encodeSafetensors(initialWeights(seed)));
 }
 
 function report(label: string, summary: EvalSummary): void {

@@ -62,5 +62,9 @@ test('--resume takes the folder it names, or --out', () => {
   mkdirSync(join(folder, 'run'));
   expect(optionsOf('--resume', 'runs/a')).toEqual({ resume: 'runs/a' });
   expect(optionsOf('--out', 'runs/b', '--resume')).toEqual({ resume: 'runs/b' });
-  expect(() => optionsOf('--resume', 'runs/a', '--seed', '2')).toThrow('leave out the other settings');
+  expect(optionsOf('--resume', 'runs/a', '--set', 'saveSteps=2', '--max-steps', '9')).toEqual({
+    resume: 'runs/a',
+    saveSteps: 2,
+    maxSteps: 9,
+  });
 });

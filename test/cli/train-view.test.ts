@@ -17,7 +17,7 @@ function evaluation(greedy: [number, number], sampled: [number, number]): Evalua
 const summaryOf = (base: Evaluation, trained: Evaluation): RunSummary => ({
   base,
   trained,
-  run: { directory: 'runs/x', reward: 'acoer', seed: 1, steps: 100 },
+  run: { directory: 'runs/x', reward: 'acoer', seed: 1, steps: 100, best: null, rollbacks: 0 },
 });
 
 const base = evaluation([0.96, 120], [0.7, 125]);

@@ -76,7 +76,7 @@ test('a finished run has nothing left to do', async () => {
 
 test.each<[string, string[], string]>([
   ['a folder that holds a run', ['--out', whole], 'holds a run already'],
-  ['settings beside --resume', ['--resume', whole, '--seed', '3'], 'leave out the other settings'],
+  ['another seed beside --resume', ['--resume', whole, '--seed', '3'], 'cannot change seed 42 -> 3'],
   ['an unknown reward', ['--reward', 'acoerr'], 'did you mean `acoer`?'],
   ['a missing file', ['nothing.yaml'], 'Cannot read the configuration nothing.yaml'],
   ['a missing model', ['--set', 'model=/nowhere'], 'no such folder'],

@@ -16,7 +16,8 @@ import {
   latestRun,
   newRunPath,
   openRunDirectory,
-  readCheckpointState,
+  findCheckpoint,
+  pruneCheckpoints,
   saveCheckpoint,
 } from '../../src/run';
 import { writeDirectoryAtomic, writeFileAtomic } from '../../src/run/atomic';
@@ -61,13 +62,13 @@ describe('run directory', () => {
   test('the configuration is there first', () => {
     const run = createRunDirectory(join(fresh(), 'new', 'run'), { seed: 1 });
     expect(run.readJson(run.config())).toEqual({ seed: 1 });
-    expect(run.finished()).toBe(false);
+    expect(run.finished(1)).toBe(false);
   });
 
   test('a folder that holds a run is refused with exit 2; one with other files is not', () => {
     const path = fresh();
     writeFileSync(join(path, 'notes.txt'), '');
-    createRunDirectory(path, {});
+    createRunDirectory(path, {}).lock!.release();
     try {
       createRunDirectory(path, {});
       throw new Error('not refused');
@@ -80,10 +81,13 @@ describe('run directory', () => {
 
   test('opening removes what a crash left half-written', () => {
     const path = fresh();
-    createRunDirectory(path, {});
-    mkdirSync(join(path, 'checkpoints', '.tmp-step-000004-123'));
-    expect(openRunDirectory(path).checkpointSteps()).toEqual([]);
-    expect(readdirSync(join(path, 'checkpoints'))).toEqual([]);
+    createRunDirectory(path, {}).lock!.release();
+    for (const name of ['.tmp-step-000004-123', '.old-step-000003', '.old-step-000002', 'step-000002']) {
+      mkdirSync(join(path, 'checkpoints', name));
+    }
+    // Step 3 was about to be replaced: its folder gets its name back.
+    expect(openRunDirectory(path).checkpointSteps()).toEqual([2, 3]);
+    expect(readdirSync(join(path, 'checkpoints')).sort()).toEqual(['step-000002', 'step-000003']);
     expect(codeOf(() => openRunDirectory(fresh()))).toBe('BAD_INPUT');
   });
 
@@ -125,15 +129,19 @@ describe('checkpoints', () => {
     save: async (path: string) => writeFileSync(path, 'adapter'),
     saveOptimizer: async (path: string) => writeFileSync(path, 'optimizer'),
   } as unknown as Policy;
+  const contentOf = (step: number) => ({ adapterConfig: {}, state: { at: step }, rollouts: null });
+  const silent = () => undefined;
 
   test('the newest is found, the oldest go', async () => {
     const run = createRunDirectory(fresh(), {});
     for (const step of [10, 20, 30]) {
-      await saveCheckpoint(run, step, policy, { adapterConfig: {}, state: { at: step } }, 2);
+      await saveCheckpoint(run, step, policy, contentOf(step));
+      pruneCheckpoints(run, 2, []);
     }
     expect(run.checkpointSteps()).toEqual([20, 30]);
-    expect(readCheckpointState(run)).toMatchObject({ step: 30, state: { at: 30 } });
+    expect(findCheckpoint(run, silent)).toMatchObject({ step: 30, state: { at: 30 } });
     expect(readdirSync(run.checkpoint(30)).sort()).toEqual([
+      'SHA256SUMS',
       'adapter_config.json',
       'adapter_model.safetensors',
       'optimizer.safetensors',
@@ -144,10 +152,8 @@ describe('checkpoints', () => {
   test('one that failed while it was written is not there', async () => {
     const run = createRunDirectory(fresh(), {});
     const failing = { ...policy, saveOptimizer: () => Promise.reject(new Error('no space')) } as Policy;
-    await expect(saveCheckpoint(run, 5, failing, { adapterConfig: {}, state: {} }, null)).rejects.toThrow(
-      'no space',
-    );
+    await expect(saveCheckpoint(run, 5, failing, contentOf(5))).rejects.toThrow('no space');
     expect(existsSync(run.checkpoint(5))).toBe(false);
-    expect(readCheckpointState(run)).toBeNull();
+    expect(findCheckpoint(run, silent)).toBeNull();
   });
 });

@@ -1,9 +1,13 @@
 /** How a run looks while it goes on: a line that is redrawn on a terminal, plain lines anywhere else. */
 import type { TrainEvent } from '../../grpo';
+import type { Rollback } from '../../run';
 import { DownloadView } from '../download';
 import { gigabytes, grouped, percent } from './format';
 import { stepLine } from './line';
 import { planLines } from './plan';
+
+const rollbackLine = ({ number, from, to, pressure }: Rollback) =>
+  `rollback ${number}: from step ${from} to the checkpoint of step ${to}, efficiency pressure ${pressure}, other seeds`;
 
 export interface ProgressStream {
   write(text: string): unknown;
@@ -69,6 +73,14 @@ export class ProgressView {
         break;
       case 'checkpoint':
         this.print(`checkpoint ${event.path}`);
+        break;
+      case 'health':
+        this.print(
+          `monitor    step ${event.change.step}: ${event.change.from} -> ${event.change.to}. ${event.change.reason}`,
+        );
+        break;
+      case 'rollback':
+        this.print(rollbackLine(event.rollback));
         break;
       case 'warning':
         this.print(`warning: ${event.message}`);

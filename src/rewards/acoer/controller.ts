@@ -37,6 +37,8 @@ export interface AcoerState {
   emaCorrectLength: number | null;
   /** The last `checkWindow` values of emaAccuracy, oldest first. */
   accuracyHistory: readonly number[];
+  /** Set by a rollback of the collapse guard: alpha stays at or below it. */
+  alphaCap?: number;
 }
 
 /** What one generated batch tells the controller. */
@@ -85,12 +87,19 @@ export function observeBatch(
     ...averaged,
     alpha: fell
       ? Math.max(parameters.alphaMin, state.alpha * parameters.alphaDown)
-      : Math.min(parameters.alphaMax, state.alpha * parameters.alphaUp),
+      : Math.min(state.alphaCap ?? parameters.alphaMax, state.alpha * parameters.alphaUp),
     budget:
       emaCorrectLength !== null && emaCorrectLength > 0
         ? Math.max(parameters.minBudget, parameters.budgetRatio * emaCorrectLength)
         : state.budget,
   };
+}
+
+/** The state with alpha held to `pressure` of alphaMax (never below alphaMin), or to an earlier cap where that is lower. */
+export function capAlpha(parameters: AcoerParameters, state: AcoerState, pressure: number): AcoerState {
+  const { alphaMin, alphaMax } = parameters;
+  const alphaCap = Math.min(state.alphaCap ?? alphaMax, Math.max(alphaMin, pressure * alphaMax));
+  return { ...state, alpha: Math.min(state.alpha, alphaCap), alphaCap };
 }
 
 /** The bonus before alpha, in 0..1: 1 at length 0, 0 from the budget on. */

@@ -18,13 +18,14 @@ import {
   type AcoerObservation,
   type AcoerParameters,
   type AcoerState,
+  capAlpha,
   efficiency,
   initialAcoerState,
   observeBatch,
 } from './controller';
 
 export type { AcoerObservation, AcoerParameters, AcoerState } from './controller';
-export { efficiency, initialAcoerState, observeBatch } from './controller';
+export { capAlpha, efficiency, initialAcoerState, observeBatch } from './controller';
 
 const parameters = {
   alphaInit: z.number().min(0).default(0.02),
@@ -92,6 +93,7 @@ function formula(given: Parameters, { l, L }: Measures): Formula<AcoerState> {
       const bonus = length === null ? 0 : state.alpha * efficiency(length, state.budget, given.logScale);
       return { value: accuracy + bonus, parts: { accuracy, bonus } };
     },
+    ease: (state, pressure) => capAlpha(given, state, pressure),
     metrics: (state) => ({
       'acoer/alpha': state.alpha,
       'acoer/budget': state.budget,

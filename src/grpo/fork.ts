@@ -1,0 +1,69 @@
+/** Opening a fork: a new directory for a run that goes on from another one's checkpoint. */
+import type { Config, ConfigInput } from '../config';
+import { AcoerError } from '../errors';
+import type { ModelFetchOptions } from '../models';
+import {
+  copyRunStart,
+  discardRunDirectory,
+  openCheckpoint,
+  readRunDirectory,
+  type RunDirectory,
+} from '../run';
+import { closeRewards, resolveTrainConfig, type SessionParts } from './inputs';
+import { openIn, overStored, type Given, type Opening } from './opening';
+import { sameSteps } from './resume';
+
+/** A run, and the step of one of its checkpoints. */
+export interface ForkPoint {
+  run: string;
+  at: number;
+}
+
+/** Settings that weights and optimiser of a checkpoint depend on. */
+const FIXED = ['model', 'loraRank', 'loraAlpha', 'targetModules'] as const;
+
+/** Refuses a fork that cannot go on from its checkpoint. */
+function checkFork(source: RunDirectory, at: number, before: Config, config: Config): void {
+  const steps = source.checkpointSteps();
+  if (!steps.includes(at)) {
+    const known = steps.length === 0 ? 'it has none' : `it has ${steps.join(', ')}`;
+    throw new AcoerError('BAD_CONFIG', `${source.path} has no checkpoint of step ${at} (${known}).`);
+  }
+  if (config.maxSteps <= at) {
+    throw new AcoerError('BAD_CONFIG', `maxSteps is ${config.maxSteps}: a fork at step ${at} needs more.`);
+  }
+  const changed = FIXED.find((name) => JSON.stringify(config[name]) !== JSON.stringify(before[name]));
+  if (changed === undefined) return;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `A fork goes on with the weights of its checkpoint, so ${changed} cannot change.`,
+  );
+}
+
+/** Only reads the run it forks, which may be in progress. */
+export async function openFork(
+  out: string | undefined,
+  { run, at }: ForkPoint,
+  given: Given,
+  parts: SessionParts,
+  fetching: ModelFetchOptions,
+): Promise<Opening> {
+  if (given.preset !== undefined) {
+    throw new AcoerError('BAD_CONFIG', 'A fork starts from the settings of its run; leave out preset.');
+  }
+  const source = readRunDirectory(run);
+  const own = source.readJson(source.config()) as ConfigInput;
+  const before = resolveTrainConfig([own]);
+  const config = overStored(before, resolveTrainConfig([own, given]));
+  checkFork(source, at, before, config);
+  const checkpoint = openCheckpoint(source, at);
+  const opening = await openIn(out, config, parts, fetching);
+  try {
+    copyRunStart(opening.directory, source, at);
+  } catch (error) {
+    discardRunDirectory(opening.directory);
+    await closeRewards(opening.inputs.rewards);
+    throw error;
+  }
+  return { ...opening, checkpoint, fork: { keepOpen: sameSteps(before, config) } };
+}

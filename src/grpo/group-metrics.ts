@@ -1,0 +1,49 @@
+/** How far the completions of one group differ, and how large advantages get: what the collapse monitor looks at. */
+import type { Group, Rollout, StepMetrics } from '../types';
+import type { GenerationBatch } from './batch';
+import { isGraded } from './rollouts';
+import { sameVerdictShare } from './same-verdict';
+import { maximum, mean, minimum, sampleStd } from './statistics';
+
+const correct = (rollout: Rollout) => rollout.verdict.correct;
+
+/** Mean over the groups with at least two such completions of the std of `value` within the group; null without any. */
+function spread(
+  groups: readonly Group[],
+  holds: (rollout: Rollout) => boolean,
+  value: (rollout: Rollout) => number,
+): number | null {
+  const kept = groups.map(({ rollouts }) => rollouts.filter(holds)).filter((rollouts) => rollouts.length > 1);
+  return kept.length === 0 ? null : mean(kept.map((rollouts) => sampleStd(rollouts.map(value))));
+}
+
+/** Over the groups whose reference could be read; lengths in thinking tokens. */
+export function groupMetrics({
+  groups,
+  advantages,
+}: Pick<GenerationBatch, 'groups' | 'advantages'>): StepMetrics {
+  const graded = groups.filter(isGraded);
+  const length = (rollout: Rollout) => rollout.thinkingTokens;
+  // All right, and the rewards still tell them apart: what is left to be ranked is length.
+  const contested = groups.filter(
+    (group, g) => isGraded(group) && group.rollouts.every(correct) && !advantages.zeroVariance[g]!,
+  ).length;
+  const found = {
+    'accuracy/group_std': spread(
+      graded,
+      () => true,
+      (rollout) => Number(correct(rollout)),
+    ),
+    'thinking/group_std': spread(graded, () => true, length),
+    'thinking/correct_group_std': spread(graded, correct, length),
+    'thinking/wrong_group_std': spread(graded, (rollout) => !correct(rollout), length),
+  };
+  const metrics: StepMetrics = {
+    'advantages/min': minimum(advantages.values),
+    'advantages/max': maximum(advantages.values),
+    'accuracy/groups_contested': contested / Math.max(1, graded.length),
+    'advantages/same_verdict_share': sameVerdictShare(groups, advantages),
+  };
+  for (const [name, value] of Object.entries(found)) if (value !== null) metrics[name] = value;
+  return metrics;
+}

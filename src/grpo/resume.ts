@@ -1,0 +1,85 @@
+/** Going on with a run: which settings may differ from those its steps were made with. */
+import { createHash } from 'node:crypto';
+import type { Config } from '../config';
+import { AcoerError } from '../errors';
+
+/** Settings a resumed run may change, and what that does. */
+const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' | 'schedule'>>> = {
+  maxSteps: 'schedule',
+  saveSteps: 'nothing',
+  keepCheckpoints: 'nothing',
+  evalSteps: 'nothing',
+  completionsSteps: 'nothing',
+  nonFinitePolicy: 'nothing',
+  onCollapse: 'nothing',
+  maxRollbacks: 'nothing',
+  rollbackPressure: 'nothing',
+  rewardTimeoutMs: 'nothing',
+  name: 'nothing',
+  maxSlots: 'rounding',
+  kvBytes: 'rounding',
+  microBatchTokens: 'rounding',
+  threads: 'rounding',
+  device: 'rounding',
+};
+
+const EFFECTS = {
+  nothing: '',
+  rounding: ' (later numbers may differ by rounding)',
+  schedule: ' (the learning rate of later steps follows the new length)',
+} as const;
+
+interface Change {
+  name: keyof Config;
+  text: string;
+}
+
+export function configHash(config: Config): string {
+  const sorted = (value: unknown): unknown => {
+    if (Array.isArray(value)) return value.map(sorted);
+    if (typeof value !== 'object' || value === null) return value;
+    const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1));
+    return Object.fromEntries(entries.map(([key, inner]) => [key, sorted(inner)]));
+  };
+  return createHash('sha256')
+    .update(JSON.stringify(sorted(config)))
+    .digest('hex');
+}
+
+function changesBetween(before: Config, after: Config): Change[] {
+  const names = Object.keys(after) as (keyof Config)[];
+  return names
+    .map((name) => ({ name, from: JSON.stringify(before[name]), to: JSON.stringify(after[name]) }))
+    .filter(({ from, to }) => from !== to)
+    .map(({ name, from, to }) => ({ name, text: `${name} ${from} -> ${to}` }));
+}
+
+/** Whether a batch generated under `before` is what `after` would generate. */
+export function sameSteps(before: Config, after: Config): boolean {
+  return changesBetween(before, after).every(({ name }) => CHANGEABLE[name] !== undefined);
+}
+
+/**
+ * What changed, as one sentence each.
+ * @param step the step to go on from
+ * @throws BAD_CONFIG for a setting that the steps made so far depend on
+ */
+export function allowedChanges(before: Config, after: Config, step: number): string[] {
+  const changes = changesBetween(before, after);
+  const refused = changes.filter(({ name }) => CHANGEABLE[name] === undefined);
+  if (refused.length > 0) {
+    const list = refused.map(({ text }) => text).join(', ');
+    const free = Object.keys(CHANGEABLE).join(', ');
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `A resumed run cannot change ${list}: the steps made so far depend on it. It can change ${free}.`,
+    );
+  }
+  if (after.maxSteps < step) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `A resumed run cannot change maxSteps to ${after.maxSteps}: it has made ${step} steps already.`,
+    );
+  }
+  return changes.map(({ name, text }) => `changed on resuming: ${text}${EFFECTS[CHANGEABLE[name]!]}`);
+}

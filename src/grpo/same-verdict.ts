@@ -1,0 +1,65 @@
+/**
+ * What the advantages say besides the verdict. Completions of one group with the same verdict and the same format differ
+ * only in what a reward says about length (or style); their advantages are split into the mean of their class and the
+ * rest around it, which is the efficiency pressure of any reward, known by name or not.
+ */
+import type { Group, Rollout } from '../types';
+import { mean } from './statistics';
+
+const classOf = ({ verdict, format }: Rollout) => `${verdict.correct} ${format}`;
+
+/** Places in the flat batch of the completions that share group, verdict and format. */
+function* classes(groups: readonly Group[], isIn: (place: number) => boolean): Generator<number[]> {
+  let start = 0;
+  for (const { rollouts } of groups) {
+    const members = new Map<string, number[]>();
+    rollouts.forEach((rollout, i) => {
+      if (!isIn(start + i)) return;
+      const key = classOf(rollout);
+      members.set(key, [...(members.get(key) ?? []), start + i]);
+    });
+    yield* members.values();
+    start += rollouts.length;
+  }
+}
+
+export interface SplitAdvantages {
+  /** Per completion, groups end to end. */
+  values: Float64Array;
+  /** Not learnt from: it belongs to no class. */
+  dropped: readonly boolean[];
+}
+
+/**
+ * The advantages with the efficiency pressure lowered to `pressure` (1: as they are, 0: only the verdict counts):
+ * A' = m + pressure (A - m), m the mean of its class. Applied behind the normalisation: a smaller length part of the
+ * reward would be blown up again by the std of a group whose answers are all right.
+ */
+export function withPressure(
+  groups: readonly Group[],
+  split: SplitAdvantages,
+  pressure: number,
+): Float64Array {
+  if (pressure === 1) return split.values;
+  const eased = Float64Array.from(split.values);
+  for (const places of classes(groups, (place) => !split.dropped[place])) {
+    const center = mean(places.map((place) => split.values[place]!));
+    for (const place of places) eased[place] = center + pressure * (split.values[place]! - center);
+  }
+  return eased;
+}
+
+/** Share of the squared advantages that tells answers of one class apart, 0..1; 0 when all are 0. */
+export function sameVerdictShare(groups: readonly Group[], split: SplitAdvantages): number {
+  let within = 0;
+  let all = 0;
+  for (const places of classes(groups, (place) => !split.dropped[place])) {
+    const values = places.map((place) => split.values[place]!);
+    const center = mean(values);
+    for (const value of values) {
+      within += (value - center) ** 2;
+      all += value ** 2;
+    }
+  }
+  return all === 0 ? 0 : within / all;
+}

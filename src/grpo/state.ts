@@ -1,0 +1,66 @@
+/** What a checkpoint's state.json holds, and how it is read back. */
+import type { Config } from '../config';
+import type { StoredCheckpoint, Tensor } from '../run';
+import type { StepMetrics } from '../types';
+import { packageVersion } from '../version';
+import type { LoopPosition, LoopState } from './context';
+import type { Best, Evaluation } from './events';
+import type { GuardState } from './guard';
+import { openBatchTensors, restoreOpenBatch, type OpenBatchNumbers } from './open-batch';
+import { configHash } from './resume';
+
+/** All a run carries from step to step besides weights and optimiser. */
+export interface RunState {
+  position: LoopPosition;
+  base: Evaluation | null;
+  /** The newest evaluation of a step; that of the last step is also the run's result. */
+  latest: { step: number; evaluation: Evaluation } | null;
+  best: Best | null;
+  /** The newest step's line while it is not in metrics.jsonl yet: its evaluation was interrupted. */
+  pending: StepMetrics | null;
+  /** Fingerprint of the training data; null for generated data. */
+  data: string | null;
+  guard: GuardState;
+}
+
+/** What made the checkpoint: another of these may round differently. */
+export interface Maker {
+  acoer: string;
+  node: string;
+  device: string;
+}
+
+interface StoredState extends Omit<RunState, 'position'> {
+  maker: Maker;
+  configHash: string;
+  config: Config;
+  datasetSize: number;
+  loop: LoopState;
+  batch: OpenBatchNumbers | null;
+}
+
+export const thisMaker = (device: string): Maker => ({
+  acoer: packageVersion(),
+  node: process.version,
+  device,
+});
+
+export function storedState(
+  { position, ...state }: RunState,
+  config: Config,
+  datasetSize: number,
+  device: string,
+): { state: StoredState; rollouts: Map<string, Tensor> | null } {
+  const { state: loop, open } = position;
+  const batch = open && { tokens: open.tokens, metrics: open.metrics, updatesDone: open.updatesDone };
+  const about = { maker: thisMaker(device), configHash: configHash(config), config, datasetSize };
+  return { state: { ...about, loop, batch, ...state }, rollouts: open && openBatchTensors(open) };
+}
+
+export const storedPart = ({ state }: StoredCheckpoint) => state as StoredState;
+
+export function runStateOf(checkpoint: StoredCheckpoint): RunState {
+  const { loop, batch, base, latest, best, pending, data, guard } = storedPart(checkpoint);
+  const open = batch && restoreOpenBatch(batch, checkpoint.rollouts);
+  return { position: { state: loop, open }, base, latest, best, pending, data, guard };
+}

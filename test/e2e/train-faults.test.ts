@@ -1,0 +1,52 @@
+/** `acoer train` as a process whose surroundings go away. */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readMetrics } from '../../src/run';
+import { ended, spawnAcoer } from '../helpers/cli';
+
+jest.setTimeout(300_000);
+
+const folder = mkdtempSync(join(tmpdir(), 'acoer-train-faults-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const SHORT = ['--max-steps', '8', '--set', 'evalProblems=0', '--set', 'evalSampledProblems=0'];
+
+async function firstStep(path: string): Promise<void> {
+  const metrics = join(path, 'metrics.jsonl');
+  while (!existsSync(metrics) || readFileSync(metrics, 'utf8') === '') {
+    await new Promise((resolve) => setTimeout(resolve, 5));
+  }
+}
+
+test('a reader of the output that went away does not end the run', async () => {
+  const path = join(folder, 'pipe');
+  const child = spawnAcoer('train', '--out', path, ...SHORT);
+  child.stdout.destroy();
+  child.stderr.destroy();
+  const code = await new Promise((resolve) => child.on('exit', resolve));
+  expect(code).toBe(0);
+  expect(readMetrics(join(path, 'metrics.jsonl'))).toHaveLength(8);
+  expect(existsSync(join(path, 'summary.json'))).toBe(true);
+});
+
+test('a second process on the run is refused; a second signal ends at once; the run can be resumed', async () => {
+  const path = join(folder, 'signals');
+  const child = spawnAcoer('train', '--out', path, ...SHORT);
+  const end = ended(child);
+  await firstStep(path);
+  const second = ended(spawnAcoer('train', '--resume', path));
+  child.kill('SIGSTOP');
+  const { code: refused, stderr } = await second;
+  expect(stderr).toContain(`is being written by process ${child.pid}`);
+  expect(refused).toBe(2);
+  child.kill('SIGTERM');
+  child.kill('SIGINT');
+  child.kill('SIGCONT');
+  expect((await end).code).toBe(130);
+  const resumed = await ended(spawnAcoer('train', '--resume', path));
+  expect(resumed.code).toBe(0);
+  const steps = readMetrics(join(path, 'metrics.jsonl')).map((line) => line.step);
+  expect(steps).toEqual([1, 2, 3, 4, 5, 6, 7, 8]);
+  expect(readdirSync(path).filter((name) => name.startsWith('.') || name === 'lock.json')).toEqual([]);
+});

@@ -1,0 +1,59 @@
+/** Runs on the fake engine in folders of their own. */
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TrainOptions } from '../../src/grpo';
+import { readMetrics } from '../../src/run';
+import type { StepMetrics } from '../../src/types';
+import { FakeEngine } from './fake-engine';
+import { fakeDataset, fakeTokenizer } from './fake-tokenizer';
+
+const root = mkdtempSync(join(tmpdir(), 'acoer-fake-'));
+let folders = 0;
+
+export const removeFakeRuns = () => rmSync(root, { recursive: true, force: true });
+export const newFolder = () => join(root, `run-${folders++}`);
+
+export function fakeParts() {
+  const [trainData, evalData] = [fakeDataset(30), fakeDataset(30)];
+  return { engine: new FakeEngine(), tokenizer: fakeTokenizer, trainData, evalData };
+}
+
+export function fakeRun(more: TrainOptions = {}) {
+  return {
+    maxSteps: 12,
+    maxCompletionLength: 40,
+    // The fake's gradients are small: at this rate its parameters move.
+    learningRate: 100,
+    evalProblems: 20,
+    evalSampledProblems: 0,
+    evalMaxNewTokens: 60,
+    saveSteps: 2,
+    keepCheckpoints: null,
+    completionsSteps: 0,
+    ...fakeParts(),
+    out: newFolder(),
+    ...more,
+  };
+}
+
+/** The lines of a run without what depends on the clock. */
+export const metricsOf = (folder: string): StepMetrics[] =>
+  readMetrics(join(folder, 'metrics.jsonl')).map((line) =>
+    Object.fromEntries(Object.entries(line).filter(([name]) => !/^(step_time$|time\/|memory\/)/.test(name))),
+  );
+
+const CLOCKED = /^(metrics\.jsonl|rolled-back-\d+\.jsonl|summary\.json)$/;
+
+/** Every other file of a run with its content. */
+export function filesOf(folder: string): Record<string, string> {
+  const names = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) =>
+    entry.isFile(),
+  );
+  const paths = names
+    .filter(({ name }) => !CLOCKED.test(name))
+    .map((entry) => join(entry.parentPath, entry.name));
+  return Object.fromEntries(
+    paths.sort().map((path) => [path.slice(folder.length + 1), readFileSync(path, 'utf8')]),
+  );
+}
