@@ -1,59 +1,29 @@
 /** A run in progress: drives the loop and writes the run directory. */
-import type { Config } from '../config';
 import { AcoerError, errorCode, errorMessage } from '../errors';
-import {
-  adapterConfig,
-  completeRollbacks,
-  findCheckpoint,
-  finiteMetrics,
-  MetricsFile,
-  PATIENCE,
-  pruneCheckpoints,
-  recordRollback,
-  saveAdapter,
-  saveCheckpoint,
-  writeCompletions,
-  writeJsonAtomic,
-  writePatiently,
-} from '../run';
-import type { Patience, RunDirectory } from '../run';
-import type { GenerationBatch } from './batch';
+import { completeRollbacks, findCheckpoint, recordRollback } from '../run';
 import { dumpBatch } from './dump';
 import { betterOf, evaluatePolicy, evaluationMetrics } from './evaluation';
-import type { EvalPhase, Evaluation, RunSummary, TrainEvent, TrainStep } from './events';
+import type { EvalPhase, Evaluation, RunSummary, TrainStep } from './events';
+import { RunFiles, type RunFilesParts } from './files';
 import { guardOf, planRollback, type CollapseGuard } from './guard';
+import { Halt } from './halt';
 import { trainSteps, type LoopStep } from './loop';
-import type { Session } from './session';
 import { restoreRun } from './start';
-import { storedState, type RunState } from './state';
+import type { RunState } from './state';
 
-/** How long a step may go on once the run is asked to stop; the checkpoint has to fit into 5 s as well. */
-const STOP_GRACE_MS = 2_500;
-
-export interface RunParts {
-  directory: RunDirectory;
-  config: Config;
-  session: Session;
+export interface RunParts extends RunFilesParts {
   start: RunState;
   /** The state is not in a checkpoint of this directory yet. */
   unsaved?: boolean;
-  emit: (event: TrainEvent) => void;
   signal?: AbortSignal;
-  /** With a full disk. */
-  patience?: Patience;
 }
 
 /** The steps of a run as they are made, each written before it is handed out. Returns the run's summary. */
 export class RunDriver {
   private state: RunState;
-  private metrics: MetricsFile;
+  private readonly files: RunFiles;
   private readonly guard: CollapseGuard;
-  /** Fires on `stop` and on the caller's signal: ends evaluations and waiting at once. */
-  private readonly halt = new AbortController();
-  /** Fires on the caller's signal, and some time after `stop`: ends the step in progress. */
-  private readonly abandon = new AbortController();
-  private stopping = false;
-  private deadline: NodeJS.Timeout | undefined;
+  private readonly halt: Halt;
   /** The state is newer than the newest checkpoint. */
   private unsaved = false;
 
@@ -62,24 +32,12 @@ export class RunDriver {
     this.state = start;
     this.unsaved = parts.unsaved === true;
     this.guard = guardOf(config);
-    this.metrics = this.openMetrics();
+    this.halt = new Halt(signal);
+    this.files = new RunFiles(parts, this.halt.waiting);
+    this.files.openMetrics(start);
     session.loop.policyStep = this.step;
-    session.loop.signal = this.abandon.signal;
-    signal?.addEventListener('abort', this.onAbort);
-    if (signal?.aborted) this.onAbort();
+    session.loop.signal = this.halt.step;
   }
-
-  /** Goes on behind the last step of the state. */
-  private openMetrics(): MetricsFile {
-    // A line that is still to be completed is written again.
-    const written = this.state.pending === null ? this.step : this.step - 1;
-    return new MetricsFile(this.parts.directory.metrics(), written, (message) => this.warn(message));
-  }
-
-  private readonly onAbort = () => {
-    this.halt.abort(this.parts.signal?.reason);
-    this.abandon.abort(this.parts.signal?.reason);
-  };
 
   private get step(): number {
     return this.state.position.state.step;
@@ -87,9 +45,7 @@ export class RunDriver {
 
   /** Ends the run with a checkpoint after the step in progress, or without that step when it takes too long. */
   stop(): void {
-    this.stopping = true;
-    this.halt.abort();
-    this.deadline ??= setTimeout(() => this.abandon.abort(), STOP_GRACE_MS).unref();
+    this.halt.stop();
   }
 
   async *drive(): AsyncGenerator<TrainStep, RunSummary> {
@@ -132,7 +88,7 @@ export class RunDriver {
   }
 
   private throwIfStopping(): void {
-    if (this.stopping) throw new AcoerError('INTERRUPTED', this.stopMessage());
+    if (this.halt.stopping) throw new AcoerError('INTERRUPTED', this.stopMessage());
   }
 
   /**
@@ -150,22 +106,21 @@ export class RunDriver {
     const rollback = planRollback(config, found, directory.checkpointSteps(), guard.collapse);
     // From here on only the checkpoint gone back to counts.
     this.unsaved = false;
-    await this.write('rollbacks.json', () => recordRollback(directory, rollback));
-    await this.write('rollbacks.json', () => completeRollbacks(directory));
+    await this.files.write('rollbacks.json', () => recordRollback(directory, rollback));
+    await this.files.write('rollbacks.json', () => completeRollbacks(directory));
     const checkpoint = findCheckpoint(directory, (message) => this.warn(message));
     if (checkpoint === null) throw new AcoerError('COLLAPSED', `${rollback.reason} No checkpoint is whole.`);
     session.loop.policyStep = null;
     this.state = await restoreRun(directory, checkpoint, session.loop);
     session.loop.policyStep = this.step;
-    this.metrics.close();
-    this.metrics = this.openMetrics();
+    this.files.openMetrics(this.state);
     emit({ type: 'rollback', rollback });
     return true;
   }
 
   /** From here on the step counts as made. What cannot be written later, the table, is written before. */
   private async record(step: LoopStep): Promise<void> {
-    if (step.generated !== null) await this.writeTable(step.index, step.generated);
+    if (step.generated !== null) await this.files.table(step.index, step.generated);
     this.watch(step);
     this.state.position = step.position;
     this.state.pending = step.metrics;
@@ -190,7 +145,7 @@ export class RunDriver {
     const { state, step } = this;
     const metrics = state.pending!;
     const improved = await this.evaluateStep(metrics);
-    await this.write('metrics.jsonl', () => this.metrics.append(metrics));
+    await this.files.append(metrics);
     state.pending = null;
     this.parts.emit({ type: 'step', index: step, metrics });
     if (made?.update.applied === false) await this.refused(made);
@@ -209,16 +164,9 @@ export class RunDriver {
     return state.best?.step === step;
   }
 
-  private async writeTable(step: number, { samples }: GenerationBatch): Promise<void> {
-    const { config, directory } = this.parts;
-    if (config.completionsSteps === 0 || step % config.completionsSteps !== 0) return;
-    const path = directory.completions(step);
-    await this.write(path, () => writeCompletions(path, step, samples));
-  }
-
   private async refused(step: LoopStep): Promise<void> {
     const path = this.parts.directory.nonFinite(step.index);
-    await this.write(path, () => dumpBatch(path, step));
+    await this.files.write(path, () => dumpBatch(path, step));
     const message = `Step ${step.index}: loss or gradient is not finite, so nothing was changed; the batch is in ${path}.`;
     if (this.parts.config.nonFinitePolicy === 'stop') throw new AcoerError('NOT_FINITE', message);
     this.warn(message);
@@ -229,34 +177,15 @@ export class RunDriver {
     return step === maxSteps || (saveSteps > 0 && step % saveSteps === 0);
   }
 
-  private async save(signal = this.halt.signal): Promise<void> {
-    const { config, directory, session, emit } = this.parts;
+  private async save(signal?: AbortSignal): Promise<void> {
     const { step } = this;
-    const { policy, dataset, policyStep, engine } = session.loop;
     // A failure between an update and its state: the weights fit no state that could be saved.
-    if (!this.unsaved || policyStep !== step) return;
-    if (this.state.guard.monitor.health === 'healthy')
+    if (!this.unsaved || this.parts.session.loop.policyStep !== step) return;
+    if (this.state.guard.monitor.health === 'healthy') {
       this.state.guard = { ...this.state.guard, healthy: step };
-    const pending = this.state.pending && finiteMetrics(this.state.pending).finite;
-    const stored = storedState({ ...this.state, pending }, config, dataset.size, engine.deviceInfo.device);
-    const content = { adapterConfig: adapterConfig(config, config.model), ...stored };
-    const path = directory.checkpoint(step);
-    const save = async () => {
-      this.metrics.sync();
-      await saveCheckpoint(directory, step, policy, content);
-    };
-    await this.write(path, save, signal);
+    }
+    await this.files.checkpoint(this.state, signal);
     this.unsaved = false;
-    emit({ type: 'checkpoint', step, path });
-    await this.prune(signal);
-  }
-
-  private prune(signal?: AbortSignal): Promise<void> {
-    const { config, directory } = this.parts;
-    const { best, guard } = this.state;
-    const always = [best?.step ?? this.step, guard.healthy ?? this.step];
-    const path = directory.checkpoints();
-    return this.write(path, () => pruneCheckpoints(directory, config.keepCheckpoints, always), signal);
   }
 
   private async finish(): Promise<RunSummary> {
@@ -266,33 +195,20 @@ export class RunDriver {
     const trained = latest?.step === step ? latest.evaluation : await this.evaluate('trained');
     const best = betterOf(this.state.best, { step, evaluation: trained });
     // A kill may have come between the last checkpoint and the end of those it replaces.
-    await this.prune();
+    await this.files.prune(this.state);
     const reward = session.loop.rewards.map((entry) => entry.reward.name).join('+');
     const { rollbacks } = this.state.position.state.eased;
     const run = { directory: directory.path, reward, seed: config.seed, steps: step, best, rollbacks };
     const summary: RunSummary = { base: base!, trained, run };
-    await this.write(directory.final(), () =>
-      saveAdapter(directory.final(), session.loop.policy, adapterConfig(config, config.model)),
-    );
-    await this.write(directory.summary(), () => writeJsonAtomic(directory.summary(), summary));
+    await this.files.final(summary);
     return summary;
-  }
-
-  /** Every file of the run goes through here: the directory must still be this run's, and have space. */
-  private write(what: string, work: () => void | Promise<void>, signal = this.halt.signal): Promise<void> {
-    const attempt = () => {
-      this.parts.directory.lock?.assertHeld();
-      return work();
-    };
-    const warn = (message: string) => this.warn(message);
-    return writePatiently(what, attempt, this.parts.patience ?? PATIENCE, warn, signal);
   }
 
   private evaluate(phase: EvalPhase): Promise<Evaluation> {
     const { config, session, emit } = this.parts;
     const { model, tokenizer, policy } = session.loop;
     const context = { config, model, tokenizer, dataset: session.evalData, emit };
-    return evaluatePolicy(context, phase === 'base' ? null : policy, phase, this.halt.signal);
+    return evaluatePolicy(context, phase === 'base' ? null : policy, phase, this.halt.waiting);
   }
 
   private stopMessage(): string {
@@ -307,24 +223,20 @@ export class RunDriver {
       const advice = `The run ended after step ${this.step}; once it can be written: acoer train --resume ${path}`;
       return new AcoerError('WRITE_FAILED', `${errorMessage(error)} ${advice}`, { cause: error });
     }
-    const cancelled = errorCode(error) === 'CANCELLED' || (error as Error | undefined)?.name === 'AbortError';
-    const asked = this.abandon.signal.aborted && error === this.abandon.signal.reason;
-    if (!this.halt.signal.aborted || !(cancelled || asked)) return error;
+    if (!this.halt.caused(error)) return error;
     return new AcoerError('INTERRUPTED', this.stopMessage(), { cause: error });
   }
 
   /** However the run ended: keeps what can be resumed, frees everything. */
   async close(): Promise<void> {
-    clearTimeout(this.deadline);
-    this.parts.signal?.removeEventListener('abort', this.onAbort);
+    this.halt.dispose();
     try {
       await this.save(AbortSignal.abort());
     } catch (error) {
       this.warn(`The last checkpoint could not be written: ${errorMessage(error)}`);
     }
-    this.metrics.close();
     await this.parts.session.close();
-    this.parts.directory.lock?.release();
+    this.files.close();
   }
 
   private warn(message: string): void {

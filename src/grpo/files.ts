@@ -1,0 +1,113 @@
+/** The files of a run in progress: metrics, tables, checkpoints, each written in the directory that is still this run's. */
+import type { Config } from '../config';
+import {
+  adapterConfig,
+  finiteMetrics,
+  MetricsFile,
+  PATIENCE,
+  pruneCheckpoints,
+  saveAdapter,
+  saveCheckpoint,
+  writeCompletions,
+  writeJsonAtomic,
+  writePatiently,
+} from '../run';
+import type { Patience, RunDirectory } from '../run';
+import type { StepMetrics } from '../types';
+import type { GenerationBatch } from './batch';
+import type { RunSummary, TrainEvent } from './events';
+import type { Session } from './session';
+import { storedState, type RunState } from './state';
+
+export interface RunFilesParts {
+  directory: RunDirectory;
+  config: Config;
+  session: Session;
+  emit: (event: TrainEvent) => void;
+  /** With a full disk. */
+  patience?: Patience;
+}
+
+export class RunFiles {
+  private metrics: MetricsFile | null = null;
+
+  /** @param waiting ends the wait for space on a full disk */
+  constructor(
+    private readonly parts: RunFilesParts,
+    private readonly waiting: AbortSignal,
+  ) {}
+
+  /** Goes on behind the last line that belongs to the state. */
+  openMetrics({ pending, position }: RunState): void {
+    const { step } = position.state;
+    // A line that is still to be completed is written again.
+    const written = pending === null ? step : step - 1;
+    this.metrics?.close();
+    this.metrics = new MetricsFile(this.parts.directory.metrics(), written, (message) => this.warn(message));
+  }
+
+  /** Every file of the run goes through here: the directory must still be this run's, and have space. */
+  write(what: string, work: () => void | Promise<void>, signal = this.waiting): Promise<void> {
+    const attempt = () => {
+      this.parts.directory.lock?.assertHeld();
+      return work();
+    };
+    const warn = (message: string) => this.warn(message);
+    return writePatiently(what, attempt, this.parts.patience ?? PATIENCE, warn, signal);
+  }
+
+  append(metrics: StepMetrics): Promise<void> {
+    return this.write('metrics.jsonl', () => this.metrics!.append(metrics));
+  }
+
+  /** The table of completions, when one is due. */
+  async table(step: number, { samples }: GenerationBatch): Promise<void> {
+    const { config, directory } = this.parts;
+    if (config.completionsSteps === 0 || step % config.completionsSteps !== 0) return;
+    const path = directory.completions(step);
+    await this.write(path, () => writeCompletions(path, step, samples));
+  }
+
+  async checkpoint(state: RunState, signal?: AbortSignal): Promise<void> {
+    const { config, directory, session, emit } = this.parts;
+    const { step } = state.position.state;
+    const { policy, dataset, engine } = session.loop;
+    const pending = state.pending && finiteMetrics(state.pending).finite;
+    const stored = storedState({ ...state, pending }, config, dataset.size, engine.deviceInfo.device);
+    const content = { adapterConfig: adapterConfig(config, config.model), ...stored };
+    const path = directory.checkpoint(step);
+    const save = async () => {
+      this.metrics?.sync();
+      await saveCheckpoint(directory, step, policy, content);
+    };
+    await this.write(path, save, signal);
+    emit({ type: 'checkpoint', step, path });
+    await this.prune(state, signal);
+  }
+
+  /** Removes checkpoints beyond `keepCheckpoints`, but never the best one nor the newest healthy one. */
+  prune({ best, guard, position }: RunState, signal?: AbortSignal): Promise<void> {
+    const { config, directory } = this.parts;
+    const { step } = position.state;
+    const always = [best?.step ?? step, guard.healthy ?? step];
+    const path = directory.checkpoints();
+    return this.write(path, () => pruneCheckpoints(directory, config.keepCheckpoints, always), signal);
+  }
+
+  async final(summary: RunSummary): Promise<void> {
+    const { config, directory, session } = this.parts;
+    await this.write(directory.final(), () =>
+      saveAdapter(directory.final(), session.loop.policy, adapterConfig(config, config.model)),
+    );
+    await this.write(directory.summary(), () => writeJsonAtomic(directory.summary(), summary));
+  }
+
+  close(): void {
+    this.metrics?.close();
+    this.parts.directory.lock?.release();
+  }
+
+  private warn(message: string): void {
+    this.parts.emit({ type: 'warning', message });
+  }
+}

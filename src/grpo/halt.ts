@@ -1,0 +1,56 @@
+/** How a run is ended from outside: asked to stop, or aborted by its caller's signal. */
+import { errorCode } from '../errors';
+
+/** How long a step may go on once the run is asked to stop; the checkpoint has to fit into 5 s as well. */
+const STOP_GRACE_MS = 2_500;
+
+export class Halt {
+  private readonly soon = new AbortController();
+  private readonly now = new AbortController();
+  private deadline: NodeJS.Timeout | undefined;
+  private asked = false;
+
+  constructor(private readonly signal?: AbortSignal) {
+    signal?.addEventListener('abort', this.onAbort);
+    if (signal?.aborted) this.onAbort();
+  }
+
+  private readonly onAbort = () => {
+    this.soon.abort(this.signal?.reason);
+    this.now.abort(this.signal?.reason);
+  };
+
+  /** Ends the run with a checkpoint after the step in progress, or without that step when it takes too long. */
+  stop(): void {
+    this.asked = true;
+    this.soon.abort();
+    this.deadline ??= setTimeout(() => this.now.abort(), STOP_GRACE_MS).unref();
+  }
+
+  /** The run is to end once the step in progress is made. */
+  get stopping(): boolean {
+    return this.asked;
+  }
+
+  /** Fires on `stop` and on the caller's signal: ends evaluations and waiting at once. */
+  get waiting(): AbortSignal {
+    return this.soon.signal;
+  }
+
+  /** Fires on the caller's signal, and some time after `stop`: ends the step in progress. */
+  get step(): AbortSignal {
+    return this.now.signal;
+  }
+
+  /** Whether `error` is what an aborted call threw because of this halt: an abort shows up as many things. */
+  caused(error: unknown): boolean {
+    const cancelled = errorCode(error) === 'CANCELLED' || (error as Error | undefined)?.name === 'AbortError';
+    const reason = this.now.signal.aborted && error === this.now.signal.reason;
+    return this.soon.signal.aborted && (cancelled || reason);
+  }
+
+  dispose(): void {
+    clearTimeout(this.deadline);
+    this.signal?.removeEventListener('abort', this.onAbort);
+  }
+}
