@@ -3,7 +3,7 @@ import type { Group, Rollout, StepMetrics } from '../types';
 import type { GenerationBatch } from './batch';
 import { isGraded } from './rollouts';
 import { sameVerdictShare } from './same-verdict';
-import { maximum, mean, minimum, sampleStd } from './statistics';
+import { maximum, mean, minimum, sampleStd } from '../statistics';
 
 const correct = (rollout: Rollout) => rollout.verdict.correct;
 

@@ -4,7 +4,7 @@
  * rest around it, which is the efficiency pressure of any reward, known by name or not.
  */
 import type { Group, Rollout } from '../types';
-import { mean } from './statistics';
+import { mean } from '../statistics';
 
 const classOf = ({ verdict, format }: Rollout) => `${verdict.correct} ${format}`;
 
