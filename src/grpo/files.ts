@@ -73,7 +73,7 @@ export class RunFiles {
     const { step } = state.position.state;
     const { policy, dataset, engine } = session.loop;
     const pending = state.pending && finiteMetrics(state.pending).finite;
-    const stored = storedState({ ...state, pending }, config, dataset.size, engine.deviceInfo.device);
+    const stored = storedState({ ...state, pending }, config, dataset.size, engine);
     const content = { adapterConfig: adapterConfig(config, config.model), ...stored };
     const path = directory.checkpoint(step);
     const save = async () => {
