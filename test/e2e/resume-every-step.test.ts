@@ -45,7 +45,7 @@ const CASES: [string, TrainOptions][] = [
   ],
 ];
 
-test.each(CASES)('%s', async (name, settings) => {
+test.each(CASES)('%s', async (_, settings) => {
   const folder = (step: number | string) => join(root, `${settings.saveSteps}-${step}`);
   const straight = await train({ ...SHARED, ...settings, engine, out: folder('straight') });
   for await (const { index } of straight) {
