@@ -43,7 +43,7 @@ export async function evaluatePolicy(
       signal,
       onProgress: ({ done, total }) => {
         watch.progress();
-        watch.note(`${kind} evaluation: ${done} of ${total} answers`);
+        watch.note(() => `${kind} evaluation: ${done} of ${total} answers`);
         emit({ type: 'eval-progress', phase, kind, done, total });
       },
     });

@@ -53,7 +53,7 @@ export class RunFiles {
     const { watchdog } = this.parts;
     const attempt = () => {
       watchdog.progress();
-      watchdog.note(`writing ${what}`);
+      watchdog.note(() => `writing ${what}`);
       this.parts.directory.lock?.assertHeld();
       return work();
     };

@@ -66,7 +66,7 @@ function beginCalls(
 ): (() => Work<RewardScore>)[] {
   const begun: (() => Work<RewardScore>)[] = [];
   const begin = ({ rollout, view }: Call): void => {
-    watch.note(`reward "${reward.name}", ${place(rollout)}: ${head(rollout.text)}`);
+    watch.note(() => `reward "${reward.name}", ${place(rollout)}: ${head(rollout.text)}`);
     try {
       const work = reward.score(rollout, view);
       // Awaited later: until then its failure must not count as nobody's.
@@ -193,7 +193,7 @@ export async function observeBatch(
   const next: Record<string, unknown> = {};
   for (const { reward } of weighted) {
     try {
-      watch?.note(`reward "${reward.name}" observes the batch`);
+      watch?.note(() => `reward "${reward.name}" observes the batch`);
       const observe = () => reward.observe(states[reward.name], { step, maxLength, batch: groups });
       next[reward.name] = await (reward.keepsTime ? observe() : observed(observe, timeoutMs));
     } catch (cause) {

@@ -12,7 +12,7 @@ export interface Watch {
   begin(describe: () => unknown): () => void;
   progress(): void;
   /** What is begun now: all that is known when the thread is blocked. At most 4 KiB count. */
-  note(text: string): void;
+  note(text: () => string): void;
 }
 
 const nothing = () => undefined;

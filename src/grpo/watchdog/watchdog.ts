@@ -73,6 +73,7 @@ export class Watchdog implements Watch {
   private device: Engine['deviceInfo'] | null = null;
   private current = idle();
   private silentMs = 0;
+  private heardMs = clockMs();
   private fired = false;
   private lastTickMs = clockMs();
   private endGrace: (() => void) | undefined;
@@ -120,7 +121,7 @@ export class Watchdog implements Watch {
     if (this.tickMs === null) return work();
     const outer = this.current;
     this.enter(phase);
-    this.note(note());
+    this.note(note);
     try {
       return work();
     } finally {
@@ -142,8 +143,8 @@ export class Watchdog implements Watch {
     this.shared.moved();
   }
 
-  note(text: string): void {
-    this.shared.write(text);
+  note(text: () => string): void {
+    if (this.tickMs !== null) this.shared.write(text());
   }
 
   close(): void {
@@ -179,12 +180,13 @@ export class Watchdog implements Watch {
       this.longestMs.set(phase, Math.max(this.silentMs, this.longestMs.get(phase) ?? 0));
     }
     this.silentMs = 0;
+    this.heardMs = clockMs();
     this.fired = false;
   }
 
   private tick(): void {
     const now = clockMs();
-    const elapsedMs = Math.min(now - this.lastTickMs, 2 * this.tickMs!);
+    const elapsedMs = Math.min(now - Math.max(this.lastTickMs, this.heardMs), 2 * this.tickMs!);
     this.lastTickMs = now;
     this.shared.beat(debuggerUrl() !== undefined);
     if (this.current.phase === null || this.fired) return;
