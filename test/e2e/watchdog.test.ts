@@ -17,7 +17,7 @@ const set = (values: Record<string, string | number>) =>
 
 const SHORT = ['--max-steps', '4', ...set({ evalProblems: 0, evalSampledProblems: 0, saveSteps: 1 })];
 /** Far above what a phase of the tiny model takes. */
-const LIMIT_MS = 8_000;
+const LIMIT_MS = 15_000;
 
 function write(name: string, text: string): string {
   const path = join(folder, name);
@@ -51,7 +51,7 @@ test.each([
     module.exports = () => (++calls > 40 && existsSync(${JSON.stringify(flag)}) ? ${hang} : 1);`;
   const path = join(folder, `run ${name}`);
   const modules = ['--set', `rewardModules.mine=${write(`${name}.cjs`, code)}`, '--reward', 'mine'];
-  const limits = set({ 'watchdogPhaseMs.reward': 1_500 });
+  const limits = set({ 'watchdogPhaseMs.reward': 5_000 });
   const result = await ended(spawnAcoer('train', '--out', path, ...SHORT, ...modules, ...limits));
   expect(result.stderr).toMatch(
     /acoer: No progress in reward of step 2 for .*watchdog-2-reward\.json\. The run was ended; go on with: acoer train --resume /,
@@ -74,7 +74,7 @@ test('a blocked main thread: its stack in the dump, the process ends, and the ru
   );
   const limits = ['generate', 'train', 'optimizer', 'score', 'reward', 'checkpoint'].map((phase) => [
     `watchdogPhaseMs.${phase}`,
-    1_500,
+    LIMIT_MS,
   ]);
   const result = await trainAfter(script, '--out', path, ...SHORT, ...set(Object.fromEntries(limits)));
   expect(result.stderr).toMatch(
@@ -112,7 +112,7 @@ test('an engine stuck in a system call: the process ends all the same, and the r
     '--out',
     path,
     ...SHORT,
-    ...set({ 'watchdogPhaseMs.optimizer': 1_500 }),
+    ...set({ 'watchdogPhaseMs.optimizer': 5_000 }),
   );
   expect(result.stderr).toMatch(
     /acoer: No progress in optimizer of step 3 .* go on with: acoer train --resume /,
@@ -134,7 +134,7 @@ test('a normal run, stopped for longer than the limit: nothing fires, and the nu
     await new Promise((resolve) => setTimeout(resolve, 5));
   }
   child.kill('SIGSTOP');
-  await new Promise((resolve) => setTimeout(resolve, 2 * LIMIT_MS));
+  await new Promise((resolve) => setTimeout(resolve, 1.5 * LIMIT_MS));
   child.kill('SIGCONT');
   const { code, stderr } = await end;
   expect({ code, stderr }).toEqual({ code: 0, stderr: expect.not.stringContaining('No progress') as string });

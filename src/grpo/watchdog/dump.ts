@@ -94,7 +94,7 @@ const minutes = (ms: number) =>
 /** The hang in one sentence. @param path null: the dump could not be written */
 export function hangSentence({ phase, step, silentMs, note }: Hang, path: string | null): string {
   const where = step === 0 ? phase : `${phase} of step ${step}`;
-  const last = note === '' ? '' : ` (last begun: ${note})`;
+  const last = note === '' ? '' : ` (last begun: ${note.slice(0, 120)})`;
   const dump = path === null ? 'its dump could not be written' : `what was running is in ${path}`;
   return `No progress in ${where} for ${minutes(silentMs)}${last}; ${dump}.`;
 }

@@ -29,5 +29,6 @@ export const NO_WATCH: Watch = {
 
 const HEAD_CHARS = 200;
 
-/** The beginning of a text. */
-export const head = (text: string) => (text.length <= HEAD_CHARS ? text : `${text.slice(0, HEAD_CHARS)}...`);
+/** The beginning of a text, in one line. */
+export const head = (text: string) =>
+  `${text.slice(0, HEAD_CHARS).replace(/\s+/g, ' ')}${text.length > HEAD_CHARS ? '...' : ''}`;
