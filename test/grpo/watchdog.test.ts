@@ -285,7 +285,7 @@ describe('a limit on code that blocks', () => {
     const endless = () => {
       for (;;);
     };
-    expect(judgeCompletion('\\boxed{1}', '1', { thinkingClosed: true }, endless, 50)).toEqual({
+    expect(judgeCompletion('\\boxed{x}', '1', { thinkingClosed: true }, endless, 50)).toEqual({
       verdict: { correct: false, status: 'timeout', extracted: null },
       format: false,
     });
