@@ -13,6 +13,7 @@ export type AcoerErrorCode =
   | 'RUN_LOCKED' // another process writes the run: exit 2
   | 'WRITE_FAILED' // the run directory vanished, is full, read-only or taken over: exit 1
   | 'COLLAPSED' // the collapse guard ended the run: exit 1
+  | 'HUNG' // the watchdog ended the run: exit 1
   | 'REWARD_FAILED' // a user's reward threw, timed out or returned nonsense
   | 'HUB' // a model or dataset that cannot be had from the Hugging Face hub: exit 2
   | 'SETUP' // a missing tool or library at set-up: exit 1

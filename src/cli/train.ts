@@ -4,7 +4,15 @@ import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { mergeLayers, parseAssignments, PRESETS, readConfigFile } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
-import { resolveTrainConfig, train, type RunSummary, type TrainOptions, type TrainRun } from '../grpo';
+import { errorMessage } from '../errors';
+import {
+  isStuck,
+  resolveTrainConfig,
+  train,
+  type RunSummary,
+  type TrainOptions,
+  type TrainRun,
+} from '../grpo';
 import { latestRun, readMetrics } from '../run';
 import { collect, integer } from './command';
 import { outliveOutput } from './pipes';
@@ -105,6 +113,13 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
   }
 }
 
+/** What hangs in the engine would keep `process.exit` waiting for ever; every file on disk is whole. */
+function endIfStuck(error: unknown): void {
+  if (!isStuck(error)) return;
+  process.stderr.write(`acoer: ${errorMessage(error)}\n`);
+  process.kill(process.pid, 'SIGKILL');
+}
+
 /** Runs to the end under the live view and prints what it came to. */
 export async function runAndReport(options: TrainOptions, json: boolean): Promise<void> {
   const view = new ProgressView(process.stderr);
@@ -115,11 +130,15 @@ export async function runAndReport(options: TrainOptions, json: boolean): Promis
   outliveOutput();
   await stoppable(async (signal, hold) => {
     try {
-      const run = await train({ ...options, signal, onEvent });
+      const run = await train({ ...options, signal, onEvent, exitWhenBlocked: true });
       hold(run);
       const summary = await run.result();
       view.clear();
       report(run, summary, json);
+    } catch (error) {
+      view.clear();
+      endIfStuck(error);
+      throw error;
     } finally {
       view.clear();
     }

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { TARGET_MODULES } from '../engine/types';
 import { guardFields } from './guard-fields';
+import { watchdogFields } from './watchdog-fields';
 
 const count = (minimum = 1) => z.int().min(minimum);
 const positive = () => z.number().positive();
@@ -284,6 +285,7 @@ export const FIELD_GROUPS = {
   Loss: lossFields,
   Optimiser: optimizerFields,
   'Collapse guard': guardFields,
+  Watchdog: watchdogFields,
   Run: runFields,
 } as const;
 
@@ -294,6 +296,7 @@ export const configSchema = z.strictObject({
   ...lossFields,
   ...optimizerFields,
   ...guardFields,
+  ...watchdogFields,
   ...runFields,
 });
 

@@ -1,5 +1,6 @@
 export { configSchema, FIELD_GROUPS, type Config, type ConfigInput } from './fields';
 export type { MonitorInput } from './guard-fields';
+export { PHASES, type Phase } from './watchdog-fields';
 export { describeConfig, describeConfigMarkdown, type FieldDescription } from './describe';
 export { parseAssignments, readConfigFile } from './load';
 export { didYouMean, nearestName } from './nearest';

@@ -5,6 +5,7 @@ import { COLUMN_ROLES } from './fields';
 import { MONITOR_KEYS } from './guard-fields';
 import { didYouMean } from './nearest';
 import type { ConfigProblem } from './rules';
+import { PHASES } from './watchdog-fields';
 
 type Issue = z.core.$ZodIssue;
 
@@ -61,6 +62,7 @@ const INNER_KEYS: Readonly<Record<string, readonly string[]>> = {
   columns: COLUMN_ROLES,
   evalColumns: COLUMN_ROLES,
   monitor: MONITOR_KEYS,
+  watchdogPhaseMs: PHASES,
 };
 
 /** Problems of one issue; unknown keys give one each, with the nearest known name. */

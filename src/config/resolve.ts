@@ -12,7 +12,7 @@ export const CONFIG_KEYS: readonly string[] = Object.keys(configSchema.shape);
 const isValues = (value: unknown): value is Values =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
 
-const MERGED_MAPS = new Set(['rewardModules', 'columns', 'evalColumns', 'monitor']);
+const MERGED_MAPS = new Set(['rewardModules', 'columns', 'evalColumns', 'monitor', 'watchdogPhaseMs']);
 
 /** `over` on top of `under`: fields are replaced, save maps by name, whose entries are laid one over another. */
 function overlay(under: Values, over: Values): Values {

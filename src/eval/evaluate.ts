@@ -5,7 +5,7 @@ import { AcoerError } from '../errors';
 import { streamSeed } from '../rng';
 import { measureThinking, renderPrompts, type Tokenizer } from '../tokenizer';
 import type { Prompt } from '../types';
-import { hasFormat, verifyCompletion } from '../verify';
+import { judgeCompletion } from './judge';
 import { inOrder } from './problems';
 import { type EvalRow, type EvalSummary, summarise } from './summary';
 
@@ -128,8 +128,8 @@ class Evaluator {
   private add(prompt: Prompt, piece: Piece, { ids, sample, finish }: GeneratedSequence): void {
     const { tokenizer, onCompletion, onProgress } = this.options;
     const text = tokenizer.decode(ids, { skipSpecial: true });
-    const verdict = verifyCompletion(text, prompt.problem.gold);
     const thinking = measureThinking(ids, tokenizer, prompt.thinkOpened);
+    const { verdict, format } = judgeCompletion(text, prompt.problem.gold, thinking);
     const row: EvalRow = {
       index: prompt.index,
       sample: piece.firstSample + sample,
@@ -142,7 +142,7 @@ class Evaluator {
       truncated: finish === 'length',
     };
     this.rows.push(row);
-    onCompletion?.({ ...row, prompt, ids, text, format: hasFormat(text, thinking) });
+    onCompletion?.({ ...row, prompt, ids, text, format });
     onProgress?.({ done: this.rows.length, total: this.total });
   }
 }

@@ -9,6 +9,7 @@ export {
   type EvalSampling,
 } from './evaluate';
 export { type AnswerPreset, gradeFile, type GradeFileOptions, type Grader } from './grade-file';
+export { judgeCompletion, type Judgement } from './judge';
 export { type EvalIntervals, type EvalReport, type LevelReport, report } from './report';
 export { storedCompletion, storedRow } from './stored';
 export {

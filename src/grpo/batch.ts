@@ -1,6 +1,7 @@
 /** One generated batch made ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
 import type { GenerateStats, PackedSequences, ScoreResult } from '../engine/types';
 import type { Group, Prompt, Reward, Rollout, StepMetrics } from '../types';
+import { abortable } from './abortable';
 import { batchAdvantages, type BatchAdvantages } from './combine';
 import { samplingSeed, type LoopContext, type LoopState } from './context';
 import { packByTokens, packSequences, splitPerToken, type Tokens } from './microbatch';
@@ -8,6 +9,7 @@ import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
 import { isGraded, sampleGroups } from './rollouts';
 import { withPressure } from './same-verdict';
+import type { Watch } from './watchdog';
 
 /** A completion with everything its loss needs: what a checkpoint keeps of a batch that is not used up. */
 export interface UpdateSample extends Tokens {
@@ -55,6 +57,9 @@ export interface GenerationBatch {
 /** A completion cut off by the length limit: its last token is no stop token. */
 export const isTruncated = (rollout: Rollout) => rollout.finish !== 'stop';
 
+export const sampleName = ({ rollout }: UpdateSample) =>
+  `sample ${rollout.sample} of prompt ${rollout.prompt.index}`;
+
 export const sampleTokens = (sample: Tokens) => sample.promptIds.length + sample.completionIds.length;
 
 /** Updates made from one generated batch. */
@@ -62,47 +67,33 @@ export function updatesPerGeneration(context: LoopContext): number {
   return context.config.stepsPerGeneration * context.config.numIterations;
 }
 
-/** A user's reward may take its time; whoever ends the run does not wait for it. */
-async function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
-  if (signal === undefined) return work;
-  let onAbort = () => undefined as void;
-  const aborted = new Promise<never>((_, reject) => {
-    onAbort = () => reject(signal.reason as Error);
-  });
-  signal.addEventListener('abort', onAbort);
-  if (signal.aborted) onAbort();
-  try {
-    return await Promise.race([work, aborted]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
-    // Nobody waits any more: a late failure is nobody's.
-    work.catch(() => undefined);
-  }
-}
-
 /** Generates, grades and scores the batch that follows `state`, and advances the rewards' states by it. */
 export async function makeGenerationBatch(context: LoopContext, state: LoopState): Promise<GenerationBatch> {
-  const { config } = context;
+  const { config, watch } = context;
   const started = performance.now();
   const wanted = config.promptsPerStep * config.stepsPerGeneration;
   const { prompts, cursor } = nextPrompts(context, state.cursor, wanted);
-  const { groups, stats } = await sampleGroups(context, prompts, samplingSeed(config, state.eased));
+  const seed = samplingSeed(config, state.eased);
+  const { groups, stats } = await watch.phase('generate', () => sampleGroups(context, prompts, seed));
   const generated = performance.now();
   const maxLength = config.maxCompletionLength;
   const { formatWeight, rewardTimeoutMs: timeoutMs } = config;
-  const settings = { step: state.step, maxLength, formatWeight, timeoutMs };
+  const settings = { step: state.step, maxLength, formatWeight, timeoutMs, watch };
   const before = state.rewardStates;
-  const rewards = await abortable(scoreBatch(groups, context.rewards, before, settings), context.signal);
+  // A user's reward may take its time; whoever ends the run does not wait for it.
+  const reward = <T>(work: () => Promise<T>) =>
+    watch.phase('reward', () => abortable(work(), context.signal));
+  const rewards = await reward(() => scoreBatch(groups, context.rewards, before, settings));
   const graded = groups.filter(isGraded);
   const rewardStates =
     graded.length === 0
       ? before
-      : await abortable(observeBatch(graded, context.rewards, before, settings), context.signal);
+      : await reward(() => observeBatch(graded, context.rewards, before, settings));
   const full = batchAdvantages(groups, rewards, config);
   const advantages = { ...full, values: withPressure(groups, full, state.eased.pressure) };
   const samples = makeSamples(context, groups, rewards, advantages);
   const rewarded = performance.now();
-  await addLogprobs(context, samples);
+  await watch.phase('score', () => addLogprobs(context, samples));
   const tokens = samples.reduce((sum, s) => sum + (s.masked ? 0 : s.completionIds.length), 0);
   const numTokens = state.numTokens + samples.reduce((sum, sample) => sum + sampleTokens(sample), 0);
   const timesMs = {
@@ -142,12 +133,12 @@ function makeSamples(
 
 /** Old log-probs when the policy moves while the batch is used; the base's when the KL term asks for them. */
 async function addLogprobs(context: LoopContext, samples: readonly Sample[]): Promise<void> {
-  const { config, model, policy, signal } = context;
+  const { config, model, policy, signal, watch } = context;
   const { temperature } = config;
   const used = samples.filter((sample) => !sample.skipped);
   const options = { temperature, ...(signal && { signal }) };
   const scoreAll = (store: (sample: Sample, logprobs: Float64Array) => void, of: typeof policy | null) =>
-    scoreInBins(used, config.microBatchTokens, store, (packed) =>
+    scoreInBins(used, config.microBatchTokens, store, watch, (packed) =>
       model.score(packed, { ...options, policy: of }),
     );
   if (updatesPerGeneration(context) > 1) {
@@ -160,11 +151,14 @@ async function scoreInBins(
   samples: readonly Sample[],
   budget: number,
   store: (sample: Sample, logprobs: Float64Array) => void,
+  watch: Watch,
   score: (packed: PackedSequences) => Promise<ScoreResult>,
 ): Promise<void> {
   for (const bin of packByTokens(samples.map(sampleTokens), budget)) {
     const members = bin.map((i) => samples[i]!);
+    const scored = watch.begin(() => ({ microBatch: members.map(sampleName) }));
     const { logprobs } = await score(packSequences(members));
+    scored();
     splitPerToken(logprobs, members).forEach((part, i) => store(members[i]!, part));
   }
 }

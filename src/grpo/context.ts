@@ -2,19 +2,18 @@
 import type { Config } from '../config';
 import type { Dataset } from '../data';
 import type { Engine, Model, Policy } from '../engine/types';
+import type { Judgement } from '../eval';
 import type { BoundReward } from '../rewards/types';
 import type { Tokenizer } from '../tokenizer';
 import { streamSeed } from '../rng';
-import type { Thinking, Verdict } from '../types';
+import type { Thinking } from '../types';
 import type { OpenBatch } from './batch';
 import type { DataOrder } from './order';
 import type { Schedule } from './schedule';
+import type { Watch } from './watchdog';
 
 /** Judges one completion; called as completions end, while others still decode. */
-export interface Grader {
-  grade(text: string, gold: string): Verdict | Promise<Verdict>;
-  hasFormat(text: string, thinking: Thinking): boolean;
-}
+export type Judge = (text: string, gold: string, thinking: Thinking) => Judgement;
 
 export interface WeightedReward {
   reward: BoundReward;
@@ -29,10 +28,12 @@ export interface LoopContext {
   tokenizer: Tokenizer;
   dataset: Dataset;
   order: DataOrder;
-  grader: Grader;
+  judge: Judge;
   rewards: readonly WeightedReward[];
   schedule: Schedule;
   signal?: AbortSignal;
+  /** Is told what goes on, so that a hang is noticed. */
+  watch: Watch;
   /** The step whose update the policy holds; null while one is applied: then no state fits the weights. */
   policyStep: number | null;
   /** Called as completions of the running generation end. */

@@ -6,6 +6,7 @@ import { evaluate } from '../eval';
 import type { Tokenizer } from '../tokenizer';
 import type { StepMetrics } from '../types';
 import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from './events';
+import type { Watch } from './watchdog';
 
 export interface EvaluationContext {
   config: Config;
@@ -14,6 +15,7 @@ export interface EvaluationContext {
   /** null: nothing is evaluated. */
   dataset: Dataset | null;
   emit: (event: TrainEvent) => void;
+  watch: Watch;
 }
 
 /** Evaluates the policy, or the base when it is null, on the same problems with the same seeds every time. */
@@ -23,7 +25,7 @@ export async function evaluatePolicy(
   phase: EvalPhase,
   signal: AbortSignal | undefined,
 ): Promise<Evaluation> {
-  const { config, model, tokenizer, dataset, emit } = context;
+  const { config, model, tokenizer, dataset, emit, watch } = context;
   const evaluateKind = async (kind: EvalKind, n: number) => {
     if (n === 0 || dataset === null) return null;
     const summary = await evaluate({
@@ -39,7 +41,11 @@ export async function evaluatePolicy(
       maxSlots: config.maxSlots ?? undefined,
       kvBytes: config.kvBytes ?? undefined,
       signal,
-      onProgress: ({ done, total }) => emit({ type: 'eval-progress', phase, kind, done, total }),
+      onProgress: ({ done, total }) => {
+        watch.progress();
+        watch.note(() => `${kind} evaluation: ${done} of ${total} answers`);
+        emit({ type: 'eval-progress', phase, kind, done, total });
+      },
     });
     emit({ type: 'evaluated', phase, kind, summary });
     return summary;

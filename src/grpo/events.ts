@@ -1,5 +1,5 @@
 /** What a run tells while it goes on; the live view and a library user's own display listen to it. */
-import type { Config } from '../config';
+import type { Config, Phase } from '../config';
 import type { EvalSummary } from '../eval';
 import type { FetchProgress } from '../hub';
 import type { HealthChange } from '../monitor';
@@ -49,6 +49,8 @@ export type TrainEvent =
   | { type: 'checkpoint'; step: number; path: string }
   | { type: 'health'; change: HealthChange }
   | { type: 'rollback'; rollback: Rollback }
+  /** A phase has shown no progress for too long; `path` is the dump, or null. */
+  | { type: 'hang'; phase: Phase; step: number; silentMs: number; path: string | null; message: string }
   | { type: 'warning'; message: string };
 
 /** One finished update. */

@@ -18,12 +18,14 @@ import type { GenerationBatch } from './batch';
 import type { RunSummary, TrainEvent } from './events';
 import type { Session } from './session';
 import { storedState, type RunState } from './state';
+import type { Watchdog } from './watchdog';
 
 export interface RunFilesParts {
   directory: RunDirectory;
   config: Config;
   session: Session;
   emit: (event: TrainEvent) => void;
+  watchdog: Watchdog;
   /** With a full disk. */
   patience?: Patience;
 }
@@ -48,12 +50,16 @@ export class RunFiles {
 
   /** Every file of the run goes through here: the directory must still be this run's, and have space. */
   write(what: string, work: () => void | Promise<void>, signal = this.waiting): Promise<void> {
+    const { watchdog } = this.parts;
     const attempt = () => {
+      watchdog.progress();
+      watchdog.note(() => `writing ${what}`);
       this.parts.directory.lock?.assertHeld();
       return work();
     };
     const warn = (message: string) => this.warn(message);
-    return writePatiently(what, attempt, this.parts.patience ?? PATIENCE, warn, signal);
+    const patience = this.parts.patience ?? PATIENCE;
+    return watchdog.phase('checkpoint', () => writePatiently(what, attempt, patience, warn, signal));
   }
 
   append(metrics: StepMetrics): Promise<void> {

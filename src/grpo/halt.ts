@@ -27,6 +27,12 @@ export class Halt {
     this.deadline ??= setTimeout(() => this.now.abort(), STOP_GRACE_MS).unref();
   }
 
+  /** Ends the run at once, with what can still be saved. */
+  hang(error: Error): void {
+    this.soon.abort(error);
+    this.now.abort(error);
+  }
+
   /** The run is to end once the step in progress is made. */
   get stopping(): boolean {
     return this.asked;

@@ -7,4 +7,5 @@ export { scheduleFactor, warmupSteps, type Schedule, type ScheduleName } from '.
 export { train, type TrainOptions, TrainRun } from './train';
 export { closeRewards, resolveTrainConfig } from './inputs';
 export { longestLocalPrompt } from './plan';
+export { isStuck } from './watchdog';
 export { openRewardModule } from './reward-module';

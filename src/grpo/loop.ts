@@ -27,16 +27,19 @@ function opened(context: LoopContext, batch: GenerationBatch): OpenBatch {
  * times.
  */
 export async function* trainSteps(context: LoopContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
+  const { engine, watch } = context;
   const { maxSteps, stepsPerGeneration } = context.config;
   let { state, open } = start;
   while (state.step < maxSteps) {
     context.signal?.throwIfAborted();
+    watch.step = state.step + 1;
     const generated = open === null ? await makeGenerationBatch(context, state) : null;
     const batch: OpenBatch = generated === null ? open! : opened(context, generated);
     const slice = batch.updatesDone % stepsPerGeneration;
     const update = await updateOnSlice(context, batch, slice, state);
     const index = state.step + 1;
-    const cost = costMetrics(generated, update, await context.engine.memory());
+    const memory = await watch.phase('optimizer', () => engine.memory());
+    const cost = costMetrics(generated, update, memory);
     const metrics = { step: index, ...updateMetrics(context, update), ...batch.metrics, ...cost };
     state = { ...(generated?.state ?? state), step: index };
     const updatesDone = batch.updatesDone + 1;

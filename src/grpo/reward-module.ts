@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { awakeTimer } from '../deadline';
 import { AcoerError } from '../errors';
 import type { BoundReward, ObserveView, RewardScore, RewardView } from '../rewards';
 import type { Group, Rollout } from '../types';
@@ -41,7 +42,7 @@ interface Observed {
 interface Pending {
   resolve(value: unknown): void;
   reject(error: Error): void;
-  timer?: NodeJS.Timeout;
+  endTimer?: () => void;
 }
 
 const NOTHING: Observed = { state: undefined, metrics: {}, snapshot: {} };
@@ -130,7 +131,7 @@ class ModuleReward implements BoundReward {
     switch (message.type) {
       case 'running':
         this.running = message.id;
-        call.timer = setTimeout(() => this.expire(message.id), this.timeoutMs);
+        call.endTimer = awakeTimer(this.timeoutMs, () => this.expire(message.id));
         break;
       case 'waiting':
         this.running = null;
@@ -146,7 +147,7 @@ class ModuleReward implements BoundReward {
 
   private settle(id: number): Pending | undefined {
     const call = this.pending.get(id);
-    clearTimeout(call?.timer);
+    call?.endTimer?.();
     this.pending.delete(id);
     if (this.pending.size === 0) this.worker.unref();
     return call;

@@ -1,14 +1,17 @@
 /** Rewards of a generated batch: every reward for every completion, weighted and added up, and the new states. */
+import { awakeTimer, withinTime } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
 import type { RewardScore, RewardView } from '../rewards/types';
 import type { Group, Reward, Rollout } from '../types';
 import type { WeightedReward } from './context';
+import { head, NO_WATCH, type Watch } from './watchdog';
 
 export interface RewardSettings {
   step: number;
   maxLength: number;
   formatWeight: number;
   timeoutMs: number;
+  watch?: Watch;
 }
 
 export interface BatchRewards {
@@ -23,40 +26,116 @@ export interface BatchRewards {
 const place = (rollout: Rollout) =>
   `sample ${rollout.sample} of prompt ${rollout.prompt.index} (problem ${rollout.prompt.problem.id})`;
 
-const isPromise = <T>(work: T | Promise<T>): work is Promise<T> =>
+type Work<T> = T | Promise<T>;
+
+const isPromise = <T>(work: Work<T>): work is Promise<T> =>
   typeof (work as { then?: unknown } | null)?.then === 'function';
 
-async function withTimeout<T>(work: T | Promise<T>, timeoutMs: number): Promise<T> {
+const late = (timeoutMs: number) => new Error(`no answer within ${timeoutMs} ms`);
+
+async function withTimeout<T>(work: Work<T>, timeoutMs: number): Promise<T> {
   if (!isPromise(work)) return work;
-  let timer: NodeJS.Timeout | undefined;
+  let cancel = () => undefined as void;
   const expired = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${timeoutMs} ms`)), timeoutMs);
+    cancel = awakeTimer(timeoutMs, () => reject(late(timeoutMs)));
   });
   try {
     return await Promise.race([work, expired]);
   } finally {
-    clearTimeout(timer);
+    cancel();
   }
 }
 
-/** One checked score. @throws REWARD_FAILED naming the reward and the sample */
-export async function scoreOne(
+interface Call {
+  rollout: Rollout;
+  view: RewardView<unknown>;
+}
+
+/** Calls answered at once share one limit for this long: a limit costs a thread. */
+const SHARED_MS = 50;
+
+/**
+ * Begins every call; what comes back throws or waits in its turn. A call that does not come back (an endless loop) is
+ * ended after `timeoutMs`, and no other is begun.
+ */
+function beginCalls(
   { reward }: WeightedReward,
-  rollout: Rollout,
-  view: RewardView<unknown>,
+  calls: readonly Call[],
+  timeoutMs: number,
+  watch: Watch,
+): (() => Work<RewardScore>)[] {
+  const begun: (() => Work<RewardScore>)[] = [];
+  const begin = ({ rollout, view }: Call): void => {
+    watch.note(() => `reward "${reward.name}", ${place(rollout)}: ${head(rollout.text)}`);
+    try {
+      const work = reward.score(rollout, view);
+      // Awaited later: until then its failure must not count as nobody's.
+      if (isPromise(work)) work.catch(() => undefined);
+      begun.push(() => work);
+    } catch (error) {
+      begun.push(() => {
+        throw error;
+      });
+    }
+  };
+  const some = () => {
+    const started = performance.now();
+    do begin(calls[begun.length]!);
+    while (begun.length < calls.length && performance.now() - started < SHARED_MS);
+  };
+  while (begun.length < calls.length) {
+    if (reward.keepsTime) some();
+    else if (withinTime(timeoutMs + SHARED_MS, some) === null)
+      throw failure(reward, calls[begun.length]!, late(timeoutMs));
+  }
+  return begun;
+}
+
+function failure({ name }: { name: string }, { rollout }: Call, cause: unknown): AcoerError {
+  const message = `Reward "${name}" failed on ${place(rollout)}: ${errorMessage(cause)}`;
+  return new AcoerError('REWARD_FAILED', message, { cause });
+}
+
+/** Checked scores of one reward, in the order of the calls. @throws REWARD_FAILED naming the reward and the sample */
+export async function scoreCalls(
+  entry: WeightedReward,
+  calls: readonly Call[],
+  timeoutMs: number,
+  watch = NO_WATCH,
+): Promise<RewardScore[]> {
+  const { reward } = entry;
+  const ends = calls.map(({ rollout }) =>
+    watch.begin(() => ({ reward: reward.name, sample: place(rollout), text: head(rollout.text) })),
+  );
+  const begun = beginCalls(entry, calls, timeoutMs, watch);
+  return Promise.all(
+    begun.map(async (begin, i) => {
+      const score = await answer(entry, calls[i]!, begin, timeoutMs);
+      ends[i]!();
+      return score;
+    }),
+  );
+}
+
+async function answer(
+  { reward }: WeightedReward,
+  call: Call,
+  begin: () => Work<RewardScore>,
   timeoutMs: number,
 ): Promise<RewardScore> {
   let score: RewardScore;
   try {
-    const work = reward.score(rollout, view);
+    const work = begin();
     score = await (reward.keepsTime ? work : withTimeout(work, timeoutMs));
   } catch (cause) {
-    const message = `Reward "${reward.name}" failed on ${place(rollout)}: ${errorMessage(cause)}`;
-    throw new AcoerError('REWARD_FAILED', message, { cause });
+    throw failure(reward, call, cause);
   }
   if (!Number.isFinite(score?.value)) {
     const found = String(score?.value);
-    throw new AcoerError('REWARD_FAILED', `Reward "${reward.name}" gave ${found} for ${place(rollout)}.`);
+    throw new AcoerError(
+      'REWARD_FAILED',
+      `Reward "${reward.name}" gave ${found} for ${place(call.rollout)}.`,
+    );
   }
   return score;
 }
@@ -68,7 +147,7 @@ export async function scoreBatch(
   states: Readonly<Record<string, unknown>>,
   settings: RewardSettings,
 ): Promise<BatchRewards> {
-  const { step, maxLength, formatWeight, timeoutMs } = settings;
+  const { step, maxLength, formatWeight, timeoutMs, watch } = settings;
   const rollouts = groups.flatMap((group) => group.rollouts.map((rollout) => ({ group, rollout })));
   const rewards: Reward[] = rollouts.map(() => ({ total: 0, parts: {} }));
   const perFunction: Record<string, Float64Array> = {};
@@ -76,11 +155,11 @@ export async function scoreBatch(
   for (const entry of weighted) {
     const { name } = entry.reward;
     const state = states[name];
-    const scores = await Promise.all(
-      rollouts.map(({ group, rollout }) =>
-        scoreOne(entry, rollout, { step, maxLength, group, batch: groups, state }, timeoutMs),
-      ),
-    );
+    const calls = rollouts.map(({ group, rollout }) => ({
+      rollout,
+      view: { step, maxLength, group, batch: groups, state },
+    }));
+    const scores = await scoreCalls(entry, calls, timeoutMs, watch);
     weights[name] = entry.weight;
     perFunction[name] = Float64Array.from(scores, (score) => score.value);
     scores.forEach((score, i) => addPart(rewards[i]!, name, score.value, entry.weight));
@@ -98,18 +177,25 @@ function addPart(reward: Reward, name: string, value: number, weight: number): v
   reward.total += value * weight;
 }
 
+function observed<T>(observe: () => Work<T>, timeoutMs: number): Promise<T> {
+  const begun = withinTime(timeoutMs, observe);
+  if (begun === null) throw late(timeoutMs);
+  return withTimeout(begun.value, timeoutMs);
+}
+
 /** The rewards' states after the batch: the one place a controller advances. */
 export async function observeBatch(
   groups: readonly Group[],
   weighted: readonly WeightedReward[],
   states: Readonly<Record<string, unknown>>,
-  { step, maxLength, timeoutMs }: RewardSettings,
+  { step, maxLength, timeoutMs, watch }: RewardSettings,
 ): Promise<Record<string, unknown>> {
   const next: Record<string, unknown> = {};
   for (const { reward } of weighted) {
     try {
-      const observed = reward.observe(states[reward.name], { step, maxLength, batch: groups });
-      next[reward.name] = await (reward.keepsTime ? observed : withTimeout(observed, timeoutMs));
+      watch?.note(() => `reward "${reward.name}" observes the batch`);
+      const observe = () => reward.observe(states[reward.name], { step, maxLength, batch: groups });
+      next[reward.name] = await (reward.keepsTime ? observe() : observed(observe, timeoutMs));
     } catch (cause) {
       const message = `Reward "${reward.name}" failed to observe the batch of step ${step + 1}: ${errorMessage(cause)}`;
       throw new AcoerError('REWARD_FAILED', message, { cause });

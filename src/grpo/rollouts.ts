@@ -5,6 +5,7 @@ import { streamSeed } from '../rng';
 import { measureThinking } from '../tokenizer';
 import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
+import { head } from './watchdog';
 
 export interface SampledGroups {
   groups: Group[];
@@ -29,17 +30,13 @@ function requestsFor(
   }));
 }
 
-async function toRollout(
-  context: LoopContext,
-  prompt: Prompt,
-  sequence: GeneratedSequence,
-): Promise<Rollout> {
-  const { tokenizer, grader } = context;
+function toRollout(context: LoopContext, prompt: Prompt, sequence: GeneratedSequence): Rollout {
+  const { tokenizer, judge, watch } = context;
   const { ids, logprobs, entropies, finish, sample } = sequence;
   const text = tokenizer.decode(ids, { skipSpecial: true });
   const thinking = measureThinking(ids, tokenizer, prompt.thinkOpened);
-  const verdict = await grader.grade(text, prompt.problem.gold);
-  const format = grader.hasFormat(text, thinking);
+  const note = () => `grading ${sampleName(prompt, sample)}: ${head(text)}`;
+  const { verdict, format } = watch.during('grade', note, () => judge(text, prompt.problem.gold, thinking));
   const totalTokens = ids.length;
   return {
     prompt,
@@ -56,6 +53,9 @@ async function toRollout(
   };
 }
 
+const sampleName = ({ index, problem }: Prompt, sample: number) =>
+  `sample ${sample} of prompt ${index} (problem ${problem.id})`;
+
 /**
  * `numGenerations` completions of every prompt, graded; groups and samples in order. Draws depend on `seed`, the prompt's
  * index and the sample's number.
@@ -65,22 +65,24 @@ export async function sampleGroups(
   prompts: readonly Prompt[],
   seed: number | bigint,
 ): Promise<SampledGroups> {
-  const { config, model, signal, onDecoded } = context;
+  const { config, model, signal, onDecoded, watch } = context;
   const total = prompts.length * config.numGenerations;
-  const graded: Promise<Rollout>[] = [];
+  const rollouts: Rollout[] = [];
+  const inFlight = prompts.map((prompt) =>
+    Array.from({ length: config.numGenerations }, (_, sample) =>
+      watch.begin(() => ({ sample: sampleName(prompt, sample), problem: head(prompt.problem.question) })),
+    ),
+  );
   const { stats } = await model.generate(requestsFor(context, prompts, seed), {
     maxSlots: config.maxSlots ?? undefined,
     kvBytes: config.kvBytes ?? undefined,
     signal,
     onSequence: (sequence) => {
-      const rollout = toRollout(context, prompts[sequence.request]!, sequence);
-      // It is awaited below; until then a rejection must not count as unhandled.
-      rollout.catch(() => undefined);
-      graded.push(rollout);
-      onDecoded?.(graded.length, total);
+      rollouts.push(toRollout(context, prompts[sequence.request]!, sequence));
+      inFlight[sequence.request]![sequence.sample]!();
+      onDecoded?.(rollouts.length, total);
     },
   });
-  const rollouts = await Promise.all(graded);
   if (rollouts.length !== total || rollouts.some((rollout) => rollout.finish === 'cancelled')) {
     throw new AcoerError('CANCELLED', 'Generation ended before every completion was sampled.');
   }

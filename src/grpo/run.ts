@@ -37,6 +37,9 @@ export class RunDriver {
     this.files.openMetrics(start);
     session.loop.policyStep = this.step;
     session.loop.signal = this.halt.step;
+    parts.watchdog.step = this.step;
+    parts.watchdog.onStop = (error) => this.halt.hang(error);
+    if (parts.watchdog.hung !== null) this.halt.hang(parts.watchdog.hung);
   }
 
   private get step(): number {
@@ -205,10 +208,13 @@ export class RunDriver {
   }
 
   private evaluate(phase: EvalPhase): Promise<Evaluation> {
-    const { config, session, emit } = this.parts;
+    const { config, session, emit, watchdog: watch } = this.parts;
     const { model, tokenizer, policy } = session.loop;
-    const context = { config, model, tokenizer, dataset: session.evalData, emit };
-    return evaluatePolicy(context, phase === 'base' ? null : policy, phase, this.halt.waiting);
+    const context = { config, model, tokenizer, dataset: session.evalData, emit, watch };
+    const base = phase === 'base';
+    return watch.phase(base ? 'baseEvaluation' : 'evaluation', () =>
+      evaluatePolicy(context, base ? null : policy, phase, this.halt.waiting),
+    );
   }
 
   private stopMessage(): string {
@@ -218,6 +224,7 @@ export class RunDriver {
 
   /** An abort shows up as whatever the aborted call threw; for the caller it is one thing: INTERRUPTED. */
   private ending(error: unknown): unknown {
+    if (this.parts.watchdog.hung !== null) return this.parts.watchdog.hung;
     const { path } = this.parts.directory;
     if (errorCode(error) === 'WRITE_FAILED') {
       const advice = `The run ended after step ${this.step}; once it can be written: acoer train --resume ${path}`;
@@ -229,14 +236,26 @@ export class RunDriver {
 
   /** However the run ended: keeps what can be resumed, frees everything. */
   async close(): Promise<void> {
+    const { watchdog } = this.parts;
     this.halt.dispose();
     try {
-      await this.save(AbortSignal.abort());
+      if (!watchdog.abandoned) await this.save(AbortSignal.abort());
     } catch (error) {
       this.warn(`The last checkpoint could not be written: ${errorMessage(error)}`);
     }
-    await this.parts.session.close();
-    this.files.close();
+    try {
+      await this.end();
+    } finally {
+      this.files.close();
+      watchdog.close();
+    }
+  }
+
+  /** An engine that answers no call would not answer that either. */
+  private async end(): Promise<void> {
+    const { session, watchdog } = this.parts;
+    if (!watchdog.abandoned) await watchdog.phase('checkpoint', () => session.close());
+    else await session.abandon();
   }
 
   private warn(message: string): void {

@@ -5,12 +5,13 @@ import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
 import { assertFits, type Plan } from '../plan';
 import { streamSeed } from '../rng';
-import { hasFormat, verifyCompletion } from '../verify';
+import { judgeCompletion } from '../eval';
 import type { LoopContext } from './context';
 import { closeRewards, type Inputs } from './inputs';
 import { DataOrder } from './order';
 import { planSession } from './plan';
 import { warmupSteps } from './schedule';
+import type { Watchdog } from './watchdog';
 
 export interface Session {
   loop: LoopContext;
@@ -18,6 +19,15 @@ export interface Session {
   /** What was predicted; null for an engine that does not know its memory. */
   plan: Plan | null;
   close(): Promise<void>;
+  /** Leaves an engine that answers no call as it is and ends the rest. */
+  abandon(): Promise<void>;
+}
+
+export interface SessionOptions {
+  engine?: Engine;
+  signal?: AbortSignal;
+  ignorePlan?: boolean;
+  watchdog: Watchdog;
 }
 
 function openEngine({ device, threads }: Config): Promise<Engine> {
@@ -42,9 +52,7 @@ function createPolicy(model: Model, config: Config): Promise<Policy> {
 export async function openSession(
   config: Config,
   inputs: Inputs,
-  given: Engine | undefined,
-  signal: AbortSignal | undefined,
-  ignorePlan: boolean,
+  { engine: given, signal, ignorePlan = false, watchdog }: SessionOptions,
 ): Promise<Session> {
   const { rewards, modelDirectory, tokenizer, trainData: dataset, evalData } = inputs;
   const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeRewards(rewards) }];
@@ -58,6 +66,7 @@ export async function openSession(
     if (plan !== null && !ignorePlan) assertFits(plan);
     const model = await engine.loadModel(modelDirectory, { dtype: config.dtype ?? undefined, signal });
     opened.push(model);
+    watchdog.loaded(engine, model);
     const policy = await createPolicy(model, config);
     opened.push(policy);
     const { lrSchedulerType: type, maxSteps: totalSteps, warmupRatio } = config;
@@ -69,13 +78,14 @@ export async function openSession(
       tokenizer,
       dataset,
       order: new DataOrder(dataset.size, config.seed),
-      grader: { grade: verifyCompletion, hasFormat },
+      judge: (text, gold, thinking) => judgeCompletion(text, gold, thinking),
+      watch: watchdog,
       rewards,
       schedule: { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) },
       policyStep: 0,
       signal,
     };
-    return { loop, evalData, plan, close };
+    return { loop, evalData, plan, close, abandon: () => closeRewards(rewards) };
   } catch (error) {
     await close();
     throw error;

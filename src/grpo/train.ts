@@ -10,9 +10,10 @@ import { openFork, type ForkPoint } from './fork';
 import type { SessionParts } from './inputs';
 import { finishedRun, openNew, openResumed, type Opening } from './opening';
 import { RunDriver } from './run';
-import { openSession, type Session } from './session';
+import { openSession, type Session, type SessionOptions } from './session';
 import { forkState, newState, restoreRun } from './start';
 import { storedPart, thisMaker, type RunState } from './state';
+import { Watchdog } from './watchdog';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
 export interface TrainOptions extends ConfigInput, SessionParts {
@@ -24,6 +25,13 @@ export interface TrainOptions extends ConfigInput, SessionParts {
   resume?: string;
   /** A run, and the step of one of its checkpoints to go on from in a new folder, under the settings given here. */
   fork?: ForkPoint;
+  /** What hung has so long to end once it is cancelled; after that the run ends without it. Default 30,000 ms. */
+  hangGraceMs?: number;
+  /**
+   * Ends this process with SIGKILL when its main thread is blocked for as long as the watchdog allows and `onHang` is
+   * `stop`: nothing else ends such a run. For programs that are nothing but the run. Default false.
+   */
+  exitWhenBlocked?: boolean;
   /** How long to wait for space on a full disk. */
   patience?: Patience;
   /** Ends the run at once; what was finished can be resumed. Rejects with INTERRUPTED. */
@@ -119,19 +127,32 @@ async function startDriver(
   opening: Opening,
   session: Session,
   emit: (event: TrainEvent) => void,
-  options: Pick<TrainOptions, 'signal' | 'patience'>,
+  options: Pick<TrainOptions, 'signal' | 'patience'> & { watchdog: Watchdog },
 ): Promise<RunDriver> {
   const { directory, config, resumed, checkpoint, fork } = opening;
   const { model, policy, engine } = session.loop;
   const { dtype, device, parameterCount: parameters } = model.info;
   const trained = policy.info.parameterCount;
   emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
-  const start = await startState(opening, session.loop);
+  const start = await options.watchdog.phase('loading', () => startState(opening, session.loop));
   if (checkpoint !== null) {
     warnOfOtherMaker(checkpoint, engine, (message) => emit({ type: 'warning', message }));
   }
   if (resumed) writeJsonAtomic(directory.config(), config);
   return new RunDriver({ directory, config, session, start, unsaved: fork !== undefined, emit, ...options });
+}
+
+/** Opens the session as the phase `loading`; one that hung and came late is closed. */
+async function openWatched({ config, inputs }: Opening, options: SessionOptions): Promise<Session> {
+  const { watchdog } = options;
+  const opening = openSession(config, inputs, options);
+  try {
+    return await watchdog.phase('loading', () => opening);
+  } catch (error) {
+    const ignore = () => undefined;
+    if (watchdog.abandoned) void opening.then((late) => late.close()).catch(ignore);
+    throw error;
+  }
 }
 
 /** Aborted while it loads, a run ends like an aborted run. */
@@ -153,6 +174,8 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
     fork,
     signal,
     patience,
+    hangGraceMs: graceMs,
+    exitWhenBlocked,
     onEvent,
     engine,
     tokenizer,
@@ -180,12 +203,14 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
     : fork !== undefined
       ? openFork(out, fork, given, parts, fetching)
       : openNew(out, given, parts, fetching));
-  const { directory, config, inputs, resumed, checkpoint } = opening;
+  const { directory, config, resumed, checkpoint } = opening;
   const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
   emit({ type: 'run', directory: directory.path, config, resumedStep });
   for (const message of warnings) emit({ type: 'warning', message });
-  const session = await openSession(config, inputs, engine, signal, ignorePlan ?? false).catch(
+  const watchdog = new Watchdog({ config, directory, emit, graceMs, exitWhenBlocked });
+  const session = await openWatched(opening, { engine, signal, ignorePlan, watchdog }).catch(
     (error: unknown) => {
+      watchdog.close();
       if (resumed) directory.lock?.release();
       else discardRunDirectory(directory);
       throw loadingError(error, signal);
@@ -193,10 +218,11 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   );
   try {
     if (session.plan !== null) emit({ type: 'plan', plan: session.plan });
-    const driver = await startDriver(opening, session, emit, { signal, patience });
+    const driver = await startDriver(opening, session, emit, { signal, patience, watchdog });
     return new TrainRun(directory.path, config, driver, null);
   } catch (error) {
-    await session.close();
+    await (watchdog.abandoned ? session.abandon() : session.close());
+    watchdog.close();
     directory.lock?.release();
     throw loadingError(error, signal);
   }

@@ -2,7 +2,7 @@
 import type { AccumulateResult, LossSettings, TrainBatch } from '../engine/types';
 import { errorCode } from '../errors';
 import { streamSeed } from '../rng';
-import { sampleTokens, type OpenBatch, type UpdateSample } from './batch';
+import { sampleName, sampleTokens, type OpenBatch, type UpdateSample } from './batch';
 import { samplingSeed, type LoopContext, type LoopState } from './context';
 import { joinPerToken, packByTokens, packSequences, splitPerToken } from './microbatch';
 import { lossNormalizer } from './normalizer';
@@ -94,7 +94,7 @@ async function accumulateAll(
   normalizer: number,
   dropoutSeed: (microBatch: number) => bigint,
 ): Promise<boolean> {
-  const { config, policy, signal } = context;
+  const { config, policy, signal, watch } = context;
   const live = total.samples.filter((sample) => !sample.skipped);
   const bins = packByTokens(live.map(sampleTokens), config.microBatchTokens);
   total.microBatches = bins.length;
@@ -103,11 +103,13 @@ async function accumulateAll(
     for (const [index, bin] of bins.entries()) {
       const members = bin.map((i) => live[i]!);
       const seed = config.loraDropout > 0 ? dropoutSeed(index) : null;
+      const trained = watch.begin(() => ({ microBatch: index, samples: members.map(sampleName) }));
       addResult(
         total,
         members,
         await policy.accumulate(trainBatch(members, seed), loss, signal ? { signal } : {}),
       );
+      trained();
     }
     return true;
   } catch (error) {
@@ -128,7 +130,7 @@ export async function updateOnSlice(
   slice: number,
   { step, eased }: LoopState,
 ): Promise<UpdateResult> {
-  const { config, policy, schedule } = context;
+  const { config, policy, schedule, watch } = context;
   const perSlice = config.promptsPerStep * config.numGenerations;
   const samples = batch.samples.slice(slice * perSlice, (slice + 1) * perSlice);
   const skippedEntropy = samples.filter((sample) => sample.skipped && !sample.masked);
@@ -155,16 +157,15 @@ export async function updateOnSlice(
   const started = performance.now();
   const seed = samplingSeed(config, eased);
   const dropoutSeed = (microBatch: number) => streamSeed(seed, 'dropout', step, microBatch);
-  const finite = await accumulateAll(context, result, normalizer, dropoutSeed);
+  const finite = await watch.phase('train', () => accumulateAll(context, result, normalizer, dropoutSeed));
   const accumulated = performance.now();
   if (finite) {
     const { weightDecay, maxGradNorm } = config;
     context.policyStep = null;
-    const { gradNorm, applied } = await policy.step({
-      learningRate: result.learningRate,
-      weightDecay,
-      maxGradNorm,
-    });
+    const { learningRate } = result;
+    const { gradNorm, applied } = await watch.phase('optimizer', () =>
+      policy.step({ learningRate, weightDecay, maxGradNorm }),
+    );
     Object.assign(result, { gradNorm, applied });
   }
   context.policyStep = step + 1;

@@ -1,7 +1,7 @@
 /** Rewards and advantages of a group as the training loop makes them. */
 import { AcoerError } from '../errors';
 import { computeAdvantages } from '../grpo/advantages';
-import { observeBatch, scoreOne } from '../grpo/rewards';
+import { observeBatch, scoreCalls } from '../grpo/rewards';
 import type { Group } from '../types';
 import type { Scene, Subject } from './types';
 
@@ -18,9 +18,8 @@ export interface Scored {
 async function groupRewards(subject: Subject, scene: Scene, group: Group): Promise<Float64Array> {
   const { reward, state, settings } = subject;
   const view = { step: scene.step, maxLength: settings.maxLength, group, batch: scene.batch, state };
-  const scores = await Promise.all(
-    group.rollouts.map((rollout) => scoreOne({ reward, weight: 1 }, rollout, view, settings.timeoutMs)),
-  );
+  const calls = group.rollouts.map((rollout) => ({ rollout, view }));
+  const scores = await scoreCalls({ reward, weight: 1 }, calls, settings.timeoutMs);
   return Float64Array.from(scores, ({ value }, i) => {
     return value + (group.rollouts[i]!.format ? settings.formatWeight : 0);
   });

@@ -62,6 +62,8 @@ export function defineReward<Shape extends z.ZodRawShape, State = null>(
         observe: (state: unknown) => state,
         metrics: () => ({}),
         ...formula,
+        // A formula: there is nothing in it to wait for.
+        keepsTime: true,
       } as BoundReward;
     },
   };

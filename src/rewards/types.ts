@@ -43,7 +43,7 @@ export interface BoundReward<State = unknown> {
   metrics(state: State): Record<string, number>;
   /** The state in short, for `acoer reward --state`; null is a number not known yet. */
   snapshot?(state: State): Record<string, number | null>;
-  /** It ends a call that takes too long itself, and names the sample: the loop sets no timer of its own. */
+  /** No call takes long, or it ends one that does itself and names the sample: the loop sets no limit of its own. */
   readonly keepsTime?: boolean;
   /** Frees what it holds (a worker thread). Called once, when the run ends however it ends. */
   close?(): Promise<void>;

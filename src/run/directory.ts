@@ -31,6 +31,8 @@ export class RunDirectory {
   readonly completions = (step: number) => join(this.path, 'completions', `${stepName(step)}.parquet`);
   readonly nonFinite = (step: number) => join(this.path, 'nonfinite', `${stepName(step)}.json`);
 
+  readonly hang = (step: number, phase: string) => join(this.path, `watchdog-${step}-${phase}.json`);
+
   /** The run has made its `maxSteps`: the summary, the last thing written, says so. */
   finished(maxSteps: number): boolean {
     return existsSync(this.summary()) && (this.readJson(this.summary()) as Ended).run?.steps === maxSteps;

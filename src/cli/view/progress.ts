@@ -82,6 +82,9 @@ export class ProgressView {
       case 'rollback':
         this.print(rollbackLine(event.rollback));
         break;
+      case 'hang':
+        this.print(`watchdog   ${event.message}`);
+        break;
       case 'warning':
         this.print(`warning: ${event.message}`);
     }

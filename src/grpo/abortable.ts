@@ -1,0 +1,17 @@
+/** Waiting that ends with a signal, whatever becomes of the work. */
+export async function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return work;
+  let onAbort = () => undefined as void;
+  const aborted = new Promise<never>((_, reject) => {
+    onAbort = () => reject(signal.reason as Error);
+  });
+  signal.addEventListener('abort', onAbort);
+  if (signal.aborted) onAbort();
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+    // Nobody waits any more: a late failure is nobody's.
+    work.catch(() => undefined);
+  }
+}

@@ -1,0 +1,50 @@
+/** Starts the thread that notices when the run's own thread is blocked and cannot watch itself. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import type { Hang } from './dump';
+
+export interface SentinelSetup {
+  buffer: SharedArrayBuffer;
+  tickMs: number;
+  /** Of the run. */
+  directory: string;
+  /** End the process after the dump: a blocked thread ends no other way. */
+  kill: boolean;
+}
+
+/** Sent to the run's thread, which reads it once it is free again. */
+export interface SentinelMessage {
+  hang: Hang;
+  /** null: the dump could not be written. */
+  path: string | null;
+}
+
+/** Sent to the watching thread. */
+export interface AboutRun {
+  engine: unknown;
+}
+
+export interface Sentinel {
+  post(about: AboutRun): void;
+  close(): void;
+}
+
+const THREAD = join(__dirname, 'thread.js');
+
+/** null where only the sources are: a thread needs JavaScript. */
+export function startSentinel(
+  setup: SentinelSetup,
+  onBlocked: (message: SentinelMessage) => void,
+  onLost: (error: Error) => void,
+): Sentinel | null {
+  if (!existsSync(THREAD)) return null;
+  const worker = new Worker(THREAD, { workerData: setup });
+  worker.on('message', onBlocked);
+  worker.on('error', onLost);
+  worker.unref();
+  return {
+    post: (about) => worker.postMessage(about),
+    close: () => void worker.terminate(),
+  };
+}

@@ -1,0 +1,96 @@
+/**
+ * The watchdog's thread. The run's thread beats in shared memory; when it has not for as long as the phase may be silent,
+ * it is blocked, and this thread writes the dump.
+ */
+import { writeSync } from 'node:fs';
+import { Session } from 'node:inspector';
+import { parentPort, workerData } from 'node:worker_threads';
+import { writeJsonAtomic } from '../../run/atomic';
+import { RunDirectory } from '../../run/directory';
+import { hangReport, hangSentence, type Hang } from './dump';
+import type { AboutRun, SentinelMessage, SentinelSetup } from './sentinel';
+import { clockMs, SharedState } from './shared';
+
+const setup = workerData as SentinelSetup;
+const port = parentPort!;
+const shared = new SharedState(setup.buffer);
+const directory = new RunDirectory(setup.directory);
+const STACK_MS = 2_000;
+
+let about: AboutRun = { engine: null };
+port.on('message', (message: AboutRun) => (about = message));
+
+interface CallFrame {
+  functionName: string;
+  url: string;
+  location: { lineNumber: number };
+}
+
+/** Where the run's thread stands in its JavaScript; null when it is in a system call or native code. */
+function mainStack(): Promise<string[] | null> {
+  return new Promise((resolve) => {
+    const session = new Session();
+    const end = (stack: string[] | null) => {
+      clearTimeout(timer);
+      session.disconnect();
+      resolve(stack);
+    };
+    const timer = setTimeout(() => end(null), STACK_MS);
+    session.connectToMainThread();
+    session.on('Debugger.paused', ({ params }: { params: { callFrames: CallFrame[] } }) => {
+      const stack = params.callFrames.map(
+        ({ functionName, url, location }) =>
+          `${functionName || '(anonymous)'} ${url}:${location.lineNumber + 1}`,
+      );
+      session.post('Debugger.resume', () => end(stack));
+    });
+    session.post('Debugger.enable', () => session.post('Debugger.pause'));
+  });
+}
+
+function write(hang: Hang, stack: string[] | null): string | null {
+  const path = directory.hang(hang.step, hang.phase);
+  try {
+    writeJsonAtomic(path, { ...hangReport(hang), ...about, mainThread: 'blocked', mainStack: stack });
+    return path;
+  } catch {
+    // Said in the sentence.
+    return null;
+  }
+}
+
+async function fire(blockedMs: number): Promise<void> {
+  const { phase, step, timeInPhaseMs, limitMs, progress, note, beats } = shared;
+  if (phase === null) return;
+  const hang: Hang = { phase, step, timeInPhaseMs, silentMs: blockedMs, limitMs, progress, note };
+  const stack = await mainStack().catch(() => null);
+  const path = write(hang, stack);
+  if (setup.kill && shared.beats === beats) {
+    const resume = `acoer train --resume ${setup.directory}`;
+    const why = 'The main thread is blocked, so the process was ended';
+    writeSync(2, `acoer: ${hangSentence(hang, path)} ${why}; go on with: ${resume}\n`);
+    process.kill(process.pid, 'SIGKILL');
+  }
+  port.postMessage({ hang, path } satisfies SentinelMessage);
+}
+
+let lastMs = clockMs();
+let beats = shared.beats;
+let blockedMs = 0;
+let fired = false;
+
+setInterval(() => {
+  const now = clockMs();
+  const elapsedMs = Math.min(now - lastMs, 2 * setup.tickMs);
+  lastMs = now;
+  if (shared.beats !== beats || shared.phase === null || shared.debugged) {
+    beats = shared.beats;
+    blockedMs = 0;
+    fired = false;
+    return;
+  }
+  blockedMs += elapsedMs;
+  if (fired || blockedMs < shared.limitMs) return;
+  fired = true;
+  void fire(blockedMs);
+}, setup.tickMs);
