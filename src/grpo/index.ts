@@ -8,3 +8,7 @@ export { train, type TrainOptions, TrainRun } from './train';
 export { closeRewards, resolveTrainConfig } from './inputs';
 export { longestLocalPrompt } from './plan';
 export { openRewardModule } from './reward-module';
+export { describeNonFinite, type NonFinite, type StepPhase } from './non-finite';
+export { replay, type ReplayedMicroBatch, type ReplayOptions, type ReplayReport } from './replay';
+export type { Offender } from './replay-alone';
+export type { BadGradient } from './replay-phases';

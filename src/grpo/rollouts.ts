@@ -5,6 +5,7 @@ import { streamSeed } from '../rng';
 import { measureThinking } from '../tokenizer';
 import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
+import { generationError, type GroupOutline } from './non-finite';
 
 export interface SampledGroups {
   groups: Group[];
@@ -59,6 +60,7 @@ async function toRollout(
 /**
  * `numGenerations` completions of every prompt, graded; groups and samples in order. Draws depend on `seed`, the prompt's
  * index and the sample's number.
+ * @throws NonFiniteError when the model's logits are not finite
  */
 export async function sampleGroups(
   context: LoopContext,
@@ -68,17 +70,23 @@ export async function sampleGroups(
   const { config, model, signal, onDecoded } = context;
   const total = prompts.length * config.numGenerations;
   const graded: Promise<Rollout>[] = [];
-  const { stats } = await model.generate(requestsFor(context, prompts, seed), {
+  const ended: GeneratedSequence[] = [];
+  const requests = requestsFor(context, prompts, seed);
+  const options = {
     maxSlots: config.maxSlots ?? undefined,
     kvBytes: config.kvBytes ?? undefined,
     signal,
-    onSequence: (sequence) => {
+    onSequence: (sequence: GeneratedSequence) => {
+      ended.push(sequence);
       const rollout = toRollout(context, prompts[sequence.request]!, sequence);
       // It is awaited below; until then a rejection must not count as unhandled.
       rollout.catch(() => undefined);
       graded.push(rollout);
       onDecoded?.(graded.length, total);
     },
+  };
+  const { stats } = await model.generate(requests, options).catch((error: unknown) => {
+    throw generationError(error, prompts, requests, ended);
   });
   const rollouts = await Promise.all(graded);
   if (rollouts.length !== total || rollouts.some((rollout) => rollout.finish === 'cancelled')) {
@@ -95,5 +103,5 @@ export async function sampleGroups(
  * A reference that cannot be read says nothing about its completions: the group leaves the loss, the accuracy, the
  * batch's means and deviations and the rewards' states, and is counted in `accuracy/gold_unparseable`.
  */
-export const isGraded = ({ rollouts }: Group) =>
+export const isGraded = ({ rollouts }: GroupOutline) =>
   rollouts.every(({ verdict }) => verdict.status !== 'gold-unparseable');

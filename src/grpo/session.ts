@@ -10,7 +10,7 @@ import type { LoopContext } from './context';
 import { closeRewards, type Inputs } from './inputs';
 import { DataOrder } from './order';
 import { planSession } from './plan';
-import { warmupSteps } from './schedule';
+import { warmupSteps, type Schedule } from './schedule';
 
 export interface Session {
   loop: LoopContext;
@@ -20,11 +20,11 @@ export interface Session {
   close(): Promise<void>;
 }
 
-function openEngine({ device, threads }: Config): Promise<Engine> {
+export function openEngine({ device, threads }: Config): Promise<Engine> {
   return createEngine({ device: device as DeviceName, threads: threads ?? undefined });
 }
 
-function createPolicy(model: Model, config: Config): Promise<Policy> {
+export function createPolicy(model: Model, config: Config): Promise<Policy> {
   return model.createPolicy({
     kind: 'lora',
     rank: config.loraRank,
@@ -36,6 +36,10 @@ function createPolicy(model: Model, config: Config): Promise<Policy> {
     beta2: config.adamBeta2,
     eps: config.adamEpsilon,
   });
+}
+
+export function scheduleOf({ lrSchedulerType: type, maxSteps: totalSteps, warmupRatio }: Config): Schedule {
+  return { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) };
 }
 
 /** Takes over the rewards of `inputs`: they are closed with the session, also when it cannot be opened. */
@@ -60,7 +64,6 @@ export async function openSession(
     opened.push(model);
     const policy = await createPolicy(model, config);
     opened.push(policy);
-    const { lrSchedulerType: type, maxSteps: totalSteps, warmupRatio } = config;
     const loop: LoopContext = {
       config,
       engine,
@@ -71,7 +74,7 @@ export async function openSession(
       order: new DataOrder(dataset.size, config.seed),
       grader: { grade: verifyCompletion, hasFormat },
       rewards,
-      schedule: { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) },
+      schedule: scheduleOf(config),
       policyStep: 0,
       signal,
     };

@@ -21,6 +21,7 @@ export function stepLine({ index, maxSteps, metrics, leftMs }: StepLine): string
   const budget = metrics['acoer/budget'];
   if (alpha !== undefined) fields.push(`alpha ${alpha.toFixed(3)}`);
   if (budget !== undefined) fields.push(`budget ${budget.toFixed(0).padStart(3)}`);
+  if (metrics.update_applied === 0) fields.push('refused');
   if (leftMs !== null) fields.push(`${duration(leftMs)} left`);
   return fields.join('  ');
 }
