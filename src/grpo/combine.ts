@@ -16,7 +16,11 @@ export interface BatchAdvantages extends Advantages {
   dropped: boolean[];
 }
 
-function selectionOf(groups: readonly GroupOutline[], totals: Float64Array, settings: AdvantageSettings): Selection {
+function selectionOf(
+  groups: readonly GroupOutline[],
+  totals: Float64Array,
+  settings: AdvantageSettings,
+): Selection {
   const { numRemainsInGroup, groupFilter } = settings;
   if (numRemainsInGroup === null) return selectAll(groups.map((group) => group.rollouts));
   let next = 0;
@@ -40,7 +44,11 @@ function advantagesOf(rewards: BatchRewards, selection: Selection, settings: Adv
 }
 
 /** The part of a batch's rewards that belongs to `groups`, some of the batch's. */
-function rewardsOf(groups: readonly GroupOutline[], all: readonly GroupOutline[], batch: BatchRewards): BatchRewards {
+function rewardsOf(
+  groups: readonly GroupOutline[],
+  all: readonly GroupOutline[],
+  batch: BatchRewards,
+): BatchRewards {
   const wanted = new Set(groups);
   const isWanted = all.flatMap((group) => group.rollouts.map(() => wanted.has(group)));
   const ofWanted = (_: unknown, i: number) => isWanted[i]!;

@@ -82,7 +82,10 @@ export class RunFiles {
   }
 
   /** Writes what reproduces a step refused behind `before`; returns its folder. */
-  async dump(before: RunState, { index, refusal, metrics }: LoopStep & { refusal: Refusal }): Promise<string> {
+  async dump(
+    before: RunState,
+    { index, refusal, metrics }: LoopStep & { refusal: Refusal },
+  ): Promise<string> {
     const { config, directory, session } = this.parts;
     const { state } = before.position;
     const content = this.content({ ...before, position: { state, open: refusal.batch } });
@@ -90,7 +93,8 @@ export class RunFiles {
     const path = directory.dump(index);
     await this.write(path, async () => {
       await saveDump(directory, index, session.loop.policy, content, record);
-      pruneDumps(directory, index);
+      // Of steps refused on end the first says most: the others met the same weights.
+      pruneDumps(directory, [...new Set([index - state.refused, index])]);
     });
     return path;
   }

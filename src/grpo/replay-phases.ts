@@ -4,7 +4,13 @@ import { addLogprobs, type OpenBatch, type UpdateSample } from './batch';
 import { batchAdvantages } from './combine';
 import type { LoopState, ScoreContext, UpdateContext } from './context';
 import type { DumpRecord } from './dump';
-import { endedSamples, firstBadAdvantage, generationError, NonFiniteError, type NonFinite } from './non-finite';
+import {
+  endedSamples,
+  firstBadAdvantage,
+  generationError,
+  NonFiniteError,
+  type NonFinite,
+} from './non-finite';
 import { withPressure } from './same-verdict';
 import { updateOnSlice, type UpdateResult } from './update';
 
@@ -62,13 +68,7 @@ function scoredNumbers(samples: readonly UpdateSample[]): Numbers {
   return numbers;
 }
 
-const updateNumbers = ({
-  losses,
-  gradNorm,
-}: {
-  losses: readonly number[];
-  gradNorm: number;
-}): Numbers =>
+const updateNumbers = ({ losses, gradNorm }: { losses: readonly number[]; gradNorm: number }): Numbers =>
   new Map([
     ...losses.map((loss, i) => [`the loss of micro-batch ${i}`, [loss]] as const),
     ["the gradient's norm", [gradNorm]] as const,

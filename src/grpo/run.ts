@@ -203,8 +203,9 @@ export class RunDriver {
     const { step } = this;
     // A failure between an update and its state: the weights fit no state that could be saved.
     if (!this.unsaved || this.parts.session.loop.policyStep !== step) return;
-    if (this.state.guard.monitor.health === 'healthy') {
-      this.state.guard = { ...this.state.guard, healthy: step };
+    const { guard, position } = this.state;
+    if (guard.monitor.health === 'healthy' && position.state.refused === 0) {
+      this.state.guard = { ...guard, healthy: step };
     }
     await this.files.checkpoint(this.state, signal);
     this.unsaved = false;
@@ -212,8 +213,11 @@ export class RunDriver {
 
   private async finish(): Promise<RunSummary> {
     const { config, directory, session } = this.parts;
-    const { latest, base } = this.state;
+    const { latest, base, position } = this.state;
     const step = config.maxSteps;
+    const { refused } = position.state;
+    if (refused > 0)
+      this.warn(`The last ${refused} steps were refused: the result is that of step ${step - refused}.`);
     const trained = latest?.step === step ? latest.evaluation : await this.evaluate('trained');
     const best = betterOf(this.state.best, { step, evaluation: trained });
     // A kill may have come between the last checkpoint and the end of those it replaces.

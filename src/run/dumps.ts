@@ -34,14 +34,16 @@ export function saveDump(
   });
 }
 
-/** Removes all but the newest dumps, of which `step` is one: after a rollback, later steps are older. */
-export function pruneDumps(run: RunDirectory, step: number): void {
-  const paths = readdirSync(run.dumps())
+/** Removes the oldest dumps above three, but those of the steps `always`: by time, since a rollback leads to lower steps. */
+export function pruneDumps(run: RunDirectory, always: readonly number[]): void {
+  const writtenMs = (path: string) => statSync(path).mtimeMs;
+  const kept = always.map((step) => run.dump(step)).filter((path) => existsSync(path));
+  const others = readdirSync(run.dumps())
     .filter((name) => /^step-\d{6,}$/.test(name))
     .map((name) => join(run.dumps(), name))
-    .filter((path) => path !== run.dump(step));
-  const oldLast = paths.sort((a, b) => statSync(b).mtimeMs - statSync(a).mtimeMs);
-  for (const path of oldLast.slice(KEPT_DUMPS - 1)) removeDirectoryAtomic(path);
+    .filter((path) => !kept.includes(path))
+    .sort((a, b) => writtenMs(b) - writtenMs(a));
+  for (const path of others.slice(Math.max(0, KEPT_DUMPS - kept.length))) removeDirectoryAtomic(path);
 }
 
 /**

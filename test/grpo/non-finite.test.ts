@@ -127,12 +127,15 @@ describe.each(PHASES)('a step that is not finite in the phase %s', (phase) => {
     expect(next.epoch).toBeGreaterThanOrEqual(line.epoch!);
   });
 
-  test.each(['dump', 'step', 'step after'])('is passed over the same after a crash at its %s', async (moment) => {
-    const { folder, faults, at } = await refusing(phase);
-    const copy = at.get(moment)!;
-    await resume(copy, faults);
-    expectSameRun(copy, folder);
-  });
+  test.each(['dump', 'step', 'step after'])(
+    'is passed over the same after a crash at its %s',
+    async (moment) => {
+      const { folder, faults, at } = await refusing(phase);
+      const copy = at.get(moment)!;
+      await resume(copy, faults);
+      expectSameRun(copy, folder);
+    },
+  );
 
   test('is reproduced bit for bit from its dump, and not where it is finite', async () => {
     const { folder, faults } = await refusing(phase, phase === 'accumulate' ? { microBatchTokens: 300 } : {});
@@ -213,7 +216,7 @@ describe('weights that are never finite', () => {
     // The last one was written when the run ended.
     expect(new RunDirectory(given.out).checkpointSteps()).toEqual([4, 8]);
     expect(readdirSync(new RunDirectory(given.out).dumps()).sort()).toEqual([
-      'step-000007',
+      'step-000005',
       'step-000008',
       'step-000009',
     ]);
