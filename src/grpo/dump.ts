@@ -63,12 +63,13 @@ const updateSchema = z.object({
   slice: z.int().min(0),
   loss: numberSchema,
   gradNorm: numberSchema,
-  /** As they were run; `samples` are places in the batch, `loss` of a refused pass is NaN. */
+  /** As they were run; `samples` are places in the batch, the numbers of a refused pass are NaN. */
   microBatches: z.array(
     z.object({
       samples: z.array(z.int().min(0)),
       dropoutSeed: seedSchema.nullable(),
       loss: numberSchema,
+      logprobSum: numberSchema,
     }),
   ),
 });
@@ -132,10 +133,11 @@ function updateRecord({ slice, result }: NonNullable<Refusal['update']>, batch: 
     slice,
     loss: plainNumber(result.loss),
     gradNorm: plainNumber(result.gradNorm),
-    microBatches: result.microBatches.map(({ samples, dropoutSeed, loss }) => ({
+    microBatches: result.microBatches.map(({ samples, dropoutSeed, loss, logprobSum }) => ({
       samples: samples.map((sample) => places.get(sample)!),
       dropoutSeed: dropoutSeed === null ? null : String(dropoutSeed),
       loss: plainNumber(loss),
+      logprobSum: plainNumber(logprobSum),
     })),
   };
 }

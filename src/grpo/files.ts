@@ -113,11 +113,13 @@ export class RunFiles {
     await this.prune(state, signal);
   }
 
-  /** Removes checkpoints beyond `keepCheckpoints`, but never the best one nor the newest healthy one. */
+  /** Removes checkpoints beyond `keepCheckpoints`, but never the best one, the newest healthy one, nor what a rollback needs. */
   prune({ best, guard, position }: RunState, signal?: AbortSignal): Promise<void> {
     const { config, directory } = this.parts;
     const { step } = position.state;
-    const always = [best?.step ?? step, guard.healthy ?? step];
+    // The newest may hold the very weights a rollback is to get away from.
+    const spared = config.nonFinitePolicy === 'rollback' ? directory.checkpointSteps().slice(-2) : [];
+    const always = [best?.step ?? step, guard.healthy ?? step, ...spared];
     const path = directory.checkpoints();
     return this.write(path, () => pruneCheckpoints(directory, config.keepCheckpoints, always), signal);
   }

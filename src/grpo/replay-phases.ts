@@ -12,7 +12,7 @@ import {
   type NonFinite,
 } from './non-finite';
 import { withPressure } from './same-verdict';
-import { updateOnSlice, type UpdateResult } from './update';
+import { updateOnSlice, type MicroBatch, type UpdateResult } from './update';
 
 /** Numbers by what they are; equal when each of them is, bit for bit. */
 export type Numbers = Map<string, ArrayLike<number>>;
@@ -68,10 +68,19 @@ function scoredNumbers(samples: readonly UpdateSample[]): Numbers {
   return numbers;
 }
 
-const updateNumbers = ({ losses, gradNorm }: { losses: readonly number[]; gradNorm: number }): Numbers =>
+const updateNumbers = ({
+  microBatches,
+  gradNorm,
+}: {
+  microBatches: readonly Pick<MicroBatch, 'loss' | 'logprobSum'>[];
+  gradNorm: number;
+}): Numbers =>
   new Map([
-    ...losses.map((loss, i) => [`the loss of micro-batch ${i}`, [loss]] as const),
-    ["the gradient's norm", [gradNorm]] as const,
+    ...microBatches.flatMap(({ loss, logprobSum }, i): [string, number[]][] => [
+      [`the loss of micro-batch ${i}`, [loss]],
+      [`the sum of the log-probs of micro-batch ${i}`, [logprobSum]],
+    ]),
+    ["the gradient's norm", [gradNorm]],
   ]);
 
 /** What the refused step measured, in the terms of `makeAgain`. */
@@ -82,8 +91,7 @@ export function recordedNumbers({ record, batch }: RefusedStep): Numbers {
   if (found.phase === 'advantages') {
     return new Map([['the advantages', batch.samples.map(({ advantage }) => advantage)]]);
   }
-  const { microBatches, gradNorm } = update!;
-  return updateNumbers({ losses: microBatches.map(({ loss }) => loss), gradNorm });
+  return updateNumbers(update!);
 }
 
 /** Makes the phase of `refused` again that was refused. Weights and optimiser of `context` are as before the step. */
@@ -158,9 +166,13 @@ async function updateAgain(context: ReplayContext, refused: RefusedStep): Promis
   };
   const updating: UpdateContext = { config, schedule, signal, policy: watched, policyStep: state.step };
   const update = await updateOnSlice(updating, batch, record.update!.slice, state);
-  const { nonFinite: found, microBatches, gradNorm } = update;
-  const numbers = updateNumbers({ losses: microBatches.map(({ loss }) => loss), gradNorm });
-  return { found, numbers, update, gradient: found?.phase === 'step' ? gradient : null };
+  const { nonFinite: found } = update;
+  return {
+    found,
+    numbers: updateNumbers(update),
+    update,
+    gradient: found?.phase === 'step' ? gradient : null,
+  };
 }
 
 export function badGradient(table: TensorTable): BadGradient {

@@ -24,6 +24,8 @@ export interface MicroBatch {
   dropoutSeed: bigint | null;
   /** NaN: the pass was refused. */
   loss: number;
+  /** Of all its log-probs: on-policy the loss hardly depends on the weights, this does. */
+  logprobSum: number;
 }
 
 export interface UpdateResult {
@@ -89,7 +91,8 @@ const unmaskedTokens = (samples: readonly UpdateSample[]) =>
   samples.reduce((sum, sample) => sum + (sample.masked ? 0 : sample.completionIds.length), 0);
 
 function addResult(total: UpdateResult, members: readonly UpdateSample[], result: AccumulateResult): void {
-  total.microBatches.at(-1)!.loss = result.loss;
+  const logprobSum = result.logprobs.reduce((a, b) => a + b, 0);
+  Object.assign(total.microBatches.at(-1)!, { loss: result.loss, logprobSum });
   total.loss += result.loss;
   total.klSum += result.klSum;
   total.entropySum += result.entropySum;
@@ -115,7 +118,7 @@ async function accumulateAll(
     for (const [index, bin] of bins.entries()) {
       const members = bin.map((i) => live[i]!);
       const seed = config.loraDropout > 0 ? dropoutSeed(index) : null;
-      total.microBatches.push({ samples: members, dropoutSeed: seed, loss: NaN });
+      total.microBatches.push({ samples: members, dropoutSeed: seed, loss: NaN, logprobSum: NaN });
       addResult(
         total,
         members,

@@ -1,5 +1,6 @@
 /** Steps whose numbers really overflow, on the embedded model, and `acoer replay` on what they leave. */
-import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { replay, train, type ReplayReport, type TrainOptions } from '../../src/grpo';
@@ -55,14 +56,16 @@ registerReward('large', ({ correct, text }) => {
 });
 
 test('weights that overflowed: a batch left over, then every generation; each is made again', async () => {
-  // The first update takes the weights beyond what 32 bits hold; its batch has a second one to make.
-  const made = await run('weights', { learningRate: 1e39, numIterations: 2 });
+  // Products of the weights after the first update are beyond what 32 bits hold; its batch has a second one to make.
+  const made = await run('weights', { learningRate: 1e30, numIterations: 2 });
   expect(applied(made)).toEqual([1, 0, 0, 0]);
   expect(readdirSync(made.dumps()).sort()).toEqual(['step-000002', 'step-000003', 'step-000004']);
   const left = await reproduced(made.dump(2), '--each');
   expect(left.recorded).toMatchObject({ phase: 'accumulate', what: 'the log-prob', token: 0 });
   expect(left.recorded.sample).not.toBeNull();
-  expect(left.microBatches).toEqual([{ samples: expect.any(Number), tokens: expect.any(Number), loss: null }]);
+  expect(left.microBatches).toEqual([
+    { samples: expect.any(Number), tokens: expect.any(Number), loss: null },
+  ]);
   // The weights are to blame, so every completion is found.
   expect(left.offenders).toHaveLength(left.microBatches[0]!.samples);
   for (const step of [3, 4]) {
@@ -90,12 +93,14 @@ test('a gradient that overflowed: the replay names the parameter', async () => {
 });
 
 test('advantages that overflowed are made again from the rewards', async () => {
-  [unit, alwaysLarge, calls] = [1.7e308, false, 0];
+  [unit, alwaysLarge, calls] = [1.2e308, false, 0];
   const made = await run('advantages', { reward: 'large' });
   expect(applied(made)).toEqual([1, 0, 1, 1]);
   const report = await reproduced(made.dump(2), '--each');
   expect(report.recorded.phase).toBe('advantages');
-  expect(report.offenders![0]).toMatchObject({ what: expect.stringContaining('the advantage is not finite') });
+  expect(report.offenders![0]).toMatchObject({
+    what: expect.stringContaining('the advantage is not finite'),
+  });
 });
 
 test('a rollback goes on from the checkpoint before, with other completions', async () => {
@@ -107,13 +112,19 @@ test('a rollback goes on from the checkpoint before, with other completions', as
   });
   expect(applied(made)).toEqual([1, 1, 1, 1]);
   expect(readRollbacks(made)).toEqual([
-    expect.objectContaining({ number: 1, from: 2, to: 1, pressure: 1, reason: expect.stringContaining('norm') }),
+    expect.objectContaining({
+      number: 1,
+      from: 2,
+      to: 1,
+      pressure: 1,
+      reason: expect.stringContaining('norm'),
+    }),
   ]);
   await reproduced(made.dump(2));
 });
 
 test('rollbacks from weights that overflow again and again end the run with what they overflowed by', async () => {
-  const failed = run('ends', { learningRate: 1e39, nonFinitePolicy: 'rollback', maxRollbacks: 2 });
+  const failed = run('ends', { learningRate: 1e30, nonFinitePolicy: 'rollback', maxRollbacks: 2 });
   await expect(failed).rejects.toMatchObject({ code: 'NOT_FINITE' });
   await expect(failed).rejects.toThrow('maxRollbacks = 2 rollbacks were made before');
   const made = new RunDirectory(join(folder, 'ends'));
@@ -128,10 +139,8 @@ test('another number than the one in the dump is not reproduced, and the command
   const changed = join(folder, 'changed');
   cpSync(made.dump(2), changed, { recursive: true });
   cpSync(join(made.checkpoint(4), 'adapter_model.safetensors'), join(changed, 'adapter_model.safetensors'));
-  const { execFileSync } = await import('node:child_process');
   const files = readdirSync(changed).filter((name) => name !== 'SHA256SUMS');
   const sums = execFileSync('sha256sum', files, { cwd: changed, encoding: 'utf8' });
-  const { writeFileSync } = await import('node:fs');
   writeFileSync(join(changed, 'SHA256SUMS'), sums);
   const { code, stdout } = await acoer('replay', changed);
   expect(code).toBe(1);
@@ -139,13 +148,20 @@ test('another number than the one in the dump is not reproduced, and the command
 });
 
 test('as a process: exit codes, and a float64 model', async () => {
-  const made = await run('process', { learningRate: 1e300, dtype: 'float64', maxSteps: 2, maxNonFiniteSteps: 3 });
+  const made = await run('process', {
+    learningRate: 1e300,
+    dtype: 'float64',
+    maxSteps: 2,
+    maxNonFiniteSteps: 3,
+  });
   const good = await ended(spawnAcoer('replay', made.dump(2)));
   expect(good.stderr).toBe('');
   expect(good.code).toBe(0);
   const bad = await ended(spawnAcoer('replay', made.checkpoint(1)));
   expect(bad).toMatchObject({ code: 2, stderr: expect.stringContaining('is no dump of a refused step') });
-  const files = readdirSync(made.dump(2)).map((name) => readFileSync(join(made.dump(2), name)).toString('base64'));
+  const files = readdirSync(made.dump(2)).map((name) =>
+    readFileSync(join(made.dump(2), name)).toString('base64'),
+  );
   const again = await replay(made.dump(2));
   expect(again.reproduced).toBe(true);
   expect(

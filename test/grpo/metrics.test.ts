@@ -46,7 +46,7 @@ function updateOf(samples: Sample[], result: (i: number) => Partial<SampleResult
     tokens,
     samples,
     results,
-    microBatches: [{ samples, dropoutSeed: null, loss: 0.5 }],
+    microBatches: [{ samples, dropoutSeed: null, loss: 0.5, logprobSum: -10 }],
     timesMs: { train: 0, optimizer: 0 },
   };
 }
