@@ -6,6 +6,9 @@ import { deviceName, integer } from './command';
 import { showDownload } from './download';
 import { interruptible } from './interrupt';
 
+/** Lines of a list in the text. */
+const SHOWN = 20;
+
 interface ReplayFlags {
   device?: DeviceName;
   threads?: number;
@@ -52,9 +55,12 @@ function reportLines(report: ReplayReport): string[] {
     `now:    ${found === null ? 'everything is finite' : describeNonFinite(found)}`,
     ...gradientLines(report),
     ...(offenders === null ? [] : offenderLines(offenders)),
-    ...(report.reproduced ? ['reproduced, bit for bit'] : ['not reproduced', ...differences]),
+    ...(report.reproduced ? ['reproduced, bit for bit'] : ['not reproduced', ...shown(differences)]),
   ];
 }
+
+const shown = (lines: readonly string[]) =>
+  lines.length > SHOWN ? [...lines.slice(0, SHOWN), '... (--json has all)'] : lines;
 
 const setUp = ({ acoer, node, device }: ReplayReport['maker']['now']) =>
   `acoer ${acoer}, node ${node}, ${device}`;
@@ -70,6 +76,8 @@ function offenderLines(offenders: NonNullable<ReplayReport['offenders']>): strin
   if (offenders.length === 0) return ['by itself every completion is finite'];
   return [
     `not finite by themselves: ${offenders.length} completions`,
-    ...offenders.map(({ promptIndex, sample, what }) => `  prompt ${promptIndex}, sample ${sample}: ${what}`),
+    ...shown(
+      offenders.map(({ promptIndex, sample, what }) => `prompt ${promptIndex}, sample ${sample}: ${what}`),
+    ),
   ];
 }
