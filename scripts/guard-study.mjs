@@ -18,23 +18,20 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const require = createRequire(import.meta.url);
 
 /** The same 1,000 held-out problems for every run, sampled at temperature 1. */
-const EVALUATED = ['evalProblems=0', 'evalSampledProblems=1000'];
+const EVALUATED = ['evalProblems=0', 'evalSampledProblems=1000', 'evalSteps=10'];
 const FALL = 0.05;
 
 const KINDS = {
   /** A static length reward at a constant rate: it slides, on every seed in its own way. */
-  slide: { preset: 'slide', set: ['reward=grpo-lp', ...EVALUATED, 'evalSteps=10'] },
+  slide: { preset: 'slide', set: ['reward=grpo-lp', ...EVALUATED] },
   rollback: {
     preset: 'slide',
-    set: ['reward=grpo-lp', ...EVALUATED, 'evalSteps=10', 'saveSteps=10', 'onCollapse=rollback'],
+    set: ['reward=grpo-lp', ...EVALUATED, 'saveSteps=10', 'onCollapse=rollback'],
   },
-  acoer: { preset: 'tiny', set: ['reward=acoer', 'evalProblems=0', 'evalSampledProblems=0'] },
-  acc: { preset: 'tiny', set: ['reward=acc', 'evalProblems=0', 'evalSampledProblems=0'] },
+  acoer: { preset: 'tiny', set: ['reward=acoer', ...EVALUATED] },
+  acc: { preset: 'tiny', set: ['reward=acc', ...EVALUATED] },
   /** The same static reward at a rate where thinking shortens and nothing is lost in 200 steps. */
-  still: {
-    preset: 'tiny',
-    set: ['reward=grpo-lp', 'learningRate=1.5e-4', ...EVALUATED, 'evalSteps=100'],
-  },
+  still: { preset: 'tiny', set: ['reward=grpo-lp', 'learningRate=1.5e-4', ...EVALUATED] },
 };
 
 function seedsOf(text) {

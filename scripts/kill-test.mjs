@@ -11,6 +11,7 @@
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { performance } from 'node:perf_hooks';
@@ -18,6 +19,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
+const { uniformStream } = createRequire(import.meta.url)('../dist/rng.js');
 const CLI = join(ROOT, 'dist', 'cli', 'main.js');
 const MAX_STEPS = 24;
 const SETTINGS = {
@@ -44,17 +46,8 @@ const { values } = parseArgs({
 });
 const kills = Number(values.kills);
 
-/** A small generator, so that a failure can be had again (up to the machine's own timing). */
-function randomStream(seed) {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-const random = randomStream(Number(values.seed));
+/** A failure can be had again, up to the machine's own timing. */
+const random = uniformStream(BigInt(values.seed));
 
 function check(holds, message) {
   if (!holds) throw new Error(message);

@@ -40,6 +40,11 @@ export function uniformStream(seed: bigint): () => number {
   return () => Number(mix64((seed + counter++ * GOLDEN_GAMMA) & MASK64) >> 11n) * 2 ** -53;
 }
 
+/** Standard normal numbers out of uniform ones, two for each (Box and Muller, 1958). */
+export function normalsOf(uniform: () => number): () => number {
+  return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
+}
+
 /** A uniformly random permutation of 0 .. size - 1 that depends on `seed` alone (Fisher-Yates). */
 export function shuffledIndices(size: number, seed: bigint): Uint32Array {
   const indices = Uint32Array.from({ length: size }, (_, i) => i);

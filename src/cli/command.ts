@@ -10,6 +10,9 @@ export interface CommandModule {
   define(command: Command): void;
 }
 
+/** A commander parser of options that may be given several times; their default is []. */
+export const collect = (value: string, previous: readonly string[]): string[] => [...previous, value];
+
 /** A commander parser of whole numbers in [low, high]. */
 export function integer(low: number, high = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {

@@ -5,7 +5,7 @@ import { type DatasetSpec, evalSpec, KNOWN_DATASETS, loadDataset, trainSpec } fr
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import { type ModelFetchOptions, resolveTokenizer } from '../models';
 import { loadTokenizer } from '../tokenizer';
-import { integer, type CommandModule } from './command';
+import { collect, integer, type CommandModule } from './command';
 import { reportOn } from './data-report';
 import { reportText } from './data-text';
 import { showDownload } from './download';
@@ -115,8 +115,6 @@ async function dataCommand(name: string | undefined, flags: DataFlags): Promise<
     }
   });
 }
-
-const collect = (value: string, previous: string[]) => [...previous, value];
 
 export const define: CommandModule['define'] = (command: Command) => {
   command

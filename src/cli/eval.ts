@@ -1,7 +1,7 @@
 /** `acoer eval`: accuracy and thinking length of models on benchmarks, by the paper's protocol. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { AcoerError } from '../errors';
-import { addEngineOptions, integer, number } from './command';
+import { addEngineOptions, collect, integer, number } from './command';
 import type { CommandModule } from './command';
 import { comparisonText } from './evaluation/comparison';
 import { compareFiles, gradeCompletions } from './evaluation/files';
@@ -67,8 +67,6 @@ async function evalCommand(flags: EvalFlags): Promise<void> {
   });
 }
 
-const collect = (value: string, list: string[]): string[] => [...list, value];
-
 /** `--compare A B`: commander takes as many words as there are, so they are counted here. */
 function twoFiles(value: string, list: string[] | undefined): string[] {
   if (list?.length === 2) throw new InvalidArgumentError('Name two files or folders.');
@@ -89,7 +87,7 @@ No model:
 
 export const define: CommandModule['define'] = (command: Command) => {
   command
-    .option('--model <model>', 'tiny, or a folder in Hugging Face layout')
+    .option('--model <model>', 'tiny, a folder in Hugging Face layout, or org/name[@revision] on the hub')
     .option('--adapter <folder>', 'a PEFT LoRA adapter (repeatable)', collect, [])
     .option('--run <folder>', 'every checkpoint of a run (repeatable)', collect, [])
     .option('--base', 'also the model without an adapter')

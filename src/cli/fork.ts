@@ -2,8 +2,8 @@
 import type { Command } from 'commander';
 import { parseAssignments } from '../config';
 import { type TrainOptions } from '../grpo';
-import { integer, required } from './command';
-import { collect, runAndReport } from './train';
+import { collect, integer, required } from './command';
+import { runAndReport } from './train';
 
 interface ForkFlags {
   at?: number;

@@ -6,13 +6,13 @@ import { AcoerError } from '../errors';
 import { LAB_DEFAULTS, plotLab, runLab, SYNTHETIC_DEFAULTS } from '../lab';
 import type { LabOptions, LengthDistribution } from '../lab';
 import { writeFileAtomic } from '../run';
-import { integer, number } from './command';
+import { collect, integer, number } from './command';
 import { readRecordings } from './recordings';
 import { labLines } from './view/lab';
 
 interface LabFlags {
   reward?: string[];
-  set?: string[];
+  set: string[];
   state?: Record<string, unknown>;
   observe?: boolean;
   accuracy?: number;
@@ -57,8 +57,6 @@ const names = (text: string, previous: string[] = []) => [
     .map((name) => name.trim())
     .filter((name) => name !== ''),
 ];
-const collect = (value: string, previous: string[] = []) => [...previous, value];
-
 /** Options that describe made-up groups. */
 const SYNTHETIC_FLAGS = {
   accuracy: '--accuracy',
@@ -125,7 +123,7 @@ async function lab(files: string[], flags: LabFlags): Promise<void> {
     ...(await sourceOptions(files, flags)),
     ...(flags.reward && { rewards: flags.reward }),
     ...(flags.state && { state: flags.state }),
-    ...parameterOptions(flags.set ?? []),
+    ...parameterOptions(flags.set),
     scale: flags.scaleRewards,
     epsilon: flags.advantageEpsilon,
     formatWeight: flags.formatWeight,
@@ -152,7 +150,12 @@ export function define(command: Command): void {
       'runs, completion tables (.parquet) or JSON Lines; - is standard input; none: made-up groups',
     )
     .option('--reward <names>', 'rewards by name, separated by commas (default: all)', names)
-    .option('--set <name=value>', 'a parameter, for every chosen reward that has it (repeatable)', collect)
+    .option(
+      '--set <name=value>',
+      'a parameter, for every chosen reward that has it (repeatable)',
+      collect,
+      [],
+    )
     .option(
       '--state <json>',
       'values over the rewards\' initial state, e.g. {"alpha":0.3,"budget":2000}',

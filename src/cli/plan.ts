@@ -16,7 +16,7 @@ import {
   type PlanDevice,
   type PlannedModel,
 } from '../plan';
-import { integer } from './command';
+import { collect, integer } from './command';
 import { planReport } from './view/plan-report';
 
 interface PlanFlags {
@@ -28,8 +28,6 @@ interface PlanFlags {
   measure: boolean;
   json?: boolean;
 }
-
-const collect = (value: string, previous: string[]) => [...previous, value];
 
 /** `5553,2134`: mean completion tokens at the first and the last step; `cap`: every completion is cut off. */
 function lengthsOf(text: string | undefined): LengthTrajectory | undefined {

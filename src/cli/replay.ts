@@ -62,8 +62,10 @@ function reportLines(report: ReplayReport): string[] {
 const shown = (lines: readonly string[]) =>
   lines.length > SHOWN ? [...lines.slice(0, SHOWN), '... (--json has all)'] : lines;
 
-const setUp = ({ acoer, node, device }: ReplayReport['maker']['now']) =>
-  `acoer ${acoer}, node ${node}, ${device}`;
+const setUp = (maker: ReplayReport['maker']['now']) =>
+  Object.entries(maker)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ');
 
 function gradientLines({ gradient }: ReplayReport): string[] {
   if (gradient === null) return [];

@@ -1,4 +1,5 @@
 /** The input lines of `acoer reward`, checked, and the groups of completions they make. */
+import { makeRollout, namedPrompt } from '../lab/rollouts';
 import type { Group, Prompt, Rollout } from '../types';
 import { badLine, type JsonLine } from './jsonl';
 
@@ -80,32 +81,11 @@ export function rewardReader(needsText: boolean): (line: JsonLine) => RewardLine
   };
 }
 
-function promptOf(problem: string, index: number): Prompt {
-  return {
-    problem: { id: problem, question: '', gold: '', level: null },
-    index,
-    text: '',
-    ids: new Int32Array(),
-    thinkOpened: false,
-  };
-}
-
 function rolloutOf(line: RewardLine, prompt: Prompt, sample: number, maxLength: number): Rollout {
   const { correct, thinkingTokens, totalTokens, format, thinkingClosed, text } = line;
-  return {
-    prompt,
-    sample,
-    ids: new Int32Array(),
-    logprobs: new Float64Array(),
-    entropies: new Float64Array(),
-    finish: totalTokens >= maxLength ? 'length' : 'stop',
-    text,
-    totalTokens,
-    thinkingTokens,
-    thinkingClosed,
-    verdict: { correct, status: correct ? 'correct' : 'incorrect', extracted: null },
-    format,
-  };
+  const finish = totalTokens >= maxLength ? 'length' : 'stop';
+  const plain = makeRollout(prompt, sample, correct, thinkingTokens, totalTokens);
+  return { ...plain, finish, text, thinkingClosed, format };
 }
 
 /** The groups of one step's lines, and each line's rollout. A completion of `maxLength` tokens counts as cut off. */
@@ -117,7 +97,7 @@ export function groupLines(
   const rollouts = lines.map((line) => {
     let group = groups.get(line.groupKey);
     if (group === undefined) {
-      group = { prompt: promptOf(line.problem, groups.size), rollouts: [] };
+      group = { prompt: namedPrompt(line.problem, groups.size), rollouts: [] };
       groups.set(line.groupKey, group);
     }
     const rollout = rolloutOf(line, group.prompt, group.rollouts.length, maxLength);

@@ -10,7 +10,7 @@ import { batchAdvantages, observeBatch, openRewardModule, scoreBatch, type Weigh
 import { resolveReward } from '../rewards';
 import type { BoundReward } from '../rewards';
 import { bursts } from './bursts';
-import { required, type CommandModule } from './command';
+import { collect, required, type CommandModule } from './command';
 import { openInput, parseJsonLines, writeJsonLine } from './jsonl';
 import { groupLines, rewardReader, type RewardLine } from './reward-lines';
 import { rewardRecords, rewardTable } from './reward-list';
@@ -172,8 +172,6 @@ function openReward(name: string, settings: Settings, params: Record<string, unk
   if (file === undefined) return Promise.resolve(resolveReward(name, params));
   return openRewardModule({ name, path: resolve(file), params, maxLength }, rewardTimeoutMs);
 }
-
-const collect = (value: string, previous: string[]) => [...previous, value];
 
 export const define: CommandModule['define'] = (command: Command) => {
   command

@@ -6,7 +6,7 @@ import { mergeLayers, parseAssignments, PRESETS, readConfigFile } from '../confi
 import { describeConfigMarkdown } from '../config/describe';
 import { resolveTrainConfig, train, type RunSummary, type TrainOptions, type TrainRun } from '../grpo';
 import { latestRun, readMetrics } from '../run';
-import { integer } from './command';
+import { collect, integer } from './command';
 import { outliveOutput } from './pipes';
 import { closingLines } from './view/closing';
 import { ProgressView } from './view/progress';
@@ -27,9 +27,6 @@ interface TrainFlags {
   describe?: boolean;
   ignorePlan?: boolean;
 }
-
-/** A repeatable option. */
-export const collect = (value: string, previous: string[]) => [...previous, value];
 
 export function define(command: Command): void {
   command

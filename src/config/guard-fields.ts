@@ -14,7 +14,7 @@ const monitorSchema = z.strictObject({
   collapseThinkingRatio: z.number().min(0).nullable().optional(),
   collapseSteps: count(1).optional(),
   warningAccuracyDrop: share().nullable().optional(),
-  warningContested: share().nullable().optional(),
+  warningBrevity: share().nullable().optional(),
   warningAllWrongRise: share().nullable().optional(),
   warningZeroStd: share().nullable().optional(),
   warningTruncatedRise: share().nullable().optional(),

@@ -1,23 +1,20 @@
 /** Draws from a counter-based stream: item i of a dataset is the same whatever was read before it. */
-import { streamSeed, uniformStream } from '../rng';
+import { normalsOf, streamSeed, uniformStream } from '../rng';
 
 export class RandomStream {
   /** Uniform in [0, 1). */
   readonly uniform: () => number;
+  /** Standard normal. */
+  readonly normal: () => number;
 
   constructor(seed: number, purpose: string, ...counters: number[]) {
     this.uniform = uniformStream(streamSeed(seed, purpose, ...counters));
+    this.normal = normalsOf(this.uniform);
   }
 
   /** Uniform over low..high, both included. */
   integer(low: number, high: number): number {
     return low + Math.floor(this.uniform() * (high - low + 1));
-  }
-
-  /** Standard normal (Box-Muller). */
-  normal(): number {
-    const radius = Math.sqrt(-2 * Math.log(1 - this.uniform()));
-    return radius * Math.cos(2 * Math.PI * this.uniform());
   }
 
   /** Index drawn with the given weights. */

@@ -1,9 +1,18 @@
 /** The engine over the addon. */
-import { loadAddon, type NativeDeviceInfo, type NativeEngine } from './binding';
+import { loadAddon, type NativeEngine } from './binding';
 import { Calls } from './calls';
 import { callSite, engineError } from './errors';
 import { NativeModel } from './model';
-import type { CallOptions, DeviceName, Dtype, Engine, MachineCeilings, MemoryReport, Model } from './types';
+import type {
+  CallOptions,
+  DeviceInfo,
+  DeviceName,
+  Dtype,
+  Engine,
+  MachineCeilings,
+  MemoryReport,
+  Model,
+} from './types';
 
 export interface EngineOptions {
   /** `auto` (default): the first CUDA device when there is one, else the CPU. */
@@ -14,11 +23,11 @@ export interface EngineOptions {
 
 class AddonEngine implements Engine {
   private readonly calls: Calls;
-  readonly deviceInfo: NativeDeviceInfo;
+  readonly deviceInfo: DeviceInfo;
 
   constructor(private readonly native: NativeEngine) {
     this.calls = new Calls(native);
-    this.deviceInfo = native.deviceInfo();
+    this.deviceInfo = { ...native.deviceInfo(), libtorch: loadAddon().buildInfo().libtorch };
   }
 
   async loadModel(

@@ -145,8 +145,13 @@ export interface Model extends AsyncDisposable {
   dispose(): Promise<void>;
 }
 
+export interface DeviceInfo extends NativeDeviceInfo {
+  /** Version of libtorch that computes. */
+  libtorch: string;
+}
+
 export interface Engine extends AsyncDisposable {
-  readonly deviceInfo: NativeDeviceInfo;
+  readonly deviceInfo: DeviceInfo;
   loadModel(directory: string, options?: CallOptions & { dtype?: Dtype }): Promise<Model>;
   memory(): Promise<NativeMemory>;
   /** Read bandwidth and matmul rate of the device, measured now (about a second). */

@@ -2,9 +2,8 @@
 import type { Dataset } from '../data';
 import type { GeneratedSequence, GenerateRequest, Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
-import { Pace } from '../pace';
 import { streamSeed } from '../rng';
-import { measureThinking, renderPrompt, type Tokenizer } from '../tokenizer';
+import { measureThinking, renderPrompts, type Tokenizer } from '../tokenizer';
 import type { Prompt } from '../types';
 import { hasFormat, verifyCompletion } from '../verify';
 import { inOrder } from './problems';
@@ -93,13 +92,11 @@ class Evaluator {
   }
 
   async window(pieces: readonly Piece[]): Promise<void> {
-    const { model, tokenizer, dataset, signal, maxSlots, kvBytes } = this.options;
-    const prompts: Prompt[] = [];
-    const pace = new Pace();
-    for (const { index } of pieces) {
-      prompts.push(renderPrompt(tokenizer, dataset.get(index), index, this.options));
-      await pace.turn();
-    }
+    const { model, tokenizer, dataset, promptTemplate, enableThinking } = this.options;
+    const { signal, maxSlots, kvBytes } = this.options;
+    const problems = pieces.map(({ index }) => dataset.get(index));
+    const indexOf = (position: number) => pieces[position].index;
+    const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, indexOf });
     const requests = pieces.map((piece, i) => this.request(piece, prompts[i]));
     await model.generate(requests, {
       signal,

@@ -1,4 +1,5 @@
 /** Figures of an evaluation from its graded completions. */
+import { mean as meanOf } from '../statistics';
 import type { Thinking, Verdict } from '../types';
 
 export interface Graded extends Thinking {
@@ -56,8 +57,8 @@ export interface EvalSummary {
   perLevel: Record<string, LevelSummary>;
 }
 
-const mean = (values: readonly number[]): number =>
-  values.length === 0 ? 0 : values.reduce((sum, value) => sum + value, 0) / values.length;
+/** 0 of nothing. */
+const mean = (values: readonly number[]): number => (values.length === 0 ? 0 : meanOf(values));
 
 function median(values: readonly number[]): number {
   if (values.some(Number.isNaN)) return NaN;

@@ -1,5 +1,5 @@
 /** Group-relative advantages as in TRL 1.13: rewards are added up and normalised, or normalised and added up. */
-import { mean, sampleStd, sum } from './statistics';
+import { mean, sampleStd, sum } from '../statistics';
 
 export type RewardScale = 'group' | 'batch' | 'none';
 

@@ -77,7 +77,7 @@ export class RunFiles {
     const { config, session } = this.parts;
     const { dataset, engine } = session.loop;
     const pending = state.pending && finiteMetrics(state.pending).finite;
-    const stored = storedState({ ...state, pending }, config, dataset.size, engine.deviceInfo.device);
+    const stored = storedState({ ...state, pending }, config, dataset.size, engine);
     return { adapterConfig: adapterConfig(config, config.model), ...stored };
   }
 

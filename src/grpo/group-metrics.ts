@@ -2,8 +2,8 @@
 import type { Group, Rollout, StepMetrics } from '../types';
 import type { GenerationBatch } from './batch';
 import { isGraded } from './rollouts';
-import { sameVerdictShare } from './same-verdict';
-import { maximum, mean, minimum, sampleStd } from './statistics';
+import { brevityShare, sameVerdictShare } from './same-verdict';
+import { maximum, mean, minimum, sampleStd } from '../statistics';
 
 const correct = (rollout: Rollout) => rollout.verdict.correct;
 
@@ -21,13 +21,11 @@ function spread(
 export function groupMetrics({
   groups,
   advantages,
-}: Pick<GenerationBatch, 'groups' | 'advantages'>): StepMetrics {
+  state,
+}: Pick<GenerationBatch, 'groups' | 'advantages' | 'state'>): StepMetrics {
   const graded = groups.filter(isGraded);
   const length = (rollout: Rollout) => rollout.thinkingTokens;
-  // All right, and the rewards still tell them apart: what is left to be ranked is length.
-  const contested = groups.filter(
-    (group, g) => isGraded(group) && group.rollouts.every(correct) && !advantages.zeroVariance[g]!,
-  ).length;
+  const brevity = brevityShare(groups, advantages);
   const found = {
     'accuracy/group_std': spread(
       graded,
@@ -37,11 +35,12 @@ export function groupMetrics({
     'thinking/group_std': spread(graded, () => true, length),
     'thinking/correct_group_std': spread(graded, correct, length),
     'thinking/wrong_group_std': spread(graded, (rollout) => !correct(rollout), length),
+    // What a rollback took off the pressure does not press.
+    'advantages/brevity': brevity && brevity * state.eased.pressure,
   };
   const metrics: StepMetrics = {
     'advantages/min': minimum(advantages.values),
     'advantages/max': maximum(advantages.values),
-    'accuracy/groups_contested': contested / Math.max(1, graded.length),
     'advantages/same_verdict_share': sameVerdictShare(groups, advantages),
   };
   for (const [name, value] of Object.entries(found)) if (value !== null) metrics[name] = value;

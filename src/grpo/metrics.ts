@@ -5,7 +5,7 @@ import { isTruncated, type GenerationBatch, type UpdateSample } from './batch';
 import type { LoopContext } from './context';
 import { groupMetrics } from './group-metrics';
 import { isGraded } from './rollouts';
-import { maximum, mean, minimum, sampleStd, sum } from './statistics';
+import { maximum, mean, minimum, sampleStd, sum } from '../statistics';
 import type { UpdateResult } from './update';
 
 const share = (rollouts: readonly Rollout[], holds: (rollout: Rollout) => boolean) =>

@@ -85,7 +85,7 @@ export async function replay(dump: string, options: ReplayOptions = {}): Promise
       if (outcome.update?.applied === true) await restorePolicy(checkpoint, context.policy);
       const offenders = options.each === true ? await offendersOf(context, refused) : null;
       throwIfInterrupted(options.signal);
-      const maker = { then: storedPart(checkpoint).maker, now: thisMaker(engine.deviceInfo.device) };
+      const maker = { then: storedPart(checkpoint).maker, now: thisMaker(engine) };
       return reportOf(dump, config, refused, outcome, { offenders, maker });
     });
   } catch (error) {

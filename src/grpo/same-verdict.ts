@@ -3,9 +3,9 @@
  * only in what a reward says about length (or style); their advantages are split into the mean of their class and the
  * rest around it, which is the efficiency pressure of any reward, known by name or not.
  */
+import { mean } from '../statistics';
 import type { Rollout } from '../types';
 import type { GroupOutline } from './non-finite';
-import { mean } from './statistics';
 
 const classOf = ({ verdict, format }: Pick<Rollout, 'verdict' | 'format'>) => `${verdict.correct} ${format}`;
 
@@ -63,4 +63,26 @@ export function sameVerdictShare(groups: readonly GroupOutline[], split: SplitAd
     }
   }
   return all === 0 ? 0 : within / all;
+}
+
+/**
+ * How often brevity pays: of the pairs of right answers of one group and format that think for different lengths, the
+ * share in which the shorter has the higher advantage. 1 under a reward that always wants it shorter, 0 when only the
+ * verdict counts, in between when a budget is met by some. null without such a pair.
+ */
+export function brevityShare(groups: readonly Group[], split: SplitAdvantages): number | null {
+  const rollouts = groups.flatMap((group) => group.rollouts);
+  let pairs = 0;
+  let paid = 0;
+  const isIn = (place: number) => !split.dropped[place] && rollouts[place]!.verdict.correct;
+  for (const places of classes(groups, isIn)) {
+    for (const a of places) {
+      for (const b of places) {
+        if (rollouts[a]!.thinkingTokens >= rollouts[b]!.thinkingTokens) continue;
+        pairs++;
+        if (split.values[a]! > split.values[b]!) paid++;
+      }
+    }
+  }
+  return pairs === 0 ? null : paid / pairs;
 }

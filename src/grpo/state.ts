@@ -1,5 +1,6 @@
 /** What a checkpoint's state.json holds, and how it is read back. */
 import type { Config } from '../config';
+import type { Engine } from '../engine/types';
 import type { StoredCheckpoint, Tensor } from '../run';
 import type { StepMetrics } from '../types';
 import { packageVersion } from '../version';
@@ -27,7 +28,11 @@ export interface RunState {
 export interface Maker {
   acoer: string;
   node: string;
+  libtorch: string;
   device: string;
+  /** The processor or GPU: others have other kernels. */
+  deviceName: string;
+  threads: number;
 }
 
 interface StoredState extends Omit<RunState, 'position'> {
@@ -39,21 +44,20 @@ interface StoredState extends Omit<RunState, 'position'> {
   batch: OpenBatchNumbers | null;
 }
 
-export const thisMaker = (device: string): Maker => ({
-  acoer: packageVersion(),
-  node: process.version,
-  device,
-});
+export function thisMaker({ deviceInfo }: Engine): Maker {
+  const { libtorch, device, name: deviceName, threads } = deviceInfo;
+  return { acoer: packageVersion(), node: process.version, libtorch, device, deviceName, threads };
+}
 
 export function storedState(
   { position, ...state }: RunState,
   config: Config,
   datasetSize: number,
-  device: string,
+  engine: Engine,
 ): { state: StoredState; rollouts: Map<string, Tensor> | null } {
   const { state: loop, open } = position;
   const batch = open && { tokens: open.tokens, metrics: open.metrics, updatesDone: open.updatesDone };
-  const about = { maker: thisMaker(device), configHash: configHash(config), config, datasetSize };
+  const about = { maker: thisMaker(engine), configHash: configHash(config), config, datasetSize };
   return { state: { ...about, loop, batch, ...state }, rollouts: open && openBatchTensors(open) };
 }
 

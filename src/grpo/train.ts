@@ -1,5 +1,6 @@
 /** `train`: the whole of a run behind one call. */
 import type { Config, ConfigInput } from '../config';
+import type { Engine } from '../engine/types';
 import { AcoerError } from '../errors';
 import type { ModelFetchOptions } from '../models';
 import { discardRunDirectory, writeJsonAtomic, type Patience, type StoredCheckpoint } from '../run';
@@ -94,13 +95,13 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
 
 function warnOfOtherMaker(
   checkpoint: StoredCheckpoint,
-  device: string,
+  engine: Engine,
   warn: (message: string) => void,
 ): void {
   const { maker } = storedPart(checkpoint);
-  const now = thisMaker(device);
+  const now = thisMaker(engine);
   const names = Object.keys(now) as (keyof typeof now)[];
-  const changes = names.filter((name) => maker[name] !== now[name]);
+  const changes = names.filter((name) => maker[name] !== undefined && maker[name] !== now[name]);
   if (changes.length === 0) return;
   const list = changes.map((name) => `${name} ${maker[name]}, now ${now[name]}`).join('; ');
   warn(`The checkpoint was written by another set-up (${list}): later numbers may differ by rounding.`);
@@ -127,7 +128,7 @@ async function startDriver(
   emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
   const start = await startState(opening, session.loop);
   if (checkpoint !== null) {
-    warnOfOtherMaker(checkpoint, engine.deviceInfo.device, (message) => emit({ type: 'warning', message }));
+    warnOfOtherMaker(checkpoint, engine, (message) => emit({ type: 'warning', message }));
   }
   if (resumed) writeJsonAtomic(directory.config(), config);
   return new RunDriver({ directory, config, session, start, unsaved: fork !== undefined, emit, ...options });

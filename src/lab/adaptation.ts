@@ -1,5 +1,5 @@
 /** What a reward's own state does in training: where it settles, and whether it takes the pressure back when accuracy falls. */
-import { mean } from '../grpo/statistics';
+import { mean } from '../statistics';
 import type { Group } from '../types';
 import { answersOf } from './pressure';
 import { groupOf, mixedCorrectCount } from './rollouts';

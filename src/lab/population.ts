@@ -1,7 +1,7 @@
 /** Where the lab's groups come from: distributions of lengths made up or recorded. */
 import { AcoerError } from '../errors';
-import { mean, sampleStd } from '../grpo/statistics';
-import { streamSeed, uniformStream } from '../rng';
+import { mean, sampleStd } from '../statistics';
+import { normalsOf, streamSeed, uniformStream } from '../rng';
 import type { Rollout } from '../types';
 import { CLASSES, classOf } from './rollouts';
 import type { AnswerClass, Population } from './types';
@@ -52,12 +52,6 @@ export function syntheticDefaults(maxLength: number): SyntheticSettings {
   };
 }
 
-/** Standard normal numbers (Box and Muller, 1958). */
-function normalStream(seed: bigint): () => number {
-  const uniform = uniformStream(seed);
-  return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
-}
-
 /** Draws until one lies within the limits, so that no two answers meet at a limit. */
 function drawLength(
   normal: () => number,
@@ -81,7 +75,7 @@ export function syntheticPopulation(settings: SyntheticSettings): Population {
     groupSize,
     answerTokens: { correct: answerTokens, incorrect: answerTokens },
     lengths(kind, count) {
-      const normal = normalStream(streamSeed(seed, 'lab', CLASSES.indexOf(kind)));
+      const normal = normalsOf(uniformStream(streamSeed(seed, 'lab', CLASSES.indexOf(kind))));
       return Array.from({ length: count }, () => drawLength(normal, settings[kind], longest));
     },
   };

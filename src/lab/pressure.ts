@@ -1,5 +1,5 @@
 /** d(advantage)/d(length): how a group pushes on the length of each of its answers. */
-import { mean, sampleStd } from '../grpo/statistics';
+import { mean, sampleStd } from '../statistics';
 import type { Group, Rollout } from '../types';
 import { derivatives, stepFor, type Room } from './derivative';
 import { CLASSES, classOf, groupOf, lengthened, sceneOf, withRollout } from './rollouts';

@@ -1,6 +1,6 @@
 /** Recorded answers as batches, and what a reward gives them. */
 import { AcoerError } from '../errors';
-import { mean } from '../grpo/statistics';
+import { mean } from '../statistics';
 import type { BoundReward } from '../rewards/types';
 import type { Group } from '../types';
 import { answersOf } from './pressure';

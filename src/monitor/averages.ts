@@ -13,7 +13,7 @@ const SIGNALS = {
   spreadWrong: 'thinking/wrong_group_std',
   allWrong: 'accuracy/groups_all_wrong',
   allCorrect: 'accuracy/groups_all_correct',
-  contested: 'accuracy/groups_contested',
+  brevity: 'advantages/brevity',
   zeroStd: 'frac_reward_zero_std',
   entropy: 'entropy',
   truncated: 'completions/clipped_ratio',

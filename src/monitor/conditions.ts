@@ -40,13 +40,13 @@ export function collapseReason(averages: Averages, settings: MonitorSettings): s
 /** Each gives its sentence while it holds. */
 const warnings: ((averages: Averages, settings: MonitorSettings) => string | null)[] = [
   (averages, settings) => {
-    const [contested, right] = [moving(averages, 'contested'), moving(averages, 'allCorrect')];
-    if (settings.warningContested === null || contested === null || right === null || right === 0)
+    const brevity = moving(averages, 'brevity');
+    if (settings.warningBrevity === null || brevity === null || brevity < settings.warningBrevity)
       return null;
     const short = thinkingShort(averages, settings);
-    return short !== null && contested / right >= settings.warningContested
-      ? `${short}, and the rewards still rank ${percent(contested / right)} of the groups whose answers are all right, by length alone`
-      : null;
+    return short === null
+      ? null
+      : `${short}, and still the shorter of two right answers gains in ${percent(brevity)} of the cases`;
   },
   (averages, { warningAccuracyDrop: limit }) =>
     limit !== null && below(averages, 'accuracy') >= limit ? accuracyFell(averages) : null,

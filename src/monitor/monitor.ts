@@ -110,7 +110,7 @@ const METRIC_NAMES: Readonly<Record<Signal, string>> = {
   spreadWrong: 'spread_wrong',
   allWrong: 'all_wrong',
   allCorrect: 'all_correct',
-  contested: 'contested',
+  brevity: 'brevity',
   zeroStd: 'zero_std',
   entropy: 'entropy',
   truncated: 'truncated',

@@ -16,10 +16,10 @@ export interface MonitorSettings {
   /** over this many steps on end. */
   collapseSteps: number;
   /**
-   * Warning: thinking as short as in a collapse, and still at least this share of the groups whose answers are all right
-   * have rewards that differ: there they can only rank by length,
+   * Warning: thinking as short as in a collapse, and still the shorter of two right answers to a problem gains in at
+   * least this share of the cases: nothing will stop it from getting shorter,
    */
-  warningContested: number | null;
+  warningBrevity: number | null;
   /** or accuracy at least this far below its peak, */
   warningAccuracyDrop: number | null;
   /** or the share of groups without a correct answer this far above its lowest, */
@@ -47,7 +47,7 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
     collapseThinkingTokens: null,
     collapseThinkingRatio: 0.35,
     collapseSteps: 20,
-    warningContested: 0.48,
+    warningBrevity: 0.8,
     warningAccuracyDrop: 0.1,
     warningAllWrongRise: 0.12,
     warningZeroStd: null,
@@ -65,7 +65,7 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
     collapseThinkingTokens: 500,
     collapseThinkingRatio: null,
     collapseSteps: 200,
-    warningContested: null,
+    warningBrevity: null,
     warningAccuracyDrop: null,
     warningAllWrongRise: null,
     warningZeroStd: 0.5,

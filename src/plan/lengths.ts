@@ -3,7 +3,7 @@
  * (their difficulty) and within a group. The paper gives the means of the base and of the trained model on MATH-500;
  * the spreads are an assumption. Wider or narrower ones move the time of a step by -8% to +6%.
  */
-import { streamSeed, uniformStream } from '../rng';
+import { normalsOf, streamSeed, uniformStream } from '../rng';
 
 /** Mean completion tokens at the first and the last step of a run, before the cap cuts the longest off. */
 export interface LengthTrajectory {
@@ -23,12 +23,6 @@ export function defaultTrajectory(maxCompletionLength: number): LengthTrajectory
 const SIGMA_BETWEEN_PROMPTS = 0.5;
 const SIGMA_WITHIN_GROUP = 0.35;
 
-/** Standard normal numbers by the Box-Muller transform. */
-function normalStream(seed: bigint): () => number {
-  const uniform = uniformStream(seed);
-  return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
-}
-
 /**
  * Lengths of `prompts` groups of `group` completions with this mean, in whole tokens from 1 to `cap`, group after
  * group. The same arguments give the same lengths.
@@ -37,9 +31,9 @@ export function drawLengths(
   mean: number,
   { prompts, group, cap, draw }: { prompts: number; group: number; cap: number; draw: number },
 ): number[] {
-  const normal = normalStream(streamSeed(1, 'plan lengths', draw));
+  const normal = normalsOf(uniformStream(streamSeed(1, 'plan lengths', draw)));
   // Draws 2i and 2i + 1 mirror each other's prompts: means over them need a quarter of the draws.
-  const difficulty = normalStream(streamSeed(1, 'plan prompts', Math.floor(draw / 2)));
+  const difficulty = normalsOf(uniformStream(streamSeed(1, 'plan prompts', Math.floor(draw / 2))));
   const sign = draw % 2 === 0 ? 1 : -1;
   const location = Math.log(mean) - (SIGMA_BETWEEN_PROMPTS ** 2 + SIGMA_WITHIN_GROUP ** 2) / 2;
   return Array.from(

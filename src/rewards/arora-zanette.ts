@@ -6,7 +6,8 @@
  */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
-import { correctOf, isCorrect, mean, populationStd } from './groups';
+import { mean } from '../statistics';
+import { correctOf, isCorrect, populationStd } from './groups';
 
 export const aroraZanette = defineReward({
   name: 'arora-zanette',

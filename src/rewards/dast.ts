@@ -5,7 +5,8 @@
  * Parameters: none of its own; maxLength is L. A B of 0 (all answers correct and empty) counts as 1.
  */
 import { defineReward } from './define';
-import { accuracyOf, correctOf, isCorrect, mean } from './groups';
+import { mean } from '../statistics';
+import { accuracyOf, correctOf, isCorrect } from './groups';
 
 export const dast = defineReward({
   name: 'dast',

@@ -5,7 +5,8 @@
  */
 import { z } from 'zod';
 import { defineReward } from './define';
-import { correctness, mean } from './groups';
+import { mean } from '../statistics';
+import { correctness } from './groups';
 
 export const gr3 = defineReward({
   name: 'gr3',

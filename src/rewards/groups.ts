@@ -1,4 +1,5 @@
 /** Figures of a group or batch that several rewards need. */
+import { mean } from '../statistics';
 import type { Group, Rollout } from '../types';
 
 export const isCorrect = (rollout: Rollout): boolean => rollout.verdict.correct;
@@ -9,9 +10,6 @@ export const correctness = (rollout: Rollout): number => (rollout.verdict.correc
 export const correctOf = ({ rollouts }: Group): Rollout[] => rollouts.filter(isCorrect);
 
 export const rolloutsOf = (batch: readonly Group[]): Rollout[] => batch.flatMap((group) => group.rollouts);
-
-export const mean = (values: readonly number[]): number =>
-  values.reduce((sum, value) => sum + value, 0) / values.length;
 
 /** Share of correct answers, 0..1; 0 of nothing. */
 export const accuracyOf = (rollouts: readonly Rollout[]): number =>

@@ -6,7 +6,8 @@
  */
 import { z } from 'zod';
 import { defineReward } from './define';
-import { correctOf, isCorrect, mean, populationStd } from './groups';
+import { mean } from '../statistics';
+import { correctOf, isCorrect, populationStd } from './groups';
 
 export const grpoLeadOriginal = defineReward({
   name: 'grpo-lead-original',

@@ -6,7 +6,8 @@
  */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
-import { correctness, correctOf, mean } from './groups';
+import { mean } from '../statistics';
+import { correctness, correctOf } from './groups';
 
 export const shorterBetter = defineReward({
   name: 'shorter-better',

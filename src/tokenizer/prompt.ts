@@ -55,18 +55,20 @@ export function renderPrompt(
 }
 
 /**
- * `renderPrompt` of every problem, which keeps its position as index, without blocking the event loop.
+ * `renderPrompt` of every problem without blocking the event loop.
+ * @param options.indexOf index of the problem at a position; default: the position
  * @throws CANCELLED when the signal fires
  */
 export async function renderPrompts(
   tokenizer: Tokenizer,
   problems: Iterable<Problem>,
-  options: PromptOptions & { signal?: AbortSignal } = {},
+  options: PromptOptions & { signal?: AbortSignal; indexOf?: (position: number) => number } = {},
 ): Promise<Prompt[]> {
+  const { indexOf = (position: number) => position } = options;
   const pace = new Pace();
   const prompts: Prompt[] = [];
   for (const problem of problems) {
-    prompts.push(renderPrompt(tokenizer, problem, prompts.length, options));
+    prompts.push(renderPrompt(tokenizer, problem, indexOf(prompts.length), options));
     await pace.turn();
     if (options.signal?.aborted === true) {
       throw new AcoerError('CANCELLED', `Stopped after ${prompts.length} prompts`);

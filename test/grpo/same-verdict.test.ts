@@ -1,6 +1,7 @@
 import { computeAdvantages } from '../../src/grpo/advantages';
 import { groupMetrics } from '../../src/grpo/group-metrics';
-import { sameVerdictShare, withPressure } from '../../src/grpo/same-verdict';
+import { brevityShare, sameVerdictShare, withPressure } from '../../src/grpo/same-verdict';
+import type { LoopState } from '../../src/grpo/context';
 import type { Group, Rollout } from '../../src/types';
 
 /** Groups of [correct, thinking tokens]; every completion has the format. */
@@ -70,11 +71,27 @@ test('the share of same-verdict advantages is 1 where only length differs and 0 
   expect(sameVerdictShare(mixed, { ...full, values: withPressure(mixed, full, 0) })).toBeCloseTo(0, 12);
 });
 
-test('group metrics: spreads within groups, contested groups, extremes', () => {
+test('brevity pays always under a static length reward, never under the verdict alone, at times under a budget', () => {
+  const groups = [...allRight, ...mixed];
+  const paid = (rewardOf: (rollout: Rollout) => number, dropped = false) => {
+    const rewards = groups.flatMap(({ rollouts }) => rollouts.map(rewardOf));
+    const { values } = computeAdvantages(Float64Array.from(rewards), 4, 'group', 1e-4);
+    return brevityShare(groups, { values, dropped: rewards.map(() => dropped) });
+  };
+  const verdict = (rollout: Rollout) => Number(rollout.verdict.correct);
+  expect(brevityShare(groups, advantagesOf(groups))).toBe(1);
+  expect(paid(verdict)).toBe(0);
+  // Under 25 tokens or not: of the pairs of 10, 20 | 30, 60 and 10 | 30 all but (10, 20) and (30, 60) are told apart.
+  expect(paid((rollout) => verdict(rollout) + Number(rollout.thinkingTokens < 25))).toBeCloseTo(5 / 7, 12);
+  expect(paid(verdict, true)).toBeNull();
+});
+
+test('group metrics: spreads within groups, extremes, brevity under the pressure that is left', () => {
   const groups = [...allRight, ...mixed];
   const advantages = advantagesOf(groups);
-  const metrics = groupMetrics({ groups, advantages });
-  expect(metrics['accuracy/groups_contested']).toBe(0.5);
+  const state = { eased: { rollbacks: 1, pressure: 0.1 } } as LoopState;
+  const metrics = groupMetrics({ groups, advantages, state });
+  expect(metrics['advantages/brevity']).toBe(0.1);
   // Standard deviations with Bessel's correction, by hand: of 10, 20, 30, 60 and of 10, 30.
   expect(metrics['thinking/correct_group_std']).toBeCloseTo((Math.sqrt(1400 / 3) + Math.sqrt(200)) / 2, 10);
   expect(metrics['thinking/wrong_group_std']).toBeCloseTo(Math.sqrt(800), 10);

@@ -300,7 +300,14 @@ function sampleOne(request: GenerateRequest, index: number, sample: number): Gen
 }
 
 export class FakeEngine implements Engine {
-  readonly deviceInfo = { device: 'cpu', name: 'fake', threads: 1, totalBytes: 0, freeBytes: 0 };
+  readonly deviceInfo = {
+    device: 'cpu',
+    name: 'fake',
+    threads: 1,
+    totalBytes: 0,
+    freeBytes: 0,
+    libtorch: 'none',
+  };
   model: FakeModel | null = null;
   disposed = false;
 

@@ -17,7 +17,7 @@ const line = (step: number, more: StepMetrics = {}): StepMetrics => ({
   'accuracy/mean': 0.9,
   'accuracy/groups_all_wrong': 0,
   'accuracy/groups_all_correct': 0.8,
-  'accuracy/groups_contested': 0.1,
+  'advantages/brevity': 0.4,
   'thinking/mean': 100,
   'thinking/correct_mean': 100,
   frac_reward_zero_std: 0.5,
@@ -62,20 +62,20 @@ test('shortening that leaves accuracy alone is healthy', () => {
 });
 
 describe('a warning', () => {
-  const contested = (step: number): StepMetrics =>
-    step <= 40 ? {} : { 'thinking/mean': 25, 'accuracy/groups_contested': 0.7 };
+  const pressing = (step: number): StepMetrics =>
+    step <= 40 ? {} : { 'thinking/mean': 25, 'advantages/brevity': 1 };
 
-  test('comes when thinking is short and length still ranks groups whose answers are all right', () => {
-    const { changes } = watch(120, contested);
+  test('comes when thinking is short and the shorter of two right answers still gains', () => {
+    const { changes } = watch(120, pressing);
     expect(changes).toHaveLength(1);
     expect(changes[0]).toMatchObject({ from: 'healthy', to: 'warning' });
     expect(changes[0]!.step).toBeGreaterThan(45);
-    expect(changes[0]!.reason).toMatch(/^Warning: thinking [\d.]+ tokens.*by length alone\.$/);
+    expect(changes[0]!.reason).toMatch(/^Warning: thinking [\d.]+ tokens.*of the cases\.$/);
     expect(changes[0]!.reason.match(/\. /g)).toBeNull();
   });
 
-  test('does not come while thinking is long, however the groups are ranked', () => {
-    expect(watch(120, () => ({ 'accuracy/groups_contested': 0.8 })).changes).toEqual([]);
+  test('does not come while thinking is long, however much brevity pays', () => {
+    expect(watch(120, () => ({ 'advantages/brevity': 1 })).changes).toEqual([]);
   });
 
   test.each<[string, StepMetrics, RegExp, Partial<MonitorSettings>]>([
@@ -94,8 +94,8 @@ describe('a warning', () => {
   });
 
   test('a condition that is switched off never holds', () => {
-    const off = { ...settings, warningContested: null };
-    expect(watch(120, contested, off).changes).toEqual([]);
+    const off = { ...settings, warningBrevity: null };
+    expect(watch(120, pressing, off).changes).toEqual([]);
   });
 
   test('waits for warningSteps on end', () => {

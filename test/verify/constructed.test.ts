@@ -1,8 +1,8 @@
 /** Pairs whose truth is known from how they were made: a reference, rewritten by a rule that keeps or changes its value. */
-import { mixedStream } from '../helpers/random';
+import { uniformStream } from '../../src/rng';
 import { verifyCompletion } from '../../src/verify';
 
-const random = mixedStream(20_260_101);
+const random = uniformStream(20_260_101n);
 const whole = (low: number, high: number): number => low + Math.floor(random() * (high - low + 1));
 const pick = <T>(list: readonly T[]): T => list[whole(0, list.length - 1)]!;
 const shuffled = <T>(list: readonly T[]): T[] =>

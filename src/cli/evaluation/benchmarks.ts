@@ -2,6 +2,7 @@
 import { type Config, resolveConfig } from '../../config';
 import { type Dataset, evalSpec, loadDataset } from '../../data';
 import { AcoerError } from '../../errors';
+import { showDownload } from '../download';
 import type { EvalFlags } from './flags';
 import { sha256 } from './subjects';
 
@@ -11,6 +12,8 @@ export interface Benchmark {
   dataset: Dataset;
   /** Problems evaluated: the first of the data set. */
   problems: number;
+  /** Tells one set of problems from another. */
+  problemsSha256: string;
   /** Prompt and limits. */
   protocol: Pick<Config, 'promptTemplate' | 'enableThinking' | 'evalMaxNewTokens'>;
 }
@@ -37,16 +40,8 @@ function protocolOf(flags: EvalFlags, source: string, run: Config | null): Bench
 /** One data set, read whole. */
 export async function loadBenchmark(text: string, seed: number, signal?: AbortSignal) {
   const { name, source } = splitName(text);
-  const onNotice = (message: string) => process.stderr.write(`acoer: ${message}\n`);
-  const dataset = await loadDataset({
-    name: source,
-    split: 'eval',
-    seed,
-    dropUnparsedGold: false,
-    signal,
-    onNotice,
-  });
-  return { name, source, dataset };
+  const spec = { name: source, split: 'eval' as const, seed, dropUnparsedGold: false };
+  return { name, source, dataset: await loadDataset({ ...spec, ...showDownload(source, signal) }) };
 }
 
 /** Those named, or a run's own. */
@@ -63,11 +58,22 @@ export async function loadBenchmarks(
     }
     if (run === null) throw new AcoerError('BAD_CONFIG', '--benchmark is missing.');
     const spec = evalSpec(run);
-    return [{ ...splitName(spec.name), dataset: await loadDataset({ ...spec, signal }) }];
+    return [
+      {
+        ...splitName(spec.name),
+        dataset: await loadDataset({ ...spec, ...showDownload(spec.name, signal) }),
+      },
+    ];
   };
   const benchmarks = (await wanted()).map(({ name, source, dataset }): Benchmark => {
     const problems = Math.min(flags.problems ?? dataset.size, dataset.size);
-    return { name, dataset, problems, protocol: protocolOf(flags, source, run) };
+    return {
+      name,
+      dataset,
+      problems,
+      problemsSha256: problemsDigest(dataset, problems),
+      protocol: protocolOf(flags, source, run),
+    };
   });
   const again = benchmarks.find(({ name }, i) => benchmarks.findIndex((other) => other.name === name) !== i);
   if (again === undefined) return benchmarks;
@@ -77,8 +83,7 @@ export async function loadBenchmarks(
   );
 }
 
-/** Tells one set of problems from another. */
-export function problemsDigest({ dataset, problems }: Benchmark): string {
+function problemsDigest(dataset: Dataset, problems: number): string {
   const rows = Array.from({ length: problems }, (_, i) => dataset.get(i));
   return sha256(JSON.stringify(rows.map(({ id, question, gold }) => [id, question, gold])));
 }

@@ -1,6 +1,5 @@
 /** Completions that are there already: graded without a model, or compared. */
-import { readdirSync, statSync } from 'node:fs';
-import { createReadStream } from 'node:fs';
+import { createReadStream, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   type AnswerPreset,

@@ -13,10 +13,10 @@ import { EvaluationFile, newRunPath, writeJsonAtomic } from '../../run';
 import { loadTokenizer, type Tokenizer } from '../../tokenizer';
 import { required } from '../command';
 import { type ModelSession, withModel } from '../session';
-import { type Benchmark, loadBenchmarks, problemsDigest } from './benchmarks';
+import { type Benchmark, loadBenchmarks } from './benchmarks';
 import { type EvalFlags, temperatureOf } from './flags';
 import { EvalProgress } from './progress';
-import { adapterDigest, runConfig, type Subject, subjectsOf, weightsOf } from './subjects';
+import { runConfig, type Subject, subjectsOf, weightsOf } from './subjects';
 
 /** One subject on one benchmark, as `--json` prints it. */
 export interface Evaluated extends EvalReport {
@@ -60,10 +60,10 @@ class EvaluationRun {
       dtype: model.info.dtype,
       device: model.info.device.split(':')[0],
       adapter: subject.adapter,
-      adapterSha256: adapterDigest(subject.adapter),
+      adapterSha256: subject.adapterSha256,
       benchmark: benchmark.name,
       problems: benchmark.problems,
-      problemsSha256: problemsDigest(benchmark),
+      problemsSha256: benchmark.problemsSha256,
       promptTemplate,
       enableThinking,
       maxNewTokens,
@@ -138,7 +138,6 @@ const outOf = (flags: EvalFlags, benchmarks: readonly Benchmark[]): string =>
 export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promise<Evaluated[]> {
   const config = runConfig(flags);
   const subjects = subjectsOf(flags);
-  for (const { adapter } of subjects) adapterDigest(adapter);
   const model = required(flags.model ?? config?.model, '--model');
   const benchmarks = await loadBenchmarks(flags, config, signal);
   const out = outOf(flags, benchmarks);

@@ -13,6 +13,8 @@ export interface Subject {
   label: string;
   /** Folder of its adapter; null: the model as it is. */
   adapter: string | null;
+  /** Of its weights: training may have gone on in the same folder. */
+  adapterSha256: string | null;
   /** Of a checkpoint. */
   run: string | null;
   step: number | null;
@@ -54,7 +56,7 @@ function checkpointsOf(path: string): Subject[] {
   const { directory, config } = runOf(path);
   const name = safe(config.name ?? basename(directory.path));
   const subject = (step: number, adapter: string): Subject => {
-    return { label: `${name}@${step}`, adapter, run: path, step };
+    return { label: `${name}@${step}`, adapter, adapterSha256: adapterDigest(adapter), run: path, step };
   };
   const steps = directory.checkpointSteps();
   const list = steps.map((step) => subject(step, directory.checkpoint(step)));
@@ -79,10 +81,16 @@ function distinct(subjects: readonly Subject[]): Subject[] {
 export function subjectsOf(flags: EvalFlags): Subject[] {
   const adapters = flags.adapter.map((path): Subject => {
     const parts = resolve(path).split('/').slice(-2);
-    return { label: safe(parts.join('-')), adapter: path, run: null, step: null };
+    return {
+      label: safe(parts.join('-')),
+      adapter: path,
+      adapterSha256: adapterDigest(path),
+      run: null,
+      step: null,
+    };
   });
   const trained = [...adapters, ...flags.run.flatMap(checkpointsOf)];
-  const base: Subject = { label: 'base', adapter: null, run: null, step: null };
+  const base: Subject = { label: 'base', adapter: null, adapterSha256: null, run: null, step: null };
   return distinct(flags.base === true || trained.length === 0 ? [base, ...trained] : trained);
 }
 
@@ -96,9 +104,8 @@ export function weightsOf(directory: string): string[] {
 
 export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
 
-/** An adapter is small enough to know it by its content: training may have gone on in the same folder. */
-export function adapterDigest(adapter: string | null): string | null {
-  if (adapter === null) return null;
+/** An adapter is small enough to know it by its content. */
+function adapterDigest(adapter: string): string {
   const path = join(adapter, 'adapter_model.safetensors');
   if (existsSync(path)) return sha256(readFileSync(path));
   throw new AcoerError(

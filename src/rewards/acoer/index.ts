@@ -13,7 +13,8 @@ import { z } from 'zod';
 import { badConfig } from '../../config/problems';
 import type { Group, Rollout } from '../../types';
 import { defineReward, type Formula, type Measures } from '../define';
-import { isCorrect, mean, rolloutsOf } from '../groups';
+import { mean } from '../../statistics';
+import { isCorrect, rolloutsOf } from '../groups';
 import {
   type AcoerObservation,
   type AcoerParameters,
