@@ -1,5 +1,15 @@
 /** The library. Everything the commands do is here, typed. */
 export { train, type TrainOptions, TrainRun } from './grpo';
+export { describeNonFinite, replay } from './grpo';
+export type {
+  BadGradient,
+  NonFinite,
+  Offender,
+  ReplayedMicroBatch,
+  ReplayOptions,
+  ReplayReport,
+  StepPhase,
+} from './grpo';
 export { batchAdvantages, observeBatch, scoreBatch } from './grpo';
 export type {
   Advantages,

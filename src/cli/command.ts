@@ -39,7 +39,7 @@ function rangeText(low: number, high: number): string {
   return high >= Number.MAX_SAFE_INTEGER ? `of at least ${low}` : `from ${low} to ${high}`;
 }
 
-function deviceName(text: string): DeviceName {
+export function deviceName(text: string): DeviceName {
   if (/^(auto|cpu|cuda(:\d+)?)$/.test(text)) return text as DeviceName;
   throw new InvalidArgumentError('It must be auto, cpu, cuda or cuda:N.');
 }

@@ -261,9 +261,15 @@ const runFields = {
     .default(16_384)
     .describe('Tokens per forward and backward pass; changes memory and speed, never the gradient.'),
   nonFinitePolicy: z
-    .enum(['skip', 'stop'])
+    .enum(['skip', 'stop', 'rollback'])
     .default('skip')
-    .describe('After an update with a loss or gradient that is not finite (never applied): go on, or stop.'),
+    .describe(
+      'After a step refused because something was not finite (nothing of it is applied): go on with the next, stop, or go ' +
+        'back to a checkpoint with other seeds (counts towards maxRollbacks).',
+    ),
+  maxNonFiniteSteps: count()
+    .default(10)
+    .describe('Refused steps on end with which a run stops under `skip`: then the weights are to blame.'),
   device: z
     .string()
     .regex(/^(auto|cpu|cuda(:\d+)?)$/, 'auto, cpu, cuda or cuda:<n>')

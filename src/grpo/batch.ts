@@ -1,15 +1,15 @@
 /** One generated batch made ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
-import type { GenerateStats, PackedSequences, ScoreResult } from '../engine/types';
+import type { GenerateStats, Policy } from '../engine/types';
 import type { Group, Prompt, Reward, Rollout, StepMetrics } from '../types';
 import { abortable } from './abortable';
 import { batchAdvantages, type BatchAdvantages } from './combine';
-import { samplingSeed, type LoopContext, type LoopState } from './context';
+import { samplingSeed, type LoopContext, type LoopState, type ScoreContext } from './context';
 import { packByTokens, packSequences, splitPerToken, type Tokens } from './microbatch';
+import { checkAdvantages, checkLogprobs } from './non-finite';
 import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
 import { isGraded, sampleGroups } from './rollouts';
 import { withPressure } from './same-verdict';
-import type { Watch } from './watchdog';
 
 /** A completion with everything its loss needs: what a checkpoint keeps of a batch that is not used up. */
 export interface UpdateSample extends Tokens {
@@ -63,11 +63,14 @@ export const sampleName = ({ rollout }: UpdateSample) =>
 export const sampleTokens = (sample: Tokens) => sample.promptIds.length + sample.completionIds.length;
 
 /** Updates made from one generated batch. */
-export function updatesPerGeneration(context: LoopContext): number {
+export function updatesPerGeneration(context: Pick<LoopContext, 'config'>): number {
   return context.config.stepsPerGeneration * context.config.numIterations;
 }
 
-/** Generates, grades and scores the batch that follows `state`, and advances the rewards' states by it. */
+/**
+ * Generates, grades and scores the batch that follows `state`, and advances the rewards' states by it.
+ * @throws NonFiniteError when logits, an advantage or a log-prob is not finite
+ */
 export async function makeGenerationBatch(context: LoopContext, state: LoopState): Promise<GenerationBatch> {
   const { config, watch } = context;
   const started = performance.now();
@@ -92,6 +95,7 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
   const full = batchAdvantages(groups, rewards, config);
   const advantages = { ...full, values: withPressure(groups, full, state.eased.pressure) };
   const samples = makeSamples(context, groups, rewards, advantages);
+  checkAdvantages(samples, { groups, rewards, pressure: state.eased.pressure });
   const rewarded = performance.now();
   await watch.phase('score', () => addLogprobs(context, samples));
   const tokens = samples.reduce((sum, s) => sum + (s.masked ? 0 : s.completionIds.length), 0);
@@ -132,33 +136,21 @@ function makeSamples(
 }
 
 /** Old log-probs when the policy moves while the batch is used; the base's when the KL term asks for them. */
-async function addLogprobs(context: LoopContext, samples: readonly Sample[]): Promise<void> {
+export async function addLogprobs(context: ScoreContext, samples: readonly UpdateSample[]): Promise<void> {
   const { config, model, policy, signal, watch } = context;
-  const { temperature } = config;
+  const { temperature, microBatchTokens } = config;
   const used = samples.filter((sample) => !sample.skipped);
   const options = { temperature, ...(signal && { signal }) };
-  const scoreAll = (store: (sample: Sample, logprobs: Float64Array) => void, of: typeof policy | null) =>
-    scoreInBins(used, config.microBatchTokens, store, watch, (packed) =>
-      model.score(packed, { ...options, policy: of }),
-    );
-  if (updatesPerGeneration(context) > 1) {
-    await scoreAll((sample, logprobs) => (sample.oldLogprobs = logprobs), policy);
-  }
-  if (config.beta !== 0) await scoreAll((sample, logprobs) => (sample.refLogprobs = logprobs), null);
-}
-
-async function scoreInBins(
-  samples: readonly Sample[],
-  budget: number,
-  store: (sample: Sample, logprobs: Float64Array) => void,
-  watch: Watch,
-  score: (packed: PackedSequences) => Promise<ScoreResult>,
-): Promise<void> {
-  for (const bin of packByTokens(samples.map(sampleTokens), budget)) {
-    const members = bin.map((i) => samples[i]!);
-    const scored = watch.begin(() => ({ microBatch: members.map(sampleName) }));
-    const { logprobs } = await score(packSequences(members));
-    scored();
-    splitPerToken(logprobs, members).forEach((part, i) => store(members[i]!, part));
-  }
+  const scoreAll = async (whose: string, field: 'oldLogprobs' | 'refLogprobs', of: Policy | null) => {
+    for (const bin of packByTokens(used.map(sampleTokens), microBatchTokens)) {
+      const members = bin.map((i) => used[i]!);
+      const scored = watch.begin(() => ({ microBatch: members.map(sampleName) }));
+      const { logprobs } = await model.score(packSequences(members), { ...options, policy: of });
+      scored();
+      splitPerToken(logprobs, members).forEach((part, i) => (members[i]![field] = part));
+      for (const member of members) checkLogprobs(whose, member, member[field]!, samples);
+    }
+  };
+  if (updatesPerGeneration(context) > 1) await scoreAll("the policy's", 'oldLogprobs', policy);
+  if (config.beta !== 0) await scoreAll("the base model's", 'refLogprobs', null);
 }

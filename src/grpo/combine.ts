@@ -1,7 +1,7 @@
 /** From the rewards of a batch to its advantages: which completions are learnt from, and how functions are combined. */
 import type { Config } from '../config';
-import type { Group } from '../types';
 import { computeAdvantages, normalizeThenSum, type Advantages } from './advantages';
+import type { GroupOutline } from './non-finite';
 import type { BatchRewards } from './rewards';
 import { isGraded } from './rollouts';
 import { pick, scatter, selectAll, selectBest, type Selection } from './selection';
@@ -16,7 +16,11 @@ export interface BatchAdvantages extends Advantages {
   dropped: boolean[];
 }
 
-function selectionOf(groups: readonly Group[], totals: Float64Array, settings: AdvantageSettings): Selection {
+function selectionOf(
+  groups: readonly GroupOutline[],
+  totals: Float64Array,
+  settings: AdvantageSettings,
+): Selection {
   const { numRemainsInGroup, groupFilter } = settings;
   if (numRemainsInGroup === null) return selectAll(groups.map((group) => group.rollouts));
   let next = 0;
@@ -40,7 +44,11 @@ function advantagesOf(rewards: BatchRewards, selection: Selection, settings: Adv
 }
 
 /** The part of a batch's rewards that belongs to `groups`, some of the batch's. */
-function rewardsOf(groups: readonly Group[], all: readonly Group[], batch: BatchRewards): BatchRewards {
+function rewardsOf(
+  groups: readonly GroupOutline[],
+  all: readonly GroupOutline[],
+  batch: BatchRewards,
+): BatchRewards {
   const wanted = new Set(groups);
   const isWanted = all.flatMap((group) => group.rollouts.map(() => wanted.has(group)));
   const ofWanted = (_: unknown, i: number) => isWanted[i]!;
@@ -55,7 +63,7 @@ function rewardsOf(groups: readonly Group[], all: readonly Group[], batch: Batch
 
 /** The advantages of a batch whose groups may differ in size; groups that are not graded get 0 and move no other. */
 export function batchAdvantages(
-  groups: readonly Group[],
+  groups: readonly GroupOutline[],
   rewards: BatchRewards,
   settings: AdvantageSettings,
 ): BatchAdvantages {
@@ -77,7 +85,7 @@ export function batchAdvantages(
 }
 
 function gradedAdvantages(
-  groups: readonly Group[],
+  groups: readonly GroupOutline[],
   rewards: BatchRewards,
   settings: AdvantageSettings,
 ): BatchAdvantages {

@@ -40,6 +40,17 @@ export interface LoopContext {
   onDecoded?: (done: number, total: number) => void;
 }
 
+/** What of it scores a batch. */
+export type ScoreContext = Pick<LoopContext, 'config' | 'model' | 'policy' | 'signal' | 'watch'>;
+
+/** What of it makes an update. */
+export interface UpdateContext extends Pick<
+  LoopContext,
+  'config' | 'schedule' | 'signal' | 'policyStep' | 'watch'
+> {
+  policy: Pick<Policy, 'accumulate' | 'step' | 'zeroGradients'>;
+}
+
 /** What rollbacks have changed. */
 export interface Eased {
   /** Rollbacks so far; each has its own stream of seeds. */
@@ -59,6 +70,8 @@ export interface LoopState {
   /** State of each reward by its name. */
   rewardStates: Record<string, unknown>;
   eased: Eased;
+  /** Steps on end, up to this one, that were refused because something was not finite. */
+  refused: number;
 }
 
 /** Where a run stands between two updates. */
@@ -72,7 +85,7 @@ export interface LoopPosition {
 export function initialState(rewards: readonly WeightedReward[], maxLength: number): LoopState {
   const rewardStates: Record<string, unknown> = {};
   for (const { reward } of rewards) rewardStates[reward.name] = reward.initialState({ maxLength });
-  return { step: 0, cursor: 0, numTokens: 0, rewardStates, eased: { rollbacks: 0, pressure: 1 } };
+  return { step: 0, cursor: 0, numTokens: 0, rewardStates, eased: { rollbacks: 0, pressure: 1 }, refused: 0 };
 }
 
 /** The seed of sampling and dropout: the run's, and another one after every rollback. */

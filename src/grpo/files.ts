@@ -6,16 +6,21 @@ import {
   MetricsFile,
   PATIENCE,
   pruneCheckpoints,
+  pruneDumps,
   saveAdapter,
   saveCheckpoint,
+  saveDump,
   writeCompletions,
   writeJsonAtomic,
   writePatiently,
 } from '../run';
-import type { Patience, RunDirectory } from '../run';
+import type { CheckpointContent, Patience, RunDirectory } from '../run';
 import type { StepMetrics } from '../types';
 import type { GenerationBatch } from './batch';
+import { dumpRecord } from './dump';
 import type { RunSummary, TrainEvent } from './events';
+import type { LoopStep } from './loop';
+import type { Refusal } from './refused';
 import type { Session } from './session';
 import { storedState, type RunState } from './state';
 import type { Watchdog } from './watchdog';
@@ -74,28 +79,53 @@ export class RunFiles {
     await this.write(path, () => writeCompletions(path, step, samples));
   }
 
-  async checkpoint(state: RunState, signal?: AbortSignal): Promise<void> {
-    const { config, directory, session, emit } = this.parts;
-    const { step } = state.position.state;
-    const { policy, dataset, engine } = session.loop;
+  private content(state: RunState): CheckpointContent {
+    const { config, session } = this.parts;
+    const { dataset, engine } = session.loop;
     const pending = state.pending && finiteMetrics(state.pending).finite;
     const stored = storedState({ ...state, pending }, config, dataset.size, engine);
-    const content = { adapterConfig: adapterConfig(config, config.model), ...stored };
+    return { adapterConfig: adapterConfig(config, config.model), ...stored };
+  }
+
+  /** Writes what reproduces a step refused behind `before`; returns its folder. */
+  async dump(
+    before: RunState,
+    { index, refusal, metrics }: LoopStep & { refusal: Refusal },
+  ): Promise<string> {
+    const { config, directory, session } = this.parts;
+    const { state } = before.position;
+    const content = this.content({ ...before, position: { state, open: refusal.batch } });
+    const record = dumpRecord(refusal, metrics.learning_rate!, config, state);
+    const path = directory.dump(index);
+    await this.write(path, async () => {
+      await saveDump(directory, index, session.loop.policy, content, record);
+      // Of steps refused on end the first says most: the others met the same weights.
+      pruneDumps(directory, [...new Set([index - state.refused, index])]);
+    });
+    return path;
+  }
+
+  async checkpoint(state: RunState, signal?: AbortSignal): Promise<void> {
+    const { directory, session, emit } = this.parts;
+    const { step } = state.position.state;
+    const content = this.content(state);
     const path = directory.checkpoint(step);
     const save = async () => {
       this.metrics?.sync();
-      await saveCheckpoint(directory, step, policy, content);
+      await saveCheckpoint(directory, step, session.loop.policy, content);
     };
     await this.write(path, save, signal);
     emit({ type: 'checkpoint', step, path });
     await this.prune(state, signal);
   }
 
-  /** Removes checkpoints beyond `keepCheckpoints`, but never the best one nor the newest healthy one. */
+  /** Removes checkpoints beyond `keepCheckpoints`, but never the best one, the newest healthy one, nor what a rollback needs. */
   prune({ best, guard, position }: RunState, signal?: AbortSignal): Promise<void> {
     const { config, directory } = this.parts;
     const { step } = position.state;
-    const always = [best?.step ?? step, guard.healthy ?? step];
+    // The newest may hold the very weights a rollback is to get away from.
+    const spared = config.nonFinitePolicy === 'rollback' ? directory.checkpointSteps().slice(-2) : [];
+    const always = [best?.step ?? step, guard.healthy ?? step, ...spared];
     const path = directory.checkpoints();
     return this.write(path, () => pruneCheckpoints(directory, config.keepCheckpoints, always), signal);
   }

@@ -61,7 +61,8 @@ export function easedState(
 ): LoopState {
   const rewardStates = { ...state.rewardStates };
   for (const { reward } of rewards) {
-    if (reward.ease) rewardStates[reward.name] = reward.ease(rewardStates[reward.name], pressure);
+    if (reward.ease && pressure < 1)
+      rewardStates[reward.name] = reward.ease(rewardStates[reward.name], pressure);
   }
   return { ...state, rewardStates, eased: { rollbacks: number, pressure } };
 }

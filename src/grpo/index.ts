@@ -9,3 +9,7 @@ export { closeRewards, resolveTrainConfig } from './inputs';
 export { longestLocalPrompt } from './plan';
 export { isStuck } from './watchdog';
 export { openRewardModule } from './reward-module';
+export { describeNonFinite, type NonFinite, type StepPhase } from './non-finite';
+export { replay, type ReplayedMicroBatch, type ReplayOptions, type ReplayReport } from './replay';
+export type { Offender } from './replay-alone';
+export type { BadGradient } from './replay-phases';

@@ -4,7 +4,8 @@ import type { StepMetrics } from '../types';
 import { makeGenerationBatch, updatesPerGeneration, type GenerationBatch, type OpenBatch } from './batch';
 import type { LoopContext, LoopPosition } from './context';
 import { costMetrics, generationMetrics, updateMetrics } from './metrics';
-import { updateOnSlice, type UpdateResult } from './update';
+import { refusedGeneration, refusedUpdate, type Refusal } from './refused';
+import { updateOnSlice } from './update';
 
 export interface LoopStep {
   /** From 1. */
@@ -12,8 +13,9 @@ export interface LoopStep {
   metrics: StepMetrics;
   /** The batch, when it was generated in this step and is not left over from an earlier one. */
   generated: GenerationBatch | null;
-  update: UpdateResult;
-  /** Where the next step goes on from. */
+  /** Why nothing of the step was applied; null: it was. */
+  refusal: Refusal | null;
+  /** Where the next step goes on from; behind a refusal, when the step is passed over. */
   position: LoopPosition;
 }
 
@@ -22,28 +24,50 @@ function opened(context: LoopContext, batch: GenerationBatch): OpenBatch {
   return { samples: batch.samples, tokens: batch.tokens, metrics, updatesDone: 0 };
 }
 
+/** The update that follows `batch`, `generated` in this step or left over. */
+async function updateStep(
+  context: LoopContext,
+  { state }: LoopPosition,
+  batch: OpenBatch,
+  generated: GenerationBatch | null,
+): Promise<LoopStep> {
+  const slice = batch.updatesDone % context.config.stepsPerGeneration;
+  const update = await updateOnSlice(context, batch, slice, state);
+  const index = state.step + 1;
+  const memory = await context.watch.phase('optimizer', () => context.engine.memory());
+  const cost = costMetrics(generated, update, memory);
+  const metrics = { step: index, ...updateMetrics(context, update), ...batch.metrics, ...cost };
+  const refusal = refusedUpdate(batch, slice, update);
+  const refused = refusal === null ? 0 : state.refused + 1;
+  const updatesDone = batch.updatesDone + 1;
+  const open = updatesDone < updatesPerGeneration(context) ? { ...batch, updatesDone } : null;
+  const position = { state: { ...(generated?.state ?? state), step: index, refused }, open };
+  return { index, metrics, generated, refusal, position };
+}
+
+async function nextStep(context: LoopContext, position: LoopPosition): Promise<LoopStep> {
+  if (position.open !== null) return updateStep(context, position, position.open, null);
+  const started = performance.now();
+  let generated: GenerationBatch;
+  try {
+    generated = await makeGenerationBatch(context, position.state);
+  } catch (error) {
+    return refusedGeneration(error, context, position.state, performance.now() - started);
+  }
+  return updateStep(context, position, opened(context, generated), generated);
+}
+
 /**
  * The updates from `start` to `maxSteps`, each made when it is asked for: every slice of a batch in turn, `numIterations`
- * times.
+ * times. A step whose numbers are not finite comes back with its `refusal`.
  */
 export async function* trainSteps(context: LoopContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
-  const { engine, watch } = context;
-  const { maxSteps, stepsPerGeneration } = context.config;
-  let { state, open } = start;
-  while (state.step < maxSteps) {
+  let position = start;
+  while (position.state.step < context.config.maxSteps) {
     context.signal?.throwIfAborted();
-    watch.step = state.step + 1;
-    const generated = open === null ? await makeGenerationBatch(context, state) : null;
-    const batch: OpenBatch = generated === null ? open! : opened(context, generated);
-    const slice = batch.updatesDone % stepsPerGeneration;
-    const update = await updateOnSlice(context, batch, slice, state);
-    const index = state.step + 1;
-    const memory = await watch.phase('optimizer', () => engine.memory());
-    const cost = costMetrics(generated, update, memory);
-    const metrics = { step: index, ...updateMetrics(context, update), ...batch.metrics, ...cost };
-    state = { ...(generated?.state ?? state), step: index };
-    const updatesDone = batch.updatesDone + 1;
-    open = updatesDone < updatesPerGeneration(context) ? { ...batch, updatesDone } : null;
-    yield { index, metrics, generated, update, position: { state, open } };
+    context.watch.step = position.state.step + 1;
+    const step = await nextStep(context, position);
+    ({ position } = step);
+    yield step;
   }
 }

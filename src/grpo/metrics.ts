@@ -157,7 +157,7 @@ export function updateMetrics(context: LoopContext, update: UpdateResult): StepM
   const metrics: StepMetrics = {
     learning_rate: update.learningRate,
     update_applied: update.applied ? 1 : 0,
-    micro_batches: update.microBatches,
+    micro_batches: update.microBatches.length,
     skipped_sequences: update.samples.filter((sample) => sample.skipped).length,
   };
   const complete = update.samples.every((sample) => sample.skipped || update.results.has(sample));
@@ -191,13 +191,20 @@ export function costMetrics(
     'time/score': seconds(score),
     'time/train': seconds(train),
     'time/optimizer': seconds(optimizer),
-    'memory/engine_bytes': memory.engineBytes,
-    'memory/resident_bytes': memory.residentBytes,
-    'memory/peak_resident_bytes': memory.peakResidentBytes,
+    ...memoryMetrics(memory),
   };
   if (generated !== null && generate > 0) {
     metrics['time/generated_tokens_per_second'] = generated.stats.newTokens / seconds(generate);
   }
+  return metrics;
+}
+
+export function memoryMetrics(memory: MemoryReport): StepMetrics {
+  const metrics: StepMetrics = {
+    'memory/engine_bytes': memory.engineBytes,
+    'memory/resident_bytes': memory.residentBytes,
+    'memory/peak_resident_bytes': memory.peakResidentBytes,
+  };
   if (memory.deviceTotalBytes > 0) {
     metrics['memory/device_used_bytes'] = memory.deviceTotalBytes - memory.deviceFreeBytes;
   }

@@ -11,6 +11,7 @@ const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' |
   evalSteps: 'nothing',
   completionsSteps: 'nothing',
   nonFinitePolicy: 'nothing',
+  maxNonFiniteSteps: 'nothing',
   onCollapse: 'nothing',
   maxRollbacks: 'nothing',
   rollbackPressure: 'nothing',

@@ -5,6 +5,7 @@ import { streamSeed } from '../rng';
 import { measureThinking } from '../tokenizer';
 import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
+import { generationError, type GroupOutline } from './non-finite';
 import { head } from './watchdog';
 
 export interface SampledGroups {
@@ -59,6 +60,7 @@ const sampleName = ({ index, problem }: Prompt, sample: number) =>
 /**
  * `numGenerations` completions of every prompt, graded; groups and samples in order. Draws depend on `seed`, the prompt's
  * index and the sample's number.
+ * @throws NonFiniteError when the model's logits are not finite
  */
 export async function sampleGroups(
   context: LoopContext,
@@ -68,20 +70,26 @@ export async function sampleGroups(
   const { config, model, signal, onDecoded, watch } = context;
   const total = prompts.length * config.numGenerations;
   const rollouts: Rollout[] = [];
+  const ended: GeneratedSequence[] = [];
+  const requests = requestsFor(context, prompts, seed);
   const inFlight = prompts.map((prompt) =>
     Array.from({ length: config.numGenerations }, (_, sample) =>
       watch.begin(() => ({ sample: sampleName(prompt, sample), problem: head(prompt.problem.question) })),
     ),
   );
-  const { stats } = await model.generate(requestsFor(context, prompts, seed), {
+  const options = {
     maxSlots: config.maxSlots ?? undefined,
     kvBytes: config.kvBytes ?? undefined,
     signal,
-    onSequence: (sequence) => {
+    onSequence: (sequence: GeneratedSequence) => {
+      ended.push(sequence);
       rollouts.push(toRollout(context, prompts[sequence.request]!, sequence));
       inFlight[sequence.request]![sequence.sample]!();
       onDecoded?.(rollouts.length, total);
     },
+  };
+  const { stats } = await model.generate(requests, options).catch((error: unknown) => {
+    throw generationError(error, prompts, requests, ended);
   });
   if (rollouts.length !== total || rollouts.some((rollout) => rollout.finish === 'cancelled')) {
     throw new AcoerError('CANCELLED', 'Generation ended before every completion was sampled.');
@@ -97,5 +105,5 @@ export async function sampleGroups(
  * A reference that cannot be read says nothing about its completions: the group leaves the loss, the accuracy, the
  * batch's means and deviations and the rewards' states, and is counted in `accuracy/gold_unparseable`.
  */
-export const isGraded = ({ rollouts }: Group) =>
+export const isGraded = ({ rollouts }: GroupOutline) =>
   rollouts.every(({ verdict }) => verdict.status !== 'gold-unparseable');

@@ -1,13 +1,13 @@
 /** A run in progress: drives the loop and writes the run directory. */
 import { AcoerError, errorCode, errorMessage } from '../errors';
-import { completeRollbacks, findCheckpoint, recordRollback } from '../run';
-import { dumpBatch } from './dump';
+import { completeRollbacks, findCheckpoint, recordRollback, type Rollback } from '../run';
 import { betterOf, evaluatePolicy, evaluationMetrics } from './evaluation';
 import type { EvalPhase, Evaluation, RunSummary, TrainStep } from './events';
 import { RunFiles, type RunFilesParts } from './files';
 import { guardOf, planRollback, type CollapseGuard } from './guard';
 import { Halt } from './halt';
 import { trainSteps, type LoopStep } from './loop';
+import { settleRefusal } from './refusal';
 import { restoreRun } from './start';
 import type { RunState } from './state';
 
@@ -70,7 +70,8 @@ export class RunDriver {
   /** A fork stands on its own from its first step; and there is always a checkpoint to roll back to. */
   private async saveStart(): Promise<void> {
     const { config, directory } = this.parts;
-    if (config.onCollapse === 'rollback' && directory.checkpointSteps().length === 0) this.unsaved = true;
+    const goesBack = config.onCollapse === 'rollback' || config.nonFinitePolicy === 'rollback';
+    if (goesBack && directory.checkpointSteps().length === 0) this.unsaved = true;
     await this.save();
   }
 
@@ -82,8 +83,9 @@ export class RunDriver {
     if (this.state.pending !== null) yield await this.completeStep();
     if (await this.rolledBack()) return true;
     for await (const step of trainSteps(loop, this.state.position)) {
+      if (await this.refused(step)) return true;
       await this.record(step);
-      yield await this.completeStep(step);
+      yield await this.completeStep();
       if (await this.rolledBack()) return true;
       this.throwIfStopping();
     }
@@ -99,26 +101,41 @@ export class RunDriver {
    * False when there was none.
    */
   private async rolledBack(): Promise<boolean> {
-    const { config, directory, session, emit } = this.parts;
+    const { config, directory } = this.parts;
     const { guard, position } = this.state;
     if (guard.collapse === null || config.onCollapse === 'warn') return false;
     // When the run ends here, it can be resumed all the same.
     this.state.guard = { ...guard, collapse: null };
     this.unsaved = true;
     const found = { loop: position.state, guard };
-    const rollback = planRollback(config, found, directory.checkpointSteps(), guard.collapse);
+    await this.goBack(planRollback(config, found, directory.checkpointSteps(), guard.collapse), 'COLLAPSED');
+    return true;
+  }
+
+  /** Dumps a refused step and acts on it; true when that was a rollback. */
+  private async refused(step: LoopStep): Promise<boolean> {
+    const { refusal } = step;
+    if (refusal === null) return false;
+    // The weights are still those of the step before.
+    this.parts.session.loop.policyStep = this.step;
+    const rollback = await settleRefusal(this.parts, this.files, this.state, { ...step, refusal });
+    if (rollback !== null) await this.goBack(rollback, 'NOT_FINITE');
+    return rollback !== null;
+  }
+
+  private async goBack(rollback: Rollback, code: 'COLLAPSED' | 'NOT_FINITE'): Promise<void> {
+    const { directory, session, emit } = this.parts;
     // From here on only the checkpoint gone back to counts.
     this.unsaved = false;
     await this.files.write('rollbacks.json', () => recordRollback(directory, rollback));
     await this.files.write('rollbacks.json', () => completeRollbacks(directory));
     const checkpoint = findCheckpoint(directory, (message) => this.warn(message));
-    if (checkpoint === null) throw new AcoerError('COLLAPSED', `${rollback.reason} No checkpoint is whole.`);
+    if (checkpoint === null) throw new AcoerError(code, `${rollback.reason} No checkpoint is whole.`);
     session.loop.policyStep = null;
     this.state = await restoreRun(directory, checkpoint, session.loop);
     session.loop.policyStep = this.step;
     this.files.openMetrics(this.state);
     emit({ type: 'rollback', rollback });
-    return true;
   }
 
   /** From here on the step counts as made. What cannot be written later, the table, is written before. */
@@ -127,6 +144,7 @@ export class RunDriver {
     this.watch(step);
     this.state.position = step.position;
     this.state.pending = step.metrics;
+    this.parts.session.loop.policyStep = this.step;
     this.unsaved = true;
   }
 
@@ -144,14 +162,13 @@ export class RunDriver {
   }
 
   /** Evaluates when that is due, writes the pending line and what follows from it. */
-  private async completeStep(made?: LoopStep): Promise<TrainStep> {
+  private async completeStep(): Promise<TrainStep> {
     const { state, step } = this;
     const metrics = state.pending!;
     const improved = await this.evaluateStep(metrics);
     await this.files.append(metrics);
     state.pending = null;
     this.parts.emit({ type: 'step', index: step, metrics });
-    if (made?.update.applied === false) await this.refused(made);
     if (improved || this.saveIsDue(step)) await this.save();
     return { index: step, metrics };
   }
@@ -161,22 +178,27 @@ export class RunDriver {
     const { config, session } = this.parts;
     const { state, step } = this;
     if (config.evalSteps === 0 || step % config.evalSteps !== 0 || session.evalData === null) return false;
-    if (state.latest?.step !== step) state.latest = { step, evaluation: await this.evaluate('step') };
+    if (state.latest?.step !== step) {
+      const evaluation = await this.evaluate('step').catch((error: unknown) => this.unevaluated(error));
+      if (evaluation === null) return false;
+      state.latest = { step, evaluation };
+    }
     Object.assign(metrics, evaluationMetrics(state.latest.evaluation));
     state.best = betterOf(state.best, state.latest);
     return state.best?.step === step;
   }
 
-  private async refused(step: LoopStep): Promise<void> {
-    const path = this.parts.directory.nonFinite(step.index);
-    await this.files.write(path, () => dumpBatch(path, step));
-    const message = `Step ${step.index}: loss or gradient is not finite, so nothing was changed; the batch is in ${path}.`;
-    if (this.parts.config.nonFinitePolicy === 'stop') throw new AcoerError('NOT_FINITE', message);
-    this.warn(message);
+  /** Logits that are not finite end an evaluation, and the run unless it goes on behind refused steps. */
+  private unevaluated(error: unknown): null {
+    if (errorCode(error) !== 'NOT_FINITE' || this.parts.config.nonFinitePolicy === 'stop') throw error;
+    this.warn(`Step ${this.step} is not evaluated: ${errorMessage(error)}`);
+    return null;
   }
 
   private saveIsDue(step: number): boolean {
     const { saveSteps, maxSteps } = this.parts.config;
+    // Behind a refused step the weights are nothing new and may be to blame: older checkpoints are worth more.
+    if (this.state.position.state.refused > 0 && step < maxSteps) return false;
     return step === maxSteps || (saveSteps > 0 && step % saveSteps === 0);
   }
 
@@ -184,8 +206,9 @@ export class RunDriver {
     const { step } = this;
     // A failure between an update and its state: the weights fit no state that could be saved.
     if (!this.unsaved || this.parts.session.loop.policyStep !== step) return;
-    if (this.state.guard.monitor.health === 'healthy') {
-      this.state.guard = { ...this.state.guard, healthy: step };
+    const { guard, position } = this.state;
+    if (guard.monitor.health === 'healthy' && position.state.refused === 0) {
+      this.state.guard = { ...guard, healthy: step };
     }
     await this.files.checkpoint(this.state, signal);
     this.unsaved = false;
@@ -193,8 +216,11 @@ export class RunDriver {
 
   private async finish(): Promise<RunSummary> {
     const { config, directory, session } = this.parts;
-    const { latest, base } = this.state;
+    const { latest, base, position } = this.state;
     const step = config.maxSteps;
+    const { refused } = position.state;
+    if (refused > 0)
+      this.warn(`The last ${refused} steps were refused: the result is that of step ${step - refused}.`);
     const trained = latest?.step === step ? latest.evaluation : await this.evaluate('trained');
     const best = betterOf(this.state.best, { step, evaluation: trained });
     // A kill may have come between the last checkpoint and the end of those it replaces.

@@ -3,13 +3,14 @@
  * only in what a reward says about length (or style); their advantages are split into the mean of their class and the
  * rest around it, which is the efficiency pressure of any reward, known by name or not.
  */
-import type { Group, Rollout } from '../types';
 import { mean } from '../statistics';
+import type { Group, Rollout } from '../types';
+import type { GroupOutline } from './non-finite';
 
-const classOf = ({ verdict, format }: Rollout) => `${verdict.correct} ${format}`;
+const classOf = ({ verdict, format }: Pick<Rollout, 'verdict' | 'format'>) => `${verdict.correct} ${format}`;
 
 /** Places in the flat batch of the completions that share group, verdict and format. */
-function* classes(groups: readonly Group[], isIn: (place: number) => boolean): Generator<number[]> {
+function* classes(groups: readonly GroupOutline[], isIn: (place: number) => boolean): Generator<number[]> {
   let start = 0;
   for (const { rollouts } of groups) {
     const members = new Map<string, number[]>();
@@ -36,7 +37,7 @@ export interface SplitAdvantages {
  * reward would be blown up again by the std of a group whose answers are all right.
  */
 export function withPressure(
-  groups: readonly Group[],
+  groups: readonly GroupOutline[],
   split: SplitAdvantages,
   pressure: number,
 ): Float64Array {
@@ -50,7 +51,7 @@ export function withPressure(
 }
 
 /** Share of the squared advantages that tells answers of one class apart, 0..1; 0 when all are 0. */
-export function sameVerdictShare(groups: readonly Group[], split: SplitAdvantages): number {
+export function sameVerdictShare(groups: readonly GroupOutline[], split: SplitAdvantages): number {
   let within = 0;
   let all = 0;
   for (const places of classes(groups, (place) => !split.dropped[place])) {

@@ -10,7 +10,7 @@ import type { LoopContext } from './context';
 import { closeRewards, type Inputs } from './inputs';
 import { DataOrder } from './order';
 import { planSession } from './plan';
-import { warmupSteps } from './schedule';
+import { warmupSteps, type Schedule } from './schedule';
 import type { Watchdog } from './watchdog';
 
 export interface Session {
@@ -30,11 +30,11 @@ export interface SessionOptions {
   watchdog: Watchdog;
 }
 
-function openEngine({ device, threads }: Config): Promise<Engine> {
+export function openEngine({ device, threads }: Config): Promise<Engine> {
   return createEngine({ device: device as DeviceName, threads: threads ?? undefined });
 }
 
-function createPolicy(model: Model, config: Config): Promise<Policy> {
+export function createPolicy(model: Model, config: Config): Promise<Policy> {
   return model.createPolicy({
     kind: 'lora',
     rank: config.loraRank,
@@ -46,6 +46,10 @@ function createPolicy(model: Model, config: Config): Promise<Policy> {
     beta2: config.adamBeta2,
     eps: config.adamEpsilon,
   });
+}
+
+export function scheduleOf({ lrSchedulerType: type, maxSteps: totalSteps, warmupRatio }: Config): Schedule {
+  return { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) };
 }
 
 /** Takes over the rewards of `inputs`: they are closed with the session, also when it cannot be opened. */
@@ -69,7 +73,6 @@ export async function openSession(
     watchdog.loaded(engine, model);
     const policy = await createPolicy(model, config);
     opened.push(policy);
-    const { lrSchedulerType: type, maxSteps: totalSteps, warmupRatio } = config;
     const loop: LoopContext = {
       config,
       engine,
@@ -81,7 +84,7 @@ export async function openSession(
       judge: (text, gold, thinking) => judgeCompletion(text, gold, thinking),
       watch: watchdog,
       rewards,
-      schedule: { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) },
+      schedule: scheduleOf(config),
       policyStep: 0,
       signal,
     };

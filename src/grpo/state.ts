@@ -66,5 +66,7 @@ export const storedPart = ({ state }: StoredCheckpoint) => state as StoredState;
 export function runStateOf(checkpoint: StoredCheckpoint): RunState {
   const { loop, batch, base, latest, best, pending, data, guard } = storedPart(checkpoint);
   const open = batch && restoreOpenBatch(batch, checkpoint.rollouts);
-  return { position: { state: loop, open }, base, latest, best, pending, data, guard };
+  // Checkpoints of versions that did not count refused steps have none.
+  const state = { ...loop, refused: loop.refused ?? 0 };
+  return { position: { state, open }, base, latest, best, pending, data, guard };
 }

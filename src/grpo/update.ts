@@ -1,10 +1,12 @@
 /** One optimiser update from a slice of a generated batch. */
+import type { Config } from '../config';
 import type { AccumulateResult, LossSettings, TrainBatch } from '../engine/types';
 import { errorCode } from '../errors';
 import { streamSeed } from '../rng';
 import { sampleName, sampleTokens, type OpenBatch, type UpdateSample } from './batch';
-import { samplingSeed, type LoopContext, type LoopState } from './context';
+import { samplingSeed, type LoopState, type UpdateContext } from './context';
 import { joinPerToken, packByTokens, packSequences, splitPerToken } from './microbatch';
+import { gradientNonFinite, passNonFinite, type NonFinite } from './non-finite';
 import { lossNormalizer } from './normalizer';
 import { scheduleFactor } from './schedule';
 
@@ -16,11 +18,23 @@ export interface SampleResult {
   vespoPhi: number;
 }
 
+/** One pass of `accumulate`. */
+export interface MicroBatch {
+  samples: readonly UpdateSample[];
+  dropoutSeed: bigint | null;
+  /** NaN: the pass was refused. */
+  loss: number;
+  /** Of all its log-probs: on-policy the loss hardly depends on the weights, this does. */
+  logprobSum: number;
+}
+
 export interface UpdateResult {
   loss: number;
-  /** Before clipping; NaN when the update was refused. */
+  /** Before clipping; not finite when the update was refused. */
   gradNorm: number;
   applied: boolean;
+  /** Why it was not applied. */
+  nonFinite: NonFinite | null;
   learningRate: number;
   klSum: number;
   entropySum: number;
@@ -28,11 +42,11 @@ export interface UpdateResult {
   tokens: number;
   samples: readonly UpdateSample[];
   results: Map<UpdateSample, SampleResult>;
-  microBatches: number;
+  microBatches: MicroBatch[];
   timesMs: { train: number; optimizer: number };
 }
 
-export function lossSettings(context: LoopContext, normalizer: number): LossSettings {
+export function lossSettings(context: Pick<UpdateContext, 'config'>, normalizer: number): LossSettings {
   const { config } = context;
   return {
     type: config.lossType,
@@ -77,6 +91,8 @@ const unmaskedTokens = (samples: readonly UpdateSample[]) =>
   samples.reduce((sum, sample) => sum + (sample.masked ? 0 : sample.completionIds.length), 0);
 
 function addResult(total: UpdateResult, members: readonly UpdateSample[], result: AccumulateResult): void {
+  const logprobSum = result.logprobs.reduce((a, b) => a + b, 0);
+  Object.assign(total.microBatches.at(-1)!, { loss: result.loss, logprobSum });
   total.loss += result.loss;
   total.klSum += result.klSum;
   total.entropySum += result.entropySum;
@@ -87,9 +103,9 @@ function addResult(total: UpdateResult, members: readonly UpdateSample[], result
   });
 }
 
-/** Adds up the gradient of the slice; false when a loss or gradient was not finite (then no gradient is left). */
+/** Adds up the gradient of the slice; false when a loss or log-prob was not finite (then no gradient is left). */
 async function accumulateAll(
-  context: LoopContext,
+  context: UpdateContext,
   total: UpdateResult,
   normalizer: number,
   dropoutSeed: (microBatch: number) => bigint,
@@ -97,12 +113,12 @@ async function accumulateAll(
   const { config, policy, signal, watch } = context;
   const live = total.samples.filter((sample) => !sample.skipped);
   const bins = packByTokens(live.map(sampleTokens), config.microBatchTokens);
-  total.microBatches = bins.length;
   const loss = lossSettings(context, normalizer);
   try {
     for (const [index, bin] of bins.entries()) {
       const members = bin.map((i) => live[i]!);
       const seed = config.loraDropout > 0 ? dropoutSeed(index) : null;
+      total.microBatches.push({ samples: members, dropoutSeed: seed, loss: NaN, logprobSum: NaN });
       const trained = watch.begin(() => ({ microBatch: index, samples: members.map(sampleName) }));
       addResult(
         total,
@@ -114,9 +130,27 @@ async function accumulateAll(
     return true;
   } catch (error) {
     await policy.zeroGradients();
-    if (errorCode(error) === 'NOT_FINITE') return false;
-    throw error;
+    if (errorCode(error) !== 'NOT_FINITE') throw error;
+    total.nonFinite = passNonFinite(error, total.microBatches.at(-1)!.samples);
+    return false;
   }
+}
+
+/** The divisor of the slice `samples`, the same for all its micro-batches. */
+export function sliceNormalizer(config: Config, batch: OpenBatch, samples: readonly UpdateSample[]): number {
+  return lossNormalizer(config.lossType, {
+    sequences: samples.length,
+    tokens: unmaskedTokens(samples),
+    generationTokens: batch.tokens,
+    stepsPerGeneration: config.stepsPerGeneration,
+    maxCompletionLength: config.maxCompletionLength,
+  });
+}
+
+/** The samples of slice number `slice` of a batch: `promptsPerStep` groups. */
+export function sliceSamples(config: Config, { samples }: OpenBatch, slice: number): readonly UpdateSample[] {
+  const perSlice = config.promptsPerStep * config.numGenerations;
+  return samples.slice(slice * perSlice, (slice + 1) * perSlice);
 }
 
 /**
@@ -125,35 +159,29 @@ async function accumulateAll(
  * with a gradient of zero AdamW still moves on, as in TRL.
  */
 export async function updateOnSlice(
-  context: LoopContext,
+  context: UpdateContext,
   batch: OpenBatch,
   slice: number,
   { step, eased }: LoopState,
 ): Promise<UpdateResult> {
   const { config, policy, schedule, watch } = context;
-  const perSlice = config.promptsPerStep * config.numGenerations;
-  const samples = batch.samples.slice(slice * perSlice, (slice + 1) * perSlice);
+  const samples = sliceSamples(config, batch, slice);
   const skippedEntropy = samples.filter((sample) => sample.skipped && !sample.masked);
   const result: UpdateResult = {
     loss: 0,
     gradNorm: NaN,
     applied: false,
+    nonFinite: null,
     learningRate: config.learningRate * scheduleFactor(schedule, step),
     klSum: 0,
     entropySum: skippedEntropy.reduce((sum, s) => sum + s.rollout.entropies.reduce((a, b) => a + b, 0), 0),
     tokens: unmaskedTokens(samples),
     samples,
     results: new Map(),
-    microBatches: 0,
+    microBatches: [],
     timesMs: { train: 0, optimizer: 0 },
   };
-  const normalizer = lossNormalizer(config.lossType, {
-    sequences: samples.length,
-    tokens: result.tokens,
-    generationTokens: batch.tokens,
-    stepsPerGeneration: config.stepsPerGeneration,
-    maxCompletionLength: config.maxCompletionLength,
-  });
+  const normalizer = sliceNormalizer(config, batch, samples);
   const started = performance.now();
   const seed = samplingSeed(config, eased);
   const dropoutSeed = (microBatch: number) => streamSeed(seed, 'dropout', step, microBatch);
@@ -166,7 +194,7 @@ export async function updateOnSlice(
     const { gradNorm, applied } = await watch.phase('optimizer', () =>
       policy.step({ learningRate, weightDecay, maxGradNorm }),
     );
-    Object.assign(result, { gradNorm, applied });
+    Object.assign(result, { gradNorm, applied, nonFinite: applied ? null : gradientNonFinite(gradNorm) });
   }
   context.policyStep = step + 1;
   result.timesMs = { train: accumulated - started, optimizer: performance.now() - accumulated };

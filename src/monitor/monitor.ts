@@ -75,8 +75,9 @@ export function observe(
   settings: MonitorSettings,
   groupsPerBatch: number,
 ): Observation {
-  // No reference of the batch could be read: it says nothing about accuracy.
-  if (metrics['accuracy/gold_unparseable'] === 1) return { state: before, change: null };
+  // No reference of the batch could be read: it says nothing about accuracy. A refused step may have no batch at all.
+  const refused = metrics.update_applied === 0 && !('accuracy/mean' in metrics);
+  if (refused || metrics['accuracy/gold_unparseable'] === 1) return { state: before, change: null };
   const averages = withBatch(before.averages, metrics, settings, groupsPerBatch);
   const step = metrics.step!;
   const steps = step - before.step;

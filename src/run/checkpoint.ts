@@ -5,7 +5,7 @@ import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { removeDirectoryAtomic, writeDirectoryAtomic } from './atomic';
 import { checksumProblem, writeChecksums } from './checksums';
-import { stepName, type RunDirectory } from './directory';
+import { readJsonFile, stepName, type RunDirectory } from './directory';
 import { decodeSafetensors, encodeSafetensors, type Tensor } from './safetensors';
 
 const ADAPTER = 'adapter_model.safetensors';
@@ -22,6 +22,9 @@ export interface CheckpointContent {
   /** Of a generated batch with updates left to make; null between two batches. */
   rollouts: ReadonlyMap<string, Tensor> | null;
 }
+
+/** The files a folder needs to count as whole. */
+export const CHECKPOINT_FILES = [ADAPTER, OPTIMIZER, STATE] as const;
 
 export interface StoredCheckpoint {
   step: number;
@@ -46,14 +49,25 @@ export function saveCheckpoint(
   run: RunDirectory,
   step: number,
   policy: Policy,
-  { adapterConfig, state, rollouts }: CheckpointContent,
+  content: CheckpointContent,
 ): Promise<void> {
-  return writeDirectoryAtomic(run.checkpoint(step), async (directory) => {
+  return writeCheckpointFolder(run.checkpoint(step), policy, content);
+}
+
+/** Writes a folder of a checkpoint's files, and `more` JSON files by their names; it appears when it is whole. */
+export function writeCheckpointFolder(
+  path: string,
+  policy: Policy,
+  { adapterConfig, state, rollouts }: CheckpointContent,
+  more: Readonly<Record<string, unknown>> = {},
+): Promise<void> {
+  return writeDirectoryAtomic(path, async (directory) => {
     await policy.save(join(directory, ADAPTER));
     await policy.saveOptimizer(join(directory, OPTIMIZER));
     writeJson(join(directory, ADAPTER_CONFIG), adapterConfig);
     writeJson(join(directory, STATE), { version: STATE_VERSION, ...state });
     if (rollouts !== null) writeFileSync(join(directory, ROLLOUTS), encodeSafetensors(rollouts));
+    for (const [name, value] of Object.entries(more)) writeJson(join(directory, name), value);
     writeChecksums(directory);
   });
 }
@@ -86,8 +100,8 @@ function setAside(run: RunDirectory, step: number): string {
 export function findCheckpoint(run: RunDirectory, warn: (message: string) => void): StoredCheckpoint | null {
   for (const step of run.checkpointSteps().reverse()) {
     const path = run.checkpoint(step);
-    const problem = checksumProblem(path, [ADAPTER, OPTIMIZER, STATE]);
-    if (problem === null) return readCheckpoint(run, step);
+    const problem = checksumProblem(path, CHECKPOINT_FILES);
+    if (problem === null) return readCheckpointFolder(path, step);
     const before = run
       .checkpointSteps()
       .filter((other) => other < step)
@@ -102,14 +116,15 @@ export function findCheckpoint(run: RunDirectory, warn: (message: string) => voi
 
 /** The checkpoint of `step` of a run that is only read. @throws BAD_INPUT when it is damaged */
 export function openCheckpoint(run: RunDirectory, step: number): StoredCheckpoint {
-  const problem = checksumProblem(run.checkpoint(step), [ADAPTER, OPTIMIZER, STATE]);
-  if (problem === null) return readCheckpoint(run, step);
-  throw new AcoerError('BAD_INPUT', `${run.checkpoint(step)} is damaged (${problem}); name another step.`);
+  const path = run.checkpoint(step);
+  const problem = checksumProblem(path, CHECKPOINT_FILES);
+  if (problem === null) return readCheckpointFolder(path, step);
+  throw new AcoerError('BAD_INPUT', `${path} is damaged (${problem}); name another step.`);
 }
 
-function readCheckpoint(run: RunDirectory, step: number): StoredCheckpoint {
-  const path = run.checkpoint(step);
-  const state = run.readJson(join(path, STATE)) as { version?: unknown };
+/** The checkpoint in a folder whose checksums are right. */
+export function readCheckpointFolder(path: string, step: number): StoredCheckpoint {
+  const state = readJsonFile(join(path, STATE)) as { version?: unknown };
   if (state.version !== STATE_VERSION) {
     throw new AcoerError(
       'BAD_INPUT',

@@ -8,6 +8,15 @@ import { LOCK_FILE, RunLock } from './lock';
 /** `step-000100`: sorts as text in step order. */
 export const stepName = (step: number) => `step-${String(step).padStart(6, '0')}`;
 
+/** @throws BAD_INPUT naming `path` */
+export function readJsonFile(path: string): unknown {
+  try {
+    return JSON.parse(readFileSync(path, 'utf8'));
+  } catch (cause) {
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+  }
+}
+
 /** What says that a run has ended. */
 interface Ended {
   run?: { steps?: unknown };
@@ -29,7 +38,9 @@ export class RunDirectory {
   readonly checkpoints = () => join(this.path, 'checkpoints');
   readonly checkpoint = (step: number) => join(this.checkpoints(), stepName(step));
   readonly completions = (step: number) => join(this.path, 'completions', `${stepName(step)}.parquet`);
-  readonly nonFinite = (step: number) => join(this.path, 'nonfinite', `${stepName(step)}.json`);
+  /** What was dumped of refused steps. */
+  readonly dumps = () => join(this.path, 'non-finite');
+  readonly dump = (step: number) => join(this.dumps(), stepName(step));
 
   readonly hang = (step: number, phase: string) => join(this.path, `watchdog-${step}-${phase}.json`);
 
@@ -55,11 +66,7 @@ export class RunDirectory {
   }
 
   readJson(path: string): unknown {
-    try {
-      return JSON.parse(readFileSync(path, 'utf8'));
-    } catch (cause) {
-      throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
-    }
+    return readJsonFile(path);
   }
 }
 
@@ -134,6 +141,7 @@ export function openRunDirectory(path: string): RunDirectory {
       mkdirSync(join(path, folder), { recursive: true });
       removeTemporaries(join(path, folder));
     }
+    if (existsSync(run.dumps())) removeTemporaries(run.dumps());
     removeTemporaries(path);
   } catch (error) {
     run.lock?.release();

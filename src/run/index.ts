@@ -22,6 +22,7 @@ export {
   readRunDirectory,
   RunDirectory,
 } from './directory';
+export { openDump, pruneDumps, saveDump } from './dumps';
 export { EvaluationFile, type EvaluationRecord, recordOf } from './evaluation-file';
 export { finiteMetrics, MetricsFile, readMetrics } from './metrics-file';
 export { encodeSafetensors, type Tensor } from './safetensors';

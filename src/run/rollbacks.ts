@@ -17,7 +17,7 @@ export interface Rollback {
   to: number;
   /** Factor on the efficiency pressure from here on. */
   pressure: number;
-  /** The sentence of the collapse. */
+  /** The sentence of the collapse, or what was not finite. */
   reason: string;
 }
 

@@ -39,13 +39,14 @@ function updateOf(samples: Sample[], result: (i: number) => Partial<SampleResult
     loss: 0.5,
     gradNorm: 2,
     applied: true,
+    nonFinite: null,
     learningRate: 1e-3,
     klSum: 0,
     entropySum: 12,
     tokens,
     samples,
     results,
-    microBatches: 1,
+    microBatches: [{ samples, dropoutSeed: null, loss: 0.5, logprobSum: -10 }],
     timesMs: { train: 0, optimizer: 0 },
   };
 }

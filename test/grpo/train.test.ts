@@ -9,12 +9,12 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AcoerError, errorCode } from '../../src/errors';
+import { AcoerError } from '../../src/errors';
 import { train, type RunSummary, type TrainEvent, type TrainOptions } from '../../src/grpo';
 import { registerReward } from '../../src/rewards';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
-import { FakeEngine, type FakeFaults } from '../helpers/fake-engine';
+import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-train-'));
@@ -34,8 +34,8 @@ const settings = {
   completionsSteps: 4,
 } as const;
 
-function options(more: TrainOptions = {}, faults: FakeFaults = {}) {
-  const engine = new FakeEngine(faults);
+function options(more: TrainOptions = {}) {
+  const engine = new FakeEngine();
   const parts = { engine, tokenizer: fakeTokenizer, trainData: fakeDataset(30), evalData: fakeDataset(30) };
   return { ...settings, ...parts, out: newFolder(), ...more, engine };
 }
@@ -413,31 +413,6 @@ test('a table of completions reads back as it was sampled', async () => {
   expect(mean('advantage')).toBeCloseTo(0, 9);
   expect(rows[0]).toMatchObject({ step: 4, sample: 0, finish: expect.stringMatching(/stop|length/) });
   expect(String(rows[0]!.completion)).toMatch(/^<think>/);
-});
-
-describe('updates that are not finite', () => {
-  test.each<[string, FakeFaults]>([
-    ['loss', { nonFiniteUpdate: 4 }],
-    ['gradient', { refusedUpdate: 4 }],
-  ])('a bad %s: nothing changes, the batch is dumped, the run goes on', async (_, faults) => {
-    const events: TrainEvent[] = [];
-    const given = options({ onEvent: (event) => events.push(event) }, faults);
-    await (await train(given)).result();
-    const lines = metricsOf(given.out);
-    expect(lines.map((line) => line.update_applied)).toEqual(lines.map((_, i) => (i === 4 ? 0 : 1)));
-    const dump = JSON.parse(readFileSync(join(given.out, 'nonfinite', 'step-000005.json'), 'utf8')) as {
-      samples: unknown[];
-    };
-    expect(dump.samples).toHaveLength(32);
-    expect(events.some((event) => event.type === 'warning' && event.message.includes('Step 5'))).toBe(true);
-  });
-
-  test('the run stops when told to, and can be resumed from before', async () => {
-    const given = options({ nonFinitePolicy: 'stop' }, { nonFiniteUpdate: 4 });
-    const code = await (await train(given)).result().catch(errorCode);
-    expect(code).toBe('NOT_FINITE');
-    expect(existsSync(join(given.out, 'summary.json'))).toBe(false);
-  });
 });
 
 test('a reward that throws ends the run with its name, keeping what was done', async () => {

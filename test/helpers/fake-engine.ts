@@ -25,13 +25,17 @@ import { AcoerError } from '../../src/errors';
 import { streamSeed, uniformStream } from '../../src/rng';
 import { FAKE_IDS } from './fake-tokenizer';
 
-type Theta = [number, number];
+export type Theta = [number, number];
+
+export type FakeCall = 'generate' | 'score' | 'accumulate' | 'step';
 
 export interface FakeFaults {
-  /** `accumulate` throws NOT_FINITE in updates of this number (from 0). */
-  nonFiniteUpdate?: number;
-  /** `step` refuses the update of this number. */
-  refusedUpdate?: number;
+  /**
+   * Whether a number of this call is not finite: a function of what it works on, as in a real engine. `ids` are those
+   * of its prompts and completions (of `step`: of the last `accumulate`), `seed` that of a generation, `theta` the
+   * policy's weights.
+   */
+  nonFinite?: (call: FakeCall, on: { ids: Int32Array; seed: bigint | null; theta: Theta }) => boolean;
 }
 
 /** Sensitivity of a token's log-prob to each parameter. */
@@ -82,7 +86,6 @@ export class FakePolicy implements Policy {
   theta: Theta = [0, 0];
   private gradient: Theta = [0, 0];
   private moments: Theta = [0, 0];
-  private updates = 0;
   disposed = false;
   readonly normalizers: number[] = [];
   readonly batches: TrainBatch[] = [];
@@ -101,9 +104,9 @@ export class FakePolicy implements Policy {
   ) {}
 
   async accumulate(batch: TrainBatch, loss: LossSettings): Promise<AccumulateResult> {
-    if (this.faults.nonFiniteUpdate === this.updates) {
-      this.updates++;
-      throw new AcoerError('NOT_FINITE', 'loss is not finite');
+    const on = { ids: batch.ids, seed: null, theta: this.theta };
+    if (this.faults.nonFinite?.('accumulate', on)) {
+      throw new AcoerError('NOT_FINITE', 'the log-prob of completion token 2 of sequence 1 is not finite');
     }
     this.normalizers.push(loss.normalizer);
     this.batches.push(batch);
@@ -154,7 +157,8 @@ export class FakePolicy implements Policy {
 
   async step({ learningRate, maxGradNorm = 0 }: StepOptions) {
     const gradNorm = Math.hypot(...this.gradient);
-    const refused = this.faults.refusedUpdate === this.updates++;
+    const ids = this.batches.at(-1)?.ids ?? new Int32Array();
+    const refused = this.faults.nonFinite?.('step', { ids, seed: null, theta: this.theta }) === true;
     if (!refused) {
       const scale = maxGradNorm > 0 ? Math.min(1, maxGradNorm / (gradNorm + 1e-6)) : 1;
       for (const j of [0, 1] as const) {
@@ -183,7 +187,7 @@ export class FakePolicy implements Policy {
   }
 
   async saveOptimizer(path: string): Promise<void> {
-    writeFileSync(path, JSON.stringify({ moments: this.moments, updates: this.updates }));
+    writeFileSync(path, JSON.stringify({ moments: this.moments }));
   }
 
   async restoreOptimizer(path: string): Promise<void> {
@@ -198,6 +202,9 @@ export class FakePolicy implements Policy {
     return this.dispose();
   }
 }
+
+const thetaOf = (policy: Policy | null | undefined): Theta =>
+  (policy as FakePolicy | null | undefined)?.theta ?? [0, 0];
 
 export class FakeModel implements Model {
   policy: FakePolicy | null = null;
@@ -229,12 +236,16 @@ export class FakeModel implements Model {
   ): Promise<GenerateResult> {
     this.generateCalls++;
     const sequences = requests.flatMap((request, index) =>
-      Array.from({ length: request.numSamples ?? 1 }, (_, sample) => sampleOne(request, index, sample)),
+      Array.from({ length: request.numSamples ?? 1 }, (_, i) =>
+        sampleOne(request, index, (request.firstSample ?? 0) + i),
+      ),
     );
     // Sequences end shortest first, as in a real batch.
-    for (const sequence of [...sequences].sort((a, b) => a.ids.length - b.ids.length)) {
+    const ending = [...sequences].sort((a, b) => a.ids.length - b.ids.length);
+    for (const sequence of ending) {
       await Promise.resolve();
       if (options.signal?.aborted) throw new AcoerError('CANCELLED', 'cancelled');
+      this.failIfBad(requests, sequence);
       options.onSequence?.(sequence);
     }
     const newTokens = sequences.reduce((sum, sequence) => sum + sequence.ids.length, 0);
@@ -242,9 +253,19 @@ export class FakeModel implements Model {
     return { sequences, stats };
   }
 
+  private failIfBad(requests: readonly GenerateRequest[], { request, sample, ids }: GeneratedSequence): void {
+    const { promptIds, seed, policy } = requests[request]!;
+    const on = { ids: Int32Array.of(...promptIds, ...ids), seed, theta: thetaOf(policy) };
+    if (!this.faults.nonFinite?.('generate', on)) return;
+    throw new AcoerError(
+      'NOT_FINITE',
+      `generate: the logits of request ${request}, sample ${sample} are not finite at new token 3`,
+    );
+  }
+
   async score(packed: PackedSequences, options: { policy?: Policy | null } = {}): Promise<ScoreResult> {
     this.scoreCalls++;
-    const theta = (options.policy as FakePolicy | null | undefined)?.theta ?? [0, 0];
+    const theta = thetaOf(options.policy);
     const count = eachToken(packed, () => undefined);
     const logprobs = new Float64Array(count);
     const entropies = new Float64Array(count);
@@ -252,6 +273,7 @@ export class FakeModel implements Model {
       logprobs[flat] = logprobOf(id, place, theta);
       entropies[flat] = entropyOf(id, place, theta);
     });
+    if (this.faults.nonFinite?.('score', { ids: packed.ids, seed: null, theta })) logprobs[4] = NaN;
     return { logprobs, entropies };
   }
 
@@ -265,7 +287,7 @@ export class FakeModel implements Model {
 }
 
 function sampleOne(request: GenerateRequest, index: number, sample: number): GeneratedSequence {
-  const theta = (request.policy as FakePolicy | null | undefined)?.theta ?? [0, 0];
+  const theta = thetaOf(request.policy);
   const ids = completionIds(request, sample, theta);
   return {
     request: index,

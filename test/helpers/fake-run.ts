@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import type { TrainOptions } from '../../src/grpo';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
-import { FakeEngine } from './fake-engine';
+import { FakeEngine, type FakeFaults } from './fake-engine';
 import { fakeDataset, fakeTokenizer } from './fake-tokenizer';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-fake-'));
@@ -14,9 +14,9 @@ let folders = 0;
 export const removeFakeRuns = () => rmSync(root, { recursive: true, force: true });
 export const newFolder = () => join(root, `run-${folders++}`);
 
-export function fakeParts() {
+export function fakeParts(faults: FakeFaults = {}) {
   const [trainData, evalData] = [fakeDataset(30), fakeDataset(30)];
-  return { engine: new FakeEngine(), tokenizer: fakeTokenizer, trainData, evalData };
+  return { engine: new FakeEngine(faults), tokenizer: fakeTokenizer, trainData, evalData };
 }
 
 export function fakeRun(more: TrainOptions = {}) {

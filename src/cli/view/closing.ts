@@ -21,8 +21,10 @@ export interface Course {
 }
 
 /** Sampled accuracy in training, averaged over `WINDOW` steps: its peak and where it ended; null for a short run. */
-export function accuracyCourse(lines: readonly StepMetrics[]): Course | null {
-  const values = lines.map((line) => line['accuracy/mean'] ?? 0);
+export function accuracyCourse(all: readonly StepMetrics[]): Course | null {
+  // A step refused before its batch was made has none.
+  const lines = all.filter((line) => 'accuracy/mean' in line);
+  const values = lines.map((line) => line['accuracy/mean']!);
   if (values.length < 2 * WINDOW) return null;
   let course: Course | null = null;
   for (let last = WINDOW - 1; last < values.length; last++) {

@@ -1,0 +1,85 @@
+/** `acoer replay`: a refused step made again from its dump. */
+import type { Command } from 'commander';
+import type { DeviceName } from '../engine/types';
+import { describeNonFinite, replay, type ReplayReport } from '../grpo';
+import { deviceName, integer } from './command';
+import { showDownload } from './download';
+import { interruptible } from './interrupt';
+
+/** Lines of a list in the text. */
+const SHOWN = 20;
+
+interface ReplayFlags {
+  device?: DeviceName;
+  threads?: number;
+  each?: boolean;
+  json?: boolean;
+}
+
+export function define(command: Command): void {
+  command
+    .argument('<dump>', 'folder of the dump, e.g. runs/NAME/non-finite/step-000123')
+    .option('--device <device>', 'auto, cpu, cuda or cuda:N (default: as the run had it)', deviceName)
+    .option('--threads <n>', 'CPU threads (default: as the run had it)', integer(1, 4096))
+    .option('--each', 'also make it for one completion at a time: which are not finite by themselves')
+    .option('--json', 'print the report as JSON')
+    .addHelpText(
+      'after',
+      `
+Exit code 0: the same number was not finite, and all that was measured equals the dump, bit for bit. 1: it did not come
+out the same; what differs is said. 2: the folder is no dump, or a damaged one.`,
+    )
+    .action(runReplay);
+}
+
+async function runReplay(dump: string, { json, ...flags }: ReplayFlags): Promise<void> {
+  const report = await interruptible((signal) =>
+    replay(dump, { ...flags, ...showDownload('the model of the dump', signal) }),
+  );
+  const text = json === true ? JSON.stringify(report) : reportLines(report).join('\n');
+  process.stdout.write(`${text}\n`);
+  if (!report.reproduced) process.exitCode = 1;
+}
+
+function reportLines(report: ReplayReport): string[] {
+  const { step, model, recorded, found, learningRate, differences, offenders, maker } = report;
+  const moved = JSON.stringify(maker.then) !== JSON.stringify(maker.now);
+  return [
+    `step ${step}, ${model}, learning rate ${learningRate}`,
+    `dumped: ${describeNonFinite(recorded)} (phase ${recorded.phase})`,
+    ...(moved ? [`made by ${setUp(maker.then)}; replayed by ${setUp(maker.now)}`] : []),
+    ...report.microBatches.map(
+      ({ samples, tokens, loss }, i) =>
+        `micro-batch ${i}: ${samples} completions, ${tokens} tokens, ${loss === null ? 'refused' : `loss ${loss}`}`,
+    ),
+    `now:    ${found === null ? 'everything is finite' : describeNonFinite(found)}`,
+    ...gradientLines(report),
+    ...(offenders === null ? [] : offenderLines(offenders)),
+    ...(report.reproduced ? ['reproduced, bit for bit'] : ['not reproduced', ...shown(differences)]),
+  ];
+}
+
+const shown = (lines: readonly string[]) =>
+  lines.length > SHOWN ? [...lines.slice(0, SHOWN), '... (--json has all)'] : lines;
+
+const setUp = (maker: ReplayReport['maker']['now']) =>
+  Object.entries(maker)
+    .map(([name, value]) => `${name} ${value}`)
+    .join(', ');
+
+function gradientLines({ gradient }: ReplayReport): string[] {
+  if (gradient === null) return [];
+  const { parameter, parameters, of } = gradient;
+  if (parameter === null) return ['        every gradient is finite, their norm is not'];
+  return [`        ${parameters} of ${of} parameters have such a gradient, the first is ${parameter}`];
+}
+
+function offenderLines(offenders: NonNullable<ReplayReport['offenders']>): string[] {
+  if (offenders.length === 0) return ['by itself every completion is finite'];
+  return [
+    `not finite by themselves: ${offenders.length} completions`,
+    ...shown(
+      offenders.map(({ promptIndex, sample, what }) => `prompt ${promptIndex}, sample ${sample}: ${what}`),
+    ),
+  ];
+}

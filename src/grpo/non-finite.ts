@@ -1,0 +1,152 @@
+/** Numbers of a step that are not finite: what and where the first one was, and what its phase worked on. */
+import type { GeneratedSequence, GenerateRequest } from '../engine/types';
+import { AcoerError, errorCode, errorMessage } from '../errors';
+import type { Group, Prompt, Rollout } from '../types';
+import type { UpdateSample } from './batch';
+import type { BatchRewards } from './rewards';
+
+/** The phases of a step that look at their numbers, in order; `step` is the optimiser's, where the gradient is judged. */
+export const STEP_PHASES = ['generate', 'advantages', 'score', 'accumulate', 'step'] as const;
+export type StepPhase = (typeof STEP_PHASES)[number];
+
+export interface NonFinite {
+  phase: StepPhase;
+  /** The quantity, e.g. "the log-prob". */
+  what: string;
+  /** The completion it was found on: the prompt's place in the data order, and the sample's number; null: of the whole step. */
+  promptIndex: number | null;
+  sample: number | null;
+  /** Completion token, from 0. */
+  token: number | null;
+}
+
+/** What of a group its advantages depend on, besides the rewards. */
+export interface GroupOutline {
+  rollouts: readonly Pick<Rollout, 'totalTokens' | 'verdict' | 'format'>[];
+}
+
+/** What a phase before the update worked on, as far as it came. */
+export interface Evidence {
+  /** Completions: those that had ended (`generate`), or the whole batch. */
+  samples: readonly UpdateSample[];
+  /** Of `generate`. */
+  requests?: readonly { promptIndex: number; request: GenerateRequest }[];
+  /** Of `advantages`. */
+  rewarded?: { groups: readonly GroupOutline[]; rewards: BatchRewards; pressure: number };
+}
+
+/** Thrown by the phases before the update. */
+export class NonFiniteError extends AcoerError {
+  constructor(
+    readonly found: NonFinite,
+    readonly evidence: Evidence,
+    cause?: unknown,
+  ) {
+    super('NOT_FINITE', `${describeNonFinite(found)}.`, { cause });
+  }
+}
+
+export function describeNonFinite({ what, promptIndex, sample, token }: NonFinite): string {
+  const place = [
+    ...(promptIndex === null ? [] : [`prompt ${promptIndex}`]),
+    ...(sample === null ? [] : [`sample ${sample}`]),
+    ...(token === null ? [] : [`completion token ${token}`]),
+  ];
+  const at = place.length === 0 ? '' : ` at ${place.join(', ')}`;
+  return `${what} ${what.endsWith('logits') ? 'are' : 'is'} not finite${at}`;
+}
+
+const placeOf = ({ rollout }: UpdateSample) => ({
+  promptIndex: rollout.prompt.index,
+  sample: rollout.sample,
+});
+
+/** Where the sampler met logits that are not finite; the error as it is when it says something else. */
+export function generationError(
+  error: unknown,
+  prompts: readonly Pick<Prompt, 'index' | 'ids'>[],
+  requests: readonly GenerateRequest[],
+  ended: readonly GeneratedSequence[],
+): unknown {
+  if (errorCode(error) !== 'NOT_FINITE') return error;
+  const place = /request (\d+), sample (\d+) are not finite at new token (\d+)/.exec(errorMessage(error));
+  const prompt = place === null ? undefined : prompts[Number(place[1])];
+  const found: NonFinite = {
+    phase: 'generate',
+    what: "the sampler's logits",
+    promptIndex: prompt?.index ?? null,
+    sample: place && Number(place[2]),
+    token: place && Number(place[3]),
+  };
+  const evidence = {
+    samples: endedSamples(
+      ended,
+      prompts.map((one) => ({ promptIndex: one.index, promptIds: one.ids })),
+    ),
+    requests: requests.map((request, i) => ({ promptIndex: prompts[i]!.index, request })),
+  };
+  return new NonFiniteError(found, evidence, error);
+}
+
+/** Completions that were sampled and not looked at yet. */
+export function endedSamples(
+  ended: readonly GeneratedSequence[],
+  prompts: readonly { promptIndex: number; promptIds: Int32Array }[],
+): UpdateSample[] {
+  return ended.map(({ request, sample, ids, logprobs, entropies }) => ({
+    promptIds: prompts[request]!.promptIds,
+    completionIds: ids,
+    rollout: { prompt: { index: prompts[request]!.promptIndex }, sample, logprobs, entropies },
+    reward: { total: 0 },
+    advantage: 0,
+    masked: false,
+    skipped: false,
+    oldLogprobs: null,
+    refLogprobs: null,
+  }));
+}
+
+/** @throws NonFiniteError naming the first completion whose reward or advantage is not finite */
+export function checkAdvantages(
+  samples: readonly UpdateSample[],
+  rewarded: { groups: readonly Group[]; rewards: BatchRewards; pressure: number },
+): void {
+  const found = firstBadAdvantage(samples);
+  if (found !== null) throw new NonFiniteError(found, { samples, rewarded });
+}
+
+export function firstBadAdvantage(samples: readonly UpdateSample[]): NonFinite | null {
+  const bad = samples.find((sample) => !Number.isFinite(sample.advantage));
+  if (bad === undefined) return null;
+  return { phase: 'advantages', what: 'the advantage', ...placeOf(bad), token: null };
+}
+
+/** @throws NonFiniteError naming the first token of `sample` whose log-prob is not finite */
+export function checkLogprobs(
+  whose: string,
+  sample: UpdateSample,
+  logprobs: Float64Array,
+  batch: readonly UpdateSample[],
+): void {
+  const token = logprobs.findIndex((value) => !Number.isFinite(value));
+  if (token === -1) return;
+  const found = { phase: 'score', what: `${whose} log-prob`, ...placeOf(sample), token } as const;
+  throw new NonFiniteError(found, { samples: batch });
+}
+
+/** Where `accumulate` met a number that is not finite, by what the engine says of its micro-batch `members`. */
+export function passNonFinite(error: unknown, members: readonly UpdateSample[]): NonFinite {
+  const message = errorMessage(error);
+  const place = /^(.*) of completion token (\d+) of sequence (\d+) is not finite/.exec(message);
+  const what = place?.[1] ?? /^(.*) is not finite/.exec(message)?.[1] ?? 'the loss';
+  const member = place === null ? undefined : members[Number(place[3])];
+  if (member === undefined) return { phase: 'accumulate', what, ...NOWHERE };
+  return { phase: 'accumulate', what, ...placeOf(member), token: Number(place![2]) };
+}
+
+/** The optimiser refused the gradient. */
+export function gradientNonFinite(gradNorm: number): NonFinite {
+  return { phase: 'step', what: `the gradient's norm (${gradNorm})`, ...NOWHERE };
+}
+
+const NOWHERE = { promptIndex: null, sample: null, token: null } as const;

@@ -1,0 +1,61 @@
+/** Steps of which nothing was applied because a number was not finite: what they leave behind. */
+import type { OpenBatch } from './batch';
+import type { LoopContext, LoopState } from './context';
+import type { LoopStep } from './loop';
+import { memoryMetrics } from './metrics';
+import { NonFiniteError, type Evidence, type NonFinite } from './non-finite';
+import { nextPrompts } from './prompts';
+import { scheduleFactor } from './schedule';
+import type { UpdateResult } from './update';
+
+export interface Refusal {
+  found: NonFinite;
+  /** The completions of the phase that found it. */
+  batch: OpenBatch;
+  evidence: Evidence;
+  /** Of an update: number of the slice, and what was measured. */
+  update: { slice: number; result: UpdateResult } | null;
+}
+
+/** Null for an update that was applied. */
+export function refusedUpdate(batch: OpenBatch, slice: number, result: UpdateResult): Refusal | null {
+  const { nonFinite: found } = result;
+  if (found === null) return null;
+  return { found, batch, evidence: { samples: batch.samples }, update: { slice, result } };
+}
+
+/**
+ * The step for which no batch could be made. When it is passed over its prompts are, too, and the rewards' states and
+ * token counts stay as they were.
+ * @throws `error` itself unless it says that something was not finite
+ */
+export async function refusedGeneration(
+  error: unknown,
+  context: LoopContext,
+  state: LoopState,
+  elapsedMs: number,
+): Promise<LoopStep> {
+  if (!(error instanceof NonFiniteError)) throw error;
+  const { found, evidence } = error;
+  const { config, schedule, engine, order } = context;
+  const { cursor } = nextPrompts(context, state.cursor, config.promptsPerStep * config.stepsPerGeneration);
+  const index = state.step + 1;
+  const metrics = {
+    step: index,
+    learning_rate: config.learningRate * scheduleFactor(schedule, state.step),
+    update_applied: 0,
+    epoch: cursor / order.size,
+    num_tokens: state.numTokens,
+    step_time: elapsedMs / 1000,
+    ...memoryMetrics(await engine.memory()),
+  };
+  const batch = { samples: evidence.samples, tokens: 0, metrics: {}, updatesDone: 0 };
+  const position = { state: { ...state, step: index, cursor, refused: state.refused + 1 }, open: null };
+  return {
+    index,
+    metrics,
+    generated: null,
+    refusal: { found, batch, evidence, update: null },
+    position,
+  };
+}

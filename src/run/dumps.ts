@@ -1,0 +1,70 @@
+/** Dumps of refused steps: the files of a checkpoint as it was before the step, and step.json, what was found. */
+import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Policy } from '../engine/types';
+import { AcoerError } from '../errors';
+import { removeDirectoryAtomic } from './atomic';
+import {
+  CHECKPOINT_FILES,
+  readCheckpointFolder,
+  writeCheckpointFolder,
+  type CheckpointContent,
+  type StoredCheckpoint,
+} from './checkpoint';
+import { checksumProblem } from './checksums';
+import { readJsonFile, type RunDirectory } from './directory';
+
+const STEP = 'step.json';
+const DUMP_VERSION = 1;
+
+/** Dumps that stay; each is as large as a checkpoint. */
+const KEPT_DUMPS = 3;
+
+/** Writes the dump of `step`, in place of one that is there. */
+export function saveDump(
+  run: RunDirectory,
+  step: number,
+  policy: Policy,
+  content: CheckpointContent,
+  record: object,
+): Promise<void> {
+  mkdirSync(run.dumps(), { recursive: true });
+  return writeCheckpointFolder(run.dump(step), policy, content, {
+    [STEP]: { version: DUMP_VERSION, step, ...record },
+  });
+}
+
+/** Removes the oldest dumps above three, but those of the steps `always`: by time, since a rollback leads to lower steps. */
+export function pruneDumps(run: RunDirectory, always: readonly number[]): void {
+  const writtenMs = (path: string) => statSync(path).mtimeMs;
+  const kept = always.map((step) => run.dump(step)).filter((path) => existsSync(path));
+  const others = readdirSync(run.dumps())
+    .filter((name) => /^step-\d{6,}$/.test(name))
+    .map((name) => join(run.dumps(), name))
+    .filter((path) => !kept.includes(path))
+    .sort((a, b) => writtenMs(b) - writtenMs(a));
+  for (const path of others.slice(Math.max(0, KEPT_DUMPS - kept.length))) removeDirectoryAtomic(path);
+}
+
+/**
+ * Reads a dump. `record` is what `saveDump` got, unchecked.
+ * @throws BAD_INPUT when `path` is no dump, or a damaged one
+ */
+export function openDump(path: string): { checkpoint: StoredCheckpoint; record: unknown } {
+  if (!existsSync(join(path, STEP))) {
+    throw new AcoerError(
+      'BAD_INPUT',
+      `${path} is no dump of a refused step (there is no ${STEP} in it); a run keeps its dumps in non-finite/.`,
+    );
+  }
+  const problem = checksumProblem(path, [...CHECKPOINT_FILES, STEP]);
+  if (problem !== null) throw new AcoerError('BAD_INPUT', `The dump ${path} is damaged: ${problem}.`);
+  const record = readJsonFile(join(path, STEP)) as { version?: unknown; step: number };
+  if (record.version !== DUMP_VERSION) {
+    throw new AcoerError(
+      'BAD_INPUT',
+      `${join(path, STEP)} has version ${String(record.version)}; this acoer reads version ${DUMP_VERSION}.`,
+    );
+  }
+  return { checkpoint: readCheckpointFolder(path, record.step), record };
+}
