@@ -14,10 +14,21 @@ Failure failure(ErrorCode code, std::string message) {
   return {errorCodeName(code), std::move(message)};
 }
 
-// libtorch's CPU allocator reports exhaustion as a plain c10::Error; its text is the only mark.
+// libtorch's CPU allocator and CUDA's libraries report exhaustion as a plain c10::Error; its text is
+// the only mark.
 bool isAllocationFailure(std::string_view message) {
-  return message.find("can't allocate memory") != std::string_view::npos ||
-         message.find("Storage size calculation overflowed") != std::string_view::npos;
+  for (const std::string_view mark :
+       {"can't allocate memory", "Storage size calculation overflowed", "ALLOC_FAILED"}) {
+    if (message.find(mark) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// cudaErrorMemoryAllocation: memory that CUDA itself wanted, outside libtorch's allocator.
+constexpr int32_t kCudaOutOfMemory = 2;
+
+Failure outOfMemory(const std::string& message) {
+  return failure(ErrorCode::kOutOfMemory, "out of memory: " + message);
 }
 
 }  // namespace
@@ -28,15 +39,17 @@ Failure currentFailure() {
   } catch (const EngineError& error) {
     return failure(error.code(), error.what());
   } catch (const c10::OutOfMemoryError& error) {
-    return failure(ErrorCode::kOutOfMemory, error.what_without_backtrace());
+    return outOfMemory(error.what_without_backtrace());
   } catch (const c10::AcceleratorError& error) {
-    return failure(ErrorCode::kDevice, error.what_without_backtrace());
+    const std::string message = error.what_without_backtrace();
+    if (error.get_error_code() == kCudaOutOfMemory) return outOfMemory(message);
+    return failure(ErrorCode::kDevice, message);
   } catch (const c10::Error& error) {
     const std::string message = error.what_without_backtrace();
-    return failure(isAllocationFailure(message) ? ErrorCode::kOutOfMemory : ErrorCode::kInternal,
-                   message);
+    if (isAllocationFailure(message)) return outOfMemory(message);
+    return failure(ErrorCode::kInternal, message);
   } catch (const std::bad_alloc&) {
-    return failure(ErrorCode::kOutOfMemory, "the machine has not enough memory for this call");
+    return outOfMemory("the machine has not enough memory for this call");
   } catch (const std::exception& error) {
     return failure(ErrorCode::kInternal, error.what());
   } catch (...) {

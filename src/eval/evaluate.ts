@@ -1,5 +1,6 @@
 /** Answers of a model to a benchmark, graded as they end. */
 import type { Dataset } from '../data';
+import { generateFitting, SlotLimit } from '../engine/fitting';
 import type { GeneratedSequence, GenerateRequest, Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { Pace } from '../pace';
@@ -38,6 +39,8 @@ export interface EvalOptions {
   enableThinking?: boolean;
   maxSlots?: number;
   kvBytes?: number;
+  /** Memory ran out; for the rest of the call so many sequences are decoded together. */
+  onFewerSlots?: (slots: number) => void;
   signal?: AbortSignal;
   /** Rows that an interrupted call with the same options made: their answers are not made again. */
   finished?: readonly EvalRow[];
@@ -83,6 +86,7 @@ const own = (text: string | null): string | null =>
 class Evaluator {
   readonly rows: EvalRow[];
   private readonly stopIds: Int32Array;
+  private readonly slots: SlotLimit;
 
   constructor(
     private readonly options: EvalOptions,
@@ -90,10 +94,11 @@ class Evaluator {
   ) {
     this.rows = [...(options.finished ?? [])];
     this.stopIds = Int32Array.from(options.tokenizer.eosIds);
+    this.slots = new SlotLimit(options.maxSlots, options.onFewerSlots);
   }
 
   async window(pieces: readonly Piece[]): Promise<void> {
-    const { model, tokenizer, dataset, signal, maxSlots, kvBytes } = this.options;
+    const { model, tokenizer, dataset, signal, kvBytes } = this.options;
     const prompts: Prompt[] = [];
     const pace = new Pace();
     for (const { index } of pieces) {
@@ -101,11 +106,9 @@ class Evaluator {
       await pace.turn();
     }
     const requests = pieces.map((piece, i) => this.request(piece, prompts[i]));
-    await model.generate(requests, {
+    await generateFitting(model, requests, this.slots, {
       signal,
-      maxSlots,
       kvBytes,
-      collect: false,
       onSequence: (sequence) => {
         if (sequence.finish === 'cancelled') return;
         this.add(prompts[sequence.request], pieces[sequence.request], sequence);

@@ -1,9 +1,9 @@
 /** One generated batch made ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
-import type { GenerateStats, PackedSequences, ScoreResult } from '../engine/types';
+import type { GenerateStats } from '../engine/types';
 import type { Group, Prompt, Reward, Rollout, StepMetrics } from '../types';
 import { batchAdvantages, type BatchAdvantages } from './combine';
 import { samplingSeed, type LoopContext, type LoopState } from './context';
-import { packByTokens, packSequences, splitPerToken, type Tokens } from './microbatch';
+import { packSequences, sampleTokens, splitPerToken, type Tokens } from './microbatch';
 import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
 import { isGraded, sampleGroups } from './rollouts';
@@ -54,8 +54,6 @@ export interface GenerationBatch {
 
 /** A completion cut off by the length limit: its last token is no stop token. */
 export const isTruncated = (rollout: Rollout) => rollout.finish !== 'stop';
-
-export const sampleTokens = (sample: Tokens) => sample.promptIds.length + sample.completionIds.length;
 
 /** Updates made from one generated batch. */
 export function updatesPerGeneration(context: LoopContext): number {
@@ -147,24 +145,12 @@ async function addLogprobs(context: LoopContext, samples: readonly Sample[]): Pr
   const used = samples.filter((sample) => !sample.skipped);
   const options = { temperature, ...(signal && { signal }) };
   const scoreAll = (store: (sample: Sample, logprobs: Float64Array) => void, of: typeof policy | null) =>
-    scoreInBins(used, config.microBatchTokens, store, (packed) =>
-      model.score(packed, { ...options, policy: of }),
-    );
+    context.memory.inBins('scoring', used, async (members) => {
+      const { logprobs } = await model.score(packSequences(members), { ...options, policy: of });
+      splitPerToken(logprobs, members).forEach((part, i) => store(members[i]!, part));
+    });
   if (updatesPerGeneration(context) > 1) {
     await scoreAll((sample, logprobs) => (sample.oldLogprobs = logprobs), policy);
   }
   if (config.beta !== 0) await scoreAll((sample, logprobs) => (sample.refLogprobs = logprobs), null);
-}
-
-async function scoreInBins(
-  samples: readonly Sample[],
-  budget: number,
-  store: (sample: Sample, logprobs: Float64Array) => void,
-  score: (packed: PackedSequences) => Promise<ScoreResult>,
-): Promise<void> {
-  for (const bin of packByTokens(samples.map(sampleTokens), budget)) {
-    const members = bin.map((i) => samples[i]!);
-    const { logprobs } = await score(packSequences(members));
-    splitPerToken(logprobs, members).forEach((part, i) => store(members[i]!, part));
-  }
 }

@@ -7,6 +7,7 @@ import type { Tokenizer } from '../tokenizer';
 import { streamSeed } from '../rng';
 import type { Thinking, Verdict } from '../types';
 import type { OpenBatch } from './batch';
+import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
 import type { DataOrder } from './order';
 import type { Schedule } from './schedule';
 
@@ -35,6 +36,8 @@ export interface LoopContext {
   signal?: AbortSignal;
   /** The step whose update the policy holds; null while one is applied: then no state fits the weights. */
   policyStep: number | null;
+  /** How much of the work is done at a time. */
+  memory: MemoryLimits;
   /** Called as completions of the running generation end. */
   onDecoded?: (done: number, total: number) => void;
 }
@@ -58,6 +61,8 @@ export interface LoopState {
   /** State of each reward by its name. */
   rewardStates: Record<string, unknown>;
   eased: Eased;
+  /** What fits into memory; other limits round differently. */
+  memory: LearntLimits;
 }
 
 /** Where a run stands between two updates. */
@@ -71,7 +76,14 @@ export interface LoopPosition {
 export function initialState(rewards: readonly WeightedReward[], maxLength: number): LoopState {
   const rewardStates: Record<string, unknown> = {};
   for (const { reward } of rewards) rewardStates[reward.name] = reward.initialState({ maxLength });
-  return { step: 0, cursor: 0, numTokens: 0, rewardStates, eased: { rollbacks: 0, pressure: 1 } };
+  return {
+    step: 0,
+    cursor: 0,
+    numTokens: 0,
+    rewardStates,
+    eased: { rollbacks: 0, pressure: 1 },
+    memory: NOTHING_LEARNT,
+  };
 }
 
 /** The seed of sampling and dropout: the run's, and another one after every rollback. */

@@ -29,6 +29,7 @@ function opened(context: LoopContext, batch: GenerationBatch): OpenBatch {
 export async function* trainSteps(context: LoopContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
   const { maxSteps, stepsPerGeneration } = context.config;
   let { state, open } = start;
+  context.memory.restore(state.memory);
   while (state.step < maxSteps) {
     context.signal?.throwIfAborted();
     const generated = open === null ? await makeGenerationBatch(context, state) : null;
@@ -36,9 +37,9 @@ export async function* trainSteps(context: LoopContext, start: LoopPosition): As
     const slice = batch.updatesDone % stepsPerGeneration;
     const update = await updateOnSlice(context, batch, slice, state);
     const index = state.step + 1;
-    const cost = costMetrics(generated, update, await context.engine.memory());
+    const cost = costMetrics(context, generated, update, await context.engine.memory());
     const metrics = { step: index, ...updateMetrics(context, update), ...batch.metrics, ...cost };
-    state = { ...(generated?.state ?? state), step: index };
+    state = { ...(generated?.state ?? state), step: index, memory: context.memory.state() };
     const updatesDone = batch.updatesDone + 1;
     open = updatesDone < updatesPerGeneration(context) ? { ...batch, updatesDone } : null;
     yield { index, metrics, generated, update, position: { state, open } };

@@ -1,10 +1,12 @@
 /** Sampling a batch of groups; each completion is graded when it ends, while the others still decode. */
+import { generateFitting } from '../engine/fitting';
 import type { GenerateRequest, GenerateStats, GeneratedSequence } from '../engine/types';
-import { AcoerError } from '../errors';
+import { AcoerError, errorCode } from '../errors';
 import { streamSeed } from '../rng';
 import { measureThinking } from '../tokenizer';
 import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
+import { memoryError } from './memory';
 
 export interface SampledGroups {
   groups: Group[];
@@ -68,8 +70,7 @@ export async function sampleGroups(
   const { config, model, signal, onDecoded } = context;
   const total = prompts.length * config.numGenerations;
   const graded: Promise<Rollout>[] = [];
-  const { stats } = await model.generate(requestsFor(context, prompts, seed), {
-    maxSlots: config.maxSlots ?? undefined,
+  const stats = await generateFitting(model, requestsFor(context, prompts, seed), context.memory.slots(), {
     kvBytes: config.kvBytes ?? undefined,
     signal,
     onSequence: (sequence) => {
@@ -79,6 +80,9 @@ export async function sampleGroups(
       graded.push(rollout);
       onDecoded?.(graded.length, total);
     },
+  }).catch((error: unknown) => {
+    if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
+    throw memoryError(error, 'rollout', config);
   });
   const rollouts = await Promise.all(graded);
   if (rollouts.length !== total || rollouts.some((rollout) => rollout.finish === 'cancelled')) {

@@ -8,6 +8,7 @@ import { streamSeed } from '../rng';
 import { hasFormat, verifyCompletion } from '../verify';
 import type { LoopContext } from './context';
 import { closeRewards, type Inputs } from './inputs';
+import { MemoryLimits } from './memory';
 import { DataOrder } from './order';
 import { planSession } from './plan';
 import { warmupSteps } from './schedule';
@@ -20,8 +21,12 @@ export interface Session {
   close(): Promise<void>;
 }
 
-function openEngine({ device, threads }: Config): Promise<Engine> {
-  return createEngine({ device: device as DeviceName, threads: threads ?? undefined });
+function openEngine({ device, threads, memoryLimitBytes }: Config): Promise<Engine> {
+  return createEngine({
+    device: device as DeviceName,
+    threads: threads ?? undefined,
+    memoryLimitBytes: memoryLimitBytes ?? undefined,
+  });
 }
 
 function createPolicy(model: Model, config: Config): Promise<Policy> {
@@ -73,6 +78,7 @@ export async function openSession(
       rewards,
       schedule: { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) },
       policyStep: 0,
+      memory: new MemoryLimits(config),
       signal,
     };
     return { loop, evalData, plan, close };

@@ -2,9 +2,10 @@
 import type { AccumulateResult, LossSettings, TrainBatch } from '../engine/types';
 import { errorCode } from '../errors';
 import { streamSeed } from '../rng';
-import { sampleTokens, type OpenBatch, type UpdateSample } from './batch';
+import type { OpenBatch, UpdateSample } from './batch';
 import { samplingSeed, type LoopContext, type LoopState } from './context';
-import { joinPerToken, packByTokens, packSequences, splitPerToken } from './microbatch';
+import { joinPerToken, packSequences, splitPerToken } from './microbatch';
+import { memoryError } from './memory';
 import { lossNormalizer } from './normalizer';
 import { scheduleFactor } from './schedule';
 
@@ -92,23 +93,24 @@ async function accumulateAll(
   context: LoopContext,
   total: UpdateResult,
   normalizer: number,
-  dropoutSeed: (microBatch: number) => bigint,
+  dropoutSeed: bigint,
 ): Promise<boolean> {
-  const { config, policy, signal } = context;
+  const { config, policy, signal, memory } = context;
   const live = total.samples.filter((sample) => !sample.skipped);
-  const bins = packByTokens(live.map(sampleTokens), config.microBatchTokens);
-  total.microBatches = bins.length;
   const loss = lossSettings(context, normalizer);
+  const seed = config.loraDropout > 0 ? dropoutSeed : null;
+  const before = { loss: total.loss, klSum: total.klSum, entropySum: total.entropySum };
+  const restart = async () => {
+    await policy.zeroGradients();
+    Object.assign(total, before);
+    total.results.clear();
+  };
+  const pass = async (members: readonly UpdateSample[]) => {
+    const batch = trainBatch(members, seed);
+    addResult(total, members, await policy.accumulate(batch, loss, signal ? { signal } : {}));
+  };
   try {
-    for (const [index, bin] of bins.entries()) {
-      const members = bin.map((i) => live[i]!);
-      const seed = config.loraDropout > 0 ? dropoutSeed(index) : null;
-      addResult(
-        total,
-        members,
-        await policy.accumulate(trainBatch(members, seed), loss, signal ? { signal } : {}),
-      );
-    }
+    total.microBatches = await memory.inBins('training', live, pass, restart);
     return true;
   } catch (error) {
     await policy.zeroGradients();
@@ -154,17 +156,21 @@ export async function updateOnSlice(
   });
   const started = performance.now();
   const seed = samplingSeed(config, eased);
-  const dropoutSeed = (microBatch: number) => streamSeed(seed, 'dropout', step, microBatch);
+  // One for the step: a token's mask depends on its sequence and place, not on the micro-batch it is in.
+  const dropoutSeed = streamSeed(seed, 'dropout', step);
   const finite = await accumulateAll(context, result, normalizer, dropoutSeed);
   const accumulated = performance.now();
   if (finite) {
     const { weightDecay, maxGradNorm } = config;
     context.policyStep = null;
-    const { gradNorm, applied } = await policy.step({
-      learningRate: result.learningRate,
-      weightDecay,
-      maxGradNorm,
-    });
+    const { gradNorm, applied } = await policy
+      .step({ learningRate: result.learningRate, weightDecay, maxGradNorm })
+      .catch((error: unknown) => {
+        if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
+        // Refused before anything changed: the weights still fit the state of before.
+        context.policyStep = step;
+        throw memoryError(error, 'training', config, ' in the optimiser');
+      });
     Object.assign(result, { gradNorm, applied });
   }
   context.policyStep = step + 1;

@@ -47,7 +47,7 @@ const entropyOf = (id: number, place: number, theta: Theta) =>
 
 /** A completion: `<think>`, some letters, `</think>`, a boxed digit, end of sequence. */
 function completionIds(request: GenerateRequest, sample: number, theta: Theta): Int32Array {
-  const next = uniformStream(streamSeed(request.seed, 'fake', sample));
+  const next = uniformStream(streamSeed(request.seed, 'fake', (request.firstSample ?? 0) + sample));
   const letters = Math.floor(3 + 40 * next() * Math.exp(-theta[0]));
   const digit = request.promptIds.find((id) => id >= FAKE_IDS.digit && id < FAKE_IDS.digit + 10)!;
   const greedy = request.sampling?.temperature === 0;
@@ -300,6 +300,8 @@ export class FakeEngine implements Engine {
       peakResidentBytes: 3,
       deviceFreeBytes: 0,
       deviceTotalBytes: 0,
+      tensorBytes: null,
+      peakTensorBytes: null,
     };
   }
 
