@@ -1,6 +1,6 @@
 /** `acoer generate`: prompts as JSON Lines in, completions as JSON Lines out. */
 import type { Command } from 'commander';
-import { generateFitting, SlotLimit } from '../engine/fitting';
+import { generateFitting, SlotLimit } from '../fitting';
 import type { GeneratedSequence, GenerateRequest, SamplingOptions } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
 import { streamSeed } from '../rng';

@@ -48,7 +48,13 @@ export class NativeModel implements Model {
 
   async generate(
     requests: readonly GenerateRequest[],
-    { maxSlots = DEFAULT_SLOTS, kvBytes = 0, collect: kept = true, onSequence, ...options }: GenerateCallOptions = {},
+    {
+      maxSlots = DEFAULT_SLOTS,
+      kvBytes = 0,
+      collect: kept = true,
+      onSequence,
+      ...options
+    }: GenerateCallOptions = {},
   ): Promise<GenerateResult> {
     const { model } = this.info;
     const sequences: GeneratedSequence[] = [];

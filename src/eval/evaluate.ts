@@ -1,6 +1,6 @@
 /** Answers of a model to a benchmark, graded as they end. */
 import type { Dataset } from '../data';
-import { generateFitting, SlotLimit } from '../engine/fitting';
+import { generateFitting, SlotLimit } from '../fitting';
 import type { GeneratedSequence, GenerateRequest, Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { Pace } from '../pace';

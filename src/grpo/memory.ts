@@ -1,6 +1,6 @@
 /** What a run has learnt about how much fits into memory, and its steps cut to fit. */
 import type { Config } from '../config';
-import { SlotLimit, untilItFits } from '../engine/fitting';
+import { SlotLimit, untilItFits } from '../fitting';
 import { AcoerError, errorMessage } from '../errors';
 import { packByTokens, sampleTokens, type Tokens } from './microbatch';
 
@@ -13,7 +13,14 @@ export interface LearntLimits {
 export const NOTHING_LEARNT: LearntLimits = { microBatchTokens: null, maxSlots: null };
 
 /** Settings that say how much memory there is or how it is used: under others, what was learnt means nothing. */
-const ABOUT_MEMORY = ['device', 'dtype', 'memoryLimitBytes', 'microBatchTokens', 'maxSlots', 'kvBytes'] as const;
+const ABOUT_MEMORY = [
+  'device',
+  'dtype',
+  'memoryLimitBytes',
+  'microBatchTokens',
+  'maxSlots',
+  'kvBytes',
+] as const;
 
 /** What still holds under `config` of the limits learnt under `before`. */
 export function stillLearnt(learnt: LearntLimits | undefined, before: Config, config: Config): LearntLimits {
@@ -95,7 +102,8 @@ export class MemoryLimits {
 
   private halve(phase: MemoryPhase, members: readonly Tokens[], error: unknown): void {
     const tokens = members.reduce((sum, sample) => sum + sampleTokens(sample), 0);
-    if (members.length <= 1) throw memoryError(error, phase, this.config, ` on one sequence of ${tokens} tokens`);
+    if (members.length <= 1)
+      throw memoryError(error, phase, this.config, ` on one sequence of ${tokens} tokens`);
     this.learnt = { ...this.learnt, microBatchTokens: Math.floor(tokens / 2) };
     this.warn(
       `Out of memory in ${phase} on ${members.length} sequences of ${tokens} tokens; the step is made again, and from here on a pass takes at most ${this.microBatchTokens} tokens.`,

@@ -1,5 +1,5 @@
 /** Sampling a batch of groups; each completion is graded when it ends, while the others still decode. */
-import { generateFitting } from '../engine/fitting';
+import { generateFitting } from '../fitting';
 import type { GenerateRequest, GenerateStats, GeneratedSequence } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
 import { streamSeed } from '../rng';

@@ -32,6 +32,19 @@ export interface FakeFaults {
   nonFiniteUpdate?: number;
   /** `step` refuses the update of this number. */
   refusedUpdate?: number;
+  /** `accumulate` runs out of memory with more tokens than this in one call. */
+  trainingTokens?: number;
+  /** As `trainingTokens`, for `score`. */
+  scoringTokens?: number;
+  /** `generate` runs out of memory with more sequences than this together, when half of them have ended. */
+  slots?: number;
+  /** The optimiser runs out of memory in the update of this number. */
+  stepWithoutMemory?: number;
+}
+
+function needTokens(tokens: number, most: number | undefined): void {
+  if (most !== undefined && tokens > most)
+    throw new AcoerError('OUT_OF_MEMORY', 'the fake has no more memory');
 }
 
 /** Sensitivity of a token's log-prob to each parameter. */
@@ -105,6 +118,7 @@ export class FakePolicy implements Policy {
       this.updates++;
       throw new AcoerError('NOT_FINITE', 'loss is not finite');
     }
+    needTokens(batch.ids.length, this.faults.trainingTokens);
     this.normalizers.push(loss.normalizer);
     this.batches.push(batch);
     const count = eachToken(batch, () => undefined);
@@ -153,6 +167,7 @@ export class FakePolicy implements Policy {
   }
 
   async step({ learningRate, maxGradNorm = 0 }: StepOptions) {
+    if (this.faults.stepWithoutMemory === this.updates) needTokens(1, 0);
     const gradNorm = Math.hypot(...this.gradient);
     const refused = this.faults.refusedUpdate === this.updates++;
     if (!refused) {
@@ -232,11 +247,15 @@ export class FakeModel implements Model {
       Array.from({ length: request.numSamples ?? 1 }, (_, sample) => sampleOne(request, index, sample)),
     );
     // Sequences end shortest first, as in a real batch.
-    for (const sequence of [...sequences].sort((a, b) => a.ids.length - b.ids.length)) {
+    const together = Math.min(options.maxSlots ?? 64, sequences.length);
+    const fits = together <= (this.faults.slots ?? Infinity);
+    const ended = fits ? sequences.length : Math.floor(sequences.length / 2);
+    for (const sequence of [...sequences].sort((a, b) => a.ids.length - b.ids.length).slice(0, ended)) {
       await Promise.resolve();
       if (options.signal?.aborted) throw new AcoerError('CANCELLED', 'cancelled');
       options.onSequence?.(sequence);
     }
+    needTokens(together, this.faults.slots);
     const newTokens = sequences.reduce((sum, sequence) => sum + sequence.ids.length, 0);
     const stats = { promptTokens: 0, newTokens, decodeSteps: 0, peakSlots: 0, prefillMs: 0, decodeMs: 0 };
     return { sequences, stats };
@@ -244,6 +263,7 @@ export class FakeModel implements Model {
 
   async score(packed: PackedSequences, options: { policy?: Policy | null } = {}): Promise<ScoreResult> {
     this.scoreCalls++;
+    needTokens(packed.ids.length, this.faults.scoringTokens);
     const theta = (options.policy as FakePolicy | null | undefined)?.theta ?? [0, 0];
     const count = eachToken(packed, () => undefined);
     const logprobs = new Float64Array(count);

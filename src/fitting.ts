@@ -1,7 +1,13 @@
 /** Work that is cut into smaller parts when the engine runs out of memory. */
-import { AcoerError, errorCode, errorMessage } from '../errors';
-import type { GenerateCallOptions, GeneratedSequence, GenerateRequest, GenerateStats, Model } from './types';
-import { DEFAULT_SLOTS } from './types';
+import { AcoerError, errorCode, errorMessage } from './errors';
+import type {
+  GenerateCallOptions,
+  GeneratedSequence,
+  GenerateRequest,
+  GenerateStats,
+  Model,
+} from './engine/types';
+import { DEFAULT_SLOTS } from './engine/types';
 
 /**
  * `attempt`, again and again: whenever it runs out of memory, after `makeSmaller` has seen to it that the next one
@@ -96,7 +102,10 @@ export async function generateFitting(
   model: Model,
   requests: readonly GenerateRequest[],
   limit: SlotLimit,
-  { onSequence, ...options }: Omit<GenerateCallOptions, 'maxSlots' | 'collect'> & {
+  {
+    onSequence,
+    ...options
+  }: Omit<GenerateCallOptions, 'maxSlots' | 'collect'> & {
     onSequence: (sequence: GeneratedSequence) => void;
   },
 ): Promise<GenerateStats> {
