@@ -4,6 +4,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/impl/alloc_cpu.h>
+#include <c10/util/Exception.h>
 #include <malloc.h>
 
 #include <algorithm>
@@ -11,6 +12,8 @@
 #include <cstdio>
 #include <limits>
 #include <mutex>
+#include <new>
+#include <string_view>
 
 #include "device.h"
 #include "error.h"
@@ -20,6 +23,19 @@ namespace {
 
 // Tensors up to this size are never refused: scalars and index lists of operations in progress.
 constexpr int64_t kNeverRefused = 4096;
+
+// libtorch's CPU allocator and CUDA's libraries report exhaustion as a plain c10::Error; its text is
+// the only mark.
+bool isAllocationFailure(std::string_view message) {
+  for (const std::string_view mark :
+       {"can't allocate memory", "Storage size calculation overflowed", "ALLOC_FAILED"}) {
+    if (message.find(mark) != std::string_view::npos) return true;
+  }
+  return false;
+}
+
+// cudaErrorMemoryAllocation: memory that CUDA itself wanted, outside libtorch's allocator.
+constexpr int32_t kCudaOutOfMemory = 2;
 
 std::string megabytes(int64_t bytes) {
   char text[32];
@@ -155,6 +171,24 @@ std::optional<MemoryUse> EngineMemory::use() const {
 int64_t availableBytes(c10::Device device) {
   const int64_t free = deviceFacts(device).freeBytes;
   return currentAccount ? std::min(free, currentAccount->freeBytes()) : free;
+}
+
+bool handlingOutOfMemory() {
+  try {
+    throw;
+  } catch (const EngineError& error) {
+    return error.code() == ErrorCode::kOutOfMemory;
+  } catch (const c10::OutOfMemoryError&) {
+    return true;
+  } catch (const c10::AcceleratorError& error) {
+    return error.get_error_code() == kCudaOutOfMemory;
+  } catch (const c10::Error& error) {
+    return isAllocationFailure(error.what_without_backtrace());
+  } catch (const std::bad_alloc&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
 }
 
 void releaseFreedMemory(c10::Device device) {
