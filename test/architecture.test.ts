@@ -47,7 +47,19 @@ const isOwn = (target: string): boolean => !target.startsWith('node:') && MODULE
 const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[0]!;
 
 const LAYERS: readonly (readonly string[])[] = [
-  ['types', 'errors', 'rng', 'statistics', 'deadline', 'version', 'config', 'models', 'hub', 'pace'],
+  [
+    'types',
+    'errors',
+    'rng',
+    'statistics',
+    'deadline',
+    'fitting',
+    'version',
+    'config',
+    'models',
+    'hub',
+    'pace',
+  ],
   ['verify'],
   ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan', 'monitor'],
   ['eval', 'grading'],

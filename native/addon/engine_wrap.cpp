@@ -8,7 +8,9 @@
 
 namespace acoer {
 
-// class Engine { constructor(args: { device: string; threads: number }) }
+// class Engine {
+//   constructor(args: { device: string; threads: number; memoryLimitBytes?: number })
+// }
 Napi::Function EngineWrap::define(Napi::Env env) {
   return DefineClass(env, "Engine",
                      {
@@ -42,7 +44,10 @@ EngineWrap::EngineWrap(const Info& info) : ObjectWrap(info) {
     if (threads > 1024) fail(ErrorCode::kBadArgument, "options.threads must be at most 1024");
     device_ = resolveDevice(args.text("device"));
     threads_ = threads == 0 ? availableCores() : static_cast<int>(threads);
-    runner_ = std::make_unique<Runner>(info.Env(), device_, threads_);
+    const bool limited = info[0].As<Napi::Object>().Has("memoryLimitBytes");
+    const int64_t limit = limited ? args.integer("memoryLimitBytes") : 0;
+    prepareMemoryLimit(device_, limit);
+    runner_ = std::make_unique<Runner>(info.Env(), device_, threads_, limit);
     return info.Env().Undefined();
   });
 }
@@ -80,7 +85,8 @@ Napi::Value EngineWrap::deviceInfo(const Info& info) {
 Napi::Value EngineWrap::memory(const Info& info) {
   return runner_->start(info.This().As<Napi::Object>(), [] {
     return Request{.work = [](CallContext& call) -> Pack {
-      MemoryFacts facts{call.session.bytes(), processMemory(), deviceFacts(call.session.device())};
+      MemoryFacts facts{call.session.bytes(), processMemory(), deviceFacts(call.session.device()),
+                        call.session.tensorMemory()};
       return [facts](Napi::Env env) { return toJs(env, facts); };
     }};
   });

@@ -3,9 +3,9 @@
 #include <c10/util/Exception.h>
 
 #include <new>
-#include <string_view>
 
 #include "error.h"
+#include "memory.h"
 
 namespace acoer {
 namespace {
@@ -14,29 +14,24 @@ Failure failure(ErrorCode code, std::string message) {
   return {errorCodeName(code), std::move(message)};
 }
 
-// libtorch's CPU allocator reports exhaustion as a plain c10::Error; its text is the only mark.
-bool isAllocationFailure(std::string_view message) {
-  return message.find("can't allocate memory") != std::string_view::npos ||
-         message.find("Storage size calculation overflowed") != std::string_view::npos;
-}
-
 }  // namespace
 
 Failure currentFailure() {
+  const bool memory = handlingOutOfMemory();
+  const auto describe = [memory](ErrorCode otherwise, const std::string& message) {
+    return memory ? failure(ErrorCode::kOutOfMemory, "out of memory: " + message)
+                  : failure(otherwise, message);
+  };
   try {
     throw;
   } catch (const EngineError& error) {
     return failure(error.code(), error.what());
-  } catch (const c10::OutOfMemoryError& error) {
-    return failure(ErrorCode::kOutOfMemory, error.what_without_backtrace());
   } catch (const c10::AcceleratorError& error) {
-    return failure(ErrorCode::kDevice, error.what_without_backtrace());
+    return describe(ErrorCode::kDevice, error.what_without_backtrace());
   } catch (const c10::Error& error) {
-    const std::string message = error.what_without_backtrace();
-    return failure(isAllocationFailure(message) ? ErrorCode::kOutOfMemory : ErrorCode::kInternal,
-                   message);
+    return describe(ErrorCode::kInternal, error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
-    return failure(ErrorCode::kOutOfMemory, "the machine has not enough memory for this call");
+    return describe(ErrorCode::kOutOfMemory, "the machine has not enough memory for this call");
   } catch (const std::exception& error) {
     return failure(ErrorCode::kInternal, error.what());
   } catch (...) {

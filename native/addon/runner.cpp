@@ -8,6 +8,19 @@ Failure disposedFailure() {
           "the engine was disposed; make a new one with createEngine()"};
 }
 
+// What was just caught on the engine thread. After running out of memory, what the call held is
+// given back first, so that a smaller call finds it.
+Failure failureOnEngine(const Session& session) {
+  const Failure failure = currentFailure();
+  if (failure.code != errorCodeName(ErrorCode::kOutOfMemory)) return failure;
+  try {
+    releaseFreedMemory(session.device());
+    return failure;
+  } catch (...) {
+    return currentFailure();  // the device is broken: the worse news
+  }
+}
+
 }  // namespace
 
 Napi::Error toError(Napi::Env env, const Failure& failure) {
@@ -26,11 +39,12 @@ Napi::Value guarded(Napi::Env env, const std::function<Napi::Value()>& body) {
   }
 }
 
-Runner::Runner(Napi::Env env, at::Device device, int threads) : env_(env) {
+Runner::Runner(Napi::Env env, at::Device device, int threads, int64_t memoryLimitBytes)
+    : env_(env) {
   channel_ = Channel::New(env, "acoer engine", 0, 1, this);
   channel_.Unref(env);
   thread_ = std::make_unique<EngineThread>(
-      threads, [device] { return std::make_unique<Session>(device); },
+      threads, [device, memoryLimitBytes] { return std::make_unique<Session>(device, memoryLimitBytes); },
       [this] { send({.kind = Message::Kind::kEnded}); });
   // Registered after the channel's own hook, so it runs before it.
   napi_add_env_cleanup_hook(env, onEnvironmentCleanup, this);
@@ -83,7 +97,7 @@ void Runner::runOnEngine(uint64_t call, const Work& work, Session& session, cons
     Pack pack = work(context);
     send({.kind = Message::Kind::kResult, .call = call, .pack = std::move(pack)});
   } catch (...) {
-    send({.kind = Message::Kind::kFailure, .call = call, .failure = currentFailure()});
+    send({.kind = Message::Kind::kFailure, .call = call, .failure = failureOnEngine(session)});
   }
 }
 

@@ -34,7 +34,8 @@ struct Request {
 
 class Runner {
  public:
-  Runner(Napi::Env env, at::Device device, int threads);
+  // memoryLimitBytes 0: none.
+  Runner(Napi::Env env, at::Device device, int threads, int64_t memoryLimitBytes);
   ~Runner();
 
   // Runs `unpack` now and its work later; the promise gets what either throws.

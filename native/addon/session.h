@@ -6,14 +6,17 @@
 #include <memory>
 #include <optional>
 
+#include "memory.h"
 #include "policy.h"
 
 namespace acoer {
 
 class Session {
  public:
-  explicit Session(at::Device device) : device_(device) {}
+  Session(at::Device device, int64_t memoryLimitBytes)
+      : memory_(device, memoryLimitBytes), device_(device) {}
   at::Device device() const { return device_; }
+  std::optional<MemoryUse> tensorMemory() const { return memory_.use(); }
 
   int64_t add(std::shared_ptr<Model> model);
   int64_t add(int64_t model, std::shared_ptr<Policy> policy);
@@ -37,6 +40,7 @@ class Session {
   };
   const OwnedPolicy& owned(int64_t handle) const;
 
+  EngineMemory memory_;  // outlives what it counts
   at::Device device_;
   int64_t nextHandle_ = 1;
   std::map<int64_t, std::shared_ptr<Model>> models_;

@@ -132,6 +132,12 @@ Napi::Value toJs(Napi::Env env, const MemoryFacts& facts) {
   object["peakResidentBytes"] = count(facts.process.peakResidentBytes);
   object["deviceFreeBytes"] = count(facts.device.freeBytes);
   object["deviceTotalBytes"] = count(facts.device.totalBytes);
+  object["tensorBytes"] = env.Null();
+  object["peakTensorBytes"] = env.Null();
+  if (facts.tensors) {
+    object["tensorBytes"] = count(facts.tensors->bytes);
+    object["peakTensorBytes"] = count(facts.tensors->peakBytes);
+  }
   return object;
 }
 

@@ -5,6 +5,7 @@
 #include "device.h"
 #include "generate.h"
 #include "host.h"
+#include "memory.h"
 #include "napi_setup.h"
 #include "train.h"
 
@@ -36,6 +37,7 @@ struct MemoryFacts {
   int64_t engineBytes = 0;
   ProcessMemory process;
   DeviceFacts device;
+  std::optional<MemoryUse> tensors;
 };
 
 Napi::Value toJs(Napi::Env env, const ModelFacts& facts);

@@ -27,15 +27,42 @@ double globalNorm(const Policy& policy) {
   return norms.empty() ? 0 : at::linalg_vector_norm(at::stack(norms)).item<double>();
 }
 
-void updateParameter(Parameter& parameter, const at::Tensor& gradient, const PolicyOptions& betas,
-                     const StepOptions& options, double time) {
+// Everything a step needs besides what is there: made before the first parameter changes, so that
+// no allocation can fail in the middle.
+class StepBuffers {
+ public:
+  explicit StepBuffers(const Policy& policy) {
+    for (const Parameter& parameter : policy.parameters) {
+      reserve(scratch_, parameter);
+      if (!gradientOf(parameter).defined()) reserve(zeros_, parameter);
+    }
+    if (zeros_.defined()) zeros_.zero_();
+  }
+  at::Tensor scratch(const Parameter& parameter) const { return shaped(scratch_, parameter); }
+  at::Tensor zeros(const Parameter& parameter) const { return shaped(zeros_, parameter); }
+
+ private:
+  static void reserve(at::Tensor& flat, const Parameter& parameter) {
+    if (flat.defined() && flat.numel() >= parameter.value.numel()) return;
+    flat = at::Tensor();
+    flat = at::empty({parameter.value.numel()}, parameter.value.options());
+  }
+  static at::Tensor shaped(const at::Tensor& flat, const Parameter& parameter) {
+    return flat.narrow(0, 0, parameter.value.numel()).view(parameter.value.sizes());
+  }
+
+  at::Tensor scratch_;
+  at::Tensor zeros_;
+};
+
+void updateParameter(Parameter& parameter, const at::Tensor& gradient, at::Tensor denominator,
+                     const PolicyOptions& betas, const StepOptions& options, double time) {
   const double correction1 = 1 - std::pow(betas.beta1, time);
   const double correction2 = 1 - std::pow(betas.beta2, time);
   parameter.value.mul_(1 - options.learningRate * options.weightDecay);
   parameter.expAvg.lerp_(gradient, 1 - betas.beta1);
   parameter.expAvgSq.mul_(betas.beta2).addcmul_(gradient, gradient, 1 - betas.beta2);
-  const at::Tensor denominator =
-      parameter.expAvgSq.sqrt().div_(std::sqrt(correction2)).add_(betas.eps);
+  at::sqrt_out(denominator, parameter.expAvgSq).div_(std::sqrt(correction2)).add_(betas.eps);
   parameter.value.addcdiv_(parameter.expAvg, denominator, -options.learningRate / correction1);
 }
 
@@ -58,12 +85,13 @@ StepResult step(Policy& policy, const StepOptions& options) {
   }
   const double clip = options.maxGradNorm / (result.gradNorm + 1e-6);
   const bool clips = options.maxGradNorm > 0 && clip < 1;
+  const StepBuffers buffers(policy);
   const auto time = static_cast<double>(++policy.stepCount);
   for (Parameter& parameter : policy.parameters) {
     at::Tensor gradient = gradientOf(parameter);
-    if (!gradient.defined()) gradient = at::zeros_like(parameter.value);
+    if (!gradient.defined()) gradient = buffers.zeros(parameter);
     if (clips) gradient.mul_(clip);
-    updateParameter(parameter, gradient, policy.options, options, time);
+    updateParameter(parameter, gradient, buffers.scratch(parameter), policy.options, options, time);
   }
   ++policy.version;
   zeroGradients(policy);

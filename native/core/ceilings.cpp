@@ -57,13 +57,13 @@ double readBytesPerSecondCpu(const Cancel& cancel) {
   const int64_t threads = std::max(1, at::get_num_threads());
   std::vector<uint64_t> sums(threads);
   const double elapsed = timeOf(cancel, [&] {
-    std::vector<std::thread> others;
+    std::vector<std::jthread> others;  // joined also when one more cannot be started
     const auto part = [&](int64_t i) {
       sums[i] += sumLanes(lanes + i * count / threads, lanes + (i + 1) * count / threads);
     };
     for (int64_t i = 1; i < threads; ++i) others.emplace_back(part, i);
     part(0);
-    for (std::thread& other : others) other.join();
+    others.clear();
   });
   // The sums must be wanted, or the reads could be optimised away.
   if (std::all_of(sums.begin(), sums.end(), [](uint64_t sum) { return sum == 0; })) {

@@ -1,6 +1,8 @@
 #include "device.h"
 
+#include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
 #include <linux/limits.h>
@@ -20,6 +22,7 @@ struct DeviceLibraries {
   std::string loadError;  // why a library that is there did not load
   decltype(&acoerCudaDevice) cudaDevice = nullptr;
   decltype(&acoerCudaErrorText) cudaErrorText = nullptr;
+  decltype(&acoerCudaLimitMemory) cudaLimitMemory = nullptr;
 };
 
 std::string lastLoadError() {
@@ -62,6 +65,8 @@ void loadKernels(DeviceLibraries& libraries) {
       reinterpret_cast<decltype(&acoerCudaDevice)>(dlsym(kernels, "acoerCudaDevice"));
   libraries.cudaErrorText =
       reinterpret_cast<decltype(&acoerCudaErrorText)>(dlsym(kernels, "acoerCudaErrorText"));
+  libraries.cudaLimitMemory =
+      reinterpret_cast<decltype(&acoerCudaLimitMemory)>(dlsym(kernels, "acoerCudaLimitMemory"));
 }
 
 const DeviceLibraries& deviceLibraries() {
@@ -155,6 +160,19 @@ DeviceFacts deviceFacts(c10::Device device) {
   facts.totalBytes = cuda.totalBytes;
   facts.freeBytes = cuda.freeBytes;
   return facts;
+}
+
+void limitDeviceMemory(c10::Device device, int64_t bytes) {
+  const DeviceLibraries& libraries = deviceLibraries();
+  if (libraries.cudaLimitMemory == nullptr) {
+    fail(ErrorCode::kDevice, "memoryLimitBytes on " + device.str() +
+                                 " needs libacoer_cuda.so, which is not built; leave it out, or "
+                                 "run npx acoer setup where there is an nvcc");
+  }
+  const c10::OptionalDeviceGuard guard(device);
+  at::globalContext().lazyInitDevice(c10::kCUDA);
+  const int64_t total = deviceFacts(device).totalBytes;
+  libraries.cudaLimitMemory(device.index(), std::min(1.0, static_cast<double>(bytes) / static_cast<double>(total)));
 }
 
 }  // namespace acoer

@@ -28,4 +28,8 @@ struct DeviceFacts {
 
 DeviceFacts deviceFacts(c10::Device device);
 
+// Bounds what libtorch's allocator takes of a CUDA device in this process. Throws kDevice when the
+// optional CUDA object, which does it, is not there.
+void limitDeviceMemory(c10::Device device, int64_t bytes);
+
 }  // namespace acoer

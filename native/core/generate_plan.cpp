@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "device.h"
+#include "memory.h"
 
 namespace acoer {
 namespace {
@@ -103,7 +103,7 @@ void checkRequests(const Model& model, const std::vector<GenerateRequest>& reque
 KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& requests,
                       const GenerateOptions& options) {
   const int64_t bytes =
-      options.kvBytes > 0 ? options.kvBytes : deviceFacts(model.device).freeBytes / kFreeShare;
+      options.kvBytes > 0 ? options.kvBytes : availableBytes(model.device) / kFreeShare;
   const int64_t perPosition = KvCache::bytesPerPosition(model.config, model.dtype);
   const KvBudget budget{bytes / perPosition, options.maxSlots};
   for (size_t i = 0; i < requests.size(); ++i) {

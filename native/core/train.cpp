@@ -9,6 +9,7 @@
 #include "head.h"
 #include "layer.h"
 #include "loss.h"
+#include "memory.h"
 
 namespace acoer {
 
@@ -121,8 +122,10 @@ bool anyNonZero(const std::vector<double>& values) {
 
 }  // namespace
 
-AccumulateResult accumulate(Policy& policy, const TrainBatch& batch, const LossSettings& settings,
-                            const Cancel& cancel, int64_t keepBytes) {
+namespace {
+
+AccumulateResult accumulateKeeping(int64_t keepBytes, Policy& policy, const TrainBatch& batch,
+                                   const LossSettings& settings, const Cancel& cancel) {
   checkSequences(batch.sequences, policy.model->config);
   checkLossInputs(batch, settings);
   const at::NoGradGuard noGrad;
@@ -151,6 +154,20 @@ AccumulateResult accumulate(Policy& policy, const TrainBatch& batch, const LossS
   result.clippedHigh = std::move(loss.clippedHigh);
   result.vespoPhi = std::move(loss.vespoPhi);
   return result;
+}
+
+}  // namespace
+
+AccumulateResult accumulate(Policy& policy, const TrainBatch& batch, const LossSettings& settings,
+                            const Cancel& cancel, int64_t keepBytes) {
+  try {
+    return accumulateKeeping(keepBytes, policy, batch, settings, cancel);
+  } catch (...) {
+    // A caller can cut several sequences apart; of one, only less can be kept.
+    if (batch.sequences.count() != 1 || keepBytes == 0 || !handlingOutOfMemory()) throw;
+  }
+  releaseFreedMemory(policy.model->device);
+  return accumulateKeeping(0, policy, batch, settings, cancel);
 }
 
 }  // namespace acoer

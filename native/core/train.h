@@ -51,7 +51,8 @@ struct AccumulateResult {
 };
 
 // Activations of a micro-batch up to this many bytes are kept for backward; above it each layer
-// keeps its input alone and is run again.
+// keeps its input alone and is run again. So it is also for a single sequence whose activations do
+// not fit into memory.
 constexpr int64_t kDefaultKeepBytes = int64_t{256} << 20;
 
 // Adds the gradient of this micro-batch's loss to the policy's gradients. When log-probs or loss

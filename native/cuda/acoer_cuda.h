@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define ACOER_CUDA_ABI 1
+#define ACOER_CUDA_ABI 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,6 +27,10 @@ int32_t acoerCudaAbi(void);
 
 // 0, or a CUDA error code whose text acoerCudaErrorText gives. Leaves the current device as it was.
 int32_t acoerCudaDevice(int32_t index, AcoerCudaDevice* out);
+
+// Lets libtorch's allocator take this share (0 to 1) of the device's memory and no more. The device
+// is initialised.
+void acoerCudaLimitMemory(int32_t index, double share);
 
 // Static text; never null.
 const char* acoerCudaErrorText(int32_t error);

@@ -54,9 +54,10 @@ set(CMAKE_CUDA_STANDARD 17)
 add_library(torch_c10_cuda SHARED IMPORTED)
 set_target_properties(torch_c10_cuda PROPERTIES IMPORTED_LOCATION "${LIBTORCH}/lib/libc10_cuda.so")
 
-file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS cuda/*.cu)
+file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS cuda/*.cu cuda/*.cpp)
 add_library(acoer_cuda SHARED ${CUDA_SOURCES})
-target_include_directories(acoer_cuda SYSTEM PRIVATE "${LIBTORCH}/include")
+target_include_directories(acoer_cuda SYSTEM PRIVATE "${LIBTORCH}/include"
+  ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
 target_link_libraries(acoer_cuda PRIVATE torch_c10_cuda torch_c10)
 set_target_properties(acoer_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
 if(ACOER_ADDON)

@@ -1,5 +1,6 @@
 /** `acoer generate`: prompts as JSON Lines in, completions as JSON Lines out. */
 import type { Command } from 'commander';
+import { generateFitting, SlotLimit } from '../fitting';
 import type { GeneratedSequence, GenerateRequest, SamplingOptions } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
 import { streamSeed } from '../rng';
@@ -78,6 +79,7 @@ function stopIds(tokenizer: Tokenizer, stops: readonly string[]): Int32Array {
 
 class Generator {
   private readonly stops: Int32Array;
+  private readonly slots = new SlotLimit();
   private readonly results = new InOrder<Output>(writeJsonLine);
 
   constructor(
@@ -131,10 +133,8 @@ class Generator {
       this.results.add(output.index * this.flags.samples + output.sample, output);
     };
     try {
-      await this.session.model.generate(
-        pieces.map((piece) => this.request(piece)),
-        { signal, onSequence },
-      );
+      const requests = pieces.map((piece) => this.request(piece));
+      await generateFitting(this.session.model, requests, this.slots, { signal, onSequence });
     } catch (error) {
       // What was in flight has come through onSequence; the caller reports the interruption.
       if (!signal.aborted || errorCode(error) !== 'CANCELLED') throw error;

@@ -259,7 +259,15 @@ const runFields = {
   completionsSteps: count(0).default(10).describe('Steps between tables of completions; 0: none.'),
   microBatchTokens: count()
     .default(16_384)
-    .describe('Tokens per forward and backward pass; changes memory and speed, never the gradient.'),
+    .describe(
+      'Most tokens per forward and backward pass; changes memory and speed, never the gradient. Lowered by the run when memory runs out.',
+    ),
+  memoryLimitBytes: count()
+    .nullable()
+    .default(null)
+    .describe(
+      "Most bytes of the engine's tensors; what needs more is cut into smaller parts. null: until the device has no more.",
+    ),
   nonFinitePolicy: z
     .enum(['skip', 'stop', 'rollback'])
     .default('skip')

@@ -155,6 +155,9 @@ export interface NativeMemory {
   peakResidentBytes: number;
   deviceFreeBytes: number;
   deviceTotalBytes: number;
+  /** Of all tensors alive, those of a call in progress too, and the most so far; null on a CPU without a memory limit. */
+  tensorBytes: number | null;
+  peakTensorBytes: number | null;
 }
 
 /** What the machine does at best, measured (native/core/ceilings.h). */
@@ -271,7 +274,8 @@ export interface NativeAddon {
   buildInfo(): NativeBuildInfo;
   /** Cancels what runs on every engine of the process and waits for their threads; for the end of the process. */
   stopEngines(): void;
-  Engine: new (args: { device: string; threads: number }) => NativeEngine;
+  /** `memoryLimitBytes`: see `EngineOptions`; 0 or left out: none. */
+  Engine: new (args: { device: string; threads: number; memoryLimitBytes?: number }) => NativeEngine;
 }
 
 let loaded: NativeAddon | undefined;

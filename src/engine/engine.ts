@@ -19,6 +19,12 @@ export interface EngineOptions {
   device?: DeviceName;
   /** Threads of the CPU's operations; 0 (default): the cores this process may use. */
   threads?: number;
+  /**
+   * Most bytes of tensors (weights, adapter, KV cache, activations): what needs more rejects with OUT_OF_MEMORY and
+   * leaves everything as it was. On a CPU of this engine; on a CUDA device of all engines of the process, with what
+   * libtorch keeps for reuse. Default: none.
+   */
+  memoryLimitBytes?: number;
 }
 
 class AddonEngine implements Engine {
@@ -62,11 +68,15 @@ class AddonEngine implements Engine {
  * Starts an engine: one native thread on one device. Loads the addon on first use.
  * Throws LOAD_FAILED (not built), DEVICE (no such device) or BAD_ARGUMENT.
  */
-export async function createEngine({ device = 'auto', threads = 0 }: EngineOptions = {}): Promise<Engine> {
+export async function createEngine({
+  device = 'auto',
+  threads = 0,
+  memoryLimitBytes = 0,
+}: EngineOptions = {}): Promise<Engine> {
   const site = callSite();
   try {
     const { Engine } = loadAddon();
-    return new AddonEngine(new Engine({ device, threads }));
+    return new AddonEngine(new Engine({ device, threads, memoryLimitBytes }));
   } catch (error) {
     throw engineError(error, site);
   }

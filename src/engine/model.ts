@@ -15,6 +15,7 @@ import type {
   SamplingOptions,
   ScoreResult,
 } from './types';
+import { DEFAULT_SLOTS } from './types';
 
 const SAMPLING_DEFAULTS: SamplingOptions = {
   temperature: 1,
@@ -47,7 +48,13 @@ export class NativeModel implements Model {
 
   async generate(
     requests: readonly GenerateRequest[],
-    { maxSlots = 64, kvBytes = 0, collect: kept = true, onSequence, ...options }: GenerateCallOptions = {},
+    {
+      maxSlots = DEFAULT_SLOTS,
+      kvBytes = 0,
+      collect: kept = true,
+      onSequence,
+      ...options
+    }: GenerateCallOptions = {},
   ): Promise<GenerateResult> {
     const { model } = this.info;
     const sequences: GeneratedSequence[] = [];

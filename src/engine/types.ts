@@ -87,6 +87,9 @@ export interface GenerateRequest {
   policy?: Policy | null;
 }
 
+/** Sequences decoded together unless a call says otherwise. */
+export const DEFAULT_SLOTS = 64;
+
 export interface GenerateCallOptions extends CallOptions {
   maxSlots?: number;
   kvBytes?: number;

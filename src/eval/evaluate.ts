@@ -1,5 +1,6 @@
 /** Answers of a model to a benchmark, graded as they end. */
 import type { Dataset } from '../data';
+import { generateFitting, SlotLimit } from '../fitting';
 import type { GeneratedSequence, GenerateRequest, Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { streamSeed } from '../rng';
@@ -37,6 +38,8 @@ export interface EvalOptions {
   enableThinking?: boolean;
   maxSlots?: number;
   kvBytes?: number;
+  /** Memory ran out; for the rest of the call so many sequences are decoded together. */
+  onFewerSlots?: (slots: number) => void;
   signal?: AbortSignal;
   /** Rows that an interrupted call with the same options made: their answers are not made again. */
   finished?: readonly EvalRow[];
@@ -82,6 +85,7 @@ const own = (text: string | null): string | null =>
 class Evaluator {
   readonly rows: EvalRow[];
   private readonly stopIds: Int32Array;
+  private readonly slots: SlotLimit;
 
   constructor(
     private readonly options: EvalOptions,
@@ -89,20 +93,19 @@ class Evaluator {
   ) {
     this.rows = [...(options.finished ?? [])];
     this.stopIds = Int32Array.from(options.tokenizer.eosIds);
+    this.slots = new SlotLimit(options.maxSlots, options.onFewerSlots);
   }
 
   async window(pieces: readonly Piece[]): Promise<void> {
     const { model, tokenizer, dataset, promptTemplate, enableThinking } = this.options;
-    const { signal, maxSlots, kvBytes } = this.options;
+    const { signal, kvBytes } = this.options;
     const problems = pieces.map(({ index }) => dataset.get(index));
     const indexOf = (position: number) => pieces[position].index;
     const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, indexOf });
     const requests = pieces.map((piece, i) => this.request(piece, prompts[i]));
-    await model.generate(requests, {
+    await generateFitting(model, requests, this.slots, {
       signal,
-      maxSlots,
       kvBytes,
-      collect: false,
       onSequence: (sequence) => {
         if (sequence.finish === 'cancelled') return;
         this.add(prompts[sequence.request], pieces[sequence.request], sequence);

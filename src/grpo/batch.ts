@@ -4,7 +4,7 @@ import type { Group, Prompt, Reward, Rollout, StepMetrics } from '../types';
 import { abortable } from './abortable';
 import { batchAdvantages, type BatchAdvantages } from './combine';
 import { samplingSeed, type LoopContext, type LoopState, type ScoreContext } from './context';
-import { packByTokens, packSequences, splitPerToken, type Tokens } from './microbatch';
+import { packSequences, sampleTokens, splitPerToken, type Tokens } from './microbatch';
 import { checkAdvantages, checkLogprobs } from './non-finite';
 import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
@@ -59,8 +59,6 @@ export const isTruncated = (rollout: Rollout) => rollout.finish !== 'stop';
 
 export const sampleName = ({ rollout }: UpdateSample) =>
   `sample ${rollout.sample} of prompt ${rollout.prompt.index}`;
-
-export const sampleTokens = (sample: Tokens) => sample.promptIds.length + sample.completionIds.length;
 
 /** Updates made from one generated batch. */
 export function updatesPerGeneration(context: Pick<LoopContext, 'config'>): number {
@@ -137,20 +135,21 @@ function makeSamples(
 
 /** Old log-probs when the policy moves while the batch is used; the base's when the KL term asks for them. */
 export async function addLogprobs(context: ScoreContext, samples: readonly UpdateSample[]): Promise<void> {
-  const { config, model, policy, signal, watch } = context;
-  const { temperature, microBatchTokens } = config;
+  const { config, model, policy, signal, watch, memory } = context;
+  const { temperature } = config;
   const used = samples.filter((sample) => !sample.skipped);
   const options = { temperature, ...(signal && { signal }) };
-  const scoreAll = async (whose: string, field: 'oldLogprobs' | 'refLogprobs', of: Policy | null) => {
-    for (const bin of packByTokens(used.map(sampleTokens), microBatchTokens)) {
-      const members = bin.map((i) => used[i]!);
+  const scoreAll = (whose: string, field: 'oldLogprobs' | 'refLogprobs', of: Policy | null) =>
+    memory.inBins('scoring', used, async (members) => {
       const scored = watch.begin(() => ({ microBatch: members.map(sampleName) }));
-      const { logprobs } = await model.score(packSequences(members), { ...options, policy: of });
-      scored();
-      splitPerToken(logprobs, members).forEach((part, i) => (members[i]![field] = part));
+      try {
+        const { logprobs } = await model.score(packSequences(members), { ...options, policy: of });
+        splitPerToken(logprobs, members).forEach((part, i) => (members[i]![field] = part));
+      } finally {
+        scored();
+      }
       for (const member of members) checkLogprobs(whose, member, member[field]!, samples);
-    }
-  };
+    });
   if (updatesPerGeneration(context) > 1) await scoreAll("the policy's", 'oldLogprobs', policy);
   if (config.beta !== 0) await scoreAll("the base model's", 'refLogprobs', null);
 }

@@ -8,6 +8,7 @@ import type { Tokenizer } from '../tokenizer';
 import { streamSeed } from '../rng';
 import type { Thinking } from '../types';
 import type { OpenBatch } from './batch';
+import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
 import type { DataOrder } from './order';
 import type { Schedule } from './schedule';
 import type { Watch } from './watchdog';
@@ -36,17 +37,19 @@ export interface LoopContext {
   watch: Watch;
   /** The step whose update the policy holds; null while one is applied: then no state fits the weights. */
   policyStep: number | null;
+  /** How much of the work is done at a time. */
+  memory: MemoryLimits;
   /** Called as completions of the running generation end. */
   onDecoded?: (done: number, total: number) => void;
 }
 
 /** What of it scores a batch. */
-export type ScoreContext = Pick<LoopContext, 'config' | 'model' | 'policy' | 'signal' | 'watch'>;
+export type ScoreContext = Pick<LoopContext, 'config' | 'model' | 'policy' | 'signal' | 'watch' | 'memory'>;
 
 /** What of it makes an update. */
 export interface UpdateContext extends Pick<
   LoopContext,
-  'config' | 'schedule' | 'signal' | 'policyStep' | 'watch'
+  'config' | 'schedule' | 'signal' | 'policyStep' | 'watch' | 'memory'
 > {
   policy: Pick<Policy, 'accumulate' | 'step' | 'zeroGradients'>;
 }
@@ -72,6 +75,8 @@ export interface LoopState {
   eased: Eased;
   /** Steps on end, up to this one, that were refused because something was not finite. */
   refused: number;
+  /** What fits into memory; other limits round differently. */
+  memory: LearntLimits;
 }
 
 /** Where a run stands between two updates. */
@@ -85,7 +90,15 @@ export interface LoopPosition {
 export function initialState(rewards: readonly WeightedReward[], maxLength: number): LoopState {
   const rewardStates: Record<string, unknown> = {};
   for (const { reward } of rewards) rewardStates[reward.name] = reward.initialState({ maxLength });
-  return { step: 0, cursor: 0, numTokens: 0, rewardStates, eased: { rollbacks: 0, pressure: 1 }, refused: 0 };
+  return {
+    step: 0,
+    cursor: 0,
+    numTokens: 0,
+    rewardStates,
+    eased: { rollbacks: 0, pressure: 1 },
+    refused: 0,
+    memory: NOTHING_LEARNT,
+  };
 }
 
 /** The seed of sampling and dropout: the run's, and another one after every rollback. */

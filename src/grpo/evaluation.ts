@@ -2,10 +2,12 @@
 import type { Config } from '../config';
 import type { Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
+import { errorCode } from '../errors';
 import { evaluate } from '../eval';
 import type { Tokenizer } from '../tokenizer';
 import type { StepMetrics } from '../types';
 import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from './events';
+import { memoryError } from './memory';
 import type { Watch } from './watchdog';
 
 export interface EvaluationContext {
@@ -40,12 +42,20 @@ export async function evaluatePolicy(
       enableThinking: config.enableThinking,
       maxSlots: config.maxSlots ?? undefined,
       kvBytes: config.kvBytes ?? undefined,
+      onFewerSlots: (slots) =>
+        emit({
+          type: 'warning',
+          message: `Out of memory in evaluation; the rest of it decodes at most ${slots} sequences together.`,
+        }),
       signal,
       onProgress: ({ done, total }) => {
         watch.progress();
         watch.note(() => `${kind} evaluation: ${done} of ${total} answers`);
         emit({ type: 'eval-progress', phase, kind, done, total });
       },
+    }).catch((error: unknown) => {
+      if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
+      throw memoryError(error, 'evaluation', config);
     });
     emit({ type: 'evaluated', phase, kind, summary });
     return summary;

@@ -35,13 +35,14 @@ async function updateStep(
   const update = await updateOnSlice(context, batch, slice, state);
   const index = state.step + 1;
   const memory = await context.watch.phase('optimizer', () => context.engine.memory());
-  const cost = costMetrics(generated, update, memory);
+  const cost = costMetrics(context, generated, update, memory);
   const metrics = { step: index, ...updateMetrics(context, update), ...batch.metrics, ...cost };
   const refusal = refusedUpdate(batch, slice, update);
   const refused = refusal === null ? 0 : state.refused + 1;
   const updatesDone = batch.updatesDone + 1;
   const open = updatesDone < updatesPerGeneration(context) ? { ...batch, updatesDone } : null;
-  const position = { state: { ...(generated?.state ?? state), step: index, refused }, open };
+  const next = { ...(generated?.state ?? state), step: index, refused, memory: context.memory.state() };
+  const position = { state: next, open };
   return { index, metrics, generated, refusal, position };
 }
 
@@ -63,6 +64,7 @@ async function nextStep(context: LoopContext, position: LoopPosition): Promise<L
  */
 export async function* trainSteps(context: LoopContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
   let position = start;
+  context.memory.restore(position.state.memory);
   while (position.state.step < context.config.maxSteps) {
     context.signal?.throwIfAborted();
     context.watch.step = position.state.step + 1;

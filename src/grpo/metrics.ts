@@ -177,6 +177,7 @@ export function updateMetrics(context: LoopContext, update: UpdateResult): StepM
 
 /** `generated`: the batch, when this step made it. Wall time in seconds under time/, and memory in bytes under memory/. */
 export function costMetrics(
+  context: LoopContext,
   generated: GenerationBatch | null,
   update: UpdateResult,
   memory: MemoryReport,
@@ -192,6 +193,8 @@ export function costMetrics(
     'time/train': seconds(train),
     'time/optimizer': seconds(optimizer),
     ...memoryMetrics(memory),
+    'memory/micro_batch_tokens': context.memory.microBatchTokens,
+    'memory/max_slots': context.memory.slots().slots,
   };
   if (generated !== null && generate > 0) {
     metrics['time/generated_tokens_per_second'] = generated.stats.newTokens / seconds(generate);
@@ -205,6 +208,7 @@ export function memoryMetrics(memory: MemoryReport): StepMetrics {
     'memory/resident_bytes': memory.residentBytes,
     'memory/peak_resident_bytes': memory.peakResidentBytes,
   };
+  if (memory.peakTensorBytes !== null) metrics['memory/peak_tensor_bytes'] = memory.peakTensorBytes;
   if (memory.deviceTotalBytes > 0) {
     metrics['memory/device_used_bytes'] = memory.deviceTotalBytes - memory.deviceFreeBytes;
   }

@@ -9,6 +9,8 @@ export interface Tokens {
   completionIds: Int32Array;
 }
 
+export const sampleTokens = (sample: Tokens) => sample.promptIds.length + sample.completionIds.length;
+
 /** Prompt and completion of each sequence laid end to end. */
 export function packSequences(sequences: readonly Tokens[]): PackedSequences {
   const offsets = new Int32Array(sequences.length + 1);

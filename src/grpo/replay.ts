@@ -5,6 +5,7 @@ import { AcoerError, errorCode } from '../errors';
 import { resolveModel, type ModelFetchOptions } from '../models';
 import { openDump, restorePolicy, type StoredCheckpoint } from '../run';
 import { parseDump } from './dump';
+import { MemoryLimits } from './memory';
 import { describeNonFinite, type NonFinite } from './non-finite';
 import { offendersOf, type Offender } from './replay-alone';
 import {
@@ -69,16 +70,17 @@ export interface ReplayReport {
 export async function replay(dump: string, options: ReplayOptions = {}): Promise<ReplayReport> {
   const { checkpoint, record: stored } = openDump(dump);
   const record = parseDump(dump, stored);
-  const refused = refusedStepOf(dump, checkpoint, record);
   const { device, threads } = options;
   const config = resolveConfig([
     storedPart(checkpoint).config,
     { ...(device && { device }), ...(threads && { threads }) },
   ]);
+  const refused = refusedStepOf(dump, checkpoint, record, config);
   const { directory } = await resolveModel(config.model, options);
   const engine = options.engine ?? (await openEngine(config));
   try {
     return await withContext(engine, directory, config, options, async (context) => {
+      context.memory.restore(refused.state.memory);
       await restorePolicy(checkpoint, context.policy);
       const outcome = await makeAgain(context, refused);
       throwIfInterrupted(options.signal);
@@ -106,8 +108,9 @@ function refusedStepOf(
   dump: string,
   checkpoint: StoredCheckpoint,
   record: RefusedStep['record'],
+  config: Config,
 ): RefusedStep {
-  const { state, open: batch } = runStateOf(checkpoint).position;
+  const { state, open: batch } = runStateOf(checkpoint, config).position;
   const needs = { generate: 'requests', advantages: 'rewarded', score: null } as const;
   const { phase } = record.found;
   const need = phase === 'accumulate' || phase === 'step' ? 'update' : needs[phase];
@@ -128,7 +131,9 @@ async function withContext<T>(
   try {
     const policy = await createPolicy(model, config);
     try {
-      return await work({ config, model, policy, signal, schedule: scheduleOf(config), watch: NO_WATCH });
+      const schedule = scheduleOf(config);
+      const memory = new MemoryLimits(config);
+      return await work({ config, model, policy, signal, schedule, watch: NO_WATCH, memory });
     } finally {
       await policy.dispose();
     }

@@ -23,6 +23,7 @@ const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' |
   maxSlots: 'rounding',
   kvBytes: 'rounding',
   microBatchTokens: 'rounding',
+  memoryLimitBytes: 'rounding',
   threads: 'rounding',
   device: 'rounding',
 };

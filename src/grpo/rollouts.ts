@@ -1,10 +1,12 @@
 /** Sampling a batch of groups; each completion is graded when it ends, while the others still decode. */
+import { generateFitting } from '../fitting';
 import type { GenerateRequest, GenerateStats, GeneratedSequence } from '../engine/types';
-import { AcoerError } from '../errors';
+import { AcoerError, errorCode } from '../errors';
 import { streamSeed } from '../rng';
 import { measureThinking } from '../tokenizer';
 import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
+import { memoryError } from './memory';
 import { generationError, type GroupOutline } from './non-finite';
 import { head } from './watchdog';
 
@@ -67,7 +69,7 @@ export async function sampleGroups(
   prompts: readonly Prompt[],
   seed: number | bigint,
 ): Promise<SampledGroups> {
-  const { config, model, signal, onDecoded, watch } = context;
+  const { config, model, signal, onDecoded, watch, memory } = context;
   const total = prompts.length * config.numGenerations;
   const rollouts: Rollout[] = [];
   const ended: GeneratedSequence[] = [];
@@ -78,7 +80,6 @@ export async function sampleGroups(
     ),
   );
   const options = {
-    maxSlots: config.maxSlots ?? undefined,
     kvBytes: config.kvBytes ?? undefined,
     signal,
     onSequence: (sequence: GeneratedSequence) => {
@@ -88,7 +89,8 @@ export async function sampleGroups(
       onDecoded?.(rollouts.length, total);
     },
   };
-  const { stats } = await model.generate(requests, options).catch((error: unknown) => {
+  const stats = await generateFitting(model, requests, memory.slots(), options).catch((error: unknown) => {
+    if (errorCode(error) === 'OUT_OF_MEMORY') throw memoryError(error, 'rollout', config);
     throw generationError(error, prompts, requests, ended);
   });
   if (rollouts.length !== total || rollouts.some((rollout) => rollout.finish === 'cancelled')) {

@@ -40,6 +40,7 @@ export class RunDriver {
     parts.watchdog.step = this.step;
     parts.watchdog.onStop = (error) => this.halt.hang(error);
     if (parts.watchdog.hung !== null) this.halt.hang(parts.watchdog.hung);
+    session.loop.memory.warn = (message) => this.warn(message);
   }
 
   private get step(): number {
@@ -255,6 +256,10 @@ export class RunDriver {
     if (errorCode(error) === 'WRITE_FAILED') {
       const advice = `The run ended after step ${this.step}; once it can be written: acoer train --resume ${path}`;
       return new AcoerError('WRITE_FAILED', `${errorMessage(error)} ${advice}`, { cause: error });
+    }
+    if (errorCode(error) === 'OUT_OF_MEMORY') {
+      const advice = `The run ended after step ${this.step}; with more memory: acoer train --resume ${path}; under other settings: acoer fork ${path} --at ${this.step} --set ...`;
+      return new AcoerError('OUT_OF_MEMORY', `${errorMessage(error)} ${advice}`, { cause: error });
     }
     if (!this.halt.caused(error)) return error;
     return new AcoerError('INTERRUPTED', this.stopMessage(), { cause: error });

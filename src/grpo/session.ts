@@ -8,6 +8,7 @@ import { streamSeed } from '../rng';
 import { judgeCompletion } from '../eval';
 import type { LoopContext } from './context';
 import { closeRewards, type Inputs } from './inputs';
+import { MemoryLimits } from './memory';
 import { DataOrder } from './order';
 import { planSession } from './plan';
 import { warmupSteps, type Schedule } from './schedule';
@@ -30,8 +31,12 @@ export interface SessionOptions {
   watchdog: Watchdog;
 }
 
-export function openEngine({ device, threads }: Config): Promise<Engine> {
-  return createEngine({ device: device as DeviceName, threads: threads ?? undefined });
+export function openEngine({ device, threads, memoryLimitBytes }: Config): Promise<Engine> {
+  return createEngine({
+    device: device as DeviceName,
+    threads: threads ?? undefined,
+    memoryLimitBytes: memoryLimitBytes ?? undefined,
+  });
 }
 
 export function createPolicy(model: Model, config: Config): Promise<Policy> {
@@ -86,6 +91,7 @@ export async function openSession(
       rewards,
       schedule: scheduleOf(config),
       policyStep: 0,
+      memory: new MemoryLimits(config),
       signal,
     };
     return { loop, evalData, plan, close, abandon: () => closeRewards(rewards) };

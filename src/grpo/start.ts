@@ -27,7 +27,7 @@ export async function restoreRun(
   context: LoopContext,
 ): Promise<RunState> {
   await restorePolicy(checkpoint, context.policy);
-  const state = runStateOf(checkpoint);
+  const state = runStateOf(checkpoint, context.config);
   const loop = state.position.state;
   const last = readRollbacks(directory).at(-1);
   if (last === undefined || last.number <= loop.eased.rollbacks) return state;
@@ -45,7 +45,7 @@ export async function forkState(
   context: LoopContext,
 ): Promise<RunState> {
   await restorePolicy(checkpoint, context.policy);
-  const state = runStateOf(checkpoint);
+  const state = runStateOf(checkpoint, context.config);
   const fresh = newState(context);
   const { state: loop, open } = state.position;
   const initial = fresh.position.state.rewardStates;

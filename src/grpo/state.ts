@@ -7,6 +7,7 @@ import { packageVersion } from '../version';
 import type { LoopPosition, LoopState } from './context';
 import type { Best, Evaluation } from './events';
 import type { GuardState } from './guard';
+import { stillLearnt } from './memory';
 import { openBatchTensors, restoreOpenBatch, type OpenBatchNumbers } from './open-batch';
 import { configHash } from './resume';
 
@@ -63,10 +64,13 @@ export function storedState(
 
 export const storedPart = ({ state }: StoredCheckpoint) => state as StoredState;
 
-export function runStateOf(checkpoint: StoredCheckpoint): RunState {
-  const { loop, batch, base, latest, best, pending, data, guard } = storedPart(checkpoint);
+/** @param config of the run that goes on from it */
+export function runStateOf(checkpoint: StoredCheckpoint, config: Config): RunState {
+  const stored = storedPart(checkpoint);
+  const { loop, batch, base, latest, best, pending, data, guard } = stored;
   const open = batch && restoreOpenBatch(batch, checkpoint.rollouts);
   // Checkpoints of versions that did not count refused steps have none.
-  const state = { ...loop, refused: loop.refused ?? 0 };
+  const refused = loop.refused ?? 0;
+  const state = { ...loop, refused, memory: stillLearnt(loop.memory, stored.config, config) };
   return { position: { state, open }, base, latest, best, pending, data, guard };
 }

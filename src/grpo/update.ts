@@ -3,9 +3,10 @@ import type { Config } from '../config';
 import type { AccumulateResult, LossSettings, TrainBatch } from '../engine/types';
 import { errorCode } from '../errors';
 import { streamSeed } from '../rng';
-import { sampleName, sampleTokens, type OpenBatch, type UpdateSample } from './batch';
+import { sampleName, type OpenBatch, type UpdateSample } from './batch';
 import { samplingSeed, type LoopState, type UpdateContext } from './context';
-import { joinPerToken, packByTokens, packSequences, splitPerToken } from './microbatch';
+import { memoryError } from './memory';
+import { joinPerToken, packSequences, splitPerToken } from './microbatch';
 import { gradientNonFinite, passNonFinite, type NonFinite } from './non-finite';
 import { lossNormalizer } from './normalizer';
 import { scheduleFactor } from './schedule';
@@ -108,25 +109,36 @@ async function accumulateAll(
   context: UpdateContext,
   total: UpdateResult,
   normalizer: number,
-  dropoutSeed: (microBatch: number) => bigint,
+  dropoutSeed: bigint,
 ): Promise<boolean> {
-  const { config, policy, signal, watch } = context;
+  const { config, policy, signal, watch, memory } = context;
   const live = total.samples.filter((sample) => !sample.skipped);
-  const bins = packByTokens(live.map(sampleTokens), config.microBatchTokens);
   const loss = lossSettings(context, normalizer);
-  try {
-    for (const [index, bin] of bins.entries()) {
-      const members = bin.map((i) => live[i]!);
-      const seed = config.loraDropout > 0 ? dropoutSeed(index) : null;
-      total.microBatches.push({ samples: members, dropoutSeed: seed, loss: NaN, logprobSum: NaN });
-      const trained = watch.begin(() => ({ microBatch: index, samples: members.map(sampleName) }));
-      addResult(
-        total,
-        members,
-        await policy.accumulate(trainBatch(members, seed), loss, signal ? { signal } : {}),
-      );
+  const seed = config.loraDropout > 0 ? dropoutSeed : null;
+  const before = { loss: total.loss, klSum: total.klSum, entropySum: total.entropySum };
+  const restart = async () => {
+    await policy.zeroGradients();
+    Object.assign(total, before);
+    total.results.clear();
+    total.microBatches.length = 0;
+  };
+  const pass = async (members: readonly UpdateSample[]) => {
+    const index = total.microBatches.push({
+      samples: members,
+      dropoutSeed: seed,
+      loss: NaN,
+      logprobSum: NaN,
+    });
+    const trained = watch.begin(() => ({ microBatch: index - 1, samples: members.map(sampleName) }));
+    try {
+      const batch = trainBatch(members, seed);
+      addResult(total, members, await policy.accumulate(batch, loss, signal ? { signal } : {}));
+    } finally {
       trained();
     }
+  };
+  try {
+    await memory.inBins('training', live, pass, restart);
     return true;
   } catch (error) {
     await policy.zeroGradients();
@@ -184,16 +196,22 @@ export async function updateOnSlice(
   const normalizer = sliceNormalizer(config, batch, samples);
   const started = performance.now();
   const seed = samplingSeed(config, eased);
-  const dropoutSeed = (microBatch: number) => streamSeed(seed, 'dropout', step, microBatch);
+  // One for the step: a token's mask depends on its sequence and place, not on the micro-batch it is in.
+  const dropoutSeed = streamSeed(seed, 'dropout', step);
   const finite = await watch.phase('train', () => accumulateAll(context, result, normalizer, dropoutSeed));
   const accumulated = performance.now();
   if (finite) {
     const { weightDecay, maxGradNorm } = config;
     context.policyStep = null;
     const { learningRate } = result;
-    const { gradNorm, applied } = await watch.phase('optimizer', () =>
-      policy.step({ learningRate, weightDecay, maxGradNorm }),
-    );
+    const { gradNorm, applied } = await watch
+      .phase('optimizer', () => policy.step({ learningRate, weightDecay, maxGradNorm }))
+      .catch((error: unknown) => {
+        if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
+        // Refused before anything changed: the weights still fit the state of before.
+        context.policyStep = step;
+        throw memoryError(error, 'training', config, ' in the optimiser');
+      });
     Object.assign(result, { gradNorm, applied, nonFinite: applied ? null : gradientNonFinite(gradNorm) });
   }
   context.policyStep = step + 1;

@@ -6,7 +6,7 @@ import { changesForSpeed, changesToFit, fits, type Change } from './advice';
 import { parameterCount } from './cost';
 import type { PlanDevice } from './devices';
 import { defaultTrajectory, type LengthTrajectory } from './lengths';
-import { planMemory, type MemoryPlan } from './memory';
+import { availableUnder, planMemory, type MemoryPlan } from './memory';
 import type { PlannedModel } from './model-shape';
 import { planTime, type RunTime } from './time';
 import { plannedWork } from './workload';
@@ -52,7 +52,9 @@ export function plannedDtype(config: Config, model: PlannedModel): Dtype {
 }
 
 /** Predicts a run. Pure: reads no file and no device. */
-export function planRun({ config, model, device, ...given }: PlanInput): Plan {
+export function planRun({ config, model, device: whole, ...given }: PlanInput): Plan {
+  const freeBytes = availableUnder(config.memoryLimitBytes, whole.freeBytes, whole.kind, model);
+  const device = { ...whole, freeBytes };
   const promptTokens = given.promptTokens ?? config.maxPromptLength ?? DEFAULT_PROMPT_TOKENS;
   const lengthsOf = (c: Config): LengthTrajectory =>
     given.lengths ?? defaultTrajectory(c.maxCompletionLength);

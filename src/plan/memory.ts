@@ -96,6 +96,19 @@ function always({ model, dtype, kind, work }: MemoryInput): MemoryItem[] {
   ];
 }
 
+/** What a run may take under `memoryLimitBytes`, which counts tensors: not the process, nor CUDA's own. */
+export function availableUnder(
+  limit: number | null,
+  freeBytes: number,
+  kind: 'cpu' | 'cuda',
+  model: PlannedModel,
+): number {
+  if (limit === null) return freeBytes;
+  const outside =
+    kind === 'cpu' ? PROCESS_BYTES + TOKENIZER_FACTOR * model.tokenizerBytes : CUDA_CONTEXT_BYTES;
+  return Math.min(freeBytes, limit + outside);
+}
+
 /** safetensors.cpp: a tensor stored in another type is read whole before it is converted. */
 function loading({ model, dtype }: MemoryInput): MemoryItem[] {
   const bytes =

@@ -36,6 +36,19 @@ export interface FakeFaults {
    * policy's weights.
    */
   nonFinite?: (call: FakeCall, on: { ids: Int32Array; seed: bigint | null; theta: Theta }) => boolean;
+  /** `accumulate` runs out of memory with more tokens than this in one call. */
+  trainingTokens?: number;
+  /** As `trainingTokens`, for `score`. */
+  scoringTokens?: number;
+  /** `generate` runs out of memory with more sequences than this together, when half of them have ended. */
+  slots?: number;
+  /** The optimiser runs out of memory in the update of this number. */
+  stepWithoutMemory?: number;
+}
+
+function needTokens(tokens: number, most: number | undefined): void {
+  if (most !== undefined && tokens > most)
+    throw new AcoerError('OUT_OF_MEMORY', 'the fake has no more memory');
 }
 
 /** Sensitivity of a token's log-prob to each parameter. */
@@ -51,7 +64,7 @@ const entropyOf = (id: number, place: number, theta: Theta) =>
 
 /** A completion: `<think>`, some letters, `</think>`, a boxed digit, end of sequence. */
 function completionIds(request: GenerateRequest, sample: number, theta: Theta): Int32Array {
-  const next = uniformStream(streamSeed(request.seed, 'fake', sample));
+  const next = uniformStream(streamSeed(request.seed, 'fake', (request.firstSample ?? 0) + sample));
   const letters = Math.floor(3 + 40 * next() * Math.exp(-theta[0]));
   const digit = request.promptIds.find((id) => id >= FAKE_IDS.digit && id < FAKE_IDS.digit + 10)!;
   const greedy = request.sampling?.temperature === 0;
@@ -103,11 +116,15 @@ export class FakePolicy implements Policy {
     private readonly faults: FakeFaults,
   ) {}
 
+  /** Calls of `step` so far. */
+  private steps = 0;
+
   async accumulate(batch: TrainBatch, loss: LossSettings): Promise<AccumulateResult> {
     const on = { ids: batch.ids, seed: null, theta: this.theta };
     if (this.faults.nonFinite?.('accumulate', on)) {
       throw new AcoerError('NOT_FINITE', 'the log-prob of completion token 2 of sequence 1 is not finite');
     }
+    needTokens(batch.ids.length, this.faults.trainingTokens);
     this.normalizers.push(loss.normalizer);
     this.batches.push(batch);
     const count = eachToken(batch, () => undefined);
@@ -156,6 +173,7 @@ export class FakePolicy implements Policy {
   }
 
   async step({ learningRate, maxGradNorm = 0 }: StepOptions) {
+    if (this.faults.stepWithoutMemory === this.steps++) needTokens(1, 0);
     const gradNorm = Math.hypot(...this.gradient);
     const ids = this.batches.at(-1)?.ids ?? new Int32Array();
     const refused = this.faults.nonFinite?.('step', { ids, seed: null, theta: this.theta }) === true;
@@ -236,18 +254,20 @@ export class FakeModel implements Model {
   ): Promise<GenerateResult> {
     this.generateCalls++;
     const sequences = requests.flatMap((request, index) =>
-      Array.from({ length: request.numSamples ?? 1 }, (_, i) =>
-        sampleOne(request, index, (request.firstSample ?? 0) + i),
-      ),
+      Array.from({ length: request.numSamples ?? 1 }, (_, sample) => sampleOne(request, index, sample)),
     );
     // Sequences end shortest first, as in a real batch.
-    const ending = [...sequences].sort((a, b) => a.ids.length - b.ids.length);
+    const together = Math.min(options.maxSlots ?? 64, sequences.length);
+    const fits = together <= (this.faults.slots ?? Infinity);
+    const ended = fits ? sequences.length : Math.floor(sequences.length / 2);
+    const ending = [...sequences].sort((a, b) => a.ids.length - b.ids.length).slice(0, ended);
     for (const sequence of ending) {
       await Promise.resolve();
       if (options.signal?.aborted) throw new AcoerError('CANCELLED', 'cancelled');
       this.failIfBad(requests, sequence);
       options.onSequence?.(sequence);
     }
+    needTokens(together, this.faults.slots);
     const newTokens = sequences.reduce((sum, sequence) => sum + sequence.ids.length, 0);
     const stats = { promptTokens: 0, newTokens, decodeSteps: 0, peakSlots: 0, prefillMs: 0, decodeMs: 0 };
     return { sequences, stats };
@@ -265,6 +285,7 @@ export class FakeModel implements Model {
 
   async score(packed: PackedSequences, options: { policy?: Policy | null } = {}): Promise<ScoreResult> {
     this.scoreCalls++;
+    needTokens(packed.ids.length, this.faults.scoringTokens);
     const theta = thetaOf(options.policy);
     const count = eachToken(packed, () => undefined);
     const logprobs = new Float64Array(count);
@@ -329,6 +350,8 @@ export class FakeEngine implements Engine {
       peakResidentBytes: 3,
       deviceFreeBytes: 0,
       deviceTotalBytes: 0,
+      tensorBytes: null,
+      peakTensorBytes: null,
     };
   }
 

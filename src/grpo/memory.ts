@@ -1,0 +1,112 @@
+/** What a run has learnt about how much fits into memory, and its steps cut to fit. */
+import type { Config } from '../config';
+import { SlotLimit, untilItFits } from '../fitting';
+import { AcoerError, errorMessage } from '../errors';
+import { packByTokens, sampleTokens, type Tokens } from './microbatch';
+
+/** Limits found after running out of memory; null: those of the configuration have held. Plain JSON. */
+export interface LearntLimits {
+  microBatchTokens: number | null;
+  maxSlots: number | null;
+}
+
+export const NOTHING_LEARNT: LearntLimits = { microBatchTokens: null, maxSlots: null };
+
+/** Settings that say how much memory there is or how it is used: under others, what was learnt means nothing. */
+const ABOUT_MEMORY = [
+  'device',
+  'dtype',
+  'memoryLimitBytes',
+  'microBatchTokens',
+  'maxSlots',
+  'kvBytes',
+] as const;
+
+/** What still holds under `config` of the limits learnt under `before`. */
+export function stillLearnt(learnt: LearntLimits | undefined, before: Config, config: Config): LearntLimits {
+  const changed = ABOUT_MEMORY.some((name) => (before[name] ?? null) !== config[name]);
+  return changed ? NOTHING_LEARNT : (learnt ?? NOTHING_LEARNT);
+}
+
+export type MemoryPhase = 'rollout' | 'scoring' | 'training' | 'evaluation';
+
+/** OUT_OF_MEMORY as an error that says what to change; advice in the order of `acoer plan`. */
+export function memoryError(error: unknown, phase: MemoryPhase, config: Config, what = ''): AcoerError {
+  const length = phase === 'evaluation' ? 'evalMaxNewTokens' : 'maxCompletionLength';
+  const remedies = [
+    ...(config.memoryLimitBytes === null ? [] : ['raise memoryLimitBytes']),
+    ...(config.dtype === 'bfloat16' ? [] : ['set dtype to bfloat16']),
+    `lower ${length}`,
+  ];
+  const message = `Out of memory in ${phase}${what}, and nothing smaller is left to try: ${remedies.join(' or ')} (acoer plan shows what takes the memory). ${errorMessage(error)}`;
+  return new AcoerError('OUT_OF_MEMORY', message, { cause: error });
+}
+
+export class MemoryLimits {
+  private learnt: LearntLimits = NOTHING_LEARNT;
+  /** Gets one sentence when a limit is lowered. */
+  warn: (message: string) => void = () => undefined;
+
+  constructor(private readonly config: Config) {}
+
+  /** Goes on from what was learnt before. */
+  restore(learnt: LearntLimits): void {
+    this.learnt = learnt;
+  }
+
+  state(): LearntLimits {
+    return this.learnt;
+  }
+
+  get microBatchTokens(): number {
+    return this.learnt.microBatchTokens ?? this.config.microBatchTokens;
+  }
+
+  /** For one generation. */
+  slots(): SlotLimit {
+    return new SlotLimit(this.learnt.maxSlots ?? this.config.maxSlots ?? undefined, (maxSlots) => {
+      this.learnt = { ...this.learnt, maxSlots };
+      this.warn(`Out of memory in rollout; from here on at most ${maxSlots} sequences are decoded together.`);
+    });
+  }
+
+  /**
+   * Calls `pass` with bins of `samples`, one after the other. After running out of memory in a bin of several, calls
+   * `restart` and begins again with bins of half of that one's tokens, for the rest of the run: so the result is a
+   * function of the limit that held, not of where memory ran out. Returns how many bins it took.
+   *
+   * @throws OUT_OF_MEMORY when a single sequence does not fit
+   */
+  async inBins<Sample extends Tokens>(
+    phase: 'scoring' | 'training',
+    samples: readonly Sample[],
+    pass: (members: readonly Sample[]) => Promise<void>,
+    restart: () => void | Promise<void> = () => undefined,
+  ): Promise<number> {
+    let members: readonly Sample[] = [];
+    return untilItFits(
+      async () => {
+        const bins = packByTokens(samples.map(sampleTokens), this.microBatchTokens);
+        for (const bin of bins) {
+          members = bin.map((i) => samples[i]!);
+          await pass(members);
+        }
+        return bins.length;
+      },
+      async (error) => {
+        this.halve(phase, members, error);
+        await restart();
+      },
+    );
+  }
+
+  private halve(phase: MemoryPhase, members: readonly Tokens[], error: unknown): void {
+    const tokens = members.reduce((sum, sample) => sum + sampleTokens(sample), 0);
+    if (members.length <= 1)
+      throw memoryError(error, phase, this.config, ` on one sequence of ${tokens} tokens`);
+    this.learnt = { ...this.learnt, microBatchTokens: Math.floor(tokens / 2) };
+    this.warn(
+      `Out of memory in ${phase} on ${members.length} sequences of ${tokens} tokens; the step is made again, and from here on a pass takes at most ${this.microBatchTokens} tokens.`,
+    );
+  }
+}
