@@ -44,7 +44,8 @@ Runner::Runner(Napi::Env env, at::Device device, int threads, int64_t memoryLimi
   channel_ = Channel::New(env, "acoer engine", 0, 1, this);
   channel_.Unref(env);
   thread_ = std::make_unique<EngineThread>(
-      threads, [device, memoryLimitBytes] { return std::make_unique<Session>(device, memoryLimitBytes); },
+      threads,
+      [device, memoryLimitBytes] { return std::make_unique<Session>(device, memoryLimitBytes); },
       [this] { send({.kind = Message::Kind::kEnded}); });
   // Registered after the channel's own hook, so it runs before it.
   napi_add_env_cleanup_hook(env, onEnvironmentCleanup, this);

@@ -172,7 +172,8 @@ void limitDeviceMemory(c10::Device device, int64_t bytes) {
   const c10::OptionalDeviceGuard guard(device);
   at::globalContext().lazyInitDevice(c10::kCUDA);
   const int64_t total = deviceFacts(device).totalBytes;
-  libraries.cudaLimitMemory(device.index(), std::min(1.0, static_cast<double>(bytes) / static_cast<double>(total)));
+  libraries.cudaLimitMemory(device.index(),
+                            std::min(1.0, static_cast<double>(bytes) / static_cast<double>(total)));
 }
 
 }  // namespace acoer

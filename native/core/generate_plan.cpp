@@ -10,8 +10,9 @@ namespace {
 // What a request may take of the memory that is free, when the caller sets no limit.
 constexpr int64_t kFreeShare = 4;
 
-[[noreturn]] void refuse(size_t request, const std::string& message) {
-  fail(ErrorCode::kBadArgument, "generate: request " + std::to_string(request) + ": " + message);
+[[noreturn]] void refuse(size_t request, const std::string& message,
+                         ErrorCode code = ErrorCode::kBadArgument) {
+  fail(code, "generate: request " + std::to_string(request) + ": " + message);
 }
 
 std::string number(double value) {
@@ -109,12 +110,15 @@ KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& re
   for (size_t i = 0; i < requests.size(); ++i) {
     const int64_t needed = positionsNeeded(requests[i]) + promptPositions(requests[i]);
     if (needed <= budget.positions) continue;
-    refuse(i, "its KV cache takes " + std::to_string(needed * perPosition) + " bytes (" +
-                  std::to_string(requests[i].promptIds.size()) +
-                  " prompt tokens, kept twice, and " + std::to_string(requests[i].maxNewTokens) +
-                  " new ones at " + std::to_string(perPosition) + " bytes each) but " +
-                  (options.kvBytes > 0 ? "kvBytes is " : "a quarter of the free memory is ") +
-                  std::to_string(bytes) + "; lower maxNewTokens or raise kvBytes");
+    refuse(i,
+           "its KV cache takes " + std::to_string(needed * perPosition) + " bytes (" +
+               std::to_string(requests[i].promptIds.size()) + " prompt tokens, kept twice, and " +
+               std::to_string(requests[i].maxNewTokens) + " new ones at " +
+               std::to_string(perPosition) + " bytes each) but " +
+               (options.kvBytes > 0 ? "kvBytes is " : "a quarter of the free memory is ") +
+               std::to_string(bytes) + "; lower maxNewTokens or raise kvBytes",
+           // Free memory is nothing the caller has said.
+           options.kvBytes > 0 ? ErrorCode::kBadArgument : ErrorCode::kOutOfMemory);
   }
   return budget;
 }

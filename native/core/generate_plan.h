@@ -21,7 +21,8 @@ int64_t promptPositions(const GenerateRequest& request);
 void checkRequests(const Model& model, const std::vector<GenerateRequest>& requests,
                    const GenerateOptions& options);
 
-// Throws kBadArgument when a request does not fit even alone.
+// Throws when a request does not fit even alone: kBadArgument under options.kvBytes, kOutOfMemory
+// without.
 KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& requests,
                       const GenerateOptions& options);
 

@@ -24,8 +24,8 @@ namespace {
 // Tensors up to this size are never refused: scalars and index lists of operations in progress.
 constexpr int64_t kNeverRefused = 4096;
 
-// libtorch's CPU allocator and CUDA's libraries report exhaustion as a plain c10::Error; its text is
-// the only mark.
+// libtorch's CPU allocator and CUDA's libraries report exhaustion as a plain c10::Error; its text
+// is the only mark.
 bool isAllocationFailure(std::string_view message) {
   for (const std::string_view mark :
        {"can't allocate memory", "Storage size calculation overflowed", "ALLOC_FAILED"}) {

@@ -45,8 +45,8 @@ void prepareMemoryLimit(c10::Device device, int64_t limitBytes);
 // What the calling engine thread can still allocate on `device`.
 int64_t availableBytes(c10::Device device);
 
-// Whether the exception being handled says that memory could not be had; call it only inside a catch
-// block.
+// Whether the exception being handled says that memory could not be had; call it only inside a
+// catch block.
 bool handlingOutOfMemory();
 
 // Gives memory nothing uses any more back to the system or the device.

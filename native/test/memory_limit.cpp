@@ -66,7 +66,9 @@ ACOER_TEST(memory_limit_counts_what_lives) {
   ACOER_CHECK(reinterpret_cast<uintptr_t>(kept.data_ptr()) % 64 == 0);
   ACOER_CHECK_THROWS(bytes(4 * kMiB), ErrorCode::kOutOfMemory, "memoryLimitBytes");
   ACOER_CHECK(memory.use()->bytes == kMiB);
-  { const at::Tensor more = bytes(2 * kMiB); }
+  {
+    const at::Tensor more = bytes(2 * kMiB);
+  }
   ACOER_CHECK(memory.use()->bytes == kMiB);
   ACOER_CHECK(memory.use()->peakBytes == 3 * kMiB);
   kept.resize_({3 * kMiB});
@@ -130,8 +132,7 @@ ACOER_TEST(device_out_of_memory_leaves_everything_usable) {
   const auto policy = randomAdapter(model, 4);
   const TrainBatch small = trainBatch(randomSequences(model->config, {5, 9}, {7, 3}, 5), 6);
   const std::vector<int64_t> prompts(64, 8), completions(64, 56);
-  const TrainBatch large =
-      trainBatch(randomSequences(model->config, prompts, completions, 7), 8);
+  const TrainBatch large = trainBatch(randomSequences(model->config, prompts, completions, 7), 8);
   accumulate(*policy, small, {}, kNoCancel);
   const auto before = gradients(*policy);
   ACOER_CHECK(runsOut([&] { at::empty({int64_t{1} << 50}, at::device(device).dtype(at::kByte)); }));

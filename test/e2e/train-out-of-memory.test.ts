@@ -99,7 +99,7 @@ test('too little for one sequence: exit 1 with a sentence, and the run can go on
   await begun.result().catch(() => undefined);
   const resume = (limit: string) =>
     ended(spawnAcoer('train', '--resume', out, '--ignore-plan', '--set', `memoryLimitBytes=${limit}`));
-  const failed = await resume('3500000');
+  const failed = await resume('5500000');
   expect(failed.code).toBe(1);
   const last = failed.stderr.trimEnd().split('\n').at(-1)!;
   expect(last).toMatch(/Out of memory in training on one sequence of \d+ tokens/);
