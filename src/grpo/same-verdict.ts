@@ -70,7 +70,7 @@ export function sameVerdictShare(groups: readonly GroupOutline[], split: SplitAd
  * share in which the shorter has the higher advantage. 1 under a reward that always wants it shorter, 0 when only the
  * verdict counts, in between when a budget is met by some. null without such a pair.
  */
-export function brevityShare(groups: readonly Group[], split: SplitAdvantages): number | null {
+export function brevityShare(groups: readonly GroupOutline[], split: SplitAdvantages): number | null {
   const rollouts = groups.flatMap((group) => group.rollouts);
   let pairs = 0;
   let paid = 0;
