@@ -4,7 +4,7 @@
  * rest around it, which is the efficiency pressure of any reward, known by name or not.
  */
 import { mean } from '../statistics';
-import type { Rollout } from '../types';
+import type { Group, Rollout } from '../types';
 import type { GroupOutline } from './non-finite';
 
 const classOf = ({ verdict, format }: Pick<Rollout, 'verdict' | 'format'>) => `${verdict.correct} ${format}`;
@@ -70,7 +70,7 @@ export function sameVerdictShare(groups: readonly GroupOutline[], split: SplitAd
  * share in which the shorter has the higher advantage. 1 under a reward that always wants it shorter, 0 when only the
  * verdict counts, in between when a budget is met by some. null without such a pair.
  */
-export function brevityShare(groups: readonly GroupOutline[], split: SplitAdvantages): number | null {
+export function brevityShare(groups: readonly Group[], split: SplitAdvantages): number | null {
   const rollouts = groups.flatMap((group) => group.rollouts);
   let pairs = 0;
   let paid = 0;
