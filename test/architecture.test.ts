@@ -47,7 +47,7 @@ const isOwn = (target: string): boolean => !target.startsWith('node:') && MODULE
 const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[0]!;
 
 const LAYERS: readonly (readonly string[])[] = [
-  ['types', 'errors', 'rng', 'version', 'config', 'models', 'hub', 'pace'],
+  ['types', 'errors', 'rng', 'version', 'config', 'models', 'hub', 'pace', 'parquet'],
   ['verify'],
   ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan', 'monitor'],
   ['eval', 'grading'],
