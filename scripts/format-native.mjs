@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { createRequire } from 'node:module';
 import { packageRoot } from './lib/paths.mjs';
 
-const folders = ['addon', 'core', 'cuda', 'test'].map((name) => join(packageRoot, 'native', name));
+const folders = ['addon', 'core', 'cuda', 'fuzz', 'test'].map((name) => join(packageRoot, 'native', name));
 const files = folders.flatMap((folder) =>
   readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.(cpp|h|cu|cuh)$/.test(name))

@@ -59,6 +59,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'models',
     'hub',
     'pace',
+    'parquet',
   ],
   ['verify'],
   ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan', 'monitor'],

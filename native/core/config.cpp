@@ -1,4 +1,5 @@
 // config.json of a dense Qwen3, in both forms that are around.
+#include <algorithm>
 #include <cmath>
 
 #include "json.h"
@@ -135,6 +136,19 @@ at::ScalarType readDtype(const ConfigReader& config) {
   config.bad("names the unknown dtype " + name);
 }
 
+// Products of these sizes are computed in int64_t everywhere.
+void checkSizes(const ConfigReader& file, const ModelConfig& c) {
+  constexpr double kMaxNumbers = 1e12;
+  const auto product = [](int64_t a, int64_t b) {
+    return static_cast<double>(a) * static_cast<double>(b);
+  };
+  const double rows = std::max({static_cast<double>(c.vocabSize), product(c.numHeads, c.headDim),
+                                static_cast<double>(c.intermediateSize)});
+  if (rows * static_cast<double>(c.hiddenSize) > kMaxNumbers) {
+    file.bad("describes a matrix of more than 10^12 numbers");
+  }
+}
+
 }  // namespace
 
 ModelConfig readModelConfig(const std::string& directory) {
@@ -153,6 +167,7 @@ ModelConfig readModelConfig(const std::string& directory) {
   if (config.numHeads % config.numKvHeads != 0) {
     file.bad("has num_attention_heads that num_key_value_heads does not divide");
   }
+  checkSizes(file, config);
   if (config.headDim % 2 != 0) file.bad("has an odd head_dim; rotary embeddings need an even one");
   if (file.member("rms_norm_eps")) {
     config.rmsNormEps = file.positive(file.member("rms_norm_eps"), "rms_norm_eps");

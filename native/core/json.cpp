@@ -1,5 +1,9 @@
 #include "json.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
@@ -14,6 +18,8 @@ namespace acoer {
 namespace {
 
 constexpr int kMaxDepth = 64;
+// A value takes up to some 200 bytes of memory and as little as 2 of the text.
+constexpr size_t kMaxValues = 1'000'000;
 
 void appendUtf8(std::string& out, uint32_t c) {
   if (c < 0x80) {
@@ -64,6 +70,7 @@ class Parser {
 
   Json parseValue(int depth) {
     if (depth > kMaxDepth) bad("nested deeper than " + std::to_string(kMaxDepth));
+    if (++values_ > kMaxValues) bad("more than " + std::to_string(kMaxValues) + " values");
     skipSpace();
     if (at_ >= text_.size()) bad("it ends too early");
     switch (text_[at_]) {
@@ -209,6 +216,7 @@ class Parser {
   std::string_view text_;
   const std::string& source_;
   size_t at_ = 0;
+  size_t values_ = 0;
 };
 
 }  // namespace
@@ -232,9 +240,27 @@ Json parseJson(std::string_view text, const std::string& source) {
   return Parser(text, source).document();
 }
 
+int openRegularFile(const std::string& path, uint64_t& bytes) {
+  // Without O_NONBLOCK open() waits for the writer of a named pipe.
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0) fail(ErrorCode::kBadFile, "cannot open " + path + ": " + std::strerror(errno));
+  struct stat info{};
+  if (::fstat(file, &info) != 0 || !S_ISREG(info.st_mode)) {
+    ::close(file);
+    fail(ErrorCode::kBadFile, path + " is not a regular file");
+  }
+  bytes = static_cast<uint64_t>(info.st_size);
+  return file;
+}
+
 std::string readTextFile(const std::string& path, size_t maxBytes) {
-  const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "rb"), std::fclose);
-  if (!file) fail(ErrorCode::kBadFile, "cannot open " + path + ": " + std::strerror(errno));
+  uint64_t fileSize = 0;
+  const int handle = openRegularFile(path, fileSize);
+  const std::unique_ptr<FILE, int (*)(FILE*)> file(::fdopen(handle, "rb"), std::fclose);
+  if (!file) {
+    ::close(handle);
+    fail(ErrorCode::kBadFile, "cannot open " + path + ": " + std::strerror(errno));
+  }
   std::string text;
   std::vector<char> block(1 << 16);
   while (const size_t got = std::fread(block.data(), 1, block.size(), file.get())) {

@@ -43,6 +43,10 @@ class Json {
 // Throws kBadFile; `source` names the text in the message (a path).
 Json parseJson(std::string_view text, const std::string& source);
 
+// Opens a file for reading and sets `bytes` to its size; the descriptor is the caller's. Throws
+// kBadFile, also for what is no regular file (a named pipe would block, a device has no end).
+int openRegularFile(const std::string& path, uint64_t& bytes);
+
 // The whole file, up to `maxBytes`. Throws kBadFile.
 std::string readTextFile(const std::string& path, size_t maxBytes);
 Json readJsonFile(const std::string& path, size_t maxBytes = size_t{64} << 20);

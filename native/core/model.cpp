@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include <functional>
 #include <map>
 #include <set>
 
@@ -41,6 +42,7 @@ std::vector<std::string> weightFiles(const std::string& directory) {
     }
     names.insert(*file.asString());
   }
+  if (names.empty()) fail(ErrorCode::kBadFile, indexPath + " has an empty weight_map");
   std::vector<std::string> paths;
   for (const auto& name : names) paths.push_back(directory + "/" + name);
   return paths;
@@ -126,8 +128,13 @@ std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelConfig& 
   return named;
 }
 
-void readWeights(const std::vector<std::string>& paths, const ModelConfig& config,
-                 const Weights& weights, const Cancel& cancel) {
+namespace {
+
+// Calls `use` for each tensor of the files with the weight that it is for: every weight exactly
+// once, and nothing beside them.
+void matchWeights(
+    const std::vector<std::string>& paths, const ModelConfig& config, const Weights& weights,
+    const std::function<void(const SafetensorsFile&, const std::string&, const at::Tensor&)>& use) {
   std::map<std::string, at::Tensor> missing;
   for (auto& [name, view] : namedWeights(config, weights)) missing.emplace(name, view);
   std::set<std::string> seen;
@@ -143,7 +150,7 @@ void readWeights(const std::vector<std::string>& paths, const ModelConfig& confi
         fail(ErrorCode::kBadFile, path + " holds the tensor " + name +
                                       ", which a dense Qwen3 of this config.json does not have");
       }
-      file.read(name, slot->second, cancel);
+      use(file, name, slot->second);
       missing.erase(slot);
     }
   }
@@ -152,6 +159,35 @@ void readWeights(const std::vector<std::string>& paths, const ModelConfig& confi
                                   " lack the tensor " + missing.begin()->first + " (and " +
                                   std::to_string(missing.size() - 1) + " more)");
   }
+}
+
+// Refuses files that do not hold what config.json describes, before memory is taken for it: a
+// config.json of a hundred bytes can describe terabytes.
+void checkWeights(const std::vector<std::string>& paths, const ModelConfig& config) {
+  int64_t count = 0;
+  for (const std::string& path : paths) {
+    count += static_cast<int64_t>(SafetensorsFile(path).entries().size());
+  }
+  if (config.numLayers > count) {
+    fail(ErrorCode::kBadFile, paths.front() + (paths.size() > 1 ? " and its fellow shards" : "") +
+                                  " lack tensors: " + std::to_string(config.numLayers) +
+                                  " layers (num_hidden_layers of config.json) cannot lie in " +
+                                  std::to_string(count) + " tensors");
+  }
+  const Weights shapes =
+      allocateWeights(config, at::TensorOptions().dtype(at::kFloat).device(at::kMeta));
+  matchWeights(paths, config, shapes, [](const auto& file, const auto& name, const auto& shape) {
+    file.check(name, shape.sizes(), shape.scalar_type());
+  });
+}
+
+}  // namespace
+
+void readWeights(const std::vector<std::string>& paths, const ModelConfig& config,
+                 const Weights& weights, const Cancel& cancel) {
+  matchWeights(paths, config, weights, [&](const auto& file, const auto& name, const auto& out) {
+    file.read(name, out, cancel);
+  });
 }
 
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel) {
@@ -168,6 +204,7 @@ std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& 
          std::string("a model cannot be loaded as ") + c10::toString(model->dtype));
   }
   const std::vector<std::string> files = weightFiles(options.directory);
+  checkWeights(files, model->config);
   Weights& weights = model->weights;
   weights = allocateWeights(model->config, at::TensorOptions().dtype(model->dtype));
   readWeights(files, model->config, weights, cancel);

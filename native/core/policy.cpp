@@ -9,9 +9,7 @@
 
 namespace acoer {
 
-namespace {
-
-void checkOptions(const Model& model, const PolicyOptions& o) {
+void checkPolicyOptions(const Model& model, const PolicyOptions& o) {
   const auto need = [](bool good, const std::string& what) {
     if (!good) fail(ErrorCode::kBadArgument, what);
   };
@@ -32,6 +30,8 @@ void checkOptions(const Model& model, const PolicyOptions& o) {
   for (const bool target : o.targets) any = any || target;
   need(any, "a LoRA policy needs at least one target module");
 }
+
+namespace {
 
 void addLoraParameters(Policy& policy) {
   const Model& model = *policy.model;
@@ -86,7 +86,7 @@ void addFullParameters(Policy& policy) {
 }  // namespace
 
 std::shared_ptr<Policy> createPolicy(std::shared_ptr<Model> model, const PolicyOptions& options) {
-  checkOptions(*model, options);
+  checkPolicyOptions(*model, options);
   auto policy = std::make_shared<Policy>();
   policy->model = std::move(model);
   policy->options = options;

@@ -59,6 +59,9 @@ struct Policy {
   const Weights& weights() const { return isLora() ? model->weights : full; }
 };
 
+// Throws kBadArgument for a value out of range.
+void checkPolicyOptions(const Model& model, const PolicyOptions& options);
+
 // Throws kBadArgument: a value out of range, or a full policy on a model that is not fp32 or fp64.
 std::shared_ptr<Policy> createPolicy(std::shared_ptr<Model> model, const PolicyOptions& options);
 

@@ -135,12 +135,32 @@ NamedTensors optimizerTensors(const Policy& policy) {
   return named;
 }
 
+// Refuses a file without the pairs that `options` asks for, before memory is taken for them and for
+// their optimiser state.
+void checkAdapterFile(const ModelConfig& config, const PolicyOptions& options,
+                      const std::string& path) {
+  const SafetensorsFile file(path);
+  for (int64_t layer = 0; layer < config.numLayers; ++layer) {
+    for (int t = 0; t < kNumTargets; ++t) {
+      if (!options.targets[static_cast<size_t>(t)]) continue;
+      const auto target = static_cast<Target>(t);
+      const TargetShape shape = targetShape(config, target);
+      const std::string name = targetPath(layer, target);
+      file.check(name + ".lora_A.weight", {options.rank, shape.in}, at::kFloat);
+      file.check(name + ".lora_B.weight", {shape.out, options.rank}, at::kFloat);
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<Policy> loadAdapter(std::shared_ptr<Model> model, const std::string& directory) {
   const PolicyOptions options = AdapterConfig(directory + "/adapter_config.json").read();
+  const std::string path = directory + "/adapter_model.safetensors";
+  checkPolicyOptions(*model, options);
+  checkAdapterFile(model->config, options, path);
   auto policy = createPolicy(std::move(model), options);
-  restorePolicy(*policy, directory + "/adapter_model.safetensors");
+  restorePolicy(*policy, path);
   return policy;
 }
 

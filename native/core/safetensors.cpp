@@ -2,8 +2,6 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -102,14 +100,9 @@ std::string shapeText(c10::ArrayRef<int64_t> shape) {
 }
 
 SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
-  file_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file_ < 0) fail(ErrorCode::kBadFile, "cannot open " + path + ": " + std::strerror(errno));
+  uint64_t fileSize = 0;
+  file_ = openRegularFile(path, fileSize);
   try {
-    struct stat info{};
-    if (::fstat(file_, &info) != 0 || !S_ISREG(info.st_mode)) {
-      fail(ErrorCode::kBadFile, path + " is not a regular file");
-    }
-    const auto fileSize = static_cast<uint64_t>(info.st_size);
     const Cancel never;
     std::array<unsigned char, 8> lengthBytes{};
     if (fileSize < 8) fail(ErrorCode::kBadFile, path + " is too short to be a safetensors file");
@@ -189,25 +182,32 @@ void SafetensorsFile::readBytes(uint64_t from, uint64_t count, void* out,
   }
 }
 
-void SafetensorsFile::read(const std::string& name, const at::Tensor& out,
-                           const Cancel& cancel) const {
+const SafetensorsEntry& SafetensorsFile::check(const std::string& name,
+                                               c10::ArrayRef<int64_t> shape,
+                                               at::ScalarType wanted) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) {
     fail(ErrorCode::kBadFile, path_ + " lacks the tensor " + name);
   }
   const SafetensorsEntry& entry = found->second;
   const at::ScalarType type = findDtype(entry.dtypeName)->type;
-  const bool usable =
-      type != at::ScalarType::Undefined &&
-      (out.scalar_type() == at::kLong ? type == at::kLong : c10::isFloatingType(type));
+  const bool usable = type != at::ScalarType::Undefined &&
+                      (wanted == at::kLong ? type == at::kLong : c10::isFloatingType(type));
   if (!usable) {
     fail(ErrorCode::kBadFile, path_ + ": tensor " + name + " has type " + entry.dtypeName +
                                   "; F64, F32, F16 or BF16 is needed");
   }
-  if (out.sizes() != c10::ArrayRef<int64_t>(entry.shape)) {
+  if (shape != c10::ArrayRef<int64_t>(entry.shape)) {
     fail(ErrorCode::kBadShape, path_ + ": tensor " + name + " has shape " + shapeText(entry.shape) +
-                                   ", expected " + shapeText(out.sizes()));
+                                   ", expected " + shapeText(shape));
   }
+  return entry;
+}
+
+void SafetensorsFile::read(const std::string& name, const at::Tensor& out,
+                           const Cancel& cancel) const {
+  const SafetensorsEntry& entry = check(name, out.sizes(), out.scalar_type());
+  const at::ScalarType type = findDtype(entry.dtypeName)->type;
   const bool direct = type == out.scalar_type() && out.is_contiguous();
   const at::Tensor stored = direct ? out : at::empty(entry.shape, at::TensorOptions().dtype(type));
   const uint64_t bytes = entry.end - entry.begin;

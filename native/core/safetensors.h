@@ -34,9 +34,11 @@ class SafetensorsFile {
   const std::map<std::string, SafetensorsEntry>& entries() const { return entries_; }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
-  // Fills `out`, a CPU tensor (any strides), converting the type. Throws kBadFile when the tensor
-  // is missing or not of a floating type (or, for int64 `out`, not I64), kBadShape when shapes
-  // differ.
+  // The tensor `name`, which fills one of `shape` and type `wanted`. Throws kBadFile when it is
+  // missing or not of a floating type (or, for int64, not I64), kBadShape when shapes differ.
+  const SafetensorsEntry& check(const std::string& name, c10::ArrayRef<int64_t> shape,
+                                at::ScalarType wanted) const;
+  // Fills `out`, a CPU tensor (any strides), converting the type. Throws what check() throws.
   void read(const std::string& name, const at::Tensor& out, const Cancel& cancel) const;
 
  private:

@@ -1,6 +1,8 @@
 /** Random and mutated answers for the verifier; the same for the same seed. */
 'use strict';
 
+const { pick, randomFrom } = require('./fuzz-random.cjs');
+
 /** Well-formed answers of every kind the verifier reads, to start mutations from. */
 const SEEDS = [
   '7', '-3', '2.50', '1,234', '12\\,500', '\\frac{3}{4}', '\\frac12', '3\\frac{1}{7}', '-\\dfrac{11}{9}', '5\\sqrt{21}', '\\sqrt[3]{-8}',
@@ -19,24 +21,6 @@ const PIECES = [
   '^\\circ', '{,}', 'sqrt(', 'and', 'or', ' cm', ' percent', '9999999999', '0.000001', '1e9', '10^{10^{10}}', '!', '!!', 'answer: ', 'final answer is ',
   '</think>', '<think>', '$$', '\\[', '\\]', '\\(', '\\)', '√', 'π', '²', '½', '∞', '\ud800', '\u0000', '－', 'é',
 ]; // prettier-ignore
-
-/**
- * xorshift32 in [0, 1).
- * @param {number} seed
- * @returns {() => number}
- */
-function randomFrom(seed) {
-  let state = (Math.imul(seed, 0x9e3779b1) ^ 0x85ebca6b) >>> 0 || 1;
-  return () => {
-    state ^= state << 13;
-    state ^= state >>> 17;
-    state ^= state << 5;
-    return (state >>> 0) / 2 ** 32;
-  };
-}
-
-/** @type {<T>(random: () => number, list: readonly T[]) => T} */
-const pick = (random, list) => list[Math.floor(random() * list.length)];
 
 /** @param {() => number} random */
 function soup(random) {

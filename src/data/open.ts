@@ -1,14 +1,13 @@
 /** From a file's name to the reader of its format; `.gz` may stand behind each. */
 import { createReadStream } from 'node:fs';
-import { readFile, stat } from 'node:fs/promises';
+import { access, constants } from 'node:fs/promises';
 import { pipeline, Readable } from 'node:stream';
-import { promisify } from 'node:util';
-import { createGunzip, gunzip } from 'node:zlib';
+import { createGunzip } from 'node:zlib';
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import { readCsv } from './formats/csv';
 import { readJson } from './formats/json';
 import { readJsonLines } from './formats/jsonl';
-import { type ByteSource, readParquet } from './formats/parquet';
+import { readParquet } from './formats/parquet';
 import type { ColumnChoice, RowReader } from './rows';
 
 const FORMAT = /\.(jsonl|ndjson|json|csv|tsv|parquet)(\.gz)?$/i;
@@ -46,31 +45,6 @@ async function* textChunks(file: string, label: string, zipped: boolean): AsyncG
   }
 }
 
-const wholeBuffer = (bytes: Buffer): ArrayBuffer =>
-  bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer;
-
-/** Parquet is read from its end: a zipped one has to be unzipped whole. */
-async function byteSource(file: string, zipped: boolean): Promise<ByteSource> {
-  if (zipped) {
-    const bytes = await promisify(gunzip)(await readFile(file));
-    return {
-      byteLength: bytes.byteLength,
-      slice: async (start, end) => wholeBuffer(bytes.subarray(start, end)),
-    };
-  }
-  const { size } = await stat(file);
-  return {
-    byteLength: size,
-    async slice(start, end) {
-      if (start === end) return new ArrayBuffer(0);
-      const parts: Buffer[] = [];
-      const bytes = createReadStream(file, { start, end: end - 1, highWaterMark: 1 << 20 });
-      for await (const part of bytes as AsyncIterable<Buffer>) parts.push(part);
-      return wholeBuffer(Buffer.concat(parts));
-    },
-  };
-}
-
 /**
  * Opens a data file. Throws BAD_INPUT when it is missing, unreadable, or of no known format.
  * @param label how messages call the file
@@ -83,11 +57,10 @@ export async function openRows(file: string, label: string, choose: ColumnChoice
   const zipped = match[2] !== undefined;
   switch (match[1]!.toLowerCase()) {
     case 'parquet':
-      try {
-        return readParquet(label, await byteSource(file, zipped), choose);
-      } catch (error) {
+      await access(file, constants.R_OK).catch((error: unknown) => {
         throw unreadable(label, error);
-      }
+      });
+      return readParquet(label, { path: file, zipped }, choose);
     case 'csv':
       return readCsv(label, Readable.from(textChunks(file, label, zipped)), ',', choose);
     case 'tsv':
@@ -95,6 +68,6 @@ export async function openRows(file: string, label: string, choose: ColumnChoice
     case 'json':
       return readJson(label, textChunks(file, label, zipped));
     default:
-      return readJsonLines(textChunks(file, label, zipped));
+      return readJsonLines(label, textChunks(file, label, zipped));
   }
 }

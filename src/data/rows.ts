@@ -24,3 +24,6 @@ export function objectRow(number: number, value: unknown): SourceRow {
   }
   return { number, problem: 'must be a JSON object' };
 }
+
+/** Of one row, in characters. Nobody's problem is so long: the file is damaged, or unzips to a text without an end. */
+export const MAX_ROW_LENGTH = 1 << 26;

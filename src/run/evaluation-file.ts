@@ -26,7 +26,7 @@ export interface EvaluationRecord {
 /** JSON has no undefined and no NaN: what is compared is what a file gives back. */
 const throughJson = (value: unknown): Json => JSON.parse(JSON.stringify(value)) as Json;
 
-const shown = (value: unknown): string => JSON.stringify(value) ?? 'nothing';
+const shown = (value: unknown): string => (JSON.stringify(value) ?? 'nothing').slice(0, 200);
 
 function refuseOthers(path: string, stored: Json, wanted: Json): void {
   const names = [...new Set([...Object.keys(wanted), ...Object.keys(stored)])];
@@ -39,11 +39,28 @@ function refuseOthers(path: string, stored: Json, wanted: Json): void {
 }
 
 function readRecord(path: string): EvaluationRecord {
+  let record: unknown;
   try {
-    return JSON.parse(readFileSync(path, 'utf8')) as EvaluationRecord;
+    record = JSON.parse(readFileSync(path, 'utf8'));
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
   }
+  const { settings, report } = isObject(record) ? record : {};
+  if (isObject(settings) && (report === null || isObject(report))) return { settings, report };
+  throw new AcoerError('BAD_INPUT', `${path} is no record of an evaluation: it needs settings and a report.`);
+}
+
+const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+
+function parsedRow(path: string, line: string, number: number): Json {
+  try {
+    const row: unknown = JSON.parse(line);
+    if (isObject(row)) return row;
+  } catch {
+    // said below
+  }
+  throw new AcoerError('BAD_INPUT', `${path} line ${number} is no JSON object: the file is damaged.`);
 }
 
 /** Takes a last line without its end away: the process died while it wrote it. */
@@ -91,7 +108,8 @@ export class EvaluationFile implements Disposable {
   /** What an earlier session wrote, one after another. */
   async *rows(): AsyncGenerator<Json> {
     const lines = createInterface({ input: createReadStream(this.completions), crlfDelay: Infinity });
-    for await (const line of lines) yield JSON.parse(line) as Json;
+    let number = 0;
+    for await (const line of lines) yield parsedRow(this.completions, line, ++number);
   }
 
   append(row: object): void {

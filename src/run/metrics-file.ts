@@ -9,13 +9,47 @@ import {
   readFileSync,
   writeSync,
 } from 'node:fs';
+import { AcoerError } from '../errors';
 import type { StepMetrics } from '../types';
 import { writeFileAtomic } from './atomic';
 
-/** The lines of steps up to `lastStep`; a line cut off by a crash counts as not written. */
-function linesUpTo(text: string, lastStep: number): string[] {
-  const whole = text.slice(0, text.lastIndexOf('\n') + 1).split('\n');
-  return whole.filter((line) => line !== '' && (JSON.parse(line) as { step: number }).step <= lastStep);
+/** A line of the file, and what it holds. */
+interface Line {
+  text: string;
+  metrics: StepMetrics;
+}
+
+function parsedLine(path: string, text: string, index: number): Line {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = null;
+  }
+  const metrics = value as StepMetrics | null;
+  const sound =
+    typeof metrics === 'object' &&
+    metrics !== null &&
+    Number.isSafeInteger(metrics.step) &&
+    Object.values(metrics).every((number) => typeof number === 'number');
+  if (sound) return { text, metrics };
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${path} line ${index + 1} is no line of metrics: the file is damaged. Take the line out to go on.`,
+  );
+}
+
+/**
+ * The lines of steps up to `lastStep`; a line cut off by a crash counts as not written.
+ * @throws BAD_INPUT naming a line that no run wrote
+ */
+function linesUpTo(path: string, lastStep: number): Line[] {
+  const text = readFileSync(path, 'utf8');
+  const lines = text.slice(0, text.lastIndexOf('\n') + 1).split('\n');
+  return lines.flatMap((line, index) => {
+    const parsed = line === '' ? null : parsedLine(path, line, index);
+    return parsed !== null && parsed.metrics.step! <= lastStep ? [parsed] : [];
+  });
 }
 
 /** Without the numbers JSON cannot hold, and which those were. */
@@ -41,8 +75,8 @@ export class MetricsFile {
     lastStep: number,
     private readonly warn: (message: string) => void,
   ) {
-    const kept = existsSync(path) ? linesUpTo(readFileSync(path, 'utf8'), lastStep) : [];
-    writeFileAtomic(path, kept.map((line) => `${line}\n`).join(''));
+    const kept = existsSync(path) ? linesUpTo(path, lastStep) : [];
+    writeFileAtomic(path, kept.map(({ text }) => `${text}\n`).join(''));
     this.handle = openSync(path, 'a');
   }
 
@@ -75,5 +109,5 @@ export class MetricsFile {
 /** The lines of a run, in step order. */
 export function readMetrics(path: string): StepMetrics[] {
   if (!existsSync(path)) return [];
-  return linesUpTo(readFileSync(path, 'utf8'), Infinity).map((line) => JSON.parse(line) as StepMetrics);
+  return linesUpTo(path, Infinity).map(({ metrics }) => metrics);
 }

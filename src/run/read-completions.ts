@@ -2,7 +2,8 @@
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError } from '../errors';
+import { parquetRows } from '../parquet';
 
 /** One row of a table that `writeCompletions` wrote, without the advantages and rewards it had. */
 export interface StoredCompletion {
@@ -70,16 +71,13 @@ const storedFrom = (row: Row): StoredCompletion => ({
 
 /** The rows of a completion table in their order. @throws BAD_INPUT for a file that is none */
 export async function readCompletions(path: string): Promise<StoredCompletion[]> {
-  // The reader is an ES module; a CommonJS build reaches it by `import()` only.
-  const { asyncBufferFromFile, parquetReadObjects } = await import('hyparquet');
-  let rows: Row[];
-  try {
-    rows = await parquetReadObjects({ file: await asyncBufferFromFile(path) });
-  } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read the table ${path}: ${errorMessage(cause)}`, { cause });
+  if (!existsSync(path)) throw new AcoerError('BAD_INPUT', `There is no table ${path}.`);
+  const rows: StoredCompletion[] = [];
+  for await (const row of parquetRows(path, { path, zipped: false }, (columns) => columns)) {
+    checkRow(path, row, rows.length);
+    rows.push(storedFrom(row));
   }
-  rows.forEach((row, index) => checkRow(path, row, index));
-  return rows.map(storedFrom);
+  return rows;
 }
 
 /** The completion tables of a run's folder in the order of their steps. @throws BAD_INPUT when there is none */

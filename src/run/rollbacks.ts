@@ -5,6 +5,7 @@
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import { AcoerError } from '../errors';
 import { removeDirectoryAtomic, writeFileAtomic, writeJsonAtomic } from './atomic';
 import type { RunDirectory } from './directory';
 import { readMetrics } from './metrics-file';
@@ -28,8 +29,23 @@ interface Entry extends Rollback {
 
 const listOf = (run: RunDirectory) => join(run.path, 'rollbacks.json');
 
-const entriesOf = (run: RunDirectory): Entry[] =>
-  existsSync(listOf(run)) ? (run.readJson(listOf(run)) as Entry[]) : [];
+function isEntry(value: unknown): value is Entry {
+  if (typeof value !== 'object' || value === null) return false;
+  const { number, from, to, pressure, reason, done } = value as Partial<Entry>;
+  const steps = [number, from, to].every((step) => Number.isSafeInteger(step) && step! >= 0);
+  const eased = typeof pressure === 'number' && pressure >= 0 && pressure <= 1;
+  return steps && eased && typeof reason === 'string' && typeof done === 'boolean';
+}
+
+function entriesOf(run: RunDirectory): Entry[] {
+  if (!existsSync(listOf(run))) return [];
+  const entries = run.readJson(listOf(run));
+  if (Array.isArray(entries) && entries.every(isEntry)) return entries;
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${listOf(run)} is no list of rollbacks: the file is damaged, and what the run went back to is not known.`,
+  );
+}
 
 /** In order. */
 export const readRollbacks = (run: RunDirectory): Rollback[] =>

@@ -54,17 +54,27 @@ function headerOf(file: Buffer, path: string): { entries: Map<string, Entry>; st
 const badFile = (path: string, what: string, cause?: unknown) =>
   new AcoerError('BAD_INPUT', `${path} is no safetensors file: ${what}.`, { cause });
 
+/** A list of whole numbers from 0, or null for anything else. */
+const sizesOf = (value: unknown): number[] | null =>
+  Array.isArray(value) && value.every((size) => Number.isSafeInteger(size) && size >= 0)
+    ? (value as number[])
+    : null;
+
 /** The tensors of `file`, copied out of it. @throws BAD_INPUT naming `path` */
 export function decodeSafetensors(file: Buffer, path: string): Map<string, Tensor> {
   const { entries, start } = headerOf(file, path);
   const tensors = new Map<string, Tensor>();
   for (const [name, entry] of entries) {
-    const [from, to] = Array.isArray(entry?.data_offsets) ? entry.data_offsets : [NaN, NaN];
-    const array = Object.hasOwn(ARRAYS, entry?.dtype) ? ARRAYS[entry.dtype] : undefined;
-    const count = Array.isArray(entry?.shape) ? entry.shape.reduce((all, n) => all * n, 1) : NaN;
-    const fits = Number.isSafeInteger(from) && from >= 0 && start + to <= file.length;
-    if (array === undefined || !fits || to - from !== count * array.BYTES_PER_ELEMENT) {
-      throw badFile(path, `tensor ${name} has a bad type, shape or place`);
+    const [from, to] = sizesOf(entry?.data_offsets) ?? [NaN, NaN];
+    const { dtype } = entry ?? {};
+    const array = typeof dtype === 'string' && Object.hasOwn(ARRAYS, dtype) ? ARRAYS[dtype] : undefined;
+    const count = sizesOf(entry?.shape)?.reduce((all, n) => all * n, 1) ?? NaN;
+    if (
+      array === undefined ||
+      !(start + to <= file.length) ||
+      to - from !== count * array.BYTES_PER_ELEMENT
+    ) {
+      throw badFile(path, `tensor ${name.slice(0, 100)} has a bad type, shape or place`);
     }
     const bytes = Uint8Array.prototype.slice.call(file, start + from, start + to);
     tensors.set(name, { shape: entry.shape, data: new array(bytes.buffer, bytes.byteOffset, count) });

@@ -41,8 +41,8 @@ async function readJson(path: string): Promise<Json | null> {
 function templateOf(value: unknown): string | null {
   if (typeof value === 'string') return value;
   if (!Array.isArray(value)) return null;
-  const named = value as { name?: unknown; template?: unknown }[];
-  const chosen = named.find(({ name }) => name === 'default') ?? named[0];
+  const named = value as ({ name?: unknown; template?: unknown } | null)[];
+  const chosen = named.find((one) => one?.name === 'default') ?? named[0];
   return typeof chosen?.template === 'string' ? chosen.template : null;
 }
 

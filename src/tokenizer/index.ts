@@ -1,8 +1,9 @@
 /** Text to token ids and back, chat templates, and the counting of thinking tokens. */
 import { AcoerError, errorMessage } from '../errors';
-import type { ChatMessage } from '../types';
-import { type Json, readTokenizerFiles, type TokenizerFiles } from './files';
-import { jinjaLibrary, tokenizersLibrary } from './libraries';
+import { readTokenizerFiles, type TokenizerFiles } from './files';
+import { tokenizersLibrary } from './libraries';
+import { withinTime } from './limit';
+import { makeRenderer, type RenderChat } from './template';
 
 export { Pace } from '../pace';
 export {
@@ -12,19 +13,14 @@ export {
   renderPrompt,
   renderPrompts,
 } from './prompt';
+export type { ChatOptions, RenderChat } from './template';
 export { measureThinking, thinkLeftOpen } from './thinking';
-
-export interface ChatOptions {
-  /** Passed to the template as `enable_thinking`. */
-  enableThinking: boolean;
-  addGenerationPrompt: boolean;
-}
 
 export interface Tokenizer {
   /** No special tokens are added; those written in `text` are recognised. A lone surrogate counts as U+FFFD. */
   encode(text: string): Int32Array;
   decode(ids: ArrayLike<number>, options?: { skipSpecial?: boolean }): string;
-  renderChat(messages: readonly ChatMessage[], options: ChatOptions): string;
+  readonly renderChat: RenderChat;
   /** `<think>` and `</think>`, or null where the vocabulary has no such token. */
   readonly thinkOpenId: number | null;
   readonly thinkCloseId: number | null;
@@ -42,25 +38,18 @@ function tokenText(value: unknown): string | null {
   return typeof content === 'string' ? content : null;
 }
 
+const isId = (id: unknown): id is number =>
+  Number.isInteger(id) && (id as number) >= 0 && (id as number) < 2 ** 31;
+
 function idList(value: unknown): number[] {
   const list = Array.isArray(value) ? value : [value];
-  return list.filter((id): id is number => Number.isInteger(id));
+  return list.filter(isId);
 }
 
 type Library = InstanceType<typeof tokenizersLibrary.Tokenizer>;
 
-function construct(directory: string, files: TokenizerFiles): Library {
-  try {
-    return new tokenizersLibrary.Tokenizer(files.tokenizer, files.config);
-  } catch (error) {
-    throw new AcoerError('BAD_INPUT', `Cannot use ${directory}/tokenizer.json: ${errorMessage(error)}`, {
-      cause: error,
-    });
-  }
-}
-
-function makeRenderer(directory: string, source: string | null, config: Json): Tokenizer['renderChat'] {
-  if (source === null) {
+function renderer(directory: string, { chatTemplate, config }: TokenizerFiles): RenderChat {
+  if (chatTemplate === null) {
     return () => {
       throw new AcoerError(
         'BAD_INPUT',
@@ -68,30 +57,49 @@ function makeRenderer(directory: string, source: string | null, config: Json): T
       );
     };
   }
-  const template = new jinjaLibrary.Template(source);
-  const special = Object.fromEntries(
-    ['bos_token', 'eos_token', 'pad_token', 'unk_token'].map((name) => [name, tokenText(config[name])]),
+  const special = ['bos_token', 'eos_token', 'pad_token', 'unk_token'].map(
+    (name) => [name, tokenText(config[name])] as const,
   );
-  return (messages, { enableThinking, addGenerationPrompt }) => {
-    try {
-      return template.render({
-        ...special,
-        messages: messages.map((message) => ({ ...message })),
-        add_generation_prompt: addGenerationPrompt,
-        enable_thinking: enableThinking,
-      });
-    } catch (error) {
-      throw new AcoerError('BAD_INPUT', `The chat template of ${directory} failed: ${errorMessage(error)}`, {
-        cause: error,
-      });
-    }
-  };
+  return makeRenderer(directory, chatTemplate, Object.fromEntries(special));
+}
+
+/** A tokenizer's normaliser and splitter are regular expressions of its file, which may backtrack without end. */
+const LIMIT_MS = 10_000;
+const LIMIT_MS_PER_CHARACTER = 0.02;
+
+/** What the library makes of the file. @throws BAD_INPUT when it fails */
+function guarded<T>(directory: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new AcoerError('BAD_INPUT', `Cannot use ${directory}/tokenizer.json: ${errorMessage(error)}`, {
+      cause: error,
+    });
+  }
+}
+
+/** Of the ids of the vocabulary; -1 without any. */
+function highestId(library: Library): number {
+  const ids = [...library.get_vocab(true).values(), ...library.get_added_tokens_decoder().keys()];
+  return ids.reduce((highest, id) => {
+    if (isId(id)) return Math.max(highest, id);
+    throw new Error(`it holds ${(JSON.stringify(id) ?? 'nothing').slice(0, 60)} where a token id belongs`);
+  }, -1);
+}
+
+/** `work` on `length` characters or tokens. @throws BAD_INPUT when it fails or takes too long */
+function timed<T>(directory: string, length: number, work: () => T): T {
+  const limitMs = Math.ceil(LIMIT_MS + LIMIT_MS_PER_CHARACTER * length);
+  return guarded(directory, () => withinTime(limitMs, work));
 }
 
 /** @param directory a Hugging Face model directory: tokenizer.json, tokenizer_config.json, generation_config.json */
 export async function loadTokenizer(directory: string): Promise<Tokenizer> {
   const files = await readTokenizerFiles(directory);
-  const library = construct(directory, files);
+  const { library, vocabSize } = guarded(directory, () => {
+    const made = new tokenizersLibrary.Tokenizer(files.tokenizer, files.config);
+    return { library: made, vocabSize: highestId(made) + 1 };
+  });
   const idOf = (text: string | null): number | null =>
     text === null ? null : (library.token_to_id(text) ?? null);
   const eosId = idOf(tokenText(files.config.eos_token));
@@ -102,21 +110,25 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
       `${directory} names no end-of-sequence token: set eos_token in tokenizer_config.json or eos_token_id in generation_config.json`,
     );
   }
-  const ids = [...library.get_vocab(true).values(), ...library.get_added_tokens_decoder().keys()];
   return {
-    encode: (text) => Int32Array.from(library.encode(text, { add_special_tokens: false }).ids),
+    encode: (text) =>
+      timed(directory, text.length, () =>
+        Int32Array.from(library.encode(text, { add_special_tokens: false }).ids),
+      ),
     decode: (tokens, options) =>
       tokens.length === 0
         ? ''
-        : library.decode(Array.from(tokens), {
-            skip_special_tokens: options?.skipSpecial ?? false,
-            clean_up_tokenization_spaces: false,
-          }),
-    renderChat: makeRenderer(directory, files.chatTemplate, files.config),
+        : timed(directory, tokens.length, () =>
+            library.decode(Array.from(tokens), {
+              skip_special_tokens: options?.skipSpecial ?? false,
+              clean_up_tokenization_spaces: false,
+            }),
+          ),
+    renderChat: renderer(directory, files),
     thinkOpenId: idOf('<think>'),
     thinkCloseId: idOf('</think>'),
     eosIds,
     padId: idOf(tokenText(files.config.pad_token)) ?? idList(files.generation.pad_token_id)[0] ?? eosIds[0],
-    vocabSize: ids.reduce((highest, id) => Math.max(highest, id), -1) + 1,
+    vocabSize,
   };
 }

@@ -20,6 +20,13 @@ interface TokenizersLibrary {
 
 interface JinjaLibrary {
   Template: new (source: string) => { render(variables: Record<string, unknown>): string };
+  Environment: new () => { set(name: string, value: unknown): void };
+  Interpreter: new (environment: unknown) => {
+    run(program: unknown): { value: unknown };
+    evaluate(statement: unknown, environment: unknown): { value: unknown };
+  };
+  tokenize(source: string, options: { lstrip_blocks: boolean; trim_blocks: boolean }): unknown;
+  parse(tokens: unknown): unknown;
 }
 
 // eslint-disable-next-line @typescript-eslint/no-require-imports

@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream';
 import { parse } from 'csv-parse';
 import { AcoerError, errorMessage } from '../../errors';
-import type { ColumnChoice, RowReader, SourceRow } from '../rows';
+import { MAX_ROW_LENGTH, type ColumnChoice, type RowReader, type SourceRow } from '../rows';
 
 interface CsvRecord {
   record: string[];
@@ -33,6 +33,7 @@ async function* csvRows(
     info: true,
     relax_column_count: true,
     skip_empty_lines: true,
+    max_record_size: MAX_ROW_LENGTH,
   });
   // `pipe` passes no errors on.
   text.on('error', (error) => parser.destroy(error));

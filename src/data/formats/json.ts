@@ -1,7 +1,7 @@
 /** A JSON file: a list of objects, or JSON Lines under the name .json, as data sets on the hub have it. */
 import { JSONParser } from '@streamparser/json';
 import { AcoerError, errorMessage } from '../../errors';
-import { objectRow, type RowReader, type SourceRow } from '../rows';
+import { MAX_ROW_LENGTH, objectRow, type RowReader, type SourceRow } from '../rows';
 import { readJsonLines } from './jsonl';
 
 /** The stream again, and its first character that is no white space. */
@@ -46,8 +46,14 @@ async function* listRows(file: string, chunks: AsyncIterable<string>): AsyncGene
       );
     }
   };
+  let length = 0;
   for await (const chunk of chunks) {
-    guarded(() => parser.write(chunk));
+    length += chunk.length;
+    guarded(() => {
+      if (length > MAX_ROW_LENGTH) throw new Error(`a row is longer than ${MAX_ROW_LENGTH} characters`);
+      parser.write(chunk);
+    });
+    if (found.length > 0) length = 0;
     yield* found;
     found = [];
   }
@@ -58,6 +64,6 @@ async function* listRows(file: string, chunks: AsyncIterable<string>): AsyncGene
 
 export async function readJson(file: string, text: AsyncIterable<string>): Promise<RowReader> {
   const { first, all } = await peek(text);
-  if (first !== '[') return readJsonLines(all());
+  if (first !== '[') return readJsonLines(file, all());
   return { unit: 'row', rows: () => listRows(file, all()) };
 }

@@ -1,0 +1,359 @@
+/**
+ * What the file fuzzer reads, by kind: whole files to start from, and the readers that a user's file of that kind
+ * meets. Readers are those of the compiled package.
+ */
+'use strict';
+
+const { createHash } = require('node:crypto');
+const { readFileSync, mkdirSync, writeFileSync } = require('node:fs');
+const { join } = require('node:path');
+const { gzipSync } = require('node:zlib');
+const { modelConfig, modelTensors, nativeSeeds, safetensors, SEPARATOR } =
+  require('./fuzz-seeds.cjs'); // prettier-ignore
+
+const root = join(__dirname, '..', '..');
+/** @param {string} name @returns {any} */
+const dist = (name) => require(join(root, 'dist', name));
+
+/**
+ * @typedef {object} Kind
+ * @property {() => Record<string, Buffer> | Promise<Record<string, Buffer>>} seeds by file name
+ * @property {(path: string, bytes: Buffer, folder: string) => unknown} read `path` holds `bytes` in the empty `folder`
+ */
+
+/** @param {unknown} value */
+const json = (value) => Buffer.from(JSON.stringify(value));
+/** @param {string} folder @param {Record<string, string | Buffer>} files */
+function put(folder, files) {
+  mkdirSync(folder, { recursive: true });
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
+}
+/** @param {Buffer} bytes the parts of an input of several files */
+function parts(bytes) {
+  const found = [];
+  const rest = bytes.toString('latin1').split(SEPARATOR);
+  for (const part of rest) found.push(Buffer.from(part, 'latin1'));
+  return found;
+}
+const together = (/** @type {(string | Buffer)[]} */ ...files) =>
+  Buffer.concat(
+    files.flatMap((file, i) => [...(i > 0 ? [Buffer.from(SEPARATOR)] : []), Buffer.from(file)]),
+  );
+
+const ROWS = [
+  { id: 'a', problem: 'What is 1 + 2?', answer: '3', solution: 'It is \\boxed{3}.', level: 'Level 1' },
+  { id: 'b', question: 'Half of 7?', answer: 3.5, level: 2, extra: { deep: [1, { x: null }] } },
+  { prompt: [{ role: 'system', content: 's' }, { role: 'user', content: 'Name two primes.' }], answer: ['2', '3'] },
+]; // prettier-ignore
+const lines = (/** @type {unknown[]} */ rows) =>
+  Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
+
+/** @param {string} path */
+async function readRows(path) {
+  const { collectProblems } = dist('data/collect.js');
+  const options = { columns: {}, skipBadRows: true, dropUnparsedGold: false, levels: null };
+  await collectProblems('set', [{ path, label: path }], options);
+}
+
+const COMPLETIONS = [
+  { completion: 'So \\boxed{3}.', answer: '3', id: 'a', total_tokens: 9, finish: 'stop' },
+  { response: { body: { choices: [{ message: { content: '\\boxed{4}', reasoning_content: 'hm' }, finish_reason: 'length' }], usage: { completion_tokens: 7 } } }, gold: 4, custom_id: 'b' },
+  { outputs: [{ text: '5', token_ids: [1, 2] }], gold: '5' },
+  { resps: [['\\boxed{6}']], doc: { answer: '6', level: 'Level 3' }, doc_id: 4 },
+]; // prettier-ignore
+
+const STORED = {
+  step: [1, 1], prompt: ['p', 'q'], completion: ['\\boxed{3}', 'x'], reward: [1, 0], prompt_index: [0, 1], problem_id: ['a', 'b'],
+  level: ['1', null], gold: ['3', '4'], sample: [0, 0], correct: [true, false], status: ['correct', 'incorrect'], extracted: ['3', null],
+  format_ok: [true, false], thinking_tokens: [3, 4], thinking_closed: [true, true], total_tokens: [5, 6], finish: ['stop', 'length'],
+}; // prettier-ignore
+
+/** @param {Record<string, unknown[]>} columns @param {string} [codec] */
+async function parquet(columns, codec) {
+  const { parquetWriteBuffer } = await import('hyparquet-writer');
+  const columnData = Object.entries(columns).map(([name, data]) => ({ name, data }));
+  return Buffer.from(parquetWriteBuffer({ columnData, codec: /** @type {any} */ (codec) }));
+}
+
+const CONFIG = {
+  preset: 'tiny', model: 'tiny', dataset: 'tiny', reward: [{ name: 'acoer', weight: 1, params: { alpha: 0.3 } }], learningRate: 1e-4,
+  maxSteps: 3, columns: { problem: 'q' }, rewardModules: { own: './own.js' }, monitor: { window: 4 }, levels: ['1'], evalSteps: 2,
+}; // prettier-ignore
+
+/** @param {string} path */
+function readConfig(path) {
+  const { readConfigFile, resolveConfig, mergeLayers } = dist('config/index.js');
+  const given = readConfigFile(path);
+  mergeLayers([given]);
+  return resolveConfig([given], undefined, ['acoer', 'binary', 'format']);
+}
+
+const tiny = (/** @type {string} */ name) => readFileSync(join(root, 'assets', 'tiny', name));
+
+/** Everything a run asks of a tokenizer. @param {string} folder */
+async function useTokenizer(folder) {
+  const { loadTokenizer, renderPrompt, measureThinking } = dist('tokenizer/index.js');
+  const tokenizer = await loadTokenizer(folder);
+  const problem = { id: '0', question: 'What is <think> 1+2? é🦄', gold: '3', level: null };
+  const { ids } = renderPrompt(tokenizer, problem, 0);
+  for (const skipSpecial of [true, false]) tokenizer.decode(ids, { skipSpecial });
+  measureThinking(ids, tokenizer, false);
+  if (!(Number.isSafeInteger(tokenizer.vocabSize) && tokenizer.vocabSize >= 0)) throw new Error('vocabSize');
+  for (const id of [...tokenizer.eosIds, tokenizer.padId, ...ids]) {
+    if (!(Number.isSafeInteger(id) && id >= 0)) throw new Error(`a token id that is none: ${id}`);
+  }
+}
+
+const TEMPLATES = {
+  plain: JSON.parse(String(tiny('tokenizer_config.json'))).chat_template,
+  loops: "{%- macro show(m) -%}{{ m.role | upper }}: {{ m['content'] | trim }}{%- endmacro -%}{% set ns = namespace(n=0) %}{% for m in messages[::-1] %}{% set ns.n = ns.n + loop.index0 %}{% if loop.first and m.content is string %}{{ show(m) }}{% elif m.tool_calls is defined %}{{ m | tojson(indent=2) }}{% endif %}{% endfor %}{{ ns.n }}",
+  tests: "{% for i in range(3) %}{{ loop.cycle('a', 'b') if loop else i }}{{ [1, 2, i] | join('-') }}{{ messages[0].content.split('1')[-1].lstrip('<') }}{% endfor %}{{ raise_exception('no') if enable_thinking is false else '<think>' }}{{ {'a': 1}.items() | list | length }}{{ strftime_now('%Y') }}",
+}; // prettier-ignore
+
+const STATE = {
+  version: 2, maker: { acoer: '0.1.0', node: 'v20', device: 'cpu' }, configHash: '0', config: CONFIG, datasetSize: 8,
+  loop: { step: 1, cursor: 8, numTokens: 99, rewardStates: { acoer: { alpha: 0.5 } }, eased: { rollbacks: 0, pressure: 1 } },
+  batch: { tokens: 9, metrics: { reward: 1 }, updatesDone: 1 }, base: null, latest: null,
+  best: { step: 1, accuracy: 0.5, thinkingTokens: 3 }, pending: null, data: null,
+  guard: { monitor: { health: 'healthy', averages: { batches: 0, moving: {}, base: {}, highest: {}, lowest: {} }, collapseSteps: 0, warningSteps: 0, calmSteps: 0, step: 0 }, healthy: null, collapse: null },
+}; // prettier-ignore
+
+function rollouts() {
+  const { encodeSafetensors } = dist('run/index.js');
+  const tensors = new Map();
+  for (const name of ['prompt_index', 'sample', 'reward', 'advantage', 'masked', 'skipped'])
+    tensors.set(name, { shape: [2], data: Float64Array.of(0, 1) });
+  for (const name of ['prompt_ids', 'completion_ids', 'logprobs', 'entropies', 'old_logprobs', 'ref_logprobs']) {
+    const data = name.endsWith('_ids') ? Int32Array.of(1, 2, 3) : Float64Array.of(-1, -2, -3);
+    tensors.set(name, { shape: [3], data }).set(`${name}.lengths`, { shape: [2], data: Int32Array.of(1, 2) });
+  }
+  return encodeSafetensors(tensors);
+} // prettier-ignore
+
+/** A run folder with one checkpoint. @param {Record<string, string | Buffer>} files of the checkpoint @param {boolean} sums true ones */
+function putRun(/** @type {string} */ folder, files, sums) {
+  put(folder, { 'config.json': json(CONFIG) });
+  const weights = { 'adapter_model.safetensors': 'a', 'optimizer.safetensors': 'o' };
+  const all = { ...weights, 'state.json': json(STATE), ...files };
+  put(join(folder, 'checkpoints', 'step-000001'), all);
+  if (!sums) return;
+  const list = Object.entries(all).map(
+    ([name, content]) => `${createHash('sha256').update(content).digest('hex')}  ${name}\n`,
+  );
+  put(join(folder, 'checkpoints', 'step-000001'), { SHA256SUMS: list.join('') });
+}
+
+/** As `--resume` reads it. @param {string} folder */
+function readRun(folder) {
+  const { findCheckpoint, readRollbacks, completeRollbacks, RunDirectory } = dist('run/index.js');
+  const { runStateOf } = dist('grpo/state.js');
+  const run = new RunDirectory(folder);
+  completeRollbacks(run);
+  readRollbacks(run);
+  const checkpoint = findCheckpoint(run, () => undefined);
+  if (checkpoint !== null) runStateOf(checkpoint);
+}
+
+const LINE = { step: 1, loss: 0.5, reward: 1, 'completions/mean_length': 12.5 };
+const ROLLBACK = { number: 1, from: 9, to: 1, pressure: 0.5, reason: 'why', done: false };
+
+/** @type {Promise<any> | null} */
+let engine = null;
+/** The engine of this process, and a model that adapters are made for. */
+const native = () =>
+  (engine ??= (async () => {
+    const { createEngine } = dist('engine/engine.js');
+    const folder = join(process.env.FUZZ_FOLDER ?? '', 'base');
+    put(folder, { 'config.json': json(modelConfig()), 'model.safetensors': safetensors(modelTensors()) });
+    const made = await createEngine({ device: 'cpu', threads: 1 });
+    return { engine: made, model: await made.loadModel(folder) };
+  })());
+
+/** @param {Record<string, string>} names of the sections by number of sections @param {Buffer} bytes @param {string} folder */
+function putSections(names, bytes, folder) {
+  const sections = parts(bytes);
+  const list = (names[sections.length] ?? names.more ?? '').split(' ');
+  put(folder, Object.fromEntries(list.map((name, i) => [name, sections[i] ?? Buffer.alloc(0)])));
+}
+
+/** @type {Record<string, Kind>} */
+const KINDS = {
+  config: {
+    seeds: () => ({
+      'config.json': json(CONFIG),
+      'tiny.yaml': readFileSync(join(root, 'configs', 'tiny.yaml')),
+      'paper.yaml': readFileSync(join(root, 'configs', 'paper.yaml')),
+      'anchors.yaml': Buffer.from('a: &a [1, 2]\nreward: *a\nlevels: [*a, *a]\ncolumns: {<<: {problem: q}}\nname: !!str 5\n'),
+    }),
+    read: readConfig,
+  },
+  data: {
+    seeds: async () => {
+      const columns = { problem: ['1+1?', '2+2?'], answer: ['2', '4'], level: [1, 2], id: ['x', 'y'] };
+      const csv = Buffer.from('id,problem,answer,level\na,"What, is\n""1""?",1,2\nb,2?,2,\n');
+      return {
+        'rows.jsonl': lines(ROWS), 'rows.json': json(ROWS), 'rows.csv': csv, 'rows.tsv': Buffer.from(csv.toString().replaceAll(',', '\t')),
+        'rows.jsonl.gz': gzipSync(lines(ROWS)), 'rows.parquet': await parquet(columns), 'plain.parquet': await parquet(columns, 'UNCOMPRESSED'),
+        'nested.parquet': await parquet({ question: ['a'], answer: [['1', '2']], extra: [{ a: 1 }] }),
+        'many.parquet': await parquet({ problem: Array.from({ length: 300 }, (_, i) => `p${i % 5}`), answer: Array.from({ length: 300 }, (_, i) => `${i % 3}`) }),
+      };
+    },
+    read: readRows,
+  },
+  card: {
+    seeds: () => ({
+      'README.md': Buffer.from('---\nconfigs:\n- config_name: main\n  default: true\n  data_dir: data\n  data_files:\n  - split: train\n    path: "*.parquet"\n  - split: test\n    path: [b.jsonl]\n---\nText.\n'),
+      'plain.md': Buffer.from('---\nlicense: mit\nconfigs:\n  config_name: a\n  data_files: "**"\n---\n'),
+    }),
+    read: (_, bytes) => {
+      const { chooseFiles } = dist('data/files.js');
+      const paths = ['data/train-00000-of-00001.parquet', 'data/b.jsonl', 'other/test.csv', 'README.md'];
+      return chooseFiles('set', paths, bytes.toString(), { config: null, splits: ['train', 'test'], orOnly: true });
+    },
+  },
+  tokenizer: {
+    seeds: () => ({
+      tiny: together(tiny('tokenizer.json'), tiny('tokenizer_config.json')),
+      qwen3: together(readFileSync(join(root, 'test/fixtures/tiny-tokenizer.json')), tiny('tokenizer_config.json')),
+    }),
+    read: (_, bytes, folder) => {
+      putSections({ more: 'tokenizer.json tokenizer_config.json' }, bytes, join(folder, 'model'));
+      put(join(folder, 'model'), { 'generation_config.json': tiny('generation_config.json') });
+      return useTokenizer(join(folder, 'model'));
+    },
+  },
+  template: {
+    seeds: () => Object.fromEntries(Object.entries(TEMPLATES).map(([name, text]) => [name, Buffer.from(text)])),
+    read: (_, bytes, folder) => {
+      const files = { 'chat_template.jinja': bytes, 'tokenizer.json': tiny('tokenizer.json'), 'tokenizer_config.json': tiny('tokenizer_config.json') };
+      put(join(folder, 'model'), files);
+      return useTokenizer(join(folder, 'model'));
+    },
+  },
+  plan: {
+    seeds: () => ({ 'config.json': json(modelConfig()), 'tiny.json': tiny('config.json') }),
+    read: async (_, bytes, folder) => {
+      put(join(folder, 'model'), { 'config.json': bytes });
+      return dist('plan/model-shape.js').plannedModel(join(folder, 'model'));
+    },
+  },
+  tensors: {
+    seeds: () => ({ rollouts: rollouts(), types: nativeSeeds().safetensors.types }),
+    read: (path, bytes) => dist('run/safetensors.js').decodeSafetensors(bytes, path),
+  },
+  state: {
+    seeds: () => ({ 'state.json': json(STATE), closed: json({ ...STATE, batch: null }) }),
+    read: (_, bytes, folder) => {
+      putRun(folder, { 'state.json': bytes, 'rollouts.safetensors': rollouts() }, true);
+      readRun(folder);
+    },
+  },
+  rollouts: {
+    seeds: () => ({ rollouts: rollouts() }),
+    read: (_, bytes, folder) => {
+      putRun(folder, { 'rollouts.safetensors': bytes }, true);
+      readRun(folder);
+    },
+  },
+  sums: {
+    seeds: () => ({ sums: Buffer.from(['adapter_model.safetensors', 'optimizer.safetensors', 'state.json'].map((name) => `${'0'.repeat(64)}  ${name}\n`).join('')) }),
+    read: (_, bytes, folder) => {
+      putRun(folder, { SHA256SUMS: bytes }, false);
+      readRun(folder);
+    },
+  },
+  lines: {
+    seeds: () => ({ 'metrics.jsonl': lines([LINE, { ...LINE, step: 2 }, { ...LINE, step: 3 }]) }),
+    read: (path, _bytes, folder) => {
+      const { MetricsFile, readMetrics } = dist('run/metrics-file.js');
+      readMetrics(path);
+      new MetricsFile(path, 2, () => undefined).close();
+      const { RunDirectory, recordRollback } = dist('run/index.js');
+      put(folder, { 'metrics.jsonl': readFileSync(path) });
+      recordRollback(new RunDirectory(folder), ROLLBACK);
+    },
+  },
+  rollbacks: {
+    seeds: () => ({ 'rollbacks.json': json([ROLLBACK, { ...ROLLBACK, number: 2, done: true }]) }),
+    read: (_, bytes, folder) => {
+      putRun(folder, {}, true);
+      put(folder, { 'rollbacks.json': bytes });
+      readRun(folder);
+    },
+  },
+  lock: {
+    seeds: () => ({ 'lock.json': json({ pid: 1, host: 'h', startTicks: '1', boot: 'b', since: 's' }), own: json({ pid: process.pid, host: require('node:os').hostname(), startTicks: '1', boot: 'b', since: 's' }) }),
+    read: (_, bytes, folder) => {
+      putRun(folder, {}, true);
+      put(folder, { 'lock.json': bytes });
+      dist('run/index.js').openRunDirectory(folder).lock.release();
+    },
+  },
+  run: {
+    seeds: () => ({ 'config.json': json(CONFIG) }),
+    read: (_, bytes, folder) => {
+      putRun(folder, {}, true);
+      put(folder, { 'config.json': bytes, 'summary.json': bytes });
+      return dist('grpo/opening.js').finishedRun(folder, {});
+    },
+  },
+  completions: {
+    seeds: async () => ({ 'out.jsonl': lines(COMPLETIONS), 'out.json': json(COMPLETIONS), 'out.parquet': await parquet(STORED), 'out.csv': Buffer.from('completion,answer\n\\boxed{3},3\n') }),
+    read: async (path) => {
+      const { gradeFile } = dist('eval/index.js');
+      const { verifyAnswer } = dist('verify/index.js');
+      const verify = async (/** @type {any[]} */ items) => items.map(({ gold, pred }) => verifyAnswer(gold, pred, {}));
+      return gradeFile(path, { grader: { concurrency: 1, verify } });
+    },
+  },
+  table: {
+    seeds: async () => ({ 'step.parquet': await parquet(STORED), 'plain.parquet': await parquet(STORED, 'UNCOMPRESSED') }),
+    read: (path) => dist('run/read-completions.js').readCompletions(path),
+  },
+  evaluation: {
+    seeds: () => ({ files: together(json({ settings: { model: 'tiny', n: 1 }, report: null }), lines([{ benchmark: 'b', prompt_index: 0, sample: 0, problem_id: 'a', gold: '3', level: null, correct: true, status: 'correct', extracted: '3', thinking_tokens: 1, thinking_closed: true, total_tokens: 2, finish: 'stop' }])) }),
+    read: async (_, bytes, folder) => {
+      putSections({ more: 'e.json e.jsonl' }, bytes, join(folder, 'eval'));
+      const { EvaluationFile } = dist('run/index.js');
+      const { storedRow } = dist('eval/index.js');
+      const file = new EvaluationFile(join(folder, 'eval'), 'e', { model: 'tiny', n: 1 });
+      try {
+        for await (const row of file.rows()) storedRow(row);
+      } finally {
+        file[Symbol.dispose]();
+      }
+    },
+  },
+  model: {
+    seeds: () => nativeSeeds().model,
+    read: async (_, bytes, folder) => {
+      const names = { 2: 'config.json model.safetensors', 4: 'config.json model.safetensors.index.json a.safetensors b.safetensors', more: 'config.json' };
+      putSections(names, bytes, join(folder, 'model'));
+      const { engine } = await native();
+      await (await engine.loadModel(join(folder, 'model'))).dispose();
+    },
+  },
+  adapter: {
+    seeds: () => nativeSeeds().adapter,
+    read: async (_, bytes, folder) => {
+      putSections({ more: 'adapter_config.json adapter_model.safetensors' }, bytes, join(folder, 'adapter'));
+      const { model } = await native();
+      await (await model.loadAdapter(join(folder, 'adapter'))).dispose();
+    },
+  },
+  restore: {
+    seeds: () => nativeSeeds().restore,
+    read: async (path) => {
+      const { model } = await native();
+      const policy = await model.createPolicy({ kind: 'lora', rank: 2, alpha: 4, targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'], seed: 1n });
+      try {
+        await policy.restoreOptimizer(path).catch(() => undefined);
+        await policy.restore(path);
+      } finally {
+        await policy.dispose();
+      }
+    },
+  },
+}; // prettier-ignore
+
+module.exports = { KINDS };

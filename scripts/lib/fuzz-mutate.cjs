@@ -1,0 +1,248 @@
+/** Mutations of files: of bytes, and of JSON values where a file holds some. The same for the same random numbers. */
+'use strict';
+
+const { pick } = require('./fuzz-random.cjs');
+
+/** @typedef {() => number} Random in [0, 1) */
+
+/** Numbers that readers trip over. */
+const NUMBERS = [
+  0, -0, 1, -1, 0.5, 2, 3, 7, 255, 256, 65536, 2 ** 31 - 1, 2 ** 31, -(2 ** 31), 2 ** 32, 2 ** 53 - 1, 2 ** 53, 2 ** 63, 1e9, 1e18, 1e308,
+  -1e308, 5e-324, 1e-7,
+]; // prettier-ignore
+
+/** Keys that mean something to JavaScript. */
+const KEYS = ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', 'length', 'then', 'toJSON', '', '0', '-1', 'a.b', '__metadata__']; // prettier-ignore
+
+const TEXTS = [
+  '', ' ', '\0', '\ud800', '\udfff\ud800', '\ufeff', '\u2028', 'null', 'true', '../../etc/passwd', '/dev/zero', '/proc/self/mem', '1e999', '-', '[',
+  '{{', '{%', '{#', '%s', '$&', '\\', '"', "'", '\r\n', '__proto__', 'constructor', 'a'.repeat(5000), '\u00e9'.repeat(300), '(a+)+$', '🦄',
+]; // prettier-ignore
+
+const WORDS = [
+  'null', 'true', '[]', '{}', '""', '-', '1e999', 'NaN', '[[', '{"', ',', ':', '}', ']', '"__proto__":', '"constructor":{"prototype":{"x":1}}',
+  '\\ud800', '\\u0000', '&a ', '*a', '<<: ', '!!js/function ', '---\n', '\t', '\n', '\0', '{{ ', ' }}', '{% for i in range(1000000000) %}', '{% endfor %}',
+  '{% set x = x ~ x %}', '{% set x = x + x %}', '{% if ', '{% endif %}', '{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}', '|', '(', ')', '.__proto__',
+  '.constructor', "['constructor']", 'range(', '**', '//', '|join', '|length', '"', "'", '#', '%', '\\', '<think>', '9'.repeat(40),
+]; // prettier-ignore
+
+/** @param {Random} random @param {number} size */
+const below = (random, size) => Math.floor(random() * size);
+
+/** @param {Random} random @param {Buffer} bytes @param {Buffer} other @returns {Buffer} */
+function mutateBytes(random, bytes, other) {
+  const at = below(random, bytes.length + 1);
+  const length = Math.min(bytes.length - at, 1 + Math.floor(random() ** 4 * 64));
+  const [before, cut, after] = [
+    bytes.subarray(0, at),
+    bytes.subarray(at, at + length),
+    bytes.subarray(at + length),
+  ];
+  switch (below(random, 8)) {
+    case 0:
+      return Buffer.concat([before, cut.map((byte) => byte ^ (1 << below(random, 8))), after]);
+    case 1:
+      return Buffer.concat([before, cut.map(() => below(random, 256)), after]);
+    case 2: // cut off
+      return Buffer.from(before);
+    case 3: // a part away
+      return Buffer.concat([before, after]);
+    case 4: // a part again, up to 500 times
+      return Buffer.concat([before, ...Array(1 + Math.floor(random() ** 4 * 500)).fill(cut), after]);
+    case 5: {
+      // a part of another file
+      const from = below(random, other.length + 1);
+      const until = from + below(random, Math.min(other.length - from, 4096) + 1);
+      return Buffer.concat([before, other.subarray(from, until), after]);
+    }
+    case 6:
+      return Buffer.concat([before, Buffer.from(pick(random, WORDS)), after]);
+    default: {
+      // a little-endian number over four or eight bytes, as formats hold lengths and places
+      const number = Buffer.alloc(8);
+      number.writeBigInt64LE(BigInt.asIntN(64, BigInt(Math.trunc(pick(random, NUMBERS) % 2 ** 64))));
+      const width = random() < 0.5 ? 4 : 8;
+      return Buffer.concat([before, number.subarray(0, width), bytes.subarray(at + width)]);
+    }
+  }
+}
+
+/** @param {Random} random @returns {unknown} */
+function deep(random) {
+  const depth = 2 ** below(random, 15);
+  const array = random() < 0.5;
+  return new RawJson(
+    (array ? '[' : '{"a":').repeat(depth) + (array ? '' : '1') + (array ? ']' : '}').repeat(depth),
+  );
+}
+
+/** Text that stands in the file as it is: what JSON.stringify cannot write, or only by recursion. */
+class RawJson {
+  /** @param {string} text */
+  constructor(text) {
+    this.text = text;
+  }
+}
+
+/** @param {Random} random @returns {unknown} */
+function anyValue(random) {
+  switch (below(random, 9)) {
+    case 0:
+      return null;
+    case 1:
+      return random() < 0.5;
+    case 2:
+      return [];
+    case 3:
+      return {};
+    case 4:
+      return deep(random);
+    case 5:
+      return new RawJson(pick(random, ['1e999', '-1e999', '9'.repeat(30), '0.1e-400', '12345678901234567890']));
+    case 6:
+      return pick(random, TEXTS);
+    case 7:
+      return Array.from({ length: below(random, 5) }, () => pick(random, NUMBERS));
+    default:
+      return pick(random, NUMBERS);
+  }
+}
+
+/** Every place in a value that holds a value: its owner and key. @param {any} root @returns {[any, string | number][]} */
+function places(root) {
+  /** @type {[any, string | number][]} */
+  const found = [];
+  const visit = (/** @type {any} */ value) => {
+    if (typeof value !== 'object' || value === null || value instanceof RawJson) return;
+    for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+      found.push([value, key]);
+      visit(value[key]);
+    }
+  };
+  visit(root);
+  return found;
+}
+
+/** As JSON.stringify, with RawJson as it is. @param {any} value @returns {string} */
+function write(value) {
+  if (value instanceof RawJson) return value.text;
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
+  if (Array.isArray(value)) return `[${value.map(write).join(',')}]`;
+  return `{${Object.entries(value)
+    .map(([key, inner]) => `${JSON.stringify(key)}:${write(inner)}`)
+    .join(',')}}`;
+}
+
+/** @param {object} owner @param {string} key @param {unknown} value */
+const define = (owner, key, value) =>
+  Object.defineProperty(owner, key, { value, enumerable: true, configurable: true, writable: true });
+
+/** One change of a JSON value, in place. @param {Random} random @param {{ root: any }} holder */
+function mutateValue(random, holder) {
+  const found = [...places(holder), [holder, 'root']];
+  const [owner, key] = /** @type {[any, string]} */ (pick(random, found));
+  const inner = owner[key];
+  switch (below(random, 6)) {
+    case 0:
+      owner[key] = anyValue(random);
+      return;
+    case 1:
+      if (Array.isArray(owner)) owner.splice(Number(key), 1);
+      else if (key !== 'root') delete owner[key];
+      return;
+    case 2: {
+      // the value of another place
+      const [other, otherKey] = /** @type {[any, string]} */ (pick(random, found));
+      owner[key] = structuredCloneOrSame(other[otherKey]);
+      return;
+    }
+    case 3:
+      if (Array.isArray(inner)) inner.splice(below(random, inner.length + 1), 0, anyValue(random));
+      else if (typeof inner === 'object' && inner !== null && !(inner instanceof RawJson))
+        define(inner, pick(random, KEYS), anyValue(random));
+      else owner[key] = [inner];
+      return;
+    case 4:
+      if (typeof inner === 'number') owner[key] = pick(random, NUMBERS);
+      else if (typeof inner === 'string') owner[key] = random() < 0.5 ? inner + pick(random, TEXTS) : pick(random, TEXTS);
+      else owner[key] = anyValue(random);
+      return;
+    default:
+      if (Array.isArray(inner) && inner.length > 0)
+        owner[key] = Array(1 + below(random, 200)).fill(pick(random, inner));
+      else owner[key] = write(inner);
+  }
+} // prettier-ignore
+
+/** @param {unknown} value */
+const structuredCloneOrSame = (value) =>
+  typeof value === 'object' && value !== null && write(value).length < 1e5
+    ? JSON.parse(write(value instanceof RawJson ? null : value).replace(/1e999/g, '1'))
+    : value;
+
+/** Parsed, keeping `__proto__` as an own key; undefined for what is no JSON. @param {string} text */
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** @param {Random} random @param {string} text @returns {string | null} null: no JSON */
+function mutateJson(random, text) {
+  const root = parsed(text);
+  if (root === undefined) return null;
+  const holder = { root };
+  try {
+    for (let n = 1 + Math.floor(random() ** 2 * 4); n > 0; n--) mutateValue(random, holder);
+    return write(holder.root);
+  } catch (error) {
+    if (error instanceof RangeError) return null; // nested too deep for the walk
+    throw error;
+  }
+}
+
+/** One line of JSON Lines. @param {Random} random @param {string} text @returns {string | null} */
+function mutateJsonLine(random, text) {
+  const lines = text.split('\n');
+  const at = below(random, lines.length);
+  const line = mutateJson(random, lines[at]);
+  return line === null ? null : lines.toSpliced(at, 1, line).join('\n');
+}
+
+/** The header of a safetensors file, its length put right. @param {Random} random @param {Buffer} bytes */
+function mutateSafetensors(random, bytes) {
+  if (bytes.length < 8) return null;
+  const length = bytes.readBigUInt64LE();
+  if (length > BigInt(bytes.length - 8)) return null;
+  const end = 8 + Number(length);
+  const header = mutateJson(random, bytes.toString('utf8', 8, end));
+  if (header === null) return null;
+  const text = Buffer.from(header);
+  const size = Buffer.alloc(8);
+  size.writeBigUInt64LE(BigInt(text.length));
+  return Buffer.concat([size, text, bytes.subarray(end)]);
+}
+
+/**
+ * A changed copy of a file.
+ * @param {Random} random
+ * @param {Buffer} bytes
+ * @param {Buffer} other a file to take parts from
+ * @returns {Buffer}
+ */
+function mutateFile(random, bytes, other) {
+  let result = bytes;
+  for (let n = 1 + below(random, 3); n > 0; n--) {
+    const structured = random() < 0.7;
+    const text = structured && result.length < 1 << 20 ? result.toString('utf8') : null;
+    const json = text === null ? null : (mutateJson(random, text) ?? mutateJsonLine(random, text));
+    const better = json === null ? (structured ? mutateSafetensors(random, result) : null) : Buffer.from(json);
+    result = better ?? mutateBytes(random, result, other);
+    if (result.length > 1 << 21) result = result.subarray(0, 1 << 21);
+  }
+  return result;
+}
+
+module.exports = { mutateFile };

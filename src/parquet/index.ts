@@ -1,0 +1,97 @@
+/** Parquet, in windows of rows read in a thread: neither memory nor the event loop carries more than one of them. */
+import { join } from 'node:path';
+import { Worker } from 'node:worker_threads';
+import { AcoerError, errorMessage } from '../errors';
+
+/** What the thread is to read. */
+export interface ParquetFile {
+  path: string;
+  /** Gzip around the file. */
+  zipped: boolean;
+}
+
+/** Asks for the next window; the columns count the first time. */
+export interface ToParquet {
+  columns: string[];
+}
+
+export type FromParquet =
+  | { type: 'columns'; names: string[] }
+  | { type: 'rows'; rows: Record<string, unknown>[] }
+  | { type: 'end' }
+  | { type: 'failed'; message: string };
+
+/** A thread that is silent for so long, or whose heap grows so large over one window, reads no sound file. */
+export const PARQUET_LIMITS = { waitMs: 60_000, heapMb: 2048 };
+
+/** The compiled thread, whether this file is compiled or not. */
+const THREAD = join(__dirname, '..', '..', 'dist', 'parquet', 'worker.js');
+
+class ParquetThread implements Disposable {
+  private readonly worker: Worker;
+  private readonly said: FromParquet[] = [];
+  private heard: () => void = () => undefined;
+
+  constructor(file: ParquetFile) {
+    this.worker = new Worker(THREAD, {
+      workerData: file,
+      resourceLimits: { maxOldGenerationSizeMb: PARQUET_LIMITS.heapMb },
+    });
+    const hear = (message: FromParquet) => {
+      this.said.push(message);
+      this.heard();
+    };
+    this.worker.on('message', hear);
+    this.worker.on('error', (error) => hear({ type: 'failed', message: errorMessage(error) }));
+    this.worker.on('exit', () => hear({ type: 'failed', message: 'its thread ended' }));
+  }
+
+  send(message: ToParquet): void {
+    this.worker.postMessage(message);
+  }
+
+  /** What the thread says next. */
+  async next(): Promise<FromParquet> {
+    const { waitMs } = PARQUET_LIMITS;
+    if (this.said.length === 0) {
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, waitMs);
+        this.heard = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+    return this.said.shift() ?? { type: 'failed', message: `it gave no rows for ${waitMs / 1000} s` };
+  }
+
+  [Symbol.dispose](): void {
+    void this.worker.terminate();
+  }
+}
+
+/**
+ * The rows of a file in order.
+ * @param label how messages call the file
+ * @param choose picks the columns to read of those there are
+ * @throws BAD_INPUT for what is no sound Parquet file, and whatever `choose` throws
+ */
+export async function* parquetRows(
+  label: string,
+  file: ParquetFile,
+  choose: (columns: readonly string[]) => readonly string[],
+): AsyncGenerator<Record<string, unknown>, void> {
+  using thread = new ParquetThread(file);
+  const next = async (): Promise<FromParquet> => {
+    const answer = await thread.next();
+    if (answer.type !== 'failed') return answer;
+    throw new AcoerError('BAD_INPUT', `Cannot read ${label} as Parquet: ${answer.message}`);
+  };
+  let answer = await next();
+  const columns = answer.type === 'columns' ? [...choose(answer.names)] : [];
+  while (answer.type !== 'end') {
+    thread.send({ columns });
+    answer = await next();
+    if (answer.type === 'rows') yield* answer.rows;
+  }
+}

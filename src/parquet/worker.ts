@@ -1,0 +1,150 @@
+/**
+ * The thread a Parquet file is read in. The format packs thousands of rows, nested lists and lengths into a few bytes,
+ * and its decoder trusts them: what a damaged or hostile file brings about ends with this thread.
+ */
+import { readFile, stat } from 'node:fs/promises';
+import { createReadStream } from 'node:fs';
+import { promisify } from 'node:util';
+import { parentPort, workerData } from 'node:worker_threads';
+import { gunzip } from 'node:zlib';
+import type { AsyncBuffer, Compressors, FileMetaData } from 'hyparquet' with { 'resolution-mode': 'import' };
+import { errorMessage } from '../errors';
+import type { FromParquet, ParquetFile, ToParquet } from './index';
+
+const WINDOW_ROWS = 1000;
+/** A file of a megabyte can unzip to a thousand times its size. */
+const MAX_UNZIPPED_BYTES = 2 ** 31;
+
+type Unzip = NonNullable<Compressors[keyof Compressors]>;
+
+interface ByteSource {
+  byteLength: number;
+  /** Bytes start to end, end excluded. */
+  slice(start: number, end: number): Promise<ArrayBuffer>;
+}
+
+const wholeBuffer = (bytes: Buffer): ArrayBuffer =>
+  bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer;
+
+/** Parquet is read from its end: a zipped one has to be unzipped whole. */
+async function byteSource({ path, zipped }: ParquetFile): Promise<ByteSource> {
+  if (zipped) {
+    const bytes = await promisify(gunzip)(await readFile(path), { maxOutputLength: MAX_UNZIPPED_BYTES });
+    return {
+      byteLength: bytes.byteLength,
+      slice: async (start, end) => wholeBuffer(bytes.subarray(start, end)),
+    };
+  }
+  const { size } = await stat(path);
+  return {
+    byteLength: size,
+    async slice(start, end) {
+      if (start === end) return new ArrayBuffer(0);
+      const parts: Buffer[] = [];
+      const bytes = createReadStream(path, { start, end: end - 1, highWaterMark: 1 << 20 });
+      for await (const part of bytes as AsyncIterable<Buffer>) parts.push(part);
+      return wholeBuffer(Buffer.concat(parts));
+    },
+  };
+}
+
+/** Windows of one row group read the same column chunks: they are kept until the next group begins. */
+class ChunkCache implements AsyncBuffer {
+  private readonly chunks = new Map<string, Promise<ArrayBuffer>>();
+
+  constructor(private readonly source: ByteSource) {}
+
+  get byteLength(): number {
+    return this.source.byteLength;
+  }
+
+  slice(start: number, end = this.byteLength): Promise<ArrayBuffer> {
+    const key = `${start}-${end}`;
+    const kept = this.chunks.get(key) ?? this.source.slice(start, end);
+    this.chunks.set(key, kept);
+    return kept;
+  }
+
+  clear(): void {
+    this.chunks.clear();
+  }
+}
+
+/** Pages kept unzipped: the dictionary and the page a window ends in, of each of a few columns. */
+const KEPT_PAGES = 16;
+
+/** Neighbouring windows ask for the same pages; each is unzipped once. */
+function keepingPages(compressors: Compressors): Compressors {
+  const kept = new Map<string, { page: Uint8Array; zipped: Uint8Array }>();
+  const keeping = (codec: string, unzip: Unzip): Unzip => {
+    return (zipped, length) => {
+      const key = `${codec} ${zipped.byteOffset} ${zipped.length}`;
+      const before = kept.get(key);
+      const page = before?.zipped.buffer === zipped.buffer ? before.page : unzip(zipped, length);
+      kept.delete(key);
+      kept.set(key, { page, zipped });
+      if (kept.size > KEPT_PAGES) kept.delete(kept.keys().next().value!);
+      return page;
+    };
+  };
+  return Object.fromEntries(
+    Object.entries(compressors).map(([codec, unzip]) => [codec, keeping(codec, unzip)]),
+  );
+}
+
+/** First and last (excluded) row of each window; none crosses a row group's end. */
+function* windows(metadata: FileMetaData): Generator<{ start: number; end: number; opensGroup: boolean }> {
+  let groupStart = 0;
+  for (const { num_rows } of metadata.row_groups) {
+    const groupEnd = groupStart + Number(num_rows);
+    for (let start = groupStart; start < groupEnd; start += WINDOW_ROWS) {
+      yield { start, end: Math.min(start + WINDOW_ROWS, groupEnd), opensGroup: start === groupStart };
+    }
+    groupStart = groupEnd;
+  }
+}
+
+type Rows = Record<string, unknown>[];
+
+async function* rowWindows(
+  buffer: ChunkCache,
+  metadata: FileMetaData,
+  columns: string[],
+): AsyncGenerator<Rows, void> {
+  const { parquetReadObjects } = await import('hyparquet');
+  const compressors = keepingPages((await import('hyparquet-compressors')).compressors);
+  for (const { start, end, opensGroup } of windows(metadata)) {
+    if (opensGroup) buffer.clear();
+    const options = { file: buffer, metadata, columns, compressors, rowStart: start, rowEnd: end };
+    const rows = await parquetReadObjects(options).catch((error: unknown) => {
+      throw new Error(`rows ${start + 1} to ${end}: ${errorMessage(error)}`, { cause: error });
+    });
+    // A missing value is null; the decoder gives undefined behind the end of the data.
+    const missing = rows.findIndex((row) => columns.some((name) => row[name] === undefined));
+    if (missing >= 0 || rows.length !== end - start) {
+      throw new Error(`its data end before row ${start + Math.max(missing, 0) + 1}`);
+    }
+    yield rows;
+  }
+}
+
+const port = parentPort!;
+const post = (message: FromParquet) => port.postMessage(message);
+
+async function serve(): Promise<void> {
+  // Both libraries are ES modules only.
+  const { parquetMetadataAsync, parquetSchema } = await import('hyparquet');
+  const buffer = new ChunkCache(await byteSource(workerData as ParquetFile));
+  const metadata = await parquetMetadataAsync(buffer);
+  post({ type: 'columns', names: parquetSchema(metadata).children.map(({ element }) => element.name) });
+  let rows: AsyncGenerator<Rows, void> | null = null;
+  port.on('message', (message: ToParquet) => {
+    rows ??= rowWindows(buffer, metadata, message.columns);
+    rows.next().then(
+      ({ value }) => post(value === undefined ? { type: 'end' } : { type: 'rows', rows: value }),
+      (error: unknown) => post({ type: 'failed', message: errorMessage(error) }),
+    );
+  });
+}
+
+serve().catch((error: unknown) => post({ type: 'failed', message: errorMessage(error) }));
