@@ -1,5 +1,6 @@
 // What `require('acoer.node')` gives: NativeAddon in src/engine/binding.ts.
 #include <torch/version.h>
+#include <unistd.h>
 
 #include "device.h"
 #include "engine_wrap.h"
@@ -26,12 +27,18 @@ Napi::Value stopEngines(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
+// exitNow(code: number): never. No handler runs and no thread is waited for, so a stuck engine cannot hold it up.
+Napi::Value exitNow(const Napi::CallbackInfo& info) {
+  ::_exit(info[0].IsNumber() ? info[0].As<Napi::Number>().Int32Value() : 1);
+}
+
 }  // namespace
 }  // namespace acoer
 
 static Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports["buildInfo"] = Napi::Function::New<acoer::buildInfo>(env, "buildInfo");
   exports["stopEngines"] = Napi::Function::New<acoer::stopEngines>(env, "stopEngines");
+  exports["exitNow"] = Napi::Function::New<acoer::exitNow>(env, "exitNow");
   exports["Engine"] = acoer::EngineWrap::define(env);
   return exports;
 }

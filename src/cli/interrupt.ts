@@ -1,4 +1,5 @@
 /** Ctrl-C: the first asks the command to end well, the second ends the process. */
+import { exitNow } from '../engine/binding';
 import { AcoerError, errorCode } from '../errors';
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
@@ -10,7 +11,7 @@ const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();
   const onSignal = (): void => {
-    if (controller.signal.aborted) process.exit(130);
+    if (controller.signal.aborted) exitNow(130);
     controller.abort();
   };
   for (const name of SIGNALS) process.on(name, onSignal);

@@ -1,9 +1,10 @@
 /** `acoer train`: a run on the command line. */
-import { existsSync } from 'node:fs';
+import { existsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { mergeLayers, parseAssignments, PRESETS, readConfigFile } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
+import { exitNow } from '../engine/binding';
 import { errorMessage } from '../errors';
 import {
   isStuck,
@@ -89,7 +90,7 @@ async function stoppable<T>(
   let run: TrainRun | undefined;
   let asked = false;
   const onSignal = () => {
-    if (asked) process.exit(130);
+    if (asked) exitNow(130);
     asked = true;
     process.stderr.write('\nstopping; once more to stop at once\n');
     if (run === undefined) loading.abort();
@@ -116,8 +117,8 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
 /** What hangs in the engine would keep `process.exit` waiting for ever; every file on disk is whole. */
 function endIfStuck(error: unknown): void {
   if (!isStuck(error)) return;
-  process.stderr.write(`acoer: ${errorMessage(error)}\n`);
-  process.kill(process.pid, 'SIGKILL');
+  writeSync(process.stderr.fd, `acoer: ${errorMessage(error)}\n`);
+  exitNow(1);
 }
 
 /** Runs to the end under the live view and prints what it came to. */

@@ -274,6 +274,8 @@ export interface NativeAddon {
   buildInfo(): NativeBuildInfo;
   /** Cancels what runs on every engine of the process and waits for their threads; for the end of the process. */
   stopEngines(): void;
+  /** Ends the process at once: no handler runs, no thread is waited for. */
+  exitNow(code: number): never;
   /** `memoryLimitBytes`: see `EngineOptions`; 0 or left out: none. */
   Engine: new (args: { device: string; threads: number; memoryLimitBytes?: number }) => NativeEngine;
 }
@@ -298,4 +300,12 @@ export function loadAddon(): NativeAddon {
   const addon = loaded;
   if (isMainThread) process.once('exit', () => addon.stopEngines());
   return addon;
+}
+
+/**
+ * Ends the process at once, also when an engine is stuck in a call, for which `process.exit` would wait. What was written
+ * to files is there, what was written to a stream may not be.
+ */
+export function exitNow(code: number): never {
+  return loaded === undefined ? process.exit(code) : loaded.exitNow(code);
 }

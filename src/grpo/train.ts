@@ -28,7 +28,7 @@ export interface TrainOptions extends ConfigInput, SessionParts {
   /** What hung has so long to end once it is cancelled; after that the run ends without it. Default 30,000 ms. */
   hangGraceMs?: number;
   /**
-   * Ends this process with SIGKILL when its main thread is blocked for as long as the watchdog allows and `onHang` is
+   * Ends this process with exit code 1 when its main thread is blocked for as long as the watchdog allows and `onHang` is
    * `stop`: nothing else ends such a run. For programs that are nothing but the run. Default false.
    */
   exitWhenBlocked?: boolean;

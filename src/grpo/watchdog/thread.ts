@@ -5,6 +5,7 @@
 import { writeSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { parentPort, workerData } from 'node:worker_threads';
+import { loadAddon } from '../../engine/binding';
 import { writeJsonAtomic } from '../../run/atomic';
 import { RunDirectory } from '../../run/directory';
 import { hangReport, hangSentence, type Hang } from './dump';
@@ -69,7 +70,7 @@ async function fire(blockedMs: number): Promise<void> {
     const resume = `acoer train --resume ${setup.directory}`;
     const why = 'The main thread is blocked, so the process was ended';
     writeSync(2, `acoer: ${hangSentence(hang, path)} ${why}; go on with: ${resume}\n`);
-    process.kill(process.pid, 'SIGKILL');
+    loadAddon().exitNow(1);
   }
   port.postMessage({ hang, path } satisfies SentinelMessage);
 }
