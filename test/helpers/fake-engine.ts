@@ -34,6 +34,8 @@ export interface FakeFaults {
   refusedUpdate?: number;
   /** `accumulate` runs out of memory with more tokens than this in one call. */
   trainingTokens?: number;
+  /** This call of `accumulate` (from 1) runs out of memory. */
+  trainingCall?: number;
   /** As `trainingTokens`, for `score`. */
   scoringTokens?: number;
   /** `generate` runs out of memory with more sequences than this together, when half of them have ended. */
@@ -96,6 +98,7 @@ export class FakePolicy implements Policy {
   private gradient: Theta = [0, 0];
   private moments: Theta = [0, 0];
   private updates = 0;
+  private calls = 0;
   disposed = false;
   readonly normalizers: number[] = [];
   readonly batches: TrainBatch[] = [];
@@ -119,6 +122,7 @@ export class FakePolicy implements Policy {
       throw new AcoerError('NOT_FINITE', 'loss is not finite');
     }
     needTokens(batch.ids.length, this.faults.trainingTokens);
+    if (++this.calls === this.faults.trainingCall) needTokens(1, 0);
     this.normalizers.push(loss.normalizer);
     this.batches.push(batch);
     const count = eachToken(batch, () => undefined);
