@@ -89,13 +89,10 @@ test('nothing of the failed attempt is left in the gradient, the sums or the cou
   expect(last['micro_batches']).toBeGreaterThan(numbers(plain.folder).at(-1)!['micro_batches']!);
 });
 
-test('a pass that fails behind one that went through: the step is made anew', async () => {
-  // Passes of up to 210 tokens, of which those above 200 fail, the first or a later one.
-  const { folder, engine } = await runWhole({ trainingTokens: 200 }, { microBatchTokens: 210 });
+test('a pass that fails behind one that went through: what that one added is taken back', async () => {
+  const { folder, warnings } = await runWhole({ trainingCall: 2 }, { microBatchTokens: 150 });
+  expect(warnings.filter((message) => message.includes('Out of memory in training'))).toHaveLength(1);
   expectSameRun(metricsOf(folder), metricsOf(plain.folder));
-  expect(Math.max(...engine.model!.policy!.batches.map((batch) => batch.ids.length))).toBeLessThanOrEqual(
-    250,
-  );
 });
 
 test('each completion is handed on once, whatever was made again', async () => {

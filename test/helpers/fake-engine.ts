@@ -38,6 +38,8 @@ export interface FakeFaults {
   nonFinite?: (call: FakeCall, on: { ids: Int32Array; seed: bigint | null; theta: Theta }) => boolean;
   /** `accumulate` runs out of memory with more tokens than this in one call. */
   trainingTokens?: number;
+  /** This call of `accumulate` (from 1) runs out of memory. */
+  trainingCall?: number;
   /** As `trainingTokens`, for `score`. */
   scoringTokens?: number;
   /** `generate` runs out of memory with more sequences than this together, when half of them have ended. */
@@ -99,6 +101,7 @@ export class FakePolicy implements Policy {
   theta: Theta = [0, 0];
   private gradient: Theta = [0, 0];
   private moments: Theta = [0, 0];
+  private calls = 0;
   disposed = false;
   readonly normalizers: number[] = [];
   readonly batches: TrainBatch[] = [];
@@ -125,6 +128,7 @@ export class FakePolicy implements Policy {
       throw new AcoerError('NOT_FINITE', 'the log-prob of completion token 2 of sequence 1 is not finite');
     }
     needTokens(batch.ids.length, this.faults.trainingTokens);
+    if (++this.calls === this.faults.trainingCall) needTokens(1, 0);
     this.normalizers.push(loss.normalizer);
     this.batches.push(batch);
     const count = eachToken(batch, () => undefined);
