@@ -8,6 +8,7 @@ import type { Best, Evaluation } from './events';
 import type { GuardState } from './guard';
 import { openBatchTensors, restoreOpenBatch, type OpenBatchNumbers } from './open-batch';
 import { configHash } from './resume';
+import { checkStoredState } from './stored-state';
 
 /** All a run carries from step to step besides weights and optimiser. */
 export interface RunState {
@@ -57,7 +58,11 @@ export function storedState(
   return { state: { ...about, loop, batch, ...state }, rollouts: open && openBatchTensors(open) };
 }
 
-export const storedPart = ({ state }: StoredCheckpoint) => state as StoredState;
+/** @throws BAD_INPUT for a state that no run wrote */
+export function storedPart({ path, state }: StoredCheckpoint): StoredState {
+  checkStoredState(path, state);
+  return state as StoredState;
+}
 
 export function runStateOf(checkpoint: StoredCheckpoint): RunState {
   const { loop, batch, base, latest, best, pending, data, guard } = storedPart(checkpoint);

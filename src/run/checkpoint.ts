@@ -109,11 +109,12 @@ export function openCheckpoint(run: RunDirectory, step: number): StoredCheckpoin
 
 function readCheckpoint(run: RunDirectory, step: number): StoredCheckpoint {
   const path = run.checkpoint(step);
-  const state = run.readJson(join(path, STATE)) as { version?: unknown };
-  if (state.version !== STATE_VERSION) {
+  const state = run.readJson(join(path, STATE)) as { version?: unknown } | null;
+  if (state?.version !== STATE_VERSION) {
+    const version = typeof state?.version === 'number' ? `version ${state.version}` : 'no version';
     throw new AcoerError(
       'BAD_INPUT',
-      `${join(path, STATE)} has version ${String(state.version)}; this acoer reads version ${STATE_VERSION}.`,
+      `${join(path, STATE)} has ${version}; this acoer reads version ${STATE_VERSION}.`,
     );
   }
   const rollouts = join(path, ROLLOUTS);
