@@ -6,9 +6,9 @@
  *   --seconds   shared out evenly over the kinds
  *   --seed      case n of a kind is a function of seed, kind and n
  *   --keep      where the file of a finding is written (default: a folder in the system's temporary one)
- *   --replay    no mutations: read every file in FOLDER/<kind>/ once
+ *   --replay    no mutations: read every file in FOLDER/<kind>/ once; folders of other names are passed over
  *
- * A finding: an error without a code of ours, a case that takes over 3 s of processor time or 20 s altogether, memory
+ * A finding: an error without a code of ours, a case that takes over 3 s of processor time or hangs, memory
  * that grows by more than 300 MB in a case, a process that dies, a property that appears on Object.prototype. Prints a
  * line for each kind; exits 1 with findings. Needs the compiled package and addon (`npm run build`).
  */
@@ -39,8 +39,10 @@ async function problemOf(read) {
   try {
     await read();
   } catch (error) {
-    if (typeof error !== 'object' || error === null || !CODES.has(error.code)) problem = `${error?.stack ?? error}`;
-    else if (typeof error.message !== 'string' || error.message === '') problem = 'an error without a message';
+    if (typeof error !== 'object' || error === null || !CODES.has(error.code))
+      problem = `${error?.stack ?? error}`;
+    else if (typeof error.message !== 'string' || error.message === '')
+      problem = 'an error without a message';
     else if (error.message.length > 20_000) problem = `a message of ${error.message.length} characters`;
   }
   const { user, system } = process.cpuUsage(before);
@@ -58,7 +60,10 @@ problemOf.properties = Object.keys(Object.getOwnPropertyDescriptors(Object.proto
 async function runShare({ kind, seed, first, untilMs, folder, replay }) {
   process.env.FUZZ_FOLDER = folder;
   const { seeds, read } = KINDS[kind];
-  const given = replay === null ? await seeds() : Object.fromEntries(replay.map((path) => [basename(path), readFileSync(path)]));
+  const given =
+    replay === null
+      ? await seeds()
+      : Object.fromEntries(replay.map((path) => [basename(path), readFileSync(path)]));
   const names = Object.keys(given);
   const others = Object.values(given);
   const end = Date.now() + untilMs;
@@ -83,6 +88,17 @@ async function runShare({ kind, seed, first, untilMs, folder, replay }) {
   process.exit(0);
 }
 
+/** Processor time of a process so far, in ms at 100 ticks a second; 0 when it has ended. */
+function cpuMsOf(pid) {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+    return 10 * (Number(fields[11]) + Number(fields[12]));
+  } catch {
+    return 0;
+  }
+}
+
 /** One process; resolves with how it ended. */
 function share(settings, tell) {
   return new Promise((resolve) => {
@@ -96,14 +112,23 @@ function share(settings, tell) {
     let stderr = '';
     let late = false;
     child.stderr.on('data', (text) => (stderr = (stderr + text).slice(-2000)));
+    const end = () => {
+      late = true;
+      child.kill('SIGKILL');
+    };
+    let cpuAtMessage = 0;
+    // On a busy machine a case may wait long for its turn: it is late when it had its time and did not end.
     const watch = () =>
       setTimeout(() => {
-        late = true;
-        child.kill('SIGKILL');
+        if (cpuMsOf(child.pid) - cpuAtMessage > LIMITS.cpuMs || Date.now() - messageAt > 10 * LIMITS.wallMs)
+          end();
+        else timer = watch();
       }, LIMITS.wallMs);
-    let timer = setTimeout(() => child.kill('SIGKILL'), 60_000);
+    let messageAt = Date.now();
+    let timer = watch();
     child.on('message', (message) => {
       clearTimeout(timer);
+      [messageAt, cpuAtMessage] = [Date.now(), message.at === undefined ? cpuAtMessage : cpuMsOf(child.pid)];
       timer = watch();
       if (message.at !== undefined) last = message;
       if (message.done !== undefined) done = true;
@@ -112,7 +137,9 @@ function share(settings, tell) {
     child.on('exit', (code, signal) => {
       clearTimeout(timer);
       if (done) return resolve(null);
-      const how = late ? `no answer for ${LIMITS.wallMs / 1000} s` : `the process died (${signal ?? code}): ${stderr}`;
+      const how = late
+        ? `no answer for ${LIMITS.wallMs / 1000} s`
+        : `the process died (${signal ?? code}): ${stderr}`;
       resolve({ index: last.at, problem: how, path: last.path });
     });
   });
@@ -124,7 +151,11 @@ async function fuzzKind(kind, { seed, seconds, keep, replay }) {
   const findings = [];
   const seen = new Set();
   const keepFinding = ({ index, problem, path, bytes }) => {
-    const mark = problem.replace(/[0-9]+/g, '#').split('\n').slice(0, 3).join('\n');
+    const mark = problem
+      .replace(/[0-9]+/g, '#')
+      .split('\n')
+      .slice(0, 3)
+      .join('\n');
     const first = !seen.has(mark);
     seen.add(mark);
     const file = join(keep, kind, `${seed}-${index}-${path === null ? '' : basename(path)}`);
@@ -178,22 +209,35 @@ async function main() {
   const outcomes = [];
   const filesOf = (kind) => {
     const folder = join(values.replay, kind);
-    return readdirSync(values.replay).includes(kind) ? readdirSync(folder).sort().map((name) => join(folder, name)) : [];
+    return readdirSync(values.replay).includes(kind)
+      ? readdirSync(folder)
+          .sort()
+          .map((name) => join(folder, name))
+      : [];
   };
   await Promise.all(
     Array.from({ length: workers }, async () => {
       for (let kind; (kind = queue.shift()) !== undefined;) {
         const replay = values.replay === undefined ? null : filesOf(kind);
         if (replay?.length === 0) continue;
-        const outcome = await fuzzKind(kind, { seed: Number(values.seed), seconds, keep: values.keep, replay });
+        const outcome = await fuzzKind(kind, {
+          seed: Number(values.seed),
+          seconds,
+          keep: values.keep,
+          replay,
+        });
         outcomes.push(outcome);
-        console.log(`${kind}: ${outcome.cases} cases, slowest ${outcome.slowestMs.toFixed(0)} ms, ${outcome.findings.length} findings`);
+        console.log(
+          `${kind}: ${outcome.cases} cases, slowest ${outcome.slowestMs.toFixed(0)} ms, ${outcome.findings.length} findings`,
+        );
       }
     }),
   );
   const findings = outcomes.flatMap((outcome) => outcome.findings);
   const cases = outcomes.reduce((sum, outcome) => sum + outcome.cases, 0);
-  console.log(`${cases} cases in ${((performance.now() - started) / 1000).toFixed(0)} s, ${findings.length} findings`);
+  console.log(
+    `${cases} cases in ${((performance.now() - started) / 1000).toFixed(0)} s, ${findings.length} findings`,
+  );
   for (const { kind, index, problem, file } of findings.filter(({ file }) => file !== null).slice(0, 60)) {
     console.log(`\n${kind} case ${index} (${file})\n${problem.split('\n').slice(0, 7).join('\n')}`);
   }

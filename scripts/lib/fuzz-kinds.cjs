@@ -36,9 +36,7 @@ function parts(bytes) {
   return found;
 }
 const together = (/** @type {(string | Buffer)[]} */ ...files) =>
-  Buffer.concat(
-    files.flatMap((file, i) => [...(i > 0 ? [Buffer.from(SEPARATOR)] : []), Buffer.from(file)]),
-  );
+  Buffer.concat(files.flatMap((file, i) => [...(i > 0 ? [Buffer.from(SEPARATOR)] : []), Buffer.from(file)]));
 
 const ROWS = [
   { id: 'a', problem: 'What is 1 + 2?', answer: '3', solution: 'It is \\boxed{3}.', level: 'Level 1' },
@@ -50,6 +48,7 @@ const lines = (/** @type {unknown[]} */ rows) =>
 
 /** @param {string} path */
 async function readRows(path) {
+  dist('parquet/index.js').PARQUET_LIMITS.waitMs = 2_000;
   const { collectProblems } = dist('data/collect.js');
   const options = { columns: {}, skipBadRows: true, dropUnparsedGold: false, levels: null };
   await collectProblems('set', [{ path, label: path }], options);
@@ -308,7 +307,10 @@ const KINDS = {
   },
   table: {
     seeds: async () => ({ 'step.parquet': await parquet(STORED), 'plain.parquet': await parquet(STORED, 'UNCOMPRESSED') }),
-    read: (path) => dist('run/read-completions.js').readCompletions(path),
+    read: (path) => {
+      dist('parquet/index.js').PARQUET_LIMITS.waitMs = 2_000;
+      return dist('run/read-completions.js').readCompletions(path);
+    },
   },
   evaluation: {
     seeds: () => ({ files: together(json({ settings: { model: 'tiny', n: 1 }, report: null }), lines([{ benchmark: 'b', prompt_index: 0, sample: 0, problem_id: 'a', gold: '3', level: null, correct: true, status: 'correct', extracted: '3', thinking_tokens: 1, thinking_closed: true, total_tokens: 2, finish: 'stop' }])) }),

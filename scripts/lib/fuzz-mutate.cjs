@@ -98,7 +98,9 @@ function anyValue(random) {
     case 4:
       return deep(random);
     case 5:
-      return new RawJson(pick(random, ['1e999', '-1e999', '9'.repeat(30), '0.1e-400', '12345678901234567890']));
+      return new RawJson(
+        pick(random, ['1e999', '-1e999', '9'.repeat(30), '0.1e-400', '12345678901234567890']),
+      );
     case 6:
       return pick(random, TEXTS);
     case 7:
@@ -238,7 +240,8 @@ function mutateFile(random, bytes, other) {
     const structured = random() < 0.7;
     const text = structured && result.length < 1 << 20 ? result.toString('utf8') : null;
     const json = text === null ? null : (mutateJson(random, text) ?? mutateJsonLine(random, text));
-    const better = json === null ? (structured ? mutateSafetensors(random, result) : null) : Buffer.from(json);
+    const better =
+      json === null ? (structured ? mutateSafetensors(random, result) : null) : Buffer.from(json);
     result = better ?? mutateBytes(random, result, other);
     if (result.length > 1 << 21) result = result.subarray(0, 1 << 21);
   }

@@ -158,4 +158,12 @@ function nativeSeeds() {
   }; // prettier-ignore
 }
 
-module.exports = { SEPARATOR, adapterConfig, adapterTensors, modelConfig, modelTensors, nativeSeeds, safetensors };
+module.exports = {
+  SEPARATOR,
+  adapterConfig,
+  adapterTensors,
+  modelConfig,
+  modelTensors,
+  nativeSeeds,
+  safetensors,
+};

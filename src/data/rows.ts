@@ -26,4 +26,4 @@ export function objectRow(number: number, value: unknown): SourceRow {
 }
 
 /** Of one row, in characters. Nobody's problem is so long: the file is damaged, or unzips to a text without an end. */
-export const MAX_ROW_LENGTH = 1 << 26;
+export const MAX_ROW_LENGTH = 1 << 24;

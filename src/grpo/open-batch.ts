@@ -59,56 +59,89 @@ export function openBatchTensors({ samples }: OpenBatch): Map<string, Tensor> {
 /** What `openBatchTensors` leaves out. */
 export type OpenBatchNumbers = Omit<OpenBatch, 'samples'>;
 
+const badRollouts = (what: string) => new AcoerError('BAD_INPUT', `The checkpoint's rollouts ${what}.`);
+
+/** The tensors by name, every one of them as `openBatchTensors` makes it. */
+class Stored {
+  readonly size: number;
+
+  constructor(private readonly tensors: ReadonlyMap<string, Tensor> | null) {
+    this.size = this.data('advantage', Float64Array).length;
+  }
+
+  numbers(name: string): Float64Array {
+    return this.ofSamples(name, this.data(name, Float64Array));
+  }
+
+  /** null for a sample that has none. */
+  partsOrNull<Part extends Ragged>(name: string, type: new () => Part): (Part | null)[] {
+    const lengths = this.ofSamples(name, this.data(`${name}.lengths`, Int32Array));
+    return splitParts(name, this.data(name, type), lengths);
+  }
+
+  parts<Part extends Ragged>(name: string, type: new () => Part): Part[] {
+    return this.partsOrNull(name, type).map((part) => {
+      if (part === null) throw badRollouts(`lack ${name} of a sample`);
+      return part;
+    });
+  }
+
+  private data<Data extends Ragged>(name: string, type: new () => Data): Data {
+    const tensor = this.tensors?.get(name);
+    if (tensor === undefined) throw badRollouts(`have no ${name}`);
+    if (!(tensor.data instanceof type)) throw badRollouts(`have ${name} of another type`);
+    return tensor.data;
+  }
+
+  private ofSamples<List extends Ragged>(name: string, list: List): List {
+    if (list.length === this.size) return list;
+    throw badRollouts(`have ${list.length} of ${name} for ${this.size} samples`);
+  }
+}
+
 /** @throws BAD_INPUT when a tensor is missing or its lengths do not add up */
 export function restoreOpenBatch(
   { tokens, metrics, updatesDone }: OpenBatchNumbers,
   tensors: ReadonlyMap<string, Tensor> | null,
 ): OpenBatch {
-  const data = (name: string) => {
-    const tensor = tensors?.get(name);
-    if (tensor === undefined) throw new AcoerError('BAD_INPUT', `The checkpoint's rollouts have no ${name}.`);
-    return tensor.data;
-  };
-  const numbers = (name: string) => data(name) as Float64Array;
-  const parts = <Part extends Ragged>(name: string) =>
-    splitParts(name, data(name) as Part, data(`${name}.lengths`));
-  const [promptIds, completionIds] = [parts<Int32Array>('prompt_ids'), parts<Int32Array>('completion_ids')];
-  const [logprobs, entropies] = [parts<Float64Array>('logprobs'), parts<Float64Array>('entropies')];
-  const [old, ref] = [parts<Float64Array>('old_logprobs'), parts<Float64Array>('ref_logprobs')];
-  const samples = Array.from(numbers('advantage'), (advantage, i): UpdateSample => ({
+  const stored = new Stored(tensors);
+  const [promptIds, completionIds] = [
+    stored.parts('prompt_ids', Int32Array),
+    stored.parts('completion_ids', Int32Array),
+  ];
+  const [logprobs, entropies] = [
+    stored.parts('logprobs', Float64Array),
+    stored.parts('entropies', Float64Array),
+  ];
+  const old = stored.partsOrNull('old_logprobs', Float64Array);
+  const ref = stored.partsOrNull('ref_logprobs', Float64Array);
+  const number = Object.fromEntries(Object.keys(NUMBERS).map((name) => [name, stored.numbers(name)]));
+  const samples = Array.from(number.advantage!, (advantage, i): UpdateSample => ({
     promptIds: promptIds[i]!,
     completionIds: completionIds[i]!,
     rollout: {
-      prompt: { index: numbers('prompt_index')[i]! },
-      sample: numbers('sample')[i]!,
+      prompt: { index: number.prompt_index![i]! },
+      sample: number.sample![i]!,
       logprobs: logprobs[i]!,
       entropies: entropies[i]!,
     },
-    reward: { total: numbers('reward')[i]! },
+    reward: { total: number.reward![i]! },
     advantage,
-    masked: numbers('masked')[i] === 1,
-    skipped: numbers('skipped')[i] === 1,
+    masked: number.masked![i] === 1,
+    skipped: number.skipped![i] === 1,
     oldLogprobs: old[i]!,
     refLogprobs: ref[i]!,
   }));
   return { samples, tokens, metrics, updatesDone };
 }
 
-function splitParts<Part extends Ragged>(
-  name: string,
-  flat: Part,
-  lengths: ArrayLike<number>,
-): (Part | null)[] {
+function splitParts<Part extends Ragged>(name: string, flat: Part, lengths: Int32Array): (Part | null)[] {
   let start = 0;
   const parts = Array.from(lengths, (length) => {
     if (length === ABSENT) return null;
+    if (length < 0) throw badRollouts(`have ${length} numbers of ${name} for a sample`);
     return flat.slice(start, (start += length)) as Part;
   });
-  if (start !== flat.length) {
-    throw new AcoerError(
-      'BAD_INPUT',
-      `The checkpoint's rollouts have ${flat.length} numbers of ${name}, not ${start}.`,
-    );
-  }
+  if (start !== flat.length) throw badRollouts(`have ${flat.length} numbers of ${name}, not ${start}`);
   return parts;
 }

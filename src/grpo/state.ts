@@ -10,6 +10,7 @@ import type { GuardState } from './guard';
 import { stillLearnt } from './memory';
 import { openBatchTensors, restoreOpenBatch, type OpenBatchNumbers } from './open-batch';
 import { configHash } from './resume';
+import { checkStoredState } from './stored-state';
 
 /** All a run carries from step to step besides weights and optimiser. */
 export interface RunState {
@@ -62,7 +63,11 @@ export function storedState(
   return { state: { ...about, loop, batch, ...state }, rollouts: open && openBatchTensors(open) };
 }
 
-export const storedPart = ({ state }: StoredCheckpoint) => state as StoredState;
+/** @throws BAD_INPUT for a state that no run wrote */
+export function storedPart({ path, state }: StoredCheckpoint): StoredState {
+  checkStoredState(path, state);
+  return state as StoredState;
+}
 
 /** @param config of the run that goes on from it */
 export function runStateOf(checkpoint: StoredCheckpoint, config: Config): RunState {

@@ -25,11 +25,16 @@ const DTYPES: Readonly<Record<string, Dtype>> = {
   float64: 'float64',
 };
 
+const shown = (value: unknown): string => (JSON.stringify(value) ?? 'nothing').slice(0, 60);
+
 function whole(config: Record<string, unknown>, key: string, path: string): number {
   const value = config[key];
   if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value;
-  throw new AcoerError('BAD_FILE', `${path}: ${key} must be a whole number above 0, not ${String(value)}`);
+  throw new AcoerError('BAD_FILE', `${path}: ${key} must be a whole number above 0, not ${shown(value)}`);
 }
+
+const dtypeOf = (name: unknown): Dtype =>
+  typeof name === 'string' && Object.hasOwn(DTYPES, name) ? DTYPES[name]! : 'float32';
 
 function fileBytes(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
@@ -61,7 +66,7 @@ export function readPlannedModel(directory: string): PlannedModel {
       headDim: config.head_dim === undefined ? hiddenSize / numHeads : size('head_dim'),
       tieWordEmbeddings: config.tie_word_embeddings === true,
     },
-    storedDtype: DTYPES[(config.dtype ?? config.torch_dtype) as string] ?? 'float32',
+    storedDtype: dtypeOf(config.dtype ?? config.torch_dtype),
     tokenizerBytes: fileBytes(join(directory, 'tokenizer.json')),
   };
 }

@@ -124,11 +124,12 @@ export function openCheckpoint(run: RunDirectory, step: number): StoredCheckpoin
 
 /** The checkpoint in a folder whose checksums are right. */
 export function readCheckpointFolder(path: string, step: number): StoredCheckpoint {
-  const state = readJsonFile(join(path, STATE)) as { version?: unknown };
-  if (state.version !== STATE_VERSION) {
+  const state = readJsonFile(join(path, STATE)) as { version?: unknown } | null;
+  if (state?.version !== STATE_VERSION) {
+    const version = typeof state?.version === 'number' ? `version ${state.version}` : 'no version';
     throw new AcoerError(
       'BAD_INPUT',
-      `${join(path, STATE)} has version ${String(state.version)}; this acoer reads version ${STATE_VERSION}.`,
+      `${join(path, STATE)} has ${version}; this acoer reads version ${STATE_VERSION}.`,
     );
   }
   const rollouts = join(path, ROLLOUTS);

@@ -13,9 +13,9 @@ export type RenderChat = (messages: readonly ChatMessage[], options: ChatOptions
 
 /**
  * Units of work: one for each expression and statement evaluated, and one for each item or each 64 characters of its
- * value. A template of Qwen3 takes about 500 for a message; this many take about two seconds.
+ * value. A template of Qwen3 takes about 500 for a message; this many take two seconds or less.
  */
-const MAX_WORK = 2_000_000;
+const MAX_WORK = 1_000_000;
 
 const { Environment, Interpreter, parse, tokenize } = jinjaLibrary;
 

@@ -171,3 +171,12 @@ test('reading leaves the event loop its turns', async () => {
   // A reader that holds the loop would allow one turn or two; ours gives one every 10 ms of its own work.
   expect(turns).toBeGreaterThan(tookMs / 200);
 });
+
+test.each([
+  ['endless.jsonl.gz', ''],
+  ['endless.json.gz', '[{"problem":"'],
+  ['endless.csv.gz', 'problem,answer\n"'],
+])('%s, a row that unzips to 17 MB of text, is refused', async (name, start) => {
+  const path = write(name, gzipSync(Buffer.concat([Buffer.from(start), Buffer.alloc(17e6, 'a')])));
+  await expect(problemsOf(path)).rejects.toMatchObject({ code: 'BAD_INPUT' });
+});

@@ -1,0 +1,51 @@
+/** Hostile files: what was found once stays mended, and two minutes of fresh mutations find nothing new. */
+import { spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { builtCli } from './helpers/cli';
+
+const ROOT = join(__dirname, '..');
+const keep = mkdtempSync(join(tmpdir(), 'acoer-fuzz-found-'));
+afterAll(() => rmSync(keep, { recursive: true, force: true }));
+
+/** `scripts/fuzz-files.mjs ...words`: its exit code and what it printed. */
+function fuzz(...words: string[]): Promise<{ code: number | null; output: string }> {
+  builtCli();
+  const script = join(ROOT, 'scripts', 'fuzz-files.mjs');
+  const child = spawn(process.execPath, [script, '--keep', keep, ...words], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let output = '';
+  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)));
+  return new Promise((resolve) => child.on('close', (code) => resolve({ code, output })));
+}
+
+test.each([
+  ['test/fixtures/fuzz', 25],
+  ['native/fuzz/regressions', 4],
+  ['native/fuzz/corpus', 100],
+])(
+  'every file of %s is read or refused',
+  async (folder, atLeast) => {
+    const { code, output } = await fuzz('--replay', join(ROOT, folder));
+    expect(output).toMatch(/, 0 findings\n$/);
+    expect(Number(/(\d+) cases in/.exec(output)![1])).toBeGreaterThanOrEqual(atLeast);
+    expect(code).toBe(0);
+  },
+  300_000,
+);
+
+test('mutated files of every kind are read or refused', async () => {
+  const { code, output } = await fuzz(
+    '--seconds',
+    '100',
+    '--workers',
+    '2',
+    '--seed',
+    String(Date.now() % 1e9),
+  );
+  expect(output).toMatch(/, 0 findings\n$/);
+  expect(code).toBe(0);
+}, 600_000);

@@ -1,0 +1,58 @@
+/** Chat templates by anybody: what they may do is counted, and they reach nothing of the process. */
+import { withinTime } from '../../src/tokenizer/limit';
+import { makeRenderer } from '../../src/tokenizer/template';
+
+const render = (source: string): string =>
+  makeRenderer('model', source, { bos_token: '<s>' })([{ role: 'user', content: 'Hi' }], {
+    enableThinking: true,
+    addGenerationPrompt: true,
+  });
+const refused = (what: RegExp) =>
+  expect.objectContaining({ code: 'BAD_INPUT', message: expect.stringMatching(what) as string }) as Error;
+
+test('the names that templates rely on are there', () => {
+  expect(render('{{ bos_token }}{% for m in messages %}{{ m.role }}:{{ m["content"] }}{% endfor %}')).toBe(
+    '<s>user:Hi',
+  );
+  expect(
+    render('{{ range(3) | join(",") }} {{ range(1, 7, 2) | join(",") }} {{ range(3, 0, -1) | join }}'),
+  ).toBe('0,1,2 1,3,5 321');
+  expect(render('{{ true and True }} {{ none is none }} {{ False or false }}')).toBe('true true false');
+  expect(render('{{ strftime_now("%Y") }}')).toBe(String(new Date().getFullYear()));
+  expect(() => render('{{ raise_exception("no system turn") }}')).toThrow(
+    refused(/^The chat template of model failed: no system turn$/),
+  );
+});
+
+test.each([
+  ['a long range', '{% for i in range(1000000000) %}{% endfor %}'],
+  ['a range by another name', '{% set r = range %}{{ r(0, 1, 0.0000000001) | length }}'],
+  ['a range without an end', '{{ range(0, 1, 0) | length }}'],
+  ['nested loops', '{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}'],
+  ['a list doubled', '{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}'],
+  ['text doubled', '{% set ns = namespace(x="a") %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}'],
+  ['macros that call each other', '{% macro f(x) %}{{ x(x) }}{{ x(x) }}{% endmacro %}{{ f(f) }}'],
+])('%s ends with an error', (_, source) => {
+  expect(() => render(source)).toThrow(refused(/^The chat template of model failed: /));
+}); // prettier-ignore
+
+test.each([
+  ['{{ messages.constructor.constructor("return process")() }}'],
+  ['{{ "".constructor("x") }}'],
+  ['{{ range.constructor("return 1")() }}'],
+  ['{{ messages["__proto__"].x() }}'],
+])('%s reaches no JavaScript', (source) => {
+  expect(() => render(source)).toThrow(refused(/Cannot call something that is not a function|undefined/));
+});
+
+test.each(['{{ 1 + }}', '{% for %}', '{{ # }}', '{% endif %}', '{# open'])('%s cannot be parsed', (source) => {
+  expect(() => makeRenderer('model', source, {})).toThrow(refused(/^The chat template of model cannot be parsed: /));
+}); // prettier-ignore
+
+test('a regular expression that backtracks without end is ended', () => {
+  const text = `${'a'.repeat(40)}b`;
+  expect(() => withinTime(100, () => /^(a+)+$/.test(text))).toThrow(
+    expect.objectContaining({ code: 'ERR_SCRIPT_EXECUTION_TIMEOUT' }),
+  );
+  expect(withinTime(1_000, () => 5)).toBe(5);
+});
