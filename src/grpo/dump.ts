@@ -10,7 +10,7 @@ import { STEP_PHASES, type Evidence } from './non-finite';
 import type { Refusal } from './refused';
 
 /** Numbers that are not finite are text: JSON has none. */
-const numberSchema = z.union([z.number(), z.enum(['NaN', 'Infinity', '-Infinity']).transform(Number)]);
+const numberSchema = z.union([z.number(), z.literal(['NaN', 'Infinity', '-Infinity']).transform(Number)]);
 const plainNumber = (value: number): number | string => (Number.isFinite(value) ? value : String(value));
 const plainNumbers = (values: ArrayLike<number>) => Array.from(values, plainNumber);
 

@@ -39,7 +39,8 @@ export function startSentinel(
   onLost: (error: Error) => void,
 ): Sentinel | null {
   if (!existsSync(THREAD)) return null;
-  const worker = new Worker(THREAD, { workerData: setup });
+  // What is preloaded into the program may block this thread as it blocks the other.
+  const worker = new Worker(THREAD, { workerData: setup, execArgv: [] });
   worker.on('message', onBlocked);
   worker.on('error', onLost);
   worker.unref();
