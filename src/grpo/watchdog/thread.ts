@@ -23,8 +23,12 @@ port.on('message', (message: AboutRun) => (about = message));
 
 interface CallFrame {
   functionName: string;
+  location: { scriptId: string; lineNumber: number };
+}
+
+interface Script {
+  scriptId: string;
   url: string;
-  location: { lineNumber: number };
 }
 
 /** Where the run's thread stands in its JavaScript; null when it is in a system call or native code. */
@@ -38,10 +42,14 @@ function mainStack(): Promise<string[] | null> {
     };
     const timer = setTimeout(() => end(null), STACK_MS);
     session.connectToMainThread();
+    const urls = new Map<string, string>();
+    session.on('Debugger.scriptParsed', ({ params }: { params: Script }) =>
+      urls.set(params.scriptId, params.url),
+    );
     session.on('Debugger.paused', ({ params }: { params: { callFrames: CallFrame[] } }) => {
       const stack = params.callFrames.map(
-        ({ functionName, url, location }) =>
-          `${functionName || '(anonymous)'} ${url}:${location.lineNumber + 1}`,
+        ({ functionName, location }) =>
+          `${functionName || '(anonymous)'} ${urls.get(location.scriptId) ?? ''}:${location.lineNumber + 1}`,
       );
       session.post('Debugger.resume', () => end(stack));
     });
