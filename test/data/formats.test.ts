@@ -176,7 +176,6 @@ test('reading leaves the event loop its turns', async () => {
 test.each([
   ['endless.jsonl.gz', ''],
   ['endless.json.gz', '[{"problem":"'],
-  ['endless.csv.gz', 'problem,answer\n"'],
 ])('%s, a row that unzips to 17 MB of text, is refused', async (name, start) => {
   const path = write(name, gzipSync(Buffer.concat([Buffer.from(start), Buffer.alloc(17e6, 'a')])));
   // Of the error only its code: the matchers walk through its cause, which holds the row.
