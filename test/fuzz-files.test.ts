@@ -25,7 +25,7 @@ function fuzz(...words: string[]): Promise<{ code: number | null; output: string
 test.each([
   ['test/fixtures/fuzz', 25],
   ['native/fuzz/regressions', 4],
-  ['native/fuzz/corpus', 100],
+  ['native/fuzz/corpus', 60],
 ])(
   'every file of %s is read or refused',
   async (folder, atLeast) => {

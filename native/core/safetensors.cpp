@@ -245,7 +245,7 @@ void writeSafetensors(const std::string& path,
 
   std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen(path.c_str(), "wb"), std::fclose);
   const auto put = [&](const void* data, size_t size) {
-    if (!file || std::fwrite(data, 1, size, file.get()) != size) {
+    if (!file || (size > 0 && std::fwrite(data, 1, size, file.get()) != size)) {
       fail(ErrorCode::kBadFile, "cannot write " + path + ": " + std::strerror(errno));
     }
   };

@@ -134,7 +134,7 @@ function nativeSeeds() {
   return {
     json: {
       config: joined(modelConfig()),
-      values: joined([[], {}, '', '\u00e9\ud83d\ude00\n\\u0041', 0, -1.5e-3, 9223372036854775807, true, null]),
+      values: joined([[], {}, '', '\u00e9\ud83d\ude00\n\\u0041', 0, -1.5e-3, 2 ** 53, true, null]),
     },
     safetensors: {
       empty: safetensors([]),

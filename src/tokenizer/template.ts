@@ -17,7 +17,7 @@ export type RenderChat = (messages: readonly ChatMessage[], options: ChatOptions
  */
 const MAX_WORK = 1_000_000;
 
-const { Environment, Interpreter, parse, tokenize } = jinjaLibrary;
+const { Environment, Interpreter } = jinjaLibrary;
 
 class TooMuchWork extends Error {
   constructor() {
@@ -95,7 +95,8 @@ export function makeRenderer(
     });
   let program: unknown;
   try {
-    program = parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true }));
+    const tokens = jinjaLibrary.tokenize(source, { lstrip_blocks: true, trim_blocks: true });
+    program = jinjaLibrary.parse(tokens);
   } catch (error) {
     throw failed('cannot be parsed', error);
   }

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { loadDataset, type DatasetSpec } from '../../src/data';
+import { errorCode } from '../../src/errors';
 
 let folder: string;
 beforeAll(() => {
@@ -175,8 +176,9 @@ test('reading leaves the event loop its turns', async () => {
 test.each([
   ['endless.jsonl.gz', ''],
   ['endless.json.gz', '[{"problem":"'],
-  ['endless.csv.gz', 'problem,answer\n"'],
 ])('%s, a row that unzips to 17 MB of text, is refused', async (name, start) => {
   const path = write(name, gzipSync(Buffer.concat([Buffer.from(start), Buffer.alloc(17e6, 'a')])));
-  await expect(problemsOf(path)).rejects.toMatchObject({ code: 'BAD_INPUT' });
+  // Of the error only its code: the matchers walk through its cause, which holds the row.
+  const code = await problemsOf(path).then(() => 'none', errorCode);
+  expect(code).toBe('BAD_INPUT');
 });
