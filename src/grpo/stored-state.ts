@@ -36,6 +36,8 @@ const STATE = z.looseObject({
     numTokens: count,
     rewardStates: z.record(z.string(), z.unknown()),
     eased: z.looseObject({ rollbacks: count, pressure: z.number().min(0).max(1) }),
+    refused: count.optional(),
+    memory: z.looseObject({ microBatchTokens: count.nullable(), maxSlots: count.nullable() }).optional(),
   }),
   batch: z.looseObject({ tokens: count, metrics: numbers, updatesDone: count }).nullable(),
   base: evaluation.nullable(),
