@@ -26,7 +26,7 @@ const { KINDS } = require('./lib/fuzz-kinds.cjs');
 const { mutateFile } = require('./lib/fuzz-mutate.cjs');
 const { pick, randomFrom } = require('./lib/fuzz-random.cjs');
 
-const LIMITS = { cpuMs: 3_000, wallMs: 20_000, growthBytes: 300e6, heapMb: 768 };
+const LIMITS = { cpuMs: 3_000, wallMs: 60_000, growthBytes: 300e6, heapMb: 768 };
 const CODES = new Set([
   'BAD_ARGUMENT', 'BAD_SHAPE', 'BAD_FILE', 'BAD_CONFIG', 'BAD_INPUT', 'RUN_EXISTS', 'RUN_LOCKED',
 ]); // prettier-ignore

@@ -146,11 +146,12 @@ function putRun(/** @type {string} */ folder, files, sums) {
 function readRun(folder) {
   const { findCheckpoint, readRollbacks, completeRollbacks, RunDirectory } = dist('run/index.js');
   const { runStateOf } = dist('grpo/state.js');
+  const { resolveConfig } = dist('config/index.js');
   const run = new RunDirectory(folder);
   completeRollbacks(run);
   readRollbacks(run);
   const checkpoint = findCheckpoint(run, () => undefined);
-  if (checkpoint !== null) runStateOf(checkpoint);
+  if (checkpoint !== null) runStateOf(checkpoint, resolveConfig([CONFIG]));
 }
 
 const LINE = { step: 1, loss: 0.5, reward: 1, 'completions/mean_length': 12.5 };

@@ -1,6 +1,6 @@
 /** The input lines of `acoer generate`, checked and turned into token ids. */
 import { z } from 'zod';
-import { errorMessage } from '../errors';
+import { errorMessage, shownJson } from '../errors';
 import { thinkLeftOpen } from '../tokenizer';
 import type { Tokenizer } from '../tokenizer';
 import type { ChatMessage } from '../types';
@@ -49,7 +49,7 @@ export function checkIds(line: number, value: unknown, limits: ModelLimits): num
   if (wrong === -1) return value as number[];
   throw badLine(
     line,
-    `"ids"[${wrong}] is ${JSON.stringify(value[wrong])}; token ids are whole numbers from 0 to ${limits.vocabSize - 1}.`,
+    `"ids"[${wrong}] is ${shownJson(value[wrong])}; token ids are whole numbers from 0 to ${limits.vocabSize - 1}.`,
   );
 }
 
@@ -130,7 +130,7 @@ export function scoreReader(limits: ModelLimits): (line: JsonLine) => ScoreLine 
     ) {
       throw badLine(
         line.line,
-        `"promptLength" is ${JSON.stringify(promptLength) ?? 'missing'}; it must be a whole number from 1 to ${ids.length}, the number of ids.`,
+        `"promptLength" is ${shownJson(promptLength)}; it must be a whole number from 1 to ${ids.length}, the number of ids.`,
       );
     }
     if (ids.length > limits.maxPositions) {

@@ -47,7 +47,7 @@ async function readLines(path: string): Promise<RecordedCompletion[]> {
 /** The limit of a run's completions, from its configuration. */
 function limitOf(runPath: string): number | undefined {
   const run = new RunDirectory(runPath);
-  const { maxCompletionLength } = run.readJson(run.config()) as { maxCompletionLength?: unknown };
+  const { maxCompletionLength } = run.settings() as { maxCompletionLength?: unknown };
   return typeof maxCompletionLength === 'number' ? maxCompletionLength : undefined;
 }
 

@@ -1,4 +1,5 @@
 /** The input lines of `acoer reward`, checked, and the groups of completions they make. */
+import { shownJson } from '../errors';
 import { makeRollout, namedPrompt } from '../lab/rollouts';
 import type { Group, Prompt, Rollout } from '../types';
 import { badLine, type JsonLine } from './jsonl';
@@ -21,7 +22,7 @@ export interface RewardLine {
 
 type Fields = Record<string, unknown>;
 
-const shown = (value: unknown) => (value === undefined ? 'missing' : JSON.stringify(value));
+const shown = (value: unknown) => (value === undefined ? 'missing' : shownJson(value));
 
 function wholeNumber(line: number, fields: Fields, name: string): number {
   const value = fields[name];

@@ -1,5 +1,5 @@
 /** Configuration files and `--set path=value`. */
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { AcoerError, errorMessage } from '../errors';
@@ -7,10 +7,15 @@ import type { ConfigInput } from './fields';
 
 type Values = Record<string, unknown>;
 
+/** Nested brackets take the parser 400 bytes each; a configuration has a few thousand characters. */
+const MAX_BYTES = 256 * 1024;
+
 /** Reads a YAML or JSON file (JSON is YAML). An empty file is an empty configuration. */
 export function readConfigFile(path: string): ConfigInput & { preset?: string } {
   let text: string;
   try {
+    const { size } = statSync(path);
+    if (size > MAX_BYTES) throw new Error(`it has ${size} bytes, over ${MAX_BYTES}`);
     text = readFileSync(path, 'utf8');
   } catch (cause) {
     throw new AcoerError('BAD_CONFIG', `Cannot read the configuration ${path}: ${errorMessage(cause)}`, {

@@ -1,6 +1,6 @@
 /** Zod's issues as sentences that name the setting, what it was and what it must be. */
 import type { z } from 'zod';
-import { AcoerError } from '../errors';
+import { AcoerError, shownJson } from '../errors';
 import { COLUMN_ROLES } from './fields';
 import { MONITOR_KEYS } from './guard-fields';
 import { didYouMean } from './nearest';
@@ -9,7 +9,7 @@ import { PHASES } from './watchdog-fields';
 
 type Issue = z.core.$ZodIssue;
 
-const pathName = (path: readonly PropertyKey[]) => path.map(String).join('.');
+const pathName = (path: readonly PropertyKey[]) => path.map(String).join('.').slice(0, 200);
 
 function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   let value = input;
@@ -51,11 +51,6 @@ function requirement(issue: Issue): string {
 
 const article = (kind: string) => `${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}`;
 
-function shown(value: unknown): string {
-  const text = value === undefined ? 'nothing' : JSON.stringify(value);
-  return text.length > 60 ? `${text.slice(0, 57)}...` : text;
-}
-
 /** The keys of settings that are maps. */
 const INNER_KEYS: Readonly<Record<string, readonly string[]>> = {
   reward: ['name', 'weight', 'params'],
@@ -83,15 +78,18 @@ export function problemsOf(issue: Issue, input: unknown, knownKeys: readonly str
     }
   }
   const value = valueAt(input, issue.path);
-  return [{ path: pathName(issue.path), message: `${requirement(issue)}, not ${shown(value)}` }];
+  return [{ path: pathName(issue.path), message: `${requirement(issue)}, not ${shownJson(value)}` }];
 }
+
+const SHOWN_PROBLEMS = 20;
 
 /** One error for all problems. */
 export function badConfig(problems: readonly ConfigProblem[]): AcoerError {
-  const lines = problems.map(({ path, message }) => `${path}: ${message}`);
+  const lines = problems.slice(0, SHOWN_PROBLEMS).map(({ path, message }) => `${path}: ${message}`);
+  if (problems.length > lines.length) lines.push(`and ${problems.length - lines.length} more`);
   const text =
-    lines.length === 1
+    problems.length === 1
       ? `Configuration: ${lines[0]}`
-      : `Configuration, ${lines.length} problems:\n${lines.map((line) => `  ${line}`).join('\n')}`;
+      : `Configuration, ${problems.length} problems:\n${lines.map((line) => `  ${line}`).join('\n')}`;
   return new AcoerError('BAD_CONFIG', text);
 }

@@ -52,7 +52,7 @@ export async function openFork(
     throw new AcoerError('BAD_CONFIG', 'A fork starts from the settings of its run; leave out preset.');
   }
   const source = readRunDirectory(run);
-  const own = source.readJson(source.config()) as ConfigInput;
+  const own = source.settings() as ConfigInput;
   const before = resolveTrainConfig([own]);
   const config = overStored(before, resolveTrainConfig([own, given]));
   checkFork(source, at, before, config);

@@ -90,7 +90,7 @@ export const overStored = (stored: Config, wanted: Config): Config =>
 
 /** The stored configuration with the given settings laid over it, and as it is stored. */
 function resumedConfig(run: RunDirectory, given: Given): { stored: Config; wanted: Config } {
-  const own = run.readJson(run.config()) as ConfigInput;
+  const own = run.settings() as ConfigInput;
   const { preset, ...values } = given;
   const stored = resolveTrainConfig([own]);
   // A preset's values are laid over the stored ones like any others.

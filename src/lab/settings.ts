@@ -1,6 +1,6 @@
 /** Parameters and states given once for several rewards. */
 import { didYouMean } from '../config/nearest';
-import { AcoerError } from '../errors';
+import { AcoerError, shownJson } from '../errors';
 import { listRewards } from '../rewards';
 import type { BoundReward } from '../rewards/types';
 import type { LabSettings } from './types';
@@ -29,7 +29,7 @@ export function parametersOf(names: readonly string[], { shared, own }: Paramete
   }
   for (const [name, values] of Object.entries<unknown>(own)) {
     if (isRecord(values)) continue;
-    const message = `rewardParams.${name} must hold parameters, not ${JSON.stringify(values)}`;
+    const message = `rewardParams.${name} must hold parameters, not ${shownJson(values)}`;
     throw new AcoerError('BAD_CONFIG', `${message}; write rewardParams.${name}.PARAMETER=VALUE.`);
   }
   const defaults = new Map(listRewards().map((definition) => [definition.name, definition.defaults]));
@@ -65,7 +65,7 @@ export function checkState(bound: readonly BoundReward[], settings: LabSettings,
         continue;
       throw new AcoerError(
         'BAD_CONFIG',
-        `State value ${name} must be of kind ${kindOf(there)}, not ${JSON.stringify(value)}.`,
+        `State value ${name} must be of kind ${kindOf(there)}, not ${shownJson(value)}.`,
       );
     }
   }

@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Dtype } from '../engine/types';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, errorMessage, shownJson } from '../errors';
 import { resolveShape } from '../models';
 import type { ModelShape } from './cost';
 import { SHAPES } from './shapes';
@@ -25,12 +25,10 @@ const DTYPES: Readonly<Record<string, Dtype>> = {
   float64: 'float64',
 };
 
-const shown = (value: unknown): string => (JSON.stringify(value) ?? 'nothing').slice(0, 60);
-
 function whole(config: Record<string, unknown>, key: string, path: string): number {
   const value = config[key];
   if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value;
-  throw new AcoerError('BAD_FILE', `${path}: ${key} must be a whole number above 0, not ${shown(value)}`);
+  throw new AcoerError('BAD_FILE', `${path}: ${key} must be a whole number above 0, not ${shownJson(value)}`);
 }
 
 const dtypeOf = (name: unknown): Dtype =>

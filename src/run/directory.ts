@@ -46,7 +46,7 @@ export class RunDirectory {
 
   /** The run has made its `maxSteps`: the summary, the last thing written, says so. */
   finished(maxSteps: number): boolean {
-    return existsSync(this.summary()) && (this.readJson(this.summary()) as Ended).run?.steps === maxSteps;
+    return existsSync(this.summary()) && (this.readJson(this.summary()) as Ended | null)?.run?.steps === maxSteps;
   }
 
   /** By a run in progress, or one that was killed. */
@@ -63,6 +63,13 @@ export class RunDirectory {
       .filter((match) => match !== null)
       .map((match) => Number(match[1]))
       .sort((a, b) => a - b);
+  }
+
+  /** The settings in config.json, as they were stored. @throws BAD_INPUT when it holds none */
+  settings(): object {
+    const settings = this.readJson(this.config());
+    if (typeof settings === 'object' && settings !== null && !Array.isArray(settings)) return settings;
+    throw new AcoerError('BAD_INPUT', `${this.config()} holds no settings; the run is damaged.`);
   }
 
   readJson(path: string): unknown {

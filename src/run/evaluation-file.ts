@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { isDeepStrictEqual } from 'node:util';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, errorMessage, shownJson } from '../errors';
 import { writeFileAtomic, writeJsonAtomic } from './atomic';
 
 type Json = Record<string, unknown>;
@@ -26,15 +26,13 @@ export interface EvaluationRecord {
 /** JSON has no undefined and no NaN: what is compared is what a file gives back. */
 const throughJson = (value: unknown): Json => JSON.parse(JSON.stringify(value)) as Json;
 
-const shown = (value: unknown): string => (JSON.stringify(value) ?? 'nothing').slice(0, 200);
-
 function refuseOthers(path: string, stored: Json, wanted: Json): void {
   const names = [...new Set([...Object.keys(wanted), ...Object.keys(stored)])];
   const name = names.find((key) => !isDeepStrictEqual(stored[key], wanted[key]));
   if (name === undefined) return;
   throw new AcoerError(
     'RUN_EXISTS',
-    `${path} holds an evaluation with other settings: ${name} is ${shown(stored[name])} there and ${shown(wanted[name])} now. Name another folder with --out.`,
+    `${path} holds an evaluation with other settings: ${name} is ${shownJson(stored[name], 200)} there and ${shownJson(wanted[name], 200)} now. Name another folder with --out.`,
   );
 }
 

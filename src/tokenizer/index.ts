@@ -1,5 +1,5 @@
 /** Text to token ids and back, chat templates, and the counting of thinking tokens. */
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, errorMessage, shownJson } from '../errors';
 import { readTokenizerFiles, type TokenizerFiles } from './files';
 import { tokenizersLibrary } from './libraries';
 import { withinTime } from './limit';
@@ -83,7 +83,7 @@ function highestId(library: Library): number {
   const ids = [...library.get_vocab(true).values(), ...library.get_added_tokens_decoder().keys()];
   return ids.reduce((highest, id) => {
     if (isId(id)) return Math.max(highest, id);
-    throw new Error(`it holds ${(JSON.stringify(id) ?? 'nothing').slice(0, 60)} where a token id belongs`);
+    throw new Error(`it holds ${shownJson(id)} where a token id belongs`);
   }, -1);
 }
 

@@ -1,4 +1,5 @@
 /** How answers are found and compared: presets, and math_verify's own option names. */
+import { shownJson } from '../errors';
 import type { ParseOptions } from './parser';
 
 export type ExtractionTarget =
@@ -202,6 +203,6 @@ function targetFrom(value: unknown, shared: Raw): ExtractionTarget {
       return { type: 'string', strings: strings as string[], tryExtractWithoutAnchor: anchor, lowercase };
     }
     default:
-      throw new BadConfig(`match_types knows latex, expr and string, not ${JSON.stringify(raw.type)}`);
+      throw new BadConfig(`match_types knows latex, expr and string, not ${shownJson(raw.type)}`);
   }
 }

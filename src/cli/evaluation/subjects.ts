@@ -30,7 +30,7 @@ function runOf(path: string): { directory: RunDirectory; config: Config } {
   const rewards = listRewards().map(({ name }) => name);
   return {
     directory,
-    config: resolveConfig([directory.readJson(directory.config()) as object], undefined, rewards),
+    config: resolveConfig([directory.settings()], undefined, rewards),
   };
 }
 
