@@ -27,7 +27,8 @@ Napi::Value stopEngines(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-// exitNow(code: number): never. No handler runs and no thread is waited for, so a stuck engine cannot hold it up.
+// exitNow(code: number): never. No handler runs and no thread is waited for, so a stuck engine
+// cannot hold it up.
 Napi::Value exitNow(const Napi::CallbackInfo& info) {
   ::_exit(info[0].IsNumber() ? info[0].As<Napi::Number>().Int32Value() : 1);
 }

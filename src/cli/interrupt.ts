@@ -1,5 +1,5 @@
 /** Ctrl-C: the first asks the command to end well, the second ends the process. */
-import { exitNow } from '../engine/binding';
+import { exitNow } from '../engine/exit';
 import { AcoerError, errorCode } from '../errors';
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;

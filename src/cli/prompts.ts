@@ -130,7 +130,7 @@ export function scoreReader(limits: ModelLimits): (line: JsonLine) => ScoreLine 
     ) {
       throw badLine(
         line.line,
-        `"promptLength" is ${shownJson(promptLength)}; it must be a whole number from 1 to ${ids.length}, the number of ids.`,
+        `"promptLength" is ${promptLength === undefined ? 'missing' : shownJson(promptLength)}; it must be a whole number from 1 to ${ids.length}, the number of ids.`,
       );
     }
     if (ids.length > limits.maxPositions) {

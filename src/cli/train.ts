@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { mergeLayers, parseAssignments, PRESETS, readConfigFile } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
-import { exitNow } from '../engine/binding';
+import { exitNow } from '../engine/exit';
 import { errorMessage } from '../errors';
 import {
   isStuck,

@@ -282,6 +282,9 @@ export interface NativeAddon {
 
 let loaded: NativeAddon | undefined;
 
+/** The addon when something has loaded it. */
+export const loadedAddon = (): NativeAddon | undefined => loaded;
+
 /** Loads build/Release/acoer.node on first use. Throws LOAD_FAILED with the command that mends it. */
 export function loadAddon(): NativeAddon {
   if (loaded !== undefined) return loaded;
@@ -300,12 +303,4 @@ export function loadAddon(): NativeAddon {
   const addon = loaded;
   if (isMainThread) process.once('exit', () => addon.stopEngines());
   return addon;
-}
-
-/**
- * Ends the process at once, also when an engine is stuck in a call, for which `process.exit` would wait. What was written
- * to files is there, what was written to a stream may not be.
- */
-export function exitNow(code: number): never {
-  return loaded === undefined ? process.exit(code) : loaded.exitNow(code);
 }

@@ -46,7 +46,9 @@ export class RunDirectory {
 
   /** The run has made its `maxSteps`: the summary, the last thing written, says so. */
   finished(maxSteps: number): boolean {
-    return existsSync(this.summary()) && (this.readJson(this.summary()) as Ended | null)?.run?.steps === maxSteps;
+    return (
+      existsSync(this.summary()) && (this.readJson(this.summary()) as Ended | null)?.run?.steps === maxSteps
+    );
   }
 
   /** By a run in progress, or one that was killed. */

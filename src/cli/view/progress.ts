@@ -7,7 +7,7 @@ import { stepLine } from './line';
 import { planLines } from './plan';
 
 const rollbackLine = ({ number, from, to, pressure }: Rollback) =>
-  `rollback ${number}: from step ${from} to the checkpoint of step ${to}, efficiency pressure ${pressure}, other seeds`;
+  `rollback ${number}: from step ${from} to the checkpoint of step ${to}, efficiency pressure ${Number(pressure.toPrecision(3))}, other seeds`;
 
 export interface ProgressStream {
   write(text: string): unknown;

@@ -5,7 +5,7 @@
 import { writeSync } from 'node:fs';
 import { Session } from 'node:inspector';
 import { parentPort, workerData } from 'node:worker_threads';
-import { loadAddon } from '../../engine/binding';
+import { exitFromThread } from '../../engine/exit';
 import { writeJsonAtomic } from '../../run/atomic';
 import { RunDirectory } from '../../run/directory';
 import { hangReport, hangSentence, type Hang } from './dump';
@@ -78,7 +78,7 @@ async function fire(blockedMs: number): Promise<void> {
     const resume = `acoer train --resume ${setup.directory}`;
     const why = 'The main thread is blocked, so the process was ended';
     writeSync(2, `acoer: ${hangSentence(hang, path)} ${why}; go on with: ${resume}\n`);
-    loadAddon().exitNow(1);
+    exitFromThread(1);
   }
   port.postMessage({ hang, path } satisfies SentinelMessage);
 }
