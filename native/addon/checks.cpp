@@ -85,9 +85,6 @@ void checkTemperature(double temperature) {
 void checkStep(const StepOptions& options) {
   require(options.learningRate >= 0, ErrorCode::kBadArgument, "learningRate must not be negative");
   require(options.weightDecay >= 0, ErrorCode::kBadArgument, "weightDecay must not be negative");
-  // Beyond float's range the update itself would fail, after the moments have moved.
-  require(std::max(1.0, options.weightDecay) * options.learningRate <= 1e30,
-          ErrorCode::kBadArgument, "learningRate, also times weightDecay, must be at most 1e30");
   require(options.maxGradNorm >= 0, ErrorCode::kBadArgument,
           "maxGradNorm must not be negative; 0 is no clipping");
 }

@@ -3,7 +3,9 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "train.h"
 
@@ -66,6 +68,19 @@ void updateParameter(Parameter& parameter, const at::Tensor& gradient, at::Tenso
   parameter.value.addcdiv_(parameter.expAvg, denominator, -options.learningRate / correction1);
 }
 
+// A factor that the weights' type cannot hold would fail half-way, after the moments have moved.
+void checkRange(const Policy& policy, const StepOptions& options) {
+  const double factor = options.learningRate * std::max(1.0, options.weightDecay);
+  for (const Parameter& parameter : policy.parameters) {
+    const bool wide = parameter.value.scalar_type() == at::kDouble;
+    const double largest =
+        wide ? std::numeric_limits<double>::max() : double{std::numeric_limits<float>::max()};
+    if (factor <= largest / 1000) continue;
+    fail(ErrorCode::kBadArgument,
+         "learning rate, also times weight decay, is out of the range of the weights' type");
+  }
+}
+
 }  // namespace
 
 StepResult step(Policy& policy, const StepOptions& options) {
@@ -75,6 +90,7 @@ StepResult step(Policy& policy, const StepOptions& options) {
            "learning rate, weight decay and max grad norm must be zero or positive");
     }
   }
+  checkRange(policy, options);
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(policy.model->device);
   StepResult result;

@@ -199,13 +199,13 @@ const lossFields = {
 };
 
 const optimizerFields = {
-  learningRate: z.number().min(0).max(1e30).default(5e-6).describe('Peak learning rate of AdamW.'),
+  learningRate: z.number().min(0).default(5e-6).describe('Peak learning rate of AdamW.'),
   lrSchedulerType: z
     .enum(['linear', 'cosine', 'constant'])
     .default('cosine')
     .describe('Course of the learning rate after warm-up: down to 0 (linear, cosine) or constant.'),
   warmupRatio: fraction().default(0.1).describe('Share of maxSteps over which the rate rises from 0.'),
-  weightDecay: z.number().min(0).max(1e6).default(0.01).describe('Decoupled weight decay.'),
+  weightDecay: z.number().min(0).default(0.01).describe('Decoupled weight decay.'),
   adamBeta1: z.number().min(0).lt(1).default(0.9).describe("AdamW's beta1."),
   adamBeta2: z.number().min(0).lt(1).default(0.999).describe("AdamW's beta2."),
   adamEpsilon: positive().default(1e-8).describe("AdamW's epsilon."),

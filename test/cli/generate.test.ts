@@ -216,7 +216,9 @@ describe('as a process', () => {
 
   test('Ctrl-C: what was in flight comes back as cancelled, in order, and the exit code is 130', async () => {
     const prompts = Array.from({ length: 1000 }, () => ({ prompt: '1+1' }));
-    const child = spawnAcoer('generate', '--model', model, '-n', '8', linesFile(prompts));
+    // Slow enough that the engine has not ended the window before this process has read its first line.
+    const slow = textModel({ hiddenSize: 256, intermediateSize: 512, numLayers: 8 });
+    const child = spawnAcoer('generate', '--model', slow, '-n', '8', linesFile(prompts));
     const result = ended(child);
     child.stdout.once('data', () => child.kill('SIGINT'));
     const { code, stdout } = await result;
