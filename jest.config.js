@@ -1,3 +1,5 @@
+const { availableParallelism } = require('node:os');
+
 module.exports = {
   testEnvironment: 'node',
   roots: ['<rootDir>/test'],
@@ -12,4 +14,6 @@ module.exports = {
     ],
   },
   testTimeout: 60_000,
+  // Jest's own choice leaves one core out, on two cores half of the machine.
+  maxWorkers: Math.max(2, availableParallelism() - 1),
 };
