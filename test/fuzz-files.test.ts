@@ -1,4 +1,4 @@
-/** Hostile files: what was found once stays mended, and two minutes of fresh mutations find nothing new. */
+/** Hostile files: what was found once stays mended, and two minutes of mutations find nothing new. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -43,8 +43,10 @@ test('mutated files of every kind are read or refused', async () => {
     '100',
     '--workers',
     '2',
+    // The same cases every time, as far as the machine gets: a change is not blamed for what it did not do. For fresh
+    // ones: node scripts/fuzz-files.mjs --seed N.
     '--seed',
-    String(Date.now() % 1e9),
+    '20261122',
   );
   expect(output).toMatch(/, 0 findings\n$/);
   expect(code).toBe(0);

@@ -61,9 +61,13 @@ function bySplit(config: string, files: readonly string[]): SplitFiles[] {
 
 type Card = Record<string, unknown>;
 
-function asList<T>(value: unknown): T[] {
+const isCard = (value: unknown): value is Card =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const isText = (value: unknown): value is string => typeof value === 'string';
+
+function asList(value: unknown): unknown[] {
   if (value === undefined || value === null) return [];
-  return (Array.isArray(value) ? value : [value]) as T[];
+  return Array.isArray(value) ? value : [value];
 }
 
 /** `data_files` of a card: patterns, or patterns by split. */
@@ -74,19 +78,19 @@ function cardSplits(
   paths: readonly string[],
 ): SplitFiles[] {
   const matching = (patterns: readonly string[]) => {
-    const matches = picomatch(patterns.map((pattern) => directory + pattern.replace(/^\.\//, '')));
+    const wanted = patterns.map((pattern) => directory + pattern.replace(/^\.\//, ''));
+    const matches = picomatch(wanted.filter((pattern) => pattern !== ''));
     return paths.filter((path) => matches(path));
   };
-  const entries = asList<unknown>(dataFiles);
-  if (entries.every((entry) => typeof entry === 'string')) return bySplit(config, matching(entries));
-  return entries.flatMap((entry) => {
-    const { split, path } = entry as { split?: unknown; path?: unknown };
-    const pairs: [string, unknown][] =
-      typeof split === 'string' ? [[split, path]] : Object.entries(entry as Card);
+  const entries = asList(dataFiles);
+  if (entries.every(isText)) return bySplit(config, matching(entries));
+  return entries.filter(isCard).flatMap((entry) => {
+    const { split, path } = entry;
+    const pairs: [string, unknown][] = isText(split) ? [[split, path]] : Object.entries(entry);
     return pairs.map(([name, patterns]) => ({
       config,
       split: name,
-      files: matching(asList<string>(patterns)),
+      files: matching(asList(patterns).filter(isText)),
     }));
   });
 }
@@ -111,9 +115,9 @@ interface Layout {
 
 /** What the card's `configs` say, or null when they name no files. */
 function layoutOfCard(readme: string | null, paths: readonly string[]): Layout | null {
-  const configs = asList<Card>(frontMatter(readme ?? '').configs).filter(
-    ({ data_files, data_dir }) => data_files !== undefined || data_dir !== undefined,
-  );
+  const configs = asList(frontMatter(readme ?? '').configs)
+    .filter(isCard)
+    .filter(({ data_files, data_dir }) => data_files !== undefined || data_dir !== undefined);
   if (configs.length === 0) return null;
   const nameOf = ({ config_name }: Card) => (typeof config_name === 'string' ? config_name : 'default');
   const splits = configs.flatMap((config) => {
