@@ -1,8 +1,8 @@
 /** Text to token ids and back, chat templates, and the counting of thinking tokens. */
+import { withinTime } from '../deadline';
 import { AcoerError, errorMessage, shownJson } from '../errors';
 import { readTokenizerFiles, type TokenizerFiles } from './files';
 import { tokenizersLibrary } from './libraries';
-import { withinTime } from './limit';
 import { makeRenderer, type RenderChat } from './template';
 
 export { Pace } from '../pace';
@@ -90,7 +90,11 @@ function highestId(library: Library): number {
 /** `work` on `length` characters or tokens. @throws BAD_INPUT when it fails or takes too long */
 function timed<T>(directory: string, length: number, work: () => T): T {
   const limitMs = Math.ceil(LIMIT_MS + LIMIT_MS_PER_CHARACTER * length);
-  return guarded(directory, () => withinTime(limitMs, work));
+  return guarded(directory, () => {
+    const done = withinTime(limitMs, work);
+    if (done === null) throw new Error(`its rules take over ${limitMs} ms on ${length} characters or tokens`);
+    return done.value;
+  });
 }
 
 /** @param directory a Hugging Face model directory: tokenizer.json, tokenizer_config.json, generation_config.json */

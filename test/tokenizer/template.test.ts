@@ -1,5 +1,5 @@
 /** Chat templates by anybody: what they may do is counted, and they reach nothing of the process. */
-import { withinTime } from '../../src/tokenizer/limit';
+import { withinTime } from '../../src/deadline';
 import { makeRenderer } from '../../src/tokenizer/template';
 
 const render = (source: string): string =>
@@ -51,8 +51,6 @@ test.each(['{{ 1 + }}', '{% for %}', '{{ # }}', '{% endif %}', '{# open'])('%s c
 
 test('a regular expression that backtracks without end is ended', () => {
   const text = `${'a'.repeat(40)}b`;
-  expect(() => withinTime(100, () => /^(a+)+$/.test(text))).toThrow(
-    expect.objectContaining({ code: 'ERR_SCRIPT_EXECUTION_TIMEOUT' }),
-  );
-  expect(withinTime(1_000, () => 5)).toBe(5);
+  expect(withinTime(100, () => /^(a+)+$/.test(text))).toBeNull();
+  expect(withinTime(1_000, () => 5)).toEqual({ value: 5 });
 });
