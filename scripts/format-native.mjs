@@ -1,12 +1,14 @@
 #!/usr/bin/env node
-/** clang-format over native/: rewrites, or with `--check` only says which files differ (exit 1). */
+/** clang-format over native/ and scripts/gpu/emu: rewrites, or with `--check` only says which files differ (exit 1). */
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createRequire } from 'node:module';
 import { packageRoot } from './lib/paths.mjs';
 
-const folders = ['addon', 'core', 'cuda', 'fuzz', 'test'].map((name) => join(packageRoot, 'native', name));
+const folders = ['addon', 'core', 'cuda', 'fuzz', 'null-cuda', 'test']
+  .map((name) => join(packageRoot, 'native', name))
+  .concat(join(packageRoot, 'scripts', 'gpu', 'emu'));
 const files = folders.flatMap((folder) =>
   readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.(cpp|h|cu|cuh)$/.test(name))

@@ -84,8 +84,8 @@ double readBytesPerSecondDevice(c10::Device device, const Cancel& cancel) {
   return static_cast<double>(kBufferBytes) * kRepeats / elapsed;
 }
 
-double matmulFlopsPerSecond(c10::Device device, c10::ScalarType dtype, const Cancel& cancel) {
-  const int64_t size = device.is_cpu() ? 2048 : 8192;
+double matmulFlopsPerSecond(c10::Device device, c10::ScalarType dtype, int64_t size,
+                            const Cancel& cancel) {
   const auto options = at::TensorOptions(device).dtype(dtype);
   const at::Tensor a = at::full({size, size}, 0.5, options);
   const at::Tensor b = at::full({size, size}, 0.25, options);
@@ -98,6 +98,19 @@ double matmulFlopsPerSecond(c10::Device device, c10::ScalarType dtype, const Can
   return 2.0 * size * size * size * repeats / elapsed;
 }
 
+// A CPU without bf16 units may need half a minute for one bf16 product of full size, at a hundredth
+// of its fp32 rate. A small product tells, and the large one is left out.
+double matmulFlopsPerSecondCpu(c10::ScalarType dtype, const Cancel& cancel) {
+  constexpr int64_t kSize = 2048;
+  constexpr int64_t kTrialSize = 256;
+  constexpr double kHopeless = 0.1;
+  if (dtype != at::kBFloat16) return matmulFlopsPerSecond(at::kCPU, dtype, kSize, cancel);
+  const double inFloat = matmulFlopsPerSecond(at::kCPU, at::kFloat, kSize, cancel);
+  const double trial = matmulFlopsPerSecond(at::kCPU, dtype, kTrialSize, cancel);
+  if (trial < kHopeless * inFloat) return inFloat;
+  return std::max(inFloat, matmulFlopsPerSecond(at::kCPU, dtype, kSize, cancel));
+}
+
 }  // namespace
 
 Ceilings measureCeilings(c10::Device device, c10::ScalarType dtype, const Cancel& cancel) {
@@ -105,11 +118,10 @@ Ceilings measureCeilings(c10::Device device, c10::ScalarType dtype, const Cancel
   Ceilings ceilings;
   ceilings.readBytesPerSecond =
       device.is_cpu() ? readBytesPerSecondCpu(cancel) : readBytesPerSecondDevice(device, cancel);
-  ceilings.matmulFlopsPerSecond = matmulFlopsPerSecond(device, dtype, cancel);
-  if (device.is_cpu() && dtype == at::kBFloat16) {
-    ceilings.matmulFlopsPerSecond =
-        std::max(ceilings.matmulFlopsPerSecond, matmulFlopsPerSecond(device, at::kFloat, cancel));
-  }
+  constexpr int64_t kDeviceSize = 8192;
+  ceilings.matmulFlopsPerSecond = device.is_cpu()
+                                      ? matmulFlopsPerSecondCpu(dtype, cancel)
+                                      : matmulFlopsPerSecond(device, dtype, kDeviceSize, cancel);
   return ceilings;
 }
 

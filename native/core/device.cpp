@@ -2,8 +2,10 @@
 
 #include <ATen/Context.h>
 #include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/CachingDeviceAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/Exception.h>
 #include <dlfcn.h>
 #include <linux/limits.h>
 
@@ -20,8 +22,6 @@ namespace {
 struct DeviceLibraries {
   bool libtorchHasCuda = false;
   std::string loadError;  // why a library that is there did not load
-  decltype(&acoerCudaDevice) cudaDevice = nullptr;
-  decltype(&acoerCudaErrorText) cudaErrorText = nullptr;
   decltype(&acoerCudaLimitMemory) cudaLimitMemory = nullptr;
 };
 
@@ -61,10 +61,6 @@ void loadKernels(DeviceLibraries& libraries) {
         path.string() + " was built from another version of acoer; run npx acoer setup";
     return;
   }
-  libraries.cudaDevice =
-      reinterpret_cast<decltype(&acoerCudaDevice)>(dlsym(kernels, "acoerCudaDevice"));
-  libraries.cudaErrorText =
-      reinterpret_cast<decltype(&acoerCudaErrorText)>(dlsym(kernels, "acoerCudaErrorText"));
   libraries.cudaLimitMemory =
       reinterpret_cast<decltype(&acoerCudaLimitMemory)>(dlsym(kernels, "acoerCudaLimitMemory"));
 }
@@ -115,6 +111,23 @@ c10::Device cudaDevice(const std::string& name) {
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
+// The card's name from NVIDIA's driver library, which the CUDA runtime has loaded, whose functions
+// never change and which needs no header; `otherwise` when it does not say.
+std::string cardName(int index, const std::string& otherwise) {
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (driver == nullptr) return otherwise;
+  const auto initialise = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+  const auto handleOf = reinterpret_cast<int (*)(int*, int)>(dlsym(driver, "cuDeviceGet"));
+  const auto nameOf = reinterpret_cast<int (*)(char*, int, int)>(dlsym(driver, "cuDeviceGetName"));
+  int handle = 0;
+  char name[256] = "";
+  const bool known = initialise != nullptr && handleOf != nullptr && nameOf != nullptr &&
+                     initialise(0) == 0 && handleOf(&handle, index) == 0 &&
+                     nameOf(name, sizeof(name), handle) == 0 && name[0] != '\0';
+  dlclose(driver);
+  return known ? name : otherwise;
+}
+
 bool isCudaName(const std::string& name) {
   if (name == "cuda") return true;
   if (name.rfind("cuda:", 0) != 0 || name.size() < 6 || name.size() > 7) return false;
@@ -151,23 +164,25 @@ DeviceFacts deviceFacts(c10::Device device) {
     facts.freeBytes = memory.freeBytes;
     return facts;
   }
-  const DeviceLibraries& libraries = deviceLibraries();
-  if (libraries.cudaDevice == nullptr) return facts;  // the optional object is not built
-  AcoerCudaDevice cuda;
-  const int32_t error = libraries.cudaDevice(device.index(), &cuda);
-  if (error != 0) fail(ErrorCode::kDevice, facts.device + ": " + libraries.cudaErrorText(error));
-  facts.name = cuda.name;
-  facts.totalBytes = cuda.totalBytes;
-  facts.freeBytes = cuda.freeBytes;
+  facts.name = cardName(device.index(), facts.device);
+  try {
+    const auto [free, total] =
+        c10::getDeviceAllocator(device.type())->getMemoryInfo(device.index());
+    facts.freeBytes = static_cast<int64_t>(free);
+    facts.totalBytes = static_cast<int64_t>(total);
+  } catch (const c10::Error& error) {
+    fail(ErrorCode::kDevice, facts.device + ": " + error.what_without_backtrace());
+  }
   return facts;
 }
 
 void limitDeviceMemory(c10::Device device, int64_t bytes) {
   const DeviceLibraries& libraries = deviceLibraries();
   if (libraries.cudaLimitMemory == nullptr) {
-    fail(ErrorCode::kDevice, "memoryLimitBytes on " + device.str() +
-                                 " needs libacoer_cuda.so, which is not built; leave it out, or "
-                                 "run npx acoer setup where there is an nvcc");
+    fail(ErrorCode::kDevice,
+         "memoryLimitBytes on " + device.str() +
+             " needs libacoer_cuda.so, which is built where the CUDA toolkit "
+             "is installed; leave it out, or install the toolkit and run npx acoer setup");
   }
   const c10::OptionalDeviceGuard guard(device);
   at::globalContext().lazyInitDevice(c10::kCUDA);

@@ -1,6 +1,7 @@
 #include "generate.h"
 
 #include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
 #include <chrono>
@@ -156,6 +157,7 @@ GenerateStats generateOn(DecodePath path, const Model& model,
                          const Cancel& cancel) {
   const c10::NoGradGuard noGrad;
   checkRequests(model, requests, options);
+  const c10::OptionalDeviceGuard guard(model.device);
   return GenerateRun(model, requests, options, onSequence, cancel, path).run();
 }
 

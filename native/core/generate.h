@@ -30,7 +30,7 @@ struct GenerateRequest {
 
 struct GenerateOptions {
   int64_t maxSlots = 64;  // sequences decoded together; fewer when kvBytes says so
-  int64_t kvBytes = 0;    // limit on the KV cache; 0: a quarter of what is free
+  int64_t kvBytes = 0;    // limit on the KV cache; 0: a share of what is free
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };

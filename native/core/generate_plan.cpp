@@ -7,8 +7,16 @@
 namespace acoer {
 namespace {
 
-// What a request may take of the memory that is free, when the caller sets no limit.
-constexpr int64_t kFreeShare = 4;
+// What the KV cache may take of the memory that is free when the caller sets no limit. Other
+// programs share a machine's memory. A GPU's is the run's own: what is left over holds the logits
+// and a layer.
+struct FreeShare {
+  int64_t quarters;
+  const char* text;
+};
+FreeShare freeShare(at::Device device) {
+  return device.is_cpu() ? FreeShare{1, "a quarter"} : FreeShare{3, "three quarters"};
+}
 
 [[noreturn]] void refuse(size_t request, const std::string& message,
                          ErrorCode code = ErrorCode::kBadArgument) {
@@ -96,15 +104,16 @@ void checkRequests(const Model& model, const std::vector<GenerateRequest>& reque
   }
   if (options.kvBytes < 0) {
     fail(ErrorCode::kBadArgument, "generate: kvBytes is " + std::to_string(options.kvBytes) +
-                                      "; it must be 0 (a quarter of the free memory) or positive");
+                                      "; it must be 0 (a share of the free memory) or positive");
   }
   for (size_t i = 0; i < requests.size(); ++i) checkRequest(model, i, requests[i]);
 }
 
 KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& requests,
                       const GenerateOptions& options) {
+  const FreeShare share = freeShare(model.device);
   const int64_t bytes =
-      options.kvBytes > 0 ? options.kvBytes : availableBytes(model.device) / kFreeShare;
+      options.kvBytes > 0 ? options.kvBytes : availableBytes(model.device) / 4 * share.quarters;
   const int64_t perPosition = KvCache::bytesPerPosition(model.config, model.dtype);
   const KvBudget budget{bytes / perPosition, options.maxSlots};
   for (size_t i = 0; i < requests.size(); ++i) {
@@ -115,8 +124,8 @@ KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& re
                std::to_string(requests[i].promptIds.size()) + " prompt tokens, kept twice, and " +
                std::to_string(requests[i].maxNewTokens) + " new ones at " +
                std::to_string(perPosition) + " bytes each) but " +
-               (options.kvBytes > 0 ? "kvBytes is " : "a quarter of the free memory is ") +
-               std::to_string(bytes) + "; lower maxNewTokens or raise kvBytes",
+               (options.kvBytes > 0 ? "kvBytes" : std::string(share.text) + " of the free memory") +
+               " is " + std::to_string(bytes) + "; lower maxNewTokens or raise kvBytes",
            // Free memory is nothing the caller has said.
            options.kvBytes > 0 ? ErrorCode::kBadArgument : ErrorCode::kOutOfMemory);
   }

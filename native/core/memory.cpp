@@ -8,6 +8,7 @@
 #include <malloc.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <limits>
@@ -144,12 +145,34 @@ bool allocatorReady(c10::Device device) {
   return c10::getDeviceAllocator(device.type())->initialized();
 }
 
+// The limit set on each CUDA device, 0 for none: of the whole process, as the allocator's own is.
+std::atomic<int64_t>& deviceLimit(c10::Device device) {
+  static std::array<std::atomic<int64_t>, std::numeric_limits<c10::DeviceIndex>::max() + 1> limits;
+  return limits[static_cast<size_t>(device.index())];
+}
+
+// What libtorch's allocator keeps for reuse is as free as what it never took: a block that does not
+// fit is given back when one is needed.
+int64_t availableOnDevice(c10::Device device) {
+  int64_t allocated = 0, reserved = 0;
+  if (allocatorReady(device)) {
+    const auto stats = deviceStats(device);
+    allocated = stats.allocated_bytes[kAllPools].current;
+    reserved = stats.reserved_bytes[kAllPools].current;
+  }
+  int64_t available = deviceFacts(device).freeBytes + reserved - allocated;
+  const int64_t limit = deviceLimit(device);
+  if (limit > 0) available = std::min(available, limit - allocated);
+  return std::max<int64_t>(0, available);
+}
+
 }  // namespace
 
 void prepareMemoryLimit(c10::Device device, int64_t limitBytes) {
   if (limitBytes == 0) return;
   if (device.is_cpu()) return installCountingAllocator();
   limitDeviceMemory(device, limitBytes);
+  deviceLimit(device) = limitBytes;
 }
 
 EngineMemory::EngineMemory(c10::Device device, int64_t limitBytes) : device_(device) {
@@ -169,6 +192,7 @@ std::optional<MemoryUse> EngineMemory::use() const {
 }
 
 int64_t availableBytes(c10::Device device) {
+  if (!device.is_cpu()) return availableOnDevice(device);
   const int64_t free = deviceFacts(device).freeBytes;
   return currentAccount ? std::min(free, currentAccount->freeBytes()) : free;
 }

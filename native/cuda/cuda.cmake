@@ -1,7 +1,7 @@
 # The optional object libacoer_cuda.so: everything that needs CUDA's own headers. It is made when libtorch is a CUDA
-# build and a matching nvcc is found, and left out otherwise: the core runs on any device of libtorch without it. It
-# lies beside the binary that loads it at run time (acoer.node, or acoer-check when there is no addon).
-set(ACOER_CUDA_ARCHITECTURES "80-real;86-real;90" CACHE STRING "GPU architectures; the last one also as PTX for later ones")
+# build and a matching CUDA toolkit is found, and left out otherwise: without it the core runs on any device of libtorch,
+# but cannot limit the memory of a GPU. It lies beside the binary that loads it at run time (acoer.node, or acoer-check when
+# there is no addon).
 
 # "13" for a libtorch of CUDA 13.0; empty when its files do not say.
 function(acoer_libtorch_cuda_major result)
@@ -18,48 +18,40 @@ function(acoer_libtorch_cuda_major result)
   set(${result} "${major}" PARENT_SCOPE)
 endfunction()
 
-# Empty when the object can be made, else why not.
-function(acoer_find_nvcc result)
+# Empty when the object can be made, else why not. Sets ACOER_CUDA_HEADERS.
+function(acoer_find_toolkit result)
   if(NOT EXISTS "${LIBTORCH}/lib/libtorch_cuda.so")
     set(${result} "this libtorch is a CPU build" PARENT_SCOPE)
     return()
   endif()
-  set(CMAKE_CUDA_ARCHITECTURES "${ACOER_CUDA_ARCHITECTURES}")
-  include(CheckLanguage)
-  check_language(CUDA)
-  if(NOT CMAKE_CUDA_COMPILER)
-    set(${result} "no nvcc that works with this C++ compiler was found" PARENT_SCOPE)
+  find_package(CUDAToolkit QUIET)
+  if(NOT CUDAToolkit_FOUND)
+    set(${result} "no CUDA toolkit was found" PARENT_SCOPE)
     return()
   endif()
-  execute_process(COMMAND "${CMAKE_CUDA_COMPILER}" --version OUTPUT_VARIABLE text)
-  string(REGEX MATCH "release ([0-9]+)\\." matched "${text}")
-  set(nvcc_major "${CMAKE_MATCH_1}")
   acoer_libtorch_cuda_major(torch_major)
-  if(torch_major AND NOT nvcc_major STREQUAL torch_major)
-    set(${result} "nvcc is of CUDA ${nvcc_major} and libtorch of CUDA ${torch_major}" PARENT_SCOPE)
+  if(torch_major AND NOT CUDAToolkit_VERSION_MAJOR STREQUAL torch_major)
+    set(${result} "the toolkit is of CUDA ${CUDAToolkit_VERSION_MAJOR} and libtorch of CUDA ${torch_major}" PARENT_SCOPE)
     return()
   endif()
+  set(ACOER_CUDA_HEADERS "${CUDAToolkit_INCLUDE_DIRS}" PARENT_SCOPE)
   set(${result} "" PARENT_SCOPE)
 endfunction()
 
-acoer_find_nvcc(ACOER_NO_CUDA_BECAUSE)
+acoer_find_toolkit(ACOER_NO_CUDA_BECAUSE)
 if(ACOER_NO_CUDA_BECAUSE)
   message(STATUS "libacoer_cuda.so is left out: ${ACOER_NO_CUDA_BECAUSE}")
   return()
 endif()
 
-set(CMAKE_CUDA_ARCHITECTURES "${ACOER_CUDA_ARCHITECTURES}")
-enable_language(CUDA)
-set(CMAKE_CUDA_STANDARD 17)
 add_library(torch_c10_cuda SHARED IMPORTED)
 set_target_properties(torch_c10_cuda PROPERTIES IMPORTED_LOCATION "${LIBTORCH}/lib/libc10_cuda.so")
 
-file(GLOB CUDA_SOURCES CONFIGURE_DEPENDS cuda/*.cu cuda/*.cpp)
-add_library(acoer_cuda SHARED ${CUDA_SOURCES})
-target_include_directories(acoer_cuda SYSTEM PRIVATE "${LIBTORCH}/include"
-  ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})
+add_library(acoer_cuda SHARED cuda/limit.cpp)
+target_include_directories(acoer_cuda SYSTEM PRIVATE "${LIBTORCH}/include" ${ACOER_CUDA_HEADERS})
 target_link_libraries(acoer_cuda PRIVATE torch_c10_cuda torch_c10)
-set_target_properties(acoer_cuda PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
+# NVIDIA's libraries are libtorch's to find.
+target_link_options(acoer_cuda PRIVATE -Wl,--allow-shlib-undefined)
 if(ACOER_ADDON)
   set_target_properties(acoer_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${ACOER_OUT}")
 else()

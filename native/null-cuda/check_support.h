@@ -1,0 +1,35 @@
+// What the checks on null-cuda share.
+#pragma once
+
+#include <array>
+
+#include "check.h"
+#include "device_models.h"
+#include "null_cuda.h"
+
+namespace acoer::null_cuda {
+
+using Counts = std::array<int64_t, kCounters>;
+Counts counts();
+
+// While it lives, every sampled token is token 1.
+class AnsweringOnes {
+ public:
+  AnsweringOnes();
+  ~AnsweringOnes();
+};
+
+// Qwen3-1.7B in bfloat16; its memory is address space only.
+std::shared_ptr<Model> qwen(const std::string& device);
+// Rank 16 on all seven linears.
+std::shared_ptr<Policy> adapter(const std::shared_ptr<Model>& model);
+
+// `samples` completions of a prompt of `promptTokens`. `stopsAtOnce`: each ends with its first
+// token, having been given room for all `newTokens`.
+GenerateRequest request(const Policy* policy, int64_t promptTokens, int64_t samples,
+                        int64_t newTokens, bool stopsAtOnce = false);
+GenerateStats run(const Model& model, const GenerateRequest& request,
+                  const GenerateOptions& options,
+                  const std::function<void(GeneratedSequence&&)>& onSequence = {});
+
+}  // namespace acoer::null_cuda

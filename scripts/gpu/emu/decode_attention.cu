@@ -1,0 +1,30 @@
+// The decode attention prototype as a C function: compare.py and probe.py call it.
+//
+//   g++ -std=c++20 -O2 -shared -fPIC -DACOER_EMULATE -x c++ -o decode.so decode_attention.cu
+//   (emulated) nvcc -std=c++17 -O3 -arch=sm_86 -shared -Xcompiler -fPIC -o decode.so
+//   decode_attention.cu   (for a GPU)
+#include "decode_attention.cuh"
+
+extern "C" void acoerDecodeAttention(const void* q, const void* keys, const void* values,
+                                     const int* slots, const int* positions, float* partial,
+                                     float* stats, void* out, int rows, int kvHeads, int capacity,
+                                     int splits, float scale, void* stream) {
+  const acoer_cuda::DecodeAttention attention{static_cast<const __nv_bfloat16*>(q),
+                                              static_cast<const __nv_bfloat16*>(keys),
+                                              static_cast<const __nv_bfloat16*>(values),
+                                              slots,
+                                              positions,
+                                              partial,
+                                              stats,
+                                              static_cast<__nv_bfloat16*>(out),
+                                              kvHeads,
+                                              capacity,
+                                              splits,
+                                              scale};
+  acoer_cuda::decodeAttention(attention, rows, static_cast<cudaStream_t>(stream));
+}
+
+#ifdef ACOER_EMULATE
+// Another seed is another order of threads and blocks.
+extern "C" void acoerEmuSeed(unsigned long seed) { emu::seed() = seed; }
+#endif
