@@ -1,6 +1,6 @@
 {
-  # npm runs node-gyp over this file by itself. The build facts are in native/CMakeLists.txt alone; this only starts
-  # the npm script that reads them.
+  # For whoever calls node-gyp; npm itself runs the install script of package.json. The build facts are in
+  # native/CMakeLists.txt alone; this only starts the npm script that reads them.
   "targets": [
     {
       "target_name": "acoer",

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Finds or fetches libtorch and builds the native addon. Run by npm (through binding.gyp), `npm run build` and
+ * Finds or fetches libtorch and builds the native addon. Run by npm (its `install` script), `npm run build` and
  * `acoer setup`; safe to run at any time, and done in seconds when nothing has changed.
  */
 import { parseArgs } from 'node:util';

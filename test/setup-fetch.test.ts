@@ -10,6 +10,7 @@ import {
   makeWheel,
   temporaryFolder,
 } from './helpers/fake-libtorch';
+import { ProxyServer } from './helpers/proxy-server';
 
 const loadModules = async () => ({
   ...(await import('../scripts/lib/versions.mjs')),
@@ -102,6 +103,22 @@ test('a server that says no leads to the wheel, in one line', async () => {
     /acoer setup: http.*\.zip answers 404 Not Found; trying the torch wheel through pip\n/,
   );
   expect(existsSync(join(found.root, 'nn'))).toBe(false);
+});
+
+test('a proxy of the environment is used, and named without its password when it cannot be reached', async () => {
+  const bytes = archiveBytes();
+  const { env, said } = await machine((_, response) => response.end(bytes));
+  const proxy = await new ProxyServer().start();
+  const port = new URL(env.ACOER_LIBTORCH_MIRROR!).port;
+  const hidden = { ...env, ACOER_LIBTORCH_MIRROR: `http://mirror.invalid:${port}/libtorch` };
+  await lib.fetchLibtorch({ ...hidden, http_proxy: `127.0.0.1:${proxy.port}` }, 'cpu');
+  expect(proxy.log).toEqual([`GET ${lib.archiveUrl({ version: cpuVersion(), flavour: 'cpu' }, hidden)}`]);
+  await proxy.stop();
+  const gone = { ...hidden, HTTP_PROXY: 'http://me:secret@127.0.0.1:9', XDG_CACHE_HOME: temporaryFolder() };
+  await expect(lib.fetchLibtorch(gone, 'cpu')).rejects.toThrow(
+    /mirror\.invalid:\d+ cannot be reached through the proxy http:\/\/127\.0\.0\.1:9 \(ECONNREFUSED\)/,
+  );
+  expect(said()).not.toContain('secret');
 });
 
 test('an address where nobody listens fails at once', async () => {

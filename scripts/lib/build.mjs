@@ -5,10 +5,10 @@ import { availableParallelism, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
 import { diskFull, SetupError } from './errors.mjs';
 import { fingerprint } from './inspect.mjs';
-import { say } from './log.mjs';
+import { compileProgress, say } from './log.mjs';
 import { addonFile, buildTree, packageRoot, setupCommand, stateFile } from './paths.mjs';
 import { stream } from './run.mjs';
-import { requireBuildTools } from './tools.mjs';
+import { checkCompiler, requireBuildTools } from './tools.mjs';
 
 /**
  * @typedef {{root: string, version: string, flavour: string, fingerprint: string, askedFlavour: string | null}} SetupState
@@ -46,8 +46,8 @@ function buildFailure(output) {
   );
 }
 
-/** @param {string[]} args @param {NodeJS.ProcessEnv} env */
-async function cmakeJs(args, env) {
+/** @param {string[]} args @param {NodeJS.ProcessEnv} env @param {(text: string) => void} [onText] */
+async function cmakeJs(args, env, onText) {
   const require = createRequire(import.meta.url);
   const manifest = require.resolve('cmake-js/package.json');
   const program = join(
@@ -57,11 +57,26 @@ async function cmakeJs(args, env) {
   const folders = ['--directory', join(packageRoot, 'native'), '--out', buildTree];
   // Under node-gyp this runs inside make, whose flags must not reach CMake's own make.
   const { MAKEFLAGS: _flags, MFLAGS: _oldFlags, MAKELEVEL: _level, ...clean } = env;
-  return stream(process.execPath, [program, ...args, ...folders], {
-    env: clean,
-    cwd: packageRoot,
-    onText: (text) => process.stderr.write(text),
-  });
+  const options = { env: clean, cwd: packageRoot, onText };
+  return stream(process.execPath, [program, ...args, ...folders], options);
+}
+
+/** @param {string} root libtorch's @param {NodeJS.ProcessEnv} env */
+async function configure(root, env) {
+  rmSync(buildTree, { recursive: true, force: true });
+  mkdirSync(buildTree, { recursive: true });
+  const configured = await cmakeJs(['configure', '--log-level', 'warn', `--CDLIBTORCH=${root}`], env);
+  if (configured.code === 0) return;
+  process.stderr.write(configured.output);
+  throw buildFailure(configured.output);
+}
+
+/** @param {number} jobs @param {NodeJS.ProcessEnv} env */
+async function compile(jobs, env) {
+  const { onText, end } = compileProgress();
+  const built = await cmakeJs(['build', '--log-level', 'warn', '--parallel', String(jobs)], env, onText);
+  end();
+  if (built.code !== 0) throw buildFailure(built.output);
 }
 
 /** A value of CMakeCache.txt, or null. @param {string} name */
@@ -93,21 +108,16 @@ function isTreeOf(libtorch) {
 export async function buildAddon(libtorch, askedFlavour, env) {
   const startMs = Date.now();
   requireBuildTools(env);
+  const jobs = Number(env.ACOER_JOBS) || compileJobs();
   if (!isTreeOf(libtorch)) {
-    rmSync(buildTree, { recursive: true, force: true });
-    mkdirSync(buildTree, { recursive: true });
-    const configured = await cmakeJs(
-      ['configure', '--log-level', 'warn', `--CDLIBTORCH=${libtorch.root}`],
-      env,
-    );
-    if (configured.code !== 0) throw buildFailure(configured.output);
+    const { path, version: compiler } = checkCompiler(env);
+    say(`compiling the engine with ${path} ${compiler}, ${jobs} files at once: minutes, the first time only`);
+    await configure(libtorch.root, env);
   }
   const { root, version, flavour } = libtorch;
   const state = { root, version, flavour, fingerprint: fingerprint(root), askedFlavour };
   writeFileSync(stateFile, `${JSON.stringify(state, null, 2)}\n`);
-  const jobs = Number(env.ACOER_JOBS) || compileJobs();
-  const built = await cmakeJs(['build', '--log-level', 'warn', '--parallel', String(jobs)], env);
-  if (built.code !== 0) throw buildFailure(built.output);
+  await compile(jobs, env);
   if (!existsSync(addonFile))
     throw new SetupError(
       `the build ended well but left no ${addonFile}: remove ${buildTree} and run \`${setupCommand()}\`.`,

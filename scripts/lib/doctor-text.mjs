@@ -27,7 +27,7 @@ function rows(report) {
     ...nvidia.gpus.map(
       (gpu) => /** @type {[string, string]} */ (['gpu', `${gpu.name}, ${formatBytes(gpu.memoryBytes)}`]),
     ),
-    ['nvcc', nvidia.nvcc ?? 'none (needed only to build the optional CUDA object)'],
+    ['nvcc', nvidia.nvcc ?? 'none (without the CUDA toolkit memoryLimitBytes does not work on a GPU)'],
     ...report.tools.map((tool) => /** @type {[string, string]} */ ([tool.name, toolLine(tool)])),
     ['flavour', `${libtorch.wanted} (${libtorch.why})`],
     [
@@ -44,7 +44,7 @@ function rows(report) {
         ? `${addon.state}, built for libtorch ${addon.build.libtorch}${addon.build.cuda ? `, CUDA ${addon.build.cuda}` : ''}`
         : addon.state,
     ],
-    ['CUDA object', nvidia.cudaObject ? 'built' : 'not built'],
+    ['CUDA object', nvidia.cudaObject ? 'built' : 'not built (needed only for memoryLimitBytes on a GPU)'],
     ...addon.devices.map((device) => /** @type {[string, string]} */ (['device', deviceLine(device)])),
   ];
   return lines;

@@ -5,14 +5,16 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { diskFull, messageOf, SourceFailure, systemCode } from './errors.mjs';
 import { progress } from './log.mjs';
+import { fetchThroughProxy, whichProxy } from './proxy.mjs';
 
 const CONNECT_TIMEOUT_MS = 6000;
 const STALL_TIMEOUT_MS = 60_000;
 
-/** @param {unknown} error @param {string} host */
-function unreachable(error, host) {
+/** @param {unknown} error @param {string} url @param {NodeJS.ProcessEnv} env */
+function unreachable(error, url, env) {
   const { cause } = /** @type {{cause?: unknown}} */ (error); // fetch says only "fetch failed" itself
-  return new SourceFailure(`${host} cannot be reached (${systemCode(error) ?? messageOf(cause ?? error)})`);
+  const reason = systemCode(error) ?? messageOf(cause ?? error);
+  return new SourceFailure(`${new URL(url).host} cannot be reached${whichProxy(url, env)} (${reason})`);
 }
 
 /** Passes chunks on and aborts when none has come for a minute. @param {AsyncIterable<Uint8Array>} body @param {AbortController} controller @param {(bytes: number) => void} onBytes */
@@ -32,22 +34,21 @@ async function* watched(body, controller, onBytes) {
 
 /**
  * @param {string} url @param {string} file where it is written
- * @param {{connectTimeoutMs?: number}} [options] a blocked network must not cost minutes
+ * @param {{connectTimeoutMs?: number, env?: NodeJS.ProcessEnv}} [options] a blocked network must not cost minutes
  * Throws SourceFailure when the server cannot be reached, answers with an error or breaks off.
  */
-export async function download(url, file, { connectTimeoutMs = CONNECT_TIMEOUT_MS } = {}) {
-  const { host } = new URL(url);
+export async function download(url, file, { connectTimeoutMs = CONNECT_TIMEOUT_MS, env = process.env } = {}) {
   const controller = new AbortController();
   const timer = setTimeout(
     () => controller.abort(new Error(`no answer in ${connectTimeoutMs / 1000} s`)),
     connectTimeoutMs,
   );
-  /** @type {Response} */
+  /** @type {Awaited<ReturnType<typeof fetchThroughProxy>>} */
   let response;
   try {
-    response = await fetch(url, { signal: controller.signal });
+    response = await fetchThroughProxy(url, { signal: controller.signal, env });
   } catch (error) {
-    throw unreachable(error, host);
+    throw unreachable(error, url, env);
   } finally {
     clearTimeout(timer);
   }

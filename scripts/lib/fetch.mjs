@@ -28,7 +28,7 @@ function sourcesOf(wanted, env) {
       name: `official archive from ${new URL(url).host}`,
       async fetch(folder) {
         const file = join(folder, 'libtorch.zip');
-        await download(url, file);
+        await download(url, file, { env });
         const tree = join(folder, 'tree');
         await unpack('archive', file, tree, env);
         rmSync(file);

@@ -13,29 +13,95 @@ export function formatBytes(bytes) {
 const PLAIN_INTERVAL_MS = 5000;
 const LIVE_INTERVAL_MS = 200;
 
+/** A line that is rewritten on a terminal; elsewhere lines with a pause between them. */
+function statusLine() {
+  const live = process.stderr.isTTY === true;
+  let shownMs = Date.now();
+  let shownAny = false;
+  return {
+    /** @param {() => string} text asked only when a line is due */
+    show(text) {
+      const nowMs = Date.now();
+      if (nowMs - shownMs < (live ? LIVE_INTERVAL_MS : PLAIN_INTERVAL_MS)) return;
+      shownMs = nowMs;
+      shownAny = true;
+      if (live) process.stderr.write(`\r\x1b[Kacoer setup: ${text()}`);
+      else say(text());
+    },
+    /** Makes room for other output; the next `show` writes the line again. */
+    clear() {
+      if (live && shownAny) process.stderr.write('\r\x1b[K');
+    },
+  };
+}
+
 /**
  * @param {string} what such as "downloading"
  * @returns {{update(done: number, total: number | null): void, end(): void}} both numbers are bytes
  */
 export function progress(what) {
-  const live = process.stderr.isTTY === true;
   const startMs = Date.now();
-  let shownMs = startMs;
-  let shownAny = false;
+  const line = statusLine();
   return {
     update(done, total) {
-      const nowMs = Date.now();
-      if (nowMs - shownMs < (live ? LIVE_INTERVAL_MS : PLAIN_INTERVAL_MS)) return;
-      shownMs = nowMs;
-      shownAny = true;
-      const rate = done / Math.max(1e-3, (nowMs - startMs) / 1000);
-      const share = total ? ` of ${formatBytes(total)} (${Math.floor((100 * done) / total)}%)` : '';
-      const text = `${what}: ${formatBytes(done)}${share}, ${formatBytes(rate)}/s`;
-      if (live) process.stderr.write(`\r\x1b[Kacoer setup: ${text}`);
-      else say(text);
+      line.show(() => {
+        const rate = done / Math.max(1e-3, (Date.now() - startMs) / 1000);
+        const share = total ? ` of ${formatBytes(total)} (${Math.floor((100 * done) / total)}%)` : '';
+        return `${what}: ${formatBytes(done)}${share}, ${formatBytes(rate)}/s`;
+      });
+    },
+    end: line.clear,
+  };
+}
+
+/** @param {number} ms */
+function timeLeft(ms) {
+  return ms < 90_000 ? `${Math.max(1, Math.round(ms / 1000))} s` : `${Math.round(ms / 60_000)} min`;
+}
+
+/**
+ * Of a line such as Ninja's `[12/52] Building...` or Make's `[ 23%] Building...`: how far it is, of how much, and as text.
+ * @param {string} line
+ */
+function buildStep(line) {
+  const ninja = /^\[(\d+)\/(\d+)\] /.exec(line);
+  if (ninja)
+    return { done: Number(ninja[1]), total: Number(ninja[2]), text: `${ninja[1]} of ${ninja[2]} files` };
+  const make = /^\[ *(\d+)%\] /.exec(line);
+  return make && { done: Number(make[1]), total: 100, text: `${make[1]}%` };
+}
+
+/**
+ * What Ninja or Make prints, with its steps as one line of progress; compilers' messages pass through as they are.
+ * @returns {{onText(text: string): void, end(): void}}
+ */
+export function compileProgress() {
+  const startMs = Date.now();
+  const line = statusLine();
+  let rest = '';
+  const onLine = (/** @type {string} */ text) => {
+    const step = buildStep(text);
+    if (text === 'ninja: no work to do.') return;
+    if (!step) {
+      line.clear();
+      process.stderr.write(`${text}\n`);
+      return;
+    }
+    // Ninja also counts its own checks, such as whether CMake has to run again.
+    if (!/\] (Building|Linking) /.test(text)) return;
+    const leftMs = ((Date.now() - startMs) / Math.max(1, step.done)) * (step.total - step.done);
+    const left = step.done === step.total ? '' : `, about ${timeLeft(leftMs)} left`;
+    line.show(() => `compiling the engine: ${step.text}${left}`);
+  };
+  return {
+    onText(text) {
+      const lines = (rest + text).split('\n');
+      rest = lines.pop() ?? '';
+      lines.forEach(onLine);
     },
     end() {
-      if (live && shownAny) process.stderr.write('\r\x1b[K');
+      line.clear();
+      if (rest !== '') onLine(rest);
     },
   };
 }

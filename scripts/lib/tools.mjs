@@ -8,7 +8,7 @@ import { atLeast } from './versions.mjs';
 
 const CMAKE_AT_LEAST = '3.18';
 const GLIBC_AT_LEAST = '2.28'; // the official builds are manylinux_2_28
-const NODE_AT_LEAST = '20.0';
+const NODE_AT_LEAST = '20.18.1';
 
 /** @typedef {'cmake' | 'c++' | 'make' | 'python3' | 'pip'} Tool */
 /** Package names by package manager; the first manager on PATH is this machine's. */
@@ -165,7 +165,7 @@ export function platformProblem(platform = process.platform, arch = process.arch
     return `glibc ${glibc} is older than libtorch's ${GLIBC_AT_LEAST}: use a newer distribution (Debian 11, Ubuntu 20.04, RHEL 8 or later).`;
   }
   if (!atLeast(process.versions.node, NODE_AT_LEAST)) {
-    return `Node ${process.versions.node} is too old: install Node 20 or newer.`;
+    return `Node ${process.versions.node} is too old: install Node ${NODE_AT_LEAST} or newer.`;
   }
   return null;
 }

@@ -1,7 +1,8 @@
 /** One request to the hub: the token, retries, and every refusal as one sentence. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage } from '../errors';
 import { repoPage, repoText, type Repo } from './names';
+import { fetchThroughProxy, proxyAdvice } from './proxy';
 import type { HubSettings } from './settings';
 
 /** Failures in a row without a byte between them before a download is given up. */
@@ -31,12 +32,19 @@ export async function waitBeforeRetry(
   await sleep(Math.min(wait, LONGEST_WAIT_MS), undefined, { signal });
 }
 
+function proxyAnswered(status: string): string {
+  const advice = status === '407' ? ', it wants user:password@ before its name' : '';
+  return `the proxy answered ${status}${advice}`;
+}
+
 /** The innermost message: `fetch failed` alone says nothing. */
 function reasonOf(error: unknown): string {
-  let inner = error;
-  while (inner instanceof Error && inner.cause instanceof Error) inner = inner.cause;
+  let inner = error as { cause?: unknown };
+  while (typeof inner.cause === 'object' && inner.cause !== null) inner = inner.cause;
   const message = errorMessage(inner);
-  return message === '' ? String((inner as { code?: unknown }).code ?? 'no reason given') : message;
+  const proxyStatus = /^Proxy response \((\d+)\)|^Proxy Authentication Required \((\d+)\)/.exec(message);
+  if (proxyStatus !== null) return proxyAnswered(proxyStatus[1] ?? proxyStatus[2]);
+  return message === '' ? (errorCode(inner) ?? 'no reason given') : message;
 }
 
 function retryAfter(response: Response): number | null {
@@ -112,7 +120,7 @@ export async function requestOnce(
   const authorized = settings.token !== null && new URL(url).origin === new URL(settings.endpoint).origin;
   let response: Response;
   try {
-    response = await fetch(url, {
+    response = await fetchThroughProxy(settings.proxy, url, {
       signal,
       headers: {
         ...headers,
@@ -172,7 +180,7 @@ export function unreachable(request: HubRequest, lost: ConnectionLost, kept: str
   const what = path === undefined ? repoText(repo) : `${path} of ${repoText(repo)}`;
   return new AcoerError(
     'HUB',
-    `Cannot fetch ${what} from ${settings.endpoint} (${lost.message}); ${kept}check the network or HF_ENDPOINT and run the same command again.`,
+    `Cannot fetch ${what} from ${settings.endpoint} (${lost.message}); ${kept}check the network${proxyAdvice(settings.proxy, settings.endpoint)} or HF_ENDPOINT and run the same command again.`,
     { cause: lost },
   );
 }

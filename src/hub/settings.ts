@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { AcoerError, errorCode, errorMessage } from '../errors';
+import { readProxySettings, type ProxySettings } from './proxy';
 
 export interface HubSettings {
   /** HF_ENDPOINT, without a slash at the end; https://huggingface.co by default. */
@@ -15,6 +16,7 @@ export interface HubSettings {
   offline: boolean;
   /** HF_HUB_DOWNLOAD_TIMEOUT (seconds): a connection that is silent for so long counts as lost. */
   silenceMs: number;
+  proxy: ProxySettings;
 }
 
 type Environment = Record<string, string | undefined>;
@@ -94,5 +96,6 @@ export function readHubSettings(env: Environment = process.env): HubSettings {
     token: readToken(env, home),
     offline: isTrue(env.HF_HUB_OFFLINE) || isTrue(env.TRANSFORMERS_OFFLINE),
     silenceMs: readSilence(env),
+    proxy: readProxySettings(env),
   };
 }

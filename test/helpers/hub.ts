@@ -13,7 +13,9 @@ const NAMES = [
   'HUGGINGFACE_HUB_CACHE',
   'HF_TOKEN',
   'HUGGING_FACE_HUB_TOKEN',
-].concat(['HF_TOKEN_PATH', 'HF_HUB_OFFLINE', 'TRANSFORMERS_OFFLINE', 'HF_HUB_DOWNLOAD_TIMEOUT']);
+]
+  .concat(['HF_TOKEN_PATH', 'HF_HUB_OFFLINE', 'TRANSFORMERS_OFFLINE', 'HF_HUB_DOWNLOAD_TIMEOUT'])
+  .concat(['HTTP_PROXY', 'HTTPS_PROXY', 'NO_PROXY'].flatMap((name) => [name, name.toLowerCase()]));
 
 export function setEnvironment(values: Environment): void {
   for (const [name, value] of Object.entries(values)) {

@@ -1,0 +1,61 @@
+/** Runs of the embedded model that a study records: one thread each, what is there already is not made again. */
+import { spawn } from 'node:child_process';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+
+export const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
+
+/**
+ * '1-3,7' is [1, 2, 3, 7].
+ *
+ * @param {string} text
+ */
+export function seedsOf(text) {
+  return text.split(',').flatMap((part) => {
+    const [first = NaN, last = first] = part.split('-').map(Number);
+    return Array.from({ length: last - first + 1 }, (_, i) => first + i);
+  });
+}
+
+/**
+ * A run of a study; `set` holds `path=value` as `acoer train --set` takes it.
+ *
+ * @typedef {{ kind: string; preset: string; seed: number; set: string[] }} StudyRun
+ */
+
+/**
+ * The exit code of one run.
+ *
+ * @param {string} out
+ * @param {StudyRun} run
+ * @returns {Promise<number | null>}
+ */
+function trainOne(out, { preset, seed, set }) {
+  if (existsSync(join(out, 'summary.json'))) return Promise.resolve(0);
+  rmSync(out, { recursive: true, force: true });
+  const words = ['train', '--preset', preset, '--seed', String(seed), '--threads', '1', '--out', out];
+  for (const value of [...set, 'completionsSteps=0']) words.push('--set', value);
+  const env = { ...process.env, OMP_WAIT_POLICY: 'passive' };
+  const child = spawn(process.execPath, [join(root, 'dist/cli/main.js'), ...words], { env, stdio: 'ignore' });
+  return new Promise((resolve, reject) => child.on('error', reject).on('exit', resolve));
+}
+
+/**
+ * Trains every run in turn, `jobs` at a time.
+ *
+ * @param {string} folder each run's is `<kind>-<seed>` in it
+ * @param {readonly StudyRun[]} runs
+ * @param {number} jobs
+ */
+export async function recordRuns(folder, runs, jobs) {
+  mkdirSync(folder, { recursive: true });
+  const queue = [...runs];
+  const worker = async () => {
+    for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
+      const code = await trainOne(join(folder, `${run.kind}-${run.seed}`), run);
+      console.log(`${run.kind} ${run.seed}: ${code === 0 ? 'done' : `exit ${code}`}`);
+    }
+  };
+  await Promise.all(Array.from({ length: jobs }, worker));
+}

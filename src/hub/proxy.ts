@@ -1,0 +1,91 @@
+/**
+ * Requests through the proxy that HTTPS_PROXY or HTTP_PROXY names, save to the hosts of NO_PROXY, in either case of
+ * letters. Node's own fetch follows these variables from Node 24 on, and there only when asked.
+ */
+import type { EnvHttpProxyAgent } from 'undici';
+import { AcoerError } from '../errors';
+
+type Environment = Record<string, string | undefined>;
+
+export interface ProxySettings {
+  /** For https addresses: HTTPS_PROXY, else HTTP_PROXY; empty for none. */
+  httpsProxy: string;
+  /** For http addresses: HTTP_PROXY; empty for none. */
+  httpProxy: string;
+  /** NO_PROXY: host names, with their subdomains, separated by commas; `*` for all. */
+  noProxy: string;
+}
+
+/** The name that is set, small letters first, and its value. */
+function variable(env: Environment, name: string): { name: string; value: string } {
+  const small = env[name.toLowerCase()];
+  return small === undefined
+    ? { name, value: env[name]?.trim() ?? '' }
+    : { name: name.toLowerCase(), value: small.trim() };
+}
+
+/** An address without user and password, for messages. */
+const withoutCredentials = (address: string): string => address.replace(/^([^/]*\/\/)?[^/]*@/, '$1');
+
+function isEncoded(text: string): boolean {
+  try {
+    decodeURIComponent(text);
+    return true;
+  } catch {
+    return false; // a bare %
+  }
+}
+
+function readAddress(env: Environment, name: string): string {
+  const { name: found, value } = variable(env, name);
+  if (value === '') return '';
+  const address = /^[a-z][a-z\d+.-]*:\/\//i.test(value) ? value : `http://${value}`;
+  if (URL.canParse(address)) {
+    const { protocol, username, password } = new URL(address);
+    if (/^https?:$/.test(protocol) && isEncoded(username + password)) return address;
+  }
+  throw new AcoerError(
+    'HUB',
+    `${found} is ${withoutCredentials(value)}; it must be the address of an HTTP proxy such as http://proxy.example:3128, with % in a password written as %25.`,
+  );
+}
+
+/** Throws HUB for an address that no proxy can have. */
+export function readProxySettings(env: Environment): ProxySettings {
+  const httpProxy = readAddress(env, 'HTTP_PROXY');
+  const httpsProxy = readAddress(env, 'HTTPS_PROXY') || httpProxy;
+  return { httpProxy, httpsProxy, noProxy: variable(env, 'NO_PROXY').value };
+}
+
+/** `, the proxy http://proxy.example:3128` for the advice of an error, where such an address goes through one. */
+export function proxyAdvice({ httpProxy, httpsProxy }: ProxySettings, url: string): string {
+  const proxy = new URL(url).protocol === 'https:' ? httpsProxy : httpProxy;
+  return proxy === '' ? '' : `, the proxy ${withoutCredentials(proxy)}`;
+}
+
+const agents = new Map<string, EnvHttpProxyAgent>();
+
+async function agentFor(settings: ProxySettings): Promise<EnvHttpProxyAgent> {
+  const { EnvHttpProxyAgent } = await import('undici');
+  const key = JSON.stringify(settings);
+  let agent = agents.get(key);
+  if (agent === undefined) {
+    // As curl does it: a tunnel for https, the whole address in the request line for http, where many proxies refuse
+    // a tunnel.
+    agent = new EnvHttpProxyAgent({ ...settings, proxyTunnel: false });
+    agents.set(key, agent);
+  }
+  return agent;
+}
+
+/** `fetch` through the proxy; redirects to other hosts find their own way. */
+export async function fetchThroughProxy(
+  settings: ProxySettings,
+  url: string,
+  init: { signal: AbortSignal; headers: Record<string, string> },
+): Promise<Response> {
+  const dispatcher = await agentFor(settings);
+  const { fetch } = await import('undici');
+  // The same web interface as the global one, under types of another version.
+  return (await fetch(url, { ...init, dispatcher })) as unknown as Response;
+}
