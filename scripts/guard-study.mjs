@@ -7,62 +7,40 @@
  * `record` trains once per kind and seed, one thread each; what is there already is not made again. `replay` shows the
  * recorded metrics to the monitor under any settings: no training. Needs `npm run build`.
  */
-import { spawn } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { recordRuns, root, seedsOf } from './lib/study.mjs';
 
-const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 const require = createRequire(import.meta.url);
 
-/** The same 1,000 held-out problems for every run, sampled at temperature 1. */
-const EVALUATED = ['evalProblems=0', 'evalSampledProblems=1000', 'evalSteps=10'];
+/** The same held-out problems for every run of a kind, sampled at temperature 1. */
+const OFTEN = ['evalProblems=0', 'evalSampledProblems=1000', 'evalSteps=10'];
+const SELDOM = ['evalProblems=0', 'evalSampledProblems=500', 'evalSteps=20'];
 const FALL = 0.05;
 
 const KINDS = {
   /** A static length reward at a constant rate: it slides, on every seed in its own way. */
-  slide: { preset: 'slide', set: ['reward=grpo-lp', ...EVALUATED] },
+  slide: { preset: 'slide', set: ['reward=grpo-lp', ...OFTEN] },
   rollback: {
     preset: 'slide',
-    set: ['reward=grpo-lp', ...EVALUATED, 'saveSteps=10', 'onCollapse=rollback'],
+    set: ['reward=grpo-lp', ...OFTEN, 'saveSteps=10', 'onCollapse=rollback'],
   },
-  acoer: { preset: 'tiny', set: ['reward=acoer', ...EVALUATED] },
-  acc: { preset: 'tiny', set: ['reward=acc', ...EVALUATED] },
+  acoer: { preset: 'tiny', set: ['reward=acoer', ...SELDOM] },
+  acc: { preset: 'tiny', set: ['reward=acc', ...SELDOM] },
   /** The same static reward at a rate where thinking shortens and nothing is lost in 200 steps. */
-  still: { preset: 'tiny', set: ['reward=grpo-lp', 'learningRate=1.5e-4', ...EVALUATED] },
+  still: {
+    preset: 'tiny',
+    set: ['reward=grpo-lp', 'advantageEpsilon=1e-4', 'learningRate=1.5e-4', ...SELDOM],
+  },
 };
 
-function seedsOf(text) {
-  return text.split(',').flatMap((part) => {
-    const [first, last = first] = part.split('-').map(Number);
-    return Array.from({ length: last - first + 1 }, (_, i) => first + i);
-  });
-}
-
-function trainOne(folder, kind, seed) {
-  const out = join(folder, `${kind}-${seed}`);
-  if (existsSync(join(out, 'summary.json'))) return Promise.resolve(0);
-  rmSync(out, { recursive: true, force: true });
-  const { preset, set } = KINDS[kind];
-  const words = ['train', '--preset', preset, '--seed', String(seed), '--threads', '1', '--out', out];
-  for (const value of [...set, 'completionsSteps=0']) words.push('--set', value);
-  const env = { ...process.env, OMP_WAIT_POLICY: 'passive' };
-  const child = spawn(process.execPath, [join(root, 'dist/cli/main.js'), ...words], { env, stdio: 'ignore' });
-  return new Promise((resolve, reject) => child.on('error', reject).on('exit', resolve));
-}
-
 async function record(folder, { seeds, kinds, jobs }) {
-  mkdirSync(folder, { recursive: true });
-  const queue = seedsOf(seeds).flatMap((seed) => kinds.split(',').map((kind) => ({ kind, seed })));
-  const worker = async () => {
-    for (let job = queue.shift(); job !== undefined; job = queue.shift()) {
-      const code = await trainOne(folder, job.kind, job.seed);
-      console.log(`${job.kind} ${job.seed}: ${code === 0 ? 'done' : `exit ${code}`}`);
-    }
-  };
-  await Promise.all(Array.from({ length: Number(jobs) }, worker));
+  const runs = seedsOf(seeds).flatMap((seed) =>
+    kinds.split(',').map((kind) => ({ kind, seed, ...KINDS[kind] })),
+  );
+  await recordRuns(folder, runs, Number(jobs));
 }
 
 /**
@@ -82,21 +60,32 @@ function courseOf(lines) {
   return { peak: top.accuracy, strictFall: strict?.step ?? null, fall: after?.step ?? null, end };
 }
 
+/** The first change to each state. */
+function firstChanges(lines, settings, context) {
+  const { initialMonitorState, observeHealth } = require(join(root, 'dist'));
+  let state = initialMonitorState();
+  const first = {};
+  for (const line of lines) {
+    const seen = observeHealth(state, line, settings, context);
+    state = seen.state;
+    if (seen.change !== null) first[seen.change.to] ??= seen.change.step;
+  }
+  return first;
+}
+
+/** The monitor on a recorded run twice: the batches decide what a collapse is, or its evaluations do. */
 function replayOne(path, given) {
-  const { initialMonitorState, monitorSettings, observeHealth } = require(join(root, 'dist'));
+  const { monitorContext, monitorSettings } = require(join(root, 'dist'));
   const { readMetrics, readRollbacks, RunDirectory } = require(join(root, 'dist/run'));
   const run = new RunDirectory(path);
   const config = run.readJson(run.config());
   const settings = monitorSettings({ preset: 'default', ...given });
   const lines = readMetrics(run.metrics());
-  let state = initialMonitorState();
-  const first = {};
-  for (const line of lines) {
-    const seen = observeHealth(state, line, settings, config.promptsPerStep * config.stepsPerGeneration);
-    state = seen.state;
-    if (seen.change !== null) first[seen.change.to] ??= seen.change;
-  }
-  return { ...courseOf(lines), first, steps: lines.length, rollbacks: readRollbacks(run) };
+  const { base } = run.readJson(run.summary());
+  const context = monitorContext(config, base);
+  const batches = firstChanges(lines, settings, { ...context, evaluations: null });
+  const evaluations = firstChanges(lines, settings, context);
+  return { ...courseOf(lines), batches, evaluations, rollbacks: readRollbacks(run) };
 }
 
 const percent = (share) => (share === null ? '-' : (100 * share).toFixed(1));
@@ -105,14 +94,15 @@ const cell = (value) => (value === null || value === undefined ? '-' : String(va
 function replay(folder, given) {
   const runs = readdirSync(folder)
     .map((name) => /^(\w+)-(\d+)$/.exec(name))
-    .filter((match) => match !== null && existsSync(join(folder, match[0], 'metrics.jsonl')))
+    .filter((match) => match !== null && existsSync(join(folder, match[0], 'summary.json')))
     .map(([name, kind, seed]) => ({ name, kind, seed: Number(seed) }))
     .sort((a, b) => a.kind.localeCompare(b.kind) || a.seed - b.seed);
   const head = [
     'run',
     'seed',
     'warning',
-    'collapsed',
+    'collapsed by batches',
+    'by evaluations',
     'peak',
     'end',
     'fall so far',
@@ -124,14 +114,17 @@ function replay(folder, given) {
   console.log(`| ${head.join(' | ')} |`);
   console.log(`| ${head.map(() => '---').join(' | ')} |`);
   for (const { name, kind, seed } of runs) {
-    const { first, peak, strictFall, fall, end, rollbacks, steps } = replayOne(join(folder, name), given);
-    const alarm = (first.warning ?? first.collapsed)?.step ?? null;
+    const { batches, evaluations, peak, strictFall, fall, end, rollbacks } = replayOne(
+      join(folder, name),
+      given,
+    );
+    const alarm = batches.warning ?? batches.collapsed ?? null;
     const lead = (step) => (step === null || alarm === null ? null : step - alarm);
     const from = rollbacks.map((rollback) => `${rollback.from} to ${rollback.to}`).join(', ');
-    const accuracies = [percent(peak), percent(end)];
+    const states = [alarm, batches.collapsed, evaluations.collapsed];
     const falls = [strictFall, lead(strictFall), fall, lead(fall)];
-    const cells = [kind, seed, alarm, first.collapsed?.step, ...accuracies, ...falls, from];
-    console.log(`| ${cells.map(cell).join(' | ')} |${steps < 200 ? ' (unfinished)' : ''}`);
+    const cells = [kind, seed, ...states, percent(peak), percent(end), ...falls, from];
+    console.log(`| ${cells.map(cell).join(' | ')} |`);
   }
 }
 

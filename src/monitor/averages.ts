@@ -1,25 +1,30 @@
-/** Moving averages of what a batch of completions tells, and the marks they are compared with. Plain JSON. */
-import type { StepMetrics } from '../types';
+/** Moving averages of what batches of completions tell. Plain JSON. */
+import type { KnownMetrics } from '../metric-names';
+import { READ } from './names';
 import type { MonitorSettings } from './settings';
 
 /** Name in the monitor -> name in metrics.jsonl. */
 const SIGNALS = {
-  accuracy: 'accuracy/mean',
-  accuracySpread: 'accuracy/group_std',
-  thinking: 'thinking/mean',
-  thinkingCorrect: 'thinking/correct_mean',
-  thinkingWrong: 'thinking/wrong_mean',
-  spreadCorrect: 'thinking/correct_group_std',
-  spreadWrong: 'thinking/wrong_group_std',
-  allWrong: 'accuracy/groups_all_wrong',
-  allCorrect: 'accuracy/groups_all_correct',
-  brevity: 'advantages/brevity',
-  zeroStd: 'frac_reward_zero_std',
-  entropy: 'entropy',
-  truncated: 'completions/clipped_ratio',
+  accuracy: READ.accuracy,
+  accuracySpread: READ.accuracySpread,
+  thinking: READ.thinking,
+  thinkingCorrect: READ.thinkingCorrect,
+  thinkingWrong: READ.thinkingWrong,
+  spreadCorrect: READ.spreadCorrect,
+  spreadWrong: READ.spreadWrong,
+  allWrong: READ.allWrong,
+  allCorrect: READ.allCorrect,
+  brevity: READ.brevity,
+  lastingBrevity: READ.brevity,
+  zeroStd: READ.zeroStd,
+  entropy: READ.entropy,
+  truncated: READ.truncated,
 } as const;
 
-export type Signal = keyof typeof SIGNALS | 'advantage';
+export type Signal = keyof typeof SIGNALS | 'advantage' | 'answer';
+
+/** Spans other than `spanGroups`, as factors: brevity may pay for a while in a run whose budget is about to hold. */
+const SPANS: Partial<Record<Signal, number>> = { lastingBrevity: 2.5 };
 
 /** A weighted sum and the sum of the weights: their ratio is the average, also of the first few values. */
 interface Average {
@@ -28,8 +33,8 @@ interface Average {
 }
 
 export interface Averages {
-  /** Generated batches seen. */
-  batches: number;
+  /** Groups seen. */
+  groups: number;
   moving: Partial<Record<Signal, Average>>;
   /** Plain sums over the first batches. */
   base: Partial<Record<Signal, Average>>;
@@ -38,7 +43,7 @@ export interface Averages {
   lowest: Partial<Record<Signal, number>>;
 }
 
-export const NO_AVERAGES: Averages = { batches: 0, moving: {}, base: {}, highest: {}, lowest: {} };
+export const NO_AVERAGES: Averages = { groups: 0, moving: {}, base: {}, highest: {}, lowest: {} };
 
 const ratio = (average: Average | undefined) =>
   average === undefined || average.weight === 0 ? null : average.sum / average.weight;
@@ -46,46 +51,55 @@ const ratio = (average: Average | undefined) =>
 export const moving = (averages: Averages, signal: Signal) => ratio(averages.moving[signal]);
 export const ofBase = (averages: Averages, signal: Signal) => ratio(averages.base[signal]);
 
+/** Tokens of a completion that are not thinking; estimated where the metrics do not say. */
+function answerOf(metrics: KnownMetrics): number | undefined {
+  const { [READ.answer]: answer, [READ.length]: length, [READ.thinking]: thinking } = metrics;
+  if (answer !== undefined) return answer;
+  return length === undefined || thinking === undefined ? undefined : length - thinking;
+}
+
 /** The signals of one line of metrics; those it lacks (no wrong answer in the batch) are left out. */
-function signalsOf(metrics: StepMetrics): Partial<Record<Signal, number>> {
+function signalsOf(metrics: KnownMetrics): Partial<Record<Signal, number>> {
   const found: Partial<Record<Signal, number>> = {};
-  for (const [signal, name] of Object.entries(SIGNALS)) {
-    const value = metrics[name];
-    if (value !== undefined && Number.isFinite(value)) found[signal as Signal] = value;
-  }
-  const [low, high] = [metrics['advantages/min'], metrics['advantages/max']];
-  if (low !== undefined && high !== undefined) found.advantage = Math.max(-low, high);
+  const put = (signal: Signal, value: number | undefined) => {
+    if (value !== undefined && Number.isFinite(value)) found[signal] = value;
+  };
+  for (const [signal, name] of Object.entries(SIGNALS)) put(signal as Signal, metrics[name]);
+  put('answer', answerOf(metrics));
+  const { [READ.lowestAdvantage]: low, [READ.highestAdvantage]: high } = metrics;
+  if (low !== undefined && high !== undefined) put('advantage', Math.max(-low, high));
   return found;
 }
 
 /** Whether the averages span enough groups to be judged. */
-export const isWarm = (averages: Averages, settings: MonitorSettings, groupsPerBatch: number) =>
-  averages.batches * groupsPerBatch >= settings.spanGroups;
+export const isWarm = (averages: Averages, settings: MonitorSettings) =>
+  averages.groups >= settings.spanGroups;
 
 /**
- * The averages after one more batch of `groupsPerBatch` groups. An exponential moving average of span n in groups weighs
- * each group 2 / (n + 1), so the same span means the same noise whatever the size of a batch.
+ * The averages after one more batch of `groups` groups. An exponential moving average of span n in groups weighs each
+ * group 2 / (n + 1), so the same span means the same noise whatever the size of a batch.
  */
 export function withBatch(
   before: Averages,
-  metrics: StepMetrics,
+  metrics: KnownMetrics,
   settings: MonitorSettings,
-  groupsPerBatch: number,
+  groups: number,
 ): Averages {
-  const keep = (1 - 2 / (settings.spanGroups + 1)) ** groupsPerBatch;
   const after: Averages = {
-    batches: before.batches + 1,
+    groups: before.groups + groups,
     moving: { ...before.moving },
     base: { ...before.base },
     highest: { ...before.highest },
     lowest: { ...before.lowest },
   };
-  const warm = isWarm(after, settings, groupsPerBatch);
+  const warm = isWarm(after, settings);
   for (const [name, value] of Object.entries(signalsOf(metrics))) {
     const signal = name as Signal;
+    const span = settings.spanGroups * (SPANS[signal] ?? 1);
+    const keep = (1 - 2 / (span + 1)) ** groups;
     const { sum, weight } = before.moving[signal] ?? { sum: 0, weight: 0 };
     after.moving[signal] = { sum: keep * sum + (1 - keep) * value, weight: keep * weight + (1 - keep) };
-    if (before.batches < settings.baseSteps) {
+    if (before.groups < settings.baseGroups) {
       const base = before.base[signal] ?? { sum: 0, weight: 0 };
       after.base[signal] = { sum: base.sum + value, weight: base.weight + 1 };
     }
@@ -95,4 +109,16 @@ export function withBatch(
     after.lowest[signal] = Math.min(before.lowest[signal] ?? Infinity, now);
   }
   return after;
+}
+
+/** How far a moving average lies below its highest value; 0 when not known yet. */
+export function below(averages: Averages, signal: Signal): number {
+  const now = moving(averages, signal);
+  return now === null ? 0 : (averages.highest[signal] ?? now) - now;
+}
+
+/** How far it lies above its lowest. */
+export function above(averages: Averages, signal: Signal): number {
+  const now = moving(averages, signal);
+  return now === null ? 0 : now - (averages.lowest[signal] ?? now);
 }

@@ -1,28 +1,31 @@
 /** The conditions of a warning and of a collapse, each with the sentence that says why it holds. */
-import { moving, ofBase, type Averages, type Signal } from './averages';
+import type { Falls } from './accuracy';
+import { above, below, moving, ofBase, type Averages } from './averages';
+import type { Fall } from './change';
+import type { MonitorContext } from './context';
 import type { MonitorSettings } from './settings';
 
-const percent = (share: number) => `${(100 * share).toFixed(1)}%`;
+/** What is known after a batch. */
+export interface Known {
+  averages: Averages;
+  falls: Falls;
+  settings: MonitorSettings;
+  context: MonitorContext;
+}
+
+export const percent = (share: number) => `${(100 * share).toFixed(1)}%`;
 const points = (share: number) => (100 * share).toFixed(1);
 
-/** How far a moving average lies below its highest or above its lowest value; 0 when not known yet. */
-function below(averages: Averages, signal: Signal): number {
-  const now = moving(averages, signal);
-  return now === null ? 0 : (averages.highest[signal] ?? now) - now;
-}
-
-function above(averages: Averages, signal: Signal): number {
-  const now = moving(averages, signal);
-  return now === null ? 0 : now - (averages.lowest[signal] ?? now);
-}
-
-const accuracyFell = (averages: Averages) =>
-  `sampled accuracy averages ${percent(moving(averages, 'accuracy')!)}, ${points(below(averages, 'accuracy'))} points below its peak`;
+/** Of thinking: less than this share saved is too little to ask where it went. */
+const SAVED = 0.2;
 
 /** Thinking is shorter than the definition of a collapse asks for, in words; null: it is not. Without limits it is. */
-function thinkingShort(averages: Averages, settings: MonitorSettings): string | null {
+export function thinkingShort(
+  { averages, settings, context }: Omit<Known, 'falls'>,
+  now: number | null,
+): string | null {
   const { collapseThinkingTokens: tokens, collapseThinkingRatio: share } = settings;
-  const [now, base] = [moving(averages, 'thinking'), ofBase(averages, 'thinking')];
+  const base = context.base?.thinkingTokens ?? ofBase(averages, 'thinking');
   if (now === null) return null;
   if (tokens !== null && now >= tokens) return null;
   if (share !== null && (base === null || now >= share * base)) return null;
@@ -30,41 +33,99 @@ function thinkingShort(averages: Averages, settings: MonitorSettings): string | 
   return `thinking ${now.toFixed(1)} tokens${ofWhole}`;
 }
 
-/** Why these averages are a collapse's, in one sentence, or null. */
-export function collapseReason(averages: Averages, settings: MonitorSettings): string | null {
-  if (below(averages, 'accuracy') < settings.collapseAccuracyDrop) return null;
-  const short = thinkingShort(averages, settings);
-  return short === null ? null : `Collapse: ${accuracyFell(averages)}, and ${short}.`;
+const batchesShort = (known: Known) => thinkingShort(known, moving(known.averages, 'thinking'));
+
+/** "18.5 points (5.2 standard errors)". */
+export const drop = (before: number, now: number, deviations: number) =>
+  `${points(before - now)} points (${deviations.toFixed(1)} standard errors)`;
+
+/** The moving average of accuracy does not contradict a fall: it is nearer to what came after than to what was before. */
+const stillLow = ({ averages }: Known, { before, now }: Fall) =>
+  (moving(averages, 'accuracy') ?? now) <= (before + now) / 2;
+
+function belowPeak({ averages }: Known, least: number): string | null {
+  const now = moving(averages, 'accuracy');
+  const depth = below(averages, 'accuracy');
+  if (now === null || depth < least) return null;
+  return `sampled accuracy averages ${percent(now)}, ${points(depth)} points below its peak`;
 }
 
-/** Each gives its sentence while it holds. */
-const warnings: ((averages: Averages, settings: MonitorSettings) => string | null)[] = [
-  (averages, settings) => {
-    const brevity = moving(averages, 'brevity');
-    if (settings.warningBrevity === null || brevity === null || brevity < settings.warningBrevity)
-      return null;
-    const short = thinkingShort(averages, settings);
-    return short === null
-      ? null
-      : `${short}, and still the shorter of two right answers gains in ${percent(brevity)} of the cases`;
-  },
-  (averages, { warningAccuracyDrop: limit }) =>
-    limit !== null && below(averages, 'accuracy') >= limit ? accuracyFell(averages) : null,
-  (averages, { warningAllWrongRise: limit }) =>
-    limit !== null && above(averages, 'allWrong') >= limit
-      ? `${percent(moving(averages, 'allWrong')!)} of the groups have no correct answer, ${points(above(averages, 'allWrong'))} points more than at best, and only length tells their answers apart`
-      : null,
-  (averages, { warningZeroStd: limit }) => {
+function accuracyFell(known: Known, fall: Fall | null): string | null {
+  if (fall === null || !stillLow(known, fall)) return null;
+  const { before, now, groups, groupsBefore, deviations } = fall;
+  return `sampled accuracy averages ${percent(now)} over ${groups} groups, ${drop(before, now, deviations)} below the ${groupsBefore} before`;
+}
+
+/** Why these batches are a collapse's, in one sentence, or null. Where evaluations decide, they are never. */
+export function collapseReason(known: Known): string | null {
+  const { collapseAccuracyDrop: least, collapseZ: z } = known.settings;
+  if (known.context.evaluations !== null && z !== null) return null;
+  const short = batchesShort(known);
+  if (short === null) return null;
+  const fell = z === null ? belowPeak(known, least) : accuracyFell(known, known.falls.collapse);
+  return fell === null ? null : `Collapse: ${fell}, and ${short}.`;
+}
+
+function accuracyWarning(known: Known): string | null {
+  const { warningAccuracyDrop: least, warningZ: z } = known.settings;
+  if (least === null) return null;
+  return z === null ? belowPeak(known, least) : accuracyFell(known, known.falls.warning);
+}
+
+function allWrongRose({ averages, falls: { anyRight }, settings }: Known): string | null {
+  const { warningAllWrongRise: least, warningZ: z } = settings;
+  const now = moving(averages, 'allWrong');
+  if (least === null || now === null) return null;
+  const rise = above(averages, 'allWrong');
+  let more = `${points(rise)} points more than at best`;
+  if (z === null && rise < least) return null;
+  if (z !== null) {
+    if (anyRight === null || now < 1 - (anyRight.before + anyRight.now) / 2) return null;
+    more = `${drop(anyRight.before, anyRight.now, anyRight.deviations)} more than before`;
+  }
+  return `${percent(now)} of the groups have no correct answer, ${more}, and only length tells their answers apart`;
+}
+
+function brevityPays(known: Known): string | null {
+  const { warningBrevity: limit } = known.settings;
+  const brevity = moving(known.averages, 'brevity');
+  const lasting = moving(known.averages, 'lastingBrevity');
+  // A budget may not hold yet, and then it lets brevity pay for a while; or a short phase of it may come later.
+  if (limit === null || brevity === null || Math.min(brevity, lasting!) < limit) return null;
+  const short = batchesShort(known);
+  return (
+    short && `${short}, and still the shorter of two right answers gains in ${percent(brevity)} of the cases`
+  );
+}
+
+function answersGrew({ averages, settings: { warningAnswerShare: limit } }: Known): string | null {
+  const [thinking, thinkingBefore] = [moving(averages, 'thinking'), ofBase(averages, 'thinking')];
+  const [answer, answerBefore] = [moving(averages, 'answer'), ofBase(averages, 'answer')];
+  if (limit === null || thinking === null || thinkingBefore === null) return null;
+  if (answer === null || answerBefore === null) return null;
+  const saved = thinkingBefore - thinking;
+  const grown = answer - answerBefore;
+  if (saved < SAVED * thinkingBefore || saved <= 0 || grown < limit * saved) return null;
+  return `reasoning moves behind </think>: outside it stand ${answer.toFixed(1)} tokens, ${grown.toFixed(1)} more than at the start, while thinking lost ${saved.toFixed(1)}`;
+}
+
+/** Each gives its words while it holds. */
+const warnings: ((known: Known) => string | null)[] = [
+  brevityPays,
+  accuracyWarning,
+  allWrongRose,
+  answersGrew,
+  ({ averages, settings: { warningZeroStd: limit } }) => {
     const now = moving(averages, 'zeroStd');
     return limit !== null && now !== null && now > limit
       ? `the rewards of ${percent(now)} of the groups have no variance`
       : null;
   },
-  (averages, { warningTruncatedRise: limit }) =>
+  ({ averages, settings: { warningTruncatedRise: limit } }) =>
     limit !== null && above(averages, 'truncated') >= limit
       ? `${percent(moving(averages, 'truncated')!)} of the completions are cut off, ${points(above(averages, 'truncated'))} points more than at best`
       : null,
-  (averages, { warningEntropyRise: limit }) => {
+  ({ averages, settings: { warningEntropyRise: limit } }) => {
     const [now, base] = [moving(averages, 'entropy'), ofBase(averages, 'entropy')];
     return limit !== null &&
       now !== null &&
@@ -74,7 +135,7 @@ const warnings: ((averages: Averages, settings: MonitorSettings) => string | nul
       ? `the entropy per token rose from ${averages.lowest.entropy!.toFixed(4)} to ${now.toFixed(4)}`
       : null;
   },
-  (averages, { warningAdvantage: limit }) => {
+  ({ averages, settings: { warningAdvantage: limit } }) => {
     const now = moving(averages, 'advantage');
     return limit !== null && now !== null && now >= limit
       ? `the largest advantages average ${now.toFixed(2)}`
@@ -82,8 +143,8 @@ const warnings: ((averages: Averages, settings: MonitorSettings) => string | nul
   },
 ];
 
-/** Why these averages are a warning's, in one sentence, or null. */
-export function warningReason(averages: Averages, settings: MonitorSettings): string | null {
-  const found = warnings.map((warning) => warning(averages, settings)).filter((reason) => reason !== null);
+/** Why these batches are a warning's, in one sentence, or null. */
+export function warningReason(known: Known): string | null {
+  const found = warnings.map((warning) => warning(known)).filter((reason) => reason !== null);
   return found.length === 0 ? null : `Warning: ${found.join('; ')}.`;
 }

@@ -1,3 +1,4 @@
+export { bareContext, type MonitorContext } from './context';
 export {
   initialMonitorState,
   monitorMetrics,
@@ -7,4 +8,5 @@ export {
   type MonitorState,
   type Observation,
 } from './monitor';
+export { EVALUATED, READ } from './names';
 export { MONITOR_PRESETS, monitorSettings, type MonitorSettings } from './settings';

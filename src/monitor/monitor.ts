@@ -1,10 +1,14 @@
 /**
  * The collapse monitor: a pure state machine over lines of metrics. It knows neither the reward nor the model, only what
- * the completions of each generated batch looked like.
+ * the completions of each generated batch looked like, and what evaluations found.
  */
-import type { StepMetrics } from '../types';
+import type { KnownMetrics, MetricName } from '../metric-names';
+import { accuracyFalls, noAccuracy, withAccuracy, type AccuracyRecord, type Falls } from './accuracy';
 import { isWarm, moving, NO_AVERAGES, withBatch, type Averages, type Signal } from './averages';
-import { collapseReason, warningReason } from './conditions';
+import { collapseReason, warningReason, type Known } from './conditions';
+import type { MonitorContext } from './context';
+import { NO_EVALUATIONS, withEvaluation, type EvaluationRecord } from './evaluations';
+import { READ } from './names';
 import type { MonitorSettings } from './settings';
 
 export type Health = 'healthy' | 'warning' | 'collapsed';
@@ -13,12 +17,16 @@ export type Health = 'healthy' | 'warning' | 'collapsed';
 export interface MonitorState {
   health: Health;
   averages: Averages;
-  /** Steps on end that the conditions of a collapse and of a warning have held, and that neither has. */
+  accuracy: AccuracyRecord;
+  evaluations: EvaluationRecord;
+  /** Steps in a row that the conditions of a collapse and of a warning have held, and that neither has. */
   collapseSteps: number;
   warningSteps: number;
   calmSteps: number;
-  /** Step of the last batch seen. */
+  /** Of the last line seen. */
   step: number;
+  /** `num_tokens` of the last batch seen, which the lines of all its updates share; null: not told. */
+  tokens: number | null;
 }
 
 export interface HealthChange {
@@ -37,10 +45,13 @@ export interface Observation {
 export const initialMonitorState = (): MonitorState => ({
   health: 'healthy',
   averages: NO_AVERAGES,
+  accuracy: noAccuracy(),
+  evaluations: NO_EVALUATIONS,
   collapseSteps: 0,
   warningSteps: 0,
   calmSteps: 0,
   step: 0,
+  tokens: null,
 });
 
 const LEVEL: Readonly<Record<Health, number>> = { healthy: 0, warning: 1, collapsed: 2 };
@@ -65,64 +76,90 @@ function nextHealth(
   return null;
 }
 
+/** Falls as the settings ask for them; none where they ask for no statistics. */
+function fallsOf(accuracy: AccuracyRecord, settings: MonitorSettings): Falls {
+  const least = (drop: number | null, excess: number | null) =>
+    drop === null || excess === null ? null : { drop, excess };
+  return accuracyFalls(accuracy, settings.spanGroups, {
+    collapse: least(settings.collapseAccuracyDrop, settings.collapseZ),
+    warning: least(settings.warningAccuracyDrop, settings.warningZ),
+    anyRight: least(settings.warningAllWrongRise, settings.warningZ),
+  });
+}
+
+/** The groups of a new batch in this line whose references could be read; 0: it tells of no such batch. */
+function newGroups(before: MonitorState, metrics: KnownMetrics, context: MonitorContext): number {
+  const { [READ.applied]: applied, [READ.unreadable]: unreadable = 0, [READ.tokens]: tokens } = metrics;
+  // A refused step may have no batch at all.
+  if (applied === 0 && !(READ.accuracy in metrics)) return 0;
+  if (context.updatesPerBatch > 1 && tokens !== undefined && tokens === before.tokens) return 0;
+  return Math.round(context.groupsPerBatch * (1 - unreadable));
+}
+
+/** The state with what the line says, not judged yet. */
+function withLine(before: MonitorState, metrics: KnownMetrics, known: Omit<Known, 'averages' | 'falls'>) {
+  const groups = newGroups(before, metrics, known.context);
+  const averages =
+    groups === 0 ? before.averages : withBatch(before.averages, metrics, known.settings, groups);
+  const accuracy = groups === 0 ? before.accuracy : withAccuracy(before.accuracy, metrics, groups);
+  const evaluations = withEvaluation(before.evaluations, metrics, { ...known, averages });
+  const tokens = groups === 0 ? before.tokens : (metrics[READ.tokens] ?? null);
+  return { ...before, averages, accuracy, evaluations, tokens, step: metrics.step! };
+}
+
 /**
- * The state after one generated batch, whose metrics these are, and the change of health it brought.
- * @param groupsPerBatch prompts of the batch
+ * The state after one more line of metrics, and the change of health it brought. A line seen before changes nothing.
  */
 export function observe(
   before: MonitorState,
-  metrics: StepMetrics,
+  metrics: KnownMetrics,
   settings: MonitorSettings,
-  groupsPerBatch: number,
+  context: MonitorContext,
 ): Observation {
-  // No reference of the batch could be read: it says nothing about accuracy. A refused step may have no batch at all.
-  const refused = metrics.update_applied === 0 && !('accuracy/mean' in metrics);
-  if (refused || metrics['accuracy/gold_unparseable'] === 1) return { state: before, change: null };
-  const averages = withBatch(before.averages, metrics, settings, groupsPerBatch);
-  const step = metrics.step!;
-  const steps = step - before.step;
-  if (!isWarm(averages, settings, groupsPerBatch)) {
-    return { state: { ...before, averages, step }, change: null };
-  }
-  const collapse = collapseReason(averages, settings);
-  const warning = warningReason(averages, settings);
+  const steps = metrics.step! - before.step;
+  if (steps <= 0) return { state: before, change: null };
+  const seen = withLine(before, metrics, { settings, context });
+  if (!isWarm(seen.averages, settings)) return { state: seen, change: null };
+  const falls = fallsOf(seen.accuracy, settings);
+  const known: Known = { averages: seen.averages, falls, settings, context };
+  const collapse = seen.evaluations.collapse ?? collapseReason(known);
+  const warning = warningReason(known);
   const state: MonitorState = {
-    health: before.health,
-    averages,
+    ...seen,
     collapseSteps: collapse === null ? 0 : before.collapseSteps + steps,
     warningSteps: warning === null ? 0 : before.warningSteps + steps,
     calmSteps: collapse === null && warning === null ? before.calmSteps + steps : 0,
-    step,
   };
   const next = nextHealth(state, settings, collapse, warning);
   if (next === null) return { state, change: null };
-  const change = { step, from: before.health, to: next.health, reason: next.reason };
+  const change = { step: state.step, from: before.health, to: next.health, reason: next.reason };
   return { state: { ...state, health: next.health }, change };
 }
 
-const METRIC_NAMES: Readonly<Record<Signal, string>> = {
-  accuracy: 'accuracy',
-  accuracySpread: 'accuracy_spread',
-  thinking: 'thinking',
-  thinkingCorrect: 'thinking_correct',
-  thinkingWrong: 'thinking_wrong',
-  spreadCorrect: 'spread_correct',
-  spreadWrong: 'spread_wrong',
-  allWrong: 'all_wrong',
-  allCorrect: 'all_correct',
-  brevity: 'brevity',
-  zeroStd: 'zero_std',
-  entropy: 'entropy',
-  truncated: 'truncated',
-  advantage: 'advantage',
+const METRIC_NAMES: Readonly<Partial<Record<Signal, MetricName>>> = {
+  accuracy: 'monitor/accuracy',
+  accuracySpread: 'monitor/accuracy_spread',
+  thinking: 'monitor/thinking',
+  thinkingCorrect: 'monitor/thinking_correct',
+  thinkingWrong: 'monitor/thinking_wrong',
+  spreadCorrect: 'monitor/spread_correct',
+  spreadWrong: 'monitor/spread_wrong',
+  allWrong: 'monitor/all_wrong',
+  allCorrect: 'monitor/all_correct',
+  brevity: 'monitor/brevity',
+  zeroStd: 'monitor/zero_std',
+  entropy: 'monitor/entropy',
+  truncated: 'monitor/truncated',
+  advantage: 'monitor/advantage',
+  answer: 'monitor/answer',
 };
 
 /** The monitor's numbers of one step; `monitor/state` is 0 healthy, 1 warning, 2 collapsed. */
-export function monitorMetrics({ health, averages }: MonitorState): StepMetrics {
-  const metrics: StepMetrics = { 'monitor/state': LEVEL[health] };
+export function monitorMetrics({ health, averages }: MonitorState): KnownMetrics {
+  const metrics: KnownMetrics = { 'monitor/state': LEVEL[health] };
   for (const [signal, name] of Object.entries(METRIC_NAMES)) {
     const value = moving(averages, signal as Signal);
-    if (value !== null) metrics[`monitor/${name}`] = value;
+    if (value !== null) metrics[name] = value;
   }
   if (averages.highest.accuracy !== undefined) metrics['monitor/accuracy_peak'] = averages.highest.accuracy;
   return metrics;

@@ -1,30 +1,39 @@
 /** What the monitor calls a warning and a collapse. */
 import type { MonitorInput } from '../config';
 
-/** Thresholds are compared with moving averages. null switches a condition off. */
+/** null switches a condition off. */
 export interface MonitorSettings {
-  /** Groups (prompts) a moving average spans; nothing is judged before that many were seen. */
+  /** Groups (prompts) a moving average spans, and the fewest a fall is found in; nothing is judged before that many. */
   spanGroups: number;
-  /** Generated batches at the start of the run that stand for the base model. */
-  baseSteps: number;
-  /** Collapsed: accuracy at least this far below its peak (a fraction), */
+  /** Groups at the start of the run that stand for the base model where it was not evaluated. */
+  baseGroups: number;
+  /** Collapsed: accuracy fell by at least this much (a fraction), */
   collapseAccuracyDrop: number;
-  /** and thinking below this many tokens, */
+  /**
+   * and by this many standard errors; null: no statistics, the drop is how far the moving average lies below its peak,
+   * and evaluations decide nothing,
+   */
+  collapseZ: number | null;
+  /** and thinking is below this many tokens, */
   collapseThinkingTokens: number | null;
   /** and below this share of the base's, */
   collapseThinkingRatio: number | null;
-  /** over this many steps on end. */
+  /** for this many steps in a row. */
   collapseSteps: number;
   /**
    * Warning: thinking as short as in a collapse, and still the shorter of two right answers to a problem gains in at
    * least this share of the cases: nothing will stop it from getting shorter,
    */
   warningBrevity: number | null;
-  /** or accuracy at least this far below its peak, */
+  /** or accuracy fell by at least this much, */
   warningAccuracyDrop: number | null;
-  /** or the share of groups without a correct answer this far above its lowest, */
+  /** or the share of groups without a correct answer rose by this much, */
   warningAllWrongRise: number | null;
-  /** or TRL's `frac_reward_zero_std` above this, */
+  /** either by this many standard errors; null: against the peak and the lowest value of the moving averages, */
+  warningZ: number | null;
+  /** or the tokens outside the thinking grew by this share of what thinking lost, */
+  warningAnswerShare: number | null;
+  /** or TRL's `frac_reward_zero_std` is above this, */
   warningZeroStd: number | null;
   /** or the share of truncated completions this far above its lowest, */
   warningTruncatedRise: number | null;
@@ -32,25 +41,27 @@ export interface MonitorSettings {
   warningEntropyRise: number | null;
   /** or the largest |advantage| of a batch at least this, */
   warningAdvantage: number | null;
-  /** over this many steps on end. */
+  /** for this many steps in a row. */
   warningSteps: number;
-  /** Steps on end without any such condition until the state gets better again. */
+  /** Steps in a row without any such condition until the state gets better again. */
   recoverySteps: number;
 }
 
 export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSettings>> = {
-  /** Measured on the embedded model (docs/collapse.md). */
+  /** Chosen by scripts/guard-simulation.mjs and on the embedded model (docs/collapse.md). */
   default: {
     spanGroups: 80,
-    baseSteps: 5,
-    // The paper's 5 points, and 2 for the standard error of an average over 80 groups.
-    collapseAccuracyDrop: 0.07,
+    baseGroups: 40,
+    collapseAccuracyDrop: 0.05,
+    collapseZ: 4.6,
     collapseThinkingTokens: null,
     collapseThinkingRatio: 0.35,
-    collapseSteps: 20,
-    warningBrevity: 0.8,
-    warningAccuracyDrop: 0.1,
-    warningAllWrongRise: 0.12,
+    collapseSteps: 1,
+    warningBrevity: 0.9,
+    warningAccuracyDrop: 0.03,
+    warningAllWrongRise: 0.03,
+    warningZ: 3.8,
+    warningAnswerShare: 0.3,
     warningZeroStd: null,
     warningTruncatedRise: null,
     warningEntropyRise: null,
@@ -61,14 +72,17 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
   /** The ACOER paper to the letter: section 4.1 (collapse, with MATH-500's threshold) and the appendix (warning). */
   paper: {
     spanGroups: 50,
-    baseSteps: 5,
+    baseGroups: 40,
     collapseAccuracyDrop: 0.05,
+    collapseZ: null,
     collapseThinkingTokens: 500,
     collapseThinkingRatio: null,
     collapseSteps: 200,
     warningBrevity: null,
     warningAccuracyDrop: null,
     warningAllWrongRise: null,
+    warningZ: null,
+    warningAnswerShare: null,
     warningZeroStd: 0.5,
     warningTruncatedRise: null,
     warningEntropyRise: null,

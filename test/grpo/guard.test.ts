@@ -1,9 +1,10 @@
-import { cpSync, existsSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorCode } from '../../src/errors';
 import { train, type TrainEvent, type TrainOptions } from '../../src/grpo';
 import { readRollbacks, recordRollback, RunDirectory } from '../../src/run';
 import { fakeParts, fakeRun, filesOf, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
+import { copyAsCrashed } from '../helpers/run-files';
 
 afterAll(removeFakeRuns);
 
@@ -13,7 +14,16 @@ const eager: TrainOptions = {
   onCollapse: 'rollback',
   maxRollbacks: 50,
   rollbackPressure: 0.5,
-  monitor: { spanGroups: 8, collapseAccuracyDrop: 0.2, collapseThinkingRatio: null, collapseSteps: 1 },
+  monitor: {
+    spanGroups: 8,
+    collapseAccuracyDrop: 0.2,
+    collapseZ: null,
+    collapseThinkingRatio: null,
+    collapseSteps: 1,
+    warningZ: null,
+    warningAccuracyDrop: 0.1,
+    warningAllWrongRise: 0.12,
+  },
 };
 
 interface Collapse {
@@ -30,9 +40,7 @@ async function collapsing(more: TrainOptions = {}): Promise<Collapse> {
   const keep = (name: string) => {
     if (at.has(name)) return;
     at.set(name, newFolder());
-    cpSync(folder, at.get(name)!, { recursive: true });
-    // The lock of a process that crashed holds nobody up; this one goes on.
-    rmSync(join(at.get(name)!, 'lock.json'));
+    copyAsCrashed(folder, at.get(name)!);
   };
   let rollbacks = 0;
   let collapsed = false;
@@ -170,6 +178,8 @@ describe('a fork', () => {
     expect(metricsOf(out)).toEqual(metricsOf(whole.out));
     const [forked, source] = [filesOf(out), filesOf(whole.out)];
     for (const name of Object.keys(source).filter((path) => /^(final|checkpoints.step-00001)/.test(path))) {
+      // The model card says that its run was forked.
+      if (name === join('final', 'README.md')) continue;
       // The step of the last healthy checkpoint is the directory's own affair and the same from step 6 on.
       expect([name, forked[name]]).toEqual([name, source[name]]);
     }

@@ -1,4 +1,5 @@
 import {
+  bareContext,
   MONITOR_PRESETS,
   initialMonitorState,
   monitorMetrics,
@@ -9,6 +10,7 @@ import type { HealthChange, MonitorSettings, MonitorState } from '../../src/moni
 import type { StepMetrics } from '../../src/types';
 
 const GROUPS = 8;
+const context = bareContext(GROUPS);
 const settings = monitorSettings({ preset: 'default' });
 
 /** A line of metrics of a run that does well; what a case is about is laid over it. */
@@ -43,7 +45,7 @@ function watch(
   const changes: HealthChange[] = [];
   for (let i = 1; i <= count; i++) {
     const step = start.step + i;
-    const seen = observe(state, line(step, of(step)), given, GROUPS);
+    const seen = observe(state, line(step, of(step)), given, context);
     state = seen.state;
     if (seen.change !== null) changes.push(seen.change);
   }
@@ -79,7 +81,8 @@ describe('a warning', () => {
   });
 
   test.each<[string, StepMetrics, RegExp, Partial<MonitorSettings>]>([
-    ['accuracy fell', { 'accuracy/mean': 0.7 }, /points below its peak/, {}],
+    ['accuracy fell', { 'accuracy/mean': 0.7 }, /standard errors\) below the \d+ before/, {}],
+    ['accuracy is under its peak', { 'accuracy/mean': 0.7 }, /points below its peak/, { warningZ: null }],
     ['groups are all wrong', { 'accuracy/groups_all_wrong': 0.3 }, /no correct answer/, {}],
     ['rewards have no variance', { frac_reward_zero_std: 0.9 }, /no variance/, { warningZeroStd: 0.7 }],
     ['more is cut off', { 'completions/clipped_ratio': 0.4 }, /cut off/, { warningTruncatedRise: 0.2 }],
@@ -117,7 +120,7 @@ describe('a collapse', () => {
     expect(changes.map(({ to }) => to)).toEqual(['warning', 'collapsed']);
     expect(state.health).toBe('collapsed');
     expect(changes[1]!.reason).toMatch(
-      /^Collapse: sampled accuracy averages .* below its peak, and thinking /,
+      /^Collapse: sampled accuracy averages .* over \d+ groups, .* standard errors\) below the \d+ before, and thinking /,
     );
   });
 
@@ -164,7 +167,7 @@ test('batches of any size average the same groups alike', () => {
     let state = initialMonitorState();
     for (let step = 1; step <= 160 / size; step++) {
       const accuracy = step * size <= 80 ? 0.9 : 0.45;
-      state = observe(state, line(step, { 'accuracy/mean': accuracy }), settings, size).state;
+      state = observe(state, line(step, { 'accuracy/mean': accuracy }), settings, bareContext(size)).state;
     }
     return monitorMetrics(state)['monitor/accuracy']!;
   };
@@ -174,7 +177,9 @@ test('batches of any size average the same groups alike', () => {
 test('a batch whose references cannot be read changes nothing', () => {
   const { state } = watch(30, () => ({}));
   const unread = line(31, { 'accuracy/gold_unparseable': 1, 'accuracy/mean': 0 });
-  expect(observe(state, unread, settings, GROUPS)).toEqual({ state, change: null });
+  const { state: after, change } = observe(state, unread, settings, context);
+  expect(change).toBeNull();
+  expect(after).toEqual({ ...state, step: 31, calmSteps: state.calmSteps + 1 });
 });
 
 test('the state survives JSON in the middle', () => {

@@ -1,0 +1,33 @@
+/** The names of metrics the monitor depends on. */
+import type { MetricName } from '../metric-names';
+
+/** The metrics the monitor reads, by what it reads them as. */
+export const READ = {
+  accuracy: 'accuracy/mean',
+  accuracySpread: 'accuracy/group_std',
+  allCorrect: 'accuracy/groups_all_correct',
+  allWrong: 'accuracy/groups_all_wrong',
+  unreadable: 'accuracy/gold_unparseable',
+  thinking: 'thinking/mean',
+  thinkingCorrect: 'thinking/correct_mean',
+  thinkingWrong: 'thinking/wrong_mean',
+  spreadCorrect: 'thinking/correct_group_std',
+  spreadWrong: 'thinking/wrong_group_std',
+  answer: 'completions/answer_length',
+  length: 'completions/mean_length',
+  truncated: 'completions/clipped_ratio',
+  brevity: 'advantages/brevity',
+  lowestAdvantage: 'advantages/min',
+  highestAdvantage: 'advantages/max',
+  zeroStd: 'frac_reward_zero_std',
+  entropy: 'entropy',
+  tokens: 'num_tokens',
+  step: 'step',
+  applied: 'update_applied',
+} as const satisfies Readonly<Record<string, MetricName>>;
+
+/** Of an evaluation between the steps. */
+export const EVALUATED = {
+  greedy: { accuracy: 'eval/greedy_accuracy', thinking: 'eval/greedy_thinking_tokens' },
+  sampled: { accuracy: 'eval/sampled_accuracy', thinking: 'eval/sampled_thinking_tokens' },
+} as const satisfies Readonly<Record<string, Record<string, MetricName>>>;
