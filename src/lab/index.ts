@@ -3,6 +3,7 @@ export { compositionRow, PAPER_ACCURACIES } from './composition';
 export { SYNTHETIC_DEFAULTS, type LengthDistribution, type SyntheticSettings } from './population';
 export type { RecordedCompletion } from './recorded';
 export { SPREAD_FACTORS } from './pressure';
+export { balanceOf, EPSILONS, holdOf, strengthOf } from './length-weight';
 export { homogeneousOf } from './prediction';
 export type * from './types';
 export { plotLab } from './plot';

@@ -7,6 +7,7 @@ import { isBuiltIn, listRewards, resolveReward } from '../rewards';
 import type { BoundReward } from '../rewards/types';
 import { adaptationOf } from './adaptation';
 import { compositionRow, PAPER_ACCURACIES } from './composition';
+import { lengthWeightsOf } from './length-weight';
 import { pairPoints } from './pairs';
 import {
   lengthsOf,
@@ -146,9 +147,18 @@ async function reportOn(
   };
   const { adaptation, settled } = await adaptationOf(subject, population);
   const { signals: settledSignals } = await signalsOf({ ...subject, state: settled }, population);
-  const prediction = predict({ sweeps, signals, settledSignals, adaptation });
-  const mixedPressure = mixedPressureOf(sweeps);
-  return { answers, sweeps, mixedPressure, pairs, curves, signals, settledSignals, adaptation, prediction };
+  return {
+    answers,
+    sweeps,
+    mixedPressure: mixedPressureOf(sweeps),
+    pairs,
+    curves,
+    signals,
+    settledSignals,
+    lengthWeights: await lengthWeightsOf(subject, population),
+    adaptation,
+    prediction: predict({ sweeps, signals, settledSignals, adaptation }),
+  };
 }
 
 async function examine(

@@ -1,8 +1,12 @@
-/** The lab's report as an SVG picture: advantage by length, and pressure by spread, for each class of answers. */
+/**
+ * The lab's report as an SVG picture: advantage by length and pressure by spread, for each class of answers, and what epsilon
+ * leaves of the length weight.
+ */
+import { balanceOf, holdOf } from './length-weight';
 import { homogeneousOf } from './prediction';
-import { HEIGHT, legend, MARGIN, panelSvg, svgDocument, type Line, type Panel } from './svg';
+import { heightOf, legend, MARGIN, panelSvg, svgDocument, type Line, type Panel } from './svg';
 import { CLASSES } from './rollouts';
-import type { AnswerClass, LabReport, RewardReport } from './types';
+import type { AnswerClass, LabReport, LengthWeight, RewardReport } from './types';
 
 const advantageLine = (report: RewardReport, kind: AnswerClass, index: number): Line => ({
   index,
@@ -42,6 +46,48 @@ function panelsOf({ rewards }: LabReport, kind: AnswerClass): [Panel, Panel] {
   ];
 }
 
+/** From TRL's 1e-4 to 1. */
+const EPSILON_AXIS = Array.from({ length: 41 }, (_, i) => 10 ** (i / 10 - 4));
+
+type OfEpsilon = (weight: LengthWeight, scaling: { scale: 'group'; epsilon: number }) => number;
+
+/** By epsilon; none where advantages are not divided by their own group's std, or correct answers feel no length. */
+function epsilonPanels({ rewards, settings }: LabReport): Panel[] {
+  const weights = rewards.flatMap(({ lengthWeights }, index) =>
+    lengthWeights.map((weight) => ({ index, weight })),
+  );
+  if (settings.scale !== 'group' || weights.length === 0) return [];
+  const lines = (value: OfEpsilon): Line[] =>
+    weights.map(({ index, weight }) => ({
+      index,
+      points: EPSILON_AXIS.map((epsilon) => [epsilon, value(weight, { scale: 'group', epsilon })]),
+    }));
+  const alphas = weights.flatMap(({ weight }) => weight.alpha ?? []);
+  const range = [Math.min(...alphas), Math.max(...alphas)].map((alpha) => Number(alpha.toPrecision(3)));
+  const note = (from: string) =>
+    alphas.length === 0 ? '' : `alpha ${range.join(' to ')} from the ${from} line`;
+  const x = { label: 'epsilon', scale: 'log' } as const;
+  const count = rewards.length;
+  return [
+    {
+      title: 'Hold of the length weight, correct answers alone',
+      x,
+      y: { label: 'epsilon / (std + epsilon)', scale: 'linear' },
+      lines: lines(({ allCorrect }, scaling) => holdOf(allCorrect, scaling)),
+      count,
+      note: note('highest'),
+    },
+    {
+      title: 'Correct answers alone against a mixed group',
+      x,
+      y: { label: 'ratio of the stds of their advantages', scale: 'linear' },
+      lines: lines(balanceOf),
+      count,
+      note: note('lowest'),
+    },
+  ];
+}
+
 function caption({ groupSize, accuracy, settings }: LabReport): string {
   const { maxLength, epsilon, scale } = settings;
   const divided = scale === 'none' ? 'not divided' : `std of the ${scale} + ${epsilon}`;
@@ -55,10 +101,10 @@ const pathways = ({ prediction }: RewardReport): string => {
 
 /** An SVG document. Axes come from d3-scale, an ES module, so it arrives as a promise. */
 export async function plotLab(report: LabReport): Promise<string> {
-  const panels = CLASSES.flatMap((kind) => panelsOf(report, kind));
+  const panels = [...CLASSES.flatMap((kind) => panelsOf(report, kind)), ...epsilonPanels(report)];
   const drawn = await Promise.all(panels.map((panel, i) => panelSvg(panel, i % 2, Math.floor(i / 2))));
   const entries = report.rewards.map((reward) => `${reward.name}: ${pathways(reward)}`);
   const key = legend('reward: pathways', entries);
-  const height = Math.max(HEIGHT, MARGIN.top + key.height + MARGIN.bottom);
+  const height = Math.max(heightOf(panels.length / 2), MARGIN.top + key.height + MARGIN.bottom);
   return svgDocument('What rewards do to lengths', caption(report), [...drawn, key.svg], height);
 }

@@ -29,6 +29,8 @@ export interface RecordedCompletion {
   totalTokens: number;
   format: boolean;
   thinkingClosed: boolean;
+  /** In blocks after the first; default 0. */
+  laterThinkingTokens?: number;
   /** What only completion tables hold, for rewards that read text. */
   text?: string;
   prompt?: string;
@@ -52,10 +54,19 @@ function groupFrom(completions: readonly RecordedCompletion[], index: number, ma
   const prompt = namedPrompt(problemId ?? group, index, text, gold, level);
   const rollouts = completions.map((completion, sample) => {
     const { correct, thinkingTokens, totalTokens, thinkingClosed, format } = completion;
+    const { laterThinkingTokens = 0 } = completion;
     const made = makeRollout(prompt, sample, correct, thinkingTokens, totalTokens);
     const finish = completion.finish ?? (totalTokens >= maxLength ? 'length' : 'stop');
     const verdict = { ...made.verdict, extracted: completion.extracted ?? null };
-    return { ...made, thinkingClosed, format, finish, verdict, text: completion.text ?? '' };
+    return {
+      ...made,
+      thinkingClosed,
+      laterThinkingTokens,
+      format,
+      finish,
+      verdict,
+      text: completion.text ?? '',
+    };
   });
   return { prompt, rollouts };
 }

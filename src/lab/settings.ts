@@ -1,6 +1,7 @@
 /** Parameters and states given once for several rewards. */
 import { didYouMean } from '../config/nearest';
-import { AcoerError, shownJson } from '../errors';
+import { AcoerError } from '../errors';
+import { isRecord, shownJson } from '../json';
 import { listRewards } from '../rewards';
 import type { BoundReward } from '../rewards/types';
 import type { LabSettings } from './types';
@@ -44,9 +45,6 @@ export function parametersOf(names: readonly string[], { shared, own }: Paramete
     }),
   );
 }
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 const initialOf = (reward: BoundReward, { maxLength }: LabSettings) => reward.initialState({ maxLength });
 

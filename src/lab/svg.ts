@@ -28,7 +28,9 @@ const PANEL = { width: 400, height: 270, gapX: 90, gapY: 110 };
 export const MARGIN = { left: 80, top: 110, right: 30, bottom: 60 };
 const LEGEND_X = MARGIN.left + 2 * PANEL.width + PANEL.gapX + 40;
 const WIDTH = LEGEND_X + 230;
-export const HEIGHT = MARGIN.top + 2 * PANEL.height + PANEL.gapY + MARGIN.bottom;
+/** Of a document with that many rows of panels. */
+export const heightOf = (rows: number): number =>
+  MARGIN.top + rows * PANEL.height + (rows - 1) * PANEL.gapY + MARGIN.bottom;
 const LEGEND_ROW = 21;
 
 /** Told apart by people who see fewer colours (Okabe and Ito, 2008); their yellow is too pale for lines. */

@@ -136,6 +136,24 @@ export interface Adaptation {
   ratio: number | null;
 }
 
+/** Of the rewards of one group. */
+export interface GroupSpread {
+  /** Standard deviation (Bessel). */
+  std: number;
+  /** Its derivative by the logarithm of the length weight; `std` itself where length alone makes it. */
+  growth: number;
+}
+
+/** The lab's groups at one weight of what length earns. */
+export interface LengthWeight {
+  /** On the reward's own weight. */
+  factor: number;
+  /** The state's alpha at that weight; null for a reward that keeps none. */
+  alpha: number | null;
+  allCorrect: GroupSpread;
+  mixed: GroupSpread;
+}
+
 export interface Prediction {
   /** The collapse pathways of the paper's section 4.2 that this reward opens. */
   pathways: (1 | 2)[];
@@ -159,6 +177,8 @@ export interface RewardReport {
   signals: Record<AnswerClass, LengthSignal>;
   /** Once the state has seen groups like these for a while. */
   settledSignals: Record<AnswerClass, LengthSignal>;
+  /** What the advantage's division leaves of the length weight; empty where correct answers feel no length. */
+  lengthWeights: LengthWeight[];
   adaptation: Adaptation;
   prediction: Prediction;
   recorded: RecordedReward | null;

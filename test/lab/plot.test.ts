@@ -18,13 +18,13 @@ function wellFormed(svg: string): boolean {
   return open.length === 0 && !/[<>]|&(?!(amp|lt|gt|quot);)/.test(rest);
 }
 
-test('four panels with axes, a line for each reward that has one, and a legend', async () => {
+test('panels with axes, a line for each reward that has one, and a legend', async () => {
   const rewards = ['acc', 'acoer', 'grpo-lp'];
   const svg = await plotLab(await runLab({ rewards }));
   expect(wellFormed(svg)).toBe(true);
-  expect(svg.match(/class="frame"/g)).toHaveLength(4);
-  // Advantages of both classes, the slopes of two and of one reward, and the legend's.
-  expect(svg.match(/stroke-width/g)).toHaveLength(3 + 3 + 2 + 1 + 3);
+  expect(svg.match(/class="frame"/g)).toHaveLength(6);
+  // Advantages of both classes, the slopes of two and of one reward, four alphas and one weight twice, and the legend's.
+  expect(svg.match(/stroke-width/g)).toHaveLength(3 + 3 + 2 + 1 + 2 * (4 + 1) + 3);
   for (const text of ['acc: none', 'acoer: 2 guarded', 'grpo-lp: 1+2', 'no slope: acc, acoer']) {
     expect(svg).toContain(`>${text}<`);
   }
@@ -43,6 +43,12 @@ test('lines stay in their panels, and no number is missing', async () => {
       expect(y).toBeGreaterThanOrEqual(0);
       expect(y).toBeLessThanOrEqual(270);
     }
+  }
+});
+
+test('where nothing is divided, or length earns nothing, there is no epsilon to show', async () => {
+  for (const options of [{ rewards: ['acoer'], scale: 'none' as const }, { rewards: ['acc'] }]) {
+    expect((await plotLab(await runLab(options))).match(/class="frame"/g)).toHaveLength(4);
   }
 });
 

@@ -1,0 +1,96 @@
+/**
+ * What is left of a length weight (ACOER's alpha) once a group's rewards are divided by their standard deviation.
+ *
+ * With r = v + w q, v the verdict and format, q what length earns and w a factor on it, answers of one verdict get
+ * advantages that differ by w (q_i - q_j) / (s(w) + epsilon). Among correct answers alone s is w std(q): without epsilon w cancels.
+ */
+import { isRecord } from '../json';
+import { mean, sampleStd } from '../statistics';
+import { groupOf, mixedCorrectCount, sceneOf } from './rollouts';
+import { scoreScene } from './scoring';
+import type { Group } from '../types';
+import type { GroupSpread, LabSettings, LengthWeight, Population, Subject } from './types';
+
+/** On the weight as it is: from ACOER's smallest alpha, 0.01, to its largest, 0.50, where it starts at 0.02. */
+export const WEIGHT_FACTORS: readonly number[] = [0.5, 1, 5, 25];
+
+/** From none and TRL's to more than a reward's own spread. */
+export const EPSILONS: readonly number[] = [0, 1e-4, 0.01, 0.05, 0.1, 0.2, 0.5];
+
+interface Parts {
+  /** Verdict and format. */
+  fixed: number[];
+  /** What length earns. */
+  term: number[];
+}
+
+async function partsOf(subject: Subject, group: Group): Promise<Parts> {
+  const { rewards } = await scoreScene(subject, sceneOf(group));
+  const fixed = group.rollouts.map(
+    ({ verdict, format }) => (verdict.correct ? 1 : 0) + (format ? subject.settings.formatWeight : 0),
+  );
+  return { fixed, term: fixed.map((value, i) => rewards[i]! - value) };
+}
+
+/** Standard deviation (Bessel) of the rewards at a weight, and its derivative by the weight's logarithm. */
+function spreadAt({ fixed, term }: Parts, factor: number): GroupSpread {
+  const own = term.map((value) => factor * value);
+  const rewards = fixed.map((value, i) => value + own[i]!);
+  const std = sampleStd(rewards);
+  const [center, ownCenter] = [mean(rewards), mean(own)];
+  let products = 0;
+  for (const [i, reward] of rewards.entries()) products += (reward - center) * (own[i]! - ownCenter);
+  return { std, growth: std > 0 ? products / (rewards.length - 1) / std : 0 };
+}
+
+type Scaling = Pick<LabSettings, 'scale' | 'epsilon'>;
+
+const divisorOf = (std: number, { scale, epsilon }: Scaling): number =>
+  scale === 'none' ? 1 : std + epsilon;
+
+/**
+ * The share of a small relative change of the weight that reaches the push on the lengths of one verdict:
+ * d log(w / (s + epsilon)) / d log w = 1 - (ds / d log w) / (s + epsilon). Among correct answers alone, where s is
+ * proportional to w, epsilon / (s + epsilon).
+ */
+export const holdOf = ({ std, growth }: GroupSpread, scaling: Scaling): number =>
+  scaling.scale === 'none' ? 1 : 1 - growth / divisorOf(std, scaling);
+
+/** Standard deviation of a group's advantages: s / (s + epsilon). */
+export const strengthOf = ({ std }: GroupSpread, scaling: Scaling): number => std / divisorOf(std, scaling);
+
+/** How strongly a group of correct answers presses, all of it on length, against a mixed one. */
+export const balanceOf = ({ allCorrect, mixed }: LengthWeight, scaling: Scaling): number =>
+  strengthOf(allCorrect, scaling) / strengthOf(mixed, scaling);
+
+/** The spread of one group's rewards at each factor on the weight. */
+export async function groupSpreads(
+  subject: Subject,
+  group: Group,
+  factors: readonly number[],
+): Promise<GroupSpread[]> {
+  const parts = await partsOf(subject, group);
+  return factors.map((factor) => spreadAt(parts, factor));
+}
+
+const alphaOf = (state: unknown): number | null =>
+  isRecord(state) && typeof state.alpha === 'number' ? state.alpha : null;
+
+/**
+ * The groups' spreads at the reward's own weight, and at all `WEIGHT_FACTORS` of it where its state holds an alpha. Empty
+ * where correct answers feel no length.
+ */
+export async function lengthWeightsOf(subject: Subject, population: Population): Promise<LengthWeight[]> {
+  const alpha = alphaOf(subject.state);
+  const factors = alpha === null ? [1] : WEIGHT_FACTORS;
+  const of = (correct: number) => groupSpreads(subject, groupOf(population, correct), factors);
+  const allCorrect = await of(population.groupSize);
+  const mixed = await of(mixedCorrectCount(population));
+  if (allCorrect[0]!.std === 0) return [];
+  return factors.map((factor, i) => ({
+    factor,
+    alpha: alpha === null ? null : factor * alpha,
+    allCorrect: allCorrect[i]!,
+    mixed: mixed[i]!,
+  }));
+}
