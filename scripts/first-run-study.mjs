@@ -1,0 +1,122 @@
+/**
+ * What `node train.js` comes to over many seeds, and whether that is what README says of it:
+ *
+ *   node scripts/first-run-study.mjs record FOLDER [--seeds 401-430] [--set path=value ...] [--jobs 2]
+ *   node scripts/first-run-study.mjs judge FOLDER
+ *
+ * `record` trains the preset `tiny` once per seed, one thread each, and evaluates it every 25 steps, which does not move
+ * the training; what is there already is not made again. `judge` reads the recorded runs with the closing lines of the
+ * code that runs it, and the monitor's states as recorded. Settings are chosen on other seeds than they are judged on.
+ * Needs `npm run build`.
+ */
+import { existsSync, readdirSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { recordRuns, root, seedsOf } from './lib/study.mjs';
+
+const require = createRequire(import.meta.url);
+
+/** Of one run. Points are of 100; "own peak" is the highest sampled evaluation of the run. */
+const TARGETS = [
+  ['does not end "Shortened and held"', (run) => run.held],
+  ['greedy over 1 point under the base', (run) => run.greedy >= run.baseGreedy - 1],
+  ['sampled under 20 points over the base', (run) => run.sampled >= run.baseSampled + 20],
+  ['sampled over 3 points under its own peak', (run) => run.sampled >= run.peak - 3],
+  ['sampled under 94%', (run) => run.sampled >= 94],
+  ['thinking down under 65%', (run) => run.thinking <= 0.35 * run.baseThinking],
+  ['a collapse is printed', (run) => !run.collapsed],
+];
+/** Percent: the mean of the sampled accuracies. */
+const MEAN_SAMPLED = 97.5;
+
+/** 0.978 is 97.8, without the rounding of a product. */
+const percentOf = (share) => Number((100 * share).toFixed(6));
+
+/** As the run itself said it; `monitor/state` 2 is collapsed. */
+const collapsed = (lines) => lines.some((line) => line['monitor/state'] === 2);
+
+function readRun(path) {
+  const { readMetrics, RunDirectory } = require(join(root, 'dist/run'));
+  const { closingLines } = require(join(root, 'dist/cli/view/closing'));
+  const run = new RunDirectory(path);
+  const config = run.readJson(run.config());
+  const summary = run.readJson(run.summary());
+  const { base, trained } = summary;
+  const lines = readMetrics(run.metrics());
+  const evaluated = lines.flatMap((line) => line['eval/sampled_accuracy'] ?? []);
+  return {
+    seed: config.seed,
+    held: closingLines(summary, lines)[0].startsWith('Shortened and held'),
+    collapsed: collapsed(lines),
+    greedy: percentOf(trained.greedy.accuracy),
+    baseGreedy: percentOf(base.greedy.accuracy),
+    sampled: percentOf(trained.sampled.accuracy),
+    baseSampled: percentOf(base.sampled.accuracy),
+    peak: percentOf(Math.max(...evaluated, trained.sampled.accuracy)),
+    thinking: trained.sampled.thinkingTokens,
+    baseThinking: base.sampled.thinkingTokens,
+  };
+}
+
+/** Minimum, 5%, median, 95% and maximum, interpolated between neighbours. */
+function quantiles(values, digits) {
+  const sorted = [...values].sort((a, b) => a - b);
+  const at = (share) => {
+    const place = share * (sorted.length - 1);
+    const below = sorted[Math.floor(place)];
+    return below + (place - Math.floor(place)) * (sorted[Math.ceil(place)] - below);
+  };
+  return [0, 0.05, 0.5, 0.95, 1].map((share) => at(share).toFixed(digits)).join(' / ');
+}
+
+function judge(folder) {
+  const runs = readdirSync(folder)
+    .filter((name) => existsSync(join(folder, name, 'summary.json')))
+    .map((name) => readRun(join(folder, name)))
+    .sort((a, b) => a.seed - b.seed);
+  const of = (name) => runs.map((run) => run[name]);
+  const mean = (name) => of(name).reduce((a, b) => a + b, 0) / runs.length;
+  for (const run of runs) {
+    const misses = TARGETS.filter(([, met]) => !met(run)).map(([words]) => words);
+    const own = `greedy ${run.greedy.toFixed(1)}, sampled ${run.baseSampled.toFixed(1)} -> ${run.sampled.toFixed(1)} (peak ${run.peak.toFixed(1)})`;
+    const thinking = `thinking ${run.baseThinking.toFixed(1)} -> ${run.thinking.toFixed(1)}`;
+    console.log(`${run.seed}: ${own}, ${thinking}${misses.map((words) => `; MISS: ${words}`).join('')}`);
+  }
+  const met = runs.filter((run) => TARGETS.every(([, of]) => of(run))).length;
+  const parts = [
+    `${runs.length} runs (min / 5% / median / 95% / max): sampled accuracy ${quantiles(of('sampled'), 1)} (mean ${mean('sampled').toFixed(2)}, wanted ${MEAN_SAMPLED})`,
+    `thinking ${quantiles(of('thinking'), 1)} tokens (mean ${mean('thinking').toFixed(1)}, base ${mean('baseThinking').toFixed(1)})`,
+    `greedy ${quantiles(of('greedy'), 1)}`,
+    `under the own peak ${quantiles(
+      runs.map((run) => run.peak - run.sampled),
+      1,
+    )}`,
+    `"Shortened and held" ${runs.filter((run) => run.held).length}`,
+    `collapses printed ${runs.filter((run) => run.collapsed).length}`,
+    `every target met in ${met}`,
+  ];
+  console.log(parts.join('; '));
+}
+
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    seeds: { type: 'string', default: '401-430' },
+    set: { type: 'string', multiple: true, default: [] },
+    jobs: { type: 'string', default: '2' },
+  },
+});
+const [command, folder] = positionals;
+if (folder === undefined || !['record', 'judge'].includes(command)) {
+  console.error(
+    'usage: node scripts/first-run-study.mjs record|judge FOLDER [--seeds 401-430] [--set path=value]',
+  );
+  process.exit(2);
+}
+if (command === 'judge') judge(folder);
+else {
+  const set = [...values.set, 'evalSteps=25'];
+  const runs = seedsOf(values.seeds).map((seed) => ({ kind: 'tiny', preset: 'tiny', seed, set }));
+  await recordRuns(folder, runs, Number(values.jobs));
+}
