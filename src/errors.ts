@@ -62,15 +62,3 @@ export function exitCodeFor(error: unknown): 1 | 2 | 130 {
   if (code === 'INTERRUPTED') return 130;
   return code !== undefined && USAGE_CODES.has(code) ? 2 : 1;
 }
-
-/** A value of a file for a message: its JSON, at most `most` characters of it. */
-export function shownJson(value: unknown, most = 60): string {
-  try {
-    const text = JSON.stringify(value) ?? 'nothing';
-    return text.length > most ? `${text.slice(0, most - 3)}...` : text;
-  } catch (error) {
-    // JSON.parse takes any depth, JSON.stringify does not.
-    if (error instanceof RangeError) return 'a value nested too deeply to show';
-    throw error;
-  }
-}

@@ -9,6 +9,8 @@ import type {
 } from './engine/types';
 import { DEFAULT_SLOTS } from './engine/types';
 
+export { DEFAULT_SLOTS };
+
 /**
  * `attempt`, again and again: whenever it runs out of memory, after `makeSmaller` has seen to it that the next one
  * needs less, or has thrown.

@@ -1,4 +1,5 @@
 /** The records that travel through a step, in the order they come to be. */
+import type { KnownMetrics } from './metric-names';
 
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant';
@@ -28,7 +29,14 @@ export interface Prompt {
   thinkOpened: boolean;
 }
 
-export type VerdictStatus = 'correct' | 'incorrect' | 'unparseable' | 'timeout' | 'gold-unparseable';
+export const VERDICT_STATUSES = [
+  'correct',
+  'incorrect',
+  'unparseable',
+  'timeout',
+  'gold-unparseable',
+] as const;
+export type VerdictStatus = (typeof VERDICT_STATUSES)[number];
 
 export interface Verdict {
   correct: boolean;
@@ -43,8 +51,19 @@ export interface Thinking {
   thinkingClosed: boolean;
 }
 
+/**
+ * The rest of a completion: every id is thinking of the first block, thinking of a later one, a tag, or answer. Absent
+ * where nobody counted (a recorded line).
+ */
+export interface Outside {
+  /** Thinking in `<think>` blocks after the first. */
+  laterThinkingTokens?: number;
+  /** Outside every block, the stop id included; 0 for a completion without `<think>`, which counts as thinking. */
+  answerTokens?: number;
+}
+
 /** One sampled completion with its verdict. */
-export interface Rollout extends Thinking {
+export interface Rollout extends Thinking, Outside {
   prompt: Prompt;
   sample: number;
   ids: Int32Array;
@@ -70,5 +89,10 @@ export interface Reward {
   parts: Record<string, number>;
 }
 
-/** One line of metrics.jsonl. */
-export type StepMetrics = Record<string, number>;
+/**
+ * One line of metrics.jsonl; docs/metrics.md says what each number is. A reward of your own may add names: those are
+ * numbers, too. What a step has nothing to say about is left out.
+ */
+export interface StepMetrics extends KnownMetrics {
+  [name: string]: number | undefined;
+}

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Config } from '../config';
-import type { DatasetSpec } from './index';
+import type { DatasetSpec } from './load';
 import { joinNames, partNames } from './join';
 import { resolveDatasetName } from './names';
 
@@ -43,3 +43,7 @@ export function withAbsolutePath(name: string): string {
   );
   return joinNames(absolute);
 }
+
+/** Whether a name means files and folders of this machine alone. */
+export const isLocal = (name: string): boolean =>
+  partNames(name).every((part) => resolveDatasetName(part).kind === 'path');

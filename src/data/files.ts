@@ -2,6 +2,7 @@
 import picomatch from 'picomatch';
 import { parse as parseYaml } from 'yaml';
 import { AcoerError, errorMessage } from '../errors';
+import { isRecord } from '../json';
 import { FORMAT_NAMES, isDataFile } from './open';
 
 export interface SplitChoice {
@@ -11,6 +12,8 @@ export interface SplitChoice {
   splits: readonly string[];
   /** When none of `splits` exists and there is only one split at all, take that. */
   orOnly: boolean;
+  /** When none of `splits` exists, there is none to choose. Default: that is an error. */
+  orNone?: boolean;
 }
 
 export interface ChosenFiles {
@@ -61,8 +64,6 @@ function bySplit(config: string, files: readonly string[]): SplitFiles[] {
 
 type Card = Record<string, unknown>;
 
-const isCard = (value: unknown): value is Card =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 const isText = (value: unknown): value is string => typeof value === 'string';
 
 function asList(value: unknown): unknown[] {
@@ -84,7 +85,7 @@ function cardSplits(
   };
   const entries = asList(dataFiles);
   if (entries.every(isText)) return bySplit(config, matching(entries));
-  return entries.filter(isCard).flatMap((entry) => {
+  return entries.filter(isRecord).flatMap((entry) => {
     const { split, path } = entry;
     const pairs: [string, unknown][] = isText(split) ? [[split, path]] : Object.entries(entry);
     return pairs.map(([name, patterns]) => ({
@@ -116,7 +117,7 @@ interface Layout {
 /** What the card's `configs` say, or null when they name no files. */
 function layoutOfCard(readme: string | null, paths: readonly string[]): Layout | null {
   const configs = asList(frontMatter(readme ?? '').configs)
-    .filter(isCard)
+    .filter(isRecord)
     .filter(({ data_files, data_dir }) => data_files !== undefined || data_dir !== undefined);
   if (configs.length === 0) return null;
   const nameOf = ({ config_name }: Card) => (typeof config_name === 'string' ? config_name : 'default');
@@ -190,7 +191,7 @@ function oneFormat(files: readonly string[]): string[] {
 }
 
 /**
- * The files of a split.
+ * The files of a split; null only under `orNone`.
  * @param paths all paths of the data set, relative to its folder
  * @param readme the text of its README.md, or null
  * @param name for messages
@@ -200,7 +201,7 @@ export function chooseFiles(
   paths: readonly string[],
   readme: string | null,
   choice: SplitChoice,
-): ChosenFiles {
+): ChosenFiles | null {
   const dataFiles = paths.filter(holdsRows);
   if (dataFiles.length === 0) {
     throw new AcoerError('BAD_INPUT', `${name} has no data files of a format that is read (${FORMAT_NAMES})`);
@@ -213,6 +214,7 @@ export function chooseFiles(
     choice.splits.find((wanted) => existing.includes(wanted)) ??
     (choice.orOnly && existing.length === 1 ? existing[0] : undefined);
   if (split === undefined) {
+    if (choice.orNone === true) return null;
     throw new AcoerError(
       'BAD_CONFIG',
       `${name} has no split ${choice.splits.join(' or ')}; it has ${listed(existing) || 'none'}`,

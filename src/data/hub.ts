@@ -70,15 +70,17 @@ async function listData({ repo, revision }: HubSource, options: HubOptions): Pro
   }
 }
 
-/** Fetches the files of a split into the cache all tools share. */
+/** Fetches the files of a split into the cache all tools share; null under `orNone` when there is none. */
 export async function fetchSplit(
   source: HubSource,
   choice: SplitChoice,
   options: HubOptions = {},
-): Promise<HubFiles> {
+): Promise<HubFiles | null> {
   const { repo } = source;
   const { paths, readme, revision } = await listData(source, options);
-  const { files, split } = chooseFiles(repo, paths, readme, choice);
+  const chosen = chooseFiles(repo, paths, readme, choice);
+  if (chosen === null) return null;
+  const { files, split } = chosen;
   const wanted = new Set(files);
   // At the commit of the listing: the branch may move in between.
   const snapshot = await fetchSnapshot(repo, {

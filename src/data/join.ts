@@ -1,7 +1,7 @@
 /** Several data sets as one, in the order they are named. */
 import { createHash } from 'node:crypto';
 import type { RowTally } from './collect';
-import type { Dataset, DatasetSource } from './index';
+import type { Dataset, DatasetSource } from './load';
 
 const SEPARATOR = /\s+\+\s+/;
 

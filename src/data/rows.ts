@@ -1,4 +1,5 @@
 /** What the readers of files give: rows one after another, each with the place it came from. */
+import { isRecord } from '../json';
 
 /** A row of a file. `number` counts lines or rows from 1, as the reader's `unit` says. */
 export type SourceRow =
@@ -19,9 +20,7 @@ export type ColumnChoice = (columns: readonly string[]) => readonly string[];
 
 /** A row that is an object, or what is wrong with it. */
 export function objectRow(number: number, value: unknown): SourceRow {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return { number, values: value as Record<string, unknown> };
-  }
+  if (isRecord(value)) return { number, values: value };
   return { number, problem: 'must be a JSON object' };
 }
 

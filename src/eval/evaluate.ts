@@ -4,7 +4,7 @@ import { generateFitting, SlotLimit } from '../fitting';
 import type { GeneratedSequence, GenerateRequest, Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { streamSeed } from '../rng';
-import { measureThinking, renderPrompts, type Tokenizer } from '../tokenizer';
+import { measureCompletion, renderPrompts, type Tokenizer } from '../tokenizer';
 import type { Prompt } from '../types';
 import { judgeCompletion } from './judge';
 import { inOrder } from './problems';
@@ -44,6 +44,8 @@ export interface EvalOptions {
   /** Rows that an interrupted call with the same options made: their answers are not made again. */
   finished?: readonly EvalRow[];
   onProgress?: (progress: { done: number; total: number }) => void;
+  /** The prompt leaves no room for an answer: the problem counts as not answered. Called once for each such problem. */
+  onNoRoom?: (prompt: Prompt) => void;
   /** Called as each completion ends, in the order they end. */
   onCompletion?: (completion: EvalCompletion) => void;
 }
@@ -102,15 +104,27 @@ class Evaluator {
     const problems = pieces.map(({ index }) => dataset.get(index));
     const indexOf = (position: number) => pieces[position].index;
     const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, indexOf });
-    const requests = pieces.map((piece, i) => this.request(piece, prompts[i]));
+    const hasRoom = (_: unknown, i: number) => prompts[i].ids.length < model.info.maxPositions;
+    const [asked, askedPrompts] = [pieces.filter(hasRoom), prompts.filter(hasRoom)];
+    pieces.forEach((piece, i) => hasRoom(piece, i) || this.addUnanswered(prompts[i], piece));
+    if (asked.length === 0) return;
+    const requests = asked.map((piece, i) => this.request(piece, askedPrompts[i]));
     await generateFitting(model, requests, this.slots, {
       signal,
       kvBytes,
       onSequence: (sequence) => {
         if (sequence.finish === 'cancelled') return;
-        this.add(prompts[sequence.request], pieces[sequence.request], sequence);
+        this.add(askedPrompts[sequence.request], asked[sequence.request], sequence);
       },
     });
+  }
+
+  /** Cut off before the first token: a whole benchmark is not refused for one problem. */
+  private addUnanswered(prompt: Prompt, piece: Piece): void {
+    if (piece.firstSample === 0) this.options.onNoRoom?.(prompt);
+    for (let sample = 0; sample < piece.numSamples; sample++) {
+      this.add(prompt, piece, { ids: new Int32Array(), sample, finish: 'length' });
+    }
   }
 
   private request({ index, firstSample, numSamples }: Piece, { ids }: Prompt): GenerateRequest {
@@ -128,10 +142,14 @@ class Evaluator {
   }
 
   /** Graded here and now: a verdict takes a fraction of a millisecond while the engine's own thread decodes on. */
-  private add(prompt: Prompt, piece: Piece, { ids, sample, finish }: GeneratedSequence): void {
+  private add(
+    prompt: Prompt,
+    piece: Piece,
+    { ids, sample, finish }: Pick<GeneratedSequence, 'ids' | 'sample' | 'finish'>,
+  ): void {
     const { tokenizer, onCompletion, onProgress } = this.options;
     const text = tokenizer.decode(ids, { skipSpecial: true });
-    const thinking = measureThinking(ids, tokenizer, prompt.thinkOpened);
+    const thinking = measureCompletion(ids, tokenizer, prompt.thinkOpened);
     const { verdict, format } = judgeCompletion(text, prompt.problem.gold, thinking);
     const row: EvalRow = {
       index: prompt.index,

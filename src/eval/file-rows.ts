@@ -3,6 +3,8 @@
  * OpenAI-style chat or text completions, of lm-evaluation-harness's samples, or of plain columns.
  */
 import { goldFromAnswer } from '../data/gold';
+import { isRecord } from '../json';
+import type { Outside } from '../types';
 
 type Row = Readonly<Record<string, unknown>>;
 
@@ -11,6 +13,8 @@ export interface FoundText {
   text: string;
   totalTokens: number | null;
   thinkingTokens: number | null;
+  /** Of our own files only. */
+  outside?: Outside;
   truncated: boolean | null;
 }
 
@@ -35,8 +39,7 @@ const ID_COLUMNS = ['problem_id', 'unique_id', 'custom_id', 'doc_id', 'id', 'pro
 /** A row that holds no completion; the message says what there is. */
 export class NoCompletion extends Error {}
 
-const object = (value: unknown): Row | null =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Row) : null;
+const object = (value: unknown): Row | null => (isRecord(value) ? value : null);
 
 const text = (value: unknown): string | null => (typeof value === 'string' ? value : null);
 
@@ -63,11 +66,18 @@ const cutOff = (row: Row): boolean | null => {
 
 const TOTAL_COLUMNS = ['total_tokens', 'completion_tokens', 'num_tokens', 'output_tokens'];
 
+function outsideOf(row: Row): Pick<FoundText, 'outside'> {
+  const [laterThinkingTokens, answerTokens] = [number(row.later_thinking_tokens), number(row.answer_tokens)];
+  if (laterThinkingTokens === null || answerTokens === null) return {};
+  return { outside: { laterThinkingTokens, answerTokens } };
+}
+
 const found = (content: string, row: Row): FoundText => ({
   text: content,
   totalTokens: first(row, TOTAL_COLUMNS, number),
   thinkingTokens: first(row, ['thinking_tokens', 'reasoning_tokens'], number),
   truncated: cutOff(row),
+  ...outsideOf(row),
 });
 
 /** Reasoning that a server took out of the content goes back where the model wrote it. */

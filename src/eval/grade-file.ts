@@ -14,7 +14,7 @@ export interface Grader {
 }
 
 /** `boxed`: the paper's protocol. The others also find answers outside a box. */
-export type AnswerPreset = 'boxed' | 'math-verify' | 'trl';
+export type AnswerPreset = 'boxed' | 'last-box' | 'math-verify' | 'trl';
 
 export interface GradeFileOptions {
   grader: Grader;
@@ -105,8 +105,9 @@ async function* ungraded(path: string, { dataset, tokenizer }: GradeFileOptions)
       for (const one of found.texts) {
         const place = found.place ?? numbering.next(key);
         const { gold, level, id } = references.of(found, place.index);
-        const { truncated, text } = one;
-        yield { ...place, problemId: id, gold, level, truncated, text, ...lengths(one, tokenizer ?? null) };
+        const { truncated, text, outside } = one;
+        const counted = { ...lengths(one, tokenizer ?? null), ...outside };
+        yield { ...place, problemId: id, gold, level, truncated, text, ...counted };
       }
     } catch (error) {
       throw error instanceof NoCompletion ? fail(error.message) : error;

@@ -1,5 +1,6 @@
 /** The paper's protocol: boxed answers verified, lengths counted in tokens; and every figure made of that. */
 export { type BootstrapOptions, type Interval } from './bootstrap';
+export { accuracyChange, type AccuracyChange, pairedInterval, type Solved } from './change';
 export { compare, type Comparison, type McNemar, type PairedFigure, type PairedTokens } from './compare';
 export {
   answerProblems,

@@ -1,7 +1,7 @@
 /** Verdict and format of one completion, whatever its text. */
 import { withinTime } from '../deadline';
 import type { Thinking, Verdict } from '../types';
-import { hasFormat, verifyCompletion } from '../verify';
+import { type AnswerFrom, hasFormat, verifyCompletion } from '../verify';
 
 export interface Judgement {
   verdict: Verdict;
@@ -19,7 +19,11 @@ export function judgeCompletion(
   text: string,
   gold: string,
   thinking: Pick<Thinking, 'thinkingClosed'>,
-  judge = (): Judgement => ({ verdict: verifyCompletion(text, gold), format: hasFormat(text, thinking) }),
+  answerFrom: AnswerFrom = 'answer',
+  judge = (): Judgement => ({
+    verdict: verifyCompletion(text, gold, answerFrom),
+    format: hasFormat(text, thinking),
+  }),
   limitMs = LIMIT_MS,
 ): Judgement {
   const verdict: Verdict = { correct: false, status: 'timeout', extracted: null };

@@ -21,6 +21,8 @@ export function storedCompletion(benchmark: string, completion: EvalCompletion):
     format_ok: completion.format,
     thinking_tokens: completion.thinkingTokens,
     thinking_closed: completion.thinkingClosed,
+    later_thinking_tokens: completion.laterThinkingTokens,
+    answer_tokens: completion.answerTokens,
     total_tokens: completion.totalTokens,
     finish: completion.truncated === true ? 'length' : 'stop',
   };
@@ -41,6 +43,8 @@ export function storedRow(line: Record<string, unknown>): EvalRow {
     },
     thinkingTokens: line.thinking_tokens as number,
     thinkingClosed: line.thinking_closed as boolean,
+    laterThinkingTokens: line.later_thinking_tokens as number | undefined,
+    answerTokens: line.answer_tokens as number | undefined,
     totalTokens: line.total_tokens as number,
     truncated: line.finish === 'length',
   };

@@ -1,8 +1,8 @@
 /** Figures of an evaluation from its graded completions. */
 import { mean as meanOf } from '../statistics';
-import type { Thinking, Verdict } from '../types';
+import type { Outside, Thinking, Verdict } from '../types';
 
-export interface Graded extends Thinking {
+export interface Graded extends Thinking, Outside {
   level: string | null;
   verdict: Verdict;
   /** Tokens of the completion, its stop id included; NaN, as `thinkingTokens`, when a file does not say. */
@@ -45,6 +45,9 @@ export interface EvalSummary {
   /** Means over all completions. */
   thinkingTokens: number;
   totalTokens: number;
+  /** Of `Outside`; absent when the completions do not say. */
+  laterThinkingTokens?: number;
+  answerTokens?: number;
   medianThinkingTokens: number;
   medianTotalTokens: number;
   /** Accuracy in percent over the mean total tokens in thousands. */
@@ -71,6 +74,13 @@ function median(values: readonly number[]): number {
 const thinkingMean = (rows: readonly Graded[]): number => mean(rows.map((row) => row.thinkingTokens));
 const totalMean = (rows: readonly Graded[]): number => mean(rows.map((row) => row.totalTokens));
 const accuracyOf = (rows: readonly Graded[]): number => mean(rows.map((row) => Number(row.verdict.correct)));
+
+/** Means of what stands outside the first block, when every row says it. */
+function outside(rows: readonly Graded[]): Outside {
+  const meanOver = (name: keyof Outside) => mean(rows.map((row) => row[name] ?? NaN));
+  const [laterThinkingTokens, answerTokens] = [meanOver('laterThinkingTokens'), meanOver('answerTokens')];
+  return Number.isNaN(laterThinkingTokens + answerTokens) ? {} : { laterThinkingTokens, answerTokens };
+}
 
 /** 1 or 0, or NaN when nobody knows. */
 export const truncation = ({ truncated }: Graded): number => (truncated === null ? NaN : Number(truncated));
@@ -107,6 +117,7 @@ export function summarise(rows: readonly Graded[]): EvalSummary {
     accuracy,
     thinkingTokens: all.thinkingTokens,
     totalTokens: all.totalTokens,
+    ...outside(rows),
     medianThinkingTokens: median(rows.map((row) => row.thinkingTokens)),
     medianTotalTokens: median(rows.map((row) => row.totalTokens)),
     accuracyPer1kTokens: per1kTokens(accuracy, all.totalTokens),

@@ -14,8 +14,8 @@ export interface GradingItem {
   pred: string;
   /** With math_verify's option names; checked by the caller (`optionsFromConfig`). */
   config?: unknown;
-  /** `boxed`: the paper's protocol, `verifyCompletion`; it takes no `config`. */
-  preset?: PresetName | 'boxed';
+  /** `boxed`: the paper's protocol; `last-box`: the authors' code. Both are `verifyCompletion` and take no `config`. */
+  preset?: PresetName | 'boxed' | 'last-box';
 }
 
 export interface Batch {

@@ -1,11 +1,14 @@
 /** A process that gives verdicts: its own because a runaway verdict can take the whole process with it. */
 import { optionsFromConfig, verifyAnswer, verifyCompletion } from '../verify';
+
+/** Presets of `verifyCompletion`. */
+const ANSWER_FROM = { boxed: 'answer', 'last-box': 'last-box' } as const;
 import type { Batch, BatchResult } from './pool';
 
 process.on('message', ({ id, items }: Batch) => {
   const verdicts = items.map(({ gold, pred, config, preset }) =>
-    preset === 'boxed'
-      ? verifyCompletion(pred, gold)
+    preset === 'boxed' || preset === 'last-box'
+      ? verifyCompletion(pred, gold, ANSWER_FROM[preset])
       : verifyAnswer(gold, pred, optionsFromConfig(config, preset)),
   );
   const result: BatchResult = { id, verdicts };

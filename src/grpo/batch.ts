@@ -73,7 +73,7 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
   const { config, watch } = context;
   const started = performance.now();
   const wanted = config.promptsPerStep * config.stepsPerGeneration;
-  const { prompts, cursor } = nextPrompts(context, state.cursor, wanted);
+  const { prompts, cursor } = await watch.phase('generate', () => nextPrompts(context, state.cursor, wanted));
   const seed = samplingSeed(config, state.eased);
   const { groups, stats } = await watch.phase('generate', () => sampleGroups(context, prompts, seed));
   const generated = performance.now();

@@ -29,6 +29,10 @@ export interface LoopContext {
   tokenizer: Tokenizer;
   dataset: Dataset;
   order: DataOrder;
+  /** Most tokens of a prompt. */
+  promptLimit: number;
+  /** Rows of `dataset` whose prompts have more. */
+  skippedRows: Set<number>;
   judge: Judge;
   rewards: readonly WeightedReward[];
   schedule: Schedule;

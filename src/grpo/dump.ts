@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import type { GenerateRequest } from '../engine/types';
 import { AcoerError } from '../errors';
+import { VERDICT_STATUSES } from '../types';
 import type { UpdateSample } from './batch';
 import type { LoopState } from './context';
 import { samplingSeed } from './context';
@@ -51,7 +52,7 @@ const rewardedSchema = z.object({
         format: z.boolean(),
         verdict: z.object({
           correct: z.boolean(),
-          status: z.enum(['correct', 'incorrect', 'unparseable', 'timeout', 'gold-unparseable']),
+          status: z.enum(VERDICT_STATUSES),
           extracted: z.string().nullable(),
         }),
       }),

@@ -3,9 +3,9 @@ import type { Config } from '../config';
 import type { Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
 import { errorCode } from '../errors';
-import { evaluate } from '../eval';
+import { answerProblems, summarise } from '../eval';
 import type { Tokenizer } from '../tokenizer';
-import type { StepMetrics } from '../types';
+import type { KnownMetrics } from '../metric-names';
 import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from './events';
 import { memoryError } from './memory';
 import type { Watch } from './watchdog';
@@ -30,7 +30,7 @@ export async function evaluatePolicy(
   const { config, model, tokenizer, dataset, emit, watch } = context;
   const evaluateKind = async (kind: EvalKind, n: number) => {
     if (n === 0 || dataset === null) return null;
-    const summary = await evaluate({
+    const rows = await answerProblems({
       model,
       policy,
       tokenizer,
@@ -53,10 +53,17 @@ export async function evaluatePolicy(
         watch.note(() => `${kind} evaluation: ${done} of ${total} answers`);
         emit({ type: 'eval-progress', phase, kind, done, total });
       },
+      onCompletion: ({ index, prompt, text, verdict, thinkingTokens }) => {
+        if (kind !== 'greedy' || index !== 0) return;
+        const { question } = prompt.problem;
+        emit({ type: 'answer', phase, question, text, correct: verdict.correct, thinkingTokens });
+      },
     }).catch((error: unknown) => {
       if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
       throw memoryError(error, 'evaluation', config);
     });
+    const solved = rows.map(({ verdict }) => (verdict.correct ? '1' : '0')).join('');
+    const summary = { ...summarise(rows), solved };
     emit({ type: 'evaluated', phase, kind, summary });
     return summary;
   };
@@ -66,8 +73,8 @@ export async function evaluatePolicy(
 }
 
 /** The evaluation as numbers of a line in metrics.jsonl. */
-export function evaluationMetrics(evaluation: Evaluation): StepMetrics {
-  const metrics: StepMetrics = {};
+export function evaluationMetrics(evaluation: Evaluation): KnownMetrics {
+  const metrics: KnownMetrics = {};
   for (const kind of ['greedy', 'sampled'] as const) {
     const summary = evaluation[kind];
     if (summary === null) continue;

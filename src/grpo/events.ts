@@ -10,9 +10,15 @@ import type { StepMetrics } from '../types';
 export type EvalPhase = 'base' | 'step' | 'trained';
 export type EvalKind = 'greedy' | 'sampled';
 
+/** One answer to each problem, and which of them were right. */
+export interface RunEvaluation extends EvalSummary {
+  /** A mark for each problem in their order: 1 solved, 0 not. Absent in runs of versions that did not keep it. */
+  solved?: string;
+}
+
 export interface Evaluation {
-  greedy: EvalSummary | null;
-  sampled: EvalSummary | null;
+  greedy: RunEvaluation | null;
+  sampled: RunEvaluation | null;
 }
 
 /** The step whose evaluation had the highest accuracy; of equals, the one that thinks least. */
@@ -43,6 +49,15 @@ export type TrainEvent =
   | { type: 'plan'; plan: Plan }
   | { type: 'loaded'; model: string; parameters: number; trained: number; device: string; dtype: string }
   | { type: 'eval-progress'; phase: EvalPhase; kind: EvalKind; done: number; total: number }
+  /** The greedy answer to the first problem of the evaluation. */
+  | {
+      type: 'answer';
+      phase: EvalPhase;
+      question: string;
+      text: string;
+      correct: boolean;
+      thinkingTokens: number;
+    }
   | { type: 'evaluated'; phase: EvalPhase; kind: EvalKind; summary: EvalSummary }
   | { type: 'decode-progress'; step: number; done: number; total: number }
   | { type: 'step'; index: number; metrics: StepMetrics }

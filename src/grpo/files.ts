@@ -1,5 +1,6 @@
 /** The files of a run in progress: metrics, tables, checkpoints, each written in the directory that is still this run's. */
 import type { Config } from '../config';
+import { TINY_MODEL } from '../models';
 import {
   adapterConfig,
   finiteMetrics,
@@ -7,9 +8,9 @@ import {
   PATIENCE,
   pruneCheckpoints,
   pruneDumps,
-  saveAdapter,
   saveCheckpoint,
   saveDump,
+  saveFinal,
   writeCompletions,
   writeJsonAtomic,
   writePatiently,
@@ -20,6 +21,7 @@ import type { GenerationBatch } from './batch';
 import { dumpRecord } from './dump';
 import type { RunSummary, TrainEvent } from './events';
 import type { LoopStep } from './loop';
+import { modelCard } from './model-card';
 import type { Refusal } from './refused';
 import type { Session } from './session';
 import { storedState, type RunState } from './state';
@@ -79,12 +81,18 @@ export class RunFiles {
     await this.write(path, () => writeCompletions(path, step, samples));
   }
 
+  /** PEFT would look for the embedded model's name on the hub. */
+  private adapterConfig(): unknown {
+    const { config } = this.parts;
+    return adapterConfig(config, config.model === 'tiny' ? TINY_MODEL : config.model);
+  }
+
   private content(state: RunState): CheckpointContent {
     const { config, session } = this.parts;
     const { dataset, engine } = session.loop;
     const pending = state.pending && finiteMetrics(state.pending).finite;
     const stored = storedState({ ...state, pending }, config, dataset.size, engine);
-    return { adapterConfig: adapterConfig(config, config.model), ...stored };
+    return { adapterConfig: this.adapterConfig(), ...stored };
   }
 
   /** Writes what reproduces a step refused behind `before`; returns its folder. */
@@ -130,11 +138,19 @@ export class RunFiles {
     return this.write(path, () => pruneCheckpoints(directory, config.keepCheckpoints, always), signal);
   }
 
+  /** The last two files of a run; until the summary is there, a resumed run writes both again. */
   async final(summary: RunSummary): Promise<void> {
     const { config, directory, session } = this.parts;
-    await this.write(directory.final(), () =>
-      saveAdapter(directory.final(), session.loop.policy, adapterConfig(config, config.model)),
-    );
+    const { loop, evalData, modelDirectory } = session;
+    const card = modelCard({
+      config,
+      summary,
+      trainData: loop.dataset,
+      evalData,
+      forkedAt: directory.forkedAt(),
+    });
+    const content = { adapterConfig: this.adapterConfig(), modelDirectory, modelCard: card };
+    await this.write(directory.final(), () => saveFinal(directory.final(), loop.policy, content));
     await this.write(directory.summary(), () => writeJsonAtomic(directory.summary(), summary));
   }
 

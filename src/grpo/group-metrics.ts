@@ -1,5 +1,6 @@
 /** How far the completions of one group differ, and how large advantages get: what the collapse monitor looks at. */
-import type { Group, Rollout, StepMetrics } from '../types';
+import type { KnownMetrics, MetricName } from '../metric-names';
+import type { Group, Rollout } from '../types';
 import type { GenerationBatch } from './batch';
 import { isGraded } from './rollouts';
 import { brevityShare, sameVerdictShare } from './same-verdict';
@@ -22,11 +23,11 @@ export function groupMetrics({
   groups,
   advantages,
   state,
-}: Pick<GenerationBatch, 'groups' | 'advantages' | 'state'>): StepMetrics {
+}: Pick<GenerationBatch, 'groups' | 'advantages' | 'state'>): KnownMetrics {
   const graded = groups.filter(isGraded);
   const length = (rollout: Rollout) => rollout.thinkingTokens;
   const brevity = brevityShare(groups, advantages);
-  const found = {
+  const found: { [Name in MetricName]?: number | null } = {
     'accuracy/group_std': spread(
       graded,
       () => true,
@@ -38,11 +39,11 @@ export function groupMetrics({
     // What a rollback took off the pressure does not press.
     'advantages/brevity': brevity && brevity * state.eased.pressure,
   };
-  const metrics: StepMetrics = {
+  const metrics: KnownMetrics = {
     'advantages/min': minimum(advantages.values),
     'advantages/max': maximum(advantages.values),
     'advantages/same_verdict_share': sameVerdictShare(groups, advantages),
   };
-  for (const [name, value] of Object.entries(found)) if (value !== null) metrics[name] = value;
+  for (const [name, value] of Object.entries(found)) if (value !== null) metrics[name as MetricName] = value;
   return metrics;
 }

@@ -1,10 +1,18 @@
 /** The collapse guard of a run: the monitor with the run's settings, and what a rollback comes to. */
 import type { Config } from '../config';
 import { AcoerError } from '../errors';
-import { monitorMetrics, monitorSettings, observe, type MonitorState, type Observation } from '../monitor';
+import {
+  monitorMetrics,
+  monitorSettings,
+  observe,
+  type MonitorContext,
+  type MonitorState,
+  type Observation,
+} from '../monitor';
 import type { Rollback } from '../run';
-import type { StepMetrics } from '../types';
+import type { KnownMetrics } from '../metric-names';
 import type { Eased, LoopState, WeightedReward } from './context';
+import type { Evaluation } from './events';
 
 export interface GuardState {
   monitor: MonitorState;
@@ -15,15 +23,32 @@ export interface GuardState {
 }
 
 export interface CollapseGuard {
-  observe(state: MonitorState, metrics: StepMetrics): Observation;
-  metrics(state: MonitorState, eased: Eased): StepMetrics;
+  /** @param base the evaluation of the base model; null: there was none */
+  observe(state: MonitorState, metrics: KnownMetrics, base: Evaluation | null): Observation;
+  metrics(state: MonitorState, eased: Eased): KnownMetrics;
+}
+
+/** What the monitor has to know of a run. The sampled evaluation comes first: greedy decoding hides a loss of certainty. */
+export function monitorContext(
+  config: Pick<Config, 'promptsPerStep' | 'stepsPerGeneration' | 'numIterations' | 'evalSteps' | 'maxSteps'>,
+  base: Evaluation | null,
+): MonitorContext {
+  const { promptsPerStep, stepsPerGeneration, numIterations, evalSteps, maxSteps } = config;
+  const kind = base?.sampled ? 'sampled' : 'greedy';
+  const summary = base?.[kind] ?? null;
+  const between = evalSteps > 0 && evalSteps < maxSteps;
+  return {
+    groupsPerBatch: promptsPerStep * stepsPerGeneration,
+    updatesPerBatch: stepsPerGeneration * numIterations,
+    base: summary && { accuracy: summary.accuracy, thinkingTokens: summary.thinkingTokens },
+    evaluations: between && summary !== null ? { kind, problems: summary.n } : null,
+  };
 }
 
 export function guardOf(config: Config): CollapseGuard {
   const settings = monitorSettings(config.monitor);
-  const groups = config.promptsPerStep * config.stepsPerGeneration;
   return {
-    observe: (state, metrics) => observe(state, metrics, settings, groups),
+    observe: (state, metrics, base) => observe(state, metrics, settings, monitorContext(config, base)),
     metrics: (state, { rollbacks, pressure }) => ({
       ...monitorMetrics(state),
       'monitor/rollbacks': rollbacks,

@@ -2,13 +2,15 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
-import { evalSpec, loadDataset, trainSpec, withAbsolutePath, type Dataset } from '../data';
+import { loadRunData, withAbsolutePath, type Dataset } from '../data';
 import { AcoerError } from '../errors';
 import type { Engine } from '../engine/types';
 import { resolveModel, type ModelFetchOptions } from '../models';
+import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../plan';
 import { listRewards, resolveReward } from '../rewards';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
 import type { WeightedReward } from './context';
+import { noteUnanswerable, skippedPrompts } from './long-prompts';
 import { openRewardModule } from './reward-module';
 
 /** Parts a caller may bring; the rest is made from the configuration. */
@@ -23,8 +25,12 @@ export interface SessionParts {
 export interface Inputs {
   rewards: WeightedReward[];
   modelDirectory: string;
+  /** What its config.json says. */
+  planned: PlannedModel;
   tokenizer: Tokenizer;
   trainData: Dataset;
+  /** Rows of it whose prompts are too long. */
+  skippedRows: Set<number>;
   /** null: nothing is evaluated. */
   evalData: Dataset | null;
 }
@@ -68,7 +74,7 @@ export async function openRewards(config: Config): Promise<WeightedReward[]> {
 }
 
 export async function closeRewards(rewards: readonly WeightedReward[]): Promise<void> {
-  for (const { reward } of rewards) await reward.close?.();
+  await Promise.all(rewards.map(async ({ reward }) => reward.close?.()));
 }
 
 /** What was left out of the training data, or null when every row was taken. */
@@ -90,18 +96,9 @@ async function openData(
   given: SessionParts,
   options: ModelFetchOptions,
 ): Promise<{ trainData: Dataset; evalData: Dataset | null }> {
-  const trainData = given.trainData ?? (await loadDataset({ ...trainSpec(config), ...options }));
-  const note = leftOut(trainData, config.dropUnparsedGold);
-  if (note !== null) options.onNotice?.(note);
-  if (config.evalProblems + config.evalSampledProblems === 0) return { trainData, evalData: null };
-  const evalData = given.evalData ?? (await loadDataset({ ...evalSpec(config), ...options }));
-  const split = evalData.source?.split ?? null;
-  if (config.evalDataset === null && split !== null && split === trainData.source?.split) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      `${config.dataset} has only the split ${split}, which is trained on; name evalDataset, or set evalProblems to 0.`,
-    );
-  }
+  const { trainData, evalData, whole, notices } = await loadRunData(config, given, options);
+  const note = leftOut(whole, config.dropUnparsedGold);
+  for (const message of [...(note === null ? [] : [note]), ...notices]) options.onNotice?.(message);
   return { trainData, evalData };
 }
 
@@ -136,7 +133,18 @@ export function withPinnedData(config: Config, { trainData, evalData }: Inputs):
   };
 }
 
-/** `options.onNotice` also hears what was left out of the data. */
+/** @throws BAD_CONFIG for a reward on thinking and a vocabulary that cannot say where thinking begins and ends */
+function checkThinking(config: Config, rewards: readonly WeightedReward[], tokenizer: Tokenizer): void {
+  if (tokenizer.thinkOpenId !== null && tokenizer.thinkCloseId !== null) return;
+  const reward = rewards.find((entry) => entry.reward.needsThinking === true)?.reward.name;
+  if (reward === undefined) return;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `The vocabulary of ${config.model} has no <think> and </think>, so reward ${reward} cannot measure thinking; set rewardParams.${reward}.lengthOf to total, and formatWeight to 0 (it asks for closed thinking).`,
+  );
+}
+
+/** `options.onNotice` also hears what was left out of the data, and which prompts are too long. */
 export async function openInputs(
   config: Config,
   parts: SessionParts,
@@ -145,9 +153,18 @@ export async function openInputs(
   const rewards = await openRewards(config);
   try {
     const { directory: modelDirectory } = await resolveModel(config.model, options);
-    const { trainData, evalData } = await openData(config, parts, options);
+    const planned = readPlannedModel(modelDirectory);
+    assertRoomForPrompt(config, planned);
     const tokenizer = parts.tokenizer ?? (await loadTokenizer(modelDirectory));
-    return { rewards, modelDirectory, tokenizer, trainData, evalData };
+    checkThinking(config, rewards, tokenizer);
+    const { trainData, evalData } = await openData(config, parts, options);
+    const skippedRows = await skippedPrompts(config, planned, { tokenizer, trainData }, options);
+    const { onNotice, signal } = options;
+    if (evalData !== null && onNotice !== undefined) {
+      const count = Math.max(config.evalProblems, config.evalSampledProblems);
+      await noteUnanswerable({ dataset: evalData, count, tokenizer, config, signal }, planned, onNotice);
+    }
+    return { rewards, modelDirectory, planned, tokenizer, trainData, skippedRows, evalData };
   } catch (error) {
     await closeRewards(rewards);
     throw error;

@@ -1,4 +1,5 @@
 /** The loop: generate a batch, update on its slices, say what happened. Writes nothing; `run.ts` does. */
+import type { KnownMetrics } from '../metric-names';
 import { finiteMetrics } from '../run';
 import type { StepMetrics } from '../types';
 import { makeGenerationBatch, updatesPerGeneration, type GenerationBatch, type OpenBatch } from './batch';
@@ -36,7 +37,8 @@ async function updateStep(
   const index = state.step + 1;
   const memory = await context.watch.phase('optimizer', () => context.engine.memory());
   const cost = costMetrics(context, generated, update, memory);
-  const metrics = { step: index, ...updateMetrics(context, update), ...batch.metrics, ...cost };
+  const own: KnownMetrics = { step: index, ...updateMetrics(context, update) };
+  const metrics = { ...own, ...batch.metrics, ...cost };
   const refusal = refusedUpdate(batch, slice, update);
   const refused = refusal === null ? 0 : state.refused + 1;
   const updatesDone = batch.updatesDone + 1;

@@ -1,6 +1,6 @@
 /** What a run has learnt about how much fits into memory, and its steps cut to fit. */
 import type { Config } from '../config';
-import { SlotLimit, untilItFits } from '../fitting';
+import { DEFAULT_SLOTS, SlotLimit, untilItFits } from '../fitting';
 import { AcoerError, errorMessage } from '../errors';
 import { packByTokens, sampleTokens, type Tokens } from './microbatch';
 
@@ -62,9 +62,13 @@ export class MemoryLimits {
     return this.learnt.microBatchTokens ?? this.config.microBatchTokens;
   }
 
+  get maxSlots(): number {
+    return this.learnt.maxSlots ?? this.config.maxSlots ?? DEFAULT_SLOTS;
+  }
+
   /** For one generation. */
   slots(): SlotLimit {
-    return new SlotLimit(this.learnt.maxSlots ?? this.config.maxSlots ?? undefined, (maxSlots) => {
+    return new SlotLimit(this.maxSlots, (maxSlots) => {
       this.learnt = { ...this.learnt, maxSlots };
       this.warn(`Out of memory in rollout; from here on at most ${maxSlots} sequences are decoded together.`);
     });

@@ -1,5 +1,6 @@
 /** The numbers of one line of metrics.jsonl: TRL's under TRL's names, ours under acoer/, accuracy/, thinking/, ... */
 import type { MemoryReport } from '../engine/types';
+import type { KnownMetrics, MetricName } from '../metric-names';
 import type { Rollout, StepMetrics } from '../types';
 import { isTruncated, type GenerationBatch, type UpdateSample } from './batch';
 import type { LoopContext } from './context';
@@ -12,11 +13,11 @@ const share = (rollouts: readonly Rollout[], holds: (rollout: Rollout) => boolea
   rollouts.filter(holds).length / Math.max(1, rollouts.length);
 
 /** Sets `name` unless there was nothing to average. */
-function setMean(metrics: StepMetrics, name: string, values: readonly number[]): void {
+function setMean(metrics: KnownMetrics, name: MetricName, values: readonly number[]): void {
   if (values.length > 0) metrics[name] = mean(values);
 }
 
-function completionMetrics(rollouts: readonly Rollout[]): StepMetrics {
+function completionMetrics(rollouts: readonly Rollout[]): KnownMetrics {
   const lengths = rollouts.map((rollout) => rollout.totalTokens);
   const terminated = rollouts
     .filter((rollout) => !isTruncated(rollout))
@@ -31,16 +32,17 @@ function completionMetrics(rollouts: readonly Rollout[]): StepMetrics {
     'completions/mean_terminated_length': mean(ended),
     'completions/min_terminated_length': minimum(ended),
     'completions/max_terminated_length': maximum(ended),
+    'completions/answer_length': mean(rollouts.map((rollout) => rollout.answerTokens ?? NaN)),
   };
 }
 
 /** Accuracy is over the groups whose reference could be read; everything else over all completions. */
-function accuracyMetrics(batch: GenerationBatch, rollouts: readonly Rollout[]): StepMetrics {
+function accuracyMetrics(batch: GenerationBatch, rollouts: readonly Rollout[]): KnownMetrics {
   const correct = (rollout: Rollout) => rollout.verdict.correct;
   const groups = batch.groups.filter(isGraded).map((group) => group.rollouts);
   const groupShare = (holds: (group: readonly Rollout[]) => boolean) =>
     groups.filter(holds).length / Math.max(1, groups.length);
-  const metrics: StepMetrics = {
+  const metrics: KnownMetrics = {
     'accuracy/mean': share(groups.flat(), correct),
     'accuracy/groups_all_correct': groupShare((group) => group.every(correct)),
     'accuracy/groups_all_wrong': groupShare((group) => !group.some(correct)),
@@ -49,6 +51,7 @@ function accuracyMetrics(batch: GenerationBatch, rollouts: readonly Rollout[]): 
     'accuracy/timeout': share(rollouts, (rollout) => rollout.verdict.status === 'timeout'),
     'accuracy/gold_unparseable': 1 - groups.length / batch.groups.length,
     'thinking/mean': mean(rollouts.map((rollout) => rollout.thinkingTokens)),
+    'thinking/later_blocks_mean': mean(rollouts.map((rollout) => rollout.laterThinkingTokens ?? NaN)),
     'thinking/max': maximum(rollouts.map((rollout) => rollout.thinkingTokens)),
     'thinking/closed_ratio': share(rollouts, (rollout) => rollout.thinkingClosed),
   };
@@ -58,9 +61,9 @@ function accuracyMetrics(batch: GenerationBatch, rollouts: readonly Rollout[]): 
   return metrics;
 }
 
-function rewardMetrics(batch: GenerationBatch): StepMetrics {
+function rewardMetrics(batch: GenerationBatch): KnownMetrics {
   const totals = batch.rewards.rewards.map((reward) => reward.total);
-  const metrics: StepMetrics = {
+  const metrics: KnownMetrics = {
     reward: mean(totals),
     reward_std: sampleStd(totals),
     frac_reward_zero_std: batch.advantages.fracZeroStd,
@@ -75,7 +78,7 @@ function rewardMetrics(batch: GenerationBatch): StepMetrics {
 /** Of the generated batch; every update made from it carries the same numbers. */
 export function generationMetrics(context: LoopContext, batch: GenerationBatch): StepMetrics {
   const rollouts = batch.samples.map((sample) => sample.rollout);
-  const metrics: StepMetrics = {
+  const known: KnownMetrics = {
     epoch: batch.state.cursor / context.order.size,
     num_tokens: batch.state.numTokens,
     ...completionMetrics(rollouts),
@@ -83,6 +86,8 @@ export function generationMetrics(context: LoopContext, batch: GenerationBatch):
     ...accuracyMetrics(batch, rollouts),
     ...groupMetrics(batch),
   };
+  // A reward of the user's names its own.
+  const metrics: StepMetrics = known;
   for (const { reward } of context.rewards) {
     Object.assign(metrics, reward.metrics(batch.state.rewardStates[reward.name]));
   }
@@ -99,7 +104,7 @@ function vespoWeights({ samples, results }: UpdateResult): number[] {
 }
 
 /** Share of clipped tokens (of sequences at sequence level) over the whole update; skipped samples clip nothing. */
-function clipMetrics(context: LoopContext, update: UpdateResult): StepMetrics {
+function clipMetrics(context: LoopContext, update: UpdateResult): KnownMetrics {
   const { lossType, importanceSamplingLevel } = context.config;
   const bySequence = importanceSamplingLevel === 'sequence';
   const counted = bySequence ? update.samples : update.samples.filter((sample) => !sample.masked);
@@ -110,7 +115,7 @@ function clipMetrics(context: LoopContext, update: UpdateResult): StepMetrics {
   const average = (shares: readonly number[]) => sum(shares.map((s, i) => s * weight(counted[i]!))) / total;
   if (lossType === 'cispo') return { cispo_clip_ratio: average(high) };
   if (lossType === 'vespo') {
-    const metrics: StepMetrics = {};
+    const metrics: KnownMetrics = {};
     setMean(metrics, 'vespo/phi_seq_mean', vespoWeights(update));
     return metrics;
   }
@@ -131,7 +136,7 @@ function clipMetrics(context: LoopContext, update: UpdateResult): StepMetrics {
 function samplingGap(
   samples: readonly UpdateSample[],
   trainer: (sample: UpdateSample) => Float64Array | null,
-): StepMetrics {
+): KnownMetrics {
   let total = 0;
   let largest = 0;
   let tokens = 0;
@@ -153,8 +158,8 @@ function samplingGap(
 }
 
 /** Of one update. What could not be computed (a refused update's norm) is left out. */
-export function updateMetrics(context: LoopContext, update: UpdateResult): StepMetrics {
-  const metrics: StepMetrics = {
+export function updateMetrics(context: LoopContext, update: UpdateResult): KnownMetrics {
+  const metrics: KnownMetrics = {
     learning_rate: update.learningRate,
     update_applied: update.applied ? 1 : 0,
     micro_batches: update.microBatches.length,
@@ -181,11 +186,11 @@ export function costMetrics(
   generated: GenerationBatch | null,
   update: UpdateResult,
   memory: MemoryReport,
-): StepMetrics {
+): KnownMetrics {
   const seconds = (ms: number) => ms / 1000;
   const { generate, reward, score } = generated?.timesMs ?? { generate: 0, reward: 0, score: 0 };
   const { train, optimizer } = update.timesMs;
-  const metrics: StepMetrics = {
+  const metrics: KnownMetrics = {
     step_time: seconds(generate + reward + score + train + optimizer),
     'time/generate': seconds(generate),
     'time/reward': seconds(reward),
@@ -194,7 +199,7 @@ export function costMetrics(
     'time/optimizer': seconds(optimizer),
     ...memoryMetrics(memory),
     'memory/micro_batch_tokens': context.memory.microBatchTokens,
-    'memory/max_slots': context.memory.slots().slots,
+    'memory/max_slots': context.memory.maxSlots,
   };
   if (generated !== null && generate > 0) {
     metrics['time/generated_tokens_per_second'] = generated.stats.newTokens / seconds(generate);
@@ -202,8 +207,8 @@ export function costMetrics(
   return metrics;
 }
 
-export function memoryMetrics(memory: MemoryReport): StepMetrics {
-  const metrics: StepMetrics = {
+export function memoryMetrics(memory: MemoryReport): KnownMetrics {
+  const metrics: KnownMetrics = {
     'memory/engine_bytes': memory.engineBytes,
     'memory/resident_bytes': memory.residentBytes,
     'memory/peak_resident_bytes': memory.peakResidentBytes,

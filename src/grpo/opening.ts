@@ -24,7 +24,7 @@ import {
   type Inputs,
   type SessionParts,
 } from './inputs';
-import { allowedChanges } from './resume';
+import { allowedChanges, forkCommand } from './resume';
 import { storedPart } from './state';
 
 export interface Opening {
@@ -114,9 +114,9 @@ export async function openResumed(
     const checkpoint = findCheckpoint(directory, warn);
     if (checkpoint === null) refuseBrokenFork(directory);
     const before = checkpoint === null ? stored : resolveTrainConfig([storedPart(checkpoint).config]);
-    for (const change of allowedChanges(before, wanted, checkpoint?.step ?? 0)) warn(change);
+    for (const change of allowedChanges(before, wanted, path, checkpoint?.step ?? 0)) warn(change);
     const inputs = await openInputs(wanted, parts, fetching);
-    if (checkpoint !== null) await checkData(checkpoint, inputs);
+    if (checkpoint !== null) await checkData(path, checkpoint, inputs);
     const config = withPinnedData(wanted, inputs);
     return { directory, config, inputs, resumed: true, checkpoint };
   } catch (error) {
@@ -126,16 +126,23 @@ export async function openResumed(
 }
 
 /** A position in other data means other problems, and their order is a function of their number. */
-async function checkData(checkpoint: StoredCheckpoint, { trainData, rewards }: Inputs): Promise<void> {
+async function checkData(
+  run: string,
+  checkpoint: StoredCheckpoint,
+  { trainData, rewards }: Inputs,
+): Promise<void> {
   const { datasetSize, data: before } = storedPart(checkpoint);
   const { size, name, source } = trainData;
   const sameRows = before === null || before === (source?.fingerprint ?? null);
   if (sameRows && datasetSize === size) return;
   await closeRewards(rewards);
-  const message = sameRows
-    ? `The training data has ${size} problems now and had ${datasetSize} when the run began; bring back the data of then.`
-    : `${name} no longer holds the problems this run began with, so it cannot go on where it stopped; bring the old data back, or begin a new run.`;
-  throw new AcoerError('BAD_INPUT', message);
+  const fault = sameRows
+    ? `The training data has ${size} problems now and had ${datasetSize} when the run began`
+    : `${name} no longer holds the problems this run began with, so it cannot go on where it stopped`;
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${fault}; bring the old data back, or go on under the new in a new folder: ${forkCommand(run, checkpoint.step)}`,
+  );
 }
 
 /** The configuration and summary of a run with nothing left to do. */
@@ -143,7 +150,7 @@ export function finishedRun(path: string, given: Given): { config: Config; summa
   const directory = readRunDirectory(path);
   const { stored, wanted } = resumedConfig(directory, given);
   if (!directory.finished(stored.maxSteps) || wanted.maxSteps > stored.maxSteps) return null;
-  allowedChanges(stored, wanted, stored.maxSteps);
+  allowedChanges(stored, wanted, path, stored.maxSteps);
   // Killed behind its summary: what that left goes.
   if (directory.isLocked()) openRunDirectory(path).lock?.release();
   return { config: stored, summary: directory.readJson(directory.summary()) as RunSummary };

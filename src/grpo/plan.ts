@@ -1,9 +1,9 @@
 /** The plan of a run about to start, from its own data and the engine it will run on. */
 import { existsSync } from 'node:fs';
 import type { Config } from '../config';
-import { loadDataset, trainSpec } from '../data';
+import { loadDataset, loadRunData, trainSpec } from '../data';
 import type { Engine } from '../engine/types';
-import { engineDevice, planRun, readPlannedModel, type Plan } from '../plan';
+import { engineDevice, planRun, promptLimit, type Plan, type PlannedModel } from '../plan';
 import { resolveModel } from '../models';
 import { loadTokenizer, renderPrompt } from '../tokenizer';
 import type { Inputs } from './inputs';
@@ -14,29 +14,32 @@ const PROMPTS = 64;
 /** The longest prompt in tokens, of some rows of the data. */
 function longestPrompt(
   config: Config,
-  { tokenizer, trainData }: Pick<Inputs, 'tokenizer' | 'trainData'>,
+  { tokenizer, trainData, planned }: Pick<Inputs, 'tokenizer' | 'trainData' | 'planned'>,
 ): number {
-  const { promptTemplate, enableThinking, maxPromptLength } = config;
+  const { promptTemplate, enableThinking } = config;
   const rows = Math.min(PROMPTS, trainData.size);
   const lengths = Array.from({ length: rows }, (_, i) => {
     const row = Math.floor((i * trainData.size) / rows);
     return renderPrompt(tokenizer, trainData.get(row), row, { promptTemplate, enableThinking }).ids.length;
   });
-  return Math.min(Math.max(1, ...lengths), maxPromptLength ?? Infinity);
+  return Math.min(Math.max(1, ...lengths), promptLimit(config, planned));
 }
 
 /** The longest prompt of a configuration whose model and data are on this machine; else undefined: nothing is fetched. */
-export async function longestLocalPrompt(config: Config): Promise<number | undefined> {
+export async function longestLocalPrompt(config: Config, planned: PlannedModel): Promise<number | undefined> {
   const here = (name: string) => name === 'tiny' || existsSync(name);
   if (!here(config.model) || !here(config.dataset)) return undefined;
   const tokenizer = await loadTokenizer((await resolveModel(config.model)).directory);
-  return longestPrompt(config, { tokenizer, trainData: await loadDataset(trainSpec(config)) });
+  const trainData =
+    config.evalDataset === null || here(config.evalDataset)
+      ? (await loadRunData(config)).trainData
+      : await loadDataset(trainSpec(config));
+  return longestPrompt(config, { tokenizer, trainData, planned });
 }
 
 /** null for an engine that does not know its memory. */
 export async function planSession(config: Config, inputs: Inputs, engine: Engine): Promise<Plan | null> {
   const device = await engineDevice(engine);
   if (device.totalBytes === 0) return null;
-  const model = readPlannedModel(inputs.modelDirectory);
-  return planRun({ config, model, device, promptTokens: longestPrompt(config, inputs) });
+  return planRun({ config, model: inputs.planned, device, promptTokens: longestPrompt(config, inputs) });
 }

@@ -1,35 +1,42 @@
 import { AcoerError } from '../errors';
-import { renderPrompt } from '../tokenizer';
+import { Pace, renderPrompt } from '../tokenizer';
 import type { Prompt } from '../types';
 import type { LoopContext } from './context';
 
+/** What of it chooses prompts. */
+export type PromptContext = Pick<
+  LoopContext,
+  'config' | 'dataset' | 'order' | 'tokenizer' | 'promptLimit' | 'skippedRows' | 'signal'
+>;
+
 /**
- * The next `count` prompts from position `cursor` of the data order, and the position after them. Prompts longer
- * than `maxPromptLength` tokens are passed over.
+ * The next `count` prompts from position `cursor` of the data order, and the position after them. Prompts of more than
+ * `promptLimit` tokens are skipped; the rows known to have such ones are not even rendered. Lets the event loop turn.
  */
-export function nextPrompts(
-  context: LoopContext,
+export async function nextPrompts(
+  context: PromptContext,
   cursor: number,
   count: number,
-): { prompts: Prompt[]; cursor: number } {
-  const { config, dataset, order, tokenizer } = context;
-  const { promptTemplate, enableThinking, maxPromptLength } = config;
+): Promise<{ prompts: Prompt[]; cursor: number }> {
+  const { config, dataset, order, tokenizer, promptLimit, skippedRows, signal } = context;
+  const { promptTemplate, enableThinking } = config;
   const prompts: Prompt[] = [];
+  const pace = new Pace();
   let position = cursor;
-  let passedOver = 0;
-  while (prompts.length < count) {
-    const problem = dataset.get(order.rowAt(position));
-    const prompt = renderPrompt(tokenizer, problem, position, { promptTemplate, enableThinking });
-    position++;
-    if (maxPromptLength === null || prompt.ids.length <= maxPromptLength) {
-      prompts.push(prompt);
-      passedOver = 0;
-    } else if (++passedOver >= order.size) {
+  for (; prompts.length < count; position++) {
+    if (skippedRows.size >= order.size) {
       throw new AcoerError(
         'BAD_CONFIG',
-        `Every prompt of ${dataset.name} has more than maxPromptLength = ${maxPromptLength} tokens; raise it.`,
+        `Every prompt of ${dataset.name} has more than ${promptLimit} tokens.`,
       );
     }
+    const row = order.rowAt(position);
+    if (skippedRows.has(row)) continue;
+    await pace.turn();
+    signal?.throwIfAborted();
+    const prompt = renderPrompt(tokenizer, dataset.get(row), position, { promptTemplate, enableThinking });
+    if (prompt.ids.length <= promptLimit) prompts.push(prompt);
+    else skippedRows.add(row);
   }
   return { prompts, cursor: position };
 }

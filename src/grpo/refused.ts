@@ -1,4 +1,5 @@
 /** Steps of which nothing was applied because a number was not finite: what they leave behind. */
+import type { KnownMetrics } from '../metric-names';
 import type { OpenBatch } from './batch';
 import type { LoopContext, LoopState } from './context';
 import type { LoopStep } from './loop';
@@ -38,9 +39,13 @@ export async function refusedGeneration(
   if (!(error instanceof NonFiniteError)) throw error;
   const { found, evidence } = error;
   const { config, schedule, engine, order } = context;
-  const { cursor } = nextPrompts(context, state.cursor, config.promptsPerStep * config.stepsPerGeneration);
+  const { cursor } = await nextPrompts(
+    context,
+    state.cursor,
+    config.promptsPerStep * config.stepsPerGeneration,
+  );
   const index = state.step + 1;
-  const metrics = {
+  const metrics: KnownMetrics = {
     step: index,
     learning_rate: config.learningRate * scheduleFactor(schedule, state.step),
     update_applied: 0,

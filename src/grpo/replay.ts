@@ -6,6 +6,7 @@ import { resolveModel, type ModelFetchOptions } from '../models';
 import { openDump, restorePolicy, type StoredCheckpoint } from '../run';
 import { parseDump } from './dump';
 import { MemoryLimits } from './memory';
+import { sampleTokens } from './microbatch';
 import { describeNonFinite, type NonFinite } from './non-finite';
 import { offendersOf, type Offender } from './replay-alone';
 import {
@@ -184,7 +185,7 @@ function reportOf(
   const differences = differencesOf(refused, outcome);
   const microBatches = (outcome.update?.microBatches ?? []).map(({ samples, loss }) => ({
     samples: samples.length,
-    tokens: samples.reduce((sum, one) => sum + one.promptIds.length + one.completionIds.length, 0),
+    tokens: samples.reduce((sum, one) => sum + sampleTokens(one), 0),
     loss: Number.isFinite(loss) ? loss : null,
   }));
   return {

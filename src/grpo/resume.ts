@@ -4,7 +4,7 @@ import type { Config } from '../config';
 import { AcoerError } from '../errors';
 
 /** Settings a resumed run may change, and what that does. */
-const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' | 'schedule'>>> = {
+const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' | 'schedule' | 'prompts'>>> = {
   maxSteps: 'schedule',
   saveSteps: 'nothing',
   keepCheckpoints: 'nothing',
@@ -20,6 +20,7 @@ const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' |
   watchdogPhaseMs: 'nothing',
   onHang: 'nothing',
   name: 'nothing',
+  maxPromptLength: 'prompts',
   maxSlots: 'rounding',
   kvBytes: 'rounding',
   microBatchTokens: 'rounding',
@@ -32,6 +33,7 @@ const EFFECTS = {
   nothing: '',
   rounding: ' (later numbers may differ by rounding)',
   schedule: ' (the learning rate of later steps follows the new length)',
+  prompts: ' (later numbers are no longer those of an uninterrupted run)',
 } as const;
 
 interface Change {
@@ -61,15 +63,20 @@ function changesBetween(before: Config, after: Config): Change[] {
 
 /** Whether a batch generated under `before` is what `after` would generate. */
 export function sameSteps(before: Config, after: Config): boolean {
-  return changesBetween(before, after).every(({ name }) => CHANGEABLE[name] !== undefined);
+  const effects = changesBetween(before, after).map(({ name }) => CHANGEABLE[name]);
+  return effects.every((effect) => effect !== undefined && effect !== 'prompts');
 }
+
+/** What goes on from a step of `run` where resuming it is refused. */
+export const forkCommand = (run: string, step: number): string => `acoer fork ${run} --at ${step}`;
 
 /**
  * What changed, as one sentence each.
+ * @param run its folder
  * @param step the step to go on from
  * @throws BAD_CONFIG for a setting that the steps made so far depend on
  */
-export function allowedChanges(before: Config, after: Config, step: number): string[] {
+export function allowedChanges(before: Config, after: Config, run: string, step: number): string[] {
   const changes = changesBetween(before, after);
   const refused = changes.filter(({ name }) => CHANGEABLE[name] === undefined);
   if (refused.length > 0) {
@@ -77,7 +84,8 @@ export function allowedChanges(before: Config, after: Config, step: number): str
     const free = Object.keys(CHANGEABLE).join(', ');
     throw new AcoerError(
       'BAD_CONFIG',
-      `A resumed run cannot change ${list}: the steps made so far depend on it. It can change ${free}.`,
+      `A resumed run cannot change ${list}: the steps made so far depend on it. It can change ${free}. ` +
+        `For other changes: ${forkCommand(run, step)} --set ... goes on in a new folder.`,
     );
   }
   if (after.maxSteps < step) {

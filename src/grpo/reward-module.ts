@@ -7,7 +7,9 @@ import { Worker } from 'node:worker_threads';
 import { awakeTimer } from '../deadline';
 import { AcoerError } from '../errors';
 import type { BoundReward, ObserveView, RewardScore, RewardView } from '../rewards';
+import { isRecord } from '../json';
 import type { Group, Rollout } from '../types';
+import { endThread } from './reward-thread';
 
 export interface WorkerSetup {
   name: string;
@@ -46,6 +48,14 @@ interface Pending {
 }
 
 const NOTHING: Observed = { state: undefined, metrics: {}, snapshot: {} };
+
+/** The user's module shares the thread's port and may post what it likes. */
+const isOurs = (message: unknown): boolean => isRecord(message);
+
+type First = Extract<FromWorker, { type: 'ready' | 'unloadable' }>;
+
+const isFirst = (message: FromWorker): message is First =>
+  message.type === 'ready' || message.type === 'unloadable';
 
 class ModuleReward implements BoundReward {
   readonly name: string;
@@ -100,7 +110,7 @@ class ModuleReward implements BoundReward {
 
   async close(): Promise<void> {
     this.end(new Error('the reward is closed'));
-    await this.worker.terminate();
+    await endThread(this.worker);
   }
 
   private send({ batch, step, maxLength }: ObserveView, state: unknown): void {
@@ -125,7 +135,7 @@ class ModuleReward implements BoundReward {
   }
 
   private receive(message: FromWorker): void {
-    if (message.type === 'ready' || message.type === 'unloadable') return;
+    if (!isOurs(message) || isFirst(message)) return;
     const call = this.pending.get(message.id);
     if (call === undefined) return;
     switch (message.type) {
@@ -158,7 +168,7 @@ class ModuleReward implements BoundReward {
     const late = new Error(`no answer within ${this.timeoutMs} ms`);
     this.settle(this.running ?? id)?.reject(late);
     this.end(late);
-    void this.worker.terminate();
+    void endThread(this.worker);
   }
 
   private end(error: Error): void {
@@ -170,16 +180,20 @@ class ModuleReward implements BoundReward {
 /** A module may import much; loading it is not one of the calls the user's timeout is for. */
 const LOAD_TIMEOUT_MS = 60_000;
 
-/** Resolves with the first message of the thread, or with why there is none. */
-function firstMessage(worker: Worker, timeoutMs: number): Promise<FromWorker> {
+/** Resolves with what the thread says once it has loaded the module, or with why there is none. */
+function firstMessage(worker: Worker, timeoutMs: number): Promise<First> {
   return new Promise((resolve) => {
-    const unloadable = (message: string) => resolve({ type: 'unloadable', message });
+    const end = (message: First) => {
+      clearTimeout(timer);
+      resolve(message);
+    };
+    const unloadable = (message: string) => end({ type: 'unloadable', message });
     const timer = setTimeout(() => unloadable(`it did not load within ${timeoutMs} ms`), timeoutMs);
-    worker.once('message', (message: FromWorker) => resolve(message));
+    worker.on('message', (message: FromWorker) => {
+      if (isOurs(message) && isFirst(message)) end(message);
+    });
     worker.once('error', (error) => unloadable(error.message));
     worker.once('exit', () => unloadable('its thread ended while it was loaded'));
-    worker.once('message', () => clearTimeout(timer));
-    worker.once('exit', () => clearTimeout(timer));
   });
 }
 
@@ -199,7 +213,9 @@ export async function openRewardModule(
   worker.stdout.pipe(process.stderr, { end: false });
   const first = await firstMessage(worker, loadTimeoutMs);
   if (first.type === 'ready') return new ModuleReward(worker, setup, first.initialState, timeoutMs);
-  await worker.terminate();
-  const why = first.type === 'unloadable' ? first.message : 'it said something else than that it is ready';
-  throw new AcoerError('BAD_CONFIG', `Cannot use the reward "${setup.name}" in ${setup.path}: ${why}`);
+  await endThread(worker);
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `Cannot use the reward "${setup.name}" in ${setup.path}: ${first.message}`,
+  );
 }

@@ -4,6 +4,7 @@ import { AcoerError, errorMessage } from '../errors';
 import type { RewardScore, RewardView } from '../rewards/types';
 import type { Group, Reward, Rollout } from '../types';
 import type { WeightedReward } from './context';
+import { sampleName } from './rollouts';
 import { head, NO_WATCH, type Watch } from './watchdog';
 
 export interface RewardSettings {
@@ -23,8 +24,7 @@ export interface BatchRewards {
   weights: Record<string, number>;
 }
 
-const place = (rollout: Rollout) =>
-  `sample ${rollout.sample} of prompt ${rollout.prompt.index} (problem ${rollout.prompt.problem.id})`;
+const place = ({ prompt, sample }: Rollout) => sampleName(prompt, sample);
 
 type Work<T> = T | Promise<T>;
 

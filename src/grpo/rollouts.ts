@@ -3,7 +3,7 @@ import { generateFitting } from '../fitting';
 import type { GenerateRequest, GenerateStats, GeneratedSequence } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
 import { streamSeed } from '../rng';
-import { measureThinking } from '../tokenizer';
+import { measureCompletion } from '../tokenizer';
 import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
 import { memoryError } from './memory';
@@ -37,7 +37,7 @@ function toRollout(context: LoopContext, prompt: Prompt, sequence: GeneratedSequ
   const { tokenizer, judge, watch } = context;
   const { ids, logprobs, entropies, finish, sample } = sequence;
   const text = tokenizer.decode(ids, { skipSpecial: true });
-  const thinking = measureThinking(ids, tokenizer, prompt.thinkOpened);
+  const thinking = measureCompletion(ids, tokenizer, prompt.thinkOpened);
   const note = () => `grading ${sampleName(prompt, sample)}: ${head(text)}`;
   const { verdict, format } = watch.during('grade', note, () => judge(text, prompt.problem.gold, thinking));
   const totalTokens = ids.length;
@@ -56,7 +56,8 @@ function toRollout(context: LoopContext, prompt: Prompt, sequence: GeneratedSequ
   };
 }
 
-const sampleName = ({ index, problem }: Prompt, sample: number) =>
+/** Names a completion in messages and dumps. */
+export const sampleName = ({ index, problem }: Prompt, sample: number) =>
   `sample ${sample} of prompt ${index} (problem ${problem.id})`;
 
 /**

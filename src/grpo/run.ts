@@ -7,6 +7,7 @@ import { RunFiles, type RunFilesParts } from './files';
 import { guardOf, planRollback, type CollapseGuard } from './guard';
 import { Halt } from './halt';
 import { trainSteps, type LoopStep } from './loop';
+import { NoSignal } from './no-signal';
 import { settleRefusal } from './refusal';
 import { restoreRun } from './start';
 import type { RunState } from './state';
@@ -24,6 +25,7 @@ export class RunDriver {
   private readonly files: RunFiles;
   private readonly guard: CollapseGuard;
   private readonly halt: Halt;
+  private readonly noSignal: NoSignal;
   /** The state is newer than the newest checkpoint. */
   private unsaved = false;
 
@@ -32,6 +34,7 @@ export class RunDriver {
     this.state = start;
     this.unsaved = parts.unsaved === true;
     this.guard = guardOf(config);
+    this.noSignal = new NoSignal(config);
     this.halt = new Halt(signal);
     this.files = new RunFiles(parts, this.halt.waiting);
     this.files.openMetrics(start);
@@ -141,25 +144,26 @@ export class RunDriver {
 
   /** From here on the step counts as made. What cannot be written later, the table, is written before. */
   private async record(step: LoopStep): Promise<void> {
-    if (step.generated !== null) await this.files.table(step.index, step.generated);
-    this.watch(step);
+    if (step.generated !== null) {
+      await this.files.table(step.index, step.generated);
+      const unhelpful = this.noSignal.observe(step.generated);
+      if (unhelpful !== null) this.warn(unhelpful);
+    }
     this.state.position = step.position;
     this.state.pending = step.metrics;
     this.parts.session.loop.policyStep = this.step;
     this.unsaved = true;
   }
 
-  /** Shows a new batch to the monitor, once, and puts its numbers into the metrics. */
-  private watch({ generated, metrics, position }: LoopStep): void {
+  /** Shows a finished line to the monitor, and puts its numbers into it. The monitor passes over a line it has seen. */
+  private watch(metrics: LoopStep['metrics']): void {
     const { state } = this;
-    if (generated !== null) {
-      const { state: monitor, change } = this.guard.observe(state.guard.monitor, metrics);
-      state.guard = { ...state.guard, monitor };
-      if (change !== null) this.parts.emit({ type: 'health', change });
-      const acted = this.parts.config.onCollapse !== 'warn';
-      if (acted && change?.to === 'collapsed') state.guard.collapse = change.reason;
-    }
-    Object.assign(metrics, this.guard.metrics(state.guard.monitor, position.state.eased));
+    const { state: monitor, change } = this.guard.observe(state.guard.monitor, metrics, state.base);
+    state.guard = { ...state.guard, monitor };
+    if (change !== null) this.parts.emit({ type: 'health', change });
+    const acted = this.parts.config.onCollapse !== 'warn';
+    if (acted && change?.to === 'collapsed') state.guard.collapse = change.reason;
+    Object.assign(metrics, this.guard.metrics(monitor, state.position.state.eased));
   }
 
   /** Evaluates when that is due, writes the pending line and what follows from it. */
@@ -167,6 +171,7 @@ export class RunDriver {
     const { state, step } = this;
     const metrics = state.pending!;
     const improved = await this.evaluateStep(metrics);
+    this.watch(metrics);
     await this.files.append(metrics);
     state.pending = null;
     this.parts.emit({ type: 'step', index: step, metrics });

@@ -3,7 +3,7 @@ import type { Config } from '../config';
 import type { Dataset } from '../data';
 import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
-import { assertFits, type Plan } from '../plan';
+import { assertFits, promptLimit, type Plan } from '../plan';
 import { streamSeed } from '../rng';
 import { judgeCompletion } from '../eval';
 import type { LoopContext } from './context';
@@ -17,6 +17,8 @@ import type { Watchdog } from './watchdog';
 export interface Session {
   loop: LoopContext;
   evalData: Dataset | null;
+  /** Of the base model. */
+  modelDirectory: string;
   /** What was predicted; null for an engine that does not know its memory. */
   plan: Plan | null;
   close(): Promise<void>;
@@ -63,7 +65,7 @@ export async function openSession(
   inputs: Inputs,
   { engine: given, signal, ignorePlan = false, watchdog }: SessionOptions,
 ): Promise<Session> {
-  const { rewards, modelDirectory, tokenizer, trainData: dataset, evalData } = inputs;
+  const { rewards, modelDirectory, tokenizer, trainData: dataset, evalData, planned, skippedRows } = inputs;
   const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeRewards(rewards) }];
   const close = async () => {
     for (const part of opened.splice(0).reverse()) await part.dispose();
@@ -86,7 +88,9 @@ export async function openSession(
       tokenizer,
       dataset,
       order: new DataOrder(dataset.size, config.seed),
-      judge: (text, gold, thinking) => judgeCompletion(text, gold, thinking),
+      promptLimit: promptLimit(config, planned),
+      skippedRows,
+      judge: (text, gold, thinking) => judgeCompletion(text, gold, thinking, config.answerFrom),
       watch: watchdog,
       rewards,
       schedule: scheduleOf(config),
@@ -94,7 +98,7 @@ export async function openSession(
       memory: new MemoryLimits(config),
       signal,
     };
-    return { loop, evalData, plan, close, abandon: () => closeRewards(rewards) };
+    return { loop, evalData, modelDirectory, plan, close, abandon: () => closeRewards(rewards) };
   } catch (error) {
     await close();
     throw error;

@@ -1,6 +1,7 @@
 /** What a checkpoint's state.json holds, and how it is read back. */
 import type { Config } from '../config';
 import type { Engine } from '../engine/types';
+import { initialMonitorState } from '../monitor';
 import type { StoredCheckpoint, Tensor } from '../run';
 import type { StepMetrics } from '../types';
 import { packageVersion } from '../version';
@@ -10,7 +11,7 @@ import type { GuardState } from './guard';
 import { stillLearnt } from './memory';
 import { openBatchTensors, restoreOpenBatch, type OpenBatchNumbers } from './open-batch';
 import { configHash } from './resume';
-import { checkStoredState } from './stored-state';
+import { checkStoredState, isEarlierMonitor } from './stored-state';
 
 /** All a run carries from step to step besides weights and optimiser. */
 export interface RunState {
@@ -72,10 +73,17 @@ export function storedPart({ path, state }: StoredCheckpoint): StoredState {
 /** @param config of the run that goes on from it */
 export function runStateOf(checkpoint: StoredCheckpoint, config: Config): RunState {
   const stored = storedPart(checkpoint);
-  const { loop, batch, base, latest, best, pending, data, guard } = stored;
+  const { loop, batch, base, latest, best, pending, data } = stored;
   const open = batch && restoreOpenBatch(batch, checkpoint.rollouts);
   // Checkpoints of versions that did not count refused steps have none.
   const refused = loop.refused ?? 0;
   const state = { ...loop, refused, memory: stillLearnt(loop.memory, stored.config, config) };
+  const guard = startsMonitorOver(checkpoint)
+    ? { ...stored.guard, monitor: { ...initialMonitorState(), step: loop.step } }
+    : stored.guard;
   return { position: { state, open }, base, latest, best, pending, data, guard };
 }
+
+/** Whether the checkpoint's monitor is of a version whose state this one cannot go on from. */
+export const startsMonitorOver = (checkpoint: StoredCheckpoint): boolean =>
+  isEarlierMonitor(storedPart(checkpoint).guard.monitor);

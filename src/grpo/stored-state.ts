@@ -12,19 +12,43 @@ const evaluation = z.looseObject({
   sampled: z.looseObject({}).nullable(),
 });
 
+const shares = z.array(z.number());
+
 const monitor = z.looseObject({
   health: z.enum(['healthy', 'warning', 'collapsed']),
   averages: z.looseObject({
-    batches: count,
+    groups: count,
     moving: averages,
     base: averages,
     highest: numbers,
     lowest: numbers,
   }),
+  accuracy: z.looseObject({
+    groups: count,
+    history: z.array(shares.min(1)),
+    last: z.looseObject({ groups: count, shares }).nullable(),
+    level: shares,
+    levelWeight: z.number(),
+    seen: shares,
+    possible: shares,
+    pairs: z.number(),
+  }),
+  evaluations: z.looseObject({
+    best: z.looseObject({ step: count, accuracy: z.number() }).nullable(),
+    low: count,
+    collapse: z.string().nullable(),
+  }),
   collapseSteps: count,
   warningSteps: count,
   calmSteps: count,
   step: count,
+  tokens: z.number().nullable(),
+});
+
+/** As earlier versions wrote it: without a history of accuracy. */
+const earlierMonitor = z.looseObject({
+  averages: z.looseObject({ batches: count }),
+  accuracy: z.undefined().optional(),
 });
 
 const STATE = z.looseObject({
@@ -45,16 +69,30 @@ const STATE = z.looseObject({
   best: z.looseObject({ step: count, accuracy: z.number(), thinkingTokens: number }).nullable(),
   pending: numbers.nullable(),
   data: z.string().nullable(),
-  guard: z.looseObject({ monitor, healthy: count.nullable(), collapse: z.string().nullable() }),
+  guard: z.looseObject({
+    monitor: z.looseObject({}),
+    healthy: count.nullable(),
+    collapse: z.string().nullable(),
+  }),
 });
 
 /** @param path of the checkpoint @throws BAD_INPUT naming the first entry that is wrong */
 export function checkStoredState(path: string, state: unknown): void {
-  const { error } = STATE.safeParse(state);
-  if (error === undefined) return;
-  const { path: place, message } = error.issues[0]!;
+  const { data, error } = STATE.safeParse(state);
+  if (data !== undefined && isEarlierMonitor(data.guard.monitor)) return;
+  const issue = error?.issues[0] ?? monitorIssue(data!.guard.monitor);
+  if (issue === undefined) return;
+  const { path: place, message } = issue;
   throw new AcoerError(
     'BAD_INPUT',
     `${path}/state.json is damaged: ${place.join('.').slice(0, 100) || 'it'}: ${message.slice(0, 200)}.`,
   );
+}
+
+/** Whether a stored monitor is of a version whose numbers mean nothing to this one's. */
+export const isEarlierMonitor = (stored: unknown) => earlierMonitor.safeParse(stored).success;
+
+function monitorIssue(stored: unknown) {
+  const issue = monitor.safeParse(stored).error?.issues[0];
+  return issue && { ...issue, path: ['guard', 'monitor', ...issue.path] };
 }

@@ -12,7 +12,7 @@ import { finishedRun, openNew, openResumed, type Opening } from './opening';
 import { RunDriver } from './run';
 import { openSession, type Session, type SessionOptions } from './session';
 import { forkState, newState, restoreRun } from './start';
-import { storedPart, thisMaker, type RunState } from './state';
+import { startsMonitorOver, storedPart, thisMaker, type RunState } from './state';
 import { Watchdog } from './watchdog';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
@@ -136,7 +136,11 @@ async function startDriver(
   emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
   const start = await options.watchdog.phase('loading', () => startState(opening, session.loop));
   if (checkpoint !== null) {
-    warnOfOtherMaker(checkpoint, engine, (message) => emit({ type: 'warning', message }));
+    const warn = (message: string) => emit({ type: 'warning', message });
+    warnOfOtherMaker(checkpoint, engine, warn);
+    if (startsMonitorOver(checkpoint)) {
+      warn("The checkpoint's collapse monitor is of an earlier version: it starts over from here.");
+    }
   }
   if (resumed) writeJsonAtomic(directory.config(), config);
   return new RunDriver({ directory, config, session, start, unsaved: fork !== undefined, emit, ...options });

@@ -1,6 +1,7 @@
 /** Parquet, in windows of rows read in a thread: neither memory nor the event loop carries more than one of them. */
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
+import { awakeTimer } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
 
 /** What the thread is to read. */
@@ -55,9 +56,9 @@ class ParquetThread implements Disposable {
     const { waitMs } = PARQUET_LIMITS;
     if (this.said.length === 0) {
       await new Promise<void>((resolve) => {
-        const timer = setTimeout(resolve, waitMs);
+        const cancel = awakeTimer(waitMs, resolve);
         this.heard = () => {
-          clearTimeout(timer);
+          cancel();
           resolve();
         };
       });

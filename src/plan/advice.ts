@@ -1,6 +1,7 @@
 /** Which settings to change, and to what, so that a run fits or goes faster. */
 import type { Config } from '../config';
 import type { PlanDevice } from './devices';
+import { KV_SHARE_TEXT } from './kv';
 import type { MemoryPlan } from './memory';
 
 export interface Change {
@@ -61,6 +62,35 @@ export function fits(memory: MemoryPlan, availableBytes: number): boolean {
   return memory.peakBytes <= availableBytes && memory.kv.slots > 0 && memory.evaluationKv?.slots !== 0;
 }
 
+/**
+ * The configuration as the run itself cuts it under `memoryLimitBytes`: passes and sequences decoded together are halved
+ * until they fit, or cannot be halved. Without that limit a CPU gives no error to cut on, and nothing is cut.
+ */
+export function cutToFit(config: Config, availableBytes: number, predict: Predict): Config {
+  if (config.memoryLimitBytes === null) return config;
+  let now = config;
+  for (;;) {
+    const memory = predict(now);
+    if (fits(memory, availableBytes)) return now;
+    const halved = { ...now, ...halvedPart(now, memory) };
+    const smaller = predict(halved);
+    if (smaller.peakBytes >= memory.peakBytes) return config;
+    now = halved;
+  }
+}
+
+/** The part of a run that takes the most, in halves. */
+function halvedPart(
+  { maxSlots }: Config,
+  { peakPhase, microBatchTokens, kv, evaluationKv }: MemoryPlan,
+): Partial<Config> {
+  if (peakPhase === 'training' || peakPhase === 'scoring') {
+    return { microBatchTokens: Math.max(1, Math.floor(microBatchTokens / 2)) };
+  }
+  const slots = Math.min(maxSlots ?? Infinity, Math.max(kv.slots, evaluationKv?.slots ?? 0));
+  return { maxSlots: Math.max(1, Math.floor(slots / 2)) };
+}
+
 /** Changes that together make the run fit, or null when none of ours does. */
 export function changesToFit(config: Config, availableBytes: number, predict: Predict): Change[] | null {
   let now = config;
@@ -100,7 +130,7 @@ export function changesForSpeed(config: Config, memory: MemoryPlan, device: Plan
       setting: 'kvBytes',
       from: config.kvBytes,
       to: kv.fullBudgetBytes,
-      why: `room for all ${wanted} sequences at once instead of ${kv.slots}; the default is a quarter of what is free`,
+      why: `room for all ${wanted} sequences at once instead of ${kv.slots}; the default is ${KV_SHARE_TEXT[device.kind]} of what is free`,
     },
   ];
 }

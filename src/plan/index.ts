@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import type { Dtype } from '../engine/types';
 import { AcoerError } from '../errors';
-import { changesForSpeed, changesToFit, fits, type Change } from './advice';
+import { changesForSpeed, changesToFit, cutToFit, fits, type Change } from './advice';
 import { parameterCount } from './cost';
 import type { PlanDevice } from './devices';
 import { defaultTrajectory, type LengthTrajectory } from './lengths';
@@ -17,6 +17,7 @@ export { plannedModel, readPlannedModel, type PlannedModel } from './model-shape
 export { STEP_PHASES, stepTotal, type RunTime, type StepSeconds, type StepTime } from './time';
 export { PHASES, type MemoryItem, type MemoryPhase, type MemoryPlan } from './memory';
 export { engineDevice } from './machine';
+export { assertRoomForPrompt, promptLimit } from './positions';
 export type { Change } from './advice';
 export type { KvPlan } from './kv';
 
@@ -52,10 +53,10 @@ export function plannedDtype(config: Config, model: PlannedModel): Dtype {
 }
 
 /** Predicts a run. Pure: reads no file and no device. */
-export function planRun({ config, model, device: whole, ...given }: PlanInput): Plan {
-  const freeBytes = availableUnder(config.memoryLimitBytes, whole.freeBytes, whole.kind, model);
+export function planRun({ config: asked, model, device: whole, ...given }: PlanInput): Plan {
+  const freeBytes = availableUnder(asked.memoryLimitBytes, whole.freeBytes, whole.kind, model);
   const device = { ...whole, freeBytes };
-  const promptTokens = given.promptTokens ?? config.maxPromptLength ?? DEFAULT_PROMPT_TOKENS;
+  const promptTokens = given.promptTokens ?? asked.maxPromptLength ?? DEFAULT_PROMPT_TOKENS;
   const lengthsOf = (c: Config): LengthTrajectory =>
     given.lengths ?? defaultTrajectory(c.maxCompletionLength);
   const inputOf = (c: Config) => ({
@@ -66,6 +67,7 @@ export function planRun({ config, model, device: whole, ...given }: PlanInput): 
     availableBytes: device.freeBytes,
   });
   const predict = (c: Config): MemoryPlan => planMemory(inputOf(c));
+  const config = cutToFit(asked, freeBytes, predict);
   const memory = predict(config);
   const lengths = lengthsOf(config);
   const fitting = fits(memory, device.freeBytes);
@@ -79,7 +81,7 @@ export function planRun({ config, model, device: whole, ...given }: PlanInput): 
     fits: fitting,
     changes: fitting
       ? changesForSpeed(config, memory, device)
-      : changesToFit(config, device.freeBytes, predict),
+      : changesToFit(asked, device.freeBytes, predict),
   };
 }
 

@@ -5,8 +5,12 @@ import type { PlannedWork } from './workload';
 /** The cache's unit of positions, and the tokens of prompts prefilled together. */
 const TILE = 16;
 const PREFILL_TOKENS = 2048;
-/** Without `kvBytes` the engine takes a quarter of what is free when it generates. */
-export const KV_SHARE = 4;
+/**
+ * What the engine takes of the free memory for the cache without `kvBytes`: other programs share a machine's memory,
+ * and a GPU's is the run's own.
+ */
+export const KV_SHARE = { cpu: 1 / 4, cuda: 3 / 4 } as const;
+export const KV_SHARE_TEXT = { cpu: 'a quarter', cuda: 'three quarters' } as const;
 
 const rounded = (positions: number): number => Math.ceil(positions / TILE) * TILE;
 

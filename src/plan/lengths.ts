@@ -11,7 +11,7 @@ export interface LengthTrajectory {
   last: number;
 }
 
-/** MATH-500 under ACOER (paper, table 2): total tokens of the base model and after training, of 8,192. */
+/** MATH-500 under ACOER (paper, table 3): total tokens of the base model and after training, of 8,192. */
 const PAPER = { first: 5553, last: 2134, cap: 8192 };
 
 /** The paper's lengths, as shares of the cap. */

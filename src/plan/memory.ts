@@ -194,10 +194,10 @@ function training(input: MemoryInput): { items: MemoryItem[]; keeps: boolean; to
 
 /** Peak memory of a run of `work` on `model`. */
 export function planMemory(input: MemoryInput): MemoryPlan {
-  const { model, dtype, work, availableBytes } = input;
+  const { model, dtype, kind, work, availableBytes } = input;
   const fixed = always(input);
   const free = Math.max(0, availableBytes - total(fixed));
-  const budget = work.kvBytes ?? free / KV_SHARE;
+  const budget = work.kvBytes ?? free * KV_SHARE[kind];
   const kvOf = (wanted: Parameters<typeof planKv>[2]): KvPlan =>
     planKv(model.shape, BYTES_PER_ELEMENT[dtype], wanted, budget);
   const kv = kvOf(work);

@@ -2,7 +2,8 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Dtype } from '../engine/types';
-import { AcoerError, errorMessage, shownJson } from '../errors';
+import { AcoerError, errorMessage } from '../errors';
+import { shownJson } from '../json';
 import { resolveShape } from '../models';
 import type { ModelShape } from './cost';
 import { SHAPES } from './shapes';
@@ -11,9 +12,14 @@ export interface PlannedModel {
   shape: ModelShape;
   /** As the files hold it (float16 counts as float32, in which it is computed). */
   storedDtype: Dtype;
+  /** Longest sequence, prompt and completion. */
+  maxPositions: number;
   /** Of tokenizer.json, which the process keeps in memory several times over. */
   tokenizerBytes: number;
 }
+
+/** native/core/config.cpp: of a model that does not say. */
+const DEFAULT_POSITIONS = 32_768;
 
 /** Size of Qwen3's tokenizer.json. */
 const QWEN3_TOKENIZER_BYTES = 11_422_654;
@@ -65,6 +71,8 @@ export function readPlannedModel(directory: string): PlannedModel {
       tieWordEmbeddings: config.tie_word_embeddings === true,
     },
     storedDtype: dtypeOf(config.dtype ?? config.torch_dtype),
+    maxPositions:
+      config.max_position_embeddings === undefined ? DEFAULT_POSITIONS : size('max_position_embeddings'),
     tokenizerBytes: fileBytes(join(directory, 'tokenizer.json')),
   };
 }
@@ -77,7 +85,8 @@ function knownModel(name: string): PlannedModel | undefined {
     .replace(/@.*$/, '');
   if (!Object.hasOwn(SHAPES, key) || key === 'tiny') return undefined;
   const shape = SHAPES[key as keyof typeof SHAPES];
-  return { shape, storedDtype: 'bfloat16', tokenizerBytes: QWEN3_TOKENIZER_BYTES };
+  const { maxPositions } = shape;
+  return { shape, storedDtype: 'bfloat16', maxPositions, tokenizerBytes: QWEN3_TOKENIZER_BYTES };
 }
 
 /** `name` as in `model:` of a configuration; of a model on the hub only its description is fetched. */

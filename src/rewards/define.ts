@@ -1,5 +1,6 @@
 /** What every built-in reward is made with: parameters checked once, lengths in one unit, no state unless it asks. */
 import { z } from 'zod';
+import type { KnownMetrics } from '../metric-names';
 import type { Rollout } from '../types';
 import { lengthMeasure, lengthShape, type LengthOf } from './lengths';
 import { bindParameters, defaultsOf } from './parameters';
@@ -16,6 +17,8 @@ export interface Measures {
   readonly l: (rollout: Rollout) => number;
   /** L: the parameter `maxLength`, or the run's longest completion. */
   readonly L: (context: { maxLength: number }) => number;
+  /** l is of thinking, so it says nothing of a completion whose thinking never closed. */
+  readonly ofThinking: boolean;
 }
 
 /** A reward with state gives all of the optional members but `metrics`, `snapshot` and `ease`. */
@@ -23,7 +26,7 @@ export interface Formula<State> {
   score(rollout: Rollout, view: RewardView<State>): RewardScore;
   initialState?: BoundReward<State>['initialState'];
   observe?: BoundReward<State>['observe'];
-  metrics?: BoundReward<State>['metrics'];
+  metrics?: (state: State) => KnownMetrics;
   snapshot?: BoundReward<State>['snapshot'];
   ease?: BoundReward<State>['ease'];
 }
@@ -52,9 +55,11 @@ export function defineReward<Shape extends z.ZodRawShape, State = null>(
     bind(given) {
       const parameters = bindParameters(description.name, schema, given) as z.output<z.ZodObject<Shape>> &
         z.output<z.ZodObject<LengthShape>>;
+      const ofThinking = parameters.lengthOf !== 'total';
       const formula = reward(parameters, {
         l: lengthMeasure(parameters),
         L: ({ maxLength }) => parameters.maxLength || maxLength,
+        ofThinking,
       });
       return {
         name: description.name,
@@ -62,6 +67,7 @@ export function defineReward<Shape extends z.ZodRawShape, State = null>(
         observe: (state: unknown) => state,
         metrics: () => ({}),
         ...formula,
+        needsThinking: ofThinking,
         // A formula: there is nothing in it to wait for.
         keepsTime: true,
       } as BoundReward;

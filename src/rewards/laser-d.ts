@@ -10,6 +10,7 @@
  * Parameters: bonus 0.5, wrongPenalty 0.5, monitorSteps 20, monitorWindow 20 (both ours). State: those lengths and L_A.
  */
 import { z } from 'zod';
+import type { KnownMetrics } from '../metric-names';
 import type { Group } from '../types';
 import { defineReward, sumOf } from './define';
 import { accuracyOf, correctOf, isCorrect } from './groups';
@@ -95,10 +96,11 @@ export const laserD = defineReward({
       const target = view.state.target[tierOf(view.group)] ?? L(view);
       return sumOf(1, l(rollout) <= target ? bonus : 0);
     },
-    metrics: ({ target }) =>
-      Object.fromEntries(
-        TIERS.flatMap((tier) => (target[tier] === null ? [] : [[`laser-d/target_${tier}`, target[tier]]])),
-      ),
+    metrics({ target }) {
+      const metrics: KnownMetrics = {};
+      for (const tier of TIERS) if (target[tier] !== null) metrics[`laser-d/target_${tier}`] = target[tier];
+      return metrics;
+    },
     snapshot: ({ target }) => ({
       targetHigh: target.high,
       targetMedium: target.medium,

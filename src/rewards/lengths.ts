@@ -2,28 +2,45 @@
 import { z } from 'zod';
 import type { Rollout } from '../types';
 
-/** `thinking`: tokens between `<think>` and `</think>`; `total`: all tokens of the completion. */
-export type LengthOf = 'thinking' | 'total';
+/**
+ * `thinking`: tokens in all `<think>` blocks; `first-block`: in the first alone; `total`: all tokens of the completion.
+ */
+export type LengthOf = 'thinking' | 'first-block' | 'total';
 
 /** Characters are divided by this, so that budgets and targets stay in tokens (the authors' code has budgets x 4). */
 const CHARACTERS_PER_TOKEN = 4;
 
 export function lengthShape(lengthOf: LengthOf) {
   return {
-    lengthOf: z.enum(['thinking', 'total']).default(lengthOf),
+    lengthOf: z.enum(['thinking', 'first-block', 'total']).default(lengthOf),
     lengthUnit: z.enum(['tokens', 'chars']).default('tokens'),
   };
 }
 
-export function lengthMeasure(parameters: {
+type Measure = (rollout: Rollout) => number;
+
+const TOKENS: Readonly<Record<LengthOf, Measure>> = {
+  // A recorded line may know of one block only.
+  thinking: (rollout) => rollout.thinkingTokens + (rollout.laterThinkingTokens ?? 0),
+  'first-block': (rollout) => rollout.thinkingTokens,
+  total: (rollout) => rollout.totalTokens,
+};
+
+const TEXT: Readonly<Record<LengthOf, (rollout: Rollout) => string>> = {
+  thinking: (rollout) => thinkingTexts(rollout).join(''),
+  'first-block': (rollout) => thinkingTexts(rollout)[0]!,
+  total: (rollout) => rollout.text,
+};
+
+export function lengthMeasure({
+  lengthOf,
+  lengthUnit,
+}: {
   lengthOf: LengthOf;
   lengthUnit: 'tokens' | 'chars';
-}): (rollout: Rollout) => number {
-  const thinking = parameters.lengthOf === 'thinking';
-  if (parameters.lengthUnit === 'tokens') {
-    return (rollout) => (thinking ? rollout.thinkingTokens : rollout.totalTokens);
-  }
-  return (rollout) => characters(thinking ? thinkingText(rollout) : rollout.text) / CHARACTERS_PER_TOKEN;
+}): Measure {
+  if (lengthUnit === 'tokens') return TOKENS[lengthOf];
+  return (rollout) => characters(TEXT[lengthOf](rollout)) / CHARACTERS_PER_TOKEN;
 }
 
 /** Code points, as other languages count them. */
@@ -33,11 +50,9 @@ function characters(text: string): number {
   return count;
 }
 
-/** As on token ids: from the first `<think>` (or the start) to the next `</think>`, else to the end. */
-function thinkingText({ text, prompt }: Rollout): string {
-  const open = text.indexOf('<think>');
-  if (!prompt.thinkOpened && open < 0) return text;
-  const start = prompt.thinkOpened ? 0 : open + '<think>'.length;
-  const close = text.indexOf('</think>', start);
-  return text.slice(start, close < 0 ? text.length : close);
+/** The blocks, as on token ids: from a `<think>` (or the start) to the next `</think>`, else to the end; at least one. */
+function thinkingTexts({ text, prompt }: Rollout): string[] {
+  const whole = prompt.thinkOpened ? `<think>${text}` : text;
+  const blocks = [...whole.matchAll(/<think>([^]*?)(?:<\/think>|$)/g)].map(([, block]) => block!);
+  return blocks.length > 0 ? blocks : [text];
 }

@@ -43,6 +43,8 @@ export interface BoundReward<State = unknown> {
   metrics(state: State): Record<string, number>;
   /** The state in short, for `acoer reward --state`; null is a number not known yet. */
   snapshot?(state: State): Record<string, number | null>;
+  /** Its lengths mean nothing without `<think>` and `</think>`: a model whose vocabulary lacks them is refused. */
+  readonly needsThinking?: boolean;
   /** No call takes long, or it ends one that does itself and names the sample: the loop sets no limit of its own. */
   readonly keepsTime?: boolean;
   /** Frees what it holds (a worker thread). Called once, when the run ends however it ends. */

@@ -36,12 +36,10 @@ export interface StoredCheckpoint {
 const writeJson = (path: string, value: unknown) =>
   writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`);
 
-/** Writes an adapter as PEFT lays it out; the folder appears when it is whole. */
-export function saveAdapter(path: string, policy: Policy, adapterConfig: unknown): Promise<void> {
-  return writeDirectoryAtomic(path, async (directory) => {
-    await policy.save(join(directory, ADAPTER));
-    writeJson(join(directory, ADAPTER_CONFIG), adapterConfig);
-  });
+/** Writes an adapter as PEFT lays it out into a folder that is being filled. */
+export async function writeAdapter(directory: string, policy: Policy, adapterConfig: unknown): Promise<void> {
+  await policy.save(join(directory, ADAPTER));
+  writeJson(join(directory, ADAPTER_CONFIG), adapterConfig);
 }
 
 /** Writes the checkpoint of `step`, in place of one that is there. */
@@ -62,9 +60,8 @@ export function writeCheckpointFolder(
   more: Readonly<Record<string, unknown>> = {},
 ): Promise<void> {
   return writeDirectoryAtomic(path, async (directory) => {
-    await policy.save(join(directory, ADAPTER));
+    await writeAdapter(directory, policy, adapterConfig);
     await policy.saveOptimizer(join(directory, OPTIMIZER));
-    writeJson(join(directory, ADAPTER_CONFIG), adapterConfig);
     writeJson(join(directory, STATE), { version: STATE_VERSION, ...state });
     if (rollouts !== null) writeFileSync(join(directory, ROLLOUTS), encodeSafetensors(rollouts));
     for (const [name, value] of Object.entries(more)) writeJson(join(directory, name), value);

@@ -41,6 +41,8 @@ function columnsOf(
     of('format_ok', 'BOOLEAN', (r) => r.format),
     of('thinking_tokens', 'INT32', (r) => r.thinkingTokens),
     of('thinking_closed', 'BOOLEAN', (r) => r.thinkingClosed),
+    of('later_thinking_tokens', 'INT32', (r) => r.laterThinkingTokens),
+    of('answer_tokens', 'INT32', (r) => r.answerTokens),
     of('total_tokens', 'INT32', (r) => r.totalTokens),
     of('finish', 'STRING', (r) => r.finish),
   ];

@@ -2,6 +2,7 @@
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AcoerError, errorCode, errorMessage } from '../errors';
+import { isRecord } from '../json';
 import { removeTemporaries, writeJsonAtomic } from './atomic';
 import { LOCK_FILE, RunLock } from './lock';
 
@@ -51,6 +52,13 @@ export class RunDirectory {
     );
   }
 
+  /** The step at which another run went on as this one; null for a run that is no fork. */
+  forkedAt(): number | null {
+    if (!existsSync(this.fork())) return null;
+    const step = (this.readJson(this.fork()) as { step?: unknown } | null)?.step;
+    return typeof step === 'number' ? step : null;
+  }
+
   /** By a run in progress, or one that was killed. */
   isLocked(): boolean {
     return existsSync(join(this.path, LOCK_FILE));
@@ -70,7 +78,7 @@ export class RunDirectory {
   /** The settings in config.json, as they were stored. @throws BAD_INPUT when it holds none */
   settings(): object {
     const settings = this.readJson(this.config());
-    if (typeof settings === 'object' && settings !== null && !Array.isArray(settings)) return settings;
+    if (isRecord(settings)) return settings;
     throw new AcoerError('BAD_INPUT', `${this.config()} holds no settings; the run is damaged.`);
   }
 

@@ -10,7 +10,8 @@ import {
 } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { isDeepStrictEqual } from 'node:util';
-import { AcoerError, errorMessage, shownJson } from '../errors';
+import { AcoerError, errorMessage } from '../errors';
+import { isRecord, shownJson } from '../json';
 import { writeFileAtomic, writeJsonAtomic } from './atomic';
 
 type Json = Record<string, unknown>;
@@ -43,18 +44,15 @@ function readRecord(path: string): EvaluationRecord {
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
   }
-  const { settings, report } = isObject(record) ? record : {};
-  if (isObject(settings) && (report === null || isObject(report))) return { settings, report };
+  const { settings, report } = isRecord(record) ? record : {};
+  if (isRecord(settings) && (report === null || isRecord(report))) return { settings, report };
   throw new AcoerError('BAD_INPUT', `${path} is no record of an evaluation: it needs settings and a report.`);
 }
-
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 function parsedRow(path: string, line: string, number: number): Json {
   try {
     const row: unknown = JSON.parse(line);
-    if (isObject(row)) return row;
+    if (isRecord(row)) return row;
   } catch {
     // said below
   }

@@ -5,7 +5,6 @@ export {
   openCheckpoint,
   pruneCheckpoints,
   restorePolicy,
-  saveAdapter,
   saveCheckpoint,
   type CheckpointContent,
   type StoredCheckpoint,
@@ -24,7 +23,8 @@ export {
 } from './directory';
 export { openDump, pruneDumps, saveDump } from './dumps';
 export { EvaluationFile, type EvaluationRecord, recordOf } from './evaluation-file';
-export { finiteMetrics, MetricsFile, readMetrics } from './metrics-file';
+export { finiteMetrics, MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
+export { saveFinal } from './final';
 export { encodeSafetensors, type Tensor } from './safetensors';
 export { PATIENCE, writePatiently, type Patience } from './writing';
 export { completeRollbacks, readRollbacks, recordRollback, type Rollback } from './rollbacks';

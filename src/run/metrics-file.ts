@@ -9,7 +9,8 @@ import {
   readFileSync,
   writeSync,
 } from 'node:fs';
-import { AcoerError } from '../errors';
+import { AcoerError, errorMessage } from '../errors';
+import { isRecord } from '../json';
 import type { StepMetrics } from '../types';
 import { writeFileAtomic } from './atomic';
 
@@ -33,11 +34,14 @@ function parsedLine(path: string, text: string, index: number): Line {
     Number.isSafeInteger(metrics.step) &&
     Object.values(metrics).every((number) => typeof number === 'number');
   if (sound) return { text, metrics };
-  throw new AcoerError(
+  throw damagedLine(path, index);
+}
+
+const damagedLine = (path: string, index: number) =>
+  new AcoerError(
     'BAD_INPUT',
     `${path} line ${index + 1} is no line of metrics: the file is damaged. Take the line out to go on.`,
   );
-}
 
 /**
  * The lines of steps up to `lastStep`; a line cut off by a crash counts as not written.
@@ -110,4 +114,39 @@ export class MetricsFile {
 export function readMetrics(path: string): StepMetrics[] {
   if (!existsSync(path)) return [];
   return linesUpTo(path, Infinity).map(({ metrics }) => metrics);
+}
+
+/** The numbers of a line; its own number for a step it does not name. Null: it is no JSON object. */
+function numbersOf(text: string, index: number): StepMetrics | null {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    return null;
+  }
+  if (!isRecord(value)) return null;
+  const numbers = Object.entries(value).filter((entry) => typeof entry[1] === 'number');
+  return { step: index + 1, ...(Object.fromEntries(numbers) as StepMetrics) };
+}
+
+/**
+ * The lines of any file with a JSON object a line, whoever wrote it: what is no number is left out. A last line cut off by
+ * a crash counts as not written.
+ * @throws BAD_INPUT for a file that cannot be read, and naming the first line that is no JSON object
+ */
+export function readAnyMetrics(path: string): StepMetrics[] {
+  let text: string;
+  try {
+    text = readFileSync(path, 'utf8');
+  } catch (cause) {
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+  }
+  const lines = text.split('\n');
+  return lines.flatMap((line, index) => {
+    if (line.trim() === '') return [];
+    const metrics = numbersOf(line, index);
+    if (metrics !== null) return [metrics];
+    if (index > 0 && index === lines.length - 1) return [];
+    throw damagedLine(path, index);
+  });
 }

@@ -20,6 +20,8 @@ export interface StoredCompletion {
   format: boolean;
   thinkingTokens: number;
   thinkingClosed: boolean;
+  /** Absent in tables of versions that did not count it. */
+  laterThinkingTokens?: number;
   totalTokens: number;
   finish: 'stop' | 'length' | 'cancelled';
 }
@@ -65,6 +67,7 @@ const storedFrom = (row: Row): StoredCompletion => ({
   format: row.format_ok as boolean,
   thinkingTokens: row.thinking_tokens as number,
   thinkingClosed: row.thinking_closed as boolean,
+  ...(typeof row.later_thinking_tokens === 'number' && { laterThinkingTokens: row.later_thinking_tokens }),
   totalTokens: row.total_tokens as number,
   finish: row.finish as StoredCompletion['finish'],
 });

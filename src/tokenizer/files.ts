@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
 import { AcoerError, errorCode, errorMessage } from '../errors';
+import { isRecord } from '../json';
 
 export type Json = Record<string, unknown>;
 
@@ -31,10 +32,8 @@ async function readJson(path: string): Promise<Json | null> {
   } catch (error) {
     throw new AcoerError('BAD_INPUT', `${path} is not valid JSON: ${errorMessage(error)}`, { cause: error });
   }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw new AcoerError('BAD_INPUT', `${path} must hold a JSON object`);
-  }
-  return value as Json;
+  if (!isRecord(value)) throw new AcoerError('BAD_INPUT', `${path} must hold a JSON object`);
+  return value;
 }
 
 /** The default template, given as a string or as a list of {name, template}. */

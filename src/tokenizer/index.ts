@@ -1,6 +1,7 @@
 /** Text to token ids and back, chat templates, and the counting of thinking tokens. */
 import { withinTime } from '../deadline';
-import { AcoerError, errorMessage, shownJson } from '../errors';
+import { AcoerError, errorMessage } from '../errors';
+import { shownJson } from '../json';
 import { readTokenizerFiles, type TokenizerFiles } from './files';
 import { tokenizersLibrary } from './libraries';
 import { makeRenderer, type RenderChat } from './template';
@@ -14,7 +15,7 @@ export {
   renderPrompts,
 } from './prompt';
 export type { ChatOptions, RenderChat } from './template';
-export { measureThinking, thinkLeftOpen } from './thinking';
+export { measureCompletion, measureThinking, thinkLeftOpen } from './thinking';
 
 export interface Tokenizer {
   /** No special tokens are added; those written in `text` are recognised. A lone surrogate counts as U+FFFD. */

@@ -1,20 +1,63 @@
-import type { Thinking } from '../types';
+import type { Outside, Thinking } from '../types';
 import type { Tokenizer } from './index';
 
 type ThinkIds = Pick<Tokenizer, 'thinkOpenId' | 'thinkCloseId'>;
 
+/** No token has it: a search for it finds nothing. */
+const NO_ID = -1;
+
+/** Where a block begins and ends: the first id in it, and its `</think>` or the end of the ids. */
+interface Block {
+  start: number;
+  end: number;
+  closed: boolean;
+}
+
+/** The blocks in order. A `<think>` inside a block is part of it; a `</think>` outside opens nothing. */
+function blocksOf(ids: Int32Array, tokenizer: ThinkIds, thinkOpened: boolean): Block[] {
+  const [openId, closeId] = [tokenizer.thinkOpenId ?? NO_ID, tokenizer.thinkCloseId ?? NO_ID];
+  const blocks: Block[] = [];
+  let start = thinkOpened ? 0 : ids.indexOf(openId) + 1;
+  while (start > 0 || (thinkOpened && blocks.length === 0)) {
+    const close = ids.indexOf(closeId, start);
+    const end = close < 0 ? ids.length : close;
+    blocks.push({ start, end, closed: close >= 0 });
+    start = close < 0 ? 0 : ids.indexOf(openId, close + 1) + 1;
+  }
+  return blocks;
+}
+
 /**
- * Thinking tokens of a completion. Closed: the ids strictly between the first `<think>` and the next `</think>`.
- * Opened and never closed: all ids after `<think>`. No `<think>`: all ids, not closed.
+ * What each id of a completion is. `thinkingTokens` is the first block: closed, the ids strictly between the first
+ * `<think>` and the next `</think>`; opened and never closed, all ids after `<think>`; no `<think>`, all ids, not closed.
  * @param ids the completion, its stop id included
  * @param thinkOpened the prompt already ended inside `<think>`: thinking starts at the first id
  */
+export function measureCompletion(
+  ids: Int32Array,
+  tokenizer: ThinkIds,
+  thinkOpened: boolean,
+): Thinking & Required<Outside> {
+  const [first, ...later] = blocksOf(ids, tokenizer, thinkOpened);
+  if (first === undefined) {
+    return { thinkingTokens: ids.length, thinkingClosed: false, laterThinkingTokens: 0, answerTokens: 0 };
+  }
+  const thinkingTokens = first.end - first.start;
+  const laterThinkingTokens = later.reduce((sum, { start, end }) => sum + end - start, 0);
+  const closed = [first, ...later].filter((block) => block.closed).length;
+  const tags = later.length + closed + (thinkOpened ? 0 : 1);
+  return {
+    thinkingTokens,
+    thinkingClosed: first.closed,
+    laterThinkingTokens,
+    answerTokens: ids.length - thinkingTokens - laterThinkingTokens - tags,
+  };
+}
+
+/** The first block alone, as the paper and its authors' code count. Parameters as `measureCompletion`'s. */
 export function measureThinking(ids: Int32Array, tokenizer: ThinkIds, thinkOpened: boolean): Thinking {
-  const open = tokenizer.thinkOpenId === null ? -1 : ids.indexOf(tokenizer.thinkOpenId);
-  if (!thinkOpened && open < 0) return { thinkingTokens: ids.length, thinkingClosed: false };
-  const start = thinkOpened ? 0 : open + 1;
-  const close = tokenizer.thinkCloseId === null ? -1 : ids.indexOf(tokenizer.thinkCloseId, start);
-  return { thinkingTokens: (close < 0 ? ids.length : close) - start, thinkingClosed: close >= 0 };
+  const { thinkingTokens, thinkingClosed } = measureCompletion(ids, tokenizer, thinkOpened);
+  return { thinkingTokens, thinkingClosed };
 }
 
 /** Whether these ids end inside a `<think>` of their own. */

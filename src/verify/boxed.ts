@@ -48,6 +48,19 @@ export function lastBoxed(text: string): string | null {
   return completeBoxes(text).at(-1)?.content ?? null;
 }
 
+/** A box with braces at most one level deep inside. */
+const SHALLOW_BOX = /\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}/g;
+const ANSWER_TAG = /<answer>([^]*?)<\/answer>/g;
+
+/**
+ * As the authors' released reward looks for an answer: the last `\boxed{}` of all of the text, thinking included, else the
+ * last `<answer>`. null without either; an empty one is none.
+ */
+export function lastBoxOrTag(text: string): string | null {
+  const last = (pattern: RegExp): string => [...text.matchAll(pattern)].at(-1)?.[1]?.trim() ?? '';
+  return last(SHALLOW_BOX) || last(ANSWER_TAG) || null;
+}
+
 /** `\boxed 5`, or a box the text ends in. */
 function looseBox(text: string): Box | null {
   const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));

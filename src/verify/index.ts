@@ -1,7 +1,7 @@
 /** Verdicts on completions. Nothing here throws or performs input or output, and every call ends by counted work. */
 import type { Thinking, Verdict } from '../types';
 import { type Answer, parseAnswer } from './answer';
-import { answerRegion, boxedAnswer, lastBoxed } from './boxed';
+import { answerRegion, boxedAnswer, lastBoxed, lastBoxOrTag } from './boxed';
 import { Budget, BudgetExceeded, MAX_TAIL_CHARS } from './budget';
 import { equalAnswers } from './compare';
 import { type Candidate, candidates } from './free-text';
@@ -21,7 +21,13 @@ export {
   type VerifyOptions,
 } from './options';
 
-const BOXED: ResolvedOptions = { ...PRESETS['math-verify'], extraction: 'boxed' };
+/** Where a completion's answer is: the boxes after the thinking, or the last box of all, else `<answer>`. */
+export type AnswerFrom = 'answer' | 'last-box';
+
+const COMPLETIONS: Readonly<Record<AnswerFrom, ResolvedOptions>> = {
+  answer: { ...PRESETS['math-verify'], extraction: 'boxed' },
+  'last-box': { ...PRESETS['math-verify'], extraction: 'last-box' },
+};
 const LENIENT = { strictLatex: false };
 
 /**
@@ -34,9 +40,12 @@ export function verifyAnswer(gold: string, completion: string, options?: VerifyO
   return verdict(gold, completion, options === undefined ? PRESETS['math-verify'] : resolveOptions(options));
 }
 
-/** As `verifyAnswer`, for training and the paper's protocol: only a complete `\boxed{}` (or `\fbox{}`) is an answer. */
-export function verifyCompletion(text: string, gold: string): Verdict {
-  return verdict(gold, text, BOXED);
+/**
+ * As `verifyAnswer`, for training and the paper's protocol: only a complete `\boxed{}` (or `\fbox{}`) is an answer.
+ * @param answerFrom where it is looked for
+ */
+export function verifyCompletion(text: string, gold: string, answerFrom: AnswerFrom = 'answer'): Verdict {
+  return verdict(gold, text, COMPLETIONS[answerFrom]);
 }
 
 /** The format reward's condition: thinking was closed and a complete `\boxed{}` stands somewhere in the text. */
@@ -58,7 +67,7 @@ interface Reference extends Extracted {
 
 function verdict(gold: string, completion: string, options: ResolvedOptions): Verdict {
   const reference = cachedReference(gold, options);
-  const found = fromCompletion(answerRegion(completion), options);
+  const found = fromCompletion(completion, options);
   const extracted = found?.text ?? null;
   const result = (status: Verdict['status']): Verdict => ({
     correct: status === 'correct',
@@ -91,9 +100,10 @@ function allowed(found: Extracted, options: ResolvedOptions): boolean {
   return options.fallbackMode === 'first_match' || found.answer.node !== null;
 }
 
-function fromCompletion(region: string, options: ResolvedOptions): Extracted | null {
-  if (options.extraction === 'boxed') {
-    const boxed = boxedAnswer(region, false);
+function fromCompletion(completion: string, options: ResolvedOptions): Extracted | null {
+  const region = answerRegion(completion);
+  if (typeof options.extraction === 'string') {
+    const boxed = options.extraction === 'boxed' ? boxedAnswer(region, false) : lastBoxOrTag(completion);
     return boxed === null ? null : { text: boxed, answer: parseAnswer(boxed, options.parse), literal: false };
   }
   const tail = region.slice(-MAX_TAIL_CHARS);
@@ -135,7 +145,7 @@ const TEXT_COMMAND = /\\[a-z]+\s*\{[^{}]*\}/g;
 /** A reference is an answer as it stands, unless it is boxed or a sentence. */
 function parseReference(gold: string, options: ResolvedOptions): Extracted {
   const whole = (): Extracted => ({ text: gold.trim(), answer: parseAnswer(gold, LENIENT), literal: false });
-  if (options.extraction === 'boxed') {
+  if (typeof options.extraction === 'string') {
     const boxed = boxedAnswer(gold, true);
     return boxed === null ? whole() : { text: boxed, answer: parseAnswer(boxed, LENIENT), literal: false };
   }

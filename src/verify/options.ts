@@ -1,6 +1,6 @@
 /** How answers are found and compared: presets, and math_verify's own option names. */
-import { shownJson } from '../errors';
 import type { ParseOptions } from './parser';
+import { shownJson } from '../json';
 
 export type ExtractionTarget =
   /** Formulas in $...$, \[...\], \(...\) and boxes. */
@@ -29,8 +29,11 @@ export interface VerifyOptions {
   strict?: boolean;
   /** A predicted inequality may stand for a reference interval. Default false. */
   allowSetRelationComp?: boolean;
-  /** `boxed`: only a complete box counts. Otherwise what to look for, in text without a box too. */
-  extraction?: 'boxed' | readonly ExtractionTarget[];
+  /**
+   * `boxed`: only a complete box counts. `last-box`: the last box of all of the text, thinking included, else the last
+   * `<answer>`, as in the authors' released code. Otherwise what to look for, in text without a box too.
+   */
+  extraction?: 'boxed' | 'last-box' | readonly ExtractionTarget[];
   /** `any_match` goes on when the best match does not parse. Default by preset. */
   extractionMode?: 'any_match' | 'first_match';
   /** `no_fallback`: an answer that does not parse is not compared as a string. Default `first_match`. */

@@ -13,7 +13,9 @@ const grader: Grader = {
   concurrency: 2,
   verify: async (items) =>
     items.map(({ gold, pred, preset }) =>
-      preset === 'boxed' ? verifyCompletion(pred, gold) : verifyAnswer(gold, pred, { preset }),
+      preset === 'boxed' || preset === 'last-box'
+        ? verifyCompletion(pred, gold, preset === 'boxed' ? 'answer' : preset)
+        : verifyAnswer(gold, pred, { preset }),
     ),
 };
 

@@ -6,7 +6,7 @@ import { train, type TrainOptions } from '../../src/grpo';
 import type { AcoerState } from '../../src/rewards/acoer';
 import { readMetrics } from '../../src/run';
 import { FakeEngine } from '../helpers/fake-engine';
-import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
+import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-controller-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -27,7 +27,7 @@ async function runOf(more: TrainOptions) {
     engine: new FakeEngine(),
     tokenizer: fakeTokenizer,
     trainData: fakeDataset(30),
-    evalData: fakeDataset(30),
+    evalData: fakeEvaluation(30),
     out,
     ...more,
   });

@@ -101,14 +101,59 @@ describe('on the hub', () => {
     expect(metricsOf(stopped.out)).toEqual(metricsOf(whole.out));
   });
 
-  test('data with one split is not evaluated on by default, and nothing is written', async () => {
-    hub().add('datasets/acoer-test/digits', { 'train.jsonl': text(ROWS) });
-    const given = options('acoer-test/digits', { evalProblems: 5 });
-    await expect(train(given)).rejects.toMatchObject({
+  test('of data with one split some is held out; of too little none, and nothing is written', async () => {
+    const rows = Array.from({ length: 40 }, (_, i) => ({
+      problem: `${i}: say ${i % 6}`,
+      answer: `${i % 6}`,
+    }));
+    hub().add('datasets/acoer-test/digits', { 'train.jsonl': text(rows) });
+    const given = options('acoer-test/digits', { evalProblems: 500, maxSteps: 2 });
+    const warnings: string[] = [];
+    const onEvent = (event: TrainEvent) => void (event.type === 'warning' && warnings.push(event.message));
+    const summary = await (await train({ ...given, onEvent })).result();
+    expect(warnings).toEqual([
+      'acoer-test/digits names no evaluation set: held out 8 of 40 problems (20%) for evaluation; they are never trained on.',
+    ]);
+    expect(summary.base.greedy!.n).toBe(8);
+    hub().add('datasets/acoer-test/few', { 'train.jsonl': text(ROWS) });
+    const few = options('acoer-test/few', { evalProblems: 5 });
+    await expect(train(few)).rejects.toMatchObject({
       code: 'BAD_CONFIG',
-      message:
-        'acoer-test/digits has only the split train, which is trained on; name evalDataset, or set evalProblems to 0.',
+      message: expect.stringContaining('its 7 problems are too few to hold some out') as string,
     });
-    expect(existsSync(given.out)).toBe(false);
+    expect(existsSync(few.out)).toBe(false);
   });
+});
+
+test('a run with problems held out goes on with the same ones, also in memory', async () => {
+  const rows = Array.from({ length: 40 }, (_, i) => ({ problem: `${i}: say ${i % 6}`, answer: `${i % 6}` }));
+  const dataset = dataFile(rows);
+  const problems = rows.map(({ problem, answer }, i) => ({
+    id: `${i}`,
+    question: problem,
+    gold: answer,
+    level: null,
+  }));
+  const trainData = { name: 'memory', size: 40, get: (index: number) => problems[index]! };
+  const [file, memory] = [
+    options(dataset, { evalProblems: 9 }),
+    options('tiny', { evalProblems: 9, trainData }),
+  ];
+  for (const given of [file, memory]) {
+    const whole = { ...given, engine: new FakeEngine({}), out: `${given.out}-whole` };
+    const { base } = await (await train(whole)).result();
+    expect(base.greedy!.n).toBe(8);
+    await stopAfter(7, given);
+    await (await train({ ...resuming(given.out), ...(given === memory && { trainData }) })).result();
+    expect(metricsOf(given.out)).toEqual(metricsOf(whole.out));
+    const forked = await train({
+      fork: { run: given.out, at: 5 },
+      out: `${given.out}-fork`,
+      engine: new FakeEngine({}),
+      tokenizer: fakeTokenizer,
+      ...(given === memory && { trainData }),
+    });
+    await forked.result();
+    expect(metricsOf(forked.directory)).toEqual(metricsOf(whole.out));
+  }
 });

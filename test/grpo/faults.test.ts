@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { train, type TrainEvent, type TrainOptions } from '../../src/grpo';
 import { registerReward } from '../../src/rewards';
 import { FakeEngine } from '../helpers/fake-engine';
-import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
+import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
 import { untimedFiles } from '../helpers/run-files';
 
 jest.setTimeout(120_000);
@@ -21,7 +21,7 @@ function options(more: TrainOptions = {}) {
   const given = {
     tokenizer: fakeTokenizer,
     trainData: fakeDataset(30),
-    evalData: fakeDataset(30),
+    evalData: fakeEvaluation(30),
     patience: { retryMs: 2, giveUpMs: 60_000 },
     onEvent: (event: TrainEvent) => event.type === 'warning' && warnings.push(event.message),
     ...more,

@@ -54,7 +54,7 @@ function expectSameRun(actual: StepMetrics[], expected: StepMetrics[]): void {
     for (const [name, value] of Object.entries(line)) {
       if (name === 'micro_batches') continue;
       const wanted = expected[i]![name]!;
-      expect(Math.abs(value - wanted)).toBeLessThanOrEqual(1e-9 * Math.max(1, Math.abs(wanted)));
+      expect(Math.abs(value! - wanted)).toBeLessThanOrEqual(1e-9 * Math.max(1, Math.abs(wanted)));
     }
   });
 }

@@ -1,3 +1,4 @@
+import type { MetricName } from '../../src/metric-names';
 import { resolveConfig } from '../../src/config';
 import type { Sample } from '../../src/grpo/batch';
 import type { LoopContext } from '../../src/grpo/context';
@@ -12,7 +13,7 @@ interface ClipCase {
   advantages: number[];
   low: number[];
   high: number[];
-  metrics: Record<string, number>;
+  metrics: { [Name in MetricName]: number };
 }
 
 function sampleOf(length: number, masked: boolean, skipped: boolean): Sample {
@@ -62,7 +63,8 @@ test.each(loopCases<ClipCase>('clip-ratios'))('clip ratios at $level level equal
   const update = updateOf(samples, (i) => ({ clippedLow: c.low[i]!, clippedHigh: c.high[i]! }));
   const metrics = updateMetrics(contextOf({ importanceSamplingLevel: c.level }), update);
   // TRL adds up the counts in float32.
-  for (const [name, value] of Object.entries(c.metrics)) expect(metrics[name]).toBeCloseTo(value, 6);
+  for (const [name, value] of Object.entries(c.metrics))
+    expect(metrics[name as MetricName]).toBeCloseTo(value, 6);
 });
 
 test('the sampling gap is over trained tokens, entropy over all unmasked ones', () => {

@@ -5,6 +5,7 @@ import { registerReward } from '../../src/rewards';
 import { readRollbacks, RunDirectory } from '../../src/run';
 import { FakeEngine, type FakeCall, type FakeFaults } from '../helpers/fake-engine';
 import { fakeParts, fakeRun, filesOf, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
+import { copyAsCrashed } from '../helpers/run-files';
 
 afterAll(removeFakeRuns);
 
@@ -74,8 +75,7 @@ async function refusedRun(phase: StepPhase, more: TrainOptions): Promise<Refused
   const keep = (name: string) => {
     if (at.has(name)) return;
     at.set(name, newFolder());
-    cpSync(folder, at.get(name)!, { recursive: true });
-    rmSync(join(at.get(name)!, 'lock.json'));
+    copyAsCrashed(folder, at.get(name)!);
   };
   const onEvent = (event: TrainEvent) => {
     events.push(event);

@@ -1,11 +1,12 @@
 /** N steps straight equal k steps, a kill, a resume and N - k steps: every metric, table and saved byte. */
-import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdtempSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { train, type TrainEvent, type TrainOptions } from '../../src/grpo';
+import { TINY_MODEL } from '../../src/models';
 import { readMetrics } from '../../src/run';
 import { FakeEngine } from '../helpers/fake-engine';
-import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
+import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
 import { untimedFiles } from '../helpers/run-files';
 
 jest.setTimeout(300_000);
@@ -19,7 +20,7 @@ const parts = () => ({
   engine: new FakeEngine(),
   tokenizer: fakeTokenizer,
   trainData: fakeDataset(30),
-  evalData: fakeDataset(30),
+  evalData: fakeEvaluation(30),
 });
 
 const N = 11;
@@ -65,6 +66,29 @@ test.each(Array.from({ length: N + 1 }, (_, k) => k))('killed after step %i of a
   const folder = killedAfter(whole, k);
   await (await train({ ...parts(), resume: folder })).result();
   expect(untimedFiles(folder)).toEqual(untimedFiles(whole));
+});
+
+test.each(['final', '.tmp-final-1', '.old-final'])(
+  'killed while final/ was written, of which %s is there and no summary',
+  async (name) => {
+    const folder = newFolder();
+    cpSync(whole, folder, { recursive: true });
+    rmSync(join(folder, 'summary.json'));
+    writeFileSync(join(folder, 'final', 'README.md'), 'of a run that ended otherwise');
+    renameSync(join(folder, 'final'), join(folder, name));
+    await (await train({ ...parts(), resume: folder })).result();
+    expect(untimedFiles(folder)).toEqual(untimedFiles(whole));
+  },
+);
+
+test('final/ holds the tokenizer as the model has it, and a card', () => {
+  const files = (folder: string, name: string) => readFileSync(join(folder, name));
+  for (const name of ['tokenizer.json', 'tokenizer_config.json', 'generation_config.json']) {
+    expect(files(join(whole, 'final'), name).equals(files(TINY_MODEL, name))).toBe(true);
+  }
+  const card = files(join(whole, 'final'), 'README.md').toString();
+  expect(card).toMatch(/^---\n[^]*library_name: peft\n[^]*\n---\n\n# tiny with GRPO and the reward acoer\n/);
+  expect(card).toContain('| greedy | 10 |');
 });
 
 test('stopped and resumed after each single step', async () => {

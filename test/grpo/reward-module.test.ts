@@ -77,6 +77,10 @@ test('errors outside any promise, and an exit, fail the open calls', async () =>
   expect(await shown(await open('exits.cjs'))).toContain('Error: its thread ended');
 });
 
+test('what a module posts to the port itself is not taken for an answer', async () => {
+  expect(await shown(await open('posts.cjs'))).toEqual([1, 0, 1]);
+});
+
 test.each<[string, object, number, RegExp]>([
   ['absent.mjs', {}, 60_000, /"mine" in .*absent\.mjs: .*not find/i],
   ['no-reward.mjs', {}, 60_000, /"mine".*score or scoreGroup/],

@@ -15,7 +15,7 @@ import { registerReward } from '../../src/rewards';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
 import { FakeEngine } from '../helpers/fake-engine';
-import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
+import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-train-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -36,7 +36,12 @@ const settings = {
 
 function options(more: TrainOptions = {}) {
   const engine = new FakeEngine();
-  const parts = { engine, tokenizer: fakeTokenizer, trainData: fakeDataset(30), evalData: fakeDataset(30) };
+  const parts = {
+    engine,
+    tokenizer: fakeTokenizer,
+    trainData: fakeDataset(30),
+    evalData: fakeEvaluation(30),
+  };
   return { ...settings, ...parts, out: newFolder(), ...more, engine };
 }
 
@@ -93,8 +98,12 @@ describe('a run', () => {
       ['step-000004', 'step-000008', 'step-000012'].map((s) => `${s}.parquet`),
     );
     expect(readdirSync(join(given.out, 'final')).sort()).toEqual([
+      'README.md',
       'adapter_config.json',
       'adapter_model.safetensors',
+      'generation_config.json',
+      'tokenizer.json',
+      'tokenizer_config.json',
     ]);
     expect(given.engine.model!.disposed).toBe(true);
     expect(given.engine.model!.policy!.disposed).toBe(true);

@@ -167,7 +167,6 @@ test('a reward that hangs: the dump names it, its samples and their texts', asyn
     progress: number;
     engine: { name: string };
     threads: { state: string; name: string }[];
-    node: { nativeStack: unknown[]; javascriptStack: object; environmentVariables?: object };
     memory: { rss: number };
     activeResources: string[];
     versions: { acoer: string; node: string };
@@ -181,8 +180,7 @@ test('a reward that hangs: the dump names it, its samples and their texts', asyn
   for (const { text } of dump.inFlight) expect(text).toContain('boxed');
   expect(dump).toMatchObject({ progress: 6, limitMs: LIMIT_MS, engine: { name: 'fake' }, step: 1 });
   expect(dump.timeInPhaseMs).toBeGreaterThanOrEqual(LIMIT_MS);
-  expect(dump.node.nativeStack.length).toBeGreaterThan(0);
-  expect(dump.node).not.toHaveProperty('environmentVariables');
+  expect(JSON.stringify(dump)).not.toContain(process.env.PATH);
   expect(dump.memory.rss).toBeGreaterThan(0);
   expect(dump.versions.node).toBe(process.versions.node);
   if (process.platform === 'linux') {
@@ -285,7 +283,7 @@ describe('a limit on code that blocks', () => {
     const endless = () => {
       for (;;);
     };
-    expect(judgeCompletion('\\boxed{x}', '1', { thinkingClosed: true }, endless, 50)).toEqual({
+    expect(judgeCompletion('\\boxed{x}', '1', { thinkingClosed: true }, 'answer', endless, 50)).toEqual({
       verdict: { correct: false, status: 'timeout', extracted: null },
       format: false,
     });

@@ -6,7 +6,7 @@ import type { TrainOptions } from '../../src/grpo';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
 import { FakeEngine, type FakeFaults } from './fake-engine';
-import { fakeDataset, fakeTokenizer } from './fake-tokenizer';
+import { fakeDataset, fakeEvaluation, fakeTokenizer } from './fake-tokenizer';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-fake-'));
 let folders = 0;
@@ -15,7 +15,7 @@ export const removeFakeRuns = () => rmSync(root, { recursive: true, force: true 
 export const newFolder = () => join(root, `run-${folders++}`);
 
 export function fakeParts(faults: FakeFaults = {}) {
-  const [trainData, evalData] = [fakeDataset(30), fakeDataset(30)];
+  const [trainData, evalData] = [fakeDataset(30), fakeEvaluation(30)];
   return { engine: new FakeEngine(faults), tokenizer: fakeTokenizer, trainData, evalData };
 }
 

@@ -45,15 +45,18 @@ export const fakeTokenizer: Tokenizer = {
   vocabSize: 46,
 };
 
-/** Problems whose answer is the one digit in them; every fourth has a longer text. */
-export function fakeDataset(size: number): Dataset {
+/** Problems whose answer is the one digit in them; every fourth has a longer text. `end` makes them other questions. */
+export function fakeDataset(size: number, end = ''): Dataset {
   return {
     name: 'fake',
     size,
     get: (index) => {
       const digit = String(index % 10);
-      const question = `${index % 4 === 0 ? 'a longer prompt about ' : 'say '}${digit}`;
+      const question = `${index % 4 === 0 ? 'a longer prompt about ' : 'say '}${digit}${end}`;
       return { id: String(index), question, gold: digit, level: String(1 + (index % 2)) };
     },
   };
 }
+
+/** Problems to evaluate on: none of them is one of `fakeDataset`'s. */
+export const fakeEvaluation = (size: number): Dataset => fakeDataset(size, '?');

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import type { TensorTable } from '../../src/engine/binding';
 import { createEngine } from '../../src/engine/engine';
-import type { Engine, PackedSequences, TrainBatch } from '../../src/engine/types';
+import type { DeviceName, Engine, PackedSequences, TrainBatch } from '../../src/engine/types';
 
 export const FIXTURES = join(__dirname, '..', 'fixtures', 'native');
 export const modelDirectory = (name: string): string => join(FIXTURES, 'models', name);
@@ -160,9 +160,13 @@ export function differingTensors(actual: TensorTable, expected: TensorTable, tol
   return wrong;
 }
 
-/** Runs `use` with a CPU engine that is disposed after it. `threads` 0: the engine's own choice. */
+/**
+ * Runs `use` with an engine that is disposed after it: on the CPU, or on the device ACOER_TEST_DEVICE names
+ * (scripts/gpu-check). `threads` 0: the engine's own choice.
+ */
 export async function withEngine<T>(use: (engine: Engine) => Promise<T>, threads = 0): Promise<T> {
-  const engine = await createEngine({ device: 'cpu', threads });
+  const device = (process.env.ACOER_TEST_DEVICE || 'cpu') as DeviceName;
+  const engine = await createEngine({ device, threads });
   try {
     return await use(engine);
   } finally {

@@ -1,5 +1,5 @@
 /** Run directories as something to compare: every file but for what measures time, memory or names the folder. */
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 const TIMED = /^(step_time$|time\/|memory\/)/;
@@ -31,4 +31,13 @@ export function untimedFiles(folder: string): Map<string, unknown> {
   const compared = names.filter((name) => !name.includes('damaged-') && !name.endsWith('SHA256SUMS'));
   const files = compared.filter((name) => statSync(join(folder, name)).isFile());
   return new Map(files.map((name) => [name, contentOf(join(folder, name))]));
+}
+
+/**
+ * The run in `folder` as its process would leave it if it died now. The lock of a process that died holds nobody up; this
+ * one goes on, so it is left out.
+ */
+export function copyAsCrashed(folder: string, copy: string): void {
+  cpSync(folder, copy, { recursive: true });
+  rmSync(join(copy, 'lock.json'));
 }

@@ -2,14 +2,28 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { resolveConfig, type ConfigInput } from '../../src/config';
-import { assertFits, namedDevice, planRun, stepTotal, type PlanDevice, type PlanInput } from '../../src/plan';
+import { TINY_MODEL } from '../../src/models';
+import {
+  assertFits,
+  namedDevice,
+  planRun,
+  readPlannedModel,
+  stepTotal,
+  type PlanDevice,
+  type PlanInput,
+} from '../../src/plan';
 import { SHAPES } from '../../src/plan/shapes';
 
 const ROOFLINE = JSON.parse(
   readFileSync(join(__dirname, '../fixtures/plan/roofline.json'), 'utf8'),
 ) as Record<'first' | 'last', { decode: number; training: number }>;
 
-const qwen = { shape: SHAPES['qwen3-1.7b'], storedDtype: 'bfloat16', tokenizerBytes: 0 } as const;
+const qwen = {
+  shape: SHAPES['qwen3-1.7b'],
+  storedDtype: 'bfloat16',
+  maxPositions: 40_960,
+  tokenizerBytes: 0,
+} as const;
 const paper = (changes: ConfigInput = {}) => resolveConfig([changes], 'paper');
 const plan = (changes: ConfigInput = {}, more: Partial<PlanInput> = {}) =>
   planRun({ config: paper(changes), model: qwen, device: namedDevice('A6000', 'bfloat16'), ...more });
@@ -38,13 +52,21 @@ describe('memory of the paper’s run', () => {
     expect(item('rollout', /KV cache/, roomy) / 1e9).toBeCloseTo(15.3, 1);
   });
 
-  test('by default the cache gets a quarter of what is free, and the plan says how to get more', () => {
+  test('on a GPU the cache gets three quarters of what is free: the whole group decodes together', () => {
     const { memory, changes, device } = plan();
+    expect(memory.kv.budgetBytes).toBeCloseTo(0.75 * (device.freeBytes - memory.phaseBytes.always), -1);
+    expect(memory.kv.slots).toBe(16);
+    expect(changes).toEqual([]);
+  });
+
+  test('on a CPU it gets a quarter, and the plan says how to get more', () => {
+    const device = host(48e9);
+    const { memory, changes } = plan({}, { device });
     expect(memory.kv.budgetBytes).toBeCloseTo((device.freeBytes - memory.phaseBytes.always) / 4, -1);
     expect(memory.kv.slots).toBeLessThan(16);
-    expect(changes).toMatchObject([{ setting: 'kvBytes' }]);
+    expect(changes).toMatchObject([{ setting: 'kvBytes', why: expect.stringContaining('a quarter') }]);
     const [{ to }] = changes!;
-    expect(plan({ kvBytes: to as number }).memory.kv.slots).toBe(16);
+    expect(plan({ kvBytes: to as number }, { device }).memory.kv.slots).toBe(16);
   });
 
   test('a fewer-target adapter is smaller by what it leaves out', () => {
@@ -127,4 +149,32 @@ describe('a run that does not fit', () => {
 
 test('an unknown device is refused with the known ones', () => {
   expect(() => namedDevice('B200', 'bfloat16')).toThrow('there are A6000, 4090, A100, H100, H200');
+});
+
+describe('under memoryLimitBytes a plan is cut as the run cuts itself', () => {
+  const tiny = readPlannedModel(TINY_MODEL);
+  const under = (memoryLimitBytes: number | null, more: ConfigInput = {}, freeBytes = 20e9) =>
+    planRun({
+      config: resolveConfig([{ memoryLimitBytes, ...more }], 'tiny'),
+      model: tiny,
+      device: host(freeBytes),
+      promptTokens: 32,
+    });
+
+  // test/e2e/train-out-of-memory.test.ts: under 20 MB a run makes the completions of one without a limit, under 5.5 MB it
+  // cannot train on one sequence.
+  test('what runs under 20 MB fits, in smaller passes; under 5.5 MB nothing does', () => {
+    const cut = under(20e6);
+    expect(cut.fits).toBe(true);
+    expect(cut.memory.peakBytes).toBeLessThanOrEqual(cut.device.freeBytes);
+    expect(cut.memory.microBatchTokens).toBeLessThan(under(null).memory.microBatchTokens);
+    expect(under(5.5e6).fits).toBe(false);
+  });
+
+  test('a limit that is no limit changes nothing, and without one a machine as small is too small', () => {
+    const { kv, ...rest } = under(10e9).memory;
+    expect(rest.microBatchTokens).toBe(under(null).memory.microBatchTokens);
+    expect(kv.slots).toBe(under(null).memory.kv.slots);
+    expect(under(null, {}, under(20e6).device.freeBytes).fits).toBe(false);
+  });
 });

@@ -9,7 +9,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 const prompt = namedPrompt('p7', 3, '1+1?', '2', '4');
 const rows = [
-  { ...makeRollout(prompt, 0, true, 12, 20), text: '<think>…</think>\\boxed{2}' },
+  { ...makeRollout(prompt, 0, true, 12, 20), laterThinkingTokens: 5, text: '<think>…</think>\\boxed{2}' },
   {
     ...makeRollout(prompt, 1, false, 40, 40),
     thinkingClosed: false,
@@ -39,6 +39,7 @@ test('rows come back as they were written', async () => {
       format: true,
       thinkingTokens: 12,
       thinkingClosed: true,
+      laterThinkingTokens: 5,
       totalTokens: 20,
       finish: 'stop',
     },

@@ -1,7 +1,7 @@
 import type { Problem } from '../../types';
 import { RandomStream } from '../random';
-import type { Dataset } from '../index';
-import { answer, type Chain, drawFrom, question, TINY_LEVELS } from './task';
+import type { Dataset } from '../load';
+import { answer, type Chain, drawFrom, LONGEST_QUESTION, question, TINY_LEVELS } from './task';
 
 /** Training problems before the order repeats. */
 const TRAIN_SIZE = 2 ** 17;
@@ -16,6 +16,7 @@ function trainSplit(seed: number): Dataset {
   return {
     name: 'tiny',
     size: TRAIN_SIZE,
+    longestQuestion: LONGEST_QUESTION,
     get: (index) => {
       const level = TINY_LEVELS[index % TINY_LEVELS.length];
       const random = new RandomStream(seed, 'tiny train', index);

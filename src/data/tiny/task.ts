@@ -44,6 +44,13 @@ export const expression = (chain: Chain): string => chain.start + chain.terms.ma
 
 export const question = (chain: Chain): string => `${expression(chain)} mod 10?`;
 
+/** Characters of the longest. */
+export const LONGEST_QUESTION = question({
+  level: 5,
+  start: 0,
+  terms: new Array<number>(10).fill(-9),
+}).length;
+
 export const answer = (chain: Chain): number =>
   mod10(chain.terms.reduce((sum, term) => sum + term, chain.start));
 

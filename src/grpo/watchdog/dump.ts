@@ -68,7 +68,10 @@ function threads(): ThreadState[] {
   });
 }
 
-/** What both threads can tell. */
+/**
+ * What both threads can tell. Not Node's own report: that waits for every thread to answer, and one that waits in a system
+ * call never does.
+ */
 export function hangReport(hang: Hang): Record<string, unknown> {
   return {
     ...hang,
@@ -79,13 +82,6 @@ export function hangReport(hang: Hang): Record<string, unknown> {
     activeResources: process.getActiveResourcesInfo(),
     threads: threads(),
   };
-}
-
-/** Node's own report without what may be secret; of the thread that calls. */
-export function nodeReport(): unknown {
-  const report = process.report.getReport() as Record<string, unknown>;
-  delete report.environmentVariables;
-  return report;
 }
 
 const minutes = (ms: number) =>

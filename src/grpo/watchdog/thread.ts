@@ -53,7 +53,10 @@ function mainStack(): Promise<string[] | null> {
       );
       session.post('Debugger.resume', () => end(stack));
     });
-    session.post('Debugger.enable', () => session.post('Debugger.pause'));
+    // Disconnected, which is after the time limit, the call back comes with an error.
+    session.post('Debugger.enable', (error) => {
+      if (error === null) session.post('Debugger.pause');
+    });
   });
 }
 

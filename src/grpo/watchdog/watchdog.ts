@@ -13,7 +13,7 @@ import { AcoerError, errorMessage } from '../../errors';
 import { writeJsonAtomic, type RunDirectory } from '../../run';
 import { abortable } from '../abortable';
 import type { TrainEvent } from '../events';
-import { hangReport, hangSentence, nodeReport, type Hang } from './dump';
+import { hangReport, hangSentence, type Hang } from './dump';
 import { phaseLimitMs, tickMs, type ModelSize } from './limits';
 import { startSentinel, type Sentinel, type SentinelMessage } from './sentinel';
 import { clockMs, SharedState } from './shared';
@@ -215,7 +215,6 @@ export class Watchdog implements Watch {
         engine: this.device,
         inFlightCount: this.current.inFlight.size,
         inFlight: shown.map((describe) => describe()),
-        node: nodeReport(),
       });
       return path;
     } catch (error) {

@@ -73,11 +73,11 @@ function observationOf(
   };
 }
 
-function formula(given: Parameters, { l, L }: Measures): Formula<AcoerState> {
+function formula(given: Parameters, { l, L, ofThinking }: Measures): Formula<AcoerState> {
   checkAlphas(given);
-  /** Length means nothing until the thinking is closed: null, or 0 as the authors' code has it. */
+  /** The length of thinking means nothing until it is closed: null, or 0 as the authors' code has it. */
   const lengthOf = (rollout: Rollout): number | null => {
-    if (rollout.thinkingClosed) return l(rollout);
+    if (rollout.thinkingClosed || !ofThinking) return l(rollout);
     return given.openThinking === 'zero-length' ? 0 : null;
   };
   return {

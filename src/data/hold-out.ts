@@ -1,0 +1,90 @@
+/** Which problems are kept from training when nothing else is there to evaluate on. */
+import { createHash } from 'node:crypto';
+import { Pace } from '../pace';
+import type { Dataset } from './load';
+
+/** A tenth is evaluated on, within these bounds; of a small set up to a quarter. Fewer than `FEWEST` say nothing. */
+const SHARE = 0.1;
+const SMALL_SHARE = 0.25;
+const FEWEST = 4;
+const FEW = 8;
+const MOST = 1000;
+
+/** The smallest data set that something is held out of. */
+export const SMALLEST = FEWEST / SMALL_SHARE;
+
+/** How many of `problems` are held out; 0 when they are too few. */
+export function heldOutCount(problems: number): number {
+  if (problems < SMALLEST) return 0;
+  const few = Math.min(FEW, Math.floor(SMALL_SHARE * problems));
+  return Math.min(MOST, Math.max(few, Math.round(SHARE * problems)));
+}
+
+/** Questions that differ in white space alone are the same question. */
+export const questionKey = (question: string): string => question.trim().replace(/\s+/g, ' ');
+
+/** The rows of each question, in the order of `dataset`. */
+async function rowsByQuestion(dataset: Dataset): Promise<Map<string, number[]>> {
+  const rows = new Map<string, number[]>();
+  const pace = new Pace();
+  for (let index = 0; index < dataset.size; index++) {
+    const key = questionKey(dataset.get(index).question);
+    const known = rows.get(key);
+    if (known === undefined) rows.set(key, [index]);
+    else known.push(index);
+    await pace.turn();
+  }
+  return rows;
+}
+
+/** Some rows of a data set, in the order given. Its fingerprint stands for the whole and the choice. */
+export function chosenRows(dataset: Dataset, rows: readonly number[]): Dataset {
+  const { longestQuestion, source } = dataset;
+  const fingerprint = () =>
+    createHash('sha256')
+      .update(`${source!.fingerprint}\n${rows.join(' ')}`)
+      .digest('hex');
+  return {
+    name: dataset.name,
+    size: rows.length,
+    get: (index) => dataset.get(rows[index]!),
+    ...(longestQuestion !== undefined && { longestQuestion }),
+    ...(source !== undefined && { source: { ...source, fingerprint: fingerprint() } }),
+  };
+}
+
+/**
+ * The problems of `dataset` to evaluate on, or null when they are too few. A question's hash decides, so rows with the same
+ * question stay together, and neither seed, filters nor the number of problems evaluated changes which they are. In
+ * the order of the hashes: the first n are a fair sample, too.
+ */
+export async function holdOut(dataset: Dataset): Promise<Dataset | null> {
+  const wanted = heldOutCount(dataset.size);
+  const hashed = [...(await rowsByQuestion(dataset))].map(([key, rows]) => ({
+    hash: createHash('sha256').update(key).digest('hex'),
+    rows,
+  }));
+  hashed.sort((a, b) => (a.hash < b.hash ? -1 : 1));
+  const held: number[] = [];
+  for (const { rows } of hashed) {
+    // A question with very many rows stays in training.
+    if (held.length + rows.length <= wanted) held.push(...rows);
+  }
+  return held.length < FEWEST ? null : chosenRows(dataset, held);
+}
+
+/** `dataset` without the questions of `evaluated`; itself when they have none in common. */
+export async function without(dataset: Dataset, evaluated: Dataset): Promise<Dataset> {
+  const pace = new Pace();
+  const keys = new Set<string>();
+  for (let index = 0; index < evaluated.size; index++) {
+    keys.add(questionKey(evaluated.get(index).question));
+    await pace.turn();
+  }
+  const kept: number[] = [];
+  for (let index = 0; index < dataset.size; index++) {
+    if (!keys.has(questionKey(dataset.get(index).question))) kept.push(index);
+    await pace.turn();
+  }
+  return kept.length === dataset.size ? dataset : chosenRows(dataset, kept);
+}

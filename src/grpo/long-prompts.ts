@@ -1,0 +1,114 @@
+/** Problems whose prompt is too long, found when a run is opened: met in the middle of one, it would be its end. */
+import type { Config } from '../config';
+import type { Dataset } from '../data';
+import { AcoerError } from '../errors';
+import { Pace } from '../pace';
+import { promptLimit, type PlannedModel } from '../plan';
+import { fillTemplate, type Tokenizer } from '../tokenizer';
+
+interface LongPrompts {
+  /** Rows of the data set. */
+  rows: Set<number>;
+  /** null: none is too long. */
+  longest: { tokens: number; id: string } | null;
+}
+
+export interface Scanned {
+  dataset: Dataset;
+  /** The first so many problems are looked at. */
+  count: number;
+  tokenizer: Tokenizer;
+  config: Pick<Config, 'promptTemplate' | 'enableThinking'>;
+  signal?: AbortSignal;
+}
+
+/** Of a UTF-16 unit in UTF-8. */
+const MAX_BYTES = 3;
+
+const bytes = (text: string): number => Buffer.byteLength(text.normalize('NFC'));
+
+/**
+ * The problems whose prompt has more than `limit` tokens. A token stands for a byte or more, so only prompts of more bytes
+ * than that are encoded; hundreds of thousands of short ones take a second. Lets the event loop turn.
+ * @throws INTERRUPTED by the signal
+ */
+export async function findLongPrompts(limit: number, scanned: Scanned): Promise<LongPrompts> {
+  const { dataset, count, tokenizer, config, signal } = scanned;
+  const { promptTemplate, enableThinking } = config;
+  const render = (question: string) => {
+    const content = fillTemplate(promptTemplate, question);
+    return tokenizer.renderChat([{ role: 'user', content }], { enableThinking, addGenerationPrompt: true });
+  };
+  const around = bytes(render(''));
+  const repeats = promptTemplate.split('{problem}').length - 1;
+  const found: LongPrompts = { rows: new Set(), longest: null };
+  // Rows that are made when they are asked for are not made for nothing.
+  const { longestQuestion = Infinity } = dataset;
+  if (around + repeats * MAX_BYTES * longestQuestion <= limit) return found;
+  const pace = new Pace();
+  for (let row = 0; row < Math.min(count, dataset.size); row++) {
+    await pace.turn();
+    if (signal?.aborted === true)
+      throw new AcoerError('INTERRUPTED', 'Interrupted while prompts were measured.');
+    const { question, id } = dataset.get(row);
+    if (around + repeats * bytes(question) <= limit) continue;
+    const tokens = tokenizer.encode(render(question)).length;
+    if (tokens <= limit) continue;
+    found.rows.add(row);
+    if (tokens > (found.longest?.tokens ?? 0)) found.longest = { tokens, id };
+  }
+  return found;
+}
+
+const count = (n: number): string => n.toLocaleString('en-US');
+
+/** Whose room the prompts exceed, in words. */
+function limitInWords(config: Config, { maxPositions }: PlannedModel): string {
+  const { maxPromptLength, maxCompletionLength } = config;
+  if (maxPromptLength !== null && maxPromptLength <= maxPositions - maxCompletionLength) {
+    return `maxPromptLength = ${maxPromptLength} tokens`;
+  }
+  const room = count(maxPositions - maxCompletionLength);
+  return `the ${room} tokens that maxCompletionLength = ${maxCompletionLength} leaves of the model's ${count(maxPositions)} positions`;
+}
+
+/**
+ * The rows that are not trained on; `onNotice` hears of them.
+ * @throws BAD_CONFIG when none is left
+ */
+export async function skippedPrompts(
+  config: Config,
+  model: PlannedModel,
+  data: { tokenizer: Tokenizer; trainData: Dataset },
+  options: { signal?: AbortSignal; onNotice?: (message: string) => void },
+): Promise<Set<number>> {
+  const { trainData: dataset, tokenizer } = data;
+  const { size, name } = dataset;
+  const scanned = { dataset, count: size, tokenizer, config, signal: options.signal };
+  const { rows, longest } = await findLongPrompts(promptLimit(config, model), scanned);
+  if (longest === null) return rows;
+  const over = limitInWords(config, model);
+  if (rows.size === size) {
+    const advice = over.startsWith('max') ? 'raise it' : 'lower maxCompletionLength';
+    throw new AcoerError('BAD_CONFIG', `Every prompt of ${name} has more than ${over}; ${advice}.`);
+  }
+  const which = `${count(rows.size)} of ${count(size)} problems skipped`;
+  options.onNotice?.(
+    `${name}: ${which}: the prompt has more than ${over} (the longest, of problem ${longest.id}: ${count(longest.tokens)}).`,
+  );
+  return rows;
+}
+
+/** Says which problems of an evaluation the model has no room for: they count as not answered. */
+export async function noteUnanswerable(
+  scanned: Scanned,
+  { maxPositions }: PlannedModel,
+  onNotice: (message: string) => void,
+): Promise<void> {
+  const { rows, longest } = await findLongPrompts(maxPositions - 1, scanned);
+  if (longest === null) return;
+  onNotice(
+    `${scanned.dataset.name}: ${count(rows.size)} of the ${count(Math.min(scanned.count, scanned.dataset.size))} problems evaluated counted as not answered: ` +
+      `the prompt leaves no room in the model's ${count(maxPositions)} positions (the longest, of problem ${longest.id}: ${count(longest.tokens)} tokens).`,
+  );
+}

@@ -1,0 +1,174 @@
+/** README.md of `final/`: what was trained, on what, how, and what it measured; the front matter is what hubs read. */
+import { basename, isAbsolute } from 'node:path';
+import { parse, stringify } from 'yaml';
+import { mergeLayers, PRESETS, resolveConfig, type Config, type ConfigInput } from '../config';
+import { KNOWN_DATASETS, type Dataset } from '../data';
+import { looksLikeHubId, splitRevision } from '../hub';
+import type { EvalSummary } from '../eval';
+import { packageVersion } from '../version';
+import type { RunSummary } from './events';
+
+export interface CardContent {
+  config: Config;
+  summary: RunSummary;
+  trainData: Pick<Dataset, 'name' | 'source'>;
+  /** null: nothing was evaluated. */
+  evalData: Pick<Dataset, 'name'> | null;
+  /** The step this run was forked at; null for one that began at its start. */
+  forkedAt: number | null;
+}
+
+/** A card is published: of a path it says the last part. */
+const published = (name: string): string =>
+  name
+    .split(' + ')
+    .map((part) => (isAbsolute(part) ? basename(part) : part))
+    .join(' + ');
+
+/** The hub's data sets among pinned names joined by ` + `. */
+function hubDatasets(pinned: string): string[] {
+  const ids = pinned.split(' + ').map((name) => splitRevision(name).id);
+  const repos = ids.map((id) => (Object.hasOwn(KNOWN_DATASETS, id) ? KNOWN_DATASETS[id]!.repo : id));
+  return repos.filter((repo) => !isAbsolute(repo) && looksLikeHubId(repo));
+}
+
+function frontMatter({ config: { model }, trainData }: CardContent): string {
+  const datasets = hubDatasets(trainData.source?.pinned ?? '');
+  const fields = {
+    // Hubs refuse a card whose base model is no model of theirs.
+    ...(looksLikeHubId(model) && { base_model: splitRevision(model).id, base_model_relation: 'adapter' }),
+    ...(datasets.length > 0 && { datasets }),
+    library_name: 'peft',
+    pipeline_tag: 'text-generation',
+    tags: ['acoer', 'grpo', 'lora', 'reasoning'],
+  };
+  return `---\n${stringify(fields)}---`;
+}
+
+const table = (rows: readonly (readonly string[])[]): string =>
+  [rows[0]!, rows[0]!.map(() => '---'), ...rows.slice(1)].map((row) => `| ${row.join(' | ')} |`).join('\n');
+
+const percent = (fraction: number): string => `${(100 * fraction).toFixed(1)}%`;
+
+function evaluationRow(name: string, base: EvalSummary, trained: EvalSummary): string[] {
+  const [before, after] = [base.thinkingTokens, trained.thinkingTokens];
+  const tokens = [before.toFixed(1), after.toFixed(1)];
+  return [name, String(trained.n), percent(base.accuracy), percent(trained.accuracy), ...tokens];
+}
+
+function evaluation({ summary: { base, trained }, evalData }: CardContent): string {
+  const rows = (['greedy', 'sampled'] as const).flatMap((kind) => {
+    const [before, after] = [base[kind], trained[kind]];
+    const name = kind === 'greedy' ? 'greedy' : 'sampled at temperature 1';
+    return before !== null && after !== null ? [evaluationRow(name, before, after)] : [];
+  });
+  if (rows.length === 0 || evalData === null) return 'This run was not evaluated.';
+  const head = ['decoding', 'n', 'accuracy before', 'after', 'thinking tokens before', 'after'];
+  return `On \`${published(evalData.name)}\`, n problems, one answer each; thinking tokens are means over all answers.\n\n${table([head, ...rows])}`;
+}
+
+function training({ config, summary, trainData, forkedAt }: CardContent): string {
+  const { run } = summary;
+  const rows = [
+    ['setting', 'value'],
+    ['reward', run.reward],
+    ['training data', `\`${published(trainData.name)}\``],
+    ['steps', String(run.steps)],
+    ['prompts a step x completions', `${config.promptsPerStep} x ${config.numGenerations}`],
+    ['longest completion', `${config.maxCompletionLength} tokens`],
+    ['loss', `${config.lossType}, beta ${config.beta}`],
+    ['learning rate', `${config.learningRate}, ${config.lrSchedulerType}`],
+    ['LoRA', `rank ${config.loraRank}, alpha ${config.loraAlpha}, dropout ${config.loraDropout}`],
+    ['target modules', config.targetModules.join(', ')],
+    ['seed', String(run.seed)],
+    ...(run.rollbacks > 0 ? [['rollbacks', String(run.rollbacks)]] : []),
+    ...(forkedAt !== null ? [['forked from another run', `at step ${forkedAt}`]] : []),
+  ];
+  return table(rows);
+}
+
+/** A word of a shell's command line. */
+const quoted = (word: string): string =>
+  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+
+/** A value as `--set` reads it: JSON is YAML, and most text needs no quotes there. */
+const yamlText = (value: unknown): string =>
+  typeof value === 'string' && /^[\w./@+ -]+$/.test(value) && parse(value) === value
+    ? value
+    : JSON.stringify(value);
+
+const sameValue = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
+
+/** What is to be set over a preset to come to `config`; null where that cannot be. */
+function settingsOver(preset: string, config: Config): [string, unknown][] | null {
+  const base = resolveConfig([], preset);
+  const entries = Object.entries(config).filter(
+    ([key, value]) => !sameValue(value, base[key as keyof Config]),
+  );
+  // A preset's maps stay beneath what is set: an entry of theirs cannot be taken away.
+  const reached = mergeLayers([Object.fromEntries(entries)], preset);
+  const same = entries.every(([key, value]) => sameValue(reached[key as keyof ConfigInput], value));
+  return same ? entries : null;
+}
+
+/** `npx acoer train` with the preset that leaves the least to be set. */
+export function trainCommand(config: Config): string {
+  const found = Object.keys(PRESETS).flatMap((preset) => {
+    const settings = settingsOver(preset, config);
+    return settings === null ? [] : [{ preset, settings }];
+  });
+  const { preset, settings } = found.reduce((a, b) => (b.settings.length < a.settings.length ? b : a));
+  const words = settings.map(([key, value]) => {
+    return `--set ${quoted(`${key}=${yamlText(value)}`)}`;
+  });
+  return [`npx acoer@${packageVersion()} train --preset ${preset}`, ...words].join(' \\\n  ');
+}
+
+function withPublishedNames(config: Config): Config {
+  const { model, dataset, evalDataset, rewardModules } = config;
+  const modules = Object.entries(rewardModules).map(([name, file]) => [name, published(file)]);
+  return {
+    ...config,
+    model: published(model),
+    dataset: published(dataset),
+    evalDataset: evalDataset === null ? null : published(evalDataset),
+    rewardModules: Object.fromEntries(modules) as Record<string, string>,
+  };
+}
+
+export function modelCard(content: CardContent): string {
+  const { config, summary } = content;
+  const model = published(config.model);
+  const base = model === 'tiny' ? "Acoer's embedded model `tiny`" : `\`${model}\``;
+  return `${frontMatter(content)}
+
+# ${splitRevision(model).id} with GRPO and the reward ${summary.run.reward}
+
+A LoRA adapter in PEFT's layout for ${base}, trained by the npm package \`acoer\` ${packageVersion()}
+to think in fewer tokens.
+
+## Evaluation before and after training
+
+${evaluation(content)}
+
+## Training
+
+${training(content)}
+
+The settings as a command; models, data and reward files without a folder were files of whoever trained this:
+
+\`\`\`
+${trainCommand(withPublishedNames(config))}
+\`\`\`
+
+## Use
+
+\`\`\`python
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoTokenizer
+
+model = AutoPeftModelForCausalLM.from_pretrained("this folder, or its name on the hub")
+tokenizer = AutoTokenizer.from_pretrained("this folder, or its name on the hub")
+\`\`\`
+`;
+}

@@ -1,0 +1,142 @@
+/** A recorded run, or any file of metrics, shown to the collapse monitor again. */
+import { statSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseAssignments, resolveConfig, type Config, type ConfigInput } from '../config';
+import { AcoerError, errorMessage } from '../errors';
+import { isRecord } from '../json';
+import {
+  bareContext,
+  initialMonitorState,
+  monitorSettings,
+  observe,
+  READ,
+  type HealthChange,
+  type MonitorContext,
+} from '../monitor';
+import { readAnyMetrics, readRunDirectory, type RunDirectory } from '../run';
+import type { KnownMetrics, MetricName } from '../metric-names';
+import type { Evaluation } from './events';
+import { monitorContext } from './guard';
+
+export interface WatchOptions {
+  /** Prompts of a generated batch; needed for a file, and known of a run. */
+  groups?: number;
+  /** Settings over those of the run, as `monitor.<name>=<value>`. */
+  set?: readonly string[];
+}
+
+export interface Watched {
+  /** Every change of the monitor's state, as the run would have told it. */
+  changes: HealthChange[];
+  /** What was missing, and what stands for it; one sentence each. */
+  notices: string[];
+  lines: number;
+}
+
+function isFolder(path: string): boolean {
+  try {
+    return statSync(path).isDirectory();
+  } catch (cause) {
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+  }
+}
+
+/** The monitor's settings: those stored with the run, and what was given over them. */
+function settingsOf(stored: ConfigInput, set: readonly string[]) {
+  const given = parseAssignments(set);
+  const other = Object.keys(given).find((name) => name !== 'monitor');
+  if (other !== undefined) {
+    throw new AcoerError('BAD_CONFIG', `${other} is no setting of the monitor; those are monitor.<name>.`);
+  }
+  const { monitor } = stored;
+  return monitorSettings(resolveConfig([monitor === undefined ? {} : { monitor }, given]).monitor);
+}
+
+/** The evaluation of the base model: from the summary, or from the newest checkpoint of a run without one. */
+function baseOf(run: RunDirectory): Evaluation | null {
+  const step = run.checkpointSteps().at(-1);
+  const files = [run.summary(), ...(step === undefined ? [] : [join(run.checkpoint(step), 'state.json')])];
+  for (const file of files) {
+    const found = statSync(file, { throwIfNoEntry: false }) && run.readJson(file);
+    const base = isRecord(found) && isRecord(found.base) ? (found.base as unknown as Evaluation) : null;
+    if (base?.sampled || base?.greedy) return base;
+  }
+  return null;
+}
+
+function runContext(run: RunDirectory, config: Config, lines: readonly KnownMetrics[], notices: string[]) {
+  const odd = (['promptsPerStep', 'stepsPerGeneration', 'numIterations'] as const).find(
+    (name) => !Number.isSafeInteger(config[name]),
+  );
+  if (odd !== undefined) {
+    throw new AcoerError('BAD_INPUT', `${run.config()} has no ${odd}: the run is damaged.`);
+  }
+  const base = baseOf(run);
+  if (base === null) {
+    notices.push('No evaluation of the base model is recorded: the first batches stand for it.');
+    const evaluated = lines.some((line) => Object.keys(line).some((name) => name.startsWith('eval/')));
+    if (evaluated) notices.push(UNCOUNTED);
+  }
+  return monitorContext(config, base);
+}
+
+const UNCOUNTED =
+  'How many problems the evaluations asked is not recorded: the batches decide in their place.';
+
+function fileContext(groups: number | undefined, lines: readonly KnownMetrics[], notices: string[]) {
+  if (groups === undefined) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      'A file of metrics does not say how many prompts a batch has: name their number with --groups N, or give the folder of the run.',
+    );
+  }
+  const first = (name: string) => lines.some((line) => name in line);
+  if (first('eval/sampled_accuracy') || first('eval/greedy_accuracy')) notices.push(UNCOUNTED);
+  return bareContext(groups);
+}
+
+/** Without these something is not looked for; what that is. */
+const USES: readonly (readonly [name: MetricName, lost: string])[] = [
+  [READ.accuracy, 'falls of accuracy are not looked for'],
+  [READ.thinking, 'nothing is known of how short thinking is'],
+  [READ.allCorrect, 'the share of groups all right adds no evidence'],
+  [READ.allWrong, 'the share of groups all wrong adds no evidence'],
+  [READ.brevity, 'whether brevity still pays is not known'],
+];
+
+function missing(lines: readonly KnownMetrics[]): string[] {
+  const has = (name: MetricName) => lines.some((line) => line[name] !== undefined);
+  const notices = USES.filter(([name]) => !has(name)).map(([name, lost]) => `No ${name}: ${lost}.`);
+  if (has(READ.answer)) return notices;
+  const estimated = has(READ.length) && has(READ.thinking);
+  return [
+    ...notices,
+    estimated
+      ? `No ${READ.answer}: ${READ.length} less ${READ.thinking} stands for it.`
+      : `No ${READ.answer}: reasoning outside the thinking is not looked for.`,
+  ];
+}
+
+/**
+ * Shows the lines of a run's folder, or of a file with a JSON object a line, to the monitor.
+ * @throws BAD_INPUT for what cannot be read, BAD_CONFIG for a file without `groups` and for settings that are not the monitor's
+ */
+export function watchRecorded(path: string, { groups, set = [] }: WatchOptions = {}): Watched {
+  const run = isFolder(path) ? readRunDirectory(path) : null;
+  const stored = (run?.settings() ?? {}) as ConfigInput;
+  const settings = settingsOf(stored, set);
+  const lines = readAnyMetrics(run?.metrics() ?? path);
+  const notices: string[] = [];
+  let context: MonitorContext =
+    run === null ? fileContext(groups, lines, notices) : runContext(run, stored as Config, lines, notices);
+  if (groups !== undefined) context = { ...context, groupsPerBatch: groups };
+  notices.push(...missing(lines));
+  const changes: HealthChange[] = [];
+  let state = initialMonitorState();
+  for (const line of lines) {
+    const seen = observe(state, line, settings, context);
+    state = seen.state;
+    if (seen.change !== null) changes.push(seen.change);
+  }
+  return { changes, notices, lines: lines.length };
+}

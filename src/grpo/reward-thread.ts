@@ -1,0 +1,44 @@
+/** The end of a thread that runs code of the user's, also when that waits in a system call and cannot be ended. */
+import { isMainThread, type Worker } from 'node:worker_threads';
+import { awakeTimer } from '../deadline';
+import { exitFromThread } from '../engine/exit';
+
+/** A thread that can be ended takes milliseconds. */
+const END_MS = 2_000;
+
+/**
+ * Node waits for every thread at the end of the process, however that comes about: for one that waits in a system call,
+ * say for a child process, as long as the call takes. So the process then ends without waiting.
+ */
+function endProcessWithout(worker: Worker): void {
+  const endNow = (code: number): void => {
+    try {
+      exitFromThread(code);
+    } catch {
+      // Without the addon there is only this; the exit code is lost.
+      process.kill(process.pid, 'SIGKILL');
+    }
+  };
+  // In a thread of another program, the process is not ours to end.
+  if (isMainThread) process.once('exit', endNow);
+  worker.once('exit', () => process.off('exit', endNow));
+}
+
+/**
+ * Ends the thread. One that does not end within 2 s is left behind: it holds up neither the caller nor the end of the
+ * process.
+ */
+export async function endThread(worker: Worker): Promise<void> {
+  const left = await new Promise<boolean>((resolve) => {
+    const cancel = awakeTimer(END_MS, () => resolve(true));
+    void worker.terminate().then(() => {
+      cancel();
+      resolve(false);
+    });
+  });
+  if (!left) return;
+  worker.unref();
+  // Node's event loop also waits for the end of what the thread prints.
+  for (const output of [worker.stdout, worker.stderr]) output.push(null);
+  endProcessWithout(worker);
+}

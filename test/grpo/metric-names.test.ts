@@ -1,0 +1,99 @@
+/** What runs write is what src/metric-names.ts says, neither more nor less. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { ConfigInput } from '../../src/config';
+import { train } from '../../src/grpo';
+import { isKnownMetric, METRIC_FAMILIES, METRICS, type KnownMetrics } from '../../src/metric-names';
+import { monitorMetrics } from '../../src/monitor';
+import { registerReward } from '../../src/rewards';
+import { readMetrics } from '../../src/run';
+import type { StepMetrics } from '../../src/types';
+
+jest.setTimeout(300_000);
+
+const root = mkdtempSync(join(tmpdir(), 'acoer-metric-names-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const reward = (name: string, params: Record<string, unknown> = {}) => ({ name, weight: 1, params });
+
+/** Short runs of the embedded model that between them reach every number a CPU can have. */
+const RUNS: Readonly<Record<string, ConfigInput>> = {
+  'acoer, evaluations, a memory limit': {
+    maxSteps: 4,
+    evalSteps: 2,
+    evalProblems: 4,
+    evalSampledProblems: 4,
+    memoryLimitBytes: 2 ** 30,
+    monitor: { preset: 'default', spanGroups: 8 },
+  },
+  'rewards with state, KL, batches used twice': {
+    reward: [reward('a-dlp'), reward('hapo'), reward('laser-d', { monitorSteps: 1 }), reward('short-rl')],
+    beta: 0.01,
+    temperature: 1.3,
+    numIterations: 2,
+    maxSteps: 6,
+  },
+  cispo: { lossType: 'cispo', maxSteps: 1 },
+  vespo: { lossType: 'vespo', maxSteps: 1 },
+  sapo: { lossType: 'sapo', maxSteps: 1 },
+  'dropout, sequence level': { loraDropout: 0.1, importanceSamplingLevel: 'sequence', maxSteps: 1 },
+  'an answer in no completion': { maxCompletionLength: 4, maxSteps: 1 },
+};
+
+let written: Map<string, StepMetrics[]>;
+beforeAll(async () => {
+  written = new Map();
+  for (const [name, config] of Object.entries(RUNS)) {
+    const out = join(root, String(written.size));
+    const small = { evalProblems: 0, evalSampledProblems: 0, completionsSteps: 0, saveSteps: 0 };
+    await (await train({ model: 'tiny', out, ...small, ...config })).result();
+    written.set(name, readMetrics(join(out, 'metrics.jsonl')));
+  }
+});
+
+test.each(Object.keys(RUNS))('%s: every number is in the registry', (name) => {
+  const names = new Set(written.get(name)!.flatMap((line) => Object.keys(line)));
+  expect(names.size).toBeGreaterThan(40);
+  expect([...names].filter((key) => !isKnownMetric(key))).toEqual([]);
+});
+
+test('every number of the registry was written by one of them', () => {
+  const names = [...written.values()].flat().flatMap((line) => Object.keys(line));
+  const seen = new Set(names);
+  expect(Object.keys(METRICS).filter((name) => !seen.has(name))).toEqual([]);
+  for (const { pattern } of Object.values(METRIC_FAMILIES))
+    expect(names.filter((name) => pattern.test(name))).not.toEqual([]);
+});
+
+test("a reward of the user's writes under names of its own", async () => {
+  registerReward('counting', {
+    score: () => 0,
+    initialState: () => ({ batches: 0 }),
+    observe: ({ batches }: { batches: number }) => ({ batches: batches + 1 }),
+    metrics: ({ batches }) => ({ 'counting/batches': batches }),
+  });
+  const out = join(root, 'counting');
+  const small = { evalProblems: 0, evalSampledProblems: 0, completionsSteps: 0, saveSteps: 0, maxSteps: 1 };
+  await (await train({ model: 'tiny', reward: 'counting', out, ...small })).result();
+  const [line] = readMetrics(join(out, 'metrics.jsonl'));
+  expect(line!['counting/batches']).toBe(1);
+  expect(isKnownMetric('counting/batches')).toBe(false);
+});
+
+/** Held by `npm run check:types`. */
+export function misspeltNamesDoNotCompile(metrics: StepMetrics, known: KnownMetrics): void {
+  const thinking: number | undefined = metrics['thinking/mean'];
+  // @ts-expect-error a step may lack a number
+  const sure: number = metrics['thinking/mean'];
+  // @ts-expect-error no such name
+  known['thinking/maen'] = thinking;
+  // @ts-expect-error no such name
+  const read: unknown = known['thinking/maen'];
+  // @ts-expect-error no such name
+  const made: KnownMetrics = { 'thinking/maen': 1 };
+  const ofFamily: KnownMetrics = { 'rewards/acoer/mean': 1 };
+  // @ts-expect-error no such name
+  const state: unknown = monitorMetrics({} as never)['monitor/stat'];
+  throw new Error(String([sure, read, made, ofFamily, state]));
+}
