@@ -19,15 +19,39 @@ export type {
   RewardSettings,
   WeightedReward,
 } from './grpo';
-export type { EvalKind, EvalPhase, Evaluation, RunSummary, TrainEvent, TrainStep } from './grpo';
+export type {
+  EvalKind,
+  EvalPhase,
+  Evaluation,
+  RunEvaluation,
+  RunSummary,
+  TrainEvent,
+  TrainStep,
+} from './grpo';
 export {
+  type MonitorCourse,
+  type PeakComparison,
+  type RunOutcome,
+  runVerdict,
+  type RunVerdict,
+} from './grpo';
+export {
+  bareContext,
   initialMonitorState,
   monitorMetrics,
   MONITOR_PRESETS,
   monitorSettings,
   observe as observeHealth,
 } from './monitor';
-export type { Health, HealthChange, MonitorSettings, MonitorState, Observation } from './monitor';
+export type {
+  Health,
+  HealthChange,
+  MonitorContext,
+  MonitorSettings,
+  MonitorState,
+  Observation,
+} from './monitor';
+export { monitorContext, watchRecorded, type Watched, type WatchOptions } from './grpo';
 export type { Rollback } from './run';
 
 export { listRewards, registerReward, resolveReward } from './rewards';
@@ -114,6 +138,7 @@ export type {
 export { answerProblems, compare, evaluate, gradeFile, passAtK, report, summarise } from './eval';
 export type {
   AnswerPreset,
+  AccuracyChange,
   AtK,
   BootstrapOptions,
   Comparison,
@@ -139,12 +164,13 @@ export type {
 export {
   DEFAULT_PROMPT_TEMPLATE,
   loadTokenizer,
+  measureCompletion,
   measureThinking,
   renderPrompt,
   renderPrompts,
 } from './tokenizer';
 export type { ChatOptions, PromptOptions, Tokenizer } from './tokenizer';
-export { evalSpec, goldParses, KNOWN_DATASETS, loadDataset, trainSpec } from './data';
+export { evalSpec, goldParses, KNOWN_DATASETS, loadDataset, loadRunData, trainSpec } from './data';
 export type { ColumnNames, Dataset, DatasetSource, DatasetSpec, KnownDataset, RowReport } from './data';
 export { hasFormat, optionsFromConfig, verifyAnswer, verifyCompletion } from './verify';
 export type { ExtractionTarget, VerifyOptions } from './verify';
@@ -155,6 +181,7 @@ export { resolveModel, TINY_MODEL, type ModelFetchOptions, type ModelLocation } 
 export { fetchSnapshot, type FetchOptions, type FetchProgress, type Snapshot } from './hub';
 export { AcoerError, errorCode, errorMessage, exitCodeFor, type AcoerErrorCode } from './errors';
 
+export { METRICS, type KnownMetrics, type MetricName } from './metric-names';
 export type {
   ChatMessage,
   Group,

@@ -35,6 +35,10 @@ export interface ExampleRow {
 export interface DataReport extends Partial<NonNullable<Dataset['source']>> {
   name: string;
   problems: number;
+  /** Problems that a run on this data trains on and evaluates on, and why some are left out; absent when nobody asked. */
+  training?: number;
+  evaluation?: number;
+  notices?: readonly string[];
   levels: Record<string, number>;
   promptLengths: Lengths;
   goldLengths: Lengths;

@@ -23,6 +23,12 @@ function sourceLines(report: DataReport): string[] {
   ];
 }
 
+function splitLines({ training, evaluation = 0, notices = [] }: DataReport): string[] {
+  if (training === undefined) return [...notices];
+  const counts = `a run trains on ${count(training)} problems and evaluates on ${evaluation === 0 ? 'none' : count(evaluation)}`;
+  return [counts, ...notices];
+}
+
 function examplesOf(total: number, shown: readonly string[]): string[] {
   const lines = shown.slice(0, MAX_SHOWN).map((line) => `  ${line}`);
   return total > lines.length ? [...lines, `  and ${count(total - lines.length)} more`] : lines;
@@ -91,6 +97,7 @@ function exampleLines({ row, id, level, gold, prompt, ids, tokens }: ExampleRow)
 export function reportText(report: DataReport, goldDropped: boolean, maxPromptLength: number | null): string {
   const blocks = [
     sourceLines(report),
+    splitLines(report),
     leftOutLines(report, goldDropped),
     levelLines(report),
     lengthLines('prompts', report.promptLengths, report.problems),

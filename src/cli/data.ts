@@ -1,12 +1,21 @@
 /** `acoer data`: a data set as training or evaluation will see it. */
 import { type Command, InvalidArgumentError } from 'commander';
 import { parseAssignments, readConfigFile, resolveConfig, type Config } from '../config';
-import { type DatasetSpec, evalSpec, KNOWN_DATASETS, loadDataset, trainSpec } from '../data';
+import {
+  type DatasetSpec,
+  evalSpec,
+  isLocal,
+  KNOWN_DATASETS,
+  loadDataset,
+  loadRunData,
+  type RunData,
+  trainSpec,
+} from '../data';
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import { type ModelFetchOptions, resolveTokenizer } from '../models';
 import { loadTokenizer } from '../tokenizer';
 import { collect, integer, type CommandModule } from './command';
-import { reportOn } from './data-report';
+import { type DataReport, reportOn } from './data-report';
 import { reportText } from './data-text';
 import { showDownload } from './download';
 import { interruptible } from './interrupt';
@@ -72,6 +81,30 @@ function specOf(config: Config, flags: DataFlags): DatasetSpec {
   return { ...trainSpec(config), split: 'eval', dropUnparsedGold: false };
 }
 
+/**
+ * The data as a run takes it apart into what it trains on and what it evaluates on, or why it would not; null for a look
+ * at one split, and for data of the hub named alone, whose evaluation split nobody asked to fetch.
+ */
+async function runView(config: Config, flags: DataFlags, options: ModelFetchOptions) {
+  if (flags.split !== undefined || (flags.config === undefined && !isLocal(config.dataset))) return null;
+  try {
+    return await loadRunData({ ...config, skipBadRows: true }, {}, options);
+  } catch (error) {
+    // The rows that make it so are to be looked at all the same.
+    if (errorCode(error) !== 'BAD_CONFIG') throw error;
+    return { refused: `a run would refuse this data: ${errorMessage(error)}` };
+  }
+}
+
+/** How many problems a run trains on and evaluates on, and why not on all. */
+function splitOf(
+  view: RunData | { refused: string } | null,
+): Pick<DataReport, 'training' | 'evaluation' | 'notices'> {
+  if (view === null) return {};
+  if ('refused' in view) return { notices: [view.refused] };
+  return { training: view.trainData.size, evaluation: view.evalData?.size ?? 0, notices: view.notices };
+}
+
 async function openTokenizer(config: Config, flags: DataFlags, options: ModelFetchOptions) {
   if (!flags.tokens) return null;
   try {
@@ -97,14 +130,18 @@ async function dataCommand(name: string | undefined, flags: DataFlags): Promise<
     const tokenizer = await openTokenizer(config, flags, fetching(config.model));
     // Every bad row is to be seen here, not only the first.
     const spec = { ...specOf(config, flags), ...fetching(config.dataset), skipBadRows: true };
-    const dataset = await loadDataset(spec);
+    const view = await runView(config, flags, fetching(config.dataset));
+    const run = view === null || 'refused' in view ? null : view;
+    const dataset = (flags.eval === true ? run?.evalData : run?.whole) ?? (await loadDataset(spec));
     const { rows, sample } = flags;
     const report = await reportOn(dataset, { config, tokenizer, rows, sample, signal });
-    const dropped = spec.dropUnparsedGold ?? false;
+    // Held out are only problems whose gold answer can be read.
+    const dropped = spec.dropUnparsedGold === true || (flags.eval === true && (run?.heldOut ?? 0) > 0);
+    const split = splitOf(view);
     process.stdout.write(
       flags.json === true
-        ? `${JSON.stringify({ ...report, goldDropped: dropped })}\n`
-        : reportText(report, dropped, config.maxPromptLength),
+        ? `${JSON.stringify({ ...report, goldDropped: dropped, ...split })}\n`
+        : reportText({ ...report, ...split }, dropped, config.maxPromptLength),
     );
     const bad = report.badRows?.count ?? 0;
     if (bad > 0 && !config.skipBadRows) {

@@ -7,7 +7,7 @@ import { comparisonText } from './evaluation/comparison';
 import { compareFiles, gradeCompletions } from './evaluation/files';
 import { type EvalFlags, temperatureOf } from './evaluation/flags';
 import { evaluateAll } from './evaluation/run';
-import { evaluationText, fullReport, paperTable2, paperTable4 } from './evaluation/tables';
+import { evaluationText, fullReport, paperTable3, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
 import { writeJsonLine } from './jsonl';
 
@@ -56,7 +56,7 @@ async function evalCommand(flags: EvalFlags): Promise<void> {
     } else if (flags.completions !== undefined) {
       const graded = await gradeCompletions(flags, signal);
       const names = graded.benchmark === null ? [] : [graded.benchmark.split('=')[0]];
-      const beside = [...paperTable2(names), ...paperTable4(names)].map((part) => `${part}\n`).join('');
+      const beside = [...paperTable3(names), ...paperTable4(names)].map((part) => `${part}\n`).join('');
       if (flags.json === true) writeJsonLine(graded);
       else process.stdout.write(fullReport(graded) + beside);
     } else {
@@ -104,7 +104,7 @@ export const define: CommandModule['define'] = (command: Command) => {
     .option('--tokenizer <model>', 'counts tokens for files of completions that do not say')
     .addOption(
       new Option('--answers <how>', 'where answers are looked for in a file of completions')
-        .choices(['boxed', 'math-verify', 'trl'])
+        .choices(['boxed', 'last-box', 'math-verify', 'trl'])
         .default('boxed'),
     )
     .option('--compare <a b...>', 'two files or folders of evaluations, paired by problem', twoFiles)

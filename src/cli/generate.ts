@@ -1,4 +1,4 @@
-/** `acoer generate`: prompts as JSON Lines in, completions as JSON Lines out. */
+/** `acoer generate`: prompts as JSON Lines in, completions as JSON Lines out; or one prompt as text, answered in text. */
 import type { Command } from 'commander';
 import { generateFitting, SlotLimit } from '../fitting';
 import type { GeneratedSequence, GenerateRequest, SamplingOptions } from '../engine/types';
@@ -10,7 +10,7 @@ import { addEngineOptions, addModelOptions, integer, number } from './command';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { InOrder, Spool, writeJsonLine } from './jsonl';
-import { promptReader } from './prompts';
+import { chatPrompt, promptReader } from './prompts';
 import type { PromptLine } from './prompts';
 import { withModel } from './session';
 import type { ModelFlags, ModelSession } from './session';
@@ -23,6 +23,8 @@ interface GenerateFlags extends ModelFlags, SamplingOptions {
   maxNewTokens: number;
   seed: number;
   stop: string[];
+  prompt?: string;
+  json?: boolean;
 }
 
 interface Output {
@@ -80,13 +82,15 @@ function stopIds(tokenizer: Tokenizer, stops: readonly string[]): Int32Array {
 class Generator {
   private readonly stops: Int32Array;
   private readonly slots = new SlotLimit();
-  private readonly results = new InOrder<Output>(writeJsonLine);
+  private readonly results: InOrder<Output>;
 
   constructor(
     private readonly session: ModelSession,
     private readonly tokenizer: Tokenizer,
     private readonly flags: GenerateFlags,
+    write: (output: Output) => void,
   ) {
+    this.results = new InOrder(write);
     this.stops = stopIds(tokenizer, flags.stop);
   }
 
@@ -142,13 +146,50 @@ class Generator {
   }
 }
 
+/** The text alone for one completion; several have a heading each. */
+function writeText({ samples, maxNewTokens }: GenerateFlags): (output: Output) => void {
+  return ({ sample, text, ids, finish, thinkingTokens }) => {
+    const cut =
+      finish === 'length' ? `cut off after ${ids.length} tokens (--max-new-tokens ${maxNewTokens})` : '';
+    const facts = [
+      `${ids.length} tokens`,
+      `${thinkingTokens} of thinking`,
+      ...(cut === '' ? [] : ['cut off']),
+    ];
+    const heading = samples === 1 ? '' : `--- ${sample + 1} of ${samples}: ${facts.join(', ')}\n`;
+    process.stdout.write(`${heading}${text.trim()}\n`);
+    if (samples === 1 && cut !== '') process.stderr.write(`${cut}\n`);
+  };
+}
+
+async function* only<T>(value: T): AsyncGenerator<T> {
+  yield value;
+}
+
+function refuseMixed(file: string | undefined, { prompt, json }: GenerateFlags): void {
+  if (prompt !== undefined && file !== undefined)
+    throw new AcoerError('BAD_CONFIG', '--prompt and a file of prompts were given; leave one of them out.');
+  if (prompt === undefined && json === true)
+    throw new AcoerError(
+      'BAD_CONFIG',
+      '--json goes with --prompt; JSON Lines come out as JSON Lines anyway.',
+    );
+}
+
 async function generate(file: string | undefined, flags: GenerateFlags): Promise<void> {
+  refuseMixed(file, flags);
   await interruptible((signal) =>
     withModel(flags, signal, async (session) => {
       const tokenizer = await loadTokenizer(session.directory);
-      const generator = new Generator(session, tokenizer, flags);
+      const { info } = session.model;
+      if (flags.prompt !== undefined) {
+        const write = flags.json === true ? writeJsonLine : writeText(flags);
+        const generator = new Generator(session, tokenizer, flags, write);
+        return generator.run(only(chatPrompt(flags.prompt, tokenizer, info)), signal);
+      }
+      const generator = new Generator(session, tokenizer, flags, writeJsonLine);
       await using prompts = await Spool.create<PromptLine>();
-      await prompts.fill(file, promptReader(tokenizer, session.model.info));
+      await prompts.fill(file, promptReader(tokenizer, info));
       await generator.run(prompts.read(), signal);
     }),
   );
@@ -157,6 +198,8 @@ async function generate(file: string | undefined, flags: GenerateFlags): Promise
 export const define: CommandModule['define'] = (command: Command) => {
   addModelOptions(command)
     .argument('[file]', 'JSON Lines; standard input when left out or -')
+    .option('--prompt <text>', 'one prompt, through the chat template; its completions are printed as text')
+    .option('--json', 'with --prompt: the records of JSON Lines')
     .option('-n, --samples <n>', 'completions per prompt', integer(1, 1 << 20), 1)
     .option('--temperature <t>', '0: greedy', number(0), 1)
     .option('--max-new-tokens <n>', 'longest completion', integer(1), 512)
@@ -174,7 +217,9 @@ export const define: CommandModule['define'] = (command: Command) => {
     .addHelpText(
       'after',
       `
-Each line is {"prompt": "raw text"}, {"messages": [{"role": "user", "content": "..."}]} or {"ids": [1, 2, 3]};
+  acoer generate --model tiny --temperature 0 --prompt "6-3-4 mod 10?"
+
+Each line is {"prompt": "raw text, no template"}, {"messages": [{"role": "user", "content": "..."}]} or {"ids": [1, 2, 3]};
 each completion comes out as {"index","sample","text","ids","logprobs","finish","thinkingTokens","thinkingClosed"}.`,
     )
     .action(generate);

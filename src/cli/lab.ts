@@ -3,6 +3,7 @@ import { statSync } from 'node:fs';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { parseAssignments } from '../config';
 import { AcoerError } from '../errors';
+import { isRecord } from '../json';
 import { LAB_DEFAULTS, plotLab, runLab, SYNTHETIC_DEFAULTS } from '../lab';
 import type { LabOptions, LengthDistribution } from '../lab';
 import { writeFileAtomic } from '../run';
@@ -44,9 +45,7 @@ function jsonObject(text: string): Record<string, unknown> {
   } catch {
     value = undefined;
   }
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return value as Record<string, unknown>;
-  }
+  if (isRecord(value)) return value;
   throw new InvalidArgumentError('It must be a JSON object, such as {"alpha":0.3,"budget":2000}.');
 }
 

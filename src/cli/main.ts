@@ -18,6 +18,7 @@ interface CommandEntry {
 const COMMANDS: readonly CommandEntry[] = [
   { name: 'train', summary: 'train a model with GRPO; without arguments, the embedded tiny model' },
   { name: 'fork', summary: 'go on from a checkpoint of a run in a new folder, under another reward or seed' },
+  { name: 'monitor', summary: 'show a recorded run, or a file of metrics, to the collapse monitor again' },
   { name: 'replay', summary: 'make a step again that a run refused because something was not finite' },
   { name: 'eval', summary: 'measure accuracy and thinking length of a model on a benchmark' },
   { name: 'data', summary: 'look at a data set before training: prompts, gold answers, lengths, levels' },

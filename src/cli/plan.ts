@@ -6,6 +6,7 @@ import type { DeviceName } from '../engine/types';
 import { AcoerError } from '../errors';
 import { longestLocalPrompt, resolveTrainConfig } from '../grpo';
 import {
+  assertRoomForPrompt,
   DEVICE_NAMES,
   engineDevice,
   namedDevice,
@@ -53,11 +54,12 @@ async function plan(path: string | undefined, flags: PlanFlags): Promise<void> {
   const config = resolveTrainConfig(layers, flags.preset);
   const lengths = lengthsOf(flags.lengths);
   const model = await plannedModel(config.model);
+  assertRoomForPrompt(config, model);
   const device =
     flags.deviceName === undefined
       ? await machineDevice(config, model, flags.measure)
       : namedDevice(flags.deviceName, plannedDtype(config, model));
-  const promptTokens = flags.promptTokens ?? (await longestLocalPrompt(config));
+  const promptTokens = flags.promptTokens ?? (await longestLocalPrompt(config, model));
   const result = planRun({ config, model, device, promptTokens, lengths });
   process.stdout.write(`${flags.json ? JSON.stringify(result) : planReport(result)}\n`);
   if (!result.fits) process.exitCode = 1;

@@ -1,6 +1,7 @@
 /** The input lines of `acoer generate`, checked and turned into token ids. */
 import { z } from 'zod';
-import { errorMessage, shownJson } from '../errors';
+import { AcoerError, errorMessage } from '../errors';
+import { isRecord, shownJson } from '../json';
 import { thinkLeftOpen } from '../tokenizer';
 import type { Tokenizer } from '../tokenizer';
 import type { ChatMessage } from '../types';
@@ -27,9 +28,7 @@ const FORMS = ['prompt', 'messages', 'ids'] as const;
 type Form = (typeof FORMS)[number];
 
 function objectOf({ line, value }: JsonLine): Record<string, unknown> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return value as Record<string, unknown>;
-  }
+  if (isRecord(value)) return value;
   throw badLine(line, 'this is not a JSON object.');
 }
 
@@ -61,12 +60,15 @@ function checkMessages(line: number, value: unknown): ChatMessage[] {
   throw badLine(line, `"messages"${where}: ${message}; write [{"role": "user", "content": "..."}].`);
 }
 
-function fromMessages(line: number, messages: ChatMessage[], tokenizer: Tokenizer): PromptLine {
+/** What is wrong with a prompt, as the error to throw. */
+type Failure = (message: string) => AcoerError;
+
+function fromMessages(messages: ChatMessage[], tokenizer: Tokenizer, failure: Failure): PromptLine {
   const render = (addGenerationPrompt: boolean): string => {
     try {
       return tokenizer.renderChat(messages, { enableThinking: true, addGenerationPrompt });
     } catch (error) {
-      throw badLine(line, errorMessage(error));
+      throw failure(errorMessage(error));
     }
   };
   const turns = render(false);
@@ -83,13 +85,28 @@ function fromIds(ids: ArrayLike<number>, tokenizer: Tokenizer): PromptLine {
   return { ids: Array.from(ids), thinkOpened: thinkLeftOpen(Int32Array.from(ids), tokenizer) };
 }
 
-function toPrompt(line: JsonLine, tokenizer: Tokenizer, limits: ModelLimits): PromptLine {
+function checkLength(prompt: PromptLine, limits: ModelLimits, failure: Failure): PromptLine {
+  if (prompt.ids.length === 0) throw failure('the prompt is empty.');
+  if (prompt.ids.length < limits.maxPositions) return prompt;
+  throw failure(
+    `the prompt has ${prompt.ids.length} tokens and the model takes ${limits.maxPositions}, completion included.`,
+  );
+}
+
+/** A user's message through the chat template. */
+export function chatPrompt(content: string, tokenizer: Tokenizer, limits: ModelLimits): PromptLine {
+  const failure = (message: string) => new AcoerError('BAD_ARGUMENT', `--prompt: ${message}`);
+  if (content.trim() === '') throw failure('the prompt is empty.');
+  return checkLength(fromMessages([{ role: 'user', content }], tokenizer, failure), limits, failure);
+}
+
+function toPrompt(line: JsonLine, tokenizer: Tokenizer, limits: ModelLimits, failure: Failure): PromptLine {
   const object = objectOf(line);
   switch (formOf(line.line, object)) {
     case 'ids':
       return fromIds(checkIds(line.line, object.ids, limits), tokenizer);
     case 'messages':
-      return fromMessages(line.line, checkMessages(line.line, object.messages), tokenizer);
+      return fromMessages(checkMessages(line.line, object.messages), tokenizer, failure);
     case 'prompt':
       if (typeof object.prompt !== 'string') throw badLine(line.line, '"prompt" must be text.');
       return fromIds(tokenizer.encode(object.prompt), tokenizer);
@@ -99,15 +116,8 @@ function toPrompt(line: JsonLine, tokenizer: Tokenizer, limits: ModelLimits): Pr
 /** The check of one line for `Spool.fill`. */
 export function promptReader(tokenizer: Tokenizer, limits: ModelLimits): (line: JsonLine) => PromptLine {
   return (line) => {
-    const prompt = toPrompt(line, tokenizer, limits);
-    if (prompt.ids.length === 0) throw badLine(line.line, 'the prompt is empty.');
-    if (prompt.ids.length >= limits.maxPositions) {
-      throw badLine(
-        line.line,
-        `the prompt has ${prompt.ids.length} tokens and the model takes ${limits.maxPositions}, completion included.`,
-      );
-    }
-    return prompt;
+    const failure = (message: string) => badLine(line.line, message);
+    return checkLength(toPrompt(line, tokenizer, limits, failure), limits, failure);
   };
 }
 

@@ -1,8 +1,8 @@
 /** The input lines of `acoer reward`, checked, and the groups of completions they make. */
-import { shownJson } from '../errors';
 import { makeRollout, namedPrompt } from '../lab/rollouts';
 import type { Group, Prompt, Rollout } from '../types';
 import { badLine, type JsonLine } from './jsonl';
+import { isRecord, shownJson } from '../json';
 
 /** A checked line; `given` is the object as it came, which goes out again with what was computed. */
 export interface RewardLine {
@@ -57,10 +57,8 @@ function textOf(line: number, fields: Fields, needed: boolean): string {
 export function rewardReader(needsText: boolean): (line: JsonLine) => RewardLine {
   let lastStep = 0;
   return ({ line, value }) => {
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw badLine(line, 'this is not a JSON object.');
-    }
-    const given = value as Fields;
+    if (!isRecord(value)) throw badLine(line, 'this is not a JSON object.');
+    const given: Fields = value;
     const step = wholeNumber(line, given, 'step');
     if (step < lastStep) {
       throw badLine(line, `step ${step} comes after step ${lastStep}; lines must be in the order of steps.`);

@@ -2,60 +2,52 @@
 import { listRewards } from '../rewards';
 import type { RewardDefinition } from '../rewards';
 import { formatTable } from './table';
+import { wrapWords } from './view/text';
 
 const yes = (value: boolean) => (value ? 'yes' : 'no');
 
-function row({ name, formula, taxonomy, source }: RewardDefinition): string[] {
-  const columns =
-    taxonomy === undefined
-      ? ['?', '?', '?', '?', '?', '?']
-      : [
-          taxonomy.correct,
-          taxonomy.incorrect,
-          yes(taxonomy.bounded),
-          yes(taxonomy.continuous),
-          yes(taxonomy.adaptive),
-          taxonomy.scope,
-        ];
-  return [name, ...columns, formula, source];
+function row({ name, taxonomy }: RewardDefinition): string[] {
+  if (taxonomy === undefined) return [name, '?', '?', '?', '?', '?', '?'];
+  const { correct, incorrect, bounded, continuous, adaptive, scope } = taxonomy;
+  return [name, correct, incorrect, yes(bounded), yes(continuous), yes(adaptive), scope];
 }
 
-const HEADER = [
-  'reward',
-  'correct',
-  'incorrect',
-  'bounded',
-  'continuous',
-  'adaptive',
-  'scope',
-  'formula',
-  'source',
-];
+const HEADER = ['reward', 'correct', 'incorrect', 'bounded', 'continuous', 'adaptive', 'scope'];
 
-function details({ name, summary, formula, source, defaults }: RewardDefinition): string[] {
-  const parameters = Object.entries(defaults).map(([key, value]) => `  ${key} = ${String(value)}`);
-  return ['', `${name}: ${summary}`, `  r = ${formula}`, `  source: ${source}`, ...parameters];
+function details(
+  { name, summary, formula, source, defaults }: RewardDefinition,
+  width: number,
+  full: boolean,
+): string[] {
+  const parameters = Object.entries(full ? defaults : {}).map(([key, value]) => `${key} = ${String(value)}`);
+  const wrapped = (text: string) => wrapWords(`  ${text}`, width, '    ');
+  return [
+    '',
+    ...wrapWords(`${name}: ${summary}`, width, '  '),
+    ...wrapped(`r = ${formula}`),
+    ...wrapped(`source: ${source}`),
+    ...(parameters.length === 0 ? [] : wrapped(`parameters: ${parameters.join(', ')}`)),
+  ];
 }
 
-/** The table, with one reward's parameters under it when it is named. */
-export function rewardTable(named: string | undefined): string {
-  const rewards = listRewards();
-  const chosen = rewards.filter(({ name }) => named === undefined || name === named);
-  const table = formatTable([HEADER, ...chosen.map(row)], HEADER.length);
-  const explained = named === undefined ? [] : chosen.flatMap(details);
-  return [table, ...explained].join('\n');
+const chosen = (names: readonly string[] | undefined): readonly RewardDefinition[] =>
+  listRewards().filter(({ name }) => names === undefined || names.includes(name));
+
+/** A table of what each presses, and below it each in words; those that are named with their parameters. */
+export function rewardTable(names: readonly string[] | undefined, width: number): string {
+  const rewards = chosen(names);
+  const table = formatTable([HEADER, ...rewards.map(row)], HEADER.length);
+  return [table, ...rewards.flatMap((reward) => details(reward, width, names !== undefined))].join('\n');
 }
 
 /** The same as data. */
-export function rewardRecords(named: string | undefined) {
-  return listRewards()
-    .filter(({ name }) => named === undefined || name === named)
-    .map(({ name, summary, formula, source, defaults, taxonomy }) => ({
-      name,
-      summary,
-      formula,
-      source,
-      defaults,
-      ...taxonomy,
-    }));
+export function rewardRecords(names: readonly string[] | undefined) {
+  return chosen(names).map(({ name, summary, formula, source, defaults, taxonomy }) => ({
+    name,
+    summary,
+    formula,
+    source,
+    defaults,
+    ...taxonomy,
+  }));
 }

@@ -144,8 +144,10 @@ async function eachStep(
 }
 
 function list({ reward, json }: RewardFlags): void {
-  if (reward !== undefined) resolveReward(reward);
-  const text = json === true ? JSON.stringify(rewardRecords(reward)) : rewardTable(reward);
+  const names = reward?.split(',').map((name) => name.trim());
+  for (const name of names ?? []) resolveReward(name);
+  const width = Math.min(process.stdout.columns ?? 100, 100);
+  const text = json === true ? JSON.stringify(rewardRecords(names)) : rewardTable(names, width);
   process.stdout.write(`${text}\n`);
 }
 
@@ -179,7 +181,10 @@ export const define: CommandModule['define'] = (command: Command) => {
     .option('--reward <name>', 'the reward; --list shows all')
     .option('--set <name=value>', 'a parameter of the reward, or maxLength, formatWeight, ...', collect, [])
     .option('--state <file>', "the reward's state after each step, as JSON Lines")
-    .option('--list', 'print every reward and how it presses length (with --reward: its parameters too)')
+    .option(
+      '--list',
+      'print every reward and how it presses length (with --reward A,B: these, with their parameters)',
+    )
     .option('--json', 'with --list: as JSON')
     .addHelpText(
       'after',

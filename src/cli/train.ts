@@ -17,6 +17,7 @@ import {
 import { latestRun, readMetrics } from '../run';
 import { collect, integer } from './command';
 import { outliveOutput } from './pipes';
+import { answersLines } from './view/answers';
 import { closingLines } from './view/closing';
 import { ProgressView } from './view/progress';
 import { summaryTable } from './view/table';
@@ -135,7 +136,7 @@ export async function runAndReport(options: TrainOptions, json: boolean): Promis
       hold(run);
       const summary = await run.result();
       view.clear();
-      report(run, summary, json);
+      report(run, summary, json, view.answers);
     } catch (error) {
       view.clear();
       endIfStuck(error);
@@ -146,17 +147,19 @@ export async function runAndReport(options: TrainOptions, json: boolean): Promis
   });
 }
 
-function report(run: TrainRun, summary: RunSummary, json: boolean): void {
+function report(run: TrainRun, summary: RunSummary, json: boolean, answers: ProgressView['answers']): void {
   if (json) {
     process.stdout.write(`${JSON.stringify(summary)}\n`);
     return;
   }
   const metrics = readMetrics(join(run.directory, 'metrics.jsonl'));
   const table = summaryTable(summary);
+  const inWords = answersLines(answers.base, answers.trained, Math.min(process.stdout.columns ?? 100, 100));
   const lines = [
     ...table,
     ...(table.length > 0 ? [''] : []),
     ...closingLines(summary, metrics),
+    ...(inWords.length > 0 ? ['', ...inWords] : []),
     '',
     ...files(run),
   ];

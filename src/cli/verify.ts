@@ -5,6 +5,7 @@ import { BadConfig, optionsFromConfig, type PresetName } from '../verify';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { InOrder, type LineOrProblem, openInput, parseLinesAsTheyCome, writeJsonLine } from './jsonl';
+import { isRecord } from '../json';
 
 /** Large enough that passing it to a process costs little beside the verdicts. */
 const BATCH_LINES = 128;
@@ -16,18 +17,24 @@ interface BadLine {
 
 type Entry = GradingItem | BadLine;
 
+type Preset = PresetName | 'last-box';
+
 const isBad = (entry: Entry): entry is BadLine => 'error' in entry;
 
-function readEntry(read: LineOrProblem, preset: PresetName): Entry {
+function readEntry(read: LineOrProblem, preset: Preset): Entry {
   const { line } = read;
   if ('problem' in read) return { error: read.problem, line };
   const { value } = read;
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isRecord(value)) {
     return { error: 'this is not an object; write {"gold": "...", "pred": "..."}.', line };
   }
-  const { gold, pred, config } = value as Record<string, unknown>;
+  const { gold, pred, config } = value;
   for (const [name, text] of Object.entries({ gold, pred })) {
     if (typeof text !== 'string') return { error: `"${name}" must be a string.`, line };
+  }
+  if (preset === 'last-box') {
+    if (config === undefined) return { gold: gold as string, pred: pred as string, preset };
+    return { error: 'config has no meaning with --preset last-box.', line };
   }
   try {
     optionsFromConfig(config, preset);
@@ -39,7 +46,7 @@ function readEntry(read: LineOrProblem, preset: PresetName): Entry {
 }
 
 /** What has arrived, in pieces for one process each. */
-async function* batches(path: string | undefined, preset: PresetName): AsyncGenerator<Entry[]> {
+async function* batches(path: string | undefined, preset: Preset): AsyncGenerator<Entry[]> {
   for await (const lines of parseLinesAsTheyCome(await openInput(path))) {
     for (let start = 0; start < lines.length; start += BATCH_LINES) {
       yield lines.slice(start, start + BATCH_LINES).map((line) => readEntry(line, preset));
@@ -53,7 +60,7 @@ async function judged(pool: VerifierPool, batch: readonly Entry[]): Promise<obje
   return batch.map((entry) => (isBad(entry) ? entry : verdicts[next++]!));
 }
 
-async function verify(file: string | undefined, flags: { preset: PresetName }): Promise<void> {
+async function verify(file: string | undefined, flags: { preset: Preset }): Promise<void> {
   await interruptible(async (signal) => {
     const pool = new VerifierPool();
     try {
@@ -91,7 +98,7 @@ export const define: CommandModule['define'] = (command: Command) => {
     .argument('[file]', 'JSON Lines; standard input when left out or -')
     .addOption(
       new Option('--preset <name>', 'how answers are found and compared')
-        .choices(['math-verify', 'trl'])
+        .choices(['math-verify', 'trl', 'last-box'])
         .default('math-verify'),
     )
     .addHelpText(

@@ -117,3 +117,20 @@ test('lengths: nearest-rank quantiles and bins that double', () => {
     [64, 127, 1],
   ]);
 });
+
+test('says how many problems a run trains on and evaluates on, and shows those held out', async () => {
+  const mine = join(folder, 'mine.jsonl');
+  const rows = Array.from({ length: 40 }, (_, i) => ({ problem: `say ${i}`, answer: `${i}` }));
+  writeFileSync(mine, rows.map((row) => JSON.stringify(row)).join('\n'));
+  const all = await acoer('data', mine, '--no-tokens');
+  expect(all.stdout).toContain(`${mine}: 40 problems of 40 rows`);
+  expect(all.stdout).toContain('a run trains on 32 problems and evaluates on 8\n');
+  expect(all.stdout).toMatch(/names no evaluation set: held out 8 of 40 problems \(20%\)/);
+  const held = await acoer('data', mine, '--no-tokens', '--eval', '--json');
+  expect(JSON.parse(held.stdout)).toMatchObject({ problems: 8, training: 32, evaluation: 8 });
+  const few = await acoer('data', file, '--no-tokens');
+  expect(few).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('a run would refuse this data') as string,
+  });
+});

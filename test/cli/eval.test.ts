@@ -100,7 +100,7 @@ test('two benchmarks in one go, in a table; names that clash are refused', async
   );
   expect(code).toBe(0);
   expect(stdout).toMatch(/method +tiny acc +95% +tokens +AIME 2025 acc +95% +tokens\n/);
-  expect(stdout).toContain("The paper's table 2");
+  expect(stdout).toContain("The paper's table 3");
   expect(stdout).toMatch(/ACOER +36\.7% +8,922 \(-33%\)/);
   const clash = await acoer('eval', ...words, '--benchmark', `tiny=${rows}`);
   expect(clash.code).toBe(2);

@@ -101,6 +101,49 @@ describe('lines', () => {
   });
 });
 
+describe('--prompt', () => {
+  const content = '3-1 mod 10?';
+  const flags = ['generate', '--model', model, '--prompt', content, '--max-new-tokens', '30'];
+
+  test('goes through the chat template and prints the text; --json the record', async () => {
+    const [record] = await generate([{ messages: [{ role: 'user', content }] }], '--max-new-tokens', '30');
+    const { code, stdout } = await acoer(...flags);
+    expect({ code, stdout }).toEqual({ code: 0, stdout: `${record!.text.trim()}\n` });
+    expect(objects<Line>((await acoer(...flags, '--json')).stdout)).toEqual([record]);
+  });
+
+  test('-n K prints each under a heading', async () => {
+    const { stdout } = await acoer(...flags, '-n', '3');
+    const headings = stdout.split('\n').filter((line) => line.startsWith('---'));
+    expect(headings.map((line) => line.replace(/:.*/, ''))).toEqual([
+      '--- 1 of 3',
+      '--- 2 of 3',
+      '--- 3 of 3',
+    ]);
+    expect(headings[0]).toMatch(/^--- 1 of 3: \d+ tokens, \d+ of thinking(, cut off)?$/);
+  });
+
+  test('that was cut off says so on stderr', async () => {
+    const { stderr } = await acoer(...flags.slice(0, -1), '1');
+    expect(stderr).toBe('cut off after 1 tokens (--max-new-tokens 1)\n');
+  });
+
+  test.each([
+    ['with a file', ['--prompt', 'x', 'lines.jsonl'], /--prompt and a file of prompts were given/],
+    ['empty', ['--prompt', ' '], /--prompt: the prompt is empty/],
+    [
+      'too long',
+      ['--prompt', '1'.repeat(5000)],
+      /--prompt: the prompt has \d+ tokens and the model takes 4096/,
+    ],
+    ['--json without it', ['--json'], /--json goes with --prompt/],
+  ])('%s is exit 2', async (_, words, sentence) => {
+    const { code, stdout, stderr } = await acoer('generate', '--model', model, ...words);
+    expect(stderr).toMatch(sentence);
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  });
+});
+
 describe('draws', () => {
   test('depend on seed, line and sample, not on neighbours or on how many samples there are', async () => {
     const many = await generate(PROMPTS, '-n', '7');

@@ -203,12 +203,19 @@ describe('--list', () => {
     const { code, stdout } = await acoer('reward', '--list');
     expect(code).toBe(0);
     const rows = stdout.trim().split('\n');
-    expect(rows[0]).toMatch(
-      /^reward +correct +incorrect +bounded +continuous +adaptive +scope +formula +source/,
-    );
-    const names = rows.slice(2).map((row) => row.split(' ')[0]);
+    expect(rows[0]).toMatch(/^reward +correct +incorrect +bounded +continuous +adaptive +scope$/);
+    expect(Math.max(...rows.map((row) => row.length))).toBeLessThanOrEqual(100);
+    const names = rows.slice(2, rows.indexOf('')).map((row) => row.split(' ')[0]);
     expect(names).toEqual(listRewards().map(({ name }) => name));
     expect(stdout).toMatch(/^acoer +shorter +none +yes +yes +yes +history/m);
+  });
+
+  test('takes a list of names, and says which is none', async () => {
+    const { stdout } = await acoer('reward', '--list', '--reward', 'recut,acoer', '--json');
+    expect((JSON.parse(stdout) as { name: string }[]).map(({ name }) => name)).toEqual(['acoer', 'recut']);
+    const wrong = await acoer('reward', '--list', '--reward', 'recut,acoerr');
+    expect(wrong).toMatchObject({ code: 2, stdout: '' });
+    expect(wrong.stderr).toContain('Unknown reward "acoerr"; did you mean `acoer`?');
   });
 
   test('is also data, and one reward’s parameters', async () => {
@@ -220,7 +227,7 @@ describe('--list', () => {
       bounded: false,
       defaults: { wrongPenaltySign: 'table' },
     });
-    expect((await acoer('reward', '--list', '--reward', 'acoer')).stdout).toMatch(/ {2}warmupSteps = 200/);
+    expect((await acoer('reward', '--list', '--reward', 'acoer')).stdout).toMatch(/\bwarmupSteps = 200\b/);
   });
 });
 

@@ -1,5 +1,5 @@
 import { resolveConfig } from '../../src/config';
-import { accuracyCourse, closingLines } from '../../src/cli/view/closing';
+import { answersLines } from '../../src/cli/view/answers';
 import { change, duration, percent } from '../../src/cli/view/format';
 import { ProgressView } from '../../src/cli/view/progress';
 import { summaryTable } from '../../src/cli/view/table';
@@ -21,54 +21,6 @@ const summaryOf = (base: Evaluation, trained: Evaluation): RunSummary => ({
 });
 
 const base = evaluation([0.96, 120], [0.7, 125]);
-const course = (values: number[]) => values.map((value, i) => ({ step: i + 1, 'accuracy/mean': value }));
-const rising = course(Array.from({ length: 100 }, (_, i) => 0.7 + 0.002 * i));
-const sliding = course(Array.from({ length: 100 }, (_, i) => (i < 50 ? 0.88 : 0.75)));
-
-describe('closing lines say what happened', () => {
-  test('shortened and held', () => {
-    const [verdict, facts] = closingLines(summaryOf(base, evaluation([0.98, 37], [0.9, 38])), rising);
-    expect(verdict).toMatch(/^Shortened and held/);
-    expect(facts).toContain('thinking 125.0 -> 38.0 tokens (-70%)');
-    expect(facts).toContain('sampled accuracy 70.0% -> 90.0%');
-  });
-
-  test('over-compressed: fell from its peak, though still above the base', () => {
-    const lines = closingLines(summaryOf(base, evaluation([0.95, 25], [0.75, 25])), sliding);
-    expect(lines[0]).toMatch(/^Over-compressed/);
-    expect(lines[2]).toContain('peaked at 88.0% (step 25) and ended 13.0 points lower, at 75.0%');
-  });
-
-  test('over-compressed: greedy accuracy lost', () => {
-    const [verdict] = closingLines(summaryOf(base, evaluation([0.9, 25], [0.75, 25])), rising);
-    expect(verdict).toMatch(/^Over-compressed/);
-  });
-
-  test('neither shorter nor worse', () => {
-    const [verdict] = closingLines(summaryOf(base, evaluation([0.96, 118], [0.71, 121])), rising);
-    expect(verdict).toBe('Thinking did not get much shorter.');
-  });
-
-  test('lost without getting shorter', () => {
-    const [verdict] = closingLines(summaryOf(base, evaluation([0.5, 230], [0.3, 220])), rising);
-    expect(verdict).toMatch(/^Accuracy was lost/);
-  });
-
-  test('without an evaluation there is nothing to say', () => {
-    const none = { greedy: null, sampled: null };
-    expect(closingLines(summaryOf(none, none), rising)).toEqual([]);
-  });
-
-  test('a short run has no course', () => {
-    expect(accuracyCourse(rising.slice(0, 49))).toBeNull();
-    expect(accuracyCourse(sliding)).toEqual({
-      peak: expect.closeTo(0.88, 12),
-      peakStep: 25,
-      end: expect.closeTo(0.75, 12),
-    });
-  });
-});
-
 test('the table has a row per level and one over all, for both kinds', () => {
   const lines = summaryTable(summaryOf(base, evaluation([0.98, 37], [0.9, 38])));
   expect(lines.filter((line) => line.startsWith('level 1'))).toHaveLength(2);
@@ -102,9 +54,12 @@ describe('progress', () => {
     { type: 'warning', message: 'careful' },
   ];
 
-  function output(isTTY: boolean): string {
+  /** What goes before a line that is drawn anew. */
+  const CLEARED = '\r\x1b[2K';
+
+  function output(isTTY: boolean, columns = 200): string {
     let text = '';
-    const view = new ProgressView({ write: (part) => (text += part), isTTY, columns: 200 });
+    const view = new ProgressView({ write: (part) => (text += part), isTTY, columns });
     events.forEach(view.onEvent);
     view.clear();
     return text;
@@ -129,9 +84,41 @@ describe('progress', () => {
     expect(text).toContain('warning: careful');
   });
 
-  test('a terminal gets one line redrawn, left empty at the end', () => {
+  test('a terminal keeps the same step lines and redraws one below them, left empty at the end', () => {
     const text = output(true);
-    expect(text.split('\r\x1b[2Kstep').length - 1).toBe(30);
+    const stay = (of: string) => of.split('\n').map((line) => line.split(CLEARED).at(-1)!);
+    const steps = (of: string) => stay(of).flatMap((line) => /^step +\d+/.exec(line) ?? []);
+    expect(steps(text)).toEqual(steps(output(false)));
+    expect(text).toContain(`${CLEARED}step 11/30`);
+    expect(stay(text).some((line) => line.startsWith('step 11/30'))).toBe(false);
     expect(text.endsWith('warning: careful\n')).toBe(true);
+  });
+
+  test.each([80, 100, 120])('nothing wraps in %d columns', (columns) => {
+    const lines = output(true, columns).replaceAll(CLEARED, '\n').split('\n');
+    expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(columns);
+    // What is left out on a narrow terminal is not what a run is about.
+    for (const line of lines.filter((line) => line.startsWith('step')))
+      expect(line).toMatch(/accuracy .* thinking .* left/);
+  });
+
+  test('the first problem before and after, long answers in the middle', () => {
+    const answer = (phase: 'base' | 'trained', text: string): TrainEvent => ({
+      type: 'answer',
+      phase,
+      question: '6-3-4 mod 10?',
+      text,
+      correct: phase === 'trained',
+      thinkingTokens: text.length,
+    });
+    const view = new ProgressView({ write: () => true });
+    const long = Array.from({ length: 40 }, (_, i) => `line ${i}`).join('\n');
+    for (const event of [answer('base', long), answer('trained', '3+6=9 \\boxed{9}')]) view.onEvent(event);
+    const lines = answersLines(view.answers.base, view.answers.trained, 80);
+    expect(lines[1]).toBe('  6-3-4 mod 10?');
+    expect(lines).toContain('    ... 28 lines ...');
+    expect(lines.find((line) => line.startsWith('  before'))).toMatch(/wrong, \d+ thinking tokens/);
+    expect(lines.slice(-2)).toEqual(['  after: right, 15 thinking tokens', '    3+6=9 \\boxed{9}']);
+    expect(answersLines(null, view.answers.trained, 80)).toEqual([]);
   });
 });

@@ -34,6 +34,22 @@ describe('before the addon is built', () => {
     expect(error.message).toContain('npx acoer setup');
   });
 
+  test('what needs no engine works; a run and the doctor say what to run', () => {
+    const { correct, code, message } = project.program<Record<string, unknown>>(
+      'pure.mjs',
+      `import { train, verifyAnswer } from 'acoer';
+       const { correct } = verifyAnswer('1/2', '\\\\boxed{0.5}');
+       const run = train({ model: 'tiny', out: 'not-begun', maxSteps: 1 }).then((run) => run.result());
+       const { code, message } = await run.catch((error) => error);
+       console.log(JSON.stringify({ correct, code, message }));`,
+    );
+    expect({ correct, code }).toEqual({ correct: true, code: 'LOAD_FAILED' });
+    expect(message).toContain('npx acoer setup');
+    const doctor = project.run('npx', '--no-install', 'acoer', 'doctor');
+    expect(doctor.code).toBe(1);
+    expect(doctor.stdout).toMatch(/^problem: the native addon is not built: run `npx acoer setup`\.$/m);
+  });
+
   test('the command is there and says so too', () => {
     expect(project.run('npx', '--no-install', 'acoer', '--version').stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
     const { code, stdout, stderr } = project.run('npx', '--no-install', 'acoer', 'score', '--model', 'tiny');

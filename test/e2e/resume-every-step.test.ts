@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createEngine, type AcoerError, type Engine } from '../../src';
 import { train, type TrainOptions } from '../../src/grpo';
-import { untimedFiles } from '../helpers/run-files';
+import { copyAsCrashed, untimedFiles } from '../helpers/run-files';
 
 jest.setTimeout(600_000);
 
@@ -50,7 +50,13 @@ const CASES: [string, TrainOptions][] = [
       saveSteps: 2,
       onCollapse: 'rollback',
       maxRollbacks: 2,
-      monitor: { spanGroups: 4, collapseAccuracyDrop: 0, collapseThinkingRatio: 100, collapseSteps: 2 },
+      monitor: {
+        spanGroups: 4,
+        collapseAccuracyDrop: 0,
+        collapseZ: null,
+        collapseThinkingRatio: 100,
+        collapseSteps: 2,
+      },
     },
   ],
 ];
@@ -84,8 +90,7 @@ test.each(CASES)('%s', async (name, settings) => {
   const copies: string[] = [];
   const end = await endOf({ ...SHARED, ...settings, out: folder }, (index) => {
     const copy = `${folder}-${copies.length + 1}-step-${index}`;
-    cpSync(folder, copy, { recursive: true });
-    rmSync(join(copy, 'lock.json'));
+    copyAsCrashed(folder, copy);
     copies.push(copy);
   });
   const expected = untimedFiles(folder);

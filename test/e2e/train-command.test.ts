@@ -1,10 +1,10 @@
 /** `acoer train` as a process: signals, resuming, exit codes, what goes to which stream. */
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { RunSummary } from '../../src/grpo';
 import { readMetrics } from '../../src/run';
-import { ended, spawnAcoer } from '../helpers/cli';
+import { ended, ROOT, spawnAcoer } from '../helpers/cli';
 
 jest.setTimeout(300_000);
 
@@ -29,6 +29,15 @@ test('a run says what it does on stderr and ends with the table on stdout', asyn
   expect(stdout.split('\n')[0]).toBe(`run ${whole}`);
   expect(stdout).toMatch(/greedy \(10 problems\)/);
   expect(stdout).toContain(join(whole, 'final'));
+  // Twelve steps hardly shorten anything; the verdict says so, and what it compared.
+  const [figures, inWords] = stdout.split('\n\nThe first problem of the evaluation, greedy:\n');
+  expect(inWords).toMatch(/^ {2}.+ mod 10\?\n {2}before: [^]*\n {2}after: [^]*\n\nFiles:\n/);
+  const closing = figures!.split('\n\n').at(-1)!.split('\n');
+  expect(closing[0]).toMatch(/^(Thinking did not get much shorter|Shortened)/);
+  expect(closing).toContainEqual(
+    expect.stringMatching(/^ {2}greedy +base [\d.]+% -> [\d.]+% of 10 problems, /),
+  );
+  for (const line of closing) expect(line.length).toBeLessThanOrEqual(90);
   expect(stderr).toMatch(
     /step 10\/12 +accuracy +[\d.]+% +thinking +[\d.]+ .*alpha [\d.]+ +budget +\d+ .*left/,
   );
@@ -86,4 +95,31 @@ test.each<[string, string[], string]>([
   expect(stderr).toContain(sentence);
   expect(stderr).not.toContain('    at ');
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+});
+
+/** The embedded model under a vocabulary in which nothing is called <think>. */
+function withoutThinking(): string {
+  const model = join(folder, 'plain-model');
+  cpSync(join(ROOT, 'assets', 'tiny'), model, { recursive: true });
+  for (const name of ['tokenizer.json', 'tokenizer_config.json']) {
+    const text = readFileSync(join(model, name), 'utf8');
+    writeFileSync(join(model, name), text.replaceAll('<think>', '<muse>').replaceAll('</think>', '</muse>'));
+  }
+  return model;
+}
+
+test('a model without <think> is refused for ACOER and trains on total tokens', async () => {
+  const model = ['--preset', 'tiny', '--set', `model=${withoutThinking()}`];
+  const out = join(folder, 'plain-run');
+  const refused = await run('--out', out, ...model);
+  expect(refused.stderr).toContain('has no <think> and </think>');
+  expect({ code: refused.code, made: existsSync(out) }).toEqual({ code: 2, made: false });
+  const total = ['--set', 'rewardParams.acoer.lengthOf=total', '--set', 'formatWeight=0', '--max-steps', '2'];
+  const evaluations = ['--set', 'evalProblems=2', '--set', 'evalSampledProblems=0'];
+  const trained = await run('--out', out, ...model, ...total, ...evaluations);
+  expect(trained.code).toBe(0);
+  // Something is gained by being shorter although no thinking was ever closed.
+  const [line] = readMetrics(join(out, 'metrics.jsonl'));
+  expect(line!['thinking/closed_ratio']).toBe(0);
+  expect(line!['rewards/acoer/mean']).toBeGreaterThan(line!['accuracy/mean']!);
 });

@@ -1,6 +1,6 @@
 /** Benchmarks as the command line names them. */
 import { type Config, resolveConfig } from '../../config';
-import { type Dataset, evalSpec, loadDataset } from '../../data';
+import { type Dataset, loadDataset, loadRunData } from '../../data';
 import { AcoerError } from '../../errors';
 import { showDownload } from '../download';
 import type { EvalFlags } from './flags';
@@ -57,13 +57,20 @@ export async function loadBenchmarks(
       return loaded;
     }
     if (run === null) throw new AcoerError('BAD_CONFIG', '--benchmark is missing.');
-    const spec = evalSpec(run);
-    return [
-      {
-        ...splitName(spec.name),
-        dataset: await loadDataset({ ...spec, ...showDownload(spec.name, signal) }),
-      },
-    ];
+    const name = run.evalDataset ?? run.dataset;
+    const evaluated = run.evalProblems + run.evalSampledProblems > 0;
+    const { evalData, heldOut } = await loadRunData(
+      evaluated ? run : { ...run, evalProblems: 1 },
+      {},
+      showDownload(name, signal),
+    );
+    if (!evaluated && heldOut > 0) {
+      throw new AcoerError(
+        'BAD_CONFIG',
+        `--benchmark is missing: the run evaluated nothing, so all of ${name} was trained on.`,
+      );
+    }
+    return [{ ...splitName(name), dataset: evalData! }];
   };
   const benchmarks = (await wanted()).map(({ name, source, dataset }): Benchmark => {
     const problems = Math.min(flags.problems ?? dataset.size, dataset.size);

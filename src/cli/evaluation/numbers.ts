@@ -17,7 +17,7 @@ function range({ low, high }: Interval, text: (end: number) => string): string {
 export const percentRange = (interval: Interval): string => range(interval, (end) => (100 * end).toFixed(1));
 export const tokenRange = (interval: Interval): string => range(interval, (end) => end.toFixed(1));
 
-/** Mean total tokens with their change against the base's, as the paper's table 2 has them. */
+/** Mean total tokens with their change against the base's, as the paper's table 3 has them. */
 export function wholeTokens(tokens: number, base?: number): string {
   if (Number.isNaN(tokens)) return UNKNOWN;
   const text = grouped(Math.round(tokens));

@@ -38,6 +38,9 @@ interface Unit {
   benchmark: Benchmark;
 }
 
+const noRoom = ({ model }: ModelSession, id: string, tokens: number): string =>
+  `acoer: problem ${id} counts as not answered: its prompt of ${tokens} tokens leaves no room in the model's ${model.info.maxPositions} positions.`;
+
 class EvaluationRun {
   constructor(
     private readonly flags: EvalFlags,
@@ -122,6 +125,8 @@ class EvaluationRun {
       maxSlots,
       signal: this.signal,
       finished,
+      onNoRoom: ({ problem, ids }) =>
+        process.stderr.write(`${noRoom(this.session, problem.id, ids.length)}\n`),
       onCompletion: (completion) => {
         file.append(storedCompletion(benchmark.name, completion));
         progress.add(completion);

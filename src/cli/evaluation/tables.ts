@@ -1,6 +1,6 @@
-/** Evaluations as tables: one in full, several in the shape of the paper's tables 2 and 4. */
+/** Evaluations as tables: one in full, several in the shape of the paper's tables 3 and 4. */
 import type { EvalReport } from '../../eval';
-import { isPaperBenchmark, PAPER_BENCHMARKS, PAPER_TABLE_2, PAPER_TABLE_4 } from '../../eval/paper';
+import { isPaperBenchmark, PAPER_BENCHMARKS, PAPER_TABLE_3, PAPER_TABLE_4 } from '../../eval/paper';
 import { formatTable } from '../table';
 import { change, grouped } from '../view/format';
 import { answersOf, percentOf, percentRange, tokenRange, tokensOf, wholeTokens } from './numbers';
@@ -140,12 +140,12 @@ function methodTable(evaluated: readonly Evaluated[]): string {
   return formatTable([['method', '', ...header], ...body], 2);
 }
 
-/** The paper's table 2 for the benchmarks that were evaluated; nothing when none is the paper's. */
-export function paperTable2(benchmarks: readonly string[]): string[] {
+/** The paper's table 3 for the benchmarks that were evaluated; nothing when none is the paper's. */
+export function paperTable3(benchmarks: readonly string[]): string[] {
   const shared = benchmarks.filter(isPaperBenchmark);
   if (shared.length === 0) return [];
-  const base = PAPER_TABLE_2[0].figures;
-  const body = PAPER_TABLE_2.map(({ method, figures }, i) => [
+  const base = PAPER_TABLE_3[0].figures;
+  const body = PAPER_TABLE_3.map(({ method, figures }, i) => [
     method,
     ...shared.flatMap((name) => {
       const { accuracy, tokens } = figures[name];
@@ -155,7 +155,7 @@ export function paperTable2(benchmarks: readonly string[]): string[] {
   const header = shared.flatMap((name) => [`${titleOf(name)} acc`, 'tokens']);
   return [
     '',
-    "The paper's table 2 (Qwen3-1.7B; † before collapse):",
+    "The paper's table 3 (Qwen3-1.7B; † before collapse):",
     formatTable([['method', ...header], ...body]),
   ];
 }
@@ -212,7 +212,7 @@ export function evaluationText(evaluated: readonly Evaluated[]): string {
     evaluated.length === 1
       ? [fullReport(evaluated[0])]
       : [methodTable(evaluated), ...benchmarks.flatMap((name) => levelComparison(name, evaluated))];
-  return [...parts, ...paperTable2(benchmarks), ...paperTable4(benchmarks), '']
+  return [...parts, ...paperTable3(benchmarks), ...paperTable4(benchmarks), '']
     .join('\n')
     .replace(/\n+$/, '\n');
 }

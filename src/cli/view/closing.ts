@@ -1,80 +1,50 @@
-/** What a run came to, in sentences derived from its numbers alone. */
-import type { EvalSummary } from '../../eval';
-import type { RunSummary } from '../../grpo';
-import type { StepMetrics } from '../../types';
+/** What a run came to, in lines derived from its numbers alone. */
+import type { AccuracyChange } from '../../eval';
+import { runVerdict, type MonitorCourse, type PeakComparison, type RunSummary } from '../../grpo';
+import type { KnownMetrics } from '../../metric-names';
 import { change, percent } from './format';
 
-/** Steps averaged before accuracies of the run are compared: one step's is too noisy. */
-const WINDOW = 25;
-/** A fall of sampled accuracy from its peak in training that is more than noise (the paper's 5 points). */
-const LOST_POINTS = 0.05;
-/** Thinking below this share of the base's counts as shortened. */
-const SHORTENED = 0.8;
-/** Greedy accuracy may end this far below the base's and still count as held. */
-const HELD_POINTS = 0.02;
+const points = (difference: number) => `${difference > 0 ? '+' : ''}${(100 * difference).toFixed(1)}`;
 
-export interface Course {
-  peak: number;
-  /** Last step of the window with the peak. */
-  peakStep: number;
-  end: number;
+/** Answers this much longer than before, in share and in tokens of the thinking saved, are worth a sentence. */
+const GREW = 0.25;
+const GREW_OF_SAVED = 0.1;
+
+function accuracyFact({ before, after, n, difference, interval }: AccuracyChange): string {
+  const change = `${points(difference)} points (95% ${points(interval.low)} to ${points(interval.high)})`;
+  return `base ${percent(before)} -> ${percent(after)} of ${n} problems, ${change}`;
 }
 
-/** Sampled accuracy in training, averaged over `WINDOW` steps: its peak and where it ended; null for a short run. */
-export function accuracyCourse(all: readonly StepMetrics[]): Course | null {
-  // A step refused before its batch was made has none.
-  const lines = all.filter((line) => 'accuracy/mean' in line);
-  const values = lines.map((line) => line['accuracy/mean']!);
-  if (values.length < 2 * WINDOW) return null;
-  let course: Course | null = null;
-  for (let last = WINDOW - 1; last < values.length; last++) {
-    const mean = values.slice(last - WINDOW + 1, last + 1).reduce((a, b) => a + b, 0) / WINDOW;
-    if (course === null || mean > course.peak)
-      course = { peak: mean, peakStep: lines[last]!.step!, end: mean };
-    course.end = mean;
-  }
-  return course;
+function peakFact({ of, peak, peakStep, end, standardError }: PeakComparison): string {
+  const where = of === 'training' ? `averages of training` : `${of} evaluations`;
+  const errors = standardError > 0 ? `, ${((peak - end) / standardError).toFixed(1)} standard errors` : '';
+  return `${percent(peak)} at step ${peakStep} -> ${percent(end)}${errors} (${where})`;
 }
 
-function comparison(name: string, before: EvalSummary, after: EvalSummary): string {
-  return `${name} accuracy ${percent(before.accuracy)} -> ${percent(after.accuracy)}`;
+function monitorFact({ warnedAt, collapsedAt, end }: MonitorCourse): string | null {
+  if (warnedAt === null) return null;
+  const said =
+    collapsedAt === null ? `warned at step ${warnedAt}` : `called it collapsed at step ${collapsedAt}`;
+  return `${said}; ${end} at the end`;
 }
 
-function verdict(summary: RunSummary, course: Course | null): string {
-  const { base, trained } = summary;
-  const before = base.sampled ?? base.greedy!;
-  const after = trained.sampled ?? trained.greedy!;
-  const shortened = after.thinkingTokens < SHORTENED * before.thinkingTokens;
-  const fellFromPeak = course !== null && course.peak - course.end >= LOST_POINTS;
-  const belowBase =
-    (base.greedy !== null && trained.greedy!.accuracy < base.greedy.accuracy - HELD_POINTS) ||
-    (base.sampled !== null && trained.sampled!.accuracy < base.sampled.accuracy);
-  if (shortened && (fellFromPeak || belowBase))
-    return 'Over-compressed: thinking got shorter at the price of accuracy.';
-  if (shortened) return 'Shortened and held: thinking got shorter and accuracy did not pay for it.';
-  if (fellFromPeak || belowBase) return 'Accuracy was lost without making thinking shorter.';
-  return 'Thinking did not get much shorter.';
-}
-
-/** The closing lines: what happened, and the numbers it is read from. */
-export function closingLines(summary: RunSummary, lines: readonly StepMetrics[]): string[] {
-  const { base, trained } = summary;
-  const before = base.sampled ?? base.greedy;
-  const after = trained.sampled ?? trained.greedy;
-  if (before === null || after === null) return [];
-  const course = accuracyCourse(lines);
-  const saved = change(before.thinkingTokens, after.thinkingTokens);
-  const facts = [
-    `thinking ${before.thinkingTokens.toFixed(1)} -> ${after.thinkingTokens.toFixed(1)} tokens (${saved})`,
-    ...(base.greedy && trained.greedy ? [comparison('greedy', base.greedy, trained.greedy)] : []),
-    ...(base.sampled && trained.sampled ? [comparison('sampled', base.sampled, trained.sampled)] : []),
+/** The closing lines: what happened, and the numbers it is read from, each under 90 columns. */
+export function closingLines(summary: RunSummary, lines: readonly KnownMetrics[]): string[] {
+  const verdict = runVerdict(summary, lines);
+  if (verdict === null) return [];
+  const { sentence, greedy, sampled, peak, monitor, thinking, outside } = verdict;
+  const lengths = ({ before, after }: typeof thinking) =>
+    `${before.toFixed(1)} -> ${after.toFixed(1)} tokens`;
+  const grown = outside.after - outside.before;
+  const grew = grown > GREW * outside.before && grown > GREW_OF_SAVED * (thinking.before - thinking.after);
+  const facts: [string, string | null][] = [
+    ['thinking', `${lengths(thinking)} (${change(thinking.before, thinking.after)})`],
+    ['outside', grew ? `${lengths(outside)} outside the thinking block: it grew` : null],
+    ['greedy', greedy && accuracyFact(greedy)],
+    ['sampled', sampled && accuracyFact(sampled)],
+    ['own peak', peak?.fell === true ? peakFact(peak) : null],
+    ['monitor', monitorFact(monitor)],
   ];
-  const closing = [verdict(summary, course), `  ${facts.join(', ')}`];
-  if (course !== null && course.peak - course.end >= LOST_POINTS) {
-    const points = (100 * (course.peak - course.end)).toFixed(1);
-    closing.push(
-      `  sampled accuracy in training peaked at ${percent(course.peak)} (step ${course.peakStep}) and ended ${points} points lower, at ${percent(course.end)}`,
-    );
-  }
-  return closing;
+  const shown = facts.filter((fact): fact is [string, string] => fact[1] !== null);
+  return [sentence, ...shown.map(([name, text]) => `  ${name.padEnd(8)}  ${text}`)];
 }

@@ -1,10 +1,14 @@
 /** The reward lab's report as tables. */
 import {
+  balanceOf,
+  EPSILONS,
+  holdOf,
   homogeneousOf,
   SPREAD_FACTORS,
   type AnswerClass,
   type LabAnswer,
   type LabReport,
+  type LengthWeight,
   type PairPoint,
   type RewardReport,
 } from '../../lab';
@@ -182,6 +186,40 @@ function pairTable({ rewards }: LabReport): string[] {
   );
 }
 
+const weightName = ({ alpha, factor }: LengthWeight): string =>
+  alpha === null ? `x${short(factor)}` : `alpha ${short(alpha)}`;
+
+/** A hold of 0 that rounding made negative is 0%. */
+const holdText = (hold: number): string => percent(hold, 0).replace('-0%', '0%');
+
+function weightTable({ rewards, settings }: LabReport): string[] {
+  const { scale } = settings;
+  if (scale === 'none') return [];
+  const epsilons = [...new Set([...EPSILONS, settings.epsilon])].sort((a, b) => a - b);
+  const head = ['', 'weight', 's', 'S', 'mixed', ...epsilons.map((epsilon) => `eps ${epsilon}`)];
+  const rows = rewards.flatMap(({ name, lengthWeights }) =>
+    lengthWeights.map((weight) => [
+      name,
+      weightName(weight),
+      weight.allCorrect.std.toFixed(4),
+      weight.mixed.std.toFixed(3),
+      holdText(holdOf(weight.mixed, settings)),
+      ...epsilons.map((epsilon) => {
+        const at = { scale, epsilon };
+        return `${holdText(holdOf(weight.allCorrect, at))} ${balanceOf(weight, at).toFixed(2)}`;
+      }),
+    ]),
+  );
+  if (rows.length === 0) return [];
+  return titled(
+    'WHAT IS LEFT OF THE LENGTH WEIGHT after the division by std + epsilon',
+    [
+      `s: std of the rewards of a group of correct answers alone, S: of the mixed group. hold: the share of a small relative change of the weight (alpha; x1: of what length earns as a whole) that reaches the push on length. mixed: hold in the mixed group at epsilon ${settings.epsilon}. Then for each epsilon, of correct answers alone: hold = eps/(s + eps), and how strongly such a group presses against the mixed one, s/(s + eps) : S/(S + eps).`,
+    ],
+    [head, ...rows],
+  );
+}
+
 function compositionTable({ compositions, groupSize, recorded }: LabReport): string[] {
   const chance = (value: number) => (value >= 1e-4 ? percent(value, 2) : short(value));
   const rows = compositions.map((row) => [
@@ -259,6 +297,7 @@ export function labLines(report: LabReport): string[] {
     ...answerTable(report),
     ...compositionTable(report),
     ...pressureTable(report),
+    ...weightTable(report),
     ...pairTable(report),
     ...predictionLines(report),
   ];

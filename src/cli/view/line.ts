@@ -1,30 +1,38 @@
 /** One step as one line. */
-import type { StepMetrics } from '../../types';
+import type { KnownMetrics } from '../../metric-names';
 import { duration, percent } from './format';
 
 export interface StepLine {
   index: number;
   maxSteps: number;
-  metrics: StepMetrics;
+  metrics: KnownMetrics;
   leftMs: number | null;
+  /** Columns there are; what matters least is left out first. Default: no limit. */
+  width?: number;
 }
 
+type Field = 'step' | 'accuracy' | 'thinking' | 'reward' | 'alpha' | 'budget' | 'refused' | 'left';
+
+/** In the order they are given up on a narrow terminal. */
+const SPARE: readonly Field[] = ['reward', 'alpha', 'budget', 'left'];
+
 /** Alpha and budget are shown only when the reward has them; a step refused before its batch was made has no numbers. */
-export function stepLine({ index, maxSteps, metrics, leftMs }: StepLine): string {
-  const fields = [`step ${String(index).padStart(String(maxSteps).length)}/${maxSteps}`];
+export function stepLine({ index, maxSteps, metrics, leftMs, width = Infinity }: StepLine): string {
+  const fields = new Map<Field, string>();
+  fields.set('step', `step ${String(index).padStart(String(maxSteps).length)}/${maxSteps}`);
   const accuracy = metrics['accuracy/mean'];
   if (accuracy !== undefined) {
-    fields.push(
-      `accuracy ${percent(accuracy).padStart(6)}`,
-      `thinking ${(metrics['thinking/mean'] ?? NaN).toFixed(1).padStart(6)}`,
-      `reward ${(metrics.reward ?? NaN).toFixed(3)}`,
-    );
+    fields.set('accuracy', `accuracy ${percent(accuracy).padStart(6)}`);
+    fields.set('thinking', `thinking ${(metrics['thinking/mean'] ?? NaN).toFixed(1).padStart(6)}`);
+    fields.set('reward', `reward ${(metrics.reward ?? NaN).toFixed(3)}`);
   }
   const alpha = metrics['acoer/alpha'];
   const budget = metrics['acoer/budget'];
-  if (alpha !== undefined) fields.push(`alpha ${alpha.toFixed(3)}`);
-  if (budget !== undefined) fields.push(`budget ${budget.toFixed(0).padStart(3)}`);
-  if (metrics.update_applied === 0) fields.push('refused');
-  if (leftMs !== null) fields.push(`${duration(leftMs)} left`);
-  return fields.join('  ');
+  if (alpha !== undefined) fields.set('alpha', `alpha ${alpha.toFixed(3)}`);
+  if (budget !== undefined) fields.set('budget', `budget ${budget.toFixed(0).padStart(3)}`);
+  if (metrics.update_applied === 0) fields.set('refused', 'refused');
+  if (leftMs !== null) fields.set('left', `${duration(leftMs)} left`);
+  const line = () => [...fields.values()].join('  ');
+  for (const field of SPARE) if (line().length > width) fields.delete(field);
+  return line();
 }

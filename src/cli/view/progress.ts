@@ -1,10 +1,16 @@
-/** How a run looks while it goes on: a line that is redrawn on a terminal, plain lines anywhere else. */
+/** How a run looks while it goes on: lines that stay, and on a terminal one below them that is redrawn. */
 import type { TrainEvent } from '../../grpo';
 import type { Rollback } from '../../run';
 import { DownloadView } from '../download';
 import { gigabytes, grouped, percent } from './format';
+import { healthLine } from './health';
 import { stepLine } from './line';
+import type { Answer } from './answers';
 import { planLines } from './plan';
+import { wrapWords } from './text';
+
+/** Where the text of a line with a label begins. */
+const INDENT = ' '.repeat(11);
 
 const rollbackLine = ({ number, from, to, pressure }: Rollback) =>
   `rollback ${number}: from step ${from} to the checkpoint of step ${to}, efficiency pressure ${Number(pressure.toPrecision(3))}, other seeds`;
@@ -15,8 +21,8 @@ export interface ProgressStream {
   columns?: number;
 }
 
-/** Plain output says every tenth step; nobody reads a log of each. */
-const PLAIN_EVERY = 10;
+/** Every tenth step's line stays; nobody reads a log of each. */
+const STAYS_EVERY = 10;
 /** Steps over which the time left is averaged: lengths change as training goes on. */
 const RECENT_STEPS = 20;
 
@@ -26,6 +32,7 @@ export class ProgressView {
   private maxSteps = 0;
   private readonly recentMs: number[] = [];
   private lastStepAt = 0;
+  /** The newest step's line, unless it stays. */
   private lastLine = '';
   private transient = false;
   private readonly download: DownloadView;
@@ -37,6 +44,14 @@ export class ProgressView {
   private get live(): boolean {
     return this.stream.isTTY === true;
   }
+
+  /** Columns a line may fill: a file has no end of the line. */
+  private get width(): number {
+    return this.live ? (this.stream.columns ?? 80) - 1 : Infinity;
+  }
+
+  /** The greedy answers to one problem, before training and the newest since. */
+  readonly answers: { base: Answer | null; trained: Answer | null } = { base: null, trained: null };
 
   readonly onEvent = (event: TrainEvent): void => {
     switch (event.type) {
@@ -62,11 +77,16 @@ export class ProgressView {
       case 'eval-progress':
         this.redraw(`evaluating the ${EVALUATED[event.phase]}, ${event.kind}: ${event.done}/${event.total}`);
         break;
+      case 'answer':
+        this.answers[event.phase === 'base' ? 'base' : 'trained'] = event;
+        break;
       case 'evaluated':
         this.evaluated(event);
         break;
       case 'decode-progress':
-        this.redraw(`${this.lastLine}  [${event.done}/${event.total}]`);
+        this.redraw(
+          `${this.lastLine || `step ${event.step}/${this.maxSteps}`}  [${event.done}/${event.total}]`,
+        );
         break;
       case 'step':
         this.step(event);
@@ -75,9 +95,7 @@ export class ProgressView {
         this.print(`checkpoint ${event.path}`);
         break;
       case 'health':
-        this.print(
-          `monitor    step ${event.change.step}: ${event.change.from} -> ${event.change.to}. ${event.change.reason}`,
-        );
+        this.print(`monitor    ${healthLine(event.change)}`);
         break;
       case 'rollback':
         this.print(rollbackLine(event.rollback));
@@ -105,22 +123,23 @@ export class ProgressView {
     this.lastStepAt = now;
     const meanMs = this.recentMs.reduce((a, b) => a + b, 0) / this.recentMs.length;
     const leftMs = meanMs * (this.maxSteps - index);
-    this.lastLine = stepLine({ index, maxSteps: this.maxSteps, metrics, leftMs });
-    if (this.live) this.redraw(this.lastLine);
-    else if (index === 1 || index % PLAIN_EVERY === 0 || index === this.maxSteps) this.print(this.lastLine);
+    const line = stepLine({ index, maxSteps: this.maxSteps, metrics, leftMs, width: this.width });
+    const stays = index === 1 || index % STAYS_EVERY === 0 || index === this.maxSteps;
+    this.lastLine = stays ? '' : line;
+    if (stays) this.print(line);
+    else this.redraw(line);
   }
 
-  /** A line that stays. */
+  /** A line that stays; what is too long for the terminal goes on below its text. */
   private print(line: string): void {
     this.clear();
-    this.stream.write(`${line}\n`);
+    this.stream.write(`${wrapWords(line, this.width, INDENT).join('\n')}\n`);
   }
 
   /** A line the next one replaces; nothing where lines cannot be replaced. */
   private redraw(line: string): void {
     if (!this.live) return;
-    const width = (this.stream.columns ?? 80) - 1;
-    this.stream.write(`\r\x1b[2K${line.slice(0, width)}`);
+    this.stream.write(`\r\x1b[2K${line.slice(0, this.width)}`);
     this.transient = true;
   }
 

@@ -1,0 +1,37 @@
+/** One problem answered before and after training: what the figures look like in words. */
+import type { TrainEvent } from '../../grpo';
+import { wrapWords } from './text';
+
+export type Answer = Extract<TrainEvent, { type: 'answer' }>;
+
+/** Lines shown of an answer; of a longer one the beginning and the end. */
+const SHOWN_LINES = 12;
+const INDENT = '    ';
+
+function answerLines(text: string, width: number): string[] {
+  const lines = text
+    .trim()
+    .split('\n')
+    .flatMap((line) => wrapWords(line, width - INDENT.length));
+  const half = SHOWN_LINES / 2;
+  const left = lines.length - 2 * half;
+  const shown = left <= 1 ? lines : [...lines.slice(0, half), `... ${left} lines ...`, ...lines.slice(-half)];
+  return shown.map((line) => `${INDENT}${line}`.trimEnd());
+}
+
+const heading = (when: string, { correct, thinkingTokens }: Answer) =>
+  `  ${when}: ${correct ? 'right' : 'wrong'}, ${thinkingTokens} thinking tokens`;
+
+/** Nothing unless both are known. */
+export function answersLines(base: Answer | null, trained: Answer | null, width: number): string[] {
+  if (base === null || trained === null) return [];
+  const [question, ...more] = wrapWords(base.question.trim().replaceAll(/\s+/g, ' '), width - 2);
+  return [
+    'The first problem of the evaluation, greedy:',
+    ...[question!, ...more].map((line) => `  ${line}`),
+    heading('before', base),
+    ...answerLines(base.text, width),
+    heading('after', trained),
+    ...answerLines(trained.text, width),
+  ];
+}
