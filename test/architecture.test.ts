@@ -49,7 +49,9 @@ const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[
 const LAYERS: readonly (readonly string[])[] = [
   [
     'types',
+    'metric-names',
     'errors',
+    'json',
     'rng',
     'statistics',
     'deadline',

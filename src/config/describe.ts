@@ -1,6 +1,6 @@
 /** The schema as rows and as Markdown, for `docs/` and `acoer train --help-config`. */
-import { z } from 'zod';
-import { configSchema, FIELD_GROUPS } from './fields';
+import { FIELD_GROUPS } from './fields';
+import { configJsonSchema, type JsonSchema } from './json-schema';
 import { PRESETS } from './presets';
 
 export interface FieldDescription {
@@ -11,16 +11,10 @@ export interface FieldDescription {
   description: string;
 }
 
-interface JsonSchema {
-  type?: string;
-  enum?: unknown[];
-  anyOf?: JsonSchema[];
-  items?: JsonSchema;
-}
-
 function typeName(schema: JsonSchema): string {
   if (schema.enum !== undefined) return schema.enum.map(String).join(' | ');
   if (schema.anyOf !== undefined) return schema.anyOf.map(typeName).join(' or ');
+  if (Array.isArray(schema.type)) return schema.type.join(' or ');
   if (schema.type === 'array') return `list of ${typeName(schema.items ?? {})}`;
   if (schema.type === 'object') return 'map';
   return schema.type ?? 'any';
@@ -28,9 +22,7 @@ function typeName(schema: JsonSchema): string {
 
 /** Every field with its type, default and meaning, in documentation order. */
 export function describeConfig(): FieldDescription[] {
-  const { properties } = z.toJSONSchema(configSchema, { io: 'input' }) as {
-    properties: Record<string, JsonSchema & { default: unknown; description: string }>;
-  };
+  const { properties } = configJsonSchema();
   return Object.entries(FIELD_GROUPS).flatMap(([group, fields]) =>
     Object.keys(fields).map((name) => {
       const property = properties[name]!;
@@ -39,7 +31,7 @@ export function describeConfig(): FieldDescription[] {
         name,
         type: typeName(property),
         default: property.default,
-        description: property.description,
+        description: property.description!,
       };
     }),
   );

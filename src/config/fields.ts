@@ -15,11 +15,13 @@ const columnName = () => z.string().min(1).optional();
 
 /** Columns by role, where their names are not the usual ones. */
 const columnNames = z.strictObject({
-  problem: columnName(),
-  answer: columnName(),
-  solution: columnName(),
-  level: columnName(),
-  id: columnName(),
+  problem: columnName().describe('Column of the question.'),
+  answer: columnName().describe('Column of the reference answer.'),
+  solution: columnName().describe(
+    'Column of a worked solution, whose last box is the reference where there is no answer.',
+  ),
+  level: columnName().describe('Column of the difficulty.'),
+  id: columnName().describe('Column of a name for each problem.'),
 });
 
 export const COLUMN_ROLES: readonly string[] = Object.keys(columnNames.shape);
@@ -50,7 +52,7 @@ const dataFields = {
     ),
   levels: z
     // YAML reads 5 as a number.
-    .array(z.coerce.string().min(1))
+    .array(z.coerce.string<string | number>().min(1))
     .min(1)
     .nullable()
     .default(null)
@@ -76,7 +78,9 @@ const dataFields = {
   maxPromptLength: count()
     .nullable()
     .default(null)
-    .describe('Problems whose prompt has more tokens are passed over; null: no limit.'),
+    .describe(
+      'Problems whose prompt has more tokens are skipped; null: those that leave no room for maxCompletionLength in the model.',
+    ),
 };
 
 const rolloutFields = {
@@ -103,14 +107,14 @@ const rolloutFields = {
     .nullable()
     .default(null)
     .describe(
-      'Most bytes of the KV cache; null: a quarter of the memory that is free when a batch is generated.',
+      'Most bytes of the KV cache; null: a quarter of the memory that is free when a batch is generated, on a GPU three quarters.',
     ),
 };
 
 const rewardEntry = z.strictObject({
-  name: z.string().min(1),
-  weight: z.number().default(1),
-  params: z.record(z.string(), z.unknown()).default({}),
+  name: z.string().min(1).describe('Name of a reward: one of `acoer reward --list`, or one of your own.'),
+  weight: z.number().default(1).describe('Its weight in the sum.'),
+  params: z.record(z.string(), z.unknown()).default({}).describe('Its parameters.'),
 });
 
 const rewardFields = {
@@ -134,6 +138,12 @@ const rewardFields = {
     .default(1)
     .describe(
       'Weight of r_format: 1 for a closed <think>...</think> and a \\boxed{}, else 0. 0 leaves it out.',
+    ),
+  answerFrom: z
+    .enum(['answer', 'last-box'])
+    .default('answer')
+    .describe(
+      "Where training looks for a completion's answer: the boxes after </think> (answer), or, as the authors' code, the last box of all of the text, thinking included, else <answer> (last-box). Evaluations keep the paper's protocol.",
     ),
   rewardTimeoutMs: positive()
     .default(30_000)
@@ -316,5 +326,3 @@ export const configSchema = z.strictObject({
 
 /** A complete configuration: every field present. */
 export type Config = z.output<typeof configSchema>;
-/** What a user gives: any of the fields, and the preset to start from. */
-export type ConfigInput = z.input<typeof configSchema>;

@@ -1,4 +1,7 @@
-export { configSchema, FIELD_GROUPS, type Config, type ConfigInput } from './fields';
+export { configSchema, FIELD_GROUPS, type Config } from './fields';
+export { configJsonSchema, type JsonSchema } from './json-schema';
+export type { ConfigInput } from './options.generated';
+export { TRL_SETTINGS } from './trl-names';
 export type { MonitorInput } from './guard-fields';
 export { PHASES, type Phase } from './watchdog-fields';
 export { describeConfig, describeConfigMarkdown, type FieldDescription } from './describe';

@@ -3,7 +3,7 @@ import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { parse as parseYaml } from 'yaml';
 import { AcoerError, errorMessage } from '../errors';
-import type { ConfigInput } from './fields';
+import type { ConfigInput } from './options.generated';
 
 type Values = Record<string, unknown>;
 
@@ -34,7 +34,9 @@ export function readConfigFile(path: string): ConfigInput & { preset?: string } 
       `${path} must hold settings as "name: value" lines, not ${typeof value}.`,
     );
   }
-  return withModulePaths(value as Values, dirname(path));
+  // For editors of JSON.
+  const { $schema: _schema, ...settings } = value as Values;
+  return withModulePaths(settings, dirname(path));
 }
 
 /** Paths of `rewardModules` are relative to the file they stand in. */

@@ -1,7 +1,10 @@
 /** Named starting points. What a preset does not name is the schema's default, which is the paper's value. */
-import type { ConfigInput } from './fields';
+import type { ConfigInput } from './options.generated';
 
-/** The embedded model on the embedded task: minutes on two cores. The controller is scaled to 200 short steps. */
+/**
+ * The embedded model on the embedded task: minutes on two cores. The controller is scaled to 200 short steps. The epsilon is
+ * about the largest alpha times the std of the bonus among correct answers, so that alpha decides there too (docs/rewards.md).
+ */
 const tiny: ConfigInput = {
   model: 'tiny',
   dataset: 'tiny',
@@ -10,9 +13,10 @@ const tiny: ConfigInput = {
   numGenerations: 4,
   maxCompletionLength: 256,
   lossType: 'dapo',
-  learningRate: 1.5e-3,
+  advantageEpsilon: 0.2,
+  learningRate: 1.2e-3,
   lrSchedulerType: 'cosine',
-  warmupRatio: 0.05,
+  warmupRatio: 0.1,
   maxSteps: 200,
   saveSteps: 100,
   evalSteps: 0,
@@ -24,11 +28,28 @@ const tiny: ConfigInput = {
   },
 };
 
+/** The same under TRL's epsilon, at a higher rate that stays, where alpha has no hold on groups of correct answers. */
+const slide: ConfigInput = {
+  ...tiny,
+  advantageEpsilon: 1e-4,
+  learningRate: 1.5e-3,
+  lrSchedulerType: 'constant',
+  warmupRatio: 0.05,
+};
+
 /** As the authors' released code trains, where it says more than the paper or something else. */
 const authorsCode: ConfigInput = {
   dataset: 'math + gsm8k',
+  dropUnparsedGold: false,
+  answerFrom: 'last-box',
   rewardParams: {
-    acoer: { lengthUnit: 'chars', initialBudget: 4096, openThinking: 'zero-length', noCorrectLength: 'zero' },
+    acoer: {
+      lengthOf: 'first-block',
+      lengthUnit: 'chars',
+      initialBudget: 4096,
+      openThinking: 'zero-length',
+      noCorrectLength: 'zero',
+    },
   },
   lossType: 'dapo',
   beta: 0.001,
@@ -47,7 +68,7 @@ export const PRESETS: Readonly<Record<string, Preset>> = {
   slide: {
     summary:
       'tiny at a constant rate, where a static length reward shows how it over-compresses (--reward grpo-lp)',
-    values: { ...tiny, lrSchedulerType: 'constant' },
+    values: slide,
   },
   paper: {
     summary: "the paper's run: Qwen3-1.7B, LoRA, one prompt x 16 completions, 1,200 steps",

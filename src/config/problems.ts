@@ -1,6 +1,7 @@
 /** Zod's issues as sentences that name the setting, what it was and what it must be. */
 import type { z } from 'zod';
-import { AcoerError, shownJson } from '../errors';
+import { AcoerError } from '../errors';
+import { shownJson } from '../json';
 import { COLUMN_ROLES } from './fields';
 import { MONITOR_KEYS } from './guard-fields';
 import { didYouMean } from './nearest';
@@ -60,13 +61,30 @@ const INNER_KEYS: Readonly<Record<string, readonly string[]>> = {
   watchdogPhaseMs: PHASES,
 };
 
-/** Problems of one issue; unknown keys give one each, with the nearest known name. */
-export function problemsOf(issue: Issue, input: unknown, knownKeys: readonly string[]): ConfigProblem[] {
+/** What settings of earlier versions are called now. */
+const RENAMED: Readonly<Record<string, string>> = {
+  'monitor.baseSteps': 'it is `monitor.baseGroups` now, and counts groups (prompts), not batches',
+};
+
+const unknownSetting = (path: string, nearest: string) =>
+  RENAMED[path] === undefined ? `unknown setting${nearest}` : `unknown setting; ${RENAMED[path]}`;
+
+/**
+ * Problems of one issue; unknown keys give one each, with the nearest known name.
+ * @param hintOf what is said of an unknown key at the top
+ */
+export function problemsOf(
+  issue: Issue,
+  input: unknown,
+  knownKeys: readonly string[],
+  hintOf: typeof didYouMean = didYouMean,
+): ConfigProblem[] {
   if (issue.code === 'unrecognized_keys') {
-    const known = issue.path.length === 0 ? knownKeys : (INNER_KEYS[String(issue.path[0])] ?? []);
+    const atTop = issue.path.length === 0;
+    const known = atTop ? knownKeys : (INNER_KEYS[String(issue.path[0])] ?? []);
     return issue.keys.map((key) => ({
       path: pathName([...issue.path, key]),
-      message: `unknown setting${didYouMean(key, known)}`,
+      message: unknownSetting(pathName([...issue.path, key]), (atTop ? hintOf : didYouMean)(key, known)),
     }));
   }
   if (issue.code === 'invalid_union' && Array.isArray(valueAt(input, issue.path))) {

@@ -1,27 +1,27 @@
 /** From what a user wrote (preset, file, options, --set) to one checked configuration. */
-import { configSchema, type Config, type ConfigInput } from './fields';
+import { configSchema, type Config } from './fields';
 import { didYouMean } from './nearest';
+import type { ConfigInput } from './options.generated';
 import { defaultPreset, PRESETS } from './presets';
 import { badConfig, problemsOf } from './problems';
 import { crossFieldProblems, type ConfigProblem } from './rules';
+import { trlHint } from './trl-names';
+import { isRecord } from '../json';
 
 type Values = Record<string, unknown>;
 
 export const CONFIG_KEYS: readonly string[] = Object.keys(configSchema.shape);
 
-const isValues = (value: unknown): value is Values =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 const MERGED_MAPS = new Set(['rewardModules', 'columns', 'evalColumns', 'monitor', 'watchdogPhaseMs']);
 
 /** `over` on top of `under`: fields are replaced, save maps by name, whose entries are laid one over another. */
-function overlay(under: Values, over: Values): Values {
+function overlay(under: Values, over: object): Values {
   const merged = { ...under };
-  for (const [key, value] of Object.entries(over)) {
+  for (const [key, value] of Object.entries(over as Values)) {
     if (value === undefined) continue;
-    if (key === 'rewardParams' && isValues(value) && isValues(merged[key])) {
+    if (key === 'rewardParams' && isRecord(value) && isRecord(merged[key])) {
       merged[key] = overlayRewardParams(merged[key], value);
-    } else if (MERGED_MAPS.has(key) && isValues(value) && isValues(merged[key])) {
+    } else if (MERGED_MAPS.has(key) && isRecord(value) && isRecord(merged[key])) {
       merged[key] = { ...merged[key], ...value };
     } else {
       merged[key] = value;
@@ -34,15 +34,18 @@ function overlayRewardParams(under: Values, over: Values): Values {
   const merged = { ...under };
   for (const [reward, params] of Object.entries(over)) {
     const before = merged[reward];
-    merged[reward] = isValues(params) && isValues(before) ? { ...before, ...params } : params;
+    merged[reward] = isRecord(params) && isRecord(before) ? { ...before, ...params } : params;
   }
   return merged;
 }
 
+/** For users of TRL their own word for it; for all others the nearest name. */
+const nameHint = (name: string, known: readonly string[]) => trlHint(name) || didYouMean(name, known);
+
 function check(values: Values, known: readonly ConfigProblem[]): Config {
   const parsed = configSchema.safeParse(values);
   if (!parsed.success) {
-    const found = parsed.error.issues.flatMap((issue) => problemsOf(issue, values, CONFIG_KEYS));
+    const found = parsed.error.issues.flatMap((issue) => problemsOf(issue, values, CONFIG_KEYS, nameHint));
     throw badConfig([...known, ...found]);
   }
   const problems = [...known, ...crossFieldProblems(parsed.data)];
@@ -52,13 +55,13 @@ function check(values: Values, known: readonly ConfigProblem[]): Config {
 
 function rewardProblems(values: Values, registered: readonly string[]): ConfigProblem[] {
   const { reward, rewardParams, rewardModules } = values;
-  const ownNames = isValues(rewardModules) ? Object.keys(rewardModules) : [];
+  const ownNames = isRecord(rewardModules) ? Object.keys(rewardModules) : [];
   const taken = ownNames.filter((name) => registered.includes(name));
   const known = [...registered, ...ownNames];
   const named = Array.isArray(reward)
     ? reward.map((entry, i) => ({ path: `reward.${i}.name`, name: (entry as Values | null)?.name }))
     : [{ path: 'reward', name: reward }];
-  const keys = isValues(rewardParams) ? Object.keys(rewardParams) : [];
+  const keys = isRecord(rewardParams) ? Object.keys(rewardParams) : [];
   const all = [...named, ...keys.map((name) => ({ path: `rewardParams.${name}`, name }))];
   const clashes = taken.map((name) => ({
     path: `rewardModules.${name}`,

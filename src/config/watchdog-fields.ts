@@ -20,10 +20,12 @@ export type Phase = (typeof PHASES)[number];
 const limitMs = () => z.number().positive().nullable();
 
 const phaseLimits = z.strictObject(
-  Object.fromEntries(PHASES.map((phase) => [phase, limitMs().optional()])) as Record<
-    Phase,
-    z.ZodOptional<ReturnType<typeof limitMs>>
-  >,
+  Object.fromEntries(
+    PHASES.map((phase) => [
+      phase,
+      limitMs().optional().describe(`Limit of the phase ${phase}; null: it is not watched.`),
+    ]),
+  ) as Record<Phase, z.ZodOptional<ReturnType<typeof limitMs>>>,
 );
 
 export const watchdogFields = {

@@ -33,7 +33,24 @@ describe('layers', () => {
       numGenerations: 4,
       maxSteps: 200,
     });
-    expect(config).toMatchObject({ learningRate: 1.5e-3, lrSchedulerType: 'cosine', lossType: 'dapo' });
+    expect(config).toMatchObject({
+      advantageEpsilon: 0.2,
+      learningRate: 1.2e-3,
+      lrSchedulerType: 'cosine',
+      warmupRatio: 0.1,
+      lossType: 'dapo',
+    });
+  });
+
+  test("the slide keeps TRL's epsilon and a constant rate, and differs from the default in nothing else", () => {
+    const of = (preset?: string) => resolveConfig([], preset);
+    expect(of('slide')).toEqual({
+      ...of(),
+      advantageEpsilon: 1e-4,
+      learningRate: 1.5e-3,
+      lrSchedulerType: 'constant',
+      warmupRatio: 0.05,
+    });
   });
 
   test('another model starts from the paper', () => {

@@ -3,6 +3,7 @@ import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { PRESETS, readConfigFile, type ConfigInput } from '../../src/config';
 import { trainSpec, evalSpec, KNOWN_DATASETS } from '../../src/data';
+import { balanceOf, holdOf, runLab } from '../../src/lab';
 import { closeRewards, openRewards, resolveTrainConfig } from '../../src/grpo/inputs';
 
 const FOLDER = join(__dirname, '..', '..', 'configs');
@@ -11,8 +12,8 @@ const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter(
 );
 const resolved = (file: string) => resolveTrainConfig([readConfigFile(join(FOLDER, file))]);
 
-/** Facts, section 1: one configuration for each reward of the paper's table 1, and the two it names without a formula. */
-const TABLE1 = [
+/** Facts, section 1: one configuration for each reward of the paper's table 7, and the two it names without a formula. */
+const TABLE7 = [
   'acc',
   'beta0',
   'beta0.01',
@@ -45,9 +46,9 @@ const PAPER = {
 };
 
 test('the folder holds the runs it should', () => {
-  const table = TABLE1.map((name) => join('table1', `${name}.yaml`));
+  const table = TABLE7.map((name) => join('table7', `${name}.yaml`));
   expect(files.sort()).toEqual(
-    ['authors-code.yaml', 'paper.yaml', 'slide.yaml', 'tiny.yaml', ...table].sort(),
+    ['acoer-held.yaml', 'authors-code.yaml', 'paper.yaml', 'slide.yaml', 'tiny.yaml', ...table].sort(),
   );
 });
 
@@ -60,8 +61,8 @@ test.each(files)('%s: its settings, rewards and data are valid', async (file) =>
   }
 });
 
-test.each(TABLE1)('table1/%s is the paper run with that reward', async (name) => {
-  const config = resolved(join('table1', `${name}.yaml`));
+test.each(TABLE7)('table7/%s is the paper run with that reward', async (name) => {
+  const config = resolved(join('table7', `${name}.yaml`));
   expect(config).toMatchObject({ ...PAPER, warmupRatio: 0.1, weightDecay: 0.01, reward: name });
   const paper = resolved('paper.yaml');
   expect({ ...config, reward: null, rewardParams: null }).toEqual({
@@ -91,6 +92,24 @@ test('paper.yaml says what the defaults are, and where the data lies', () => {
   expect(PRESETS.paper?.values).toEqual({});
 });
 
+test("acoer-held.yaml is the paper's run with an epsilon near the spread that the largest alpha gives correct answers", async () => {
+  const held = resolved('acoer-held.yaml');
+  expect(held).toEqual({ ...resolved('paper.yaml'), advantageEpsilon: 0.1 });
+  const { rewards } = await runLab({ rewards: ['acoer'], state: { budget: 3400 } });
+  const of = (alpha: number) => rewards[0]!.lengthWeights.find((weight) => weight.alpha === alpha)!;
+  const epsilons = { held: held.advantageEpsilon, trl: 1e-4 };
+  const hold = (alpha: number, epsilon: number) => holdOf(of(alpha).allCorrect, { scale: 'group', epsilon });
+  const balance = (alpha: number, epsilon: number) => balanceOf(of(alpha), { scale: 'group', epsilon });
+  // The figures of the file's comment, as it rounds them.
+  expect(of(0.02).allCorrect.std.toFixed(4)).toBe('0.0047');
+  expect(of(0.5).allCorrect.std.toFixed(3)).toBe('0.116');
+  expect(hold(0.5, epsilons.held).toFixed(1)).toBe('0.5');
+  expect(hold(0.02, epsilons.held).toFixed(2)).toBe('0.96');
+  expect(hold(0.02, epsilons.trl).toFixed(2)).toBe('0.02');
+  expect(balance(0.02, epsilons.held).toFixed(2)).toBe('0.05');
+  expect(balance(0.02, epsilons.trl).toFixed(2)).toBe('0.98');
+});
+
 test("authors-code.yaml says what the authors' code has and the paper has not", () => {
   expect(beyondPreset('authors-code.yaml', 'authors-code')).toEqual({
     evalDataset: 'math500',
@@ -105,6 +124,8 @@ test("authors-code.yaml says what the authors' code has and the paper has not", 
     weightDecay: 0,
     maxGradNorm: 1,
     lossType: 'dapo',
+    answerFrom: 'last-box',
+    dropUnparsedGold: false,
     rewardParams: { acoer: { lengthUnit: 'chars', initialBudget: 4096 } },
   });
 });

@@ -1,0 +1,17 @@
+/** `require` for the TypeScript of src/ as it stands, built or not: what is generated may be what the build waits for. */
+const { readFileSync } = require('node:fs');
+const Module = require('node:module');
+const { transformSync } = require('@swc/core');
+
+Module._extensions['.ts'] = (module, filename) => {
+  const { code } = transformSync(readFileSync(filename, 'utf8'), {
+    filename,
+    swcrc: false,
+    jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
+    module: { type: 'commonjs', ignoreDynamic: true },
+  });
+  module._compile(code, filename);
+};
+
+/** @param {string} name path below src, without `.ts` */
+exports.source = (name) => require(`../../src/${name}.ts`);

@@ -1,0 +1,21 @@
+/** The table of docs/from-trl.md: TRL's settings, ours, what differs. */
+
+const START = '<!-- made by npm run docs -->';
+const END = '<!-- end -->';
+
+const bracketed = (value) => (value === '' || value === undefined ? '' : ` (${value})`);
+/** Long texts say nothing in a table. */
+const short = (value) => (JSON.stringify(value).length > 24 ? '' : JSON.stringify(value));
+
+exports.trlTable = ({ TRL_SETTINGS, describeConfig }, trl, page) => {
+  const defaults = new Map(describeConfig().map(({ name, default: value }) => [name, short(value)]));
+  const ours = (name) => `\`${name}\`${bracketed(defaults.get(name))}`;
+  const rows = Object.entries(TRL_SETTINGS).map(([name, { ours: names, note }]) => {
+    const known = trl.settings[name];
+    const theirs = known === undefined ? `\`${name}\` (older TRL)` : `\`${name}\`${bracketed(known.default)}`;
+    return `| ${theirs} | ${names.map(ours).join(', ') || 'none'} | ${note ?? ''} |`;
+  });
+  const table = ['| TRL | acoer | what differs |', '|---|---|---|', ...rows].join('\n');
+  const [before, after] = [page.indexOf(START) + START.length, page.indexOf(END)];
+  return `${page.slice(0, before)}\n\n${table}\n\n${page.slice(after)}`;
+};

@@ -1,0 +1,51 @@
+/** The configuration as a JSON Schema (draft 7, what editors read): the one form that documentation is made from. */
+import { z } from 'zod';
+import { configSchema } from './fields';
+import { trlNameOf } from './trl-names';
+
+export interface JsonSchema {
+  type?: string | string[];
+  enum?: unknown[];
+  anyOf?: JsonSchema[];
+  items?: JsonSchema;
+  properties?: Record<string, JsonSchema>;
+  additionalProperties?: boolean | JsonSchema;
+  propertyNames?: JsonSchema;
+  required?: string[];
+  minimum?: number;
+  maximum?: number;
+  description?: string;
+  default?: unknown;
+}
+
+const UNITS: readonly (readonly [RegExp, string])[] = [
+  [/Ms$/, 'milliseconds'],
+  [/Bytes$/, 'bytes'],
+  [/(Tokens|Length)$/, 'tokens'],
+  [/Steps$/, 'steps'],
+];
+
+/** The unit that the name of a number promises, or null. */
+export const unitOf = (setting: string): string | null =>
+  UNITS.find(([pattern]) => pattern.test(setting))?.[1] ?? null;
+
+/** Of what a user may give: defaults are filled in later. TRL's name is part of a setting's description. */
+export function configJsonSchema(): JsonSchema & { properties: Record<string, JsonSchema> } {
+  const schema = z.toJSONSchema(configSchema, {
+    io: 'input',
+    target: 'draft-7',
+    override: ({ zodSchema, jsonSchema }) => {
+      // Every whole number has the bounds of exact ones, which tell a reader nothing.
+      if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
+      if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
+      // A text that may be written as a number.
+      if (zodSchema instanceof z.ZodString && zodSchema.def.coerce === true)
+        jsonSchema.type = ['string', 'number'] as never;
+    },
+  }) as JsonSchema & { properties: Record<string, JsonSchema> };
+  for (const [name, property] of Object.entries(schema.properties)) {
+    const trl = trlNameOf(name);
+    if (trl !== null) property.description += ` TRL: ${trl}.`;
+  }
+  return schema;
+}

@@ -1,0 +1,174 @@
+/**
+ * Where the settings of TRL's GRPOConfig and GRPOTrainer, transformers' TrainingArguments and PEFT's LoraConfig are to be found here: what a
+ * user of those who types their names is told, and the table of docs/from-trl.md.
+ */
+import type { ConfigInput } from './options.generated';
+
+export type SettingName = keyof ConfigInput;
+
+export interface Counterpart {
+  /** Our settings, the first of which comes nearest; none: there is nothing to set. */
+  readonly ours: readonly SettingName[];
+  /** What is different about it; null: the same thing under the same rules. */
+  readonly note: string | null;
+}
+
+const same = (...ours: SettingName[]): Counterpart => ({ ours, note: null });
+const differs = (ours: SettingName | readonly SettingName[], note: string): Counterpart => ({
+  ours: typeof ours === 'string' ? [ours] : ours,
+  note,
+});
+const absent = (note: string): Counterpart => ({ ours: [], note });
+
+const OWN_SAMPLER = 'the sampler is part of the engine and works on the weights that are trained';
+const ONE_DEVICE = 'a run uses one device';
+
+/** By TRL's name, in the order of docs/from-trl.md. */
+export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
+  model: same('model'),
+  model_name_or_path: same('model'),
+  model_revision: differs('model', 'after an @: Qwen/Qwen3-1.7B@main'),
+  train_dataset: differs(
+    'dataset',
+    'a name, a file or a folder; a data set in memory is `trainData` of train()',
+  ),
+  dataset_name: same('dataset'),
+  dataset_config: same('datasetConfig'),
+  dataset_train_split: same('datasetSplit'),
+  dataset_test_split: same('evalDatasetSplit'),
+  eval_dataset: same('evalDataset'),
+  max_prompt_length: differs('maxPromptLength', 'longer prompts are left out, not cut (older TRL cut them)'),
+  shuffle_dataset: absent('the order is always drawn from `seed`'),
+  chat_template_kwargs: differs('enableThinking', 'the only argument that is passed on'),
+
+  num_generations: same('numGenerations'),
+  max_completion_length: same('maxCompletionLength'),
+  temperature: same('temperature'),
+  top_k: same('topK'),
+  top_p: same('topP'),
+  min_p: differs('minP', '0 is none'),
+  repetition_penalty: same('repetitionPenalty'),
+  per_device_train_batch_size: differs(
+    ['promptsPerStep', 'microBatchTokens'],
+    'a step is promptsPerStep x numGenerations completions; how they are cut into passes is a budget of tokens and changes no number',
+  ),
+  gradient_accumulation_steps: differs(
+    ['promptsPerStep', 'microBatchTokens'],
+    'a step is cut into as many passes as microBatchTokens asks for',
+  ),
+  per_device_eval_batch_size: differs('maxSlots', 'sequences decoded together; null: chosen for you'),
+  steps_per_generation: differs(
+    'stepsPerGeneration',
+    "counted in optimiser updates, where TRL's counts passes (1 here is TRL's default)",
+  ),
+  generation_batch_size: differs(
+    ['stepsPerGeneration', 'promptsPerStep'],
+    'promptsPerStep x stepsPerGeneration x numGenerations completions are sampled at once',
+  ),
+  num_iterations: same('numIterations'),
+  use_vllm: absent(OWN_SAMPLER),
+  vllm_mode: absent(OWN_SAMPLER),
+  vllm_gpu_memory_utilization: differs('kvBytes', 'in bytes; null: a share of what is free'),
+  vllm_importance_sampling_correction: absent(
+    'sampler and trainer compute the same function: `sampling/sampling_logp_difference` in the metrics shows it',
+  ),
+
+  reward_funcs: differs('reward', 'a name or a list of them; a function is registered with registerReward'),
+  reward_weights: differs('reward', 'in the list: {name, weight, params}'),
+  scale_rewards: same('scaleRewards'),
+  multi_objective_aggregation: same('multiObjectiveAggregation'),
+
+  loss_type: same('lossType'),
+  beta: same('beta'),
+  epsilon: same('epsilon'),
+  epsilon_high: same('epsilonHigh'),
+  delta: same('delta'),
+  importance_sampling_level: same('importanceSamplingLevel'),
+  mask_truncated_completions: same('maskTruncatedCompletions'),
+  use_bias_correction_kl: same('useBiasCorrectionKl'),
+  sapo_temperature_pos: same('sapoTemperaturePos'),
+  sapo_temperature_neg: same('sapoTemperatureNeg'),
+  vespo_k_pos: same('vespoKPos'),
+  vespo_lambda_pos: same('vespoLambdaPos'),
+  vespo_k_neg: same('vespoKNeg'),
+  vespo_lambda_neg: same('vespoLambdaNeg'),
+  sync_ref_model: absent('the reference of the KL term is the base model, always'),
+  entropy_coef: absent('there is no entropy bonus'),
+  top_entropy_quantile: absent('every token of a completion is trained on'),
+  off_policy_mask_threshold: absent('no completion is masked for being off-policy'),
+
+  learning_rate: same('learningRate'),
+  lr_scheduler_type: differs('lrSchedulerType', 'linear, cosine or constant; constant has the warm-up, too'),
+  warmup_ratio: same('warmupRatio'),
+  warmup_steps: differs('warmupRatio', 'as a share of maxSteps'),
+  weight_decay: same('weightDecay'),
+  adam_beta1: same('adamBeta1'),
+  adam_beta2: same('adamBeta2'),
+  adam_epsilon: same('adamEpsilon'),
+  max_grad_norm: same('maxGradNorm'),
+  optim: absent('AdamW'),
+  max_steps: same('maxSteps'),
+  num_train_epochs: differs('maxSteps', 'a run is as long as it has steps'),
+
+  peft_config: differs(
+    ['loraRank', 'loraAlpha', 'loraDropout', 'targetModules'],
+    'train() always trains a LoRA adapter',
+  ),
+  lora_r: same('loraRank'),
+  r: same('loraRank'),
+  lora_alpha: same('loraAlpha'),
+  lora_dropout: same('loraDropout'),
+  lora_target_modules: same('targetModules'),
+  target_modules: same('targetModules'),
+
+  dtype: differs('dtype', "float32, bfloat16 or float64; null: the model's own"),
+  bf16: differs('dtype', 'bfloat16'),
+  fp16: differs('dtype', 'float32, bfloat16 or float64'),
+  gradient_checkpointing: absent(
+    'decided for you: layers are computed again unless their activations are small',
+  ),
+  load_in_4bit: absent('the base is not quantised'),
+  use_cpu: differs('device', 'cpu'),
+  deepspeed: absent(ONE_DEVICE),
+  fsdp: absent(ONE_DEVICE),
+
+  seed: same('seed'),
+  run_name: differs('name', 'also names the folder'),
+  eval_strategy: differs('evalSteps', '0: only before and after training'),
+  eval_steps: same('evalSteps'),
+  eval_on_start: absent('the base model is always evaluated first'),
+  num_generations_eval: absent('one answer to a problem; acoer eval -n K samples more'),
+  save_strategy: differs('saveSteps', '0: only at the end, and where an evaluation was the best'),
+  save_steps: same('saveSteps'),
+  save_total_limit: differs('keepCheckpoints', 'the best one is kept besides'),
+  load_best_model_at_end: absent('its checkpoint is kept; summary.json names its step'),
+  logging_steps: absent('every step is a line of metrics.jsonl'),
+  log_completions: differs('completionsSteps', 'tables in completions/, as Parquet'),
+  output_dir: absent('it is no setting of a file: `acoer train --out DIR`, or `out` of train()'),
+  resume_from_checkpoint: absent(
+    'it is no setting of a file: `acoer train --resume RUN`, or `resume` of train()',
+  ),
+};
+
+const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '');
+const BY_PLAIN_NAME = new Map(Object.entries(TRL_SETTINGS).map(([name, found]) => [plain(name), found]));
+
+/**
+ * What stands for TRL's `name` here, to be put after "unknown setting"; nothing for a name that TRL does not have, or that
+ * differs from ours in its underscores only.
+ */
+export function trlHint(name: string): string {
+  const found = BY_PLAIN_NAME.get(plain(name));
+  if (found === undefined || (found.note === null && plain(found.ours[0]!) === plain(name))) return '';
+  const note = found.note === null ? '' : `: ${found.note}`;
+  if (found.ours.length === 0) return `; TRL's has no counterpart here${note}`;
+  return `; here it is ${found.ours.map((setting) => `\`${setting}\``).join(' and ')}${note}`;
+}
+
+/** TRL's name of the same setting, or null. */
+export function trlNameOf(setting: string): string | null {
+  const entry = Object.entries(TRL_SETTINGS).find(
+    ([, { ours, note }]) => note === null && ours[0] === setting,
+  );
+  return entry?.[0] ?? null;
+}
