@@ -162,9 +162,10 @@ export function largestFalls(
       const now = sums.mean(shares[0]!, 0, recent);
       if (before - now < drop) continue;
       const deviations = compare(sums, pair, shares, noise);
-      const excess = leftOver(deviations, total / groups);
+      const groupsBefore = sums.groups[all]! - groups;
+      const excess = leftOver(deviations, total / Math.min(groups, groupsBefore));
       if (excess < (found[i]?.excess ?? least)) continue;
-      found[i] = { before, now, groupsBefore: sums.groups[all]! - groups, groups, deviations, excess };
+      found[i] = { before, now, groupsBefore, groups, deviations, excess };
     }
   });
   return found;

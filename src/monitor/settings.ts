@@ -53,7 +53,7 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
     spanGroups: 80,
     baseGroups: 40,
     collapseAccuracyDrop: 0.05,
-    collapseZ: 4.6,
+    collapseZ: 4.4,
     collapseThinkingTokens: null,
     collapseThinkingRatio: 0.35,
     collapseSteps: 1,

@@ -7,23 +7,7 @@ import {
   type HealthChange,
 } from '../../src/monitor';
 import type { KnownMetrics } from '../../src/metric-names';
-
-type Solve = readonly [number, number];
-interface Options {
-  seed: number;
-  solve: Solve;
-  shape: { prompts: number; completions: number };
-  steps: number;
-  thinking: readonly [share: number, reached: number];
-  fall?: { kind: 'spread' | 'factor' | 'lost'; points: number; after: number; ramp: number };
-}
-// eslint-disable-next-line @typescript-eslint/no-require-imports
-const { syntheticRun, beta, FALLS, uniform } = require('../../scripts/synthetic-runs.cjs') as {
-  syntheticRun: (options: Options) => Iterable<KnownMetrics>;
-  beta: (random: () => number, a: number, b: number) => number;
-  FALLS: Record<string, (random: () => number, solve: Solve, points: number) => number>;
-  uniform: (seed: number) => () => number;
-};
+import { beta, FALLS, syntheticRun, uniform, type Options, type Solve } from '../helpers/synthetic-runs';
 
 const settings = monitorSettings({ preset: 'default' });
 

@@ -1,0 +1,19 @@
+/** scripts/synthetic-runs.cjs, typed. */
+import type { KnownMetrics } from '../../src/metric-names';
+
+export type Solve = readonly [number, number];
+export interface Options {
+  seed: number;
+  solve: Solve;
+  shape: { prompts: number; completions: number };
+  steps: number;
+  thinking: readonly [share: number, reached: number];
+  fall?: { kind: 'spread' | 'factor' | 'lost'; points: number; after: number; ramp: number };
+}
+// eslint-disable-next-line @typescript-eslint/no-require-imports
+export const { syntheticRun, beta, FALLS, uniform } = require('../../scripts/synthetic-runs.cjs') as {
+  syntheticRun: (options: Options) => Iterable<KnownMetrics>;
+  beta: (random: () => number, a: number, b: number) => number;
+  FALLS: Record<string, (random: () => number, solve: Solve, points: number) => number>;
+  uniform: (seed: number) => () => number;
+};
