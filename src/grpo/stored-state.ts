@@ -26,12 +26,16 @@ const monitor = z.looseObject({
   accuracy: z.looseObject({
     groups: count,
     history: z.array(shares.min(1)),
-    last: z.looseObject({ groups: count, shares }).nullable(),
-    level: shares,
-    levelWeight: z.number(),
-    seen: shares,
-    possible: shares,
-    pairs: z.number(),
+    noise: z.looseObject({
+      last: z.looseObject({ groups: count, shares }).nullable(),
+      level: shares,
+      levelWeight: z.number(),
+      seen: shares,
+      implied: shares,
+      possible: shares,
+      pairs: z.number(),
+      completions: count.nullable(),
+    }),
   }),
   evaluations: z.looseObject({
     best: z.looseObject({ step: count, accuracy: z.number() }).nullable(),
