@@ -46,8 +46,12 @@ const monitorSchema = z.strictObject({
     .nullable()
     .optional()
     .describe(
-      'Warning: thinking as short as in a collapse, and the shorter of two right answers gains in this share of the cases; null: never.',
+      'Warning: the shorter of two right answers to a problem gains in at least this share of the cases; null: never.',
     ),
+  warningThinkingRatio: share()
+    .nullable()
+    .optional()
+    .describe("Warning: and thinking is below this share of the base's; null: however long it is."),
   warningAllWrongRise: share()
     .nullable()
     .optional()

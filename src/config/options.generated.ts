@@ -395,9 +395,13 @@ export interface ConfigInput {
          */
         warningAccuracyDrop?: number | null | undefined;
         /**
-         * Warning: thinking as short as in a collapse, and the shorter of two right answers gains in this share of the cases; null: never.
+         * Warning: the shorter of two right answers to a problem gains in at least this share of the cases; null: never.
          */
         warningBrevity?: number | null | undefined;
+        /**
+         * Warning: and thinking is below this share of the base's; null: however long it is.
+         */
+        warningThinkingRatio?: number | null | undefined;
         /**
          * Warning: the share of groups without a correct answer rose by this much; null: never.
          */

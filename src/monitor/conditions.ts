@@ -19,12 +19,18 @@ const points = (share: number) => (100 * share).toFixed(1);
 /** Of thinking: less than this share saved is too little to ask where it went. */
 const SAVED = 0.2;
 
-/** Thinking is shorter than the definition of a collapse asks for, in words; null: it is not. Without limits it is. */
-export function thinkingShort(
-  { averages, settings, context }: Omit<Known, 'falls'>,
+/** Tokens, and a share of the base's; null: no such limit. */
+interface Limits {
+  tokens: number | null;
+  share: number | null;
+}
+
+/** Thinking is shorter than the limits ask for, in words; null: it is not. Without limits it is. */
+function thinkingBelow(
+  { averages, context }: Pick<Known, 'averages' | 'context'>,
   now: number | null,
+  { tokens, share }: Limits,
 ): string | null {
-  const { collapseThinkingTokens: tokens, collapseThinkingRatio: share } = settings;
   const base = context.base?.thinkingTokens ?? ofBase(averages, 'thinking');
   if (now === null) return null;
   if (tokens !== null && now >= tokens) return null;
@@ -33,7 +39,11 @@ export function thinkingShort(
   return `thinking ${now.toFixed(1)} tokens${ofWhole}`;
 }
 
-const batchesShort = (known: Known) => thinkingShort(known, moving(known.averages, 'thinking'));
+/** Thinking is as short as in a collapse, in words. */
+export function thinkingShort(known: Omit<Known, 'falls'>, now: number | null): string | null {
+  const { collapseThinkingTokens: tokens, collapseThinkingRatio: share } = known.settings;
+  return thinkingBelow(known, now, { tokens, share });
+}
 
 /** "18.5 points (5.2 standard errors)". */
 export const drop = (before: number, now: number, deviations: number) =>
@@ -60,7 +70,7 @@ function accuracyFell(known: Known, fall: Fall | null): string | null {
 export function collapseReason(known: Known): string | null {
   const { collapseAccuracyDrop: least, collapseZ: z } = known.settings;
   if (known.context.evaluations !== null && z !== null) return null;
-  const short = batchesShort(known);
+  const short = thinkingShort(known, moving(known.averages, 'thinking'));
   if (short === null) return null;
   const fell = z === null ? belowPeak(known, least) : accuracyFell(known, known.falls.collapse);
   return fell === null ? null : `Collapse: ${fell}, and ${short}.`;
@@ -87,12 +97,12 @@ function allWrongRose({ averages, falls: { anyRight }, settings }: Known): strin
 }
 
 function brevityPays(known: Known): string | null {
-  const { warningBrevity: limit } = known.settings;
+  const { warningBrevity: limit, warningThinkingRatio: share } = known.settings;
   const brevity = moving(known.averages, 'brevity');
   const lasting = moving(known.averages, 'lastingBrevity');
   // A budget may not hold yet, and then it lets brevity pay for a while; or a short phase of it may come later.
   if (limit === null || brevity === null || Math.min(brevity, lasting!) < limit) return null;
-  const short = batchesShort(known);
+  const short = thinkingBelow(known, moving(known.averages, 'thinking'), { tokens: null, share });
   return (
     short && `${short}, and still the shorter of two right answers gains in ${percent(brevity)} of the cases`
   );

@@ -21,10 +21,11 @@ export interface MonitorSettings {
   /** for this many steps in a row. */
   collapseSteps: number;
   /**
-   * Warning: thinking as short as in a collapse, and still the shorter of two right answers to a problem gains in at
-   * least this share of the cases: nothing will stop it from getting shorter,
+   * Warning: the shorter of two right answers to a problem gains in at least this share of the cases,
    */
   warningBrevity: number | null;
+  /** and thinking is below this share of the base's: nothing will stop it from getting shorter, */
+  warningThinkingRatio: number | null;
   /** or accuracy fell by at least this much, */
   warningAccuracyDrop: number | null;
   /** or the share of groups without a correct answer rose by this much, */
@@ -58,6 +59,7 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
     collapseThinkingRatio: 0.35,
     collapseSteps: 1,
     warningBrevity: 0.9,
+    warningThinkingRatio: 0.6,
     warningAccuracyDrop: 0.03,
     warningAllWrongRise: 0.03,
     warningZ: 3.8,
@@ -79,6 +81,7 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
     collapseThinkingRatio: null,
     collapseSteps: 200,
     warningBrevity: null,
+    warningThinkingRatio: null,
     warningAccuracyDrop: null,
     warningAllWrongRise: null,
     warningZ: null,

@@ -76,6 +76,14 @@ describe('a warning', () => {
     expect(changes[0]!.reason.match(/\. /g)).toBeNull();
   });
 
+  test('comes long before thinking is as short as in a collapse', () => {
+    const slow = (step: number) => ({ 'thinking/mean': 100 - step / 2, 'advantages/brevity': 1 });
+    const { changes } = watch(110, slow);
+    expect(changes.map(({ to }) => to)).toEqual(['warning']);
+    expect(changes[0]!.reason).toMatch(/^Warning: thinking 5\d/);
+    expect(watch(110, slow, { ...settings, warningThinkingRatio: 0.35 }).changes).toEqual([]);
+  });
+
   test('does not come while thinking is long, however much brevity pays', () => {
     expect(watch(120, () => ({ 'advantages/brevity': 1 })).changes).toEqual([]);
   });
