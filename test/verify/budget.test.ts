@@ -31,15 +31,24 @@ const PATHOLOGICAL: [string, string][] = [
 /** Of processor time, so that a busy machine does not count. The budget is a few ten milliseconds. */
 const LIMIT_MS = 100;
 
+/** The least of up to three calls: the collector's threads and a crowded cache can only add. */
+function leastCpuMs(call: () => unknown): number {
+  let least = Infinity;
+  for (let round = 0; round < 3 && least >= LIMIT_MS; round++) {
+    const before = process.cpuUsage();
+    call();
+    const { user, system } = process.cpuUsage(before);
+    least = Math.min(least, (user + system) / 1_000);
+  }
+  return least;
+}
+
 test.each(PATHOLOGICAL)('%s', (_, text) => {
   for (const gold of ['7', 'x', '\\sqrt{2}', text]) {
     for (const completion of [`\\boxed{${text}}`, text]) {
-      verifyAnswer(gold, completion);
-      const before = process.cpuUsage();
       const { status } = verifyAnswer(gold, completion);
-      const { user, system } = process.cpuUsage(before);
       expect(['correct', 'incorrect', 'unparseable', 'timeout', 'gold-unparseable']).toContain(status);
-      expect((user + system) / 1_000).toBeLessThan(LIMIT_MS);
+      expect(leastCpuMs(() => verifyAnswer(gold, completion))).toBeLessThan(LIMIT_MS);
       if (gold !== text) expect(status).not.toBe('correct');
     }
   }
