@@ -69,14 +69,14 @@ export function fits(memory: MemoryPlan, availableBytes: number): boolean {
 export function cutToFit(config: Config, availableBytes: number, predict: Predict): Config {
   if (config.memoryLimitBytes === null) return config;
   let now = config;
-  for (;;) {
-    const memory = predict(now);
-    if (fits(memory, availableBytes)) return now;
-    const halved = { ...now, ...halvedPart(now, memory) };
-    const smaller = predict(halved);
+  let memory = predict(now);
+  while (!fits(memory, availableBytes)) {
+    now = { ...now, ...halvedPart(now, memory) };
+    const smaller = predict(now);
     if (smaller.peakBytes >= memory.peakBytes) return config;
-    now = halved;
+    memory = smaller;
   }
+  return now;
 }
 
 /** The part of a run that takes the most, in halves. */
