@@ -5,7 +5,7 @@ import type { FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorMessage } from '../errors';
-import { Pace } from '../tokenizer';
+import { Pace } from '../pace';
 
 const NEWLINE = 0x0a;
 const utf8 = new TextDecoder('utf-8', { fatal: true });

@@ -1,5 +1,6 @@
 import { AcoerError } from '../errors';
-import { Pace, renderPrompt } from '../tokenizer';
+import { Pace } from '../pace';
+import { renderPrompt } from '../tokenizer';
 import type { Prompt } from '../types';
 import type { LoopContext } from './context';
 

@@ -6,7 +6,6 @@ import { readTokenizerFiles, type TokenizerFiles } from './files';
 import { tokenizersLibrary } from './libraries';
 import { makeRenderer, type RenderChat } from './template';
 
-export { Pace } from '../pace';
 export {
   DEFAULT_PROMPT_TEMPLATE,
   fillTemplate,
