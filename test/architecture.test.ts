@@ -56,6 +56,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'statistics',
     'deadline',
     'fitting',
+    'grouped',
     'version',
     'config',
     'models',

@@ -1,11 +1,10 @@
 /** The report of `acoer data` as text. */
+import { grouped } from '../grouped';
 import type { DataReport, ExampleRow, Lengths } from './data-report';
 import { formatTable } from './table';
 
 const BAR_WIDTH = 40;
 const MAX_SHOWN = 5;
-
-const count = (value: number): string => value.toLocaleString('en-US');
 
 /** One line, not too long. */
 function short(text: string, width = 100): string {
@@ -16,7 +15,7 @@ function short(text: string, width = 100): string {
 function sourceLines(report: DataReport): string[] {
   const { files = [], split, pinned, rows } = report;
   return [
-    `${report.name}: ${count(report.problems)} problems${rows === undefined ? '' : ` of ${count(rows)} rows`}`,
+    `${report.name}: ${grouped(report.problems)} problems${rows === undefined ? '' : ` of ${grouped(rows)} rows`}`,
     ...files.map((file) => `  ${file}`),
     ...(split === undefined || split === null ? [] : [`  split ${split}`]),
     ...(pinned === undefined || pinned === null ? [] : [`  always these rows: ${pinned}`]),
@@ -25,19 +24,19 @@ function sourceLines(report: DataReport): string[] {
 
 function splitLines({ training, evaluation = 0, notices = [] }: DataReport): string[] {
   if (training === undefined) return [...notices];
-  const counts = `a run trains on ${count(training)} problems and evaluates on ${evaluation === 0 ? 'none' : count(evaluation)}`;
+  const counts = `a run trains on ${grouped(training)} problems and evaluates on ${evaluation === 0 ? 'none' : grouped(evaluation)}`;
   return [counts, ...notices];
 }
 
 function examplesOf(total: number, shown: readonly string[]): string[] {
   const lines = shown.slice(0, MAX_SHOWN).map((line) => `  ${line}`);
-  return total > lines.length ? [...lines, `  and ${count(total - lines.length)} more`] : lines;
+  return total > lines.length ? [...lines, `  and ${grouped(total - lines.length)} more`] : lines;
 }
 
 function leftOutLines({ badRows, unparsedGold, otherLevels }: DataReport, goldDropped: boolean): string[] {
   const lines: string[] = [];
   if (badRows !== undefined && badRows.count > 0) {
-    lines.push(`rows that cannot be read: ${count(badRows.count)}`);
+    lines.push(`rows that cannot be read: ${grouped(badRows.count)}`);
     lines.push(
       ...examplesOf(
         badRows.count,
@@ -45,7 +44,7 @@ function leftOutLines({ badRows, unparsedGold, otherLevels }: DataReport, goldDr
       ),
     );
   }
-  if (otherLevels !== undefined && otherLevels > 0) lines.push(`of other levels: ${count(otherLevels)}`);
+  if (otherLevels !== undefined && otherLevels > 0) lines.push(`of other levels: ${grouped(otherLevels)}`);
   if (unparsedGold !== undefined) {
     const fate =
       unparsedGold.count === 0
@@ -53,7 +52,7 @@ function leftOutLines({ badRows, unparsedGold, otherLevels }: DataReport, goldDr
         : goldDropped
           ? ', left out'
           : ', kept: no answer to them counts as correct';
-    lines.push(`gold answers the verifier cannot read: ${count(unparsedGold.count)}${fate}`);
+    lines.push(`gold answers the verifier cannot read: ${grouped(unparsedGold.count)}${fate}`);
     const shown = unparsedGold.examples.map(({ at, gold }) => `${at}: ${gold === '' ? 'none' : short(gold)}`);
     lines.push(...examplesOf(unparsedGold.count, shown));
   }
@@ -65,20 +64,20 @@ function levelLines({ levels, problems }: DataReport): string[] {
   if (named.length === 0) return ['levels: none'];
   const rest = problems - named.reduce((sum, [, n]) => sum + n, 0);
   const rows = rest > 0 ? [...named, ['none', rest] as const] : named;
-  return formatTable([['level', 'problems'], ...rows.map(([level, n]) => [level, count(n)])]).split('\n');
+  return formatTable([['level', 'problems'], ...rows.map(([level, n]) => [level, grouped(n)])]).split('\n');
 }
 
 function lengthLines(title: string, lengths: Lengths, problems: number): string[] {
   const { unit, measured, min, mean, median, p95, p99, max, histogram } = lengths;
   const most = Math.max(...histogram.map((bin) => bin.count));
-  const of = measured < problems ? ` (of ${count(measured)} problems, spread evenly)` : '';
+  const of = measured < problems ? ` (of ${grouped(measured)} problems, spread evenly)` : '';
   const labels = histogram.map(({ from, to }) => (from === to ? String(from) : `${from}-${to}`));
   const width = Math.max(...labels.map((label) => label.length));
   return [
     `${title}, ${unit}${of}: min ${min}, mean ${mean.toFixed(1)}, median ${median}, 95% ${p95}, 99% ${p99}, max ${max}`,
     ...histogram.map(({ count: n }, i) => {
       const bar = '█'.repeat(Math.ceil((BAR_WIDTH * n) / most));
-      return `  ${labels[i]!.padStart(width)}  ${bar.padEnd(BAR_WIDTH)}  ${count(n)}`.trimEnd();
+      return `  ${labels[i]!.padStart(width)}  ${bar.padEnd(BAR_WIDTH)}  ${grouped(n)}`.trimEnd();
     }),
   ];
 }
@@ -89,7 +88,7 @@ function exampleLines({ row, id, level, gold, prompt, ids, tokens }: ExampleRow)
   return [
     `--- problem ${row} (${marks}), gold answer: ${short(gold)}`,
     prompt.trimEnd(),
-    ...(ids === null ? [] : [`${count(ids.length)} tokens: ${pieces}`]),
+    ...(ids === null ? [] : [`${grouped(ids.length)} tokens: ${pieces}`]),
   ];
 }
 
@@ -104,7 +103,7 @@ export function reportText(report: DataReport, goldDropped: boolean, maxPromptLe
     report.tooLong === null
       ? []
       : [
-          `longer than maxPromptLength = ${maxPromptLength}: ${count(report.tooLong)}, passed over in training`,
+          `longer than maxPromptLength = ${maxPromptLength}: ${grouped(report.tooLong)}, passed over in training`,
         ],
     lengthLines('gold answers', report.goldLengths, report.problems),
     ...report.examples.map(exampleLines),

@@ -2,6 +2,7 @@
 import type { Config } from '../config';
 import type { Dataset } from '../data';
 import { AcoerError } from '../errors';
+import { grouped } from '../grouped';
 import { Pace } from '../pace';
 import { promptLimit, type PlannedModel } from '../plan';
 import { fillTemplate, type Tokenizer } from '../tokenizer';
@@ -60,16 +61,14 @@ export async function findLongPrompts(limit: number, scanned: Scanned): Promise<
   return found;
 }
 
-const count = (n: number): string => n.toLocaleString('en-US');
-
 /** Whose room the prompts exceed, in words. */
 function limitInWords(config: Config, { maxPositions }: PlannedModel): string {
   const { maxPromptLength, maxCompletionLength } = config;
   if (maxPromptLength !== null && maxPromptLength <= maxPositions - maxCompletionLength) {
     return `maxPromptLength = ${maxPromptLength} tokens`;
   }
-  const room = count(maxPositions - maxCompletionLength);
-  return `the ${room} tokens that maxCompletionLength = ${maxCompletionLength} leaves of the model's ${count(maxPositions)} positions`;
+  const room = grouped(maxPositions - maxCompletionLength);
+  return `the ${room} tokens that maxCompletionLength = ${maxCompletionLength} leaves of the model's ${grouped(maxPositions)} positions`;
 }
 
 /**
@@ -92,9 +91,9 @@ export async function skippedPrompts(
     const advice = over.startsWith('max') ? 'raise it' : 'lower maxCompletionLength';
     throw new AcoerError('BAD_CONFIG', `Every prompt of ${name} has more than ${over}; ${advice}.`);
   }
-  const which = `${count(rows.size)} of ${count(size)} problems skipped`;
+  const which = `${grouped(rows.size)} of ${grouped(size)} problems skipped`;
   options.onNotice?.(
-    `${name}: ${which}: the prompt has more than ${over} (the longest, of problem ${longest.id}: ${count(longest.tokens)}).`,
+    `${name}: ${which}: the prompt has more than ${over} (the longest, of problem ${longest.id}: ${grouped(longest.tokens)}).`,
   );
   return rows;
 }
@@ -108,7 +107,7 @@ export async function noteUnanswerable(
   const { rows, longest } = await findLongPrompts(maxPositions - 1, scanned);
   if (longest === null) return;
   onNotice(
-    `${scanned.dataset.name}: ${count(rows.size)} of the ${count(Math.min(scanned.count, scanned.dataset.size))} problems evaluated counted as not answered: ` +
-      `the prompt leaves no room in the model's ${count(maxPositions)} positions (the longest, of problem ${longest.id}: ${count(longest.tokens)} tokens).`,
+    `${scanned.dataset.name}: ${grouped(rows.size)} of the ${grouped(Math.min(scanned.count, scanned.dataset.size))} problems evaluated counted as not answered: ` +
+      `the prompt leaves no room in the model's ${grouped(maxPositions)} positions (the longest, of problem ${longest.id}: ${grouped(longest.tokens)} tokens).`,
   );
 }

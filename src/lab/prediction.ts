@@ -1,4 +1,5 @@
 /** Which of the paper's two collapse pathways (section 4.2) a reward opens, read off what was measured. */
+import { grouped } from '../grouped';
 import { GUARDED_RATIO } from './adaptation';
 import { CLASSES } from './rollouts';
 import type {
@@ -59,7 +60,7 @@ function pushed({ sweeps }: Measured, kind: AnswerClass): string {
 function unpushed({ form, range }: LengthSignal, kind: AnswerClass): string {
   if (form === 'steps') return `${kind} answers feel length in steps only, which have no slope`;
   if (range === null) return `${kind} answers feel no length`;
-  const [from, to] = range.map((length) => Math.round(length).toLocaleString('en'));
+  const [from, to] = range.map((length) => grouped(Math.round(length)));
   return `${kind} answers feel no length here (only from about ${from} to ${to} tokens)`;
 }
 

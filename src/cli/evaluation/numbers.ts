@@ -1,6 +1,7 @@
 /** Numbers of an evaluation as people read them; what a file does not say is a dash. */
 import type { EvalReport, Interval } from '../../eval';
-import { change, grouped } from '../view/format';
+import { grouped } from '../../grouped';
+import { change } from '../view/format';
 
 const UNKNOWN = '-';
 

@@ -1,6 +1,7 @@
 /** Where an evaluation stands, on stderr. */
 import type { EvalRow } from '../../eval';
-import { duration, grouped, percent } from '../view/format';
+import { grouped } from '../../grouped';
+import { duration, percent } from '../view/format';
 
 /** Between two lines where they cannot be redrawn. */
 const QUIET_MS = 30_000;

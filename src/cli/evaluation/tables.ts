@@ -1,8 +1,9 @@
 /** Evaluations as tables: one in full, several in the shape of the paper's tables 3 and 4. */
 import type { EvalReport } from '../../eval';
 import { isPaperBenchmark, PAPER_BENCHMARKS, PAPER_TABLE_3, PAPER_TABLE_4 } from '../../eval/paper';
+import { grouped } from '../../grouped';
 import { formatTable } from '../table';
-import { change, grouped } from '../view/format';
+import { change } from '../view/format';
 import { answersOf, percentOf, percentRange, tokenRange, tokensOf, wholeTokens } from './numbers';
 import type { Evaluated } from './run';
 

@@ -1,4 +1,5 @@
 /** Numbers as people read them. */
+import { grouped } from '../../grouped';
 
 export const percent = (fraction: number, digits = 1) => `${(100 * fraction).toFixed(digits)}%`;
 
@@ -14,9 +15,6 @@ export function duration(ms: number): string {
 
 /** `15.34 GB`; small amounts with one more digit. */
 export const gigabytes = (bytes: number) => `${(bytes / 1e9).toFixed(bytes < 1e8 ? 3 : 2)} GB`;
-
-/** `338,784`. */
-export const grouped = (value: number) => value.toLocaleString('en-US');
 
 /** A change of a whole in percent, with its sign; nothing when there was nothing before. */
 export function change(before: number, after: number): string {

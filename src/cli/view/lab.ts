@@ -1,4 +1,5 @@
 /** The reward lab's report as tables. */
+import { grouped } from '../../grouped';
 import {
   balanceOf,
   EPSILONS,
@@ -12,7 +13,7 @@ import {
   type PairPoint,
   type RewardReport,
 } from '../../lab';
-import { count, grouped, percent } from './format';
+import { count, percent } from './format';
 import { alignTable } from './table';
 
 const CLASSES: readonly AnswerClass[] = ['incorrect', 'correct'];

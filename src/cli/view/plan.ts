@@ -1,7 +1,8 @@
 /** What a run will do, in a few lines, before it does it. */
 import { warmupSteps } from '../../grpo/schedule';
 import type { Config } from '../../config';
-import { count, grouped } from './format';
+import { grouped } from '../../grouped';
+import { count } from './format';
 
 function rewardText({ reward, formatWeight }: Config): string {
   const entries = typeof reward === 'string' ? [{ name: reward, weight: 1 }] : reward;

@@ -1,8 +1,9 @@
 /** How a run looks while it goes on: lines that stay, and on a terminal one below them that is redrawn. */
+import { grouped } from '../../grouped';
 import type { TrainEvent } from '../../grpo';
 import type { Rollback } from '../../run';
 import { DownloadView } from '../download';
-import { gigabytes, grouped, percent } from './format';
+import { gigabytes, percent } from './format';
 import { healthLine } from './health';
 import { stepLine } from './line';
 import type { Answer } from './answers';
