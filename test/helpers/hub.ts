@@ -42,3 +42,14 @@ export function hubForTests() {
   });
   return { hub: () => server, cache: () => join(home, 'hub'), setEnvironment };
 }
+
+/** The one sentence a user reads when `work` fails. */
+export async function sentence(work: Promise<unknown>): Promise<string> {
+  const error = await work.then(
+    () => new Error('nothing was thrown'),
+    (thrown: unknown) => thrown as Error,
+  );
+  expect(error).toMatchObject({ code: 'HUB' });
+  expect(error.message).not.toContain('\n');
+  return error.message;
+}

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fetchSnapshot } from '../../src/hub';
 import { readHubSettings } from '../../src/hub/settings';
-import { hubForTests } from '../helpers/hub';
+import { hubForTests, sentence } from '../helpers/hub';
 import { SAMPLE } from '../helpers/hub-server';
 import { ProxyServer } from '../helpers/proxy-server';
 
@@ -24,16 +24,6 @@ const address = (name = '127.0.0.1') => `http://${name}:${proxy.port}`;
 const portOf = (endpoint: string) => new URL(endpoint).port;
 /** No resolver knows this name. */
 const hidden = () => `http://hub.invalid:${portOf(hub().endpoint)}`;
-
-async function sentence(work: Promise<unknown>): Promise<string> {
-  const error = await work.then(
-    () => new Error('nothing was thrown'),
-    (thrown: unknown) => thrown as Error,
-  );
-  expect(error).toMatchObject({ code: 'HUB' });
-  expect(error.message).not.toContain('\n');
-  return error.message;
-}
 
 test.each(['HTTP_PROXY', 'http_proxy'])(
   '%s: every request, redirects included, goes through it',

@@ -19,7 +19,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { fetchSnapshot, type FetchProgress } from '../../src/hub';
 import { noise, SAMPLE } from '../helpers/hub-server';
 import { builtCli, ended } from '../helpers/cli';
-import { hubForTests } from '../helpers/hub';
+import { hubForTests, sentence } from '../helpers/hub';
 
 // A busy machine takes seconds to start a process.
 jest.setTimeout(180_000);
@@ -41,16 +41,6 @@ function onlyBigIsMissing(): boolean {
   return statSync(join(folder(), 'blobs', partial[0])).size > 0;
 }
 const requestsFor = (path: string) => hub().log.filter((line) => line.startsWith(`CDN GET ${path}`));
-/** The one sentence a user reads. */
-async function sentence(work: Promise<unknown>): Promise<string> {
-  const error = await work.then(
-    () => new Error('nothing was thrown'),
-    (thrown: unknown) => thrown as Error,
-  );
-  expect(error).toMatchObject({ code: 'HUB' });
-  expect(error.message).not.toContain('\n');
-  return error.message;
-}
 
 test('fetches what is accepted, byte for byte, into the layout of the shared cache', async () => {
   const accept = (path: string) => !path.endsWith('.bin');
