@@ -49,6 +49,8 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   private summary: RunSummary | null;
   private readonly steps: AsyncGenerator<TrainStep, RunSummary> | null;
   private begun = false;
+  /** What ended the run before its end. */
+  private failure: { error: unknown } | null = null;
 
   constructor(
     readonly directory: string,
@@ -62,7 +64,10 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
 
   async next(): Promise<IteratorResult<TrainStep, undefined>> {
     this.begun = true;
-    const result = await this.steps?.next();
+    const result = await this.steps?.next().catch((error: unknown) => {
+      this.failure = { error };
+      throw error;
+    });
     if (result !== undefined && result.done !== true) return result;
     this.summary ??= result?.value ?? null;
     return { done: true, value: undefined };
@@ -84,11 +89,16 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
     return this;
   }
 
-  /** Makes the steps that are left and gives the run's summary, as in summary.json. */
+  /**
+   * Makes the steps that are left and gives the run's summary, as in summary.json. A run that failed fails with the same
+   * error again; one that was left has no summary: INTERRUPTED.
+   */
   async result(): Promise<RunSummary> {
     while ((await this.next()).done !== true);
-    if (this.summary === null) throw new Error('The run was left before its end, so it has no summary.');
-    return this.summary;
+    if (this.summary !== null) return this.summary;
+    if (this.failure !== null) throw this.failure.error;
+    const resume = `acoer train --resume ${this.directory}`;
+    throw new AcoerError('INTERRUPTED', `The run was left before its end; go on with: ${resume}`);
   }
 
   /** Ends the run within seconds: after the step in progress or without it, with a checkpoint. Rejects with INTERRUPTED. */

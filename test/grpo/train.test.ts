@@ -10,7 +10,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError } from '../../src/errors';
-import { train, type RunSummary, type TrainEvent, type TrainOptions } from '../../src/grpo';
+import { train, type RunSummary, type TrainEvent, type TrainOptions, type TrainRun } from '../../src/grpo';
 import { registerReward } from '../../src/rewards';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
@@ -54,6 +54,12 @@ function resuming(folder: string) {
 const untimed = (lines: StepMetrics[]) =>
   lines.map((line) =>
     Object.fromEntries(Object.entries(line).filter(([name]) => !/^(step_time$|time\/|memory\/)/.test(name))),
+  );
+
+const failureOf = (run: TrainRun): Promise<unknown> =>
+  run.result().then(
+    () => null,
+    (error: unknown) => error,
   );
 
 const metricsOf = (folder: string) => untimed(readMetrics(join(folder, 'metrics.jsonl')));
@@ -358,6 +364,21 @@ describe('resuming', () => {
     expect(first.value!.index).toBe(6);
     await resumed.result();
     expect(metricsOf(given.out)).toEqual(metricsOf(whole.folder));
+  });
+
+  test('left early has no summary; one that failed gives its error again', async () => {
+    const given = options();
+    const left = await train(given);
+    for await (const { index } of left) if (index === 2) break;
+    const gone = left.result();
+    await expect(gone).rejects.toMatchObject({ name: 'AcoerError', code: 'INTERRUPTED' });
+    await expect(gone).rejects.toThrow(`go on with: acoer train --resume ${given.out}`);
+
+    const stopped = await train(resuming(given.out));
+    stopped.stop();
+    const [first, second] = [await failureOf(stopped), await failureOf(stopped)];
+    expect(first).toMatchObject({ code: 'INTERRUPTED' });
+    expect(second).toBe(first);
   });
 
   test('without a checkpoint begins again', async () => {
