@@ -3,6 +3,7 @@ import { loadAddon, type NativeEngine } from './binding';
 import { Calls } from './calls';
 import { callSite, engineError } from './errors';
 import { NativeModel } from './model';
+import { CALL_OPTIONS, LOAD_OPTIONS, needOptions, type OptionNames } from './options';
 import type {
   CallOptions,
   DeviceInfo,
@@ -27,6 +28,8 @@ export interface EngineOptions {
   memoryLimitBytes?: number;
 }
 
+const ENGINE_OPTIONS: OptionNames<EngineOptions> = { device: true, threads: true, memoryLimitBytes: true };
+
 class AddonEngine implements Engine {
   private readonly calls: Calls;
   readonly deviceInfo: DeviceInfo;
@@ -36,10 +39,9 @@ class AddonEngine implements Engine {
     this.deviceInfo = { ...native.deviceInfo(), libtorch: loadAddon().buildInfo().libtorch };
   }
 
-  async loadModel(
-    directory: string,
-    { dtype, ...options }: CallOptions & { dtype?: Dtype } = {},
-  ): Promise<Model> {
+  async loadModel(directory: string, given: CallOptions & { dtype?: Dtype } = {}): Promise<Model> {
+    needOptions(given, 'loadModel', LOAD_OPTIONS);
+    const { dtype, ...options } = given;
     const info = await this.calls.run(
       (native, job) => native.loadModel({ directory, dtype: dtype ?? null, job }),
       options,
@@ -51,7 +53,8 @@ class AddonEngine implements Engine {
     return this.calls.run((native) => native.memory());
   }
 
-  measureCeilings(dtype: Dtype, options?: CallOptions): Promise<MachineCeilings> {
+  async measureCeilings(dtype: Dtype, options: CallOptions = {}): Promise<MachineCeilings> {
+    needOptions(options, 'measureCeilings', CALL_OPTIONS);
     return this.calls.run((native, job) => native.measureCeilings({ dtype, job }), options);
   }
 
@@ -68,11 +71,9 @@ class AddonEngine implements Engine {
  * Starts an engine: one native thread on one device. Loads the addon on first use.
  * Throws LOAD_FAILED (not built), DEVICE (no such device) or BAD_ARGUMENT.
  */
-export async function createEngine({
-  device = 'auto',
-  threads = 0,
-  memoryLimitBytes = 0,
-}: EngineOptions = {}): Promise<Engine> {
+export async function createEngine(options: EngineOptions = {}): Promise<Engine> {
+  needOptions(options, 'createEngine', ENGINE_OPTIONS);
+  const { device = 'auto', threads = 0, memoryLimitBytes = 0 } = options;
   const site = callSite();
   try {
     const { Engine } = loadAddon();

@@ -1,6 +1,14 @@
 /** A loaded base model over the addon. */
 import type { NativeGenerateRequest, NativeModelInfo } from './binding';
 import { type Calls, collected } from './calls';
+import {
+  GENERATE_OPTIONS,
+  needObject,
+  needOptions,
+  needRequests,
+  needPolicyOptions,
+  SCORE_OPTIONS,
+} from './options';
 import { NativePolicy, policyArguments, policyHandle } from './policy';
 import type {
   CallOptions,
@@ -37,6 +45,7 @@ export class NativeModel implements Model {
   }
 
   async createPolicy(options: PolicyOptions): Promise<Policy> {
+    needPolicyOptions(options);
     const args = { model: this.info.model, ...policyArguments(options) };
     return new NativePolicy(this.calls, this, await this.calls.run((native) => native.createPolicy(args)));
   }
@@ -48,14 +57,11 @@ export class NativeModel implements Model {
 
   async generate(
     requests: readonly GenerateRequest[],
-    {
-      maxSlots = DEFAULT_SLOTS,
-      kvBytes = 0,
-      collect: kept = true,
-      onSequence,
-      ...options
-    }: GenerateCallOptions = {},
+    given: GenerateCallOptions = {},
   ): Promise<GenerateResult> {
+    needRequests(requests);
+    needOptions(given, 'generate', GENERATE_OPTIONS);
+    const { maxSlots = DEFAULT_SLOTS, kvBytes = 0, collect: kept = true, onSequence, ...options } = given;
     const { model } = this.info;
     const sequences: GeneratedSequence[] = [];
     let thrown: { error: unknown } | undefined;
@@ -96,14 +102,13 @@ export class NativeModel implements Model {
     };
   }
 
-  score(
+  async score(
     sequences: PackedSequences,
-    {
-      policy,
-      temperature = 1,
-      ...options
-    }: CallOptions & { policy?: Policy | null; temperature?: number } = {},
+    given: CallOptions & { policy?: Policy | null; temperature?: number } = {},
   ): Promise<ScoreResult> {
+    needObject(sequences, "score's sequences");
+    needOptions(given, 'score', SCORE_OPTIONS);
+    const { policy, temperature = 1, ...options } = given;
     const { ids, offsets, promptLengths } = sequences;
     return this.calls.run(
       async (native, job) =>

@@ -2,6 +2,7 @@
 import { AcoerError } from '../errors';
 import type { NativePolicyInfo } from './binding';
 import { type Calls, collected } from './calls';
+import { CALL_OPTIONS, needOptions, STEP_OPTIONS } from './options';
 import type {
   AccumulateResult,
   CallOptions,
@@ -41,12 +42,19 @@ export class NativePolicy implements Policy {
     collected.register(this, () => calls.free((native) => native.disposePolicy({ policy })), this);
   }
 
-  accumulate(batch: TrainBatch, loss: LossSettings, options?: CallOptions): Promise<AccumulateResult> {
+  async accumulate(
+    batch: TrainBatch,
+    loss: LossSettings,
+    options: CallOptions = {},
+  ): Promise<AccumulateResult> {
+    needOptions(options, 'accumulate', CALL_OPTIONS);
     const { policy } = this.info;
     return this.calls.run((native, job) => native.accumulate({ policy, batch, loss, job }), options);
   }
 
-  step({ learningRate, weightDecay = 0, maxGradNorm = 0 }: StepOptions): Promise<StepResult> {
+  async step(options: StepOptions): Promise<StepResult> {
+    needOptions(options, 'step', STEP_OPTIONS);
+    const { learningRate, weightDecay = 0, maxGradNorm = 0 } = options;
     const { policy } = this.info;
     return this.calls.run((native) => native.step({ policy, learningRate, weightDecay, maxGradNorm }));
   }

@@ -111,7 +111,15 @@ export function makeAgain(context: ReplayContext, refused: RefusedStep): Promise
 
 /** The requests of a refused generation, for the policy given. */
 export function requestsOf({ record }: RefusedStep, policy: Policy): GenerateRequest[] {
-  return record.requests!.map((request) => ({ ...request, policy }));
+  return record.requests!.map(({ promptIds, numSamples, seed, maxNewTokens, stopIds, sampling }) => ({
+    promptIds,
+    numSamples,
+    seed,
+    maxNewTokens,
+    stopIds,
+    sampling,
+    policy,
+  }));
 }
 
 async function generateAgain(context: ReplayContext, refused: RefusedStep): Promise<Outcome> {

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import type { ErrorCodeName, ModelId, NativeEngine, PolicyId } from '../../src/engine/binding';
 import { loadAddon } from '../../src/engine/binding';
 import { createEngine } from '../../src/engine/engine';
-import { TARGET_MODULES } from '../../src/engine/types';
+import { type Engine, type Model, TARGET_MODULES } from '../../src/engine/types';
 import {
   ADAMW,
   failureOf,
@@ -353,6 +353,110 @@ const ENGINE_CASES: [name: string, code: ErrorCodeName, sentence: RegExp, option
 test.each(ENGINE_CASES)('createEngine with %s: %s', async (_name, code, sentence, options) => {
   const failure = await failureOf(() => createEngine({ device: 'cpu', threads: 1, ...options }));
   expect(failure).toMatchObject({ name: 'AcoerError', code });
+  expect(failure.message).toMatch(sentence);
+});
+
+/** Calls of the library with what TypeScript would refuse. */
+const OPTION_CASES: [name: string, sentence: RegExp, call: (engine: Engine, model: Model) => unknown][] = [
+  [
+    'createEngine("cpu")',
+    /createEngine's options must be an object, not "cpu"/,
+    () => createEngine(wrong('cpu')),
+  ],
+  [
+    'createEngine(null)',
+    /createEngine's options must be an object, not null/,
+    () => createEngine(wrong(null)),
+  ],
+  [
+    'createEngine({ treads })',
+    /createEngine has no option treads; did you mean `threads`\?/,
+    () => createEngine(wrong({ device: 'cpu', treads: 2 })),
+  ],
+  [
+    'loadModel with a misspelt type',
+    /loadModel has no option dtpe; did you mean `dtype`\?/,
+    (engine) => engine.loadModel(directory, wrong({ dtpe: 'float64' })),
+  ],
+  [
+    'measureCeilings with an unknown option',
+    /measureCeilings has no option seconds \(there are signal, queue\)/,
+    (engine) => engine.measureCeilings('float32', wrong({ seconds: 1 })),
+  ],
+  [
+    'createPolicy()',
+    /createPolicy's options must be an object/,
+    (_, model) => model.createPolicy(wrong(undefined)),
+  ],
+  [
+    'createPolicy of a whole model with a rank',
+    /createPolicy has no option rank \(there are kind, beta1, beta2, eps\)/,
+    (_, model) => model.createPolicy(wrong({ kind: 'full', rank: 8 })),
+  ],
+  [
+    'createPolicy with a misspelt target list',
+    /createPolicy has no option targetModule; did you mean `targetModules`\?/,
+    (_, model) => model.createPolicy(wrong({ kind: 'lora', rank: 2, alpha: 4, seed: 1n, targetModule: [] })),
+  ],
+  [
+    'generate("x")',
+    /generate's requests must be an array, not "x"/,
+    (_, model) => model.generate(wrong('x')),
+  ],
+  [
+    'generate(["x"])',
+    /generate's requests\[0\] must be an object, not "x"/,
+    (_, model) => model.generate(wrong(['x'])),
+  ],
+  [
+    'generate with a temperature outside sampling',
+    /generate's requests\[1\] has no option temperature/,
+    (_, model) => model.generate([request(), wrong({ ...request(), temperature: 0 })]),
+  ],
+  [
+    'generate with a misspelt sampling option',
+    /generate's requests\[0\].sampling has no option temprature; did you mean `temperature`\?/,
+    (_, model) => model.generate([request({ sampling: wrong({ temprature: 0 }) })]),
+  ],
+  [
+    'generate with a misspelt option',
+    /generate has no option maxSlot; did you mean `maxSlots`\?/,
+    (_, model) => model.generate([request()], wrong({ maxSlot: 1 })),
+  ],
+  ['score()', /score's sequences must be an object/, (_, model) => model.score(wrong(undefined))],
+  [
+    'score with a misspelt option',
+    /score has no option temprature; did you mean `temperature`\?/,
+    (_, model) => model.score(sequences(), wrong({ temprature: 2 })),
+  ],
+  [
+    'step()',
+    /step's options must be an object/,
+    async (_, model) => (await someLora(model)).step(wrong(undefined)),
+  ],
+  [
+    'step with a misspelt option',
+    /step has no option maxGradientNorm; did you mean `maxGradNorm`\?/,
+    async (_, model) => (await someLora(model)).step(wrong({ learningRate: 1e-3, maxGradientNorm: 1 })),
+  ],
+  [
+    'accumulate with an unknown option',
+    /accumulate has no option que; did you mean `queue`\?/,
+    async (_, model) => (await someLora(model)).accumulate(trainBatch(), LOSS, wrong({ que: false })),
+  ],
+];
+
+const wrong = (value: unknown): never => value as never;
+const someLora = (model: Model) => model.createPolicy({ kind: 'lora', rank: 2, alpha: 4, seed: 1n });
+
+test.each(OPTION_CASES)('%s is refused', async (_name, sentence, call) => {
+  await using engine = await createEngine({ device: 'cpu', threads: 1 });
+  const base = await engine.loadModel(directory);
+  const ended = call(engine, base);
+  // What a call gets wrong is told by its promise alone.
+  expect(ended).toBeInstanceOf(Promise);
+  const failure = await failureOf(() => ended);
+  expect(failure).toMatchObject({ name: 'AcoerError', code: 'BAD_ARGUMENT' });
   expect(failure.message).toMatch(sentence);
 });
 

@@ -1,0 +1,117 @@
+/**
+ * Checks of what a caller hands over that native code never sees: it reads the fields it knows, so behind a misspelt
+ * option the default would stay in force without a word.
+ */
+import { didYouMean } from '../config/nearest';
+import { AcoerError } from '../errors';
+import { isRecord, shownJson } from '../json';
+import type {
+  CallOptions,
+  Dtype,
+  FullOptions,
+  GenerateCallOptions,
+  GenerateRequest,
+  LoraOptions,
+  Policy,
+  PolicyOptions,
+  SamplingOptions,
+  StepOptions,
+} from './types';
+
+/** All options of T: a list that misses one, or has another, does not compile. */
+export type OptionNames<T> = { readonly [Name in keyof Required<T>]: true };
+
+export const CALL_OPTIONS: OptionNames<CallOptions> = { signal: true, queue: true };
+export const LOAD_OPTIONS: OptionNames<CallOptions & { dtype?: Dtype }> = { dtype: true, ...CALL_OPTIONS };
+export const SCORE_OPTIONS: OptionNames<CallOptions & { policy?: Policy; temperature?: number }> = {
+  policy: true,
+  temperature: true,
+  ...CALL_OPTIONS,
+};
+export const GENERATE_OPTIONS: OptionNames<GenerateCallOptions> = {
+  maxSlots: true,
+  kvBytes: true,
+  collect: true,
+  onSequence: true,
+  ...CALL_OPTIONS,
+};
+export const STEP_OPTIONS: OptionNames<StepOptions> = {
+  learningRate: true,
+  weightDecay: true,
+  maxGradNorm: true,
+};
+const FULL_OPTIONS: OptionNames<FullOptions> = { kind: true, beta1: true, beta2: true, eps: true };
+const LORA_OPTIONS: OptionNames<LoraOptions> = {
+  ...FULL_OPTIONS,
+  rank: true,
+  alpha: true,
+  dropout: true,
+  targetModules: true,
+  seed: true,
+};
+const REQUEST_FIELDS: OptionNames<GenerateRequest> = {
+  promptIds: true,
+  numSamples: true,
+  firstSample: true,
+  seed: true,
+  maxNewTokens: true,
+  stopIds: true,
+  sampling: true,
+  policy: true,
+};
+const SAMPLING_OPTIONS: OptionNames<SamplingOptions> = {
+  temperature: true,
+  topK: true,
+  topP: true,
+  minP: true,
+  repetitionPenalty: true,
+};
+
+function shown(value: unknown): string {
+  if (typeof value === 'string') return shownJson(value);
+  if (value === null || value === undefined) return String(value);
+  return Array.isArray(value) ? 'an array' : `a ${typeof value}`;
+}
+
+/** @throws BAD_ARGUMENT unless `value`, called `what`, is an object */
+export function needObject(value: unknown, what: string): void {
+  if (isRecord(value)) return;
+  throw new AcoerError('BAD_ARGUMENT', `${what} must be an object, not ${shown(value)}`);
+}
+
+/** @throws BAD_ARGUMENT when `value` has a field that is not in `names` */
+function needKnown(value: object, what: string, names: object): void {
+  const known = Object.keys(names);
+  const stranger = Object.keys(value).find((name) => !known.includes(name));
+  if (stranger === undefined) return;
+  const hint = didYouMean(stranger, known) || ` (there are ${known.join(', ')})`;
+  throw new AcoerError('BAD_ARGUMENT', `${what} has no option ${stranger}${hint}`);
+}
+
+/** @throws BAD_ARGUMENT unless the options of the call `of` are an object with none but these names */
+export function needOptions(options: unknown, of: string, names: object): void {
+  needObject(options, `${of}'s options`);
+  needKnown(options as object, of, names);
+}
+
+/** @throws BAD_ARGUMENT for what is no policy's options */
+export function needPolicyOptions(options: PolicyOptions): void {
+  needObject(options, "createPolicy's options");
+  needKnown(options, 'createPolicy', options.kind === 'full' ? FULL_OPTIONS : LORA_OPTIONS);
+}
+
+/** @throws BAD_ARGUMENT for what is no list of requests */
+export function needRequests(requests: unknown): void {
+  if (!Array.isArray(requests)) {
+    throw new AcoerError('BAD_ARGUMENT', `generate's requests must be an array, not ${shown(requests)}`);
+  }
+  requests.forEach((request: unknown, i) => {
+    const what = `generate's requests[${i}]`;
+    needObject(request, what);
+    needKnown(request as object, what, REQUEST_FIELDS);
+    const { sampling } = request as GenerateRequest;
+    if (sampling === undefined) return;
+    needObject(sampling, `${what}.sampling`);
+    needKnown(sampling, `${what}.sampling`, SAMPLING_OPTIONS);
+  });
+}
