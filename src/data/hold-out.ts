@@ -23,14 +23,16 @@ export function heldOutCount(problems: number): number {
 /** Questions that differ in white space alone are the same question. */
 export const questionKey = (question: string): string => question.trim().replace(/\s+/g, ' ');
 
-/** The rows of each question, in the order of `dataset`. */
+/** The rows of each question by its hash, in the order of `dataset`. */
 async function rowsByQuestion(dataset: Dataset): Promise<Map<string, number[]>> {
   const rows = new Map<string, number[]>();
   const pace = new Pace();
   for (let index = 0; index < dataset.size; index++) {
-    const key = questionKey(dataset.get(index).question);
-    const known = rows.get(key);
-    if (known === undefined) rows.set(key, [index]);
+    const hash = createHash('sha256')
+      .update(questionKey(dataset.get(index).question))
+      .digest('hex');
+    const known = rows.get(hash);
+    if (known === undefined) rows.set(hash, [index]);
     else known.push(index);
     await pace.turn();
   }
@@ -60,13 +62,9 @@ export function chosenRows(dataset: Dataset, rows: readonly number[]): Dataset {
  */
 export async function holdOut(dataset: Dataset): Promise<Dataset | null> {
   const wanted = heldOutCount(dataset.size);
-  const hashed = [...(await rowsByQuestion(dataset))].map(([key, rows]) => ({
-    hash: createHash('sha256').update(key).digest('hex'),
-    rows,
-  }));
-  hashed.sort((a, b) => (a.hash < b.hash ? -1 : 1));
+  const questions = [...(await rowsByQuestion(dataset))].sort(([a], [b]) => (a < b ? -1 : 1));
   const held: number[] = [];
-  for (const { rows } of hashed) {
+  for (const [, rows] of questions) {
     // A question with very many rows stays in training.
     if (held.length + rows.length <= wanted) held.push(...rows);
   }

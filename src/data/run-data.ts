@@ -158,15 +158,19 @@ export async function loadRunData(
   )!;
   const trainData = await without(whole, evalData);
   if (trainData.size === 0) throw nothingLeft(whole, evalData);
-  const gone = whole.size - trainData.size;
   const notices: string[] = [];
   if (pool !== null && held !== null) {
     const count = `${held.size} of ${pool.size} problems (${percent(held.size, pool.size)})`;
     notices.push(`${reason}: held out ${count} for evaluation; they are never trained on.`);
-  } else if (gone > 0) {
-    notices.push(
-      `${whole.name}: ${gone} of ${whole.size} problems are also in ${evalData.name}, which is evaluated on; they are left out of training.`,
-    );
+  }
+  if (made !== null) {
+    const kept = held === null ? whole : await without(whole, held);
+    const gone = `${kept.size - trainData.size} of ${whole.size} problems`;
+    if (kept.size > trainData.size) {
+      notices.push(
+        `${whole.name}: ${gone} are also in ${made.name}, which is evaluated on; they are left out of training.`,
+      );
+    }
   }
   return { trainData, evalData, whole, heldOut: held?.size ?? 0, notices };
 }

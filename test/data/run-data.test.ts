@@ -231,6 +231,15 @@ test('problems that another evaluation set holds are left out of training, and t
   );
 });
 
+test('both are said where one part has problems held out and another its own evaluation split', async () => {
+  const run = await load(TRAINING['a file and a folder']!);
+  expect(run.notices).toEqual([
+    expect.stringMatching(/mine\.jsonl names no evaluation set: held out/),
+    expect.stringMatching(/tested: 3 of \d+ problems are also in .*tested, which is evaluated on;/),
+  ]);
+  expect(run.trainData.size).toBe(run.whole.size - run.heldOut - 3);
+});
+
 test.each([
   [15, 0],
   [16, 4],
