@@ -3,6 +3,7 @@ export type { RowReport, RowTally } from './collect';
 export type { ColumnNames } from './columns';
 export { evalSpec, isLocal, trainSpec, withAbsolutePath } from './config';
 export { goldParses } from './gold';
+export { joinNames, partNames } from './join';
 export { type Dataset, type DatasetSource, type DatasetSpec, loadDataset } from './load';
 export { KNOWN_DATASETS, type KnownDataset } from './names';
 export { type GivenData, loadRunData, type RunData } from './run-data';

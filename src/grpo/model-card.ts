@@ -2,7 +2,7 @@
 import { basename, isAbsolute } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { mergeLayers, PRESETS, resolveConfig, type Config, type ConfigInput } from '../config';
-import { KNOWN_DATASETS, type Dataset } from '../data';
+import { joinNames, KNOWN_DATASETS, partNames, type Dataset } from '../data';
 import { looksLikeHubId, splitRevision } from '../hub';
 import type { EvalSummary } from '../eval';
 import { packageVersion } from '../version';
@@ -19,15 +19,13 @@ export interface CardContent {
 }
 
 /** A card is published: of a path it says the last part. */
-const published = (name: string): string =>
-  name
-    .split(' + ')
-    .map((part) => (isAbsolute(part) ? basename(part) : part))
-    .join(' + ');
+const published = (name: string): string => (isAbsolute(name) ? basename(name) : name);
 
-/** The hub's data sets among pinned names joined by ` + `. */
+const publishedData = (name: string): string => joinNames(partNames(name).map(published));
+
+/** The hub's data sets among the parts of a pinned name. */
 function hubDatasets(pinned: string): string[] {
-  const ids = pinned.split(' + ').map((name) => splitRevision(name).id);
+  const ids = partNames(pinned).map((name) => splitRevision(name).id);
   const repos = ids.map((id) => (Object.hasOwn(KNOWN_DATASETS, id) ? KNOWN_DATASETS[id]!.repo : id));
   return repos.filter((repo) => !isAbsolute(repo) && looksLikeHubId(repo));
 }
@@ -64,7 +62,7 @@ function evaluation({ summary: { base, trained }, evalData }: CardContent): stri
   });
   if (rows.length === 0 || evalData === null) return 'This run was not evaluated.';
   const head = ['decoding', 'n', 'accuracy before', 'after', 'thinking tokens before', 'after'];
-  return `On \`${published(evalData.name)}\`, n problems, one answer each; thinking tokens are means over all answers.\n\n${table([head, ...rows])}`;
+  return `On \`${publishedData(evalData.name)}\`, n problems, one answer each; thinking tokens are means over all answers.\n\n${table([head, ...rows])}`;
 }
 
 function training({ config, summary, trainData, forkedAt }: CardContent): string {
@@ -72,7 +70,7 @@ function training({ config, summary, trainData, forkedAt }: CardContent): string
   const rows = [
     ['setting', 'value'],
     ['reward', run.reward],
-    ['training data', `\`${published(trainData.name)}\``],
+    ['training data', `\`${publishedData(trainData.name)}\``],
     ['steps', String(run.steps)],
     ['prompts a step x completions', `${config.promptsPerStep} x ${config.numGenerations}`],
     ['longest completion', `${config.maxCompletionLength} tokens`],
@@ -91,9 +89,9 @@ function training({ config, summary, trainData, forkedAt }: CardContent): string
 const quoted = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 
-/** A value as `--set` reads it: JSON is YAML, and most text needs no quotes there. */
+/** A value as `--set` reads it: JSON is YAML, and most text needs no quotes there; an @ at its start does. */
 const yamlText = (value: unknown): string =>
-  typeof value === 'string' && /^[\w./@+ -]+$/.test(value) && parse(value) === value
+  typeof value === 'string' && /^[\w./][\w./@+ -]*$/.test(value) && parse(value) === value
     ? value
     : JSON.stringify(value);
 
@@ -130,8 +128,8 @@ function withPublishedNames(config: Config): Config {
   return {
     ...config,
     model: published(model),
-    dataset: published(dataset),
-    evalDataset: evalDataset === null ? null : published(evalDataset),
+    dataset: publishedData(dataset),
+    evalDataset: evalDataset === null ? null : publishedData(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
   };
 }

@@ -107,6 +107,7 @@ describe('the command', () => {
       'text that YAML would read as something else',
       { preset: 'tiny', name: '12', promptTemplate: '{problem} # yes: no' },
     ],
+    ['names that YAML reserves', { model: '@mine', dataset: '@data/train.jsonl', evalDataset: '+ x.jsonl' }],
     ['rates', { preset: 'tiny', learningRate: 1e-7, adamEpsilon: 1e-12 }],
   ];
   test.each(variants)('%s: comes to the same settings', (_, values) => {
