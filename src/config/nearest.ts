@@ -15,7 +15,8 @@ function editDistance(a: string, b: string): number {
   return rows[a.length]![b.length]!;
 }
 
-const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '');
+/** A name without its case and separators. */
+export const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '');
 
 /**
  * The candidate most like `name`, or null when none is near. Case and separators do not count, so TRL's snake_case

@@ -2,6 +2,7 @@
  * Where the settings of TRL's GRPOConfig and GRPOTrainer, transformers' TrainingArguments and PEFT's LoraConfig are to be found here: what a
  * user of those who types their names is told, and the table of docs/from-trl.md.
  */
+import { plain } from './nearest';
 import type { ConfigInput } from './options.generated';
 
 export type SettingName = keyof ConfigInput;
@@ -150,7 +151,6 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   ),
 };
 
-const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '');
 const BY_PLAIN_NAME = new Map(Object.entries(TRL_SETTINGS).map(([name, found]) => [plain(name), found]));
 
 /**
