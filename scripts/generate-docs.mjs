@@ -15,7 +15,6 @@ const { configSchemaFile } = require('./docs/config-schema.cjs');
 const { metricsPage } = require('./docs/metrics-page.cjs');
 const { settingsPage } = require('./docs/settings-page.cjs');
 const { optionsInterface } = require('./docs/options-interface.cjs');
-
 const { trlTable } = require('./docs/trl-table.cjs');
 
 const root = join(import.meta.dirname, '..');

@@ -56,7 +56,7 @@ const USAGE_CODES = new Set([
   'HUB',
 ]);
 
-/** Exit code of the process for an error that ended a command (design section 5). */
+/** Exit code of the process for an error that ended a command. */
 export function exitCodeFor(error: unknown): 1 | 2 | 130 {
   const code = errorCode(error);
   if (code === 'INTERRUPTED') return 130;

@@ -45,7 +45,7 @@ export interface Verdict {
   extracted: string | null;
 }
 
-/** Counted on token ids (design section 5, "Thinking"). */
+/** Counted on token ids (tokenizer/thinking.ts). */
 export interface Thinking {
   thinkingTokens: number;
   thinkingClosed: boolean;

@@ -1,4 +1,4 @@
-/** Imports point one way (design section 2). Read from the source text, so that a type import counts as what it is. */
+/** Imports point one way. Read from the source text, so that a type import counts as what it is. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 

@@ -105,8 +105,7 @@ void nullCudaCounts(int64_t* out) {
 void nullCudaAnswerOnes(int on) { answerOnes = on != 0; }
 void nullCudaGemm(const char* event) { note(kGemms, event, 0); }
 
-// --- Kernels: what nvcc's host code calls
-// ---------------------------------------------------------
+// Kernels: what nvcc's host code calls.
 void** __cudaRegisterFatBinary(void*) { return static_cast<void**>(std::calloc(1, 64)); }
 void __cudaRegisterFatBinaryEnd(void**) {}
 void __cudaUnregisterFatBinary(void** handle) { std::free(handle); }
@@ -156,8 +155,7 @@ cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, 
   return cudaSuccess;
 }
 
-// --- The device
-// -----------------------------------------------------------------------------------
+// The device.
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = kDevices;
   return cudaSuccess;
@@ -240,8 +238,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char*, void** function, unsig
   return cudaSuccess;
 }
 
-// --- Memory
-// ---------------------------------------------------------------------------------------
+// Memory.
 cudaError_t cudaMalloc(void** pointer, size_t bytes) {
   DeviceMemory& memory = deviceMemory();
   const std::lock_guard<std::mutex> lock(memory.mutex);
@@ -299,8 +296,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t bytes, cudaMemcpyKind 
   return cudaMemcpyAsync(to, from, bytes, kind, nullptr);
 }
 
-// --- Streams and events
-// ---------------------------------------------------------------------------
+// Streams and events.
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned, int) {
   return makeHandle(stream);
 }

@@ -17,23 +17,23 @@ const TORCH = ['c10_cuda', 'torch_cpu', 'torch_cuda', 'torch_nvshmem', 'caffe2_n
 
 /** Library by what its functions' names begin with; the first that fits. */
 const PREFIXES = [
-  ...['cusparseLt', 'cusparse', 'cublasLt', 'cublas', 'curand', 'cudnn', 'cufft', 'cusolver'].map((p) => [
-    p,
-    p,
-  ]),
-  ...[
-    ['nccl', 'nccl'],
-    ['pnccl', 'nccl'],
-    ['cuFile', 'cufile'],
-    ['nvshmem', 'nvshmem_host'],
-  ],
-  ...[
-    ['cupti', 'cupti'],
-    ['nvrtc', 'nvrtc'],
-    ['__cuda', 'cudart'],
-    ['cuda', 'cudart'],
-    ['cu', 'cuda'],
-  ],
+  ['cusparseLt', 'cusparseLt'],
+  ['cusparse', 'cusparse'],
+  ['cublasLt', 'cublasLt'],
+  ['cublas', 'cublas'],
+  ['curand', 'curand'],
+  ['cudnn', 'cudnn'],
+  ['cufft', 'cufft'],
+  ['cusolver', 'cusolver'],
+  ['nccl', 'nccl'],
+  ['pnccl', 'nccl'],
+  ['cuFile', 'cufile'],
+  ['nvshmem', 'nvshmem_host'],
+  ['cupti', 'cupti'],
+  ['nvrtc', 'nvrtc'],
+  ['__cuda', 'cudart'],
+  ['cuda', 'cudart'],
+  ['cu', 'cuda'],
 ];
 
 const lines = (program, ...args) =>

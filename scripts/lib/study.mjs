@@ -7,11 +7,21 @@ import { fileURLToPath } from 'node:url';
 export const root = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 
 /**
+ * @param {string} sentence
+ * @returns {never}
+ */
+function badUsage(sentence) {
+  console.error(sentence);
+  process.exit(2);
+}
+
+/**
  * '1-3,7' is [1, 2, 3, 7].
  *
  * @param {string} text
  */
 export function seedsOf(text) {
+  if (!/^\d+(-\d+)?(,\d+(-\d+)?)*$/.test(text)) badUsage(`--seeds ${text}: write it as 1-3,7`);
   return text.split(',').flatMap((part) => {
     const [first = NaN, last = first] = part.split('-').map(Number);
     return Array.from({ length: last - first + 1 }, (_, i) => first + i);
@@ -49,6 +59,7 @@ function trainOne(out, { preset, seed, set }) {
  * @param {number} jobs
  */
 export async function recordRuns(folder, runs, jobs) {
+  if (!Number.isInteger(jobs) || jobs < 1) badUsage('--jobs must be a whole number of at least 1');
   mkdirSync(folder, { recursive: true });
   const queue = [...runs];
   const worker = async () => {

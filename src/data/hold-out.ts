@@ -21,7 +21,7 @@ export function heldOutCount(problems: number): number {
 }
 
 /** Questions that differ in white space alone are the same question. */
-export const questionKey = (question: string): string => question.trim().replace(/\s+/g, ' ');
+const questionKey = (question: string): string => question.trim().replace(/\s+/g, ' ');
 
 /** The rows of each question by its hash, in the order of `dataset`. */
 async function rowsByQuestion(dataset: Dataset): Promise<Map<string, number[]>> {
@@ -40,7 +40,7 @@ async function rowsByQuestion(dataset: Dataset): Promise<Map<string, number[]>> 
 }
 
 /** Some rows of a data set, in the order given. Its fingerprint stands for the whole and the choice. */
-export function chosenRows(dataset: Dataset, rows: readonly number[]): Dataset {
+function chosenRows(dataset: Dataset, rows: readonly number[]): Dataset {
   const { longestQuestion, source } = dataset;
   const fingerprint = () =>
     createHash('sha256')

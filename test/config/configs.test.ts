@@ -12,7 +12,7 @@ const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter(
 );
 const resolved = (file: string) => resolveTrainConfig([readConfigFile(join(FOLDER, file))]);
 
-/** Facts, section 1: one configuration for each reward of the paper's table 7, and the two it names without a formula. */
+/** One configuration for each reward of the paper's table 7, and the two it names without a formula. */
 const TABLE7 = [
   'acc',
   'beta0',
@@ -27,7 +27,7 @@ const TABLE7 = [
   'acoer-fixed',
 ];
 
-/** The paper's training and evaluation, as it states them (facts section 1). */
+/** The paper's training and evaluation, as it states them. */
 const PAPER = {
   model: 'Qwen/Qwen3-1.7B',
   loraRank: 16,

@@ -1,8 +1,12 @@
 // The decode attention prototype as a C function: compare.py and probe.py call it.
 //
+// Emulated:
+//
 //   g++ -std=c++20 -O2 -shared -fPIC -DACOER_EMULATE -x c++ -o decode.so decode_attention.cu
-//   (emulated) nvcc -std=c++17 -O3 -arch=sm_86 -shared -Xcompiler -fPIC -o decode.so
-//   decode_attention.cu   (for a GPU)
+//
+// For a GPU:
+//
+//   nvcc -std=c++17 -O3 -arch=sm_86 -shared -Xcompiler -fPIC -o decode.so decode_attention.cu
 #include "decode_attention.cuh"
 
 extern "C" void acoerDecodeAttention(const void* q, const void* keys, const void* values,
