@@ -75,6 +75,10 @@ function judge(folder) {
     .filter((name) => existsSync(join(folder, name, 'summary.json')))
     .map((name) => readRun(join(folder, name)))
     .sort((a, b) => a.seed - b.seed);
+  if (runs.length === 0) {
+    console.error(`${folder} has no run that ended: record some first.`);
+    process.exit(2);
+  }
   const of = (name) => runs.map((run) => run[name]);
   const mean = (name) => of(name).reduce((a, b) => a + b, 0) / runs.length;
   for (const run of runs) {

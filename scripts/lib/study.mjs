@@ -66,6 +66,7 @@ export async function recordRuns(folder, runs, jobs) {
     for (let run = queue.shift(); run !== undefined; run = queue.shift()) {
       const code = await trainOne(join(folder, `${run.kind}-${run.seed}`), run);
       console.log(`${run.kind} ${run.seed}: ${code === 0 ? 'done' : `exit ${code}`}`);
+      if (code !== 0) process.exitCode = 1;
     }
   };
   await Promise.all(Array.from({ length: jobs }, worker));
