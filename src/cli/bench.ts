@@ -181,8 +181,9 @@ export const define: CommandModule['define'] = (command: Command) => {
     .addHelpText(
       'after',
       `
-The floor is the larger of bytes over the read bandwidth and FLOPs over the matmul rate, both measured between the runs.
-Figures are medians, with the extremes in brackets.`,
+The floor is the larger of bytes over the read bandwidth and FLOPs over the
+matmul rate, both measured between the runs. Figures are medians, with the
+extremes in brackets.`,
     )
     .action(bench);
   addEngineOptions(command);

@@ -1,5 +1,5 @@
 /** `acoer data`: a data set as training or evaluation will see it. */
-import { type Command, InvalidArgumentError } from 'commander';
+import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseAssignments, readConfigFile, resolveConfig, type Config } from '../config';
 import {
   type DatasetSpec,
@@ -161,7 +161,11 @@ export const define: CommandModule['define'] = (command: Command) => {
     .option('--eval', 'the data of evaluation, not of training')
     .option('--split <name>', 'a split by its name')
     .option('--subset <name>', 'a configuration of the data set, as the hub names it')
-    .option('--rows <rows>', 'problems to show: 3 for the first three, or 5,9 or 10-12', rowList, [0, 1, 2])
+    .addOption(
+      new Option('--rows <rows>', 'problems to show: 3 for the first three, or 5,9 or 10-12')
+        .argParser(rowList)
+        .default([0, 1, 2], '3'),
+    )
     .option('--model <model>', "whose tokenizer and chat template to use (default: the configuration's)")
     .option('--no-tokens', 'no tokenizer: lengths in characters')
     .option('--sample <n>', 'prompts to measure, spread evenly; 0: all', integer(0), 10_000)

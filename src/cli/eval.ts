@@ -76,14 +76,21 @@ function twoFiles(value: string, list: string[] | undefined): string[] {
 const HELP = `
 A model:
   acoer eval --model tiny --benchmark tiny
-  acoer eval --model M --benchmark math500 --benchmark aime25 --base --adapter A --adapter B
-  acoer eval --run RUN --base --benchmark math500       every checkpoint; the last and the best are marked
-  acoer eval --model M --benchmark aime25 -n 16 --temperature 1                  pass@k and maj@k
+  acoer eval --model M --benchmark math500 --base --adapter A --adapter B
+  acoer eval --model M --benchmark aime25 -n 16 --temperature 1
 An interrupted evaluation goes on when the same command names the same --out.
 
-No model:
-  acoer eval --completions FILE        ours, vLLM's, OpenAI-style, lm-evaluation-harness's, or plain columns
-  acoer eval --compare A B             paired: exact McNemar for accuracy, bootstrap for tokens`;
+Every checkpoint of a run, on the run's own problems without --benchmark; the
+last and the most accurate are marked:
+  acoer eval --run RUN --base
+
+No model, a file of completions: ours, vLLM's, OpenAI-style, lm-evaluation-
+harness's, or plain columns:
+  acoer eval --completions FILE
+
+No model, two evaluations paired by problem, exact McNemar for accuracy and
+bootstrap for tokens:
+  acoer eval --compare A B`;
 
 export const define: CommandModule['define'] = (command: Command) => {
   command

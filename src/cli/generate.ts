@@ -219,8 +219,12 @@ export const define: CommandModule['define'] = (command: Command) => {
       `
   acoer generate --model tiny --temperature 0 --prompt "6-3-4 mod 10?"
 
-Each line is {"prompt": "raw text, no template"}, {"messages": [{"role": "user", "content": "..."}]} or {"ids": [1, 2, 3]};
-each completion comes out as {"index","sample","text","ids","logprobs","finish","thinkingTokens","thinkingClosed"}.`,
+Each line of a file is one of
+  {"prompt": "raw text, no template"}
+  {"messages": [{"role": "user", "content": "..."}]}
+  {"ids": [1, 2, 3]}
+and each completion comes out as {"index","sample","text","ids","logprobs",
+"finish","thinkingTokens","thinkingClosed"}.`,
     )
     .action(generate);
   addEngineOptions(command);

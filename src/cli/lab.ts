@@ -200,17 +200,20 @@ export function define(command: Command): void {
     .addHelpText(
       'after',
       `
-Shows for each reward, side by side: rewards and advantages; how often groups are mixed, all correct or all incorrect; how the
-advantage follows an answer's own length as the lengths of its group concentrate; and the collapse pathways this opens.
+Shows for each reward, side by side: rewards and advantages; how often groups
+are mixed, all correct or all incorrect; how the advantage follows an answer's
+own length as the lengths of its group concentrate; and the collapse pathways
+this opens.
 
-A file is a run's folder, a completion table of a run, or JSON Lines as of acoer reward:
-{"step","group","correct","thinkingTokens","totalTokens","format","thinkingClosed"}.
+A file is a run's folder, a completion table of a run, or JSON Lines as of acoer
+reward.
 
-A setting rewardParams.NAME.PARAMETER is for one reward; rewardModules.NAME=FILE adds a reward of your own.
+A setting rewardParams.NAME.PARAMETER is for one reward; rewardModules.NAME=FILE
+adds a reward of your own.
 
   acoer lab --reward acc,acoer,grpo-lp --svg lab.svg
   acoer lab --set rewardModules.mine=./mine.js --reward mine,beta0
-  acoer lab --reward acoer --state '{"alpha":0.3,"budget":2000}' --accuracy 0.888
+  acoer lab --reward acoer --state '{"alpha":0.3,"budget":2000}' --accuracy 0.9
   acoer lab runs/20260101-120000-acoer --observe --json`,
     )
     .action(lab);

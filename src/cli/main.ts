@@ -3,7 +3,7 @@
  * The `acoer` command line. Results go to stdout, everything else to stderr; the exit code says how it ended:
  * 0 done, 1 failed, 2 bad usage or input, 130 interrupted. A command's file is read only when it is asked for.
  */
-import { Command, CommanderError } from 'commander';
+import { Command, CommanderError, Help, type Option } from 'commander';
 import { errorMessage, exitCodeFor } from '../errors';
 import { packageVersion } from '../version';
 import type { CommandModule } from './command';
@@ -14,23 +14,23 @@ interface CommandEntry {
   summary: string;
 }
 
-/** Each is the file of its name in this folder, a `CommandModule`. */
+/** Each is the file of its name in this folder, a `CommandModule`. In the order of README's table. */
 const COMMANDS: readonly CommandEntry[] = [
   { name: 'train', summary: 'train a model with GRPO; without arguments, the embedded tiny model' },
   { name: 'fork', summary: 'go on from a checkpoint of a run in a new folder, under another reward or seed' },
   { name: 'monitor', summary: 'show a recorded run, or a file of metrics, to the collapse monitor again' },
   { name: 'replay', summary: 'make a step again that a run refused because something was not finite' },
-  { name: 'eval', summary: 'measure accuracy and thinking length of a model on a benchmark' },
+  { name: 'plan', summary: 'peak memory and time of a run, predicted before it starts' },
   { name: 'data', summary: 'look at a data set before training: prompts, gold answers, lengths, levels' },
-  { name: 'generate', summary: 'sample completions for prompts given as JSON Lines' },
-  { name: 'score', summary: 'log-probs and entropies of given token ids, as JSON Lines' },
+  { name: 'eval', summary: 'measure accuracy and thinking length of a model on a benchmark' },
   { name: 'verify', summary: 'verdicts on answers given as JSON Lines' },
   { name: 'reward', summary: 'rewards and advantages of given completions, as JSON Lines; --list shows all' },
   { name: 'lab', summary: 'what rewards do to a group: advantages, pressure on length, collapse pathways' },
-  { name: 'plan', summary: 'peak memory and time of a run, predicted before it starts' },
+  { name: 'generate', summary: 'answer a prompt, or sample completions for prompts given as JSON Lines' },
+  { name: 'score', summary: 'log-probs and entropies of given token ids, as JSON Lines' },
   { name: 'bench', summary: 'tokens per second, and the ratio to the floor measured on this machine' },
-  { name: 'setup', summary: 'find or fetch libtorch and build the native addon' },
   { name: 'doctor', summary: 'what was found on this machine, what is missing, and what mends it' },
+  { name: 'setup', summary: 'find or fetch libtorch and build the native addon' },
 ];
 
 function loadCommand(name: string): CommandModule {
@@ -45,12 +45,19 @@ function wantedCommand(words: readonly string[]): string | undefined {
   return plain[0] === 'help' ? plain[1] : plain[0];
 }
 
+const help = new Help();
+
+/** As commander has it, without the empty list that options which may be repeated start from. */
+const describeOption = (option: Option): string =>
+  help.optionDescription(option).replace(' (default: [])', '');
+
 function buildProgram(words: readonly string[]): Command {
   const program = new Command('acoer')
     .description('Trains reasoning language models to think in fewer tokens without losing accuracy.')
     .version(packageVersion())
     .exitOverride()
     .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'acoer: ')) })
+    .configureHelp({ optionDescription: describeOption })
     .showHelpAfterError(false);
   const wanted = wantedCommand(words);
   for (const entry of COMMANDS) {

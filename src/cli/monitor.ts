@@ -24,8 +24,9 @@ export function define(command: Command): void {
     .addHelpText(
       'after',
       `
-Prints a line for every change of the monitor's state, as the run itself does; docs/collapse.md says what the states mean.
-What is missing in a file is estimated or left out, and said on stderr.`,
+Prints a line for every change of the monitor's state, as the run itself does;
+docs/collapse.md says what the states mean. What is missing in a file is
+estimated or left out, and said on stderr.`,
     )
     .action(runMonitor);
 }

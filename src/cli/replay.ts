@@ -26,8 +26,9 @@ export function define(command: Command): void {
     .addHelpText(
       'after',
       `
-Exit code 0: the same number was not finite, and all that was measured equals the dump, bit for bit. 1: it did not come
-out the same; what differs is said. 2: the folder is no dump, or a damaged one.`,
+Exit code 0: the same number was not finite, and all that was measured equals
+the dump, bit for bit. 1: it did not come out the same; what differs is said.
+2: the folder is no dump, or a damaged one.`,
     )
     .action(runReplay);
 }

@@ -189,12 +189,17 @@ export const define: CommandModule['define'] = (command: Command) => {
     .addHelpText(
       'after',
       `
-Each line is {"step", "group", "correct", "thinkingTokens", "totalTokens", "format", "thinkingClosed"} ("thinkingClosed"
-true when left out), in the order of steps; it comes out with "reward", "parts" and "advantage" once its step is whole.
-Lines of one step and group are a group. "problem" names the prompt for rewards that remember prompts (else "group" does).
-Settings: maxLength (8192), formatWeight, scaleRewards, advantageEpsilon, multiObjectiveAggregation, numRemainsInGroup,
-groupFilter, rewardTimeoutMs, rewardModules.<name>=<file> (a reward of your own); all other names are parameters of the
-reward.`,
+Each line is a completion, {"step": 0, "group": 0, "correct": true,
+"thinkingTokens": 70, "totalTokens": 79, "format": true, "thinkingClosed": true}
+(the last may be left out), in the order of steps. It comes out with "reward",
+"parts" and "advantage" once its step is whole. Lines of one step and group are
+a group. "problem" names the prompt for rewards that remember
+prompts (else "group" does).
+
+Settings: maxLength (8192), formatWeight, scaleRewards, advantageEpsilon,
+multiObjectiveAggregation, numRemainsInGroup, groupFilter, rewardTimeoutMs,
+rewardModules.<name>=<file> (a reward of your own); all other names are
+parameters of the reward.`,
     )
     .action(computeRewards);
 };

@@ -73,8 +73,9 @@ export const define: CommandModule['define'] = (command: Command) => {
     .addHelpText(
       'after',
       `
-Each line is {"ids": [1, 2, 3], "promptLength": 1}; each answer is {"logprobs","entropies"} in nats at temperature 1,
-one number per token from promptLength on.`,
+Each line is {"ids": [1, 2, 3], "promptLength": 1}; each answer is
+{"logprobs","entropies"} in nats at temperature 1, one number per token from
+promptLength on.`,
     )
     .action(score);
   addEngineOptions(command);

@@ -104,10 +104,13 @@ export const define: CommandModule['define'] = (command: Command) => {
     .addHelpText(
       'after',
       `
-Each line is {"gold": "\\\\frac12", "pred": "... \\\\boxed{0.5}"} and may carry "config" with math_verify's option names
-(float_rounding, numeric_precision, strict, allow_set_relation_comp, match_types, ...). Each answer is
-{"correct","status","extracted"}; status is correct, incorrect, unparseable, timeout or gold-unparseable. A line that
-cannot be read gives {"error","line"}, and the exit code is 1 at the end.`,
+  printf '%s\\n' '{"gold": "\\\\frac12", "pred": "\\\\boxed{0.5}"}' | acoer verify
+
+Each line has "gold" and "pred" and may carry "config" with math_verify's option
+names (float_rounding, numeric_precision, strict, allow_set_relation_comp,
+match_types, ...). Each answer is {"correct","status","extracted"}; status is
+correct, incorrect, unparseable, timeout or gold-unparseable. A line that cannot
+be read gives {"error","line"}, and the exit code is 1 at the end.`,
     )
     .action(verify);
 };
