@@ -35,6 +35,17 @@ export function errorCode(error: unknown): string | undefined {
     : undefined;
 }
 
+const FILE_REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'no such file',
+  ENOTDIR: 'no such file',
+  EISDIR: 'it is a folder',
+  EACCES: 'no permission',
+};
+
+/** Why a file could not be read, in words where the system has only a code. */
+export const whyUnreadable = (error: unknown): string =>
+  FILE_REASONS[errorCode(error) ?? ''] ?? errorMessage(error);
+
 /** The message of anything thrown. */
 export function errorMessage(error: unknown): string {
   return typeof error === 'object' &&

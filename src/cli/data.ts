@@ -48,14 +48,14 @@ function rowList(text: string): number[] {
 }
 
 function knownNames(): string {
-  const rows = Object.entries(KNOWN_DATASETS).map(([name, { repo, summary }]) => [
-    name,
-    `${repo}: ${summary}`,
-  ]);
-  const width = Math.max(...rows.map(([name]) => name!.length));
+  const known = Object.entries(KNOWN_DATASETS).map(([name, { repo, summary }]) => [name, repo, summary]);
+  const rows = [['tiny', '', 'the embedded task, for the embedded model'], ...known];
+  const widths = [0, 1].map((i) => Math.max(...rows.map((row) => row[i]!.length)));
   return [
     'Known by name:',
-    ...rows.map(([name, text]) => `  ${name!.padEnd(width)}  ${text}`),
+    ...rows.map(
+      ([name, repo, text]) => `  ${name!.padEnd(widths[0]!)}  ${repo!.padEnd(widths[1]!)}  ${text}`,
+    ),
     'Else: org/name of the Hugging Face hub, a file, or a folder of files.\n',
   ].join('\n');
 }

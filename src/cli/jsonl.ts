@@ -4,7 +4,7 @@ import { mkdtemp, open, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, errorMessage, whyUnreadable } from '../errors';
 import { Pace } from '../pace';
 
 const NEWLINE = 0x0a;
@@ -116,7 +116,7 @@ export async function openInput(path: string | undefined): Promise<AsyncIterable
     return createReadStream(path, { fd: file });
   } catch (error) {
     if (error instanceof AcoerError) throw error;
-    throw new AcoerError('BAD_INPUT', `cannot read ${path}: ${errorMessage(error)}`, { cause: error });
+    throw new AcoerError('BAD_INPUT', `cannot read ${path}: ${whyUnreadable(error)}`, { cause: error });
   }
 }
 

@@ -173,6 +173,10 @@ function files({ directory }: TrainRun): string[] {
     ['completions', 'sampled completions with their rewards'],
     ['summary.json', 'the evaluations'],
   ];
-  const found = rows.filter(([name]) => existsSync(join(directory, name)));
-  return ['Files:', ...found.map(([name, meaning]) => `  ${join(directory, name)}  ${meaning}`)];
+  const found = rows.flatMap(([name, meaning]) => {
+    const path = join(directory, name);
+    return existsSync(path) ? [{ path, meaning }] : [];
+  });
+  const width = Math.max(...found.map(({ path }) => path.length));
+  return ['Files:', ...found.map(({ path, meaning }) => `  ${path.padEnd(width)}  ${meaning}`)];
 }

@@ -2,7 +2,7 @@
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { parse as parseYaml } from 'yaml';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, errorMessage, whyUnreadable } from '../errors';
 import type { ConfigInput } from './options.generated';
 
 type Values = Record<string, unknown>;
@@ -18,7 +18,7 @@ export function readConfigFile(path: string): ConfigInput & { preset?: string } 
     if (size > MAX_BYTES) throw new Error(`it has ${size} bytes, over ${MAX_BYTES}`);
     text = readFileSync(path, 'utf8');
   } catch (cause) {
-    throw new AcoerError('BAD_CONFIG', `Cannot read the configuration ${path}: ${errorMessage(cause)}`, {
+    throw new AcoerError('BAD_CONFIG', `Cannot read the configuration ${path}: ${whyUnreadable(cause)}`, {
       cause,
     });
   }
@@ -26,17 +26,23 @@ export function readConfigFile(path: string): ConfigInput & { preset?: string } 
   try {
     value = parseYaml(text) ?? {};
   } catch (cause) {
-    throw new AcoerError('BAD_CONFIG', `${path} is neither YAML nor JSON: ${errorMessage(cause)}`, { cause });
+    throw notSettings(path, `is neither YAML nor JSON: ${yamlFault(cause)}`, cause);
   }
   if (typeof value !== 'object' || Array.isArray(value)) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      `${path} must hold settings as "name: value" lines, not ${typeof value}.`,
-    );
+    throw notSettings(path, `must hold settings as "name: value" lines, not ${typeof value}`);
   }
   // For editors of JSON.
   const { $schema: _schema, ...settings } = value as Values;
   return withModulePaths(settings, dirname(path));
+}
+
+/** The parser's sentence without the lines of the file that it shows below. */
+const yamlFault = (cause: unknown): string => errorMessage(cause).split('\n')[0]!.replace(/:$/, '');
+
+function notSettings(path: string, fault: string, cause?: unknown): AcoerError {
+  const data = /\.(jsonl|ndjson|csv|tsv|parquet)(\.gz)?$/i.test(path);
+  const hint = data ? ` Data to train on are named with --set dataset=${path}.` : '';
+  return new AcoerError('BAD_CONFIG', `${path} ${fault}.${hint}`, { cause });
 }
 
 /** Paths of `rewardModules` are relative to the file they stand in. */
@@ -98,7 +104,7 @@ function parseScalar(text: string, assignment: string): unknown {
     // YAML 1.2 reads 1e-3 as text-free float already, but an empty value as null: an empty text is meant.
     return text.trim() === '' ? '' : value;
   } catch (cause) {
-    throw new AcoerError('BAD_CONFIG', `--set ${assignment}: cannot read the value: ${errorMessage(cause)}`, {
+    throw new AcoerError('BAD_CONFIG', `--set ${assignment}: cannot read the value: ${yamlFault(cause)}`, {
       cause,
     });
   }

@@ -5,5 +5,5 @@ export { evalSpec, isLocal, trainSpec, withAbsolutePath } from './config';
 export { goldParses } from './gold';
 export { joinNames, partNames } from './join';
 export { type Dataset, type DatasetSource, type DatasetSpec, loadDataset } from './load';
-export { KNOWN_DATASETS, type KnownDataset } from './names';
+export { KNOWN_DATASETS, memoryName, type KnownDataset } from './names';
 export { type GivenData, loadRunData, type RunData } from './run-data';

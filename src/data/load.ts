@@ -1,7 +1,7 @@
 /** Reads data sets by name, hub id or path. */
 import { readdir, readFile, stat } from 'node:fs/promises';
-import { join } from 'node:path';
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { isAbsolute, join } from 'node:path';
+import { AcoerError, whyUnreadable } from '../errors';
 import type { Problem } from '../types';
 import { collectProblems, type DataFile, type RowReport } from './collect';
 import type { ColumnNames } from './columns';
@@ -87,7 +87,14 @@ function splitChoice(spec: DatasetSpec, known: KnownDataset | null): SplitChoice
   );
 }
 
-type HubOrPath = Exclude<DatasetPlace, { kind: 'tiny' }>;
+type HubOrPath = Extract<DatasetPlace, { kind: 'hub' | 'path' }>;
+
+function notHere(name: string): AcoerError {
+  return new AcoerError(
+    'BAD_INPUT',
+    `The data set ${name} was in memory of the program that trained; only train() can be given it again, as trainData or evalData. To evaluate, name other data with --benchmark.`,
+  );
+}
 
 interface Located {
   files: DataFile[];
@@ -98,7 +105,8 @@ interface Located {
 /** A file as it is; a folder like a repository of the hub. */
 async function locatePath(path: string, spec: DatasetSpec, choice: SplitChoice): Promise<Located | null> {
   const kind = await stat(path).catch((error: unknown) => {
-    const reason = errorCode(error) === 'ENOENT' ? 'no such file' : errorMessage(error);
+    const where = isAbsolute(path) ? '' : ` (looked for in ${process.cwd()})`;
+    const reason = `${whyUnreadable(error)}${where}`;
     throw new AcoerError('BAD_INPUT', `Cannot read dataset ${path}: ${reason}`, { cause: error });
   });
   if (!kind.isDirectory()) {
@@ -151,6 +159,7 @@ async function readLocated(
 async function loadOne(spec: DatasetSpec): Promise<Dataset> {
   const place = resolveDatasetName(spec.name);
   if (place.kind === 'tiny') return tinyDataset(spec.split, spec.seed);
+  if (place.kind === 'memory') throw notHere(place.name);
   const known = knownOf(place);
   return readLocated(spec, known, (await locate(place, spec, splitChoice(spec, known)))!);
 }
@@ -166,6 +175,7 @@ export async function loadEvaluationSplit(
 ): Promise<Dataset | null> {
   const place = resolveDatasetName(spec.name);
   if (place.kind === 'tiny') return tinyDataset('eval', spec.seed);
+  if (place.kind === 'memory') throw notHere(place.name);
   const named = spec.splitName ?? null;
   if (named === null ? trainedSplit === null : named === trainedSplit) return null;
   const known = knownOf(place);

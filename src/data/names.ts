@@ -27,7 +27,7 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
     trainSplit: 'train',
     evalSplit: 'test',
     columns: { problem: 'problem', solution: 'solution' },
-    summary: "NuminaMath-TIR, the paper's training data: worked solutions with Python, the answer boxed",
+    summary: "the paper's training data: worked solutions with Python",
   },
   math: {
     repo: 'EleutherAI/hendrycks_math',
@@ -43,7 +43,7 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
     trainSplit: 'train',
     evalSplit: 'test',
     columns: { problem: 'question', answer: 'answer' },
-    summary: 'GSM8K: the answer stands behind #### at the end of the solution',
+    summary: 'GSM8K: the answer stands behind ####',
   },
   math500: {
     repo: 'HuggingFaceH4/MATH-500',
@@ -51,7 +51,7 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
     trainSplit: null,
     evalSplit: 'test',
     columns: { problem: 'problem', answer: 'answer', level: 'level', id: 'unique_id' },
-    summary: 'MATH-500: 500 problems of the MATH test split, levels 1 to 5',
+    summary: '500 problems of the MATH test split, levels 1 to 5',
   },
   'math-hard': {
     repo: 'lighteval/MATH-Hard',
@@ -59,7 +59,7 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
     trainSplit: 'train',
     evalSplit: 'test',
     columns: MATH_COLUMNS,
-    summary: 'MATH-Hard: level 5 of MATH',
+    summary: 'level 5 of MATH',
   },
   aime25: {
     repo: 'math-ai/aime25',
@@ -67,7 +67,7 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
     trainSplit: null,
     evalSplit: 'test',
     columns: { problem: 'problem', answer: 'answer', id: 'id' },
-    summary: 'AIME 2025: 30 problems with whole numbers for answers',
+    summary: '30 problems with whole numbers for answers',
   },
   olympiadbench: {
     repo: 'Hothan/OlympiadBench',
@@ -76,13 +76,14 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
     // The hub calls its only split so.
     evalSplit: 'train',
     columns: { problem: 'question', answer: 'final_answer', id: 'id' },
-    summary: 'OlympiadBench: open-ended, text-only competition mathematics in English',
+    summary: 'open-ended, text-only mathematics in English',
   },
 };
 
 export type DatasetPlace =
   | { kind: 'tiny' }
   | { kind: 'path'; path: string }
+  | { kind: 'memory'; name: string }
   | { kind: 'hub'; repo: string; revision: string | null; known: KnownDataset | null };
 
 const HUB_ID = /^[\w][\w.-]*\/[\w.-]+$/;
@@ -96,9 +97,16 @@ function unknownName(name: string): AcoerError {
   );
 }
 
+/** Stands before the name of a data set that a program brought in memory: nothing else can read it again. */
+const MEMORY = 'memory:';
+
+/** What a run's configuration calls a data set in memory, so that no other is taken for it. */
+export const memoryName = (name: string): string => `${MEMORY}${name.replaceAll('+', 'and')}`;
+
 /** Known names come first: a folder called `math` is named `./math`. Throws BAD_CONFIG for a name that means nothing. */
 export function resolveDatasetName(name: string): DatasetPlace {
   if (name === 'tiny') return { kind: 'tiny' };
+  if (name.startsWith(MEMORY)) return { kind: 'memory', name: name.slice(MEMORY.length) };
   const at = name.indexOf('@');
   const plain = at < 0 ? name : name.slice(0, at);
   const revision = at < 0 ? null : name.slice(at + 1);

@@ -3,7 +3,7 @@ import { createReadStream } from 'node:fs';
 import { access, constants } from 'node:fs/promises';
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, whyUnreadable } from '../errors';
 import { readCsv } from './formats/csv';
 import { readJson } from './formats/json';
 import { readJsonLines } from './formats/jsonl';
@@ -19,10 +19,7 @@ export const FORMAT_NAMES = 'JSON Lines (.jsonl), JSON, CSV, TSV and Parquet, ea
 
 /** Any failure of the file system or of gunzip, as one sentence. */
 function unreadable(file: string, error: unknown): AcoerError {
-  const reason =
-    { ENOENT: 'no such file', EISDIR: 'it is a folder', EACCES: 'no permission' }[errorCode(error) ?? ''] ??
-    errorMessage(error);
-  return new AcoerError('BAD_INPUT', `Cannot read ${file}: ${reason}`, { cause: error });
+  return new AcoerError('BAD_INPUT', `Cannot read ${file}: ${whyUnreadable(error)}`, { cause: error });
 }
 
 function textStream(file: string, zipped: boolean): Readable {

@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
-import { loadRunData, withAbsolutePath, type Dataset } from '../data';
+import { loadRunData, memoryName, withAbsolutePath, type Dataset } from '../data';
 import { AcoerError } from '../errors';
 import type { Engine } from '../engine/types';
 import { resolveModel, type ModelFetchOptions } from '../models';
@@ -124,12 +124,18 @@ export async function withLastingNames(config: Config, options: ModelFetchOption
   return { ...withAbsolutePaths(config), model };
 }
 
-/** Data sets of the hub by the commit that was read: a run that is resumed goes on with the same rows. */
-export function withPinnedData(config: Config, { trainData, evalData }: Inputs): Config {
+/**
+ * Data sets by names that mean these rows: of the hub by the commit that was read, those in memory by a name that nothing
+ * else has, so that a run that is resumed goes on with the same rows.
+ */
+export function withPinnedData(config: Config, { trainData, evalData }: Inputs, given: SessionParts): Config {
+  const held = given.trainData && memoryName(given.trainData.name);
+  const heldEval = given.evalData && memoryName(given.evalData.name);
+  const evalDataset = heldEval ?? config.evalDataset;
   return {
     ...config,
-    dataset: trainData.source?.pinned ?? config.dataset,
-    evalDataset: config.evalDataset === null ? null : (evalData?.source?.pinned ?? config.evalDataset),
+    dataset: trainData.source?.pinned ?? held ?? config.dataset,
+    evalDataset: evalDataset === null ? null : (evalData?.source?.pinned ?? evalDataset),
   };
 }
 

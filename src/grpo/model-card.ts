@@ -109,7 +109,7 @@ function settingsOver(preset: string, config: Config): [string, unknown][] | nul
   return same ? entries : null;
 }
 
-/** `npx acoer train` with the preset that leaves the least to be set. */
+/** `npx acoer train`, as in a clone, with the preset that leaves the least to be set. */
 export function trainCommand(config: Config): string {
   const found = Object.keys(PRESETS).flatMap((preset) => {
     const settings = settingsOver(preset, config);
@@ -119,7 +119,7 @@ export function trainCommand(config: Config): string {
   const words = settings.map(([key, value]) => {
     return `--set ${quoted(`${key}=${yamlText(value)}`)}`;
   });
-  return [`npx acoer@${packageVersion()} train --preset ${preset}`, ...words].join(' \\\n  ');
+  return [`npx acoer train --preset ${preset}`, ...words].join(' \\\n  ');
 }
 
 function withPublishedNames(config: Config): Config {
@@ -142,8 +142,7 @@ export function modelCard(content: CardContent): string {
 
 # ${splitRevision(model).id} with GRPO and the reward ${summary.run.reward}
 
-A LoRA adapter in PEFT's layout for ${base}, trained by the npm package \`acoer\` ${packageVersion()}
-to think in fewer tokens.
+A LoRA adapter in PEFT's layout for ${base}, trained by acoer ${packageVersion()} to think in fewer tokens.
 
 ## Evaluation before and after training
 
@@ -153,7 +152,8 @@ ${evaluation(content)}
 
 ${training(content)}
 
-The settings as a command; models, data and reward files without a folder were files of whoever trained this:
+The settings as a command, in a clone of acoer behind \`npm ci\`; models, data and reward files without a folder were
+files of whoever trained this, and data named memory: were in memory of their program:
 
 \`\`\`
 ${trainCommand(withPublishedNames(config))}

@@ -59,7 +59,7 @@ export async function openIn(
 ): Promise<Opening> {
   const inputs = await openInputs(asked, parts, fetching);
   try {
-    const config = withPinnedData(asked, inputs);
+    const config = withPinnedData(asked, inputs, parts);
     const name = config.name ?? inputs.rewards.map(({ reward }) => reward.name).join('+');
     const directory = createRunDirectory(out ?? newRunPath('runs', name), config);
     return { directory, config, inputs, resumed: false, checkpoint: null };
@@ -117,7 +117,7 @@ export async function openResumed(
     for (const change of allowedChanges(before, wanted, path, checkpoint?.step ?? 0)) warn(change);
     const inputs = await openInputs(wanted, parts, fetching);
     if (checkpoint !== null) await checkData(path, checkpoint, inputs);
-    const config = withPinnedData(wanted, inputs);
+    const config = withPinnedData(wanted, inputs, parts);
     return { directory, config, inputs, resumed: true, checkpoint };
   } catch (error) {
     directory.lock?.release();

@@ -1,7 +1,7 @@
 /** Where a run's files lie, and what state a run directory is in. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
 import { removeTemporaries, writeJsonAtomic } from './atomic';
 import { LOCK_FILE, RunLock } from './lock';
@@ -14,7 +14,7 @@ export function readJsonFile(path: string): unknown {
   try {
     return JSON.parse(readFileSync(path, 'utf8'));
   } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }
 }
 
@@ -144,7 +144,7 @@ export function discardRunDirectory(run: RunDirectory): void {
 export function readRunDirectory(path: string): RunDirectory {
   const run = new RunDirectory(path);
   if (!existsSync(run.config())) {
-    throw new AcoerError('BAD_INPUT', `${path} holds no run to resume: there is no config.json in it.`);
+    throw new AcoerError('BAD_INPUT', `${path} holds no run: there is no config.json in it.`);
   }
   return run;
 }

@@ -10,7 +10,7 @@ import {
 } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { isDeepStrictEqual } from 'node:util';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, errorMessage, whyUnreadable } from '../errors';
 import { isRecord, shownJson } from '../json';
 import { writeFileAtomic, writeJsonAtomic } from './atomic';
 
@@ -42,7 +42,7 @@ function readRecord(path: string): EvaluationRecord {
   try {
     record = JSON.parse(readFileSync(path, 'utf8'));
   } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }
   const { settings, report } = isRecord(record) ? record : {};
   if (isRecord(settings) && (report === null || isRecord(report))) return { settings, report };

@@ -9,7 +9,7 @@ import {
   readFileSync,
   writeSync,
 } from 'node:fs';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
 import type { StepMetrics } from '../types';
 import { writeFileAtomic } from './atomic';
@@ -139,7 +139,7 @@ export function readAnyMetrics(path: string): StepMetrics[] {
   try {
     text = readFileSync(path, 'utf8');
   } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }
   const lines = text.split('\n');
   return lines.flatMap((line, index) => {

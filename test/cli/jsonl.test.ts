@@ -71,7 +71,7 @@ describe('Spool', () => {
   });
 
   test.each([
-    ['/no/such/file', /cannot read \/no\/such\/file/],
+    ['/no/such/file', /^cannot read \/no\/such\/file: no such file$/],
     ['/', /is a folder/],
   ])('%s is bad input', async (path, message) => {
     await using spool = await Spool.create<unknown>();

@@ -164,10 +164,15 @@ describe('files and assignments', () => {
   });
 
   test('a file that is missing, broken or no map', () => {
-    expect(refused(() => readConfigFile(join(directory, 'none.yaml')))).toContain(
-      'Cannot read the configuration',
-    );
+    const none = join(directory, 'none.yaml');
+    expect(refused(() => readConfigFile(none))).toBe(`Cannot read the configuration ${none}: no such file`);
     expect(refused(() => readConfigFile(file('b.yaml', '{a: [')))).toContain('neither YAML nor JSON');
+    const rows = file('rows.jsonl', '{"problem":"1+1","answer":"2"}\n{"problem":"1+2","answer":"3"}\n');
+    expect(refused(() => readConfigFile(rows))).toMatch(
+      /^[^\n]*rows\.jsonl is neither YAML nor JSON: [^\n]* at line 2, column 1\. Data to train on are named with --set dataset=[^\n]*rows\.jsonl\.$/,
+    );
+    const csv = file('rows.csv', 'problem,answer\n1+1,2\n');
+    expect(refused(() => readConfigFile(csv))).toContain('Data to train on are named with --set dataset=');
     expect(refused(() => readConfigFile(file('c.yaml', '- 1\n')))).toContain('must hold settings');
   });
 

@@ -116,7 +116,7 @@ describe('JSON Lines', () => {
   test('a missing file is named', async () => {
     await expect(loadDataset({ name: 'nowhere.jsonl', split: 'train', seed: 1 })).rejects.toMatchObject({
       code: 'BAD_INPUT',
-      message: expect.stringContaining('nowhere.jsonl: no such file'),
+      message: expect.stringContaining(`nowhere.jsonl: no such file (looked for in ${process.cwd()})`),
     });
   });
 });

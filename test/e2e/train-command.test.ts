@@ -89,7 +89,7 @@ test.each<[string, string[], string]>([
   ['an unknown reward', ['--reward', 'acoerr'], 'did you mean `acoer`?'],
   ['a missing file', ['nothing.yaml'], 'Cannot read the configuration nothing.yaml'],
   ['a missing model', ['--set', 'model=/nowhere'], 'no such folder'],
-  ['nothing to resume', ['--resume', join(folder, 'none')], 'holds no run to resume'],
+  ['nothing to resume', ['--resume', join(folder, 'none')], 'holds no run: there is no config.json in it'],
 ])('%s is exit 2 with a sentence', async (_, words, sentence) => {
   const { code, stdout, stderr } = await run(...words);
   expect(stderr).toContain(sentence);

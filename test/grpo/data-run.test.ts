@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { train, type TrainEvent, type TrainOptions } from '../../src/grpo';
 import { readMetrics } from '../../src/run';
+import { acoer } from '../helpers/cli';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeTokenizer } from '../helpers/fake-tokenizer';
 import { hubForTests } from '../helpers/hub';
@@ -156,4 +157,28 @@ test('a run with problems held out goes on with the same ones, also in memory', 
     await forked.result();
     expect(metricsOf(forked.directory)).toEqual(metricsOf(whole.out));
   }
+});
+
+test('data in memory is never taken for another data set', async () => {
+  const problem = (i: number) => ({ id: `${i}`, question: `say ${i}`, gold: String(i), level: null });
+  const [trainData, evalData] = ['mine + yours', 'test'].map((name, k) => {
+    return { name, size: 8, get: (index: number) => problem(8 * k + index) };
+  });
+  const given = options('tiny', { evalProblems: 8, trainData, evalData });
+  await stopAfter(7, given);
+  const config = JSON.parse(readFileSync(join(given.out, 'config.json'), 'utf8')) as object;
+  expect(config).toMatchObject({ dataset: 'memory:mine and yours', evalDataset: 'memory:test' });
+  const refusal = 'The data set mine and yours was in memory of the program that trained';
+  await expect(train(resuming(given.out))).rejects.toMatchObject({
+    code: 'BAD_INPUT',
+    message: expect.stringContaining(refusal) as string,
+  });
+  const { code, stdout, stderr } = await acoer('eval', '--run', given.out);
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
+  expect(stderr).toBe(
+    `acoer: ${refusal}; only train() can be given it again, as trainData or evalData. To evaluate, name other data with --benchmark.\n`,
+  );
+  await (await train({ ...resuming(given.out), trainData, evalData })).result();
+  const card = readFileSync(join(given.out, 'final', 'README.md'), 'utf8');
+  expect(card).toContain('dataset="memory:mine and yours"');
 });

@@ -40,6 +40,9 @@ test('of a hub model and hub data: their names without the commits', () => {
   });
   expect(card).toContain('\n# Qwen/Qwen3-1.7B with GRPO and the reward acoer\n');
   expect(card).toContain(`model=Qwen/Qwen3-1.7B@${sha}`);
+  // Not a package of npm: in a clone, npx finds the command without one.
+  expect(card).toContain('\nnpx acoer train --preset ');
+  expect(card).not.toContain('npm package');
 });
 
 test('of local files: nothing says where they lie, and no hub is told of them', () => {
