@@ -2,7 +2,7 @@
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAssignments, resolveConfig, type Config, type ConfigInput } from '../config';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
 import {
   bareContext,
@@ -37,7 +37,7 @@ function isFolder(path: string): boolean {
   try {
     return statSync(path).isDirectory();
   } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(cause)}`, { cause });
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }
 }
 

@@ -43,7 +43,7 @@ test('the same accuracy from first to last is healthy, also where every answer i
 });
 
 test.each([
-  [['--groups', '8'], 'nowhere.jsonl', 'Cannot read nowhere.jsonl'],
+  [['--groups', '8'], 'nowhere.jsonl', 'Cannot read nowhere.jsonl: no such file'],
   [[], linesFile(sliding), 'name their number with --groups N'],
   [['--groups', '8', '--set', 'monitor.collapseSigma=3'], linesFile(sliding), 'collapseSigma'],
   [['--groups', '8'], linesFile(['{"step": 1}', 'no JSON', '{"step": 2}']), '2'],

@@ -26,6 +26,7 @@ test('the table has a row per level and one over all, for both kinds', () => {
   expect(lines.filter((line) => line.startsWith('level 1'))).toHaveLength(2);
   expect(lines.find((line) => line.startsWith('all'))).toMatch(/96\.0% +98\.0% +120\.0 +37\.0 +-69%/);
   expect(new Set(lines.slice(1, 4).map((line) => line.trimEnd().length)).size).toBeLessThanOrEqual(2);
+  for (const line of lines) expect(line).not.toMatch(/ $/);
 });
 
 test('numbers as people read them', () => {
