@@ -8,7 +8,7 @@ import { LAB_DEFAULTS, plotLab, runLab, SYNTHETIC_DEFAULTS } from '../lab';
 import type { LabOptions, LengthDistribution } from '../lab';
 import { writeFileAtomic } from '../run';
 import { collect, integer, number } from './command';
-import { readRecordings } from './recordings';
+import { readRecordings, type RunSettings } from './recordings';
 import { labLines } from './view/lab';
 
 interface LabFlags {
@@ -23,9 +23,9 @@ interface LabFlags {
   incorrectLength?: LengthDistribution;
   answerTokens?: number;
   seed?: number;
-  scaleRewards: LabOptions['scale'];
-  advantageEpsilon: number;
-  formatWeight: number;
+  scaleRewards?: LabOptions['scale'];
+  advantageEpsilon?: number;
+  formatWeight?: number;
   json?: boolean;
   svg?: string;
 }
@@ -93,6 +93,15 @@ function parameterOptions(assignments: readonly string[]): LabOptions {
   };
 }
 
+/** A setting that all runs share; undefined: they differ, or there are none. */
+function agreed<Name extends keyof RunSettings>(
+  runs: readonly RunSettings[],
+  name: Name,
+): RunSettings[Name] | undefined {
+  const [first] = runs;
+  return runs.every((run) => run[name] === first![name]) ? first?.[name] : undefined;
+}
+
 async function sourceOptions(files: readonly string[], flags: LabFlags): Promise<LabOptions> {
   if (files.length === 0) {
     if (flags.observe === true) {
@@ -101,11 +110,15 @@ async function sourceOptions(files: readonly string[], flags: LabFlags): Promise
     return { synthetic: syntheticOptions(flags), maxLength: flags.maxLength ?? LAB_DEFAULTS.maxLength };
   }
   refuseSynthetic(flags);
-  const { completions, maxLength } = await readRecordings(files);
+  const { completions, runs } = await readRecordings(files);
+  const maxLength = Math.max(...runs.map((run) => run.maxCompletionLength));
   return {
     completions,
-    maxLength: flags.maxLength ?? maxLength ?? LAB_DEFAULTS.maxLength,
+    maxLength: flags.maxLength ?? (runs.length > 0 ? maxLength : LAB_DEFAULTS.maxLength),
     observe: flags.observe === true,
+    scale: agreed(runs, 'scaleRewards'),
+    epsilon: agreed(runs, 'advantageEpsilon'),
+    formatWeight: agreed(runs, 'formatWeight'),
   };
 }
 
@@ -118,14 +131,15 @@ function checkPlotPath(path: string): void {
 
 async function lab(files: string[], flags: LabFlags): Promise<void> {
   if (flags.svg !== undefined) checkPlotPath(flags.svg);
+  const source = await sourceOptions(files, flags);
   const report = await runLab({
-    ...(await sourceOptions(files, flags)),
+    ...source,
     ...(flags.reward && { rewards: flags.reward }),
     ...(flags.state && { state: flags.state }),
     ...parameterOptions(flags.set),
-    scale: flags.scaleRewards,
-    epsilon: flags.advantageEpsilon,
-    formatWeight: flags.formatWeight,
+    scale: flags.scaleRewards ?? source.scale ?? LAB_DEFAULTS.scale,
+    epsilon: flags.advantageEpsilon ?? source.epsilon ?? LAB_DEFAULTS.epsilon,
+    formatWeight: flags.formatWeight ?? source.formatWeight ?? LAB_DEFAULTS.formatWeight,
   });
   if (flags.svg !== undefined) {
     try {
@@ -189,12 +203,21 @@ export function define(command: Command): void {
     )
     .option('--seed <n>', `of the made-up lengths (default: ${SYNTHETIC_DEFAULTS.seed})`, integer(0))
     .addOption(
-      new Option('--scale-rewards <by>', 'what advantages are divided by')
-        .choices(['group', 'batch', 'none'])
-        .default(LAB_DEFAULTS.scale),
+      new Option(
+        '--scale-rewards <by>',
+        `what advantages are divided by (default: the run's, else ${LAB_DEFAULTS.scale})`,
+      ).choices(['group', 'batch', 'none']),
     )
-    .option('--advantage-epsilon <x>', 'added to that std; the paper has 0', number(0), LAB_DEFAULTS.epsilon)
-    .option('--format-weight <w>', 'weight of the format reward', number(0), LAB_DEFAULTS.formatWeight)
+    .option(
+      '--advantage-epsilon <x>',
+      `added to that std; the paper has 0 (default: the run's, else ${LAB_DEFAULTS.epsilon})`,
+      number(0),
+    )
+    .option(
+      '--format-weight <w>',
+      `weight of the format reward (default: the run's, else ${LAB_DEFAULTS.formatWeight})`,
+      number(0),
+    )
     .option('--json', 'print everything measured as one JSON object')
     .option('--svg <file>', 'write a plot')
     .addHelpText(

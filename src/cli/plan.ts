@@ -7,6 +7,7 @@ import { AcoerError } from '../errors';
 import { longestLocalPrompt, resolveTrainConfig } from '../grpo';
 import {
   assertRoomForPrompt,
+  DEFAULT_PROMPT_TOKENS,
   DEVICE_NAMES,
   engineDevice,
   namedDevice,
@@ -60,6 +61,13 @@ async function plan(path: string | undefined, flags: PlanFlags): Promise<void> {
       ? await machineDevice(config, model, flags.measure)
       : namedDevice(flags.deviceName, plannedDtype(config, model));
   const promptTokens = flags.promptTokens ?? (await longestLocalPrompt(config, model));
+  if (promptTokens === undefined) {
+    const taken =
+      config.maxPromptLength === null ? DEFAULT_PROMPT_TOKENS : `maxPromptLength = ${config.maxPromptLength}`;
+    process.stderr.write(
+      `The data or the model's tokenizer is not on this machine: prompts of ${taken} tokens are assumed. --prompt-tokens says how long they are.\n`,
+    );
+  }
   const result = planRun({ config, model, device, promptTokens, lengths });
   process.stdout.write(`${flags.json ? JSON.stringify(result) : planReport(result)}\n`);
   if (!result.fits) process.exitCode = 1;

@@ -1,15 +1,26 @@
 /** Recorded completions from runs, completion tables and JSON Lines. */
 import { statSync } from 'node:fs';
+import { z } from 'zod';
 import { AcoerError } from '../errors';
 import type { RecordedCompletion } from '../lab';
 import { completionTables, readCompletions, RunDirectory, runOfTable, type StoredCompletion } from '../run';
 import { openInput, parseJsonLines } from './jsonl';
 import { rewardReader, type RewardLine } from './reward-lines';
 
+/** What rewards and advantages were made with. */
+const RUN_SETTINGS = z.object({
+  maxCompletionLength: z.number(),
+  scaleRewards: z.enum(['group', 'batch', 'none']),
+  advantageEpsilon: z.number(),
+  formatWeight: z.number(),
+});
+
+export type RunSettings = z.infer<typeof RUN_SETTINGS>;
+
 export interface Recordings {
   completions: RecordedCompletion[];
-  /** `maxCompletionLength` of the runs the tables lie in; undefined when they lie in none. */
-  maxLength: number | undefined;
+  /** Of the runs the tables lie in. */
+  runs: RunSettings[];
 }
 
 const fromTable = (row: StoredCompletion, source: string): RecordedCompletion => ({
@@ -44,11 +55,9 @@ async function readLines(path: string): Promise<RecordedCompletion[]> {
   return completions;
 }
 
-/** The limit of a run's completions, from its configuration. */
-function limitOf(runPath: string): number | undefined {
-  const run = new RunDirectory(runPath);
-  const { maxCompletionLength } = run.settings() as { maxCompletionLength?: unknown };
-  return typeof maxCompletionLength === 'number' ? maxCompletionLength : undefined;
+/** From a run's configuration; null: another version wrote it. */
+function settingsOf(runPath: string): RunSettings | null {
+  return RUN_SETTINGS.safeParse(new RunDirectory(runPath).settings()).data ?? null;
 }
 
 function tablesOf(path: string): string[] | null {
@@ -61,7 +70,7 @@ function tablesOf(path: string): string[] | null {
 /** Reads every file; groups of different runs never meet. @throws BAD_INPUT naming the file and the line */
 export async function readRecordings(paths: readonly string[]): Promise<Recordings> {
   const completions: RecordedCompletion[] = [];
-  const limits: number[] = [];
+  const runs: RunSettings[] = [];
   for (const path of paths) {
     const tables = tablesOf(path);
     if (tables === null) {
@@ -72,11 +81,11 @@ export async function readRecordings(paths: readonly string[]): Promise<Recordin
     for (const table of tables) {
       for (const row of await readCompletions(table)) completions.push(fromTable(row, run ?? table));
     }
-    const limit = run === null ? undefined : limitOf(run);
-    if (limit !== undefined) limits.push(limit);
+    const settings = run === null ? null : settingsOf(run);
+    if (settings !== null) runs.push(settings);
   }
   if (completions.length === 0) {
     throw new AcoerError('BAD_INPUT', `${paths.join(', ')}: there are no recorded completions.`);
   }
-  return { completions, maxLength: limits.length === 0 ? undefined : Math.max(...limits) };
+  return { completions, runs };
 }

@@ -210,7 +210,11 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const warnings: string[] = [];
   const parts = { tokenizer, trainData, evalData };
   const finished = resume === undefined ? null : finishedRun(resume, given);
-  if (finished !== null) return new TrainRun(resume!, finished.config, null, finished.summary);
+  if (finished !== null) {
+    const { maxSteps } = finished.config;
+    emit({ type: 'warning', message: `${resume} has made its ${maxSteps} steps: nothing is left to do.` });
+    return new TrainRun(resume!, finished.config, null, finished.summary);
+  }
   const warn = (message: string) => void warnings.push(message);
   const opening = await (resume !== undefined
     ? openResumed(resume, given, parts, fetching, warn)

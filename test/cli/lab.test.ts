@@ -131,10 +131,11 @@ test('standard input is read, and output ends quietly in a closed pipe', async (
   expect((JSON.parse(stdout) as LabReport).recorded!.answers).toBe(24);
 });
 
-async function makeRun(name: string): Promise<string> {
+async function makeRun(name: string, advantageEpsilon = 0.2): Promise<string> {
   const run = join(root, name);
   mkdirSync(join(run, 'completions'), { recursive: true });
-  writeFileSync(join(run, 'config.json'), '{"maxCompletionLength":640}');
+  const config = { maxCompletionLength: 640, scaleRewards: 'batch', advantageEpsilon, formatWeight: 0.5 };
+  writeFileSync(join(run, 'config.json'), JSON.stringify(config));
   for (const step of [1, 2]) {
     const rows = [0, 1].flatMap((index) =>
       [200, 300].map((length, i) => ({
@@ -156,6 +157,21 @@ test("a run's folder or its tables are read alike, with the run's limit and step
   expect(whole.recorded).toMatchObject({ steps: 2, groups: 4, answers: 8 });
   expect(whole.rewards[0]!.recorded!.answers.map(({ step }) => step)).toEqual([0, 0, 0, 0, 1, 1, 1, 1]);
   expect(await json(...tables, '--reward', 'grpo-lp', '--observe')).toEqual(whole);
+});
+
+test('advantages are divided as in the run, or as the runs agree; an option comes first', async () => {
+  const run = await makeRun('scaled');
+  expect((await json(run, '--reward', 'acc')).settings).toMatchObject({
+    scale: 'batch',
+    epsilon: 0.2,
+    formatWeight: 0.5,
+  });
+  const other = await makeRun('scaled otherwise', 0.1);
+  expect((await json(run, other, '--reward', 'acc')).settings).toMatchObject({
+    scale: 'batch',
+    epsilon: 1e-4,
+  });
+  expect((await json(run, '--reward', 'acc', '--advantage-epsilon', '0')).settings.epsilon).toBe(0);
 });
 
 test('steps of two runs stay apart', async () => {

@@ -14,6 +14,13 @@ test('a named GPU is planned for without a model on disk, and says that nothing 
   expect(stdout).toMatch(/No GPU figure here has been measured by us/);
 });
 
+test('prompts of data that is not here are assumed, and that is said', async () => {
+  const words = ['plan', '--preset', 'tiny', '--device-name', 'a6000'];
+  const absent = await acoer(...words, '--set', 'dataset=someone/data');
+  expect(absent.stderr).toMatch(/not on this machine: prompts of 150 tokens are assumed\. --prompt-tokens/);
+  expect((await acoer(...words)).stderr).toBe('');
+});
+
 test('--json gives the plan as an object', async () => {
   const { stdout } = await acoer('plan', '--preset', 'paper', '--device-name', 'H200', '--json');
   const plan = JSON.parse(stdout) as Plan;

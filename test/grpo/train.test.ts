@@ -392,7 +392,10 @@ describe('resuming', () => {
 
   test('a finished run has nothing left to do', async () => {
     const whole = await runWhole({ maxSteps: 2 });
-    const run = await train(resuming(whole.folder));
+    const said: string[] = [];
+    const onEvent = (event: TrainEvent) => event.type === 'warning' && said.push(event.message);
+    const run = await train({ ...resuming(whole.folder), onEvent });
+    expect(said).toEqual([`${whole.folder} has made its 2 steps: nothing is left to do.`]);
     expect(await run.next()).toEqual({ done: true, value: undefined });
     expect(await run.result()).toEqual(JSON.parse(JSON.stringify(whole.summary)));
   });
