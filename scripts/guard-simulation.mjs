@@ -201,7 +201,7 @@ function curve() {
     'found of 20 points',
     'median delay',
   ]);
-  for (const collapseZ of [3.4, 3.8, 4.2, 4.6, 5, 5.4]) {
+  for (const collapseZ of [3.2, 3.6, 4, 4.4, 4.8, 5.2]) {
     const given = {
       ...settings,
       collapseZ,

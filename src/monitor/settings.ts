@@ -54,7 +54,7 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
     spanGroups: 80,
     baseGroups: 40,
     collapseAccuracyDrop: 0.05,
-    collapseZ: 4.4,
+    collapseZ: 4.2,
     collapseThinkingTokens: null,
     collapseThinkingRatio: 0.35,
     collapseSteps: 1,
