@@ -7,9 +7,11 @@ const share = () => z.number().min(0).max(1);
 /** Each replaces the value of the monitor's preset (src/monitor/settings.ts); docs/collapse.md has them in a table. */
 const monitorSchema = z.strictObject({
   preset: z
-    .enum(['default', 'paper'])
+    .enum(['default', 'embedded', 'paper'])
     .default('default')
-    .describe('The values that the others replace: default, or paper (the ACOER paper to the letter).'),
+    .describe(
+      'The values that the others replace: default, embedded (for the embedded model) or paper (the ACOER paper to the letter).',
+    ),
   spanGroups: count(1)
     .optional()
     .describe('Groups (prompts) a moving average spans, and the fewest a fall is found in.'),

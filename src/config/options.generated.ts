@@ -358,10 +358,10 @@ export interface ConfigInput {
   monitor?:
     | {
         /**
-         * The values that the others replace: default, or paper (the ACOER paper to the letter).
+         * The values that the others replace: default, embedded (for the embedded model) or paper (the ACOER paper to the letter).
          * @default "default"
          */
-        preset?: 'default' | 'paper' | undefined;
+        preset?: 'default' | 'embedded' | 'paper' | undefined;
         /**
          * Groups (prompts) a moving average spans, and the fewest a fall is found in.
          */

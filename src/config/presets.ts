@@ -26,6 +26,7 @@ const tiny: ConfigInput = {
   rewardParams: {
     acoer: { alphaUp: 1.1, alphaDown: 0.74, warmupSteps: 20, checkWindow: 20, emaSpan: 10, minBudget: 16 },
   },
+  monitor: { preset: 'embedded' },
 };
 
 /** The same under TRL's epsilon, at a higher rate that stays, where alpha has no hold on groups of correct answers. */

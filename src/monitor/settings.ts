@@ -48,29 +48,36 @@ export interface MonitorSettings {
   recoverySteps: number;
 }
 
+/** Chosen by scripts/guard-simulation.mjs and on the embedded model (docs/collapse.md). */
+const BY_DEFAULT: MonitorSettings = {
+  spanGroups: 80,
+  baseGroups: 40,
+  collapseAccuracyDrop: 0.05,
+  collapseZ: 4.2,
+  collapseThinkingTokens: null,
+  collapseThinkingRatio: 0.35,
+  collapseSteps: 1,
+  warningBrevity: 0.9,
+  warningThinkingRatio: 0.6,
+  warningAccuracyDrop: 0.03,
+  warningAllWrongRise: 0.03,
+  warningZ: 3.8,
+  warningAnswerShare: 0.3,
+  warningZeroStd: null,
+  warningTruncatedRise: null,
+  warningEntropyRise: null,
+  warningAdvantage: null,
+  warningSteps: 5,
+  recoverySteps: 50,
+};
+
 export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSettings>> = {
-  /** Chosen by scripts/guard-simulation.mjs and on the embedded model (docs/collapse.md). */
-  default: {
-    spanGroups: 80,
-    baseGroups: 40,
-    collapseAccuracyDrop: 0.05,
-    collapseZ: 4.2,
-    collapseThinkingTokens: null,
-    collapseThinkingRatio: 0.35,
-    collapseSteps: 1,
-    warningBrevity: 0.9,
-    warningThinkingRatio: 0.6,
-    warningAccuracyDrop: 0.03,
-    warningAllWrongRise: 0.03,
-    warningZ: 3.8,
-    warningAnswerShare: 0.3,
-    warningZeroStd: null,
-    warningTruncatedRise: null,
-    warningEntropyRise: null,
-    warningAdvantage: null,
-    warningSteps: 5,
-    recoverySteps: 50,
-  },
+  default: BY_DEFAULT,
+  /**
+   * Steps are large and quick there, and accuracy may dip for some of them and come back: a fall is a collapse once it has
+   * held for as many steps of 8 prompts as make the shortest fall that is looked for.
+   */
+  embedded: { ...BY_DEFAULT, collapseSteps: 10 },
   /** The ACOER paper to the letter: section 4.1 (collapse, with MATH-500's threshold) and the appendix (warning). */
   paper: {
     spanGroups: 50,

@@ -3,8 +3,12 @@ import { MONITOR_PRESETS, monitorSettings } from '../../src/monitor';
 import { capAlpha, initialAcoerState, observeBatch, type AcoerParameters } from '../../src/rewards/acoer';
 
 describe('settings of the monitor', () => {
-  test('are the default ones unless something is given', () => {
-    expect(monitorSettings(resolveConfig([]).monitor)).toEqual(MONITOR_PRESETS.default);
+  test.each([
+    ['paper', MONITOR_PRESETS.default],
+    ['tiny', MONITOR_PRESETS.embedded],
+    ['slide', MONITOR_PRESETS.embedded],
+  ])('are those of the preset %s unless something is given', (preset, expected) => {
+    expect(monitorSettings(resolveConfig([], preset).monitor)).toEqual(expected);
   });
 
   test('are laid over a preset one by one, null included', () => {
@@ -19,7 +23,7 @@ describe('settings of the monitor', () => {
   test.each([
     ['monitor.colapseSteps=3', 'monitor.colapseSteps: unknown setting; did you mean `collapseSteps`?'],
     ['monitor.collapseSteps=0', 'monitor.collapseSteps: must be at least 1, not 0'],
-    ['monitor.preset=papper', 'monitor.preset: must be one of default, paper'],
+    ['monitor.preset=papper', 'monitor.preset: must be one of default, embedded, paper'],
   ])('%s is refused', (assignment, message) => {
     expect(() => resolveConfig([parseAssignments([assignment])])).toThrow(message);
   });
