@@ -72,34 +72,58 @@ function looseBox(text: string): Box | null {
   return { start, end: text.length, content, complete: false };
 }
 
-const SEPARATOR = /\b(?:and|or)\b|[,;]/;
+/** What may stand between two boxes of one list: commas, `and`, `or`, space, delimiters of formulas. */
+const BETWEEN =
+  /^(?:[\s$,~]|\\(?:[()[\],;:! ]|q?quad\b)|\\(?:text|textrm|textbf|mathrm|mbox)\s*\{\s*,?\s*(?:and|or)?\s*,?\s*\}|\b(?:and|or)\b)*$/;
+const MAX_BETWEEN = 128;
+/** `x = ` directly before a box. */
+const LABEL = /(?<![\\a-zA-Z])(?:\\[a-zA-Z]{2,12}|[a-zA-Z])(?:_(?:\{\w{1,8}\}|\w))?\s*=\s*$/;
 
 /** Directly after a box, past its closing delimiters. */
 const PERCENT_AFTER = /^[\s}$]*(?:\\\)|\\\])?\s*(?:\\?%|percent(?:age)?\b|pct\b)/i;
 
 /**
- * The boxed answer: the last box, with those before it that belong to it: closer than 10 characters, or closer than 70
- * with `and`, `or`, a comma or a semicolon between and other content. Joined by commas; a percent sign or word after the
+ * The boxed answer: the last box, with those before it when nothing but commas, `and`, `or` and delimiters of formulas
+ * stand between. Joined by commas; `x = ` directly before each of them names the parts. A percent sign or word after the
  * last box belongs to it. null without a box, or with an empty one. `tolerant` also takes a box without a closing brace.
  */
 export function boxedAnswer(text: string, tolerant: boolean): string | null {
+  if (!text.includes('box')) return null;
   const boxes = innermost(completeBoxes(text));
   const loose = tolerant ? looseBox(text) : null;
   if (loose !== null && loose.start >= (boxes.at(-1)?.end ?? 0)) return loose.content || null;
   const last = boxes.at(-1);
   if (last === undefined) return null;
-  const kept = [last];
-  for (const box of boxes.slice(0, -1).reverse()) {
-    const between = text.slice(box.end, kept[0]!.start);
-    const near = between.length < 10;
-    const belongs =
-      near || (between.length < 70 && SEPARATOR.test(between) && box.content !== kept[0]!.content);
-    if (!belongs) break;
-    kept.unshift(box);
-  }
-  const contents = kept.map((box) => box.content).filter((content, i, all) => content !== all[i - 1]);
+  const kept = listOf(text, boxes);
+  const contents = kept.filter((content, i, all) => content !== all[i - 1]);
   const percent = PERCENT_AFTER.test(text.slice(last.end, last.end + 24)) ? '\\%' : '';
   return contents.join(',') + percent || null;
+}
+
+/** The contents of the last box and of those that form a list with it, with their names where all have one. */
+function listOf(text: string, boxes: readonly Box[]): string[] {
+  const last = boxes.at(-1)!;
+  const plain = [last.content];
+  for (let i = boxes.length - 2; i >= 0 && isBetween(text.slice(boxes[i]!.end, boxes[i + 1]!.start)); i--)
+    plain.unshift(boxes[i]!.content);
+  if (plain.length > 1) return plain;
+  const label = labelOf(text, last);
+  const labelled = [label + last.content];
+  let next = label;
+  for (let i = boxes.length - 2; i >= 0 && next !== ''; i--) {
+    const box = boxes[i]!;
+    const own = labelOf(text, box);
+    if (own === '' || !isBetween(text.slice(box.end, boxes[i + 1]!.start - next.length))) break;
+    labelled.unshift(own + box.content);
+    next = own;
+  }
+  return labelled.length > 1 ? labelled : plain;
+}
+
+const isBetween = (text: string): boolean => text.length <= MAX_BETWEEN && BETWEEN.test(text);
+
+function labelOf(text: string, box: Box): string {
+  return LABEL.exec(text.slice(Math.max(0, box.start - 40), box.start))?.[0] ?? '';
 }
 
 /** Of nested boxes the inner one counts. */

@@ -4,6 +4,7 @@
  */
 import type { ExtractionTarget } from './options';
 import { boxedAnswer } from './boxed';
+import { MAX_TAIL_CHARS } from './budget';
 import { plainExpressions, plainStrings } from './plain';
 import { formulas, joinFormulas, type Span } from './segments';
 
@@ -29,40 +30,37 @@ const ANYWHERE = 300;
 /** Of each priority the last match counts, so early ones need no search. */
 const MAX_ANCHORS = 16;
 
-/** Candidates, the best first. `text` is short: the end of a completion. */
+/** Candidates, the best first. Boxes are looked for in all of `text`, other answers in its last characters only. */
 export function candidates(text: string, targets: readonly ExtractionTarget[]): Candidate[] {
-  const boxed = decisiveBox(text, targets);
-  if (boxed !== null) return [{ text: boxed, type: 'boxed' }];
-  const ranked = targets.flatMap((target) => ofTarget(text, target));
+  const priority = boxPriority(targets);
+  const boxed = priority === null ? null : boxedAnswer(text, true);
+  const tail = text.slice(-MAX_TAIL_CHARS);
+  // Nothing could come before this box: the rest of the text need not be read.
+  if (boxed !== null && priority === HOPE && !tail.includes('I hope'))
+    return [{ text: boxed, type: 'boxed' }];
+  const ranked = targets.flatMap((target) => ofTarget(tail, target));
+  if (boxed !== null) {
+    const end = tail.lastIndexOf('\\boxed');
+    ranked.push({ text: boxed, type: 'boxed', priority: priority!, start: 0, end });
+  }
   return ranked.sort((a, b) => a.priority - b.priority || b.end - a.end || a.start - b.start);
 }
 
-/** The box, when nothing could come before it: then the rest of the text need not be read. */
-function decisiveBox(text: string, targets: readonly ExtractionTarget[]): string | null {
-  const first = targets.some((target) => target.type === 'latex' && target.boxedMatchPriority === HOPE);
-  return first && !text.includes('I hope') ? boxedAnswer(text, true) : null;
+/** The best priority boxes are looked at with; null: none are. */
+function boxPriority(targets: readonly ExtractionTarget[]): number | null {
+  const priorities = targets.flatMap((target) =>
+    target.type === 'latex' && target.boxedMatchPriority >= 0 ? [target.boxedMatchPriority] : [],
+  );
+  return priorities.length === 0 ? null : Math.min(...priorities);
 }
 
 function ofTarget(text: string, target: ExtractionTarget): Ranked[] {
   const spans = spansOf(text, target);
   const rank = (priority: number, span: Span): Ranked => ({ ...span, priority, type: target.type });
-  const found = [
+  return [
     ...anchored(text, spans, target).map(([priority, span]) => rank(priority, span)),
     ...(target.tryExtractWithoutAnchor ? spans.map((span) => rank(unanchored(span, target), span)) : []),
   ];
-  if (target.type === 'latex' && target.boxedMatchPriority >= 0) {
-    const boxed = boxedAnswer(text, true);
-    if (boxed !== null) {
-      found.push({
-        text: boxed,
-        type: 'boxed',
-        priority: target.boxedMatchPriority,
-        start: 0,
-        end: text.lastIndexOf('\\boxed'),
-      });
-    }
-  }
-  return found;
 }
 
 function spansOf(text: string, target: ExtractionTarget): Span[] {

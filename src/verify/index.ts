@@ -2,7 +2,7 @@
 import type { Thinking, Verdict } from '../types';
 import { type Answer, parseAnswer } from './answer';
 import { answerRegion, boxedAnswer, lastBoxed, lastBoxOrTag } from './boxed';
-import { Budget, BudgetExceeded, MAX_TAIL_CHARS } from './budget';
+import { Budget, BudgetExceeded } from './budget';
 import { equalAnswers } from './compare';
 import { type Candidate, candidates } from './free-text';
 import {
@@ -106,8 +106,7 @@ function fromCompletion(completion: string, options: ResolvedOptions): Extracted
     const boxed = options.extraction === 'boxed' ? boxedAnswer(region, false) : lastBoxOrTag(completion);
     return boxed === null ? null : { text: boxed, answer: parseAnswer(boxed, options.parse), literal: false };
   }
-  const tail = region.slice(-MAX_TAIL_CHARS);
-  const found = best(candidates(tail, options.extraction), options);
+  const found = best(candidates(region, options.extraction), options);
   if (found !== null) return found;
   // A bare answer and nothing else.
   const whole = region.trim();
@@ -153,7 +152,7 @@ function parseReference(gold: string, options: ResolvedOptions): Extracted {
   const latex = extraction.some(({ type }) => type === 'latex');
   if (latex && !BOX.test(gold) && !SENTENCE.test(gold.replace(TEXT_COMMAND, ' '))) return whole();
   const lenient: ResolvedOptions = { ...options, parse: LENIENT, extractionMode: 'any_match' };
-  return best(candidates(gold.slice(-MAX_TAIL_CHARS), extraction), lenient) ?? whole();
+  return best(candidates(gold, extraction), lenient) ?? whole();
 }
 
 /** References come back many times: one parse for the whole of a group, a step, a run. */

@@ -52,8 +52,8 @@ describe('where the answer counts', () => {
 describe('several boxes', () => {
   test.each([
     ['the last of two far apart', '\\boxed{1} is what one might think at first \\boxed{2}', '2', '2'],
-    ['neighbours closer than 10 characters are one answer', '\\boxed{1} or \\boxed{2}', '1,2', '1,2'],
-    ['a separator joins boxes closer than 70', '\\boxed{1} for the first part, and \\boxed{2}', '1,2', '1,2'],
+    ['nothing but a connecting word between: one answer', '\\boxed{1} or \\boxed{2}', '1,2', '1,2'],
+    ['words between: the last', '\\boxed{1} for the first part, and \\boxed{2}', '2', '2'],
     ['the same box again is not a second item', '\\boxed{2}. So \\boxed{2}', '2', '2'],
     ['a percent sign after the box belongs to it', '$\\boxed{28}$ percent', '28\\%', '28\\%'],
   ])('%s', (_, text, gold, extracted) => {

@@ -1,0 +1,60 @@
+/** Which boxes are the answer, wherever they stand. */
+import { verifyAnswer, verifyCompletion } from '../../src/verify';
+
+const NOISE = 'We check $x = 3$ and $y = 17$, so that 4, 5 and 6 are left over; nothing changes. ';
+const after = (chars: number): string => NOISE.repeat(Math.ceil(chars / NOISE.length)).slice(0, chars);
+
+describe('boxes that form a list', () => {
+  test.each([
+    ['$\\boxed{12}$, $\\boxed{14}$', '12,14'],
+    ['$\\boxed{12}$ and $\\boxed{14}$', '12,14'],
+    ['\\(\\boxed{12}\\), \\(\\boxed{14}\\), and \\(\\boxed{15}\\)', '12,14,15'],
+    ['$\\boxed{12} \\text{ and } \\boxed{14}$', '12,14'],
+    ['$\\boxed{12} \\quad \\text{or} \\quad \\boxed{14}$', '12,14'],
+    ['$$\\boxed{12}$$\nor\n$$\\boxed{14}$$', '12,14'],
+    ['\\boxed{3} or \\boxed{3}', '3'],
+    ['$x = \\boxed{5}$ and $y = \\boxed{-8}$', 'x = 5,y = -8'],
+    ['$x_1=\\boxed{5}$, $x_{2}=\\boxed{6}$', 'x_1=5,x_{2}=6'],
+  ])('%s', (text, extracted) => {
+    expect(verifyCompletion(text, '1').extracted).toBe(extracted);
+    expect(verifyAnswer('1', text).extracted).toBe(extracted);
+  });
+});
+
+describe('otherwise the last one counts', () => {
+  test.each([
+    ['The answer is $\\boxed{12}$. Wait, no: it is $\\boxed{14}$.', '14'],
+    ['The sum is $\\boxed{12}$, and therefore the product is $\\boxed{14}$', '14'],
+    ['$\\boxed{12}$, so $\\boxed{14}$', '14'],
+    ['$\\boxed{12}$. $\\boxed{14}$', '14'],
+    ['$\\boxed{3}$ because $\\boxed{14}$', '14'],
+    ['$\\boxed{1}$ and then $\\boxed{12}$, $\\boxed{14}$', '12,14'],
+    ['$\\boxed{12}$, $y = \\boxed{14}$', '14'],
+    ['$\\boxed{12} + \\boxed{14}$', '14'],
+  ])('%s', (text, extracted) => {
+    expect(verifyCompletion(text, '1').extracted).toBe(extracted);
+    expect(verifyAnswer('1', text).extracted).toBe(extracted);
+  });
+});
+
+describe('a box counts however long the text behind it', () => {
+  test.each([0, 4_000, 5_000, 40_000])('%d characters', (chars) => {
+    for (const text of [
+      `$\\boxed{42}$ ${after(chars)}`,
+      `<think>${after(chars)} \\boxed{1}</think> So $\\boxed{42}$. ${after(chars)}`,
+      `${after(chars)} \\boxed{41}. ${after(chars)} \\boxed{42} ${after(chars)}`,
+    ]) {
+      expect(verifyAnswer('42', text).extracted).toBe('42');
+      expect(verifyCompletion(text, '42').correct).toBe(true);
+    }
+  });
+
+  test('an unclosed box far back is the answer, not the text after it', () => {
+    const text = `So $\\boxed{41 ${after(9_000)} and 42`;
+    expect(verifyAnswer('42', text).status).toBe('unparseable');
+  });
+
+  test('text without a box is searched at its end only', () => {
+    expect(verifyAnswer('42', `The answer is $42$. ${'so on '.repeat(1_000)}`).status).toBe('unparseable');
+  });
+});
