@@ -72,9 +72,12 @@ function looseBox(text: string): Box | null {
   return { start, end: text.length, content, complete: false };
 }
 
-/** What may stand between two boxes of one list: commas, `and`, `or`, space, delimiters of formulas. */
+/**
+ * What may stand between two boxes of one list: commas, `and`, `or`, space, delimiters of formulas, and in a formula
+ * `\text{for part (a) and}`.
+ */
 const BETWEEN =
-  /^(?:[\s$,~]|\\(?:[()[\],;:! ]|q?quad\b)|\\(?:text|textrm|textbf|mathrm|mbox)\s*\{\s*,?\s*(?:and|or)?\s*,?\s*\}|\b(?:and|or)\b)*$/;
+  /^(?:[\s$,~]|\\(?:[()[\],;:! ]|q?quad\b)|\\(?:text|textrm|textbf|mathrm|mbox)\s*\{\s*,?\s*(?:(?:for [^{}.,;]{1,30} )?(?:and|or))?\s*,?\s*\}|\b(?:and|or)\b)*$/;
 const MAX_BETWEEN = 128;
 /** `x = ` directly before a box. */
 const LABEL = /(?<![\\a-zA-Z])(?:\\[a-zA-Z]{2,12}|[a-zA-Z])(?:_(?:\{\w{1,8}\}|\w))?\s*=\s*$/;
@@ -98,6 +101,29 @@ export function boxedAnswer(text: string, tolerant: boolean): string | null {
   const contents = kept.filter((content, i, all) => content !== all[i - 1]);
   const percent = PERCENT_AFTER.test(text.slice(last.end, last.end + 24)) ? '\\%' : '';
   return contents.join(',') + percent || null;
+}
+
+const SEPARATOR = /\b(?:and|or)\b|[,;]/;
+
+/**
+ * The boxes of a reference, which nobody writes to mislead: those closer than 10 characters, or than 70 with a separator,
+ * belong to the last, as in math_verify.
+ */
+export function boxesOfReference(text: string): string | null {
+  const boxes = innermost(completeBoxes(text));
+  const loose = looseBox(text);
+  const single = boxes.length < 2 || (loose !== null && loose.start >= boxes.at(-1)!.end);
+  if (single) return boxedAnswer(text, true);
+  let first = boxes.length - 1;
+  for (; first > 0; first--) {
+    const [box, next] = [boxes[first - 1]!, boxes[first]!];
+    const between = text.slice(box.end, next.start);
+    const apart = between.length >= 70 || !SEPARATOR.test(between) || box.content === next.content;
+    if (between.length >= 10 && apart) break;
+  }
+  const contents = boxes.slice(first).map((box) => box.content);
+  if (contents.length === 1) return boxedAnswer(text, true);
+  return contents.filter((content, i, all) => content !== all[i - 1]).join(',') || null;
 }
 
 /** The contents of the last box and of those that form a list with it, with their names where all have one. */

@@ -31,9 +31,13 @@ const ANYWHERE = 300;
 const MAX_ANCHORS = 16;
 
 /** Candidates, the best first. Boxes are looked for in all of `text`, other answers in its last characters only. */
-export function candidates(text: string, targets: readonly ExtractionTarget[]): Candidate[] {
+export function candidates(
+  text: string,
+  targets: readonly ExtractionTarget[],
+  boxes: (text: string) => string | null = (all) => boxedAnswer(all, true),
+): Candidate[] {
   const priority = boxPriority(targets);
-  const boxed = priority === null ? null : boxedAnswer(text, true);
+  const boxed = priority === null ? null : boxes(text);
   const tail = text.slice(-MAX_TAIL_CHARS);
   // Nothing could come before this box: the rest of the text need not be read.
   if (boxed !== null && priority === HOPE && !tail.includes('I hope'))

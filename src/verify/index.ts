@@ -1,7 +1,7 @@
 /** Verdicts on completions. Nothing here throws or performs input or output, and every call ends by counted work. */
 import type { Thinking, Verdict } from '../types';
 import { type Answer, parseAnswer } from './answer';
-import { answerRegion, boxedAnswer, lastBoxed, lastBoxOrTag } from './boxed';
+import { answerRegion, boxedAnswer, boxesOfReference, lastBoxed, lastBoxOrTag } from './boxed';
 import { Budget, BudgetExceeded } from './budget';
 import { equalAnswers } from './compare';
 import { type Candidate, candidates } from './free-text';
@@ -145,14 +145,14 @@ const TEXT_COMMAND = /\\[a-z]+\s*\{[^{}]*\}/g;
 function parseReference(gold: string, options: ResolvedOptions): Extracted {
   const whole = (): Extracted => ({ text: gold.trim(), answer: parseAnswer(gold, LENIENT), literal: false });
   if (typeof options.extraction === 'string') {
-    const boxed = boxedAnswer(gold, true);
+    const boxed = boxesOfReference(gold);
     return boxed === null ? whole() : { text: boxed, answer: parseAnswer(boxed, LENIENT), literal: false };
   }
   const { extraction } = options;
   const latex = extraction.some(({ type }) => type === 'latex');
   if (latex && !BOX.test(gold) && !SENTENCE.test(gold.replace(TEXT_COMMAND, ' '))) return whole();
   const lenient: ResolvedOptions = { ...options, parse: LENIENT, extractionMode: 'any_match' };
-  return best(candidates(gold, extraction), lenient) ?? whole();
+  return best(candidates(gold, extraction, boxesOfReference), lenient) ?? whole();
 }
 
 /** References come back many times: one parse for the whole of a group, a step, a run. */

@@ -13,6 +13,7 @@ describe('boxes that form a list', () => {
     ['$\\boxed{12} \\quad \\text{or} \\quad \\boxed{14}$', '12,14'],
     ['$$\\boxed{12}$$\nor\n$$\\boxed{14}$$', '12,14'],
     ['\\boxed{3} or \\boxed{3}', '3'],
+    ['$\\boxed{3} \\text{ for part (a) and } \\boxed{4}$', '3,4'],
     ['$x = \\boxed{5}$ and $y = \\boxed{-8}$', 'x = 5,y = -8'],
     ['$x_1=\\boxed{5}$, $x_{2}=\\boxed{6}$', 'x_1=5,x_{2}=6'],
   ])('%s', (text, extracted) => {
@@ -57,4 +58,9 @@ describe('a box counts however long the text behind it', () => {
   test('text without a box is searched at its end only', () => {
     expect(verifyAnswer('42', `The answer is $42$. ${'so on '.repeat(1_000)}`).status).toBe('unparseable');
   });
+});
+
+test('boxes of a reference are a list when they are near each other', () => {
+  expect(verifyAnswer('\\boxed{1} papers and \\boxed{2} bins', '$\\boxed{1,2}$').correct).toBe(true);
+  expect(verifyAnswer('\\boxed{1} papers and \\boxed{2} bins', '$\\boxed{2}$').correct).toBe(false);
 });
