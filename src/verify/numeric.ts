@@ -11,6 +11,8 @@ export interface NumericContext {
   point: ReadonlyMap<string, Complex>;
   /** Set when a root, logarithm or the like of a real number was not real. */
   leftReals: boolean;
+  /** Set when digits were lost on the way: large terms that cancelled, a step, the sine of a large number. */
+  lossy?: boolean;
   inTrigonometry?: boolean;
 }
 
@@ -32,7 +34,7 @@ export function numericValue(node: Node, context: NumericContext): Complex {
     case 'neg':
       return C.scale(value(node.value), -1);
     case 'add':
-      return node.terms.map(value).reduce(C.add);
+      return total(node.terms.map(value), context);
     case 'mul':
       return node.factors.map(value).reduce(C.multiply);
     case 'div': {
@@ -60,6 +62,15 @@ export function numericValue(node: Node, context: NumericContext): Complex {
   }
 }
 
+const LOST_BY_CANCELLING = 1e-5;
+
+function total(terms: readonly Complex[], context: NumericContext): Complex {
+  const sum = terms.reduce(C.add);
+  const largest = Math.max(...terms.map(C.modulus));
+  if (C.modulus(sum) < LOST_BY_CANCELLING * largest) context.lossy = true;
+  return sum;
+}
+
 function constant(name: 'pi' | 'e' | 'i' | 'inf'): Complex {
   if (name === 'i') return { re: 0, im: 1 };
   return C.real(name === 'pi' ? Math.PI : name === 'e' ? Math.E : Infinity);
@@ -85,17 +96,47 @@ function flagged(result: Complex, inputs: readonly Complex[], context: NumericCo
 
 function raised(base: Complex, exponent: Complex, context: NumericContext): Complex {
   if (base.re === 0 && base.im === 0 && exponent.re <= 0) return UNDEFINED;
+  if (C.modulus(exponent) > LARGE) context.lossy = true;
   return flagged(C.pow(base, exponent), [base, exponent], context);
 }
 
+/** Beyond it a double's last digits matter, or are before the point. */
+const LARGE = 1e5;
+const STEPS = new Set(['floor', 'ceil', 'mod']);
 const TRIGONOMETRIC = new Set(['sin', 'cos', 'tan', 'cot', 'sec', 'csc']);
 
 function applied(name: string, args: readonly Node[], context: NumericContext): Complex {
-  const inner = { ...context, leftReals: false, inTrigonometry: TRIGONOMETRIC.has(name) };
+  const inner: NumericContext = { ...context, leftReals: false, inTrigonometry: TRIGONOMETRIC.has(name) };
   const values = args.map((arg) => numericValue(arg, inner));
   context.leftReals ||= inner.leftReals;
-  if (values.length === 1 && name in UNARY) return flagged(UNARY[name]!(values[0]!), values, context);
+  context.lossy ||= inner.lossy || losesDigits(name, values);
+  if (values.length === 1 && name in UNARY) {
+    const result = flagged(UNARY[name]!(values[0]!), values, context);
+    // Near a zero or a pole a function says more of its argument's last digits than of its first.
+    const size = C.modulus(result);
+    if (CURVED.has(name) && (size < 1e-5 || size > LARGE)) context.lossy = true;
+    return result;
+  }
   return flagged(several(name, values), values, context);
+}
+
+const CURVED = new Set([
+  ...TRIGONOMETRIC,
+  'ln',
+  'log',
+  'lg',
+  'arcsin',
+  'arccos',
+  'arsinh',
+  'arcosh',
+  'artanh',
+]);
+
+function losesDigits(name: string, values: readonly Complex[]): boolean {
+  if (TRIGONOMETRIC.has(name)) return values.some((value) => C.modulus(value) > LARGE);
+  const nearStep = (x: number): boolean => Math.abs(x) > LARGE || Math.abs(x - Math.round(x)) < 1e-9;
+  if (name === 'mod') return values.length === 2 && nearStep(values[0]!.re / values[1]!.re);
+  return STEPS.has(name) && values.some(({ re }) => nearStep(re));
 }
 
 const ONE = C.real(1);
@@ -180,8 +221,13 @@ function root(x: Complex, degree: Complex): Complex {
 function series(node: Extract<Node, { kind: 'bigop' }>, context: NumericContext): Complex {
   const limits = [numericValue(node.from, context), numericValue(node.to, context)] as const;
   const at = (k: number): Complex => {
-    const inner = { ...context, point: new Map(context.point).set(node.variable, C.real(k)) };
-    return numericValue(node.body, inner);
+    const inner: NumericContext = {
+      ...context,
+      point: new Map(context.point).set(node.variable, C.real(k)),
+    };
+    const value = numericValue(node.body, inner);
+    context.lossy ||= inner.lossy;
+    return value;
   };
   const [from, to] = [limits[0].re, limits[1].re];
   const whole = Number.isInteger(from) && Number.isInteger(to) && limits.every(({ im }) => im === 0);

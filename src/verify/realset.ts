@@ -1,9 +1,13 @@
 /** Sets of real numbers as sorted disjoint pieces: intervals, unions, complements, what an inequality allows. */
 import { integer, type Node, type NodeOf, type RelationOp } from './ast';
 import { isNameLike } from './answer';
+import type { Budget } from './budget';
 import * as C from './complex';
+import { order } from './digits';
+import { exactValue } from './exact';
 import { numericValue } from './numeric';
 import { negative } from './parser';
+import { compare } from './rational';
 import { type CompareContext, equalScalars, infinite } from './scalar';
 
 /** An end with its value as a double, which orders the pieces. */
@@ -11,6 +15,7 @@ interface End {
   node: Node;
   value: number;
   open: boolean;
+  budget: Budget | null;
 }
 
 export interface Piece {
@@ -22,27 +27,35 @@ export interface Piece {
 export type RealSet = Piece[];
 
 const INFINITY: Node = { kind: 'const', name: 'inf' };
-const LOWEST: End = { node: negative(INFINITY), value: -Infinity, open: true };
-const HIGHEST: End = { node: INFINITY, value: Infinity, open: true };
+const LOWEST: End = { node: negative(INFINITY), value: -Infinity, open: true, budget: null };
+const HIGHEST: End = { node: INFINITY, value: Infinity, open: true, budget: null };
 const ALL: RealSet = [{ low: LOWEST, high: HIGHEST }];
 
 function end(node: Node, open: boolean, context: CompareContext): End | null {
   const sign = infinite(node);
-  if (sign !== 0) return { node, value: sign * Infinity, open: true };
+  if (sign !== 0) return { node, value: sign * Infinity, open: true, budget: null };
   const value = numericValue(node, { budget: context.budget, point: new Map(), leftReals: false });
   if (!C.isFinite(value) || Math.abs(value.im) > 1e-12) return null;
-  return { node, value: value.re, open };
+  return { node, value: value.re, open, budget: context.budget };
 }
 
-function sameValue(a: End, b: End): boolean {
-  if (a.value === b.value) return true;
+/** Negative when `a` is below `b`, 0 when they are the same. Doubles tell what is clearly apart. */
+function compareEnds(a: End, b: End): number {
   const size = Math.max(Math.abs(a.value), Math.abs(b.value));
-  return size < Infinity && Math.abs(a.value - b.value) <= 1e-12 * size;
+  const byDoubles = a.value === b.value ? 0 : a.value - b.value;
+  if (size === Infinity || Math.abs(a.value - b.value) > 1e-9 * size) return byDoubles;
+  const budget = a.budget ?? b.budget;
+  if (budget === null) return byDoubles;
+  const [x, y] = [exactValue(a.node, { budget }), exactValue(b.node, { budget })];
+  if (x !== null && y !== null) return compare(x, y);
+  return order(a.node, b.node, budget) ?? byDoubles;
 }
+
+const sameValue = (a: End, b: End): boolean => compareEnds(a, b) === 0;
 
 function isEmpty({ low, high }: Piece): boolean {
-  if (sameValue(low, high)) return low.open || high.open;
-  return low.value > high.value;
+  const sign = compareEnds(low, high);
+  return sign === 0 ? low.open || high.open : sign > 0;
 }
 
 /**
@@ -57,10 +70,10 @@ export function readPair(
   const [low, high] = [end(node.items[0]!, openLow, context), end(node.items[1]!, openHigh, context)];
   if (low === null || high === null) return { reading: 'symbolic' };
   const piece = { low, high };
-  const same = sameValue(low, high);
-  if (low.value < high.value && !same) return { reading: 'interval', piece };
+  const sign = compareEnds(low, high);
+  if (sign < 0) return { reading: 'interval', piece };
   if (openLow !== openHigh) return { reading: 'empty' };
-  return same && !openLow ? { reading: 'interval', piece } : { reading: 'pair' };
+  return sign === 0 && !openLow ? { reading: 'interval', piece } : { reading: 'pair' };
 }
 
 /** null: not a set of reals this can hold. Throws BudgetExceeded. */
@@ -115,7 +128,7 @@ export function union(pieces: readonly Piece[]): RealSet {
   const sorted = pieces
     .filter((piece) => !isEmpty(piece))
     .sort((a, b) => {
-      return sameValue(a.low, b.low) ? Number(a.low.open) - Number(b.low.open) : a.low.value - b.low.value;
+      return compareEnds(a.low, b.low) || Number(a.low.open) - Number(b.low.open);
     });
   const result: RealSet = [];
   for (const piece of sorted) {
@@ -124,7 +137,7 @@ export function union(pieces: readonly Piece[]): RealSet {
       result.push({ ...piece });
     } else if (sameValue(last.high, piece.high)) {
       last.high = { ...last.high, open: last.high.open && piece.high.open };
-    } else if (piece.high.value > last.high.value) {
+    } else if (compareEnds(piece.high, last.high) > 0) {
       last.high = piece.high;
     }
   }
@@ -132,7 +145,8 @@ export function union(pieces: readonly Piece[]): RealSet {
 }
 
 function joins(high: End, low: End): boolean {
-  return sameValue(high, low) ? !(high.open && low.open) : low.value < high.value;
+  const sign = compareEnds(low, high);
+  return sign === 0 ? !(high.open && low.open) : sign < 0;
 }
 
 function complement(set: RealSet): RealSet {
@@ -156,8 +170,8 @@ function intersection(a: RealSet, b: RealSet): RealSet {
 }
 
 function tighter(a: End, b: End, direction: 1 | -1): End {
-  if (sameValue(a, b)) return { ...a, open: a.open || b.open };
-  return a.value * direction > b.value * direction ? a : b;
+  const sign = compareEnds(a, b) * direction;
+  return sign === 0 ? { ...a, open: a.open || b.open } : sign > 0 ? a : b;
 }
 
 /** The set an inequality in one name describes: x > 5, 1 <= |z| <= 2, x != 3. */
@@ -194,9 +208,9 @@ function ray(op: RelationOp, node: Node, context: CompareContext): RealSet | nul
 
 /** All x whose modulus lies in the set. */
 function ofModulus(set: RealSet): RealSet {
-  const zero: End = { node: integer(0), value: 0, open: false };
+  const zero: End = { node: integer(0), value: 0, open: false, budget: null };
   const positive = intersection(set, [{ low: zero, high: HIGHEST }]);
-  const mirror = ({ node, value, open }: End): End => ({ node: negative(node), value: -value, open });
+  const mirror = (end: End): End => ({ ...end, node: negative(end.node), value: -end.value });
   const mirrored = positive.map(({ low, high }): Piece => ({ low: mirror(high), high: mirror(low) }));
   return union([...positive, ...mirrored]);
 }

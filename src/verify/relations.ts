@@ -4,7 +4,8 @@ import { isNameLike } from './answer';
 import * as C from './complex';
 import { numericValue } from './numeric';
 import { flip } from './realset';
-import { type CompareContext, samplePoint } from './scalar';
+import { sameRatio } from './digits';
+import { type CompareContext, precisePoint, samplePoint } from './scalar';
 
 type Relation = NodeOf<'relation'>;
 
@@ -73,6 +74,7 @@ function difference({ left, right }: Link): Node {
 }
 
 const POINTS = 6;
+const SPREAD = 3.7;
 const TOLERANCE = 1e-9;
 
 /** The real number a / b is at every sampled point; null when it is none, or zero. */
@@ -80,9 +82,9 @@ function constantRatio(a: Node, b: Node, context: CompareContext): number | null
   const names = new Set([...freeSymbols(a), ...freeSymbols(b)]);
   if (names.size === 0) return null;
   let ratio: number | null = null;
-  let points = 0;
-  for (let k = 0; k < 2 * POINTS && points < POINTS; k++) {
-    const point = samplePoint(names, k);
+  const used: number[] = [];
+  for (let k = 0; k < 2 * POINTS && used.length < POINTS; k++) {
+    const point = samplePoint(names, k, SPREAD);
     const [x, y] = [a, b].map((node) =>
       numericValue(node, { budget: context.budget, point, leftReals: false }),
     ) as [C.Complex, C.Complex];
@@ -91,7 +93,9 @@ function constantRatio(a: Node, b: Node, context: CompareContext): number | null
     if (Math.abs(here.im) > TOLERANCE * Math.abs(here.re)) return null;
     if (ratio !== null && Math.abs(here.re - ratio) > TOLERANCE * Math.abs(ratio)) return null;
     ratio = here.re;
-    points++;
+    used.push(k);
   }
-  return points >= 3 ? ratio : null;
+  if (used.length < 3) return null;
+  const points = used.map((k) => precisePoint(names, k, SPREAD));
+  return sameRatio(a, b, points, context.budget) === false ? null : ratio;
 }

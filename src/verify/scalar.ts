@@ -4,6 +4,8 @@ import { Budget, BudgetExceeded } from './budget';
 import * as C from './complex';
 import type { Complex } from './complex';
 import { exactValue } from './exact';
+import { roundedValue, sameDigits } from './digits';
+import { sameForm } from './normal-form';
 import { hash, type NumericContext, numericValue } from './numeric';
 import { compare, isInteger, multiply, negate, ONE, type Rational, roundedTo, toNumber, ZERO, add, invert } from './rational'; // prettier-ignore
 
@@ -56,7 +58,7 @@ function computedFirstValue(node: Node): Complex | null {
   };
   try {
     const value = numericValue(node, at);
-    return C.isFinite(value) && !at.leftReals ? value : null;
+    return C.isFinite(value) && !at.leftReals && at.lossy !== true ? value : null;
   } catch (error) {
     if (error instanceof BudgetExceeded) return null;
     throw error;
@@ -105,12 +107,13 @@ function roundedEqual(a: Node, b: Node, context: CompareContext): boolean {
   const exact = x ?? y;
   const other = x === null ? a : b;
   if (exact === null || freeSymbols(other).size > 0) return false;
+  const rounded = roundedValue(other, places, context.budget);
+  if (rounded !== null) return rounded === roundedTo(exact, places);
   const value = numericValue(other, pointContext(context, new Map()));
   if (!C.isFinite(value) || Math.abs(value.im) > 1e-12 * Math.abs(value.re)) return false;
-  const decimal = toNumber(exact);
   const unit = Math.pow(10, -places);
-  // Doubles hold no digits that small: all they hold must agree.
-  if (Math.abs(decimal) > unit * 2 ** 50) return Math.abs(value.re - decimal) <= 1e-14 * Math.abs(decimal);
+  // Doubles have no digits that small, and nothing else has told.
+  if (Math.abs(toNumber(exact)) > unit * 2 ** 50) return false;
   return BigInt(Math.round(value.re / unit)) === roundedTo(exact, places);
 }
 
@@ -197,18 +200,56 @@ export function samplePoint(names: Iterable<string>, k: number, spread = 3.7): M
   return point;
 }
 
-/** a - b vanishes at every sampled point, relative to the size of its terms. Throws BudgetExceeded when undecidable. */
+/** From these digits on (the default) doubles only tell what clearly differs. */
+const EXACT_FROM = 15;
+
+/** a - b is zero: by its form, else at every sampled point. Throws BudgetExceeded when undecidable. */
 function sameDifference(a: Node, b: Node, context: CompareContext): boolean {
-  const { constant, terms } = differenceTerms(a, b, context);
-  if (terms.length === 0) return constant.n === 0n;
-  const factor = commonScale(constant, terms);
+  const exactly = context.numericPrecision >= EXACT_FROM;
+  const form = exactly ? sameForm(a, b, context) : null;
+  if (form !== null) return form;
   const names = new Set([...freeSymbols(a), ...freeSymbols(b)]);
   const spread = spreadOf(a, b);
+  const { real, other, overflow } = doubleVerdicts(a, b, names, spread, context);
+  const used = real.length > 0 ? real : other;
+  if (used.some(({ same }) => same === false)) return false;
+  if (!exactly) return used.length > 0;
+  const seen = used.length > 0 ? used : [{ k: 0, same: null }];
+  const whole = [a, b].some(needsWholeNumbers);
+  const digits = sameDigits(
+    a,
+    b,
+    seen.map(({ k }) => precisePoint(names, k, spread, whole)),
+    context.budget,
+  );
+  if (digits === false) return false;
+  if (used.length === 0 && overflow && bothHuge(a, b, context)) throw new BudgetExceeded();
+  // Without a value to more digits (a sum of thousands of terms, the gamma function) those of doubles decide.
+  return digits ?? used.some(({ same }) => same === true);
+}
+
+interface AtPoint {
+  /** Which sample point. */
+  k: number;
+  /** null: the digits of doubles do not tell. */
+  same: boolean | null;
+}
+
+/** What doubles say at up to five points, real ones apart from those where a root or logarithm left the reals. */
+function doubleVerdicts(
+  a: Node,
+  b: Node,
+  names: ReadonlySet<string>,
+  spread: number,
+  context: CompareContext,
+): { real: AtPoint[]; other: AtPoint[]; overflow: boolean } {
+  const { constant, terms } = differenceTerms(a, b, context);
+  const factor = commonScale(constant, terms);
+  const exactly = context.numericPrecision >= EXACT_FROM;
   const tolerance = Math.pow(10, 4 - Math.max(5, Math.min(15, context.numericPrecision)));
-  const verdicts: boolean[] = [];
-  const offReals: boolean[] = [];
+  const [real, other]: AtPoint[][] = [[], []];
   let overflow = false;
-  for (let k = 0; k < MAX_POINTS && verdicts.length < WANTED_POINTS; k++) {
+  for (let k = 0; k < MAX_POINTS && real!.length < WANTED_POINTS; k++) {
     context.budget.spend(10);
     const at = pointContext(context, samplePoint(names, k, spread));
     let sum = C.real(scaled(constant, factor, context.budget));
@@ -225,12 +266,37 @@ function sameDifference(a: Node, b: Node, context: CompareContext): boolean {
       if (names.size === 0) break;
       continue;
     }
-    (at.leftReals ? offReals : verdicts).push(C.modulus(sum) <= tolerance * size);
-    if (verdicts.at(-1) === false || names.size === 0) break;
+    const same = exactly && at.lossy === true ? null : C.modulus(sum) <= tolerance * size;
+    (at.leftReals ? other! : real!).push({ k, same });
+    if (names.size === 0 || (same === false && !at.leftReals)) break;
   }
-  const used = verdicts.length > 0 ? verdicts : offReals;
-  if (used.length === 0 && overflow && bothHuge(a, b, context)) throw new BudgetExceeded();
-  return used.length > 0 && used.every(Boolean);
+  return { real: real!, other: other!, overflow };
+}
+
+/** Factorials and binomials have values to many digits at whole numbers only. */
+function needsWholeNumbers(node: Node): boolean {
+  return some(
+    node,
+    (inner) =>
+      inner.kind === 'fn' && ['factorial', 'binom'].includes(inner.name) && freeSymbols(inner).size > 0,
+  );
+}
+
+/** The point `k` of `samplePoint` as exact numbers. */
+export function precisePoint(
+  names: Iterable<string>,
+  k: number,
+  spread: number,
+  whole = false,
+): Map<string, Rational> {
+  const point = new Map<string, Rational>();
+  for (const [name, { re }] of samplePoint(names, k, spread)) {
+    const value = whole
+      ? { n: BigInt(7 + 3 * point.size + 5 * k), d: 1n }
+      : { n: BigInt(Math.round(re * 2 ** 30)), d: 1n << 30n };
+    point.set(name, value);
+  }
+  return point;
 }
 
 function bothHuge(a: Node, b: Node, context: CompareContext): boolean {
