@@ -5,6 +5,9 @@ import { MAX_ANSWER_CHARS } from './budget';
 import { joinThousands } from './numbers';
 import { type ParseOptions, Parser } from './parser';
 import { words } from './atoms';
+import { joinBases } from './bases';
+import { type Choice, choiceOf } from './choices';
+import { withNames } from './named-parts';
 import { NotParsed, type Token, tokenize, tokenKey } from './tokens';
 
 export interface Answer {
@@ -18,26 +21,71 @@ export interface Answer {
   node: Node | null;
   /** `node` without a unit written as one letter (10 m), if that is a possible reading. */
   withoutUnit: Node | null;
+  /** The letter it gives of a multiple choice, and what stands beside it. */
+  choice: { letter: string; value: Answer | null } | null;
 }
 
 /** Never throws. */
 export function parseAnswer(text: string, options: ParseOptions): Answer {
-  const nothing: Answer = { key: text.trim(), words: null, spelled: false, node: null, withoutUnit: null };
+  const nothing: Answer = {
+    key: text.trim(),
+    words: null,
+    spelled: false,
+    node: null,
+    withoutUnit: null,
+    choice: null,
+  };
   if (text.length > MAX_ANSWER_CHARS) return nothing;
   try {
     const tokens = trimmed(splitWords(tokenize(text)));
-    const numbers = joinThousands(tokens);
+    const numbers = joinThousands(joinBases(partEquations(tokens)));
     const node = treeOf(numbers, options);
     return {
       key: tokenKey(tokens),
       ...wordsOf(tokens),
       node,
       withoutUnit: node === null ? null : letterUnit(numbers, options),
+      choice: choice(text, options),
     };
   } catch (error) {
     if (error instanceof NotParsed) return nothing;
     throw error;
   }
+}
+
+function choice(text: string, options: ParseOptions): Answer['choice'] {
+  const found = choiceOf(text) ?? bareLetter(text);
+  if (found === null || found.value === '') return found && { letter: found.letter, value: null };
+  const value = parseAnswer(found.value, options);
+  // What cannot be read is no value beside a letter.
+  return value.node === null && value.words === null ? null : { letter: found.letter, value };
+}
+
+function bareLetter(text: string): Choice | null {
+  const letter = /^[\s$]*(?:\\(?:text|textbf|textrm|mathrm|mathbf|mbox)\s*\{\s*)?([A-E])\s*\}?[\s$.]*$/.exec(
+    text,
+  )?.[1];
+  return letter === undefined ? null : { letter, value: '' };
+}
+
+const RELATION = new Set(['=', '<', '>', 'le', 'ge', 'approx', '≡']);
+
+/** `x = 1 \quad y = 2`: space as wide as that parts equations. */
+function partEquations(tokens: readonly Token[]): Token[] {
+  const isRelation = (token: Token): boolean => token.t !== 'text' && RELATION.has(token.v);
+  const out: Token[] = [];
+  let since = 0;
+  tokens.forEach((token, i) => {
+    const end = tokens.findIndex((later, k) => k > i && (later.wide === true || later.t === 'sep'));
+    const after = token.wide === true ? tokens.slice(i, end < 0 ? undefined : end) : [];
+    if (after.slice(1).some(isRelation) && !isRelation(token) && tokens.slice(since, i).some(isRelation)) {
+      out.push({ t: 'sep', v: ',', space: true });
+      since = i;
+    }
+    if (token.t === 'sep') since = i + 1;
+    out.push(token);
+  });
+  return out;
 }
 
 /** Words with commas inside are a list of words. */
@@ -59,7 +107,7 @@ function trimmed(tokens: Token[]): Token[] {
       (token.t === 'op' && ['.', ':', '\\\\', '?'].includes(token.v)) ||
       (token.t === 'text' && words(token.v) === ''));
   let [start, end] = [0, tokens.length];
-  while (start < end && (isDust(tokens[start]) || tokens[start]!.v === '=')) start++;
+  while (start < end && (isDust(tokens[start]) || ['=', '≡', 'approx'].includes(tokens[start]!.v))) start++;
   while (end > start && (isDust(tokens[end - 1]) || tokens[end - 1]!.v === '=')) end--;
   return tokens.slice(start, end);
 }
@@ -113,27 +161,57 @@ function between(tokens: readonly Token[], i: number): boolean {
 
 function treeOf(tokens: Token[], options: ParseOptions): Node | null {
   if (tokens.length === 0) return null;
+  return attempt(() => parseTokens(tokens, options)) ?? attempt(() => namedValues(tokens, options));
+}
+
+function attempt<T>(parse: () => T): T | null {
   try {
-    return parseTokens([...tokens], options);
-  } catch (error) {
-    if (!(error instanceof NotParsed)) throw error;
-  }
-  // A long chain of equalities whose middle cannot be read still ends in an answer.
-  const equals = tokens.flatMap((token, i) => (token.t === 'op' && token.v === '=' ? [i] : []));
-  if (equals.length < 2 || tokens.some((token) => token.t === 'sep')) return null;
-  try {
-    return parseTokens(tokens.slice(equals.at(-1)! + 1), options);
+    return parse();
   } catch (error) {
     if (error instanceof NotParsed) return null;
     throw error;
   }
 }
 
-function parseTokens(tokens: Token[], options: ParseOptions): Node {
-  const parser = new Parser(tokens, options);
+function parseTokens(tokens: readonly Token[], options: ParseOptions): Node {
+  const parser = new Parser([...tokens], options);
   const groups = parser.lists(() => false);
   if (groups.length === 0) throw new NotParsed('nothing');
-  return expandSigns(resolveApproximations(assemble(groups)));
+  return finished(assemble(groups));
+}
+
+const finished = (node: Node): Node => withNames(expandSigns(resolveApproximations(node)));
+
+/**
+ * `\\max f(x) = 12`: where the left of an equation cannot be read, it is the name of what stands on the right. Of a
+ * longer chain whose middle cannot be read the last side counts.
+ */
+function namedValues(tokens: readonly Token[], options: ParseOptions): Node {
+  const items = topLevelItems(tokens);
+  const nodes = items.map((item): Node => {
+    const readable = attempt(() => parseTokens(item, options));
+    if (readable !== null) return readable;
+    const equals = item.flatMap((token, i) => (token.t === 'op' && ['=', '≡'].includes(token.v) ? [i] : []));
+    if (equals.length === 0) throw new NotParsed('no value');
+    const value = parseTokens(item.slice(equals.at(-1)! + 1), options);
+    if (equals.length > 1) return value;
+    const name = tokenKey(item.slice(0, equals[0])).replace(/[^\p{L}\p{N}#]+/gu, '');
+    return { kind: 'relation', sides: [{ kind: 'text', value: name }, value], ops: ['='] };
+  });
+  return withNames(nodes.length === 1 ? nodes[0]! : { kind: 'set', items: nodes });
+}
+
+/** The tokens between the separators that stand in no brackets. */
+function topLevelItems(tokens: readonly Token[]): Token[][] {
+  const items: Token[][] = [[]];
+  let depth = 0;
+  for (const token of tokens) {
+    if (token.t === 'begin' || (token.t !== 'text' && ['(', '[', '{', '{set'].includes(token.v))) depth++;
+    else if (token.t === 'end' || (token.t !== 'text' && [')', ']', '}', '}set'].includes(token.v))) depth--;
+    if (token.t === 'sep' && depth === 0) items.push([]);
+    else items.at(-1)!.push(token);
+  }
+  return items.filter((item) => item.length > 0);
 }
 
 function assemble(groups: Node[][]): Node {
@@ -172,7 +250,11 @@ export function isNameLike(node: Node): boolean {
       return node.terms.every(isNameLike);
     case 'div':
       return isNameLike(node.top) && isNameLike(node.bottom);
+    case 'bigop':
+      return true;
     case 'fn':
+      if (['gcd', 'lcm', 'max', 'min'].includes(node.name))
+        return node.args.every((arg) => arg.kind === 'num' || isNameLike(arg));
       return ['abs', 'sin', 'cos', 'tan'].includes(node.name) && node.args.every(isNameLike);
     case 'tuple':
       return node.items.every(isNameLike);
@@ -199,11 +281,26 @@ function withSign(node: Node, minus: boolean): Node {
   return minus !== inner.flipped ? { kind: 'neg', value: inner.value } : inner.value;
 }
 
+/** The value before a unit that may be a variable: 10 m, 10 \\Omega, 10 \\mu m. */
 function letterUnit(tokens: readonly Token[], options: ParseOptions): Node | null {
   const power = tokens.findIndex((token) => token.v === '^');
-  const last = tokens[power === tokens.length - 2 && power > 0 ? power - 1 : tokens.length - 1];
-  if (last?.t !== 'letters' || !last.space || !LETTER_UNITS.has(last.v)) return null;
-  const before = tokens.slice(0, tokens.indexOf(last));
-  if (before.some((token) => token.t === 'letters') || before.length === 0) return null;
+  const end = power === tokens.length - 2 && power > 0 ? power : tokens.length;
+  const start = unitStart(tokens, end - 1);
+  const before = tokens.slice(0, start);
+  if (start < 1 || before.some((token) => token.t === 'letters')) return null;
   return treeOf(before, options);
+}
+
+/** Where the unit that ends with the token `last` begins; -1: there is none. */
+function unitStart(tokens: readonly Token[], last: number): number {
+  const [token, before] = [tokens[last], tokens[last - 1]];
+  if (token === undefined) return -1;
+  const prefix = before?.t === 'cmd' && before.v === 'mu';
+  if (token.t === 'cmd' && token.v === 'Omega') {
+    const kilo = (before?.t === 'letters' || before?.t === 'text') && /^\s*[kMGm]\s*$/.test(before.v);
+    return kilo ? last - 1 : last;
+  }
+  if (prefix && (token.t === 'letters' || token.t === 'text') && /^\s*[msgLlFCAVH]\s*$/.test(token.v))
+    return last - 1;
+  return token.t === 'letters' && token.space && LETTER_UNITS.has(token.v) ? last : -1;
 }

@@ -12,11 +12,18 @@ export type Node =
   | { kind: 'const'; name: Constant }
   | { kind: 'sym'; name: string }
   /** Words: lower case, letters and digits only. */
-  | { kind: 'text'; value: string }
+  | {
+      kind: 'text';
+      value: string;
+      /** Its words, when they change what is said of a value. */ hedge?: string;
+    }
   | { kind: 'add'; terms: Node[] }
   | { kind: 'mul'; factors: Node[]; /** Letters written side by side, as a word is. */ run?: string }
   | { kind: 'neg'; value: Node }
-  | { kind: 'div'; top: Node; bottom: Node }
+  /** `clock`: minutes since midnight, for `h:mm`, which may be a time. */
+  | { kind: 'div'; top: Node; bottom: Node; clock?: number }
+  /** A time of day with a.m. or p.m. */
+  | { kind: 'time'; minutes: number }
   | { kind: 'pow'; base: Node; exponent: Node }
   /** A function this verifier can evaluate. */
   | { kind: 'fn'; name: string; args: Node[] }
@@ -30,8 +37,8 @@ export type Node =
   | { kind: 'bigop'; op: 'sum' | 'prod'; variable: string; from: Node; to: Node; body: Node }
   /** A list without brackets, or in braces. Order does not count. */
   | { kind: 'set'; items: Node[] }
-  /** `open` and `close` are ( or [ and ) or ] ; two items may be an interval. */
-  | { kind: 'tuple'; open: '(' | '['; close: ')' | ']'; items: Node[] }
+  /** `open` and `close` are ( or [ and ) or ] ; two items may be an interval. `names`: of its parts, in order; `written`: where each stood in the answer. */
+  | { kind: 'tuple'; open: '(' | '['; close: ')' | ']'; items: Node[]; names?: string[]; written?: number[] }
   | { kind: 'setop'; op: 'union' | 'intersection' | 'difference'; parts: Node[] }
   | { kind: 'named'; name: SetName }
   | { kind: 'empty' }

@@ -1,5 +1,6 @@
 /** What an expression is made of: numbers, names, groups, commands, with their subscripts, powers and postfixes. */
 import { fn, type Node } from './ast';
+import { hedgeOf } from './hedges';
 import { FUNCTIONS, GREEK, UNITS, VARIADIC } from './lexicon';
 import { matrix } from './environments';
 import { numberNode } from './numbers';
@@ -16,15 +17,20 @@ export function atom(p: Parser): Node {
   return postfix(p, bare(p));
 }
 
-function bare(p: Parser): Node {
+/** One atom without what is attached to it. */
+export function bare(p: Parser): Node {
   const token = p.take();
   switch (token.t) {
     case 'num':
       return number(p, token);
     case 'letters':
       return letters(p, token.v);
-    case 'text':
-      return { kind: 'text', value: words(token.v) };
+    case 'text': {
+      const hedge = hedgeOf(token.v);
+      return { kind: 'text', value: words(token.v), ...(hedge !== null && { hedge }) };
+    }
+    case 'time':
+      return { kind: 'time', minutes: Number(token.v) };
     case 'begin':
       return matrix(p, token.v);
     case 'op':
@@ -80,6 +86,7 @@ function letter(name: string): Node {
 export function named(p: Parser, name: string): Node {
   let full = name;
   while (p.accept("'") || (p.is('^') && p.is('prime', 1) && p.accept('^') && p.accept('prime'))) full += "'";
+  if (FUNCTION_NAMES.has(name) && takesInverse(p)) full += '^-1';
   let index: Node | null = null;
   if (p.accept('_')) {
     const content = subscript(p);
@@ -93,6 +100,17 @@ export function named(p: Parser, name: string): Node {
   const argument = atomicGroup(p);
   const args = argument.kind === 'tuple' ? argument.items : [argument];
   return { kind: 'apply', name: full, args };
+}
+
+/** The power of f^{-1}(x), which is taken. */
+function takesInverse(p: Parser): boolean {
+  const braced = p.is('{', 1);
+  const minus = braced ? 2 : 1;
+  if (!p.is('^') || !p.is('-', minus) || !p.is('1', minus + 1)) return false;
+  const after = minus + 2 + (braced ? 1 : 0);
+  if ((braced && !p.is('}', after - 1)) || !p.is('(', after)) return false;
+  for (let i = 0; i < after; i++) p.take();
+  return true;
 }
 
 export function atomicGroup(p: Parser): Node {

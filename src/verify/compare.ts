@@ -2,7 +2,10 @@
 import type { Answer } from './answer';
 import { freeSymbols, isStructure, mapChildren, type Node, type NodeOf } from './ast';
 import { words } from './atoms';
+import { plainDigits } from './bases';
+import { exactValue } from './exact';
 import { hasMatrix, matrixCells } from './matrices';
+import { isInteger } from './rational';
 import { equalSets, readPair, realSet } from './realset';
 import { equalRelations, isAssignment, isEquation, lastSide, shortened } from './relations';
 import { type CompareContext, equalScalars } from './scalar';
@@ -10,9 +13,28 @@ import { type CompareContext, equalScalars } from './scalar';
 /** Not symmetric: the reference says which form is wanted. Throws BudgetExceeded. */
 export function equalAnswers(gold: Answer, pred: Answer, context: CompareContext): boolean {
   if (gold.key !== '' && gold.key === pred.key) return true;
+  return equalChoices(gold, pred, context) ?? equalValues(gold, pred, context);
+}
+
+/** null: the letters of a multiple choice have no say. */
+function equalChoices(gold: Answer, pred: Answer, context: CompareContext): boolean | null {
+  const [a, b] = [gold.choice, pred.choice];
+  const values = (x: Answer, y: Answer): boolean => equalAnswers(x, y, context);
+  if (a !== null && b !== null) {
+    const same = a.letter === b.letter;
+    if (a.value === null && b.value === null) return same || null;
+    return a.value === null || b.value === null ? same : same && values(a.value, b.value);
+  }
+  if (a !== null) return a.value === null ? null : values(a.value, pred);
+  return b === null || b.value === null ? null : values(gold, b.value);
+}
+
+function equalValues(gold: Answer, pred: Answer, context: CompareContext): boolean {
   if (gold.words !== null && gold.words === pred.words && (gold.spelled || pred.spelled)) return true;
   if (gold.node === null || pred.node === null) return false;
   if (isWord(gold) && isWord(pred)) return false;
+  const digits = equalDigits(gold, pred);
+  if (digits !== null) return digits;
   if (equalNodes(gold.node, pred.node, context)) return true;
   // 10 m is ten where the other side has no variable.
   if (pred.withoutUnit !== null && freeSymbols(gold.node).size === 0)
@@ -20,6 +42,15 @@ export function equalAnswers(gold: Answer, pred: Answer, context: CompareContext
   if (gold.withoutUnit !== null && freeSymbols(pred.node).size === 0)
     return equalNodes(gold.withoutUnit, pred.node, context);
   return false;
+}
+
+/** Digits with letters among them against a number in a base: B3 and B3_16. */
+function equalDigits(gold: Answer, pred: Answer): boolean | null {
+  const [a, b] = [gold.node!, pred.node!];
+  if ((a.kind === 'base') === (b.kind === 'base')) return null;
+  const [based, other] = a.kind === 'base' ? [a, pred] : [b as NodeOf<'base'>, gold];
+  if (!/[A-Z]/.test(based.digits) || other.words === null) return null;
+  return plainDigits(other.words.replace(/\s/g, '')) === plainDigits(based.digits);
 }
 
 /** One word of four letters or more is no product of variables: `East` is not `Seat`. */
@@ -34,6 +65,7 @@ function equalNodes(goldNode: Node, predNode: Node, context: CompareContext): bo
   // The reference decides: an equation given for a plain value counts as its last side.
   if (isEquation(pred) && !isEquation(gold)) pred = lastSide(pred);
   else if (isAssignment(gold) && !isEquation(pred)) gold = lastSide(gold);
+  if (isResidue(gold) || isResidue(pred)) return equalResidues(gold, pred, context);
   if (gold.kind === 'relation' && isSetLike(pred)) return sameRealSet(gold, pred, context);
   if (pred.kind === 'relation' && isSetLike(gold)) {
     return context.allowSetRelationComp && sameRealSet(gold, pred, context);
@@ -46,12 +78,27 @@ function equalNodes(goldNode: Node, predNode: Node, context: CompareContext): bo
   return equalLeaves(gold, pred, context);
 }
 
+function isResidue(node: Node): node is NodeOf<'fn'> {
+  return node.kind === 'fn' && node.name === 'residue';
+}
+
+/** Congruences of one modulus with congruent numbers are equal; beside a plain number the number written counts. */
+function equalResidues(gold: Node, pred: Node, context: CompareContext): boolean {
+  const [value, other] = [gold, pred].map((node) => (isResidue(node) ? node.args[0]! : node)) as [Node, Node];
+  if (!isResidue(gold) || !isResidue(pred)) return equalNodes(value, other, context);
+  const [modulus, second] = [gold.args[1]!, pred.args[1]!];
+  if (!equalNodes(modulus, second, context)) return false;
+  const difference: Node = { kind: 'add', terms: [value, { kind: 'neg', value: other }] };
+  const quotient = exactValue({ kind: 'div', top: difference, bottom: modulus }, context);
+  return quotient === null ? equalNodes(value, other, context) : isInteger(quotient);
+}
+
 function isSetLike(node: Node): boolean {
   return (
     node.kind === 'setop' ||
     node.kind === 'named' ||
     node.kind === 'empty' ||
-    (node.kind === 'tuple' && node.items.length === 2)
+    (node.kind === 'tuple' && node.items.length === 2 && node.names === undefined)
   );
 }
 
@@ -66,7 +113,17 @@ function equalLeaves(gold: Node, pred: Node, context: CompareContext): boolean {
     const [a, b] = [asWord(gold), asWord(pred)];
     return a !== null && a === b;
   }
+  if (gold.kind === 'time' || pred.kind === 'time') {
+    const [a, b] = [minutesOf(gold), minutesOf(pred)];
+    return a !== null && a === b;
+  }
   return equalScalars(gold, pred, context);
+}
+
+/** Without a.m. or p.m. a time is one of the 24-hour clock. */
+function minutesOf(node: Node): number | null {
+  if (node.kind === 'time') return node.minutes;
+  return node.kind === 'div' ? (node.clock ?? null) : null;
 }
 
 function asWord(node: Node): string | null {
@@ -107,7 +164,9 @@ function equalStructures(gold: Node, pred: Node, context: CompareContext): boole
   if (gold.kind === 'tuple' && pred.kind === 'set') {
     const items = itemsOf(pred, context);
     return (
-      (isOrdered(gold, context) && inOrder(gold.items, items, context)) || equalItems([gold], items, context)
+      (isOrdered(gold, context) && inOrder(gold.items, items, context)) ||
+      inOrder(asWritten(gold), items, context) ||
+      equalItems([gold], items, context)
     );
   }
   if (pred.kind === 'tuple' && gold.kind === 'set') {
@@ -119,6 +178,12 @@ function equalStructures(gold: Node, pred: Node, context: CompareContext): boole
   }
   if (gold.kind !== 'set' && pred.kind !== 'set') return false;
   return equalItems(itemsOf(gold, context), itemsOf(pred, context), context);
+}
+
+/** Named parts in the order they were written in: a bare list may follow that too. */
+function asWritten({ items, written }: NodeOf<'tuple'>): Node[] {
+  if (written === undefined) return [];
+  return items.map((_, place) => items[written.indexOf(place)]!);
 }
 
 /** Unions whose parts cannot be ordered are compared part by part. */
@@ -140,6 +205,9 @@ function isOrdered(node: NodeOf<'tuple'>, context: CompareContext): boolean {
 
 function equalTuples(gold: NodeOf<'tuple'>, pred: NodeOf<'tuple'>, context: CompareContext): boolean {
   if (gold.items.length !== pred.items.length) return false;
+  const [names, others] = [gold.names, pred.names];
+  if (names !== undefined && others !== undefined && context.strict && names.join() !== others.join())
+    return false;
   const round = [gold, pred].every((node) => node.open === '(' && node.close === ')');
   if (round || gold.items.length > 2) return inOrder(gold.items, pred.items, context);
   const [a, b] = [readPair(gold, context), readPair(pred, context)];

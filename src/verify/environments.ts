@@ -5,12 +5,11 @@ import { NotParsed } from './tokens';
 
 /** After `\begin{kind}`: rows of cells up to `\end{kind}`. */
 export function matrix(p: Parser, kind: string): Node {
-  if (kind === 'cases') throw new NotParsed('cases');
   const rows: Node[][] = [];
   let row: Node[] = [];
   for (;;) {
     if (p.peek()?.t === 'end') break;
-    row.push(p.expression());
+    row.push(kind === 'cases' ? cell(p) : p.expression());
     if (p.accept('&')) continue;
     rows.push(row);
     row = [];
@@ -19,5 +18,21 @@ export function matrix(p: Parser, kind: string): Node {
   const end = p.take();
   if (end.t !== 'end' || end.v !== kind || row.length > 0 || rows.length === 0)
     throw new NotParsed('unclosed matrix');
+  if (kind === 'cases') return cases(rows);
   return kind === 'vmatrix' ? fn('det', { kind: 'matrix', rows }) : { kind: 'matrix', rows };
+}
+
+/** A formula, `\text{if } x > 0`, `x > 0` or `\text{otherwise}`; commas before the condition only part. */
+function cell(p: Parser): Node {
+  const value = p.relation();
+  while (p.peek()?.t === 'sep') p.take();
+  return value;
+}
+
+/** Several equations, or values with their conditions in any order. */
+function cases(rows: Node[][]): Node {
+  if (rows.every((row) => row.length === 1)) {
+    return rows.length === 1 ? rows[0]![0]! : { kind: 'set', items: rows.flat() };
+  }
+  return { kind: 'set', items: rows.map((items): Node => ({ kind: 'tuple', open: '[', close: ']', items })) };
 }

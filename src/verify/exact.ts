@@ -10,8 +10,6 @@ export interface ExactContext {
   budget: Budget;
   /** Values of the variables of sums and products. */
   bound?: ReadonlyMap<string, Rational>;
-  /** Read 101_2 as one hundred and one. */
-  ignoreBases?: boolean;
 }
 
 /** Longer sums are added up in doubles. */
@@ -48,7 +46,7 @@ export function exactValue(node: Node, context: ExactContext): Rational | null {
     case 'degree':
       return value(node.value);
     case 'base':
-      return basedValue(node.digits, context.ignoreBases === true ? 10 : node.base);
+      return basedValue(node.digits, node.base);
     case 'fn':
       return exactFunction(node.name, node.args, context);
     case 'bigop':

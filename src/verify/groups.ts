@@ -1,5 +1,7 @@
 /** Brackets: plain groups, tuples, intervals, sets, bars. */
 import { fn, type Node } from './ast';
+import { atom } from './atoms';
+import { matrix } from './environments';
 import type { Parser } from './parser';
 import { NotParsed } from './tokens';
 
@@ -12,6 +14,9 @@ export function bracketed(p: Parser, open: string): Node {
     case '{':
       return braces(p);
     case '{set': {
+      const built = p.attempt(() => builder(p));
+      if (built !== null) return built;
+      if (p.peek()?.t === 'begin' && p.peek()?.v === 'cases') return openCases(p);
       const { items } = inside(p, ['}set']);
       return items.length === 0 ? { kind: 'empty' } : { kind: 'set', items };
     }
@@ -27,6 +32,38 @@ export function bracketed(p: Parser, open: string): Node {
     default:
       throw new NotParsed(`unexpected ${open}`);
   }
+}
+
+/** \left\{ before the cases, which may not close. */
+function openCases(p: Parser): Node {
+  const items = matrix(p, p.take().v);
+  p.accept('}set');
+  return items;
+}
+
+/** \{x \in \mathbb{R} \mid x > 3\}: what its conditions allow. Whole numbers between bounds are a list. */
+function builder(p: Parser): Node {
+  const token = p.take();
+  if (token.t !== 'letters' || token.v.length !== 1) throw new NotParsed('no name');
+  const over = p.accept('in') ? atom(p) : null;
+  if (!p.accept('|') && !p.accept(':')) throw new NotParsed('no condition');
+  const conditions: Node[] = [];
+  let or = false;
+  while (!p.is('}set')) {
+    conditions.push(p.relation());
+    while (p.peek()?.t === 'sep') or = p.take().v === 'or' || or;
+  }
+  p.expect('}set');
+  if (conditions.length === 0 || conditions.some(({ kind }) => kind !== 'relation'))
+    throw new NotParsed('no condition');
+  const name = over?.kind === 'named' ? over.name : over === null ? 'R' : null;
+  if (name === null) throw new NotParsed('not over numbers');
+  const allowed = conditions.reduce((a, b) => ({
+    kind: 'setop',
+    op: or ? 'union' : 'intersection',
+    parts: [a, b],
+  }));
+  return { kind: 'setop', op: 'intersection', parts: [allowed, { kind: 'named', name }] };
 }
 
 /** `{...}` of LaTeX, from its opening brace: one expression. */

@@ -32,10 +32,6 @@ export const UNICODE: ReadonlyMap<string, string> = new Map(
     '∅': '\\emptyset',
     '°': '\\degree',
     º: '\\degree',
-    '²': '^2',
-    '³': '^3',
-    '¹': '^1',
-    '⁴': '^4',
     '⌊': '\\lfloor',
     '⌋': '\\rfloor',
     '⌈': '\\lceil',
@@ -48,9 +44,24 @@ export const UNICODE: ReadonlyMap<string, string> = new Map(
     ℚ: '\\mathbb{Q}',
     ℂ: '\\mathbb{C}',
     '½': '\\frac12',
+    '⅓': '\\frac13',
+    '⅔': '\\frac23',
+    '⅕': '\\frac15',
+    '⅖': '\\frac25',
+    '⅗': '\\frac35',
+    '⅘': '\\frac45',
+    '⅙': '\\frac16',
+    '⅚': '\\frac56',
+    '⅛': '\\frac18',
+    '⅜': '\\frac38',
+    '⅝': '\\frac58',
+    '⅞': '\\frac78',
     '¼': '\\frac14',
     '¾': '\\frac34',
     '∑': '\\sum',
+    '…': '\\ldots',
+    '≡': '\\equiv',
+    µ: '\\mu',
     '∏': '\\prod',
     '％': '%',
     '，': ',',
@@ -122,7 +133,7 @@ export const SYNONYMS: ReadonlyMap<string, string> = new Map(
     simeq: 'approx',
     thickapprox: 'approx',
     doteq: 'approx',
-    equiv: '=',
+    equiv: '≡',
     varnothing: 'emptyset',
     circ: 'degree',
     degrees: 'degree',
@@ -158,7 +169,8 @@ export const DRAWING: ReadonlySet<string> = new Set(
   (
     'left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr bigm mleft mright ' +
     'displaystyle textstyle scriptstyle limits nolimits rm bf it sf tt hline hfill nonumber $ mathord ' +
-    'small large Large phantom strut mathstrut tiny normalsize color'
+    'small large Large LARGE huge Huge footnotesize scriptsize phantom strut mathstrut tiny normalsize color textcolor ' +
+    'mathcolor checkmark pounds euro cents yen qed'
   ).split(' '),
 );
 
@@ -220,7 +232,7 @@ const UNIT_WORDS =
   'year yr ml liter litre gallon gal quart pint cup cc acre hectare mph kmph kmh kph dollar cent rupee rs euro yuan ' +
   'unit units square squared cubic cubed sq cu point integer digit prime number student people person men man ' +
   'women woman boy girl child children apple edge side vertex vertices face point way degree deg radian rad ohm volt watt ' +
-  'joule newton hz coin card ball book page tile toy mark pie rounds game ticket meal monkey soldier multiple ' +
+  'joule newton hz khz mhz kj kw kn pa kpa mpa kv ma mw coin card ball book page tile toy mark pie rounds game ticket meal monkey soldier multiple ' +
   'step time pair term root solution value per each of the bushel mole mol bit byte row column kilowatt block piece ' +
   'marble triangle rectangle circle house car bag box team player color stamp pencil sheep goat cow egg orange line cube';
 
@@ -241,6 +253,8 @@ export const LETTER_UNITS: ReadonlySet<string> = new Set([
   'W',
   'V',
   'A',
+  'N',
+  'T',
   'K',
   'C',
   'F',

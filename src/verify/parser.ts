@@ -1,8 +1,10 @@
 /** A Pratt parser from tokens to the tree: relations over set operations over arithmetic. */
 import { MAX_DEPTH, MAX_ITEMS } from './budget';
 import { type Node, num, type RelationOp } from './ast';
-import { atom } from './atoms';
+import { atom, bare, postfix } from './atoms';
+import { hedgeOf, isMinus, scaleOf } from './hedges';
 import { UNITS } from './lexicon';
+import { clockTime } from './times';
 import { rational } from './rational';
 import { NotParsed, type Token } from './tokens';
 
@@ -20,6 +22,7 @@ const SET_OPERATIONS: ReadonlyMap<string, 'union' | 'intersection' | 'difference
 ] as const); // prettier-ignore
 
 /** Binding powers: implicit products bind tighter than `/`, as in 1/2x. */
+const CHOOSE = 5;
 const ADDITIVE = 20;
 const MULTIPLICATIVE = 30;
 const UNARY = 35;
@@ -111,17 +114,34 @@ export class Parser {
     return this.nest(() => {
       const sides = [this.setExpression()];
       const ops: RelationOp[] = [];
+      let congruence = false;
       for (;;) {
         const token = this.peek();
         const op = token?.t === 'cmd' || token?.t === 'op' ? RELATIONS.get(token.v) : undefined;
         if (op === undefined) break;
         this.take();
+        congruence ||= token!.v === '≡';
         ops.push(op);
         sides.push(this.setExpression());
         if (ops.length > MAX_ITEMS) throw new NotParsed('too many relations');
       }
+      const modulus = this.modulus();
+      const last = sides.at(-1)!;
+      if (modulus !== null) sides[sides.length - 1] = { kind: 'fn', name: 'residue', args: [last, modulus] };
+      else if (congruence && last.kind === 'fn' && last.name === 'mod')
+        sides[sides.length - 1] = { ...last, name: 'residue' };
       return ops.length === 0 ? sides[0]! : { kind: 'relation', sides, ops };
     });
+  }
+
+  /** \pmod{11}, (mod 11) */
+  private modulus(): Node | null {
+    if (this.accept('pmod')) return atom(this);
+    if (!this.is('(') || !this.is('mod', 1)) return null;
+    this.at += 2;
+    const modulus = this.expression();
+    this.expect(')');
+    return modulus;
   }
 
   private setExpression(): Node {
@@ -169,6 +189,12 @@ export class Parser {
         const value = this.expression(ADDITIVE + 1);
         return { kind: 'add', terms: [left, { kind: 'pm', value, flipped: v === 'mp' }] };
       }
+      if (v === 'choose') {
+        if (minimum > CHOOSE) return null;
+        this.take();
+        return { kind: 'fn', name: 'binom', args: [left, this.expression(CHOOSE + 1)] };
+      }
+      if (v === '(' && this.is('mod', 1)) return null;
       if (v === '*' || v === '/' || v === ':' || v === 'mod') {
         return minimum > MULTIPLICATIVE ? null : this.product(left);
       }
@@ -185,7 +211,8 @@ export class Parser {
   }
 
   private product(left: Node): Node {
-    const op = this.take().v;
+    const [before, op] = [this.tokens[this.at - 1], this.take().v];
+    const next = this.peek();
     // 30 \text{ m}/\text{s}: a unit has no value.
     if (op === '/' && this.isUnit(this.peek())) {
       this.unit();
@@ -194,7 +221,9 @@ export class Parser {
     const right = this.expression(MULTIPLICATIVE + 1);
     if (op === 'mod') return { kind: 'fn', name: 'mod', args: [left, right] };
     if (op === '*') return { kind: 'mul', factors: [left, right] };
-    return { kind: 'div', top: left, bottom: right };
+    const isNumber = op === ':' && left.kind === 'num' && before?.t === 'num' && next?.t === 'num';
+    const clock = isNumber ? clockTime(before.v, next.v) : null;
+    return { kind: 'div', top: left, bottom: right, ...(clock !== null && { clock }) };
   }
 
   isUnit(token: Token | undefined): boolean {
@@ -216,12 +245,18 @@ export class Parser {
   }
 
   private juxtaposed(left: Node): Node {
-    if (this.isUnit(this.peek())) {
+    if (left.kind === 'text') return this.afterWords(left.hedge ?? null, left.value);
+    const token = this.peek()!;
+    if (this.isUnit(token)) {
+      const [hedge, scale] = [hedgeOf(token.v), scaleOf(token.v)];
       this.unit();
+      if (hedge !== null) return hedged(hedge, left);
+      return scale === null ? left : { kind: 'mul', factors: [left, num({ n: scale, d: 1n })] };
+    }
+    if (this.isUnitFraction()) {
+      atom(this);
       return left;
     }
-    // Words before a value: \text{Answer: } 5.
-    if (left.kind === 'text') return this.expression(IMPLICIT);
     const mixed = this.mixedNumber(left);
     if (mixed !== null) return mixed;
     const right = this.expression(IMPLICIT + 1);
@@ -230,15 +265,36 @@ export class Parser {
     return { kind: 'mul', factors: [...factors, right] };
   }
 
+  /** \text{Answer: } 5 is 5, \text{at least } 5 is not. */
+  private afterWords(hedge: string | null, value: string): Node {
+    if (hedge !== null) return hedged(hedge, this.expression());
+    const right = this.expression(IMPLICIT);
+    return isMinus(value) ? negative(right) : right;
+  }
+
+  /** \frac{\text{m}}{\text{s}} */
+  private isUnitFraction(): boolean {
+    const shape = ['frac', '{', null, '}', '{', null, '}'];
+    return shape.every((v, i) => {
+      const token = this.peek(i);
+      return v === null ? token?.t === 'text' : token?.v === v;
+    });
+  }
+
   /** 3\frac12 and `3 1/2` are three and a half. */
   private mixedNumber(left: Node): Node | null {
     if (left.kind !== 'num' || left.decimal) return null;
     if (this.is('frac')) {
-      const fraction = atom(this);
+      const fraction = bare(this);
       const proper =
         fraction.kind === 'div' && fraction.top.kind === 'num' && fraction.bottom.kind === 'num' &&
         fraction.top.value.n > 0n; // prettier-ignore
-      return { kind: proper ? 'add' : 'mul', [proper ? 'terms' : 'factors']: [left, fraction] } as Node;
+      // 33\frac13\% is a third; a power would be the fraction's.
+      if (proper && !this.is('^')) return postfix(this, { kind: 'add', terms: [left, fraction] });
+      return {
+        kind: proper ? 'add' : 'mul',
+        [proper ? 'terms' : 'factors']: [left, postfix(this, fraction)],
+      } as Node;
     }
     const [top, slash, bottom] = [this.peek(), this.peek(1), this.peek(2)];
     const spelled = top?.t === 'num' && top.space && slash?.v === '/' && bottom?.t === 'num';
@@ -246,18 +302,23 @@ export class Parser {
     this.at += 3;
     const [n, d] = [BigInt(top.v), BigInt(bottom.v)];
     if (d === 0n) throw new NotParsed('division by zero');
-    return { kind: 'add', terms: [left, num(rational(n, d))] };
+    return postfix(this, { kind: 'add', terms: [left, num(rational(n, d))] });
   }
 
   private startsAtom(token: Token): boolean {
-    if (token.t === 'num' || token.t === 'letters' || token.t === 'text' || token.t === 'begin') return true;
+    if (['num', 'letters', 'text', 'begin', 'time'].includes(token.t)) return true;
     if (token.t === 'cmd') {
       return !RELATIONS.has(token.v) && !SET_OPERATIONS.has(token.v) &&
-        !['rfloor', 'rceil', 'rangle', 'to', 'notin', 'choose'].includes(token.v); // prettier-ignore
+        !['rfloor', 'rceil', 'rangle', 'to', 'notin', 'choose', 'pmod'].includes(token.v); // prettier-ignore
     }
     if (token.v === '|') return this.bars === 0;
     return ['(', '[', '{', '{set'].includes(token.v);
   }
+}
+
+/** A value with words that change what is said of it: equal only to one with the same words. */
+function hedged(words: string, value: Node): Node {
+  return { kind: 'apply', name: `#${words}`, args: [value] };
 }
 
 export function negative(value: Node): Node {

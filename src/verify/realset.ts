@@ -1,5 +1,5 @@
 /** Sets of real numbers as sorted disjoint pieces: intervals, unions, complements, what an inequality allows. */
-import { integer, type Node, type NodeOf, type RelationOp } from './ast';
+import { integer, type Node, type NodeOf, type RelationOp, type SetName } from './ast';
 import { isNameLike } from './answer';
 import type { Budget } from './budget';
 import * as C from './complex';
@@ -85,7 +85,7 @@ export function realSet(node: Node, context: CompareContext): RealSet | null {
     case 'named':
       return node.name === 'R' ? ALL : null;
     case 'tuple': {
-      if (node.items.length !== 2) return null;
+      if (node.items.length !== 2 || node.names !== undefined) return null;
       const read = readPair(node, context);
       if (read.reading === 'interval') return [read.piece];
       if (read.reading === 'empty') return [];
@@ -117,10 +117,33 @@ function points(nodes: readonly Node[], context: CompareContext): RealSet | null
 }
 
 function operation(node: NodeOf<'setop'>, context: CompareContext): RealSet | null {
-  const [a, b] = [realSet(node.parts[0]!, context), realSet(node.parts[1]!, context)];
+  const over = node.parts[1]!;
+  if (node.op === 'intersection' && over.kind === 'named' && over.name !== 'R')
+    return wholeNumbers(realSet(node.parts[0]!, context), over.name, context);
+  const [a, b] = [realSet(node.parts[0]!, context), realSet(over, context)];
   if (a === null || b === null) return null;
   if (node.op === 'union') return union([...a, ...b]);
   return intersection(a, node.op === 'intersection' ? b : complement(b));
+}
+
+const MAX_WHOLE = 64;
+
+/** The whole numbers of a bounded set, as points. Whether zero is a natural number is not for us to say. */
+function wholeNumbers(set: RealSet | null, name: SetName, context: CompareContext): RealSet | null {
+  if (set === null || (name !== 'Z' && name !== 'N')) return null;
+  const found: Node[] = [];
+  for (const { low, high } of set) {
+    if (!(Math.abs(low.value) < 1e9) || !(Math.abs(high.value) < 1e9) || high.value - low.value > MAX_WHOLE)
+      return null;
+    for (let n = Math.floor(low.value) - 1; n <= Math.ceil(high.value) + 1; n++) {
+      const at: End = { node: integer(n), value: n, open: false, budget: context.budget };
+      const [below, above] = [compareEnds(at, low), compareEnds(at, high)];
+      const inside = (below > 0 || (below === 0 && !low.open)) && (above < 0 || (above === 0 && !high.open));
+      if (inside) found.push(at.node);
+    }
+  }
+  const zero = name === 'N' && set.some(({ low }) => low.value < 0 || (low.value === 0 && !low.open));
+  return zero || found.length > MAX_WHOLE ? null : points(found, context);
 }
 
 /** Sorts, and joins what overlaps or touches in a point one of them has. */

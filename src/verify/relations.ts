@@ -20,8 +20,14 @@ export function isAssignment(node: Node): node is Relation {
 
 /** A chain of assignments says that the first name is the last value. */
 export function shortened(node: Node): Node {
-  if (!isAssignment(node)) return node;
+  if (!isAssignment(node)) return turned(node);
   return { kind: 'relation', sides: [node.sides[0]!, node.sides.at(-1)!], ops: ['='] };
+}
+
+/** 5 = x says what x = 5 says. */
+function turned(node: Node): Node {
+  if (!isEquation(node) || !isNameLike(node.sides.at(-1)!)) return node;
+  return { kind: 'relation', sides: [node.sides.at(-1)!, node.sides.at(-2)!], ops: ['='] };
 }
 
 export function lastSide(node: Relation): Node {

@@ -1,5 +1,6 @@
 /** Whether two scalar expressions have the same value for all values of their variables. */
 import { freeSymbols, type Node, some } from './ast';
+import { plainDigits } from './bases';
 import { Budget, BudgetExceeded } from './budget';
 import * as C from './complex';
 import type { Complex } from './complex';
@@ -23,15 +24,17 @@ const WANTED_POINTS = 5;
 const MAX_POINTS = 16;
 
 export function equalScalars(a: Node, b: Node, context: CompareContext): boolean {
+  const inBases = equalInBases(a, b);
+  if (inBases !== null) return inBases;
   if (farApart(a, b, context)) return false;
   const [x, y] = [exactValue(a, context), exactValue(b, context)];
   if (x !== null && y !== null) {
     if (compare(x, y) === 0) return true;
-    return equalInDigits(a, b, context) || roundedEqual(a, b, context);
+    return roundedEqual(a, b, context);
   }
   if (infinite(a) || infinite(b)) return infinite(a) === infinite(b);
   if (sameDifference(a, b, context)) return true;
-  return equalInDigits(a, b, context) || roundedEqual(a, b, context);
+  return roundedEqual(a, b, context);
 }
 
 /** Values at the first sample point, null where they say nothing. Lists compare each item with many. */
@@ -80,13 +83,33 @@ export function infinite(node: Node): number {
   return node.kind === 'neg' ? -infinite(node.value) : 0;
 }
 
-/** A number in a base equals the same digits without a base written; two bases are both read. */
-function equalInDigits(a: Node, b: Node, context: CompareContext): boolean {
-  const based = [a, b].map((node) => some(node, (inner) => inner.kind === 'base'));
-  if (based[0] === based[1]) return false;
-  const digits = { ...context, ignoreBases: true };
-  const [x, y] = [exactValue(a, digits), exactValue(b, digits)];
-  return x !== null && y !== null && compare(x, y) === 0;
+/**
+ * A number in a base is its digits: equal to the same digits in the same base, or with none written. null: no such number
+ * stands alone on a side, or it has a point.
+ */
+function equalInBases(a: Node, b: Node): boolean | null {
+  if (a.kind === 'neg' || b.kind === 'neg') {
+    const [x, y] = [withoutMinus(a), withoutMinus(b)];
+    return x === null || y === null ? null : equalInBases(x, y);
+  }
+  if (a.kind !== 'base' && b.kind !== 'base') return null;
+  const [x, y] = [baseDigits(a), baseDigits(b)];
+  if (x?.digits.includes('.') === true || y?.digits.includes('.') === true) return null;
+  if (x === null || y === null)
+    return [a, b].every((node) => some(node, ({ kind }) => kind === 'base')) ? null : false;
+  return x.digits === y.digits && (x.base === null || y.base === null || x.base === y.base);
+}
+
+function withoutMinus(node: Node): Node | null {
+  if (node.kind === 'neg') return node.value;
+  return node.kind === 'num' && node.value.n < 0n ? { ...node, value: negate(node.value) } : null;
+}
+
+function baseDigits(node: Node): { digits: string; base: number | null } | null {
+  if (node.kind === 'base') return { digits: plainDigits(node.digits), base: node.base };
+  if (node.kind !== 'num') return null;
+  const digits = isInteger(node.value) && !node.decimal ? `${node.value.n / node.value.d}` : '.';
+  return { digits, base: null };
 }
 
 /** A decimal, signed: what the rounding rule applies to. A percentage is exact. */

@@ -4,13 +4,18 @@
  */
 import { MAX_DIGITS, MAX_TOKENS } from './budget';
 import { ACCENTS, DRAWING, SPACING, SYNONYMS, TEXT, UNICODE, WORD_COMMANDS } from './lexicon';
+import { ordinalAt, repeatingAt } from './number-text';
+import { namedTime, timeAt } from './times';
+import { plainUnicode } from './unicode';
 
 export interface Token {
-  /** num: digits, maybe a point, an exponent (1e3) or digits that repeat: 0.1(6). letters: a run of letters. cmd: a command or word command. text: words. sep: and, or, comma, semicolon. */
-  t: 'num' | 'letters' | 'cmd' | 'op' | 'text' | 'sep' | 'begin' | 'end';
+  /** time: minutes since midnight. num: digits, maybe a point, an exponent (1e3) or digits that repeat: 0.1(6). letters: a run of letters. cmd: a command or word command. text: words. sep: and, or, comma, semicolon. */
+  t: 'num' | 'letters' | 'cmd' | 'op' | 'text' | 'sep' | 'begin' | 'end' | 'time';
   v: string;
   /** Something that draws as a space stood before it. */
   space: boolean;
+  /** ... and that was \quad or wider. */
+  wide?: boolean;
 }
 
 /** The text has no reading as an answer: too long, or broken. */
@@ -20,18 +25,22 @@ export class NotParsed extends Error {}
 export const THOUSANDS = ',!';
 
 const WORDS_AND_OR = /^\s*,?\s*(and|or|&)\s*,?\s*$/i;
-const WORDS_PERCENT = /^\s*(percent|percentage|pct|%|\\%)\s*\.?\s*$/i;
+const WORDS_PERCENT = /^\s*(per ?cent|percentage|pct|%|\\%)\s*\.?\s*$/i;
+const ALIGNED = /^(?:aligned|align|alignedat|alignat|gathered|gather|split|eqnarray)$/;
 const WORDS_DEGREE = /^\s*degrees?\s*$/i;
 
 export class Tokenizer {
   readonly tokens: Token[] = [];
   private at = 0;
   private space = false;
+  private wide = false;
   private inMatrix = 0;
+  /** Kinds of the environments that are open. */
+  private readonly environments: string[] = [];
   private readonly text: string;
 
   constructor(text: string) {
-    this.text = text.replace(/[^\x20-\x7e\n\t]/g, (sign) => {
+    this.text = plainUnicode(text).replace(/[^\x20-\x7e\n\t]/g, (sign) => {
       const known = UNICODE.get(sign);
       // A command must not grow into the letter that follows.
       return known === undefined ? (/\s/.test(sign) ? ' ' : sign) : known.length > 1 ? `${known} ` : known;
@@ -48,8 +57,9 @@ export class Tokenizer {
   }
 
   private push(t: Token['t'], v: string): void {
-    this.tokens.push({ t, v, space: this.space });
+    this.tokens.push({ t, v, space: this.space, ...(this.wide && { wide: true }) });
     this.space = false;
+    this.wide = false;
   }
 
   private next(): void {
@@ -74,15 +84,21 @@ export class Tokenizer {
 
   private number(): void {
     const ahead = this.text.slice(this.at, this.at + 2 * MAX_DIGITS);
-    const repeating = /^(\d*\.\d*)\\(?:overline|bar|dot)\s*\{(\d+)\}/.exec(ahead);
+    const time = /^\d{1,2}(?!\d)/.test(ahead) ? timeAt(ahead) : null;
+    if (time !== null) {
+      this.at += time.length;
+      return this.push('time', String(time.minutes));
+    }
+    const repeating = repeatingAt(ahead);
     if (repeating !== null) {
-      this.at += repeating[0].length;
-      return this.push('num', `${repeating[1]}(${repeating[2]})`);
+      this.at += repeating.length;
+      return this.push('num', repeating.digits);
     }
     const match = /^(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,3}(?![\d.a-zA-Z]))?/.exec(ahead)!;
     if (match[0].length > MAX_DIGITS) throw new NotParsed('too many digits');
     this.at += match[0].length;
     this.push('num', match[0]);
+    if (/^\d+$/.test(match[0])) this.at += ordinalAt(ahead.slice(match[0].length, match[0].length + 40));
   }
 
   private letters(): void {
@@ -91,11 +107,19 @@ export class Tokenizer {
     const command = WORD_COMMANDS.get(run) ?? WORD_COMMANDS.get(run.toLowerCase());
     if (
       command === undefined ||
+      this.isMinutes(run) ||
       (run.length === 2 && command !== 'pi' && command !== 'ln' && run !== run.toLowerCase())
     ) {
       return this.push('letters', run);
     }
     this.word(command);
+  }
+
+  /** `8 min` is a time; `min` before a bracket is a function. */
+  private isMinutes(word: string): boolean {
+    const last = this.tokens.at(-1);
+    const value = last?.t === 'num' || last?.v === '}' || last?.v === ')';
+    return word === 'min' && value && !/^\}?\s*[({\\_]/.test(this.text.slice(this.at, this.at + 8));
   }
 
   private word(command: string): void {
@@ -118,22 +142,44 @@ export class Tokenizer {
         return this.push(known === '=' || known === '^' ? 'op' : 'cmd', known);
       }
     }
-    // `&` outside a matrix aligns, as in `&=`.
-    if (sign === '$' || sign === '"' || sign === '`' || (sign === '&' && this.inMatrix === 0)) return;
-    if (/[£€¥₹₽]/.test(sign)) return;
+    if (sign === '$' || sign === '"' || sign === '`' || (sign === '&' && this.aligns())) return;
+    if (/[£€¥₹₽¢✓✔☑]/u.test(sign)) return;
+    if (sign === '{' && /^\s*:\s*\}/.test(this.text.slice(this.at, this.at + 8))) {
+      this.at = this.text.indexOf('}', this.at) + 1;
+      return this.push('op', ':');
+    }
     if (sign === ',' || sign === ';') return this.push('sep', sign);
     this.push('op', sign);
+  }
+
+  /** `&` outside a matrix aligns, as in `&=`; so it does in a list of cases beside a relation. */
+  private aligns(): boolean {
+    if (this.inMatrix === 0) return true;
+    if (this.environments.at(-1) !== 'cases') return false;
+    const last = this.tokens.at(-1);
+    return this.beforeRelation() || ['=', '<', '>', 'le', 'ge'].includes(last?.v ?? '');
+  }
+
+  private beforeRelation(): boolean {
+    return /^\s*(?:\[[^\]]{0,8}\]\s*)?&?\s*(?:[=<>≡]|\\(?:leq?|geq?|approx|equiv|neq?|iff|implies|Rightarrow)(?![a-zA-Z])|\\end)/.test(
+      this.text.slice(this.at, this.at + 40),
+    );
+  }
+
+  /** A new line of aligned formulas goes on with the one before when it begins with a relation. */
+  private newLine(): void {
+    this.space = true;
+    if (this.inMatrix > 0) this.push('op', '\\\\');
+    else if (ALIGNED.test(this.environments.at(-1) ?? '') && !this.beforeRelation()) this.push('sep', ',');
   }
 
   private command(): void {
     // Doubled backslashes of a badly escaped text; in a matrix they end a row.
     if (this.text[this.at + 1] === '\\') {
       const letter = /[a-zA-Z({[)\]}]/.test(this.text[this.at + 2] ?? '');
-      if (this.inMatrix > 0 || !letter) {
+      if (this.environments.length > 0 || !letter) {
         this.at += 2;
-        if (this.inMatrix > 0) this.push('op', '\\\\');
-        this.space = true;
-        return;
+        return this.newLine();
       }
       this.at += 1;
     }
@@ -168,13 +214,23 @@ export class Tokenizer {
     const last = this.tokens.at(-1);
     if (name === '!' && last?.v === ',' && !last.space && !this.space) last.v = THOUSANDS;
     if (name !== '!') this.space = true;
+    if (name === 'quad' || name === 'qquad') this.wide = true;
     if (name === 'hspace' || name === 'hskip') this.group();
   }
 
   private drawing(name: string): void {
     if ((name === 'left' || name === 'right') && this.text[this.at] === '.') this.at++;
-    if (name === 'color' || name === 'phantom') this.group();
+    if (name === 'color' || name === 'textcolor' || name === 'mathcolor' || name === 'phantom') this.group();
+    if (name === 'rm') this.roman();
     if (name === 'right') this.space = false;
+  }
+
+  /** {\rm cm} */
+  private roman(): void {
+    const match = /^\s*([a-zA-Z][a-zA-Z.\s]*)(?=\})/.exec(this.text.slice(this.at, this.at + 64));
+    if (match === null || match[1]!.trim().length < 2) return;
+    this.at += match[0].length;
+    this.push('text', match[1]!);
   }
 
   /** The content of the braces that follow, which are consumed; null when there are none. */
@@ -206,7 +262,12 @@ export class Tokenizer {
       return this.push('sep', trimmed.toLowerCase().includes('or') ? 'or' : 'and');
     if (WORDS_PERCENT.test(content)) return this.push('op', '%');
     if (WORDS_DEGREE.test(content)) return this.push('cmd', 'degree');
-    const command = WORD_COMMANDS.get(trimmed);
+    const time = namedTime(trimmed) ?? wholeTime(trimmed);
+    if (time !== null) return this.push('time', String(time));
+    const ordinal = /^(?:the )?(\d+)(?:st|nd|rd|th)$/i.exec(trimmed);
+    if (ordinal !== null) return this.push('num', ordinal[1]!);
+    if (trimmed === 'mod') return this.push('cmd', 'mod');
+    const command = this.isMinutes(trimmed) ? undefined : WORD_COMMANDS.get(trimmed);
     if (command !== undefined) return this.word(command);
     if (/^[\d\s.,+\-*/^=()]+$/.test(trimmed) || /\\(?:d?frac|sqrt|pi|infty)/.test(trimmed))
       return this.nested(trimmed);
@@ -224,13 +285,25 @@ export class Tokenizer {
   }
 
   private environment(name: 'begin' | 'end'): void {
-    const kind = (this.group() ?? '').replace('*', '').trim();
+    let kind = (this.group() ?? '').replace('*', '').trim();
+    if (/cases$/.test(kind)) kind = 'cases';
+    if (name === 'begin' && /^(?:array|alignedat|alignat)$/.test(kind)) this.group();
+    // \left\{ before an array opens a list of cases.
+    if (kind === 'array' && name === 'begin' && this.tokens.at(-1)?.v === '{set') kind = 'cases';
+    if (kind === 'array' && name === 'end') kind = this.environments.at(-1) ?? kind;
     const isMatrix = /matrix$|^array$|^cases$/.test(kind);
+    if (!isMatrix && !ALIGNED.test(kind)) return;
+    if (name === 'begin') this.environments.push(kind);
+    else this.environments.pop();
     if (!isMatrix) return;
-    if (name === 'begin' && kind === 'array') this.group();
     this.inMatrix += name === 'begin' ? 1 : -1;
     this.push(name, kind);
   }
+}
+
+function wholeTime(text: string): number | null {
+  const time = timeAt(text);
+  return time !== null && time.length === text.length ? time.minutes : null;
 }
 
 /** Throws NotParsed. */

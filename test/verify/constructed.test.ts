@@ -88,8 +88,10 @@ const MAKERS: Record<string, () => Pair> = {
     return { gold: latex(n, 997), answer: value.toFixed(6 + whole(2, 5)), equal: off === 0 };
   },
   'a number in a base'() {
-    const [value, base, off] = [whole(30, 900), whole(2, 9), whole(0, 1)];
-    return { gold: `${value.toString(base)}_{${base}}`, answer: `${value + off}_{10}`, equal: off === 0 };
+    const [value, base, off, named] = [whole(30, 900), whole(2, 9), whole(0, 1), whole(0, 1)];
+    const digits = (value + off).toString(base);
+    const answer = named === 1 ? `(${digits})_{${base}}` : digits;
+    return { gold: `${value.toString(base)}_{${base}}`, answer, equal: off === 0 };
   },
   thousands() {
     const [value, off] = [whole(1_000, 9_999_999), whole(0, 1)];

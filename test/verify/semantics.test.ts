@@ -141,8 +141,8 @@ const EQUAL: Record<string, [string, string][]> = {
   bases: [
     ['1011_2', '1011_{2}'],
     ['1011_2', '1011_{\\text{2}}'],
-    ['1011_2', '11_{10}'],
     ['1011_2', '1011'],
+    ['-221_3', '-221'],
     ['0.11_2', '\\frac34'],
   ],
   words: [
@@ -215,6 +215,9 @@ const UNEQUAL: Record<string, [string, string][]> = {
     ['\\begin{pmatrix}1\\\\2\\end{pmatrix}', '(1,2)'],
     ['\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}', '\\begin{vmatrix}1&2\\\\3&4\\end{vmatrix}'],
     ['1011_2', '1011_3'],
+    // The base was asked for.
+    ['1011_2', '11_{10}'],
+    ['-221_3', '-222'],
   ],
   words: [
     ['\\text{East}', '\\text{Seat}'],

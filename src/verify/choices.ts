@@ -1,0 +1,52 @@
+/** A letter of multiple choice, alone or with the value that stands beside it. */
+
+export interface Choice {
+  letter: string;
+  /** What follows the letter, not yet parsed; empty when it stands alone. */
+  value: string;
+}
+
+const TEXT = String.raw`\\(?:text|textbf|textrm|textit|mathrm|mathbf|mathit|mbox|boldsymbol|bf|rm)\s*\{\s*`;
+const WORD = String.raw`(?:the\s+)?(?:[Oo]ption|[Cc]hoice|[Aa]nswer(?:\s+choice)?)\s*:?\s*(?:is\s+)?`;
+const MARK = new RegExp(
+  String.raw`^[\s$]*(?<text>${TEXT})?(?:${WORD}\(?(?<named>[A-E])\)?(?![a-zA-Z0-9_^'=])\.?` +
+    String.raw`|(?:${WORD})?\(\s*(?:${TEXT})?(?<round>[A-E])\s*\}?\s*\)` +
+    String.raw`|(?<open>[A-E])\s*(?<mark>[.):])(?=[\s\\~}]|$))`,
+);
+const SPACE = /^(?:\s|~|\\[,;:! ]|\\q?quad\b)*/;
+/** What goes on like this is a formula that begins with a letter. */
+const GOES_ON = /^(?:[+*/^=,_!<>|:;&\])-]|\\(?:cup|cap|cdot|times|to|in|le|ge|ne|setminus|frac\b)\b)/;
+
+/** null: the text does not begin with a letter of choice. */
+export function choiceOf(text: string): Choice | null {
+  const match = MARK.exec(text);
+  if (match === null) return null;
+  const groups = match.groups!;
+  const letter = groups.named ?? groups.round ?? groups.open!;
+  let rest = text.slice(match[0].length);
+  const marked = groups.text !== undefined || groups.named !== undefined;
+  if (groups.text !== undefined) {
+    // The brace of \text{ ends after the letter or after the value.
+    const close = closing(rest);
+    if (close < 0) return null;
+    rest = rest.slice(0, close) + rest.slice(close + 1);
+  }
+  const space = SPACE.exec(rest)![0];
+  const value = rest.slice(space.length).replace(/[\s$.]+$/, '');
+  if (value === '') return { letter, value };
+  const minus = value.startsWith('-') && (marked || groups.open !== undefined);
+  if (!minus && GOES_ON.test(value)) return null;
+  if (!marked && space === '' && groups.round !== undefined) return null;
+  return { letter, value };
+}
+
+/** Where the brace that was opened before `text` closes. */
+function closing(text: string): number {
+  let depth = 1;
+  for (let at = 0; at < text.length; at++) {
+    if (text[at] === '\\') at++;
+    else if (text[at] === '{') depth++;
+    else if (text[at] === '}' && --depth === 0) return at;
+  }
+  return -1;
+}

@@ -1,0 +1,36 @@
+/** Words around a value that change what is said: `at least 91` is not 91. */
+
+const PHRASES =
+  /\b(?:at (?:least|most|the (?:least|most|earliest|latest))|(?:less|more|fewer|greater|larger|smaller|bigger|higher|lower|other|rather) than|no (?:more|less|fewer|greater)|not|never|isn'?t|cannot|up to|anything but|all but|everything except|except|or (?:more|less|fewer|greater|higher|lower|over|under)|exceed(?:s|ing)?|almost|nearly|within|half of|twice|double|triple|(?:square|cube) root of|square of|cube of|reciprocal of|opposite of|minimum of|maximum of)\b/;
+/** These mean a bound only when they stand alone: "over" is in many a phrase. */
+const ALONE = /^(?:just |well )?(?:over|under|above|below|beyond|more|less|fewer|plus|minimum|maximum)$/;
+
+/** The words in one form when they are part of the answer; null: `about`, `the answer is`, units may be left out. */
+export function hedgeOf(text: string): string | null {
+  const words = text
+    .toLowerCase()
+    .replace(/[^a-z' ]+/g, ' ')
+    .replace(/\s+/g, ' ')
+    .trim();
+  return PHRASES.test(words) || ALONE.test(words) ? words : null;
+}
+
+/** `negative 5` is -5. */
+export const isMinus = (text: string): boolean => /^\s*(?:negative|minus)\s*$/i.test(text);
+
+const SCALES: ReadonlyMap<string, bigint> = new Map([
+  ['hundred', 100n],
+  ['thousand', 1_000n],
+  ['million', 1_000_000n],
+  ['billion', 1_000_000_000n],
+  ['trillion', 1_000_000_000_000n],
+]);
+
+/** What `5 million dollars` multiplies its number by; null: the words do not begin with such a number. */
+export function scaleOf(text: string): bigint | null {
+  const [first] = text
+    .trim()
+    .toLowerCase()
+    .split(/[\s.,]+/);
+  return SCALES.get(first ?? '') ?? null;
+}

@@ -1,0 +1,116 @@
+/** Parts with names, `y = -8, x = 5`: a tuple in the order of the names, which remembers them. */
+import type { Node, NodeOf } from './ast';
+
+/** The list or tuple as one of named parts where every part has a name of its own; else as it is. */
+export function withNames(node: Node): Node {
+  if (node.kind === 'relation') return ofTuple(node);
+  if (node.kind === 'tuple') return named(node.items) ?? { ...node, items: node.items.map(withNames) };
+  if (node.kind !== 'set') return node;
+  return named(node.items) ?? repeated(node.items) ?? { ...node, items: node.items.map(withNames) };
+}
+
+/** (y, x) = (-8, 5) */
+function ofTuple(node: NodeOf<'relation'>): Node {
+  const [left, right] = [node.sides[0]!, node.sides.at(-1)!];
+  if (node.ops.some((op) => op !== '=') || left.kind !== 'tuple' || right.kind !== 'tuple') return node;
+  if (left.items.length !== right.items.length) return node;
+  const names = left.items.map(nameOf);
+  return names.every((name) => name !== null) ? (sorted(names, right.items) ?? node) : node;
+}
+
+function named(items: readonly Node[]): Node | null {
+  if (items.length < 2) return null;
+  const parts = items.map(partOf);
+  if (!parts.every((part) => part !== null)) return null;
+  return sorted(
+    parts.map(({ name }) => name),
+    parts.map(({ value }) => value),
+  );
+}
+
+/** x=1, y=2, x=3, y=4: two solutions. */
+function repeated(items: readonly Node[]): Node | null {
+  const names = items.map((item) => partOf(item)?.name ?? null);
+  const length = names.indexOf(names[0] ?? null, 1);
+  if (names[0] === null || length < 2 || items.length % length !== 0) return null;
+  const solutions: Node[] = [];
+  for (let at = 0; at < items.length; at += length) {
+    const solution = named(items.slice(at, at + length));
+    const same = names.slice(at, at + length).every((name) => names.slice(0, length).includes(name));
+    if (solution === null || !same) return null;
+    solutions.push(solution);
+  }
+  return { kind: 'set', items: solutions };
+}
+
+function partOf(node: Node): { name: string; value: Node } | null {
+  if (node.kind !== 'relation' || node.ops.some((op) => op !== '=')) return null;
+  const [first, last] = [node.sides[0]!, node.sides.at(-1)!].map((side) =>
+    side.kind === 'num' ? null : nameOf(side),
+  ) as [string | null, string | null];
+  if (first !== null) return { name: first, value: node.sides.at(-1)! };
+  // 5 = x
+  return last === null ? null : { name: last, value: node.sides.at(-2)! };
+}
+
+/** null when two parts have one name. */
+function sorted(names: readonly string[], values: readonly Node[]): Node | null {
+  if (new Set(names).size < names.length) return null;
+  const parts = names.map((name, place) => ({ name, value: values[place]!, place }));
+  parts.sort((a, b) => byName(a.name, b.name));
+  return {
+    kind: 'tuple',
+    open: '(',
+    close: ')',
+    items: parts.map(({ value }) => value),
+    names: parts.map(({ name }) => name),
+    ...(!areNeighbours(parts.map(({ name }) => name)) && { written: parts.map(({ place }) => place) }),
+  };
+}
+
+/** x, y or a, b, c or x_1, x_2: names whose order everybody knows. */
+function areNeighbours(names: readonly string[]): boolean {
+  const letters = names.map((name) => name.replace(/_\d+$/, ''));
+  if (new Set(letters).size === 1) return true;
+  return letters.every((letter, i) => {
+    const before = letters[i - 1];
+    return letter.length === 1 && (before === undefined || letter.charCodeAt(0) - before.charCodeAt(0) === 1);
+  });
+}
+
+/** Letters as letters, numbers in them as numbers: x_2 before x_10. */
+function byName(a: string, b: string): number {
+  const pieces = (name: string): string[] => name.match(/\d+|\D/g) ?? [];
+  const [x, y] = [pieces(a), pieces(b)];
+  for (let i = 0; i < Math.min(x.length, y.length); i++) {
+    const [p, q] = [x[i]!, y[i]!];
+    if (p === q) continue;
+    const numbers = /^\d/.test(p) && /^\d/.test(q);
+    return numbers ? Number(p) - Number(q) : p < q ? -1 : 1;
+  }
+  return x.length - y.length;
+}
+
+/** A name as it is written; null for what is none. */
+function nameOf(node: Node): string | null {
+  switch (node.kind) {
+    case 'sym':
+      return node.name;
+    case 'text':
+      return node.value;
+    case 'const':
+      return node.name === 'e' || node.name === 'i' ? node.name : null;
+    case 'num':
+      return node.decimal ? null : `${node.value.n}`;
+    case 'mul': {
+      const names = node.factors.map((factor) => (factor.kind === 'num' ? null : nameOf(factor)));
+      return names.every((name) => name !== null) ? names.join('') : null;
+    }
+    case 'apply': {
+      const args = node.args.map(nameOf);
+      return args.every((arg) => arg !== null) ? `${node.name}(${args.join(',')})` : null;
+    }
+    default:
+      return null;
+  }
+}

@@ -1,0 +1,48 @@
+/** How a number stands in the text: digits that repeat, ordinals. */
+
+const DOT = String.raw`\\(?:dot|overline|bar)`;
+const MARKED = [
+  new RegExp(String.raw`^(\d*\.\d*)${DOT}\s*\{(\d+)\}(?!\s*\d*\s*${DOT})`),
+  // \dot{1}4285\dot{7}
+  new RegExp(String.raw`^(\d*\.\d*)\\dot\s*\{?(\d)\}?(\d*)\\dot\s*\{?(\d)\}?`),
+  new RegExp(String.raw`^(\d*\.\d*)\\dot\s*(\d)(?!\d*\s*\\dot)`),
+  /^(\d*\.\d*)\((\d+)\)(?![\d.])/,
+];
+const ELLIPSIS = /^(\d*\.(\d+))\s*(?:\\[,;:! ])*(?:\\[lc]?dots\b|\.\.\.|…)/;
+
+/** Digits that repeat, as `0.1(6)`, and the length of what was written; digits that go on without a pattern stand as they are. */
+export function repeatingAt(text: string): { digits: string; length: number } | null {
+  for (const pattern of MARKED) {
+    const match = pattern.exec(text);
+    if (match === null) continue;
+    const [all, before, ...repeated] = match;
+    return { digits: `${before}(${repeated.join('')})`, length: all.length };
+  }
+  const match = ELLIPSIS.exec(text);
+  if (match === null) return null;
+  const [all, number, decimals] = match as unknown as [string, string, string];
+  const block = repeatedBlock(decimals);
+  const digits = block === 0 ? number : `${number.slice(0, -block)}(${number.slice(-block)})`;
+  return { digits, length: all.length };
+}
+
+/** Length of the shortest block that stands at the end twice (one digit: three times); 0: there is none. */
+function repeatedBlock(digits: string): number {
+  for (let length = 1; 2 * length <= digits.length; length++) {
+    const times = length === 1 ? 3 : 2;
+    if (digits.endsWith(digits.slice(-length).repeat(times))) return length;
+  }
+  return 0;
+}
+
+const SUFFIX = '(?:st|nd|rd|th)';
+const WORDS = String.raw`\\(?:text|textrm|textbf|textit|textsuperscript|mathrm|mathbf|mathit|mbox|rm)\s*\{?\s*`;
+const ORDINAL = new RegExp(
+  String.raw`^(?:\s*\^\s*\{\s*${WORDS}${SUFFIX}\s*\}?\s*\}|\s*\^\s*\{\s*${SUFFIX}\s*\}|\s*\^\s*${WORDS}${SUFFIX}\s*\}` +
+    String.raw`|\s*${WORDS}${SUFFIX}\s*\}|${SUFFIX}(?![a-zA-Z]))`,
+);
+
+/** Length of the ending of `5th`, `5^{\text{th}}` that `text` begins with. */
+export function ordinalAt(text: string): number {
+  return ORDINAL.exec(text)?.[0].length ?? 0;
+}

@@ -1,0 +1,42 @@
+/** Times of day, as minutes since midnight. */
+
+const SPACE = String.raw`(?:\\[,;:! ]|~|\s)*`;
+const COLON = String.raw`(?:\\!|\s)*(?::|\{\s*:\s*\}|\\colon)(?:\\!|\s)*`;
+const TEXT = String.raw`(?:\\(?:text|textrm|textbf|textit|mathrm|mathbf|mbox|rm)\s*\{?\s*)?`;
+const MARKED = new RegExp(
+  `^(\\d{1,2})(?:${COLON}(\\d{2}))?(${SPACE})${TEXT}${SPACE}([AaPp])(\\.?)\\s*([Mm])\\.?(?![a-zA-Z])\\s*`,
+);
+
+/** The time with a.m. or p.m. that `text` begins with, and how long it is; null when it begins with none. */
+export function timeAt(text: string): { minutes: number; length: number } | null {
+  const match = MARKED.exec(text);
+  if (match === null) return null;
+  const [all, hours, minutes, space, half, dot, m] = match as unknown as string[];
+  // `5am` and `5pm` may be products; a time needs minutes, a dot, a capital or words.
+  const plain = minutes === undefined && dot === '' && !all!.includes('\\text') && !all!.includes('\\m');
+  if (plain && (space === '' || m === 'M') && /[ap]/.test(half!) && space === '') return null;
+  const hour = Number(hours);
+  if (hour < 1 || hour > 12 || Number(minutes ?? 0) > 59) return null;
+  // A brace that was opened before the mark belongs to it.
+  const opened = (all!.match(/(?<!\\)\{/g) ?? []).length - (all!.match(/(?<!\\)\}/g) ?? []).length;
+  const close = opened > 0 ? /^\s*\}/.exec(text.slice(all!.length)) : null;
+  if (opened > 0 && close === null) return null;
+  const afternoon = half!.toLowerCase() === 'p' ? 720 : 0;
+  return {
+    minutes: (hour % 12) * 60 + Number(minutes ?? 0) + afternoon,
+    length: all!.length + (close?.[0].length ?? 0),
+  };
+}
+
+/** `noon` and `midnight`. */
+export function namedTime(words: string): number | null {
+  const name = words.trim().toLowerCase();
+  return name === 'noon' ? 720 : name === 'midnight' ? 0 : null;
+}
+
+/** What `h:mm` says on the 24-hour clock; null when it can be a quotient only. */
+export function clockTime(hours: string, minutes: string): number | null {
+  if (!/^\d{1,2}$/.test(hours) || !/^\d{2}$/.test(minutes)) return null;
+  const [h, m] = [Number(hours), Number(minutes)];
+  return h < 24 && m < 60 ? 60 * h + m : null;
+}
