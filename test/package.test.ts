@@ -1,6 +1,16 @@
 /** What npm packs: every page that a page in it links to, and a version that the changelog knows. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { dirname, join, normalize } from 'node:path';
 
 jest.setTimeout(300_000);
@@ -41,4 +51,65 @@ test('the changelog begins with the version of the package', () => {
   expect(heading).toMatch(
     new RegExp(`^${version.replaceAll('.', '\\.')}, (unreleased|\\d{4}-\\d{2}-\\d{2})$`),
   );
+});
+
+describe('acoer/verify and acoer/rewards', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'acoer-entries-'));
+  const installed = join(folder, 'node_modules', 'acoer');
+  afterAll(() => rmSync(folder, { recursive: true }));
+
+  beforeAll(() => {
+    mkdirSync(installed, { recursive: true });
+    const words = ['pack', '--ignore-scripts', '--pack-destination', folder];
+    spawnSync('npm', words, { cwd: ROOT, encoding: 'utf8' });
+    const tarball = readdirSync(folder).find((name) => name.endsWith('.tgz'))!;
+    spawnSync('tar', ['xf', join(folder, tarball), '--strip-components=1', '-C', installed]);
+    symlinkSync(join(ROOT, 'node_modules', 'zod'), join(folder, 'node_modules', 'zod'));
+  });
+
+  const PROGRAM = `
+    const verdict = verifyAnswer('\\\\frac12', 'So it is $\\\\boxed{0.5}$.');
+    const reward = resolveReward('binary');
+    console.log(JSON.stringify([verdict, reward.name, listRewards().length > 20]));
+    const native = process.report.getReport().sharedObjects;
+    console.log(native.some((path) => /\\.node$|torch/.test(path)));
+  `;
+
+  test.each([
+    [
+      'run.mjs',
+      "import { verifyAnswer } from 'acoer/verify'; import { listRewards, resolveReward } from 'acoer/rewards';",
+    ],
+    [
+      'run.cjs',
+      "const { verifyAnswer } = require('acoer/verify'); const { listRewards, resolveReward } = require('acoer/rewards');",
+    ],
+  ])('load without the addon and its libraries: %s', (name, imports) => {
+    expect(
+      readdirSync(installed, { recursive: true }).filter((path) => String(path).endsWith('.node')),
+    ).toEqual([]);
+    writeFileSync(join(folder, name), imports + PROGRAM);
+    const { stdout, stderr } = spawnSync(process.execPath, [name], {
+      cwd: folder,
+      encoding: 'utf8',
+      env: { PATH: process.env.PATH },
+    });
+    const verdict = { correct: true, status: 'correct', extracted: '0.5' };
+    expect({
+      stderr,
+      lines: stdout
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as unknown),
+    }).toEqual({
+      stderr: '',
+      lines: [[verdict, 'binary', true], false],
+    });
+  });
+
+  test('have their types', () => {
+    const { exports } = JSON.parse(read('package.json')) as { exports: Record<string, { types: string }> };
+    for (const entry of ['./verify', './rewards'])
+      expect(existsSync(join(installed, exports[entry]!.types))).toBe(true);
+  });
 });

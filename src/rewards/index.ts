@@ -5,6 +5,7 @@ import { BUILT_IN } from './built-in';
 import type { BoundReward, RewardDefinition } from './types';
 import { definitionOf, type RewardFunction, type UserReward } from './user';
 
+export type { Group, Prompt, Rollout, Thinking, Verdict } from '../types';
 export type {
   BoundReward,
   ObserveView,

@@ -13,6 +13,7 @@ import {
   type VerifyOptions,
 } from './options';
 
+export type { Verdict } from '../types';
 export {
   BadConfig,
   type ExtractionTarget,
