@@ -37,7 +37,11 @@ function exactBits(x: bigint): number {
   return 4 * digits.length - Math.clz32(parseInt(digits[0]!, 16)) + 28;
 }
 
+/** No value is larger than 2^this or, but for zero, smaller than its inverse. */
+const MAX_EXPONENT = 2 ** 40;
+
 function rounded(m: bigint, r: bigint, e: number, bits: number): Ball {
+  if (!(Math.abs(e) < MAX_EXPONENT)) throw new Unknown();
   const surplus = bitLength(m) - bits - 8;
   if (surplus <= 0) return { m, r, e };
   const shift = BigInt(surplus);
@@ -109,15 +113,19 @@ export function sqrt(x: Ball, bits: number): Ball {
   return rounded((top + bottom) >> 1n, ((top - bottom) >> 1n) + 1n, (x.e - shift) / 2, bits);
 }
 
+const MAX_FIXED = 1 << 14;
+
 /** The value times 2^places as an integer, and how far off it may be. */
 export function fixed(x: Ball, places: number): { value: bigint; error: bigint } {
   const shift = x.e + places;
+  if (shift > MAX_FIXED) throw new Unknown();
   if (shift >= 0) return { value: x.m << BigInt(shift), error: x.r << BigInt(shift) };
   return { value: x.m >> BigInt(-shift), error: x.r === 0n ? 1n : (x.r >> BigInt(-shift)) + 2n };
 }
 
 /** The integer the value is, or lies nearest to within 2^-`places`; else the one below it. null: the digits do not tell. */
 export function wholePart(x: Ball, places: number): bigint | null {
+  if (x.e > MAX_FIXED) throw new Unknown();
   if (x.e >= 0 && x.r === 0n) return x.m << BigInt(x.e);
   const { value, error } = fixed(x, places);
   const unit = 1n << BigInt(places);

@@ -15,7 +15,7 @@ const isDigits = (token: Token | undefined): boolean =>
   token !== undefined &&
   ((token.t === 'num' && /^[\d.]+$/.test(token.v)) ||
     (token.t === 'letters' && /^[a-zA-Z]{1,12}$/.test(token.v)) ||
-    (token.t === 'text' && /^\s*[0-9A-Za-z]*[0-9][0-9A-Za-z]*\s*$/.test(token.v)));
+    (token.t === 'text' && /^\s*(?:[0-9A-Za-z]*[0-9][0-9A-Za-z]*|[A-Z]{2,12})\s*$/.test(token.v)));
 
 /** The digits from `start` on that belong together, without the brackets around all of them. */
 function digitsAt(tokens: readonly Token[], start: number): { digits: string; next: number } | null {
@@ -41,6 +41,10 @@ function writtenBase(tokens: readonly Token[], at: number): { base: number; next
     const base = next?.t === 'num' ? baseOf(next.v) : null;
     return base === null ? null : { base, next: at + 2 };
   }
+  if (token?.t === 'letters' && token.v === 'base') {
+    const base = baseOf(tokens[at + 1]?.v ?? '');
+    return base === null ? null : { base, next: at + 2 };
+  }
   if (token?.t !== 'op' || token.v !== '_') return null;
   if (tokens[at + 1]?.v !== '{') {
     const base = baseOf(tokens[at + 1]?.v ?? '');
@@ -55,6 +59,7 @@ function writtenBase(tokens: readonly Token[], at: number): { base: number; next
 /** Letters alone are digits only in brackets' or words' company; `A_{12}` is a name. */
 function areDigits(digits: string, base: number, first: Token): boolean {
   const fits = [...digits].every((sign) => sign === '.' || parseInt(sign, 36) < base);
+  if (base === 16 && /^[A-F]{2,}$/.test(digits)) return true;
   return /\d/.test(digits)
     ? fits || /^[\d.]+$/.test(digits)
     : fits && digits.length > 1 && first.t !== 'letters';

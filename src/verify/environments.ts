@@ -25,7 +25,7 @@ export function matrix(p: Parser, kind: string): Node {
 /** A formula, `\text{if } x > 0`, `x > 0` or `\text{otherwise}`; commas before the condition only part. */
 function cell(p: Parser): Node {
   const value = p.relation();
-  while (p.peek()?.t === 'sep') p.take();
+  while (p.peek()?.t === 'sep' || p.is('.')) p.take();
   return value;
 }
 

@@ -1,9 +1,13 @@
 /** Words around a value that change what is said: `at least 91` is not 91. */
 
 const PHRASES =
-  /\b(?:at (?:least|most|the (?:least|most|earliest|latest))|(?:less|more|fewer|greater|larger|smaller|bigger|higher|lower|other|rather) than|no (?:more|less|fewer|greater)|not|never|isn'?t|cannot|up to|anything but|all but|everything except|except|or (?:more|less|fewer|greater|higher|lower|over|under)|exceed(?:s|ing)?|almost|nearly|within|half of|twice|double|triple|(?:square|cube) root of|square of|cube of|reciprocal of|opposite of|minimum of|maximum of)\b/;
+  /\b(?:at (?:least|most|the (?:least|most|earliest|latest))|(?:less|more|fewer|greater|larger|smaller|bigger|higher|lower|other|rather) than|no (?:more|less|fewer|greater)|not|never|isn'?t|cannot|up to|but|except|or (?:more|less|fewer|greater|higher|lower|over|under)|exceed(?:s|ing)?|almost|nearly|within|half of|twice|double|triple|(?:square|cube) root of|square of|cube of|reciprocal of|opposite of|minimum of|maximum of)\b/;
 /** These mean a bound only when they stand alone: "over" is in many a phrase. */
-const ALONE = /^(?:just |well )?(?:over|under|above|below|beyond|more|less|fewer|plus|minimum|maximum)$/;
+const ALONE =
+  /^(?:even|odd|prime|just |well )?(?:over|under|above|below|beyond|more|less|fewer|plus|minimum|maximum)$/;
+
+/** `n is even`: what follows a name and says something of it. */
+const PREDICATE = /^(?:is|are) (?!equal|about|approximately|the\b)\w/;
 
 /** The words in one form when they are part of the answer; null: `about`, `the answer is`, units may be left out. */
 export function hedgeOf(text: string): string | null {
@@ -12,7 +16,7 @@ export function hedgeOf(text: string): string | null {
     .replace(/[^a-z' ]+/g, ' ')
     .replace(/\s+/g, ' ')
     .trim();
-  return PHRASES.test(words) || ALONE.test(words) ? words : null;
+  return PREDICATE.test(words) || PHRASES.test(words) || ALONE.test(words) ? words : null;
 }
 
 /** `negative 5` is -5. */

@@ -266,14 +266,29 @@ export class Tokenizer {
     if (time !== null) return this.push('time', String(time));
     const ordinal = /^(?:the )?(\d+)(?:st|nd|rd|th)$/i.exec(trimmed);
     if (ordinal !== null) return this.push('num', ordinal[1]!);
+    const half = /^([ap])\.?\s*m\.?$/i.exec(trimmed)?.[1];
+    if (half !== undefined && this.markTime(half)) return;
+    if (/^[a-zA-Z](?:_\w)?\s*=/.test(trimmed)) return this.nested(trimmed);
     if (trimmed === 'mod') return this.push('cmd', 'mod');
     const command = this.isMinutes(trimmed) ? undefined : WORD_COMMANDS.get(trimmed);
     if (command !== undefined) return this.word(command);
-    if (/^[\d\s.,+\-*/^=()]+$/.test(trimmed) || /\\(?:d?frac|sqrt|pi|infty)/.test(trimmed))
+    if (/^(?:is|equals|is equal to)$/i.test(trimmed) && this.tokens.length > 0) return this.push('op', '=');
+    if (/^[\d\s.,:+\-*/^=()]+$/.test(trimmed) || /\\(?:d?frac|sqrt|pi|infty)/.test(trimmed))
       return this.nested(trimmed);
     if (/^(?:math|bold|bm)/.test(name) && /^[a-zA-Z]$/.test(trimmed)) return this.push('letters', trimmed);
     if (name.startsWith('math') && !/^[a-zA-Z\s.,'-]+$/.test(trimmed)) return this.nested(trimmed);
     this.push('text', content);
+  }
+
+  /** `\text{3:05}\text{ a.m.}`: the tokens before are the time. false: they are none. */
+  private markTime(half: string): boolean {
+    const count = this.tokens.at(-2)?.v === ':' ? 3 : 1;
+    const written = this.tokens.slice(-count);
+    const time = timeAt(`${written.map(({ v }) => v).join('')} ${half}.m.`);
+    if (time === null || written.some(({ t, v }) => t !== 'num' && v !== ':')) return false;
+    this.tokens.splice(-count);
+    this.push('time', String(time.minutes));
+    return true;
   }
 
   /** Words that turn out to be mathematics. */
@@ -289,8 +304,9 @@ export class Tokenizer {
     if (/cases$/.test(kind)) kind = 'cases';
     if (name === 'begin' && /^(?:array|alignedat|alignat)$/.test(kind)) this.group();
     // \left\{ before an array opens a list of cases.
-    if (kind === 'array' && name === 'begin' && this.tokens.at(-1)?.v === '{set') kind = 'cases';
-    if (kind === 'array' && name === 'end') kind = this.environments.at(-1) ?? kind;
+    const opens = name === 'begin' && this.tokens.at(-1)?.v === '{set';
+    if (opens && (kind === 'array' || ALIGNED.test(kind))) kind = 'cases';
+    if (name === 'end' && this.environments.at(-1) === 'cases') kind = 'cases';
     const isMatrix = /matrix$|^array$|^cases$/.test(kind);
     if (!isMatrix && !ALIGNED.test(kind)) return;
     if (name === 'begin') this.environments.push(kind);

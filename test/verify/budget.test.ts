@@ -9,6 +9,7 @@ const harmonic = (terms: number): string =>
 
 const PATHOLOGICAL: [string, string][] = [
   ['a power tower', '9^{9^{9^{9^{9}}}}'],
+  ['a chain of powers', `5.1 \\times 10${'^10'.repeat(150)}^{3}`],
   ['a large factorial', '(10^6)!'],
   ['a factorial of factorials', '((9!)!)!'],
   ['a power of a sum', '(1+x+y+z)^{400}'],
