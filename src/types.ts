@@ -16,6 +16,15 @@ export interface Problem {
   gold: string;
   /** Difficulty as the data names it ("1".."5" for the tiny task), or null. */
   level: string | null;
+  /** What its data set says of judging answers, besides the reference. */
+  grading?: Grading;
+}
+
+export interface Grading {
+  /** A number this far from the reference, or less, equals it. */
+  tolerance?: number;
+  /** `16, 3, 1, 1` is not `16, 3, 1`: what stands twice in a list counts twice. */
+  countRepeats?: boolean;
 }
 
 /** A problem rendered through the chat template. */

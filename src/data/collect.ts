@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { AcoerError } from '../errors';
 import { Pace } from '../pace';
 import type { Problem } from '../types';
-import { BadRow, ColumnMap, type ColumnNames, type RowProblem } from './columns';
+import { BadRow, ColumnMap, type ColumnNames, type GradingColumns, type RowProblem } from './columns';
 import { goldParses } from './gold';
 import { openRows } from './open';
 import type { SourceRow } from './rows';
@@ -16,6 +16,8 @@ export interface DataFile {
 
 export interface CollectOptions {
   columns: ColumnNames;
+  /** What the set says of judging its answers; null: nothing. */
+  grading?: GradingColumns | null;
   /** Leave out rows that cannot be read; otherwise the first one throws. */
   skipBadRows: boolean;
   /** Leave out rows whose gold answer the verifier cannot read; they are counted either way. */
@@ -140,7 +142,7 @@ export async function collectProblems(
   files: readonly DataFile[],
   options: CollectOptions,
 ): Promise<{ problems: Problem[]; report: RowReport }> {
-  const columns = new ColumnMap(options.columns);
+  const columns = new ColumnMap(options.columns, options.grading ?? null);
   const collector = new Collector(columns, options);
   const pace = new Pace();
   for (const { path, label } of files) {

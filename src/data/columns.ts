@@ -1,6 +1,6 @@
 /** From the columns of a row to a problem. */
 import { AcoerError } from '../errors';
-import type { Problem } from '../types';
+import type { Grading, Problem } from '../types';
 import { goldFromAnswer, goldFromSolution } from './gold';
 
 /** Names of columns; a dotted name reaches into a nested object. */
@@ -11,6 +11,13 @@ export interface ColumnNames {
   solution?: string;
   level?: string;
   id?: string;
+}
+
+/** What a known set says of judging its answers. */
+export interface GradingColumns {
+  /** Column of how far off a number may be. A row may lack it. */
+  tolerance: string;
+  countRepeats: boolean;
 }
 
 type Role = keyof ColumnNames;
@@ -34,7 +41,10 @@ export class BadRow extends Error {}
 export type RowProblem = Omit<Problem, 'id'> & { id: string | null };
 
 export class ColumnMap {
-  constructor(private readonly given: ColumnNames) {}
+  constructor(
+    private readonly given: ColumnNames,
+    private readonly grading: GradingColumns | null = null,
+  ) {}
 
   /** The columns worth reading of those there are. Throws BAD_INPUT when a given or needed one is missing. */
   choose(file: string, columns: readonly string[]): string[] {
@@ -46,7 +56,8 @@ export class ColumnMap {
     if (missing !== undefined) {
       throw new AcoerError('BAD_INPUT', `${file} ${this.missing(missing, columns)}`);
     }
-    const wanted = ROLES.flatMap((role) => this.names(role)).filter(has);
+    const tolerance = this.grading === null ? [] : [this.grading.tolerance];
+    const wanted = [...ROLES.flatMap((role) => this.names(role)), ...tolerance].filter(has);
     return [...new Set(wanted.map((name) => head(name, columns)))];
   }
 
@@ -64,6 +75,7 @@ export class ColumnMap {
       question,
       gold: this.gold(values),
       level: levelText(this.optional('level', values)),
+      ...(this.grading !== null && { grading: gradingOf(this.grading, values) }),
     };
   }
 
@@ -111,6 +123,14 @@ export class ColumnMap {
 }
 
 /** The column a possibly dotted name begins with. */
+function gradingOf({ tolerance, countRepeats }: GradingColumns, values: Values): Grading {
+  const value = valueAt(values, tolerance);
+  const size = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
+  return typeof size === 'number' && size > 0 && size < Infinity
+    ? { tolerance: size, countRepeats }
+    : { countRepeats };
+}
+
 function head(name: string, columns: readonly string[]): string {
   return columns.includes(name) ? name : name.split('.')[0]!;
 }

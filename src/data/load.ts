@@ -146,6 +146,7 @@ async function readLocated(
 ): Promise<Dataset> {
   const { problems, report } = await collectProblems(spec.name, files, {
     columns: { ...known?.columns, ...spec.columns },
+    grading: known?.grading ?? null,
     skipBadRows: spec.skipBadRows ?? false,
     dropUnparsedGold: spec.dropUnparsedGold ?? spec.split === 'train',
     levels: spec.levels ?? null,

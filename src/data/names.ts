@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { didYouMean } from '../config';
 import { AcoerError } from '../errors';
-import type { ColumnNames } from './columns';
+import type { ColumnNames, GradingColumns } from './columns';
 import { FORMAT_NAMES, isDataFile } from './open';
 
 /** A set known by name: where it lies on the hub, and how it is laid out there. */
@@ -14,6 +14,7 @@ export interface KnownDataset {
   trainSplit: string | null;
   evalSplit: string;
   columns: ColumnNames;
+  grading?: GradingColumns;
   summary: string;
 }
 
@@ -76,6 +77,7 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
     // The hub calls its only split so.
     evalSplit: 'train',
     columns: { problem: 'question', answer: 'final_answer', id: 'id' },
+    grading: { tolerance: 'error', countRepeats: true },
     summary: 'open-ended, text-only mathematics in English',
   },
 };

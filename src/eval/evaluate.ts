@@ -150,7 +150,13 @@ class Evaluator {
     const { tokenizer, onCompletion, onProgress } = this.options;
     const text = tokenizer.decode(ids, { skipSpecial: true });
     const thinking = measureCompletion(ids, tokenizer, prompt.thinkOpened);
-    const { verdict, format } = judgeCompletion(text, prompt.problem.gold, thinking);
+    const { verdict, format } = judgeCompletion(
+      text,
+      prompt.problem.gold,
+      thinking,
+      'answer',
+      prompt.problem.grading,
+    );
     const row: EvalRow = {
       index: prompt.index,
       sample: piece.firstSample + sample,

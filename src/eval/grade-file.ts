@@ -3,14 +3,16 @@ import type { Dataset } from '../data';
 import { openRows } from '../data/open';
 import { AcoerError } from '../errors';
 import { measureThinking, type Tokenizer } from '../tokenizer';
-import type { Problem, Verdict } from '../types';
+import type { Grading, Problem, Verdict } from '../types';
 import { type FoundRow, type FoundText, GOLD_COLUMNS, NoCompletion, readFileRow } from './file-rows';
 import type { EvalRow } from './summary';
 
 /** Gives verdicts in bulk, as `VerifierPool` does. */
 export interface Grader {
   readonly concurrency: number;
-  verify(items: readonly { gold: string; pred: string; preset: AnswerPreset }[]): Promise<Verdict[]>;
+  verify(
+    items: readonly { gold: string; pred: string; preset: AnswerPreset; grading?: Grading }[],
+  ): Promise<Verdict[]>;
 }
 
 /** `boxed`: the paper's protocol. The others also find answers outside a box. */
@@ -31,7 +33,7 @@ export interface GradeFileOptions {
 /** Large enough that passing it to a process costs little beside the verdicts. */
 const BATCH = 128;
 
-type Ungraded = Omit<EvalRow, 'verdict'> & { text: string };
+type Ungraded = Omit<EvalRow, 'verdict'> & { text: string; grading: Grading | undefined };
 
 /** Numbers problems in the order they first appear, and their answers. */
 class Numbering {
@@ -53,12 +55,20 @@ class References {
     this.byId = new Map(problems.map((problem) => [problem.id, problem]));
   }
 
-  of(row: FoundRow, index: number): { gold: string; level: string | null; id: string } {
+  of(
+    row: FoundRow,
+    index: number,
+  ): {
+    gold: string;
+    level: string | null;
+    id: string;
+    grading: Grading | undefined;
+  } {
     const id = row.id ?? String(index);
     const known = this.known(row, index);
     const gold = row.gold ?? known?.gold;
     if (gold === undefined) throw new NoCompletion(this.missing());
-    return { gold, level: row.level ?? known?.level ?? null, id };
+    return { gold, level: row.level ?? known?.level ?? null, id, grading: known?.grading };
   }
 
   private known({ id }: FoundRow, index: number): Problem | undefined {
@@ -104,10 +114,10 @@ async function* ungraded(path: string, { dataset, tokenizer }: GradeFileOptions)
       const key = found.id ?? `\0${row.number}`;
       for (const one of found.texts) {
         const place = found.place ?? numbering.next(key);
-        const { gold, level, id } = references.of(found, place.index);
+        const { gold, level, id, grading } = references.of(found, place.index);
         const { truncated, text, outside } = one;
         const counted = { ...lengths(one, tokenizer ?? null), ...outside };
-        yield { ...place, problemId: id, gold, level, truncated, text, ...counted };
+        yield { ...place, problemId: id, gold, level, truncated, text, grading, ...counted };
       }
     } catch (error) {
       throw error instanceof NoCompletion ? fail(error.message) : error;
@@ -135,8 +145,10 @@ export async function gradeFile(path: string, options: GradeFileOptions): Promis
   const running = new Set<Promise<void>>();
   let [graded, correct] = [0, 0];
   const judge = async (batch: Ungraded[], at: number): Promise<void> => {
-    const verdicts = await grader.verify(batch.map(({ gold, text: pred }) => ({ gold, pred, preset })));
-    parts[at] = batch.map(({ text: _, ...row }, i) => ({ ...row, verdict: verdicts[i] }));
+    const verdicts = await grader.verify(
+      batch.map(({ gold, text: pred, grading }) => ({ gold, pred, preset, grading })),
+    );
+    parts[at] = batch.map(({ text: _, grading: __, ...row }, i) => ({ ...row, verdict: verdicts[i] }));
     graded += batch.length;
     correct += verdicts.filter((verdict) => verdict.correct).length;
     onProgress?.(graded, correct);

@@ -1,6 +1,6 @@
 /** Verdict and format of one completion, whatever its text. */
 import { withinTime } from '../deadline';
-import type { Thinking, Verdict } from '../types';
+import type { Grading, Thinking, Verdict } from '../types';
 import { type AnswerFrom, hasFormat, verifyCompletion } from '../verify';
 
 export interface Judgement {
@@ -20,8 +20,9 @@ export function judgeCompletion(
   gold: string,
   thinking: Pick<Thinking, 'thinkingClosed'>,
   answerFrom: AnswerFrom = 'answer',
+  grading: Grading = {},
   judge = (): Judgement => ({
-    verdict: verifyCompletion(text, gold, answerFrom),
+    verdict: verifyCompletion(text, gold, answerFrom, grading),
     format: hasFormat(text, thinking),
   }),
   limitMs = LIMIT_MS,

@@ -6,7 +6,7 @@ import { type ChildProcess, fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError } from '../errors';
-import type { Verdict } from '../types';
+import type { Grading, Verdict } from '../types';
 import type { PresetName } from '../verify';
 
 export interface GradingItem {
@@ -16,6 +16,8 @@ export interface GradingItem {
   config?: unknown;
   /** `boxed`: the paper's protocol; `last-box`: the authors' code. Both are `verifyCompletion` and take no `config`. */
   preset?: PresetName | 'boxed' | 'last-box';
+  /** What the data set says of judging its answers. */
+  grading?: Grading;
 }
 
 export interface Batch {

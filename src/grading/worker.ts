@@ -6,10 +6,10 @@ const ANSWER_FROM = { boxed: 'answer', 'last-box': 'last-box' } as const;
 import type { Batch, BatchResult } from './pool';
 
 process.on('message', ({ id, items }: Batch) => {
-  const verdicts = items.map(({ gold, pred, config, preset }) =>
+  const verdicts = items.map(({ gold, pred, config, preset, grading }) =>
     preset === 'boxed' || preset === 'last-box'
-      ? verifyCompletion(pred, gold, ANSWER_FROM[preset])
-      : verifyAnswer(gold, pred, optionsFromConfig(config, preset)),
+      ? verifyCompletion(pred, gold, ANSWER_FROM[preset], grading)
+      : verifyAnswer(gold, pred, { ...optionsFromConfig(config, preset), ...grading }),
   );
   const result: BatchResult = { id, verdicts };
   process.send!(result);

@@ -224,6 +224,7 @@ function equalTuples(gold: NodeOf<'tuple'>, pred: NodeOf<'tuple'>, context: Comp
 /** The items of a list or set, each once; anything else is a set of one. */
 function itemsOf(node: Node, context: CompareContext): Node[] {
   if (node.kind !== 'set') return [node];
+  if (context.countRepeats) return node.items;
   const items: Node[] = [];
   for (const item of node.items) {
     if (!items.some((known) => equalNodes(known, item, context))) items.push(item);

@@ -1,5 +1,5 @@
 /** Verdicts on completions. Nothing here throws or performs input or output, and every call ends by counted work. */
-import type { Thinking, Verdict } from '../types';
+import type { Grading, Thinking, Verdict } from '../types';
 import { type Answer, parseAnswer } from './answer';
 import { answerRegion, boxedAnswer, boxesOfReference, lastBoxed, lastBoxOrTag } from './boxed';
 import { Budget, BudgetExceeded } from './budget';
@@ -44,9 +44,15 @@ export function verifyAnswer(gold: string, completion: string, options?: VerifyO
 /**
  * As `verifyAnswer`, for training and the paper's protocol: only a complete `\boxed{}` (or `\fbox{}`) is an answer.
  * @param answerFrom where it is looked for
+ * @param grading what the data set says of judging its answers
  */
-export function verifyCompletion(text: string, gold: string, answerFrom: AnswerFrom = 'answer'): Verdict {
-  return verdict(gold, text, COMPLETIONS[answerFrom]);
+export function verifyCompletion(
+  text: string,
+  gold: string,
+  answerFrom: AnswerFrom = 'answer',
+  grading: Grading = {},
+): Verdict {
+  return verdict(gold, text, { ...COMPLETIONS[answerFrom], ...grading });
 }
 
 /** The format reward's condition: thinking was closed and a complete `\boxed{}` stands somewhere in the text. */

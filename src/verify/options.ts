@@ -38,6 +38,10 @@ export interface VerifyOptions {
   extractionMode?: 'any_match' | 'first_match';
   /** `no_fallback`: an answer that does not parse is not compared as a string. Default `first_match`. */
   fallbackMode?: 'no_fallback' | 'first_match';
+  /** A plain number this far from the reference, or less, equals it. Default 0. */
+  tolerance?: number;
+  /** What stands twice in a list counts twice. Default false: lists have no repeats. */
+  countRepeats?: boolean;
   /** Refuse `\frac12`, `\sqrt3`, `sqrt(2)` in the completion. Default by preset. */
   strictLatex?: boolean;
 }
@@ -56,6 +60,8 @@ const COMMON = {
   strict: true,
   allowSetRelationComp: false,
   fallbackMode: 'first_match',
+  tolerance: 0,
+  countRepeats: false,
 } as const;
 
 export const PRESETS: Readonly<Record<PresetName, ResolvedOptions>> = {

@@ -33,6 +33,16 @@ export function rational(n: bigint, d = 1n): Rational {
 export const ZERO: Rational = { n: 0n, d: 1n };
 export const ONE: Rational = { n: 1n, d: 1n };
 
+/** The decimal a double is written as: 0.1 is a tenth. */
+export function fromNumber(x: number): Rational {
+  const [digits = '0', exponent = '0'] = x.toExponential().split('e');
+  const [whole = '0', fraction = ''] = digits.split('.');
+  const power = Number(exponent) - fraction.length;
+  const scale = 10n ** BigInt(Math.abs(power));
+  const n = BigInt(whole + fraction);
+  return power >= 0 ? rational(n * scale) : rational(n, scale);
+}
+
 export function isInteger(x: Rational): boolean {
   return x.d === 1n || x.n % x.d === 0n;
 }

@@ -8,7 +8,7 @@ import { exactValue } from './exact';
 import { roundedValue, sameDigits } from './digits';
 import { sameForm } from './normal-form';
 import { hash, type NumericContext, numericValue } from './numeric';
-import { compare, isInteger, multiply, negate, ONE, type Rational, roundedTo, toNumber, ZERO, add, invert } from './rational'; // prettier-ignore
+import { compare, isInteger, fromNumber, multiply, negate, ONE, type Rational, roundedTo, toNumber, ZERO, add, invert } from './rational'; // prettier-ignore
 
 export interface CompareContext {
   budget: Budget;
@@ -18,12 +18,34 @@ export interface CompareContext {
   numericPrecision: number;
   strict: boolean;
   allowSetRelationComp: boolean;
+  /** Numbers this close are equal. */
+  tolerance: number;
+  /** What stands twice in a list counts twice. */
+  countRepeats: boolean;
 }
 
 const WANTED_POINTS = 5;
 const MAX_POINTS = 16;
 
 export function equalScalars(a: Node, b: Node, context: CompareContext): boolean {
+  return sameScalars(a, b, context) || (context.tolerance > 0 && areClose(a, b, context));
+}
+
+/** Within the tolerance its data set gives a reference: measured values, for which doubles will do. */
+function areClose(a: Node, b: Node, context: CompareContext): boolean {
+  const [x, y] = [exactValue(a, context), exactValue(b, context)];
+  if (x !== null && y !== null) {
+    const distance = add(x, negate(y), context.budget);
+    const size = distance && { n: distance.n < 0n ? -distance.n : distance.n, d: distance.d };
+    return size !== null && compare(size, fromNumber(context.tolerance)) <= 0;
+  }
+  if ([a, b].some((node) => freeSymbols(node).size > 0)) return false;
+  const [p, q] = [a, b].map((node) => numericValue(node, pointContext(context, new Map())));
+  const distance = C.modulus({ re: p!.re - q!.re, im: p!.im - q!.im });
+  return distance <= context.tolerance;
+}
+
+function sameScalars(a: Node, b: Node, context: CompareContext): boolean {
   const inBases = equalInBases(a, b);
   if (inBases !== null) return inBases;
   if (farApart(a, b, context)) return false;

@@ -1,3 +1,4 @@
+import { ColumnMap } from '../../src/data/columns';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -119,4 +120,20 @@ describe('JSON Lines', () => {
       message: expect.stringContaining(`nowhere.jsonl: no such file (looked for in ${process.cwd()})`),
     });
   });
+});
+
+test('the tolerance of a row is read where the set has a column of it', () => {
+  const columns = new ColumnMap(
+    { problem: 'question', answer: 'final_answer' },
+    { tolerance: 'error', countRepeats: true },
+  );
+  const grading = (error?: unknown) =>
+    columns.toProblem({ question: 'q', final_answer: ['4.2'], ...(error !== undefined && { error }) })
+      .grading;
+  expect(grading('1e-1')).toEqual({ tolerance: 0.1, countRepeats: true });
+  expect(grading(0.5)).toEqual({ tolerance: 0.5, countRepeats: true });
+  for (const none of [undefined, null, '', 'some', '-1', '0'])
+    expect(grading(none)).toEqual({ countRepeats: true });
+  expect(columns.choose('f', ['question', 'final_answer', 'error'])).toContain('error');
+  expect(columns.choose('f', ['question', 'final_answer'])).not.toContain('error');
 });

@@ -65,6 +65,12 @@ test.each([
   },
 );
 
+test('OlympiadBench says how its answers are judged', async () => {
+  const dataset = await load('olympiadbench', { split: 'eval' });
+  expect(dataset.get(0).grading).toEqual({ countRepeats: true });
+  expect((await load('math500', { split: 'eval' })).get(0).grading).toBeUndefined();
+});
+
 test('every configuration and split by hub id is what the datasets library reads', async () => {
   for (const [repo, configs] of Object.entries(repos)) {
     for (const [config, splits] of Object.entries(configs)) {

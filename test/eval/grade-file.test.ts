@@ -12,9 +12,9 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const grader: Grader = {
   concurrency: 2,
   verify: async (items) =>
-    items.map(({ gold, pred, preset }) =>
+    items.map(({ gold, pred, preset, grading }) =>
       preset === 'boxed' || preset === 'last-box'
-        ? verifyCompletion(pred, gold, preset === 'boxed' ? 'answer' : preset)
+        ? verifyCompletion(pred, gold, preset === 'boxed' ? 'answer' : preset, grading)
         : verifyAnswer(gold, pred, { preset }),
     ),
 };
@@ -186,4 +186,24 @@ test.each<[string, object[], RegExp]>([
 test('more problems than the benchmark has are refused', async () => {
   const rows = Array.from({ length: 3 }, () => ({ text: 'x' }));
   await expect(grade(rows, { dataset: fakeDataset(2) })).rejects.toThrow(/line 3: fake has 2 problems/);
+});
+
+test('what the benchmark says of judging its answers is honoured', async () => {
+  const problems = [
+    { id: 'a', question: 'q', gold: '4.2', level: null, grading: { tolerance: 0.1, countRepeats: true } },
+    { id: 'b', question: 'r', gold: '16,3,1,1', level: null, grading: { countRepeats: true } },
+    { id: 'c', question: 's', gold: '16,3,1,1', level: null },
+  ];
+  const dataset = { name: 'bench', size: problems.length, get: (index: number) => problems[index]! };
+  const rows = await grade(
+    [
+      { id: 'a', completion: '\\boxed{4.1}' },
+      { id: 'a', completion: '\\boxed{4.0}' },
+      { id: 'b', completion: '\\boxed{16,3,1}' },
+      { id: 'c', completion: '\\boxed{16,3,1}' },
+    ],
+    { dataset },
+  );
+  expect(rows.map(({ verdict }) => verdict.correct)).toEqual([true, false, false, true]);
+  expect(Object.keys(rows[0]!)).not.toContain('grading');
 });

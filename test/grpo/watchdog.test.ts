@@ -283,7 +283,7 @@ describe('a limit on code that blocks', () => {
     const endless = () => {
       for (;;);
     };
-    expect(judgeCompletion('\\boxed{x}', '1', { thinkingClosed: true }, 'answer', endless, 50)).toEqual({
+    expect(judgeCompletion('\\boxed{x}', '1', { thinkingClosed: true }, 'answer', {}, endless, 50)).toEqual({
       verdict: { correct: false, status: 'timeout', extracted: null },
       format: false,
     });
