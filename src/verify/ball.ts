@@ -39,10 +39,12 @@ function exactBits(x: bigint): number {
 
 /** No value is larger than 2^this or, but for zero, smaller than its inverse. */
 const MAX_EXPONENT = 2 ** 40;
+const SMALL_RADIUS = 1n << 64n;
 
 function rounded(m: bigint, r: bigint, e: number, bits: number): Ball {
   if (!(Math.abs(e) < MAX_EXPONENT)) throw new Unknown();
-  const surplus = bitLength(m) - bits - 8;
+  // Of a ball wider than its midpoint the radius must not grow without bound either.
+  const surplus = Math.max(bitLength(m), r < SMALL_RADIUS ? 0 : bitLength(r)) - bits - 8;
   if (surplus <= 0) return { m, r, e };
   const shift = BigInt(surplus);
   return { m: m >> shift, r: (r >> shift) + 2n, e: e + surplus };

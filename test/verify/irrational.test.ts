@@ -1,5 +1,6 @@
 /** Values that are no rationals: near misses are told apart, identities are seen. */
 import { verifyAnswer } from '../../src/verify';
+import { multiply } from '../../src/verify/ball';
 
 const right = (gold: string, answer: string): boolean =>
   verifyAnswer(gold, `So $\\boxed{${answer}}$.`).correct;
@@ -83,4 +84,12 @@ test.each(SAME)('%s is %s', (gold, answer) => {
 
 test('fewer digits are compared where the caller says so', () => {
   expect(verifyAnswer('\\pi', '$\\boxed{\\pi+10^{-12}}$', { numericPrecision: 10 }).correct).toBe(true);
+});
+
+test('a ball that says nothing any more stays small', () => {
+  let ball = { m: 3n, r: 2n, e: 0 };
+  for (let i = 0; i < 30; i++) ball = multiply(ball, ball, 224);
+  expect(ball.r.toString(2).length).toBeLessThan(600);
+  // 1 and 5 are in it, so their powers are.
+  expect(ball.e).toBeGreaterThan(0);
 });
