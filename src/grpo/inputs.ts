@@ -130,7 +130,9 @@ export async function withLastingNames(config: Config, options: ModelFetchOption
  */
 export function withPinnedData(config: Config, { trainData, evalData }: Inputs, given: SessionParts): Config {
   const held = given.trainData && memoryName(given.trainData.name);
-  const heldEval = given.evalData && memoryName(given.evalData.name);
+  // Data that nothing is evaluated on has no place in the configuration.
+  const evaluates = config.evalProblems > 0 || config.evalSampledProblems > 0;
+  const heldEval = evaluates && given.evalData ? memoryName(given.evalData.name) : null;
   const evalDataset = heldEval ?? config.evalDataset;
   return {
     ...config,

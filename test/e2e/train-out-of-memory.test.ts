@@ -3,6 +3,7 @@ import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { train, type TrainOptions } from '../../src/grpo';
+import type { MetricName } from '../../src/metric-names';
 import { completionTables, readCompletions, readMetrics } from '../../src/run';
 import { ended, spawnAcoer } from '../helpers/cli';
 import { untimedFiles } from '../helpers/run-files';
@@ -61,9 +62,13 @@ test('passes are cut until they fit: the same completions, the same numbers up t
   for (const [i, line] of cut.entries()) {
     expect(line['micro_batches']).toBeGreaterThan(1);
     expect(line['memory/peak_tensor_bytes']).toBeLessThanOrEqual(LIMIT);
-    for (const name of ['loss', 'grad_norm', 'entropy', 'reward', 'completions/mean_length']) {
-      expect(Math.abs(line[name]! / whole[i]![name]! - 1)).toBeLessThan(1e-6);
+    const apart = (name: MetricName) => Math.abs(line[name]! / whole[i]![name]! - 1);
+    for (const name of ['loss', 'entropy', 'reward', 'completions/mean_length'] as const) {
+      expect(apart(name)).toBeLessThan(1e-6);
     }
+    // Advantages cancel in the gradient, so float32 rounds more of it, differently on every processor; that cut passes have
+    // the same gradients is shown in float64 (test/native/out-of-memory).
+    expect(apart('grad_norm')).toBeLessThan(1e-5);
   }
   expect(await textsOf(limited)).toEqual(await textsOf(plain));
   // Learnt in the first step, then kept.
