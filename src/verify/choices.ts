@@ -15,7 +15,7 @@ const MARK = new RegExp(
 );
 const SPACE = /^(?:\s|~|\\[,;:! ]|\\q?quad\b)*/;
 /** What goes on like this is a formula that begins with a letter. */
-const GOES_ON = /^(?:[+*/^=,_!<>|:;&\])-]|\\(?:cup|cap|cdot|times|to|in|le|ge|ne|setminus|frac\b)\b)/;
+const GOES_ON = /^(?:[+*/^=,_!<>|:;&\])-]|\\(?:cup|cap|cdot|times|to|in|le|ge|ne|setminus)\b)/;
 
 /** null: the text does not begin with a letter of choice. */
 export function choiceOf(text: string): Choice | null {
@@ -34,7 +34,8 @@ export function choiceOf(text: string): Choice | null {
   const space = SPACE.exec(rest)![0];
   const value = rest.slice(space.length).replace(/[\s$.]+$/, '');
   if (value === '') return { letter, value };
-  const minus = value.startsWith('-') && (marked || groups.open !== undefined);
+  // (E) -2 has a value, (E) - 2 is a difference.
+  const minus = /^-\S/.test(value) && (marked || groups.open !== undefined || space !== '');
   if (!minus && GOES_ON.test(value)) return null;
   if (!marked && space === '' && groups.round !== undefined) return null;
   return { letter, value };

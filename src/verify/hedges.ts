@@ -1,7 +1,7 @@
 /** Words around a value that change what is said: `at least 91` is not 91. */
 
 const PHRASES =
-  /\b(?:at (?:least|most|the (?:least|most|earliest|latest))|(?:less|more|fewer|greater|larger|smaller|bigger|higher|lower|other|rather) than|no (?:more|less|fewer|greater)|not|never|isn'?t|cannot|up to|but|except|or (?:more|less|fewer|greater|higher|lower|over|under)|exceed(?:s|ing)?|almost|nearly|within|half of|twice|double|triple|(?:square|cube) root of|square of|cube of|reciprocal of|opposite of|minimum of|maximum of)\b/;
+  /\b(?:at (?:least|most|the (?:least|most|earliest|latest))|(?:less|more|fewer|greater|larger|smaller|bigger|higher|lower|other|rather) than|unless|outside|no (?:more|less|fewer|greater)|not|never|isn'?t|cannot|up to|but|except|or (?:more|less|fewer|greater|higher|lower|over|under)|exceed(?:s|ing)?|almost|nearly|within|half of|twice|double|triple|(?:square|cube) root of|square of|cube of|reciprocal of|opposite of|minimum of|maximum of)\b/;
 /** These mean a bound only when they stand alone: "over" is in many a phrase. */
 const ALONE =
   /^(?:even|odd|prime|just |well )?(?:over|under|above|below|beyond|more|less|fewer|plus|minimum|maximum)$/;
@@ -18,6 +18,10 @@ export function hedgeOf(text: string): string | null {
     .trim();
   return PREDICATE.test(words) || PHRASES.test(words) || ALONE.test(words) ? words : null;
 }
+
+/** `about 5.25`, in one run of words: what follows such a word is the value. */
+export const APPROXIMATELY =
+  /^(?:about|around|approximately|approx\.?|roughly|circa|ca\.?)\s+(?=[-+]?[.\d])/i;
 
 /** `negative 5` is -5. */
 export const isMinus = (text: string): boolean => /^\s*(?:negative|minus)\s*$/i.test(text);

@@ -182,6 +182,9 @@ export class Parser {
     if (token === undefined || token.t === 'sep' || token.t === 'end') return null;
     const { v } = token;
     if (token.t === 'op' || token.t === 'cmd') {
+      const signed = v === '+' || v === '-' || v === 'pm' || v === 'mp';
+      if (signed && left.kind === 'text' && left.value.length > 1)
+        return this.afterWords(left.hedge ?? null, left.value);
       if (v === '+' || v === '-') return minimum > ADDITIVE ? null : this.sum(left);
       if (v === 'pm' || v === 'mp') {
         if (minimum > ADDITIVE) return null;

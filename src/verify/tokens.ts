@@ -4,6 +4,7 @@
  */
 import { MAX_DIGITS, MAX_TOKENS } from './budget';
 import { ACCENTS, DRAWING, SPACING, SYNONYMS, TEXT, UNICODE, WORD_COMMANDS } from './lexicon';
+import { APPROXIMATELY } from './hedges';
 import { ordinalAt, repeatingAt } from './number-text';
 import { namedTime, timeAt } from './times';
 import { plainUnicode } from './unicode';
@@ -253,7 +254,7 @@ export class Tokenizer {
     let content = this.group();
     if (content === null) return;
     content = content.replace(/\\[,;:! ]|~|\$/g, ' ');
-    const trimmed = content.trim();
+    const trimmed = content.trim().replace(APPROXIMATELY, '');
     if (trimmed === '') {
       this.space = true;
       return;

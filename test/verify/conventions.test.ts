@@ -65,6 +65,21 @@ const RULES: Record<string, Row[]> = {
     ],
   ],
   'cases with words': [
+    [
+      '\\begin{cases} -x & \\text{if } x < -2 \\\\ x^2 & \\text{if } -2 \\le x \\le 2 \\\\ 3 & \\text{if } x > 2 \\end{cases}',
+      '\\begin{cases} 3, & \\text{for } x > 2 \\\\ x^2, & \\text{for } -2 \\le x \\le 2 \\\\ -x, & \\text{for } x < -2 \\end{cases}',
+      true,
+    ],
+    [
+      '\\begin{cases} -x & \\text{if } x < -2 \\\\ x^2 & \\text{if } -2 \\le x \\le 2 \\\\ 3 & \\text{if } x > 2 \\end{cases}',
+      '\\begin{cases} 3, & \\text{for } x > 2 \\\\ x^2, & \\text{for } -2 \\le x \\le 1 \\\\ -x, & \\text{for } x < -2 \\end{cases}',
+      false,
+    ],
+    [
+      '\\begin{cases} -x & \\text{if } x < -2 \\\\ x^2 & \\text{if } x \\ge -2 \\end{cases}',
+      '\\begin{cases} -x & \\text{unless } x < -2 \\\\ x^2 & \\text{unless } x \\ge -2 \\end{cases}',
+      false,
+    ],
     ['(1,2)', '\\left\\{\\begin{aligned} x&=1\\\\ y&=2\\end{aligned}\\right.', true],
     ['(1,2)', '\\begin{cases}y=2,\\\\x=1.\\end{cases}', true],
     [
@@ -79,6 +94,11 @@ const RULES: Record<string, Row[]> = {
     ],
   ],
   hedges: [
+    ['5.25', '\\text{around 5.25}', true],
+    ['5.25', '\\text{around 5.26}', false],
+    ['-5', '\\text{roughly } -5', true],
+    ['5', '\\text{roughly } -5', false],
+    ['-1', '\\text{A} - 1', false],
     ['60', '\\text{every number but } 60', false],
     ['x', 'x \\text{ is even}', false],
     ['5', 'x \\text{ is equal to } 5', true],
@@ -191,6 +211,10 @@ const RULES: Record<string, Row[]> = {
     ['\\frac13', 'P(A) = \\frac13', true],
   ],
   'a choice with its value': [
+    ['D', '\\text{(D)}\\ \\frac{14}{13}', true],
+    ['A', '(A)\\; -\\frac{1}{9}', true],
+    ['\\text{(A)}\\ \\frac{27}{8}', '\\textbf{(B)}\\ \\frac{27}{8}', false],
+    ['\\text{(A)}\\ \\frac{27}{8}', '\\text{A}', true],
     ['C', '\\textbf{(C)}\\ 65', true],
     ['C', 'C. 65', true],
     ['C', '\\text{Option C}', true],
