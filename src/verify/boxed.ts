@@ -18,7 +18,7 @@ export interface Box {
   end: number;
   /** Trimmed. */
   content: string;
-  /** false: the text ended inside it, or it has no braces (`\boxed 5`). */
+  /** false: it has no closing brace. */
   complete: boolean;
 }
 
@@ -61,10 +61,12 @@ export function lastBoxOrTag(text: string): string | null {
   return last(SHALLOW_BOX) || last(ANSWER_TAG) || null;
 }
 
-/** `\boxed 5`, or a box the text ends in. */
-function looseBox(text: string): Box | null {
+/** `\boxed 5`, or a box the text ends in where no complete one stands before it: what was cut off says less than that. */
+function looseBox(text: string, before: readonly Box[]): Box | null {
   const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
-  if (start < 0) return null;
+  if (start < (before.at(-1)?.end ?? 0)) return null;
+  const cut = /^\\f?box(?:ed)?\s*\{/.test(text.slice(start, start + 32));
+  if (cut && before.length > 0) return null;
   const content = text
     .slice(start)
     .replace(/^\\f?box(?:ed)?\s*\{?/, '')
@@ -93,8 +95,8 @@ const PERCENT_AFTER = /^[\s}$]*(?:\\\)|\\\])?\s*(?:\\?%|percent(?:age)?\b|pct\b)
 export function boxedAnswer(text: string, tolerant: boolean): string | null {
   if (!text.includes('box')) return null;
   const boxes = innermost(completeBoxes(text));
-  const loose = tolerant ? looseBox(text) : null;
-  if (loose !== null && loose.start >= (boxes.at(-1)?.end ?? 0)) return loose.content || null;
+  const loose = tolerant ? looseBox(text, boxes) : null;
+  if (loose !== null) return loose.content || null;
   const last = boxes.at(-1);
   if (last === undefined) return null;
   const kept = listOf(text, boxes);
@@ -111,9 +113,7 @@ const SEPARATOR = /\b(?:and|or)\b|[,;]/;
  */
 export function boxesOfReference(text: string): string | null {
   const boxes = innermost(completeBoxes(text));
-  const loose = looseBox(text);
-  const single = boxes.length < 2 || (loose !== null && loose.start >= boxes.at(-1)!.end);
-  if (single) return boxedAnswer(text, true);
+  if (boxes.length < 2 || looseBox(text, boxes) !== null) return boxedAnswer(text, true);
   let first = boxes.length - 1;
   for (; first > 0; first--) {
     const [box, next] = [boxes[first - 1]!, boxes[first]!];

@@ -9,6 +9,9 @@ const ALONE =
 /** `n is even`: what follows a name and says something of it. */
 const PREDICATE = /^(?:is|are) (?!equal|about|approximately|the\b)\w/;
 
+/** The same without a verb: `n \text{ even}`. */
+const QUALITY = /^(?:(?:is|are) )?(even|odd|prime|composite|rational|irrational)$/;
+
 /** The words in one form when they are part of the answer; null: `about`, `the answer is`, units may be left out. */
 export function hedgeOf(text: string): string | null {
   const words = text
@@ -16,6 +19,8 @@ export function hedgeOf(text: string): string | null {
     .replace(/[^a-z' ]+/g, ' ')
     .replace(/\s+/g, ' ')
     .trim();
+  const quality = QUALITY.exec(words)?.[1];
+  if (quality !== undefined) return quality;
   return PREDICATE.test(words) || PHRASES.test(words) || ALONE.test(words) ? words : null;
 }
 

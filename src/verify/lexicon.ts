@@ -180,7 +180,7 @@ export const SPACING: ReadonlySet<string> = new Set([',', ';', ':', '!', ' ', '>
 
 /** Commands whose argument is words. */
 export const TEXT: ReadonlySet<string> = new Set(
-  'text textbf textit textrm textnormal texttt textsf textup mbox hbox mathrm mathbf mathit mathsf mathtt operatorname emph bold boldsymbol bm'.split(
+  'text textbf textit textrm textnormal texttt textsf textup mbox hbox mathrm mathbf mathit mathsf mathtt operatorname emph bold boldsymbol bm pmb'.split(
     ' ',
   ),
 );

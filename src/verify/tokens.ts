@@ -144,10 +144,18 @@ export class Tokenizer {
       }
     }
     if (sign === '$' || sign === '"' || sign === '`' || (sign === '&' && this.aligns())) return;
-    if (/[£€¥₹₽¢✓✔☑]/u.test(sign)) return;
+    if (/[£€¥₹₽¢✓✔☑✅]/u.test(sign)) return;
     if (sign === '{' && /^\s*:\s*\}/.test(this.text.slice(this.at, this.at + 8))) {
       this.at = this.text.indexOf('}', this.at) + 1;
       return this.push('op', ':');
+    }
+    // `127{}^\circ` and `86{\,}485`: nothing, and a space, after a number.
+    const blank =
+      sign === '{' ? /^(?:\\[,;:! ]|[~\s])*\}/.exec(this.text.slice(this.at, this.at + 16)) : null;
+    if (blank !== null && this.tokens.at(-1)?.t === 'num') {
+      this.at += blank[0].length;
+      this.space ||= blank[0].length > 1;
+      return;
     }
     if (sign === ',' || sign === ';') return this.push('sep', sign);
     this.push('op', sign);
@@ -170,6 +178,9 @@ export class Tokenizer {
   /** A new line of aligned formulas goes on with the one before when it begins with a relation. */
   private newLine(): void {
     this.space = true;
+    this.at +=
+      /^\s*\[\s*-?[\d.]+\s*(?:pt|em|ex|mm|cm|in)\s*\]/.exec(this.text.slice(this.at, this.at + 24))?.[0]
+        .length ?? 0;
     if (this.inMatrix > 0) this.push('op', '\\\\');
     else if (ALIGNED.test(this.environments.at(-1) ?? '') && !this.beforeRelation()) this.push('sep', ',');
   }
@@ -253,7 +264,7 @@ export class Tokenizer {
   private words(name: string): void {
     let content = this.group();
     if (content === null) return;
-    content = content.replace(/\\[,;:! ]|~|\$/g, ' ');
+    content = content.replace(/\\[,;:! ]|~|\\?\$/g, ' ');
     const trimmed = content.trim().replace(APPROXIMATELY, '');
     if (trimmed === '') {
       this.space = true;

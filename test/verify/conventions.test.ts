@@ -93,6 +93,36 @@ const RULES: Record<string, Row[]> = {
       false,
     ],
   ],
+  'words that say something of a name': [
+    [
+      '\\begin{cases} 1 & n \\text{ even} \\\\ 2 & n \\text{ odd} \\end{cases}',
+      '\\begin{cases} 2 & n \\text{ is odd} \\\\ 1 & n \\text{ is even} \\end{cases}',
+      true,
+    ],
+    [
+      '\\begin{cases} 1 & n \\text{ even} \\\\ 2 & n \\text{ odd} \\end{cases}',
+      '\\begin{cases} 2 & n \\text{ even} \\\\ 1 & n \\text{ odd} \\end{cases}',
+      false,
+    ],
+  ],
+  'what only draws': [
+    ['127', '127{}^\\circ', true],
+    ['86485', '86{\\,}485', true],
+    ['86485', '86{,}485', true],
+    ['102.50', '\\text{\\$102.50}', true],
+    ['(15,-25)', '\\pmb{(15, -25)}', true],
+    ['(15,-25)', '(15, -25)\\,✅', true],
+    [
+      '\\begin{cases} 1 & x < 0 \\\\ 2 & x \\ge 0 \\end{cases}',
+      '\\begin{cases} 1, & x < 0 \\\\[4pt] 2, & x \\ge 0 \\end{cases}',
+      true,
+    ],
+    [
+      '\\begin{cases} 1 & x < 0 \\\\ 2 & x \\ge 0 \\end{cases}',
+      '\\begin{cases} 1, & x < 0 \\\\[4pt] 3, & x \\ge 0 \\end{cases}',
+      false,
+    ],
+  ],
   hedges: [
     ['5.25', '\\text{around 5.25}', true],
     ['5.25', '\\text{around 5.26}', false],
