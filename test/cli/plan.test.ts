@@ -18,7 +18,7 @@ test('prompts of data that is not here are assumed, and that is said', async () 
   const words = ['plan', '--preset', 'tiny', '--device-name', 'a6000'];
   const absent = await acoer(...words, '--set', 'dataset=someone/data');
   expect(absent.stderr).toMatch(/not on this machine: prompts of 150 tokens are assumed\. --prompt-tokens/);
-  expect((await acoer(...words)).stderr).toBe('');
+  expect((await acoer(...words)).stderr).not.toContain('assumed');
 });
 
 test('--json gives the plan as an object', async () => {
