@@ -1,6 +1,6 @@
 /** From the text of an answer to what is compared: a key for equal writing, words, and the tree. */
 import { mapChildren, type Node, some } from './ast';
-import { LETTER_UNITS } from './lexicon';
+import { LETTER_UNITS, TEXT_COMMAND } from './lexicon';
 import { MAX_ANSWER_CHARS } from './budget';
 import { joinThousands } from './numbers';
 import { type ParseOptions, Parser } from './parser';
@@ -8,6 +8,7 @@ import { words } from './atoms';
 import { joinBases } from './bases';
 import { type Choice, choiceOf } from './choices';
 import { withNames } from './named-parts';
+import { plainSpelling } from './spelling';
 import { NotParsed, type Token, tokenize, tokenKey } from './tokens';
 
 export interface Answer {
@@ -37,15 +38,16 @@ export function parseAnswer(text: string, options: ParseOptions): Answer {
   };
   if (text.length > MAX_ANSWER_CHARS) return nothing;
   try {
-    const tokens = trimmed(splitWords(tokenize(text)));
-    const numbers = joinThousands(joinBases(partEquations(tokens)));
+    const plain = plainSpelling(text);
+    const tokens = trimmed(splitWords(tokenize(plain)));
+    const numbers = joinThousands(joinBases(plainBrackets(partEquations(tokens))));
     const node = treeOf(numbers, options);
     return {
       key: tokenKey(tokens),
       ...wordsOf(tokens),
       node,
       withoutUnit: node === null ? null : letterUnit(numbers, options),
-      choice: choice(text, options),
+      choice: choice(plain, options),
     };
   } catch (error) {
     if (error instanceof NotParsed) return nothing;
@@ -61,10 +63,12 @@ function choice(text: string, options: ParseOptions): Answer['choice'] {
   return value.node === null && value.words === null ? null : { letter: found.letter, value };
 }
 
+const BARE_LETTER = new RegExp(
+  String.raw`^[\s${'$'}{]*(?:${TEXT_COMMAND}\s*\{\s*)?([A-E])\s*\}*[\s${'$'}.]*${'$'}`,
+);
+
 function bareLetter(text: string): Choice | null {
-  const letter = /^[\s$]*(?:\\(?:text|textbf|textrm|mathrm|mathbf|mbox)\s*\{\s*)?([A-E])\s*\}?[\s$.]*$/.exec(
-    text,
-  )?.[1];
+  const letter = BARE_LETTER.exec(text)?.[1];
   return letter === undefined ? null : { letter, value: '' };
 }
 
@@ -75,10 +79,17 @@ function partEquations(tokens: readonly Token[]): Token[] {
   const isRelation = (token: Token): boolean => token.t !== 'text' && RELATION.has(token.v);
   const out: Token[] = [];
   let since = 0;
+  let open = 0;
   tokens.forEach((token, i) => {
+    open += token.t === 'begin' ? 1 : token.t === 'end' ? -1 : 0;
     const end = tokens.findIndex((later, k) => k > i && (later.wide === true || later.t === 'sep'));
     const after = token.wide === true ? tokens.slice(i, end < 0 ? undefined : end) : [];
-    if (after.slice(1).some(isRelation) && !isRelation(token) && tokens.slice(since, i).some(isRelation)) {
+    if (
+      open === 0 &&
+      after.slice(1).some(isRelation) &&
+      !isRelation(token) &&
+      tokens.slice(since, i).some(isRelation)
+    ) {
       out.push({ t: 'sep', v: ',', space: true });
       since = i;
     }
@@ -86,6 +97,26 @@ function partEquations(tokens: readonly Token[]): Token[] {
     out.push(token);
   });
   return out;
+}
+
+const ENDS_VALUE = new Set([')', ']', '}', '}set', '%', '!', 'infty', 'pi']);
+const AROUND = new Set(['cup', 'cap', 'setminus', 'in', '=', 'le', 'ge', '}set', ')']);
+
+/** `]1, 5[` is (1, 5). */
+function plainBrackets(tokens: readonly Token[]): Token[] {
+  if (!tokens.some((token) => token.v === '[' || token.v === ']')) return [...tokens];
+  const parts = (token: Token | undefined): boolean =>
+    token === undefined || token.t === 'sep' || (token.t !== 'text' && AROUND.has(token.v));
+  const value = (token: Token | undefined): boolean =>
+    token !== undefined &&
+    (token.t === 'num' || token.t === 'letters' || (token.t !== 'text' && ENDS_VALUE.has(token.v)));
+  return tokens.map((token, i) => {
+    const [before, after] = [tokens[i - 1], tokens[i + 1]];
+    if (token.t !== 'op') return token;
+    if (token.v === ']' && parts(before) && !parts(after)) return { ...token, v: '(' };
+    if (token.v === '[' && value(before) && parts(after)) return { ...token, v: ')' };
+    return token;
+  });
 }
 
 /** Words with commas inside are a list of words. */
@@ -109,7 +140,19 @@ function trimmed(tokens: Token[]): Token[] {
   let [start, end] = [0, tokens.length];
   while (start < end && (isDust(tokens[start]) || ['=', '≡', 'approx'].includes(tokens[start]!.v))) start++;
   while (end > start && (isDust(tokens[end - 1]) || tokens[end - 1]!.v === '=')) end--;
-  return tokens.slice(start, end);
+  const rest = tokens.slice(start, end);
+  return isOneGroup(rest) ? trimmed(rest.slice(1, -1)) : rest;
+}
+
+/** Braces around all of it. */
+function isOneGroup(tokens: readonly Token[]): boolean {
+  if (tokens[0]?.v !== '{' || tokens[0].t !== 'op' || tokens.length < 3) return false;
+  let depth = 0;
+  const end = tokens.findIndex((token) => {
+    if (token.t === 'op') depth += token.v === '{' ? 1 : token.v === '}' ? -1 : 0;
+    return depth === 0;
+  });
+  return end === tokens.length - 1;
 }
 
 const WORD_PUNCTUATION = new Set(['.', ':', "'", '(', ')', '-']);

@@ -166,12 +166,18 @@ export function postfix(p: Parser, start: Node): Node {
 
 function power(p: Parser, base: Node): Node {
   if (p.accept('degree')) return { kind: 'degree', value: base };
-  if (p.is('{') && p.is('degree', 1) && p.is('}', 2)) {
+  if (p.is('{') && p.peek(1)?.t === 'text' && /^\s*(?:st|nd|rd|th)\s*$/.test(p.peek(1)!.v) && p.is('}', 2)) {
     for (let i = 0; i < 3; i++) p.take();
+    return base;
+  }
+  const braced = p.is('{') ? 1 : 0;
+  const small = base.kind === 'num' && p.peek(braced)?.t === 'letters' && p.peek(braced)?.v === 'o';
+  if ((small || (braced && p.is('degree', 1))) && (!braced || p.is('}', 2))) {
+    for (let i = 0; i <= 2 * braced; i++) p.take();
     return { kind: 'degree', value: base };
   }
   if (base.kind === 'matrix' && (p.is('top') || p.peek()?.v === 'T' || (p.is('{') && p.peek(1)?.v === 'T'))) {
-    const braced = p.accept('{');
+    p.accept('{');
     p.take();
     if (braced) p.expect('}');
     return { kind: 'matrix', rows: base.rows[0]!.map((_, j) => base.rows.map((row) => row[j]!)) };

@@ -17,12 +17,22 @@ const isDigits = (token: Token | undefined): boolean =>
     (token.t === 'letters' && /^[a-zA-Z]{1,12}$/.test(token.v)) ||
     (token.t === 'text' && /^\s*(?:[0-9A-Za-z]*[0-9][0-9A-Za-z]*|[A-Z]{2,12})\s*$/.test(token.v)));
 
+/** `(7\text{A})_{11}` */
+const isDigit = (token: Token | undefined): boolean => token?.t === 'text' && /^\s*[A-Z]\s*$/.test(token.v);
+
+/** `1001\,1100_2`: four binary digits after four. */
+const isGroup = (tokens: readonly Token[], at: number): boolean =>
+  [tokens[at - 1], tokens[at]].every((token) => token?.t === 'num' && /^[01]{4}$/.test(token.v));
+
 /** The digits from `start` on that belong together, without the brackets around all of them. */
 function digitsAt(tokens: readonly Token[], start: number): { digits: string; next: number } | null {
   const bracket = { '(': ')', '[': ']', '{': '}' }[tokens[start]?.v ?? ''];
   let at = bracket === undefined ? start : start + 1;
   let digits = '';
-  for (; isDigits(tokens[at]) && (digits === '' || !tokens[at]!.space); at++) digits += tokens[at]!.v.trim();
+  for (; isDigits(tokens[at]) || (digits !== '' && isDigit(tokens[at])); at++) {
+    if (digits !== '' && tokens[at]!.space && !isGroup(tokens, at)) break;
+    digits += tokens[at]!.v.trim();
+  }
   if (digits === '') return null;
   if (bracket !== undefined) {
     if (tokens[at]?.v !== bracket) return null;
@@ -45,13 +55,21 @@ function writtenBase(tokens: readonly Token[], at: number): { base: number; next
     const base = baseOf(tokens[at + 1]?.v ?? '');
     return base === null ? null : { base, next: at + 2 };
   }
+  if (token?.v === '(' && /^\s*base\b/i.test(tokens[at + 1]?.v ?? '')) {
+    const inside = writtenBase(tokens, at + 1);
+    return inside !== null && tokens[inside.next]?.v === ')' ? { ...inside, next: inside.next + 1 } : null;
+  }
   if (token?.t !== 'op' || token.v !== '_') return null;
   if (tokens[at + 1]?.v !== '{') {
     const base = baseOf(tokens[at + 1]?.v ?? '');
     return base === null ? null : { base, next: at + 2 };
   }
-  let [end, text] = [at + 2, ''];
-  for (; end < tokens.length && end < at + 8 && tokens[end]!.v !== '}'; end++) text += ` ${tokens[end]!.v}`;
+  let [end, text, depth] = [at + 2, '', 1];
+  for (; end < tokens.length && end < at + 10; end++) {
+    depth += { '{': 1, '}': -1 }[tokens[end]!.v] ?? 0;
+    if (depth === 0) break;
+    text += ` ${tokens[end]!.v}`;
+  }
   const base = tokens[end]?.v === '}' ? baseOf(text) : null;
   return base === null ? null : { base, next: end + 1 };
 }

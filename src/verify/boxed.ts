@@ -61,17 +61,23 @@ export function lastBoxOrTag(text: string): string | null {
   return last(SHALLOW_BOX) || last(ANSWER_TAG) || null;
 }
 
-/** `\boxed 5`, or a box the text ends in where no complete one stands before it: what was cut off says less than that. */
+/** `\boxed 5`, after all complete boxes. */
 function looseBox(text: string, before: readonly Box[]): Box | null {
   const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
-  if (start < (before.at(-1)?.end ?? 0)) return null;
-  const cut = /^\\f?box(?:ed)?\s*\{/.test(text.slice(start, start + 32));
-  if (cut && before.length > 0) return null;
+  if (start < (before.at(-1)?.end ?? 0) || OPENED.test(text.slice(start, start + 32))) return null;
   const content = text
     .slice(start)
-    .replace(/^\\f?box(?:ed)?\s*\{?/, '')
+    .replace(/^\\f?box(?:ed)?\s*/, '')
     .trim();
   return { start, end: text.length, content, complete: false };
+}
+
+const OPENED = /^\\f?box(?:ed)?\s*\{/;
+
+/** The text ends in a box that was cut off, and has no complete one: it has no answer, whatever else stands in it. */
+export function isCutOff(text: string): boolean {
+  const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
+  return start >= 0 && OPENED.test(text.slice(start, start + 32)) && completeBoxes(text).length === 0;
 }
 
 /**

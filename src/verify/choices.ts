@@ -1,4 +1,5 @@
 /** A letter of multiple choice, alone or with the value that stands beside it. */
+import { TEXT_COMMAND } from './lexicon';
 
 export interface Choice {
   letter: string;
@@ -6,14 +7,14 @@ export interface Choice {
   value: string;
 }
 
-const TEXT = String.raw`\\(?:text|textbf|textrm|textit|mathrm|mathbf|mathit|mbox|boldsymbol|bf|rm)\s*\{\s*`;
+const TEXT = String.raw`${TEXT_COMMAND}\s*\{\s*`;
 const WORD = String.raw`(?:the\s+)?(?:[Oo]ption|[Cc]hoice|[Aa]nswer(?:\s+choice)?)\s*:?\s*(?:is\s+)?`;
 const MARK = new RegExp(
   String.raw`^[\s$]*(?<text>${TEXT})?(?:${WORD}\(?(?<named>[A-E])\)?(?![a-zA-Z0-9_^'=])\.?` +
     String.raw`|(?:${WORD})?\(\s*(?:${TEXT})?(?<round>[A-E])\s*\}?\s*\)` +
     String.raw`|(?<open>[A-E])\s*(?<mark>[.):])(?=[\s\\~}]|$))`,
 );
-const SPACE = /^(?:\s|~|\\[,;:! ]|\\q?quad\b)*/;
+const SPACE = /^(?:\s|\\!|\\q?quad\b)*/;
 /** What goes on like this is a formula that begins with a letter. */
 const GOES_ON = /^(?:[+*/^=,_!<>|:;&\])-]|\\(?:cup|cap|cdot|times|to|in|le|ge|ne|setminus)\b)/;
 

@@ -28,6 +28,18 @@ export function numberSet(p: Parser): Node {
   return { kind: 'named', name: content.name as SetName };
 }
 
+/** `\mathbf{Z}` and plain `Z` after \in, which is taken. */
+export function numberSetLetter(p: Parser): Node | null {
+  const token = p.peek();
+  if (token?.t !== 'letters' || !SET_NAMES.has(token.v)) return null;
+  const next = p.peek(1);
+  const ends =
+    next === undefined || next.t === 'sep' || next.t === 'text' || ['|', ':', '}set', ')'].includes(next.v);
+  if (!ends) return null;
+  p.take();
+  return { kind: 'named', name: token.v as SetName };
+}
+
 /** \sin x, \sin^2 x, \log_2 n, \log{(n)}. */
 export function applied(p: Parser, name: string): Node {
   let base: Node | null = null;

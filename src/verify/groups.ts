@@ -1,8 +1,9 @@
 /** Brackets: plain groups, tuples, intervals, sets, bars. */
-import { fn, type Node } from './ast';
+import { fn, type Node, type SetName } from './ast';
 import { atom } from './atoms';
 import { matrix } from './environments';
 import type { Parser } from './parser';
+import { numberSetLetter } from './functions';
 import { NotParsed } from './tokens';
 
 /** What follows the opening bracket `open`, which is already taken. */
@@ -45,7 +46,7 @@ function openCases(p: Parser): Node {
 function builder(p: Parser): Node {
   const token = p.take();
   if (token.t !== 'letters' || token.v.length !== 1) throw new NotParsed('no name');
-  const over = p.accept('in') ? atom(p) : null;
+  const over = p.accept('in') ? (numberSetLetter(p) ?? atom(p)) : null;
   if (!p.accept('|') && !p.accept(':')) throw new NotParsed('no condition');
   const conditions: Node[] = [];
   let or = false;
@@ -54,16 +55,26 @@ function builder(p: Parser): Node {
     while (p.peek()?.t === 'sep') or = p.take().v === 'or' || or;
   }
   p.expect('}set');
-  if (conditions.length === 0 || conditions.some(({ kind }) => kind !== 'relation'))
+  const members = conditions.map(membership);
+  const bounds = conditions.filter((_, i) => members[i] === null);
+  if (bounds.length === 0 || bounds.some(({ kind }) => kind !== 'relation'))
     throw new NotParsed('no condition');
-  const name = over?.kind === 'named' ? over.name : over === null ? 'R' : null;
+  const inCondition = members.find((member) => member !== null) ?? 'R';
+  const name = over?.kind === 'named' ? over.name : over === null ? inCondition : null;
   if (name === null) throw new NotParsed('not over numbers');
-  const allowed = conditions.reduce((a, b) => ({
+  const allowed = bounds.reduce((a, b) => ({
     kind: 'setop',
     op: or ? 'union' : 'intersection',
     parts: [a, b],
   }));
   return { kind: 'setop', op: 'intersection', parts: [allowed, { kind: 'named', name }] };
+}
+
+/** Z of the condition `x \in \mathbb{Z}`. */
+function membership(node: Node): SetName | null {
+  const right =
+    node.kind === 'relation' && node.ops.length === 1 && node.ops[0] === '=' ? node.sides[1] : null;
+  return right?.kind === 'named' ? right.name : null;
 }
 
 /** `{...}` of LaTeX, from its opening brace: one expression. */

@@ -26,7 +26,7 @@ export function hedgeOf(text: string): string | null {
 
 /** `about 5.25`, in one run of words: what follows such a word is the value. */
 export const APPROXIMATELY =
-  /^(?:about|around|approximately|approx\.?|roughly|circa|ca\.?)\s+(?=[-+]?[.\d])/i;
+  /^(?:about|around|approximately|approx\.?|roughly|circa|ca\.?|exactly|precisely|only|just)\s+(?=[-+]?[.\d])/i;
 
 /** `negative 5` is -5. */
 export const isMinus = (text: string): boolean => /^\s*(?:negative|minus)\s*$/i.test(text);

@@ -1,7 +1,7 @@
 /** Verdicts on completions. Nothing here throws or performs input or output, and every call ends by counted work. */
 import type { Grading, Thinking, Verdict } from '../types';
 import { type Answer, parseAnswer } from './answer';
-import { answerRegion, boxedAnswer, boxesOfReference, lastBoxed, lastBoxOrTag } from './boxed';
+import { answerRegion, boxedAnswer, boxesOfReference, isCutOff, lastBoxed, lastBoxOrTag } from './boxed';
 import { Budget, BudgetExceeded } from './budget';
 import { equalAnswers } from './compare';
 import { type Candidate, candidates } from './free-text';
@@ -113,6 +113,7 @@ function fromCompletion(completion: string, options: ResolvedOptions): Extracted
     const boxed = options.extraction === 'boxed' ? boxedAnswer(region, false) : lastBoxOrTag(completion);
     return boxed === null ? null : { text: boxed, answer: parseAnswer(boxed, options.parse), literal: false };
   }
+  if (isCutOff(region)) return null;
   const found = best(candidates(region, options.extraction), options);
   if (found !== null) return found;
   // A bare answer and nothing else.

@@ -13,6 +13,7 @@ export const UNICODE: ReadonlyMap<string, string> = new Map(
     '∗': '*',
     '÷': '/',
     '∕': '/',
+    '⁄': '/',
     '±': '\\pm',
     '∓': '\\mp',
     '≤': '\\le',
@@ -31,6 +32,7 @@ export const UNICODE: ReadonlyMap<string, string> = new Map(
     '∈': '\\in',
     '∅': '\\emptyset',
     '°': '\\degree',
+    '˚': '\\degree',
     º: '\\degree',
     '⌊': '\\lfloor',
     '⌋': '\\rfloor',
@@ -141,6 +143,7 @@ export const SYNONYMS: ReadonlyMap<string, string> = new Map(
     varphi: 'phi',
     vartheta: 'theta',
     colon: ':',
+    atop: 'choose',
     backslash: 'setminus',
     arcsinh: 'arsinh',
     arccosh: 'arcosh',
@@ -150,6 +153,7 @@ export const SYNONYMS: ReadonlyMap<string, string> = new Map(
     lor: 'or',
     vee: 'or',
     mod: 'mod',
+    pod: 'pmod',
     bmod: 'mod',
     top: 'top',
     intercal: 'top',
@@ -167,23 +171,47 @@ export const SYNONYMS: ReadonlyMap<string, string> = new Map(
 /** Commands that only draw. */
 export const DRAWING: ReadonlySet<string> = new Set(
   (
-    'left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr bigm mleft mright ' +
-    'displaystyle textstyle scriptstyle limits nolimits rm bf it sf tt hline hfill nonumber $ mathord ' +
-    'small large Large LARGE huge Huge footnotesize scriptsize phantom strut mathstrut tiny normalsize color textcolor ' +
-    'mathcolor checkmark pounds euro cents yen qed'
+    'left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr bigm Bigm biggm Biggm mleft mright ' +
+    'displaystyle textstyle scriptstyle scriptscriptstyle limits nolimits boldmath hline hfill nonumber notag mathord mathop mathbin mathrel ' +
+    'mathopen mathclose mathinner mathpunct ensuremath smash small large Large LARGE huge Huge footnotesize scriptsize tiny ' +
+    'normalsize strut mathstrut checkmark pounds euro cents yen qed blacksquare centering allowbreak relax protect'
   ).split(' '),
 );
 
-/** Commands that are a space. */
-export const SPACING: ReadonlySet<string> = new Set([',', ';', ':', '!', ' ', '>', 'quad', 'qquad', 'thinspace',
-  'enspace', 'medspace', 'thickspace', 'hspace', 'hskip', '\n', '\t']); // prettier-ignore
-
-/** Commands whose argument is words. */
-export const TEXT: ReadonlySet<string> = new Set(
-  'text textbf textit textrm textnormal texttt textsf textup mbox hbox mathrm mathbf mathit mathsf mathtt operatorname emph bold boldsymbol bm pmb'.split(
+/** Commands that set the rest of a group in another font. */
+export const FONTS: ReadonlySet<string> = new Set(
+  'rm bf it sf tt sc sl em bfseries itshape rmfamily sffamily ttfamily upshape mdseries normalfont'.split(
     ' ',
   ),
 );
+
+/** Commands whose first argument is a colour. */
+export const COLOURS: ReadonlySet<string> = new Set(
+  'color textcolor mathcolor colorbox fcolorbox pagecolor'.split(' '),
+);
+
+/** Commands that leave room for their argument and do not show it. */
+export const PHANTOMS: ReadonlySet<string> = new Set(
+  'phantom hphantom vphantom label tag ref rule'.split(' '),
+);
+
+/** Commands that are a space, narrower than \quad. */
+export const SPACING: ReadonlySet<string> = new Set(
+  'thinspace enspace medspace thickspace space nobreakspace nobreak hspace hskip kern mkern mskip enskip vspace'.split(
+    ' ',
+  ),
+);
+
+/** Commands whose argument is words. */
+export const TEXT: ReadonlySet<string> = new Set(
+  (
+    'text textbf textit textrm textnormal texttt textsf textup textsc textsl textmd textsuperscript textsubscript mbox hbox ' +
+    'mathrm mathbf mathit mathsf mathtt mathnormal operatorname emph bold boldsymbol bm pmb'
+  ).split(' '),
+);
+
+/** One of them, as part of a pattern. */
+export const TEXT_COMMAND = String.raw`\\(?:${[...TEXT].join('|')})(?![a-zA-Z])`;
 
 /** Commands that dress their argument. */
 export const ACCENTS: ReadonlySet<string> = new Set(
@@ -191,6 +219,9 @@ export const ACCENTS: ReadonlySet<string> = new Set(
     ' ',
   ),
 );
+
+/** Commands of siunitx whose first argument is a number. */
+export const MEASURES: ReadonlySet<string> = new Set(['ang', 'num', 'SI', 'qty']);
 
 /** Functions of one argument that can be evaluated. */
 export const FUNCTIONS: ReadonlySet<string> = new Set(
@@ -217,6 +248,8 @@ export const WORD_COMMANDS: ReadonlyMap<string, string> = new Map([
   ['asin', 'arcsin'],
   ['acos', 'arccos'],
   ['atan', 'arctan'],
+  ['mod', 'mod'],
+  ['modulo', 'mod'],
   ['and', 'and'],
   ['or', 'or'],
   ['percent', '%'],

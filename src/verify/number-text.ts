@@ -1,4 +1,5 @@
 /** How a number stands in the text: digits that repeat, ordinals. */
+import { TEXT_COMMAND } from './lexicon';
 
 const DOT = String.raw`\\(?:dot|overline|bar)`;
 const MARKED = [
@@ -8,7 +9,9 @@ const MARKED = [
   new RegExp(String.raw`^(\d*\.\d*)\\dot\s*(\d)(?!\d*\s*\\dot)`),
   /^(\d*\.\d*)\((\d+)\)(?![\d.])/,
 ];
-const ELLIPSIS = /^(\d*\.(\d+))\s*(?:\\[,;:! ])*(?:\\[lc]?dots\b|\.\.\.|…)/;
+const ELLIPSIS = new RegExp(
+  String.raw`^(\d*\.(\d+))\s*(?:\\!)?(?:\\[lc]?dots\b|\.\.\.|…|${TEXT_COMMAND}\s*\{\s*(?:\.\.\.|\\[lc]?dots)\s*\})`,
+);
 
 /** Digits that repeat, as `0.1(6)`, and the length of what was written; digits that go on without a pattern stand as they are. */
 export function repeatingAt(text: string): { digits: string; length: number } | null {
@@ -36,7 +39,7 @@ function repeatedBlock(digits: string): number {
 }
 
 const SUFFIX = '(?:st|nd|rd|th)';
-const WORDS = String.raw`\\(?:text|textrm|textbf|textit|textsuperscript|mathrm|mathbf|mathit|mbox|rm)\s*\{?\s*`;
+const WORDS = String.raw`${TEXT_COMMAND}\s*\{?\s*`;
 const ORDINAL = new RegExp(
   String.raw`^(?:\s*\^\s*\{\s*${WORDS}${SUFFIX}\s*\}?\s*\}|\s*\^\s*\{\s*${SUFFIX}\s*\}|\s*\^\s*${WORDS}${SUFFIX}\s*\}` +
     String.raw`|\s*${WORDS}${SUFFIX}\s*\}|${SUFFIX}(?![a-zA-Z]))`,

@@ -80,8 +80,26 @@ function joinBare(tokens: readonly Token[]): Token[] {
   return [...tokens.slice(0, start - 1), number, ...tokens.slice(start + 2 * groups.length)];
 }
 
+/** \frac{1}{1,000} */
+function joinArguments(tokens: readonly Token[]): Token[] {
+  const out: Token[] = [];
+  for (let i = 0; i < tokens.length; i++) {
+    out.push(tokens[i]!);
+    if (tokens[i]!.v !== '{' || !isLead(tokens[i + 1]) || tokens[i + 1]!.v.startsWith('0')) continue;
+    let [digits, end] = [tokens[i + 1]!.v, i + 2];
+    while (tokens[end]?.v === ',' && isGroup(tokens[end + 1]) && !tokens[end + 1]!.space) {
+      digits += tokens[end + 1]!.v;
+      end += 2;
+    }
+    if (end === i + 2 || tokens[end]?.v !== '}') continue;
+    out.push({ ...tokens[i + 1]!, v: digits });
+    i = end - 1;
+  }
+  return out;
+}
+
 export function joinThousands(tokens: readonly Token[]): Token[] {
-  return joinBare(joinMarked(foldBracedCommas(tokens)));
+  return joinBare(joinArguments(joinMarked(foldBracedCommas(tokens))));
 }
 
 /** The number a token spells: digits with a point, digits that repeat (`0.1(6)`) or an exponent (`1.5e3`). */

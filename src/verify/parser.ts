@@ -6,6 +6,8 @@ import { hedgeOf, isMinus, scaleOf } from './hedges';
 import { UNITS } from './lexicon';
 import { clockTime } from './times';
 import { rational } from './rational';
+import { between } from './relations';
+import { numberSetLetter } from './functions';
 import { NotParsed, type Token } from './tokens';
 
 export interface ParseOptions {
@@ -98,13 +100,21 @@ export class Parser {
   lists(isEnd: () => boolean): Node[][] {
     const groups: Node[][] = [[]];
     let count = 0;
+    let and = false;
     while (!this.done && !isEnd()) {
       if (this.peek()!.t === 'sep') {
-        if (this.take().v === ';' && groups.at(-1)!.length > 0) groups.push([]);
+        const { v } = this.take();
+        and = v === 'and' || (and && v === ',');
+        if (v === ';' && groups.at(-1)!.length > 0) groups.push([]);
         continue;
       }
       if (++count > MAX_ITEMS) throw new NotParsed('too many items');
-      groups.at(-1)!.push(this.relation());
+      const items = groups.at(-1)!;
+      const item = this.relation();
+      const both = and && items.length === 1 ? between(items[0]!, item) : null;
+      if (both === null) items.push(item);
+      else items[0] = both;
+      and = false;
       if (!this.done && !isEnd() && this.peek()!.t !== 'sep') throw new NotParsed('two answers side by side');
     }
     return groups.filter((group) => group.length > 0);
@@ -122,7 +132,7 @@ export class Parser {
         this.take();
         congruence ||= token!.v === '≡';
         ops.push(op);
-        sides.push(this.setExpression());
+        sides.push((token!.v === 'in' ? numberSetLetter(this) : null) ?? this.setExpression());
         if (ops.length > MAX_ITEMS) throw new NotParsed('too many relations');
       }
       const modulus = this.modulus();
@@ -256,8 +266,10 @@ export class Parser {
       if (hedge !== null) return hedged(hedge, left);
       return scale === null ? left : { kind: 'mul', factors: [left, num({ n: scale, d: 1n })] };
     }
-    if (this.isUnitFraction()) {
-      atom(this);
+    if (this.unitFraction()) return left;
+    // 25^\circ C
+    if (left.kind === 'degree' && token.t === 'letters' && /^[CFK]$/.test(token.v)) {
+      this.take();
       return left;
     }
     const mixed = this.mixedNumber(left);
@@ -275,19 +287,27 @@ export class Parser {
     return isMinus(value) ? negative(right) : right;
   }
 
-  /** \frac{\text{m}}{\text{s}} */
-  private isUnitFraction(): boolean {
-    const shape = ['frac', '{', null, '}', '{', null, '}'];
-    return shape.every((v, i) => {
-      const token = this.peek(i);
-      return v === null ? token?.t === 'text' : token?.v === v;
+  /** \frac{\text{g}}{\text{cm}^3}, which is taken. */
+  private unitFraction(): boolean {
+    const taken = this.attempt(() => {
+      this.expect('frac');
+      for (let part = 0; part < 2; part++) {
+        this.expect('{');
+        do {
+          if (!this.isUnit(this.peek())) throw new NotParsed('no unit');
+          this.unit();
+          this.accept('*');
+        } while (!this.accept('}'));
+      }
+      return true;
     });
+    return taken !== null;
   }
 
   /** 3\frac12 and `3 1/2` are three and a half. */
   private mixedNumber(left: Node): Node | null {
     if (left.kind !== 'num' || left.decimal) return null;
-    if (this.is('frac')) {
+    if (this.is('frac') || (this.is('{') && this.is('frac', 1))) {
       const fraction = bare(this);
       const proper =
         fraction.kind === 'div' && fraction.top.kind === 'num' && fraction.bottom.kind === 'num' &&

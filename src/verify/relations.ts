@@ -75,6 +75,23 @@ function equalLinks(a: Link, b: Link, equal: Equal, context: CompareContext): bo
   return ratio > 0 ? forward : backward;
 }
 
+/** `x > 3` and `x < 8` together are `3 < x < 8`; null when they bound no name on both sides. */
+export function between(first: Node, second: Node): Relation | null {
+  const [a, b] = [bound(first), bound(second)];
+  if (a === null || b === null || a.name !== b.name || a.op[0] === b.op[0]) return null;
+  const [low, high] = a.op.startsWith('>') ? [a, b] : [b, a];
+  const middle: Node = { kind: 'sym', name: low.name };
+  return { kind: 'relation', sides: [low.value, middle, high.value], ops: [flip(low.op), high.op] };
+}
+
+/** An inequality with a name on one side, turned so that the name comes first. */
+function bound(node: Node): { name: string; op: RelationOp; value: Node } | null {
+  if (node.kind !== 'relation' || node.ops.length !== 1 || !/^[<>]/.test(node.ops[0]!)) return null;
+  const [left, right] = node.sides as [Node, Node];
+  if (left.kind === 'sym') return { name: left.name, op: node.ops[0]!, value: right };
+  return right.kind === 'sym' ? { name: right.name, op: flip(node.ops[0]!), value: left } : null;
+}
+
 function difference({ left, right }: Link): Node {
   return { kind: 'add', terms: [left, { kind: 'neg', value: right }] };
 }

@@ -1,8 +1,9 @@
 /** Times of day, as minutes since midnight. */
+import { TEXT_COMMAND } from './lexicon';
 
-const SPACE = String.raw`(?:\\[,;:! ]|~|\s)*`;
+const SPACE = String.raw`(?:\\!|\s)*`;
 const COLON = String.raw`(?:\\!|\s)*(?::|\{\s*:\s*\}|\\colon)(?:\\!|\s)*`;
-const TEXT = String.raw`(?:\\(?:text|textrm|textbf|textit|mathrm|mathbf|mbox|rm)\s*\{?\s*)?`;
+const TEXT = String.raw`(?:${TEXT_COMMAND}\s*\{?\s*)?`;
 const MARKED = new RegExp(
   `^(\\d{1,2})(?:${COLON}(\\d{2}))?(${SPACE})${TEXT}${SPACE}([AaPp])(\\.?)\\s*([Mm])\\.?(?![a-zA-Z])\\s*`,
 );

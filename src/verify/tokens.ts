@@ -3,11 +3,19 @@
  * synonyms. What a space meant is kept as a flag, since "1, 234" is a list and "1,234" a number.
  */
 import { MAX_DIGITS, MAX_TOKENS } from './budget';
-import { ACCENTS, DRAWING, SPACING, SYNONYMS, TEXT, UNICODE, WORD_COMMANDS } from './lexicon';
+import {
+  ACCENTS,
+  LETTER_UNITS,
+  MEASURES,
+  SYNONYMS,
+  TEXT,
+  TEXT_COMMAND,
+  UNITS,
+  WORD_COMMANDS,
+} from './lexicon';
 import { APPROXIMATELY } from './hedges';
 import { ordinalAt, repeatingAt } from './number-text';
 import { namedTime, timeAt } from './times';
-import { plainUnicode } from './unicode';
 
 export interface Token {
   /** time: minutes since midnight. num: digits, maybe a point, an exponent (1e3) or digits that repeat: 0.1(6). letters: a run of letters. cmd: a command or word command. text: words. sep: and, or, comma, semicolon. */
@@ -28,6 +36,12 @@ export const THOUSANDS = ',!';
 const WORDS_AND_OR = /^\s*,?\s*(and|or|&)\s*,?\s*$/i;
 const WORDS_PERCENT = /^\s*(per ?cent|percentage|pct|%|\\%)\s*\.?\s*$/i;
 const ALIGNED = /^(?:aligned|align|alignedat|alignat|gathered|gather|split|eqnarray)$/;
+const SUCH_THAT = /^(?:such that|where|with|for which|s\.\s*t\.)$/;
+const INNER_TEXT = new RegExp(String.raw`${TEXT_COMMAND}\s*\{([^{}]*)\}`, 'g');
+/** Commands for symbols in another font. */
+const SYMBOLS = /^(?:math|bold|bm|pmb)/;
+/** `5x + 1`, set as text. */
+const FORMULA = /^(?=.*\d)(?=.*[-+=^*/<>])(?!.*[a-zA-Z]{2})[\w\s.,+\-*/^=()<>]+$/;
 const WORDS_DEGREE = /^\s*degrees?\s*$/i;
 
 export class Tokenizer {
@@ -38,15 +52,9 @@ export class Tokenizer {
   private inMatrix = 0;
   /** Kinds of the environments that are open. */
   private readonly environments: string[] = [];
-  private readonly text: string;
 
-  constructor(text: string) {
-    this.text = plainUnicode(text).replace(/[^\x20-\x7e\n\t]/g, (sign) => {
-      const known = UNICODE.get(sign);
-      // A command must not grow into the letter that follows.
-      return known === undefined ? (/\s/.test(sign) ? ' ' : sign) : known.length > 1 ? `${known} ` : known;
-    });
-  }
+  /** @param text spelled plainly (spelling.ts) */
+  constructor(private readonly text: string) {}
 
   /** Throws NotParsed beyond the size limits. */
   run(): Token[] {
@@ -74,7 +82,10 @@ export class Tokenizer {
       }
       this.at++;
       this.space = true;
-    } else if (/[0-9]/.test(sign) || (sign === '.' && /[0-9]/.test(rest[this.at + 1] ?? ''))) {
+    } else if (
+      /[0-9]/.test(sign) ||
+      (sign === '.' && /^\.(?:\d|\\(?:overline|bar|dot)\b)/.test(rest.slice(this.at, this.at + 10)))
+    ) {
       this.number();
     } else if (/[a-zA-Z]/.test(sign)) {
       this.letters();
@@ -150,8 +161,7 @@ export class Tokenizer {
       return this.push('op', ':');
     }
     // `127{}^\circ` and `86{\,}485`: nothing, and a space, after a number.
-    const blank =
-      sign === '{' ? /^(?:\\[,;:! ]|[~\s])*\}/.exec(this.text.slice(this.at, this.at + 16)) : null;
+    const blank = sign === '{' ? /^(?:\\!|\s)*\}/.exec(this.text.slice(this.at, this.at + 16)) : null;
     if (blank !== null && this.tokens.at(-1)?.t === 'num') {
       this.at += blank[0].length;
       this.space ||= blank[0].length > 1;
@@ -186,33 +196,45 @@ export class Tokenizer {
   }
 
   private command(): void {
-    // Doubled backslashes of a badly escaped text; in a matrix they end a row.
     if (this.text[this.at + 1] === '\\') {
-      const letter = /[a-zA-Z({[)\]}]/.test(this.text[this.at + 2] ?? '');
-      if (this.environments.length > 0 || !letter) {
-        this.at += 2;
-        return this.newLine();
-      }
-      this.at += 1;
+      this.at += 2;
+      return this.newLine();
     }
     let name = /^\\([a-zA-Z]+|[^])?/.exec(this.text.slice(this.at, this.at + 64))![1] ?? '';
     // A space command often grows into the name that follows: \quadx.
     if (/^q?quad[a-z]/.test(name)) name = name.slice(0, name.indexOf('d') + 1);
     this.at += 1 + name.length;
     if (name === '') return;
-    if (SPACING.has(name)) return this.spacing(name);
-    if (DRAWING.has(name)) return this.drawing(name);
+    if (name === '!' || name === 'quad' || name === 'qquad') return this.spacing(name);
+    if (name === '$') return;
+    if (name === '&') return this.push('sep', 'and');
     if (TEXT.has(name)) return this.words(name);
     if (name === 'begin' || name === 'end') return this.environment(name);
     if (ACCENTS.has(name)) return;
+    if (MEASURES.has(name)) return this.measure(name);
+    if (name === 'genfrac') return this.generalFraction();
     if (name === 'ldots' || name === 'dots' || name === 'cdots') return this.push('cmd', 'dots');
     if (name === '(' || name === ')' || name === '[' || name === ']') return;
     if (name === 'boxed' || name === 'fbox') return;
+    if (name === 'cr') return this.newLine();
     if (name === 'not') return this.negated();
     const known = SYNONYMS.get(name) ?? name;
     if (known === 'and' || known === 'or') return this.push('sep', known);
     if (/^[a-zA-Z]/.test(known)) return this.push('cmd', known);
     this.push('op', known);
+  }
+
+  /** siunitx: \ang{30}, \num{1e3}, \SI{5}{\metre}. */
+  private measure(name: string): void {
+    this.nested((this.group() ?? '').replace(/;/g, ' '));
+    if (name === 'ang') this.push('cmd', 'degree');
+    else if (name !== 'num') this.group();
+  }
+
+  /** \genfrac{(}{)}{0pt}{}{5}{2} is a binomial coefficient. */
+  private generalFraction(): void {
+    const [open] = [this.group(), this.group(), this.group(), this.group()];
+    this.push('cmd', open?.trim() === '(' ? 'binom' : 'frac');
   }
 
   private negated(): void {
@@ -225,24 +247,9 @@ export class Tokenizer {
     // A negative thin space in `1,\!234` joins.
     const last = this.tokens.at(-1);
     if (name === '!' && last?.v === ',' && !last.space && !this.space) last.v = THOUSANDS;
-    if (name !== '!') this.space = true;
-    if (name === 'quad' || name === 'qquad') this.wide = true;
-    if (name === 'hspace' || name === 'hskip') this.group();
-  }
-
-  private drawing(name: string): void {
-    if ((name === 'left' || name === 'right') && this.text[this.at] === '.') this.at++;
-    if (name === 'color' || name === 'textcolor' || name === 'mathcolor' || name === 'phantom') this.group();
-    if (name === 'rm') this.roman();
-    if (name === 'right') this.space = false;
-  }
-
-  /** {\rm cm} */
-  private roman(): void {
-    const match = /^\s*([a-zA-Z][a-zA-Z.\s]*)(?=\})/.exec(this.text.slice(this.at, this.at + 64));
-    if (match === null || match[1]!.trim().length < 2) return;
-    this.at += match[0].length;
-    this.push('text', match[1]!);
+    if (name === '!') return;
+    this.space = true;
+    this.wide = true;
   }
 
   /** The content of the braces that follow, which are consumed; null when there are none. */
@@ -264,7 +271,7 @@ export class Tokenizer {
   private words(name: string): void {
     let content = this.group();
     if (content === null) return;
-    content = content.replace(/\\[,;:! ]|~|\\?\$/g, ' ');
+    content = content.replace(INNER_TEXT, '$1').replace(/\\!|\\?\$/g, ' ');
     const trimmed = content.trim().replace(APPROXIMATELY, '');
     if (trimmed === '') {
       this.space = true;
@@ -281,15 +288,30 @@ export class Tokenizer {
     const half = /^([ap])\.?\s*m\.?$/i.exec(trimmed)?.[1];
     if (half !== undefined && this.markTime(half)) return;
     if (/^[a-zA-Z](?:_\w)?\s*=/.test(trimmed)) return this.nested(trimmed);
-    if (trimmed === 'mod') return this.push('cmd', 'mod');
+    if (SUCH_THAT.test(trimmed) && this.isInSet()) return this.push('op', '|');
     const command = this.isMinutes(trimmed) ? undefined : WORD_COMMANDS.get(trimmed);
     if (command !== undefined) return this.word(command);
     if (/^(?:is|equals|is equal to)$/i.test(trimmed) && this.tokens.length > 0) return this.push('op', '=');
-    if (/^[\d\s.,:+\-*/^=()]+$/.test(trimmed) || /\\(?:d?frac|sqrt|pi|infty)/.test(trimmed))
+    if (/^[\d\s.,:+\-*/^=()[\]]+$/.test(trimmed) || /\\(?:d?frac|sqrt|pi|infty)/.test(trimmed))
       return this.nested(trimmed);
-    if (/^(?:math|bold|bm)/.test(name) && /^[a-zA-Z]$/.test(trimmed)) return this.push('letters', trimmed);
-    if (name.startsWith('math') && !/^[a-zA-Z\s.,'-]+$/.test(trimmed)) return this.nested(trimmed);
+    if ((SYMBOLS.test(name) && /^[a-zA-Z]$/.test(trimmed)) || /^[ei]$/.test(trimmed))
+      return this.push('letters', trimmed);
+    if (isCompoundUnit(trimmed) && /^(?:num|cmd)$|^[)}]$/.test(this.tokens.at(-1)?.t ?? ''))
+      return this.push('text', trimmed.replace(/\\cdot|[^a-zA-Z]+/g, ' '));
+    const counted = /^([-+]?\d[\d,]*(?:\.\d+)?)\s+([a-zA-Z][a-zA-Z\s'-]*)$/.exec(trimmed);
+    if (counted !== null) {
+      this.nested(counted[1]!);
+      return this.push('text', counted[2]!);
+    }
+    if (SYMBOLS.test(name) && !/^[a-zA-Z\s.,'-]+$/.test(trimmed)) return this.nested(trimmed);
+    if (FORMULA.test(trimmed)) return this.nested(trimmed);
     this.push('text', content);
+  }
+
+  private isInSet(): boolean {
+    const count = (v: string): number =>
+      this.tokens.filter((token) => token.t === 'op' && token.v === v).length;
+    return count('{set') > count('}set');
   }
 
   /** `\text{3:05}\text{ a.m.}`: the tokens before are the time. false: they are none. */
@@ -317,7 +339,7 @@ export class Tokenizer {
     if (name === 'begin' && /^(?:array|alignedat|alignat)$/.test(kind)) this.group();
     // \left\{ before an array opens a list of cases.
     const opens = name === 'begin' && this.tokens.at(-1)?.v === '{set';
-    if (opens && (kind === 'array' || ALIGNED.test(kind))) kind = 'cases';
+    if (opens && (/^(?:array|matrix)$/.test(kind) || ALIGNED.test(kind))) kind = 'cases';
     if (name === 'end' && this.environments.at(-1) === 'cases') kind = 'cases';
     const isMatrix = /matrix$|^array$|^cases$/.test(kind);
     if (!isMatrix && !ALIGNED.test(kind)) return;
@@ -327,6 +349,14 @@ export class Tokenizer {
     this.inMatrix += name === 'begin' ? 1 : -1;
     this.push(name, kind);
   }
+}
+
+/** `m/s^2`, `N\\cdot m` */
+function isCompoundUnit(text: string): boolean {
+  if (!/^[a-zA-Z]+(?:[\s*/^{}()-]|\\cdot|[a-zA-Z]|\d)*$/.test(text) || !/[/^*]|\\cdot/.test(text))
+    return false;
+  const names = text.replace(/\\cdot/g, ' ').match(/[a-zA-Z]+/g) ?? [];
+  return names.every((name) => LETTER_UNITS.has(name) || UNITS.has(name.toLowerCase()));
 }
 
 function wholeTime(text: string): number | null {

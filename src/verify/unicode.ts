@@ -10,6 +10,10 @@ const plain = (run: string, signs: string): string =>
 /** The text with runs of raised and lowered digits as powers and subscripts, digits of full width as usual ones. */
 export function plainUnicode(text: string): string {
   return text
+    .replace(
+      /([⁰¹²³⁴⁵⁶⁷⁸⁹]+)[⁄∕/]([₀-₉]+)/g,
+      (_, top: string, bottom: string) => `\\frac{${plain(top, RAISED)}}{${plain(bottom, LOWERED)}}`,
+    )
     .replace(/[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿ]+/g, (run) => `^{${plain(run, RAISED)}}`)
     .replace(/[₀-₉₊₋₌₍₎]+/g, (run) => `_{${plain(run, LOWERED)}}`)
     .replace(/[！-～]/g, (sign) => String.fromCharCode(sign.charCodeAt(0) - 0xfee0));

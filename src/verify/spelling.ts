@@ -1,0 +1,94 @@
+/**
+ * Spellings that say the same become one before anything else looks at an answer: what only draws goes, every space is a
+ * space, Unicode signs are their commands. Numbers, words and brackets stay as they are.
+ */
+import { COLOURS, DRAWING, FONTS, PHANTOMS, SPACING, TEXT_COMMAND, UNICODE } from './lexicon';
+import { plainUnicode } from './unicode';
+
+/** `\\`, a command, an escaped sign, or the space that does not break. */
+const COMMANDS = /\\\\|\\([a-zA-Z]+)|\\([^a-zA-Z])|~(?!=)/g;
+/** What says how wide a space is: `{1cm}`, ` 3mu`. */
+const WIDTH = /\*?\s*(?:\{[^{}]{0,32}\}|-?[\d.]+\s*(?:mu|pt|em|ex|mm|cm|in|sp|bp|pc)\b)?/y;
+/** `{red}`, `[HTML]{ff0000}`. */
+const ARGUMENT = /\s*(?:\[[^\]]{0,16}\])?\s*\{[^{}]{0,32}\}/y;
+/** What a font holds for: `\rm cm}` up to the brace that closes. */
+const IN_FONT = /\s*([^{}\\$&]+)(?=\}|$)/y;
+const OPTION = /\s*\[[^\]]{0,64}\]/y;
+const OPENS = /\s*\{/y;
+/** `{f}^{-1}`, `0{.}3`, `{\pm}10`, `{-}5`, `0.{\overline{8}}` */
+const LOOSE_BRACES =
+  /(?<![\w}\]^])\{([a-zA-Z]\}(?=\s*[(^])|(?:\\[a-zA-Z]+|[-+=<>])\s*\})|\{(\.\}|\\overline\{\d+\}\})/g;
+/** `{}`, but not as an argument. */
+const EMPTY_BRACES = /(?<![a-zA-Z}\]\\])\{\}/g;
+/** `12.5\text{e}6` */
+const EXPONENT = new RegExp(String.raw`(\d)\s*${TEXT_COMMAND}\s*\{\s*[eE]\s*\}\s*(?=[-+]?\d)`, 'g');
+const NO_DELIMITER = /\./y;
+const STAR = /\*/y;
+
+/** Linear in the length of `text`. */
+export function plainSpelling(text: string): string {
+  const plain = unescaped(withCommands(plainUnicode(text)))
+    .replace(EMPTY_BRACES, '')
+    .replace(LOOSE_BRACES, (_, first?: string, second?: string) =>
+      `${(first ?? second)!.slice(0, -1)} `.replace(/(?<![a-zA-Z]) $/, ''),
+    )
+    .replace(EXPONENT, '$1e');
+  let out = '';
+  let at = 0;
+  const take = (pattern: RegExp): RegExpExecArray | null => {
+    pattern.lastIndex = at;
+    const found = pattern.exec(plain);
+    at += found?.[0].length ?? 0;
+    return found;
+  };
+  for (const match of plain.matchAll(COMMANDS)) {
+    if (match.index < at) continue;
+    out += plain.slice(at, match.index);
+    at = match.index + match[0].length;
+    out += match[1] === undefined ? sign(match[0]) : command(match[1], take);
+  }
+  return out + plain.slice(at);
+}
+
+const sign = (all: string): string => (/^(?:~|\\[,;:>\s])$/.test(all) ? ' ' : all);
+
+/** What is left of a command; `take` takes from what follows it. */
+function command(name: string, take: (pattern: RegExp) => RegExpExecArray | null): string {
+  if (SPACING.has(name)) {
+    take(WIDTH);
+    return ' ';
+  }
+  if (COLOURS.has(name) || PHANTOMS.has(name)) {
+    take(ARGUMENT);
+    if (name === 'fcolorbox') take(ARGUMENT);
+    return '';
+  }
+  if (FONTS.has(name)) {
+    const words = take(IN_FONT);
+    if (words !== null) return `\\mathrm{${words[1]!}}`;
+    return take(OPENS) === null ? '' : '\\mathrm{';
+  }
+  if (name === 'bbox') {
+    take(OPTION);
+    return '';
+  }
+  if (name === 'left' || name === 'right' || name === 'middle') take(NO_DELIMITER);
+  if (name === 'operatorname') take(STAR);
+  return DRAWING.has(name) ? '' : `\\${name}`;
+}
+
+function withCommands(text: string): string {
+  return text.replace(/[^\x20-\x7e\n\t]/g, (sign) => {
+    const known = UNICODE.get(sign);
+    if (known === undefined) return /\s/.test(sign) ? ' ' : sign;
+    // A command must not grow into the letter that follows.
+    return known.length > 1 ? `${known} ` : known;
+  });
+}
+
+/** Badly escaped texts double their backslashes; where rows end with two, only all of them together can be doubled. */
+function unescaped(doubled: string): string {
+  const text = doubled.replaceAll('\\\\\\\\', '\\\\');
+  if (!text.includes('\\begin')) return text.replace(/\\\\(?=[a-zA-Z({[)\]}])/g, '\\');
+  return text.includes('\\\\begin') ? text.replace(/\\\\/g, '\\') : text;
+}
