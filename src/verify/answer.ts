@@ -130,13 +130,17 @@ function splitWords(tokens: readonly Token[]): Token[] {
   });
 }
 
-/** Without punctuation at the ends. */
+/** `the answer is` */
+const ANNOUNCES =
+  /^\s*(?:(?:so|thus|hence|therefore),? )?(?:the )?(?:final )?(?:answer|solution|result)s?(?: is| are)?\s*:?\s*$/i;
+
+/** Without punctuation at the ends, and what announces the answer. */
 function trimmed(tokens: Token[]): Token[] {
   const isDust = (token: Token | undefined): boolean =>
     token !== undefined &&
     (token.t === 'sep' ||
       (token.t === 'op' && ['.', ':', '\\\\', '?'].includes(token.v)) ||
-      (token.t === 'text' && words(token.v) === ''));
+      (token.t === 'text' && (words(token.v) === '' || ANNOUNCES.test(token.v))));
   let [start, end] = [0, tokens.length];
   while (start < end && (isDust(tokens[start]) || ['=', '≡', 'approx'].includes(tokens[start]!.v))) start++;
   while (end > start && (isDust(tokens[end - 1]) || tokens[end - 1]!.v === '=')) end--;

@@ -5,7 +5,7 @@ import * as C from './complex';
 import { numericValue } from './numeric';
 import { flip } from './realset';
 import { sameRatio } from './digits';
-import { type CompareContext, precisePoint, samplePoint } from './scalar';
+import { type CompareContext, precisePoint, samplePoint, spreadOf } from './scalar';
 
 type Relation = NodeOf<'relation'>;
 
@@ -97,17 +97,17 @@ function difference({ left, right }: Link): Node {
 }
 
 const POINTS = 6;
-const SPREAD = 3.7;
 const TOLERANCE = 1e-9;
 
 /** The real number a / b is at every sampled point; null when it is none, or zero. */
 function constantRatio(a: Node, b: Node, context: CompareContext): number | null {
   const names = new Set([...freeSymbols(a), ...freeSymbols(b)]);
   if (names.size === 0) return null;
+  const spread = spreadOf(a, b);
   let ratio: number | null = null;
   const used: number[] = [];
   for (let k = 0; k < 2 * POINTS && used.length < POINTS; k++) {
-    const point = samplePoint(names, k, SPREAD);
+    const point = samplePoint(names, k, spread);
     const [x, y] = [a, b].map((node) =>
       numericValue(node, { budget: context.budget, point, leftReals: false }),
     ) as [C.Complex, C.Complex];
@@ -119,6 +119,6 @@ function constantRatio(a: Node, b: Node, context: CompareContext): number | null
     used.push(k);
   }
   if (used.length < 3) return null;
-  const points = used.map((k) => precisePoint(names, k, SPREAD));
+  const points = used.map((k) => precisePoint(names, k, spread));
   return sameRatio(a, b, points, context.budget) === false ? null : ratio;
 }

@@ -228,7 +228,7 @@ function splitCoefficient(node: Node, context: CompareContext): Term {
 }
 
 /** How far points spread: steps are equal for a while, so expressions with a floor need larger numbers. */
-function spreadOf(...nodes: Node[]): number {
+export function spreadOf(...nodes: Node[]): number {
   const steps = (node: Node): boolean => node.kind === 'fn' && ['floor', 'ceil', 'mod'].includes(node.name);
   return nodes.some((node) => some(node, steps)) ? 97 : 3.7;
 }

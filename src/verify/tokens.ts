@@ -3,19 +3,10 @@
  * synonyms. What a space meant is kept as a flag, since "1, 234" is a list and "1,234" a number.
  */
 import { MAX_DIGITS, MAX_TOKENS } from './budget';
-import {
-  ACCENTS,
-  LETTER_UNITS,
-  MEASURES,
-  SYNONYMS,
-  TEXT,
-  TEXT_COMMAND,
-  UNITS,
-  WORD_COMMANDS,
-} from './lexicon';
-import { APPROXIMATELY } from './hedges';
+import { ACCENTS, MEASURES, SYNONYMS, TEXT, WORD_COMMANDS } from './lexicon';
 import { ordinalAt, repeatingAt } from './number-text';
-import { namedTime, timeAt } from './times';
+import { isCompoundUnit, meaningOf, textOf } from './text';
+import { timeAt } from './times';
 
 export interface Token {
   /** time: minutes since midnight. num: digits, maybe a point, an exponent (1e3) or digits that repeat: 0.1(6). letters: a run of letters. cmd: a command or word command. text: words. sep: and, or, comma, semicolon. */
@@ -33,16 +24,8 @@ export class NotParsed extends Error {}
 /** The value of a comma that can only part thousands: `,\\!` and `{,}`. */
 export const THOUSANDS = ',!';
 
-const WORDS_AND_OR = /^\s*,?\s*(and|or|&)\s*,?\s*$/i;
-const WORDS_PERCENT = /^\s*(per ?cent|percentage|pct|%|\\%)\s*\.?\s*$/i;
 const ALIGNED = /^(?:aligned|align|alignedat|alignat|gathered|gather|split|eqnarray)$/;
 const SUCH_THAT = /^(?:such that|where|with|for which|s\.\s*t\.)$/;
-const INNER_TEXT = new RegExp(String.raw`${TEXT_COMMAND}\s*\{([^{}]*)\}`, 'g');
-/** Commands for symbols in another font. */
-const SYMBOLS = /^(?:math|bold|bm|pmb)/;
-/** `5x + 1`, set as text. */
-const FORMULA = /^(?=.*\d)(?=.*[-+=^*/<>])(?!.*[a-zA-Z]{2})[\w\s.,+\-*/^=()<>]+$/;
-const WORDS_DEGREE = /^\s*degrees?\s*$/i;
 
 export class Tokenizer {
   readonly tokens: Token[] = [];
@@ -269,43 +252,26 @@ export class Tokenizer {
   }
 
   private words(name: string): void {
-    let content = this.group();
+    const content = this.group();
     if (content === null) return;
-    content = content.replace(INNER_TEXT, '$1').replace(/\\!|\\?\$/g, ' ');
-    const trimmed = content.trim().replace(APPROXIMATELY, '');
-    if (trimmed === '') {
+    const text = textOf(content);
+    if (text === '') {
       this.space = true;
       return;
     }
-    if (WORDS_AND_OR.test(content))
-      return this.push('sep', trimmed.toLowerCase().includes('or') ? 'or' : 'and');
-    if (WORDS_PERCENT.test(content)) return this.push('op', '%');
-    if (WORDS_DEGREE.test(content)) return this.push('cmd', 'degree');
-    const time = namedTime(trimmed) ?? wholeTime(trimmed);
-    if (time !== null) return this.push('time', String(time));
-    const ordinal = /^(?:the )?(\d+)(?:st|nd|rd|th)$/i.exec(trimmed);
-    if (ordinal !== null) return this.push('num', ordinal[1]!);
-    const half = /^([ap])\.?\s*m\.?$/i.exec(trimmed)?.[1];
+    const half = /^([ap])\.?\s*m\.?$/i.exec(text)?.[1];
     if (half !== undefined && this.markTime(half)) return;
-    if (/^[a-zA-Z](?:_\w)?\s*=/.test(trimmed)) return this.nested(trimmed);
-    if (SUCH_THAT.test(trimmed) && this.isInSet()) return this.push('op', '|');
-    const command = this.isMinutes(trimmed) ? undefined : WORD_COMMANDS.get(trimmed);
+    if (SUCH_THAT.test(text) && this.isInSet()) return this.push('op', '|');
+    if (/^(?:is|equals|is equal to)$/i.test(text) && this.tokens.length > 0) return this.push('op', '=');
+    const last = this.tokens.at(-1);
+    if (isCompoundUnit(text) && (last?.t === 'num' || ['}', ')'].includes(last?.v ?? '')))
+      return this.push('text', text.replace(/\\cdot|[^a-zA-Z]+/g, ' '));
+    const command = this.isMinutes(text) ? undefined : WORD_COMMANDS.get(text);
     if (command !== undefined) return this.word(command);
-    if (/^(?:is|equals|is equal to)$/i.test(trimmed) && this.tokens.length > 0) return this.push('op', '=');
-    if (/^[\d\s.,:+\-*/^=()[\]]+$/.test(trimmed) || /\\(?:d?frac|sqrt|pi|infty)/.test(trimmed))
-      return this.nested(trimmed);
-    if ((SYMBOLS.test(name) && /^[a-zA-Z]$/.test(trimmed)) || /^[ei]$/.test(trimmed))
-      return this.push('letters', trimmed);
-    if (isCompoundUnit(trimmed) && /^(?:num|cmd)$|^[)}]$/.test(this.tokens.at(-1)?.t ?? ''))
-      return this.push('text', trimmed.replace(/\\cdot|[^a-zA-Z]+/g, ' '));
-    const counted = /^([-+]?\d[\d,]*(?:\.\d+)?)\s+([a-zA-Z][a-zA-Z\s'-]*)$/.exec(trimmed);
-    if (counted !== null) {
-      this.nested(counted[1]!);
-      return this.push('text', counted[2]!);
+    for (const part of meaningOf(name, content)) {
+      if ('formula' in part) this.nested(part.formula);
+      else this.push(part.t, part.v);
     }
-    if (SYMBOLS.test(name) && !/^[a-zA-Z\s.,'-]+$/.test(trimmed)) return this.nested(trimmed);
-    if (FORMULA.test(trimmed)) return this.nested(trimmed);
-    this.push('text', content);
   }
 
   private isInSet(): boolean {
@@ -349,19 +315,6 @@ export class Tokenizer {
     this.inMatrix += name === 'begin' ? 1 : -1;
     this.push(name, kind);
   }
-}
-
-/** `m/s^2`, `N\\cdot m` */
-function isCompoundUnit(text: string): boolean {
-  if (!/^[a-zA-Z]+(?:[\s*/^{}()-]|\\cdot|[a-zA-Z]|\d)*$/.test(text) || !/[/^*]|\\cdot/.test(text))
-    return false;
-  const names = text.replace(/\\cdot/g, ' ').match(/[a-zA-Z]+/g) ?? [];
-  return names.every((name) => LETTER_UNITS.has(name) || UNITS.has(name.toLowerCase()));
-}
-
-function wholeTime(text: string): number | null {
-  const time = timeAt(text);
-  return time !== null && time.length === text.length ? time.minutes : null;
 }
 
 /** Throws NotParsed. */

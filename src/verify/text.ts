@@ -1,0 +1,60 @@
+/** What the words of a text command mean: a number, an operator, a formula set as text, or words. */
+import { APPROXIMATELY } from './hedges';
+import { LETTER_UNITS, TEXT_COMMAND, UNITS } from './lexicon';
+import { namedTime, timeAt } from './times';
+import type { Token } from './tokens';
+
+/** A token, or a formula to be read in place of the words. */
+export type Meaning = Pick<Token, 't' | 'v'> | { formula: string };
+
+const AND_OR = /^\s*,?\s*(?:and|or|&)\s*,?\s*$/i;
+const PERCENT = /^\s*(?:per ?cent|percentage|pct|%|\\%)\s*\.?\s*$/i;
+const DEGREE = /^\s*degrees?\s*$/i;
+/** Commands for symbols in another font. */
+const SYMBOLS = /^(?:math|bold|bm|pmb)/;
+/** `5x + 1`, set as text. */
+const FORMULA = /^(?=.*\d)(?=.*[-+=^*/<>])(?!.*[a-zA-Z]{2})[\w\s.,+\-*/^=()<>]+$/;
+const INNER_TEXT = new RegExp(String.raw`${TEXT_COMMAND}\s*\{([^{}]*)\}`, 'g');
+
+/** The words alone: no commands inside, no hedge that leaves a value as it is. */
+export function textOf(content: string): string {
+  return spaced(content).trim().replace(APPROXIMATELY, '');
+}
+
+const flat = (content: string): string => content.replace(INNER_TEXT, '$1');
+const spaced = (content: string): string => flat(content).replace(/\\!|\\?\$/g, ' ');
+
+/** `name`: of the command. */
+export function meaningOf(name: string, content: string): Meaning[] {
+  const text = textOf(content);
+  // In a formula \! is no space.
+  const formula = flat(content).trim().replace(APPROXIMATELY, '');
+  if (AND_OR.test(text)) return [{ t: 'sep', v: text.toLowerCase().includes('or') ? 'or' : 'and' }];
+  if (PERCENT.test(text)) return [{ t: 'op', v: '%' }];
+  if (DEGREE.test(text)) return [{ t: 'cmd', v: 'degree' }];
+  const time = namedTime(text) ?? wholeTime(text);
+  if (time !== null) return [{ t: 'time', v: String(time) }];
+  const ordinal = /^(?:the )?(\d+)(?:st|nd|rd|th)$/i.exec(text);
+  if (ordinal !== null) return [{ t: 'num', v: ordinal[1]! }];
+  if (/^[a-zA-Z](?:_\w)?\s*=/.test(text)) return [{ formula }];
+  if (/^[\d\s.,:+\-*/^=()[\]]+$/.test(text) || /\\(?:d?frac|sqrt|pi|infty)/.test(text)) return [{ formula }];
+  if ((SYMBOLS.test(name) && /^[a-zA-Z]$/.test(text)) || /^[ei]$/.test(text))
+    return [{ t: 'letters', v: text }];
+  const counted = /^([-+]?\d[\d,]*(?:\.\d+)?)\s+([a-zA-Z][a-zA-Z\s'-]*)$/.exec(text);
+  if (counted !== null) return [{ formula: counted[1]! }, { t: 'text', v: counted[2]! }];
+  if ((SYMBOLS.test(name) && !/^[a-zA-Z\s.,'-]+$/.test(text)) || FORMULA.test(text)) return [{ formula }];
+  return [{ t: 'text', v: spaced(content) }];
+}
+
+/** `m/s^2`, `N\\cdot m` */
+export function isCompoundUnit(text: string): boolean {
+  if (!/^[a-zA-Z]+(?:[\s*/^{}()-]|\\cdot|[a-zA-Z]|\d)*$/.test(text) || !/[/^*]|\\cdot/.test(text))
+    return false;
+  const names = text.replace(/\\cdot/g, ' ').match(/[a-zA-Z]+/g) ?? [];
+  return names.every((name) => LETTER_UNITS.has(name) || UNITS.has(name.toLowerCase()));
+}
+
+function wholeTime(text: string): number | null {
+  const time = timeAt(text);
+  return time !== null && time.length === text.length ? time.minutes : null;
+}
