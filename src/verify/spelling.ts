@@ -29,6 +29,7 @@ const STAR = /\*/y;
 export function plainSpelling(text: string): string {
   const plain = unescaped(withCommands(plainUnicode(text)))
     .replace(EMPTY_BRACES, '')
+    .replace(/\{(\d+)\}\.\{(\d+)\}/g, '$1.$2')
     .replace(LOOSE_BRACES, (_, first?: string, second?: string) =>
       `${(first ?? second)!.slice(0, -1)} `.replace(/(?<![a-zA-Z]) $/, ''),
     )
