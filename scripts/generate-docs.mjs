@@ -12,6 +12,7 @@ import { format, resolveConfig } from 'prettier';
 const require = createRequire(import.meta.url);
 const { source } = require('./docs/sources.cjs');
 const { configSchemaFile } = require('./docs/config-schema.cjs');
+const { lossesPage } = require('./docs/losses-page.cjs');
 const { metricsPage } = require('./docs/metrics-page.cjs');
 const { settingsPage } = require('./docs/settings-page.cjs');
 const { optionsInterface } = require('./docs/options-interface.cjs');
@@ -24,6 +25,7 @@ const read = (path) => readFileSync(join(root, path), 'utf8');
 
 /** Path -> its text. */
 const files = {
+  'docs/losses.md': () => lossesPage(source('losses/registry'), read('docs/losses.md')),
   'docs/metrics.md': () => metricsPage(source('metric-names')),
   'docs/from-trl.md': () =>
     trlTable(

@@ -103,15 +103,28 @@ export type {
   RunTime,
 } from './plan';
 
+export { listLosses, registerLoss, sumOverTokens } from './losses';
+export type {
+  LossBatch,
+  LossDefinition,
+  LossResult,
+  LossSettings,
+  NormalizerCounts,
+  SequenceMeasures,
+  SequenceTokens,
+  TokenLoss,
+  TokenRule,
+  TokenTerm,
+} from './losses';
+
 export { createEngine, type EngineOptions } from './engine/engine';
-export { trlLoss } from './engine/loss-defaults';
 export { TARGET_MODULES } from './engine/types';
 export type {
-  AccumulateResult,
   CallOptions,
   DeviceName,
   Dtype,
   Engine,
+  ForwardOptions,
   FullOptions,
   GenerateCallOptions,
   GeneratedSequence,
@@ -119,8 +132,6 @@ export type {
   GenerateResult,
   GenerateStats,
   LoraOptions,
-  LossSettings,
-  LossTypeName,
   MachineCeilings,
   MemoryReport,
   Model,
@@ -128,11 +139,10 @@ export type {
   Policy,
   PolicyOptions,
   SamplingOptions,
-  ScoreResult,
   StepOptions,
   StepResult,
   TargetModule,
-  TrainBatch,
+  TokenValues,
 } from './engine/types';
 
 export { answerProblems, compare, evaluate, gradeFile, passAtK, report, summarise } from './eval';

@@ -97,6 +97,24 @@ const ofClipping = {
     trl: true,
     when: '`lossType: vespo`',
   },
+  'sampling/importance_sampling_ratio/min': {
+    unit: 'ratio',
+    meaning: 'Least weight of the importance correction, after its bounds.',
+    trl: true,
+    when: '`importanceSamplingCorrection`',
+  },
+  'sampling/importance_sampling_ratio/mean': {
+    unit: 'ratio',
+    meaning: 'Mean of these weights over the trained tokens (completions, in sequence modes).',
+    trl: true,
+    when: '`importanceSamplingCorrection`',
+  },
+  'sampling/importance_sampling_ratio/max': {
+    unit: 'ratio',
+    meaning: 'The largest of them.',
+    trl: true,
+    when: '`importanceSamplingCorrection`',
+  },
   'sampling/sampling_logp_difference/mean': {
     unit: 'nats',
     meaning: "Mean |difference| between the sampler's and the trainer's log-probs of the trained tokens.",

@@ -31,3 +31,12 @@ export function maximum(values: Numbers): number {
   for (const value of values) if (value > most) most = value;
   return most;
 }
+
+/** The share `q` (0..1) of the sorted values lies below it, interpolated between neighbours as torch.quantile does. */
+export function quantile(values: Numbers, q: number): number {
+  const sorted = Float64Array.from(values).sort();
+  const place = q * (sorted.length - 1);
+  const below = Math.floor(place);
+  const [low, high] = [sorted[below] ?? NaN, sorted[Math.min(below + 1, sorted.length - 1)] ?? NaN];
+  return low + (place - below) * (high - low);
+}

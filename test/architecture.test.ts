@@ -56,6 +56,8 @@ const LAYERS: readonly (readonly string[])[] = [
     'statistics',
     'deadline',
     'fitting',
+    'losses',
+    'packing',
     'grouped',
     'version',
     'config',

@@ -1,16 +1,8 @@
 /** What a bench runs: random prompts of one length, completions of one length, rewards drawn at random. */
 import { computeAdvantages } from '../grpo/advantages';
-import { packByTokens, packSequences } from '../grpo/microbatch';
-import type { Tokens } from '../grpo/microbatch';
-import { trlLoss } from '../engine/loss-defaults';
-import type {
-  CallOptions,
-  GenerateRequest,
-  GenerateResult,
-  Model,
-  Policy,
-  TrainBatch,
-} from '../engine/types';
+import { packByTokens, packSequences } from '../packing';
+import type { Tokens } from '../packing';
+import type { CallOptions, GenerateRequest, GenerateResult, Model, Policy } from '../engine/types';
 import { streamSeed, uniformStream } from '../rng';
 
 export interface Workload {
@@ -98,19 +90,6 @@ export interface TrainPass {
   microBatches: number;
 }
 
-function batchOf(members: readonly Sample[]): TrainBatch {
-  const advantages = members.flatMap((s) => new Array<number>(s.completionIds.length).fill(s.advantage));
-  return {
-    ...packSequences(members),
-    advantages: Float64Array.from(advantages),
-    mask: new Uint8Array(advantages.length).fill(1),
-    oldLogprobs: null,
-    refLogprobs: null,
-    importanceWeights: null,
-    dropoutSeed: null,
-  };
-}
-
 /** Forward and backward over all samples; gradients add up in `policy`. */
 export async function trainPass(
   policy: Policy,
@@ -125,11 +104,12 @@ export async function trainPass(
   let tokens = 0;
   for (const bin of bins) {
     const members = bin.map((i) => samples[i]);
-    const { logprobs } = await policy.accumulate(
-      batchOf(members),
-      trlLoss({ type: 'grpo', normalizer: samples.length }),
-      options,
+    const { logprobs } = await policy.forward(packSequences(members), options);
+    // On-policy every ratio is 1: the slope of the grpo loss is -advantage / length / sequences.
+    const slopes = members.flatMap(({ advantage, completionIds: { length } }) =>
+      new Array<number>(length).fill(-advantage / length / samples.length),
     );
+    await policy.backward(Float64Array.from(slopes), options);
     members
       .flatMap((s) => Array.from(s.logprobs))
       .forEach((sampled, t) => {

@@ -4,6 +4,8 @@
  */
 import { z } from 'zod';
 import { TARGET_MODULES } from '../engine/types';
+import { CORRECTION_MODES } from '../losses/corrections';
+import { findLoss, listLosses } from '../losses/registry';
 import { guardFields } from './guard-fields';
 import { watchdogFields } from './watchdog-fields';
 
@@ -173,11 +175,23 @@ const rewardFields = {
     .describe('Which completions numRemainsInGroup keeps: the shortest, or the most reward per token.'),
 };
 
+const lossNames = () =>
+  listLosses()
+    .map(({ name }) => name)
+    .join(', ');
+
 const lossFields = {
   lossType: z
-    .enum(['grpo', 'bnpo', 'dr_grpo', 'dapo', 'cispo', 'sapo', 'luspo', 'vespo'])
+    .string()
+    .refine((name) => findLoss(name) !== undefined, { error: () => `must be one of ${lossNames()}` })
     .default('grpo')
-    .describe("How the loss is aggregated, as in TRL. The paper's is the original grpo."),
+    .describe(
+      "The loss: grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo or vespo, as in TRL, or one of your own. The paper's is the original grpo.",
+    ),
+  lossParams: z
+    .record(z.string(), z.record(z.string(), z.unknown()))
+    .default({})
+    .describe("Parameters of losses by the loss's name (docs/losses.md)."),
   importanceSamplingLevel: z
     .enum(['token', 'sequence'])
     .default('token')
@@ -196,12 +210,35 @@ const lossFields = {
     .boolean()
     .default(true)
     .describe('Multiply the KL estimate by the importance ratio.'),
-  sapoTemperaturePos: positive().default(1).describe('sapo: temperature of positive advantages.'),
-  sapoTemperatureNeg: positive().default(1.05).describe('sapo: temperature of negative advantages.'),
-  vespoKPos: z.number().min(0).default(2).describe('vespo: k of positive advantages.'),
-  vespoLambdaPos: z.number().min(0).default(3).describe('vespo: lambda of positive advantages.'),
-  vespoKNeg: z.number().min(0).default(3).describe('vespo: k of negative advantages.'),
-  vespoLambdaNeg: z.number().min(0).default(2).describe('vespo: lambda of negative advantages.'),
+  importanceSamplingCorrection: z
+    .enum(CORRECTION_MODES)
+    .nullable()
+    .default(null)
+    .describe(
+      'Weigh the policy loss by trainer over sampler probability, of each token or of the whole completion; beyond the bounds the bound counts (truncate) or nothing (mask); null: no weights.',
+    ),
+  importanceSamplingClipMin: positive()
+    .nullable()
+    .default(null)
+    .describe('Lower bound of importanceSamplingCorrection; null: none.'),
+  importanceSamplingClipMax: positive()
+    .nullable()
+    .default(3)
+    .describe('Upper bound of importanceSamplingCorrection; null: none.'),
+  topEntropyQuantile: z
+    .number()
+    .gt(0)
+    .max(1)
+    .default(1)
+    .describe(
+      'Share of the tokens of an update, those of highest entropy, that the policy loss is made of; below 1 each update scores its completions once more.',
+    ),
+  offPolicyMaskThreshold: positive()
+    .nullable()
+    .default(null)
+    .describe(
+      'Completions with a negative advantage leave the policy loss when the mean of sampled - current log-prob is above this; null: none do.',
+    ),
   maskTruncatedCompletions: z
     .boolean()
     .default(false)

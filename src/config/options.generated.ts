@@ -216,10 +216,15 @@ export interface ConfigInput {
    */
   groupFilter?: 'shortest' | 'efficiency' | undefined;
   /**
-   * How the loss is aggregated, as in TRL. The paper's is the original grpo. TRL: loss_type.
+   * The loss: grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo or vespo, as in TRL, or one of your own. The paper's is the original grpo. TRL: loss_type.
    * @default "grpo"
    */
-  lossType?: 'grpo' | 'bnpo' | 'dr_grpo' | 'dapo' | 'cispo' | 'sapo' | 'luspo' | 'vespo' | undefined;
+  lossType?: string | undefined;
+  /**
+   * Parameters of losses by the loss's name (docs/losses.md).
+   * @default {}
+   */
+  lossParams?: Record<string, Record<string, unknown>> | undefined;
   /**
    * Importance ratio per token, or one per sequence (GSPO). TRL: importance_sampling_level.
    * @default "token"
@@ -251,35 +256,31 @@ export interface ConfigInput {
    */
   useBiasCorrectionKl?: boolean | undefined;
   /**
-   * sapo: temperature of positive advantages. TRL: sapo_temperature_pos.
+   * Weigh the policy loss by trainer over sampler probability, of each token or of the whole completion; beyond the bounds the bound counts (truncate) or nothing (mask); null: no weights.
+   * @default null
+   */
+  importanceSamplingCorrection?:
+    'token_truncate' | 'token_mask' | 'sequence_truncate' | 'sequence_mask' | null | undefined;
+  /**
+   * Lower bound of importanceSamplingCorrection; null: none. TRL: vllm_importance_sampling_clip_min.
+   * @default null
+   */
+  importanceSamplingClipMin?: number | null | undefined;
+  /**
+   * Upper bound of importanceSamplingCorrection; null: none. TRL: vllm_importance_sampling_clip_max.
+   * @default 3
+   */
+  importanceSamplingClipMax?: number | null | undefined;
+  /**
+   * Share of the tokens of an update, those of highest entropy, that the policy loss is made of; below 1 each update scores its completions once more.
    * @default 1
    */
-  sapoTemperaturePos?: number | undefined;
+  topEntropyQuantile?: number | undefined;
   /**
-   * sapo: temperature of negative advantages. TRL: sapo_temperature_neg.
-   * @default 1.05
+   * Completions with a negative advantage leave the policy loss when the mean of sampled - current log-prob is above this; null: none do.
+   * @default null
    */
-  sapoTemperatureNeg?: number | undefined;
-  /**
-   * vespo: k of positive advantages. TRL: vespo_k_pos.
-   * @default 2
-   */
-  vespoKPos?: number | undefined;
-  /**
-   * vespo: lambda of positive advantages. TRL: vespo_lambda_pos.
-   * @default 3
-   */
-  vespoLambdaPos?: number | undefined;
-  /**
-   * vespo: k of negative advantages. TRL: vespo_k_neg.
-   * @default 3
-   */
-  vespoKNeg?: number | undefined;
-  /**
-   * vespo: lambda of negative advantages. TRL: vespo_lambda_neg.
-   * @default 2
-   */
-  vespoLambdaNeg?: number | undefined;
+  offPolicyMaskThreshold?: number | null | undefined;
   /**
    * Leave completions cut off at maxCompletionLength out of the loss. TRL: mask_truncated_completions.
    * @default false

@@ -61,8 +61,24 @@ const INNER_KEYS: Readonly<Record<string, readonly string[]>> = {
   watchdogPhaseMs: PHASES,
 };
 
+function capital(name: string): string {
+  return name[0]!.toUpperCase() + name.slice(1);
+}
+
 /** What settings of earlier versions are called now. */
 const RENAMED: Readonly<Record<string, string>> = {
+  ...Object.fromEntries(
+    ['temperaturePos', 'temperatureNeg'].map((name) => [
+      `sapo${capital(name)}`,
+      `it is \`lossParams.sapo.${name}\` now`,
+    ]),
+  ),
+  ...Object.fromEntries(
+    ['kPos', 'lambdaPos', 'kNeg', 'lambdaNeg'].map((name) => [
+      `vespo${capital(name)}`,
+      `it is \`lossParams.vespo.${name}\` now`,
+    ]),
+  ),
   'monitor.baseSteps': 'it is `monitor.baseGroups` now, and counts groups (prompts), not batches',
 };
 

@@ -19,8 +19,8 @@ function overlay(under: Values, over: object): Values {
   const merged = { ...under };
   for (const [key, value] of Object.entries(over as Values)) {
     if (value === undefined) continue;
-    if (key === 'rewardParams' && isRecord(value) && isRecord(merged[key])) {
-      merged[key] = overlayRewardParams(merged[key], value);
+    if ((key === 'rewardParams' || key === 'lossParams') && isRecord(value) && isRecord(merged[key])) {
+      merged[key] = overlayParams(merged[key], value);
     } else if (MERGED_MAPS.has(key) && isRecord(value) && isRecord(merged[key])) {
       merged[key] = { ...merged[key], ...value };
     } else {
@@ -30,11 +30,11 @@ function overlay(under: Values, over: object): Values {
   return merged;
 }
 
-function overlayRewardParams(under: Values, over: Values): Values {
+function overlayParams(under: Values, over: Values): Values {
   const merged = { ...under };
-  for (const [reward, params] of Object.entries(over)) {
-    const before = merged[reward];
-    merged[reward] = isRecord(params) && isRecord(before) ? { ...before, ...params } : params;
+  for (const [name, params] of Object.entries(over)) {
+    const before = merged[name];
+    merged[name] = isRecord(params) && isRecord(before) ? { ...before, ...params } : params;
   }
   return merged;
 }

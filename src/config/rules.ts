@@ -1,4 +1,7 @@
 /** Rules between fields. Each is one sentence with the path it is about. */
+import { z } from 'zod';
+import { findLoss } from '../losses/registry';
+import { problemsOf } from './problems';
 import type { Config } from './fields';
 
 export interface ConfigProblem {
@@ -9,13 +12,24 @@ export interface ConfigProblem {
 type Rule = (config: Config) => ConfigProblem | null;
 
 const rules: Rule[] = [
+  ({ lossParams }) => {
+    for (const [name, given] of Object.entries(lossParams)) {
+      const path = `lossParams.${name}`;
+      const loss = findLoss(name);
+      if (loss === undefined) return { path, message: 'is no loss' };
+      const issue = z.strictObject(loss.parameters).safeParse(given).error?.issues[0];
+      const [problem] = issue === undefined ? [] : problemsOf(issue, given, Object.keys(loss.parameters));
+      if (problem !== undefined) return { path: `${path}.${problem.path}`, message: problem.message };
+    }
+    return null;
+  },
   (c) =>
     c.promptTemplate.includes('{problem}')
       ? null
       : { path: 'promptTemplate', message: 'has no {problem}, so every prompt would be the same' },
   (c) => {
     if (c.delta === null) return null;
-    if (c.lossType === 'cispo' || c.lossType === 'sapo' || c.lossType === 'vespo') {
+    if (findLoss(c.lossType)?.usesDelta === false) {
       return { path: 'delta', message: `has no effect with lossType ${c.lossType}; set it to null` };
     }
     const high = 1 + (c.epsilonHigh ?? c.epsilon);
@@ -26,6 +40,25 @@ const rules: Rule[] = [
           message: `is ${c.delta}, but must be above 1 + epsilonHigh = ${high} to bound anything`,
         };
   },
+  ({
+    importanceSamplingCorrection: mode,
+    importanceSamplingClipMin: min,
+    importanceSamplingClipMax: max,
+  }) => {
+    const path = 'importanceSamplingClipMin';
+    if (mode === null) return null;
+    if (min !== null && max !== null && min >= max)
+      return { path, message: `is ${min}, but must be below importanceSamplingClipMax = ${max}` };
+    const unbounded = min === null && max === null && mode.endsWith('truncate');
+    return unbounded ? { path, message: `or importanceSamplingClipMax must be set with ${mode}` } : null;
+  },
+  ({ lossType, importanceSamplingCorrection: mode }) =>
+    lossType === 'vespo' && mode?.startsWith('sequence') === true
+      ? {
+          path: 'importanceSamplingCorrection',
+          message: `is ${mode}, but vespo has a weight for each sequence itself; use token_truncate or token_mask`,
+        }
+      : null,
   (c) =>
     c.epsilon < 1 || c.lossType === 'cispo'
       ? null

@@ -101,46 +101,12 @@ export interface NativeGenerateStats {
   decodeMs: number;
 }
 
-export type LossTypeName = 'grpo' | 'bnpo' | 'dr_grpo' | 'dapo' | 'cispo' | 'sapo' | 'luspo' | 'vespo';
-
-export interface NativeLossSettings {
-  type: LossTypeName;
-  level: 'token' | 'sequence';
-  epsilonLow: number;
-  epsilonHigh: number;
-  delta: number | null;
-  beta: number;
-  klBiasCorrection: boolean;
-  temperature: number;
-  sapoTemperaturePos: number;
-  sapoTemperatureNeg: number;
-  vespoKPos: number;
-  vespoLambdaPos: number;
-  vespoKNeg: number;
-  vespoLambdaNeg: number;
-  /** The whole step's divisor; see `LossSettings` in native/core/train.h. */
-  normalizer: number;
-}
-
-export interface NativeTrainBatch extends NativeSequences {
-  advantages: Float64Array;
-  mask: Uint8Array;
-  oldLogprobs: Float64Array | null;
-  refLogprobs: Float64Array | null;
-  importanceWeights: Float64Array | null;
-  dropoutSeed: bigint | null;
-}
-
-export interface NativeAccumulateResult {
-  loss: number;
-  klSum: number;
-  entropySum: number;
-  tokens: number;
+/** One number per completion token. */
+export interface NativeTokenValues {
+  /** Of the tokens under the policy at the given temperature. */
   logprobs: Float64Array;
+  /** Of the distribution each token was drawn from; natural log. */
   entropies: Float64Array;
-  clippedLow: Float64Array;
-  clippedHigh: Float64Array;
-  vespoPhi: Float64Array;
 }
 
 export interface NativeStepResult {
@@ -210,13 +176,18 @@ export interface NativeEngine {
       temperature: number;
       job: number;
     },
-  ): Promise<{ logprobs: Float64Array; entropies: Float64Array }>;
-  accumulate(args: {
-    policy: PolicyId;
-    batch: NativeTrainBatch;
-    loss: NativeLossSettings;
-    job: number;
-  }): Promise<NativeAccumulateResult>;
+  ): Promise<NativeTokenValues>;
+  /** As `score`, and keeps in the policy what `backward` needs, in place of what an earlier call kept. */
+  forward(
+    args: NativeSequences & {
+      policy: PolicyId;
+      temperature: number;
+      dropoutSeed: bigint | null;
+      job: number;
+    },
+  ): Promise<NativeTokenValues>;
+  /** Adds the gradient of sum(dLogprobs * logprobs) of the last `forward`, which is used up. */
+  backward(args: { policy: PolicyId; dLogprobs: Float64Array; job: number }): Promise<void>;
   step(args: {
     policy: PolicyId;
     learningRate: number;
@@ -247,7 +218,8 @@ export const NATIVE_ENGINE_METHODS = [
   'loadAdapter',
   'generate',
   'score',
-  'accumulate',
+  'forward',
+  'backward',
   'step',
   'zeroGradients',
   'gradients',

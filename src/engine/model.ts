@@ -21,7 +21,7 @@ import type {
   Policy,
   PolicyOptions,
   SamplingOptions,
-  ScoreResult,
+  TokenValues,
 } from './types';
 import { DEFAULT_SLOTS } from './types';
 
@@ -105,7 +105,7 @@ export class NativeModel implements Model {
   async score(
     sequences: PackedSequences,
     given: CallOptions & { policy?: Policy | null; temperature?: number } = {},
-  ): Promise<ScoreResult> {
+  ): Promise<TokenValues> {
     needObject(sequences, "score's sequences");
     needOptions(given, 'score', SCORE_OPTIONS);
     const { policy, temperature = 1, ...options } = given;

@@ -8,6 +8,7 @@ import { isRecord, shownJson } from '../json';
 import type {
   CallOptions,
   Dtype,
+  ForwardOptions,
   FullOptions,
   GenerateCallOptions,
   GenerateRequest,
@@ -26,6 +27,11 @@ export const LOAD_OPTIONS: OptionNames<CallOptions & { dtype?: Dtype }> = { dtyp
 export const SCORE_OPTIONS: OptionNames<CallOptions & { policy?: Policy; temperature?: number }> = {
   policy: true,
   temperature: true,
+  ...CALL_OPTIONS,
+};
+export const FORWARD_OPTIONS: OptionNames<ForwardOptions> = {
+  temperature: true,
+  dropoutSeed: true,
   ...CALL_OPTIONS,
 };
 export const GENERATE_OPTIONS: OptionNames<GenerateCallOptions> = {

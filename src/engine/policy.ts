@@ -2,19 +2,19 @@
 import { AcoerError } from '../errors';
 import type { NativePolicyInfo } from './binding';
 import { type Calls, collected } from './calls';
-import { CALL_OPTIONS, needOptions, STEP_OPTIONS } from './options';
+import { CALL_OPTIONS, FORWARD_OPTIONS, needOptions, STEP_OPTIONS } from './options';
 import type {
-  AccumulateResult,
   CallOptions,
   Dtype,
-  LossSettings,
+  ForwardOptions,
   Model,
+  PackedSequences,
   Policy,
   PolicyOptions,
   StepOptions,
   StepResult,
   TensorTable,
-  TrainBatch,
+  TokenValues,
 } from './types';
 import { TARGET_MODULES } from './types';
 
@@ -42,14 +42,19 @@ export class NativePolicy implements Policy {
     collected.register(this, () => calls.free((native) => native.disposePolicy({ policy })), this);
   }
 
-  async accumulate(
-    batch: TrainBatch,
-    loss: LossSettings,
-    options: CallOptions = {},
-  ): Promise<AccumulateResult> {
-    needOptions(options, 'accumulate', CALL_OPTIONS);
+  async forward(sequences: PackedSequences, options: ForwardOptions = {}): Promise<TokenValues> {
+    needOptions(options, 'forward', FORWARD_OPTIONS);
+    const { temperature = 1, dropoutSeed = null } = options;
     const { policy } = this.info;
-    return this.calls.run((native, job) => native.accumulate({ policy, batch, loss, job }), options);
+    const { ids, offsets, promptLengths } = sequences;
+    const args = { ids, offsets, promptLengths, policy, temperature, dropoutSeed };
+    return this.calls.run((native, job) => native.forward({ ...args, job }), options);
+  }
+
+  async backward(dLogprobs: Float64Array, options: CallOptions = {}): Promise<void> {
+    needOptions(options, 'backward', CALL_OPTIONS);
+    const { policy } = this.info;
+    return this.calls.run((native, job) => native.backward({ policy, dLogprobs, job }), options);
   }
 
   async step(options: StepOptions): Promise<StepResult> {

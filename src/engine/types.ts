@@ -4,11 +4,9 @@
  */
 import type {
   Dtype,
-  NativeAccumulateResult,
   NativeCeilings,
   NativeDeviceInfo,
   NativeGenerateStats,
-  NativeLossSettings,
   NativeMemory,
   NativeModelInfo,
   NativePolicyInfo,
@@ -16,23 +14,20 @@ import type {
   NativeSequence,
   NativeSequences,
   NativeStepResult,
-  NativeTrainBatch,
+  NativeTokenValues,
   TensorTable,
 } from './binding';
 
 export type {
   Dtype,
-  LossTypeName,
-  NativeAccumulateResult as AccumulateResult,
   NativeCeilings as MachineCeilings,
   NativeGenerateStats as GenerateStats,
-  NativeLossSettings as LossSettings,
   NativeMemory as MemoryReport,
   NativeSampling as SamplingOptions,
   NativeSequence as GeneratedSequence,
   NativeSequences as PackedSequences,
   NativeStepResult as StepResult,
-  NativeTrainBatch as TrainBatch,
+  NativeTokenValues as TokenValues,
   TensorTable,
 } from './binding';
 
@@ -105,9 +100,11 @@ export interface GenerateResult {
   stats: NativeGenerateStats;
 }
 
-export interface ScoreResult {
-  logprobs: Float64Array;
-  entropies: Float64Array;
+export interface ForwardOptions extends CallOptions {
+  /** Of the sampling; default 1. */
+  temperature?: number;
+  /** Draws the LoRA dropout of this pass; null (default): none. */
+  dropoutSeed?: bigint | null;
 }
 
 export interface StepOptions {
@@ -119,11 +116,17 @@ export interface StepOptions {
 
 export interface Policy extends AsyncDisposable {
   readonly info: NativePolicyInfo;
-  accumulate(
-    batch: NativeTrainBatch,
-    loss: NativeLossSettings,
-    options?: CallOptions,
-  ): Promise<NativeAccumulateResult>;
+  /**
+   * Log-probs and entropies of the completion tokens, keeping what `backward` needs. One pass is kept: another forward, a
+   * step, `zeroGradients`, `restore` and `dispose` drop it. Of a single sequence that does not fit, less is kept.
+   */
+  forward(sequences: NativeSequences, options?: ForwardOptions): Promise<NativeTokenValues>;
+  /**
+   * Adds to the gradients those of a loss whose derivative at each log-prob of the last `forward` is `dLogprobs`, and drops
+   * what that kept, also when it fails; then the gradients are as before.
+   * @throws BAD_ARGUMENT without a forward pass to go back through, or for a number that is not finite
+   */
+  backward(dLogprobs: Float64Array, options?: CallOptions): Promise<void>;
   step(options: StepOptions): Promise<NativeStepResult>;
   zeroGradients(): Promise<void>;
   gradients(): Promise<TensorTable>;
@@ -144,7 +147,7 @@ export interface Model extends AsyncDisposable {
   score(
     sequences: NativeSequences,
     options?: CallOptions & { policy?: Policy | null; temperature?: number },
-  ): Promise<ScoreResult>;
+  ): Promise<NativeTokenValues>;
   dispose(): Promise<void>;
 }
 

@@ -4,7 +4,7 @@ import type { Group, Prompt, Reward, Rollout, StepMetrics } from '../types';
 import { abortable } from './abortable';
 import { batchAdvantages, type BatchAdvantages } from './combine';
 import { samplingSeed, type LoopContext, type LoopState, type ScoreContext } from './context';
-import { packSequences, sampleTokens, splitPerToken, type Tokens } from './microbatch';
+import { packSequences, sampleTokens, splitPerToken, type Tokens } from '../packing';
 import { checkAdvantages, checkLogprobs } from './non-finite';
 import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
@@ -150,6 +150,8 @@ export async function addLogprobs(context: ScoreContext, samples: readonly Updat
       }
       for (const member of members) checkLogprobs(whose, member, member[field]!, samples);
     });
-  if (updatesPerGeneration(context) > 1) await scoreAll("the policy's", 'oldLogprobs', policy);
+  // Dropout would be part of the correction's ratio if it took the log-probs of the training pass.
+  const corrected = config.importanceSamplingCorrection !== null && config.loraDropout > 0;
+  if (updatesPerGeneration(context) > 1 || corrected) await scoreAll("the policy's", 'oldLogprobs', policy);
   if (config.beta !== 0) await scoreAll("the base model's", 'refLogprobs', null);
 }

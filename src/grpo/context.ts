@@ -3,6 +3,7 @@ import type { Config } from '../config';
 import type { Dataset } from '../data';
 import type { Engine, Model, Policy } from '../engine/types';
 import type { Judgement } from '../eval';
+import type { BoundLoss } from '../losses';
 import type { BoundReward } from '../rewards/types';
 import type { Tokenizer } from '../tokenizer';
 import { streamSeed } from '../rng';
@@ -35,6 +36,7 @@ export interface LoopContext {
   skippedRows: Set<number>;
   judge: Judge;
   rewards: readonly WeightedReward[];
+  loss: BoundLoss;
   schedule: Schedule;
   signal?: AbortSignal;
   /** Is told what goes on, so that a hang is noticed. */
@@ -53,9 +55,11 @@ export type ScoreContext = Pick<LoopContext, 'config' | 'model' | 'policy' | 'si
 /** What of it makes an update. */
 export interface UpdateContext extends Pick<
   LoopContext,
-  'config' | 'schedule' | 'signal' | 'policyStep' | 'watch' | 'memory'
+  'config' | 'model' | 'loss' | 'schedule' | 'signal' | 'policyStep' | 'watch' | 'memory'
 > {
-  policy: Pick<Policy, 'accumulate' | 'step' | 'zeroGradients'>;
+  policy: Policy;
+  /** Called with the gradient of the update complete, before the optimiser's step. */
+  beforeStep?: () => Promise<void>;
 }
 
 /** What rollbacks have changed. */

@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import { DEFAULT_SLOTS, SlotLimit, untilItFits } from '../fitting';
 import { AcoerError, errorMessage } from '../errors';
-import { packByTokens, sampleTokens, type Tokens } from './microbatch';
+import { packByTokens, sampleTokens, type Tokens } from '../packing';
 
 /** Limits found after running out of memory; null: those of the configuration have held. Plain JSON. */
 export interface LearntLimits {

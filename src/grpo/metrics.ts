@@ -1,12 +1,13 @@
 /** The numbers of one line of metrics.jsonl: TRL's under TRL's names, ours under acoer/, accuracy/, thinking/, ... */
 import type { MemoryReport } from '../engine/types';
+import type { SequenceMeasures } from '../losses';
 import type { KnownMetrics, MetricName } from '../metric-names';
 import type { Rollout, StepMetrics } from '../types';
 import { isTruncated, type GenerationBatch, type UpdateSample } from './batch';
 import type { LoopContext } from './context';
 import { groupMetrics } from './group-metrics';
 import { isGraded } from './rollouts';
-import { maximum, mean, minimum, sampleStd, sum } from '../statistics';
+import { maximum, mean, minimum, sampleStd } from '../statistics';
 import type { UpdateResult } from './update';
 
 const share = (rollouts: readonly Rollout[], holds: (rollout: Rollout) => boolean) =>
@@ -94,38 +95,31 @@ export function generationMetrics(context: LoopContext, batch: GenerationBatch):
   return metrics;
 }
 
-/** On-policy a skipped sample's weight is that of ratio 1, which is 1; off-policy nobody computed it. */
-function vespoWeights({ samples, results }: UpdateResult): number[] {
-  return samples.flatMap((sample) => {
-    const result = results.get(sample);
-    if (result !== undefined) return [result.vespoPhi];
-    return sample.oldLogprobs === null ? [1] : [];
-  });
+/** What the loss says of the whole update. */
+function lossMetrics({ config, loss }: LoopContext, { samples, results }: UpdateResult): KnownMetrics {
+  const sequences = samples.map((sample): SequenceMeasures => ({
+    tokens: sample.completionIds.length,
+    masked: sample.masked,
+    onPolicy: sample.oldLogprobs === null,
+    measures: results.get(sample)?.measures ?? null,
+  }));
+  return loss.metrics(sequences, config.importanceSamplingLevel);
 }
 
-/** Share of clipped tokens (of sequences at sequence level) over the whole update; skipped samples clip nothing. */
-function clipMetrics(context: LoopContext, update: UpdateResult): KnownMetrics {
-  const { lossType, importanceSamplingLevel } = context.config;
-  const bySequence = importanceSamplingLevel === 'sequence';
-  const counted = bySequence ? update.samples : update.samples.filter((sample) => !sample.masked);
-  const weight = (sample: UpdateSample) => (bySequence ? 1 : sample.completionIds.length);
-  const total = Math.max(1, sum(counted.map(weight)));
-  const low = counted.map((sample) => update.results.get(sample)?.clippedLow ?? 0);
-  const high = counted.map((sample) => update.results.get(sample)?.clippedHigh ?? 0);
-  const average = (shares: readonly number[]) => sum(shares.map((s, i) => s * weight(counted[i]!))) / total;
-  if (lossType === 'cispo') return { cispo_clip_ratio: average(high) };
-  if (lossType === 'vespo') {
-    const metrics: KnownMetrics = {};
-    setMean(metrics, 'vespo/phi_seq_mean', vespoWeights(update));
-    return metrics;
-  }
-  if (lossType === 'sapo') return {};
+/** Of the weights of `importanceSamplingCorrection`, over the trained tokens or completions. */
+function importanceMetrics({ config }: LoopContext, { samples, results }: UpdateResult): KnownMetrics {
+  const mode = config.importanceSamplingCorrection;
+  if (mode === null) return {};
+  const ofSequence = mode.startsWith('sequence');
+  const weights = samples.flatMap((sample) => {
+    const own = sample.masked ? null : (results.get(sample)?.importanceWeights ?? null);
+    return own === null ? [] : ofSequence ? [own[0]!] : [...own];
+  });
+  if (weights.length === 0) return {};
   return {
-    'clip_ratio/low_mean': average(low),
-    'clip_ratio/high_mean': average(high),
-    'clip_ratio/region_mean': average(low) + average(high),
-    'clip_ratio/low_min': low.length > 0 ? minimum(low) : 0,
-    'clip_ratio/high_max': high.length > 0 ? maximum(high) : 0,
+    'sampling/importance_sampling_ratio/min': minimum(weights),
+    'sampling/importance_sampling_ratio/mean': mean(weights),
+    'sampling/importance_sampling_ratio/max': maximum(weights),
   };
 }
 
@@ -172,7 +166,7 @@ export function updateMetrics(context: LoopContext, update: UpdateResult): Known
   const tokens = Math.max(1, update.tokens);
   metrics.entropy = update.entropySum / tokens;
   if (context.config.beta !== 0) metrics.kl = update.klSum / tokens;
-  Object.assign(metrics, clipMetrics(context, update));
+  Object.assign(metrics, lossMetrics(context, update), importanceMetrics(context, update));
   // Old log-probs are scored without dropout, as the sampler works; those of a training pass are not.
   const ofPass = (sample: UpdateSample) =>
     context.config.loraDropout > 0 ? undefined : update.results.get(sample)?.logprobs;

@@ -1,6 +1,6 @@
 /** Numbers of a step that are not finite: what and where the first one was, and what its phase worked on. */
 import type { GeneratedSequence, GenerateRequest } from '../engine/types';
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode } from '../errors';
 import type { Group, Prompt, Rollout } from '../types';
 import type { UpdateSample } from './batch';
 import type { BatchRewards } from './rewards';
@@ -69,14 +69,14 @@ export function generationError(
   ended: readonly GeneratedSequence[],
 ): unknown {
   if (errorCode(error) !== 'NOT_FINITE') return error;
-  const place = /request (\d+), sample (\d+) are not finite at new token (\d+)/.exec(errorMessage(error));
-  const prompt = place === null ? undefined : prompts[Number(place[1])];
+  const { request, sample, token } = error as Partial<Record<'request' | 'sample' | 'token', number>>;
+  const prompt = request === undefined ? undefined : prompts[request];
   const found: NonFinite = {
     phase: 'generate',
     what: "the sampler's logits",
     promptIndex: prompt?.index ?? null,
-    sample: place && Number(place[2]),
-    token: place && Number(place[3]),
+    sample: sample ?? null,
+    token: token ?? null,
   };
   const evidence = {
     samples: endedSamples(
@@ -134,14 +134,26 @@ export function checkLogprobs(
   throw new NonFiniteError(found, { samples: batch });
 }
 
-/** Where `accumulate` met a number that is not finite, by what the engine says of its micro-batch `members`. */
-export function passNonFinite(error: unknown, members: readonly UpdateSample[]): NonFinite {
-  const message = errorMessage(error);
-  const place = /^(.*) of completion token (\d+) of sequence (\d+) is not finite/.exec(message);
-  const what = place?.[1] ?? /^(.*) is not finite/.exec(message)?.[1] ?? 'the loss';
-  const member = place === null ? undefined : members[Number(place[3])];
-  if (member === undefined) return { phase: 'accumulate', what, ...NOWHERE };
-  return { phase: 'accumulate', what, ...placeOf(member), token: Number(place![2]) };
+/**
+ * @param values one per completion token of `members`
+ * @throws NonFiniteError naming the completion and token of the first one that is not finite
+ */
+export function checkPass(what: string, members: readonly UpdateSample[], values: Float64Array): void {
+  const place = values.findIndex((value) => !Number.isFinite(value));
+  if (place === -1) return;
+  let start = 0;
+  for (const member of members) {
+    const token = place - start;
+    start += member.completionIds.length;
+    if (place >= start) continue;
+    throw new NonFiniteError({ phase: 'accumulate', what, ...placeOf(member), token }, { samples: members });
+  }
+}
+
+/** @throws NonFiniteError unless the loss of a pass over `members` is finite */
+export function checkLoss(loss: number, members: readonly UpdateSample[]): void {
+  if (Number.isFinite(loss)) return;
+  throw new NonFiniteError({ phase: 'accumulate', what: 'the loss', ...NOWHERE }, { samples: members });
 }
 
 /** The optimiser refused the gradient. */

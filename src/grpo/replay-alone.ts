@@ -1,9 +1,9 @@
 /** Which completions of a refused step are not finite by themselves. */
 import { addLogprobs, type UpdateSample } from './batch';
 import { foundBy, badGradient, requestsOf, type RefusedStep, type ReplayContext } from './replay-phases';
-import { describeNonFinite, firstBadAdvantage, generationError, passNonFinite } from './non-finite';
-import { lossSettings, sliceNormalizer, sliceSamples, trainBatch } from './update';
-import { errorCode } from '../errors';
+import { lossPass } from './loss';
+import { describeNonFinite, firstBadAdvantage, generationError } from './non-finite';
+import { sliceNormalizer, sliceSamples } from './update';
 
 export interface Offender {
   promptIndex: number;
@@ -69,21 +69,20 @@ async function generatedAlone(context: ReplayContext, refused: RefusedStep): Pro
 }
 
 function trainedAlone(context: ReplayContext, { record, batch }: RefusedStep): Promise<Offender[]> {
-  const { config, policy, signal } = context;
+  const { config, policy } = context;
   const { slice, microBatches } = record.update!;
   const samples = sliceSamples(config, batch, slice);
-  const loss = lossSettings(context, sliceNormalizer(config, batch, samples));
+  const normalizer = sliceNormalizer(context, batch, samples);
   const seedOf = (sample: UpdateSample) =>
     microBatches.find((one) => one.samples.includes(batch.samples.indexOf(sample)))?.dropoutSeed ?? null;
   const live = samples.filter((sample) => !sample.skipped);
   return eachAlone(live, async (sample) => {
     try {
-      await policy.accumulate(trainBatch([sample], seedOf(sample)), loss, { signal });
+      const options = { normalizer, dropoutSeed: seedOf(sample), kept: null };
+      const found = await foundBy(async () => void (await lossPass(context, [sample], options)));
+      if (found !== null) return describeNonFinite(found);
       const { parameter } = badGradient(await policy.gradients());
       return parameter === null ? null : `the gradient of ${parameter} is not finite`;
-    } catch (error) {
-      if (errorCode(error) !== 'NOT_FINITE') throw error;
-      return describeNonFinite(passNonFinite(error, [sample]));
     } finally {
       await policy.zeroGradients();
     }

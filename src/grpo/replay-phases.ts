@@ -35,6 +35,7 @@ export interface Outcome {
 
 export interface ReplayContext extends ScoreContext {
   schedule: UpdateContext['schedule'];
+  loss: UpdateContext['loss'];
   model: Model;
   policy: Policy;
 }
@@ -164,15 +165,10 @@ async function updateAgain(context: ReplayContext, refused: RefusedStep): Promis
   const { policy } = context;
   const { record, batch, state } = refused;
   let gradient: BadGradient | null = null;
-  const watched: UpdateContext['policy'] = {
-    accumulate: (...args) => policy.accumulate(...args),
-    zeroGradients: () => policy.zeroGradients(),
-    step: async (options) => {
-      gradient = badGradient(await policy.gradients());
-      return policy.step(options);
-    },
+  const beforeStep = async () => {
+    gradient = badGradient(await policy.gradients());
   };
-  const updating: UpdateContext = { ...context, policy: watched, policyStep: state.step };
+  const updating: UpdateContext = { ...context, beforeStep, policyStep: state.step };
   const update = await updateOnSlice(updating, batch, record.update!.slice, state);
   const { nonFinite: found } = update;
   return {

@@ -2,11 +2,12 @@
 import { resolveConfig, type Config } from '../config';
 import type { DeviceName, Engine } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
+import { resolveLoss } from '../losses';
 import { resolveModel, type ModelFetchOptions } from '../models';
 import { openDump, restorePolicy, type StoredCheckpoint } from '../run';
 import { parseDump } from './dump';
 import { MemoryLimits } from './memory';
-import { sampleTokens } from './microbatch';
+import { sampleTokens } from '../packing';
 import { describeNonFinite, type NonFinite } from './non-finite';
 import { offendersOf, type Offender } from './replay-alone';
 import {
@@ -134,7 +135,8 @@ async function withContext<T>(
     try {
       const schedule = scheduleOf(config);
       const memory = new MemoryLimits(config);
-      return await work({ config, model, policy, signal, schedule, watch: NO_WATCH, memory });
+      const loss = resolveLoss(config.lossType, config.lossParams[config.lossType]);
+      return await work({ config, model, policy, loss, signal, schedule, watch: NO_WATCH, memory });
     } finally {
       await policy.dispose();
     }

@@ -3,6 +3,7 @@ import type { Config } from '../config';
 import type { Dataset } from '../data';
 import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
+import { resolveLoss } from '../losses';
 import { assertFits, promptLimit, type Plan } from '../plan';
 import { streamSeed } from '../rng';
 import { judgeCompletion } from '../eval';
@@ -93,6 +94,7 @@ export async function openSession(
       judge: (text, gold, thinking) => judgeCompletion(text, gold, thinking, config.answerFrom),
       watch: watchdog,
       rewards,
+      loss: resolveLoss(config.lossType, config.lossParams[config.lossType]),
       schedule: scheduleOf(config),
       policyStep: 0,
       memory: new MemoryLimits(config),

@@ -1,25 +1,17 @@
 /** One optimiser update from a slice of a generated batch. */
 import type { Config } from '../config';
-import type { AccumulateResult, LossSettings, TrainBatch } from '../engine/types';
 import { errorCode } from '../errors';
+import { entropyThreshold } from '../losses';
 import { streamSeed } from '../rng';
 import { sampleName, type OpenBatch, type UpdateSample } from './batch';
 import { samplingSeed, type LoopState, type UpdateContext } from './context';
+import { lossPass, type PassOptions, type SampleResult } from './loss';
 import { memoryError } from './memory';
-import { joinPerToken, packSequences, splitPerToken } from './microbatch';
-import { gradientNonFinite, passNonFinite, type NonFinite } from './non-finite';
-import { lossNormalizer } from './normalizer';
+import { joinPerToken, packSequences, splitPerToken } from '../packing';
+import { gradientNonFinite, NonFiniteError, type NonFinite } from './non-finite';
 import { scheduleFactor } from './schedule';
 
-/** What the trainer measured on one sample. */
-export interface SampleResult {
-  logprobs: Float64Array;
-  clippedLow: number;
-  clippedHigh: number;
-  vespoPhi: number;
-}
-
-/** One pass of `accumulate`. */
+/** One forward and backward pass. */
 export interface MicroBatch {
   samples: readonly UpdateSample[];
   dropoutSeed: bigint | null;
@@ -47,74 +39,18 @@ export interface UpdateResult {
   timesMs: { train: number; optimizer: number };
 }
 
-export function lossSettings(context: Pick<UpdateContext, 'config'>, normalizer: number): LossSettings {
-  const { config } = context;
-  return {
-    type: config.lossType,
-    level: config.importanceSamplingLevel,
-    epsilonLow: config.epsilon,
-    epsilonHigh: config.epsilonHigh ?? config.epsilon,
-    delta: config.delta,
-    beta: config.beta,
-    klBiasCorrection: config.useBiasCorrectionKl,
-    temperature: config.temperature,
-    sapoTemperaturePos: config.sapoTemperaturePos,
-    sapoTemperatureNeg: config.sapoTemperatureNeg,
-    vespoKPos: config.vespoKPos,
-    vespoLambdaPos: config.vespoLambdaPos,
-    vespoKNeg: config.vespoKNeg,
-    vespoLambdaNeg: config.vespoLambdaNeg,
-    normalizer,
-  };
-}
-
-function perToken(samples: readonly UpdateSample[], value: (sample: UpdateSample) => number): Float64Array {
-  return joinPerToken(samples.map((s) => new Float64Array(s.completionIds.length).fill(value(s))));
-}
-
-/** The arrays of one micro-batch. */
-export function trainBatch(samples: readonly UpdateSample[], dropoutSeed: bigint | null): TrainBatch {
-  const old = samples.map((sample) => sample.oldLogprobs);
-  const ref = samples.map((sample) => sample.refLogprobs);
-  const complete = (parts: (Float64Array | null)[]): parts is Float64Array[] => !parts.includes(null);
-  return {
-    ...packSequences(samples),
-    advantages: perToken(samples, (sample) => sample.advantage),
-    mask: Uint8Array.from(perToken(samples, (sample) => (sample.masked ? 0 : 1))),
-    oldLogprobs: complete(old) ? joinPerToken(old) : null,
-    refLogprobs: complete(ref) ? joinPerToken(ref) : null,
-    importanceWeights: null,
-    dropoutSeed,
-  };
-}
-
 const unmaskedTokens = (samples: readonly UpdateSample[]) =>
   samples.reduce((sum, sample) => sum + (sample.masked ? 0 : sample.completionIds.length), 0);
-
-function addResult(total: UpdateResult, members: readonly UpdateSample[], result: AccumulateResult): void {
-  const logprobSum = result.logprobs.reduce((a, b) => a + b, 0);
-  Object.assign(total.microBatches.at(-1)!, { loss: result.loss, logprobSum });
-  total.loss += result.loss;
-  total.klSum += result.klSum;
-  total.entropySum += result.entropySum;
-  splitPerToken(result.logprobs, members).forEach((logprobs, i) => {
-    const clippedLow = result.clippedLow[i] ?? 0;
-    const clippedHigh = result.clippedHigh[i] ?? 0;
-    total.results.set(members[i]!, { logprobs, clippedLow, clippedHigh, vespoPhi: result.vespoPhi[i] ?? 0 });
-  });
-}
 
 /** Adds up the gradient of the slice; false when a loss or log-prob was not finite (then no gradient is left). */
 async function accumulateAll(
   context: UpdateContext,
   total: UpdateResult,
-  normalizer: number,
-  dropoutSeed: bigint,
+  options: PassOptions,
 ): Promise<boolean> {
-  const { config, policy, signal, watch, memory } = context;
+  const { policy, watch, memory } = context;
   const live = total.samples.filter((sample) => !sample.skipped);
-  const loss = lossSettings(context, normalizer);
-  const seed = config.loraDropout > 0 ? dropoutSeed : null;
+  const { dropoutSeed } = options;
   const before = { loss: total.loss, klSum: total.klSum, entropySum: total.entropySum };
   const restart = async () => {
     await policy.zeroGradients();
@@ -122,17 +58,17 @@ async function accumulateAll(
     total.results.clear();
     total.microBatches.length = 0;
   };
-  const pass = async (members: readonly UpdateSample[]) => {
-    const index = total.microBatches.push({
-      samples: members,
-      dropoutSeed: seed,
-      loss: NaN,
-      logprobSum: NaN,
-    });
-    const trained = watch.begin(() => ({ microBatch: index - 1, samples: members.map(sampleName) }));
+  const pass = async (samples: readonly UpdateSample[]) => {
+    const microBatch: MicroBatch = { samples, dropoutSeed, loss: NaN, logprobSum: NaN };
+    const index = total.microBatches.push(microBatch) - 1;
+    const trained = watch.begin(() => ({ microBatch: index, samples: samples.map(sampleName) }));
     try {
-      const batch = trainBatch(members, seed);
-      addResult(total, members, await policy.accumulate(batch, loss, signal ? { signal } : {}));
+      const result = await lossPass(context, samples, options);
+      Object.assign(microBatch, { loss: result.loss, logprobSum: result.logprobSum });
+      total.loss += result.loss;
+      total.klSum += result.klSum;
+      total.entropySum += result.entropySum;
+      samples.forEach((sample, b) => total.results.set(sample, result.samples[b]!));
     } finally {
       trained();
     }
@@ -142,15 +78,45 @@ async function accumulateAll(
     return true;
   } catch (error) {
     await policy.zeroGradients();
-    if (errorCode(error) !== 'NOT_FINITE') throw error;
-    total.nonFinite = passNonFinite(error, total.microBatches.at(-1)!.samples);
+    if (!(error instanceof NonFiniteError)) throw error;
+    total.nonFinite = error.found;
     return false;
   }
 }
 
+/** [T] of each sample: 1 for the tokens of highest entropy under the policy as it is, `topEntropyQuantile` of all. */
+async function highEntropyTokens(
+  { config, model, policy, signal, watch, memory }: UpdateContext,
+  samples: readonly UpdateSample[],
+): Promise<Map<UpdateSample, Uint8Array>> {
+  const entropies = new Map<UpdateSample, Float64Array>();
+  const options = { policy, temperature: config.temperature, ...(signal && { signal }) };
+  const counted = samples.filter((sample) => !sample.masked);
+  await memory.inBins('scoring', counted, async (members) => {
+    const scored = watch.begin(() => ({ microBatch: members.map(sampleName) }));
+    try {
+      const values = await model.score(packSequences(members), options);
+      splitPerToken(values.entropies, members).forEach((part, b) => entropies.set(members[b]!, part));
+    } finally {
+      scored();
+    }
+  });
+  const threshold = entropyThreshold(joinPerToken([...entropies.values()]), config.topEntropyQuantile);
+  return new Map(
+    [...entropies].map(([sample, own]) => [
+      sample,
+      Uint8Array.from(own, (entropy) => Number(entropy >= threshold)),
+    ]),
+  );
+}
+
 /** The divisor of the slice `samples`, the same for all its micro-batches. */
-export function sliceNormalizer(config: Config, batch: OpenBatch, samples: readonly UpdateSample[]): number {
-  return lossNormalizer(config.lossType, {
+export function sliceNormalizer(
+  { config, loss }: Pick<UpdateContext, 'config' | 'loss'>,
+  batch: OpenBatch,
+  samples: readonly UpdateSample[],
+): number {
+  return loss.normalizer({
     sequences: samples.length,
     tokens: unmaskedTokens(samples),
     generationTokens: batch.tokens,
@@ -193,19 +159,25 @@ export async function updateOnSlice(
     microBatches: [],
     timesMs: { train: 0, optimizer: 0 },
   };
-  const normalizer = sliceNormalizer(config, batch, samples);
+  const normalizer = sliceNormalizer(context, batch, samples);
   const started = performance.now();
   const seed = samplingSeed(config, eased);
   // One for the step: a token's mask depends on its sequence and place, not on the micro-batch it is in.
-  const dropoutSeed = streamSeed(seed, 'dropout', step);
-  const finite = await watch.phase('train', () => accumulateAll(context, result, normalizer, dropoutSeed));
+  const dropoutSeed = config.loraDropout > 0 ? streamSeed(seed, 'dropout', step) : null;
+  const finite = await watch.phase('train', async () => {
+    const kept = config.topEntropyQuantile < 1 ? await highEntropyTokens(context, samples) : null;
+    return accumulateAll(context, result, { normalizer, dropoutSeed, kept });
+  });
   const accumulated = performance.now();
   if (finite) {
     const { weightDecay, maxGradNorm } = config;
     context.policyStep = null;
     const { learningRate } = result;
     const { gradNorm, applied } = await watch
-      .phase('optimizer', () => policy.step({ learningRate, weightDecay, maxGradNorm }))
+      .phase('optimizer', async () => {
+        await context.beforeStep?.();
+        return policy.step({ learningRate, weightDecay, maxGradNorm });
+      })
       .catch((error: unknown) => {
         if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
         // Refused before anything changed: the weights still fit the state of before.

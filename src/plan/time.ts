@@ -1,6 +1,6 @@
 /** Time of a step by phase and of a run: what must be read and multiplied over the device's rates. */
 import type { Config } from '../config';
-import { packByTokens } from './pack';
+import { packByTokens } from '../packing';
 import {
   BYTES_PER_ELEMENT,
   floorSeconds,

@@ -1,7 +1,7 @@
 /** Correctness alone: r = c. The ACOER paper's GRPO-acc. No parameters. */
 import { z } from 'zod';
 
-import { bindParameters } from './parameters';
+import { bindParameters } from '../config/parameters';
 import { stateless } from './stateless';
 import type { RewardDefinition } from './types';
 
@@ -20,7 +20,7 @@ export const acc: RewardDefinition = {
   },
   defaults: {},
   bind(parameters) {
-    bindParameters('acc', z.strictObject({}), parameters);
+    bindParameters('rewardParams.acc', z.strictObject({}), parameters);
     return stateless('acc', (rollout) => ({ value: rollout.verdict.correct ? 1 : 0 }));
   },
 };

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { KnownMetrics } from '../metric-names';
 import type { Rollout } from '../types';
 import { lengthMeasure, lengthShape, type LengthOf } from './lengths';
-import { bindParameters, defaultsOf } from './parameters';
+import { bindParameters, defaultsOf } from '../config/parameters';
 import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, RewardView } from './types';
 
 /** `maxLength` of every reward with a length: 0 stands for the run's. */
@@ -53,7 +53,9 @@ export function defineReward<Shape extends z.ZodRawShape, State = null>(
     ...description,
     defaults: defaultsOf(schema),
     bind(given) {
-      const parameters = bindParameters(description.name, schema, given) as z.output<z.ZodObject<Shape>> &
+      const parameters = bindParameters(`rewardParams.${description.name}`, schema, given) as z.output<
+        z.ZodObject<Shape>
+      > &
         z.output<z.ZodObject<LengthShape>>;
       const ofThinking = parameters.lengthOf !== 'total';
       const formula = reward(parameters, {

@@ -3,7 +3,7 @@
  * equation 2). The loop adds it to every answer with the weight `formatWeight`, so it is not named in `reward`.
  */
 import { z } from 'zod';
-import { bindParameters } from './parameters';
+import { bindParameters } from '../config/parameters';
 import { stateless } from './stateless';
 import type { RewardDefinition } from './types';
 
@@ -22,7 +22,7 @@ export const format: RewardDefinition = {
   },
   defaults: {},
   bind(parameters) {
-    bindParameters('format', z.strictObject({}), parameters);
+    bindParameters('rewardParams.format', z.strictObject({}), parameters);
     return stateless('format', (rollout) => ({ value: rollout.format ? 1 : 0 }));
   },
 };

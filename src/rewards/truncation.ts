@@ -5,7 +5,7 @@
  * Parameters: penalty 1.
  */
 import { z } from 'zod';
-import { bindParameters, defaultsOf } from './parameters';
+import { bindParameters, defaultsOf } from '../config/parameters';
 import { stateless } from './stateless';
 import type { RewardDefinition } from './types';
 
@@ -26,7 +26,7 @@ export const truncation: RewardDefinition = {
   },
   defaults: defaultsOf(schema),
   bind(parameters) {
-    const { penalty } = bindParameters('truncation', schema, parameters);
+    const { penalty } = bindParameters('rewardParams.truncation', schema, parameters);
     return stateless('truncation', (rollout) => ({ value: rollout.finish === 'length' ? -penalty : 0 }));
   },
 };

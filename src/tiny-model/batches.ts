@@ -1,7 +1,6 @@
 /** Supervised batches: examples of similar length, drawn from a seeded corpus. */
 import type { RandomStream } from '../data/random';
 import { drawFrom, question, TINY_LEVELS } from '../data/tiny/task';
-import type { TrainBatch } from '../engine/types';
 import type { Tokenizer } from '../tokenizer';
 import { drawCompletion, drawDrillLine, type DrillStyle, type TraceStyle } from './corpus';
 
@@ -73,27 +72,4 @@ export function bucket(pool: readonly Example[], tokensPerBatch: number, random:
     tokens += lengthOf(example);
   }
   return random.shuffle(batches.filter((batch) => batch.length > 0));
-}
-
-/** Advantage 1 everywhere: on the unmasked tokens the policy gradient is then that of the negative log-likelihood. */
-export function packBatch(examples: readonly Example[]): TrainBatch {
-  const offsets = new Int32Array(examples.length + 1);
-  examples.forEach((example, b) => (offsets[b + 1] = offsets[b] + lengthOf(example)));
-  const ids = new Int32Array(offsets[examples.length]);
-  examples.forEach((example, b) => {
-    ids.set(example.promptIds, offsets[b]);
-    ids.set(example.completionIds, offsets[b] + example.promptIds.length);
-  });
-  const mask = Uint8Array.from(examples.flatMap((example) => [...example.mask]));
-  return {
-    ids,
-    offsets,
-    promptLengths: Int32Array.from(examples, (example) => example.promptIds.length),
-    advantages: new Float64Array(mask.length).fill(1),
-    mask,
-    oldLogprobs: null,
-    refLogprobs: null,
-    importanceWeights: null,
-    dropoutSeed: null,
-  };
 }

@@ -1,9 +1,9 @@
 /** Supervised training of a full policy by the same engine that GRPO uses. */
 import { RandomStream } from '../data/random';
-import { trlLoss } from '../engine/loss-defaults';
 import type { Policy } from '../engine/types';
 import type { Tokenizer } from '../tokenizer';
-import { bucket, drawPool, type Example, packBatch } from './batches';
+import { packSequences } from '../packing';
+import { bucket, drawPool, type Example } from './batches';
 import type { Phase } from './phases';
 
 export interface SupervisedOptions {
@@ -36,16 +36,19 @@ function* batches(options: SupervisedOptions, phase: Phase): Generator<Example[]
 export async function runPhase(options: SupervisedOptions, phase: Phase): Promise<void> {
   const source = batches(options, phase);
   for (let step = 0; step < phase.steps; step++) {
-    const batch = packBatch(source.next().value as Example[]);
-    const tokens = batch.mask.reduce((sum, learned) => sum + learned, 0);
-    // With no old log-probs and advantages 1 this loss is the mean log-likelihood of the step's tokens.
-    const { logprobs } = await options.policy.accumulate(batch, trlLoss({ normalizer: tokens }));
+    const examples = source.next().value as Example[];
+    const mask = Uint8Array.from(examples.flatMap((example) => [...example.mask]));
+    const tokens = mask.reduce((sum, learned) => sum + learned, 0);
+    const batch = packSequences(examples);
+    const { logprobs } = await options.policy.forward(batch);
+    // The loss is the mean negative log-likelihood of the learned tokens.
+    await options.policy.backward(Float64Array.from(mask, (learned) => (learned === 0 ? 0 : -1 / tokens)));
     const { gradNorm } = await options.policy.step({
       learningRate: learningRateAt(phase, step),
       weightDecay: 0,
       maxGradNorm: 1,
     });
-    const nll = -logprobs.reduce((sum, logprob, i) => sum + batch.mask[i] * logprob, 0) / tokens;
+    const nll = -logprobs.reduce((sum, logprob, i) => sum + mask[i]! * logprob, 0) / tokens;
     options.onStep({ phase: phase.name, step: step + 1, nll, gradNorm, tokens: batch.ids.length });
   }
 }

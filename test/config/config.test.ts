@@ -124,6 +124,24 @@ describe('refusals', () => {
     [{ device: 'gpu' }, 'device: must be auto, cpu, cuda or cuda:<n>, not "gpu"'],
     [{ delta: 1.1 }, 'delta: is 1.1, but must be above 1 + epsilonHigh = 1.2'],
     [{ delta: 2, lossType: 'cispo' }, 'delta: has no effect with lossType cispo'],
+    [
+      { sapoTemperaturePos: 2 },
+      'sapoTemperaturePos: unknown setting; it is `lossParams.sapo.temperaturePos` now',
+    ],
+    [
+      { lossParams: { sapo: { temperature: 2 } } },
+      'lossParams.sapo.temperature: unknown setting; did you mean',
+    ],
+    [{ lossParams: { vespo: { kPos: -1 } } }, 'lossParams.vespo.kPos: must be at least 0, not -1'],
+    [{ lossParams: { vepso: {} } }, 'lossParams.vepso: is no loss'],
+    [
+      { importanceSamplingCorrection: 'token_mask', importanceSamplingClipMin: 4 },
+      'importanceSamplingClipMin: is 4, but must be below importanceSamplingClipMax = 3',
+    ],
+    [
+      { importanceSamplingCorrection: 'sequence_mask', lossType: 'vespo' },
+      'importanceSamplingCorrection: is sequence_mask, but vespo has a weight for each sequence itself',
+    ],
     [{ reward: [{ name: 'acc' }, { name: 'acc' }] }, 'reward: lists "acc" twice'],
     [{ reward: [{ name: 'acc', wieght: 2 }] }, 'reward.0.wieght: unknown setting; did you mean `weight`?'],
     [{ reward: [] }, 'reward: must have at least 1 entry'],

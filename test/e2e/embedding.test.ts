@@ -211,8 +211,8 @@ describe('TypeScript', () => {
   `;
   const wrong = `
     import { train } from 'acoer';
-    // @ts-expect-error there is no such loss
-    void train({ model: 'tiny', lossType: 'nonesuch' });
+    // @ts-expect-error a loss is given by its name
+    void train({ model: 'tiny', lossType: 3 });
     // @ts-expect-error steps are counted by number
     void train({ maxSteps: 'many' });
   `;

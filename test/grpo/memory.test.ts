@@ -83,7 +83,7 @@ test.each([
 
 test('nothing of the failed attempt is left in the gradient, the sums or the counts', async () => {
   const { folder, engine } = await runWhole({ trainingTokens: 200 });
-  const batches = engine.model!.policy!.batches.map((batch) => batch.ids.length);
+  const batches = engine.model!.policy!.passes.map((batch) => batch.ids.length);
   expect(Math.max(...batches)).toBeLessThanOrEqual(200);
   const last = numbers(folder).at(-1)!;
   expect(last['micro_batches']).toBeGreaterThan(numbers(plain.folder).at(-1)!['micro_batches']!);

@@ -37,6 +37,12 @@ const RUNS: Readonly<Record<string, ConfigInput>> = {
   cispo: { lossType: 'cispo', maxSteps: 1 },
   vespo: { lossType: 'vespo', maxSteps: 1 },
   sapo: { lossType: 'sapo', maxSteps: 1 },
+  'corrected for the sampler, the tokens of highest entropy': {
+    importanceSamplingCorrection: 'token_truncate',
+    topEntropyQuantile: 0.2,
+    offPolicyMaskThreshold: 0.1,
+    maxSteps: 1,
+  },
   'dropout, sequence level': { loraDropout: 0.1, importanceSamplingLevel: 'sequence', maxSteps: 1 },
   'an answer in no completion': { maxCompletionLength: 4, maxSteps: 1 },
 };

@@ -3,7 +3,9 @@ import { resolveConfig } from '../../src/config';
 import type { Sample } from '../../src/grpo/batch';
 import type { LoopContext } from '../../src/grpo/context';
 import { updateMetrics } from '../../src/grpo/metrics';
-import type { SampleResult, UpdateResult } from '../../src/grpo/update';
+import type { SampleResult } from '../../src/grpo/loss';
+import type { UpdateResult } from '../../src/grpo/update';
+import { resolveLoss } from '../../src/losses';
 import { loopCases } from '../helpers/loop-fixture';
 
 interface ClipCase {
@@ -33,7 +35,7 @@ function updateOf(samples: Sample[], result: (i: number) => Partial<SampleResult
   samples.forEach((sample, i) => {
     if (sample.skipped) return;
     const logprobs = new Float64Array(sample.completionIds.length).fill(-1.25);
-    results.set(sample, { logprobs, clippedLow: 0, clippedHigh: 0, vespoPhi: 1, ...result(i) });
+    results.set(sample, { logprobs, measures: {}, importanceWeights: null, ...result(i) });
   });
   const tokens = samples.reduce((sum, s) => sum + (s.masked ? 0 : s.completionIds.length), 0);
   return {
@@ -52,15 +54,17 @@ function updateOf(samples: Sample[], result: (i: number) => Partial<SampleResult
   };
 }
 
-const contextOf = (values: object) =>
-  ({ config: resolveConfig([{ model: 'tiny', ...values }]) }) as LoopContext;
+function contextOf(values: object): LoopContext {
+  const config = resolveConfig([{ model: 'tiny', ...values }]);
+  return { config, loss: resolveLoss(config.lossType) } as LoopContext;
+}
 
 test.each(loopCases<ClipCase>('clip-ratios'))('clip ratios at $level level equal TRL', (c) => {
   // The masked completion and the one with advantage 0 never reach the engine.
   const samples = c.lengths.map((length, i) =>
     sampleOf(length, i === c.masked, i === c.masked || c.advantages[i] === 0),
   );
-  const update = updateOf(samples, (i) => ({ clippedLow: c.low[i]!, clippedHigh: c.high[i]! }));
+  const update = updateOf(samples, (i) => ({ measures: { clippedLow: c.low[i]!, clippedHigh: c.high[i]! } }));
   const metrics = updateMetrics(contextOf({ importanceSamplingLevel: c.level }), update);
   // TRL adds up the counts in float32.
   for (const [name, value] of Object.entries(c.metrics))
@@ -91,7 +95,7 @@ test('with dropout the gap is left out unless old log-probs were scored', () => 
 test('on-policy a skipped sequence counts in vespo/phi_seq_mean with weight 1, off-policy it does not', () => {
   const old = { ...sampleOf(3, false, true), oldLogprobs: new Float64Array(3) };
   const samples = [sampleOf(3, false, false), sampleOf(5, false, true), old];
-  const update = updateOf(samples, () => ({ vespoPhi: 0.5 }));
+  const update = updateOf(samples, () => ({ measures: { phi: 0.5 } }));
   expect(updateMetrics(contextOf({ lossType: 'vespo' }), update)['vespo/phi_seq_mean']).toBe(0.75);
 });
 

@@ -10,6 +10,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError } from '../../src/errors';
+import { recordingLoss } from '../helpers/recording-loss';
 import { train, type RunSummary, type TrainEvent, type TrainOptions, type TrainRun } from '../../src/grpo';
 import { registerReward } from '../../src/rewards';
 import { readMetrics } from '../../src/run';
@@ -215,36 +216,39 @@ describe('zero-variance groups', () => {
       });
       expect(metrics.entropy).toBeGreaterThan(0);
     }
-    expect(given.engine.model!.policy!.batches).toHaveLength(0);
+    expect(given.engine.model!.policy!.passes).toHaveLength(0);
   });
 
   test('still feel the KL term', async () => {
-    const given = options({ ...sure, maxSteps: 3, beta: 0.1 });
+    const loss = recordingLoss('dapo');
+    const given = options({ ...sure, maxSteps: 3, beta: 0.1, lossType: loss.name });
     for await (const { metrics } of await train(given)) expect(metrics.skipped_sequences).toBe(0);
-    expect(given.engine.model!.policy!.batches[0]!.refLogprobs).not.toBeNull();
+    expect(loss.batches[0]!.refLogprobs).not.toBeNull();
   });
 
   test('count in the normaliser', async () => {
-    const given = options({ maxSteps: 4, lossType: 'grpo', reward: 'acc', maxCompletionLength: 60 });
+    const loss = recordingLoss('grpo');
+    const given = options({ maxSteps: 4, lossType: loss.name, reward: 'acc', maxCompletionLength: 60 });
     await (await train(given)).result();
-    expect(new Set(given.engine.model!.policy!.normalizers)).toEqual(new Set([32]));
+    expect(new Set(loss.normalizers)).toEqual(new Set([32]));
     const lines = metricsOf(given.out);
     expect(lines.some((line) => line.skipped_sequences! > 0)).toBe(true);
   });
 });
 
 test('truncated completions leave the loss when asked', async () => {
+  const loss = recordingLoss('bnpo');
   const given = options({
     maxSteps: 2,
     maskTruncatedCompletions: true,
     maxCompletionLength: 25,
-    lossType: 'bnpo',
+    lossType: loss.name,
   });
   await (await train(given)).result();
   const lines = metricsOf(given.out);
   expect(lines[0]!['completions/clipped_ratio']).toBeGreaterThan(0);
-  const { policy } = given.engine.model!;
-  expect(policy!.batches.every((batch) => batch.mask.every((bit) => bit === 1))).toBe(true);
+  expect(loss.batches.length).toBeGreaterThan(0);
+  expect(loss.batches.every((batch) => batch.mask.every((bit) => bit === 1))).toBe(true);
 });
 
 describe('references that cannot be read', () => {
@@ -284,12 +288,14 @@ describe('several updates per generated batch', () => {
   const several = { stepsPerGeneration: 2, numIterations: 2, promptsPerStep: 4 } as const;
 
   test('generate once, keep the old log-probs, and advance the controller once', async () => {
-    const given = options({ ...several, maxSteps: 10, evalProblems: 0, evalSampledProblems: 0 });
+    const loss = recordingLoss('dapo');
+    const lossType = loss.name;
+    const given = options({ ...several, lossType, maxSteps: 10, evalProblems: 0, evalSampledProblems: 0 });
     const states: number[] = [];
     for await (const { metrics } of await train(given)) states.push(metrics['acoer/ema_accuracy'] ?? NaN);
     // 4 updates each, and the 2 that were left.
     expect(given.engine.model!.generateCalls).toBe(3);
-    expect(given.engine.model!.policy!.batches.every((batch) => batch.oldLogprobs !== null)).toBe(true);
+    expect(loss.batches.every((batch) => batch.oldLogprobs !== null)).toBe(true);
     expect(new Set(states.slice(0, 4)).size).toBe(1);
     expect(new Set(states).size).toBe(3);
   });

@@ -82,8 +82,7 @@ describe.each<['answers a cancel' | 'is stuck']>([['answers a cancel'], ['is stu
         'train',
         3,
         ({ model }) =>
-          (model!.policy!.accumulate = (...[, , options]: unknown[]) =>
-            never((options as { signal?: AbortSignal }).signal)),
+          (model!.policy!.forward = (_, options) => never((options as { signal?: AbortSignal }).signal)),
       ],
     ];
 

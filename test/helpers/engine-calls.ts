@@ -1,34 +1,23 @@
 /** Arguments for engine calls that are right as they stand; tests change one thing at a time. */
 import type { NativeEngine } from '../../src/engine/binding';
-import { packSequences } from '../../src/engine/pack';
-import { trlLoss } from '../../src/engine/loss-defaults';
-import type { GenerateRequest, Model, PackedSequences, TrainBatch } from '../../src/engine/types';
+import type { GenerateRequest, Model, PackedSequences } from '../../src/engine/types';
+import { packSequences } from '../../src/packing';
 
 type Args<K extends keyof NativeEngine> = NativeEngine[K] extends (args: infer A, ...rest: never[]) => unknown
   ? A
   : never;
 
-export const LOSS = trlLoss({ type: 'grpo', normalizer: 1 });
-
 export const ADAMW = { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
 
 /** `count` sequences of `length` tokens, the first two of each the prompt. */
 export function sequences(count = 2, length = 6): PackedSequences {
-  const ids = (b: number): number[] => Array.from({ length }, (_, t) => (b * 7 + t * 3) % 40);
-  return packSequences(Array.from({ length: count }, (_, b) => ({ ids: ids(b), promptLength: 2 })));
-}
-
-export function trainBatch(count = 2, length = 6): TrainBatch {
-  const tokens = count * (length - 2);
-  return {
-    ...sequences(count, length),
-    advantages: new Float64Array(tokens).map((_, i) => (i % 2 === 0 ? 1 : -0.5)),
-    mask: new Uint8Array(tokens).fill(1),
-    oldLogprobs: null,
-    refLogprobs: null,
-    importanceWeights: null,
-    dropoutSeed: null,
-  };
+  const ids = (b: number) => Int32Array.from({ length }, (_, t) => (b * 7 + t * 3) % 40);
+  return packSequences(
+    Array.from({ length: count }, (_, b) => ({
+      promptIds: ids(b).subarray(0, 2),
+      completionIds: ids(b).subarray(2),
+    })),
+  );
 }
 
 export function request(changes: Partial<GenerateRequest> = {}): GenerateRequest {

@@ -6,20 +6,18 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { NativeModelInfo, NativePolicyInfo } from '../../src/engine/binding';
 import type {
-  AccumulateResult,
   Engine,
+  ForwardOptions,
   GenerateCallOptions,
   GeneratedSequence,
   GenerateRequest,
   GenerateResult,
-  LossSettings,
   Model,
   PackedSequences,
   Policy,
   PolicyOptions,
-  ScoreResult,
   StepOptions,
-  TrainBatch,
+  TokenValues,
 } from '../../src/engine/types';
 import { AcoerError } from '../../src/errors';
 import { streamSeed, uniformStream } from '../../src/rng';
@@ -32,13 +30,13 @@ export type FakeCall = 'generate' | 'score' | 'accumulate' | 'step';
 export interface FakeFaults {
   /**
    * Whether a number of this call is not finite: a function of what it works on, as in a real engine. `ids` are those
-   * of its prompts and completions (of `step`: of the last `accumulate`), `seed` that of a generation, `theta` the
+   * of its prompts and completions (of `step`: of the last pass), `seed` that of a generation, `theta` the
    * policy's weights.
    */
   nonFinite?: (call: FakeCall, on: { ids: Int32Array; seed: bigint | null; theta: Theta }) => boolean;
-  /** `accumulate` runs out of memory with more tokens than this in one call. */
+  /** `forward` runs out of memory with more tokens than this in one call. */
   trainingTokens?: number;
-  /** This call of `accumulate` (from 1) runs out of memory. */
+  /** This call of `forward` (from 1) runs out of memory. */
   trainingCall?: number;
   /** As `trainingTokens`, for `score`. */
   scoringTokens?: number;
@@ -97,14 +95,25 @@ function eachToken(
   return flat;
 }
 
+function valuesOf(batch: PackedSequences, theta: Theta): TokenValues {
+  const count = eachToken(batch, () => undefined);
+  const values = { logprobs: new Float64Array(count), entropies: new Float64Array(count) };
+  eachToken(batch, (id, place, flat) => {
+    values.logprobs[flat] = logprobOf(id, place, theta);
+    values.entropies[flat] = entropyOf(id, place, theta);
+  });
+  return values;
+}
+
 export class FakePolicy implements Policy {
   theta: Theta = [0, 0];
   private gradient: Theta = [0, 0];
   private moments: Theta = [0, 0];
   private calls = 0;
+  private tape: PackedSequences | null = null;
   disposed = false;
-  readonly normalizers: number[] = [];
-  readonly batches: TrainBatch[] = [];
+  /** Of every forward pass. */
+  readonly passes: PackedSequences[] = [];
   readonly info = {
     kind: 'lora',
     parameterCount: 2,
@@ -122,64 +131,33 @@ export class FakePolicy implements Policy {
   /** Calls of `step` so far. */
   private steps = 0;
 
-  async accumulate(batch: TrainBatch, loss: LossSettings): Promise<AccumulateResult> {
-    const on = { ids: batch.ids, seed: null, theta: this.theta };
-    if (this.faults.nonFinite?.('accumulate', on)) {
-      throw new AcoerError('NOT_FINITE', 'the log-prob of completion token 2 of sequence 1 is not finite');
-    }
+  async forward(batch: PackedSequences, _options?: ForwardOptions): Promise<TokenValues> {
     needTokens(batch.ids.length, this.faults.trainingTokens);
     if (++this.calls === this.faults.trainingCall) needTokens(1, 0);
-    this.normalizers.push(loss.normalizer);
-    this.batches.push(batch);
-    const count = eachToken(batch, () => undefined);
-    const result: AccumulateResult = {
-      loss: 0,
-      klSum: 0,
-      entropySum: 0,
-      tokens: 0,
-      logprobs: new Float64Array(count),
-      entropies: new Float64Array(count),
-      clippedLow: new Float64Array(batch.promptLengths.length),
-      clippedHigh: new Float64Array(batch.promptLengths.length),
-      vespoPhi: new Float64Array(batch.promptLengths.length).fill(1),
-    };
-    eachToken(batch, (id, place, flat, sequence) =>
-      this.addToken(batch, loss, result, { id, place, flat, sequence }),
-    );
-    return result;
+    this.passes.push(batch);
+    this.tape = batch;
+    const values = valuesOf(batch, this.theta);
+    if (this.faults.nonFinite?.('accumulate', { ids: batch.ids, seed: null, theta: this.theta })) {
+      eachToken(batch, (_, place, flat, sequence) => {
+        if (place === 2 && sequence === Math.min(1, batch.promptLengths.length - 1))
+          values.logprobs[flat] = NaN;
+      });
+    }
+    return values;
   }
 
-  private addToken(
-    batch: TrainBatch,
-    loss: LossSettings,
-    result: AccumulateResult,
-    { id, place, flat, sequence }: { id: number; place: number; flat: number; sequence: number },
-  ): void {
-    const logprob = logprobOf(id, place, this.theta);
-    result.logprobs[flat] = logprob;
-    result.entropies[flat] = entropyOf(id, place, this.theta);
-    if (batch.mask[flat] === 0) return;
-    const { offsets, promptLengths } = batch;
-    const length = offsets[sequence + 1]! - offsets[sequence]! - promptLengths[sequence]!;
-    const weight = 1 / loss.normalizer / (loss.type === 'grpo' ? length : 1);
-    const ratio = Math.exp(logprob - (batch.oldLogprobs?.[flat] ?? logprob));
-    const advantage = batch.advantages[flat]!;
-    const difference = (batch.refLogprobs?.[flat] ?? logprob) - logprob;
-    const kl = Math.exp(difference) - difference - 1;
-    result.loss += weight * (loss.beta * kl - ratio * advantage);
-    result.klSum += kl;
-    result.entropySum += result.entropies[flat]!;
-    result.tokens++;
-    slopes(id, place).forEach((slope, j) => {
-      const klSlope = loss.beta * (1 - Math.exp(difference));
-      this.gradient[j as 0 | 1] += weight * slope * (klSlope - ratio * advantage);
-    });
+  async backward(dLogprobs: Float64Array): Promise<void> {
+    if (this.tape === null) throw new AcoerError('BAD_ARGUMENT', 'no forward pass to go back through');
+    eachToken(this.tape, (id, place, flat) =>
+      slopes(id, place).forEach((slope, j) => (this.gradient[j as 0 | 1] += slope * dLogprobs[flat]!)),
+    );
+    this.tape = null;
   }
 
   async step({ learningRate, maxGradNorm = 0 }: StepOptions) {
     if (this.faults.stepWithoutMemory === this.steps++) needTokens(1, 0);
     const gradNorm = Math.hypot(...this.gradient);
-    const ids = this.batches.at(-1)?.ids ?? new Int32Array();
+    const ids = this.passes.at(-1)?.ids ?? new Int32Array();
     const refused = this.faults.nonFinite?.('step', { ids, seed: null, theta: this.theta }) === true;
     if (!refused) {
       const scale = maxGradNorm > 0 ? Math.min(1, maxGradNorm / (gradNorm + 1e-6)) : 1;
@@ -281,25 +259,17 @@ export class FakeModel implements Model {
     const { promptIds, seed, policy } = requests[request]!;
     const on = { ids: Int32Array.of(...promptIds, ...ids), seed, theta: thetaOf(policy) };
     if (!this.faults.nonFinite?.('generate', on)) return;
-    throw new AcoerError(
-      'NOT_FINITE',
-      `generate: the logits of request ${request}, sample ${sample} are not finite at new token 3`,
-    );
+    const message = `generate: the logits of request ${request}, sample ${sample} are not finite at new token 3`;
+    throw Object.assign(new AcoerError('NOT_FINITE', message), { request, sample, token: 3 });
   }
 
-  async score(packed: PackedSequences, options: { policy?: Policy | null } = {}): Promise<ScoreResult> {
+  async score(packed: PackedSequences, options: { policy?: Policy | null } = {}): Promise<TokenValues> {
     this.scoreCalls++;
     needTokens(packed.ids.length, this.faults.scoringTokens);
     const theta = thetaOf(options.policy);
-    const count = eachToken(packed, () => undefined);
-    const logprobs = new Float64Array(count);
-    const entropies = new Float64Array(count);
-    eachToken(packed, (id, place, flat) => {
-      logprobs[flat] = logprobOf(id, place, theta);
-      entropies[flat] = entropyOf(id, place, theta);
-    });
-    if (this.faults.nonFinite?.('score', { ids: packed.ids, seed: null, theta })) logprobs[4] = NaN;
-    return { logprobs, entropies };
+    const values = valuesOf(packed, theta);
+    if (this.faults.nonFinite?.('score', { ids: packed.ids, seed: null, theta })) values.logprobs[4] = NaN;
+    return values;
   }
 
   async dispose(): Promise<void> {

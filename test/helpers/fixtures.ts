@@ -4,7 +4,7 @@ import { join } from 'node:path';
 
 import type { TensorTable } from '../../src/engine/binding';
 import { createEngine } from '../../src/engine/engine';
-import type { DeviceName, Engine, PackedSequences, TrainBatch } from '../../src/engine/types';
+import type { DeviceName, Engine, PackedSequences } from '../../src/engine/types';
 
 export const FIXTURES = join(__dirname, '..', 'fixtures', 'native');
 export const modelDirectory = (name: string): string => join(FIXTURES, 'models', name);
@@ -83,43 +83,6 @@ export function perToken(sequences: PackedSequences, numbers: ArrayLike<number>)
   return Float64Array.from(
     completionLengths(sequences).flatMap((length, b) => new Array<number>(length).fill(numbers[b]!)),
   );
-}
-
-/** Sequences `from` up to `to` of a packed batch, with the same slice of each per-token array. */
-export function sliceBatch(batch: TrainBatch, from: number, to: number): TrainBatch {
-  const lengths = completionLengths(batch);
-  const count = (end: number): number => lengths.slice(0, end).reduce((a, b) => a + b, 0);
-  const [first, last] = [count(from), count(to)];
-  const begin = batch.offsets[from]!;
-  return {
-    ids: batch.ids.slice(begin, batch.offsets[to]),
-    offsets: batch.offsets.slice(from, to + 1).map((offset) => offset - begin),
-    promptLengths: batch.promptLengths.slice(from, to),
-    advantages: batch.advantages.slice(first, last),
-    mask: batch.mask.slice(first, last),
-    oldLogprobs: batch.oldLogprobs?.slice(first, last) ?? null,
-    refLogprobs: batch.refLogprobs?.slice(first, last) ?? null,
-    importanceWeights: batch.importanceWeights?.slice(first, last) ?? null,
-    dropoutSeed: batch.dropoutSeed,
-  };
-}
-
-/** A batch with every token in the loss and nothing optional, but for what `rest` gives. */
-export function trainBatch(
-  sequences: PackedSequences,
-  advantages: Float64Array,
-  rest: Partial<TrainBatch> = {},
-): TrainBatch {
-  return {
-    ...sequences,
-    advantages,
-    mask: new Uint8Array(advantages.length).fill(1),
-    oldLogprobs: null,
-    refLogprobs: null,
-    importanceWeights: null,
-    dropoutSeed: null,
-    ...rest,
-  };
 }
 
 /** Largest absolute difference; a different length or a number that is not finite is an error. */

@@ -3,18 +3,9 @@ import { availableParallelism } from 'node:os';
 
 import { loadAddon, NATIVE_ENGINE_METHODS } from '../../src/engine/binding';
 import { createEngine } from '../../src/engine/engine';
-import { packSequences, splitPerToken } from '../../src/engine/pack';
 import { type Engine, type GeneratedSequence, type Model, TARGET_MODULES } from '../../src/engine/types';
-import {
-  endless,
-  failureOf,
-  longestPauseMs,
-  LOSS,
-  request,
-  sequences,
-  timed,
-  trainBatch,
-} from '../helpers/engine-calls';
+import { endless, failureOf, longestPauseMs, request, sequences, timed } from '../helpers/engine-calls';
+import { anyPass } from '../helpers/training';
 import { randomModel } from '../helpers/random-model';
 
 let engine: Engine;
@@ -87,7 +78,7 @@ test('generate streams each sequence as it ends and returns them in order', asyn
   expect(stats).toMatchObject({ promptTokens: 4, newTokens: 27 });
 });
 
-test('score, accumulate and step cross the boundary and back', async () => {
+test('score, forward, backward and step cross the boundary and back', async () => {
   await using policy = await model.createPolicy({ kind: 'lora', rank: 2, alpha: 4, seed: 3n });
   expect(policy.info).toMatchObject({
     kind: 'lora',
@@ -98,10 +89,9 @@ test('score, accumulate and step cross the boundary and back', async () => {
   const packed = sequences(3, 7);
   const { logprobs, entropies } = await model.score(packed, { policy });
   expect(logprobs.length).toBe(15);
-  expect(splitPerToken(packed, entropies).map((part) => part.length)).toEqual([5, 5, 5]);
-  const result = await policy.accumulate(trainBatch(3, 7), LOSS);
-  expect(result.tokens).toBe(15);
-  expect(result.clippedLow.length).toBe(3);
+  expect(entropies.length).toBe(15);
+  const result = await anyPass(policy, packed);
+  expect(result.entropies.length).toBe(15);
   for (let t = 0; t < logprobs.length; t++) expect(result.logprobs[t]).toBeCloseTo(logprobs[t]!, 5);
   const gradients = await policy.gradients();
   expect(Object.keys(gradients).length).toBe(2 * 7 * 2);
@@ -195,15 +185,6 @@ test('two engines work at once', async () => {
   expect(a.sequences).toEqual(b.sequences);
 });
 
-test('packSequences refuses ids an Int32Array would change', () => {
-  expect(packSequences([{ ids: [1, 2], promptLength: 1 }])).toEqual({
-    ids: Int32Array.of(1, 2),
-    offsets: Int32Array.of(0, 2),
-    promptLengths: Int32Array.of(1),
-  });
-  expect(() => packSequences([{ ids: [1, 2.5], promptLength: 1 }])).toThrow('token 1 of sequence 0 is 2.5');
-});
-
 describe('the event loop', () => {
   // About 40 MB: a decode step or a training pass takes long enough for a blocked loop to show.
   const slow = { vocabSize: 4096, hiddenSize: 256, intermediateSize: 1024, numLayers: 8, headDim: 64 };
@@ -228,10 +209,10 @@ describe('the event loop', () => {
     expect(await bestPauseMs(() => large.generate(requests))).toBeLessThan(50);
   });
 
-  test('never stands still for 50 ms while accumulating and stepping', async () => {
+  test('never stands still for 50 ms in forward, backward and step', async () => {
     await using policy = await large.createPolicy({ kind: 'full' });
     const work = async (): Promise<void> => {
-      await policy.accumulate(trainBatch(12, 128), LOSS);
+      await anyPass(policy, sequences(12, 128));
       await policy.step({ learningRate: 1e-6 });
     };
     expect(await bestPauseMs(work)).toBeLessThan(50);

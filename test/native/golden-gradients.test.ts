@@ -2,7 +2,6 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { trlLoss } from '../../src/engine/loss-defaults';
 import type { Model, Policy } from '../../src/engine/types';
 import {
   adapterDirectory,
@@ -10,12 +9,12 @@ import {
   modelDirectory,
   packed,
   readSafetensors,
-  trainBatch,
   under,
   values,
   withEngine,
 } from '../helpers/fixtures';
 import { safetensors } from '../helpers/random-model';
+import { surrogatePass } from '../helpers/training';
 
 const ADAPTERS: Record<string, string> = {
   'all-r4': 'tied-kv2',
@@ -33,8 +32,7 @@ const FLOAT64 = 1e-9;
 /** The gradients of -1/N sum A logp on a fixture's batch. */
 async function gradientsOf(policy: Policy, path: string) {
   const fixture = readSafetensors(path);
-  const batch = trainBatch(packed(fixture), values(fixture, 'advantages'));
-  await policy.accumulate(batch, trlLoss({ normalizer: batch.advantages.length }));
+  await surrogatePass(policy, packed(fixture), values(fixture, 'advantages'));
   return { gradients: await policy.gradients(), fixture };
 }
 
@@ -131,11 +129,8 @@ describe('finite differences in float64', () => {
       const policy = await model.loadAdapter(directory);
       const now = (await model.score(packed(fixture), { policy })).logprobs;
       const old = now.map((logprob, t) => logprob - 0.1 * Math.sin(t));
-      // Bounds that no ratio reaches: the surrogate is smooth.
-      const loss = trlLoss({ normalizer: advantages.length, epsilonLow: 1e6, epsilonHigh: 1e6 });
-      const batch = trainBatch(packed(fixture), advantages, { oldLogprobs: old });
-      const accumulated = await policy.accumulate(batch, loss);
-      expect(Math.abs(accumulated.loss - (await surrogate(model, policy, old)))).toBeLessThan(1e-12);
+      const loss = await surrogatePass(policy, packed(fixture), advantages, old);
+      expect(Math.abs(loss - (await surrogate(model, policy, old)))).toBeLessThan(1e-12);
       const gradients = await policy.gradients();
 
       const at = async (tensor: number, entry: number, shift: number): Promise<number> => {

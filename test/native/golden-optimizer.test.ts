@@ -2,7 +2,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { trlLoss } from '../../src/engine/loss-defaults';
 import type { Model, Policy } from '../../src/engine/types';
 import {
   adapterDirectory,
@@ -12,11 +11,11 @@ import {
   packed,
   readJson,
   readSafetensors,
-  trainBatch,
   under,
   values,
   withEngine,
 } from '../helpers/fixtures';
+import { surrogatePass } from '../helpers/training';
 
 interface Expected {
   beta1: number;
@@ -41,13 +40,11 @@ const PARAMETERS = 2e-7;
 async function train(policy: Policy, tag: string) {
   const fixture = readSafetensors(`optimizer/${tag}.safetensors`);
   const advantages = values(fixture, 'advantages');
-  const batch = trainBatch(packed(fixture), advantages, { oldLogprobs: values(fixture, 'old') });
-  // Bounds that no ratio reaches: the surrogate without clipping.
-  const loss = trlLoss({ normalizer: advantages.length, epsilonLow: 1e6, epsilonHigh: 1e6 });
+  const old = values(fixture, 'old');
   const losses: number[] = [];
   const gradNorms: number[] = [];
   for (const learningRate of EXPECTED.learningRates) {
-    losses.push((await policy.accumulate(batch, loss)).loss);
+    losses.push(await surrogatePass(policy, packed(fixture), advantages, old));
     const { weightDecay } = EXPECTED;
     const { maxGradNorm } = EXPECTED.runs[tag]!;
     const result = await policy.step({ learningRate, weightDecay, maxGradNorm });

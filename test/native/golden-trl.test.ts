@@ -1,6 +1,6 @@
-import { trlLoss } from '../../src/engine/loss-defaults';
 import type { TensorTable } from '../../src/engine/binding';
-import type { AccumulateResult, LossSettings, Policy, TrainBatch } from '../../src/engine/types';
+import type { Policy } from '../../src/engine/types';
+import { resolveLoss } from '../../src/losses';
 import {
   type Fixture,
   adapterDirectory,
@@ -9,18 +9,24 @@ import {
   maxDifference,
   modelDirectory,
   packed,
-  perToken,
   readJson,
   readSafetensors,
-  sliceBatch,
-  trainBatch,
   under,
   values,
   withEngine,
 } from '../helpers/fixtures';
+import {
+  accumulate,
+  sliceBatch,
+  trainBatch,
+  trlLoss,
+  type NamedLoss,
+  type PassResult,
+  type TrainBatch,
+} from '../helpers/training';
 
 interface Case {
-  settings: LossSettings;
+  settings: NamedLoss & Record<string, unknown>;
   old: boolean;
   masked: boolean;
   importance: boolean;
@@ -40,11 +46,8 @@ const GRADIENTS = 1e-4;
 function batchOf(fixture: Fixture, testCase: Case): TrainBatch {
   const sequences = packed(fixture);
   const warm = testCase.settings.temperature === 1 ? '' : '-temperature';
-  const advantages = perToken(sequences, values(fixture, 'advantages'));
-  return trainBatch(sequences, advantages, {
-    mask: testCase.masked
-      ? Uint8Array.from(values(fixture, 'masked'))
-      : new Uint8Array(advantages.length).fill(1),
+  return trainBatch(sequences, values(fixture, 'advantages'), {
+    ...(testCase.masked && { mask: Uint8Array.from(values(fixture, 'masked')) }),
     oldLogprobs: testCase.old ? values(fixture, `old${warm}`) : null,
     refLogprobs: testCase.settings.beta ? values(fixture, `ref${warm}`) : null,
     importanceWeights: testCase.importance ? values(fixture, 'importance') : null,
@@ -53,30 +56,20 @@ function batchOf(fixture: Fixture, testCase: Case): TrainBatch {
 
 const sum = (numbers: Iterable<number>): number => [...numbers].reduce((a, b) => a + b, 0);
 
-/** TRL's metrics from what accumulate returns, for one micro-batch that is the whole step. */
-function metricsOf(result: AccumulateResult, batch: TrainBatch, settings: LossSettings) {
+/** TRL's metrics from what a pass gives, for one micro-batch that is the whole step. */
+function metricsOf(result: PassResult, batch: TrainBatch, settings: NamedLoss): Record<string, number> {
   let first = 0;
-  const tokens = completionLengths(batch).map((length) => {
+  const sequences = completionLengths(batch).map((length, b) => {
     first += length;
-    return sum(batch.mask.subarray(first - length, first));
+    const masked = sum(batch.mask.subarray(first - length, first)) === 0;
+    const measures = Object.fromEntries(
+      Object.entries(result.measures).map(([name, own]) => [name, own[b]!]),
+    );
+    return { tokens: length, masked, onPolicy: batch.oldLogprobs === null, measures };
   });
-  const isSequence = settings.level === 'sequence';
-  // TRL averages over tokens, or over sequences where there is one value for each.
-  const weights = tokens.map((count) => (isSequence ? 1 : count));
-  const mean = (shares: Float64Array): number => sum(shares.map((s, b) => s * weights[b]!)) / sum(weights);
-  const kept = (shares: Float64Array): number[] => [...shares].filter((_, b) => tokens[b]! > 0);
-  const metrics: Record<string, number> = { entropy: result.entropySum / result.tokens };
+  const metrics = resolveLoss(settings.type).metrics(sequences, settings.level) as Record<string, number>;
   if (settings.beta) metrics['kl'] = result.klSum / result.tokens;
-  if (settings.type === 'cispo') metrics['cispo_clip_ratio'] = mean(result.clippedHigh);
-  else if (settings.type === 'vespo') metrics['vespo/phi_seq_mean'] = sum(result.vespoPhi) / tokens.length;
-  else if (settings.type !== 'sapo') {
-    metrics['clip_ratio/low_mean'] = mean(result.clippedLow);
-    metrics['clip_ratio/high_mean'] = mean(result.clippedHigh);
-    metrics['clip_ratio/region_mean'] = mean(result.clippedLow) + mean(result.clippedHigh);
-    metrics['clip_ratio/low_min'] = Math.min(...kept(result.clippedLow));
-    metrics['clip_ratio/high_max'] = Math.max(...kept(result.clippedHigh));
-  }
-  return metrics;
+  return { entropy: result.entropySum / result.tokens, ...metrics };
 }
 
 async function withPolicy(
@@ -89,7 +82,15 @@ async function withPolicy(
   });
 }
 
-const settingsOf = (testCase: Case): LossSettings => trlLoss(testCase.settings);
+/** The fixture names the parameters of sapo and vespo as TRL's fields are named. */
+function settingsOf({ settings }: { settings: Case['settings'] }): NamedLoss {
+  const own = Object.entries(settings).filter(([name]) => new RegExp(`^${settings.type}[A-Z]`).test(name));
+  const parameters = own.map(([name, value]) => {
+    const short = name.slice(settings.type.length);
+    return [short[0]!.toLowerCase() + short.slice(1), value];
+  });
+  return trlLoss({ ...settings, parameters: Object.fromEntries(parameters) as Record<string, unknown> });
+}
 
 describe("TRL's loss, metrics and gradients", () => {
   const fixture = readSafetensors('trl/cases.safetensors');
@@ -106,7 +107,7 @@ describe("TRL's loss, metrics and gradients", () => {
       for (const [name, testCase] of Object.entries(cases)) {
         if (testCase.settings.type !== type) continue;
         const batch = batchOf(fixture, testCase);
-        const result = await policy.accumulate(batch, settingsOf(testCase));
+        const result = await accumulate(policy, batch, settingsOf(testCase));
         if (!(Math.abs(result.loss - testCase.loss) <= LOSS))
           wrong.push(`${name}: loss ${result.loss}, TRL's ${testCase.loss}`);
         const metrics = metricsOf(result, batch, testCase.settings);
@@ -153,7 +154,7 @@ describe.each(['float64', 'float32'] as const)(
       await withPolicy(dtype, async (policy) => {
         const batch = batchOf(fixture, testCase);
         const tolerance = microBatches(dtype, type);
-        const { loss } = await policy.accumulate(batch, settingsOf(testCase));
+        const { loss } = await accumulate(policy, batch, settingsOf(testCase));
         const whole = await policy.gradients();
         for (const bounds of [
           [0, 3, 8],
@@ -163,7 +164,7 @@ describe.each(['float64', 'float32'] as const)(
           let parts = 0;
           for (let i = 0; i + 1 < bounds.length; i++) {
             const part = sliceBatch(batch, bounds[i]!, bounds[i + 1]!);
-            parts += (await policy.accumulate(part, settingsOf(testCase))).loss;
+            parts += (await accumulate(policy, part, settingsOf(testCase))).loss;
           }
           const gradients = await policy.gradients();
           if (dtype === 'float64') {
@@ -178,7 +179,7 @@ describe.each(['float64', 'float32'] as const)(
 );
 
 interface TenSteps {
-  settings: LossSettings;
+  settings: Case['settings'];
   learningRate: number;
   weightDecay: number;
   maxGradNorm: number;
@@ -195,7 +196,7 @@ test('ten training steps reproduce the losses of transformers, PEFT, TRL and tor
   const fixture = readSafetensors('trl/ten-steps.safetensors');
   await withPolicy('float32', async (policy) => {
     const sequences = packed(fixture);
-    const batch = trainBatch(sequences, perToken(sequences, values(fixture, 'advantages')), {
+    const batch = trainBatch(sequences, values(fixture, 'advantages'), {
       oldLogprobs: values(fixture, 'old'),
       refLogprobs: values(fixture, 'ref'),
     });
@@ -204,7 +205,7 @@ test('ten training steps reproduce the losses of transformers, PEFT, TRL and tor
     const kls: number[] = [];
     const norms: number[] = [];
     for (let step = 0; step < expected.losses.length; step++) {
-      const result = await policy.accumulate(batch, trlLoss(expected.settings));
+      const result = await accumulate(policy, batch, settingsOf(expected));
       losses.push(result.loss);
       kls.push(result.klSum / result.tokens);
       norms.push((await policy.step({ learningRate, weightDecay, maxGradNorm })).gradNorm);

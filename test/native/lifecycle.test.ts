@@ -83,18 +83,16 @@ describe('the process', () => {
     const { policy } = await engine.createPolicy({ model, kind: 'full', rank: 0, alpha: 0, dropout: 0, targets: [],
       seed: 0n, beta1: 0.9, beta2: 0.99, eps: 1e-8 });
     const length = 2000;
-    const tokens = length - 1;
     const batch = { ids: new Int32Array(length).fill(5), offsets: Int32Array.of(0, length),
-      promptLengths: Int32Array.of(1), advantages: new Float64Array(tokens).fill(1),
-      mask: new Uint8Array(tokens).fill(1), oldLogprobs: null, refLogprobs: null, importanceWeights: null,
-      dropoutSeed: null };
-    const loss = { type: 'grpo', level: 'token', epsilonLow: 0.2, epsilonHigh: 0.2, delta: null, beta: 0,
-      klBiasCorrection: true, temperature: 1, sapoTemperaturePos: 1, sapoTemperatureNeg: 1.05, vespoKPos: 2,
-      vespoLambdaPos: 3, vespoKNeg: 3, vespoLambdaNeg: 2, normalizer: 1 };
-    for (let i = 0; i < 50; i++) engine.accumulate({ policy, batch, loss, job: 3 });`;
+      promptLengths: Int32Array.of(1) };
+    const dLogprobs = new Float64Array(length - 1).fill(-1);
+    for (let i = 0; i < 50; i++) {
+      engine.forward({ ...batch, policy, temperature: 1, dropoutSeed: null, job: 3 });
+      engine.backward({ policy, dLogprobs, job: 4 });
+    }`;
   const calls: [string, string][] = [
     ['generate', 'endless(await load(directory));'],
-    ['accumulate', train],
+    ['forward and backward', train],
   ];
 
   describe.each(calls)('in the middle of %s', (_name, call) => {

@@ -4,7 +4,8 @@ import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { loadAddon } from '../../src/engine/binding';
 import { createEngine } from '../../src/engine/engine';
 import type { Engine } from '../../src/engine/types';
-import { LOSS, request, trainBatch } from '../helpers/engine-calls';
+import { request, sequences } from '../helpers/engine-calls';
+import { anyPass } from '../helpers/training';
 import { randomModel } from '../helpers/random-model';
 
 const MIB = 2 ** 20;
@@ -72,13 +73,13 @@ test('models and policies nobody disposed do not grow the process', async () => 
   expect((await residentMiB()) - before).toBeLessThan((loads * bytes) / MIB / 2);
 });
 
-test('a hundred rounds of generate, accumulate and step keep the process as large as it is', async () => {
+test('a hundred rounds of generate, forward, backward and step keep the process as large as it is', async () => {
   await using model = await engine.loadModel(randomModel());
   await using policy = await model.createPolicy({ kind: 'lora', rank: 4, alpha: 8, seed: 1n });
   const rounds = async (count: number): Promise<void> => {
     for (let i = 0; i < count; i++) {
       await model.generate([request({ numSamples: 4, maxNewTokens: 16, policy })]);
-      await policy.accumulate(trainBatch(4, 16), LOSS);
+      await anyPass(policy, sequences(4, 16));
       await policy.step({ learningRate: 1e-4 });
     }
   };

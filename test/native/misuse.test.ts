@@ -7,15 +7,7 @@ import type { ErrorCodeName, ModelId, NativeEngine, PolicyId } from '../../src/e
 import { loadAddon } from '../../src/engine/binding';
 import { createEngine } from '../../src/engine/engine';
 import { type Engine, type Model, TARGET_MODULES } from '../../src/engine/types';
-import {
-  ADAMW,
-  failureOf,
-  LOSS,
-  nativeRequest,
-  request,
-  sequences,
-  trainBatch,
-} from '../helpers/engine-calls';
+import { ADAMW, failureOf, nativeRequest, request, sequences } from '../helpers/engine-calls';
 import { randomModel } from '../helpers/random-model';
 
 let native: NativeEngine;
@@ -70,16 +62,18 @@ const score =
   (changes: object): Call =>
   (engine) =>
     engine.score({ ...sequences(), model, policy: null, temperature: 1, job: 1, ...changes });
-const accumulate =
-  (batch: object, loss: object = {}, args: object = {}): Call =>
+const forward =
+  (changes: object): Call =>
   (engine) =>
-    engine.accumulate({
-      policy,
-      batch: { ...trainBatch(), ...batch },
-      loss: { ...LOSS, ...loss },
-      job: 1,
-      ...args,
-    });
+    engine.forward({ ...sequences(), policy, temperature: 1, dropoutSeed: null, job: 1, ...changes });
+/** After a forward pass over 8 completion tokens, unless `of` is null. */
+const backward =
+  (dLogprobs: unknown, of: object | null = {}): Call =>
+  async (engine) => {
+    if (of === null) await engine.zeroGradients({ policy });
+    else await forward(of)(engine);
+    return engine.backward({ policy, dLogprobs, job: 1 });
+  };
 const step =
   (changes: object): Call =>
   (engine) =>
@@ -263,47 +257,32 @@ const CASES: Case[] = [
   ['an unknown policy', 'DISPOSED', /policy or its model was disposed/, score({ policy: 4711 })],
 
   [
-    'too few advantages',
-    'BAD_SHAPE',
-    /advantages has 7 numbers for 8/,
-    accumulate({ advantages: new Float64Array(7) }),
-  ],
-  ['too long a mask', 'BAD_SHAPE', /mask has 9 numbers for 8/, accumulate({ mask: new Uint8Array(9) })],
-  [
-    'too few old log-probs',
-    'BAD_SHAPE',
-    /oldLogprobs has 1/,
-    accumulate({ oldLogprobs: new Float64Array(1) }),
-  ],
-  [
-    'an advantage that is NaN',
+    'a forward pass at temperature 0',
     'BAD_ARGUMENT',
-    /advantages\[3\] is not finite/,
-    accumulate({
-      advantages: new Float64Array(8).fill(NaN, 3, 4),
-    }),
+    /temperature must be above 0/,
+    forward({ temperature: 0 }),
   ],
-  ['beta without a reference', 'BAD_ARGUMENT', /refLogprobs must be given/, accumulate({}, { beta: 0.1 })],
-  ['normalizer 0', 'BAD_ARGUMENT', /normalizer must be above 0/, accumulate({}, { normalizer: 0 })],
   [
-    'an unknown loss',
-    'BAD_ARGUMENT',
-    /args.loss.type must be one of grpo, bnpo/,
-    accumulate({}, { type: 'ppo' }),
-  ],
-  ['an unknown level', 'BAD_ARGUMENT', /one of token, sequence/, accumulate({}, { level: 'word' })],
-  [
-    'a loss field missing',
-    'BAD_ARGUMENT',
-    /args.loss.epsilonLow must be a number/,
-    accumulate({}, { epsilonLow: undefined }),
+    'a forward pass of an unknown policy',
+    'DISPOSED',
+    /policy or its model was disposed/,
+    forward({ policy: 4711 }),
   ],
   [
     'a dropout seed that is a number',
     'BAD_ARGUMENT',
-    /batch.dropoutSeed must be a bigint/,
-    accumulate({ dropoutSeed: 1 }),
+    /dropoutSeed must be a bigint/,
+    forward({ dropoutSeed: 1 }),
   ],
+  ['too few slopes', 'BAD_SHAPE', /dLogprobs has 7 numbers for 8/, backward(new Float64Array(7))],
+  ['slopes in float32', 'BAD_ARGUMENT', /dLogprobs must be a Float64Array/, backward(new Float32Array(8))],
+  [
+    'a slope that is NaN',
+    'BAD_ARGUMENT',
+    /dLogprobs\[3\] is not finite/,
+    backward(new Float64Array(8).fill(NaN, 3, 4)),
+  ],
+  ['backward without forward', 'BAD_ARGUMENT', /call forward first/, backward(new Float64Array(8), null)],
   [
     'an infinite learning rate',
     'BAD_ARGUMENT',
@@ -440,9 +419,9 @@ const OPTION_CASES: [name: string, sentence: RegExp, call: (engine: Engine, mode
     async (_, model) => (await someLora(model)).step(wrong({ learningRate: 1e-3, maxGradientNorm: 1 })),
   ],
   [
-    'accumulate with an unknown option',
-    /accumulate has no option que; did you mean `queue`\?/,
-    async (_, model) => (await someLora(model)).accumulate(trainBatch(), LOSS, wrong({ que: false })),
+    'forward with an unknown option',
+    /forward has no option que; did you mean `queue`\?/,
+    async (_, model) => (await someLora(model)).forward(sequences(), wrong({ que: false })),
   ],
 ];
 

@@ -7,14 +7,15 @@ import { createEngine } from '../../src/engine/engine';
 import type { Dtype, Engine, Model, Policy, PolicyOptions, TensorTable } from '../../src/engine/types';
 import { generateFitting, SlotLimit } from '../../src/fitting';
 import { MemoryLimits } from '../../src/grpo/memory';
-import type { LoopContext } from '../../src/grpo/context';
-import { lossNormalizer } from '../../src/grpo/normalizer';
-import { lossSettings, trainBatch as batchOf } from '../../src/grpo/update';
+import { lossPass } from '../../src/grpo/loss';
+import { NO_WATCH } from '../../src/grpo/watchdog';
+import { resolveLoss } from '../../src/losses';
 import type { UpdateSample } from '../../src/grpo/batch';
-import { failureOf, LOSS, request, sequences, trainBatch } from '../helpers/engine-calls';
+import { failureOf, request, sequences } from '../helpers/engine-calls';
 import { runChild } from '../helpers/engine-child';
 import { differingTensors } from '../helpers/fixtures';
 import { randomModel } from '../helpers/random-model';
+import { anyPass } from '../helpers/training';
 
 jest.setTimeout(120_000);
 
@@ -45,23 +46,23 @@ async function withLimit<T>(
 const tensorBytes = async (engine: Engine) => (await engine.memory()).tensorBytes!;
 
 describe('under a limit', () => {
-  test('accumulate: refused, and gradients, memory and later calls are as if it had not been made', async () => {
+  test('a pass: refused, and gradients, memory and later calls are as if it had not been made', async () => {
     const expected = await withLimit(0, async ({ policy }) => {
-      await policy.accumulate(trainBatch(2, 6), LOSS);
-      await policy.accumulate(trainBatch(3, 9), LOSS);
+      await anyPass(policy, sequences(2, 6));
+      await anyPass(policy, sequences(3, 9));
       return policy.gradients();
     });
     await withLimit(8 * MB, async ({ engine, policy }) => {
-      await policy.accumulate(trainBatch(2, 6), LOSS);
+      await anyPass(policy, sequences(2, 6));
       const [gradients, bytes] = [await policy.gradients(), await tensorBytes(engine)];
       for (let attempt = 0; attempt < 5; attempt++) {
-        const error = await failureOf(() => policy.accumulate(trainBatch(64, 60), LOSS));
+        const error = await failureOf(() => anyPass(policy, sequences(64, 60)));
         expect(error.code).toBe('OUT_OF_MEMORY');
         expect(error.message).toMatch(/^out of memory: .* memoryLimitBytes, which is 8\.0 MB$/);
         expect(await tensorBytes(engine)).toBe(bytes);
       }
       expect(await policy.gradients()).toEqual(gradients);
-      await policy.accumulate(trainBatch(3, 9), LOSS);
+      await anyPass(policy, sequences(3, 9));
       expect(await policy.gradients()).toEqual(expected);
       expect((await engine.memory()).peakTensorBytes).toBeLessThanOrEqual(8 * MB);
     });
@@ -70,7 +71,7 @@ describe('under a limit', () => {
   test('a single sequence whose activations do not fit: each layer is run again, to the same gradient', async () => {
     const gradientsUnder = (limit: number) =>
       withLimit(limit, async ({ engine, policy }) => {
-        await policy.accumulate(trainBatch(1, 100), LOSS);
+        await anyPass(policy, sequences(1, 100));
         return { gradients: await policy.gradients(), peak: (await engine.memory()).peakTensorBytes };
       });
     const whole = await gradientsUnder(100 * MB);
@@ -131,10 +132,8 @@ describe('under a limit', () => {
   test('the limit is one of the engine, and bad ones are refused', async () => {
     await withLimit(3 * MB, ({ policy: limited }) =>
       withLimit(0, async ({ policy }) => {
-        await policy.accumulate(trainBatch(64, 60), LOSS);
-        expect((await failureOf(() => limited.accumulate(trainBatch(64, 60), LOSS))).code).toBe(
-          'OUT_OF_MEMORY',
-        );
+        await anyPass(policy, sequences(64, 60));
+        expect((await failureOf(() => anyPass(limited, sequences(64, 60)))).code).toBe('OUT_OF_MEMORY');
       }),
     );
     const error = await failureOf(() => createEngine({ device: 'cpu', memoryLimitBytes: -1 }));
@@ -207,16 +206,16 @@ describe('cut smaller by the loop', () => {
         const all = samples(settings);
         const memory = new MemoryLimits(settings);
         const tokens = all.reduce((sum, s) => sum + (s.masked ? 0 : s.completionIds.length), 0);
-        const normalizer = lossNormalizer(settings.lossType, {
+        const context = { config: settings, policy, loss: resolveLoss(settings.lossType), watch: NO_WATCH };
+        const normalizer = context.loss.normalizer({
           sequences: all.length,
           tokens,
           generationTokens: tokens,
           stepsPerGeneration: 1,
           maxCompletionLength: 100,
         });
-        const loss = lossSettings({ config: settings } as LoopContext, normalizer);
         const pass = async (members: readonly UpdateSample[]) => {
-          await policy.accumulate(batchOf(members, dropout > 0 ? 9n : null), loss);
+          await lossPass(context, members, { normalizer, dropoutSeed: dropout > 0 ? 9n : null, kept: null });
         };
         // With B = 0, as at first, A would have no gradient.
         await pass(all.slice(0, 1));
@@ -255,10 +254,10 @@ describe('cut smaller by the loop', () => {
     await withLimit(0.9 * MB, async ({ policy }) => {
       const settings = config({ memoryLimitBytes: 0.9 * MB });
       const memory = new MemoryLimits(settings);
-      const loss = lossSettings({ config: settings } as LoopContext, 1);
+      const context = { config: settings, policy, loss: resolveLoss('grpo'), watch: NO_WATCH };
       const error = await failureOf(() =>
         memory.inBins('training', samples(settings), async (members) => {
-          await policy.accumulate(batchOf(members, null), loss);
+          await lossPass(context, members, { normalizer: 1, dropoutSeed: null, kept: null });
         }),
       );
       expect(error.code).toBe('OUT_OF_MEMORY');

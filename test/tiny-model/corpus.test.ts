@@ -1,7 +1,8 @@
 import { resolve } from 'node:path';
 import { RandomStream } from '../../src/data/random';
 import { answer, drawChain, isHeldOut, mod10, question } from '../../src/data/tiny/task';
-import { bucket, drawDrill, drawExample, type Example, packBatch } from '../../src/tiny-model/batches';
+import { packSequences } from '../../src/packing';
+import { bucket, drawDrill, drawExample, type Example } from '../../src/tiny-model/batches';
 import { DOUBTING, drawCompletion, PLAIN, VERBOSE } from '../../src/tiny-model/corpus';
 import { countLines } from '../../src/tiny-model/lines';
 import { loadTokenizer, type Tokenizer } from '../../src/tokenizer';
@@ -65,11 +66,12 @@ test('batches hold each example once, in nearly equal tokens', () => {
   const batches = bucket(pool, 2000, random);
   expect(new Set(batches.flat())).toEqual(new Set(pool));
   for (const batch of batches) {
-    const packed = packBatch(batch);
+    const packed = packSequences(batch);
     expect(packed.ids.length).toBeGreaterThan(1500);
     expect(packed.ids.length).toBeLessThan(2500);
     expect(packed.offsets.at(-1)).toBe(packed.ids.length);
-    expect(packed.mask.length).toBe(packed.ids.length - 10 * batch.length);
+    const masks = batch.reduce((sum, { mask }) => sum + mask.length, 0);
+    expect(masks).toBe(packed.ids.length - 10 * batch.length);
   }
 });
 

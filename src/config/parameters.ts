@@ -1,11 +1,11 @@
-/** Parameters of a reward: checked once, when the reward is bound. */
+/** Parameters of a reward or a loss: checked once, when it is bound. */
 import type { z } from 'zod';
 
-import { badConfig, problemsOf } from '../config/problems';
+import { badConfig, problemsOf } from './problems';
 
-/** The checked parameters with defaults filled in; BAD_CONFIG names every wrong one. */
+/** The checked parameters with defaults filled in; BAD_CONFIG names every wrong one, as a setting below `path`. */
 export function bindParameters<Schema extends z.ZodObject>(
-  rewardName: string,
+  path: string,
   schema: Schema,
   given: Readonly<Record<string, unknown>>,
 ): z.output<Schema> {
@@ -13,9 +13,7 @@ export function bindParameters<Schema extends z.ZodObject>(
   if (result.success) return result.data;
   const known = Object.keys(schema.shape);
   const problems = result.error.issues.flatMap((issue) => problemsOf(issue, given, known));
-  throw badConfig(
-    problems.map(({ path, message }) => ({ path: `rewardParams.${rewardName}.${path}`, message })),
-  );
+  throw badConfig(problems.map((problem) => ({ ...problem, path: `${path}.${problem.path}` })));
 }
 
 /** What `schema` gives when nothing is set. */

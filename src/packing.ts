@@ -1,7 +1,5 @@
-/** Cutting a set of sequences into forward passes of bounded size. */
-import type { PackedSequences } from '../engine/types';
-
-export { packByTokens } from '../plan/pack';
+/** Sequences as the flat arrays the engine takes, and how they are put together into passes of bounded size. */
+import type { PackedSequences } from './engine/types';
 
 /** One sequence to score or train on. */
 export interface Tokens {
@@ -42,4 +40,21 @@ export function joinPerToken(parts: readonly Float64Array[]): Float64Array {
     start += part.length;
   }
   return flat;
+}
+
+/**
+ * Indices of `lengths` in bins of at most `budget` tokens: first-fit decreasing, so that few bins are needed and
+ * sequences of like length share one. A sequence above the budget has a bin of its own. Ties keep their order.
+ */
+export function packByTokens(lengths: readonly number[], budget: number): number[][] {
+  const order = lengths.map((_, i) => i).sort((a, b) => lengths[b]! - lengths[a]! || a - b);
+  const bins: { members: number[]; free: number }[] = [];
+  for (const index of order) {
+    const length = lengths[index]!;
+    let bin = bins.find((candidate) => candidate.free >= length);
+    if (bin === undefined) bins.push((bin = { members: [], free: budget }));
+    bin.members.push(index);
+    bin.free -= length;
+  }
+  return bins.map((bin) => bin.members);
 }

@@ -1,9 +1,8 @@
-import type { LossTypeName } from '../../src/engine/types';
-import { lossNormalizer } from '../../src/grpo/normalizer';
+import { resolveLoss } from '../../src/losses';
 import { loopCases } from '../helpers/loop-fixture';
 
 interface NormalizerCase {
-  lossType: LossTypeName;
+  lossType: string;
   stepsPerGeneration: number;
   generationTokens: number;
   maxCompletionLength: number;
@@ -15,7 +14,7 @@ interface NormalizerCase {
 }
 
 /** One on-policy token's loss: every ratio is 1. */
-function tokenLoss(type: LossTypeName, advantage: number, logprob: number): number {
+function tokenLoss(type: string, advantage: number, logprob: number): number {
   // cispo caps the ratio at epsilonHigh itself: 0.2 in TRL's defaults.
   if (type === 'cispo') return -Math.min(1, 0.2) * advantage * logprob;
   if (type === 'vespo') return -advantage * logprob;
@@ -37,7 +36,7 @@ test.each(loopCases<NormalizerCase>('normalizers'))(
   '$lossType over $stepsPerGeneration step(s) gives the loss of TRL',
   (c) => {
     const unmasked = c.lengths.filter((_, row) => row !== c.masked);
-    const normalizer = lossNormalizer(c.lossType, {
+    const normalizer = resolveLoss(c.lossType).normalizer({
       sequences: c.lengths.length,
       tokens: unmasked.reduce((a, b) => a + b, 0),
       generationTokens: c.generationTokens,

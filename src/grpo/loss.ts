@@ -1,0 +1,144 @@
+/** Forward, loss and backward of one micro-batch. */
+import type { Config } from '../config';
+import type { TokenValues } from '../engine/types';
+import { importanceWeights, isOnPolicy, type LossBatch, type LossResult, type LossSettings } from '../losses';
+import type { UpdateSample } from './batch';
+import type { UpdateContext } from './context';
+import { joinPerToken, packSequences, splitPerToken } from '../packing';
+import { checkLoss, checkPass } from './non-finite';
+
+/** What the trainer measured on one sample. */
+export interface SampleResult {
+  /** [T] */
+  logprobs: Float64Array;
+  /** What the loss says of the sequence, by name. */
+  measures: Readonly<Record<string, number>>;
+  /** [T] trainer over sampler probability within its bounds; null without `importanceSamplingCorrection`. */
+  importanceWeights: Float64Array | null;
+}
+
+export interface PassResult {
+  /** This pass's share of the update's loss. */
+  loss: number;
+  /** Over unmasked tokens. */
+  klSum: number;
+  entropySum: number;
+  logprobSum: number;
+  samples: SampleResult[];
+}
+
+export interface PassOptions {
+  /** The whole update's divisor. */
+  normalizer: number;
+  dropoutSeed: bigint | null;
+  /** [T] of each sample; 0 takes a token out of the policy loss. null: every token counts. */
+  kept: ReadonlyMap<UpdateSample, Uint8Array> | null;
+}
+
+export function lossSettings(config: Config, normalizer: number): LossSettings {
+  return {
+    level: config.importanceSamplingLevel,
+    epsilonLow: config.epsilon,
+    epsilonHigh: config.epsilonHigh ?? config.epsilon,
+    delta: config.delta,
+    beta: config.beta,
+    klBiasCorrection: config.useBiasCorrectionKl,
+    normalizer,
+  };
+}
+
+/** The samples as the flat arrays a loss works on, with what the forward pass gave for them. */
+export function lossBatch(
+  config: Config,
+  members: readonly UpdateSample[],
+  logprobs: Float64Array,
+  kept: PassOptions['kept'],
+): LossBatch {
+  const offsets = new Int32Array(members.length + 1);
+  members.forEach(({ completionIds }, b) => (offsets[b + 1] = offsets[b]! + completionIds.length));
+  const mask = new Uint8Array(logprobs.length);
+  members.forEach(({ masked }, b) => mask.fill(masked ? 0 : 1, offsets[b], offsets[b + 1]));
+  const oldLogprobs = joined(members.map((sample) => sample.oldLogprobs));
+  const sampled = joinPerToken(members.map(({ rollout }) => rollout.logprobs));
+  const {
+    importanceSamplingCorrection: mode,
+    importanceSamplingClipMin: min,
+    importanceSamplingClipMax: max,
+  } = config;
+  return {
+    offsets,
+    logprobs,
+    advantages: Float64Array.from(members, ({ advantage }) => advantage),
+    mask,
+    oldLogprobs,
+    refLogprobs: joined(members.map((sample) => sample.refLogprobs)),
+    importanceWeights:
+      mode === null
+        ? null
+        : importanceWeights({ offsets, mask }, oldLogprobs ?? logprobs, sampled, { mode, min, max }),
+    kept: keptTokens(config, members, splitPerToken(logprobs, members), kept),
+  };
+}
+
+/** null unless each sample has its part. */
+function joined(parts: readonly (Float64Array | null)[]): Float64Array | null {
+  return parts.every((part) => part !== null) ? joinPerToken(parts) : null;
+}
+
+function keptTokens(
+  { offPolicyMaskThreshold: threshold }: Config,
+  members: readonly UpdateSample[],
+  logprobs: readonly Float64Array[],
+  kept: PassOptions['kept'],
+): Uint8Array | null {
+  if (threshold === null && kept === null) return null;
+  const parts = members.map((sample, b) => {
+    const own = logprobs[b]!;
+    if (threshold !== null && !isOnPolicy(sample.advantage, own, sample.rollout.logprobs, threshold))
+      return new Uint8Array(own.length);
+    return kept?.get(sample) ?? new Uint8Array(own.length).fill(1);
+  });
+  return Uint8Array.from(parts.flatMap((part) => [...part]));
+}
+
+/**
+ * Adds the gradient of the loss on `members` to the policy's.
+ * @throws NonFiniteError naming the completion whose log-prob or slope is not finite; no gradient of it is left
+ */
+export async function lossPass(
+  context: Pick<UpdateContext, 'config' | 'policy' | 'loss' | 'signal' | 'watch'>,
+  members: readonly UpdateSample[],
+  { normalizer, dropoutSeed, kept }: PassOptions,
+): Promise<PassResult> {
+  const { config, policy, signal } = context;
+  const call = signal ? { signal } : {};
+  const { temperature } = config;
+  const values = await policy.forward(packSequences(members), { temperature, dropoutSeed, ...call });
+  checkPass('the log-prob', members, values.logprobs);
+  const batch = lossBatch(config, members, values.logprobs, kept);
+  const result = context.loss.compute(batch, lossSettings(config, normalizer));
+  checkLoss(result.loss, members);
+  checkPass("the loss's derivative at the log-prob", members, result.slopes);
+  await policy.backward(result.slopes, call);
+  return passResult(members, values, batch, result);
+}
+
+function passResult(
+  members: readonly UpdateSample[],
+  { logprobs, entropies }: TokenValues,
+  batch: LossBatch,
+  { loss, klSum, measures }: LossResult,
+): PassResult {
+  const weights = batch.importanceWeights && splitPerToken(batch.importanceWeights, members);
+  const samples = splitPerToken(logprobs, members).map((own, b) => ({
+    logprobs: own,
+    measures: Object.fromEntries(Object.entries(measures).map(([name, values]) => [name, values[b]!])),
+    importanceWeights: weights?.[b] ?? null,
+  }));
+  let [entropySum, logprobSum] = [0, 0];
+  for (let t = 0; t < logprobs.length; t++) {
+    logprobSum += logprobs[t]!;
+    if (batch.mask[t] !== 0) entropySum += entropies[t]!;
+  }
+  return { loss, klSum, entropySum, logprobSum, samples };
+}

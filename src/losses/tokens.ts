@@ -1,0 +1,117 @@
+/** The sum over tokens that every loss of TRL is: importance ratios, the rule for one token, weights, the KL term. */
+import { addKl } from './kl';
+import type { LossBatch, LossResult, LossSettings } from './types';
+
+/** One token's loss with its derivatives; one record is used for all tokens. */
+export interface TokenTerm {
+  loss: number;
+  /** dloss/dratio */
+  slopeRatio: number;
+  /** dloss/dlogprob beside the way through the ratio. */
+  slopeLogprob: number;
+}
+
+/** The tokens [from, to) of sequence `index`. */
+export interface SequenceTokens {
+  index: number;
+  from: number;
+  to: number;
+  /** Tokens in the loss. */
+  active: number;
+  advantage: number;
+}
+
+/** Sets `term` for a token whose importance ratio is `ratio`. */
+export type TokenRule = (term: TokenTerm, ratio: number, logprob: number) => void;
+
+export interface TokenLoss {
+  /** The rule for the tokens of a sequence. */
+  ruleOf: (sequence: SequenceTokens) => TokenRule;
+  /** Each sequence's tokens are averaged before the sequences are added up. */
+  meanOfSequence?: boolean;
+  /** The rule has the importance weights in it. */
+  weighsItself?: boolean;
+}
+
+/** Adds up the losses of all unmasked tokens. `measures` are the caller's to fill. */
+export function sumOverTokens(
+  batch: LossBatch,
+  settings: LossSettings,
+  { ruleOf, meanOfSequence = false, weighsItself = false }: TokenLoss,
+): Omit<LossResult, 'measures'> {
+  const result = { loss: 0, slopes: new Float64Array(batch.logprobs.length), klSum: 0 };
+  const weights = weighsItself ? null : batch.importanceWeights;
+  for (const sequence of sequencesOf(batch)) {
+    const weight = 1 / (settings.normalizer * (meanOfSequence ? Math.max(sequence.active, 1) : 1));
+    addSequence(batch, settings, sequence, { rule: ruleOf(sequence), weights, weight }, result);
+  }
+  return result;
+}
+
+/** log(ratio) of token t; 0 on-policy. */
+export const logRatio = ({ logprobs, oldLogprobs }: LossBatch, t: number): number =>
+  oldLogprobs === null ? 0 : logprobs[t]! - oldLogprobs[t]!;
+
+function* sequencesOf({ offsets, mask, advantages }: LossBatch): Generator<SequenceTokens> {
+  for (let index = 0; index < advantages.length; index++) {
+    const [from, to] = [offsets[index]!, offsets[index + 1]!];
+    let active = 0;
+    for (let t = from; t < to; t++) active += mask[t]!;
+    yield { index, from, to, active, advantage: advantages[index]! };
+  }
+}
+
+interface Weighted {
+  rule: TokenRule;
+  /** [N] of the importance correction. */
+  weights: Float64Array | null;
+  /** Of each token in the update's loss. */
+  weight: number;
+}
+
+function addSequence(
+  batch: LossBatch,
+  settings: LossSettings,
+  sequence: SequenceTokens,
+  { rule, weights, weight }: Weighted,
+  result: Omit<LossResult, 'measures'>,
+): void {
+  const { mask, logprobs, kept } = batch;
+  const { slopes } = result;
+  const byToken = settings.level === 'token';
+  const whole = byToken ? 1 : sequenceRatio(batch, sequence);
+  const term: TokenTerm = { loss: 0, slopeRatio: 0, slopeLogprob: 0 };
+  let ratioSlope = 0;
+  for (let t = sequence.from; t < sequence.to; t++) {
+    if (mask[t] === 0) continue;
+    const ratio = byToken ? Math.exp(logRatio(batch, t)) : whole;
+    rule(term, ratio, logprobs[t]!);
+    if (kept !== null && kept[t] === 0) term.loss = term.slopeRatio = term.slopeLogprob = 0;
+    else if (weights !== null) scale(term, weights[t]!);
+    if (settings.beta !== 0)
+      result.klSum += addKl(term, settings, ratio, logprobs[t]!, batch.refLogprobs![t]!);
+    result.loss += weight * term.loss;
+    slopes[t]! += weight * term.slopeLogprob;
+    // A ratio may be infinite where it has no part in the loss.
+    if (term.slopeRatio === 0) continue;
+    if (byToken) slopes[t]! += weight * term.slopeRatio * ratio;
+    else ratioSlope += weight * term.slopeRatio;
+  }
+  if (ratioSlope === 0) return;
+  // Each token's log-prob moves the sequence's ratio by ratio / active.
+  const slope = (ratioSlope * whole) / sequence.active;
+  for (let t = sequence.from; t < sequence.to; t++) if (mask[t] !== 0) slopes[t]! += slope;
+}
+
+/** exp of the mean log-ratio over the unmasked tokens (GSPO). */
+function sequenceRatio(batch: LossBatch, { from, to, active }: SequenceTokens): number {
+  let sum = 0;
+  for (let t = from; t < to; t++) if (batch.mask[t] !== 0) sum += logRatio(batch, t);
+  return Math.exp(sum / Math.max(active, 1));
+}
+
+function scale(term: TokenTerm, factor: number): void {
+  term.loss *= factor;
+  term.slopeRatio *= factor;
+  term.slopeLogprob *= factor;
+}
