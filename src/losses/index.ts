@@ -34,8 +34,8 @@ export function resolveLoss(name: string, given: Readonly<Record<string, unknown
   const parameters = bindParameters(`lossParams.${name}`, z.strictObject(loss.parameters), given);
   return {
     name,
-    normalizer: loss.normalizer,
-    metrics: loss.metrics,
+    normalizer: (counts) => loss.normalizer(counts),
+    metrics: (sequences, level) => loss.metrics(sequences, level),
     compute: (batch, settings) => valid(name, batch, loss.compute(batch, settings, parameters)),
   };
 }
