@@ -5,7 +5,8 @@ import { registerLoss, sumOverTokens, train } from '../dist/index.js';
 
 registerLoss({
   name: 'reinforce',
-  summary: 'REINFORCE: the log-prob of each token times its advantage, and a penalty for leaving the old policy.',
+  summary:
+    'REINFORCE: the log-prob of each token times its advantage, and a penalty for leaving the old policy.',
   formula: '1/T sum_i sum_t -A logprob + penalty/2 log(w)^2',
   parameters: {},
   usesDelta: false,

@@ -1,15 +1,9 @@
 /** The library. Everything the commands do is here, typed. */
-export { train, type TrainOptions, TrainRun } from './grpo';
-export { describeNonFinite, replay } from './grpo';
-export type {
-  BadGradient,
-  NonFinite,
-  Offender,
-  ReplayedMicroBatch,
-  ReplayOptions,
-  ReplayReport,
-  StepPhase,
-} from './grpo';
+export { train, type TrainOptions, TrainRun } from './train';
+export { describeNonFinite } from './grpo';
+export { replay } from './train';
+export type { NonFinite, StepPhase } from './grpo';
+export type { BadGradient, Offender, ReplayedMicroBatch, ReplayOptions, ReplayReport } from './train';
 export { batchAdvantages, observeBatch, scoreBatch } from './grpo';
 export type {
   Advantages,
@@ -27,14 +21,14 @@ export type {
   RunSummary,
   TrainEvent,
   TrainStep,
-} from './grpo';
+} from './train';
 export {
   type MonitorCourse,
   type PeakComparison,
   type RunOutcome,
   runVerdict,
   type RunVerdict,
-} from './grpo';
+} from './train';
 export {
   bareContext,
   initialMonitorState,
@@ -51,7 +45,7 @@ export type {
   MonitorState,
   Observation,
 } from './monitor';
-export { monitorContext, watchRecorded, type Watched, type WatchOptions } from './grpo';
+export { monitorContext, watchRecorded, type Watched, type WatchOptions } from './train';
 export type { Rollback } from './run';
 
 export { listRewards, registerReward, resolveReward } from './rewards';

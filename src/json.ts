@@ -17,3 +17,17 @@ export function shownJson(value: unknown, most = 60): string {
     throw error;
   }
 }
+
+/** The numbers of a record that JSON can hold, and what the others were. */
+export function finiteNumbers(values: Readonly<Record<string, number | undefined>>): {
+  finite: Record<string, number | undefined>;
+  dropped: string[];
+} {
+  const entries = Object.entries(values);
+  return {
+    finite: Object.fromEntries(entries.filter(([, value]) => Number.isFinite(value))),
+    dropped: entries
+      .filter(([, value]) => !Number.isFinite(value))
+      .map(([name, value]) => `${name}=${value}`),
+  };
+}

@@ -70,6 +70,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan', 'monitor'],
   ['eval', 'grading'],
   ['grpo'],
+  ['train'],
   ['lab'],
   ['index', 'bench', 'tiny-model'],
   ['cli'],
@@ -128,15 +129,22 @@ test('rewards and verify know neither the engine nor the file system', () => {
   expect(shown(wrong)).toEqual([]);
 });
 
-test('grpo takes the engine as an argument: only its session makes one', () => {
+test('grpo and train take the engine as an argument: only the session of a run makes one', () => {
   const wrong = all.filter(
     ({ file, target, typeOnly }) =>
-      moduleOf(file) === 'grpo' &&
+      ['grpo', 'train'].includes(moduleOf(file)) &&
       moduleOf(target) === 'engine' &&
       !typeOnly &&
       // The process may have to end without the engine's leave.
       target !== 'engine/exit' &&
-      file !== 'grpo/session.ts',
+      file !== 'train/session.ts',
+  );
+  expect(shown(wrong)).toEqual([]);
+});
+
+test('the algorithm knows nothing of files, checkpoints, the watchdog or dumps', () => {
+  const wrong = all.filter(
+    ({ file, target, typeOnly }) => moduleOf(file) === 'grpo' && moduleOf(target) === 'run' && !typeOnly,
   );
   expect(shown(wrong)).toEqual([]);
 });
@@ -146,9 +154,18 @@ test('only run writes run files', () => {
     /\b(writeFile|writeFileSync|appendFile|createWriteStream|mkdir|mkdirSync|rename|renameSync|open|openSync|rm|rmSync)\b/;
   const wrong = all.filter(
     ({ file, target, names }) =>
-      ['lab', 'grpo', 'eval', 'rewards', 'verify', 'tokenizer', 'data', 'config', 'monitor'].includes(
-        moduleOf(file),
-      ) &&
+      [
+        'lab',
+        'grpo',
+        'train',
+        'eval',
+        'rewards',
+        'verify',
+        'tokenizer',
+        'data',
+        'config',
+        'monitor',
+      ].includes(moduleOf(file)) &&
       /^(node:)?fs(\/|$)/.test(target) &&
       writing.test(names),
   );

@@ -145,7 +145,7 @@ function putRun(/** @type {string} */ folder, files, sums) {
 /** As `--resume` reads it. @param {string} folder */
 function readRun(folder) {
   const { findCheckpoint, readRollbacks, completeRollbacks, RunDirectory } = dist('run/index.js');
-  const { runStateOf } = dist('grpo/state.js');
+  const { runStateOf } = dist('train/state.js');
   const { resolveConfig } = dist('config/index.js');
   const run = new RunDirectory(folder);
   completeRollbacks(run);
@@ -294,7 +294,7 @@ const KINDS = {
     read: (_, bytes, folder) => {
       putRun(folder, {}, true);
       put(folder, { 'config.json': bytes, 'summary.json': bytes });
-      return dist('grpo/opening.js').finishedRun(folder, {});
+      return dist('train/opening.js').finishedRun(folder, {});
     },
   },
   completions: {

@@ -1,7 +1,7 @@
 /** `acoer fork`: a copy of a run goes on from one of its checkpoints under other settings. */
 import type { Command } from 'commander';
 import { parseAssignments } from '../config';
-import { type TrainOptions } from '../grpo';
+import { type TrainOptions } from '../train';
 import { collect, integer, required } from './command';
 import { runAndReport } from './train';
 

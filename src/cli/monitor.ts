@@ -1,6 +1,6 @@
 /** `acoer monitor`: a recorded run shown to the collapse monitor again. */
 import type { Command } from 'commander';
-import { watchRecorded } from '../grpo';
+import { watchRecorded } from '../train';
 import { collect, integer } from './command';
 import { healthLine } from './view/health';
 

@@ -4,7 +4,7 @@ import { parseAssignments, PRESETS, readConfigFile, type Config } from '../confi
 import { createEngine } from '../engine/engine';
 import type { DeviceName } from '../engine/types';
 import { AcoerError } from '../errors';
-import { longestLocalPrompt, resolveTrainConfig } from '../grpo';
+import { longestLocalPrompt, resolveTrainConfig } from '../train';
 import {
   assertRoomForPrompt,
   DEFAULT_PROMPT_TOKENS,

@@ -1,7 +1,8 @@
 /** `acoer replay`: a refused step made again from its dump. */
 import type { Command } from 'commander';
 import type { DeviceName } from '../engine/types';
-import { describeNonFinite, replay, type ReplayReport } from '../grpo';
+import { describeNonFinite } from '../grpo';
+import { replay, type ReplayReport } from '../train';
 import { deviceName, integer } from './command';
 import { showDownload } from './download';
 import { interruptible } from './interrupt';

@@ -13,7 +13,7 @@ import {
   type RunSummary,
   type TrainOptions,
   type TrainRun,
-} from '../grpo';
+} from '../train';
 import { latestRun, readMetrics } from '../run';
 import { collect, integer } from './command';
 import { outliveOutput } from './pipes';

@@ -12,7 +12,7 @@ import type { OpenBatch } from './batch';
 import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
 import type { DataOrder } from './order';
 import type { Schedule } from './schedule';
-import type { Watch } from './watchdog';
+import type { Watch } from './watch';
 
 /** Judges one completion; called as completions end, while others still decode. */
 export type Judge = (text: string, gold: string, thinking: Thinking) => Judgement;

@@ -1,32 +1,6 @@
 export { computeAdvantages, type Advantages, type RewardScale } from './advantages';
 export { batchAdvantages, type AdvantageSettings, type BatchAdvantages } from './combine';
 export type { WeightedReward } from './context';
-export { observeBatch, scoreBatch, type BatchRewards, type RewardSettings } from './rewards';
-export type {
-  EvalKind,
-  EvalPhase,
-  Evaluation,
-  RunEvaluation,
-  RunSummary,
-  TrainEvent,
-  TrainStep,
-} from './events';
-export {
-  type MonitorCourse,
-  type PeakComparison,
-  type RunOutcome,
-  runVerdict,
-  type RunVerdict,
-} from './verdict';
-export { scheduleFactor, warmupSteps, type Schedule, type ScheduleName } from './schedule';
-export { train, type TrainOptions, TrainRun } from './train';
-export { closeRewards, resolveTrainConfig } from './inputs';
-export { longestLocalPrompt } from './plan';
-export { isStuck } from './watchdog';
-export { openRewardModule } from './reward-module';
-export { monitorContext } from './guard';
-export { watchRecorded, type Watched, type WatchOptions } from './recorded';
 export { describeNonFinite, type NonFinite, type StepPhase } from './non-finite';
-export { replay, type ReplayedMicroBatch, type ReplayOptions, type ReplayReport } from './replay';
-export type { Offender } from './replay-alone';
-export type { BadGradient } from './replay-phases';
+export { observeBatch, scoreBatch, type BatchRewards, type RewardSettings } from './rewards';
+export { scheduleFactor, warmupSteps, type Schedule, type ScheduleName } from './schedule';

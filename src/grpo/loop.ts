@@ -1,6 +1,6 @@
 /** The loop: generate a batch, update on its slices, say what happened. Writes nothing; `run.ts` does. */
 import type { KnownMetrics } from '../metric-names';
-import { finiteMetrics } from '../run';
+import { finiteNumbers } from '../json';
 import type { StepMetrics } from '../types';
 import { makeGenerationBatch, updatesPerGeneration, type GenerationBatch, type OpenBatch } from './batch';
 import type { LoopContext, LoopPosition } from './context';
@@ -21,7 +21,7 @@ export interface LoopStep {
 }
 
 function opened(context: LoopContext, batch: GenerationBatch): OpenBatch {
-  const { finite: metrics } = finiteMetrics(generationMetrics(context, batch));
+  const { finite: metrics } = finiteNumbers(generationMetrics(context, batch));
   return { samples: batch.samples, tokens: batch.tokens, metrics, updatesDone: 0 };
 }
 

@@ -5,7 +5,7 @@ import type { RewardScore, RewardView } from '../rewards/types';
 import type { Group, Reward, Rollout } from '../types';
 import type { WeightedReward } from './context';
 import { sampleName } from './rollouts';
-import { head, NO_WATCH, type Watch } from './watchdog';
+import { head, NO_WATCH, type Watch } from './watch';
 
 export interface RewardSettings {
   step: number;

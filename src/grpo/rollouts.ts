@@ -8,7 +8,7 @@ import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
 import { memoryError } from './memory';
 import { generationError, type GroupOutline } from './non-finite';
-import { head } from './watchdog';
+import { head } from './watch';
 
 export interface SampledGroups {
   groups: Group[];

@@ -2,7 +2,7 @@
 import { resolve } from 'node:path';
 import { AcoerError } from '../errors';
 import { didYouMean } from '../config/nearest';
-import { openRewardModule } from '../grpo/reward-module';
+import { openRewardModule } from '../train/reward-module';
 import { isBuiltIn, listRewards, resolveReward } from '../rewards';
 import type { BoundReward } from '../rewards/types';
 import { adaptationOf } from './adaptation';

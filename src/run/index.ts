@@ -23,7 +23,7 @@ export {
 } from './directory';
 export { openDump, pruneDumps, saveDump } from './dumps';
 export { EvaluationFile, type EvaluationRecord, recordOf } from './evaluation-file';
-export { finiteMetrics, MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
+export { MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
 export { saveFinal } from './final';
 export { encodeSafetensors, type Tensor } from './safetensors';
 export { PATIENCE, writePatiently, type Patience } from './writing';

@@ -10,7 +10,7 @@ import {
   writeSync,
 } from 'node:fs';
 import { AcoerError, whyUnreadable } from '../errors';
-import { isRecord } from '../json';
+import { finiteNumbers, isRecord } from '../json';
 import type { StepMetrics } from '../types';
 import { writeFileAtomic } from './atomic';
 
@@ -56,17 +56,6 @@ function linesUpTo(path: string, lastStep: number): Line[] {
   });
 }
 
-/** Without the numbers JSON cannot hold, and which those were. */
-export function finiteMetrics(metrics: StepMetrics): { finite: StepMetrics; dropped: string[] } {
-  const entries = Object.entries(metrics);
-  return {
-    finite: Object.fromEntries(entries.filter(([, value]) => Number.isFinite(value))),
-    dropped: entries
-      .filter(([, value]) => !Number.isFinite(value))
-      .map(([name, value]) => `${name}=${value}`),
-  };
-}
-
 export class MetricsFile {
   private readonly handle: number;
 
@@ -86,7 +75,7 @@ export class MetricsFile {
 
   /** Writes one line, or nothing of it. JSON has no NaN and no infinities: they are left out, with a warning. */
   append(metrics: StepMetrics): void {
-    const { finite, dropped } = finiteMetrics(metrics);
+    const { finite, dropped } = finiteNumbers(metrics);
     if (dropped.length > 0)
       this.warn(`step ${metrics.step}: not finite, so not written: ${dropped.join(', ')}`);
     const line = Buffer.from(`${JSON.stringify(finite)}\n`);

@@ -4,7 +4,7 @@ import { change, duration, percent } from '../../src/cli/view/format';
 import { ProgressView } from '../../src/cli/view/progress';
 import { summaryTable } from '../../src/cli/view/table';
 import type { EvalSummary } from '../../src/eval';
-import type { Evaluation, RunSummary, TrainEvent } from '../../src/grpo';
+import type { Evaluation, RunSummary, TrainEvent } from '../../src/train';
 
 function evaluation(greedy: [number, number], sampled: [number, number]): Evaluation {
   const summary = ([accuracy, thinkingTokens]: [number, number]) => {

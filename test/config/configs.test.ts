@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { PRESETS, readConfigFile, type ConfigInput } from '../../src/config';
 import { trainSpec, evalSpec, KNOWN_DATASETS } from '../../src/data';
 import { balanceOf, holdOf, runLab } from '../../src/lab';
-import { closeRewards, openRewards, resolveTrainConfig } from '../../src/grpo/inputs';
+import { closeRewards, openRewards, resolveTrainConfig } from '../../src/train/inputs';
 
 const FOLDER = join(__dirname, '..', '..', 'configs');
 const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter((name) =>

@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { replay, train, type ReplayReport, type TrainOptions } from '../../src/grpo';
+import { replay, train, type ReplayReport, type TrainOptions } from '../../src/train';
 import { registerReward } from '../../src/rewards';
 import { readMetrics, readRollbacks, RunDirectory } from '../../src/run';
 import { acoer, ended, spawnAcoer } from '../helpers/cli';

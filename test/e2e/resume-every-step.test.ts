@@ -6,7 +6,7 @@ import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } 
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createEngine, type AcoerError, type Engine } from '../../src';
-import { train, type TrainOptions } from '../../src/grpo';
+import { train, type TrainOptions } from '../../src/train';
 import { copyAsCrashed, untimedFiles } from '../helpers/run-files';
 
 jest.setTimeout(600_000);

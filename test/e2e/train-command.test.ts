@@ -2,7 +2,7 @@
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { RunSummary } from '../../src/grpo';
+import type { RunSummary } from '../../src/train';
 import { readMetrics } from '../../src/run';
 import { ended, ROOT, spawnAcoer } from '../helpers/cli';
 

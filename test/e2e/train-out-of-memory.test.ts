@@ -2,7 +2,7 @@
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { train, type TrainOptions } from '../../src/grpo';
+import { train, type TrainOptions } from '../../src/train';
 import type { MetricName } from '../../src/metric-names';
 import { completionTables, readCompletions, readMetrics } from '../../src/run';
 import { ended, spawnAcoer } from '../helpers/cli';

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { resolveConfig } from '../../src/config';
-import { train, type TrainEvent, type TrainOptions } from '../../src/grpo';
+import { train, type TrainEvent, type TrainOptions } from '../../src/train';
 import { NOTHING_LEARNT, stillLearnt, type LearntLimits } from '../../src/grpo/memory';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';

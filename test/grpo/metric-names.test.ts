@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { ConfigInput } from '../../src/config';
-import { train } from '../../src/grpo';
+import { train } from '../../src/train';
 import { isKnownMetric, METRIC_FAMILIES, METRICS, type KnownMetrics } from '../../src/metric-names';
 import { monitorMetrics } from '../../src/monitor';
 import { registerReward } from '../../src/rewards';

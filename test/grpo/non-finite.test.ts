@@ -1,6 +1,7 @@
 import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { replay, train, type StepPhase, type TrainEvent, type TrainOptions } from '../../src/grpo';
+import { type StepPhase } from '../../src/grpo';
+import { replay, train, type TrainEvent, type TrainOptions } from '../../src/train';
 import { registerReward } from '../../src/rewards';
 import { readRollbacks, RunDirectory } from '../../src/run';
 import { FakeEngine, type FakeCall, type FakeFaults } from '../helpers/fake-engine';

@@ -2,7 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import type { TrainOptions } from '../../src/grpo';
+import type { TrainOptions } from '../../src/train';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
 import { FakeEngine, type FakeFaults } from './fake-engine';

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { ConfigInput } from '../../src/config';
-import { train } from '../../src/grpo';
+import { train } from '../../src/train';
 import { listLosses, registerLoss, resolveLoss, sumOverTokens, type LossDefinition } from '../../src/losses';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';

@@ -8,7 +8,7 @@ import type { Dtype, Engine, Model, Policy, PolicyOptions, TensorTable } from '.
 import { generateFitting, SlotLimit } from '../../src/fitting';
 import { MemoryLimits } from '../../src/grpo/memory';
 import { lossPass } from '../../src/grpo/loss';
-import { NO_WATCH } from '../../src/grpo/watchdog';
+import { NO_WATCH } from '../../src/grpo/watch';
 import { resolveLoss } from '../../src/losses';
 import type { UpdateSample } from '../../src/grpo/batch';
 import { failureOf, request, sequences } from '../helpers/engine-calls';

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { checkStoredState } from '../../src/grpo/stored-state';
-import { restoreOpenBatch } from '../../src/grpo/open-batch';
+import { checkStoredState } from '../../src/train/stored-state';
+import { restoreOpenBatch } from '../../src/train/open-batch';
 import {
   EvaluationFile,
   MetricsFile,

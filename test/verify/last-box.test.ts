@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { resolveConfig } from '../../src/config';
-import { train } from '../../src/grpo';
+import { train } from '../../src/train';
 import { registerReward } from '../../src/rewards';
 import { verifyCompletion } from '../../src/verify';
 import { lastBoxOrTag } from '../../src/verify/boxed';

@@ -1,5 +1,5 @@
 /** One problem answered before and after training: what the figures look like in words. */
-import type { TrainEvent } from '../../grpo';
+import type { TrainEvent } from '../../train';
 import { wrapWords } from './text';
 
 export type Answer = Extract<TrainEvent, { type: 'answer' }>;

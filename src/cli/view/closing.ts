@@ -1,6 +1,6 @@
 /** What a run came to, in lines derived from its numbers alone. */
 import type { AccuracyChange } from '../../eval';
-import { runVerdict, type MonitorCourse, type PeakComparison, type RunSummary } from '../../grpo';
+import { runVerdict, type MonitorCourse, type PeakComparison, type RunSummary } from '../../train';
 import type { KnownMetrics } from '../../metric-names';
 import { change, percent } from './format';
 

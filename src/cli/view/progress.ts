@@ -1,6 +1,6 @@
 /** How a run looks while it goes on: lines that stay, and on a terminal one below them that is redrawn. */
 import { grouped } from '../../grouped';
-import type { TrainEvent } from '../../grpo';
+import type { TrainEvent } from '../../train';
 import type { Rollback } from '../../run';
 import { DownloadView } from '../download';
 import { gigabytes, percent } from './format';

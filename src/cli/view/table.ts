@@ -1,6 +1,6 @@
 /** The before/after table. */
 import type { EvalSummary } from '../../eval';
-import type { EvalKind, RunSummary } from '../../grpo';
+import type { EvalKind, RunSummary } from '../../train';
 import { change, percent } from './format';
 
 /** Columns padded to their widest cell, the first to the left and the others to the right. */

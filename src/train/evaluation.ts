@@ -1,0 +1,102 @@
+/** The evaluations of a run: greedy, and sampled at temperature 1 (greedy decoding hides a loss of certainty). */
+import type { Config } from '../config';
+import type { Dataset } from '../data';
+import type { Model, Policy } from '../engine/types';
+import { errorCode } from '../errors';
+import { answerProblems, summarise } from '../eval';
+import type { Tokenizer } from '../tokenizer';
+import type { KnownMetrics } from '../metric-names';
+import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from './events';
+import { memoryError } from '../grpo/memory';
+import type { Watch } from '../grpo/watch';
+
+export interface EvaluationContext {
+  config: Config;
+  model: Model;
+  tokenizer: Tokenizer;
+  /** null: nothing is evaluated. */
+  dataset: Dataset | null;
+  emit: (event: TrainEvent) => void;
+  watch: Watch;
+}
+
+/** Evaluates the policy, or the base when it is null, on the same problems with the same seeds every time. */
+export async function evaluatePolicy(
+  context: EvaluationContext,
+  policy: Policy | null,
+  phase: EvalPhase,
+  signal: AbortSignal | undefined,
+): Promise<Evaluation> {
+  const { config, model, tokenizer, dataset, emit, watch } = context;
+  const evaluateKind = async (kind: EvalKind, n: number) => {
+    if (n === 0 || dataset === null) return null;
+    const rows = await answerProblems({
+      model,
+      policy,
+      tokenizer,
+      dataset,
+      n,
+      sampling: kind === 'greedy' ? 'greedy' : { temperature: 1, seed: config.seed },
+      maxNewTokens: config.evalMaxNewTokens,
+      promptTemplate: config.promptTemplate,
+      enableThinking: config.enableThinking,
+      maxSlots: config.maxSlots ?? undefined,
+      kvBytes: config.kvBytes ?? undefined,
+      onFewerSlots: (slots) =>
+        emit({
+          type: 'warning',
+          message: `Out of memory in evaluation; the rest of it decodes at most ${slots} sequences together.`,
+        }),
+      signal,
+      onProgress: ({ done, total }) => {
+        watch.progress();
+        watch.note(() => `${kind} evaluation: ${done} of ${total} answers`);
+        emit({ type: 'eval-progress', phase, kind, done, total });
+      },
+      onCompletion: ({ index, prompt, text, verdict, thinkingTokens }) => {
+        if (kind !== 'greedy' || index !== 0) return;
+        const { question } = prompt.problem;
+        emit({ type: 'answer', phase, question, text, correct: verdict.correct, thinkingTokens });
+      },
+    }).catch((error: unknown) => {
+      if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
+      throw memoryError(error, 'evaluation', config);
+    });
+    const solved = rows.map(({ verdict }) => (verdict.correct ? '1' : '0')).join('');
+    const summary = { ...summarise(rows), solved };
+    emit({ type: 'evaluated', phase, kind, summary });
+    return summary;
+  };
+  const greedy = await evaluateKind('greedy', config.evalProblems);
+  const sampled = await evaluateKind('sampled', config.evalSampledProblems);
+  return { greedy, sampled };
+}
+
+/** The evaluation as numbers of a line in metrics.jsonl. */
+export function evaluationMetrics(evaluation: Evaluation): KnownMetrics {
+  const metrics: KnownMetrics = {};
+  for (const kind of ['greedy', 'sampled'] as const) {
+    const summary = evaluation[kind];
+    if (summary === null) continue;
+    metrics[`eval/${kind}_accuracy`] = summary.accuracy;
+    metrics[`eval/${kind}_thinking_tokens`] = summary.thinkingTokens;
+    metrics[`eval/${kind}_total_tokens`] = summary.totalTokens;
+    metrics[`eval/${kind}_accuracy_per_1k_tokens`] = summary.accuracyPer1kTokens;
+  }
+  return metrics;
+}
+
+/** The better of the best evaluation so far and a new one: the higher accuracy, of equals the shorter thinking. */
+export function betterOf(
+  best: Best | null,
+  { step, evaluation }: { step: number; evaluation: Evaluation },
+): Best | null {
+  const summary = evaluation.greedy ?? evaluation.sampled;
+  if (summary === null) return best;
+  const { accuracy, thinkingTokens } = summary;
+  const better =
+    best === null ||
+    accuracy > best.accuracy ||
+    (accuracy === best.accuracy && thinkingTokens < best.thinkingTokens);
+  return better ? { step, accuracy, thinkingTokens } : best;
+}

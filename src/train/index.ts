@@ -1,0 +1,26 @@
+export type {
+  EvalKind,
+  EvalPhase,
+  Evaluation,
+  RunEvaluation,
+  RunSummary,
+  TrainEvent,
+  TrainStep,
+} from './events';
+export {
+  type MonitorCourse,
+  type PeakComparison,
+  type RunOutcome,
+  runVerdict,
+  type RunVerdict,
+} from './verdict';
+export { train, type TrainOptions, TrainRun } from './train';
+export { closeRewards, resolveTrainConfig } from './inputs';
+export { longestLocalPrompt } from './plan';
+export { isStuck } from './watchdog';
+export { openRewardModule } from './reward-module';
+export { monitorContext } from './guard';
+export { watchRecorded, type Watched, type WatchOptions } from './recorded';
+export { replay, type ReplayedMicroBatch, type ReplayOptions, type ReplayReport } from './replay';
+export type { Offender } from './replay-alone';
+export type { BadGradient } from './replay-phases';

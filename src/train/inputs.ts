@@ -1,0 +1,180 @@
+/** What a run reads before any model is loaded: here mistakes show before a file is written. */
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { resolveConfig, type Config, type ConfigInput } from '../config';
+import { loadRunData, memoryName, withAbsolutePath, type Dataset } from '../data';
+import { AcoerError } from '../errors';
+import type { Engine } from '../engine/types';
+import { resolveModel, type ModelFetchOptions } from '../models';
+import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../plan';
+import { listRewards, resolveReward } from '../rewards';
+import { loadTokenizer, type Tokenizer } from '../tokenizer';
+import type { WeightedReward } from '../grpo/context';
+import { noteUnanswerable, skippedPrompts } from './long-prompts';
+import { openRewardModule } from './reward-module';
+
+/** Parts a caller may bring; the rest is made from the configuration. */
+export interface SessionParts {
+  /** Stays open when the run ends. */
+  engine?: Engine;
+  tokenizer?: Tokenizer;
+  trainData?: Dataset;
+  evalData?: Dataset;
+}
+
+export interface Inputs {
+  rewards: WeightedReward[];
+  modelDirectory: string;
+  /** What its config.json says. */
+  planned: PlannedModel;
+  tokenizer: Tokenizer;
+  trainData: Dataset;
+  /** Rows of it whose prompts are too long. */
+  skippedRows: Set<number>;
+  /** null: nothing is evaluated. */
+  evalData: Dataset | null;
+}
+
+/** `resolveConfig` that also knows the rewards. */
+export function resolveTrainConfig(
+  layers: readonly (ConfigInput & { preset?: string })[],
+  preset?: string,
+): Config {
+  return resolveConfig(
+    layers,
+    preset,
+    listRewards().map(({ name }) => name),
+  );
+}
+
+/**
+ * The configured rewards with their parameters bound, those of `rewardModules` in threads of their own: `closeRewards`
+ * ends them. Throws BAD_CONFIG for an unknown name or parameter, or a module that is no reward.
+ */
+export async function openRewards(config: Config): Promise<WeightedReward[]> {
+  const { rewardModules, rewardTimeoutMs, maxCompletionLength: maxLength } = config;
+  const entries =
+    typeof config.reward === 'string' ? [{ name: config.reward, weight: 1, params: {} }] : config.reward;
+  const opened: WeightedReward[] = [];
+  try {
+    for (const { name, weight, params: own } of entries) {
+      const params = { ...config.rewardParams[name], ...own };
+      const path = rewardModules[name];
+      const reward =
+        path === undefined
+          ? resolveReward(name, params)
+          : await openRewardModule({ name, path: resolve(path), params, maxLength }, rewardTimeoutMs);
+      opened.push({ reward, weight });
+    }
+    return opened;
+  } catch (error) {
+    await closeRewards(opened);
+    throw error;
+  }
+}
+
+export async function closeRewards(rewards: readonly WeightedReward[]): Promise<void> {
+  await Promise.all(rewards.map(async ({ reward }) => reward.close?.()));
+}
+
+/** What was left out of the training data, or null when every row was taken. */
+function leftOut({ name, source }: Dataset, dropUnparsedGold: boolean): string | null {
+  if (source === undefined) return null;
+  const { badRows, unparsedGold } = source;
+  const parts = [
+    ...(badRows.count > 0 ? [`${badRows.count} rows that cannot be read (${badRows.examples[0]})`] : []),
+    ...(dropUnparsedGold && unparsedGold.count > 0
+      ? [`${unparsedGold.count} whose gold answer the verifier cannot read (${unparsedGold.examples[0]!.at})`]
+      : []),
+  ];
+  return parts.length === 0 ? null : `${name}: of ${source.rows} rows left out ${parts.join(' and ')}.`;
+}
+
+/** The problems of a run: those trained on, and those evaluated on (null: nothing is evaluated). */
+async function openData(
+  config: Config,
+  given: SessionParts,
+  options: ModelFetchOptions,
+): Promise<{ trainData: Dataset; evalData: Dataset | null }> {
+  const { trainData, evalData, whole, notices } = await loadRunData(config, given, options);
+  const note = leftOut(whole, config.dropUnparsedGold);
+  for (const message of [...(note === null ? [] : [note]), ...notices]) options.onNotice?.(message);
+  return { trainData, evalData };
+}
+
+/** A run may be resumed from another folder, so paths in its stored configuration are absolute. */
+export function withAbsolutePaths(config: Config): Config {
+  const { dataset, evalDataset, model, rewardModules } = config;
+  const modules = Object.entries(rewardModules).map(([name, file]) => [name, resolve(file)]);
+  return {
+    ...config,
+    model: model !== 'tiny' && existsSync(model) ? resolve(model) : model,
+    dataset: withAbsolutePath(dataset),
+    evalDataset: evalDataset === null ? null : withAbsolutePath(evalDataset),
+    rewardModules: Object.fromEntries(modules) as Record<string, string>,
+  };
+}
+
+/**
+ * A run may be resumed after the hub has moved on, so a model of the hub has its commit in the stored configuration.
+ * Fetches that model where it is not in the cache.
+ */
+export async function withLastingNames(config: Config, options: ModelFetchOptions): Promise<Config> {
+  const { name: model } = await resolveModel(config.model, options);
+  return { ...withAbsolutePaths(config), model };
+}
+
+/**
+ * Data sets by names that mean these rows: of the hub by the commit that was read, those in memory by a name that nothing
+ * else has, so that a run that is resumed goes on with the same rows.
+ */
+export function withPinnedData(config: Config, { trainData, evalData }: Inputs, given: SessionParts): Config {
+  const held = given.trainData && memoryName(given.trainData.name);
+  // Data that nothing is evaluated on has no place in the configuration.
+  const evaluates = config.evalProblems > 0 || config.evalSampledProblems > 0;
+  const heldEval = evaluates && given.evalData ? memoryName(given.evalData.name) : null;
+  const evalDataset = heldEval ?? config.evalDataset;
+  return {
+    ...config,
+    dataset: trainData.source?.pinned ?? held ?? config.dataset,
+    evalDataset: evalDataset === null ? null : (evalData?.source?.pinned ?? evalDataset),
+  };
+}
+
+/** @throws BAD_CONFIG for a reward on thinking and a vocabulary that cannot say where thinking begins and ends */
+function checkThinking(config: Config, rewards: readonly WeightedReward[], tokenizer: Tokenizer): void {
+  if (tokenizer.thinkOpenId !== null && tokenizer.thinkCloseId !== null) return;
+  const reward = rewards.find((entry) => entry.reward.needsThinking === true)?.reward.name;
+  if (reward === undefined) return;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `The vocabulary of ${config.model} has no <think> and </think>, so reward ${reward} cannot measure thinking; set rewardParams.${reward}.lengthOf to total, and formatWeight to 0 (it asks for closed thinking).`,
+  );
+}
+
+/** `options.onNotice` also hears what was left out of the data, and which prompts are too long. */
+export async function openInputs(
+  config: Config,
+  parts: SessionParts,
+  options: ModelFetchOptions,
+): Promise<Inputs> {
+  const rewards = await openRewards(config);
+  try {
+    const { directory: modelDirectory } = await resolveModel(config.model, options);
+    const planned = readPlannedModel(modelDirectory);
+    assertRoomForPrompt(config, planned);
+    const tokenizer = parts.tokenizer ?? (await loadTokenizer(modelDirectory));
+    checkThinking(config, rewards, tokenizer);
+    const { trainData, evalData } = await openData(config, parts, options);
+    const skippedRows = await skippedPrompts(config, planned, { tokenizer, trainData }, options);
+    const { onNotice, signal } = options;
+    if (evalData !== null && onNotice !== undefined) {
+      const count = Math.max(config.evalProblems, config.evalSampledProblems);
+      await noteUnanswerable({ dataset: evalData, count, tokenizer, config, signal }, planned, onNotice);
+    }
+    return { rewards, modelDirectory, planned, tokenizer, trainData, skippedRows, evalData };
+  } catch (error) {
+    await closeRewards(rewards);
+    throw error;
+  }
+}

@@ -1,0 +1,56 @@
+/** Notices steps whose batch says nothing about how to do better: every advantage is 0 or masked, so only a KL term moves weights. */
+import type { Config } from '../config';
+import { isTruncated, updatesPerGeneration, type GenerationBatch } from '../grpo/batch';
+
+/** Steps in a row after which it is said. */
+const STEPS = 50;
+
+/** What held of every completion of the stretch. */
+interface Stretch {
+  steps: number;
+  truncated: boolean;
+  wrong: boolean;
+  right: boolean;
+}
+
+const START: Stretch = { steps: 0, truncated: true, wrong: true, right: true };
+
+/** Whether some completion that counts has an advantage. */
+const hasSignal = ({ samples }: GenerationBatch): boolean =>
+  samples.some(({ masked, advantage }) => !masked && advantage !== 0);
+
+function likelyCause({ truncated, wrong, right }: Stretch, maxCompletionLength: number): string {
+  if (truncated)
+    return `every completion was cut off at maxCompletionLength = ${maxCompletionLength}; raise it`;
+  if (wrong)
+    return 'no answer was right; the problems may be too hard, or answers are not given in \\boxed{}';
+  if (right) return 'every answer was right with the same reward; the problems are too easy for this reward';
+  return 'the completions of a group have equal rewards; the reward does not tell them apart';
+}
+
+/** Counts steps without a signal and says so once a stretch. */
+export class NoSignal {
+  private stretch = START;
+
+  constructor(private readonly config: Config) {}
+
+  /** A sentence after 50 such steps in a row; else null. @param batch as it was generated */
+  observe(batch: GenerationBatch): string | null {
+    if (hasSignal(batch)) {
+      this.stretch = START;
+      return null;
+    }
+    const all = (holds: (sample: GenerationBatch['samples'][number]) => boolean) =>
+      batch.samples.every(holds);
+    const { steps, truncated, wrong, right } = this.stretch;
+    this.stretch = {
+      steps: steps + updatesPerGeneration({ config: this.config }),
+      truncated: truncated && all(({ rollout }) => isTruncated(rollout)),
+      wrong: wrong && all(({ rollout }) => !rollout.verdict.correct),
+      right: right && all(({ rollout }) => rollout.verdict.correct),
+    };
+    if (steps >= STEPS || this.stretch.steps < STEPS) return null;
+    const cause = likelyCause(this.stretch, this.config.maxCompletionLength);
+    return `The last ${this.stretch.steps} steps had nothing to learn from: ${cause}.`;
+  }
+}

@@ -1,0 +1,206 @@
+/** `replay`: makes a refused step again from its dump, and says whether it came out the same. */
+import { resolveConfig, type Config } from '../config';
+import type { DeviceName, Engine } from '../engine/types';
+import { AcoerError, errorCode } from '../errors';
+import { resolveLoss } from '../losses';
+import { resolveModel, type ModelFetchOptions } from '../models';
+import { openDump, restorePolicy, type StoredCheckpoint } from '../run';
+import { parseDump } from './dump';
+import { MemoryLimits } from '../grpo/memory';
+import { sampleTokens } from '../packing';
+import { describeNonFinite, type NonFinite } from '../grpo/non-finite';
+import { offendersOf, type Offender } from './replay-alone';
+import {
+  makeAgain,
+  recordedNumbers,
+  type BadGradient,
+  type Numbers,
+  type Outcome,
+  type RefusedStep,
+  type ReplayContext,
+} from './replay-phases';
+import { createPolicy, openEngine, scheduleOf } from './session';
+import { runStateOf, storedPart, thisMaker, type Maker } from './state';
+import { NO_WATCH } from '../grpo/watch';
+
+export interface ReplayOptions extends Pick<ModelFetchOptions, 'signal' | 'onProgress' | 'onNotice'> {
+  /** Default: as the run had it. Elsewhere numbers may differ by rounding. */
+  device?: DeviceName;
+  threads?: number;
+  /** Also makes the phase for one completion at a time, to find which are not finite by themselves. */
+  each?: boolean;
+  /** Stays open. Default: one is made. */
+  engine?: Engine;
+}
+
+export interface ReplayedMicroBatch {
+  samples: number;
+  tokens: number;
+  /** null: this pass was refused. */
+  loss: number | null;
+}
+
+export interface ReplayReport {
+  dump: string;
+  step: number;
+  model: string;
+  /** The same number was not finite, and all that was measured equals the dump bit for bit. */
+  reproduced: boolean;
+  /** One sentence for each thing that did not come out the same. */
+  differences: string[];
+  recorded: NonFinite;
+  /** null: everything was finite. */
+  found: NonFinite | null;
+  learningRate: number;
+  /** Of an update, in the order they were run. */
+  microBatches: ReplayedMicroBatch[];
+  /** Of a gradient that was refused. */
+  gradient: BadGradient | null;
+  /** With `each`. */
+  offenders: Offender[] | null;
+  /** What made the dump, and what replayed it. */
+  maker: { then: Maker; now: Maker };
+}
+
+/**
+ * Loads the model of the dump in folder `dump`, brings weights and optimiser to where they were, and makes the refused
+ * phase again. Changes no file.
+ *
+ * @throws BAD_INPUT when `dump` is none or damaged; LOAD_FAILED, DEVICE, HUB, ... when the model cannot be loaded;
+ * INTERRUPTED
+ */
+export async function replay(dump: string, options: ReplayOptions = {}): Promise<ReplayReport> {
+  const { checkpoint, record: stored } = openDump(dump);
+  const record = parseDump(dump, stored);
+  const { device, threads } = options;
+  const config = resolveConfig([
+    storedPart(checkpoint).config,
+    { ...(device && { device }), ...(threads && { threads }) },
+  ]);
+  const refused = refusedStepOf(dump, checkpoint, record, config);
+  const { directory } = await resolveModel(config.model, options);
+  const engine = options.engine ?? (await openEngine(config));
+  try {
+    return await withContext(engine, directory, config, options, async (context) => {
+      context.memory.restore(refused.state.memory);
+      await restorePolicy(checkpoint, context.policy);
+      const outcome = await makeAgain(context, refused);
+      throwIfInterrupted(options.signal);
+      // An optimiser step that was not refused this time has moved the weights.
+      if (outcome.update?.applied === true) await restorePolicy(checkpoint, context.policy);
+      const offenders = options.each === true ? await offendersOf(context, refused) : null;
+      throwIfInterrupted(options.signal);
+      const maker = { then: storedPart(checkpoint).maker, now: thisMaker(engine) };
+      return reportOf(dump, config, refused, outcome, { offenders, maker });
+    });
+  } catch (error) {
+    if (errorCode(error) !== 'CANCELLED') throw error;
+    throw new AcoerError('INTERRUPTED', 'Interrupted.', { cause: error });
+  } finally {
+    if (options.engine === undefined) await engine.dispose();
+  }
+}
+
+/** A cancelled generation ends without an error. */
+function throwIfInterrupted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted) throw new AcoerError('CANCELLED', 'The replay was cancelled.');
+}
+
+function refusedStepOf(
+  dump: string,
+  checkpoint: StoredCheckpoint,
+  record: RefusedStep['record'],
+  config: Config,
+): RefusedStep {
+  const { state, open: batch } = runStateOf(checkpoint, config).position;
+  const needs = { generate: 'requests', advantages: 'rewarded', score: null } as const;
+  const { phase } = record.found;
+  const need = phase === 'accumulate' || phase === 'step' ? 'update' : needs[phase];
+  if (batch === null || (need !== null && record[need] === null)) {
+    throw new AcoerError('BAD_INPUT', `${dump} lacks ${batch === null ? 'a batch' : need}.`);
+  }
+  return { record, state, batch };
+}
+
+async function withContext<T>(
+  engine: Engine,
+  directory: string,
+  config: Config,
+  { signal }: ReplayOptions,
+  work: (context: ReplayContext) => Promise<T>,
+): Promise<T> {
+  const model = await engine.loadModel(directory, { dtype: config.dtype ?? undefined, signal });
+  try {
+    const policy = await createPolicy(model, config);
+    try {
+      const schedule = scheduleOf(config);
+      const memory = new MemoryLimits(config);
+      const loss = resolveLoss(config.lossType, config.lossParams[config.lossType]);
+      return await work({ config, model, policy, loss, signal, schedule, watch: NO_WATCH, memory });
+    } finally {
+      await policy.dispose();
+    }
+  } finally {
+    await model.dispose();
+  }
+}
+
+const described = (found: NonFinite | null) =>
+  found === null ? 'everything was finite' : describeNonFinite(found);
+
+function differencesOf(refused: RefusedStep, { found, numbers }: Outcome): string[] {
+  const recorded = refused.record.found;
+  const same = described(found) === described(recorded) && found?.phase === recorded.phase;
+  const first = same ? [] : [`The dump says: ${described(recorded)}. Now: ${described(found)}.`];
+  return [...first, ...numberDifferences(recordedNumbers(refused), numbers)];
+}
+
+function numberDifferences(recorded: Numbers, made: Numbers): string[] {
+  const differences: string[] = [];
+  for (const name of new Set([...recorded.keys(), ...made.keys()])) {
+    const [was, is] = [recorded.get(name), made.get(name)];
+    if (was === undefined || is === undefined) {
+      differences.push(`Only ${is === undefined ? 'in the dump' : 'now'}: ${name}.`);
+      continue;
+    }
+    const length = Math.max(was.length, is.length);
+    const place = Array.from({ length }).findIndex((_, i) => !sameNumber(was[i], is[i]));
+    if (place === -1) continue;
+    const at = length === 1 ? '' : ` first differ at ${place}`;
+    differences.push(`${name}${at}: ${was[place]} in the dump, ${is[place]} now.`);
+  }
+  return differences;
+}
+
+/** JSON has one zero and one NaN. */
+const sameNumber = (a: number | undefined, b: number | undefined) =>
+  a === b || (Number.isNaN(a) && Number.isNaN(b));
+
+function reportOf(
+  dump: string,
+  { model }: Config,
+  refused: RefusedStep,
+  outcome: Outcome,
+  rest: Pick<ReplayReport, 'offenders' | 'maker'>,
+): ReplayReport {
+  const { step, found: recorded, learningRate } = refused.record;
+  const differences = differencesOf(refused, outcome);
+  const microBatches = (outcome.update?.microBatches ?? []).map(({ samples, loss }) => ({
+    samples: samples.length,
+    tokens: samples.reduce((sum, one) => sum + sampleTokens(one), 0),
+    loss: Number.isFinite(loss) ? loss : null,
+  }));
+  return {
+    dump,
+    step,
+    model,
+    reproduced: outcome.found !== null && differences.length === 0,
+    differences,
+    recorded,
+    found: outcome.found,
+    learningRate,
+    microBatches,
+    gradient: outcome.gradient,
+    ...rest,
+  };
+}

@@ -1,0 +1,89 @@
+/** What a checkpoint's state.json holds, and how it is read back. */
+import type { Config } from '../config';
+import type { Engine } from '../engine/types';
+import { initialMonitorState } from '../monitor';
+import type { StoredCheckpoint, Tensor } from '../run';
+import type { StepMetrics } from '../types';
+import { packageVersion } from '../version';
+import type { LoopPosition, LoopState } from '../grpo/context';
+import type { Best, Evaluation } from './events';
+import type { GuardState } from './guard';
+import { stillLearnt } from '../grpo/memory';
+import { openBatchTensors, restoreOpenBatch, type OpenBatchNumbers } from './open-batch';
+import { configHash } from './resume';
+import { checkStoredState, isEarlierMonitor } from './stored-state';
+
+/** All a run carries from step to step besides weights and optimiser. */
+export interface RunState {
+  position: LoopPosition;
+  base: Evaluation | null;
+  /** The newest evaluation of a step; that of the last step is also the run's result. */
+  latest: { step: number; evaluation: Evaluation } | null;
+  best: Best | null;
+  /** The newest step's line while it is not in metrics.jsonl yet: its evaluation was interrupted. */
+  pending: StepMetrics | null;
+  /** Fingerprint of the training data; null for generated data. */
+  data: string | null;
+  guard: GuardState;
+}
+
+/** What made the checkpoint: another of these may round differently. */
+export interface Maker {
+  acoer: string;
+  node: string;
+  libtorch: string;
+  device: string;
+  /** The processor or GPU: others have other kernels. */
+  deviceName: string;
+  threads: number;
+}
+
+interface StoredState extends Omit<RunState, 'position'> {
+  maker: Maker;
+  configHash: string;
+  config: Config;
+  datasetSize: number;
+  loop: LoopState;
+  batch: OpenBatchNumbers | null;
+}
+
+export function thisMaker({ deviceInfo }: Engine): Maker {
+  const { libtorch, device, name: deviceName, threads } = deviceInfo;
+  return { acoer: packageVersion(), node: process.version, libtorch, device, deviceName, threads };
+}
+
+export function storedState(
+  { position, ...state }: RunState,
+  config: Config,
+  datasetSize: number,
+  engine: Engine,
+): { state: StoredState; rollouts: Map<string, Tensor> | null } {
+  const { state: loop, open } = position;
+  const batch = open && { tokens: open.tokens, metrics: open.metrics, updatesDone: open.updatesDone };
+  const about = { maker: thisMaker(engine), configHash: configHash(config), config, datasetSize };
+  return { state: { ...about, loop, batch, ...state }, rollouts: open && openBatchTensors(open) };
+}
+
+/** @throws BAD_INPUT for a state that no run wrote */
+export function storedPart({ path, state }: StoredCheckpoint): StoredState {
+  checkStoredState(path, state);
+  return state as StoredState;
+}
+
+/** @param config of the run that goes on from it */
+export function runStateOf(checkpoint: StoredCheckpoint, config: Config): RunState {
+  const stored = storedPart(checkpoint);
+  const { loop, batch, base, latest, best, pending, data } = stored;
+  const open = batch && restoreOpenBatch(batch, checkpoint.rollouts);
+  // Checkpoints of versions that did not count refused steps have none.
+  const refused = loop.refused ?? 0;
+  const state = { ...loop, refused, memory: stillLearnt(loop.memory, stored.config, config) };
+  const guard = startsMonitorOver(checkpoint)
+    ? { ...stored.guard, monitor: { ...initialMonitorState(), step: loop.step } }
+    : stored.guard;
+  return { position: { state, open }, base, latest, best, pending, data, guard };
+}
+
+/** Whether the checkpoint's monitor is of a version whose state this one cannot go on from. */
+export const startsMonitorOver = (checkpoint: StoredCheckpoint): boolean =>
+  isEarlierMonitor(storedPart(checkpoint).guard.monitor);

@@ -1,0 +1,1 @@
+export { HungError, isStuck, Watchdog, type WatchdogParts } from './watchdog';

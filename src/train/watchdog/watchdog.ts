@@ -1,0 +1,265 @@
+/**
+ * Notices a run that no longer moves: knows its phase, when that began and its last sign of progress. A phase that is
+ * silent for too long leaves a dump of what was running; then the run waits on or ends, as `onHang` says.
+ *
+ * Time is counted in ticks of the event loop, each at most twice its length, so that a stopped process, a debugger, a
+ * machine asleep and a clock set anew never look like a hang.
+ */
+import { url as debuggerUrl } from 'node:inspector';
+import type { Config, Phase } from '../../config';
+import { awakeTimer } from '../../deadline';
+import type { Engine, Model } from '../../engine/types';
+import { AcoerError, errorMessage } from '../../errors';
+import { writeJsonAtomic, type RunDirectory } from '../../run';
+import { abortable } from '../../grpo/abortable';
+import type { TrainEvent } from '../events';
+import { hangReport, hangSentence, type Hang } from './dump';
+import { phaseLimitMs, tickMs, type ModelSize } from './limits';
+import { startSentinel, type Sentinel, type SentinelMessage } from './sentinel';
+import { clockMs, SharedState } from './shared';
+import type { Watch } from '../../grpo/watch';
+
+/** The run was ended by its watchdog. */
+export class HungError extends AcoerError {
+  /** What hung did not end on being cancelled: it goes on in this process, and an exit would wait for it. */
+  stuck = false;
+}
+
+/** Whether what made `error` still goes on in this process, which can then only be ended by force. */
+export const isStuck = (error: unknown): boolean => error instanceof HungError && error.stuck;
+
+export interface WatchdogParts {
+  config: Config;
+  directory: RunDirectory;
+  emit: (event: TrainEvent) => void;
+  /** What hung has so long to end once it is cancelled, and each phase after it. Default 30 s. */
+  graceMs?: number;
+  /** End the process when its thread is blocked and `onHang` is `stop`. */
+  exitWhenBlocked?: boolean;
+}
+
+const GRACE_MS = 30_000;
+const SHOWN_IN_FLIGHT = 512;
+
+interface Current {
+  phase: Phase | null;
+  beganMs: number;
+  limitMs: number;
+  inFlight: Set<() => unknown>;
+  progress: number;
+}
+
+const idle = (): Current => ({
+  phase: null,
+  beganMs: clockMs(),
+  limitMs: Infinity,
+  inFlight: new Set(),
+  progress: 0,
+});
+
+export class Watchdog implements Watch {
+  step = 0;
+  /** Why the run is to end; null: nothing has hung. */
+  hung: HungError | null = null;
+  /** Called once when the run is to end. */
+  onStop: (error: HungError) => void = () => undefined;
+  private readonly shared = new SharedState();
+  private readonly abandoning = new AbortController();
+  private readonly longestMs = new Map<Phase, number>();
+  private readonly tickMs: number | null;
+  private readonly timer: NodeJS.Timeout | undefined;
+  private readonly sentinel: Sentinel | null = null;
+  private model: ModelSize | null = null;
+  private device: Engine['deviceInfo'] | null = null;
+  private current = idle();
+  private silentMs = 0;
+  private heardMs = clockMs();
+  private fired = false;
+  private lastTickMs = clockMs();
+  private endGrace: (() => void) | undefined;
+
+  constructor(private readonly parts: WatchdogParts) {
+    const { config, directory, exitWhenBlocked = false } = parts;
+    this.tickMs = tickMs(config);
+    if (this.tickMs === null) return;
+    this.timer = setInterval(() => this.tick(), this.tickMs).unref();
+    const setup = {
+      buffer: this.shared.buffer,
+      tickMs: this.tickMs,
+      directory: directory.path,
+      kill: exitWhenBlocked && config.onHang === 'stop',
+    };
+    this.sentinel = startSentinel(setup, (message) => this.wasBlocked(message), this.sentinelLost);
+  }
+
+  /** What hung goes on although it was cancelled: nothing that uses the engine ends any more. */
+  get abandoned(): boolean {
+    return this.abandoning.signal.aborted;
+  }
+
+  /** From now on the limits follow from the model's size and device. */
+  loaded({ deviceInfo }: Engine, { info }: Model): void {
+    const { parameterCount: parameters, maxPositions } = info;
+    this.model = { parameters, maxPositions, cuda: deviceInfo.device.startsWith('cuda') };
+    this.device = deviceInfo;
+    this.sentinel?.post({ engine: deviceInfo });
+  }
+
+  async phase<T>(phase: Phase, work: () => Promise<T>): Promise<T> {
+    const outer = this.current;
+    this.enter(phase);
+    try {
+      // Without the second, a run that hangs with nothing open would end its process unseen.
+      this.timer?.ref();
+      return await abortable(work(), this.abandoning.signal);
+    } finally {
+      this.leave(outer);
+    }
+  }
+
+  during<T>(phase: Phase, note: () => string, work: () => T): T {
+    if (this.tickMs === null) return work();
+    const outer = this.current;
+    this.enter(phase);
+    this.note(note);
+    try {
+      return work();
+    } finally {
+      this.leave(outer);
+    }
+  }
+
+  begin(describe: () => unknown): () => void {
+    const { inFlight } = this.current;
+    inFlight.add(describe);
+    return () => {
+      if (inFlight.delete(describe)) this.progress();
+    };
+  }
+
+  progress(): void {
+    this.heard();
+    this.current.progress++;
+    this.shared.moved();
+  }
+
+  note(text: () => string): void {
+    if (this.tickMs !== null) this.shared.write(text());
+  }
+
+  close(): void {
+    clearInterval(this.timer);
+    this.endGrace?.();
+    this.sentinel?.close();
+  }
+
+  private enter(phase: Phase): void {
+    this.heard();
+    const limitMs = phaseLimitMs(phase, this.parts.config, this.model, this.longestMs.get(phase) ?? 0);
+    this.show({ ...idle(), phase, limitMs: limitMs ?? Infinity });
+    if (this.hung !== null && !this.abandoned) this.grace(this.hung);
+  }
+
+  private leave(outer: Current): void {
+    this.heard();
+    this.show(outer);
+    if (outer.phase === null) this.timer?.unref();
+    if (outer.phase === null) this.endGrace?.();
+  }
+
+  private show(current: Current): void {
+    this.current = current;
+    const { phase, limitMs, progress, beganMs } = current;
+    this.shared.enter(phase, this.step, limitMs, progress, beganMs);
+  }
+
+  /** A sign of life: the silence ends. */
+  private heard(): void {
+    const { phase } = this.current;
+    if (phase !== null && this.silentMs > 0) {
+      this.longestMs.set(phase, Math.max(this.silentMs, this.longestMs.get(phase) ?? 0));
+    }
+    this.silentMs = 0;
+    this.heardMs = clockMs();
+    this.fired = false;
+  }
+
+  private tick(): void {
+    const now = clockMs();
+    const elapsedMs = Math.min(now - Math.max(this.lastTickMs, this.heardMs), 2 * this.tickMs!);
+    this.lastTickMs = now;
+    this.shared.beat(debuggerUrl() !== undefined);
+    if (this.current.phase === null || this.fired) return;
+    this.silentMs += elapsedMs;
+    if (this.silentMs >= this.current.limitMs) this.fire(this.current.phase);
+  }
+
+  private fire(phase: Phase): void {
+    this.fired = true;
+    const { current, shared, step, silentMs } = this;
+    const { limitMs, progress } = current;
+    const timeInPhaseMs = clockMs() - current.beganMs;
+    const hang: Hang = { phase, step, timeInPhaseMs, silentMs, limitMs, progress, note: shared.note };
+    this.report(hang, this.dump(hang));
+  }
+
+  /** @returns the dump's path, or null when it could not be written */
+  private dump(hang: Hang): string | null {
+    const { directory, emit } = this.parts;
+    const path = directory.hang(hang.step, hang.phase);
+    const shown = [...this.current.inFlight].slice(0, SHOWN_IN_FLIGHT);
+    try {
+      directory.lock?.assertHeld();
+      writeJsonAtomic(path, {
+        ...hangReport(hang),
+        engine: this.device,
+        inFlightCount: this.current.inFlight.size,
+        inFlight: shown.map((describe) => describe()),
+      });
+      return path;
+    } catch (error) {
+      emit({ type: 'warning', message: `The watchdog's dump could not be written: ${errorMessage(error)}` });
+      return null;
+    }
+  }
+
+  private report(hang: Hang, path: string | null): void {
+    const message = hangSentence(hang, path);
+    this.parts.emit({
+      type: 'hang',
+      phase: hang.phase,
+      step: hang.step,
+      silentMs: hang.silentMs,
+      path,
+      message,
+    });
+    if (this.parts.config.onHang === 'stop') this.stop(hang, message);
+  }
+
+  private stop({ phase }: Hang, message: string): void {
+    if (this.hung !== null) return;
+    const resume = `acoer train --resume ${this.parts.directory.path}`;
+    const end = phase === 'loading' ? ' before it began.' : `; go on with: ${resume}`;
+    this.hung = new HungError('HUNG', `${message} The run was ended${end}`);
+    this.grace(this.hung);
+    this.onStop(this.hung);
+  }
+
+  private grace(hung: HungError): void {
+    this.endGrace?.();
+    this.endGrace = awakeTimer(this.parts.graceMs ?? GRACE_MS, () => {
+      hung.stuck = true;
+      this.abandoning.abort(hung);
+    });
+  }
+
+  /** The other thread saw this one blocked, and it is free again. */
+  private wasBlocked({ hang, path }: SentinelMessage): void {
+    this.report(hang, path);
+  }
+
+  private readonly sentinelLost = (error: Error) => {
+    const message = `The watchdog's thread ended (${error.message}): a blocked main thread will not be noticed.`;
+    this.parts.emit({ type: 'warning', message });
+  };
+}

@@ -1,0 +1,58 @@
+/** Where the tokens of sampled completions stand, and models that cannot say where thinking is. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { train } from '../../src/train';
+import { completionTables } from '../../src/run';
+import { parquetRows } from '../../src/parquet';
+import { mean } from '../../src/statistics';
+import { fakeParts, fakeRun, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
+import { fakeTokenizer } from '../helpers/fake-tokenizer';
+
+afterAll(removeFakeRuns);
+
+test('metrics and tables say how much stands outside the first block', async () => {
+  const out = newFolder();
+  const summary = await (await train(fakeRun({ out, maxSteps: 2, completionsSteps: 1 }))).result();
+  const lines = metricsOf(out);
+  for (const [i, path] of completionTables(out).entries()) {
+    const rows: Record<string, number>[] = [];
+    for await (const row of parquetRows(path, { path, zipped: false }, (columns) => columns)) {
+      rows.push(row as Record<string, number>);
+    }
+    const meanOf = (name: string) => mean(rows.map((row) => row[name]!));
+    expect(lines[i]!['completions/answer_length']).toBe(meanOf('answer_tokens'));
+    expect(lines[i]!['thinking/later_blocks_mean']).toBe(meanOf('later_thinking_tokens'));
+    expect(rows.some((row) => row.answer_tokens! > 0)).toBe(true);
+  }
+  const { thinkingTokens, answerTokens, totalTokens } = summary.base.greedy!;
+  expect(answerTokens).toBeGreaterThan(0);
+  expect(thinkingTokens + answerTokens!).toBeLessThan(totalTokens);
+});
+
+describe('a vocabulary without <think>', () => {
+  const tokenizer = { ...fakeTokenizer, thinkOpenId: null, thinkCloseId: null };
+
+  test.each(['acoer', 'grpo-lp'])(
+    'is refused for %s before anything is written or loaded',
+    async (reward) => {
+      const out = newFolder();
+      await expect(train(fakeRun({ out, reward, tokenizer }))).rejects.toMatchObject({
+        code: 'BAD_CONFIG',
+        message: expect.stringMatching(
+          `no <think> and </think>, so reward ${reward} .* set rewardParams.${reward}.lengthOf to total`,
+        ) as string,
+      });
+      expect(existsSync(join(out))).toBe(false);
+    },
+  );
+
+  test.each([{ reward: 'acc' }, { reward: 'acoer', rewardParams: { acoer: { lengthOf: 'total' } } }])(
+    'trains with %j',
+    async (settings) => {
+      const given = { maxSteps: 2, formatWeight: 0, evalProblems: 0, ...settings };
+      const run = await train(fakeRun({ ...fakeParts(), ...given, tokenizer }));
+      await run.result();
+      expect(metricsOf(run.directory)).toHaveLength(2);
+    },
+  );
+});

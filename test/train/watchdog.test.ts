@@ -1,0 +1,316 @@
+/** The watchdog: every phase that hangs is noticed, named and dumped, and the run ends so that it can be resumed. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { PHASES, resolveConfig, type Phase } from '../../src/config';
+import { awakeTimer, withinTime } from '../../src/deadline';
+import { judgeCompletion } from '../../src/eval';
+import { train, type TrainEvent, type TrainOptions } from '../../src/train';
+import { phaseLimitMs } from '../../src/train/watchdog/limits';
+import { registerReward } from '../../src/rewards';
+import { FakeEngine } from '../helpers/fake-engine';
+import { fakeParts, fakeRun, removeFakeRuns } from '../helpers/fake-run';
+import { untimedFiles } from '../helpers/run-files';
+
+jest.setTimeout(120_000);
+afterAll(removeFakeRuns);
+
+type HangEvent = TrainEvent & { type: 'hang' };
+
+/** Short enough for a test; far above what a phase of the fake takes. */
+const LIMIT_MS = 400;
+
+const settings = (): TrainOptions => ({
+  maxSteps: 6,
+  promptsPerStep: 2,
+  numGenerations: 4,
+  numIterations: 2,
+  beta: 0.01,
+  evalSteps: 2,
+  saveSteps: 2,
+  watchdogMs: LIMIT_MS,
+  hangGraceMs: 100,
+  // Both would be minutes, since the true ones of these phases are.
+  watchdogPhaseMs: { loading: LIMIT_MS, reward: LIMIT_MS },
+});
+
+function watched(more: TrainOptions = {}) {
+  const hangs: HangEvent[] = [];
+  const onEvent = (event: TrainEvent) => event.type === 'hang' && hangs.push(event);
+  const engine = new FakeEngine();
+  return { given: { ...fakeRun({ ...settings(), ...more, onEvent }), engine }, engine, hangs };
+}
+
+let whole: Map<string, unknown>;
+beforeAll(async () => {
+  const { given, hangs } = watched();
+  await (await train(given)).result();
+  expect(hangs).toEqual([]);
+  whole = untimedFiles(given.out);
+});
+
+/** Without the dumps, and without what the time limits of this test are in the configuration. */
+function filesOf(folder: string): Map<string, unknown> {
+  return new Map([...untimedFiles(folder)].filter(([name]) => !name.startsWith('watchdog-')));
+}
+
+async function resume(folder: string): Promise<void> {
+  await (await train({ resume: folder, ...fakeParts() })).result();
+}
+
+const dumpOf = ({ path }: HangEvent) => JSON.parse(readFileSync(path!, 'utf8')) as Record<string, unknown>;
+
+describe.each<['answers a cancel' | 'is stuck']>([['answers a cancel'], ['is stuck']])(
+  'an engine that %s',
+  (kind) => {
+    const never = (signal?: AbortSignal) =>
+      new Promise<never>((_, reject) => {
+        if (kind === 'is stuck') return;
+        const cancel = () => reject(Object.assign(new Error('cancelled'), { code: 'CANCELLED' }));
+        if (signal?.aborted === true) cancel();
+        signal?.addEventListener('abort', cancel);
+      });
+
+    /** The call that hangs, and the phase and step it belongs to. */
+    const cases: [Phase, number, (engine: FakeEngine) => void][] = [
+      ['generate', 3, ({ model }) => (model!.generate = (_, options) => never(options?.signal))],
+      [
+        'score',
+        3,
+        ({ model }) => (model!.score = (_, options) => never((options as { signal?: AbortSignal }).signal)),
+      ],
+      [
+        'train',
+        3,
+        ({ model }) =>
+          (model!.policy!.forward = (_, options) => never((options as { signal?: AbortSignal }).signal)),
+      ],
+    ];
+
+    test.each(cases)(
+      'in %s: a dump, HUNG, and a resumed run equal to one that never hung',
+      async (phase, step, hang) => {
+        const { given, hangs } = watched();
+        const run = await train(given);
+        for (let i = 0; i < 2; i++) await run.next();
+        hang(given.engine);
+        const ended = run.result();
+        await expect(ended).rejects.toMatchObject({ code: 'HUNG', stuck: kind === 'is stuck' });
+        await expect(ended).rejects.toThrow(
+          `The run was ended; go on with: acoer train --resume ${given.out}`,
+        );
+        expect(hangs).toHaveLength(1);
+        expect(hangs[0]).toMatchObject({
+          phase,
+          step,
+          path: join(given.out, `watchdog-${step}-${phase}.json`),
+        });
+        expect(hangs[0]!.silentMs).toBeGreaterThanOrEqual(LIMIT_MS);
+        expect(readdirSync(given.out)).not.toContain('lock.json');
+        await resume(given.out);
+        expect(filesOf(given.out)).toEqual(whole);
+      },
+    );
+  },
+);
+
+test.each<[Phase, number, (engine: FakeEngine) => void]>([
+  ['optimizer', 3, ({ model }) => (model!.policy!.step = () => new Promise(() => undefined))],
+  [
+    'evaluation',
+    4,
+    ({ model }) => {
+      const generate = model!.generate.bind(model);
+      model!.generate = (requests, options) =>
+        options?.onSequence !== undefined && requests[0]!.sampling?.temperature === 0
+          ? new Promise(() => undefined)
+          : generate(requests, options);
+    },
+  ],
+  ['checkpoint', 4, ({ model }) => (model!.policy!.saveOptimizer = () => new Promise(() => undefined))],
+])('a hang in %s that nothing cancels ends the run all the same', async (phase, step, hang) => {
+  const { given, hangs } = watched();
+  const run = await train(given);
+  for (let i = 0; i < 2; i++) await run.next();
+  hang(given.engine);
+  await expect(run.result()).rejects.toMatchObject({ code: 'HUNG' });
+  expect(hangs[0]).toMatchObject({ phase, step });
+  await resume(given.out);
+  expect(filesOf(given.out)).toEqual(whole);
+});
+
+test('a hang before the first step: in the evaluation of the base, and while the model is loaded', async () => {
+  const evaluating = watched();
+  const run = await train(evaluating.given);
+  evaluating.given.engine.model!.generate = () => new Promise(() => undefined);
+  await expect(run.result()).rejects.toMatchObject({ code: 'HUNG' });
+  expect(evaluating.hangs[0]).toMatchObject({ phase: 'baseEvaluation', step: 0 });
+  await resume(evaluating.given.out);
+  expect(filesOf(evaluating.given.out)).toEqual(whole);
+
+  const loading = watched();
+  loading.engine.loadModel = () => new Promise(() => undefined);
+  const ended = train(loading.given);
+  await expect(ended).rejects.toMatchObject({ code: 'HUNG', stuck: true });
+  await expect(ended).rejects.toThrow('The run was ended before it began.');
+  expect(readdirSync(loading.given.out)).toEqual(['watchdog-0-loading.json']);
+});
+
+test('a reward that hangs: the dump names it, its samples and their texts', async () => {
+  registerReward('hangs', (rollout) => (rollout.sample === 3 ? new Promise(() => undefined) : 1));
+  const { given, hangs } = watched({ reward: 'hangs', evalProblems: 0, rewardTimeoutMs: 3_000 });
+  const run = await train(given);
+  await expect(run.result()).rejects.toMatchObject({ code: 'HUNG', stuck: false });
+  expect(hangs[0]).toMatchObject({ phase: 'reward', step: 1 });
+  const dump = dumpOf(hangs[0]!) as {
+    inFlight: { reward: string; sample: string; text: string }[];
+    progress: number;
+    engine: { name: string };
+    threads: { state: string; name: string }[];
+    memory: { rss: number };
+    activeResources: string[];
+    versions: { acoer: string; node: string };
+    timeInPhaseMs: number;
+    limitMs: number;
+  };
+  expect(dump.inFlight.map(({ reward, sample }) => [reward, sample.replace(/ \(.*/, '')])).toEqual([
+    ['hangs', 'sample 3 of prompt 0'],
+    ['hangs', 'sample 3 of prompt 1'],
+  ]);
+  for (const { text } of dump.inFlight) expect(text).toContain('boxed');
+  expect(dump).toMatchObject({ progress: 6, limitMs: LIMIT_MS, engine: { name: 'fake' }, step: 1 });
+  expect(dump.timeInPhaseMs).toBeGreaterThanOrEqual(LIMIT_MS);
+  expect(JSON.stringify(dump)).not.toContain(process.env.PATH);
+  expect(dump.memory.rss).toBeGreaterThan(0);
+  expect(dump.versions.node).toBe(process.versions.node);
+  if (process.platform === 'linux') {
+    expect(dump.threads.length).toBeGreaterThan(1);
+    for (const { state } of dump.threads) expect(state).toMatch(/^[RSDTZtXI]$/);
+  }
+});
+
+test('onHang warn says so once a silence and waits on', async () => {
+  const { given, hangs } = watched({ onHang: 'warn' });
+  const run = await train(given);
+  for (let i = 0; i < 2; i++) await run.next();
+  const model = given.engine.model!;
+  const generate = model.generate.bind(model);
+  model.generate = async (requests, options) => {
+    await new Promise((resolve) => setTimeout(resolve, 4 * LIMIT_MS));
+    model.generate = generate;
+    return generate(requests, options);
+  };
+  await run.result();
+  expect(hangs.map(({ phase, step }) => [phase, step])).toEqual([['generate', 3]]);
+  expect(filesOf(given.out).get('metrics.jsonl')).toEqual(whole.get('metrics.jsonl'));
+});
+
+test('nothing is watched between steps, nor with watchdogMs null', async () => {
+  const { given, hangs } = watched();
+  const run = await train(given);
+  await run.next();
+  await new Promise((resolve) => setTimeout(resolve, 3 * LIMIT_MS));
+  await run.result();
+  expect(hangs).toEqual([]);
+
+  const off = watched({ watchdogMs: null, watchdogPhaseMs: {} });
+  const slow = await train(off.given);
+  const model = off.given.engine.model!;
+  const generate = model.generate.bind(model);
+  model.generate = async (requests, options) => {
+    await new Promise((resolve) => setTimeout(resolve, LIMIT_MS));
+    return generate(requests, options);
+  };
+  for (let i = 0; i < 3; i++) await slow.next();
+  await slow.return();
+  expect(off.hangs).toEqual([]);
+});
+
+describe('limits', () => {
+  const config = resolveConfig([{ model: 'tiny' }]);
+  const model = { parameters: 1.7e9, maxPositions: 40_960, cuda: false };
+
+  test('are never below watchdogMs, nor 20 times the longest silence so far', () => {
+    for (const phase of PHASES) {
+      expect(phaseLimitMs(phase, config, null, 0)).toBeGreaterThanOrEqual(config.watchdogMs!);
+      expect(phaseLimitMs(phase, config, model, 1e7)).toBeGreaterThanOrEqual(2e8);
+    }
+  });
+
+  test('allow for the whole length of a sequence, which may be the first sign of progress', () => {
+    const long = { ...config, maxCompletionLength: 8_192 };
+    // 4 bytes of each of 1.7e9 parameters a token at 1 GB/s.
+    expect(phaseLimitMs('generate', long, model, 0)).toBeCloseTo(8_192 * 6_800, 0);
+    expect(phaseLimitMs('generate', long, { ...model, maxPositions: 100_000 / 6.8 }, 0)).toBeLessThan(1e8);
+    expect(phaseLimitMs('generate', long, { ...model, cuda: true }, 0)!).toBeCloseTo((8_192 * 6_800) / 20, 0);
+  });
+
+  test('given for a phase hold as they are; null switches it off', () => {
+    const given = { ...config, watchdogPhaseMs: { generate: 5, train: null } };
+    expect(phaseLimitMs('generate', given, model, 1e9)).toBe(5);
+    expect(phaseLimitMs('train', given, model, 0)).toBeNull();
+    expect(phaseLimitMs('train', { ...config, watchdogMs: null }, model, 0)).toBeNull();
+  });
+
+  test('of a phase that is not there are refused with the nearest name', () => {
+    expect(() => resolveConfig([{ watchdogPhaseMs: { generat: 5 } as never }])).toThrow(
+      /watchdogPhaseMs\.generat: unknown setting.*generate/,
+    );
+  });
+});
+
+describe('a limit on code that blocks', () => {
+  test('ends an endless loop and a regular expression without end', () => {
+    expect(
+      withinTime(50, () => {
+        for (;;);
+      }),
+    ).toBeNull();
+    expect(withinTime(50, () => /^(a+)+$/.test(`${'a'.repeat(60)}b`))).toBeNull();
+  });
+
+  test('gives what the code gives and throws what it throws', () => {
+    const thrown = new TypeError('own');
+    expect(withinTime(1_000, () => 7)).toEqual({ value: 7 });
+    expect(withinTime(1_000, () => withinTime(1_000, () => null))).toEqual({ value: { value: null } });
+    const throws = () => {
+      throw thrown;
+    };
+    expect(() => withinTime(1_000, throws)).toThrow(thrown);
+  });
+
+  test('makes a verifier without end a verdict of its own', () => {
+    const endless = () => {
+      for (;;);
+    };
+    expect(judgeCompletion('\\boxed{x}', '1', { thinkingClosed: true }, 'answer', {}, endless, 50)).toEqual({
+      verdict: { correct: false, status: 'timeout', extracted: null },
+      format: false,
+    });
+    expect(judgeCompletion('</think>\\boxed{1}', '1', { thinkingClosed: true }).verdict.correct).toBe(true);
+  });
+
+  test('fails the run on a reward that loops, naming the sample, and it can be resumed', async () => {
+    let endless = true;
+    registerReward('loops', (rollout) => {
+      while (endless && rollout.sample === 2);
+      return rollout.correct ? 1 : 0;
+    });
+    const given = fakeRun({ ...settings(), reward: 'loops', rewardTimeoutMs: 100 });
+    const ended = (await train(given)).result();
+    await expect(ended).rejects.toMatchObject({ code: 'REWARD_FAILED' });
+    await expect(ended).rejects.toThrow(
+      /Reward "loops" failed on sample 2 of prompt 0 .*no answer within 100 ms/,
+    );
+    endless = false;
+    await resume(given.out);
+  });
+
+  test('a timer of awake time can be taken back', async () => {
+    let expired = 0;
+    const cancel = awakeTimer(30, () => expired++);
+    awakeTimer(30, () => expired++);
+    cancel();
+    await new Promise((resolve) => setTimeout(resolve, 90));
+    expect(expired).toBe(1);
+  });
+});
