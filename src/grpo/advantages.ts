@@ -1,5 +1,8 @@
 /** Group-relative advantages as in TRL 1.13: rewards are added up and normalised, or normalised and added up. */
+import type { Config } from '../config';
 import { mean, sampleStd, sum } from '../statistics';
+import type { BatchRewards } from './rewards';
+import { isGraded, type GroupOutline } from './sample';
 
 export type RewardScale = 'group' | 'batch' | 'none';
 
@@ -88,4 +91,84 @@ export function normalizeThenSum(
     if (!zeroVariance[g++]) group.forEach((total, i) => (values[start + i] = (total - center) / divisor));
   }
   return { values, zeroVariance, fracZeroStd: zeroVariance.every(Boolean) ? 1 : 0 };
+}
+
+export type AdvantageSettings = Pick<
+  Config,
+  'multiObjectiveAggregation' | 'scaleRewards' | 'advantageEpsilon' | 'numRemainsInGroup' | 'groupFilter'
+>;
+
+export interface BatchAdvantages extends Advantages {
+  /** Per completion: learnt from. Of a group that is not graded, or passed over by the group filter: advantage 0. */
+  counted: boolean[];
+}
+
+/**
+ * The advantages of a batch, groups end to end. Means and deviations are over the completions that count: groups with a
+ * reference that could be read, and of those, under GFPO (arXiv 2508.09726, TRL's `num_remains_in_group`), the best
+ * `numRemainsInGroup`.
+ */
+export function batchAdvantages(
+  groups: readonly GroupOutline[],
+  rewards: BatchRewards,
+  settings: AdvantageSettings,
+): BatchAdvantages {
+  const totals = Float64Array.from(rewards.rewards, (reward) => reward.total);
+  const counted = countedCompletions(groups, totals, settings);
+  const places = counted.flatMap((counts, i) => (counts ? [i] : []));
+  const graded = groups.map(isGraded);
+  const sizes = slicesOfGroups(groups, counted)
+    .filter((_, g) => graded[g])
+    .map((own) => own.filter(Boolean).length);
+  const pick = (values: Float64Array) => Float64Array.from(places, (i) => values[i]!);
+  const made = ofCounted(rewards, pick, sizes, settings);
+  const values = new Float64Array(totals.length);
+  places.forEach((place, i) => (values[place] = made.values[i]!));
+  let next = 0;
+  const zeroVariance = graded.map((isOne) => (isOne ? made.zeroVariance[next++]! : true));
+  return { values, zeroVariance, fracZeroStd: made.fracZeroStd, counted };
+}
+
+function ofCounted(
+  rewards: BatchRewards,
+  pick: (values: Float64Array) => Float64Array,
+  sizes: readonly number[],
+  { multiObjectiveAggregation, scaleRewards, advantageEpsilon }: AdvantageSettings,
+): Advantages {
+  if (multiObjectiveAggregation === 'normalize_then_sum') {
+    const functions = Object.entries(rewards.perFunction).map(([name, values]) => ({
+      values: pick(values),
+      weight: rewards.weights[name]!,
+    }));
+    return normalizeThenSum(functions, sizes, advantageEpsilon);
+  }
+  const totals = Float64Array.from(rewards.rewards, (reward) => reward.total);
+  return computeAdvantages(pick(totals), sizes, scaleRewards, advantageEpsilon);
+}
+
+/** Per completion: its group is graded and the group filter keeps it. */
+function countedCompletions(
+  groups: readonly GroupOutline[],
+  totals: Float64Array,
+  { numRemainsInGroup: count, groupFilter }: AdvantageSettings,
+): boolean[] {
+  let start = 0;
+  return groups.flatMap((group) => {
+    const first = start;
+    start += group.rollouts.length;
+    if (!isGraded(group)) return group.rollouts.map(() => false);
+    if (count === null) return group.rollouts.map(() => true);
+    const costs = group.rollouts.map(({ totalTokens }, i) =>
+      groupFilter === 'shortest' ? totalTokens : -totals[first + i]! / Math.max(1, totalTokens),
+    );
+    // Among equals the earlier sample is kept.
+    const best = costs.map((_, i) => i).sort((a, b) => costs[a]! - costs[b]! || a - b);
+    const kept = new Set(best.slice(0, count));
+    return costs.map((_, i) => kept.has(i));
+  });
+}
+
+function slicesOfGroups<T>(groups: readonly GroupOutline[], flat: readonly T[]): T[][] {
+  let start = 0;
+  return groups.map(({ rollouts }) => flat.slice(start, (start += rollouts.length)));
 }

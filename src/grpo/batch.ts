@@ -1,39 +1,20 @@
 /** One generated batch made ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
 import type { GenerateStats, Policy } from '../engine/types';
-import type { Group, Prompt, Reward, Rollout, StepMetrics } from '../types';
+import type { Group, StepMetrics } from '../types';
 import { abortable } from './abortable';
-import { batchAdvantages, type BatchAdvantages } from './combine';
+import { batchAdvantages, type BatchAdvantages } from './advantages';
 import { samplingSeed, type LoopContext, type LoopState, type ScoreContext } from './context';
-import { packSequences, sampleTokens, splitPerToken, type Tokens } from '../packing';
+import { packSequences, sampleTokens, splitPerToken } from '../packing';
 import { checkAdvantages, checkLogprobs } from './non-finite';
 import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
-import { isGraded, sampleGroups } from './rollouts';
+import { sampleGroups } from './rollouts';
+import { isGraded, isTruncated, sampleName, type Sample } from './sample';
 import { withPressure } from './same-verdict';
-
-/** A completion with everything its loss needs: what a checkpoint keeps of a batch that is not used up. */
-export interface UpdateSample extends Tokens {
-  rollout: Pick<Rollout, 'sample' | 'logprobs' | 'entropies'> & { prompt: Pick<Prompt, 'index'> };
-  reward: Pick<Reward, 'total'>;
-  advantage: number;
-  /** Truncated, with `maskTruncatedCompletions`, or not graded: not in the loss, nor in token counts. */
-  masked: boolean;
-  /** Its loss and gradient are exactly 0, so forward and backward are left out. */
-  skipped: boolean;
-  /** Of the policy before the first update on this batch; null: on-policy, the current ones. */
-  oldLogprobs: Float64Array | null;
-  /** Of the base model; only with beta > 0. */
-  refLogprobs: Float64Array | null;
-}
-
-export interface Sample extends UpdateSample {
-  rollout: Rollout;
-  reward: Reward;
-}
 
 /** A batch that updates are being made from. */
 export interface OpenBatch {
-  samples: readonly UpdateSample[];
+  samples: readonly Sample[];
   /** Unmasked completion tokens. */
   tokens: number;
   /** Of the generation; every update's line carries them. */
@@ -53,12 +34,6 @@ export interface GenerationBatch {
   state: LoopState;
   timesMs: { generate: number; reward: number; score: number };
 }
-
-/** A completion cut off by the length limit: its last token is no stop token. */
-export const isTruncated = (rollout: Rollout) => rollout.finish !== 'stop';
-
-export const sampleName = ({ rollout }: UpdateSample) =>
-  `sample ${rollout.sample} of prompt ${rollout.prompt.index}`;
 
 /** Updates made from one generated batch. */
 export function updatesPerGeneration(context: Pick<LoopContext, 'config'>): number {
@@ -119,13 +94,17 @@ function makeSamples(
       const index = g * config.numGenerations + s;
       const masked = !graded || (config.maskTruncatedCompletions && isTruncated(rollout));
       return {
+        promptIndex: group.prompt.index,
+        sample: rollout.sample,
         promptIds: group.prompt.ids,
         completionIds: rollout.ids,
-        rollout,
-        reward: rewards[index]!,
+        sampledLogprobs: rollout.logprobs,
+        entropies: rollout.entropies,
+        reward: rewards[index]!.total,
         advantage: advantages.values[index]!,
         masked,
-        skipped: masked || (config.beta === 0 && (advantages.zeroVariance[g]! || advantages.dropped[index]!)),
+        skipped:
+          masked || (config.beta === 0 && (advantages.zeroVariance[g]! || !advantages.counted[index]!)),
         oldLogprobs: null,
         refLogprobs: null,
       };
@@ -134,7 +113,7 @@ function makeSamples(
 }
 
 /** Old log-probs when the policy moves while the batch is used; the base's when the KL term asks for them. */
-export async function addLogprobs(context: ScoreContext, samples: readonly UpdateSample[]): Promise<void> {
+export async function addLogprobs(context: ScoreContext, samples: readonly Sample[]): Promise<void> {
   const { config, model, policy, signal, watch, memory } = context;
   const { temperature } = config;
   const used = samples.filter((sample) => !sample.skipped);

@@ -2,7 +2,7 @@
 import type { KnownMetrics, MetricName } from '../metric-names';
 import type { Group, Rollout } from '../types';
 import type { GenerationBatch } from './batch';
-import { isGraded } from './rollouts';
+import { isGraded } from './sample';
 import { brevityShare, sameVerdictShare } from './same-verdict';
 import { maximum, mean, minimum, sampleStd } from '../statistics';
 

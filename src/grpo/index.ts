@@ -1,5 +1,11 @@
-export { computeAdvantages, type Advantages, type RewardScale } from './advantages';
-export { batchAdvantages, type AdvantageSettings, type BatchAdvantages } from './combine';
+export {
+  batchAdvantages,
+  computeAdvantages,
+  type Advantages,
+  type AdvantageSettings,
+  type BatchAdvantages,
+  type RewardScale,
+} from './advantages';
 export type { WeightedReward } from './context';
 export { describeNonFinite, type NonFinite, type StepPhase } from './non-finite';
 export { observeBatch, scoreBatch, type BatchRewards, type RewardSettings } from './rewards';

@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import type { TokenValues } from '../engine/types';
 import { importanceWeights, isOnPolicy, type LossBatch, type LossResult, type LossSettings } from '../losses';
-import type { UpdateSample } from './batch';
+import type { Sample } from './sample';
 import type { UpdateContext } from './context';
 import { joinPerToken, packSequences, splitPerToken } from '../packing';
 import { checkLoss, checkPass } from './non-finite';
@@ -32,7 +32,7 @@ export interface PassOptions {
   normalizer: number;
   dropoutSeed: bigint | null;
   /** [T] of each sample; 0 takes a token out of the policy loss. null: every token counts. */
-  kept: ReadonlyMap<UpdateSample, Uint8Array> | null;
+  kept: ReadonlyMap<Sample, Uint8Array> | null;
 }
 
 export function lossSettings(config: Config, normalizer: number): LossSettings {
@@ -50,7 +50,7 @@ export function lossSettings(config: Config, normalizer: number): LossSettings {
 /** The samples as the flat arrays a loss works on, with what the forward pass gave for them. */
 export function lossBatch(
   config: Config,
-  members: readonly UpdateSample[],
+  members: readonly Sample[],
   logprobs: Float64Array,
   kept: PassOptions['kept'],
 ): LossBatch {
@@ -59,7 +59,7 @@ export function lossBatch(
   const mask = new Uint8Array(logprobs.length);
   members.forEach(({ masked }, b) => mask.fill(masked ? 0 : 1, offsets[b], offsets[b + 1]));
   const oldLogprobs = joined(members.map((sample) => sample.oldLogprobs));
-  const sampled = joinPerToken(members.map(({ rollout }) => rollout.logprobs));
+  const sampled = joinPerToken(members.map((sample) => sample.sampledLogprobs));
   const {
     importanceSamplingCorrection: mode,
     importanceSamplingClipMin: min,
@@ -87,14 +87,14 @@ function joined(parts: readonly (Float64Array | null)[]): Float64Array | null {
 
 function keptTokens(
   { offPolicyMaskThreshold: threshold }: Config,
-  members: readonly UpdateSample[],
+  members: readonly Sample[],
   logprobs: readonly Float64Array[],
   kept: PassOptions['kept'],
 ): Uint8Array | null {
   if (threshold === null && kept === null) return null;
   const parts = members.map((sample, b) => {
     const own = logprobs[b]!;
-    if (threshold !== null && !isOnPolicy(sample.advantage, own, sample.rollout.logprobs, threshold))
+    if (threshold !== null && !isOnPolicy(sample.advantage, own, sample.sampledLogprobs, threshold))
       return new Uint8Array(own.length);
     return kept?.get(sample) ?? new Uint8Array(own.length).fill(1);
   });
@@ -107,7 +107,7 @@ function keptTokens(
  */
 export async function lossPass(
   context: Pick<UpdateContext, 'config' | 'policy' | 'loss' | 'signal' | 'watch'>,
-  members: readonly UpdateSample[],
+  members: readonly Sample[],
   { normalizer, dropoutSeed, kept }: PassOptions,
 ): Promise<PassResult> {
   const { config, policy, signal } = context;
@@ -124,7 +124,7 @@ export async function lossPass(
 }
 
 function passResult(
-  members: readonly UpdateSample[],
+  members: readonly Sample[],
   { logprobs, entropies }: TokenValues,
   batch: LossBatch,
   { loss, klSum, measures }: LossResult,

@@ -3,10 +3,10 @@ import type { MemoryReport } from '../engine/types';
 import type { SequenceMeasures } from '../losses';
 import type { KnownMetrics, MetricName } from '../metric-names';
 import type { Rollout, StepMetrics } from '../types';
-import { isTruncated, type GenerationBatch, type UpdateSample } from './batch';
+import type { GenerationBatch } from './batch';
 import type { LoopContext } from './context';
 import { groupMetrics } from './group-metrics';
-import { isGraded } from './rollouts';
+import { isGraded, isTruncated, type Sample } from './sample';
 import { maximum, mean, minimum, sampleStd } from '../statistics';
 import type { UpdateResult } from './update';
 
@@ -78,7 +78,7 @@ function rewardMetrics(batch: GenerationBatch): KnownMetrics {
 
 /** Of the generated batch; every update made from it carries the same numbers. */
 export function generationMetrics(context: LoopContext, batch: GenerationBatch): StepMetrics {
-  const rollouts = batch.samples.map((sample) => sample.rollout);
+  const rollouts = batch.groups.flatMap((group) => group.rollouts);
   const known: KnownMetrics = {
     epoch: batch.state.cursor / context.order.size,
     num_tokens: batch.state.numTokens,
@@ -128,8 +128,8 @@ function importanceMetrics({ config }: LoopContext, { samples, results }: Update
  * log-probs made with the weights that sampled, or null for a sample that was not measured.
  */
 function samplingGap(
-  samples: readonly UpdateSample[],
-  trainer: (sample: UpdateSample) => Float64Array | null,
+  samples: readonly Sample[],
+  trainer: (sample: Sample) => Float64Array | null,
 ): KnownMetrics {
   let total = 0;
   let largest = 0;
@@ -138,7 +138,7 @@ function samplingGap(
     const logprobs = trainer(sample);
     if (logprobs === null) continue;
     for (let t = 0; t < logprobs.length; t++) {
-      const gap = Math.abs(logprobs[t]! - sample.rollout.logprobs[t]!);
+      const gap = Math.abs(logprobs[t]! - sample.sampledLogprobs[t]!);
       total += gap;
       if (gap > largest) largest = gap;
     }
@@ -168,9 +168,9 @@ export function updateMetrics(context: LoopContext, update: UpdateResult): Known
   if (context.config.beta !== 0) metrics.kl = update.klSum / tokens;
   Object.assign(metrics, lossMetrics(context, update), importanceMetrics(context, update));
   // Old log-probs are scored without dropout, as the sampler works; those of a training pass are not.
-  const ofPass = (sample: UpdateSample) =>
+  const ofPass = (sample: Sample) =>
     context.config.loraDropout > 0 ? undefined : update.results.get(sample)?.logprobs;
-  const ofTrainer = (sample: UpdateSample) => sample.oldLogprobs ?? ofPass(sample) ?? null;
+  const ofTrainer = (sample: Sample) => sample.oldLogprobs ?? ofPass(sample) ?? null;
   return { ...metrics, ...samplingGap(update.samples, ofTrainer) };
 }
 

@@ -1,9 +1,9 @@
 /** Numbers of a step that are not finite: what and where the first one was, and what its phase worked on. */
 import type { GeneratedSequence, GenerateRequest } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
-import type { Group, Prompt, Rollout } from '../types';
-import type { UpdateSample } from './batch';
+import type { Group, Prompt } from '../types';
 import type { BatchRewards } from './rewards';
+import type { GroupOutline, Sample } from './sample';
 
 /** The phases of a step that look at their numbers, in order; `step` is the optimiser's, where the gradient is judged. */
 export const STEP_PHASES = ['generate', 'advantages', 'score', 'accumulate', 'step'] as const;
@@ -20,15 +20,10 @@ export interface NonFinite {
   token: number | null;
 }
 
-/** What of a group its advantages depend on, besides the rewards. */
-export interface GroupOutline {
-  rollouts: readonly Pick<Rollout, 'totalTokens' | 'verdict' | 'format'>[];
-}
-
 /** What a phase before the update worked on, as far as it came. */
 export interface Evidence {
   /** Completions: those that had ended (`generate`), or the whole batch. */
-  samples: readonly UpdateSample[];
+  samples: readonly Sample[];
   /** Of `generate`. */
   requests?: readonly { promptIndex: number; request: GenerateRequest }[];
   /** Of `advantages`. */
@@ -56,10 +51,7 @@ export function describeNonFinite({ what, promptIndex, sample, token }: NonFinit
   return `${what} ${what.endsWith('logits') ? 'are' : 'is'} not finite${at}`;
 }
 
-const placeOf = ({ rollout }: UpdateSample) => ({
-  promptIndex: rollout.prompt.index,
-  sample: rollout.sample,
-});
+const placeOf = ({ promptIndex, sample }: Sample) => ({ promptIndex, sample });
 
 /** Where the sampler met logits that are not finite; the error as it is when it says something else. */
 export function generationError(
@@ -92,12 +84,15 @@ export function generationError(
 export function endedSamples(
   ended: readonly GeneratedSequence[],
   prompts: readonly { promptIndex: number; promptIds: Int32Array }[],
-): UpdateSample[] {
+): Sample[] {
   return ended.map(({ request, sample, ids, logprobs, entropies }) => ({
+    promptIndex: prompts[request]!.promptIndex,
+    sample,
     promptIds: prompts[request]!.promptIds,
     completionIds: ids,
-    rollout: { prompt: { index: prompts[request]!.promptIndex }, sample, logprobs, entropies },
-    reward: { total: 0 },
+    sampledLogprobs: logprobs,
+    entropies,
+    reward: 0,
     advantage: 0,
     masked: false,
     skipped: false,
@@ -108,14 +103,14 @@ export function endedSamples(
 
 /** @throws NonFiniteError naming the first completion whose reward or advantage is not finite */
 export function checkAdvantages(
-  samples: readonly UpdateSample[],
+  samples: readonly Sample[],
   rewarded: { groups: readonly Group[]; rewards: BatchRewards; pressure: number },
 ): void {
   const found = firstBadAdvantage(samples);
   if (found !== null) throw new NonFiniteError(found, { samples, rewarded });
 }
 
-export function firstBadAdvantage(samples: readonly UpdateSample[]): NonFinite | null {
+export function firstBadAdvantage(samples: readonly Sample[]): NonFinite | null {
   const bad = samples.find((sample) => !Number.isFinite(sample.advantage));
   if (bad === undefined) return null;
   return { phase: 'advantages', what: 'the advantage', ...placeOf(bad), token: null };
@@ -124,9 +119,9 @@ export function firstBadAdvantage(samples: readonly UpdateSample[]): NonFinite |
 /** @throws NonFiniteError naming the first token of `sample` whose log-prob is not finite */
 export function checkLogprobs(
   whose: string,
-  sample: UpdateSample,
+  sample: Sample,
   logprobs: Float64Array,
-  batch: readonly UpdateSample[],
+  batch: readonly Sample[],
 ): void {
   const token = logprobs.findIndex((value) => !Number.isFinite(value));
   if (token === -1) return;
@@ -138,7 +133,7 @@ export function checkLogprobs(
  * @param values one per completion token of `members`
  * @throws NonFiniteError naming the completion and token of the first one that is not finite
  */
-export function checkPass(what: string, members: readonly UpdateSample[], values: Float64Array): void {
+export function checkPass(what: string, members: readonly Sample[], values: Float64Array): void {
   const place = values.findIndex((value) => !Number.isFinite(value));
   if (place === -1) return;
   let start = 0;
@@ -151,7 +146,7 @@ export function checkPass(what: string, members: readonly UpdateSample[], values
 }
 
 /** @throws NonFiniteError unless the loss of a pass over `members` is finite */
-export function checkLoss(loss: number, members: readonly UpdateSample[]): void {
+export function checkLoss(loss: number, members: readonly Sample[]): void {
   if (Number.isFinite(loss)) return;
   throw new NonFiniteError({ phase: 'accumulate', what: 'the loss', ...NOWHERE }, { samples: members });
 }

@@ -4,7 +4,7 @@ import { AcoerError, errorMessage } from '../errors';
 import type { RewardScore, RewardView } from '../rewards/types';
 import type { Group, Reward, Rollout } from '../types';
 import type { WeightedReward } from './context';
-import { sampleName } from './rollouts';
+import { completionName } from './rollouts';
 import { head, NO_WATCH, type Watch } from './watch';
 
 export interface RewardSettings {
@@ -24,7 +24,7 @@ export interface BatchRewards {
   weights: Record<string, number>;
 }
 
-const place = ({ prompt, sample }: Rollout) => sampleName(prompt, sample);
+const place = ({ prompt, sample }: Rollout) => completionName(prompt, sample);
 
 type Work<T> = T | Promise<T>;
 

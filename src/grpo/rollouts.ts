@@ -7,7 +7,7 @@ import { measureCompletion } from '../tokenizer';
 import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
 import { memoryError } from './memory';
-import { generationError, type GroupOutline } from './non-finite';
+import { generationError } from './non-finite';
 import { head } from './watch';
 
 export interface SampledGroups {
@@ -38,7 +38,7 @@ function toRollout(context: LoopContext, prompt: Prompt, sequence: GeneratedSequ
   const { ids, logprobs, entropies, finish, sample } = sequence;
   const text = tokenizer.decode(ids, { skipSpecial: true });
   const thinking = measureCompletion(ids, tokenizer, prompt.thinkOpened);
-  const note = () => `grading ${sampleName(prompt, sample)}: ${head(text)}`;
+  const note = () => `grading ${completionName(prompt, sample)}: ${head(text)}`;
   const { verdict, format } = watch.during('grade', note, () => judge(text, prompt.problem.gold, thinking));
   const totalTokens = ids.length;
   return {
@@ -56,8 +56,8 @@ function toRollout(context: LoopContext, prompt: Prompt, sequence: GeneratedSequ
   };
 }
 
-/** Names a completion in messages and dumps. */
-export const sampleName = ({ index, problem }: Prompt, sample: number) =>
+/** Names a completion with its problem. */
+export const completionName = ({ index, problem }: Prompt, sample: number) =>
   `sample ${sample} of prompt ${index} (problem ${problem.id})`;
 
 /**
@@ -77,7 +77,7 @@ export async function sampleGroups(
   const requests = requestsFor(context, prompts, seed);
   const inFlight = prompts.map((prompt) =>
     Array.from({ length: config.numGenerations }, (_, sample) =>
-      watch.begin(() => ({ sample: sampleName(prompt, sample), problem: head(prompt.problem.question) })),
+      watch.begin(() => ({ sample: completionName(prompt, sample), problem: head(prompt.problem.question) })),
     ),
   );
   const options = {
@@ -103,10 +103,3 @@ export async function sampleGroups(
   });
   return { groups, stats };
 }
-
-/**
- * A reference that cannot be read says nothing about its completions: the group leaves the loss, the accuracy, the
- * batch's means and deviations and the rewards' states, and is counted in `accuracy/gold_unparseable`.
- */
-export const isGraded = ({ rollouts }: GroupOutline) =>
-  rollouts.every(({ verdict }) => verdict.status !== 'gold-unparseable');

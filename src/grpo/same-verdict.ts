@@ -5,7 +5,7 @@
  */
 import { mean } from '../statistics';
 import type { Group, Rollout } from '../types';
-import type { GroupOutline } from './non-finite';
+import type { GroupOutline } from './sample';
 
 const classOf = ({ verdict, format }: Pick<Rollout, 'verdict' | 'format'>) => `${verdict.correct} ${format}`;
 
@@ -27,8 +27,8 @@ function* classes(groups: readonly GroupOutline[], isIn: (place: number) => bool
 export interface SplitAdvantages {
   /** Per completion, groups end to end. */
   values: Float64Array;
-  /** Not learnt from: it belongs to no class. */
-  dropped: readonly boolean[];
+  /** False: not learnt from, so that it belongs to no class. */
+  counted: readonly boolean[];
 }
 
 /**
@@ -43,7 +43,7 @@ export function withPressure(
 ): Float64Array {
   if (pressure === 1) return split.values;
   const eased = Float64Array.from(split.values);
-  for (const places of classes(groups, (place) => !split.dropped[place])) {
+  for (const places of classes(groups, (place) => split.counted[place]!)) {
     const center = mean(places.map((place) => split.values[place]!));
     for (const place of places) eased[place] = center + pressure * (split.values[place]! - center);
   }
@@ -54,7 +54,7 @@ export function withPressure(
 export function sameVerdictShare(groups: readonly GroupOutline[], split: SplitAdvantages): number {
   let within = 0;
   let all = 0;
-  for (const places of classes(groups, (place) => !split.dropped[place])) {
+  for (const places of classes(groups, (place) => split.counted[place]!)) {
     const values = places.map((place) => split.values[place]!);
     const center = mean(values);
     for (const value of values) {
@@ -74,7 +74,7 @@ export function brevityShare(groups: readonly Group[], split: SplitAdvantages): 
   const rollouts = groups.flatMap((group) => group.rollouts);
   let pairs = 0;
   let paid = 0;
-  const isIn = (place: number) => !split.dropped[place] && rollouts[place]!.verdict.correct;
+  const isIn = (place: number) => split.counted[place]! && rollouts[place]!.verdict.correct;
   for (const places of classes(groups, isIn)) {
     for (const a of places) {
       for (const b of places) {

@@ -3,17 +3,18 @@ import type { Config } from '../config';
 import { errorCode } from '../errors';
 import { entropyThreshold } from '../losses';
 import { streamSeed } from '../rng';
-import { sampleName, type OpenBatch, type UpdateSample } from './batch';
+import type { OpenBatch } from './batch';
 import { samplingSeed, type LoopState, type UpdateContext } from './context';
 import { lossPass, type PassOptions, type SampleResult } from './loss';
 import { memoryError } from './memory';
 import { joinPerToken, packSequences, splitPerToken } from '../packing';
 import { gradientNonFinite, NonFiniteError, type NonFinite } from './non-finite';
+import { sampleName, type Sample } from './sample';
 import { scheduleFactor } from './schedule';
 
 /** One forward and backward pass. */
 export interface MicroBatch {
-  samples: readonly UpdateSample[];
+  samples: readonly Sample[];
   dropoutSeed: bigint | null;
   /** NaN: the pass was refused. */
   loss: number;
@@ -33,13 +34,13 @@ export interface UpdateResult {
   entropySum: number;
   /** Unmasked completion tokens of the slice. */
   tokens: number;
-  samples: readonly UpdateSample[];
-  results: Map<UpdateSample, SampleResult>;
+  samples: readonly Sample[];
+  results: Map<Sample, SampleResult>;
   microBatches: MicroBatch[];
   timesMs: { train: number; optimizer: number };
 }
 
-const unmaskedTokens = (samples: readonly UpdateSample[]) =>
+const unmaskedTokens = (samples: readonly Sample[]) =>
   samples.reduce((sum, sample) => sum + (sample.masked ? 0 : sample.completionIds.length), 0);
 
 /** Adds up the gradient of the slice; false when a loss or log-prob was not finite (then no gradient is left). */
@@ -58,7 +59,7 @@ async function accumulateAll(
     total.results.clear();
     total.microBatches.length = 0;
   };
-  const pass = async (samples: readonly UpdateSample[]) => {
+  const pass = async (samples: readonly Sample[]) => {
     const microBatch: MicroBatch = { samples, dropoutSeed, loss: NaN, logprobSum: NaN };
     const index = total.microBatches.push(microBatch) - 1;
     const trained = watch.begin(() => ({ microBatch: index, samples: samples.map(sampleName) }));
@@ -87,9 +88,9 @@ async function accumulateAll(
 /** [T] of each sample: 1 for the tokens of highest entropy under the policy as it is, `topEntropyQuantile` of all. */
 async function highEntropyTokens(
   { config, model, policy, signal, watch, memory }: UpdateContext,
-  samples: readonly UpdateSample[],
-): Promise<Map<UpdateSample, Uint8Array>> {
-  const entropies = new Map<UpdateSample, Float64Array>();
+  samples: readonly Sample[],
+): Promise<Map<Sample, Uint8Array>> {
+  const entropies = new Map<Sample, Float64Array>();
   const options = { policy, temperature: config.temperature, ...(signal && { signal }) };
   const counted = samples.filter((sample) => !sample.masked);
   await memory.inBins('scoring', counted, async (members) => {
@@ -114,7 +115,7 @@ async function highEntropyTokens(
 export function sliceNormalizer(
   { config, loss }: Pick<UpdateContext, 'config' | 'loss'>,
   batch: OpenBatch,
-  samples: readonly UpdateSample[],
+  samples: readonly Sample[],
 ): number {
   return loss.normalizer({
     sequences: samples.length,
@@ -126,7 +127,7 @@ export function sliceNormalizer(
 }
 
 /** The samples of slice number `slice` of a batch: `promptsPerStep` groups. */
-export function sliceSamples(config: Config, { samples }: OpenBatch, slice: number): readonly UpdateSample[] {
+export function sliceSamples(config: Config, { samples }: OpenBatch, slice: number): readonly Sample[] {
   const perSlice = config.promptsPerStep * config.numGenerations;
   return samples.slice(slice * perSlice, (slice + 1) * perSlice);
 }
@@ -152,7 +153,7 @@ export async function updateOnSlice(
     nonFinite: null,
     learningRate: config.learningRate * scheduleFactor(schedule, step),
     klSum: 0,
-    entropySum: skippedEntropy.reduce((sum, s) => sum + s.rollout.entropies.reduce((a, b) => a + b, 0), 0),
+    entropySum: skippedEntropy.reduce((sum, s) => sum + s.entropies.reduce((a, b) => a + b, 0), 0),
     tokens: unmaskedTokens(samples),
     samples,
     results: new Map(),

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { GenerateRequest } from '../engine/types';
 import { AcoerError } from '../errors';
 import { VERDICT_STATUSES } from '../types';
-import type { UpdateSample } from '../grpo/batch';
+import type { Sample } from '../grpo/sample';
 import type { LoopState } from '../grpo/context';
 import { samplingSeed } from '../grpo/context';
 import type { Config } from '../config';
@@ -128,7 +128,7 @@ function rewardedRecord({ groups, rewards, pressure }: NonNullable<Evidence['rew
   };
 }
 
-function updateRecord({ slice, result }: NonNullable<Refusal['update']>, batch: readonly UpdateSample[]) {
+function updateRecord({ slice, result }: NonNullable<Refusal['update']>, batch: readonly Sample[]) {
   const places = new Map(batch.map((sample, i) => [sample, i]));
   return {
     slice,
@@ -144,12 +144,12 @@ function updateRecord({ slice, result }: NonNullable<Refusal['update']>, batch: 
 }
 
 /** For a reader; the numbers that count are in rollouts.safetensors. */
-const sampleRecord = (sample: UpdateSample) => ({
-  promptIndex: sample.rollout.prompt.index,
-  sample: sample.rollout.sample,
+const sampleRecord = (sample: Sample) => ({
+  promptIndex: sample.promptIndex,
+  sample: sample.sample,
   promptTokens: sample.promptIds.length,
   completionTokens: sample.completionIds.length,
-  reward: plainNumber(sample.reward.total),
+  reward: plainNumber(sample.reward),
   advantage: plainNumber(sample.advantage),
   masked: sample.masked,
   skipped: sample.skipped,

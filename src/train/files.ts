@@ -74,11 +74,14 @@ export class RunFiles {
   }
 
   /** The table of completions, when one is due. */
-  async table(step: number, { samples }: GenerationBatch): Promise<void> {
+  async table(step: number, { groups, rewards, samples }: GenerationBatch): Promise<void> {
     const { config, directory } = this.parts;
     if (config.completionsSteps === 0 || step % config.completionsSteps !== 0) return;
     const path = directory.completions(step);
-    await this.write(path, () => writeCompletions(path, step, samples));
+    const rows = groups
+      .flatMap((group) => group.rollouts)
+      .map((rollout, i) => ({ rollout, reward: rewards.rewards[i]!, advantage: samples[i]!.advantage }));
+    await this.write(path, () => writeCompletions(path, step, rows));
   }
 
   /** PEFT would look for the embedded model's name on the hub. */

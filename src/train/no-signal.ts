@@ -1,6 +1,8 @@
 /** Notices steps whose batch says nothing about how to do better: every advantage is 0 or masked, so only a KL term moves weights. */
 import type { Config } from '../config';
-import { isTruncated, updatesPerGeneration, type GenerationBatch } from '../grpo/batch';
+import { updatesPerGeneration, type GenerationBatch } from '../grpo/batch';
+import { isTruncated } from '../grpo/sample';
+import type { Rollout } from '../types';
 
 /** Steps in a row after which it is said. */
 const STEPS = 50;
@@ -40,14 +42,14 @@ export class NoSignal {
       this.stretch = START;
       return null;
     }
-    const all = (holds: (sample: GenerationBatch['samples'][number]) => boolean) =>
-      batch.samples.every(holds);
+    const all = (holds: (rollout: Rollout) => boolean) =>
+      batch.groups.every(({ rollouts }) => rollouts.every(holds));
     const { steps, truncated, wrong, right } = this.stretch;
     this.stretch = {
       steps: steps + updatesPerGeneration({ config: this.config }),
-      truncated: truncated && all(({ rollout }) => isTruncated(rollout)),
-      wrong: wrong && all(({ rollout }) => !rollout.verdict.correct),
-      right: right && all(({ rollout }) => rollout.verdict.correct),
+      truncated: truncated && all(isTruncated),
+      wrong: wrong && all(({ verdict }) => !verdict.correct),
+      right: right && all(({ verdict }) => verdict.correct),
     };
     if (steps >= STEPS || this.stretch.steps < STEPS) return null;
     const cause = likelyCause(this.stretch, this.config.maxCompletionLength);

@@ -1,25 +1,26 @@
 /** A batch with updates left to make, as tensors and a few numbers of a checkpoint, and back. */
 import type { Tensor } from '../run';
 import { AcoerError } from '../errors';
-import type { OpenBatch, UpdateSample } from '../grpo/batch';
+import type { OpenBatch } from '../grpo/batch';
+import type { Sample } from '../grpo/sample';
 
 type Ragged = Int32Array | Float64Array;
 
 /** What of a sample has a length of its own; null where it was not computed. */
-const ARRAYS: Record<string, (sample: UpdateSample) => Ragged | null> = {
+const ARRAYS: Record<string, (sample: Sample) => Ragged | null> = {
   prompt_ids: (s) => s.promptIds,
   completion_ids: (s) => s.completionIds,
-  logprobs: (s) => s.rollout.logprobs,
-  entropies: (s) => s.rollout.entropies,
+  logprobs: (s) => s.sampledLogprobs,
+  entropies: (s) => s.entropies,
   old_logprobs: (s) => s.oldLogprobs,
   ref_logprobs: (s) => s.refLogprobs,
 };
 
 /** What of a sample is one number. */
-const NUMBERS: Record<string, (sample: UpdateSample) => number> = {
-  prompt_index: (s) => s.rollout.prompt.index,
-  sample: (s) => s.rollout.sample,
-  reward: (s) => s.reward.total,
+const NUMBERS: Record<string, (sample: Sample) => number> = {
+  prompt_index: (s) => s.promptIndex,
+  sample: (s) => s.sample,
+  reward: (s) => s.reward,
   advantage: (s) => s.advantage,
   masked: (s) => Number(s.masked),
   skipped: (s) => Number(s.skipped),
@@ -116,16 +117,14 @@ export function restoreOpenBatch(
   const old = stored.partsOrNull('old_logprobs', Float64Array);
   const ref = stored.partsOrNull('ref_logprobs', Float64Array);
   const number = Object.fromEntries(Object.keys(NUMBERS).map((name) => [name, stored.numbers(name)]));
-  const samples = Array.from(number.advantage!, (advantage, i): UpdateSample => ({
+  const samples = Array.from(number.advantage!, (advantage, i): Sample => ({
+    promptIndex: number.prompt_index![i]!,
+    sample: number.sample![i]!,
     promptIds: promptIds[i]!,
     completionIds: completionIds[i]!,
-    rollout: {
-      prompt: { index: number.prompt_index![i]! },
-      sample: number.sample![i]!,
-      logprobs: logprobs[i]!,
-      entropies: entropies[i]!,
-    },
-    reward: { total: number.reward![i]! },
+    sampledLogprobs: logprobs[i]!,
+    entropies: entropies[i]!,
+    reward: number.reward![i]!,
     advantage,
     masked: number.masked![i] === 1,
     skipped: number.skipped![i] === 1,

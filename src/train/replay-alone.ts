@@ -1,5 +1,6 @@
 /** Which completions of a refused step are not finite by themselves. */
-import { addLogprobs, type UpdateSample } from '../grpo/batch';
+import { addLogprobs } from '../grpo/batch';
+import type { Sample } from '../grpo/sample';
 import { foundBy, badGradient, requestsOf, type RefusedStep, type ReplayContext } from './replay-phases';
 import { lossPass } from '../grpo/loss';
 import { describeNonFinite, firstBadAdvantage, generationError } from '../grpo/non-finite';
@@ -36,14 +37,14 @@ export async function offendersOf(context: ReplayContext, refused: RefusedStep):
 }
 
 async function eachAlone(
-  samples: readonly UpdateSample[],
-  badness: (sample: UpdateSample) => Promise<string | null>,
+  samples: readonly Sample[],
+  badness: (sample: Sample) => Promise<string | null>,
 ): Promise<Offender[]> {
   const offenders: Offender[] = [];
   for (const sample of samples) {
     const what = await badness(sample);
-    const { prompt, sample: number } = sample.rollout;
-    if (what !== null) offenders.push({ promptIndex: prompt.index, sample: number, what });
+    const { promptIndex, sample: number } = sample;
+    if (what !== null) offenders.push({ promptIndex, sample: number, what });
   }
   return offenders;
 }
@@ -73,7 +74,7 @@ function trainedAlone(context: ReplayContext, { record, batch }: RefusedStep): P
   const { slice, microBatches } = record.update!;
   const samples = sliceSamples(config, batch, slice);
   const normalizer = sliceNormalizer(context, batch, samples);
-  const seedOf = (sample: UpdateSample) =>
+  const seedOf = (sample: Sample) =>
     microBatches.find((one) => one.samples.includes(batch.samples.indexOf(sample)))?.dropoutSeed ?? null;
   const live = samples.filter((sample) => !sample.skipped);
   return eachAlone(live, async (sample) => {

@@ -1,7 +1,7 @@
 /** Making the phase of a refused step again, from its dump, and what that measures in comparable numbers. */
 import type { GenerateRequest, GeneratedSequence, Model, Policy, TensorTable } from '../engine/types';
-import { addLogprobs, type OpenBatch, type UpdateSample } from '../grpo/batch';
-import { batchAdvantages } from '../grpo/combine';
+import { batchAdvantages } from '../grpo/advantages';
+import { addLogprobs, type OpenBatch } from '../grpo/batch';
 import type { LoopState, ScoreContext, UpdateContext } from '../grpo/context';
 import type { DumpRecord } from './dump';
 import {
@@ -12,6 +12,7 @@ import {
   type NonFinite,
 } from '../grpo/non-finite';
 import { withPressure } from '../grpo/same-verdict';
+import type { Sample } from '../grpo/sample';
 import { updateOnSlice, type MicroBatch, type UpdateResult } from '../grpo/update';
 
 /** Numbers by what they are; equal when each of them is, bit for bit. */
@@ -48,18 +49,18 @@ export interface RefusedStep {
   batch: OpenBatch;
 }
 
-const nameOf = ({ rollout }: UpdateSample) => `prompt ${rollout.prompt.index} sample ${rollout.sample}`;
+const nameOf = ({ promptIndex, sample }: Sample) => `prompt ${promptIndex} sample ${sample}`;
 
-function sampledNumbers(samples: readonly UpdateSample[]): Numbers {
+function sampledNumbers(samples: readonly Sample[]): Numbers {
   const numbers: Numbers = new Map();
   for (const sample of samples) {
     numbers.set(`the tokens of ${nameOf(sample)}`, sample.completionIds);
-    numbers.set(`the sampler's log-probs of ${nameOf(sample)}`, sample.rollout.logprobs);
+    numbers.set(`the sampler's log-probs of ${nameOf(sample)}`, sample.sampledLogprobs);
   }
   return numbers;
 }
 
-function scoredNumbers(samples: readonly UpdateSample[]): Numbers {
+function scoredNumbers(samples: readonly Sample[]): Numbers {
   const numbers: Numbers = new Map();
   for (const sample of samples) {
     const { oldLogprobs, refLogprobs } = sample;

@@ -1,6 +1,6 @@
 import type { MetricName } from '../../src/metric-names';
 import { resolveConfig } from '../../src/config';
-import type { Sample } from '../../src/grpo/batch';
+import type { Sample } from '../../src/grpo/sample';
 import type { LoopContext } from '../../src/grpo/context';
 import { updateMetrics } from '../../src/grpo/metrics';
 import type { SampleResult } from '../../src/grpo/loss';
@@ -20,12 +20,11 @@ interface ClipCase {
 
 function sampleOf(length: number, masked: boolean, skipped: boolean): Sample {
   const logprobs = new Float64Array(length).fill(-1);
-  const rollout = { logprobs };
   return {
     completionIds: new Int32Array(length),
     masked,
     skipped,
-    rollout,
+    sampledLogprobs: logprobs,
     oldLogprobs: null,
   } as unknown as Sample;
 }

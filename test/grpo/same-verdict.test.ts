@@ -33,7 +33,7 @@ function advantagesOf(groups: Group[]) {
     rollouts.map(({ verdict, thinkingTokens }) => Number(verdict.correct) - (0.3 * thinkingTokens) / 100),
   );
   const advantages = computeAdvantages(Float64Array.from(rewards), 4, 'group', 1e-4);
-  return { ...advantages, dropped: rewards.map(() => false) };
+  return { ...advantages, counted: rewards.map(() => true) };
 }
 
 test('where all answers are right the pressure is a factor on every advantage', () => {
@@ -60,7 +60,7 @@ test('a completion that is not learnt from keeps its advantage of 0 and moves no
   const full = advantagesOf(allRight);
   const values = Float64Array.from(full.values);
   values[3] = 0;
-  const eased = withPressure(allRight, { values, dropped: [false, false, false, true] }, 0);
+  const eased = withPressure(allRight, { values, counted: [true, true, true, false] }, 0);
   expect(eased[3]).toBe(0);
   expect(eased[0]).toBeCloseTo((values[0]! + values[1]! + values[2]!) / 3, 12);
 });
@@ -76,7 +76,7 @@ test('brevity pays always under a static length reward, never under the verdict 
   const paid = (rewardOf: (rollout: Rollout) => number, dropped = false) => {
     const rewards = groups.flatMap(({ rollouts }) => rollouts.map(rewardOf));
     const { values } = computeAdvantages(Float64Array.from(rewards), 4, 'group', 1e-4);
-    return brevityShare(groups, { values, dropped: rewards.map(() => dropped) });
+    return brevityShare(groups, { values, counted: rewards.map(() => !dropped) });
   };
   const verdict = (rollout: Rollout) => Number(rollout.verdict.correct);
   expect(brevityShare(groups, advantagesOf(groups))).toBe(1);

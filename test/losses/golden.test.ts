@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { resolveConfig, type Config } from '../../src/config';
 import { lossBatch, lossSettings } from '../../src/grpo/loss';
-import type { UpdateSample } from '../../src/grpo/batch';
+import type { Sample } from '../../src/grpo/sample';
 import {
   entropyThreshold,
   importanceWeights,
@@ -64,17 +64,15 @@ const part = (numbers: readonly number[], b: number) =>
 const LOSS = 1e-12;
 const METRICS = 1e-6;
 
-const samplesOf = (c: Case): UpdateSample[] =>
+const samplesOf = (c: Case): Sample[] =>
   lengths.map((length, b) => ({
     promptIds: Int32Array.of(1),
     completionIds: new Int32Array(length),
-    rollout: {
-      prompt: { index: b },
-      sample: 0,
-      logprobs: part(golden.sampled, b),
-      entropies: part(golden.entropies, b),
-    },
-    reward: { total: 0 },
+    promptIndex: b,
+    sample: 0,
+    sampledLogprobs: part(golden.sampled, b),
+    entropies: part(golden.entropies, b),
+    reward: 0,
     advantage: golden.advantages[b]!,
     masked: c.masked && golden.masked.includes(b),
     skipped: false,
@@ -115,16 +113,16 @@ function configOf(c: Case): Config {
 }
 
 /** The tokens of highest entropy, as an update picks them. */
-function keptOf({ topEntropyQuantile }: Config, samples: readonly UpdateSample[]) {
+function keptOf({ topEntropyQuantile }: Config, samples: readonly Sample[]) {
   if (topEntropyQuantile === 1) return null;
-  const counted = samples.filter((sample) => !sample.masked).map(({ rollout }) => rollout.entropies);
+  const counted = samples.filter((sample) => !sample.masked).map((sample) => sample.entropies);
   const threshold = entropyThreshold(
     Float64Array.from(counted.flatMap((own) => [...own])),
     topEntropyQuantile,
   );
   return new Map(
     samples
-      .map((s) => [s, s.rollout.entropies.map((e) => Number(e >= threshold))] as const)
+      .map((s) => [s, s.entropies.map((e) => Number(e >= threshold))] as const)
       .map(([s, kept]) => [s, Uint8Array.from(kept)]),
   );
 }

@@ -10,7 +10,7 @@ import { MemoryLimits } from '../../src/grpo/memory';
 import { lossPass } from '../../src/grpo/loss';
 import { NO_WATCH } from '../../src/grpo/watch';
 import { resolveLoss } from '../../src/losses';
-import type { UpdateSample } from '../../src/grpo/batch';
+import type { Sample } from '../../src/grpo/sample';
 import { failureOf, request, sequences } from '../helpers/engine-calls';
 import { runChild } from '../helpers/engine-child';
 import { differingTensors } from '../helpers/fixtures';
@@ -178,16 +178,19 @@ describe('cut smaller by the loop', () => {
   });
 
   /** 16 sequences of 20 to 95 tokens. */
-  function samples({ beta, vocabulary = 512 }: { beta: number; vocabulary?: number }): UpdateSample[] {
-    return Array.from({ length: 16 }, (_, b): UpdateSample => {
+  function samples({ beta, vocabulary = 512 }: { beta: number; vocabulary?: number }): Sample[] {
+    return Array.from({ length: 16 }, (_, b): Sample => {
       const ids = Int32Array.from({ length: 20 + 5 * b }, (_, t) => (b * 31 + t * 17 + 3) % vocabulary);
       const completionIds = ids.subarray(6);
       const logprobs = Float64Array.from(completionIds, (id) => -4 - (id % 7) / 4);
       return {
         promptIds: ids.subarray(0, 6),
         completionIds,
-        rollout: { prompt: { index: 0 }, sample: b, logprobs, entropies: logprobs },
-        reward: { total: 0 },
+        promptIndex: 0,
+        sample: b,
+        sampledLogprobs: logprobs,
+        entropies: logprobs,
+        reward: 0,
         advantage: (b % 5) - 1.8,
         masked: b === 3,
         skipped: false,
@@ -214,7 +217,7 @@ describe('cut smaller by the loop', () => {
           stepsPerGeneration: 1,
           maxCompletionLength: 100,
         });
-        const pass = async (members: readonly UpdateSample[]) => {
+        const pass = async (members: readonly Sample[]) => {
           await lossPass(context, members, { normalizer, dropoutSeed: dropout > 0 ? 9n : null, kept: null });
         };
         // With B = 0, as at first, A would have no gradient.

@@ -1,4 +1,4 @@
-import { batchAdvantages, type AdvantageSettings } from '../../src/grpo/combine';
+import { batchAdvantages, type AdvantageSettings } from '../../src/grpo/advantages';
 import type { BatchRewards } from '../../src/grpo/rewards';
 import type { Group } from '../../src/types';
 import { loopCases } from '../helpers/loop-fixture';
@@ -48,7 +48,7 @@ describe('several rewards become advantages as in TRL', () => {
     // Both in float64; only the order of additions differs, blown up by 1 / (std + 1e-4).
     c.advantages.forEach((expected, i) => expect(Math.abs(result.values[i]! - expected)).toBeLessThan(1e-9));
     expect(result.fracZeroStd).toBeCloseTo(c.fracZeroStd, 12);
-    expect(result.dropped).not.toContain(true);
+    expect(result.counted).not.toContain(false);
   });
 });
 
@@ -61,7 +61,7 @@ test('a group whose reference cannot be read gets 0 and moves no other', () => {
     settings,
   );
   for (const multiObjectiveAggregation of ['sum_then_normalize', 'normalize_then_sum'] as const) {
-    const { values, zeroVariance, dropped, fracZeroStd } = batchAdvantages(
+    const { values, zeroVariance, counted, fracZeroStd } = batchAdvantages(
       [unread, groupOf([1, 1]), unread, groupOf([2, 2])],
       rewardsOf([[0, 9, 0, 1, 4, 4, 5, 7]], [1]),
       { ...settings, multiObjectiveAggregation },
@@ -71,7 +71,7 @@ test('a group whose reference cannot be read gets 0 and moves no other', () => {
     }
     expect([0, 1, 4, 5].map((i) => values[i])).toEqual([0, 0, 0, 0]);
     expect(zeroVariance).toEqual([true, false, true, false]);
-    expect(dropped).not.toContain(true);
+    expect(counted).toEqual([false, false, true, true, false, false, true, true]);
     expect(fracZeroStd).toBe(0);
   }
   expect(batchAdvantages([unread], rewardsOf([[0, 1]], [1]), plain).fracZeroStd).toBe(1);
@@ -94,8 +94,8 @@ describe('GFPO learns from the best of each group', () => {
   const rewards = rewardsOf([[1, 0, 1, 0.5, 1, 0, 2, 3]], [1]);
 
   test('the shortest are kept, the earlier among equals; the others have advantage 0', () => {
-    const { values, dropped } = batchAdvantages(groups, rewards, { ...plain, numRemainsInGroup: 2 });
-    expect(dropped).toEqual([true, false, true, false, false, false, true, true]);
+    const { values, counted } = batchAdvantages(groups, rewards, { ...plain, numRemainsInGroup: 2 });
+    expect(counted).toEqual([false, true, false, true, true, true, false, false]);
     // Mean and deviation are those of the kept alone: 0 and 0.5, then 1 and 0.
     const [a, b] = [0.25 / (Math.sqrt(0.125) + 1e-4), 0.5 / (Math.sqrt(0.5) + 1e-4)];
     [0, -a, 0, a, b, -b, 0, 0].forEach((expected, i) => expect(values[i]).toBeCloseTo(expected, 12));
@@ -103,9 +103,9 @@ describe('GFPO learns from the best of each group', () => {
 
   test('efficiency keeps the most reward per token', () => {
     const settings: AdvantageSettings = { ...plain, numRemainsInGroup: 2, groupFilter: 'efficiency' };
-    const { dropped } = batchAdvantages(groups, rewards, settings);
+    const { counted } = batchAdvantages(groups, rewards, settings);
     // Per token: 1/40, 0, 1/30, 1/40 and 1/7, 0, 2/7, 3/9.
-    expect(dropped).toEqual([false, true, false, true, true, true, false, false]);
+    expect(counted).toEqual([true, false, true, false, false, false, true, true]);
   });
 
   test('keeping all changes nothing, in both ways of combining', () => {
