@@ -1,5 +1,5 @@
 /** A policy over the addon. */
-import { AcoerError } from '../errors';
+import { AcoerError, errorCode } from '../errors';
 import type { NativePolicyInfo } from './binding';
 import { type Calls, collected } from './calls';
 import { CALL_OPTIONS, FORWARD_OPTIONS, needOptions, STEP_OPTIONS } from './options';
@@ -31,6 +31,8 @@ export function policyArguments(options: PolicyOptions): NativePolicyOptions {
 }
 
 export class NativePolicy implements Policy {
+  version = 0;
+  private changes = 0;
   private disposed: Promise<void> | undefined;
 
   constructor(
@@ -61,7 +63,21 @@ export class NativePolicy implements Policy {
     needOptions(options, 'step', STEP_OPTIONS);
     const { learningRate, weightDecay = 0, maxGradNorm = 0 } = options;
     const { policy } = this.info;
-    return this.calls.run((native) => native.step({ policy, learningRate, weightDecay, maxGradNorm }));
+    return this.changing(() =>
+      this.calls.run((native) => native.step({ policy, learningRate, weightDecay, maxGradNorm })),
+    );
+  }
+
+  /** Out of memory both are refused before the first weight changes. */
+  private async changing<T>(work: () => Promise<T>): Promise<T> {
+    const before = this.version;
+    this.version = ++this.changes;
+    try {
+      return await work();
+    } catch (error) {
+      if (errorCode(error) === 'OUT_OF_MEMORY') this.version = before;
+      throw error;
+    }
   }
 
   zeroGradients(): Promise<void> {
@@ -78,7 +94,9 @@ export class NativePolicy implements Policy {
   }
 
   restore(path: string): Promise<void> {
-    return this.calls.run((native) => native.restorePolicy({ policy: this.info.policy, path }));
+    return this.changing(() =>
+      this.calls.run((native) => native.restorePolicy({ policy: this.info.policy, path })),
+    );
   }
 
   saveOptimizer(path: string): Promise<void> {

@@ -116,6 +116,8 @@ export interface StepOptions {
 
 export interface Policy extends AsyncDisposable {
   readonly info: NativePolicyInfo;
+  /** Changes with every `step` and `restore` that may have changed the weights: one that failed counts, unless memory ran out. */
+  readonly version: number;
   /**
    * Log-probs and entropies of the completion tokens, keeping what `backward` needs. One pass is kept: another forward, a
    * step, `zeroGradients`, `restore` and `dispose` drop it. Of a single sequence that does not fit, less is kept.

@@ -41,8 +41,6 @@ export interface LoopContext {
   signal?: AbortSignal;
   /** Is told what goes on, so that a hang is noticed. */
   watch: Watch;
-  /** The step whose update the policy holds; null while one is applied: then no state fits the weights. */
-  policyStep: number | null;
   /** How much of the work is done at a time. */
   memory: MemoryLimits;
   /** Called as completions of the running generation end. */
@@ -55,7 +53,7 @@ export type ScoreContext = Pick<LoopContext, 'config' | 'model' | 'policy' | 'si
 /** What of it makes an update. */
 export interface UpdateContext extends Pick<
   LoopContext,
-  'config' | 'model' | 'loss' | 'schedule' | 'signal' | 'policyStep' | 'watch' | 'memory'
+  'config' | 'model' | 'loss' | 'schedule' | 'signal' | 'watch' | 'memory'
 > {
   policy: Policy;
   /** Called with the gradient of the update complete, before the optimiser's step. */

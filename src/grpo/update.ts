@@ -172,7 +172,6 @@ export async function updateOnSlice(
   const accumulated = performance.now();
   if (finite) {
     const { weightDecay, maxGradNorm } = config;
-    context.policyStep = null;
     const { learningRate } = result;
     const { gradNorm, applied } = await watch
       .phase('optimizer', async () => {
@@ -181,13 +180,10 @@ export async function updateOnSlice(
       })
       .catch((error: unknown) => {
         if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
-        // Refused before anything changed: the weights still fit the state of before.
-        context.policyStep = step;
         throw memoryError(error, 'training', config, ' in the optimiser');
       });
     Object.assign(result, { gradNorm, applied, nonFinite: applied ? null : gradientNonFinite(gradNorm) });
   }
-  context.policyStep = step + 1;
   result.timesMs = { train: accumulated - started, optimizer: performance.now() - accumulated };
   return result;
 }

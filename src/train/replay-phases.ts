@@ -169,7 +169,7 @@ async function updateAgain(context: ReplayContext, refused: RefusedStep): Promis
   const beforeStep = async () => {
     gradient = badGradient(await policy.gradients());
   };
-  const updating: UpdateContext = { ...context, beforeStep, policyStep: state.step };
+  const updating: UpdateContext = { ...context, beforeStep };
   const update = await updateOnSlice(updating, batch, record.update!.slice, state);
   const { nonFinite: found } = update;
   return {

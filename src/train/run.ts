@@ -6,6 +6,7 @@ import type { EvalPhase, Evaluation, RunSummary, TrainStep } from './events';
 import { RunFiles, type RunFilesParts } from './files';
 import { guardOf, planRollback, type CollapseGuard } from './guard';
 import { Halt } from './halt';
+import type { LoopContext } from '../grpo/context';
 import { trainSteps, type LoopStep } from '../grpo/loop';
 import { NoSignal } from './no-signal';
 import { settleRefusal } from './refusal';
@@ -26,6 +27,9 @@ export class RunDriver {
   private readonly guard: CollapseGuard;
   private readonly halt: Halt;
   private readonly noSignal: NoSignal;
+  private readonly loop: LoopContext;
+  /** The version of the policy that belongs to `state`. */
+  private weights: number;
   /** The state is newer than the newest checkpoint. */
   private unsaved = false;
 
@@ -38,12 +42,16 @@ export class RunDriver {
     this.halt = new Halt(signal);
     this.files = new RunFiles(parts, this.halt.waiting);
     this.files.openMetrics(start);
-    session.loop.policyStep = this.step;
-    session.loop.signal = this.halt.step;
+    this.loop = {
+      ...session.loop,
+      signal: this.halt.step,
+      onDecoded: (done, total) => parts.emit({ type: 'decode-progress', step: this.step + 1, done, total }),
+    };
+    this.weights = this.loop.policy.version;
     parts.watchdog.step = this.step;
     parts.watchdog.onStop = (error) => this.halt.hang(error);
     if (parts.watchdog.hung !== null) this.halt.hang(parts.watchdog.hung);
-    session.loop.memory.warn = (message) => this.warn(message);
+    this.loop.memory.warn = (message) => this.warn(message);
   }
 
   private get step(): number {
@@ -81,12 +89,9 @@ export class RunDriver {
 
   /** The steps to the end; true when a rollback broke them off. */
   private async *steps(): AsyncGenerator<TrainStep, boolean> {
-    const { session, emit } = this.parts;
-    const { loop } = session;
-    loop.onDecoded = (done, total) => emit({ type: 'decode-progress', step: this.step + 1, done, total });
     if (this.state.pending !== null) yield await this.completeStep();
     if (await this.rolledBack()) return true;
-    for await (const step of trainSteps(loop, this.state.position)) {
+    for await (const step of trainSteps(this.loop, this.state.position)) {
       if (await this.refused(step)) return true;
       await this.record(step);
       yield await this.completeStep();
@@ -120,24 +125,23 @@ export class RunDriver {
   private async refused(step: LoopStep): Promise<boolean> {
     const { refusal } = step;
     if (refusal === null) return false;
-    // The weights are still those of the step before.
-    this.parts.session.loop.policyStep = this.step;
+    // Nothing of the step was applied.
+    this.weights = this.loop.policy.version;
     const rollback = await settleRefusal(this.parts, this.files, this.state, { ...step, refusal });
     if (rollback !== null) await this.goBack(rollback, 'NOT_FINITE');
     return rollback !== null;
   }
 
   private async goBack(rollback: Rollback, code: 'COLLAPSED' | 'NOT_FINITE'): Promise<void> {
-    const { directory, session, emit } = this.parts;
+    const { directory, emit } = this.parts;
     // From here on only the checkpoint gone back to counts.
     this.unsaved = false;
     await this.files.write('rollbacks.json', () => recordRollback(directory, rollback));
     await this.files.write('rollbacks.json', () => completeRollbacks(directory));
     const checkpoint = findCheckpoint(directory, (message) => this.warn(message));
     if (checkpoint === null) throw new AcoerError(code, `${rollback.reason} No checkpoint is whole.`);
-    session.loop.policyStep = null;
-    this.state = await restoreRun(directory, checkpoint, session.loop);
-    session.loop.policyStep = this.step;
+    this.state = await restoreRun(directory, checkpoint, this.loop);
+    this.weights = this.loop.policy.version;
     this.files.openMetrics(this.state);
     emit({ type: 'rollback', rollback });
   }
@@ -151,7 +155,7 @@ export class RunDriver {
     }
     this.state.position = step.position;
     this.state.pending = step.metrics;
-    this.parts.session.loop.policyStep = this.step;
+    this.weights = this.loop.policy.version;
     this.unsaved = true;
   }
 
@@ -211,7 +215,7 @@ export class RunDriver {
   private async save(signal?: AbortSignal): Promise<void> {
     const { step } = this;
     // A failure between an update and its state: the weights fit no state that could be saved.
-    if (!this.unsaved || this.parts.session.loop.policyStep !== step) return;
+    if (!this.unsaved || this.loop.policy.version !== this.weights) return;
     const { guard, position } = this.state;
     if (guard.monitor.health === 'healthy' && position.state.refused === 0) {
       this.state.guard = { ...guard, healthy: step };

@@ -96,7 +96,6 @@ export async function openSession(
       rewards,
       loss: resolveLoss(config.lossType, config.lossParams[config.lossType]),
       schedule: scheduleOf(config),
-      policyStep: 0,
       memory: new MemoryLimits(config),
       signal,
     };

@@ -107,6 +107,7 @@ function valuesOf(batch: PackedSequences, theta: Theta): TokenValues {
 
 export class FakePolicy implements Policy {
   theta: Theta = [0, 0];
+  version = 0;
   private gradient: Theta = [0, 0];
   private moments: Theta = [0, 0];
   private calls = 0;
@@ -156,6 +157,7 @@ export class FakePolicy implements Policy {
 
   async step({ learningRate, maxGradNorm = 0 }: StepOptions) {
     if (this.faults.stepWithoutMemory === this.steps++) needTokens(1, 0);
+    this.version++;
     const gradNorm = Math.hypot(...this.gradient);
     const ids = this.passes.at(-1)?.ids ?? new Int32Array();
     const refused = this.faults.nonFinite?.('step', { ids, seed: null, theta: this.theta }) === true;
@@ -183,6 +185,7 @@ export class FakePolicy implements Policy {
   }
 
   async restore(path: string): Promise<void> {
+    this.version++;
     this.theta = JSON.parse(readFileSync(path, 'utf8')) as Theta;
   }
 
