@@ -31,7 +31,8 @@ class EngineWrap : public Napi::ObjectWrap<EngineWrap> {
   Napi::Value createPolicy(const Info& info);
   Napi::Value loadAdapter(const Info& info);
   Napi::Value disposePolicy(const Info& info);
-  Napi::Value accumulate(const Info& info);
+  Napi::Value forward(const Info& info);
+  Napi::Value backward(const Info& info);
   Napi::Value step(const Info& info);
   Napi::Value zeroGradients(const Info& info);
   Napi::Value gradients(const Info& info);

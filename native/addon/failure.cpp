@@ -4,7 +4,6 @@
 
 #include <new>
 
-#include "error.h"
 #include "memory.h"
 
 namespace acoer {
@@ -25,7 +24,7 @@ Failure currentFailure() {
   try {
     throw;
   } catch (const EngineError& error) {
-    return failure(error.code(), error.what());
+    return {errorCodeName(error.code()), error.what(), error.place()};
   } catch (const c10::AcceleratorError& error) {
     return describe(ErrorCode::kDevice, error.what_without_backtrace());
   } catch (const c10::Error& error) {

@@ -38,12 +38,6 @@ int64_t Fields::integer(const char* key, int64_t least) const {
   return static_cast<int64_t>(value);
 }
 
-bool Fields::boolean(const char* key) const {
-  const Napi::Value value = get(key);
-  if (!value.IsBoolean()) wrongType(at(key), "true or false");
-  return value.As<Napi::Boolean>().Value();
-}
-
 std::string Fields::text(const char* key) const {
   const Napi::Value value = get(key);
   if (!value.IsString()) wrongType(at(key), "a string");
@@ -77,11 +71,6 @@ std::vector<int32_t> Fields::int32s(const char* key) const {
 
 std::vector<double> Fields::doubles(const char* key) const {
   const auto array = typed(key, napi_float64_array, "a Float64Array").As<Napi::Float64Array>();
-  return {array.Data(), array.Data() + array.ElementLength()};
-}
-
-std::vector<uint8_t> Fields::bytes(const char* key) const {
-  const auto array = typed(key, napi_uint8_array, "a Uint8Array").As<Napi::Uint8Array>();
   return {array.Data(), array.Data() + array.ElementLength()};
 }
 

@@ -27,18 +27,6 @@ T oneOf(const Fields& fields, const char* key, const std::array<Named<T>, N>& ch
 constexpr std::array<Named<at::ScalarType>, 3> kDtypes{
     {{"float32", at::kFloat}, {"bfloat16", at::kBFloat16}, {"float64", at::kDouble}}};
 
-constexpr std::array<Named<LossType>, 8> kLossTypes{{{"grpo", LossType::kGrpo},
-                                                     {"bnpo", LossType::kBnpo},
-                                                     {"dr_grpo", LossType::kDrGrpo},
-                                                     {"dapo", LossType::kDapo},
-                                                     {"cispo", LossType::kCispo},
-                                                     {"sapo", LossType::kSapo},
-                                                     {"luspo", LossType::kLuspo},
-                                                     {"vespo", LossType::kVespo}}};
-
-constexpr std::array<Named<ImportanceLevel>, 2> kLevels{
-    {{"token", ImportanceLevel::kToken}, {"sequence", ImportanceLevel::kSequence}}};
-
 constexpr std::array<Named<PolicyOptions::Kind>, 2> kKinds{
     {{"lora", PolicyOptions::Kind::kLora}, {"full", PolicyOptions::Kind::kFull}}};
 
@@ -50,10 +38,6 @@ SamplingOptions readSampling(const Fields& fields) {
   sampling.minP = fields.number("minP");
   sampling.repetitionPenalty = fields.number("repetitionPenalty");
   return sampling;
-}
-
-std::vector<double> optionalDoubles(const Fields& fields, const char* key) {
-  return fields.isNull(key) ? std::vector<double>{} : fields.doubles(key);
 }
 
 }  // namespace
@@ -77,36 +61,9 @@ PackedSequences readSequences(const Fields& fields) {
   return sequences;
 }
 
-TrainBatch readTrainBatch(const Fields& fields) {
-  TrainBatch batch;
-  batch.sequences = readSequences(fields);
-  batch.advantages = fields.doubles("advantages");
-  batch.mask = fields.bytes("mask");
-  batch.oldLogprobs = optionalDoubles(fields, "oldLogprobs");
-  batch.refLogprobs = optionalDoubles(fields, "refLogprobs");
-  batch.importanceWeights = optionalDoubles(fields, "importanceWeights");
-  if (!fields.isNull("dropoutSeed")) batch.dropout = DropoutKey{fields.seed("dropoutSeed")};
-  return batch;
-}
-
-LossSettings readLoss(const Fields& fields) {
-  LossSettings loss;
-  loss.type = oneOf(fields, "type", kLossTypes);
-  loss.level = oneOf(fields, "level", kLevels);
-  loss.epsilonLow = fields.number("epsilonLow");
-  loss.epsilonHigh = fields.number("epsilonHigh");
-  if (!fields.isNull("delta")) loss.delta = fields.number("delta");
-  loss.beta = fields.number("beta");
-  loss.klBiasCorrection = fields.boolean("klBiasCorrection");
-  loss.temperature = fields.number("temperature");
-  loss.sapoTemperaturePos = fields.number("sapoTemperaturePos");
-  loss.sapoTemperatureNeg = fields.number("sapoTemperatureNeg");
-  loss.vespoKPos = fields.number("vespoKPos");
-  loss.vespoLambdaPos = fields.number("vespoLambdaPos");
-  loss.vespoKNeg = fields.number("vespoKNeg");
-  loss.vespoLambdaNeg = fields.number("vespoLambdaNeg");
-  loss.normalizer = fields.number("normalizer");
-  return loss;
+std::optional<DropoutKey> readDropout(const Fields& fields) {
+  if (fields.isNull("dropoutSeed")) return std::nullopt;
+  return DropoutKey{fields.seed("dropoutSeed")};
 }
 
 PolicyOptions readPolicyOptions(const Fields& fields) {

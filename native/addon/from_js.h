@@ -8,7 +8,7 @@
 
 #include "generate.h"
 #include "napi_setup.h"
-#include "train.h"
+#include "packed.h"
 
 namespace acoer {
 
@@ -19,12 +19,10 @@ class Fields {
 
   double number(const char* key) const;  // finite
   int64_t integer(const char* key, int64_t least = 0) const;
-  bool boolean(const char* key) const;
   std::string text(const char* key) const;
   uint64_t seed(const char* key) const;  // bigint
   std::vector<int32_t> int32s(const char* key) const;
   std::vector<double> doubles(const char* key) const;
-  std::vector<uint8_t> bytes(const char* key) const;
   std::vector<std::string> texts(const char* key) const;
   bool isNull(const char* key) const;
   Fields object(const char* key) const;
@@ -50,8 +48,7 @@ struct HandledRequest {
 std::optional<int64_t> readHandle(const Fields& fields, const char* key);
 at::ScalarType readDtype(const Fields& fields, const char* key);  // Undefined when null
 PackedSequences readSequences(const Fields& fields);
-TrainBatch readTrainBatch(const Fields& fields);
-LossSettings readLoss(const Fields& fields);
+std::optional<DropoutKey> readDropout(const Fields& fields);  // of dropoutSeed, which may be null
 PolicyOptions readPolicyOptions(const Fields& fields);
 HandledRequest readRequest(const Fields& fields);
 

@@ -77,20 +77,15 @@ Napi::Value EngineWrap::generate(const Info& info) {
 }
 
 // score(args: NativeSequences & { model: ModelId; policy: PolicyId | null; temperature: number;
-//                                 job: number }): Promise<{ logprobs: Float64Array; entropies:
-//                                 Float64Array }>
+//                                 job: number }): Promise<NativeTokenValues>
 Napi::Value EngineWrap::score(const Info& info) {
   return start(info, [](const Fields& args) {
-    PackedSequences sequences = readSequences(args);
-    checkSequences(sequences);
-    const double temperature = args.number("temperature");
-    checkTemperature(temperature);
     return Request{
         .job = args.integer("job"),
-        .work = [sequences = std::move(sequences), temperature, handle = args.integer("model"),
+        .work = [sequences = readSequences(args), temperature = args.number("temperature"),
+                 handle = args.integer("model"),
                  policy = readHandle(args, "policy")](CallContext& call) -> Pack {
           const Model& model = *call.session.model(handle);
-          checkVocabulary(sequences.ids, model.config, "ids");
           ScoreResult result = acoer::score(model, call.session.policyOn(handle, policy), sequences,
                                             temperature, call.cancel);
           return [result = std::move(result)](Napi::Env env) { return toJs(env, result); };

@@ -55,22 +55,33 @@ Napi::Value EngineWrap::disposePolicy(const Info& info) {
   });
 }
 
-// accumulate(args: { policy: PolicyId; batch: NativeTrainBatch; loss: NativeLossSettings;
-//                    job: number }): Promise<NativeAccumulateResult>
-Napi::Value EngineWrap::accumulate(const Info& info) {
+// forward(args: NativeSequences & { policy: PolicyId; temperature: number;
+//                                   dropoutSeed: bigint | null; job: number }):
+//   Promise<NativeTokenValues>
+Napi::Value EngineWrap::forward(const Info& info) {
   return start(info, [](const Fields& args) {
-    TrainBatch batch = readTrainBatch(args.object("batch"));
-    checkTrainBatch(batch);
-    const LossSettings loss = readLoss(args.object("loss"));
-    checkLoss(loss, batch);
     return Request{.job = args.integer("job"),
-                   .work = [batch = std::move(batch), loss,
-                            handle = args.integer("policy")](CallContext& call) -> Pack {
-                     Policy& policy = call.session.policy(handle);
-                     checkVocabulary(batch.sequences.ids, policy.model->config, "ids");
-                     AccumulateResult result = acoer::accumulate(policy, batch, loss, call.cancel);
+                   .work = [sequences = readSequences(args),
+                            temperature = args.number("temperature"), dropout = readDropout(args),
+                            policy = args.integer("policy")](CallContext& call) -> Pack {
+                     ScoreResult result = acoer::forward(call.session.policy(policy), sequences,
+                                                         temperature, dropout, call.cancel);
+                     // Not accounted(): no collection of V8's could free the tape, and it goes
+                     // soon.
                      return
                          [result = std::move(result)](Napi::Env env) { return toJs(env, result); };
+                   }};
+  });
+}
+
+// backward(args: { policy: PolicyId; dLogprobs: Float64Array; job: number }): Promise<void>
+Napi::Value EngineWrap::backward(const Info& info) {
+  return start(info, [](const Fields& args) {
+    return Request{.job = args.integer("job"),
+                   .work = [dLogprobs = args.doubles("dLogprobs"),
+                            policy = args.integer("policy")](CallContext& call) {
+                     acoer::backward(call.session.policy(policy), dLogprobs, call.cancel);
+                     return nothing();
                    }};
   });
 }

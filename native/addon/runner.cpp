@@ -26,6 +26,14 @@ Failure failureOnEngine(const Session& session) {
 Napi::Error toError(Napi::Env env, const Failure& failure) {
   Napi::Error error = Napi::Error::New(env, failure.message);
   error.Set("code", Napi::String::New(env, failure.code));
+  if (failure.place) {
+    const auto number = [env](int64_t value) {
+      return Napi::Number::New(env, static_cast<double>(value));
+    };
+    error.Set("request", number(failure.place->request));
+    error.Set("sample", number(failure.place->sample));
+    error.Set("token", number(failure.place->token));
+  }
   return error;
 }
 

@@ -83,7 +83,7 @@ class Runner {
   std::unique_ptr<EngineThread> thread_;
 };
 
-// A JavaScript Error with `code`.
+// A JavaScript Error with `code`, and with `request`, `sample` and `token` when it has a place.
 Napi::Error toError(Napi::Env env, const Failure& failure);
 
 // For synchronous methods: what `body` throws becomes a JavaScript exception with `code`.

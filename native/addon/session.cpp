@@ -2,6 +2,8 @@
 
 #include <malloc.h>
 
+#include "forward.h"
+
 namespace acoer {
 
 int64_t Session::add(std::shared_ptr<Model> model) {
@@ -56,7 +58,7 @@ int64_t Session::bytes() const {
 }
 
 int64_t policyBytes(const Policy& policy) {
-  int64_t total = 0;
+  int64_t total = tapeBytes(policy);
   for (const Parameter& parameter : policy.parameters) {
     total += 4 * static_cast<int64_t>(parameter.value.nbytes());
   }

@@ -30,7 +30,7 @@ class Session {
   void disposeModel(int64_t handle);
   void disposePolicy(int64_t handle);
 
-  // Of weights, adapters, gradients and optimiser state.
+  // Of weights, adapters, gradients, optimiser state and tapes.
   int64_t bytes() const;
 
  private:
@@ -47,7 +47,7 @@ class Session {
   std::map<int64_t, OwnedPolicy> policies_;
 };
 
-// Values, gradients and AdamW's two moments.
+// Values, gradients and AdamW's two moments, and the tape (forward.h) while there is one.
 int64_t policyBytes(const Policy& policy);
 int64_t policyParameterCount(const Policy& policy);
 

@@ -91,20 +91,6 @@ Napi::Value toJs(Napi::Env env, const ScoreResult& result) {
   return object;
 }
 
-Napi::Value toJs(Napi::Env env, const AccumulateResult& result) {
-  auto object = Napi::Object::New(env);
-  object["loss"] = result.loss;
-  object["klSum"] = result.klSum;
-  object["entropySum"] = result.entropySum;
-  object["tokens"] = result.tokens;
-  object["logprobs"] = typedArray(env, result.logprobs);
-  object["entropies"] = typedArray(env, result.entropies);
-  object["clippedLow"] = typedArray(env, result.clippedLow);
-  object["clippedHigh"] = typedArray(env, result.clippedHigh);
-  object["vespoPhi"] = typedArray(env, result.vespoPhi);
-  return object;
-}
-
 Napi::Value toJs(Napi::Env env, const StepResult& result) {
   auto object = Napi::Object::New(env);
   object["gradNorm"] = result.gradNorm;

@@ -1,13 +1,14 @@
 // Plain results as JavaScript values, field for field as src/engine/binding.ts declares them.
 #pragma once
 
+#include "adamw.h"
 #include "ceilings.h"
 #include "device.h"
+#include "forward.h"
 #include "generate.h"
 #include "host.h"
 #include "memory.h"
 #include "napi_setup.h"
-#include "train.h"
 
 namespace acoer {
 
@@ -45,7 +46,6 @@ Napi::Value toJs(Napi::Env env, const PolicyFacts& facts);
 Napi::Value toJs(Napi::Env env, const GeneratedSequence& sequence);
 Napi::Value toJs(Napi::Env env, const GenerateStats& stats);
 Napi::Value toJs(Napi::Env env, const ScoreResult& result);
-Napi::Value toJs(Napi::Env env, const AccumulateResult& result);
 Napi::Value toJs(Napi::Env env, const StepResult& result);
 Napi::Value toJs(Napi::Env env, const std::vector<TensorFacts>& tensors);
 Napi::Value toJs(Napi::Env env, const MemoryFacts& facts);

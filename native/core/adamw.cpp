@@ -1,4 +1,5 @@
-// The optimiser: torch.optim.AdamW's update with torch.nn.utils.clip_grad_norm_ before it.
+#include "adamw.h"
+
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
@@ -6,8 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-
-#include "train.h"
 
 namespace acoer {
 
@@ -91,6 +90,7 @@ StepResult step(Policy& policy, const StepOptions& options) {
     }
   }
   checkRange(policy, options);
+  policy.tape.reset();  // before what the step needs is allocated
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(policy.model->device);
   StepResult result;
@@ -116,6 +116,7 @@ StepResult step(Policy& policy, const StepOptions& options) {
 }
 
 void zeroGradients(Policy& policy) {
+  policy.tape.reset();
   for (Parameter& parameter : policy.parameters) parameter.leaf.mutable_grad().reset();
 }
 

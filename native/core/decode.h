@@ -5,8 +5,8 @@
 #include <functional>
 
 #include "decode_weights.h"
-#include "forward.h"
 #include "kv_cache.h"
+#include "ops.h"
 
 namespace acoer {
 

@@ -26,6 +26,8 @@ const char* errorCodeName(ErrorCode code) {
   return "INTERNAL";
 }
 
-void fail(ErrorCode code, const std::string& message) { throw EngineError(code, message); }
+void fail(ErrorCode code, const std::string& message, std::optional<Place> place) {
+  throw EngineError(code, message, place);
+}
 
 }  // namespace acoer

@@ -1,6 +1,8 @@
 // The one exception of the core. The addon turns `code` into the `code` of a JavaScript error.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -21,16 +23,28 @@ enum class ErrorCode {
 // The spelling JavaScript sees, e.g. "BAD_SHAPE".
 const char* errorCodeName(ErrorCode code);
 
+// The token at which something went wrong, for callers that look it up: its request, the sample of
+// the request, and its number among the sample's new tokens. The addon makes properties of the
+// JavaScript error of them.
+struct Place {
+  int64_t request = 0;
+  int64_t sample = 0;
+  int64_t token = 0;
+};
+
 class EngineError : public std::runtime_error {
  public:
-  EngineError(ErrorCode code, const std::string& message)
-      : std::runtime_error(message), code_(code) {}
+  EngineError(ErrorCode code, const std::string& message, std::optional<Place> place)
+      : std::runtime_error(message), code_(code), place_(place) {}
   ErrorCode code() const { return code_; }
+  const std::optional<Place>& place() const { return place_; }
 
  private:
   ErrorCode code_;
+  std::optional<Place> place_;
 };
 
-[[noreturn]] void fail(ErrorCode code, const std::string& message);
+[[noreturn]] void fail(ErrorCode code, const std::string& message,
+                       std::optional<Place> place = std::nullopt);
 
 }  // namespace acoer

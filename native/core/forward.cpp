@@ -4,28 +4,35 @@
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 
+#include <algorithm>
 #include <cmath>
+#include <unordered_set>
 
 #include "head.h"
 #include "layer.h"
+#include "memory.h"
 
 namespace acoer {
 
+// The sequences, the temperature and the key are there to run the pass again with less kept.
+struct Tape {
+  PackedSequences sequences;
+  double temperature;
+  std::optional<DropoutKey> dropout;
+  LayerPass pass;
+  bool keeps;  // each layer's activations; else its input alone
+  std::vector<LayerTape> layers;
+  at::Tensor last_ND;    // residual stream at the completion rows
+  Normed hidden;         // the same after the final norm
+  at::Tensor slopes_ND;  // dlogprob/dhidden; of a LoRA only
+};
+
 namespace {
 
-// The residual stream after the last layer, [T, D], before the final norm.
-at::Tensor runLayers(const LayerPass& pass, const Cancel& cancel) {
-  at::Tensor x_TD = pass.weights.embed_VD.detach().index_select(0, pass.layout.ids_T);
-  for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
-    cancel.check();
-    x_TD = layerForward(pass, layer, x_TD, nullptr);
-  }
-  return x_TD;
-}
-
-void checkOwner(const Model& model, const Policy* policy) {
-  if (policy && policy->model.get() != &model) {
-    fail(ErrorCode::kBadArgument, "the policy belongs to another model");
+void checkPass(const PackedSequences& batch, const ModelConfig& config, double temperature) {
+  checkSequences(batch, config);
+  if (!std::isfinite(temperature) || temperature <= 0) {
+    fail(ErrorCode::kBadArgument, "temperature must be above 0 and finite");
   }
 }
 
@@ -35,36 +42,182 @@ std::vector<double> toDoubles(const at::Tensor& x_N) {
   return {from, from + flat.numel()};
 }
 
-}  // namespace
-
-at::Tensor forwardHidden(const Model& model, const Policy* policy, const PackedSequences& batch,
-                         const std::optional<DropoutKey>& dropout, const Cancel& cancel) {
-  checkOwner(model, policy);
-  checkSequences(batch, model.config);
-  const at::NoGradGuard noGrad;
-  const c10::OptionalDeviceGuard guard(model.device);
-  const LayerPass pass = makeLayerPass(model, policy, batch, dropout);
-  return rmsNorm(runLayers(pass, cancel), pass.weights.finalNorm_D, model.config.rmsNormEps);
+// The residual stream after the last layer, before the final norm.
+at::Tensor runLayers(const LayerPass& pass, Tape* tape, const Cancel& cancel) {
+  at::Tensor x_TD = pass.weights.embed_VD.detach().index_select(0, pass.layout.ids_T);
+  if (tape) tape->layers.resize(pass.weights.layers.size());
+  for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
+    cancel.check();
+    if (tape) tape->layers[layer].x_TD = x_TD;
+    x_TD = layerForward(pass, layer, x_TD, tape && tape->keeps ? &tape->layers[layer] : nullptr);
+  }
+  return x_TD;
 }
+
+// score() and forward() alike. Call with grad mode off.
+ScoreResult runPass(const LayerPass& pass, double temperature, Tape* tape, const Cancel& cancel) {
+  if (pass.layout.completion_N.numel() == 0) return {};
+  const at::Tensor last_ND =
+      runLayers(pass, tape, cancel).index_select(0, pass.layout.completion_N);
+  const Normed hidden = rmsRotate(last_ND, pass.weights.finalNorm_D, pass.model.config.rmsNormEps);
+  const HeadResult head = headForward(hidden.y, pass.weights.head_VD, pass.layout.targets_N,
+                                      temperature, tape && pass.policy->isLora(), cancel);
+  if (tape) {
+    tape->last_ND = last_ND;
+    tape->hidden = hidden;
+    tape->slopes_ND = head.slopes_ND;
+  }
+  return {toDoubles(head.logprobs_N), toDoubles(head.entropies_N)};
+}
+
+ScoreResult forwardKeeping(int64_t keepBytes, Policy& policy, const PackedSequences& batch,
+                           double temperature, const std::optional<DropoutKey>& dropout,
+                           const Cancel& cancel) {
+  const at::NoGradGuard noGrad;
+  const c10::OptionalDeviceGuard guard(policy.model->device);
+  LayerPass pass = makeLayerPass(*policy.model, &policy, batch, dropout);
+  const auto layers = static_cast<int64_t>(pass.weights.layers.size());
+  const bool keeps = layerTapeBytes(pass) * layers <= keepBytes;
+  const auto tape = std::make_shared<Tape>(
+      Tape{batch, temperature, dropout, std::move(pass), keeps, {}, {}, {}, {}});
+  ScoreResult result = runPass(tape->pass, temperature, tape.get(), cancel);
+  policy.tape = tape;
+  return result;
+}
+
+at::Tensor headInputGradient(const Tape& tape, const at::Tensor& d_N, GradientSink& sink,
+                             const Cancel& cancel) {
+  const LayerPass& pass = tape.pass;
+  if (pass.policy->isLora()) {
+    return tape.slopes_ND * d_N.to(tape.slopes_ND.scalar_type()).unsqueeze(1);
+  }
+  return headBackward(tape.hidden.y, pass.weights.head_VD, pass.layout.targets_N, tape.temperature,
+                      d_N, sink, cancel);
+}
+
+// The gradient at the residual stream after the last layer, [T, D].
+at::Tensor outputGradient(const Tape& tape, const std::vector<double>& dLogprobs,
+                          GradientSink& sink, const Cancel& cancel) {
+  const LayerPass& pass = tape.pass;
+  const at::Tensor& finalNorm_D = pass.weights.finalNorm_D;
+  const at::Tensor d_N = at::tensor(dLogprobs, at::kDouble)
+                             .to(pass.model.device)
+                             .to(tape.hidden.inverseRms.scalar_type());
+  const at::Tensor dHidden_ND = headInputGradient(tape, d_N, sink, cancel);
+  const at::Tensor dWeight_D = pass.policy->isLora() ? at::Tensor() : sink.buffer(finalNorm_D);
+  const at::Tensor dLast_ND = at::empty_like(tape.last_ND);
+  rmsRotateBackward(dHidden_ND, {tape.last_ND, tape.hidden.inverseRms, finalNorm_D, {}, dWeight_D},
+                    {}, dLast_ND);
+  at::Tensor dx_TD =
+      at::zeros({pass.layout.tokens, pass.model.config.hiddenSize}, dLast_ND.options());
+  return dx_TD.index_copy_(0, pass.layout.completion_N, dLast_ND);
+}
+
+// Each layer's part of the tape is freed once it has been used.
+void runBackward(Tape& tape, const std::vector<double>& dLogprobs, const Cancel& cancel) {
+  const LayerPass& pass = tape.pass;
+  const at::NoGradGuard noGrad;
+  const c10::OptionalDeviceGuard guard(pass.model.device);
+  GradientSink sink;
+  at::Tensor dx_TD = outputGradient(tape, dLogprobs, sink, cancel);
+  for (size_t layer = tape.layers.size(); layer-- > 0;) {
+    cancel.check();
+    LayerTape activations = std::move(tape.layers[layer]);
+    if (!tape.keeps) layerRecompute(pass, layer, activations.x_TD, activations);
+    dx_TD = layerBackward(pass, layer, activations, dx_TD, sink);
+  }
+  if (!pass.policy->isLora()) {
+    sink.add(pass.weights.embed_VD,
+             at::embedding_dense_backward(dx_TD, pass.layout.ids_T, pass.model.config.vocabSize, -1,
+                                          false));
+  }
+  sink.commit();
+}
+
+void checkSlopes(const std::vector<double>& dLogprobs, int64_t completionTokens) {
+  if (static_cast<int64_t>(dLogprobs.size()) != completionTokens) {
+    fail(ErrorCode::kBadShape, "dLogprobs has " + std::to_string(dLogprobs.size()) +
+                                   " numbers for " + std::to_string(completionTokens) +
+                                   " completion tokens of the last forward");
+  }
+  for (size_t t = 0; t < dLogprobs.size(); ++t) {
+    if (std::isfinite(dLogprobs[t])) continue;
+    fail(ErrorCode::kBadArgument, "dLogprobs[" + std::to_string(t) + "] is not finite");
+  }
+}
+
+}  // namespace
 
 ScoreResult score(const Model& model, const Policy* policy, const PackedSequences& batch,
                   double temperature, const Cancel& cancel) {
-  checkOwner(model, policy);
-  checkSequences(batch, model.config);
-  if (!std::isfinite(temperature) || temperature <= 0) {
-    fail(ErrorCode::kBadArgument, "the temperature of log-probs must be positive");
+  if (policy && policy->model.get() != &model) {
+    fail(ErrorCode::kBadArgument, "the policy belongs to another model");
   }
-  if (batch.completionTokens() == 0) return {};
+  checkPass(batch, model.config, temperature);
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(model.device);
-  const LayerPass pass = makeLayerPass(model, policy, batch, std::nullopt);
-  const at::Tensor h_ND =
-      rmsRotate(runLayers(pass, cancel).index_select(0, pass.layout.completion_N),
-                pass.weights.finalNorm_D, model.config.rmsNormEps)
-          .y;
-  const HeadResult head =
-      headForward(h_ND, pass.weights.head_VD, pass.layout.targets_N, temperature, false, cancel);
-  return {toDoubles(head.logprobs_N), toDoubles(head.entropies_N)};
+  return runPass(makeLayerPass(model, policy, batch, std::nullopt), temperature, nullptr, cancel);
+}
+
+ScoreResult forward(Policy& policy, const PackedSequences& batch, double temperature,
+                    const std::optional<DropoutKey>& dropout, const Cancel& cancel,
+                    int64_t keepBytes) {
+  policy.tape.reset();
+  checkPass(batch, policy.model->config, temperature);
+  try {
+    return forwardKeeping(keepBytes, policy, batch, temperature, dropout, cancel);
+  } catch (...) {
+    if (batch.count() != 1 || keepBytes == 0 || !handlingOutOfMemory()) throw;
+  }
+  releaseFreedMemory(policy.model->device);
+  return forwardKeeping(0, policy, batch, temperature, dropout, cancel);
+}
+
+void backward(Policy& policy, const std::vector<double>& dLogprobs, const Cancel& cancel) {
+  std::shared_ptr<Tape> tape = std::move(policy.tape);
+  if (!tape) {
+    fail(ErrorCode::kBadArgument,
+         "call forward first: the policy holds no forward pass to differentiate; a backward, "
+         "another forward, a step, a restore and zeroGradients drop the one before");
+  }
+  checkSlopes(dLogprobs, tape->sequences.completionTokens());
+  const auto isZero = [](double slope) { return slope == 0; };
+  if (std::all_of(dLogprobs.begin(), dLogprobs.end(), isZero)) return;
+  try {
+    return runBackward(*tape, dLogprobs, cancel);
+  } catch (...) {
+    if (tape->sequences.count() != 1 || !tape->keeps || !handlingOutOfMemory()) throw;
+  }
+  const PackedSequences sequences = std::move(tape->sequences);
+  const double temperature = tape->temperature;
+  const std::optional<DropoutKey> dropout = tape->dropout;
+  tape.reset();
+  releaseFreedMemory(policy.model->device);
+  forward(policy, sequences, temperature, dropout, cancel, 0);
+  backward(policy, dLogprobs, cancel);
+}
+
+int64_t tapeBytes(const Policy& policy) {
+  if (!policy.tape) return 0;
+  const Tape& tape = *policy.tape;
+  std::vector<at::Tensor> tensors{tape.last_ND, tape.hidden.y, tape.hidden.inverseRms,
+                                  tape.slopes_ND};
+  listTensors(tape.pass, tensors);
+  for (const LayerTape& layer : tape.layers) listTensors(layer, tensors);
+  // Tensors share storages, some with the parameters.
+  std::unordered_set<const c10::StorageImpl*> counted;
+  for (const Parameter& parameter : policy.parameters) {
+    counted.insert(parameter.value.storage().unsafeGetStorageImpl());
+  }
+  int64_t total = 0;
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.defined()) continue;
+    const c10::Storage& storage = tensor.storage();
+    if (counted.insert(storage.unsafeGetStorageImpl()).second) {
+      total += static_cast<int64_t>(storage.nbytes());
+    }
+  }
+  return total;
 }
 
 }  // namespace acoer

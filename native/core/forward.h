@@ -1,52 +1,55 @@
-// The training and scoring forward over packed sequences, and the pieces decoding shares with it.
+// One pass over packed sequences and its backward. What is differentiated is the log-probs: which
+// loss is made of them, and its slope at each, is the caller's.
 #pragma once
 
 #include <optional>
 
+#include "packed.h"
 #include "policy.h"
 
 namespace acoer {
 
-// B sequences laid end to end: tokens of b are ids[offsets[b] .. offsets[b+1]).
-struct PackedSequences {
-  std::vector<int32_t> ids;
-  std::vector<int64_t> offsets;        // B + 1
-  std::vector<int64_t> promptLengths;  // B; log-probs are made from this position of each on
-  int64_t count() const { return static_cast<int64_t>(promptLengths.size()); }
-  // Tokens from promptLengths on, over all sequences: the length of every per-token result.
-  int64_t completionTokens() const;
-};
-
-// Dropout noise is a function of this key, the sequence's ids, the token's position, the layer and
-// the target: recomputation and any cut into micro-batches see the same masks.
-struct DropoutKey {
-  uint64_t seed = 0;
-};
-
-// x * w / rms(x): statistics in fp32 (fp64 for fp64), back to x's type, then times the weight.
-at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps);
-
-// cos and sin of shape [n, K] for the given positions, in fp32 (fp64 for fp64 models).
-struct RopeTable {
-  at::Tensor cos_PK;
-  at::Tensor sin_PK;
-};
-RopeTable ropeTable(const ModelConfig& config, int64_t positions, at::Device device,
-                    at::ScalarType dtype);
-
-// Hidden states after the final norm, [T, D], without gradients (accumulate() in train.h has its
-// own backward).
-at::Tensor forwardHidden(const Model& model, const Policy* policy, const PackedSequences& batch,
-                         const std::optional<DropoutKey>& dropout, const Cancel& cancel);
-
+// Per completion token, in the order of the sequences.
 struct ScoreResult {
   std::vector<double> logprobs;   // [completionTokens]
   std::vector<double> entropies;  // [completionTokens], natural log
 };
 
-// Log-probs and entropies of the completion tokens at `temperature`, without gradients; the
-// logits exist for one chunk of tokens at a time. `policy` null: the base (reference policy).
+// Log-probs and entropies of the completion tokens under softmax(logits / temperature), without
+// gradients; the logits exist for one chunk of tokens at a time. Values that are not finite are
+// returned as they are. `policy` null: the base (reference policy). Throws kBadArgument or
+// kBadShape for bad sequences (packed.h), a temperature that is not above 0, or a policy of another
+// model.
 ScoreResult score(const Model& model, const Policy* policy, const PackedSequences& batch,
                   double temperature, const Cancel& cancel);
+
+// Up to this many bytes of activations are kept for backward; above it each layer keeps its input
+// alone and is run again.
+constexpr int64_t kDefaultKeepBytes = int64_t{256} << 20;
+
+// As score(), and the policy keeps a tape: what backward() needs. A policy has one tape; each
+// forward drops the one before first, so that after an exception, a cancelled call's too, there is
+// none. step(), zeroGradients(), restorePolicy() and the policy's end drop it as well.
+//
+// Out of memory with several sequences is thrown on: the caller can cut them apart. With a single
+// one, the pass is repeated first with `keepBytes` 0.
+ScoreResult forward(Policy& policy, const PackedSequences& batch, double temperature,
+                    const std::optional<DropoutKey>& dropout, const Cancel& cancel,
+                    int64_t keepBytes = kDefaultKeepBytes);
+
+// Adds the gradient of sum_t dLogprobs[t] * logprob[t] over the last forward's completion tokens to
+// the policy's gradients. Consumes the tape, also when it throws; after any exception the gradients
+// are as before. Slopes that are all zero compute nothing, and so does a forward without completion
+// tokens.
+//
+// Throws kBadArgument without a tape or for a slope that is not finite, kBadShape for another
+// number of slopes than of completion tokens. Out of memory with several sequences is thrown on;
+// with a single one whose activations were kept, forward and backward are repeated first with
+// `keepBytes` 0.
+void backward(Policy& policy, const std::vector<double>& dLogprobs, const Cancel& cancel);
+
+// Bytes of the tensors that only the policy's tape holds; 0 without a tape. What autograd adds to
+// attention, one number per head and token, is left out.
+int64_t tapeBytes(const Policy& policy);
 
 }  // namespace acoer

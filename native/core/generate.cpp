@@ -103,11 +103,14 @@ void GenerateRun::step() {
 void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
   const GenerateRequest& request = requestOf(sequence);
   if (!draw.finite) {
+    const Place place{sequence.out.request, sequence.out.sample,
+                      static_cast<int64_t>(sequence.out.ids.size())};
     fail(ErrorCode::kNotFinite,
-         "generate: the logits of request " + std::to_string(sequence.out.request) + ", sample " +
-             std::to_string(sequence.out.sample) + " are not finite at new token " +
-             std::to_string(sequence.out.ids.size()) +
-             "; the weights or the adapter hold values that are not, or are far too large");
+         "generate: the logits of request " + std::to_string(place.request) + ", sample " +
+             std::to_string(place.sample) + " are not finite at new token " +
+             std::to_string(place.token) +
+             "; the weights or the adapter hold values that are not, or are far too large",
+         place);
   }
   GeneratedSequence& out = sequence.out;
   out.ids.push_back(draw.id);

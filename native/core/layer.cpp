@@ -192,12 +192,34 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
   return dx_TD;
 }
 
-int64_t tapeBytes(const LayerPass& pass) {
+int64_t layerTapeBytes(const LayerPass& pass) {
   const ModelConfig& c = pass.model.config;
   const int64_t perToken = 4 * c.hiddenSize + c.qkvRows() + c.qRows() + 3 * c.intermediateSize;
   const int64_t perPaddedRow = c.qkvRows() + c.qRows();
   return (perToken * pass.layout.tokens + perPaddedRow * pass.layout.paddedRows) *
          static_cast<int64_t>(c10::elementSize(pass.model.dtype));
+}
+
+void listTensors(const LayerPass& pass, std::vector<at::Tensor>& tensors) {
+  const PackedLayout& l = pass.layout;
+  tensors.insert(tensors.end(),
+                 {l.toPadded_P, l.toPacked_T, l.isPadding_P, l.ids_T, l.positions_T, l.completion_N,
+                  l.targets_N, pass.angles.cos_TK, pass.angles.sin_TK});
+}
+
+void listTensors(const LayerTape& tape, std::vector<at::Tensor>& tensors) {
+  tensors.insert(tensors.end(),
+                 {tape.x_TD, tape.inputNorm.y, tape.inputNorm.inverseRms, tape.postNorm.y,
+                  tape.postNorm.inverseRms, tape.qkv_TE, tape.qInverseRms, tape.kInverseRms,
+                  tape.attended_TQ, tape.middle_TD, tape.gateUp_T2F, tape.activated_TF});
+  for (const AttentionTape::Call& call : tape.attention.calls) {
+    tensors.insert(tensors.end(), {call.q, call.k, call.v, call.out});
+  }
+  for (const LoraTape* lora : {&tape.qkvLora, &tape.oLora, &tape.gateUpLora, &tape.downLora}) {
+    for (const LoraTape::Group& group : lora->groups) {
+      tensors.insert(tensors.end(), {group.input_TI, group.mask_TI, group.a_GI, group.down_TG});
+    }
+  }
 }
 
 }  // namespace acoer

@@ -45,7 +45,12 @@ at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x
 at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
                          const at::Tensor& dy_TD, GradientSink& sink);
 
-// Bytes a full tape of one layer takes for this batch.
-int64_t tapeBytes(const LayerPass& pass);
+// About the bytes a full tape of one layer takes for this batch, known before it is filled.
+int64_t layerTapeBytes(const LayerPass& pass);
+
+// Appends the tensors that `pass` or `tape` holds, undefined ones too; the weights are not the
+// pass's.
+void listTensors(const LayerPass& pass, std::vector<at::Tensor>& tensors);
+void listTensors(const LayerTape& tape, std::vector<at::Tensor>& tensors);
 
 }  // namespace acoer

@@ -1,10 +1,20 @@
-// Small pieces of the model that training, scoring and decoding share. rmsNorm and ropeTable are
-// declared in forward.h.
+// Small pieces of the model that training, scoring and decoding share.
 #pragma once
 
-#include "forward.h"
+#include "model.h"
 
 namespace acoer {
+
+// x * w / rms(x): statistics in fp32 (fp64 for fp64), back to x's type, then times the weight.
+at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps);
+
+// cos and sin of shape [n, K] for the given positions, in fp32 (fp64 for fp64 models).
+struct RopeTable {
+  at::Tensor cos_PK;
+  at::Tensor sin_PK;
+};
+RopeTable ropeTable(const ModelConfig& config, int64_t positions, at::Device device,
+                    at::ScalarType dtype);
 
 // x[..., in] W[out, in]^T.
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);

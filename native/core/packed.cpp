@@ -31,7 +31,6 @@ std::vector<std::vector<int64_t>> groupByLength(const std::vector<int64_t>& leng
                    [&](int64_t a, int64_t b) { return length(a) > length(b); });
   std::vector<std::vector<int64_t>> groups;
   for (const int64_t b : order) {
-    if (length(b) == 0) continue;
     const bool fits = !groups.empty() &&
                       (static_cast<double>(length(b)) >=
                            kShortestShare * static_cast<double>(length(groups.back().front())) ||
@@ -85,36 +84,39 @@ int64_t PackedSequences::completionTokens() const {
 }
 
 void checkSequences(const PackedSequences& batch, const ModelConfig& config) {
-  const auto bad = [](const std::string& what) { fail(ErrorCode::kBadArgument, what); };
-  const size_t count = batch.promptLengths.size();
-  if (batch.offsets.size() != count + 1 || batch.offsets.front() != 0 ||
-      batch.offsets.back() != static_cast<int64_t>(batch.ids.size())) {
-    bad("the offsets do not fit the ids: there must be one more offset than sequences, from 0 to " +
-        std::to_string(batch.ids.size()));
+  const auto& [ids, offsets, promptLengths] = batch;
+  const auto bad = [](const std::string& what) { fail(ErrorCode::kBadShape, what); };
+  if (promptLengths.empty()) fail(ErrorCode::kBadArgument, "there is no sequence in the batch");
+  if (offsets.size() != promptLengths.size() + 1) {
+    bad("offsets has " + std::to_string(offsets.size()) + " numbers for " +
+        std::to_string(promptLengths.size() + 1) + " sequences and their end");
   }
-  for (size_t b = 0; b < count; ++b) {
-    const std::string where = "sequence " + std::to_string(b);
-    const int64_t length = batch.offsets[b + 1] - batch.offsets[b];
-    const int64_t prompt = batch.promptLengths[b];
-    if (length < 0) bad("the offsets fall at " + where);
+  if (offsets.front() != 0 || offsets.back() != static_cast<int64_t>(ids.size())) {
+    bad("offsets must run from 0 to the number of ids, " + std::to_string(ids.size()));
+  }
+  for (size_t b = 0; b < promptLengths.size(); ++b) {
+    const std::string which = "sequence " + std::to_string(b);
+    const int64_t length = offsets[b + 1] - offsets[b], prompt = promptLengths[b];
+    if (length < 1) bad(which + " is empty or its offsets run backwards");
+    if (prompt < 1 || prompt > length) {
+      bad(which + " has " + std::to_string(length) + " tokens and promptLength " +
+          std::to_string(prompt) + "; it must be from 1 to the number of tokens");
+    }
     if (length > config.maxPositions) {
-      bad(where + " has " + std::to_string(length) + " tokens; the model takes " +
-          std::to_string(config.maxPositions));
+      fail(ErrorCode::kBadArgument, which + " has " + std::to_string(length) +
+                                        " tokens; the model takes " +
+                                        std::to_string(config.maxPositions));
     }
-    if (prompt < 0 || prompt > length) {
-      bad(where + " has the prompt length " + std::to_string(prompt) + " of " +
-          std::to_string(length) + " tokens");
-    }
-    if (prompt == 0 && length > 0) {
-      bad(where + " has no prompt token; the first token of a sequence has no log-prob");
-    }
-    for (int64_t i = batch.offsets[b]; i < batch.offsets[b + 1]; ++i) {
-      const int32_t id = batch.ids[static_cast<size_t>(i)];
-      if (id < 0 || id >= config.vocabSize) {
-        bad(where + " holds the token id " + std::to_string(id) + ", outside the vocabulary of " +
-            std::to_string(config.vocabSize));
-      }
-    }
+  }
+  checkVocabulary(ids, config, "ids");
+}
+
+void checkVocabulary(const std::vector<int32_t>& ids, const ModelConfig& config, const char* what) {
+  for (size_t i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && ids[i] < config.vocabSize) continue;
+    fail(ErrorCode::kBadArgument, std::string(what) + "[" + std::to_string(i) + "] is token id " +
+                                      std::to_string(ids[i]) + "; the model's vocabulary has " +
+                                      std::to_string(config.vocabSize) + " tokens, from 0 on");
   }
 }
 

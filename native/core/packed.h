@@ -1,13 +1,32 @@
-// Where the tokens of a packed batch lie: checks, positions, attention buckets, completion rows.
+// Packed sequences, and where their tokens lie: positions, attention buckets, completion rows.
 #pragma once
 
-#include "forward.h"
+#include "model.h"
 
 namespace acoer {
 
-// Throws kBadArgument naming the sequence: offsets that do not fit, ids outside the vocabulary,
-// sequences longer than the model's positions, completions without a prompt token before them.
+// B sequences laid end to end: tokens of b are ids[offsets[b] .. offsets[b+1]).
+struct PackedSequences {
+  std::vector<int32_t> ids;
+  std::vector<int64_t> offsets;        // B + 1
+  std::vector<int64_t> promptLengths;  // B; log-probs are made from this position of each on
+  int64_t count() const { return static_cast<int64_t>(promptLengths.size()); }
+  // Tokens from promptLengths on, over all sequences: the length of every per-token result.
+  int64_t completionTokens() const;
+};
+
+// Dropout noise is a function of this key, the sequence's ids, the token's position, the layer and
+// the target: recomputation and any cut into micro-batches see the same masks.
+struct DropoutKey {
+  uint64_t seed = 0;
+};
+
+// Throws kBadShape naming the sequence for offsets and prompt lengths that do not fit (each
+// sequence has at least one token, the first of them prompt), kBadArgument for no sequence at all,
+// ids outside the vocabulary, and sequences longer than the model's positions.
 void checkSequences(const PackedSequences& batch, const ModelConfig& config);
+// Throws kBadArgument naming the first id outside the vocabulary as an element of `what`.
+void checkVocabulary(const std::vector<int32_t>& ids, const ModelConfig& config, const char* what);
 
 // Attention runs on buckets of sequences of similar length, padded on the right to the longest of
 // the bucket (harmless under a causal mask). The padded rows of all buckets lie end to end.

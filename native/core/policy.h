@@ -42,6 +42,8 @@ struct Parameter {
   at::Tensor expAvgSq;
 };
 
+struct Tape;  // of a forward pass (forward.cpp)
+
 struct Policy {
   std::shared_ptr<Model> model;
   PolicyOptions options;
@@ -53,6 +55,8 @@ struct Policy {
   int64_t stepCount = 0;                                // AdamW's t
   // Counts every change of the values (step, restore): decode caches made from them compare it.
   uint64_t version = 0;
+  // What the last forward() left for backward() (forward.h); null: nothing.
+  std::shared_ptr<Tape> tape;
 
   bool isLora() const { return options.kind == PolicyOptions::Kind::kLora; }
   // The weights a forward pass multiplies by: the base's for LoRA, its own for a full policy.
@@ -74,7 +78,8 @@ void savePolicy(const Policy& policy, const std::string& path,
                 at::ScalarType dtype = at::ScalarType::Undefined);
 // exp_avg, exp_avg_sq per parameter and the step count.
 void saveOptimizer(const Policy& policy, const std::string& path);
-// Both check every name, type and shape before changing anything.
+// Both check every name, type and shape before changing anything. restorePolicy drops the policy's
+// tape (forward.h).
 void restorePolicy(Policy& policy, const std::string& path);
 void restoreOptimizer(Policy& policy, const std::string& path);
 

@@ -173,6 +173,7 @@ void savePolicy(const Policy& policy, const std::string& path, at::ScalarType dt
 }
 
 void restorePolicy(Policy& policy, const std::string& path) {
+  policy.tape.reset();
   NamedTensors named;
   for (const Parameter& p : policy.parameters) named.emplace_back(p.name, p.value);
   const bool tied = !policy.isLora() && policy.model->config.tieWordEmbeddings;

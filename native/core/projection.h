@@ -7,7 +7,7 @@
 
 namespace acoer {
 
-// Gradients of one accumulate() call, apart from the policy's until all of it has succeeded.
+// Gradients of one backward() call, apart from the policy's until all of it has succeeded.
 class GradientSink {
  public:
   // Adds `gradient` (any floating type) to what is held for `leaf`.

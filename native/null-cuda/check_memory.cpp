@@ -26,13 +26,8 @@ int64_t slotsOf(const Model& model, const Policy& policy) {
 }
 
 void train(Policy& policy) {
-  const Cancel cancel;
-  LossSettings loss;
-  loss.type = LossType::kDapo;
-  loss.normalizer = 1;
-  const auto batch = check::trainBatch(
-      check::randomSequences(policy.model->config, {150, 150}, {4096, 4096}, 5), 6);
-  accumulate(policy, batch, loss, cancel);
+  const auto batch = check::randomSequences(policy.model->config, {150, 150}, {4096, 4096}, 5);
+  check::addGradients(policy, batch, check::randomSlopes(batch, 6));
   StepOptions options;
   options.learningRate = 1e-5;
   step(policy, options);

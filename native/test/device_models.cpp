@@ -137,18 +137,33 @@ PackedSequences randomSequences(const ModelConfig& config,
   return batch;
 }
 
-TrainBatch trainBatch(const PackedSequences& sequences, uint64_t seed) {
+std::vector<double> randomSlopes(const PackedSequences& sequences, uint64_t seed) {
   std::mt19937_64 random(seed);
-  TrainBatch batch;
-  batch.sequences = sequences;
+  const auto total = static_cast<double>(sequences.completionTokens());
+  std::vector<double> slopes;
   for (int64_t b = 0; b < sequences.count(); ++b) {
     const double advantage = static_cast<double>(random() % 2001) / 1000.0 - 1.0;
     const int64_t completion =
         sequences.offsets[b + 1] - sequences.offsets[b] - sequences.promptLengths[b];
-    batch.advantages.insert(batch.advantages.end(), completion, advantage);
+    slopes.insert(slopes.end(), static_cast<size_t>(completion), -advantage / total);
   }
-  batch.mask.assign(batch.advantages.size(), 1);
-  return batch;
+  return slopes;
+}
+
+ScoreResult addGradients(Policy& policy, const PackedSequences& sequences,
+                         const std::vector<double>& slopes) {
+  const Cancel cancel;
+  ScoreResult result = forward(policy, sequences, 1, std::nullopt, cancel);
+  backward(policy, slopes, cancel);
+  return result;
+}
+
+double largestGap(const NamedGradients& a, const NamedGradients& b) {
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    largest = std::max(largest, (a[i].second - b[i].second).abs().max().item<double>());
+  }
+  return largest;
 }
 
 }  // namespace acoer::check

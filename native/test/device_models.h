@@ -3,9 +3,9 @@
 
 #include <string>
 
+#include "adamw.h"
 #include "forward.h"
 #include "generate.h"
-#include "train.h"
 
 namespace acoer::check {
 
@@ -28,7 +28,16 @@ PackedSequences randomSequences(const ModelConfig& config,
                                 const std::vector<int64_t>& promptLengths,
                                 const std::vector<int64_t>& completionLengths, uint64_t seed);
 
-// On-policy batch with advantages of both signs.
-TrainBatch trainBatch(const PackedSequences& sequences, uint64_t seed);
+// What an on-policy loss gives backward(): for each sequence's tokens one number, over the number
+// of completion tokens; of both signs.
+std::vector<double> randomSlopes(const PackedSequences& sequences, uint64_t seed);
+
+// forward() at temperature 1 without dropout, and backward().
+ScoreResult addGradients(Policy& policy, const PackedSequences& sequences,
+                         const std::vector<double>& slopes);
+
+using NamedGradients = std::vector<std::pair<std::string, at::Tensor>>;
+// The largest difference of two elements in the same place.
+double largestGap(const NamedGradients& a, const NamedGradients& b);
 
 }  // namespace acoer::check

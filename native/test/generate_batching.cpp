@@ -77,7 +77,7 @@ at::Tensor cumulative(const Model& model, std::vector<int32_t> ids) {
   prefix.offsets = {0, static_cast<int64_t>(ids.size())};
   prefix.promptLengths = {1};
   prefix.ids = std::move(ids);
-  const at::Tensor hidden_TD = forwardHidden(model, nullptr, prefix, std::nullopt, Cancel());
+  const at::Tensor hidden_TD = hiddenStates(model, nullptr, prefix);
   const at::Tensor p_V = at::matmul(model.weights.head_VD, hidden_TD[-1]).softmax(0);
   return p_V.cumsum(0) - p_V;
 }
@@ -245,6 +245,20 @@ ACOER_TEST(generate_refuses_non_finite_logits) {
     ACOER_CHECK_THROWS(collect(*model, requests, {}, path), ErrorCode::kNotFinite,
                        "request 0, sample 0 are not finite at new token 0");
   }
+}
+
+// For programs: the place beside the sentence.
+ACOER_TEST(generate_places_non_finite_logits) {
+  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 32);
+  const auto adapter = strongAdapter(model, 5);
+  adapter->parameters[0].value.fill_(std::numeric_limits<double>::quiet_NaN());
+  std::optional<Place> place;
+  try {
+    collect(*model, {makeRequest({1, 2, 3}, 2, 5), makeRequest({4, 5}, 2, 5, adapter.get())});
+  } catch (const EngineError& error) {
+    place = error.place();
+  }
+  ACOER_CHECK(place && place->request == 1 && place->sample == 0 && place->token == 0);
 }
 
 // Grad mode is the caller's business: generate() neither records a graph nor changes the mode.

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <random>
 
+#include "layer.h"
+
 namespace acoer::check {
 
 Generated collect(const Model& model, const std::vector<GenerateRequest>& requests,
@@ -89,6 +91,16 @@ GenerateRequest makeRequest(std::vector<int32_t> prompt, int64_t samples, int64_
   request.policy = policy;
   request.seed = 42;
   return request;
+}
+
+at::Tensor hiddenStates(const Model& model, const Policy* policy, const PackedSequences& batch) {
+  const at::NoGradGuard noGrad;
+  const LayerPass pass = makeLayerPass(model, policy, batch, std::nullopt);
+  at::Tensor x_TD = pass.weights.embed_VD.detach().index_select(0, pass.layout.ids_T);
+  for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
+    x_TD = layerForward(pass, layer, x_TD, nullptr);
+  }
+  return rmsNorm(x_TD, pass.weights.finalNorm_D, model.config.rmsNormEps);
 }
 
 ScoreGap gapToScore(const Model& model, const std::vector<GenerateRequest>& requests,

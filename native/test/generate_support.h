@@ -32,6 +32,9 @@ std::vector<int32_t> randomIds(const ModelConfig& config, int64_t count, uint64_
 GenerateRequest makeRequest(std::vector<int32_t> prompt, int64_t samples, int64_t newTokens,
                             const Policy* policy = nullptr);
 
+// Hidden states after the final norm at every token, [T, D].
+at::Tensor hiddenStates(const Model& model, const Policy* policy, const PackedSequences& batch);
+
 // Largest |sampler log-prob - score()| over all sequences; entropies alike in `entropyGap`.
 struct ScoreGap {
   double logprob = 0;

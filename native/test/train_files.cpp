@@ -210,8 +210,8 @@ ACOER_TEST(train_adapter_and_optimizer_round_trip) {
   const TemporaryDirectory directory;
   const auto model = randomModel(smallConfig(), at::kCPU, at::kFloat, 3);
   const auto policy = randomAdapter(model, 5);
-  const auto batch = trainBatch(randomSequences(smallConfig(), {3, 4}, {5, 6}, 1), 2);
-  accumulate(*policy, batch, {}, kNever);
+  const auto sequences = randomSequences(smallConfig(), {3, 4}, {5, 6}, 1);
+  addGradients(*policy, sequences, randomSlopes(sequences, 2));
   step(*policy, {.learningRate = 1e-2, .weightDecay = 0, .maxGradNorm = 0});
   savePolicy(*policy, directory / "adapter_model.safetensors");
   saveOptimizer(*policy, directory / "optimizer.safetensors");

@@ -6,7 +6,6 @@
 
 #include "check.h"
 #include "device_models.h"
-#include "loss.h"
 
 namespace acoer::check {
 namespace {
@@ -30,46 +29,47 @@ PackedSequences ragged() {
   return randomSequences(smallConfig(), {3, 9, 1, 20}, {6, 1, 40, 33}, 1);
 }
 
-// Off-policy and with a reference, so that every term has a derivative.
-TrainBatch fullBatch(const Policy& policy) {
-  TrainBatch batch = trainBatch(ragged(), 2);
-  const ScoreResult now = score(*policy.model, &policy, batch.sequences, 0.9, kNever);
-  for (size_t t = 0; t < now.logprobs.size(); ++t) {
-    const auto i = static_cast<double>(t);
-    batch.oldLogprobs.push_back(now.logprobs[t] + 0.3 * std::sin(3 * i));
-    batch.refLogprobs.push_back(now.logprobs[t] + 0.4 * std::cos(2 * i));
-    batch.importanceWeights.push_back(1 + 0.5 * std::sin(i));
-    batch.mask[t] = t % 7 != 3;
+// A linear functional of the log-probs: sum_t slopes[t] * logprob[t].
+struct Functional {
+  PackedSequences sequences;
+  std::vector<double> slopes;  // some of them zero
+  std::optional<DropoutKey> dropout;
+};
+
+constexpr double kTemperature = 0.9;
+
+Functional functional() {
+  Functional f{ragged(), {}, std::nullopt};
+  for (int64_t t = 0; t < f.sequences.completionTokens(); ++t) {
+    f.slopes.push_back(t % 7 == 3 ? 0 : 0.1 * std::sin(3 * static_cast<double>(t) + 1));
   }
-  return batch;
+  return f;
 }
 
-LossSettings settings(LossType type = LossType::kDapo) {
-  LossSettings loss;
-  loss.type = type;
-  loss.beta = 0.1;
-  loss.temperature = 0.9;
-  loss.normalizer = 10;
-  return loss;
-}
-
-// Without dropout through score(), which needs no backward.
-double lossOf(Policy& policy, const TrainBatch& batch, const LossSettings& loss) {
-  if (!batch.dropout) {
-    const ScoreResult now =
-        score(*policy.model, &policy, batch.sequences, loss.temperature, kNever);
-    return computeLoss(batch, loss, now.logprobs).loss;
-  }
-  const double value = accumulate(policy, batch, loss, kNever).loss;
-  zeroGradients(policy);
+double valueAt(const Functional& f, const ScoreResult& now) {
+  double value = 0;
+  for (size_t t = 0; t < f.slopes.size(); ++t) value += f.slopes[t] * now.logprobs[t];
   return value;
 }
 
+// Without dropout through score(), which keeps nothing.
+double valueOf(Policy& policy, const Functional& f) {
+  if (f.dropout) return valueAt(f, forward(policy, f.sequences, kTemperature, f.dropout, kNever));
+  return valueAt(f, score(*policy.model, &policy, f.sequences, kTemperature, kNever));
+}
+
+// Adds the gradient; returns the value.
+double differentiate(Policy& policy, const Functional& f, int64_t keepBytes = kDefaultKeepBytes) {
+  const ScoreResult now = forward(policy, f.sequences, kTemperature, f.dropout, kNever, keepBytes);
+  backward(policy, f.slopes, kNever);
+  return valueAt(f, now);
+}
+
 // Every parameter tensor along one random direction.
-void checkDirections(Policy& policy, const TrainBatch& batch, const LossSettings& loss) {
+void checkDirections(Policy& policy, const Functional& f) {
   const at::NoGradGuard noGrad;
   zeroGradients(policy);
-  accumulate(policy, batch, loss, kNever);
+  differentiate(policy, f);
   const auto named = gradients(policy);
   constexpr double kStep = 1e-6;
   for (size_t i = 0; i < named.size(); ++i) {
@@ -77,13 +77,13 @@ void checkDirections(Policy& policy, const TrainBatch& batch, const LossSettings
     const at::Tensor direction = at::randn_like(value);
     const at::Tensor before = value.clone();
     value.add_(direction, kStep);
-    const double up = lossOf(policy, batch, loss);
+    const double up = valueOf(policy, f);
     value.copy_(before).sub_(direction, kStep);
-    const double down = lossOf(policy, batch, loss);
+    const double down = valueOf(policy, f);
     value.copy_(before);
     const double want = (up - down) / (2 * kStep);
     const double got = (named[i].second * direction).sum().item<double>();
-    // Rounding of the loss over 2e-6 leaves about 1e-9.
+    // Rounding of the value over 2e-6 leaves about 1e-9.
     ACOER_CHECK_LE(std::abs(got - want), 1e-7 + 1e-5 * std::abs(want));
     ACOER_CHECK(got != 0);
   }
@@ -91,53 +91,44 @@ void checkDirections(Policy& policy, const TrainBatch& batch, const LossSettings
 
 ACOER_TEST(train_lora_gradients_match_differences) {
   const auto policy = randomAdapter(doubleModel(true), 5);
-  checkDirections(*policy, fullBatch(*policy), settings());
+  checkDirections(*policy, functional());
 }
 
 ACOER_TEST(train_lora_gradients_match_differences_under_dropout) {
   const auto policy = randomAdapter(doubleModel(false), 5);
   policy->options.dropout = 0.3;
-  TrainBatch batch = fullBatch(*policy);
-  batch.dropout = DropoutKey{77};
-  const double with = lossOf(*policy, batch, settings());
-  batch.dropout = DropoutKey{78};
-  ACOER_CHECK(with != lossOf(*policy, batch, settings()));
-  checkDirections(*policy, batch, settings());
+  Functional f = functional();
+  f.dropout = DropoutKey{77};
+  const double with = valueOf(*policy, f);
+  f.dropout = DropoutKey{78};
+  ACOER_CHECK(with != valueOf(*policy, f));
+  checkDirections(*policy, f);
 }
 
 ACOER_TEST(train_full_gradients_match_differences) {
   for (const bool tied : {true, false}) {
     const auto policy = fullPolicy(tied);
-    checkDirections(*policy, fullBatch(*policy), settings());
+    checkDirections(*policy, functional());
   }
-}
-
-double largestGap(const Policy& policy,
-                  const std::vector<std::pair<std::string, at::Tensor>>& want) {
-  const auto got = gradients(policy);
-  double worst = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    worst = std::max(worst, (got[i].second - want[i].second).abs().max().item<double>());
-  }
-  return worst;
 }
 
 ACOER_TEST(train_recomputation_gives_the_same_gradients) {
-  const auto policy = randomAdapter(doubleModel(true), 5);
-  policy->options.dropout = 0.2;
-  TrainBatch batch = fullBatch(*policy);
-  batch.dropout = DropoutKey{9};
-  accumulate(*policy, batch, settings(), kNever);
-  const auto kept = gradients(*policy);
-  zeroGradients(*policy);
-  accumulate(*policy, batch, settings(), kNever, 0);
-  ACOER_CHECK_LE(largestGap(*policy, kept), 0);
+  const auto lora = randomAdapter(doubleModel(true), 5);
+  lora->options.dropout = 0.2;
+  Functional f = functional();
+  f.dropout = DropoutKey{9};
+  for (const auto& policy : {lora, fullPolicy(true)}) {
+    const double value = differentiate(*policy, f);
+    const auto kept = gradients(*policy);
+    zeroGradients(*policy);
+    ACOER_CHECK(differentiate(*policy, f, 0) == value);
+    ACOER_CHECK_LE(largestGap(gradients(*policy), kept), 0);
+  }
 }
 
 // The sequences [from, to) of a batch.
-TrainBatch part(const TrainBatch& whole, size_t from, size_t to) {
-  TrainBatch out;
-  out.dropout = whole.dropout;
+Functional part(const Functional& whole, size_t from, size_t to) {
+  Functional out{{}, {}, whole.dropout};
   const auto& s = whole.sequences;
   size_t token = 0;
   out.sequences.offsets.push_back(0);
@@ -148,13 +139,7 @@ TrainBatch part(const TrainBatch& whole, size_t from, size_t to) {
       out.sequences.ids.insert(out.sequences.ids.end(), s.ids.begin() + begin, s.ids.begin() + end);
       out.sequences.offsets.push_back(static_cast<int64_t>(out.sequences.ids.size()));
       out.sequences.promptLengths.push_back(s.promptLengths[b]);
-      for (size_t t = token; t < token + tokens; ++t) {
-        out.advantages.push_back(whole.advantages[t]);
-        out.mask.push_back(whole.mask[t]);
-        out.oldLogprobs.push_back(whole.oldLogprobs[t]);
-        out.refLogprobs.push_back(whole.refLogprobs[t]);
-        out.importanceWeights.push_back(whole.importanceWeights[t]);
-      }
+      for (size_t t = token; t < token + tokens; ++t) out.slopes.push_back(whole.slopes[t]);
     }
     token += tokens;
   }
@@ -162,51 +147,26 @@ TrainBatch part(const TrainBatch& whole, size_t from, size_t to) {
 }
 
 ACOER_TEST(train_micro_batches_do_not_change_the_step) {
-  for (const LossType type : {LossType::kGrpo, LossType::kDapo, LossType::kVespo}) {
-    for (const ImportanceLevel level : {ImportanceLevel::kToken, ImportanceLevel::kSequence}) {
-      const auto policy = randomAdapter(doubleModel(true), 5);
-      policy->options.dropout = 0.2;
-      TrainBatch batch = fullBatch(*policy);
-      batch.dropout = DropoutKey{9};
-      LossSettings loss = settings(type);
-      loss.level = level;
-      const double whole = accumulate(*policy, batch, loss, kNever).loss;
-      const auto want = gradients(*policy);
-      zeroGradients(*policy);
-      double sum = 0;
-      for (const auto& [from, to] : {std::pair(2, 4), std::pair(0, 1), std::pair(1, 2)}) {
-        sum += accumulate(*policy, part(batch, size_t(from), size_t(to)), loss, kNever).loss;
-      }
-      ACOER_CHECK_LE(std::abs(sum - whole), 1e-12);
-      ACOER_CHECK_LE(largestGap(*policy, want), 1e-12);
+  const auto lora = randomAdapter(doubleModel(true), 5);
+  lora->options.dropout = 0.2;
+  Functional f = functional();
+  f.dropout = DropoutKey{9};
+  for (const auto& policy : {lora, fullPolicy(false)}) {
+    const double whole = differentiate(*policy, f);
+    const auto want = gradients(*policy);
+    zeroGradients(*policy);
+    double sum = 0;
+    for (const auto& [from, to] : {std::pair(2, 4), std::pair(0, 1), std::pair(1, 2)}) {
+      sum += differentiate(*policy, part(f, size_t(from), size_t(to)));
     }
+    ACOER_CHECK_LE(std::abs(sum - whole), 1e-12);
+    ACOER_CHECK_LE(largestGap(gradients(*policy), want), 1e-12);
   }
-}
-
-ACOER_TEST(train_failed_accumulate_leaves_gradients) {
-  const auto policy = randomAdapter(doubleModel(true), 5);
-  TrainBatch batch = fullBatch(*policy);
-  accumulate(*policy, batch, settings(), kNever);
-  const auto before = gradients(*policy);
-  Cancel cancelled;
-  cancelled.request();
-  ACOER_CHECK_THROWS(accumulate(*policy, batch, settings(), cancelled), ErrorCode::kCancelled, "");
-  batch.refLogprobs[3] = 1e6;
-  batch.mask[3] = 1;
-  ACOER_CHECK_THROWS(accumulate(*policy, batch, settings(), kNever), ErrorCode::kNotFinite, "");
-  {
-    const at::NoGradGuard noGrad;
-    policy->parameters[0].value.fill_(NAN);
-  }
-  batch.refLogprobs[3] = -1;
-  ACOER_CHECK_THROWS(accumulate(*policy, batch, settings(), kNever), ErrorCode::kNotFinite,
-                     "completion token");
-  ACOER_CHECK_LE(largestGap(*policy, before), 0);
 }
 
 ACOER_TEST(train_step_refuses_gradients_that_are_not_finite) {
   const auto policy = randomAdapter(doubleModel(true), 5);
-  accumulate(*policy, fullBatch(*policy), settings(), kNever);
+  differentiate(*policy, functional());
   policy->parameters[4].leaf.mutable_grad().fill_(INFINITY);
   const at::Tensor before = policy->parameters[0].value.clone();
   const StepResult result = step(*policy, {.learningRate = 1, .weightDecay = 0, .maxGradNorm = 1});
@@ -217,27 +177,40 @@ ACOER_TEST(train_step_refuses_gradients_that_are_not_finite) {
 
 ACOER_TEST(train_batches_without_completions_do_nothing) {
   const auto policy = randomAdapter(doubleModel(true), 5);
-  TrainBatch batch;
-  batch.sequences.offsets = {0};
-  ACOER_CHECK(accumulate(*policy, batch, settings(), kNever).loss == 0);
-  batch.sequences = {{1, 2, 3}, {0, 3, 3}, {3, 0}};
-  const AccumulateResult result = accumulate(*policy, batch, settings(), kNever);
-  ACOER_CHECK(result.tokens == 0 && result.clippedLow.size() == 2 && result.logprobs.empty());
-  ACOER_CHECK(score(*policy->model, nullptr, batch.sequences, 1, kNever).logprobs.empty());
+  for (const PackedSequences& batch :
+       {PackedSequences{{1, 2, 3}, {0, 3}, {3}}, PackedSequences{{1, 2, 3}, {0, 2, 3}, {2, 1}}}) {
+    ACOER_CHECK(score(*policy->model, nullptr, batch, 1, kNever).logprobs.empty());
+    const ScoreResult result = forward(*policy, batch, 1, std::nullopt, kNever);
+    ACOER_CHECK(result.logprobs.empty() && result.entropies.empty());
+    backward(*policy, {}, kNever);
+    ACOER_CHECK(!policy->parameters[0].leaf.grad().defined());
+  }
 }
 
+// The one check of sequences: it stands between the caller's arrays and every kernel.
 ACOER_TEST(train_bad_sequences_are_named) {
-  const auto model = doubleModel(true);
-  const auto refuse = [&](const PackedSequences& batch, const std::string& part) {
-    ACOER_CHECK_THROWS(score(*model, nullptr, batch, 1, kNever), ErrorCode::kBadArgument, part);
+  const auto policy = randomAdapter(doubleModel(true), 5);
+  const auto refuse = [&](const PackedSequences& batch, ErrorCode code, const std::string& part) {
+    ACOER_CHECK_THROWS(score(*policy->model, nullptr, batch, 1, kNever), code, part);
+    ACOER_CHECK_THROWS(forward(*policy, batch, 1, std::nullopt, kNever), code, part);
   };
-  refuse({{1, 2}, {0, 1}, {1}}, "offsets do not fit");
-  refuse({{1, 2}, {0, 2}, {0}}, "sequence 0 has no prompt token");
-  refuse({{1, 2}, {0, 2}, {3}}, "prompt length 3");
-  refuse({{1, 2, 3}, {0, 3, 2, 3}, {1, 0, 1}}, "offsets fall at sequence 1");
-  refuse({{1, 99999}, {0, 2}, {1}}, "token id 99999");
-  const auto length = static_cast<size_t>(model->config.maxPositions + 1);
-  refuse({std::vector<int32_t>(length, 1), {0, int64_t(length)}, {1}}, "the model takes");
+  refuse({{}, {0}, {}}, ErrorCode::kBadArgument, "no sequence in the batch");
+  refuse({{1, 2}, {0}, {1}}, ErrorCode::kBadShape, "offsets has 1 numbers for 2");
+  refuse({{1, 2}, {0, 1}, {1}}, ErrorCode::kBadShape, "offsets must run from 0");
+  refuse({{1, 2}, {1, 2}, {1}}, ErrorCode::kBadShape, "offsets must run from 0");
+  refuse({{1, 2}, {0, 2}, {0}}, ErrorCode::kBadShape, "sequence 0 has 2 tokens and promptLength 0");
+  refuse({{1, 2}, {0, 2}, {3}}, ErrorCode::kBadShape, "promptLength 3");
+  refuse({{1, 2, 3}, {0, 3, 2, 3}, {1, 1, 1}}, ErrorCode::kBadShape, "sequence 1 is empty or");
+  refuse({{1, 2, 3}, {0, 3, 3}, {3, 0}}, ErrorCode::kBadShape, "sequence 1 is empty or");
+  refuse({{1, 99999}, {0, 2}, {1}}, ErrorCode::kBadArgument, "ids[1] is token id 99999");
+  refuse({{-1, 2}, {0, 2}, {1}}, ErrorCode::kBadArgument, "ids[0] is token id -1");
+  const auto length = static_cast<size_t>(policy->model->config.maxPositions + 1);
+  refuse({std::vector<int32_t>(length, 1), {0, int64_t(length)}, {1}}, ErrorCode::kBadArgument,
+         "the model takes");
+  for (const double temperature : {0.0, -1.0, double{INFINITY}, double{NAN}}) {
+    ACOER_CHECK_THROWS(forward(*policy, ragged(), temperature, std::nullopt, kNever),
+                       ErrorCode::kBadArgument, "temperature must be above 0");
+  }
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "train.h"
+#include "model.h"
 
 namespace acoer::check {
 
