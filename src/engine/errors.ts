@@ -27,6 +27,23 @@ export function callSite(): CallSite {
   return site;
 }
 
+/** Where the sampler's logits were not finite: of NOT_FINITE errors of `generate`. */
+export interface SamplerPlace {
+  /** Place in the list of requests. */
+  request: number;
+  sample: number;
+  /** New token, from 0. */
+  token: number;
+}
+
+function placeOf(error: unknown): SamplerPlace | null {
+  const { request, sample, token } = (error ?? {}) as Partial<SamplerPlace>;
+  const numbers = [request, sample, token];
+  return numbers.every((value) => typeof value === 'number')
+    ? ({ request, sample, token } as SamplerPlace)
+    : null;
+}
+
 /** `error` as an AcoerError thrown at `site`; INTERNAL when it has no code of the engine. */
 export function engineError(error: unknown, site: CallSite, cause: unknown = error): AcoerError {
   const code = errorCode(error);
@@ -34,6 +51,7 @@ export function engineError(error: unknown, site: CallSite, cause: unknown = err
   const wrapped = new AcoerError(known ? (code as ErrorCodeName) : 'INTERNAL', errorMessage(error), {
     cause,
   });
+  Object.assign(wrapped, placeOf(error));
   const frames = site.stack?.slice(site.stack.indexOf('\n')) ?? '';
   wrapped.stack = `${wrapped.name} [${wrapped.code}]: ${wrapped.message}${frames}`;
   return wrapped;

@@ -1,4 +1,5 @@
 /** Numbers of a step that are not finite: what and where the first one was, and what its phase worked on. */
+import type { SamplerPlace } from '../engine/errors';
 import type { GeneratedSequence, GenerateRequest } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
 import type { Group, Prompt } from '../types';
@@ -61,7 +62,7 @@ export function generationError(
   ended: readonly GeneratedSequence[],
 ): unknown {
   if (errorCode(error) !== 'NOT_FINITE') return error;
-  const { request, sample, token } = error as Partial<Record<'request' | 'sample' | 'token', number>>;
+  const { request, sample, token } = error as Partial<SamplerPlace>;
   const prompt = request === undefined ? undefined : prompts[request];
   const found: NonFinite = {
     phase: 'generate',

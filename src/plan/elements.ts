@@ -9,7 +9,7 @@ const widths = (shape: ModelShape) => {
 };
 
 /**
- * Per token, of what one layer leaves for its backward (layer.cpp, `tapeBytes`): the residual stream twice and its
+ * Per token, of what one layer leaves for its backward (layer.cpp, `layerTapeBytes`): the residual stream twice and its
  * norms, q|k|v raw and rotated, the attended heads twice, gate|up and their product.
  */
 export function tapeElements(shape: ModelShape): number {
