@@ -1,10 +1,10 @@
 /** `acoer generate`: prompts as JSON Lines in, completions as JSON Lines out; or one prompt as text, answered in text. */
 import type { Command } from 'commander';
-import { generateFitting, SlotLimit } from '../fitting';
-import type { GeneratedSequence, GenerateRequest, SamplingOptions } from '../engine/types';
+import type { GeneratedSequence, SamplingOptions } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
 import { streamSeed } from '../rng';
-import { loadTokenizer, measureThinking } from '../tokenizer';
+import { type Completion, EngineSampler, type SamplePrompt, SlotLimit } from '../sampling';
+import { loadTokenizer } from '../tokenizer';
 import type { Tokenizer } from '../tokenizer';
 import { addEngineOptions, addModelOptions, integer, number } from './command';
 import type { CommandModule } from './command';
@@ -81,42 +81,45 @@ function stopIds(tokenizer: Tokenizer, stops: readonly string[]): Int32Array {
 
 class Generator {
   private readonly stops: Int32Array;
-  private readonly slots = new SlotLimit();
+  private readonly sampler: EngineSampler;
   private readonly results: InOrder<Output>;
 
   constructor(
     private readonly session: ModelSession,
-    private readonly tokenizer: Tokenizer,
+    tokenizer: Tokenizer,
     private readonly flags: GenerateFlags,
     write: (output: Output) => void,
   ) {
     this.results = new InOrder(write);
     this.stops = stopIds(tokenizer, flags.stop);
+    const { model, policy } = session;
+    const slots = new SlotLimit();
+    this.sampler = new EngineSampler({ model, policy, tokenizer, slots: () => slots });
   }
 
-  private request({ index, prompt, firstSample, numSamples }: Piece): GenerateRequest {
-    const { temperature, topK, topP, minP, repetitionPenalty, seed, maxNewTokens } = this.flags;
+  private wanted({ index, prompt, firstSample, numSamples }: Piece): SamplePrompt {
+    const { seed, maxNewTokens } = this.flags;
     return {
-      promptIds: Int32Array.from(prompt.ids),
+      ids: Int32Array.from(prompt.ids),
+      thinkOpened: prompt.thinkOpened,
       numSamples,
       firstSample,
       seed: streamSeed(seed, 'generate', index),
       maxNewTokens: Math.min(maxNewTokens, this.session.model.info.maxPositions - prompt.ids.length),
-      stopIds: this.stops,
-      sampling: { temperature, topK, topP, minP, repetitionPenalty },
-      policy: this.session.policy,
     };
   }
 
-  private output(piece: Piece, sequence: GeneratedSequence): Output {
+  private output(index: number, completion: Completion): Output {
+    const { sample, text, ids, logprobs, finish, thinkingTokens, thinkingClosed } = completion;
     return {
-      index: piece.index,
-      sample: piece.firstSample + sequence.sample,
-      text: this.tokenizer.decode(sequence.ids, { skipSpecial: true }),
-      ids: Array.from(sequence.ids),
-      logprobs: Array.from(sequence.logprobs),
-      finish: sequence.finish,
-      ...measureThinking(sequence.ids, this.tokenizer, piece.prompt.thinkOpened),
+      index,
+      sample,
+      text,
+      ids: Array.from(ids),
+      logprobs: Array.from(logprobs),
+      finish,
+      thinkingTokens,
+      thinkingClosed,
     };
   }
 
@@ -129,18 +132,19 @@ class Generator {
   }
 
   private async window(pieces: Piece[], signal: AbortSignal): Promise<void> {
-    const onSequence = (sequence: GeneratedSequence): void => {
+    const onCompletion = (completion: Completion): void => {
       // One that never began is no completion; how many wait in a window says nothing to the reader.
-      if (sequence.finish === 'cancelled' && sequence.ids.length === 0) return;
-      const piece = pieces[sequence.request];
-      const output = this.output(piece, sequence);
+      if (completion.finish === 'cancelled' && completion.ids.length === 0) return;
+      const output = this.output(pieces[completion.prompt].index, completion);
       this.results.add(output.index * this.flags.samples + output.sample, output);
     };
+    const { temperature, topK, topP, minP, repetitionPenalty } = this.flags;
+    const sampling = { temperature, topK, topP, minP, repetitionPenalty };
     try {
-      const requests = pieces.map((piece) => this.request(piece));
-      await generateFitting(this.session.model, requests, this.slots, { signal, onSequence });
+      const wanted = pieces.map((piece) => this.wanted(piece));
+      await this.sampler.sample(wanted, { sampling, stopIds: this.stops, signal }, onCompletion);
     } catch (error) {
-      // What was in flight has come through onSequence; the caller reports the interruption.
+      // What was in flight has come through onCompletion; the caller reports the interruption.
       if (!signal.aborted || errorCode(error) !== 'CANCELLED') throw error;
     }
   }

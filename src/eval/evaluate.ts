@@ -1,9 +1,9 @@
 /** Answers of a model to a benchmark, graded as they end. */
 import type { Dataset } from '../data';
-import { generateFitting, SlotLimit } from '../fitting';
-import type { GeneratedSequence, GenerateRequest, Model, Policy } from '../engine/types';
+import type { Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { streamSeed } from '../rng';
+import { type Completion, EngineSampler, type SamplePrompt, SlotLimit } from '../sampling';
 import { measureCompletion, renderPrompts, type Tokenizer } from '../tokenizer';
 import type { Prompt } from '../types';
 import { judgeCompletion } from './judge';
@@ -86,21 +86,21 @@ const own = (text: string | null): string | null =>
 
 class Evaluator {
   readonly rows: EvalRow[];
-  private readonly stopIds: Int32Array;
-  private readonly slots: SlotLimit;
+  private readonly sampler: EngineSampler;
 
   constructor(
     private readonly options: EvalOptions,
     private readonly total: number,
   ) {
     this.rows = [...(options.finished ?? [])];
-    this.stopIds = Int32Array.from(options.tokenizer.eosIds);
-    this.slots = new SlotLimit(options.maxSlots, options.onFewerSlots);
+    const { model, policy, tokenizer } = options;
+    const slots = new SlotLimit(options.maxSlots, options.onFewerSlots);
+    this.sampler = new EngineSampler({ model, policy, tokenizer, slots: () => slots });
   }
 
   async window(pieces: readonly Piece[]): Promise<void> {
     const { model, tokenizer, dataset, promptTemplate, enableThinking } = this.options;
-    const { signal, kvBytes } = this.options;
+    const { signal, kvBytes, sampling } = this.options;
     const problems = pieces.map(({ index }) => dataset.get(index));
     const indexOf = (position: number) => pieces[position].index;
     const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, indexOf });
@@ -108,48 +108,46 @@ class Evaluator {
     const [asked, askedPrompts] = [pieces.filter(hasRoom), prompts.filter(hasRoom)];
     pieces.forEach((piece, i) => hasRoom(piece, i) || this.addUnanswered(prompts[i], piece));
     if (asked.length === 0) return;
-    const requests = asked.map((piece, i) => this.request(piece, askedPrompts[i]));
-    await generateFitting(model, requests, this.slots, {
+    const wanted = asked.map((piece, i) => this.wanted(piece, askedPrompts[i]));
+    const settings = {
+      sampling: { temperature: sampling === 'greedy' ? 0 : sampling.temperature },
+      stopIds: Int32Array.from(tokenizer.eosIds),
       signal,
       kvBytes,
-      onSequence: (sequence) => {
-        if (sequence.finish === 'cancelled') return;
-        this.add(askedPrompts[sequence.request], asked[sequence.request], sequence);
-      },
+    };
+    await this.sampler.sample(wanted, settings, (completion) => {
+      if (completion.finish !== 'cancelled') this.add(askedPrompts[completion.prompt], completion);
     });
   }
 
   /** Cut off before the first token: a whole benchmark is not refused for one problem. */
   private addUnanswered(prompt: Prompt, piece: Piece): void {
     if (piece.firstSample === 0) this.options.onNoRoom?.(prompt);
-    for (let sample = 0; sample < piece.numSamples; sample++) {
-      this.add(prompt, piece, { ids: new Int32Array(), sample, finish: 'length' });
+    const ids = new Int32Array();
+    const nothing = measureCompletion(ids, this.options.tokenizer, prompt.thinkOpened);
+    for (let i = 0; i < piece.numSamples; i++) {
+      this.add(prompt, { ...nothing, ids, sample: piece.firstSample + i, finish: 'length', text: '' });
     }
   }
 
-  private request({ index, firstSample, numSamples }: Piece, { ids }: Prompt): GenerateRequest {
-    const { model, sampling, maxNewTokens, policy } = this.options;
+  private wanted({ index, firstSample, numSamples }: Piece, { ids, thinkOpened }: Prompt): SamplePrompt {
+    const { model, sampling, maxNewTokens } = this.options;
     return {
-      promptIds: ids,
+      ids,
+      thinkOpened,
       numSamples,
       firstSample,
       seed: sampling === 'greedy' ? 0n : streamSeed(sampling.seed, 'eval', index),
       maxNewTokens: Math.min(maxNewTokens, model.info.maxPositions - ids.length),
-      stopIds: this.stopIds,
-      sampling: { temperature: sampling === 'greedy' ? 0 : sampling.temperature },
-      policy,
     };
   }
 
   /** Graded here and now: a verdict takes a fraction of a millisecond while the engine's own thread decodes on. */
-  private add(
-    prompt: Prompt,
-    piece: Piece,
-    { ids, sample, finish }: Pick<GeneratedSequence, 'ids' | 'sample' | 'finish'>,
-  ): void {
-    const { tokenizer, onCompletion, onProgress } = this.options;
-    const text = tokenizer.decode(ids, { skipSpecial: true });
-    const thinking = measureCompletion(ids, tokenizer, prompt.thinkOpened);
+  private add(prompt: Prompt, completion: Omit<Completion, 'prompt' | 'logprobs' | 'entropies'>): void {
+    const { onCompletion, onProgress } = this.options;
+    const { ids, text, sample, finish, thinkingTokens, thinkingClosed, laterThinkingTokens, answerTokens } =
+      completion;
+    const thinking = { thinkingTokens, thinkingClosed, laterThinkingTokens, answerTokens };
     const { verdict, format } = judgeCompletion(
       text,
       prompt.problem.gold,
@@ -159,7 +157,7 @@ class Evaluator {
     );
     const row: EvalRow = {
       index: prompt.index,
-      sample: piece.firstSample + sample,
+      sample,
       problemId: prompt.problem.id,
       gold: prompt.problem.gold,
       level: prompt.problem.level,

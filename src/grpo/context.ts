@@ -5,6 +5,7 @@ import type { Engine, Model, Policy } from '../engine/types';
 import type { Judgement } from '../eval';
 import type { BoundLoss } from '../losses';
 import type { BoundReward } from '../rewards/types';
+import type { Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
 import { streamSeed } from '../rng';
 import type { Thinking } from '../types';
@@ -28,6 +29,7 @@ export interface LoopContext {
   model: Model;
   policy: Policy;
   tokenizer: Tokenizer;
+  sampler: Sampler;
   dataset: Dataset;
   order: DataOrder;
   /** Most tokens of a prompt. */

@@ -1,6 +1,6 @@
 /** What a run has learnt about how much fits into memory, and its steps cut to fit. */
 import type { Config } from '../config';
-import { DEFAULT_SLOTS, SlotLimit, untilItFits } from '../fitting';
+import { DEFAULT_SLOTS, SlotLimit, untilItFits } from '../sampling';
 import { AcoerError, errorMessage } from '../errors';
 import { packByTokens, sampleTokens, type Tokens } from '../packing';
 

@@ -54,12 +54,15 @@ export function describeNonFinite({ what, promptIndex, sample, token }: NonFinit
 
 const placeOf = ({ promptIndex, sample }: Sample) => ({ promptIndex, sample });
 
+/** A completion that was sampled and not looked at yet; `request` is the place of its prompt. */
+export type Ended = Pick<GeneratedSequence, 'request' | 'sample' | 'ids' | 'logprobs' | 'entropies'>;
+
 /** Where the sampler met logits that are not finite; the error as it is when it says something else. */
 export function generationError(
   error: unknown,
   prompts: readonly Pick<Prompt, 'index' | 'ids'>[],
   requests: readonly GenerateRequest[],
-  ended: readonly GeneratedSequence[],
+  ended: readonly Ended[],
 ): unknown {
   if (errorCode(error) !== 'NOT_FINITE') return error;
   const { request, sample, token } = error as Partial<SamplerPlace>;
@@ -83,7 +86,7 @@ export function generationError(
 
 /** Completions that were sampled and not looked at yet. */
 export function endedSamples(
-  ended: readonly GeneratedSequence[],
+  ended: readonly Ended[],
   prompts: readonly { promptIndex: number; promptIds: Int32Array }[],
 ): Sample[] {
   return ended.map(({ request, sample, ids, logprobs, entropies }) => ({

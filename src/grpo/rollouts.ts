@@ -1,13 +1,12 @@
 /** Sampling a batch of groups; each completion is graded when it ends, while the others still decode. */
-import { generateFitting } from '../fitting';
-import type { GenerateRequest, GenerateStats, GeneratedSequence } from '../engine/types';
+import type { GenerateStats } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
 import { streamSeed } from '../rng';
-import { measureCompletion } from '../tokenizer';
+import { requestOf, type Completion, type SamplePrompt, type SampleSettings } from '../sampling';
 import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
 import { memoryError } from './memory';
-import { generationError } from './non-finite';
+import { generationError, type Ended } from './non-finite';
 import { head } from './watch';
 
 export interface SampledGroups {
@@ -15,45 +14,41 @@ export interface SampledGroups {
   stats: GenerateStats;
 }
 
-function requestsFor(
-  context: LoopContext,
+function samplePrompts(
+  { config }: LoopContext,
   prompts: readonly Prompt[],
   seed: number | bigint,
-): GenerateRequest[] {
-  const { config, policy, tokenizer } = context;
-  const { temperature, topK, topP, minP, repetitionPenalty } = config;
-  return prompts.map((prompt) => ({
-    promptIds: prompt.ids,
+): SamplePrompt[] {
+  return prompts.map(({ ids, index, thinkOpened }) => ({
+    ids,
+    thinkOpened,
+    firstSample: 0,
     numSamples: config.numGenerations,
-    seed: streamSeed(seed, 'sample', prompt.index),
+    seed: streamSeed(seed, 'sample', index),
     maxNewTokens: config.maxCompletionLength,
-    stopIds: Int32Array.from(tokenizer.eosIds),
-    sampling: { temperature, topK, topP, minP, repetitionPenalty },
-    policy,
   }));
 }
 
-function toRollout(context: LoopContext, prompt: Prompt, sequence: GeneratedSequence): Rollout {
-  const { tokenizer, judge, watch } = context;
-  const { ids, logprobs, entropies, finish, sample } = sequence;
-  const text = tokenizer.decode(ids, { skipSpecial: true });
-  const thinking = measureCompletion(ids, tokenizer, prompt.thinkOpened);
-  const note = () => `grading ${completionName(prompt, sample)}: ${head(text)}`;
-  const { verdict, format } = watch.during('grade', note, () => judge(text, prompt.problem.gold, thinking));
-  const totalTokens = ids.length;
+function sampleSettings({ config, tokenizer, signal }: LoopContext): SampleSettings {
+  const { temperature, topK, topP, minP, repetitionPenalty, kvBytes } = config;
   return {
-    prompt,
-    sample,
-    ids,
-    logprobs,
-    entropies,
-    finish,
-    text,
-    totalTokens,
-    verdict,
-    format,
-    ...thinking,
+    sampling: { temperature, topK, topP, minP, repetitionPenalty },
+    stopIds: Int32Array.from(tokenizer.eosIds),
+    kvBytes: kvBytes ?? undefined,
+    signal,
   };
+}
+
+/** Judged here and now, while the engine's own thread decodes on. */
+function toRollout(
+  { judge, watch }: LoopContext,
+  prompt: Prompt,
+  { prompt: _, ...completion }: Completion,
+): Rollout {
+  const { text, sample, ids } = completion;
+  const note = () => `grading ${completionName(prompt, sample)}: ${head(text)}`;
+  const { verdict, format } = watch.during('grade', note, () => judge(text, prompt.problem.gold, completion));
+  return { ...completion, prompt, totalTokens: ids.length, verdict, format };
 }
 
 /** Names a completion with its problem. */
@@ -70,28 +65,26 @@ export async function sampleGroups(
   prompts: readonly Prompt[],
   seed: number | bigint,
 ): Promise<SampledGroups> {
-  const { config, model, signal, onDecoded, watch, memory } = context;
+  const { config, policy, sampler, onDecoded, watch } = context;
   const total = prompts.length * config.numGenerations;
   const rollouts: Rollout[] = [];
-  const ended: GeneratedSequence[] = [];
-  const requests = requestsFor(context, prompts, seed);
+  const ended: Ended[] = [];
   const inFlight = prompts.map((prompt) =>
     Array.from({ length: config.numGenerations }, (_, sample) =>
       watch.begin(() => ({ sample: completionName(prompt, sample), problem: head(prompt.problem.question) })),
     ),
   );
-  const options = {
-    kvBytes: config.kvBytes ?? undefined,
-    signal,
-    onSequence: (sequence: GeneratedSequence) => {
-      ended.push(sequence);
-      rollouts.push(toRollout(context, prompts[sequence.request]!, sequence));
-      inFlight[sequence.request]![sequence.sample]!();
-      onDecoded?.(rollouts.length, total);
-    },
+  const [asked, settings] = [samplePrompts(context, prompts, seed), sampleSettings(context)];
+  await sampler.follow(policy.version);
+  const onCompletion = (completion: Completion) => {
+    ended.push({ ...completion, request: completion.prompt });
+    rollouts.push(toRollout(context, prompts[completion.prompt]!, completion));
+    inFlight[completion.prompt]![completion.sample]!();
+    onDecoded?.(rollouts.length, total);
   };
-  const stats = await generateFitting(model, requests, memory.slots(), options).catch((error: unknown) => {
+  const stats = await sampler.sample(asked, settings, onCompletion).catch((error: unknown) => {
     if (errorCode(error) === 'OUT_OF_MEMORY') throw memoryError(error, 'rollout', config);
+    const requests = asked.map((prompt) => requestOf(prompt, settings, policy));
     throw generationError(error, prompts, requests, ended);
   });
   if (rollouts.length !== total || rollouts.some((rollout) => rollout.finish === 'cancelled')) {

@@ -6,6 +6,7 @@ import type { DeviceName, Engine, Model, Policy } from '../engine/types';
 import { resolveLoss } from '../losses';
 import { assertFits, promptLimit, type Plan } from '../plan';
 import { streamSeed } from '../rng';
+import { EngineSampler } from '../sampling';
 import { judgeCompletion } from '../eval';
 import type { LoopContext } from '../grpo/context';
 import { closeRewards, type Inputs } from './inputs';
@@ -81,6 +82,7 @@ export async function openSession(
     watchdog.loaded(engine, model);
     const policy = await createPolicy(model, config);
     opened.push(policy);
+    const memory = new MemoryLimits(config);
     const loop: LoopContext = {
       config,
       engine,
@@ -96,7 +98,8 @@ export async function openSession(
       rewards,
       loss: resolveLoss(config.lossType, config.lossParams[config.lossType]),
       schedule: scheduleOf(config),
-      memory: new MemoryLimits(config),
+      memory,
+      sampler: new EngineSampler({ model, policy, tokenizer, slots: () => memory.slots() }),
       signal,
     };
     return { loop, evalData, modelDirectory, plan, close, abandon: () => closeRewards(rewards) };

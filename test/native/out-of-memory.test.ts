@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { resolveConfig, type Config } from '../../src/config';
 import { createEngine } from '../../src/engine/engine';
 import type { Dtype, Engine, Model, Policy, PolicyOptions, TensorTable } from '../../src/engine/types';
-import { generateFitting, SlotLimit } from '../../src/fitting';
+import { generateFitting, SlotLimit } from '../../src/sampling';
 import { MemoryLimits } from '../../src/grpo/memory';
 import { lossPass } from '../../src/grpo/loss';
 import { NO_WATCH } from '../../src/grpo/watch';

@@ -1,13 +1,13 @@
 /** Work that is cut into smaller parts when the engine runs out of memory. */
-import { AcoerError, errorCode, errorMessage } from './errors';
+import { AcoerError, errorCode, errorMessage } from '../errors';
 import type {
   GenerateCallOptions,
   GeneratedSequence,
   GenerateRequest,
   GenerateStats,
   Model,
-} from './engine/types';
-import { DEFAULT_SLOTS } from './engine/types';
+} from '../engine/types';
+import { DEFAULT_SLOTS } from '../engine/types';
 
 export { DEFAULT_SLOTS };
 

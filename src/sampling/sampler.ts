@@ -1,0 +1,114 @@
+/** The port to what samples: prompts in, completions out as they end. Training, evaluations and `acoer generate` use it. */
+import type {
+  CallOptions,
+  GenerateRequest,
+  GenerateStats,
+  GeneratedSequence,
+  Model,
+  Policy,
+  SamplingOptions,
+} from '../engine/types';
+import { measureCompletion, type Tokenizer } from '../tokenizer';
+import type { Outside, Thinking } from '../types';
+import { generateFitting, type SlotLimit } from './fitting';
+
+/** A prompt and which of its samples are wanted. */
+export interface SamplePrompt {
+  ids: Int32Array;
+  /** The chat template already opened `<think>`. */
+  thinkOpened: boolean;
+  firstSample: number;
+  numSamples: number;
+  /** With the sample's number it keys the draws: what else is sampled changes none. */
+  seed: bigint;
+  maxNewTokens: number;
+}
+
+export interface SampleSettings extends Pick<CallOptions, 'signal'> {
+  sampling: Partial<SamplingOptions>;
+  stopIds: Int32Array;
+  /** Most bytes of the KV cache. */
+  kvBytes?: number;
+}
+
+export interface Completion extends Thinking, Required<Outside> {
+  /** Place of its prompt in the list. */
+  prompt: number;
+  sample: number;
+  ids: Int32Array;
+  /** [T] at the sampling temperature. */
+  logprobs: Float64Array;
+  entropies: Float64Array;
+  finish: GeneratedSequence['finish'];
+  text: string;
+}
+
+export interface Sampler {
+  /**
+   * `onCompletion` gets each completion once, as it ends; those that `signal` cut off, too.
+   * @throws OUT_OF_MEMORY when not even one can be sampled; NOT_FINITE with `request`, `sample` and `token`
+   */
+  sample(
+    prompts: readonly SamplePrompt[],
+    settings: SampleSettings,
+    onCompletion: (completion: Completion) => void,
+  ): Promise<GenerateStats>;
+  /** The weights have changed: one that holds a copy of them fetches them before it samples again. */
+  follow(policyVersion: number): Promise<void>;
+}
+
+/** What the engine is asked for. */
+export const requestOf = (
+  { ids, firstSample, numSamples, seed, maxNewTokens }: SamplePrompt,
+  { sampling, stopIds }: SampleSettings,
+  policy: Policy | null,
+): GenerateRequest => ({
+  promptIds: ids,
+  numSamples,
+  firstSample,
+  seed,
+  maxNewTokens,
+  stopIds,
+  sampling,
+  policy,
+});
+
+/** Samples with the weights that are trained: there is no copy to fetch. */
+export class EngineSampler implements Sampler {
+  /** @param slots how many sequences are decoded together; asked anew for each call, and lowered when memory runs out */
+  constructor(
+    private readonly parts: {
+      model: Model;
+      /** null: the base model. */
+      policy: Policy | null;
+      tokenizer: Pick<Tokenizer, 'decode' | 'thinkOpenId' | 'thinkCloseId'>;
+      slots: () => SlotLimit;
+    },
+  ) {}
+
+  async sample(
+    prompts: readonly SamplePrompt[],
+    settings: SampleSettings,
+    onCompletion: (completion: Completion) => void,
+  ): Promise<GenerateStats> {
+    const { model, policy, tokenizer, slots } = this.parts;
+    const requests = prompts.map((prompt) => requestOf(prompt, settings, policy));
+    const onSequence = ({ request, sample, ids, logprobs, entropies, finish }: GeneratedSequence) => {
+      const { thinkOpened, firstSample } = prompts[request]!;
+      onCompletion({
+        prompt: request,
+        sample: firstSample + sample,
+        ids,
+        logprobs,
+        entropies,
+        finish,
+        text: tokenizer.decode(ids, { skipSpecial: true }),
+        ...measureCompletion(ids, tokenizer, thinkOpened),
+      });
+    };
+    const { signal, kvBytes } = settings;
+    return generateFitting(model, requests, slots(), { signal, kvBytes, onSequence });
+  }
+
+  async follow(): Promise<void> {}
+}
