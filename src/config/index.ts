@@ -1,4 +1,5 @@
 export { configSchema, FIELD_GROUPS, type Config } from './fields';
+export { currentSettings } from './earlier';
 export { configJsonSchema, type JsonSchema } from './json-schema';
 export type { ConfigInput } from './options.generated';
 export { TRL_SETTINGS } from './trl-names';

@@ -2,6 +2,7 @@
 import type { z } from 'zod';
 import { AcoerError } from '../errors';
 import { shownJson } from '../json';
+import { renamedLossSetting } from './earlier';
 import { COLUMN_ROLES } from './fields';
 import { MONITOR_KEYS } from './guard-fields';
 import { didYouMean } from './nearest';
@@ -61,29 +62,17 @@ const INNER_KEYS: Readonly<Record<string, readonly string[]>> = {
   watchdogPhaseMs: PHASES,
 };
 
-function capital(name: string): string {
-  return name[0]!.toUpperCase() + name.slice(1);
-}
-
 /** What settings of earlier versions are called now. */
 const RENAMED: Readonly<Record<string, string>> = {
-  ...Object.fromEntries(
-    ['temperaturePos', 'temperatureNeg'].map((name) => [
-      `sapo${capital(name)}`,
-      `it is \`lossParams.sapo.${name}\` now`,
-    ]),
-  ),
-  ...Object.fromEntries(
-    ['kPos', 'lambdaPos', 'kNeg', 'lambdaNeg'].map((name) => [
-      `vespo${capital(name)}`,
-      `it is \`lossParams.vespo.${name}\` now`,
-    ]),
-  ),
   'monitor.baseSteps': 'it is `monitor.baseGroups` now, and counts groups (prompts), not batches',
 };
 
-const unknownSetting = (path: string, nearest: string) =>
-  RENAMED[path] === undefined ? `unknown setting${nearest}` : `unknown setting; ${RENAMED[path]}`;
+function unknownSetting(path: string, nearest: string): string {
+  const moved = renamedLossSetting(path);
+  const renamed = Object.hasOwn(RENAMED, path) ? RENAMED[path]! : null;
+  const now = renamed ?? (moved === null ? null : `it is \`${moved}\` now`);
+  return now === null ? `unknown setting${nearest}` : `unknown setting; ${now}`;
+}
 
 /**
  * Problems of one issue; unknown keys give one each, with the nearest known name.

@@ -1,6 +1,7 @@
 /** Where a run's files lie, and what state a run directory is in. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { currentSettings } from '../config';
 import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
 import { removeTemporaries, writeJsonAtomic } from './atomic';
@@ -78,7 +79,7 @@ export class RunDirectory {
   /** The settings in config.json, as they were stored. @throws BAD_INPUT when it holds none */
   settings(): object {
     const settings = this.readJson(this.config());
-    if (isRecord(settings)) return settings;
+    if (isRecord(settings)) return currentSettings(settings);
     throw new AcoerError('BAD_INPUT', `${this.config()} holds no settings; the run is damaged.`);
   }
 

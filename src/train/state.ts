@@ -1,5 +1,5 @@
 /** What a checkpoint's state.json holds, and how it is read back. */
-import type { Config } from '../config';
+import { currentSettings, type Config } from '../config';
 import type { Engine } from '../engine/types';
 import { initialMonitorState } from '../monitor';
 import type { StoredCheckpoint, Tensor } from '../run';
@@ -67,7 +67,8 @@ export function storedState(
 /** @throws BAD_INPUT for a state that no run wrote */
 export function storedPart({ path, state }: StoredCheckpoint): StoredState {
   checkStoredState(path, state);
-  return state as StoredState;
+  const stored = state as StoredState;
+  return { ...stored, config: currentSettings(stored.config as Record<string, unknown>) as Config };
 }
 
 /** @param config of the run that goes on from it */

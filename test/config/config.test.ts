@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import {
+  currentSettings,
   describeConfig,
   describeConfigMarkdown,
   parseAssignments,
@@ -270,4 +271,16 @@ describe('settings of rewards', () => {
     expect(config).toMatchObject({ beta: 0.001, warmupRatio: 0.05, weightDecay: 0, promptsPerStep: 1 });
     expect(config.rewardParams.acoer).toMatchObject({ lengthUnit: 'chars', initialBudget: 4096 });
   });
+});
+
+test('settings stored by the version before are read under their new names', () => {
+  const stored = { lossType: 'sapo', sapoTemperaturePos: 2, sapoTemperatureNeg: 1.05, vespoKPos: 2, seed: 7 };
+  const settings = currentSettings(stored);
+  expect(settings).toEqual({
+    lossType: 'sapo',
+    seed: 7,
+    lossParams: { sapo: { temperaturePos: 2, temperatureNeg: 1.05 } },
+  });
+  expect(resolveConfig([settings]).lossParams['sapo']).toEqual({ temperaturePos: 2, temperatureNeg: 1.05 });
+  expect(currentSettings({ lossType: 'grpo', vespoKPos: 2 })).toEqual({ lossType: 'grpo' });
 });

@@ -1,0 +1,29 @@
+/** Settings that an earlier version stored with a run, under today's names. */
+import { isRecord } from '../json';
+
+/** What was a setting of its own is a parameter of one loss. */
+const OF_LOSSES = new Map<string, readonly [loss: string, parameter: string]>([
+  ['sapoTemperaturePos', ['sapo', 'temperaturePos']],
+  ['sapoTemperatureNeg', ['sapo', 'temperatureNeg']],
+  ['vespoKPos', ['vespo', 'kPos']],
+  ['vespoLambdaPos', ['vespo', 'lambdaPos']],
+  ['vespoKNeg', ['vespo', 'kNeg']],
+  ['vespoLambdaNeg', ['vespo', 'lambdaNeg']],
+]);
+
+/** The stored settings, those of the run's own loss moved to `lossParams`; of the other losses none was in use. */
+export function currentSettings(stored: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const settings = Object.fromEntries(Object.entries(stored).filter(([name]) => !OF_LOSSES.has(name)));
+  const lossType = stored['lossType'];
+  const moved = [...OF_LOSSES].filter(([name, [loss]]) => Object.hasOwn(stored, name) && loss === lossType);
+  if (moved.length === 0) return settings;
+  const own = Object.fromEntries(moved.map(([name, [, parameter]]) => [parameter, stored[name]]));
+  const given = isRecord(stored['lossParams']) ? stored['lossParams'] : {};
+  return { ...settings, lossParams: { ...given, [String(lossType)]: own } };
+}
+
+/** Today's name of a setting of an earlier version, or null. */
+export function renamedLossSetting(name: string): string | null {
+  const found = OF_LOSSES.get(name);
+  return found === undefined ? null : `lossParams.${found.join('.')}`;
+}
