@@ -14,7 +14,6 @@ void checkTrainBatch(const TrainBatch& batch);
 void checkLoss(const LossSettings& loss, const TrainBatch& batch);
 void checkTemperature(double temperature);  // > 0
 void checkStep(const StepOptions& options);
-void checkPolicyOptions(const PolicyOptions& options);
 void checkRequest(const GenerateRequest& request, const ModelConfig& config);
 
 }  // namespace acoer

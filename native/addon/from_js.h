@@ -26,6 +26,7 @@ class Fields {
   std::vector<double> doubles(const char* key) const;
   std::vector<uint8_t> bytes(const char* key) const;
   std::vector<std::string> texts(const char* key) const;
+  std::vector<int64_t> sizes(const char* key) const;  // an array of whole numbers from 0
   bool isNull(const char* key) const;
   Fields object(const char* key) const;
   std::vector<Fields> objects(const char* key) const;
@@ -48,11 +49,13 @@ struct HandledRequest {
 };
 
 std::optional<int64_t> readHandle(const Fields& fields, const char* key);
-at::ScalarType readDtype(const Fields& fields, const char* key);  // Undefined when null
+at::ScalarType readDtype(const Fields& fields, const char* key);
 PackedSequences readSequences(const Fields& fields);
 TrainBatch readTrainBatch(const Fields& fields);
 LossSettings readLoss(const Fields& fields);
 PolicyOptions readPolicyOptions(const Fields& fields);
 HandledRequest readRequest(const Fields& fields);
+ModelConfig readModelConfig(const Fields& fields);
+TensorTable readTensorTable(const Fields& fields);
 
 }  // namespace acoer

@@ -49,6 +49,52 @@ export interface NativeModelInfo {
   tieWordEmbeddings: boolean;
 }
 
+/** What a model's weights and their use follow from; native/core/model.h. */
+export interface NativeModelSpec {
+  vocabSize: number;
+  hiddenSize: number;
+  intermediateSize: number;
+  numLayers: number;
+  numHeads: number;
+  numKvHeads: number;
+  headDim: number;
+  maxPositions: number;
+  rmsNormEps: number;
+  ropeTheta: number;
+  tieWordEmbeddings: boolean;
+}
+
+/** A tensor in a file, as the file's safetensors header describes it. */
+export interface NativeStoredTensor {
+  name: string;
+  /** Place in the table's `files`. */
+  file: number;
+  /** As safetensors names it: `BF16`, `F32`, ... */
+  dtype: string;
+  shape: number[];
+  /** Bytes from the start of the file. */
+  begin: number;
+  end: number;
+}
+
+/** Tensors to be read. The files are open for as long as the call with the table lasts; paths are for messages. */
+export interface NativeTensorTable {
+  files: { descriptor: number; path: string }[];
+  tensors: NativeStoredTensor[];
+}
+
+export interface NativePolicyOptions {
+  kind: 'lora' | 'full';
+  rank: number;
+  alpha: number;
+  dropout: number;
+  targets: string[];
+  seed: bigint;
+  beta1: number;
+  beta2: number;
+  eps: number;
+}
+
 export interface NativePolicyInfo {
   policy: PolicyId;
   kind: 'lora' | 'full';
@@ -179,20 +225,19 @@ export type TensorTable = Record<string, { shape: number[]; data: Float64Array }
 /** `job` names a long call so that `cancel(job)` can end it; numbers are the caller's and unique per engine. */
 export interface NativeEngine {
   deviceInfo(): NativeDeviceInfo;
-  loadModel(args: { directory: string; dtype: Dtype | null; job: number }): Promise<NativeModelInfo>;
-  createPolicy(args: {
+  loadModel(args: {
+    spec: NativeModelSpec;
+    weights: NativeTensorTable;
+    dtype: Dtype;
+    job: number;
+  }): Promise<NativeModelInfo>;
+  createPolicy(args: NativePolicyOptions & { model: ModelId }): Promise<NativePolicyInfo>;
+  /** A LoRA with the values in `tensors`, under PEFT's names. */
+  loadAdapter(args: {
     model: ModelId;
-    kind: 'lora' | 'full';
-    rank: number;
-    alpha: number;
-    dropout: number;
-    targets: string[];
-    seed: bigint;
-    beta1: number;
-    beta2: number;
-    eps: number;
+    options: NativePolicyOptions;
+    tensors: NativeTensorTable;
   }): Promise<NativePolicyInfo>;
-  loadAdapter(args: { model: ModelId; directory: string }): Promise<NativePolicyInfo>;
   generate(
     args: {
       model: ModelId;
@@ -228,8 +273,8 @@ export interface NativeEngine {
   gradients(args: { policy: PolicyId }): Promise<TensorTable>;
   savePolicy(args: { policy: PolicyId; path: string; dtype: Dtype | null }): Promise<void>;
   saveOptimizer(args: { policy: PolicyId; path: string }): Promise<void>;
-  restorePolicy(args: { policy: PolicyId; path: string }): Promise<void>;
-  restoreOptimizer(args: { policy: PolicyId; path: string }): Promise<void>;
+  restorePolicy(args: { policy: PolicyId; tensors: NativeTensorTable }): Promise<void>;
+  restoreOptimizer(args: { policy: PolicyId; tensors: NativeTensorTable }): Promise<void>;
   disposePolicy(args: { policy: PolicyId }): Promise<void>;
   disposeModel(args: { model: ModelId }): Promise<void>;
   memory(): Promise<NativeMemory>;

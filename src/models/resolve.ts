@@ -1,11 +1,11 @@
 /** From the name of a model to the folder that holds it. */
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
-import { AcoerError, errorCode, errorMessage } from './errors';
-import { fetchSnapshot, looksLikeHubId, splitRevision, type FetchOptions } from './hub';
+import { AcoerError, errorCode, errorMessage } from '../errors';
+import { fetchSnapshot, looksLikeHubId, splitRevision, type FetchOptions } from '../hub';
 
 /** The folder of the embedded model. */
-export const TINY_MODEL = join(__dirname, '..', 'assets', 'tiny');
+export const TINY_MODEL = join(__dirname, '..', '..', 'assets', 'tiny');
 
 export interface ModelLocation {
   /** Config, weights and tokenizer in Hugging Face's layout. */
