@@ -4,21 +4,21 @@
 
 namespace acoer {
 
-// loadModel(args: { spec: NativeModelSpec; weights: NativeTensorTable; dtype: Dtype; job: number }):
-// Promise<NativeModelInfo>
+// loadModel(args: { spec: NativeModelSpec; weights: NativeTensorTable; dtype: Dtype; job: number
+// }): Promise<NativeModelInfo>
 Napi::Value EngineWrap::loadModel(const Info& info) {
   return start(info, [this](const Fields& args) {
     LoadModelOptions options{readModelConfig(args.object("spec")),
                              readTensorTable(args.object("weights")), device_,
                              readDtype(args, "dtype")};
-    return Request{
-        .job = args.integer("job"),
-        .work = [this, options = std::move(options)](CallContext& call) -> Pack {
-          const auto model = acoer::loadModel(options, call.cancel);
-          ModelFacts facts{call.session.add(model), model->config,         model->dtype,
-                           model->device.str(),     model->parameterCount, model->bytes};
-          return accounted(call.session, [facts](Napi::Env env) { return toJs(env, facts); });
-        }};
+    return Request{.job = args.integer("job"),
+                   .work = [this, options = std::move(options)](CallContext& call) -> Pack {
+                     const auto model = acoer::loadModel(options, call.cancel);
+                     ModelFacts facts{call.session.add(model), model->config,         model->dtype,
+                                      model->device.str(),     model->parameterCount, model->bytes};
+                     return accounted(call.session,
+                                      [facts](Napi::Env env) { return toJs(env, facts); });
+                   }};
   });
 }
 

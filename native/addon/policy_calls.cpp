@@ -36,14 +36,14 @@ Napi::Value EngineWrap::createPolicy(const Info& info) {
 //   Promise<NativePolicyInfo>
 Napi::Value EngineWrap::loadAdapter(const Info& info) {
   return start(info, [this](const Fields& args) {
-    return Request{.work = [this, model = args.integer("model"),
-                            options = readPolicyOptions(args.object("options")),
-                            tensors = readTensorTable(args.object("tensors"))](
-                               CallContext& call) -> Pack {
-      const auto policy = acoer::loadAdapter(call.session.model(model), options, tensors);
-      const PolicyFacts facts = takePolicy(call.session, model, policy);
-      return accounted(call.session, [facts](Napi::Env env) { return toJs(env, facts); });
-    }};
+    return Request{
+        .work = [this, model = args.integer("model"),
+                 options = readPolicyOptions(args.object("options")),
+                 tensors = readTensorTable(args.object("tensors"))](CallContext& call) -> Pack {
+          const auto policy = acoer::loadAdapter(call.session.model(model), options, tensors);
+          const PolicyFacts facts = takePolicy(call.session, model, policy);
+          return accounted(call.session, [facts](Napi::Env env) { return toJs(env, facts); });
+        }};
   });
 }
 
@@ -120,9 +120,9 @@ Napi::Value EngineWrap::gradients(const Info& info) {
 Napi::Value EngineWrap::savePolicy(const Info& info) {
   return start(info, [](const Fields& args) {
     return Request{.work = [policy = args.integer("policy"), path = args.text("path"),
-                            dtype = args.isNull("dtype") ? at::ScalarType::Undefined
-                                                         : readDtype(args, "dtype")](
-                               CallContext& call) {
+                            dtype = args.isNull("dtype")
+                                        ? at::ScalarType::Undefined
+                                        : readDtype(args, "dtype")](CallContext& call) {
       acoer::savePolicy(call.session.policy(policy), path, dtype);
       return nothing();
     }};
@@ -132,11 +132,11 @@ Napi::Value EngineWrap::savePolicy(const Info& info) {
 // saveOptimizer(args: { policy: PolicyId; path: string }): Promise<void>
 Napi::Value EngineWrap::saveOptimizer(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{.work = [policy = args.integer("policy"),
-                            path = args.text("path")](CallContext& call) {
-      acoer::saveOptimizer(call.session.policy(policy), path);
-      return nothing();
-    }};
+    return Request{
+        .work = [policy = args.integer("policy"), path = args.text("path")](CallContext& call) {
+          acoer::saveOptimizer(call.session.policy(policy), path);
+          return nothing();
+        }};
   });
 }
 

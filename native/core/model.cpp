@@ -41,8 +41,7 @@ std::vector<LayerTensor> layerTensors(const ModelConfig& c) {
           {&LayerWeights::postNorm_D, {{"post_attention_layernorm", D}}}};
 }
 
-Weights makeWeights(const ModelConfig& c,
-                    const std::function<at::Tensor(c10::IntArrayRef)>& make) {
+Weights makeWeights(const ModelConfig& c, const std::function<at::Tensor(c10::IntArrayRef)>& make) {
   Weights w;
   w.embed_VD = make({c.vocabSize, c.hiddenSize});
   w.head_VD = c.tieWordEmbeddings ? w.embed_VD : make({c.vocabSize, c.hiddenSize});

@@ -75,9 +75,8 @@ TensorReader::TensorReader(const TensorTable& table) : files_(table.files) {
 void TensorReader::checkPlace(const StoredTensor& tensor,
                               const std::vector<int64_t>& fileSizes) const {
   if (tensor.file < 0 || tensor.file >= static_cast<int64_t>(files_.size())) {
-    fail(ErrorCode::kBadArgument,
-         "the tensor " + tensor.name + " is in no file of the table's " +
-             std::to_string(files_.size()));
+    fail(ErrorCode::kBadArgument, "the tensor " + tensor.name + " is in no file of the table's " +
+                                      std::to_string(files_.size()));
   }
   const int64_t fileSize = fileSizes[static_cast<size_t>(tensor.file)];
   if (tensor.begin < 0 || tensor.end < tensor.begin || tensor.end > fileSize) {
@@ -126,8 +125,8 @@ const StoredTensor& TensorReader::check(const std::string& name, c10::ArrayRef<i
          which + " has type " + tensor.dtype + "; F64, F32, F16 or BF16 is needed");
   }
   if (shape != c10::ArrayRef<int64_t>(tensor.shape)) {
-    fail(ErrorCode::kBadShape, which + " has shape " + shapeText(tensor.shape) + ", expected " +
-                                   shapeText(shape));
+    fail(ErrorCode::kBadShape,
+         which + " has shape " + shapeText(tensor.shape) + ", expected " + shapeText(shape));
   }
   const int64_t bytes =
       c10::multiply_integers(shape) * static_cast<int64_t>(c10::elementSize(type));

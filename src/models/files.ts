@@ -6,8 +6,8 @@ import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
 
-/** Of a JSON file. Those of models have a few kB; an index of 10,000 tensors has 1 MB. */
-const MAX_JSON_BYTES = 2 << 20;
+/** Of a JSON file. Those of models have a few kB; an index of 5,000 tensors has half of it. */
+const MAX_JSON_BYTES = 1 << 20;
 
 export const badFile = (message: string, cause?: unknown): AcoerError =>
   new AcoerError('BAD_FILE', message, { cause });

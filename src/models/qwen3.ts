@@ -44,7 +44,7 @@ function readSpec(value: unknown, path: string): ModelSpec {
       intermediateSize: config.intermediate_size,
       numLayers: config.num_hidden_layers,
       numHeads: config.num_attention_heads,
-      // The defaults of the class Qwen3Config; see docs/decisions/0140-one-reader-of-model-files.md.
+      // The defaults of the class Qwen3Config; see docs/decisions/0132-one-reader-of-model-files.md.
       numKvHeads: config.num_key_value_heads ?? config.num_attention_heads,
       headDim: config.head_dim ?? 128,
       maxPositions: config.max_position_embeddings ?? 32_768,

@@ -4,8 +4,8 @@ import type { NativeStoredTensor, NativeTensorTable } from '../engine/binding';
 import { badFile, openRegularFile, readBytes } from './files';
 import { headerPlace, parseHeader, type Complaint } from './safetensors';
 
-/** Of a model, an adapter or an optimiser in all its files; dense models of 100 layers have some 1,200. */
-const MAX_TENSORS = 10_000;
+/** Of a model, an adapter or an optimiser in all its files; the largest dense models have some 1,200 weights. */
+const MAX_TENSORS = 5_000;
 
 /** The engine's name of a tensor in a file; null for one that it has no use for. */
 export type TensorNames = (stored: string) => string | null;
