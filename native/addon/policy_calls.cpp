@@ -17,9 +17,7 @@ PolicyFacts takePolicy(Session& session, int64_t model, const std::shared_ptr<Po
 
 }  // namespace
 
-// createPolicy(args: { model: ModelId; kind: 'lora' | 'full'; rank: number; alpha: number;
-//   dropout: number; targets: string[]; seed: bigint; beta1: number; beta2: number; eps: number }):
-//   Promise<NativePolicyInfo>
+// createPolicy(args: NativePolicyOptions & { model: ModelId }): Promise<NativePolicyInfo>
 Napi::Value EngineWrap::createPolicy(const Info& info) {
   return start(info, [this](const Fields& args) {
     const PolicyOptions options = readPolicyOptions(args);

@@ -13,7 +13,7 @@ TensorFile::TensorFile(const NamedTensors& tensors) : file_(std::tmpfile()) {
   for (const auto& [name, tensor] : tensors) {
     const at::Tensor flat = tensor.detach().contiguous();
     const size_t bytes = flat.nbytes();
-    ACOER_CHECK(std::fwrite(flat.data_ptr(), 1, bytes, file_) == bytes);
+    ACOER_CHECK(bytes == 0 || std::fwrite(flat.data_ptr(), 1, bytes, file_) == bytes);
     const char* dtype = tensor.scalar_type() == at::kDouble     ? "F64"
                         : tensor.scalar_type() == at::kBFloat16 ? "BF16"
                         : tensor.scalar_type() == at::kLong     ? "I64"

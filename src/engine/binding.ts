@@ -32,23 +32,6 @@ export type ErrorCodeName =
 export type ModelId = number & { readonly __model: unique symbol };
 export type PolicyId = number & { readonly __policy: unique symbol };
 
-export interface NativeModelInfo {
-  model: ModelId;
-  dtype: Dtype;
-  device: string;
-  parameterCount: number;
-  bytes: number;
-  vocabSize: number;
-  hiddenSize: number;
-  intermediateSize: number;
-  numLayers: number;
-  numHeads: number;
-  numKvHeads: number;
-  headDim: number;
-  maxPositions: number;
-  tieWordEmbeddings: boolean;
-}
-
 /** What a model's weights and their use follow from; native/core/model.h. */
 export interface NativeModelSpec {
   vocabSize: number;
@@ -62,6 +45,14 @@ export interface NativeModelSpec {
   rmsNormEps: number;
   ropeTheta: number;
   tieWordEmbeddings: boolean;
+}
+
+export interface NativeModelInfo extends Omit<NativeModelSpec, 'rmsNormEps' | 'ropeTheta'> {
+  model: ModelId;
+  dtype: Dtype;
+  device: string;
+  parameterCount: number;
+  bytes: number;
 }
 
 /** A tensor in a file, as the file's safetensors header describes it. */
