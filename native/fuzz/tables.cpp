@@ -65,8 +65,8 @@ namespace {
 void readTensor(const TensorReader& reader, const StoredTensor& tensor, const TensorTable& table) {
   int64_t count = 1;
   for (const int64_t size : tensor.shape) {
-    // The engine asks for shapes of its own; sizes whose product is no number cannot be asked for.
-    if (size < 0 || __builtin_mul_overflow(count, size, &count)) return;
+    // The engine asks for shapes of its own, which checkConfig bounds.
+    if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > 2e12) return;
   }
   const auto dtype = tensor.dtype == "I64" ? at::kLong : at::kFloat;
   // What a table says of a tensor's size is true once check() took it.
