@@ -23,20 +23,6 @@ void checkStep(const StepOptions& options) {
           "maxGradNorm must not be negative; 0 is no clipping");
 }
 
-void checkPolicyOptions(const PolicyOptions& options) {
-  const auto isRate = [](double value) { return value >= 0 && value < 1; };
-  require(isRate(options.beta1) && isRate(options.beta2), ErrorCode::kBadArgument,
-          "AdamW's beta1 and beta2 must be from 0 up to, not including, 1");
-  require(options.eps > 0, ErrorCode::kBadArgument, "AdamW's eps must be above 0");
-  if (options.kind == PolicyOptions::Kind::kFull) return;
-  require(options.rank >= 1 && options.rank < kMaxCount, ErrorCode::kBadArgument,
-          "the LoRA rank must be at least 1");
-  require(isRate(options.dropout), ErrorCode::kBadArgument,
-          "the LoRA dropout must be from 0 up to, not including, 1");
-  require(std::find(options.targets.begin(), options.targets.end(), true) != options.targets.end(),
-          ErrorCode::kBadArgument, "LoRA needs at least one target module");
-}
-
 void checkRequest(const GenerateRequest& request, const ModelConfig& config) {
   require(!request.promptIds.empty(), ErrorCode::kBadArgument,
           "promptIds is empty: a prompt has at least one token");

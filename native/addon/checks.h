@@ -8,7 +8,6 @@
 namespace acoer {
 
 void checkStep(const StepOptions& options);
-void checkPolicyOptions(const PolicyOptions& options);
 void checkRequest(const GenerateRequest& request, const ModelConfig& config);
 
 }  // namespace acoer

@@ -97,9 +97,6 @@ Napi::Value EngineWrap::memory(const Info& info) {
 Napi::Value EngineWrap::measureCeilings(const Info& info) {
   return start(info, [](const Fields& args) {
     const at::ScalarType dtype = readDtype(args, "dtype");
-    if (dtype == at::ScalarType::Undefined) {
-      fail(ErrorCode::kBadArgument, args.at("dtype") + " must be float32, bfloat16 or float64");
-    }
     return Request{.job = args.integer("job"), .work = [dtype](CallContext& call) -> Pack {
                      const Ceilings ceilings =
                          acoer::measureCeilings(call.session.device(), dtype, call.cancel);

@@ -42,8 +42,8 @@ class EngineWrap : public Napi::ObjectWrap<EngineWrap> {
   Napi::Value restoreOptimizer(const Info& info);
 
   Napi::Value start(const Info& info, const std::function<Request(const Fields&)>& unpack);
-  // A call with a policy and a file, without a result.
-  Napi::Value startWithFile(const Info& info, void (*act)(Policy&, const std::string& path));
+  // What restorePolicy and restoreOptimizer share.
+  Napi::Value restore(const Info& info, void (*act)(Policy&, const TensorTable&));
   // Tells V8 how much native memory this object keeps alive; without it, forgotten engines would
   // look a few bytes large to the collector.
   void account(int64_t bytes);

@@ -38,6 +38,12 @@ int64_t Fields::integer(const char* key, int64_t least) const {
   return static_cast<int64_t>(value);
 }
 
+bool Fields::boolean(const char* key) const {
+  const Napi::Value value = get(key);
+  if (!value.IsBoolean()) wrongType(at(key), "true or false");
+  return value.As<Napi::Boolean>().Value();
+}
+
 std::string Fields::text(const char* key) const {
   const Napi::Value value = get(key);
   if (!value.IsString()) wrongType(at(key), "a string");
@@ -85,6 +91,22 @@ std::vector<std::string> Fields::texts(const char* key) const {
     texts.push_back(entry.As<Napi::String>().Utf8Value());
   }
   return texts;
+}
+
+std::vector<int64_t> Fields::sizes(const char* key) const {
+  const Napi::Value value = get(key);
+  if (!value.IsArray()) wrongType(at(key), "an array of sizes");
+  const auto array = value.As<Napi::Array>();
+  std::vector<int64_t> sizes;
+  for (uint32_t i = 0; i < array.Length(); i++) {
+    const Napi::Value entry = array.Get(i);
+    const double size = entry.IsNumber() ? entry.As<Napi::Number>().DoubleValue() : -1;
+    if (!(size >= 0 && size <= static_cast<double>(kMaxSafeInteger)) || size != std::floor(size)) {
+      wrongType(at(key), "an array of sizes");
+    }
+    sizes.push_back(static_cast<int64_t>(size));
+  }
+  return sizes;
 }
 
 bool Fields::isNull(const char* key) const { return get(key).IsNull(); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace acoer {
 namespace {
@@ -48,7 +49,7 @@ std::optional<int64_t> readHandle(const Fields& fields, const char* key) {
 }
 
 at::ScalarType readDtype(const Fields& fields, const char* key) {
-  return fields.isNull(key) ? at::ScalarType::Undefined : oneOf(fields, key, kDtypes);
+  return oneOf(fields, key, kDtypes);
 }
 
 PackedSequences readSequences(const Fields& fields) {
@@ -101,6 +102,42 @@ HandledRequest readRequest(const Fields& fields) {
   request.sampling = readSampling(fields.object("sampling"));
   handled.policy = readHandle(fields, "policy");
   return handled;
+}
+
+ModelConfig readModelConfig(const Fields& fields) {
+  ModelConfig config;
+  config.vocabSize = fields.integer("vocabSize");
+  config.hiddenSize = fields.integer("hiddenSize");
+  config.intermediateSize = fields.integer("intermediateSize");
+  config.numLayers = fields.integer("numLayers");
+  config.numHeads = fields.integer("numHeads");
+  config.numKvHeads = fields.integer("numKvHeads");
+  config.headDim = fields.integer("headDim");
+  config.maxPositions = fields.integer("maxPositions");
+  config.rmsNormEps = fields.number("rmsNormEps");
+  config.ropeTheta = fields.number("ropeTheta");
+  config.tieWordEmbeddings = fields.boolean("tieWordEmbeddings");
+  return config;
+}
+
+TensorTable readTensorTable(const Fields& fields) {
+  TensorTable table;
+  for (const Fields& file : fields.objects("files")) {
+    const int64_t descriptor = file.integer("descriptor");
+    if (descriptor > std::numeric_limits<int>::max()) {
+      fail(ErrorCode::kBadArgument, file.at("descriptor") + " is no file descriptor");
+    }
+    table.files.push_back({static_cast<int>(descriptor), file.text("path")});
+  }
+  for (const Fields& tensor : fields.objects("tensors")) {
+    table.tensors.push_back({.name = tensor.text("name"),
+                             .file = tensor.integer("file"),
+                             .dtype = tensor.text("dtype"),
+                             .shape = tensor.sizes("shape"),
+                             .begin = tensor.integer("begin"),
+                             .end = tensor.integer("end")});
+  }
+  return table;
 }
 
 }  // namespace acoer

@@ -19,11 +19,13 @@ class Fields {
 
   double number(const char* key) const;  // finite
   int64_t integer(const char* key, int64_t least = 0) const;
+  bool boolean(const char* key) const;
   std::string text(const char* key) const;
   uint64_t seed(const char* key) const;  // bigint
   std::vector<int32_t> int32s(const char* key) const;
   std::vector<double> doubles(const char* key) const;
   std::vector<std::string> texts(const char* key) const;
+  std::vector<int64_t> sizes(const char* key) const;  // an array of whole numbers from 0
   bool isNull(const char* key) const;
   Fields object(const char* key) const;
   std::vector<Fields> objects(const char* key) const;
@@ -46,10 +48,12 @@ struct HandledRequest {
 };
 
 std::optional<int64_t> readHandle(const Fields& fields, const char* key);
-at::ScalarType readDtype(const Fields& fields, const char* key);  // Undefined when null
+at::ScalarType readDtype(const Fields& fields, const char* key);
 PackedSequences readSequences(const Fields& fields);
 std::optional<DropoutKey> readDropout(const Fields& fields);  // of dropoutSeed, which may be null
 PolicyOptions readPolicyOptions(const Fields& fields);
 HandledRequest readRequest(const Fields& fields);
+ModelConfig readModelConfig(const Fields& fields);
+TensorTable readTensorTable(const Fields& fields);
 
 }  // namespace acoer

@@ -4,12 +4,15 @@
 
 namespace acoer {
 
-// loadModel(args: { directory: string; dtype: Dtype | null; job: number }):
-// Promise<NativeModelInfo>
+// loadModel(args: { spec: NativeModelSpec; weights: NativeTensorTable; dtype: Dtype; job: number
+// }): Promise<NativeModelInfo>
 Napi::Value EngineWrap::loadModel(const Info& info) {
   return start(info, [this](const Fields& args) {
-    LoadModelOptions options{args.text("directory"), device_, readDtype(args, "dtype")};
-    return Request{.job = args.integer("job"), .work = [this, options](CallContext& call) -> Pack {
+    LoadModelOptions options{readModelConfig(args.object("spec")),
+                             readTensorTable(args.object("weights")), device_,
+                             readDtype(args, "dtype")};
+    return Request{.job = args.integer("job"),
+                   .work = [this, options = std::move(options)](CallContext& call) -> Pack {
                      const auto model = acoer::loadModel(options, call.cancel);
                      ModelFacts facts{call.session.add(model), model->config,         model->dtype,
                                       model->device.str(),     model->parameterCount, model->bytes};

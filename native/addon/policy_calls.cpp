@@ -17,13 +17,10 @@ PolicyFacts takePolicy(Session& session, int64_t model, const std::shared_ptr<Po
 
 }  // namespace
 
-// createPolicy(args: { model: ModelId; kind: 'lora' | 'full'; rank: number; alpha: number;
-//   dropout: number; targets: string[]; seed: bigint; beta1: number; beta2: number; eps: number }):
-//   Promise<NativePolicyInfo>
+// createPolicy(args: NativePolicyOptions & { model: ModelId }): Promise<NativePolicyInfo>
 Napi::Value EngineWrap::createPolicy(const Info& info) {
   return start(info, [this](const Fields& args) {
     const PolicyOptions options = readPolicyOptions(args);
-    checkPolicyOptions(options);
     return Request{
         .work = [this, options, model = args.integer("model")](CallContext& call) -> Pack {
           const auto policy = acoer::createPolicy(call.session.model(model), options);
@@ -33,15 +30,18 @@ Napi::Value EngineWrap::createPolicy(const Info& info) {
   });
 }
 
-// loadAdapter(args: { model: ModelId; directory: string }): Promise<NativePolicyInfo>
+// loadAdapter(args: { model: ModelId; options: NativePolicyOptions; tensors: NativeTensorTable }):
+//   Promise<NativePolicyInfo>
 Napi::Value EngineWrap::loadAdapter(const Info& info) {
   return start(info, [this](const Fields& args) {
-    return Request{.work = [this, model = args.integer("model"),
-                            directory = args.text("directory")](CallContext& call) -> Pack {
-      const auto policy = acoer::loadAdapter(call.session.model(model), directory);
-      const PolicyFacts facts = takePolicy(call.session, model, policy);
-      return accounted(call.session, [facts](Napi::Env env) { return toJs(env, facts); });
-    }};
+    return Request{
+        .work = [this, model = args.integer("model"),
+                 options = readPolicyOptions(args.object("options")),
+                 tensors = readTensorTable(args.object("tensors"))](CallContext& call) -> Pack {
+          const auto policy = acoer::loadAdapter(call.session.model(model), options, tensors);
+          const PolicyFacts facts = takePolicy(call.session, model, policy);
+          return accounted(call.session, [facts](Napi::Env env) { return toJs(env, facts); });
+        }};
   });
 }
 
@@ -129,19 +129,10 @@ Napi::Value EngineWrap::gradients(const Info& info) {
 Napi::Value EngineWrap::savePolicy(const Info& info) {
   return start(info, [](const Fields& args) {
     return Request{.work = [policy = args.integer("policy"), path = args.text("path"),
-                            dtype = readDtype(args, "dtype")](CallContext& call) {
+                            dtype = args.isNull("dtype")
+                                        ? at::ScalarType::Undefined
+                                        : readDtype(args, "dtype")](CallContext& call) {
       acoer::savePolicy(call.session.policy(policy), path, dtype);
-      return nothing();
-    }};
-  });
-}
-
-Napi::Value EngineWrap::startWithFile(const Info& info,
-                                      void (*act)(Policy&, const std::string& path)) {
-  return start(info, [act](const Fields& args) {
-    return Request{.work = [act, policy = args.integer("policy"),
-                            path = args.text("path")](CallContext& call) {
-      act(call.session.policy(policy), path);
       return nothing();
     }};
   });
@@ -149,18 +140,33 @@ Napi::Value EngineWrap::startWithFile(const Info& info,
 
 // saveOptimizer(args: { policy: PolicyId; path: string }): Promise<void>
 Napi::Value EngineWrap::saveOptimizer(const Info& info) {
-  return startWithFile(
-      info, [](Policy& policy, const std::string& path) { acoer::saveOptimizer(policy, path); });
+  return start(info, [](const Fields& args) {
+    return Request{
+        .work = [policy = args.integer("policy"), path = args.text("path")](CallContext& call) {
+          acoer::saveOptimizer(call.session.policy(policy), path);
+          return nothing();
+        }};
+  });
 }
 
-// restorePolicy(args: { policy: PolicyId; path: string }): Promise<void>
+Napi::Value EngineWrap::restore(const Info& info, void (*act)(Policy&, const TensorTable&)) {
+  return start(info, [act](const Fields& args) {
+    return Request{.work = [act, policy = args.integer("policy"),
+                            tensors = readTensorTable(args.object("tensors"))](CallContext& call) {
+      act(call.session.policy(policy), tensors);
+      return nothing();
+    }};
+  });
+}
+
+// restorePolicy(args: { policy: PolicyId; tensors: NativeTensorTable }): Promise<void>
 Napi::Value EngineWrap::restorePolicy(const Info& info) {
-  return startWithFile(info, acoer::restorePolicy);
+  return restore(info, acoer::restorePolicy);
 }
 
-// restoreOptimizer(args: { policy: PolicyId; path: string }): Promise<void>
+// restoreOptimizer(args: { policy: PolicyId; tensors: NativeTensorTable }): Promise<void>
 Napi::Value EngineWrap::restoreOptimizer(const Info& info) {
-  return startWithFile(info, acoer::restoreOptimizer);
+  return restore(info, acoer::restoreOptimizer);
 }
 
 }  // namespace acoer

@@ -13,10 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "cancel.h"
+#include "stored_tensors.h"
 
 namespace acoer {
 
+// What src/models/spec.ts makes of a config.json.
 struct ModelConfig {
   int64_t vocabSize = 0;
   int64_t hiddenSize = 0;
@@ -29,7 +30,6 @@ struct ModelConfig {
   double rmsNormEps = 1e-6;
   double ropeTheta = 1e6;
   bool tieWordEmbeddings = false;
-  at::ScalarType storedDtype = at::kFloat;  // `torch_dtype` / `dtype` of config.json
 
   int64_t qRows() const { return numHeads * headDim; }
   int64_t kvRows() const { return numKvHeads * headDim; }
@@ -65,21 +65,16 @@ struct Model {
 };
 
 struct LoadModelOptions {
-  std::string directory;
+  ModelConfig config;
+  TensorTable weights;
   at::Device device = at::kCPU;
-  // Undefined: the type config.json names. Float16, stored or asked for, is computed in float32.
-  at::ScalarType dtype = at::ScalarType::Undefined;
+  at::ScalarType dtype = at::kFloat;
 };
 
-// Reads config.json and model.safetensors (or the shards of model.safetensors.index.json) into
-// memory of its own: the files may change or go afterwards.
-// Throws kBadFile / kBadShape naming the file and tensor.
+// Reads the weights into memory of its own: the files may change or go afterwards. They hold every
+// weight exactly once and nothing beside. Throws kBadFile / kBadShape naming the file and tensor,
+// kBadArgument for sizes that make no sense.
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel);
-
-// Parses config.json, in the hub's form (rope_theta, torch_dtype) and transformers 5's
-// (rope_parameters, dtype). Refuses by name what this engine does not compute: other
-// architectures, rope scaling, sliding windows, attention bias.
-ModelConfig readModelConfig(const std::string& directory);
 
 // The name and the view of every parameter in Hugging Face's naming and order; fused tensors come
 // back as row views, a tied head is left out.

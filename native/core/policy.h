@@ -69,8 +69,9 @@ void checkPolicyOptions(const Model& model, const PolicyOptions& options);
 // Throws kBadArgument: a value out of range, or a full policy on a model that is not fp32 or fp64.
 std::shared_ptr<Policy> createPolicy(std::shared_ptr<Model> model, const PolicyOptions& options);
 
-// Reads PEFT's adapter_config.json and adapter_model.safetensors.
-std::shared_ptr<Policy> loadAdapter(std::shared_ptr<Model> model, const std::string& directory);
+// A LoRA policy whose values are PEFT's tensors in `table`. Throws also what restorePolicy throws.
+std::shared_ptr<Policy> loadAdapter(std::shared_ptr<Model> model, const PolicyOptions& options,
+                                    const TensorTable& table);
 
 // LoRA: adapter_model.safetensors (metadata format: pt). Full: model.safetensors in `dtype`.
 // Writes `path` itself; atomic replacement is the caller's.
@@ -78,9 +79,9 @@ void savePolicy(const Policy& policy, const std::string& path,
                 at::ScalarType dtype = at::ScalarType::Undefined);
 // exp_avg, exp_avg_sq per parameter and the step count.
 void saveOptimizer(const Policy& policy, const std::string& path);
-// Both check every name, type and shape before changing anything. restorePolicy drops the policy's
-// tape (forward.h).
-void restorePolicy(Policy& policy, const std::string& path);
-void restoreOptimizer(Policy& policy, const std::string& path);
+// Both check every name, type and shape before changing anything, and want nothing but what the
+// policy has. Throw kBadFile, kBadShape. restorePolicy drops the policy's tape (forward.h).
+void restorePolicy(Policy& policy, const TensorTable& table);
+void restoreOptimizer(Policy& policy, const TensorTable& table);
 
 }  // namespace acoer

@@ -1,6 +1,8 @@
 // How the named tensors of a file lie in the fused tensors of `Weights`.
 #pragma once
 
+#include <functional>
+
 #include "model.h"
 
 namespace acoer {
@@ -13,16 +15,30 @@ struct WeightSlot {
   at::Tensor view() const { return whole.narrow(0, row, rows); }
 };
 
+// One of the tensors of a layer. This is the only list of them: what is in files, what is
+// allocated, moved and trained follows from it.
+struct LayerTensor {
+  at::Tensor LayerWeights::* member;
+  struct Part {
+    const char* name;  // in files, between "model.layers.N." and ".weight"
+    int64_t rows;
+  };
+  std::vector<Part> parts;  // end to end
+  int64_t columns = 0;      // 0: a vector
+};
+std::vector<LayerTensor> layerTensors(const ModelConfig& config);
+
 // In Hugging Face's order; a tied head is left out.
 std::vector<WeightSlot> weightSlots(const ModelConfig& config, const Weights& weights);
 
-// Uninitialised tensors of the configuration's shapes; a tied head is the embedding itself.
+// Tensors of the configuration's shapes, each made by `make`; a tied head is the embedding itself.
+Weights makeWeights(const ModelConfig& config,
+                    const std::function<at::Tensor(c10::IntArrayRef)>& make);
+// Uninitialised.
 Weights allocateWeights(const ModelConfig& config, at::TensorOptions options);
 
-// Fills CPU weights from safetensors files that together hold every tensor exactly once.
-void readWeights(const std::vector<std::string>& paths, const ModelConfig& config,
-                 const Weights& weights, const Cancel& cancel);
-
-void moveWeights(Weights& weights, at::Device device);
+// Replaces every tensor by what `change` makes of it; a tied head stays the embedding.
+void changeWeights(const ModelConfig& config, Weights& weights,
+                   const std::function<at::Tensor(const at::Tensor&)>& change);
 
 }  // namespace acoer

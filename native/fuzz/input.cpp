@@ -5,61 +5,55 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
+#include <sstream>
 
 namespace acoer::fuzz {
 
-MemoryFile::MemoryFile(std::string_view bytes) : file_(::memfd_create("fuzz", MFD_CLOEXEC)) {
-  require(file_ >= 0, std::string("memfd_create works: ") + std::strerror(errno));
+MemoryFile::MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)) {
+  require(descriptor_ >= 0, std::string("memfd_create works: ") + std::strerror(errno));
   while (!bytes.empty()) {
-    const ssize_t written = ::write(file_, bytes.data(), bytes.size());
+    const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
     require(written > 0, std::string("a memfd takes bytes: ") + std::strerror(errno));
     bytes.remove_prefix(static_cast<size_t>(written));
   }
 }
 
-MemoryFile::~MemoryFile() { ::close(file_); }
+MemoryFile::~MemoryFile() { ::close(descriptor_); }
 
-std::string MemoryFile::path() const { return "/proc/self/fd/" + std::to_string(file_); }
-
-namespace {
-
-struct Folder {
-  std::filesystem::path path;
-  Folder() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "acoer-fuzz-XXXXXX").string();
-    require(::mkdtemp(pattern.data()) != nullptr, "a directory can be made at " + pattern);
-    path = pattern;
+Input::Input(std::string_view bytes) {
+  size_t end = bytes.find(kSeparator);
+  std::istringstream head{std::string(bytes.substr(0, end))};
+  for (std::string line; std::getline(head, line);) readLine(line);
+  while (end != std::string_view::npos) {
+    bytes.remove_prefix(end + kSeparator.size());
+    end = bytes.find(kSeparator);
+    files_.push_back(std::make_unique<MemoryFile>(bytes.substr(0, end)));
+    table.files.push_back({files_.back()->descriptor(), "input"});
   }
-  ~Folder() {
-    std::error_code ignored;  // a leftover temporary directory is no finding
-    std::filesystem::remove_all(path, ignored);
-  }
-};
-
-}  // namespace
-
-std::string folderWith(const std::vector<std::pair<std::string, std::string_view>>& files) {
-  static const Folder folder;
-  for (const auto& old : std::filesystem::directory_iterator(folder.path)) {
-    std::filesystem::remove(old.path());
-  }
-  for (const auto& [name, bytes] : files) {
-    std::ofstream file(folder.path / name, std::ios::binary);
-    file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    require(file.flush().good(), "the folder of inputs takes " + name);
-  }
-  return folder.path.string();
 }
 
-std::vector<std::string_view> sections(std::string_view input) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const size_t end = input.find(kSeparator);
-    parts.push_back(input.substr(0, end));
-    if (end == std::string_view::npos) return parts;
-    input.remove_prefix(end + kSeparator.size());
+void Input::readLine(const std::string& line) {
+  std::istringstream words(line);
+  std::string kind;
+  words >> kind;
+  if (kind == "spec") {
+    int64_t tied = 0, type = 0;
+    for (int64_t* size : {&config.vocabSize, &config.hiddenSize, &config.intermediateSize,
+                          &config.numLayers, &config.numHeads, &config.numKvHeads, &config.headDim,
+                          &config.maxPositions, &tied, &type}) {
+      words >> *size;
+    }
+    config.tieWordEmbeddings = tied != 0;
+    dtype = type == 1 ? at::kBFloat16 : type == 2 ? at::kDouble : at::kFloat;
+  } else if (kind == "lora") {
+    int64_t targets = 0;
+    words >> lora.rank >> targets;
+    for (size_t t = 0; t < kNumTargets; ++t) lora.targets[t] = targets >> t & 1;
+  } else if (kind == "tensor") {
+    StoredTensor tensor;
+    words >> tensor.name >> tensor.file >> tensor.dtype >> tensor.begin >> tensor.end;
+    for (int64_t size = 0; words >> size;) tensor.shape.push_back(size);
+    table.tensors.push_back(std::move(tensor));
   }
 }
 

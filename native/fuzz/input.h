@@ -1,37 +1,52 @@
-// How the bytes of a fuzzer reach readers that take paths.
+// How the bytes of a fuzzer become tables of tensors.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "error.h"
+#include "policy.h"
 
 namespace acoer::fuzz {
 
-// A file in memory (memfd) with a path that open() accepts.
+// A file in memory (memfd).
 class MemoryFile {
  public:
   explicit MemoryFile(std::string_view bytes);
   ~MemoryFile();
   MemoryFile(const MemoryFile&) = delete;
   MemoryFile& operator=(const MemoryFile&) = delete;
-  std::string path() const;
+  int descriptor() const { return descriptor_; }
 
  private:
-  int file_ = -1;
+  int descriptor_ = -1;
 };
 
-// A directory of this process under TMPDIR, removed at exit. Every call with names fills it anew.
-std::string folderWith(const std::vector<std::pair<std::string, std::string_view>>& files);
-
-// An input of several files: they are separated by kSeparator.
+// What stands between the parts of an input: a head of lines, then the bytes of each file.
 constexpr std::string_view kSeparator = "\n====\n";
-std::vector<std::string_view> sections(std::string_view input);
 
-// Runs `read`; true when it took the input, false when it refused it as a bad file. Any other
-// exception, a kInternal one too, goes through.
+// An input read. The lines of its head, in any order:
+//   spec V D F L H J K positions tied dtype     the sizes of a model, tied 0 or 1, dtype 0 to 2
+//   lora rank targets                           targets: a sum of 1 << Target
+//   tensor NAME file dtype begin end SIZE...
+// What is missing or no number is 0.
+struct Input {
+  explicit Input(std::string_view bytes);
+
+  ModelConfig config;
+  at::ScalarType dtype = at::kFloat;
+  PolicyOptions lora;
+  TensorTable table;
+
+ private:
+  void readLine(const std::string& line);
+  std::vector<std::unique_ptr<MemoryFile>> files_;
+};
+
+// Runs `read`; true when it took the input, false when it refused it. Any other exception, a
+// kInternal one too, goes through.
 bool accepted(const std::function<void()>& read);
 
 // Throws kInternal with `promise` unless it holds.

@@ -1,10 +1,11 @@
 // acoer-check replays the inputs that the fuzzers keep: those that reached new code, and those that
 // were findings.
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "check.h"
 #include "targets.h"
-#include "train_helpers.h"
 
 namespace acoer::check {
 namespace {
@@ -17,7 +18,9 @@ ACOER_TEST(fuzz_inputs_are_read_or_refused) {
       if (!std::filesystem::exists(folder)) continue;
       for (const auto& entry : std::filesystem::directory_iterator(folder)) {
         try {
-          target.run(readText(entry.path()));
+          std::ostringstream text;
+          text << std::ifstream(entry.path(), std::ios::binary).rdbuf();
+          target.run(text.str());
         } catch (const std::exception& error) {
           failCheck(entry.path().c_str(), 0, error.what());
         }

@@ -1,6 +1,6 @@
-// What the fuzzers call: one function per kind of file. Each returns when the reader took the input
-// or refused it with an EngineError, and throws when the reader broke a promise; the engines and
-// acoer-check report that as a failure.
+// What the fuzzers call: one function per kind of table (see Input in input.h). Each returns when
+// the reader took the input or refused it with an EngineError, and throws when the reader broke a
+// promise; the engines and acoer-check report that as a failure.
 #pragma once
 
 #include <array>
@@ -8,24 +8,20 @@
 
 namespace acoer::fuzz {
 
-// Any JSON text, read as a file.
-void fuzzJson(std::string_view input);
-// One safetensors file: header, layout, and every tensor read.
-void fuzzSafetensors(std::string_view input);
-// A model directory: config.json and model.safetensors, or config.json,
-// model.safetensors.index.json and two shards (see sections() in input.h).
+// Every tensor of the table is read.
+void fuzzTensors(std::string_view input);
+// The weights of a model of the input's spec.
 void fuzzModel(std::string_view input);
-// An adapter directory for a small fixed model: adapter_config.json, adapter_model.safetensors.
+// The values of the input's LoRA on a small fixed model.
 void fuzzAdapter(std::string_view input);
-// A safetensors file that a policy or its optimiser is restored from.
+// What a policy on that model or its optimiser is restored from.
 void fuzzRestore(std::string_view input);
 
 struct Target {
   const char* name;  // of its folder of inputs
   void (*run)(std::string_view input);
 };
-constexpr std::array<Target, 5> kTargets{{{"json", fuzzJson},
-                                          {"safetensors", fuzzSafetensors},
+constexpr std::array<Target, 4> kTargets{{{"tensors", fuzzTensors},
                                           {"model", fuzzModel},
                                           {"adapter", fuzzAdapter},
                                           {"restore", fuzzRestore}}};

@@ -7,6 +7,7 @@
 
 #include "check.h"
 #include "device_models.h"
+#include "weights.h"
 
 namespace acoer::check {
 namespace {
@@ -28,17 +29,8 @@ Pair makePair(at::ScalarType dtype) {
   auto onDevice = std::make_shared<Model>(*model);
   onDevice->device = checkDevice();
   onDevice->dtype = dtype;
-  auto cast = [&](at::Tensor& tensor) { tensor = tensor.to(checkDevice(), dtype); };
-  cast(onDevice->weights.embed_VD);
-  onDevice->weights.head_VD = onDevice->weights.embed_VD;
-  cast(onDevice->weights.finalNorm_D);
-  for (auto& layer : onDevice->weights.layers) {
-    for (at::Tensor* tensor :
-         {&layer.inputNorm_D, &layer.qkv_ED, &layer.qNorm_K, &layer.kNorm_K, &layer.o_DHK,
-          &layer.postNorm_D, &layer.gateUp_2FD, &layer.down_DF}) {
-      cast(*tensor);
-    }
-  }
+  changeWeights(model->config, onDevice->weights,
+                [&](const at::Tensor& tensor) { return tensor.to(checkDevice(), dtype); });
   return {randomAdapter(model, 11), randomAdapter(onDevice, 11)};
 }
 

@@ -6,6 +6,8 @@
 
 #include <random>
 
+#include "weights.h"
+
 namespace acoer::check {
 
 ModelConfig smallConfig() {
@@ -34,7 +36,6 @@ ModelConfig qwen3Config1p7B(int64_t layers) {
   config.headDim = 128;
   config.maxPositions = 40960;
   config.tieWordEmbeddings = true;
-  config.storedDtype = at::kBFloat16;
   return config;
 }
 
@@ -64,19 +65,6 @@ class RandomWeights {
   at::Generator generator_;
 };
 
-LayerWeights randomLayer(const ModelConfig& config, RandomWeights& random) {
-  LayerWeights layer;
-  layer.inputNorm_D = random.norm(config.hiddenSize);
-  layer.qkv_ED = random.normal({config.qkvRows(), config.hiddenSize});
-  layer.qNorm_K = random.norm(config.headDim);
-  layer.kNorm_K = random.norm(config.headDim);
-  layer.o_DHK = random.normal({config.hiddenSize, config.qRows()});
-  layer.postNorm_D = random.norm(config.hiddenSize);
-  layer.gateUp_2FD = random.normal({2 * config.intermediateSize, config.hiddenSize});
-  layer.down_DF = random.normal({config.hiddenSize, config.intermediateSize});
-  return layer;
-}
-
 }  // namespace
 
 std::shared_ptr<Model> randomModel(const ModelConfig& config, at::Device device,
@@ -87,14 +75,9 @@ std::shared_ptr<Model> randomModel(const ModelConfig& config, at::Device device,
   model->config = config;
   model->device = device;
   model->dtype = dtype;
-  model->weights.embed_VD = random.normal({config.vocabSize, config.hiddenSize});
-  model->weights.head_VD = config.tieWordEmbeddings
-                               ? model->weights.embed_VD
-                               : random.normal({config.vocabSize, config.hiddenSize});
-  model->weights.finalNorm_D = random.norm(config.hiddenSize);
-  for (int64_t i = 0; i < config.numLayers; ++i) {
-    model->weights.layers.push_back(randomLayer(config, random));
-  }
+  model->weights = makeWeights(config, [&](at::IntArrayRef shape) {
+    return shape.size() == 1 ? random.norm(shape[0]) : random.normal(shape);
+  });
   for (const auto& [name, tensor] : namedWeights(config, model->weights)) {
     model->parameterCount += tensor.numel();
     model->bytes += static_cast<int64_t>(tensor.nbytes());

@@ -1,53 +1,53 @@
 #include "train_helpers.h"
 
-#include <unistd.h>
+#include <ATen/ATen.h>
 
-#include <fstream>
-#include <sstream>
-
-#include "safetensors.h"
+#include "check.h"
 
 namespace acoer::check {
 
-TemporaryDirectory::TemporaryDirectory() {
-  std::string pattern = (std::filesystem::temp_directory_path() / "acoer-check-XXXXXX").string();
-  if (!::mkdtemp(pattern.data())) fail(ErrorCode::kInternal, "cannot make " + pattern);
-  path_ = pattern;
+TensorFile::TensorFile(const NamedTensors& tensors) : file_(std::tmpfile()) {
+  ACOER_CHECK(file_ != nullptr);
+  table.files.push_back({::fileno(file_), "tensors"});
+  int64_t at = 0;
+  for (const auto& [name, tensor] : tensors) {
+    const at::Tensor flat = tensor.detach().contiguous();
+    const size_t bytes = flat.nbytes();
+    ACOER_CHECK(bytes == 0 || std::fwrite(flat.data_ptr(), 1, bytes, file_) == bytes);
+    const char* dtype = tensor.scalar_type() == at::kDouble     ? "F64"
+                        : tensor.scalar_type() == at::kBFloat16 ? "BF16"
+                        : tensor.scalar_type() == at::kLong     ? "I64"
+                                                                : "F32";
+    const int64_t end = at + static_cast<int64_t>(bytes);
+    table.tensors.push_back({name, 0, dtype, tensor.sizes().vec(), at, end});
+    at = end;
+  }
+  ACOER_CHECK(std::fflush(file_) == 0);
 }
 
-TemporaryDirectory::~TemporaryDirectory() {
-  std::error_code ignored;  // a leftover temporary directory is no failure of the check
-  std::filesystem::remove_all(path_, ignored);
+TensorTable joined(const TensorTable& a, const TensorTable& b) {
+  TensorTable both = a;
+  both.files.insert(both.files.end(), b.files.begin(), b.files.end());
+  for (StoredTensor tensor : b.tensors) {
+    tensor.file += static_cast<int64_t>(a.files.size());
+    both.tensors.push_back(std::move(tensor));
+  }
+  return both;
 }
 
-void writeText(const std::string& path, const std::string& text) {
-  std::ofstream(path, std::ios::binary) << text;
+NamedTensors valuesOf(const Policy& policy) {
+  NamedTensors named;
+  for (const Parameter& p : policy.parameters) named.emplace_back(p.name, p.value);
+  return named;
 }
 
-std::string readText(const std::string& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-std::string configText(const ModelConfig& c) {
-  std::ostringstream text;
-  text << "{\"architectures\": [\"Qwen3ForCausalLM\"], \"model_type\": \"qwen3\""
-       << ", \"vocab_size\": " << c.vocabSize << ", \"hidden_size\": " << c.hiddenSize
-       << ", \"intermediate_size\": " << c.intermediateSize
-       << ", \"num_hidden_layers\": " << c.numLayers << ", \"num_attention_heads\": " << c.numHeads
-       << ", \"num_key_value_heads\": " << c.numKvHeads << ", \"head_dim\": " << c.headDim
-       << ", \"max_position_embeddings\": " << c.maxPositions
-       << ", \"rms_norm_eps\": " << c.rmsNormEps << ", \"rope_theta\": " << c.ropeTheta
-       << ", \"rope_scaling\": null, \"use_sliding_window\": false, \"attention_bias\": false"
-       << ", \"tie_word_embeddings\": " << (c.tieWordEmbeddings ? "true" : "false")
-       << ", \"torch_dtype\": \"float32\"}";
-  return text.str();
-}
-
-void writeModel(const Model& model, const std::string& directory) {
-  writeText(directory + "/config.json", configText(model.config));
-  writeSafetensors(directory + "/model.safetensors", namedWeights(model.config, model.weights));
+NamedTensors optimizerStateOf(const Policy& policy) {
+  NamedTensors named{{"step", at::full({}, policy.stepCount, at::kLong)}};
+  for (const Parameter& p : policy.parameters) {
+    named.emplace_back("exp_avg." + p.name, p.expAvg);
+    named.emplace_back("exp_avg_sq." + p.name, p.expAvgSq);
+  }
+  return named;
 }
 
 }  // namespace acoer::check

@@ -1,31 +1,36 @@
-// A temporary directory and a model directory in it, for the checks of files.
+// Tensors in files, for the checks of what reads them.
 #pragma once
 
-#include <filesystem>
+#include <cstdio>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "model.h"
 
 namespace acoer::check {
 
-class TemporaryDirectory {
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+// A temporary file of tensors end to end, without a header, and the table that says where they lie.
+class TensorFile {
  public:
-  TemporaryDirectory();
-  ~TemporaryDirectory();
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
-  std::string path() const { return path_.string(); }
+  explicit TensorFile(const NamedTensors& tensors);
+  ~TensorFile() { std::fclose(file_); }
+  TensorFile(const TensorFile&) = delete;
+  TensorFile& operator=(const TensorFile&) = delete;
+
+  TensorTable table;
 
  private:
-  std::filesystem::path path_;
+  std::FILE* file_;
 };
 
-void writeText(const std::string& path, const std::string& text);
-std::string readText(const std::string& path);
-// config.json in the hub's form.
-std::string configText(const ModelConfig& config);
-// config.json and model.safetensors of `model`.
-void writeModel(const Model& model, const std::string& directory);
+// The tensors of both, each in its own file.
+TensorTable joined(const TensorTable& a, const TensorTable& b);
+
+// The values of `policy`, or its optimiser's state, as they are saved.
+NamedTensors valuesOf(const Policy& policy);
+NamedTensors optimizerStateOf(const Policy& policy);
 
 }  // namespace acoer::check

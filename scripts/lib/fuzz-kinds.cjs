@@ -8,7 +8,7 @@ const { createHash } = require('node:crypto');
 const { readFileSync, mkdirSync, writeFileSync } = require('node:fs');
 const { join } = require('node:path');
 const { gzipSync } = require('node:zlib');
-const { modelConfig, modelTensors, nativeSeeds, safetensors, SEPARATOR } =
+const { adapterConfig, modelConfig, modelSeeds, modelTensors, safetensors, SEPARATOR } =
   require('./fuzz-seeds.cjs'); // prettier-ignore
 
 const root = join(__dirname, '..', '..');
@@ -237,8 +237,49 @@ const KINDS = {
       return dist('plan/model-shape.js').plannedModel(join(folder, 'model'));
     },
   },
+  spec: {
+    seeds: () => ({
+      hub: json(modelConfig()),
+      transformers: json({ ...modelConfig(), rope_theta: undefined, torch_dtype: undefined, dtype: 'bfloat16', rope_parameters: { rope_theta: 1e6, rope_type: 'default' }, layer_types: ['full_attention', 'full_attention'], sliding_window: null, attention_bias: false, use_sliding_window: false, hidden_act: 'silu', quantization_config: null }),
+    }),
+    read: async (_, bytes, folder) => {
+      put(folder, { 'config.json': bytes });
+      const spec = await dist('models/index.js').readModelSpec(folder);
+      for (const [name, value] of Object.entries(spec)) {
+        if (typeof value === 'number' && !(Number.isFinite(value) && value > 0)) throw new Error(`${name} is ${value}`);
+      }
+    },
+  },
+  header: {
+    seeds: () => ({ ...modelSeeds().header, ...modelSeeds().restore }),
+    read: async (path, bytes) => {
+      const files = await dist('models/index.js').openTensorFiles([path]);
+      try {
+        for (const { begin, end } of files.table.tensors) {
+          if (!(begin >= 8 && begin <= end && end <= bytes.length)) throw new Error(`a tensor at ${begin} to ${end}`);
+        }
+      } finally {
+        await files[Symbol.asyncDispose]();
+      }
+    },
+  },
+  index: {
+    seeds: () => ({ index: parts(modelSeeds().model.sharded)[1] }),
+    read: async (_, bytes, folder) => {
+      const [config, , a, b] = parts(modelSeeds().model.sharded);
+      put(folder, { 'config.json': config, 'model.safetensors.index.json': bytes, 'a.safetensors': a, 'b.safetensors': b });
+      await (await dist('models/index.js').openModelFiles(folder))[Symbol.asyncDispose]();
+    },
+  },
+  lora: {
+    seeds: () => ({ lora: json({ ...adapterConfig(), use_rslora: false, alpha_pattern: {}, layers_to_transform: null }), all: json({ ...adapterConfig(), target_modules: 'all-linear' }) }),
+    read: async (_, bytes, folder) => {
+      put(folder, { 'adapter_config.json': bytes, 'adapter_model.safetensors': safetensors([]) });
+      await (await dist('models/index.js').openAdapter(folder))[Symbol.asyncDispose]();
+    },
+  },
   tensors: {
-    seeds: () => ({ rollouts: rollouts(), types: nativeSeeds().safetensors.types }),
+    seeds: () => ({ rollouts: rollouts(), types: modelSeeds().header.types }),
     read: (path, bytes) => dist('run/safetensors.js').decodeSafetensors(bytes, path),
   },
   state: {
@@ -328,7 +369,7 @@ const KINDS = {
     },
   },
   model: {
-    seeds: () => nativeSeeds().model,
+    seeds: () => modelSeeds().model,
     read: async (_, bytes, folder) => {
       const names = { 2: 'config.json model.safetensors', 4: 'config.json model.safetensors.index.json a.safetensors b.safetensors', more: 'config.json' };
       putSections(names, bytes, join(folder, 'model'));
@@ -337,7 +378,7 @@ const KINDS = {
     },
   },
   adapter: {
-    seeds: () => nativeSeeds().adapter,
+    seeds: () => modelSeeds().adapter,
     read: async (_, bytes, folder) => {
       putSections({ more: 'adapter_config.json adapter_model.safetensors' }, bytes, join(folder, 'adapter'));
       const { model } = await native();
@@ -345,7 +386,7 @@ const KINDS = {
     },
   },
   restore: {
-    seeds: () => nativeSeeds().restore,
+    seeds: () => modelSeeds().restore,
     read: async (path) => {
       const { model } = await native();
       const policy = await model.createPolicy({ kind: 'lora', rank: 2, alpha: 4, targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'], seed: 1n });

@@ -1,7 +1,8 @@
 /** Whole files to start mutations from, as small as each format allows. Numbers in tensors are arbitrary. */
 'use strict';
 
-const SEPARATOR = '\n====\n'; // as native/fuzz/input.h
+/** Between the files of one input. */
+const SEPARATOR = '\n====\n';
 
 const BYTES = { F64: 8, F32: 4, BF16: 2, F16: 2, I64: 8, I32: 4, U8: 1 };
 
@@ -25,7 +26,7 @@ function safetensors(tensors) {
   return Buffer.concat([length, text, Buffer.alloc(offset, 0x11)]);
 }
 
-/** The shape of native/fuzz/models.cpp's model; `layers` may differ. */
+/** The shape of the model that adapters are made for (native/fuzz/tables.cpp has the same); `layers` may differ. */
 const modelConfig = (layers = 2, tied = true) => ({
   architectures: ['Qwen3ForCausalLM'],
   model_type: 'qwen3',
@@ -125,18 +126,14 @@ function shardedModel() {
 }
 
 /**
- * Inputs of the native fuzzers by target and name.
+ * Files of models, adapters and policies by kind and name.
  * @returns {Record<string, Record<string, Buffer>>}
  */
-function nativeSeeds() {
+function modelSeeds() {
   const full = /** @type {[string, 'F32', number[]][]} */ (modelTensors());
   const some = ['self_attn.q_proj', 'mlp.down_proj'];
   return {
-    json: {
-      config: joined(modelConfig()),
-      values: joined([[], {}, '', '\u00e9\ud83d\ude00\n\\u0041', 0, -1.5e-3, 2 ** 53, true, null]),
-    },
-    safetensors: {
+    header: {
       empty: safetensors([]),
       types: safetensors([['a', 'F64', [2]], ['b', 'F32', [1, 2]], ['c', 'BF16', [2, 0]], ['d', 'F16', []], ['e', 'I64', [1]], ['f', 'I32', [2]], ['g', 'U8', [3]]]),
     },
@@ -164,6 +161,6 @@ module.exports = {
   adapterTensors,
   modelConfig,
   modelTensors,
-  nativeSeeds,
+  modelSeeds,
   safetensors,
 };

@@ -32,12 +32,8 @@ export type ErrorCodeName =
 export type ModelId = number & { readonly __model: unique symbol };
 export type PolicyId = number & { readonly __policy: unique symbol };
 
-export interface NativeModelInfo {
-  model: ModelId;
-  dtype: Dtype;
-  device: string;
-  parameterCount: number;
-  bytes: number;
+/** What a model's weights and their use follow from; native/core/model.h. */
+export interface NativeModelSpec {
   vocabSize: number;
   hiddenSize: number;
   intermediateSize: number;
@@ -46,7 +42,48 @@ export interface NativeModelInfo {
   numKvHeads: number;
   headDim: number;
   maxPositions: number;
+  rmsNormEps: number;
+  ropeTheta: number;
   tieWordEmbeddings: boolean;
+}
+
+export interface NativeModelInfo extends Omit<NativeModelSpec, 'rmsNormEps' | 'ropeTheta'> {
+  model: ModelId;
+  dtype: Dtype;
+  device: string;
+  parameterCount: number;
+  bytes: number;
+}
+
+/** A tensor in a file, as the file's safetensors header describes it. */
+export interface NativeStoredTensor {
+  name: string;
+  /** Place in the table's `files`. */
+  file: number;
+  /** As safetensors names it: `BF16`, `F32`, ... */
+  dtype: string;
+  shape: number[];
+  /** Bytes from the start of the file. */
+  begin: number;
+  end: number;
+}
+
+/** Tensors to be read. The files are open for as long as the call with the table lasts; paths are for messages. */
+export interface NativeTensorTable {
+  files: { descriptor: number; path: string }[];
+  tensors: NativeStoredTensor[];
+}
+
+export interface NativePolicyOptions {
+  kind: 'lora' | 'full';
+  rank: number;
+  alpha: number;
+  dropout: number;
+  targets: string[];
+  seed: bigint;
+  beta1: number;
+  beta2: number;
+  eps: number;
 }
 
 export interface NativePolicyInfo {
@@ -145,20 +182,19 @@ export type TensorTable = Record<string, { shape: number[]; data: Float64Array }
 /** `job` names a long call so that `cancel(job)` can end it; numbers are the caller's and unique per engine. */
 export interface NativeEngine {
   deviceInfo(): NativeDeviceInfo;
-  loadModel(args: { directory: string; dtype: Dtype | null; job: number }): Promise<NativeModelInfo>;
-  createPolicy(args: {
+  loadModel(args: {
+    spec: NativeModelSpec;
+    weights: NativeTensorTable;
+    dtype: Dtype;
+    job: number;
+  }): Promise<NativeModelInfo>;
+  createPolicy(args: NativePolicyOptions & { model: ModelId }): Promise<NativePolicyInfo>;
+  /** A LoRA with the values in `tensors`, under PEFT's names. */
+  loadAdapter(args: {
     model: ModelId;
-    kind: 'lora' | 'full';
-    rank: number;
-    alpha: number;
-    dropout: number;
-    targets: string[];
-    seed: bigint;
-    beta1: number;
-    beta2: number;
-    eps: number;
+    options: NativePolicyOptions;
+    tensors: NativeTensorTable;
   }): Promise<NativePolicyInfo>;
-  loadAdapter(args: { model: ModelId; directory: string }): Promise<NativePolicyInfo>;
   generate(
     args: {
       model: ModelId;
@@ -199,8 +235,8 @@ export interface NativeEngine {
   gradients(args: { policy: PolicyId }): Promise<TensorTable>;
   savePolicy(args: { policy: PolicyId; path: string; dtype: Dtype | null }): Promise<void>;
   saveOptimizer(args: { policy: PolicyId; path: string }): Promise<void>;
-  restorePolicy(args: { policy: PolicyId; path: string }): Promise<void>;
-  restoreOptimizer(args: { policy: PolicyId; path: string }): Promise<void>;
+  restorePolicy(args: { policy: PolicyId; tensors: NativeTensorTable }): Promise<void>;
+  restoreOptimizer(args: { policy: PolicyId; tensors: NativeTensorTable }): Promise<void>;
   disposePolicy(args: { policy: PolicyId }): Promise<void>;
   disposeModel(args: { model: ModelId }): Promise<void>;
   memory(): Promise<NativeMemory>;

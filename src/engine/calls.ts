@@ -1,42 +1,89 @@
-/** What every call of one engine shares: job numbers, AbortSignal, ENGINE_BUSY and error wrapping. */
+/** What every call of one engine shares: job numbers, order, AbortSignal, ENGINE_BUSY and error wrapping. */
 import { AcoerError, errorCode } from '../errors';
 import type { NativeEngine } from './binding';
 import { callSite, engineError } from './errors';
 import type { CallOptions } from './types';
 
+const cancelled = (): AcoerError => new AcoerError('CANCELLED', 'the call was cancelled');
+
+/** A call that is aborted before its job has reached the engine: cancelling the job did nothing. */
+function refuseAborted({ signal }: CallOptions): void {
+  if (signal?.aborted === true) throw cancelled();
+}
+
 export class Calls {
   private nextJob = 1;
-  private pending = 0;
+  private readonly pending = new Set<Promise<unknown>>();
+  /** Settles when the last call that opens files has opened them; later calls wait for it. */
+  private opening: Promise<unknown> | undefined;
 
   constructor(readonly native: NativeEngine) {}
 
   /** Runs `call` with a new job number; an abort cancels the job, running or waiting. */
-  async run<T>(
-    call: (native: NativeEngine, job: number) => Promise<T>,
-    { signal, queue = true }: CallOptions = {},
+  run<T>(call: (native: NativeEngine, job: number) => Promise<T>, options: CallOptions = {}): Promise<T> {
+    return this.start(async (job) => {
+      if (this.opening !== undefined) {
+        await this.opening;
+        refuseAborted(options);
+      }
+      return call(this.native, job);
+    }, options);
+  }
+
+  /**
+   * As `run`, with files that `open` opens in the call's turn, when those before it have ended (they may write the
+   * files); disposed of when the call has ended.
+   */
+  runWithFiles<Files extends AsyncDisposable, T>(
+    open: () => Promise<Files>,
+    call: (native: NativeEngine, files: Files, job: number) => Promise<T>,
+    options: CallOptions = {},
+  ): Promise<T> {
+    return this.start(async (job) => {
+      const opened = Promise.allSettled(this.pending).then(open);
+      const opening: Promise<void> = opened.then(
+        () => this.opened(opening),
+        () => this.opened(opening),
+      );
+      this.opening = opening;
+      await using files = await opened;
+      refuseAborted(options);
+      return await call(this.native, files, job);
+    }, options);
+  }
+
+  private opened(opening: Promise<unknown>): void {
+    if (this.opening === opening) this.opening = undefined;
+  }
+
+  private async start<T>(
+    begin: (job: number) => Promise<T>,
+    { signal, queue = true }: CallOptions,
   ): Promise<T> {
     const site = callSite();
     const aborted = (): boolean => signal?.aborted === true;
-    if (aborted()) {
-      throw engineError(new AcoerError('CANCELLED', 'the call was cancelled'), site, signal?.reason);
-    }
-    if (!queue && this.pending > 0) {
+    if (aborted()) throw engineError(cancelled(), site, signal?.reason);
+    if (!queue && this.pending.size > 0) {
       throw engineError(
-        new AcoerError('ENGINE_BUSY', `the engine is busy with ${this.pending} call(s) and queue is false`),
+        new AcoerError(
+          'ENGINE_BUSY',
+          `the engine is busy with ${this.pending.size} call(s) and queue is false`,
+        ),
         site,
       );
     }
     const job = this.nextJob++;
     const cancel = (): void => this.native.cancel(job);
     signal?.addEventListener('abort', cancel, { once: true });
-    this.pending++;
+    const ending = begin(job);
+    this.pending.add(ending);
     try {
-      return await call(this.native, job);
+      return await ending;
     } catch (error) {
       const cause: unknown = errorCode(error) === 'CANCELLED' && aborted() ? signal?.reason : error;
       throw engineError(error, site, cause);
     } finally {
-      this.pending--;
+      this.pending.delete(ending);
       signal?.removeEventListener('abort', cancel);
     }
   }

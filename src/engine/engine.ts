@@ -1,9 +1,10 @@
 /** The engine over the addon. */
+import { openModelFiles } from '../models';
 import { loadAddon, type NativeEngine } from './binding';
 import { Calls } from './calls';
 import { callSite, engineError } from './errors';
 import { NativeModel } from './model';
-import { CALL_OPTIONS, LOAD_OPTIONS, needOptions, type OptionNames } from './options';
+import { CALL_OPTIONS, LOAD_OPTIONS, needOptions, needPath, type OptionNames } from './options';
 import type {
   CallOptions,
   DeviceInfo,
@@ -42,11 +43,17 @@ class AddonEngine implements Engine {
   async loadModel(directory: string, given: CallOptions & { dtype?: Dtype } = {}): Promise<Model> {
     needOptions(given, 'loadModel', LOAD_OPTIONS);
     const { dtype, ...options } = given;
-    const info = await this.calls.run(
-      (native, job) => native.loadModel({ directory, dtype: dtype ?? null, job }),
+    needPath(directory, "loadModel's directory");
+    return this.calls.runWithFiles(
+      () => openModelFiles(directory),
+      async (native, { spec, names, weights }, job) =>
+        new NativeModel(
+          this.calls,
+          await native.loadModel({ spec, weights, dtype: dtype ?? spec.dtype, job }),
+          names,
+        ),
       options,
     );
-    return new NativeModel(this.calls, info);
   }
 
   memory(): Promise<MemoryReport> {

@@ -1,12 +1,15 @@
 /** A loaded base model over the addon. */
+import { AcoerError } from '../errors';
+import { openAdapter, type TensorNames } from '../models';
 import type { NativeGenerateRequest, NativeModelInfo } from './binding';
 import { type Calls, collected } from './calls';
 import {
   GENERATE_OPTIONS,
   needObject,
   needOptions,
-  needRequests,
+  needPath,
   needPolicyOptions,
+  needRequests,
   SCORE_OPTIONS,
 } from './options';
 import { NativePolicy, policyArguments, policyHandle } from './policy';
@@ -39,6 +42,7 @@ export class NativeModel implements Model {
   constructor(
     private readonly calls: Calls,
     readonly info: NativeModelInfo,
+    private readonly names: TensorNames,
   ) {
     const model = info.model;
     collected.register(this, () => calls.free((native) => native.disposeModel({ model })), this);
@@ -47,12 +51,22 @@ export class NativeModel implements Model {
   async createPolicy(options: PolicyOptions): Promise<Policy> {
     needPolicyOptions(options);
     const args = { model: this.info.model, ...policyArguments(options) };
-    return new NativePolicy(this.calls, this, await this.calls.run((native) => native.createPolicy(args)));
+    const info = await this.calls.run((native) => native.createPolicy(args));
+    return new NativePolicy(this.calls, this, info, options.kind === 'full' ? this.names : undefined);
   }
 
   async loadAdapter(directory: string): Promise<Policy> {
-    const args = { model: this.info.model, directory };
-    return new NativePolicy(this.calls, this, await this.calls.run((native) => native.loadAdapter(args)));
+    needPath(directory, "loadAdapter's directory");
+    if (this.disposed !== undefined) throw new AcoerError('DISPOSED', 'the model was disposed');
+    const { model } = this.info;
+    return this.calls.runWithFiles(
+      () => openAdapter(directory),
+      async (native, { shape, table }) => {
+        const options = policyArguments({ kind: 'lora', ...shape, seed: 0n });
+        const info = await native.loadAdapter({ model, options, tensors: table });
+        return new NativePolicy(this.calls, this, info);
+      },
+    );
   }
 
   async generate(

@@ -85,6 +85,13 @@ export function needObject(value: unknown, what: string): void {
   throw new AcoerError('BAD_ARGUMENT', `${what} must be an object, not ${shown(value)}`);
 }
 
+/** @throws BAD_ARGUMENT unless `value`, called `what`, can be a path */
+export function needPath(value: unknown, what: string): void {
+  if (typeof value === 'string' && !value.includes('\0')) return;
+  const rest = typeof value === 'string' ? 'without a NUL character' : `not ${shown(value)}`;
+  throw new AcoerError('BAD_ARGUMENT', `${what} must be a string, ${rest}`);
+}
+
 /** @throws BAD_ARGUMENT when `value` has a field that is not in `names` */
 function needKnown(value: object, what: string, names: object): void {
   const known = Object.keys(names);

@@ -1,8 +1,9 @@
 /** A policy over the addon. */
 import { AcoerError, errorCode } from '../errors';
-import type { NativePolicyInfo } from './binding';
+import { openTensorFiles, type TensorNames } from '../models';
+import type { NativePolicyInfo, NativePolicyOptions } from './binding';
 import { type Calls, collected } from './calls';
-import { CALL_OPTIONS, FORWARD_OPTIONS, needOptions, STEP_OPTIONS } from './options';
+import { CALL_OPTIONS, FORWARD_OPTIONS, needOptions, needPath, STEP_OPTIONS } from './options';
 import type {
   CallOptions,
   Dtype,
@@ -17,8 +18,6 @@ import type {
   TokenValues,
 } from './types';
 import { TARGET_MODULES } from './types';
-
-type NativePolicyOptions = Omit<Parameters<Calls['native']['createPolicy']>[0], 'model'>;
 
 /** With every default filled in. */
 export function policyArguments(options: PolicyOptions): NativePolicyOptions {
@@ -39,6 +38,8 @@ export class NativePolicy implements Policy {
     private readonly calls: Calls,
     readonly model: Model,
     readonly info: NativePolicyInfo,
+    /** Of a full policy: the engine's names for what the model's files hold. */
+    private readonly names?: TensorNames,
   ) {
     const policy = info.policy;
     collected.register(this, () => calls.free((native) => native.disposePolicy({ policy })), this);
@@ -94,9 +95,7 @@ export class NativePolicy implements Policy {
   }
 
   restore(path: string): Promise<void> {
-    return this.changing(() =>
-      this.calls.run((native) => native.restorePolicy({ policy: this.info.policy, path })),
-    );
+    return this.changing(() => this.read(path, 'restorePolicy', this.names));
   }
 
   saveOptimizer(path: string): Promise<void> {
@@ -104,7 +103,20 @@ export class NativePolicy implements Policy {
   }
 
   restoreOptimizer(path: string): Promise<void> {
-    return this.calls.run((native) => native.restoreOptimizer({ policy: this.info.policy, path }));
+    return this.read(path, 'restoreOptimizer');
+  }
+
+  private async read(
+    path: string,
+    method: 'restorePolicy' | 'restoreOptimizer',
+    names?: TensorNames,
+  ): Promise<void> {
+    needPath(path, 'the path');
+    const { policy } = this.info;
+    return this.calls.runWithFiles(
+      () => openTensorFiles([path], names),
+      (native, { table }) => native[method]({ policy, tensors: table }),
+    );
   }
 
   dispose(): Promise<void> {

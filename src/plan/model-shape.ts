@@ -1,10 +1,8 @@
 /** The shape of a model from its config.json, or by the name of a model whose shape is known. */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Dtype } from '../engine/types';
-import { AcoerError, errorMessage } from '../errors';
-import { shownJson } from '../json';
-import { resolveShape } from '../models';
+import { readModelSpec, resolveShape } from '../models';
 import type { ModelShape } from './cost';
 import { SHAPES } from './shapes';
 
@@ -18,61 +16,20 @@ export interface PlannedModel {
   tokenizerBytes: number;
 }
 
-/** native/core/config.cpp: of a model that does not say. */
-const DEFAULT_POSITIONS = 32_768;
-
 /** Size of Qwen3's tokenizer.json. */
 const QWEN3_TOKENIZER_BYTES = 11_422_654;
-
-const DTYPES: Readonly<Record<string, Dtype>> = {
-  float32: 'float32',
-  float16: 'float32',
-  bfloat16: 'bfloat16',
-  float64: 'float64',
-};
-
-function whole(config: Record<string, unknown>, key: string, path: string): number {
-  const value = config[key];
-  if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return value;
-  throw new AcoerError('BAD_FILE', `${path}: ${key} must be a whole number above 0, not ${shownJson(value)}`);
-}
-
-const dtypeOf = (name: unknown): Dtype =>
-  typeof name === 'string' && Object.hasOwn(DTYPES, name) ? DTYPES[name]! : 'float32';
 
 function fileBytes(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** Reads `directory`/config.json. Throws BAD_FILE naming the field that is missing or wrong. */
-export function readPlannedModel(directory: string): PlannedModel {
-  const path = join(directory, 'config.json');
-  let config: Record<string, unknown>;
-  try {
-    config = JSON.parse(readFileSync(path, 'utf8')) as Record<string, unknown>;
-  } catch (cause) {
-    throw new AcoerError('BAD_FILE', `cannot read ${path}: ${errorMessage(cause)}`, { cause });
-  }
-  if (typeof config !== 'object' || config === null) {
-    throw new AcoerError('BAD_FILE', `${path} must hold a JSON object`);
-  }
-  const size = (key: string): number => whole(config, key, path);
-  const numHeads = size('num_attention_heads');
-  const hiddenSize = size('hidden_size');
+/** By `directory`/config.json, as the engine reads it. @throws BAD_FILE */
+export async function readPlannedModel(directory: string): Promise<PlannedModel> {
+  const spec = await readModelSpec(directory);
   return {
-    shape: {
-      vocabSize: size('vocab_size'),
-      hiddenSize,
-      intermediateSize: size('intermediate_size'),
-      numLayers: size('num_hidden_layers'),
-      numHeads,
-      numKvHeads: size('num_key_value_heads'),
-      headDim: config.head_dim === undefined ? hiddenSize / numHeads : size('head_dim'),
-      tieWordEmbeddings: config.tie_word_embeddings === true,
-    },
-    storedDtype: dtypeOf(config.dtype ?? config.torch_dtype),
-    maxPositions:
-      config.max_position_embeddings === undefined ? DEFAULT_POSITIONS : size('max_position_embeddings'),
+    shape: spec,
+    storedDtype: spec.dtype,
+    maxPositions: spec.maxPositions,
     tokenizerBytes: fileBytes(join(directory, 'tokenizer.json')),
   };
 }

@@ -1,5 +1,6 @@
 /** Small safetensors files: a length, a JSON header padded to 8 bytes, the data of the tensors end to end. */
 import { AcoerError } from '../errors';
+import { headerPlace, parseHeader } from '../models/safetensors';
 
 const ARRAYS = { F32: Float32Array, F64: Float64Array, I32: Int32Array, U8: Uint8Array } as const;
 type DtypeName = keyof typeof ARRAYS;
@@ -10,11 +11,7 @@ export interface Tensor {
   data: TensorData;
 }
 
-interface Entry {
-  dtype: DtypeName;
-  shape: number[];
-  data_offsets: [number, number];
-}
+const isOwnType = (name: string): name is DtypeName => Object.hasOwn(ARRAYS, name);
 
 const dtypeOf = (data: TensorData) =>
   (Object.keys(ARRAYS) as DtypeName[]).find((name) => data instanceof ARRAYS[name])!;
@@ -36,48 +33,16 @@ export function encodeSafetensors(tensors: ReadonlyMap<string, Tensor>): Buffer 
   return Buffer.concat([length, padded, ...bodies]);
 }
 
-function headerOf(file: Buffer, path: string): { entries: Map<string, Entry>; start: number } {
-  const length = file.length < 8 ? 0n : file.readBigUInt64LE();
-  if (length === 0n || length > BigInt(file.length - 8)) throw badFile(path, 'its header is cut off');
-  const start = 8 + Number(length);
-  let header: unknown;
-  try {
-    header = JSON.parse(file.toString('utf8', 8, start));
-  } catch (cause) {
-    throw badFile(path, 'its header is no JSON', cause);
-  }
-  if (typeof header !== 'object' || header === null) throw badFile(path, 'its header is no JSON object');
-  const entries = Object.entries(header).filter(([name]) => name !== '__metadata__');
-  return { entries: new Map(entries as [string, Entry][]), start };
-}
-
-const badFile = (path: string, what: string, cause?: unknown) =>
-  new AcoerError('BAD_INPUT', `${path} is no safetensors file: ${what}.`, { cause });
-
-/** A list of whole numbers from 0, or null for anything else. */
-const sizesOf = (value: unknown): number[] | null =>
-  Array.isArray(value) && value.every((size) => Number.isSafeInteger(size) && size >= 0)
-    ? (value as number[])
-    : null;
-
 /** The tensors of `file`, copied out of it. @throws BAD_INPUT naming `path` */
 export function decodeSafetensors(file: Buffer, path: string): Map<string, Tensor> {
-  const { entries, start } = headerOf(file, path);
+  const bad = (what: string, cause?: unknown) =>
+    new AcoerError('BAD_INPUT', `${path} is damaged or no safetensors file: ${what}.`, { cause });
+  const { from, to } = headerPlace(file.subarray(0, 8), file.length, bad);
   const tensors = new Map<string, Tensor>();
-  for (const [name, entry] of entries) {
-    const [from, to] = sizesOf(entry?.data_offsets) ?? [NaN, NaN];
-    const { dtype } = entry ?? {};
-    const array = typeof dtype === 'string' && Object.hasOwn(ARRAYS, dtype) ? ARRAYS[dtype] : undefined;
-    const count = sizesOf(entry?.shape)?.reduce((all, n) => all * n, 1) ?? NaN;
-    if (
-      array === undefined ||
-      !(start + to <= file.length) ||
-      to - from !== count * array.BYTES_PER_ELEMENT
-    ) {
-      throw badFile(path, `tensor ${name.slice(0, 100)} has a bad type, shape or place`);
-    }
-    const bytes = Uint8Array.prototype.slice.call(file, start + from, start + to);
-    tensors.set(name, { shape: entry.shape, data: new array(bytes.buffer, bytes.byteOffset, count) });
+  for (const { name, dtype, shape, begin, end } of parseHeader(file.subarray(from, to), file.length, bad)) {
+    if (!isOwnType(dtype)) throw bad(`tensor ${name} has the type ${dtype}, which no run writes`);
+    const bytes = Uint8Array.prototype.slice.call(file, begin, end);
+    tensors.set(name, { shape, data: new ARRAYS[dtype](bytes.buffer, bytes.byteOffset) });
   }
   return tensors;
 }

@@ -161,7 +161,7 @@ export async function openInputs(
   const rewards = await openRewards(config);
   try {
     const { directory: modelDirectory } = await resolveModel(config.model, options);
-    const planned = readPlannedModel(modelDirectory);
+    const planned = await readPlannedModel(modelDirectory);
     assertRoomForPrompt(config, planned);
     const tokenizer = parts.tokenizer ?? (await loadTokenizer(modelDirectory));
     checkThinking(config, rewards, tokenizer);

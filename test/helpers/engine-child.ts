@@ -2,16 +2,21 @@
 import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 
+import { openModelFiles } from '../../src/models';
+
 export const ADDON = resolve(__dirname, '..', '..', 'build', 'Release', 'acoer.node');
 
-/** `load()` gives an engine with the model of argv[2]; `endless(e, m)` starts a call of many seconds. */
+/** `load()` gives an engine with the model that argv[1] describes; `endless(e, m)` starts a call of many seconds. */
 const PRELUDE = `
   process.env.OMP_WAIT_POLICY ??= 'passive';
   const addon = require(${JSON.stringify(ADDON)});
   const sampling = { temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 };
-  async function load(directory) {
+  const described = JSON.parse(process.argv[1]);
+  async function load() {
     const engine = new addon.Engine({ device: 'cpu', threads: 1 });
-    const { model } = await engine.loadModel({ directory, dtype: null, job: 1 });
+    const { spec, weights: { files, tensors } } = described;
+    const opened = files.map(({ path }) => ({ path, descriptor: require('node:fs').openSync(path) }));
+    const { model } = await engine.loadModel({ spec, weights: { files: opened, tensors }, dtype: spec.dtype, job: 1 });
     return { engine, model };
   }
   function endless({ engine, model }, onSequence = () => {}) {
@@ -36,16 +41,18 @@ export interface ChildOptions {
   nodeArguments?: string[];
 }
 
-/** Runs `script` (CommonJS, inside an async function; \`directory\` is the model's) and waits for its end. */
-export function runChild(
+/** Runs `script` (CommonJS, inside an async function) and waits for its end. */
+export async function runChild(
   script: string,
   { model, kill, nodeArguments = [] }: ChildOptions,
 ): Promise<ChildResult> {
-  const source = `${PRELUDE}\n(async () => { const directory = process.argv[1];\n${script}\n})();`;
+  const source = `${PRELUDE}\n(async () => {\n${script}\n})();`;
+  await using files = await openModelFiles(model);
+  const described = JSON.stringify({ spec: files.spec, weights: files.weights });
   const start = performance.now();
   // Jest's own NODE_OPTIONS are not the script's.
   const env = { ...process.env, NODE_OPTIONS: '' };
-  const child = spawn(process.execPath, [...nodeArguments, '-e', source, model], { env });
+  const child = spawn(process.execPath, [...nodeArguments, '-e', source, described], { env });
   let stdout = '';
   let stderr = '';
   child.stdout.on('data', (chunk: Buffer) => {
@@ -53,7 +60,7 @@ export function runChild(
     if (kill !== undefined && stdout.includes('\n')) child.kill(kill);
   });
   child.stderr.on('data', (chunk: Buffer) => (stderr += chunk.toString()));
-  return new Promise((done, fail) => {
+  return await new Promise((done, fail) => {
     child.on('error', fail);
     child.on('close', (code, signal) =>
       done({ code, signal, stdout, stderr, elapsedMs: performance.now() - start }),

@@ -65,13 +65,13 @@ describe('dispose', () => {
 
 describe('the process', () => {
   test('ends by itself with an idle engine, exit code 0', async () => {
-    const result = await runChild('await load(directory);', { model: directory });
+    const result = await runChild('await load();', { model: directory });
     expect(result).toMatchObject({ code: 0, signal: null, stderr: '' });
   });
 
   test('stays alive while a call is pending', async () => {
     const result = await runChild(
-      `const { engine, model } = await load(directory);
+      `const { engine, model } = await load();
        engine.memory().then(() => console.log('answered'));`,
       { model: directory },
     );
@@ -79,7 +79,7 @@ describe('the process', () => {
   });
 
   const train = `
-    const { engine, model } = await load(directory);
+    const { engine, model } = await load();
     const { policy } = await engine.createPolicy({ model, kind: 'full', rank: 0, alpha: 0, dropout: 0, targets: [],
       seed: 0n, beta1: 0.9, beta2: 0.99, eps: 1e-8 });
     const length = 2000;
@@ -91,7 +91,7 @@ describe('the process', () => {
       engine.backward({ policy, dLogprobs, job: 4 });
     }`;
   const calls: [string, string][] = [
-    ['generate', 'endless(await load(directory));'],
+    ['generate', 'endless(await load());'],
     ['forward and backward', train],
   ];
 
@@ -136,7 +136,7 @@ describe('the process', () => {
         const { parentPort, workerData } = require('node:worker_threads');
         const addon = require(workerData.addon);
         const sampling = { temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 };
-        const directory = workerData.directory;
+        const { described } = workerData;
         ${'${prelude}'}
         (async () => { ${call} setTimeout(() => parentPort.postMessage('running'), 50); })();`;
       const script = `
@@ -145,11 +145,11 @@ describe('the process', () => {
         const source = ${JSON.stringify(worker)}.replace('\${prelude}', () => prelude);
         for (let round = 0; round < 4; round++) {
           const workers = [0, 1].map(() => new Worker(source, { eval: true,
-            workerData: { addon: ${JSON.stringify(ADDON)}, directory } }));
+            workerData: { addon: ${JSON.stringify(ADDON)}, described } }));
           await Promise.all(workers.map((w) => new Promise((done, fail) => { w.on('message', done); w.on('error', fail); })));
           await Promise.all(workers.map((w) => w.terminate()));
         }
-        const { engine, model } = await load(directory);
+        const { engine, model } = await load();
         await engine.memory();
         await engine.dispose();
         console.log('went on');`;
@@ -159,7 +159,7 @@ describe('the process', () => {
   });
 
   test('process.exit inside onSequence and inside a worker', async () => {
-    const inside = await runChild('await endless(await load(directory), () => process.exit(9));', {
+    const inside = await runChild('await endless(await load(), () => process.exit(9));', {
       model: directory,
     });
     expect(inside).toMatchObject({ code: 9, signal: null, stderr: '' });
@@ -168,7 +168,7 @@ describe('the process', () => {
   test('engines forgotten by everyone are collected with their threads', async () => {
     const script = `
       const count = () => require('node:fs').readdirSync('/proc/self/task').length;
-      for (let i = 0; i < 3; i++) await load(directory);
+      for (let i = 0; i < 3; i++) await load();
       const before = count();
       for (let i = 0; i < 10 && count() > before - 3; i++) { gc(); await new Promise((done) => setTimeout(done, 50)); }
       console.log(before - count());`;

@@ -4,6 +4,7 @@ import { constants, PerformanceObserver } from 'node:perf_hooks';
 import { loadAddon } from '../../src/engine/binding';
 import { createEngine } from '../../src/engine/engine';
 import type { Engine } from '../../src/engine/types';
+import { openModelFiles } from '../../src/models';
 import { request, sequences } from '../helpers/engine-calls';
 import { anyPass } from '../helpers/training';
 import { randomModel } from '../helpers/random-model';
@@ -35,7 +36,9 @@ async function collectionsWhileLoading(from: string): Promise<number> {
     collections += entries.filter((e) => e.detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR).length;
   });
   observer.observe({ entryTypes: ['gc'] });
-  for (let i = 0; i < 30; i++) await native.loadModel({ directory: from, dtype: null, job: 1 });
+  await using files = await openModelFiles(from);
+  const { spec, weights } = files;
+  for (let i = 0; i < 30; i++) await native.loadModel({ spec, weights, dtype: spec.dtype, job: 1 });
   await native.dispose();
   observer.disconnect();
   return collections;

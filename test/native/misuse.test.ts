@@ -1,5 +1,6 @@
 /** Misuse of the raw boundary: each case gives a code and one sentence, and the engine works on. */
-import { mkdtempSync, writeFileSync } from 'node:fs';
+import { execFileSync } from 'node:child_process';
+import { mkdirSync, mkdtempSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -7,6 +8,7 @@ import type { ErrorCodeName, ModelId, NativeEngine, PolicyId } from '../../src/e
 import { loadAddon } from '../../src/engine/binding';
 import { createEngine } from '../../src/engine/engine';
 import { type Engine, type Model, TARGET_MODULES } from '../../src/engine/types';
+import { openModelFiles, type ModelFiles } from '../../src/models';
 import { ADAMW, failureOf, nativeRequest, request, sequences } from '../helpers/engine-calls';
 import { randomModel } from '../helpers/random-model';
 
@@ -15,7 +17,16 @@ let model: ModelId;
 let otherModel: ModelId;
 let policy: PolicyId;
 let otherPolicy: PolicyId;
+let files: ModelFiles;
 const directory = randomModel();
+
+/** loadModel's arguments; `changes` go over them, `tensor` over the first tensor of the weights. */
+function load(changes: object = {}, tensor: object = {}): Parameters<NativeEngine['loadModel']>[0] {
+  const { spec } = files;
+  const { files: opened, tensors } = files.weights;
+  const weights = { files: opened, tensors: [{ ...tensors[0]!, ...tensor }, ...tensors.slice(1)] };
+  return { spec, weights, dtype: 'float32', job: 1, ...changes };
+}
 
 const lora = (changes: object = {}): Parameters<NativeEngine['createPolicy']>[0] => ({
   model,
@@ -31,12 +42,16 @@ const lora = (changes: object = {}): Parameters<NativeEngine['createPolicy']>[0]
 
 beforeAll(async () => {
   native = new (loadAddon().Engine)({ device: 'cpu', threads: 1 });
-  ({ model } = await native.loadModel({ directory, dtype: null, job: 1 }));
-  ({ model: otherModel } = await native.loadModel({ directory, dtype: null, job: 1 }));
+  files = await openModelFiles(directory);
+  ({ model } = await native.loadModel(load()));
+  ({ model: otherModel } = await native.loadModel(load()));
   ({ policy } = await native.createPolicy(lora()));
   ({ policy: otherPolicy } = await native.createPolicy(lora({ model: otherModel })));
 });
-afterAll(() => native.dispose());
+afterAll(async () => {
+  await native.dispose();
+  await files[Symbol.asyncDispose]();
+});
 
 /** The engine after a case: still right. */
 async function stillWorks(): Promise<void> {
@@ -88,36 +103,42 @@ const CASES: Case[] = [
   ['null', 'BAD_ARGUMENT', /args must be an object/, (engine) => engine.score(null)],
   ['a missing field', 'BAD_ARGUMENT', /args.policy must be a number/, (engine) => engine.zeroGradients({})],
 
-  [
-    'a directory that is a number',
-    'BAD_ARGUMENT',
-    /args.directory must be a string/,
-    (engine) => engine.loadModel({ directory: 1, dtype: null, job: 1 }),
-  ],
-  [
-    'a directory with a NUL',
-    'BAD_ARGUMENT',
-    /without a NUL/,
-    (engine) => engine.loadModel({ directory: '/tmp\0/x', dtype: null, job: 1 }),
-  ],
-  [
-    'no such directory',
-    'BAD_FILE',
-    /\/nowhere/,
-    (engine) => engine.loadModel({ directory: '/nowhere', dtype: null, job: 1 }),
-  ],
-  [
-    'an unknown dtype',
-    'BAD_ARGUMENT',
-    /one of float32, bfloat16, float64/,
-    (engine) => engine.loadModel({ directory, dtype: 'int8', job: 1 }),
-  ],
-  [
-    'a file instead of a directory',
-    'BAD_FILE',
-    /config\.json/,
-    (engine) => engine.loadModel({ directory: join(directory, 'config.json'), dtype: null, job: 1 }),
-  ],
+  ['no spec', 'BAD_ARGUMENT', /args.spec must be an object/, (engine) => engine.loadModel(load({ spec: null }))],
+  ['no weights', 'BAD_ARGUMENT', /args.weights must be an object/, (engine) => engine.loadModel(load({ weights: 'x' }))],
+  ['an unknown dtype', 'BAD_ARGUMENT', /one of float32, bfloat16, float64/, (engine) => engine.loadModel(load({ dtype: 'int8' }))],
+  ['no dtype', 'BAD_ARGUMENT', /args.dtype must be a string/, (engine) => engine.loadModel(load({ dtype: null }))],
+  ...(
+    [
+      ['no heads', { numHeads: 0 }],
+      ['heads that the key heads do not divide', { numHeads: 3 }],
+      ['an odd head', { headDim: 15 }],
+      ['a size beyond any', { hiddenSize: 2 ** 31 + 1 }],
+      ['sizes whose product overflows', { numHeads: 2 ** 31, headDim: 2 ** 31 }],
+      ['no theta', { ropeTheta: 0 }],
+    ] as const
+  ).map(
+    ([name, changes]): Case => [
+      name,
+      'BAD_ARGUMENT',
+      /the sizes in the model's spec make no sense together/,
+      (engine) => engine.loadModel(load({ spec: { ...files.spec, ...changes } })),
+    ],
+  ),
+  ['a size that is no whole number', 'BAD_ARGUMENT', /spec.vocabSize must be a whole number/, (engine) => engine.loadModel(load({ spec: { ...files.spec, vocabSize: 1.5 } }))],
+  ['more layers than tensors', 'BAD_FILE', /30 layers .* cannot lie in 24 tensors/, (engine) => engine.loadModel(load({ spec: { ...files.spec, numLayers: 30 } }))],
+  ['a layer without tensors', 'BAD_FILE', /lacks the tensor model.layers.2.self_attn.q_proj/, (engine) => engine.loadModel(load({ spec: { ...files.spec, numLayers: 3 } }))],
+  ['a table without files', 'BAD_ARGUMENT', /needs a file/, (engine) => engine.loadModel(load({ weights: { files: [], tensors: [] } }))],
+  ['a closed file', 'BAD_FILE', /cannot read \/gone/, (engine) => engine.loadModel(load({ weights: { files: [{ descriptor: 2 ** 30, path: '/gone' }], tensors: [] } }))],
+  ['a path with a NUL', 'BAD_ARGUMENT', /without a NUL/, (engine) => engine.loadModel(load({ weights: { files: [{ descriptor: 0, path: 'a\0b' }], tensors: [] } }))],
+  ['a tensor in no file', 'BAD_ARGUMENT', /in no file of the table's 1/, (engine) => engine.loadModel(load({}, { file: 1 }))],
+  ['a tensor beyond its file', 'BAD_FILE', /would lie at bytes 0 to 9007199254740991/, (engine) => engine.loadModel(load({}, { begin: 0, end: 2 ** 53 - 1 }))],
+  ['a tensor that ends before it begins', 'BAD_FILE', /would lie at bytes 8 to 4/, (engine) => engine.loadModel(load({}, { begin: 8, end: 4 }))],
+  ['a tensor of too few bytes', 'BAD_SHAPE', /takes 4 bytes instead of/, (engine) => engine.loadModel(load({}, { begin: 0, end: 4 }))],
+  ['a tensor of another shape', 'BAD_SHAPE', /has shape \[2, 2\], expected/, (engine) => engine.loadModel(load({}, { shape: [2, 2] }))],
+  ['a tensor of another type', 'BAD_FILE', /has type I64; F64, F32, F16 or BF16 is needed/, (engine) => engine.loadModel(load({}, { dtype: 'I64' }))],
+  ['a tensor twice', 'BAD_FILE', /holds the tensor model.norm.weight a second time/, (engine) => engine.loadModel(load({}, { name: 'model.norm.weight' }))],
+  ['a tensor too many', 'BAD_FILE', /holds the tensor odd, which a model of this config.json does not have/, (engine) => engine.loadModel(load({ weights: { ...files.weights, tensors: [...files.weights.tensors, { ...files.weights.tensors[0], name: 'odd' }] } }))],
+  ['a shape of no sizes', 'BAD_ARGUMENT', /tensors\[0\].shape must be an array of sizes/, (engine) => engine.loadModel(load({}, { shape: [-1, 2] }))],
 
   [
     'an unknown policy kind',
@@ -125,7 +146,7 @@ const CASES: Case[] = [
     /args.kind must be one of lora, full/,
     create({ kind: 'qlora' }),
   ],
-  ['rank 0', 'BAD_ARGUMENT', /rank must be at least 1/, create({ rank: 0 })],
+  ['rank 0', 'BAD_ARGUMENT', /rank must be between/, create({ rank: 0 })],
   ['a broken rank', 'BAD_ARGUMENT', /args.rank must be a whole number/, create({ rank: 1.5 })],
   ['a rank beyond any use', 'BAD_ARGUMENT', /rank must be between/, create({ rank: 2 ** 30 })],
   ['no target', 'BAD_ARGUMENT', /at least one target/, create({ targets: [] })],
@@ -139,10 +160,13 @@ const CASES: Case[] = [
   ['an unknown model', 'DISPOSED', /the model was disposed/, create({ model: 4711 })],
   ['a negative model', 'BAD_ARGUMENT', /args.model must be at least 0/, create({ model: -1 })],
   [
-    'no such adapter',
+    'an adapter of no tensors',
     'BAD_FILE',
-    /\/nowhere/,
-    (engine) => engine.loadAdapter({ model, directory: '/nowhere' }),
+    /lacks the tensor base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight/,
+    (engine) => {
+      const { model: _, ...options } = lora();
+      return engine.loadAdapter({ model, options, tensors: { ...files.weights, tensors: [] } });
+    },
   ],
 
   ['no request list', 'BAD_ARGUMENT', /args.requests must be an array/, generate({}, { requests: {} })],
@@ -299,18 +323,18 @@ const CASES: Case[] = [
     (engine) => engine.savePolicy({ policy, path: '/nowhere/a.safetensors', dtype: null }),
   ],
   [
-    'restoring no file',
+    'restoring from tensors of something else',
     'BAD_FILE',
-    /\/nowhere\/a/,
-    (engine) => engine.restorePolicy({ policy, path: '/nowhere/a.safetensors' }),
+    /lacks the tensor base_model/,
+    (engine) => engine.restorePolicy({ policy, tensors: files.weights }),
   ],
   [
-    'restoring an optimizer from no file',
-    'BAD_FILE',
-    /\/nowhere\/a/,
+    'restoring an optimizer from no table',
+    'BAD_ARGUMENT',
+    /args.tensors must be an object/,
     (engine) => engine.restoreOptimizer({ policy, path: '/nowhere/a.safetensors' }),
   ],
-];
+]; // prettier-ignore
 
 test.each(CASES)('%s: %s', async (_name, code, sentence, call) => {
   const failure = await failureOf(() => call(native as never));
@@ -351,6 +375,21 @@ const OPTION_CASES: [name: string, sentence: RegExp, call: (engine: Engine, mode
     'createEngine({ treads })',
     /createEngine has no option treads; did you mean `threads`\?/,
     () => createEngine(wrong({ device: 'cpu', treads: 2 })),
+  ],
+  [
+    'loadModel of a number',
+    /loadModel's directory must be a string, not a number/,
+    (engine) => engine.loadModel(wrong(1)),
+  ],
+  [
+    'loadModel of a path with a NUL',
+    /loadModel's directory must be a string, without a NUL character/,
+    (engine) => engine.loadModel('/tmp\0/x'),
+  ],
+  [
+    'restore without a path',
+    /the path must be a string, not undefined/,
+    async (_, model) => (await someLora(model)).restore(wrong(undefined)),
   ],
   [
     'loadModel with a misspelt type',
@@ -456,24 +495,61 @@ test('a getter that throws gives its own error', async () => {
   expect(await failureOf(() => native.zeroGradients(args))).toBe(mine);
 });
 
-test('torn and foreign files are refused by name', async () => {
+test('files that are missing, torn, foreign or no files are refused by name', async () => {
+  await using engine = await createEngine({ device: 'cpu', threads: 1 });
+  const base = await engine.loadModel(directory);
+  const own = await someLora(base);
   const folder = mkdtempSync(join(tmpdir(), 'acoer-torn-'));
-  const files: [string, Buffer][] = [
+  const contents: [string, Buffer][] = [
     ['empty', Buffer.alloc(0)],
     ['short', Buffer.from([1, 2, 3])],
     ['huge-header', Buffer.from('ffffffffffffff7f', 'hex')],
     ['text', Buffer.from('this is no safetensors file at all')],
   ];
-  for (const [name, bytes] of files) {
-    const path = join(folder, `${name}.safetensors`);
-    writeFileSync(path, bytes);
-    for (const method of ['restorePolicy', 'restoreOptimizer'] as const) {
-      const failure = await failureOf(() => native[method]({ policy, path }));
+  for (const [name, bytes] of contents) writeFileSync(join(folder, `${name}.safetensors`), bytes);
+  execFileSync('mkfifo', [join(folder, 'pipe.safetensors')]);
+  symlinkSync('loop.safetensors', join(folder, 'loop.safetensors'));
+  mkdirSync(join(folder, 'folder.safetensors'));
+  const names = [...contents.map(([name]) => name), 'pipe', 'loop', 'folder', 'missing'];
+  for (const name of names.map((name) => `${name}.safetensors`)) {
+    const path = join(folder, name);
+    for (const method of ['restore', 'restoreOptimizer'] as const) {
+      const failure = await failureOf(() => own[method](path));
       expect(failure).toMatchObject({ code: 'BAD_FILE' });
-      expect(failure.message).toContain(`${name}.safetensors`);
+      expect(failure.message).toContain(name);
+      expect(failure.message).not.toContain('\n');
+    }
+    for (const call of [() => engine.loadModel(path), () => base.loadAdapter(path)]) {
+      expect(await failureOf(call)).toMatchObject({ code: 'BAD_FILE' });
     }
   }
-  await stillWorks();
+  await own.zeroGradients();
+});
+
+test('calls run in the order they were made, whichever of them read files', async () => {
+  await using engine = await createEngine({ device: 'cpu', threads: 1 });
+  const base = await engine.loadModel(directory);
+  const own = await someLora(base);
+  const other = await base.createPolicy({ kind: 'lora', rank: 2, alpha: 4, seed: 2n });
+  const path = join(mkdtempSync(join(tmpdir(), 'acoer-order-')), 'a.safetensors');
+  // Each needs what the one before left.
+  await Promise.all([
+    own.save(path),
+    other.restore(path),
+    other.save(`${path}2`),
+    own.restore(`${path}2`),
+    own.save(`${path}3`),
+  ]);
+  expect(readFileSync(`${path}3`).equals(readFileSync(path))).toBe(true);
+});
+
+test('a call that is cancelled while it waits to read its files never reaches the engine', async () => {
+  await using engine = await createEngine({ device: 'cpu', threads: 1 });
+  const aborting = new AbortController();
+  const loading = failureOf(() => engine.loadModel(directory, { signal: aborting.signal }));
+  aborting.abort();
+  expect(await loading).toMatchObject({ code: 'CANCELLED' });
+  expect((await engine.memory()).engineBytes).toBe(0);
 });
 
 test('what was disposed is refused by everything that uses it', async () => {

@@ -9,6 +9,7 @@ import {
   planRun,
   readPlannedModel,
   stepTotal,
+  type PlannedModel,
   type PlanDevice,
   type PlanInput,
 } from '../../src/plan';
@@ -152,7 +153,10 @@ test('an unknown device is refused with the known ones', () => {
 });
 
 describe('under memoryLimitBytes a plan is cut as the run cuts itself', () => {
-  const tiny = readPlannedModel(TINY_MODEL);
+  let tiny: PlannedModel;
+  beforeAll(async () => {
+    tiny = await readPlannedModel(TINY_MODEL);
+  });
   const under = (memoryLimitBytes: number | null, more: ConfigInput = {}, freeBytes = 20e9) =>
     planRun({
       config: resolveConfig([{ memoryLimitBytes, ...more }], 'tiny'),

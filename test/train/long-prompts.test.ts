@@ -8,7 +8,7 @@ import { DataOrder } from '../../src/grpo/order';
 import { nextPrompts, type PromptContext } from '../../src/grpo/prompts';
 import { resolveTrainConfig } from '../../src/train/inputs';
 import { TINY_MODEL } from '../../src/models';
-import { readPlannedModel } from '../../src/plan';
+import { readPlannedModel, type PlannedModel } from '../../src/plan';
 import { loadTokenizer, renderPrompt, type Tokenizer } from '../../src/tokenizer';
 import type { Problem } from '../../src/types';
 import { acoer, linesFile, objects } from '../helpers/cli';
@@ -53,7 +53,10 @@ function problemsOf(questions: readonly string[]): Dataset {
 }
 
 const config = (more = {}) => resolveTrainConfig([{ model: 'tiny', ...SMALL, ...more }]);
-const planned = readPlannedModel(TINY_MODEL);
+let planned: PlannedModel;
+beforeAll(async () => {
+  planned = await readPlannedModel(TINY_MODEL);
+});
 
 describe('a run on the embedded model', () => {
   const file = linesFile(rows);

@@ -1,0 +1,70 @@
+// Named tensors in files. TypeScript reads the headers (src/models/safetensors.ts) and says where
+// each tensor lies; this is how they are read into memory, and how safetensors files are written.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cancel.h"
+
+namespace acoer {
+
+struct StoredTensor {
+  std::string name;
+  int64_t file = 0;   // place in TensorTable::files
+  std::string dtype;  // as safetensors names it: "BF16", "F32", ...
+  std::vector<int64_t> shape;
+  int64_t begin = 0, end = 0;  // bytes from the start of the file
+};
+
+struct StoredFile {
+  int descriptor = -1;  // open for reading for as long as the table is used; the caller closes it
+  std::string path;     // for messages
+};
+
+struct TensorTable {
+  std::vector<StoredFile> files;
+  std::vector<StoredTensor> tensors;
+};
+
+// Reads the tensors of a table by name. With pread: a file that shrinks later is an error, not a
+// signal.
+class TensorReader {
+ public:
+  // Every name is there once and every tensor ends within its file's real size. Throws kBadFile,
+  // kBadArgument for a table without files or with a place outside of them.
+  explicit TensorReader(const TensorTable& table);
+
+  const std::map<std::string, const StoredTensor*>& tensors() const { return tensors_; }
+  const std::string& pathOf(const StoredTensor& tensor) const;
+  // "PATH lacks", "PATH and its fellow shards lack": the start of a message.
+  std::string lacks() const;
+
+  // The tensor `name`, which fills one of `shape` and type `wanted`. Throws kBadFile when it is
+  // missing or not of a floating type (or, for int64, not I64), kBadShape when shapes differ.
+  const StoredTensor& check(const std::string& name, c10::ArrayRef<int64_t> shape,
+                            at::ScalarType wanted) const;
+  // Fills `out`, a CPU tensor (any strides), converting the type. Throws what check() throws.
+  void read(const std::string& name, const at::Tensor& out, const Cancel& cancel) const;
+
+ private:
+  void checkPlace(const StoredTensor& tensor, const std::vector<int64_t>& fileSizes) const;
+  void readBytes(const StoredFile& file, int64_t from, int64_t count, char* out,
+                 const Cancel& cancel) const;
+
+  const std::vector<StoredFile>& files_;
+  std::map<std::string, const StoredTensor*> tensors_;
+};
+
+// Writes the tensors (copied to the CPU one at a time) with metadata {"format": "pt"}, wider types
+// first and then by name, as the reference writer orders them. Names need no escapes in JSON.
+// Throws kBadFile.
+void writeSafetensors(const std::string& path,
+                      const std::vector<std::pair<std::string, at::Tensor>>& tensors);
+
+}  // namespace acoer

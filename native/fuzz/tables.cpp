@@ -1,0 +1,124 @@
+// Tables of tensors: of any kind, of models, of adapters, of what a policy is restored from.
+#include <ATen/ATen.h>
+#include <unistd.h>
+
+#include <cstring>
+
+#include "input.h"
+#include "targets.h"
+#include "weights.h"
+
+namespace acoer::fuzz {
+
+namespace {
+
+// Two layers of a few hundred weights; the inputs of `adapter` and `restore` are written for it.
+std::shared_ptr<Model> smallModel() {
+  static const std::shared_ptr<Model> model = [] {
+    auto made = std::make_shared<Model>();
+    ModelConfig& c = made->config;
+    c.vocabSize = 8, c.hiddenSize = 4, c.intermediateSize = 6, c.numLayers = 2;
+    c.numHeads = 2, c.numKvHeads = 1, c.headDim = 2, c.maxPositions = 16;
+    c.tieWordEmbeddings = true;
+    made->weights = allocateWeights(c, at::TensorOptions().dtype(at::kFloat));
+    for (auto& [name, view] : namedWeights(c, made->weights)) view.fill_(0.5);
+    return made;
+  }();
+  return model;
+}
+
+PolicyOptions options(PolicyOptions::Kind kind) {
+  PolicyOptions o;
+  o.kind = kind;
+  o.rank = 2;
+  o.targets.fill(true);
+  return o;
+}
+
+// The bytes of everything that a file of either kind fills.
+std::string stateOf(const Policy& policy) {
+  std::string bytes;
+  for (const Parameter& p : policy.parameters) {
+    for (const at::Tensor* tensor : {&p.value, &p.expAvg, &p.expAvgSq}) {
+      bytes.append(static_cast<const char*>(tensor->data_ptr()), tensor->nbytes());
+    }
+  }
+  return bytes;
+}
+
+// A refused file changes nothing.
+void restore(Policy& policy, const std::function<void()>& read) {
+  const auto before = stateOf(policy);
+  const auto stepCount = policy.stepCount;
+  const auto version = policy.version;
+  if (accepted(read)) return;
+  require(before == stateOf(policy), "a refused file leaves the tensors as they were");
+  require(policy.stepCount == stepCount && policy.version == version,
+          "a refused file leaves the counters as they were");
+}
+
+}  // namespace
+
+namespace {
+
+// Into the type of its own that the engine would use.
+void readTensor(const TensorReader& reader, const StoredTensor& tensor, const TensorTable& table) {
+  int64_t count = 1;
+  for (const int64_t size : tensor.shape) {
+    // The engine asks for shapes of its own, which checkConfig bounds.
+    if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > 2e12) return;
+  }
+  const auto dtype = tensor.dtype == "I64" ? at::kLong : at::kFloat;
+  // What a table says of a tensor's size is true once check() took it.
+  if (!accepted([&] { reader.check(tensor.name, tensor.shape, dtype); })) return;
+  const at::Tensor out = at::empty(tensor.shape, at::TensorOptions().dtype(dtype));
+  reader.read(tensor.name, out, Cancel{});
+  if (tensor.dtype != "I64" && tensor.dtype != "F32") return;
+  std::string bytes(out.nbytes(), '\0');
+  const int file = table.files[static_cast<size_t>(tensor.file)].descriptor;
+  require(
+      ::pread(file, bytes.data(), bytes.size(), tensor.begin) == static_cast<ssize_t>(bytes.size()),
+      "a tensor lies in its file");
+  require(bytes.empty() || std::memcmp(out.data_ptr(), bytes.data(), bytes.size()) == 0,
+          "a tensor holds the bytes of the file");
+}
+
+}  // namespace
+
+void fuzzTensors(std::string_view bytes) {
+  const Input input(bytes);
+  accepted([&] {
+    const TensorReader reader(input.table);
+    for (const auto& [name, tensor] : reader.tensors()) readTensor(reader, *tensor, input.table);
+  });
+}
+
+void fuzzModel(std::string_view bytes) {
+  const Input input(bytes);
+  accepted([&] {
+    const auto model =
+        loadModel({.config = input.config, .weights = input.table, .dtype = input.dtype}, Cancel{});
+    for (const auto& [name, view] : namedWeights(model->config, model->weights)) view.sum();
+  });
+}
+
+void fuzzAdapter(std::string_view bytes) {
+  const Input input(bytes);
+  accepted([&] {
+    const auto policy = loadAdapter(smallModel(), input.lora, input.table);
+    require(!policy->parameters.empty(), "an adapter has parameters");
+    for (const Parameter& p : policy->parameters) p.value.sum();
+  });
+}
+
+void fuzzRestore(std::string_view bytes) {
+  static const auto lora = createPolicy(smallModel(), options(PolicyOptions::Kind::kLora));
+  static const auto full = createPolicy(smallModel(), options(PolicyOptions::Kind::kFull));
+  const Input input(bytes);
+  for (Policy* policy : {lora.get(), full.get()}) {
+    restore(*policy, [&] { restorePolicy(*policy, input.table); });
+    restore(*policy, [&] { restoreOptimizer(*policy, input.table); });
+  }
+}
+
+}  // namespace acoer::fuzz

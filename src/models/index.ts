@@ -1,0 +1,11 @@
+export { openAdapter } from './adapter';
+export { openModelFiles, readModelSpec, type ModelFiles, type ModelSpec } from './model-files';
+export {
+  resolveModel,
+  resolveShape,
+  resolveTokenizer,
+  TINY_MODEL,
+  type ModelFetchOptions,
+  type ModelLocation,
+} from './resolve';
+export { openTensorFiles, type TensorNames } from './tensor-files';

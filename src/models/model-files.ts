@@ -1,0 +1,97 @@
+/** A model's folder in Hugging Face's layout: config.json, and model.safetensors or shards with their index. */
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { z } from 'zod';
+import type { NativeTensorTable } from '../engine/binding';
+import { shownJson } from '../json';
+import { parseFields } from './config-file';
+import { badFile, readJson } from './files';
+import { qwen3 } from './qwen3';
+import type { ModelFamily, ModelSpec } from './spec';
+import { openTensorFiles, type TensorNames } from './tensor-files';
+
+export type { ModelSpec } from './spec';
+
+/** A new family is a file of this folder and its name here. */
+const FAMILIES: readonly ModelFamily[] = [qwen3];
+
+const MAX_SHARDS = 1_000;
+
+const NAMES = z.object({
+  architectures: z.array(z.string('must be a name'), 'must be a list of names').nullish(),
+  model_type: z.string('must be a name').nullish(),
+});
+
+/** @throws BAD_FILE for a family that the engine does not compute, or none */
+function familyOf(config: unknown, path: string): ModelFamily {
+  const { architectures, model_type: modelType } = parseFields(NAMES, config, path);
+  const known = FAMILIES.map((family) => family.architecture).join(', ');
+  const refusal = (what: string) =>
+    badFile(`${path} asks for ${what}, which this engine does not compute; it computes ${known}`);
+  let found: ModelFamily | undefined;
+  for (const name of architectures ?? []) {
+    found = FAMILIES.find((family) => family.architecture === name);
+    if (found === undefined) throw refusal(`the architecture ${name.slice(0, 100)}`);
+  }
+  if (modelType) {
+    found = FAMILIES.find((family) => family.modelType === modelType && (found ?? family) === family);
+    if (found === undefined) throw refusal(`the model type ${modelType.slice(0, 100)}`);
+  }
+  if (found === undefined) throw badFile(`${path} names neither architectures nor model_type`);
+  return found;
+}
+
+interface Described {
+  family: ModelFamily;
+  spec: ModelSpec;
+}
+
+async function describe(directory: string): Promise<Described> {
+  const path = join(directory, 'config.json');
+  const config = await readJson(path);
+  const family = familyOf(config, path);
+  return { family, spec: family.readSpec(config, path) };
+}
+
+/** What `directory`/config.json says. @throws BAD_FILE naming the field that is missing, wrong or not supported */
+export const readModelSpec = async (directory: string): Promise<ModelSpec> =>
+  (await describe(directory)).spec;
+
+const INDEX = z.object({ weight_map: z.record(z.string(), z.string(), 'must be an object') });
+
+/** The files that together hold the weights. @throws BAD_FILE */
+async function weightFiles(directory: string): Promise<string[]> {
+  const single = join(directory, 'model.safetensors');
+  if (existsSync(single)) return [single];
+  const indexPath = `${single}.index.json`;
+  if (!existsSync(indexPath)) {
+    throw badFile(
+      `${directory} holds neither model.safetensors nor model.safetensors.index.json; a Hugging Face model directory with safetensors weights is needed`,
+    );
+  }
+  const { weight_map: places } = parseFields(INDEX, await readJson(indexPath), indexPath);
+  const names = [...new Set(Object.values(places))].sort();
+  if (names.length === 0) throw badFile(`${indexPath} has an empty weight_map`);
+  if (names.length > MAX_SHARDS) throw badFile(`${indexPath} names more than ${MAX_SHARDS} files`);
+  const stranger = names.find((name) => name.includes('/'));
+  if (stranger !== undefined) {
+    throw badFile(`${indexPath} names ${shownJson(stranger)}, which is no plain file of its folder`);
+  }
+  return names.map((name) => join(directory, name));
+}
+
+/** All of a model that is read before its weights are; the files stay open until it is disposed of. */
+export interface ModelFiles extends AsyncDisposable {
+  spec: ModelSpec;
+  weights: NativeTensorTable;
+  /** The engine's names for what files of this model hold. */
+  names: TensorNames;
+}
+
+/** `directory` is in Hugging Face's layout. @throws BAD_FILE */
+export async function openModelFiles(directory: string): Promise<ModelFiles> {
+  const { family, spec } = await describe(directory);
+  const names: TensorNames = (stored) => family.tensorName(stored, spec);
+  const files = await openTensorFiles(await weightFiles(directory), names);
+  return { spec, names, weights: files.table, [Symbol.asyncDispose]: () => files[Symbol.asyncDispose]() };
+}

@@ -1,0 +1,100 @@
+/** From the name of a model to the folder that holds it. */
+import { existsSync, statSync } from 'node:fs';
+import { dirname, join, resolve } from 'node:path';
+import { AcoerError, errorCode, errorMessage } from '../errors';
+import { fetchSnapshot, looksLikeHubId, splitRevision, type FetchOptions } from '../hub';
+
+/** The folder of the embedded model. */
+export const TINY_MODEL = join(__dirname, '..', '..', 'assets', 'tiny');
+
+export interface ModelLocation {
+  /** Config, weights and tokenizer in Hugging Face's layout. */
+  directory: string;
+  /** A name that means the same model anywhere and later: `tiny`, an absolute path, or `org/name@commit`. */
+  name: string;
+}
+
+/** What becomes of a download on the way. */
+export type ModelFetchOptions = Pick<FetchOptions, 'onProgress' | 'onNotice' | 'signal'>;
+
+/** Files at the top of a repository that a model needs here; weights in other formats are left alone. */
+const MODEL_FILE =
+  /^(?:config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json$|^(?:merges\.txt|chat_template\.jinja|model\.safetensors\.index\.json|model(?:-\d+-of-\d+)?\.safetensors)$/;
+
+/**
+ * `tiny` is the embedded model; an existing folder is taken as it is; anything else of the form `org/name` or
+ * `org/name@revision` is on the Hugging Face hub and is fetched into the shared cache unless it is there.
+ *
+ * @throws BAD_INPUT for a folder without a model, HUB when the hub's model cannot be had, INTERRUPTED by the signal
+ */
+export async function resolveModel(name: string, options: ModelFetchOptions = {}): Promise<ModelLocation> {
+  if (name === 'tiny') return { directory: TINY_MODEL, name };
+  const directory = resolve(name);
+  if (existsSync(directory)) return { directory: checkedFolder(name, directory), name: directory };
+  if (looksLikeHubId(name)) return fetchModel(name, options);
+  throw new AcoerError(
+    'BAD_INPUT',
+    `model ${name}: no such folder; name a folder with config.json and model.safetensors, a model on the Hugging Face hub as org/name, or the word tiny.`,
+  );
+}
+
+/** Of these files a tokenizer and its chat template are made. */
+const TOKENIZER_FILE = /^(?:tokenizer|tokenizer_config|generation_config)\.json$|^chat_template\.jinja$/;
+
+/** Of these the model's shape and size are read. */
+const SHAPE_FILE = /^(?:config|tokenizer)\.json$/;
+
+/** A folder with these files of the model; of one on the hub, nothing else is fetched. */
+async function resolvePart(name: string, files: RegExp, options: ModelFetchOptions): Promise<string> {
+  if (name === 'tiny' || existsSync(name) || !looksLikeHubId(name)) {
+    return (await resolveModel(name, options)).directory;
+  }
+  const { id, revision } = splitRevision(name);
+  const accept = (path: string): boolean => files.test(path);
+  const { directory } = await fetchSnapshot(id, { type: 'model', revision, accept, ...options });
+  return directory;
+}
+
+/** The folder of a model's tokenizer, fetched without the weights. */
+export const resolveTokenizer = (name: string, options: ModelFetchOptions = {}): Promise<string> =>
+  resolvePart(name, TOKENIZER_FILE, options);
+
+/** The folder of a model's config.json and tokenizer.json, fetched without the weights. */
+export const resolveShape = (name: string, options: ModelFetchOptions = {}): Promise<string> =>
+  resolvePart(name, SHAPE_FILE, options);
+
+function checkedFolder(name: string, directory: string): string {
+  if (existsSync(join(directory, 'config.json'))) return directory;
+  const wrong = statSync(directory).isDirectory()
+    ? 'this folder has no config.json; name a folder in Hugging Face layout.'
+    : 'this is a file; name the folder that holds config.json and the weights.';
+  throw new AcoerError('BAD_INPUT', `model ${name}: ${wrong}`);
+}
+
+async function fetchModel(name: string, options: ModelFetchOptions): Promise<ModelLocation> {
+  const { id, revision } = splitRevision(name);
+  const accept = (path: string): boolean => MODEL_FILE.test(path);
+  const snapshot = await fetchSnapshot(id, { type: 'model', revision, accept, ...options }).catch(
+    (error: unknown) => {
+      throw withFolderInMind(name, error);
+    },
+  );
+  const { directory, files } = snapshot;
+  const missing = [
+    ...(files.includes('config.json') ? [] : ['config.json']),
+    ...(files.some((file) => file.endsWith('.safetensors')) ? [] : ['weights in safetensors']),
+  ];
+  if (missing.length > 0) {
+    throw new AcoerError(
+      'HUB',
+      `model ${name} holds no ${missing.join(' and no ')}, so it cannot be loaded here; name another model or revision.`,
+    );
+  }
+  return { directory, name: `${id}@${snapshot.revision}` };
+}
+
+/** `runs/one` beside an existing `runs` was more likely meant as a folder than as a name on the hub. */
+function withFolderInMind(name: string, error: unknown): unknown {
+  if (errorCode(error) !== 'HUB' || !existsSync(dirname(resolve(name)))) return error;
+  return new AcoerError('HUB', `There is no folder ${name}, and ${errorMessage(error)}`, { cause: error });
+}

@@ -1,0 +1,55 @@
+/** The tensors of safetensors files, as the engine gets them: a table of their places, and the files open. */
+import type { FileHandle } from 'node:fs/promises';
+import type { NativeStoredTensor, NativeTensorTable } from '../engine/binding';
+import { badFile, openRegularFile, readBytes } from './files';
+import { headerPlace, parseHeader, type Complaint } from './safetensors';
+
+/** Of a model, an adapter or an optimiser in all its files; the largest dense models have some 1,200 weights. */
+const MAX_TENSORS = 5_000;
+
+/** The engine's name of a tensor in a file; null for one that it has no use for. */
+export type TensorNames = (stored: string) => string | null;
+
+/** Files stay open until they are disposed of: what the table says is of these files, whatever their paths name later. */
+export class TensorFiles implements AsyncDisposable {
+  private readonly handles: FileHandle[] = [];
+  readonly table: NativeTensorTable = { files: [], tensors: [] };
+
+  /** @throws BAD_FILE */
+  async add(path: string, names: TensorNames): Promise<void> {
+    const { file, bytes } = await openRegularFile(path);
+    this.handles.push(file);
+    const bad: Complaint = (what, cause) =>
+      badFile(`${path} is damaged or no safetensors file: ${what}`, cause);
+    const { from, to } = headerPlace(await readBytes(file, path, 0, Math.min(8, bytes)), bytes, bad);
+    const places = parseHeader(await readBytes(file, path, from, to - from), bytes, bad);
+    const { files, tensors } = this.table;
+    if (tensors.length + places.length > MAX_TENSORS) {
+      throw badFile(`${path} brings the number of tensors above ${MAX_TENSORS}, the most that are read`);
+    }
+    for (const place of places) {
+      const name = names(place.name);
+      if (name !== null) tensors.push({ ...place, name, file: files.length } satisfies NativeStoredTensor);
+    }
+    files.push({ descriptor: file.fd, path });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.handles.map((handle) => handle.close()));
+  }
+}
+
+/** @throws BAD_FILE, with nothing left open */
+export async function openTensorFiles(
+  paths: readonly string[],
+  names: TensorNames = (stored) => stored,
+): Promise<TensorFiles> {
+  const opened = new TensorFiles();
+  try {
+    for (const path of paths) await opened.add(path, names);
+    return opened;
+  } catch (error) {
+    await opened[Symbol.asyncDispose]();
+    throw error;
+  }
+}

@@ -1,0 +1,266 @@
+/** Model folders: what transformers reads, what is refused by name, and files that are cut off, foreign or hostile. */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+import { openAdapter, openModelFiles, openTensorFiles, readModelSpec } from '../../src/models';
+import { readPlannedModel } from '../../src/plan';
+import { longestPauseMs } from '../helpers/engine-calls';
+import { writeRandomModel } from '../helpers/random-model';
+
+const root = mkdtempSync(join(tmpdir(), 'acoer-model-files-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+const badFile = (what: RegExp) =>
+  expect.objectContaining({ code: 'BAD_FILE', message: expect.stringMatching(what) as string }) as Error;
+
+interface Reference {
+  cases: { name: string; config: Record<string, unknown>; spec: Record<string, unknown> }[];
+}
+const { cases } = JSON.parse(
+  readFileSync(join(__dirname, '../fixtures/models/configs.json'), 'utf8'),
+) as Reference;
+const CONFIG = cases[0]!.config;
+
+let folders = 0;
+/** A folder with this config.json, or this text in it. */
+function folderOf(config: object | string, files: Record<string, string | Buffer> = {}): string {
+  const folder = join(root, String(folders++));
+  mkdirSync(folder);
+  const text = typeof config === 'string' ? config : JSON.stringify(config);
+  for (const [name, content] of Object.entries({ 'config.json': text, ...files }))
+    writeFileSync(join(folder, name), content);
+  return folder;
+}
+
+describe('config.json', () => {
+  test.each(cases)(
+    '$name: as transformers reads it, for the engine and for the plan',
+    async ({ config, spec }) => {
+      const folder = folderOf(config);
+      expect(await readModelSpec(folder)).toEqual(spec);
+      expect(await readPlannedModel(folder)).toMatchObject({
+        shape: spec,
+        storedDtype: spec.dtype,
+        maxPositions: spec.maxPositions,
+      });
+    },
+  );
+
+  // Decision 132: transformers takes the 32 of its class, which no model of other head counts can have.
+  test('without num_key_value_heads every head has its own', async () => {
+    const { num_key_value_heads: _, ...config } = CONFIG;
+    expect(await readModelSpec(folderOf(config))).toMatchObject({ numHeads: 4, numKvHeads: 4 });
+  });
+
+  test('float16 is computed in float32', async () => {
+    const spec = await readModelSpec(folderOf({ ...CONFIG, torch_dtype: 'float16' }));
+    expect(spec.dtype).toBe('float32');
+  });
+
+  test.each<[object, RegExp]>([
+    [
+      { architectures: ['LlamaForCausalLM'] },
+      /asks for the architecture LlamaForCausalLM, which this engine does not/,
+    ],
+    [{ model_type: 'qwen3_moe' }, /asks for the model type qwen3_moe/],
+    [{ architectures: null, model_type: null }, /names neither architectures nor model_type/],
+    [{ rope_scaling: { rope_type: 'yarn' } }, /rope scaling \(rope_scaling.rope_type = "yarn"\)/],
+    [{ rope_scaling: { type: 'linear' } }, /rope scaling \(rope_scaling.type = "linear"\)/],
+    [{ rope_scaling: { factor: 4 } }, /rope scaling \(rope_scaling.factor\)/],
+    [{ rope_parameters: { rope_type: 'linear', rope_theta: 1e4 } }, /rope_parameters.rope_type = "linear"/],
+    [{ use_sliding_window: true }, /sliding windows \(use_sliding_window\)/],
+    [{ layer_types: ['full_attention', 'sliding_attention'] }, /sliding windows \(layer_types\)/],
+    [{ attention_bias: true }, /attention bias/],
+    [{ quantization_config: { bits: 4 } }, /quantization/],
+    [{ hidden_act: 'gelu' }, /the activation gelu \(hidden_act\)/],
+    [{ rope_theta: null }, /config.json lacks rope_theta/],
+    [{ vocab_size: undefined }, /config.json lacks vocab_size/],
+    [{ hidden_size: -5 }, /hidden_size must be at least 1, not -5/],
+    [{ hidden_size: 2.5 }, /hidden_size must be a whole number, not 2.5/],
+    [{ intermediate_size: 2 ** 31 + 1 }, /intermediate_size must be at most 2147483648/],
+    [{ rms_norm_eps: 0 }, /rms_norm_eps must be above 0, not 0/],
+    [{ tie_word_embeddings: 1 }, /tie_word_embeddings must be true or false, not 1/],
+    [{ torch_dtype: 'int8' }, /unknown dtype "int8"/],
+    [{ num_key_value_heads: 3 }, /num_attention_heads 4, which num_key_value_heads 3 does not divide/],
+    [{ head_dim: 33 }, /odd head_dim 33/],
+    [{ vocab_size: 2 ** 31, hidden_size: 1024 }, /more than 10\^12 numbers/],
+    [{ head_dim: 2 ** 31 - 2, hidden_size: 1024 }, /more than 10\^12 numbers/],
+  ])('%j is refused', async (changes, sentence) => {
+    const folder = folderOf({ ...CONFIG, ...changes });
+    await expect(readModelSpec(folder)).rejects.toThrow(badFile(sentence));
+    await expect(readPlannedModel(folder)).rejects.toThrow(badFile(sentence));
+  });
+
+  test.each([
+    ['', /is not valid JSON/],
+    ['{"a":\n1', /is not valid JSON: [^\n]*$/],
+    ['[]', /must hold a JSON object, not \[\]/],
+    ['null', /must hold a JSON object, not null/],
+    ['['.repeat(100_000), /is not valid JSON/],
+    [' '.repeat(2 << 20), /at most 1048576 are read/],
+  ])('%.20j is refused', async (text, sentence) => {
+    await expect(readModelSpec(folderOf(text))).rejects.toThrow(badFile(sentence));
+  });
+});
+
+/** A safetensors file of this header, with `dataBytes` of data. */
+function fileOf(header: object | string, dataBytes: number): Buffer {
+  const text = Buffer.from(typeof header === 'string' ? header : JSON.stringify(header));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  return Buffer.concat([length, text, Buffer.alloc(dataBytes)]);
+}
+
+describe('safetensors headers', () => {
+  const path = join(root, 'a.safetensors');
+  const entry = (dtype: string, shape: unknown, ...data_offsets: unknown[]) => ({
+    dtype,
+    shape,
+    data_offsets,
+  });
+  const whole = entry('F32', [2, 3], 0, 24);
+
+  test('the table has every tensor by its place, and the files stay open', async () => {
+    const header = { b: entry('BF16', [2], 24, 28), a: whole, none: entry('I64', [0, 4], 28, 28), __metadata__: { format: 'pt' } };
+    writeFileSync(path, fileOf(header, 28));
+    await using files = await openTensorFiles([path], (name) => (name === 'none' ? null : `my ${name}`));
+    const start = 8 + JSON.stringify(header).length;
+    expect(files.table).toEqual({
+      files: [{ descriptor: expect.any(Number) as number, path }],
+      tensors: [
+        { name: 'my a', file: 0, dtype: 'F32', shape: [2, 3], begin: start, end: start + 24 },
+        { name: 'my b', file: 0, dtype: 'BF16', shape: [2], begin: start + 24, end: start + 28 },
+      ],
+    });
+  }); // prettier-ignore
+
+  test.each<[Buffer, RegExp]>([
+    [Buffer.from('abc'), /it is too short/],
+    [Buffer.concat([Buffer.alloc(8, 0xff), Buffer.from('{}')]), /it is cut off/],
+    [fileOf('[1]', 0), /its header is no object/],
+    [fileOf('{nonsense', 0), /its header is not valid JSON/],
+    [fileOf({ __metadata__: 1 }, 0), /__metadata__ is no object/],
+    [fileOf({ w: whole }, 23), /cut off/],
+    [fileOf({ w: whole }, 25), /bytes too many/],
+    [fileOf({ w: entry('F32', [2, 3], 0, 20) }, 20), /tensor w holds 20 bytes, but F32 \[2,3\] needs 24/],
+    [fileOf({ w: entry('F4', [3], 0, 1) }, 1), /needs 1.5/],
+    [fileOf({ w: entry('F99', [2, 3], 0, 24) }, 24), /unknown type "F99"/],
+    [fileOf({ w: entry('__proto__', [2, 3], 0, 24) }, 24), /unknown type/],
+    [fileOf({ w: entry('F32', [2, -3], 0, 24) }, 24), /a shape that is not a list of sizes/],
+    [fileOf({ w: entry('F32', [[2]], 0, 24) }, 24), /a shape that is not a list of sizes/],
+    [fileOf({ w: entry('F32', [2, 3], 24, 0) }, 24), /holds -24 bytes/],
+    [fileOf({ w: entry('F32', [2, 3], -24, 0) }, 24), /impossible data_offsets/],
+    [fileOf({ w: entry('F32', [2, 3], 0) }, 24), /impossible data_offsets/],
+    [fileOf({ w: entry('F32', [2 ** 53 - 1, 2 ** 53 - 1], 0, 24) }, 24), /needs 3\.2451/],
+    [fileOf({ w: whole, v: entry('F32', [6], 12, 36) }, 36), /tensor v starts at byte 12 of the data instead of 24/],
+    [fileOf({ w: whole, v: entry('F32', [6], 28, 52) }, 52), /tensor v starts at byte 28 of the data instead of 24/],
+    [fileOf({ ['w\0']: whole }, 24), /it names a tensor "w\\u0000"/],
+    [fileOf({ ['w'.repeat(501)]: whole }, 24), /it names a tensor "www/],
+    [fileOf(' '.repeat(2 << 20), 0), /its header has 2097152 bytes; at most 1048576 are read/],
+    [fileOf(Object.fromEntries(Array.from({ length: 5_001 }, (_, i) => [`w${i}`, entry('F32', [0], 0, 0)])), 0), /above 5000/],
+  ])('%# is refused', async (bytes, sentence) => {
+    writeFileSync(path, bytes);
+    await expect(openTensorFiles([path])).rejects.toThrow(badFile(sentence));
+    await expect(openTensorFiles([path])).rejects.toThrow(path);
+  }); // prettier-ignore
+
+  // The largest header that is read, of as many tensors as are taken.
+  test('a large header does not hold the event loop for 50 ms', async () => {
+    const tensors = Array.from({ length: 5_000 }, (_, i) => [
+      `base_model.model.model.layers.${i}.self_attn.q_proj.lora_A.weight${'x'.repeat(60)}`,
+      entry('F32', [1, 1], 4 * i, 4 * i + 4),
+    ]);
+    writeFileSync(path, fileOf(Object.fromEntries(tensors) as object, 20_000));
+    const read = async () => {
+      await using files = await openTensorFiles([path]);
+      expect(files.table.tensors).toHaveLength(5_000);
+    };
+    await read();
+    // The machine may take the processor away from any one of them: one read without a pause shows what reading needs.
+    let shortest = Infinity;
+    for (let i = 0; i < 30 && shortest >= 50; i++) shortest = Math.min(shortest, await longestPauseMs(read));
+    expect(shortest).toBeLessThan(50);
+  });
+});
+
+describe('weights', () => {
+  const INDEX = 'model.safetensors.index.json';
+
+  test('of one file and of shards, in any case every tensor once', async () => {
+    for (const shards of [1, 3]) {
+      const folder = join(root, `shards-${shards}`);
+      writeRandomModel(folder, { shards });
+      await using files = await openModelFiles(folder);
+      expect(files.weights.files).toHaveLength(shards);
+      expect(new Set(files.weights.tensors.map(({ name }) => name)).size).toBe(24);
+    }
+  });
+
+  test('tensors that hold nothing of their own are left out', async () => {
+    const tensors = {
+      'model.layers.0.self_attn.rotary_emb.inv_freq': { dtype: 'F32', shape: [1], data_offsets: [0, 4] },
+      'lm_head.weight': { dtype: 'F32', shape: [1], data_offsets: [4, 8] },
+    };
+    for (const [tied, left] of [[true, 0], [false, 1]] as const) {
+      const config = { ...CONFIG, tie_word_embeddings: tied };
+      await using files = await openModelFiles(folderOf(config, { 'model.safetensors': fileOf(tensors, 8) }));
+      expect(files.weights.tensors).toHaveLength(left);
+    }
+  }); // prettier-ignore
+
+  test.each<[Record<string, string>, RegExp]>([
+    [{}, /holds neither model.safetensors nor model.safetensors.index.json/],
+    [{ [INDEX]: '{}' }, /index.json lacks weight_map/],
+    [{ [INDEX]: '{"weight_map":[]}' }, /weight_map must be an object/],
+    [{ [INDEX]: '{"weight_map":{}}' }, /has an empty weight_map/],
+    [{ [INDEX]: '{"weight_map":{"a":1}}' }, /weight_map.a/],
+    [{ [INDEX]: '{"weight_map":{"a":"../b"}}' }, /names "..\/b", which is no plain file of its folder/],
+    [{ [INDEX]: '{"weight_map":{"a":".."}}' }, /is not a regular file/],
+    [{ [INDEX]: '{"weight_map":{"a":"b"}}' }, /cannot open .*\/b: no such file/],
+  ])('%j is refused', async (files, sentence) => {
+    await expect(openModelFiles(folderOf(CONFIG, files))).rejects.toThrow(badFile(sentence));
+  });
+});
+
+describe('adapter_config.json', () => {
+  const ADAPTER = {
+    peft_type: 'LORA', r: 16, lora_alpha: 32, bias: 'none', use_dora: false, modules_to_save: null, rank_pattern: {},
+    target_modules: ['q_proj', 'mlp.down_proj'],
+  }; // prettier-ignore
+  const open = (changes: object) =>
+    openAdapter(
+      folderOf(
+        {},
+        {
+          'adapter_config.json': JSON.stringify({ ...ADAPTER, ...changes }),
+          'adapter_model.safetensors': fileOf({}, 0),
+        },
+      ),
+    );
+
+  test.each<[object, object]>([
+    [{}, { rank: 16, alpha: 32, dropout: 0, targetModules: ['q_proj', 'down_proj'] }],
+    [{ target_modules: 'v_proj', lora_dropout: 0.5 }, { dropout: 0.5, targetModules: ['v_proj'] }],
+    [{ target_modules: 'all-linear' }, { targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] }],
+  ])('%j', async (changes, shape) => {
+    await using files = await open(changes);
+    expect(files.shape).toMatchObject(shape);
+  }); // prettier-ignore
+
+  test.each<[object, RegExp]>([
+    [{ use_dora: true }, /uses use_dora, which this engine does not support/],
+    [{ use_rslora: true }, /use_rslora/],
+    [{ modules_to_save: ['lm_head'] }, /modules_to_save/],
+    [{ rank_pattern: { q_proj: 4 } }, /rank_pattern/],
+    [{ bias: 'all' }, /bias must be none, not "all"/],
+    [{ target_modules: ['lm_head'] }, /targets the module "lm_head", which is none of q_proj/],
+    [{ target_modules: ['mlp.q_proj'] }, /targets the module "mlp.q_proj"/],
+    [{ target_modules: null }, /lacks target_modules/],
+    [{ peft_type: 'LOHA' }, /peft_type must be LORA, not "LOHA"/],
+    [{ r: undefined }, /lacks r$/],
+    [{ r: 0 }, /r must be at least 1, not 0/],
+    [{ lora_alpha: '32' }, /lora_alpha must be a number, not "32"/],
+  ])('%j is refused', async (changes, sentence) => {
+    await expect(open(changes)).rejects.toThrow(badFile(sentence));
+  });
+});
