@@ -1,5 +1,5 @@
 /** The library. Everything the commands do is here, typed. */
-export { train, type TrainOptions, TrainRun } from './train';
+export { type Sink, type SinkMaker, train, type TrainOptions, TrainRun } from './train';
 export { describeNonFinite } from './grpo';
 export { replay } from './train';
 export type { NonFinite, StepPhase } from './grpo';

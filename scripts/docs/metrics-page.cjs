@@ -10,6 +10,16 @@ means always (a refused step has what was known by then). "TRL": GRPOTrainer, or
 A reward of your own may add names with its \`metrics\`.
 `;
 
+const TAIL = `## Elsewhere
+
+A run writes its numbers to \`metrics.jsonl\` and its completions to Parquet tables. A sink takes them elsewhere: a module named in the
+setting \`sinks\`, whose default export is a function of \`{ directory, config }\` that returns one, or an object given to \`train({ sinks })\`
+([examples/sink.mjs](../examples/sink.mjs)). All its members may be left out, and may be async: \`rewind(step)\` (first of all, and after a
+rollback: later steps will come again), \`step(metrics)\`, \`completions(step, rows)\`, \`event(event)\`, \`flush()\` before each
+checkpoint, \`close()\`. It is waited for, but for events. One that throws is told of once and gets nothing more; the run goes on. A sink is
+not part of what a resumed run must repeat: it may be added, changed or left out.
+`;
+
 const cell = (text) => text.replaceAll('|', '\\|').replaceAll('<', '\\<');
 
 const row = ([name, { unit, meaning, trl, when = '' }]) =>
@@ -27,5 +37,5 @@ const section = ([title, metrics]) =>
 exports.metricsPage = ({ METRIC_GROUPS, METRIC_FAMILIES }) => {
   const groups = { ...METRIC_GROUPS };
   groups['Rewards and advantages'] = { ...METRIC_FAMILIES, ...groups['Rewards and advantages'] };
-  return `${[HEAD, ...Object.entries(groups).map(section)].join('\n\n')}\n`;
+  return `${[HEAD, ...Object.entries(groups).map(section), TAIL].join('\n\n')}\n`;
 };

@@ -304,6 +304,12 @@ const runFields = {
     .describe('Problems of the evaluation sampled at temperature 1; 0: none.'),
   evalMaxNewTokens: count().default(16_384).describe('Most new tokens per completion in evaluation.'),
   completionsSteps: count(0).default(10).describe('Steps between tables of completions; 0: none.'),
+  sinks: z
+    .array(z.string().min(1))
+    .default([])
+    .describe(
+      "JavaScript files whose default export makes a sink: where the run's numbers go besides its own files (docs/metrics.md); relative to the configuration's file.",
+    ),
   microBatchTokens: count()
     .default(16_384)
     .describe(

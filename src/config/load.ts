@@ -45,15 +45,17 @@ function notSettings(path: string, fault: string, cause?: unknown): AcoerError {
   return new AcoerError('BAD_CONFIG', `${path} ${fault}.${hint}`, { cause });
 }
 
-/** Paths of `rewardModules` are relative to the file they stand in. */
+/** Paths of modules are relative to the file they stand in. */
 function withModulePaths(values: Values, folder: string): ConfigInput {
-  const { rewardModules } = values;
-  if (typeof rewardModules !== 'object' || rewardModules === null) return values;
-  const entries = Object.entries(rewardModules).map(([name, file]: [string, unknown]) => [
-    name,
-    typeof file === 'string' ? resolve(folder, file) : file,
-  ]);
-  return { ...values, rewardModules: Object.fromEntries(entries) as Record<string, string> };
+  const { rewardModules, sinks } = values;
+  const inFolder = (file: unknown) => (typeof file === 'string' ? resolve(folder, file) : file);
+  const paths: Values = {};
+  if (typeof rewardModules === 'object' && rewardModules !== null) {
+    const entries = Object.entries(rewardModules).map(([name, file]) => [name, inFolder(file)]);
+    paths['rewardModules'] = Object.fromEntries(entries);
+  }
+  if (Array.isArray(sinks)) paths['sinks'] = sinks.map(inFolder);
+  return { ...values, ...paths };
 }
 
 /** Splits a path at dots; a reward's name may itself hold dots, so in `rewardParams` only the last one splits it off. */

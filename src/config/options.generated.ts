@@ -604,6 +604,11 @@ export interface ConfigInput {
    */
   completionsSteps?: number | undefined;
   /**
+   * JavaScript files whose default export makes a sink: where the run's numbers go besides its own files (docs/metrics.md); relative to the configuration's file.
+   * @default []
+   */
+  sinks?: string[] | undefined;
+  /**
    * Most tokens per forward and backward pass; changes memory and speed, never the gradient. Lowered by the run when memory runs out.
    * @default 16384
    */

@@ -24,6 +24,7 @@ import type { LoopStep } from '../grpo/loop';
 import { modelCard } from './model-card';
 import type { Refusal } from '../grpo/refused';
 import type { Session } from './session';
+import type { Sinks } from './sinks';
 import { storedState, type RunState } from './state';
 import type { Watchdog } from './watchdog';
 
@@ -35,6 +36,7 @@ export interface RunFilesParts {
   watchdog: Watchdog;
   /** With a full disk. */
   patience?: Patience;
+  sinks: Sinks;
 }
 
 export class RunFiles {
@@ -69,8 +71,10 @@ export class RunFiles {
     return watchdog.phase('checkpoint', () => writePatiently(what, attempt, patience, warn, signal));
   }
 
-  append(metrics: StepMetrics): Promise<void> {
-    return this.write('metrics.jsonl', () => this.metrics!.append(metrics));
+  /** The line is in metrics.jsonl before anyone else gets it. */
+  async append(metrics: StepMetrics): Promise<void> {
+    await this.write('metrics.jsonl', () => this.metrics!.append(metrics));
+    await this.parts.sinks.give('step', metrics);
   }
 
   /** The table of completions, when one is due. */
@@ -82,6 +86,7 @@ export class RunFiles {
       .flatMap((group) => group.rollouts)
       .map((rollout, i) => ({ rollout, reward: rewards.rewards[i]!, advantage: samples[i]!.advantage }));
     await this.write(path, () => writeCompletions(path, step, rows));
+    await this.parts.sinks.give('completions', step, rows);
   }
 
   /** PEFT would look for the embedded model's name on the hub. */
@@ -121,6 +126,7 @@ export class RunFiles {
     const { step } = state.position.state;
     const content = this.content(state);
     const path = directory.checkpoint(step);
+    await this.parts.sinks.give('flush');
     const save = async () => {
       this.metrics?.sync();
       await saveCheckpoint(directory, step, session.loop.policy, content);

@@ -14,6 +14,7 @@ export {
   runVerdict,
   type RunVerdict,
 } from './verdict';
+export type { Sink, SinkMaker } from './sinks';
 export { train, type TrainOptions, TrainRun } from './train';
 export { closeRewards, resolveTrainConfig } from './inputs';
 export { longestLocalPrompt } from './plan';

@@ -112,6 +112,7 @@ export function withAbsolutePaths(config: Config): Config {
     dataset: withAbsolutePath(dataset),
     evalDataset: evalDataset === null ? null : withAbsolutePath(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
+    sinks: config.sinks.map((file) => resolve(file)),
   };
 }
 

@@ -131,6 +131,7 @@ function withPublishedNames(config: Config): Config {
     dataset: publishedData(dataset),
     evalDataset: evalDataset === null ? null : publishedData(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
+    sinks: config.sinks.map(published),
   };
 }
 

@@ -20,6 +20,7 @@ const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' |
   watchdogPhaseMs: 'nothing',
   onHang: 'nothing',
   name: 'nothing',
+  sinks: 'nothing',
   maxPromptLength: 'prompts',
   maxSlots: 'rounding',
   kvBytes: 'rounding',

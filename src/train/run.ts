@@ -65,6 +65,7 @@ export class RunDriver {
 
   async *drive(): AsyncGenerator<TrainStep, RunSummary> {
     try {
+      await this.rewindSinks();
       if (this.state.base === null) {
         this.state.base = await this.evaluate('base');
         this.unsaved ||= this.step === 0 && this.parts.session.evalData !== null;
@@ -143,7 +144,14 @@ export class RunDriver {
     this.state = await restoreRun(directory, checkpoint, this.loop);
     this.weights = this.loop.policy.version;
     this.files.openMetrics(this.state);
+    await this.rewindSinks();
     emit({ type: 'rollback', rollback });
+  }
+
+  /** A line that is still to be completed is given again. */
+  private rewindSinks(): Promise<void> {
+    const { pending } = this.state;
+    return this.parts.sinks.give('rewind', pending === null ? this.step : this.step - 1);
   }
 
   /** From here on the step counts as made. What cannot be written later, the table, is written before. */
@@ -288,6 +296,7 @@ export class RunDriver {
     } finally {
       this.files.close();
       watchdog.close();
+      await this.parts.sinks.close();
     }
   }
 

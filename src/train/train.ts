@@ -7,16 +7,22 @@ import { discardRunDirectory, writeJsonAtomic, type Patience, type StoredCheckpo
 import type { LoopContext } from '../grpo/context';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { openFork, type ForkPoint } from './fork';
-import type { SessionParts } from './inputs';
+import { closeRewards, type SessionParts } from './inputs';
 import { finishedRun, openNew, openResumed, type Opening } from './opening';
 import { RunDriver } from './run';
 import { openSession, type Session, type SessionOptions } from './session';
+import { loadSinks, Sinks, type Sink } from './sinks';
 import { forkState, newState, restoreRun } from './start';
 import { startsMonitorOver, storedPart, thisMaker, type RunState } from './state';
 import { Watchdog } from './watchdog';
 
 /** Any settings of the configuration, over those of a preset, and how to run. */
-export interface TrainOptions extends ConfigInput, SessionParts {
+export interface TrainOptions extends Omit<ConfigInput, 'sinks'>, SessionParts {
+  /**
+   * Where the run's numbers go besides its own files: objects, or modules as in a configuration.
+   * @default []
+   */
+  sinks?: readonly (Sink | string)[];
   /** Default: `tiny` for the embedded model, else `paper`. */
   preset?: string;
   /** The run's folder. Default: runs/<date>-<name>. */
@@ -137,7 +143,7 @@ async function startDriver(
   opening: Opening,
   session: Session,
   emit: (event: TrainEvent) => void,
-  options: Pick<TrainOptions, 'signal' | 'patience'> & { watchdog: Watchdog },
+  options: Pick<TrainOptions, 'signal' | 'patience'> & { watchdog: Watchdog; sinks: Sinks },
 ): Promise<RunDriver> {
   const { directory, config, resumed, checkpoint, fork } = opening;
   const { model, policy, engine } = session.loop;
@@ -196,12 +202,19 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
     trainData,
     evalData,
     ignorePlan,
-    ...given
+    sinks: sinksGiven,
+    ...others
   } = options;
+  const modules = sinksGiven?.filter((sink) => typeof sink === 'string');
+  const given = { ...others, ...(modules && { sinks: modules }) };
   if (resume !== undefined && fork !== undefined) {
     throw new AcoerError('BAD_CONFIG', 'A run is resumed or forked: leave out resume or fork.');
   }
-  const emit = onEvent ?? (() => undefined);
+  let sinks: Sinks | null = null;
+  const emit = (event: TrainEvent) => {
+    onEvent?.(event);
+    sinks?.event(event);
+  };
   const fetching: ModelFetchOptions = {
     signal,
     onProgress: (progress) => emit({ type: 'download', ...progress }),
@@ -223,20 +236,32 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
       : openNew(out, given, parts, fetching));
   const { directory, config, resumed, checkpoint } = opening;
   const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
+  const discard = () => (resumed ? directory.lock?.release() : discardRunDirectory(directory));
+  const own = (sinksGiven ?? []).flatMap((sink, i): [string, Sink][] =>
+    typeof sink === 'string' ? [] : [[`${i + 1} of train()`, sink]],
+  );
+  const loaded = await loadSinks(config.sinks, { directory: directory.path, config }).catch(
+    async (error: unknown) => {
+      await closeRewards(opening.inputs.rewards);
+      discard();
+      throw error;
+    },
+  );
+  const sinkList = (sinks = new Sinks([...own, ...loaded], (message) => emit({ type: 'warning', message })));
   emit({ type: 'run', directory: directory.path, config, resumedStep });
   for (const message of warnings) emit({ type: 'warning', message });
   const watchdog = new Watchdog({ config, directory, emit, graceMs, exitWhenBlocked });
   const session = await openWatched(opening, { engine, signal, ignorePlan, watchdog }).catch(
     (error: unknown) => {
       watchdog.close();
-      if (resumed) directory.lock?.release();
-      else discardRunDirectory(directory);
+      discard();
       throw loadingError(error, signal);
     },
   );
   try {
     if (session.plan !== null) emit({ type: 'plan', plan: session.plan });
-    const driver = await startDriver(opening, session, emit, { signal, patience, watchdog });
+    const options = { signal, patience, watchdog, sinks: sinkList };
+    const driver = await startDriver(opening, session, emit, options);
     return new TrainRun(directory.path, config, driver, null);
   } catch (error) {
     await (watchdog.abandoned ? session.abandon() : session.close());

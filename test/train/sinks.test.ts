@@ -1,0 +1,114 @@
+/** Sinks of the user's: what they are given, after a resume and a rollback too, and what becomes of one that fails. */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readMetrics } from '../../src/run';
+import { train, type Sink, type TrainEvent, type TrainOptions } from '../../src/train';
+import { FakeEngine } from '../helpers/fake-engine';
+import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
+
+const root = mkdtempSync(join(tmpdir(), 'acoer-sinks-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+let runs = 0;
+
+const options = (changes: TrainOptions = {}): TrainOptions & { out: string } => ({
+  model: 'tiny',
+  out: join(root, `run-${runs++}`),
+  maxSteps: 4,
+  saveSteps: 2,
+  maxCompletionLength: 40,
+  evalProblems: 0,
+  evalSampledProblems: 0,
+  completionsSteps: 2,
+  engine: new FakeEngine(),
+  tokenizer: fakeTokenizer,
+  trainData: fakeDataset(30),
+  ...changes,
+});
+
+/** A sink that notes every call. */
+function noting(): { sink: Sink; calls: string[] } {
+  const calls: string[] = [];
+  return {
+    calls,
+    sink: {
+      rewind: (step) => void calls.push(`rewind ${step}`),
+      step: (metrics) => void calls.push(`step ${metrics.step}`),
+      completions: (step, rows) => void calls.push(`completions ${step}: ${rows.length}`),
+      event: (event) => void (event.type === 'checkpoint' && calls.push(`event ${event.type} ${event.step}`)),
+      flush: () => void calls.push('flush'),
+      close: () => void calls.push('close'),
+    },
+  };
+}
+
+test('a sink gets every step once, completions where they are due, and is flushed before each checkpoint', async () => {
+  const { sink, calls } = noting();
+  await (await train(options({ sinks: [sink] }))).result();
+  expect(calls.filter((call) => /^step/.test(call))).toEqual(['step 1', 'step 2', 'step 3', 'step 4']);
+  expect(calls[0]).toBe('rewind 0');
+  expect(calls.filter((call) => /^completions/.test(call))).toEqual([
+    expect.stringMatching(/^completions 2: \d+$/),
+    expect.stringMatching(/^completions 4: \d+$/),
+  ]);
+  expect(calls.indexOf('flush')).toBeLessThan(calls.indexOf('event checkpoint 2'));
+  expect(calls.at(-1)).toBe('close');
+});
+
+test('a resumed run rewinds to its checkpoint and gives the steps after it again', async () => {
+  const given = options({ sinks: [], maxSteps: 4 });
+  const first = await train(given);
+  for (let i = 0; i < 3; i++) await first.next();
+  await first.return();
+  const { sink, calls } = noting();
+  const { engine: _, out, maxSteps: __, ...rest } = given;
+  await (await train({ resume: out, ...parts(rest), sinks: [sink] })).result();
+  expect(calls[0]).toBe('rewind 3');
+  expect(calls.filter((call) => /^step/.test(call))).toEqual(['step 4']);
+});
+
+const parts = ({ tokenizer, trainData }: TrainOptions): TrainOptions => ({
+  engine: new FakeEngine(),
+  ...(tokenizer && { tokenizer }),
+  ...(trainData && { trainData }),
+});
+
+test('a sink that fails is told of once, gets nothing more, and the run goes on', async () => {
+  const warnings: string[] = [];
+  const onEvent = (event: TrainEvent) => void (event.type === 'warning' && warnings.push(event.message));
+  let steps = 0;
+  const failing: Sink = {
+    step: () => {
+      steps++;
+      throw new Error('no connection');
+    },
+  };
+  const { sink, calls } = noting();
+  const given = options({ sinks: [failing, sink], onEvent });
+  await (await train(given)).result();
+  expect(steps).toBe(1);
+  expect(warnings.filter((message) => message.includes('no connection'))).toEqual([
+    'Sink 1 of train() failed at step and gets nothing more: no connection',
+  ]);
+  expect(calls.filter((call) => /^step/.test(call))).toHaveLength(4);
+  expect(readMetrics(join(given.out, 'metrics.jsonl'))).toHaveLength(4);
+});
+
+test('a module of the configuration: the example writes a line a step', async () => {
+  const given = options({ sinks: [join(__dirname, '..', '..', 'examples', 'sink.mjs')] });
+  await (await train(given)).result();
+  const lines = readFileSync(join(given.out, 'reward.csv'), 'utf8').trim().split('\n');
+  expect(lines.map((line) => line.split(',')[0])).toEqual(['1', '2', '3', '4']);
+});
+
+test.each([
+  ['is not there', null, 'cannot be loaded'],
+  ['makes nothing', 'export default 3;', 'has no function as its default export'],
+  ['makes no object', 'export default () => 3;', 'made no sink'],
+])('a module that %s is refused before anything is loaded', async (_, text, message) => {
+  const path = join(root, `sink-${runs++}.mjs`);
+  if (text !== null) writeFileSync(path, text);
+  const failed = train(options({ sinks: [path] }));
+  await expect(failed).rejects.toMatchObject({ code: 'BAD_CONFIG' });
+  await expect(failed).rejects.toThrow(`sinks: ${path} ${message}`);
+});
