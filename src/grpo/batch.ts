@@ -1,15 +1,16 @@
 /** One generated batch made ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
-import type { GenerateStats, Policy } from '../engine/types';
+import type { GenerateStats } from '../engine/types';
 import type { Group, StepMetrics } from '../types';
 import { abortable } from './abortable';
 import { batchAdvantages, type BatchAdvantages } from './advantages';
-import { samplingSeed, type LoopContext, type LoopState, type ScoreContext } from './context';
-import { packSequences, sampleTokens, splitPerToken } from '../packing';
-import { checkAdvantages, checkLogprobs } from './non-finite';
+import { samplingSeed, type LoopContext, type LoopState } from './context';
+import { sampleTokens } from '../packing';
+import { checkAdvantages } from './non-finite';
 import { nextPrompts } from './prompts';
 import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
 import { sampleGroups } from './rollouts';
-import { isGraded, isTruncated, sampleName, type Sample } from './sample';
+import { addLogprobs } from './score';
+import { isGraded, isTruncated, type Sample } from './sample';
 import { withPressure } from './same-verdict';
 
 /** A batch that updates are being made from. */
@@ -33,11 +34,6 @@ export interface GenerationBatch {
   /** The loop's state once the batch is made; `step` is still that of before it. */
   state: LoopState;
   timesMs: { generate: number; reward: number; score: number };
-}
-
-/** Updates made from one generated batch. */
-export function updatesPerGeneration(context: Pick<LoopContext, 'config'>): number {
-  return context.config.stepsPerGeneration * context.config.numIterations;
 }
 
 /**
@@ -110,27 +106,4 @@ function makeSamples(
       };
     });
   });
-}
-
-/** Old log-probs when the policy moves while the batch is used; the base's when the KL term asks for them. */
-export async function addLogprobs(context: ScoreContext, samples: readonly Sample[]): Promise<void> {
-  const { config, model, policy, signal, watch, memory } = context;
-  const { temperature } = config;
-  const used = samples.filter((sample) => !sample.skipped);
-  const options = { temperature, ...(signal && { signal }) };
-  const scoreAll = (whose: string, field: 'oldLogprobs' | 'refLogprobs', of: Policy | null) =>
-    memory.inBins('scoring', used, async (members) => {
-      const scored = watch.begin(() => ({ microBatch: members.map(sampleName) }));
-      try {
-        const { logprobs } = await model.score(packSequences(members), { ...options, policy: of });
-        splitPerToken(logprobs, members).forEach((part, i) => (members[i]![field] = part));
-      } finally {
-        scored();
-      }
-      for (const member of members) checkLogprobs(whose, member, member[field]!, samples);
-    });
-  // Dropout would be part of the correction's ratio if it took the log-probs of the training pass.
-  const corrected = config.importanceSamplingCorrection !== null && config.loraDropout > 0;
-  if (updatesPerGeneration(context) > 1 || corrected) await scoreAll("the policy's", 'oldLogprobs', policy);
-  if (config.beta !== 0) await scoreAll("the base model's", 'refLogprobs', null);
 }

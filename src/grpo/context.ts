@@ -62,6 +62,11 @@ export interface UpdateContext extends Pick<
   beforeStep?: () => Promise<void>;
 }
 
+/** Updates made from one generated batch. */
+export function updatesPerGeneration({ stepsPerGeneration, numIterations }: Config): number {
+  return stepsPerGeneration * numIterations;
+}
+
 /** What rollbacks have changed. */
 export interface Eased {
   /** Rollbacks so far; each has its own stream of seeds. */

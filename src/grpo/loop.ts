@@ -2,8 +2,8 @@
 import type { KnownMetrics } from '../metric-names';
 import { finiteNumbers } from '../json';
 import type { StepMetrics } from '../types';
-import { makeGenerationBatch, updatesPerGeneration, type GenerationBatch, type OpenBatch } from './batch';
-import type { LoopContext, LoopPosition } from './context';
+import { makeGenerationBatch, type GenerationBatch, type OpenBatch } from './batch';
+import { updatesPerGeneration, type LoopContext, type LoopPosition } from './context';
 import { costMetrics, generationMetrics, updateMetrics } from './metrics';
 import { refusedGeneration, refusedUpdate, type Refusal } from './refused';
 import { updateOnSlice } from './update';
@@ -42,7 +42,7 @@ async function updateStep(
   const refusal = refusedUpdate(batch, slice, update);
   const refused = refusal === null ? 0 : state.refused + 1;
   const updatesDone = batch.updatesDone + 1;
-  const open = updatesDone < updatesPerGeneration(context) ? { ...batch, updatesDone } : null;
+  const open = updatesDone < updatesPerGeneration(context.config) ? { ...batch, updatesDone } : null;
   const next = { ...(generated?.state ?? state), step: index, refused, memory: context.memory.state() };
   const position = { state: next, open };
   return { index, metrics, generated, refusal, position };

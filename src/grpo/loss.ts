@@ -5,7 +5,7 @@ import { importanceWeights, isOnPolicy, type LossBatch, type LossResult, type Lo
 import type { Sample } from './sample';
 import type { UpdateContext } from './context';
 import { joinPerToken, packSequences, splitPerToken } from '../packing';
-import { checkLoss, checkPass } from './non-finite';
+import { checkLoss, checkTokens } from './non-finite';
 
 /** What the trainer measured on one sample. */
 export interface SampleResult {
@@ -59,12 +59,6 @@ export function lossBatch(
   const mask = new Uint8Array(logprobs.length);
   members.forEach(({ masked }, b) => mask.fill(masked ? 0 : 1, offsets[b], offsets[b + 1]));
   const oldLogprobs = joined(members.map((sample) => sample.oldLogprobs));
-  const sampled = joinPerToken(members.map((sample) => sample.sampledLogprobs));
-  const {
-    importanceSamplingCorrection: mode,
-    importanceSamplingClipMin: min,
-    importanceSamplingClipMax: max,
-  } = config;
   return {
     offsets,
     logprobs,
@@ -72,12 +66,24 @@ export function lossBatch(
     mask,
     oldLogprobs,
     refLogprobs: joined(members.map((sample) => sample.refLogprobs)),
-    importanceWeights:
-      mode === null
-        ? null
-        : importanceWeights({ offsets, mask }, oldLogprobs ?? logprobs, sampled, { mode, min, max }),
-    kept: keptTokens(config, members, splitPerToken(logprobs, members), kept),
+    importanceWeights: correction(config, members, { offsets, mask }, oldLogprobs ?? logprobs),
+    kept: keptTokens(config, members, logprobs, kept),
   };
+}
+
+function correction(
+  {
+    importanceSamplingCorrection: mode,
+    importanceSamplingClipMin: min,
+    importanceSamplingClipMax: max,
+  }: Config,
+  members: readonly Sample[],
+  batch: Pick<LossBatch, 'offsets' | 'mask'>,
+  logprobs: Float64Array,
+): Float64Array | null {
+  if (mode === null) return null;
+  const sampled = joinPerToken(members.map((sample) => sample.sampledLogprobs));
+  return importanceWeights(batch, logprobs, sampled, { mode, min, max });
 }
 
 /** null unless each sample has its part. */
@@ -88,12 +94,13 @@ function joined(parts: readonly (Float64Array | null)[]): Float64Array | null {
 function keptTokens(
   { offPolicyMaskThreshold: threshold }: Config,
   members: readonly Sample[],
-  logprobs: readonly Float64Array[],
+  logprobs: Float64Array,
   kept: PassOptions['kept'],
 ): Uint8Array | null {
   if (threshold === null && kept === null) return null;
+  const split = splitPerToken(logprobs, members);
   const parts = members.map((sample, b) => {
-    const own = logprobs[b]!;
+    const own = split[b]!;
     if (threshold !== null && !isOnPolicy(sample.advantage, own, sample.sampledLogprobs, threshold))
       return new Uint8Array(own.length);
     return kept?.get(sample) ?? new Uint8Array(own.length).fill(1);
@@ -114,11 +121,11 @@ export async function lossPass(
   const call = signal ? { signal } : {};
   const { temperature } = config;
   const values = await policy.forward(packSequences(members), { temperature, dropoutSeed, ...call });
-  checkPass('the log-prob', members, values.logprobs);
+  checkTokens('accumulate', 'the log-prob', members, values.logprobs);
   const batch = lossBatch(config, members, values.logprobs, kept);
   const result = context.loss.compute(batch, lossSettings(config, normalizer));
   checkLoss(result.loss, members);
-  checkPass("the loss's derivative at the log-prob", members, result.slopes);
+  checkTokens('accumulate', "the loss's derivative at the log-prob", members, result.slopes);
   await policy.backward(result.slopes, call);
   return passResult(members, values, batch, result);
 }

@@ -120,24 +120,18 @@ export function firstBadAdvantage(samples: readonly Sample[]): NonFinite | null 
   return { phase: 'advantages', what: 'the advantage', ...placeOf(bad), token: null };
 }
 
-/** @throws NonFiniteError naming the first token of `sample` whose log-prob is not finite */
-export function checkLogprobs(
-  whose: string,
-  sample: Sample,
-  logprobs: Float64Array,
-  batch: readonly Sample[],
-): void {
-  const token = logprobs.findIndex((value) => !Number.isFinite(value));
-  if (token === -1) return;
-  const found = { phase: 'score', what: `${whose} log-prob`, ...placeOf(sample), token } as const;
-  throw new NonFiniteError(found, { samples: batch });
-}
-
 /**
  * @param values one per completion token of `members`
+ * @param evidence what the phase worked on
  * @throws NonFiniteError naming the completion and token of the first one that is not finite
  */
-export function checkPass(what: string, members: readonly Sample[], values: Float64Array): void {
+export function checkTokens(
+  phase: 'score' | 'accumulate',
+  what: string,
+  members: readonly Sample[],
+  values: Float64Array,
+  evidence: readonly Sample[] = members,
+): void {
   const place = values.findIndex((value) => !Number.isFinite(value));
   if (place === -1) return;
   let start = 0;
@@ -145,7 +139,7 @@ export function checkPass(what: string, members: readonly Sample[], values: Floa
     const token = place - start;
     start += member.completionIds.length;
     if (place >= start) continue;
-    throw new NonFiniteError({ phase: 'accumulate', what, ...placeOf(member), token }, { samples: members });
+    throw new NonFiniteError({ phase, what, ...placeOf(member), token }, { samples: evidence });
   }
 }
 

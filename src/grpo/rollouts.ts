@@ -6,7 +6,7 @@ import { requestOf, type Completion, type SamplePrompt, type SampleSettings } fr
 import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
 import { memoryError } from './memory';
-import { generationError, type Ended } from './non-finite';
+import { generationError } from './non-finite';
 import { head } from './watch';
 
 export interface SampledGroups {
@@ -68,7 +68,6 @@ export async function sampleGroups(
   const { config, policy, sampler, onDecoded, watch } = context;
   const total = prompts.length * config.numGenerations;
   const rollouts: Rollout[] = [];
-  const ended: Ended[] = [];
   const inFlight = prompts.map((prompt) =>
     Array.from({ length: config.numGenerations }, (_, sample) =>
       watch.begin(() => ({ sample: completionName(prompt, sample), problem: head(prompt.problem.question) })),
@@ -77,7 +76,6 @@ export async function sampleGroups(
   const [asked, settings] = [samplePrompts(context, prompts, seed), sampleSettings(context)];
   await sampler.follow(policy.version);
   const onCompletion = (completion: Completion) => {
-    ended.push({ ...completion, request: completion.prompt });
     rollouts.push(toRollout(context, prompts[completion.prompt]!, completion));
     inFlight[completion.prompt]![completion.sample]!();
     onDecoded?.(rollouts.length, total);
@@ -85,6 +83,7 @@ export async function sampleGroups(
   const stats = await sampler.sample(asked, settings, onCompletion).catch((error: unknown) => {
     if (errorCode(error) === 'OUT_OF_MEMORY') throw memoryError(error, 'rollout', config);
     const requests = asked.map((prompt) => requestOf(prompt, settings, policy));
+    const ended = rollouts.map((rollout) => ({ ...rollout, request: prompts.indexOf(rollout.prompt) }));
     throw generationError(error, prompts, requests, ended);
   });
   if (rollouts.length !== total || rollouts.some((rollout) => rollout.finish === 'cancelled')) {

@@ -7,10 +7,11 @@ import type { OpenBatch } from './batch';
 import { samplingSeed, type LoopState, type UpdateContext } from './context';
 import { lossPass, type PassOptions, type SampleResult } from './loss';
 import { memoryError } from './memory';
-import { joinPerToken, packSequences, splitPerToken } from '../packing';
+import { joinPerToken, splitPerToken } from '../packing';
 import { gradientNonFinite, NonFiniteError, type NonFinite } from './non-finite';
 import { sampleName, type Sample } from './sample';
 import { scheduleFactor } from './schedule';
+import { scoreSamples } from './score';
 
 /** One forward and backward pass. */
 export interface MicroBatch {
@@ -87,20 +88,14 @@ async function accumulateAll(
 
 /** [T] of each sample: 1 for the tokens of highest entropy under the policy as it is, `topEntropyQuantile` of all. */
 async function highEntropyTokens(
-  { config, model, policy, signal, watch, memory }: UpdateContext,
+  context: UpdateContext,
   samples: readonly Sample[],
 ): Promise<Map<Sample, Uint8Array>> {
+  const { policy, config } = context;
   const entropies = new Map<Sample, Float64Array>();
-  const options = { policy, temperature: config.temperature, ...(signal && { signal }) };
   const counted = samples.filter((sample) => !sample.masked);
-  await memory.inBins('scoring', counted, async (members) => {
-    const scored = watch.begin(() => ({ microBatch: members.map(sampleName) }));
-    try {
-      const values = await model.score(packSequences(members), options);
-      splitPerToken(values.entropies, members).forEach((part, b) => entropies.set(members[b]!, part));
-    } finally {
-      scored();
-    }
+  await scoreSamples(context, counted, policy, (members, values) => {
+    splitPerToken(values.entropies, members).forEach((part, b) => entropies.set(members[b]!, part));
   });
   const threshold = entropyThreshold(joinPerToken([...entropies.values()]), config.topEntropyQuantile);
   return new Map(

@@ -1,6 +1,7 @@
 /** Notices steps whose batch says nothing about how to do better: every advantage is 0 or masked, so only a KL term moves weights. */
 import type { Config } from '../config';
-import { updatesPerGeneration, type GenerationBatch } from '../grpo/batch';
+import type { GenerationBatch } from '../grpo/batch';
+import { updatesPerGeneration } from '../grpo/context';
 import { isTruncated } from '../grpo/sample';
 import type { Rollout } from '../types';
 
@@ -46,7 +47,7 @@ export class NoSignal {
       batch.groups.every(({ rollouts }) => rollouts.every(holds));
     const { steps, truncated, wrong, right } = this.stretch;
     this.stretch = {
-      steps: steps + updatesPerGeneration({ config: this.config }),
+      steps: steps + updatesPerGeneration(this.config),
       truncated: truncated && all(isTruncated),
       wrong: wrong && all(({ verdict }) => !verdict.correct),
       right: right && all(({ verdict }) => verdict.correct),

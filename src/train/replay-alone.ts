@@ -1,6 +1,6 @@
 /** Which completions of a refused step are not finite by themselves. */
-import { addLogprobs } from '../grpo/batch';
 import type { Sample } from '../grpo/sample';
+import { addLogprobs } from '../grpo/score';
 import { foundBy, badGradient, requestsOf, type RefusedStep, type ReplayContext } from './replay-phases';
 import { lossPass } from '../grpo/loss';
 import { describeNonFinite, firstBadAdvantage, generationError } from '../grpo/non-finite';

@@ -1,7 +1,7 @@
 /** Making the phase of a refused step again, from its dump, and what that measures in comparable numbers. */
 import type { GenerateRequest, GeneratedSequence, Model, Policy, TensorTable } from '../engine/types';
 import { batchAdvantages } from '../grpo/advantages';
-import { addLogprobs, type OpenBatch } from '../grpo/batch';
+import type { OpenBatch } from '../grpo/batch';
 import type { LoopState, ScoreContext, UpdateContext } from '../grpo/context';
 import type { DumpRecord } from './dump';
 import {
@@ -13,6 +13,7 @@ import {
 } from '../grpo/non-finite';
 import { withPressure } from '../grpo/same-verdict';
 import type { Sample } from '../grpo/sample';
+import { addLogprobs } from '../grpo/score';
 import { updateOnSlice, type MicroBatch, type UpdateResult } from '../grpo/update';
 
 /** Numbers by what they are; equal when each of them is, bit for bit. */

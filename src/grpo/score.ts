@@ -1,0 +1,39 @@
+/** Log-probs and entropies of samples without a gradient, in passes of what fits into memory. */
+import type { Policy, TokenValues } from '../engine/types';
+import { packSequences, splitPerToken } from '../packing';
+import { updatesPerGeneration, type ScoreContext } from './context';
+import { checkTokens } from './non-finite';
+import { sampleName, type Sample } from './sample';
+
+/** @param take is given each pass, its values one per completion token of `members`; `null` scores the base model */
+export async function scoreSamples(
+  { config, model, signal, watch, memory }: ScoreContext,
+  samples: readonly Sample[],
+  policy: Policy | null,
+  take: (members: readonly Sample[], values: TokenValues) => void,
+): Promise<void> {
+  const options = { policy, temperature: config.temperature, ...(signal && { signal }) };
+  await memory.inBins('scoring', samples, async (members) => {
+    const scored = watch.begin(() => ({ microBatch: members.map(sampleName) }));
+    try {
+      take(members, await model.score(packSequences(members), options));
+    } finally {
+      scored();
+    }
+  });
+}
+
+/** Old log-probs when the policy moves while the batch is used; the base's when the KL term asks for them. */
+export async function addLogprobs(context: ScoreContext, samples: readonly Sample[]): Promise<void> {
+  const { config, policy } = context;
+  const used = samples.filter((sample) => !sample.skipped);
+  const scoreAll = (whose: string, field: 'oldLogprobs' | 'refLogprobs', of: Policy | null) =>
+    scoreSamples(context, used, of, (members, { logprobs }) => {
+      splitPerToken(logprobs, members).forEach((part, i) => (members[i]![field] = part));
+      checkTokens('score', `${whose} log-prob`, members, logprobs, samples);
+    });
+  // Dropout would be part of the correction's ratio if it took the log-probs of the training pass.
+  const corrected = config.importanceSamplingCorrection !== null && config.loraDropout > 0;
+  if (updatesPerGeneration(config) > 1 || corrected) await scoreAll("the policy's", 'oldLogprobs', policy);
+  if (config.beta !== 0) await scoreAll("the base model's", 'refLogprobs', null);
+}
