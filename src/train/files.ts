@@ -1,144 +1,139 @@
-/** The files of a run in progress: metrics, tables, checkpoints, each written in the directory that is still this run's. */
-import type { Config } from '../config';
+/** The files of a run in progress: metrics, tables, checkpoints, dumps and the final adapter. */
 import { finiteNumbers } from '../json';
 import { TINY_MODEL } from '../models';
 import {
   adapterConfig,
-  MetricsFile,
   PATIENCE,
   pruneCheckpoints,
   pruneDumps,
   saveCheckpoint,
   saveDump,
   saveFinal,
-  writeCompletions,
   writeJsonAtomic,
   writePatiently,
 } from '../run';
-import type { CheckpointContent, Patience, RunDirectory } from '../run';
-import type { StepMetrics } from '../types';
+import type { CheckpointContent } from '../run';
 import type { GenerationBatch } from '../grpo/batch';
 import { dumpRecord } from './dump';
-import type { RunSummary, TrainEvent } from './events';
+import type { RunSummary } from './events';
 import type { LoopStep } from '../grpo/loop';
 import { modelCard } from './model-card';
 import type { Refusal } from '../grpo/refused';
-import type { Session } from './session';
-import type { Sinks } from './sinks';
+import type { Opened } from './opened';
+import { completionsSink, metricsSink } from './own-sinks';
+import { giveTo, type Sink, type SinkArguments, type SinkCall } from './sinks';
 import { storedState, type RunState } from './state';
-import type { Watchdog } from './watchdog';
-
-export interface RunFilesParts {
-  directory: RunDirectory;
-  config: Config;
-  session: Session;
-  emit: (event: TrainEvent) => void;
-  watchdog: Watchdog;
-  /** With a full disk. */
-  patience?: Patience;
-  sinks: Sinks;
-}
 
 export class RunFiles {
-  private metrics: MetricsFile | null = null;
+  /** Given everything before the user's sinks are; what these cannot take ends the run. */
+  private readonly own: [name: string, sink: Sink][];
 
   /** @param waiting ends the wait for space on a full disk */
   constructor(
-    private readonly parts: RunFilesParts,
+    private readonly run: Opened,
     private readonly waiting: AbortSignal,
-  ) {}
-
-  /** Goes on behind the last line that belongs to the state. */
-  openMetrics({ pending, position }: RunState): void {
-    const { step } = position.state;
-    // A line that is still to be completed is written again.
-    const written = pending === null ? step : step - 1;
-    this.metrics?.close();
-    this.metrics = new MetricsFile(this.parts.directory.metrics(), written, (message) => this.warn(message));
+  ) {
+    this.own = [
+      ['metrics.jsonl', metricsSink(run.directory, (message) => this.warn(message))],
+      ['the table of completions', completionsSink(run.directory)],
+    ];
   }
 
-  /** Every file of the run goes through here: the directory must still be this run's, and have space. */
+  /** Gives to the run's own sinks, then to the user's. */
+  async give<Call extends SinkCall>(call: Call, ...given: SinkArguments<Call>): Promise<void> {
+    await this.giveOwn(call, given);
+    await this.run.sinks.give(call, ...given);
+  }
+
+  private async giveOwn<Call extends SinkCall>(
+    call: Call,
+    given: SinkArguments<Call>,
+    signal?: AbortSignal,
+  ): Promise<void> {
+    for (const [name, sink] of this.own) {
+      if (sink[call] !== undefined) await this.write(name, () => giveTo(sink, call, given), signal);
+    }
+  }
+
+  /** Brings the sinks to where `state` stands. */
+  rewind({ pending, position }: RunState): Promise<void> {
+    const { step } = position.state;
+    // A pending line has not been given yet.
+    return this.give('rewind', pending === null ? step : step - 1);
+  }
+
+  /** Writes a file of the run: the directory must still be this run's, and a full disk is waited out. */
   write(what: string, work: () => void | Promise<void>, signal = this.waiting): Promise<void> {
-    const { watchdog } = this.parts;
+    const { watchdog } = this.run;
     const attempt = () => {
       watchdog.progress();
       watchdog.note(() => `writing ${what}`);
-      this.parts.directory.lock?.assertHeld();
+      this.run.directory.lock?.assertHeld();
       return work();
     };
     const warn = (message: string) => this.warn(message);
-    const patience = this.parts.patience ?? PATIENCE;
+    const patience = this.run.patience ?? PATIENCE;
     return watchdog.phase('checkpoint', () => writePatiently(what, attempt, patience, warn, signal));
   }
 
-  /** The line is in metrics.jsonl before anyone else gets it. */
-  async append(metrics: StepMetrics): Promise<void> {
-    await this.write('metrics.jsonl', () => this.metrics!.append(metrics));
-    await this.parts.sinks.give('step', metrics);
-  }
-
-  /** The table of completions, when one is due. */
+  /** The table of completions, if one is due. */
   async table(step: number, { groups, rewards, samples }: GenerationBatch): Promise<void> {
-    const { config, directory } = this.parts;
-    if (config.completionsSteps === 0 || step % config.completionsSteps !== 0) return;
-    const path = directory.completions(step);
+    const { completionsSteps } = this.run.config;
+    if (completionsSteps === 0 || step % completionsSteps !== 0) return;
     const rows = groups
       .flatMap((group) => group.rollouts)
       .map((rollout, i) => ({ rollout, reward: rewards.rewards[i]!, advantage: samples[i]!.advantage }));
-    await this.write(path, () => writeCompletions(path, step, rows));
-    await this.parts.sinks.give('completions', step, rows);
+    await this.give('completions', step, rows);
   }
 
   /** PEFT would look for the embedded model's name on the hub. */
   private adapterConfig(): unknown {
-    const { config } = this.parts;
+    const { config } = this.run;
     return adapterConfig(config, config.model === 'tiny' ? TINY_MODEL : config.model);
   }
 
   private content(state: RunState): CheckpointContent {
-    const { config, session } = this.parts;
-    const { dataset, engine } = session.loop;
+    const { config, loop } = this.run;
+    const { dataset, engine } = loop;
     const pending = state.pending && finiteNumbers(state.pending).finite;
     const stored = storedState({ ...state, pending }, config, dataset.size, engine);
     return { adapterConfig: this.adapterConfig(), ...stored };
   }
 
-  /** Writes what reproduces a step refused behind `before`; returns its folder. */
+  /** Writes a dump from which the refused step after `before` can be reproduced; returns its folder. */
   async dump(
     before: RunState,
-    { index, refusal, metrics }: LoopStep & { refusal: Refusal },
+    { index, refusal, metrics }: Pick<LoopStep, 'index' | 'metrics'> & { refusal: Refusal },
   ): Promise<string> {
-    const { config, directory, session } = this.parts;
+    const { config, directory, loop } = this.run;
     const { state } = before.position;
     const content = this.content({ ...before, position: { state, open: refusal.batch } });
     const record = dumpRecord(refusal, metrics.learning_rate!, config, state);
     const path = directory.dump(index);
     await this.write(path, async () => {
-      await saveDump(directory, index, session.loop.policy, content, record);
-      // Of steps refused on end the first says most: the others met the same weights.
+      await saveDump(directory, index, loop.policy, content, record);
+      // Of refused steps in a row the first says most: the others met the same weights.
       pruneDumps(directory, [...new Set([index - state.refused, index])]);
     });
     return path;
   }
 
   async checkpoint(state: RunState, signal?: AbortSignal): Promise<void> {
-    const { directory, session, emit } = this.parts;
+    const { directory, loop, emit } = this.run;
     const { step } = state.position.state;
     const content = this.content(state);
     const path = directory.checkpoint(step);
-    await this.parts.sinks.give('flush');
-    const save = async () => {
-      this.metrics?.sync();
-      await saveCheckpoint(directory, step, session.loop.policy, content);
-    };
-    await this.write(path, save, signal);
+    await this.run.sinks.give('flush');
+    // On disk before the checkpoint, so that none of its steps can be missing.
+    await this.giveOwn('flush', [], signal);
+    await this.write(path, () => saveCheckpoint(directory, step, loop.policy, content), signal);
     emit({ type: 'checkpoint', step, path });
     await this.prune(state, signal);
   }
 
   /** Removes checkpoints beyond `keepCheckpoints`, but never the best one, the newest healthy one, nor what a rollback needs. */
   prune({ best, guard, position }: RunState, signal?: AbortSignal): Promise<void> {
-    const { config, directory } = this.parts;
+    const { config, directory } = this.run;
     const { step } = position.state;
     // The newest may hold the very weights a rollback is to get away from.
     const spared = config.nonFinitePolicy === 'rollback' ? directory.checkpointSteps().slice(-2) : [];
@@ -149,12 +144,12 @@ export class RunFiles {
 
   /** The last two files of a run; until the summary is there, a resumed run writes both again. */
   async final(summary: RunSummary): Promise<void> {
-    const { config, directory, session } = this.parts;
-    const { loop, evalData, modelDirectory } = session;
+    const { config, directory, loop, inputs } = this.run;
+    const { trainData, evalData, modelDirectory } = inputs;
     const card = modelCard({
       config,
       summary,
-      trainData: loop.dataset,
+      trainData,
       evalData,
       forkedAt: directory.forkedAt(),
     });
@@ -164,11 +159,11 @@ export class RunFiles {
   }
 
   close(): void {
-    this.metrics?.close();
-    this.parts.directory.lock?.release();
+    for (const [, sink] of this.own) void sink.close?.();
+    this.run.directory.lock?.release();
   }
 
   private warn(message: string): void {
-    this.parts.emit({ type: 'warning', message });
+    this.run.emit({ type: 'warning', message });
   }
 }

@@ -1,7 +1,6 @@
-/** Opening a fork: a new directory for a run that goes on from another one's checkpoint. */
+/** Opening a fork: a new directory for a run that continues from another run's checkpoint. */
 import type { Config, ConfigInput } from '../config';
 import { AcoerError } from '../errors';
-import type { ModelFetchOptions } from '../models';
 import {
   copyRunStart,
   discardRunDirectory,
@@ -9,8 +8,8 @@ import {
   readRunDirectory,
   type RunDirectory,
 } from '../run';
-import { closeRewards, resolveTrainConfig, type SessionParts } from './inputs';
-import { openIn, overStored, type Given, type Opening } from './opening';
+import { closeRewards, resolveTrainConfig } from './inputs';
+import { openIn, overStored, type Asked, type Opening } from './opening';
 import { sameSteps } from './resume';
 
 /** A run, and the step of one of its checkpoints. */
@@ -19,10 +18,10 @@ export interface ForkPoint {
   at: number;
 }
 
-/** Settings that weights and optimiser of a checkpoint depend on. */
+/** Settings that a checkpoint's weights and optimiser depend on. */
 const FIXED = ['model', 'loraRank', 'loraAlpha', 'targetModules'] as const;
 
-/** Refuses a fork that cannot go on from its checkpoint. */
+/** @throws BAD_CONFIG for a fork that cannot continue from its checkpoint */
 function checkFork(source: RunDirectory, at: number, before: Config, config: Config): void {
   const steps = source.checkpointSteps();
   if (!steps.includes(at)) {
@@ -36,28 +35,27 @@ function checkFork(source: RunDirectory, at: number, before: Config, config: Con
   if (changed === undefined) return;
   throw new AcoerError(
     'BAD_CONFIG',
-    `A fork goes on with the weights of its checkpoint, so ${changed} cannot change.`,
+    `A fork continues with the weights of its checkpoint, so ${changed} cannot change.`,
   );
 }
 
-/** Only reads the run it forks, which may be in progress. */
+/** Only reads the run it forks, which may still be running. */
 export async function openFork(
   out: string | undefined,
   { run, at }: ForkPoint,
-  given: Given,
-  parts: SessionParts,
-  fetching: ModelFetchOptions,
+  asked: Asked,
 ): Promise<Opening> {
-  if (given.preset !== undefined) {
+  const { settings } = asked;
+  if (settings.preset !== undefined) {
     throw new AcoerError('BAD_CONFIG', 'A fork starts from the settings of its run; leave out preset.');
   }
   const source = readRunDirectory(run);
   const own = source.settings() as ConfigInput;
   const before = resolveTrainConfig([own]);
-  const config = overStored(before, resolveTrainConfig([own, given]));
+  const config = overStored(before, resolveTrainConfig([own, settings]));
   checkFork(source, at, before, config);
   const checkpoint = openCheckpoint(source, at);
-  const opening = await openIn(out, config, parts, fetching);
+  const opening = await openIn(out, config, asked);
   try {
     copyRunStart(opening.directory, source, at);
   } catch (error) {

@@ -1,6 +1,5 @@
-/** The collapse guard of a run: the monitor with the run's settings, and what a rollback comes to. */
+/** The collapse guard of a run: the monitor under the run's settings. */
 import type { Config } from '../config';
-import { AcoerError } from '../errors';
 import {
   monitorMetrics,
   monitorSettings,
@@ -57,28 +56,7 @@ export function guardOf(config: Config): CollapseGuard {
   };
 }
 
-/**
- * Where a collapse leads back to.
- * @throws COLLAPSED when the run is to end: `onCollapse: stop`, no rollback left, or no healthy checkpoint
- */
-export function planRollback(
-  { onCollapse, maxRollbacks, rollbackPressure }: Config,
-  { loop, guard }: { loop: LoopState; guard: GuardState },
-  checkpoints: readonly number[],
-  reason: string,
-): Rollback {
-  const { rollbacks, pressure } = loop.eased;
-  const end = (why: string) => new AcoerError('COLLAPSED', `Ended after step ${loop.step}. ${reason} ${why}`);
-  if (onCollapse === 'stop') throw end('--resume goes on from here all the same.');
-  if (rollbacks >= maxRollbacks) throw end(`maxRollbacks = ${maxRollbacks} rollbacks were made before.`);
-  if (guard.healthy === null || !checkpoints.includes(guard.healthy)) {
-    throw end('There is no healthy checkpoint to go back to.');
-  }
-  const number = rollbacks + 1;
-  return { number, from: loop.step, to: guard.healthy, pressure: pressure * rollbackPressure, reason };
-}
-
-/** The state of a checkpoint as a rollback goes on from it. */
+/** A checkpoint's state after the rollback: less efficiency pressure, other seeds. */
 export function easedState(
   state: LoopState,
   { number, pressure }: Rollback,

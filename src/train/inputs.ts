@@ -1,4 +1,4 @@
-/** What a run reads before any model is loaded: here mistakes show before a file is written. */
+/** What a run reads before any model is loaded, so that mistakes show before a file is written. */
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
@@ -13,8 +13,8 @@ import type { WeightedReward } from '../grpo/context';
 import { noteUnanswerable, skippedPrompts } from './long-prompts';
 import { openRewardModule } from './reward-module';
 
-/** Parts a caller may bring; the rest is made from the configuration. */
-export interface SessionParts {
+/** Parts that the caller may bring; the others are made from the configuration. */
+export interface OwnParts {
   /** Stays open when the run ends. */
   engine?: Engine;
   tokenizer?: Tokenizer;
@@ -25,17 +25,17 @@ export interface SessionParts {
 export interface Inputs {
   rewards: WeightedReward[];
   modelDirectory: string;
-  /** What its config.json says. */
+  /** From its config.json. */
   planned: PlannedModel;
   tokenizer: Tokenizer;
   trainData: Dataset;
-  /** Rows of it whose prompts are too long. */
+  /** Rows of `trainData` whose prompts are too long. */
   skippedRows: Set<number>;
   /** null: nothing is evaluated. */
   evalData: Dataset | null;
 }
 
-/** `resolveConfig` that also knows the rewards. */
+/** `resolveConfig` with the names of the registered rewards. */
 export function resolveTrainConfig(
   layers: readonly (ConfigInput & { preset?: string })[],
   preset?: string,
@@ -48,8 +48,8 @@ export function resolveTrainConfig(
 }
 
 /**
- * The configured rewards with their parameters bound, those of `rewardModules` in threads of their own: `closeRewards`
- * ends them. Throws BAD_CONFIG for an unknown name or parameter, or a module that is no reward.
+ * The configured rewards with their parameters bound. Each reward of `rewardModules` gets a thread, which `closeRewards` ends.
+ * @throws BAD_CONFIG for an unknown name or parameter, or a module that is no reward
  */
 export async function openRewards(config: Config): Promise<WeightedReward[]> {
   const { rewardModules, rewardTimeoutMs, maxCompletionLength: maxLength } = config;
@@ -90,10 +90,10 @@ function leftOut({ name, source }: Dataset, dropUnparsedGold: boolean): string |
   return parts.length === 0 ? null : `${name}: of ${source.rows} rows left out ${parts.join(' and ')}.`;
 }
 
-/** The problems of a run: those trained on, and those evaluated on (null: nothing is evaluated). */
+/** The problems of a run: those to train on, and those to evaluate on (null: no evaluation). */
 async function openData(
   config: Config,
-  given: SessionParts,
+  given: OwnParts,
   options: ModelFetchOptions,
 ): Promise<{ trainData: Dataset; evalData: Dataset | null }> {
   const { trainData, evalData, whole, notices } = await loadRunData(config, given, options);
@@ -102,7 +102,7 @@ async function openData(
   return { trainData, evalData };
 }
 
-/** A run may be resumed from another folder, so paths in its stored configuration are absolute. */
+/** Absolute paths, because a run may be resumed from another folder. */
 export function withAbsolutePaths(config: Config): Config {
   const { dataset, evalDataset, model, rewardModules } = config;
   const modules = Object.entries(rewardModules).map(([name, file]) => [name, resolve(file)]);
@@ -117,8 +117,8 @@ export function withAbsolutePaths(config: Config): Config {
 }
 
 /**
- * A run may be resumed after the hub has moved on, so a model of the hub has its commit in the stored configuration.
- * Fetches that model where it is not in the cache.
+ * A hub model by its commit, because a run may be resumed after the hub has moved on. Fetches the model if it is not in
+ * the cache.
  */
 export async function withLastingNames(config: Config, options: ModelFetchOptions): Promise<Config> {
   const { name: model } = await resolveModel(config.model, options);
@@ -126,10 +126,10 @@ export async function withLastingNames(config: Config, options: ModelFetchOption
 }
 
 /**
- * Data sets by names that mean these rows: of the hub by the commit that was read, those in memory by a name that nothing
- * else has, so that a run that is resumed goes on with the same rows.
+ * Data sets by names that mean exactly these rows, so that a resumed run continues with them: a hub data set by the commit
+ * that was read, one in memory by a name that nothing else has.
  */
-export function withPinnedData(config: Config, { trainData, evalData }: Inputs, given: SessionParts): Config {
+export function withPinnedData(config: Config, { trainData, evalData }: Inputs, given: OwnParts): Config {
   const held = given.trainData && memoryName(given.trainData.name);
   // Data that nothing is evaluated on has no place in the configuration.
   const evaluates = config.evalProblems > 0 || config.evalSampledProblems > 0;
@@ -142,7 +142,7 @@ export function withPinnedData(config: Config, { trainData, evalData }: Inputs, 
   };
 }
 
-/** @throws BAD_CONFIG for a reward on thinking and a vocabulary that cannot say where thinking begins and ends */
+/** @throws BAD_CONFIG for a reward on thinking if the vocabulary has no tokens that open and close it */
 function checkThinking(config: Config, rewards: readonly WeightedReward[], tokenizer: Tokenizer): void {
   if (tokenizer.thinkOpenId !== null && tokenizer.thinkCloseId !== null) return;
   const reward = rewards.find((entry) => entry.reward.needsThinking === true)?.reward.name;
@@ -153,10 +153,10 @@ function checkThinking(config: Config, rewards: readonly WeightedReward[], token
   );
 }
 
-/** `options.onNotice` also hears what was left out of the data, and which prompts are too long. */
+/** `options.onNotice` is also told what was left out of the data and which prompts are too long. */
 export async function openInputs(
   config: Config,
-  parts: SessionParts,
+  parts: OwnParts,
   options: ModelFetchOptions,
 ): Promise<Inputs> {
   const rewards = await openRewards(config);

@@ -1,4 +1,4 @@
-/** Opening a run's directory, new or to go on with: what is settled before a model is loaded. */
+/** Opening a run's directory, new or to resume: everything that is settled before a model is loaded. */
 import { mergeLayers, type Config, type ConfigInput } from '../config';
 import { AcoerError } from '../errors';
 import type { ModelFetchOptions } from '../models';
@@ -22,10 +22,17 @@ import {
   withLastingNames,
   withPinnedData,
   type Inputs,
-  type SessionParts,
+  type OwnParts,
 } from './inputs';
 import { allowedChanges, forkCommand } from './resume';
 import { storedPart } from './state';
+
+/** What the caller of `train` gave. */
+export interface Asked {
+  settings: ConfigInput & { preset?: string };
+  parts: OwnParts;
+  fetching: ModelFetchOptions;
+}
 
 export interface Opening {
   directory: RunDirectory;
@@ -33,33 +40,24 @@ export interface Opening {
   inputs: Inputs;
   resumed: boolean;
   checkpoint: StoredCheckpoint | null;
-  /** `checkpoint` is another run's; whether updates left of its batch are still made. */
+  /** `checkpoint` is another run's. `keepOpen`: finish the updates that are left of its batch. */
   fork?: { keepOpen: boolean };
 }
 
-export type Given = ConfigInput & { preset?: string };
-export type Warn = (message: string) => void;
-
-export async function openNew(
-  out: string | undefined,
-  given: Given,
-  parts: SessionParts,
-  fetching: ModelFetchOptions,
-): Promise<Opening> {
-  const config = await withLastingNames(resolveTrainConfig([given]), fetching);
-  return openIn(out, config, parts, fetching);
+export async function openNew(out: string | undefined, asked: Asked): Promise<Opening> {
+  const config = await withLastingNames(resolveTrainConfig([asked.settings]), asked.fetching);
+  return openIn(out, config, asked);
 }
 
-/** A new directory for a run under `asked`. */
+/** A new directory for a run under `wanted`. */
 export async function openIn(
   out: string | undefined,
-  asked: Config,
-  parts: SessionParts,
-  fetching: ModelFetchOptions,
+  wanted: Config,
+  { parts, fetching }: Asked,
 ): Promise<Opening> {
-  const inputs = await openInputs(asked, parts, fetching);
+  const inputs = await openInputs(wanted, parts, fetching);
   try {
-    const config = withPinnedData(asked, inputs, parts);
+    const config = withPinnedData(wanted, inputs, parts);
     const name = config.name ?? inputs.rewards.map(({ reward }) => reward.name).join('+');
     const directory = createRunDirectory(out ?? newRunPath('runs', name), config);
     return { directory, config, inputs, resumed: false, checkpoint: null };
@@ -69,10 +67,10 @@ export async function openIn(
   }
 }
 
-/** The commit of the hub behind a name. */
+/** The hub commit in a stored name. */
 const COMMIT = /@[0-9a-f]{40}(?=\s|$)/g;
 
-/** A name of the hub given anew without a revision means what the run began with, whose commit is stored. */
+/** A hub name that is given again without a revision means the stored commit, with which the run began. */
 function withStoredCommits(wanted: Config, stored: Config): Config {
   const kept = <Name extends string | null>(name: Name, before: Name): Name =>
     before?.replace(COMMIT, '') === name ? before : name;
@@ -84,30 +82,34 @@ function withStoredCommits(wanted: Config, stored: Config): Config {
   };
 }
 
-/** `wanted`, made of a stored configuration and settings given anew, by names that last. */
+/** `wanted`, a stored configuration under new settings, with paths and commits that keep their meaning. */
 export const overStored = (stored: Config, wanted: Config): Config =>
   withStoredCommits(withAbsolutePaths(wanted), stored);
 
-/** The stored configuration with the given settings laid over it, and as it is stored. */
-function resumedConfig(run: RunDirectory, given: Given): { stored: Config; wanted: Config } {
+/** The stored configuration, and the same under the new settings. */
+function resumedConfig(
+  run: RunDirectory,
+  { preset, ...values }: Asked['settings'],
+): { stored: Config; wanted: Config } {
   const own = run.settings() as ConfigInput;
-  const { preset, ...values } = given;
   const stored = resolveTrainConfig([own]);
-  // A preset's values are laid over the stored ones like any others.
+  // A preset's values replace the stored ones like any others.
   const over = mergeLayers([values], preset);
   delete over.preset;
   return { stored, wanted: overStored(stored, resolveTrainConfig([own, over])) };
 }
 
-/** Locks the run and finds what to go on from. @throws BAD_CONFIG for a change that is not allowed */
+/**
+ * Locks the run and finds the checkpoint to continue from.
+ * @param warn gets one sentence for each changed setting
+ * @throws BAD_CONFIG for a change that is not allowed
+ */
 export async function openResumed(
   path: string,
-  given: Given,
-  parts: SessionParts,
-  fetching: ModelFetchOptions,
-  warn: Warn,
+  { settings, parts, fetching }: Asked,
+  warn: (message: string) => void,
 ): Promise<Opening> {
-  const { stored, wanted } = resumedConfig(readRunDirectory(path), given);
+  const { stored, wanted } = resumedConfig(readRunDirectory(path), settings);
   const directory = openRunDirectory(path);
   try {
     completeRollbacks(directory);
@@ -125,7 +127,7 @@ export async function openResumed(
   }
 }
 
-/** A position in other data means other problems, and their order is a function of their number. */
+/** In other data, the stored position means other problems; their order depends on how many there are. */
 async function checkData(
   run: string,
   checkpoint: StoredCheckpoint,
@@ -145,13 +147,16 @@ async function checkData(
   );
 }
 
-/** The configuration and summary of a run with nothing left to do. */
-export function finishedRun(path: string, given: Given): { config: Config; summary: RunSummary } | null {
+/** The configuration and summary of a finished run; null: there are steps left. */
+export function finishedRun(
+  path: string,
+  settings: Asked['settings'],
+): { config: Config; summary: RunSummary } | null {
   const directory = readRunDirectory(path);
-  const { stored, wanted } = resumedConfig(directory, given);
+  const { stored, wanted } = resumedConfig(directory, settings);
   if (!directory.finished(stored.maxSteps) || wanted.maxSteps > stored.maxSteps) return null;
   allowedChanges(stored, wanted, path, stored.maxSteps);
-  // Killed behind its summary: what that left goes.
+  // The process was killed after writing the summary: remove the stale lock.
   if (directory.isLocked()) openRunDirectory(path).lock?.release();
   return { config: stored, summary: directory.readJson(directory.summary()) as RunSummary };
 }

@@ -19,7 +19,7 @@ import {
   type RefusedStep,
   type ReplayContext,
 } from './replay-phases';
-import { createPolicy, openEngine, scheduleOf } from './session';
+import { createPolicy, openEngine, scheduleOf } from './opened';
 import { runStateOf, storedPart, thisMaker, type Maker } from './state';
 import { NO_WATCH } from '../grpo/watch';
 

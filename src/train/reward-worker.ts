@@ -1,21 +1,17 @@
 /** The thread a reward of `rewardModules` runs in: loads the module and answers the calls of `reward-module.ts`. */
-import { pathToFileURL } from 'node:url';
 import { parentPort, workerData } from 'node:worker_threads';
 import { errorMessage } from '../errors';
 import { definitionOf, type BoundReward } from '../rewards';
 import type { Group } from '../types';
+import { importDefault } from './import-default';
 import type { FromWorker, ToWorker, WorkerSetup } from './reward-module';
 
 const setup = workerData as WorkerSetup;
 const port = parentPort!;
 const post = (message: FromWorker) => port.postMessage(message);
 
-/** The default export, through the layers that CommonJS and compiled ES modules wrap around it. */
 async function loadReward(): Promise<BoundReward> {
-  let found = (await import(pathToFileURL(setup.path).href)) as { default?: unknown };
-  while (typeof found === 'object' && found !== null && found.default !== undefined) {
-    found = found.default as { default?: unknown };
-  }
+  const found = await importDefault(setup.path);
   return definitionOf(setup.name, found as never).bind(setup.params);
 }
 

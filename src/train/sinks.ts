@@ -1,22 +1,25 @@
-/** Where a run's numbers go besides its own files: the port, and what is done with sinks of the user's. */
-import { pathToFileURL } from 'node:url';
+/** The port through which a run's numbers leave it, and what is done with the user's sinks. */
 import type { Config } from '../config';
 import { AcoerError, errorMessage } from '../errors';
 import { isRecord } from '../json';
 import type { CompletionRow } from '../run';
 import type { StepMetrics } from '../types';
 import type { TrainEvent } from './events';
+import { importDefault } from './import-default';
 
-/** Every member may be left out; a promise is waited for, so what is slow should be sent on and awaited in `flush`. */
+/**
+ * Takes what a run tells of itself. Every method may be left out. The run waits for a promise that a method returns, so
+ * slow work is better started at once and awaited in `flush`.
+ */
 export interface Sink {
-  /** The run stands at `step`: what was given of later steps will be given again. First of all, and after a rollback. */
+  /** The run stands at `step`: later steps will be given again. Called first, and after a rollback. */
   rewind?(step: number): void | Promise<void>;
   /** A finished line, as in metrics.jsonl. */
   step?(metrics: StepMetrics): void | Promise<void>;
-  /** The completions of a step, where `completionsSteps` asks for them; groups end to end. */
+  /** The completions of a step, every `completionsSteps` steps; groups end to end. */
   completions?(step: number, rows: readonly CompletionRow[]): void | Promise<void>;
   event?(event: TrainEvent): void | Promise<void>;
-  /** A checkpoint is about to be written: its steps are not given again after a crash. */
+  /** A checkpoint is about to be written: after a crash, the steps so far are not given again. */
   flush?(): void | Promise<void>;
   close?(): void | Promise<void>;
 }
@@ -24,15 +27,25 @@ export interface Sink {
 /** The default export of a module that `sinks` of a configuration names. */
 export type SinkMaker = (run: { directory: string; config: Config }) => Sink | Promise<Sink>;
 
-type Calls = 'rewind' | 'step' | 'completions' | 'event' | 'flush' | 'close';
+export type SinkCall = keyof Sink;
+export type SinkArguments<Call extends SinkCall> = Parameters<NonNullable<Sink[Call]>>;
 
-/** The sinks of a run. One that fails is told of once and left out from there on: a run does not end for its display. */
+/** Calls a method of `sink`, if it has it. */
+export async function giveTo<Call extends SinkCall>(
+  sink: Sink,
+  call: Call,
+  given: SinkArguments<Call>,
+): Promise<void> {
+  await (sink[call] as ((...values: unknown[]) => unknown) | undefined)?.apply(sink, given);
+}
+
+/** The user's sinks. One that fails is reported once and then left out: a run does not end because of its display. */
 export class Sinks {
   private readonly live: Map<Sink, string>;
-  /** Events are given in order, and nobody waits for them. */
+  /** Events are given in order; the run does not wait for them. */
   private events: Promise<void> = Promise.resolve();
 
-  /** @param named each with what it is called in messages */
+  /** @param named each with its name in messages */
   constructor(
     named: readonly (readonly [name: string, sink: Sink])[],
     private readonly warn: (message: string) => void,
@@ -40,10 +53,10 @@ export class Sinks {
     this.live = new Map(named.map(([name, sink]) => [sink, name]));
   }
 
-  async give<Call extends Calls>(call: Call, ...given: Parameters<NonNullable<Sink[Call]>>): Promise<void> {
+  async give<Call extends SinkCall>(call: Call, ...given: SinkArguments<Call>): Promise<void> {
     for (const [sink, name] of [...this.live]) {
       try {
-        await (sink[call] as ((...values: unknown[]) => unknown) | undefined)?.(...given);
+        await giveTo(sink, call, given);
       } catch (error) {
         this.live.delete(sink);
         this.warn(`Sink ${name} failed at ${call} and gets nothing more: ${errorMessage(error)}`);
@@ -61,27 +74,38 @@ export class Sinks {
   }
 }
 
+const bad = (path: string, why: string, cause?: unknown) =>
+  new AcoerError('BAD_CONFIG', `sinks: ${path} ${why}`, { cause });
+
+async function makeSink(path: string, run: Parameters<SinkMaker>[0]): Promise<Sink> {
+  const maker = await importDefault(path).catch((cause: unknown) => {
+    throw bad(path, `cannot be loaded: ${errorMessage(cause)}`, cause);
+  });
+  if (typeof maker !== 'function')
+    throw bad(path, 'has no function as its default export; it must make a sink');
+  const sink: unknown = await (maker as SinkMaker)(run);
+  if (!isRecord(sink)) throw bad(path, 'made no sink: its function must return an object');
+  return sink as Sink;
+}
+
 /**
- * The sinks that `paths` name, made for this run.
- * @throws BAD_CONFIG for a module that cannot be loaded or has no maker of a sink
+ * The sinks of a run: objects as they are, and one made by each module of `config.sinks`.
+ * @param given the objects and paths of `train({ sinks })`, if the caller gave any
+ * @throws BAD_CONFIG for a module that cannot be loaded or makes no sink; the sinks made so far are closed
  */
-export async function loadSinks(
-  paths: readonly string[],
+export async function openSinks(
+  given: readonly (Sink | string)[],
   run: Parameters<SinkMaker>[0],
-): Promise<[name: string, sink: Sink][]> {
-  const made: [string, Sink][] = [];
-  for (const path of paths) {
-    const bad = (why: string, cause?: unknown) =>
-      new AcoerError('BAD_CONFIG', `sinks: ${path} ${why}`, { cause });
-    const found = (await import(pathToFileURL(path).href).catch((cause: unknown) => {
-      throw bad(`cannot be loaded: ${errorMessage(cause)}`, cause);
-    })) as { default?: unknown };
-    // A CommonJS module that another tool compiled has its default export one deeper.
-    const maker = isRecord(found.default) ? found.default['default'] : found.default;
-    if (typeof maker !== 'function') throw bad('has no function as its default export; it must make a sink');
-    const sink: unknown = await (maker as SinkMaker)(run);
-    if (!isRecord(sink)) throw bad('made no sink: its function must return an object');
-    made.push([path, sink as Sink]);
+  warn: (message: string) => void,
+): Promise<Sinks> {
+  const named = given.flatMap((sink, i): [string, Sink][] =>
+    typeof sink === 'string' ? [] : [[`${i + 1} of train()`, sink]],
+  );
+  try {
+    for (const path of run.config.sinks) named.push([path, await makeSink(path, run)]);
+  } catch (error) {
+    await new Sinks(named, warn).close();
+    throw error;
   }
-  return made;
+  return new Sinks(named, warn);
 }

@@ -1,11 +1,12 @@
-/** The state a run begins with: new, that of a checkpoint, or that of a checkpoint after a rollback. */
+/** The state a run starts from: new, a checkpoint's, or a checkpoint's after a rollback. */
 import { initialMonitorState } from '../monitor';
 import { readRollbacks, restorePolicy, type RunDirectory, type StoredCheckpoint } from '../run';
 import { initialState, type LoopContext } from '../grpo/context';
 import { easedState } from './guard';
+import type { Opening } from './opening';
 import { runStateOf, type RunState } from './state';
 
-export function newState({ rewards, config, dataset }: LoopContext): RunState {
+function newState({ rewards, config, dataset }: LoopContext): RunState {
   return {
     position: { state: initialState(rewards, config.maxCompletionLength), open: null },
     base: null,
@@ -17,9 +18,19 @@ export function newState({ rewards, config, dataset }: LoopContext): RunState {
   };
 }
 
+/** The state that an opened run starts from; puts its weights into the policy of `context`. */
+export async function startState(
+  { directory, checkpoint, fork }: Opening,
+  context: LoopContext,
+): Promise<RunState> {
+  if (checkpoint === null) return newState(context);
+  if (fork === undefined) return restoreRun(directory, checkpoint, context);
+  return forkState(checkpoint, fork.keepOpen, context);
+}
+
 /**
- * The state of a checkpoint, its weights put into the context's policy; with the rollback that was decided since it was
- * written. What was sampled before a rollback is not trained on after it.
+ * The state of a checkpoint, under the rollback that was decided since it was written; puts its weights into the policy of
+ * `context`. What was sampled before a rollback is not trained on after it.
  */
 export async function restoreRun(
   directory: RunDirectory,
@@ -36,10 +47,10 @@ export async function restoreRun(
 }
 
 /**
- * The state a fork begins with: the checkpoint's; rewards that it does not know begin afresh.
- * @param keepOpen go on with the updates that are left of a batch; otherwise the first step generates
+ * The state a fork starts from: the checkpoint's, with a new state for rewards that it does not know.
+ * @param keepOpen finish the updates that are left of a batch; otherwise the first step generates
  */
-export async function forkState(
+async function forkState(
   checkpoint: StoredCheckpoint,
   keepOpen: boolean,
   context: LoopContext,

@@ -64,6 +64,17 @@ export function storedState(
   return { state: { ...about, loop, batch, ...state }, rollouts: open && openBatchTensors(open) };
 }
 
+/** One sentence if another version, processor or device wrote the checkpoint; otherwise null. */
+export function otherMaker(checkpoint: StoredCheckpoint, engine: Engine): string | null {
+  const { maker } = storedPart(checkpoint);
+  const now = thisMaker(engine);
+  const names = Object.keys(now) as (keyof Maker)[];
+  const changes = names.filter((name) => maker[name] !== undefined && maker[name] !== now[name]);
+  if (changes.length === 0) return null;
+  const list = changes.map((name) => `${name} ${maker[name]}, now ${now[name]}`).join('; ');
+  return `The checkpoint was written by another set-up (${list}): later numbers may differ by rounding.`;
+}
+
 /** @throws BAD_INPUT for a state that no run wrote */
 export function storedPart({ path, state }: StoredCheckpoint): StoredState {
   checkStoredState(path, state);

@@ -1,23 +1,21 @@
-/** `train`: the whole of a run behind one call. */
+/** `train`: a whole run in one call. */
 import type { Config, ConfigInput } from '../config';
-import type { Engine } from '../engine/types';
 import { AcoerError } from '../errors';
 import type { ModelFetchOptions } from '../models';
-import { discardRunDirectory, writeJsonAtomic, type Patience, type StoredCheckpoint } from '../run';
-import type { LoopContext } from '../grpo/context';
+import { discardRunDirectory, writeJsonAtomic, type Patience } from '../run';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { openFork, type ForkPoint } from './fork';
-import { closeRewards, type SessionParts } from './inputs';
-import { finishedRun, openNew, openResumed, type Opening } from './opening';
+import { closeRewards, type OwnParts } from './inputs';
+import { openModel, type Opened, type OpenedModel } from './opened';
+import { finishedRun, openNew, openResumed, type Asked, type Opening } from './opening';
 import { RunDriver } from './run';
-import { openSession, type Session, type SessionOptions } from './session';
-import { loadSinks, Sinks, type Sink } from './sinks';
-import { forkState, newState, restoreRun } from './start';
-import { startsMonitorOver, storedPart, thisMaker, type RunState } from './state';
+import { openSinks, type Sink, type Sinks } from './sinks';
+import { startState } from './start';
+import { otherMaker, startsMonitorOver } from './state';
 import { Watchdog } from './watchdog';
 
-/** Any settings of the configuration, over those of a preset, and how to run. */
-export interface TrainOptions extends Omit<ConfigInput, 'sinks'>, SessionParts {
+/** Settings of the configuration, which override those of a preset, and how to run. */
+export interface TrainOptions extends Omit<ConfigInput, 'sinks'>, OwnParts {
   /**
    * Where the run's numbers go besides its own files: objects, or modules as in a configuration.
    * @default []
@@ -27,35 +25,35 @@ export interface TrainOptions extends Omit<ConfigInput, 'sinks'>, SessionParts {
   preset?: string;
   /** The run's folder. Default: runs/<date>-<name>. */
   out?: string;
-  /** Folder of a run to go on with, as it was configured; some settings may be given anew. */
+  /** Folder of a run to resume under its own configuration; some settings may be changed. */
   resume?: string;
-  /** A run, and the step of one of its checkpoints to go on from in a new folder, under the settings given here. */
+  /** A run and the step of one of its checkpoints, to continue from in a new folder under the settings given here. */
   fork?: ForkPoint;
-  /** What hung has so long to end once it is cancelled; after that the run ends without it. Default 30,000 ms. */
+  /** How long a hung call that was cancelled may take to return before the run ends without it. Default 30,000 ms. */
   hangGraceMs?: number;
   /**
-   * Ends this process with exit code 1 when its main thread is blocked for as long as the watchdog allows and `onHang` is
-   * `stop`: nothing else ends such a run. For programs that are nothing but the run. Default false.
+   * Ends this process with exit code 1 when its main thread is blocked for longer than the watchdog allows and `onHang` is
+   * `stop`: nothing else can end such a run. For programs that do nothing but the run. Default false.
    */
   exitWhenBlocked?: boolean;
   /** How long to wait for space on a full disk. */
   patience?: Patience;
-  /** Ends the run at once; what was finished can be resumed. Rejects with INTERRUPTED. */
+  /** Ends the run at once with INTERRUPTED; it can be resumed from the last finished step. */
   signal?: AbortSignal;
   onEvent?: (event: TrainEvent) => void;
-  /** Starts also a run that, as planned, does not fit in memory. Default false: BAD_CONFIG before anything is loaded. */
+  /** Start even if the plan says the run will not fit in memory. Default false: BAD_CONFIG before anything is loaded. */
   ignorePlan?: boolean;
 }
 
 /**
- * A run. Iterate over it for the steps as they are made (nothing happens between them), or await `result()`, which makes
- * the steps that are left. Leaving the iteration early ends the run; it can be resumed.
+ * A run. Iterate over it to get each step as it is made (nothing runs in between), or await `result()`, which makes the
+ * remaining steps. Leaving the iteration early ends the run; it can be resumed.
  */
 export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposable {
   private summary: RunSummary | null;
   private readonly steps: AsyncGenerator<TrainStep, RunSummary> | null;
   private begun = false;
-  /** What ended the run before its end. */
+  /** Why the run failed. */
   private failure: { error: unknown } | null = null;
 
   constructor(
@@ -96,18 +94,18 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   }
 
   /**
-   * Makes the steps that are left and gives the run's summary, as in summary.json. A run that failed fails with the same
-   * error again; one that was left has no summary: INTERRUPTED.
+   * Makes the remaining steps and returns the run's summary, as in summary.json. A run that failed throws the same error
+   * again; one that was left early throws INTERRUPTED.
    */
   async result(): Promise<RunSummary> {
     while ((await this.next()).done !== true);
     if (this.summary !== null) return this.summary;
     if (this.failure !== null) throw this.failure.error;
     const resume = `acoer train --resume ${this.directory}`;
-    throw new AcoerError('INTERRUPTED', `The run was left before its end; go on with: ${resume}`);
+    throw new AcoerError('INTERRUPTED', `The run was left before its end; resume with: ${resume}`);
   }
 
-  /** Ends the run within seconds: after the step in progress or without it, with a checkpoint. Rejects with INTERRUPTED. */
+  /** Ends the run within seconds, with a checkpoint, after the step in progress or without it. Rejects with INTERRUPTED. */
   stop(): void {
     this.driver?.stop();
   }
@@ -117,156 +115,146 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   }
 }
 
-function warnOfOtherMaker(
-  checkpoint: StoredCheckpoint,
-  engine: Engine,
-  warn: (message: string) => void,
-): void {
-  const { maker } = storedPart(checkpoint);
-  const now = thisMaker(engine);
-  const names = Object.keys(now) as (keyof typeof now)[];
-  const changes = names.filter((name) => maker[name] !== undefined && maker[name] !== now[name]);
-  if (changes.length === 0) return;
-  const list = changes.map((name) => `${name} ${maker[name]}, now ${now[name]}`).join('; ');
-  warn(`The checkpoint was written by another set-up (${list}): later numbers may differ by rounding.`);
+/** The settings among the options. */
+function settingsOf({
+  out: _out,
+  resume: _resume,
+  fork: _fork,
+  signal: _signal,
+  patience: _patience,
+  hangGraceMs: _hangGraceMs,
+  exitWhenBlocked: _exitWhenBlocked,
+  onEvent: _onEvent,
+  ignorePlan: _ignorePlan,
+  engine: _engine,
+  tokenizer: _tokenizer,
+  trainData: _trainData,
+  evalData: _evalData,
+  sinks,
+  ...settings
+}: TrainOptions): Asked['settings'] {
+  const modules = sinks?.filter((sink) => typeof sink === 'string');
+  return { ...settings, ...(modules && { sinks: modules }) };
 }
 
-/** Where the run begins. */
-async function startState({ directory, checkpoint, fork }: Opening, context: LoopContext): Promise<RunState> {
-  if (checkpoint === null) return newState(context);
-  if (fork === undefined) return restoreRun(directory, checkpoint, context);
-  return forkState(checkpoint, fork.keepOpen, context);
-}
-
-/** Brings the loaded model to where the run stands. */
-async function startDriver(
+/** Loads the model as the phase `loading`; one that arrives after the watchdog gave up is closed. */
+async function loadWatched(
   opening: Opening,
-  session: Session,
-  emit: (event: TrainEvent) => void,
-  options: Pick<TrainOptions, 'signal' | 'patience'> & { watchdog: Watchdog; sinks: Sinks },
-): Promise<RunDriver> {
-  const { directory, config, resumed, checkpoint, fork } = opening;
-  const { model, policy, engine } = session.loop;
-  const { dtype, device, parameterCount: parameters } = model.info;
-  const trained = policy.info.parameterCount;
-  emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
-  const start = await options.watchdog.phase('loading', () => startState(opening, session.loop));
-  if (checkpoint !== null) {
-    const warn = (message: string) => emit({ type: 'warning', message });
-    warnOfOtherMaker(checkpoint, engine, warn);
-    if (startsMonitorOver(checkpoint)) {
-      warn("The checkpoint's collapse monitor is of an earlier version: it starts over from here.");
-    }
-  }
-  if (resumed) writeJsonAtomic(directory.config(), config);
-  return new RunDriver({ directory, config, session, start, unsaved: fork !== undefined, emit, ...options });
-}
-
-/** Opens the session as the phase `loading`; one that hung and came late is closed. */
-async function openWatched({ config, inputs }: Opening, options: SessionOptions): Promise<Session> {
-  const { watchdog } = options;
-  const opening = openSession(config, inputs, options);
+  watchdog: Watchdog,
+  options: TrainOptions,
+): Promise<OpenedModel> {
+  const loading = openModel(opening, watchdog, options);
   try {
-    return await watchdog.phase('loading', () => opening);
+    return await watchdog.phase('loading', () => loading);
   } catch (error) {
     const ignore = () => undefined;
-    if (watchdog.abandoned) void opening.then((late) => late.close()).catch(ignore);
+    if (watchdog.abandoned) void loading.then((late) => late.close(true)).catch(ignore);
     throw error;
   }
 }
 
-/** Aborted while it loads, a run ends like an aborted run. */
+/** Brings the loaded model to where the run stands. */
+async function startDriver(run: Opened): Promise<RunDriver> {
+  const { directory, config, resumed, checkpoint, emit, watchdog, plan } = run;
+  const { model, policy, engine } = run.loop;
+  const { dtype, device, parameterCount: parameters } = model.info;
+  const trained = policy.info.parameterCount;
+  if (plan !== null) emit({ type: 'plan', plan });
+  emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
+  const state = await watchdog.phase('loading', () => startState(run, run.loop));
+  if (checkpoint !== null) {
+    const other = otherMaker(checkpoint, engine);
+    if (other !== null) emit({ type: 'warning', message: other });
+    if (startsMonitorOver(checkpoint)) {
+      const message =
+        "The checkpoint's collapse monitor comes from an earlier version: the monitor starts over from here.";
+      emit({ type: 'warning', message });
+    }
+  }
+  if (resumed) writeJsonAtomic(directory.config(), config);
+  return RunDriver.start(run, state);
+}
+
+/** A run that is aborted while it loads ends like any aborted run. */
 function loadingError(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted !== true) return error;
   return new AcoerError('INTERRUPTED', 'Interrupted while the run was being set up.', { cause: error });
 }
 
+/** Opens the run's directory and reads its inputs. */
+function openRun(options: TrainOptions, asked: Asked, warn: (message: string) => void): Promise<Opening> {
+  const { out, resume, fork } = options;
+  if (resume !== undefined) return openResumed(resume, asked, warn);
+  return fork === undefined ? openNew(out, asked) : openFork(out, fork, asked);
+}
+
+/** Loads the model of a run whose directory is open, and starts it. What was opened is closed when that fails. */
+async function startRun(
+  opening: Opening,
+  options: TrainOptions,
+  emit: (event: TrainEvent) => void,
+  sinks: Sinks,
+): Promise<RunDriver> {
+  const { directory, config, resumed } = opening;
+  const { signal, patience, hangGraceMs: graceMs, exitWhenBlocked } = options;
+  const watchdog = new Watchdog({ config, directory, emit, graceMs, exitWhenBlocked });
+  let model: OpenedModel | null = null;
+  try {
+    model = await loadWatched(opening, watchdog, options);
+    return await startDriver({ ...opening, ...model, watchdog, sinks, emit, signal, patience });
+  } catch (error) {
+    await model?.close(!watchdog.abandoned);
+    watchdog.close();
+    await sinks.close();
+    if (resumed || model !== null) directory.lock?.release();
+    else discardRunDirectory(directory);
+    throw loadingError(error, signal);
+  }
+}
+
 /**
- * Starts a run, forks one, or goes on with one. Resolves when the model is loaded.
+ * Starts a run, forks one, or resumes one. Resolves once the model is loaded.
  *
- * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; LOAD_FAILED, DEVICE, ... of the
+ * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; LOAD_FAILED, DEVICE, ... from the
  * engine
  */
 export async function train(options: TrainOptions = {}): Promise<TrainRun> {
-  const {
-    out,
-    resume,
-    fork,
-    signal,
-    patience,
-    hangGraceMs: graceMs,
-    exitWhenBlocked,
-    onEvent,
-    engine,
-    tokenizer,
-    trainData,
-    evalData,
-    ignorePlan,
-    sinks: sinksGiven,
-    ...others
-  } = options;
-  const modules = sinksGiven?.filter((sink) => typeof sink === 'string');
-  const given = { ...others, ...(modules && { sinks: modules }) };
+  const { resume, fork, signal, onEvent, tokenizer, trainData, evalData } = options;
   if (resume !== undefined && fork !== undefined) {
-    throw new AcoerError('BAD_CONFIG', 'A run is resumed or forked: leave out resume or fork.');
+    throw new AcoerError('BAD_CONFIG', 'A run is either resumed or forked: leave out resume or fork.');
   }
   let sinks: Sinks | null = null;
   const emit = (event: TrainEvent) => {
     onEvent?.(event);
     sinks?.event(event);
   };
+  const warn = (message: string) => emit({ type: 'warning', message });
+  const settings = settingsOf(options);
+  const finished = resume === undefined ? null : finishedRun(resume, settings);
+  if (finished !== null) {
+    warn(`${resume} has made all of its ${finished.config.maxSteps} steps: nothing is left to do.`);
+    return new TrainRun(resume!, finished.config, null, finished.summary);
+  }
   const fetching: ModelFetchOptions = {
     signal,
     onProgress: (progress) => emit({ type: 'download', ...progress }),
-    onNotice: (message) => emit({ type: 'warning', message }),
+    onNotice: warn,
   };
+  const asked = { settings, parts: { tokenizer, trainData, evalData }, fetching };
   const warnings: string[] = [];
-  const parts = { tokenizer, trainData, evalData };
-  const finished = resume === undefined ? null : finishedRun(resume, given);
-  if (finished !== null) {
-    const { maxSteps } = finished.config;
-    emit({ type: 'warning', message: `${resume} has made its ${maxSteps} steps: nothing is left to do.` });
-    return new TrainRun(resume!, finished.config, null, finished.summary);
-  }
-  const warn = (message: string) => void warnings.push(message);
-  const opening = await (resume !== undefined
-    ? openResumed(resume, given, parts, fetching, warn)
-    : fork !== undefined
-      ? openFork(out, fork, given, parts, fetching)
-      : openNew(out, given, parts, fetching));
+  const opening = await openRun(options, asked, (message) => warnings.push(message));
   const { directory, config, resumed, checkpoint } = opening;
-  const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
-  const discard = () => (resumed ? directory.lock?.release() : discardRunDirectory(directory));
-  const own = (sinksGiven ?? []).flatMap((sink, i): [string, Sink][] =>
-    typeof sink === 'string' ? [] : [[`${i + 1} of train()`, sink]],
-  );
-  const loaded = await loadSinks(config.sinks, { directory: directory.path, config }).catch(
-    async (error: unknown) => {
-      await closeRewards(opening.inputs.rewards);
-      discard();
-      throw error;
-    },
-  );
-  const sinkList = (sinks = new Sinks([...own, ...loaded], (message) => emit({ type: 'warning', message })));
-  emit({ type: 'run', directory: directory.path, config, resumedStep });
-  for (const message of warnings) emit({ type: 'warning', message });
-  const watchdog = new Watchdog({ config, directory, emit, graceMs, exitWhenBlocked });
-  const session = await openWatched(opening, { engine, signal, ignorePlan, watchdog }).catch(
-    (error: unknown) => {
-      watchdog.close();
-      discard();
-      throw loadingError(error, signal);
-    },
-  );
   try {
-    if (session.plan !== null) emit({ type: 'plan', plan: session.plan });
-    const options = { signal, patience, watchdog, sinks: sinkList };
-    const driver = await startDriver(opening, session, emit, options);
-    return new TrainRun(directory.path, config, driver, null);
+    sinks = await openSinks(options.sinks ?? [], { directory: directory.path, config }, warn);
   } catch (error) {
-    await (watchdog.abandoned ? session.abandon() : session.close());
-    watchdog.close();
-    directory.lock?.release();
-    throw loadingError(error, signal);
+    await closeRewards(opening.inputs.rewards);
+    if (resumed) directory.lock?.release();
+    else discardRunDirectory(directory);
+    throw error;
   }
+  const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
+  emit({ type: 'run', directory: directory.path, config, resumedStep });
+  warnings.forEach(warn);
+  const driver = await startRun(opening, options, emit, sinks);
+  return new TrainRun(directory.path, config, driver, null);
 }

@@ -126,7 +126,7 @@ test('a rollback goes on from the checkpoint before, with other completions', as
 test('rollbacks from weights that overflow again and again end the run with what they overflowed by', async () => {
   const failed = run('ends', { learningRate: 1e30, nonFinitePolicy: 'rollback', maxRollbacks: 2 });
   await expect(failed).rejects.toMatchObject({ code: 'NOT_FINITE' });
-  await expect(failed).rejects.toThrow('maxRollbacks = 2 rollbacks were made before');
+  await expect(failed).rejects.toThrow('maxRollbacks = 2');
   const made = new RunDirectory(join(folder, 'ends'));
   expect(readRollbacks(made).map(({ to }) => to)).toEqual([0, 0]);
   await reproduced(made.dump(2));

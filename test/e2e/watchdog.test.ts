@@ -54,7 +54,7 @@ test.each([
   const limits = set({ 'watchdogPhaseMs.reward': 5_000 });
   const result = await ended(spawnAcoer('train', '--out', path, ...SHORT, ...modules, ...limits));
   expect(result.stderr).toMatch(
-    /acoer: No progress in reward of step 2 for .*watchdog-2-reward\.json\. The run was ended; go on with: acoer train --resume /,
+    /acoer: No progress in reward of step 2 for .*watchdog-2-reward\.json\. The run was ended; resume with: acoer train --resume /,
   );
   expect(result.code).toBe(1);
   expect(dump(path, 'watchdog-2-reward.json')).toMatchObject({ phase: 'reward', step: 2 });
@@ -114,7 +114,7 @@ test('an engine stuck in a system call: the process ends all the same, and the r
     ...set({ 'watchdogPhaseMs.optimizer': 5_000 }),
   );
   expect(result.stderr).toMatch(
-    /acoer: No progress in optimizer of step 3 .* go on with: acoer train --resume /,
+    /acoer: No progress in optimizer of step 3 .* resume with: acoer train --resume /,
   );
   expect(result.code).toBe(1);
   const { threads } = dump(path, 'watchdog-3-optimizer.json') as { threads: { state: string }[] };

@@ -212,7 +212,7 @@ describe('weights that are never finite', () => {
     });
     const failed = (await train(given)).result();
     await expect(failed).rejects.toMatchObject({ code: 'NOT_FINITE' });
-    await expect(failed).rejects.toThrow('5 refused steps on end');
+    await expect(failed).rejects.toThrow('5 refused steps in a row');
     expect(appliedSteps(given.out)).toEqual([1, 1, 1, 1, 0, 0, 0, 0]);
     // The last one was written when the run ended.
     expect(new RunDirectory(given.out).checkpointSteps()).toEqual([4, 8]);
@@ -221,7 +221,7 @@ describe('weights that are never finite', () => {
       'step-000008',
       'step-000009',
     ]);
-    await expect(resume(given.out, always)).rejects.toThrow('5 refused steps on end');
+    await expect(resume(given.out, always)).rejects.toThrow('5 refused steps in a row');
   });
 
   test('end a run that goes back, after maxRollbacks', async () => {

@@ -125,7 +125,7 @@ describe('a full disk', () => {
     const ended = run.result();
     await expect(ended).rejects.toMatchObject({ code: 'WRITE_FAILED' });
     await expect(ended).rejects.toThrow(
-      /^Cannot write metrics\.jsonl: the disk is full .* ended after step 4; once it can be written: acoer train --resume /,
+      /^Cannot write metrics\.jsonl: the disk is full .* ended after step 4; once the disk can be written: acoer train --resume /,
     );
     jest.restoreAllMocks();
     const { given: again } = options({ resume: given.out });
@@ -251,7 +251,7 @@ describe('a run that is asked to stop', () => {
     const ended = run.result();
     await expect(ended).rejects.toMatchObject({ code: 'INTERRUPTED' });
     await expect(ended).rejects.toThrow(
-      `Interrupted after step 2; go on with: acoer train --resume ${given.out}`,
+      `Interrupted after step 2; resume with: acoer train --resume ${given.out}`,
     );
     expect(performance.now() - begun).toBeLessThan(5_000);
     await (await train(options({ resume: given.out }).given)).result();

@@ -148,7 +148,7 @@ test('onCollapse stop ends the run with a checkpoint and the reason; resuming go
   const given = fakeRun({ ...eager, onCollapse: 'stop' });
   const failed = (await train(given)).result();
   expect(await failed.catch(errorCode)).toBe('COLLAPSED');
-  await expect(failed).rejects.toThrow(/^Ended after step \d+\. Collapse: /);
+  await expect(failed).rejects.toThrow(/^The run ended after step \d+\. Collapse: /);
   const steps = new RunDirectory(given.out).checkpointSteps();
   expect(steps.at(-1)).toBe(metricsOf(given.out).at(-1)!.step);
 });

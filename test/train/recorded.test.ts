@@ -144,7 +144,7 @@ describe('the monitor of a checkpoint', () => {
     };
     await (await train({ resume: folder, ...fakeParts(), onEvent })).result();
     expect(warnings.filter((message) => message.includes('monitor'))).toEqual([
-      "The checkpoint's collapse monitor is of an earlier version: it starts over from here.",
+      "The checkpoint's collapse monitor comes from an earlier version: the monitor starts over from here.",
     ]);
     expect(stateOf(join(folder, 'checkpoints', 'step-000008')).guard.monitor).toHaveProperty(
       ['accuracy', 'groups'],

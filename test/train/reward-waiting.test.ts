@@ -70,7 +70,7 @@ test('a reward from a file: the command ends with the error', async () => {
 test('on Ctrl-C the command ends as interrupted', async () => {
   const program = train();
   const { code, stderr } = await outcome(program, () => program.kill('SIGINT'));
-  expect(stderr).toMatch(/Interrupted after step 0; go on with: acoer train --resume/);
+  expect(stderr).toMatch(/Interrupted after step 0; resume with: acoer train --resume/);
   expect(code).toBe(130);
 });
 

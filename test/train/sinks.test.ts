@@ -112,3 +112,14 @@ test.each([
   await expect(failed).rejects.toMatchObject({ code: 'BAD_CONFIG' });
   await expect(failed).rejects.toThrow(`sinks: ${path} ${message}`);
 });
+
+test('sinks are closed when a later one, or the model, cannot be opened', async () => {
+  const { sink, calls } = noting();
+  await expect(train(options({ sinks: [sink, join(root, 'absent.mjs')] }))).rejects.toThrow('absent.mjs');
+  expect(calls).toEqual(['close']);
+  const broken = noting();
+  const engine = new FakeEngine();
+  engine.loadModel = () => Promise.reject(new Error('no such weights'));
+  await expect(train(options({ sinks: [broken.sink], engine }))).rejects.toThrow('no such weights');
+  expect(broken.calls).toEqual(['close']);
+});

@@ -378,7 +378,7 @@ describe('resuming', () => {
     for await (const { index } of left) if (index === 2) break;
     const gone = left.result();
     await expect(gone).rejects.toMatchObject({ name: 'AcoerError', code: 'INTERRUPTED' });
-    await expect(gone).rejects.toThrow(`go on with: acoer train --resume ${given.out}`);
+    await expect(gone).rejects.toThrow(`resume with: acoer train --resume ${given.out}`);
 
     const stopped = await train(resuming(given.out));
     stopped.stop();
@@ -401,7 +401,7 @@ describe('resuming', () => {
     const said: string[] = [];
     const onEvent = (event: TrainEvent) => event.type === 'warning' && said.push(event.message);
     const run = await train({ ...resuming(whole.folder), onEvent });
-    expect(said).toEqual([`${whole.folder} has made its 2 steps: nothing is left to do.`]);
+    expect(said).toEqual([`${whole.folder} has made all of its 2 steps: nothing is left to do.`]);
     expect(await run.next()).toEqual({ done: true, value: undefined });
     expect(await run.result()).toEqual(JSON.parse(JSON.stringify(whole.summary)));
   });

@@ -96,7 +96,7 @@ describe.each<['answers a cancel' | 'is stuck']>([['answers a cancel'], ['is stu
         const ended = run.result();
         await expect(ended).rejects.toMatchObject({ code: 'HUNG', stuck: kind === 'is stuck' });
         await expect(ended).rejects.toThrow(
-          `The run was ended; go on with: acoer train --resume ${given.out}`,
+          `The run was ended; resume with: acoer train --resume ${given.out}`,
         );
         expect(hangs).toHaveLength(1);
         expect(hangs[0]).toMatchObject({

@@ -80,7 +80,7 @@ async function fire(blockedMs: number): Promise<void> {
   if (setup.kill && shared.beats === beats) {
     const resume = `acoer train --resume ${setup.directory}`;
     const why = 'The main thread is blocked, so the process was ended';
-    writeSync(2, `acoer: ${hangSentence(hang, path)} ${why}; go on with: ${resume}\n`);
+    writeSync(2, `acoer: ${hangSentence(hang, path)} ${why}; resume with: ${resume}\n`);
     exitFromThread(1);
   }
   port.postMessage({ hang, path } satisfies SentinelMessage);

@@ -239,7 +239,7 @@ export class Watchdog implements Watch {
   private stop({ phase }: Hang, message: string): void {
     if (this.hung !== null) return;
     const resume = `acoer train --resume ${this.parts.directory.path}`;
-    const end = phase === 'loading' ? ' before it began.' : `; go on with: ${resume}`;
+    const end = phase === 'loading' ? ' before it began.' : `; resume with: ${resume}`;
     this.hung = new HungError('HUNG', `${message} The run was ended${end}`);
     this.grace(this.hung);
     this.onStop(this.hung);

@@ -1,0 +1,118 @@
+/** Engine, model and policy of a run, opened last, and the record of all that is open. */
+import type { Config } from '../config';
+import { createEngine } from '../engine/engine';
+import type { DeviceName, Engine, Model, Policy } from '../engine/types';
+import { resolveLoss } from '../losses';
+import { assertFits, promptLimit, type Plan } from '../plan';
+import { streamSeed } from '../rng';
+import { EngineSampler } from '../sampling';
+import { judgeCompletion } from '../eval';
+import type { LoopContext } from '../grpo/context';
+import type { TrainEvent } from './events';
+import { closeRewards, type Inputs } from './inputs';
+import type { Opening } from './opening';
+import { MemoryLimits } from '../grpo/memory';
+import { DataOrder } from '../grpo/order';
+import { planSession } from './plan';
+import { warmupSteps, type Schedule } from '../grpo/schedule';
+import type { Patience } from '../run';
+import type { Sinks } from './sinks';
+import type { TrainOptions } from './train';
+import type { Watchdog } from './watchdog';
+
+/** Everything a run has open: the one record that its driver and its files work with. */
+export interface Opened extends Opening, OpenedModel {
+  watchdog: Watchdog;
+  sinks: Sinks;
+  emit: (event: TrainEvent) => void;
+  signal?: AbortSignal;
+  /** How long to wait for space on a full disk. */
+  patience?: Patience;
+}
+
+export interface OpenedModel {
+  loop: LoopContext;
+  /** null: the engine does not know its memory. */
+  plan: Plan | null;
+  /** Frees policy, model, engine and rewards; the rewards alone when the engine answers no call. */
+  close(engineAnswers: boolean): Promise<void>;
+}
+
+export function openEngine({ device, threads, memoryLimitBytes }: Config): Promise<Engine> {
+  return createEngine({
+    device: device as DeviceName,
+    threads: threads ?? undefined,
+    memoryLimitBytes: memoryLimitBytes ?? undefined,
+  });
+}
+
+export function createPolicy(model: Model, config: Config): Promise<Policy> {
+  return model.createPolicy({
+    kind: 'lora',
+    rank: config.loraRank,
+    alpha: config.loraAlpha,
+    dropout: config.loraDropout,
+    targetModules: config.targetModules,
+    seed: streamSeed(config.seed, 'lora-init'),
+    beta1: config.adamBeta1,
+    beta2: config.adamBeta2,
+    eps: config.adamEpsilon,
+  });
+}
+
+export function scheduleOf({ lrSchedulerType: type, maxSteps: totalSteps, warmupRatio }: Config): Schedule {
+  return { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) };
+}
+
+/** Loads the model; closes the rewards of `inputs` when that fails. */
+export async function openModel(
+  { config, inputs }: Opening,
+  watchdog: Watchdog,
+  { engine: given, signal, ignorePlan = false }: Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan'>,
+): Promise<OpenedModel> {
+  const { rewards } = inputs;
+  const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeRewards(rewards) }];
+  const close = async () => {
+    for (const part of opened.splice(0).reverse()) await part.dispose();
+  };
+  try {
+    const engine = given ?? (await openEngine(config));
+    if (given === undefined) opened.push(engine);
+    const plan = await planSession(config, inputs, engine);
+    if (plan !== null && !ignorePlan) assertFits(plan);
+    const model = await engine.loadModel(inputs.modelDirectory, { dtype: config.dtype ?? undefined, signal });
+    opened.push(model);
+    watchdog.loaded(engine, model);
+    const policy = await createPolicy(model, config);
+    opened.push(policy);
+    const loop = loopContext(config, inputs, { engine, model, policy, watch: watchdog, signal });
+    return { loop, plan, close: (engineAnswers) => (engineAnswers ? close() : closeRewards(rewards)) };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+function loopContext(
+  config: Config,
+  { rewards, tokenizer, trainData: dataset, planned, skippedRows }: Inputs,
+  loaded: Pick<LoopContext, 'engine' | 'model' | 'policy' | 'watch' | 'signal'>,
+): LoopContext {
+  const { model, policy } = loaded;
+  const memory = new MemoryLimits(config);
+  return {
+    ...loaded,
+    config,
+    tokenizer,
+    dataset,
+    order: new DataOrder(dataset.size, config.seed),
+    promptLimit: promptLimit(config, planned),
+    skippedRows,
+    judge: (text, gold, thinking) => judgeCompletion(text, gold, thinking, config.answerFrom),
+    rewards,
+    loss: resolveLoss(config.lossType, config.lossParams[config.lossType]),
+    schedule: scheduleOf(config),
+    memory,
+    sampler: new EngineSampler({ model, policy, tokenizer, slots: () => memory.slots() }),
+  };
+}
