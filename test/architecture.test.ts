@@ -57,6 +57,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'deadline',
     'losses',
     'packing',
+    'ranks',
     'grouped',
     'version',
     'config',
@@ -137,7 +138,7 @@ test('grpo and train take the engine as an argument: only the session of a run m
       !typeOnly &&
       // The process may have to end without the engine's leave.
       target !== 'engine/exit' &&
-      file !== 'train/session.ts',
+      file !== 'train/opened.ts',
   );
   expect(shown(wrong)).toEqual([]);
 });

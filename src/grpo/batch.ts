@@ -1,5 +1,4 @@
-/** One generated batch made ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
-import type { GenerateStats } from '../engine/types';
+/** A generated batch, ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
 import type { Group, StepMetrics } from '../types';
 import { abortable } from './abortable';
 import { batchAdvantages, type BatchAdvantages } from './advantages';
@@ -18,7 +17,7 @@ export interface OpenBatch {
   samples: readonly Sample[];
   /** Unmasked completion tokens. */
   tokens: number;
-  /** Of the generation; every update's line carries them. */
+  /** The generation's metrics; the line of every update made from it repeats them. */
   metrics: StepMetrics;
   updatesDone: number;
 }
@@ -28,10 +27,11 @@ export interface GenerationBatch {
   samples: Sample[];
   rewards: BatchRewards;
   advantages: BatchAdvantages;
-  stats: GenerateStats;
+  /** Sampled tokens. */
+  newTokens: number;
   /** Unmasked completion tokens. */
   tokens: number;
-  /** The loop's state once the batch is made; `step` is still that of before it. */
+  /** The loop's state after the batch; `step` is still the one before it. */
   state: LoopState;
   timesMs: { generate: number; reward: number; score: number };
 }
@@ -46,13 +46,13 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
   const wanted = config.promptsPerStep * config.stepsPerGeneration;
   const { prompts, cursor } = await watch.phase('generate', () => nextPrompts(context, state.cursor, wanted));
   const seed = samplingSeed(config, state.eased);
-  const { groups, stats } = await watch.phase('generate', () => sampleGroups(context, prompts, seed));
+  const { groups, newTokens } = await watch.phase('generate', () => sampleGroups(context, prompts, seed));
   const generated = performance.now();
   const maxLength = config.maxCompletionLength;
   const { formatWeight, rewardTimeoutMs: timeoutMs } = config;
   const settings = { step: state.step, maxLength, formatWeight, timeoutMs, watch };
   const before = state.rewardStates;
-  // A user's reward may take its time; whoever ends the run does not wait for it.
+  // A user's reward may take long; ending the run does not wait for it.
   const reward = <T>(work: () => Promise<T>) =>
     watch.phase('reward', () => abortable(work(), context.signal));
   const rewards = await reward(() => scoreBatch(groups, context.rewards, before, settings));
@@ -75,7 +75,7 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
     score: performance.now() - rewarded,
   };
   const next = { ...state, cursor, numTokens, rewardStates };
-  return { groups, samples, rewards, advantages, stats, tokens, state: next, timesMs };
+  return { groups, samples, rewards, advantages, newTokens, tokens, state: next, timesMs };
 }
 
 function makeSamples(

@@ -1,9 +1,10 @@
-/** What the loop works with, and what it carries from step to step. */
+/** What the loop works with, and the state it carries from step to step. */
 import type { Config } from '../config';
 import type { Dataset } from '../data';
 import type { Engine, Model, Policy } from '../engine/types';
 import type { Judgement } from '../eval';
 import type { BoundLoss } from '../losses';
+import type { Ranks } from '../ranks';
 import type { BoundReward } from '../rewards/types';
 import type { Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
@@ -15,7 +16,7 @@ import type { DataOrder } from './order';
 import type { Schedule } from './schedule';
 import type { Watch } from './watch';
 
-/** Judges one completion; called as completions end, while others still decode. */
+/** Judges one completion. Called as completions end, while others are still being decoded. */
 export type Judge = (text: string, gold: string, thinking: Thinking) => Judgement;
 
 export interface WeightedReward {
@@ -34,48 +35,53 @@ export interface LoopContext {
   order: DataOrder;
   /** Most tokens of a prompt. */
   promptLimit: number;
-  /** Rows of `dataset` whose prompts have more. */
+  /** Rows of `dataset` whose prompts are longer. */
   skippedRows: Set<number>;
   judge: Judge;
   rewards: readonly WeightedReward[];
   loss: BoundLoss;
   schedule: Schedule;
   signal?: AbortSignal;
-  /** Is told what goes on, so that a hang is noticed. */
+  /** Is told what is happening, so that a hang is noticed. */
   watch: Watch;
   /** How much of the work is done at a time. */
   memory: MemoryLimits;
+  /** The processes that make this step together. */
+  ranks: Ranks;
   /** Called as completions of the running generation end. */
   onDecoded?: (done: number, total: number) => void;
 }
 
-/** What of it scores a batch. */
-export type ScoreContext = Pick<LoopContext, 'config' | 'model' | 'policy' | 'signal' | 'watch' | 'memory'>;
+/** The part of the context that scoring needs. */
+export type ScoreContext = Pick<
+  LoopContext,
+  'config' | 'model' | 'policy' | 'ranks' | 'signal' | 'watch' | 'memory'
+>;
 
-/** What of it makes an update. */
+/** The part of the context that an update needs. */
 export interface UpdateContext extends Pick<
   LoopContext,
-  'config' | 'model' | 'loss' | 'schedule' | 'signal' | 'watch' | 'memory'
+  'config' | 'model' | 'loss' | 'schedule' | 'ranks' | 'signal' | 'watch' | 'memory'
 > {
   policy: Policy;
-  /** Called with the gradient of the update complete, before the optimiser's step. */
+  /** Called once the update's gradient is complete, before the optimiser's step. */
   beforeStep?: () => Promise<void>;
 }
 
-/** Updates made from one generated batch. */
+/** Updates that are made from one generated batch. */
 export function updatesPerGeneration({ stepsPerGeneration, numIterations }: Config): number {
   return stepsPerGeneration * numIterations;
 }
 
-/** What rollbacks have changed. */
+/** What rollbacks have changed so far. */
 export interface Eased {
   /** Rollbacks so far; each has its own stream of seeds. */
   rollbacks: number;
-  /** Factor on what rewards say besides verdict and format; 1 until the first rollback. */
+  /** Factor on what advantages say besides verdict and format; 1 until the first rollback. */
   pressure: number;
 }
 
-/** All that a checkpoint needs besides the weights and the optimiser; plain JSON. */
+/** What a checkpoint needs besides weights and optimiser; plain JSON. */
 export interface LoopState {
   /** Optimiser updates finished. */
   step: number;
@@ -83,23 +89,23 @@ export interface LoopState {
   cursor: number;
   /** Prompt and completion tokens generated for training so far. */
   numTokens: number;
-  /** State of each reward by its name. */
+  /** The state of each reward, by its name. */
   rewardStates: Record<string, unknown>;
   eased: Eased;
-  /** Steps on end, up to this one, that were refused because something was not finite. */
+  /** Steps in a row, up to this one, that were refused because a number was not finite. */
   refused: number;
-  /** What fits into memory; other limits round differently. */
+  /** What fits into memory. Stored, because other limits round differently. */
   memory: LearntLimits;
 }
 
 /** Where a run stands between two updates. */
 export interface LoopPosition {
   state: LoopState;
-  /** The generated batch that has updates left to make; null: the next step generates. */
+  /** The generated batch with updates left to make; null: the next step generates. */
   open: OpenBatch | null;
 }
 
-/** The state of a run that has not begun. */
+/** The state before the first step. */
 export function initialState(rewards: readonly WeightedReward[], maxLength: number): LoopState {
   const rewardStates: Record<string, unknown> = {};
   for (const { reward } of rewards) rewardStates[reward.name] = reward.initialState({ maxLength });
@@ -114,7 +120,7 @@ export function initialState(rewards: readonly WeightedReward[], maxLength: numb
   };
 }
 
-/** The seed of sampling and dropout: the run's, and another one after every rollback. */
+/** The seed of sampling and dropout: the run's own, and another after each rollback. */
 export function samplingSeed({ seed }: Config, { rollbacks }: Eased): number | bigint {
   return rollbacks === 0 ? seed : streamSeed(seed, 'rollback', rollbacks);
 }

@@ -196,7 +196,7 @@ export function costMetrics(
     'memory/max_slots': context.memory.maxSlots,
   };
   if (generated !== null && generate > 0) {
-    metrics['time/generated_tokens_per_second'] = generated.stats.newTokens / seconds(generate);
+    metrics['time/generated_tokens_per_second'] = generated.newTokens / seconds(generate);
   }
   return metrics;
 }

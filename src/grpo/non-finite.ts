@@ -1,12 +1,13 @@
-/** Numbers of a step that are not finite: what and where the first one was, and what its phase worked on. */
+/** Numbers of a step that are not finite: what the first one is and where, and what its phase worked on. */
 import type { SamplerPlace } from '../engine/errors';
 import type { GeneratedSequence, GenerateRequest } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
 import type { Group, Prompt } from '../types';
 import type { BatchRewards } from './rewards';
+import type { Ranks } from '../ranks';
 import type { GroupOutline, Sample } from './sample';
 
-/** The phases of a step that look at their numbers, in order; `step` is the optimiser's, where the gradient is judged. */
+/** The phases of a step that check their numbers, in order; `step` is the optimiser's, which checks the gradient. */
 export const STEP_PHASES = ['generate', 'advantages', 'score', 'accumulate', 'step'] as const;
 export type StepPhase = (typeof STEP_PHASES)[number];
 
@@ -14,20 +15,20 @@ export interface NonFinite {
   phase: StepPhase;
   /** The quantity, e.g. "the log-prob". */
   what: string;
-  /** The completion it was found on: the prompt's place in the data order, and the sample's number; null: of the whole step. */
+  /** The completion: its prompt's place in the data order, and its number; null: the number belongs to the whole step. */
   promptIndex: number | null;
   sample: number | null;
   /** Completion token, from 0. */
   token: number | null;
 }
 
-/** What a phase before the update worked on, as far as it came. */
+/** What a phase before the update had worked on when it failed. */
 export interface Evidence {
-  /** Completions: those that had ended (`generate`), or the whole batch. */
+  /** The completions that had ended (`generate`), or the whole batch. */
   samples: readonly Sample[];
-  /** Of `generate`. */
-  requests?: readonly { promptIndex: number; request: GenerateRequest }[];
-  /** Of `advantages`. */
+  /** From `generate`. */
+  requests?: readonly { promptIndex: number; request: Omit<GenerateRequest, 'policy'> }[];
+  /** From `advantages`. */
   rewarded?: { groups: readonly GroupOutline[]; rewards: BatchRewards; pressure: number };
 }
 
@@ -52,12 +53,27 @@ export function describeNonFinite({ what, promptIndex, sample, token }: NonFinit
   return `${what} ${what.endsWith('logits') ? 'are' : 'is'} not finite${at}`;
 }
 
+/** `work` of every rank; a number that is not finite on one of them is an error on all. */
+export async function onEveryRank<T>(ranks: Ranks, work: () => Promise<T>): Promise<T> {
+  let made: { value: T } | null = null;
+  let own: NonFiniteError | null = null;
+  try {
+    made = { value: await work() };
+  } catch (error) {
+    if (!(error instanceof NonFiniteError)) throw error;
+    own = error;
+  }
+  const [first] = await ranks.gather(own === null ? [] : [{ found: own.found, evidence: own.evidence }]);
+  if (first !== undefined) throw own ?? new NonFiniteError(first.found, first.evidence);
+  return made!.value;
+}
+
 const placeOf = ({ promptIndex, sample }: Sample) => ({ promptIndex, sample });
 
-/** A completion that was sampled and not looked at yet; `request` is the place of its prompt. */
+/** A sampled completion; `request` is the place of its prompt. */
 export type Ended = Pick<GeneratedSequence, 'request' | 'sample' | 'ids' | 'logprobs' | 'entropies'>;
 
-/** Where the sampler met logits that are not finite; the error as it is when it says something else. */
+/** NOT_FINITE from the sampler as a NonFiniteError; any other error unchanged. */
 export function generationError(
   error: unknown,
   prompts: readonly Pick<Prompt, 'index' | 'ids'>[],
@@ -79,12 +95,12 @@ export function generationError(
       ended,
       prompts.map((one) => ({ promptIndex: one.index, promptIds: one.ids })),
     ),
-    requests: requests.map((request, i) => ({ promptIndex: prompts[i]!.index, request })),
+    requests: requests.map(({ policy: _, ...request }, i) => ({ promptIndex: prompts[i]!.index, request })),
   };
   return new NonFiniteError(found, evidence, error);
 }
 
-/** Completions that were sampled and not looked at yet. */
+/** Sampled completions as samples that have no reward yet. */
 export function endedSamples(
   ended: readonly Ended[],
   prompts: readonly { promptIndex: number; promptIds: Int32Array }[],

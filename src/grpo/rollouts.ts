@@ -1,17 +1,18 @@
-/** Sampling a batch of groups; each completion is graded when it ends, while the others still decode. */
-import type { GenerateStats } from '../engine/types';
+/** Sampling a batch of groups. Each completion is graded when it ends, while the others are still being decoded. */
 import { AcoerError, errorCode } from '../errors';
+import { shareOf } from '../ranks';
 import { streamSeed } from '../rng';
 import { requestOf, type Completion, type SamplePrompt, type SampleSettings } from '../sampling';
 import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
 import { memoryError } from './memory';
-import { generationError } from './non-finite';
+import { generationError, onEveryRank } from './non-finite';
 import { head } from './watch';
 
 export interface SampledGroups {
   groups: Group[];
-  stats: GenerateStats;
+  /** Sampled tokens. */
+  newTokens: number;
 }
 
 function samplePrompts(
@@ -39,7 +40,7 @@ function sampleSettings({ config, tokenizer, signal }: LoopContext): SampleSetti
   };
 }
 
-/** Judged here and now, while the engine's own thread decodes on. */
+/** Judged at once, while the engine's own thread keeps decoding. */
 function toRollout(
   { judge, watch }: LoopContext,
   prompt: Prompt,
@@ -51,7 +52,7 @@ function toRollout(
   return { ...completion, prompt, totalTokens: ids.length, verdict, format };
 }
 
-/** Names a completion with its problem. */
+/** The completion's name in messages. */
 export const completionName = ({ index, problem }: Prompt, sample: number) =>
   `sample ${sample} of prompt ${index} (problem ${problem.id})`;
 
@@ -61,6 +62,18 @@ export const completionName = ({ index, problem }: Prompt, sample: number) =>
  * @throws NonFiniteError when the model's logits are not finite
  */
 export async function sampleGroups(
+  context: LoopContext,
+  prompts: readonly Prompt[],
+  seed: number | bigint,
+): Promise<SampledGroups> {
+  const { ranks } = context;
+  const own = await onEveryRank(ranks, () => sampleShare(context, shareOf(ranks, prompts), seed));
+  const [newTokens] = await ranks.sum([own.newTokens]);
+  return { groups: await ranks.gather(own.groups), newTokens: newTokens! };
+}
+
+/** The groups of the prompts that are this rank's. */
+async function sampleShare(
   context: LoopContext,
   prompts: readonly Prompt[],
   seed: number | bigint,
@@ -80,7 +93,7 @@ export async function sampleGroups(
     inFlight[completion.prompt]![completion.sample]!();
     onDecoded?.(rollouts.length, total);
   };
-  const stats = await sampler.sample(asked, settings, onCompletion).catch((error: unknown) => {
+  const { newTokens } = await sampler.sample(asked, settings, onCompletion).catch((error: unknown) => {
     if (errorCode(error) === 'OUT_OF_MEMORY') throw memoryError(error, 'rollout', config);
     const requests = asked.map((prompt) => requestOf(prompt, settings, policy));
     const ended = rollouts.map((rollout) => ({ ...rollout, request: prompts.indexOf(rollout.prompt) }));
@@ -93,5 +106,5 @@ export async function sampleGroups(
     const own = rollouts.filter((rollout) => rollout.prompt === prompt);
     return { prompt, rollouts: own.sort((a, b) => a.sample - b.sample) };
   });
-  return { groups, stats };
+  return { groups, newTokens };
 }

@@ -2,7 +2,8 @@
 import type { Policy, TokenValues } from '../engine/types';
 import { packSequences, splitPerToken } from '../packing';
 import { updatesPerGeneration, type ScoreContext } from './context';
-import { checkTokens } from './non-finite';
+import { shareOf } from '../ranks';
+import { checkTokens, onEveryRank } from './non-finite';
 import { sampleName, type Sample } from './sample';
 
 /** @param take is given each pass, its values one per completion token of `members`; `null` scores the base model */
@@ -23,17 +24,22 @@ export async function scoreSamples(
   });
 }
 
-/** Old log-probs when the policy moves while the batch is used; the base's when the KL term asks for them. */
+/** Adds the old log-probs if the policy moves while the batch is used, and the base model's for the KL term. */
 export async function addLogprobs(context: ScoreContext, samples: readonly Sample[]): Promise<void> {
-  const { config, policy } = context;
+  const { config, policy, ranks } = context;
   const used = samples.filter((sample) => !sample.skipped);
+  const own = shareOf(ranks, used);
   const scoreAll = (whose: string, field: 'oldLogprobs' | 'refLogprobs', of: Policy | null) =>
-    scoreSamples(context, used, of, (members, { logprobs }) => {
+    scoreSamples(context, own, of, (members, { logprobs }) => {
       splitPerToken(logprobs, members).forEach((part, i) => (members[i]![field] = part));
       checkTokens('score', `${whose} log-prob`, members, logprobs, samples);
     });
   // Dropout would be part of the correction's ratio if it took the log-probs of the training pass.
   const corrected = config.importanceSamplingCorrection !== null && config.loraDropout > 0;
-  if (updatesPerGeneration(config) > 1 || corrected) await scoreAll("the policy's", 'oldLogprobs', policy);
-  if (config.beta !== 0) await scoreAll("the base model's", 'refLogprobs', null);
+  const scored = await onEveryRank(ranks, async () => {
+    if (updatesPerGeneration(config) > 1 || corrected) await scoreAll("the policy's", 'oldLogprobs', policy);
+    if (config.beta !== 0) await scoreAll("the base model's", 'refLogprobs', null);
+    return own.map(({ oldLogprobs, refLogprobs }) => ({ oldLogprobs, refLogprobs }));
+  });
+  (await ranks.gather(scored)).forEach((values, i) => Object.assign(used[i]!, values));
 }

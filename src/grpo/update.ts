@@ -2,13 +2,14 @@
 import type { Config } from '../config';
 import { errorCode } from '../errors';
 import { entropyThreshold } from '../losses';
+import { shareOf, type Ranks } from '../ranks';
 import { streamSeed } from '../rng';
 import type { OpenBatch } from './batch';
 import { samplingSeed, type LoopState, type UpdateContext } from './context';
 import { lossPass, type PassOptions, type SampleResult } from './loss';
 import { memoryError } from './memory';
 import { joinPerToken, splitPerToken } from '../packing';
-import { gradientNonFinite, NonFiniteError, type NonFinite } from './non-finite';
+import { gradientNonFinite, NonFiniteError, onEveryRank, type NonFinite } from './non-finite';
 import { sampleName, type Sample } from './sample';
 import { scheduleFactor } from './schedule';
 import { scoreSamples } from './score';
@@ -17,9 +18,9 @@ import { scoreSamples } from './score';
 export interface MicroBatch {
   samples: readonly Sample[];
   dropoutSeed: bigint | null;
-  /** NaN: the pass was refused. */
+  /** NaN: a number of the pass was not finite. */
   loss: number;
-  /** Of all its log-probs: on-policy the loss hardly depends on the weights, this does. */
+  /** Sum of all its log-probs. On-policy the loss hardly depends on the weights; this does. */
   logprobSum: number;
 }
 
@@ -33,7 +34,7 @@ export interface UpdateResult {
   learningRate: number;
   klSum: number;
   entropySum: number;
-  /** Unmasked completion tokens of the slice. */
+  /** Unmasked completion tokens in the slice. */
   tokens: number;
   samples: readonly Sample[];
   results: Map<Sample, SampleResult>;
@@ -44,14 +45,14 @@ export interface UpdateResult {
 const unmaskedTokens = (samples: readonly Sample[]) =>
   samples.reduce((sum, sample) => sum + (sample.masked ? 0 : sample.completionIds.length), 0);
 
-/** Adds up the gradient of the slice; false when a loss or log-prob was not finite (then no gradient is left). */
+/** Accumulates the gradient of the slice. False: a loss or log-prob was not finite, and no gradient is left. */
 async function accumulateAll(
   context: UpdateContext,
   total: UpdateResult,
   options: PassOptions,
 ): Promise<boolean> {
-  const { policy, watch, memory } = context;
-  const live = total.samples.filter((sample) => !sample.skipped);
+  const { policy, ranks, watch, memory } = context;
+  const live = shareOf(ranks, total.samples).filter((sample) => !sample.skipped);
   const { dropoutSeed } = options;
   const before = { loss: total.loss, klSum: total.klSum, entropySum: total.entropySum };
   const restart = async () => {
@@ -76,7 +77,8 @@ async function accumulateAll(
     }
   };
   try {
-    await memory.inBins('training', live, pass, restart);
+    await onEveryRank(ranks, () => memory.inBins('training', live, pass, restart));
+    await gatherResults(ranks, total);
     return true;
   } catch (error) {
     await policy.zeroGradients();
@@ -86,18 +88,30 @@ async function accumulateAll(
   }
 }
 
-/** [T] of each sample: 1 for the tokens of highest entropy under the policy as it is, `topEntropyQuantile` of all. */
+/** Sums and results of all ranks, where there were those of one. */
+async function gatherResults(ranks: Ranks, total: UpdateResult): Promise<void> {
+  const { samples, results } = total;
+  const places = new Map(samples.map((sample, i) => [sample, i]));
+  const own = [...results].map(([sample, result]) => ({ place: places.get(sample)!, result }));
+  const all = await ranks.gather(own);
+  total.results = new Map(all.map(({ place, result }) => [samples[place]!, result]));
+  const [loss, klSum, entropySum] = await ranks.sum([total.loss, total.klSum, total.entropySum]);
+  Object.assign(total, { loss, klSum, entropySum });
+}
+
+/** [T] of each sample of this rank: 1 for the `topEntropyQuantile` of all tokens with the highest entropy under the policy. */
 async function highEntropyTokens(
   context: UpdateContext,
   samples: readonly Sample[],
 ): Promise<Map<Sample, Uint8Array>> {
-  const { policy, config } = context;
+  const { policy, config, ranks } = context;
   const entropies = new Map<Sample, Float64Array>();
-  const counted = samples.filter((sample) => !sample.masked);
+  const counted = shareOf(ranks, samples).filter((sample) => !sample.masked);
   await scoreSamples(context, counted, policy, (members, values) => {
     splitPerToken(values.entropies, members).forEach((part, b) => entropies.set(members[b]!, part));
   });
-  const threshold = entropyThreshold(joinPerToken([...entropies.values()]), config.topEntropyQuantile);
+  const all = await ranks.gather([...entropies.values()]);
+  const threshold = entropyThreshold(joinPerToken(all), config.topEntropyQuantile);
   return new Map(
     [...entropies].map(([sample, own]) => [
       sample,
@@ -127,10 +141,30 @@ export function sliceSamples(config: Config, { samples }: OpenBatch, slice: numb
   return samples.slice(slice * perSlice, (slice + 1) * perSlice);
 }
 
+function emptyResult(samples: readonly Sample[], learningRate: number, rank: number): UpdateResult {
+  const sum = (values: Float64Array) => values.reduce((total, value) => total + value, 0);
+  // The first rank counts the entropy of what no rank trains on.
+  const skipped = rank === 0 ? samples.filter((sample) => sample.skipped && !sample.masked) : [];
+  return {
+    loss: 0,
+    gradNorm: NaN,
+    applied: false,
+    nonFinite: null,
+    learningRate,
+    klSum: 0,
+    entropySum: skipped.reduce((total, { entropies }) => total + sum(entropies), 0),
+    tokens: unmaskedTokens(samples),
+    samples,
+    results: new Map(),
+    microBatches: [],
+    timesMs: { train: 0, optimizer: 0 },
+  };
+}
+
 /**
- * Trains on slice number `slice` of the batch (`promptsPerStep` groups); `step` counts updates from 0. A result that is
- * not finite changes nothing and comes back with `applied` false. The step is taken also when every group was skipped:
- * with a gradient of zero AdamW still moves on, as in TRL.
+ * Trains on slice number `slice` of the batch (`promptsPerStep` groups); `step` counts updates from 0. If a number is not
+ * finite, nothing changes and `applied` is false. The step is taken even if every group was skipped: with a gradient of
+ * zero AdamW still advances, as in TRL.
  */
 export async function updateOnSlice(
   context: UpdateContext,
@@ -138,27 +172,14 @@ export async function updateOnSlice(
   slice: number,
   { step, eased }: LoopState,
 ): Promise<UpdateResult> {
-  const { config, policy, schedule, watch } = context;
+  const { config, policy, ranks, schedule, watch } = context;
   const samples = sliceSamples(config, batch, slice);
-  const skippedEntropy = samples.filter((sample) => sample.skipped && !sample.masked);
-  const result: UpdateResult = {
-    loss: 0,
-    gradNorm: NaN,
-    applied: false,
-    nonFinite: null,
-    learningRate: config.learningRate * scheduleFactor(schedule, step),
-    klSum: 0,
-    entropySum: skippedEntropy.reduce((sum, s) => sum + s.entropies.reduce((a, b) => a + b, 0), 0),
-    tokens: unmaskedTokens(samples),
-    samples,
-    results: new Map(),
-    microBatches: [],
-    timesMs: { train: 0, optimizer: 0 },
-  };
+  const learningRate = config.learningRate * scheduleFactor(schedule, step);
+  const result = emptyResult(samples, learningRate, ranks.rank);
   const normalizer = sliceNormalizer(context, batch, samples);
   const started = performance.now();
   const seed = samplingSeed(config, eased);
-  // One for the step: a token's mask depends on its sequence and place, not on the micro-batch it is in.
+  // One for the whole step: a token's mask depends on its sequence and place, not on its micro-batch.
   const dropoutSeed = config.loraDropout > 0 ? streamSeed(seed, 'dropout', step) : null;
   const finite = await watch.phase('train', async () => {
     const kept = config.topEntropyQuantile < 1 ? await highEntropyTokens(context, samples) : null;
@@ -167,9 +188,9 @@ export async function updateOnSlice(
   const accumulated = performance.now();
   if (finite) {
     const { weightDecay, maxGradNorm } = config;
-    const { learningRate } = result;
     const { gradNorm, applied } = await watch
       .phase('optimizer', async () => {
+        await ranks.reduceGradients(policy);
         await context.beforeStep?.();
         return policy.step({ learningRate, weightDecay, maxGradNorm });
       })

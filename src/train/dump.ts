@@ -1,6 +1,5 @@
 /** step.json of a dump: what was found in a refused step, and what its phase was given besides the batch's tensors. */
 import { z } from 'zod';
-import type { GenerateRequest } from '../engine/types';
 import { AcoerError } from '../errors';
 import { VERDICT_STATUSES } from '../types';
 import type { Sample } from '../grpo/sample';
@@ -102,7 +101,9 @@ export function parseDump(path: string, record: unknown): DumpRecord {
   throw new AcoerError('BAD_INPUT', `${path}/step.json is not what a dump holds${where}.`);
 }
 
-const requestRecord = ({ promptIndex, request }: { promptIndex: number; request: GenerateRequest }) => ({
+type DumpedRequest = NonNullable<Evidence['requests']>[number];
+
+const requestRecord = ({ promptIndex, request }: DumpedRequest) => ({
   promptIndex,
   promptIds: Array.from(request.promptIds),
   numSamples: request.numSamples,

@@ -4,6 +4,7 @@ import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
 import { resolveLoss } from '../losses';
 import { assertFits, promptLimit, type Plan } from '../plan';
+import { ONE_RANK } from '../ranks';
 import { streamSeed } from '../rng';
 import { EngineSampler } from '../sampling';
 import { judgeCompletion } from '../eval';
@@ -113,6 +114,7 @@ function loopContext(
     loss: resolveLoss(config.lossType, config.lossParams[config.lossType]),
     schedule: scheduleOf(config),
     memory,
+    ranks: ONE_RANK,
     sampler: new EngineSampler({ model, policy, tokenizer, slots: () => memory.slots() }),
   };
 }

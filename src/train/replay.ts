@@ -22,6 +22,7 @@ import {
 import { createPolicy, openEngine, scheduleOf } from './opened';
 import { runStateOf, storedPart, thisMaker, type Maker } from './state';
 import { NO_WATCH } from '../grpo/watch';
+import { ONE_RANK } from '../ranks';
 
 export interface ReplayOptions extends Pick<ModelFetchOptions, 'signal' | 'onProgress' | 'onNotice'> {
   /** Default: as the run had it. Elsewhere numbers may differ by rounding. */
@@ -136,7 +137,8 @@ async function withContext<T>(
       const schedule = scheduleOf(config);
       const memory = new MemoryLimits(config);
       const loss = resolveLoss(config.lossType, config.lossParams[config.lossType]);
-      return await work({ config, model, policy, loss, signal, schedule, watch: NO_WATCH, memory });
+      const [ranks, watch] = [ONE_RANK, NO_WATCH];
+      return await work({ config, model, policy, loss, signal, schedule, ranks, watch, memory });
     } finally {
       await policy.dispose();
     }

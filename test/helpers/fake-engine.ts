@@ -108,7 +108,7 @@ function valuesOf(batch: PackedSequences, theta: Theta): TokenValues {
 export class FakePolicy implements Policy {
   theta: Theta = [0, 0];
   version = 0;
-  private gradient: Theta = [0, 0];
+  gradient: Theta = [0, 0];
   private moments: Theta = [0, 0];
   private calls = 0;
   private tape: PackedSequences | null = null;
