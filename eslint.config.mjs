@@ -13,8 +13,6 @@ export default tseslint.config(
       'no-console': 'error',
       // An async function that awaits nothing still turns a throw into a rejection, which interfaces here rely on.
       '@typescript-eslint/require-await': 'off',
-      // `list[i]!` says that the index is known to be there, though the compiler does not ask for it.
-      '@typescript-eslint/no-unnecessary-type-assertion': 'off',
       '@typescript-eslint/no-base-to-string': 'off',
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],
       '@typescript-eslint/consistent-type-imports': 'error',

@@ -19,7 +19,7 @@ export function packSequences(sequences: readonly Tokens[]): PackedSequences {
   });
   const ids = new Int32Array(offsets[sequences.length]!);
   sequences.forEach(({ promptIds, completionIds }, i) => {
-    ids.set(promptIds, offsets[i]!);
+    ids.set(promptIds, offsets[i]);
     ids.set(completionIds, offsets[i]! + promptIds.length);
   });
   return { ids, offsets, promptLengths };

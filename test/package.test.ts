@@ -24,8 +24,8 @@ function packed(): Set<string> {
   const { stdout } = spawnSync('npm', words, { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 26 });
   const answer = JSON.parse(stdout) as unknown;
   // npm 10 gives a list, npm 11 and later may give an object by name.
-  const [{ files }] = Object.values(answer as Record<string, { files: { path: string }[] }>);
-  return new Set(files.map(({ path }) => path));
+  const [first] = Object.values(answer as Record<string, { files: { path: string }[] }>);
+  return new Set(first!.files.map(({ path }) => path));
 }
 
 test('links of packed pages lead to packed files', () => {

@@ -52,7 +52,7 @@ async function cmakeJs(args, env, onText) {
   const manifest = require.resolve('cmake-js/package.json');
   const program = join(
     dirname(manifest),
-    /** @type {{bin: Record<string, string>}} */ (require(manifest)).bin['cmake-js'],
+    /** @type {{bin: {'cmake-js': string}}} */ (require(manifest)).bin['cmake-js'],
   );
   const folders = ['--directory', join(packageRoot, 'native'), '--out', buildTree];
   // Under node-gyp this runs inside make, whose flags must not reach CMake's own make.

@@ -37,7 +37,8 @@ function readIfThere(file) {
 const INSTRUCTIONS = ['avx2', 'fma', 'avx512f', 'avx512_bf16', 'amx_bf16'];
 
 function cpuFacts() {
-  const flags = new Set(/^flags\s*: (.*)$/m.exec(readIfThere('/proc/cpuinfo'))?.[1].split(' ') ?? []);
+  const flagLine = /^flags\s*: (.*)$/m.exec(readIfThere('/proc/cpuinfo'))?.[1] ?? '';
+  const flags = new Set(flagLine.split(' '));
   return {
     name: cpus()[0]?.model.trim() ?? 'unknown',
     cores: availableParallelism(),
@@ -69,7 +70,7 @@ function nvidiaFacts(env, driver) {
     ? capture(smi, ['--query-gpu=name,memory.total', '--format=csv,noheader,nounits'], env)
     : null;
   const gpus = (rows?.ok ? rows.stdout.trim().split('\n') : [])
-    .map((row) => row.split(/,\s*(?=\d+$)/))
+    .map((row) => /** @type {[string, string?]} */ (row.split(/,\s*(?=\d+$)/)))
     .map(([name, mebibytes]) => ({ name, memoryBytes: Number(mebibytes) * 2 ** 20 }));
   const nvcc = which('nvcc', env);
   const release = nvcc

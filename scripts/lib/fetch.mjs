@@ -10,7 +10,7 @@ import { formatBytes, say } from './log.mjs';
 import { cacheFolder, setupCommand } from './paths.mjs';
 import { fetchWheels } from './pip.mjs';
 import { unpack } from './unpack.mjs';
-import { pins, supportedRange } from './versions.mjs';
+import { pinOf, pins, supportedRange } from './versions.mjs';
 
 /** @param {{version: string, flavour: string}} wanted @param {NodeJS.ProcessEnv} env a mirror may stand in for the official host */
 export function archiveUrl({ version, flavour }, env) {
@@ -70,7 +70,7 @@ function prepareCache(cache, flavour) {
   }
   const disk = statfsSync(cache);
   const freeBytes = disk.bavail * disk.bsize;
-  const needBytes = pins.flavours[flavour].diskGB * 1e9;
+  const needBytes = pinOf(flavour).diskGB * 1e9;
   if (freeBytes < needBytes) {
     throw new SetupError(
       `libtorch ${flavour} needs ${formatBytes(needBytes)} and the disk that holds ${cache} has ${formatBytes(freeBytes)} free: free some space or set XDG_CACHE_HOME to a folder on a larger disk.`,
@@ -124,7 +124,8 @@ async function fillFromFirst(sources, staging, target, wanted) {
       if (systemCode(error) === 'ENOSPC' || systemCode(error) === 'EDQUOT') throw diskFull(staging);
       if (!(error instanceof SourceFailure)) throw error;
       reasons.push(error.message);
-      if (index + 1 < sources.length) say(`${error.message}; trying the ${sources[index + 1].name}`);
+      const next = sources[index + 1];
+      if (next !== undefined) say(`${error.message}; trying the ${next.name}`);
       rmSync(folder, { recursive: true, force: true });
     }
   }
@@ -137,7 +138,7 @@ async function fillFromFirst(sources, staging, target, wanted) {
  */
 export async function fetchLibtorch(env, flavour) {
   const cache = cacheFolder(env);
-  const wanted = { version: pins.flavours[flavour].version, flavour };
+  const wanted = { version: pinOf(flavour).version, flavour };
   const target = cachedFolder(env, flavour);
   prepareCache(cache, flavour);
   if (existsSync(target)) say(`${target} is not whole and is fetched again`);
@@ -148,7 +149,7 @@ export async function fetchLibtorch(env, flavour) {
     process.exit(signal === 'SIGINT' ? 130 : 143);
   };
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) process.once(signal, onSignal);
-  const sizeText = formatBytes(pins.flavours[flavour].downloadGB * 1e9);
+  const sizeText = formatBytes(pinOf(flavour).downloadGB * 1e9);
   say(`fetching libtorch ${wanted.version} (${flavour}), about ${sizeText}, once, into ${dirname(target)}`);
   try {
     await fillFromFirst(sourcesOf(wanted, env), staging, target, wanted);

@@ -5,7 +5,7 @@ import { SetupError } from './errors.mjs';
 import { inspect } from './inspect.mjs';
 import { cacheFolder, setupCommand } from './paths.mjs';
 import { capture, which } from './run.mjs';
-import { pins } from './versions.mjs';
+import { pinOf } from './versions.mjs';
 
 /**
  * @typedef {import('./inspect.mjs').Libtorch & {source: string}} FoundLibtorch
@@ -17,7 +17,7 @@ export const MANIFEST = 'acoer-libtorch.json';
 
 /** @param {NodeJS.ProcessEnv} env @param {string} flavour */
 export function cachedFolder(env, flavour) {
-  return join(cacheFolder(env), `${pins.flavours[flavour].version}-${flavour}`);
+  return join(cacheFolder(env), `${pinOf(flavour).version}-${flavour}`);
 }
 
 /** @param {NodeJS.ProcessEnv} env @returns {FoundLibtorch | null} */

@@ -35,6 +35,8 @@ function parts(bytes) {
   for (const part of rest) found.push(Buffer.from(part, 'latin1'));
   return found;
 }
+const shardedModel = () =>
+  /** @type {[config: Buffer, index: Buffer, a: Buffer, b: Buffer]} */ (parts(modelSeeds().model.sharded));
 const together = (/** @type {(string | Buffer)[]} */ ...files) =>
   Buffer.concat(files.flatMap((file, i) => [...(i > 0 ? [Buffer.from(SEPARATOR)] : []), Buffer.from(file)]));
 
@@ -264,9 +266,9 @@ const KINDS = {
     },
   },
   index: {
-    seeds: () => ({ index: parts(modelSeeds().model.sharded)[1] }),
+    seeds: () => ({ index: shardedModel()[1] }),
     read: async (_, bytes, folder) => {
-      const [config, , a, b] = parts(modelSeeds().model.sharded);
+      const [config, , a, b] = shardedModel();
       put(folder, { 'config.json': config, 'model.safetensors.index.json': bytes, 'a.safetensors': a, 'b.safetensors': b });
       await (await dist('models/index.js').openModelFiles(folder))[Symbol.asyncDispose]();
     },

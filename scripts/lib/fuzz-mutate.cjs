@@ -209,7 +209,7 @@ function mutateJson(random, text) {
 function mutateJsonLine(random, text) {
   const lines = text.split('\n');
   const at = below(random, lines.length);
-  const line = mutateJson(random, lines[at]);
+  const line = mutateJson(random, /** @type {string} */ (lines[at]));
   return line === null ? null : lines.toSpliced(at, 1, line).join('\n');
 }
 

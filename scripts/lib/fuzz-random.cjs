@@ -16,7 +16,11 @@ function randomFrom(seed) {
   };
 }
 
-/** @type {<T>(random: () => number, list: readonly T[]) => T} */
-const pick = (random, list) => list[Math.floor(random() * list.length)];
+/**
+ * @template T
+ * @param {() => number} random
+ * @param {readonly T[]} list not empty
+ */
+const pick = (random, list) => /** @type {T} */ (list[Math.floor(random() * list.length)]);
 
 module.exports = { pick, randomFrom };

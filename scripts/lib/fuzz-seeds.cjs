@@ -125,10 +125,7 @@ function shardedModel() {
   return joined(modelConfig(1), index, safetensors(a), safetensors(b));
 }
 
-/**
- * Files of models, adapters and policies by kind and name.
- * @returns {Record<string, Record<string, Buffer>>}
- */
+/** Files of models, adapters and policies by kind and name. */
 function modelSeeds() {
   const full = /** @type {[string, 'F32', number[]][]} */ (modelTensors());
   const some = ['self_attn.q_proj', 'mlp.down_proj'];

@@ -8,8 +8,9 @@ import { isSupported, supportedRange } from './versions.mjs';
  * `root` holds include/ and lib/; `version` has no local part; `flavour` is cpu or cuNNN.
  */
 
+const LIBRARY = 'lib/libtorch_cpu.so';
 const NEEDED = [
-  'lib/libtorch_cpu.so',
+  LIBRARY,
   'lib/libc10.so',
   'include/ATen/ATen.h',
   'include/torch/csrc/api/include/torch/version.h',
@@ -55,7 +56,7 @@ function flavourOf(root) {
  */
 export function inspect(folder) {
   const root = [folder, join(folder, 'libtorch'), join(folder, 'torch')].find((path) =>
-    existsSync(join(path, NEEDED[0])),
+    existsSync(join(path, LIBRARY)),
   );
   if (!root) {
     const what = existsSync(folder) ? 'holds no lib/libtorch_cpu.so' : 'does not exist';

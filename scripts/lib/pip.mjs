@@ -100,7 +100,7 @@ async function torchWheel(version, folder, env) {
  * @param {string} metadata
  */
 export function nvidiaRequirements(metadata) {
-  return [...metadata.matchAll(/^Requires-Dist: ((?:nvidia-|cuda-toolkit)[^;\n]*)/gm)].map(([, spec]) =>
+  return [...metadata.matchAll(/(?<=^Requires-Dist: )(?:nvidia-|cuda-toolkit)[^;\n]*/gm)].map(([spec]) =>
     spec.replace(/\s+/g, ''),
   );
 }

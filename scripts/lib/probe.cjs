@@ -16,7 +16,7 @@ async function deviceFacts(addon, device) {
 }
 
 async function main() {
-  const [file, ...devices] = process.argv.slice(2);
+  const [file, ...devices] = /** @type {[string, ...string[]]} */ (process.argv.slice(2));
   const addon = require(file);
   const build = addon.buildInfo();
   const facts = [];

@@ -19,7 +19,7 @@ export function loadProblem(text) {
   if (/GLIBCXX_|CXXABI_/.test(text)) {
     return `the addon was built with a newer C++ library than this machine has: ${again} on this machine`;
   }
-  return `the addon does not load (${text.trim().split('\n')[0].slice(0, 200)}): ${again}`;
+  return `the addon does not load (${text.trim().replace(/\n.*/s, '').slice(0, 200)}): ${again}`;
 }
 
 /**

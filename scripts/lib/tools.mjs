@@ -11,13 +11,14 @@ const GLIBC_AT_LEAST = '2.28'; // the official builds are manylinux_2_28
 const NODE_AT_LEAST = '20.18.1';
 
 /** @typedef {'cmake' | 'c++' | 'make' | 'python3' | 'pip'} Tool */
+const APT = {
+  program: 'apt-get',
+  command: 'sudo apt-get install -y',
+  names: { cmake: 'cmake', 'c++': 'g++', make: 'make', python3: 'python3', pip: 'python3-pip' },
+};
 /** Package names by package manager; the first manager on PATH is this machine's. */
 const INSTALLERS = [
-  {
-    program: 'apt-get',
-    command: 'sudo apt-get install -y',
-    names: { cmake: 'cmake', 'c++': 'g++', make: 'make', python3: 'python3', pip: 'python3-pip' },
-  },
+  APT,
   {
     program: 'dnf',
     command: 'sudo dnf install -y',
@@ -37,7 +38,7 @@ const INSTALLERS = [
 
 /** The command that installs a tool here. @param {Tool} tool @param {NodeJS.ProcessEnv} env */
 export function installCommand(tool, env) {
-  const installer = INSTALLERS.find((entry) => which(entry.program, env)) ?? INSTALLERS[0];
+  const installer = INSTALLERS.find((entry) => which(entry.program, env)) ?? APT;
   return `${installer.command} ${installer.names[tool]}`;
 }
 

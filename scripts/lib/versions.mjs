@@ -6,6 +6,11 @@ import { SetupError } from './errors.mjs';
 /** @type {{atLeast: string, below: string, archiveBase: string, flavours: Record<string, FlavourPin>}} */
 export const pins = JSON.parse(readFileSync(new URL('./libtorch-versions.json', import.meta.url), 'utf8'));
 
+/** @param {string} flavour one of the pinned, as `chooseFlavour` gives it */
+export function pinOf(flavour) {
+  return /** @type {FlavourPin} */ (pins.flavours[flavour]);
+}
+
 /** @param {string} version */
 function parts(version) {
   return version.split(/[.+]/).map((part) => Number.parseInt(part, 10) || 0);
@@ -14,9 +19,9 @@ function parts(version) {
 /** Whether `version` >= `bound`, compared over the bound's parts: 2.13.0 is at least 2.13. @param {string} version @param {string} bound */
 export function atLeast(version, bound) {
   const have = parts(version);
-  const want = parts(bound);
-  for (let i = 0; i < want.length; i++) {
-    if ((have[i] ?? 0) !== want[i]) return (have[i] ?? 0) > want[i];
+  for (const [i, want] of parts(bound).entries()) {
+    const part = have[i] ?? 0;
+    if (part !== want) return part > want;
   }
   return true;
 }
@@ -45,13 +50,10 @@ export function chooseFlavour(asked, driver) {
     return { flavour: asked, why: 'asked for', asked: true };
   }
   if (driver === null) return { flavour: 'cpu', why: 'no NVIDIA driver here', asked: false };
-  const fitting = names
-    .filter(
-      (name) =>
-        pins.flavours[name].driverAtLeast && atLeast(driver, String(pins.flavours[name].driverAtLeast)),
-    )
-    .sort((a, b) => (pins.flavours[b].driverAtLeast ?? 0) - (pins.flavours[a].driverAtLeast ?? 0));
-  if (fitting.length === 0)
+  const [newest] = Object.entries(pins.flavours)
+    .filter(([, { driverAtLeast }]) => driverAtLeast && atLeast(driver, String(driverAtLeast)))
+    .sort(([, a], [, b]) => (b.driverAtLeast ?? 0) - (a.driverAtLeast ?? 0));
+  if (newest === undefined)
     return { flavour: 'cpu', why: `NVIDIA driver ${driver} is too old for CUDA here`, asked: false };
-  return { flavour: fitting[0], why: `NVIDIA driver ${driver}`, asked: false };
+  return { flavour: newest[0], why: `NVIDIA driver ${driver}`, asked: false };
 }

@@ -11,9 +11,9 @@ export function spreadOf(values: readonly number[]): Spread {
   const sorted = [...values].sort((a, b) => a - b);
   const middle = sorted.length >> 1;
   return {
-    median: sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2,
-    min: sorted[0],
-    max: sorted[sorted.length - 1],
+    median: sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2,
+    min: sorted[0]!,
+    max: sorted.at(-1)!,
   };
 }
 

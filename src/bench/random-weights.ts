@@ -70,7 +70,7 @@ function finalNormScale(shape: NamedShape): number {
 }
 
 function toBfloat16(value: number): number {
-  const bits = new Uint32Array(Float32Array.of(value).buffer)[0];
+  const bits = new Uint32Array(Float32Array.of(value).buffer)[0]!;
   // To nearest, ties to even.
   return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
 }
@@ -111,8 +111,8 @@ function fillNormal(out: Uint16Array, count: number, state: number, table: Uint1
     state ^= state << 13;
     state ^= state >>> 17;
     state ^= state << 5;
-    out[i] = table[state & 0xffff];
-    out[i + 1] = table[state >>> 16];
+    out[i] = table[state & 0xffff]!;
+    out[i + 1] = table[state >>> 16]!;
   }
   return state;
 }
@@ -158,7 +158,7 @@ function equalParts(plans: TensorPlan[], shards: number): TensorPlan[][] {
   const parts: TensorPlan[][] = Array.from({ length: shards }, () => []);
   let before = 0;
   for (const plan of plans) {
-    parts[Math.min(shards - 1, Math.floor((before / total) * shards))].push(plan);
+    parts[Math.min(shards - 1, Math.floor((before / total) * shards))]!.push(plan);
     before += elementsOf(plan);
   }
   return parts;

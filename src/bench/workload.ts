@@ -65,7 +65,7 @@ export function samplesOf(model: Model, load: Workload, { sequences }: GenerateR
     promptIds: promptIds(model, load, sequence.request),
     completionIds: sequence.ids,
     logprobs: sequence.logprobs,
-    advantage: values[i],
+    advantage: values[i]!,
   }));
 }
 
@@ -103,7 +103,7 @@ export async function trainPass(
   let total = 0;
   let tokens = 0;
   for (const bin of bins) {
-    const members = bin.map((i) => samples[i]);
+    const members = bin.map((i) => samples[i]!);
     const { logprobs } = await policy.forward(packSequences(members), options);
     // On-policy every ratio is 1: the slope of the grpo loss is -advantage / length / sequences.
     const slopes = members.flatMap(({ advantage, completionIds: { length } }) =>
@@ -113,7 +113,7 @@ export async function trainPass(
     members
       .flatMap((s) => Array.from(s.logprobs))
       .forEach((sampled, t) => {
-        const gap = Math.abs(sampled - logprobs[t]);
+        const gap = Math.abs(sampled - logprobs[t]!);
         largest = Math.max(largest, gap);
         total += gap;
         tokens++;

@@ -35,7 +35,7 @@ export class DownloadView {
   readonly onProgress = ({ doneBytes, totalBytes }: FetchProgress): void => {
     const at = this.now();
     this.recent.push({ at, bytes: doneBytes });
-    while (this.recent.length > 2 && at - this.recent[0].at > RATE_MS) this.recent.shift();
+    while (this.recent.length > 2 && at - this.recent[0]!.at > RATE_MS) this.recent.shift();
     const ended = doneBytes >= totalBytes;
     if (this.stream.isTTY === true) {
       if (!ended && at - this.drawnAt < REDRAW_MS) return;
@@ -50,7 +50,7 @@ export class DownloadView {
   };
 
   private line(done: number, total: number): string {
-    const [first, last] = [this.recent[0], this.recent[this.recent.length - 1]];
+    const [first, last] = [this.recent[0]!, this.recent.at(-1)!];
     const rate = last.at > first.at ? (1000 * (last.bytes - first.bytes)) / (last.at - first.at) : 0;
     const speed = rate > 0 ? `, ${megabytes(rate)}/s` : '';
     const left = rate > 0 && done < total ? `, ${timeText((total - done) / rate)} left` : '';

@@ -55,7 +55,7 @@ async function evalCommand(flags: EvalFlags): Promise<void> {
       else process.stdout.write(compared.map(comparisonText).join('\n'));
     } else if (flags.completions !== undefined) {
       const graded = await gradeCompletions(flags, signal);
-      const names = graded.benchmark === null ? [] : [graded.benchmark.split('=')[0]];
+      const names = graded.benchmark === null ? [] : graded.benchmark.split('=', 1);
       const beside = [...paperTable3(names), ...paperTable4(names)].map((part) => `${part}\n`).join('');
       if (flags.json === true) writeJsonLine(graded);
       else process.stdout.write(fullReport(graded) + beside);

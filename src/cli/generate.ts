@@ -135,7 +135,7 @@ class Generator {
     const onCompletion = (completion: Completion): void => {
       // One that never began is no completion; how many wait in a window says nothing to the reader.
       if (completion.finish === 'cancelled' && completion.ids.length === 0) return;
-      const output = this.output(pieces[completion.prompt].index, completion);
+      const output = this.output(pieces[completion.prompt]!.index, completion);
       this.results.add(output.index * this.flags.samples + output.sample, output);
     };
     const { temperature, topK, topP, minP, repetitionPenalty } = this.flags;

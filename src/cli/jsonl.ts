@@ -23,7 +23,7 @@ async function* splitLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer>
     let start = 0;
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
       parts.push(chunk.subarray(start, end));
-      yield parts.length === 1 ? parts[0] : Buffer.concat(parts);
+      yield parts.length === 1 ? parts[0]! : Buffer.concat(parts);
       parts = [];
       start = end + 1;
     }

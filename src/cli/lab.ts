@@ -87,7 +87,7 @@ function syntheticOptions(flags: LabFlags): LabOptions['synthetic'] {
 function parameterOptions(assignments: readonly string[]): LabOptions {
   const { rewardParams, rewardModules, ...params } = parseAssignments(assignments);
   return {
-    params: params as Record<string, unknown>,
+    params,
     ...(rewardParams && { rewardParams }),
     ...(rewardModules && { rewardModules }),
   };

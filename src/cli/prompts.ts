@@ -34,7 +34,7 @@ function objectOf({ line, value }: JsonLine): Record<string, unknown> {
 
 function formOf(line: number, object: Record<string, unknown>): Form {
   const given = FORMS.filter((form) => object[form] !== undefined);
-  if (given.length === 1) return given[0];
+  if (given.length === 1) return given[0]!;
   const found = given.length === 0 ? 'none of them' : given.join(' and ');
   throw badLine(line, `it must hold one of "prompt", "messages" and "ids"; it holds ${found}.`);
 }
@@ -55,7 +55,7 @@ export function checkIds(line: number, value: unknown, limits: ModelLimits): num
 function checkMessages(line: number, value: unknown): ChatMessage[] {
   const parsed = z.array(messageSchema).min(1).safeParse(value);
   if (parsed.success) return parsed.data;
-  const { path, message } = parsed.error.issues[0];
+  const { path, message } = parsed.error.issues[0]!;
   const where = path.map((part) => `[${JSON.stringify(part)}]`).join('');
   throw badLine(line, `"messages"${where}: ${message}; write [{"role": "user", "content": "..."}].`);
 }

@@ -15,7 +15,7 @@ const WINDOW_TOKENS = 8192;
 
 function pack(lines: readonly ScoreLine[]): PackedSequences {
   const offsets = new Int32Array(lines.length + 1);
-  lines.forEach((line, b) => (offsets[b + 1] = offsets[b] + line.ids.length));
+  lines.forEach((line, b) => (offsets[b + 1] = offsets[b]! + line.ids.length));
   return {
     ids: Int32Array.from(lines.flatMap((line) => line.ids)),
     offsets,

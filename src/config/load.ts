@@ -97,7 +97,7 @@ export function parseAssignments(assignments: readonly string[]): ConfigInput {
     }
     assign(values, keys, parseScalar(assignment.slice(equals + 1), assignment), assignment);
   }
-  return values as ConfigInput;
+  return values;
 }
 
 function parseScalar(text: string, assignment: string): unknown {

@@ -96,7 +96,7 @@ export function problemsOf(
     const ofList = issue.errors.find((errors) => errors.some((inner) => inner.path.length > 0));
     if (ofList !== undefined) {
       return ofList.flatMap((inner) =>
-        problemsOf({ ...inner, path: [...issue.path, ...inner.path] } as Issue, input, knownKeys),
+        problemsOf({ ...inner, path: [...issue.path, ...inner.path] }, input, knownKeys),
       );
     }
   }

@@ -20,8 +20,8 @@ export class RandomStream {
   /** Index drawn with the given weights. */
   choice(weights: readonly number[]): number {
     let rest = this.uniform() * weights.reduce((sum, weight) => sum + weight, 0);
-    for (let i = 0; i < weights.length - 1; i++) {
-      rest -= weights[i];
+    for (const [i, weight] of weights.slice(0, -1).entries()) {
+      rest -= weight;
       if (rest < 0) return i;
     }
     return weights.length - 1;
@@ -31,7 +31,7 @@ export class RandomStream {
   shuffle<T>(items: T[]): T[] {
     for (let i = items.length - 1; i > 0; i--) {
       const j = this.integer(0, i);
-      [items[i], items[j]] = [items[j], items[i]];
+      [items[i], items[j]] = [items[j]!, items[i]!];
     }
     return items;
   }

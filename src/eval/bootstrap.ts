@@ -21,14 +21,13 @@ const LOW = 0.025;
 
 /** xoshiro128** 1.1 (Blackman and Vigna, 2018). `rng.ts` would take minutes for the 10^8 draws of a large report. */
 class Draws {
-  private readonly state: Int32Array;
+  private state: [a: number, b: number, c: number, d: number];
 
   constructor(seed: number) {
-    const words = [0, 1].flatMap((i) => {
-      const word = streamSeed(seed, 'bootstrap', i);
-      return [Number(word & 0xffffffffn), Number(word >> 32n)];
-    });
-    this.state = Int32Array.from(words, (word) => word | 0);
+    const low = (word: bigint): number => Number(word & 0xffffffffn) | 0;
+    const high = (word: bigint): number => Number(word >> 32n) | 0;
+    const [first, second] = [streamSeed(seed, 'bootstrap', 0), streamSeed(seed, 'bootstrap', 1)];
+    this.state = [low(first), high(first), low(second), high(second)];
   }
 
   /** Fills `indices` with independent uniform numbers below `size`. */
@@ -46,25 +45,25 @@ class Draws {
       d = (d << 11) | (d >>> 21);
       indices[i] = Math.floor((bits / 2 ** 32) * size);
     }
-    this.state.set([a, b, c, d]);
+    this.state = [a, b, c, d];
   }
 }
 
 /**
  * Values of `statistics` on each resample, one array a statistic.
  * @param columns numbers of the problems, one array a quantity
- * @param statistics from each column's sum over the problems drawn, and how often each problem was
+ * @param statistics from how often each problem was drawn, and each column's sum over the problems drawn
  */
 export function bootstrap(
   columns: readonly Float64Array[],
-  statistics: (sums: Float64Array, counts: Int32Array) => readonly number[],
+  statistics: (counts: Int32Array, ...sums: number[]) => readonly number[],
   { resamples = 10_000, seed = 42 }: BootstrapOptions = {},
 ): Float64Array[] {
-  const [width, size] = [columns.length, columns[0].length];
+  const [width, size] = [columns.length, columns[0]!.length];
   // A problem's numbers side by side: a draw reads one place in memory.
   const table = Float64Array.from(
     { length: width * size },
-    (_, i) => columns[i % width][Math.floor(i / width)],
+    (_, i) => columns[i % width]![Math.floor(i / width)]!,
   );
   const draws = new Draws(seed);
   const indices = new Int32Array(size);
@@ -74,15 +73,13 @@ export function bootstrap(
     draws.fill(indices, size);
     sums.fill(0);
     counts.fill(0);
-    for (let i = 0; i < size; i++) {
-      const index = indices[i];
-      counts[index]++;
-      for (let c = 0; c < width; c++) sums[c] += table[index * width + c];
+    for (const index of indices) {
+      counts[index]!++;
+      for (let c = 0; c < width; c++) sums[c]! += table[index * width + c]!;
     }
-    const found = statistics(sums, counts);
-    for (let s = 0; s < found.length; s++) {
+    for (const [s, value] of statistics(counts, ...sums).entries()) {
       values[s] ??= new Float64Array(resamples);
-      values[s][r] = found[s];
+      values[s][r] = value;
     }
   }
   return values;
@@ -93,7 +90,7 @@ function quantile(sorted: Float64Array, share: number): number {
   const place = share * (sorted.length - 1);
   const below = Math.floor(place);
   const above = Math.min(below + 1, sorted.length - 1);
-  return sorted[below] + (place - below) * (sorted[above] - sorted[below]);
+  return sorted[below]! + (place - below) * (sorted[above]! - sorted[below]!);
 }
 
 /** NaN at both ends when a value is NaN. */

@@ -1,7 +1,7 @@
 /** Two evaluations of the same problems, paired: is B better than A, and does it think less? */
 import { AcoerError } from '../errors';
 import { bootstrap, type BootstrapOptions, bootstrapP, interval, type Interval } from './bootstrap';
-import { byProblem } from './problems';
+import { byProblem, type ProblemRows } from './problems';
 import { type EvalRow, per1kTokens } from './summary';
 
 /** Exact McNemar test (McNemar 1947): of the problems only one side solves, is the split unlike a fair coin's? */
@@ -57,19 +57,19 @@ export function mcnemarP(onlyA: number, onlyB: number): number {
   return Math.min(1, 2 * tail);
 }
 
-type Pair = readonly [a: EvalRow[], b: EvalRow[]];
+type Pair = readonly [a: ProblemRows, b: ProblemRows];
 
-const allDiffer = (groups: readonly EvalRow[][]): boolean =>
+const allDiffer = (groups: readonly ProblemRows[]): boolean =>
   new Set(groups.map(([row]) => row.problemId)).size === groups.length;
 
 /** Ids on both sides pair problems wherever they stand; without them their places do. */
-function keyOf(a: readonly EvalRow[][], b: readonly EvalRow[][]): (group: EvalRow[]) => string {
+function keyOf(a: readonly ProblemRows[], b: readonly ProblemRows[]): (group: ProblemRows) => string {
   const ids = new Set(a.map(([row]) => row.problemId));
   const named = allDiffer(a) && allDiffer(b) && b.some(([row]) => ids.has(row.problemId));
   return named ? ([row]) => row.problemId : ([row]) => String(row.index);
 }
 
-function pairUp(a: readonly EvalRow[][], b: readonly EvalRow[][]): Pair[] {
+function pairUp(a: readonly ProblemRows[], b: readonly ProblemRows[]): Pair[] {
   const key = keyOf(a, b);
   const second = new Map(b.map((group) => [key(group), group]));
   const pairs = a.flatMap((group): Pair[] => {
@@ -104,7 +104,7 @@ function sideColumns(pairs: readonly Pair[]): Float64Array[] {
     (row: EvalRow) => row.totalTokens,
   ];
   return values.flatMap((value) =>
-    [0, 1].map((side) => Float64Array.from(pairs, (pair) => groupMean(pair[side], value))),
+    ([0, 1] as const).map((side) => Float64Array.from(pairs, (pair) => groupMean(pair[side], value))),
   );
 }
 
@@ -112,16 +112,13 @@ type Two = [a: number, b: number];
 
 /** The four figures of both sides, from the sums of the columns over as many pairs as there are. */
 function figuresOf(
-  sums: Float64Array,
+  sums: ArrayLike<number>,
   pairs: number,
 ): Record<'accuracy' | 'thinking' | 'total' | 'per1k', Two> {
-  const [accuracyA, accuracyB, thinkingA, thinkingB, totalA, totalB] = sums.map((sum) => sum / pairs);
-  return {
-    accuracy: [accuracyA, accuracyB],
-    thinking: [thinkingA, thinkingB],
-    total: [totalA, totalB],
-    per1k: [per1kTokens(accuracyA, totalA), per1kTokens(accuracyB, totalB)],
-  };
+  const means = (column: number): Two => [sums[column]! / pairs, sums[column + 1]! / pairs];
+  const [accuracy, thinking, total] = [means(0), means(2), means(4)];
+  const per1k: Two = [per1kTokens(accuracy[0], total[0]), per1kTokens(accuracy[1], total[1])];
+  return { accuracy, thinking, total, per1k };
 }
 
 function paired([a, b]: readonly [number, number], differences: Float64Array): PairedFigure {
@@ -152,7 +149,7 @@ export function compare(
   const ratio = ([x, y]: Two): number => y / x - 1;
   const draws = bootstrap(
     columns,
-    (sums) => {
+    (_counts, ...sums) => {
       const { accuracy, thinking, total, per1k } = figuresOf(sums, pairs.length);
       return [minus(accuracy), minus(thinking), minus(total), minus(per1k), ratio(thinking), ratio(total)];
     },
@@ -169,10 +166,10 @@ export function compare(
     pairs: pairs.length,
     unpairedA: groupsA.length - pairs.length,
     unpairedB: groupsB.length - pairs.length,
-    accuracy: paired(accuracy, draws[0]),
+    accuracy: paired(accuracy, draws[0]!),
     mcnemar: mcnemar(pairs),
-    thinkingTokens: tokens(thinking, draws[1], draws[4]),
-    totalTokens: tokens(total, draws[2], draws[5]),
-    accuracyPer1kTokens: paired(per1k, draws[3]),
+    thinkingTokens: tokens(thinking, draws[1]!, draws[4]!),
+    totalTokens: tokens(total, draws[2]!, draws[5]!),
+    accuracyPer1kTokens: paired(per1k, draws[3]!),
   };
 }

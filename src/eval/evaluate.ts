@@ -102,13 +102,16 @@ class Evaluator {
     const { model, tokenizer, dataset, promptTemplate, enableThinking } = this.options;
     const { signal, kvBytes, sampling } = this.options;
     const problems = pieces.map(({ index }) => dataset.get(index));
-    const indexOf = (position: number) => pieces[position].index;
+    const indexOf = (position: number) => pieces[position]!.index;
     const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, indexOf });
-    const hasRoom = (_: unknown, i: number) => prompts[i].ids.length < model.info.maxPositions;
-    const [asked, askedPrompts] = [pieces.filter(hasRoom), prompts.filter(hasRoom)];
-    pieces.forEach((piece, i) => hasRoom(piece, i) || this.addUnanswered(prompts[i], piece));
+    const asked: { piece: Piece; prompt: Prompt }[] = [];
+    for (const [i, prompt] of prompts.entries()) {
+      const piece = pieces[i]!;
+      if (prompt.ids.length < model.info.maxPositions) asked.push({ piece, prompt });
+      else this.addUnanswered(prompt, piece);
+    }
     if (asked.length === 0) return;
-    const wanted = asked.map((piece, i) => this.wanted(piece, askedPrompts[i]));
+    const wanted = asked.map(({ piece, prompt }) => this.wanted(piece, prompt));
     const settings = {
       sampling: { temperature: sampling === 'greedy' ? 0 : sampling.temperature },
       stopIds: Int32Array.from(tokenizer.eosIds),
@@ -116,7 +119,7 @@ class Evaluator {
       kvBytes,
     };
     await this.sampler.sample(wanted, settings, (completion) => {
-      if (completion.finish !== 'cancelled') this.add(askedPrompts[completion.prompt], completion);
+      if (completion.finish !== 'cancelled') this.add(asked[completion.prompt]!.prompt, completion);
     });
   }
 

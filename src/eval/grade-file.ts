@@ -148,7 +148,7 @@ export async function gradeFile(path: string, options: GradeFileOptions): Promis
     const verdicts = await grader.verify(
       batch.map(({ gold, text: pred, grading }) => ({ gold, pred, preset, grading })),
     );
-    parts[at] = batch.map(({ text: _, grading: __, ...row }, i) => ({ ...row, verdict: verdicts[i] }));
+    parts[at] = batch.map(({ text: _, grading: __, ...row }, i) => ({ ...row, verdict: verdicts[i]! }));
     graded += batch.length;
     correct += verdicts.filter((verdict) => verdict.correct).length;
     onProgress?.(graded, correct);

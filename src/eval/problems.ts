@@ -1,9 +1,12 @@
 /** Rows gathered by problem: the unit that is resampled, paired and voted on. */
 import type { EvalRow } from './summary';
 
+/** The answers to one problem, at least one. */
+export type ProblemRows = [first: EvalRow, ...rest: EvalRow[]];
+
 /** The answers to each problem in the order of their samples, problems in the order of the benchmark. */
-export function byProblem(rows: readonly EvalRow[]): EvalRow[][] {
-  const groups = new Map<number, EvalRow[]>();
+export function byProblem(rows: readonly EvalRow[]): ProblemRows[] {
+  const groups = new Map<number, ProblemRows>();
   for (const row of rows) {
     const group = groups.get(row.index);
     if (group === undefined) groups.set(row.index, [row]);

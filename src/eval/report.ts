@@ -52,9 +52,9 @@ function resampledMedian(
     let seen = 0;
     let low = NaN;
     for (let i = 0; i < values.length; i++) {
-      seen += counts[problems[i]];
-      if (Number.isNaN(low) && seen > lower) low = values[i];
-      if (seen > upper) return (low + values[i]) / 2;
+      seen += counts[problems[i]!]!;
+      if (Number.isNaN(low) && seen > lower) low = values[i]!;
+      if (seen > upper) return (low + values[i]!) / 2;
     }
     return 0;
   };
@@ -74,7 +74,7 @@ function intervals(groups: readonly EvalRow[][], options: BootstrapOptions): Eva
   const columns = [...meanColumns(groups), sums(groups, truncation)];
   const values = bootstrap(
     columns,
-    ([drawn, correct, thinking, total, cut], counts) => [
+    (counts, drawn, correct, thinking, total, cut) => [
       correct / drawn,
       thinking / drawn,
       total / drawn,
@@ -87,31 +87,31 @@ function intervals(groups: readonly EvalRow[][], options: BootstrapOptions): Eva
   );
   const ends = values.map(interval);
   return {
-    accuracy: ends[0],
-    thinkingTokens: ends[1],
-    totalTokens: ends[2],
-    medianThinkingTokens: ends[3],
-    medianTotalTokens: ends[4],
-    accuracyPer1kTokens: ends[5],
-    truncated: ends[6],
+    accuracy: ends[0]!,
+    thinkingTokens: ends[1]!,
+    totalTokens: ends[2]!,
+    medianThinkingTokens: ends[3]!,
+    medianTotalTokens: ends[4]!,
+    accuracyPer1kTokens: ends[5]!,
+    truncated: ends[6]!,
   };
 }
 
 function levelIntervals(rows: readonly EvalRow[], options: BootstrapOptions): LevelReport['intervals'] {
   const values = bootstrap(
     meanColumns(byProblem(rows)),
-    ([drawn, correct, thinking, total]) => [correct / drawn, thinking / drawn, total / drawn],
+    (_counts, drawn, correct, thinking, total) => [correct / drawn, thinking / drawn, total / drawn],
     options,
   );
   const [accuracy, thinkingTokens, totalTokens] = values.map(interval);
-  return { accuracy, thinkingTokens, totalTokens };
+  return { accuracy: accuracy!, thinkingTokens: thinkingTokens!, totalTokens: totalTokens! };
 }
 
 function perLevel(rows: readonly EvalRow[], summary: EvalSummary, options: BootstrapOptions) {
   return Object.fromEntries(
     byLevel(rows).map(([level, own]): [string, LevelReport] => [
       level,
-      { ...summary.perLevel[level], intervals: levelIntervals(own, options) },
+      { ...summary.perLevel[level]!, intervals: levelIntervals(own, options) },
     ]),
   );
 }

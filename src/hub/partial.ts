@@ -52,7 +52,7 @@ async function partialsOf(blob: string): Promise<PartialEntry[]> {
     try {
       const { size, mtimeMs } = await stat(path);
       const alive = startOf(Number(owner[1])) === owner[2];
-      found.push({ path, bytes: size, made: owner[3], busy: alive && Date.now() - mtimeMs < STALLED_MS });
+      found.push({ path, bytes: size, made: owner[3]!, busy: alive && Date.now() - mtimeMs < STALLED_MS });
     } catch (error) {
       // Finished or taken over since the folder was read.
       if (errorCode(error) !== 'ENOENT') throw error;

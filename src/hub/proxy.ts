@@ -86,6 +86,5 @@ export async function fetchThroughProxy(
 ): Promise<Response> {
   const dispatcher = await agentFor(settings);
   const { fetch } = await import('undici');
-  // The same web interface as the global one, under types of another version.
-  return (await fetch(url, { ...init, dispatcher })) as unknown as Response;
+  return fetch(url, { ...init, dispatcher });
 }

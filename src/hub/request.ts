@@ -42,8 +42,8 @@ function reasonOf(error: unknown): string {
   let inner = error as { cause?: unknown };
   while (typeof inner.cause === 'object' && inner.cause !== null) inner = inner.cause;
   const message = errorMessage(inner);
-  const proxyStatus = /^Proxy response \((\d+)\)|^Proxy Authentication Required \((\d+)\)/.exec(message);
-  if (proxyStatus !== null) return proxyAnswered(proxyStatus[1] ?? proxyStatus[2]);
+  const proxyStatus = /^Proxy (?:response|Authentication Required) \((\d+)\)/.exec(message)?.[1];
+  if (proxyStatus !== undefined) return proxyAnswered(proxyStatus);
   return message === '' ? (errorCode(inner) ?? 'no reason given') : message;
 }
 

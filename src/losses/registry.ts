@@ -20,7 +20,7 @@ export function registerLoss<Shape extends z.ZodRawShape>(loss: LossDefinition<S
     const why = loss.name === '' ? 'needs a name' : `named "${loss.name}" is built in; choose another name`;
     throw new AcoerError('BAD_CONFIG', `A loss ${why}`);
   }
-  registry.set(loss.name, loss as unknown as LossDefinition);
+  registry.set(loss.name, loss);
 }
 
 /** Every known loss, the built-in ones first. */

@@ -37,7 +37,7 @@ export const hapo = defineReward({
       const shortest = { ...state.shortest };
       for (const group of batch) {
         const key = keyOf(group);
-        const before = Object.hasOwn(shortest, key) ? [shortest[key]] : [];
+        const before = Object.hasOwn(shortest, key) ? [shortest[key]!] : [];
         const found = [...before, ...correctOf(group).map(l)];
         if (found.length > 0) shortest[key] = Math.min(...found);
       }
@@ -47,7 +47,7 @@ export const hapo = defineReward({
       const c = correctness(rollout);
       const key = keyOf(group);
       if (!Object.hasOwn(shortest, key)) return sumOf(c, 0);
-      const h = Math.max(1, shortest[key]);
+      const h = Math.max(1, shortest[key]!);
       const f = Math.cos((Math.PI / 2) * Math.min(l(rollout) / h, 2));
       return sumOf(c, weight * (c === 1 ? Math.max(f, -clip) : Math.min(0, f)));
     },

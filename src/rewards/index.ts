@@ -41,7 +41,7 @@ export function registerReward<State>(
     const why = name === '' ? 'needs a name' : `named "${name}" is built in; choose another name`;
     throw new AcoerError('BAD_CONFIG', `A reward ${why}`);
   }
-  registry.set(name, definitionOf(name, reward as UserReward));
+  registry.set(name, definitionOf(name, reward));
 }
 
 /** Names that no reward of a user's may take. */

@@ -160,8 +160,7 @@ function bindObject<State>(
   params: RewardParameters,
 ): BoundReward<State> {
   const seenAs = viewer();
-  const scoreUser =
-    reward.score?.bind(reward) ?? groupScorer<State>(reward.scoreGroup!.bind(reward) as never);
+  const scoreUser = reward.score?.bind(reward) ?? groupScorer<State>(reward.scoreGroup!.bind(reward));
   return {
     name,
     initialState: (context) => checkedState(reward.initialState?.(context) ?? (null as State)),
@@ -194,7 +193,7 @@ export function fromObject(name: string, reward: UserReward): RewardDefinition {
     source: 'registerReward',
     defaults,
     ...(reward.taxonomy && { taxonomy: reward.taxonomy }),
-    bind: (parameters) => bindObject(name, reward, withDefaults(name, defaults, parameters)) as BoundReward,
+    bind: (parameters) => bindObject(name, reward, withDefaults(name, defaults, parameters)),
   };
 }
 

@@ -30,7 +30,7 @@ export function drawDrill(tokenizer: Encoder, style: DrillStyle, random: RandomS
 /** A question with an answer in the given style, every token of the answer learned. */
 export function drawExample(tokenizer: Encoder, style: TraceStyle, random: RandomStream): Example {
   for (;;) {
-    const level = TINY_LEVELS[random.integer(0, TINY_LEVELS.length - 1)];
+    const level = TINY_LEVELS[random.integer(0, TINY_LEVELS.length - 1)]!;
     const chain = drawFrom(random, level, 'train');
     const completionIds = tokenizer.encode(`${drawCompletion(random, style, chain)}<|im_end|>`);
     if (completionIds.length > MAX_COMPLETION_TOKENS) continue;
@@ -51,8 +51,10 @@ const lengthOf = (example: Example): number => example.promptIds.length + exampl
 /** As many examples as make `batches` batches of about `tokensPerBatch` tokens. */
 export function drawPool(draw: () => Example, batches: number, tokensPerBatch: number): Example[] {
   const pool: Example[] = [];
-  for (let tokens = 0; tokens < batches * tokensPerBatch; tokens += lengthOf(pool[pool.length - 1])) {
-    pool.push(draw());
+  for (let tokens = 0; tokens < batches * tokensPerBatch;) {
+    const example = draw();
+    pool.push(example);
+    tokens += lengthOf(example);
   }
   return pool;
 }
@@ -68,7 +70,7 @@ export function bucket(pool: readonly Example[], tokensPerBatch: number, random:
   const batches = Array.from({ length: count }, (): Example[] => []);
   let tokens = 0;
   for (const example of sorted) {
-    batches[Math.min(count - 1, Math.floor((tokens * count) / total))].push(example);
+    batches[Math.min(count - 1, Math.floor((tokens * count) / total))]!.push(example);
     tokens += lengthOf(example);
   }
   return random.shuffle(batches.filter((batch) => batch.length > 0));

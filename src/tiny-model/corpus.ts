@@ -107,11 +107,11 @@ export function drawCompletion(random: RandomStream, style: TraceStyle, chain: C
   let trace = random.uniform() < style.preamble ? `okay, i need to compute ${expression(chain)}.\n` : '';
   let { text, result } = pass(random, style, chain);
   trace += text;
-  for (let check = 0; check < CHECK_PHRASES.length; check++) {
-    const factor = chain.level >= 4 ? style.longCheckFactors[check] : 1;
-    if (random.uniform() >= style.checks[check] * factor) break;
+  for (const [check, phrase] of CHECK_PHRASES.entries()) {
+    const factor = chain.level >= 4 ? style.longCheckFactors[check]! : 1;
+    if (random.uniform() >= style.checks[check]! * factor) break;
     ({ text, result } = pass(random, style, chain));
-    trace += `${CHECK_PHRASES[check]}\n${text}`;
+    trace += `${phrase}\n${text}`;
   }
   return final(trace, result);
 }

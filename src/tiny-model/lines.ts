@@ -14,7 +14,7 @@ export function countLines(completions: readonly string[]): LineCount[] {
   for (const text of completions.flatMap((completion) => completion.split('\n'))) {
     const line = LINE.exec(text);
     if (line === null) continue;
-    const terms = line[1].match(/[+-]?\d/g)!.map(Number);
+    const terms = line[1]!.match(/[+-]?\d/g)!.map(Number);
     const count = (counts[terms.length - 2] ??= { correct: 0, total: 0 });
     count.total++;
     if (mod10(terms.reduce((sum, term) => sum + term, 0)) === Number(line[2])) count.correct++;

@@ -132,7 +132,7 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
     thinkOpenId: idOf('<think>'),
     thinkCloseId: idOf('</think>'),
     eosIds,
-    padId: idOf(tokenText(files.config.pad_token)) ?? idList(files.generation.pad_token_id)[0] ?? eosIds[0],
+    padId: idOf(tokenText(files.config.pad_token)) ?? idList(files.generation.pad_token_id)[0] ?? eosIds[0]!,
     vocabSize,
   };
 }

@@ -85,7 +85,7 @@ async function makeSink(path: string, run: Parameters<SinkMaker>[0]): Promise<Si
     throw bad(path, 'has no function as its default export; it must make a sink');
   const sink: unknown = await (maker as SinkMaker)(run);
   if (!isRecord(sink)) throw bad(path, 'made no sink: its function must return an object');
-  return sink as Sink;
+  return sink;
 }
 
 /**

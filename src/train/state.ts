@@ -79,7 +79,7 @@ export function otherMaker(checkpoint: StoredCheckpoint, engine: Engine): string
 export function storedPart({ path, state }: StoredCheckpoint): StoredState {
   checkStoredState(path, state);
   const stored = state as StoredState;
-  return { ...stored, config: currentSettings(stored.config as Record<string, unknown>) as Config };
+  return { ...stored, config: currentSettings(stored.config) as Config };
 }
 
 /** @param config of the run that goes on from it */

@@ -89,7 +89,8 @@ export function variadic(p: Parser, name: string): Node {
 }
 
 export function bigOperator(p: Parser, op: 'sum' | 'prod'): Node {
-  let [range, to]: (Node | null)[] = [null, null];
+  let range: Node | null = null;
+  let to: Node | null = null;
   for (let i = 0; i < 2; i++) {
     if (p.accept('_')) range = rangeStart(p);
     else if (p.accept('^')) to = exponent(p);

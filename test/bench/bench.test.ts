@@ -91,7 +91,7 @@ describe('random weights', () => {
       string,
       { data_offsets: [number, number] }
     >;
-    const [begin, end] = header['model.layers.1.mlp.up_proj.weight'].data_offsets;
+    const [begin, end] = header['model.layers.1.mlp.up_proj.weight']!.data_offsets;
     const bits = new Uint32Array((end - begin) / 2).map(
       (_, i) => file.readUInt16LE(start + begin + 2 * i) << 16,
     );

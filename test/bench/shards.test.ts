@@ -12,7 +12,8 @@ interface Tensor {
   data_offsets: [number, number];
 }
 
-const FILES = ['model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors'];
+const [FIRST, SECOND] = ['model-00001-of-00002.safetensors', 'model-00002-of-00002.safetensors'] as const;
+const FILES = [FIRST, SECOND];
 const shape = { ...SHAPES.tiny, shards: 2, storesTiedHead: true };
 let directory: string;
 
@@ -43,9 +44,9 @@ test('the index names the shard of every tensor and the bytes of all', () => {
 });
 
 test('the second shard holds the head, byte for byte the embedding', () => {
-  const [first, second] = FILES.map(shard);
+  const [first, second] = [shard(FIRST), shard(SECOND)];
   expect(Object.keys(second.tensors)).toEqual(['lm_head.weight']);
-  const { data_offsets, ...embedding } = first.tensors['model.embed_tokens.weight'];
+  const { data_offsets, ...embedding } = first.tensors['model.embed_tokens.weight']!;
   expect(second.tensors['lm_head.weight']).toMatchObject(embedding);
   expect(second.data.equals(first.data.subarray(...data_offsets))).toBe(true);
 });

@@ -171,31 +171,31 @@ describe('draws', () => {
 
   test('the log-probs are those of `acoer score`', async () => {
     const lines = await generate(PROMPTS, '-n', '4', '--max-new-tokens', '30', '--top-k', '20');
-    const prompts = PROMPTS.map((p) => ('ids' in p ? p.ids! : Array.from(tokenizer.encode(p.prompt!))));
+    const prompts = PROMPTS.map((p) => ('ids' in p ? p.ids! : Array.from(tokenizer.encode(p.prompt))));
     const sequences = lines.map(({ index, ids }) => ({
-      ids: [...prompts[index], ...ids],
-      promptLength: prompts[index].length,
+      ids: [...prompts[index]!, ...ids],
+      promptLength: prompts[index]!.length,
     }));
     const { stdout } = await acoer('score', '--model', model, linesFile(sequences));
     const scores = objects<{ logprobs: number[]; entropies: number[] }>(stdout);
     expect(scores).toHaveLength(lines.length);
     scores.forEach(({ logprobs, entropies }, i) => {
-      expect(entropies).toHaveLength(lines[i].ids.length);
-      logprobs.forEach((logprob, t) => expect(Math.abs(logprob - lines[i].logprobs[t])).toBeLessThan(1e-4));
+      expect(entropies).toHaveLength(lines[i]!.ids.length);
+      logprobs.forEach((logprob, t) => expect(Math.abs(logprob - lines[i]!.logprobs[t]!)).toBeLessThan(1e-4));
     });
   });
 
   test('temperature 0 is greedy: every sample the same', async () => {
     const lines = await generate([PROMPTS[0]], '-n', '3', '--temperature', '0', '--max-new-tokens', '20');
-    expect(lines[1].ids).toEqual(lines[0].ids);
-    expect(lines[2].ids).toEqual(lines[0].ids);
+    const [first, ...others] = lines.map(({ ids }) => ids);
+    expect(others).toEqual([first, first]);
   });
 
   test('top-k 1 is greedy too, with log-probs before the filter', async () => {
     const [greedy] = await generate([PROMPTS[0]], '--temperature', '0', '--max-new-tokens', '20');
     const [top] = await generate([PROMPTS[0]], '--top-k', '1', '--max-new-tokens', '20');
-    expect(top.ids).toEqual(greedy.ids);
-    top.logprobs.forEach((logprob, t) => expect(logprob).toBeCloseTo(greedy.logprobs[t], 6));
+    expect(top!.ids).toEqual(greedy!.ids);
+    top!.logprobs.forEach((logprob, t) => expect(logprob).toBeCloseTo(greedy!.logprobs[t]!, 6));
   });
 });
 

@@ -24,14 +24,14 @@ test('one line per input line, in order, one number per token from promptLength 
   expect(scores.map((s) => s.entropies.length)).toEqual(scores.map((s) => s.logprobs.length));
   // The same sequence alone: its neighbours in the pack change nothing but rounding.
   const [alone] = await score([lines[250]]);
-  alone.logprobs.forEach((logprob, t) => expect(logprob).toBeCloseTo(scores[250].logprobs[t], 5));
+  alone!.logprobs.forEach((logprob, t) => expect(logprob).toBeCloseTo(scores[250]!.logprobs[t]!, 5));
 });
 
 test('log-probs of every continuation add up to probability 1, and give the entropy', async () => {
   const prompt = [3, 1, 4, 1, 5];
   const lines = Array.from({ length: 64 }, (_, id) => ({ ids: [...prompt, id], promptLength: 5 }));
   const scores = await score(lines, '--dtype', 'float64');
-  const logprobs = scores.map((s) => s.logprobs[0]);
+  const logprobs = scores.map((s) => s.logprobs[0]!);
   const sum = logprobs.reduce((total, logprob) => total + Math.exp(logprob), 0);
   const entropy = logprobs.reduce((total, logprob) => total - Math.exp(logprob) * logprob, 0);
   expect(sum).toBeCloseTo(1, 10);
@@ -44,7 +44,7 @@ test('a line that is all prompt has empty answers', async () => {
     { ids: [1, 2], promptLength: 1 },
   ]);
   expect(scores[0]).toEqual({ logprobs: [], entropies: [] });
-  expect(scores[1].logprobs).toHaveLength(1);
+  expect(scores[1]!.logprobs).toHaveLength(1);
 });
 
 test.each([

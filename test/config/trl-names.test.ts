@@ -50,5 +50,5 @@ test.each([
   ['output_dir', /no counterpart here: .*--out DIR/],
   ['maxStep', /did you mean `maxSteps`\?$/],
 ])('typing %s says where it is', (name, sentence) => {
-  expect(() => resolveConfig([{ [name]: 1 } as never])).toThrow(sentence);
+  expect(() => resolveConfig([{ [name]: 1 }])).toThrow(sentence);
 });

@@ -127,7 +127,7 @@ describe('with the addon built', () => {
     expect(before).toBeGreaterThanOrEqual(2);
     expect(before).toBeLessThan(6);
     expect(after.at(-1)).toBe(6);
-    expect(after).toEqual(Array.from(after, (_, i) => after[0] + i));
+    expect(after).toEqual(Array.from(after, (_, i) => after[0]! + i));
   });
 
   test('two runs one after another in one process give the same numbers', () => {

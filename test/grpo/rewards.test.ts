@@ -24,7 +24,7 @@ function rewardOf(name: string, score: BoundReward<number>['score'], weight = 1)
     score,
     metrics: () => ({}),
   };
-  return { reward: reward as BoundReward, weight };
+  return { reward, weight };
 }
 
 test('rewards are weighted and added; their own values are kept', async () => {

@@ -24,7 +24,7 @@ function pack(to: string): string {
     encoding: 'utf8',
     stdio: ['ignore', 'pipe', 'pipe'],
   });
-  const [{ filename }] = JSON.parse(out) as { filename: string }[];
+  const [{ filename }] = JSON.parse(out) as [{ filename: string }];
   return join(to, filename);
 }
 

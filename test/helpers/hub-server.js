@@ -40,6 +40,9 @@ function noise(key, size) {
   return Buffer.concat(blocks).subarray(0, size);
 }
 
+/** A group that every match holds. @param {RegExpExecArray} match @param {number} index */
+const group = (match, index) => /** @type {string} */ (match[index]);
+
 const LFS = /\.(safetensors|bin|parquet|gguf)$|(^|\/)tokenizer\.json$/;
 
 class HubServer {
@@ -142,11 +145,19 @@ class HubServer {
     const tree = /^\/api\/((?:models|datasets)\/[^/]+\/[^/]+)\/tree\/([^/]+)$/.exec(path);
     const file = /^\/(datasets\/)?([^/]+\/[^/]+)\/resolve\/([^/]+)\/(.+)$/.exec(path);
     const cached = /^\/api\/resolve-cache\/((?:models|datasets)\/[^/]+\/[^/]+)\/([^/]+)\/(.+)$/.exec(path);
-    if (tree) this.answerTree(request, response, url, tree[1], tree[2]);
-    else if (info) this.answerInfo(request, response, info[1], info[2] ?? 'main');
-    else if (cached) this.answerFile(request, response, cached[1], cached[2], cached[3], true);
+    if (tree) this.answerTree(request, response, url, group(tree, 1), group(tree, 2));
+    else if (info) this.answerInfo(request, response, group(info, 1), info[2] ?? 'main');
+    else if (cached)
+      this.answerFile(request, response, group(cached, 1), group(cached, 2), group(cached, 3), true);
     else if (file)
-      this.answerFile(request, response, `${file[1] ?? 'models/'}${file[2]}`, file[3], file[4], false);
+      this.answerFile(
+        request,
+        response,
+        `${file[1] ?? 'models/'}${file[2]}`,
+        group(file, 3),
+        group(file, 4),
+        false,
+      );
     else this.refuse(response, 404, '', 'Sorry, we cannot find the page you are looking for.');
   }
 

@@ -60,7 +60,7 @@ test('a cache that huggingface_hub filled is read without the network', async ()
   setEnvironment({ HF_HUB_OFFLINE: '1' });
   for (const [name, type] of REPOSITORIES) {
     const { files, directory } = await fetchSnapshot(name, { type });
-    expect(files).toEqual(Object.keys(SAMPLE[`${type}s/${name}`]).sort());
+    expect(files).toEqual(Object.keys(SAMPLE[`${type}s/${name}`]!).sort());
     for (const file of files) expect(readFileSync(join(directory, file)).length).toBeGreaterThan(0);
   }
 });

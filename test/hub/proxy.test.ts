@@ -18,7 +18,7 @@ afterEach(() => proxy.stop());
 
 const NAME = 'acoer-test/sample';
 const BIG = 'model-00001-of-00002.safetensors';
-const sample = SAMPLE['models/acoer-test/sample'];
+const sample = SAMPLE['models/acoer-test/sample']!;
 const fetchBig = () => fetchSnapshot(NAME, { type: 'model', accept: (path) => path === BIG });
 const address = (name = '127.0.0.1') => `http://${name}:${proxy.port}`;
 const portOf = (endpoint: string) => new URL(endpoint).port;

@@ -28,7 +28,7 @@ const { hub, cache, setEnvironment } = hubForTests();
 
 const model = { type: 'model' as const };
 const BIG = 'model-00001-of-00002.safetensors';
-const sample = SAMPLE['models/acoer-test/sample'];
+const sample = SAMPLE['models/acoer-test/sample']!;
 const fetchBig = () => fetchSnapshot('acoer-test/sample', { ...model, accept: (path) => path === BIG });
 const folder = () => join(cache(), 'models--acoer-test--sample');
 const blobs = () => readdirSync(join(folder(), 'blobs'));
@@ -38,7 +38,7 @@ function onlyBigIsMissing(): boolean {
   const partial = blobs().filter((name) => name.endsWith('.incomplete'));
   const whole = blobs().length - partial.length;
   if (partial.length !== 1 || whole !== Object.keys(sample).length - 1) return false;
-  return statSync(join(folder(), 'blobs', partial[0])).size > 0;
+  return statSync(join(folder(), 'blobs', partial[0]!)).size > 0;
 }
 const requestsFor = (path: string) => hub().log.filter((line) => line.startsWith(`CDN GET ${path}`));
 
@@ -49,10 +49,10 @@ test('fetches what is accepted, byte for byte, into the layout of the shared cac
   expect(snapshot.files).toEqual(wanted);
   expect(snapshot.directory).toBe(join(folder(), 'snapshots', snapshot.revision));
   for (const path of wanted) {
-    expect(readFileSync(join(snapshot.directory, path)).equals(Buffer.from(sample[path]))).toBe(true);
+    expect(readFileSync(join(snapshot.directory, path)).equals(Buffer.from(sample[path]!))).toBe(true);
   }
   expect(readFileSync(join(folder(), 'refs', 'main'), 'utf8')).toBe(snapshot.revision);
-  const sha256 = createHash('sha256').update(sample[BIG]).digest('hex');
+  const sha256 = createHash('sha256').update(sample[BIG]!).digest('hex');
   expect(readlinkSync(join(snapshot.directory, BIG))).toBe(`../../blobs/${sha256}`);
   expect(hub().log.some((line) => line.includes('.bin'))).toBe(false);
   expect(blobs().filter((name) => name.includes('.'))).toEqual([]);
@@ -60,10 +60,10 @@ test('fetches what is accepted, byte for byte, into the layout of the shared cac
 
 test('a data set with folders and odd file names', async () => {
   const snapshot = await fetchSnapshot('acoer-test/rows', { type: 'dataset' });
-  const rows = SAMPLE['datasets/acoer-test/rows'];
+  const rows = SAMPLE['datasets/acoer-test/rows']!;
   expect(snapshot.files).toEqual(Object.keys(rows).sort());
   for (const path of snapshot.files) {
-    expect(readFileSync(join(snapshot.directory, path)).equals(Buffer.from(rows[path]))).toBe(true);
+    expect(readFileSync(join(snapshot.directory, path)).equals(Buffer.from(rows[path]!))).toBe(true);
     expect(lstatSync(join(snapshot.directory, path)).isSymbolicLink()).toBe(true);
   }
 });
@@ -167,7 +167,7 @@ test('wrong bytes are thrown away: in LFS by SHA-256, in git by its id', async (
 });
 
 test('a partial file with wrong bytes is fetched anew without a word', async () => {
-  const sha256 = createHash('sha256').update(sample[BIG]).digest('hex');
+  const sha256 = createHash('sha256').update(sample[BIG]!).digest('hex');
   mkdirSync(join(folder(), 'blobs'), { recursive: true });
   writeFileSync(join(folder(), 'blobs', `${sha256}.0-0-abcdef.incomplete`), noise('other', 4000));
   const { directory } = await fetchBig();
@@ -176,12 +176,12 @@ test('a partial file with wrong bytes is fetched anew without a word', async () 
 });
 
 test('no space: said before the download when the size is known to be too large, and when the disk fills up', async () => {
-  const sha256 = createHash('sha256').update(sample[BIG]).digest('hex');
+  const sha256 = createHash('sha256').update(sample[BIG]!).digest('hex');
   mkdirSync(join(folder(), 'blobs'), { recursive: true });
   symlinkSync('/dev/full', join(folder(), 'blobs', `${sha256}.0-0-abcdef.incomplete`));
   expect(await sentence(fetchBig())).toMatch(/No space left in .*blobs for model-00001.* HF_HOME/);
   rmSync(join(folder(), 'blobs'), { recursive: true });
-  const tree = join(folder(), 'trees', readdirSync(join(folder(), 'trees'))[0]);
+  const tree = join(folder(), 'trees', readdirSync(join(folder(), 'trees'))[0]!);
   writeFileSync(tree, readFileSync(tree, 'utf8').replaceAll('300000', '9'.repeat(15)));
   hub().log.length = 0;
   expect(await sentence(fetchBig())).toMatch(/No space left .* 1000000\.0 GB are missing; free some/);
@@ -202,7 +202,7 @@ test('missing repository, revision and files', async () => {
   const gguf = fetchSnapshot('acoer-test/sample', { ...model, accept: (path) => path.endsWith('.gguf') });
   expect(await sentence(gguf)).toMatch(/holds none of the files that are needed; it holds .*config\.json/);
   const { revision } = await fetchBig();
-  delete hub().repositories.get('models/acoer-test/sample')!.commits[revision]['README.md'];
+  delete hub().repositories.get('models/acoer-test/sample')!.commits[revision]!['README.md'];
   const readme = fetchSnapshot('acoer-test/sample', { ...model, accept: (path) => path === 'README.md' });
   expect(await sentence(readme)).toMatch(/^model acoer-test\/sample has no file README\.md; see/);
 });
@@ -282,7 +282,7 @@ test('processes that start together do not disturb each other, and one that is k
   setEnvironment({ HF_HUB_OFFLINE: '1' });
   const { directory, files } = await fetchSnapshot('acoer-test/sample', model);
   for (const path of files) {
-    expect(readFileSync(join(directory, path)).equals(Buffer.from(sample[path]))).toBe(true);
+    expect(readFileSync(join(directory, path)).equals(Buffer.from(sample[path]!))).toBe(true);
   }
 });
 

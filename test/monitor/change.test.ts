@@ -1,5 +1,5 @@
 import { asNormal, deviationsBelow, largestFalls, type Noise } from '../../src/monitor/change';
-import { withBlock, type Block, type History } from '../../src/monitor/history';
+import { withBlock, type History } from '../../src/monitor/history';
 
 const noise: Noise = { dispersions: [1], freedom: 1e6 };
 
@@ -47,7 +47,7 @@ describe('the history', () => {
     expect(total(1)).toBe(20_000);
     expect(history.length).toBeLessThan(200);
     let newer = 0;
-    for (const [groups] of [...history].reverse() as Block[]) {
+    for (const [groups] of [...history].reverse()) {
       expect(groups).toBeLessThanOrEqual(Math.max(8, newer / 16));
       newer += groups;
     }
@@ -70,7 +70,7 @@ describe('the largest fall', () => {
     historyOf(parts.flatMap(([groups, share]) => Array.from({ length: groups }, () => share)));
 
   test('finds how far and since when', () => {
-    const fall = fallOf(steps([600, 0.8], [200, 0.6]))!;
+    const fall = fallOf(steps([600, 0.8], [200, 0.6]));
     expect(fall.before).toBeCloseTo(0.8, 2);
     expect(fall.now).toBeLessThan(0.64);
     expect(fall.groups).toBeGreaterThan(150);
@@ -85,7 +85,7 @@ describe('the largest fall', () => {
   });
 
   test('is measured against what came right before it, not against the lower accuracy of the start', () => {
-    const fall = fallOf(steps([1000, 0.5], [500, 0.9], [200, 0.65]))!;
+    const fall = fallOf(steps([1000, 0.5], [500, 0.9], [200, 0.65]));
     expect(fall.before).toBeGreaterThan(0.85);
   });
 

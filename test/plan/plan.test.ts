@@ -66,7 +66,7 @@ describe('memory of the paper’s run', () => {
     expect(memory.kv.budgetBytes).toBeCloseTo((device.freeBytes - memory.phaseBytes.always) / 4, -1);
     expect(memory.kv.slots).toBeLessThan(16);
     expect(changes).toMatchObject([{ setting: 'kvBytes', why: expect.stringContaining('a quarter') }]);
-    const [{ to }] = changes!;
+    const { to } = changes![0]!;
     expect(plan({ kvBytes: to as number }, { device }).memory.kv.slots).toBe(16);
   });
 

@@ -44,7 +44,7 @@ describe('an object', () => {
   });
 
   test('refuses parameters it does not list, and values of another type', () => {
-    const definition = definitionOf('counting', counting as UserReward);
+    const definition = definitionOf('counting', counting);
     expect(() => definition.bind({ wieght: 1 })).toThrow(
       'Reward "counting" takes no parameter wieght (it takes: weight, mode)',
     );

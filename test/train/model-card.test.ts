@@ -102,7 +102,7 @@ describe('the command', () => {
     ...Object.keys(PRESETS).map((preset): [string, { preset: string }] => [preset, { preset }]),
     [
       'rewards of its own',
-      { reward: [{ name: 'acoer', weight: 0.5 }], rewardParams: { acoer: { gamma: 0.3 } } } as never,
+      { reward: [{ name: 'acoer', weight: 0.5 }], rewardParams: { acoer: { gamma: 0.3 } } },
     ],
     ['the tiny model with the numbers of the paper', { model: 'tiny', preset: 'paper' }],
     ['text a shell would split', { preset: 'tiny', promptTemplate: "{problem}  It's $5 \\boxed{}", seed: 7 }],

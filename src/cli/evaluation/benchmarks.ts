@@ -20,9 +20,9 @@ export interface Benchmark {
 
 /** `math500=rows.jsonl`: data of one's own under a benchmark's name. */
 function splitName(text: string): { name: string; source: string } {
-  const [, name, source] = /^([\w.-]+)=(.+)$/.exec(text) ?? [];
-  if (name !== undefined) return { name, source };
-  const file = /([^/]+)$/.exec(text.replace(/\/+$/, ''))![1];
+  const named = /^([\w.-]+)=(.+)$/.exec(text);
+  if (named !== null) return { name: named[1]!, source: named[2]! };
+  const [file] = /[^/]+$/.exec(text.replace(/\/+$/, ''))!;
   return { name: file.replace(/\.(jsonl|ndjson|json|csv|tsv|parquet)(\.gz)?$/i, ''), source: text };
 }
 

@@ -82,7 +82,7 @@ function filesIn(folder: string): Map<string, string> {
 }
 
 /** Benchmark and file on each side; a file alone is of whatever benchmark the other side has. */
-function pairFiles([a, b]: string[]): { benchmark: string | null; files: [string, string] }[] {
+function pairFiles(a: string, b: string): { benchmark: string | null; files: [string, string] }[] {
   const isFolder = (path: string): boolean => {
     try {
       return statSync(path).isDirectory();
@@ -138,7 +138,8 @@ export interface ComparedFiles extends Comparison {
 /** `--compare A B`. */
 export async function compareFiles(flags: EvalFlags, signal: AbortSignal): Promise<ComparedFiles[]> {
   const compared: ComparedFiles[] = [];
-  for (const { benchmark, files } of pairFiles(flags.compare!)) {
+  const [first, second] = flags.compare!;
+  for (const { benchmark, files } of pairFiles(first!, second!)) {
     const a = await rowsOf(files[0], flags, signal);
     const b = await rowsOf(files[1], flags, signal);
     compared.push({ benchmark, files, ...compare(a, b) });

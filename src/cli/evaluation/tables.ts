@@ -93,14 +93,14 @@ const namesIn = (evaluated: readonly Evaluated[], key: 'label' | 'benchmark'): s
 function peakOf(checkpoints: readonly Evaluated[]): Evaluated {
   const better = (a: Evaluated, b: Evaluated) =>
     b.accuracy - a.accuracy || a.totalTokens - b.totalTokens || b.step! - a.step!;
-  return [...checkpoints].sort(better)[0];
+  return [...checkpoints].sort(better)[0]!;
 }
 
 /** `last` and, where it is another one, `† peak`, as the paper reports methods that collapse. */
 function marksOf(evaluated: readonly Evaluated[]): Map<string, string> {
   const marks = new Map<string, string>();
   const primary = evaluated.filter(
-    (one) => one.run !== undefined && one.benchmark === evaluated[0].benchmark,
+    (one) => one.run !== undefined && one.benchmark === evaluated[0]!.benchmark,
   );
   for (const run of new Set(primary.map((one) => one.run))) {
     const checkpoints = primary.filter((one) => one.run === run);
@@ -145,7 +145,7 @@ function methodTable(evaluated: readonly Evaluated[]): string {
 export function paperTable3(benchmarks: readonly string[]): string[] {
   const shared = benchmarks.filter(isPaperBenchmark);
   if (shared.length === 0) return [];
-  const base = PAPER_TABLE_3[0].figures;
+  const base = PAPER_TABLE_3[0]!.figures;
   const body = PAPER_TABLE_3.map(({ method, figures }, i) => [
     method,
     ...shared.flatMap((name) => {
@@ -166,11 +166,11 @@ function levelComparison(benchmark: string, evaluated: readonly Evaluated[]): st
   const own = evaluated.filter((one) => one.benchmark === benchmark && Object.keys(one.perLevel).length > 0);
   if (own.length === 0) return [];
   const base = own.find((one) => one.label === 'base');
-  const levels = Object.keys(own[0].perLevel);
+  const levels = Object.keys(own[0]!.perLevel);
   const body = levels.flatMap((level) =>
     own.map((one, i) => {
-      const { accuracy, totalTokens, intervals } = one.perLevel[level];
-      const before = base === undefined || one === base ? NaN : base.perLevel[level].totalTokens;
+      const { accuracy, totalTokens, intervals } = one.perLevel[level]!;
+      const before = base === undefined || one === base ? NaN : base.perLevel[level]!.totalTokens;
       const delta = Number.isNaN(before) ? '' : change(before, totalTokens);
       const name = i === 0 ? level : '';
       return [
@@ -211,7 +211,7 @@ export function evaluationText(evaluated: readonly Evaluated[]): string {
   const benchmarks = namesIn(evaluated, 'benchmark');
   const parts =
     evaluated.length === 1
-      ? [fullReport(evaluated[0])]
+      ? [fullReport(evaluated[0]!)]
       : [methodTable(evaluated), ...benchmarks.flatMap((name) => levelComparison(name, evaluated))];
   return [...parts, ...paperTable3(benchmarks), ...paperTable4(benchmarks), '']
     .join('\n')

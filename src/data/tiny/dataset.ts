@@ -18,7 +18,7 @@ function trainSplit(seed: number): Dataset {
     size: TRAIN_SIZE,
     longestQuestion: LONGEST_QUESTION,
     get: (index) => {
-      const level = TINY_LEVELS[index % TINY_LEVELS.length];
+      const level = TINY_LEVELS[index % TINY_LEVELS.length]!;
       const random = new RandomStream(seed, 'tiny train', index);
       return toProblem(drawFrom(random, level, 'train'), `tiny-train-${index}`);
     },
@@ -33,14 +33,14 @@ function evalSplit(): Dataset {
   while (problems.length < EVAL_SIZE) {
     const index = problems.length;
     const problem = toProblem(
-      drawFrom(random, TINY_LEVELS[index % TINY_LEVELS.length], 'eval'),
+      drawFrom(random, TINY_LEVELS[index % TINY_LEVELS.length]!, 'eval'),
       `tiny-eval-${index}`,
     );
     if (seen.has(problem.question)) continue;
     seen.add(problem.question);
     problems.push(problem);
   }
-  return { name: 'tiny', size: problems.length, get: (index) => problems[index] };
+  return { name: 'tiny', size: problems.length, get: (index) => problems[index]! };
 }
 
 export function tinyDataset(split: 'train' | 'eval', seed: number): Dataset {

@@ -82,7 +82,7 @@ export function observeBatch(
   const averaged = { ...state, emaAccuracy, emaCorrectLength, accuracyHistory };
   if (step < parameters.warmupSteps || accuracyHistory.length < checkWindow) return averaged;
 
-  const fell = accuracyHistory[0] - emaAccuracy > parameters.accDropThreshold;
+  const fell = accuracyHistory[0]! - emaAccuracy > parameters.accDropThreshold;
   return {
     ...averaged,
     alpha: fell
