@@ -1,5 +1,5 @@
 /** The library. Everything the commands do is here, typed. */
-export { type Sink, type SinkMaker, train, type TrainOptions, TrainRun } from './train';
+export { type SamplerMaker, type Sink, type SinkMaker, train, type TrainOptions, TrainRun } from './train';
 export { describeNonFinite } from './grpo';
 export { replay } from './train';
 export type { NonFinite, StepPhase } from './grpo';
@@ -181,6 +181,8 @@ export type { ExtractionTarget, VerifyOptions } from './verify';
 export { type GradingItem, type PoolOptions, VerifierPool } from './grading';
 export { configSchema, describeConfig, PRESETS, readConfigFile, resolveConfig } from './config';
 export type { Config, ConfigInput, FieldDescription, Preset } from './config';
+export { type ModelFamily, type ModelSpec, registerModelFamily } from './models';
+export type { Completion, SamplePrompt, Sampler, SampleSettings } from './sampling';
 export { resolveModel, TINY_MODEL, type ModelFetchOptions, type ModelLocation } from './models';
 export { fetchSnapshot, type FetchOptions, type FetchProgress, type Snapshot } from './hub';
 export { AcoerError, errorCode, errorMessage, exitCodeFor, type AcoerErrorCode } from './errors';

@@ -1,4 +1,5 @@
 export { openAdapter } from './adapter';
+export { registerModelFamily } from './families';
 export { openModelFiles, readModelSpec, type ModelFiles, type ModelSpec } from './model-files';
 export {
   resolveModel,
@@ -8,4 +9,5 @@ export {
   type ModelFetchOptions,
   type ModelLocation,
 } from './resolve';
+export type { ModelFamily } from './spec';
 export { openTensorFiles, type TensorNames } from './tensor-files';

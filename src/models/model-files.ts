@@ -6,14 +6,11 @@ import type { NativeTensorTable } from '../engine/binding';
 import { shownJson } from '../json';
 import { parseFields } from './config-file';
 import { badFile, readJson } from './files';
-import { qwen3 } from './qwen3';
-import type { ModelFamily, ModelSpec } from './spec';
+import { modelFamilies } from './families';
+import { checkedSpec, type ModelFamily, type ModelSpec } from './spec';
 import { openTensorFiles, type TensorNames } from './tensor-files';
 
 export type { ModelSpec } from './spec';
-
-/** A new family is a file of this folder and its name here. */
-const FAMILIES: readonly ModelFamily[] = [qwen3];
 
 const MAX_SHARDS = 1_000;
 
@@ -25,16 +22,17 @@ const NAMES = z.object({
 /** @throws BAD_FILE for a family that the engine does not compute, or none */
 function familyOf(config: unknown, path: string): ModelFamily {
   const { architectures, model_type: modelType } = parseFields(NAMES, config, path);
-  const known = FAMILIES.map((family) => family.architecture).join(', ');
+  const families = modelFamilies();
+  const known = families.map((family) => family.architecture).join(', ');
   const refusal = (what: string) =>
     badFile(`${path} asks for ${what}, which this engine does not compute; it computes ${known}`);
   let found: ModelFamily | undefined;
   for (const name of architectures ?? []) {
-    found = FAMILIES.find((family) => family.architecture === name);
+    found = families.find((family) => family.architecture === name);
     if (found === undefined) throw refusal(`the architecture ${name.slice(0, 100)}`);
   }
   if (modelType) {
-    found = FAMILIES.find((family) => family.modelType === modelType && (found ?? family) === family);
+    found = families.find((family) => family.modelType === modelType && (found ?? family) === family);
     if (found === undefined) throw refusal(`the model type ${modelType.slice(0, 100)}`);
   }
   if (found === undefined) throw badFile(`${path} names neither architectures nor model_type`);
@@ -50,7 +48,7 @@ async function describe(directory: string): Promise<Described> {
   const path = join(directory, 'config.json');
   const config = await readJson(path);
   const family = familyOf(config, path);
-  return { family, spec: family.readSpec(config, path) };
+  return { family, spec: checkedSpec(family.readSpec(config, path), path) };
 }
 
 /** What `directory`/config.json says. @throws BAD_FILE naming the field that is missing, wrong or not supported */

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { DECODER_FIELDS, dtypeOf, flag, parseFields, ropeScaling } from './config-file';
 import { badFile } from './files';
-import { checkedSpec, type ModelFamily, type ModelSpec } from './spec';
+import type { ModelFamily, ModelSpec } from './spec';
 
 const CONFIG = z.object({
   ...DECODER_FIELDS,
@@ -37,24 +37,21 @@ function readSpec(value: unknown, path: string): ModelSpec {
   if (ropeTheta === undefined || ropeTheta === null) {
     throw badFile(`${path} lacks rope_theta (or rope_parameters.rope_theta)`);
   }
-  return checkedSpec(
-    {
-      vocabSize: config.vocab_size,
-      hiddenSize: config.hidden_size,
-      intermediateSize: config.intermediate_size,
-      numLayers: config.num_hidden_layers,
-      numHeads: config.num_attention_heads,
-      // The defaults of the class Qwen3Config; see docs/decisions/0132-one-reader-of-model-files.md.
-      numKvHeads: config.num_key_value_heads ?? config.num_attention_heads,
-      headDim: config.head_dim ?? 128,
-      maxPositions: config.max_position_embeddings ?? 32_768,
-      rmsNormEps: config.rms_norm_eps ?? 1e-6,
-      ropeTheta,
-      tieWordEmbeddings: config.tie_word_embeddings === true,
-      dtype: dtypeOf(config, path),
-    },
-    path,
-  );
+  return {
+    vocabSize: config.vocab_size,
+    hiddenSize: config.hidden_size,
+    intermediateSize: config.intermediate_size,
+    numLayers: config.num_hidden_layers,
+    numHeads: config.num_attention_heads,
+    // The defaults of the class Qwen3Config; see docs/decisions/0132-one-reader-of-model-files.md.
+    numKvHeads: config.num_key_value_heads ?? config.num_attention_heads,
+    headDim: config.head_dim ?? 128,
+    maxPositions: config.max_position_embeddings ?? 32_768,
+    rmsNormEps: config.rms_norm_eps ?? 1e-6,
+    ropeTheta,
+    tieWordEmbeddings: config.tie_word_embeddings === true,
+    dtype: dtypeOf(config, path),
+  };
 }
 
 /** The engine keeps Qwen3's own names. Some checkpoints carry frequencies, or a tied head a second time. */

@@ -4,24 +4,25 @@ import type { Dtype } from '../engine/types';
 import { badFile } from './files';
 
 export interface ModelSpec extends NativeModelSpec {
-  /** In which it is computed unless another type is asked for. */
+  /** The type it is computed in by default. */
   dtype: Dtype;
 }
 
-/** One file of this folder for each family. */
+/** What a model family says of its files. The built-in ones have one file each in this folder. */
 export interface ModelFamily {
-  /** As in `architectures` and `model_type` of config.json. */
+  /** Its name in `architectures` of config.json. */
   architecture: string;
+  /** Its name in `model_type`. */
   modelType: string;
-  /** @throws BAD_FILE naming `path`, also for what the engine does not compute */
+  /** What config.json says. @throws for a field that is missing or wrong, and for what the engine does not compute */
   readSpec(config: unknown, path: string): ModelSpec;
-  /** The engine's name of a tensor in the weight files; null for one that holds nothing of its own. */
+  /** The engine's name for a tensor of the weight files; null leaves the tensor out. */
   tensorName(stored: string, spec: ModelSpec): string | null;
 }
 
 const MAX_MATRIX = 1e12;
 
-/** What must hold between the numbers of a spec. @throws BAD_FILE naming `path` */
+/** @throws BAD_FILE naming `path` if the numbers of a spec do not fit together */
 export function checkedSpec(spec: ModelSpec, path: string): ModelSpec {
   const { numHeads, numKvHeads, headDim, hiddenSize, vocabSize, intermediateSize } = spec;
   if (numHeads % numKvHeads !== 0) {

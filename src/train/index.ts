@@ -15,6 +15,7 @@ export {
   type RunVerdict,
 } from './verdict';
 export type { Sink, SinkMaker } from './sinks';
+export type { SamplerMaker } from './opened';
 export { train, type TrainOptions, TrainRun } from './train';
 export { closeRewards, resolveTrainConfig } from './inputs';
 export { longestLocalPrompt } from './plan';

@@ -6,7 +6,8 @@ import { resolveLoss } from '../losses';
 import { assertFits, promptLimit, type Plan } from '../plan';
 import { ONE_RANK } from '../ranks';
 import { streamSeed } from '../rng';
-import { EngineSampler } from '../sampling';
+import { EngineSampler, type Sampler } from '../sampling';
+import type { Tokenizer } from '../tokenizer';
 import { judgeCompletion } from '../eval';
 import type { LoopContext } from '../grpo/context';
 import type { TrainEvent } from './events';
@@ -30,6 +31,16 @@ export interface Opened extends Opening, OpenedModel {
   /** How long to wait for space on a full disk. */
   patience?: Patience;
 }
+
+/**
+ * Makes a sampler from what it may need: the engine's own sampler, the policy to copy weights from, and the tokenizer. If it
+ * computes log-probs in another way than the engine, set `importanceSamplingCorrection`.
+ */
+export type SamplerMaker = (parts: {
+  engineSampler: Sampler;
+  policy: Policy;
+  tokenizer: Tokenizer;
+}) => Sampler;
 
 export interface OpenedModel {
   loop: LoopContext;
@@ -65,11 +76,13 @@ export function scheduleOf({ lrSchedulerType: type, maxSteps: totalSteps, warmup
   return { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) };
 }
 
+type OpenModelOptions = Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan' | 'sampler'>;
+
 /** Loads the model; closes the rewards of `inputs` when that fails. */
 export async function openModel(
   { config, inputs }: Opening,
   watchdog: Watchdog,
-  { engine: given, signal, ignorePlan = false }: Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan'>,
+  { engine: given, signal, ignorePlan = false, sampler: makeSampler }: OpenModelOptions,
 ): Promise<OpenedModel> {
   const { rewards } = inputs;
   const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeRewards(rewards) }];
@@ -86,7 +99,8 @@ export async function openModel(
     watchdog.loaded(engine, model);
     const policy = await createPolicy(model, config);
     opened.push(policy);
-    const loop = loopContext(config, inputs, { engine, model, policy, watch: watchdog, signal });
+    const base = { engine, model, policy, watch: watchdog, signal };
+    const loop = loopContext(config, inputs, base, makeSampler);
     return { loop, plan, close: (engineAnswers) => (engineAnswers ? close() : closeRewards(rewards)) };
   } catch (error) {
     await close();
@@ -98,9 +112,11 @@ function loopContext(
   config: Config,
   { rewards, tokenizer, trainData: dataset, planned, skippedRows }: Inputs,
   loaded: Pick<LoopContext, 'engine' | 'model' | 'policy' | 'watch' | 'signal'>,
+  makeSampler: SamplerMaker = ({ engineSampler }) => engineSampler,
 ): LoopContext {
   const { model, policy } = loaded;
   const memory = new MemoryLimits(config);
+  const engineSampler = new EngineSampler({ model, policy, tokenizer, slots: () => memory.slots() });
   return {
     ...loaded,
     config,
@@ -115,6 +131,6 @@ function loopContext(
     schedule: scheduleOf(config),
     memory,
     ranks: ONE_RANK,
-    sampler: new EngineSampler({ model, policy, tokenizer, slots: () => memory.slots() }),
+    sampler: makeSampler({ engineSampler, policy, tokenizer }),
   };
 }

@@ -6,7 +6,7 @@ import { discardRunDirectory, writeJsonAtomic, type Patience } from '../run';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { openFork, type ForkPoint } from './fork';
 import { closeRewards, type OwnParts } from './inputs';
-import { openModel, type Opened, type OpenedModel } from './opened';
+import { openModel, type Opened, type OpenedModel, type SamplerMaker } from './opened';
 import { finishedRun, openNew, openResumed, type Asked, type Opening } from './opening';
 import { RunDriver } from './run';
 import { openSinks, type Sink, type Sinks } from './sinks';
@@ -36,6 +36,8 @@ export interface TrainOptions extends Omit<ConfigInput, 'sinks'>, OwnParts {
    * `stop`: nothing else can end such a run. For programs that do nothing but the run. Default false.
    */
   exitWhenBlocked?: boolean;
+  /** Makes the sampler of the rollouts. Default: the engine samples. Evaluations always sample with the engine. */
+  sampler?: SamplerMaker;
   /** How long to wait for space on a full disk. */
   patience?: Patience;
   /** Ends the run at once with INTERRUPTED; it can be resumed from the last finished step. */
@@ -126,6 +128,7 @@ function settingsOf({
   exitWhenBlocked: _exitWhenBlocked,
   onEvent: _onEvent,
   ignorePlan: _ignorePlan,
+  sampler: _sampler,
   engine: _engine,
   tokenizer: _tokenizer,
   trainData: _trainData,

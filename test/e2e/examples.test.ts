@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import type { Config } from '../../src/config';
 import { ROOT } from '../helpers/cli';
 
 jest.setTimeout(120_000);
@@ -16,6 +17,27 @@ test('a loss of your own trains the embedded model', () => {
   expect(printed).toMatch(
     /^step 1: loss -?\d\.\d{4}, gradient \d\.\d{3}\nstep 2: loss -?\d\.\d{4}, gradient \d\.\d{3}\n$/,
   );
+});
+
+test('a sampler of your own sees every completion of each step', () => {
+  const file = join(folder, 'completions.jsonl');
+  const args = [join(ROOT, 'examples', 'sampler.mjs'), file, join(folder, 'sampler')];
+  const printed = execFileSync(process.execPath, args, { encoding: 'utf8' });
+  expect(printed).toMatch(/^step 1: [\d.]+ thinking tokens\nstep 2: [\d.]+ thinking tokens\n$/);
+  const lines = readFileSync(file, 'utf8').trim().split('\n');
+  const rows = lines.map((line) => JSON.parse(line) as { policyVersion: number });
+  const config = readFileSync(join(folder, 'sampler', 'config.json'), 'utf8');
+  const { promptsPerStep, numGenerations } = JSON.parse(config) as Config;
+  expect(rows).toHaveLength(2 * promptsPerStep * numGenerations);
+  expect(new Set(rows.map(({ policyVersion }) => policyVersion)).size).toBe(2);
+});
+
+test('a model family of your own: the same weights under other names give the same tokens', () => {
+  const printed = execFileSync(process.execPath, [join(ROOT, 'examples', 'model-family.mjs')], {
+    encoding: 'utf8',
+  });
+  const [, embedded, renamed] = /^embedded: ([\d ]+)\nrenamed: ([\d ]+)\n$/.exec(printed)!;
+  expect(renamed).toBe(embedded);
 });
 
 test('a reward and a sink of your own, as modules of the command', () => {

@@ -1,0 +1,90 @@
+// A model family of your own: the engine's arithmetic under other names. This makes a copy of the embedded model whose
+// config.json and tensors are named as some other project might name them, registers that family, and asks both models for
+// the same completion.
+//
+//   node examples/model-family.mjs     (in a clone, after `npm ci`; elsewhere import from 'acoer')
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createEngine, loadTokenizer, registerModelFamily, TINY_MODEL } from '../dist/index.js';
+
+const THEIRS = { 'model.layers.': 'blocks.', '.self_attn.': '.attention.', '.mlp.': '.feed_forward.' };
+const rename = (name, pairs) => pairs.reduce((text, [from, to]) => text.replace(from, to), name);
+
+registerModelFamily({
+  architecture: 'ExampleForCausalLM',
+  modelType: 'example',
+  readSpec(config, path) {
+    if (config.activation !== 'silu') throw new Error(`${path}: this engine computes silu only`);
+    return {
+      vocabSize: config.vocabulary,
+      hiddenSize: config.width,
+      intermediateSize: config.inner_width,
+      numLayers: config.blocks,
+      numHeads: config.heads,
+      numKvHeads: config.kv_heads,
+      headDim: config.head_width,
+      maxPositions: config.context,
+      rmsNormEps: config.epsilon,
+      ropeTheta: config.rope_base,
+      tieWordEmbeddings: true,
+      dtype: 'float32',
+    };
+  },
+  tensorName: (stored) =>
+    rename(
+      stored,
+      Object.entries(THEIRS).map(([ours, theirs]) => [theirs, ours]),
+    ),
+});
+
+/** The embedded model under the other project's names. */
+function renamedCopy(directory) {
+  const own = JSON.parse(readFileSync(join(TINY_MODEL, 'config.json'), 'utf8'));
+  const config = {
+    architectures: ['ExampleForCausalLM'],
+    vocabulary: own.vocab_size,
+    width: own.hidden_size,
+    inner_width: own.intermediate_size,
+    blocks: own.num_hidden_layers,
+    heads: own.num_attention_heads,
+    kv_heads: own.num_key_value_heads,
+    head_width: own.head_dim,
+    context: own.max_position_embeddings,
+    epsilon: own.rms_norm_eps,
+    rope_base: own.rope_parameters?.rope_theta ?? own.rope_theta,
+    activation: 'silu',
+  };
+  writeFileSync(join(directory, 'config.json'), JSON.stringify(config));
+  const weights = readFileSync(join(TINY_MODEL, 'model.safetensors'));
+  const end = 8 + Number(weights.readBigUInt64LE());
+  const header = Object.entries(JSON.parse(weights.toString('utf8', 8, end)));
+  const renamed = Object.fromEntries(
+    header.map(([name, place]) => [rename(name, Object.entries(THEIRS)), place]),
+  );
+  const text = Buffer.from(JSON.stringify(renamed));
+  const length = Buffer.alloc(8);
+  length.writeBigUInt64LE(BigInt(text.length));
+  writeFileSync(join(directory, 'model.safetensors'), Buffer.concat([length, text, weights.subarray(end)]));
+}
+
+const directory = mkdtempSync(join(tmpdir(), 'acoer-family-'));
+const engine = await createEngine({ device: 'cpu' });
+try {
+  renamedCopy(directory);
+  const tokenizer = await loadTokenizer(TINY_MODEL);
+  const promptIds = tokenizer.encode('What is three plus four?');
+  for (const [name, path] of [
+    ['embedded', TINY_MODEL],
+    ['renamed', directory],
+  ]) {
+    const model = await engine.loadModel(path);
+    const request = { promptIds, maxNewTokens: 16, seed: 1n, stopIds: Int32Array.from(tokenizer.eosIds) };
+    const { sequences } = await model.generate([request]);
+    console.log(`${name}: ${[...sequences[0].ids].join(' ')}`);
+    await model.dispose();
+  }
+} finally {
+  await engine.dispose();
+  rmSync(directory, { recursive: true });
+}

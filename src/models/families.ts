@@ -1,0 +1,22 @@
+/** The model families whose config.json is understood. */
+import { AcoerError } from '../errors';
+import { qwen3 } from './qwen3';
+import type { ModelFamily } from './spec';
+
+const BUILT_IN: readonly ModelFamily[] = [qwen3];
+const registry = new Map(BUILT_IN.map((family) => [family.architecture, family]));
+
+/**
+ * Adds a family whose arithmetic the engine computes under other names: its config.json becomes a `ModelSpec`, its tensors
+ * get the engine's names (those of Qwen3 in transformers). A second call with the same architecture replaces the first.
+ * @throws BAD_CONFIG for the names of a built-in family
+ */
+export function registerModelFamily(family: ModelFamily): void {
+  const { architecture, modelType } = family;
+  if (BUILT_IN.some((own) => own.architecture === architecture || own.modelType === modelType)) {
+    throw new AcoerError('BAD_CONFIG', `The model family ${architecture} (${modelType}) is built in.`);
+  }
+  registry.set(architecture, family);
+}
+
+export const modelFamilies = (): ModelFamily[] => [...registry.values()];
