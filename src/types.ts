@@ -16,7 +16,7 @@ export interface Problem {
   gold: string;
   /** Difficulty as the data names it ("1".."5" for the tiny task), or null. */
   level: string | null;
-  /** What its data set says of judging answers, besides the reference. */
+  /** What the data set says about judging answers, besides the reference. */
   grading?: Grading;
 }
 
@@ -61,13 +61,16 @@ export interface Thinking {
 }
 
 /**
- * The rest of a completion: every id is thinking of the first block, thinking of a later one, a tag, or answer. Absent
- * where nobody counted (a recorded line).
+ * The rest of a completion: every id is thinking of the first block, thinking of a later one, a tag, or
+ * answer. Absent where nobody counted (a recorded line).
  */
 export interface Outside {
   /** Thinking in `<think>` blocks after the first. */
   laterThinkingTokens?: number;
-  /** Outside every block, the stop id included; 0 for a completion without `<think>`, which counts as thinking. */
+  /**
+   * Outside every block, the stop id included; 0 for a completion without `<think>`, which counts as
+   * thinking.
+   */
   answerTokens?: number;
 }
 
@@ -99,8 +102,8 @@ export interface Reward {
 }
 
 /**
- * One line of metrics.jsonl; docs/metrics.md says what each number is. A reward of your own may add names: those are
- * numbers, too. What a step has nothing to say about is left out.
+ * One line of metrics.jsonl; docs/metrics.md says what each number is. A reward of your own may add names:
+ * those are numbers, too. What a step has nothing to say about is left out.
  */
 export interface StepMetrics extends KnownMetrics {
   [name: string]: number | undefined;
