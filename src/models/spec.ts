@@ -1,4 +1,4 @@
-/** A model as the engine computes it, and the families whose config.json is understood. */
+/** A model as the engine computes it, and the model families whose config.json can be read. */
 import type { NativeModelSpec } from '../engine/binding';
 import type { Dtype } from '../engine/types';
 import { badFile } from './files';
@@ -14,7 +14,10 @@ export interface ModelFamily {
   architecture: string;
   /** Its name in `model_type`. */
   modelType: string;
-  /** What config.json says. @throws for a field that is missing or wrong, and for what the engine does not compute */
+  /**
+   * What config.json says. @throws for a field that is missing or wrong, and for what the engine does not
+   * compute
+   */
   readSpec(config: unknown, path: string): ModelSpec;
   /** The engine's name for a tensor of the weight files; null leaves the tensor out. */
   tensorName(stored: string, spec: ModelSpec): string | null;
