@@ -1,9 +1,15 @@
-/** Time limits of which only the time counts in which this process ran: not while it was stopped or the machine slept. */
+/**
+ * Time limits that count only the time this process was running, not while it was stopped or the machine
+ * slept.
+ */
 import { createContext, Script } from 'node:vm';
 
 const SLICE_MS = 1_000;
 
-/** Calls `expired` after `limitMs`, of which no pause of the process takes more than a fifth or a second. Returns what takes it back. */
+/**
+ * Calls `expired` after `limitMs`. A pause of the process counts for at most a fifth of that, and at most a
+ * second. Returns a function that cancels it.
+ */
 export function awakeTimer(limitMs: number, expired: () => void): () => void {
   let leftMs = limitMs;
   let timer: NodeJS.Timeout;
@@ -19,14 +25,17 @@ export function awakeTimer(limitMs: number, expired: () => void): () => void {
   return () => clearTimeout(timer);
 }
 
-/** What the script calls; a context of its own, since a time limit is one of scripts. */
+/**
+ * The function that the script calls. It needs a script in its own context, because only scripts take a time
+ * limit.
+ */
 const slot: { work: () => void } = { work: () => undefined };
 const context = createContext(slot);
 const script = new Script('work()');
 
 type Outcome<T> = { value: T } | { error: unknown };
 
-/** One try; null: its time was up. */
+/** One attempt; null when its time was up. */
 function tryWithin<T>(limitMs: number, work: () => T): Outcome<T> | null {
   let outcome: Outcome<T> | null = null;
   const outer = slot.work;
@@ -49,14 +58,17 @@ function tryWithin<T>(limitMs: number, work: () => T): Outcome<T> | null {
 }
 
 const ATTEMPTS = 3;
-/** Of the time that is up, the share of a processor below which this process was stopped and not at work. */
+/**
+ * If this process used less than this fraction of the limit as processor time, it was stopped, not working.
+ */
 const STOPPED_SHARE = 0.1;
 
 /**
- * The result of `work`, or null when its code ran for longer than `limitMs`: then it was ended where it stood, in an
- * endless loop or a regular expression without end; none of its `catch` and `finally` ran. What `work` awaits does not
- * count. A call that was ended because the process was stopped meanwhile is made again. Costs a thread, some 0.1 ms; a
- * system call that blocks cannot be ended.
+ * The result of `work`, or null when its synchronous code ran for longer than `limitMs`. It is then
+ * terminated where it is, in an endless loop or a runaway regular expression, without running its `catch` and
+ * `finally` blocks. Time that `work` awaits does not count. If the call was terminated because the process
+ * was stopped in between, it is retried. Costs a thread, about 0.1 ms; a blocking system call cannot be
+ * terminated.
  */
 export function withinTime<T>(limitMs: number, work: () => T): { value: T } | null {
   for (let attempt = 1; attempt <= ATTEMPTS; attempt++) {

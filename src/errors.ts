@@ -1,6 +1,6 @@
 /**
- * Every error a user can meet carries a `code`; callers test `code`, never `instanceof` (errors made by native
- * code or in another realm are not instances of this realm's classes). Codes of the engine are listed in
+ * Every error that a user can see has a `code`. Callers test `code`, never `instanceof`, since errors from
+ * native code or another realm are not instances of this realm's classes. The engine's codes are listed in
  * `engine/binding.ts`.
  */
 import type { ErrorCodeName } from './engine/binding';
@@ -9,14 +9,14 @@ export type AcoerErrorCode =
   | ErrorCodeName
   | 'BAD_CONFIG' // configuration or command line: exit 2
   | 'BAD_INPUT' // a data, model, adapter or input file: exit 2
-  | 'RUN_EXISTS' // --out names a directory that holds a run: exit 2
-  | 'RUN_LOCKED' // another process writes the run: exit 2
-  | 'WRITE_FAILED' // the run directory vanished, is full, read-only or taken over: exit 1
+  | 'RUN_EXISTS' // --out is a directory that already has a run: exit 2
+  | 'RUN_LOCKED' // another process is writing the run: exit 2
+  | 'WRITE_FAILED' // the run directory disappeared, is full, read-only or was taken over: exit 1
   | 'COLLAPSED' // the collapse guard ended the run: exit 1
   | 'HUNG' // the watchdog ended the run: exit 1
-  | 'REWARD_FAILED' // a user's reward threw, timed out or returned nonsense
-  | 'HUB' // a model or dataset that cannot be had from the Hugging Face hub: exit 2
-  | 'SETUP' // a missing tool or library at set-up: exit 1
+  | 'REWARD_FAILED' // a user's reward threw, timed out or returned an invalid value: exit 1
+  | 'HUB' // a model or dataset could not be fetched from the Hugging Face hub: exit 2
+  | 'SETUP' // a tool or library is missing at set-up: exit 1
   | 'INTERRUPTED'; // exit 130
 
 export class AcoerError extends Error {
@@ -28,7 +28,7 @@ export class AcoerError extends Error {
   }
 }
 
-/** The `code` of anything thrown, or undefined. */
+/** The `code` of any thrown value, or undefined. */
 export function errorCode(error: unknown): string | undefined {
   return typeof error === 'object' && error !== null && 'code' in error && typeof error.code === 'string'
     ? error.code
@@ -42,11 +42,11 @@ const FILE_REASONS: Readonly<Record<string, string>> = {
   EACCES: 'no permission',
 };
 
-/** Why a file could not be read, in words where the system has only a code. */
+/** Why a file could not be read, in words for the common error codes. */
 export const whyUnreadable = (error: unknown): string =>
   FILE_REASONS[errorCode(error) ?? ''] ?? errorMessage(error);
 
-/** The message of anything thrown. */
+/** The message of any thrown value. */
 export function errorMessage(error: unknown): string {
   return typeof error === 'object' &&
     error !== null &&
@@ -67,7 +67,7 @@ const USAGE_CODES = new Set([
   'HUB',
 ]);
 
-/** Exit code of the process for an error that ended a command. */
+/** The exit code of a command that failed with `error`. */
 export function exitCodeFor(error: unknown): 1 | 2 | 130 {
   const code = errorCode(error);
   if (code === 'INTERRUPTED') return 130;

@@ -1,2 +1,2 @@
-/** `338,784`: a number with its thousands apart, in every text that people read. */
+/** Formats a number with thousands separators for people to read: `338,784`. */
 export const grouped = (value: number): string => value.toLocaleString('en-US');

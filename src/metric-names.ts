@@ -1,16 +1,17 @@
 /**
- * Every number that a line of metrics.jsonl may hold, in the order of `docs/metrics.md`, which is generated from here.
- * What writes or reads metrics inside the program uses `KnownMetrics`, so that a name that is not here does not compile.
+ * Every number that a line of metrics.jsonl may contain, in the order of `docs/metrics.md`, which is
+ * generated from this file. Code that writes or reads metrics uses `KnownMetrics`, so an unknown name does
+ * not compile.
  */
 
 export interface MetricInfo {
-  /** "fraction" is 0..1. */
+  /** "fraction" means 0..1. */
   readonly unit: string;
   /** One line. */
   readonly meaning: string;
   /** TRL's GRPOTrainer (or the Trainer below it) logs the same number under the same name. */
   readonly trl?: true;
-  /** When a line has it; always unless said. */
+  /** When a line has it; always if absent. */
   readonly when?: string;
 }
 
@@ -21,13 +22,13 @@ const BYTES = 'bytes';
 
 const ofStep = {
   step: { unit: 'steps', meaning: 'Number of the update, from 1.', trl: true },
-  epoch: { unit: 'epochs', meaning: 'Prompts drawn so far over the size of the data set.', trl: true },
+  epoch: { unit: 'epochs', meaning: 'Prompts drawn so far divided by the size of the data set.', trl: true },
   num_tokens: { unit: TOKENS, meaning: 'Prompt and completion tokens of the whole run so far.', trl: true },
 } as const;
 
 const ofUpdate = {
   learning_rate: { unit: 'rate', meaning: 'Learning rate of this update.', trl: true },
-  loss: { unit: 'loss', meaning: 'The loss that was differentiated, KL term included.', trl: true },
+  loss: { unit: 'loss', meaning: 'The loss that was differentiated, including the KL term.', trl: true },
   grad_norm: {
     unit: 'norm',
     meaning: 'Norm of the gradient before it is clipped to maxGradNorm.',
@@ -35,7 +36,7 @@ const ofUpdate = {
   },
   entropy: {
     unit: 'nats per token',
-    meaning: 'Mean entropy of the next-token distribution over the tokens of the loss.',
+    meaning: 'Mean entropy of the next-token distribution over the tokens in the loss.',
     trl: true,
   },
   kl: {
@@ -44,15 +45,18 @@ const ofUpdate = {
     trl: true,
     when: '`beta` above 0',
   },
-  update_applied: { unit: '0 or 1', meaning: '0: the step was refused because a number was not finite.' },
-  micro_batches: { unit: 'count', meaning: 'Forward and backward passes the update was cut into.' },
+  update_applied: { unit: '0 or 1', meaning: '0: the step was skipped because a number was not finite.' },
+  micro_batches: {
+    unit: 'count',
+    meaning: 'Number of forward and backward passes that the update was split into.',
+  },
   skipped_sequences: {
     unit: 'count',
-    meaning: 'Completions whose gradient is exactly zero, so that no pass was made over them.',
+    meaning: 'Completions whose gradient is exactly zero, so they were left out of the passes.',
   },
 } as const;
 
-const CLIPPING = 'all loss types but `cispo`, `sapo` and `vespo`';
+const CLIPPING = 'all loss types except `cispo`, `sapo` and `vespo`';
 
 const ofClipping = {
   'clip_ratio/low_mean': {
@@ -63,7 +67,7 @@ const ofClipping = {
   },
   'clip_ratio/low_min': {
     unit: FRACTION,
-    meaning: 'The same in the completion that has the least of them.',
+    meaning: 'The same for the completion with the fewest.',
     trl: true,
     when: CLIPPING,
   },
@@ -75,13 +79,13 @@ const ofClipping = {
   },
   'clip_ratio/high_max': {
     unit: FRACTION,
-    meaning: 'The same in the completion that has most of them.',
+    meaning: 'The same for the completion with the most.',
     trl: true,
     when: CLIPPING,
   },
   'clip_ratio/region_mean': {
     unit: FRACTION,
-    meaning: 'Tokens (sequences) clipped from either side.',
+    meaning: 'Tokens (sequences) clipped on either side.',
     trl: true,
     when: CLIPPING,
   },
@@ -93,13 +97,13 @@ const ofClipping = {
   },
   'vespo/phi_seq_mean': {
     unit: 'weight',
-    meaning: "Mean of vespo's weight per sequence.",
+    meaning: 'Mean weight of a sequence in vespo.',
     trl: true,
     when: '`lossType: vespo`',
   },
   'sampling/importance_sampling_ratio/min': {
     unit: 'ratio',
-    meaning: 'Least weight of the importance correction, after its bounds.',
+    meaning: 'Smallest weight of the importance correction, after its bounds.',
     trl: true,
     when: '`importanceSamplingCorrection`',
   },
@@ -111,7 +115,7 @@ const ofClipping = {
   },
   'sampling/importance_sampling_ratio/max': {
     unit: 'ratio',
-    meaning: 'The largest of them.',
+    meaning: 'Largest of these weights.',
     trl: true,
     when: '`importanceSamplingCorrection`',
   },
@@ -119,13 +123,13 @@ const ofClipping = {
     unit: 'nats',
     meaning: "Mean |difference| between the sampler's and the trainer's log-probs of the trained tokens.",
     trl: true,
-    when: 'log-probs of the weights that sampled were computed without dropout',
+    when: 'the log-probs of the sampling weights were computed without dropout',
   },
   'sampling/sampling_logp_difference/max': {
     unit: 'nats',
-    meaning: 'The largest of these differences.',
+    meaning: 'Largest of these differences.',
     trl: true,
-    when: 'as its mean',
+    when: 'as for its mean',
   },
 } as const;
 
@@ -140,11 +144,11 @@ const ofCompletions = {
   },
   'completions/mean_terminated_length': {
     unit: TOKENS,
-    meaning: 'Mean length of those that ended by themselves; 0 when none did.',
+    meaning: 'Mean length of the completions that were not cut off; 0 if there are none.',
     trl: true,
   },
-  'completions/min_terminated_length': { unit: TOKENS, meaning: 'The shortest of these.', trl: true },
-  'completions/max_terminated_length': { unit: TOKENS, meaning: 'The longest of these.', trl: true },
+  'completions/min_terminated_length': { unit: TOKENS, meaning: 'Shortest of these.', trl: true },
+  'completions/max_terminated_length': { unit: TOKENS, meaning: 'Longest of these.', trl: true },
   'completions/answer_length': {
     unit: TOKENS,
     meaning: 'Mean number of tokens outside every <think> block; 0 for a completion without one.',
@@ -153,41 +157,45 @@ const ofCompletions = {
 
 const ofReward = {
   reward: { unit: 'reward', meaning: 'Mean of the weighted sum of all rewards.', trl: true },
-  reward_std: { unit: 'reward', meaning: 'Its standard deviation over the batch.', trl: true },
+  reward_std: { unit: 'reward', meaning: 'Standard deviation of that sum over the batch.', trl: true },
   frac_reward_zero_std: {
     unit: FRACTION,
-    meaning: 'Groups whose rewards are all equal: they teach nothing.',
+    meaning: 'Groups whose rewards are all equal, which have no gradient.',
     trl: true,
   },
   'advantages/min': { unit: 'advantage', meaning: 'Smallest advantage of the batch.' },
   'advantages/max': { unit: 'advantage', meaning: 'Largest advantage of the batch.' },
   'advantages/same_verdict_share': {
     unit: FRACTION,
-    meaning: 'Squared advantage that tells completions of the same verdict apart: the pressure on length.',
+    meaning:
+      'Share of the squared advantage that separates completions with the same verdict: the pressure on length.',
   },
   'advantages/brevity': {
     unit: FRACTION,
-    meaning: 'Pairs of right answers to a problem in which the shorter has the higher advantage.',
-    when: 'a group has two right answers of different lengths',
+    meaning: 'Pairs of correct answers to a problem in which the shorter has the higher advantage.',
+    when: 'a group has two correct answers of different lengths',
   },
 } as const;
 
 const ofAccuracy = {
-  'accuracy/mean': { unit: FRACTION, meaning: 'Right completions, in groups whose reference can be read.' },
-  'accuracy/groups_all_correct': { unit: FRACTION, meaning: 'Groups in which every completion is right.' },
-  'accuracy/groups_all_wrong': { unit: FRACTION, meaning: 'Groups in which no completion is right.' },
+  'accuracy/mean': {
+    unit: FRACTION,
+    meaning: 'Correct completions, in groups whose reference can be parsed.',
+  },
+  'accuracy/groups_all_correct': { unit: FRACTION, meaning: 'Groups in which every completion is correct.' },
+  'accuracy/groups_all_wrong': { unit: FRACTION, meaning: 'Groups in which no completion is correct.' },
   'accuracy/group_std': {
     unit: FRACTION,
-    meaning: 'Mean over groups of the standard deviation of right (1) and wrong (0).',
+    meaning: 'Mean over groups of the standard deviation of correct (1) and wrong (0).',
     when: 'a reference of the batch can be read',
   },
   'accuracy/format': {
     unit: FRACTION,
     meaning: 'Completions with a closed <think>...</think> and a \\boxed{}.',
   },
-  'accuracy/unparseable': { unit: FRACTION, meaning: 'Completions in which no answer can be read.' },
+  'accuracy/unparseable': { unit: FRACTION, meaning: 'Completions without an answer that can be parsed.' },
   'accuracy/timeout': { unit: FRACTION, meaning: 'Completions whose comparison took too long.' },
-  'accuracy/gold_unparseable': { unit: FRACTION, meaning: 'Groups whose reference cannot be read.' },
+  'accuracy/gold_unparseable': { unit: FRACTION, meaning: 'Groups whose reference cannot be parsed.' },
 } as const;
 
 const ofThinking = {
@@ -197,25 +205,25 @@ const ofThinking = {
     meaning: 'Mean number of tokens in thinking blocks after the first.',
   },
   'thinking/max': { unit: TOKENS, meaning: 'Longest thinking block.' },
-  'thinking/closed_ratio': { unit: FRACTION, meaning: 'Completions that close their thinking.' },
+  'thinking/closed_ratio': { unit: FRACTION, meaning: 'Completions whose thinking is closed.' },
   'thinking/correct_mean': {
     unit: TOKENS,
-    meaning: 'Mean thinking of right completions.',
+    meaning: 'Mean thinking length of correct completions.',
     when: 'there is one',
   },
   'thinking/wrong_mean': {
     unit: TOKENS,
-    meaning: 'Mean thinking of wrong completions.',
+    meaning: 'Mean thinking length of wrong completions.',
     when: 'there is one',
   },
   'thinking/group_std': {
     unit: TOKENS,
-    meaning: 'Mean over groups of the standard deviation of thinking.',
+    meaning: 'Mean over groups of the standard deviation of the thinking length.',
     when: 'a reference of the batch can be read',
   },
   'thinking/correct_group_std': {
     unit: TOKENS,
-    meaning: 'The same over the right completions of a group.',
+    meaning: 'The same over the correct completions of a group.',
     when: 'a group has two of them',
   },
   'thinking/wrong_group_std': {
@@ -229,7 +237,7 @@ const ofRewardStates = {
   'acoer/alpha': { unit: 'weight', meaning: 'Strength of the efficiency bonus.', when: 'reward `acoer`' },
   'acoer/budget': {
     unit: TOKENS,
-    meaning: 'Budget below which a right answer earns a bonus.',
+    meaning: 'Budget below which a correct answer earns a bonus.',
     when: 'reward `acoer`',
   },
   'acoer/ema_accuracy': {
@@ -239,18 +247,18 @@ const ofRewardStates = {
   },
   'acoer/ema_correct_length': {
     unit: TOKENS,
-    meaning: "The controller's moving average of the length of right answers.",
-    when: 'reward `acoer`, after the first right answer',
+    meaning: "The controller's moving average of the length of correct answers.",
+    when: 'reward `acoer`, after the first correct answer',
   },
   'a-dlp/lambda': { unit: 'weight', meaning: 'Strength of the length penalty.', when: 'reward `a-dlp`' },
   'hapo/prompts_with_history': {
     unit: 'count',
-    meaning: 'Problems with a remembered shortest right answer.',
+    meaning: 'Problems with a known shortest correct answer.',
     when: 'reward `hapo`',
   },
   'laser-d/target_high': {
     unit: TOKENS,
-    meaning: 'Target length of groups with at least two thirds right answers.',
+    meaning: 'Target length of groups with at least two thirds correct answers.',
     when: 'reward `laser-d`, once measured',
   },
   'laser-d/target_medium': {
@@ -260,7 +268,7 @@ const ofRewardStates = {
   },
   'laser-d/target_low': {
     unit: TOKENS,
-    meaning: 'Target length of groups with fewer.',
+    meaning: 'Target length of the other groups.',
     when: 'reward `laser-d`, once measured',
   },
   'short-rl/best_accuracy': {
@@ -274,11 +282,11 @@ const EVALUATED = 'steps with an evaluation (`evalSteps`)';
 
 const ofEvaluation = {
   'eval/greedy_accuracy': { unit: FRACTION, meaning: 'Accuracy of greedy answers.', when: EVALUATED },
-  'eval/greedy_thinking_tokens': { unit: TOKENS, meaning: 'Mean thinking of these.', when: EVALUATED },
+  'eval/greedy_thinking_tokens': { unit: TOKENS, meaning: 'Mean thinking length of these.', when: EVALUATED },
   'eval/greedy_total_tokens': { unit: TOKENS, meaning: 'Mean length of these.', when: EVALUATED },
   'eval/greedy_accuracy_per_1k_tokens': {
     unit: 'points per 1,000 tokens',
-    meaning: 'Accuracy in percent over the mean length in thousands.',
+    meaning: 'Accuracy in percent divided by the mean length in thousands.',
     when: EVALUATED,
   },
   'eval/sampled_accuracy': {
@@ -286,16 +294,20 @@ const ofEvaluation = {
     meaning: 'Accuracy of answers sampled at temperature 1.',
     when: EVALUATED,
   },
-  'eval/sampled_thinking_tokens': { unit: TOKENS, meaning: 'Mean thinking of these.', when: EVALUATED },
+  'eval/sampled_thinking_tokens': {
+    unit: TOKENS,
+    meaning: 'Mean thinking length of these.',
+    when: EVALUATED,
+  },
   'eval/sampled_total_tokens': { unit: TOKENS, meaning: 'Mean length of these.', when: EVALUATED },
   'eval/sampled_accuracy_per_1k_tokens': {
     unit: 'points per 1,000 tokens',
-    meaning: 'Accuracy in percent over the mean length in thousands.',
+    meaning: 'Accuracy in percent divided by the mean length in thousands.',
     when: EVALUATED,
   },
 } as const;
 
-const WARM = 'the monitor has seen such a number';
+const WARM = 'the monitor has seen such a value';
 
 /** Moving averages of the collapse guard over the last groups (docs/collapse.md). */
 const ofMonitor = {
@@ -328,42 +340,42 @@ const ofMonitor = {
     meaning: 'Average of completions/answer_length.',
     when: WARM,
   },
-  'monitor/rollbacks': { unit: 'count', meaning: 'Rollbacks made so far.' },
-  'monitor/pressure': { unit: FRACTION, meaning: 'Efficiency pressure that the rollbacks have left.' },
+  'monitor/rollbacks': { unit: 'count', meaning: 'Number of rollbacks so far.' },
+  'monitor/pressure': { unit: FRACTION, meaning: 'Efficiency pressure left after the rollbacks.' },
 } as const;
 
 const ofCost = {
   step_time: { unit: SECONDS, meaning: 'The whole step.', trl: true },
-  'time/generate': { unit: SECONDS, meaning: 'Generation with grading, which overlaps it.' },
+  'time/generate': { unit: SECONDS, meaning: 'Generation, including grading, which overlaps with it.' },
   'time/reward': { unit: SECONDS, meaning: 'Rewards and advantages.' },
   'time/score': { unit: SECONDS, meaning: 'Log-probs of the old policy and of the base model.' },
   'time/train': { unit: SECONDS, meaning: 'Forward and backward passes.' },
-  'time/optimizer': { unit: SECONDS, meaning: 'The step of AdamW.' },
+  'time/optimizer': { unit: SECONDS, meaning: 'The AdamW step.' },
   'time/generated_tokens_per_second': {
     unit: 'tokens per second',
-    meaning: 'New tokens over time/generate.',
+    meaning: 'New tokens divided by time/generate.',
     when: 'steps that generate',
   },
-  'memory/engine_bytes': { unit: BYTES, meaning: 'What the engine holds: model, policy, optimiser, cache.' },
+  'memory/engine_bytes': { unit: BYTES, meaning: 'Memory of the engine: model, policy, optimiser, cache.' },
   'memory/resident_bytes': { unit: BYTES, meaning: 'Resident memory of the process.' },
-  'memory/peak_resident_bytes': { unit: BYTES, meaning: 'Its highest value so far.' },
+  'memory/peak_resident_bytes': { unit: BYTES, meaning: 'Peak resident memory so far.' },
   'memory/peak_tensor_bytes': {
     unit: BYTES,
-    meaning: "Highest sum of the tensors' bytes so far.",
+    meaning: 'Peak total size of all tensors so far.',
     when: 'tensors are counted (`memoryLimitBytes`, or a GPU)',
   },
-  'memory/device_used_bytes': { unit: BYTES, meaning: "The device's memory in use, by any process." },
+  'memory/device_used_bytes': { unit: BYTES, meaning: 'Memory in use on the device, by any process.' },
   'memory/micro_batch_tokens': {
     unit: TOKENS,
-    meaning: 'Most tokens of a pass: microBatchTokens, less when memory ran out.',
+    meaning: 'Maximum tokens per pass: microBatchTokens, or less after memory ran out.',
   },
   'memory/max_slots': {
     unit: 'count',
-    meaning: 'Most sequences decoded together: maxSlots, fewer when memory ran out.',
+    meaning: 'Maximum number of sequences decoded together: maxSlots, or fewer after memory ran out.',
   },
 } as const;
 
-/** The registry by heading of `docs/metrics.md`. */
+/** The metrics under the headings of `docs/metrics.md`. */
 export const METRIC_GROUPS = {
   Step: ofStep,
   Update: ofUpdate,
@@ -394,7 +406,7 @@ export const METRICS = {
 
 export type MetricName = keyof typeof METRICS;
 
-/** Names with a part that the run decides: the rewards in use, in TRL's form. */
+/** Names with a variable part: the rewards in use, as in TRL. */
 export type MetricFamily = `rewards/${string}/mean` | `rewards/${string}/std`;
 
 export const METRIC_FAMILIES: Readonly<Record<string, MetricInfo & { pattern: RegExp }>> = {
@@ -407,12 +419,12 @@ export const METRIC_FAMILIES: Readonly<Record<string, MetricInfo & { pattern: Re
   'rewards/<name>/std': {
     pattern: /^rewards\/.+\/std$/,
     unit: 'reward',
-    meaning: 'Its standard deviation over the batch.',
+    meaning: 'Standard deviation of that reward over the batch.',
     trl: true,
   },
 };
 
-/** What the program itself writes and reads: a misspelt name does not compile. */
+/** The metrics that the program writes and reads; a misspelt name does not compile. */
 export type KnownMetrics = { [Name in MetricName]?: number } & { [Name in MetricFamily]?: number };
 
 export const isKnownMetric = (name: string): boolean =>

@@ -1,13 +1,15 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 
-/** Well under the 50 ms that nothing may block the event loop for: one long text may come on top. */
+/** Well below the 50 ms for which nothing may block the event loop, to leave room for one long text. */
 const BUDGET_MS = 10;
 
-/** Breaks up long work on the main thread: signals, timers and the engine's results get their turn in between. */
+/**
+ * Breaks up long work on the main thread, so that signals, timers and engine results are handled in between.
+ */
 export class Pace {
   private since = performance.now();
 
-  /** Call it between two pieces of work. Waits for a turn of the event loop when this one has taken its time. */
+  /** Call it between pieces of work. Yields to the event loop if the current turn has used up its time. */
   async turn(): Promise<void> {
     if (performance.now() - this.since < BUDGET_MS) return;
     await nextTurn();

@@ -1,4 +1,4 @@
-/** Sequences as the flat arrays the engine takes, and how they are put together into passes of bounded size. */
+/** Packs sequences into the flat arrays that the engine takes, and into passes of bounded size. */
 import type { PackedSequences } from './engine/types';
 
 /** One sequence to score or train on. */
@@ -25,7 +25,7 @@ export function packSequences(sequences: readonly Tokens[]): PackedSequences {
   return { ids, offsets, promptLengths };
 }
 
-/** One array per sequence, of as many numbers as it has completion tokens, from the flat per-token array. */
+/** Splits a flat per-token array into one array per sequence, with one number per completion token. */
 export function splitPerToken(flat: Float64Array, sequences: readonly Tokens[]): Float64Array[] {
   let start = 0;
   return sequences.map(({ completionIds }) => flat.slice(start, (start += completionIds.length)));
@@ -43,8 +43,9 @@ export function joinPerToken(parts: readonly Float64Array[]): Float64Array {
 }
 
 /**
- * Indices of `lengths` in bins of at most `budget` tokens: first-fit decreasing, so that few bins are needed and
- * sequences of like length share one. A sequence above the budget has a bin of its own. Ties keep their order.
+ * Packs the indices of `lengths` into bins of at most `budget` tokens: first-fit decreasing, so that few bins
+ * are needed and sequences of similar length share one. A sequence above the budget gets its own bin. Ties
+ * keep their order.
  */
 export function packByTokens(lengths: readonly number[], budget: number): number[][] {
   const order = lengths.map((_, i) => i).sort((a, b) => lengths[b]! - lengths[a]! || a - b);

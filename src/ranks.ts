@@ -1,24 +1,24 @@
 /**
- * The port to the processes of a data-parallel run. Every rank makes the same loop: it samples the completions of its share
- * of the prompts and runs the passes of its share of the samples; what lies in between (rewards and their states,
- * advantages, metrics) works on the gathered rows and comes out the same on every rank. All ranks must make the same calls
- * in the same order.
+ * The interface to the processes of a data-parallel run. Every rank runs the same loop: it samples the
+ * completions of its share of the prompts and runs the passes over its share of the samples. Everything in
+ * between (rewards and their states, advantages, metrics) works on the gathered rows and gives the same
+ * result on every rank. All ranks must make the same calls in the same order.
  */
 import type { Policy } from './engine/types';
 
 export interface Ranks {
-  /** From 0. */
+  /** This process's rank, from 0. */
   readonly rank: number;
   readonly size: number;
-  /** The rows of all ranks, in the order of the ranks. */
+  /** The rows of all ranks, in rank order. */
   gather<Row>(rows: readonly Row[]): Promise<Row[]>;
-  /** The sums over all ranks, element by element. */
+  /** Element-wise sums over all ranks. */
   sum(values: readonly number[]): Promise<number[]>;
-  /** Replaces the accumulated gradient of every rank's policy by the sum over the ranks. */
+  /** Replaces the accumulated gradient of each rank's policy by the sum over all ranks. */
   reduceGradients(policy: Policy): Promise<void>;
 }
 
-/** A run of one process. */
+/** A run with a single process. */
 export const ONE_RANK: Ranks = {
   rank: 0,
   size: 1,
@@ -27,7 +27,7 @@ export const ONE_RANK: Ranks = {
   reduceGradients: () => Promise.resolve(),
 };
 
-/** This rank's part of `rows`: neighbours, so that gathering the parts restores the order. */
+/** This rank's part of `rows`: a contiguous slice, so that gathering the parts restores the order. */
 export function shareOf<Row>({ rank, size }: Pick<Ranks, 'rank' | 'size'>, rows: readonly Row[]): Row[] {
   const at = (boundary: number) => Math.floor((boundary * rows.length) / size);
   return rows.slice(at(rank), at(rank + 1));

@@ -1,7 +1,7 @@
 /**
- * Counter-based random streams: a number is a function of its key, never of what was drawn before. So a resumed
- * run needs no generator state, and the order of work cannot change a draw. The mixer is SplitMix64's
- * finaliser (Steele, Lea and Flood, 2014).
+ * Counter-based random streams: a number depends only on its key, never on earlier draws. So a resumed run
+ * needs no generator state, and the order of work cannot change a draw. The mixer is SplitMix64's finaliser
+ * (Steele, Lea and Flood, 2014).
  */
 
 const MASK64 = (1n << 64n) - 1n;
@@ -25,8 +25,8 @@ function hashName(name: string): bigint {
 }
 
 /**
- * The unsigned 64-bit seed of the stream `purpose` at `counters` (non-negative integers, e.g. step and prompt index) in the run with
- * seed `runSeed`. Streams of different purposes or counters are unrelated.
+ * The unsigned 64-bit seed of the stream `purpose` at `counters` (non-negative integers, e.g. step and prompt
+ * index) in a run with seed `runSeed`. Streams with different purposes or counters are independent.
  */
 export function streamSeed(runSeed: number | bigint, purpose: string, ...counters: number[]): bigint {
   let key = mix64(mix64(BigInt(runSeed) & MASK64) ^ hashName(purpose));
@@ -34,18 +34,18 @@ export function streamSeed(runSeed: number | bigint, purpose: string, ...counter
   return key;
 }
 
-/** A fresh generator of numbers uniform on [0, 1) with 53 random bits, keyed by a stream seed. */
+/** A generator of uniform numbers on [0, 1) with 53 random bits, keyed by a stream seed. */
 export function uniformStream(seed: bigint): () => number {
   let counter = 0n;
   return () => Number(mix64((seed + counter++ * GOLDEN_GAMMA) & MASK64) >> 11n) * 2 ** -53;
 }
 
-/** Standard normal numbers out of uniform ones, two for each (Box and Muller, 1958). */
+/** Standard normal numbers, each from two uniform ones (Box and Muller, 1958). */
 export function normalsOf(uniform: () => number): () => number {
   return () => Math.sqrt(-2 * Math.log(1 - uniform())) * Math.cos(2 * Math.PI * uniform());
 }
 
-/** A uniformly random permutation of 0 .. size - 1 that depends on `seed` alone (Fisher-Yates). */
+/** A random permutation of 0 .. size - 1 that depends only on `seed` (Fisher-Yates). */
 export function shuffledIndices(size: number, seed: bigint): Uint32Array {
   const indices = Uint32Array.from({ length: size }, (_, i) => i);
   const next = uniformStream(seed);

@@ -1,4 +1,7 @@
-/** Sums over plain or typed arrays of numbers. Of nothing, a mean is NaN: the caller decides what that means. */
+/**
+ * Statistics of plain or typed arrays of numbers. The mean of an empty array is NaN; the caller decides what
+ * that means.
+ */
 type Numbers = ArrayLike<number> & Iterable<number>;
 
 export function sum(values: Numbers): number {
@@ -11,7 +14,7 @@ export function mean(values: Numbers): number {
   return sum(values) / values.length;
 }
 
-/** Standard deviation with Bessel's correction; NaN below two values. */
+/** Standard deviation with Bessel's correction; NaN for fewer than two values. */
 export function sampleStd(values: Numbers): number {
   if (values.length < 2) return NaN;
   const center = mean(values);
@@ -32,7 +35,7 @@ export function maximum(values: Numbers): number {
   return most;
 }
 
-/** The share `q` (0..1) of the sorted values lies below it, interpolated between neighbours as torch.quantile does. */
+/** The `q`-quantile (q in 0..1), interpolated between neighbours as in torch.quantile. */
 export function quantile(values: Numbers, q: number): number {
   const sorted = Float64Array.from(values).sort();
   const place = q * (sorted.length - 1);

@@ -1,4 +1,4 @@
-/** The records that travel through a step, in the order they come to be. */
+/** The records that pass through a step, in the order they are created. */
 import type { KnownMetrics } from './metric-names';
 
 export interface ChatMessage {
@@ -8,33 +8,33 @@ export interface ChatMessage {
 
 /** One row of a dataset. */
 export interface Problem {
-  /** Stable within the dataset: its row number unless the data names one. */
+  /** Stable within the dataset: the row number unless the data has an id. */
   id: string;
   /** The text put into the prompt template. */
   question: string;
-  /** The reference answer as the data has it. */
+  /** The reference answer as in the data. */
   gold: string;
-  /** Difficulty as the data names it ("1".."5" for the tiny task), or null. */
+  /** Difficulty as in the data ("1".."5" for the tiny task), or null. */
   level: string | null;
-  /** What its data set says of judging answers, besides the reference. */
+  /** What the data set says about judging answers, besides the reference. */
   grading?: Grading;
 }
 
 export interface Grading {
-  /** A number this far from the reference, or less, equals it. */
+  /** A number at most this far from the reference equals it. */
   tolerance?: number;
-  /** `16, 3, 1, 1` is not `16, 3, 1`: what stands twice in a list counts twice. */
+  /** Count repeated list items separately: `16, 3, 1, 1` is not `16, 3, 1`. */
   countRepeats?: boolean;
 }
 
 /** A problem rendered through the chat template. */
 export interface Prompt {
   problem: Problem;
-  /** Position in the run's data order, from 0: the prompt's key in every random stream. */
+  /** Position in the run's data order, from 0, which is the prompt's key in every random stream. */
   index: number;
   text: string;
   ids: Int32Array;
-  /** The chat template already opened `<think>` at the end of the prompt. */
+  /** Whether the chat template opened `<think>` at the end of the prompt. */
   thinkOpened: boolean;
 }
 
@@ -61,13 +61,16 @@ export interface Thinking {
 }
 
 /**
- * The rest of a completion: every id is thinking of the first block, thinking of a later one, a tag, or answer. Absent
- * where nobody counted (a recorded line).
+ * The rest of a completion: every id is thinking of the first block, thinking of a later block, a tag, or
+ * answer. Absent if not counted (in a recorded line).
  */
 export interface Outside {
-  /** Thinking in `<think>` blocks after the first. */
+  /** Thinking tokens in `<think>` blocks after the first. */
   laterThinkingTokens?: number;
-  /** Outside every block, the stop id included; 0 for a completion without `<think>`, which counts as thinking. */
+  /**
+   * Tokens outside every block, including the stop id; 0 for a completion without `<think>`, all of which
+   * counts as thinking.
+   */
   answerTokens?: number;
 }
 
@@ -76,14 +79,14 @@ export interface Rollout extends Thinking, Outside {
   prompt: Prompt;
   sample: number;
   ids: Int32Array;
-  /** Of the sampler, at the sampling temperature. */
+  /** Log-probs of the sampler at the sampling temperature. */
   logprobs: Float64Array;
   entropies: Float64Array;
   finish: 'stop' | 'length' | 'cancelled';
   text: string;
   totalTokens: number;
   verdict: Verdict;
-  /** A closed `<think>...</think>` and a `\boxed{}`. */
+  /** Whether it has a closed `<think>...</think>` and a `\boxed{}`. */
   format: boolean;
 }
 
@@ -92,15 +95,15 @@ export interface Group {
   rollouts: Rollout[];
 }
 
-/** What a reward made of a rollout: the sum that trains and its named components. */
+/** The reward of a rollout: the total used for training and its named components. */
 export interface Reward {
   total: number;
   parts: Record<string, number>;
 }
 
 /**
- * One line of metrics.jsonl; docs/metrics.md says what each number is. A reward of your own may add names: those are
- * numbers, too. What a step has nothing to say about is left out.
+ * One line of metrics.jsonl; docs/metrics.md describes each number. A user's reward may add more numbers.
+ * Numbers that do not apply to a step are left out.
  */
 export interface StepMetrics extends KnownMetrics {
   [name: string]: number | undefined;

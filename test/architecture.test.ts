@@ -1,4 +1,4 @@
-/** Imports point one way. Read from the source text, so that a type import counts as what it is. */
+/** Imports point one way. They are read from the source text, so type imports count too. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { dirname, join, normalize, relative } from 'node:path';
 
@@ -37,13 +37,13 @@ function importsOf(file: string): Import[] {
   return found;
 }
 
-/** Relative targets become paths below src without `.ts`; others stay as they are. */
+/** Relative imports become paths below src without `.ts`; others are unchanged. */
 function resolveTarget(file: string, target: string): string {
   return target.startsWith('.') ? relative('.', normalize(join(dirname(file), target))) : target;
 }
 
 const isOwn = (target: string): boolean => !target.startsWith('node:') && MODULES.has(moduleOf(target));
-/** The folder of src a file lies in, or the file itself at the top. */
+/** The folder of src that a file is in, or the file itself at the top level. */
 const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[0]!;
 
 const LAYERS: readonly (readonly string[])[] = [
@@ -79,13 +79,13 @@ const LAYERS: readonly (readonly string[])[] = [
 const MODULES = new Set(LAYERS.flat());
 const layerOf = (module: string): number => LAYERS.findIndex((layer) => layer.includes(module));
 
-/** The contracts between layers, types and constants alone: anyone may import them. */
+/** The contracts between layers: only types and constants, which any layer may import. */
 const CONTRACTS = new Set(['engine/types', 'engine/binding', 'rewards/types']);
 
 const all = sourceFiles().flatMap(importsOf);
 const shown = (list: Import[]): string[] => list.map(({ file, target }) => `${file} imports ${target}`);
 
-test('the reader of imports finds them', () => {
+test('the import scanner finds imports', () => {
   expect(all.length).toBeGreaterThan(100);
   expect(all).toContainEqual(
     expect.objectContaining({ file: 'errors.ts', target: 'engine/binding', typeOnly: true }),
@@ -96,12 +96,12 @@ test('every folder of src has a layer', () => {
   expect([...new Set(sourceFiles().map(moduleOf))].filter((module) => !MODULES.has(module))).toEqual([]);
 });
 
-test('imports point to lower layers, and within a layer to no neighbour', () => {
+test('imports point to lower layers, never to a neighbour in the same layer', () => {
   const wrong = all.filter(({ file, target }) => {
     if (!isOwn(target) || CONTRACTS.has(target)) return false;
     const [from, to] = [moduleOf(file), moduleOf(target)];
     if (from === to) return false;
-    // The bottom layer's files know each other; above it neighbours do not.
+    // Files of the bottom layer may import each other; in layers above neighbours may not.
     return layerOf(to) > layerOf(from) || (layerOf(to) === layerOf(from) && layerOf(from) > 0);
   });
   expect(shown(wrong)).toEqual([]);
@@ -119,7 +119,7 @@ test('only engine/binding.ts loads the addon', () => {
   expect(shown(values)).toEqual([]);
 });
 
-test('rewards and verify know neither the engine nor the file system', () => {
+test('rewards and verify import neither the engine nor the file system', () => {
   const wrong = all.filter(({ file, target }) => {
     const pure = ['rewards', 'verify'].includes(moduleOf(file));
     return (
@@ -130,27 +130,27 @@ test('rewards and verify know neither the engine nor the file system', () => {
   expect(shown(wrong)).toEqual([]);
 });
 
-test('grpo and train take the engine as an argument: only the session of a run makes one', () => {
+test('grpo and train take the engine as an argument; only the session of a run creates one', () => {
   const wrong = all.filter(
     ({ file, target, typeOnly }) =>
       ['grpo', 'train'].includes(moduleOf(file)) &&
       moduleOf(target) === 'engine' &&
       !typeOnly &&
-      // The process may have to end without the engine's leave.
+      // The process may have to exit without the engine.
       target !== 'engine/exit' &&
       file !== 'train/opened.ts',
   );
   expect(shown(wrong)).toEqual([]);
 });
 
-test('the algorithm knows nothing of files, checkpoints, the watchdog or dumps', () => {
+test('the algorithm imports no files, checkpoints, watchdog or dumps', () => {
   const wrong = all.filter(
     ({ file, target, typeOnly }) => moduleOf(file) === 'grpo' && moduleOf(target) === 'run' && !typeOnly,
   );
   expect(shown(wrong)).toEqual([]);
 });
 
-test('only run writes run files', () => {
+test('only src/run writes run files', () => {
   const writing =
     /\b(writeFile|writeFileSync|appendFile|createWriteStream|mkdir|mkdirSync|rename|renameSync|open|openSync|rm|rmSync)\b/;
   const wrong = all.filter(

@@ -1,9 +1,9 @@
-/** Time limits on synchronous work count only time in which the process ran. */
+/** Time limits on synchronous work count only the time the process was running. */
 import { spawn } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { builtCli, ended } from './helpers/cli';
 
-test('a process that is stopped in the middle of limited work ends it all the same', async () => {
+test('work with a time limit finishes even if the process is stopped in the middle', async () => {
   const module = join(dirname(builtCli()), '..', 'deadline.js');
   const code = `const { withinTime } = require(${JSON.stringify(module)});
     const { writeSync } = require('node:fs');

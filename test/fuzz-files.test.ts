@@ -1,4 +1,4 @@
-/** Hostile files: what was found once stays mended, and two minutes of mutations find nothing new. */
+/** Hostile files: past findings stay fixed, and two minutes of mutations find nothing new. */
 import { spawn } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -36,14 +36,14 @@ test.each([
   300_000,
 );
 
-test('mutated files of every kind are read or refused', async () => {
+test('mutated files of every kind are read or rejected', async () => {
   const { code, output } = await fuzz(
     '--seconds',
     '100',
     '--workers',
     '2',
-    // The same cases every time, as far as the machine gets: a change is not blamed for what it did not do. For fresh
-    // ones: node scripts/fuzz-files.mjs --seed N.
+    // The same cases every time, as many as the machine manages, so that a failure is caused by the change
+    // under test. For new cases run: node scripts/fuzz-files.mjs --seed N.
     '--seed',
     '20261122',
   );

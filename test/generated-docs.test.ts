@@ -1,4 +1,4 @@
-/** What `npm run docs` makes is up to date. */
+/** The output of `npm run docs` is up to date. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 

@@ -1,4 +1,4 @@
-/** What npm packs: every page that a page in it links to, and a version that the changelog knows. */
+/** The npm package: it contains every page that its pages link to, and the changelog has its version. */
 import { spawnSync } from 'node:child_process';
 import {
   existsSync,
@@ -18,17 +18,17 @@ jest.setTimeout(300_000);
 const ROOT = join(__dirname, '..');
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 
-/** Paths that `npm pack` takes. */
+/** Paths of the files that `npm pack` includes. */
 function packed(): Set<string> {
   const words = ['pack', '--dry-run', '--json', '--ignore-scripts'];
   const { stdout } = spawnSync('npm', words, { cwd: ROOT, encoding: 'utf8', maxBuffer: 1 << 26 });
   const answer = JSON.parse(stdout) as unknown;
-  // npm 10 gives a list, npm 11 and later may give an object by name.
+  // npm 10 prints a list, npm 11 and later may print an object by name.
   const [first] = Object.values(answer as Record<string, { files: { path: string }[] }>);
   return new Set(first!.files.map(({ path }) => path));
 }
 
-test('links of packed pages lead to packed files', () => {
+test('links in packed pages lead to packed files', () => {
   const paths = packed();
   const pages = [...paths].filter((path) => path.endsWith('.md') && !path.startsWith('dist/'));
   expect(pages).toEqual(
@@ -47,7 +47,7 @@ test('links of packed pages lead to packed files', () => {
 test('the changelog begins with the version of the package', () => {
   const { version } = JSON.parse(read('package.json')) as { version: string };
   const [, heading] = /^## (.*)$/m.exec(read('CHANGELOG.md'))!;
-  // A released version has its date, another says that it is none.
+  // A released version has a date, any other is marked as unreleased.
   expect(heading).toMatch(
     new RegExp(`^${version.replaceAll('.', '\\.')}, (unreleased|\\d{4}-\\d{2}-\\d{2})$`),
   );

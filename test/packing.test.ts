@@ -11,7 +11,7 @@ test('every sequence is in one bin, and bins keep the budget', () => {
   expect(bins.length).toBeLessThanOrEqual((11 / 9) * Math.ceil(total / 128) + 1);
 });
 
-test('a sequence above the budget is alone', () => {
+test('a sequence above the budget gets its own bin', () => {
   expect(packByTokens([5, 300, 5], 100)).toEqual([[1], [0, 2]]);
 });
 
@@ -19,7 +19,7 @@ test('no sequences, no bins', () => {
   expect(packByTokens([], 100)).toEqual([]);
 });
 
-test('sequences are laid end to end and per-token arrays come apart again', () => {
+test('sequences are laid end to end, and per-token arrays are split again', () => {
   const sequences = [
     { promptIds: Int32Array.of(1, 2), completionIds: Int32Array.of(3) },
     { promptIds: Int32Array.of(4), completionIds: Int32Array.of(5, 6) },

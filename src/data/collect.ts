@@ -1,4 +1,4 @@
-/** From files to problems, with an account of every row that was left out. */
+/** Reads problems from files, and reports every row that was left out. */
 import { createHash } from 'node:crypto';
 import { AcoerError } from '../errors';
 import { Pace } from '../pace';
@@ -10,39 +10,39 @@ import type { SourceRow } from './rows';
 
 export interface DataFile {
   path: string;
-  /** How messages call it. */
+  /** Name of the file in messages. */
   label: string;
 }
 
 export interface CollectOptions {
   columns: ColumnNames;
-  /** What the set says of judging its answers; null: nothing. */
+  /** What the data set says about judging its answers, or null. */
   grading?: GradingColumns | null;
-  /** Leave out rows that cannot be read; otherwise the first one throws. */
+  /** Skip rows that cannot be read; otherwise the first one throws. */
   skipBadRows: boolean;
-  /** Leave out rows whose gold answer the verifier cannot read; they are counted either way. */
+  /** Leave out rows whose gold answer the verifier cannot parse; they are counted either way. */
   dropUnparsedGold: boolean;
-  /** Keep these levels only; null: all. */
+  /** Keep only these levels; null keeps all. */
   levels: readonly string[] | null;
   signal?: AbortSignal;
 }
 
-/** How many rows of a kind there were, and the first few of them. */
+/** The number of rows of a kind, and the first few of them. */
 export interface RowTally<T> {
   count: number;
   examples: T[];
 }
 
 export interface RowReport {
-  /** Rows read, bad ones included. */
+  /** Number of rows read, including bad ones. */
   rows: number;
-  /** Left out: cannot be read. */
+  /** Skipped because they cannot be read. */
   badRows: RowTally<string>;
-  /** The verifier cannot read their gold answer; `at` names file and row. */
+  /** Rows whose gold answer the verifier cannot parse; `at` gives file and row. */
   unparsedGold: RowTally<{ at: string; gold: string }>;
-  /** Left out: of no wanted level. */
+  /** Left out because of their level. */
   otherLevels: number;
-  /** SHA-256 over the problems kept, in order, in hex: equal means the same data. */
+  /** SHA-256 in hex over the kept problems, in order: equal fingerprints mean the same data. */
   fingerprint: string;
 }
 
@@ -101,13 +101,13 @@ class Collector {
       }
     }
     if (!this.options.skipBadRows) {
-      throw new AcoerError('BAD_INPUT', `${at} ${bad}. (\`skipBadRows\` leaves such rows out.)`);
+      throw new AcoerError('BAD_INPUT', `${at} ${bad}. (Set \`skipBadRows\` to skip such rows.)`);
     }
     tally(this.report.badRows, `${at} ${bad}`);
     return null;
   }
 
-  /** The row's own id, or its number from 0 over all files; ids that files have in common get the number too. */
+  /** The row's own id, or its number from 0 over all files; a duplicate id gets the number as well. */
   private uniqueId(given: string | null, ordinal: number): string {
     const id = given === null ? String(ordinal) : this.ids.has(given) ? `${given}#${ordinal}` : given;
     this.ids.add(id);
@@ -121,22 +121,22 @@ class Collector {
     if (levels !== null && rows > 0 && !this.levelSeen) {
       throw new AcoerError(
         'BAD_CONFIG',
-        `${name} names no levels, so \`levels\` leaves nothing; name the column with columns.level.`,
+        `${name} has no levels, so \`levels\` leaves no problems; set the column with columns.level.`,
       );
     }
     const first = unparsedGold.examples[0] ?? badRows.examples[0];
     const example = first === undefined ? '' : `, e.g. ${typeof first === 'string' ? first : first.at}`;
-    const why = `${badRows.count} cannot be read, ${otherLevels} are of other levels, ${unparsedGold.count} have no gold answer the verifier can read`;
+    const why = `${badRows.count} cannot be read, ${otherLevels} are of other levels, ${unparsedGold.count} have a gold answer that the verifier cannot parse`;
     throw new AcoerError(
       'BAD_INPUT',
       rows === 0
-        ? `Dataset ${name} holds no problems`
-        : `Dataset ${name}: none of ${rows} rows is left (${why}${example})`,
+        ? `Dataset ${name} has no problems`
+        : `Dataset ${name}: none of its ${rows} rows can be used (${why}${example})`,
     );
   }
 }
 
-/** Reads all rows of `files`, in order, without holding the event loop. `name` is for messages. */
+/** Reads all rows of `files`, in order, without blocking the event loop. `name` is for messages. */
 export async function collectProblems(
   name: string,
   files: readonly DataFile[],

@@ -1,4 +1,4 @@
-/** From the columns of a row to a problem. */
+/** Turns the columns of a row into a problem. */
 import { AcoerError } from '../errors';
 import type { Grading, Problem } from '../types';
 import { goldFromAnswer, goldFromSolution } from './gold';
@@ -7,15 +7,15 @@ import { goldFromAnswer, goldFromSolution } from './gold';
 export interface ColumnNames {
   problem?: string;
   answer?: string;
-  /** Read for its boxed answer when the row has no answer of its own. */
+  /** Worked solution, whose boxed answer is used when the row has no answer column. */
   solution?: string;
   level?: string;
   id?: string;
 }
 
-/** What a known set says of judging its answers. */
+/** What a known data set says about judging its answers. */
 export interface GradingColumns {
-  /** Column of how far off a number may be. A row may lack it. */
+  /** Column with the tolerance of a number; rows may lack it. */
   tolerance: string;
   countRepeats: boolean;
 }
@@ -23,7 +23,7 @@ export interface GradingColumns {
 type Role = keyof ColumnNames;
 type Values = Record<string, unknown>;
 
-/** Names data sets use, in the order they are looked for. */
+/** Usual column names, in the order they are tried. */
 const USUAL: Readonly<Record<Role, readonly string[]>> = {
   problem: ['problem', 'question', 'prompt'],
   answer: ['answer', 'final_answer', 'gold', 'expected_answer', 'ground_truth'],
@@ -34,10 +34,10 @@ const USUAL: Readonly<Record<Role, readonly string[]>> = {
 
 const ROLES = Object.keys(USUAL) as Role[];
 
-/** A row that cannot be made a problem: the caller knows where it is and whether to go on. */
+/** A row that is not a valid problem. The caller knows its position and whether to skip it. */
 export class BadRow extends Error {}
 
-/** The problem of a row, its id still open. */
+/** The problem in a row, before it gets an id. */
 export type RowProblem = Omit<Problem, 'id'> & { id: string | null };
 
 export class ColumnMap {
@@ -46,7 +46,7 @@ export class ColumnMap {
     private readonly grading: GradingColumns | null = null,
   ) {}
 
-  /** The columns worth reading of those there are. Throws BAD_INPUT when a given or needed one is missing. */
+  /** The columns to read. Throws BAD_INPUT when a configured or required one is missing. */
   choose(file: string, columns: readonly string[]): string[] {
     const has = (name: string) => columns.includes(head(name, columns));
     const given = (Object.keys(this.given) as Role[]).filter((role) => this.given[role] !== undefined);
@@ -61,13 +61,13 @@ export class ColumnMap {
     return [...new Set(wanted.map((name) => head(name, columns)))];
   }
 
-  /** Throws BadRow with what is wrong with it. */
+  /** Throws BadRow saying what is wrong with the row. */
   toProblem(values: Values): RowProblem {
     const problem = this.find('problem', values);
     if (problem === null) throw new BadRow(this.missing(['problem'], Object.keys(values)));
     const question = questionText(problem.value);
     if (question === null) {
-      throw new BadRow(`must have text in ${problem.name}, or a list with one message of the user`);
+      throw new BadRow(`must have text in ${problem.name}, or a list with one user message`);
     }
     if (question.trim() === '') throw new BadRow(`has an empty ${problem.name}`);
     return {
@@ -86,7 +86,7 @@ export class ColumnMap {
       if (text !== null) return goldFromAnswer(text);
       throw new BadRow(`must have text, a number or a list of these in ${answer.name}`);
     }
-    // A named answer column is meant: no other takes its place.
+    // If the user named the answer column, do not fall back to another.
     const solution = this.given.answer === undefined ? this.find('solution', values) : null;
     if (solution === null) {
       const roles: Role[] = this.given.answer === undefined ? ['answer', 'solution'] : ['answer'];
@@ -94,7 +94,7 @@ export class ColumnMap {
     }
     const text = solutionText(solution.value);
     if (text !== null) return goldFromSolution(text);
-    throw new BadRow(`must have text or a list of texts in ${solution.name}`);
+    throw new BadRow(`must have text or a list of strings in ${solution.name}`);
   }
 
   private names(role: Role): readonly string[] {
@@ -118,11 +118,11 @@ export class ColumnMap {
   private missing(roles: readonly Role[], columns: readonly string[]): string {
     const wanted = roles.flatMap((role) => this.names(role)).join(', ');
     const settings = roles.map((role) => `columns.${role}`).join(' or ');
-    return `has no value for the ${roles.join(' or ')} (looked for ${wanted}); its columns are ${columns.join(', ')}. Name the right one with ${settings}`;
+    return `has no value for the ${roles.join(' or ')} (looked for ${wanted}); its columns are ${columns.join(', ')}. Set the right one with ${settings}`;
   }
 }
 
-/** The column a possibly dotted name begins with. */
+/** The column that a possibly dotted name begins with. */
 function gradingOf({ tolerance, countRepeats }: GradingColumns, values: Values): Grading {
   const value = valueAt(values, tolerance);
   const size = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
@@ -145,28 +145,28 @@ function valueAt(values: Values, name: string): unknown {
   return value;
 }
 
-/** Text and numbers (64-bit integers of Parquet among them) as text; null for anything else. */
+/** Text and numbers (including 64-bit integers from Parquet) as text; null for anything else. */
 function scalarText(value: unknown): string | null {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'bigint'
     ? String(value)
     : null;
 }
 
-/** A list's items as texts, or null when one has none or there are none. */
+/** A list's items as texts; null if the list is empty or an item has no text. */
 function itemTexts(value: unknown): string[] | null {
   if (!Array.isArray(value)) return null;
   const texts = value.map(scalarText);
   return texts.length > 0 && texts.every((text) => text !== null) ? texts : null;
 }
 
-/** OlympiadBench and others give a list: its parts together are the answer. */
+/** OlympiadBench and others have a list, whose items together are the answer. */
 const answerText = (value: unknown): string | null =>
   scalarText(value) ?? itemTexts(value)?.join(', ') ?? null;
 
 const solutionText = (value: unknown): string | null =>
   scalarText(value) ?? itemTexts(value)?.join('\n\n') ?? null;
 
-/** Plain text, or the chat form of it: a list of messages with one of the user's and none of the assistant's. */
+/** Plain text, or a chat: a list of messages with one user message and no assistant message. */
 function questionText(value: unknown): string | null {
   if (!Array.isArray(value)) return scalarText(value);
   const messages = value as { role?: unknown; content?: unknown }[];

@@ -21,7 +21,10 @@ export function trainSpec(config: Config): DatasetSpec {
   };
 }
 
-/** What a run is evaluated on: `evalDataset`, or the training data's own evaluation split. Every row counts there. */
+/**
+ * The evaluation data of a run: `evalDataset`, or the training data's own evaluation split. Every row counts
+ * there.
+ */
 export function evalSpec(config: Config): DatasetSpec {
   const own = config.evalDataset === null;
   return {
@@ -36,7 +39,7 @@ export function evalSpec(config: Config): DatasetSpec {
   };
 }
 
-/** The name with its paths absolute, so that it means the same from another folder. */
+/** The name with absolute paths, so that it means the same from any folder. */
 export function withAbsolutePath(name: string): string {
   const absolute = partNames(name).map((part) =>
     resolveDatasetName(part).kind === 'path' && existsSync(part) ? resolve(part) : part,
@@ -44,6 +47,6 @@ export function withAbsolutePath(name: string): string {
   return joinNames(absolute);
 }
 
-/** Whether a name means files and folders of this machine alone. */
+/** Whether a name refers only to files and folders on this machine. */
 export const isLocal = (name: string): boolean =>
   partNames(name).every((part) => resolveDatasetName(part).kind === 'path');

@@ -1,4 +1,4 @@
-/** Which files of a data set's folder make up a split: as its card says, else as its paths say. */
+/** Which files of a data set's folder make up a split: according to its card, else to its paths. */
 import picomatch from 'picomatch';
 import { parse as parseYaml } from 'yaml';
 import { AcoerError, errorMessage } from '../errors';
@@ -6,18 +6,18 @@ import { isRecord } from '../json';
 import { FORMAT_NAMES, isDataFile } from './open';
 
 export interface SplitChoice {
-  /** A configuration ("subset") of the data set; `*`: all that have the split; null: the default one. */
+  /** A configuration ("subset") of the data set; `*` means all that have the split, null the default one. */
   config: string | null;
-  /** Names of splits by preference; the first there is, is taken. */
+  /** Names of splits in order of preference; the first that exists is used. */
   splits: readonly string[];
-  /** When none of `splits` exists and there is only one split at all, take that. */
+  /** If none of `splits` exists and there is only one split, use that. */
   orOnly: boolean;
-  /** When none of `splits` exists, there is none to choose. Default: that is an error. */
+  /** If none of `splits` exists, choose none instead of throwing. Default false. */
   orNone?: boolean;
 }
 
 export interface ChosenFiles {
-  /** Relative to the folder, sorted. */
+  /** Paths relative to the folder, sorted. */
   files: string[];
   split: string;
 }
@@ -29,7 +29,7 @@ interface SplitFiles {
   files: string[];
 }
 
-/** Words that name a split in a path, as the `datasets` library reads them. */
+/** Words that name a split in a path, as in the `datasets` library. */
 const SPLIT_WORDS: Readonly<Record<string, string>> = {
   train: 'train',
   training: 'train',
@@ -43,7 +43,10 @@ const SPLIT_WORDS: Readonly<Record<string, string>> = {
   evaluation: 'test',
 };
 
-/** The split a path speaks of: `train-00000-of-00002`, `<split>/0000.parquet`, or a word in name or folder. */
+/**
+ * The split that a path belongs to: `train-00000-of-00002`, `<split>/0000.parquet`, or a word in the file or
+ * folder name.
+ */
 function splitOf(path: string): string {
   const parts = path.split('/').reverse();
   const shard = /^([\w.]+)-\d{5}-of-\d{5}/.exec(parts[0]!)?.[1];
@@ -71,7 +74,7 @@ function asList(value: unknown): unknown[] {
   return Array.isArray(value) ? value : [value];
 }
 
-/** `data_files` of a card: patterns, or patterns by split. */
+/** The `data_files` of a card: patterns, or patterns by split. */
 function cardSplits(
   config: string,
   directory: string,
@@ -102,7 +105,7 @@ function frontMatter(readme: string): Card {
   try {
     return ((yaml === undefined ? null : parseYaml(yaml)) ?? {}) as Card;
   } catch (error) {
-    throw new AcoerError('BAD_INPUT', `the data set's README.md has broken YAML: ${errorMessage(error)}`, {
+    throw new AcoerError('BAD_INPUT', `the data set's README.md has invalid YAML: ${errorMessage(error)}`, {
       cause: error,
     });
   }
@@ -110,11 +113,11 @@ function frontMatter(readme: string): Card {
 
 interface Layout {
   splits: SplitFiles[];
-  /** The configuration meant when none is named; null when that is not clear. */
+  /** The configuration to use when none is given; null when that is ambiguous. */
   defaultConfig: string | null;
 }
 
-/** What the card's `configs` say, or null when they name no files. */
+/** The layout in the card's `configs`, or null when they name no files. */
 function layoutOfCard(readme: string | null, paths: readonly string[]): Layout | null {
   const configs = asList(frontMatter(readme ?? '').configs)
     .filter(isRecord)
@@ -135,7 +138,10 @@ function layoutOfCard(readme: string | null, paths: readonly string[]): Layout |
   return { splits, defaultConfig: chosen === undefined ? null : nameOf(chosen) };
 }
 
-/** Without a card: `data/` or files at the top are the default; other folders are configurations, unless they name splits. */
+/**
+ * The layout without a card: `data/` or files at the top are the default configuration; other folders are
+ * configurations, unless they name splits.
+ */
 function layoutOfPaths(paths: readonly string[]): Layout {
   const topOf = (path: string) => (path.includes('/') ? path.slice(0, path.indexOf('/')) : '');
   const isPlain = (top: string) =>
@@ -166,7 +172,7 @@ function ofConfig({ splits, defaultConfig }: Layout, config: string | null, name
   }
   const own = splits.filter((split) => split.config === wanted);
   if (own.length > 0) return own;
-  // One file a configuration, at the top: `aime2025-I.jsonl`.
+  // Configurations may be single files at the top: `aime2025-I.jsonl`.
   const stem = new RegExp(`^(?:.*/)?${wanted.replace(/[^\w]/g, '\\$&')}(?:[-_.][^/]*)?$`, 'i');
   const files = splits.flatMap((split) => split.files).filter((path) => stem.test(path));
   if (files.length > 0) return bySplit(wanted, files);
@@ -176,14 +182,14 @@ function ofConfig({ splits, defaultConfig }: Layout, config: string | null, name
   );
 }
 
-/** JSON that libraries leave beside the rows. */
+/** JSON files of libraries that hold no rows. */
 const NOT_ROWS = /(?:^|\/)(?:dataset_infos?|dataset_dict|state|config|package|tokenizer|croissant)\.json$/;
 
-/** Whether a path of a data set is read at all. */
+/** Whether a file of a data set may hold rows. */
 export const holdsRows = (path: string): boolean =>
   isDataFile(path) && !NOT_ROWS.test(path) && !path.split('/').some((part) => /^[._]/.test(part));
 
-/** The same rows often lie there in several formats: one of them is enough. */
+/** The same rows are often there in several formats; one is enough. */
 function oneFormat(files: readonly string[]): string[] {
   const formats = [/\.parquet$/i, /\.(jsonl|ndjson)$/i, /\.json$/i, /\.csv$/i, /\.tsv$/i];
   const format = formats.find((ending) => files.some((file) => ending.test(file)));
@@ -191,10 +197,10 @@ function oneFormat(files: readonly string[]): string[] {
 }
 
 /**
- * The files of a split; null only under `orNone`.
+ * The files of a split; null only with `orNone`.
  * @param paths all paths of the data set, relative to its folder
  * @param readme the text of its README.md, or null
- * @param name for messages
+ * @param name name of the data set in messages
  */
 export function chooseFiles(
   name: string,
@@ -204,7 +210,7 @@ export function chooseFiles(
 ): ChosenFiles | null {
   const dataFiles = paths.filter(holdsRows);
   if (dataFiles.length === 0) {
-    throw new AcoerError('BAD_INPUT', `${name} has no data files of a format that is read (${FORMAT_NAMES})`);
+    throw new AcoerError('BAD_INPUT', `${name} has no data files in a supported format (${FORMAT_NAMES})`);
   }
   const sorted = [...dataFiles].sort();
   const layout = layoutOfCard(readme, sorted) ?? layoutOfPaths(sorted);

@@ -1,17 +1,17 @@
-/** Reference answers as data sets hold them: a value of their own, behind `####`, or boxed in a solution. */
+/** Reference answers as they appear in data sets: a value, text after `####`, or a box in a solution. */
 import { boxedAnswer } from '../verify/boxed';
 import { verifyCompletion } from '../verify';
 
-/** Code and its output, as tool-using solutions have them: a box in there is program text. */
+/** Code and its output in tool-using solutions; a box inside is program text. */
 const FENCED = /```[^]*?(?:```|$)/g;
 
-/** GSM8K: the last line of an answer, behind its marker. */
+/** GSM8K: the last line of an answer, after its marker. */
 const MARKED = /(?:^|\n)####[ \t]*([^\n]+?)\s*$/;
 
-/** `1,234` is a number and not a list; GSM8K writes both. */
+/** `1,234` is a number, not a list; GSM8K also writes 1234. */
 const THOUSANDS = /(?<=\d),(?=\d{3}(?!\d))/g;
 
-/** An answer column's text: what stands behind `####` if that is how it ends, else all of it. */
+/** The gold answer in an answer column: what follows `####` in its last line, else the whole text. */
 export function goldFromAnswer(answer: string): string {
   const marked = MARKED.exec(answer);
   return own(marked === null ? answer.trim() : marked[1]!.replace(THOUSANDS, ''));
@@ -22,12 +22,12 @@ export function goldFromSolution(solution: string): string {
   return own(boxedAnswer(solution.replace(FENCED, ''), true) ?? '');
 }
 
-/** A copy: a slice would keep the whole solution in memory. */
+/** A copy, because a slice would keep the whole solution in memory. */
 const own = (text: string): string => Buffer.from(text, 'utf8').toString('utf8');
 
 /**
- * Whether the verifier can read `gold` as a reference. An answer is judged against nothing else, so a row that fails
- * here can teach nothing.
+ * Whether the verifier can parse `gold` as a reference. Answers are judged against it alone, so a row that
+ * fails here is useless.
  */
 export function goldParses(gold: string): boolean {
   return verifyCompletion('', gold).status !== 'gold-unparseable';

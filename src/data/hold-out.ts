@@ -1,26 +1,28 @@
-/** Which problems are kept from training when nothing else is there to evaluate on. */
+/** Which problems are held out of training when there is no other evaluation data. */
 import { createHash } from 'node:crypto';
 import { Pace } from '../pace';
 import type { Dataset } from './load';
 
-/** A tenth is evaluated on, within these bounds; of a small set up to a quarter. Fewer than `FEWEST` say nothing. */
+/**
+ * A tenth is held out, within these bounds; of a small set up to a quarter. Fewer than `FEWEST` mean nothing.
+ */
 const SHARE = 0.1;
 const SMALL_SHARE = 0.25;
 const FEWEST = 4;
 const FEW = 8;
 const MOST = 1000;
 
-/** The smallest data set that something is held out of. */
+/** Size of the smallest data set that problems are held out of. */
 export const SMALLEST = FEWEST / SMALL_SHARE;
 
-/** How many of `problems` are held out; 0 when they are too few. */
+/** How many of `problems` problems to hold out; 0 when there are too few. */
 export function heldOutCount(problems: number): number {
   if (problems < SMALLEST) return 0;
   const few = Math.min(FEW, Math.floor(SMALL_SHARE * problems));
   return Math.min(MOST, Math.max(few, Math.round(SHARE * problems)));
 }
 
-/** Questions that differ in white space alone are the same question. */
+/** Questions that differ only in whitespace are the same. */
 const questionKey = (question: string): string => question.trim().replace(/\s+/g, ' ');
 
 /** The rows of each question by its hash, in the order of `dataset`. */
@@ -39,7 +41,7 @@ async function rowsByQuestion(dataset: Dataset): Promise<Map<string, number[]>> 
   return rows;
 }
 
-/** Some rows of a data set, in the order given. Its fingerprint stands for the whole and the choice. */
+/** Some rows of a data set, in the given order. The fingerprint covers the whole data set and the choice. */
 function chosenRows(dataset: Dataset, rows: readonly number[]): Dataset {
   const { longestQuestion, source } = dataset;
   const fingerprint = () =>
@@ -56,16 +58,17 @@ function chosenRows(dataset: Dataset, rows: readonly number[]): Dataset {
 }
 
 /**
- * The problems of `dataset` to evaluate on, or null when they are too few. A question's hash decides, so rows with the same
- * question stay together, and neither seed, filters nor the number of problems evaluated changes which they are. In
- * the order of the hashes: the first n are a fair sample, too.
+ * The problems of `dataset` to hold out for evaluation, or null when there are too few. The hash of the
+ * question decides, so rows with the same question stay together, and the choice does not depend on the seed,
+ * on filters or on how many problems are evaluated. They are in hash order, so the first n are a fair sample
+ * too.
  */
 export async function holdOut(dataset: Dataset): Promise<Dataset | null> {
   const wanted = heldOutCount(dataset.size);
   const questions = [...(await rowsByQuestion(dataset))].sort(([a], [b]) => (a < b ? -1 : 1));
   const held: number[] = [];
   for (const [, rows] of questions) {
-    // A question with very many rows stays in training.
+    // A question with too many rows stays in training.
     if (held.length + rows.length <= wanted) held.push(...rows);
   }
   return held.length < FEWEST ? null : chosenRows(dataset, held);

@@ -1,4 +1,4 @@
-/** Files of a data set on the Hugging Face hub, through the cache all tools share. */
+/** Files of a data set on the Hugging Face hub, through the cache that all tools share. */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AcoerError, errorMessage } from '../errors';
@@ -6,13 +6,13 @@ import { type FetchOptions, fetchSnapshot } from '../hub';
 import type { DataFile } from './collect';
 import { chooseFiles, holdsRows, type SplitChoice } from './files';
 
-/** Where the hub keeps a Parquet copy of data sets that come as programs or in other formats. */
+/** The branch on which the hub keeps a Parquet copy of data sets that are scripts or in other formats. */
 const PARQUET_COPY = 'refs/convert/parquet';
 const CARD = 'README.md';
 
 export interface HubSource {
   repo: string;
-  /** A branch, a tag or a commit; null: the main branch. */
+  /** A branch, a tag or a commit; null means the main branch. */
   revision: string | null;
 }
 
@@ -28,7 +28,7 @@ export type HubOptions = Pick<FetchOptions, 'onProgress' | 'onNotice' | 'signal'
 interface Listing {
   paths: string[];
   readme: string | null;
-  /** The commit; without a card, the revision as it was asked for. */
+  /** The commit; without a card, the requested revision. */
   revision: string | null;
 }
 
@@ -49,13 +49,13 @@ async function list(repo: string, revision: string | null, options: HubOptions):
     const readme = await readFile(join(snapshot.directory, CARD), 'utf8');
     return { paths: [...paths], readme, revision: snapshot.revision };
   } catch (error) {
-    // Listed, but there is no card to fetch.
+    // The listing succeeded; there is just no card to fetch.
     if (paths.size > 0 && !paths.has(CARD)) return { paths: [...paths], readme: null, revision };
     throw error;
   }
 }
 
-/** Without a revision, a repository without data files is read from its Parquet copy. */
+/** If no revision is given, a repository without data files is read from its Parquet copy. */
 async function listData({ repo, revision }: HubSource, options: HubOptions): Promise<Listing> {
   const listing = await list(repo, revision, options);
   if (revision !== null || listing.paths.some(holdsRows)) return listing;
@@ -64,13 +64,13 @@ async function listData({ repo, revision }: HubSource, options: HubOptions): Pro
   } catch (error) {
     throw new AcoerError(
       'BAD_INPUT',
-      `${repo} has no data files of a format that is read, and no Parquet copy of them: ${errorMessage(error)}`,
+      `${repo} has no data files in a supported format and no Parquet copy of them: ${errorMessage(error)}`,
       { cause: error },
     );
   }
 }
 
-/** Fetches the files of a split into the cache all tools share; null under `orNone` when there is none. */
+/** Fetches the files of a split into the shared cache; null if there is no such split and `orNone` is set. */
 export async function fetchSplit(
   source: HubSource,
   choice: SplitChoice,
@@ -82,7 +82,7 @@ export async function fetchSplit(
   if (chosen === null) return null;
   const { files, split } = chosen;
   const wanted = new Set(files);
-  // At the commit of the listing: the branch may move in between.
+  // Use the commit of the listing, since the branch may move in between.
   const snapshot = await fetchSnapshot(repo, {
     ...options,
     type: 'dataset',

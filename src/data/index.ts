@@ -1,4 +1,4 @@
-/** Datasets by name, hub id or path, with random access: the order of training is the loop's business. */
+/** Datasets by name, hub id or path, with random access; the training loop chooses the order. */
 export type { RowReport, RowTally } from './collect';
 export type { ColumnNames } from './columns';
 export { evalSpec, isLocal, trainSpec, withAbsolutePath } from './config';

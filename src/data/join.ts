@@ -1,11 +1,11 @@
-/** Several data sets as one, in the order they are named. */
+/** Joins several data sets, in the order they are named. */
 import { createHash } from 'node:crypto';
 import type { RowTally } from './collect';
 import type { Dataset, DatasetSource } from './load';
 
 const SEPARATOR = /\s+\+\s+/;
 
-/** `math + gsm8k` names two. */
+/** Splits a name such as `math + gsm8k`. */
 export const partNames = (name: string): string[] => name.trim().split(SEPARATOR);
 
 export const joinNames = (names: readonly string[]): string => names.join(' + ');
@@ -35,7 +35,7 @@ function joinSources(parts: readonly Dataset[]): DatasetSource | undefined {
   };
 }
 
-/** Problem ids get the name of their part, for each part counts its own. */
+/** Prefixes problem ids with the name of their part, since each part counts from 0. */
 export function joinDatasets(name: string, parts: readonly Dataset[]): Dataset {
   const starts = parts.map((_, i) => parts.slice(0, i).reduce((sum, { size }) => sum + size, 0));
   return {

@@ -14,47 +14,47 @@ import { tinyDataset } from './tiny/dataset';
 export interface Dataset {
   readonly name: string;
   readonly size: number;
-  /** The same problem for the same index, always. 0 <= index < size. */
+  /** Always the same problem for the same index, 0 <= index < size. */
   get(index: number): Problem;
-  /** Of generated data: no question has more characters. */
+  /** For generated data: an upper bound on the length of a question in characters. */
   readonly longestQuestion?: number;
-  /** Where it was read from; generated data has none. */
+  /** Where it was read from; absent for generated data. */
   readonly source?: DatasetSource;
 }
 
 export interface DatasetSource extends RowReport {
-  /** As messages name them: paths, or repository and path. */
+  /** File names as in messages: paths, or repository and path. */
   files: string[];
-  /** null: a file, which has no splits. */
+  /** null for a file, which has no splits. */
   split: string | null;
-  /** For data of the hub: the name with the commit that was read, which always means these rows. */
+  /** For data from the hub: the name with the commit that was read, which always means these rows. */
   pinned: string | null;
 }
 
 export interface DatasetSpec extends HubOptions {
   /**
-   * `tiny`, a name of KNOWN_DATASETS, `org/name` on the hub (both with an optional `@revision`), a file or a folder;
-   * or several of them, as `math + gsm8k`.
+   * `tiny`, a name of KNOWN_DATASETS, `org/name` on the hub (both with an optional `@revision`), a file or a
+   * folder; or several of them, as `math + gsm8k`.
    */
   name: string;
   split: 'train' | 'eval';
-  /** Names the stream of generated training data; all other data ignores it. */
+  /** Seed of generated training data; ignored for all other data. */
   seed: number;
   /** Configuration ("subset") on the hub; default: the data set's own default. */
   config?: string | null;
-  /** The split by its own name; default: train for training; test, else validation, else the only one, for `eval`. */
+  /** Name of the split. Default: train for `train`; test, else validation, else the only one for `eval`. */
   splitName?: string | null;
-  /** Columns whose names are not the usual ones. */
+  /** Columns with unusual names. */
   columns?: ColumnNames;
-  /** Default false: the first row that cannot be read throws. */
+  /** Skip rows that cannot be read. Default false: the first one throws. */
   skipBadRows?: boolean;
-  /** Leave out problems whose gold answer the verifier cannot read. Default: true for `train`. */
+  /** Leave out problems whose gold answer the verifier cannot parse. Default: true for `train`. */
   dropUnparsedGold?: boolean;
-  /** Keep these levels only. */
+  /** Keep only these levels. */
   levels?: readonly string[] | null;
 }
 
-/** Refuses indices outside the dataset: an undefined problem would surface far from its cause. */
+/** Rejects indices outside the dataset, because an undefined problem would cause an error far from here. */
 function guarded(dataset: Dataset): Dataset {
   return {
     ...dataset,
@@ -68,7 +68,7 @@ function guarded(dataset: Dataset): Dataset {
   };
 }
 
-/** The splits that would do, by preference. */
+/** Acceptable splits in order of preference. */
 function splitChoice(spec: DatasetSpec, known: KnownDataset | null): SplitChoice {
   const config = spec.config ?? known?.config ?? null;
   if (spec.splitName !== undefined && spec.splitName !== null) {
@@ -83,7 +83,7 @@ function splitChoice(spec: DatasetSpec, known: KnownDataset | null): SplitChoice
   if (split !== null) return { config, splits: [split], orOnly: false };
   throw new AcoerError(
     'BAD_CONFIG',
-    `${spec.name} is made for evaluation; to train on it all the same, set datasetSplit to ${known.evalSplit}.`,
+    `${spec.name} is made for evaluation; to train on it anyway, set datasetSplit to ${known.evalSplit}.`,
   );
 }
 
@@ -92,7 +92,7 @@ type HubOrPath = Extract<DatasetPlace, { kind: 'hub' | 'path' }>;
 function notHere(name: string): AcoerError {
   return new AcoerError(
     'BAD_INPUT',
-    `The data set ${name} was in memory of the program that trained; only train() can be given it again, as trainData or evalData. To evaluate, name other data with --benchmark.`,
+    `The data set ${name} was in the memory of the training program; pass it again to train() as trainData or evalData. To evaluate, name other data with --benchmark.`,
   );
 }
 
@@ -102,7 +102,7 @@ interface Located {
   pinned: string | null;
 }
 
-/** A file as it is; a folder like a repository of the hub. */
+/** Locates a file, or the files of a folder laid out like a repository on the hub. */
 async function locatePath(path: string, spec: DatasetSpec, choice: SplitChoice): Promise<Located | null> {
   const kind = await stat(path).catch((error: unknown) => {
     const where = isAbsolute(path) ? '' : ` (looked for in ${process.cwd()})`;
@@ -112,7 +112,10 @@ async function locatePath(path: string, spec: DatasetSpec, choice: SplitChoice):
   if (!kind.isDirectory()) {
     const asked = spec.splitName ?? spec.config ?? null;
     if (asked === null) return { files: [{ path, label: path }], split: null, pinned: null };
-    throw new AcoerError('BAD_CONFIG', `${path} is one file: it has no split or configuration "${asked}".`);
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `${path} is a single file; it has no split or configuration "${asked}".`,
+    );
   }
   const found = await readdir(path, { recursive: true, withFileTypes: true });
   const paths = found
@@ -129,7 +132,7 @@ async function locatePath(path: string, spec: DatasetSpec, choice: SplitChoice):
   };
 }
 
-/** Where the files of a split lie; null when `choice` may find none and does. */
+/** Locates the files of a split; null when there is none and `choice` allows that. */
 async function locate(place: HubOrPath, spec: DatasetSpec, choice: SplitChoice): Promise<Located | null> {
   if (place.kind === 'path') return locatePath(place.path, spec, choice);
   const { signal, onProgress, onNotice } = spec;
@@ -166,9 +169,9 @@ async function loadOne(spec: DatasetSpec): Promise<Dataset> {
 }
 
 /**
- * The evaluation split of one data set: test, else validation, but never `trainedSplit`. null when there is none, as
- * for a file (`trainedSplit` null).
- * @throws as `loadDataset`, also when `splitName` asks for a split that does not exist
+ * The evaluation split of one data set: test, else validation, but never `trainedSplit`. null when there is
+ * none, as for a file (whose `trainedSplit` is null).
+ * @throws the errors of `loadDataset`, also when the split `splitName` does not exist
  */
 export async function loadEvaluationSplit(
   spec: DatasetSpec,
@@ -188,10 +191,10 @@ export async function loadEvaluationSplit(
   return located && guarded(await readLocated(spec, known, located));
 }
 
-/** The data sets that `spec.name` joins, each as a whole. */
+/** The data sets that `spec.name` joins. */
 export async function loadParts(spec: DatasetSpec): Promise<Dataset[]> {
   const names = partNames(spec.name);
-  // A name that means nothing shows before anything is fetched.
+  // Report an unknown name before fetching anything.
   for (const name of names) resolveDatasetName(name);
   const parts: Dataset[] = [];
   for (const name of names) parts.push(guarded(await loadOne({ ...spec, name })));
@@ -199,10 +202,10 @@ export async function loadParts(spec: DatasetSpec): Promise<Dataset[]> {
 }
 
 /**
- * Reads a data set whole. The texts of its problems are kept; solutions and other columns are not.
+ * Reads a whole data set. Keeps the texts of its problems, but not solutions and other columns.
  *
- * @throws BAD_CONFIG for a name, split, configuration or level that does not exist; BAD_INPUT for files and rows that
- * cannot be read, with file and line; HUB for what cannot be had from the hub
+ * @throws BAD_CONFIG for a name, split, configuration or level that does not exist; BAD_INPUT for files and
+ * rows that cannot be read, with file and line; HUB when the hub cannot deliver it
  */
 export async function loadDataset(spec: DatasetSpec): Promise<Dataset> {
   const parts = await loadParts(spec);

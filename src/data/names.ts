@@ -1,16 +1,16 @@
-/** What a data set's name means: the embedded task, one of the sets known by name, a path, or an id on the hub. */
+/** What a data set's name refers to: the embedded task, a known data set, a path, or an id on the hub. */
 import { existsSync } from 'node:fs';
 import { didYouMean } from '../config';
 import { AcoerError } from '../errors';
 import type { ColumnNames, GradingColumns } from './columns';
 import { FORMAT_NAMES, isDataFile } from './open';
 
-/** A set known by name: where it lies on the hub, and how it is laid out there. */
+/** A data set known by name: where it is on the hub and how it is laid out. */
 export interface KnownDataset {
   repo: string;
   /** As in `SplitChoice`. */
   config: string | null;
-  /** null: made for evaluation, with nothing to train on. */
+  /** null for a data set made for evaluation, with nothing to train on. */
   trainSplit: string | null;
   evalSplit: string;
   columns: ColumnNames;
@@ -18,7 +18,9 @@ export interface KnownDataset {
   summary: string;
 }
 
-/** MATH in its several copies: worked solutions with the answer boxed, one configuration or file a subject. */
+/**
+ * MATH, in its several copies: worked solutions with a boxed answer, one configuration or file per subject.
+ */
 const MATH_COLUMNS: ColumnNames = { problem: 'problem', solution: 'solution', level: 'level' };
 
 export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
@@ -44,7 +46,7 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
     trainSplit: 'train',
     evalSplit: 'test',
     columns: { problem: 'question', answer: 'answer' },
-    summary: 'GSM8K: the answer stands behind ####',
+    summary: 'GSM8K; the answer follows ####',
   },
   math500: {
     repo: 'HuggingFaceH4/MATH-500',
@@ -68,13 +70,13 @@ export const KNOWN_DATASETS: Readonly<Record<string, KnownDataset>> = {
     trainSplit: null,
     evalSplit: 'test',
     columns: { problem: 'problem', answer: 'answer', id: 'id' },
-    summary: '30 problems with whole numbers for answers',
+    summary: '30 problems with integer answers',
   },
   olympiadbench: {
     repo: 'Hothan/OlympiadBench',
     config: 'OE_TO_maths_en_COMP',
     trainSplit: null,
-    // The hub calls its only split so.
+    // The name of its only split on the hub.
     evalSplit: 'train',
     columns: { problem: 'question', answer: 'final_answer', id: 'id' },
     grading: { tolerance: 'error', countRepeats: true },
@@ -95,17 +97,20 @@ function unknownName(name: string): AcoerError {
   const hint = didYouMean(name, names) || `; known names are ${names.join(', ')}`;
   return new AcoerError(
     'BAD_CONFIG',
-    `There is no data set "${name}"${hint}. Else give org/name of the Hugging Face hub, or a file: ${FORMAT_NAMES}.`,
+    `There is no data set "${name}"${hint}. You can also give org/name on the Hugging Face hub, or a file: ${FORMAT_NAMES}.`,
   );
 }
 
-/** Stands before the name of a data set that a program brought in memory: nothing else can read it again. */
+/** Prefix of the name of an in-memory data set, which cannot be read again by name. */
 const MEMORY = 'memory:';
 
-/** What a run's configuration calls a data set in memory, so that no other is taken for it. */
+/** The name of an in-memory data set in a run's configuration, so that no other is mistaken for it. */
 export const memoryName = (name: string): string => `${MEMORY}${name.replaceAll('+', 'and')}`;
 
-/** Known names come first: a folder called `math` is named `./math`. Throws BAD_CONFIG for a name that means nothing. */
+/**
+ * Known names take precedence: write `./math` for a folder called `math`. Throws BAD_CONFIG for an unknown
+ * name.
+ */
 export function resolveDatasetName(name: string): DatasetPlace {
   if (name === 'tiny') return { kind: 'tiny' };
   if (name.startsWith(MEMORY)) return { kind: 'memory', name: name.slice(MEMORY.length) };

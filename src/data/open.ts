@@ -1,4 +1,4 @@
-/** From a file's name to the reader of its format; `.gz` may stand behind each. */
+/** Opens a file with the reader for its extension, which `.gz` may follow. */
 import { createReadStream } from 'node:fs';
 import { access, constants } from 'node:fs/promises';
 import { pipeline, Readable } from 'node:stream';
@@ -12,24 +12,24 @@ import type { ColumnChoice, RowReader } from './rows';
 
 const FORMAT = /\.(jsonl|ndjson|json|csv|tsv|parquet)(\.gz)?$/i;
 
-/** Whether a name ends as one of the formats we read. */
+/** Whether the name ends in a supported extension. */
 export const isDataFile = (name: string): boolean => FORMAT.test(name);
 
 export const FORMAT_NAMES = 'JSON Lines (.jsonl), JSON, CSV, TSV and Parquet, each also as .gz';
 
-/** Any failure of the file system or of gunzip, as one sentence. */
+/** A failure of the file system or of gunzip, as one sentence. */
 function unreadable(file: string, error: unknown): AcoerError {
   return new AcoerError('BAD_INPUT', `Cannot read ${file}: ${whyUnreadable(error)}`, { cause: error });
 }
 
 function textStream(file: string, zipped: boolean): Readable {
   const bytes = createReadStream(file);
-  // The last stream of a pipeline gets the first one's error; whoever reads it sees it there.
+  // The last stream of a pipeline gets the error of the first, so the reader sees it there.
   const stream = zipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
   return stream.setEncoding('utf8');
 }
 
-/** Text without a byte-order mark; failures to read become BAD_INPUT. */
+/** The text without a byte-order mark. Read errors become BAD_INPUT. */
 async function* textChunks(file: string, label: string, zipped: boolean): AsyncGenerator<string> {
   let first = true;
   try {
@@ -43,13 +43,16 @@ async function* textChunks(file: string, label: string, zipped: boolean): AsyncG
 }
 
 /**
- * Opens a data file. Throws BAD_INPUT when it is missing, unreadable, or of no known format.
- * @param label how messages call the file
+ * Opens a data file. Throws BAD_INPUT when it is missing, unreadable or in an unknown format.
+ * @param label name of the file in messages
  */
 export async function openRows(file: string, label: string, choose: ColumnChoice): Promise<RowReader> {
   const match = FORMAT.exec(file);
   if (match === null) {
-    throw new AcoerError('BAD_INPUT', `${label} has no known format by its name; known are ${FORMAT_NAMES}`);
+    throw new AcoerError(
+      'BAD_INPUT',
+      `${label} has an unknown file extension; supported formats are ${FORMAT_NAMES}`,
+    );
   }
   const zipped = match[2] !== undefined;
   switch (match[1]!.toLowerCase()) {

@@ -1,4 +1,4 @@
-/** Draws from a counter-based stream: item i of a dataset is the same whatever was read before it. */
+/** Draws from a counter-based stream: item i of a dataset does not depend on what was read before. */
 import { normalsOf, streamSeed, uniformStream } from '../rng';
 
 export class RandomStream {
@@ -12,7 +12,7 @@ export class RandomStream {
     this.normal = normalsOf(this.uniform);
   }
 
-  /** Uniform over low..high, both included. */
+  /** Uniform over low..high, inclusive. */
   integer(low: number, high: number): number {
     return low + Math.floor(this.uniform() * (high - low + 1));
   }

@@ -1,4 +1,4 @@
-/** What the readers of files give: rows one after another, each with the place it came from. */
+/** What the file readers yield: rows in order, each with its position in the file. */
 import { isRecord } from '../json';
 
 /** A row of a file. `number` counts lines or rows from 1, as the reader's `unit` says. */
@@ -8,21 +8,24 @@ export type SourceRow =
 export interface RowReader {
   /** What `number` counts: `problems.jsonl line 3`, `problems.parquet row 3`. */
   unit: 'line' | 'row';
-  /** Rows in order. A row that cannot be read comes as `problem`; a file that cannot be read on throws. */
+  /**
+   * Rows in order. An unreadable row is yielded as `problem`; an error after which the file cannot be read
+   * further throws.
+   */
   rows(): AsyncGenerator<SourceRow, void>;
 }
 
 /**
- * Picks the columns to read, for formats that know them before the first row. Throws BAD_INPUT, naming the columns
- * there are, when a needed one is missing.
+ * Picks the columns to read, for formats that know them before the first row. Throws BAD_INPUT with the
+ * existing columns when a required one is missing.
  */
 export type ColumnChoice = (columns: readonly string[]) => readonly string[];
 
-/** A row that is an object, or what is wrong with it. */
+/** A row from `value`, or what is wrong with it. */
 export function objectRow(number: number, value: unknown): SourceRow {
   if (isRecord(value)) return { number, values: value };
   return { number, problem: 'must be a JSON object' };
 }
 
-/** Of one row, in characters. Nobody's problem is so long: the file is damaged, or unzips to a text without an end. */
+/** Maximum length of a row in characters. No problem is that long: the file is damaged, or a zip bomb. */
 export const MAX_ROW_LENGTH = 1 << 24;

@@ -1,4 +1,4 @@
-/** The problems a run trains on and those it is evaluated on: never the same question on both sides. */
+/** The problems a run trains on and those it is evaluated on, which never share a question. */
 import { realpathSync } from 'node:fs';
 import type { Config } from '../config';
 import { AcoerError } from '../errors';
@@ -10,17 +10,17 @@ import { joinDatasets, joinNames } from './join';
 
 export interface RunData {
   trainData: Dataset;
-  /** null: nothing is evaluated. */
+  /** null when nothing is evaluated. */
   evalData: Dataset | null;
-  /** The training data before anything was taken out of it. */
+  /** The training data before anything was removed. */
   whole: Dataset;
-  /** Problems of `evalData` that were held out of `whole`. */
+  /** Number of problems of `evalData` that were held out of `whole`. */
   heldOut: number;
-  /** What was taken out, in a sentence each. */
+  /** What was removed, one sentence each. */
   notices: string[];
 }
 
-/** Data that the caller brings. */
+/** Data given by the caller. */
 export interface GivenData {
   trainData?: Dataset;
   evalData?: Dataset;
@@ -28,14 +28,14 @@ export interface GivenData {
 
 const percent = (part: number, whole: number): string => `${Math.round((100 * part) / whole)}%`;
 
-/** The files it is read from, whatever they are called; null for data that is not read from files. */
+/** The files it was read from, with links resolved; null for data that was not read from files. */
 function placesOf({ source }: Dataset): string | null {
   if (source === undefined) return null;
   const place = (file: string) => {
     try {
       return realpathSync(file);
     } catch {
-      // A file of the hub goes by repository and path.
+      // A file on the hub is identified by repository and path.
       return file;
     }
   };
@@ -43,31 +43,33 @@ function placesOf({ source }: Dataset): string | null {
 }
 
 interface Evaluation {
-  /** Data made for it; null: there is none. */
+  /** Data intended for evaluation, or null. */
   evalData: Dataset | null;
-  /** What some is to be held out of, every level of it; null: of nothing. */
+  /** The data to hold problems out of, with every level; null when nothing is held out. */
   pool: Dataset | null;
-  /** Why it is held out. */
+  /** Why problems are held out. */
   reason: string;
 }
 
 const joined = (name: string, parts: readonly Dataset[]): Dataset | null =>
   parts.length > 1 ? joinDatasets(name, parts) : (parts[0] ?? null);
 
-/** The training data as problems are held out of it: all levels, readable gold answers. */
+/** The training data that problems are held out of: all levels, parseable gold answers. */
 async function poolOf(config: Config, parts: readonly Dataset[], options: HubOptions): Promise<Dataset[]> {
   const filtered = config.levels !== null || !config.dropUnparsedGold;
   if (!filtered) return [...parts];
   const spec = { ...trainSpec(config), ...options, levels: null, dropUnparsedGold: true };
   const all: Dataset[] = [];
-  // Data in memory has no files to be read again, nor filters.
+  // In-memory data cannot be read again and has no filters.
   for (const part of parts) {
     all.push(part.source === undefined ? part : await loadDataset({ ...spec, name: part.name }));
   }
   return all;
 }
 
-/** Without `evalDataset`: each part's own evaluation split; parts without one together have some held out. */
+/**
+ * Without `evalDataset`: each part's own evaluation split, and problems held out of the parts without one.
+ */
 async function ownEvaluation(
   config: Config,
   parts: readonly Dataset[],
@@ -103,7 +105,7 @@ async function evaluationOf(
   const whole = joined(config.dataset, parts)!;
   if (places === null || places !== placesOf(whole)) return { evalData, pool: null, reason: '' };
   const pool = joined(whole.name, await poolOf(config, parts, options));
-  return { evalData: null, pool, reason: `evalDataset is the data that is trained on, ${whole.name}` };
+  return { evalData: null, pool, reason: `evalDataset is the same as the training data, ${whole.name}` };
 }
 
 function tooFew(reason: string, pool: Dataset): AcoerError {
@@ -111,14 +113,17 @@ function tooFew(reason: string, pool: Dataset): AcoerError {
   const few =
     heldOutCount(pool.size) === 0
       ? `${count} too few to hold some out (at least ${SMALLEST})`
-      : `its ${pool.size} problems ask too few different questions to hold some out`;
+      : `its ${pool.size} problems have too few different questions to hold some out`;
   return new AcoerError(
     'BAD_CONFIG',
     `${reason}, and ${few}; name evalDataset, or set evalProblems and evalSampledProblems to 0.`,
   );
 }
 
-/** The embedded task's evaluation problems are made to differ from those it trains on, which are too many to compare. */
+/**
+ * The embedded task's evaluation problems differ from its training problems by construction; those are too
+ * many to compare.
+ */
 const madeApart = ({ dataset, evalDataset }: Config, { trainData, evalData }: GivenData): boolean =>
   dataset === 'tiny' &&
   (evalDataset ?? 'tiny') === 'tiny' &&
@@ -128,14 +133,14 @@ const madeApart = ({ dataset, evalDataset }: Config, { trainData, evalData }: Gi
 function nothingLeft(whole: Dataset, evalData: Dataset): AcoerError {
   return new AcoerError(
     'BAD_INPUT',
-    `Nothing is left to train on: all ${whole.size} problems of ${whole.name} are also in ${evalData.name}, which is evaluated on.`,
+    `Nothing is left to train on: all ${whole.size} problems of ${whole.name} are also in the evaluation data ${evalData.name}; name another evalDataset.`,
   );
 }
 
 /**
- * The data of a run. Without an evaluation set of its own some of the training data is held out.
- * @throws BAD_CONFIG when too little is there to hold some out; BAD_INPUT when nothing is left to train on; and as
- * `loadDataset`
+ * The data of a run. Without a separate evaluation set, some of the training data is held out.
+ * @throws BAD_CONFIG when there is too little to hold some out; BAD_INPUT when nothing is left to train on;
+ * and the errors of `loadDataset`
  */
 export async function loadRunData(
   config: Config,
@@ -151,7 +156,7 @@ export async function loadRunData(
   if (madeApart(config, given)) return { trainData: whole, evalData: made, whole, heldOut: 0, notices: [] };
   const held = pool && (await holdOut(pool));
   if (pool !== null && held === null) throw tooFew(reason, pool);
-  // Those held out first: a few problems of the whole are then some of these.
+  // Held-out problems come first, so that an evaluation of a few problems uses these.
   const evalData = joined(
     config.dataset,
     [held, made].filter((data) => data !== null),
@@ -168,7 +173,7 @@ export async function loadRunData(
     const gone = `${kept.size - trainData.size} of ${whole.size} problems`;
     if (kept.size > trainData.size) {
       notices.push(
-        `${whole.name}: ${gone} are also in ${made.name}, which is evaluated on; they are left out of training.`,
+        `${whole.name}: ${gone} are also in the evaluation data ${made.name}; they are left out of training.`,
       );
     }
   }

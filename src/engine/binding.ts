@@ -4,7 +4,7 @@
  * Every value is copied across; no tensor memory is shared. Flat arrays come with offsets: the ids of
  * sequence b are `ids[offsets[b] .. offsets[b + 1])`, and "per token" arrays hold one number per completion
  * token (from `promptLengths[b]` on), sequences end to end. Seeds are unsigned 64-bit. A test compares
- * `NATIVE_ENGINE_METHODS` with what the loaded addon has.
+ * `NATIVE_ENGINE_METHODS` with the methods of the loaded addon.
  */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -28,11 +28,11 @@ export type ErrorCodeName =
   | 'LOAD_FAILED'
   | 'INTERNAL';
 
-/** Handles are small integers owned by one native engine. */
+/** Handles are small integers that belong to one native engine. */
 export type ModelId = number & { readonly __model: unique symbol };
 export type PolicyId = number & { readonly __policy: unique symbol };
 
-/** What a model's weights and their use follow from; native/core/model.h. */
+/** Everything that determines a model's weights and how to compute with them; see native/core/model.h. */
 export interface NativeModelSpec {
   vocabSize: number;
   hiddenSize: number;
@@ -58,17 +58,17 @@ export interface NativeModelInfo extends Omit<NativeModelSpec, 'rmsNormEps' | 'r
 /** A tensor in a file, as the file's safetensors header describes it. */
 export interface NativeStoredTensor {
   name: string;
-  /** Place in the table's `files`. */
+  /** Index into the table's `files`. */
   file: number;
   /** As safetensors names it: `BF16`, `F32`, ... */
   dtype: string;
   shape: number[];
-  /** Bytes from the start of the file. */
+  /** Offset in bytes from the start of the file. */
   begin: number;
   end: number;
 }
 
-/** Tensors to be read. The files are open for as long as the call with the table lasts; paths are for messages. */
+/** Tensors to read. The files stay open for the duration of the call; paths are for messages. */
 export interface NativeTensorTable {
   files: { descriptor: number; path: string }[];
   tensors: NativeStoredTensor[];
@@ -140,9 +140,9 @@ export interface NativeGenerateStats {
 
 /** One number per completion token. */
 export interface NativeTokenValues {
-  /** Of the tokens under the policy at the given temperature. */
+  /** Log-probs of the tokens under the policy at the given temperature. */
   logprobs: Float64Array;
-  /** Of the distribution each token was drawn from; natural log. */
+  /** Entropies, in nats, of the distributions the tokens were drawn from. */
   entropies: Float64Array;
 }
 
@@ -152,18 +152,21 @@ export interface NativeStepResult {
 }
 
 export interface NativeMemory {
-  /** Bytes of weights, adapters, optimiser state and caches this engine holds. */
+  /** Bytes of weights, adapters, optimiser state and caches held by this engine. */
   engineBytes: number;
   residentBytes: number;
   peakResidentBytes: number;
   deviceFreeBytes: number;
   deviceTotalBytes: number;
-  /** Of all tensors alive, those of a call in progress too, and the most so far; null on a CPU without a memory limit. */
+  /**
+   * Bytes of all live tensors, including those of a call in progress, and the peak so far; null on a CPU
+   * without a memory limit.
+   */
   tensorBytes: number | null;
   peakTensorBytes: number | null;
 }
 
-/** What the machine does at best, measured (native/core/ceilings.h). */
+/** The measured peak rates of the machine (native/core/ceilings.h). */
 export interface NativeCeilings {
   readBytesPerSecond: number;
   matmulFlopsPerSecond: number;
@@ -179,7 +182,7 @@ export interface NativeDeviceInfo {
 
 export type TensorTable = Record<string, { shape: number[]; data: Float64Array }>;
 
-/** `job` names a long call so that `cancel(job)` can end it; numbers are the caller's and unique per engine. */
+/** `job` identifies a long call for `cancel(job)`; the caller chooses the numbers, unique per engine. */
 export interface NativeEngine {
   deviceInfo(): NativeDeviceInfo;
   loadModel(args: {
@@ -189,7 +192,7 @@ export interface NativeEngine {
     job: number;
   }): Promise<NativeModelInfo>;
   createPolicy(args: NativePolicyOptions & { model: ModelId }): Promise<NativePolicyInfo>;
-  /** A LoRA with the values in `tensors`, under PEFT's names. */
+  /** Creates a LoRA with the values in `tensors`, under PEFT's names. */
   loadAdapter(args: {
     model: ModelId;
     options: NativePolicyOptions;
@@ -213,7 +216,7 @@ export interface NativeEngine {
       job: number;
     },
   ): Promise<NativeTokenValues>;
-  /** As `score`, and keeps in the policy what `backward` needs, in place of what an earlier call kept. */
+  /** Like `score`, and keeps in the policy what `backward` needs, replacing what an earlier call kept. */
   forward(
     args: NativeSequences & {
       policy: PolicyId;
@@ -222,7 +225,7 @@ export interface NativeEngine {
       job: number;
     },
   ): Promise<NativeTokenValues>;
-  /** Adds the gradient of sum(dLogprobs * logprobs) of the last `forward`, which is used up. */
+  /** Adds the gradient of sum(dLogprobs * logprobs) of the last `forward`, and drops what that kept. */
   backward(args: { policy: PolicyId; dLogprobs: Float64Array; job: number }): Promise<void>;
   step(args: {
     policy: PolicyId;
@@ -231,7 +234,7 @@ export interface NativeEngine {
     maxGradNorm: number;
   }): Promise<NativeStepResult>;
   zeroGradients(args: { policy: PolicyId }): Promise<void>;
-  /** Copies of the accumulated gradients by parameter name; for tests and diagnosis. */
+  /** Copies of the accumulated gradients by parameter name; for tests and diagnostics. */
   gradients(args: { policy: PolicyId }): Promise<TensorTable>;
   savePolicy(args: { policy: PolicyId; path: string; dtype: Dtype | null }): Promise<void>;
   saveOptimizer(args: { policy: PolicyId; path: string }): Promise<void>;
@@ -240,10 +243,10 @@ export interface NativeEngine {
   disposePolicy(args: { policy: PolicyId }): Promise<void>;
   disposeModel(args: { model: ModelId }): Promise<void>;
   memory(): Promise<NativeMemory>;
-  /** One measurement of about a second, for benches. */
+  /** A measurement of about a second, for benchmarks. */
   measureCeilings(args: { dtype: Dtype; job: number }): Promise<NativeCeilings>;
   cancel(job: number): void;
-  /** Cancels what runs, waits for the engine thread, frees everything. Idempotent. */
+  /** Cancels running calls, waits for the engine thread and frees everything. Idempotent. */
   dispose(): Promise<void>;
 }
 
@@ -280,23 +283,27 @@ export interface NativeBuildInfo {
 
 export interface NativeAddon {
   buildInfo(): NativeBuildInfo;
-  /** Cancels what runs on every engine of the process and waits for their threads; for the end of the process. */
+  /**
+   * Cancels the calls of every engine of the process and waits for their threads; called when the process
+   * exits.
+   */
   stopEngines(): void;
-  /** Ends the process at once: no handler runs, no thread is waited for. */
+  /** Ends the process at once, without running handlers or waiting for threads. */
   exitNow(code: number): never;
-  /** `memoryLimitBytes`: see `EngineOptions`; 0 or left out: none. */
+  /** `memoryLimitBytes`: see `EngineOptions`; 0 or absent means no limit. */
   Engine: new (args: { device: string; threads: number; memoryLimitBytes?: number }) => NativeEngine;
 }
 
 let loaded: NativeAddon | undefined;
 
-/** The addon when something has loaded it. */
+/** The addon, if it has been loaded. */
 export const loadedAddon = (): NativeAddon | undefined => loaded;
 
-/** Loads build/Release/acoer.node on first use. Throws LOAD_FAILED with the command that mends it. */
+/** Loads build/Release/acoer.node on first use. Throws LOAD_FAILED with the command that fixes it. */
 export function loadAddon(): NativeAddon {
   if (loaded !== undefined) return loaded;
-  // libgomp reads it when it is loaded: spinning workers cost a scheduler slice per operation on busy cores.
+  // libgomp reads this when it is loaded. On busy cores spinning workers cost a scheduler slice per
+  // operation.
   process.env.OMP_WAIT_POLICY ??= 'passive';
   const root = resolve(__dirname, '..', '..');
   try {
@@ -306,8 +313,8 @@ export function loadAddon(): NativeAddon {
   } catch (cause) {
     throw new AcoerError('LOAD_FAILED', describeLoadFailure(cause), { cause });
   }
-  // process.exit() in the middle of a call: engine threads must be gone before libtorch's statics are. A worker's
-  // engines end with its own clean-up hooks.
+  // On process.exit() in the middle of a call, engine threads must end before libtorch's statics are
+  // destroyed. The engines of a worker thread end with its own clean-up hooks.
   const addon = loaded;
   if (isMainThread) process.once('exit', () => addon.stopEngines());
   return addon;

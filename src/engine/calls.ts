@@ -1,4 +1,4 @@
-/** What every call of one engine shares: job numbers, order, AbortSignal, ENGINE_BUSY and error wrapping. */
+/** What all calls of an engine share: job numbers, order, AbortSignal, ENGINE_BUSY and error wrapping. */
 import { AcoerError, errorCode } from '../errors';
 import type { NativeEngine } from './binding';
 import { callSite, engineError } from './errors';
@@ -6,7 +6,9 @@ import type { CallOptions } from './types';
 
 const cancelled = (): AcoerError => new AcoerError('CANCELLED', 'the call was cancelled');
 
-/** A call that is aborted before its job has reached the engine: cancelling the job did nothing. */
+/**
+ * Throws if the call was aborted before its job reached the engine, when cancelling the job has no effect.
+ */
 function refuseAborted({ signal }: CallOptions): void {
   if (signal?.aborted === true) throw cancelled();
 }
@@ -31,8 +33,8 @@ export class Calls {
   }
 
   /**
-   * As `run`, with files that `open` opens in the call's turn, when those before it have ended (they may write the
-   * files); disposed of when the call has ended.
+   * Like `run`, with files that `open` opens when it is the call's turn, since earlier calls may write them.
+   * They are disposed of when the call ends.
    */
   runWithFiles<Files extends AsyncDisposable, T>(
     open: () => Promise<Files>,
@@ -88,7 +90,7 @@ export class Calls {
     }
   }
 
-  /** Runs a call that frees something; an engine that is gone has freed it already. */
+  /** Runs a call that frees something; a disposed engine has freed it already. */
   async free(call: (native: NativeEngine) => Promise<void>): Promise<void> {
     try {
       await this.run(call);
@@ -98,5 +100,5 @@ export class Calls {
   }
 }
 
-/** Frees what a collected model or policy object held natively. */
+/** Frees the native memory of garbage-collected model and policy objects. */
 export const collected = new FinalizationRegistry<() => Promise<void>>((free) => void free());

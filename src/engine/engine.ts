@@ -17,14 +17,14 @@ import type {
 } from './types';
 
 export interface EngineOptions {
-  /** `auto` (default): the first CUDA device when there is one, else the CPU. */
+  /** `auto` (default): the first CUDA device if there is one, else the CPU. */
   device?: DeviceName;
-  /** Threads of the CPU's operations; 0 (default): the cores this process may use. */
+  /** Threads for CPU operations; 0 (default) means as many as this process may use. */
   threads?: number;
   /**
-   * Most bytes of tensors (weights, adapter, KV cache, activations): what needs more rejects with OUT_OF_MEMORY and
-   * leaves everything as it was. On a CPU of this engine; on a CUDA device of all engines of the process, with what
-   * libtorch keeps for reuse. Default: none.
+   * Limit on the bytes of tensors (weights, adapter, KV cache, activations). A call that needs more rejects
+   * with OUT_OF_MEMORY and changes nothing. On a CPU the limit is per engine; on a CUDA device it covers all
+   * engines of the process, including memory that libtorch caches. Default: no limit.
    */
   memoryLimitBytes?: number;
 }

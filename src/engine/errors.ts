@@ -1,4 +1,4 @@
-/** Native errors as errors of this program: same code and message, with the caller's stack and the cause. */
+/** Converts native errors to AcoerErrors with the same code and message, the caller's stack and the cause. */
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import type { ErrorCodeName } from './binding';
 
@@ -16,7 +16,7 @@ const NATIVE_CODES: ReadonlySet<string> = new Set<ErrorCodeName>([
   'INTERNAL',
 ]);
 
-/** The place a call came from, taken before the call waits: a native error has no JavaScript stack of its own. */
+/** The stack of a call, captured before it waits, since a native error has no JavaScript stack. */
 export interface CallSite {
   stack?: string;
 }
@@ -27,12 +27,12 @@ export function callSite(): CallSite {
   return site;
 }
 
-/** Where the sampler's logits were not finite: of NOT_FINITE errors of `generate`. */
+/** Where the sampler's logits were not finite; attached to NOT_FINITE errors of `generate`. */
 export interface SamplerPlace {
-  /** Place in the list of requests. */
+  /** Index in the list of requests. */
   request: number;
   sample: number;
-  /** New token, from 0. */
+  /** Index of the new token, from 0. */
   token: number;
 }
 
@@ -44,7 +44,7 @@ function placeOf(error: unknown): SamplerPlace | null {
     : null;
 }
 
-/** `error` as an AcoerError thrown at `site`; INTERNAL when it has no code of the engine. */
+/** `error` as an AcoerError thrown at `site`; INTERNAL when it has no engine error code. */
 export function engineError(error: unknown, site: CallSite, cause: unknown = error): AcoerError {
   const code = errorCode(error);
   const known = code !== undefined && NATIVE_CODES.has(code);

@@ -1,9 +1,9 @@
-/** The end of the process that nothing can hold up. */
+/** Ends the process even if an engine is stuck. */
 import { loadAddon, loadedAddon } from './binding';
 
 /**
- * Ends the process at once, also when an engine is stuck in a call, for which `process.exit` would wait. What was written
- * to files is there, what was written to a stream may not be.
+ * Ends the process at once, even when an engine is stuck in a call, for which `process.exit` would wait.
+ * Writes to files are complete; writes to a stream may be lost.
  */
 export function exitNow(code: number): never {
   return loadedAddon()?.exitNow(code) ?? process.exit(code);

@@ -1,12 +1,13 @@
-/** What can be wrong with the addon's file, and what to say of it. */
+/** What can be wrong with the addon's file, and the messages for it. */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { errorMessage } from '../errors';
 
 const HEADER_BYTES = 64;
 
 /**
- * Whether a 64-bit ELF file ends before its section table, which linkers write last. dlopen maps such a file without a
- * complaint and the process dies of SIGBUS at the first missing page. Any other file: false, dlopen names what is wrong.
+ * Whether a 64-bit ELF file ends before its section table, which linkers write last. dlopen maps such a file
+ * without an error, and the process dies of SIGBUS at the first missing page. False for any other file, since
+ * dlopen reports what is wrong.
  */
 export function isCutOff(path: string): boolean {
   const file = openSync(path, 'r');
@@ -22,7 +23,7 @@ export function isCutOff(path: string): boolean {
   }
 }
 
-/** Any missing piece is mended by the same command. */
+/** The same command fixes any missing piece. */
 const MEND = 'run: npx acoer setup';
 
 /** What is wrong with the addon, in one sentence, from what `bindings` threw. */
@@ -33,13 +34,13 @@ export function describeLoadFailure(error: unknown): string {
   }
   const library = /(lib(?:torch|c10|gomp)[^\s:]*): cannot open shared object file/.exec(message)?.[1];
   if (library !== undefined) {
-    return `the native engine was built against a libtorch that is gone or has moved (${library} is not found); ${MEND}`;
+    return `the native engine was built against a libtorch that was removed or moved (${library} is not found); ${MEND}`;
   }
   if (/undefined symbol|version `/.test(message)) {
     return `the native engine does not match the libtorch or system libraries it finds (${message}); ${MEND}`;
   }
   if (/NODE_MODULE_VERSION|invalid ELF header|wrong ELF class|file too short/.test(message)) {
-    return `build/Release/acoer.node was made for another Node.js or machine, or is torn (${message}); ${MEND}`;
+    return `build/Release/acoer.node was built for another Node.js or machine, or is truncated (${message}); ${MEND}`;
   }
-  return `the native engine does not load (${message}); ${MEND}`;
+  return `the native engine cannot be loaded (${message}); ${MEND}`;
 }

@@ -100,7 +100,7 @@ export class NativeModel implements Model {
       sequences.sort((a, b) => a.request - b.request || a.sample - b.sample);
       return { sequences, stats };
     } catch (error) {
-      // The caller's own error comes back as it was thrown.
+      // Rethrow the caller's own error unchanged.
       throw thrown === undefined ? error : thrown.error;
     }
   }

@@ -1,6 +1,6 @@
 /**
- * Checks of what a caller hands over that native code never sees: it reads the fields it knows, so behind a misspelt
- * option the default would stay in force without a word.
+ * Checks of the caller's arguments that native code cannot make: it reads only the fields it knows, so a
+ * misspelt option would silently keep its default.
  */
 import { didYouMean } from '../config/nearest';
 import { AcoerError } from '../errors';
@@ -19,7 +19,7 @@ import type {
   StepOptions,
 } from './types';
 
-/** All options of T: a list that misses one, or has another, does not compile. */
+/** All options of T. A list that misses one, or has an extra one, does not compile. */
 export type OptionNames<T> = { readonly [Name in keyof Required<T>]: true };
 
 export const CALL_OPTIONS: OptionNames<CallOptions> = { signal: true, queue: true };
@@ -101,19 +101,19 @@ function needKnown(value: object, what: string, names: object): void {
   throw new AcoerError('BAD_ARGUMENT', `${what} has no option ${stranger}${hint}`);
 }
 
-/** @throws BAD_ARGUMENT unless the options of the call `of` are an object with none but these names */
+/** @throws BAD_ARGUMENT unless the options of the call `of` are an object with only these names */
 export function needOptions(options: unknown, of: string, names: object): void {
   needObject(options, `${of}'s options`);
   needKnown(options as object, of, names);
 }
 
-/** @throws BAD_ARGUMENT for what is no policy's options */
+/** @throws BAD_ARGUMENT for invalid policy options */
 export function needPolicyOptions(options: PolicyOptions): void {
   needObject(options, "createPolicy's options");
   needKnown(options, 'createPolicy', options.kind === 'full' ? FULL_OPTIONS : LORA_OPTIONS);
 }
 
-/** @throws BAD_ARGUMENT for what is no list of requests */
+/** @throws BAD_ARGUMENT unless `requests` is a list of requests */
 export function needRequests(requests: unknown): void {
   if (!Array.isArray(requests)) {
     throw new AcoerError('BAD_ARGUMENT', `generate's requests must be an array, not ${shown(requests)}`);

@@ -19,7 +19,7 @@ import type {
 } from './types';
 import { TARGET_MODULES } from './types';
 
-/** With every default filled in. */
+/** The options with every default filled in. */
 export function policyArguments(options: PolicyOptions): NativePolicyOptions {
   const { kind, beta1 = 0.9, beta2 = 0.999, eps = 1e-8 } = options;
   if (kind === 'full') {
@@ -38,7 +38,7 @@ export class NativePolicy implements Policy {
     private readonly calls: Calls,
     readonly model: Model,
     readonly info: NativePolicyInfo,
-    /** Of a full policy: the engine's names for what the model's files hold. */
+    /** For a full policy: maps tensor names in the model's files to the engine's names. */
     private readonly names?: TensorNames,
   ) {
     const policy = info.policy;
@@ -69,7 +69,7 @@ export class NativePolicy implements Policy {
     );
   }
 
-  /** Out of memory both are refused before the first weight changes. */
+  /** Counts a new version unless memory ran out, which is detected before the first weight changes. */
   private async changing<T>(work: () => Promise<T>): Promise<T> {
     const before = this.version;
     this.version = ++this.changes;
@@ -131,7 +131,10 @@ export class NativePolicy implements Policy {
   }
 }
 
-/** The handle of `policy` for a call on `model`; null for the base. Handles of other engines mean nothing here. */
+/**
+ * The handle of `policy` for a call on `model`; null for the base model. Handles of other engines are
+ * rejected.
+ */
 export function policyHandle(
   policy: Policy | null | undefined,
   model: Model,
@@ -143,7 +146,7 @@ export function policyHandle(
   if (policy.model !== model) {
     throw new AcoerError(
       'BAD_ARGUMENT',
-      'the policy belongs to another model than the one it is used with; create it on this model',
+      'the policy belongs to another model; create it on the model it is used with',
     );
   }
   return policy.info.policy;

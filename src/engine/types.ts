@@ -1,6 +1,6 @@
 /**
- * The engine as the rest of the program sees it. `engine.ts` implements it over the addon; tests of the loop
- * use a deterministic fake. Calls on a busy engine queue in order.
+ * The engine as the rest of the program sees it. `engine.ts` implements it over the addon; tests of the
+ * training loop use a deterministic fake. Calls on a busy engine are queued in order.
  */
 import type {
   Dtype,
@@ -33,7 +33,7 @@ export type {
 
 export type DeviceName = 'auto' | 'cpu' | 'cuda' | `cuda:${number}`;
 
-/** The seven linears LoRA can adapt. */
+/** The seven linear layers that LoRA can adapt. */
 export const TARGET_MODULES = [
   'q_proj',
   'k_proj',
@@ -47,7 +47,7 @@ export type TargetModule = (typeof TARGET_MODULES)[number];
 
 export interface CallOptions {
   signal?: AbortSignal;
-  /** true (default): wait for the engine's turn; false: throw ENGINE_BUSY when something is running. */
+  /** true (default): wait in the engine's queue; false: throw ENGINE_BUSY if it is busy. */
   queue?: boolean;
 }
 
@@ -82,15 +82,18 @@ export interface GenerateRequest {
   policy?: Policy | null;
 }
 
-/** Sequences decoded together unless a call says otherwise. */
+/** Default for the number of sequences decoded together. */
 export const DEFAULT_SLOTS = 64;
 
 export interface GenerateCallOptions extends CallOptions {
   maxSlots?: number;
   kvBytes?: number;
-  /** false: sequences go to `onSequence` alone and the result has none, so that long jobs do not hold them. Default true. */
+  /**
+   * false: pass sequences only to `onSequence` and return none, so that long jobs do not keep them. Default
+   * true.
+   */
   collect?: boolean;
-  /** Called as each sequence ends, in the order they end. */
+  /** Called for each sequence when it ends. */
   onSequence?: (sequence: NativeSequence) => void;
 }
 
@@ -101,32 +104,37 @@ export interface GenerateResult {
 }
 
 export interface ForwardOptions extends CallOptions {
-  /** Of the sampling; default 1. */
+  /** Sampling temperature. Default 1. */
   temperature?: number;
-  /** Draws the LoRA dropout of this pass; null (default): none. */
+  /** Seed of this pass's LoRA dropout; null (default) turns dropout off. */
   dropoutSeed?: bigint | null;
 }
 
 export interface StepOptions {
   learningRate: number;
   weightDecay?: number;
-  /** 0: no clipping. */
+  /** 0 means no clipping. */
   maxGradNorm?: number;
 }
 
 export interface Policy extends AsyncDisposable {
   readonly info: NativePolicyInfo;
-  /** Changes with every `step` and `restore` that may have changed the weights: one that failed counts, unless memory ran out. */
+  /**
+   * Changes with every `step` and `restore` that may have changed the weights, including a failed one, unless
+   * memory ran out.
+   */
   readonly version: number;
   /**
-   * Log-probs and entropies of the completion tokens, keeping what `backward` needs. One pass is kept: another forward, a
-   * step, `zeroGradients`, `restore` and `dispose` drop it. Of a single sequence that does not fit, less is kept.
+   * Log-probs and entropies of the completion tokens, keeping what `backward` needs. Only one pass is kept:
+   * another forward, a step, `zeroGradients`, `restore` and `dispose` drop it. For a single sequence that
+   * does not fit, less is kept and more recomputed.
    */
   forward(sequences: NativeSequences, options?: ForwardOptions): Promise<NativeTokenValues>;
   /**
-   * Adds to the gradients those of a loss whose derivative at each log-prob of the last `forward` is `dLogprobs`, and drops
-   * what that kept, also when it fails; then the gradients are as before.
-   * @throws BAD_ARGUMENT without a forward pass to go back through, or for a number that is not finite
+   * Adds the gradients of a loss whose derivative with respect to each log-prob of the last `forward` is
+   * `dLogprobs`, and drops what that pass kept. On failure it drops that too, and the gradients are
+   * unchanged.
+   * @throws BAD_ARGUMENT without a forward pass, or for a number that is not finite
    */
   backward(dLogprobs: Float64Array, options?: CallOptions): Promise<void>;
   step(options: StepOptions): Promise<NativeStepResult>;
@@ -143,7 +151,7 @@ export interface Policy extends AsyncDisposable {
 export interface Model extends AsyncDisposable {
   readonly info: NativeModelInfo;
   createPolicy(options: PolicyOptions): Promise<Policy>;
-  /** `directory` holds PEFT's adapter_config.json and adapter_model.safetensors. */
+  /** Loads PEFT's adapter_config.json and adapter_model.safetensors from `directory`. */
   loadAdapter(directory: string): Promise<Policy>;
   generate(requests: readonly GenerateRequest[], options?: GenerateCallOptions): Promise<GenerateResult>;
   score(
@@ -154,7 +162,7 @@ export interface Model extends AsyncDisposable {
 }
 
 export interface DeviceInfo extends NativeDeviceInfo {
-  /** Version of libtorch that computes. */
+  /** Version of libtorch. */
   libtorch: string;
 }
 

@@ -1,6 +1,7 @@
 /**
- * Verdicts in bulk: a pool of child processes with a wall-clock limit over the counted budgets of `verify`. A process
- * that does not answer in time is killed and replaced; the pair at fault gets `timeout`, the others their verdicts.
+ * Verdicts in bulk: a pool of child processes with a wall-clock limit on top of the counted budgets of
+ * `verify`. A process that does not answer in time is killed and replaced; the pair at fault gets `timeout`,
+ * the others get their verdicts.
  */
 import { type ChildProcess, fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';
@@ -12,11 +13,14 @@ import type { PresetName } from '../verify';
 export interface GradingItem {
   gold: string;
   pred: string;
-  /** With math_verify's option names; checked by the caller (`optionsFromConfig`). */
+  /** Under math_verify's option names; the caller checks them (`optionsFromConfig`). */
   config?: unknown;
-  /** `boxed`: the paper's protocol; `last-box`: the authors' code. Both are `verifyCompletion` and take no `config`. */
+  /**
+   * `boxed`: the paper's protocol; `last-box`: the authors' code. Both are `verifyCompletion` and take no
+   * `config`.
+   */
   preset?: PresetName | 'boxed' | 'last-box';
-  /** What the data set says of judging its answers. */
+  /** What the data set says about judging its answers. */
   grading?: Grading;
 }
 
@@ -33,9 +37,9 @@ export interface BatchResult {
 export interface PoolOptions {
   /** Default: one per core. */
   workers?: number;
-  /** A batch without an answer for so long is taken apart; a single pair gets `timeout`. Default 1000 ms. */
+  /** A batch that takes longer is split into single pairs; a single pair gets `timeout`. Default 1000 ms. */
   wallMs?: number;
-  /** The compiled worker; only tests name another. */
+  /** The compiled worker; only tests set another. */
   workerFile?: string;
 }
 
@@ -52,7 +56,7 @@ interface Worker {
 }
 
 const TIMEOUT: Verdict = { correct: false, status: 'timeout', extracted: null };
-/** A process that dies before it is ready this often in a row will not come up at all. */
+/** After this many processes in a row have died before they were ready, give up. */
 const MAX_FAILED_STARTS = 3;
 
 export class VerifierPool {
@@ -76,8 +80,8 @@ export class VerifierPool {
   }
 
   /**
-   * One verdict per item, in their order.
-   * @throws LOAD_FAILED when no process comes up: then there are no verdicts at all
+   * One verdict per item, in order.
+   * @throws LOAD_FAILED when no process starts; then there are no verdicts at all
    */
   async verify(items: readonly GradingItem[]): Promise<Verdict[]> {
     if (items.length === 0) return [];
@@ -87,7 +91,7 @@ export class VerifierPool {
     });
   }
 
-  /** Ends the processes, which until then keep the program alive. Work still queued gets `timeout`. */
+  /** Kills the processes, which keep the program alive until then. Work still queued gets `timeout`. */
   close(): void {
     this.closed = true;
     for (const worker of this.workers.splice(0)) {
@@ -106,7 +110,7 @@ export class VerifierPool {
   private abandonQueue(): void {
     const error = new AcoerError(
       'LOAD_FAILED',
-      `The verifier's processes do not start (${MAX_FAILED_STARTS} died at once); try: node ${this.workerFile}`,
+      `The verifier's processes do not start (${MAX_FAILED_STARTS} exited at once); to see why, run: node ${this.workerFile}`,
     );
     for (const job of this.queue.splice(0)) job.reject(error);
   }
@@ -115,7 +119,7 @@ export class VerifierPool {
     while (!this.closed && this.queue.length > 0) {
       const idle = this.workers.find((worker) => worker.ready && worker.job === null);
       if (idle === undefined) {
-        // Those still starting will take from the queue when they are ready.
+        // Processes that are still starting take from the queue when they are ready.
         if (this.workers.length < this.size) this.start();
         else return;
         continue;
@@ -158,14 +162,17 @@ export class VerifierPool {
     this.dispatch();
   }
 
-  /** A process died or is too slow: end it, and find the pair at fault by asking one at a time. */
+  /**
+   * Handles a process that died or is too slow: kills it and retries its pairs one by one to find the one at
+   * fault.
+   */
   private lost(worker: Worker): void {
     const at = this.workers.indexOf(worker);
     if (at < 0) return;
     this.workers.splice(at, 1);
     if (worker.timer !== null) clearTimeout(worker.timer);
     worker.process.removeAllListeners();
-    // A late error of a killed process concerns nobody.
+    // Ignore late errors of a killed process.
     worker.process.on('error', () => undefined);
     worker.process.kill('SIGKILL');
     if (!worker.ready) this.failedStarts++;

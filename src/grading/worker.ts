@@ -1,4 +1,4 @@
-/** A process that gives verdicts: its own because a runaway verdict can take the whole process with it. */
+/** The worker process of the pool: a runaway verdict can take its whole process down. */
 import { optionsFromConfig, verifyAnswer, verifyCompletion } from '../verify';
 
 /** Presets of `verifyCompletion`. */
@@ -14,6 +14,6 @@ process.on('message', ({ id, items }: Batch) => {
   const result: BatchResult = { id, verdicts };
   process.send!(result);
 });
-// The parent is gone: nobody waits for a verdict.
+// The parent is gone, so nobody is waiting for a verdict.
 process.on('disconnect', () => process.exit(0));
 process.send!('ready');

@@ -1,7 +1,8 @@
 /**
- * The cache the Python tools share: `models--org--name/{blobs,refs,snapshots,trees}`. A blob is named by its checksum,
- * a snapshot is a folder of links to blobs, a ref holds the commit of a branch or tag, and a tree is the listing of
- * a commit, which never changes. Everything appears under its name whole: a temporary name, then a rename.
+ * The cache shared with the Python tools: `models--org--name/{blobs,refs,snapshots,trees}`. A blob is named
+ * by its checksum, a snapshot is a folder of links to blobs, a ref holds the commit of a branch or tag, and a
+ * tree is the listing of a commit, which never changes. Every file is written under a temporary name and then
+ * renamed.
  */
 import { randomBytes } from 'node:crypto';
 import { mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
@@ -15,7 +16,7 @@ export interface RemoteFile {
   path: string;
   /** Bytes. */
   size: number;
-  /** git's blob id: SHA-1 of `blob <size>\0` and the content; of the pointer for a file in LFS. */
+  /** git's blob id: SHA-1 of `blob <size>\0` and the content (for a file in LFS, of the pointer). */
   gitId: string;
   /** SHA-256 of the content, for a file in LFS. */
   sha256: string | null;
@@ -24,7 +25,7 @@ export interface RemoteFile {
 
 const TREE_FORMAT = 1;
 
-/** The names in `trees/<commit>.json` are huggingface_hub's. */
+/** The field names in `trees/<commit>.json` are those of huggingface_hub. */
 const treeSchema = z.object({
   format_version: z.literal(TREE_FORMAT),
   files: z.record(
@@ -57,7 +58,7 @@ async function writeWhole(path: string, text: string): Promise<void> {
   await rename(temporary, path);
 }
 
-/** The bytes behind a path, through links, or null where there is nothing. */
+/** The size of the file at a path, following links, or null if there is none. */
 export async function sizeOf(path: string): Promise<number | null> {
   return (await unlessMissing(stat(path)))?.size ?? null;
 }
@@ -81,7 +82,7 @@ export class RepoCache {
     return join(this.folder, 'blobs', file.sha256 ?? file.gitId);
   }
 
-  /** The commit the cache last saw under the revision, or null. */
+  /** The last commit known for the revision, or null. */
   async cachedCommit(): Promise<string | null> {
     const { revision } = this.repo;
     if (isCommit(revision)) return revision;
@@ -95,7 +96,7 @@ export class RepoCache {
     await writeWhole(join(this.folder, 'refs', revision), commit);
   }
 
-  /** null when the listing was never fetched, or is in a format of another version. */
+  /** null when the listing was never fetched, or is in another version's format. */
   async readTree(commit: string): Promise<RemoteFile[] | null> {
     const text = await unlessMissing(readFile(join(this.folder, 'trees', `${commit}.json`), 'utf8'));
     if (text === null) return null;
@@ -103,7 +104,7 @@ export class RepoCache {
     try {
       json = JSON.parse(text);
     } catch (error) {
-      // A torn file says nothing; the listing can be fetched again.
+      // Ignore a truncated file; the listing can be fetched again.
       if (error instanceof SyntaxError) return null;
       throw error;
     }
@@ -134,12 +135,12 @@ export class RepoCache {
     await writeWhole(join(this.folder, 'trees', `${commit}.json`), JSON.stringify(tree, null, 1));
   }
 
-  /** Whether the snapshot holds the file, with the right number of bytes. */
+  /** Whether the snapshot has the file with the right size. */
   async has(commit: string, file: RemoteFile): Promise<boolean> {
     return (await sizeOf(join(this.snapshot(commit), file.path))) === file.size;
   }
 
-  /** Every file the snapshot holds, with `/` between folders, sorted. */
+  /** Every file of the snapshot, with `/` between folders, sorted. */
   async filesIn(commit: string): Promise<string[]> {
     const root = this.snapshot(commit);
     const names = (await unlessMissing(readdir(root, { recursive: true }))) ?? [];
@@ -150,7 +151,10 @@ export class RepoCache {
     return found.sort();
   }
 
-  /** Puts the blob into the snapshot: a relative link, or where the file system has no links, the file itself. */
+  /**
+   * Puts the blob into the snapshot as a relative link, or moves the file there if the file system has no
+   * links.
+   */
   async link(commit: string, file: RemoteFile): Promise<void> {
     const pointer = join(this.snapshot(commit), file.path);
     const blob = this.blob(file);

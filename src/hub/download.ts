@@ -1,4 +1,6 @@
-/** One blob: fetched into a partial file that survives an interruption, checked, and only then given its name. */
+/**
+ * Downloads one blob into a partial file that survives an interruption, checks it, and only then renames it.
+ */
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { mkdir, open, rename, rm, statfs, type FileHandle } from 'node:fs/promises';
@@ -24,22 +26,22 @@ export interface BlobDownload {
   request: HubRequest;
   url: string;
   file: RemoteFile;
-  /** Where the blob goes. */
+  /** Path of the blob. */
   blob: string;
-  /** Bytes of this file that are on disk by now. */
+  /** Called with the number of bytes of this file on disk. */
   onBytes: (bytes: number) => void;
 }
 
-/** A checksum that can take bytes as they come. */
+/** A checksum for streamed bytes. */
 function checksum(file: RemoteFile): Hash {
   return file.sha256 !== null ? createHash('sha256') : createHash('sha1').update(`blob ${file.size}\0`);
 }
 
-const kept = (bytes: number): string => (bytes > 0 ? 'what arrived is kept; ' : '');
+const kept = (bytes: number): string => (bytes > 0 ? 'the partial file is kept; ' : '');
 
 class WrongContent extends Error {}
 
-/** A partial file being filled, with the checksum of what it holds so far. */
+/** A partial file with the checksum of its bytes so far. */
 class PartialFile {
   private constructor(
     readonly path: string,
@@ -71,7 +73,7 @@ class PartialFile {
 
   async append(chunk: Uint8Array): Promise<void> {
     if (this.bytes + chunk.length > this.file.size) throw new WrongContent();
-    // At its place, never "at the end": should two ever write to one file, they write the same bytes.
+    // Write at a position, never append: if two processes ever write to one file, they write the same bytes.
     for (let done = 0; done < chunk.length;) {
       done += (await this.handle.write(chunk, done, chunk.length - done, this.bytes + done)).bytesWritten;
     }
@@ -79,7 +81,7 @@ class PartialFile {
     this.bytes += chunk.length;
   }
 
-  /** Throws WrongContent unless every byte is the one the hub lists. */
+  /** Throws WrongContent unless the checksum is the one the hub lists. */
   check(): void {
     if (this.hash.copy().digest('hex') !== (this.file.sha256 ?? this.file.gitId)) throw new WrongContent();
   }
@@ -93,7 +95,7 @@ class PartialFile {
   }
 }
 
-/** The response's chunks; throws ConnectionLost when it breaks off or falls silent. */
+/** The chunks of the response. Throws ConnectionLost when it breaks off or goes silent. */
 async function* chunksOf(
   response: Response,
   request: HubRequest,
@@ -114,11 +116,11 @@ async function* chunksOf(
     throw new ConnectionLost(errorMessage(error), null, { cause: error });
   } finally {
     silence.stop();
-    await reader.cancel().catch(() => undefined); // a broken connection needs no goodbye
+    await reader.cancel().catch(() => undefined); // the connection may be broken already
   }
 }
 
-/** Aborts when it was not restarted or stopped for `ms`. */
+/** Aborts unless it is restarted or stopped within `ms`. */
 class SilenceTimer {
   private readonly controller = new AbortController();
   private timer: NodeJS.Timeout | undefined;
@@ -131,7 +133,7 @@ class SilenceTimer {
   restart(): void {
     this.stop();
     this.timer = setTimeout(
-      () => this.controller.abort(new Error(`no byte for ${this.ms / 1000} s`)),
+      () => this.controller.abort(new Error(`no data for ${this.ms / 1000} s`)),
       this.ms,
     );
   }
@@ -141,7 +143,7 @@ class SilenceTimer {
   }
 }
 
-/** Asks for what is missing and appends it. */
+/** Requests the missing bytes and appends them. */
 async function fetchRest({ request, url, onBytes }: BlobDownload, partial: PartialFile): Promise<void> {
   const silence = new SilenceTimer(request.settings.silenceMs);
   silence.restart();
@@ -151,7 +153,7 @@ async function fetchRest({ request, url, onBytes }: BlobDownload, partial: Parti
   if (partial.bytes > 0) headers.range = `bytes=${partial.bytes}-`;
   const response = await requestOnce(request, url, headers, signal).finally(() => silence.stop());
   const start = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
-  // A server that knows no ranges, or gives another one, sends the file from its start.
+  // A server that does not support ranges, or returns another one, sends the file from its start.
   if (response.status !== 206) {
     if (partial.bytes > 0) await partial.restart();
   } else if (Number(start) !== partial.bytes) throw new WrongContent();
@@ -161,7 +163,7 @@ async function fetchRest({ request, url, onBytes }: BlobDownload, partial: Parti
   }
 }
 
-/** Fills the partial file to its full size, through lost connections. */
+/** Downloads the rest of the partial file, reconnecting when the connection is lost. */
 async function fill(download: BlobDownload, partial: PartialFile): Promise<void> {
   const { request, file } = download;
   let failures = 0;
@@ -185,15 +187,15 @@ function wrongContent({ request, file }: BlobDownload): AcoerError {
   const kind = file.sha256 === null ? 'git id' : 'SHA-256';
   return new AcoerError(
     'HUB',
-    `${file.path} of ${repoText(request.repo)} arrived with another ${kind} or size than ${request.settings.endpoint} lists; ` +
-      'it was thrown away: run the same command again, and if that does not help, look for a proxy or mirror that changes files.',
+    `${file.path} of ${repoText(request.repo)} arrived with a different ${kind} or size than ${request.settings.endpoint} lists; ` +
+      'it was discarded: run the same command again, and if that does not help, look for a proxy or mirror that changes files.',
   );
 }
 
 function diskFull({ request, file, blob }: BlobDownload, missing: number, cause?: unknown): AcoerError {
   return new AcoerError(
     'HUB',
-    `No space left in ${dirname(blob)} for ${file.path} of ${repoText(request.repo)}, of which ${gigabytes(missing)} are missing; ` +
+    `No space left in ${dirname(blob)} for ${file.path} of ${repoText(request.repo)}, which needs ${gigabytes(missing)} more; ` +
       'free some, or set HF_HOME to a folder on another disk, and run the same command again.',
     { cause },
   );
@@ -207,7 +209,10 @@ async function checkSpace(download: BlobDownload, missing: number): Promise<void
   if (bavail * bsize < missing) throw diskFull(download, missing);
 }
 
-/** Fills, checks and names the file at `path`; removes it when what an earlier process left there was wrong. */
+/**
+ * Downloads the rest of the file at `path`, checks it and renames it; removes it if an earlier process left
+ * wrong bytes.
+ */
 async function complete(download: BlobDownload, path: string): Promise<void> {
   const { file, blob, onBytes, request } = download;
   const partial = await PartialFile.open(path, file, request.signal);
@@ -236,9 +241,9 @@ async function complete(download: BlobDownload, path: string): Promise<void> {
 }
 
 /**
- * Makes `blob` exist, whole and checked; waits where another process is fetching it.
+ * Ensures that `blob` exists, complete and checked; waits if another process is fetching it.
  *
- * @throws HUB for everything but the caller's own abort
+ * @throws HUB for everything except the caller's own abort
  */
 export async function downloadBlob(download: BlobDownload): Promise<void> {
   const { file, blob, onBytes, request } = download;

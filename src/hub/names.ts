@@ -1,11 +1,11 @@
-/** Names on the hub: `org/name`, a revision, and where they lie in addresses and in the cache. */
+/** Names on the hub: `org/name`, a revision, and their places in URLs and in the cache. */
 import { AcoerError } from '../errors';
 
 export type RepoType = 'model' | 'dataset';
 
 export interface Repo {
   type: RepoType;
-  /** `org/name`, or a name alone for the oldest repositories. */
+  /** `org/name`, or just a name for the oldest repositories. */
   id: string;
   /** A branch, a tag or a commit. */
   revision: string;
@@ -28,13 +28,13 @@ export function looksLikeHubId(text: string): boolean {
   return id.includes('/') && isRepoId(id);
 }
 
-/** `org/name@revision` in two; the revision is undefined where none is written. */
+/** Splits `org/name@revision`; the revision is undefined if absent. */
 export function splitRevision(text: string): { id: string; revision?: string } {
   const at = text.indexOf('@');
   return at < 0 ? { id: text } : { id: text.slice(0, at), revision: text.slice(at + 1) };
 }
 
-/** Throws HUB for what cannot be a name on the hub: such a name could leave the cache's folder. */
+/** Throws HUB for an invalid name, which could escape from the cache's folder. */
 export function checkedRepo(type: RepoType, id: string, revision = 'main'): Repo {
   if (!isRepoId(id)) {
     throw new AcoerError('HUB', `${id} is not a name on the Hugging Face hub; write it as org/name.`);
@@ -42,13 +42,13 @@ export function checkedRepo(type: RepoType, id: string, revision = 'main'): Repo
   if (!REVISION.test(revision) || revision.split('/').some((part) => /^\.+$/.test(part))) {
     throw new AcoerError(
       'HUB',
-      `${id}: "${revision}" cannot be a revision; name a branch, a tag or a commit after the @.`,
+      `${id}: "${revision}" cannot be a revision; put a branch, a tag or a commit after the @.`,
     );
   }
   return { type, id, revision };
 }
 
-/** As people write it: the revision only where it is not the default. */
+/** The name for messages, with the revision only if it is not the default. */
 export const repoText = ({ type, id, revision }: Repo): string =>
   `${type} ${id}${revision === 'main' ? '' : `@${revision}`}`;
 

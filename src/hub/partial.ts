@@ -1,9 +1,9 @@
 /**
- * Partial downloads. A partial file lies beside its blob as `<checksum>.<owner>.incomplete`, where the owner is a
- * process: its id and its start time. That name is the only lock there is. While the owner lives, others wait for it;
- * when it is dead, one of them takes the file over by renaming it and goes on where it ends. Of two that start
- * together the later one steps back. Should both download all the same, nothing breaks: each has a file of its own, and
- * the same bytes get the blob's name twice.
+ * Partial downloads. A partial file is next to its blob as `<checksum>.<owner>.incomplete`, where the owner
+ * is a process, given by its id and start time. That name is the only lock. While the owner lives, others
+ * wait for it; when it is dead, one of them takes the file over by renaming it and resumes where it ends. Of
+ * two processes that start together, the later one backs off. If both download anyway, nothing breaks: each
+ * has its own file, and the same bytes are renamed to the blob twice.
  */
 import { randomBytes } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -11,15 +11,18 @@ import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errorCode } from '../errors';
 
-/** A live owner whose file has not grown for so long is not waited for. */
+/** A live owner whose file has not grown for this long is not waited for. */
 const STALLED_MS = 60_000;
 const SUFFIX = '.incomplete';
 
-/** The start of a process in clock ticks since boot (proc(5), field 22): ids are used again, this pair is not. */
+/**
+ * The start of a process in clock ticks since boot (proc(5), field 22). Process ids are reused, this pair is
+ * not.
+ */
 function startOf(pid: number): string | null {
   try {
     const line = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The command, in brackets, may hold blanks.
+    // The command, in parentheses, may contain spaces.
     return line.slice(line.lastIndexOf(')') + 2).split(' ')[19] ?? null;
   } catch (error) {
     if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ESRCH') return null;
@@ -29,15 +32,15 @@ function startOf(pid: number): string | null {
 
 const nameFor = (blob: string, owner: string): string =>
   `${blob}.${owner}-${Date.now()}${randomBytes(2).toString('hex')}${SUFFIX}`;
-/** No process has the id 0: whoever comes next takes the file over. */
+/** No process has id 0, so the next one takes the file over. */
 const NOBODY = '0-0';
 
 interface PartialEntry {
   path: string;
   bytes: number;
-  /** What ends its name: sorts by the time it was made. */
+  /** The end of its name, which sorts by time of creation. */
   made: string;
-  /** Its owner lives and it grew a short while ago. */
+  /** Its owner is alive and it grew recently. */
   busy: boolean;
 }
 
@@ -54,7 +57,7 @@ async function partialsOf(blob: string): Promise<PartialEntry[]> {
       const alive = startOf(Number(owner[1])) === owner[2];
       found.push({ path, bytes: size, made: owner[3]!, busy: alive && Date.now() - mtimeMs < STALLED_MS });
     } catch (error) {
-      // Finished or taken over since the folder was read.
+      // It was finished or taken over after the folder was read.
       if (errorCode(error) !== 'ENOENT') throw error;
     }
   }
@@ -63,7 +66,10 @@ async function partialsOf(blob: string): Promise<PartialEntry[]> {
 
 export type Claim = { path: string } | { busy: { bytes: number } };
 
-/** A path to write to, which may hold the first bytes already; or how far another process is with this blob. */
+/**
+ * A path to write to, which may already have the first bytes; or the progress of another process with this
+ * blob.
+ */
 export async function claimPartial(blob: string): Promise<Claim> {
   const partials = await partialsOf(blob);
   const busy = partials.find((partial) => partial.busy);
@@ -89,7 +95,10 @@ async function takeOver(partials: readonly PartialEntry[], path: string): Promis
   return false;
 }
 
-/** Gives up a claim, so that anyone, this process included, can go on with the file at once; an empty file goes. */
+/**
+ * Gives up a claim, so that any process, including this one, can resume the file at once. Deletes an empty
+ * file.
+ */
 export async function releasePartial(blob: string, path: string): Promise<void> {
   try {
     if ((await stat(path)).size === 0) await rm(path);

@@ -1,6 +1,6 @@
 /**
- * Requests through the proxy that HTTPS_PROXY or HTTP_PROXY names, save to the hosts of NO_PROXY, in either case of
- * letters. Node's own fetch follows these variables from Node 24 on, and there only when asked.
+ * Requests through the proxy in HTTPS_PROXY or HTTP_PROXY, except to the hosts in NO_PROXY; lower-case names
+ * work too. Node's own fetch supports these variables only from Node 24 on, and only on request.
  */
 import type { EnvHttpProxyAgent } from 'undici';
 import { AcoerError } from '../errors';
@@ -8,15 +8,15 @@ import { AcoerError } from '../errors';
 type Environment = Record<string, string | undefined>;
 
 export interface ProxySettings {
-  /** For https addresses: HTTPS_PROXY, else HTTP_PROXY; empty for none. */
+  /** For https URLs: HTTPS_PROXY, else HTTP_PROXY; empty for none. */
   httpsProxy: string;
-  /** For http addresses: HTTP_PROXY; empty for none. */
+  /** For http URLs: HTTP_PROXY; empty for none. */
   httpProxy: string;
   /** NO_PROXY: host names, with their subdomains, separated by commas; `*` for all. */
   noProxy: string;
 }
 
-/** The name that is set, small letters first, and its value. */
+/** The name that is set (lower case first) and its value. */
 function variable(env: Environment, name: string): { name: string; value: string } {
   const small = env[name.toLowerCase()];
   return small === undefined
@@ -24,7 +24,7 @@ function variable(env: Environment, name: string): { name: string; value: string
     : { name: name.toLowerCase(), value: small.trim() };
 }
 
-/** An address without user and password, for messages. */
+/** The address without user and password, for messages. */
 const withoutCredentials = (address: string): string => address.replace(/^([^/]*\/\/)?[^/]*@/, '$1');
 
 function isEncoded(text: string): boolean {
@@ -50,14 +50,14 @@ function readAddress(env: Environment, name: string): string {
   );
 }
 
-/** Throws HUB for an address that no proxy can have. */
+/** Throws HUB for an invalid proxy address. */
 export function readProxySettings(env: Environment): ProxySettings {
   const httpProxy = readAddress(env, 'HTTP_PROXY');
   const httpsProxy = readAddress(env, 'HTTPS_PROXY') || httpProxy;
   return { httpProxy, httpsProxy, noProxy: variable(env, 'NO_PROXY').value };
 }
 
-/** `, the proxy http://proxy.example:3128` for the advice of an error, where such an address goes through one. */
+/** For error messages: `, the proxy http://proxy.example:3128` if requests to `url` go through one. */
 export function proxyAdvice({ httpProxy, httpsProxy }: ProxySettings, url: string): string {
   const proxy = new URL(url).protocol === 'https:' ? httpsProxy : httpProxy;
   return proxy === '' ? '' : `, the proxy ${withoutCredentials(proxy)}`;
@@ -70,15 +70,15 @@ async function agentFor(settings: ProxySettings): Promise<EnvHttpProxyAgent> {
   const key = JSON.stringify(settings);
   let agent = agents.get(key);
   if (agent === undefined) {
-    // As curl does it: a tunnel for https, the whole address in the request line for http, where many proxies refuse
-    // a tunnel.
+    // Like curl: a tunnel for https, the full URL in the request line for http, where many proxies refuse a
+    // tunnel.
     agent = new EnvHttpProxyAgent({ ...settings, proxyTunnel: false });
     agents.set(key, agent);
   }
   return agent;
 }
 
-/** `fetch` through the proxy; redirects to other hosts find their own way. */
+/** `fetch` through the proxy; redirects to other hosts are matched against NO_PROXY separately. */
 export async function fetchThroughProxy(
   settings: ProxySettings,
   url: string,

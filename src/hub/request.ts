@@ -1,16 +1,16 @@
-/** One request to the hub: the token, retries, and every refusal as one sentence. */
+/** Requests to the hub: the token, retries, and every refusal as one sentence. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import { repoPage, repoText, type Repo } from './names';
 import { fetchThroughProxy, proxyAdvice } from './proxy';
 import type { HubSettings } from './settings';
 
-/** Failures in a row without a byte between them before a download is given up. */
+/** A download is given up after this many failures in a row without a byte between them. */
 export const ATTEMPTS = 5;
 const FIRST_WAIT_MS = 250;
 const LONGEST_WAIT_MS = 30_000;
 
-/** The connection failed or the server is in trouble: worth another attempt, and no verdict on the request. */
+/** The connection failed or the server has a problem; the request itself may be fine, so retry. */
 export class ConnectionLost extends Error {
   constructor(
     message: string,
@@ -22,7 +22,7 @@ export class ConnectionLost extends Error {
   }
 }
 
-/** Waits before attempt `failures + 1`: 0.25 s, doubled each time, or what the server asked for. */
+/** Waits before attempt `failures + 1`: 0.25 s, doubled each time, or as long as the server asks. */
 export async function waitBeforeRetry(
   failures: number,
   lost: ConnectionLost,
@@ -33,11 +33,11 @@ export async function waitBeforeRetry(
 }
 
 function proxyAnswered(status: string): string {
-  const advice = status === '407' ? ', it wants user:password@ before its name' : '';
+  const advice = status === '407' ? '; put user:password@ before its host name' : '';
   return `the proxy answered ${status}${advice}`;
 }
 
-/** The innermost message: `fetch failed` alone says nothing. */
+/** The innermost message, since `fetch failed` alone says nothing. */
 function reasonOf(error: unknown): string {
   let inner = error as { cause?: unknown };
   while (typeof inner.cause === 'object' && inner.cause !== null) inner = inner.cause;
@@ -57,7 +57,7 @@ const RETRIED = new Set([408, 429, 500, 502, 503, 504]);
 export interface HubRequest {
   settings: HubSettings;
   repo: Repo;
-  /** What is asked for, where it is a file of the repository. */
+  /** The requested file of the repository, if any. */
   path?: string;
   signal?: AbortSignal;
 }
@@ -66,10 +66,10 @@ function accessAdvice({ settings, repo }: HubRequest): string {
   const page = repoPage(settings.endpoint, repo);
   return settings.token === null
     ? `ask for access on ${page}, then set HF_TOKEN or run: hf auth login`
-    : `ask for access on ${page} with the account of the token that is set (HF_TOKEN or the token file)`;
+    : `ask for access on ${page} with the account of the current token (HF_TOKEN or the token file)`;
 }
 
-/** Why the server said no, and what to do, as one sentence. */
+/** Why the server refused, and what to do, as one sentence. */
 async function refusal(request: HubRequest, response: Response): Promise<AcoerError> {
   const { settings, repo, path } = request;
   const code = response.headers.get('x-error-code');
@@ -83,14 +83,14 @@ async function refusal(request: HubRequest, response: Response): Promise<AcoerEr
       return `${repo.type} ${repo.id} has no revision "${repo.revision}"; name a branch, tag or commit listed on ${repoPage(hub, repo)}/tree/main.`;
     }
     if (code === 'EntryNotFound' || (status === 404 && path !== undefined)) {
-      return `${name} has no file ${path ?? ''}; see what it holds on ${repoPage(hub, repo)}/tree/${repo.revision}.`;
+      return `${name} has no file ${path ?? ''}; see its files on ${repoPage(hub, repo)}/tree/${repo.revision}.`;
     }
     if (status === 401 && settings.token !== null && /credential|token|username/i.test(said)) {
-      return `${hub} does not accept the token that is set (HF_TOKEN or the token file); make a new one on ${hub}/settings/tokens.`;
+      return `${hub} does not accept the current token (HF_TOKEN or the token file); create a new one on ${hub}/settings/tokens.`;
     }
     if (code === 'RepoNotFound' || status === 401 || status === 404) {
       const advice =
-        settings.token === null ? 'set HF_TOKEN or run: hf auth login' : 'use a token that may read it';
+        settings.token === null ? 'set HF_TOKEN or run: hf auth login' : 'use a token that can read it';
       return `${name} is not on ${hub}; check the name, or if it is private, ${advice}.`;
     }
     if (status === 403)
@@ -107,8 +107,8 @@ async function shortBody(response: Response): Promise<string> {
 }
 
 /**
- * One attempt. Throws ConnectionLost when another may succeed, and HUB when the server refused. The token goes to
- * the hub itself, never to where it redirects (`fetch` drops the header when the origin changes).
+ * One attempt. Throws ConnectionLost when a retry may succeed, and HUB when the server refused. The token
+ * goes only to the hub itself, never to a redirect target (`fetch` drops the header when the origin changes).
  */
 export async function requestOnce(
   request: HubRequest,
@@ -140,10 +140,10 @@ export async function requestOnce(
   throw response.status === 416 ? new RangeRefused() : await refusal(request, response);
 }
 
-/** The server has no bytes where the partial file ends (status 416). */
+/** The server has no bytes after the end of the partial file (status 416). */
 export class RangeRefused extends Error {}
 
-/** Runs `attempt` until it succeeds, fails for good, or has lost the connection `ATTEMPTS` times. */
+/** Runs `attempt` until it succeeds, fails permanently, or has lost the connection `ATTEMPTS` times. */
 export async function withRetries<T>(request: HubRequest, attempt: () => Promise<T>): Promise<T> {
   for (let failures = 1; ; failures++) {
     try {
@@ -155,7 +155,10 @@ export async function withRetries<T>(request: HubRequest, attempt: () => Promise
   }
 }
 
-/** A `fetch` for the hub package's own calls: its answers are small, and read whole before they are handed on. */
+/**
+ * A `fetch` for calls of the hub package, whose responses are small and read completely before they are
+ * returned.
+ */
 export function hubFetch(request: HubRequest): typeof fetch {
   return (input, init) =>
     withRetries(request, async () => {
@@ -174,7 +177,7 @@ export function hubFetch(request: HubRequest): typeof fetch {
     });
 }
 
-/** A lost connection as the sentence a user reads. */
+/** A lost connection as a message for the user. */
 export function unreachable(request: HubRequest, lost: ConnectionLost, kept: string): AcoerError {
   const { settings, repo, path } = request;
   const what = path === undefined ? repoText(repo) : `${path} of ${repoText(repo)}`;

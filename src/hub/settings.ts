@@ -1,4 +1,4 @@
-/** What the environment says about the hub, under the names the Python tools read. */
+/** Settings of the hub from the environment variables that the Python tools use. */
 import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
@@ -6,15 +6,15 @@ import { AcoerError, errorCode, errorMessage } from '../errors';
 import { readProxySettings, type ProxySettings } from './proxy';
 
 export interface HubSettings {
-  /** HF_ENDPOINT, without a slash at the end; https://huggingface.co by default. */
+  /** HF_ENDPOINT without a trailing slash; default https://huggingface.co. */
   endpoint: string;
   /** HF_HUB_CACHE, else `hub` in HF_HOME, else ~/.cache/huggingface/hub. */
   cacheDirectory: string;
   /** HF_TOKEN, else the token file that `hf auth login` writes (HF_TOKEN_PATH, else `token` in HF_HOME). */
   token: string | null;
-  /** HF_HUB_OFFLINE: nothing may touch the network. */
+  /** HF_HUB_OFFLINE: do not use the network. */
   offline: boolean;
-  /** HF_HUB_DOWNLOAD_TIMEOUT (seconds): a connection that is silent for so long counts as lost. */
+  /** HF_HUB_DOWNLOAD_TIMEOUT (seconds): a connection that is silent for longer counts as lost. */
   silenceMs: number;
   proxy: ProxySettings;
 }
@@ -28,7 +28,7 @@ const isTrue = (text: string | undefined): boolean => /^(1|ON|YES|TRUE)$/i.test(
 
 const isSet = (text: string | undefined): text is string => text !== undefined && text !== '';
 
-/** `~` and $NAME or ${NAME}, as the Python tools expand them. */
+/** Expands `~`, $NAME and ${NAME} as the Python tools do. */
 function expandPath(path: string, env: Environment): string {
   const home = path.replace(/^~(?=\/|$)/, homedir());
   return resolve(
@@ -47,7 +47,7 @@ function readToken(env: Environment, home: string): string | null {
   if (token !== null && !/^[\x21-\x7e]+$/.test(token)) {
     throw new AcoerError(
       'HUB',
-      'The Hugging Face token holds a blank or a character that no token has; set HF_TOKEN again.',
+      'The Hugging Face token contains a space or another character that no token has; set HF_TOKEN again.',
     );
   }
   return token;
@@ -81,11 +81,11 @@ function readSilence(env: Environment): number {
   if (seconds > 0 && seconds < 1e6) return 1000 * seconds;
   throw new AcoerError(
     'HUB',
-    `HF_HUB_DOWNLOAD_TIMEOUT is ${env.HF_HUB_DOWNLOAD_TIMEOUT}; it must be a number of seconds over 0.`,
+    `HF_HUB_DOWNLOAD_TIMEOUT is ${env.HF_HUB_DOWNLOAD_TIMEOUT}; it must be a number of seconds above 0.`,
   );
 }
 
-/** Reads the environment anew on each call. Throws HUB for a value that cannot be used. */
+/** Reads the environment on each call. Throws HUB for an invalid value. */
 export function readHubSettings(env: Environment = process.env): HubSettings {
   const cache = isSet(env.XDG_CACHE_HOME) ? env.XDG_CACHE_HOME : join(homedir(), '.cache');
   const home = expandPath(isSet(env.HF_HOME) ? env.HF_HOME : join(cache, 'huggingface'), env);

@@ -1,4 +1,4 @@
-/** A commit of a repository, or the part of it that is wanted, as a folder of the shared cache. */
+/** A commit of a repository, or the wanted part of it, as a folder in the shared cache. */
 import { join } from 'node:path';
 import { AcoerError, errorCode } from '../errors';
 import { RepoCache, type RemoteFile } from './cache';
@@ -7,13 +7,13 @@ import { checkedRepo, fileAddress, isCommit, repoPage, repoText, type Repo, type
 import { ConnectionLost, hubFetch, unreachable, type HubRequest } from './request';
 import { readHubSettings, type HubSettings } from './settings';
 
-/** Files that are fetched at the same time. */
+/** Number of files fetched at the same time. */
 const PARALLEL = 4;
 
 export interface FetchProgress {
-  /** The file that moved. */
+  /** The file that made progress. */
   file: string;
-  /** Of all wanted files together, those included that were there before. */
+  /** Bytes of all wanted files together, including those already in the cache. */
   doneBytes: number;
   totalBytes: number;
 }
@@ -22,7 +22,9 @@ export interface FetchOptions {
   type: RepoType;
   /** A branch, a tag or a commit; default `main`. */
   revision?: string;
-  /** Whether a file, by its path in the repository with `/` between folders, is wanted; default: every file. */
+  /**
+   * Whether a file is wanted, by its path in the repository with `/` between folders. Default: every file.
+   */
   accept?: (path: string) => boolean;
   onProgress?: (progress: FetchProgress) => void;
   /** Called with a sentence when the hub cannot be reached and the cache's last snapshot is used instead. */
@@ -31,7 +33,7 @@ export interface FetchOptions {
 }
 
 export interface Snapshot {
-  /** Holds the files under their paths in the repository. */
+  /** Folder with the files under their paths in the repository. */
   directory: string;
   /** The commit. */
   revision: string;
@@ -47,7 +49,7 @@ interface Fetch {
   request: HubRequest;
 }
 
-/** The commit a branch or tag points at, from the hub. */
+/** Asks the hub which commit a branch or tag points to. */
 async function askCommit({ settings, repo, request }: Fetch): Promise<string> {
   const { datasetInfo, modelInfo } = await import('@huggingface/hub');
   const question = {
@@ -63,11 +65,11 @@ async function askCommit({ settings, repo, request }: Fetch): Promise<string> {
   if (typeof sha === 'string' && isCommit(sha)) return sha;
   throw new AcoerError(
     'HUB',
-    `${settings.endpoint} names no commit for ${repoText(repo)}; check that HF_ENDPOINT is a Hugging Face hub.`,
+    `${settings.endpoint} gave no commit for ${repoText(repo)}; check that HF_ENDPOINT is a Hugging Face hub.`,
   );
 }
 
-/** What a commit holds: from the cache, where it is known for good, or from the hub. */
+/** The files of a commit, from the cache (a commit never changes) or from the hub. */
 async function listTree({ settings, repo, cache, request }: Fetch, commit: string): Promise<RemoteFile[]> {
   const known = await cache.readTree(commit);
   if (known !== null) return known;
@@ -91,7 +93,7 @@ async function listTree({ settings, repo, cache, request }: Fetch, commit: strin
     ) {
       throw new AcoerError(
         'HUB',
-        `${repoText(repo)} lists ${JSON.stringify(path)} in a way that cannot be stored.`,
+        `${repoText(repo)} lists the file ${JSON.stringify(path)}, which cannot be stored safely.`,
       );
     }
     files.push({
@@ -111,7 +113,7 @@ function nothingWanted({ settings, repo }: Fetch, paths: readonly string[]): Aco
   const more = paths.length > 8 ? ` and ${paths.length - 8} more` : '';
   return new AcoerError(
     'HUB',
-    `${repoText(repo)} holds none of the files that are needed; it holds ${shown === '' ? 'nothing' : shown}${more}. ` +
+    `${repoText(repo)} has none of the required files; it has ${shown === '' ? 'nothing' : shown}${more}. ` +
       `See ${repoPage(settings.endpoint, repo)}/tree/${repo.revision}.`,
   );
 }
@@ -177,14 +179,14 @@ async function download(fetch: Fetch, commit: string): Promise<Snapshot> {
   };
 }
 
-/** What the cache holds, without the network; null when the revision, or a wanted file of it, is not there. */
+/** The snapshot in the cache, without the network; null when the revision or a wanted file is not there. */
 async function fromCache({ cache, options }: Fetch): Promise<Snapshot | null> {
   const commit = await cache.cachedCommit();
   if (commit === null) return null;
   const wanted = (path: string): boolean => options.accept?.(path) ?? true;
   const tree = (await cache.readTree(commit))?.filter(({ path }) => wanted(path));
   for (const file of tree ?? []) if (!(await cache.has(commit, file))) return null;
-  // Caches of older tools hold no listing: what is there counts as all there is.
+  // Caches of older tools have no listing, so the files there count as complete.
   const files = tree?.map(({ path }) => path).sort() ?? (await cache.filesIn(commit)).filter(wanted);
   return files.length === 0 ? null : { directory: cache.snapshot(commit), revision: commit, files };
 }
@@ -205,12 +207,12 @@ async function fetchOnline(fetch: Fetch): Promise<Snapshot> {
   }
 }
 
-/** Errors of the file system as a sentence that names the cache. */
+/** File system errors as a sentence that names the cache. */
 function cacheTrouble({ settings }: Fetch, error: unknown): unknown {
   const { code, path } = error as NodeJS.ErrnoException;
   const where = path ?? settings.cacheDirectory;
   if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
-    return new AcoerError('HUB', `Cannot write ${where}; set HF_HOME to a folder you may write to.`, {
+    return new AcoerError('HUB', `Cannot write ${where}; set HF_HOME to a writable folder.`, {
       cause: error,
     });
   }
@@ -223,12 +225,13 @@ function cacheTrouble({ settings }: Fetch, error: unknown): unknown {
 }
 
 /**
- * Makes the wanted files of a repository lie in the cache that the Python tools share, and says where. Fetches what
- * is missing only, goes on where an interrupted download stopped, and checks every file against the hub's listing.
- * With HF_HUB_OFFLINE, or with a full commit that is complete in the cache, the network is not touched.
+ * Puts the wanted files of a repository into the cache shared with the Python tools and returns their folder.
+ * Fetches only what is missing, resumes interrupted downloads, and checks every file against the hub's
+ * listing. With HF_HUB_OFFLINE, or for a full commit that is complete in the cache, it does not use the
+ * network.
  *
  * @param repo `org/name`
- * @throws HUB with one sentence on what is wrong and what to do; INTERRUPTED when `signal` fires
+ * @throws HUB with one sentence saying what is wrong and what to do; INTERRUPTED when `signal` fires
  */
 export async function fetchSnapshot(repo: string, options: FetchOptions): Promise<Snapshot> {
   const settings = readHubSettings();
@@ -248,11 +251,11 @@ export async function fetchSnapshot(repo: string, options: FetchOptions): Promis
     if (cached !== null) return cached;
     throw new AcoerError(
       'HUB',
-      `${repoText(checked)} is not complete in the cache ${join(settings.cacheDirectory)}, and HF_HUB_OFFLINE is set; unset it once to fetch it.`,
+      `${repoText(checked)} is not complete in the cache ${join(settings.cacheDirectory)}, and HF_HUB_OFFLINE is set; unset it to fetch the files.`,
     );
   } catch (error) {
     if (signal?.aborted === true && errorCode(error) !== 'HUB') {
-      const message = `The download of ${repoText(checked)} was stopped; the same command goes on where it stopped.`;
+      const message = `The download of ${repoText(checked)} was stopped; run the same command again to resume it.`;
       throw new AcoerError('INTERRUPTED', message, { cause: error });
     }
     throw cacheTrouble(fetch, error);

@@ -1,4 +1,7 @@
-/** What a reward's own state does in training: where it settles, and whether it takes the pressure back when accuracy falls. */
+/**
+ * What a reward's state does in training: where it settles, and whether it relieves the pressure when
+ * accuracy falls.
+ */
 import { mean } from '../statistics';
 import type { Group } from '../types';
 import { answersOf } from './pressure';
@@ -6,11 +9,11 @@ import { groupOf, mixedCorrectCount } from './rollouts';
 import { observeGroups } from './scoring';
 import type { Adaptation, Population, Subject } from './types';
 
-/** Batches seen before accuracy halves, enough for the controllers' warm-up and windows, and after. */
+/** Batches before and after accuracy halves; enough for the controllers' warm-up and windows. */
 const STEPS_BEFORE = 300;
 const STEPS_AFTER = 100;
 
-/** At most this share of the pressure may be left for a state to count as a guard. */
+/** A state counts as a guard if at most this fraction of the pressure is left. */
 export const GUARDED_RATIO = 0.25;
 
 type Batch = readonly Group[];
@@ -35,9 +38,9 @@ async function pressureOnCorrect(subject: Subject, state: unknown, batch: Batch)
 }
 
 /**
- * Shows the state batches of two mixed groups, then either goes on or makes the second group all wrong, which halves
- * the accuracy. The pressure is measured on the first group, which stays the same: what differs is what the state
- * and the rest of the batch do.
+ * Shows the state batches of two mixed groups, then either continues or makes the second group all wrong,
+ * which halves the accuracy. The pressure is measured on the first group, which never changes, so any
+ * difference comes from the state and the rest of the batch.
  */
 export async function adaptationOf(
   subject: Subject,

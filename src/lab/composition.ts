@@ -1,11 +1,11 @@
-/** Which groups a model of some accuracy makes: appendix F of the ACOER paper. */
+/** Which groups a model of a given accuracy produces: appendix F of the ACOER paper. */
 import { AcoerError } from '../errors';
 import type { CompositionRow } from './types';
 
-/** The paper's accuracies: hard tasks, moderate ones (appendix F), and its base model on MATH-500 (table 4). */
+/** The paper's accuracies: hard and moderate tasks (appendix F) and its base model on MATH-500 (table 4). */
 export const PAPER_ACCURACIES: readonly number[] = [0.2, 0.7, 0.8, 0.888];
 
-/** P(k of n answers are correct), each correct with chance p. */
+/** P(k of n answers are correct), each correct with probability p. */
 export function binomial(n: number, k: number, p: number): number {
   let ways = 1;
   for (let i = 1; i <= k; i++) ways *= (n - k + i) / i;
@@ -13,7 +13,7 @@ export function binomial(n: number, k: number, p: number): number {
 }
 
 /**
- * Chances of each kind of group, answers being right independently with chance `accuracy`.
+ * Probability of each kind of group if answers are correct independently with probability `accuracy`.
  *
  * @param accuracy 0..1
  * @param groupSize G, at least 2

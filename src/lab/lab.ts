@@ -1,4 +1,4 @@
-/** The reward lab: what a reward does to a group, before any training. */
+/** The reward lab: what a reward does to a group, without training. */
 import { resolve } from 'node:path';
 import { AcoerError } from '../errors';
 import { didYouMean } from '../config/nearest';
@@ -35,21 +35,21 @@ import type {
 } from './types';
 
 export interface LabOptions extends Partial<LabSettings> {
-  /** Names of rewards; default: every registered one, and those of `rewardModules`. */
+  /** Names of rewards. Default: every registered one and those of `rewardModules`. */
   rewards?: readonly string[];
-  /** Parameters; each goes to every chosen reward that has it. */
+  /** Parameters; each is passed to every chosen reward that has it. */
   params?: Readonly<Record<string, unknown>>;
-  /** Parameters by the reward's name; they win. */
+  /** Parameters by reward name; they take precedence. */
   rewardParams?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
-  /** Rewards of files: name -> JavaScript file whose default export is one. */
+  /** Rewards from files: name -> JavaScript file whose default export is a reward. */
   rewardModules?: Readonly<Record<string, string>>;
-  /** Values of the rewards' states, over the initial ones; each goes to every chosen reward whose state has it. */
+  /** State values that replace initial ones; each is passed to every chosen reward whose state has it. */
   state?: Readonly<Record<string, unknown>>;
-  /** Recorded completions; without them groups are made up. */
+  /** Recorded completions; without them the groups are synthetic. */
   completions?: readonly RecordedCompletion[];
-  /** The states follow the recorded batches in their order, as in training. */
+  /** Advance the states over the recorded batches in order, as in training. */
   observe?: boolean;
-  /** The made-up groups; not with recorded completions. */
+  /** Settings of the synthetic groups; not with recorded completions. */
   synthetic?: Partial<Omit<SyntheticSettings, 'maxLength'>>;
 }
 
@@ -132,7 +132,7 @@ function mixedPressureOf({ mixed }: Record<Composition, CompositionSweep>): Rewa
   return { C, approximate: incorrect.rewardSlope / C, exact: incorrect.advantageSlope };
 }
 
-/** Everything about one reward in one state. */
+/** The report on one reward in one state. */
 async function reportOn(
   subject: Subject,
   { population }: Source,
@@ -176,7 +176,10 @@ async function examine(
   return { name: reward.name, state: seen.state, ...report, recorded: seen.recorded };
 }
 
-/** The chosen rewards, those of files in threads of their own: the caller closes them, also when this fails half way. */
+/**
+ * Opens the chosen rewards, those from files in their own threads. The caller closes them, even when this
+ * fails half-way.
+ */
 async function openChosen(options: LabOptions, settings: LabSettings, opened: BoundReward[]): Promise<void> {
   const names = chosenNames(options);
   const params = parametersOf(names, { shared: options.params ?? {}, own: options.rewardParams ?? {} });
@@ -192,7 +195,7 @@ async function openChosen(options: LabOptions, settings: LabSettings, opened: Bo
 }
 
 /**
- * Shows for rewards side by side what they give a group and how hard they push on its lengths.
+ * Shows side by side what rewards give a group and how hard they push on its lengths.
  *
  * @throws BAD_CONFIG, BAD_INPUT, or REWARD_FAILED naming the reward and the answer
  */

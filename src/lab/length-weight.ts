@@ -1,8 +1,10 @@
 /**
- * What is left of a length weight (ACOER's alpha) once a group's rewards are divided by their standard deviation.
+ * What is left of a length weight (ACOER's alpha) once a group's rewards are divided by their standard
+ * deviation.
  *
- * With r = v + w q, v the verdict and format, q what length earns and w a factor on it, answers of one verdict get
- * advantages that differ by w (q_i - q_j) / (s(w) + epsilon). Among correct answers alone s is w std(q): without epsilon w cancels.
+ * Let r = v + w q, with v from the verdict and format, q from the length and w its weight. Advantages of
+ * answers with the same verdict then differ by w (q_i - q_j) / (s(w) + epsilon). Among correct answers alone
+ * s is w std(q), so without epsilon w cancels.
  */
 import { isRecord } from '../json';
 import { mean, sampleStd } from '../statistics';
@@ -11,16 +13,16 @@ import { scoreScene } from './scoring';
 import type { Group } from '../types';
 import type { GroupSpread, LabSettings, LengthWeight, Population, Subject } from './types';
 
-/** On the weight as it is: from ACOER's smallest alpha, 0.01, to its largest, 0.50, where it starts at 0.02. */
+/** Factors on the current weight. ACOER's alpha starts at 0.02, so they cover its range of 0.01 to 0.50. */
 export const WEIGHT_FACTORS: readonly number[] = [0.5, 1, 5, 25];
 
-/** From none and TRL's to more than a reward's own spread. */
+/** From 0 and TRL's value to more than a reward's own spread. */
 export const EPSILONS: readonly number[] = [0, 1e-4, 0.01, 0.05, 0.1, 0.2, 0.5];
 
 interface Parts {
-  /** Verdict and format. */
+  /** The part from verdict and format. */
   fixed: number[];
-  /** What length earns. */
+  /** The part from length. */
   term: number[];
 }
 
@@ -32,7 +34,10 @@ async function partsOf(subject: Subject, group: Group): Promise<Parts> {
   return { fixed, term: fixed.map((value, i) => rewards[i]! - value) };
 }
 
-/** Standard deviation (Bessel) of the rewards at a weight, and its derivative by the weight's logarithm. */
+/**
+ * Standard deviation (Bessel) of the rewards at a weight, and its derivative with respect to the logarithm of
+ * the weight.
+ */
 function spreadAt({ fixed, term }: Parts, factor: number): GroupSpread {
   const own = term.map((value) => factor * value);
   const rewards = fixed.map((value, i) => value + own[i]!);
@@ -49,9 +54,9 @@ const divisorOf = (std: number, { scale, epsilon }: Scaling): number =>
   scale === 'none' ? 1 : std + epsilon;
 
 /**
- * The share of a small relative change of the weight that reaches the push on the lengths of one verdict:
- * d log(w / (s + epsilon)) / d log w = 1 - (ds / d log w) / (s + epsilon). Among correct answers alone, where s is
- * proportional to w, epsilon / (s + epsilon).
+ * The fraction of a small relative change of the weight that reaches the pressure on lengths within one
+ * verdict: d log(w / (s + epsilon)) / d log w = 1 - (ds / d log w) / (s + epsilon). Among correct answers
+ * alone, where s is proportional to w, it is epsilon / (s + epsilon).
  */
 export const holdOf = ({ std, growth }: GroupSpread, scaling: Scaling): number =>
   scaling.scale === 'none' ? 1 : 1 - growth / divisorOf(std, scaling);
@@ -59,7 +64,7 @@ export const holdOf = ({ std, growth }: GroupSpread, scaling: Scaling): number =
 /** Standard deviation of a group's advantages: s / (s + epsilon). */
 export const strengthOf = ({ std }: GroupSpread, scaling: Scaling): number => std / divisorOf(std, scaling);
 
-/** How strongly a group of correct answers presses, all of it on length, against a mixed one. */
+/** The strength of a group of correct answers, all of it on length, relative to a mixed group. */
 export const balanceOf = ({ allCorrect, mixed }: LengthWeight, scaling: Scaling): number =>
   strengthOf(allCorrect, scaling) / strengthOf(mixed, scaling);
 
@@ -77,8 +82,8 @@ const alphaOf = (state: unknown): number | null =>
   isRecord(state) && typeof state.alpha === 'number' ? state.alpha : null;
 
 /**
- * The groups' spreads at the reward's own weight, and at all `WEIGHT_FACTORS` of it where its state holds an alpha. Empty
- * where correct answers feel no length.
+ * The groups' spreads at the reward's own weight, or at all `WEIGHT_FACTORS` of it if its state has an alpha.
+ * Empty if length does not affect correct answers.
  */
 export async function lengthWeightsOf(subject: Subject, population: Population): Promise<LengthWeight[]> {
   const alpha = alphaOf(subject.state);

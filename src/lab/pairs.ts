@@ -1,7 +1,7 @@
 /**
- * Proposition 1 of the ACOER paper: two answers of one class. As it says, |A| is 1 whatever the lengths are (1 / sqrt(2)
- * with the sample standard deviation that GRPO implementations use), so |A| itself is bounded; what grows without
- * bound as the lengths meet is the advantage per token between the two.
+ * Proposition 1 of the ACOER paper: two answers of one class. As it says, |A| is 1 whatever the lengths (1 /
+ * sqrt(2) with the sample standard deviation that GRPO implementations use), so |A| itself is bounded. What
+ * grows without bound as the lengths converge is the advantage per token between the two.
  */
 import type { Group } from '../types';
 import { makeRollout, namedPrompt, sceneOf } from './rollouts';
@@ -12,11 +12,11 @@ import type { AnswerClass, PairPoint, Population, Subject } from './types';
 /** Tokens between the two answers. */
 export const PAIR_DIFFERENCES: readonly number[] = [1024, 256, 64, 16, 4, 1];
 
-/** The longest thinking a completion has room for. */
+/** The most thinking a completion has room for. */
 const longestOf = ({ settings }: Subject, population: Population, kind: AnswerClass): number =>
   settings.maxLength - population.answerTokens[kind];
 
-/** Around the mean, or as near to it as lengths of 0 and the longest allow. */
+/** A pair around the mean, or as near to it as the limits on length allow. */
 function pairOf(subject: Subject, population: Population, kind: AnswerClass, difference: number): Group {
   const prompt = namedPrompt('lab', 0);
   const most = longestOf(subject, population, kind) - difference / 2;

@@ -1,6 +1,6 @@
 /**
- * The lab's report as an SVG picture: advantage by length and pressure by spread, for each class of answers, and what epsilon
- * leaves of the length weight.
+ * The lab's report as an SVG picture: for each class of answers, advantage by length and pressure by spread;
+ * and how much of the length weight is left by epsilon.
  */
 import { balanceOf, holdOf } from './length-weight';
 import { homogeneousOf } from './prediction';
@@ -16,7 +16,7 @@ const advantageLine = (report: RewardReport, kind: AnswerClass, index: number): 
 function pressureLine(report: RewardReport, kind: AnswerClass, index: number): Line {
   const points = report.sweeps[homogeneousOf(kind)].points.flatMap((point): [number, number][] => {
     const [spread, slope] = [point.lengthStd[kind] ?? 0, 1000 * Math.abs(point[kind]?.advantageSlope ?? 0)];
-    // Neither has a place on a logarithmic axis at 0.
+    // Zeros have no place on a logarithmic axis.
     return spread > 0 && slope > 0 && slope < Infinity ? [[spread, slope]] : [];
   });
   return { index, points };
@@ -51,7 +51,10 @@ const EPSILON_AXIS = Array.from({ length: 41 }, (_, i) => 10 ** (i / 10 - 4));
 
 type OfEpsilon = (weight: LengthWeight, scaling: { scale: 'group'; epsilon: number }) => number;
 
-/** By epsilon; none where advantages are not divided by their own group's std, or correct answers feel no length. */
+/**
+ * Panels by epsilon; none where advantages are not divided by their own group's std, or length does not
+ * affect correct answers.
+ */
 function epsilonPanels({ rewards, settings }: LabReport): Panel[] {
   const weights = rewards.flatMap(({ lengthWeights }, index) =>
     lengthWeights.map((weight) => ({ index, weight })),

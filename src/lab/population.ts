@@ -1,4 +1,4 @@
-/** Where the lab's groups come from: distributions of lengths made up or recorded. */
+/** Where the lab's groups come from: synthetic or recorded distributions of lengths. */
 import { AcoerError } from '../errors';
 import { mean, sampleStd } from '../statistics';
 import { normalsOf, streamSeed, uniformStream } from '../rng';
@@ -6,14 +6,14 @@ import type { Rollout } from '../types';
 import { CLASSES, classOf } from './rollouts';
 import type { AnswerClass, Population } from './types';
 
-/** Thinking tokens, normal between 1 and the longest a completion may be. */
+/** Thinking tokens: a normal distribution truncated to 1 and the longest completion. */
 export interface LengthDistribution {
   mean: number;
   std: number;
 }
 
 export interface SyntheticSettings {
-  /** Share of correct answers, 0..1. */
+  /** Fraction of correct answers, 0..1. */
   accuracy: number;
   groupSize: number;
   maxLength: number;
@@ -25,8 +25,8 @@ export interface SyntheticSettings {
 }
 
 /**
- * The paper's group size, length limit and moderate accuracy. The lengths are ours, within the 2,814 to 8,404 tokens that its
- * base model uses on levels 1 to 5: the paper does not say how they spread.
+ * The paper's group size, length limit and moderate accuracy. The lengths are ours, within the 2,814 to 8,404
+ * tokens that its base model uses on levels 1 to 5; the paper does not give their spread.
  */
 export const SYNTHETIC_DEFAULTS: SyntheticSettings = {
   accuracy: 0.7,
@@ -38,7 +38,7 @@ export const SYNTHETIC_DEFAULTS: SyntheticSettings = {
   seed: 42,
 };
 
-/** The defaults for another limit: lengths keep their share of it. */
+/** The defaults scaled to another limit. */
 export function syntheticDefaults(maxLength: number): SyntheticSettings {
   const share = maxLength / SYNTHETIC_DEFAULTS.maxLength;
   const scaled = ({ mean: center, std }: LengthDistribution) => ({ mean: center * share, std: std * share });
@@ -52,7 +52,9 @@ export function syntheticDefaults(maxLength: number): SyntheticSettings {
   };
 }
 
-/** Draws until one lies within the limits, so that no two answers meet at a limit. */
+/**
+ * Draws until the value is within the limits, instead of clipping, so that answers do not pile up at a limit.
+ */
 function drawLength(
   normal: () => number,
   { mean: center, std }: LengthDistribution,
@@ -62,11 +64,11 @@ function drawLength(
     const length = Math.round(center + std * normal());
     if (length >= 1 && length <= longest) return length;
   }
-  const message = `Lengths of ${center} with a spread of ${std} hardly ever lie between 1 and ${longest} tokens, what the limit leaves for thinking; change them, or raise --max-length.`;
+  const message = `Lengths with mean ${center} and standard deviation ${std} are almost never between 1 and ${longest} tokens, the room the limit leaves for thinking; change them, or raise --max-length.`;
   throw new AcoerError('BAD_CONFIG', message);
 }
 
-/** Groups drawn from normal lengths; a function of the seed alone. */
+/** Groups with normally distributed lengths; depends on the seed alone. */
 export function syntheticPopulation(settings: SyntheticSettings): Population {
   const { accuracy, groupSize, answerTokens, maxLength, seed } = settings;
   const longest = maxLength - answerTokens;
@@ -91,8 +93,8 @@ function quantiles(sorted: readonly number[], count: number): number[] {
 }
 
 /**
- * Groups like the recorded ones: their accuracy, and quantiles of their lengths. Where one class was never recorded the
- * lengths of the other stand in.
+ * Groups like the recorded ones: their accuracy and quantiles of their lengths. A class that was never
+ * recorded uses the lengths of the other.
  */
 export function recordedPopulation(rollouts: readonly Rollout[], groupSize: number): Population {
   const sorted = { correct: [] as number[], incorrect: [] as number[] };

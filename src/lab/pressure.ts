@@ -15,7 +15,7 @@ import type {
   Subject,
 } from './types';
 
-/** Factors on the spread of lengths, from the group as it is to a nearly uniform one. */
+/** Factors on the spread of lengths, from the original group to a nearly uniform one. */
 export const SPREAD_FACTORS: readonly number[] = [1, 1 / 4, 1 / 16, 1 / 64, 1 / 256];
 
 export const roomOf = (rollout: Rollout, maxLength: number): Room => ({
@@ -26,7 +26,7 @@ export const roomOf = (rollout: Rollout, maxLength: number): Room => ({
 const lengthsIn = (group: Group, kind: AnswerClass): number[] =>
   group.rollouts.filter((rollout) => classOf(rollout) === kind).map((rollout) => rollout.thinkingTokens);
 
-/** Standard deviation (Bessel) of one class's lengths in a group; null below two answers. */
+/** Standard deviation (Bessel) of one class's lengths in a group; null for fewer than two answers. */
 function spreadOf(group: Group, kind: AnswerClass): number | null {
   const lengths = lengthsIn(group, kind);
   return lengths.length < 2 ? null : sampleStd(lengths);
@@ -57,7 +57,7 @@ async function slopesOf(
     roomOf(rollout, subject.settings.maxLength),
   );
   const { scale, epsilon } = subject.settings;
-  // Divided by a std of 0, however little one reward changes decides the advantage whole.
+  // Near a std of 0 the smallest change of one reward swings the advantage fully, so the slope is infinite.
   const infinite = zeroVariance && scale === 'group' && reward !== 0 ? Math.sign(reward!) * Infinity : null;
   return {
     reward: reward!,
@@ -73,7 +73,10 @@ interface Pressed {
   slopes: Slopes;
 }
 
-/** Every answer of the scene's own group with its reward, its advantage and their slopes in its own length. */
+/**
+ * Every answer of the scene's own group with its reward, its advantage and their derivatives by its own
+ * length.
+ */
 async function pressScene(subject: Subject, scene: Scene): Promise<{ pressed: Pressed[]; scored: Scored }> {
   const scored = await scoreScene(subject, scene);
   const { rollouts } = scene.batch[scene.own]!;
@@ -85,7 +88,7 @@ async function pressScene(subject: Subject, scene: Scene): Promise<{ pressed: Pr
   return { pressed, scored };
 }
 
-/** The answers of a scene's own group in their order. */
+/** The answers of a scene's own group, in order. */
 export async function answersOf(
   subject: Subject,
   scene: Scene,
@@ -118,7 +121,7 @@ function classPressure(pressed: readonly Pressed[]): ClassPressure | null {
   };
 }
 
-/** The group with every length drawn towards its class's mean. */
+/** The group with every length pulled towards its class's mean. */
 export function concentrated(group: Group, factor: number): Group {
   const centers = {
     correct: mean(lengthsIn(group, 'correct')),
@@ -144,7 +147,7 @@ async function spreadPoint(subject: Subject, group: Group, factor: number): Prom
   };
 }
 
-/** The exponent between the two narrowest points, where the group's own size no longer shows. */
+/** The exponent between the two narrowest points, where the group's original spread no longer matters. */
 function orderOf(points: readonly SpreadPoint[], kind: AnswerClass): number | null {
   const [wide, narrow] = points.slice(-2);
   const [from, to] = [wide?.[kind], narrow?.[kind]];
@@ -154,7 +157,7 @@ function orderOf(points: readonly SpreadPoint[], kind: AnswerClass): number | nu
   return Math.log(growth) / Math.log(wide!.factor / narrow!.factor);
 }
 
-/** A group of `population` as its lengths concentrate. */
+/** Measures a group of `population` as its lengths converge. */
 export async function sweepSpread(
   subject: Subject,
   population: Population,

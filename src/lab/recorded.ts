@@ -1,4 +1,4 @@
-/** Recorded answers as batches, and what a reward gives them. */
+/** Batches of recorded answers, and what a reward gives them. */
 import { AcoerError } from '../errors';
 import { mean } from '../statistics';
 import type { BoundReward } from '../rewards/types';
@@ -16,36 +16,36 @@ import type {
   RecordedSummary,
 } from './types';
 
-/** One completion of a completion table, or one line of `acoer reward`'s input. */
+/** One completion of a completions table, or one line of the input of `acoer reward`. */
 export interface RecordedCompletion {
-  /** Tells runs or files apart: their steps and groups never meet. Default: all of one source. */
+  /** The run or file; steps and groups of different sources are kept apart. Default: one source for all. */
   source?: string;
-  /** Updates finished before its batch, from 0. */
+  /** Number of updates before its batch. */
   step: number;
-  /** Names the group within the step. */
+  /** Name of the group within the step. */
   group: string;
   correct: boolean;
   thinkingTokens: number;
   totalTokens: number;
   format: boolean;
   thinkingClosed: boolean;
-  /** In blocks after the first; default 0. */
+  /** Thinking tokens in blocks after the first. Default 0. */
   laterThinkingTokens?: number;
-  /** What only completion tables hold, for rewards that read text. */
+  /** For rewards that read text; only completions tables have it. */
   text?: string;
   prompt?: string;
   problemId?: string;
   gold?: string;
   level?: string | null;
   extracted?: string | null;
-  /** Default: cut off at the limit, else ended. */
+  /** Default: `length` at the limit, else `stop`. */
   finish?: 'stop' | 'length' | 'cancelled';
 }
 
 export interface RecordedBatch {
   step: number;
   groups: Group[];
-  /** Of the groups, as the records have them. */
+  /** Names of the groups, as recorded. */
   names: string[];
 }
 
@@ -71,7 +71,7 @@ function groupFrom(completions: readonly RecordedCompletion[], index: number, ma
   return { prompt, rollouts };
 }
 
-/** Batches in the order of their steps, groups in the order they are first met. @throws BAD_INPUT */
+/** Batches in step order, groups in order of first appearance. @throws BAD_INPUT */
 export function recordedBatches(
   completions: readonly RecordedCompletion[],
   { maxLength }: Pick<LabSettings, 'maxLength'>,
@@ -83,7 +83,7 @@ export function recordedBatches(
       const where = `step ${step}, group ${group}`;
       throw new AcoerError(
         'BAD_INPUT',
-        `A completion of ${totalTokens} tokens (${where}) is longer than the limit of ${maxLength}; give the run's own with --max-length.`,
+        `A completion of ${totalTokens} tokens (${where}) is longer than the limit of ${maxLength}; pass the run's limit with --max-length.`,
       );
     }
     const key = JSON.stringify([source, step]);
@@ -92,7 +92,7 @@ export function recordedBatches(
     members.push(completion);
     batches.set(key, groups.set(group, members));
   }
-  // A stable sort: sources stay in the order they are first met.
+  // The sort is stable, so sources stay in order of first appearance.
   return [...batches.values()].map((groups) => batchFrom(groups, maxLength)).sort((a, b) => a.step - b.step);
 }
 
@@ -109,7 +109,7 @@ function batchFrom(
   }
   throw new AcoerError(
     'BAD_INPUT',
-    `Group ${lonely[0]!.group} of step ${step} holds one completion; an advantage needs at least two.`,
+    `Group ${lonely[0]!.group} of step ${step} has one completion; an advantage needs at least two.`,
   );
 }
 
@@ -144,8 +144,8 @@ interface GroupAnswers {
 /**
  * Scores every recorded batch, in order.
  *
- * @param moves whether the state follows the batches as in training; else every batch meets `state`
- * @returns what the reward gave, and the state after the last batch
+ * @param moves whether the state advances over the batches as in training; if not, every batch sees `state`
+ * @returns the rewards, and the state after the last batch
  */
 export async function scoreRecorded(
   reward: BoundReward,

@@ -1,4 +1,4 @@
-/** Rollouts and groups with what a reward looks at, and groups in which one thing was changed. */
+/** Rollouts and groups with the fields that rewards use, and copies with one thing changed. */
 import type { Group, Prompt, Rollout } from '../types';
 import type { AnswerClass, Composition, Population, Scene } from './types';
 
@@ -6,7 +6,7 @@ export const CLASSES: readonly AnswerClass[] = ['correct', 'incorrect'];
 
 export const classOf = (rollout: Rollout): AnswerClass => (rollout.verdict.correct ? 'correct' : 'incorrect');
 
-/** A prompt known by a name alone. */
+/** A prompt with only a name. */
 export function namedPrompt(
   id: string,
   index: number,
@@ -23,7 +23,7 @@ export function namedPrompt(
   };
 }
 
-/** A finished answer in the right format; ids and log-probs are empty. */
+/** A finished answer in the right format, with empty ids and log-probs. */
 export function makeRollout(
   prompt: Prompt,
   sample: number,
@@ -68,7 +68,10 @@ export const withGroup = (scene: Scene, group: Group): Scene => ({
 /** A batch of one group. */
 export const sceneOf = (group: Group, step = 0): Scene => ({ batch: [group], own: 0, step });
 
-/** Correct answers of the mixed group: the nearest to the accuracy that leaves one of each. */
+/**
+ * Number of correct answers in the mixed group: the nearest to the accuracy that leaves at least one of each
+ * class.
+ */
 export const mixedCorrectCount = ({ accuracy, groupSize }: Population): number =>
   Math.min(Math.max(Math.round(accuracy * groupSize), 1), groupSize - 1);
 
@@ -77,7 +80,9 @@ export function correctCountOf(composition: Composition, population: Population)
   return composition === 'allIncorrect' ? 0 : mixedCorrectCount(population);
 }
 
-/** A group of `population` with `correctCount` correct answers, which come first; each class shortest first. */
+/**
+ * A group of `population` with `correctCount` correct answers, which come first; each class shortest first.
+ */
 export function groupOf(population: Population, correctCount: number): Group {
   const prompt = namedPrompt('lab', 0);
   const counts = { correct: correctCount, incorrect: population.groupSize - correctCount };

@@ -1,16 +1,16 @@
-/** Rewards and advantages of a group as the training loop makes them. */
+/** Rewards and advantages of a group, computed as in the training loop. */
 import { AcoerError } from '../errors';
 import { computeAdvantages } from '../grpo/advantages';
 import { observeBatch, scoreCalls } from '../grpo/rewards';
 import type { Group } from '../types';
 import type { Scene, Subject } from './types';
 
-/** Of the scene's own group: what each answer gets. */
+/** What each answer of the scene's own group gets. */
 export interface Scored {
-  /** Format included. */
+  /** Including the format reward. */
   rewards: Float64Array;
   advantages: Float64Array;
-  /** With an epsilon of 0. */
+  /** Advantages with epsilon 0. */
   advantagesNoEpsilon: Float64Array;
   zeroVariance: boolean;
 }
@@ -25,7 +25,10 @@ async function groupRewards(subject: Subject, scene: Scene, group: Group): Promi
   });
 }
 
-/** Scaled by the batch, an advantage depends on the rewards of every group; else on its own group's alone. */
+/**
+ * The rewards that an advantage depends on: with scale `batch` those of every group, else only its own
+ * group's.
+ */
 async function scaledTogether(
   subject: Subject,
   scene: Scene,
@@ -63,7 +66,10 @@ export async function scoreScene(subject: Subject, scene: Scene): Promise<Scored
   };
 }
 
-/** The state after a batch, as the loop moves it. @throws REWARD_FAILED naming the reward and the step */
+/**
+ * The state after a batch, advanced as in the training loop. @throws REWARD_FAILED naming the reward and the
+ * step
+ */
 export async function observeGroups(
   { reward, settings }: Subject,
   state: unknown,

@@ -1,4 +1,4 @@
-/** Parameters and states given once for several rewards. */
+/** Parameters and states that apply to several rewards. */
 import { didYouMean } from '../config/nearest';
 import { AcoerError } from '../errors';
 import { isRecord, shownJson } from '../json';
@@ -15,17 +15,20 @@ function unknownName(kind: string, name: string, known: readonly string[]): Acoe
 }
 
 export interface Parameters {
-  /** For every chosen reward that has a parameter of that name. */
+  /** Applied to every chosen reward that has a parameter of that name. */
   shared: Values;
-  /** For one reward each. */
+  /** Parameters of single rewards, by reward name. */
   own: Readonly<Record<string, Values>>;
 }
 
-/** What each reward is bound with. BAD_CONFIG for a shared parameter that none has, or a reward that was not chosen. */
+/**
+ * The parameters to bind each reward with. Throws BAD_CONFIG for a shared parameter that no reward has, or a
+ * reward that was not chosen.
+ */
 export function parametersOf(names: readonly string[], { shared, own }: Parameters): Record<string, Values> {
   const stranger = Object.keys(own).find((name) => !names.includes(name));
   if (stranger !== undefined) {
-    const message = `rewardParams.${stranger}: that reward is not looked at${didYouMean(stranger, names)}`;
+    const message = `rewardParams.${stranger}: that reward is not among the chosen ones${didYouMean(stranger, names)}`;
     throw new AcoerError('BAD_CONFIG', message);
   }
   for (const [name, values] of Object.entries<unknown>(own)) {
@@ -50,7 +53,7 @@ const initialOf = (reward: BoundReward, { maxLength }: LabSettings) => reward.in
 
 const kindOf = (value: unknown): string => (Array.isArray(value) ? 'array' : typeof value);
 
-/** BAD_CONFIG for a value no chosen reward's state has, or of another kind than the one there. */
+/** Throws BAD_CONFIG for a value that no chosen reward's state has, or one of the wrong kind. */
 export function checkState(bound: readonly BoundReward[], settings: LabSettings, given: Values): void {
   const states = bound.map((reward) => initialOf(reward, settings)).filter(isRecord);
   const known = [...new Set(states.flatMap((state) => Object.keys(state)))].sort();
@@ -58,7 +61,7 @@ export function checkState(bound: readonly BoundReward[], settings: LabSettings,
     if (!known.includes(name)) throw unknownName('state value', name, known);
     for (const state of states) {
       const there = state[name];
-      // A null is a number, or a list, that is not known yet.
+      // null is a number or a list that is not known yet.
       if (there === undefined || there === null || value === null || kindOf(there) === kindOf(value))
         continue;
       throw new AcoerError(
@@ -69,7 +72,7 @@ export function checkState(bound: readonly BoundReward[], settings: LabSettings,
   }
 }
 
-/** The initial state with what is `given` of it. */
+/** The initial state, overridden by `given`. */
 export function givenState(reward: BoundReward, settings: LabSettings, given: Values): unknown {
   const initial = initialOf(reward, settings);
   if (!isRecord(initial)) return initial;

@@ -1,4 +1,4 @@
-/** How one answer's reward follows its own length from nothing to the limit, and what kind of signal that is. */
+/** How one answer's reward depends on its length, from 0 to the limit, and what kind of signal that is. */
 import { derivatives, stepFor } from './derivative';
 import { answersOf } from './pressure';
 import {
@@ -14,20 +14,23 @@ import { scoreScene } from './scoring';
 import { COMPOSITIONS } from './types';
 import type { AnswerClass, LengthCurve, LengthSignal, Population, Scene, Subject } from './types';
 
-/** Points of a curve: midpoints of equal parts, so that a threshold at a round share of the limit lies between two. */
+/**
+ * Number of points of a curve. They are midpoints of equal parts, so that a threshold at a round fraction of
+ * the limit falls between two.
+ */
 const CURVE_POINTS = 64;
 
-/** Reward differences below this are rounding. */
+/** Reward differences below this are rounding errors. */
 const SAME_REWARD = 1e-12;
 
-/** The middle answer of one class in the mixed group. */
+/** The answer in the middle of one class in the mixed group. */
 function middleAnswer(population: Population, kind: AnswerClass): { scene: Scene; index: number } {
   const group = groupOf(population, mixedCorrectCount(population));
   const members = group.rollouts.flatMap((rollout, i) => (classOf(rollout) === kind ? [i] : []));
   return { scene: sceneOf(group), index: members[Math.floor(members.length / 2)]! };
 }
 
-/** The middle answer moved over all lengths while the others stay. */
+/** Varies the middle answer over all lengths while the others stay fixed. */
 async function lengthCurve(
   subject: Subject,
   population: Population,

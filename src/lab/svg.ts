@@ -1,14 +1,14 @@
-/** Panels of lines with axes, and a legend, as SVG text. */
+/** Line plots with axes and a legend, as SVG text. */
 
 export interface Axis {
   label: string;
   scale: 'linear' | 'log';
-  /** Large values first. */
+  /** The largest value comes first. */
   reversed?: boolean;
 }
 
 export interface Line {
-  /** Chooses colour and dashes, the same in every panel. */
+  /** Selects colour and dashes, the same in every panel. */
   index: number;
   points: [number, number][];
 }
@@ -18,9 +18,9 @@ export interface Panel {
   x: Axis;
   y: Axis;
   lines: readonly Line[];
-  /** Lines of all panels: indices are below it. */
+  /** Number of lines over all panels; indices are below it. */
   count: number;
-  /** A line under the title. */
+  /** A line of text under the title. */
   note: string;
 }
 
@@ -28,22 +28,27 @@ const PANEL = { width: 400, height: 270, gapX: 90, gapY: 110 };
 export const MARGIN = { left: 80, top: 110, right: 30, bottom: 60 };
 const LEGEND_X = MARGIN.left + 2 * PANEL.width + PANEL.gapX + 40;
 const WIDTH = LEGEND_X + 230;
-/** Of a document with that many rows of panels. */
+/** Height of a document with that many rows of panels. */
 export const heightOf = (rows: number): number =>
   MARGIN.top + rows * PANEL.height + (rows - 1) * PANEL.gapY + MARGIN.bottom;
 const LEGEND_ROW = 21;
 
-/** Told apart by people who see fewer colours (Okabe and Ito, 2008); their yellow is too pale for lines. */
+/**
+ * The colour-blind-safe palette of Okabe and Ito (2008), without their yellow, which is too pale for lines.
+ */
 const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#56b4e9', '#e69f00', '#000000'];
 const DASHES = ['', '7 4', '2 3', '9 3 2 3', '14 4'];
 
 const escaped = (text: string): string =>
   text.replace(/&/g, '&amp;').replace(/</g, '&lt;').replace(/>/g, '&gt;').replace(/"/g, '&quot;');
 
-/** A hundredth of a pixel is enough. */
+/** Coordinates rounded to a hundredth of a pixel. */
 const px = (value: number): string => String(Number(value.toFixed(2)));
 
-/** Among few lines the earlier are wider, so that one under another still shows. @param count of all lines */
+/**
+ * With few lines the earlier ones are wider, so that a covered line still shows. @param count number of all
+ * lines
+ */
 function stroke(index: number, count: number): string {
   const width = count > 8 ? 1.8 : 1.6 + 0.6 * (count - 1 - index);
   const dash = DASHES[Math.floor(index / COLOURS.length) % DASHES.length]!;
@@ -110,7 +115,7 @@ function labels({ title, note, x, y }: Panel, { width, height }: typeof PANEL): 
   ];
 }
 
-/** A panel in its place of the grid. */
+/** A panel at its place in the grid. */
 export async function panelSvg(panel: Panel, column: number, row: number): Promise<string> {
   const points = panel.lines.flatMap((line) => line.points);
   const x = await scaleOf(
@@ -133,7 +138,7 @@ export async function panelSvg(panel: Panel, column: number, row: number): Promi
   return `<g transform="translate(${left} ${top})">\n${content.join('\n')}\n</g>`;
 }
 
-/** Names beside the strokes of their lines, in the order of the indices. */
+/** Names next to samples of their lines, in index order. */
 export function legend(title: string, names: readonly string[]): { svg: string; height: number } {
   const rows = names.map((name, index) => {
     const y = 14 + LEGEND_ROW * index;

@@ -1,6 +1,6 @@
 /**
- * What the reward lab is asked, and what it answers. Lengths are tokens; derivatives are per token. In a group of one reward
- * and without epsilon d(advantage)/d(length) is infinite (null in JSON).
+ * Inputs and results of the reward lab. Lengths are in tokens, derivatives per token. Without epsilon,
+ * d(advantage)/d(length) is infinite (null in JSON) in a group whose rewards are all equal.
  */
 import type { RewardScale } from '../grpo/advantages';
 import type { BoundReward } from '../rewards/types';
@@ -10,7 +10,7 @@ import type { Group } from '../types';
 export interface LabSettings {
   /** L: `maxCompletionLength`. */
   maxLength: number;
-  /** Added to a standard deviation before it divides; TRL's is 1e-4, the paper's equation has none. */
+  /** Added to the standard deviation before dividing; 1e-4 in TRL, absent from the paper's equation. */
   epsilon: number;
   scale: RewardScale;
   /** Weight of the format reward that the loop adds to every answer. */
@@ -18,7 +18,7 @@ export interface LabSettings {
   timeoutMs: number;
 }
 
-/** A reward in a state, under some settings: what is looked at. */
+/** The object of study: a reward in a state, under some settings. */
 export interface Subject {
   reward: BoundReward;
   state: unknown;
@@ -28,9 +28,9 @@ export interface Subject {
 /** One group within its batch. */
 export interface Scene {
   batch: readonly Group[];
-  /** Index of the group looked at. */
+  /** Index of the group under study. */
   own: number;
-  /** Updates finished before the batch. */
+  /** Number of updates before the batch. */
   step: number;
 }
 
@@ -38,25 +38,25 @@ export type AnswerClass = 'correct' | 'incorrect';
 export const COMPOSITIONS = ['mixed', 'allIncorrect', 'allCorrect'] as const;
 export type Composition = (typeof COMPOSITIONS)[number];
 
-/** Where groups come from: how often answers are right, and lengths for any number of answers. */
+/** Where groups come from: how often answers are correct, and lengths for any number of answers. */
 export interface Population {
-  /** Share of correct answers, 0..1. */
+  /** Fraction of correct answers, 0..1. */
   accuracy: number;
   groupSize: number;
-  /** `count` numbers of thinking tokens. */
+  /** `count` thinking lengths. */
   lengths(kind: AnswerClass, count: number): number[];
   /** Tokens of a completion that are not thinking. */
   answerTokens: Readonly<Record<AnswerClass, number>>;
 }
 
-/** One answer of the group shown. */
+/** One answer of the displayed group. */
 export interface LabAnswer {
   correct: boolean;
   thinkingTokens: number;
   totalTokens: number;
   reward: number;
   advantage: number;
-  /** d(reward)/d(own length) and d(advantage)/d(own length), everything else held. */
+  /** d(reward)/d(own length) and d(advantage)/d(own length), with everything else fixed. */
   rewardSlope: number;
   advantageSlope: number;
 }
@@ -66,24 +66,24 @@ export interface ClassPressure {
   count: number;
   rewardSlope: number;
   advantageSlope: number;
-  /** The same with no epsilon, as the paper writes the advantage. */
+  /** The same without epsilon, as in the paper's equation. */
   advantageSlopeNoEpsilon: number;
   /** Largest |advantage|. */
   largestAdvantage: number;
-  /** Share of the answers whose reward changes with their length. */
+  /** Fraction of the answers whose reward changes with their length. */
   activeShare: number;
-  /** Share of the answers whose advantage falls, and rises, with their length. */
+  /** Fractions of the answers whose advantage falls, and rises, with their length. */
   shorterShare: number;
   longerShare: number;
 }
 
-/** A group whose lengths were drawn towards their class's mean. */
+/** A group whose lengths were pulled towards their class's mean. */
 export interface SpreadPoint {
   /** Factor on every distance from the class's mean length. */
   factor: number;
-  /** Standard deviation (Bessel) of the lengths of each class; null below two answers. */
+  /** Standard deviation (Bessel) of the lengths of each class; null for fewer than two answers. */
   lengthStd: Record<AnswerClass, number | null>;
-  /** null: the group has no answer of that class. */
+  /** null when the group has no answer of that class. */
   correct: ClassPressure | null;
   incorrect: ClassPressure | null;
 }
@@ -91,8 +91,8 @@ export interface SpreadPoint {
 export interface CompositionSweep {
   points: SpreadPoint[];
   /**
-   * k where |d(advantage)/d(length)| grows as 1 / spread^k without epsilon: 1 is the divergence of Proposition 1,
-   * 0 a constant pressure. null: no pressure, or no spread to shrink.
+   * k if |d(advantage)/d(length)| grows as 1 / spread^k without epsilon: 1 is the divergence of Proposition
+   * 1, 0 a constant pressure. null when there is no pressure, or no spread to shrink.
    */
   order: Record<AnswerClass, number | null>;
 }
@@ -100,7 +100,7 @@ export interface CompositionSweep {
 /** Two answers of one class, `difference` tokens apart. */
 export interface PairPoint {
   difference: number;
-  /** |advantage| of either, with the settings' epsilon and with none. */
+  /** |advantage| of either, with the settings' epsilon and without. */
   advantage: number;
   advantageNoEpsilon: number;
   /** Advantage of the longer minus the shorter, per token. */
@@ -108,7 +108,7 @@ export interface PairPoint {
   slopeNoEpsilon: number;
 }
 
-/** How one answer's reward and advantage follow its own length over the whole range. */
+/** One answer's reward and advantage as a function of its own length, over the whole range. */
 export interface LengthCurve {
   length: number[];
   reward: number[];
@@ -116,14 +116,17 @@ export interface LengthCurve {
   advantage: number[];
 }
 
-/** `none`: length never counts; `steps`: only by jumps between flat parts; `continuous`: it has a slope somewhere. */
+/**
+ * `none`: length has no effect; `steps`: only jumps between flat parts; `continuous`: there is a slope
+ * somewhere.
+ */
 export type SignalForm = 'none' | 'steps' | 'continuous';
 
 export interface LengthSignal {
   form: SignalForm;
-  /** Shortest and longest length of the curve with a slope; null without any. */
+  /** Shortest and longest length of the curve with a slope, or null. */
   range: [number, number] | null;
-  /** It has a slope at the lengths of the groups looked at. */
+  /** It has a slope at the lengths of the groups under study. */
   active: boolean;
 }
 
@@ -132,23 +135,26 @@ export interface Adaptation {
   /** Mean |d(reward)/d(length)| of the correct answers. */
   held: number;
   fallen: number;
-  /** fallen / held; null when there is no pressure to compare. */
+  /** fallen / held, or null when there is no pressure to compare. */
   ratio: number | null;
 }
 
-/** Of the rewards of one group. */
+/** The spread of one group's rewards. */
 export interface GroupSpread {
   /** Standard deviation (Bessel). */
   std: number;
-  /** Its derivative by the logarithm of the length weight; `std` itself where length alone makes it. */
+  /**
+   * Derivative of `std` with respect to the logarithm of the length weight; equal to `std` when the spread
+   * comes from length alone.
+   */
   growth: number;
 }
 
-/** The lab's groups at one weight of what length earns. */
+/** The lab's groups at one weight of the length term. */
 export interface LengthWeight {
-  /** On the reward's own weight. */
+  /** Factor on the reward's own weight. */
   factor: number;
-  /** The state's alpha at that weight; null for a reward that keeps none. */
+  /** The state's alpha at that weight; null for a reward without one. */
   alpha: number | null;
   allCorrect: GroupSpread;
   mixed: GroupSpread;
@@ -157,7 +163,7 @@ export interface LengthWeight {
 export interface Prediction {
   /** The collapse pathways of the paper's section 4.2 that this reward opens. */
   pathways: (1 | 2)[];
-  /** The reward's own state takes the pressure back when accuracy falls. */
+  /** The reward's own state relieves the pressure when accuracy falls. */
   guarded: boolean;
   /** One sentence. */
   reason: string;
@@ -175,24 +181,27 @@ export interface RewardReport {
   pairs: Record<AnswerClass, PairPoint[]>;
   curves: Record<AnswerClass, LengthCurve>;
   signals: Record<AnswerClass, LengthSignal>;
-  /** Once the state has seen groups like these for a while. */
+  /** Signals once the state has seen groups like these for a while. */
   settledSignals: Record<AnswerClass, LengthSignal>;
-  /** What the advantage's division leaves of the length weight; empty where correct answers feel no length. */
+  /**
+   * What is left of the length weight after the advantage's division; empty if length does not affect correct
+   * answers.
+   */
   lengthWeights: LengthWeight[];
   adaptation: Adaptation;
   prediction: Prediction;
   recorded: RecordedReward | null;
 }
 
-/** What a reward gives the recorded groups. Means; null where nothing was recorded. */
+/** What a reward gives the recorded groups: means, or null where nothing was recorded. */
 export interface RecordedReward {
   reward: Record<AnswerClass, number | null>;
   advantage: Record<AnswerClass, number | null>;
   /** Mean d(advantage)/d(own length) by the group's composition. */
   advantageSlope: Record<Composition, Record<AnswerClass, number | null>>;
-  /** Share of groups whose rewards are all the same number. */
+  /** Fraction of groups whose rewards are all equal. */
   fracZeroStd: number;
-  /** The answers in the order of the records; only in JSON. */
+  /** The answers in recorded order; only in JSON. */
   answers: RecordedAnswer[];
 }
 
@@ -224,7 +233,7 @@ export interface LabReport {
   settings: LabSettings;
   groupSize: number;
   accuracy: number;
-  /** Correct answers in the mixed group. */
+  /** Number of correct answers in the mixed group. */
   correctCount: number;
   lengths: Record<AnswerClass, { mean: number; std: number | null }>;
   recorded: RecordedSummary | null;

@@ -1,4 +1,4 @@
-/** CISPO: the ratio is a weight that is held fixed and bounded from above. */
+/** CISPO: the ratio is a fixed (detached) weight, bounded from above. */
 import { clipRatio, tokensOfGeneration } from './clipped';
 import { sumOverTokens } from './tokens';
 import type { LossDefinition } from './types';

@@ -1,4 +1,4 @@
-/** The clipped losses: grpo, bnpo, dr_grpo, dapo and luspo differ in what they divide by alone. */
+/** The clipped losses: grpo, bnpo, dr_grpo, dapo and luspo differ only in what they divide by. */
 import { maximum, minimum, sum } from '../statistics';
 import type { KnownMetrics } from '../metric-names';
 import { sumOverTokens, type TokenRule } from './tokens';
@@ -11,7 +11,7 @@ import type {
   SequenceMeasures,
 } from './types';
 
-/** -min(min(w, delta) A, clip(w, 1 - epsilonLow, 1 + epsilonHigh) A), added up over tokens. */
+/** -min(min(w, delta) A, clip(w, 1 - epsilonLow, 1 + epsilonHigh) A), summed over tokens. */
 function clippedLoss(batch: LossBatch, settings: LossSettings, meanOfSequence: boolean): LossResult {
   const { delta } = settings;
   const [low, high] = [1 - settings.epsilonLow, 1 + settings.epsilonHigh];
@@ -27,7 +27,7 @@ function clippedLoss(batch: LossBatch, settings: LossSettings, meanOfSequence: b
         const [a, b] = [first * advantage, second * advantage];
         const firstSlope = delta !== null && ratio > delta ? 0 : 1;
         const secondSlope = ratio >= low && ratio <= high ? 1 : 0;
-        // A tie shares the gradient between the two sides, as autograd of `minimum` does.
+        // A tie splits the gradient between the two sides, as autograd of `minimum` does.
         const part = a < b ? 1 : a > b ? 0 : 0.5;
         term.loss = -Math.min(a, b);
         term.slopeRatio = -advantage * (part * firstSlope + (1 - part) * secondSlope);
@@ -40,7 +40,7 @@ function clippedLoss(batch: LossBatch, settings: LossSettings, meanOfSequence: b
   return { ...added, measures: { clippedLow, clippedHigh } };
 }
 
-/** Mean of a measure over the unmasked tokens of an update, or over its sequences where each has one ratio. */
+/** Mean of a measure over the unmasked tokens of an update, or over its sequences when each has one ratio. */
 export function clipRatio(
   sequences: readonly SequenceMeasures[],
   level: LossSettings['level'],
@@ -84,38 +84,39 @@ const clipped = ({ meanOfSequence = false, ...variant }: Variant): LossDefinitio
 export const CLIPPED = [
   clipped({
     name: 'grpo',
-    summary: 'GRPO: the mean over tokens of each completion, then over completions.',
+    summary: 'GRPO: the mean over the tokens of each completion, then over completions.',
     formula: '1/S sum_i 1/|o_i| sum_t -min(w A, clip(w, 1 - epsilon, 1 + epsilonHigh) A)',
     normalizer: ({ sequences }) => sequences,
     meanOfSequence: true,
   }),
   clipped({
     name: 'bnpo',
-    summary: 'As grpo, over the tokens of the update.',
+    summary: 'Like grpo, but the mean over all tokens of the update.',
     formula: '1/T sum_i sum_t -min(w A, clip(w, 1 - epsilon, 1 + epsilonHigh) A), T the tokens of the update',
     normalizer: ({ tokens }) => Math.max(1, tokens),
   }),
   clipped({
     name: 'dr_grpo',
-    summary: 'Dr. GRPO: over a constant, so that length has no weight.',
+    summary: 'Dr. GRPO: divides by a constant, so that length has no influence.',
     formula: '1/(S maxCompletionLength) sum_i sum_t -min(w A, clip(w, 1 - epsilon, 1 + epsilonHigh) A)',
     normalizer: ({ sequences, maxCompletionLength }) => sequences * maxCompletionLength,
   }),
   clipped({
     name: 'dapo',
-    summary: "DAPO: over the tokens of the generated batch, one update's share of them.",
+    summary: "DAPO: divides by an update's share of the tokens of the generated batch.",
     formula: '1/T sum_i sum_t -min(w A, clip(w, 1 - epsilon, 1 + epsilonHigh) A), T the tokens of the batch',
     normalizer: tokensOfGeneration,
   }),
   clipped({
     name: 'luspo',
-    summary: 'LUSPO: the sum over tokens, over completions; meant for importanceSamplingLevel sequence.',
+    summary:
+      'LUSPO: the sum over tokens, averaged over completions; meant for importanceSamplingLevel sequence.',
     formula: '1/S sum_i sum_t -min(w A, clip(w, 1 - epsilon, 1 + epsilonHigh) A)',
     normalizer: ({ sequences }) => sequences,
   }),
 ];
 
-/** Tokens of the generated batch that fall to one update. */
+/** One update's share of the tokens of the generated batch. */
 export function tokensOfGeneration({ generationTokens, stepsPerGeneration }: NormalizerCounts): number {
   return Math.max(1, generationTokens) / stepsPerGeneration;
 }

@@ -1,7 +1,7 @@
 /**
- * What a token's policy loss is multiplied by before it is added up: weights for the difference between the sampler and
- * the trainer, and masks that take single tokens or completions out. All are off by default; names and rules are those
- * of TRL 1.13. A weight of your own goes here.
+ * What multiplies a token's policy loss before the sum: weights that correct for the difference between
+ * sampler and trainer, and masks that drop tokens or whole completions. All are off by default; names and
+ * rules are those of TRL 1.13. Add your own weight here.
  */
 import { quantile } from '../statistics';
 
@@ -12,7 +12,7 @@ export const CORRECTION_MODES = [
   'sequence_mask',
 ] as const;
 
-/** TRL's `vllm_importance_sampling_mode` with its bounds; null: none. */
+/** TRL's `vllm_importance_sampling_mode` with its bounds; null means no bound. */
 export interface ImportanceCorrection {
   mode: (typeof CORRECTION_MODES)[number];
   min: number | null;
@@ -27,8 +27,9 @@ interface Tokens {
 }
 
 /**
- * [N] the ratio of the policy before the update to the sampler, exp(old - sampled): for each token, or for a whole
- * sequence at each of its tokens. Outside the bounds `*_truncate` takes the bound, `*_mask` 0. Masked tokens have 1.
+ * [N] ratios of the policy before the update to the sampler, exp(old - sampled): per token, or that of the
+ * whole sequence at each of its tokens. Outside the bounds, `*_truncate` gives the bound and `*_mask` 0.
+ * Masked tokens get 1.
  */
 export function importanceWeights(
   { offsets, mask }: Tokens,
@@ -55,17 +56,17 @@ export function importanceWeights(
 }
 
 /**
- * The entropy from which on a token is among the `share` of highest entropy (TRL's `top_entropy_quantile`), over all
- * unmasked tokens of an update; Infinity when there is none.
+ * The lowest entropy at which a token is in the top `share` by entropy (TRL's `top_entropy_quantile`) among
+ * all unmasked tokens of an update; Infinity when there are none.
  */
 export function entropyThreshold(entropies: Float64Array, share: number): number {
   return entropies.length === 0 ? Infinity : quantile(entropies, 1 - share);
 }
 
 /**
- * Whether a completion stays in the policy loss (TRL's `off_policy_mask_threshold`, DeepSeek-V3.2): one with a negative
- * advantage goes when the policy has moved away from it, that is when the mean of sampled - current log-prob over its
- * tokens is above `threshold`.
+ * Whether a completion stays in the policy loss (TRL's `off_policy_mask_threshold`, DeepSeek-V3.2): one with
+ * a negative advantage is dropped when the policy has moved away from it, that is, when the mean of sampled -
+ * current log-prob over its tokens is above `threshold`.
  */
 export function isOnPolicy(
   advantage: number,

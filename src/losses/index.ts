@@ -1,4 +1,4 @@
-/** Losses: their registry, their parameters, and what their tokens are weighted by. */
+/** Losses: their registry, their parameters and the weights of their tokens. */
 import { z } from 'zod';
 import { bindParameters } from '../config/parameters';
 import { AcoerError } from '../errors';
@@ -19,12 +19,12 @@ export type {
   SequenceMeasures,
 } from './types';
 
-/** A loss with its parameters checked. */
+/** A loss with checked parameters. */
 export interface BoundLoss extends Pick<LossDefinition, 'name' | 'normalizer' | 'metrics'> {
   compute(batch: LossBatch, settings: LossSettings): LossResult;
 }
 
-/** The loss `name` with its parameters checked; BAD_CONFIG for an unknown name or parameter. */
+/** The loss `name` with checked parameters. Throws BAD_CONFIG for an unknown name or parameter. */
 export function resolveLoss(name: string, given: Readonly<Record<string, unknown>> = {}): BoundLoss {
   const loss = findLoss(name);
   if (loss === undefined) {
@@ -40,11 +40,11 @@ export function resolveLoss(name: string, given: Readonly<Record<string, unknown
   };
 }
 
-/** What a loss of the user's must give before the engine's backward sees it. */
+/** Checks what a user's loss returned before it reaches the engine's backward pass. */
 function valid(name: string, { logprobs }: LossBatch, result: LossResult): LossResult {
   if (result.slopes.length === logprobs.length) return result;
   throw new AcoerError(
     'BAD_CONFIG',
-    `Loss "${name}" gave ${result.slopes.length} slopes for ${logprobs.length} completion tokens; it must give one for each`,
+    `Loss "${name}" returned ${result.slopes.length} slopes for ${logprobs.length} completion tokens; it must return one per token`,
   );
 }

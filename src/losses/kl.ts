@@ -1,10 +1,12 @@
-/** The KL term against the base model: Schulman's k3 estimate, exp(gap) - gap - 1 with gap = ref - logprob. */
+/**
+ * The KL term against the base model: Schulman's k3 estimate, exp(gap) - gap - 1 with gap = ref - logprob.
+ */
 import type { TokenTerm } from './tokens';
 import type { LossSettings } from './types';
 
 /**
- * Adds beta * k3 to a token's loss and returns the estimate. Under `klBiasCorrection` (TRL's `use_bias_correction_kl`) it
- * is multiplied by the importance ratio, whose gradient counts.
+ * Adds beta * k3 to a token's loss and returns the estimate. With `klBiasCorrection` (TRL's
+ * `use_bias_correction_kl`) it is multiplied by the importance ratio, including the ratio's gradient.
  */
 export function addKl(
   term: TokenTerm,

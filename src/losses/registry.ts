@@ -1,4 +1,4 @@
-/** The known losses: TRL's eight, and those that were registered. */
+/** The known losses: TRL's eight and registered ones. */
 import type { z } from 'zod';
 import { AcoerError } from '../errors';
 import { cispo } from './cispo';
@@ -12,8 +12,8 @@ const builtInNames = new Set(BUILT_IN.map(({ name }) => name));
 const registry = new Map(BUILT_IN.map((loss) => [loss.name, loss]));
 
 /**
- * Adds a loss under its name; a second call under the same name replaces the first. Built-in names are taken.
- * `parameters` are zod types with defaults, set by `lossParams.<name>` of a configuration.
+ * Adds a loss under its name; a second call under the same name replaces the first. Built-in names are
+ * reserved. `parameters` are zod types with defaults; `lossParams.<name>` in the configuration sets them.
  */
 export function registerLoss<Shape extends z.ZodRawShape>(loss: LossDefinition<Shape>): void {
   if (loss.name === '' || builtInNames.has(loss.name)) {
@@ -23,7 +23,7 @@ export function registerLoss<Shape extends z.ZodRawShape>(loss: LossDefinition<S
   registry.set(loss.name, loss);
 }
 
-/** Every known loss, the built-in ones first. */
+/** Every known loss, built-in ones first. */
 export const listLosses = (): LossDefinition[] => [...registry.values()];
 
 /** The loss of that name, or undefined. */

@@ -1,16 +1,16 @@
-/** SAPO: a sigmoid in place of the clip, so that the gradient fades instead of ending. */
+/** SAPO: a sigmoid instead of the clip, so that the gradient fades out instead of stopping. */
 import { z } from 'zod';
 import { sumOverTokens } from './tokens';
 import type { LossDefinition } from './types';
 
 const parameters = {
-  temperaturePos: z.number().positive().default(1).describe('t of positive advantages.'),
-  temperatureNeg: z.number().positive().default(1.05).describe('t of the others.'),
+  temperaturePos: z.number().positive().default(1).describe('t for positive advantages.'),
+  temperatureNeg: z.number().positive().default(1.05).describe('t for other advantages.'),
 };
 
 export const sapo: LossDefinition<typeof parameters> = {
   name: 'sapo',
-  summary: 'SAPO: the ratio through a sigmoid, averaged as grpo does.',
+  summary: 'SAPO: the ratio passes through a sigmoid; averaged like grpo.',
   formula: '1/S sum_i 1/|o_i| sum_t -4/t sigmoid(t (w - 1)) A',
   parameters,
   usesDelta: false,

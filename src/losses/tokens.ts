@@ -1,13 +1,16 @@
-/** The sum over tokens that every loss of TRL is: importance ratios, the rule for one token, weights, the KL term. */
+/**
+ * The sum over tokens that all of TRL's losses share: importance ratios, the rule for one token, weights, the
+ * KL term.
+ */
 import { addKl } from './kl';
 import type { LossBatch, LossResult, LossSettings } from './types';
 
-/** One token's loss with its derivatives; one record is used for all tokens. */
+/** One token's loss with its derivatives; the same record is reused for all tokens. */
 export interface TokenTerm {
   loss: number;
   /** dloss/dratio */
   slopeRatio: number;
-  /** dloss/dlogprob beside the way through the ratio. */
+  /** dloss/dlogprob, apart from the path through the ratio. */
   slopeLogprob: number;
 }
 
@@ -27,13 +30,13 @@ export type TokenRule = (term: TokenTerm, ratio: number, logprob: number) => voi
 export interface TokenLoss {
   /** The rule for the tokens of a sequence. */
   ruleOf: (sequence: SequenceTokens) => TokenRule;
-  /** Each sequence's tokens are averaged before the sequences are added up. */
+  /** Average each sequence's tokens before summing over sequences. */
   meanOfSequence?: boolean;
-  /** The rule has the importance weights in it. */
+  /** The rule applies the importance weights itself. */
   weighsItself?: boolean;
 }
 
-/** Adds up the losses of all unmasked tokens. `measures` are the caller's to fill. */
+/** Sums the losses of all unmasked tokens. The caller fills in `measures`. */
 export function sumOverTokens(
   batch: LossBatch,
   settings: LossSettings,
@@ -63,9 +66,9 @@ function* sequencesOf({ offsets, mask, advantages }: LossBatch): Generator<Seque
 
 interface Weighted {
   rule: TokenRule;
-  /** [N] of the importance correction. */
+  /** [N] weights of the importance correction. */
   weights: Float64Array | null;
-  /** Of each token in the update's loss. */
+  /** Weight of each token in the update's loss. */
   weight: number;
 }
 
@@ -92,13 +95,13 @@ function addSequence(
       result.klSum += addKl(term, settings, ratio, logprobs[t]!, batch.refLogprobs![t]!);
     result.loss += weight * term.loss;
     slopes[t]! += weight * term.slopeLogprob;
-    // A ratio may be infinite where it has no part in the loss.
+    // A ratio that has no part in the loss may be infinite.
     if (term.slopeRatio === 0) continue;
     if (byToken) slopes[t]! += weight * term.slopeRatio * ratio;
     else ratioSlope += weight * term.slopeRatio;
   }
   if (ratioSlope === 0) return;
-  // Each token's log-prob moves the sequence's ratio by ratio / active.
+  // The sequence's ratio changes by ratio / active per unit of each token's log-prob.
   const slope = (ratioSlope * whole) / sequence.active;
   for (let t = sequence.from; t < sequence.to; t++) if (mask[t] !== 0) slopes[t]! += slope;
 }

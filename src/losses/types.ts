@@ -1,43 +1,53 @@
 /**
- * The interface of a loss: a pure function of flat arrays, one number per completion token, the sequences of a
- * micro-batch laid end to end. It gives the loss and its slope at every log-prob; the engine's backward does the rest.
+ * The interface of a loss: a pure function of flat arrays with one number per completion token, the sequences
+ * of a micro-batch laid end to end. It returns the loss and its derivative with respect to every log-prob;
+ * the engine's backward pass does the rest.
  */
 import type { z } from 'zod';
 import type { KnownMetrics } from '../metric-names';
 
 export interface LossBatch {
-  /** [B + 1]; the completion tokens of sequence b are offsets[b] up to, not including, offsets[b + 1]. */
+  /** [B + 1]; sequence b has the completion tokens offsets[b] to offsets[b + 1] - 1. */
   offsets: Int32Array;
-  /** [N] log-probs of the policy that is trained, at the sampling temperature. */
+  /** [N] log-probs of the trained policy at the sampling temperature. */
   logprobs: Float64Array;
   /** [B] */
   advantages: Float64Array;
-  /** [N]; 0 leaves a token out of the loss and of every count. */
+  /** [N]; 0 excludes a token from the loss and from every count. */
   mask: Uint8Array;
-  /** [N] log-probs before the first update on this batch; null: on-policy, `logprobs` held fixed. */
+  /** [N] log-probs before the first update on this batch; null means on-policy: `logprobs`, detached. */
   oldLogprobs: Float64Array | null;
-  /** [N] log-probs of the base model; null with beta 0. */
+  /** [N] log-probs of the base model; null when beta is 0. */
   refLogprobs: Float64Array | null;
-  /** [N] what each token's policy loss is multiplied by (corrections.ts); null: 1. vespo takes them into its weight. */
+  /**
+   * [N] factors on each token's policy loss (corrections.ts); null means 1. vespo includes them in its
+   * weight.
+   */
   importanceWeights: Float64Array | null;
-  /** [N]; 0 takes a token's policy loss away, its KL term and its place in every count stay (corrections.ts); null: none. */
+  /**
+   * [N]; 0 drops a token's policy loss, but keeps its KL term and its place in every count (corrections.ts);
+   * null drops none.
+   */
   kept: Uint8Array | null;
 }
 
-/** What every loss may use, under TRL's names. */
+/** Settings that every loss may use, under TRL's names. */
 export interface LossSettings {
-  /** Importance ratio of each token, or one per sequence (GSPO). */
+  /** One importance ratio per token, or per sequence (GSPO). */
   level: 'token' | 'sequence';
   epsilonLow: number;
-  /** cispo: the bound of the ratio itself. */
+  /** For cispo, the bound on the ratio itself. */
   epsilonHigh: number;
-  /** Bound of the ratio that is not clipped; null: none. */
+  /** Bound on the unclipped ratio; null means none. */
   delta: number | null;
-  /** Weight of the KL term; 0: none. */
+  /** Weight of the KL term; 0 turns it off. */
   beta: number;
-  /** The KL estimate is multiplied by the importance ratio. */
+  /** Multiply the KL estimate by the importance ratio. */
   klBiasCorrection: boolean;
-  /** The whole update's divisor, from `normalizer`: so no cut into micro-batches changes the gradient. */
+  /**
+   * The divisor of the whole update, from `normalizer`, so that splitting into micro-batches cannot change
+   * the gradient.
+   */
   normalizer: number;
 }
 
@@ -48,46 +58,46 @@ export interface LossResult {
   slopes: Float64Array;
   /** Sum of the KL estimates over the unmasked tokens. */
   klSum: number;
-  /** [B] each: what the loss measures of a sequence, for its metrics. */
+  /** [B] each: per-sequence measurements for the loss's metrics. */
   measures: Readonly<Record<string, Float64Array>>;
 }
 
-/** A sequence of an update, when its metrics are made. */
+/** A sequence of an update, for the metrics. */
 export interface SequenceMeasures {
-  /** Completion tokens. */
+  /** Number of completion tokens. */
   tokens: number;
   masked: boolean;
-  /** False: off-policy, so that a ratio nobody computed is not known to be 1. */
+  /** If false, a ratio that was not computed cannot be assumed to be 1. */
   onPolicy: boolean;
-  /** By name; null: forward and backward were left out because loss and gradient are 0. */
+  /** Measures by name; null when forward and backward were skipped because loss and gradient are 0. */
   measures: Readonly<Record<string, number>> | null;
 }
 
 export interface NormalizerCounts {
-  /** Sequences of the update, those without tokens in the loss included. */
+  /** Sequences of the update, including those without tokens in the loss. */
   sequences: number;
   /** Unmasked completion tokens of the update. */
   tokens: number;
   /** Unmasked completion tokens of the whole generated batch the update is a slice of. */
   generationTokens: number;
-  /** Updates one pass over the generated batch is cut into. */
+  /** Number of updates that one pass over the generated batch is split into. */
   stepsPerGeneration: number;
   maxCompletionLength: number;
 }
 
-/** A loss, as it is registered. */
+/** A registered loss. */
 export interface LossDefinition<Shape extends z.ZodRawShape = z.ZodRawShape> {
   readonly name: string;
   /** One line for the documentation. */
   readonly summary: string;
   readonly formula: string;
-  /** Its own parameters with their defaults: what `lossParams` may set. */
+  /** Its own parameters with their defaults, which `lossParams` may set. */
   readonly parameters: Shape;
-  /** `delta` bounds something. */
+  /** Whether the loss uses `delta`. */
   readonly usesDelta: boolean;
-  /** The divisor of one update; zero-variance groups are in every count, also when they are skipped. */
+  /** The divisor of one update. Zero-variance groups are in every count, even when they are skipped. */
   normalizer(counts: NormalizerCounts): number;
   compute(batch: LossBatch, settings: LossSettings, parameters: z.output<z.ZodObject<Shape>>): LossResult;
-  /** Of one update. */
+  /** The metrics of one update. */
   metrics(sequences: readonly SequenceMeasures[], level: LossSettings['level']): KnownMetrics;
 }

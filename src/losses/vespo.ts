@@ -12,16 +12,19 @@ const SMALLEST_LOG_WEIGHT = Math.log(1e-8);
 const SMALLEST_LAMBDA = 1e-4;
 
 const parameters = {
-  kPos: z.number().min(0).default(2).describe('k of advantages that are not negative.'),
-  lambdaPos: z.number().min(0).default(3).describe('lambda of advantages that are not negative.'),
-  kNeg: z.number().min(0).default(3).describe('k of negative advantages.'),
-  lambdaNeg: z.number().min(0).default(2).describe('lambda of negative advantages.'),
+  kPos: z.number().min(0).default(2).describe('k for non-negative advantages.'),
+  lambdaPos: z.number().min(0).default(3).describe('lambda for non-negative advantages.'),
+  kNeg: z.number().min(0).default(3).describe('k for negative advantages.'),
+  lambdaNeg: z.number().min(0).default(2).describe('lambda for negative advantages.'),
 };
 type Shape = z.output<z.ZodObject<typeof parameters>>;
 
 const clamp = (value: number, low: number, high: number) => Math.min(Math.max(value, low), high);
 
-/** The logarithm of the product of a sequence's ratios, importance weights included, each term and the sum bounded. */
+/**
+ * The logarithm of the product of a sequence's ratios, importance weights included. Each term and the sum are
+ * bounded.
+ */
 function logWeight(batch: LossBatch, { from, to }: SequenceTokens): number {
   let total = 0;
   for (let t = from; t < to; t++) {
@@ -43,13 +46,13 @@ function phiOf(logW: number, advantage: number, shape: Shape): number {
 
 export const vespo: LossDefinition<typeof parameters> = {
   name: 'vespo',
-  summary: "VESPO: one weight a sequence, phi of the product of its tokens' ratios.",
+  summary: "VESPO: one weight per sequence, phi of the product of its tokens' ratios.",
   formula: '1/T sum_i phi(W_i) sum_t -A logprob, phi(W) = exp(lambda + k log W - lambda W) held fixed',
   parameters,
   usesDelta: false,
   normalizer: tokensOfGeneration,
   compute(batch, settings, shape) {
-    // TRL's mean is over every sequence: one without a token in the loss has phi(1) = 1.
+    // TRL averages over every sequence; one without a token in the loss has phi(1) = 1.
     const phi = new Float64Array(batch.advantages.length).fill(1);
     const added = sumOverTokens(batch, settings, {
       weighsItself: true,
@@ -67,7 +70,7 @@ export const vespo: LossDefinition<typeof parameters> = {
     return { ...added, measures: { phi } };
   },
   metrics(sequences): KnownMetrics {
-    // On-policy the weight of a skipped sequence is that of ratio 1, which is 1; off-policy nobody computed it.
+    // On-policy, a skipped sequence has ratio 1 and so weight 1; off-policy its weight was never computed.
     const known = sequences.flatMap(({ measures, onPolicy }) => measures?.['phi'] ?? (onPolicy ? [1] : []));
     return known.length > 0 ? { 'vespo/phi_seq_mean': mean(known) } : {};
   },

@@ -1,4 +1,4 @@
-/** PEFT's adapter_config.json: the shape of a LoRA, and a refusal by name of what else it can ask for. */
+/** PEFT's adapter_config.json: the shape of a LoRA, and errors for options that are not supported. */
 import { join } from 'node:path';
 import { z } from 'zod';
 import type { NativeTensorTable } from '../engine/binding';
@@ -24,7 +24,7 @@ const CONFIG = z.looseObject({
   target_modules: z.union([z.string(), z.array(z.string())], 'must be a name or a list of names'),
 });
 
-/** Options of PEFT that change what an adapter computes; each is off when null, false or empty. */
+/** PEFT options that change what an adapter computes; each is off when null, false or empty. */
 const OTHERS = [
   'use_dora', 'use_rslora', 'modules_to_save', 'rank_pattern', 'alpha_pattern', 'layers_to_transform', 'layers_pattern',
   'exclude_modules', 'fan_in_fan_out', 'lora_bias', 'layer_replication', 'target_parameters', 'trainable_token_indices',
@@ -37,7 +37,7 @@ const isOff = (value: unknown): boolean =>
   value === false ||
   (typeof value === 'object' && Object.keys(value).length === 0);
 
-/** Names as PEFT takes them: of the module alone, or with its block. */
+/** Module names as PEFT accepts them: of the module alone, or with its block. */
 const MODULES: ReadonlyMap<string, TargetModule> = new Map(
   TARGET_MODULES.flatMap((module) => {
     const block = ['q_proj', 'k_proj', 'v_proj', 'o_proj'].includes(module) ? 'self_attn' : 'mlp';
@@ -48,7 +48,7 @@ const MODULES: ReadonlyMap<string, TargetModule> = new Map(
   }),
 );
 
-/** What `directory`/adapter_config.json describes. @throws BAD_FILE */
+/** Reads `directory`/adapter_config.json. @throws BAD_FILE */
 async function readShape(directory: string): Promise<AdapterShape> {
   const path = join(directory, 'adapter_config.json');
   const config = parseFields(CONFIG, await readJson(path), path);
@@ -60,7 +60,7 @@ async function readShape(directory: string): Promise<AdapterShape> {
     const module = MODULES.get(name);
     if (module !== undefined) return module;
     throw badFile(
-      `${path} targets the module ${shownJson(name)}, which is none of ${TARGET_MODULES.join(', ')}`,
+      `${path} targets the module ${shownJson(name)}, which is not one of ${TARGET_MODULES.join(', ')}`,
     );
   });
   return { rank: config.r, alpha: config.lora_alpha, dropout: config.lora_dropout ?? 0, targetModules };
@@ -72,7 +72,7 @@ export interface AdapterFiles extends AsyncDisposable {
   table: NativeTensorTable;
 }
 
-/** `directory` holds PEFT's adapter_config.json and adapter_model.safetensors. @throws BAD_FILE */
+/** Opens a directory with PEFT's adapter_config.json and adapter_model.safetensors. @throws BAD_FILE */
 export async function openAdapter(directory: string): Promise<AdapterFiles> {
   const shape = await readShape(directory);
   const files = await openTensorFiles([join(directory, 'adapter_model.safetensors')]);

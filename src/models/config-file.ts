@@ -1,4 +1,7 @@
-/** What the config.json of every family has in common: its values as zod knows them, and what is said of wrong ones. */
+/**
+ * What the config.json of every family has in common: zod types for its fields, and the messages for wrong
+ * ones.
+ */
 import { z } from 'zod';
 import type { Dtype } from '../engine/types';
 import { shownJson } from '../json';
@@ -6,7 +9,7 @@ import { badFile } from './files';
 
 const MAX_SIZE = 2 ** 31;
 
-/** The same as absent when it is null. */
+/** null counts as absent. */
 const optional = <T extends z.ZodType>(type: T) => type.nullish();
 
 const text = (what: string) => z.string(`must be ${what}`);
@@ -29,7 +32,10 @@ const rope = optional(
   ),
 );
 
-/** Of dense decoders in Hugging Face's layout; the hub's form (rope_theta, torch_dtype) and transformers 5's. */
+/**
+ * Fields of dense decoders in Hugging Face's layout, in the hub's form (rope_theta, torch_dtype) and that of
+ * transformers 5.
+ */
 export const DECODER_FIELDS = {
   vocab_size: size,
   hidden_size: size,
@@ -50,7 +56,7 @@ export const DECODER_FIELDS = {
   quantization_config: z.unknown().optional(),
 };
 
-/** `value` as `schema` describes it. @throws BAD_FILE naming `path` and the field */
+/** Parses `value` with `schema`. @throws BAD_FILE naming `path` and the field */
 export function parseFields<T extends z.ZodType>(schema: T, value: unknown, path: string): z.output<T> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
@@ -67,7 +73,7 @@ export function parseFields<T extends z.ZodType>(schema: T, value: unknown, path
 
 type Rope = z.output<typeof rope>;
 
-/** What of a rope entry is more than plain rotary embeddings; null for none. */
+/** The part of a rope entry that goes beyond plain rotary embeddings, or null. */
 export function ropeScaling(key: string, entry: Rope): string | null {
   for (const name of ['rope_type', 'type'] as const) {
     const type = entry?.[name] ?? 'default';
@@ -76,7 +82,7 @@ export function ropeScaling(key: string, entry: Rope): string | null {
   return entry?.factor === undefined ? null : `rope scaling (${key}.factor)`;
 }
 
-/** Type the engine computes in; nothing computes in float16, whose range is too small for training. */
+/** The type to compute in. float16 is never used, because its range is too small for training. */
 const DTYPES: ReadonlyMap<string, Dtype> = new Map([
   ['float32', 'float32'],
   ['float16', 'float32'],
@@ -84,12 +90,12 @@ const DTYPES: ReadonlyMap<string, Dtype> = new Map([
   ['float64', 'float64'],
 ]);
 
-/** @throws BAD_FILE for a type nobody knows */
+/** @throws BAD_FILE for an unknown type */
 export function dtypeOf(config: { dtype?: string | null; torch_dtype?: string | null }, path: string): Dtype {
   const name = config.dtype || config.torch_dtype || 'float32';
   const dtype = DTYPES.get(name);
   if (dtype !== undefined) return dtype;
   throw badFile(
-    `${path} names the unknown dtype ${shownJson(name)}; there are ${[...DTYPES.keys()].join(', ')}`,
+    `${path} has the unknown dtype ${shownJson(name)}; supported are ${[...DTYPES.keys()].join(', ')}`,
   );
 }

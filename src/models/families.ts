@@ -1,4 +1,4 @@
-/** The model families whose config.json is understood. */
+/** The model families whose config.json can be read. */
 import { AcoerError } from '../errors';
 import { qwen3 } from './qwen3';
 import type { ModelFamily } from './spec';
@@ -7,14 +7,18 @@ const BUILT_IN: readonly ModelFamily[] = [qwen3];
 const registry = new Map(BUILT_IN.map((family) => [family.architecture, family]));
 
 /**
- * Adds a family whose arithmetic the engine computes under other names: its config.json becomes a `ModelSpec`, its tensors
- * get the engine's names (those of Qwen3 in transformers). A second call with the same architecture replaces the first.
+ * Adds a family with the same arithmetic but other names: its config.json is mapped to a `ModelSpec`, its
+ * tensor names to the engine's (those of Qwen3 in transformers). A second call with the same architecture
+ * replaces the first.
  * @throws BAD_CONFIG for the names of a built-in family
  */
 export function registerModelFamily(family: ModelFamily): void {
   const { architecture, modelType } = family;
   if (BUILT_IN.some((own) => own.architecture === architecture || own.modelType === modelType)) {
-    throw new AcoerError('BAD_CONFIG', `The model family ${architecture} (${modelType}) is built in.`);
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `The model family ${architecture} (${modelType}) is built in; choose another name.`,
+    );
   }
   registry.set(architecture, family);
 }

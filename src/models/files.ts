@@ -1,18 +1,18 @@
 /**
- * Files that others made: regular ones alone, opened without waiting (a named pipe would wait for whoever writes to
- * it), small ones read up to a bound.
+ * Reads untrusted files: only regular files, opened without blocking (a named pipe would wait for a writer),
+ * and small files up to a size limit.
  */
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
 
-/** Of a JSON file. Those of models have a few kB; an index of 5,000 tensors has half of it. */
+/** Limit for JSON files. Those of models have a few kB; an index of 5,000 tensors has half of this. */
 const MAX_JSON_BYTES = 1 << 20;
 
 export const badFile = (message: string, cause?: unknown): AcoerError =>
   new AcoerError('BAD_FILE', message, { cause });
 
-/** A regular file open for reading, and its size; the caller closes it. @throws BAD_FILE */
+/** Opens a regular file for reading and returns it with its size; the caller closes it. @throws BAD_FILE */
 export async function openRegularFile(path: string): Promise<{ file: FileHandle; bytes: number }> {
   const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((cause: unknown) => {
     throw badFile(`cannot open ${path}: ${whyUnreadable(cause)}`, cause);
@@ -23,7 +23,7 @@ export async function openRegularFile(path: string): Promise<{ file: FileHandle;
   throw badFile(`${path} is not a regular file`);
 }
 
-/** Bytes [from, from + count) of `file`. @throws BAD_FILE when it ends before */
+/** Bytes [from, from + count) of `file`. @throws BAD_FILE when the file is shorter */
 export async function readBytes(
   file: FileHandle,
   path: string,
@@ -37,7 +37,7 @@ export async function readBytes(
       .catch((cause: unknown) =>
         Promise.reject(badFile(`cannot read ${path}: ${errorMessage(cause)}`, cause)),
       );
-    if (bytesRead === 0) throw badFile(`${path} became shorter while it was read`);
+    if (bytesRead === 0) throw badFile(`${path} shrank while it was being read`);
     done += bytesRead;
   }
   return bytes;
@@ -48,7 +48,7 @@ export async function readJson(path: string): Promise<unknown> {
   const { file, bytes } = await openRegularFile(path);
   try {
     if (bytes > MAX_JSON_BYTES) {
-      throw badFile(`${path} has ${bytes} bytes; at most ${MAX_JSON_BYTES} are read of a file of its kind`);
+      throw badFile(`${path} has ${bytes} bytes; the limit for such a file is ${MAX_JSON_BYTES}`);
     }
     return parseJson(await readBytes(file, path, 0, bytes), path);
   } finally {
@@ -56,12 +56,12 @@ export async function readJson(path: string): Promise<unknown> {
   }
 }
 
-/** @throws BAD_FILE; `source` is how the sentence calls the text */
+/** @throws BAD_FILE; `source` names the text in the message */
 export function parseJson(text: Buffer, source: string): unknown {
   try {
     return JSON.parse(text.toString('utf8'));
   } catch (cause) {
-    // The parser quotes the text, line ends included.
+    // The parser quotes the text, including line ends.
     const why = errorMessage(cause).replace(/\s+/g, ' ');
     throw badFile(`${source} is not valid JSON: ${why}`, cause);
   }

@@ -1,4 +1,6 @@
-/** A model's folder in Hugging Face's layout: config.json, and model.safetensors or shards with their index. */
+/**
+ * A model's folder in Hugging Face's layout: config.json, and model.safetensors or shards with their index.
+ */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { z } from 'zod';
@@ -19,13 +21,13 @@ const NAMES = z.object({
   model_type: z.string('must be a name').nullish(),
 });
 
-/** @throws BAD_FILE for a family that the engine does not compute, or none */
+/** @throws BAD_FILE for an unsupported family or none */
 function familyOf(config: unknown, path: string): ModelFamily {
   const { architectures, model_type: modelType } = parseFields(NAMES, config, path);
   const families = modelFamilies();
   const known = families.map((family) => family.architecture).join(', ');
   const refusal = (what: string) =>
-    badFile(`${path} asks for ${what}, which this engine does not compute; it computes ${known}`);
+    badFile(`${path} asks for ${what}, which this engine does not support; it supports ${known}`);
   let found: ModelFamily | undefined;
   for (const name of architectures ?? []) {
     found = families.find((family) => family.architecture === name);
@@ -51,20 +53,22 @@ async function describe(directory: string): Promise<Described> {
   return { family, spec: checkedSpec(family.readSpec(config, path), path) };
 }
 
-/** What `directory`/config.json says. @throws BAD_FILE naming the field that is missing, wrong or not supported */
+/**
+ * Reads `directory`/config.json. @throws BAD_FILE naming the field that is missing, wrong or not supported
+ */
 export const readModelSpec = async (directory: string): Promise<ModelSpec> =>
   (await describe(directory)).spec;
 
 const INDEX = z.object({ weight_map: z.record(z.string(), z.string(), 'must be an object') });
 
-/** The files that together hold the weights. @throws BAD_FILE */
+/** The files that make up the weights. @throws BAD_FILE */
 async function weightFiles(directory: string): Promise<string[]> {
   const single = join(directory, 'model.safetensors');
   if (existsSync(single)) return [single];
   const indexPath = `${single}.index.json`;
   if (!existsSync(indexPath)) {
     throw badFile(
-      `${directory} holds neither model.safetensors nor model.safetensors.index.json; a Hugging Face model directory with safetensors weights is needed`,
+      `${directory} has neither model.safetensors nor model.safetensors.index.json; give a Hugging Face model directory with safetensors weights`,
     );
   }
   const { weight_map: places } = parseFields(INDEX, await readJson(indexPath), indexPath);
@@ -73,20 +77,20 @@ async function weightFiles(directory: string): Promise<string[]> {
   if (names.length > MAX_SHARDS) throw badFile(`${indexPath} names more than ${MAX_SHARDS} files`);
   const stranger = names.find((name) => name.includes('/'));
   if (stranger !== undefined) {
-    throw badFile(`${indexPath} names ${shownJson(stranger)}, which is no plain file of its folder`);
+    throw badFile(`${indexPath} names ${shownJson(stranger)}, which is not a file name`);
   }
   return names.map((name) => join(directory, name));
 }
 
-/** All of a model that is read before its weights are; the files stay open until it is disposed of. */
+/** Everything about a model except its weights; the files stay open until it is disposed of. */
 export interface ModelFiles extends AsyncDisposable {
   spec: ModelSpec;
   weights: NativeTensorTable;
-  /** The engine's names for what files of this model hold. */
+  /** Maps tensor names in this model's files to the engine's names. */
   names: TensorNames;
 }
 
-/** `directory` is in Hugging Face's layout. @throws BAD_FILE */
+/** Opens a model directory in Hugging Face's layout. @throws BAD_FILE */
 export async function openModelFiles(directory: string): Promise<ModelFiles> {
   const { family, spec } = await describe(directory);
   const names: TensorNames = (stored) => family.tensorName(stored, spec);

@@ -1,4 +1,4 @@
-/** Dense Qwen3: config.json of the hub and of transformers 5. */
+/** Dense Qwen3: config.json as on the hub and as written by transformers 5. */
 import { z } from 'zod';
 import { DECODER_FIELDS, dtypeOf, flag, parseFields, ropeScaling } from './config-file';
 import { badFile } from './files';
@@ -12,7 +12,7 @@ const CONFIG = z.object({
 });
 type Qwen3Config = z.output<typeof CONFIG>;
 
-/** The first thing that the engine does not compute, by the name of its field; null for none. */
+/** The first unsupported feature with its field name, or null. */
 function unsupported(config: Qwen3Config): string | null {
   const { hidden_act: activation, layer_types: layers, quantization_config: quantization } = config;
   const scaling =
@@ -31,7 +31,7 @@ function readSpec(value: unknown, path: string): ModelSpec {
   const config = parseFields(CONFIG, value, path);
   const problem = unsupported(config);
   if (problem !== null) {
-    throw badFile(`${path} asks for ${problem.slice(0, 200)}, which this engine does not compute for Qwen3`);
+    throw badFile(`${path} asks for ${problem.slice(0, 200)}, which this engine does not support for Qwen3`);
   }
   const ropeTheta = config.rope_parameters?.rope_theta ?? config.rope_theta;
   if (ropeTheta === undefined || ropeTheta === null) {
@@ -43,7 +43,7 @@ function readSpec(value: unknown, path: string): ModelSpec {
     intermediateSize: config.intermediate_size,
     numLayers: config.num_hidden_layers,
     numHeads: config.num_attention_heads,
-    // The defaults of the class Qwen3Config; see docs/decisions/0132-one-reader-of-model-files.md.
+    // The defaults of the Qwen3Config class; see docs/decisions/0132-one-reader-of-model-files.md.
     numKvHeads: config.num_key_value_heads ?? config.num_attention_heads,
     headDim: config.head_dim ?? 128,
     maxPositions: config.max_position_embeddings ?? 32_768,
@@ -54,7 +54,9 @@ function readSpec(value: unknown, path: string): ModelSpec {
   };
 }
 
-/** The engine keeps Qwen3's own names. Some checkpoints carry frequencies, or a tied head a second time. */
+/**
+ * The engine uses Qwen3's own names. Some checkpoints contain rotary frequencies, or a copy of a tied head.
+ */
 function tensorName(stored: string, { tieWordEmbeddings }: ModelSpec): string | null {
   if (stored.endsWith('.rotary_emb.inv_freq')) return null;
   return tieWordEmbeddings && stored === 'lm_head.weight' ? null : stored;

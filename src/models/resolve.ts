@@ -1,4 +1,4 @@
-/** From the name of a model to the folder that holds it. */
+/** Finds the folder of a model by its name. */
 import { existsSync, statSync } from 'node:fs';
 import { dirname, join, resolve } from 'node:path';
 import { AcoerError, errorCode, errorMessage } from '../errors';
@@ -10,22 +10,23 @@ export const TINY_MODEL = join(__dirname, '..', '..', 'assets', 'tiny');
 export interface ModelLocation {
   /** Config, weights and tokenizer in Hugging Face's layout. */
   directory: string;
-  /** A name that means the same model anywhere and later: `tiny`, an absolute path, or `org/name@commit`. */
+  /** A name that always means the same model: `tiny`, an absolute path, or `org/name@commit`. */
   name: string;
 }
 
-/** What becomes of a download on the way. */
+/** Callbacks and abort signal of a download. */
 export type ModelFetchOptions = Pick<FetchOptions, 'onProgress' | 'onNotice' | 'signal'>;
 
-/** Files at the top of a repository that a model needs here; weights in other formats are left alone. */
+/** The files at the top of a repository that we need; weights in other formats are not fetched. */
 const MODEL_FILE =
   /^(?:config|generation_config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab)\.json$|^(?:merges\.txt|chat_template\.jinja|model\.safetensors\.index\.json|model(?:-\d+-of-\d+)?\.safetensors)$/;
 
 /**
- * `tiny` is the embedded model; an existing folder is taken as it is; anything else of the form `org/name` or
- * `org/name@revision` is on the Hugging Face hub and is fetched into the shared cache unless it is there.
+ * `tiny` is the embedded model; an existing folder is used as it is; any other `org/name` or
+ * `org/name@revision` is on the Hugging Face hub and is fetched into the shared cache if it is not there.
  *
- * @throws BAD_INPUT for a folder without a model, HUB when the hub's model cannot be had, INTERRUPTED by the signal
+ * @throws BAD_INPUT for a folder without a model, HUB when the model cannot be fetched from the hub,
+ * INTERRUPTED by the signal
  */
 export async function resolveModel(name: string, options: ModelFetchOptions = {}): Promise<ModelLocation> {
   if (name === 'tiny') return { directory: TINY_MODEL, name };
@@ -38,13 +39,13 @@ export async function resolveModel(name: string, options: ModelFetchOptions = {}
   );
 }
 
-/** Of these files a tokenizer and its chat template are made. */
+/** The files of a tokenizer and its chat template. */
 const TOKENIZER_FILE = /^(?:tokenizer|tokenizer_config|generation_config)\.json$|^chat_template\.jinja$/;
 
-/** Of these the model's shape and size are read. */
+/** The files with the model's shape and size. */
 const SHAPE_FILE = /^(?:config|tokenizer)\.json$/;
 
-/** A folder with these files of the model; of one on the hub, nothing else is fetched. */
+/** A folder with these files of the model. For a model on the hub, nothing else is fetched. */
 async function resolvePart(name: string, files: RegExp, options: ModelFetchOptions): Promise<string> {
   if (name === 'tiny' || existsSync(name) || !looksLikeHubId(name)) {
     return (await resolveModel(name, options)).directory;
@@ -67,7 +68,7 @@ function checkedFolder(name: string, directory: string): string {
   if (existsSync(join(directory, 'config.json'))) return directory;
   const wrong = statSync(directory).isDirectory()
     ? 'this folder has no config.json; name a folder in Hugging Face layout.'
-    : 'this is a file; name the folder that holds config.json and the weights.';
+    : 'this is a file; name the folder with config.json and the weights.';
   throw new AcoerError('BAD_INPUT', `model ${name}: ${wrong}`);
 }
 
@@ -87,13 +88,13 @@ async function fetchModel(name: string, options: ModelFetchOptions): Promise<Mod
   if (missing.length > 0) {
     throw new AcoerError(
       'HUB',
-      `model ${name} holds no ${missing.join(' and no ')}, so it cannot be loaded here; name another model or revision.`,
+      `model ${name} has no ${missing.join(' and no ')}, so it cannot be loaded; name another model or revision.`,
     );
   }
   return { directory, name: `${id}@${snapshot.revision}` };
 }
 
-/** `runs/one` beside an existing `runs` was more likely meant as a folder than as a name on the hub. */
+/** `runs/one` next to an existing `runs` was more likely meant as a folder than as a name on the hub. */
 function withFolderInMind(name: string, error: unknown): unknown {
   if (errorCode(error) !== 'HUB' || !existsSync(dirname(resolve(name)))) return error;
   return new AcoerError('HUB', `There is no folder ${name}, and ${errorMessage(error)}`, { cause: error });

@@ -1,5 +1,5 @@
 /**
- * The header of a safetensors file: eight bytes of its length, JSON, then the tensors end to end.
+ * The header of a safetensors file: eight bytes with its length, JSON, then the tensors end to end.
  * https://github.com/huggingface/safetensors#format
  */
 import type { AcoerError } from '../errors';
@@ -11,12 +11,12 @@ export interface TensorPlace {
   /** As in the file: `BF16`, `F32`, ... */
   dtype: string;
   shape: number[];
-  /** Bytes from the start of the file. */
+  /** Offset in bytes from the start of the file. */
   begin: number;
   end: number;
 }
 
-/** Of 5,000 tensors with long names. A header is parsed in one go, for which the event loop waits. */
+/** Enough for 5,000 tensors with long names. A header is parsed in one go, which blocks the event loop. */
 export const MAX_HEADER_BYTES = 1 << 20;
 const MAX_NAME_LENGTH = 500;
 const PREFIX_BYTES = 8;
@@ -31,30 +31,36 @@ const BITS: ReadonlyMap<string, number> = new Map([
   ['C128', 128],
 ]);
 
-/** A list of sizes or places. By hand, since it is asked for every tensor and zod takes ten times as long. */
+/**
+ * A list of sizes or offsets. Checked by hand, because it is called for every tensor and zod takes ten times
+ * as long.
+ */
 const isCounts = (value: unknown): value is number[] =>
   Array.isArray(value) && value.every((count) => Number.isSafeInteger(count) && count >= 0);
 
-/** Makes the error that says what is wrong with a file. */
+/** Makes the error for what is wrong with a file. */
 export type Complaint = (what: string, cause?: unknown) => AcoerError;
 
-/** Where the header lies, by the file's first eight bytes (or fewer, when it has no more). @throws `bad`'s error */
+/**
+ * Where the header is, given the file's first eight bytes (or all of them if there are fewer). @throws
+ * `bad`'s error
+ */
 export function headerPlace(prefix: Buffer, fileBytes: number, bad: Complaint): { from: number; to: number } {
   if (prefix.length < PREFIX_BYTES) throw bad('it is too short');
   const length = prefix.readBigUInt64LE();
   if (length > BigInt(fileBytes - PREFIX_BYTES)) {
-    throw bad(`it is cut off, for its header would have ${length} of its ${fileBytes} bytes`);
+    throw bad(`it is cut off: its header has ${length} bytes, the file ${fileBytes}`);
   }
   if (length > BigInt(MAX_HEADER_BYTES)) {
-    throw bad(`its header has ${length} bytes; at most ${MAX_HEADER_BYTES} are read`);
+    throw bad(`its header has ${length} bytes; the limit is ${MAX_HEADER_BYTES}`);
   }
   return { from: PREFIX_BYTES, to: PREFIX_BYTES + Number(length) };
 }
 
 /**
- * The tensors by place: each lies inside the file, its bytes are its shape times its type, and they neither overlap
- * nor leave holes, so that a torn file is found at once.
- * @param header the bytes between the ends that `headerPlace` gave
+ * The tensors in file order. Each is inside the file and its size matches its shape and type, and they have
+ * no overlaps or gaps, so that a truncated file is detected at once.
+ * @param header the bytes in the range that `headerPlace` returned
  * @throws `bad`'s error
  */
 export function parseHeader(header: Buffer, fileBytes: number, bad: Complaint): TensorPlace[] {
@@ -63,7 +69,7 @@ export function parseHeader(header: Buffer, fileBytes: number, bad: Complaint): 
   const tensors: TensorPlace[] = [];
   for (const [name, value] of Object.entries(root)) {
     if (name !== '__metadata__') tensors.push(placeOf(name, value, start, bad));
-    else if (!isRecord(value)) throw bad('its __metadata__ is no object');
+    else if (!isRecord(value)) throw bad('its __metadata__ is not an object');
   }
   tensors.sort((a, b) => a.begin - b.begin || a.end - b.end);
   checkLayout(tensors, start, fileBytes, bad);
@@ -77,7 +83,7 @@ function headerJson(header: Buffer, bad: Complaint): Record<string, unknown> {
   } catch (cause) {
     throw bad((cause as Error).message, cause);
   }
-  if (!isRecord(root)) throw bad('its header is no object');
+  if (!isRecord(root)) throw bad('its header is not an object');
   return root;
 }
 
@@ -95,7 +101,7 @@ function placeOf(name: string, value: unknown, start: number, bad: Complaint): T
   const needed = shape.reduce((product, size) => product * size, bits) / 8;
   const [begin, end] = offsets as [number, number];
   if (end - begin !== needed) {
-    throw wrong(`holds ${end - begin} bytes, but ${dtype} ${shownJson(shape)} needs ${needed}`);
+    throw wrong(`has ${end - begin} bytes, but ${dtype} ${shownJson(shape)} needs ${needed}`);
   }
   return { name, dtype, shape, begin: start + begin, end: start + end };
 }
@@ -114,6 +120,6 @@ function checkLayout(
     at = end;
   }
   if (at !== fileBytes) {
-    throw bad(`it is cut off or has bytes too many, ${fileBytes} where its header describes ${at}`);
+    throw bad(`it is cut off or too long: it has ${fileBytes} bytes, its header describes ${at}`);
   }
 }

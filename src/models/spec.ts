@@ -1,28 +1,31 @@
-/** A model as the engine computes it, and the families whose config.json is understood. */
+/** A model as the engine computes it, and the model families whose config.json can be read. */
 import type { NativeModelSpec } from '../engine/binding';
 import type { Dtype } from '../engine/types';
 import { badFile } from './files';
 
 export interface ModelSpec extends NativeModelSpec {
-  /** The type it is computed in by default. */
+  /** The type to compute in unless another is requested. */
   dtype: Dtype;
 }
 
-/** What a model family says of its files. The built-in ones have one file each in this folder. */
+/** How to read the files of a model family. Each built-in family has its own file in this folder. */
 export interface ModelFamily {
   /** Its name in `architectures` of config.json. */
   architecture: string;
   /** Its name in `model_type`. */
   modelType: string;
-  /** What config.json says. @throws for a field that is missing or wrong, and for what the engine does not compute */
+  /**
+   * Reads the value of config.json. @throws for a missing or wrong field, and for features that the engine
+   * does not support
+   */
   readSpec(config: unknown, path: string): ModelSpec;
-  /** The engine's name for a tensor of the weight files; null leaves the tensor out. */
+  /** The engine's name of a tensor in the weight files; null leaves the tensor out. */
   tensorName(stored: string, spec: ModelSpec): string | null;
 }
 
 const MAX_MATRIX = 1e12;
 
-/** @throws BAD_FILE naming `path` if the numbers of a spec do not fit together */
+/** Checks the relations between the numbers of a spec. @throws BAD_FILE naming `path` */
 export function checkedSpec(spec: ModelSpec, path: string): ModelSpec {
   const { numHeads, numKvHeads, headDim, hiddenSize, vocabSize, intermediateSize } = spec;
   if (numHeads % numKvHeads !== 0) {

@@ -1,16 +1,19 @@
-/** The tensors of safetensors files, as the engine gets them: a table of their places, and the files open. */
+/** The tensors of safetensors files as the engine receives them: a table of positions, and the open files. */
 import type { FileHandle } from 'node:fs/promises';
 import type { NativeStoredTensor, NativeTensorTable } from '../engine/binding';
 import { badFile, openRegularFile, readBytes } from './files';
 import { headerPlace, parseHeader, type Complaint } from './safetensors';
 
-/** Of a model, an adapter or an optimiser in all its files; the largest dense models have some 1,200 weights. */
+/**
+ * Limit for all files of a model, an adapter or an optimiser; the largest dense models have about 1,200
+ * weights.
+ */
 const MAX_TENSORS = 5_000;
 
-/** The engine's name of a tensor in a file; null for one that it has no use for. */
+/** The engine's name of a tensor in a file; null for one that it does not use. */
 export type TensorNames = (stored: string) => string | null;
 
-/** Files stay open until they are disposed of: what the table says is of these files, whatever their paths name later. */
+/** The files stay open until disposed of, so that the table stays true even if their paths are replaced. */
 export class TensorFiles implements AsyncDisposable {
   private readonly handles: FileHandle[] = [];
   readonly table: NativeTensorTable = { files: [], tensors: [] };
@@ -20,12 +23,12 @@ export class TensorFiles implements AsyncDisposable {
     const { file, bytes } = await openRegularFile(path);
     this.handles.push(file);
     const bad: Complaint = (what, cause) =>
-      badFile(`${path} is damaged or no safetensors file: ${what}`, cause);
+      badFile(`${path} is damaged or not a safetensors file: ${what}`, cause);
     const { from, to } = headerPlace(await readBytes(file, path, 0, Math.min(8, bytes)), bytes, bad);
     const places = parseHeader(await readBytes(file, path, from, to - from), bytes, bad);
     const { files, tensors } = this.table;
     if (tensors.length + places.length > MAX_TENSORS) {
-      throw badFile(`${path} brings the number of tensors above ${MAX_TENSORS}, the most that are read`);
+      throw badFile(`${path} brings the number of tensors above the limit of ${MAX_TENSORS}`);
     }
     for (const place of places) {
       const name = names(place.name);

@@ -1,4 +1,4 @@
-/** What the monitor keeps of the accuracy of batches, and whether it fell. Plain JSON. */
+/** The monitor's record of batch accuracies, and whether they fell. Plain JSON. */
 import type { KnownMetrics } from '../metric-names';
 import { largestFalls, type Fall } from './change';
 import { withBlock, type History } from './history';
@@ -13,7 +13,7 @@ export interface AccuracyRecord {
 
 export const noAccuracy = (): AccuracyRecord => ({ groups: 0, history: [], noise: noNoise() });
 
-/** The shares of a batch. What its metrics lack is put so that it adds nothing to accuracy. */
+/** The shares of a batch. Missing metrics get values that add nothing to accuracy. */
 function sharesOf(metrics: KnownMetrics, accuracy: number): number[] {
   const allRight = metrics[READ.allCorrect] ?? accuracy;
   const anyRight = 1 - (metrics[READ.allWrong] ?? 1 - accuracy);
@@ -38,21 +38,21 @@ export function withAccuracy(before: AccuracyRecord, metrics: KnownMetrics, grou
   };
 }
 
-/** A fall by at least so much, and by so many standard errors; null: it is not looked for. */
+/** The smallest fall to look for, as a fraction and in standard errors; null turns it off. */
 export type Least = { drop: number; excess: number } | null;
 
 export interface Falls {
-  /** Of accuracy, as a collapse and as a warning ask for it. */
+  /** The fall of accuracy, with the thresholds for a collapse and for a warning. */
   collapse: Fall | null;
   warning: Fall | null;
-  /** Of the share of groups with a right answer. */
+  /** The fall of the share of groups with a correct answer. */
   anyRight: Fall | null;
 }
 
 const ACCURACY = [SHARE.accuracy, SHARE.withAllRight, SHARE.withAnyRight];
 const NEVER = { drop: Infinity, excess: Infinity };
 
-/** How far accuracy fell, and since when. @param fewest groups that a fall is found in */
+/** How far accuracy fell, and since when. @param fewest minimum number of groups since a fall */
 export function accuracyFalls(
   record: AccuracyRecord,
   fewest: number,

@@ -1,4 +1,4 @@
-/** Moving averages of what batches of completions tell. Plain JSON. */
+/** Moving averages of batch statistics. Plain JSON. */
 import type { KnownMetrics } from '../metric-names';
 import { READ } from './names';
 import type { MonitorSettings } from './settings';
@@ -23,20 +23,20 @@ const SIGNALS = {
 
 export type Signal = keyof typeof SIGNALS | 'advantage' | 'answer';
 
-/** Spans other than `spanGroups`, as factors: brevity may pay for a while in a run whose budget is about to hold. */
+/** Factors on `spanGroups`: brevity may pay for a while in a run whose budget is about to take hold. */
 const SPANS: Partial<Record<Signal, number>> = { lastingBrevity: 2.5 };
 
-/** A weighted sum and the sum of the weights: their ratio is the average, also of the first few values. */
+/** A weighted sum and the sum of the weights: their ratio is the average, even of the first few values. */
 interface Average {
   sum: number;
   weight: number;
 }
 
 export interface Averages {
-  /** Groups seen. */
+  /** Number of groups seen. */
   groups: number;
   moving: Partial<Record<Signal, Average>>;
-  /** Plain sums over the first batches. */
+  /** Unweighted sums over the first batches. */
   base: Partial<Record<Signal, Average>>;
   /** Extremes of the moving averages since enough groups were seen. */
   highest: Partial<Record<Signal, number>>;
@@ -51,14 +51,16 @@ const ratio = (average: Average | undefined) =>
 export const moving = (averages: Averages, signal: Signal) => ratio(averages.moving[signal]);
 export const ofBase = (averages: Averages, signal: Signal) => ratio(averages.base[signal]);
 
-/** Tokens of a completion that are not thinking; estimated where the metrics do not say. */
+/** Mean tokens per completion outside the thinking; estimated if the metrics lack it. */
 function answerOf(metrics: KnownMetrics): number | undefined {
   const { [READ.answer]: answer, [READ.length]: length, [READ.thinking]: thinking } = metrics;
   if (answer !== undefined) return answer;
   return length === undefined || thinking === undefined ? undefined : length - thinking;
 }
 
-/** The signals of one line of metrics; those it lacks (no wrong answer in the batch) are left out. */
+/**
+ * The signals of one line of metrics, without those it lacks (such as when no answer in the batch is wrong).
+ */
 function signalsOf(metrics: KnownMetrics): Partial<Record<Signal, number>> {
   const found: Partial<Record<Signal, number>> = {};
   const put = (signal: Signal, value: number | undefined) => {
@@ -76,8 +78,8 @@ export const isWarm = (averages: Averages, settings: MonitorSettings) =>
   averages.groups >= settings.spanGroups;
 
 /**
- * The averages after one more batch of `groups` groups. An exponential moving average of span n in groups weighs each
- * group 2 / (n + 1), so the same span means the same noise whatever the size of a batch.
+ * The averages after one more batch of `groups` groups. An exponential moving average of span n in groups
+ * weighs each group by 2 / (n + 1), so the same span means the same noise for any batch size.
  */
 export function withBatch(
   before: Averages,
@@ -111,13 +113,13 @@ export function withBatch(
   return after;
 }
 
-/** How far a moving average lies below its highest value; 0 when not known yet. */
+/** How far a moving average is below its highest value; 0 if not known yet. */
 export function below(averages: Averages, signal: Signal): number {
   const now = moving(averages, signal);
   return now === null ? 0 : (averages.highest[signal] ?? now) - now;
 }
 
-/** How far it lies above its lowest. */
+/** How far a moving average is above its lowest value; 0 if not known yet. */
 export function above(averages: Averages, signal: Signal): number {
   const now = moving(averages, signal);
   return now === null ? 0 : now - (averages.lowest[signal] ?? now);

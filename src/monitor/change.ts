@@ -1,76 +1,85 @@
 /**
- * Whether a share fell, and since when: the groups since some moment against those before it, in standard errors.
+ * Whether a share fell, and since when: compares the groups since some point with those before it, in
+ * standard errors.
  *
- * The share of right answers in a group varies more than tosses of one coin do, because problems differ: its variance is
- * `dispersion` * m (1 - m) around the mean m. Two stretches of groups are compared by the likelihood ratio of this
- * quasi-binomial model (McCullagh and Nelder, Generalized Linear Models, chapters 4 and 9); its signed root is close to a
- * standard normal when nothing changed, also where nearly all answers are right. Nobody knows the moment, so the largest
- * value over many is taken: a generalised likelihood ratio test for a change (Siegmund and Venkatraman, "Using the
- * generalized likelihood ratio statistic for sequential detection of a change-point", 1995). Of n groups seen there are
- * about n / w windows of w groups, and the longer a run, the larger the luckiest of them; so a multiple of
- * ln(n / w) is taken off the squared deviations (Dümbgen and Spokoiny, "Multiscale testing of qualitative hypotheses",
- * 2001), so that every length and every doubling of the run has about the same probability of a false call.
+ * The share of correct answers in a group varies more than tosses of one coin, because problems differ: its
+ * variance is `dispersion` * m (1 - m) around the mean m. Two stretches of groups are compared by the
+ * likelihood ratio of this quasi-binomial model (McCullagh and Nelder, Generalized Linear Models, chapters 4
+ * and 9); its signed root is close to a standard normal when nothing changed, even where nearly all answers
+ * are correct. The point of change is unknown, so the largest value over many is taken: a generalised
+ * likelihood ratio test for a change (Siegmund and Venkatraman, "Using the generalized likelihood ratio
+ * statistic for sequential detection of a change-point", 1995). In n groups there are about n / w windows of
+ * w groups, and the longer the run, the more extreme the luckiest of them; so a multiple of ln(n / w) is
+ * subtracted from the squared deviations (Dümbgen and Spokoiny, "Multiscale testing of qualitative
+ * hypotheses", 2001), so that every length and every doubling of the run has about the same probability of a
+ * false call.
  */
 import type { History } from './history';
 
-/** Each stretch tried is at least this factor longer than the one before. */
+/** Each stretch tried is longer than the one before by at least this factor. */
 const RECENT_RATIO = 1.4;
 const BEFORE_RATIO = 2;
-/** The share that is asked about must itself lie this much of the found deviations below. */
+/** The share in question must itself have fallen by at least this fraction of the deviations found. */
 const OWN = 2 / 3;
 
 export interface Fall {
-  /** Means of the first share before the moment and since. */
+  /** Means of the first share before and since the point of change. */
   before: number;
   now: number;
-  /** Groups compared. */
+  /** Numbers of groups compared. */
   groupsBefore: number;
   groups: number;
-  /** Standard errors between them, of the share they are farthest apart in. */
+  /** Standard errors between them, for the share in which they differ most. */
   deviations: number;
-  /** What is left of these once the number of windows is taken into account. */
+  /** What is left of these after correcting for the number of windows. */
   excess: number;
 }
 
-/** What is known of the noise: a dispersion for each share, and the degrees of freedom of these estimates. */
+/** The noise: a dispersion for each share, and the degrees of freedom of these estimates. */
 export interface Noise {
   dispersions: readonly number[];
   freedom: number;
 }
 
-/** A fall that is looked for. */
+/** A fall to look for. */
 export interface Sought {
-  /** Indices of the shares compared. The first is the one asked about; the others only add evidence. */
+  /** Indices of the shares compared. The first is the one in question; the others only add evidence. */
   shares: readonly number[];
-  /** What it must come to: a fraction, of the first share, and an excess. */
+  /** Minimum size: a fraction of the first share, and an excess. */
   drop: number;
   excess: number;
 }
 
-/** KL divergence of two coins; 0 log 0 = 0. */
+/** KL divergence between two Bernoulli distributions; 0 log 0 = 0. */
 function divergence(share: number, from: number): number {
   const part = (a: number, b: number) => (a <= 0 ? 0 : a * Math.log(a / b));
   return part(share, from) + part(1 - share, 1 - from);
 }
 
-/** Standard errors that the mean `now` of some groups lies below the mean `before` of others; negative when above. */
+/**
+ * How many standard errors the mean `now` of some groups is below the mean `before` of others; negative when
+ * above.
+ */
 export function deviationsBelow(
   [groupsBefore, before]: readonly [number, number],
   [groups, now]: readonly [number, number],
   dispersion: number,
 ): number {
   const pooled = (groupsBefore * before + groups * now) / (groupsBefore + groups);
-  // Sums of fractions may leave 0..1 by a rounding error.
+  // Rounding may push sums of fractions out of 0..1.
   if (!(pooled > 1e-9 && pooled < 1 - 1e-9)) return 0;
   const twice = 2 * (groupsBefore * divergence(before, pooled) + groups * divergence(now, pooled));
   return Math.sign(before - now) * Math.sqrt(Math.max(0, twice) / dispersion);
 }
 
-/** A deviation in Student's distribution of `freedom` degrees as the normal one that is about as unlikely. */
+/**
+ * Converts a deviation in Student's t distribution with `freedom` degrees to the approximately equivalent
+ * normal one.
+ */
 export const asNormal = (deviations: number, freedom: number): number =>
   Math.sign(deviations) * Math.sqrt(freedom * Math.log(1 + deviations ** 2 / freedom));
 
-/** Sums over the last blocks: entry i is over the last i of them. */
+/** Cumulative sums over the last blocks: entry i covers the last i. */
 class Sums {
   readonly groups: readonly number[];
   private readonly shares: readonly (readonly number[])[];
@@ -93,13 +102,13 @@ class Sums {
   }
 }
 
-/** Two stretches: the last `recent` blocks, and those before them up to the last `all`. */
+/** Two stretches: the last `recent` blocks, and the blocks before them up to the last `all`. */
 interface Stretches {
   recent: number;
   all: number;
 }
 
-/** The most standard errors that any of the shares lies below; held down where the first one hardly does. */
+/** The largest deviation of any share, capped where the first share hardly fell. */
 function compare(sums: Sums, { recent, all }: Stretches, shares: readonly number[], noise: Noise): number {
   const groups = sums.groups[recent]!;
   const groupsBefore = sums.groups[all]! - groups;
@@ -118,7 +127,7 @@ function compare(sums: Sums, { recent, all }: Stretches, shares: readonly number
   return own >= OWN * largest ? largest : own / OWN;
 }
 
-/** Calls `see` with the stretches that are compared. Both get longer by a factor, so that there are few. */
+/** Calls `see` with the stretches to compare. Both grow by a factor, so there are few. */
 function eachStretches({ groups }: Sums, fewest: number, see: (pair: Stretches) => void): void {
   const blocks = groups.length - 1;
   const total = groups[blocks]!;
@@ -138,8 +147,9 @@ function eachStretches({ groups }: Sums, fewest: number, see: (pair: Stretches) 
 }
 
 /**
- * 2 would do for normal deviations of windows that are given. The rest is for the stretch before, which is chosen too, and for
- * the heavier tails of short windows: with 2, runs of 5,000 steps had ten times the false calls of shorter ones.
+ * For normal deviations of given windows 2 would be enough. The rest accounts for the choice of the stretch
+ * before, and for the heavier tails of short windows: with 2, runs of 5,000 steps had ten times the false
+ * alarms of shorter ones.
  */
 const PER_LOG_WINDOWS = 3;
 
@@ -147,8 +157,8 @@ const leftOver = (deviations: number, windows: number) =>
   Math.sqrt(Math.max(0, deviations ** 2 - PER_LOG_WINDOWS * Math.log(windows)));
 
 /**
- * Of each fall that is looked for, the one with the largest excess, or null.
- * @param fewest groups since the moment; before it there must be twice as many
+ * For each fall to look for, the one found with the largest excess, or null.
+ * @param fewest minimum number of groups since the change; before it there must be twice as many
  */
 export function largestFalls(
   history: History,

@@ -1,11 +1,11 @@
-/** The conditions of a warning and of a collapse, each with the sentence that says why it holds. */
+/** The conditions of a warning and of a collapse, each with a sentence saying why it holds. */
 import type { Falls } from './accuracy';
 import { above, below, moving, ofBase, type Averages } from './averages';
 import type { Fall } from './change';
 import type { MonitorContext } from './context';
 import type { MonitorSettings } from './settings';
 
-/** What is known after a batch. */
+/** What the monitor knows after a batch. */
 export interface Known {
   averages: Averages;
   falls: Falls;
@@ -16,16 +16,16 @@ export interface Known {
 export const percent = (share: number) => `${(100 * share).toFixed(1)}%`;
 const points = (share: number) => (100 * share).toFixed(1);
 
-/** Of thinking: less than this share saved is too little to ask where it went. */
+/** A drop in thinking below this fraction is too small to ask where the tokens went. */
 const SAVED = 0.2;
 
-/** Tokens, and a share of the base's; null: no such limit. */
+/** Limits in tokens and as a fraction of the base's; null means no limit. */
 interface Limits {
   tokens: number | null;
   share: number | null;
 }
 
-/** Thinking is shorter than the limits ask for, in words; null: it is not. Without limits it is. */
+/** A description of thinking if it is below all the limits given, else null. */
 function thinkingBelow(
   { averages, context }: Pick<Known, 'averages' | 'context'>,
   now: number | null,
@@ -39,7 +39,7 @@ function thinkingBelow(
   return `thinking ${now.toFixed(1)} tokens${ofWhole}`;
 }
 
-/** Thinking is as short as in a collapse, in words. */
+/** A description of thinking if it is as short as in a collapse, else null. */
 export function thinkingShort(known: Omit<Known, 'falls'>, now: number | null): string | null {
   const { collapseThinkingTokens: tokens, collapseThinkingRatio: share } = known.settings;
   return thinkingBelow(known, now, { tokens, share });
@@ -49,7 +49,9 @@ export function thinkingShort(known: Omit<Known, 'falls'>, now: number | null): 
 export const drop = (before: number, now: number, deviations: number) =>
   `${points(before - now)} points (${deviations.toFixed(1)} standard errors)`;
 
-/** The moving average of accuracy does not contradict a fall: it is nearer to what came after than to what was before. */
+/**
+ * Whether the moving average of accuracy agrees with a fall: it is nearer to the accuracy after than before.
+ */
 const stillLow = ({ averages }: Known, { before, now }: Fall) =>
   (moving(averages, 'accuracy') ?? now) <= (before + now) / 2;
 
@@ -66,7 +68,7 @@ function accuracyFell(known: Known, fall: Fall | null): string | null {
   return `sampled accuracy averages ${percent(now)} over ${groups} groups, ${drop(before, now, deviations)} below the ${groupsBefore} before`;
 }
 
-/** Why these batches are a collapse's, in one sentence, or null. Where evaluations decide, they are never. */
+/** Why these batches are a collapse, in one sentence, or null. Always null when evaluations decide. */
 export function collapseReason(known: Known): string | null {
   const { collapseAccuracyDrop: least, collapseZ: z } = known.settings;
   if (known.context.evaluations !== null && z !== null) return null;
@@ -100,7 +102,7 @@ function brevityPays(known: Known): string | null {
   const { warningBrevity: limit, warningThinkingRatio: share } = known.settings;
   const brevity = moving(known.averages, 'brevity');
   const lasting = moving(known.averages, 'lastingBrevity');
-  // A budget may not hold yet, and then it lets brevity pay for a while; or a short phase of it may come later.
+  // Brevity may pay for a while, before the budget takes hold or in a short phase later.
   if (limit === null || brevity === null || Math.min(brevity, lasting!) < limit) return null;
   const short = thinkingBelow(known, moving(known.averages, 'thinking'), { tokens: null, share });
   return (
@@ -116,10 +118,10 @@ function answersGrew({ averages, settings: { warningAnswerShare: limit } }: Know
   const saved = thinkingBefore - thinking;
   const grown = answer - answerBefore;
   if (saved < SAVED * thinkingBefore || saved <= 0 || grown < limit * saved) return null;
-  return `reasoning moves behind </think>: outside it stand ${answer.toFixed(1)} tokens, ${grown.toFixed(1)} more than at the start, while thinking lost ${saved.toFixed(1)}`;
+  return `reasoning moves past </think>: there are ${answer.toFixed(1)} tokens outside the thinking, ${grown.toFixed(1)} more than at the start, while thinking lost ${saved.toFixed(1)}`;
 }
 
-/** Each gives its words while it holds. */
+/** Each returns a description while it holds. */
 const warnings: ((known: Known) => string | null)[] = [
   brevityPays,
   accuracyWarning,
@@ -153,7 +155,7 @@ const warnings: ((known: Known) => string | null)[] = [
   },
 ];
 
-/** Why these batches are a warning's, in one sentence, or null. */
+/** Why these batches are a warning, in one sentence, or null. */
 export function warningReason(known: Known): string | null {
   const found = warnings.map((warning) => warning(known)).filter((reason) => reason !== null);
   return found.length === 0 ? null : `Warning: ${found.join('; ')}.`;

@@ -1,17 +1,19 @@
-/** What the monitor is told of a run besides its metrics. */
+/** What the monitor knows about a run besides its metrics. */
 
 export interface MonitorContext {
-  /** Prompts of a generated batch whose references can be read. */
+  /** Number of prompts in a generated batch whose references can be parsed. */
   groupsPerBatch: number;
-  /** Lines of metrics in a row that tell of the same batch: the updates made from it. */
+  /** Number of consecutive metrics lines about the same batch, one per update. */
   updatesPerBatch: number;
-  /** The base model's evaluation, of the kind below if there is one; null: the first batches stand for it. */
+  /**
+   * The base model's evaluation, of the kind below if given; null means the first batches stand in for it.
+   */
   base: { accuracy: number; thinkingTokens: number } | null;
-  /** Evaluations between the steps, which decide what a collapse is; null: there are none. */
+  /** Evaluations between the steps, which decide about a collapse; null if there are none. */
   evaluations: { kind: 'greedy' | 'sampled'; problems: number } | null;
 }
 
-/** Of a file of metrics about which nothing is known but the size of a batch. */
+/** The context of a metrics file about which only the batch size is known. */
 export const bareContext = (groupsPerBatch: number): MonitorContext => ({
   groupsPerBatch,
   updatesPerBatch: 1,

@@ -1,4 +1,6 @@
-/** What the evaluations between the steps say: where there are any, they decide what a collapse is. Plain JSON. */
+/**
+ * The record of evaluations between the steps; if there are any, they decide about a collapse. Plain JSON.
+ */
 import type { KnownMetrics } from '../metric-names';
 import { deviationsBelow } from './change';
 import { drop, percent, thinkingShort, type Known } from './conditions';
@@ -7,20 +9,24 @@ import { EVALUATED } from './names';
 export interface EvaluationRecord {
   /** The highest accuracy of an evaluation so far. */
   best: { step: number; accuracy: number } | null;
-  /** Evaluations in a row, up to the last one, that are a collapse's. */
+  /** Number of consecutive evaluations, up to the last, with the signs of a collapse. */
   low: number;
-  /** Why the last ones are a collapse; null: they are not. */
+  /** Why the last ones are a collapse, or null if they are not. */
   collapse: string | null;
 }
 
 export const NO_EVALUATIONS: EvaluationRecord = { best: null, low: 0, collapse: null };
 
-/** A dip that is gone by the next evaluation is no collapse; the paper asks for 200 steps, the distance of two of its own. */
+/**
+ * A dip that is gone by the next evaluation is not a collapse. The paper requires 200 steps, the distance
+ * between two of its evaluations.
+ */
 const IN_A_ROW = 2;
 
 /**
- * The record after one more line of metrics. A collapse is an accuracy below the best so far, the base's included, by
- * more than the noise of two evaluations of that many problems explains, with short thinking, twice in a row.
+ * The record after one more line of metrics. A collapse is an accuracy below the best so far (including the
+ * base's) by more than the noise of two evaluations of that many problems, with short thinking, twice in a
+ * row.
  */
 export function withEvaluation(
   before: EvaluationRecord,
@@ -45,7 +51,7 @@ export function withEvaluation(
   if (low < IN_A_ROW) return { best, low, collapse: null };
   const whose = best.step === 0 ? "the base's" : `that of step ${best.step}`;
   const below = `${drop(best.accuracy, accuracy, deviations)} below ${whose}`;
-  const last = `the ${evaluations.kind} one has ${percent(accuracy)} right, ${below}`;
+  const last = `the ${evaluations.kind} one has ${percent(accuracy)} correct, ${below}`;
   const collapse = `Collapse: accuracy is low in ${low} evaluations in a row: ${last}, and ${short}.`;
   return { best, low, collapse };
 }

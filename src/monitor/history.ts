@@ -1,14 +1,14 @@
-/** What the batches of a run said about accuracy, in blocks of groups that get coarser with age. Plain JSON. */
+/** The accuracies of a run's batches, in blocks of groups that get coarser with age. Plain JSON. */
 
-/** Groups, and the sum over them of each share. */
+/** Number of groups, and the sum of each share over them. */
 export type Block = readonly [groups: number, ...sums: number[]];
 
 /** Oldest first. */
 export type History = readonly Block[];
 
-/** Groups of the smallest blocks. */
+/** Groups in the smallest blocks. */
 const FINEST = 8;
-/** A block is at most this share of the groups that came after it. */
+/** A block is at most this fraction of the groups after it. */
 const COARSEST = 1 / 16;
 
 function joined(a: Block, b: Block): Block {
@@ -18,8 +18,9 @@ function joined(a: Block, b: Block): Block {
 }
 
 /**
- * The history with one more block. Neighbours are joined while the joint block is short against its age: some 100 blocks
- * hold 100,000 groups, and the length of any stretch that ends now is known to a sixteenth.
+ * The history with one more block. Neighbours are merged while the merged block is short compared with its
+ * age, so about 100 blocks hold 100,000 groups, and the length of any stretch up to now is known to within a
+ * sixteenth.
  */
 export function withBlock(history: History, block: Block): History {
   const newestFirst: Block[] = [block];

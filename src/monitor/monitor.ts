@@ -1,6 +1,6 @@
 /**
- * The collapse monitor: a pure state machine over lines of metrics. It knows neither the reward nor the model, only what
- * the completions of each generated batch looked like, and what evaluations found.
+ * The collapse monitor: a pure state machine over lines of metrics. It does not know the reward or the model,
+ * only the statistics of each generated batch and the results of evaluations.
  */
 import type { KnownMetrics, MetricName } from '../metric-names';
 import { accuracyFalls, noAccuracy, withAccuracy, type AccuracyRecord, type Falls } from './accuracy';
@@ -19,13 +19,16 @@ export interface MonitorState {
   averages: Averages;
   accuracy: AccuracyRecord;
   evaluations: EvaluationRecord;
-  /** Steps in a row that the conditions of a collapse and of a warning have held, and that neither has. */
+  /** Consecutive steps for which the conditions of a collapse, those of a warning, and neither have held. */
   collapseSteps: number;
   warningSteps: number;
   calmSteps: number;
-  /** Of the last line seen. */
+  /** Step of the last line seen. */
   step: number;
-  /** `num_tokens` of the last batch seen, which the lines of all its updates share; null: not told. */
+  /**
+   * `num_tokens` of the last batch seen, which is the same in the lines of all its updates; null if not
+   * known.
+   */
   tokens: number | null;
 }
 
@@ -56,7 +59,7 @@ export const initialMonitorState = (): MonitorState => ({
 
 const LEVEL: Readonly<Record<Health, number>> = { healthy: 0, warning: 1, collapsed: 2 };
 
-/** The state to change to, with its reason, or null to stay. */
+/** The state to change to, with the reason, or null for no change. */
 function nextHealth(
   state: MonitorState,
   settings: MonitorSettings,
@@ -76,7 +79,7 @@ function nextHealth(
   return null;
 }
 
-/** Falls as the settings ask for them; none where they ask for no statistics. */
+/** The falls that the settings look for; none without statistics. */
 function fallsOf(accuracy: AccuracyRecord, settings: MonitorSettings): Falls {
   const least = (drop: number | null, excess: number | null) =>
     drop === null || excess === null ? null : { drop, excess };
@@ -87,16 +90,16 @@ function fallsOf(accuracy: AccuracyRecord, settings: MonitorSettings): Falls {
   });
 }
 
-/** The groups of a new batch in this line whose references could be read; 0: it tells of no such batch. */
+/** The number of groups with parseable references in this line's batch; 0 if the line has no new batch. */
 function newGroups(before: MonitorState, metrics: KnownMetrics, context: MonitorContext): number {
   const { [READ.applied]: applied, [READ.unreadable]: unreadable = 0, [READ.tokens]: tokens } = metrics;
-  // A refused step may have no batch at all.
+  // A skipped step may have no batch at all.
   if (applied === 0 && !(READ.accuracy in metrics)) return 0;
   if (context.updatesPerBatch > 1 && tokens !== undefined && tokens === before.tokens) return 0;
   return Math.round(context.groupsPerBatch * (1 - unreadable));
 }
 
-/** The state with what the line says, not judged yet. */
+/** The state updated with the line, before it is judged. */
 function withLine(before: MonitorState, metrics: KnownMetrics, known: Omit<Known, 'averages' | 'falls'>) {
   const groups = newGroups(before, metrics, known.context);
   const averages =
@@ -108,7 +111,8 @@ function withLine(before: MonitorState, metrics: KnownMetrics, known: Omit<Known
 }
 
 /**
- * The state after one more line of metrics, and the change of health it brought. A line seen before changes nothing.
+ * The state after one more line of metrics, and the resulting change of health. A line seen before changes
+ * nothing.
  */
 export function observe(
   before: MonitorState,
@@ -154,7 +158,7 @@ const METRIC_NAMES: Readonly<Partial<Record<Signal, MetricName>>> = {
   answer: 'monitor/answer',
 };
 
-/** The monitor's numbers of one step; `monitor/state` is 0 healthy, 1 warning, 2 collapsed. */
+/** The monitor's metrics of one step; `monitor/state` is 0 healthy, 1 warning, 2 collapsed. */
 export function monitorMetrics({ health, averages }: MonitorState): KnownMetrics {
   const metrics: KnownMetrics = { 'monitor/state': LEVEL[health] };
   for (const [signal, name] of Object.entries(METRIC_NAMES)) {

@@ -1,7 +1,7 @@
-/** The names of metrics the monitor depends on. */
+/** The names of the metrics that the monitor depends on. */
 import type { MetricName } from '../metric-names';
 
-/** The metrics the monitor reads, by what it reads them as. */
+/** The metrics that the monitor reads, by their meaning there. */
 export const READ = {
   accuracy: 'accuracy/mean',
   accuracySpread: 'accuracy/group_std',
@@ -26,7 +26,7 @@ export const READ = {
   applied: 'update_applied',
 } as const satisfies Readonly<Record<string, MetricName>>;
 
-/** Of an evaluation between the steps. */
+/** The metrics of an evaluation between the steps. */
 export const EVALUATED = {
   greedy: { accuracy: 'eval/greedy_accuracy', thinking: 'eval/greedy_thinking_tokens' },
   sampled: { accuracy: 'eval/sampled_accuracy', thinking: 'eval/sampled_thinking_tokens' },

@@ -1,31 +1,33 @@
 /**
- * How much a share of right answers varies from group to group, estimated from the run itself. Plain JSON.
+ * How much the share of correct answers varies from group to group, estimated from the run itself. Plain
+ * JSON.
  *
- * Two sources. The answers within groups say how much of the variance m (1 - m) of a single answer lies between problems:
- * what group_std leaves (the law of total variance). Neighbouring batches, whose accuracy hardly ever changes from one to
- * the next, say what the groups really did; there are few of them where batches are large, so they correct the first.
+ * There are two sources. By the law of total variance, the part of a single answer's variance m (1 - m) that
+ * group_std does not explain lies between problems. And neighbouring batches, whose true accuracy hardly
+ * changes, show the actual variation; with large batches there are few of them, so they only correct the
+ * first estimate.
  */
 import type { Noise } from './change';
 
-/** Groups that the levels span around which batches vary. */
+/** Span, in groups, of the levels around which batches vary. */
 const LEVEL_SPAN = 80;
-/** Groups that the dispersion spans. */
+/** Span of the dispersion, in groups. */
 const DISPERSION_SPAN = 2000;
 /**
- * What pairs of batches are weighed against: the dispersion within groups, as if from `told` pairs; where the metrics do
- * not tell it, 0.5, which problems of very unequal difficulty have, as if from `untold`.
+ * The prior that pairs of batches are weighed against: the dispersion from within the groups, worth `told`
+ * pairs, or if the metrics lack it, 0.5 (problems of very unequal difficulty), worth `untold` pairs.
  */
 const PRIOR = { dispersion: 0.5, untold: 20, told: 200, variance: 0.1 } as const;
-/** Pairs of neighbours share batches: n of them say as much as 2n/3 independent ones. */
+/** Neighbouring pairs share batches, so n of them are worth 2n/3 independent ones. */
 const INDEPENDENT = 2 / 3;
-/** The most completions of a group that are looked for. */
+/** The largest group size to consider. */
 const MOST_COMPLETIONS = 1024;
-/** So near to a whole number of right answers is one, in metrics that were rounded too. */
+/** A number of correct answers within this of an integer counts as one, since metrics may be rounded. */
 const WHOLE = 0.01;
 
 /**
- * Shares of a group, each lower when accuracy is lower. Where a fall turns groups that were all right into mixed ones, or
- * mixed ones into groups all wrong, the second and third show it sooner than accuracy alone.
+ * Shares of a group, all of which fall with accuracy. When a fall turns all-correct groups into mixed ones,
+ * or mixed groups into all-wrong ones, the second and third show it sooner than accuracy alone.
  */
 export const SHARE = { accuracy: 0, withAllRight: 1, withAnyRight: 2, anyRight: 3 } as const;
 const SHARES = 4;
@@ -34,23 +36,28 @@ const SHARES = 4;
 export interface Batch {
   groups: number;
   shares: readonly number[];
-  /** The standard deviation within groups; null: not told. */
+  /** The standard deviation within groups, or null if not known. */
   spread: number | null;
-  /** The share of groups that have any, or 1. */
+  /** The fraction of groups with any deviation, or 1. */
   mixed: number;
 }
 
 export interface NoiseRecord {
   last: Batch | null;
-  /** Moving sums of the shares, the spread and the mixed groups, and of the weights. */
+  /** Moving sums of the shares, of `spread` and of `mixed`, and of the weights. */
   level: readonly number[];
   levelWeight: number;
-  /** Moving sums over pairs of neighbouring batches: the variance of a group seen in them, that which the spread implies, m (1 - m). */
+  /**
+   * Moving sums over pairs of neighbouring batches: the variance of a group seen in them, the variance that
+   * the spread implies, and m (1 - m).
+   */
   seen: readonly number[];
   implied: readonly number[];
   possible: readonly number[];
   pairs: number;
-  /** Completions of a group, of which the accuracies of all batches are whole multiples; null: not told. */
+  /**
+   * The group size, such that the accuracies of all batches are multiples of its inverse; null if not known.
+   */
   completions: number | null;
 }
 
@@ -69,7 +76,7 @@ export const noNoise = (): NoiseRecord => ({
 
 export const keeping = (span: number, groups: number) => (1 - 2 / (span + 1)) ** groups;
 
-/** The smallest multiple of `known` completions a group of which so many groups can have this accuracy. */
+/** The smallest multiple of `known` that, as a group size, can give this batch's accuracy. */
 function completionsOf(known: number | null, { groups, shares, spread }: Batch): number | null {
   if (known === null || spread === null) return null;
   for (let n = known; n <= MOST_COMPLETIONS; n += known) {
@@ -80,8 +87,8 @@ function completionsOf(known: number | null, { groups, shares, spread }: Batch):
 }
 
 /**
- * Variances of the shares of a group, by the levels: x is the share of right answers, I whether all are right, J whether
- * any is, and E[x I] = E[I], E[x J] = E[x].
+ * Variances of a group's shares at the given levels, where x is the share of correct answers, I whether all
+ * are correct, J whether any is, so that E[x I] = E[I] and E[x J] = E[x].
  */
 function impliedVariances(means: readonly number[], completions: number): number[] {
   const [accuracy, withAllRight, , anyRight, spread, mixed] = means as [
@@ -94,7 +101,8 @@ function impliedVariances(means: readonly number[], completions: number): number
   ];
   const allRight = 2 * withAllRight - accuracy;
   const single = accuracy * (1 - accuracy);
-  // The mean of squares is at least the square of the mean, so that this is at most what lies within.
+  // The mean of squares is at least the square of the mean, so this is a lower bound on the variance within
+  // groups.
   const within = mixed > 0 ? (((completions - 1) / completions) * spread ** 2) / mixed : 0;
   const between = Math.max(single / completions, single - within);
   return [

@@ -1,50 +1,55 @@
-/** What the monitor calls a warning and a collapse. */
+/** The thresholds for a warning and a collapse. */
 import type { MonitorInput } from '../config';
 
-/** null switches a condition off. */
+/** null turns a condition off. */
 export interface MonitorSettings {
-  /** Groups (prompts) a moving average spans, and the fewest a fall is found in; nothing is judged before that many. */
+  /**
+   * Span of the moving averages in groups (prompts). Also the minimum length of a fall, and of the run before
+   * it is judged.
+   */
   spanGroups: number;
-  /** Groups at the start of the run that stand for the base model where it was not evaluated. */
+  /** Number of groups at the start of the run that stand in for the base model if it was not evaluated. */
   baseGroups: number;
-  /** Collapsed: accuracy fell by at least this much (a fraction), */
+  /** Collapse: accuracy fell by at least this much, a fraction. All of the collapse conditions must hold. */
   collapseAccuracyDrop: number;
   /**
-   * and by this many standard errors; null: no statistics, the drop is how far the moving average lies below its peak,
-   * and evaluations decide nothing,
+   * Collapse: accuracy fell by this many standard errors. null turns statistics off: the drop is then how far
+   * the moving average is below its peak, and evaluations decide nothing.
    */
   collapseZ: number | null;
-  /** and thinking is below this many tokens, */
+  /** Collapse: thinking is below this many tokens. */
   collapseThinkingTokens: number | null;
-  /** and below this share of the base's, */
+  /** Collapse: thinking is below this fraction of the base's. */
   collapseThinkingRatio: number | null;
-  /** for this many steps in a row. */
-  collapseSteps: number;
+  /** Number of consecutive steps for which the conditions of a collapse must hold. */ collapseSteps: number;
   /**
-   * Warning: the shorter of two right answers to a problem gains in at least this share of the cases,
+   * Warning: the shorter of two correct answers to a problem gains in at least this fraction of cases, and
+   * thinking is below `warningThinkingRatio`. Any one of the warning conditions is enough.
    */
   warningBrevity: number | null;
-  /** and thinking is below this share of the base's: nothing will stop it from getting shorter, */
+  /**
+   * With `warningBrevity`: thinking is below this fraction of the base's, so nothing will stop it from
+   * shrinking.
+   */
   warningThinkingRatio: number | null;
-  /** or accuracy fell by at least this much, */
+  /** Warning: accuracy fell by at least this much. */
   warningAccuracyDrop: number | null;
-  /** or the share of groups without a correct answer rose by this much, */
+  /** Warning: the fraction of groups without a correct answer rose by this much. */
   warningAllWrongRise: number | null;
-  /** either by this many standard errors; null: against the peak and the lowest value of the moving averages, */
+  /** Standard errors for these two; null compares with the highest and lowest moving averages instead. */
   warningZ: number | null;
-  /** or the tokens outside the thinking grew by this share of what thinking lost, */
+  /** Warning: the tokens outside the thinking grew by this fraction of what thinking lost. */
   warningAnswerShare: number | null;
-  /** or TRL's `frac_reward_zero_std` is above this, */
+  /** Warning: TRL's `frac_reward_zero_std` is above this. */
   warningZeroStd: number | null;
-  /** or the share of truncated completions this far above its lowest, */
+  /** Warning: the fraction of truncated completions is this far above its lowest value. */
   warningTruncatedRise: number | null;
-  /** or the entropy per token above its lowest by this share of the base's, */
+  /** Warning: the entropy per token is above its lowest value by this fraction of the base's. */
   warningEntropyRise: number | null;
-  /** or the largest |advantage| of a batch at least this, */
+  /** Warning: the largest |advantage| of a batch is at least this. */
   warningAdvantage: number | null;
-  /** for this many steps in a row. */
-  warningSteps: number;
-  /** Steps in a row without any such condition until the state gets better again. */
+  /** Number of consecutive steps for which a warning condition must hold. */ warningSteps: number;
+  /** Number of consecutive steps without any of these conditions before the state recovers. */
   recoverySteps: number;
 }
 
@@ -74,11 +79,14 @@ const BY_DEFAULT: MonitorSettings = {
 export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSettings>> = {
   default: BY_DEFAULT,
   /**
-   * Steps are large and quick there, and accuracy may dip for some of them and come back: a fall is a collapse once it has
-   * held for as many steps of 8 prompts as make the shortest fall that is looked for.
+   * For the embedded model, whose steps are large and quick and whose accuracy may dip and recover: a fall is
+   * a collapse once it has held for as many steps of 8 prompts as the shortest fall takes.
    */
   embedded: { ...BY_DEFAULT, collapseSteps: 10 },
-  /** The ACOER paper to the letter: section 4.1 (collapse, with MATH-500's threshold) and the appendix (warning). */
+  /**
+   * The ACOER paper to the letter: section 4.1 (collapse, with MATH-500's threshold) and the appendix
+   * (warning).
+   */
   paper: {
     spanGroups: 50,
     baseGroups: 40,
@@ -102,7 +110,7 @@ export const MONITOR_PRESETS: Readonly<Record<MonitorInput['preset'], MonitorSet
   },
 };
 
-/** A preset's settings with those given over them. */
+/** A preset's settings, overridden by the given ones. */
 export function monitorSettings({ preset, ...given }: MonitorInput): MonitorSettings {
   const set = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
   return { ...MONITOR_PRESETS[preset], ...set };

@@ -1,17 +1,20 @@
-/** Parquet, in windows of rows read in a thread: neither memory nor the event loop carries more than one of them. */
+/**
+ * Parquet files, read by a thread in windows of rows, so that only one window at a time costs memory and
+ * event-loop time.
+ */
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { awakeTimer } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
 
-/** What the thread is to read. */
+/** The file for the thread to read. */
 export interface ParquetFile {
   path: string;
-  /** Gzip around the file. */
+  /** The file is gzipped. */
   zipped: boolean;
 }
 
-/** Asks for the next window; the columns count the first time. */
+/** Requests the next window; `columns` counts only the first time. */
 export interface ToParquet {
   columns: string[];
 }
@@ -22,7 +25,10 @@ export type FromParquet =
   | { type: 'end' }
   | { type: 'failed'; message: string };
 
-/** A thread that is silent for so long, or whose heap grows so large over one window, reads no sound file. */
+/**
+ * A thread that is silent longer than this, or needs more heap than this for one window, is reading a bad
+ * file.
+ */
 export const PARQUET_LIMITS = { waitMs: 60_000, heapMb: 2048 };
 
 /** The compiled thread, whether this file is compiled or not. */
@@ -44,14 +50,14 @@ class ParquetThread implements Disposable {
     };
     this.worker.on('message', hear);
     this.worker.on('error', (error) => hear({ type: 'failed', message: errorMessage(error) }));
-    this.worker.on('exit', () => hear({ type: 'failed', message: 'its thread ended' }));
+    this.worker.on('exit', () => hear({ type: 'failed', message: 'its reader thread exited' }));
   }
 
   send(message: ToParquet): void {
     this.worker.postMessage(message);
   }
 
-  /** What the thread says next. */
+  /** The next message of the thread. */
   async next(): Promise<FromParquet> {
     const { waitMs } = PARQUET_LIMITS;
     if (this.said.length === 0) {
@@ -63,7 +69,7 @@ class ParquetThread implements Disposable {
         };
       });
     }
-    return this.said.shift() ?? { type: 'failed', message: `it gave no rows for ${waitMs / 1000} s` };
+    return this.said.shift() ?? { type: 'failed', message: `no rows arrived for ${waitMs / 1000} s` };
   }
 
   [Symbol.dispose](): void {
@@ -73,9 +79,9 @@ class ParquetThread implements Disposable {
 
 /**
  * The rows of a file in order.
- * @param label how messages call the file
- * @param choose picks the columns to read of those there are
- * @throws BAD_INPUT for what is no sound Parquet file, and whatever `choose` throws
+ * @param label name of the file in messages
+ * @param choose picks the columns to read from those in the file
+ * @throws BAD_INPUT for an invalid Parquet file, and whatever `choose` throws
  */
 export async function* parquetRows(
   label: string,

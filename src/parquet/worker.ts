@@ -1,6 +1,7 @@
 /**
- * The thread a Parquet file is read in. The format packs thousands of rows, nested lists and lengths into a few bytes,
- * and its decoder trusts them: what a damaged or hostile file brings about ends with this thread.
+ * The worker thread that reads a Parquet file. The format packs thousands of rows, nested lists and lengths
+ * into a few bytes, and the decoder trusts them, so the damage that a broken or hostile file does is confined
+ * to this thread.
  */
 import { readFile, stat } from 'node:fs/promises';
 import { createReadStream } from 'node:fs';
@@ -12,21 +13,21 @@ import { errorMessage } from '../errors';
 import type { FromParquet, ParquetFile, ToParquet } from './index';
 
 const WINDOW_ROWS = 1000;
-/** A file of a megabyte can unzip to a thousand times its size. */
+/** A zipped file can expand to a thousand times its size. */
 const MAX_UNZIPPED_BYTES = 2 ** 31;
 
 type Unzip = NonNullable<Compressors[keyof Compressors]>;
 
 interface ByteSource {
   byteLength: number;
-  /** Bytes start to end, end excluded. */
+  /** Bytes from start up to, not including, end. */
   slice(start: number, end: number): Promise<ArrayBuffer>;
 }
 
 const wholeBuffer = (bytes: Buffer): ArrayBuffer =>
   bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer;
 
-/** Parquet is read from its end: a zipped one has to be unzipped whole. */
+/** Parquet is read from its end, so a zipped file must be unzipped completely. */
 async function byteSource({ path, zipped }: ParquetFile): Promise<ByteSource> {
   if (zipped) {
     const bytes = await promisify(gunzip)(await readFile(path), { maxOutputLength: MAX_UNZIPPED_BYTES });
@@ -48,7 +49,7 @@ async function byteSource({ path, zipped }: ParquetFile): Promise<ByteSource> {
   };
 }
 
-/** Windows of one row group read the same column chunks: they are kept until the next group begins. */
+/** Windows of one row group read the same column chunks, which are kept until the next group begins. */
 class ChunkCache implements AsyncBuffer {
   private readonly chunks = new Map<string, Promise<ArrayBuffer>>();
 
@@ -70,10 +71,12 @@ class ChunkCache implements AsyncBuffer {
   }
 }
 
-/** Pages kept unzipped: the dictionary and the page a window ends in, of each of a few columns. */
+/**
+ * Number of unzipped pages to keep: for each of a few columns, the dictionary and the page a window ends in.
+ */
 const KEPT_PAGES = 16;
 
-/** Neighbouring windows ask for the same pages; each is unzipped once. */
+/** Unzips each page once, although neighbouring windows ask for the same pages. */
 function keepingPages(compressors: Compressors): Compressors {
   const kept = new Map<string, { page: Uint8Array; zipped: Uint8Array }>();
   const keeping = (codec: string, unzip: Unzip): Unzip => {
@@ -92,7 +95,7 @@ function keepingPages(compressors: Compressors): Compressors {
   );
 }
 
-/** First and last (excluded) row of each window; none crosses a row group's end. */
+/** First row and end (exclusive) of each window; none crosses the end of a row group. */
 function* windows(metadata: FileMetaData): Generator<{ start: number; end: number; opensGroup: boolean }> {
   let groupStart = 0;
   for (const { num_rows } of metadata.row_groups) {
@@ -119,10 +122,10 @@ async function* rowWindows(
     const rows = await parquetReadObjects(options).catch((error: unknown) => {
       throw new Error(`rows ${start + 1} to ${end}: ${errorMessage(error)}`, { cause: error });
     });
-    // A missing value is null; the decoder gives undefined behind the end of the data.
+    // A missing value is null; undefined means the decoder ran past the end of the data.
     const missing = rows.findIndex((row) => columns.some((name) => row[name] === undefined));
     if (missing >= 0 || rows.length !== end - start) {
-      throw new Error(`its data end before row ${start + Math.max(missing, 0) + 1}`);
+      throw new Error(`its data ends before row ${start + Math.max(missing, 0) + 1}`);
     }
     yield rows;
   }
@@ -132,7 +135,7 @@ const port = parentPort!;
 const post = (message: FromParquet) => port.postMessage(message);
 
 async function serve(): Promise<void> {
-  // Both libraries are ES modules only.
+  // Both libraries are ES modules.
   const { parquetMetadataAsync, parquetSchema } = await import('hyparquet');
   const buffer = new ChunkCache(await byteSource(workerData as ParquetFile));
   const metadata = await parquetMetadataAsync(buffer);

@@ -14,7 +14,8 @@ interface State {
 
 export const aDlp = defineReward({
   name: 'a-dlp',
-  summary: 'A price per token that rises while accuracy is above a reference and falls below it (A-DLP).',
+  summary:
+    'A penalty per token that grows while accuracy is above a reference and shrinks while it is below (A-DLP).',
   formula: 'c - lambda_t * l; lambda <- max(0, lambda + eta * (acc - accRef))',
   source: 'arXiv 2505.18298',
   taxonomy: {

@@ -1,4 +1,4 @@
-/** Correctness alone: r = c. The ACOER paper's GRPO-acc. No parameters. */
+/** Correctness alone: r = c. GRPO-acc in the ACOER paper. No parameters. */
 import { z } from 'zod';
 
 import { bindParameters } from '../config/parameters';

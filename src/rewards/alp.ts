@@ -1,6 +1,6 @@
 /**
- * ALP, adaptive length penalty (arXiv 2506.05256): r = c - (beta / K) l max(p, 1/K) for all answers; K the group's
- * size, p its share of correct answers, so that easy prompts pay more per token.
+ * ALP, adaptive length penalty (arXiv 2506.05256): r = c - (beta / K) l max(p, 1/K) for all answers; K is the
+ * group size and p its fraction of correct answers, so easy prompts pay more per token.
  *
  * Parameters: beta 1e-7 (from a secondary source).
  */
@@ -10,7 +10,7 @@ import { accuracyOf, correctness } from './groups';
 
 export const alp = defineReward({
   name: 'alp',
-  summary: 'A price per token that grows with how often the prompt is solved (ALP).',
+  summary: 'A penalty per token that grows with how often the prompt is solved (ALP).',
   formula: 'c - (beta/K) * l * max(p_solved, 1/K)',
   source: 'arXiv 2506.05256; the constant from a secondary source',
   taxonomy: {

@@ -1,6 +1,6 @@
 /**
- * Arora and Zanette (arXiv 2502.04463): r = c (1 - alpha sigmoid((l - mean)/(std + 1e-7))), mean and std of the lengths
- * of the prompt's correct answers.
+ * Arora and Zanette (arXiv 2502.04463): r = c (1 - alpha sigmoid((l - mean)/(std + 1e-7))), mean and std of
+ * the lengths of the prompt's correct answers.
  *
  * Parameters: alpha 0.1 (the paper sweeps it; the default is ours). std is without Bessel's correction.
  */
@@ -11,7 +11,7 @@ import { correctOf, isCorrect, populationStd } from './groups';
 
 export const aroraZanette = defineReward({
   name: 'arora-zanette',
-  summary: "Correct answers lose with their length relative to the prompt's other correct ones.",
+  summary: "Correct answers lose reward by their length relative to the prompt's other correct ones.",
   formula: 'c * (1 - alpha * sigmoid((l - mean)/(std + 1e-7)))',
   source: 'arXiv 2502.04463',
   taxonomy: {

@@ -1,8 +1,8 @@
 /**
- * Steps in place of slopes: r = c + alpha c [l <= tau] - beta (1 - c)[l > tau], the paper's "binary immunity" corollary.
- * The paper names no formula; this one is ours.
+ * Steps instead of slopes, for the paper's "binary immunity" corollary: r = c + alpha c [l <= tau] - beta (1
+ * - c)[l > tau]. The paper gives no formula; this one is ours.
  *
- * Parameters: alpha 0.3, beta 0.1, tau 0, which stands for L / 2.
+ * Parameters: alpha 0.3, beta 0.1, tau 0, which means L / 2.
  */
 import { z } from 'zod';
 import { defineReward } from './define';

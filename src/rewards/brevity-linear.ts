@@ -1,6 +1,6 @@
 /**
- * prime-rl's linear brevity penalty: r = c - mean_c * weight * l / max_l, mean and maximum over the group, all answers.
- * A group without a correct answer feels no length.
+ * prime-rl's linear brevity penalty: r = c - mean_c * weight * l / max_l, with mean and maximum over the
+ * group, for all answers. Length does not matter in a group without a correct answer.
  *
  * Parameters: weight 0.25.
  */
@@ -10,7 +10,8 @@ import { accuracyOf, correctness } from './groups';
 
 export const brevityLinear = defineReward({
   name: 'brevity-linear',
-  summary: "A linear price on length relative to the group's longest, scaled by its mean reward (prime-rl).",
+  summary:
+    "A linear penalty on length relative to the group's longest, scaled by its mean reward (prime-rl).",
   formula: 'c - mean_c * weight * l/max_l',
   source: 'prime-rl',
   taxonomy: {
@@ -25,7 +26,7 @@ export const brevityLinear = defineReward({
   parameters: { weight: z.number().min(0).default(0.25) },
   reward: ({ weight }, { l }) => ({
     score(rollout, { group: { rollouts } }) {
-      // All lengths 0: the price is 0.
+      // If all lengths are 0, the penalty is 0.
       const longest = Math.max(...rollouts.map(l)) || 1;
       return sumOf(correctness(rollout), (-accuracyOf(rollouts) * weight * l(rollout)) / longest);
     },

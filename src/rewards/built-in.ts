@@ -1,4 +1,4 @@
-/** The rewards that come with the program. */
+/** The built-in rewards. */
 import { acc } from './acc';
 import { acoer } from './acoer';
 import { acoerFixed } from './acoer-fixed';
@@ -29,7 +29,10 @@ import { softOverlong } from './soft-overlong';
 import { truncation } from './truncation';
 import type { RewardDefinition } from './types';
 
-/** The paper's configurations in the order of its table, ours beside them, then the field's. */
+/**
+ * The paper's configurations in the order of its table, with ours next to them, then others from the
+ * literature.
+ */
 export const BUILT_IN: readonly RewardDefinition[] = [
   acc,
   beta0,

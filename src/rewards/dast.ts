@@ -1,8 +1,8 @@
 /**
- * DAST (arXiv 2503.04472): B = p mean_correct + (1 - p) L, p the group's share of correct answers; x = (l - B)/B;
- * correct max(-0.5x + 0.5, 0.1), wrong min(0.9x - 0.1, -0.1). One secondary source.
+ * DAST (arXiv 2503.04472): B = p mean_correct + (1 - p) L, with p the group's fraction of correct answers; x
+ * = (l - B)/B; correct max(-0.5x + 0.5, 0.1), wrong min(0.9x - 0.1, -0.1). From one secondary source.
  *
- * Parameters: none of its own; maxLength is L. A B of 0 (all answers correct and empty) counts as 1.
+ * No parameters of its own; maxLength is L. A B of 0 (all answers correct and empty) counts as 1.
  */
 import { defineReward } from './define';
 import { mean } from '../statistics';

@@ -1,4 +1,7 @@
-/** What every built-in reward is made with: parameters checked once, lengths in one unit, no state unless it asks. */
+/**
+ * Builds the built-in rewards: checks parameters once, converts lengths to one unit, adds state only on
+ * request.
+ */
 import { z } from 'zod';
 import type { KnownMetrics } from '../metric-names';
 import type { Rollout } from '../types';
@@ -6,7 +9,7 @@ import { lengthMeasure, lengthShape, type LengthOf } from './lengths';
 import { bindParameters, defaultsOf } from '../config/parameters';
 import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, RewardView } from './types';
 
-/** `maxLength` of every reward with a length: 0 stands for the run's. */
+/** Every reward with a length has `maxLength`; 0 means the run's. */
 const maxLengthShape = { maxLength: z.int().min(0).default(0) };
 
 type LengthShape = ReturnType<typeof lengthShape> & typeof maxLengthShape;
@@ -17,11 +20,11 @@ export interface Measures {
   readonly l: (rollout: Rollout) => number;
   /** L: the parameter `maxLength`, or the run's longest completion. */
   readonly L: (context: { maxLength: number }) => number;
-  /** l is of thinking, so it says nothing of a completion whose thinking never closed. */
+  /** l counts thinking, so it is meaningless for a completion whose thinking never closed. */
   readonly ofThinking: boolean;
 }
 
-/** A reward with state gives all of the optional members but `metrics`, `snapshot` and `ease`. */
+/** A reward with state defines `initialState` and `observe`. */
 export interface Formula<State> {
   score(rollout: Rollout, view: RewardView<State>): RewardScore;
   initialState?: BoundReward<State>['initialState'];
@@ -70,14 +73,14 @@ export function defineReward<Shape extends z.ZodRawShape, State = null>(
         metrics: () => ({}),
         ...formula,
         needsThinking: ofThinking,
-        // A formula: there is nothing in it to wait for.
+        // A formula never waits.
         keepsTime: true,
       } as BoundReward;
     },
   };
 }
 
-/** A value made of what correctness earns and what length adds or costs. */
+/** The sum of what correctness earns and what length adds or costs. */
 export function sumOf(accuracy: number, length: number): RewardScore {
   return { value: accuracy + length, parts: { accuracy, length } };
 }

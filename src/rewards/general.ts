@@ -2,8 +2,9 @@
  * The paper's general form: r = c + c alpha f(l) - (1 - c) beta f(l), equation 2 of the ACOER paper.
  *
  * Parameters: alpha 0.3, beta 0.1; f linear (or exp, log, binary: `shapes.ts`), logScale 5, tau 0 (L / 2);
- * `wrongPenaltySign` table (as written: it pays wrong answers for length, dr/dl = +beta/L) or theory (as in the paper's
- * proofs, where wrong answers pay for length: -(1 - c) beta (1 - f(l)), which is -beta l/L for the linear shape).
+ * `wrongPenaltySign`, `table` (as above, which rewards wrong answers for length: dr/dl = +beta/L) or `theory`
+ * (as in the paper's proofs, which penalise them for it: -(1 - c) beta (1 - f(l)), or -beta l/L for the
+ * linear shape).
  */
 import { z } from 'zod';
 import { defineReward, sumOf, type Measures } from './define';
@@ -20,7 +21,7 @@ interface GeneralParameters {
   wrongPenaltySign: 'table' | 'theory';
 }
 
-/** The general form over one shape f(l, L). */
+/** The general form for one shape f(l, L). */
 export function generalForm(
   { alpha, beta, wrongPenaltySign: sign }: GeneralParameters,
   shape: (l: number, L: number) => number,
@@ -36,7 +37,7 @@ export function generalForm(
 
 export const general = defineReward({
   name: 'general',
-  summary: "The paper's general form with alpha, beta and the shape of f free.",
+  summary: "The paper's general form, with any alpha, beta and shape of f.",
   formula: 'c + c * alpha * f(l) - (1 - c) * beta * f(l)',
   source: 'the ACOER paper, equation 2',
   taxonomy: {

@@ -26,7 +26,7 @@ export const gr3 = defineReward({
   reward: ({ alpha }, { l }) => ({
     score(rollout, { group }) {
       const average = mean(group.rollouts.map(l));
-      // All lengths 0: none is longer than another.
+      // If all lengths are 0, each equals the mean.
       const relative = average === 0 ? 1 : l(rollout) / average;
       return { value: correctness(rollout) / (1 + alpha * relative) };
     },

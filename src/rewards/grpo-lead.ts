@@ -1,13 +1,13 @@
 /**
- * GRPO-LEAD as the ACOER paper writes it: r = e^(-l/L) for a correct answer, -1 for a wrong one. What its own authors
- * published is `grpo-lead-original`.
+ * GRPO-LEAD as the ACOER paper gives it: r = e^(-l/L) for a correct answer, -1 for a wrong one. The published
+ * version is `grpo-lead-original`.
  */
 import { defineReward } from './define';
 import { isCorrect } from './groups';
 
 export const grpoLead = defineReward({
   name: 'grpo-lead',
-  summary: 'Correct answers decay with length, wrong ones cost 1 (GRPO-LEAD as the paper has it).',
+  summary: 'Correct answers decay with length, wrong ones cost 1 (GRPO-LEAD as the ACOER paper gives it).',
   formula: 'e^(-l/L) if correct, -1 if not',
   source: 'the ACOER paper, table of rewards',
   taxonomy: {

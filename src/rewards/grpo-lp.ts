@@ -1,5 +1,5 @@
 /**
- * GRPO+LP: r = c - alpha l/L, correct and wrong answers alike. The ACOER paper, table of rewards.
+ * GRPO+LP: r = c - alpha l/L, for correct and wrong answers alike. From the ACOER paper, table of rewards.
  *
  * Parameters: alpha 0.3.
  */
@@ -9,7 +9,7 @@ import { correctness } from './groups';
 
 export const grpoLp = defineReward({
   name: 'grpo-lp',
-  summary: 'A linear price on thinking, for right and wrong answers alike (GRPO+LP).',
+  summary: 'A linear penalty on thinking, for correct and wrong answers alike (GRPO+LP).',
   formula: 'c - alpha * l/L',
   source: 'the ACOER paper, table of rewards',
   taxonomy: {

@@ -1,4 +1,4 @@
-/** Rewards by name. `format` is listed with them, but the loop adds it to every answer with its own weight. */
+/** Rewards by name. `format` is listed too, but the loop adds it to every answer with its own weight. */
 import { didYouMean } from '../config/nearest';
 import { AcoerError } from '../errors';
 import { BUILT_IN } from './built-in';
@@ -30,8 +30,10 @@ const builtInNames = new Set(BUILT_IN.map(({ name }) => name));
 const registry = new Map<string, RewardDefinition>(BUILT_IN.map((reward) => [reward.name, reward]));
 
 /**
- * Adds a reward under `name`; a second call under the same name replaces the first. Built-in names are taken.
- * @param reward a function of (rollout, group), an object with parameters and saved state, or a whole definition
+ * Adds a reward under `name`; a second call under the same name replaces the first. Built-in names are
+ * reserved.
+ * @param reward a function of (rollout, group), an object with parameters and saved state, or a whole
+ * definition
  */
 export function registerReward<State>(
   name: string,
@@ -44,15 +46,15 @@ export function registerReward<State>(
   registry.set(name, definitionOf(name, reward));
 }
 
-/** Names that no reward of a user's may take. */
+/** Whether `name` is reserved for a built-in reward. */
 export const isBuiltIn = (name: string): boolean => builtInNames.has(name);
 
-/** Every known reward, in the order of their names. */
+/** Every known reward, sorted by name. */
 export function listRewards(): RewardDefinition[] {
   return [...registry.values()].sort((a, b) => a.name.localeCompare(b.name, 'en'));
 }
 
-/** The reward `name` with its parameters checked; BAD_CONFIG for an unknown name or parameter. */
+/** The reward `name` with checked parameters. Throws BAD_CONFIG for an unknown name or parameter. */
 export function resolveReward(name: string, params: Readonly<Record<string, unknown>> = {}): BoundReward {
   const definition = registry.get(name);
   if (definition === undefined) {

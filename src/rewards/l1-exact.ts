@@ -1,7 +1,7 @@
 /**
- * L1-Exact (arXiv 2503.04697): r = c - alpha |n - l|, wrong answers too; n is the length asked for.
+ * L1-Exact (arXiv 2503.04697): r = c - alpha |n - l|, for wrong answers too; n is the requested length.
  *
- * Parameters: alpha 0.0003; targetLength (n) 0, which stands for L / 2: the paper asks for n in each prompt.
+ * Parameters: alpha 0.0003; targetLength (n) 0, which means L / 2. The paper requests n in each prompt.
  */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
@@ -9,7 +9,7 @@ import { correctness } from './groups';
 
 export const l1Exact = defineReward({
   name: 'l1-exact',
-  summary: 'A price on every token away from a target length, for all answers (L1-Exact).',
+  summary: 'A penalty per token of distance from a target length, for all answers (L1-Exact).',
   formula: 'c - alpha * |n - l|',
   source: 'arXiv 2503.04697',
   taxonomy: {

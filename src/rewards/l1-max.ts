@@ -1,7 +1,7 @@
 /**
- * L1-Max (arXiv 2503.04697): r = c clip(alpha (n - l) + 0.5, 0, 1); n is the longest length asked for.
+ * L1-Max (arXiv 2503.04697): r = c clip(alpha (n - l) + 0.5, 0, 1); n is the longest length requested.
  *
- * Parameters: alpha 0.0003 (the authors' code halves the slope); targetLength (n) 0, which stands for L / 2.
+ * Parameters: alpha 0.0003 (the authors' code halves the slope); targetLength (n) 0, which means L / 2.
  */
 import { z } from 'zod';
 import { defineReward } from './define';
@@ -9,7 +9,7 @@ import { correctness } from './groups';
 
 export const l1Max = defineReward({
   name: 'l1-max',
-  summary: 'Correct answers earn more the further they stay under a length (L1-Max).',
+  summary: 'Correct answers earn more the further they stay below a target length (L1-Max).',
   formula: 'c * clip(alpha * (n - l) + 0.5, 0, 1)',
   source: 'arXiv 2503.04697',
   taxonomy: {

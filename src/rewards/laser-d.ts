@@ -1,13 +1,14 @@
 /**
- * LASER-D (arXiv 2505.15612): LASER's step with a target L_A for each tier of difficulty. A group's tier is high with
- * accuracy >= 2/3, medium with >= 1/3, else low. L_A is the smallest length whose coverage (the share of the tier's
- * correct answers no longer than it) times the tier's least count (floor(2n/3), floor(n/3), 1; n the group's size)
- * is at least 1. L until it is measured.
+ * LASER-D (arXiv 2505.15612): LASER's step with a target length L_A for each tier of difficulty. A group's
+ * tier is high if its accuracy is >= 2/3, medium if >= 1/3, else low. L_A is the smallest length whose
+ * coverage (the fraction of the tier's correct answers no longer than it) times the tier's minimum count
+ * (floor(2n/3), floor(n/3), 1; n is the group size) is at least 1. Until it is measured, L_A is L.
  *
- * The paper measures on a monitor set every few steps. Here the monitor set is the training data: the correct answers
- * of the last `monitorWindow` batches, re-measured every `monitorSteps` batches.
+ * The paper measures on a monitor set every few steps. Here the monitor set is the training data: the correct
+ * answers of the last `monitorWindow` batches, re-measured every `monitorSteps` batches.
  *
- * Parameters: bonus 0.5, wrongPenalty 0.5, monitorSteps 20, monitorWindow 20 (both ours). State: those lengths and L_A.
+ * Parameters: bonus 0.5, wrongPenalty 0.5, monitorSteps 20, monitorWindow 20 (both ours). State: those
+ * lengths and L_A.
  */
 import { z } from 'zod';
 import type { KnownMetrics } from '../metric-names';
@@ -21,12 +22,12 @@ type Tier = (typeof TIERS)[number];
 type PerTier<Value> = Record<Tier, Value>;
 
 interface State {
-  /** Batches observed. */
+  /** Number of batches observed. */
   batches: number;
   groupSize: number;
-  /** Of each of the last `monitorWindow` batches, the lengths of correct answers. */
+  /** Lengths of the correct answers in each of the last `monitorWindow` batches. */
   monitor: readonly PerTier<readonly number[]>[];
-  /** L_A; null: not measured yet. */
+  /** L_A, or null before it is measured. */
   target: PerTier<number | null>;
 }
 
@@ -47,7 +48,7 @@ function leastCount(tier: Tier, groupSize: number): number {
   return Math.max(1, Math.floor((thirds * groupSize) / 3));
 }
 
-/** The smallest of `lengths` with coverage * count >= 1, or null of nothing. */
+/** The smallest of `lengths` with coverage * count >= 1, or null if there are none. */
 function targetOf(lengths: readonly number[], count: number): number | null {
   const sorted = [...lengths].sort((a, b) => a - b);
   return sorted[Math.ceil(sorted.length / count) - 1] ?? null;
@@ -55,7 +56,7 @@ function targetOf(lengths: readonly number[], count: number): number | null {
 
 export const laserD = defineReward({
   name: 'laser-d',
-  summary: "LASER's step at a length measured for each tier of difficulty (LASER-D).",
+  summary: 'LASER with a target length measured for each tier of difficulty (LASER-D).',
   formula: 'c + bonus * c * [l <= L_A(tier)]; -wrongPenalty if wrong',
   source: 'arXiv 2505.15612; the monitor set is the recent training batches',
   taxonomy: {

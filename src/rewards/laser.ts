@@ -1,7 +1,7 @@
 /**
  * LASER (arXiv 2505.15612): r = c + bonus c [l <= L_T]; wrong answers -wrongPenalty.
  *
- * Parameters: bonus 0.5, wrongPenalty 0.5, targetLength (L_T) 0, which stands for L / 2.
+ * Parameters: bonus 0.5, wrongPenalty 0.5, targetLength (L_T) 0, which means L / 2.
  */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';

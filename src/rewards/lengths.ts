@@ -1,13 +1,17 @@
-/** The length of a completion as rewards see it. */
+/** The length of a completion as rewards measure it. */
 import { z } from 'zod';
 import type { Rollout } from '../types';
 
 /**
- * `thinking`: tokens in all `<think>` blocks; `first-block`: in the first alone; `total`: all tokens of the completion.
+ * `thinking`: tokens in all `<think>` blocks; `first-block`: in the first one only; `total`: all tokens of
+ * the completion.
  */
 export type LengthOf = 'thinking' | 'first-block' | 'total';
 
-/** Characters are divided by this, so that budgets and targets stay in tokens (the authors' code has budgets x 4). */
+/**
+ * Character counts are divided by this, so that budgets and targets stay in tokens (the authors' code
+ * multiplies budgets by 4).
+ */
 const CHARACTERS_PER_TOKEN = 4;
 
 export function lengthShape(lengthOf: LengthOf) {
@@ -20,7 +24,7 @@ export function lengthShape(lengthOf: LengthOf) {
 type Measure = (rollout: Rollout) => number;
 
 const TOKENS: Readonly<Record<LengthOf, Measure>> = {
-  // A recorded line may know of one block only.
+  // A recorded line may have only one block.
   thinking: (rollout) => rollout.thinkingTokens + (rollout.laterThinkingTokens ?? 0),
   'first-block': (rollout) => rollout.thinkingTokens,
   total: (rollout) => rollout.totalTokens,
@@ -50,7 +54,10 @@ function characters(text: string): number {
   return count;
 }
 
-/** The blocks, as on token ids: from a `<think>` (or the start) to the next `</think>`, else to the end; at least one. */
+/**
+ * The blocks, as counted on token ids: from a `<think>` (or the start) to the next `</think>` or the end. At
+ * least one.
+ */
 function thinkingTexts({ text, prompt }: Rollout): string[] {
   const whole = prompt.thinkOpened ? `<think>${text}` : text;
   const blocks = [...whole.matchAll(/<think>([^]*?)(?:<\/think>|$)/g)].map(([, block]) => block!);

@@ -1,9 +1,9 @@
 /**
- * ReCut as the ACOER paper writes it: r = +1/|Y| for a correct answer, -1/|Y| for a wrong one, |Y| all output tokens.
- * So a wrong answer gains by length.
+ * ReCut as the ACOER paper gives it: r = +1/|Y| for a correct answer, -1/|Y| for a wrong one, with |Y| all
+ * output tokens. So a wrong answer gains from length.
  *
- * Parameters: `wrongPenaltySign` table (that), or theory: wrong answers get -|Y|/L. An empty completion counts as one
- * token.
+ * Parameters: `wrongPenaltySign`, `table` (the above) or `theory` (wrong answers get -|Y|/L). An empty
+ * completion counts as one token.
  */
 import { defineReward } from './define';
 import { wrongPenaltySign } from './general';

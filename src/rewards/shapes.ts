@@ -1,4 +1,4 @@
-/** f(l): how length enters the paper's general form (equation 2). All fall from 1 at l = 0. */
+/** f(l): how length enters the paper's general form (equation 2). All start at 1 for l = 0 and fall. */
 import { efficiency } from './acoer/controller';
 
 export const SHAPES = ['linear', 'exp', 'log', 'binary'] as const;
@@ -7,12 +7,13 @@ export type ShapeName = (typeof SHAPES)[number];
 export interface ShapeOptions {
   /** k of the log shape. */
   logScale: number;
-  /** tau of the binary shape, in tokens; 0: L / 2. */
+  /** tau of the binary shape, in tokens; 0 means L / 2. */
   tau: number;
 }
 
 /**
- * linear 1 - l/L; exp e^(-l/L); log, ACOER's g(l/L) = log(1 + k(1 - min(l/L, 1))) / log(1 + k); binary [l <= tau].
+ * linear 1 - l/L; exp e^(-l/L); log, ACOER's g(l/L) = log(1 + k(1 - min(l/L, 1))) / log(1 + k); binary [l <=
+ * tau].
  */
 export function shapeOf(name: ShapeName, { logScale, tau }: ShapeOptions) {
   return (l: number, L: number): number => {

@@ -1,6 +1,6 @@
 /**
- * ShorterBetter (arXiv 2504.21370): r = alpha c - beta |l - SOL|, all answers; SOL is the length of the group's shortest
- * correct answer, or the group's mean length when none is correct.
+ * ShorterBetter (arXiv 2504.21370): r = alpha c - beta |l - SOL|, for all answers; SOL is the length of the
+ * group's shortest correct answer, or the group's mean length when none is correct.
  *
  * Parameters: alpha 2, beta 0.001 (from a secondary source).
  */
@@ -11,7 +11,7 @@ import { correctness, correctOf } from './groups';
 
 export const shorterBetter = defineReward({
   name: 'shorter-better',
-  summary: "A price on the distance from the group's shortest correct answer (ShorterBetter).",
+  summary: "A penalty on the distance from the group's shortest correct answer (ShorterBetter).",
   formula: 'alpha * c - beta * |l - SOL|',
   source: 'arXiv 2504.21370; the constants from a secondary source',
   taxonomy: {

@@ -1,8 +1,9 @@
 /**
- * DAPO's soft overlong punishment (arXiv 2503.14476, equation 13): 0 up to Lmax - Lc tokens, then down to -1 at Lmax,
- * -1 beyond. To be added to another reward.
+ * DAPO's soft overlong punishment (arXiv 2503.14476, equation 13): 0 up to Lmax - Lc tokens, then down to -1
+ * at Lmax, -1 beyond. Meant to be added to another reward.
  *
- * Parameters: maxLength (Lmax) 0, the run's; cacheLength (Lc) 0, which stands for Lmax / 5, the paper's share.
+ * Parameters: maxLength (Lmax) 0, which means the run's; cacheLength (Lc) 0, which means Lmax / 5, as in the
+ * paper.
  */
 import { z } from 'zod';
 import { defineReward } from './define';
@@ -10,7 +11,7 @@ import { defineReward } from './define';
 export const softOverlong = defineReward({
   name: 'soft-overlong',
   summary:
-    'A growing price on the last stretch before the length limit; to be added to another reward (DAPO).',
+    'A penalty that grows over the last stretch before the length limit; to be added to another reward (DAPO).',
   formula: '0 if l <= Lmax - Lc; ((Lmax - Lc) - l)/Lc up to Lmax; -1 beyond',
   source: 'arXiv 2503.14476, equation 13',
   taxonomy: {

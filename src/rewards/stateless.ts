@@ -1,7 +1,7 @@
 import type { Rollout } from '../types';
 import type { BoundReward, RewardScore, RewardView } from './types';
 
-/** A reward that remembers nothing between batches. */
+/** A reward without state. */
 export function stateless(
   name: string,
   score: (rollout: Rollout, view: RewardView<null>) => RewardScore | Promise<RewardScore>,

@@ -1,6 +1,6 @@
 /**
- * A flat price on completions the length limit cut off: r = -penalty if truncated, else 0. To be added to another
- * reward; `soft-overlong` is the one without a step.
+ * A flat penalty on completions that the length limit cut off: r = -penalty if truncated, else 0. Meant to be
+ * added to another reward; `soft-overlong` is the version without a step.
  *
  * Parameters: penalty 1.
  */
@@ -13,7 +13,7 @@ const schema = z.strictObject({ penalty: z.number().min(0).default(1) });
 
 export const truncation: RewardDefinition = {
   name: 'truncation',
-  summary: 'A price on completions cut off by the length limit; to be added to another reward.',
+  summary: 'A penalty on completions cut off by the length limit; to be added to another reward.',
   formula: '-penalty if truncated, else 0',
   source: 'ours',
   taxonomy: {

@@ -1,11 +1,11 @@
 /**
- * The interface of a reward. A reward is pure: it sees one generated batch and a snapshot of its own state; the
- * loop alone advances that state, once per generated batch, with `observe`. Evaluation never does.
+ * The interface of a reward. A reward is pure: it sees one generated batch and a snapshot of its own state;
+ * only the loop advances that state, once per generated batch, with `observe`. Evaluation never does.
  */
 import type { Group, Rollout } from '../types';
 
 export interface RewardView<State> {
-  /** Optimiser updates finished before this batch, from 0. */
+  /** Number of optimiser updates before this batch. */
   step: number;
   /** L: `maxCompletionLength`. */
   maxLength: number;
@@ -23,7 +23,7 @@ export interface ObserveView {
 
 export interface RewardScore {
   value: number;
-  /** Named addends of `value`, for tables and metrics. */
+  /** Named terms that sum to `value`, for tables and metrics. */
   parts?: Record<string, number>;
 }
 
@@ -31,45 +31,56 @@ export interface RewardScore {
 export interface BoundReward<State = unknown> {
   readonly name: string;
   initialState(context: { maxLength: number }): State;
-  /** The state after this batch; must not change its argument. JSON-serialisable. Only a user's may be a promise. */
+  /**
+   * Returns the state after this batch, JSON-serialisable; must not modify its argument. Only a user's reward
+   * may return a promise.
+   */
   observe(state: State, view: ObserveView): State | Promise<State>;
   score(rollout: Rollout, view: RewardView<State>): RewardScore | Promise<RewardScore>;
   /**
-   * The state with the controller held, from now on, to `pressure` (0..1) of its strongest: called at a rollback of the
-   * collapse guard. A reward without it is eased by its advantages alone.
+   * The state with the controller limited from now on to `pressure` (0..1) of its full strength. Called when
+   * the collapse guard rolls back. For a reward without it, only the advantages are eased.
    */
   ease?(state: State, pressure: number): State;
-  /** Numbers of the state worth a line in the metrics, e.g. `acoer/alpha`. */
+  /** Numbers of the state for the metrics, e.g. `acoer/alpha`. */
   metrics(state: State): Record<string, number>;
-  /** The state in short, for `acoer reward --state`; null is a number not known yet. */
+  /** A summary of the state for `acoer reward --state`; null means not known yet. */
   snapshot?(state: State): Record<string, number | null>;
-  /** Its lengths mean nothing without `<think>` and `</think>`: a model whose vocabulary lacks them is refused. */
+  /**
+   * Its lengths are meaningless without `<think>` and `</think>`, so a model whose vocabulary lacks them is
+   * rejected.
+   */
   readonly needsThinking?: boolean;
-  /** No call takes long, or it ends one that does itself and names the sample: the loop sets no limit of its own. */
+  /**
+   * No call takes long, or the reward itself stops one that does and names the sample, so the loop sets no
+   * time limit.
+   */
   readonly keepsTime?: boolean;
-  /** Frees what it holds (a worker thread). Called once, when the run ends however it ends. */
+  /** Frees its resources (a worker thread). Called once, however the run ends. */
   close?(): Promise<void>;
 }
 
-/** Where a longer answer of its kind, all else equal, is pushed: `target`, towards a length from both sides. */
+/**
+ * The direction in which length is pushed, all else equal; `target` means towards a length from both sides.
+ */
 export type Pressure = 'shorter' | 'longer' | 'target' | 'none';
 
-/** The paper's design dimensions (section 3.2), and what the reward looks at. */
+/** The paper's design dimensions (section 3.2), and what the reward depends on. */
 export interface RewardTaxonomy {
-  /** What a value depends on besides the completion: its group, its batch, or what is remembered of earlier ones. */
+  /** What a value depends on besides the completion: its group, its batch, or a memory of earlier batches. */
   readonly scope: 'completion' | 'group' | 'batch' | 'history';
-  /** Which way the length of correct and of incorrect answers is pressed, with default parameters. */
+  /** Pressure on the length of correct and of incorrect answers, with default parameters. */
   readonly correct: Pressure;
   readonly incorrect: Pressure;
-  /** |dr/dl| has a bound that the parameters and L alone set, whatever the group. */
+  /** |dr/dl| has a bound that depends only on the parameters and L, not on the group. */
   readonly bounded: boolean;
-  /** No jumps in l. */
+  /** No jumps as l changes. */
   readonly continuous: boolean;
-  /** Its pressure moves in the course of training: it keeps state. */
+  /** Its pressure changes during training, so it keeps state. */
   readonly adaptive: boolean;
 }
 
-/** What registers a reward. `bind` checks the parameters and throws BAD_CONFIG naming the wrong one. */
+/** A registered reward. `bind` checks the parameters and throws BAD_CONFIG naming the wrong one. */
 export interface RewardDefinition {
   readonly name: string;
   /** One line for `acoer reward --list`. */
@@ -77,7 +88,7 @@ export interface RewardDefinition {
   readonly formula: string;
   readonly source: string;
   readonly defaults: Readonly<Record<string, number | string | boolean>>;
-  /** Of every built-in reward; a user's may leave it out. */
+  /** Every built-in reward has it; a user's may omit it. */
   readonly taxonomy?: RewardTaxonomy;
   bind(parameters: Readonly<Record<string, unknown>>): BoundReward;
 }

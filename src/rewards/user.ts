@@ -1,4 +1,4 @@
-/** Rewards of the user's own: a plain function, or an object with parameters and saved state. */
+/** The user's own rewards: a plain function, or an object with parameters and saved state. */
 import { AcoerError } from '../errors';
 import type { Group, Prompt, Rollout } from '../types';
 import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, RewardView } from './types';
@@ -6,7 +6,7 @@ import { stateless } from './stateless';
 
 /** A rollout as a reward function sees it. */
 export interface UserRollout extends Rollout {
-  /** The verdict in short. */
+  /** Same as `verdict.correct`. */
   correct: boolean;
 }
 
@@ -15,7 +15,7 @@ export interface UserGroup {
   rollouts: UserRollout[];
 }
 
-/** The reward of `rollout`, one of `group`'s. */
+/** The reward of `rollout`, a member of `group`. */
 export type RewardFunction = (rollout: UserRollout, group: UserGroup) => number | Promise<number>;
 
 export type RewardParameters = Readonly<Record<string, number | string | boolean>>;
@@ -26,29 +26,32 @@ export interface UserBatchView {
   /** L: `maxCompletionLength`. */
   maxLength: number;
   batch: UserGroup[];
-  /** `defaults` with what the configuration sets. */
+  /** `defaults`, overridden by the configuration. */
   params: RewardParameters;
 }
 
 export interface UserView<State> extends UserBatchView {
   group: UserGroup;
-  /** As `observe` left it after the last batch. */
+  /** The state that `observe` returned after the last batch. */
   state: State;
 }
 
-/** Has `score` or `scoreGroup`. Anything may be async but `initialState`, `metrics` and `snapshot`. */
+/** Needs `score` or `scoreGroup`. Everything except `initialState`, `metrics` and `snapshot` may be async. */
 export interface UserReward<State = unknown> {
   summary?: string;
   formula?: string;
   taxonomy?: RewardTaxonomy;
-  /** The parameters it takes, with their defaults; none when left out. */
+  /** The parameters it takes, with their defaults; none if omitted. */
   defaults?: RewardParameters;
   score?(rollout: UserRollout, view: UserView<State>): number | RewardScore | Promise<number | RewardScore>;
-  /** All rewards of a group at once, one per completion in their order. */
+  /** All rewards of a group at once, one per completion, in order. */
   scoreGroup?(group: UserGroup, view: UserView<State>): readonly number[] | Promise<readonly number[]>;
-  /** Plain JSON, like all that `observe` returns: it goes into checkpoints. */
+  /** The first state. Plain JSON, like whatever `observe` returns, because it goes into checkpoints. */
   initialState?(context: { maxLength: number }): State;
-  /** The state after a batch; called once per generated batch, never in evaluation. Must not change `state`. */
+  /**
+   * Returns the state after a batch. Called once per generated batch, never in evaluation. Must not modify
+   * `state`.
+   */
   observe?(state: State, view: UserBatchView): State | Promise<State>;
   metrics?(state: State): Record<string, number>;
   snapshot?(state: State): Record<string, number | null>;
@@ -56,7 +59,9 @@ export interface UserReward<State = unknown> {
 
 const userRollout = (rollout: Rollout): UserRollout => ({ ...rollout, correct: rollout.verdict.correct });
 
-/** One view per group, so that `rollout` is found in `group.rollouts` and n samples cost n copies, not n^2. */
+/**
+ * One view per group, so that `rollout` is a member of `group.rollouts` and n samples cost n copies, not n^2.
+ */
 function viewer(): (group: Group) => UserGroup {
   const views = new WeakMap<Group, UserGroup>();
   return (group) => {
@@ -132,7 +137,7 @@ function checkedState<State>(state: State): State {
   throw new Error('its state must be plain JSON (no undefined, NaN, Map, class instance), for checkpoints');
 }
 
-/** Calls `scoreGroup` once per group and state, and hands each completion its own number. */
+/** Calls `scoreGroup` once per group and state, and gives each completion its own number. */
 function groupScorer<State>(scoreGroup: NonNullable<UserReward<State>['scoreGroup']>) {
   const made = new WeakMap<UserGroup, { state: State; values: Promise<readonly number[]> }>();
   return async (rollout: UserRollout, view: UserView<State>): Promise<number> => {
@@ -144,11 +149,12 @@ function groupScorer<State>(scoreGroup: NonNullable<UserReward<State>['scoreGrou
     const values = await entry.values;
     const [count, index] = [view.group.rollouts.length, view.group.rollouts.indexOf(rollout)];
     const length = Array.isArray(values) ? values.length : undefined;
-    // Too few: those without a number say so. Otherwise nobody knows which number is whose.
+    // With too few numbers, only the completions without one fail. With any other mismatch nobody can tell
+    // which number belongs to which completion.
     if (length !== count && !(length !== undefined && length < count && index < length)) {
       const found =
         length === undefined ? 'no list of rewards' : `${length} reward${length === 1 ? '' : 's'}`;
-      throw new Error(`it gave ${found} for the ${count} completions of its group`);
+      throw new Error(`it returned ${found} for the ${count} completions of its group`);
     }
     return values[index]!;
   };
@@ -183,7 +189,7 @@ function bindObject<State>(
 
 export function fromObject(name: string, reward: UserReward): RewardDefinition {
   if (typeof reward.score !== 'function' && typeof reward.scoreGroup !== 'function') {
-    throw new AcoerError('BAD_CONFIG', `Reward "${name}" needs a function score or scoreGroup.`);
+    throw new AcoerError('BAD_CONFIG', `Reward "${name}" needs a function named score or scoreGroup.`);
   }
   const { defaults = {} } = reward;
   return {
@@ -197,7 +203,7 @@ export function fromObject(name: string, reward: UserReward): RewardDefinition {
   };
 }
 
-/** What registers under `name`: a function, an object of the user's, or a whole definition. */
+/** The definition to register under `name`, from a function, a user's object or a whole definition. */
 export function definitionOf(
   name: string,
   reward: RewardFunction | UserReward | RewardDefinition,

@@ -7,7 +7,7 @@ import { drawCompletion, drawDrillLine, type DrillStyle, type TraceStyle } from 
 export interface Example {
   promptIds: Int32Array;
   completionIds: Int32Array;
-  /** Per completion token: 1 where it is learned. */
+  /** Per completion token: 1 if it is trained on. */
   mask: Uint8Array;
 }
 
@@ -15,7 +15,7 @@ type Encoder = Pick<Tokenizer, 'encode' | 'renderChat'>;
 
 export const MAX_COMPLETION_TOKENS = 300;
 
-/** Lines of unrelated arithmetic of which only the results are learned: their operands are noise. */
+/** Lines of unrelated arithmetic. Only the results are trained on, because the operands are noise. */
 export function drawDrill(tokenizer: Encoder, style: DrillStyle, random: RandomStream): Example {
   const lines = Array.from({ length: style.lines }, () => drawDrillLine(random, style));
   const completionIds = tokenizer.encode(lines.join(''));
@@ -27,7 +27,7 @@ export function drawDrill(tokenizer: Encoder, style: DrillStyle, random: RandomS
   };
 }
 
-/** A question with an answer in the given style, every token of the answer learned. */
+/** A question with an answer in the given style, with every token of the answer trained on. */
 export function drawExample(tokenizer: Encoder, style: TraceStyle, random: RandomStream): Example {
   for (;;) {
     const level = TINY_LEVELS[random.integer(0, TINY_LEVELS.length - 1)]!;
@@ -48,7 +48,7 @@ export function drawExample(tokenizer: Encoder, style: TraceStyle, random: Rando
 
 const lengthOf = (example: Example): number => example.promptIds.length + example.completionIds.length;
 
-/** As many examples as make `batches` batches of about `tokensPerBatch` tokens. */
+/** Enough examples for `batches` batches of about `tokensPerBatch` tokens. */
 export function drawPool(draw: () => Example, batches: number, tokensPerBatch: number): Example[] {
   const pool: Example[] = [];
   for (let tokens = 0; tokens < batches * tokensPerBatch;) {
@@ -60,8 +60,8 @@ export function drawPool(draw: () => Example, batches: number, tokensPerBatch: n
 }
 
 /**
- * Sorts the pool by length, cuts it into batches of nearly equal tokens and shuffles those: similar lengths share
- * a batch, and the order still says nothing.
+ * Sorts the pool by length, cuts it into batches of nearly equal numbers of tokens and shuffles those, so
+ * that a batch has similar lengths but the order of batches is random.
  */
 export function bucket(pool: readonly Example[], tokensPerBatch: number, random: RandomStream): Example[][] {
   const sorted = [...pool].sort((a, b) => lengthOf(a) - lengthOf(b));

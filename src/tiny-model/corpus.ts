@@ -1,7 +1,7 @@
 /**
- * What the tiny model is taught to say. Each decision of the trace (how many operations a line merges, whether
- * to doubt a line, whether to check the whole again) is local, so that training can shorten it step by step.
- * The check phrases are distinct per pass: with one phrase, greedy decoding would never check.
+ * The traces that the tiny model is trained on. Each decision in a trace (how many operations to merge in a
+ * line, whether to doubt a line, whether to check the whole again) is local, so that training can shorten it
+ * step by step. Each pass has its own check phrase: with a single one, greedy decoding would never check.
  */
 import type { RandomStream } from '../data/random';
 import { type Chain, drawTerm, expression, mod10, signed } from '../data/tiny/task';
@@ -10,24 +10,24 @@ export interface TraceStyle {
   /** Weights of 1, 2, 3 and 4 operations on one line. */
   operationsPerLine: readonly number[];
   preamble: number;
-  /** Chance of a first and of a second `, wait` after a line. */
+  /** Probability of a first and of a second `, wait` after a line. */
   waits: readonly number[];
-  /** Chance of a wrong result, which a `, wait` then mends. */
+  /** Probability of a wrong result, which a `, wait` then corrects. */
   slip: number;
-  /** Chance of each further pass, and the factors on them for levels 4 and 5. */
+  /** Probability of each further pass, and the factors on it for levels 4 and 5. */
   checks: readonly number[];
   longCheckFactors: readonly number[];
   emptyThink: number;
 }
 
-/** Arithmetic alone, before any chain. */
+/** Arithmetic only, before any chains. */
 export interface DrillStyle {
   /** Weights of 1, 2, 3 and 4 operations on one line. */
   operationsPerLine: readonly number[];
   lines: number;
 }
 
-/** Teaches the way through a chain: one operation a line, one pass as a rule, hardly a doubt. */
+/** Teaches the way through a chain: one operation per line, usually one pass, hardly any doubt. */
 export const PLAIN: TraceStyle = {
   operationsPerLine: [1],
   preamble: 0.2,
@@ -62,7 +62,7 @@ export const VERBOSE: TraceStyle = {
 
 const CHECK_PHRASES = ['let me verify.', 'check again.', 'once more.'] as const;
 
-/** `v+a=w`, after a slip `, wait v+a=w` with the right w, then needless waits. Returns the text and w. */
+/** `v+a=w`; after a slip, `, wait v+a=w` with the correct w; then needless waits. Returns the text and w. */
 function line(random: RandomStream, style: TraceStyle, value: number, terms: readonly number[]) {
   const left = value + terms.map(signed).join('');
   const result = mod10(terms.reduce((sum, term) => sum + term, value));
@@ -76,7 +76,7 @@ function line(random: RandomStream, style: TraceStyle, value: number, terms: rea
   return { text: `${text}\n`, result };
 }
 
-/** `v+a=w` with everything drawn. */
+/** A line `v+a=w` with random operands. */
 export function drawDrillLine(random: RandomStream, style: DrillStyle): string {
   const terms = Array.from({ length: 1 + random.choice(style.operationsPerLine) }, () => drawTerm(random));
   const value = random.integer(0, 9);

@@ -1,6 +1,7 @@
 /**
- * Initial weights under Hugging Face's names: normal, norms 1. The usual deviation of 0.02 suits widths of
- * thousands; at 96 it leaves the arithmetic on a plateau for hundreds of steps, 1 / sqrt(width) does not.
+ * Initial weights under Hugging Face's names: normally distributed, norms 1. The usual standard deviation of
+ * 0.02 suits widths of thousands. At width 96 it leaves the arithmetic on a plateau for hundreds of steps; 1
+ * / sqrt(width) does not.
  */
 import { RandomStream } from '../data/random';
 import type { Tensor } from '../run';

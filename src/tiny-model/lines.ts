@@ -1,4 +1,6 @@
-/** How well a model computes the lines of its traces: the price of merging operations, which training must respect. */
+/**
+ * How well a model computes the lines of its traces, which shows what merging operations costs in accuracy.
+ */
 import { mod10 } from '../data/tiny/task';
 
 export interface LineCount {
@@ -8,7 +10,10 @@ export interface LineCount {
 
 const LINE = /^(\d(?:[+-]\d)+)=(\d)/;
 
-/** Counts of right first results by the operations on the line, index 0 for one; repeats after `, wait` are left out. */
+/**
+ * Counts correct first results by the number of operations on the line (index 0 for one). Repeats after `,
+ * wait` are not counted.
+ */
 export function countLines(completions: readonly string[]): LineCount[] {
   const counts: LineCount[] = [];
   for (const text of completions.flatMap((completion) => completion.split('\n'))) {

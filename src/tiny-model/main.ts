@@ -1,6 +1,6 @@
 /**
  * `npm run make-tiny`: builds the embedded model with this program's own engine and writes it to assets/tiny.
- * Reproducible from --seed; about a quarter of an hour on two idle cores.
+ * Reproducible from --seed; takes about a quarter of an hour on two idle cores.
  */
 import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -71,7 +71,7 @@ async function evaluateBoth(model: Model, policy: Policy, tokenizer: Tokenizer):
     const lines = countLines(completions).map(
       ({ correct, total }, i) => `m=${i + 1} ${total === 0 ? '-' : (correct / total).toFixed(3)} of ${total}`,
     );
-    say(`${label}: lines right, by their operations: ${lines.join('  ')}`);
+    say(`${label}: correct lines, by number of operations: ${lines.join('  ')}`);
   }
 }
 

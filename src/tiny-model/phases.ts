@@ -1,4 +1,4 @@
-/** What the tiny model is taught, in this order. */
+/** The phases in which the tiny model is trained. */
 import type { RandomStream } from '../data/random';
 import type { Tokenizer } from '../tokenizer';
 import { drawDrill, drawExample, type Example } from './batches';
@@ -11,11 +11,11 @@ export interface Phase {
   draw: Draw;
   steps: number;
   tokensPerStep: number;
-  /** After a linear warm-up a cosine from this down to `finalRate` of it. */
+  /** Peak after a linear warm-up, followed by a cosine down to `finalRate` times this. */
   learningRate: number;
   finalRate: number;
   warmupSteps: number;
-  /** Whether the model answers questions afterwards, so that it is worth an evaluation. */
+  /** Whether the model can answer questions afterwards and is worth evaluating. */
   answers?: boolean;
 }
 
@@ -27,7 +27,7 @@ const traces =
   (style: TraceStyle): Draw =>
   (tokenizer, random) =>
     drawExample(tokenizer, style, random);
-/** Examples of `first` with this chance, else of `second`. */
+/** Examples of `first` with this probability, else of `second`. */
 const either =
   (chance: number, first: Draw, second: Draw): Draw =>
   (tokenizer, random) =>
@@ -36,9 +36,10 @@ const either =
 const MERGED_LINES = drill(4, [0.2, 0.6, 0.2]);
 
 /**
- * Arithmetic first, alone: in whole traces its few tokens drown among the copied ones, and the sum of two
- * operations is only found where it stands at the same place many times. Then the way through a chain; then, with
- * drills against forgetting, doubts and merged lines; last how the finished model thinks.
+ * Arithmetic comes first and alone: in whole traces its few tokens drown among the copied ones, and the model
+ * only learns the sum of two operations if it occurs at the same place many times. Then the way through a
+ * chain; then, with drills against forgetting, doubts and merged lines; and last the way the finished model
+ * thinks.
  */
 export const PHASES: readonly Phase[] = [
   { name: 'one operation', draw: drill(8, [1]), steps: 200, tokensPerStep: 2048, ...rates(3e-3, 1, 50) },

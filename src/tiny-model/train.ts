@@ -1,4 +1,4 @@
-/** Supervised training of a full policy by the same engine that GRPO uses. */
+/** Supervised training of a full policy, with the same engine that GRPO uses. */
 import { RandomStream } from '../data/random';
 import type { Policy } from '../engine/types';
 import type { Tokenizer } from '../tokenizer';
@@ -13,7 +13,7 @@ export interface SupervisedOptions {
   onStep(report: { phase: string; step: number; nll: number; gradNorm: number; tokens: number }): void;
 }
 
-/** Batches whose examples are drawn and sorted by length together. */
+/** Number of batches whose examples are drawn and sorted by length together. */
 const BATCHES_PER_POOL = 32;
 
 function learningRateAt(phase: Phase, step: number): number {
@@ -23,7 +23,7 @@ function learningRateAt(phase: Phase, step: number): number {
   return phase.learningRate * (phase.finalRate + (1 - phase.finalRate) * cosine);
 }
 
-/** Endless batches of about `tokensPerStep` tokens; a function of (seed, phase name). */
+/** Endless batches of about `tokensPerStep` tokens; determined by (seed, phase name). */
 function* batches(options: SupervisedOptions, phase: Phase): Generator<Example[]> {
   const random = new RandomStream(options.seed, `tiny-model ${phase.name}`);
   for (;;) {
@@ -41,7 +41,7 @@ export async function runPhase(options: SupervisedOptions, phase: Phase): Promis
     const tokens = mask.reduce((sum, learned) => sum + learned, 0);
     const batch = packSequences(examples);
     const { logprobs } = await options.policy.forward(batch);
-    // The loss is the mean negative log-likelihood of the learned tokens.
+    // The loss is the mean negative log-likelihood of the tokens trained on.
     await options.policy.backward(Float64Array.from(mask, (learned) => (learned === 0 ? 0 : -1 / tokens)));
     const { gradNorm } = await options.policy.step({
       learningRate: learningRateAt(phase, step),

@@ -5,7 +5,7 @@
  */
 export const CHARACTERS = "\n !'()*+,-./0123456789:=?\\abcdefghijklmnopqrstuvwxyz{}";
 
-/** `special` ones vanish when decoding with skipSpecial; the others are part of what the model says. */
+/** `special` ones are dropped when decoding with skipSpecial; the others are part of the text. */
 export const ADDED_TOKENS: readonly { content: string; special: boolean }[] = [
   { content: '<|endoftext|>', special: true },
   { content: '<|im_start|>', special: true },
@@ -61,7 +61,9 @@ export function tokenizerJson(): object {
   };
 }
 
-/** Qwen3's turn markers; with thinking off an empty think block opens the answer, as Qwen3's template does. */
+/**
+ * Qwen3's turn markers; with thinking off an empty think block opens the answer, as Qwen3's template does.
+ */
 const CHAT_TEMPLATE = [
   '{%- for message in messages %}',
   "{{- '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}",

@@ -36,7 +36,7 @@ async function readJson(path: string): Promise<Json | null> {
   return value;
 }
 
-/** The default template, given as a string or as a list of {name, template}. */
+/** The default template, from a string or a list of {name, template}. */
 function templateOf(value: unknown): string | null {
   if (typeof value === 'string') return value;
   if (!Array.isArray(value)) return null;

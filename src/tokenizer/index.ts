@@ -1,4 +1,4 @@
-/** Text to token ids and back, chat templates, and the counting of thinking tokens. */
+/** Text to token ids and back, chat templates and counting thinking tokens. */
 import { withinTime } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
 import { shownJson } from '../json';
@@ -17,21 +17,21 @@ export type { ChatOptions, RenderChat } from './template';
 export { measureCompletion, measureThinking, thinkLeftOpen } from './thinking';
 
 export interface Tokenizer {
-  /** No special tokens are added; those written in `text` are recognised. A lone surrogate counts as U+FFFD. */
+  /** Adds no special tokens, but recognises those in `text`. A lone surrogate counts as U+FFFD. */
   encode(text: string): Int32Array;
   decode(ids: ArrayLike<number>, options?: { skipSpecial?: boolean }): string;
   readonly renderChat: RenderChat;
-  /** `<think>` and `</think>`, or null where the vocabulary has no such token. */
+  /** Ids of `<think>` and `</think>`, or null if the vocabulary has no such token. */
   readonly thinkOpenId: number | null;
   readonly thinkCloseId: number | null;
-  /** The ids that end a completion: generation_config's list and the tokenizer's own. */
+  /** The ids that end a completion: those of generation_config and the tokenizer's own. */
   readonly eosIds: number[];
   readonly padId: number;
   /** Highest id + 1; the model's embedding may have more rows. */
   readonly vocabSize: number;
 }
 
-/** A token named in tokenizer_config.json, as a string or as {content}. */
+/** A token given in tokenizer_config.json as a string or as {content}. */
 function tokenText(value: unknown): string | null {
   if (typeof value === 'string') return value;
   const content = (value as { content?: unknown } | null | undefined)?.content;
@@ -63,11 +63,13 @@ function renderer(directory: string, { chatTemplate, config }: TokenizerFiles): 
   return makeRenderer(directory, chatTemplate, Object.fromEntries(special));
 }
 
-/** A tokenizer's normaliser and splitter are regular expressions of its file, which may backtrack without end. */
+/**
+ * A tokenizer's normaliser and splitter are regular expressions from its file, which may backtrack forever.
+ */
 const LIMIT_MS = 10_000;
 const LIMIT_MS_PER_CHARACTER = 0.02;
 
-/** What the library makes of the file. @throws BAD_INPUT when it fails */
+/** Runs `work` of the tokenizer library. @throws BAD_INPUT when it fails */
 function guarded<T>(directory: string, work: () => T): T {
   try {
     return work();
@@ -78,26 +80,30 @@ function guarded<T>(directory: string, work: () => T): T {
   }
 }
 
-/** Of the ids of the vocabulary; -1 without any. */
+/** The highest id of the vocabulary; -1 if it is empty. */
 function highestId(library: Library): number {
   const ids = [...library.get_vocab(true).values(), ...library.get_added_tokens_decoder().keys()];
   return ids.reduce((highest, id) => {
     if (isId(id)) return Math.max(highest, id);
-    throw new Error(`it holds ${shownJson(id)} where a token id belongs`);
+    throw new Error(`it has ${shownJson(id)} where a token id belongs`);
   }, -1);
 }
 
-/** `work` on `length` characters or tokens. @throws BAD_INPUT when it fails or takes too long */
+/** Runs `work` on `length` characters or tokens. @throws BAD_INPUT when it fails or takes too long */
 function timed<T>(directory: string, length: number, work: () => T): T {
   const limitMs = Math.ceil(LIMIT_MS + LIMIT_MS_PER_CHARACTER * length);
   return guarded(directory, () => {
     const done = withinTime(limitMs, work);
-    if (done === null) throw new Error(`its rules take over ${limitMs} ms on ${length} characters or tokens`);
+    if (done === null)
+      throw new Error(`its rules take more than ${limitMs} ms for ${length} characters or tokens`);
     return done.value;
   });
 }
 
-/** @param directory a Hugging Face model directory: tokenizer.json, tokenizer_config.json, generation_config.json */
+/**
+ * @param directory a Hugging Face model directory: tokenizer.json, tokenizer_config.json,
+ * generation_config.json
+ */
 export async function loadTokenizer(directory: string): Promise<Tokenizer> {
   const files = await readTokenizerFiles(directory);
   const { library, vocabSize } = guarded(directory, () => {

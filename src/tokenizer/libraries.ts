@@ -1,6 +1,6 @@
 /**
  * Both libraries ship CommonJS builds but only ES module types, which TypeScript refuses to `import` from
- * CommonJS: hence `require` under types of our own, limited to what is used.
+ * CommonJS. Hence `require` with our own types for what we use.
  */
 interface TokenizersLibrary {
   Tokenizer: new (

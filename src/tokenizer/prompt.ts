@@ -11,13 +11,13 @@ export const DEFAULT_PROMPT_TEMPLATE =
   'Solve the following math problem. Show your reasoning, then put your final answer in \\boxed{}.\n\n{problem}';
 
 export interface PromptOptions {
-  /** Text holding `{problem}`; default DEFAULT_PROMPT_TEMPLATE. */
+  /** Text with `{problem}`. Default DEFAULT_PROMPT_TEMPLATE. */
   promptTemplate?: string;
   /** Default true. */
   enableThinking?: boolean;
 }
 
-/** Replaces every `{problem}`; BAD_CONFIG when there is none, for then every prompt would be the same. */
+/** Replaces every `{problem}`. Throws BAD_CONFIG when there is none, since every prompt would be the same. */
 export function fillTemplate(template: string, question: string): string {
   if (!template.includes(PLACEHOLDER)) {
     throw new AcoerError(
@@ -29,7 +29,7 @@ export function fillTemplate(template: string, question: string): string {
 }
 
 /**
- * One user turn through the model's chat template, ready for the assistant's.
+ * One user turn in the model's chat template, ready for the assistant's turn.
  * @param index position in the run's data order: the prompt's key in every random stream
  */
 export function renderPrompt(
@@ -43,7 +43,7 @@ export function renderPrompt(
   const messages = [{ role: 'user' as const, content }];
   const turn = tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: false });
   const text = tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: true });
-  // Only what the template adds for the assistant counts: a question may quote `<think>`.
+  // Look only at what the template adds for the assistant, since a question may quote `<think>`.
   const opening = text.startsWith(turn) ? text.slice(turn.length) : text;
   return {
     problem,
@@ -55,8 +55,8 @@ export function renderPrompt(
 }
 
 /**
- * `renderPrompt` of every problem without blocking the event loop.
- * @param options.indexOf index of the problem at a position; default: the position
+ * Calls `renderPrompt` on every problem without blocking the event loop.
+ * @param options.indexOf index of the problem at a position; defaults to the position
  * @throws CANCELLED when the signal fires
  */
 export async function renderPrompts(

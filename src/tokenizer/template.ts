@@ -1,4 +1,7 @@
-/** Chat templates come with a model, from anybody: what one may do is counted, and it reaches nothing of this process. */
+/**
+ * Chat templates come with a model and are untrusted: their work is limited, and they cannot reach this
+ * process.
+ */
 import { AcoerError, errorMessage } from '../errors';
 import type { ChatMessage } from '../types';
 import { jinjaLibrary } from './libraries';
@@ -12,8 +15,8 @@ export interface ChatOptions {
 export type RenderChat = (messages: readonly ChatMessage[], options: ChatOptions) => string;
 
 /**
- * Units of work: one for each expression and statement evaluated, and one for each item or each 64 characters of its
- * value. A template of Qwen3 takes about 500 for a message; this many take two seconds or less.
+ * Units of work: one for each expression and statement evaluated, plus one per item or per 64 characters of
+ * its value. Qwen3's template takes about 500 per message; the limit takes two seconds or less.
  */
 const MAX_WORK = 1_000_000;
 
@@ -21,7 +24,7 @@ const { Environment, Interpreter } = jinjaLibrary;
 
 class TooMuchWork extends Error {
   constructor() {
-    super(`it takes over ${MAX_WORK} steps`);
+    super(`it takes more than ${MAX_WORK} steps`);
   }
 }
 
@@ -31,7 +34,7 @@ function sizeOf(value: unknown): number {
   return value instanceof Map ? value.size : 0;
 }
 
-/** Every value passes through `evaluate`, so that none can be made without being counted. */
+/** Every value passes through `evaluate`, so all work is counted. */
 class CountingInterpreter extends Interpreter {
   private work = 0;
 
@@ -48,7 +51,7 @@ class CountingInterpreter extends Interpreter {
   }
 }
 
-/** Python's, refused before the list is made. */
+/** Python's range; one that is too long fails before the list is built. */
 function range(first: number, end?: number, step = 1): number[] {
   const [from, to] = end === undefined ? [0, first] : [first, end];
   const count = Math.max(0, Math.ceil((to - from) / step));
@@ -59,7 +62,7 @@ function range(first: number, end?: number, step = 1): number[] {
 
 const TIME = new jinjaLibrary.Template('{{ strftime_now(format) }}');
 
-/** What templates find besides their variables. */
+/** Globals that templates may use besides their variables. */
 const GLOBALS: Readonly<Record<string, unknown>> = {
   true: true,
   false: false,
@@ -81,8 +84,9 @@ function render(program: unknown, variables: Readonly<Record<string, unknown>>):
 }
 
 /**
- * @param special the variables bos_token and the like
- * @throws BAD_INPUT for a template that cannot be parsed, and from the function returned when it fails
+ * @param special variables such as bos_token
+ * @throws BAD_INPUT for a template that cannot be parsed; the returned function throws it when rendering
+ * fails
  */
 export function makeRenderer(
   directory: string,

@@ -3,10 +3,10 @@ import type { Tokenizer } from './index';
 
 type ThinkIds = Pick<Tokenizer, 'thinkOpenId' | 'thinkCloseId'>;
 
-/** No token has it: a search for it finds nothing. */
+/** No token has this id, so a search for it finds nothing. */
 const NO_ID = -1;
 
-/** Where a block begins and ends: the first id in it, and its `</think>` or the end of the ids. */
+/** A block: position of its first id, and of its `</think>` or the end of the ids. */
 interface Block {
   start: number;
   end: number;
@@ -28,10 +28,11 @@ function blocksOf(ids: Int32Array, tokenizer: ThinkIds, thinkOpened: boolean): B
 }
 
 /**
- * What each id of a completion is. `thinkingTokens` is the first block: closed, the ids strictly between the first
- * `<think>` and the next `</think>`; opened and never closed, all ids after `<think>`; no `<think>`, all ids, not closed.
- * @param ids the completion, its stop id included
- * @param thinkOpened the prompt already ended inside `<think>`: thinking starts at the first id
+ * Counts the ids of a completion by kind. `thinkingTokens` counts the first block: if closed, the ids
+ * strictly between the first `<think>` and the next `</think>`; if opened but never closed, all ids after
+ * `<think>`; without a `<think>`, all ids, and the block is not closed.
+ * @param ids the completion, including its stop id
+ * @param thinkOpened the prompt ended inside `<think>`, so thinking starts at the first id
  */
 export function measureCompletion(
   ids: Int32Array,
@@ -54,13 +55,13 @@ export function measureCompletion(
   };
 }
 
-/** The first block alone, as the paper and its authors' code count. Parameters as `measureCompletion`'s. */
+/** Only the first block, as the paper and its authors' code count. Same parameters as `measureCompletion`. */
 export function measureThinking(ids: Int32Array, tokenizer: ThinkIds, thinkOpened: boolean): Thinking {
   const { thinkingTokens, thinkingClosed } = measureCompletion(ids, tokenizer, thinkOpened);
   return { thinkingTokens, thinkingClosed };
 }
 
-/** Whether these ids end inside a `<think>` of their own. */
+/** Whether these ids end inside a `<think>` that they opened. */
 export function thinkLeftOpen(ids: Int32Array, tokenizer: ThinkIds): boolean {
   if (tokenizer.thinkOpenId === null) return false;
   const open = ids.lastIndexOf(tokenizer.thinkOpenId);

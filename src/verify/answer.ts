@@ -1,4 +1,6 @@
-/** From the text of an answer to what is compared: a key for equal writing, words, and the tree. */
+/**
+ * Parses the text of an answer into what is compared: a key for identical writing, the words, and the tree.
+ */
 import { mapChildren, type Node, some } from './ast';
 import { LETTER_UNITS, TEXT_COMMAND } from './lexicon';
 import { MAX_ANSWER_CHARS } from './budget';
@@ -12,17 +14,17 @@ import { plainSpelling } from './spelling';
 import { NotParsed, type Token, tokenize, tokenKey } from './tokens';
 
 export interface Answer {
-  /** Equal keys: the same answer, drawn differently at most. */
+  /** Answers with equal keys are the same up to layout. */
   key: string;
-  /** The answer as words (lower case), when it has nothing but words, names and numbers. */
+  /** The answer as lower-case words, when it consists only of words, names and numbers. */
   words: string | null;
-  /** Something in it is spelled out: a word, not only variables. */
+  /** It contains a word, not only variables. */
   spelled: boolean;
-  /** null: no reading as mathematics. */
+  /** null when it does not parse as mathematics. */
   node: Node | null;
-  /** `node` without a unit written as one letter (10 m), if that is a possible reading. */
+  /** `node` without a unit of one letter (10 m), if it can be read that way. */
   withoutUnit: Node | null;
-  /** The letter it gives of a multiple choice, and what stands beside it. */
+  /** The multiple-choice letter and the value beside it. */
   choice: { letter: string; value: Answer | null } | null;
 }
 
@@ -59,7 +61,7 @@ function choice(text: string, options: ParseOptions): Answer['choice'] {
   const found = choiceOf(text) ?? bareLetter(text);
   if (found === null || found.value === '') return found && { letter: found.letter, value: null };
   const value = parseAnswer(found.value, options);
-  // What cannot be read is no value beside a letter.
+  // Text that cannot be parsed is not the value of a letter.
   return value.node === null && value.words === null ? null : { letter: found.letter, value };
 }
 
@@ -74,7 +76,7 @@ function bareLetter(text: string): Choice | null {
 
 const RELATION = new Set(['=', '<', '>', 'le', 'ge', 'approx', '≡']);
 
-/** `x = 1 \quad y = 2`: space as wide as that parts equations. */
+/** Separates equations at wide spaces: `x = 1 \quad y = 2`. */
 function partEquations(tokens: readonly Token[]): Token[] {
   const isRelation = (token: Token): boolean => token.t !== 'text' && RELATION.has(token.v);
   const out: Token[] = [];
@@ -102,7 +104,7 @@ function partEquations(tokens: readonly Token[]): Token[] {
 const ENDS_VALUE = new Set([')', ']', '}', '}set', '%', '!', 'infty', 'pi']);
 const AROUND = new Set(['cup', 'cap', 'setminus', 'in', '=', 'le', 'ge', '}set', ')']);
 
-/** `]1, 5[` is (1, 5). */
+/** Rewrites reversed brackets: `]1, 5[` is (1, 5). */
 function plainBrackets(tokens: readonly Token[]): Token[] {
   if (!tokens.some((token) => token.v === '[' || token.v === ']')) return [...tokens];
   const parts = (token: Token | undefined): boolean =>
@@ -119,7 +121,7 @@ function plainBrackets(tokens: readonly Token[]): Token[] {
   });
 }
 
-/** Words with commas inside are a list of words. */
+/** Splits words with commas inside into a list of words. */
 function splitWords(tokens: readonly Token[]): Token[] {
   return tokens.flatMap((token) => {
     if (token.t !== 'text' || !/[,;]|\b(?:and|or)\b/.test(token.v)) return [token];
@@ -134,7 +136,7 @@ function splitWords(tokens: readonly Token[]): Token[] {
 const ANNOUNCES =
   /^\s*(?:(?:so|thus|hence|therefore),? )?(?:the )?(?:final )?(?:answer|solution|result)s?(?: is| are)?\s*:?\s*$/i;
 
-/** Without punctuation at the ends, and what announces the answer. */
+/** Drops punctuation at the ends and phrases that announce the answer. */
 function trimmed(tokens: Token[]): Token[] {
   const isDust = (token: Token | undefined): boolean =>
     token !== undefined &&
@@ -148,7 +150,7 @@ function trimmed(tokens: Token[]): Token[] {
   return isOneGroup(rest) ? trimmed(rest.slice(1, -1)) : rest;
 }
 
-/** Braces around all of it. */
+/** Whether braces enclose all of it. */
 function isOneGroup(tokens: readonly Token[]): boolean {
   if (tokens[0]?.v !== '{' || tokens[0].t !== 'op' || tokens.length < 3) return false;
   let depth = 0;
@@ -193,13 +195,13 @@ function wordsOf(tokens: readonly Token[]): Pick<Answer, 'words' | 'spelled'> {
   return { words: joined === '' ? null : joined, spelled };
 }
 
-/** Letters without what stands between them; numbers stay apart. */
+/** Joins the letters without anything between them, but keeps numbers apart. */
 function spelledOut(text: string): string {
   const parts = text.toLowerCase().match(/\d+(?:\.\d+)?|\p{L}+/gu) ?? [];
   return parts.map((part) => (/\d/.test(part) ? ` ${part} ` : part)).join('');
 }
 
-/** A hyphen joins words; a minus does not. */
+/** Whether the hyphen at `i` joins two words, unlike a minus. */
 function between(tokens: readonly Token[], i: number): boolean {
   const long = (token: Token | undefined): boolean =>
     token?.t === 'text' || (token?.t === 'letters' && token.v.length > 1);
@@ -230,8 +232,8 @@ function parseTokens(tokens: readonly Token[], options: ParseOptions): Node {
 const finished = (node: Node): Node => withNames(expandSigns(resolveApproximations(node)));
 
 /**
- * `\\max f(x) = 12`: where the left of an equation cannot be read, it is the name of what stands on the right. Of a
- * longer chain whose middle cannot be read the last side counts.
+ * `\\max f(x) = 12`: a left side that does not parse is the name of the right side. If the middle of a longer
+ * chain does not parse, the last side counts.
  */
 function namedValues(tokens: readonly Token[], options: ParseOptions): Node {
   const items = topLevelItems(tokens);
@@ -248,7 +250,7 @@ function namedValues(tokens: readonly Token[], options: ParseOptions): Node {
   return withNames(nodes.length === 1 ? nodes[0]! : { kind: 'set', items: nodes });
 }
 
-/** The tokens between the separators that stand in no brackets. */
+/** Splits the tokens at separators outside brackets. */
 function topLevelItems(tokens: readonly Token[]): Token[][] {
   const items: Token[][] = [[]];
   let depth = 0;
@@ -272,7 +274,7 @@ function assemble(groups: Node[][]): Node {
   };
 }
 
-/** x ≈ 5 is 5; in a chain what is only approximate is dropped. */
+/** x ≈ 5 is 5; the approximate end of a chain is dropped. */
 function resolveApproximations(node: Node): Node {
   const inner = mapChildren(node, resolveApproximations);
   if (inner.kind !== 'relation' || !inner.ops.includes('~')) return inner;
@@ -282,7 +284,7 @@ function resolveApproximations(node: Node): Node {
   return { kind: 'relation', sides: inner.sides.slice(0, at + 1), ops: inner.ops.slice(0, at) };
 }
 
-/** A name or a product, quotient or sum of names: what a value is given to. */
+/** A name, or a product, quotient or sum of names: something a value is assigned to. */
 export function isNameLike(node: Node): boolean {
   switch (node.kind) {
     case 'sym':
@@ -310,7 +312,7 @@ export function isNameLike(node: Node): boolean {
   }
 }
 
-/** An item with ± becomes two items. */
+/** Expands an item with ± into two items. */
 function expandSigns(node: Node): Node {
   const items = expandItem(node);
   return items.length === 1 ? items[0]! : { kind: 'set', items };
@@ -328,7 +330,7 @@ function withSign(node: Node, minus: boolean): Node {
   return minus !== inner.flipped ? { kind: 'neg', value: inner.value } : inner.value;
 }
 
-/** The value before a unit that may be a variable: 10 m, 10 \\Omega, 10 \\mu m. */
+/** The value before a unit that could also be a variable: 10 m, 10 \\Omega, 10 \\mu m. */
 function letterUnit(tokens: readonly Token[], options: ParseOptions): Node | null {
   const power = tokens.findIndex((token) => token.v === '^');
   const end = power === tokens.length - 2 && power > 0 ? power : tokens.length;
@@ -338,7 +340,7 @@ function letterUnit(tokens: readonly Token[], options: ParseOptions): Node | nul
   return treeOf(before, options);
 }
 
-/** Where the unit that ends with the token `last` begins; -1: there is none. */
+/** Index where the unit ending at the token `last` begins; -1 if there is none. */
 function unitStart(tokens: readonly Token[], last: number): number {
   const [token, before] = [tokens[last], tokens[last - 1]];
   if (token === undefined) return -1;

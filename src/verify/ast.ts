@@ -1,4 +1,4 @@
-/** The tree an answer is parsed to: numbers and terms, and the structures that hold them. */
+/** The tree of a parsed answer: numbers and terms, and the structures that hold them. */
 import type { Rational } from './rational';
 
 export type Constant = 'pi' | 'e' | 'i' | 'inf';
@@ -8,42 +8,45 @@ export type RelationOp = '=' | '!=' | '<' | '<=' | '>' | '>=' | '~';
 export type SetName = 'R' | 'Z' | 'N' | 'Q' | 'C' | 'P';
 
 export type Node =
-  | { kind: 'num'; value: Rational; /** Written with a point. */ decimal: boolean }
+  | { kind: 'num'; value: Rational; /** Written with a decimal point. */ decimal: boolean }
   | { kind: 'const'; name: Constant }
   | { kind: 'sym'; name: string }
   /** Words: lower case, letters and digits only. */
   | {
       kind: 'text';
       value: string;
-      /** Its words, when they change what is said of a value. */ hedge?: string;
+      /** The words, when they change the meaning of a value. */ hedge?: string;
     }
   | { kind: 'add'; terms: Node[] }
-  | { kind: 'mul'; factors: Node[]; /** Letters written side by side, as a word is. */ run?: string }
+  | { kind: 'mul'; factors: Node[]; /** The letters, when written side by side like a word. */ run?: string }
   | { kind: 'neg'; value: Node }
-  /** `clock`: minutes since midnight, for `h:mm`, which may be a time. */
+  /** `clock`: minutes since midnight, for `h:mm`, which may be a time of day. */
   | { kind: 'div'; top: Node; bottom: Node; clock?: number }
   /** A time of day with a.m. or p.m. */
   | { kind: 'time'; minutes: number }
   | { kind: 'pow'; base: Node; exponent: Node }
   /** A function this verifier can evaluate. */
   | { kind: 'fn'; name: string; args: Node[] }
-  /** A function it cannot: f(x), a_n, F_{n-1}. Equal arguments give equal values, no more is known. */
+  /** An unknown function: f(x), a_n, F_{n-1}. Equal arguments give equal values. */
   | { kind: 'apply'; name: string; args: Node[] }
   | { kind: 'base'; digits: string; base: number }
   | { kind: 'percent'; value: Node }
   | { kind: 'degree'; value: Node }
-  /** Plus or minus (or minus or plus); all of one answer take the same sign. */
+  /** ± (or ∓ when `flipped`); all of them in an answer take the same sign. */
   | { kind: 'pm'; value: Node; flipped: boolean }
   | { kind: 'bigop'; op: 'sum' | 'prod'; variable: string; from: Node; to: Node; body: Node }
-  /** A list without brackets, or in braces. Order does not count. */
+  /** A list without brackets or in braces; order does not matter. */
   | { kind: 'set'; items: Node[] }
-  /** `open` and `close` are ( or [ and ) or ] ; two items may be an interval. `names`: of its parts, in order; `written`: where each stood in the answer. */
+  /**
+   * Two items may be an interval. `names`: names of the items, in order; `written`: the position of each in
+   * the answer.
+   */
   | { kind: 'tuple'; open: '(' | '['; close: ')' | ']'; items: Node[]; names?: string[]; written?: number[] }
   | { kind: 'setop'; op: 'union' | 'intersection' | 'difference'; parts: Node[] }
   | { kind: 'named'; name: SetName }
   | { kind: 'empty' }
   | { kind: 'matrix'; rows: Node[][] }
-  /** a op b op c: one side more than ops. */
+  /** a op b op c: one more side than ops. */
   | { kind: 'relation'; sides: Node[]; ops: RelationOp[] };
 
 export type NodeOf<K extends Node['kind']> = Extract<Node, { kind: K }>;
@@ -52,7 +55,7 @@ export const num = (value: Rational, decimal = false): Node => ({ kind: 'num', v
 export const integer = (value: number | bigint): Node => num({ n: BigInt(value), d: 1n });
 export const fn = (name: string, ...args: Node[]): Node => ({ kind: 'fn', name, args });
 
-/** The nodes directly below `node`. */
+/** The child nodes of `node`. */
 export function children(node: Node): readonly Node[] {
   switch (node.kind) {
     case 'add':
@@ -87,7 +90,7 @@ export function children(node: Node): readonly Node[] {
   }
 }
 
-/** A copy of `node` with `change` applied to each node directly below it. */
+/** A copy of `node` with `change` applied to each child. */
 export function mapChildren(node: Node, change: (child: Node) => Node): Node {
   switch (node.kind) {
     case 'add':
@@ -126,7 +129,7 @@ export function some(node: Node, test: (node: Node) => boolean): boolean {
   return test(node) || children(node).some((child) => some(child, test));
 }
 
-/** Names of the free variables, in the order they first stand in the answer. */
+/** Names of the free variables, in order of first appearance. */
 export function freeSymbols(node: Node, found: Set<string> = new Set()): Set<string> {
   if (node.kind === 'sym') found.add(node.name);
   if (node.kind === 'bigop') {

@@ -1,4 +1,7 @@
-/** What an expression is made of: numbers, names, groups, commands, with their subscripts, powers and postfixes. */
+/**
+ * The atoms of an expression: numbers, names, groups and commands, with their subscripts, powers and
+ * postfixes.
+ */
 import { fn, type Node } from './ast';
 import { hedgeOf } from './hedges';
 import { FUNCTIONS, GREEK, UNITS, VARIADIC } from './lexicon';
@@ -12,12 +15,12 @@ import { bracketed, group } from './groups';
 /** Letters that name a function when a bracket follows. */
 const FUNCTION_NAMES = new Set(['f', 'g', 'h', 'F', 'G', 'H', 'P', 'Q', 'W', 'T']);
 
-/** One atom with everything attached to it. */
+/** An atom with its postfixes. */
 export function atom(p: Parser): Node {
   return postfix(p, bare(p));
 }
 
-/** One atom without what is attached to it. */
+/** An atom without its postfixes. */
 export function bare(p: Parser): Node {
   const token = p.take();
   switch (token.t) {
@@ -42,7 +45,7 @@ export function bare(p: Parser): Node {
   }
 }
 
-/** Lower case, letters and digits only: what is left of words when they are compared. */
+/** The form in which words are compared: lower case, letters and digits only. */
 export function words(text: string): string {
   return text.toLowerCase().replace(/[^\p{L}\p{N}]/gu, '');
 }
@@ -64,7 +67,7 @@ function number(p: Parser, token: Token): Node {
   return numberNode(token.v);
 }
 
-/** A run of letters is a product of variables, unless all of it is a name. */
+/** A run of letters is a product of variables, unless the whole run is a name. */
 function letters(p: Parser, run: string): Node {
   if (run.length > 1 && UNITS.has(run.toLowerCase()) && run.length > 3)
     return { kind: 'text', value: run.toLowerCase() };
@@ -72,7 +75,7 @@ function letters(p: Parser, run: string): Node {
   for (let i = 0; i < run.length - 1; i++) factors.push(letter(run[i]!));
   const last = named(p, run.at(-1)!);
   if (factors.length === 0) return last;
-  // A power or a factorial belongs to the last letter alone.
+  // A power or factorial applies to the last letter only.
   return { kind: 'mul', factors: [...factors, postfix(p, last)], run };
 }
 
@@ -102,7 +105,7 @@ export function named(p: Parser, name: string): Node {
   return { kind: 'apply', name: full, args };
 }
 
-/** The power of f^{-1}(x), which is taken. */
+/** Consumes the ^{-1} of f^{-1}(x); false if there is none. */
 function takesInverse(p: Parser): boolean {
   const braced = p.is('{', 1);
   const minus = braced ? 2 : 1;
@@ -117,7 +120,7 @@ export function atomicGroup(p: Parser): Node {
   return bracketed(p, p.take().v);
 }
 
-/** A plain label as a string; anything with a variable in it as an expression. */
+/** A plain label as a string; an index with a variable as an expression. */
 function subscript(p: Parser): string | Node {
   // m_{\max}
   if (p.is('{') && p.peek(1)?.t === 'cmd' && p.is('}', 2)) {
@@ -185,7 +188,7 @@ function power(p: Parser, base: Node): Node {
   return { kind: 'pow', base, exponent: exponent(p) };
 }
 
-/** `^{...}`, or one token; `10^-3` is read as it is meant. */
+/** `^{...}` or one token; accepts `10^-3`. */
 export function exponent(p: Parser): Node {
   if (p.is('{')) return group(p);
   if (p.accept('-')) return { kind: 'neg', value: exponent(p) };
@@ -211,7 +214,7 @@ export function exponent(p: Parser): Node {
   throw new NotParsed('no exponent');
 }
 
-/** `{...}`, or as LaTeX has it one digit or letter. `many`: all digits of the number. */
+/** `{...}`, or as in LaTeX one digit or letter; with `many`, all digits of the number. */
 export function argument(p: Parser, many: boolean): Node {
   if (p.is('{')) return group(p);
   if (p.options.strictLatex) throw new NotParsed('argument without braces');
@@ -255,7 +258,7 @@ function command(p: Parser, name: string): Node {
     case 'angle':
     case 'triangle':
     case 'measuredangle':
-      // A name of a figure: the angle ABC is called ABC.
+      // The name of a figure: the angle ABC is just ABC.
       return bare(p);
   }
   if (FUNCTIONS.has(name)) return applied(p, name);

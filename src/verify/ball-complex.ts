@@ -1,4 +1,4 @@
-/** Complex numbers of two balls: principal branches throughout, as in `complex.ts`. */
+/** Complex numbers made of two balls, with principal branches throughout, as in `complex.ts`. */
 import * as B from './ball';
 import { type Ball, ONE, Unknown, ZERO } from './ball';
 import * as F from './ball-functions';
@@ -17,7 +17,9 @@ export const I: ComplexBall = { re: ZERO, im: ONE };
 
 const MAX_POWER = 1_024;
 
-/** Operations to `bits` binary digits. Each throws Unknown where it has no value or the digits do not tell. */
+/**
+ * Operations to `bits` binary digits. Each throws Unknown where it is undefined or more digits are needed.
+ */
 export class Arithmetic {
   constructor(readonly bits: number) {}
 
@@ -119,7 +121,7 @@ export class Arithmetic {
     return k < 0 ? this.divide(real(ONE), result) : result;
   }
 
-  /** An odd root of a negative real number is the real one. */
+  /** The principal root, but the real one for an odd root of a negative real number. */
   root(x: ComplexBall, degree: ComplexBall): ComplexBall {
     const k = isReal(degree) ? B.integerOf(degree.re) : null;
     if (k === 2) return this.sqrt(x);
@@ -152,7 +154,7 @@ export class Arithmetic {
   asin(z: ComplexBall): ComplexBall {
     const rest = this.subtract(real(ONE), this.multiply(z, z));
     if (isReal(z) && B.signOf(rest.re) >= 0) {
-      // At the ends the root is as good as zero.
+      // At the ends of the range the root is zero within the error.
       const root = B.hasZero(rest.re) ? ZERO : B.sqrt(rest.re, this.bits);
       if (B.hasZero(rest.re) && B.radiusOf(rest.re) > -this.bits / 2) throw new Unknown();
       const slack = B.hasZero(rest.re) ? B.sqrt({ ...rest.re, m: 0n }, this.bits) : ZERO;

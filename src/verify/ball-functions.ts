@@ -1,11 +1,12 @@
-/** Exponentials, logarithms and angles of balls, by series in fixed point with guard digits. */
+/** Exponentials, logarithms and angles of balls, from fixed-point series with guard digits. */
 import { type Ball, fixed, hasZero, isZero, negate, ONE, sizeOf, sqrt, twice, Unknown, ZERO, add, divide, multiply, subtract } from './ball'; // prettier-ignore
 import { bitLength } from './rational';
 
-/** Rounding of a series stays far below this many units of its last place. */
+/** Guard bits of a series. */
 const GUARD = 48;
+/** A generous bound on the rounding error of a series, in units of its last place. */
 const LOST = 1n << 24n;
-/** Larger arguments have no digits left to say anything. */
+/** Larger arguments have no digits left that mean anything. */
 const MAX_SIZE = 4_096;
 
 const constants = new Map<string, bigint>();
@@ -21,7 +22,7 @@ function constant(name: string, places: number, compute: (places: number) => big
   return value >> BigInt(held - places);
 }
 
-/** atan(1/k), or with `hyperbolic` its hyperbolic sister. */
+/** atan(1/k), or artanh(1/k) with `hyperbolic`. */
 function inverseTangent(k: bigint, places: number, hyperbolic: boolean): bigint {
   let power = (1n << BigInt(places)) / k;
   let sum = power;
@@ -66,7 +67,7 @@ const nearest = (a: bigint, b: bigint): bigint => {
   return shifted < 0n && quotient * 2n * b !== shifted ? quotient - 1n : quotient;
 };
 
-/** e^x of |x| < 1 in fixed point. */
+/** e^x for |x| < 1, in fixed point. */
 function expFixed(x: bigint, places: number): bigint {
   const shift = BigInt(places);
   const small = x >> 8n;
@@ -88,7 +89,7 @@ export function exp(x: Ball, bits: number): Ball {
   const ln2 = ln2Fixed(places);
   const k = nearest(value, ln2);
   const m = expFixed(value - k * ln2, places);
-  // An error of x is that share of the value.
+  // An absolute error of x is a relative error of e^x.
   const share = error + magnitude(k) + LOST;
   if (bitLength(share) > places - 2) throw new Unknown();
   return { m, r: ((m * share) >> BigInt(places - 1)) + LOST, e: Number(k) - places };
@@ -96,18 +97,18 @@ export function exp(x: Ball, bits: number): Ball {
 
 const magnitude = (x: bigint): bigint => (x < 0n ? -x : x);
 
-/** Of a number that is positive. */
+/** The logarithm of a positive number. */
 export function log(x: Ball, bits: number): Ball {
   if (x.m <= x.r) throw new Unknown();
   const length = bitLength(x.m);
   const places = bits + GUARD + 16;
-  // x = y 2^power with y near one.
+  // x = y * 2^power with y near one.
   const power = length + x.e;
   const shift = places - length;
   const y = shift >= 0 ? x.m << BigInt(shift) : x.m >> BigInt(-shift);
   const y53 = Number(y >> BigInt(places - 60)) / 2 ** 60;
   let result = BigInt(Math.round(Math.log(y53) * 2 ** 60)) << BigInt(places - 60);
-  // Every round of Halley's has three times the digits of the one before.
+  // Each round of Halley's method triples the number of digits.
   for (let digits = 50; digits < places; digits *= 3) {
     const power = expNear(result, places);
     result += (2n * (y - power) * (1n << BigInt(places))) / (y + power);
@@ -116,7 +117,7 @@ export function log(x: Ball, bits: number): Ball {
   return { m: result + BigInt(power) * ln2Fixed(places), r: error, e: -places };
 }
 
-/** e^x of any small x: the logarithm of a number near one may lie a little beyond -1. */
+/** e^x for small x of any size: the logarithm of a number near one may be slightly below -1. */
 function expNear(x: bigint, places: number): bigint {
   const ln2 = ln2Fixed(places);
   const k = nearest(x, ln2);
@@ -124,7 +125,6 @@ function expNear(x: bigint, places: number): bigint {
   return k >= 0n ? value << k : value >> -k;
 }
 
-/** Both at once. */
 export function sinCos(x: Ball, bits: number): { sin: Ball; cos: Ball } {
   if (isZero(x)) return { sin: ZERO, cos: ONE };
   const places = placesFor(x, bits);

@@ -1,6 +1,6 @@
 /**
- * Real numbers as a midpoint and a radius over BigInt, so that what is not known of a value is known to be small. No
- * operation loses the true value; how many digits are kept is for the caller to say.
+ * Ball arithmetic: real numbers as a midpoint and an error radius over BigInt. Every result contains the true
+ * value; the caller chooses how many bits are kept.
  */
 import { bitLength, type Rational } from './rational';
 
@@ -12,7 +12,7 @@ export interface Ball {
   e: number;
 }
 
-/** An operation has no value at this point, or none that this many digits could tell. */
+/** The operation is undefined at this point, or needs more digits. */
 export class Unknown extends Error {}
 
 export const ZERO: Ball = { m: 0n, r: 0n, e: 0 };
@@ -24,12 +24,12 @@ export const hasZero = (x: Ball): boolean => magnitude(x.m) <= x.r;
 /** 1 or -1 when every number of the ball has that sign, else 0. */
 export const signOf = (x: Ball): number => (hasZero(x) ? 0 : x.m > 0n ? 1 : -1);
 
-/** An upper bound of log2 of the largest |x| in it. */
+/** An upper bound on log2 of the largest |x| in the ball. */
 export function sizeOf(x: Ball): number {
   return isZero(x) ? -Infinity : exactBits(magnitude(x.m) + x.r) + x.e;
 }
 
-/** An upper bound of log2 of the radius. */
+/** An upper bound on log2 of the radius. */
 export const radiusOf = (x: Ball): number => (x.r === 0n ? -Infinity : exactBits(x.r) + x.e);
 
 function exactBits(x: bigint): number {
@@ -37,13 +37,13 @@ function exactBits(x: bigint): number {
   return 4 * digits.length - Math.clz32(parseInt(digits[0]!, 16)) + 28;
 }
 
-/** No value is larger than 2^this or, but for zero, smaller than its inverse. */
+/** Values stay between 2^-this and 2^this in size, except zero. */
 const MAX_EXPONENT = 2 ** 40;
 const SMALL_RADIUS = 1n << 64n;
 
 function rounded(m: bigint, r: bigint, e: number, bits: number): Ball {
   if (!(Math.abs(e) < MAX_EXPONENT)) throw new Unknown();
-  // Of a ball wider than its midpoint the radius must not grow without bound either.
+  // The radius of a ball wider than its midpoint must not grow without bound either.
   const surplus = Math.max(bitLength(m), r < SMALL_RADIUS ? 0 : bitLength(r)) - bits - 8;
   if (surplus <= 0) return { m, r, e };
   const shift = BigInt(surplus);
@@ -68,7 +68,7 @@ export function add(a: Ball, b: Ball, bits: number): Ball {
     const shift = BigInt(gap);
     return rounded((high.m << shift) + low.m, (high.r << shift) + low.r, low.e, bits);
   }
-  // So far below that it fits into one unit of the last place, once there are enough places.
+  // `low` is so small that it fits into one unit in the last place of `high`.
   const wide = { m: high.m << BigInt(bits), r: high.r << BigInt(bits), e: high.e - bits };
   if (sizeOf(low) > wide.e) throw new Unknown();
   return { ...wide, r: wide.r + 1n };
@@ -91,7 +91,7 @@ export function divide(a: Ball, b: Ball, bits: number): Ball {
   return rounded((a.m << BigInt(shift)) / b.m, error + 2n, a.e - b.e - shift, bits);
 }
 
-/** The largest integer whose square is not above `n`. */
+/** floor(sqrt(n)). */
 function integerSqrt(n: bigint): bigint {
   if (n < 1n << 52n) return BigInt(Math.floor(Math.sqrt(Number(n))));
   const drop = BigInt(Math.ceil((bitLength(n) - 52) / 2) * 2);
@@ -103,7 +103,7 @@ function integerSqrt(n: bigint): bigint {
   }
 }
 
-/** Of a number that is not negative; of one that may be, the part that is not. */
+/** The square root of a ball, or of its non-negative part. */
 export function sqrt(x: Ball, bits: number): Ball {
   if (isZero(x)) return ZERO;
   const [low, high] = [x.m - x.r, x.m + x.r];
@@ -117,7 +117,7 @@ export function sqrt(x: Ball, bits: number): Ball {
 
 const MAX_FIXED = 1 << 14;
 
-/** The value times 2^places as an integer, and how far off it may be. */
+/** The value times 2^places as an integer, and a bound on its error. */
 export function fixed(x: Ball, places: number): { value: bigint; error: bigint } {
   const shift = x.e + places;
   if (shift > MAX_FIXED) throw new Unknown();
@@ -125,7 +125,10 @@ export function fixed(x: Ball, places: number): { value: bigint; error: bigint }
   return { value: x.m >> BigInt(-shift), error: x.r === 0n ? 1n : (x.r >> BigInt(-shift)) + 2n };
 }
 
-/** The integer the value is, or lies nearest to within 2^-`places`; else the one below it. null: the digits do not tell. */
+/**
+ * The floor of the value, or the nearest integer if the value may be exactly that. null when more digits are
+ * needed.
+ */
 export function wholePart(x: Ball, places: number): bigint | null {
   if (x.e > MAX_FIXED) throw new Unknown();
   if (x.e >= 0 && x.r === 0n) return x.m << BigInt(x.e);
@@ -139,7 +142,7 @@ export function wholePart(x: Ball, places: number): bigint | null {
   return low === high ? low : null;
 }
 
-/** The integer, when the ball is that one number. */
+/** The integer that the ball is exactly, or null. */
 export function integerOf(x: Ball): number | null {
   if (x.r !== 0n || x.e > 64 || x.e < -4096) return x.m === 0n && x.r === 0n ? 0 : null;
   if (x.e >= 0) {

@@ -1,4 +1,4 @@
-/** Numbers in a base, however they are written, become one token of their digits with a subscript. */
+/** Numbers in a base, however written, become one token: the digits with a subscript. */
 import type { Token } from './tokens';
 
 const WORDS =
@@ -17,14 +17,14 @@ const isDigits = (token: Token | undefined): boolean =>
     (token.t === 'letters' && /^[a-zA-Z]{1,12}$/.test(token.v)) ||
     (token.t === 'text' && /^\s*(?:[0-9A-Za-z]*[0-9][0-9A-Za-z]*|[A-Z]{2,12})\s*$/.test(token.v)));
 
-/** `(7\text{A})_{11}` */
+/** A digit above nine, as in `(7\text{A})_{11}`. */
 const isDigit = (token: Token | undefined): boolean => token?.t === 'text' && /^\s*[A-Z]\s*$/.test(token.v);
 
-/** `1001\,1100_2`: four binary digits after four. */
+/** Another group of digits, as in `1001\,1100_2`. */
 const isGroup = (tokens: readonly Token[], at: number): boolean =>
   [tokens[at - 1], tokens[at]].every((token) => token?.t === 'num' && /^[01]{4}$/.test(token.v));
 
-/** The digits from `start` on that belong together, without the brackets around all of them. */
+/** The digits of one number from `start` on, without any brackets around them. */
 function digitsAt(tokens: readonly Token[], start: number): { digits: string; next: number } | null {
   const bracket = { '(': ')', '[': ']', '{': '}' }[tokens[start]?.v ?? ''];
   let at = bracket === undefined ? start : start + 1;
@@ -41,7 +41,9 @@ function digitsAt(tokens: readonly Token[], start: number): { digits: string; ne
   return { digits, next: at };
 }
 
-/** The base written at `at`: `_2`, `_{16}`, `_{\text{two}}`, `_{(2)}`, `\text{ base } 2`, `\text{(base 2)}`. */
+/**
+ * The base written at `at`: `_2`, `_{16}`, `_{\text{two}}`, `_{(2)}`, `\text{ base } 2` or `\text{(base 2)}`.
+ */
 function writtenBase(tokens: readonly Token[], at: number): { base: number; next: number } | null {
   const token = tokens[at];
   if (token?.t === 'text' && /^\s*\(?\s*(?:in\s+)?base\b/i.test(token.v)) {
@@ -74,7 +76,7 @@ function writtenBase(tokens: readonly Token[], at: number): { base: number; next
   return base === null ? null : { base, next: end + 1 };
 }
 
-/** Letters alone are digits only in brackets' or words' company; `A_{12}` is a name. */
+/** Letters alone are digits only in brackets or with the base in words; `A_{12}` is a name. */
 function areDigits(digits: string, base: number, first: Token): boolean {
   const fits = [...digits].every((sign) => sign === '.' || parseInt(sign, 36) < base);
   if (base === 16 && /^[A-F]{2,}$/.test(digits)) return true;
@@ -89,7 +91,7 @@ export function joinBases(tokens: readonly Token[]): Token[] {
     const first = tokens[at]!;
     const found = digitsAt(tokens, at);
     const written = found && writtenBase(tokens, found.next);
-    // A digit in the middle of a name is none of a number.
+    // A digit in the middle of a name does not start a number.
     const apart = first.space || !isDigits(tokens[at - 1]);
     if (found === null || written === null || !apart || !areDigits(found.digits, written.base, first)) {
       out.push(first);
@@ -104,7 +106,7 @@ export function joinBases(tokens: readonly Token[]): Token[] {
   return out;
 }
 
-/** Without leading zeros, in capitals. */
+/** Digits in capitals, without leading zeros. */
 export function plainDigits(digits: string): string {
   return digits.toUpperCase().replace(/^0+(?=[0-9A-Z])/, '');
 }

@@ -1,10 +1,10 @@
-/** Finding boxed answers in a completion. One pass, so that hostile text costs no more than its length. */
+/** Finds boxed answers in a completion, in one pass, so that the cost of hostile text is linear. */
 
 const CLOSE_THINK = '</think>';
 
 /**
- * Where an answer counts: after the first `</think>` when the thinking was closed, else the whole text. A box
- * inside closed thinking is a thought, not an answer.
+ * The text in which an answer counts: after the first `</think>` when the thinking was closed, else all of
+ * it. A box inside closed thinking is a thought, not an answer.
  */
 export function answerRegion(text: string): string {
   const close = text.indexOf(CLOSE_THINK);
@@ -12,20 +12,23 @@ export function answerRegion(text: string): string {
 }
 
 export interface Box {
-  /** Of `\boxed` in the text. */
+  /** Position of `\boxed` in the text. */
   start: number;
-  /** After the closing brace. */
+  /** Position after the closing brace. */
   end: number;
   /** Trimmed. */
   content: string;
-  /** false: it has no closing brace. */
+  /** Whether it has a closing brace. */
   complete: boolean;
 }
 
-/** `\boxed` or `\fbox` with its brace (models double the backslash at times), an escaped character, or a brace. */
+/**
+ * `\boxed` or `\fbox` with its brace (models sometimes double the backslash), an escaped character, or a
+ * brace.
+ */
 const BRACES = /\\+(?:boxed|fbox)\s*\{|\\[^]|[{}]/g;
 
-/** All boxes with both braces, by where they start. `\{` and `\}` are text. */
+/** All boxes with both braces, in order of their start. `\{` and `\}` are text. */
 export function completeBoxes(text: string): Box[] {
   const open: { start: number; content: number; isBox: boolean }[] = [];
   const boxes: Box[] = [];
@@ -43,7 +46,7 @@ export function completeBoxes(text: string): Box[] {
   return boxes.sort((a, b) => a.start - b.start);
 }
 
-/** Content of the last complete box, trimmed, or null. Of nested boxes the inner one is the last. */
+/** Content of the last complete box, trimmed, or null. The last of nested boxes is the innermost. */
 export function lastBoxed(text: string): string | null {
   return completeBoxes(text).at(-1)?.content ?? null;
 }
@@ -53,15 +56,15 @@ const SHALLOW_BOX = /\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}/g;
 const ANSWER_TAG = /<answer>([^]*?)<\/answer>/g;
 
 /**
- * As the authors' released reward looks for an answer: the last `\boxed{}` of all of the text, thinking included, else the
- * last `<answer>`. null without either; an empty one is none.
+ * Finds the answer as the authors' released reward does: the last `\boxed{}` of the whole text, thinking
+ * included, else the last `<answer>`. null without either; empty ones do not count.
  */
 export function lastBoxOrTag(text: string): string | null {
   const last = (pattern: RegExp): string => [...text.matchAll(pattern)].at(-1)?.[1]?.trim() ?? '';
   return last(SHALLOW_BOX) || last(ANSWER_TAG) || null;
 }
 
-/** `\boxed 5`, after all complete boxes. */
+/** A box without braces, `\boxed 5`, after all complete boxes. */
 function looseBox(text: string, before: readonly Box[]): Box | null {
   const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
   if (start < (before.at(-1)?.end ?? 0) || OPENED.test(text.slice(start, start + 32))) return null;
@@ -74,15 +77,18 @@ function looseBox(text: string, before: readonly Box[]): Box | null {
 
 const OPENED = /^\\f?box(?:ed)?\s*\{/;
 
-/** The text ends in a box that was cut off, and has no complete one: it has no answer, whatever else stands in it. */
+/**
+ * Whether the text ends in a truncated box and has no complete one: then it has no answer, whatever else it
+ * contains.
+ */
 export function isCutOff(text: string): boolean {
   const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
   return start >= 0 && OPENED.test(text.slice(start, start + 32)) && completeBoxes(text).length === 0;
 }
 
 /**
- * What may stand between two boxes of one list: commas, `and`, `or`, space, delimiters of formulas, and in a formula
- * `\text{for part (a) and}`.
+ * What may separate the boxes of one list: commas, `and`, `or`, spaces, formula delimiters, and inside a
+ * formula `\text{for part (a) and}`.
  */
 const BETWEEN =
   /^(?:[\s$,~]|\\(?:[()[\],;:! ]|q?quad\b)|\\(?:text|textrm|textbf|mathrm|mbox)\s*\{\s*,?\s*(?:(?:for [^{}.,;]{1,30} )?(?:and|or))?\s*,?\s*\}|\b(?:and|or)\b)*$/;
@@ -90,13 +96,14 @@ const MAX_BETWEEN = 128;
 /** `x = ` directly before a box. */
 const LABEL = /(?<![\\a-zA-Z])(?:\\[a-zA-Z]{2,12}|[a-zA-Z])(?:_(?:\{\w{1,8}\}|\w))?\s*=\s*$/;
 
-/** Directly after a box, past its closing delimiters. */
+/** A percent sign or word directly after a box and its closing delimiters. */
 const PERCENT_AFTER = /^[\s}$]*(?:\\\)|\\\])?\s*(?:\\?%|percent(?:age)?\b|pct\b)/i;
 
 /**
- * The boxed answer: the last box, with those before it when nothing but commas, `and`, `or` and delimiters of formulas
- * stand between. Joined by commas; `x = ` directly before each of them names the parts. A percent sign or word after the
- * last box belongs to it. null without a box, or with an empty one. `tolerant` also takes a box without a closing brace.
+ * The boxed answer: the last box, joined by commas with those before it that only commas, `and`, `or` and
+ * formula delimiters separate. If `x = ` comes directly before each box, it names the part. A percent sign or
+ * word after the last box belongs to it. null without a box, or if it is empty. `tolerant` also accepts a box
+ * without a closing brace.
  */
 export function boxedAnswer(text: string, tolerant: boolean): string | null {
   if (!text.includes('box')) return null;
@@ -114,8 +121,8 @@ export function boxedAnswer(text: string, tolerant: boolean): string | null {
 const SEPARATOR = /\b(?:and|or)\b|[,;]/;
 
 /**
- * The boxes of a reference, which nobody writes to mislead: those closer than 10 characters, or than 70 with a separator,
- * belong to the last, as in math_verify.
+ * The boxed answer of a reference, which is not adversarial: boxes fewer than 10 characters apart, or 70 with
+ * a separator, belong together, as in math_verify.
  */
 export function boxesOfReference(text: string): string | null {
   const boxes = innermost(completeBoxes(text));
@@ -132,7 +139,7 @@ export function boxesOfReference(text: string): string | null {
   return contents.filter((content, i, all) => content !== all[i - 1]).join(',') || null;
 }
 
-/** The contents of the last box and of those that form a list with it, with their names where all have one. */
+/** The contents of the last box and of those that form a list with it, with their names if all have one. */
 function listOf(text: string, boxes: readonly Box[]): string[] {
   const last = boxes.at(-1)!;
   const plain = [last.content];
@@ -158,7 +165,7 @@ function labelOf(text: string, box: Box): string {
   return LABEL.exec(text.slice(Math.max(0, box.start - 40), box.start))?.[0] ?? '';
 }
 
-/** Of nested boxes the inner one counts. */
+/** Drops boxes that contain another box. */
 function innermost(boxes: readonly Box[]): Box[] {
   return boxes.filter((box, i) => boxes[i + 1] === undefined || boxes[i + 1]!.start >= box.end);
 }

@@ -1,9 +1,9 @@
-/** A letter of multiple choice, alone or with the value that stands beside it. */
+/** A multiple-choice letter, alone or with the value beside it. */
 import { TEXT_COMMAND } from './lexicon';
 
 export interface Choice {
   letter: string;
-  /** What follows the letter, not yet parsed; empty when it stands alone. */
+  /** The unparsed text after the letter; empty when the letter stands alone. */
   value: string;
 }
 
@@ -15,10 +15,10 @@ const MARK = new RegExp(
     String.raw`|(?<open>[A-E])\s*(?<mark>[.):])(?=[\s\\~}]|$))`,
 );
 const SPACE = /^(?:\s|\\!|\\q?quad\b)*/;
-/** What goes on like this is a formula that begins with a letter. */
+/** Text that continues like this is a formula that begins with a letter. */
 const GOES_ON = /^(?:[+*/^=,_!<>|:;&\])-]|\\(?:cup|cap|cdot|times|to|in|le|ge|ne|setminus)\b)/;
 
-/** null: the text does not begin with a letter of choice. */
+/** The choice that `text` begins with, or null. */
 export function choiceOf(text: string): Choice | null {
   const match = MARK.exec(text);
   if (match === null) return null;
@@ -27,7 +27,7 @@ export function choiceOf(text: string): Choice | null {
   let rest = text.slice(match[0].length);
   const marked = groups.text !== undefined || groups.named !== undefined;
   if (groups.text !== undefined) {
-    // The brace of \text{ ends after the letter or after the value.
+    // The brace of \text{ closes after the letter or after the value.
     const close = closing(rest);
     if (close < 0) return null;
     rest = rest.slice(0, close) + rest.slice(close + 1);
@@ -35,14 +35,14 @@ export function choiceOf(text: string): Choice | null {
   const space = SPACE.exec(rest)![0];
   const value = rest.slice(space.length).replace(/[\s$.]+$/, '');
   if (value === '') return { letter, value };
-  // (E) -2 has a value, (E) - 2 is a difference.
+  // (E) -2 is a choice with a value, (E) - 2 is a difference.
   const minus = /^-\S/.test(value) && (marked || groups.open !== undefined || space !== '');
   if (!minus && GOES_ON.test(value)) return null;
   if (!marked && space === '' && groups.round !== undefined) return null;
   return { letter, value };
 }
 
-/** Where the brace that was opened before `text` closes. */
+/** The position in `text` of the brace that closes one opened before it. */
 function closing(text: string): number {
   let depth = 1;
   for (let at = 0; at < text.length; at++) {

@@ -1,4 +1,7 @@
-/** Whether two answers are the same: math_verify's rules for what may stand for what, over exact comparison. */
+/**
+ * Whether two answers are the same: math_verify's rules for which forms are interchangeable, with exact
+ * comparison.
+ */
 import type { Answer } from './answer';
 import { freeSymbols, isStructure, mapChildren, type Node, type NodeOf } from './ast';
 import { words } from './atoms';
@@ -10,13 +13,13 @@ import { equalSets, readPair, realSet } from './realset';
 import { equalRelations, isAssignment, isEquation, lastSide, shortened } from './relations';
 import { type CompareContext, equalScalars } from './scalar';
 
-/** Not symmetric: the reference says which form is wanted. Throws BudgetExceeded. */
+/** Not symmetric: the reference decides which form is wanted. Throws BudgetExceeded. */
 export function equalAnswers(gold: Answer, pred: Answer, context: CompareContext): boolean {
   if (gold.key !== '' && gold.key === pred.key) return true;
   return equalChoices(gold, pred, context) ?? equalValues(gold, pred, context);
 }
 
-/** null: the letters of a multiple choice have no say. */
+/** Compares multiple-choice letters; null when they do not decide. */
 function equalChoices(gold: Answer, pred: Answer, context: CompareContext): boolean | null {
   const [a, b] = [gold.choice, pred.choice];
   const values = (x: Answer, y: Answer): boolean => equalAnswers(x, y, context);
@@ -36,7 +39,7 @@ function equalValues(gold: Answer, pred: Answer, context: CompareContext): boole
   const digits = equalDigits(gold, pred);
   if (digits !== null) return digits;
   if (equalNodes(gold.node, pred.node, context)) return true;
-  // 10 m is ten where the other side has no variable.
+  // When the reference has no variable, the m of `10 m` is a unit.
   if (pred.withoutUnit !== null && freeSymbols(gold.node).size === 0)
     return equalNodes(gold.node, pred.withoutUnit, context);
   if (gold.withoutUnit !== null && freeSymbols(pred.node).size === 0)
@@ -44,7 +47,7 @@ function equalValues(gold: Answer, pred: Answer, context: CompareContext): boole
   return false;
 }
 
-/** Digits with letters among them against a number in a base: B3 and B3_16. */
+/** Digits that include letters against a number in a base: B3 and B3_16. */
 function equalDigits(gold: Answer, pred: Answer): boolean | null {
   const [a, b] = [gold.node!, pred.node!];
   if ((a.kind === 'base') === (b.kind === 'base')) return null;
@@ -53,7 +56,7 @@ function equalDigits(gold: Answer, pred: Answer): boolean | null {
   return plainDigits(other.words.replace(/\s/g, '')) === plainDigits(based.digits);
 }
 
-/** One word of four letters or more is no product of variables: `East` is not `Seat`. */
+/** A word of four letters or more is not a product of variables: `East` is not `Seat`. */
 function isWord({ node }: Answer): boolean {
   return node?.kind === 'text' || (node?.kind === 'mul' && node.run !== undefined && node.run.length > 3);
 }
@@ -82,7 +85,10 @@ function isResidue(node: Node): node is NodeOf<'fn'> {
   return node.kind === 'fn' && node.name === 'residue';
 }
 
-/** Congruences of one modulus with congruent numbers are equal; beside a plain number the number written counts. */
+/**
+ * Congruences with the same modulus are equal when their numbers are congruent; against a plain number, the
+ * number as written counts.
+ */
 function equalResidues(gold: Node, pred: Node, context: CompareContext): boolean {
   const [value, other] = [gold, pred].map((node) => (isResidue(node) ? node.args[0]! : node)) as [Node, Node];
   if (!isResidue(gold) || !isResidue(pred)) return equalNodes(value, other, context);
@@ -107,7 +113,7 @@ function sameRealSet(gold: Node, pred: Node, context: CompareContext): boolean {
   return a !== null && b !== null && equalSets(a, b, context);
 }
 
-/** Scalars and words. A word equals the letters it is made of, in any case. */
+/** Scalars and words. A word equals its letters, ignoring case. */
 function equalLeaves(gold: Node, pred: Node, context: CompareContext): boolean {
   if (gold.kind === 'text' || pred.kind === 'text') {
     const [a, b] = [asWord(gold), asWord(pred)];
@@ -120,7 +126,7 @@ function equalLeaves(gold: Node, pred: Node, context: CompareContext): boolean {
   return equalScalars(gold, pred, context);
 }
 
-/** Without a.m. or p.m. a time is one of the 24-hour clock. */
+/** Minutes since midnight; without a.m. or p.m. a time is on the 24-hour clock. */
 function minutesOf(node: Node): number | null {
   if (node.kind === 'time') return node.minutes;
   return node.kind === 'div' ? (node.clock ?? null) : null;
@@ -180,7 +186,7 @@ function equalStructures(gold: Node, pred: Node, context: CompareContext): boole
   return equalItems(itemsOf(gold, context), itemsOf(pred, context), context);
 }
 
-/** Named parts in the order they were written in: a bare list may follow that too. */
+/** Named parts in the order they were written, which a bare list may follow too. */
 function asWritten({ items, written }: NodeOf<'tuple'>): Node[] {
   if (written === undefined) return [];
   return items.map((_, place) => items[written.indexOf(place)]!);
@@ -197,7 +203,7 @@ function flattened(node: Node, op: string): Node[] {
   return node.kind === 'setop' && node.op === op ? node.parts.flatMap((part) => flattened(part, op)) : [node];
 }
 
-/** A pair in round brackets is also what a list of two is; [a, b) is not. */
+/** A pair in round brackets may also be a list of two; [a, b) may not. */
 function isOrdered(node: NodeOf<'tuple'>, context: CompareContext): boolean {
   if (node.items.length !== 2 || (node.open === '(' && node.close === ')')) return true;
   return readPair(node, context).reading === 'pair';
@@ -213,7 +219,7 @@ function equalTuples(gold: NodeOf<'tuple'>, pred: NodeOf<'tuple'>, context: Comp
   const [a, b] = [readPair(gold, context), readPair(pred, context)];
   if (a.reading !== b.reading) return false;
   if (a.reading === 'interval' && b.reading === 'interval') {
-    // At an infinity the bracket says nothing.
+    // At infinity the kind of bracket does not matter.
     if (a.piece.low.open !== b.piece.low.open || a.piece.high.open !== b.piece.high.open) return false;
   } else if (a.reading === 'symbolic' && (gold.open !== pred.open || gold.close !== pred.close)) {
     return false;
@@ -236,7 +242,7 @@ function inOrder(gold: readonly Node[], pred: readonly Node[], context: CompareC
   return gold.length === pred.length && gold.every((item, i) => equalNodes(item, pred[i]!, context));
 }
 
-/** A one-to-one match in any order. */
+/** Whether the items match one to one, in any order. */
 function equalItems(gold: readonly Node[], pred: readonly Node[], context: CompareContext): boolean {
   if (gold.length !== pred.length) return false;
   const left = [...pred];

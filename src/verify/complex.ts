@@ -1,4 +1,4 @@
-/** Complex doubles: principal branches throughout. */
+/** Complex doubles, with principal branches throughout. */
 
 export interface Complex {
   re: number;

@@ -1,4 +1,4 @@
-/** Whether two values are the same to fifty digits, and what a value rounds to. */
+/** Whether two values agree to fifty digits, and what a value rounds to. */
 import type { Node } from './ast';
 import * as B from './ball';
 import { Unknown } from './ball';
@@ -9,17 +9,17 @@ import type { Rational } from './rational';
 
 export type Point = ReadonlyMap<string, Rational>;
 
-/** Binary digits worked with: the first tell 67 decimal ones, the second are for what cancels inside. */
+/** Working precision in bits: the first gives 67 decimal digits, the second covers cancellation. */
 const PRECISIONS = [224, 896];
-/** Fifty decimal digits. */
+/** Fifty decimal digits, in bits. */
 const AGREEMENT = 167;
-/** Points with variables at which two expressions must agree, after doubles agreed at more. */
+/** Points at which two expressions with variables must agree, after doubles agreed at more. */
 const WANTED_POINTS = 2;
 
 /**
- * Whether `a` and `b` have the same value: false when they are known to differ, true when they agree to fifty digits
- * (relative to their size, or absolutely about zero) at the points asked for. null: there is no telling, because no point
- * gave values. Values that cancel so far that no digits are left are not the same.
+ * Whether `a` and `b` have the same value: false when they are known to differ, true when they agree to fifty
+ * digits (relative to their size, or absolutely near zero) at the given points, null when no point gave
+ * values. Values that cancel until no digits are left are not the same.
  */
 export function sameDigits(a: Node, b: Node, points: Iterable<Point>, budget: Budget): boolean | null {
   let agreed = 0;
@@ -47,14 +47,14 @@ function sameAt(a: Node, b: Node, point: Point, budget: Budget): boolean | null 
       if (Math.max(B.radiusOf(difference.re), B.radiusOf(difference.im)) <= size - AGREEMENT) return true;
       undecided = true;
     } catch (error) {
-      // More digits may tell what these did not.
+      // A higher precision may decide.
       if (!(error instanceof Unknown)) throw error;
     }
   }
   return undecided ? false : null;
 }
 
-/** Whether a / b is the same number at two of the points, to fifty digits; null: there is no telling. */
+/** Whether a / b is the same number at two of the points, to fifty digits; null when undecided. */
 export function sameRatio(a: Node, b: Node, points: readonly Point[], budget: Budget): boolean | null {
   let result: boolean | null = null;
   for (const bits of PRECISIONS) {
@@ -78,7 +78,10 @@ export function sameRatio(a: Node, b: Node, points: readonly Point[], budget: Bu
   return result;
 }
 
-/** -1, 0 or 1 as the real value of `a` is below, the same as (to fifty digits) or above that of `b`; null: not known. */
+/**
+ * -1, 0 or 1 as the real value of `a` is below, equal to (to fifty digits) or above that of `b`; null when
+ * undecided.
+ */
 export function order(a: Node, b: Node, budget: Budget): number | null {
   for (const bits of PRECISIONS) {
     try {
@@ -94,7 +97,10 @@ export function order(a: Node, b: Node, budget: Budget): number | null {
   return null;
 }
 
-/** The integer nearest to the real value times 10^places; null: not real, not defined, or too close to a half. */
+/**
+ * The integer nearest to the real value times 10^places; null when not real, undefined, or too close to a
+ * half.
+ */
 export function roundedValue(node: Node, places: number, budget: Budget): bigint | null {
   for (const bits of PRECISIONS) {
     try {

@@ -1,9 +1,9 @@
-/** Matrices: \begin{pmatrix} and its relatives. */
+/** Matrices and cases: \begin{pmatrix} and the like. */
 import { fn, type Node } from './ast';
 import type { Parser } from './parser';
 import { NotParsed } from './tokens';
 
-/** After `\begin{kind}`: rows of cells up to `\end{kind}`. */
+/** Parses what follows `\begin{kind}`: rows of cells up to `\end{kind}`. */
 export function matrix(p: Parser, kind: string): Node {
   const rows: Node[][] = [];
   let row: Node[] = [];
@@ -22,7 +22,9 @@ export function matrix(p: Parser, kind: string): Node {
   return kind === 'vmatrix' ? fn('det', { kind: 'matrix', rows }) : { kind: 'matrix', rows };
 }
 
-/** A formula, `\text{if } x > 0`, `x > 0` or `\text{otherwise}`; commas before the condition only part. */
+/**
+ * A formula, `\text{if } x > 0`, `x > 0` or `\text{otherwise}`; a comma before the condition only separates.
+ */
 function cell(p: Parser): Node {
   const value = p.relation();
   while (p.peek()?.t === 'sep' || p.is('.')) p.take();

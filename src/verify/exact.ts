@@ -1,4 +1,4 @@
-/** Exact values: rationals as far as every part of an expression is one. */
+/** Exact values of expressions all of whose parts are rational. */
 import type { Node } from './ast';
 import type { Budget } from './budget';
 import {
@@ -8,14 +8,14 @@ import {
 
 export interface ExactContext {
   budget: Budget;
-  /** Values of the variables of sums and products. */
+  /** Values of the index variables of sums and products. */
   bound?: ReadonlyMap<string, Rational>;
 }
 
-/** Longer sums are added up in doubles. */
+/** Longer sums are computed in doubles. */
 const MAX_TERMS = 1_000;
 
-/** null: not a rational, not defined, or too large to be written down. Throws BudgetExceeded. */
+/** null when irrational, undefined or too large to write out. Throws BudgetExceeded. */
 export function exactValue(node: Node, context: ExactContext): Rational | null {
   context.budget.spend();
   const value = (inner: Node): Rational | null => exactValue(inner, context);
@@ -82,7 +82,7 @@ function exactPower(base: Rational | null, exponent: Rational | null, budget: Bu
   return root === null || times === null ? null : power(root, times, budget);
 }
 
-/** Digits above the base make it no number. Places after the point are halves, quarters, ... of base two. */
+/** The value of digits in a base, also after the point; null if a digit is too large for the base. */
 function basedValue(digits: string, base: number): Rational | null {
   const [whole, fraction = ''] = digits.split('.');
   let value = 0n;

@@ -1,6 +1,6 @@
 /**
- * The answer of a text without a box: what "the final answer is" announces, then "answer:", then "answer", then the last
- * formula or number. Priorities and distances are math_verify's.
+ * The answer in text without a box: what follows "the final answer is", else "answer:", else "answer", else
+ * the last formula or number. Priorities and distances are math_verify's.
  */
 import type { ExtractionTarget } from './options';
 import { boxedAnswer } from './boxed';
@@ -10,7 +10,7 @@ import { formulas, joinFormulas, type Span } from './segments';
 
 export interface Candidate {
   text: string;
-  /** `string`: to be compared as it is. */
+  /** `string`: compared as a plain string. */
   type: ExtractionTarget['type'] | 'boxed';
 }
 
@@ -27,10 +27,10 @@ const COLON = 100;
 const ANSWER = 200;
 const LINE_START = 250;
 const ANYWHERE = 300;
-/** Of each priority the last match counts, so early ones need no search. */
+/** The last match of each priority counts, so early ones need not be searched. */
 const MAX_ANCHORS = 16;
 
-/** Candidates, the best first. Boxes are looked for in all of `text`, other answers in its last characters only. */
+/** Candidates, best first. Boxes are looked for in all of `text`, other answers only near its end. */
 export function candidates(
   text: string,
   targets: readonly ExtractionTarget[],
@@ -39,7 +39,7 @@ export function candidates(
   const priority = boxPriority(targets);
   const boxed = priority === null ? null : boxes(text);
   const tail = text.slice(-MAX_TAIL_CHARS);
-  // Nothing could come before this box: the rest of the text need not be read.
+  // Nothing can beat this box, so skip the rest of the text.
   if (boxed !== null && priority === HOPE && !tail.includes('I hope'))
     return [{ text: boxed, type: 'boxed' }];
   const ranked = targets.flatMap((target) => ofTarget(tail, target));
@@ -50,7 +50,7 @@ export function candidates(
   return ranked.sort((a, b) => a.priority - b.priority || b.end - a.end || a.start - b.start);
 }
 
-/** The best priority boxes are looked at with; null: none are. */
+/** The highest priority at which boxes are tried; null when they are not. */
 function boxPriority(targets: readonly ExtractionTarget[]): number | null {
   const priorities = targets.flatMap((target) =>
     target.type === 'latex' && target.boxedMatchPriority >= 0 ? [target.boxedMatchPriority] : [],
@@ -105,7 +105,10 @@ function firstWithin(spans: readonly Span[], from: number, distance: number): Sp
   return spans.find((span) => span.start >= from && span.start <= from + distance);
 }
 
-/** What follows the last equals sign near the word "answer", else the first number near it, on the same line. */
+/**
+ * The value after the last equals sign near the word "answer", else the first number near it, on the same
+ * line.
+ */
 function numberAfter(text: string, spans: readonly Span[], from: number): Span | undefined {
   const newline = text.indexOf('\n', from);
   const lineEnd = newline < 0 ? text.length : newline;

@@ -1,4 +1,4 @@
-/** Commands with arguments of their own shape: roots, functions, number sets, sums and products. */
+/** Commands with special arguments: roots, functions, number sets, sums and products. */
 import { fn, integer, type Node, type SetName } from './ast';
 import { argument, atom, atomicGroup, bareIndex, exponent, postfix } from './atoms';
 import { group } from './groups';
@@ -28,7 +28,7 @@ export function numberSet(p: Parser): Node {
   return { kind: 'named', name: content.name as SetName };
 }
 
-/** `\mathbf{Z}` and plain `Z` after \in, which is taken. */
+/** Consumes `\mathbf{Z}` or a plain `Z` after \in. */
 export function numberSetLetter(p: Parser): Node | null {
   const token = p.peek();
   if (token?.t !== 'letters' || !SET_NAMES.has(token.v)) return null;
@@ -56,7 +56,7 @@ export function applied(p: Parser, name: string): Node {
   return raised === null || minusOne ? call : { kind: 'pow', base: call, exponent: raised };
 }
 
-/** Brackets hold the whole argument; without them it is the product that follows, up to the next function. */
+/** The argument in brackets, or without them the product that follows, up to the next function. */
 function functionArgument(p: Parser): Node {
   if (p.is('(') || p.is('{') || p.is('[')) return postfix(p, atomicGroup(p));
   if (p.accept('-')) return { kind: 'neg', value: functionArgument(p) };
@@ -101,7 +101,7 @@ export function bigOperator(p: Parser, op: 'sum' | 'prod'): Node {
   return { kind: 'bigop', op, variable: range.sides[0].name, from: range.sides[1]!, to, body };
 }
 
-/** {k=1}; i and e are ordinary indices here. */
+/** The range {k=1}; i and e are ordinary index names here. */
 function rangeStart(p: Parser): Node {
   p.expect('{');
   const token = p.take();

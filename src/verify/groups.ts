@@ -6,7 +6,7 @@ import type { Parser } from './parser';
 import { numberSetLetter } from './functions';
 import { NotParsed } from './tokens';
 
-/** What follows the opening bracket `open`, which is already taken. */
+/** Parses what follows the opening bracket `open`, which has been consumed. */
 export function bracketed(p: Parser, open: string): Node {
   switch (open) {
     case '(':
@@ -35,14 +35,14 @@ export function bracketed(p: Parser, open: string): Node {
   }
 }
 
-/** \left\{ before the cases, which may not close. */
+/** \left\{ before a list of cases, which need not be closed. */
 function openCases(p: Parser): Node {
   const items = matrix(p, p.take().v);
   p.accept('}set');
   return items;
 }
 
-/** \{x \in \mathbb{R} \mid x > 3\}: what its conditions allow. Whole numbers between bounds are a list. */
+/** \{x \in \mathbb{R} \mid x > 3\}: the set its conditions allow. Integers between bounds become a list. */
 function builder(p: Parser): Node {
   const token = p.take();
   if (token.t !== 'letters' || token.v.length !== 1) throw new NotParsed('no name');
@@ -70,14 +70,14 @@ function builder(p: Parser): Node {
   return { kind: 'setop', op: 'intersection', parts: [allowed, { kind: 'named', name }] };
 }
 
-/** Z of the condition `x \in \mathbb{Z}`. */
+/** The set in a condition `x \in \mathbb{Z}`, or null. */
 function membership(node: Node): SetName | null {
   const right =
     node.kind === 'relation' && node.ops.length === 1 && node.ops[0] === '=' ? node.sides[1] : null;
   return right?.kind === 'named' ? right.name : null;
 }
 
-/** `{...}` of LaTeX, from its opening brace: one expression. */
+/** A LaTeX group `{...}`, from its opening brace: one expression. */
 export function group(p: Parser): Node {
   p.expect('{');
   return braces(p);
@@ -89,7 +89,7 @@ function braces(p: Parser): Node {
   return items.length === 1 ? items[0]! : { kind: 'set', items };
 }
 
-/** The items up to one of `ends`, which is taken. Bars inside are bars of their own. */
+/** The items up to one of `ends`, which is consumed. Bars inside are matched separately. */
 function inside(p: Parser, ends: readonly string[]): { items: Node[]; close: string } {
   const bars = p.bars;
   p.bars = 0;

@@ -1,18 +1,21 @@
-/** Words around a value that change what is said: `at least 91` is not 91. */
+/** Words that change the meaning of a value: `at least 91` is not 91. */
 
 const PHRASES =
   /\b(?:at (?:least|most|the (?:least|most|earliest|latest))|(?:less|more|fewer|greater|larger|smaller|bigger|higher|lower|other|rather) than|unless|outside|no (?:more|less|fewer|greater)|not|never|isn'?t|cannot|up to|but|except|or (?:more|less|fewer|greater|higher|lower|over|under)|exceed(?:s|ing)?|almost|nearly|within|half of|twice|double|triple|(?:square|cube) root of|square of|cube of|reciprocal of|opposite of|minimum of|maximum of)\b/;
-/** These mean a bound only when they stand alone: "over" is in many a phrase. */
+/** These mean a bound only when alone: "over" occurs in many phrases. */
 const ALONE =
   /^(?:even|odd|prime|just |well )?(?:over|under|above|below|beyond|more|less|fewer|plus|minimum|maximum)$/;
 
-/** `n is even`: what follows a name and says something of it. */
+/** A predicate after a name, as in `n is even`. */
 const PREDICATE = /^(?:is|are) (?!equal|about|approximately|the\b)\w/;
 
-/** The same without a verb: `n \text{ even}`. */
+/** A predicate with or without a verb: `n \text{ even}`. */
 const QUALITY = /^(?:(?:is|are) )?(even|odd|prime|composite|rational|irrational)$/;
 
-/** The words in one form when they are part of the answer; null: `about`, `the answer is`, units may be left out. */
+/**
+ * The normalised words when they change the answer; null for words that may be left out, such as `about`,
+ * `the answer is` and units.
+ */
 export function hedgeOf(text: string): string | null {
   const words = text
     .toLowerCase()
@@ -24,7 +27,7 @@ export function hedgeOf(text: string): string | null {
   return PREDICATE.test(words) || PHRASES.test(words) || ALONE.test(words) ? words : null;
 }
 
-/** `about 5.25`, in one run of words: what follows such a word is the value. */
+/** A word such as `about` in text that goes on with the value: `about 5.25`. */
 export const APPROXIMATELY =
   /^(?:about|around|approximately|approx\.?|roughly|circa|ca\.?|exactly|precisely|only|just)\s+(?=[-+]?[.\d])/i;
 
@@ -39,7 +42,7 @@ const SCALES: ReadonlyMap<string, bigint> = new Map([
   ['trillion', 1_000_000_000_000n],
 ]);
 
-/** What `5 million dollars` multiplies its number by; null: the words do not begin with such a number. */
+/** The factor at the start of `text`: a million in `5 \text{ million dollars}`; null if there is none. */
 export function scaleOf(text: string): bigint | null {
   const [first] = text
     .trim()

@@ -1,4 +1,4 @@
-/** Verdicts on completions. Nothing here throws or performs input or output, and every call ends by counted work. */
+/** Verdicts on completions. Nothing here throws or does I/O, and a count of work bounds every call. */
 import type { Grading, Thinking, Verdict } from '../types';
 import { type Answer, parseAnswer } from './answer';
 import { answerRegion, boxedAnswer, boxesOfReference, isCutOff, lastBoxed, lastBoxOrTag } from './boxed';
@@ -22,7 +22,10 @@ export {
   type VerifyOptions,
 } from './options';
 
-/** Where a completion's answer is: the boxes after the thinking, or the last box of all, else `<answer>`. */
+/**
+ * Where a completion's answer is looked for: in the boxes after the thinking (`answer`), or in the last box
+ * of the whole text, else in `<answer>` (`last-box`).
+ */
 export type AnswerFrom = 'answer' | 'last-box';
 
 const COMPLETIONS: Readonly<Record<AnswerFrom, ResolvedOptions>> = {
@@ -32,19 +35,20 @@ const COMPLETIONS: Readonly<Record<AnswerFrom, ResolvedOptions>> = {
 const LENIENT = { strictLatex: false };
 
 /**
- * Whether `completion` gives the answer `gold`, a reference in LaTeX or plain text. The answer counts after the first
- * `</think>` when there is one. `extracted` is the text taken for the answer, or null. Statuses: `unparseable`, no answer
- * was found or it has no reading; `gold-unparseable`, the reference has none, so nothing was learnt of the completion;
- * `timeout`, the work budget ran out.
+ * Whether `completion` gives the answer `gold`, a reference in LaTeX or plain text. If there is a `</think>`,
+ * only the text after the first one counts. `extracted` is the text taken for the answer, or null. Statuses:
+ * `unparseable`, no answer was found or it could not be parsed; `gold-unparseable`, the reference could not
+ * be parsed, so the completion was not judged; `timeout`, the work budget ran out.
  */
 export function verifyAnswer(gold: string, completion: string, options?: VerifyOptions): Verdict {
   return verdict(gold, completion, options === undefined ? PRESETS['math-verify'] : resolveOptions(options));
 }
 
 /**
- * As `verifyAnswer`, for training and the paper's protocol: only a complete `\boxed{}` (or `\fbox{}`) is an answer.
- * @param answerFrom where it is looked for
- * @param grading what the data set says of judging its answers
+ * Like `verifyAnswer`, for training and the paper's protocol: only a complete `\boxed{}` (or `\fbox{}`) is an
+ * answer.
+ * @param answerFrom where the answer is looked for
+ * @param grading what the data set says about judging its answers
  */
 export function verifyCompletion(
   text: string,
@@ -55,7 +59,7 @@ export function verifyCompletion(
   return verdict(gold, text, { ...COMPLETIONS[answerFrom], ...grading });
 }
 
-/** The format reward's condition: thinking was closed and a complete `\boxed{}` stands somewhere in the text. */
+/** The format reward's condition: the thinking is closed and the text contains a complete `\boxed{}`. */
 export function hasFormat(text: string, thinking: Pick<Thinking, 'thinkingClosed'>): boolean {
   return thinking.thinkingClosed && lastBoxed(text) !== null;
 }
@@ -68,7 +72,7 @@ interface Extracted {
 }
 
 interface Reference extends Extracted {
-  /** Of all of the reference, however it was read. */
+  /** Key of the whole reference, however it was parsed. */
   wholeKey: string;
 }
 
@@ -116,7 +120,7 @@ function fromCompletion(completion: string, options: ResolvedOptions): Extracted
   if (isCutOff(region)) return null;
   const found = best(candidates(region, options.extraction), options);
   if (found !== null) return found;
-  // A bare answer and nothing else.
+  // The text may be a bare answer and nothing else.
   const whole = region.trim();
   if (whole === '' || whole.length > 256 || SENTENCE.test(whole) || !options.extraction.some(takesWhole))
     return null;
@@ -130,13 +134,13 @@ function takesWhole(target: ExtractionTarget): boolean {
 
 const MAX_TRIED = 8;
 
-/** The first candidate that parses, else the first one as it is. */
+/** The first candidate that parses, else the first candidate. */
 function best(list: readonly Candidate[], options: ResolvedOptions): Extracted | null {
   let first: Extracted | null = null;
   const tried = options.extractionMode === 'first_match' ? 1 : MAX_TRIED;
   for (const { text, type } of list.slice(0, tried)) {
     const found = { text, answer: parseAnswer(text, options.parse), literal: type === 'string' };
-    // A box is the answer whether it can be read or not.
+    // A box is the answer whether it parses or not.
     if (found.literal || found.answer.node !== null || type === 'boxed') return found;
     first ??= found;
   }
@@ -144,12 +148,12 @@ function best(list: readonly Candidate[], options: ResolvedOptions): Extracted |
 }
 
 const BOX = /\\+(?:boxed|fbox)/;
-/** Two words one after the other: a sentence, not a formula. */
+/** Two words in a row: a sentence, not a formula. */
 const SENTENCE = /(?<![\\a-zA-Z{])[a-zA-Z]{2,}[,.]?\s+[a-zA-Z]{2,}/;
 
 const TEXT_COMMAND = /\\[a-z]+\s*\{[^{}]*\}/g;
 
-/** A reference is an answer as it stands, unless it is boxed or a sentence. */
+/** The whole reference is the answer, unless it is boxed or a sentence. */
 function parseReference(gold: string, options: ResolvedOptions): Extracted {
   const whole = (): Extracted => ({ text: gold.trim(), answer: parseAnswer(gold, LENIENT), literal: false });
   if (typeof options.extraction === 'string') {
@@ -163,7 +167,7 @@ function parseReference(gold: string, options: ResolvedOptions): Extracted {
   return best(candidates(gold, extraction, boxesOfReference), lenient) ?? whole();
 }
 
-/** References come back many times: one parse for the whole of a group, a step, a run. */
+/** The same reference is judged against many times in a group, a step and a run, so it is parsed once. */
 const references = new Map<string, Reference | null>();
 const MAX_REFERENCES = 4_096;
 

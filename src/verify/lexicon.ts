@@ -96,7 +96,7 @@ export const UNICODE: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** Commands that mean the same as another. */
+/** Commands that mean the same as another command. */
 export const SYNONYMS: ReadonlyMap<string, string> = new Map(
   Object.entries({
     dfrac: 'frac',
@@ -168,7 +168,7 @@ export const SYNONYMS: ReadonlyMap<string, string> = new Map(
   }),
 );
 
-/** Commands that only draw. */
+/** Commands that only affect layout. */
 export const DRAWING: ReadonlySet<string> = new Set(
   (
     'left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr Biggl Biggr bigm Bigm biggm Biggm mleft mright ' +
@@ -190,7 +190,7 @@ export const COLOURS: ReadonlySet<string> = new Set(
   'color textcolor mathcolor colorbox fcolorbox pagecolor'.split(' '),
 );
 
-/** Commands that leave room for their argument and do not show it. */
+/** Commands whose argument is not shown. */
 export const PHANTOMS: ReadonlySet<string> = new Set(
   'phantom hphantom vphantom label tag ref rule'.split(' '),
 );
@@ -210,10 +210,10 @@ export const TEXT: ReadonlySet<string> = new Set(
   ).split(' '),
 );
 
-/** One of them, as part of a pattern. */
+/** Any of the text commands, as part of a pattern. */
 export const TEXT_COMMAND = String.raw`\\(?:${[...TEXT].join('|')})(?![a-zA-Z])`;
 
-/** Commands that dress their argument. */
+/** Commands that decorate their argument. */
 export const ACCENTS: ReadonlySet<string> = new Set(
   'vec hat bar overline tilde widehat widetilde overrightarrow dot ddot mathcal mathfrak mathscr underline overbrace underbrace'.split(
     ' ',
@@ -234,7 +234,7 @@ export const FUNCTIONS: ReadonlySet<string> = new Set(
 /** Functions of several arguments. */
 export const VARIADIC: ReadonlySet<string> = new Set(['gcd', 'lcm', 'max', 'min']);
 
-/** Names that mean a command when written out in letters. */
+/** Names that mean a command when written without a backslash. */
 export const WORD_COMMANDS: ReadonlyMap<string, string> = new Map([
   ...['sqrt', 'pi', 'gcd', 'lcm', 'max', 'min', 'frac', 'binom'].map((name): [string, string] => [
     name,
@@ -274,7 +274,7 @@ export const UNITS: ReadonlySet<string> = new Set(
   UNIT_WORDS.split(' ').flatMap((word) => [word, `${word}s`, `${word}es`]),
 );
 
-/** Single letters that may be a unit when written apart from a plain number. */
+/** Single letters that may be a unit when a space separates them from a plain number. */
 export const LETTER_UNITS: ReadonlySet<string> = new Set([
   'm',
   'g',

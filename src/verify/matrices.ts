@@ -1,4 +1,4 @@
-/** Sums and products of matrices, cell by cell, without evaluating the cells. */
+/** Sums and products of matrices as trees, without evaluating the cells. */
 import { integer, type Node, some } from './ast';
 import type { Budget } from './budget';
 
@@ -8,7 +8,10 @@ export function hasMatrix(node: Node): boolean {
   return some(node, (inner) => inner.kind === 'matrix');
 }
 
-/** The cells of a matrix expression; null when it is a scalar, does not fit or is no matrix. Throws BudgetExceeded. */
+/**
+ * The cells of a matrix expression; null when it is not a matrix or the sizes do not fit. Throws
+ * BudgetExceeded.
+ */
 export function matrixCells(node: Node, budget: Budget): Node[][] | null {
   budget.spend(4);
   switch (node.kind) {

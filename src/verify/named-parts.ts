@@ -1,7 +1,7 @@
-/** Parts with names, `y = -8, x = 5`: a tuple in the order of the names, which remembers them. */
+/** Named parts, `y = -8, x = 5`, become a tuple sorted by name that keeps the names. */
 import type { Node, NodeOf } from './ast';
 
-/** The list or tuple as one of named parts where every part has a name of its own; else as it is. */
+/** Turns a list or tuple into one of named parts if each part has its own name; else returns it unchanged. */
 export function withNames(node: Node): Node {
   if (node.kind === 'relation') return ofTuple(node);
   if (node.kind === 'tuple') return named(node.items) ?? { ...node, items: node.items.map(withNames) };
@@ -9,7 +9,7 @@ export function withNames(node: Node): Node {
   return named(node.items) ?? repeated(node.items) ?? { ...node, items: node.items.map(withNames) };
 }
 
-/** (y, x) = (-8, 5) */
+/** Handles (y, x) = (-8, 5). */
 function ofTuple(node: NodeOf<'relation'>): Node {
   const [left, right] = [node.sides[0]!, node.sides.at(-1)!];
   if (node.ops.some((op) => op !== '=') || left.kind !== 'tuple' || right.kind !== 'tuple') return node;
@@ -28,7 +28,7 @@ function named(items: readonly Node[]): Node | null {
   );
 }
 
-/** x=1, y=2, x=3, y=4: two solutions. */
+/** Several solutions in a row: x=1, y=2, x=3, y=4. */
 function repeated(items: readonly Node[]): Node | null {
   const names = items.map((item) => partOf(item)?.name ?? null);
   const length = names.indexOf(names[0] ?? null, 1);
@@ -53,7 +53,7 @@ function partOf(node: Node): { name: string; value: Node } | null {
   return last === null ? null : { name: last, value: node.sides.at(-2)! };
 }
 
-/** null when two parts have one name. */
+/** null when two parts have the same name. */
 function sorted(names: readonly string[], values: readonly Node[]): Node | null {
   if (new Set(names).size < names.length) return null;
   const parts = names.map((name, place) => ({ name, value: values[place]!, place }));
@@ -68,7 +68,7 @@ function sorted(names: readonly string[], values: readonly Node[]): Node | null 
   };
 }
 
-/** x, y or a, b, c or x_1, x_2: names whose order everybody knows. */
+/** x, y or a, b, c or x_1, x_2: names with an obvious order. */
 function areNeighbours(names: readonly string[]): boolean {
   const letters = names.map((name) => name.replace(/_\d+$/, ''));
   if (new Set(letters).size === 1) return true;
@@ -78,7 +78,7 @@ function areNeighbours(names: readonly string[]): boolean {
   });
 }
 
-/** Letters as letters, numbers in them as numbers: x_2 before x_10. */
+/** Orders names with their numbers compared as numbers: x_2 before x_10. */
 function byName(a: string, b: string): number {
   const pieces = (name: string): string[] => name.match(/\d+|\D/g) ?? [];
   const [x, y] = [pieces(a), pieces(b)];
@@ -91,7 +91,7 @@ function byName(a: string, b: string): number {
   return x.length - y.length;
 }
 
-/** A name as it is written; null for what is none. */
+/** The name as written, or null if `node` is not a name. */
 function nameOf(node: Node): string | null {
   switch (node.kind) {
     case 'sym':

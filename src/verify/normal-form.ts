@@ -1,7 +1,7 @@
 /**
- * Sums of products of rational numbers, roots of whole numbers, pi, e, i and variables, written one way only: two such
- * sums are equal exactly when their forms are. Roots of different square-free numbers, and powers of pi or of e beside
- * them, are linearly independent over the rationals, so this decides without any digits.
+ * Sums of products of rational numbers, roots of integers, pi, e, i and variables in a unique form: two such
+ * sums are equal exactly when their forms are. Roots of different square-free numbers, and their products
+ * with powers of pi or of e, are linearly independent over the rationals, so no digits are needed to decide.
  */
 import type { Node } from './ast';
 import type { Budget } from './budget';
@@ -36,14 +36,14 @@ interface Context {
   budget: Budget;
 }
 
-/** Whether a and b are equal; null when one of them is no such sum. Throws BudgetExceeded. */
+/** Whether a and b are equal; null when one of them is not such a sum. Throws BudgetExceeded. */
 export function sameForm(a: Node, b: Node, context: Context): boolean | null {
   const [x, y] = [formOf(a, context), formOf(b, context)];
   if (x === null || y === null) return sameProduct(a, b, context);
   const difference = sum(x, scaled(y, { n: -1n, d: 1n }, context), context);
   if (difference === null) return null;
   if (difference.size === 0) return true;
-  // That no sum of powers of both vanishes has not been proven.
+  // It is not proven that no polynomial in both pi and e vanishes.
   const names = new Set([...difference.values()].flatMap(({ powers }) => [...powers.keys()]));
   return names.has('pi') && names.has('e') ? null : false;
 }
@@ -154,7 +154,7 @@ function timesTerm(x: Term, y: Term, context: Context): Term | null {
   return reduced(coefficient, powers, context);
 }
 
-/** Whole powers of primes and of i go into the coefficient, so that a product has one form. */
+/** Integer powers of primes and of i move into the coefficient, so that a product has a unique form. */
 function reduced(start: Rational, powers: Map<string, Rational>, context: Context): Term | null {
   let coefficient: Rational | null = start;
   for (const [name, exponent] of [...powers]) {
@@ -227,7 +227,7 @@ function timesAll(powers: Powers, factor: Rational): Map<string, Rational> {
   );
 }
 
-/** The real root of a negative number for an odd degree. */
+/** The root; for an odd degree, a negative number has its real root. */
 function rootOf([inside, degree]: readonly Node[], context: Context): Form | null {
   const k = degree && exactValue(degree, context);
   const whole = k && smallInteger(k);
@@ -247,7 +247,7 @@ const PRIMES: readonly number[] = Array.from({ length: LARGEST_PRIME }, (_, n) =
   return n >= 2;
 });
 
-/** null: a prime in it is too large to be found. */
+/** The prime factorisation; null when a prime is too large to be found. */
 function primePowers({ n, d }: Rational): Map<string, Rational> | null {
   const found = new Map<string, Rational>();
   for (const [value, sign] of [
@@ -272,7 +272,7 @@ function primePowers({ n, d }: Rational): Map<string, Rational> | null {
   return found;
 }
 
-/** Products of powers of whole numbers too large to be written down: 9^500000 is 3^1000000. */
+/** Compares products of integer powers too large to write out: 9^500000 is 3^1000000. */
 function sameProduct(a: Node, b: Node, context: Context): boolean | null {
   const [x, y] = [productOf(a, context), productOf(b, context)];
   if (x === null || y === null) return null;

@@ -1,4 +1,4 @@
-/** How a number stands in the text: digits that repeat, ordinals. */
+/** Ways to write numbers: repeating digits and ordinals. */
 import { TEXT_COMMAND } from './lexicon';
 
 const DOT = String.raw`\\(?:dot|overline|bar)`;
@@ -13,7 +13,10 @@ const ELLIPSIS = new RegExp(
   String.raw`^(\d*\.(\d+))\s*(?:\\!)?(?:\\[lc]?dots\b|\.\.\.|…|${TEXT_COMMAND}\s*\{\s*(?:\.\.\.|\\[lc]?dots)\s*\})`,
 );
 
-/** Digits that repeat, as `0.1(6)`, and the length of what was written; digits that go on without a pattern stand as they are. */
+/**
+ * A repeating decimal at the start of `text`, as `0.1(6)`, and its length in the text. An ellipsis after
+ * digits without a pattern is dropped.
+ */
 export function repeatingAt(text: string): { digits: string; length: number } | null {
   for (const pattern of MARKED) {
     const match = pattern.exec(text);
@@ -29,7 +32,9 @@ export function repeatingAt(text: string): { digits: string; length: number } | 
   return { digits, length: all.length };
 }
 
-/** Length of the shortest block that stands at the end twice (one digit: three times); 0: there is none. */
+/**
+ * Length of the shortest block that ends `digits` twice (a single digit: three times); 0 if there is none.
+ */
 function repeatedBlock(digits: string): number {
   for (let length = 1; 2 * length <= digits.length; length++) {
     const times = length === 1 ? 3 : 2;
@@ -45,7 +50,9 @@ const ORDINAL = new RegExp(
     String.raw`|\s*${WORDS}${SUFFIX}\s*\}|${SUFFIX}(?![a-zA-Z]))`,
 );
 
-/** Length of the ending of `5th`, `5^{\text{th}}` that `text` begins with. */
+/**
+ * Length of the ordinal ending that `text` begins with, as in `5th` or `5^{\text{th}}`; 0 if there is none.
+ */
 export function ordinalAt(text: string): number {
   return ORDINAL.exec(text)?.[0].length ?? 0;
 }

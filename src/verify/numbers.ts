@@ -1,4 +1,4 @@
-/** Numbers written in groups of three digits become one token; every other comma stays a separator. */
+/** Joins numbers written in groups of three digits into one token; every other comma remains a separator. */
 import { type Node, num } from './ast';
 import { type Rational, rational } from './rational';
 import { THOUSANDS, type Token } from './tokens';
@@ -11,7 +11,7 @@ const isGroup = (token: Token | undefined): boolean => token?.t === 'num' && /^\
 const isComma = (token: Token | undefined): boolean =>
   token?.t === 'sep' && (token.v === ',' || token.v === THOUSANDS);
 
-/** `{,}` is one comma of the kind that parts thousands. */
+/** Turns `{,}` into one thousands separator. */
 function foldBracedCommas(tokens: readonly Token[]): Token[] {
   const out: Token[] = [];
   for (let i = 0; i < tokens.length; i++) {
@@ -25,7 +25,7 @@ function foldBracedCommas(tokens: readonly Token[]): Token[] {
   return out;
 }
 
-/** `1{,}234`, `1,\!234`, `1\,234` and `1 234`: groups that cannot be read as a list. */
+/** `1{,}234`, `1,\!234`, `1\,234` and `1 234`: groups that cannot be a list. */
 function joinMarked(tokens: readonly Token[]): Token[] {
   const out: Token[] = [];
   for (let i = 0; i < tokens.length; i++) {
@@ -53,8 +53,8 @@ function joinMarked(tokens: readonly Token[]): Token[] {
 }
 
 /**
- * `1,234` alone is a number, `1,234` inside brackets or beside another separator a list. A leading zero makes the
- * comma a decimal one: `0,5`.
+ * `1,234` alone is a number; inside brackets or next to another separator it is a list. After a leading zero
+ * the comma is a decimal point: `0,5`.
  */
 function joinBare(tokens: readonly Token[]): Token[] {
   let depth = 0;
@@ -80,7 +80,7 @@ function joinBare(tokens: readonly Token[]): Token[] {
   return [...tokens.slice(0, start - 1), number, ...tokens.slice(start + 2 * groups.length)];
 }
 
-/** \frac{1}{1,000} */
+/** Joins numbers in arguments: \frac{1}{1,000}. */
 function joinArguments(tokens: readonly Token[]): Token[] {
   const out: Token[] = [];
   for (let i = 0; i < tokens.length; i++) {
@@ -102,7 +102,10 @@ export function joinThousands(tokens: readonly Token[]): Token[] {
   return joinBare(joinArguments(joinMarked(foldBracedCommas(tokens))));
 }
 
-/** The number a token spells: digits with a point, digits that repeat (`0.1(6)`) or an exponent (`1.5e3`). */
+/**
+ * The number in the text of a token: digits with a point, a repeating part (`0.1(6)`) or an exponent
+ * (`1.5e3`).
+ */
 export function numberNode(text: string): Node {
   const [, whole = '', fraction = '', repeating = '', exponent = '0'] =
     /^(\d*)(?:\.(\d*))?(?:\((\d+)\))?(?:[eE]([+-]?\d+))?$/.exec(text) ?? [];

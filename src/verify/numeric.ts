@@ -1,4 +1,4 @@
-/** Values in complex doubles, with free variables at given points. */
+/** Evaluates trees in complex doubles, with values for the free variables. */
 import type { Node } from './ast';
 import type { Budget } from './budget';
 import * as C from './complex';
@@ -9,16 +9,16 @@ import { toNumber } from './rational';
 export interface NumericContext {
   budget: Budget;
   point: ReadonlyMap<string, Complex>;
-  /** Set when a root, logarithm or the like of a real number was not real. */
+  /** Set when a root, logarithm or similar function of a real number was not real. */
   leftReals: boolean;
-  /** Set when digits were lost on the way: large terms that cancelled, a step, the sine of a large number. */
+  /** Set when digits were lost: large terms that cancelled, a step function, the sine of a large number. */
   lossy?: boolean;
   inTrigonometry?: boolean;
 }
 
 const UNDEFINED: Complex = { re: NaN, im: NaN };
 
-/** NaN where it is not defined. Throws BudgetExceeded. */
+/** NaN where undefined. Throws BudgetExceeded. */
 export function numericValue(node: Node, context: NumericContext): Complex {
   context.budget.spend(2);
   const value = (inner: Node): Complex => numericValue(inner, context);
@@ -76,7 +76,9 @@ function constant(name: 'pi' | 'e' | 'i' | 'inf'): Complex {
   return C.real(name === 'pi' ? Math.PI : name === 'e' ? Math.E : Infinity);
 }
 
-/** A number in [0.5, 1.5) fixed by a name and values to nine digits: stands for a function nothing is known of. */
+/**
+ * A number in [0.5, 1.5) determined by a name and values to nine digits; stands in for an unknown function.
+ */
 export function hash(name: string, values: readonly Complex[]): number {
   const key = [name, ...values.map(({ re, im }) => `${digits(re)},${digits(im)}`)].join('|');
   let state = 0x811c9dc5;
@@ -88,7 +90,7 @@ export function hash(name: string, values: readonly Complex[]): number {
 
 const digits = (x: number): string => (Math.abs(x) < 1e-9 ? '0' : x.toPrecision(9));
 
-/** Flags a value that is not real though all it is made of was. */
+/** Sets `leftReals` for a non-real result of real inputs. */
 function flagged(result: Complex, inputs: readonly Complex[], context: NumericContext): Complex {
   if (result.im !== 0 && inputs.every(({ im }) => im === 0)) context.leftReals = true;
   return result;
@@ -100,7 +102,7 @@ function raised(base: Complex, exponent: Complex, context: NumericContext): Comp
   return flagged(C.pow(base, exponent), [base, exponent], context);
 }
 
-/** Beyond it a double's last digits matter, or are before the point. */
+/** Above this size a double's rounding error matters. */
 const LARGE = 1e5;
 const STEPS = new Set(['floor', 'ceil', 'mod']);
 const TRIGONOMETRIC = new Set(['sin', 'cos', 'tan', 'cot', 'sec', 'csc']);
@@ -112,7 +114,7 @@ function applied(name: string, args: readonly Node[], context: NumericContext): 
   context.lossy ||= inner.lossy || losesDigits(name, values);
   if (values.length === 1 && name in UNARY) {
     const result = flagged(UNARY[name]!(values[0]!), values, context);
-    // Near a zero or a pole a function says more of its argument's last digits than of its first.
+    // Near a zero or a pole the value depends on the argument's last digits.
     const size = C.modulus(result);
     if (CURVED.has(name) && (size < 1e-5 || size > LARGE)) context.lossy = true;
     return result;
@@ -150,7 +152,7 @@ const onReals =
   (f: (x: number) => number) =>
   (z: Complex): Complex =>
     z.im === 0 ? C.real(f(z.re)) : UNDEFINED;
-/** A whole number but for rounding is taken as one. */
+/** Snaps to an integer that is off by rounding only. */
 const steady = (f: (x: number) => number) =>
   onReals((x) => (Math.abs(x - Math.round(x)) < 1e-9 * Math.max(1, Math.abs(x)) ? Math.round(x) : f(x)));
 
@@ -178,7 +180,7 @@ const UNARY: Record<string, (z: Complex) => Complex> = {
   artanh: (z) => C.scale(C.log(C.divide(C.add(ONE, z), C.add(ONE, C.scale(z, -1)))), 0.5),
   exp: C.exp,
   ln: C.log,
-  // Without a base a logarithm is decimal, as math_verify has it.
+  // `log` without a base is decimal, as in math_verify.
   log: (z) => C.scale(C.log(z), Math.LOG10E),
   lg: (z) => C.scale(C.log(z), Math.LOG10E),
   abs: (z) => C.real(C.modulus(z)),
@@ -209,7 +211,7 @@ function several(name: string, values: readonly Complex[]): Complex {
   return UNDEFINED;
 }
 
-/** An odd root of a negative number is the real one. */
+/** The principal root, but the real one for an odd root of a negative number. */
 function root(x: Complex, degree: Complex): Complex {
   if (degree.re === 2 && degree.im === 0) return C.sqrt(x);
   const odd = degree.im === 0 && Math.abs(degree.re % 2) === 1;
@@ -217,7 +219,9 @@ function root(x: Complex, degree: Complex): Complex {
   return C.pow(x, C.divide(ONE, degree));
 }
 
-/** A sum that cannot be added up is a function of its limits and of its term at two points. */
+/**
+ * A sum or product; without integer limits, an unknown function of its limits and of its term at two points.
+ */
 function series(node: Extract<Node, { kind: 'bigop' }>, context: NumericContext): Complex {
   const limits = [numericValue(node.from, context), numericValue(node.to, context)] as const;
   const at = (k: number): Complex => {

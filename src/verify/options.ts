@@ -1,4 +1,4 @@
-/** How answers are found and compared: presets, and math_verify's own option names. */
+/** How answers are found and compared: presets, and options under math_verify's names. */
 import type { ParseOptions } from './parser';
 import { shownJson } from '../json';
 
@@ -6,9 +6,9 @@ export type ExtractionTarget =
   /** Formulas in $...$, \[...\], \(...\) and boxes. */
   | {
       type: 'latex';
-      /** Also formulas that no "answer" announces. */
+      /** Also formulas that do not follow the word "answer". */
       tryExtractWithoutAnchor: boolean;
-      /** Boxes are looked at with this priority (0 first, -1 never; 50 is after "the final answer is"). */
+      /** Priority of boxes: 0 first, -1 never; 50 is after "the final answer is". */
       boxedMatchPriority: number;
     }
   /** Numbers and arithmetic in plain text. */
@@ -19,30 +19,31 @@ export type ExtractionTarget =
 export type PresetName = 'math-verify' | 'trl';
 
 export interface VerifyOptions {
-  /** Default `math-verify`: its defaults. `trl`: as TRL's accuracy reward calls it. */
+  /** `math-verify` (default): math_verify's own defaults. `trl`: as TRL's accuracy reward calls it. */
   preset?: PresetName;
   /** Decimal places both sides are rounded to when one is a decimal. Default 6. */
   floatRounding?: number;
-  /** Significant digits numeric comparison relies on. Default 15. */
+  /** Significant digits that numeric comparison relies on. Default 15. */
   numericPrecision?: number;
   /** false: variables are matched by position. Default true. */
   strict?: boolean;
-  /** A predicted inequality may stand for a reference interval. Default false. */
+  /** Accept a predicted inequality for a reference interval. Default false. */
   allowSetRelationComp?: boolean;
   /**
-   * `boxed`: only a complete box counts. `last-box`: the last box of all of the text, thinking included, else the last
-   * `<answer>`, as in the authors' released code. Otherwise what to look for, in text without a box too.
+   * `boxed`: only a complete box counts. `last-box`: the last box of the whole text, thinking included, else
+   * the last `<answer>`, as in the authors' released code. A list says what to look for, in text without a
+   * box too.
    */
   extraction?: 'boxed' | 'last-box' | readonly ExtractionTarget[];
-  /** `any_match` goes on when the best match does not parse. Default by preset. */
+  /** `any_match` tries the next match when the best one does not parse. Default by preset. */
   extractionMode?: 'any_match' | 'first_match';
   /** `no_fallback`: an answer that does not parse is not compared as a string. Default `first_match`. */
   fallbackMode?: 'no_fallback' | 'first_match';
-  /** A plain number this far from the reference, or less, equals it. Default 0. */
+  /** A number at most this far from the reference equals it. Default 0. */
   tolerance?: number;
-  /** What stands twice in a list counts twice. Default false: lists have no repeats. */
+  /** Count repeated list items separately. Default false: repeats are ignored. */
   countRepeats?: boolean;
-  /** Refuse `\frac12`, `\sqrt3`, `sqrt(2)` in the completion. Default by preset. */
+  /** Reject `\frac12`, `\sqrt3`, `sqrt(2)` in the completion. Default by preset. */
   strictLatex?: boolean;
 }
 
@@ -86,7 +87,7 @@ export function resolveOptions(options: VerifyOptions): ResolvedOptions {
   return { ...base, ...set, parse: { strictLatex: strictLatex ?? base.parse.strictLatex } };
 }
 
-/** A config object cannot be understood; the message says which name or value. */
+/** An invalid config object; the message gives the name or value. */
 export class BadConfig extends Error {}
 
 type Raw = Readonly<Record<string, unknown>>;
@@ -103,7 +104,7 @@ function typed<T>(
   convert(value as T);
 }
 
-/** Names accepted for their meaning elsewhere: budgets take the place of timeouts, and nothing here throws. */
+/** math_verify's options that have no effect here: budgets replace timeouts, and nothing throws. */
 const WITHOUT_EFFECT = new Set([
   'timeout_seconds',
   'parsing_timeout',
@@ -117,9 +118,9 @@ const KNOWN = new Set([
 ]); // prettier-ignore
 
 /**
- * VerifyOptions from an object with math_verify's names: the arguments of its `verify` and `parse`, `match_types` (or
- * `extraction_config`) as a list of `latex`, `expr` and `string` or of objects with a `type` and the fields of its
- * extraction classes. Throws BadConfig.
+ * VerifyOptions from an object with math_verify's names: the arguments of its `verify` and `parse`,
+ * `match_types` (or `extraction_config`) as a list of `latex`, `expr` and `string` or of objects with a
+ * `type` and the fields of its extraction classes. Throws BadConfig.
  */
 export function optionsFromConfig(config: unknown, preset?: PresetName): VerifyOptions {
   if (config === undefined || config === null) return { preset };

@@ -1,4 +1,7 @@
-/** A Pratt parser from tokens to the tree: relations over set operations over arithmetic. */
+/**
+ * A Pratt parser from tokens to the tree. Arithmetic binds tighter than set operations, and those tighter
+ * than relations.
+ */
 import { MAX_DEPTH, MAX_ITEMS } from './budget';
 import { type Node, num, type RelationOp } from './ast';
 import { atom, bare, postfix } from './atoms';
@@ -11,7 +14,7 @@ import { numberSetLetter } from './functions';
 import { NotParsed, type Token } from './tokens';
 
 export interface ParseOptions {
-  /** Refuse what LaTeX would not read the same way: `\frac12`, `\sqrt3`, `sqrt(2)`, `2^(3)`. */
+  /** Reject what LaTeX reads differently or not at all: `\frac12`, `\sqrt3`, `sqrt(2)`, `2^(3)`. */
   strictLatex: boolean;
 }
 
@@ -23,7 +26,7 @@ const SET_OPERATIONS: ReadonlyMap<string, 'union' | 'intersection' | 'difference
   ['cup', 'union'], ['cap', 'intersection'], ['setminus', 'difference'], ['bigcup', 'union'], ['bigcap', 'intersection'],
 ] as const); // prettier-ignore
 
-/** Binding powers: implicit products bind tighter than `/`, as in 1/2x. */
+/** Binding powers. Implicit products bind tighter than `/`: 1/2x is 1/(2x). */
 const CHOOSE = 5;
 const ADDITIVE = 20;
 const MULTIPLICATIVE = 30;
@@ -33,7 +36,7 @@ const IMPLICIT = 40;
 export class Parser {
   private at = 0;
   private depth = 0;
-  /** Open | bars: inside them a bar closes. */
+  /** Number of open | bars; inside them a bar closes. */
   bars = 0;
 
   constructor(
@@ -70,7 +73,7 @@ export class Parser {
     return this.at >= this.tokens.length;
   }
 
-  /** Runs `parse` from here and comes back to here when it finds no reading. */
+  /** Runs `parse`; if it throws NotParsed, goes back to where it began and returns null. */
   attempt<T>(parse: () => T): T | null {
     const [at, depth, bars] = [this.at, this.depth, this.bars];
     try {
@@ -82,7 +85,7 @@ export class Parser {
     }
   }
 
-  /** Takes the first letter or digit off the token that is next. */
+  /** Consumes the first letter or digit of the next token. */
   first(make: (character: string) => Node): Node {
     const token = this.peek()!;
     this.tokens[this.at] = { ...token, v: token.v.slice(1), space: false };
@@ -96,7 +99,7 @@ export class Parser {
     return result;
   }
 
-  /** Items up to `end` (or the end of input); `groups` holds more than one list when semicolons part them. */
+  /** Items up to an end (or the end of input), as more than one list when semicolons separate them. */
   lists(isEnd: () => boolean): Node[][] {
     const groups: Node[][] = [[]];
     let count = 0;
@@ -226,7 +229,7 @@ export class Parser {
   private product(left: Node): Node {
     const [before, op] = [this.tokens[this.at - 1], this.take().v];
     const next = this.peek();
-    // 30 \text{ m}/\text{s}: a unit has no value.
+    // 30 \text{ m}/\text{s}: a unit is dropped.
     if (op === '/' && this.isUnit(this.peek())) {
       this.unit();
       return left;
@@ -287,7 +290,7 @@ export class Parser {
     return isMinus(value) ? negative(right) : right;
   }
 
-  /** \frac{\text{g}}{\text{cm}^3}, which is taken. */
+  /** Consumes a fraction of units, \frac{\text{g}}{\text{cm}^3}; false if there is none. */
   private unitFraction(): boolean {
     const taken = this.attempt(() => {
       this.expect('frac');
@@ -312,7 +315,7 @@ export class Parser {
       const proper =
         fraction.kind === 'div' && fraction.top.kind === 'num' && fraction.bottom.kind === 'num' &&
         fraction.top.value.n > 0n; // prettier-ignore
-      // 33\frac13\% is a third; a power would be the fraction's.
+      // The % of 33\frac13\% applies to the whole number, a power only to the fraction.
       if (proper && !this.is('^')) return postfix(this, { kind: 'add', terms: [left, fraction] });
       return {
         kind: proper ? 'add' : 'mul',
@@ -339,7 +342,7 @@ export class Parser {
   }
 }
 
-/** A value with words that change what is said of it: equal only to one with the same words. */
+/** A value with words that change its meaning: equal only to one with the same words. */
 function hedged(words: string, value: Node): Node {
   return { kind: 'apply', name: `#${words}`, args: [value] };
 }

@@ -3,12 +3,12 @@ import type { Span } from './segments';
 
 const START = /(?:^|[\s=])(?:\*\*)?(?:[$€£¥₹₽₩₪฿]\s?)?(?=[-(.\d])/g;
 const RUN = /[\d\s.+\-*×÷/^()]+/y;
-/** With groups of three, with a point or a comma, without a whole part, whole. */
+/** In order: digits in groups of three, with a point or comma, without an integer part, integers. */
 const NUMBER =
   /(-?[1-9]\d{0,2}(?:[ ,]\d{3})+(?:\.\d+)?(?!\d)|-?\d+[.,]\d+|-?\.\d+|-?\d+)(\s*(?:%|[Pp]ercent(?:age)?|[Pp]ct))?/y;
 const MAX_RUN = 256;
 
-/** Numbers and arithmetic, each where it starts; a longer reading from the same place comes first. */
+/** Numbers and arithmetic by where they start; of two from the same place, the longer comes first. */
 export function plainExpressions(text: string): Span[] {
   const found: Span[] = [];
   let arithmeticEnd = 0;
@@ -47,7 +47,7 @@ function numberAt(text: string, start: number): Span | null {
 
 const escaped = (word: string): string => word.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
 
-/** The given strings where they stand as words of their own. */
+/** Occurrences of the given strings as separate words. */
 export function plainStrings(text: string, strings: readonly string[]): Span[] {
   const pattern = new RegExp(
     `(?<=^|\\s)(?:\\*\\*)?(${strings.map(escaped).join('|')})(?=\\*\\*|[.,:\\s]|$)`,

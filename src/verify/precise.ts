@@ -1,4 +1,4 @@
-/** Values to as many digits as are asked for: what tells irrational numbers apart where doubles cannot. */
+/** Values to any number of digits, to tell irrational numbers apart where doubles cannot. */
 import type { Node } from './ast';
 import * as B from './ball';
 import { Unknown } from './ball';
@@ -17,10 +17,10 @@ export interface PreciseContext {
 
 const MAX_FACTORIAL = 2_000;
 const MAX_SUM = 2_000;
-/** Of the budget, at the fewest digits. */
+/** Budget steps per operation at the lowest precision. */
 const STEPS = 6;
 
-/** Throws Unknown where there is no value, or these digits do not tell; BudgetExceeded. */
+/** Throws Unknown where undefined or where more digits are needed, and BudgetExceeded. */
 export function preciseValue(node: Node, context: PreciseContext): ComplexBall {
   return new Evaluator(context).value(node, false);
 }
@@ -100,7 +100,7 @@ class Evaluator {
   }
 
   private power(base: Node, exponent: Node, inTrigonometry: boolean): ComplexBall {
-    // Through the root, which knows more of signs and has fewer digits to lose.
+    // Half-integer powers go through the root, which handles signs better and loses fewer digits.
     const exact = exactValue(exponent, this.context);
     const at = this.value(base, inTrigonometry);
     if (exact?.d === 2n && isReal(at) && B.signOf(at.re) > 0) {
@@ -195,7 +195,7 @@ class Evaluator {
     return math.divide(this.whole(1n), name === 'sech' ? cosh : sinh);
   }
 
-  /** Functions that step, and those of whole numbers. */
+  /** Step functions, and functions of integers. */
   private stepped(name: string, values: readonly ComplexBall[]): ComplexBall {
     const { math } = this;
     if (values.length === 0 || !values.every(isReal)) throw new Unknown();
@@ -252,7 +252,7 @@ class Evaluator {
     return this.math.divide(product, this.whole(this.factorial(below)));
   }
 
-  /** A number fixed by a name and values to some 25 digits: stands for a function nothing is known of. */
+  /** A number determined by a name and values to some 25 digits; stands in for an unknown function. */
   private unknownFunction(name: string, values: readonly ComplexBall[]): ComplexBall {
     const key = [name, ...values.flatMap(({ re, im }) => [digits(re), digits(im)])].join('|');
     let state = 0xcbf29ce484222325n;
@@ -288,7 +288,7 @@ class Evaluator {
   }
 }
 
-/** Twenty-five places of a multiple that no answer is likely to lie on the edge of. */
+/** About 25 digits of an odd multiple of x, so that no likely answer sits on a rounding edge. */
 function digits(x: B.Ball): string {
   const places = 110;
   const { value, error } = B.fixed(x, places);

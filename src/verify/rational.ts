@@ -1,7 +1,10 @@
-/** Exact rationals over BigInt. Sizes are estimated before an operation, so that none can grow without bound. */
+/**
+ * Exact rationals over BigInt. Sizes are estimated before each operation, so that no number can grow without
+ * bound.
+ */
 import { type Budget, MAX_BITS } from './budget';
 
-/** `d` > 0. Lowest terms only while small: comparison cross-multiplies. */
+/** n / d with d > 0. In lowest terms only while small; comparison cross-multiplies. */
 export interface Rational {
   n: bigint;
   d: bigint;
@@ -33,7 +36,7 @@ export function rational(n: bigint, d = 1n): Rational {
 export const ZERO: Rational = { n: 0n, d: 1n };
 export const ONE: Rational = { n: 1n, d: 1n };
 
-/** The decimal a double is written as: 0.1 is a tenth. */
+/** The decimal that a double prints as: 0.1 is one tenth. */
 export function fromNumber(x: number): Rational {
   const [digits = '0', exponent = '0'] = x.toExponential().split('e');
   const [whole = '0', fraction = ''] = digits.split('.');
@@ -47,7 +50,7 @@ export function isInteger(x: Rational): boolean {
   return x.d === 1n || x.n % x.d === 0n;
 }
 
-/** The integer `x` is, as a number, when it is a safe integer; else null. */
+/** `x` as a number when it is a safe integer, else null. */
 export function smallInteger(x: Rational): number | null {
   if (!isInteger(x)) return null;
   const value = x.n / x.d;
@@ -58,7 +61,7 @@ function sizeOf(x: Rational): number {
   return bitLength(x.n) + bitLength(x.d);
 }
 
-/** Whether a result of the combined size is allowed; charges for it. */
+/** Whether a result of `bits` bits is allowed; charges the budget for it. */
 function fits(bits: number, budget: Budget): boolean {
   budget.spend(1 + Math.floor(bits / 512));
   return bits <= 2 * MAX_BITS;
@@ -85,7 +88,7 @@ export function invert(a: Rational): Rational | null {
   return a.n < 0n ? { n: -a.d, d: -a.n } : { n: a.d, d: a.n };
 }
 
-/** a^k; null when it is undefined or too large, which is known before the power is taken. */
+/** a^k; null when it is undefined or too large, which is checked before the power is computed. */
 export function power(a: Rational, k: number, budget: Budget): Rational | null {
   if (k < 0) {
     const inverse = invert(a);
@@ -96,7 +99,7 @@ export function power(a: Rational, k: number, budget: Budget): Rational | null {
   return rational(a.n ** BigInt(k), a.d ** BigInt(k));
 }
 
-/** Bits of |x| without the rounding up to a machine word: it is multiplied by an exponent. */
+/** Bits of |x|, not rounded up: the result gets multiplied by an exponent. */
 function bitLengthExact(x: bigint): number {
   return (x < 0n ? -x : x).toString(2).length;
 }
@@ -110,7 +113,7 @@ export function factorial(k: number, budget: Budget): Rational | null {
   return { n: product, d: 1n };
 }
 
-/** The exact root of degree k of a rational when it is rational; else null. `a` >= 0. */
+/** The k-th root of `a` >= 0 when it is rational, else null. */
 export function exactRoot(a: Rational, k: number): Rational | null {
   if (sizeOf(a) > REDUCE_BELOW_BITS) return null;
   const [n, d] = [integerRoot(a.n, k), integerRoot(a.d, k)];
@@ -121,7 +124,7 @@ function integerRoot(x: bigint, k: number): bigint | null {
   if (x < 0n || k < 1 || k > 64) return null;
   let root = BigInt(Math.round(Math.pow(Number(x), 1 / k)) || 0);
   if (bitLength(x) > 53) {
-    // Newton's steps from the double's estimate, which is right to 15 digits.
+    // Newton's method from the double's estimate, which is right to 15 digits.
     const degree = BigInt(k);
     for (let i = 0; i < 8 && root > 0n; i++) {
       root = ((degree - 1n) * root + x / root ** (degree - 1n)) / degree;
@@ -138,7 +141,7 @@ export function compare(a: Rational, b: Rational): number {
   return left < right ? -1 : left > right ? 1 : 0;
 }
 
-/** Nearest double, also when numerator and denominator are beyond doubles. */
+/** Nearest double, even when numerator and denominator are out of range of doubles. */
 export function toNumber(x: Rational): number {
   const bits = Math.max(bitLength(x.n), bitLength(x.d));
   if (bits <= 900) return Number(x.n) / Number(x.d);
@@ -149,7 +152,7 @@ export function toNumber(x: Rational): number {
 /** The integer nearest to x * 10^places, ties to even. */
 export function roundedTo(x: Rational, places: number): bigint {
   const scaled = x.n * 10n ** BigInt(places) * 2n;
-  // floor((2n + d) / 2d) is round half up; an exact tie is then moved to the even neighbour.
+  // floor((2n + d) / 2d) rounds half up; an exact tie then moves to the even neighbour.
   const shifted = scaled + x.d;
   const divisor = 2n * x.d;
   let quotient = shifted / divisor;

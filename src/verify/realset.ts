@@ -1,4 +1,6 @@
-/** Sets of real numbers as sorted disjoint pieces: intervals, unions, complements, what an inequality allows. */
+/**
+ * Sets of real numbers as sorted disjoint pieces: intervals, unions, complements, solutions of inequalities.
+ */
 import { integer, type Node, type NodeOf, type RelationOp, type SetName } from './ast';
 import { isNameLike } from './answer';
 import type { Budget } from './budget';
@@ -10,7 +12,7 @@ import { negative } from './parser';
 import { compare } from './rational';
 import { type CompareContext, equalScalars, infinite } from './scalar';
 
-/** An end with its value as a double, which orders the pieces. */
+/** An end of a piece, with its value as a double for sorting. */
 interface End {
   node: Node;
   value: number;
@@ -39,7 +41,7 @@ function end(node: Node, open: boolean, context: CompareContext): End | null {
   return { node, value: value.re, open, budget: context.budget };
 }
 
-/** Negative when `a` is below `b`, 0 when they are the same. Doubles tell what is clearly apart. */
+/** Negative when `a` is below `b`, 0 when they are equal. Doubles decide when the ends are clearly apart. */
 function compareEnds(a: End, b: End): number {
   const size = Math.max(Math.abs(a.value), Math.abs(b.value));
   const byDoubles = a.value === b.value ? 0 : a.value - b.value;
@@ -59,8 +61,8 @@ function isEmpty({ low, high }: Piece): boolean {
 }
 
 /**
- * What a tuple of two is: `interval` when its ends are in order, `empty` when a half-open one is not, `symbolic` when
- * its ends cannot be ordered, `pair` otherwise.
+ * What a tuple of two is: `interval` when its ends are in order, `empty` for a half-open one
+ * whose ends are not in order, `symbolic` when its ends cannot be ordered, else `pair`.
  */
 export function readPair(
   node: NodeOf<'tuple'>,
@@ -76,7 +78,7 @@ export function readPair(
   return sign === 0 && !openLow ? { reading: 'interval', piece } : { reading: 'pair' };
 }
 
-/** null: not a set of reals this can hold. Throws BudgetExceeded. */
+/** The set that `node` describes, or null when it cannot be represented. Throws BudgetExceeded. */
 export function realSet(node: Node, context: CompareContext): RealSet | null {
   context.budget.spend();
   switch (node.kind) {
@@ -128,7 +130,7 @@ function operation(node: NodeOf<'setop'>, context: CompareContext): RealSet | nu
 
 const MAX_WHOLE = 64;
 
-/** The whole numbers of a bounded set, as points. Whether zero is a natural number is not for us to say. */
+/** The integers of a bounded set, as points. null when it depends on whether zero is a natural number. */
 function wholeNumbers(set: RealSet | null, name: SetName, context: CompareContext): RealSet | null {
   if (set === null || (name !== 'Z' && name !== 'N')) return null;
   const found: Node[] = [];
@@ -146,7 +148,7 @@ function wholeNumbers(set: RealSet | null, name: SetName, context: CompareContex
   return zero || found.length > MAX_WHOLE ? null : points(found, context);
 }
 
-/** Sorts, and joins what overlaps or touches in a point one of them has. */
+/** Sorts the pieces and joins those that overlap, or that touch at a point in one of them. */
 export function union(pieces: readonly Piece[]): RealSet {
   const sorted = pieces
     .filter((piece) => !isEmpty(piece))
@@ -197,7 +199,7 @@ function tighter(a: End, b: End, direction: 1 | -1): End {
   return sign === 0 ? { ...a, open: a.open || b.open } : sign > 0 ? a : b;
 }
 
-/** The set an inequality in one name describes: x > 5, 1 <= |z| <= 2, x != 3. */
+/** The solutions of an inequality in one variable: x > 5, 1 <= |z| <= 2, x != 3. */
 function ofRelation(node: NodeOf<'relation'>, context: CompareContext): RealSet | null {
   if (node.ops.length === 1 && node.ops[0] === '=') return realSet(node.sides[1]!, context);
   const at = node.sides.findIndex((side) => isNameLike(side));

@@ -1,4 +1,4 @@
-/** Equations and inequalities: the same when their sides differ by the same, up to a factor. */
+/** Equations and inequalities: equal when the differences of their sides agree up to a factor. */
 import { freeSymbols, type Node, type NodeOf, type RelationOp } from './ast';
 import { isNameLike } from './answer';
 import * as C from './complex';
@@ -13,18 +13,18 @@ export function isEquation(node: Node): node is Relation {
   return node.kind === 'relation' && node.ops.every((op) => op === '=');
 }
 
-/** x = 5, f(x) = ..., AB = CD = 3: a name and what it is. */
+/** An equation that begins with a name: x = 5, f(x) = ..., AB = CD = 3. */
 export function isAssignment(node: Node): node is Relation {
   return isEquation(node) && isNameLike(node.sides[0]!);
 }
 
-/** A chain of assignments says that the first name is the last value. */
+/** Shortens a chain of assignments: the first name equals the last value. */
 export function shortened(node: Node): Node {
   if (!isAssignment(node)) return turned(node);
   return { kind: 'relation', sides: [node.sides[0]!, node.sides.at(-1)!], ops: ['='] };
 }
 
-/** 5 = x says what x = 5 says. */
+/** Turns 5 = x into x = 5. */
 function turned(node: Node): Node {
   if (!isEquation(node) || !isNameLike(node.sides.at(-1)!)) return node;
   return { kind: 'relation', sides: [node.sides.at(-1)!, node.sides.at(-2)!], ops: ['='] };
@@ -46,7 +46,7 @@ function links(node: Relation): Link[] {
 
 export type Equal = (a: Node, b: Node) => boolean;
 
-/** `equal` compares the sides of assignments, whatever they are. Throws BudgetExceeded. */
+/** `equal` compares the values of assignments, which may be of any kind. Throws BudgetExceeded. */
 export function equalRelations(
   gold: Relation,
   pred: Relation,
@@ -75,7 +75,7 @@ function equalLinks(a: Link, b: Link, equal: Equal, context: CompareContext): bo
   return ratio > 0 ? forward : backward;
 }
 
-/** `x > 3` and `x < 8` together are `3 < x < 8`; null when they bound no name on both sides. */
+/** Joins `x > 3` and `x < 8` into `3 < x < 8`; null unless they bound one name on both sides. */
 export function between(first: Node, second: Node): Relation | null {
   const [a, b] = [bound(first), bound(second)];
   if (a === null || b === null || a.name !== b.name || a.op[0] === b.op[0]) return null;
@@ -99,7 +99,7 @@ function difference({ left, right }: Link): Node {
 const POINTS = 6;
 const TOLERANCE = 1e-9;
 
-/** The real number a / b is at every sampled point; null when it is none, or zero. */
+/** a / b if it is the same real number at every sampled point; null if it is not, or is zero. */
 function constantRatio(a: Node, b: Node, context: CompareContext): number | null {
   const names = new Set([...freeSymbols(a), ...freeSymbols(b)]);
   if (names.size === 0) return null;

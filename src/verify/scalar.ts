@@ -14,13 +14,13 @@ export interface CompareContext {
   budget: Budget;
   /** Decimal places both sides are rounded to when one is a decimal. */
   floatRounding: number;
-  /** Significant digits a numeric comparison can rely on. */
+  /** Significant digits that a numeric comparison relies on. */
   numericPrecision: number;
   strict: boolean;
   allowSetRelationComp: boolean;
-  /** Numbers this close are equal. */
+  /** Numbers at most this far apart are equal. */
   tolerance: number;
-  /** What stands twice in a list counts twice. */
+  /** Count repeated list items separately. */
   countRepeats: boolean;
 }
 
@@ -31,7 +31,10 @@ export function equalScalars(a: Node, b: Node, context: CompareContext): boolean
   return sameScalars(a, b, context) || (context.tolerance > 0 && areClose(a, b, context));
 }
 
-/** Within the tolerance its data set gives a reference: measured values, for which doubles will do. */
+/**
+ * Within the tolerance that the data set gives for a reference. These are measured values, so doubles are
+ * enough.
+ */
 function areClose(a: Node, b: Node, context: CompareContext): boolean {
   const [x, y] = [exactValue(a, context), exactValue(b, context)];
   if (x !== null && y !== null) {
@@ -59,11 +62,14 @@ function sameScalars(a: Node, b: Node, context: CompareContext): boolean {
   return roundedEqual(a, b, context);
 }
 
-/** Values at the first sample point, null where they say nothing. Lists compare each item with many. */
+/**
+ * Values at the first sample point, or null where they decide nothing. Cached, because lists compare each
+ * item with many.
+ */
 const values = new WeakMap<Node, Complex | null>();
 
 function firstValue(node: Node, context: CompareContext): Complex | null {
-  // The same charge whether the value is known or not: a verdict must not depend on what was asked before.
+  // Charge the same whether the value is cached or not: a verdict must not depend on earlier ones.
   context.budget.spend(FIRST_VALUE_STEPS);
   const known = values.get(node);
   if (known !== undefined) return known;
@@ -90,7 +96,7 @@ function computedFirstValue(node: Node): Complex | null {
   }
 }
 
-/** Their values at one point are so different that no rounding brings them together. */
+/** Whether their values at one point are so different that no rounding can make them equal. */
 function farApart(a: Node, b: Node, context: CompareContext): boolean {
   if (context.floatRounding < 4 || context.numericPrecision < 10) return false;
   const [x, y] = [firstValue(a, context), firstValue(b, context)];
@@ -106,8 +112,8 @@ export function infinite(node: Node): number {
 }
 
 /**
- * A number in a base is its digits: equal to the same digits in the same base, or with none written. null: no such number
- * stands alone on a side, or it has a point.
+ * A number in a base equals the same digits in the same base or without a base. null when neither side is
+ * such a number alone, or one has a point.
  */
 function equalInBases(a: Node, b: Node): boolean | null {
   if (a.kind === 'neg' || b.kind === 'neg') {
@@ -134,13 +140,13 @@ function baseDigits(node: Node): { digits: string; base: number | null } | null 
   return { digits, base: null };
 }
 
-/** A decimal, signed: what the rounding rule applies to. A percentage is exact. */
+/** Whether the rounding rule applies: a decimal, possibly signed. A percentage is exact. */
 function isDecimal(node: Node): boolean {
   if (node.kind === 'neg' || node.kind === 'degree') return isDecimal(node.value);
   return node.kind === 'num' && node.decimal;
 }
 
-/** Both to `floatRounding` places when one is a decimal; an integer must be met exactly. */
+/** Compares both at `floatRounding` places when one is a decimal; an integer must match exactly. */
 function roundedEqual(a: Node, b: Node, context: CompareContext): boolean {
   if (!isDecimal(a) && !isDecimal(b)) return false;
   const places = Math.max(0, Math.min(30, context.floatRounding));
@@ -157,7 +163,7 @@ function roundedEqual(a: Node, b: Node, context: CompareContext): boolean {
   const value = numericValue(other, pointContext(context, new Map()));
   if (!C.isFinite(value) || Math.abs(value.im) > 1e-12 * Math.abs(value.re)) return false;
   const unit = Math.pow(10, -places);
-  // Doubles have no digits that small, and nothing else has told.
+  // Doubles have no digits that small, and nothing else decided.
   if (Math.abs(toNumber(exact)) > unit * 2 ** 50) return false;
   return BigInt(Math.round(value.re / unit)) === roundedTo(exact, places);
 }
@@ -172,7 +178,7 @@ interface Term {
   body: Node[];
 }
 
-/** a - b as terms; the rational ones are added up exactly, so that large parts cancel without loss. */
+/** a - b as a sum of terms. Rational ones are added exactly, so that large parts cancel without loss. */
 function differenceTerms(a: Node, b: Node, context: CompareContext): { constant: Rational; terms: Term[] } {
   let constant = ZERO;
   const terms: Term[] = [];
@@ -227,28 +233,34 @@ function splitCoefficient(node: Node, context: CompareContext): Term {
   return whole;
 }
 
-/** How far points spread: steps are equal for a while, so expressions with a floor need larger numbers. */
+/**
+ * How far apart the points lie. Step functions are flat in between, so expressions with a floor need larger
+ * numbers.
+ */
 export function spreadOf(...nodes: Node[]): number {
   const steps = (node: Node): boolean => node.kind === 'fn' && ['floor', 'ceil', 'mod'].includes(node.name);
   return nodes.some((node) => some(node, steps)) ? 97 : 3.7;
 }
 
-/** The point number `k` for the variables: real, of both signs, away from 0; the same on every machine. */
+/** Sample point number `k`: real values of both signs, away from 0, the same on every machine. */
 export function samplePoint(names: Iterable<string>, k: number, spread = 3.7): Map<string, Complex> {
   const point = new Map<string, Complex>();
   for (const name of names) {
     const value = 0.3 + spread * (hash(`${name}#${k}`, []) - 0.5);
-    // Every third point is positive, where most formulas are defined; then one of mixed signs, then a negative one.
+    // Points are in turn positive, where most formulas are defined, of mixed signs, and negative.
     const negative = k % 3 === 2 || (k % 3 === 1 && hash(`sign${name}#${k}`, []) < 1);
     point.set(name, C.real(negative ? -value : value));
   }
   return point;
 }
 
-/** From these digits on (the default) doubles only tell what clearly differs. */
+/** From this `numericPrecision` on (the default), doubles only decide clear differences. */
 const EXACT_FROM = 15;
 
-/** a - b is zero: by its form, else at every sampled point. Throws BudgetExceeded when undecidable. */
+/**
+ * Whether a - b is zero: by its normal form, else at every sampled point. Throws BudgetExceeded when
+ * undecidable.
+ */
 function sameDifference(a: Node, b: Node, context: CompareContext): boolean {
   const exactly = context.numericPrecision >= EXACT_FROM;
   const form = exactly ? sameForm(a, b, context) : null;
@@ -269,18 +281,18 @@ function sameDifference(a: Node, b: Node, context: CompareContext): boolean {
   );
   if (digits === false) return false;
   if (used.length === 0 && overflow && bothHuge(a, b, context)) throw new BudgetExceeded();
-  // Without a value to more digits (a sum of thousands of terms, the gamma function) those of doubles decide.
+  // Where more digits cannot be had (a sum of thousands of terms, the gamma function), doubles decide.
   return digits ?? used.some(({ same }) => same === true);
 }
 
 interface AtPoint {
-  /** Which sample point. */
+  /** Number of the sample point. */
   k: number;
-  /** null: the digits of doubles do not tell. */
+  /** null when doubles cannot decide. */
   same: boolean | null;
 }
 
-/** What doubles say at up to five points, real ones apart from those where a root or logarithm left the reals. */
+/** Verdicts of doubles at up to five points. `other` are those where a root or logarithm left the reals. */
 function doubleVerdicts(
   a: Node,
   b: Node,
@@ -318,7 +330,7 @@ function doubleVerdicts(
   return { real: real!, other: other!, overflow };
 }
 
-/** Factorials and binomials have values to many digits at whole numbers only. */
+/** Factorials and binomials can be computed to many digits at integers only. */
 function needsWholeNumbers(node: Node): boolean {
   return some(
     node,
@@ -327,7 +339,7 @@ function needsWholeNumbers(node: Node): boolean {
   );
 }
 
-/** The point `k` of `samplePoint` as exact numbers. */
+/** Point `k` of `samplePoint` as exact numbers, or integers with `whole`. */
 export function precisePoint(
   names: Iterable<string>,
   k: number,
@@ -349,7 +361,7 @@ function bothHuge(a: Node, b: Node, context: CompareContext): boolean {
   return [a, b].every((node) => C.modulus(numericValue(node, at)) === Infinity);
 }
 
-/** 1 over a coefficient of theirs when they would leave the range of doubles. */
+/** The inverse of a coefficient, to scale by, when the coefficients leave the range of doubles; else null. */
 function commonScale(constant: Rational, terms: readonly Term[]): Rational | null {
   const coefficients = [constant, ...terms.map((term) => term.coefficient)].filter(({ n }) => n !== 0n);
   const sizes = coefficients.map((value) => Math.abs(toNumber(value)));

@@ -3,11 +3,11 @@
 export interface Span {
   start: number;
   end: number;
-  /** What is to be parsed. */
+  /** The text to parse. */
   text: string;
 }
 
-/** [opening, closing, whether it may go over several lines] */
+/** [opening, closing, whether it may span lines] */
 const DELIMITERS = [
   ['$$', '$$', true],
   ['\\[', '\\]', true],
@@ -52,7 +52,7 @@ function formulaAt(text: string, at: number, unclosed: Set<string>): Span | null
     if (open === '$' && /\d/.test(text[at - 1] ?? '')) continue;
     const end = closing(text, at + open.length, close);
     if (end < 0) {
-      // None closes after here either: a second search would cost the same again.
+      // There is none further on either, so do not search again.
       unclosed.add(open);
       continue;
     }
@@ -73,7 +73,7 @@ function closing(text: string, from: number, close: string): number {
 const CONNECTOR = /^\s*(?:,?\s*and|,?\s*or|,)\s*$/;
 const MAX_JOINED = 6;
 
-/** Formulas joined by commas, `and` or `or` are one answer. */
+/** Merges formulas joined by commas, `and` or `or` into one answer. */
 export function joinFormulas(text: string, spans: readonly Span[]): Span[] {
   const joined: Span[] = [];
   let count = 0;

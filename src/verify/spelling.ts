@@ -1,31 +1,31 @@
 /**
- * Spellings that say the same become one before anything else looks at an answer: what only draws goes, every space is a
- * space, Unicode signs are their commands. Numbers, words and brackets stay as they are.
+ * Spellings with the same meaning are unified before anything else looks at an answer: layout commands go,
+ * every kind of space becomes a space, Unicode signs become commands. Numbers, words and brackets stay.
  */
 import { COLOURS, DRAWING, FONTS, PHANTOMS, SPACING, TEXT_COMMAND, UNICODE } from './lexicon';
 import { plainUnicode } from './unicode';
 
-/** `\\`, a command, an escaped sign, or the space that does not break. */
+/** `\\`, a command, an escaped sign, or a non-breaking space. */
 const COMMANDS = /\\\\|\\([a-zA-Z]+)|\\([^a-zA-Z])|~(?!=)/g;
-/** What says how wide a space is: `{1cm}`, ` 3mu`. */
+/** The width of a space: `{1cm}`, ` 3mu`. */
 const WIDTH = /\*?\s*(?:\{[^{}]{0,32}\}|-?[\d.]+\s*(?:mu|pt|em|ex|mm|cm|in|sp|bp|pc)\b)?/y;
-/** `{red}`, `[HTML]{ff0000}`. */
+/** The argument of a colour command: `{red}`, `[HTML]{ff0000}`. */
 const ARGUMENT = /\s*(?:\[[^\]]{0,16}\])?\s*\{[^{}]{0,32}\}/y;
-/** What a font holds for: `\rm cm}` up to the brace that closes. */
+/** The scope of a font command: `\rm cm}` up to the closing brace. */
 const IN_FONT = /\s*([^{}\\$&]+)(?=\}|$)/y;
 const OPTION = /\s*\[[^\]]{0,64}\]/y;
 const OPENS = /\s*\{/y;
-/** `{f}^{-1}`, `0{.}3`, `{\pm}10`, `{-}5`, `0.{\overline{8}}` */
+/** Braces that only group: `{f}^{-1}`, `0{.}3`, `{\pm}10`, `{-}5`, `0.{\overline{8}}`. */
 const LOOSE_BRACES =
   /(?<![\w}\]^])\{([a-zA-Z]\}(?=\s*[(^])|(?:\\[a-zA-Z]+|[-+=<>])\s*\})|\{(\.\}|\\overline\{\d+\}\})/g;
-/** `{}`, but not as an argument. */
+/** `{}` where it is not an argument. */
 const EMPTY_BRACES = /(?<![a-zA-Z}\]\\])\{\}/g;
-/** `12.5\text{e}6` */
+/** An exponent set as text: `12.5\text{e}6`. */
 const EXPONENT = new RegExp(String.raw`(\d)\s*${TEXT_COMMAND}\s*\{\s*[eE]\s*\}\s*(?=[-+]?\d)`, 'g');
 const NO_DELIMITER = /\./y;
 const STAR = /\*/y;
 
-/** Linear in the length of `text`. */
+/** `text` in its plain spelling, in time linear in its length. */
 export function plainSpelling(text: string): string {
   const plain = unescaped(withCommands(plainUnicode(text)))
     .replace(EMPTY_BRACES, '')
@@ -53,7 +53,7 @@ export function plainSpelling(text: string): string {
 
 const sign = (all: string): string => (/^(?:~|\\[,;:>\s])$/.test(all) ? ' ' : all);
 
-/** What is left of a command; `take` takes from what follows it. */
+/** The replacement of a command; `take` consumes what follows it. */
 function command(name: string, take: (pattern: RegExp) => RegExpExecArray | null): string {
   if (SPACING.has(name)) {
     take(WIDTH);
@@ -82,12 +82,15 @@ function withCommands(text: string): string {
   return text.replace(/[^\x20-\x7e\n\t]/g, (sign) => {
     const known = UNICODE.get(sign);
     if (known === undefined) return /\s/.test(sign) ? ' ' : sign;
-    // A command must not grow into the letter that follows.
+    // Keep the command apart from a letter that follows.
     return known.length > 1 ? `${known} ` : known;
   });
 }
 
-/** Badly escaped texts double their backslashes; where rows end with two, only all of them together can be doubled. */
+/**
+ * Badly escaped text doubles its backslashes. Rows end with two, so there either all of them are doubled or
+ * none.
+ */
 function unescaped(doubled: string): string {
   const text = doubled.replaceAll('\\\\\\\\', '\\\\');
   if (!text.includes('\\begin')) return text.replace(/\\\\(?=[a-zA-Z({[)\]}])/g, '\\');

@@ -1,10 +1,10 @@
-/** What the words of a text command mean: a number, an operator, a formula set as text, or words. */
+/** What the content of a text command means: a number, an operator, a formula set as text, or words. */
 import { APPROXIMATELY } from './hedges';
 import { LETTER_UNITS, TEXT_COMMAND, UNITS } from './lexicon';
 import { namedTime, timeAt } from './times';
 import type { Token } from './tokens';
 
-/** A token, or a formula to be read in place of the words. */
+/** A token, or a formula to parse in place of the words. */
 export type Meaning = Pick<Token, 't' | 'v'> | { formula: string };
 
 const AND_OR = /^\s*,?\s*(?:and|or|&)\s*,?\s*$/i;
@@ -16,7 +16,7 @@ const SYMBOLS = /^(?:math|bold|bm|pmb)/;
 const FORMULA = /^(?=.*\d)(?=.*[-+=^*/<>])(?!.*[a-zA-Z]{2})[\w\s.,+\-*/^=()<>]+$/;
 const INNER_TEXT = new RegExp(String.raw`${TEXT_COMMAND}\s*\{([^{}]*)\}`, 'g');
 
-/** The words alone: no commands inside, no hedge that leaves a value as it is. */
+/** The words alone, without commands and without hedges that do not change a value. */
 export function textOf(content: string): string {
   return spaced(content).trim().replace(APPROXIMATELY, '');
 }
@@ -24,10 +24,10 @@ export function textOf(content: string): string {
 const flat = (content: string): string => content.replace(INNER_TEXT, '$1');
 const spaced = (content: string): string => flat(content).replace(/\\!|\\?\$/g, ' ');
 
-/** `name`: of the command. */
+/** The meaning of `content`, the argument of the text command `name`. */
 export function meaningOf(name: string, content: string): Meaning[] {
   const text = textOf(content);
-  // In a formula \! is no space.
+  // In a formula \! is not a space.
   const formula = flat(content).trim().replace(APPROXIMATELY, '');
   if (AND_OR.test(text)) return [{ t: 'sep', v: text.toLowerCase().includes('or') ? 'or' : 'and' }];
   if (PERCENT.test(text)) return [{ t: 'op', v: '%' }];
@@ -46,7 +46,7 @@ export function meaningOf(name: string, content: string): Meaning[] {
   return [{ t: 'text', v: spaced(content) }];
 }
 
-/** `m/s^2`, `N\\cdot m` */
+/** A unit such as `m/s^2` or `N\\cdot m`. */
 export function isCompoundUnit(text: string): boolean {
   if (!/^[a-zA-Z]+(?:[\s*/^{}()-]|\\cdot|[a-zA-Z]|\d)*$/.test(text) || !/[/^*]|\\cdot/.test(text))
     return false;

@@ -8,7 +8,7 @@ const MARKED = new RegExp(
   `^(\\d{1,2})(?:${COLON}(\\d{2}))?(${SPACE})${TEXT}${SPACE}([AaPp])(\\.?)\\s*([Mm])\\.?(?![a-zA-Z])\\s*`,
 );
 
-/** The time with a.m. or p.m. that `text` begins with, and how long it is; null when it begins with none. */
+/** The time with a.m. or p.m. that `text` begins with, and its length in the text; null if there is none. */
 export function timeAt(text: string): { minutes: number; length: number } | null {
   const match = MARKED.exec(text);
   if (match === null) return null;
@@ -18,7 +18,7 @@ export function timeAt(text: string): { minutes: number; length: number } | null
   if (plain && (space === '' || m === 'M') && /[ap]/.test(half!) && space === '') return null;
   const hour = Number(hours);
   if (hour < 1 || hour > 12 || Number(minutes ?? 0) > 59) return null;
-  // A brace that was opened before the mark belongs to it.
+  // A brace opened before the a.m. or p.m. belongs to it.
   const opened = (all!.match(/(?<!\\)\{/g) ?? []).length - (all!.match(/(?<!\\)\}/g) ?? []).length;
   const close = opened > 0 ? /^\s*\}/.exec(text.slice(all!.length)) : null;
   if (opened > 0 && close === null) return null;
@@ -35,7 +35,7 @@ export function namedTime(words: string): number | null {
   return name === 'noon' ? 720 : name === 'midnight' ? 0 : null;
 }
 
-/** What `h:mm` says on the 24-hour clock; null when it can be a quotient only. */
+/** Minutes since midnight of `h:mm` on the 24-hour clock; null when it can only be a quotient. */
 export function clockTime(hours: string, minutes: string): number | null {
   if (!/^\d{1,2}$/.test(hours) || !/^\d{2}$/.test(minutes)) return null;
   const [h, m] = [Number(hours), Number(minutes)];

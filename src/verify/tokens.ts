@@ -1,6 +1,6 @@
 /**
- * LaTeX (or plain text) to tokens. Everything that only draws is gone after this step: spacing, sizes, dollar signs,
- * synonyms. What a space meant is kept as a flag, since "1, 234" is a list and "1,234" a number.
+ * LaTeX (or plain text) to tokens. Everything that only affects layout is gone after this step: spacing,
+ * sizes, dollar signs, synonyms. Spaces are kept as a flag, because "1, 234" is a list and "1,234" a number.
  */
 import { MAX_DIGITS, MAX_TOKENS } from './budget';
 import { ACCENTS, MEASURES, SYNONYMS, TEXT, WORD_COMMANDS } from './lexicon';
@@ -9,19 +9,23 @@ import { isCompoundUnit, meaningOf, textOf } from './text';
 import { timeAt } from './times';
 
 export interface Token {
-  /** time: minutes since midnight. num: digits, maybe a point, an exponent (1e3) or digits that repeat: 0.1(6). letters: a run of letters. cmd: a command or word command. text: words. sep: and, or, comma, semicolon. */
+  /**
+   * time: minutes since midnight. num: digits, possibly with a point, an exponent (1e3) or a repeating part
+   * (0.1(6)). letters: a run of letters. cmd: a command or word command. text: words. sep: and, or, comma,
+   * semicolon.
+   */
   t: 'num' | 'letters' | 'cmd' | 'op' | 'text' | 'sep' | 'begin' | 'end' | 'time';
   v: string;
-  /** Something that draws as a space stood before it. */
+  /** Whitespace, or something shown as such, came before it. */
   space: boolean;
-  /** ... and that was \quad or wider. */
+  /** That space was \quad or wider. */
   wide?: boolean;
 }
 
-/** The text has no reading as an answer: too long, or broken. */
+/** The text cannot be parsed as an answer: it is too long or malformed. */
 export class NotParsed extends Error {}
 
-/** The value of a comma that can only part thousands: `,\\!` and `{,}`. */
+/** The value of a comma that can only separate thousands: `,\\!` and `{,}`. */
 export const THOUSANDS = ',!';
 
 const ALIGNED = /^(?:aligned|align|alignedat|alignat|gathered|gather|split|eqnarray)$/;
@@ -33,13 +37,13 @@ export class Tokenizer {
   private space = false;
   private wide = false;
   private inMatrix = 0;
-  /** Kinds of the environments that are open. */
+  /** Kinds of the open environments. */
   private readonly environments: string[] = [];
 
-  /** @param text spelled plainly (spelling.ts) */
+  /** @param text in plain spelling (spelling.ts) */
   constructor(private readonly text: string) {}
 
-  /** Throws NotParsed beyond the size limits. */
+  /** Throws NotParsed when a size limit is exceeded. */
   run(): Token[] {
     while (this.at < this.text.length) {
       this.next();
@@ -110,7 +114,7 @@ export class Tokenizer {
     this.word(command);
   }
 
-  /** `8 min` is a time; `min` before a bracket is a function. */
+  /** `8 min` is a duration; `min` before a bracket is a function. */
   private isMinutes(word: string): boolean {
     const last = this.tokens.at(-1);
     const value = last?.t === 'num' || last?.v === '}' || last?.v === ')';
@@ -143,7 +147,7 @@ export class Tokenizer {
       this.at = this.text.indexOf('}', this.at) + 1;
       return this.push('op', ':');
     }
-    // `127{}^\circ` and `86{\,}485`: nothing, and a space, after a number.
+    // `127{}^\circ` and `86{\,}485`: empty braces, or a space in braces, after a number.
     const blank = sign === '{' ? /^(?:\\!|\s)*\}/.exec(this.text.slice(this.at, this.at + 16)) : null;
     if (blank !== null && this.tokens.at(-1)?.t === 'num') {
       this.at += blank[0].length;
@@ -154,7 +158,7 @@ export class Tokenizer {
     this.push('op', sign);
   }
 
-  /** `&` outside a matrix aligns, as in `&=`; so it does in a list of cases beside a relation. */
+  /** `&` outside a matrix is for alignment, as in `&=`; also next to a relation in a list of cases. */
   private aligns(): boolean {
     if (this.inMatrix === 0) return true;
     if (this.environments.at(-1) !== 'cases') return false;
@@ -168,7 +172,7 @@ export class Tokenizer {
     );
   }
 
-  /** A new line of aligned formulas goes on with the one before when it begins with a relation. */
+  /** A line of aligned formulas that begins with a relation continues the line before. */
   private newLine(): void {
     this.space = true;
     this.at +=
@@ -184,7 +188,7 @@ export class Tokenizer {
       return this.newLine();
     }
     let name = /^\\([a-zA-Z]+|[^])?/.exec(this.text.slice(this.at, this.at + 64))![1] ?? '';
-    // A space command often grows into the name that follows: \quadx.
+    // Models often write a space command without the space after it: \quadx.
     if (/^q?quad[a-z]/.test(name)) name = name.slice(0, name.indexOf('d') + 1);
     this.at += 1 + name.length;
     if (name === '') return;
@@ -227,7 +231,7 @@ export class Tokenizer {
   }
 
   private spacing(name: string): void {
-    // A negative thin space in `1,\!234` joins.
+    // The negative thin space in `1,\!234` joins the digits.
     const last = this.tokens.at(-1);
     if (name === '!' && last?.v === ',' && !last.space && !this.space) last.v = THOUSANDS;
     if (name === '!') return;
@@ -235,7 +239,7 @@ export class Tokenizer {
     this.wide = true;
   }
 
-  /** The content of the braces that follow, which are consumed; null when there are none. */
+  /** Consumes the braces that follow and returns their content, or null when there are none. */
   private group(): string | null {
     const open = /^\s*\{/.exec(this.text.slice(this.at, this.at + 16));
     if (open === null) return null;
@@ -280,7 +284,7 @@ export class Tokenizer {
     return count('{set') > count('}set');
   }
 
-  /** `\text{3:05}\text{ a.m.}`: the tokens before are the time. false: they are none. */
+  /** `\text{3:05}\text{ a.m.}`: adds the mark to the time in the tokens before; false if there is none. */
   private markTime(half: string): boolean {
     const count = this.tokens.at(-2)?.v === ':' ? 3 : 1;
     const written = this.tokens.slice(-count);
@@ -291,7 +295,7 @@ export class Tokenizer {
     return true;
   }
 
-  /** Words that turn out to be mathematics. */
+  /** Tokenizes text that turns out to be mathematics. */
   private nested(content: string): void {
     const inner = new Tokenizer(content).run();
     if (inner.length > 0) inner[0] = { ...inner[0]!, space: this.space };
@@ -322,7 +326,7 @@ export function tokenize(text: string): Token[] {
   return new Tokenizer(text).run();
 }
 
-/** A string equal for answers that differ in drawing only. */
+/** A string that is the same for answers that differ only in layout. */
 export function tokenKey(tokens: readonly Token[]): string {
   return tokens
     .map((token) => (token.t === 'text' ? token.v.replace(/\s+/g, ' ').trim().toLowerCase() : token.v))

@@ -1,4 +1,4 @@
-/** Unicode digits in the places where LaTeX has commands: raised, lowered, of full width. */
+/** Unicode digits where LaTeX uses commands: superscript, subscript and full-width. */
 
 const RAISED = '⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿ';
 const LOWERED = '₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎';
@@ -7,7 +7,7 @@ const PLAIN = '0123456789+-=()n';
 const plain = (run: string, signs: string): string =>
   [...run].map((sign) => PLAIN[signs.indexOf(sign)]!).join('');
 
-/** The text with runs of raised and lowered digits as powers and subscripts, digits of full width as usual ones. */
+/** Rewrites superscript and subscript digits as powers and subscripts, full-width digits as ASCII ones. */
 export function plainUnicode(text: string): string {
   return text
     .replace(

@@ -32,7 +32,9 @@ test("without arguments it shows every reward on the paper's group", async () =>
   expect(stdout).toMatch(/^0\.7 +99\.67% +4\.3e-9 +2\.57% +0\.33% +0\.458$/m);
   expect(stdout).toMatch(/^0\.2 +97\.19% +2\.81%/m);
   expect(stdout).toMatch(/^grpo-lp +1\+2 +Incorrect answers are pushed shorter/m);
-  expect(stdout).toMatch(/^acc +none +Incorrect answers feel no length; correct answers feel no length\.$/m);
+  expect(stdout).toMatch(
+    /^acc +none +Incorrect answers are not affected by length; correct answers are not affected by length\.$/m,
+  );
   expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(130);
 });
 
@@ -193,7 +195,7 @@ test.each([
   [[bad({ format: undefined })], /"format" is missing; it must be true or false/],
   [[linesFile([5])], /line 1: this is not a JSON object/],
   [[linesFile([])], /there are no recorded completions/],
-  [[linesFile(lines.slice(0, 1))], /Group "a" of step 0 holds one completion/],
+  [[linesFile(lines.slice(0, 1))], /Group "a" of step 0 has one completion/],
   [[linesFile(lines), '--accuracy', '0.5'], /--accuracy describes made-up groups/],
   [['--observe'], /--observe follows recorded steps/],
   [['--correct-length', '5:'], /must be MEAN or MEAN:SD/],

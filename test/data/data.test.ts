@@ -6,7 +6,7 @@ import { loadDataset } from '../../src/data';
 
 const tiny = (split: 'train' | 'eval', seed = 1) => loadDataset({ name: 'tiny', split, seed });
 
-/** The chain's value by a loop over its characters, with no code of the task. */
+/** The chain's value, computed from its characters without the task's code. */
 function valueOf(question: string): number {
   const [chain] = question.split(' ');
   let value = 0;
@@ -33,7 +33,7 @@ test.each(['train', 'eval'] as const)(
   },
 );
 
-test('rows do not depend on what was read before them', async () => {
+test('rows do not depend on which were read before', async () => {
   const [forward, backward] = [await tiny('train'), await tiny('train')];
   const indices = Array.from({ length: 50 }, (_, i) => i * 37);
   const rows = indices.map((i) => forward.get(i));
@@ -55,14 +55,14 @@ test('held-out problems are distinct and never trained on', async () => {
   }
 });
 
-test('a row outside the dataset is refused', async () => {
+test('a row outside the dataset is an error', async () => {
   const dataset = await tiny('eval');
   for (const index of [-1, dataset.size, 0.5]) {
     expect(() => dataset.get(index)).toThrow(expect.objectContaining({ code: 'BAD_ARGUMENT' }));
   }
 });
 
-test('an unknown name says what is known', async () => {
+test('an unknown name gives the known ones', async () => {
   await expect(loadDataset({ name: 'tyni', split: 'train', seed: 1 })).rejects.toMatchObject({
     code: 'BAD_CONFIG',
     message: expect.stringContaining('did you mean `tiny`?'),
@@ -82,7 +82,7 @@ describe('JSON Lines', () => {
     return loadDataset({ name, split: 'train', seed: 1 });
   };
 
-  test('reads the names data sets use, numbers and blank lines', async () => {
+  test('reads the usual column names, numbers and blank lines', async () => {
     const dataset = await load(
       '{"question":"a","answer":"1"}\n\n{"problem":"b","gold":2,"level":3}\r\n{"prompt":"c","answer":"x","id":"k"}',
     );
@@ -98,16 +98,13 @@ describe('JSON Lines', () => {
     ['{"question":"a","answer":"1"}\n{"question":', /line 2 is not valid JSON/],
     [
       '{"question":"a"}',
-      /line 1 has no value for the answer or solution .*its columns are question\. Name the right one/,
+      /line 1 has no value for the answer or solution .*its columns are question\. Set the right one/,
     ],
-    ['{"answer":"a"}', /line 1 has no value for the problem .*its columns are answer\. Name the right one/],
-    [
-      '{"question":["a"],"answer":"1"}',
-      /line 1 must have text in question, or a list with one message of the user/,
-    ],
+    ['{"answer":"a"}', /line 1 has no value for the problem .*its columns are answer\. Set the right one/],
+    ['{"question":["a"],"answer":"1"}', /line 1 must have text in question, or a list with one user message/],
     ['[1]', /line 1 must be a JSON object/],
-    ['\n', /holds no problems/],
-  ])('%j is refused', async (text, message) => {
+    ['\n', /has no problems/],
+  ])('%j is rejected', async (text, message) => {
     await expect(load(text)).rejects.toMatchObject({
       code: 'BAD_INPUT',
       message: expect.stringMatching(message),
@@ -122,7 +119,7 @@ describe('JSON Lines', () => {
   });
 });
 
-test('the tolerance of a row is read where the set has a column of it', () => {
+test('the tolerance of a row is read if the data set has a column for it', () => {
   const columns = new ColumnMap(
     { problem: 'question', answer: 'final_answer' },
     { tolerance: 'error', countRepeats: true },

@@ -1,4 +1,4 @@
-/** Every file format gives the same problems, and says where a bad row stands. */
+/** Every file format gives the same problems, and says where a bad row is. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -12,7 +12,9 @@ beforeAll(() => {
 });
 afterAll(() => rmSync(folder, { recursive: true }));
 
-/** Commas, quotes, line ends, non-ASCII and a separator that ends a line in JavaScript but not in JSON Lines. */
+/**
+ * Commas, quotes, line ends, non-ASCII and a separator that ends a line in JavaScript but not in JSON Lines.
+ */
 const ROWS = [
   { problem: 'What is 1 + 1?', answer: '2', level: 'Level 1', id: 'a' },
   { problem: 'Say "x, y"\nand z: \u2028 é π 😀', answer: '\\frac{1}{2}', level: 'Level 5', id: 'b' },
@@ -103,30 +105,30 @@ test.each([
     /bad-list\.json is not valid JSON after row 1/,
   ],
   ['scalar.json', '[{"problem":"a","answer":"1"}, 5]', /scalar\.json row 2 must be a JSON object/],
-  ['short.csv', 'problem,answer\n"a\nb",1\nc\n', /short\.csv line 4 has 1 fields where the header has 2/],
+  ['short.csv', 'problem,answer\n"a\nb",1\nc\n', /short\.csv line 4 has 1 fields but the header has 2/],
   ['quote.csv', 'problem,answer\na,1\n"b,2\n', /quote\.csv line 3: .*[Qq]uot/],
-  ['empty.jsonl', '\n', /empty\.jsonl holds no problems/],
-  ['x.txt', 'text', /x\.txt has no known format by its name/],
+  ['empty.jsonl', '\n', /empty\.jsonl has no problems/],
+  ['x.txt', 'text', /x\.txt has an unknown file extension/],
   ['broken.parquet', 'not parquet at all', /Cannot read .*broken\.parquet as Parquet/],
   ['cut.jsonl.gz', gzipSync(jsonl).subarray(0, 60), /Cannot read .*cut\.jsonl\.gz: unexpected end of file/],
   [
     'gold.jsonl',
     '{"problem":"a","text":"1"}',
-    /line 1 has no value for the answer or solution .*its columns are problem, text\. Name the right one with columns\.answer or columns\.solution/,
+    /line 1 has no value for the answer or solution .*its columns are problem, text\. Set the right one with columns\.answer or columns\.solution/,
   ],
   [
     'q.csv',
     'task,answer\na,1\n',
-    /q\.csv has no value for the problem .*its columns are task, answer\. Name the right one with columns\.problem/,
+    /q\.csv has no value for the problem .*its columns are task, answer\. Set the right one with columns\.problem/,
   ],
-])('%s is refused with its place', async (name, content, message) => {
+])('%s is rejected with its position', async (name, content, message) => {
   await expect(load(write(name, content))).rejects.toMatchObject({
     code: 'BAD_INPUT',
     message: expect.stringMatching(message),
   });
 });
 
-test('a bad row is left out only when asked, and accounted for', async () => {
+test('a bad row is skipped only on request, and is counted', async () => {
   const path = write(
     'some-bad.jsonl',
     '{"problem":"a","answer":"1"}\nnonsense\n{"problem":"c"}\n{"problem":"","answer":"2"}\n{"problem":"e","answer":"3"}',
@@ -134,13 +136,13 @@ test('a bad row is left out only when asked, and accounted for', async () => {
   await expect(load(path)).rejects.toMatchObject({ message: expect.stringMatching(/line 2 .*skipBadRows/) });
   const dataset = await load(path, { skipBadRows: true });
   expect([0, 1].map((i) => dataset.get(i).question)).toEqual(['a', 'e']);
-  // An id is the row's number, whatever was left out before it.
+  // The id is the row's number, whatever was skipped before it.
   expect(dataset.get(1).id).toBe('4');
   expect(dataset.source).toMatchObject({ rows: 5, badRows: { count: 3 } });
   expect(dataset.source!.badRows.examples.map((text) => /line (\d)/.exec(text)![1])).toEqual(['2', '3', '4']);
 });
 
-test('a column may be named, also inside an object, and a chat prompt is its user turn', async () => {
+test('a column may be configured, also inside an object, and a chat prompt is its user turn', async () => {
   const row = {
     prompt: [
       { role: 'system', content: 'Be brief.' },
@@ -159,7 +161,7 @@ test('a column may be named, also inside an object, and a chat prompt is its use
   });
 });
 
-test('reading leaves the event loop its turns', async () => {
+test('reading does not block the event loop', async () => {
   const line = (i: number) =>
     JSON.stringify({ problem: `Problem ${i} ${'text '.repeat(100)}`, answer: String(i) });
   const path = write('long.jsonl', Array.from({ length: 20_000 }, (_, i) => line(i)).join('\n'));
@@ -169,16 +171,16 @@ test('reading leaves the event loop its turns', async () => {
   await load(path);
   const tookMs = performance.now() - begunMs;
   clearInterval(timer);
-  // A reader that holds the loop would allow one turn or two; ours gives one every 10 ms of its own work.
+  // A reader that blocks the loop would allow one turn or two; ours allows one every 10 ms of its own work.
   expect(turns).toBeGreaterThan(tookMs / 200);
 });
 
 test.each([
   ['endless.jsonl.gz', ''],
   ['endless.json.gz', '[{"problem":"'],
-])('%s, a row that unzips to 17 MB of text, is refused', async (name, start) => {
+])('%s with a row that unzips to 17 MB of text is rejected', async (name, start) => {
   const path = write(name, gzipSync(Buffer.concat([Buffer.from(start), Buffer.alloc(17e6, 'a')])));
-  // Of the error only its code: the matchers walk through its cause, which holds the row.
+  // Compare only the error's code: the matchers would walk through its cause, which holds the row.
   const code = await problemsOf(path).then(() => 'none', errorCode);
   expect(code).toBe('BAD_INPUT');
 });

@@ -1,7 +1,7 @@
 /**
- * Data sets of the hub, over HTTP from a local server that speaks its protocol, in the layouts and schemas of those the
- * paper uses. Rows of ours; their order per configuration and split is what the `datasets` library gives
- * (scripts/fixtures/hub_datasets.py).
+ * Data sets from the hub, over HTTP from a local server that speaks its protocol, in the layouts and schemas
+ * of those the paper uses. The rows are ours; their order per configuration and split is that of the
+ * `datasets` library (scripts/fixtures/hub_datasets.py).
  */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -65,13 +65,13 @@ test.each([
   },
 );
 
-test('OlympiadBench says how its answers are judged', async () => {
+test('OlympiadBench rows say how their answers are judged', async () => {
   const dataset = await load('olympiadbench', { split: 'eval' });
   expect(dataset.get(0).grading).toEqual({ countRepeats: true });
   expect((await load('math500', { split: 'eval' })).get(0).grading).toBeUndefined();
 });
 
-test('every configuration and split by hub id is what the datasets library reads', async () => {
+test('every configuration and split by hub id matches the datasets library', async () => {
   for (const [repo, configs] of Object.entries(repos)) {
     for (const [config, splits] of Object.entries(configs)) {
       for (const [splitName, rows] of Object.entries(splits)) {
@@ -82,7 +82,7 @@ test('every configuration and split by hub id is what the datasets library reads
   }
 });
 
-test('NuminaMath-TIR rows without a readable gold answer are left out for training, with their count and place', async () => {
+test('NuminaMath-TIR rows without a parseable gold answer are left out of training and reported', async () => {
   const { source, size } = await load('numinamath-tir');
   expect(source).toMatchObject({ rows: 6, split: 'train', unparsedGold: { count: 1 } });
   expect(source!.unparsedGold.examples[0]!.at).toBe(
@@ -100,7 +100,7 @@ test('only the card and the files of the split are fetched', async () => {
   ]);
 });
 
-test('a pinned name means the same rows after the hub has moved on, also without a network', async () => {
+test('a pinned name means the same rows after the hub has changed, also offline', async () => {
   const before = await load('math500', { split: 'eval' });
   expect(before.source!.pinned).toMatch(/^math500@[0-9a-f]{40}$/);
   hub().add('datasets/HuggingFaceH4/MATH-500', {
@@ -135,7 +135,7 @@ test.each([
   ['openai/gsm8k', { splitName: 'dev' }, 'BAD_CONFIG', /has no split dev; it has test, train/],
   ['gsm8k', { config: 'sokratic' }, 'BAD_CONFIG', /no configuration "sokratic"; it has main, socratic/],
   ['acoer-test/nowhere', {}, 'HUB', /acoer-test\/nowhere/],
-  ['gsm8k', { levels: ['3'] }, 'BAD_CONFIG', /names no levels/],
+  ['gsm8k', { levels: ['3'] }, 'BAD_CONFIG', /has no levels/],
   [
     'acoer-test/bare',
     { columns: { problem: 'task' } },
@@ -149,17 +149,17 @@ test.each([
   },
 );
 
-test('math500 can be trained on by naming its split', async () => {
+test('math500 can be trained on by setting its split', async () => {
   expect((await load('math500', { splitName: 'test' })).size).toBe(3);
 });
 
-test('levels keep their problems only', async () => {
+test('levels keep only their problems', async () => {
   const dataset = await load('math', { levels: ['3'] });
   expect(rowsOf(dataset).map(({ level }) => level)).toEqual(['3', '3']);
   expect(dataset.source!.otherLevels).toBe(2);
 });
 
-test('several data sets are one, in the order they are named', async () => {
+test('several data sets are joined in the order they are named', async () => {
   const [math, gsm, both] = [await load('math'), await load('gsm8k'), await load('math + gsm8k')];
   expect(rowsOf(both)).toEqual([...rowsOf(math), ...rowsOf(gsm)]);
   expect(both.source).toMatchObject({ rows: 6, split: 'train' });

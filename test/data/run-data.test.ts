@@ -1,4 +1,4 @@
-/** What a run trains on and what it is evaluated on never share a question, whatever is named how. */
+/** Training and evaluation data never share a question, however they are named. */
 import { copyFileSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ import { hubForTests } from '../helpers/hub';
 const root = mkdtempSync(join(tmpdir(), 'acoer-run-data-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
-/** `rows` problems of a source that says its name in each; every tenth asks again what the one before asked. */
+/** `rows` problems with the name of their source in each; every tenth repeats the question before. */
 function rowsOf(source: string, rows: number) {
   return Array.from({ length: rows }, (_, i) => {
     const again = i % 10 === 9;
@@ -154,22 +154,22 @@ test.each([
   ['one split on the hub', ['hub']],
   ['two splits on the hub', ['hub-tested-test']],
   ['in memory', ['memory']],
-])('%s alone is evaluated on its own problems and no others', async (name, expected) => {
+])('%s alone is evaluated on its own problems only', async (name, expected) => {
   const run = await load(TRAINING[name]!);
   expect(sources(run.evalData!).sort()).toEqual(expected);
 });
 
-test('the embedded task has its own problems, and a file of its problems is none of them', async () => {
+test('the embedded task has its own evaluation problems, also next to a file of its problems', async () => {
   const own = await load({ settings: { dataset: 'tiny' } });
   expect([own.trainData.size, own.evalData!.size, own.notices]).toEqual([2 ** 17, 1000, []]);
   const rows = [0, 1, 2].map((i) => ({ problem: own.trainData.get(i).question, answer: '1' }));
   const evalDataset = write('of-tiny.jsonl', rows);
   const { trainData } = await load({ settings: { dataset: 'tiny', evalDataset } });
   expect(trainData.size).toBeLessThanOrEqual(2 ** 17 - 3);
-  // All of the training problems are drawn and compared.
+  // All training problems are generated and compared.
 }, 300_000);
 
-test('the announcement: one line with the count and the share', async () => {
+test('the notice is one line with the count and the percentage', async () => {
   const file = write(
     'announced.jsonl',
     Array.from({ length: 400 }, (_, i) => ({ problem: `p ${i}`, answer: '1' })),
@@ -192,7 +192,7 @@ test.each<[string, ConfigInput]>([
   expect(questions(again.evalData!)).toEqual(held);
 });
 
-test('another split of the same rows changes the fingerprint that checkpoints carry', async () => {
+test('a different split of the same rows changes the fingerprint in checkpoints', async () => {
   const fingerprint = async (settings: ConfigInput) =>
     (await load({ settings: { dataset: mine, ...settings } })).trainData.source!.fingerprint;
   expect(await fingerprint({})).toBe(await fingerprint({ seed: 3 }));
@@ -206,7 +206,7 @@ test('without an evaluation every problem is trained on', async () => {
   expect(run.trainData.size).toBe(run.whole.size);
 });
 
-test('too few problems are refused with what to do; one question asked often is too few', async () => {
+test('too few problems are an error that says what to do; many copies of one question are too few', async () => {
   await expect(load(TRAINING['a file of few rows']!)).rejects.toMatchObject({
     code: 'BAD_CONFIG',
     message: expect.stringMatching(
@@ -220,18 +220,18 @@ test('too few problems are refused with what to do; one question asked often is 
   await expect(load({ settings: { dataset: same } })).rejects.toThrow('too few different questions');
 });
 
-test('problems that another evaluation set holds are left out of training, and that is said', async () => {
+test('problems that are also in the evaluation set are left out of training, with a notice', async () => {
   const run = await load({ settings: { dataset: mine, evalDataset: overlapping } });
   expect(run.whole.size - run.trainData.size).toBe(10);
   expect(run.notices).toEqual([
-    `${mine}: 10 of ${run.whole.size} problems are also in ${overlapping}, which is evaluated on; they are left out of training.`,
+    `${mine}: 10 of ${run.whole.size} problems are also in the evaluation data ${overlapping}; they are left out of training.`,
   ]);
   await expect(load({ settings: { dataset: mine, evalDataset: copy } })).rejects.toThrow(
     'Nothing is left to train on',
   );
 });
 
-test('both are said where one part has problems held out and another its own evaluation split', async () => {
+test('both notices appear when problems of one part are held out and another part has an evaluation split', async () => {
   const run = await load(TRAINING['a file and a folder']!);
   expect(run.notices).toEqual([
     expect.stringMatching(/mine\.jsonl names no evaluation set: held out/),

@@ -1,4 +1,4 @@
-/** The pool: order, a wall limit, crashes, and an end. */
+/** The pool: order, wall-clock limit, crashes and closing. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -27,7 +27,7 @@ function brokenWorker(): string {
   return path;
 }
 
-test('verdicts come in the order of the pairs, from all processes', async () => {
+test('verdicts from all processes come in the order of the pairs', async () => {
   const pool = new VerifierPool({ workers: 2, workerFile: WORKER });
   try {
     const batches = Array.from({ length: 20 }, (_, b) =>
@@ -45,7 +45,7 @@ test('verdicts come in the order of the pairs, from all processes', async () => 
   }
 });
 
-test('config and preset travel with a pair', async () => {
+test('a pair carries its config and preset', async () => {
   const pool = new VerifierPool({ workers: 1, workerFile: WORKER });
   try {
     const [rounded, strict] = await pool.verify([
@@ -58,7 +58,7 @@ test('config and preset travel with a pair', async () => {
   }
 });
 
-test('a pair that hangs or kills its process gets timeout; its neighbours get their verdicts', async () => {
+test('a pair that hangs or kills its process gets timeout; the others get their verdicts', async () => {
   const pool = new VerifierPool({ workers: 2, wallMs: 300, workerFile: brokenWorker() });
   try {
     const golds = ['a', 'hang', 'b', 'die', 'c'];
@@ -71,7 +71,7 @@ test('a pair that hangs or kills its process gets timeout; its neighbours get th
       'correct',
     ]);
     expect(verdicts.map(({ extracted }) => extracted)).toEqual(['a', null, 'b', null, 'c']);
-    // The pool is as good as new.
+    // The pool still works.
     expect((await pool.verify([{ gold: 'a', pred: 'z' }]))[0]!.status).toBe('correct');
   } finally {
     pool.close();
@@ -88,7 +88,7 @@ test('workers that cannot start are an error, not a hang and not verdicts', asyn
   }
 });
 
-test('closing answers what is still waiting', async () => {
+test('closing resolves what is still waiting', async () => {
   const pool = new VerifierPool({ workers: 1, wallMs: 60_000, workerFile: brokenWorker() });
   const waiting = [pool.verify([{ gold: 'hang', pred: '' }]), pool.verify([{ gold: 'a', pred: '' }])];
   pool.close();

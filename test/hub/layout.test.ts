@@ -1,4 +1,7 @@
-/** Our cache and huggingface_hub's are the same: the fixture is the layout it made (scripts/fixtures/hub_cache.py). */
+/**
+ * Our cache has the same layout as huggingface_hub's: the fixture is a cache that it wrote
+ * (scripts/fixtures/hub_cache.py).
+ */
 import {
   lstatSync,
   mkdirSync,
@@ -40,7 +43,7 @@ function layoutOf(folder: string): Record<string, Entry> {
   return Object.fromEntries(entries.filter((entry): entry is [string, Entry] => entry[1] !== null));
 }
 
-test('a fetch leaves what huggingface_hub leaves: the same blobs, links, refs and listings', async () => {
+test('a fetch writes what huggingface_hub writes: the same blobs, links, refs and listings', async () => {
   for (const [name, type] of REPOSITORIES) await fetchSnapshot(name, { type });
   expect(layoutOf(cache())).toEqual(layout);
 });

@@ -48,7 +48,7 @@ test('a revision after the @, and the pinned name without the network', async ()
   expect(hub().log).toEqual([]);
 });
 
-test('a folder of that name wins; one that is not there beside others is named in the sentence', async () => {
+test('a folder of that name takes precedence; the message mentions a missing folder next to others', async () => {
   const here = process.cwd();
   process.chdir(folder);
   try {
@@ -72,9 +72,9 @@ test('a folder of that name wins; one that is not there beside others is named i
 
 test('a repository without safetensors, and one without a config', async () => {
   hub().add('models/o/bin', { 'config.json': '{}', 'pytorch_model.bin': 'x' });
-  await expect(resolveModel('o/bin')).rejects.toThrow(/^model o\/bin holds no weights in safetensors, so/);
+  await expect(resolveModel('o/bin')).rejects.toThrow(/^model o\/bin has no weights in safetensors, so/);
   hub().add('models/o/noconfig', { 'model.safetensors': 'x' });
-  await expect(resolveModel('o/noconfig')).rejects.toThrow(/^model o\/noconfig holds no config\.json, so/);
+  await expect(resolveModel('o/noconfig')).rejects.toThrow(/^model o\/noconfig has no config\.json, so/);
 });
 
 test('eval, generate, score and bench take a name of the hub and show the download', async () => {
@@ -110,7 +110,7 @@ test('eval, generate, score and bench take a name of the hub and show the downlo
   expect((await acoer('bench', 'rollout', '--model', NAME, ...bench)).code).toBe(0);
 });
 
-test('training pins the commit, in the run and in the adapter PEFT reads', async () => {
+test('training pins the commit, in the run and in the adapter that PEFT reads', async () => {
   const out = join(folder, 'run');
   const settings = ['evalProblems=0', 'evalSampledProblems=0', 'maxCompletionLength=8', `model=${NAME}`];
   const words = [
@@ -135,7 +135,7 @@ test('training pins the commit, in the run and in the adapter PEFT reads', async
 
 test.each([
   ['missing', 'acoer-test/nosuch', /^acoer: model acoer-test\/nosuch is not on http/],
-  ['a revision that is none', `${NAME}@v9`, /^acoer: model acoer-test\/tiny has no revision "v9"/],
+  ['an unknown revision', `${NAME}@v9`, /^acoer: model acoer-test\/tiny has no revision "v9"/],
   ['gated', 'o/gated', /^acoer: model o\/gated is gated: ask for access on/],
   ['odd', 'a b/c', /^acoer: model a b\/c: no such folder; name a folder .* a model on the Hugging Face hub/],
 ])('%s: one sentence, exit 2, nothing on stdout', async (_, name, message) => {
@@ -166,12 +166,12 @@ describe('the download line', () => {
     return written;
   }
 
-  test('says bytes, rate and time left, every tenth in a pipe', () => {
+  test('shows bytes, rate and time left, every tenth in a pipe', () => {
     expect(lines(false)).toHaveLength(11);
     expect(lines(false)[5]).toBe('fetching o/m: 1.00 GB of 2.00 GB, 100.0 MB/s, 10 s left\n');
   });
 
-  test('is redrawn on a terminal and ends with a line end', () => {
+  test('is redrawn on a terminal and ends with a newline', () => {
     expect(lines(true)).toHaveLength(21);
     expect(lines(true).at(-1)).toMatch(/^\r.*2\.00 GB of 2\.00 GB.*\n$/);
   });

@@ -22,7 +22,7 @@ const sample = SAMPLE['models/acoer-test/sample']!;
 const fetchBig = () => fetchSnapshot(NAME, { type: 'model', accept: (path) => path === BIG });
 const address = (name = '127.0.0.1') => `http://${name}:${proxy.port}`;
 const portOf = (endpoint: string) => new URL(endpoint).port;
-/** No resolver knows this name. */
+/** A name that does not resolve. */
 const hidden = () => `http://hub.invalid:${portOf(hub().endpoint)}`;
 
 test.each(['HTTP_PROXY', 'http_proxy'])(
@@ -40,13 +40,13 @@ test.each(['HTTP_PROXY', 'http_proxy'])(
   },
 );
 
-test('a proxy is written without http:// too', async () => {
+test('a proxy may be given without http://', async () => {
   setEnvironment({ HF_ENDPOINT: hidden(), HTTP_PROXY: `127.0.0.1:${proxy.port}` });
   await fetchBig();
   expect(proxy.log).not.toEqual([]);
 });
 
-test.each(['NO_PROXY', 'no_proxy'])('%s: each host of a redirect finds its own way', async (name) => {
+test.each(['NO_PROXY', 'no_proxy'])('%s: each host of a redirect is matched separately', async (name) => {
   setEnvironment({ HF_ENDPOINT: hidden(), HTTP_PROXY: address(), [name]: 'example.org, 127.0.0.2' });
   await fetchBig();
   expect(proxy.log.some((line) => line.startsWith(`GET ${hidden()}/`))).toBe(true);
@@ -60,7 +60,7 @@ test('NO_PROXY=* turns the proxy off', async () => {
   expect(proxy.log).toEqual([]);
 });
 
-test('a connection that breaks off behind the proxy is gone on with by a range', async () => {
+test('a connection that breaks behind the proxy is resumed with a range request', async () => {
   setEnvironment({ HF_ENDPOINT: hidden(), HTTP_PROXY: address() });
   hub().faults.set(BIG, [{ cutAfter: 1000 }]);
   const { directory } = await fetchBig();
@@ -89,11 +89,14 @@ test.each(['HTTPS_PROXY', 'https_proxy'])(
   },
 );
 
-test.each(['https://hub.invalid', null])('a proxy that wants a password says so (%s)', async (endpoint) => {
-  proxy.refuseWith = 407;
-  setEnvironment({ HF_ENDPOINT: endpoint ?? hidden(), HTTPS_PROXY: address(), HTTP_PROXY: address() });
-  expect(await sentence(fetchBig())).toContain('the proxy answered 407, it wants user:password@');
-});
+test.each(['https://hub.invalid', null])(
+  'the error says when a proxy needs a password (%s)',
+  async (endpoint) => {
+    proxy.refuseWith = 407;
+    setEnvironment({ HF_ENDPOINT: endpoint ?? hidden(), HTTPS_PROXY: address(), HTTP_PROXY: address() });
+    expect(await sentence(fetchBig())).toContain('the proxy answered 407; put user:password@');
+  },
+);
 
 test.each(['HTTPS_PROXY', 'HTTP_PROXY'])(
   'an unreachable %s is named without its credentials',
@@ -115,13 +118,13 @@ test.each([
   ['socks5://me:secret@proxy:1080', 'socks5://proxy:1080'],
   ['http://me:se%cret@proxy', 'http://proxy'],
   ['me:secret@:', ':'],
-])('HTTPS_PROXY=%s is refused in one sentence', (value, shown) => {
+])('HTTPS_PROXY=%s is rejected in one sentence', (value, shown) => {
   const read = () => readHubSettings({ HTTPS_PROXY: value });
   expect(read).toThrow(expect.objectContaining({ code: 'HUB' }));
   expect(read).toThrow(`HTTPS_PROXY is ${shown}; it must be the address of an HTTP proxy`);
 });
 
-test('https takes HTTP_PROXY where HTTPS_PROXY is not set, and an empty value is none', () => {
+test('https uses HTTP_PROXY if HTTPS_PROXY is not set, and an empty value means no proxy', () => {
   const read = (env: Record<string, string>) => readHubSettings(env).proxy;
   expect(read({ HTTP_PROXY: 'one:1' })).toMatchObject({
     httpProxy: 'http://one:1',

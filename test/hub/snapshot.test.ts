@@ -32,7 +32,7 @@ const sample = SAMPLE['models/acoer-test/sample']!;
 const fetchBig = () => fetchSnapshot('acoer-test/sample', { ...model, accept: (path) => path === BIG });
 const folder = () => join(cache(), 'models--acoer-test--sample');
 const blobs = () => readdirSync(join(folder(), 'blobs'));
-/** Every file but BIG is there, and some of that. */
+/** Every file except BIG is there, and part of BIG. */
 function onlyBigIsMissing(): boolean {
   if (!existsSync(join(folder(), 'blobs'))) return false;
   const partial = blobs().filter((name) => name.endsWith('.incomplete'));
@@ -42,7 +42,7 @@ function onlyBigIsMissing(): boolean {
 }
 const requestsFor = (path: string) => hub().log.filter((line) => line.startsWith(`CDN GET ${path}`));
 
-test('fetches what is accepted, byte for byte, into the layout of the shared cache', async () => {
+test('fetches the accepted files, byte for byte, into the layout of the shared cache', async () => {
   const accept = (path: string) => !path.endsWith('.bin');
   const snapshot = await fetchSnapshot('acoer-test/sample', { ...model, accept });
   const wanted = Object.keys(sample).filter(accept).sort();
@@ -79,7 +79,7 @@ test('progress counts every byte once and ends at the total', async () => {
   expect(seen.at(-1)!.doneBytes).toBe(total);
 });
 
-test('a second call asks for the commit only, and one for a full commit for nothing', async () => {
+test('a second call requests only the commit, and one with a full commit requests nothing', async () => {
   const { revision } = await fetchBig();
   hub().log.length = 0;
   await fetchBig();
@@ -100,7 +100,7 @@ test('branches, and a branch that moves', async () => {
   expect(readFileSync(join(moved.directory, 'config.json'), 'utf8')).toBe('2');
 });
 
-test('a connection that breaks is taken up where it broke', async () => {
+test('a broken connection resumes where it broke', async () => {
   hub().faults.set(BIG, [{ cutAfter: 100_000 }, { status: 503 }, { cutAfter: 50_000 }]);
   const { directory } = await fetchBig();
   expect(readFileSync(join(directory, BIG)).equals(sample[BIG] as Buffer)).toBe(true);
@@ -110,21 +110,21 @@ test('a connection that breaks is taken up where it broke', async () => {
   expect(ranges.at(-1)).toMatch(/^bytes=1[0-9]{5}-$/);
 });
 
-test('a server that falls silent is left and asked again', async () => {
+test('a silent server is dropped and retried', async () => {
   setEnvironment({ HF_HUB_DOWNLOAD_TIMEOUT: '0.3' });
   hub().faults.set(BIG, [{ silentAfter: 100_000 }]);
   await fetchBig();
   expect(requestsFor(BIG)).toHaveLength(2);
 });
 
-test('a server without ranges is read from the start again', async () => {
+test('without range requests a file is read from the start again', async () => {
   hub().ranges = false;
   hub().faults.set(BIG, [{ cutAfter: 100_000 }]);
   const { directory } = await fetchBig();
   expect(readFileSync(join(directory, BIG)).equals(sample[BIG] as Buffer)).toBe(true);
 });
 
-test('an interrupted download says so, leaves no blob, and the next call goes on', async () => {
+test('an interrupted download says so, leaves no blob, and the next call resumes it', async () => {
   hub().faults.set(BIG, [{ slowly: 20_000 }]);
   const controller = new AbortController();
   const stopped = fetchSnapshot('acoer-test/sample', {
@@ -142,10 +142,10 @@ test('an interrupted download says so, leaves no blob, and the next call goes on
   expect(blobs()).toEqual([expect.not.stringContaining('.')]);
 });
 
-test('when the server stays away, what arrived is kept and the sentence says so', async () => {
+test('when the server stays unreachable, the partial file is kept and the message says so', async () => {
   hub().faults.set(BIG, [{ cutAfter: 100_000 }, ...Array.from({ length: 9 }, () => ({ status: 503 }))]);
   expect(await sentence(fetchBig())).toMatch(
-    /Cannot fetch model-00001.*answered 503.*what arrived is kept.*again/,
+    /Cannot fetch model-00001.*answered 503.*the partial file is kept.*again/,
   );
   hub().faults.clear();
   hub().log.length = 0;
@@ -153,7 +153,7 @@ test('when the server stays away, what arrived is kept and the sentence says so'
   expect(requestsFor(BIG)).toEqual([expect.stringMatching(/bytes=[1-9]\d*-$/)]);
 });
 
-test('wrong bytes are thrown away: in LFS by SHA-256, in git by its id', async () => {
+test('wrong bytes are discarded: in LFS by SHA-256, in git by blob id', async () => {
   hub().faults.set(BIG, [{ wrongBytes: true }]);
   expect(await sentence(fetchBig())).toMatch(/model-00001.* another SHA-256 or size/);
   expect(blobs()).toEqual([]);
@@ -166,7 +166,7 @@ test('wrong bytes are thrown away: in LFS by SHA-256, in git by its id', async (
   await fetchBig();
 });
 
-test('a partial file with wrong bytes is fetched anew without a word', async () => {
+test('a partial file with wrong bytes is silently fetched again', async () => {
   const sha256 = createHash('sha256').update(sample[BIG]!).digest('hex');
   mkdirSync(join(folder(), 'blobs'), { recursive: true });
   writeFileSync(join(folder(), 'blobs', `${sha256}.0-0-abcdef.incomplete`), noise('other', 4000));
@@ -175,7 +175,7 @@ test('a partial file with wrong bytes is fetched anew without a word', async () 
   expect(requestsFor(BIG)).toHaveLength(2);
 });
 
-test('no space: said before the download when the size is known to be too large, and when the disk fills up', async () => {
+test('no space is reported before the download if it cannot fit, and when the disk fills up', async () => {
   const sha256 = createHash('sha256').update(sample[BIG]!).digest('hex');
   mkdirSync(join(folder(), 'blobs'), { recursive: true });
   symlinkSync('/dev/full', join(folder(), 'blobs', `${sha256}.0-0-abcdef.incomplete`));
@@ -184,7 +184,7 @@ test('no space: said before the download when the size is known to be too large,
   const tree = join(folder(), 'trees', readdirSync(join(folder(), 'trees'))[0]!);
   writeFileSync(tree, readFileSync(tree, 'utf8').replaceAll('300000', '9'.repeat(15)));
   hub().log.length = 0;
-  expect(await sentence(fetchBig())).toMatch(/No space left .* 1000000\.0 GB are missing; free some/);
+  expect(await sentence(fetchBig())).toMatch(/No space left .* needs 1000000\.0 GB more; free some/);
   expect(requestsFor(BIG)).toEqual([]);
 });
 
@@ -194,20 +194,20 @@ test('missing repository, revision and files', async () => {
   );
   setEnvironment({ HF_TOKEN: 'hf_reader' });
   expect(await sentence(fetchSnapshot('acoer-test/nosuch', model))).toMatch(
-    /is not on .*token that may read it/,
+    /is not on .*token that can read it/,
   );
   expect(await sentence(fetchSnapshot('acoer-test/sample', { ...model, revision: 'v9' }))).toMatch(
     /^model acoer-test\/sample has no revision "v9"; name a branch/,
   );
   const gguf = fetchSnapshot('acoer-test/sample', { ...model, accept: (path) => path.endsWith('.gguf') });
-  expect(await sentence(gguf)).toMatch(/holds none of the files that are needed; it holds .*config\.json/);
+  expect(await sentence(gguf)).toMatch(/has none of the required files; it has .*config\.json/);
   const { revision } = await fetchBig();
   delete hub().repositories.get('models/acoer-test/sample')!.commits[revision]!['README.md'];
   const readme = fetchSnapshot('acoer-test/sample', { ...model, accept: (path) => path === 'README.md' });
   expect(await sentence(readme)).toMatch(/^model acoer-test\/sample has no file README\.md; see/);
 });
 
-test('gated: without a token, with one that may not, with one that may', async () => {
+test('gated: without a token, with one without access, with one with access', async () => {
   hub().add('models/o/gated', { 'config.json': '{}' }, { gated: true, readers: 'hf_reader' });
   expect(await sentence(fetchSnapshot('o/gated', model))).toMatch(
     /^model o\/gated is gated: ask for access on http.*\/o\/gated, then set HF_TOKEN/,
@@ -220,18 +220,18 @@ test('gated: without a token, with one that may not, with one that may', async (
   expect((await fetchSnapshot('o/gated', model)).files).toEqual(['config.json']);
 });
 
-test('a token the hub does not know, and one from the token file', async () => {
+test('an unknown token, and one from the token file', async () => {
   setEnvironment({ HF_TOKEN: 'hf_expired' });
   expect(await sentence(fetchBig())).toMatch(/does not accept the token/);
   hub().add('models/o/private', { 'model.safetensors': noise('p', 1000) }, { readers: 'hf_reader' });
   const home = join(cache(), '..');
   writeFileSync(join(home, 'token'), 'hf_reader\n');
   setEnvironment({ HF_TOKEN: undefined, HF_HOME: home });
-  // The file lies on the CDN, which refuses a request that carries the token.
+  // The file is on the CDN, which refuses requests with the token.
   expect((await fetchSnapshot('o/private', model)).files).toEqual(['model.safetensors']);
 });
 
-test('offline with a filled cache needs no server; with an incomplete one says what to do', async () => {
+test('offline works with a complete cache; with an incomplete one it says what to do', async () => {
   const online = await fetchBig();
   await hub().stop();
   setEnvironment({ HF_HUB_OFFLINE: '1' });
@@ -263,7 +263,7 @@ test('two calls at once share one download of each file', async () => {
   expect(blobs().filter((name) => name.includes('.'))).toEqual([]);
 });
 
-test('processes that start together do not disturb each other, and one that is killed is taken over from', async () => {
+test('processes that start together do not disturb each other, and the file of a killed one is taken over', async () => {
   const library = join(dirname(builtCli()), '..', 'hub', 'index.js');
   const script = `require(${JSON.stringify(library)}).fetchSnapshot('acoer-test/sample', { type: 'model' })
     .then(({ files }) => console.log(files.length))`;
@@ -286,7 +286,7 @@ test('processes that start together do not disturb each other, and one that is k
   }
 });
 
-test('names that could leave the cache are refused', async () => {
+test('names that could escape from the cache are rejected', async () => {
   for (const name of ['../etc', 'a/b/c', 'a//b', 'a/..', 'org/na me', 'org--x/y']) {
     expect(await sentence(fetchSnapshot(name, model))).toMatch(/is not a name on the Hugging Face hub/);
   }

@@ -29,25 +29,25 @@ test('is one-sided at the ends of the range, and never looks beyond', async () =
   expect(Math.max(...looked)).toBeLessThanOrEqual(1);
 });
 
-test('a step has no slope, wherever the length is beside it', async () => {
+test('a step has no slope, wherever the length is relative to it', async () => {
   const step = at((x) => (x <= 4096 ? 1 : 0));
   for (const distance of [-0.3, -0.125, -0.01, 0, 0.01, 0.125, 0.3]) {
     expect(await derivatives(step(4096 + distance), 1 / 8, ROOM)).toEqual([0]);
   }
 });
 
-test('beside a jump it is the slope of the smooth side', async () => {
+test('next to a jump it is the slope of the smooth side', async () => {
   const jump = at((x) => (x <= 10 ? 2 * x : 50 + 100 * x));
   const [slope] = await derivatives(jump(10), 2 ** -6, ROOM);
   expect(slope).toBeCloseTo(2, 9);
 });
 
-test('rounding is no slope', async () => {
+test('rounding is not a slope', async () => {
   const flat = at((x) => 1.4358407242893751 + 0 * x);
   expect(await derivatives(flat(5000), 1 / 128, ROOM)).toEqual([0]);
 });
 
-test('steps are powers of two, small beside the spread', () => {
+test('steps are powers of two, small compared with the spread', () => {
   expect(stepFor(1500)).toBe(1 / 8);
   expect(stepFor(1)).toBe(1 / 128);
   expect(stepFor(0.9)).toBe(1 / 256);

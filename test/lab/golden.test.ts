@@ -49,10 +49,10 @@ async function measured(c: Case) {
   return (await answersOf({ reward, state, settings }, sceneFor(c))).answers;
 }
 
-/** Below this a slope per token is rounding on either side. */
+/** A slope per token below this is rounding on either side. */
 const ROUNDING = 1e-14;
 
-/** Largest difference, as a part of the largest expected value. */
+/** Largest difference, relative to the largest expected value. */
 function error(found: readonly number[], expected: readonly number[]): number {
   const scale = Math.max(...expected.map(Math.abs));
   const difference = Math.max(...expected.map((value, i) => Math.abs(value - found[i]!)));
@@ -65,7 +65,8 @@ describe('rewards, advantages and their slopes in length equal torch', () => {
     async (_, c) => {
       const answers = await measured(c);
       const of = (value: (answer: (typeof answers)[number]) => number) => answers.map(value);
-      // Float64 on both sides; without epsilon rounding is blown up by 1 / std of the rewards, 1e6 for recut.
+      // Float64 on both sides; without epsilon, rounding errors are multiplied by 1 / std of the rewards, 1e6
+      // for recut.
       expect(
         error(
           of((a) => a.reward),
@@ -78,7 +79,7 @@ describe('rewards, advantages and their slopes in length equal torch', () => {
           c.advantages,
         ),
       ).toBeLessThan(1e-9);
-      // A difference quotient: truncation (h / spread)^4, rounding 1e-16 / h over the slope itself.
+      // Errors of a difference quotient: truncation (h / spread)^4, rounding 1e-16 / h relative to the slope.
       expect(
         error(
           of((a) => a.rewardSlope),
@@ -95,13 +96,13 @@ describe('rewards, advantages and their slopes in length equal torch', () => {
   );
 });
 
-describe('chances of groups', () => {
+describe('probabilities of groups', () => {
   test.each(fixture.chances.map((row) => [row.accuracy, row.groupSize, row] as const))(
     'accuracy %d, groups of %d equal exact fractions',
     (accuracy, groupSize, expected) => {
       const found = compositionRow(accuracy, groupSize);
       for (const name of ['allCorrect', 'allIncorrect', 'mixed', 'mostlyIncorrect', 'C'] as const) {
-        // 1 - p cancels digits of a p near 1, 16 times over.
+        // For p near 1, 1 - p loses digits, 16 times over.
         expect(Math.abs(found[name] / expected[name] - 1)).toBeLessThan(1e-12);
       }
     },
@@ -119,7 +120,7 @@ describe('chances of groups', () => {
     expect((100 * hard.allIncorrect).toFixed(1)).toBe('2.8');
   });
 
-  test('refuses an accuracy that is none', () => {
+  test('rejects an invalid accuracy', () => {
     expect(() => compositionRow(1.2, 16)).toThrow(/accuracy from 0 to 1/);
     expect(() => compositionRow(0.5, 1)).toThrow(/at least 2/);
   });

@@ -42,7 +42,7 @@ describe('Proposition 1', () => {
   test('among answers of one class the slope grows as 1/spread, and |A| stays under (G - 1)/sqrt(G)', () => {
     for (const name of ['grpo-lp', 'beta0.01', 'beta0.05', 'beta0.10', 'recut']) {
       const { allIncorrect, allCorrect } = report(name).sweeps;
-      // Exponential and inverse rewards are straight only in the limit.
+      // Exponential and inverse rewards are linear only in the limit.
       expect(allIncorrect.order.incorrect).toBeCloseTo(1, 2);
       expect(allCorrect.order.correct).toBeCloseTo(1, 2);
       for (const { incorrect } of allIncorrect.points) {
@@ -51,7 +51,7 @@ describe('Proposition 1', () => {
     }
   });
 
-  test('epsilon ends the growth', async () => {
+  test('epsilon stops the growth', async () => {
     const slopes = async (epsilon: number) =>
       (await only('beta0.01', { epsilon })).sweeps.allIncorrect.points.map(
         ({ incorrect }) => incorrect!.advantageSlope,
@@ -62,7 +62,7 @@ describe('Proposition 1', () => {
   });
 });
 
-test('lengths that are all equal: infinite without epsilon, |dr/dl| (1 - 1/G) / epsilon with it', async () => {
+test('with equal lengths the slope is infinite without epsilon, |dr/dl| (1 - 1/G) / epsilon with it', async () => {
   const synthetic = { incorrect: { mean: 5000, std: 0 } };
   const first = async (epsilon: number) =>
     (await only('grpo-lp', { synthetic, epsilon })).sweeps.allIncorrect.points[0]!.incorrect!.advantageSlope;
@@ -72,13 +72,13 @@ test('lengths that are all equal: infinite without epsilon, |dr/dl| (1 - 1/G) / 
 });
 
 describe('section 4.2: mixed groups', () => {
-  test('the pressure does not change as lengths meet', () => {
+  test('the pressure does not change as lengths converge', () => {
     for (const name of ['grpo-lp', 'beta0.10', 'beta0']) {
       expect(Math.abs(report(name).sweeps.mixed.order.correct!)).toBeLessThan(1e-3);
     }
   });
 
-  test("the paper's -beta/C is the exact one up to the answer's own share in mean and std", () => {
+  test("the paper's -beta/C is exact up to the answer's own share in mean and std", () => {
     const { C, approximate, exact } = report('grpo-lp').mixedPressure!;
     const p = 11 / 16;
     expect(C).toBeCloseTo(Math.sqrt(p * (1 - p)), 12);
@@ -86,7 +86,7 @@ describe('section 4.2: mixed groups', () => {
     // dA/dr = (1 - 1/n)/s - (r - mean)^2/((n - 1) s^3) for 0/1 rewards, s their sample std.
     const s = C * Math.sqrt(16 / 15);
     const shares = 15 / 16 / s - p ** 2 / (15 * s ** 3);
-    // The rewards are 0/1 up to the penalty itself.
+    // The rewards are 0/1 apart from the penalty itself.
     expect(exact / ((-0.3 / 8192) * shares)).toBeCloseTo(1, 1);
   });
 });
@@ -115,7 +115,7 @@ describe('predictions', () => {
     for (const { prediction } of all.rewards) expect(prediction.reason).toMatch(/^[A-Z][^\n]*[^.]\.$/);
   });
 
-  test('a step function is immune, and said to be one', () => {
+  test('a step function is immune, and the reason says so', () => {
     const { signals, curves, prediction } = report('binary');
     expect(signals.correct.form).toBe('steps');
     expect(signals.incorrect.form).toBe('steps');
@@ -123,7 +123,7 @@ describe('predictions', () => {
     expect(prediction.reason).toContain('steps only');
   });
 
-  test('a reward that needs history is judged by what it becomes', () => {
+  test('a reward that needs history is judged by its settled state', () => {
     const { signals, settledSignals, prediction } = report('hapo');
     expect(signals.correct.active).toBe(false);
     expect(settledSignals.correct.active).toBe(true);
@@ -131,7 +131,7 @@ describe('predictions', () => {
     expect(prediction.reason).toContain('once the state has seen such groups');
   });
 
-  test("the taxonomy's directions are those measured", () => {
+  test("the taxonomy's directions match the measured ones", () => {
     for (const { name, taxonomy } of listRewards()) {
       if (taxonomy === undefined) continue;
       for (const kind of ['correct', 'incorrect'] as const) {
@@ -146,20 +146,20 @@ describe('predictions', () => {
 });
 
 describe('any registered reward', () => {
-  test('a function of the user, asynchronous', async () => {
+  test("a user's asynchronous function", async () => {
     registerReward('lab-mine', async (rollout) => (rollout.correct ? 1 - rollout.thinkingTokens / 8192 : 0));
     const { prediction, sweeps } = await only('lab-mine');
     expect(prediction.pathways).toEqual([2]);
     expect(sweeps.mixed.points[0]!.correct!.rewardSlope).toBeCloseTo(-1 / 8192, 12);
   });
 
-  test('one that fails names itself and the answer', async () => {
+  test('a failure names the reward and the answer', async () => {
     registerReward('lab-broken', () => NaN);
     await expect(only('lab-broken')).rejects.toMatchObject({ code: 'REWARD_FAILED' });
     await expect(only('lab-broken')).rejects.toThrow(/lab-broken.*sample 0/);
   });
 
-  test('is closed at the end, however it ends', async () => {
+  test('is closed at the end, even after a failure', async () => {
     let closed = 0;
     const bind = () => ({ ...resolveReward('acc'), name: 'lab-closing', close: async () => void closed++ });
     const words = { name: 'lab-closing', summary: '', formula: '', source: '', defaults: {} };
@@ -171,7 +171,7 @@ describe('any registered reward', () => {
 });
 
 describe('settings', () => {
-  test('the same seed gives the same report, another one another', async () => {
+  test('the same seed gives the same report, another seed a different one', async () => {
     const again = await runLab({ rewards: ['acc'] });
     expect(again.rewards[0]).toEqual(report('acc'));
     const other = await runLab({ rewards: ['acc'], synthetic: { seed: 7 } });
@@ -194,14 +194,14 @@ describe('settings', () => {
     expect(slope(strong) / slope(weak)).toBeCloseTo(20, 6);
   });
 
-  test('a parameter goes to the rewards that have it', async () => {
+  test('a parameter is passed to the rewards that have it', async () => {
     const { rewards } = await runLab({ rewards: ['acc', 'grpo-lp'], params: { alpha: 0.6 } });
     const slope = (reward: RewardReport) => reward.sweeps.mixed.points[0]!.incorrect!.rewardSlope;
     expect(slope(rewards[1]!)).toBeCloseTo(-0.6 / 8192, 12);
     expect(slope(rewards[0]!)).toBe(0);
   });
 
-  test('a parameter may be meant for one reward', async () => {
+  test('a parameter may be set for one reward only', async () => {
     const params = { alpha: 0.6 };
     const rewardParams = { 'beta0.10': { alpha: 0.1 } };
     const { rewards } = await runLab({ rewards: ['beta0.10', 'grpo-lp'], params, rewardParams });
@@ -211,7 +211,10 @@ describe('settings', () => {
   });
 
   test.each([
-    [{ rewards: ['acc'], rewardParams: { acoer: {} } }, /rewardParams.acoer: that reward is not looked at/],
+    [
+      { rewards: ['acc'], rewardParams: { acoer: {} } },
+      /rewardParams.acoer: that reward is not among the chosen ones/,
+    ],
     [{ rewards: ['acoer'], rewardParams: { acoer: 5 } }, /rewardParams.acoer must hold parameters, not 5/],
     [{ rewardModules: { acc: './x.js' } }, /rewardModules.acc is built in/],
     [{ rewardModules: { mine: 5 } }, /rewardModules.mine must name a JavaScript file/],
@@ -222,7 +225,7 @@ describe('settings', () => {
     [{ rewards: ['acoer'], state: { budgets: 1 } }, /state value budgets; did you mean `budget`/],
     [{ rewards: ['acc'], state: { budget: 1 } }, /state value budget \(there is none\)/],
     [{ rewards: ['acoer'], state: { budget: 'big' } }, /budget must be of kind number, not "big"/],
-    [{ rewards: ['acc'], synthetic: { correct: { mean: 9e6, std: 1 } } }, /hardly ever lie between/],
+    [{ rewards: ['acc'], synthetic: { correct: { mean: 9e6, std: 1 } } }, /are almost never between/],
     [{ rewards: ['acc'], completions: [] }, /no recorded completions/],
   ] as [object, RegExp][])('refuses %j', async (options, message) => {
     await expect(runLab(options)).rejects.toThrow(message);
@@ -239,7 +242,10 @@ function completion(
   return { step, group, correct, thinkingTokens, totalTokens, format: true, thinkingClosed: true };
 }
 
-/** Two groups of four a step: a mixed one, and one all correct on even steps, all wrong on odd ones. */
+/**
+ * Two groups of four per step: a mixed one, and one that is all correct on even steps and all wrong on odd
+ * ones.
+ */
 const recording = (steps: number): RecordedCompletion[] =>
   Array.from({ length: steps }, (_, step) => [
     ...[300, 320, 410, 460].map((l, i) => completion(step, 'a', i < 2, l + step)),
@@ -269,7 +275,7 @@ describe('recorded rollouts', () => {
     expect(own.advantageSlope.allCorrect.incorrect).toBeNull();
   });
 
-  test('by default every step meets the same state, with observe the state follows them', async () => {
+  test('by default every step sees the same state; with observe the state advances over the steps', async () => {
     const completions = recording(30);
     const params = { warmupSteps: 5, checkWindow: 5 };
     const options = { completions, maxLength, params };
@@ -287,14 +293,14 @@ describe('recorded rollouts', () => {
     expect(moved.recorded!.answers.at(-8)!.reward).not.toBe(still.recorded!.answers.at(-8)!.reward);
   });
 
-  test('groups of other sources never meet', () => {
+  test('groups of different sources are kept apart', () => {
     const from = (source: string) => recording(2).map((row) => ({ ...row, source }));
     const batches = recordedBatches([...from('x'), ...from('y')], { maxLength });
     expect(batches.map(({ step }) => step)).toEqual([0, 0, 1, 1]);
     expect(batches.every(({ groups }) => groups.every(({ rollouts }) => rollouts.length === 4))).toBe(true);
   });
 
-  test('a class that was never recorded borrows the lengths of the other', async () => {
+  test('a class that was never recorded uses the lengths of the other', async () => {
     const completions = recording(2).map((row) => ({ ...row, correct: true }));
     const { lengths, accuracy } = await runLab({ completions, maxLength, rewards: ['acc'] });
     expect(accuracy).toBe(1);
@@ -316,7 +322,7 @@ describe('recorded rollouts', () => {
   });
 
   test.each([
-    ['one completion', [completion(0, 'a', true, 5)], {}, /Group a of step 0 holds one completion/],
+    ['one completion', [completion(0, 'a', true, 5)], {}, /Group a of step 0 has one completion/],
     [
       'a completion over the limit',
       [completion(3, 'a', true, 600)],

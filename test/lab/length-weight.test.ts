@@ -45,13 +45,13 @@ test.each(
   const settings = { ...LAB_DEFAULTS, maxLength };
   const [spread] = await groupSpreads({ reward, state, settings }, groupNamed(row.group), [row.factor]);
   const scaling = { scale: 'group', epsilon: row.epsilon } as const;
-  // The fixture's difference quotient is off by the square of its step, 1e-8.
+  // The error of the fixture's difference quotient is the square of its step, 1e-8.
   expect(Math.abs(holdOf(spread!, scaling) - row.hold)).toBeLessThan(1e-7);
   expect(Math.abs(strengthOf(spread!, scaling) - row.strength)).toBeLessThan(1e-12);
 });
 
 describe('in the report', () => {
-  test('a reward with an alpha shows it from its smallest to its largest, others their own weight', async () => {
+  test('a reward with an alpha shows it from smallest to largest, others show their own weight', async () => {
     const { rewards } = await runLab({ rewards: ['acc', 'acoer', 'beta0'] });
     const [acc, acoer, beta0] = rewards.map(({ lengthWeights }) => lengthWeights);
     expect(acc).toEqual([]);
@@ -59,14 +59,14 @@ describe('in the report', () => {
     expect(beta0).toMatchObject([{ factor: 1, alpha: null }]);
   });
 
-  test('without epsilon alpha cancels among correct answers alone, and such a group presses like a mixed one', async () => {
+  test('without epsilon alpha cancels among correct answers alone, and such a group is as strong as a mixed one', async () => {
     const { rewards } = await runLab({ rewards: ['acoer'] });
     for (const weight of rewards[0]!.lengthWeights) {
       const none = { scale: 'group', epsilon: 0 } as const;
       expect(holdOf(weight.allCorrect, none)).toBeCloseTo(0, 12);
       expect(balanceOf(weight, none)).toBeCloseTo(1, 12);
       expect(holdOf(weight.mixed, none)).toBeGreaterThan(0.7);
-      // Nothing is divided, nothing cancels.
+      // Without a division nothing cancels.
       expect(holdOf(weight.allCorrect, { scale: 'none', epsilon: 0 })).toBe(1);
     }
   });

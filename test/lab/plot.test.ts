@@ -4,7 +4,7 @@ import { registerReward } from '../../src/rewards';
 const attributes = (svg: string, name: string): string[] =>
   [...svg.matchAll(new RegExp(` ${name}="([^"]*)"`, 'g'))].map(([, value]) => value!);
 
-/** Every tag is closed by its own, and attributes are quoted: enough for a document of these few elements. */
+/** Every tag is closed and attributes are quoted, which is enough for a document of so few elements. */
 function wellFormed(svg: string): boolean {
   const open: string[] = [];
   for (const [, closing, name, empty] of svg.matchAll(
@@ -18,12 +18,13 @@ function wellFormed(svg: string): boolean {
   return open.length === 0 && !/[<>]|&(?!(amp|lt|gt|quot);)/.test(rest);
 }
 
-test('panels with axes, a line for each reward that has one, and a legend', async () => {
+test('panels have axes, a line for each reward that has one, and a legend', async () => {
   const rewards = ['acc', 'acoer', 'grpo-lp'];
   const svg = await plotLab(await runLab({ rewards }));
   expect(wellFormed(svg)).toBe(true);
   expect(svg.match(/class="frame"/g)).toHaveLength(6);
-  // Advantages of both classes, the slopes of two and of one reward, four alphas and one weight twice, and the legend's.
+  // Advantages of both classes, the slopes of two rewards and of one, four alphas and one weight twice, and
+  // the legend.
   expect(svg.match(/stroke-width/g)).toHaveLength(3 + 3 + 2 + 1 + 2 * (4 + 1) + 3);
   for (const text of ['acc: none', 'acoer: 2 guarded', 'grpo-lp: 1+2', 'no slope: acc, acoer']) {
     expect(svg).toContain(`>${text}<`);
@@ -46,13 +47,13 @@ test('lines stay in their panels, and no number is missing', async () => {
   }
 });
 
-test('where nothing is divided, or length earns nothing, there is no epsilon to show', async () => {
+test('where nothing is divided, or length earns nothing, there are no epsilon panels', async () => {
   for (const options of [{ rewards: ['acoer'], scale: 'none' as const }, { rewards: ['acc'] }]) {
     expect((await plotLab(await runLab(options))).match(/class="frame"/g)).toHaveLength(4);
   }
 });
 
-test('names are escaped, and rewards without any slope still make a picture', async () => {
+test('names are escaped, and rewards without any slope can be plotted', async () => {
   registerReward('a<b&"c"', () => 1);
   const svg = await plotLab(await runLab({ rewards: ['a<b&"c"'] }));
   expect(wellFormed(svg)).toBe(true);

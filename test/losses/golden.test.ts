@@ -1,4 +1,7 @@
-/** Every loss, its slopes and its metrics against TRL 1.13's own _compute_loss (scripts/fixtures/losses.py), in float64. */
+/**
+ * Every loss, its slopes and its metrics against TRL 1.13's own _compute_loss (scripts/fixtures/losses.py),
+ * in float64.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { resolveConfig, type Config } from '../../src/config';
@@ -60,7 +63,7 @@ const offsets = Int32Array.from([
 const part = (numbers: readonly number[], b: number) =>
   Float64Array.from(numbers.slice(offsets[b], offsets[b + 1]));
 
-/** Float64 on both sides; TRL adds up in another order, and reduces some metrics in float32. */
+/** Float64 on both sides; TRL sums in another order, and reduces some metrics in float32. */
 const LOSS = 1e-12;
 const METRICS = 1e-6;
 
@@ -144,7 +147,7 @@ function computed(c: Case) {
 
 const named = Object.entries(golden.cases);
 
-test('the fixture has all eight losses at both levels, the corrections among them', () => {
+test('the fixture has all eight losses at both levels, with the corrections', () => {
   expect(new Set(named.map(([, c]) => c.settings.type))).toEqual(
     new Set(listLosses().map(({ name }) => name)),
   );
@@ -193,11 +196,11 @@ test.each(golden.weights)(
   },
 );
 
-/** Slopes by central differences where TRL has no case: every loss, cut as the golden cases are. */
+/** Slopes against central differences where TRL has no case: every loss, split like the golden cases. */
 test.each(listLosses().map(({ name }) => name))('%s: slopes are the derivative of the loss', (type) => {
   const c = { ...golden.cases[`${type}/token/off-policy-kl`]! };
   const { batch, loss, settings, result } = computed(c);
-  // What a loss holds fixed has no derivative: the weight of cispo and vespo.
+  // The detached weights of cispo and vespo have no derivative.
   if (type === 'cispo' || type === 'vespo') return;
   const step = 1e-6;
   for (let t = 0; t < batch.logprobs.length; t += 7) {

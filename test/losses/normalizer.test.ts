@@ -22,7 +22,7 @@ function tokenLoss(type: string, advantage: number, logprob: number): number {
   return -advantage;
 }
 
-/** The sum the engine divides: grpo and sapo average over each sequence's tokens first. */
+/** The sum that is divided: grpo and sapo average over each sequence's tokens first. */
 function lossSum(c: NormalizerCase): number {
   return c.lengths.reduce((sum, length, row) => {
     if (row === c.masked) return sum;

@@ -1,4 +1,4 @@
-/** Losses of the user's own, and what the corrections do to an update of a run. */
+/** The user's own losses, and what the corrections do to an update of a run. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -59,7 +59,7 @@ const own = (name: string, changes: object = {}): LossDefinition<typeof paramete
   ...changes,
 });
 
-test('a loss of your own trains, with its parameters from the configuration', async () => {
+test("a user's loss trains, with its parameters from the configuration", async () => {
   registerLoss(own('doubled'));
   const once = await run({ lossType: 'doubled', lossParams: { doubled: { factor: 1 } }, maxSteps: 1 });
   const twice = await run({ lossType: 'doubled', maxSteps: 1 });
@@ -68,13 +68,13 @@ test('a loss of your own trains, with its parameters from the configuration', as
   expect(twice.lines[0]!.grad_norm).toBeCloseTo(2 * once.lines[0]!.grad_norm!, 12);
 });
 
-test('built-in names are taken, and a loss needs a name', () => {
+test('built-in names are reserved, and a loss needs a name', () => {
   expect(() => registerLoss(own('grpo'))).toThrow('built in');
   expect(() => registerLoss(own(''))).toThrow('needs a name');
   expect(listLosses().map(({ name }) => name)).toContain('vespo');
 });
 
-test('wrong parameters and unknown names are one sentence', () => {
+test('wrong parameters and unknown names give one sentence', () => {
   registerLoss(own('checked'));
   expect(() => resolveLoss('checked', { factor: -1 })).toThrow(
     'lossParams.checked.factor: must be above 0, not -1',
@@ -87,7 +87,7 @@ test('too few slopes end the run; a loss that is not finite refuses the step', a
   const wrong = { loss: 0, slopes: new Float64Array(1), klSum: 0, measures: {} };
   registerLoss(own('short', { compute: () => wrong }));
   await expect(run({ lossType: 'short' })).rejects.toThrow(
-    /Loss "short" gave 1 slopes for \d+ completion tokens/,
+    /Loss "short" returned 1 slopes for \d+ completion tokens/,
   );
   registerLoss(
     own('bad', {
@@ -109,13 +109,13 @@ describe('corrections in a run', () => {
     for (const batch of loss.batches) expect(batch).toMatchObject({ importanceWeights: null, kept: null });
   });
 
-  test('weights are made of the log-probs of the pass on-policy, and of scored ones under dropout', async () => {
+  test('weights come from the log-probs of the forward pass on-policy, and from scored ones under dropout', async () => {
     const loss = recordingLoss('dapo');
     const corrected = { lossType: loss.name, importanceSamplingCorrection: 'token_truncate' } as const;
     const { lines, engine } = await run(corrected);
     expect(engine.model!.scoreCalls).toBe(0);
     expect(loss.batches.every(({ importanceWeights }) => importanceWeights !== null)).toBe(true);
-    // The fake samples and trains with the same numbers.
+    // The fake engine samples and trains with the same numbers.
     expect(lines[0]).toMatchObject({
       'sampling/importance_sampling_ratio/min': 1,
       'sampling/importance_sampling_ratio/max': 1,
@@ -124,7 +124,7 @@ describe('corrections in a run', () => {
     expect(dropped.engine.model!.scoreCalls).toBeGreaterThan(0);
   });
 
-  test('the share of tokens that is kept is that of the update, however it is cut', async () => {
+  test('the share of tokens kept is that of the update, however it is split', async () => {
     const shareOf = async (microBatchTokens: number) => {
       const loss = recordingLoss('dapo');
       const { lines } = await run({

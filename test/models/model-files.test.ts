@@ -1,4 +1,7 @@
-/** Model folders: what transformers reads, what is refused by name, and files that are cut off, foreign or hostile. */
+/**
+ * Model folders: what transformers reads, what is rejected with the name of the feature, and files that are
+ * truncated, foreign or hostile.
+ */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -46,7 +49,7 @@ describe('config.json', () => {
     },
   );
 
-  // Decision 132: transformers takes the 32 of its class, which no model of other head counts can have.
+  // Decision 132: transformers uses its class default of 32, which is wrong for any other number of heads.
   test('without num_key_value_heads every head has its own', async () => {
     const { num_key_value_heads: _, ...config } = CONFIG;
     expect(await readModelSpec(folderOf(config))).toMatchObject({ numHeads: 4, numKvHeads: 4 });
@@ -97,13 +100,13 @@ describe('config.json', () => {
     ['[]', /must hold a JSON object, not \[\]/],
     ['null', /must hold a JSON object, not null/],
     ['['.repeat(100_000), /is not valid JSON/],
-    [' '.repeat(2 << 20), /at most 1048576 are read/],
+    [' '.repeat(2 << 20), /the limit for such a file is 1048576/],
   ])('%.20j is refused', async (text, sentence) => {
     await expect(readModelSpec(folderOf(text))).rejects.toThrow(badFile(sentence));
   });
 });
 
-/** A safetensors file of this header, with `dataBytes` of data. */
+/** A safetensors file with this header and `dataBytes` bytes of data. */
 function fileOf(header: object | string, dataBytes: number): Buffer {
   const text = Buffer.from(typeof header === 'string' ? header : JSON.stringify(header));
   const length = Buffer.alloc(8);
@@ -120,7 +123,7 @@ describe('safetensors headers', () => {
   });
   const whole = entry('F32', [2, 3], 0, 24);
 
-  test('the table has every tensor by its place, and the files stay open', async () => {
+  test('the table has every tensor by position, and the files stay open', async () => {
     const header = { b: entry('BF16', [2], 24, 28), a: whole, none: entry('I64', [0, 4], 28, 28), __metadata__: { format: 'pt' } };
     writeFileSync(path, fileOf(header, 28));
     await using files = await openTensorFiles([path], (name) => (name === 'none' ? null : `my ${name}`));
@@ -137,7 +140,7 @@ describe('safetensors headers', () => {
   test.each<[Buffer, RegExp]>([
     [Buffer.from('abc'), /it is too short/],
     [Buffer.concat([Buffer.alloc(8, 0xff), Buffer.from('{}')]), /it is cut off/],
-    [fileOf('[1]', 0), /its header is no object/],
+    [fileOf('[1]', 0), /its header is not an object/],
     [fileOf('{nonsense', 0), /its header is not valid JSON/],
     [fileOf({ __metadata__: 1 }, 0), /__metadata__ is no object/],
     [fileOf({ w: whole }, 23), /cut off/],
@@ -156,7 +159,7 @@ describe('safetensors headers', () => {
     [fileOf({ w: whole, v: entry('F32', [6], 28, 52) }, 52), /tensor v starts at byte 28 of the data instead of 24/],
     [fileOf({ ['w\0']: whole }, 24), /it names a tensor "w\\u0000"/],
     [fileOf({ ['w'.repeat(501)]: whole }, 24), /it names a tensor "www/],
-    [fileOf(' '.repeat(2 << 20), 0), /its header has 2097152 bytes; at most 1048576 are read/],
+    [fileOf(' '.repeat(2 << 20), 0), /its header has 2097152 bytes; the limit is 1048576/],
     [fileOf(Object.fromEntries(Array.from({ length: 5_001 }, (_, i) => [`w${i}`, entry('F32', [0], 0, 0)])), 0), /above 5000/],
   ])('%# is refused', async (bytes, sentence) => {
     writeFileSync(path, bytes);
@@ -164,8 +167,8 @@ describe('safetensors headers', () => {
     await expect(openTensorFiles([path])).rejects.toThrow(path);
   }); // prettier-ignore
 
-  // The largest header that is read, of as many tensors as are taken.
-  test('a large header does not hold the event loop for 50 ms', async () => {
+  // The largest header allowed, with the largest number of tensors allowed.
+  test('a large header does not block the event loop for 50 ms', async () => {
     const tensors = Array.from({ length: 5_000 }, (_, i) => [
       `base_model.model.model.layers.${i}.self_attn.q_proj.lora_A.weight${'x'.repeat(60)}`,
       entry('F32', [1, 1], 4 * i, 4 * i + 4),
@@ -176,7 +179,7 @@ describe('safetensors headers', () => {
       expect(files.table.tensors).toHaveLength(5_000);
     };
     await read();
-    // The machine may take the processor away from any one of them: one read without a pause shows what reading needs.
+    // A busy machine may pause any of the reads; a single read without a pause shows what reading needs.
     let shortest = Infinity;
     for (let i = 0; i < 30 && shortest >= 50; i++) shortest = Math.min(shortest, await longestPauseMs(read));
     expect(shortest).toBeLessThan(50);
@@ -186,7 +189,7 @@ describe('safetensors headers', () => {
 describe('weights', () => {
   const INDEX = 'model.safetensors.index.json';
 
-  test('of one file and of shards, in any case every tensor once', async () => {
+  test('a single file and shards both give every tensor once', async () => {
     for (const shards of [1, 3]) {
       const folder = join(root, `shards-${shards}`);
       writeRandomModel(folder, { shards });
@@ -196,7 +199,7 @@ describe('weights', () => {
     }
   });
 
-  test('tensors that hold nothing of their own are left out', async () => {
+  test('redundant tensors are left out', async () => {
     const tensors = {
       'model.layers.0.self_attn.rotary_emb.inv_freq': { dtype: 'F32', shape: [1], data_offsets: [0, 4] },
       'lm_head.weight': { dtype: 'F32', shape: [1], data_offsets: [4, 8] },
@@ -209,12 +212,12 @@ describe('weights', () => {
   }); // prettier-ignore
 
   test.each<[Record<string, string>, RegExp]>([
-    [{}, /holds neither model.safetensors nor model.safetensors.index.json/],
+    [{}, /has neither model.safetensors nor model.safetensors.index.json/],
     [{ [INDEX]: '{}' }, /index.json lacks weight_map/],
     [{ [INDEX]: '{"weight_map":[]}' }, /weight_map must be an object/],
     [{ [INDEX]: '{"weight_map":{}}' }, /has an empty weight_map/],
     [{ [INDEX]: '{"weight_map":{"a":1}}' }, /weight_map.a/],
-    [{ [INDEX]: '{"weight_map":{"a":"../b"}}' }, /names "..\/b", which is no plain file of its folder/],
+    [{ [INDEX]: '{"weight_map":{"a":"../b"}}' }, /names "..\/b", which is not a file name/],
     [{ [INDEX]: '{"weight_map":{"a":".."}}' }, /is not a regular file/],
     [{ [INDEX]: '{"weight_map":{"a":"b"}}' }, /cannot open .*\/b: no such file/],
   ])('%j is refused', async (files, sentence) => {
@@ -253,7 +256,7 @@ describe('adapter_config.json', () => {
     [{ modules_to_save: ['lm_head'] }, /modules_to_save/],
     [{ rank_pattern: { q_proj: 4 } }, /rank_pattern/],
     [{ bias: 'all' }, /bias must be none, not "all"/],
-    [{ target_modules: ['lm_head'] }, /targets the module "lm_head", which is none of q_proj/],
+    [{ target_modules: ['lm_head'] }, /targets the module "lm_head", which is not one of q_proj/],
     [{ target_modules: ['mlp.q_proj'] }, /targets the module "mlp.q_proj"/],
     [{ target_modules: null }, /lacks target_modules/],
     [{ peft_type: 'LOHA' }, /peft_type must be LORA, not "LOHA"/],

@@ -7,8 +7,8 @@ const historyOf = (shares: readonly number[], groups = 1): History =>
   shares.reduce<History>((history, share) => withBlock(history, [groups, groups * share]), []);
 
 describe('deviations of one mean below another', () => {
-  test('are the z of two proportions where that approximation is good', () => {
-    // The textbook's pooled two-sample z of 600 of 1,000 against 550 of 1,000.
+  test('equal the z of two proportions where that approximation is good', () => {
+    // The textbook pooled two-sample z of 600 of 1,000 against 550 of 1,000.
     const pooled = 1150 / 2000;
     const z = (0.6 - 0.55) / Math.sqrt(pooled * (1 - pooled) * (2 / 1000));
     expect(deviationsBelow([1000, 0.6], [1000, 0.55], 1)).toBeCloseTo(z, 2);
@@ -22,16 +22,16 @@ describe('deviations of one mean below another', () => {
     );
   });
 
-  test('are finite and say nothing where every answer is right, or none', () => {
+  test('are finite and uninformative if every answer is correct, or none', () => {
     expect(deviationsBelow([100, 1], [100, 1], 0.5)).toBe(0);
     expect(deviationsBelow([100, 0], [100, 0], 0.5)).toBe(0);
     expect(deviationsBelow([300, 1], [100, 0.9], 0.5)).toBeGreaterThan(3);
     expect(Number.isFinite(deviationsBelow([300, 1], [100, 0], 0.02))).toBe(true);
   });
 
-  test('count less when the noise is hardly known', () => {
+  test('count less when the noise is poorly known', () => {
     expect(asNormal(4, 1e9)).toBeCloseTo(4, 6);
-    // scipy: norm.isf(t.sf(4, 20)) = 3.40; the approximation is on the safe side of 0.05.
+    // scipy: norm.isf(t.sf(4, 20)) = 3.40; the approximation is 0.05 on the safe side.
     expect(asNormal(4, 20)).toBeGreaterThan(3.35);
     expect(asNormal(4, 20)).toBeLessThan(3.5);
     expect(asNormal(-4, 20)).toBe(-asNormal(4, 20));
@@ -39,7 +39,7 @@ describe('deviations of one mean below another', () => {
 });
 
 describe('the history', () => {
-  test('keeps every group in few blocks, fine where it is young', () => {
+  test('keeps every group in few blocks, finer where they are recent', () => {
     let history: History = [];
     for (let i = 0; i < 40_000; i++) history = withBlock(history, [1, i % 2]);
     const total = (index: number) => history.reduce((sum, block) => sum + block[index]!, 0);
@@ -53,7 +53,7 @@ describe('the history', () => {
     }
   });
 
-  test('leaves batches whole that are larger than its finest blocks', () => {
+  test('does not split batches larger than its finest blocks', () => {
     expect(historyOf([0.5, 0.7, 0.9], 64)).toEqual([
       [64, 32],
       [64, 64 * 0.7],
@@ -77,19 +77,19 @@ describe('the largest fall', () => {
     expect(fall.groups).toBeLessThan(260);
   });
 
-  test('is null for a rise, for less than asked, and before enough was seen', () => {
+  test('is null for a rise, for less than required, and before enough was seen', () => {
     expect(fallOf(steps([600, 0.6], [200, 0.8]))).toBeNull();
     expect(fallOf(steps([6000, 0.8], [2000, 0.76]))).toBeNull();
     expect(fallOf(steps([100, 0.8], [100, 0.2]))).toBeNull();
     expect(fallOf([])).toBeNull();
   });
 
-  test('is measured against what came right before it, not against the lower accuracy of the start', () => {
+  test('is measured against what came right before, not against the lower accuracy at the start', () => {
     const fall = fallOf(steps([1000, 0.5], [500, 0.9], [200, 0.65]));
     expect(fall.before).toBeGreaterThan(0.85);
   });
 
-  test('asks more of a short stretch in a long run', () => {
+  test('requires more of a short stretch in a long run', () => {
     const of = (before: number) => fallOf(steps([before, 0.8], [100, 0.6]), { excess: 0 });
     const [short, long] = [of(1000), of(20_000)];
     expect(long.deviations).toBeGreaterThan(short.deviations);

@@ -1,4 +1,4 @@
-/** Where a run has evaluations between its steps, they decide what a collapse is. */
+/** If a run has evaluations between its steps, they decide about a collapse. */
 import { initialMonitorState, monitorSettings, observe, type MonitorContext } from '../../src/monitor';
 import type { StepMetrics } from '../../src/types';
 
@@ -11,7 +11,7 @@ const context: MonitorContext = {
   evaluations: { kind: 'sampled', problems: 500 },
 };
 
-/** Steps at which a run is called collapsed whose evaluations, one every 25 steps, come out like this. */
+/** The steps at which a run with these evaluations, one every 25 steps, is declared collapsed. */
 function collapses(evaluations: readonly number[], thinking = 37, accuracy = 0.95): number[] {
   let state = initialMonitorState();
   const found: number[] = [];
@@ -32,20 +32,20 @@ test('two evaluations in a row far below the best one are a collapse', () => {
   expect(collapses([0.95, 0.8, 0.78, 0.77])).toEqual([75]);
 });
 
-test('a dip that the next evaluation does not find again is none', () => {
+test('a dip that the next evaluation does not confirm is not a collapse', () => {
   expect(collapses([0.93, 0.81, 0.97, 0.97, 0.8, 0.97])).toEqual([]);
 });
 
-test('a difference that the noise of 500 problems explains is none', () => {
+test('a difference within the noise of 500 problems is not a collapse', () => {
   expect(collapses([0.9, 0.84, 0.84, 0.85])).toEqual([]);
 });
 
-test('long thinking is no collapse, nor are two low evaluations below a lower base', () => {
+test('long thinking is not a collapse, nor are two low evaluations below a lower base', () => {
   expect(collapses([0.95, 0.6, 0.6], 100)).toEqual([]);
   expect(collapses([0.72, 0.71, 0.7])).toEqual([]);
 });
 
-test('the batches alone call nothing', () => {
+test('batches alone never declare a collapse', () => {
   let state = initialMonitorState();
   for (let step = 1; step <= 400; step++) {
     const line = { step, 'accuracy/mean': step <= 200 ? 0.95 : 0.5, 'thinking/mean': 37 };

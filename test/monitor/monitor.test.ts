@@ -13,7 +13,7 @@ const GROUPS = 8;
 const context = bareContext(GROUPS);
 const settings = monitorSettings({ preset: 'default' });
 
-/** A line of metrics of a run that does well; what a case is about is laid over it. */
+/** A line of metrics of a healthy run, overridden by what a case is about. */
 const line = (step: number, more: StepMetrics = {}): StepMetrics => ({
   step,
   'accuracy/mean': 0.9,
@@ -58,7 +58,7 @@ test('a steady run stays healthy and says nothing', () => {
   expect(state.health).toBe('healthy');
 });
 
-test('shortening that leaves accuracy alone is healthy', () => {
+test('shortening without loss of accuracy is healthy', () => {
   const shorter = (step: number) => ({ 'thinking/mean': Math.max(30, 100 - step) });
   expect(watch(300, shorter).changes).toEqual([]);
 });
@@ -67,7 +67,7 @@ describe('a warning', () => {
   const pressing = (step: number): StepMetrics =>
     step <= 40 ? {} : { 'thinking/mean': 25, 'advantages/brevity': 1 };
 
-  test('comes when thinking is short and the shorter of two right answers still gains', () => {
+  test('comes when thinking is short and the shorter of two correct answers still gains', () => {
     const { changes } = watch(120, pressing);
     expect(changes).toHaveLength(1);
     expect(changes[0]).toMatchObject({ from: 'healthy', to: 'warning' });
@@ -104,12 +104,12 @@ describe('a warning', () => {
     expect(changes[1]!.reason).toMatch(/No condition/);
   });
 
-  test('a condition that is switched off never holds', () => {
+  test('a condition that is turned off never holds', () => {
     const off = { ...settings, warningBrevity: null };
     expect(watch(120, pressing, off).changes).toEqual([]);
   });
 
-  test('waits for warningSteps on end', () => {
+  test('waits for warningSteps in a row', () => {
     const first = (warningSteps: number) =>
       watch(150, (step): StepMetrics => (step > 50 ? { 'accuracy/mean': 0.5 } : {}), {
         ...settings,
@@ -123,7 +123,7 @@ describe('a collapse', () => {
   const fallen = (step: number): StepMetrics =>
     step <= 60 ? {} : { 'accuracy/mean': 0.5, 'thinking/mean': 20 };
 
-  test('is accuracy below its peak and short thinking, and says both', () => {
+  test('is accuracy below its peak and short thinking, and the reason says both', () => {
     const { state, changes } = watch(120, fallen);
     expect(changes.map(({ to }) => to)).toEqual(['warning', 'collapsed']);
     expect(state.health).toBe('collapsed');
@@ -142,7 +142,7 @@ describe("the paper's definitions", () => {
   const paper = MONITOR_PRESETS.paper;
   const long: StepMetrics = { 'thinking/mean': 2000, frac_reward_zero_std: 0.2 };
 
-  test('a collapse is 200 steps on end under 500 tokens and 5 points below the peak', () => {
+  test('a collapse is 200 steps in a row below 500 tokens and 5 points below the peak', () => {
     const bad = { ...long, 'thinking/mean': 400, 'accuracy/mean': 0.8 };
     const { changes } = watch(600, (step) => (step > 100 ? bad : long), paper);
     expect(changes).toHaveLength(1);
@@ -153,7 +153,7 @@ describe("the paper's definitions", () => {
     expect(longer.changes).toEqual([]);
   });
 
-  test('the warning is a share of groups without variance above one half', () => {
+  test('the warning is a fraction of groups without variance above one half', () => {
     const at = (share: number) => watch(200, () => ({ ...long, frac_reward_zero_std: share }), paper).changes;
     expect(at(0.5)).toEqual([]);
     expect(at(0.35)).toEqual([]);
@@ -161,7 +161,7 @@ describe("the paper's definitions", () => {
   });
 });
 
-test('nothing is judged before spanGroups groups were seen', () => {
+test('nothing is judged before spanGroups groups have been seen', () => {
   const { changes } = watch(9, (step) => ({ 'accuracy/mean': 1 - 0.1 * step }), {
     ...settings,
     warningSteps: 1,
@@ -170,7 +170,7 @@ test('nothing is judged before spanGroups groups were seen', () => {
 });
 
 test('batches of any size average the same groups alike', () => {
-  // 160 groups, of which the later half is half as accurate: one by one, or in batches of eight.
+  // 160 groups, the later half of which is half as accurate: one by one, or in batches of eight.
   const run = (size: number) => {
     let state = initialMonitorState();
     for (let step = 1; step <= 160 / size; step++) {
@@ -182,7 +182,7 @@ test('batches of any size average the same groups alike', () => {
   expect(run(8)).toBeCloseTo(run(1), 12);
 });
 
-test('a batch whose references cannot be read changes nothing', () => {
+test('a batch whose references cannot be parsed changes nothing', () => {
   const { state } = watch(30, () => ({}));
   const unread = line(31, { 'accuracy/gold_unparseable': 1, 'accuracy/mean': 0 });
   const { state: after, change } = observe(state, unread, settings, context);
@@ -190,7 +190,7 @@ test('a batch whose references cannot be read changes nothing', () => {
   expect(after).toEqual({ ...state, step: 31, calmSteps: state.calmSteps + 1 });
 });
 
-test('the state survives JSON in the middle', () => {
+test('the state survives a JSON round trip in the middle', () => {
   const of = (step: number): StepMetrics =>
     step % 3 === 0 ? { 'accuracy/mean': 0.5, 'thinking/mean': 20 } : { 'thinking/wrong_mean': step };
   const whole = watch(200, of);
@@ -201,7 +201,7 @@ test('the state survives JSON in the middle', () => {
   expect([...half.changes, ...rest.changes]).toEqual(whole.changes);
 });
 
-test('metrics give the state as a number, the averages and the peak', () => {
+test('metrics have the state as a number, the averages and the peak', () => {
   const metrics = monitorMetrics(watch(100, () => ({})).state);
   expect(metrics['monitor/state']).toBe(0);
   expect(metrics['monitor/accuracy']).toBeCloseTo(0.9, 12);

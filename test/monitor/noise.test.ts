@@ -1,4 +1,7 @@
-/** The noise of made-up runs, whose variance is known: rho + (1 - rho) / completions of m (1 - m), rho = 1 / (a + b + 1). */
+/**
+ * The noise of synthetic runs, whose variance is known: rho + (1 - rho) / completions times m (1 - m), rho =
+ * 1 / (a + b + 1).
+ */
 import type { KnownMetrics } from '../../src/metric-names';
 import { noAccuracy, withAccuracy } from '../../src/monitor/accuracy';
 import { noiseOf } from '../../src/monitor/noise';
@@ -13,7 +16,9 @@ interface World {
   completions: number;
 }
 
-/** Of accuracy, as a mean over ten runs of 600 groups, with the freedom of the last. */
+/**
+ * The dispersion of accuracy, as a mean over ten runs of 600 groups, with the degrees of freedom of the last.
+ */
 function dispersionOf({ solve, prompts, completions }: World, keep = whole) {
   let sum = 0;
   let freedom = 0;
@@ -54,22 +59,22 @@ test.each(worlds)('the noise of $prompts x $completions, solve rates of $solve',
   expect(freedom).toBeGreaterThan(200);
 });
 
-describe('metrics that tell less', () => {
+describe('metrics with less information', () => {
   const world = worlds[2]!;
 
-  test('rounded to four digits: the same', () => {
+  test('rounded to four digits they give the same', () => {
     const rounded: Keep = (line) =>
       Object.fromEntries(Object.entries(line).map(([name, value]) => [name, Number(value!.toFixed(4))]));
     expect(dispersionOf(world, rounded).dispersion).toBeCloseTo(dispersionOf(world).dispersion, 3);
   });
 
-  test('without group_std, or accuracies that are no shares of a group: batches alone', () => {
+  test('without group_std, or with accuracies that are no shares of a group, only batches count', () => {
     const without: Keep = ({ 'accuracy/group_std': _, ...line }) => line;
     const blurred: Keep = (line) => ({ ...line, 'accuracy/mean': line['accuracy/mean']! ** 1.1 });
     for (const keep of [without, blurred]) expect(dispersionOf(world, keep).freedom).toBeLessThan(80);
   });
 
-  test('without the groups that are all wrong or all right: never less noise', () => {
+  test('without the shares of all-wrong and all-correct groups there is never less noise', () => {
     for (const name of ['accuracy/groups_all_wrong', 'accuracy/groups_all_correct'] as const) {
       const without: Keep = (line) => ({ ...line, [name]: undefined });
       expect(dispersionOf(world, without).dispersion).toBeGreaterThan(0.93 * trueDispersion(world));
@@ -86,6 +91,7 @@ test('batches that vary more than their groups explain are noisier', () => {
   };
   for (let step = 0; step < 1000; step++)
     record = withAccuracy(record, { ...line, 'accuracy/mean': step % 2 === 0 ? 0.5 : 0.75 }, 8);
-  // A group has 1/4 of m (1 - m) at most where every one has both right and wrong answers; the batches show far more.
+  // If every group has both correct and wrong answers, its variance is at most 1/4 of m (1 - m); the batches
+  // show far more.
   expect(noiseOf(record.noise).dispersions[0]).toBeGreaterThan(0.6);
 });

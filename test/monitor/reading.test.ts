@@ -1,4 +1,4 @@
-/** What the monitor reads: answers that grow, batches told more than once, names. */
+/** What the monitor reads: growing answers, batches on several lines, names. */
 import { METRICS } from '../../src/metric-names';
 import {
   bareContext,
@@ -30,7 +30,7 @@ function changesOf(
       ...of(step),
     };
     const seen = observe(state, line, given, context);
-    // A line shown again, as after a crash, changes nothing.
+    // A repeated line, as after a crash, changes nothing.
     expect(observe(seen.state, line, given, context)).toEqual({ state: seen.state, change: null });
     state = seen.state;
     if (seen.change !== null) changes.push(seen.change);
@@ -38,7 +38,7 @@ function changesOf(
   return changes;
 }
 
-describe('reasoning that moves behind </think>', () => {
+describe('reasoning that moves past </think>', () => {
   const moved = (step: number): KnownMetrics => (step > 30 ? { 'thinking/mean': 50 } : {});
 
   test('is a warning, by the metric or by its estimate', () => {
@@ -48,17 +48,17 @@ describe('reasoning that moves behind </think>', () => {
       const of = (step: number) => ({ ...moved(step), [length]: step > 30 ? after : before });
       const [change] = changesOf(80, of);
       expect(change).toMatchObject({ to: 'warning' });
-      expect(change!.reason).toMatch(/^Warning: reasoning moves behind <\/think>: /);
+      expect(change!.reason).toMatch(/^Warning: reasoning moves past <\/think>: /);
     }
   });
 
-  test('is none where answers stay as they are, or thinking does', () => {
+  test('is no warning if answers or thinking keep their length', () => {
     expect(changesOf(80, (step) => ({ ...moved(step), 'completions/answer_length': 20 }))).toEqual([]);
     expect(changesOf(80, (step) => ({ 'completions/answer_length': step }))).toEqual([]);
   });
 });
 
-test('updates made from one batch count it once', () => {
+test('several updates from one batch count it once', () => {
   const batchOf = (step: number) => ({ num_tokens: Math.ceil(step / 4), 'accuracy/mean': 0.5 });
   let state = initialMonitorState();
   for (let step = 1; step <= 40; step++) {
@@ -68,7 +68,7 @@ test('updates made from one batch count it once', () => {
   expect(state.accuracy.groups).toBe(80);
 });
 
-test('every name the monitor reads is a metric', () => {
+test('every name that the monitor reads is a metric', () => {
   const names = [READ, EVALUATED.greedy, EVALUATED.sampled].flatMap((of) => Object.values<string>(of));
   expect(names.filter((name) => !Object.hasOwn(METRICS, name))).toEqual([]);
 });

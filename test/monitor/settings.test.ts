@@ -11,7 +11,7 @@ describe('settings of the monitor', () => {
     expect(monitorSettings(resolveConfig([], preset).monitor)).toEqual(expected);
   });
 
-  test('are laid over a preset one by one, null included', () => {
+  test('override a preset one by one, including null', () => {
     const layers = [
       { monitor: { preset: 'paper' as const } },
       parseAssignments(['monitor.warningZeroStd=null']),
@@ -24,7 +24,7 @@ describe('settings of the monitor', () => {
     ['monitor.colapseSteps=3', 'monitor.colapseSteps: unknown setting; did you mean `collapseSteps`?'],
     ['monitor.collapseSteps=0', 'monitor.collapseSteps: must be at least 1, not 0'],
     ['monitor.preset=papper', 'monitor.preset: must be one of default, embedded, paper'],
-  ])('%s is refused', (assignment, message) => {
+  ])('%s is rejected', (assignment, message) => {
     expect(() => resolveConfig([parseAssignments([assignment])])).toThrow(message);
   });
 });
@@ -54,7 +54,7 @@ describe("ACOER's alpha under a cap", () => {
     expect(state.alpha).toBe(0.25);
   });
 
-  test('is lowered at once, not below alphaMin, and a weaker cap does not lift a stronger one', () => {
+  test('is lowered at once, but not below alphaMin, and a weaker cap does not lift a stronger one', () => {
     const capped = capAlpha(parameters, start, 0.001);
     expect(capped.alpha).toBe(0.01);
     expect(capAlpha(parameters, capped, 0.9).alphaCap).toBe(0.01);

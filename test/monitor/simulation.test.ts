@@ -1,4 +1,4 @@
-/** A slice of scripts/guard-simulation.mjs, on runs of its own. */
+/** A small part of scripts/guard-simulation.mjs, on its own runs. */
 import {
   bareContext,
   initialMonitorState,
@@ -30,7 +30,7 @@ const one = { prompts: 1, completions: 16 };
 const eight = { prompts: 8, completions: 4 };
 const U: Solve = [0.9, 0.3];
 
-test('the made-up solve rates have the means of their distributions, before and after a fall', () => {
+test('the synthetic solve rates have the means of their distributions, before and after a fall', () => {
   const random = uniform(1);
   const mean = (draw: () => number) => Array.from({ length: 20_000 }, draw).reduce((a, b) => a + b) / 20_000;
   expect(mean(() => beta(random, 0.9, 0.3))).toBeCloseTo(0.75, 2);
@@ -43,7 +43,7 @@ test('the made-up solve rates have the means of their distributions, before and 
 test.each([
   ['one prompt x 16', one, 1200],
   ['8 prompts x 4', eight, 400],
-])('accuracy that never changes is no collapse, %s', (_, shape, steps) => {
+])('constant accuracy is not a collapse, %s', (_, shape, steps) => {
   const called = Array.from({ length: 20 }, (__, seed) =>
     changesOf({
       seed: 9000 + seed,
@@ -71,7 +71,7 @@ test.each([
   expect(found.filter(([first]) => first !== undefined && first > after).length).toBeGreaterThanOrEqual(9);
 });
 
-test('an older file, with fewer names, does as well', () => {
+test('an older file with fewer names works too', () => {
   const few = ({ step, ...line }: KnownMetrics): KnownMetrics => ({
     step,
     'accuracy/mean': line['accuracy/mean'],
@@ -83,10 +83,10 @@ test('an older file, with fewer names, does as well', () => {
   expect(changesOf({ ...run, fall }, few).map(({ to }) => to)).toContain('collapsed');
 });
 
-describe('what is no fall', () => {
+describe('what is not a fall', () => {
   const run = { seed: 9300, solve: U, shape: one, steps: 1200, thinking: [0.2, 800] as const };
 
-  test('answers that are all right for long, and now and then are not', () => {
+  test('answers that are all correct for a long time, with occasional misses', () => {
     const nearlyAll = (line: KnownMetrics): KnownMetrics => ({
       ...line,
       'accuracy/mean': line.step! > 500 && line.step! % 40 === 0 ? 0.75 : 1,
@@ -96,7 +96,7 @@ describe('what is no fall', () => {
     expect(changesOf(run, nearlyAll)).toEqual([]);
   });
 
-  test('accuracy that gets better slowly', () => {
+  test('accuracy that improves slowly', () => {
     const better = (line: KnownMetrics): KnownMetrics => ({
       ...line,
       'accuracy/mean': Math.min(1, (line['accuracy/mean']! * (600 + line.step!)) / 1800),

@@ -71,7 +71,7 @@ function feed(
 describe('the bonus', () => {
   const state: AcoerState = { ...initialAcoerState(DEFAULTS, 8192), alpha: 0.1, budget: 1000 };
 
-  test('is whole at length 0, gone at the budget and clipped beyond it', () => {
+  test('is 1 at length 0, 0 at the budget and clipped beyond it', () => {
     expect(scoreWith(state, true, 0)).toEqual({ value: 1.1, parts: { accuracy: 1, bonus: 0.1 } });
     expect(scoreWith(state, true, 1000)).toMatchObject({ value: 1 });
     expect(scoreWith(state, true, 5000)).toMatchObject({ value: 1 });
@@ -90,7 +90,7 @@ describe('the bonus', () => {
   });
 });
 
-describe('the controller, matter by matter', () => {
+describe('the controller, rule by rule', () => {
   test('defaults are the paper’s', () => {
     expect(reward().initialState({ maxLength: 8192 })).toEqual({
       alpha: 0.02,
@@ -101,7 +101,7 @@ describe('the controller, matter by matter', () => {
     });
   });
 
-  test('averages weigh the newest 2 / (span + 1); the first value is taken whole', () => {
+  test('averages weigh the newest value by 2 / (span + 1); the first value is taken as it is', () => {
     const start = initialAcoerState(DEFAULTS, 8192);
     const first = observeBatch(DEFAULTS, start, { step: 0, accuracy: 0.5, correctLength: 100 });
     expect(first).toMatchObject({ emaAccuracy: 0.5, emaCorrectLength: 100 });
@@ -110,7 +110,7 @@ describe('the controller, matter by matter', () => {
     expect(second.emaCorrectLength).toBeCloseTo((2 / 51) * 200 + (49 / 51) * 100, 12);
   });
 
-  test('a batch with no correct answer holds the length average and counts as accuracy 0', () => {
+  test('a batch with no correct answer leaves the length average alone and counts as accuracy 0', () => {
     const start = feed(DEFAULTS, initialAcoerState(DEFAULTS, 8192), 0, [1]);
     const batch: Group[] = [group(rollout(false, 50), rollout(false, 70))];
     const after = reward().observe(start, { step: 1, maxLength: 8192, batch }) as AcoerState;
@@ -118,7 +118,7 @@ describe('the controller, matter by matter', () => {
     expect(after.emaAccuracy).toBeCloseTo(49 / 51, 15);
   });
 
-  test('a correct answer with open thinking counts for accuracy and not for length', () => {
+  test('a correct answer with open thinking counts for accuracy but not for length', () => {
     const batch: Group[] = [group(rollout(true, 50), rollout(true, 900, false))];
     const start = reward().initialState({ maxLength: 8192 });
     const after = reward().observe(start, { step: 0, maxLength: 8192, batch });
@@ -143,13 +143,13 @@ describe('the controller, matter by matter', () => {
     expect(after.budget).toBeCloseTo(850, 9);
   });
 
-  test('the window guards too: without checkWindow entries nothing moves, even late', () => {
+  test('the window is a guard too: without checkWindow entries nothing moves, even late in a run', () => {
     const state = feed(DEFAULTS, initialAcoerState(DEFAULTS, 8192), 5000, Array(99).fill(0.8));
     expect(state).toMatchObject({ alpha: 0.02, budget: 8192 });
     expect(feed(DEFAULTS, state, 5099, [0.8]).alpha).toBeGreaterThan(0.02);
   });
 
-  test('compares with the checkWindow-th newest average, the present one counted', () => {
+  test('compares with the checkWindow-th newest average, counting the current one', () => {
     const parameters = { ...DEFAULTS, emaSpan: 1, checkWindow: 3, warmupSteps: 0, accDropThreshold: 0.1 };
     const start = initialAcoerState(parameters, 8192);
     // Span 1: the average is the value. Window [0.9, 0.5, 0.5]: fell; then [0.5, 0.5, 0.5]: held.
@@ -159,14 +159,14 @@ describe('the controller, matter by matter', () => {
     expect(held.alpha).toBeCloseTo(0.02 * 0.95 * 1.02, 15);
   });
 
-  test('a fall of exactly the threshold still counts as holding', () => {
+  test('a drop of exactly the threshold still counts as holding', () => {
     const parameters = { ...DEFAULTS, emaSpan: 1, checkWindow: 2, warmupSteps: 0, accDropThreshold: 0.25 };
     const start = initialAcoerState(parameters, 8192);
     expect(feed(parameters, start, 0, [0.75, 0.5]).alpha).toBeGreaterThan(0.02);
     expect(feed(parameters, start, 0, [0.75, 0.4375]).alpha).toBeLessThan(0.02);
   });
 
-  test('the budget follows past both guards whichever way alpha went, and never under minBudget', () => {
+  test('past both guards the budget follows whichever way alpha moved, never below minBudget', () => {
     const parameters = { ...DEFAULTS, emaSpan: 1, checkWindow: 2, warmupSteps: 0 };
     const start = initialAcoerState(parameters, 8192);
     expect(feed(parameters, start, 0, [0.9, 0.1], 2000)).toMatchObject({ budget: 1700 });
@@ -177,7 +177,7 @@ describe('the controller, matter by matter', () => {
     expect(reward({ initialBudget: 4096 }).initialState({ maxLength: 8192 })).toMatchObject({ budget: 4096 });
   });
 
-  test('rewards are given under the state before the batch; scoring and observing change no state', () => {
+  test('rewards use the state before the batch; scoring and observing modify no state', () => {
     const state = Object.freeze(initialAcoerState(DEFAULTS, 8192));
     Object.freeze(state.accuracyHistory);
     void scoreWith(state, true, 10);
@@ -188,7 +188,7 @@ describe('the controller, matter by matter', () => {
   });
 });
 
-test('random batches keep alpha within its bounds, the budget at or above its least, and all finite', () => {
+test('random batches keep alpha within its bounds, the budget at or above its minimum, and everything finite', () => {
   const parameters = {
     ...DEFAULTS,
     checkWindow: 7,
@@ -227,7 +227,7 @@ const AUTHORS_NAMES: Record<string, string> = {
   max_thinking_tokens: 'initialBudget',
 };
 
-/** What it takes to be the authors' code where ours decided otherwise. */
+/** The settings that reproduce the authors' code where ours differs by default. */
 const AUTHORS_CODE = { lengthUnit: 'chars', openThinking: 'zero-length', noCorrectLength: 'zero' };
 
 function authorsRollout([correct, length, closed]: [number, number, number?]) {

@@ -1,4 +1,7 @@
-/** What every reward of the registry must be: finite, pure, blind to order, resumable, and as its taxonomy says. */
+/**
+ * What every registered reward must be: finite, pure, independent of order, resumable, and as its taxonomy
+ * says.
+ */
 import { listRewards } from '../../src/rewards';
 import type { BoundReward, RewardDefinition } from '../../src/rewards';
 import { uniformStream } from '../../src/rng';
@@ -7,7 +10,7 @@ import { describedGroup, rollout } from './rollouts';
 
 const MAX_LENGTH = 1000;
 
-/** Batches with every kind of group, empty and single completions among them. */
+/** Batches with every kind of group, including empty and single completions. */
 function randomBatches(seed: bigint, count: number): Group[][] {
   const next = uniformStream(seed);
   const whole = (below: number) => Math.floor(next() * below);
@@ -37,7 +40,7 @@ function deepFreeze<Value>(value: Value): Value {
 const shuffled = <Item>(items: readonly Item[]): Item[] =>
   [...items].reverse().map((_, i, list) => list[(i + 1) % list.length]!);
 
-/** The same batch with its groups, and the completions in each, in another order. */
+/** The same batch with its groups, and the completions in each, reordered. */
 const reordered = (batch: readonly Group[]): Group[] =>
   shuffled(batch).map((group) => ({ ...group, rollouts: shuffled(group.rollouts) }));
 
@@ -64,13 +67,13 @@ async function statesOver(bound: BoundReward, batches: readonly Group[][]): Prom
   return states;
 }
 
-/** Quick to adapt, so that short runs move every state. */
+/** Parameters that adapt quickly, so that short runs change every state. */
 const QUICK: Record<string, Record<string, number>> = {
   acoer: { warmupSteps: 0, checkWindow: 2, minBudget: 10 },
   'laser-d': { monitorSteps: 1, monitorWindow: 4 },
 };
 
-/** Values of one completion of the given kind as its length goes over `lengths`, its group's others held. */
+/** Values of one completion of the given kind at each of `lengths`, with the rest of its group fixed. */
 async function sweep(
   bound: BoundReward,
   state: unknown,
@@ -99,20 +102,20 @@ const differences = (values: readonly number[]) => values.slice(1).map((value, i
 const largest = (values: readonly number[]) => Math.max(...values.map(Math.abs));
 const range = (from: number, to: number) => Array.from({ length: to - from }, (_, i) => from + i);
 
-/** Spread over the lengths, and all within a few tokens. */
+/** Groups with spread-out lengths, and with all lengths within a few tokens. */
 const SPREAD = [150, 320, 480, 650, 880];
 const CLOSE = [498, 499, 500, 501, 502];
 const plainGroup = (problem: string, correct: boolean, lengths: readonly number[]): Group => {
   const described = lengths.map((l) => ({ correct, thinking: l, total: l, closed: true, format: true }));
   return describedGroup(problem, described, MAX_LENGTH);
 };
-/** A history to be adaptive about: problem p0 solved in 400 tokens, another not at all. */
+/** A history for adaptive rewards: problem p0 solved in 400 tokens, another not at all. */
 const HISTORY = [
   plainGroup('p0', true, [400, 450, 500, 600]),
   plainGroup('p1', false, [90, 95, 100, 200, 300, 400, 500, 600]),
 ];
 
-/** Rounding of the group's sums may look like a slope. */
+/** Rounding in the group's sums may look like a slope. */
 const FLAT = 1e-12;
 
 const all = listRewards().map((definition): [string, RewardDefinition] => [definition.name, definition]);
@@ -121,7 +124,7 @@ describe.each(all)('%s', (name, definition) => {
   const bound = definition.bind(QUICK[name] ?? {});
   const batches = randomBatches(7n, 12).map(deepFreeze);
 
-  test('describes itself and takes its own defaults', () => {
+  test('describes itself and accepts its own defaults', () => {
     for (const text of [definition.summary, definition.formula, definition.source]) expect(text).not.toBe('');
     expect(definition.taxonomy).toBeDefined();
     expect(definition.bind(definition.defaults).name).toBe(name);
@@ -159,7 +162,7 @@ describe.each(all)('%s', (name, definition) => {
     }
   });
 
-  test('does not see the order of completions in a group, nor of groups in a batch', async () => {
+  test('does not depend on the order of completions in a group or of groups in a batch', async () => {
     let [state, other]: unknown[] = [
       bound.initialState({ maxLength: MAX_LENGTH }),
       bound.initialState({ maxLength: MAX_LENGTH }),
@@ -175,7 +178,7 @@ describe.each(all)('%s', (name, definition) => {
     }
   });
 
-  test('its state survives JSON: a run that is resumed goes on alike', async () => {
+  test('its state survives JSON: a resumed run continues identically', async () => {
     const states = await statesOver(bound, batches);
     for (const [step, batch] of batches.entries()) {
       const restored: unknown = JSON.parse(JSON.stringify(states[step]));
@@ -188,7 +191,7 @@ describe.each(all)('%s', (name, definition) => {
     }
   });
 
-  test('evaluation cannot move it: scoring other batches leaves state and later values alone', async () => {
+  test('evaluation cannot change it: scoring other batches leaves the state and later values alone', async () => {
     const evaluation = randomBatches(99n, 3);
     let state = bound.initialState({ maxLength: MAX_LENGTH });
     const undisturbed = await statesOver(bound, batches);
@@ -203,14 +206,17 @@ describe.each(all)('%s', (name, definition) => {
     const taxonomy = definition.taxonomy!;
     const lengths = range(20, MAX_LENGTH);
 
-    test.each(['correct', 'incorrect'] as const)('presses %s answers as it says', async (kind) => {
-      const state = (await statesOver(bound, [HISTORY, HISTORY, HISTORY])).at(-1);
-      // Completions of 900 tokens and more count as cut off here: that too is a pressure.
-      const steps = differences(await sweep(bound, state, kind === 'correct', SPREAD, lengths, 900));
-      const [rises, falls] = [steps.some((step) => step > FLAT), steps.some((step) => step < -FLAT)];
-      const seen = rises && falls ? 'target' : rises ? 'longer' : falls ? 'shorter' : 'none';
-      expect(seen).toBe(taxonomy[kind]);
-    });
+    test.each(['correct', 'incorrect'] as const)(
+      'pushes the length of %s answers as it says',
+      async (kind) => {
+        const state = (await statesOver(bound, [HISTORY, HISTORY, HISTORY])).at(-1);
+        // Completions of 900 tokens or more count as cut off here, which is a pressure too.
+        const steps = differences(await sweep(bound, state, kind === 'correct', SPREAD, lengths, 900));
+        const [rises, falls] = [steps.some((step) => step > FLAT), steps.some((step) => step < -FLAT)];
+        const seen = rises && falls ? 'target' : rises ? 'longer' : falls ? 'shorter' : 'none';
+        expect(seen).toBe(taxonomy[kind]);
+      },
+    );
 
     test('jumps or does not, as it says', async () => {
       const state = (await statesOver(bound, [HISTORY, HISTORY, HISTORY])).at(-1);
@@ -219,7 +225,7 @@ describe.each(all)('%s', (name, definition) => {
           largest(differences(await sweep(bound, state, correct, SPREAD, range(20, 1001), 900))),
         ),
       );
-      // One token more moves a continuous reward by a few hundredths at most, a step by a tenth at least.
+      // One more token changes a continuous reward by at most a few hundredths, a step by at least a tenth.
       if (taxonomy.continuous) expect(Math.max(...jumps)).toBeLessThan(0.03);
       else expect(Math.max(...jumps)).toBeGreaterThan(0.09);
     });

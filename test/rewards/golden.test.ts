@@ -56,7 +56,7 @@ interface TrlCase {
   values: number[];
 }
 
-/** TRL's get_cosine_scaled_reward in our parameters. */
+/** TRL's get_cosine_scaled_reward, expressed in our parameters. */
 const TRL_COSINE = {
   correctShort: 1,
   correctLong: 0.5,

@@ -1,4 +1,4 @@
-/** Which part of a completion a reward takes for its length. */
+/** Which part of a completion counts as its length. */
 import { resolveReward } from '../../src/rewards';
 import type { Rollout } from '../../src/types';
 import { group, rollout } from './rollouts';
@@ -10,24 +10,24 @@ function valueOf(own: Rollout, params: Record<string, unknown> = {}): number {
   return (reward.score(own, view) as { value: number }).value;
 }
 
-test('ACOER: thinking in a second block costs what it costs in the first', () => {
+test('ACOER: thinking in a second block costs as much as in the first', () => {
   const split = { ...rollout(true, 10), laterThinkingTokens: 40 };
   expect(valueOf(split)).toBe(valueOf(rollout(true, 50)));
   expect(valueOf(split)).toBeLessThan(valueOf(rollout(true, 10)));
 });
 
-test('`first-block` counts the first alone, as the authors’ code does', () => {
+test('`first-block` counts only the first block, as the authors’ code does', () => {
   const split = { ...rollout(true, 10), laterThinkingTokens: 40 };
   expect(valueOf(split, { lengthOf: 'first-block' })).toBe(valueOf(rollout(true, 10)));
 });
 
-test('`total` closes what is left: an empty block with the reasoning after it is as long as it is', () => {
+test('`total` closes the last loophole: reasoning after an empty block counts', () => {
   const moved = { ...rollout(true, 0), answerTokens: 60, totalTokens: 62 };
   expect(valueOf(moved)).toBe(valueOf(rollout(true, 0)));
   expect(valueOf(moved, { lengthOf: 'total' })).toBe(valueOf(rollout(true, 62)));
 });
 
-test('`total` needs no closed thinking, also in the controller: a model without <think> has none', () => {
+test('`total` needs no closed thinking, nor does the controller: a model without <think> has none', () => {
   const plain = { ...rollout(true, 62, false), totalTokens: 62 };
   expect(valueOf(plain)).toBe(1);
   expect(valueOf(plain, { lengthOf: 'total' })).toBe(valueOf(rollout(true, 62)));

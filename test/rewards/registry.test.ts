@@ -30,11 +30,11 @@ test('a wrong parameter is named with its bound', () => {
   expect(() => resolveReward('acoer', { alphaInit: 0.9 })).toThrow(/alphaMin <= alphaInit <= alphaMax/);
 });
 
-test('an unknown reward is answered with the nearest known name', () => {
+test('the error for an unknown reward suggests the nearest known name', () => {
   expect(() => resolveReward('acoerr')).toThrow(/Unknown reward "acoerr"; did you mean `acoer`/);
 });
 
-describe('a reward of the user’s own', () => {
+describe('a user’s reward', () => {
   test('sees `correct` and its group', async () => {
     registerReward('mine', (own, { rollouts }) => (own.correct ? 1 : 0) + rollouts.indexOf(own) / 10);
     const own = group(rollout(false, 1), rollout(true, 2));
@@ -44,13 +44,13 @@ describe('a reward of the user’s own', () => {
     expect(await bound.score(own.rollouts[1]!, view)).toEqual({ value: 1.1 });
   });
 
-  test('may be asynchronous, and replaces its earlier self', async () => {
+  test('may be asynchronous, and replaces an earlier one of the same name', async () => {
     registerReward('mine', async () => 7);
     expect(await scoreOf('mine', {}, true, 1)).toEqual({ value: 7 });
     expect(listRewards().map(({ name }) => name)).toContain('mine');
   });
 
-  test('may not take a built-in name', () => {
+  test('may not use a built-in name', () => {
     for (const name of ['acoer', 'format']) expect(() => registerReward(name, () => 0)).toThrow(/built in/);
   });
 });

@@ -1,4 +1,4 @@
-/** Rollouts with only what a reward looks at. */
+/** Rollouts with only the fields that rewards use. */
 import type { Group, Prompt, Rollout } from '../../src/types';
 
 export const prompt: Prompt = {
@@ -37,7 +37,7 @@ export interface Described {
   format: boolean;
 }
 
-/** A group with a prompt of its own; `longest` is the limit that cuts completions off. */
+/** A group with its own prompt; completions are cut off at `longest`. */
 export function describedGroup(problem: string, completions: readonly Described[], longest: number): Group {
   const own: Prompt = { ...prompt, problem: { ...prompt.problem, id: problem } };
   const rollouts = completions.map(({ correct, thinking, total, closed, format }, sample) => ({

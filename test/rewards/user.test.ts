@@ -1,4 +1,4 @@
-/** Rewards of the user's own, registered through the API. */
+/** The user's own rewards, registered through the API. */
 import { definitionOf, registerReward, resolveReward, type UserReward } from '../../src/rewards';
 import type { Group } from '../../src/types';
 import { group, rollout } from './rollouts';
@@ -43,7 +43,7 @@ describe('an object', () => {
     expect(bound.snapshot!(second)).toEqual({ batches: 2 });
   });
 
-  test('refuses parameters it does not list, and values of another type', () => {
+  test('rejects parameters it does not list, and values of the wrong type', () => {
     const definition = definitionOf('counting', counting);
     expect(() => definition.bind({ wieght: 1 })).toThrow(
       'Reward "counting" takes no parameter wieght (it takes: weight, mode)',
@@ -83,7 +83,7 @@ describe('an object that scores a group at once', () => {
   const valuesOf = (settled: PromiseSettledResult<number>[]) =>
     settled.map((one) => (one.status === 'fulfilled' ? one.value : String(one.reason)));
 
-  test('is asked once per group and state, and each completion gets its own number', async () => {
+  test('is called once per group and state, and each completion gets its own number', async () => {
     const { scores, calls } = ranked(Promise.resolve([5, 6, 7]));
     expect(valuesOf(await scores())).toEqual([5, 6, 7]);
     await scores();
@@ -92,8 +92,8 @@ describe('an object that scores a group at once', () => {
     expect(calls()).toBe(2);
   });
 
-  test('with too few numbers, the completions without one say so', async () => {
-    const message = 'Error: it gave 2 rewards for the 3 completions of its group';
+  test('with too few numbers, only the completions without one fail', async () => {
+    const message = 'Error: it returned 2 rewards for the 3 completions of its group';
     expect(valuesOf(await ranked([5, 6]).scores())).toEqual([5, 6, message]);
   });
 
@@ -102,7 +102,7 @@ describe('an object that scores a group at once', () => {
     ['no list', 3, 'no list of rewards'],
   ])('with %s nobody gets one', async (_, values, found) => {
     const settled = valuesOf(await ranked(values as number[]).scores());
-    const message = `Error: it gave ${found} for the 3 completions of its group`;
+    const message = `Error: it returned ${found} for the 3 completions of its group`;
     expect(settled).toEqual([message, message, message]);
   });
 });

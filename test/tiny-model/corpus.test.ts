@@ -32,7 +32,7 @@ test.each(Object.entries({ PLAIN, DOUBTING, VERBOSE }))(
   },
 );
 
-test('examples never show a held-out question and every character has its token', () => {
+test('examples never contain a held-out question, and every character has a token', () => {
   const random = new RandomStream(8, 'test corpus');
   for (let i = 0; i < 60; i++) {
     const { promptIds, completionIds, mask } = drawExample(tokenizer, VERBOSE, random);
@@ -47,7 +47,7 @@ test('examples never show a held-out question and every character has its token'
   }
 });
 
-test('of a drill only the results are learned', () => {
+test('only the results of a drill are trained on', () => {
   const random = new RandomStream(9, 'test corpus');
   const { completionIds, mask } = drawDrill(tokenizer, { operationsPerLine: [1, 1, 1], lines: 5 }, random);
   const lines = tokenizer.decode(completionIds).trim().split('\n');
@@ -55,7 +55,7 @@ test('of a drill only the results are learned', () => {
   expect(results).toBe(lines.map((line) => String(valueOf(line.split('=')[0]!))).join(''));
 });
 
-test('batches hold each example once, in nearly equal tokens', () => {
+test('batches have each example once, in nearly equal numbers of tokens', () => {
   const random = new RandomStream(10, 'test corpus');
   const example = (length: number): Example => ({
     promptIds: new Int32Array(10),
@@ -75,7 +75,7 @@ test('batches hold each example once, in nearly equal tokens', () => {
   }
 });
 
-test('lines are counted by their operations, each once, by their first result', () => {
+test('lines are counted by number of operations, once each, by their first result', () => {
   const counts = countLines([
     '<think>\n6-3=3\n3+4=8, wait 3+4=7\n</think>\n\n\\boxed{7}',
     'okay, i need to compute 2-9-1+4.\n2-9-1+4=6\n',

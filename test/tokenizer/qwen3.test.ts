@@ -1,4 +1,7 @@
-/** Qwen3's real tokenizer: ids as the Rust library's, chats as transformers' (scripts/fixtures/qwen3_tokenizer.py). */
+/**
+ * Qwen3's real tokenizer: ids as in the Rust library, chats as in transformers
+ * (scripts/fixtures/qwen3_tokenizer.py).
+ */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { setImmediate as nextTurn } from 'node:timers/promises';
@@ -38,7 +41,7 @@ test('texts decode as in the Rust library', () => {
   expect(different).toEqual([]);
 });
 
-test('the chat template renders as in transformers, thinking or not', () => {
+test('the chat template renders as in transformers, with thinking on and off', () => {
   expect(fixture.chats.length).toBeGreaterThanOrEqual(20);
   for (const { messages, enableThinking, addGenerationPrompt, text } of fixture.chats) {
     expect(tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt })).toBe(text);
@@ -52,7 +55,7 @@ test('a lone surrogate, which no UTF-8 text can hold, counts as U+FFFD', () => {
   }
 });
 
-test('the ids with a meaning', () => {
+test('special ids', () => {
   const { thinkOpenId, thinkCloseId, eosIds, padId, vocabSize } = tokenizer;
   expect({ thinkOpenId, thinkCloseId, eosIds, padId, vocabSize }).toEqual({
     thinkOpenId: 151667,
@@ -64,8 +67,8 @@ test('the ids with a meaning', () => {
 });
 
 /**
- * The longest this process computed between two turns of the event loop while `work` ran, in ms. Computing time, not
- * time of day: on a busy machine a process that computes nothing waits for long too.
+ * The most processor time between two turns of the event loop while `work` ran, in ms. Processor time, not
+ * wall time: on a busy machine an idle process waits long too.
  */
 async function longestTurn(work: Promise<unknown>): Promise<number> {
   let running = true;
@@ -87,7 +90,8 @@ test('10,000 prompts do not block the event loop', async () => {
     const question = `Problem ${i}: let $a_${i % 97} = ${i * 7919}$ and $f(x) = x^${i % 13} + ${i}$; find $f(a_${i % 97})$ modulo ${(i % 89) + 2}.`;
     return { id: String(i), question, gold: '0', level: null };
   });
-  // The count also holds the threads of the collector and the compiler, which only add: the least of three rounds speaks.
+  // The figure includes the threads of the garbage collector and the compiler, which only add, so take the
+  // minimum of three rounds.
   const longest: number[] = [];
   for (let round = 0; round < 3; round++) {
     const rendering = renderPrompts(tokenizer, problems);

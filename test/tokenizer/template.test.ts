@@ -1,4 +1,4 @@
-/** Chat templates by anybody: what they may do is counted, and they reach nothing of the process. */
+/** Untrusted chat templates: their work is limited, and they cannot reach the process. */
 import { withinTime } from '../../src/deadline';
 import { makeRenderer } from '../../src/tokenizer/template';
 
@@ -10,7 +10,7 @@ const render = (source: string): string =>
 const refused = (what: RegExp) =>
   expect.objectContaining({ code: 'BAD_INPUT', message: expect.stringMatching(what) as string }) as Error;
 
-test('the names that templates rely on are there', () => {
+test('the names that templates rely on exist', () => {
   expect(render('{{ bos_token }}{% for m in messages %}{{ m.role }}:{{ m["content"] }}{% endfor %}')).toBe(
     '<s>user:Hi',
   );
@@ -41,7 +41,7 @@ test.each([
   ['{{ "".constructor("x") }}'],
   ['{{ range.constructor("return 1")() }}'],
   ['{{ messages["__proto__"].x() }}'],
-])('%s reaches no JavaScript', (source) => {
+])('%s does not reach JavaScript', (source) => {
   expect(() => render(source)).toThrow(refused(/Cannot call something that is not a function|undefined/));
 });
 
@@ -49,7 +49,7 @@ test.each(['{{ 1 + }}', '{% for %}', '{{ # }}', '{% endif %}', '{# open'])('%s c
   expect(() => makeRenderer('model', source, {})).toThrow(refused(/^The chat template of model cannot be parsed: /));
 }); // prettier-ignore
 
-test('a regular expression that backtracks without end is ended', () => {
+test('a regular expression that backtracks forever is stopped', () => {
   const text = `${'a'.repeat(40)}b`;
   expect(withinTime(100, () => /^(a+)+$/.test(text))).toBeNull();
   expect(withinTime(1_000, () => 5)).toEqual({ value: 5 });

@@ -38,7 +38,7 @@ test('the chat template renders as in the reference library', () => {
   }
 });
 
-test('the ids with a meaning', () => {
+test('special ids', () => {
   const { thinkOpenId, thinkCloseId, eosIds, padId, vocabSize } = tokenizer;
   expect({ thinkOpenId, thinkCloseId, eosIds, padId, vocabSize }).toEqual({
     thinkOpenId: 57,
@@ -57,7 +57,7 @@ test('a problem becomes a prompt', () => {
   expect(renderPrompt(tokenizer, problem, 0).text).toContain('olve the following math problem.');
 });
 
-test('a template without {problem} is refused', () => {
+test('a template without {problem} is rejected', () => {
   expect(() => renderPrompt(tokenizer, problem, 0, { promptTemplate: 'solve it' })).toThrow(
     expect.objectContaining({ code: 'BAD_CONFIG', message: expect.stringContaining('{problem}') }),
   );

@@ -13,7 +13,9 @@ const root = mkdtempSync(join(tmpdir(), 'acoer-data-run-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let runs = 0;
 
-/** Seven problems: 12 steps of 8 prompts pass over them 13 times. One in seven has no readable gold answer. */
+/**
+ * Seven problems: 12 steps of 8 prompts pass over them 13 times. One in seven has no readable gold answer.
+ */
 const row = (i: number) => ({ problem: `say ${i}`, answer: i === 6 ? '(((' : String(i), level: 1 + (i % 2) });
 const text = (rows: readonly object[]) => rows.map((one) => `${JSON.stringify(one)}\n`).join('');
 const ROWS = Array.from({ length: 8 }, (_, i) => row(i));
@@ -168,7 +170,7 @@ test('data in memory is never taken for another data set', async () => {
   await stopAfter(7, given);
   const config = JSON.parse(readFileSync(join(given.out, 'config.json'), 'utf8')) as object;
   expect(config).toMatchObject({ dataset: 'memory:mine and yours', evalDataset: 'memory:test' });
-  const refusal = 'The data set mine and yours was in memory of the program that trained';
+  const refusal = 'The data set mine and yours was in the memory of the training program';
   await expect(train(resuming(given.out))).rejects.toMatchObject({
     code: 'BAD_INPUT',
     message: expect.stringContaining(refusal) as string,

@@ -1,4 +1,4 @@
-/** Which boxes are the answer, wherever they stand. */
+/** Which boxes are the answer. */
 import { verifyAnswer, verifyCompletion } from '../../src/verify';
 
 const NOISE = 'We check $x = 3$ and $y = 17$, so that 4, 5 and 6 are left over; nothing changes. ';
@@ -40,7 +40,7 @@ describe('otherwise the last one counts', () => {
   });
 });
 
-describe('a box counts however long the text behind it', () => {
+describe('a box counts however long the text after it', () => {
   test.each([0, 4_000, 5_000, 40_000])('%d characters', (chars) => {
     for (const text of [
       `$\\boxed{42}$ ${after(chars)}`,
@@ -52,17 +52,17 @@ describe('a box counts however long the text behind it', () => {
     }
   });
 
-  test('an unclosed box far back is the answer, not the text after it', () => {
+  test('an unclosed box long before the end is the answer, not the text after it', () => {
     const text = `So $\\boxed{41 ${after(9_000)} and 42`;
     expect(verifyAnswer('42', text).status).toBe('unparseable');
   });
 
-  test('text without a box is searched at its end only', () => {
+  test('only the end of text without a box is searched', () => {
     expect(verifyAnswer('42', `The answer is $42$. ${'so on '.repeat(1_000)}`).status).toBe('unparseable');
   });
 });
 
-test('boxes of a reference are a list when they are near each other', () => {
+test('boxes of a reference form a list when they are close together', () => {
   expect(verifyAnswer('\\boxed{1} papers and \\boxed{2} bins', '$\\boxed{1,2}$').correct).toBe(true);
   expect(verifyAnswer('\\boxed{1} papers and \\boxed{2} bins', '$\\boxed{2}$').correct).toBe(false);
 });

@@ -1,4 +1,4 @@
-/** Hostile input ends by counted work, with a verdict. */
+/** The work budget ends hostile input with a verdict. */
 import { verifyAnswer, verifyCompletion } from '../../src/verify';
 import { completeBoxes } from '../../src/verify/boxed';
 
@@ -25,14 +25,14 @@ const PATHOLOGICAL: [string, string][] = [
   ['64 functions', Array.from({ length: 64 }, (_, i) => `\\sin ${i + 2}+x^{${i}}`).join(',')],
   ['a large binomial', '\\binom{10^6}{500000}'],
   ['3000 dollars', '$ 1 '.repeat(3_000)],
-  ['the word answer, often', 'answer: 5 '.repeat(900)],
+  ['the word answer, many times', 'answer: 5 '.repeat(900)],
   ['open boxes', '\\boxed{'.repeat(2_000)],
 ];
 
-/** Of processor time, so that a busy machine does not count. The budget is a few ten milliseconds. */
+/** Processor time, so that a busy machine does not matter. The budget is worth some tens of milliseconds. */
 const LIMIT_MS = 100;
 
-/** The least of up to three calls: the collector's threads and a crowded cache can only add. */
+/** The minimum of up to three calls: the garbage collector and a cold cache can only add. */
 function leastCpuMs(call: () => unknown): number {
   let least = Infinity;
   for (let round = 0; round < 3 && least >= LIMIT_MS; round++) {
@@ -55,12 +55,12 @@ test.each(PATHOLOGICAL)('%s', (_, text) => {
   }
 });
 
-test('two values beyond every size are undecided, not equal', () => {
+test('two values too large for any number are undecided, not equal', () => {
   expect(verifyCompletion('\\boxed{9^{9^{9^9}}}', '9^{9^{9^8}}').status).toBe('timeout');
   expect(verifyCompletion('\\boxed{9^{9^{9^9}}}', '9^{9^{9^9}}').status).toBe('correct');
 });
 
-test('a verdict does not depend on what was asked before', () => {
+test('a verdict does not depend on earlier ones', () => {
   const list = Array.from({ length: 40 }, (_, i) => `\\sin ${i + 2} + x^{${i}}`).join(',');
   const verdicts = [1, 2, 3].map(() => verifyAnswer(list, `\\boxed{${list}, 1}`).status);
   expect(new Set(verdicts).size).toBe(1);

@@ -1,4 +1,7 @@
-/** Pairs whose truth is known from how they were made: a reference, rewritten by a rule that keeps or changes its value. */
+/**
+ * Pairs that are equal or not by construction: a reference, rewritten by a rule that keeps or changes its
+ * value.
+ */
 import { uniformStream } from '../../src/rng';
 import { verifyCompletion } from '../../src/verify';
 

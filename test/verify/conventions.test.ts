@@ -1,7 +1,7 @@
-/** The rules of docs/verifier.md for what an answer may be written as, with an example of each side. */
+/** The rules of docs/verifier.md for how an answer may be written, with examples for and against. */
 import { verifyAnswer } from '../../src/verify';
 
-/** [reference, answer, right] */
+/** [reference, answer, correct] */
 type Row = [string, string, boolean];
 
 const RULES: Record<string, Row[]> = {
@@ -93,7 +93,7 @@ const RULES: Record<string, Row[]> = {
       false,
     ],
   ],
-  'words that say something of a name': [
+  'words that describe a name': [
     [
       '\\begin{cases} 1 & n \\text{ even} \\\\ 2 & n \\text{ odd} \\end{cases}',
       '\\begin{cases} 2 & n \\text{ is odd} \\\\ 1 & n \\text{ is even} \\end{cases}',
@@ -105,7 +105,7 @@ const RULES: Record<string, Row[]> = {
       false,
     ],
   ],
-  'what only draws': [
+  layout: [
     ['127', '127{}^\\circ', true],
     ['86485', '86{\\,}485', true],
     ['86485', '86{,}485', true],
@@ -323,7 +323,7 @@ const RULES: Record<string, Row[]> = {
     ['25\\%', '25 \\text{ per cent}', true],
     ['-\\frac13', '-33\\frac13\\%', true],
   ],
-  'digits that repeat': [
+  'repeating digits': [
     ['\\frac13', '0.333\\ldots', true],
     ['\\frac13', '0.333...', true],
     ['\\frac13', '0.333…', true],

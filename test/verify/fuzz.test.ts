@@ -1,10 +1,10 @@
-/** A slice of what scripts/fuzz-verify.mjs runs a million cases of. */
+/** A few of the cases that scripts/fuzz-verify.mjs runs a million of. */
 import { verifyAnswer } from '../../src/verify';
 import { fuzzCase, SEEDS } from '../../scripts/lib/fuzz-answers.cjs';
 
 const STATUSES = ['correct', 'incorrect', 'unparseable', 'timeout', 'gold-unparseable'];
 
-test('random and mutated inputs always get a verdict, the same one twice', () => {
+test('random and mutated inputs always get a verdict, and the same one again', () => {
   for (let index = 0; index < 8_000; index++) {
     const { gold, completion, options } = fuzzCase(index);
     const verdict = verifyAnswer(gold, completion, options);
@@ -13,18 +13,18 @@ test('random and mutated inputs always get a verdict, the same one twice', () =>
   }
 });
 
-test('every answer the mutations start from equals itself', () => {
+test('every seed answer equals itself', () => {
   const wrong = SEEDS.filter((answer) => !verifyAnswer(answer, `So \\boxed{${answer}}`).correct);
   expect(wrong).toEqual([]);
 });
 
-test('no two of them are equal unless they are', () => {
+test('no two seed answers are equal except known forms of the same value', () => {
   const equal = SEEDS.flatMap((a, i) =>
     SEEDS.slice(i + 1)
       .filter((b) => verifyAnswer(a, `So \\boxed{${b}}`).correct)
       .map((b) => [a, b]),
   );
-  // A ratio is a quotient; a tuple may be given as a set in its order.
+  // A ratio is a quotient; a tuple may be given as a list in the same order.
   expect(equal).toEqual([
     ['\\frac{3}{4}', '3:4'],
     ['(x-1)(x+1)', 'x^2 - 1'],

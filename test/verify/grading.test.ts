@@ -1,10 +1,10 @@
-/** What a data set says of judging its answers: how far off a number may be, and that repeats count. */
+/** What a data set says about judging its answers: how far off a number may be, and whether repeats count. */
 import { verifyAnswer, verifyCompletion } from '../../src/verify';
 
 const right = (gold: string, answer: string, grading?: object): boolean =>
   verifyCompletion(`So $\\boxed{${answer}}$.`, gold, 'answer', grading).correct;
 
-test('repeats count where the set says so', () => {
+test('repeats count where the data set says so', () => {
   const counted = { countRepeats: true };
   for (const [gold, answer, plain, withRepeats] of [
     ['16,3,1,1', '16, 3, 1', true, false],
@@ -24,7 +24,7 @@ test('repeats count where the set says so', () => {
   }
 });
 
-test('a number may be off by the tolerance, its edge included', () => {
+test('a number may be off by at most the tolerance', () => {
   const tolerance = { tolerance: 0.1 };
   for (const [gold, answer, close] of [
     ['4.2', '4.2', true],

@@ -1,4 +1,4 @@
-/** Values that are no rationals: near misses are told apart, identities are seen. */
+/** Irrational values: near misses are told apart, identities are recognised. */
 import { verifyAnswer } from '../../src/verify';
 import { multiply } from '../../src/verify/ball';
 
@@ -82,14 +82,14 @@ test.each(SAME)('%s is %s', (gold, answer) => {
   expect(right(answer, gold)).toBe(true);
 });
 
-test('fewer digits are compared where the caller says so', () => {
+test('fewer digits are compared if the caller asks for it', () => {
   expect(verifyAnswer('\\pi', '$\\boxed{\\pi+10^{-12}}$', { numericPrecision: 10 }).correct).toBe(true);
 });
 
-test('a ball that says nothing any more stays small', () => {
+test('a ball with no digits left stays small', () => {
   let ball = { m: 3n, r: 2n, e: 0 };
   for (let i = 0; i < 30; i++) ball = multiply(ball, ball, 224);
   expect(ball.r.toString(2).length).toBeLessThan(600);
-  // 1 and 5 are in it, so their powers are.
+  // The ball contains 1 and 5, so its power contains theirs.
   expect(ball.e).toBeGreaterThan(0);
 });

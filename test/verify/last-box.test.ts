@@ -1,4 +1,7 @@
-/** Answers as the authors' released reward finds them, against a script that implements its rule another way. */
+/**
+ * Answers as the authors' released reward finds them, checked against an independent implementation of its
+ * rule.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { resolveConfig } from '../../src/config';
@@ -17,7 +20,7 @@ const { cases } = JSON.parse(readFileSync(path, 'utf8')) as {
   cases: { text: string; answer: string | null }[];
 };
 
-test('every text of the script has the answer it says', () => {
+test('every text of the fixture has the answer given there', () => {
   expect(cases.length).toBeGreaterThan(500);
   for (const { text, answer } of cases) {
     const { extracted } = verifyCompletion(text, 'none of these', 'last-box');
@@ -67,7 +70,7 @@ test.each([
   expect([...seen]).toEqual([extracted]);
 });
 
-test("the authors' preset trains by it, no other does", () => {
+test("only the authors' preset trains with it", () => {
   expect(resolveConfig([{}], 'authors-code').answerFrom).toBe('last-box');
   for (const preset of ['tiny', 'paper']) expect(resolveConfig([{}], preset).answerFrom).toBe('answer');
 });

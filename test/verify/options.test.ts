@@ -82,13 +82,13 @@ describe('the preset trl', () => {
       const same = gold === answer;
       expect(status(`0 + ${gold}`, `\\boxed{${answer}}`, undefined, 'math-verify')).toBe('correct');
       expect(status(`0 + ${gold}`, `\\boxed{${answer}}`, undefined, 'trl')).toBe('unparseable');
-      // Written alike is equal whatever it means.
+      // Identical text is equal whatever it means.
       if (same) expect(status(gold, `\\boxed{${answer}}`, undefined, 'trl')).toBe('correct');
     }
     expect(status('\\frac12', '\\boxed{\\frac{1}{2}}', undefined, 'trl')).toBe('correct');
   });
 
-  test('takes no plain numbers and no formula without an announcement', () => {
+  test('ignores plain numbers, and formulas that no phrase announces', () => {
     expect(status('5', 'so it is 5', undefined, 'trl')).toBe('unparseable');
     expect(status('5', 'so it is $5$', undefined, 'trl')).toBe('unparseable');
     expect(status('5', 'The answer is $5$', undefined, 'trl')).toBe('correct');
@@ -112,7 +112,7 @@ describe('an answer without a box', () => {
 
   test('a reference in a sentence is found the same way', () => {
     expect(status('Adding up gives $x = 12$ in all.', '\\boxed{12}')).toBe('correct');
-    // Or word for word, when it cannot be read.
+    // Or word for word, when it does not parse.
     const whole = 'all $n$ with $\\mho(n) = 0$, for any integer $k$';
     expect(status(whole, `\\boxed{${whole}}`)).toBe('correct');
     expect(status('so we have \\boxed{12} of them', '\\boxed{12}')).toBe('correct');

@@ -1,4 +1,4 @@
-/** What may stand for what: the rules, each by cases written for it. */
+/** Which forms are interchangeable: each rule with its own cases. */
 import { verifyCompletion } from '../../src/verify';
 
 const status = (gold: string, answer: string): string => verifyCompletion(`\\boxed{${answer}}`, gold).status;
@@ -155,7 +155,7 @@ const EQUAL: Record<string, [string, string][]> = {
     ['\\text{yes}', '\\textbf{Yes.}'],
     ['no solution', '\\text{no solution}'],
   ],
-  drawing: [
+  layout: [
     ['\\left(1,2\\right)', '\\bigl( 1,\\,2 \\bigr)'],
     ['\\frac{1}{2}', '\\displaystyle \\dfrac12'],
     ['2\\sqrt{3}', '2*sqrt(3)'],
@@ -215,7 +215,7 @@ const UNEQUAL: Record<string, [string, string][]> = {
     ['\\begin{pmatrix}1\\\\2\\end{pmatrix}', '(1,2)'],
     ['\\begin{pmatrix}1&2\\\\3&4\\end{pmatrix}', '\\begin{vmatrix}1&2\\\\3&4\\end{vmatrix}'],
     ['1011_2', '1011_3'],
-    // The base was asked for.
+    // The reference asks for the base.
     ['1011_2', '11_{10}'],
     ['-221_3', '-222'],
   ],

@@ -20,7 +20,7 @@ describe('lastBoxed', () => {
   ])('%s -> %s', (text, expected) => expect(lastBoxed(text)).toBe(expected));
 });
 
-test('the answer stands after closed thinking, or anywhere when thinking was not closed', () => {
+test('the answer comes after closed thinking, or anywhere when thinking was not closed', () => {
   expect(answerRegion('<think>a</think>b')).toBe('b');
   expect(answerRegion('<think>a \\boxed{1}')).toBe('<think>a \\boxed{1}');
   expect(verifyCompletion('<think>\\boxed{1}</think>\\boxed{2}', '2').status).toBe('correct');
@@ -70,7 +70,7 @@ test.each([
   ['0.5', '.50', 'correct'],
   ['-1/2', '-\\frac{1}{2}', 'correct'],
   ['\\frac{-1}{2}', '-0.5', 'correct'],
-  // Decimals are compared to six places, math_verify's rule.
+  // Decimals are compared to six places, as in math_verify.
   ['1/3', '0.333333', 'correct'],
   ['1/3', '0.33333', 'incorrect'],
   ['1,234', '1234', 'correct'],
@@ -90,7 +90,7 @@ test.each([
   expect(verdict).toEqual({ correct: status === 'correct', status, extracted: answer });
 });
 
-test('an empty box and an empty reference have statuses of their own', () => {
+test('an empty box and an empty reference have their own statuses', () => {
   expect(verifyCompletion('\\boxed{}', '1').status).toBe('unparseable');
   expect(verifyCompletion('nothing', '1')).toEqual({
     correct: false,
@@ -98,7 +98,7 @@ test('an empty box and an empty reference have statuses of their own', () => {
     extracted: null,
   });
   expect(verifyCompletion('\\boxed{1}', ' ').status).toBe('gold-unparseable');
-  // A reference that cannot be read says nothing against the answer, unless they are written alike.
+  // A reference that cannot be parsed does not count against the answer; identical text is correct.
   expect(verifyCompletion('\\boxed{1}', '\\int_0^1 f').status).toBe('gold-unparseable');
   expect(verifyCompletion('\\boxed{\\int_0^1 f }', '\\int_0^1 f').status).toBe('correct');
   expect(verifyCompletion('\\boxed{\\int_0^1 f }', '1').status).toBe('unparseable');

@@ -1,4 +1,4 @@
-/** CSV and TSV with a header line; quoted fields may hold commas, quotes and line ends (RFC 4180). */
+/** CSV and TSV with a header line; quoted fields may contain commas, quotes and line ends (RFC 4180). */
 import type { Readable } from 'node:stream';
 import { parse } from 'csv-parse';
 import { AcoerError, errorMessage } from '../../errors';
@@ -12,7 +12,7 @@ interface CsvRecord {
 
 function toRow(number: number, header: readonly string[], fields: readonly string[]): SourceRow {
   if (fields.length !== header.length) {
-    return { number, problem: `has ${fields.length} fields where the header has ${header.length}` };
+    return { number, problem: `has ${fields.length} fields but the header has ${header.length}` };
   }
   // An empty field is a missing value.
   return {
@@ -35,7 +35,7 @@ async function* csvRows(
     skip_empty_lines: true,
     max_record_size: MAX_ROW_LENGTH,
   });
-  // `pipe` passes no errors on.
+  // `pipe` does not forward errors.
   text.on('error', (error) => parser.destroy(error));
   text.pipe(parser);
   let header: string[] | null = null;

@@ -1,10 +1,10 @@
-/** A JSON file: a list of objects, or JSON Lines under the name .json, as data sets on the hub have it. */
+/** A JSON file: a list of objects, or JSON Lines named .json, as in data sets on the hub. */
 import { JSONParser } from '@streamparser/json';
 import { AcoerError, errorMessage } from '../../errors';
 import { MAX_ROW_LENGTH, objectRow, type RowReader, type SourceRow } from '../rows';
 import { readJsonLines } from './jsonl';
 
-/** The stream again, and its first character that is no white space. */
+/** The same stream, and its first non-whitespace character. */
 async function peek(
   chunks: AsyncIterable<string>,
 ): Promise<{ first: string; all: () => AsyncGenerator<string> }> {

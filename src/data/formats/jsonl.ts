@@ -1,8 +1,8 @@
-/** JSON Lines: one object a line. */
+/** JSON Lines: one object per line. */
 import { AcoerError, errorMessage } from '../../errors';
 import { MAX_ROW_LENGTH, objectRow, type RowReader, type SourceRow } from '../rows';
 
-/** Lines without their ends. Only LF and CRLF end a line: U+2028 may stand inside a JSON string. */
+/** Lines without line ends. Only LF and CRLF end a line, since U+2028 may occur inside a JSON string. */
 async function* splitLines(file: string, chunks: AsyncIterable<string>): AsyncGenerator<string> {
   let rest: string[] = [];
   let length = 0;
@@ -32,7 +32,7 @@ function parseLine(number: number, line: string): SourceRow {
   }
 }
 
-/** Blank lines are passed over but counted. */
+/** Blank lines are skipped but counted. */
 export function readJsonLines(file: string, text: AsyncIterable<string>): RowReader {
   return {
     unit: 'line',

@@ -1,4 +1,4 @@
-/** Parquet: its columns are known before the first row. */
+/** Parquet, whose columns are known before the first row. */
 import { type ParquetFile, parquetRows } from '../../parquet';
 import type { ColumnChoice, RowReader } from '../rows';
 

@@ -3,7 +3,7 @@ import { RandomStream } from '../random';
 import type { Dataset } from '../load';
 import { answer, type Chain, drawFrom, LONGEST_QUESTION, question, TINY_LEVELS } from './task';
 
-/** Training problems before the order repeats. */
+/** Number of training problems before the order repeats. */
 const TRAIN_SIZE = 2 ** 17;
 const EVAL_SIZE = 1000;
 
@@ -11,7 +11,7 @@ function toProblem(chain: Chain, id: string): Problem {
   return { id, question: question(chain), gold: String(answer(chain)), level: String(chain.level) };
 }
 
-/** Row i is of level 1 + i % 5. The stream depends on `seed`; rows are drawn when asked for. */
+/** Row i is of level 1 + i % 5. The stream depends on `seed`; rows are generated on demand. */
 function trainSplit(seed: number): Dataset {
   return {
     name: 'tiny',

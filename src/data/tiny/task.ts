@@ -1,6 +1,6 @@
 /**
  * The embedded task: a chain of + and - with single digits, answered modulo 10. Level k has 2k operations, so
- * a short answer that works line by line has a length the level sets, and any skipped line costs accuracy.
+ * the level sets the length of an answer that works line by line, and skipping a line costs accuracy.
  */
 import { streamSeed } from '../../rng';
 import type { RandomStream } from '../random';
@@ -22,8 +22,9 @@ export function drawTerm(random: RandomStream): number {
 }
 
 /**
- * No term stands twice in a chain: then the last term of a line says where in the question to go on, which a
- * small model learns in minutes. With repeated terms it must count its lines instead, which took it far longer.
+ * No term occurs twice in a chain, so the last term of a line tells where in the question to continue, which
+ * a small model learns in minutes. With repeated terms it would have to count its lines, which takes far
+ * longer.
  */
 export function drawChain(random: RandomStream, level: number): Chain {
   const terms: number[] = [];
@@ -44,7 +45,7 @@ export const expression = (chain: Chain): string => chain.start + chain.terms.ma
 
 export const question = (chain: Chain): string => `${expression(chain)} mod 10?`;
 
-/** Characters of the longest. */
+/** Length of the longest question, in characters. */
 export const LONGEST_QUESTION = question({
   level: 5,
   start: 0,
@@ -54,10 +55,10 @@ export const LONGEST_QUESTION = question({
 export const answer = (chain: Chain): number =>
   mod10(chain.terms.reduce((sum, term) => sum + term, chain.start));
 
-/** One question in eight is kept for evaluation; nothing else may train on it. */
+/** One question in eight is reserved for evaluation and must never be trained on. */
 export const isHeldOut = (chain: Chain): boolean => streamSeed(0, question(chain)) % 8n === 0n;
 
-/** The first chain of the stream that is held out, or that is not. */
+/** The first chain of the stream that belongs to `split`. */
 export function drawFrom(random: RandomStream, level: number, split: 'train' | 'eval'): Chain {
   for (;;) {
     const chain = drawChain(random, level);

@@ -1,28 +1,28 @@
 /**
- * ACOER's controller as a pure transition: it raises alpha while accuracy holds, lowers it when accuracy fell over
- * the last `checkWindow` batches, and keeps the budget a little under the mean length of correct answers.
- * Lengths are thinking tokens.
+ * ACOER's controller as a pure state transition: it raises alpha while accuracy holds, lowers it when
+ * accuracy fell over the last `checkWindow` batches, and keeps the budget a little below the mean length of
+ * correct answers. Lengths are thinking tokens.
  */
 
 export interface AcoerParameters {
   alphaInit: number;
   alphaMin: number;
   alphaMax: number;
-  /** Factors on alpha when accuracy held, and when it fell. */
+  /** Factors applied to alpha when accuracy held, and when it fell. */
   alphaUp: number;
   alphaDown: number;
   /** An exponential moving average of span n weighs the newest value 2 / (n + 1). */
   emaSpan: number;
-  /** Batches back that accuracy is compared with, counting the present one. */
+  /** How many batches back accuracy is compared with, counting the current one. */
   checkWindow: number;
-  /** Largest fall of the accuracy average that still counts as holding; a fraction. */
+  /** Largest drop of the accuracy average that still counts as holding; a fraction. */
   accDropThreshold: number;
   /** B = max(minBudget, budgetRatio * average correct length). */
   budgetRatio: number;
   minBudget: number;
   /** k of the bonus log(1 + k(1 - min(l/B, 1))) / log(1 + k). */
   logScale: number;
-  /** B until alpha first moves; 0: the longest completion allowed. */
+  /** B until alpha first moves; 0 means the longest completion allowed. */
   initialBudget: number;
   /** Updates before alpha and B may move. */
   warmupSteps: number;
@@ -33,19 +33,19 @@ export interface AcoerState {
   alpha: number;
   budget: number;
   emaAccuracy: number | null;
-  /** null until a batch holds a correct answer with closed thinking. */
+  /** null until a batch has a correct answer with closed thinking. */
   emaCorrectLength: number | null;
   /** The last `checkWindow` values of emaAccuracy, oldest first. */
   accuracyHistory: readonly number[];
-  /** Set by a rollback of the collapse guard: alpha stays at or below it. */
+  /** Set when the collapse guard rolls back; alpha stays at or below it. */
   alphaCap?: number;
 }
 
-/** What one generated batch tells the controller. */
+/** What the controller sees of a generated batch. */
 export interface AcoerObservation {
-  /** Updates finished before this batch, from 0. */
+  /** Number of updates before this batch. */
   step: number;
-  /** Share of correct answers, 0..1. */
+  /** Fraction of correct answers, 0..1. */
   accuracy: number;
   /** Mean thinking tokens of the correct answers that closed their thinking; null when there is none. */
   correctLength: number | null;
@@ -61,7 +61,7 @@ export function initialAcoerState(parameters: AcoerParameters, maxLength: number
   };
 }
 
-/** The first value is taken whole. */
+/** Exponential moving average; the first value is taken as it is. */
 function average(previous: number | null, value: number, span: number): number {
   const weight = 2 / (span + 1);
   return previous === null ? value : weight * value + (1 - weight) * previous;
@@ -75,7 +75,7 @@ export function observeBatch(
 ): AcoerState {
   const { checkWindow, emaSpan } = parameters;
   const emaAccuracy = average(state.emaAccuracy, accuracy, emaSpan);
-  // A batch without a correct answer says nothing about how long correct answers are.
+  // A batch without a correct answer says nothing about their length.
   const emaCorrectLength =
     correctLength === null ? state.emaCorrectLength : average(state.emaCorrectLength, correctLength, emaSpan);
   const accuracyHistory = [...state.accuracyHistory, emaAccuracy].slice(-checkWindow);
@@ -95,14 +95,17 @@ export function observeBatch(
   };
 }
 
-/** The state with alpha held to `pressure` of alphaMax (never below alphaMin), or to an earlier cap where that is lower. */
+/**
+ * The state with alpha capped at `pressure` times alphaMax (at least alphaMin), or at an earlier cap if that
+ * is lower.
+ */
 export function capAlpha(parameters: AcoerParameters, state: AcoerState, pressure: number): AcoerState {
   const { alphaMin, alphaMax } = parameters;
   const alphaCap = Math.min(state.alphaCap ?? alphaMax, Math.max(alphaMin, pressure * alphaMax));
   return { ...state, alpha: Math.min(state.alpha, alphaCap), alphaCap };
 }
 
-/** The bonus before alpha, in 0..1: 1 at length 0, 0 from the budget on. */
+/** The bonus before alpha, in 0..1: 1 at length 0, 0 at the budget and beyond. */
 export function efficiency(thinkingTokens: number, budget: number, logScale: number): number {
   const spent = Math.min(thinkingTokens / budget, 1);
   return Math.log1p(logScale * (1 - spent)) / Math.log1p(logScale);

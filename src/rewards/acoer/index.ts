@@ -1,12 +1,13 @@
 /**
- * ACOER: r = c + c alpha_t log(1 + k(1 - min(l/B_t, 1))) / log(1 + k); wrong answers feel no length. The ACOER paper,
- * section 5. alpha_t and B_t are the controller's (`controller.ts`).
+ * ACOER: r = c + c alpha_t log(1 + k(1 - min(l/B_t, 1))) / log(1 + k); length does not matter for wrong
+ * answers. From the ACOER paper, section 5. alpha_t and B_t come from the controller (`controller.ts`).
  *
- * Parameters: those of `AcoerParameters`, with the paper's values as defaults, and where the authors' released code
- * differs from us: `openThinking` no-bonus (ours: a correct answer whose thinking never closed earns 1 and does not
- * count as a length) or zero-length (theirs: it counts as one of length 0, so it earns the whole bonus);
- * `noCorrectLength` hold (a batch without a correct answer leaves the length average as it is) or zero (theirs: it
- * enters as length 0). With `lengthUnit` chars and initialBudget 4096 the rest is theirs too.
+ * Parameters: those of `AcoerParameters`, with the paper's values as defaults, and two where the authors'
+ * released code differs from ours. `openThinking`: `no-bonus` (ours: a correct answer whose thinking never
+ * closed earns 1 and is left out of the mean length) or `zero-length` (theirs: its length is 0, so it earns
+ * the whole bonus). `noCorrectLength`: `hold` (ours: a batch without a correct answer leaves the length
+ * average unchanged) or `zero` (theirs: it enters the average as length 0). With `lengthUnit: chars` and
+ * `initialBudget: 4096` as well, all of it is theirs.
  */
 import { z } from 'zod';
 
@@ -57,7 +58,9 @@ function checkAlphas({ alphaMin, alphaInit, alphaMax }: AcoerParameters): void {
   throw badConfig([{ path: 'rewardParams.acoer.alphaInit', message }]);
 }
 
-/** The whole gathered batch as the controller sees it; `lengthOf` gives null for a length that does not count. */
+/**
+ * The whole gathered batch as the controller sees it; `lengthOf` gives null for a length that does not count.
+ */
 function observationOf(
   step: number,
   batch: readonly Group[],
@@ -75,7 +78,7 @@ function observationOf(
 
 function formula(given: Parameters, { l, L, ofThinking }: Measures): Formula<AcoerState> {
   checkAlphas(given);
-  /** The length of thinking means nothing until it is closed: null, or 0 as the authors' code has it. */
+  /** The length of thinking is meaningless until it is closed: null, or 0 as in the authors' code. */
   const lengthOf = (rollout: Rollout): number | null => {
     if (rollout.thinkingClosed || !ofThinking) return l(rollout);
     return given.openThinking === 'zero-length' ? 0 : null;
