@@ -61,9 +61,13 @@ export function lastBoxOrTag(text: string): string | null {
   return last(SHALLOW_BOX) || last(ANSWER_TAG) || null;
 }
 
+/** Where the last box starts, complete or not; -1 without one. */
+const lastBoxStart = (text: string): number =>
+  Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
+
 /** `\boxed 5`, after all complete boxes. */
 function looseBox(text: string, before: readonly Box[]): Box | null {
-  const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
+  const start = lastBoxStart(text);
   if (start < (before.at(-1)?.end ?? 0) || OPENED.test(text.slice(start, start + 32))) return null;
   const content = text
     .slice(start)
@@ -76,7 +80,7 @@ const OPENED = /^\\f?box(?:ed)?\s*\{/;
 
 /** The text ends in a box that was cut off, and has no complete one: it has no answer, whatever else stands in it. */
 export function isCutOff(text: string): boolean {
-  const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
+  const start = lastBoxStart(text);
   return start >= 0 && OPENED.test(text.slice(start, start + 32)) && completeBoxes(text).length === 0;
 }
 
