@@ -120,11 +120,7 @@ function keptOf({ topEntropyQuantile }: Config, samples: readonly Sample[]) {
     Float64Array.from(counted.flatMap((own) => [...own])),
     topEntropyQuantile,
   );
-  return new Map(
-    samples
-      .map((s) => [s, s.entropies.map((e) => Number(e >= threshold))] as const)
-      .map(([s, kept]) => [s, Uint8Array.from(kept)]),
-  );
+  return new Map(samples.map((s) => [s, Uint8Array.from(s.entropies, (e) => Number(e >= threshold))]));
 }
 
 function computed(c: Case) {
@@ -193,12 +189,15 @@ test.each(golden.weights)(
   },
 );
 
-/** Slopes by central differences where TRL has no case: every loss, cut as the golden cases are. */
-test.each(listLosses().map(({ name }) => name))('%s: slopes are the derivative of the loss', (type) => {
+/** Without cispo and vespo: the weight that they hold fixed has no derivative. */
+const differentiable = listLosses()
+  .map(({ name }) => name)
+  .filter((name) => name !== 'cispo' && name !== 'vespo');
+
+/** Slopes by central differences where TRL has no case: every such loss, cut as the golden cases are. */
+test.each(differentiable)('%s: slopes are the derivative of the loss', (type) => {
   const c = { ...golden.cases[`${type}/token/off-policy-kl`]! };
   const { batch, loss, settings, result } = computed(c);
-  // What a loss holds fixed has no derivative: the weight of cispo and vespo.
-  if (type === 'cispo' || type === 'vespo') return;
   const step = 1e-6;
   for (let t = 0; t < batch.logprobs.length; t += 7) {
     const at = (shift: number) => {
