@@ -35,9 +35,20 @@ export function maximum(values: Numbers): number {
   return most;
 }
 
+/** The median; NaN for no values. */
+export function median(values: Numbers): number {
+  const sorted = Float64Array.from(values).sort();
+  const [lower, upper] = [sorted[(sorted.length - 1) >> 1] ?? NaN, sorted[sorted.length >> 1] ?? NaN];
+  return (lower + upper) / 2;
+}
+
 /** The `q`-quantile (q in 0..1), interpolated between neighbours as in torch.quantile. */
 export function quantile(values: Numbers, q: number): number {
-  const sorted = Float64Array.from(values).sort();
+  return quantileOfSorted(Float64Array.from(values).sort(), q);
+}
+
+/** `quantile` of values in ascending order. */
+export function quantileOfSorted(sorted: ArrayLike<number>, q: number): number {
   const place = q * (sorted.length - 1);
   const below = Math.floor(place);
   const [low, high] = [sorted[below] ?? NaN, sorted[Math.min(below + 1, sorted.length - 1)] ?? NaN];

@@ -3,6 +3,7 @@
  * independent. The same rows and seed give the same interval to the last bit.
  */
 import { streamSeed } from '../rng';
+import { quantileOfSorted } from '../statistics';
 
 /** 95%, from the 2.5th to the 97.5th percentile. */
 export interface Interval {
@@ -85,19 +86,11 @@ export function bootstrap(
   return values;
 }
 
-/** Of ascending values, between neighbours by a straight line (numpy's default). */
-function quantile(sorted: Float64Array, share: number): number {
-  const place = share * (sorted.length - 1);
-  const below = Math.floor(place);
-  const above = Math.min(below + 1, sorted.length - 1);
-  return sorted[below]! + (place - below) * (sorted[above]! - sorted[below]!);
-}
-
 /** NaN at both ends when a value is NaN. */
 export function interval(values: Float64Array): Interval {
   if (values.some(Number.isNaN)) return { low: NaN, high: NaN };
   const sorted = Float64Array.from(values).sort();
-  return { low: quantile(sorted, LOW), high: quantile(sorted, 1 - LOW) };
+  return { low: quantileOfSorted(sorted, LOW), high: quantileOfSorted(sorted, 1 - LOW) };
 }
 
 /** Two-sided p of "the difference is 0" from its resampled values; never 0, which no finite number of draws shows. */

@@ -1,5 +1,5 @@
 /** Figures of an evaluation from its graded completions. */
-import { mean as meanOf } from '../statistics';
+import { mean as meanOf, median as medianOf } from '../statistics';
 import type { Outside, Thinking, Verdict } from '../types';
 
 export interface Graded extends Thinking, Outside {
@@ -63,12 +63,10 @@ export interface EvalSummary {
 /** 0 of nothing. */
 const mean = (values: readonly number[]): number => (values.length === 0 ? 0 : meanOf(values));
 
+/** 0 of nothing. */
 function median(values: readonly number[]): number {
   if (values.some(Number.isNaN)) return NaN;
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  if (sorted.length === 0) return 0;
-  return sorted.length % 2 === 1 ? sorted[middle]! : (sorted[middle - 1]! + sorted[middle]!) / 2;
+  return values.length === 0 ? 0 : medianOf(values);
 }
 
 const thinkingMean = (rows: readonly Graded[]): number => mean(rows.map((row) => row.thinkingTokens));

@@ -1,6 +1,6 @@
 /** Where the lab's groups come from: synthetic or recorded distributions of lengths. */
 import { AcoerError } from '../errors';
-import { mean, sampleStd } from '../statistics';
+import { mean, quantileOfSorted, sampleStd } from '../statistics';
 import { normalsOf, streamSeed, uniformStream } from '../rng';
 import type { Rollout } from '../types';
 import { CLASSES, classOf } from './rollouts';
@@ -83,14 +83,9 @@ export function syntheticPopulation(settings: SyntheticSettings): Population {
   };
 }
 
-/** `count` evenly spaced quantiles of sorted numbers, interpolated. */
-function quantiles(sorted: readonly number[], count: number): number[] {
-  return Array.from({ length: count }, (_, i) => {
-    const place = ((i + 0.5) / count) * (sorted.length - 1);
-    const below = sorted[Math.floor(place)]!;
-    return below + (place - Math.floor(place)) * (sorted[Math.ceil(place)]! - below);
-  });
-}
+/** `count` evenly spaced quantiles of sorted numbers. */
+const quantiles = (sorted: readonly number[], count: number): number[] =>
+  Array.from({ length: count }, (_, i) => quantileOfSorted(sorted, (i + 0.5) / count));
 
 /**
  * Groups like the recorded ones: their accuracy and quantiles of their lengths. A class that was never

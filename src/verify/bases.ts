@@ -18,10 +18,11 @@ const isDigits = (token: Token | undefined): boolean =>
     (token.t === 'text' && /^\s*(?:[0-9A-Za-z]*[0-9][0-9A-Za-z]*|[A-Z]{2,12})\s*$/.test(token.v)));
 
 /** A digit above nine, as in `(7\text{A})_{11}`. */
-const isDigit = (token: Token | undefined): boolean => token?.t === 'text' && /^\s*[A-Z]\s*$/.test(token.v);
+const isLetterDigit = (token: Token | undefined): boolean =>
+  token?.t === 'text' && /^\s*[A-Z]\s*$/.test(token.v);
 
-/** Another group of digits, as in `1001\,1100_2`. */
-const isGroup = (tokens: readonly Token[], at: number): boolean =>
+/** Another group of four binary digits, as in `1001\,1100_2`. */
+const isBinaryGroup = (tokens: readonly Token[], at: number): boolean =>
   [tokens[at - 1], tokens[at]].every((token) => token?.t === 'num' && /^[01]{4}$/.test(token.v));
 
 /** The digits of one number from `start` on, without any brackets around them. */
@@ -29,8 +30,8 @@ function digitsAt(tokens: readonly Token[], start: number): { digits: string; ne
   const bracket = { '(': ')', '[': ']', '{': '}' }[tokens[start]?.v ?? ''];
   let at = bracket === undefined ? start : start + 1;
   let digits = '';
-  for (; isDigits(tokens[at]) || (digits !== '' && isDigit(tokens[at])); at++) {
-    if (digits !== '' && tokens[at]!.space && !isGroup(tokens, at)) break;
+  for (; isDigits(tokens[at]) || (digits !== '' && isLetterDigit(tokens[at])); at++) {
+    if (digits !== '' && tokens[at]!.space && !isBinaryGroup(tokens, at)) break;
     digits += tokens[at]!.v.trim();
   }
   if (digits === '') return null;

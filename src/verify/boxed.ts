@@ -64,9 +64,13 @@ export function lastBoxOrTag(text: string): string | null {
   return last(SHALLOW_BOX) || last(ANSWER_TAG) || null;
 }
 
+/** Where the last box starts, complete or not; -1 without one. */
+const lastBoxStart = (text: string): number =>
+  Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
+
 /** A box without braces, `\boxed 5`, after all complete boxes. */
 function looseBox(text: string, before: readonly Box[]): Box | null {
-  const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
+  const start = lastBoxStart(text);
   if (start < (before.at(-1)?.end ?? 0) || OPENED.test(text.slice(start, start + 32))) return null;
   const content = text
     .slice(start)
@@ -82,7 +86,7 @@ const OPENED = /^\\f?box(?:ed)?\s*\{/;
  * contains.
  */
 export function isCutOff(text: string): boolean {
-  const start = Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
+  const start = lastBoxStart(text);
   return start >= 0 && OPENED.test(text.slice(start, start + 32)) && completeBoxes(text).length === 0;
 }
 

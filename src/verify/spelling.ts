@@ -17,7 +17,7 @@ const OPTION = /\s*\[[^\]]{0,64}\]/y;
 const OPENS = /\s*\{/y;
 /** Braces that only group: `{f}^{-1}`, `0{.}3`, `{\pm}10`, `{-}5`, `0.{\overline{8}}`. */
 const LOOSE_BRACES =
-  /(?<![\w}\]^])\{([a-zA-Z]\}(?=\s*[(^])|(?:\\[a-zA-Z]+|[-+=<>])\s*\})|\{(\.\}|\\overline\{\d+\}\})/g;
+  /(?<![\w}\]^])\{(?:[a-zA-Z](?=\}\s*[(^])|(?:\\[a-zA-Z]+|[-+=<>])\s*)\}|\{(?:\.|\\overline\{\d+\})\}/g;
 /** `{}` where it is not an argument. */
 const EMPTY_BRACES = /(?<![a-zA-Z}\]\\])\{\}/g;
 /** An exponent set as text: `12.5\text{e}6`. */
@@ -30,9 +30,7 @@ export function plainSpelling(text: string): string {
   const plain = unescaped(withCommands(plainUnicode(text)))
     .replace(EMPTY_BRACES, '')
     .replace(/\{(\d+)\}\.\{(\d+)\}/g, '$1.$2')
-    .replace(LOOSE_BRACES, (_, first?: string, second?: string) =>
-      `${(first ?? second)!.slice(0, -1)} `.replace(/(?<![a-zA-Z]) $/, ''),
-    )
+    .replace(LOOSE_BRACES, withoutBraces)
     .replace(EXPONENT, '$1e');
   let out = '';
   let at = 0;
@@ -49,6 +47,12 @@ export function plainSpelling(text: string): string {
     out += match[1] === undefined ? sign(match[0]) : command(match[1], take);
   }
   return out + plain.slice(at);
+}
+
+/** What the braces hold; a space keeps a name apart from a letter that follows. */
+function withoutBraces(braced: string): string {
+  const inner = braced.slice(1, -1);
+  return /[a-zA-Z]$/.test(inner) ? `${inner} ` : inner;
 }
 
 const sign = (all: string): string => (/^(?:~|\\[,;:>\s])$/.test(all) ? ' ' : all);

@@ -46,7 +46,7 @@ export function meaningOf(name: string, content: string): Meaning[] {
   return [{ t: 'text', v: spaced(content) }];
 }
 
-/** A unit such as `m/s^2` or `N\\cdot m`. */
+/** A unit such as `m/s^2` or `N\cdot m`. */
 export function isCompoundUnit(text: string): boolean {
   if (!/^[a-zA-Z]+(?:[\s*/^{}()-]|\\cdot|[a-zA-Z]|\d)*$/.test(text) || !/[/^*]|\\cdot/.test(text))
     return false;

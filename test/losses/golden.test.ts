@@ -123,11 +123,7 @@ function keptOf({ topEntropyQuantile }: Config, samples: readonly Sample[]) {
     Float64Array.from(counted.flatMap((own) => [...own])),
     topEntropyQuantile,
   );
-  return new Map(
-    samples
-      .map((s) => [s, s.entropies.map((e) => Number(e >= threshold))] as const)
-      .map(([s, kept]) => [s, Uint8Array.from(kept)]),
-  );
+  return new Map(samples.map((s) => [s, Uint8Array.from(s.entropies, (e) => Number(e >= threshold))]));
 }
 
 function computed(c: Case) {
@@ -196,12 +192,15 @@ test.each(golden.weights)(
   },
 );
 
-/** Slopes against central differences where TRL has no case: every loss, split like the golden cases. */
-test.each(listLosses().map(({ name }) => name))('%s: slopes are the derivative of the loss', (type) => {
+/** Without cispo and vespo, whose detached weights have no derivative. */
+const differentiable = listLosses()
+  .map(({ name }) => name)
+  .filter((name) => name !== 'cispo' && name !== 'vespo');
+
+/** Slopes against central differences where TRL has no case: every such loss, split like the golden cases. */
+test.each(differentiable)('%s: slopes are the derivative of the loss', (type) => {
   const c = { ...golden.cases[`${type}/token/off-policy-kl`]! };
   const { batch, loss, settings, result } = computed(c);
-  // The detached weights of cispo and vespo have no derivative.
-  if (type === 'cispo' || type === 'vespo') return;
   const step = 1e-6;
   for (let t = 0; t < batch.logprobs.length; t += 7) {
     const at = (shift: number) => {
