@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "model.h"
+#include "policy.h"
 
 namespace acoer::check {
 

@@ -70,14 +70,12 @@ ACOER_TEST(train_tape_is_the_last_forward_s) {
 }
 
 ACOER_TEST(train_tape_goes_with_what_it_was_made_from) {
-  const TemporaryDirectory directory;
   const auto policy = adapter();
-  savePolicy(*policy, directory / "policy.safetensors");
-  saveOptimizer(*policy, directory / "optimizer.safetensors");
+  const TensorFile values(valuesOf(*policy)), state(optimizerStateOf(*policy));
   checkNoTape(*policy);
   const std::vector<std::function<void()>> drops{
       [&] { step(*policy, {.learningRate = 1e-3}); }, [&] { zeroGradients(*policy); },
-      [&] { restorePolicy(*policy, directory / "policy.safetensors"); }};
+      [&] { restorePolicy(*policy, values.table); }};
   for (const auto& drop : drops) {
     run(*policy, ragged());
     ACOER_CHECK(tapeBytes(*policy) > 0);
@@ -87,7 +85,7 @@ ACOER_TEST(train_tape_goes_with_what_it_was_made_from) {
   // A step's settings that are refused, the optimiser's state and a score leave it.
   run(*policy, ragged());
   ACOER_CHECK_THROWS(step(*policy, {.learningRate = -1}), ErrorCode::kBadArgument, "");
-  restoreOptimizer(*policy, directory / "optimizer.safetensors");
+  restoreOptimizer(*policy, state.table);
   score(*policy->model, policy.get(), ragged(8), 1, kNever);
   backward(*policy, randomSlopes(ragged(), 2), kNever);
 }
