@@ -23,10 +23,10 @@ void checkStep(const StepOptions& options) {
           "maxGradNorm must not be negative; 0 is no clipping");
 }
 
-void checkRequest(const GenerateRequest& request, const ModelConfig& config) {
+void checkRequest(const GenerateRequest& request, const ModelSpec& spec) {
   require(!request.promptIds.empty(), ErrorCode::kBadArgument,
           "promptIds is empty: a prompt has at least one token");
-  checkVocabulary(request.promptIds, config, "promptIds");
+  checkVocabulary(request.promptIds, spec, "promptIds");
   require(request.maxNewTokens < kMaxCount, ErrorCode::kBadArgument,
           "maxNewTokens must be below 2^31");
   require(request.numSamples < kMaxCount && request.firstSample < kMaxCount,

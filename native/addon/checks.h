@@ -8,6 +8,6 @@
 namespace acoer {
 
 void checkStep(const StepOptions& options);
-void checkRequest(const GenerateRequest& request, const ModelConfig& config);
+void checkRequest(const GenerateRequest& request, const ModelSpec& spec);
 
 }  // namespace acoer

@@ -104,20 +104,20 @@ HandledRequest readRequest(const Fields& fields) {
   return handled;
 }
 
-ModelConfig readModelConfig(const Fields& fields) {
-  ModelConfig config;
-  config.vocabSize = fields.integer("vocabSize");
-  config.hiddenSize = fields.integer("hiddenSize");
-  config.intermediateSize = fields.integer("intermediateSize");
-  config.numLayers = fields.integer("numLayers");
-  config.numHeads = fields.integer("numHeads");
-  config.numKvHeads = fields.integer("numKvHeads");
-  config.headDim = fields.integer("headDim");
-  config.maxPositions = fields.integer("maxPositions");
-  config.rmsNormEps = fields.number("rmsNormEps");
-  config.ropeTheta = fields.number("ropeTheta");
-  config.tieWordEmbeddings = fields.boolean("tieWordEmbeddings");
-  return config;
+ModelSpec readModelSpec(const Fields& fields) {
+  ModelSpec spec;
+  spec.vocabSize = fields.integer("vocabSize");
+  spec.hiddenSize = fields.integer("hiddenSize");
+  spec.intermediateSize = fields.integer("intermediateSize");
+  spec.numLayers = fields.integer("numLayers");
+  spec.numHeads = fields.integer("numHeads");
+  spec.numKvHeads = fields.integer("numKvHeads");
+  spec.headDim = fields.integer("headDim");
+  spec.maxPositions = fields.integer("maxPositions");
+  spec.rmsNormEps = fields.number("rmsNormEps");
+  spec.ropeTheta = fields.number("ropeTheta");
+  spec.tieWordEmbeddings = fields.boolean("tieWordEmbeddings");
+  return spec;
 }
 
 TensorTable readTensorTable(const Fields& fields) {

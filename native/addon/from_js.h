@@ -53,7 +53,7 @@ PackedSequences readSequences(const Fields& fields);
 std::optional<DropoutKey> readDropout(const Fields& fields);  // of dropoutSeed, which may be null
 PolicyOptions readPolicyOptions(const Fields& fields);
 HandledRequest readRequest(const Fields& fields);
-ModelConfig readModelConfig(const Fields& fields);
+ModelSpec readModelSpec(const Fields& fields);
 TensorTable readTensorTable(const Fields& fields);
 
 }  // namespace acoer

@@ -8,13 +8,13 @@ namespace acoer {
 // }): Promise<NativeModelInfo>
 Napi::Value EngineWrap::loadModel(const Info& info) {
   return start(info, [this](const Fields& args) {
-    LoadModelOptions options{readModelConfig(args.object("spec")),
+    LoadModelOptions options{readModelSpec(args.object("spec")),
                              readTensorTable(args.object("weights")), device_,
                              readDtype(args, "dtype")};
     return Request{.job = args.integer("job"),
                    .work = [this, options = std::move(options)](CallContext& call) -> Pack {
                      const auto model = acoer::loadModel(options, call.cancel);
-                     ModelFacts facts{call.session.add(model), model->config,         model->dtype,
+                     ModelFacts facts{call.session.add(model), model->spec,           model->dtype,
                                       model->device.str(),     model->parameterCount, model->bytes};
                      return accounted(call.session,
                                       [facts](Napi::Env env) { return toJs(env, facts); });
@@ -44,7 +44,7 @@ Pack runGenerate(GenerateArgs args, CallContext& call) {
   const Model& model = *call.session.model(args.model);
   std::vector<GenerateRequest> requests;
   for (HandledRequest& handled : args.requests) {
-    checkRequest(handled.request, model.config);
+    checkRequest(handled.request, model.spec);
     handled.request.policy = call.session.policyOn(args.model, handled.policy);
     requests.push_back(std::move(handled.request));
   }

@@ -21,7 +21,7 @@ struct PolicyFacts {
 
 struct ModelFacts {
   int64_t model = 0;
-  ModelConfig config;
+  ModelSpec spec;
   at::ScalarType dtype = at::kFloat;
   std::string device;
   int64_t parameterCount = 0;

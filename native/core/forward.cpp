@@ -29,8 +29,8 @@ struct Tape {
 
 namespace {
 
-void checkPass(const PackedSequences& batch, const ModelConfig& config, double temperature) {
-  checkSequences(batch, config);
+void checkPass(const PackedSequences& batch, const ModelSpec& spec, double temperature) {
+  checkSequences(batch, spec);
   if (!std::isfinite(temperature) || temperature <= 0) {
     fail(ErrorCode::kBadArgument, "temperature must be above 0 and finite");
   }
@@ -59,7 +59,7 @@ ScoreResult runPass(const LayerPass& pass, double temperature, Tape* tape, const
   if (pass.layout.completion_N.numel() == 0) return {};
   const at::Tensor last_ND =
       runLayers(pass, tape, cancel).index_select(0, pass.layout.completion_N);
-  const Normed hidden = rmsRotate(last_ND, pass.weights.finalNorm_D, pass.model.config.rmsNormEps);
+  const Normed hidden = rmsRotate(last_ND, pass.weights.finalNorm_D, pass.model.spec.rmsNormEps);
   const HeadResult head = headForward(hidden.y, pass.weights.head_VD, pass.layout.targets_N,
                                       temperature, tape && pass.policy->isLora(), cancel);
   if (tape) {
@@ -109,7 +109,7 @@ at::Tensor outputGradient(const Tape& tape, const std::vector<double>& dLogprobs
   rmsRotateBackward(dHidden_ND, {tape.last_ND, tape.hidden.inverseRms, finalNorm_D, {}, dWeight_D},
                     {}, dLast_ND);
   at::Tensor dx_TD =
-      at::zeros({pass.layout.tokens, pass.model.config.hiddenSize}, dLast_ND.options());
+      at::zeros({pass.layout.tokens, pass.model.spec.hiddenSize}, dLast_ND.options());
   return dx_TD.index_copy_(0, pass.layout.completion_N, dLast_ND);
 }
 
@@ -128,7 +128,7 @@ void runBackward(Tape& tape, const std::vector<double>& dLogprobs, const Cancel&
   }
   if (!pass.policy->isLora()) {
     sink.add(pass.weights.embed_VD,
-             at::embedding_dense_backward(dx_TD, pass.layout.ids_T, pass.model.config.vocabSize, -1,
+             at::embedding_dense_backward(dx_TD, pass.layout.ids_T, pass.model.spec.vocabSize, -1,
                                           false));
   }
   sink.commit();
@@ -153,7 +153,7 @@ ScoreResult score(const Model& model, const Policy* policy, const PackedSequence
   if (policy && policy->model.get() != &model) {
     fail(ErrorCode::kBadArgument, "the policy belongs to another model");
   }
-  checkPass(batch, model.config, temperature);
+  checkPass(batch, model.spec, temperature);
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(model.device);
   return runPass(makeLayerPass(model, policy, batch, std::nullopt), temperature, nullptr, cancel);
@@ -163,7 +163,7 @@ ScoreResult forward(Policy& policy, const PackedSequences& batch, double tempera
                     const std::optional<DropoutKey>& dropout, const Cancel& cancel,
                     int64_t keepBytes) {
   policy.tape.reset();
-  checkPass(batch, policy.model->config, temperature);
+  checkPass(batch, policy.model->spec, temperature);
   try {
     return forwardKeeping(keepBytes, policy, batch, temperature, dropout, cancel);
   } catch (...) {

@@ -57,11 +57,11 @@ void checkSampling(size_t i, const SamplingOptions& s) {
 }
 
 void checkRequest(const Model& model, size_t i, const GenerateRequest& request) {
-  const ModelConfig& config = model.config;
+  const ModelSpec& spec = model.spec;
   const auto prompt = static_cast<int64_t>(request.promptIds.size());
   if (prompt == 0) refuse(i, "the prompt is empty; it needs at least one token");
-  checkIds(i, "prompt id", request.promptIds, config.vocabSize);
-  checkIds(i, "stop id", request.stopIds, config.vocabSize);
+  checkIds(i, "prompt id", request.promptIds, spec.vocabSize);
+  checkIds(i, "stop id", request.stopIds, spec.vocabSize);
   if (request.numSamples < 1) {
     refuse(i, "numSamples is " + std::to_string(request.numSamples) + "; it must be at least 1");
   }
@@ -73,10 +73,10 @@ void checkRequest(const Model& model, size_t i, const GenerateRequest& request) 
     refuse(i,
            "maxNewTokens is " + std::to_string(request.maxNewTokens) + "; it must be at least 1");
   }
-  if (request.maxNewTokens > config.maxPositions - prompt) {
+  if (request.maxNewTokens > spec.maxPositions - prompt) {
     refuse(i, "a prompt of " + std::to_string(prompt) + " tokens and " +
                   std::to_string(request.maxNewTokens) + " new ones exceed the model's " +
-                  std::to_string(config.maxPositions) + " positions; shorten either");
+                  std::to_string(spec.maxPositions) + " positions; shorten either");
   }
   checkSampling(i, request.sampling);
   if (request.policy != nullptr && request.policy->model.get() != &model) {
@@ -114,7 +114,7 @@ KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& re
   const FreeShare share = freeShare(model.device);
   const int64_t bytes =
       options.kvBytes > 0 ? options.kvBytes : availableBytes(model.device) / 4 * share.quarters;
-  const int64_t perPosition = KvCache::bytesPerPosition(model.config, model.dtype);
+  const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
   const KvBudget budget{bytes / perPosition, options.maxSlots};
   for (size_t i = 0; i < requests.size(); ++i) {
     const int64_t needed = positionsNeeded(requests[i]) + promptPositions(requests[i]);

@@ -34,22 +34,22 @@ void copyOnCpu(const at::Tensor& from, int64_t fromSlot, const at::Tensor& to, i
 
 }  // namespace
 
-KvCache::KvCache(const ModelConfig& config, at::Device device, at::ScalarType dtype, bool tiledKeys)
-    : kvHeads_(config.numKvHeads),
-      headDim_(config.headDim),
+KvCache::KvCache(const ModelSpec& spec, at::Device device, at::ScalarType dtype, bool tiledKeys)
+    : kvHeads_(spec.numKvHeads),
+      headDim_(spec.headDim),
       device_(device),
       dtype_(dtype),
       tiledKeys_(tiledKeys),
-      keys_(static_cast<size_t>(config.numLayers)),
-      values_(static_cast<size_t>(config.numLayers)) {
+      keys_(static_cast<size_t>(spec.numLayers)),
+      values_(static_cast<size_t>(spec.numLayers)) {
   for (size_t i = 0; i < keys_.size(); ++i) {
     keys_[i] = makeKeys();
     values_[i] = makeValues();
   }
 }
 
-int64_t KvCache::bytesPerPosition(const ModelConfig& config, at::ScalarType dtype) {
-  return 2 * config.numLayers * config.kvRows() * static_cast<int64_t>(c10::elementSize(dtype));
+int64_t KvCache::bytesPerPosition(const ModelSpec& spec, at::ScalarType dtype) {
+  return 2 * spec.numLayers * spec.kvRows() * static_cast<int64_t>(c10::elementSize(dtype));
 }
 
 int64_t KvCache::roundedPositions(int64_t positions) {

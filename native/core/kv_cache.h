@@ -9,10 +9,10 @@ class KvCache {
  public:
   // tiledKeys: the CPU kernels' layout of the keys (decode_kernels.h); positions are then multiples
   // of 16. Both layouts are [slots, J, ...] with a position's elements behind its predecessor's.
-  KvCache(const ModelConfig& config, at::Device device, at::ScalarType dtype, bool tiledKeys);
+  KvCache(const ModelSpec& spec, at::Device device, at::ScalarType dtype, bool tiledKeys);
 
   // Bytes of one position of one sequence, over all layers.
-  static int64_t bytesPerPosition(const ModelConfig& config, at::ScalarType dtype);
+  static int64_t bytesPerPosition(const ModelSpec& spec, at::ScalarType dtype);
   // A sequence of `positions` tokens takes the room of this many.
   static int64_t roundedPositions(int64_t positions);
 

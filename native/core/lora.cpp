@@ -12,20 +12,20 @@ namespace acoer {
 const std::array<const char*, kNumTargets> kTargetNames = {
     "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
 
-TargetShape targetShape(const ModelConfig& c, Target target) {
+TargetShape targetShape(const ModelSpec& spec, Target target) {
   switch (target) {
     case kQ:
-      return {c.qRows(), c.hiddenSize};
+      return {spec.qRows(), spec.hiddenSize};
     case kK:
     case kV:
-      return {c.kvRows(), c.hiddenSize};
+      return {spec.kvRows(), spec.hiddenSize};
     case kO:
-      return {c.hiddenSize, c.qRows()};
+      return {spec.hiddenSize, spec.qRows()};
     case kGate:
     case kUp:
-      return {c.intermediateSize, c.hiddenSize};
+      return {spec.intermediateSize, spec.hiddenSize};
     case kDown:
-      return {c.hiddenSize, c.intermediateSize};
+      return {spec.hiddenSize, spec.intermediateSize};
     case kNumTargets:
       break;
   }
@@ -37,9 +37,9 @@ std::string targetPath(int64_t layer, Target target) {
          (target <= kO ? ".self_attn." : ".mlp.") + kTargetNames[target];
 }
 
-LoraPair makeLoraPair(const ModelConfig& config, int64_t rank, uint64_t seed, int64_t layer,
+LoraPair makeLoraPair(const ModelSpec& spec, int64_t rank, uint64_t seed, int64_t layer,
                       Target target, at::TensorOptions options) {
-  const TargetShape shape = targetShape(config, target);
+  const TargetShape shape = targetShape(spec, target);
   const double bound = 1 / std::sqrt(static_cast<double>(shape.in));
   const at::Tensor a_RI = at::empty({rank, shape.in}, at::kDouble);
   auto* out = a_RI.data_ptr<double>();

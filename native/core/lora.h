@@ -8,7 +8,7 @@ namespace acoer {
 struct TargetShape {
   int64_t out = 0, in = 0;
 };
-TargetShape targetShape(const ModelConfig& config, Target target);
+TargetShape targetShape(const ModelSpec& spec, Target target);
 
 // PEFT's name without the ".lora_A.weight" tail, e.g.
 // "base_model.model.model.layers.0.mlp.up_proj".
@@ -16,7 +16,7 @@ std::string targetPath(int64_t layer, Target target);
 
 // A pair at PEFT's start: A uniform in [-1/sqrt(in), 1/sqrt(in)) (Kaiming with a = sqrt(5)), B
 // zero. A is a function of (seed, layer, target, element) alone.
-LoraPair makeLoraPair(const ModelConfig& config, int64_t rank, uint64_t seed, int64_t layer,
+LoraPair makeLoraPair(const ModelSpec& spec, int64_t rank, uint64_t seed, int64_t layer,
                       Target target, at::TensorOptions options);
 
 }  // namespace acoer

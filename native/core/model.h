@@ -18,7 +18,7 @@
 namespace acoer {
 
 // What src/models/spec.ts makes of a config.json.
-struct ModelConfig {
+struct ModelSpec {
   int64_t vocabSize = 0;
   int64_t hiddenSize = 0;
   int64_t intermediateSize = 0;
@@ -56,7 +56,7 @@ struct Weights {
 };
 
 struct Model {
-  ModelConfig config;
+  ModelSpec spec;
   Weights weights;
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
@@ -65,7 +65,7 @@ struct Model {
 };
 
 struct LoadModelOptions {
-  ModelConfig config;
+  ModelSpec spec;
   TensorTable weights;
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
@@ -78,7 +78,7 @@ std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& 
 
 // The name and the view of every parameter in Hugging Face's naming and order; fused tensors come
 // back as row views, a tied head is left out.
-std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelConfig& config,
+std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelSpec& spec,
                                                              const Weights& weights);
 
 }  // namespace acoer

@@ -13,12 +13,12 @@ at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps) 
   return (wideX * scale).to(type) * weight_D;
 }
 
-RopeTable ropeTable(const ModelConfig& config, int64_t positions, at::Device device,
+RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
                     at::ScalarType dtype) {
   // The angles are rounded as transformers rounds them: frequency, product and cosine in fp32.
   const auto options = at::TensorOptions().dtype(dtype == at::kDouble ? at::kDouble : at::kFloat);
-  const at::Tensor exponent = at::arange(0, config.headDim, 2, options) / config.headDim;
-  const at::Tensor frequency = at::reciprocal(at::pow(config.ropeTheta, exponent));
+  const at::Tensor exponent = at::arange(0, spec.headDim, 2, options) / spec.headDim;
+  const at::Tensor frequency = at::reciprocal(at::pow(spec.ropeTheta, exponent));
   const at::Tensor angle = at::arange(positions, options).unsqueeze(1) * frequency;
   const at::Tensor both_PK = at::cat({angle, angle}, 1);
   return {at::cos(both_PK).to(device), at::sin(both_PK).to(device)};

@@ -13,7 +13,7 @@ struct RopeTable {
   at::Tensor cos_PK;
   at::Tensor sin_PK;
 };
-RopeTable ropeTable(const ModelConfig& config, int64_t positions, at::Device device,
+RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
                     at::ScalarType dtype);
 
 // x[..., in] W[out, in]^T.

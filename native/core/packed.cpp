@@ -83,7 +83,7 @@ int64_t PackedSequences::completionTokens() const {
   return total;
 }
 
-void checkSequences(const PackedSequences& batch, const ModelConfig& config) {
+void checkSequences(const PackedSequences& batch, const ModelSpec& spec) {
   const auto& [ids, offsets, promptLengths] = batch;
   const auto bad = [](const std::string& what) { fail(ErrorCode::kBadShape, what); };
   if (promptLengths.empty()) fail(ErrorCode::kBadArgument, "there is no sequence in the batch");
@@ -102,21 +102,21 @@ void checkSequences(const PackedSequences& batch, const ModelConfig& config) {
       bad(which + " has " + std::to_string(length) + " tokens and promptLength " +
           std::to_string(prompt) + "; it must be from 1 to the number of tokens");
     }
-    if (length > config.maxPositions) {
+    if (length > spec.maxPositions) {
       fail(ErrorCode::kBadArgument, which + " has " + std::to_string(length) +
                                         " tokens; the model takes " +
-                                        std::to_string(config.maxPositions));
+                                        std::to_string(spec.maxPositions));
     }
   }
-  checkVocabulary(ids, config, "ids");
+  checkVocabulary(ids, spec, "ids");
 }
 
-void checkVocabulary(const std::vector<int32_t>& ids, const ModelConfig& config, const char* what) {
+void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec, const char* what) {
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= 0 && ids[i] < config.vocabSize) continue;
+    if (ids[i] >= 0 && ids[i] < spec.vocabSize) continue;
     fail(ErrorCode::kBadArgument, std::string(what) + "[" + std::to_string(i) + "] is token id " +
                                       std::to_string(ids[i]) + "; the model's vocabulary has " +
-                                      std::to_string(config.vocabSize) + " tokens, from 0 on");
+                                      std::to_string(spec.vocabSize) + " tokens, from 0 on");
   }
 }
 

@@ -24,9 +24,9 @@ struct DropoutKey {
 // Throws kBadShape naming the sequence for offsets and prompt lengths that do not fit (each
 // sequence has at least one token, the first of them prompt), kBadArgument for no sequence at all,
 // ids outside the vocabulary, and sequences longer than the model's positions.
-void checkSequences(const PackedSequences& batch, const ModelConfig& config);
+void checkSequences(const PackedSequences& batch, const ModelSpec& spec);
 // Throws kBadArgument naming the first id outside the vocabulary as an element of `what`.
-void checkVocabulary(const std::vector<int32_t>& ids, const ModelConfig& config, const char* what);
+void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec, const char* what);
 
 // Attention runs on buckets of sequences of similar length, padded on the right to the longest of
 // the bucket (harmless under a causal mask). The padded rows of all buckets lie end to end.

@@ -39,13 +39,13 @@ void addLoraParameters(Policy& policy) {
   const auto options = at::TensorOptions()
                            .dtype(model.dtype == at::kDouble ? at::kDouble : at::kFloat)
                            .device(model.device);
-  policy.lora.resize(static_cast<size_t>(model.config.numLayers));
-  for (int64_t layer = 0; layer < model.config.numLayers; ++layer) {
+  policy.lora.resize(static_cast<size_t>(model.spec.numLayers));
+  for (int64_t layer = 0; layer < model.spec.numLayers; ++layer) {
     for (int t = 0; t < kNumTargets; ++t) {
       if (!policy.options.targets[static_cast<size_t>(t)]) continue;
       const auto target = static_cast<Target>(t);
       LoraPair& pair = policy.lora[static_cast<size_t>(layer)][static_cast<size_t>(t)];
-      pair = makeLoraPair(model.config, policy.options.rank, policy.options.seed, layer, target,
+      pair = makeLoraPair(model.spec, policy.options.rank, policy.options.seed, layer, target,
                           options);
       const std::string path = targetPath(layer, target);
       for (const auto& [tensor, tail] :
@@ -65,9 +65,9 @@ void addLoraParameters(Policy& policy) {
 void addFullParameters(Policy& policy) {
   const Model& model = *policy.model;
   const auto options = at::TensorOptions().dtype(model.dtype).device(model.device);
-  policy.full = allocateWeights(model.config, options);
-  const auto from = weightSlots(model.config, model.weights);
-  const auto to = weightSlots(model.config, policy.full);
+  policy.full = allocateWeights(model.spec, options);
+  const auto from = weightSlots(model.spec, model.weights);
+  const auto to = weightSlots(model.spec, policy.full);
   for (size_t i = 0; i < to.size(); ++i) {
     to[i].view().copy_(from[i].view());
     policy.parameters.push_back({.name = to[i].name,

@@ -50,14 +50,13 @@ NamedTensors optimizerTensors(const Policy& policy) {
 
 // Refuses files without the pairs that `options` asks for, before memory is taken for them and for
 // their optimiser state.
-void checkAdapter(const ModelConfig& config, const PolicyOptions& options,
-                  const TensorTable& table) {
+void checkAdapter(const ModelSpec& spec, const PolicyOptions& options, const TensorTable& table) {
   const TensorReader reader(table);
-  for (int64_t layer = 0; layer < config.numLayers; ++layer) {
+  for (int64_t layer = 0; layer < spec.numLayers; ++layer) {
     for (int t = 0; t < kNumTargets; ++t) {
       if (!options.targets[static_cast<size_t>(t)]) continue;
       const auto target = static_cast<Target>(t);
-      const TargetShape shape = targetShape(config, target);
+      const TargetShape shape = targetShape(spec, target);
       const std::string name = targetPath(layer, target);
       reader.check(name + ".lora_A.weight", {options.rank, shape.in}, at::kFloat);
       reader.check(name + ".lora_B.weight", {shape.out, options.rank}, at::kFloat);
@@ -70,7 +69,7 @@ void checkAdapter(const ModelConfig& config, const PolicyOptions& options,
 std::shared_ptr<Policy> loadAdapter(std::shared_ptr<Model> model, const PolicyOptions& options,
                                     const TensorTable& table) {
   checkPolicyOptions(*model, options);
-  checkAdapter(model->config, options, table);
+  checkAdapter(model->spec, options, table);
   auto policy = createPolicy(std::move(model), options);
   restorePolicy(*policy, table);
   return policy;

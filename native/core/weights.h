@@ -26,19 +26,18 @@ struct LayerTensor {
   std::vector<Part> parts;  // end to end
   int64_t columns = 0;      // 0: a vector
 };
-std::vector<LayerTensor> layerTensors(const ModelConfig& config);
+std::vector<LayerTensor> layerTensors(const ModelSpec& spec);
 
 // In Hugging Face's order; a tied head is left out.
-std::vector<WeightSlot> weightSlots(const ModelConfig& config, const Weights& weights);
+std::vector<WeightSlot> weightSlots(const ModelSpec& spec, const Weights& weights);
 
 // Tensors of the configuration's shapes, each made by `make`; a tied head is the embedding itself.
-Weights makeWeights(const ModelConfig& config,
-                    const std::function<at::Tensor(c10::IntArrayRef)>& make);
+Weights makeWeights(const ModelSpec& spec, const std::function<at::Tensor(c10::IntArrayRef)>& make);
 // Uninitialised.
-Weights allocateWeights(const ModelConfig& config, at::TensorOptions options);
+Weights allocateWeights(const ModelSpec& spec, at::TensorOptions options);
 
 // Replaces every tensor by what `change` makes of it; a tied head stays the embedding.
-void changeWeights(const ModelConfig& config, Weights& weights,
+void changeWeights(const ModelSpec& spec, Weights& weights,
                    const std::function<at::Tensor(const at::Tensor&)>& change);
 
 }  // namespace acoer

@@ -38,12 +38,12 @@ void Input::readLine(const std::string& line) {
   words >> kind;
   if (kind == "spec") {
     int64_t tied = 0, type = 0;
-    for (int64_t* size : {&config.vocabSize, &config.hiddenSize, &config.intermediateSize,
-                          &config.numLayers, &config.numHeads, &config.numKvHeads, &config.headDim,
-                          &config.maxPositions, &tied, &type}) {
+    for (int64_t* size :
+         {&spec.vocabSize, &spec.hiddenSize, &spec.intermediateSize, &spec.numLayers,
+          &spec.numHeads, &spec.numKvHeads, &spec.headDim, &spec.maxPositions, &tied, &type}) {
       words >> *size;
     }
-    config.tieWordEmbeddings = tied != 0;
+    spec.tieWordEmbeddings = tied != 0;
     dtype = type == 1 ? at::kBFloat16 : type == 2 ? at::kDouble : at::kFloat;
   } else if (kind == "lora") {
     int64_t targets = 0;

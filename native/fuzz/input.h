@@ -35,7 +35,7 @@ constexpr std::string_view kSeparator = "\n====\n";
 struct Input {
   explicit Input(std::string_view bytes);
 
-  ModelConfig config;
+  ModelSpec spec;
   at::ScalarType dtype = at::kFloat;
   PolicyOptions lora;
   TensorTable table;

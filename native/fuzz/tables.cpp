@@ -16,12 +16,12 @@ namespace {
 std::shared_ptr<Model> smallModel() {
   static const std::shared_ptr<Model> model = [] {
     auto made = std::make_shared<Model>();
-    ModelConfig& c = made->config;
-    c.vocabSize = 8, c.hiddenSize = 4, c.intermediateSize = 6, c.numLayers = 2;
-    c.numHeads = 2, c.numKvHeads = 1, c.headDim = 2, c.maxPositions = 16;
-    c.tieWordEmbeddings = true;
-    made->weights = allocateWeights(c, at::TensorOptions().dtype(at::kFloat));
-    for (auto& [name, view] : namedWeights(c, made->weights)) view.fill_(0.5);
+    ModelSpec& spec = made->spec;
+    spec.vocabSize = 8, spec.hiddenSize = 4, spec.intermediateSize = 6, spec.numLayers = 2;
+    spec.numHeads = 2, spec.numKvHeads = 1, spec.headDim = 2, spec.maxPositions = 16;
+    spec.tieWordEmbeddings = true;
+    made->weights = allocateWeights(spec, at::TensorOptions().dtype(at::kFloat));
+    for (auto& [name, view] : namedWeights(spec, made->weights)) view.fill_(0.5);
     return made;
   }();
   return model;
@@ -65,7 +65,7 @@ namespace {
 void readTensor(const TensorReader& reader, const StoredTensor& tensor, const TensorTable& table) {
   int64_t count = 1;
   for (const int64_t size : tensor.shape) {
-    // The engine asks for shapes of its own, which checkConfig bounds.
+    // The engine asks for shapes of its own, which checkSpec bounds.
     if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > 2e12) return;
   }
   const auto dtype = tensor.dtype == "I64" ? at::kLong : at::kFloat;
@@ -97,8 +97,8 @@ void fuzzModel(std::string_view bytes) {
   const Input input(bytes);
   accepted([&] {
     const auto model =
-        loadModel({.config = input.config, .weights = input.table, .dtype = input.dtype}, Cancel{});
-    for (const auto& [name, view] : namedWeights(model->config, model->weights)) view.sum();
+        loadModel({.spec = input.spec, .weights = input.table, .dtype = input.dtype}, Cancel{});
+    for (const auto& [name, view] : namedWeights(model->spec, model->weights)) view.sum();
   });
 }
 

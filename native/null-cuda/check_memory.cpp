@@ -26,7 +26,7 @@ int64_t slotsOf(const Model& model, const Policy& policy) {
 }
 
 void train(Policy& policy) {
-  const auto batch = check::randomSequences(policy.model->config, {150, 150}, {4096, 4096}, 5);
+  const auto batch = check::randomSequences(policy.model->spec, {150, 150}, {4096, 4096}, 5);
   check::addGradients(policy, batch, check::randomSlopes(batch, 6));
   StepOptions options;
   options.learningRate = 1e-5;
@@ -83,7 +83,7 @@ ACOER_TEST(object_limit_bounds_the_kv_budget) {
   const EngineMemory memory(model->device, limit);
   const int64_t used = memory.use()->bytes;
   const int64_t slots = slotsOf(*model, *policy);
-  const int64_t slotBytes = KvCache::bytesPerPosition(model->config, model->dtype) *
+  const int64_t slotBytes = KvCache::bytesPerPosition(model->spec, model->dtype) *
                             positionsNeeded(request(nullptr, kPromptTokens, 1, kNewTokens));
   std::printf("    %" PRId64 " sequences without a limit, %" PRId64
               " under %.0f GB with %.2f GB used\n",

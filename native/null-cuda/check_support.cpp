@@ -33,7 +33,7 @@ AnsweringOnes::AnsweringOnes() { answerOnes(true); }
 AnsweringOnes::~AnsweringOnes() { answerOnes(false); }
 
 std::shared_ptr<Model> qwen(const std::string& device) {
-  return check::randomModel(check::qwen3Config1p7B(28), resolveDevice(device), at::kBFloat16, 1,
+  return check::randomModel(check::qwen3Spec1p7B(28), resolveDevice(device), at::kBFloat16, 1,
                             0.02);
 }
 

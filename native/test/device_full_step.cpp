@@ -54,7 +54,7 @@ ACOER_TEST(device_full_step_qwen3_1p7b) {
   const bool gpu = !checkDevice().is_cpu();
   const int64_t samples = gpu ? 16 : 4;
   const int64_t newTokens = gpu ? 1024 : 16;
-  auto model = randomModel(qwen3Config1p7B(gpu ? 28 : 2), checkDevice(), at::kBFloat16, 1, 0.02);
+  auto model = randomModel(qwen3Spec1p7B(gpu ? 28 : 2), checkDevice(), at::kBFloat16, 1, 0.02);
   auto policy = randomAdapter(model, 3);
   const auto request = groupRequest(*policy, samples, newTokens);
 

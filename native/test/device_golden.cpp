@@ -22,20 +22,20 @@ struct Pair {
 // The fp64 reference carries the same values the device's type can hold, so that rounding of the
 // weights is no error.
 Pair makePair(at::ScalarType dtype) {
-  auto model = randomModel(smallConfig(), at::kCPU, at::kDouble, 7);
-  for (auto& [name, tensor] : namedWeights(model->config, model->weights)) {
+  auto model = randomModel(smallSpec(), at::kCPU, at::kDouble, 7);
+  for (auto& [name, tensor] : namedWeights(model->spec, model->weights)) {
     tensor.copy_(tensor.to(dtype).to(at::kDouble));
   }
   auto onDevice = std::make_shared<Model>(*model);
   onDevice->device = checkDevice();
   onDevice->dtype = dtype;
-  changeWeights(model->config, onDevice->weights,
+  changeWeights(model->spec, onDevice->weights,
                 [&](const at::Tensor& tensor) { return tensor.to(checkDevice(), dtype); });
   return {randomAdapter(model, 11), randomAdapter(onDevice, 11)};
 }
 
 PackedSequences raggedSequences() {
-  return randomSequences(smallConfig(), {5, 17, 1, 64, 9}, {40, 3, 130, 1, 257}, 3);
+  return randomSequences(smallSpec(), {5, 17, 1, 64, 9}, {40, 3, 130, 1, 257}, 3);
 }
 
 double maxDifference(const std::vector<double>& a, const std::vector<double>& b) {

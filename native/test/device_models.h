@@ -10,22 +10,21 @@
 namespace acoer::check {
 
 // A small model that has every feature: grouped heads, head_dim not hidden / heads, tied head.
-ModelConfig smallConfig();
+ModelSpec smallSpec();
 // Qwen3-1.7B's true shape, with `layers` of its 28 layers.
-ModelConfig qwen3Config1p7B(int64_t layers);
+ModelSpec qwen3Spec1p7B(int64_t layers);
 
 // Normal weights (standard deviation `scale`) from `seed`, made on the CPU in float64 and cast, so
 // that every device and type gets the same numbers up to rounding. Models over 1e8 parameters are
 // made on the device.
-std::shared_ptr<Model> randomModel(const ModelConfig& config, at::Device device,
-                                   at::ScalarType dtype, uint64_t seed, double scale = 0.06);
+std::shared_ptr<Model> randomModel(const ModelSpec& spec, at::Device device, at::ScalarType dtype,
+                                   uint64_t seed, double scale = 0.06);
 
 // An adapter on all seven linears whose B is not zero, the same values on every device.
 std::shared_ptr<Policy> randomAdapter(std::shared_ptr<Model> model, uint64_t seed);
 
 // Ragged prompts and completions of random ids.
-PackedSequences randomSequences(const ModelConfig& config,
-                                const std::vector<int64_t>& promptLengths,
+PackedSequences randomSequences(const ModelSpec& spec, const std::vector<int64_t>& promptLengths,
                                 const std::vector<int64_t>& completionLengths, uint64_t seed);
 
 // What an on-policy loss gives backward(): for each sequence's tokens one number, over the number

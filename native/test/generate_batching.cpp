@@ -22,11 +22,11 @@ void checkSame(const GeneratedSequence& a, const GeneratedSequence& b, double bo
 }
 
 // Prompts of many lengths; stop ids make sequences end at different times.
-std::vector<GenerateRequest> raggedRequests(const ModelConfig& config,
+std::vector<GenerateRequest> raggedRequests(const ModelSpec& spec,
                                             const std::vector<const Policy*>& policies) {
   std::vector<GenerateRequest> requests;
   for (uint64_t i = 0; i < 9; ++i) {
-    GenerateRequest request = makeRequest(randomIds(config, static_cast<int64_t>(1 + 7 * i), i),
+    GenerateRequest request = makeRequest(randomIds(spec, static_cast<int64_t>(1 + 7 * i), i),
                                           1 + i % 4, 30 + 5 * i, policies[i % policies.size()]);
     request.stopIds = {1, 2, static_cast<int32_t>(3 + i)};
     request.seed = 100 + i;
@@ -46,11 +46,11 @@ GeneratedSequence alone(const Model& model, GenerateRequest request, int64_t sam
 }
 
 ACOER_TEST(generate_batch_does_not_show) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 21);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 21);
   const auto first = strongAdapter(model, 22), second = strongAdapter(model, 23);
   const auto full = changedCopy(model, 24), otherFull = changedCopy(model, 25);
   const auto requests = raggedRequests(
-      model->config, {nullptr, first.get(), full.get(), second.get(), otherFull.get()});
+      model->spec, {nullptr, first.get(), full.get(), second.get(), otherFull.get()});
   for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
     const double bound = path == DecodePath::kAuto ? 0 : 1e-5;  // own kernels: to the bit
     std::map<SequenceKey, GeneratedSequence> reference;
@@ -111,13 +111,13 @@ void checkSameToRounding(const Model& exact, const GenerateRequest& request,
 // In fp32 through library products (a model too large to be packed), whose sums may be in another
 // order for another number of rows.
 ACOER_TEST(generate_batch_does_not_show_large_fp32) {
-  ModelConfig config = smallConfig();
-  config.hiddenSize = 1024;
-  config.intermediateSize = 2048;
-  const auto model = randomModel(config, at::kCPU, at::kFloat, 26);
-  const auto exact = randomModel(config, at::kCPU, at::kDouble, 26);
+  ModelSpec spec = smallSpec();
+  spec.hiddenSize = 1024;
+  spec.intermediateSize = 2048;
+  const auto model = randomModel(spec, at::kCPU, at::kFloat, 26);
+  const auto exact = randomModel(spec, at::kCPU, at::kDouble, 26);
   ACOER_CHECK(model->bytes > (int64_t{64} << 20));
-  const auto requests = raggedRequests(config, {nullptr});
+  const auto requests = raggedRequests(spec, {nullptr});
   const Generated together = collect(*model, requests);
   for (size_t r = 0; r < requests.size(); r += 3) {
     const GeneratedSequence single = alone(*model, requests[r], 0, DecodePath::kAuto);
@@ -127,12 +127,12 @@ ACOER_TEST(generate_batch_does_not_show_large_fp32) {
 }
 
 ACOER_TEST(generate_kv_budget) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 27);
-  const int64_t perPosition = KvCache::bytesPerPosition(model->config, at::kFloat);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 27);
+  const int64_t perPosition = KvCache::bytesPerPosition(model->spec, at::kFloat);
   ACOER_CHECK(perPosition == 2 * 3 * 2 * 32 * 4);
-  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->config, 20, 1), 6, 100),
-                                        makeRequest(randomIds(model->config, 200, 2), 3, 40),
-                                        makeRequest(randomIds(model->config, 5, 3), 4, 250)};
+  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->spec, 20, 1), 6, 100),
+                                        makeRequest(randomIds(model->spec, 200, 2), 3, 40),
+                                        makeRequest(randomIds(model->spec, 5, 3), 4, 250)};
   const Generated free = collect(*model, requests);
   ACOER_CHECK(free.stats.peakSlots == 13);
   // The long prompt takes 208 positions, and 240 for each of its samples.
@@ -151,8 +151,8 @@ ACOER_TEST(generate_kv_budget) {
 }
 
 ACOER_TEST(generate_stop_and_length) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 28);
-  GenerateRequest request = makeRequest(randomIds(model->config, 10, 1), 4, 50);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 28);
+  GenerateRequest request = makeRequest(randomIds(model->spec, 10, 1), 4, 50);
   const Generated whole = collect(*model, {request});
   for (const auto& [key, sequence] : whole.sequences) {
     ACOER_CHECK(sequence.finish == FinishReason::kLength && sequence.ids.size() == 50);
@@ -167,10 +167,10 @@ ACOER_TEST(generate_stop_and_length) {
 
 // Cancelled while the callback runs: nothing is lost, nothing throws.
 ACOER_TEST(generate_cancel) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 29);
-  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->config, 4, 1), 2, 10),
-                                        makeRequest(randomIds(model->config, 6, 2), 3, 500),
-                                        makeRequest(randomIds(model->config, 8, 3), 5, 500)};
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 29);
+  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->spec, 4, 1), 2, 10),
+                                        makeRequest(randomIds(model->spec, 6, 2), 3, 500),
+                                        makeRequest(randomIds(model->spec, 8, 3), 5, 500)};
   GenerateOptions options;
   options.maxSlots = 4;
   Cancel cancel;
@@ -209,8 +209,8 @@ ACOER_TEST(generate_cancel) {
 }
 
 ACOER_TEST(generate_bad_arguments) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 30);
-  const auto other = strongAdapter(randomModel(tinyConfig(), at::kCPU, at::kFloat, 31), 1);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 30);
+  const auto other = strongAdapter(randomModel(tinySpec(), at::kCPU, at::kFloat, 31), 1);
   auto refused = [&](const std::function<void(GenerateRequest&)>& change, const std::string& part) {
     std::vector<GenerateRequest> requests(2, makeRequest({1, 2, 3}, 1, 5));
     change(requests[1]);
@@ -239,7 +239,7 @@ ACOER_TEST(generate_bad_arguments) {
 
 ACOER_TEST(generate_refuses_non_finite_logits) {
   for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
-    const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 32);
+    const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 32);
     model->weights.finalNorm_D[5] = std::numeric_limits<double>::quiet_NaN();
     std::vector<GenerateRequest> requests{makeRequest({1, 2, 3}, 1, 5)};
     ACOER_CHECK_THROWS(collect(*model, requests, {}, path), ErrorCode::kNotFinite,
@@ -249,7 +249,7 @@ ACOER_TEST(generate_refuses_non_finite_logits) {
 
 // For programs: the place beside the sentence.
 ACOER_TEST(generate_places_non_finite_logits) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 32);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 32);
   const auto adapter = strongAdapter(model, 5);
   adapter->parameters[0].value.fill_(std::numeric_limits<double>::quiet_NaN());
   std::optional<Place> place;
@@ -263,7 +263,7 @@ ACOER_TEST(generate_places_non_finite_logits) {
 
 // Grad mode is the caller's business: generate() neither records a graph nor changes the mode.
 ACOER_TEST(generate_leaves_grad_mode) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 33);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 33);
   const auto adapter = strongAdapter(model, 34);
   const auto full = changedCopy(model, 35);
   const c10::AutoGradMode on(true);

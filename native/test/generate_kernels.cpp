@@ -66,9 +66,9 @@ void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, 
   const auto wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
   const int64_t H = shape.heads, J = shape.kvHeads, K = shape.headDim, L = 48, length = 37;
   const int64_t E = (H + 2 * J) * K;
-  ModelConfig config = tinyConfig();
-  config.headDim = K;
-  const RopeTable table = ropeTable(config, L, at::kCPU, dtype);
+  ModelSpec spec = tinySpec();
+  spec.headDim = K;
+  const RopeTable table = ropeTable(spec, L, at::kCPU, dtype);
   const at::Tensor cos = table.cos_PK.to(dtype).to(wide), sin = table.sin_PK.to(dtype).to(wide);
   const at::Tensor qNorm = normal({K}, 4).to(dtype), kNorm = normal({K}, 5).to(dtype);
   at::Tensor qkv = normal({length, E}, 6).to(dtype);

@@ -22,13 +22,13 @@ Generated collect(const Model& model, const std::vector<GenerateRequest>& reques
                   const GenerateOptions& options = {}, DecodePath path = DecodePath::kAuto);
 
 // The embedded tiny model's shape: hidden 96, 3 layers, 4 heads over 2, head_dim 32, vocabulary 64.
-ModelConfig tinyConfig();
+ModelSpec tinySpec();
 // A LoRA policy with B and A of a size that changes the output clearly.
 std::shared_ptr<Policy> strongAdapter(std::shared_ptr<Model> model, uint64_t seed);
 // A full policy whose weights differ from the base's.
 std::shared_ptr<Policy> changedCopy(std::shared_ptr<Model> model, uint64_t seed);
 
-std::vector<int32_t> randomIds(const ModelConfig& config, int64_t count, uint64_t seed);
+std::vector<int32_t> randomIds(const ModelSpec& spec, int64_t count, uint64_t seed);
 GenerateRequest makeRequest(std::vector<int32_t> prompt, int64_t samples, int64_t newTokens,
                             const Policy* policy = nullptr);
 

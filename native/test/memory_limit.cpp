@@ -119,11 +119,11 @@ ACOER_TEST(memory_failure_in_a_parallel_region_reaches_the_caller) {
 // been run.
 ACOER_TEST(device_out_of_memory_leaves_everything_usable) {
   const at::Device device = checkDevice();
-  const auto model = randomModel(smallConfig(), device, at::kFloat, 3);
+  const auto model = randomModel(smallSpec(), device, at::kFloat, 3);
   const auto policy = randomAdapter(model, 4);
-  const auto small = randomSequences(model->config, {5, 9}, {7, 3}, 5);
+  const auto small = randomSequences(model->spec, {5, 9}, {7, 3}, 5);
   const std::vector<int64_t> prompts(64, 8), completions(64, 56);
-  const auto large = randomSequences(model->config, prompts, completions, 7);
+  const auto large = randomSequences(model->spec, prompts, completions, 7);
   const auto trainOn = [&](const PackedSequences& batch) {
     addGradients(*policy, batch, randomSlopes(batch, 6));
   };

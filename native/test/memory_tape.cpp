@@ -13,16 +13,16 @@ constexpr int64_t kPlenty = int64_t{1} << 32;
 
 // Activations outweigh everything else: many layers over a small vocabulary.
 std::shared_ptr<Policy> deepAdapter(double dropout = 0) {
-  ModelConfig config = smallConfig();
-  config.numLayers = 8;
-  config.vocabSize = 64;
-  auto policy = randomAdapter(randomModel(config, at::kCPU, at::kFloat, 3), 4);
+  ModelSpec spec = smallSpec();
+  spec.numLayers = 8;
+  spec.vocabSize = 64;
+  auto policy = randomAdapter(randomModel(spec, at::kCPU, at::kFloat, 3), 4);
   policy->options.dropout = dropout;
   return policy;
 }
 
 PackedSequences sequencesOf(const Policy& policy, const std::vector<int64_t>& completions) {
-  return randomSequences(policy.model->config, std::vector<int64_t>(completions.size(), 8),
+  return randomSequences(policy.model->spec, std::vector<int64_t>(completions.size(), 8),
                          completions, 5);
 }
 

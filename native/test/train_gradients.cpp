@@ -13,10 +13,10 @@ namespace {
 const Cancel kNever;
 
 std::shared_ptr<Model> doubleModel(bool tied) {
-  ModelConfig config = smallConfig();
-  config.tieWordEmbeddings = tied;
-  config.numLayers = 2;
-  return randomModel(config, at::kCPU, at::kDouble, 3);
+  ModelSpec spec = smallSpec();
+  spec.tieWordEmbeddings = tied;
+  spec.numLayers = 2;
+  return randomModel(spec, at::kCPU, at::kDouble, 3);
 }
 
 std::shared_ptr<Policy> fullPolicy(bool tied) {
@@ -25,9 +25,7 @@ std::shared_ptr<Policy> fullPolicy(bool tied) {
   return createPolicy(doubleModel(tied), options);
 }
 
-PackedSequences ragged() {
-  return randomSequences(smallConfig(), {3, 9, 1, 20}, {6, 1, 40, 33}, 1);
-}
+PackedSequences ragged() { return randomSequences(smallSpec(), {3, 9, 1, 20}, {6, 1, 40, 33}, 1); }
 
 // A linear functional of the log-probs: sum_t slopes[t] * logprob[t].
 struct Functional {
@@ -204,7 +202,7 @@ ACOER_TEST(train_bad_sequences_are_named) {
   refuse({{1, 2, 3}, {0, 3, 3}, {3, 0}}, ErrorCode::kBadShape, "sequence 1 is empty or");
   refuse({{1, 99999}, {0, 2}, {1}}, ErrorCode::kBadArgument, "ids[1] is token id 99999");
   refuse({{-1, 2}, {0, 2}, {1}}, ErrorCode::kBadArgument, "ids[0] is token id -1");
-  const auto length = static_cast<size_t>(policy->model->config.maxPositions + 1);
+  const auto length = static_cast<size_t>(policy->model->spec.maxPositions + 1);
   refuse({std::vector<int32_t>(length, 1), {0, int64_t(length)}, {1}}, ErrorCode::kBadArgument,
          "the model takes");
   for (const double temperature : {0.0, -1.0, double{INFINITY}, double{NAN}}) {

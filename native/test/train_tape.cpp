@@ -14,10 +14,10 @@ namespace {
 const Cancel kNever;
 const char* const kNoTape = "call forward first";
 
-ModelConfig twoLayers() {
-  ModelConfig config = smallConfig();
-  config.numLayers = 2;
-  return config;
+ModelSpec twoLayers() {
+  ModelSpec spec = smallSpec();
+  spec.numLayers = 2;
+  return spec;
 }
 
 PackedSequences ragged(uint64_t seed = 1) {
