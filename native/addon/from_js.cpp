@@ -45,7 +45,7 @@ SamplingOptions readSampling(const Fields& fields) {
 
 std::optional<int64_t> readHandle(const Fields& fields, const char* key) {
   if (fields.isNull(key)) return std::nullopt;
-  return fields.integer(key);
+  return fields.count(key);
 }
 
 at::ScalarType readDtype(const Fields& fields, const char* key) {
@@ -94,10 +94,10 @@ HandledRequest readRequest(const Fields& fields) {
   HandledRequest handled;
   GenerateRequest& request = handled.request;
   request.promptIds = fields.int32s("promptIds");
-  request.numSamples = fields.integer("numSamples", 1);
+  request.numSamples = fields.integer("numSamples");
   request.firstSample = fields.integer("firstSample");
   request.seed = fields.seed("seed");
-  request.maxNewTokens = fields.integer("maxNewTokens", 1);
+  request.maxNewTokens = fields.integer("maxNewTokens");
   request.stopIds = fields.int32s("stopIds");
   request.sampling = readSampling(fields.object("sampling"));
   handled.policy = readHandle(fields, "policy");
@@ -123,7 +123,7 @@ ModelSpec readModelSpec(const Fields& fields) {
 TensorTable readTensorTable(const Fields& fields) {
   TensorTable table;
   for (const Fields& file : fields.objects("files")) {
-    const int64_t descriptor = file.integer("descriptor");
+    const int64_t descriptor = file.count("descriptor");
     if (descriptor > std::numeric_limits<int>::max()) {
       fail(ErrorCode::kBadArgument, file.at("descriptor") + " is no file descriptor");
     }

@@ -1,5 +1,6 @@
 // JavaScript arguments as plain structs. Everything is copied; each failure is one sentence that
-// names the field.
+// names the field. Only JavaScript types are checked here: which values are allowed is the core's
+// business.
 #pragma once
 
 #include <optional>
@@ -17,8 +18,9 @@ class Fields {
  public:
   Fields(Napi::Value value, std::string name);
 
-  double number(const char* key) const;  // finite
-  int64_t integer(const char* key, int64_t least = 0) const;
+  double number(const char* key) const;
+  int64_t integer(const char* key) const;
+  int64_t count(const char* key) const;  // an integer from 0 on
   bool boolean(const char* key) const;
   std::string text(const char* key) const;
   uint64_t seed(const char* key) const;  // bigint

@@ -1,6 +1,5 @@
 #include <ATen/core/Tensor.h>
 
-#include "checks.h"
 #include "engine_wrap.h"
 #include "to_js.h"
 
@@ -21,12 +20,11 @@ PolicyFacts takePolicy(Session& session, int64_t model, const std::shared_ptr<Po
 Napi::Value EngineWrap::createPolicy(const Info& info) {
   return start(info, [this](const Fields& args) {
     const PolicyOptions options = readPolicyOptions(args);
-    return Request{
-        .work = [this, options, model = args.integer("model")](CallContext& call) -> Pack {
-          const auto policy = acoer::createPolicy(call.session.model(model), options);
-          const PolicyFacts facts = takePolicy(call.session, model, policy);
-          return accounted(call.session, [facts](Napi::Env env) { return toJs(env, facts); });
-        }};
+    return Request{.work = [this, options, model = args.count("model")](CallContext& call) -> Pack {
+      const auto policy = acoer::createPolicy(call.session.model(model), options);
+      const PolicyFacts facts = takePolicy(call.session, model, policy);
+      return accounted(call.session, [facts](Napi::Env env) { return toJs(env, facts); });
+    }};
   });
 }
 
@@ -35,7 +33,7 @@ Napi::Value EngineWrap::createPolicy(const Info& info) {
 Napi::Value EngineWrap::loadAdapter(const Info& info) {
   return start(info, [this](const Fields& args) {
     return Request{
-        .work = [this, model = args.integer("model"),
+        .work = [this, model = args.count("model"),
                  options = readPolicyOptions(args.object("options")),
                  tensors = readTensorTable(args.object("tensors"))](CallContext& call) -> Pack {
           const auto policy = acoer::loadAdapter(call.session.model(model), options, tensors);
@@ -48,7 +46,7 @@ Napi::Value EngineWrap::loadAdapter(const Info& info) {
 // disposePolicy(args: { policy: PolicyId }): Promise<void>
 Napi::Value EngineWrap::disposePolicy(const Info& info) {
   return start(info, [this](const Fields& args) {
-    return Request{.work = [this, policy = args.integer("policy")](CallContext& call) -> Pack {
+    return Request{.work = [this, policy = args.count("policy")](CallContext& call) -> Pack {
       call.session.disposePolicy(policy);
       return accounted(call.session, nothing());
     }};
@@ -60,10 +58,10 @@ Napi::Value EngineWrap::disposePolicy(const Info& info) {
 //   Promise<NativeTokenValues>
 Napi::Value EngineWrap::forward(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{.job = args.integer("job"),
+    return Request{.job = args.count("job"),
                    .work = [sequences = readSequences(args),
                             temperature = args.number("temperature"), dropout = readDropout(args),
-                            policy = args.integer("policy")](CallContext& call) -> Pack {
+                            policy = args.count("policy")](CallContext& call) -> Pack {
                      ScoreResult result = acoer::forward(call.session.policy(policy), sequences,
                                                          temperature, dropout, call.cancel);
                      // Not accounted(): no collection of V8's could free the tape, and it goes
@@ -77,9 +75,9 @@ Napi::Value EngineWrap::forward(const Info& info) {
 // backward(args: { policy: PolicyId; dLogprobs: Float64Array; job: number }): Promise<void>
 Napi::Value EngineWrap::backward(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{.job = args.integer("job"),
+    return Request{.job = args.count("job"),
                    .work = [dLogprobs = args.doubles("dLogprobs"),
-                            policy = args.integer("policy")](CallContext& call) {
+                            policy = args.count("policy")](CallContext& call) {
                      acoer::backward(call.session.policy(policy), dLogprobs, call.cancel);
                      return nothing();
                    }};
@@ -92,8 +90,7 @@ Napi::Value EngineWrap::step(const Info& info) {
   return start(info, [](const Fields& args) {
     const StepOptions options{args.number("learningRate"), args.number("weightDecay"),
                               args.number("maxGradNorm")};
-    checkStep(options);
-    return Request{.work = [options, policy = args.integer("policy")](CallContext& call) -> Pack {
+    return Request{.work = [options, policy = args.count("policy")](CallContext& call) -> Pack {
       const StepResult result = acoer::step(call.session.policy(policy), options);
       return [result](Napi::Env env) { return toJs(env, result); };
     }};
@@ -103,7 +100,7 @@ Napi::Value EngineWrap::step(const Info& info) {
 // zeroGradients(args: { policy: PolicyId }): Promise<void>
 Napi::Value EngineWrap::zeroGradients(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{.work = [policy = args.integer("policy")](CallContext& call) {
+    return Request{.work = [policy = args.count("policy")](CallContext& call) {
       acoer::zeroGradients(call.session.policy(policy));
       return nothing();
     }};
@@ -113,7 +110,7 @@ Napi::Value EngineWrap::zeroGradients(const Info& info) {
 // gradients(args: { policy: PolicyId }): Promise<TensorTable>
 Napi::Value EngineWrap::gradients(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{.work = [policy = args.integer("policy")](CallContext& call) -> Pack {
+    return Request{.work = [policy = args.count("policy")](CallContext& call) -> Pack {
       std::vector<TensorFacts> tensors;
       for (const auto& [name, gradient] : acoer::gradients(call.session.policy(policy))) {
         const at::Tensor flat = gradient.detach().to(at::kCPU, at::kDouble).contiguous();
@@ -128,7 +125,7 @@ Napi::Value EngineWrap::gradients(const Info& info) {
 // savePolicy(args: { policy: PolicyId; path: string; dtype: Dtype | null }): Promise<void>
 Napi::Value EngineWrap::savePolicy(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{.work = [policy = args.integer("policy"), path = args.text("path"),
+    return Request{.work = [policy = args.count("policy"), path = args.text("path"),
                             dtype = args.isNull("dtype")
                                         ? at::ScalarType::Undefined
                                         : readDtype(args, "dtype")](CallContext& call) {
@@ -142,7 +139,7 @@ Napi::Value EngineWrap::savePolicy(const Info& info) {
 Napi::Value EngineWrap::saveOptimizer(const Info& info) {
   return start(info, [](const Fields& args) {
     return Request{
-        .work = [policy = args.integer("policy"), path = args.text("path")](CallContext& call) {
+        .work = [policy = args.count("policy"), path = args.text("path")](CallContext& call) {
           acoer::saveOptimizer(call.session.policy(policy), path);
           return nothing();
         }};
@@ -151,7 +148,7 @@ Napi::Value EngineWrap::saveOptimizer(const Info& info) {
 
 Napi::Value EngineWrap::restore(const Info& info, void (*act)(Policy&, const TensorTable&)) {
   return start(info, [act](const Fields& args) {
-    return Request{.work = [act, policy = args.integer("policy"),
+    return Request{.work = [act, policy = args.count("policy"),
                             tensors = readTensorTable(args.object("tensors"))](CallContext& call) {
       act(call.session.policy(policy), tensors);
       return nothing();

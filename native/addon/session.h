@@ -23,8 +23,8 @@ class Session {
   // Throw kDisposed for a handle that is not alive.
   const std::shared_ptr<Model>& model(int64_t handle) const;
   Policy& policy(int64_t handle) const;
-  // Null for no handle (the base); throws kBadArgument when the policy is on another model.
-  const Policy* policyOn(int64_t model, std::optional<int64_t> handle) const;
+  // Null (the base) for no handle.
+  const Policy* policyOrBase(std::optional<int64_t> handle) const;
 
   // Both do nothing for a handle that is not alive. A model takes its policies with it.
   void disposeModel(int64_t handle);
@@ -38,7 +38,6 @@ class Session {
     int64_t model;
     std::shared_ptr<Policy> policy;
   };
-  const OwnedPolicy& owned(int64_t handle) const;
 
   EngineMemory memory_;  // outlives what it counts
   at::Device device_;

@@ -68,7 +68,12 @@ void updateParameter(Parameter& parameter, const at::Tensor& gradient, at::Tenso
 }
 
 // A factor that the weights' type cannot hold would fail half-way, after the moments have moved.
-void checkRange(const Policy& policy, const StepOptions& options) {
+void checkOptions(const Policy& policy, const StepOptions& options) {
+  for (const auto& [name, value] : {std::pair("learningRate", options.learningRate),
+                                    std::pair("weightDecay", options.weightDecay),
+                                    std::pair("maxGradNorm", options.maxGradNorm)}) {
+    require(std::isfinite(value) && value >= 0, name, "0 or a positive number", value);
+  }
   const double factor = options.learningRate * std::max(1.0, options.weightDecay);
   for (const Parameter& parameter : policy.parameters) {
     const bool wide = parameter.value.scalar_type() == at::kDouble;
@@ -76,20 +81,14 @@ void checkRange(const Policy& policy, const StepOptions& options) {
         wide ? std::numeric_limits<double>::max() : double{std::numeric_limits<float>::max()};
     if (factor <= largest / 1000) continue;
     fail(ErrorCode::kBadArgument,
-         "learning rate, also times weight decay, is out of the range of the weights' type");
+         "learningRate, or its product with weightDecay, is out of the range of the weights' type");
   }
 }
 
 }  // namespace
 
 StepResult step(Policy& policy, const StepOptions& options) {
-  for (const double value : {options.learningRate, options.weightDecay, options.maxGradNorm}) {
-    if (!std::isfinite(value) || value < 0) {
-      fail(ErrorCode::kBadArgument,
-           "learning rate, weight decay and max grad norm must be zero or positive");
-    }
-  }
-  checkRange(policy, options);
+  checkOptions(policy, options);
   policy.tape.reset();  // before what the step needs is allocated
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(policy.model->device);

@@ -47,4 +47,7 @@ class EngineError : public std::runtime_error {
 [[noreturn]] void fail(ErrorCode code, const std::string& message,
                        std::optional<Place> place = std::nullopt);
 
+// Throws kBadArgument, "NAME must be RULE, not VALUE", unless `holds`.
+void require(bool holds, const std::string& name, const std::string& rule, double value);
+
 }  // namespace acoer

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <sys/mman.h>
 
+#include <cmath>
 #include <set>
 
 #include "device.h"
@@ -121,8 +122,10 @@ void checkSpec(const ModelSpec& spec) {
                              spec.numHeads, spec.numKvHeads, spec.headDim, spec.maxPositions}) {
     good = good && size >= 1 && size <= int64_t{1} << 31;
   }
-  good = good && spec.numHeads % spec.numKvHeads == 0 && spec.headDim % 2 == 0 &&
-         spec.rmsNormEps > 0 && spec.ropeTheta > 0;
+  good = good && spec.numHeads % spec.numKvHeads == 0 && spec.headDim % 2 == 0;
+  for (const double number : {spec.rmsNormEps, spec.ropeTheta}) {
+    good = good && std::isfinite(number) && number > 0;
+  }
   for (const double rows :
        {static_cast<double>(spec.vocabSize), static_cast<double>(spec.intermediateSize),
         static_cast<double>(spec.numHeads) * static_cast<double>(spec.headDim)}) {

@@ -111,12 +111,13 @@ void checkSequences(const PackedSequences& batch, const ModelSpec& spec) {
   checkVocabulary(ids, spec, "ids");
 }
 
-void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec, const char* what) {
+void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec,
+                     const std::string& what) {
   for (size_t i = 0; i < ids.size(); ++i) {
     if (ids[i] >= 0 && ids[i] < spec.vocabSize) continue;
-    fail(ErrorCode::kBadArgument, std::string(what) + "[" + std::to_string(i) + "] is token id " +
+    fail(ErrorCode::kBadArgument, what + "[" + std::to_string(i) + "] is token id " +
                                       std::to_string(ids[i]) + "; the model's vocabulary has " +
-                                      std::to_string(spec.vocabSize) + " tokens, from 0 on");
+                                      std::to_string(spec.vocabSize) + " tokens, numbered from 0");
   }
 }
 

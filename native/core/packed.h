@@ -26,7 +26,8 @@ struct DropoutKey {
 // ids outside the vocabulary, and sequences longer than the model's positions.
 void checkSequences(const PackedSequences& batch, const ModelSpec& spec);
 // Throws kBadArgument naming the first id outside the vocabulary as an element of `what`.
-void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec, const char* what);
+void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec,
+                     const std::string& what);
 
 // Attention runs on buckets of sequences of similar length, padded on the right to the longest of
 // the bucket (harmless under a causal mask). The padded rows of all buckets lie end to end.

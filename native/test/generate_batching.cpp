@@ -216,24 +216,33 @@ ACOER_TEST(generate_bad_arguments) {
     change(requests[1]);
     ACOER_CHECK_THROWS(collect(*model, requests), ErrorCode::kBadArgument, "request 1: " + part);
   };
-  refused([](auto& r) { r.promptIds.clear(); }, "the prompt is empty");
-  refused([](auto& r) { r.promptIds[2] = 64; }, "prompt id 2 is 64, outside the vocabulary of 64");
-  refused([](auto& r) { r.stopIds = {-1}; }, "stop id 0 is -1");
-  refused([](auto& r) { r.numSamples = 0; }, "numSamples is 0");
-  refused([](auto& r) { r.firstSample = -1; }, "firstSample is -1");
-  refused([](auto& r) { r.maxNewTokens = 0; }, "maxNewTokens is 0");
-  refused([](auto& r) { r.maxNewTokens = 2046; }, "a prompt of 3 tokens and 2046 new ones exceed");
-  refused([](auto& r) { r.sampling.temperature = -1; }, "temperature is -1");
-  refused([](auto& r) { r.sampling.temperature = std::nan(""); }, "temperature is nan");
-  refused([](auto& r) { r.sampling.topK = -2; }, "topK is -2");
-  refused([](auto& r) { r.sampling.topP = 0; }, "topP is 0");
-  refused([](auto& r) { r.sampling.topP = 1.5; }, "topP is 1.5");
-  refused([](auto& r) { r.sampling.minP = -0.1; }, "minP is -0.1");
-  refused([](auto& r) { r.sampling.repetitionPenalty = 0; }, "repetitionPenalty is 0");
-  refused([&](auto& r) { r.policy = other.get(); }, "its policy belongs to another model");
+  refused([](auto& r) { r.promptIds.clear(); }, "promptIds is empty");
+  refused([](auto& r) { r.promptIds[2] = 64; },
+          "promptIds[2] is token id 64; the model's vocabulary has 64 tokens");
+  refused([](auto& r) { r.stopIds = {-1}; }, "stopIds[0] is token id -1");
+  refused([](auto& r) { r.numSamples = 0; }, "numSamples must be at least 1 and below 2^31, not 0");
+  refused([](auto& r) { r.numSamples = int64_t{1} << 31; },
+          "numSamples must be at least 1 and below 2^31, not 2147483648");
+  refused([](auto& r) { r.firstSample = -1; },
+          "firstSample must be at least 0 and below 2^31, not -1");
+  refused([](auto& r) { r.maxNewTokens = 0; }, "maxNewTokens must be at least 1, not 0");
+  refused([](auto& r) { r.maxNewTokens = 2046; },
+          "a prompt of 3 tokens and maxNewTokens 2046 exceed");
+  refused([](auto& r) { r.sampling.temperature = -1; },
+          "temperature must be 0 (greedy) or a positive number, not -1");
+  refused([](auto& r) { r.sampling.temperature = std::nan(""); },
+          "temperature must be 0 (greedy) or a positive number, not nan");
+  refused([](auto& r) { r.sampling.topK = -2; }, "topK must be 0 (off) or positive, not -2");
+  refused([](auto& r) { r.sampling.topP = 0; }, "topP must be above 0 and at most 1, not 0");
+  refused([](auto& r) { r.sampling.topP = 1.5; }, "topP must be above 0 and at most 1, not 1.5");
+  refused([](auto& r) { r.sampling.minP = -0.1; }, "minP must be from 0 to 1, not -0.1");
+  refused([](auto& r) { r.sampling.repetitionPenalty = 0; },
+          "repetitionPenalty must be above 0 and finite, not 0");
+  refused([&](auto& r) { r.policy = other.get(); }, "the policy belongs to another model");
   GenerateOptions none;
   none.maxSlots = 0;
-  ACOER_CHECK_THROWS(collect(*model, {}, none), ErrorCode::kBadArgument, "maxSlots is 0");
+  ACOER_CHECK_THROWS(collect(*model, {}, none), ErrorCode::kBadArgument,
+                     "maxSlots must be at least 1, not 0");
   ACOER_CHECK(collect(*model, {}).stats.decodeSteps == 0);
 }
 

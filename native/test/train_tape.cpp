@@ -73,9 +73,9 @@ ACOER_TEST(train_tape_goes_with_what_it_was_made_from) {
   const auto policy = adapter();
   const TensorFile values(valuesOf(*policy)), state(optimizerStateOf(*policy));
   checkNoTape(*policy);
-  const std::vector<std::function<void()>> drops{
-      [&] { step(*policy, {.learningRate = 1e-3}); }, [&] { zeroGradients(*policy); },
-      [&] { restorePolicy(*policy, values.table); }};
+  const std::vector<std::function<void()>> drops{[&] { step(*policy, {.learningRate = 1e-3}); },
+                                                 [&] { zeroGradients(*policy); },
+                                                 [&] { restorePolicy(*policy, values.table); }};
   for (const auto& drop : drops) {
     run(*policy, ragged());
     ACOER_CHECK(tapeBytes(*policy) > 0);
