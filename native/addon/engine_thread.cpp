@@ -24,6 +24,14 @@ std::set<EngineThread*>& liveEngines() {
   return *engines;
 }
 
+void stopAllAtExit() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    torch::autograd::Engine::get_default_engine();
+    std::atexit(stopAllEngines);
+  });
+}
+
 }  // namespace
 
 void stopAllEngines() {
@@ -38,18 +46,6 @@ void stopAllEngines() {
     engine->stop();
   }
 }
-
-namespace {
-
-void stopAllAtExit() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    torch::autograd::Engine::get_default_engine();
-    std::atexit(stopAllEngines);
-  });
-}
-
-}  // namespace
 
 EngineThread::EngineThread(int threads, std::function<std::unique_ptr<Session>()> makeSession,
                            std::function<void()> ended)
@@ -87,14 +83,13 @@ bool EngineThread::next(Job& job) {
   return true;
 }
 
-bool EngineThread::submit(Job job) {
+void EngineThread::submit(Job job) {
   {
     std::lock_guard lock(mutex_);
-    if (closed_) return false;
+    if (closed_) return;
     waiting_.push_back(std::move(job));
   }
   wake_.notify_one();
-  return true;
 }
 
 void EngineThread::cancel(int64_t number) {

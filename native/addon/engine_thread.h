@@ -31,8 +31,8 @@ class EngineThread {
   EngineThread(const EngineThread&) = delete;
   EngineThread& operator=(const EngineThread&) = delete;
 
-  // False, and the job is dropped, once close() was called.
-  bool submit(Job job);
+  // Drops the job once close() was called.
+  void submit(Job job);
   // Raises the flag of the job with this number, running or waiting.
   void cancel(int64_t number);
   // No further jobs; cancels what runs and waits. The thread ends by itself soon after.

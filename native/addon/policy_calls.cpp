@@ -1,6 +1,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "engine_wrap.h"
+#include "ops.h"
 #include "to_js.h"
 
 namespace acoer {
@@ -113,9 +114,7 @@ Napi::Value EngineWrap::gradients(const Info& info) {
     return Request{.work = [policy = args.count("policy")](CallContext& call) -> Pack {
       std::vector<TensorFacts> tensors;
       for (const auto& [name, gradient] : acoer::gradients(call.session.policy(policy))) {
-        const at::Tensor flat = gradient.detach().to(at::kCPU, at::kDouble).contiguous();
-        const double* data = flat.const_data_ptr<double>();
-        tensors.push_back({name, gradient.sizes().vec(), {data, data + flat.numel()}});
+        tensors.push_back({name, gradient.sizes().vec(), toDoubles(gradient)});
       }
       return [tensors = std::move(tensors)](Napi::Env env) { return toJs(env, tensors); };
     }};

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "decode_attention.h"
 #include "decode_kernels.h"
 
 namespace acoer {

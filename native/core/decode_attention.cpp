@@ -3,7 +3,10 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "kv_cache.h"
 
 namespace acoer {
 namespace {

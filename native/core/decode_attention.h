@@ -1,7 +1,7 @@
 // Attention of decoding in tensor operations, for any device.
 #pragma once
 
-#include "decode.h"
+#include <ATen/core/Tensor.h>
 
 namespace acoer {
 

@@ -10,7 +10,7 @@ constexpr int kVectorBytes = 16;
 constexpr int kRowBlock = 4;
 #include "decode_kernels_body.h"
 }  // namespace
-constinit const KernelSet kSet = makeSet("base");
+constinit const KernelSet kSet = makeSet();
 }  // namespace base
 
 namespace {

@@ -19,12 +19,8 @@ template <class T>
 constexpr MathKernels<T> mathTable() {
   return {kLanes<T>, pack<T>, gemm<T>, logitSums<T>, logitExps<T>};
 }
-constexpr KernelSet makeSet(const char* name) {
-  return {name,
-          rowTable<float>(),
-          rowTable<double>(),
-          rowTable<Bf16>(),
-          mathTable<float>(),
+constexpr KernelSet makeSet() {
+  return {rowTable<float>(), rowTable<double>(), rowTable<Bf16>(), mathTable<float>(),
           mathTable<double>()};
 }
 

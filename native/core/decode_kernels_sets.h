@@ -12,7 +12,6 @@
 namespace acoer::kernels {
 
 struct KernelSet {
-  const char* name;
   RowKernels<float> rowsFloat;
   RowKernels<double> rowsDouble;
   RowKernels<Bf16> rowsBf16;

@@ -1,8 +1,6 @@
 // Weights in the form decoding multiplies by, made once per generate() call.
 #pragma once
 
-#include <optional>
-
 #include "policy.h"
 
 namespace acoer {

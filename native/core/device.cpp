@@ -43,7 +43,7 @@ std::filesystem::path libtorchFolder() {
 
 std::filesystem::path ownFolder() {
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&loadDeviceLibraries), &info) == 0) return {};
+  if (dladdr(reinterpret_cast<void*>(&resolveDevice), &info) == 0) return {};
   return std::filesystem::path(info.dli_fname).parent_path();
 }
 
@@ -136,10 +136,8 @@ bool isCudaName(const std::string& name) {
 
 }  // namespace
 
-void loadDeviceLibraries() { deviceLibraries(); }
-
 c10::Device resolveDevice(const std::string& name) {
-  loadDeviceLibraries();
+  deviceLibraries();  // before the first question about CUDA
   if (name == "cpu") return c10::kCPU;
   if (name == "auto") {
     return cudaDeviceCount() > 0 ? cudaDevice(name) : c10::Device(c10::kCPU);

@@ -1,4 +1,7 @@
-// Which device an engine runs on. The only place that loads CUDA's libraries.
+// Which device an engine runs on. The only place that loads CUDA's libraries: libtorch_cuda.so if
+// it lies beside libtorch_cpu.so, then libacoer_cuda.so if it lies beside this binary, once per
+// process. That must happen before anything asks libtorch about CUDA, because libtorch keeps its
+// first answer.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -6,11 +9,6 @@
 #include <string>
 
 namespace acoer {
-
-// Loads libtorch_cuda.so when it lies beside libtorch_cpu.so, then libacoer_cuda.so when it lies
-// beside this binary; once per process. Must run before anything asks libtorch about CUDA: the
-// first answer is kept for ever.
-void loadDeviceLibraries();
 
 // "cpu", "cuda", "cuda:<n>", or "auto" (cuda when there is one). Throws kDevice when the device is
 // not there and kBadArgument for any other name.

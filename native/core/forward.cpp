@@ -11,6 +11,7 @@
 #include "head.h"
 #include "layer.h"
 #include "memory.h"
+#include "ops.h"
 
 namespace acoer {
 
@@ -34,12 +35,6 @@ void checkPass(const PackedSequences& batch, const ModelSpec& spec, double tempe
   if (!std::isfinite(temperature) || temperature <= 0) {
     fail(ErrorCode::kBadArgument, "temperature must be above 0 and finite");
   }
-}
-
-std::vector<double> toDoubles(const at::Tensor& x_N) {
-  const at::Tensor flat = x_N.to(at::kCPU, at::kDouble).contiguous();
-  const auto* from = flat.data_ptr<double>();
-  return {from, from + flat.numel()};
 }
 
 // The residual stream after the last layer, before the final norm.

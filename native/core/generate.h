@@ -3,7 +3,7 @@
 
 #include <functional>
 
-#include "policy.h"
+#include "decode_weights.h"
 
 namespace acoer {
 
@@ -31,6 +31,7 @@ struct GenerateRequest {
 struct GenerateOptions {
   int64_t maxSlots = 64;  // sequences decoded together; fewer when kvBytes says so
   int64_t kvBytes = 0;    // limit on the KV cache; 0: a share of what is free
+  DecodePath path = DecodePath::kAuto;
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <fstream>
 #include <optional>
-#include <sstream>
 
 namespace acoer {
 namespace {

@@ -23,7 +23,6 @@ class KvCache {
 
   int64_t slots() const { return slots_; }
   int64_t positions() const { return positions_; }
-  bool tiledKeys() const { return tiledKeys_; }
   // [S, J, L, K], or [S, J, L / 16, K, 16] when tiled.
   const at::Tensor& keys(int64_t layer) const { return keys_[static_cast<size_t>(layer)]; }
   const at::Tensor& values(int64_t layer) const { return values_[static_cast<size_t>(layer)]; }

@@ -2,6 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "lora.h"
+#include "ops.h"
+
 namespace acoer {
 
 namespace {

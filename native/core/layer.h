@@ -1,8 +1,9 @@
 // One decoder layer over a packed batch: forward, and a backward written out by hand.
 #pragma once
 
+#include <optional>
+
 #include "attention.h"
-#include "lora.h"
 #include "norm.h"
 #include "projection.h"
 

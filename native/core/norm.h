@@ -2,7 +2,7 @@
 // take the kernels of norm_kernels.h, everything else tensor operations.
 #pragma once
 
-#include "ops.h"
+#include <ATen/core/Tensor.h>
 
 namespace acoer {
 

@@ -24,7 +24,11 @@ RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
   return {at::cos(both_PK).to(device), at::sin(both_PK).to(device)};
 }
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) { return at::linear(x, weight); }
+std::vector<double> toDoubles(const at::Tensor& x) {
+  const at::Tensor flat = x.detach().to(at::kCPU, at::kDouble).contiguous();
+  const auto* from = flat.const_data_ptr<double>();
+  return {from, from + flat.numel()};
+}
 
 at::Tensor applyRope(const at::Tensor& x_THK, const at::Tensor& cos_TK, const at::Tensor& sin_TK) {
   const auto halves = x_THK.chunk(2, -1);

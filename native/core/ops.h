@@ -16,8 +16,8 @@ struct RopeTable {
 RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
                     at::ScalarType dtype);
 
-// x[..., in] W[out, in]^T.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);
+// The elements of `x`, in order.
+std::vector<double> toDoubles(const at::Tensor& x);
 
 // Rotary embedding in the half-split layout: x[T, heads, K] with cos, sin [T, K] already in x's
 // type and chosen for the tokens' positions.

@@ -3,9 +3,7 @@
 #pragma once
 
 #include <array>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "model.h"

@@ -57,10 +57,6 @@ void restore(Policy& policy, const std::function<void()>& read) {
           "a refused file leaves the counters as they were");
 }
 
-}  // namespace
-
-namespace {
-
 // Into the type of its own that the engine would use.
 void readTensor(const TensorReader& reader, const StoredTensor& tensor, const TensorTable& table) {
   int64_t count = 1;

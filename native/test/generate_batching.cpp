@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "generate_support.h"
+#include "kv_cache.h"
 #include "philox.h"
 
 namespace acoer::check {

@@ -8,6 +8,7 @@
 
 #include "decode_kernels_sets.h"
 #include "generate_support.h"
+#include "ops.h"
 
 namespace acoer::check {
 namespace {

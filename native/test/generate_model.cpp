@@ -2,8 +2,6 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
-#include <cmath>
-
 #include "generate_support.h"
 
 namespace acoer::check {

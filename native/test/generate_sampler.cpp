@@ -7,6 +7,7 @@
 
 #include "generate_support.h"
 #include "philox.h"
+#include "sampler.h"
 
 namespace acoer::check {
 namespace {

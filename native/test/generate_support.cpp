@@ -8,15 +8,17 @@
 #include <random>
 
 #include "layer.h"
+#include "ops.h"
 
 namespace acoer::check {
 
 Generated collect(const Model& model, const std::vector<GenerateRequest>& requests,
-                  const GenerateOptions& options, DecodePath path) {
+                  GenerateOptions options, DecodePath path) {
+  options.path = path;
   Generated result;
   const Cancel cancel;
-  result.stats = generateOn(
-      path, model, requests, options,
+  result.stats = generate(
+      model, requests, options,
       [&](GeneratedSequence&& sequence) {
         const SequenceKey key{sequence.request, sequence.sample};
         ACOER_CHECK(result.sequences.emplace(key, std::move(sequence)).second);

@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "device_models.h"
-#include "generate_run.h"
+#include "generate.h"
 
 namespace acoer::check {
 
@@ -19,7 +19,7 @@ struct Generated {
 
 // generate() with every sequence collected; fails when one comes twice.
 Generated collect(const Model& model, const std::vector<GenerateRequest>& requests,
-                  const GenerateOptions& options = {}, DecodePath path = DecodePath::kAuto);
+                  GenerateOptions options = {}, DecodePath path = DecodePath::kAuto);
 
 // The embedded tiny model's shape: hidden 96, 3 layers, 4 heads over 2, head_dim 32, vocabulary 64.
 ModelSpec tinySpec();
