@@ -12,11 +12,11 @@
 namespace acoer {
 namespace {
 
-// exit() destroys libtorch's static objects while engine threads may still use them, and Node runs
-// no cleanup hook of the main thread on process.exit(): so every live engine is stopped first, by a
-// handler registered after those objects were made (handlers run in reverse order).
+// exit() destroys libtorch's static objects while engine threads may still use them, and on
+// process.exit() Node runs no cleanup hooks of the main thread. So every live engine is stopped
+// first, by a handler registered after those objects were created (handlers run in reverse order).
 std::mutex& liveMutex() {
-  static auto* mutex = new std::mutex;  // never destroyed: used while the process exits
+  static auto* mutex = new std::mutex;  // never destroyed: it is used during exit()
   return *mutex;
 }
 std::set<EngineThread*>& liveEngines() {

@@ -125,7 +125,7 @@ TensorTable readTensorTable(const Fields& fields) {
   for (const Fields& file : fields.objects("files")) {
     const int64_t descriptor = file.count("descriptor");
     if (descriptor > std::numeric_limits<int>::max()) {
-      fail(ErrorCode::kBadArgument, file.at("descriptor") + " is no file descriptor");
+      fail(ErrorCode::kBadArgument, file.at("descriptor") + " is not a file descriptor");
     }
     table.files.push_back({static_cast<int>(descriptor), file.text("path")});
   }

@@ -3,8 +3,8 @@
 
 namespace acoer {
 
-// loadModel(args: { spec: NativeModelSpec; weights: NativeTensorTable; dtype: Dtype; job: number
-// }): Promise<NativeModelInfo>
+// loadModel(args: { spec: NativeModelSpec; weights: NativeTensorTable; dtype: Dtype;
+//                   job: number }): Promise<NativeModelInfo>
 Napi::Value EngineWrap::loadModel(const Info& info) {
   return start(info, [this](const Fields& args) {
     LoadModelOptions options{readModelSpec(args.object("spec")),
@@ -50,7 +50,7 @@ Pack runGenerate(GenerateArgs args, CallContext& call) {
     call.emit([sequence = std::move(sequence)](Napi::Env env) { return toJs(env, sequence); });
   };
   const GenerateStats stats = acoer::generate(model, requests, args.options, emit, call.cancel);
-  call.cancel.check();  // what was in flight has been emitted; the call itself did not finish
+  call.cancel.check();  // unfinished sequences were emitted; the call itself is rejected
   return [stats](Napi::Env env) { return toJs(env, stats); };
 }
 

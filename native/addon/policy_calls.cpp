@@ -65,8 +65,8 @@ Napi::Value EngineWrap::forward(const Info& info) {
                             policy = args.count("policy")](CallContext& call) -> Pack {
                      ScoreResult result = acoer::forward(call.session.policy(policy), sequences,
                                                          temperature, dropout, call.cancel);
-                     // Not accounted(): no collection of V8's could free the tape, and it goes
-                     // soon.
+                     // Not accounted(): a garbage collection could not free the tape, which is
+                     // short-lived anyway.
                      return
                          [result = std::move(result)](Napi::Env env) { return toJs(env, result); };
                    }};

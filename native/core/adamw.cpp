@@ -12,7 +12,7 @@ namespace acoer {
 
 namespace {
 
-// The rows of the leaf's gradient that belong to the parameter; undefined when there is none.
+// The rows of the leaf's gradient that belong to the parameter; undefined if there is no gradient.
 at::Tensor gradientOf(const Parameter& parameter) {
   const at::Tensor& gradient = parameter.leaf.grad();
   if (!gradient.defined()) return {};
@@ -28,8 +28,8 @@ double globalNorm(const Policy& policy) {
   return norms.empty() ? 0 : at::linalg_vector_norm(at::stack(norms)).item<double>();
 }
 
-// Everything a step needs besides what is there: made before the first parameter changes, so that
-// no allocation can fail in the middle.
+// All memory that a step needs, allocated before the first parameter changes, so that no allocation
+// can fail half-way.
 class StepBuffers {
  public:
   explicit StepBuffers(const Policy& policy) {
@@ -67,7 +67,8 @@ void updateParameter(Parameter& parameter, const at::Tensor& gradient, at::Tenso
   parameter.value.addcdiv_(parameter.expAvg, denominator, -options.learningRate / correction1);
 }
 
-// A factor that the weights' type cannot hold would fail half-way, after the moments have moved.
+// A factor beyond the range of the weights' type would fail half-way, after the moments were
+// updated.
 void checkOptions(const Policy& policy, const StepOptions& options) {
   for (const auto& [name, value] : {std::pair("learningRate", options.learningRate),
                                     std::pair("weightDecay", options.weightDecay),
@@ -89,7 +90,7 @@ void checkOptions(const Policy& policy, const StepOptions& options) {
 
 StepResult step(Policy& policy, const StepOptions& options) {
   checkOptions(policy, options);
-  policy.tape.reset();  // before what the step needs is allocated
+  policy.tape.reset();  // frees memory before the step allocates its own
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(policy.model->device);
   StepResult result;
@@ -108,7 +109,6 @@ StepResult step(Policy& policy, const StepOptions& options) {
     if (clips) gradient.mul_(clip);
     updateParameter(parameter, gradient, buffers.scratch(parameter), policy.options, options, time);
   }
-  ++policy.version;
   zeroGradients(policy);
   result.applied = true;
   return result;

@@ -146,7 +146,7 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache, const Cancel
   forEachWeights(rows, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
     Part part = makePart(rows, cache, weights, begin, end, true);
     embed(part);
-    // The last layer's output would only feed logits, which the decode step makes.
+    // The last layer's output would only feed the logits, which are left to the decode step.
     for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
       if (cancel.requested()) return;
       runLayer(part, layer, layer + 1 == weights.layers.size());
@@ -158,14 +158,14 @@ at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache) {
   ensureRoom(rows.count(), true);
   forEachWeights(rows, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
     auto run = [&](int64_t from, int64_t to) {
-      const c10::NoGradGuard noGrad;  // thread-local
+      const c10::NoGradGuard noGrad;  // grad mode is thread-local
       Part part = makePart(rows, cache, weights, from, to, false);
       embed(part);
       for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
       writeLogits(part);
     };
-    // Rows of packed models are independent of each other to the bit: each thread takes its rows
-    // through the whole pass. Larger models parallelise inside the operations.
+    // The rows of packed models do not depend on each other, bit for bit, so each thread takes its
+    // rows through the whole pass. Larger models are parallel inside each operation.
     if (weights.packed) {
       at::parallel_for(begin, end, kMinRowsPerThread, run);
     } else {

@@ -1,4 +1,4 @@
-// The kernels with 128-bit vectors, which every 64-bit machine has; and the choice at run time.
+// The kernels with 128-bit vectors, which every 64-bit machine has, and the selection at run time.
 #include "decode_kernels.h"
 #include "decode_kernels_sets.h"
 

@@ -1,4 +1,4 @@
-// The decoder's steps between the matrix products, on the CPU's kernels or in tensor operations.
+// The decoder's steps between the matrix products, with CPU kernels or as tensor operations.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -12,10 +12,11 @@
 namespace acoer {
 namespace {
 
-// Elements one thread should have at least, so that starting it pays.
+// The fewest elements that are worth starting another thread for.
 constexpr int64_t kGrainElements = int64_t{1} << 15;
-// Prompts up to this length are attended row by row over the cache; longer ones by the library's
-// blocked kernel. A rule of the prompt's own length, so that neighbours cannot change it.
+// Prompts up to this length are attended row by row over the cache, longer ones by the library's
+// blocked kernel. This depends on nothing but the prompt's own length, so that the batch cannot
+// change a result.
 constexpr int64_t kShortPrompt = 128;
 // Vocabulary rows widened to fp32 at a time for the head of a bf16 model: 1 MB per 256 at D = 1024.
 constexpr int64_t kHeadChunk = 512;
@@ -33,7 +34,7 @@ T* writePointer(const at::Tensor& t) {
   return static_cast<T*>(t.data_ptr());
 }
 
-// Calls visit with a value of the kernels' type for `dtype`.
+// Calls `visit` with a value of the kernels' type for `dtype`.
 template <class Visit>
 void withKernelType(at::ScalarType dtype, const Visit& visit) {
   switch (dtype) {
@@ -44,7 +45,7 @@ void withKernelType(at::ScalarType dtype, const Visit& visit) {
     case at::kBFloat16:
       return visit(kernels::Bf16{});
     default:
-      fail(ErrorCode::kBadArgument, std::string("decoding on a CPU takes float32, float64 or "
+      fail(ErrorCode::kBadArgument, std::string("decoding on a CPU supports float32, float64 and "
                                                 "bfloat16 models, not ") +
                                         c10::toString(dtype));
   }
@@ -102,7 +103,7 @@ struct PromptSpan {
   int64_t begin, end;
 };
 
-// Runs of rows of one slot, relative to `begin`.
+// Runs of consecutive rows that share a slot, relative to `begin`.
 std::vector<PromptSpan> promptSpans(const DecodeRows& rows, int64_t begin, int64_t end) {
   std::vector<PromptSpan> spans;
   for (int64_t n = begin; n < end; ++n) {
@@ -199,7 +200,7 @@ void Decoder::writeLogits(Part& part) const {
     applyLinear(head, part.normed_ND, logits, false);
     return;
   }
-  // Logits of a bf16 product would be rounded in steps of up to 0.125: products are kept in fp32.
+  // A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32.
   if (!model_.device.is_cpu()) {
     logits.copy_(at::mm(part.normed_ND, head.wT_IO, at::kFloat));
     return;

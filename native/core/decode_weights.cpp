@@ -8,7 +8,7 @@
 namespace acoer {
 namespace {
 
-// Packing is a copy: only models about as large as a last-level cache get it.
+// Packing copies the weights, so it is limited to models about as large as a last-level cache.
 constexpr int64_t kMaxPackedBytes = int64_t{64} << 20;
 // Below this a parallel region costs more than it saves.
 constexpr int64_t kParallelFlops = int64_t{1} << 23;

@@ -15,26 +15,25 @@
 
 namespace acoer {
 
-// The sequences, the temperature and the key are there to run the pass again with less kept.
+// The sequences, the temperature and the dropout key allow the pass to be run again with less kept.
 struct Tape {
   PackedSequences sequences;
   double temperature;
   std::optional<DropoutKey> dropout;
   LayerPass pass;
-  bool keeps;  // each layer's activations; else its input alone
+  bool keeps;  // true: each layer's activations; false: only its input
   std::vector<LayerTape> layers;
   at::Tensor last_ND;    // residual stream at the completion rows
   Normed hidden;         // the same after the final norm
-  at::Tensor slopes_ND;  // dlogprob/dhidden; of a LoRA only
+  at::Tensor slopes_ND;  // dlogprob/dhidden; for LoRA only
 };
 
 namespace {
 
 void checkPass(const PackedSequences& batch, const ModelSpec& spec, double temperature) {
   checkSequences(batch, spec);
-  if (!std::isfinite(temperature) || temperature <= 0) {
-    fail(ErrorCode::kBadArgument, "temperature must be above 0 and finite");
-  }
+  require(std::isfinite(temperature) && temperature > 0, "temperature", "above 0 and finite",
+          temperature);
 }
 
 // The residual stream after the last layer, before the final norm.
@@ -49,7 +48,7 @@ at::Tensor runLayers(const LayerPass& pass, Tape* tape, const Cancel& cancel) {
   return x_TD;
 }
 
-// score() and forward() alike. Call with grad mode off.
+// The pass of score() and of forward(). Call with grad mode off.
 ScoreResult runPass(const LayerPass& pass, double temperature, Tape* tape, const Cancel& cancel) {
   if (pass.layout.completion_N.numel() == 0) return {};
   const at::Tensor last_ND =
@@ -90,7 +89,7 @@ at::Tensor headInputGradient(const Tape& tape, const at::Tensor& d_N, GradientSi
                       d_N, sink, cancel);
 }
 
-// The gradient at the residual stream after the last layer, [T, D].
+// The gradient with respect to the residual stream after the last layer, [T, D].
 at::Tensor outputGradient(const Tape& tape, const std::vector<double>& dLogprobs,
                           GradientSink& sink, const Cancel& cancel) {
   const LayerPass& pass = tape.pass;
@@ -172,8 +171,8 @@ void backward(Policy& policy, const std::vector<double>& dLogprobs, const Cancel
   std::shared_ptr<Tape> tape = std::move(policy.tape);
   if (!tape) {
     fail(ErrorCode::kBadArgument,
-         "call forward first: the policy holds no forward pass to differentiate; a backward, "
-         "another forward, a step, a restore and zeroGradients drop the one before");
+         "call forward first: the policy holds no forward pass to differentiate (backward, "
+         "another forward, step, restore and zeroGradients drop it)");
   }
   checkSlopes(dLogprobs, tape->sequences.completionTokens());
   const auto isZero = [](double slope) { return slope == 0; };

@@ -18,7 +18,7 @@ namespace {
 
 // Prompts are prefilled together up to this many tokens: enough rows to use the weights well.
 constexpr int64_t kPrefillTokens = 2048;
-// Room is made for this many positions at least, so that short runs grow once.
+// The cache has room for at least this many positions, so that short runs grow it once.
 constexpr int64_t kFirstPositions = 64;
 
 using Clock = std::chrono::steady_clock;
@@ -39,7 +39,7 @@ int64_t longestNeeded(const std::vector<GenerateRequest>& requests) {
   return longest;
 }
 
-// One generate() call: which sequences hold a slot, and which prompts wait.
+// The state of one generate() call: which sequences hold a slot, and which prompts wait.
 class GenerateRun {
  public:
   GenerateRun(const Model& model, const std::vector<GenerateRequest>& requests,
@@ -48,22 +48,22 @@ class GenerateRun {
   GenerateStats run();
 
  private:
-  // A sequence in its slot (its index in slots_).
+  // A sequence that is being decoded. Its slot is its index in slots_.
   struct Sequence {
     GeneratedSequence out;
     int64_t policy = 0;
     int32_t nextId = 0;        // the token the next step feeds
     int64_t nextPosition = 0;  // and its position
     bool done = false;
-    std::optional<std::unordered_set<int32_t>> seen;  // with a repetition penalty
+    std::optional<std::unordered_set<int32_t>> seen;  // only with a repetition penalty
   };
-  // Prompts prefilled together; samples enter from it in order.
+  // Prompts prefilled together; their samples enter slots in order.
   struct PrefilledGroup {
     size_t begin = 0, end = 0;  // requests
     size_t request = 0;         // the next to enter
     int64_t sample = 0;
     std::optional<KvCache> cache;  // slot r - begin holds all but the last token of request r
-    int64_t positions = 0;         // that cache counts in the budget
+    int64_t positions = 0;         // what the cache takes of the budget
     bool empty() const { return request == end; }
   };
 
@@ -99,7 +99,7 @@ class GenerateRun {
   std::vector<Sequence> slots_;
   size_t nextRequest_ = 0;  // the first not yet in a group
   PrefilledGroup group_;
-  // Of the step being made: rows, the slot of each, and what to draw.
+  // The rows of the current step, the slot of each row, and what to draw.
   DecodeRows rows_;
   std::vector<int64_t> slotOfRow_;
   std::vector<DrawRow> draws_;
@@ -134,9 +134,10 @@ GenerateStats GenerateRun::run() {
   return stats_;
 }
 
-// Which waiting sample enters which slot, and when prompts are prefilled.
+// Admission: which waiting sample enters which slot, and when prompts are prefilled.
 
-// All slots have the room of the longest: `live` of them beside the prefilled prompts' `held`.
+// Every slot has room for the longest sequence: `live` slots, next to `held` positions of prefilled
+// prompts.
 bool GenerateRun::fits(int64_t live, int64_t longest, int64_t held) const {
   return live <= budget_.maxSlots && live * longest + held <= budget_.positions;
 }
@@ -153,7 +154,7 @@ int64_t GenerateRun::longestLive() const {
   return longest;
 }
 
-// Takes the next requests whose first samples can enter now into group_; false when none can.
+// Moves the next requests whose first samples fit now into group_; false if none fits.
 bool GenerateRun::prepareGroup() {
   int64_t live = liveCount(), longest = longestLive();
   int64_t tokens = 0, promptLength = 0, prompts = 0;
@@ -203,7 +204,7 @@ void GenerateRun::prefillGroup() {
   stats_.prefillMs += millisecondsSince(start);
 }
 
-// Whether a sample stands ready in group_ and has room now.
+// Whether a sample is ready in group_ and fits now.
 bool GenerateRun::enterable() {
   if (cancel_.requested()) return false;
   if (group_.empty()) {
@@ -247,8 +248,9 @@ void GenerateRun::place(Sequence&& sequence, int64_t slot) {
   }
 }
 
-// Waiting samples take the slots of finished ones; what is left over is closed up; the rest enter
-// behind. So active slots are 0 .. n-1 and nothing is moved while samples wait.
+// Waiting samples take the slots of finished ones. Slots that stay empty are closed up, and the
+// remaining samples are appended. So active slots are always 0 .. n-1, and nothing is moved while
+// samples wait.
 void GenerateRun::refill() {
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     if (!slots_[slot].done) continue;
@@ -271,7 +273,7 @@ void GenerateRun::compact() {
   }
 }
 
-// Grows by doubling, within the budget and not beyond what the active sequences can come to.
+// Grows by doubling, within the budget and not beyond what the active sequences can reach.
 void GenerateRun::ensureCapacity(int64_t slots, int64_t positions) {
   if (slots <= cache_.slots() && positions <= cache_.positions()) return;
   int64_t newPositions = cache_.positions();
@@ -287,7 +289,7 @@ void GenerateRun::ensureCapacity(int64_t slots, int64_t positions) {
   cache_.resize(newSlots, newPositions, keep, std::min(cache_.positions(), newPositions));
 }
 
-// One token for every sequence in a slot.
+// Decoding: each step makes one token for every sequence in a slot.
 
 void GenerateRun::buildRows() {
   slotOfRow_.resize(slots_.size());
@@ -338,7 +340,7 @@ void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
          "generate: the logits of request " + std::to_string(place.request) + ", sample " +
              std::to_string(place.sample) + " are not finite at new token " +
              std::to_string(place.token) +
-             "; the weights or the adapter hold values that are not, or are far too large",
+             "; the weights or the adapter contain values that are not finite or far too large",
          place);
   }
   GeneratedSequence& out = sequence.out;
@@ -362,7 +364,7 @@ void GenerateRun::finish(Sequence& sequence, FinishReason reason) {
   onSequence_(std::move(sequence.out));
 }
 
-// Everything that has not ended, started or not, in order of request and sample per state.
+// Delivers every unfinished sequence: first those in slots, then those not started.
 void GenerateRun::cancelRest() {
   for (Sequence& sequence : slots_) {
     if (!sequence.done) finish(sequence, FinishReason::kCancelled);

@@ -8,9 +8,9 @@
 namespace acoer {
 namespace {
 
-// What the KV cache may take of the memory that is free when the caller sets no limit. Other
-// programs share a machine's memory. A GPU's is the run's own: what is left over holds the logits
-// and a layer.
+// The share of the free memory that the KV cache may take if the caller sets no limit. A machine's
+// memory is shared with other programs. A GPU's belongs to the run, but must also hold the logits
+// and a layer's activations.
 struct FreeShare {
   int64_t quarters;
   const char* text;
@@ -21,7 +21,7 @@ FreeShare freeShare(at::Device device) {
 
 std::string nameOf(size_t request) { return "generate: request " + std::to_string(request) + ": "; }
 
-// Far above any real number of samples, far below where products with it overflow.
+// Far above any real number of samples, far below where products with it would overflow.
 constexpr int64_t kMaxSamples = int64_t{1} << 31;
 
 void checkRequest(const Model& model, size_t i, const GenerateRequest& request) {

@@ -118,7 +118,7 @@ LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSe
 
 namespace {
 
-// Everything of a layer up to the input of its last linear.
+// A layer up to the input of its last linear.
 struct LayerInner {
   at::Tensor middle_TD, activated_TF;
 };

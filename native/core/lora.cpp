@@ -49,7 +49,8 @@ LoraPair makeLoraPair(const ModelSpec& spec, int64_t rank, uint64_t seed, int64_
     for (int64_t block = from; block < to; ++block) {
       const auto bits = philox(seed, static_cast<uint64_t>(block), place);
       for (int64_t i = 4 * block; i < std::min(total, 4 * block + 4); ++i) {
-        // 24 bits: exact in fp32, so fp32 and fp64 policies start equal up to the bound's rounding.
+        // 24 bits are exact in fp32, so fp32 and fp64 policies start out equal up to rounding of
+        // the bound.
         out[i] = bound * (2 * (uniform24(bits[static_cast<size_t>(i % 4)])) - 1);
       }
     }

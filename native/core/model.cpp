@@ -13,7 +13,7 @@ namespace acoer {
 
 namespace {
 
-// Filling gigabytes in pages of 4 KB costs more time than reading them; a kernel without huge pages
+// Filling gigabytes in pages of 4 KB takes longer than reading them. A kernel without huge pages
 // ignores this.
 void preferHugePages(const at::Tensor& tensor) {
   constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
@@ -113,10 +113,10 @@ std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelSpec& sp
 
 namespace {
 
-// Within these bounds no product of sizes leaves an int64_t. What a config.json gets wrong is said
-// where it is read, by the names of its fields.
+// Within these bounds no product of sizes overflows an int64_t. Mistakes in a config.json are
+// reported where it is read, by field name.
 void checkSpec(const ModelSpec& spec) {
-  constexpr double kMaxNumbers = 1e12;  // of one matrix
+  constexpr double kMaxNumbers = 1e12;  // per matrix
   bool good = true;
   for (const int64_t size : {spec.vocabSize, spec.hiddenSize, spec.intermediateSize, spec.numLayers,
                              spec.numHeads, spec.numKvHeads, spec.headDim, spec.maxPositions}) {
@@ -131,16 +131,16 @@ void checkSpec(const ModelSpec& spec) {
         static_cast<double>(spec.numHeads) * static_cast<double>(spec.headDim)}) {
     good = good && rows * static_cast<double>(spec.hiddenSize) <= kMaxNumbers;
   }
-  if (!good) fail(ErrorCode::kBadArgument, "the sizes in the model's spec make no sense together");
+  if (!good) fail(ErrorCode::kBadArgument, "the model's spec is inconsistent or out of range");
 }
 
-// Refuses files that do not hold what `spec` describes, before memory is taken for it: a
+// Rejects files that do not hold what `spec` describes before any memory is taken for it: a
 // config.json of a hundred bytes can describe terabytes.
 void checkWeights(const TensorReader& reader, const ModelSpec& spec) {
   const size_t count = reader.tensors().size();
   if (static_cast<size_t>(spec.numLayers) > count) {
-    fail(ErrorCode::kBadFile, reader.lacks() + " tensors: " + std::to_string(spec.numLayers) +
-                                  " layers (num_hidden_layers of config.json) cannot lie in " +
+    fail(ErrorCode::kBadFile, reader.lacks() + " tensors: num_hidden_layers of config.json is " +
+                                  std::to_string(spec.numLayers) + ", but there are only " +
                                   std::to_string(count) + " tensors");
   }
   const Weights shapes =
@@ -153,7 +153,7 @@ void checkWeights(const TensorReader& reader, const ModelSpec& spec) {
   for (const auto& [name, tensor] : reader.tensors()) {
     if (wanted.count(name) == 0) {
       fail(ErrorCode::kBadFile, reader.pathOf(*tensor) + " holds the tensor " + name +
-                                    ", which a model of this config.json does not have");
+                                    ", which a model with this config.json does not have");
     }
   }
 }

@@ -15,7 +15,7 @@ at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps) 
 
 RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
                     at::ScalarType dtype) {
-  // The angles are rounded as transformers rounds them: frequency, product and cosine in fp32.
+  // The angles are rounded as in transformers: frequency, product and cosine in fp32.
   const auto options = at::TensorOptions().dtype(dtype == at::kDouble ? at::kDouble : at::kFloat);
   const at::Tensor exponent = at::arange(0, spec.headDim, 2, options) / spec.headDim;
   const at::Tensor frequency = at::reciprocal(at::pow(spec.ropeTheta, exponent));
@@ -38,7 +38,7 @@ at::Tensor applyRope(const at::Tensor& x_THK, const at::Tensor& cos_TK, const at
 
 at::Tensor swiglu(const at::Tensor& gateUp_T2F) {
   const auto halves = gateUp_T2F.chunk(2, -1);
-  // In place on silu's result, where autograd does not look.
+  // In place on silu's result, if autograd does not record it.
   return at::GradMode::is_enabled() ? at::silu(halves[0]) * halves[1]
                                     : at::silu(halves[0]).mul_(halves[1]);
 }

@@ -14,8 +14,7 @@ void checkPolicyOptions(const Model& model, const PolicyOptions& o) {
     if (!good) fail(ErrorCode::kBadArgument, what);
   };
   const auto share = [](double x) { return x >= 0 && x < 1; };
-  need(share(o.beta1) && share(o.beta2),
-       "AdamW's beta1 and beta2 must be from 0 up to, not including, 1");
+  need(share(o.beta1) && share(o.beta2), "AdamW's beta1 and beta2 must be at least 0 and below 1");
   need(std::isfinite(o.eps) && o.eps > 0, "AdamW's eps must be above 0");
   if (o.kind == PolicyOptions::Kind::kFull) {
     need(model.dtype == at::kFloat || model.dtype == at::kDouble,
@@ -26,7 +25,7 @@ void checkPolicyOptions(const Model& model, const PolicyOptions& o) {
   need(o.rank >= 1 && o.rank <= 4096,
        "the LoRA rank must be between 1 and 4096, not " + std::to_string(o.rank));
   need(std::isfinite(o.alpha) && o.alpha > 0, "LoRA's alpha must be a positive number");
-  need(share(o.dropout), "the LoRA dropout must be from 0 up to, not including, 1");
+  need(share(o.dropout), "the LoRA dropout must be at least 0 and below 1");
   bool any = false;
   for (const bool target : o.targets) any = any || target;
   need(any, "a LoRA policy needs at least one target module");
@@ -77,7 +76,7 @@ void addFullParameters(Policy& policy) {
                                  .expAvg = {},
                                  .expAvgSq = {}});
   }
-  // After the views are made, so that they stay outside of every graph.
+  // After the views are made, so that they are not part of any graph.
   for (Parameter& parameter : policy.parameters) {
     parameter.value = parameter.value.detach();
     parameter.leaf.requires_grad_(true);

@@ -13,7 +13,7 @@ namespace {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// Reads every named tensor before copying any, and refuses tensors that no name asks for.
+// Reads every named tensor before copying any of them, and rejects tensors that nothing asks for.
 void readAll(const TensorTable& table, const NamedTensors& wanted) {
   const TensorReader reader(table);
   const Cancel never;
@@ -48,7 +48,7 @@ NamedTensors optimizerTensors(const Policy& policy) {
   return named;
 }
 
-// Refuses files without the pairs that `options` asks for, before memory is taken for them and for
+// Rejects files without the pairs that `options` asks for, before memory is taken for the pairs and
 // their optimiser state.
 void checkAdapter(const ModelSpec& spec, const PolicyOptions& options, const TensorTable& table) {
   const TensorReader reader(table);
@@ -88,7 +88,6 @@ void restorePolicy(Policy& policy, const TensorTable& table) {
   NamedTensors named;
   for (const Parameter& p : policy.parameters) named.emplace_back(p.name, p.value);
   readAll(table, named);
-  ++policy.version;
 }
 
 void saveOptimizer(const Policy& policy, const std::string& path) {

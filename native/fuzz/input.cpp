@@ -10,10 +10,10 @@
 namespace acoer::fuzz {
 
 MemoryFile::MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)) {
-  require(descriptor_ >= 0, std::string("memfd_create works: ") + std::strerror(errno));
+  require(descriptor_ >= 0, std::string("memfd_create: ") + std::strerror(errno));
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    require(written > 0, std::string("a memfd takes bytes: ") + std::strerror(errno));
+    require(written > 0, std::string("writing to a memfd: ") + std::strerror(errno));
     bytes.remove_prefix(static_cast<size_t>(written));
   }
 }
@@ -67,7 +67,7 @@ bool accepted(const std::function<void()>& read) {
         code != ErrorCode::kBadArgument) {
       throw;
     }
-    require(std::strlen(error.what()) > 0, "a refusal says why");
+    require(std::strlen(error.what()) > 0, "a rejection gives a reason");
     return false;
   }
 }

@@ -12,7 +12,7 @@ Function* preloaded(const char* name) {
   void* found = dlsym(RTLD_DEFAULT, name);
   if (found == nullptr) {
     fail(ErrorCode::kInternal,
-         std::string(name) + " is not there; scripts/null-cuda preloads the stand-ins");
+         std::string(name) + " is missing; scripts/null-cuda preloads the stand-ins");
   }
   return reinterpret_cast<Function*>(found);
 }

@@ -51,7 +51,7 @@ class RandomWeights {
     if (onDevice_) return at::randn(shape, at::device(device_).dtype(dtype_)).mul_(scale_);
     return (at::randn(shape, generator_, at::dtype(at::kDouble)) * scale_).to(device_, dtype_);
   }
-  // Norm weights around 1, so that a forgotten weight shows.
+  // Norm weights around 1, so that a forgotten weight shows up.
   at::Tensor norm(int64_t size) {
     if (onDevice_) return at::ones({size}, at::device(device_).dtype(dtype_));
     return (at::randn({size}, generator_, at::dtype(at::kDouble)) * 0.1 + 1).to(device_, dtype_);
@@ -99,7 +99,6 @@ std::shared_ptr<Policy> randomAdapter(std::shared_ptr<Model> model, uint64_t see
       pair.b_OR.copy_(at::randn(pair.b_OR.sizes(), generator, at::dtype(at::kDouble)) * 0.02);
     }
   }
-  policy->version++;
   return policy;
 }
 

@@ -1,4 +1,4 @@
-// Scheduling: the batch must not show in what a sequence is.
+// Scheduling: a sequence must not depend on the batch it is decoded in.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -38,7 +38,7 @@ std::vector<GenerateRequest> raggedRequests(const ModelSpec& spec,
   return requests;
 }
 
-// Each sample by itself, as its own call.
+// One sample alone, as its own call.
 GeneratedSequence alone(const Model& model, GenerateRequest request, int64_t sample,
                         DecodePath path) {
   request.firstSample += sample;
@@ -53,7 +53,7 @@ ACOER_TEST(generate_batch_does_not_show) {
   const auto requests = raggedRequests(
       model->spec, {nullptr, first.get(), full.get(), second.get(), otherFull.get()});
   for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
-    const double bound = path == DecodePath::kAuto ? 0 : 1e-5;  // own kernels: to the bit
+    const double bound = path == DecodePath::kAuto ? 0 : 1e-5;  // our own kernels: bit for bit
     std::map<SequenceKey, GeneratedSequence> reference;
     for (size_t r = 0; r < requests.size(); ++r) {
       for (int64_t s = 0; s < requests[r].numSamples; ++s) {
@@ -72,7 +72,7 @@ ACOER_TEST(generate_batch_does_not_show) {
   }
 }
 
-// Probabilities of ids below 0, 1, ... behind `ids`, at temperature 1 without filters.
+// The probability of all ids below 0, 1, ... after `ids`, at temperature 1 without filters.
 at::Tensor cumulative(const Model& model, std::vector<int32_t> ids) {
   PackedSequences prefix;
   prefix.offsets = {0, static_cast<int64_t>(ids.size())};
@@ -83,9 +83,10 @@ at::Tensor cumulative(const Model& model, std::vector<int32_t> ids) {
   return p_V.cumsum(0) - p_V;
 }
 
-// The same up to rounding, which may move the border between two tokens across the number that is
-// drawn. So the first ids that differ must have that number on the border between them, as `exact`
-// puts it; the tokens behind them have other contexts. For draws at temperature 1 without filters.
+// Equal up to rounding, which may move the border between two tokens across the number that is
+// drawn. So at the first ids that differ, that number must lie on the border between them as
+// `exact` computes it; later tokens have different contexts. For draws at temperature 1 without
+// filters.
 void checkSameToRounding(const Model& exact, const GenerateRequest& request,
                          const GeneratedSequence& a, const GeneratedSequence& b, double bound) {
   const size_t shared = std::min(a.ids.size(), b.ids.size());
@@ -97,7 +98,7 @@ void checkSameToRounding(const Model& exact, const GenerateRequest& request,
       const auto [low, high] = std::minmax(a.ids[t], b.ids[t]);
       const double drawn =
           samplerUniform(request.seed, static_cast<uint64_t>(request.firstSample), t);
-      // Log-probs off by `bound` move a sum of probabilities by no more than that.
+      // Log-probs that are off by `bound` move a sum of probabilities by no more than that.
       ACOER_CHECK_LE(std::abs(below_V[low + 1].item<double>() - drawn), bound);
       ACOER_CHECK_LE(std::abs(below_V[high].item<double>() - drawn), bound);
       return;
@@ -109,8 +110,8 @@ void checkSameToRounding(const Model& exact, const GenerateRequest& request,
   ACOER_CHECK(a.finish == b.finish);
 }
 
-// In fp32 through library products (a model too large to be packed), whose sums may be in another
-// order for another number of rows.
+// In fp32 with library products (the model is too large to be packed), whose order of summation may
+// depend on the number of rows.
 ACOER_TEST(generate_batch_does_not_show_large_fp32) {
   ModelSpec spec = smallSpec();
   spec.hiddenSize = 1024;
@@ -136,7 +137,7 @@ ACOER_TEST(generate_kv_budget) {
                                         makeRequest(randomIds(model->spec, 5, 3), 4, 250)};
   const Generated free = collect(*model, requests);
   ACOER_CHECK(free.stats.peakSlots == 13);
-  // The long prompt takes 208 positions, and 240 for each of its samples.
+  // The long prompt takes 208 positions, and each of its samples 240.
   GenerateOptions options;
   options.kvBytes = 450 * perPosition;
   const Generated tight = collect(*model, requests, options);
@@ -166,7 +167,7 @@ ACOER_TEST(generate_stop_and_length) {
   ACOER_CHECK(stopped.ids == std::vector<int32_t>(ids.begin(), first + 1));
 }
 
-// Cancelled while the callback runs: nothing is lost, nothing throws.
+// Cancelled from within the callback: nothing is lost and nothing throws.
 ACOER_TEST(generate_cancel) {
   const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 29);
   std::vector<GenerateRequest> requests{makeRequest(randomIds(model->spec, 4, 1), 2, 10),
@@ -257,7 +258,7 @@ ACOER_TEST(generate_refuses_non_finite_logits) {
   }
 }
 
-// For programs: the place beside the sentence.
+// Programs get the place of the failure as data, not only in the message.
 ACOER_TEST(generate_places_non_finite_logits) {
   const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 32);
   const auto adapter = strongAdapter(model, 5);
@@ -271,7 +272,7 @@ ACOER_TEST(generate_places_non_finite_logits) {
   ACOER_CHECK(place && place->request == 1 && place->sample == 0 && place->token == 0);
 }
 
-// Grad mode is the caller's business: generate() neither records a graph nor changes the mode.
+// Grad mode is up to the caller: generate() neither records a graph nor changes the mode.
 ACOER_TEST(generate_leaves_grad_mode) {
   const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 33);
   const auto adapter = strongAdapter(model, 34);

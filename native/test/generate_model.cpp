@@ -1,4 +1,4 @@
-// generate() against the packed forward: the same function of the same weights.
+// generate() against the packed forward: both compute the same function of the same weights.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -11,7 +11,7 @@ const Cancel kNoCancel;
 
 std::vector<GenerateRequest> variedRequests(const ModelSpec& spec, const Policy* policy) {
   std::vector<GenerateRequest> requests;
-  // 150 is beyond the length up to which prompts are attended row by row.
+  // 150 is longer than the prompts that are attended row by row.
   for (int64_t length : {1, 2, 17, 150}) {
     requests.push_back(
         makeRequest(randomIds(spec, length, static_cast<uint64_t>(length)), 3, 40, policy));
@@ -54,8 +54,8 @@ ACOER_TEST(generate_logprob_equals_score_fp64) {
   }
 }
 
-// bf16 rounds after every operation, in another order than the trainer's kernels: log-probs agree
-// to that rounding, not better.
+// bf16 rounds after every operation, and the trainer's kernels use a different order: log-probs
+// agree to that rounding and no better.
 ACOER_TEST(generate_logprob_near_score_bf16) {
   const auto model = randomModel(smallSpec(), at::kCPU, at::kBFloat16, 3);
   const auto adapter = strongAdapter(model, 5);
@@ -70,7 +70,7 @@ ACOER_TEST(generate_logprob_near_score_bf16) {
   }
 }
 
-// Every greedy token is the argmax of the whole forward over what came before it.
+// Every greedy token is the argmax of the full forward over the tokens before it.
 ACOER_TEST(generate_greedy_is_argmax_of_forward) {
   const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 8);
   const auto adapter = strongAdapter(model, 9);
@@ -98,7 +98,7 @@ ACOER_TEST(generate_greedy_is_argmax_of_forward) {
   }
 }
 
-// First tokens over many samples follow the model's distribution, filters on.
+// With many samples, first tokens follow the model's distribution.
 ACOER_TEST(generate_first_token_chi_square) {
   const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 10);
   const int64_t samples = 20000;

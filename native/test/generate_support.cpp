@@ -57,7 +57,6 @@ std::shared_ptr<Policy> strongAdapter(std::shared_ptr<Model> model, uint64_t see
       pair.b_OR.copy_(at::randn(pair.b_OR.sizes(), generator, at::dtype(at::kDouble)) * 0.1);
     }
   }
-  policy->version++;
   return policy;
 }
 
@@ -71,7 +70,6 @@ std::shared_ptr<Policy> changedCopy(std::shared_ptr<Model> model, uint64_t seed)
     parameter.value.add_(at::randn(parameter.value.sizes(), generator, at::dtype(at::kDouble)) *
                          0.02);
   }
-  policy->version++;
   return policy;
 }
 

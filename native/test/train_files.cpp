@@ -1,5 +1,5 @@
-// Tensors of files: what is read is what is stored, and damaged or foreign tables are refused by
-// name.
+// Tensors in files: what is read equals what is stored, and damaged or foreign tables are rejected
+// by name.
 #include <ATen/ATen.h>
 
 #include "check.h"
@@ -42,15 +42,15 @@ ACOER_TEST(train_tables_that_lie_are_refused) {
     ACOER_CHECK_THROWS(TensorReader(table).read("a", out, kNever), code, part);
   };
   const auto bad = ErrorCode::kBadFile;
-  refuse([](auto& t) { t.tensors[1].end = 41; }, bad, "would lie at bytes 24 to 41 of 40");
-  refuse([](auto& t) { t.tensors[0].begin = -4; }, bad, "would lie");
-  refuse([](auto& t) { t.tensors[0].end = -4; }, bad, "would lie");
+  refuse([](auto& t) { t.tensors[1].end = 41; }, bad, "would span bytes 24 to 41 of 40");
+  refuse([](auto& t) { t.tensors[0].begin = -4; }, bad, "would span");
+  refuse([](auto& t) { t.tensors[0].end = -4; }, bad, "would span");
   refuse([](auto& t) { t.tensors[1].name = "a"; }, bad, "tensor a a second time");
   refuse([](auto& t) { t.tensors[0].dtype = "F8_E4M3"; }, bad, "has type F8_E4M3");
   refuse([](auto& t) { t.tensors[0].dtype = "I64"; }, bad, "has type I64");
   refuse([](auto& t) { t.tensors[0].dtype = "F64"; }, ErrorCode::kBadShape, "takes 24 bytes");
   refuse([](auto& t) { t.tensors[0].shape = {3, 2}; }, ErrorCode::kBadShape, "shape [3, 2]");
-  refuse([](auto& t) { t.tensors[0].file = 1; }, ErrorCode::kBadArgument, "no file");
+  refuse([](auto& t) { t.tensors[0].file = 1; }, ErrorCode::kBadArgument, "file index 1");
   refuse([](auto& t) { t.files.clear(); }, ErrorCode::kBadArgument, "needs a file");
   refuse([](auto& t) { t.files[0].descriptor = -1; }, bad, "cannot read tensors");
 }
@@ -108,7 +108,7 @@ ACOER_TEST(train_model_reads_shards) {
                      "a second time");
   const TensorFile most({named.begin(), named.end() - 1}), none({});
   ACOER_CHECK_THROWS(load(model->spec, joined(most.table, none.table)), ErrorCode::kBadFile,
-                     "and its fellow shards lack the tensor model.norm.weight");
+                     "and the other shards lack the tensor model.norm.weight");
 }
 
 ACOER_TEST(train_adapter_and_optimizer_round_trip) {

@@ -50,20 +50,20 @@ double valueAt(const Functional& f, const ScoreResult& now) {
   return value;
 }
 
-// Without dropout through score(), which keeps nothing.
+// Without dropout by score(), which keeps nothing.
 double valueOf(Policy& policy, const Functional& f) {
   if (f.dropout) return valueAt(f, forward(policy, f.sequences, kTemperature, f.dropout, kNever));
   return valueAt(f, score(*policy.model, &policy, f.sequences, kTemperature, kNever));
 }
 
-// Adds the gradient; returns the value.
+// Adds the gradient and returns the value.
 double differentiate(Policy& policy, const Functional& f, int64_t keepBytes = kDefaultKeepBytes) {
   const ScoreResult now = forward(policy, f.sequences, kTemperature, f.dropout, kNever, keepBytes);
   backward(policy, f.slopes, kNever);
   return valueAt(f, now);
 }
 
-// Every parameter tensor along one random direction.
+// Checks every parameter tensor along one random direction.
 void checkDirections(Policy& policy, const Functional& f) {
   const at::NoGradGuard noGrad;
   zeroGradients(policy);
@@ -81,7 +81,7 @@ void checkDirections(Policy& policy, const Functional& f) {
     value.copy_(before);
     const double want = (up - down) / (2 * kStep);
     const double got = (named[i].second * direction).sum().item<double>();
-    // Rounding of the value over 2e-6 leaves about 1e-9.
+    // Rounding of the value, divided by 2e-6, leaves about 1e-9.
     ACOER_CHECK_LE(std::abs(got - want), 1e-7 + 1e-5 * std::abs(want));
     ACOER_CHECK(got != 0);
   }
@@ -185,15 +185,15 @@ ACOER_TEST(train_batches_without_completions_do_nothing) {
   }
 }
 
-// The one check of sequences: it stands between the caller's arrays and every kernel.
+// The only check of sequences: it stands between the caller's arrays and every kernel.
 ACOER_TEST(train_bad_sequences_are_named) {
   const auto policy = randomAdapter(doubleModel(true), 5);
   const auto refuse = [&](const PackedSequences& batch, ErrorCode code, const std::string& part) {
     ACOER_CHECK_THROWS(score(*policy->model, nullptr, batch, 1, kNever), code, part);
     ACOER_CHECK_THROWS(forward(*policy, batch, 1, std::nullopt, kNever), code, part);
   };
-  refuse({{}, {0}, {}}, ErrorCode::kBadArgument, "no sequence in the batch");
-  refuse({{1, 2}, {0}, {1}}, ErrorCode::kBadShape, "offsets has 1 numbers for 2");
+  refuse({{}, {0}, {}}, ErrorCode::kBadArgument, "the batch has no sequence");
+  refuse({{1, 2}, {0}, {1}}, ErrorCode::kBadShape, "offsets has 1 numbers; 1 sequences need 2");
   refuse({{1, 2}, {0, 1}, {1}}, ErrorCode::kBadShape, "offsets must run from 0");
   refuse({{1, 2}, {1, 2}, {1}}, ErrorCode::kBadShape, "offsets must run from 0");
   refuse({{1, 2}, {0, 2}, {0}}, ErrorCode::kBadShape, "sequence 0 has 2 tokens and promptLength 0");
