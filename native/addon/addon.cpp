@@ -1,4 +1,4 @@
-// What `require('acoer.node')` gives: NativeAddon in src/engine/binding.ts.
+// The exports of acoer.node: NativeAddon in src/engine/binding.ts.
 #include <torch/version.h>
 #include <unistd.h>
 
@@ -27,8 +27,8 @@ Napi::Value stopEngines(const Napi::CallbackInfo& info) {
   return info.Env().Undefined();
 }
 
-// exitNow(code: number): never. No handler runs and no thread is waited for, so a stuck engine
-// cannot hold it up.
+// exitNow(code: number): never. Runs no exit handler and waits for no thread, so that a stuck
+// engine cannot delay it.
 Napi::Value exitNow(const Napi::CallbackInfo& info) {
   ::_exit(info[0].IsNumber() ? info[0].As<Napi::Number>().Int32Value() : 1);
 }

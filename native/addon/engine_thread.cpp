@@ -12,16 +12,24 @@
 namespace acoer {
 namespace {
 
-// exit() destroys libtorch's static objects while engine threads may still use them, and Node runs
-// no cleanup hook of the main thread on process.exit(): so every live engine is stopped first, by a
-// handler registered after those objects were made (handlers run in reverse order).
+// exit() destroys libtorch's static objects while engine threads may still use them, and on
+// process.exit() Node runs no cleanup hooks of the main thread. So every live engine is stopped
+// first, by a handler registered after those objects were created (handlers run in reverse order).
 std::mutex& liveMutex() {
-  static auto* mutex = new std::mutex;  // never destroyed: used while the process exits
+  static auto* mutex = new std::mutex;  // never destroyed: it is used during exit()
   return *mutex;
 }
 std::set<EngineThread*>& liveEngines() {
   static auto* engines = new std::set<EngineThread*>;
   return *engines;
+}
+
+void stopAllAtExit() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    torch::autograd::Engine::get_default_engine();
+    std::atexit(stopAllEngines);
+  });
 }
 
 }  // namespace
@@ -38,18 +46,6 @@ void stopAllEngines() {
     engine->stop();
   }
 }
-
-namespace {
-
-void stopAllAtExit() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    torch::autograd::Engine::get_default_engine();
-    std::atexit(stopAllEngines);
-  });
-}
-
-}  // namespace
 
 EngineThread::EngineThread(int threads, std::function<std::unique_ptr<Session>()> makeSession,
                            std::function<void()> ended)
@@ -87,14 +83,13 @@ bool EngineThread::next(Job& job) {
   return true;
 }
 
-bool EngineThread::submit(Job job) {
+void EngineThread::submit(Job job) {
   {
     std::lock_guard lock(mutex_);
-    if (closed_) return false;
+    if (closed_) return;
     waiting_.push_back(std::move(job));
   }
   wake_.notify_one();
-  return true;
 }
 
 void EngineThread::cancel(int64_t number) {

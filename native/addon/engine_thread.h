@@ -1,4 +1,5 @@
-// The one thread that runs an engine's jobs, in the order they came. Knows nothing of JavaScript.
+// The thread that runs an engine's jobs, in the order they were submitted. It knows nothing about
+// JavaScript.
 #pragma once
 
 #include <condition_variable>
@@ -15,35 +16,36 @@ namespace acoer {
 class Session;
 
 struct Job {
-  int64_t number = 0;  // the caller's name for it; 0: cannot be cancelled by name
+  int64_t number = 0;  // chosen by the caller; 0: cannot be cancelled by number
   std::shared_ptr<Cancel> cancel = std::make_shared<Cancel>();
-  // Must not throw. Runs even when cancelled before its turn, to report that.
+  // Must not throw. Also runs if it was cancelled while queued, to report the cancellation.
   std::function<void(Session&, const Cancel&)> run;
 };
 
 class EngineThread {
  public:
-  // Starts the thread. `makeSession` runs on it first; `ended` runs on it last, after the session
-  // is gone.
+  // Starts the thread. On it, `makeSession` runs first, and `ended` last, after the session has
+  // been destroyed.
   EngineThread(int threads, std::function<std::unique_ptr<Session>()> makeSession,
                std::function<void()> ended);
   ~EngineThread() { stop(); }
   EngineThread(const EngineThread&) = delete;
   EngineThread& operator=(const EngineThread&) = delete;
 
-  // False, and the job is dropped, once close() was called.
-  bool submit(Job job);
-  // Raises the flag of the job with this number, running or waiting.
+  // Drops the job after close() was called.
+  void submit(Job job);
+  // Cancels the job with this number, running or queued.
   void cancel(int64_t number);
-  // No further jobs; cancels what runs and waits. The thread ends by itself soon after.
+  // Accepts no more jobs and cancels the running and the queued ones. Does not wait for the thread
+  // to end.
   void close();
   bool closed() const;
-  // close(), then waits for the thread. Idempotent.
+  // Calls close() and waits for the thread to end. Idempotent.
   void stop();
 
  private:
   void main(const std::function<std::unique_ptr<Session>()>& makeSession);
-  // Blocks for the next job; false when closed and empty.
+  // Waits for the next job; false once the queue is closed and empty.
   bool next(Job& job);
 
   const int threads_;
@@ -57,9 +59,9 @@ class EngineThread {
   std::thread thread_;
 };
 
-// Stops every engine of the process and waits. Called by the process's 'exit' event, while the
-// statics of libtorch and oneDNN still stand; at exit() alone some, made at first use, are gone
-// before any handler of ours runs.
+// Stops every engine of the process and waits for its thread. Called from the process's 'exit'
+// event, while the static objects of libtorch and oneDNN still exist: during exit() some of them,
+// created on first use, are destroyed before our own handler runs.
 void stopAllEngines();
 
 }  // namespace acoer

@@ -41,12 +41,12 @@ Napi::Function EngineWrap::define(Napi::Env env) {
 EngineWrap::EngineWrap(const Info& info) : ObjectWrap(info) {
   guarded(info.Env(), [&] {
     const Fields args(info[0], "options");
-    const int64_t threads = args.integer("threads");
+    const int64_t threads = args.count("threads");
     if (threads > 1024) fail(ErrorCode::kBadArgument, "options.threads must be at most 1024");
     device_ = resolveDevice(args.text("device"));
     threads_ = threads == 0 ? availableCores() : static_cast<int>(threads);
     const bool limited = info[0].As<Napi::Object>().Has("memoryLimitBytes");
-    const int64_t limit = limited ? args.integer("memoryLimitBytes") : 0;
+    const int64_t limit = limited ? args.count("memoryLimitBytes") : 0;
     prepareMemoryLimit(device_, limit);
     runner_ = std::make_unique<Runner>(info.Env(), device_, threads_, limit);
     return info.Env().Undefined();
@@ -97,7 +97,7 @@ Napi::Value EngineWrap::memory(const Info& info) {
 Napi::Value EngineWrap::measureCeilings(const Info& info) {
   return start(info, [](const Fields& args) {
     const at::ScalarType dtype = readDtype(args, "dtype");
-    return Request{.job = args.integer("job"), .work = [dtype](CallContext& call) -> Pack {
+    return Request{.job = args.count("job"), .work = [dtype](CallContext& call) -> Pack {
                      const Ceilings ceilings =
                          acoer::measureCeilings(call.session.device(), dtype, call.cancel);
                      return [ceilings](Napi::Env env) { return toJs(env, ceilings); };

@@ -1,5 +1,5 @@
-// The class JavaScript sees as NativeEngine (src/engine/binding.ts). Each method unpacks its
-// arguments, says what the engine thread shall do, and how the result is packed.
+// The class that JavaScript sees as NativeEngine (src/engine/binding.ts). Each method unpacks its
+// arguments and defines the work for the engine thread and how its result is packed.
 #pragma once
 
 #include "from_js.h"
@@ -42,12 +42,12 @@ class EngineWrap : public Napi::ObjectWrap<EngineWrap> {
   Napi::Value restoreOptimizer(const Info& info);
 
   Napi::Value start(const Info& info, const std::function<Request(const Fields&)>& unpack);
-  // What restorePolicy and restoreOptimizer share.
+  // Shared by restorePolicy and restoreOptimizer.
   Napi::Value restore(const Info& info, void (*act)(Policy&, const TensorTable&));
-  // Tells V8 how much native memory this object keeps alive; without it, forgotten engines would
-  // look a few bytes large to the collector.
+  // Tells V8 how much native memory this object keeps alive. Otherwise a forgotten engine would
+  // look a few bytes large to the garbage collector.
   void account(int64_t bytes);
-  // `pack`, after accounting for what the session holds now.
+  // Wraps `pack` so that the memory the session holds now is accounted for first.
   Pack accounted(const Session& session, Pack pack);
 
   at::Device device_ = at::kCPU;

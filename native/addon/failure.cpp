@@ -30,7 +30,8 @@ Failure currentFailure() {
   } catch (const c10::Error& error) {
     return describe(ErrorCode::kInternal, error.what_without_backtrace());
   } catch (const std::bad_alloc&) {
-    return describe(ErrorCode::kOutOfMemory, "the machine has not enough memory for this call");
+    return describe(ErrorCode::kOutOfMemory,
+                    "the machine does not have enough memory for this call");
   } catch (const std::exception& error) {
     return failure(ErrorCode::kInternal, error.what());
   } catch (...) {

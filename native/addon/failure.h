@@ -1,4 +1,4 @@
-// Any C++ exception as the code and the sentence JavaScript gets.
+// Translates any C++ exception into the code and the message of a JavaScript error.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 namespace acoer {
 
 struct Failure {
-  std::string code;  // a name of ErrorCodeName in src/engine/binding.ts
+  std::string code;  // one of ErrorCodeName in src/engine/binding.ts
   std::string message;
   std::optional<Place> place{};
 };

@@ -21,21 +21,21 @@ Fields::Fields(Napi::Value value, std::string name) : name_(std::move(name)) {
 double Fields::number(const char* key) const {
   const Napi::Value value = get(key);
   if (!value.IsNumber()) wrongType(at(key), "a number");
-  const double number = value.As<Napi::Number>().DoubleValue();
-  if (!std::isfinite(number)) wrongType(at(key), "a finite number");
-  return number;
+  return value.As<Napi::Number>().DoubleValue();
 }
 
-int64_t Fields::integer(const char* key, int64_t least) const {
+int64_t Fields::integer(const char* key) const {
   const double value = number(key);
   if (value != std::floor(value) || std::abs(value) > static_cast<double>(kMaxSafeInteger)) {
     wrongType(at(key), "a whole number");
   }
-  if (value < static_cast<double>(least)) {
-    fail(ErrorCode::kBadArgument, at(key) + " must be at least " + std::to_string(least) +
-                                      ", not " + std::to_string(static_cast<int64_t>(value)));
-  }
   return static_cast<int64_t>(value);
+}
+
+int64_t Fields::count(const char* key) const {
+  const int64_t value = integer(key);
+  require(value >= 0, at(key), "at least 0", static_cast<double>(value));
+  return value;
 }
 
 bool Fields::boolean(const char* key) const {

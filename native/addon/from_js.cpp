@@ -45,7 +45,7 @@ SamplingOptions readSampling(const Fields& fields) {
 
 std::optional<int64_t> readHandle(const Fields& fields, const char* key) {
   if (fields.isNull(key)) return std::nullopt;
-  return fields.integer(key);
+  return fields.count(key);
 }
 
 at::ScalarType readDtype(const Fields& fields, const char* key) {
@@ -94,38 +94,38 @@ HandledRequest readRequest(const Fields& fields) {
   HandledRequest handled;
   GenerateRequest& request = handled.request;
   request.promptIds = fields.int32s("promptIds");
-  request.numSamples = fields.integer("numSamples", 1);
+  request.numSamples = fields.integer("numSamples");
   request.firstSample = fields.integer("firstSample");
   request.seed = fields.seed("seed");
-  request.maxNewTokens = fields.integer("maxNewTokens", 1);
+  request.maxNewTokens = fields.integer("maxNewTokens");
   request.stopIds = fields.int32s("stopIds");
   request.sampling = readSampling(fields.object("sampling"));
   handled.policy = readHandle(fields, "policy");
   return handled;
 }
 
-ModelConfig readModelConfig(const Fields& fields) {
-  ModelConfig config;
-  config.vocabSize = fields.integer("vocabSize");
-  config.hiddenSize = fields.integer("hiddenSize");
-  config.intermediateSize = fields.integer("intermediateSize");
-  config.numLayers = fields.integer("numLayers");
-  config.numHeads = fields.integer("numHeads");
-  config.numKvHeads = fields.integer("numKvHeads");
-  config.headDim = fields.integer("headDim");
-  config.maxPositions = fields.integer("maxPositions");
-  config.rmsNormEps = fields.number("rmsNormEps");
-  config.ropeTheta = fields.number("ropeTheta");
-  config.tieWordEmbeddings = fields.boolean("tieWordEmbeddings");
-  return config;
+ModelSpec readModelSpec(const Fields& fields) {
+  ModelSpec spec;
+  spec.vocabSize = fields.integer("vocabSize");
+  spec.hiddenSize = fields.integer("hiddenSize");
+  spec.intermediateSize = fields.integer("intermediateSize");
+  spec.numLayers = fields.integer("numLayers");
+  spec.numHeads = fields.integer("numHeads");
+  spec.numKvHeads = fields.integer("numKvHeads");
+  spec.headDim = fields.integer("headDim");
+  spec.maxPositions = fields.integer("maxPositions");
+  spec.rmsNormEps = fields.number("rmsNormEps");
+  spec.ropeTheta = fields.number("ropeTheta");
+  spec.tieWordEmbeddings = fields.boolean("tieWordEmbeddings");
+  return spec;
 }
 
 TensorTable readTensorTable(const Fields& fields) {
   TensorTable table;
   for (const Fields& file : fields.objects("files")) {
-    const int64_t descriptor = file.integer("descriptor");
+    const int64_t descriptor = file.count("descriptor");
     if (descriptor > std::numeric_limits<int>::max()) {
-      fail(ErrorCode::kBadArgument, file.at("descriptor") + " is no file descriptor");
+      fail(ErrorCode::kBadArgument, file.at("descriptor") + " is not a file descriptor");
     }
     table.files.push_back({static_cast<int>(descriptor), file.text("path")});
   }

@@ -1,5 +1,5 @@
-// JavaScript arguments as plain structs. Everything is copied; each failure is one sentence that
-// names the field.
+// Converts JavaScript arguments to plain structs. Everything is copied, and every message names the
+// field. Only JavaScript types are checked here: the core checks which values are allowed.
 #pragma once
 
 #include <optional>
@@ -12,20 +12,21 @@
 
 namespace acoer {
 
-// Reads the named fields of one object. `name` is how messages call it, e.g. "requests[2]".
+// Reads the fields of one object. `name` identifies the object in messages, e.g. "requests[2]".
 class Fields {
  public:
   Fields(Napi::Value value, std::string name);
 
-  double number(const char* key) const;  // finite
-  int64_t integer(const char* key, int64_t least = 0) const;
+  double number(const char* key) const;
+  int64_t integer(const char* key) const;
+  int64_t count(const char* key) const;  // a non-negative integer
   bool boolean(const char* key) const;
   std::string text(const char* key) const;
   uint64_t seed(const char* key) const;  // bigint
   std::vector<int32_t> int32s(const char* key) const;
   std::vector<double> doubles(const char* key) const;
   std::vector<std::string> texts(const char* key) const;
-  std::vector<int64_t> sizes(const char* key) const;  // an array of whole numbers from 0
+  std::vector<int64_t> sizes(const char* key) const;  // an array of non-negative integers
   bool isNull(const char* key) const;
   Fields object(const char* key) const;
   std::vector<Fields> objects(const char* key) const;
@@ -41,7 +42,7 @@ class Fields {
   std::string name_;
 };
 
-// A request with its policy still as a handle: handles are looked up on the engine thread.
+// A request whose policy is still a handle: handles are looked up on the engine thread.
 struct HandledRequest {
   GenerateRequest request;
   std::optional<int64_t> policy;
@@ -50,10 +51,11 @@ struct HandledRequest {
 std::optional<int64_t> readHandle(const Fields& fields, const char* key);
 at::ScalarType readDtype(const Fields& fields, const char* key);
 PackedSequences readSequences(const Fields& fields);
-std::optional<DropoutKey> readDropout(const Fields& fields);  // of dropoutSeed, which may be null
+// Reads dropoutSeed, which may be null.
+std::optional<DropoutKey> readDropout(const Fields& fields);
 PolicyOptions readPolicyOptions(const Fields& fields);
 HandledRequest readRequest(const Fields& fields);
-ModelConfig readModelConfig(const Fields& fields);
+ModelSpec readModelSpec(const Fields& fields);
 TensorTable readTensorTable(const Fields& fields);
 
 }  // namespace acoer

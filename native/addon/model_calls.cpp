@@ -1,20 +1,19 @@
-#include "checks.h"
 #include "engine_wrap.h"
 #include "to_js.h"
 
 namespace acoer {
 
-// loadModel(args: { spec: NativeModelSpec; weights: NativeTensorTable; dtype: Dtype; job: number
-// }): Promise<NativeModelInfo>
+// loadModel(args: { spec: NativeModelSpec; weights: NativeTensorTable; dtype: Dtype;
+//                   job: number }): Promise<NativeModelInfo>
 Napi::Value EngineWrap::loadModel(const Info& info) {
   return start(info, [this](const Fields& args) {
-    LoadModelOptions options{readModelConfig(args.object("spec")),
+    LoadModelOptions options{readModelSpec(args.object("spec")),
                              readTensorTable(args.object("weights")), device_,
                              readDtype(args, "dtype")};
-    return Request{.job = args.integer("job"),
+    return Request{.job = args.count("job"),
                    .work = [this, options = std::move(options)](CallContext& call) -> Pack {
                      const auto model = acoer::loadModel(options, call.cancel);
-                     ModelFacts facts{call.session.add(model), model->config,         model->dtype,
+                     ModelFacts facts{call.session.add(model), model->spec,           model->dtype,
                                       model->device.str(),     model->parameterCount, model->bytes};
                      return accounted(call.session,
                                       [facts](Napi::Env env) { return toJs(env, facts); });
@@ -25,7 +24,7 @@ Napi::Value EngineWrap::loadModel(const Info& info) {
 // disposeModel(args: { model: ModelId }): Promise<void>
 Napi::Value EngineWrap::disposeModel(const Info& info) {
   return start(info, [this](const Fields& args) {
-    return Request{.work = [this, model = args.integer("model")](CallContext& call) -> Pack {
+    return Request{.work = [this, model = args.count("model")](CallContext& call) -> Pack {
       call.session.disposeModel(model);
       return accounted(call.session, [](Napi::Env env) { return env.Undefined(); });
     }};
@@ -44,15 +43,14 @@ Pack runGenerate(GenerateArgs args, CallContext& call) {
   const Model& model = *call.session.model(args.model);
   std::vector<GenerateRequest> requests;
   for (HandledRequest& handled : args.requests) {
-    checkRequest(handled.request, model.config);
-    handled.request.policy = call.session.policyOn(args.model, handled.policy);
+    handled.request.policy = call.session.policyOrBase(handled.policy);
     requests.push_back(std::move(handled.request));
   }
   const auto emit = [&call](GeneratedSequence&& sequence) {
     call.emit([sequence = std::move(sequence)](Napi::Env env) { return toJs(env, sequence); });
   };
   const GenerateStats stats = acoer::generate(model, requests, args.options, emit, call.cancel);
-  call.cancel.check();  // what was in flight has been emitted; the call itself did not finish
+  call.cancel.check();  // unfinished sequences were emitted; the call itself is rejected
   return [stats](Napi::Env env) { return toJs(env, stats); };
 }
 
@@ -65,15 +63,15 @@ Pack runGenerate(GenerateArgs args, CallContext& call) {
 // ): Promise<NativeGenerateStats>
 Napi::Value EngineWrap::generate(const Info& info) {
   return start(info, [&info](const Fields& fields) {
-    GenerateArgs args{.model = fields.integer("model")};
+    GenerateArgs args{.model = fields.count("model")};
     for (const Fields& request : fields.objects("requests")) {
       args.requests.push_back(readRequest(request));
     }
-    args.options.maxSlots = fields.integer("maxSlots", 1);
+    args.options.maxSlots = fields.integer("maxSlots");
     args.options.kvBytes = fields.integer("kvBytes");
     if (!info[1].IsFunction()) fail(ErrorCode::kBadArgument, "onSequence must be a function");
     return Request{
-        .job = fields.integer("job"),
+        .job = fields.count("job"),
         .callback = Napi::Persistent(info[1].As<Napi::Function>()),
         .work = [args = std::move(args)](CallContext& call) { return runGenerate(args, call); }};
   });
@@ -83,16 +81,16 @@ Napi::Value EngineWrap::generate(const Info& info) {
 //                                 job: number }): Promise<NativeTokenValues>
 Napi::Value EngineWrap::score(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{
-        .job = args.integer("job"),
-        .work = [sequences = readSequences(args), temperature = args.number("temperature"),
-                 handle = args.integer("model"),
-                 policy = readHandle(args, "policy")](CallContext& call) -> Pack {
-          const Model& model = *call.session.model(handle);
-          ScoreResult result = acoer::score(model, call.session.policyOn(handle, policy), sequences,
-                                            temperature, call.cancel);
-          return [result = std::move(result)](Napi::Env env) { return toJs(env, result); };
-        }};
+    return Request{.job = args.count("job"),
+                   .work = [sequences = readSequences(args),
+                            temperature = args.number("temperature"), handle = args.count("model"),
+                            policy = readHandle(args, "policy")](CallContext& call) -> Pack {
+                     const Model& model = *call.session.model(handle);
+                     ScoreResult result = acoer::score(model, call.session.policyOrBase(policy),
+                                                       sequences, temperature, call.cancel);
+                     return
+                         [result = std::move(result)](Napi::Env env) { return toJs(env, result); };
+                   }};
   });
 }
 

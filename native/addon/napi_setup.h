@@ -1,9 +1,9 @@
-// The one place that includes napi.h, so that every file of the addon sees the same settings. The
-// definitions NAPI_VERSION and NODE_ADDON_API_CPP_EXCEPTIONS come from CMakeLists.txt.
+// The only file that includes napi.h, so that the whole addon sees the same settings. NAPI_VERSION
+// and NODE_ADDON_API_CPP_EXCEPTIONS are defined in CMakeLists.txt.
 #pragma once
 
-// While an environment is being torn down nothing can be thrown into it; without this
-// node-addon-api aborts the process when that is tried.
+// Nothing can be thrown into an environment that is being torn down. Without this definition,
+// node-addon-api aborts the process when it tries.
 #ifndef NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS
 #define NODE_API_SWALLOW_UNTHROWABLE_EXCEPTIONS
 #endif

@@ -1,7 +1,7 @@
 #include <ATen/core/Tensor.h>
 
-#include "checks.h"
 #include "engine_wrap.h"
+#include "ops.h"
 #include "to_js.h"
 
 namespace acoer {
@@ -21,12 +21,11 @@ PolicyFacts takePolicy(Session& session, int64_t model, const std::shared_ptr<Po
 Napi::Value EngineWrap::createPolicy(const Info& info) {
   return start(info, [this](const Fields& args) {
     const PolicyOptions options = readPolicyOptions(args);
-    return Request{
-        .work = [this, options, model = args.integer("model")](CallContext& call) -> Pack {
-          const auto policy = acoer::createPolicy(call.session.model(model), options);
-          const PolicyFacts facts = takePolicy(call.session, model, policy);
-          return accounted(call.session, [facts](Napi::Env env) { return toJs(env, facts); });
-        }};
+    return Request{.work = [this, options, model = args.count("model")](CallContext& call) -> Pack {
+      const auto policy = acoer::createPolicy(call.session.model(model), options);
+      const PolicyFacts facts = takePolicy(call.session, model, policy);
+      return accounted(call.session, [facts](Napi::Env env) { return toJs(env, facts); });
+    }};
   });
 }
 
@@ -35,7 +34,7 @@ Napi::Value EngineWrap::createPolicy(const Info& info) {
 Napi::Value EngineWrap::loadAdapter(const Info& info) {
   return start(info, [this](const Fields& args) {
     return Request{
-        .work = [this, model = args.integer("model"),
+        .work = [this, model = args.count("model"),
                  options = readPolicyOptions(args.object("options")),
                  tensors = readTensorTable(args.object("tensors"))](CallContext& call) -> Pack {
           const auto policy = acoer::loadAdapter(call.session.model(model), options, tensors);
@@ -48,7 +47,7 @@ Napi::Value EngineWrap::loadAdapter(const Info& info) {
 // disposePolicy(args: { policy: PolicyId }): Promise<void>
 Napi::Value EngineWrap::disposePolicy(const Info& info) {
   return start(info, [this](const Fields& args) {
-    return Request{.work = [this, policy = args.integer("policy")](CallContext& call) -> Pack {
+    return Request{.work = [this, policy = args.count("policy")](CallContext& call) -> Pack {
       call.session.disposePolicy(policy);
       return accounted(call.session, nothing());
     }};
@@ -60,14 +59,14 @@ Napi::Value EngineWrap::disposePolicy(const Info& info) {
 //   Promise<NativeTokenValues>
 Napi::Value EngineWrap::forward(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{.job = args.integer("job"),
+    return Request{.job = args.count("job"),
                    .work = [sequences = readSequences(args),
                             temperature = args.number("temperature"), dropout = readDropout(args),
-                            policy = args.integer("policy")](CallContext& call) -> Pack {
+                            policy = args.count("policy")](CallContext& call) -> Pack {
                      ScoreResult result = acoer::forward(call.session.policy(policy), sequences,
                                                          temperature, dropout, call.cancel);
-                     // Not accounted(): no collection of V8's could free the tape, and it goes
-                     // soon.
+                     // Not accounted(): a garbage collection could not free the tape, which is
+                     // short-lived anyway.
                      return
                          [result = std::move(result)](Napi::Env env) { return toJs(env, result); };
                    }};
@@ -77,9 +76,9 @@ Napi::Value EngineWrap::forward(const Info& info) {
 // backward(args: { policy: PolicyId; dLogprobs: Float64Array; job: number }): Promise<void>
 Napi::Value EngineWrap::backward(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{.job = args.integer("job"),
+    return Request{.job = args.count("job"),
                    .work = [dLogprobs = args.doubles("dLogprobs"),
-                            policy = args.integer("policy")](CallContext& call) {
+                            policy = args.count("policy")](CallContext& call) {
                      acoer::backward(call.session.policy(policy), dLogprobs, call.cancel);
                      return nothing();
                    }};
@@ -92,8 +91,7 @@ Napi::Value EngineWrap::step(const Info& info) {
   return start(info, [](const Fields& args) {
     const StepOptions options{args.number("learningRate"), args.number("weightDecay"),
                               args.number("maxGradNorm")};
-    checkStep(options);
-    return Request{.work = [options, policy = args.integer("policy")](CallContext& call) -> Pack {
+    return Request{.work = [options, policy = args.count("policy")](CallContext& call) -> Pack {
       const StepResult result = acoer::step(call.session.policy(policy), options);
       return [result](Napi::Env env) { return toJs(env, result); };
     }};
@@ -103,7 +101,7 @@ Napi::Value EngineWrap::step(const Info& info) {
 // zeroGradients(args: { policy: PolicyId }): Promise<void>
 Napi::Value EngineWrap::zeroGradients(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{.work = [policy = args.integer("policy")](CallContext& call) {
+    return Request{.work = [policy = args.count("policy")](CallContext& call) {
       acoer::zeroGradients(call.session.policy(policy));
       return nothing();
     }};
@@ -113,12 +111,10 @@ Napi::Value EngineWrap::zeroGradients(const Info& info) {
 // gradients(args: { policy: PolicyId }): Promise<TensorTable>
 Napi::Value EngineWrap::gradients(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{.work = [policy = args.integer("policy")](CallContext& call) -> Pack {
+    return Request{.work = [policy = args.count("policy")](CallContext& call) -> Pack {
       std::vector<TensorFacts> tensors;
       for (const auto& [name, gradient] : acoer::gradients(call.session.policy(policy))) {
-        const at::Tensor flat = gradient.detach().to(at::kCPU, at::kDouble).contiguous();
-        const double* data = flat.const_data_ptr<double>();
-        tensors.push_back({name, gradient.sizes().vec(), {data, data + flat.numel()}});
+        tensors.push_back({name, gradient.sizes().vec(), toDoubles(gradient)});
       }
       return [tensors = std::move(tensors)](Napi::Env env) { return toJs(env, tensors); };
     }};
@@ -128,7 +124,7 @@ Napi::Value EngineWrap::gradients(const Info& info) {
 // savePolicy(args: { policy: PolicyId; path: string; dtype: Dtype | null }): Promise<void>
 Napi::Value EngineWrap::savePolicy(const Info& info) {
   return start(info, [](const Fields& args) {
-    return Request{.work = [policy = args.integer("policy"), path = args.text("path"),
+    return Request{.work = [policy = args.count("policy"), path = args.text("path"),
                             dtype = args.isNull("dtype")
                                         ? at::ScalarType::Undefined
                                         : readDtype(args, "dtype")](CallContext& call) {
@@ -142,7 +138,7 @@ Napi::Value EngineWrap::savePolicy(const Info& info) {
 Napi::Value EngineWrap::saveOptimizer(const Info& info) {
   return start(info, [](const Fields& args) {
     return Request{
-        .work = [policy = args.integer("policy"), path = args.text("path")](CallContext& call) {
+        .work = [policy = args.count("policy"), path = args.text("path")](CallContext& call) {
           acoer::saveOptimizer(call.session.policy(policy), path);
           return nothing();
         }};
@@ -151,7 +147,7 @@ Napi::Value EngineWrap::saveOptimizer(const Info& info) {
 
 Napi::Value EngineWrap::restore(const Info& info, void (*act)(Policy&, const TensorTable&)) {
   return start(info, [act](const Fields& args) {
-    return Request{.work = [act, policy = args.integer("policy"),
+    return Request{.work = [act, policy = args.count("policy"),
                             tensors = readTensorTable(args.object("tensors"))](CallContext& call) {
       act(call.session.policy(policy), tensors);
       return nothing();

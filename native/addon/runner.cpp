@@ -5,11 +5,12 @@ namespace {
 
 Failure disposedFailure() {
   return {errorCodeName(ErrorCode::kDisposed),
-          "the engine was disposed; make a new one with createEngine()"};
+          "the engine was disposed; create a new one with createEngine()"};
 }
 
-// What was just caught on the engine thread. After running out of memory, what the call held is
-// given back first, so that a smaller call finds it.
+// Describes the exception being handled on the engine thread. After running out of memory, the
+// memory that the call has freed is returned to the system first, so that a smaller call can
+// succeed.
 Failure failureOnEngine(const Session& session) {
   const Failure failure = currentFailure();
   if (failure.code != errorCodeName(ErrorCode::kOutOfMemory)) return failure;
@@ -17,7 +18,7 @@ Failure failureOnEngine(const Session& session) {
     releaseFreedMemory(session.device());
     return failure;
   } catch (...) {
-    return currentFailure();  // the device is broken: the worse news
+    return currentFailure();  // the device itself failed, which matters more
   }
 }
 
@@ -55,7 +56,7 @@ Runner::Runner(Napi::Env env, at::Device device, int threads, int64_t memoryLimi
       threads,
       [device, memoryLimitBytes] { return std::make_unique<Session>(device, memoryLimitBytes); },
       [this] { send({.kind = Message::Kind::kEnded}); });
-  // Registered after the channel's own hook, so it runs before it.
+  // Registered after the channel's own hook, so that it runs first: hooks run in reverse order.
   napi_add_env_cleanup_hook(env, onEnvironmentCleanup, this);
 }
 
@@ -112,7 +113,7 @@ void Runner::runOnEngine(uint64_t call, const Work& work, Session& session, cons
 
 void Runner::send(Message message) {
   auto owned = std::make_unique<Message>(std::move(message));
-  // Fails only once the environment is closing, when nobody is left to tell.
+  // Fails only while the environment is closing, when there is nobody left to tell.
   if (channel_.BlockingCall(owned.get()) == napi_ok) owned.release();
 }
 
@@ -123,7 +124,7 @@ void Runner::receive(Napi::Env env, Napi::Function, Runner* runner, Message* mes
   try {
     runner->onMessage(env, *owned);
   } catch (const Napi::Error&) {
-    // Promises can be neither settled nor seen when JavaScript may no longer run (terminate()).
+    // After terminate() no JavaScript may run: promises can be neither settled nor observed.
   }
 }
 
@@ -183,7 +184,7 @@ Napi::Value Runner::dispose(const Napi::Object& owner) {
 }
 
 void Runner::onEnded(Napi::Env env) {
-  thread_->stop();  // has ended: its last act was the message being handled
+  thread_->stop();  // it has ended: the message being handled was its last act
   napi_remove_env_cleanup_hook(env, onEnvironmentCleanup, this);
   channel_.Release();
   state_ = State::kClosed;
@@ -198,7 +199,7 @@ void Runner::hold(const Napi::Object& owner) {
   channel_.Ref(env_);
 }
 
-// The last thing a caller does: without the owner this object may be collected.
+// Must be the last thing a caller does: once the owner is released, this object may be collected.
 void Runner::letGoWhenIdle() {
   if (!pending_.empty() || !disposers_.empty()) return;
   if (state_ != State::kClosed) channel_.Unref(env_);

@@ -1,7 +1,7 @@
-// One asynchronous call from start to end: arguments are unpacked on the JavaScript thread, the
-// work runs on the engine thread, its result is packed on the JavaScript thread. Owns the promises,
-// keeps the engine object and the event loop alive while calls are pending, and holds the only
-// catch blocks of the addon.
+// Runs asynchronous calls from start to finish: arguments are unpacked on the JavaScript thread,
+// the work runs on the engine thread, and its result is packed on the JavaScript thread again. Owns
+// the promises, keeps the engine object and the event loop alive while calls are pending, and holds
+// the catch blocks of all calls.
 #pragma once
 
 #include <map>
@@ -14,10 +14,10 @@
 
 namespace acoer {
 
-// Makes a JavaScript value of a plain result. Runs on the JavaScript thread.
+// Converts a plain result to a JavaScript value, on the JavaScript thread.
 using Pack = std::function<Napi::Value(Napi::Env)>;
 
-// What work sees on the engine thread. `emit` sends a value to the call's callback.
+// What the work of a call gets on the engine thread. `emit` sends a value to the call's callback.
 struct CallContext {
   Session& session;
   const Cancel& cancel;
@@ -28,21 +28,22 @@ using Work = std::function<Pack(CallContext&)>;
 
 struct Request {
   int64_t job = 0;
-  Napi::FunctionReference callback{};  // gets what the work emits; may be empty
+  Napi::FunctionReference callback{};  // receives what the work emits; may be empty
   Work work;
 };
 
 class Runner {
  public:
-  // memoryLimitBytes 0: none.
+  // A `memoryLimitBytes` of 0 means no limit.
   Runner(Napi::Env env, at::Device device, int threads, int64_t memoryLimitBytes);
   ~Runner();
 
-  // Runs `unpack` now and its work later; the promise gets what either throws.
+  // Runs `unpack` now and the work it returns later. An exception from either rejects the promise.
   Napi::Value start(const Napi::Object& owner, const std::function<Request()>& unpack);
   void cancel(int64_t job) { thread_->cancel(job); }
   bool closed() const { return state_ != State::kOpen; }
-  // Cancels all calls, frees everything on the engine thread, resolves when that has ended.
+  // Cancels all calls, frees everything on the engine thread, and resolves once that thread has
+  // ended.
   Napi::Value dispose(const Napi::Object& owner);
 
  private:
@@ -50,7 +51,7 @@ class Runner {
   struct Pending {
     Napi::Promise::Deferred deferred;
     Napi::FunctionReference callback;
-    std::optional<Napi::Error> thrown;  // by the callback
+    std::optional<Napi::Error> thrown;  // thrown by the callback
     std::shared_ptr<Cancel> cancel;
   };
   struct Message {
@@ -70,7 +71,7 @@ class Runner {
   void onEnded(Napi::Env env);
   void hold(const Napi::Object& owner);
   void letGoWhenIdle();
-  // The environment goes away: cancel, join, and touch JavaScript no more.
+  // The environment is being torn down: cancel, join the thread, and never touch JavaScript again.
   static void onEnvironmentCleanup(void* runner);
 
   Napi::Env env_;
@@ -83,10 +84,11 @@ class Runner {
   std::unique_ptr<EngineThread> thread_;
 };
 
-// A JavaScript Error with `code`, and with `request`, `sample` and `token` when it has a place.
+// A JavaScript Error with `code`, and with `request`, `sample` and `token` if the failure has a
+// place.
 Napi::Error toError(Napi::Env env, const Failure& failure);
 
-// For synchronous methods: what `body` throws becomes a JavaScript exception with `code`.
+// For synchronous methods: an exception from `body` becomes a JavaScript exception with a `code`.
 Napi::Value guarded(Napi::Env env, const std::function<Napi::Value()>& body);
 
 }  // namespace acoer

@@ -22,22 +22,14 @@ const std::shared_ptr<Model>& Session::model(int64_t handle) const {
   return found->second;
 }
 
-const Session::OwnedPolicy& Session::owned(int64_t handle) const {
+Policy& Session::policy(int64_t handle) const {
   const auto found = policies_.find(handle);
   if (found == policies_.end()) fail(ErrorCode::kDisposed, "the policy or its model was disposed");
-  return found->second;
+  return *found->second.policy;
 }
 
-Policy& Session::policy(int64_t handle) const { return *owned(handle).policy; }
-
-const Policy* Session::policyOn(int64_t model, std::optional<int64_t> handle) const {
-  if (!handle) return nullptr;
-  const OwnedPolicy& found = owned(*handle);
-  if (found.model != model) {
-    fail(ErrorCode::kBadArgument,
-         "the policy belongs to another model than the one it is used with");
-  }
-  return found.policy.get();
+const Policy* Session::policyOrBase(std::optional<int64_t> handle) const {
+  return handle ? &policy(*handle) : nullptr;
 }
 
 void Session::disposeModel(int64_t handle) {

@@ -1,5 +1,5 @@
-// What one engine owns: its models and policies under integer handles. Used by the engine thread
-// alone, so nothing here is locked.
+// The models and policies of one engine, under integer handles. Used only on the engine thread, so
+// nothing is locked.
 #pragma once
 
 #include <map>
@@ -23,14 +23,14 @@ class Session {
   // Throw kDisposed for a handle that is not alive.
   const std::shared_ptr<Model>& model(int64_t handle) const;
   Policy& policy(int64_t handle) const;
-  // Null for no handle (the base); throws kBadArgument when the policy is on another model.
-  const Policy* policyOn(int64_t model, std::optional<int64_t> handle) const;
+  // Null, which means the base model, if there is no handle.
+  const Policy* policyOrBase(std::optional<int64_t> handle) const;
 
-  // Both do nothing for a handle that is not alive. A model takes its policies with it.
+  // Both ignore a handle that is not alive. Disposing of a model also disposes of its policies.
   void disposeModel(int64_t handle);
   void disposePolicy(int64_t handle);
 
-  // Of weights, adapters, gradients, optimiser state and tapes.
+  // The size of all weights, adapters, gradients, optimiser state and tapes.
   int64_t bytes() const;
 
  private:
@@ -38,16 +38,16 @@ class Session {
     int64_t model;
     std::shared_ptr<Policy> policy;
   };
-  const OwnedPolicy& owned(int64_t handle) const;
 
-  EngineMemory memory_;  // outlives what it counts
+  EngineMemory memory_;  // first, because it must outlive the tensors it counts
   at::Device device_;
   int64_t nextHandle_ = 1;
   std::map<int64_t, std::shared_ptr<Model>> models_;
   std::map<int64_t, OwnedPolicy> policies_;
 };
 
-// Values, gradients and AdamW's two moments, and the tape (forward.h) while there is one.
+// The size of the values, the gradients, AdamW's two moments, and the tape if there is one
+// (forward.h).
 int64_t policyBytes(const Policy& policy);
 int64_t policyParameterCount(const Policy& policy);
 

@@ -33,15 +33,15 @@ Napi::Value toJs(Napi::Env env, const ModelFacts& facts) {
   object["device"] = facts.device;
   object["parameterCount"] = count(facts.parameterCount);
   object["bytes"] = count(facts.bytes);
-  object["vocabSize"] = count(facts.config.vocabSize);
-  object["hiddenSize"] = count(facts.config.hiddenSize);
-  object["intermediateSize"] = count(facts.config.intermediateSize);
-  object["numLayers"] = count(facts.config.numLayers);
-  object["numHeads"] = count(facts.config.numHeads);
-  object["numKvHeads"] = count(facts.config.numKvHeads);
-  object["headDim"] = count(facts.config.headDim);
-  object["maxPositions"] = count(facts.config.maxPositions);
-  object["tieWordEmbeddings"] = Napi::Boolean::New(env, facts.config.tieWordEmbeddings);
+  object["vocabSize"] = count(facts.spec.vocabSize);
+  object["hiddenSize"] = count(facts.spec.hiddenSize);
+  object["intermediateSize"] = count(facts.spec.intermediateSize);
+  object["numLayers"] = count(facts.spec.numLayers);
+  object["numHeads"] = count(facts.spec.numHeads);
+  object["numKvHeads"] = count(facts.spec.numKvHeads);
+  object["headDim"] = count(facts.spec.headDim);
+  object["maxPositions"] = count(facts.spec.maxPositions);
+  object["tieWordEmbeddings"] = Napi::Boolean::New(env, facts.spec.tieWordEmbeddings);
   return object;
 }
 

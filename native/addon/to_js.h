@@ -1,4 +1,5 @@
-// Plain results as JavaScript values, field for field as src/engine/binding.ts declares them.
+// Converts plain results to JavaScript values, field for field as src/engine/binding.ts declares
+// them.
 #pragma once
 
 #include "adamw.h"
@@ -12,7 +13,8 @@
 
 namespace acoer {
 
-// Facts of a policy that outlive it on the way to the JavaScript thread.
+// A copy of a policy's facts: the policy itself may be gone by the time they reach the JavaScript
+// thread.
 struct PolicyFacts {
   int64_t policy = 0;
   PolicyOptions options;
@@ -21,7 +23,7 @@ struct PolicyFacts {
 
 struct ModelFacts {
   int64_t model = 0;
-  ModelConfig config;
+  ModelSpec spec;
   at::ScalarType dtype = at::kFloat;
   std::string device;
   int64_t parameterCount = 0;

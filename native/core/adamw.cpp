@@ -12,7 +12,7 @@ namespace acoer {
 
 namespace {
 
-// The rows of the leaf's gradient that belong to the parameter; undefined when there is none.
+// The rows of the leaf's gradient that belong to the parameter; undefined if there is no gradient.
 at::Tensor gradientOf(const Parameter& parameter) {
   const at::Tensor& gradient = parameter.leaf.grad();
   if (!gradient.defined()) return {};
@@ -28,8 +28,8 @@ double globalNorm(const Policy& policy) {
   return norms.empty() ? 0 : at::linalg_vector_norm(at::stack(norms)).item<double>();
 }
 
-// Everything a step needs besides what is there: made before the first parameter changes, so that
-// no allocation can fail in the middle.
+// All memory that a step needs, allocated before the first parameter changes, so that no allocation
+// can fail half-way.
 class StepBuffers {
  public:
   explicit StepBuffers(const Policy& policy) {
@@ -67,8 +67,14 @@ void updateParameter(Parameter& parameter, const at::Tensor& gradient, at::Tenso
   parameter.value.addcdiv_(parameter.expAvg, denominator, -options.learningRate / correction1);
 }
 
-// A factor that the weights' type cannot hold would fail half-way, after the moments have moved.
-void checkRange(const Policy& policy, const StepOptions& options) {
+// A factor beyond the range of the weights' type would fail half-way, after the moments were
+// updated.
+void checkOptions(const Policy& policy, const StepOptions& options) {
+  for (const auto& [name, value] : {std::pair("learningRate", options.learningRate),
+                                    std::pair("weightDecay", options.weightDecay),
+                                    std::pair("maxGradNorm", options.maxGradNorm)}) {
+    require(std::isfinite(value) && value >= 0, name, "0 or a positive number", value);
+  }
   const double factor = options.learningRate * std::max(1.0, options.weightDecay);
   for (const Parameter& parameter : policy.parameters) {
     const bool wide = parameter.value.scalar_type() == at::kDouble;
@@ -76,21 +82,15 @@ void checkRange(const Policy& policy, const StepOptions& options) {
         wide ? std::numeric_limits<double>::max() : double{std::numeric_limits<float>::max()};
     if (factor <= largest / 1000) continue;
     fail(ErrorCode::kBadArgument,
-         "learning rate, also times weight decay, is out of the range of the weights' type");
+         "learningRate, or its product with weightDecay, is out of the range of the weights' type");
   }
 }
 
 }  // namespace
 
 StepResult step(Policy& policy, const StepOptions& options) {
-  for (const double value : {options.learningRate, options.weightDecay, options.maxGradNorm}) {
-    if (!std::isfinite(value) || value < 0) {
-      fail(ErrorCode::kBadArgument,
-           "learning rate, weight decay and max grad norm must be zero or positive");
-    }
-  }
-  checkRange(policy, options);
-  policy.tape.reset();  // before what the step needs is allocated
+  checkOptions(policy, options);
+  policy.tape.reset();  // frees memory before the step allocates its own
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(policy.model->device);
   StepResult result;
@@ -109,7 +109,6 @@ StepResult step(Policy& policy, const StepOptions& options) {
     if (clips) gradient.mul_(clip);
     updateParameter(parameter, gradient, buffers.scratch(parameter), policy.options, options, time);
   }
-  ++policy.version;
   zeroGradients(policy);
   result.applied = true;
   return result;

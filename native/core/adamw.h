@@ -1,4 +1,4 @@
-// The optimiser: torch.optim.AdamW's update with torch.nn.utils.clip_grad_norm_ before it.
+// The optimiser: torch.optim.AdamW's update, preceded by torch.nn.utils.clip_grad_norm_.
 #pragma once
 
 #include "policy.h"
@@ -16,14 +16,15 @@ struct StepResult {
   bool applied = false;  // false: the norm is not finite; parameters and state are unchanged
 };
 
-// One step over the accumulated gradients, which are cleared either way. Drops the policy's tape
-// (forward.h).
+// One step with the accumulated gradients, which are cleared even if the step is not applied. Drops
+// the policy's tape (forward.h). Throws kBadArgument, before anything changes, for an option that
+// is negative, not finite, or out of the range of the weights' type.
 StepResult step(Policy& policy, const StepOptions& options);
 
-// Drops the policy's tape, too.
+// Also drops the policy's tape.
 void zeroGradients(Policy& policy);
 
-// The accumulated gradients, by parameter name (tests and diagnosis).
+// The accumulated gradients by parameter name, for tests and diagnosis.
 std::vector<std::pair<std::string, at::Tensor>> gradients(const Policy& policy);
 
 }  // namespace acoer

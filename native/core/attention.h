@@ -5,7 +5,7 @@
 
 namespace acoer {
 
-// What backward needs: per bucket the leaves and the output of one fused attention call.
+// What backward needs: the leaves and the output of one fused attention call per bucket.
 struct AttentionTape {
   struct Call {
     at::Tensor q, k, v, out;  // [n, heads, L, K]
@@ -13,8 +13,8 @@ struct AttentionTape {
   std::vector<Call> calls;
 };
 
-// q [T, H, K], k and v [T, J, K], rotated already -> [T, H, K]. Scores are scaled by 1/sqrt(K).
-// Fills `tape` when it is not null.
+// q [T, H, K] and k [T, J, K], both already rotated, and v [T, J, K] -> [T, H, K]. Scores are
+// scaled by 1/sqrt(K). Fills `tape` if it is not null.
 at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
                      const PackedLayout& layout, AttentionTape* tape);
 

@@ -1,4 +1,4 @@
-// A flag that any thread may raise and that long calls look at between two tokens or two layers.
+// A flag that any thread may raise and that long calls check between tokens or layers.
 #pragma once
 
 #include <atomic>

@@ -18,7 +18,7 @@ namespace {
 constexpr int64_t kBufferBytes = int64_t{512} << 20;
 constexpr double kMinSeconds = 0.25;
 
-// Two 64-bit lanes: what every x86-64 has, and already faster than memory.
+// Two 64-bit lanes: available on every x86-64, and already faster than memory.
 using Lanes = uint64_t __attribute__((vector_size(16)));
 
 uint64_t sumLanes(const Lanes* begin, const Lanes* end) {
@@ -37,7 +37,7 @@ double seconds(std::chrono::steady_clock::time_point since) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
 }
 
-// Calls `work` until kMinSeconds have passed, at least twice; the mean time of one.
+// Calls `work` until kMinSeconds have passed, at least twice; returns the mean time of a call.
 template <class Work>
 double timeOf(const Cancel& cancel, const Work& work) {
   work();  // warm-up: pages, code paths, packing
@@ -57,7 +57,7 @@ double readBytesPerSecondCpu(const Cancel& cancel) {
   const int64_t threads = std::max(1, at::get_num_threads());
   std::vector<uint64_t> sums(threads);
   const double elapsed = timeOf(cancel, [&] {
-    std::vector<std::jthread> others;  // joined also when one more cannot be started
+    std::vector<std::jthread> others;  // also joined if starting another one fails
     const auto part = [&](int64_t i) {
       sums[i] += sumLanes(lanes + i * count / threads, lanes + (i + 1) * count / threads);
     };
@@ -65,7 +65,7 @@ double readBytesPerSecondCpu(const Cancel& cancel) {
     part(0);
     others.clear();
   });
-  // The sums must be wanted, or the reads could be optimised away.
+  // The sums must be used, or the reads could be optimised away.
   if (std::all_of(sums.begin(), sums.end(), [](uint64_t sum) { return sum == 0; })) {
     fail(ErrorCode::kInternal, "the read-bandwidth measurement read nothing");
   }
@@ -98,8 +98,8 @@ double matmulFlopsPerSecond(c10::Device device, c10::ScalarType dtype, int64_t s
   return 2.0 * size * size * size * repeats / elapsed;
 }
 
-// A CPU without bf16 units may need half a minute for one bf16 product of full size, at a hundredth
-// of its fp32 rate. A small product tells, and the large one is left out.
+// A CPU without bf16 units may need half a minute for one full-size bf16 product, at a hundredth of
+// its fp32 rate. A small product shows that, and then the full-size one is skipped.
 double matmulFlopsPerSecondCpu(c10::ScalarType dtype, const Cancel& cancel) {
   constexpr int64_t kSize = 2048;
   constexpr int64_t kTrialSize = 256;

@@ -1,4 +1,5 @@
-// What this machine does at best, measured and never looked up: the denominators of `acoer bench`.
+// The peak rates of this machine, measured rather than looked up: the denominators of `acoer
+// bench`.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -13,9 +14,9 @@ struct Ceilings {
   double matmulFlopsPerSecond = 0;
 };
 
-// One measurement of both, about a second. Reading: every thread of the engine sums its part of a
-// buffer far larger than the caches. Products: of square matrices in `dtype`, or in fp32 where a
-// CPU without bf16 units is faster in that.
+// Measures both once, which takes about a second. Reading: every thread of the engine sums its part
+// of a buffer far larger than the caches. Matmul: square matrices in `dtype`, or in fp32 on a CPU
+// without bf16 units if that is faster.
 Ceilings measureCeilings(c10::Device device, c10::ScalarType dtype, const Cancel& cancel);
 
 }  // namespace acoer

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "decode_attention.h"
 #include "decode_kernels.h"
 
 namespace acoer {
@@ -54,7 +53,7 @@ Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_
     : model_(model),
       policies_(std::move(policies)),
       cpuKernels_(path == DecodePath::kAuto && model.device.is_cpu()) {
-  const RopeTable table = ropeTable(model.config, positions, model.device, model.dtype);
+  const RopeTable table = ropeTable(model.spec, positions, model.device, model.dtype);
   auto rounded = [&](const at::Tensor& t) {
     return t.to(model.dtype).to(cpuKernels_ ? wideType(model.dtype) : model.dtype).contiguous();
   };
@@ -73,24 +72,24 @@ Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_
 }
 
 KvCache Decoder::makeCache() const {
-  return KvCache(model_.config, model_.device, model_.dtype, cpuKernels_);
+  return KvCache(model_.spec, model_.device, model_.dtype, cpuKernels_);
 }
 
 void Decoder::ensureRoom(int64_t rows, bool logits) {
-  const ModelConfig& c = model_.config;
+  const ModelSpec& spec = model_.spec;
   const auto options = at::device(model_.device).dtype(model_.dtype);
   if (rows > room_) {
     room_ = rows;
-    x_ND_ = at::empty({rows, c.hiddenSize}, options);
-    normed_ND_ = at::empty({rows, c.hiddenSize}, options);
-    qkv_NE_ = at::empty({rows, c.qkvRows()}, options);
-    heads_NHK_ = at::empty({rows, c.qRows()}, options);
-    gateUp_N2F_ = at::empty({rows, 2 * c.intermediateSize}, options);
-    act_NF_ = at::empty({rows, c.intermediateSize}, options);
+    x_ND_ = at::empty({rows, spec.hiddenSize}, options);
+    normed_ND_ = at::empty({rows, spec.hiddenSize}, options);
+    qkv_NE_ = at::empty({rows, spec.qkvRows()}, options);
+    heads_NHK_ = at::empty({rows, spec.qRows()}, options);
+    gateUp_N2F_ = at::empty({rows, 2 * spec.intermediateSize}, options);
+    act_NF_ = at::empty({rows, spec.intermediateSize}, options);
     ranks_NR_ = at::empty({rows, std::max<int64_t>(1, maxRanks_)}, options);
   }
   if (logits && (!logits_NV_.defined() || logits_NV_.size(0) < rows)) {
-    logits_NV_ = at::empty({rows, c.vocabSize}, options.dtype(wideType(model_.dtype)));
+    logits_NV_ = at::empty({rows, spec.vocabSize}, options.dtype(wideType(model_.dtype)));
   }
 }
 
@@ -147,7 +146,7 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache, const Cancel
   forEachWeights(rows, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
     Part part = makePart(rows, cache, weights, begin, end, true);
     embed(part);
-    // The last layer's output would only feed logits, which the decode step makes.
+    // The last layer's output would only feed the logits, which are left to the decode step.
     for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
       if (cancel.requested()) return;
       runLayer(part, layer, layer + 1 == weights.layers.size());
@@ -159,14 +158,14 @@ at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache) {
   ensureRoom(rows.count(), true);
   forEachWeights(rows, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
     auto run = [&](int64_t from, int64_t to) {
-      const c10::NoGradGuard noGrad;  // thread-local
+      const c10::NoGradGuard noGrad;  // grad mode is thread-local
       Part part = makePart(rows, cache, weights, from, to, false);
       embed(part);
       for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
       writeLogits(part);
     };
-    // Rows of packed models are independent of each other to the bit: each thread takes its rows
-    // through the whole pass. Larger models parallelise inside the operations.
+    // The rows of packed models do not depend on each other, bit for bit, so each thread takes its
+    // rows through the whole pass. Larger models are parallel inside each operation.
     if (weights.packed) {
       at::parallel_for(begin, end, kMinRowsPerThread, run);
     } else {

@@ -1,5 +1,5 @@
-// One forward pass over rows that each belong to a slot of a KV cache: a decode step (one row per
-// sequence) or the prefill of prompts (their rows in order).
+// A forward pass over rows, one per token, that each belong to a slot of a KV cache: either a
+// decode step (one row per sequence) or the prefill of prompts (all their rows, in order).
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct DecodeRows {
     int64_t begin = 0, end = 0;
   };
   std::vector<int32_t> ids, slots, positions;
-  std::vector<Span> spans;  // every row in exactly one
+  std::vector<Span> spans;  // every row is in exactly one
 
   int64_t count() const { return static_cast<int64_t>(ids.size()); }
   void clear();
@@ -27,21 +27,24 @@ struct DecodeRows {
 
 class Decoder {
  public:
-  // `policies`: each once, in the order orderPolicies gives. `positions` bounds every row's.
+  // `policies`: as orderPolicies() returns them. `positions`: an upper bound of every row's
+  // position.
   Decoder(const Model& model, std::vector<const Policy*> policies, int64_t positions,
           DecodePath path);
 
-  // The base and adapters first, full policies after: rows that share weights are neighbours.
+  // Without duplicates; the base and adapters first, full policies last, so that rows that share
+  // weights are adjacent.
   static std::vector<const Policy*> orderPolicies(const std::vector<const Policy*>& policies);
 
   KvCache makeCache() const;
-  // Writes keys and values of every row. The rows of a slot follow each other from position 0.
+  // Writes the keys and values of every row. The rows of a slot must be consecutive, from position
+  // 0 on.
   void prefill(const DecodeRows& rows, const KvCache& cache, const Cancel& cancel);
   // Logits [N, V] in fp32 (fp64 for fp64 models), on the model's device; valid until the next call.
   at::Tensor decode(const DecodeRows& rows, const KvCache& cache);
 
  private:
-  // What a pass needs of rows [begin, end), all on the same weights.
+  // The state of a pass over rows [begin, end), which all use the same weights.
   struct Part {
     const DecodeRows* rows = nullptr;
     const KvCache* cache = nullptr;
@@ -49,7 +52,7 @@ class Decoder {
     int64_t begin = 0, end = 0;
     bool prefill = false;
     at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR;
-    // Tensor path only: the rows' places on the device.
+    // Tensor path only: the rows' slots, positions and angles on the device.
     at::Tensor slots_N, positions_N, cos_NK, sin_NK;
     int64_t count() const { return end - begin; }
   };
@@ -73,7 +76,7 @@ class Decoder {
   const Model& model_;
   std::vector<const Policy*> policies_;
   bool cpuKernels_;
-  RopeTable rope_;  // rounded to the model's type, held in fp32 (fp64) for the CPU kernels
+  RopeTable rope_;  // rounded to the model's type; the CPU kernels read it as fp32 (fp64)
   std::vector<DecodeWeights> weights_;
   std::vector<size_t> weightsOf_;        // per policy
   std::vector<DecodeAdapter> adapters_;  // per policy; empty for the base and full policies

@@ -3,15 +3,18 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <numeric>
+#include <optional>
+#include <vector>
+
+#include "kv_cache.h"
 
 namespace acoer {
 namespace {
 
-// The slots' part of the cache, and the order the rows must take to match it.
+// The part of the cache that holds the slots, and the order of rows that matches it.
 struct SlotView {
   at::Tensor keys_NJLK, values_NJLK;
-  std::vector<int64_t> order;  // row of each entry; empty: as they are
+  std::vector<int64_t> order;  // the row of each entry; empty: already in order
 };
 
 SlotView viewSlots(const at::Tensor& keys, const at::Tensor& values, const int32_t* slots,
@@ -28,7 +31,7 @@ SlotView viewSlots(const at::Tensor& keys, const at::Tensor& values, const int32
     }
     return view;
   }
-  // Rows of several full policies interleave in the cache: a copy, but a rare one.
+  // The rows of several full policies interleave in the cache. That needs a copy, but is rare.
   const at::Tensor index =
       at::tensor(at::ArrayRef<int32_t>(slots, static_cast<size_t>(count)), at::kInt)
           .to(keys.device());
@@ -70,7 +73,7 @@ at::Tensor attendCache(const at::Tensor& q_NHK, const at::Tensor& keys_SJLK,
     }
     q = q.index_select(0, at::tensor(view.order).to(q.device()));
   }
-  // The heads of a group are the query rows of their KV head: no key is repeated.
+  // The heads of a group become query rows of their KV head, so that no key is repeated.
   const at::Tensor last_N = at::tensor(last, at::kInt).to(q.device());
   const at::Tensor mask_N11L =
       (at::arange(view.keys_NJLK.size(2), last_N.options()) <= last_N.unsqueeze(1))

@@ -1,8 +1,8 @@
-// The CPU kernels of decoding, compiled once per instruction set and chosen at run time. Raw
-// pointers, one row after the other, single-threaded: callers split the rows over threads.
+// The CPU kernels of decoding, compiled once per instruction set and selected at run time. They
+// work on raw pointers, row by row, and are single-threaded: callers split the rows over threads.
 //
-// T is what memory holds (float, double, Bf16); sums are in Acc<T> (float, double, float). A row's
-// result never depends on how many other rows are computed with it, bit for bit.
+// T is the type in memory (float, double, Bf16); sums are in Acc<T> (float, double, float). A row's
+// result does not depend on which other rows are computed with it, bit for bit.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,12 @@ struct Bf16 {
 template <class T>
 using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
-// Keys are kept in tiles of this many positions, [L / 16, K, 16], so that scores of neighbouring
-// positions are neighbours in a vector.
+// Keys are stored in tiles of this many positions, [L / 16, K, 16], so that the scores of adjacent
+// positions are adjacent in a vector.
 constexpr int64_t kKeyTile = 16;
 
-// One layer's part of a step. Row r of qkv is q|k|v of the token at position[r] of slot[r].
+// The attention of one layer in one step. Row r of qkv is q|k|v of the token at position[r] of
+// slot[r].
 template <class T>
 struct AttentionArgs {
   T* qkv_NE = nullptr;
@@ -33,7 +34,7 @@ struct AttentionArgs {
   const int32_t* position_N = nullptr;
   int64_t heads = 0, kvHeads = 0, headDim = 0;
   int64_t capacity = 0;  // L: positions a slot has room for
-  // For writeHeads:
+  // Only for writeHeads:
   const T* qNorm_K = nullptr;
   const T* kNorm_K = nullptr;
   const Acc<T>* cos_PK = nullptr;
@@ -45,7 +46,8 @@ template <class T>
 struct RowKernels {
   // out = x * w / rms(x), contiguous rows of `width`.
   void (*rmsNorm)(const T* x, const T* weight, T* out, int64_t rows, int64_t width, double eps);
-  // Head norm and RoPE on q (in place) and k, k and v written to the cache; rows [begin, end).
+  // Head norm and RoPE on q and k, in place; then k and v are written to the cache. Rows [begin,
+  // end).
   void (*writeHeads)(const AttentionArgs<T>& args, int64_t begin, int64_t end);
   // out = softmax(q k^T / sqrt(K)) v over positions 0..position[r]; items [begin, end) of
   // row-major (row, kv head).
@@ -61,16 +63,16 @@ struct LogitSums {
   double weighted = 0;  // sum of z * exp(z)
 };
 
-// Only float and double.
+// For float and double only.
 template <class T>
 struct MathKernels {
-  int64_t panelWidth;  // columns of y that one panel of packed weights makes
+  int64_t panelWidth;  // columns of y computed from one panel of packed weights
   // packed[p][k][c] = w[p * panelWidth + c][k], zero beyond `columns`.
   void (*pack)(const T* w, int64_t ldw, int64_t columns, int64_t depth, T* packed);
   // y (+)= x W^T for packed W.
   void (*gemm)(const T* x, int64_t ldx, const T* packed, T* y, int64_t ldy, int64_t rows,
                int64_t columns, int64_t depth, bool add);
-  // blockSums gets the part of `sum` made by each kLogitBlock logits.
+  // blockSums[i] receives the part of `sum` that comes from the i-th kLogitBlock logits.
   LogitSums<T> (*logitSums)(const T* logits, int64_t count, double invTemperature,
                             double* blockSums);
   // out[i] = exp((logits[i] - max) * invTemperature): the terms of logitSums, bit for bit.

@@ -1,7 +1,7 @@
 // Part of decode_kernels_body.h: attention of one new token per row over its cache.
 
-// scores[g][0..16) = q[g] . key of each of the tile's positions. Four chains of sums over d, since
-// one would wait for its own additions.
+// scores[g][0..16) = q[g] . key for each position of the tile. The sums over d run in several
+// chains, because a single one would wait for its own additions.
 template <class T, int kGroup>
 ACOER_INLINE void scoreTile(const Acc<T>* q_GK, const T* tile_Kx16, int64_t headDim, Acc<T>* scores,
                             int64_t ldScores) {
@@ -81,7 +81,7 @@ ACOER_INLINE void sumValues(const Acc<T>* weights, int64_t ldWeights, const T* v
   }
 }
 
-// What is left of a head whose width is no multiple of the vector's.
+// The rest of a head whose width is not a multiple of the vector's.
 template <class T>
 void sumValuesTail(const Acc<T>* weights, const T* values_LK, int64_t count, int64_t headDim,
                    int64_t first, Acc<T> scale, T* out_K) {
@@ -92,7 +92,7 @@ void sumValuesTail(const Acc<T>* weights, const T* values_LK, int64_t count, int
   }
 }
 
-// exp(score - max) in place; returns 1 / sum. Lanes from count to the next tile must be readable.
+// exp(score - max) in place; returns 1 / sum. The array must extend to the end of the last tile.
 template <class A>
 ACOER_INLINE A softmaxWeights(A* scores, int64_t count) {
   constexpr int kW = kLanes<A>;

@@ -11,6 +11,6 @@ constexpr int kVectorBytes = 32;
 constexpr int kRowBlock = 4;
 #include "decode_kernels_body.h"
 }  // namespace
-constinit const KernelSet kSet = makeSet("avx2");
+constinit const KernelSet kSet = makeSet();
 }  // namespace acoer::kernels::avx2
 #endif

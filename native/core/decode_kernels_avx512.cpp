@@ -11,6 +11,6 @@ constexpr int kVectorBytes = 64;
 constexpr int kRowBlock = 8;
 #include "decode_kernels_body.h"
 }  // namespace
-constinit const KernelSet kSet = makeSet("avx512");
+constinit const KernelSet kSet = makeSet();
 }  // namespace acoer::kernels::avx512
 #endif

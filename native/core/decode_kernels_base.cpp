@@ -1,4 +1,4 @@
-// The kernels with 128-bit vectors, which every 64-bit machine has; and the choice at run time.
+// The kernels with 128-bit vectors, which every 64-bit machine has, and the selection at run time.
 #include "decode_kernels.h"
 #include "decode_kernels_sets.h"
 
@@ -10,7 +10,7 @@ constexpr int kVectorBytes = 16;
 constexpr int kRowBlock = 4;
 #include "decode_kernels_body.h"
 }  // namespace
-constinit const KernelSet kSet = makeSet("base");
+constinit const KernelSet kSet = makeSet();
 }  // namespace base
 
 namespace {

@@ -1,9 +1,9 @@
 // Included by one .cpp per instruction set, inside namespace acoer::kernels::<set>, after
-// kVectorBytes and kRowBlock are set. GCC's vector types are used instead of intrinsics: the same
-// text serves every set. No standard header may be included here: it would be compiled for the
-// wrong set.
+// kVectorBytes and kRowBlock are defined. It uses GCC's vector types instead of intrinsics, so that
+// one source serves every instruction set. No standard header may be included here: it would be
+// compiled for the wrong set.
 
-// clang-format off: each builds on those before it
+// clang-format off: the order matters
 #include "decode_kernels_vector_body.h"
 #include "decode_kernels_gemm_body.h"
 #include "decode_kernels_rows_body.h"
@@ -19,12 +19,8 @@ template <class T>
 constexpr MathKernels<T> mathTable() {
   return {kLanes<T>, pack<T>, gemm<T>, logitSums<T>, logitExps<T>};
 }
-constexpr KernelSet makeSet(const char* name) {
-  return {name,
-          rowTable<float>(),
-          rowTable<double>(),
-          rowTable<Bf16>(),
-          mathTable<float>(),
+constexpr KernelSet makeSet() {
+  return {rowTable<float>(), rowTable<double>(), rowTable<Bf16>(), mathTable<float>(),
           mathTable<double>()};
 }
 

@@ -1,4 +1,4 @@
-// Part of decode_kernels_body.h: what works on one row: norms, SwiGLU, rotation, writing the cache.
+// Part of decode_kernels_body.h: norms, SwiGLU, rotation and writing the cache, one row at a time.
 
 template <class T>
 ACOER_INLINE Acc<T> inverseRms(const T* x, int64_t width, double eps) {
@@ -46,8 +46,8 @@ void swiglu(const T* gateUp, T* out, int64_t rows, int64_t width) {
   }
 }
 
-// Norm over one head, then RoPE in Hugging Face's halves: (a, b) -> (a cos - b sin, b cos + a sin),
-// with T's rounding after every operation, as the trainer computes it.
+// The norm of one head, then RoPE in Hugging Face's half-split layout: (a, b) -> (a cos - b sin, b
+// cos + a sin), rounded to T after every operation, as in training.
 template <class T>
 ACOER_INLINE void normAndRotate(const T* head, const T* weight, const Acc<T>* cos,
                                 const Acc<T>* sin, int64_t headDim, double eps, Acc<T>* normed,
@@ -84,7 +84,8 @@ void writeHeads(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
       const int64_t head = (args.slot_N[r] * J + j) * args.capacity * K;
       T* key = args.keys_SJLK + head + position / kKeyTile * kKeyTile * K + position % kKeyTile;
       for (int64_t d = 0; d < K; ++d) narrow(rotated[d], key[d * kKeyTile]);
-      // The trainer sees rotated keys where the projection was; long prompts read them there.
+      // The rotated keys also replace the projection: attention over long prompts reads them from
+      // here.
       for (int64_t d = 0; d < K; ++d) narrow(rotated[d], row[d]);
     }
     for (int64_t j = 0; j < J; ++j, row += K) {

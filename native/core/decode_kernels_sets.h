@@ -1,4 +1,5 @@
-// The instruction sets the kernels are compiled for. Besides decode_kernels_*.cpp only tests look.
+// The instruction sets that the kernels are compiled for. Included only by decode_kernels_*.cpp and
+// by tests.
 #pragma once
 
 #include <vector>
@@ -12,7 +13,6 @@
 namespace acoer::kernels {
 
 struct KernelSet {
-  const char* name;
   RowKernels<float> rowsFloat;
   RowKernels<double> rowsDouble;
   RowKernels<Bf16> rowsBf16;
@@ -30,7 +30,7 @@ namespace avx512 {
 extern const KernelSet kSet;
 }
 
-// Those this machine can run.
+// The sets that this machine can run.
 std::vector<const KernelSet*> usableSets();
 
 }  // namespace acoer::kernels

@@ -1,4 +1,4 @@
-// Part of decode_kernels_body.h: vectors of the set, bf16, sums and exp.
+// Part of decode_kernels_body.h: vector types, bf16 conversion, sums and exp.
 
 template <class A>
 struct VectorOf {
@@ -9,7 +9,7 @@ using Vec = typename VectorOf<A>::type;
 template <class A>
 constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(A));
 
-// As many elements of a narrow type as a vector of Acc has lanes.
+// A vector of a narrow type with as many elements as Vec<A> has.
 template <class Narrow, class A>
 struct NarrowOf {
   typedef Narrow type __attribute__((vector_size(kVectorBytes / sizeof(A) * sizeof(Narrow))));
@@ -30,7 +30,7 @@ ACOER_INLINE void narrow(float x, Bf16& out) {
 ACOER_INLINE void narrow(float x, float& out) { out = x; }
 ACOER_INLINE void narrow(double x, double& out) { out = x; }
 
-// x as T would hold it.
+// x rounded to T.
 template <class T>
 ACOER_INLINE Acc<T> rounded(Acc<T> x) {
   T narrowed;
@@ -57,7 +57,7 @@ template <class A>
 ACOER_INLINE Vec<A> splat(A x) {
   return x - Vec<A>{};
 }
-// In halves, as a tree.
+// Halves are added to halves, as a tree.
 template <class A>
 ACOER_INLINE A sumLanes(Vec<A> v) {
   A lanes[kLanes<A>];
@@ -101,8 +101,8 @@ constexpr double kInverseFactorial[] = {1.0,
                                         1.0 / 479001600,
                                         1.0 / 6227020800.0};
 
-// 2^n * exp(r) with |r| <= ln(2)/2 and exp(r) by its Taylor series: within 2 ulp. Arguments are
-// clamped to what does not over- or underflow; NaN stays NaN.
+// 2^n * exp(r) with |r| <= ln(2)/2 and exp(r) as its Taylor series: within 2 ulp. Arguments are
+// clamped to the range without overflow and underflow; NaN stays NaN.
 template <class A>
 ACOER_INLINE Vec<A> vectorExp(Vec<A> x) {
   using C = ExpConstants<A>;

@@ -1,4 +1,4 @@
-// The decoder's steps between the matrix products, on the CPU's kernels or in tensor operations.
+// The decoder's steps between the matrix products, with CPU kernels or as tensor operations.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -12,10 +12,11 @@
 namespace acoer {
 namespace {
 
-// Elements one thread should have at least, so that starting it pays.
+// The fewest elements that are worth starting another thread for.
 constexpr int64_t kGrainElements = int64_t{1} << 15;
-// Prompts up to this length are attended row by row over the cache; longer ones by the library's
-// blocked kernel. A rule of the prompt's own length, so that neighbours cannot change it.
+// Prompts up to this length are attended row by row over the cache, longer ones by the library's
+// blocked kernel. This depends on nothing but the prompt's own length, so that the batch cannot
+// change a result.
 constexpr int64_t kShortPrompt = 128;
 // Vocabulary rows widened to fp32 at a time for the head of a bf16 model: 1 MB per 256 at D = 1024.
 constexpr int64_t kHeadChunk = 512;
@@ -33,7 +34,7 @@ T* writePointer(const at::Tensor& t) {
   return static_cast<T*>(t.data_ptr());
 }
 
-// Calls visit with a value of the kernels' type for `dtype`.
+// Calls `visit` with a value of the kernels' type for `dtype`.
 template <class Visit>
 void withKernelType(at::ScalarType dtype, const Visit& visit) {
   switch (dtype) {
@@ -44,7 +45,7 @@ void withKernelType(at::ScalarType dtype, const Visit& visit) {
     case at::kBFloat16:
       return visit(kernels::Bf16{});
     default:
-      fail(ErrorCode::kBadArgument, std::string("decoding on a CPU takes float32, float64 or "
+      fail(ErrorCode::kBadArgument, std::string("decoding on a CPU supports float32, float64 and "
                                                 "bfloat16 models, not ") +
                                         c10::toString(dtype));
   }
@@ -53,12 +54,12 @@ void withKernelType(at::ScalarType dtype, const Visit& visit) {
 }  // namespace
 
 void Decoder::norm(Part& part, const at::Tensor& weight_D) const {
-  const double eps = model_.config.rmsNormEps;
+  const double eps = model_.spec.rmsNormEps;
   if (!cpuKernels_) {
     part.normed_ND.copy_(rmsNorm(part.x_ND, weight_D, eps));
     return;
   }
-  const int64_t width = model_.config.hiddenSize;
+  const int64_t width = model_.spec.hiddenSize;
   withKernelType(model_.dtype, [&](auto type) {
     using T = decltype(type);
     const T* x = readPointer<T>(part.x_ND);
@@ -76,7 +77,7 @@ void Decoder::activation(Part& part) const {
     part.act_NF.copy_(swiglu(part.gateUp_N2F));
     return;
   }
-  const int64_t width = model_.config.intermediateSize;
+  const int64_t width = model_.spec.intermediateSize;
   withKernelType(model_.dtype, [&](auto type) {
     using T = decltype(type);
     const T* gateUp = readPointer<T>(part.gateUp_N2F);
@@ -102,7 +103,7 @@ struct PromptSpan {
   int64_t begin, end;
 };
 
-// Runs of rows of one slot, relative to `begin`.
+// Runs of consecutive rows that share a slot, relative to `begin`.
 std::vector<PromptSpan> promptSpans(const DecodeRows& rows, int64_t begin, int64_t end) {
   std::vector<PromptSpan> spans;
   for (int64_t n = begin; n < end; ++n) {
@@ -116,7 +117,7 @@ std::vector<PromptSpan> promptSpans(const DecodeRows& rows, int64_t begin, int64
 }  // namespace
 
 void Decoder::attentionOnCpu(Part& part, size_t layer, bool writeOnly) const {
-  const ModelConfig& c = model_.config;
+  const ModelSpec& spec = model_.spec;
   const DecodeLayer& w = part.weights->layers[layer];
   withKernelType(model_.dtype, [&](auto type) {
     using T = decltype(type);
@@ -127,27 +128,27 @@ void Decoder::attentionOnCpu(Part& part, size_t layer, bool writeOnly) const {
     args.out_NHK = writePointer<T>(part.heads_NHK);
     args.slot_N = part.rows->slots.data() + part.begin;
     args.position_N = part.rows->positions.data() + part.begin;
-    args.heads = c.numHeads;
-    args.kvHeads = c.numKvHeads;
-    args.headDim = c.headDim;
+    args.heads = spec.numHeads;
+    args.kvHeads = spec.numKvHeads;
+    args.headDim = spec.headDim;
     args.capacity = part.cache->positions();
     args.qNorm_K = readPointer<T>(w.qNorm_K);
     args.kNorm_K = readPointer<T>(w.kNorm_K);
     args.cos_PK = readPointer<kernels::Acc<T>>(rope_.cos_PK);
     args.sin_PK = readPointer<kernels::Acc<T>>(rope_.sin_PK);
-    args.eps = c.rmsNormEps;
+    args.eps = spec.rmsNormEps;
     const auto& kernel = kernels::rowKernels<T>();
-    at::parallel_for(0, part.count(), grainFor(c.qkvRows()),
+    at::parallel_for(0, part.count(), grainFor(spec.qkvRows()),
                      [&](int64_t begin, int64_t end) { kernel.writeHeads(args, begin, end); });
     if (writeOnly) return;
     auto attendRows = [&](int64_t begin, int64_t end) {
       const int64_t longest = *std::max_element(args.position_N + begin, args.position_N + end) + 1;
-      at::parallel_for(begin * c.numKvHeads, end * c.numKvHeads,
-                       grainFor(longest * c.headDim * c.numHeads / c.numKvHeads),
+      at::parallel_for(begin * spec.numKvHeads, end * spec.numKvHeads,
+                       grainFor(longest * spec.headDim * spec.numHeads / spec.numKvHeads),
                        [&](int64_t from, int64_t to) { kernel.attend(args, from, to); });
     };
     if (!part.prefill) return attendRows(0, part.count());
-    const at::Tensor heads = part.qkv_NE.view({part.count(), -1, c.headDim});
+    const at::Tensor heads = part.qkv_NE.view({part.count(), -1, spec.headDim});
     for (const PromptSpan& span : promptSpans(*part.rows, part.begin, part.end)) {
       if (span.end - span.begin <= kShortPrompt) {
         attendRows(span.begin, span.end);
@@ -155,23 +156,23 @@ void Decoder::attentionOnCpu(Part& part, size_t layer, bool writeOnly) const {
       }
       const at::Tensor prompt = heads.slice(0, span.begin, span.end);
       part.heads_NHK.slice(0, span.begin, span.end)
-          .copy_(attendPrompt(prompt.narrow(1, 0, c.numHeads),
-                              prompt.narrow(1, c.numHeads, c.numKvHeads),
-                              prompt.narrow(1, c.numHeads + c.numKvHeads, c.numKvHeads)));
+          .copy_(attendPrompt(prompt.narrow(1, 0, spec.numHeads),
+                              prompt.narrow(1, spec.numHeads, spec.numKvHeads),
+                              prompt.narrow(1, spec.numHeads + spec.numKvHeads, spec.numKvHeads)));
     }
   });
 }
 
 void Decoder::attentionOnDevice(Part& part, size_t layer, bool writeOnly) const {
-  const ModelConfig& c = model_.config;
+  const ModelSpec& spec = model_.spec;
   const DecodeLayer& w = part.weights->layers[layer];
-  const at::Tensor heads = part.qkv_NE.view({part.count(), -1, c.headDim});
+  const at::Tensor heads = part.qkv_NE.view({part.count(), -1, spec.headDim});
   auto rotate = [&](const at::Tensor& x, const at::Tensor& weight_K) {
-    return applyRope(rmsNorm(x, weight_K, c.rmsNormEps), part.cos_NK, part.sin_NK);
+    return applyRope(rmsNorm(x, weight_K, spec.rmsNormEps), part.cos_NK, part.sin_NK);
   };
-  const at::Tensor q_NHK = rotate(heads.narrow(1, 0, c.numHeads), w.qNorm_K);
-  const at::Tensor k_NJK = rotate(heads.narrow(1, c.numHeads, c.numKvHeads), w.kNorm_K);
-  const at::Tensor v_NJK = heads.narrow(1, c.numHeads + c.numKvHeads, c.numKvHeads);
+  const at::Tensor q_NHK = rotate(heads.narrow(1, 0, spec.numHeads), w.qNorm_K);
+  const at::Tensor k_NJK = rotate(heads.narrow(1, spec.numHeads, spec.numKvHeads), w.kNorm_K);
+  const at::Tensor v_NJK = heads.narrow(1, spec.numHeads + spec.numKvHeads, spec.numKvHeads);
   at::Tensor keys = part.cache->keys(static_cast<int64_t>(layer));
   at::Tensor values = part.cache->values(static_cast<int64_t>(layer));
   const c10::List<std::optional<at::Tensor>> places({std::optional<at::Tensor>(part.slots_N),
@@ -199,7 +200,7 @@ void Decoder::writeLogits(Part& part) const {
     applyLinear(head, part.normed_ND, logits, false);
     return;
   }
-  // Logits of a bf16 product would be rounded in steps of up to 0.125: products are kept in fp32.
+  // A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32.
   if (!model_.device.is_cpu()) {
     logits.copy_(at::mm(part.normed_ND, head.wT_IO, at::kFloat));
     return;

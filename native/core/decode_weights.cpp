@@ -8,7 +8,7 @@
 namespace acoer {
 namespace {
 
-// Packing is a copy: only models about as large as a last-level cache get it.
+// Packing copies the weights, so it is limited to models about as large as a last-level cache.
 constexpr int64_t kMaxPackedBytes = int64_t{64} << 20;
 // Below this a parallel region costs more than it saves.
 constexpr int64_t kParallelFlops = int64_t{1} << 23;
@@ -144,10 +144,10 @@ DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, Deco
 }
 
 DecodeAdapter makeDecodeAdapter(const Policy& policy, bool packed) {
-  const ModelConfig& config = policy.model->config;
+  const ModelSpec& spec = policy.model->spec;
   const at::ScalarType dtype = policy.model->dtype;
-  const int64_t q = config.qRows(), kv = config.kvRows(), F = config.intermediateSize;
-  const int64_t D = config.hiddenSize;
+  const int64_t q = spec.qRows(), kv = spec.kvRows(), F = spec.intermediateSize;
+  const int64_t D = spec.hiddenSize;
   DecodeAdapter adapter;
   for (const auto& pairs : policy.lora) {
     auto make = [&](const std::vector<GroupPart>& parts, int64_t columns) {

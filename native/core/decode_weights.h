@@ -1,7 +1,5 @@
-// Weights in the form decoding multiplies by, made once per generate() call.
+// Weights in the form that decoding multiplies by, prepared once per generate() call.
 #pragma once
-
-#include <optional>
 
 #include "policy.h"
 
@@ -10,11 +8,11 @@ namespace acoer {
 // Where the arithmetic of decoding runs.
 enum class DecodePath {
   kAuto,       // CPU kernels on a CPU, tensor operations elsewhere
-  kTensorOps,  // tensor operations everywhere: what other devices run, testable on a CPU
+  kTensorOps,  // tensor operations everywhere, to test other devices' path on a CPU
 };
 
-// y = x W^T. Small fp32 and fp64 models on a CPU are packed for the own product, which is faster
-// than a library call at these sizes and whose rows do not depend on the batch.
+// y = x W^T. On a CPU, small fp32 and fp64 models are packed for our own matrix product, which is
+// faster than a library call at these sizes and whose rows do not depend on the batch.
 struct Linear {
   at::Tensor w_OI;
   at::Tensor wT_IO;   // a view
@@ -40,9 +38,9 @@ struct DecodeWeights {
 };
 DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, DecodePath path);
 
-// The adapters of the linears that share one input, side by side: t = x a^T holds every one's
-// rank-r product; block i then adds t[:, ranks of i] b_i^T to the columns of y it belongs to.
-// b carries the scale.
+// The adapters of the linears that share an input, side by side: t = x a^T holds the low-rank
+// products of all of them, and block i then adds t[:, its ranks] b_i^T to its columns of y. b
+// includes the scale.
 struct AdapterGroup {
   struct Block {
     Linear b;
@@ -63,8 +61,8 @@ struct DecodeAdapter {
   std::vector<Layer> layers;
   int64_t maxRanks = 0;
 };
-// y_NO += scale (x a^T) b^T on rows [begin, end). ranks_NR is room for at least group.ranks()
-// columns of intermediate results.
+// y_NO += scale (x a^T) b^T on rows [begin, end). `ranks_NR` is scratch space with at least
+// group.ranks() columns.
 void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
                 const at::Tensor& ranks_NR, int64_t begin, int64_t end);
 

@@ -21,7 +21,7 @@ namespace {
 
 struct DeviceLibraries {
   bool libtorchHasCuda = false;
-  std::string loadError;  // why a library that is there did not load
+  std::string loadError;  // why a library that exists did not load
   decltype(&acoerCudaLimitMemory) cudaLimitMemory = nullptr;
 };
 
@@ -43,7 +43,7 @@ std::filesystem::path libtorchFolder() {
 
 std::filesystem::path ownFolder() {
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&loadDeviceLibraries), &info) == 0) return {};
+  if (dladdr(reinterpret_cast<void*>(&resolveDevice), &info) == 0) return {};
   return std::filesystem::path(info.dli_fname).parent_path();
 }
 
@@ -92,7 +92,7 @@ c10::Device cudaDevice(const std::string& name) {
     fail(ErrorCode::kDevice,
          "device " + name + ": " +
              (libraries.loadError.empty()
-                  ? "the libtorch in use is built without CUDA"
+                  ? "the libtorch in use was built without CUDA"
                   : "libtorch's CUDA part does not load: " + libraries.loadError) +
              "; use device cpu, or run npx acoer setup on the machine with the GPU");
   }
@@ -111,8 +111,8 @@ c10::Device cudaDevice(const std::string& name) {
   return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
 }
 
-// The card's name from NVIDIA's driver library, which the CUDA runtime has loaded, whose functions
-// never change and which needs no header; `otherwise` when it does not say.
+// The card's name from NVIDIA's driver library, which the CUDA runtime has already loaded. Its
+// functions never change, so no header is needed. Returns `otherwise` if it does not tell.
 std::string cardName(int index, const std::string& otherwise) {
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
   if (driver == nullptr) return otherwise;
@@ -136,10 +136,8 @@ bool isCudaName(const std::string& name) {
 
 }  // namespace
 
-void loadDeviceLibraries() { deviceLibraries(); }
-
 c10::Device resolveDevice(const std::string& name) {
-  loadDeviceLibraries();
+  deviceLibraries();  // before the first question about CUDA
   if (name == "cpu") return c10::kCPU;
   if (name == "auto") {
     return cudaDeviceCount() > 0 ? cudaDevice(name) : c10::Device(c10::kCPU);
@@ -150,7 +148,7 @@ c10::Device resolveDevice(const std::string& name) {
 
 std::string cudaVersion() {
   if (!deviceLibraries().libtorchHasCuda) return "";
-  // cudart counts 13000 for 13.0.
+  // cudart encodes 13.0 as 13000.
   const long version = at::detail::getCUDAHooks().versionCUDART();
   return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
 }
@@ -182,7 +180,7 @@ void limitDeviceMemory(c10::Device device, int64_t bytes) {
     fail(ErrorCode::kDevice,
          "memoryLimitBytes on " + device.str() +
              " needs libacoer_cuda.so, which is built where the CUDA toolkit "
-             "is installed; leave it out, or install the toolkit and run npx acoer setup");
+             "is installed; set no limit, or install the toolkit and run npx acoer setup");
   }
   const c10::OptionalDeviceGuard guard(device);
   at::globalContext().lazyInitDevice(c10::kCUDA);

@@ -1,4 +1,7 @@
-// Which device an engine runs on. The only place that loads CUDA's libraries.
+// Which device an engine runs on. The only place that loads CUDA's libraries, once per process:
+// libtorch_cuda.so if it lies next to libtorch_cpu.so, then libacoer_cuda.so if it lies next to
+// this binary. This must happen before anything asks libtorch about CUDA, because libtorch keeps
+// its first answer.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -7,16 +10,11 @@
 
 namespace acoer {
 
-// Loads libtorch_cuda.so when it lies beside libtorch_cpu.so, then libacoer_cuda.so when it lies
-// beside this binary; once per process. Must run before anything asks libtorch about CUDA: the
-// first answer is kept for ever.
-void loadDeviceLibraries();
-
-// "cpu", "cuda", "cuda:<n>", or "auto" (cuda when there is one). Throws kDevice when the device is
-// not there and kBadArgument for any other name.
+// "cpu", "cuda", "cuda:<n>", or "auto" (cuda if there is one). Throws kDevice if the device is not
+// available and kBadArgument for any other name.
 c10::Device resolveDevice(const std::string& name);
 
-// The CUDA version libtorch was built with, such as "13.0"; empty without CUDA.
+// The CUDA version that libtorch was built with, such as "13.0"; empty without CUDA.
 std::string cudaVersion();
 
 struct DeviceFacts {
@@ -28,8 +26,8 @@ struct DeviceFacts {
 
 DeviceFacts deviceFacts(c10::Device device);
 
-// Bounds what libtorch's allocator takes of a CUDA device in this process. Throws kDevice when the
-// optional CUDA object, which does it, is not there.
+// Limits how much of a CUDA device's memory libtorch's allocator may take in this process. Throws
+// kDevice without the optional library libacoer_cuda.so, which does it.
 void limitDeviceMemory(c10::Device device, int64_t bytes);
 
 }  // namespace acoer

@@ -40,7 +40,7 @@ at::Tensor dropoutMask(const DropoutPlan& plan, int64_t layer, int64_t target, i
       const auto i = static_cast<size_t>(t);
       const auto position = static_cast<uint64_t>(plan.positionOfToken[i]);
       for (int64_t c = 0; c < width; c += 8) {
-        // 16 bits a channel, eight channels a block.
+        // 16 bits per channel, eight channels per block.
         const auto bits = philox(plan.seed ^ plan.sequenceOfToken[i],
                                  position << 32 | static_cast<uint64_t>(c / 8), place);
         for (int64_t j = c; j < std::min(width, c + 8); ++j) {

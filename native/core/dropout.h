@@ -1,7 +1,7 @@
 // LoRA dropout masks as a pure function of (seed, sequence, position, layer, target, channel).
 //
-// "Sequence" is a hash of its token ids, so a token's mask does not depend on how a step is cut
-// into micro-batches nor on the order of the sequences. Equal sequences of one step share their
+// "Sequence" is a hash of its token ids, so a token's mask depends neither on how a step is split
+// into micro-batches nor on the order of the sequences. Identical sequences of a step share their
 // masks.
 #pragma once
 
@@ -18,7 +18,8 @@ struct DropoutPlan {
 };
 DropoutPlan makeDropoutPlan(const PackedSequences& batch, DropoutKey key, double probability);
 
-// [T, width] of 0 and 1 / (1 - p), in `options`' type and device. p is rounded to 1/65536.
+// [T, width] of 0 and 1 / (1 - p), in the type and on the device of `options`. p is rounded to a
+// multiple of 1/65536.
 at::Tensor dropoutMask(const DropoutPlan& plan, int64_t layer, int64_t target, int64_t width,
                        at::TensorOptions options);
 

@@ -1,5 +1,7 @@
 #include "error.h"
 
+#include <cstdio>
+
 namespace acoer {
 
 const char* errorCodeName(ErrorCode code) {
@@ -28,6 +30,13 @@ const char* errorCodeName(ErrorCode code) {
 
 void fail(ErrorCode code, const std::string& message, std::optional<Place> place) {
   throw EngineError(code, message, place);
+}
+
+void require(bool holds, const std::string& name, const std::string& rule, double value) {
+  if (holds) return;
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.15g", value);
+  fail(ErrorCode::kBadArgument, name + " must be " + rule + ", not " + text);
 }
 
 }  // namespace acoer

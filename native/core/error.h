@@ -1,4 +1,4 @@
-// The one exception of the core. The addon turns `code` into the `code` of a JavaScript error.
+// The core's exception type. The addon turns `code` into the `code` of a JavaScript error.
 #pragma once
 
 #include <cstdint>
@@ -9,23 +9,22 @@
 namespace acoer {
 
 enum class ErrorCode {
-  kBadArgument,  // the caller's values make no sense together
+  kBadArgument,  // a value from the caller is not allowed
   kBadShape,     // a tensor in a file or an argument has the wrong shape
-  kBadFile,      // a file is missing, torn, or not what its name says
+  kBadFile,      // a file is missing, damaged or not of the expected kind
   kOutOfMemory,
   kNotFinite,
   kDisposed,
   kCancelled,
-  kDevice,    // the device asked for is not there or failed
+  kDevice,    // the device is not available or failed
   kInternal,  // a bug: anything else libtorch or the standard library threw
 };
 
-// The spelling JavaScript sees, e.g. "BAD_SHAPE".
+// The name that JavaScript sees, e.g. "BAD_SHAPE".
 const char* errorCodeName(ErrorCode code);
 
-// The token at which something went wrong, for callers that look it up: its request, the sample of
-// the request, and its number among the sample's new tokens. The addon makes properties of the
-// JavaScript error of them.
+// The token at which something went wrong: its request, the sample within the request, and its
+// index among the sample's new tokens. They become properties of the JavaScript error.
 struct Place {
   int64_t request = 0;
   int64_t sample = 0;
@@ -46,5 +45,8 @@ class EngineError : public std::runtime_error {
 
 [[noreturn]] void fail(ErrorCode code, const std::string& message,
                        std::optional<Place> place = std::nullopt);
+
+// Throws kBadArgument, "NAME must be RULE, not VALUE", unless `holds`.
+void require(bool holds, const std::string& name, const std::string& rule, double value);
 
 }  // namespace acoer

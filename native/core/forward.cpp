@@ -11,35 +11,29 @@
 #include "head.h"
 #include "layer.h"
 #include "memory.h"
+#include "ops.h"
 
 namespace acoer {
 
-// The sequences, the temperature and the key are there to run the pass again with less kept.
+// The sequences, the temperature and the dropout key allow the pass to be run again with less kept.
 struct Tape {
   PackedSequences sequences;
   double temperature;
   std::optional<DropoutKey> dropout;
   LayerPass pass;
-  bool keeps;  // each layer's activations; else its input alone
+  bool keeps;  // true: each layer's activations; false: only its input
   std::vector<LayerTape> layers;
   at::Tensor last_ND;    // residual stream at the completion rows
   Normed hidden;         // the same after the final norm
-  at::Tensor slopes_ND;  // dlogprob/dhidden; of a LoRA only
+  at::Tensor slopes_ND;  // dlogprob/dhidden; for LoRA only
 };
 
 namespace {
 
-void checkPass(const PackedSequences& batch, const ModelConfig& config, double temperature) {
-  checkSequences(batch, config);
-  if (!std::isfinite(temperature) || temperature <= 0) {
-    fail(ErrorCode::kBadArgument, "temperature must be above 0 and finite");
-  }
-}
-
-std::vector<double> toDoubles(const at::Tensor& x_N) {
-  const at::Tensor flat = x_N.to(at::kCPU, at::kDouble).contiguous();
-  const auto* from = flat.data_ptr<double>();
-  return {from, from + flat.numel()};
+void checkPass(const PackedSequences& batch, const ModelSpec& spec, double temperature) {
+  checkSequences(batch, spec);
+  require(std::isfinite(temperature) && temperature > 0, "temperature", "above 0 and finite",
+          temperature);
 }
 
 // The residual stream after the last layer, before the final norm.
@@ -54,12 +48,12 @@ at::Tensor runLayers(const LayerPass& pass, Tape* tape, const Cancel& cancel) {
   return x_TD;
 }
 
-// score() and forward() alike. Call with grad mode off.
+// The pass of score() and of forward(). Call with grad mode off.
 ScoreResult runPass(const LayerPass& pass, double temperature, Tape* tape, const Cancel& cancel) {
   if (pass.layout.completion_N.numel() == 0) return {};
   const at::Tensor last_ND =
       runLayers(pass, tape, cancel).index_select(0, pass.layout.completion_N);
-  const Normed hidden = rmsRotate(last_ND, pass.weights.finalNorm_D, pass.model.config.rmsNormEps);
+  const Normed hidden = rmsRotate(last_ND, pass.weights.finalNorm_D, pass.model.spec.rmsNormEps);
   const HeadResult head = headForward(hidden.y, pass.weights.head_VD, pass.layout.targets_N,
                                       temperature, tape && pass.policy->isLora(), cancel);
   if (tape) {
@@ -95,7 +89,7 @@ at::Tensor headInputGradient(const Tape& tape, const at::Tensor& d_N, GradientSi
                       d_N, sink, cancel);
 }
 
-// The gradient at the residual stream after the last layer, [T, D].
+// The gradient with respect to the residual stream after the last layer, [T, D].
 at::Tensor outputGradient(const Tape& tape, const std::vector<double>& dLogprobs,
                           GradientSink& sink, const Cancel& cancel) {
   const LayerPass& pass = tape.pass;
@@ -109,7 +103,7 @@ at::Tensor outputGradient(const Tape& tape, const std::vector<double>& dLogprobs
   rmsRotateBackward(dHidden_ND, {tape.last_ND, tape.hidden.inverseRms, finalNorm_D, {}, dWeight_D},
                     {}, dLast_ND);
   at::Tensor dx_TD =
-      at::zeros({pass.layout.tokens, pass.model.config.hiddenSize}, dLast_ND.options());
+      at::zeros({pass.layout.tokens, pass.model.spec.hiddenSize}, dLast_ND.options());
   return dx_TD.index_copy_(0, pass.layout.completion_N, dLast_ND);
 }
 
@@ -128,7 +122,7 @@ void runBackward(Tape& tape, const std::vector<double>& dLogprobs, const Cancel&
   }
   if (!pass.policy->isLora()) {
     sink.add(pass.weights.embed_VD,
-             at::embedding_dense_backward(dx_TD, pass.layout.ids_T, pass.model.config.vocabSize, -1,
+             at::embedding_dense_backward(dx_TD, pass.layout.ids_T, pass.model.spec.vocabSize, -1,
                                           false));
   }
   sink.commit();
@@ -153,7 +147,7 @@ ScoreResult score(const Model& model, const Policy* policy, const PackedSequence
   if (policy && policy->model.get() != &model) {
     fail(ErrorCode::kBadArgument, "the policy belongs to another model");
   }
-  checkPass(batch, model.config, temperature);
+  checkPass(batch, model.spec, temperature);
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(model.device);
   return runPass(makeLayerPass(model, policy, batch, std::nullopt), temperature, nullptr, cancel);
@@ -163,7 +157,7 @@ ScoreResult forward(Policy& policy, const PackedSequences& batch, double tempera
                     const std::optional<DropoutKey>& dropout, const Cancel& cancel,
                     int64_t keepBytes) {
   policy.tape.reset();
-  checkPass(batch, policy.model->config, temperature);
+  checkPass(batch, policy.model->spec, temperature);
   try {
     return forwardKeeping(keepBytes, policy, batch, temperature, dropout, cancel);
   } catch (...) {
@@ -177,8 +171,8 @@ void backward(Policy& policy, const std::vector<double>& dLogprobs, const Cancel
   std::shared_ptr<Tape> tape = std::move(policy.tape);
   if (!tape) {
     fail(ErrorCode::kBadArgument,
-         "call forward first: the policy holds no forward pass to differentiate; a backward, "
-         "another forward, a step, a restore and zeroGradients drop the one before");
+         "call forward first: the policy holds no forward pass to differentiate (backward, "
+         "another forward, step, restore and zeroGradients drop it)");
   }
   checkSlopes(dLogprobs, tape->sequences.completionTokens());
   const auto isZero = [](double slope) { return slope == 0; };

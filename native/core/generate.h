@@ -1,9 +1,10 @@
-// Sampling: prompts prefilled once, continuous batching over decode slots, counter-based noise.
+// Sampling: each prompt is prefilled once, decode slots are batched continuously, and noise is
+// counter-based.
 #pragma once
 
 #include <functional>
 
-#include "policy.h"
+#include "decode_weights.h"
 
 namespace acoer {
 
@@ -16,7 +17,8 @@ struct SamplingOptions {
 };
 
 // `numSamples` sequences from one prompt. Sample s draws its token at position t (0 = first new
-// token) from Philox(key = seed, counter = (firstSample + s, t)): the batch cannot change it.
+// token) from Philox(key = seed, counter = (firstSample + s, t)), so the batch cannot change a
+// draw.
 struct GenerateRequest {
   std::vector<int32_t> promptIds;
   int64_t numSamples = 1;
@@ -29,8 +31,9 @@ struct GenerateRequest {
 };
 
 struct GenerateOptions {
-  int64_t maxSlots = 64;  // sequences decoded together; fewer when kvBytes says so
-  int64_t kvBytes = 0;    // limit on the KV cache; 0: a share of what is free
+  int64_t maxSlots = 64;  // most sequences decoded together; kvBytes may allow fewer
+  int64_t kvBytes = 0;    // limit of the KV cache; 0: a share of the free memory
+  DecodePath path = DecodePath::kAuto;
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };
@@ -38,7 +41,7 @@ enum class FinishReason { kStop, kLength, kCancelled };
 struct GeneratedSequence {
   int64_t request = 0;
   int64_t sample = 0;
-  std::vector<int32_t> ids;  // new tokens, the stop id included
+  std::vector<int32_t> ids;  // the new tokens, including the stop id
   // log-softmax(logits / temperature) of each token, before top-k, top-p, min-p and penalty.
   std::vector<double> logprobs;
   std::vector<double> entropies;  // of the same distribution
@@ -54,8 +57,9 @@ struct GenerateStats {
   double decodeMs = 0;
 };
 
-// Calls onSequence on this thread as each sequence ends. After a cancel request, what is in
-// flight comes back with kCancelled (with the tokens it had) and the call returns normally.
+// Calls onSequence on this thread as each sequence ends. After a cancel request, every unfinished
+// sequence is delivered with kCancelled and the tokens it has, and the call returns normally.
+// Throws kBadArgument naming the request and the field, kNotFinite with the place of the token.
 GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& requests,
                        const GenerateOptions& options,
                        const std::function<void(GeneratedSequence&&)>& onSequence,

@@ -3,13 +3,14 @@
 #include <cmath>
 
 #include "memory.h"
+#include "packed.h"
 
 namespace acoer {
 namespace {
 
-// What the KV cache may take of the memory that is free when the caller sets no limit. Other
-// programs share a machine's memory. A GPU's is the run's own: what is left over holds the logits
-// and a layer.
+// The share of the free memory that the KV cache may take if the caller sets no limit. A machine's
+// memory is shared with other programs. A GPU's belongs to the run, but must also hold the logits
+// and a layer's activations.
 struct FreeShare {
   int64_t quarters;
   const char* text;
@@ -18,69 +19,43 @@ FreeShare freeShare(at::Device device) {
   return device.is_cpu() ? FreeShare{1, "a quarter"} : FreeShare{3, "three quarters"};
 }
 
-[[noreturn]] void refuse(size_t request, const std::string& message,
-                         ErrorCode code = ErrorCode::kBadArgument) {
-  fail(code, "generate: request " + std::to_string(request) + ": " + message);
-}
+std::string nameOf(size_t request) { return "generate: request " + std::to_string(request) + ": "; }
 
-std::string number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%g", value);
-  return text;
-}
-
-void checkIds(size_t i, const char* what, const std::vector<int32_t>& ids, int64_t vocab) {
-  for (size_t t = 0; t < ids.size(); ++t) {
-    if (ids[t] >= 0 && ids[t] < vocab) continue;
-    refuse(i, std::string(what) + " " + std::to_string(t) + " is " + std::to_string(ids[t]) +
-                  ", outside the vocabulary of " + std::to_string(vocab));
-  }
-}
-
-void checkSampling(size_t i, const SamplingOptions& s) {
-  if (!(s.temperature >= 0) || !std::isfinite(s.temperature)) {
-    refuse(i, "temperature is " + number(s.temperature) + "; it must be 0 (greedy) or positive");
-  }
-  if (s.topK < 0) {
-    refuse(i, "topK is " + std::to_string(s.topK) + "; it must be 0 (off) or positive");
-  }
-  if (!(s.topP > 0 && s.topP <= 1)) {
-    refuse(i, "topP is " + number(s.topP) + "; it must be in (0, 1]");
-  }
-  if (!(s.minP >= 0 && s.minP <= 1)) {
-    refuse(i, "minP is " + number(s.minP) + "; it must be in [0, 1]");
-  }
-  if (!(s.repetitionPenalty > 0) || !std::isfinite(s.repetitionPenalty)) {
-    refuse(i, "repetitionPenalty is " + number(s.repetitionPenalty) +
-                  "; it must be positive, 1 for none");
-  }
-}
+// Far above any real number of samples, far below where products with it would overflow.
+constexpr int64_t kMaxSamples = int64_t{1} << 31;
 
 void checkRequest(const Model& model, size_t i, const GenerateRequest& request) {
-  const ModelConfig& config = model.config;
+  const auto check = [i](bool holds, const char* name, const char* rule, auto value) {
+    if (!holds) require(false, nameOf(i) + name, rule, static_cast<double>(value));
+  };
   const auto prompt = static_cast<int64_t>(request.promptIds.size());
-  if (prompt == 0) refuse(i, "the prompt is empty; it needs at least one token");
-  checkIds(i, "prompt id", request.promptIds, config.vocabSize);
-  checkIds(i, "stop id", request.stopIds, config.vocabSize);
-  if (request.numSamples < 1) {
-    refuse(i, "numSamples is " + std::to_string(request.numSamples) + "; it must be at least 1");
+  if (prompt == 0) {
+    fail(ErrorCode::kBadArgument,
+         nameOf(i) + "promptIds is empty; a prompt has at least one token");
   }
-  if (request.firstSample < 0) {
-    refuse(i,
-           "firstSample is " + std::to_string(request.firstSample) + "; it must not be negative");
+  checkVocabulary(request.promptIds, model.spec, nameOf(i) + "promptIds");
+  checkVocabulary(request.stopIds, model.spec, nameOf(i) + "stopIds");
+  check(request.numSamples >= 1 && request.numSamples < kMaxSamples, "numSamples",
+        "at least 1 and below 2^31", request.numSamples);
+  check(request.firstSample >= 0 && request.firstSample < kMaxSamples, "firstSample",
+        "at least 0 and below 2^31", request.firstSample);
+  check(request.maxNewTokens >= 1, "maxNewTokens", "at least 1", request.maxNewTokens);
+  if (request.maxNewTokens > model.spec.maxPositions - prompt) {
+    fail(ErrorCode::kBadArgument,
+         nameOf(i) + "a prompt of " + std::to_string(prompt) + " tokens and maxNewTokens " +
+             std::to_string(request.maxNewTokens) + " exceed the model's " +
+             std::to_string(model.spec.maxPositions) + " positions; shorten either");
   }
-  if (request.maxNewTokens < 1) {
-    refuse(i,
-           "maxNewTokens is " + std::to_string(request.maxNewTokens) + "; it must be at least 1");
-  }
-  if (request.maxNewTokens > config.maxPositions - prompt) {
-    refuse(i, "a prompt of " + std::to_string(prompt) + " tokens and " +
-                  std::to_string(request.maxNewTokens) + " new ones exceed the model's " +
-                  std::to_string(config.maxPositions) + " positions; shorten either");
-  }
-  checkSampling(i, request.sampling);
+  const SamplingOptions& s = request.sampling;
+  check(s.temperature >= 0 && std::isfinite(s.temperature), "temperature",
+        "0 (greedy) or a positive number", s.temperature);
+  check(s.topK >= 0, "topK", "0 (off) or positive", s.topK);
+  check(s.topP > 0 && s.topP <= 1, "topP", "above 0 and at most 1", s.topP);
+  check(s.minP >= 0 && s.minP <= 1, "minP", "from 0 to 1", s.minP);
+  check(s.repetitionPenalty > 0 && std::isfinite(s.repetitionPenalty), "repetitionPenalty",
+        "above 0 and finite", s.repetitionPenalty);
   if (request.policy != nullptr && request.policy->model.get() != &model) {
-    refuse(i, "its policy belongs to another model");
+    fail(ErrorCode::kBadArgument, nameOf(i) + "the policy belongs to another model");
   }
 }
 
@@ -98,14 +73,10 @@ int64_t promptPositions(const GenerateRequest& request) {
 
 void checkRequests(const Model& model, const std::vector<GenerateRequest>& requests,
                    const GenerateOptions& options) {
-  if (options.maxSlots < 1) {
-    fail(ErrorCode::kBadArgument,
-         "generate: maxSlots is " + std::to_string(options.maxSlots) + "; it must be at least 1");
-  }
-  if (options.kvBytes < 0) {
-    fail(ErrorCode::kBadArgument, "generate: kvBytes is " + std::to_string(options.kvBytes) +
-                                      "; it must be 0 (a share of the free memory) or positive");
-  }
+  require(options.maxSlots >= 1, "generate: maxSlots", "at least 1",
+          static_cast<double>(options.maxSlots));
+  require(options.kvBytes >= 0, "generate: kvBytes", "0 (a share of the free memory) or positive",
+          static_cast<double>(options.kvBytes));
   for (size_t i = 0; i < requests.size(); ++i) checkRequest(model, i, requests[i]);
 }
 
@@ -114,20 +85,20 @@ KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& re
   const FreeShare share = freeShare(model.device);
   const int64_t bytes =
       options.kvBytes > 0 ? options.kvBytes : availableBytes(model.device) / 4 * share.quarters;
-  const int64_t perPosition = KvCache::bytesPerPosition(model.config, model.dtype);
+  const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
   const KvBudget budget{bytes / perPosition, options.maxSlots};
   for (size_t i = 0; i < requests.size(); ++i) {
     const int64_t needed = positionsNeeded(requests[i]) + promptPositions(requests[i]);
     if (needed <= budget.positions) continue;
-    refuse(i,
-           "its KV cache takes " + std::to_string(needed * perPosition) + " bytes (" +
-               std::to_string(requests[i].promptIds.size()) + " prompt tokens, kept twice, and " +
-               std::to_string(requests[i].maxNewTokens) + " new ones at " +
-               std::to_string(perPosition) + " bytes each) but " +
-               (options.kvBytes > 0 ? "kvBytes" : std::string(share.text) + " of the free memory") +
-               " is " + std::to_string(bytes) + "; lower maxNewTokens or raise kvBytes",
-           // Free memory is nothing the caller has said.
-           options.kvBytes > 0 ? ErrorCode::kBadArgument : ErrorCode::kOutOfMemory);
+    // How much memory is free is not the caller's mistake.
+    const ErrorCode code = options.kvBytes > 0 ? ErrorCode::kBadArgument : ErrorCode::kOutOfMemory;
+    fail(code,
+         nameOf(i) + "its KV cache takes " + std::to_string(needed * perPosition) + " bytes (" +
+             std::to_string(requests[i].promptIds.size()) + " prompt tokens, kept twice, and " +
+             std::to_string(requests[i].maxNewTokens) + " new ones at " +
+             std::to_string(perPosition) + " bytes each) but " +
+             (options.kvBytes > 0 ? "kvBytes" : std::string(share.text) + " of the free memory") +
+             " is " + std::to_string(bytes) + "; lower maxNewTokens or raise kvBytes");
   }
   return budget;
 }

@@ -1,4 +1,4 @@
-// Checks of generate()'s arguments and the room its KV cache may take.
+// Checks generate()'s arguments and plans the size of its KV cache.
 #pragma once
 
 #include "generate.h"
@@ -6,23 +6,23 @@
 
 namespace acoer {
 
-// Room for keys and values, in positions of one sequence.
+// Room for keys and values, in token positions.
 struct KvBudget {
   int64_t positions = 0;
   int64_t maxSlots = 0;
 };
 
-// Positions a sequence of this request needs while it is decoded, rounded to the cache's unit.
+// Positions that a sequence of this request needs while it is decoded, rounded to the cache's unit.
 int64_t positionsNeeded(const GenerateRequest& request);
-// Positions its prompt needs while samples of it wait for a slot.
+// Positions that its prompt needs while samples of it wait for a slot.
 int64_t promptPositions(const GenerateRequest& request);
 
-// Throws kBadArgument: which request, what is wrong, what would be right.
+// Throws kBadArgument naming the request, the field, the rule and the value.
 void checkRequests(const Model& model, const std::vector<GenerateRequest>& requests,
                    const GenerateOptions& options);
 
-// Throws when a request does not fit even alone: kBadArgument under options.kvBytes, kOutOfMemory
-// without.
+// Throws if a request does not fit even alone: kBadArgument if options.kvBytes sets the limit, else
+// kOutOfMemory.
 KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& requests,
                       const GenerateOptions& options);
 

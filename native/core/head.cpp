@@ -19,8 +19,8 @@ int64_t chunkTokens(int64_t vocabulary) {
 // Vocabulary rows of a bf16 head widened to fp32 at a time.
 constexpr int64_t kWidenedRows = 4096;
 
-// Logits of a bf16 product would be rounded in steps of up to 0.125: bf16 products are kept in
-// fp32, as the sampler keeps them.
+// A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32, as
+// in the sampler.
 at::Tensor logitsOf(const at::Tensor& h_CD, const at::Tensor& weight_VD) {
   if (h_CD.scalar_type() != at::kBFloat16) return at::mm(h_CD, weight_VD.t());
   if (!h_CD.device().is_cpu()) return at::mm(h_CD, weight_VD.t(), at::kFloat);

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <fstream>
 #include <optional>
-#include <sstream>
 
 namespace acoer {
 namespace {
@@ -20,13 +19,13 @@ std::string lineAfter(const char* path, const std::string& key) {
   return "";
 }
 
-// Lines such as "VmRSS:   1234 kB".
+// Reads lines such as "VmRSS:   1234 kB".
 int64_t kilobytesAfter(const char* path, const std::string& key) {
   const std::string text = lineAfter(path, key);
   return text.empty() ? 0 : std::strtoll(text.c_str(), nullptr, 10) * 1024;
 }
 
-// Nothing when the file is missing or says "max".
+// The number in a file; nothing if the file is missing or says "max".
 std::optional<int64_t> numberIn(const char* path) {
   std::ifstream file(path);
   int64_t value = 0;
@@ -34,7 +33,7 @@ std::optional<int64_t> numberIn(const char* path) {
   return std::nullopt;
 }
 
-// CPUs' worth of time per period, cgroup v2.
+// The cgroup v2 CPU quota, in CPUs.
 std::optional<double> cpuQuota() {
   std::ifstream file("/sys/fs/cgroup/cpu.max");
   double quota = 0;

@@ -6,7 +6,8 @@
 
 namespace acoer {
 
-// Cores this process may use: its affinity, and the container's CPU quota rounded up. At least 1.
+// Cores that this process may use: its affinity, limited by the container's CPU quota rounded up.
+// At least 1.
 int availableCores();
 
 std::string processorName();

@@ -18,7 +18,7 @@ at::Tensor prefix(const at::Tensor& cache, int64_t slotBegin, int64_t slots, int
   return cache.narrow(0, slotBegin, slots).narrow(2, 0, units);
 }
 
-// Per head the prefix is one piece of memory, in both layouts.
+// In both layouts the prefix of a head is one contiguous piece of memory.
 void copyOnCpu(const at::Tensor& from, int64_t fromSlot, const at::Tensor& to, int64_t toSlot,
                int64_t positions) {
   const int64_t units = from.dim() == 5 ? (positions + kTile - 1) / kTile : positions;
@@ -34,22 +34,22 @@ void copyOnCpu(const at::Tensor& from, int64_t fromSlot, const at::Tensor& to, i
 
 }  // namespace
 
-KvCache::KvCache(const ModelConfig& config, at::Device device, at::ScalarType dtype, bool tiledKeys)
-    : kvHeads_(config.numKvHeads),
-      headDim_(config.headDim),
+KvCache::KvCache(const ModelSpec& spec, at::Device device, at::ScalarType dtype, bool tiledKeys)
+    : kvHeads_(spec.numKvHeads),
+      headDim_(spec.headDim),
       device_(device),
       dtype_(dtype),
       tiledKeys_(tiledKeys),
-      keys_(static_cast<size_t>(config.numLayers)),
-      values_(static_cast<size_t>(config.numLayers)) {
+      keys_(static_cast<size_t>(spec.numLayers)),
+      values_(static_cast<size_t>(spec.numLayers)) {
   for (size_t i = 0; i < keys_.size(); ++i) {
     keys_[i] = makeKeys();
     values_[i] = makeValues();
   }
 }
 
-int64_t KvCache::bytesPerPosition(const ModelConfig& config, at::ScalarType dtype) {
-  return 2 * config.numLayers * config.kvRows() * static_cast<int64_t>(c10::elementSize(dtype));
+int64_t KvCache::bytesPerPosition(const ModelSpec& spec, at::ScalarType dtype) {
+  return 2 * spec.numLayers * spec.kvRows() * static_cast<int64_t>(c10::elementSize(dtype));
 }
 
 int64_t KvCache::roundedPositions(int64_t positions) {
@@ -66,7 +66,7 @@ at::Tensor KvCache::makeKeys() const {
 
 at::Tensor KvCache::makeValues() const {
   const auto options = at::device(device_).dtype(dtype_);
-  // A masked attention multiplies what was never written by zero: that must not be NaN.
+  // Masked attention multiplies unwritten positions by zero, so they must not be NaN.
   if (!tiledKeys_) return at::zeros({slots_, kvHeads_, positions_, headDim_}, options);
   return at::empty({slots_, kvHeads_, positions_, headDim_}, options);
 }
@@ -74,7 +74,7 @@ at::Tensor KvCache::makeValues() const {
 void KvCache::resize(int64_t slots, int64_t positions, int64_t keepSlots, int64_t keepPositions) {
   slots_ = slots;
   positions_ = roundedPositions(positions);
-  // Layer by layer, so that the old and the new room of only one layer exist at a time.
+  // Layer by layer, so that the old and the new room exist together for only one layer at a time.
   for (size_t i = 0; i < keys_.size(); ++i) {
     for (at::Tensor* cache : {&keys_[i], &values_[i]}) {
       at::Tensor grown = cache == &keys_[i] ? makeKeys() : makeValues();

@@ -1,4 +1,5 @@
-// Keys and values of the sequences being decoded: `slots` sequences of up to `positions` tokens.
+// The keys and values of the sequences being decoded: `slots` sequences of up to `positions`
+// tokens.
 #pragma once
 
 #include "model.h"
@@ -7,23 +8,23 @@ namespace acoer {
 
 class KvCache {
  public:
-  // tiledKeys: the CPU kernels' layout of the keys (decode_kernels.h); positions are then multiples
-  // of 16. Both layouts are [slots, J, ...] with a position's elements behind its predecessor's.
-  KvCache(const ModelConfig& config, at::Device device, at::ScalarType dtype, bool tiledKeys);
+  // `tiledKeys`: keys in the layout of the CPU kernels (decode_kernels.h); positions are then
+  // multiples of 16. In both layouts, [slots, J, ...], the elements of a position follow those of
+  // the position before it.
+  KvCache(const ModelSpec& spec, at::Device device, at::ScalarType dtype, bool tiledKeys);
 
   // Bytes of one position of one sequence, over all layers.
-  static int64_t bytesPerPosition(const ModelConfig& config, at::ScalarType dtype);
-  // A sequence of `positions` tokens takes the room of this many.
+  static int64_t bytesPerPosition(const ModelSpec& spec, at::ScalarType dtype);
+  // The number of positions that a sequence of `positions` tokens occupies.
   static int64_t roundedPositions(int64_t positions);
 
-  // New room; the first keepPositions positions of the first keepSlots slots survive.
+  // Allocates new room and keeps the first keepPositions positions of the first keepSlots slots.
   void resize(int64_t slots, int64_t positions, int64_t keepSlots, int64_t keepPositions);
   // Copies the first `positions` positions, over all layers; `from` may be this cache.
   void copySlot(const KvCache& from, int64_t fromSlot, int64_t toSlot, int64_t positions);
 
   int64_t slots() const { return slots_; }
   int64_t positions() const { return positions_; }
-  bool tiledKeys() const { return tiledKeys_; }
   // [S, J, L, K], or [S, J, L / 16, K, 16] when tiled.
   const at::Tensor& keys(int64_t layer) const { return keys_[static_cast<size_t>(layer)]; }
   const at::Tensor& values(int64_t layer) const { return values_[static_cast<size_t>(layer)]; }

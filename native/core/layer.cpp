@@ -2,6 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
+#include "lora.h"
+#include "ops.h"
+
 namespace acoer {
 
 namespace {
@@ -12,7 +17,7 @@ Projection makeProjection(const LayerPass& pass, size_t layer, const at::Tensor&
   p.weight = weight;
   p.layer = static_cast<int64_t>(layer);
   p.targets = std::move(targets);
-  for (const Target t : p.targets) p.rows.push_back(targetShape(pass.model.config, t).out);
+  for (const Target t : p.targets) p.rows.push_back(targetShape(pass.model.spec, t).out);
   if (!pass.policy) return p;
   p.trainWeight = !pass.policy->isLora();
   if (pass.policy->isLora()) {
@@ -40,12 +45,12 @@ struct Heads {
   at::Tensor q_THK, k_TJK, v_TJK;
 };
 
-Heads splitHeads(const ModelConfig& c, const at::Tensor& qkv_TE) {
+Heads splitHeads(const ModelSpec& spec, const at::Tensor& qkv_TE) {
   const auto block = [&](int64_t from, int64_t heads) {
-    return qkv_TE.narrow(1, from, heads * c.headDim).unflatten(1, {heads, c.headDim});
+    return qkv_TE.narrow(1, from, heads * spec.headDim).unflatten(1, {heads, spec.headDim});
   };
-  return {block(0, c.numHeads), block(c.qRows(), c.numKvHeads),
-          block(c.qRows() + c.kvRows(), c.numKvHeads)};
+  return {block(0, spec.numHeads), block(spec.qRows(), spec.numKvHeads),
+          block(spec.qRows() + spec.kvRows(), spec.numKvHeads)};
 }
 
 at::Tensor weightGradient(const LayerPass& pass, const at::Tensor& weight, GradientSink& sink) {
@@ -55,10 +60,10 @@ at::Tensor weightGradient(const LayerPass& pass, const at::Tensor& weight, Gradi
 
 at::Tensor attentionForward(const LayerPass& pass, const LayerWeights& w, const at::Tensor& qkv_TE,
                             LayerTape* tape) {
-  const ModelConfig& c = pass.model.config;
-  const Heads heads = splitHeads(c, qkv_TE);
-  const Normed q = rmsRotate(heads.q_THK, w.qNorm_K, c.rmsNormEps, pass.angles);
-  const Normed k = rmsRotate(heads.k_TJK, w.kNorm_K, c.rmsNormEps, pass.angles);
+  const ModelSpec& spec = pass.model.spec;
+  const Heads heads = splitHeads(spec, qkv_TE);
+  const Normed q = rmsRotate(heads.q_THK, w.qNorm_K, spec.rmsNormEps, pass.angles);
+  const Normed k = rmsRotate(heads.k_TJK, w.kNorm_K, spec.rmsNormEps, pass.angles);
   if (tape) {
     tape->qInverseRms = q.inverseRms;
     tape->kInverseRms = k.inverseRms;
@@ -70,12 +75,12 @@ at::Tensor attentionForward(const LayerPass& pass, const LayerWeights& w, const 
 // dL/dqkv [T, E] from the gradient of the attended heads [T, H*K].
 at::Tensor attentionInputBackward(const LayerPass& pass, const LayerWeights& w, LayerTape& tape,
                                   const at::Tensor& dAttended_TQ, GradientSink& sink) {
-  const ModelConfig& c = pass.model.config;
+  const ModelSpec& spec = pass.model.spec;
   AttentionGradients d = attentionBackward(
-      tape.attention, dAttended_TQ.unflatten(1, {c.numHeads, c.headDim}), pass.layout);
+      tape.attention, dAttended_TQ.unflatten(1, {spec.numHeads, spec.headDim}), pass.layout);
   tape.attention.calls.clear();
   const at::Tensor dqkv_TE = at::empty_like(tape.qkv_TE);
-  const Heads target = splitHeads(c, dqkv_TE), raw = splitHeads(c, tape.qkv_TE);
+  const Heads target = splitHeads(spec, dqkv_TE), raw = splitHeads(spec, tape.qkv_TE);
   rmsRotateBackward(
       d.q_THK,
       {raw.q_THK, tape.qInverseRms, w.qNorm_K, pass.angles, weightGradient(pass, w.qNorm_K, sink)},
@@ -102,7 +107,7 @@ LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSe
   for (const AttentionBucket& bucket : pass.layout.buckets) {
     longest = std::max(longest, bucket.length);
   }
-  const RopeTable table = ropeTable(model.config, longest, model.device, model.dtype);
+  const RopeTable table = ropeTable(model.spec, longest, model.device, model.dtype);
   pass.angles.cos_TK = table.cos_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
   pass.angles.sin_TK = table.sin_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
   if (dropout && policy && policy->isLora() && policy->options.dropout > 0) {
@@ -113,14 +118,14 @@ LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSe
 
 namespace {
 
-// Everything of a layer up to the input of its last linear.
+// A layer up to the input of its last linear.
 struct LayerInner {
   at::Tensor middle_TD, activated_TF;
 };
 
 LayerInner runInner(const LayerPass& pass, const LayerWeights& w, const LayerProjections& p,
                     const at::Tensor& x_TD, LayerTape* tape) {
-  const double eps = pass.model.config.rmsNormEps;
+  const double eps = pass.model.spec.rmsNormEps;
   Normed inputNorm = rmsRotate(x_TD, w.inputNorm_D, eps);
   const at::Tensor qkv_TE = projectForward(p.qkv, inputNorm.y, tape ? &tape->qkvLora : nullptr);
   const at::Tensor attended_TQ = attentionForward(pass, w, qkv_TE, tape);
@@ -193,9 +198,10 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
 }
 
 int64_t layerTapeBytes(const LayerPass& pass) {
-  const ModelConfig& c = pass.model.config;
-  const int64_t perToken = 4 * c.hiddenSize + c.qkvRows() + c.qRows() + 3 * c.intermediateSize;
-  const int64_t perPaddedRow = c.qkvRows() + c.qRows();
+  const ModelSpec& spec = pass.model.spec;
+  const int64_t perToken =
+      4 * spec.hiddenSize + spec.qkvRows() + spec.qRows() + 3 * spec.intermediateSize;
+  const int64_t perPaddedRow = spec.qkvRows() + spec.qRows();
   return (perToken * pass.layout.tokens + perPaddedRow * pass.layout.paddedRows) *
          static_cast<int64_t>(c10::elementSize(pass.model.dtype));
 }

@@ -1,14 +1,15 @@
-// One decoder layer over a packed batch: forward, and a backward written out by hand.
+// One decoder layer over a packed batch: forward, and a hand-written backward.
 #pragma once
 
+#include <optional>
+
 #include "attention.h"
-#include "lora.h"
 #include "norm.h"
 #include "projection.h"
 
 namespace acoer {
 
-// What all layers of one pass share.
+// Shared by all layers of a pass.
 struct LayerPass {
   const Model& model;
   const Policy* policy;    // null: the base
@@ -20,7 +21,7 @@ struct LayerPass {
 LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSequences& batch,
                         const std::optional<DropoutKey>& dropout);
 
-// What backward needs. A tape with `x_TD` alone is a checkpoint: the rest is made again.
+// What backward needs. A tape with only `x_TD` is a checkpoint: the rest is recomputed.
 struct LayerTape {
   at::Tensor x_TD;
   Normed inputNorm, postNorm;
@@ -34,10 +35,10 @@ struct LayerTape {
   LoraTape qkvLora, oLora, gateUpLora, downLora;
 };
 
-// Fills `tape` from x without making the layer's output. Call with grad mode off.
+// Fills `tape` from x without computing the layer's output. Call with grad mode off.
 void layerRecompute(const LayerPass& pass, size_t layer, const at::Tensor& x_TD, LayerTape& tape);
 
-// [T, D] -> [T, D]. Fills `tape` when it is not null. Call with grad mode off.
+// [T, D] -> [T, D]. Fills `tape` if it is not null. Call with grad mode off.
 at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x_TD,
                         LayerTape* tape);
 
@@ -45,11 +46,12 @@ at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x
 at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
                          const at::Tensor& dy_TD, GradientSink& sink);
 
-// About the bytes a full tape of one layer takes for this batch, known before it is filled.
+// An estimate, before it is filled, of the bytes that a full tape of one layer takes for this
+// batch.
 int64_t layerTapeBytes(const LayerPass& pass);
 
-// Appends the tensors that `pass` or `tape` holds, undefined ones too; the weights are not the
-// pass's.
+// Append the tensors that `pass` or `tape` holds, including undefined ones. A pass does not own the
+// weights.
 void listTensors(const LayerPass& pass, std::vector<at::Tensor>& tensors);
 void listTensors(const LayerTape& tape, std::vector<at::Tensor>& tensors);
 

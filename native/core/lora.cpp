@@ -12,20 +12,20 @@ namespace acoer {
 const std::array<const char*, kNumTargets> kTargetNames = {
     "q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"};
 
-TargetShape targetShape(const ModelConfig& c, Target target) {
+TargetShape targetShape(const ModelSpec& spec, Target target) {
   switch (target) {
     case kQ:
-      return {c.qRows(), c.hiddenSize};
+      return {spec.qRows(), spec.hiddenSize};
     case kK:
     case kV:
-      return {c.kvRows(), c.hiddenSize};
+      return {spec.kvRows(), spec.hiddenSize};
     case kO:
-      return {c.hiddenSize, c.qRows()};
+      return {spec.hiddenSize, spec.qRows()};
     case kGate:
     case kUp:
-      return {c.intermediateSize, c.hiddenSize};
+      return {spec.intermediateSize, spec.hiddenSize};
     case kDown:
-      return {c.hiddenSize, c.intermediateSize};
+      return {spec.hiddenSize, spec.intermediateSize};
     case kNumTargets:
       break;
   }
@@ -37,9 +37,9 @@ std::string targetPath(int64_t layer, Target target) {
          (target <= kO ? ".self_attn." : ".mlp.") + kTargetNames[target];
 }
 
-LoraPair makeLoraPair(const ModelConfig& config, int64_t rank, uint64_t seed, int64_t layer,
+LoraPair makeLoraPair(const ModelSpec& spec, int64_t rank, uint64_t seed, int64_t layer,
                       Target target, at::TensorOptions options) {
-  const TargetShape shape = targetShape(config, target);
+  const TargetShape shape = targetShape(spec, target);
   const double bound = 1 / std::sqrt(static_cast<double>(shape.in));
   const at::Tensor a_RI = at::empty({rank, shape.in}, at::kDouble);
   auto* out = a_RI.data_ptr<double>();
@@ -49,7 +49,8 @@ LoraPair makeLoraPair(const ModelConfig& config, int64_t rank, uint64_t seed, in
     for (int64_t block = from; block < to; ++block) {
       const auto bits = philox(seed, static_cast<uint64_t>(block), place);
       for (int64_t i = 4 * block; i < std::min(total, 4 * block + 4); ++i) {
-        // 24 bits: exact in fp32, so fp32 and fp64 policies start equal up to the bound's rounding.
+        // 24 bits are exact in fp32, so fp32 and fp64 policies start out equal up to rounding of
+        // the bound.
         out[i] = bound * (2 * (uniform24(bits[static_cast<size_t>(i % 4)])) - 1);
       }
     }

@@ -25,8 +25,8 @@ namespace {
 // Tensors up to this size are never refused: scalars and index lists of operations in progress.
 constexpr int64_t kNeverRefused = 4096;
 
-// libtorch's CPU allocator and CUDA's libraries report exhaustion as a plain c10::Error; its text
-// is the only mark.
+// libtorch's CPU allocator and CUDA's libraries report exhaustion as a plain c10::Error, which only
+// its text gives away.
 bool isAllocationFailure(std::string_view message) {
   for (const std::string_view mark :
        {"can't allocate memory", "Storage size calculation overflowed", "ALLOC_FAILED"}) {
@@ -55,8 +55,8 @@ class MemoryAccount {
     if (used > limit_ && bytes > kNeverRefused) {
       give(bytes);
       fail(ErrorCode::kOutOfMemory, "out of memory: a tensor of " + megabytes(bytes) +
-                                        " does not fit beside " + megabytes(used - bytes) +
-                                        " under memoryLimitBytes, which is " + megabytes(limit_));
+                                        " does not fit; " + megabytes(used - bytes) +
+                                        " are in use and memoryLimitBytes is " + megabytes(limit_));
     }
     int64_t peak = peak_.load(std::memory_order_relaxed);
     while (used > peak && !peak_.compare_exchange_weak(peak, used, std::memory_order_relaxed)) {
@@ -76,21 +76,21 @@ namespace {
 
 thread_local std::shared_ptr<MemoryAccount> currentAccount;
 
-// Lies before the data. Holds the account, for tensors that are freed after their engine.
+// Lies before the data. It shares the account because a tensor may be freed after its engine.
 struct Header {
   int64_t bytes;
   std::shared_ptr<MemoryAccount> account;
 };
-// libtorch's kernels count on this alignment of the data (c10/core/alignment.h).
+// libtorch's kernels rely on this alignment of the data (c10/core/alignment.h).
 constexpr size_t kHeaderBytes = 64;
 static_assert(sizeof(Header) <= kHeaderBytes);
 
-// libtorch's own allocation of CPU memory, with a header that says whose it is.
+// libtorch's own allocation of CPU memory, plus a header that says whose it is.
 class CountingAllocator final : public c10::Allocator {
  public:
   c10::DataPtr allocate(size_t bytes) override {
     if (bytes == 0) return {nullptr, nullptr, &release, c10::kCPU};
-    // Sizes no memory has: libtorch's own refusal.
+    // Sizes that no machine has: let libtorch refuse them.
     if (bytes > std::numeric_limits<size_t>::max() / 4) {
       return c10::GetDefaultCPUAllocator()->allocate(bytes);
     }
@@ -126,7 +126,7 @@ class CountingAllocator final : public c10::Allocator {
   }
 };
 
-// For the whole process and for good: a storage asks the allocator that made it for more.
+// For the whole process and for good: a storage that grows asks the allocator that made it.
 void installCountingAllocator() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -145,14 +145,15 @@ bool allocatorReady(c10::Device device) {
   return c10::getDeviceAllocator(device.type())->initialized();
 }
 
-// The limit set on each CUDA device, 0 for none: of the whole process, as the allocator's own is.
+// The limit of each CUDA device, 0 for none. Like the allocator's own, it applies to the whole
+// process.
 std::atomic<int64_t>& deviceLimit(c10::Device device) {
   static std::array<std::atomic<int64_t>, std::numeric_limits<c10::DeviceIndex>::max() + 1> limits;
   return limits[static_cast<size_t>(device.index())];
 }
 
-// What libtorch's allocator keeps for reuse is as free as what it never took: a block that does not
-// fit is given back when one is needed.
+// Memory that libtorch's allocator caches counts as free: it gives cached blocks back if a request
+// does not fit into one.
 int64_t availableOnDevice(c10::Device device) {
   int64_t allocated = 0, reserved = 0;
   if (allocatorReady(device)) {

@@ -1,7 +1,8 @@
-// Memory of an engine's tensors: counted, limited, given back after a failure.
+// The memory of an engine's tensors: counting it, limiting it, and giving it back after a failure.
 //
-// On a CPU, Linux hands out more memory than there is and kills a process that touches too much of
-// it: malloc does not fail. With a limit the failure comes first, as an error that can be acted on.
+// On a CPU, malloc does not fail: Linux promises more memory than there is and kills a process that
+// touches too much of it. With a limit, the failure comes first, as an error that the caller can
+// handle.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -18,19 +19,19 @@ struct MemoryUse {
 
 class MemoryAccount;
 
-// Made and destroyed on the engine's thread, around everything that holds tensors: what that thread
-// allocates meanwhile is the engine's, whichever thread frees it.
+// Created and destroyed on the engine's thread, around everything that holds tensors. Whatever that
+// thread allocates in between belongs to the engine, whichever thread frees it.
 class EngineMemory {
  public:
-  // `limitBytes` 0: none. On a CPU the limit is this engine's; on a CUDA device that of the whole
-  // process, cached blocks included. Tensors of a few kB are counted but never refused, so that
-  // work on what is there already cannot stop half-way.
+  // A `limitBytes` of 0 means no limit. On a CPU the limit applies to this engine; on a CUDA device
+  // to the whole process, including cached blocks. Tensors of a few kB are counted but never
+  // refused, so that an operation on existing tensors cannot fail half-way.
   EngineMemory(c10::Device device, int64_t limitBytes);
   ~EngineMemory();
   EngineMemory(const EngineMemory&) = delete;
   EngineMemory& operator=(const EngineMemory&) = delete;
 
-  // Nothing on a CPU without a limit: then nobody counts.
+  // Nothing on a CPU without a limit, where tensors are not counted.
   std::optional<MemoryUse> use() const;
 
  private:
@@ -38,18 +39,17 @@ class EngineMemory {
   std::shared_ptr<MemoryAccount> account_;
 };
 
-// Prepares `device` for a limit; throws kBadArgument or kDevice when it cannot have one. Before the
-// engine's thread starts, so that its maker hears of it.
+// Prepares `device` for a limit; throws kBadArgument or kDevice if it cannot have one. Call it
+// before the engine's thread starts, so that the caller gets the error.
 void prepareMemoryLimit(c10::Device device, int64_t limitBytes);
 
 // What the calling engine thread can still allocate on `device`.
 int64_t availableBytes(c10::Device device);
 
-// Whether the exception being handled says that memory could not be had; call it only inside a
-// catch block.
+// Whether the exception being handled means that memory ran out; call it only inside a catch block.
 bool handlingOutOfMemory();
 
-// Gives memory nothing uses any more back to the system or the device.
+// Returns unused memory to the system or the device.
 void releaseFreedMemory(c10::Device device);
 
 }  // namespace acoer

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <sys/mman.h>
 
+#include <cmath>
 #include <set>
 
 #include "device.h"
@@ -12,7 +13,7 @@ namespace acoer {
 
 namespace {
 
-// Filling gigabytes in pages of 4 KB costs more time than reading them; a kernel without huge pages
+// Filling gigabytes in pages of 4 KB takes longer than reading them. A kernel without huge pages
 // ignores this.
 void preferHugePages(const at::Tensor& tensor) {
   constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
@@ -25,14 +26,14 @@ void preferHugePages(const at::Tensor& tensor) {
 
 }  // namespace
 
-std::vector<LayerTensor> layerTensors(const ModelConfig& c) {
-  const int64_t D = c.hiddenSize, F = c.intermediateSize, K = c.headDim;
+std::vector<LayerTensor> layerTensors(const ModelSpec& spec) {
+  const int64_t D = spec.hiddenSize, F = spec.intermediateSize, K = spec.headDim;
   return {{&LayerWeights::qkv_ED,
-           {{"self_attn.q_proj", c.qRows()},
-            {"self_attn.k_proj", c.kvRows()},
-            {"self_attn.v_proj", c.kvRows()}},
+           {{"self_attn.q_proj", spec.qRows()},
+            {"self_attn.k_proj", spec.kvRows()},
+            {"self_attn.v_proj", spec.kvRows()}},
            D},
-          {&LayerWeights::o_DHK, {{"self_attn.o_proj", D}}, c.qRows()},
+          {&LayerWeights::o_DHK, {{"self_attn.o_proj", D}}, spec.qRows()},
           {&LayerWeights::qNorm_K, {{"self_attn.q_norm", K}}},
           {&LayerWeights::kNorm_K, {{"self_attn.k_norm", K}}},
           {&LayerWeights::gateUp_2FD, {{"mlp.gate_proj", F}, {"mlp.up_proj", F}}, D},
@@ -41,13 +42,14 @@ std::vector<LayerTensor> layerTensors(const ModelConfig& c) {
           {&LayerWeights::postNorm_D, {{"post_attention_layernorm", D}}}};
 }
 
-Weights makeWeights(const ModelConfig& c, const std::function<at::Tensor(c10::IntArrayRef)>& make) {
+Weights makeWeights(const ModelSpec& spec,
+                    const std::function<at::Tensor(c10::IntArrayRef)>& make) {
   Weights w;
-  w.embed_VD = make({c.vocabSize, c.hiddenSize});
-  w.head_VD = c.tieWordEmbeddings ? w.embed_VD : make({c.vocabSize, c.hiddenSize});
-  w.finalNorm_D = make({c.hiddenSize});
-  const std::vector<LayerTensor> tensors = layerTensors(c);
-  for (int64_t i = 0; i < c.numLayers; ++i) {
+  w.embed_VD = make({spec.vocabSize, spec.hiddenSize});
+  w.head_VD = spec.tieWordEmbeddings ? w.embed_VD : make({spec.vocabSize, spec.hiddenSize});
+  w.finalNorm_D = make({spec.hiddenSize});
+  const std::vector<LayerTensor> tensors = layerTensors(spec);
+  for (int64_t i = 0; i < spec.numLayers; ++i) {
     LayerWeights& layer = w.layers.emplace_back();
     for (const LayerTensor& tensor : tensors) {
       int64_t rows = 0;
@@ -58,33 +60,33 @@ Weights makeWeights(const ModelConfig& c, const std::function<at::Tensor(c10::In
   return w;
 }
 
-Weights allocateWeights(const ModelConfig& config, at::TensorOptions options) {
-  return makeWeights(config, [&](c10::IntArrayRef shape) {
+Weights allocateWeights(const ModelSpec& spec, at::TensorOptions options) {
+  return makeWeights(spec, [&](c10::IntArrayRef shape) {
     const at::Tensor tensor = at::empty(shape, options);
     preferHugePages(tensor);
     return tensor;
   });
 }
 
-void changeWeights(const ModelConfig& config, Weights& w,
+void changeWeights(const ModelSpec& spec, Weights& w,
                    const std::function<at::Tensor(const at::Tensor&)>& change) {
   const bool tied = w.head_VD.is_same(w.embed_VD);
   w.embed_VD = change(w.embed_VD);
   w.head_VD = tied ? w.embed_VD : change(w.head_VD);
   w.finalNorm_D = change(w.finalNorm_D);
-  const std::vector<LayerTensor> tensors = layerTensors(config);
+  const std::vector<LayerTensor> tensors = layerTensors(spec);
   for (LayerWeights& layer : w.layers) {
     for (const LayerTensor& tensor : tensors) layer.*tensor.member = change(layer.*tensor.member);
   }
 }
 
-std::vector<WeightSlot> weightSlots(const ModelConfig& c, const Weights& w) {
+std::vector<WeightSlot> weightSlots(const ModelSpec& spec, const Weights& w) {
   std::vector<WeightSlot> slots;
   const auto addWhole = [&](const std::string& name, const at::Tensor& whole) {
     slots.push_back({name + ".weight", whole, 0, whole.size(0)});
   };
   addWhole("model.embed_tokens", w.embed_VD);
-  const std::vector<LayerTensor> tensors = layerTensors(c);
+  const std::vector<LayerTensor> tensors = layerTensors(spec);
   for (size_t i = 0; i < w.layers.size(); ++i) {
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
     for (const LayerTensor& tensor : tensors) {
@@ -97,59 +99,61 @@ std::vector<WeightSlot> weightSlots(const ModelConfig& c, const Weights& w) {
     }
   }
   addWhole("model.norm", w.finalNorm_D);
-  if (!c.tieWordEmbeddings) addWhole("lm_head", w.head_VD);
+  if (!spec.tieWordEmbeddings) addWhole("lm_head", w.head_VD);
   return slots;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelConfig& config,
+std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelSpec& spec,
                                                              const Weights& weights) {
   std::vector<std::pair<std::string, at::Tensor>> named;
-  for (const WeightSlot& slot : weightSlots(config, weights))
+  for (const WeightSlot& slot : weightSlots(spec, weights))
     named.emplace_back(slot.name, slot.view());
   return named;
 }
 
 namespace {
 
-// Within these bounds no product of sizes leaves an int64_t. What a config.json gets wrong is said
-// where it is read, by the names of its fields.
-void checkConfig(const ModelConfig& c) {
-  constexpr double kMaxNumbers = 1e12;  // of one matrix
+// Within these bounds no product of sizes overflows an int64_t. Mistakes in a config.json are
+// reported where it is read, by field name.
+void checkSpec(const ModelSpec& spec) {
+  constexpr double kMaxNumbers = 1e12;  // per matrix
   bool good = true;
-  for (const int64_t size : {c.vocabSize, c.hiddenSize, c.intermediateSize, c.numLayers, c.numHeads,
-                             c.numKvHeads, c.headDim, c.maxPositions}) {
+  for (const int64_t size : {spec.vocabSize, spec.hiddenSize, spec.intermediateSize, spec.numLayers,
+                             spec.numHeads, spec.numKvHeads, spec.headDim, spec.maxPositions}) {
     good = good && size >= 1 && size <= int64_t{1} << 31;
   }
-  good = good && c.numHeads % c.numKvHeads == 0 && c.headDim % 2 == 0 && c.rmsNormEps > 0 &&
-         c.ropeTheta > 0;
-  for (const double rows :
-       {static_cast<double>(c.vocabSize), static_cast<double>(c.intermediateSize),
-        static_cast<double>(c.numHeads) * static_cast<double>(c.headDim)}) {
-    good = good && rows * static_cast<double>(c.hiddenSize) <= kMaxNumbers;
+  good = good && spec.numHeads % spec.numKvHeads == 0 && spec.headDim % 2 == 0;
+  for (const double number : {spec.rmsNormEps, spec.ropeTheta}) {
+    good = good && std::isfinite(number) && number > 0;
   }
-  if (!good) fail(ErrorCode::kBadArgument, "the sizes in the model's spec make no sense together");
+  for (const double rows :
+       {static_cast<double>(spec.vocabSize), static_cast<double>(spec.intermediateSize),
+        static_cast<double>(spec.numHeads) * static_cast<double>(spec.headDim)}) {
+    good = good && rows * static_cast<double>(spec.hiddenSize) <= kMaxNumbers;
+  }
+  if (!good) fail(ErrorCode::kBadArgument, "the model's spec is inconsistent or out of range");
 }
 
-// Refuses files that do not hold what `config` describes, before memory is taken for it: a
+// Rejects files that do not hold what `spec` describes before any memory is taken for it: a
 // config.json of a hundred bytes can describe terabytes.
-void checkWeights(const TensorReader& reader, const ModelConfig& config) {
+void checkWeights(const TensorReader& reader, const ModelSpec& spec) {
   const size_t count = reader.tensors().size();
-  if (static_cast<size_t>(config.numLayers) > count) {
-    fail(ErrorCode::kBadFile, reader.lacks() + " tensors: " + std::to_string(config.numLayers) +
-                                  " layers (num_hidden_layers of config.json) cannot lie in " +
+  if (static_cast<size_t>(spec.numLayers) > count) {
+    fail(ErrorCode::kBadFile, reader.lacks() + " tensors: num_hidden_layers of config.json is " +
+                                  std::to_string(spec.numLayers) + ", but there are only " +
                                   std::to_string(count) + " tensors");
   }
   const Weights shapes =
-      allocateWeights(config, at::TensorOptions().dtype(at::kFloat).device(at::kMeta));
+      allocateWeights(spec, at::TensorOptions().dtype(at::kFloat).device(at::kMeta));
   std::set<std::string> wanted;
-  for (const auto& [name, shape] : namedWeights(config, shapes)) {
+  for (const auto& [name, shape] : namedWeights(spec, shapes)) {
     reader.check(name, shape.sizes(), shape.scalar_type());
     wanted.insert(name);
   }
   for (const auto& [name, tensor] : reader.tensors()) {
     if (wanted.count(name) == 0) {
       fail(ErrorCode::kBadFile, reader.pathOf(*tensor) + " holds the tensor " + name +
-                                    ", which a model of this config.json does not have");
+                                    ", which a model with this config.json does not have");
     }
   }
 }
@@ -158,21 +162,21 @@ void checkWeights(const TensorReader& reader, const ModelConfig& config) {
 
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel) {
   const at::Device device = resolveDevice(options.device.str());
-  checkConfig(options.config);
+  checkSpec(options.spec);
   const TensorReader reader(options.weights);
-  checkWeights(reader, options.config);
+  checkWeights(reader, options.spec);
   auto model = std::make_shared<Model>();
-  model->config = options.config;
+  model->spec = options.spec;
   model->device = device;
   model->dtype = options.dtype;
-  model->weights = allocateWeights(options.config, at::TensorOptions().dtype(options.dtype));
-  for (const auto& [name, view] : namedWeights(model->config, model->weights)) {
+  model->weights = allocateWeights(options.spec, at::TensorOptions().dtype(options.dtype));
+  for (const auto& [name, view] : namedWeights(model->spec, model->weights)) {
     reader.read(name, view, cancel);
     model->parameterCount += view.numel();
     model->bytes += view.numel() * view.element_size();
   }
   if (!device.is_cpu()) {
-    changeWeights(model->config, model->weights,
+    changeWeights(model->spec, model->weights,
                   [&](const at::Tensor& tensor) { return tensor.to(device); });
   }
   return model;

@@ -1,4 +1,4 @@
-// A frozen dense Qwen3: its configuration and its weights.
+// A frozen dense Qwen3: its spec and its weights.
 //
 // Shape letters used everywhere in native/core:
 //   T tokens of a packed batch   B sequences       L longest sequence of a batch   S decode slots
@@ -17,8 +17,8 @@
 
 namespace acoer {
 
-// What src/models/spec.ts makes of a config.json.
-struct ModelConfig {
+// The sizes of a model, which src/models/spec.ts makes of its config.json.
+struct ModelSpec {
   int64_t vocabSize = 0;
   int64_t hiddenSize = 0;
   int64_t intermediateSize = 0;
@@ -56,7 +56,7 @@ struct Weights {
 };
 
 struct Model {
-  ModelConfig config;
+  ModelSpec spec;
   Weights weights;
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
@@ -65,20 +65,20 @@ struct Model {
 };
 
 struct LoadModelOptions {
-  ModelConfig config;
+  ModelSpec spec;
   TensorTable weights;
   at::Device device = at::kCPU;
   at::ScalarType dtype = at::kFloat;
 };
 
-// Reads the weights into memory of its own: the files may change or go afterwards. They hold every
-// weight exactly once and nothing beside. Throws kBadFile / kBadShape naming the file and tensor,
-// kBadArgument for sizes that make no sense.
+// Copies the weights into memory: the files may change or go away afterwards. They must hold every
+// weight exactly once and nothing else. Throws kBadFile or kBadShape naming the file and the
+// tensor, kBadArgument for a spec that is inconsistent or out of range.
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel);
 
-// The name and the view of every parameter in Hugging Face's naming and order; fused tensors come
-// back as row views, a tied head is left out.
-std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelConfig& config,
+// The name and a view of every parameter, in Hugging Face's naming and order. The parts of a fused
+// tensor are views of its rows; a tied head is left out.
+std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelSpec& spec,
                                                              const Weights& weights);
 
 }  // namespace acoer

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include "norm_kernels.h"
+#include "ops.h"
 
 namespace acoer {
 

@@ -1,8 +1,8 @@
-// The elementwise pieces of a layer with their backwards, without autograd. fp32 and fp64 on a CPU
-// take the kernels of norm_kernels.h, everything else tensor operations.
+// The elementwise parts of a layer and their backwards, without autograd. fp32 and fp64 on a CPU
+// use the kernels of norm_kernels.h, everything else uses tensor operations.
 #pragma once
 
-#include "ops.h"
+#include <ATen/core/Tensor.h>
 
 namespace acoer {
 
@@ -20,14 +20,14 @@ struct Normed {
 Normed rmsRotate(const at::Tensor& x, const at::Tensor& weight, double eps,
                  const Angles& angles = {});
 
-// What the backward of rmsRotate reads beside dL/dy.
+// What the backward of rmsRotate reads besides dL/dy.
 struct NormInputs {
   at::Tensor x, inverseRms, weight;
   Angles angles;
-  at::Tensor dWeight;  // dL/dweight is added here when defined
+  at::Tensor dWeight;  // dL/dweight is added here if defined
 };
 
-// Writes dL/dx to `dx`, plus `residual` when defined (contiguous, as `dx` then is).
+// Writes dL/dx, plus `residual` if defined, to `dx`; with a residual both must be contiguous.
 void rmsRotateBackward(const at::Tensor& dy, const NormInputs& inputs, const at::Tensor& residual,
                        const at::Tensor& dx);
 

@@ -6,7 +6,8 @@
 #include <cmath>
 #include <vector>
 
-// The same loops compiled for three instruction sets, chosen when the library is loaded.
+// The same loops are compiled for three instruction sets; one is selected when the library is
+// loaded.
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
 #define ACOER_CLONES \
   __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
@@ -19,10 +20,10 @@ namespace acoer {
 
 namespace {
 
-// Tokens of one unit of work; fixed, so that sums over tokens are grouped the same everywhere.
+// Tokens per unit of work; fixed, so that sums over tokens are always grouped in the same way.
 constexpr int64_t kBlock = 64;
 
-// Pairs (i, i + K/2) turned by +angle, or by -angle for the transpose.
+// Rotates the pairs (i, i + K/2) by the angle, or by its negative for the transpose.
 template <typename T>
 ACOER_INLINE void rotateRow(T* row, const T* cosines, const T* sines, int64_t width, T sign) {
   const int64_t half = width / 2;

@@ -1,12 +1,12 @@
-// RMS norm with an optional rotation after it, over rows in memory, for fp32 and fp64 on a CPU: one
-// visit where tensor operations need five to ten.
+// RMS norm, optionally followed by a rotation, over rows in memory, for fp32 and fp64 on a CPU: one
+// visit to memory where tensor operations need five to ten.
 #pragma once
 
 #include <cstdint>
 
 namespace acoer {
 
-// `heads` rows of `width` values for each of `tokens`; strides count values.
+// `heads` rows of `width` values for each of `tokens`; strides are in values.
 template <typename T>
 struct Rows {
   T* data = nullptr;
@@ -29,8 +29,8 @@ template <typename T>
 void rmsRotateForward(const Rows<const T>& x, const T* weight, double eps,
                       const Rotation<T>& rotation, const Rows<T>& y, T* inverseRms);
 
-// dx = dL/dx from dy = dL/dy, plus `residual` (laid out as dx) when it is not null. Adds to
-// `dWeight` [width] when it is not null. Sums do not depend on the number of threads.
+// dx = dL/dx from dy = dL/dy, plus `residual` (laid out like dx) if it is not null. Adds to
+// `dWeight` [width] if it is not null. Sums do not depend on the number of threads.
 template <typename T>
 void rmsRotateBackward(const Rows<const T>& dy, const Rows<const T>& x, const T* inverseRms,
                        const T* weight, const Rotation<T>& rotation, const T* residual,

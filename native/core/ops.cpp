@@ -13,18 +13,22 @@ at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps) 
   return (wideX * scale).to(type) * weight_D;
 }
 
-RopeTable ropeTable(const ModelConfig& config, int64_t positions, at::Device device,
+RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
                     at::ScalarType dtype) {
-  // The angles are rounded as transformers rounds them: frequency, product and cosine in fp32.
+  // The angles are rounded as in transformers: frequency, product and cosine in fp32.
   const auto options = at::TensorOptions().dtype(dtype == at::kDouble ? at::kDouble : at::kFloat);
-  const at::Tensor exponent = at::arange(0, config.headDim, 2, options) / config.headDim;
-  const at::Tensor frequency = at::reciprocal(at::pow(config.ropeTheta, exponent));
+  const at::Tensor exponent = at::arange(0, spec.headDim, 2, options) / spec.headDim;
+  const at::Tensor frequency = at::reciprocal(at::pow(spec.ropeTheta, exponent));
   const at::Tensor angle = at::arange(positions, options).unsqueeze(1) * frequency;
   const at::Tensor both_PK = at::cat({angle, angle}, 1);
   return {at::cos(both_PK).to(device), at::sin(both_PK).to(device)};
 }
 
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight) { return at::linear(x, weight); }
+std::vector<double> toDoubles(const at::Tensor& x) {
+  const at::Tensor flat = x.detach().to(at::kCPU, at::kDouble).contiguous();
+  const auto* from = flat.const_data_ptr<double>();
+  return {from, from + flat.numel()};
+}
 
 at::Tensor applyRope(const at::Tensor& x_THK, const at::Tensor& cos_TK, const at::Tensor& sin_TK) {
   const auto halves = x_THK.chunk(2, -1);
@@ -34,7 +38,7 @@ at::Tensor applyRope(const at::Tensor& x_THK, const at::Tensor& cos_TK, const at
 
 at::Tensor swiglu(const at::Tensor& gateUp_T2F) {
   const auto halves = gateUp_T2F.chunk(2, -1);
-  // In place on silu's result, where autograd does not look.
+  // In place on silu's result, if autograd does not record it.
   return at::GradMode::is_enabled() ? at::silu(halves[0]) * halves[1]
                                     : at::silu(halves[0]).mul_(halves[1]);
 }

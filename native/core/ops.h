@@ -1,11 +1,12 @@
-// Small pieces of the model that training, scoring and decoding share.
+// Small parts of the model that training, scoring and decoding share.
 #pragma once
 
 #include "model.h"
 
 namespace acoer {
 
-// x * w / rms(x): statistics in fp32 (fp64 for fp64), back to x's type, then times the weight.
+// x * w / rms(x): normalised in fp32 (fp64 for fp64), rounded to x's type, then multiplied by the
+// weight.
 at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps);
 
 // cos and sin of shape [n, K] for the given positions, in fp32 (fp64 for fp64 models).
@@ -13,14 +14,14 @@ struct RopeTable {
   at::Tensor cos_PK;
   at::Tensor sin_PK;
 };
-RopeTable ropeTable(const ModelConfig& config, int64_t positions, at::Device device,
+RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
                     at::ScalarType dtype);
 
-// x[..., in] W[out, in]^T.
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight);
+// The elements of `x`, in order.
+std::vector<double> toDoubles(const at::Tensor& x);
 
-// Rotary embedding in the half-split layout: x[T, heads, K] with cos, sin [T, K] already in x's
-// type and chosen for the tokens' positions.
+// Rotary embedding in the half-split layout: x [T, heads, K] with cos and sin [T, K], which must be
+// in x's type and belong to the tokens' positions.
 at::Tensor applyRope(const at::Tensor& x_THK, const at::Tensor& cos_TK, const at::Tensor& sin_TK);
 
 // silu(gate) * up of the fused projection [T, 2F] -> [T, F].

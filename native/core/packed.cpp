@@ -12,7 +12,8 @@ namespace {
 // A bucket takes sequences down to this share of its longest: at most a quarter of its work is
 // spent on padding.
 constexpr double kShortestShare = 0.75;
-// Below this many rows a bucket of its own costs more calls than the padding it saves.
+// Sequences this short share a bucket: another bucket would cost more calls than the padding it
+// saves.
 constexpr int64_t kSmallBucketLength = 32;
 
 at::Tensor indexTensor(const std::vector<int64_t>& values, at::Device device) {
@@ -83,13 +84,14 @@ int64_t PackedSequences::completionTokens() const {
   return total;
 }
 
-void checkSequences(const PackedSequences& batch, const ModelConfig& config) {
+void checkSequences(const PackedSequences& batch, const ModelSpec& spec) {
   const auto& [ids, offsets, promptLengths] = batch;
   const auto bad = [](const std::string& what) { fail(ErrorCode::kBadShape, what); };
-  if (promptLengths.empty()) fail(ErrorCode::kBadArgument, "there is no sequence in the batch");
+  if (promptLengths.empty()) fail(ErrorCode::kBadArgument, "the batch has no sequence");
   if (offsets.size() != promptLengths.size() + 1) {
-    bad("offsets has " + std::to_string(offsets.size()) + " numbers for " +
-        std::to_string(promptLengths.size() + 1) + " sequences and their end");
+    bad("offsets has " + std::to_string(offsets.size()) + " numbers; " +
+        std::to_string(promptLengths.size()) + " sequences need " +
+        std::to_string(promptLengths.size() + 1));
   }
   if (offsets.front() != 0 || offsets.back() != static_cast<int64_t>(ids.size())) {
     bad("offsets must run from 0 to the number of ids, " + std::to_string(ids.size()));
@@ -102,21 +104,22 @@ void checkSequences(const PackedSequences& batch, const ModelConfig& config) {
       bad(which + " has " + std::to_string(length) + " tokens and promptLength " +
           std::to_string(prompt) + "; it must be from 1 to the number of tokens");
     }
-    if (length > config.maxPositions) {
+    if (length > spec.maxPositions) {
       fail(ErrorCode::kBadArgument, which + " has " + std::to_string(length) +
-                                        " tokens; the model takes " +
-                                        std::to_string(config.maxPositions));
+                                        " tokens; the model takes at most " +
+                                        std::to_string(spec.maxPositions));
     }
   }
-  checkVocabulary(ids, config, "ids");
+  checkVocabulary(ids, spec, "ids");
 }
 
-void checkVocabulary(const std::vector<int32_t>& ids, const ModelConfig& config, const char* what) {
+void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec,
+                     const std::string& what) {
   for (size_t i = 0; i < ids.size(); ++i) {
-    if (ids[i] >= 0 && ids[i] < config.vocabSize) continue;
-    fail(ErrorCode::kBadArgument, std::string(what) + "[" + std::to_string(i) + "] is token id " +
+    if (ids[i] >= 0 && ids[i] < spec.vocabSize) continue;
+    fail(ErrorCode::kBadArgument, what + "[" + std::to_string(i) + "] is token id " +
                                       std::to_string(ids[i]) + "; the model's vocabulary has " +
-                                      std::to_string(config.vocabSize) + " tokens, from 0 on");
+                                      std::to_string(spec.vocabSize) + " tokens, numbered from 0");
   }
 }
 

@@ -1,4 +1,4 @@
-// Packed sequences, and where their tokens lie: positions, attention buckets, completion rows.
+// Packed sequences and their layout: positions, attention buckets, completion rows.
 #pragma once
 
 #include "model.h"
@@ -9,24 +9,25 @@ namespace acoer {
 struct PackedSequences {
   std::vector<int32_t> ids;
   std::vector<int64_t> offsets;        // B + 1
-  std::vector<int64_t> promptLengths;  // B; log-probs are made from this position of each on
+  std::vector<int64_t> promptLengths;  // B; completion tokens start at this position
   int64_t count() const { return static_cast<int64_t>(promptLengths.size()); }
-  // Tokens from promptLengths on, over all sequences: the length of every per-token result.
+  // The number of completion tokens of all sequences: the length of every per-token result.
   int64_t completionTokens() const;
 };
 
 // Dropout noise is a function of this key, the sequence's ids, the token's position, the layer and
-// the target: recomputation and any cut into micro-batches see the same masks.
+// the target, so recomputation and any split into micro-batches see the same masks.
 struct DropoutKey {
   uint64_t seed = 0;
 };
 
-// Throws kBadShape naming the sequence for offsets and prompt lengths that do not fit (each
-// sequence has at least one token, the first of them prompt), kBadArgument for no sequence at all,
-// ids outside the vocabulary, and sequences longer than the model's positions.
-void checkSequences(const PackedSequences& batch, const ModelConfig& config);
-// Throws kBadArgument naming the first id outside the vocabulary as an element of `what`.
-void checkVocabulary(const std::vector<int32_t>& ids, const ModelConfig& config, const char* what);
+// Throws kBadShape, naming the sequence, for offsets and prompt lengths that do not fit (each
+// sequence has at least one token, and its first token is prompt). Throws kBadArgument for an empty
+// batch, ids outside the vocabulary, and sequences longer than the model's positions.
+void checkSequences(const PackedSequences& batch, const ModelSpec& spec);
+// Throws kBadArgument naming the first id outside the vocabulary, as an element of `what`.
+void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec,
+                     const std::string& what);
 
 // Attention runs on buckets of sequences of similar length, padded on the right to the longest of
 // the bucket (harmless under a causal mask). The padded rows of all buckets lie end to end.
@@ -40,12 +41,12 @@ struct PackedLayout {
   int64_t paddedRows = 0;  // P: sum of sequences * length over the buckets
   std::vector<AttentionBucket> buckets;
   bool identity = false;    // the padded rows are the packed rows in the same order
-  at::Tensor toPadded_P;    // the packed row to read for each padded row (padding: any of its own)
+  at::Tensor toPadded_P;    // the packed row for each padded row (padding: its sequence's last)
   at::Tensor toPacked_T;    // the padded row of each packed row
-  at::Tensor isPadding_P;   // bool; undefined when there is none
+  at::Tensor isPadding_P;   // bool; undefined if there is none
   at::Tensor ids_T;         // int64
   at::Tensor positions_T;   // int64
-  at::Tensor completion_N;  // the row before each completion token: its log-prob is made there
+  at::Tensor completion_N;  // the row before each completion token, which predicts it
   at::Tensor targets_N;     // the completion tokens themselves
 };
 PackedLayout makeLayout(const PackedSequences& batch, at::Device device);

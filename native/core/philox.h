@@ -29,8 +29,8 @@ inline PhiloxBlock philox(uint64_t key, uint64_t counterLow, uint64_t counterHig
 // 24 bits of one word, in [0, 1): exact in fp32.
 inline double uniform24(uint32_t word) { return static_cast<double>(word >> 8) * 0x1p-24; }
 
-// The sampler's number for the token at `position` of `sample`: 52 bits in the middle of their
-// intervals, in (0, 1), so that no token of no weight is ever drawn.
+// The sampler's number for the token at `position` of `sample`: 52 bits, in the middle of their
+// intervals in (0, 1), so that a token without weight is never drawn.
 inline double samplerUniform(uint64_t seed, uint64_t sample, uint64_t position) {
   const PhiloxBlock block = philox(seed, position, sample);
   const uint64_t bits = (uint64_t{block[1]} << 32 | block[0]) >> 12;

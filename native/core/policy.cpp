@@ -14,8 +14,7 @@ void checkPolicyOptions(const Model& model, const PolicyOptions& o) {
     if (!good) fail(ErrorCode::kBadArgument, what);
   };
   const auto share = [](double x) { return x >= 0 && x < 1; };
-  need(share(o.beta1) && share(o.beta2),
-       "AdamW's beta1 and beta2 must be from 0 up to, not including, 1");
+  need(share(o.beta1) && share(o.beta2), "AdamW's beta1 and beta2 must be at least 0 and below 1");
   need(std::isfinite(o.eps) && o.eps > 0, "AdamW's eps must be above 0");
   if (o.kind == PolicyOptions::Kind::kFull) {
     need(model.dtype == at::kFloat || model.dtype == at::kDouble,
@@ -26,7 +25,7 @@ void checkPolicyOptions(const Model& model, const PolicyOptions& o) {
   need(o.rank >= 1 && o.rank <= 4096,
        "the LoRA rank must be between 1 and 4096, not " + std::to_string(o.rank));
   need(std::isfinite(o.alpha) && o.alpha > 0, "LoRA's alpha must be a positive number");
-  need(share(o.dropout), "the LoRA dropout must be from 0 up to, not including, 1");
+  need(share(o.dropout), "the LoRA dropout must be at least 0 and below 1");
   bool any = false;
   for (const bool target : o.targets) any = any || target;
   need(any, "a LoRA policy needs at least one target module");
@@ -39,13 +38,13 @@ void addLoraParameters(Policy& policy) {
   const auto options = at::TensorOptions()
                            .dtype(model.dtype == at::kDouble ? at::kDouble : at::kFloat)
                            .device(model.device);
-  policy.lora.resize(static_cast<size_t>(model.config.numLayers));
-  for (int64_t layer = 0; layer < model.config.numLayers; ++layer) {
+  policy.lora.resize(static_cast<size_t>(model.spec.numLayers));
+  for (int64_t layer = 0; layer < model.spec.numLayers; ++layer) {
     for (int t = 0; t < kNumTargets; ++t) {
       if (!policy.options.targets[static_cast<size_t>(t)]) continue;
       const auto target = static_cast<Target>(t);
       LoraPair& pair = policy.lora[static_cast<size_t>(layer)][static_cast<size_t>(t)];
-      pair = makeLoraPair(model.config, policy.options.rank, policy.options.seed, layer, target,
+      pair = makeLoraPair(model.spec, policy.options.rank, policy.options.seed, layer, target,
                           options);
       const std::string path = targetPath(layer, target);
       for (const auto& [tensor, tail] :
@@ -65,9 +64,9 @@ void addLoraParameters(Policy& policy) {
 void addFullParameters(Policy& policy) {
   const Model& model = *policy.model;
   const auto options = at::TensorOptions().dtype(model.dtype).device(model.device);
-  policy.full = allocateWeights(model.config, options);
-  const auto from = weightSlots(model.config, model.weights);
-  const auto to = weightSlots(model.config, policy.full);
+  policy.full = allocateWeights(model.spec, options);
+  const auto from = weightSlots(model.spec, model.weights);
+  const auto to = weightSlots(model.spec, policy.full);
   for (size_t i = 0; i < to.size(); ++i) {
     to[i].view().copy_(from[i].view());
     policy.parameters.push_back({.name = to[i].name,
@@ -77,7 +76,7 @@ void addFullParameters(Policy& policy) {
                                  .expAvg = {},
                                  .expAvgSq = {}});
   }
-  // After the views are made, so that they stay outside of every graph.
+  // After the views are made, so that they are not part of any graph.
   for (Parameter& parameter : policy.parameters) {
     parameter.value = parameter.value.detach();
     parameter.leaf.requires_grad_(true);

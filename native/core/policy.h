@@ -1,18 +1,17 @@
-// What is trained on a Model: a LoRA adapter, or (small models) a full copy; with gradients and
-// AdamW state. Several policies share one base. The base with no policy is the reference.
+// What is trained: a LoRA adapter on a model or, for small models, a full copy of it, with
+// gradients and AdamW state. Several policies share one base. The base without a policy is the
+// reference.
 #pragma once
 
 #include <array>
-#include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "model.h"
 
 namespace acoer {
 
-// The seven linears LoRA can adapt, in this order everywhere.
+// The seven linears that LoRA can adapt, in this order everywhere.
 enum Target { kQ, kK, kV, kO, kGate, kUp, kDown, kNumTargets };
 extern const std::array<const char*, kNumTargets> kTargetNames;  // "q_proj", ...
 
@@ -26,7 +25,7 @@ struct PolicyOptions {
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // AdamW
 };
 
-// One adapter pair: y += scale * (x A^T) B^T. fp32 masters (fp64 when the model is fp64).
+// One adapter pair: y += scale * (x A^T) B^T. Stored as fp32 (fp64 if the model is fp64).
 struct LoraPair {
   at::Tensor a_RI;  // [r, in], Kaiming-uniform with a = sqrt(5)
   at::Tensor b_OR;  // [out, r], zero
@@ -34,15 +33,15 @@ struct LoraPair {
 };
 
 struct Parameter {
-  std::string name;  // as PEFT or Hugging Face names it in a file
+  std::string name;  // its name in PEFT's or Hugging Face's files
   at::Tensor value;  // rows [row, row + value.size(0)) of `leaf`, sharing its memory
-  at::Tensor leaf;   // requires grad; fused weights of a full policy have several parameters each
+  at::Tensor leaf;   // requires grad; a fused weight of a full policy holds several parameters
   int64_t row = 0;
   at::Tensor expAvg;
   at::Tensor expAvgSq;
 };
 
-struct Tape;  // of a forward pass (forward.cpp)
+struct Tape;  // what a forward pass keeps (forward.cpp)
 
 struct Policy {
   std::shared_ptr<Model> model;
@@ -50,37 +49,38 @@ struct Policy {
   double scale() const { return options.alpha / static_cast<double>(options.rank); }
 
   std::vector<std::array<LoraPair, kNumTargets>> lora;  // [layers]; empty for a full policy
-  Weights full;                                         // leaves; only for a full policy
-  std::vector<Parameter> parameters;                    // views of the same, in file order
+  Weights full;                                         // leaves; empty for LoRA
+  std::vector<Parameter> parameters;                    // views of the above, in file order
   int64_t stepCount = 0;                                // AdamW's t
-  // Counts every change of the values (step, restore): decode caches made from them compare it.
-  uint64_t version = 0;
-  // What the last forward() left for backward() (forward.h); null: nothing.
+  // What the last forward() kept for backward() (forward.h); null if nothing.
   std::shared_ptr<Tape> tape;
 
   bool isLora() const { return options.kind == PolicyOptions::Kind::kLora; }
-  // The weights a forward pass multiplies by: the base's for LoRA, its own for a full policy.
+  // The weights that a forward pass multiplies by: the base's for LoRA, its own for a full policy.
   const Weights& weights() const { return isLora() ? model->weights : full; }
 };
 
-// Throws kBadArgument for a value out of range.
+// Throws kBadArgument for a value out of range, and for a full policy on a model that is not fp32
+// or fp64.
 void checkPolicyOptions(const Model& model, const PolicyOptions& options);
 
-// Throws kBadArgument: a value out of range, or a full policy on a model that is not fp32 or fp64.
+// Throws what checkPolicyOptions throws.
 std::shared_ptr<Policy> createPolicy(std::shared_ptr<Model> model, const PolicyOptions& options);
 
-// A LoRA policy whose values are PEFT's tensors in `table`. Throws also what restorePolicy throws.
+// A LoRA policy with the values of PEFT's tensors in `table`. Also throws what restorePolicy
+// throws.
 std::shared_ptr<Policy> loadAdapter(std::shared_ptr<Model> model, const PolicyOptions& options,
                                     const TensorTable& table);
 
-// LoRA: adapter_model.safetensors (metadata format: pt). Full: model.safetensors in `dtype`.
-// Writes `path` itself; atomic replacement is the caller's.
+// LoRA: adapter_model.safetensors (metadata format: pt). Full: model.safetensors in `dtype`. Writes
+// to `path` directly: replacing a file atomically is up to the caller.
 void savePolicy(const Policy& policy, const std::string& path,
                 at::ScalarType dtype = at::ScalarType::Undefined);
-// exp_avg, exp_avg_sq per parameter and the step count.
+// Writes exp_avg and exp_avg_sq of every parameter, and the step count.
 void saveOptimizer(const Policy& policy, const std::string& path);
-// Both check every name, type and shape before changing anything, and want nothing but what the
-// policy has. Throw kBadFile, kBadShape. restorePolicy drops the policy's tape (forward.h).
+// Both check every name, type and shape before changing anything, and reject tensors that the
+// policy does not have. Throw kBadFile or kBadShape. restorePolicy drops the policy's tape
+// (forward.h).
 void restorePolicy(Policy& policy, const TensorTable& table);
 void restoreOptimizer(Policy& policy, const TensorTable& table);
 

@@ -13,7 +13,7 @@ namespace {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// Reads every named tensor before copying any, and refuses tensors that no name asks for.
+// Reads every named tensor before copying any of them, and rejects tensors that nothing asks for.
 void readAll(const TensorTable& table, const NamedTensors& wanted) {
   const TensorReader reader(table);
   const Cancel never;
@@ -48,16 +48,15 @@ NamedTensors optimizerTensors(const Policy& policy) {
   return named;
 }
 
-// Refuses files without the pairs that `options` asks for, before memory is taken for them and for
+// Rejects files without the pairs that `options` asks for, before memory is taken for the pairs and
 // their optimiser state.
-void checkAdapter(const ModelConfig& config, const PolicyOptions& options,
-                  const TensorTable& table) {
+void checkAdapter(const ModelSpec& spec, const PolicyOptions& options, const TensorTable& table) {
   const TensorReader reader(table);
-  for (int64_t layer = 0; layer < config.numLayers; ++layer) {
+  for (int64_t layer = 0; layer < spec.numLayers; ++layer) {
     for (int t = 0; t < kNumTargets; ++t) {
       if (!options.targets[static_cast<size_t>(t)]) continue;
       const auto target = static_cast<Target>(t);
-      const TargetShape shape = targetShape(config, target);
+      const TargetShape shape = targetShape(spec, target);
       const std::string name = targetPath(layer, target);
       reader.check(name + ".lora_A.weight", {options.rank, shape.in}, at::kFloat);
       reader.check(name + ".lora_B.weight", {shape.out, options.rank}, at::kFloat);
@@ -70,7 +69,7 @@ void checkAdapter(const ModelConfig& config, const PolicyOptions& options,
 std::shared_ptr<Policy> loadAdapter(std::shared_ptr<Model> model, const PolicyOptions& options,
                                     const TensorTable& table) {
   checkPolicyOptions(*model, options);
-  checkAdapter(model->config, options, table);
+  checkAdapter(model->spec, options, table);
   auto policy = createPolicy(std::move(model), options);
   restorePolicy(*policy, table);
   return policy;
@@ -89,7 +88,6 @@ void restorePolicy(Policy& policy, const TensorTable& table) {
   NamedTensors named;
   for (const Parameter& p : policy.parameters) named.emplace_back(p.name, p.value);
   readAll(table, named);
-  ++policy.version;
 }
 
 void saveOptimizer(const Policy& policy, const std::string& path) {

@@ -7,10 +7,11 @@
 
 namespace acoer {
 
-// Gradients of one backward() call, apart from the policy's until all of it has succeeded.
+// The gradients of one backward() call, kept apart from the policy's until the whole call has
+// succeeded.
 class GradientSink {
  public:
-  // Adds `gradient` (any floating type) to what is held for `leaf`.
+  // Adds `gradient` (any floating type) to the gradient held for `leaf`.
   void add(const at::Tensor& leaf, const at::Tensor& gradient);
   // A zeroed buffer of `leaf`'s shape and type that kernels may add to.
   at::Tensor buffer(const at::Tensor& leaf);
@@ -29,17 +30,18 @@ struct Projection {
   at::Tensor weight;
   bool trainWeight = false;
   std::vector<Target> targets;
-  std::vector<int64_t> rows;                                 // of each target
+  std::vector<int64_t> rows;                                 // per target
   const std::array<LoraPair, kNumTargets>* pairs = nullptr;  // null: no LoRA
   double scale = 0;
   int64_t layer = 0;
   const DropoutPlan* dropout = nullptr;  // null: none
 };
 
-// The adapters that read the same input: all of a projection, or one each under dropout.
+// The adapters, grouped by the input they read: all of a projection together, or each alone under
+// dropout.
 struct LoraTape {
   struct Group {
-    at::Tensor input_TI;  // x, times its dropout mask
+    at::Tensor input_TI;  // x, times its dropout mask if there is one
     at::Tensor mask_TI;   // undefined without dropout
     at::Tensor a_GI;      // the A matrices side by side, in x's type
     at::Tensor down_TG;   // input a^T
@@ -48,12 +50,12 @@ struct LoraTape {
   std::vector<Group> groups;
 };
 
-// The tape of projectForward without its product, for a recomputation that needs no y.
+// The tape that projectForward fills, without computing y, for recomputation.
 LoraTape loraTape(const Projection& projection, const at::Tensor& x_TI);
 
 at::Tensor projectForward(const Projection& projection, const at::Tensor& x_TI, LoraTape* tape);
 
-// dL/dx from dL/dy; gradients of W (when trained) and of the pairs go to `sink`.
+// dL/dx from dL/dy; the gradients of W (if trained) and of the pairs go to `sink`.
 at::Tensor projectBackward(const Projection& projection, const at::Tensor& dy_TO,
                            const at::Tensor& x_TI, const LoraTape& tape, GradientSink& sink);
 

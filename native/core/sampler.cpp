@@ -53,7 +53,8 @@ int32_t drawPlain(const RowLogits<T>& logits, const kernels::LogitSums<T>& sums,
   double terms[kLogitBlock];
   kernels::mathKernels<T>().logitExps(logits.values + first, count, sums.max, invTemperature,
                                       terms);
-  // Rounding may leave the target just beyond the last term: then the last one that has any weight.
+  // Rounding may leave the target just beyond the last term. Then the last term with any weight is
+  // chosen.
   int64_t chosen = 0;
   for (int64_t i = 0; i < count; ++i) {
     if (terms[i] > 1e-300) chosen = i;
@@ -63,7 +64,7 @@ int32_t drawPlain(const RowLogits<T>& logits, const kernels::LogitSums<T>& sums,
   return static_cast<int32_t>(first + chosen);
 }
 
-// Ids and z = (logit - max) / temperature of what a filter has left, by ascending id.
+// The ids and z = (logit - max) / temperature of the tokens that the filters left, by ascending id.
 struct Candidates {
   std::vector<int32_t> ids;
   std::vector<double> z;
@@ -85,12 +86,13 @@ void applyTopK(Candidates& candidates, int64_t k) {
   if (k <= 0 || k >= static_cast<int64_t>(candidates.size())) return;
   std::vector<double> z = candidates.z;
   std::nth_element(z.begin(), z.begin() + (k - 1), z.end(), std::greater<>());
-  const double threshold = z[static_cast<size_t>(k - 1)];  // ties with the k-th stay
+  const double threshold = z[static_cast<size_t>(k - 1)];  // ties with the k-th are kept
   candidates.keepIf([&](size_t i) { return candidates.z[i] >= threshold; });
 }
 
-// Keeps the likeliest tokens until their probabilities reach topP. Only as many are sorted as that
-// may take: those within `range` of the largest, a range that grows until its mass suffices.
+// Keeps the likeliest tokens until their probabilities reach topP. To sort no more than that takes,
+// it starts with those within `range` of the largest and widens the range until their mass
+// suffices.
 void applyTopP(Candidates& candidates, double topP) {
   if (topP >= 1) return;
   const size_t n = candidates.size();

@@ -12,7 +12,7 @@ struct DrawRow {
   int64_t logitsRow = 0;
   const SamplingOptions* options = nullptr;
   double uniform = 0;  // in (0, 1)
-  // Ids the repetition penalty applies to; null when there is no penalty.
+  // The ids that the repetition penalty applies to; null without a penalty.
   const std::unordered_set<int32_t>* seen = nullptr;
 };
 
@@ -22,7 +22,7 @@ struct Draw {
   // penalty and the filters; temperature 1 for greedy rows.
   double logprob = 0;
   double entropy = 0;
-  bool finite = true;  // false: the logits hold NaN or infinity, the rest means nothing
+  bool finite = true;  // false: the logits contain NaN or infinity; ignore the rest
 };
 
 // Hugging Face's order: penalty, temperature, top-k, top-p, min-p; then the token at which the
@@ -30,7 +30,8 @@ struct Draw {
 // after the penalty, the lowest id among equals. logits [*, V] in fp32 or fp64, on any device.
 std::vector<Draw> drawTokens(const at::Tensor& logits_NV, const std::vector<DrawRow>& rows);
 
-// The same in tensor operations, for logits on any device (drawTokens calls it off the CPU).
+// The same as tensor operations, for logits on any device; drawTokens calls it unless they are on
+// the CPU.
 std::vector<Draw> drawTokensByTensorOps(const at::Tensor& logits_NV,
                                         const std::vector<DrawRow>& rows);
 

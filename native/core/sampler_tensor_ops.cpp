@@ -1,4 +1,4 @@
-// The sampler in tensor operations. Rows with the same options are drawn together.
+// The sampler as tensor operations. Rows with the same options are drawn together.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -36,7 +36,7 @@ at::Tensor applyPenalty(const at::Tensor& logits_GV, const std::vector<const Dra
   return at::index_put(logits_GV, places, at::where(seen < 0, seen * penalty, seen / penalty));
 }
 
-// z with -inf where top-k, top-p and min-p forbid a token.
+// z with -inf for tokens that top-k, top-p and min-p exclude.
 at::Tensor applyFilters(at::Tensor z_GV, const SamplingOptions& options) {
   const int64_t vocab = z_GV.size(1);
   if (options.topK > 0 && options.topK < vocab) {
@@ -65,7 +65,7 @@ at::Tensor drawIds(const at::Tensor& z_GV, const std::vector<const DrawRow*>& ro
   const at::Tensor cumulative = at::cumsum(at::softmax(z_GV, 1), 1);
   const at::Tensor target = u_G1 * cumulative.narrow(1, -1, 1);
   const at::Tensor ids = at::searchsorted(cumulative, target, false, /*right=*/true).squeeze(1);
-  // Beyond the last token of weight: rounding of the cumulative sum.
+  // Rounding of the cumulative sum may lead beyond the last token with any weight.
   const at::Tensor last =
       z_GV.size(1) - 1 - at::argmax(at::flip(z_GV > kMinusInfinity, {1}).to(at::kInt), 1);
   return at::minimum(ids, last);

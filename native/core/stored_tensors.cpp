@@ -22,7 +22,7 @@ struct StoredType {
   at::ScalarType type;
 };
 
-// The types this engine reads or writes.
+// The types that this engine reads or writes.
 constexpr std::array<StoredType, 5> kTypes{{{"F64", at::kDouble},
                                             {"F32", at::kFloat},
                                             {"BF16", at::kBFloat16},
@@ -75,12 +75,13 @@ TensorReader::TensorReader(const TensorTable& table) : files_(table.files) {
 void TensorReader::checkPlace(const StoredTensor& tensor,
                               const std::vector<int64_t>& fileSizes) const {
   if (tensor.file < 0 || tensor.file >= static_cast<int64_t>(files_.size())) {
-    fail(ErrorCode::kBadArgument, "the tensor " + tensor.name + " is in no file of the table's " +
-                                      std::to_string(files_.size()));
+    fail(ErrorCode::kBadArgument, "the tensor " + tensor.name + " has file index " +
+                                      std::to_string(tensor.file) + ", but the table has " +
+                                      std::to_string(files_.size()) + " file(s)");
   }
   const int64_t fileSize = fileSizes[static_cast<size_t>(tensor.file)];
   if (tensor.begin < 0 || tensor.end < tensor.begin || tensor.end > fileSize) {
-    fail(ErrorCode::kBadFile, pathOf(tensor) + ": tensor " + tensor.name + " would lie at bytes " +
+    fail(ErrorCode::kBadFile, pathOf(tensor) + ": tensor " + tensor.name + " would span bytes " +
                                   std::to_string(tensor.begin) + " to " +
                                   std::to_string(tensor.end) + " of " + std::to_string(fileSize));
   }
@@ -91,7 +92,7 @@ const std::string& TensorReader::pathOf(const StoredTensor& tensor) const {
 }
 
 std::string TensorReader::lacks() const {
-  return files_.front().path + (files_.size() > 1 ? " and its fellow shards lack" : " lacks");
+  return files_.front().path + (files_.size() > 1 ? " and the other shards lack" : " lacks");
 }
 
 void TensorReader::readBytes(const StoredFile& file, int64_t from, int64_t count, char* out,
@@ -104,7 +105,7 @@ void TensorReader::readBytes(const StoredFile& file, int64_t from, int64_t count
     if (got < 0) {
       fail(ErrorCode::kBadFile, "cannot read " + file.path + ": " + std::strerror(errno));
     }
-    if (got == 0) fail(ErrorCode::kBadFile, file.path + " became shorter while it was read");
+    if (got == 0) fail(ErrorCode::kBadFile, file.path + " became shorter while it was being read");
     out += got;
     from += got;
     count -= got;
@@ -146,7 +147,7 @@ void TensorReader::read(const std::string& name, const at::Tensor& out,
   const at::Tensor stored = direct ? out : at::empty(out.sizes(), at::TensorOptions().dtype(type));
   const int64_t bytes = tensor.end - tensor.begin;
   auto* to = static_cast<char*>(stored.data_ptr());
-  // The copy out of the page cache is as fast as the cores that make it.
+  // Copying out of the page cache is bound by the CPU, so all threads share the work.
   at::parallel_for(0, (bytes + kReadBlock - 1) / kReadBlock, 1, [&](int64_t first, int64_t last) {
     const int64_t from = first * kReadBlock;
     const int64_t until = std::min(bytes, last * kReadBlock);

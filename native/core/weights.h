@@ -1,4 +1,4 @@
-// How the named tensors of a file lie in the fused tensors of `Weights`.
+// How the named tensors of a file map to the fused tensors of `Weights`.
 #pragma once
 
 #include <functional>
@@ -15,30 +15,29 @@ struct WeightSlot {
   at::Tensor view() const { return whole.narrow(0, row, rows); }
 };
 
-// One of the tensors of a layer. This is the only list of them: what is in files, what is
-// allocated, moved and trained follows from it.
+// One of the tensors of a layer. layerTensors() is their only list: what is read, allocated, moved
+// and trained follows from it.
 struct LayerTensor {
   at::Tensor LayerWeights::* member;
   struct Part {
-    const char* name;  // in files, between "model.layers.N." and ".weight"
+    const char* name;  // in files: model.layers.N.<name>.weight
     int64_t rows;
   };
-  std::vector<Part> parts;  // end to end
+  std::vector<Part> parts;  // stacked along the rows
   int64_t columns = 0;      // 0: a vector
 };
-std::vector<LayerTensor> layerTensors(const ModelConfig& config);
+std::vector<LayerTensor> layerTensors(const ModelSpec& spec);
 
 // In Hugging Face's order; a tied head is left out.
-std::vector<WeightSlot> weightSlots(const ModelConfig& config, const Weights& weights);
+std::vector<WeightSlot> weightSlots(const ModelSpec& spec, const Weights& weights);
 
-// Tensors of the configuration's shapes, each made by `make`; a tied head is the embedding itself.
-Weights makeWeights(const ModelConfig& config,
-                    const std::function<at::Tensor(c10::IntArrayRef)>& make);
+// Tensors of the spec's shapes, each made by `make`; a tied head is the embedding itself.
+Weights makeWeights(const ModelSpec& spec, const std::function<at::Tensor(c10::IntArrayRef)>& make);
 // Uninitialised.
-Weights allocateWeights(const ModelConfig& config, at::TensorOptions options);
+Weights allocateWeights(const ModelSpec& spec, at::TensorOptions options);
 
-// Replaces every tensor by what `change` makes of it; a tied head stays the embedding.
-void changeWeights(const ModelConfig& config, Weights& weights,
+// Replaces every tensor by what `change` returns for it; a tied head stays the embedding.
+void changeWeights(const ModelSpec& spec, Weights& weights,
                    const std::function<at::Tensor(const at::Tensor&)>& change);
 
 }  // namespace acoer

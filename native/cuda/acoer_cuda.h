@@ -1,6 +1,5 @@
-// What libacoer_cuda.so offers to the core, as plain C: the core looks these names up after dlopen,
-// so that it builds and runs without CUDA's headers. Change ACOER_CUDA_ABI with every change of
-// this file.
+// The C interface of libacoer_cuda.so. The core looks these names up after dlopen, so that it
+// builds and runs without CUDA's headers. Change ACOER_CUDA_ABI with every change to this file.
 #pragma once
 
 #include <stdint.h>
@@ -11,11 +10,11 @@
 extern "C" {
 #endif
 
-// ACOER_CUDA_ABI of the library.
+// The ACOER_CUDA_ABI that the library was built with.
 int32_t acoerCudaAbi(void);
 
-// Lets libtorch's allocator take this share (0 to 1) of the device's memory and no more. The device
-// is initialised.
+// Limits libtorch's allocator to this share (0 to 1) of the device's memory. The device must be
+// initialised.
 void acoerCudaLimitMemory(int32_t index, double share);
 
 #ifdef __cplusplus

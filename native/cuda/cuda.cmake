@@ -1,9 +1,9 @@
-# The optional object libacoer_cuda.so: everything that needs CUDA's own headers. It is made when libtorch is a CUDA
-# build and a matching CUDA toolkit is found, and left out otherwise: without it the core runs on any device of libtorch,
-# but cannot limit the memory of a GPU. It lies beside the binary that loads it at run time (acoer.node, or acoer-check when
-# there is no addon).
+# The optional library libacoer_cuda.so: everything that needs CUDA's own headers. It is built if libtorch is
+# a CUDA build and a matching CUDA toolkit is found. Without it the core runs on any device of libtorch, but
+# cannot limit the memory of a GPU. It is put next to the binary that loads it at run time: acoer.node, or
+# acoer-check in a build without the addon.
 
-# "13" for a libtorch of CUDA 13.0; empty when its files do not say.
+# "13" for a libtorch of CUDA 13.0; empty if its files do not tell.
 function(acoer_libtorch_cuda_major result)
   set(major "")
   if(EXISTS "${LIBTORCH}/version.py")
@@ -18,7 +18,7 @@ function(acoer_libtorch_cuda_major result)
   set(${result} "${major}" PARENT_SCOPE)
 endfunction()
 
-# Empty when the object can be made, else why not. Sets ACOER_CUDA_HEADERS.
+# Sets `result` to the reason why the library cannot be built, empty if it can. Sets ACOER_CUDA_HEADERS.
 function(acoer_find_toolkit result)
   if(NOT EXISTS "${LIBTORCH}/lib/libtorch_cuda.so")
     set(${result} "this libtorch is a CPU build" PARENT_SCOPE)
@@ -31,7 +31,7 @@ function(acoer_find_toolkit result)
   endif()
   acoer_libtorch_cuda_major(torch_major)
   if(torch_major AND NOT CUDAToolkit_VERSION_MAJOR STREQUAL torch_major)
-    set(${result} "the toolkit is of CUDA ${CUDAToolkit_VERSION_MAJOR} and libtorch of CUDA ${torch_major}" PARENT_SCOPE)
+    set(${result} "the toolkit is CUDA ${CUDAToolkit_VERSION_MAJOR}, but libtorch was built for CUDA ${torch_major}" PARENT_SCOPE)
     return()
   endif()
   set(ACOER_CUDA_HEADERS "${CUDAToolkit_INCLUDE_DIRS}" PARENT_SCOPE)
@@ -50,7 +50,7 @@ set_target_properties(torch_c10_cuda PROPERTIES IMPORTED_LOCATION "${LIBTORCH}/l
 add_library(acoer_cuda SHARED cuda/limit.cpp)
 target_include_directories(acoer_cuda SYSTEM PRIVATE "${LIBTORCH}/include" ${ACOER_CUDA_HEADERS})
 target_link_libraries(acoer_cuda PRIVATE torch_c10_cuda torch_c10)
-# NVIDIA's libraries are libtorch's to find.
+# libtorch finds NVIDIA's libraries itself, at run time.
 target_link_options(acoer_cuda PRIVATE -Wl,--allow-shlib-undefined)
 if(ACOER_ADDON)
   set_target_properties(acoer_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${ACOER_OUT}")

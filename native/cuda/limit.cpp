@@ -1,4 +1,4 @@
-// What needs c10's CUDA headers, which need the toolkit's.
+// The code that needs c10's CUDA headers, which need the toolkit's.
 #include <c10/cuda/CUDACachingAllocator.h>
 
 #include "acoer_cuda.h"

@@ -1,5 +1,5 @@
-# The libFuzzer targets. They are built of the readers alone, without OpenMP, so that a run is one thread and the same
-# twice; clang has the engine (-fsanitize=fuzzer), g++ has not.
+# The libFuzzer targets. They are built from the readers alone and without OpenMP, so that a run is
+# single-threaded and reproducible. Only clang has the engine (-fsanitize=fuzzer).
 if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
   message(FATAL_ERROR "ACOER_FUZZ needs clang: cmake -DCMAKE_CXX_COMPILER=clang++")
 endif()

@@ -10,10 +10,10 @@
 namespace acoer::fuzz {
 
 MemoryFile::MemoryFile(std::string_view bytes) : descriptor_(::memfd_create("fuzz", MFD_CLOEXEC)) {
-  require(descriptor_ >= 0, std::string("memfd_create works: ") + std::strerror(errno));
+  require(descriptor_ >= 0, std::string("memfd_create: ") + std::strerror(errno));
   while (!bytes.empty()) {
     const ssize_t written = ::write(descriptor_, bytes.data(), bytes.size());
-    require(written > 0, std::string("a memfd takes bytes: ") + std::strerror(errno));
+    require(written > 0, std::string("writing to a memfd: ") + std::strerror(errno));
     bytes.remove_prefix(static_cast<size_t>(written));
   }
 }
@@ -38,12 +38,12 @@ void Input::readLine(const std::string& line) {
   words >> kind;
   if (kind == "spec") {
     int64_t tied = 0, type = 0;
-    for (int64_t* size : {&config.vocabSize, &config.hiddenSize, &config.intermediateSize,
-                          &config.numLayers, &config.numHeads, &config.numKvHeads, &config.headDim,
-                          &config.maxPositions, &tied, &type}) {
+    for (int64_t* size :
+         {&spec.vocabSize, &spec.hiddenSize, &spec.intermediateSize, &spec.numLayers,
+          &spec.numHeads, &spec.numKvHeads, &spec.headDim, &spec.maxPositions, &tied, &type}) {
       words >> *size;
     }
-    config.tieWordEmbeddings = tied != 0;
+    spec.tieWordEmbeddings = tied != 0;
     dtype = type == 1 ? at::kBFloat16 : type == 2 ? at::kDouble : at::kFloat;
   } else if (kind == "lora") {
     int64_t targets = 0;
@@ -67,7 +67,7 @@ bool accepted(const std::function<void()>& read) {
         code != ErrorCode::kBadArgument) {
       throw;
     }
-    require(std::strlen(error.what()) > 0, "a refusal says why");
+    require(std::strlen(error.what()) > 0, "a rejection gives a reason");
     return false;
   }
 }

@@ -1,4 +1,4 @@
-// How the bytes of a fuzzer become tables of tensors.
+// Turns a fuzzer's bytes into tables of tensors.
 #pragma once
 
 #include <functional>
@@ -24,18 +24,18 @@ class MemoryFile {
   int descriptor_ = -1;
 };
 
-// What stands between the parts of an input: a head of lines, then the bytes of each file.
+// Separates the parts of an input: a head of lines, then the bytes of each file.
 constexpr std::string_view kSeparator = "\n====\n";
 
-// An input read. The lines of its head, in any order:
+// A parsed input. The lines of its head, in any order:
 //   spec V D F L H J K positions tied dtype     the sizes of a model, tied 0 or 1, dtype 0 to 2
 //   lora rank targets                           targets: a sum of 1 << Target
 //   tensor NAME file dtype begin end SIZE...
-// What is missing or no number is 0.
+// Whatever is missing or not a number is 0.
 struct Input {
   explicit Input(std::string_view bytes);
 
-  ModelConfig config;
+  ModelSpec spec;
   at::ScalarType dtype = at::kFloat;
   PolicyOptions lora;
   TensorTable table;
@@ -45,13 +45,13 @@ struct Input {
   std::vector<std::unique_ptr<MemoryFile>> files_;
 };
 
-// Runs `read`; true when it took the input, false when it refused it. Any other exception, a
-// kInternal one too, goes through.
+// Runs `read`; true if it accepted the input, false if it rejected it. Any other exception,
+// including kInternal, is passed on.
 bool accepted(const std::function<void()>& read);
 
-// Throws kInternal with `promise` unless it holds.
+// Throws kInternal, naming the broken `promise`, unless it holds.
 inline void require(bool holds, const std::string& promise) {
-  if (!holds) fail(ErrorCode::kInternal, "not so: " + promise);
+  if (!holds) fail(ErrorCode::kInternal, "broken promise: " + promise);
 }
 
 }  // namespace acoer::fuzz

@@ -1,4 +1,4 @@
-// acoer-check replays the inputs that the fuzzers keep: those that reached new code, and those that
+// acoer-check replays the inputs that the fuzzers keep: those that reached new code and those that
 // were findings.
 #include <filesystem>
 #include <fstream>

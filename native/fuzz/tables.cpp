@@ -1,4 +1,5 @@
-// Tables of tensors: of any kind, of models, of adapters, of what a policy is restored from.
+// Tables of tensors: arbitrary ones, those of models and adapters, and those that a policy is
+// restored from.
 #include <ATen/ATen.h>
 #include <unistd.h>
 
@@ -16,12 +17,12 @@ namespace {
 std::shared_ptr<Model> smallModel() {
   static const std::shared_ptr<Model> model = [] {
     auto made = std::make_shared<Model>();
-    ModelConfig& c = made->config;
-    c.vocabSize = 8, c.hiddenSize = 4, c.intermediateSize = 6, c.numLayers = 2;
-    c.numHeads = 2, c.numKvHeads = 1, c.headDim = 2, c.maxPositions = 16;
-    c.tieWordEmbeddings = true;
-    made->weights = allocateWeights(c, at::TensorOptions().dtype(at::kFloat));
-    for (auto& [name, view] : namedWeights(c, made->weights)) view.fill_(0.5);
+    ModelSpec& spec = made->spec;
+    spec.vocabSize = 8, spec.hiddenSize = 4, spec.intermediateSize = 6, spec.numLayers = 2;
+    spec.numHeads = 2, spec.numKvHeads = 1, spec.headDim = 2, spec.maxPositions = 16;
+    spec.tieWordEmbeddings = true;
+    made->weights = allocateWeights(spec, at::TensorOptions().dtype(at::kFloat));
+    for (auto& [name, view] : namedWeights(spec, made->weights)) view.fill_(0.5);
     return made;
   }();
   return model;
@@ -35,7 +36,7 @@ PolicyOptions options(PolicyOptions::Kind kind) {
   return o;
 }
 
-// The bytes of everything that a file of either kind fills.
+// The bytes of all tensors that restoring can change.
 std::string stateOf(const Policy& policy) {
   std::string bytes;
   for (const Parameter& p : policy.parameters) {
@@ -46,30 +47,24 @@ std::string stateOf(const Policy& policy) {
   return bytes;
 }
 
-// A refused file changes nothing.
+// A rejected file changes nothing.
 void restore(Policy& policy, const std::function<void()>& read) {
   const auto before = stateOf(policy);
   const auto stepCount = policy.stepCount;
-  const auto version = policy.version;
   if (accepted(read)) return;
-  require(before == stateOf(policy), "a refused file leaves the tensors as they were");
-  require(policy.stepCount == stepCount && policy.version == version,
-          "a refused file leaves the counters as they were");
+  require(before == stateOf(policy), "a rejected file leaves the tensors as they were");
+  require(policy.stepCount == stepCount, "a rejected file leaves the step count as it was");
 }
 
-}  // namespace
-
-namespace {
-
-// Into the type of its own that the engine would use.
+// Reads a tensor into memory of its own type, as the engine would.
 void readTensor(const TensorReader& reader, const StoredTensor& tensor, const TensorTable& table) {
   int64_t count = 1;
   for (const int64_t size : tensor.shape) {
-    // The engine asks for shapes of its own, which checkConfig bounds.
+    // The engine only asks for shapes of its own, which checkSpec bounds.
     if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > 2e12) return;
   }
   const auto dtype = tensor.dtype == "I64" ? at::kLong : at::kFloat;
-  // What a table says of a tensor's size is true once check() took it.
+  // Once check() has accepted a tensor, its size in the table is right.
   if (!accepted([&] { reader.check(tensor.name, tensor.shape, dtype); })) return;
   const at::Tensor out = at::empty(tensor.shape, at::TensorOptions().dtype(dtype));
   reader.read(tensor.name, out, Cancel{});
@@ -78,7 +73,7 @@ void readTensor(const TensorReader& reader, const StoredTensor& tensor, const Te
   const int file = table.files[static_cast<size_t>(tensor.file)].descriptor;
   require(
       ::pread(file, bytes.data(), bytes.size(), tensor.begin) == static_cast<ssize_t>(bytes.size()),
-      "a tensor lies in its file");
+      "a tensor is inside its file");
   require(bytes.empty() || std::memcmp(out.data_ptr(), bytes.data(), bytes.size()) == 0,
           "a tensor holds the bytes of the file");
 }
@@ -97,8 +92,8 @@ void fuzzModel(std::string_view bytes) {
   const Input input(bytes);
   accepted([&] {
     const auto model =
-        loadModel({.config = input.config, .weights = input.table, .dtype = input.dtype}, Cancel{});
-    for (const auto& [name, view] : namedWeights(model->config, model->weights)) view.sum();
+        loadModel({.spec = input.spec, .weights = input.table, .dtype = input.dtype}, Cancel{});
+    for (const auto& [name, view] : namedWeights(model->spec, model->weights)) view.sum();
   });
 }
 

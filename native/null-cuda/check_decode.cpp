@@ -1,4 +1,4 @@
-// What a decoded token costs the host, and which device it is decoded on.
+// What a decoded token costs the host, and on which device it is decoded.
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
 #include <cstdio>
@@ -9,12 +9,12 @@ namespace acoer::null_cuda {
 namespace {
 
 constexpr int64_t kRows = 16;
-// Prompt and completion end in the same 16 positions, so that the KV cache does not grow on the
-// way.
+// Prompt and completion end within the same 16 positions, so that the KV cache does not grow in
+// between.
 constexpr int64_t kPromptTokens = 145;
 constexpr int64_t kShort = 4, kLong = 12;
 
-// Per decoded token of a batch: a longer run less a shorter one.
+// The counts per decoded token of a batch: a longer run minus a shorter one.
 std::array<double, kCounters> perToken(const Model& model, const Policy* policy) {
   GenerateOptions options;
   options.maxSlots = kRows;
@@ -34,7 +34,7 @@ std::array<double, kCounters> perToken(const Model& model, const Policy* policy)
 }
 
 // Budgets, not expectations: what the engine asked of libtorch 2.14.1 when they were set. Lower
-// them with the code.
+// them when the code improves.
 struct Budget {
   double kernels, gemms, uploads, deviceCopies, waits;
 };
@@ -67,7 +67,7 @@ ACOER_TEST(bare_cost_of_a_token) {
 
 int currentDevice() { return c10::impl::getDeviceGuardImpl(c10::kCUDA)->getDevice().index(); }
 
-// Without a guard every operation switches to its tensors' device and back.
+// Without a device guard every operation would switch to its tensors' device and back.
 ACOER_TEST(bare_generates_on_another_device) {
   const auto model = qwen("cuda:1");
   const auto policy = adapter(model);

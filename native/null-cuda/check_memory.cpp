@@ -1,5 +1,5 @@
-// Memory as the engine sees it. bare_*: on a machine with a driver and no CUDA toolkit; object_*:
-// beside libacoer_cuda.so.
+// Memory as the engine sees it. bare_*: on a machine with a driver but no CUDA toolkit; object_*:
+// next to libacoer_cuda.so.
 #include <cinttypes>
 #include <cstdio>
 
@@ -12,13 +12,13 @@
 namespace acoer::null_cuda {
 namespace {
 
-// The stand-ins' card.
+// The card that the stand-ins simulate.
 constexpr int64_t kTotalBytes = 48'318'382'080;
 // The paper's run: prompts of 150 tokens, completions of up to 8,192.
 constexpr int64_t kPromptTokens = 150, kNewTokens = 8192;
-constexpr int64_t kMany = 256;  // sequences that ask for a slot: more than fit
+constexpr int64_t kMany = 256;  // waiting sequences: more than fit
 
-// Sequences decoded together when there are more than fit.
+// The number of sequences decoded together if more are waiting than fit.
 int64_t slotsOf(const Model& model, const Policy& policy) {
   GenerateOptions options;
   options.maxSlots = kMany;
@@ -26,7 +26,7 @@ int64_t slotsOf(const Model& model, const Policy& policy) {
 }
 
 void train(Policy& policy) {
-  const auto batch = check::randomSequences(policy.model->config, {150, 150}, {4096, 4096}, 5);
+  const auto batch = check::randomSequences(policy.model->spec, {150, 150}, {4096, 4096}, 5);
   check::addGradients(policy, batch, check::randomSlopes(batch, 6));
   StepOptions options;
   options.learningRate = 1e-5;
@@ -57,7 +57,7 @@ ACOER_TEST(bare_limit_is_refused) {
                      "libacoer_cuda.so");
 }
 
-// What a step leaves in the allocator's cache is free for the next one.
+// Memory that a step leaves in the allocator's cache is free for the next step.
 ACOER_TEST(bare_kv_budget_is_equal_in_every_step) {
   const auto model = qwen("cuda");
   const auto policy = adapter(model);
@@ -71,7 +71,7 @@ ACOER_TEST(bare_kv_budget_is_equal_in_every_step) {
     ACOER_CHECK(slots == first);
     train(*policy);
   }
-  ACOER_CHECK(first >= 16);  // the paper's group decodes at once on the paper's card
+  ACOER_CHECK(first >= 16);  // the paper's group fits on the paper's card
 }
 
 ACOER_TEST(object_limit_bounds_the_kv_budget) {
@@ -83,7 +83,7 @@ ACOER_TEST(object_limit_bounds_the_kv_budget) {
   const EngineMemory memory(model->device, limit);
   const int64_t used = memory.use()->bytes;
   const int64_t slots = slotsOf(*model, *policy);
-  const int64_t slotBytes = KvCache::bytesPerPosition(model->config, model->dtype) *
+  const int64_t slotBytes = KvCache::bytesPerPosition(model->spec, model->dtype) *
                             positionsNeeded(request(nullptr, kPromptTokens, 1, kNewTokens));
   std::printf("    %" PRId64 " sequences without a limit, %" PRId64
               " under %.0f GB with %.2f GB used\n",

@@ -12,7 +12,7 @@ Function* preloaded(const char* name) {
   void* found = dlsym(RTLD_DEFAULT, name);
   if (found == nullptr) {
     fail(ErrorCode::kInternal,
-         std::string(name) + " is not there; scripts/null-cuda preloads the stand-ins");
+         std::string(name) + " is missing; scripts/null-cuda preloads the stand-ins");
   }
   return reinterpret_cast<Function*>(found);
 }
@@ -33,7 +33,7 @@ AnsweringOnes::AnsweringOnes() { answerOnes(true); }
 AnsweringOnes::~AnsweringOnes() { answerOnes(false); }
 
 std::shared_ptr<Model> qwen(const std::string& device) {
-  return check::randomModel(check::qwen3Config1p7B(28), resolveDevice(device), at::kBFloat16, 1,
+  return check::randomModel(check::qwen3Spec1p7B(28), resolveDevice(device), at::kBFloat16, 1,
                             0.02);
 }
 

@@ -1,4 +1,4 @@
-// What the checks on null-cuda share.
+// Shared by the checks on null-cuda.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@ namespace acoer::null_cuda {
 using Counts = std::array<int64_t, kCounters>;
 Counts counts();
 
-// While it lives, every sampled token is token 1.
+// While it exists, every sampled token is token 1.
 class AnsweringOnes {
  public:
   AnsweringOnes();
@@ -24,8 +24,8 @@ std::shared_ptr<Model> qwen(const std::string& device);
 // Rank 16 on all seven linears.
 std::shared_ptr<Policy> adapter(const std::shared_ptr<Model>& model);
 
-// `samples` completions of a prompt of `promptTokens`. `stopsAtOnce`: each ends with its first
-// token, having been given room for all `newTokens`.
+// `samples` completions of a prompt of `promptTokens`. With `stopsAtOnce` each ends at its first
+// token, although room for `newTokens` was planned.
 GenerateRequest request(const Policy* policy, int64_t promptTokens, int64_t samples,
                         int64_t newTokens, bool stopsAtOnce = false);
 GenerateStats run(const Model& model, const GenerateRequest& request,

@@ -1,5 +1,5 @@
-// cuBLAS: handles, and products that are counted. nullCudaGemm is cudart.cpp's, in another
-// preloaded library.
+// cuBLAS: handles, and products that are only counted. nullCudaGemm is defined in cudart.cpp, in
+// another preloaded library.
 #include <cstdint>
 #include <cstdio>
 

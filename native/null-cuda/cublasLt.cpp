@@ -1,4 +1,4 @@
-// cuBLASLt: one algorithm is found for everything, and products are counted.
+// cuBLASLt: one algorithm is found for everything, and products are only counted.
 #include <cstdint>
 #include <cstring>
 
@@ -6,8 +6,8 @@ extern "C" {
 
 void nullCudaGemm(const char* event);
 
-// cublasLtMatmulHeuristicResult_t, which is larger than what libtorch reads of it: algorithm,
-// workspace bytes, state.
+// cublasLtMatmulHeuristicResult_t is larger than what libtorch reads of it: algorithm, workspace
+// bytes, state.
 constexpr size_t kResultBytes = 96;
 
 int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int,

@@ -1,4 +1,4 @@
-// The driver library, as far as libtorch and device.cpp ask it.
+// The driver library, as far as libtorch and device.cpp use it.
 #include <cstdio>
 
 extern "C" {

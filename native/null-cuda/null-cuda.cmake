@@ -1,5 +1,5 @@
-# acoer-null-cuda: checks of the core's CUDA side on a machine without a GPU (docs/gpu.md). The libtorch must be a CUDA
-# build; NVIDIA's libraries are not needed, only the headers of the CUDA toolkit.
+# acoer-null-cuda: checks of the core's CUDA side on a machine without a GPU (docs/gpu.md). libtorch must be a
+# CUDA build. NVIDIA's libraries are not needed, only the headers of the CUDA toolkit.
 if(NOT EXISTS "${LIBTORCH}/lib/libtorch_cuda.so")
   message(FATAL_ERROR "null-cuda needs a CUDA build of libtorch, and ${LIBTORCH} is a CPU build")
 endif()
@@ -7,7 +7,7 @@ if(ACOER_NO_CUDA_BECAUSE)
   message(FATAL_ERROR "null-cuda needs libacoer_cuda.so, and ${ACOER_NO_CUDA_BECAUSE}")
 endif()
 
-# The stand-ins, from what this libtorch takes of each library.
+# The stand-ins, generated from the functions that this libtorch uses of each library.
 set(STAND_INS "${CMAKE_BINARY_DIR}/stand-ins")
 execute_process(COMMAND node "${CMAKE_CURRENT_LIST_DIR}/stand-ins.mjs" "${LIBTORCH}/lib" "${STAND_INS}/source"
   OUTPUT_VARIABLE STAND_IN_LINES OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
@@ -35,7 +35,7 @@ foreach(i RANGE 0 ${last} 2)
     LIBRARY_OUTPUT_DIRECTORY "${STAND_INS}")
 endforeach()
 
-# The same program twice: alone, as on a machine without the CUDA toolkit, and beside libacoer_cuda.so.
+# The same program twice: alone, as on a machine without the CUDA toolkit, and next to libacoer_cuda.so.
 file(GLOB NULL_CUDA_CHECKS CONFIGURE_DEPENDS "${CMAKE_CURRENT_LIST_DIR}/check_*.cpp")
 add_executable(acoer-null-cuda ${NULL_CUDA_CHECKS} test/main.cpp test/device_models.cpp)
 target_include_directories(acoer-null-cuda PRIVATE "${CMAKE_CURRENT_LIST_DIR}" test)

@@ -1,5 +1,5 @@
-// What the stand-ins for NVIDIA's libraries count, and what a program may tell them. They are
-// preloaded, so a program finds the two functions with dlsym.
+// What the stand-ins for NVIDIA's libraries count, and what a program can tell them. They are
+// preloaded, so a program finds these functions with dlsym.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,9 @@ enum Counter {
 }  // namespace acoer::null_cuda
 
 extern "C" {
-// Writes kCounters numbers, all since the process began.
+// Writes kCounters numbers, counted since the process began.
 void nullCudaCounts(int64_t* out);
 // With `on`, a copy to the host delivers float64 ones instead of the device's bytes, which no
-// kernel has written: the sampler then reads "finite" and token 1.
+// kernel has written. The sampler then reads "finite" and token 1.
 void nullCudaAnswerOnes(int on);
 }

@@ -3,8 +3,9 @@
  *
  *   node stand-ins.mjs LIBTORCH/lib OUT
  *
- * OUT/NAME.cpp defines each function that libtorch takes from the library as one that returns 0, weakly, so that those
- * written by hand go before; OUT/NAME.map gives them the versions libtorch asks for. Prints `NAME;SONAME` per library.
+ * OUT/NAME.cpp defines each function that libtorch uses of the library as one that returns 0. The symbols
+ * are weak, so that hand-written ones take precedence. OUT/NAME.map gives them the versions that libtorch
+ * asks for. Prints `NAME;SONAME` per library.
  */
 import { execFileSync } from 'node:child_process';
 import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
@@ -15,7 +16,7 @@ const TORCH = ['c10_cuda', 'torch_cpu', 'torch_cuda', 'torch_nvshmem', 'caffe2_n
   .map((name) => join(libraries, `lib${name}.so`))
   .filter((file) => existsSync(file));
 
-/** Library by what its functions' names begin with; the first that fits. */
+/** Prefixes of function names and their library; the first match counts. */
 const PREFIXES = [
   ['cusparseLt', 'cusparseLt'],
   ['cusparse', 'cusparse'],

@@ -2,7 +2,7 @@
 //
 //   ACOER_TEST(name) { ACOER_CHECK(cond); ACOER_CHECK_LE(value, bound); ... }
 //
-// A test fails by a failed check, which ends it, or by any exception.
+// A test fails at the first failed check, which ends it, or by any exception.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -14,7 +14,7 @@
 
 namespace acoer::check {
 
-// The device named by --device; the CPU without it. Tests named device_* run there.
+// The device named by --device, or the CPU. Tests named device_* run there.
 c10::Device checkDevice();
 
 struct Registration {
@@ -24,7 +24,7 @@ struct Registration {
 [[noreturn]] void failCheck(const char* file, int line, const std::string& what);
 // Fails unless value <= bound (a NaN fails too).
 void checkAtMost(double value, double bound, const char* text, const char* file, int line);
-// Fails unless `body` throws an EngineError of this code whose message holds `part`.
+// Fails unless `body` throws an EngineError with this code whose message contains `part`.
 void checkThrows(const std::function<void()>& body, ErrorCode code, const std::string& part,
                  const char* file, int line);
 

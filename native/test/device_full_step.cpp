@@ -1,6 +1,6 @@
-// One whole GRPO step at the true Qwen3-1.7B shape: sampling a group, its gradients and AdamW. On a
-// GPU: 16 samples of 1,024 tokens, which must fit a 48 GB card (44 GB of allocations). On a CPU the
-// same code runs with 2 of the 28 layers and short samples, to be a check of the check.
+// One whole GRPO step at the true shape of Qwen3-1.7B: sampling a group, its gradients and AdamW.
+// On a GPU: 16 samples of 1,024 tokens, which must fit into a 48 GB card (44 GB of allocations). On
+// a CPU the same code runs with 2 of the 28 layers and short samples, to check this check itself.
 #include <ATen/ATen.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
@@ -19,7 +19,8 @@ double secondsSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Peak bytes the caching allocator had handed out; 0 on the CPU, which has no such allocator.
+// The peak of the bytes that the caching allocator has reserved; 0 on the CPU, which has no such
+// allocator.
 int64_t peakDeviceBytes() {
   if (checkDevice().is_cpu()) return 0;
   const auto stats =
@@ -32,7 +33,7 @@ GenerateRequest groupRequest(const Policy& policy, int64_t samples, int64_t newT
   for (int t = 0; t < 150; ++t) request.promptIds.push_back((t * 997 + 13) % 151643);
   request.numSamples = samples;
   request.seed = 42;
-  request.maxNewTokens = newTokens;  // no stop ids: every sample has its full length
+  request.maxNewTokens = newTokens;  // without stop ids every sample has its full length
   request.policy = &policy;
   return request;
 }
@@ -54,7 +55,7 @@ ACOER_TEST(device_full_step_qwen3_1p7b) {
   const bool gpu = !checkDevice().is_cpu();
   const int64_t samples = gpu ? 16 : 4;
   const int64_t newTokens = gpu ? 1024 : 16;
-  auto model = randomModel(qwen3Config1p7B(gpu ? 28 : 2), checkDevice(), at::kBFloat16, 1, 0.02);
+  auto model = randomModel(qwen3Spec1p7B(gpu ? 28 : 2), checkDevice(), at::kBFloat16, 1, 0.02);
   auto policy = randomAdapter(model, 3);
   const auto request = groupRequest(*policy, samples, newTokens);
 

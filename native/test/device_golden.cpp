@@ -1,6 +1,5 @@
 // The engine on a device against the fp64 engine on the CPU: log-probs, gradients, ten optimiser
-// steps, generation. fp64 on the CPU is itself compared with references from outside in
-// test/native.
+// steps, generation. fp64 on the CPU is itself compared with outside references in test/native.
 #include <ATen/ATen.h>
 
 #include <cmath>
@@ -19,23 +18,23 @@ struct Pair {
   std::shared_ptr<Policy> device;
 };
 
-// The fp64 reference carries the same values the device's type can hold, so that rounding of the
-// weights is no error.
+// The fp64 reference has weights that the device's type can hold, so that rounding them is not part
+// of the error.
 Pair makePair(at::ScalarType dtype) {
-  auto model = randomModel(smallConfig(), at::kCPU, at::kDouble, 7);
-  for (auto& [name, tensor] : namedWeights(model->config, model->weights)) {
+  auto model = randomModel(smallSpec(), at::kCPU, at::kDouble, 7);
+  for (auto& [name, tensor] : namedWeights(model->spec, model->weights)) {
     tensor.copy_(tensor.to(dtype).to(at::kDouble));
   }
   auto onDevice = std::make_shared<Model>(*model);
   onDevice->device = checkDevice();
   onDevice->dtype = dtype;
-  changeWeights(model->config, onDevice->weights,
+  changeWeights(model->spec, onDevice->weights,
                 [&](const at::Tensor& tensor) { return tensor.to(checkDevice(), dtype); });
   return {randomAdapter(model, 11), randomAdapter(onDevice, 11)};
 }
 
 PackedSequences raggedSequences() {
-  return randomSequences(smallConfig(), {5, 17, 1, 64, 9}, {40, 3, 130, 1, 257}, 3);
+  return randomSequences(smallSpec(), {5, 17, 1, 64, 9}, {40, 3, 130, 1, 257}, 3);
 }
 
 double maxDifference(const std::vector<double>& a, const std::vector<double>& b) {
@@ -62,8 +61,8 @@ double relativeError(const at::Tensor& value, const at::Tensor& reference) {
   return ((value - reference).norm() / reference.norm()).item<double>();
 }
 
-// fp32 sums in another order: 1e-4. bf16: 8 bits of mantissa through three layers; the mean is the
-// stable figure.
+// fp32 sums in a different order: 1e-4. bf16: 8 bits of mantissa through three layers; the mean is
+// the more stable figure.
 void checkScore(at::ScalarType dtype, double maxBound, double meanBound) {
   const Pair pair = makePair(dtype);
   const auto batch = raggedSequences();
@@ -98,7 +97,7 @@ void checkGradients(at::ScalarType dtype, double relativeBound, double cosineBou
 ACOER_TEST(device_gradients_float32) { checkGradients(at::kFloat, 1e-4, 0.999999); }
 ACOER_TEST(device_gradients_bfloat16) { checkGradients(at::kBFloat16, 0.05, 0.999); }
 
-// Supervised-like steps on one batch: the log-probs of the device follow the reference's.
+// Supervised-like steps on one batch: the log-probs of the device follow those of the reference.
 ACOER_TEST(device_ten_optimizer_steps_float32) {
   const Pair pair = makePair(at::kFloat);
   const auto batch = raggedSequences();
@@ -149,7 +148,7 @@ std::vector<GeneratedSequence> generateAll(const Policy& policy, double temperat
   return sequences;
 }
 
-// What the sampler recorded against the training forward over the same tokens.
+// The log-probs that the sampler recorded against the training forward over the same tokens.
 void checkSamplerGap(at::ScalarType dtype, double meanBound, double maxBound) {
   const Pair pair = makePair(dtype);
   const auto requests = requestsFor(pair.device.get(), 1);
@@ -174,7 +173,7 @@ void checkSamplerGap(at::ScalarType dtype, double meanBound, double maxBound) {
 ACOER_TEST(device_sampler_gap_float32) { checkSamplerGap(at::kFloat, 2e-5, 2e-4); }
 ACOER_TEST(device_sampler_gap_bfloat16) { checkSamplerGap(at::kBFloat16, 0.02, 0.5); }
 
-// Few and many slots decode the same sequences: the batch does not choose the random numbers.
+// Few and many slots decode the same sequences: the batch does not affect the random numbers.
 ACOER_TEST(device_generation_same_in_any_batch_float32) {
   const Pair pair = makePair(at::kFloat);
   for (const double temperature : {0.0, 1.0}) {

@@ -10,33 +10,33 @@
 
 namespace acoer::check {
 
-ModelConfig smallConfig() {
-  ModelConfig config;
-  config.vocabSize = 512;
-  config.hiddenSize = 192;
-  config.intermediateSize = 384;
-  config.numLayers = 3;
-  config.numHeads = 6;
-  config.numKvHeads = 2;
-  config.headDim = 64;
-  config.maxPositions = 4096;
-  config.ropeTheta = 1e6;
-  config.tieWordEmbeddings = true;
-  return config;
+ModelSpec smallSpec() {
+  ModelSpec spec;
+  spec.vocabSize = 512;
+  spec.hiddenSize = 192;
+  spec.intermediateSize = 384;
+  spec.numLayers = 3;
+  spec.numHeads = 6;
+  spec.numKvHeads = 2;
+  spec.headDim = 64;
+  spec.maxPositions = 4096;
+  spec.ropeTheta = 1e6;
+  spec.tieWordEmbeddings = true;
+  return spec;
 }
 
-ModelConfig qwen3Config1p7B(int64_t layers) {
-  ModelConfig config;
-  config.vocabSize = 151936;
-  config.hiddenSize = 2048;
-  config.intermediateSize = 6144;
-  config.numLayers = layers;
-  config.numHeads = 16;
-  config.numKvHeads = 8;
-  config.headDim = 128;
-  config.maxPositions = 40960;
-  config.tieWordEmbeddings = true;
-  return config;
+ModelSpec qwen3Spec1p7B(int64_t layers) {
+  ModelSpec spec;
+  spec.vocabSize = 151936;
+  spec.hiddenSize = 2048;
+  spec.intermediateSize = 6144;
+  spec.numLayers = layers;
+  spec.numHeads = 16;
+  spec.numKvHeads = 8;
+  spec.headDim = 128;
+  spec.maxPositions = 40960;
+  spec.tieWordEmbeddings = true;
+  return spec;
 }
 
 namespace {
@@ -51,7 +51,7 @@ class RandomWeights {
     if (onDevice_) return at::randn(shape, at::device(device_).dtype(dtype_)).mul_(scale_);
     return (at::randn(shape, generator_, at::dtype(at::kDouble)) * scale_).to(device_, dtype_);
   }
-  // Norm weights around 1, so that a forgotten weight shows.
+  // Norm weights around 1, so that a forgotten weight shows up.
   at::Tensor norm(int64_t size) {
     if (onDevice_) return at::ones({size}, at::device(device_).dtype(dtype_));
     return (at::randn({size}, generator_, at::dtype(at::kDouble)) * 0.1 + 1).to(device_, dtype_);
@@ -67,18 +67,18 @@ class RandomWeights {
 
 }  // namespace
 
-std::shared_ptr<Model> randomModel(const ModelConfig& config, at::Device device,
-                                   at::ScalarType dtype, uint64_t seed, double scale) {
-  const bool large = config.vocabSize * config.hiddenSize > 100'000'000;
+std::shared_ptr<Model> randomModel(const ModelSpec& spec, at::Device device, at::ScalarType dtype,
+                                   uint64_t seed, double scale) {
+  const bool large = spec.vocabSize * spec.hiddenSize > 100'000'000;
   RandomWeights random(device, dtype, seed, scale, large);
   auto model = std::make_shared<Model>();
-  model->config = config;
+  model->spec = spec;
   model->device = device;
   model->dtype = dtype;
-  model->weights = makeWeights(config, [&](at::IntArrayRef shape) {
+  model->weights = makeWeights(spec, [&](at::IntArrayRef shape) {
     return shape.size() == 1 ? random.norm(shape[0]) : random.normal(shape);
   });
-  for (const auto& [name, tensor] : namedWeights(config, model->weights)) {
+  for (const auto& [name, tensor] : namedWeights(spec, model->weights)) {
     model->parameterCount += tensor.numel();
     model->bytes += static_cast<int64_t>(tensor.nbytes());
   }
@@ -99,12 +99,10 @@ std::shared_ptr<Policy> randomAdapter(std::shared_ptr<Model> model, uint64_t see
       pair.b_OR.copy_(at::randn(pair.b_OR.sizes(), generator, at::dtype(at::kDouble)) * 0.02);
     }
   }
-  policy->version++;
   return policy;
 }
 
-PackedSequences randomSequences(const ModelConfig& config,
-                                const std::vector<int64_t>& promptLengths,
+PackedSequences randomSequences(const ModelSpec& spec, const std::vector<int64_t>& promptLengths,
                                 const std::vector<int64_t>& completionLengths, uint64_t seed) {
   std::mt19937_64 random(seed);
   PackedSequences batch;
@@ -113,7 +111,7 @@ PackedSequences randomSequences(const ModelConfig& config,
   for (size_t b = 0; b < promptLengths.size(); ++b) {
     const int64_t length = promptLengths[b] + completionLengths[b];
     for (int64_t t = 0; t < length; ++t) {
-      batch.ids.push_back(static_cast<int32_t>(random() % static_cast<uint64_t>(config.vocabSize)));
+      batch.ids.push_back(static_cast<int32_t>(random() % static_cast<uint64_t>(spec.vocabSize)));
     }
     batch.offsets.push_back(static_cast<int64_t>(batch.ids.size()));
   }

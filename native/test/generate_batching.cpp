@@ -1,4 +1,4 @@
-// Scheduling: the batch must not show in what a sequence is.
+// Scheduling: a sequence must not depend on the batch it is decoded in.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "generate_support.h"
+#include "kv_cache.h"
 #include "philox.h"
 
 namespace acoer::check {
@@ -22,11 +23,11 @@ void checkSame(const GeneratedSequence& a, const GeneratedSequence& b, double bo
 }
 
 // Prompts of many lengths; stop ids make sequences end at different times.
-std::vector<GenerateRequest> raggedRequests(const ModelConfig& config,
+std::vector<GenerateRequest> raggedRequests(const ModelSpec& spec,
                                             const std::vector<const Policy*>& policies) {
   std::vector<GenerateRequest> requests;
   for (uint64_t i = 0; i < 9; ++i) {
-    GenerateRequest request = makeRequest(randomIds(config, static_cast<int64_t>(1 + 7 * i), i),
+    GenerateRequest request = makeRequest(randomIds(spec, static_cast<int64_t>(1 + 7 * i), i),
                                           1 + i % 4, 30 + 5 * i, policies[i % policies.size()]);
     request.stopIds = {1, 2, static_cast<int32_t>(3 + i)};
     request.seed = 100 + i;
@@ -37,7 +38,7 @@ std::vector<GenerateRequest> raggedRequests(const ModelConfig& config,
   return requests;
 }
 
-// Each sample by itself, as its own call.
+// One sample alone, as its own call.
 GeneratedSequence alone(const Model& model, GenerateRequest request, int64_t sample,
                         DecodePath path) {
   request.firstSample += sample;
@@ -46,13 +47,13 @@ GeneratedSequence alone(const Model& model, GenerateRequest request, int64_t sam
 }
 
 ACOER_TEST(generate_batch_does_not_show) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 21);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 21);
   const auto first = strongAdapter(model, 22), second = strongAdapter(model, 23);
   const auto full = changedCopy(model, 24), otherFull = changedCopy(model, 25);
   const auto requests = raggedRequests(
-      model->config, {nullptr, first.get(), full.get(), second.get(), otherFull.get()});
+      model->spec, {nullptr, first.get(), full.get(), second.get(), otherFull.get()});
   for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
-    const double bound = path == DecodePath::kAuto ? 0 : 1e-5;  // own kernels: to the bit
+    const double bound = path == DecodePath::kAuto ? 0 : 1e-5;  // our own kernels: bit for bit
     std::map<SequenceKey, GeneratedSequence> reference;
     for (size_t r = 0; r < requests.size(); ++r) {
       for (int64_t s = 0; s < requests[r].numSamples; ++s) {
@@ -71,7 +72,7 @@ ACOER_TEST(generate_batch_does_not_show) {
   }
 }
 
-// Probabilities of ids below 0, 1, ... behind `ids`, at temperature 1 without filters.
+// The probability of all ids below 0, 1, ... after `ids`, at temperature 1 without filters.
 at::Tensor cumulative(const Model& model, std::vector<int32_t> ids) {
   PackedSequences prefix;
   prefix.offsets = {0, static_cast<int64_t>(ids.size())};
@@ -82,9 +83,10 @@ at::Tensor cumulative(const Model& model, std::vector<int32_t> ids) {
   return p_V.cumsum(0) - p_V;
 }
 
-// The same up to rounding, which may move the border between two tokens across the number that is
-// drawn. So the first ids that differ must have that number on the border between them, as `exact`
-// puts it; the tokens behind them have other contexts. For draws at temperature 1 without filters.
+// Equal up to rounding, which may move the border between two tokens across the number that is
+// drawn. So at the first ids that differ, that number must lie on the border between them as
+// `exact` computes it; later tokens have different contexts. For draws at temperature 1 without
+// filters.
 void checkSameToRounding(const Model& exact, const GenerateRequest& request,
                          const GeneratedSequence& a, const GeneratedSequence& b, double bound) {
   const size_t shared = std::min(a.ids.size(), b.ids.size());
@@ -96,7 +98,7 @@ void checkSameToRounding(const Model& exact, const GenerateRequest& request,
       const auto [low, high] = std::minmax(a.ids[t], b.ids[t]);
       const double drawn =
           samplerUniform(request.seed, static_cast<uint64_t>(request.firstSample), t);
-      // Log-probs off by `bound` move a sum of probabilities by no more than that.
+      // Log-probs that are off by `bound` move a sum of probabilities by no more than that.
       ACOER_CHECK_LE(std::abs(below_V[low + 1].item<double>() - drawn), bound);
       ACOER_CHECK_LE(std::abs(below_V[high].item<double>() - drawn), bound);
       return;
@@ -108,16 +110,16 @@ void checkSameToRounding(const Model& exact, const GenerateRequest& request,
   ACOER_CHECK(a.finish == b.finish);
 }
 
-// In fp32 through library products (a model too large to be packed), whose sums may be in another
-// order for another number of rows.
+// In fp32 with library products (the model is too large to be packed), whose order of summation may
+// depend on the number of rows.
 ACOER_TEST(generate_batch_does_not_show_large_fp32) {
-  ModelConfig config = smallConfig();
-  config.hiddenSize = 1024;
-  config.intermediateSize = 2048;
-  const auto model = randomModel(config, at::kCPU, at::kFloat, 26);
-  const auto exact = randomModel(config, at::kCPU, at::kDouble, 26);
+  ModelSpec spec = smallSpec();
+  spec.hiddenSize = 1024;
+  spec.intermediateSize = 2048;
+  const auto model = randomModel(spec, at::kCPU, at::kFloat, 26);
+  const auto exact = randomModel(spec, at::kCPU, at::kDouble, 26);
   ACOER_CHECK(model->bytes > (int64_t{64} << 20));
-  const auto requests = raggedRequests(config, {nullptr});
+  const auto requests = raggedRequests(spec, {nullptr});
   const Generated together = collect(*model, requests);
   for (size_t r = 0; r < requests.size(); r += 3) {
     const GeneratedSequence single = alone(*model, requests[r], 0, DecodePath::kAuto);
@@ -127,15 +129,15 @@ ACOER_TEST(generate_batch_does_not_show_large_fp32) {
 }
 
 ACOER_TEST(generate_kv_budget) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 27);
-  const int64_t perPosition = KvCache::bytesPerPosition(model->config, at::kFloat);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 27);
+  const int64_t perPosition = KvCache::bytesPerPosition(model->spec, at::kFloat);
   ACOER_CHECK(perPosition == 2 * 3 * 2 * 32 * 4);
-  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->config, 20, 1), 6, 100),
-                                        makeRequest(randomIds(model->config, 200, 2), 3, 40),
-                                        makeRequest(randomIds(model->config, 5, 3), 4, 250)};
+  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->spec, 20, 1), 6, 100),
+                                        makeRequest(randomIds(model->spec, 200, 2), 3, 40),
+                                        makeRequest(randomIds(model->spec, 5, 3), 4, 250)};
   const Generated free = collect(*model, requests);
   ACOER_CHECK(free.stats.peakSlots == 13);
-  // The long prompt takes 208 positions, and 240 for each of its samples.
+  // The long prompt takes 208 positions, and each of its samples 240.
   GenerateOptions options;
   options.kvBytes = 450 * perPosition;
   const Generated tight = collect(*model, requests, options);
@@ -151,8 +153,8 @@ ACOER_TEST(generate_kv_budget) {
 }
 
 ACOER_TEST(generate_stop_and_length) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 28);
-  GenerateRequest request = makeRequest(randomIds(model->config, 10, 1), 4, 50);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 28);
+  GenerateRequest request = makeRequest(randomIds(model->spec, 10, 1), 4, 50);
   const Generated whole = collect(*model, {request});
   for (const auto& [key, sequence] : whole.sequences) {
     ACOER_CHECK(sequence.finish == FinishReason::kLength && sequence.ids.size() == 50);
@@ -165,12 +167,12 @@ ACOER_TEST(generate_stop_and_length) {
   ACOER_CHECK(stopped.ids == std::vector<int32_t>(ids.begin(), first + 1));
 }
 
-// Cancelled while the callback runs: nothing is lost, nothing throws.
+// Cancelled from within the callback: nothing is lost and nothing throws.
 ACOER_TEST(generate_cancel) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 29);
-  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->config, 4, 1), 2, 10),
-                                        makeRequest(randomIds(model->config, 6, 2), 3, 500),
-                                        makeRequest(randomIds(model->config, 8, 3), 5, 500)};
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 29);
+  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->spec, 4, 1), 2, 10),
+                                        makeRequest(randomIds(model->spec, 6, 2), 3, 500),
+                                        makeRequest(randomIds(model->spec, 8, 3), 5, 500)};
   GenerateOptions options;
   options.maxSlots = 4;
   Cancel cancel;
@@ -209,37 +211,46 @@ ACOER_TEST(generate_cancel) {
 }
 
 ACOER_TEST(generate_bad_arguments) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 30);
-  const auto other = strongAdapter(randomModel(tinyConfig(), at::kCPU, at::kFloat, 31), 1);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 30);
+  const auto other = strongAdapter(randomModel(tinySpec(), at::kCPU, at::kFloat, 31), 1);
   auto refused = [&](const std::function<void(GenerateRequest&)>& change, const std::string& part) {
     std::vector<GenerateRequest> requests(2, makeRequest({1, 2, 3}, 1, 5));
     change(requests[1]);
     ACOER_CHECK_THROWS(collect(*model, requests), ErrorCode::kBadArgument, "request 1: " + part);
   };
-  refused([](auto& r) { r.promptIds.clear(); }, "the prompt is empty");
-  refused([](auto& r) { r.promptIds[2] = 64; }, "prompt id 2 is 64, outside the vocabulary of 64");
-  refused([](auto& r) { r.stopIds = {-1}; }, "stop id 0 is -1");
-  refused([](auto& r) { r.numSamples = 0; }, "numSamples is 0");
-  refused([](auto& r) { r.firstSample = -1; }, "firstSample is -1");
-  refused([](auto& r) { r.maxNewTokens = 0; }, "maxNewTokens is 0");
-  refused([](auto& r) { r.maxNewTokens = 2046; }, "a prompt of 3 tokens and 2046 new ones exceed");
-  refused([](auto& r) { r.sampling.temperature = -1; }, "temperature is -1");
-  refused([](auto& r) { r.sampling.temperature = std::nan(""); }, "temperature is nan");
-  refused([](auto& r) { r.sampling.topK = -2; }, "topK is -2");
-  refused([](auto& r) { r.sampling.topP = 0; }, "topP is 0");
-  refused([](auto& r) { r.sampling.topP = 1.5; }, "topP is 1.5");
-  refused([](auto& r) { r.sampling.minP = -0.1; }, "minP is -0.1");
-  refused([](auto& r) { r.sampling.repetitionPenalty = 0; }, "repetitionPenalty is 0");
-  refused([&](auto& r) { r.policy = other.get(); }, "its policy belongs to another model");
+  refused([](auto& r) { r.promptIds.clear(); }, "promptIds is empty");
+  refused([](auto& r) { r.promptIds[2] = 64; },
+          "promptIds[2] is token id 64; the model's vocabulary has 64 tokens");
+  refused([](auto& r) { r.stopIds = {-1}; }, "stopIds[0] is token id -1");
+  refused([](auto& r) { r.numSamples = 0; }, "numSamples must be at least 1 and below 2^31, not 0");
+  refused([](auto& r) { r.numSamples = int64_t{1} << 31; },
+          "numSamples must be at least 1 and below 2^31, not 2147483648");
+  refused([](auto& r) { r.firstSample = -1; },
+          "firstSample must be at least 0 and below 2^31, not -1");
+  refused([](auto& r) { r.maxNewTokens = 0; }, "maxNewTokens must be at least 1, not 0");
+  refused([](auto& r) { r.maxNewTokens = 2046; },
+          "a prompt of 3 tokens and maxNewTokens 2046 exceed");
+  refused([](auto& r) { r.sampling.temperature = -1; },
+          "temperature must be 0 (greedy) or a positive number, not -1");
+  refused([](auto& r) { r.sampling.temperature = std::nan(""); },
+          "temperature must be 0 (greedy) or a positive number, not nan");
+  refused([](auto& r) { r.sampling.topK = -2; }, "topK must be 0 (off) or positive, not -2");
+  refused([](auto& r) { r.sampling.topP = 0; }, "topP must be above 0 and at most 1, not 0");
+  refused([](auto& r) { r.sampling.topP = 1.5; }, "topP must be above 0 and at most 1, not 1.5");
+  refused([](auto& r) { r.sampling.minP = -0.1; }, "minP must be from 0 to 1, not -0.1");
+  refused([](auto& r) { r.sampling.repetitionPenalty = 0; },
+          "repetitionPenalty must be above 0 and finite, not 0");
+  refused([&](auto& r) { r.policy = other.get(); }, "the policy belongs to another model");
   GenerateOptions none;
   none.maxSlots = 0;
-  ACOER_CHECK_THROWS(collect(*model, {}, none), ErrorCode::kBadArgument, "maxSlots is 0");
+  ACOER_CHECK_THROWS(collect(*model, {}, none), ErrorCode::kBadArgument,
+                     "maxSlots must be at least 1, not 0");
   ACOER_CHECK(collect(*model, {}).stats.decodeSteps == 0);
 }
 
 ACOER_TEST(generate_refuses_non_finite_logits) {
   for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
-    const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 32);
+    const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 32);
     model->weights.finalNorm_D[5] = std::numeric_limits<double>::quiet_NaN();
     std::vector<GenerateRequest> requests{makeRequest({1, 2, 3}, 1, 5)};
     ACOER_CHECK_THROWS(collect(*model, requests, {}, path), ErrorCode::kNotFinite,
@@ -247,9 +258,9 @@ ACOER_TEST(generate_refuses_non_finite_logits) {
   }
 }
 
-// For programs: the place beside the sentence.
+// Programs get the place of the failure as data, not only in the message.
 ACOER_TEST(generate_places_non_finite_logits) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 32);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 32);
   const auto adapter = strongAdapter(model, 5);
   adapter->parameters[0].value.fill_(std::numeric_limits<double>::quiet_NaN());
   std::optional<Place> place;
@@ -261,9 +272,9 @@ ACOER_TEST(generate_places_non_finite_logits) {
   ACOER_CHECK(place && place->request == 1 && place->sample == 0 && place->token == 0);
 }
 
-// Grad mode is the caller's business: generate() neither records a graph nor changes the mode.
+// Grad mode is up to the caller: generate() neither records a graph nor changes the mode.
 ACOER_TEST(generate_leaves_grad_mode) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 33);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 33);
   const auto adapter = strongAdapter(model, 34);
   const auto full = changedCopy(model, 35);
   const c10::AutoGradMode on(true);

@@ -1,4 +1,5 @@
-// The CPU kernels of every instruction set this machine has, against tensor operations in fp64.
+// The CPU kernels of every instruction set that this machine has, against tensor operations in
+// fp64.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -8,6 +9,7 @@
 
 #include "decode_kernels_sets.h"
 #include "generate_support.h"
+#include "ops.h"
 
 namespace acoer::check {
 namespace {
@@ -36,7 +38,7 @@ void checkGemm(const kernels::MathKernels<T>& math, at::ScalarType dtype, double
     math.gemm(x.const_data_ptr<T>(), depth, packed.const_data_ptr<T>(), y.mutable_data_ptr<T>(),
               columns, rows, columns, depth, true);
     ACOER_CHECK_LE(worst(y, expected), bound);
-    // The last row alone gives the same bits as among the others.
+    // The last row alone gives the same bits as together with the others.
     at::Tensor all = at::zeros_like(y), alone = at::zeros({columns}, dtype);
     math.gemm(x.const_data_ptr<T>(), depth, packed.const_data_ptr<T>(), all.mutable_data_ptr<T>(),
               columns, rows, columns, depth, false);
@@ -58,7 +60,7 @@ struct Shape {
   int64_t heads, kvHeads, headDim;
 };
 
-// writeHeads then attend, against plain formulas in fp64 on the same (rounded) inputs.
+// writeHeads, then attend, against plain formulas in fp64 on the same (rounded) inputs.
 template <class T>
 void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, Shape shape,
                     double bound) {
@@ -66,15 +68,15 @@ void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, 
   const auto wide = dtype == at::kDouble ? at::kDouble : at::kFloat;
   const int64_t H = shape.heads, J = shape.kvHeads, K = shape.headDim, L = 48, length = 37;
   const int64_t E = (H + 2 * J) * K;
-  ModelConfig config = tinyConfig();
-  config.headDim = K;
-  const RopeTable table = ropeTable(config, L, at::kCPU, dtype);
+  ModelSpec spec = tinySpec();
+  spec.headDim = K;
+  const RopeTable table = ropeTable(spec, L, at::kCPU, dtype);
   const at::Tensor cos = table.cos_PK.to(dtype).to(wide), sin = table.sin_PK.to(dtype).to(wide);
   const at::Tensor qNorm = normal({K}, 4).to(dtype), kNorm = normal({K}, 5).to(dtype);
   at::Tensor qkv = normal({length, E}, 6).to(dtype);
   const at::Tensor input = qkv.clone().to(at::kDouble).view({length, H + 2 * J, K});
-  const double nan =
-      std::numeric_limits<double>::quiet_NaN();  // what is not written must not count
+  // NaN, so that positions that were never written show if they are read.
+  const double nan = std::numeric_limits<double>::quiet_NaN();
   at::Tensor keys = at::full({2, J, L / 16, K, 16}, nan, dtype);
   at::Tensor values = at::full({2, J, L, K}, nan, dtype);
   at::Tensor out = at::zeros({length, H * K}, dtype);

@@ -1,8 +1,6 @@
-// generate() against the packed forward: the same function of the same weights.
+// generate() against the packed forward: both compute the same function of the same weights.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
-
-#include <cmath>
 
 #include "generate_support.h"
 
@@ -11,12 +9,12 @@ namespace {
 
 const Cancel kNoCancel;
 
-std::vector<GenerateRequest> variedRequests(const ModelConfig& config, const Policy* policy) {
+std::vector<GenerateRequest> variedRequests(const ModelSpec& spec, const Policy* policy) {
   std::vector<GenerateRequest> requests;
-  // 150 is beyond the length up to which prompts are attended row by row.
+  // 150 is longer than the prompts that are attended row by row.
   for (int64_t length : {1, 2, 17, 150}) {
     requests.push_back(
-        makeRequest(randomIds(config, length, static_cast<uint64_t>(length)), 3, 40, policy));
+        makeRequest(randomIds(spec, length, static_cast<uint64_t>(length)), 3, 40, policy));
   }
   requests[1].sampling.temperature = 0.7;
   requests[2].sampling = {.temperature = 0.9, .topK = 20, .topP = 0.9, .repetitionPenalty = 1.2};
@@ -25,15 +23,15 @@ std::vector<GenerateRequest> variedRequests(const ModelConfig& config, const Pol
 }
 
 void checkAgainstScore(const Model& model, const Policy* policy, DecodePath path, double bound) {
-  const auto requests = variedRequests(model.config, policy);
+  const auto requests = variedRequests(model.spec, policy);
   const ScoreGap gap = gapToScore(model, requests, collect(model, requests, {}, path));
   ACOER_CHECK_LE(gap.logprob, bound);
   ACOER_CHECK_LE(gap.entropy, bound);
 }
 
 ACOER_TEST(generate_logprob_equals_score) {
-  for (const ModelConfig& config : {tinyConfig(), smallConfig()}) {
-    const auto model = randomModel(config, at::kCPU, at::kFloat, 3);
+  for (const ModelSpec& spec : {tinySpec(), smallSpec()}) {
+    const auto model = randomModel(spec, at::kCPU, at::kFloat, 3);
     const auto adapter = strongAdapter(model, 5);
     const auto full = changedCopy(model, 6);
     for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
@@ -45,10 +43,10 @@ ACOER_TEST(generate_logprob_equals_score) {
 }
 
 ACOER_TEST(generate_logprob_equals_score_fp64) {
-  ModelConfig config = smallConfig();
-  config.tieWordEmbeddings = false;
-  config.headDim = 20;  // no multiple of any vector
-  const auto model = randomModel(config, at::kCPU, at::kDouble, 3);
+  ModelSpec spec = smallSpec();
+  spec.tieWordEmbeddings = false;
+  spec.headDim = 20;  // no multiple of any vector
+  const auto model = randomModel(spec, at::kCPU, at::kDouble, 3);
   const auto adapter = strongAdapter(model, 5);
   for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
     checkAgainstScore(*model, nullptr, path, 1e-10);
@@ -56,15 +54,15 @@ ACOER_TEST(generate_logprob_equals_score_fp64) {
   }
 }
 
-// bf16 rounds after every operation, in another order than the trainer's kernels: log-probs agree
-// to that rounding, not better.
+// bf16 rounds after every operation, and the trainer's kernels use a different order: log-probs
+// agree to that rounding and no better.
 ACOER_TEST(generate_logprob_near_score_bf16) {
-  const auto model = randomModel(smallConfig(), at::kCPU, at::kBFloat16, 3);
+  const auto model = randomModel(smallSpec(), at::kCPU, at::kBFloat16, 3);
   const auto adapter = strongAdapter(model, 5);
   for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
     for (const Policy* policy :
          {static_cast<const Policy*>(nullptr), static_cast<const Policy*>(adapter.get())}) {
-      const auto requests = variedRequests(model->config, policy);
+      const auto requests = variedRequests(model->spec, policy);
       const ScoreGap gap = gapToScore(*model, requests, collect(*model, requests, {}, path));
       ACOER_CHECK_LE(gap.meanLogprob, 0.02);
       ACOER_CHECK_LE(gap.logprob, 0.3);
@@ -72,14 +70,14 @@ ACOER_TEST(generate_logprob_near_score_bf16) {
   }
 }
 
-// Every greedy token is the argmax of the whole forward over what came before it.
+// Every greedy token is the argmax of the full forward over the tokens before it.
 ACOER_TEST(generate_greedy_is_argmax_of_forward) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 8);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 8);
   const auto adapter = strongAdapter(model, 9);
   for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
     std::vector<GenerateRequest> requests{
-        makeRequest(randomIds(model->config, 12, 1), 1, 60, nullptr),
-        makeRequest(randomIds(model->config, 30, 2), 1, 60, adapter.get())};
+        makeRequest(randomIds(model->spec, 12, 1), 1, 60, nullptr),
+        makeRequest(randomIds(model->spec, 30, 2), 1, 60, adapter.get())};
     for (auto& request : requests) request.sampling.temperature = 0;
     const Generated generated = collect(*model, requests, {}, path);
     for (const auto& [key, sequence] : generated.sequences) {
@@ -100,11 +98,11 @@ ACOER_TEST(generate_greedy_is_argmax_of_forward) {
   }
 }
 
-// First tokens over many samples follow the model's distribution, filters on.
+// With many samples, first tokens follow the model's distribution.
 ACOER_TEST(generate_first_token_chi_square) {
-  const auto model = randomModel(tinyConfig(), at::kCPU, at::kFloat, 10);
+  const auto model = randomModel(tinySpec(), at::kCPU, at::kFloat, 10);
   const int64_t samples = 20000;
-  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->config, 9, 3), samples, 1)};
+  std::vector<GenerateRequest> requests{makeRequest(randomIds(model->spec, 9, 3), samples, 1)};
   const Generated generated = collect(*model, requests);
   PackedSequences packed{requests[0].promptIds, {0, 9}, {9}};
   const c10::NoGradGuard noGrad;

@@ -1,4 +1,4 @@
-// The sampler by itself: noise, distribution, filters, reported numbers.
+// The sampler on its own: noise, distribution, filters, reported numbers.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
@@ -7,6 +7,7 @@
 
 #include "generate_support.h"
 #include "philox.h"
+#include "sampler.h"
 
 namespace acoer::check {
 namespace {
@@ -16,7 +17,7 @@ at::Tensor randomLogits(int64_t rows, int64_t vocab, uint64_t seed, double scale
   return at::randn({rows, vocab}, generator, at::dtype(at::kFloat)) * scale;
 }
 
-// Hugging Face's processors, one after the other, on one row in fp64.
+// Hugging Face's logits processors, in their order, on one row in fp64.
 at::Tensor referenceProbabilities(at::Tensor logits, const SamplingOptions& o,
                                   const std::unordered_set<int32_t>& seen) {
   logits = logits.to(at::kDouble).clone();
@@ -71,7 +72,7 @@ double chiSquareP(const std::vector<int64_t>& counts, const at::Tensor& probabil
         probabilities[static_cast<int64_t>(i)].item<double>() * static_cast<double>(draws);
     const auto count = static_cast<double>(counts[i]);
     if (expected == 0) {
-      ACOER_CHECK(counts[i] == 0);  // what a filter removed must never be drawn
+      ACOER_CHECK(counts[i] == 0);  // a filtered token must never be drawn
     } else if (expected < 5) {
       pooledExpected += expected;
       pooledCount += count;
@@ -126,8 +127,8 @@ ACOER_TEST(generate_sampler_chi_square) {
   }
 }
 
-// The two samplers cut the same distribution at the same uniforms: the same tokens, at a size that
-// has many blocks and a rest.
+// Both samplers cut the same distribution at the same uniforms, so they draw the same tokens. The
+// vocabulary has many blocks and a remainder.
 ACOER_TEST(generate_sampler_paths_agree) {
   const int64_t vocab = 5003;
   const std::unordered_set<int32_t> seen{1, 700, 4999};
@@ -146,7 +147,7 @@ ACOER_TEST(generate_sampler_paths_agree) {
   }
 }
 
-// log_softmax(logits / temperature), whatever filters and penalty do.
+// log_softmax(logits / temperature), regardless of filters and penalty.
 ACOER_TEST(generate_sampler_logprob_is_unfiltered) {
   const at::Tensor logits = randomLogits(1, 1000, 11);
   const std::unordered_set<int32_t> seen{2, 4};

@@ -8,15 +8,17 @@
 #include <random>
 
 #include "layer.h"
+#include "ops.h"
 
 namespace acoer::check {
 
 Generated collect(const Model& model, const std::vector<GenerateRequest>& requests,
-                  const GenerateOptions& options, DecodePath path) {
+                  GenerateOptions options, DecodePath path) {
+  options.path = path;
   Generated result;
   const Cancel cancel;
-  result.stats = generateOn(
-      path, model, requests, options,
+  result.stats = generate(
+      model, requests, options,
       [&](GeneratedSequence&& sequence) {
         const SequenceKey key{sequence.request, sequence.sample};
         ACOER_CHECK(result.sequences.emplace(key, std::move(sequence)).second);
@@ -28,19 +30,19 @@ Generated collect(const Model& model, const std::vector<GenerateRequest>& reques
   return result;
 }
 
-ModelConfig tinyConfig() {
-  ModelConfig config;
-  config.vocabSize = 64;
-  config.hiddenSize = 96;
-  config.intermediateSize = 256;
-  config.numLayers = 3;
-  config.numHeads = 4;
-  config.numKvHeads = 2;
-  config.headDim = 32;
-  config.maxPositions = 2048;
-  config.ropeTheta = 1e4;
-  config.tieWordEmbeddings = true;
-  return config;
+ModelSpec tinySpec() {
+  ModelSpec spec;
+  spec.vocabSize = 64;
+  spec.hiddenSize = 96;
+  spec.intermediateSize = 256;
+  spec.numLayers = 3;
+  spec.numHeads = 4;
+  spec.numKvHeads = 2;
+  spec.headDim = 32;
+  spec.maxPositions = 2048;
+  spec.ropeTheta = 1e4;
+  spec.tieWordEmbeddings = true;
+  return spec;
 }
 
 std::shared_ptr<Policy> strongAdapter(std::shared_ptr<Model> model, uint64_t seed) {
@@ -55,7 +57,6 @@ std::shared_ptr<Policy> strongAdapter(std::shared_ptr<Model> model, uint64_t see
       pair.b_OR.copy_(at::randn(pair.b_OR.sizes(), generator, at::dtype(at::kDouble)) * 0.1);
     }
   }
-  policy->version++;
   return policy;
 }
 
@@ -69,15 +70,14 @@ std::shared_ptr<Policy> changedCopy(std::shared_ptr<Model> model, uint64_t seed)
     parameter.value.add_(at::randn(parameter.value.sizes(), generator, at::dtype(at::kDouble)) *
                          0.02);
   }
-  policy->version++;
   return policy;
 }
 
-std::vector<int32_t> randomIds(const ModelConfig& config, int64_t count, uint64_t seed) {
+std::vector<int32_t> randomIds(const ModelSpec& spec, int64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<int32_t> ids;
   for (int64_t t = 0; t < count; ++t) {
-    ids.push_back(static_cast<int32_t>(random() % static_cast<uint64_t>(config.vocabSize)));
+    ids.push_back(static_cast<int32_t>(random() % static_cast<uint64_t>(spec.vocabSize)));
   }
   return ids;
 }
@@ -100,7 +100,7 @@ at::Tensor hiddenStates(const Model& model, const Policy* policy, const PackedSe
   for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
     x_TD = layerForward(pass, layer, x_TD, nullptr);
   }
-  return rmsNorm(x_TD, pass.weights.finalNorm_D, model.config.rmsNormEps);
+  return rmsNorm(x_TD, pass.weights.finalNorm_D, model.spec.rmsNormEps);
 }
 
 ScoreGap gapToScore(const Model& model, const std::vector<GenerateRequest>& requests,

@@ -1,4 +1,4 @@
-// What the tests of generate() share.
+// Shared by the tests of generate().
 #pragma once
 
 #include <map>
@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "device_models.h"
-#include "generate_run.h"
+#include "generate.h"
 
 namespace acoer::check {
 
@@ -17,25 +17,27 @@ struct Generated {
   GenerateStats stats;
 };
 
-// generate() with every sequence collected; fails when one comes twice.
+// Runs generate() and collects every sequence; fails if one comes twice.
 Generated collect(const Model& model, const std::vector<GenerateRequest>& requests,
-                  const GenerateOptions& options = {}, DecodePath path = DecodePath::kAuto);
+                  GenerateOptions options = {}, DecodePath path = DecodePath::kAuto);
 
-// The embedded tiny model's shape: hidden 96, 3 layers, 4 heads over 2, head_dim 32, vocabulary 64.
-ModelConfig tinyConfig();
-// A LoRA policy with B and A of a size that changes the output clearly.
+// The shape of the embedded tiny model: hidden 96, 3 layers, 4 heads over 2, head_dim 32,
+// vocabulary 64.
+ModelSpec tinySpec();
+// A LoRA policy whose A and B are large enough to change the output clearly.
 std::shared_ptr<Policy> strongAdapter(std::shared_ptr<Model> model, uint64_t seed);
-// A full policy whose weights differ from the base's.
+// A full policy whose weights differ from those of the base.
 std::shared_ptr<Policy> changedCopy(std::shared_ptr<Model> model, uint64_t seed);
 
-std::vector<int32_t> randomIds(const ModelConfig& config, int64_t count, uint64_t seed);
+std::vector<int32_t> randomIds(const ModelSpec& spec, int64_t count, uint64_t seed);
 GenerateRequest makeRequest(std::vector<int32_t> prompt, int64_t samples, int64_t newTokens,
                             const Policy* policy = nullptr);
 
 // Hidden states after the final norm at every token, [T, D].
 at::Tensor hiddenStates(const Model& model, const Policy* policy, const PackedSequences& batch);
 
-// Largest |sampler log-prob - score()| over all sequences; entropies alike in `entropyGap`.
+// The largest and the mean |sampler log-prob - score()| over all sequences, and the largest
+// difference of entropies.
 struct ScoreGap {
   double logprob = 0;
   double meanLogprob = 0;
@@ -44,7 +46,7 @@ struct ScoreGap {
 ScoreGap gapToScore(const Model& model, const std::vector<GenerateRequest>& requests,
                     const Generated& generated);
 
-// P(chi-square with `degrees` degrees of freedom > value), by Wilson and Hilferty's cube root.
+// P(chi-square with `degrees` degrees of freedom > value), by the Wilson-Hilferty approximation.
 double chiSquareTail(double value, double degrees);
 
 }  // namespace acoer::check

@@ -1,5 +1,6 @@
 // acoer-check [--list] [--device NAME] [--threads N] [FILTER...]: runs the tests whose names
-// contain one of the filters (all without one). Exit 0: all passed; 1: some failed; 2: bad usage.
+// contain one of the filters, or all tests without a filter. Exit code 0: all passed; 1: some
+// failed; 2: bad usage.
 #include <ATen/Parallel.h>
 
 #include <chrono>
@@ -97,7 +98,8 @@ c10::Device checkDevice() { return device(); }
 Registration::Registration(const char* name, void (*body)()) { tests().push_back({name, body}); }
 
 void failCheck(const char* file, int line, const std::string& what) {
-  fail(ErrorCode::kInternal, std::string(file) + ":" + std::to_string(line) + ": not so: " + what);
+  fail(ErrorCode::kInternal,
+       std::string(file) + ":" + std::to_string(line) + ": check failed: " + what);
 }
 
 void checkAtMost(double value, double bound, const char* text, const char* file, int line) {

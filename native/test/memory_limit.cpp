@@ -1,4 +1,4 @@
-// Running out of memory: the limit on an engine's tensors, and what is usable afterwards.
+// Running out of memory: the limit on an engine's tensors, and what still works afterwards.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -17,7 +17,7 @@ constexpr int64_t kMiB = int64_t{1} << 20;
 
 at::Tensor bytes(int64_t count) { return at::empty({count}, at::kByte); }
 
-// The limit is the process's on a CUDA device and has to be taken back there.
+// On a CUDA device the limit is the process's and must be lifted again.
 class DeviceLimit {
  public:
   DeviceLimit(at::Device device, int64_t limitBytes) : device_(device) {
@@ -91,7 +91,7 @@ ACOER_TEST(memory_limit_is_of_one_thread_and_its_tensors_are_freed_on_any) {
   ACOER_CHECK(bytes(16 * kMiB).numel() == 16 * kMiB);
 }
 
-// Numbers no memory has: libtorch's own failure, under a limit as without one.
+// Sizes that no machine has: libtorch's own error, with a limit as without one.
 ACOER_TEST(memory_limit_leaves_absurd_sizes_to_libtorch) {
   ACOER_CHECK(runsOut([] { bytes(int64_t{1} << 60); }));
   prepareMemoryLimit(at::kCPU, kMiB);
@@ -115,15 +115,15 @@ ACOER_TEST(memory_failure_in_a_parallel_region_reaches_the_caller) {
   ACOER_CHECK(badAlloc);
 }
 
-// A batch that is refused leaves gradients and device as they were. On a CUDA device it has never
-// been run.
+// A batch that does not fit leaves gradients and device as they were. Never run on a CUDA device so
+// far.
 ACOER_TEST(device_out_of_memory_leaves_everything_usable) {
   const at::Device device = checkDevice();
-  const auto model = randomModel(smallConfig(), device, at::kFloat, 3);
+  const auto model = randomModel(smallSpec(), device, at::kFloat, 3);
   const auto policy = randomAdapter(model, 4);
-  const auto small = randomSequences(model->config, {5, 9}, {7, 3}, 5);
+  const auto small = randomSequences(model->spec, {5, 9}, {7, 3}, 5);
   const std::vector<int64_t> prompts(64, 8), completions(64, 56);
-  const auto large = randomSequences(model->config, prompts, completions, 7);
+  const auto large = randomSequences(model->spec, prompts, completions, 7);
   const auto trainOn = [&](const PackedSequences& batch) {
     addGradients(*policy, batch, randomSlopes(batch, 6));
   };

@@ -1,4 +1,4 @@
-// Memory of a tape: what is told of it, and what happens when it does not fit.
+// The memory of a tape: how much is reported, and what happens if it does not fit.
 #include <ATen/ATen.h>
 
 #include "check.h"
@@ -11,24 +11,24 @@ namespace {
 const Cancel kNever;
 constexpr int64_t kPlenty = int64_t{1} << 32;
 
-// Activations outweigh everything else: many layers over a small vocabulary.
+// Activations dominate: many layers over a small vocabulary.
 std::shared_ptr<Policy> deepAdapter(double dropout = 0) {
-  ModelConfig config = smallConfig();
-  config.numLayers = 8;
-  config.vocabSize = 64;
-  auto policy = randomAdapter(randomModel(config, at::kCPU, at::kFloat, 3), 4);
+  ModelSpec spec = smallSpec();
+  spec.numLayers = 8;
+  spec.vocabSize = 64;
+  auto policy = randomAdapter(randomModel(spec, at::kCPU, at::kFloat, 3), 4);
   policy->options.dropout = dropout;
   return policy;
 }
 
 PackedSequences sequencesOf(const Policy& policy, const std::vector<int64_t>& completions) {
-  return randomSequences(policy.model->config, std::vector<int64_t>(completions.size(), 8),
+  return randomSequences(policy.model->spec, std::vector<int64_t>(completions.size(), 8),
                          completions, 5);
 }
 
 const std::optional<DropoutKey> kKey = DropoutKey{9};
 
-// The most bytes alive in forward() alone, and in forward() and backward().
+// The peak of allocated bytes in forward() alone, and in forward() and backward() together.
 struct Peaks {
   int64_t forward = 0, both = 0;
 };
@@ -62,8 +62,8 @@ ACOER_TEST(memory_tape_bytes_are_what_is_allocated) {
   }
 }
 
-// Forward fits with everything kept and backward does not: both run again, each layer from its
-// input, with the same dropout and temperature.
+// Forward fits with all activations kept, but backward does not: both run again and recompute each
+// layer from its input, with the same dropout and temperature.
 ACOER_TEST(memory_tape_of_one_sequence_that_leaves_backward_no_room) {
   const auto policy = deepAdapter(0.3);
   const auto batch = sequencesOf(*policy, {400});
@@ -102,7 +102,7 @@ ACOER_TEST(memory_tape_of_one_sequence_that_does_not_fit_keeps_less) {
   ACOER_CHECK_LE(largestGap(gradients(*policy), once), 0);
 }
 
-// The caller cuts them apart.
+// The caller can split the batch.
 ACOER_TEST(memory_tape_of_several_sequences_is_not_tried_again) {
   const auto policy = deepAdapter();
   const auto batch = sequencesOf(*policy, {200, 200});

@@ -1,5 +1,5 @@
-// Tensors of files: what is read is what is stored, and damaged or foreign tables are refused by
-// name.
+// Tensors in files: what is read equals what is stored, and damaged or foreign tables are rejected
+// by name.
 #include <ATen/ATen.h>
 
 #include "check.h"
@@ -42,51 +42,50 @@ ACOER_TEST(train_tables_that_lie_are_refused) {
     ACOER_CHECK_THROWS(TensorReader(table).read("a", out, kNever), code, part);
   };
   const auto bad = ErrorCode::kBadFile;
-  refuse([](auto& t) { t.tensors[1].end = 41; }, bad, "would lie at bytes 24 to 41 of 40");
-  refuse([](auto& t) { t.tensors[0].begin = -4; }, bad, "would lie");
-  refuse([](auto& t) { t.tensors[0].end = -4; }, bad, "would lie");
+  refuse([](auto& t) { t.tensors[1].end = 41; }, bad, "would span bytes 24 to 41 of 40");
+  refuse([](auto& t) { t.tensors[0].begin = -4; }, bad, "would span");
+  refuse([](auto& t) { t.tensors[0].end = -4; }, bad, "would span");
   refuse([](auto& t) { t.tensors[1].name = "a"; }, bad, "tensor a a second time");
   refuse([](auto& t) { t.tensors[0].dtype = "F8_E4M3"; }, bad, "has type F8_E4M3");
   refuse([](auto& t) { t.tensors[0].dtype = "I64"; }, bad, "has type I64");
   refuse([](auto& t) { t.tensors[0].dtype = "F64"; }, ErrorCode::kBadShape, "takes 24 bytes");
   refuse([](auto& t) { t.tensors[0].shape = {3, 2}; }, ErrorCode::kBadShape, "shape [3, 2]");
-  refuse([](auto& t) { t.tensors[0].file = 1; }, ErrorCode::kBadArgument, "no file");
+  refuse([](auto& t) { t.tensors[0].file = 1; }, ErrorCode::kBadArgument, "file index 1");
   refuse([](auto& t) { t.files.clear(); }, ErrorCode::kBadArgument, "needs a file");
   refuse([](auto& t) { t.files[0].descriptor = -1; }, bad, "cannot read tensors");
 }
 
-ModelConfig untiedConfig() {
-  ModelConfig config = smallConfig();
-  config.tieWordEmbeddings = false;
-  return config;
+ModelSpec untiedSpec() {
+  ModelSpec spec = smallSpec();
+  spec.tieWordEmbeddings = false;
+  return spec;
 }
 
-std::shared_ptr<Model> load(const ModelConfig& config, const TensorTable& table) {
-  return loadModel({.config = config, .weights = table}, kNever);
+std::shared_ptr<Model> load(const ModelSpec& spec, const TensorTable& table) {
+  return loadModel({.spec = spec, .weights = table}, kNever);
 }
 
 ACOER_TEST(train_model_round_trip) {
-  for (const ModelConfig& config : {smallConfig(), untiedConfig()}) {
-    const auto model = randomModel(config, at::kCPU, at::kFloat, 3);
-    const TensorFile file(namedWeights(config, model->weights));
-    const auto again = load(config, file.table);
-    const auto want = namedWeights(config, model->weights);
-    const auto got = namedWeights(config, again->weights);
+  for (const ModelSpec& spec : {smallSpec(), untiedSpec()}) {
+    const auto model = randomModel(spec, at::kCPU, at::kFloat, 3);
+    const TensorFile file(namedWeights(spec, model->weights));
+    const auto again = load(spec, file.table);
+    const auto want = namedWeights(spec, model->weights);
+    const auto got = namedWeights(spec, again->weights);
     ACOER_CHECK(want.size() == got.size() && again->parameterCount > 0);
     for (size_t i = 0; i < want.size(); ++i) {
       ACOER_CHECK(want[i].first == got[i].first && at::equal(want[i].second, got[i].second));
     }
-    ACOER_CHECK(again->weights.head_VD.is_same(again->weights.embed_VD) ==
-                config.tieWordEmbeddings);
+    ACOER_CHECK(again->weights.head_VD.is_same(again->weights.embed_VD) == spec.tieWordEmbeddings);
   }
 }
 
 ACOER_TEST(train_model_refuses_wrong_tensors) {
-  const auto model = randomModel(smallConfig(), at::kCPU, at::kFloat, 3);
-  const NamedTensors original = namedWeights(model->config, model->weights);
+  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  const NamedTensors original = namedWeights(model->spec, model->weights);
   const auto refuse = [&](const NamedTensors& named, ErrorCode code, const std::string& part) {
     const TensorFile file(named);
-    ACOER_CHECK_THROWS(load(model->config, file.table), code, part);
+    ACOER_CHECK_THROWS(load(model->spec, file.table), code, part);
   };
   NamedTensors named = original;
   named.back().second = at::zeros({3});
@@ -99,23 +98,23 @@ ACOER_TEST(train_model_refuses_wrong_tensors) {
 }
 
 ACOER_TEST(train_model_reads_shards) {
-  const auto model = randomModel(smallConfig(), at::kCPU, at::kFloat, 3);
-  const NamedTensors named = namedWeights(model->config, model->weights);
+  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  const NamedTensors named = namedWeights(model->spec, model->weights);
   const auto half = named.begin() + static_cast<int64_t>(named.size() / 2);
   const TensorFile one({named.begin(), half}), two({half, named.end()});
-  const auto again = load(model->config, joined(one.table, two.table));
+  const auto again = load(model->spec, joined(one.table, two.table));
   ACOER_CHECK(at::equal(again->weights.layers[1].down_DF, model->weights.layers[1].down_DF));
-  ACOER_CHECK_THROWS(load(model->config, joined(one.table, one.table)), ErrorCode::kBadFile,
+  ACOER_CHECK_THROWS(load(model->spec, joined(one.table, one.table)), ErrorCode::kBadFile,
                      "a second time");
   const TensorFile most({named.begin(), named.end() - 1}), none({});
-  ACOER_CHECK_THROWS(load(model->config, joined(most.table, none.table)), ErrorCode::kBadFile,
-                     "and its fellow shards lack the tensor model.norm.weight");
+  ACOER_CHECK_THROWS(load(model->spec, joined(most.table, none.table)), ErrorCode::kBadFile,
+                     "and the other shards lack the tensor model.norm.weight");
 }
 
 ACOER_TEST(train_adapter_and_optimizer_round_trip) {
-  const auto model = randomModel(smallConfig(), at::kCPU, at::kFloat, 3);
+  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
   const auto policy = randomAdapter(model, 5);
-  const auto sequences = randomSequences(smallConfig(), {3, 4}, {5, 6}, 1);
+  const auto sequences = randomSequences(smallSpec(), {3, 4}, {5, 6}, 1);
   addGradients(*policy, sequences, randomSlopes(sequences, 2));
   step(*policy, {.learningRate = 1e-2, .weightDecay = 0, .maxGradNorm = 0});
   const TensorFile values(valuesOf(*policy)), state(optimizerStateOf(*policy));

@@ -13,10 +13,10 @@ namespace {
 const Cancel kNever;
 
 std::shared_ptr<Model> doubleModel(bool tied) {
-  ModelConfig config = smallConfig();
-  config.tieWordEmbeddings = tied;
-  config.numLayers = 2;
-  return randomModel(config, at::kCPU, at::kDouble, 3);
+  ModelSpec spec = smallSpec();
+  spec.tieWordEmbeddings = tied;
+  spec.numLayers = 2;
+  return randomModel(spec, at::kCPU, at::kDouble, 3);
 }
 
 std::shared_ptr<Policy> fullPolicy(bool tied) {
@@ -25,9 +25,7 @@ std::shared_ptr<Policy> fullPolicy(bool tied) {
   return createPolicy(doubleModel(tied), options);
 }
 
-PackedSequences ragged() {
-  return randomSequences(smallConfig(), {3, 9, 1, 20}, {6, 1, 40, 33}, 1);
-}
+PackedSequences ragged() { return randomSequences(smallSpec(), {3, 9, 1, 20}, {6, 1, 40, 33}, 1); }
 
 // A linear functional of the log-probs: sum_t slopes[t] * logprob[t].
 struct Functional {
@@ -52,20 +50,20 @@ double valueAt(const Functional& f, const ScoreResult& now) {
   return value;
 }
 
-// Without dropout through score(), which keeps nothing.
+// Without dropout by score(), which keeps nothing.
 double valueOf(Policy& policy, const Functional& f) {
   if (f.dropout) return valueAt(f, forward(policy, f.sequences, kTemperature, f.dropout, kNever));
   return valueAt(f, score(*policy.model, &policy, f.sequences, kTemperature, kNever));
 }
 
-// Adds the gradient; returns the value.
+// Adds the gradient and returns the value.
 double differentiate(Policy& policy, const Functional& f, int64_t keepBytes = kDefaultKeepBytes) {
   const ScoreResult now = forward(policy, f.sequences, kTemperature, f.dropout, kNever, keepBytes);
   backward(policy, f.slopes, kNever);
   return valueAt(f, now);
 }
 
-// Every parameter tensor along one random direction.
+// Checks every parameter tensor along one random direction.
 void checkDirections(Policy& policy, const Functional& f) {
   const at::NoGradGuard noGrad;
   zeroGradients(policy);
@@ -83,7 +81,7 @@ void checkDirections(Policy& policy, const Functional& f) {
     value.copy_(before);
     const double want = (up - down) / (2 * kStep);
     const double got = (named[i].second * direction).sum().item<double>();
-    // Rounding of the value over 2e-6 leaves about 1e-9.
+    // Rounding of the value, divided by 2e-6, leaves about 1e-9.
     ACOER_CHECK_LE(std::abs(got - want), 1e-7 + 1e-5 * std::abs(want));
     ACOER_CHECK(got != 0);
   }
@@ -187,15 +185,15 @@ ACOER_TEST(train_batches_without_completions_do_nothing) {
   }
 }
 
-// The one check of sequences: it stands between the caller's arrays and every kernel.
+// The only check of sequences: it stands between the caller's arrays and every kernel.
 ACOER_TEST(train_bad_sequences_are_named) {
   const auto policy = randomAdapter(doubleModel(true), 5);
   const auto refuse = [&](const PackedSequences& batch, ErrorCode code, const std::string& part) {
     ACOER_CHECK_THROWS(score(*policy->model, nullptr, batch, 1, kNever), code, part);
     ACOER_CHECK_THROWS(forward(*policy, batch, 1, std::nullopt, kNever), code, part);
   };
-  refuse({{}, {0}, {}}, ErrorCode::kBadArgument, "no sequence in the batch");
-  refuse({{1, 2}, {0}, {1}}, ErrorCode::kBadShape, "offsets has 1 numbers for 2");
+  refuse({{}, {0}, {}}, ErrorCode::kBadArgument, "the batch has no sequence");
+  refuse({{1, 2}, {0}, {1}}, ErrorCode::kBadShape, "offsets has 1 numbers; 1 sequences need 2");
   refuse({{1, 2}, {0, 1}, {1}}, ErrorCode::kBadShape, "offsets must run from 0");
   refuse({{1, 2}, {1, 2}, {1}}, ErrorCode::kBadShape, "offsets must run from 0");
   refuse({{1, 2}, {0, 2}, {0}}, ErrorCode::kBadShape, "sequence 0 has 2 tokens and promptLength 0");
@@ -204,7 +202,7 @@ ACOER_TEST(train_bad_sequences_are_named) {
   refuse({{1, 2, 3}, {0, 3, 3}, {3, 0}}, ErrorCode::kBadShape, "sequence 1 is empty or");
   refuse({{1, 99999}, {0, 2}, {1}}, ErrorCode::kBadArgument, "ids[1] is token id 99999");
   refuse({{-1, 2}, {0, 2}, {1}}, ErrorCode::kBadArgument, "ids[0] is token id -1");
-  const auto length = static_cast<size_t>(policy->model->config.maxPositions + 1);
+  const auto length = static_cast<size_t>(policy->model->spec.maxPositions + 1);
   refuse({std::vector<int32_t>(length, 1), {0, int64_t(length)}, {1}}, ErrorCode::kBadArgument,
          "the model takes");
   for (const double temperature : {0.0, -1.0, double{INFINITY}, double{NAN}}) {

@@ -1,4 +1,4 @@
-// Tensors in files, for the checks of what reads them.
+// Tensors in files, for the tests of what reads them.
 #pragma once
 
 #include <cstdio>
@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
-#include "model.h"
+#include "policy.h"
 
 namespace acoer::check {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// A temporary file of tensors end to end, without a header, and the table that says where they lie.
+// A temporary file with tensors end to end and no header, and the table that says where they are.
 class TensorFile {
  public:
   explicit TensorFile(const NamedTensors& tensors);
@@ -26,10 +26,10 @@ class TensorFile {
   std::FILE* file_;
 };
 
-// The tensors of both, each in its own file.
+// The tensors of both tables, each in its own file.
 TensorTable joined(const TensorTable& a, const TensorTable& b);
 
-// The values of `policy`, or its optimiser's state, as they are saved.
+// The values of `policy`, and its optimiser's state, as they are saved.
 NamedTensors valuesOf(const Policy& policy);
 NamedTensors optimizerStateOf(const Policy& policy);
 

@@ -1,4 +1,4 @@
-// What forward() keeps in a policy for backward(): until when, and what a failure leaves.
+// What forward() keeps in a policy for backward(): for how long, and what a failure leaves.
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
@@ -14,10 +14,10 @@ namespace {
 const Cancel kNever;
 const char* const kNoTape = "call forward first";
 
-ModelConfig twoLayers() {
-  ModelConfig config = smallConfig();
-  config.numLayers = 2;
-  return config;
+ModelSpec twoLayers() {
+  ModelSpec spec = smallSpec();
+  spec.numLayers = 2;
+  return spec;
 }
 
 PackedSequences ragged(uint64_t seed = 1) {
@@ -38,7 +38,8 @@ void checkNoTape(Policy& policy) {
                      kNoTape);
 }
 
-// The tape's attention runs under autograd and its head makes slopes: the values stay the same.
+// With a tape, attention runs under autograd and the head computes slopes: the values stay the
+// same.
 ACOER_TEST(train_tape_does_not_change_the_log_probs) {
   PolicyOptions full;
   full.kind = PolicyOptions::Kind::kFull;
@@ -70,24 +71,22 @@ ACOER_TEST(train_tape_is_the_last_forward_s) {
 }
 
 ACOER_TEST(train_tape_goes_with_what_it_was_made_from) {
-  const TemporaryDirectory directory;
   const auto policy = adapter();
-  savePolicy(*policy, directory / "policy.safetensors");
-  saveOptimizer(*policy, directory / "optimizer.safetensors");
+  const TensorFile values(valuesOf(*policy)), state(optimizerStateOf(*policy));
   checkNoTape(*policy);
-  const std::vector<std::function<void()>> drops{
-      [&] { step(*policy, {.learningRate = 1e-3}); }, [&] { zeroGradients(*policy); },
-      [&] { restorePolicy(*policy, directory / "policy.safetensors"); }};
+  const std::vector<std::function<void()>> drops{[&] { step(*policy, {.learningRate = 1e-3}); },
+                                                 [&] { zeroGradients(*policy); },
+                                                 [&] { restorePolicy(*policy, values.table); }};
   for (const auto& drop : drops) {
     run(*policy, ragged());
     ACOER_CHECK(tapeBytes(*policy) > 0);
     drop();
     checkNoTape(*policy);
   }
-  // A step's settings that are refused, the optimiser's state and a score leave it.
+  // The tape survives rejected settings of a step, restoring the optimiser's state, and a score.
   run(*policy, ragged());
   ACOER_CHECK_THROWS(step(*policy, {.learningRate = -1}), ErrorCode::kBadArgument, "");
-  restoreOptimizer(*policy, directory / "optimizer.safetensors");
+  restoreOptimizer(*policy, state.table);
   score(*policy->model, policy.get(), ragged(8), 1, kNever);
   backward(*policy, randomSlopes(ragged(), 2), kNever);
 }
@@ -131,7 +130,7 @@ ACOER_TEST(train_tape_goes_and_gradients_stay_when_backward_fails) {
   }
 }
 
-// Cancelled, it would throw if it began.
+// If backward began, it would throw, because it is cancelled.
 ACOER_TEST(train_tape_goes_without_work_when_every_slope_is_zero) {
   const auto policy = adapter();
   Cancel cancelled;

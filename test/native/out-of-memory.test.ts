@@ -58,7 +58,7 @@ describe('under a limit', () => {
       for (let attempt = 0; attempt < 5; attempt++) {
         const error = await failureOf(() => anyPass(policy, sequences(64, 60)));
         expect(error.code).toBe('OUT_OF_MEMORY');
-        expect(error.message).toMatch(/^out of memory: .* memoryLimitBytes, which is 8\.0 MB$/);
+        expect(error.message).toMatch(/^out of memory: .* memoryLimitBytes is 8\.0 MB$/);
         expect(await tensorBytes(engine)).toBe(bytes);
       }
       expect(await policy.gradients()).toEqual(gradients);
