@@ -8,12 +8,12 @@ module.exports = {
       '@swc/jest',
       {
         jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
-        // hyparquet is ESM only: `import()` must stay an import, not become a require.
+        // hyparquet is ESM only, so `import()` must not be compiled to a require.
         module: { type: 'commonjs', ignoreDynamic: true },
       },
     ],
   },
   testTimeout: 60_000,
-  // Jest's own choice leaves one core out, on two cores half of the machine.
+  // Jest's default leaves one core idle, which on two cores is half of the machine.
   maxWorkers: Math.max(2, availableParallelism() - 1),
 };

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 'use strict';
 // `node train.js [options]` is `acoer train [options]`: with no arguments it trains the embedded tiny model.
-// The same from a program of your own:
+// The same from your own program:
 //
 //   const { train } = require('acoer');
 //   const run = await train({ model: 'tiny', reward: 'acoer', maxSteps: 100 });
@@ -16,6 +16,6 @@ if (existsSync(cli)) {
   const { main } = require(cli);
   main(['train', ...process.argv.slice(2)]).then((code) => (process.exitCode = code));
 } else {
-  console.error('train.js: the package is not built; run: npm ci');
+  console.error('train.js: the package is not built; run npm ci');
   process.exitCode = 1;
 }

@@ -1,4 +1,4 @@
-// A loss of your own: REINFORCE with a bounded log-ratio penalty, trained for two steps on the embedded model.
+// A custom loss: REINFORCE with a bounded log-ratio penalty, trained for two steps on the embedded model.
 //
 //   node examples/loss.mjs          (in a clone, after `npm ci`; elsewhere import from 'acoer')
 import { registerLoss, sumOverTokens, train } from '../dist/index.js';
@@ -6,7 +6,7 @@ import { registerLoss, sumOverTokens, train } from '../dist/index.js';
 registerLoss({
   name: 'reinforce',
   summary:
-    'REINFORCE: the log-prob of each token times its advantage, and a penalty for leaving the old policy.',
+    'REINFORCE: log-prob of each token times its advantage, plus a penalty for moving away from the old policy.',
   formula: '1/T sum_i sum_t -A logprob + penalty/2 log(w)^2',
   parameters: {},
   usesDelta: false,
@@ -14,7 +14,7 @@ registerLoss({
   compute(batch, settings) {
     const penalty = 0.01;
     const added = sumOverTokens(batch, settings, {
-      // A rule sets the loss of one token and its derivatives; the ratio's own derivative is put in for you.
+      // A rule sets the loss of one token and its derivatives; the chain rule through the ratio is applied for you.
       ruleOf:
         ({ advantage }) =>
         (term, ratio, logprob) => {

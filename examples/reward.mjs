@@ -1,8 +1,8 @@
-// A reward of your own: right answers earn 1, and up to 0.5 more for thinking less than their group's average.
+// A custom reward: correct answers earn 1, and up to 0.5 more for thinking less than their group's average.
 //
 //   npx acoer train --preset tiny --set rewardModules.brief=examples/reward.mjs --reward brief
 //
-// It runs in a thread of its own; `rollout` is one of `group.rollouts`.
+// It runs in its own thread; `rollout` is one of `group.rollouts`.
 export default function brief(rollout, group) {
   if (!rollout.correct) return 0;
   const lengths = group.rollouts.map(({ thinkingTokens }) => thinkingTokens);

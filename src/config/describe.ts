@@ -1,4 +1,4 @@
-/** The schema as rows and as Markdown, for `docs/` and `acoer train --help-config`. */
+/** The configuration schema as rows and as Markdown, for `docs/` and `acoer train --describe`. */
 import { FIELD_GROUPS } from './fields';
 import { configJsonSchema, type JsonSchema } from './json-schema';
 import { PRESETS } from './presets';

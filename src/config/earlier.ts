@@ -1,7 +1,7 @@
-/** Settings that an earlier version stored with a run, under today's names. */
+/** Translates settings stored by an earlier version to the current names. */
 import { isRecord } from '../json';
 
-/** What was a setting of its own is a parameter of one loss. */
+/** Former top-level settings that are now parameters of one loss. */
 const OF_LOSSES = new Map<string, readonly [loss: string, parameter: string]>([
   ['sapoTemperaturePos', ['sapo', 'temperaturePos']],
   ['sapoTemperatureNeg', ['sapo', 'temperatureNeg']],
@@ -11,7 +11,10 @@ const OF_LOSSES = new Map<string, readonly [loss: string, parameter: string]>([
   ['vespoLambdaNeg', ['vespo', 'lambdaNeg']],
 ]);
 
-/** The stored settings, those of the run's own loss moved to `lossParams`; of the other losses none was in use. */
+/**
+ * The stored settings with those of the run's own loss moved to `lossParams`. Settings of other losses had no
+ * effect and are dropped.
+ */
 export function currentSettings(stored: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const settings = Object.fromEntries(Object.entries(stored).filter(([name]) => !OF_LOSSES.has(name)));
   const lossType = stored['lossType'];
@@ -22,7 +25,7 @@ export function currentSettings(stored: Readonly<Record<string, unknown>>): Reco
   return { ...settings, lossParams: { ...given, [String(lossType)]: own } };
 }
 
-/** Today's name of a setting of an earlier version, or null. */
+/** The current name of a setting of an earlier version, or null. */
 export function renamedLossSetting(name: string): string | null {
   const found = OF_LOSSES.get(name);
   return found === undefined ? null : `lossParams.${found.join('.')}`;

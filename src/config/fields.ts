@@ -1,6 +1,7 @@
 /**
- * Every field of a run's configuration: its type, its default (the paper's value; TRL's or the field's custom where
- * the paper is silent) and one line that says what it does. Names are TRL's in camelCase where the thing is the same.
+ * Every field of a run's configuration: type, default and a one-line description. Defaults are the paper's
+ * values, or TRL's or common practice where the paper is silent. Where TRL has the same setting, the name is
+ * TRL's in camelCase.
  */
 import { z } from 'zod';
 import { TARGET_MODULES } from '../engine/types';
@@ -15,15 +16,15 @@ const fraction = () => z.number().min(0).max(1);
 
 const columnName = () => z.string().min(1).optional();
 
-/** Columns by role, where their names are not the usual ones. */
+/** Columns by role, for data that does not use the usual names. */
 const columnNames = z.strictObject({
-  problem: columnName().describe('Column of the question.'),
-  answer: columnName().describe('Column of the reference answer.'),
+  problem: columnName().describe('Column with the question.'),
+  answer: columnName().describe('Column with the reference answer.'),
   solution: columnName().describe(
-    'Column of a worked solution, whose last box is the reference where there is no answer.',
+    'Column with a worked solution; its last \\boxed{} is the reference if there is no answer.',
   ),
-  level: columnName().describe('Column of the difficulty.'),
-  id: columnName().describe('Column of a name for each problem.'),
+  level: columnName().describe('Column with the difficulty level.'),
+  id: columnName().describe('Column with a unique id for each problem.'),
 });
 
 export const COLUMN_ROLES: readonly string[] = Object.keys(columnNames.shape);
@@ -36,125 +37,130 @@ const dataFields = {
     .min(1)
     .default('Qwen/Qwen3-1.7B')
     .describe(
-      'Model to train: "tiny" (embedded), a directory in Hugging Face layout, or a hub name with an optional @revision.',
+      'Model to train: "tiny" (embedded), a directory in Hugging Face layout, or a Hugging Face hub name with an optional @revision.',
     ),
   dataset: z
     .string()
     .min(1)
     .default('AI-MO/NuminaMath-TIR')
     .describe(
-      'Training data: "tiny" (embedded), a known name (docs/data.md), org/name on the hub, a file or a folder; names take @revision; several as "math + gsm8k".',
+      'Training data: "tiny" (embedded), a known name (docs/data.md), org/name on the hub, a file or a folder. Hub names may end in @revision. Combine several as "math + gsm8k".',
     ),
-  datasetConfig: dataName().describe('Configuration ("subset") of `dataset`; null: its default.'),
+  datasetConfig: dataName().describe('Configuration ("subset") of `dataset`; null: the default one.'),
   datasetSplit: dataName().describe('Split of `dataset` to train on; null: its training split.'),
   columns: columnNames
     .default({})
     .describe(
-      'Columns of `dataset` by role: problem, answer, solution, level, id; roles not named are looked for under the usual names.',
+      'Column names in `dataset` by role: problem, answer, solution, level, id. Roles not listed are looked up under the usual names.',
     ),
   levels: z
-    // YAML reads 5 as a number.
+    // YAML parses an unquoted 5 as a number.
     .array(z.coerce.string<string | number>().min(1))
     .min(1)
     .nullable()
     .default(null)
-    .describe('Train on problems of these levels only; null: all.'),
+    .describe('Train only on problems of these levels; null: all levels.'),
   dropUnparsedGold: z
     .boolean()
     .default(true)
-    .describe('Leave out training problems whose gold answer the verifier cannot read.'),
+    .describe('Leave out training problems whose gold answer the verifier cannot parse.'),
   skipBadRows: z
     .boolean()
     .default(false)
-    .describe(
-      'Leave out rows that cannot be read, with a warning; otherwise the first one ends the command.',
-    ),
+    .describe('Skip unreadable rows with a warning instead of failing at the first one.'),
   promptTemplate: z
     .string()
     .min(1)
     .default(
       'Solve the following math problem. Show your reasoning, then put your final answer in \\boxed{}.\n\n{problem}',
     )
-    .describe('User message of each prompt; {problem} stands for the problem.'),
-  enableThinking: z.boolean().default(true).describe("`enable_thinking` of the model's chat template."),
+    .describe('User message of each prompt; {problem} is replaced by the problem.'),
+  enableThinking: z
+    .boolean()
+    .default(true)
+    .describe("Value of `enable_thinking` passed to the model's chat template."),
   maxPromptLength: count()
     .nullable()
     .default(null)
     .describe(
-      'Problems whose prompt has more tokens are skipped; null: those that leave no room for maxCompletionLength in the model.',
+      "Maximum tokens of a prompt; problems with longer ones are skipped. null: whatever the model's context leaves beside maxCompletionLength.",
     ),
 };
 
 const rolloutFields = {
   promptsPerStep: count().default(1).describe('Prompts (groups) per optimiser update.'),
   numGenerations: count(2).default(16).describe('G: completions sampled per prompt.'),
-  maxCompletionLength: count().default(8192).describe('L: most new tokens per completion.'),
+  maxCompletionLength: count().default(8192).describe('L: maximum new tokens per completion.'),
   temperature: positive().default(1).describe('Sampling temperature.'),
-  topK: count(0).default(0).describe('Sample among the k most likely tokens; 0: all.'),
+  topK: count(0).default(0).describe('Sample only from the k most likely tokens; 0: all.'),
   topP: positive()
     .max(1)
     .default(1)
-    .describe('Sample from the smallest set of tokens with this probability; 1: all.'),
-  minP: fraction().default(0).describe("Drop tokens below this share of the likeliest token's probability."),
-  repetitionPenalty: positive().default(1).describe('Above 1: tokens already present become less likely.'),
+    .describe('Sample from the smallest set of tokens whose total probability reaches this; 1: all.'),
+  minP: fraction()
+    .default(0)
+    .describe("Drop tokens less likely than this fraction of the most likely token's probability."),
+  repetitionPenalty: positive().default(1).describe('Above 1, tokens that already occur become less likely.'),
   stepsPerGeneration: count()
     .default(1)
-    .describe('Updates whose prompts are generated together, before the first of them is trained on.'),
-  numIterations: count().default(1).describe('mu: times each generated batch is trained on.'),
+    .describe(
+      'Number of updates whose completions are generated together, before the first of these updates.',
+    ),
+  numIterations: count().default(1).describe('mu: how many times each generated batch is trained on.'),
   maxSlots: count()
     .nullable()
     .default(null)
-    .describe("Most sequences decoded together; null: the engine's choice."),
+    .describe('Maximum sequences decoded together; null: the engine decides.'),
   kvBytes: count()
     .nullable()
     .default(null)
     .describe(
-      'Most bytes of the KV cache; null: a quarter of the memory that is free when a batch is generated, on a GPU three quarters.',
+      'Maximum size of the KV cache in bytes; null: a share of the memory that is free when a batch is generated, a quarter on a CPU and three quarters on a GPU.',
     ),
 };
 
 const rewardEntry = z.strictObject({
-  name: z.string().min(1).describe('Name of a reward: one of `acoer reward --list`, or one of your own.'),
-  weight: z.number().default(1).describe('Its weight in the sum.'),
-  params: z.record(z.string(), z.unknown()).default({}).describe('Its parameters.'),
+  name: z.string().min(1).describe('Name of the reward: one listed by `acoer reward --list`, or your own.'),
+  weight: z.number().default(1).describe('Weight in the sum.'),
+  params: z.record(z.string(), z.unknown()).default({}).describe('Parameters of the reward.'),
 });
 
 const rewardFields = {
   reward: z
     .union([z.string().min(1), z.array(rewardEntry).min(1)])
     .default('acoer')
-    .describe('Reward by name, or a list of {name, weight, params} that are added up.'),
+    .describe('Name of a reward, or a list of {name, weight, params} whose weighted sum is the reward.'),
   rewardParams: z
     .record(z.string(), z.record(z.string(), z.unknown()))
     .default({})
-    .describe("Parameters of rewards by the reward's name; `params` in `reward` wins."),
+    .describe('Parameters of rewards by reward name; `params` in `reward` takes precedence.'),
   rewardModules: z
     .record(z.string().min(1), z.string().min(1))
     .default({})
     .describe(
-      "Rewards of your own: name -> JavaScript file whose default export is one; relative to the configuration's file.",
+      'Your own rewards: name -> JavaScript file that default-exports one. Paths are relative to the configuration file.',
     ),
   formatWeight: z
     .number()
     .min(0)
     .default(1)
     .describe(
-      'Weight of r_format: 1 for a closed <think>...</think> and a \\boxed{}, else 0. 0 leaves it out.',
+      'Weight of r_format, which is 1 for a completion with a closed <think>...</think> and a \\boxed{}, else 0. 0 disables it.',
     ),
   answerFrom: z
     .enum(['answer', 'last-box'])
     .default('answer')
     .describe(
-      "Where training looks for a completion's answer: the boxes after </think> (answer), or, as the authors' code, the last box of all of the text, thinking included, else <answer> (last-box). Evaluations keep the paper's protocol.",
+      "Where training looks for a completion's answer. answer: in the boxes after </think>. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.",
     ),
   rewardTimeoutMs: positive()
     .default(30_000)
-    .describe('A reward that has not answered for one completion after this long fails the run.'),
+    .describe('The run fails if a reward takes longer than this for one completion.'),
   multiObjectiveAggregation: z
     .enum(['sum_then_normalize', 'normalize_then_sum'])
     .default('sum_then_normalize')
     .describe(
-      'How several rewards become one advantage: added up and normalised, or each normalised in its group, then added up.',
+      'How several rewards become one advantage: summed, then normalised; or each normalised within its group, then summed.',
     ),
   scaleRewards: z
     .enum(['group', 'batch', 'none'])
@@ -164,15 +170,19 @@ const rewardFields = {
     .number()
     .min(0)
     .default(1e-4)
-    .describe('Added to the std before dividing (TRL has 1e-4, the paper nothing).'),
+    .describe('Added to the std before dividing. TRL uses 1e-4, the paper 0.'),
   numRemainsInGroup: count(2)
     .nullable()
     .default(null)
-    .describe('GFPO: completions of each group to learn from, the others get advantage 0; null: all.'),
+    .describe(
+      'GFPO: how many completions of each group to learn from; the others get advantage 0. null: all.',
+    ),
   groupFilter: z
     .enum(['shortest', 'efficiency'])
     .default('shortest')
-    .describe('Which completions numRemainsInGroup keeps: the shortest, or the most reward per token.'),
+    .describe(
+      'Which completions numRemainsInGroup keeps: the shortest, or those with the most reward per token.',
+    ),
 };
 
 const lossNames = () =>
@@ -186,25 +196,27 @@ const lossFields = {
     .refine((name) => findLoss(name) !== undefined, { error: () => `must be one of ${lossNames()}` })
     .default('grpo')
     .describe(
-      "The loss: grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo or vespo, as in TRL, or one of your own. The paper's is the original grpo.",
+      'Loss function: grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo or vespo as in TRL, or your own. The paper uses the original grpo.',
     ),
   lossParams: z
     .record(z.string(), z.record(z.string(), z.unknown()))
     .default({})
-    .describe("Parameters of losses by the loss's name (docs/losses.md)."),
+    .describe('Parameters of losses by loss name (docs/losses.md).'),
   importanceSamplingLevel: z
     .enum(['token', 'sequence'])
     .default('token')
-    .describe('Importance ratio per token, or one per sequence (GSPO).'),
-  epsilon: positive().default(0.2).describe('Lower clipping width (and upper, unless epsilonHigh is given).'),
+    .describe('One importance ratio per token, or one per sequence (GSPO).'),
+  epsilon: positive()
+    .default(0.2)
+    .describe('Lower clipping range; also the upper one unless epsilonHigh is given.'),
   epsilonHigh: positive()
     .nullable()
     .default(null)
-    .describe('Upper clipping width; null: epsilon. The cap itself for cispo.'),
+    .describe('Upper clipping range; null: epsilon. For cispo, the cap itself.'),
   delta: positive()
     .nullable()
     .default(null)
-    .describe('Upper bound of the unclipped ratio (two-sided clipping); null: none.'),
+    .describe('Upper bound on the unclipped ratio (two-sided clipping); null: none.'),
   beta: z.number().min(0).default(0).describe('Weight of the KL term against the base model.'),
   useBiasCorrectionKl: z
     .boolean()
@@ -215,34 +227,34 @@ const lossFields = {
     .nullable()
     .default(null)
     .describe(
-      'Weigh the policy loss by trainer over sampler probability, of each token or of the whole completion; beyond the bounds the bound counts (truncate) or nothing (mask); null: no weights.',
+      'Weight the policy loss by the probability ratio of trainer to sampler, per token or per completion. Ratios outside the bounds are clipped (truncate) or dropped from the loss (mask). null: no weighting.',
     ),
   importanceSamplingClipMin: positive()
     .nullable()
     .default(null)
-    .describe('Lower bound of importanceSamplingCorrection; null: none.'),
+    .describe('Lower bound on the ratio of importanceSamplingCorrection; null: none.'),
   importanceSamplingClipMax: positive()
     .nullable()
     .default(3)
-    .describe('Upper bound of importanceSamplingCorrection; null: none.'),
+    .describe('Upper bound on the ratio of importanceSamplingCorrection; null: none.'),
   topEntropyQuantile: z
     .number()
     .gt(0)
     .max(1)
     .default(1)
     .describe(
-      'Share of the tokens of an update, those of highest entropy, that the policy loss is made of; below 1 each update scores its completions once more.',
+      "Fraction of an update's tokens, those with the highest entropy, that enter the policy loss. Below 1, each update scores its completions once more.",
     ),
   offPolicyMaskThreshold: positive()
     .nullable()
     .default(null)
     .describe(
-      'Completions with a negative advantage leave the policy loss when the mean of sampled - current log-prob is above this; null: none do.',
+      'Completions with a negative advantage are dropped from the policy loss when their mean of sampled minus current log-prob exceeds this; null: never.',
     ),
   maskTruncatedCompletions: z
     .boolean()
     .default(false)
-    .describe('Leave completions cut off at maxCompletionLength out of the loss.'),
+    .describe('Exclude completions cut off at maxCompletionLength from the loss.'),
 };
 
 const optimizerFields = {
@@ -250,22 +262,28 @@ const optimizerFields = {
   lrSchedulerType: z
     .enum(['linear', 'cosine', 'constant'])
     .default('cosine')
-    .describe('Course of the learning rate after warm-up: down to 0 (linear, cosine) or constant.'),
-  warmupRatio: fraction().default(0.1).describe('Share of maxSteps over which the rate rises from 0.'),
+    .describe('Learning rate schedule after warm-up: decay to 0 (linear, cosine) or constant.'),
+  warmupRatio: fraction()
+    .default(0.1)
+    .describe('Fraction of maxSteps over which the learning rate rises from 0.'),
   weightDecay: z.number().min(0).default(0.01).describe('Decoupled weight decay.'),
   adamBeta1: z.number().min(0).lt(1).default(0.9).describe("AdamW's beta1."),
   adamBeta2: z.number().min(0).lt(1).default(0.999).describe("AdamW's beta2."),
   adamEpsilon: positive().default(1e-8).describe("AdamW's epsilon."),
-  maxGradNorm: z.number().min(0).default(1).describe('Gradients are scaled down to this norm; 0: never.'),
-  maxSteps: count().default(1200).describe('Optimiser updates of the run.'),
+  maxGradNorm: z
+    .number()
+    .min(0)
+    .default(1)
+    .describe('Gradients with a larger norm are scaled down to it; 0: never.'),
+  maxSteps: count().default(1200).describe('Number of optimiser updates.'),
   loraRank: count().default(16).describe('Rank of the LoRA matrices.'),
-  loraAlpha: positive().default(32).describe('LoRA is scaled by loraAlpha / loraRank.'),
+  loraAlpha: positive().default(32).describe('LoRA updates are scaled by loraAlpha / loraRank.'),
   loraDropout: z.number().min(0).lt(1).default(0).describe("Dropout on LoRA's input during training."),
   targetModules: z
     .array(z.enum(TARGET_MODULES))
     .min(1)
     .default([...TARGET_MODULES])
-    .describe('Linear layers LoRA adapts.'),
+    .describe('Linear layers that LoRA adapts.'),
 };
 
 const runFields = {
@@ -274,69 +292,74 @@ const runFields = {
     .regex(/^[\w.-]+$/, 'letters, digits, ".", "_" and "-" only')
     .nullable()
     .default(null)
-    .describe("Name of the run, for its folder; null: the reward's."),
-  seed: z.int().min(0).default(42).describe('Seed of every random stream of the run.'),
+    .describe("Name of the run, used for its folder; null: the reward's name."),
+  seed: z.int().min(0).default(42).describe('Seed of all random streams of the run.'),
   saveSteps: count(0)
     .default(200)
-    .describe('Steps between checkpoints; 0: only the last, and that of the best evaluation.'),
+    .describe('Steps between checkpoints; 0: only at the end and after the best evaluation.'),
   keepCheckpoints: count()
     .nullable()
     .default(5)
-    .describe('Newest checkpoints to keep, besides the one that evaluated best; null: all.'),
-  evalSteps: count(0).default(200).describe('Steps between evaluations; 0: only before and after.'),
+    .describe(
+      'How many of the newest checkpoints to keep, besides the one with the best evaluation; null: all.',
+    ),
+  evalSteps: count(0).default(200).describe('Steps between evaluations; 0: only before and after training.'),
   evalDataset: z
     .string()
     .min(1)
     .nullable()
     .default(null)
-    .describe('Data evaluated on, named like `dataset`; null: the evaluation split of `dataset`.'),
+    .describe('Evaluation data, named like `dataset`; null: the evaluation split of `dataset`.'),
   evalDatasetConfig: dataName().describe(
-    'Configuration ("subset") of the data evaluated on; null: its default.',
+    'Configuration ("subset") of the evaluation data; null: the default one.',
   ),
-  evalDatasetSplit: dataName().describe('Split evaluated on; null: test, else validation.'),
+  evalDatasetSplit: dataName().describe('Split to evaluate on; null: test, else validation.'),
   evalColumns: columnNames
     .nullable()
     .default(null)
-    .describe('As `columns`, for `evalDataset`; null: the usual names.'),
-  evalProblems: count(0).default(500).describe('Problems of the greedy evaluation; 0: none.'),
+    .describe('Like `columns`, for `evalDataset`; null: the usual names.'),
+  evalProblems: count(0).default(500).describe('Number of problems in the greedy evaluation; 0: none.'),
   evalSampledProblems: count(0)
     .default(0)
-    .describe('Problems of the evaluation sampled at temperature 1; 0: none.'),
-  evalMaxNewTokens: count().default(16_384).describe('Most new tokens per completion in evaluation.'),
-  completionsSteps: count(0).default(10).describe('Steps between tables of completions; 0: none.'),
+    .describe('Number of problems in the evaluation sampled at temperature 1; 0: none.'),
+  evalMaxNewTokens: count().default(16_384).describe('Maximum new tokens per completion in evaluations.'),
+  completionsSteps: count(0).default(10).describe('Steps between completion tables; 0: none.'),
   sinks: z
     .array(z.string().min(1))
     .default([])
     .describe(
-      "JavaScript files whose default export makes a sink: where the run's numbers go besides its own files (docs/metrics.md); relative to the configuration's file.",
+      "JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/metrics.md). Paths are relative to the configuration file.",
     ),
   microBatchTokens: count()
     .default(16_384)
     .describe(
-      'Most tokens per forward and backward pass; changes memory and speed, never the gradient. Lowered by the run when memory runs out.',
+      'Maximum tokens per forward and backward pass. Affects memory and speed, never the gradient. The run lowers it when memory runs out.',
     ),
   memoryLimitBytes: count()
     .nullable()
     .default(null)
     .describe(
-      "Most bytes of the engine's tensors; what needs more is cut into smaller parts. null: until the device has no more.",
+      "Maximum bytes of the engine's tensors; work that needs more is split into smaller parts. null: whatever the device has.",
     ),
   nonFinitePolicy: z
     .enum(['skip', 'stop', 'rollback'])
     .default('skip')
     .describe(
-      'After a step refused because something was not finite (nothing of it is applied): go on with the next, stop, or go ' +
-        'back to a checkpoint with other seeds (counts towards maxRollbacks).',
+      'What to do after a refused step, one rejected because a number in it was not finite (nothing of it is ' +
+        'applied): continue with the next step, stop, or roll back to a checkpoint with other seeds (counts ' +
+        'towards maxRollbacks).',
     ),
   maxNonFiniteSteps: count()
     .default(10)
-    .describe('Refused steps on end with which a run stops under `skip`: then the weights are to blame.'),
+    .describe(
+      'Under `skip`: stop after this many refused steps in a row, because then the weights are at fault.',
+    ),
   device: z
     .string()
     .regex(/^(auto|cpu|cuda(:\d+)?)$/, 'auto, cpu, cuda or cuda:<n>')
     .default('auto')
     .describe('Where to run: auto, cpu, cuda or cuda:<n>.'),
-  threads: count().nullable().default(null).describe('CPU threads of the engine; null: all cores.'),
+  threads: count().nullable().default(null).describe("Number of the engine's CPU threads; null: all cores."),
   dtype: z
     .enum(['float32', 'bfloat16', 'float64'])
     .nullable()
@@ -344,7 +367,7 @@ const runFields = {
     .describe("Type of the base weights; null: the model's own (float32 for the tiny model)."),
 };
 
-/** The fields in the order they are documented, under their headings. */
+/** The fields by heading, in the order of the documentation. */
 export const FIELD_GROUPS = {
   'Model and data': dataFields,
   Rollouts: rolloutFields,

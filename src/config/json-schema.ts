@@ -1,4 +1,7 @@
-/** The configuration as a JSON Schema (draft 7, what editors read): the one form that documentation is made from. */
+/**
+ * The configuration as a JSON Schema (draft 7, which editors read); all documentation of it is generated from
+ * this.
+ */
 import { z } from 'zod';
 import { configSchema } from './fields';
 import { trlNameOf } from './trl-names';
@@ -25,20 +28,20 @@ const UNITS: readonly (readonly [RegExp, string])[] = [
   [/Steps$/, 'steps'],
 ];
 
-/** The unit that the name of a number promises, or null. */
+/** The unit that the name of a numeric setting implies, or null. */
 export const unitOf = (setting: string): string | null =>
   UNITS.find(([pattern]) => pattern.test(setting))?.[1] ?? null;
 
-/** Of what a user may give: defaults are filled in later. TRL's name is part of a setting's description. */
+/** The schema of what a user may give: defaults are filled in later. Descriptions name TRL's equivalent. */
 export function configJsonSchema(): JsonSchema & { properties: Record<string, JsonSchema> } {
   const schema = z.toJSONSchema(configSchema, {
     io: 'input',
     target: 'draft-7',
     override: ({ zodSchema, jsonSchema }) => {
-      // Every whole number has the bounds of exact ones, which tell a reader nothing.
+      // zod bounds every whole number by the safe integers, which tells a reader nothing.
       if (jsonSchema.minimum === Number.MIN_SAFE_INTEGER) delete jsonSchema.minimum;
       if (jsonSchema.maximum === Number.MAX_SAFE_INTEGER) delete jsonSchema.maximum;
-      // A text that may be written as a number.
+      // A string that may be written as a number.
       if (zodSchema instanceof z.ZodString && zodSchema.def.coerce === true)
         jsonSchema.type = ['string', 'number'] as never;
     },

@@ -1,4 +1,4 @@
-/** Configuration files and `--set path=value`. */
+/** Reads configuration files and `--set path=value`. */
 import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { parse as parseYaml } from 'yaml';
@@ -7,7 +7,10 @@ import type { ConfigInput } from './options.generated';
 
 type Values = Record<string, unknown>;
 
-/** Nested brackets take the parser 400 bytes each; a configuration has a few thousand characters. */
+/**
+ * The YAML parser uses about 400 bytes per nested bracket; a real configuration has a few thousand
+ * characters.
+ */
 const MAX_BYTES = 256 * 1024;
 
 /** Reads a YAML or JSON file (JSON is YAML). An empty file is an empty configuration. */
@@ -15,7 +18,7 @@ export function readConfigFile(path: string): ConfigInput & { preset?: string } 
   let text: string;
   try {
     const { size } = statSync(path);
-    if (size > MAX_BYTES) throw new Error(`it has ${size} bytes, over ${MAX_BYTES}`);
+    if (size > MAX_BYTES) throw new Error(`it has ${size} bytes; the limit is ${MAX_BYTES}`);
     text = readFileSync(path, 'utf8');
   } catch (cause) {
     throw new AcoerError('BAD_CONFIG', `Cannot read the configuration ${path}: ${whyUnreadable(cause)}`, {
@@ -31,21 +34,21 @@ export function readConfigFile(path: string): ConfigInput & { preset?: string } 
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw notSettings(path, `must hold settings as "name: value" lines, not ${typeof value}`);
   }
-  // For editors of JSON.
+  // `$schema` is for editors.
   const { $schema: _schema, ...settings } = value as Values;
   return withModulePaths(settings, dirname(path));
 }
 
-/** The parser's sentence without the lines of the file that it shows below. */
+/** The first line of the parser's message, without the excerpt of the file below it. */
 const yamlFault = (cause: unknown): string => errorMessage(cause).split('\n')[0]!.replace(/:$/, '');
 
 function notSettings(path: string, fault: string, cause?: unknown): AcoerError {
   const data = /\.(jsonl|ndjson|csv|tsv|parquet)(\.gz)?$/i.test(path);
-  const hint = data ? ` Data to train on are named with --set dataset=${path}.` : '';
+  const hint = data ? ` If it is training data, use --set dataset=${path}.` : '';
   return new AcoerError('BAD_CONFIG', `${path} ${fault}.${hint}`, { cause });
 }
 
-/** Paths of modules are relative to the file they stand in. */
+/** Resolves module paths relative to the configuration file. */
 function withModulePaths(values: Values, folder: string): ConfigInput {
   const { rewardModules, sinks } = values;
   const inFolder = (file: unknown) => (typeof file === 'string' ? resolve(folder, file) : file);
@@ -58,7 +61,10 @@ function withModulePaths(values: Values, folder: string): ConfigInput {
   return { ...values, ...paths };
 }
 
-/** Splits a path at dots; a reward's name may itself hold dots, so in `rewardParams` only the last one splits it off. */
+/**
+ * Splits a path at dots. A reward's name may itself contain dots, so in `rewardParams` everything up to the
+ * last dot is the name.
+ */
 function splitPath(path: string): string[] {
   const keys = path.split('.');
   if (keys[0] !== 'rewardParams' || keys.length <= 3) return keys;
@@ -78,8 +84,8 @@ function assign(target: Values, keys: readonly string[], value: unknown, assignm
 }
 
 /**
- * `path=value` assignments as a configuration layer. Values are read as YAML: numbers, true, null, [lists], {maps},
- * else text.
+ * `path=value` assignments as a configuration layer. Values are parsed as YAML (numbers, true, null, [lists],
+ * {maps}), anything else is text.
  */
 export function parseAssignments(assignments: readonly string[]): ConfigInput {
   const values: Values = {};
@@ -88,12 +94,15 @@ export function parseAssignments(assignments: readonly string[]): ConfigInput {
     if (equals <= 0) {
       throw new AcoerError(
         'BAD_CONFIG',
-        `--set ${assignment}: write it as path=value, e.g. --set learningRate=1e-4`,
+        `--set ${assignment}: expected path=value, e.g. --set learningRate=1e-4`,
       );
     }
     const keys = splitPath(assignment.slice(0, equals).trim());
     if (keys.some((key) => key === '' || key === '__proto__')) {
-      throw new AcoerError('BAD_CONFIG', `--set ${assignment}: the path has an empty or forbidden part.`);
+      throw new AcoerError(
+        'BAD_CONFIG',
+        `--set ${assignment}: the path has an empty or forbidden component.`,
+      );
     }
     assign(values, keys, parseScalar(assignment.slice(equals + 1), assignment), assignment);
   }
@@ -103,10 +112,10 @@ export function parseAssignments(assignments: readonly string[]): ConfigInput {
 function parseScalar(text: string, assignment: string): unknown {
   try {
     const value: unknown = parseYaml(text);
-    // YAML 1.2 reads 1e-3 as text-free float already, but an empty value as null: an empty text is meant.
+    // YAML parses an empty value as null; on the command line it means an empty string.
     return text.trim() === '' ? '' : value;
   } catch (cause) {
-    throw new AcoerError('BAD_CONFIG', `--set ${assignment}: cannot read the value: ${yamlFault(cause)}`, {
+    throw new AcoerError('BAD_CONFIG', `--set ${assignment}: cannot parse the value: ${yamlFault(cause)}`, {
       cause,
     });
   }

@@ -1,4 +1,6 @@
-/** Least number of single-character insertions, deletions, substitutions and swaps of neighbours that turn a into b. */
+/**
+ * Minimum number of insertions, deletions, substitutions and swaps of adjacent characters that turn a into b.
+ */
 function editDistance(a: string, b: string): number {
   const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
   for (let i = 1; i <= a.length; i++) {
@@ -15,12 +17,12 @@ function editDistance(a: string, b: string): number {
   return rows[a.length]![b.length]!;
 }
 
-/** A name without its case and separators. */
+/** A name without case and separators. */
 export const plain = (name: string) => name.toLowerCase().replace(/[^a-z0-9]/g, '');
 
 /**
- * The candidate most like `name`, or null when none is near. Case and separators do not count, so TRL's snake_case
- * names find ours.
+ * The candidate most similar to `name`, or null when none is close. Case and separators are ignored, so TRL's
+ * snake_case names match ours.
  */
 export function nearestName(name: string, candidates: readonly string[]): string | null {
   const wanted = plain(name);
@@ -33,7 +35,7 @@ export function nearestName(name: string, candidates: readonly string[]): string
   return best;
 }
 
-/** `; did you mean "x"?`, or nothing. */
+/** `; did you mean "x"?`, or an empty string. */
 export function didYouMean(name: string, candidates: readonly string[]): string {
   const nearest = nearestName(name, candidates);
   return nearest === null ? '' : `; did you mean \`${nearest}\`?`;

@@ -5,17 +5,17 @@
 /** What a user gives: any of the settings; the rest comes from a preset, and from the defaults, which are the paper's. */
 export interface ConfigInput {
   /**
-   * Model to train: "tiny" (embedded), a directory in Hugging Face layout, or a hub name with an optional `@revision`. TRL: model.
+   * Model to train: "tiny" (embedded), a directory in Hugging Face layout, or a Hugging Face hub name with an optional `@revision`. TRL: model.
    * @default "Qwen/Qwen3-1.7B"
    */
   model?: string | undefined;
   /**
-   * Training data: "tiny" (embedded), a known name (docs/data.md), org/name on the hub, a file or a folder; names take `@revision`; several as "math + gsm8k". TRL: dataset_name.
+   * Training data: "tiny" (embedded), a known name (docs/data.md), org/name on the hub, a file or a folder. Hub names may end in `@revision`. Combine several as "math + gsm8k". TRL: dataset_name.
    * @default "AI-MO/NuminaMath-TIR"
    */
   dataset?: string | undefined;
   /**
-   * Configuration ("subset") of `dataset`; null: its default. TRL: dataset_config.
+   * Configuration ("subset") of `dataset`; null: the default one. TRL: dataset_config.
    * @default null
    */
   datasetConfig?: string | null | undefined;
@@ -25,60 +25,60 @@ export interface ConfigInput {
    */
   datasetSplit?: string | null | undefined;
   /**
-   * Columns of `dataset` by role: problem, answer, solution, level, id; roles not named are looked for under the usual names.
+   * Column names in `dataset` by role: problem, answer, solution, level, id. Roles not listed are looked up under the usual names.
    * @default {}
    */
   columns?:
     | {
         /**
-         * Column of the question.
+         * Column with the question.
          */
         problem?: string | undefined;
         /**
-         * Column of the reference answer.
+         * Column with the reference answer.
          */
         answer?: string | undefined;
         /**
-         * Column of a worked solution, whose last box is the reference where there is no answer.
+         * Column with a worked solution; its last \boxed{} is the reference if there is no answer.
          */
         solution?: string | undefined;
         /**
-         * Column of the difficulty.
+         * Column with the difficulty level.
          */
         level?: string | undefined;
         /**
-         * Column of a name for each problem.
+         * Column with a unique id for each problem.
          */
         id?: string | undefined;
       }
     | undefined;
   /**
-   * Train on problems of these levels only; null: all.
+   * Train only on problems of these levels; null: all levels.
    * @default null
    */
   levels?: (string | number)[] | null | undefined;
   /**
-   * Leave out training problems whose gold answer the verifier cannot read.
+   * Leave out training problems whose gold answer the verifier cannot parse.
    * @default true
    */
   dropUnparsedGold?: boolean | undefined;
   /**
-   * Leave out rows that cannot be read, with a warning; otherwise the first one ends the command.
+   * Skip unreadable rows with a warning instead of failing at the first one.
    * @default false
    */
   skipBadRows?: boolean | undefined;
   /**
-   * User message of each prompt; {problem} stands for the problem.
+   * User message of each prompt; {problem} is replaced by the problem.
    * @default "Solve the following math problem. Show your reasoning, then put your final answer in \\boxed{}.\n\n{problem}"
    */
   promptTemplate?: string | undefined;
   /**
-   * `enable_thinking` of the model's chat template.
+   * Value of `enable_thinking` passed to the model's chat template.
    * @default true
    */
   enableThinking?: boolean | undefined;
   /**
-   * Problems whose prompt has more tokens are skipped; null: those that leave no room for maxCompletionLength in the model.
+   * Maximum tokens of a prompt; problems with longer ones are skipped. null: whatever the model's context leaves beside maxCompletionLength.
    * @default null
    */
   maxPromptLength?: number | null | undefined;
@@ -93,7 +93,7 @@ export interface ConfigInput {
    */
   numGenerations?: number | undefined;
   /**
-   * L: most new tokens per completion. TRL: max_completion_length.
+   * L: maximum new tokens per completion. TRL: max_completion_length.
    * @default 8192
    */
   maxCompletionLength?: number | undefined;
@@ -103,95 +103,95 @@ export interface ConfigInput {
    */
   temperature?: number | undefined;
   /**
-   * Sample among the k most likely tokens; 0: all. TRL: top_k.
+   * Sample only from the k most likely tokens; 0: all. TRL: top_k.
    * @default 0
    */
   topK?: number | undefined;
   /**
-   * Sample from the smallest set of tokens with this probability; 1: all. TRL: top_p.
+   * Sample from the smallest set of tokens whose total probability reaches this; 1: all. TRL: top_p.
    * @default 1
    */
   topP?: number | undefined;
   /**
-   * Drop tokens below this share of the likeliest token's probability.
+   * Drop tokens less likely than this fraction of the most likely token's probability.
    * @default 0
    */
   minP?: number | undefined;
   /**
-   * Above 1: tokens already present become less likely. TRL: repetition_penalty.
+   * Above 1, tokens that already occur become less likely. TRL: repetition_penalty.
    * @default 1
    */
   repetitionPenalty?: number | undefined;
   /**
-   * Updates whose prompts are generated together, before the first of them is trained on.
+   * Number of updates whose completions are generated together, before the first of these updates.
    * @default 1
    */
   stepsPerGeneration?: number | undefined;
   /**
-   * mu: times each generated batch is trained on. TRL: num_iterations.
+   * mu: how many times each generated batch is trained on. TRL: num_iterations.
    * @default 1
    */
   numIterations?: number | undefined;
   /**
-   * Most sequences decoded together; null: the engine's choice.
+   * Maximum sequences decoded together; null: the engine decides.
    * @default null
    */
   maxSlots?: number | null | undefined;
   /**
-   * Most bytes of the KV cache; null: a quarter of the memory that is free when a batch is generated, on a GPU three quarters.
+   * Maximum size of the KV cache in bytes; null: a share of the memory that is free when a batch is generated, a quarter on a CPU and three quarters on a GPU.
    * @default null
    */
   kvBytes?: number | null | undefined;
   /**
-   * Reward by name, or a list of {name, weight, params} that are added up.
+   * Name of a reward, or a list of {name, weight, params} whose weighted sum is the reward.
    * @default "acoer"
    */
   reward?:
     | string
     | {
         /**
-         * Name of a reward: one of `acoer reward --list`, or one of your own.
+         * Name of the reward: one listed by `acoer reward --list`, or your own.
          */
         name: string;
         /**
-         * Its weight in the sum.
+         * Weight in the sum.
          * @default 1
          */
         weight?: number | undefined;
         /**
-         * Its parameters.
+         * Parameters of the reward.
          * @default {}
          */
         params?: Record<string, unknown> | undefined;
       }[]
     | undefined;
   /**
-   * Parameters of rewards by the reward's name; `params` in `reward` wins.
+   * Parameters of rewards by reward name; `params` in `reward` takes precedence.
    * @default {}
    */
   rewardParams?: Record<string, Record<string, unknown>> | undefined;
   /**
-   * Rewards of your own: name -> JavaScript file whose default export is one; relative to the configuration's file.
+   * Your own rewards: name -> JavaScript file that default-exports one. Paths are relative to the configuration file.
    * @default {}
    */
   rewardModules?: Record<string, string> | undefined;
   /**
-   * Weight of r_format: 1 for a closed <think>...</think> and a \boxed{}, else 0. 0 leaves it out.
+   * Weight of r_format, which is 1 for a completion with a closed <think>...</think> and a \boxed{}, else 0. 0 disables it.
    * @default 1
    */
   formatWeight?: number | undefined;
   /**
-   * Where training looks for a completion's answer: the boxes after </think> (answer), or, as the authors' code, the last box of all of the text, thinking included, else <answer> (last-box). Evaluations keep the paper's protocol.
+   * Where training looks for a completion's answer. answer: in the boxes after </think>. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.
    * @default "answer"
    */
   answerFrom?: 'answer' | 'last-box' | undefined;
   /**
-   * A reward that has not answered for one completion after this long fails the run. In milliseconds.
+   * The run fails if a reward takes longer than this for one completion. In milliseconds.
    * @default 30000
    */
   rewardTimeoutMs?: number | undefined;
   /**
-   * How several rewards become one advantage: added up and normalised, or each normalised in its group, then added up. TRL: multi_objective_aggregation.
+   * How several rewards become one advantage: summed, then normalised; or each normalised within its group, then summed. TRL: multi_objective_aggregation.
    * @default "sum_then_normalize"
    */
   multiObjectiveAggregation?: 'sum_then_normalize' | 'normalize_then_sum' | undefined;
@@ -201,47 +201,47 @@ export interface ConfigInput {
    */
   scaleRewards?: 'group' | 'batch' | 'none' | undefined;
   /**
-   * Added to the std before dividing (TRL has 1e-4, the paper nothing).
+   * Added to the std before dividing. TRL uses 1e-4, the paper 0.
    * @default 0.0001
    */
   advantageEpsilon?: number | undefined;
   /**
-   * GFPO: completions of each group to learn from, the others get advantage 0; null: all.
+   * GFPO: how many completions of each group to learn from; the others get advantage 0. null: all.
    * @default null
    */
   numRemainsInGroup?: number | null | undefined;
   /**
-   * Which completions numRemainsInGroup keeps: the shortest, or the most reward per token.
+   * Which completions numRemainsInGroup keeps: the shortest, or those with the most reward per token.
    * @default "shortest"
    */
   groupFilter?: 'shortest' | 'efficiency' | undefined;
   /**
-   * The loss: grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo or vespo, as in TRL, or one of your own. The paper's is the original grpo. TRL: loss_type.
+   * Loss function: grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo or vespo as in TRL, or your own. The paper uses the original grpo. TRL: loss_type.
    * @default "grpo"
    */
   lossType?: string | undefined;
   /**
-   * Parameters of losses by the loss's name (docs/losses.md).
+   * Parameters of losses by loss name (docs/losses.md).
    * @default {}
    */
   lossParams?: Record<string, Record<string, unknown>> | undefined;
   /**
-   * Importance ratio per token, or one per sequence (GSPO). TRL: importance_sampling_level.
+   * One importance ratio per token, or one per sequence (GSPO). TRL: importance_sampling_level.
    * @default "token"
    */
   importanceSamplingLevel?: 'token' | 'sequence' | undefined;
   /**
-   * Lower clipping width (and upper, unless epsilonHigh is given). TRL: epsilon.
+   * Lower clipping range; also the upper one unless epsilonHigh is given. TRL: epsilon.
    * @default 0.2
    */
   epsilon?: number | undefined;
   /**
-   * Upper clipping width; null: epsilon. The cap itself for cispo. TRL: epsilon_high.
+   * Upper clipping range; null: epsilon. For cispo, the cap itself. TRL: epsilon_high.
    * @default null
    */
   epsilonHigh?: number | null | undefined;
   /**
-   * Upper bound of the unclipped ratio (two-sided clipping); null: none. TRL: delta.
+   * Upper bound on the unclipped ratio (two-sided clipping); null: none. TRL: delta.
    * @default null
    */
   delta?: number | null | undefined;
@@ -256,33 +256,33 @@ export interface ConfigInput {
    */
   useBiasCorrectionKl?: boolean | undefined;
   /**
-   * Weigh the policy loss by trainer over sampler probability, of each token or of the whole completion; beyond the bounds the bound counts (truncate) or nothing (mask); null: no weights.
+   * Weight the policy loss by the probability ratio of trainer to sampler, per token or per completion. Ratios outside the bounds are clipped (truncate) or dropped from the loss (mask). null: no weighting.
    * @default null
    */
   importanceSamplingCorrection?:
     'token_truncate' | 'token_mask' | 'sequence_truncate' | 'sequence_mask' | null | undefined;
   /**
-   * Lower bound of importanceSamplingCorrection; null: none. TRL: vllm_importance_sampling_clip_min.
+   * Lower bound on the ratio of importanceSamplingCorrection; null: none. TRL: vllm_importance_sampling_clip_min.
    * @default null
    */
   importanceSamplingClipMin?: number | null | undefined;
   /**
-   * Upper bound of importanceSamplingCorrection; null: none. TRL: vllm_importance_sampling_clip_max.
+   * Upper bound on the ratio of importanceSamplingCorrection; null: none. TRL: vllm_importance_sampling_clip_max.
    * @default 3
    */
   importanceSamplingClipMax?: number | null | undefined;
   /**
-   * Share of the tokens of an update, those of highest entropy, that the policy loss is made of; below 1 each update scores its completions once more.
+   * Fraction of an update's tokens, those with the highest entropy, that enter the policy loss. Below 1, each update scores its completions once more.
    * @default 1
    */
   topEntropyQuantile?: number | undefined;
   /**
-   * Completions with a negative advantage leave the policy loss when the mean of sampled - current log-prob is above this; null: none do.
+   * Completions with a negative advantage are dropped from the policy loss when their mean of sampled minus current log-prob exceeds this; null: never.
    * @default null
    */
   offPolicyMaskThreshold?: number | null | undefined;
   /**
-   * Leave completions cut off at maxCompletionLength out of the loss. TRL: mask_truncated_completions.
+   * Exclude completions cut off at maxCompletionLength from the loss. TRL: mask_truncated_completions.
    * @default false
    */
   maskTruncatedCompletions?: boolean | undefined;
@@ -292,12 +292,12 @@ export interface ConfigInput {
    */
   learningRate?: number | undefined;
   /**
-   * Course of the learning rate after warm-up: down to 0 (linear, cosine) or constant.
+   * Learning rate schedule after warm-up: decay to 0 (linear, cosine) or constant.
    * @default "cosine"
    */
   lrSchedulerType?: 'linear' | 'cosine' | 'constant' | undefined;
   /**
-   * Share of maxSteps over which the rate rises from 0. TRL: warmup_ratio.
+   * Fraction of maxSteps over which the learning rate rises from 0. TRL: warmup_ratio.
    * @default 0.1
    */
   warmupRatio?: number | undefined;
@@ -322,12 +322,12 @@ export interface ConfigInput {
    */
   adamEpsilon?: number | undefined;
   /**
-   * Gradients are scaled down to this norm; 0: never. TRL: max_grad_norm.
+   * Gradients with a larger norm are scaled down to it; 0: never. TRL: max_grad_norm.
    * @default 1
    */
   maxGradNorm?: number | undefined;
   /**
-   * Optimiser updates of the run. TRL: max_steps.
+   * Number of optimiser updates. TRL: max_steps.
    * @default 1200
    */
   maxSteps?: number | undefined;
@@ -337,7 +337,7 @@ export interface ConfigInput {
    */
   loraRank?: number | undefined;
   /**
-   * LoRA is scaled by loraAlpha / loraRank. TRL: lora_alpha.
+   * LoRA updates are scaled by loraAlpha / loraRank. TRL: lora_alpha.
    * @default 32
    */
   loraAlpha?: number | undefined;
@@ -347,72 +347,72 @@ export interface ConfigInput {
    */
   loraDropout?: number | undefined;
   /**
-   * Linear layers LoRA adapts. TRL: lora_target_modules.
+   * Linear layers that LoRA adapts. TRL: lora_target_modules.
    * @default ["q_proj","k_proj","v_proj","o_proj","gate_proj","up_proj","down_proj"]
    */
   targetModules?:
     ('q_proj' | 'k_proj' | 'v_proj' | 'o_proj' | 'gate_proj' | 'up_proj' | 'down_proj')[] | undefined;
   /**
-   * The collapse monitor: {preset: default or paper} and any of its settings, see docs/collapse.md.
+   * The collapse monitor: {preset: default, embedded or paper} and any of its settings (docs/collapse.md).
    * @default {"preset":"default"}
    */
   monitor?:
     | {
         /**
-         * The values that the others replace: default, embedded (for the embedded model) or paper (the ACOER paper to the letter).
+         * Preset that the other settings override: default, embedded (for the embedded model) or paper (the ACOER paper to the letter).
          * @default "default"
          */
         preset?: 'default' | 'embedded' | 'paper' | undefined;
         /**
-         * Groups (prompts) a moving average spans, and the fewest a fall is found in.
+         * Groups (prompts) that a moving average spans, and the fewest in which a drop can be found.
          */
         spanGroups?: number | undefined;
         /**
-         * Groups at the start of the run that stand for the base model where it was not evaluated.
+         * Groups at the start of the run that represent the base model if it was not evaluated.
          */
         baseGroups?: number | undefined;
         /**
-         * Collapsed: accuracy fell by at least this fraction.
+         * Collapse: accuracy dropped by at least this much (a fraction).
          */
         collapseAccuracyDrop?: number | undefined;
         /**
-         * Collapsed: and by this many standard errors; null: no statistics, only the moving average against its peak.
+         * Collapse: the drop is at least this many standard errors; null: no statistics, the moving average is compared with its peak.
          */
         collapseZ?: number | null | undefined;
         /**
-         * Collapsed: and thinking is below this many tokens; null: no such limit.
+         * Collapse: thinking is also below this many tokens; null: no such limit.
          */
         collapseThinkingTokens?: number | null | undefined;
         /**
-         * Collapsed: and below this share of the base's; null: no such limit.
+         * Collapse: thinking is also below this fraction of the base model's; null: no such limit.
          */
         collapseThinkingRatio?: number | null | undefined;
         /**
-         * Collapsed: for this many steps in a row.
+         * Collapse: all of this holds for this many steps in a row.
          */
         collapseSteps?: number | undefined;
         /**
-         * Warning: accuracy fell by at least this fraction; null: never.
+         * Warning: accuracy dropped by at least this much (a fraction); null: never.
          */
         warningAccuracyDrop?: number | null | undefined;
         /**
-         * Warning: the shorter of two right answers to a problem gains in at least this share of the cases; null: never.
+         * Warning: of two correct answers to a problem, the shorter gets the higher advantage in at least this fraction of the cases; null: never.
          */
         warningBrevity?: number | null | undefined;
         /**
-         * Warning: and thinking is below this share of the base's; null: however long it is.
+         * Warning: warningBrevity counts only while thinking is below this fraction of the base model's; null: at any length.
          */
         warningThinkingRatio?: number | null | undefined;
         /**
-         * Warning: the share of groups without a correct answer rose by this much; null: never.
+         * Warning: the fraction of groups without a correct answer rose by at least this much; null: never.
          */
         warningAllWrongRise?: number | null | undefined;
         /**
-         * Warning: either of these two by this many standard errors; null: against the extremes of the moving averages.
+         * Warning: standard errors needed for warningAccuracyDrop and warningAllWrongRise; null: no statistics, the moving averages are compared with their extremes.
          */
         warningZ?: number | null | undefined;
         /**
-         * Warning: the tokens outside the thinking grew by this share of what thinking lost; null: never.
+         * Warning: the tokens outside the thinking grew by this fraction of what the thinking lost; null: never.
          */
         warningAnswerShare?: number | null | undefined;
         /**
@@ -420,11 +420,11 @@ export interface ConfigInput {
          */
         warningZeroStd?: number | null | undefined;
         /**
-         * Warning: the share of truncated completions is this far above its lowest; null: never.
+         * Warning: the fraction of truncated completions is this far above its lowest value; null: never.
          */
         warningTruncatedRise?: number | null | undefined;
         /**
-         * Warning: the entropy per token is above its lowest by this share of the base's; null: never.
+         * Warning: the entropy per token is above its lowest value by this fraction of the base model's; null: never.
          */
         warningEntropyRise?: number | null | undefined;
         /**
@@ -432,199 +432,199 @@ export interface ConfigInput {
          */
         warningAdvantage?: number | null | undefined;
         /**
-         * Warning: for this many steps in a row.
+         * Warning: any of these holds for this many steps in a row.
          */
         warningSteps?: number | undefined;
         /**
-         * Steps in a row without any such condition until the state gets better again. In steps.
+         * Steps in a row without any such condition after which the state improves again. In steps.
          */
         recoverySteps?: number | undefined;
       }
     | undefined;
   /**
-   * When the monitor finds a collapse: say so, end the run, or go back to the last healthy checkpoint with less efficiency pressure.
+   * What to do when the monitor finds a collapse: warn, stop the run, or roll back to the last healthy checkpoint with less efficiency pressure.
    * @default "warn"
    */
   onCollapse?: 'warn' | 'stop' | 'rollback' | undefined;
   /**
-   * Rollbacks of one run; the collapse after the last one ends it.
+   * Maximum rollbacks per run; the next collapse after them ends the run.
    * @default 3
    */
   maxRollbacks?: number | undefined;
   /**
-   * Factor on the efficiency pressure at each rollback: 0 leaves only the verdict and the format.
+   * Factor applied to the efficiency pressure at each rollback; 0 leaves only the verdict and the format.
    * @default 0.1
    */
   rollbackPressure?: number | undefined;
   /**
-   * A phase of a step without any progress for this long has hung, unless more is to be expected of the model, the device or the phase so far (docs/resume.md); null: nothing is watched. In milliseconds.
+   * A phase that makes no progress for this long counts as hung. The limit is raised where the model, the device or the phase so far suggest that more is needed (docs/resume.md). null: nothing is watched. In milliseconds.
    * @default 600000
    */
   watchdogMs?: number | null | undefined;
   /**
-   * Limits of single phases, exactly as given: loading, baseEvaluation, generate, grade, reward, score, train, optimizer, evaluation, checkpoint; null: this phase is not watched. In milliseconds.
+   * Limits for single phases, applied exactly as given: loading, baseEvaluation, generate, grade, reward, score, train, optimizer, evaluation, checkpoint; null: that phase is not watched. In milliseconds.
    * @default {}
    */
   watchdogPhaseMs?:
     | {
         /**
-         * Limit of the phase loading; null: it is not watched.
+         * Limit for the phase loading; null: it is not watched.
          */
         loading?: number | null | undefined;
         /**
-         * Limit of the phase baseEvaluation; null: it is not watched.
+         * Limit for the phase baseEvaluation; null: it is not watched.
          */
         baseEvaluation?: number | null | undefined;
         /**
-         * Limit of the phase generate; null: it is not watched.
+         * Limit for the phase generate; null: it is not watched.
          */
         generate?: number | null | undefined;
         /**
-         * Limit of the phase grade; null: it is not watched.
+         * Limit for the phase grade; null: it is not watched.
          */
         grade?: number | null | undefined;
         /**
-         * Limit of the phase reward; null: it is not watched.
+         * Limit for the phase reward; null: it is not watched.
          */
         reward?: number | null | undefined;
         /**
-         * Limit of the phase score; null: it is not watched.
+         * Limit for the phase score; null: it is not watched.
          */
         score?: number | null | undefined;
         /**
-         * Limit of the phase train; null: it is not watched.
+         * Limit for the phase train; null: it is not watched.
          */
         train?: number | null | undefined;
         /**
-         * Limit of the phase optimizer; null: it is not watched.
+         * Limit for the phase optimizer; null: it is not watched.
          */
         optimizer?: number | null | undefined;
         /**
-         * Limit of the phase evaluation; null: it is not watched.
+         * Limit for the phase evaluation; null: it is not watched.
          */
         evaluation?: number | null | undefined;
         /**
-         * Limit of the phase checkpoint; null: it is not watched.
+         * Limit for the phase checkpoint; null: it is not watched.
          */
         checkpoint?: number | null | undefined;
       }
     | undefined;
   /**
-   * When a phase has hung: say so and wait on, or end the run so that it can be resumed.
+   * What to do when a phase has hung: warn and keep waiting, or end the run so that it can be resumed.
    * @default "stop"
    */
   onHang?: 'warn' | 'stop' | undefined;
   /**
-   * Name of the run, for its folder; null: the reward's.
+   * Name of the run, used for its folder; null: the reward's name.
    * @default null
    */
   name?: string | null | undefined;
   /**
-   * Seed of every random stream of the run. TRL: seed.
+   * Seed of all random streams of the run. TRL: seed.
    * @default 42
    */
   seed?: number | undefined;
   /**
-   * Steps between checkpoints; 0: only the last, and that of the best evaluation. TRL: save_steps.
+   * Steps between checkpoints; 0: only at the end and after the best evaluation. TRL: save_steps.
    * @default 200
    */
   saveSteps?: number | undefined;
   /**
-   * Newest checkpoints to keep, besides the one that evaluated best; null: all.
+   * How many of the newest checkpoints to keep, besides the one with the best evaluation; null: all.
    * @default 5
    */
   keepCheckpoints?: number | null | undefined;
   /**
-   * Steps between evaluations; 0: only before and after. TRL: eval_steps.
+   * Steps between evaluations; 0: only before and after training. TRL: eval_steps.
    * @default 200
    */
   evalSteps?: number | undefined;
   /**
-   * Data evaluated on, named like `dataset`; null: the evaluation split of `dataset`. TRL: eval_dataset.
+   * Evaluation data, named like `dataset`; null: the evaluation split of `dataset`. TRL: eval_dataset.
    * @default null
    */
   evalDataset?: string | null | undefined;
   /**
-   * Configuration ("subset") of the data evaluated on; null: its default.
+   * Configuration ("subset") of the evaluation data; null: the default one.
    * @default null
    */
   evalDatasetConfig?: string | null | undefined;
   /**
-   * Split evaluated on; null: test, else validation. TRL: dataset_test_split.
+   * Split to evaluate on; null: test, else validation. TRL: dataset_test_split.
    * @default null
    */
   evalDatasetSplit?: string | null | undefined;
   /**
-   * As `columns`, for `evalDataset`; null: the usual names.
+   * Like `columns`, for `evalDataset`; null: the usual names.
    * @default null
    */
   evalColumns?:
     | {
         /**
-         * Column of the question.
+         * Column with the question.
          */
         problem?: string | undefined;
         /**
-         * Column of the reference answer.
+         * Column with the reference answer.
          */
         answer?: string | undefined;
         /**
-         * Column of a worked solution, whose last box is the reference where there is no answer.
+         * Column with a worked solution; its last \boxed{} is the reference if there is no answer.
          */
         solution?: string | undefined;
         /**
-         * Column of the difficulty.
+         * Column with the difficulty level.
          */
         level?: string | undefined;
         /**
-         * Column of a name for each problem.
+         * Column with a unique id for each problem.
          */
         id?: string | undefined;
       }
     | null
     | undefined;
   /**
-   * Problems of the greedy evaluation; 0: none.
+   * Number of problems in the greedy evaluation; 0: none.
    * @default 500
    */
   evalProblems?: number | undefined;
   /**
-   * Problems of the evaluation sampled at temperature 1; 0: none.
+   * Number of problems in the evaluation sampled at temperature 1; 0: none.
    * @default 0
    */
   evalSampledProblems?: number | undefined;
   /**
-   * Most new tokens per completion in evaluation.
+   * Maximum new tokens per completion in evaluations.
    * @default 16384
    */
   evalMaxNewTokens?: number | undefined;
   /**
-   * Steps between tables of completions; 0: none. In steps.
+   * Steps between completion tables; 0: none. In steps.
    * @default 10
    */
   completionsSteps?: number | undefined;
   /**
-   * JavaScript files whose default export makes a sink: where the run's numbers go besides its own files (docs/metrics.md); relative to the configuration's file.
+   * JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/metrics.md). Paths are relative to the configuration file.
    * @default []
    */
   sinks?: string[] | undefined;
   /**
-   * Most tokens per forward and backward pass; changes memory and speed, never the gradient. Lowered by the run when memory runs out.
+   * Maximum tokens per forward and backward pass. Affects memory and speed, never the gradient. The run lowers it when memory runs out.
    * @default 16384
    */
   microBatchTokens?: number | undefined;
   /**
-   * Most bytes of the engine's tensors; what needs more is cut into smaller parts. null: until the device has no more.
+   * Maximum bytes of the engine's tensors; work that needs more is split into smaller parts. null: whatever the device has.
    * @default null
    */
   memoryLimitBytes?: number | null | undefined;
   /**
-   * After a step refused because something was not finite (nothing of it is applied): go on with the next, stop, or go back to a checkpoint with other seeds (counts towards maxRollbacks).
+   * What to do after a refused step, one rejected because a number in it was not finite (nothing of it is applied): continue with the next step, stop, or roll back to a checkpoint with other seeds (counts towards maxRollbacks).
    * @default "skip"
    */
   nonFinitePolicy?: 'skip' | 'stop' | 'rollback' | undefined;
   /**
-   * Refused steps on end with which a run stops under `skip`: then the weights are to blame.
+   * Under `skip`: stop after this many refused steps in a row, because then the weights are at fault.
    * @default 10
    */
   maxNonFiniteSteps?: number | undefined;
@@ -634,7 +634,7 @@ export interface ConfigInput {
    */
   device?: string | undefined;
   /**
-   * CPU threads of the engine; null: all cores.
+   * Number of the engine's CPU threads; null: all cores.
    * @default null
    */
   threads?: number | null | undefined;

@@ -1,9 +1,12 @@
-/** Parameters of a reward or a loss: checked once, when it is bound. */
+/** Validation of the parameters of a reward or a loss, done once, when it is bound. */
 import type { z } from 'zod';
 
 import { badConfig, problemsOf } from './problems';
 
-/** The checked parameters with defaults filled in; BAD_CONFIG names every wrong one, as a setting below `path`. */
+/**
+ * The validated parameters with defaults filled in. Throws BAD_CONFIG listing every invalid one as a setting
+ * below `path`.
+ */
 export function bindParameters<Schema extends z.ZodObject>(
   path: string,
   schema: Schema,
@@ -16,6 +19,6 @@ export function bindParameters<Schema extends z.ZodObject>(
   throw badConfig(problems.map((problem) => ({ ...problem, path: `${path}.${problem.path}` })));
 }
 
-/** What `schema` gives when nothing is set. */
+/** The values of `schema` when nothing is set. */
 export const defaultsOf = (schema: z.ZodObject): Record<string, number | string | boolean> =>
   schema.parse({}) as Record<string, number | string | boolean>;

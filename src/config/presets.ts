@@ -1,9 +1,13 @@
-/** Named starting points. What a preset does not name is the schema's default, which is the paper's value. */
+/**
+ * Named starting points. A setting that a preset does not name has the schema's default, which is the paper's
+ * value.
+ */
 import type { ConfigInput } from './options.generated';
 
 /**
- * The embedded model on the embedded task: minutes on two cores. The controller is scaled to 200 short steps. The epsilon is
- * about the largest alpha times the std of the bonus among correct answers, so that alpha decides there too (docs/rewards.md).
+ * The embedded model on the embedded task: minutes on two cores. The controller is scaled to 200 short steps.
+ * Epsilon is close to the largest alpha times the std of the bonus among correct answers, so that alpha has
+ * an effect on groups of correct answers too (docs/rewards.md).
  */
 const tiny: ConfigInput = {
   model: 'tiny',
@@ -29,7 +33,10 @@ const tiny: ConfigInput = {
   monitor: { preset: 'embedded' },
 };
 
-/** The same under TRL's epsilon, at a higher rate that stays, where alpha has no hold on groups of correct answers. */
+/**
+ * `tiny` with TRL's epsilon and a higher, constant rate, where alpha hardly affects groups of correct
+ * answers.
+ */
 const slide: ConfigInput = {
   ...tiny,
   advantageEpsilon: 1e-4,
@@ -38,7 +45,7 @@ const slide: ConfigInput = {
   warmupRatio: 0.05,
 };
 
-/** As the authors' released code trains, where it says more than the paper or something else. */
+/** How the authors' released code trains, where it goes beyond the paper or differs from it. */
 const authorsCode: ConfigInput = {
   dataset: 'math + gsm8k',
   dropUnparsedGold: false,
@@ -65,10 +72,10 @@ export interface Preset {
 }
 
 export const PRESETS: Readonly<Record<string, Preset>> = {
-  tiny: { summary: 'the embedded model and task, ACOER, 200 steps: what `node train.js` does', values: tiny },
+  tiny: { summary: 'the embedded model and task, ACOER, 200 steps: what `node train.js` runs', values: tiny },
   slide: {
     summary:
-      'tiny at a constant rate, where a static length reward shows how it over-compresses (--reward grpo-lp)',
+      'tiny at a constant learning rate, which shows how a static length reward over-compresses (--reward grpo-lp)',
     values: slide,
   },
   paper: {
@@ -77,12 +84,14 @@ export const PRESETS: Readonly<Record<string, Preset>> = {
   },
   'authors-code': {
     summary:
-      "the run of the authors' released code: MATH and GSM8K, lengths in characters, KL 0.001, LoRA dropout",
+      "the configuration of the authors' released code: MATH and GSM8K, lengths in characters, KL 0.001, LoRA dropout",
     values: authorsCode,
   },
 };
 
-/** The preset that applies when none is named: tiny for the embedded model (also when no model is named). */
+/**
+ * The preset used when none is named: tiny for the embedded model (also when no model is named), else paper.
+ */
 export function defaultPreset(model: unknown): string {
   return model === undefined || model === 'tiny' ? 'tiny' : 'paper';
 }

@@ -1,4 +1,4 @@
-/** Zod's issues as sentences that name the setting, what it was and what it must be. */
+/** Turns zod's issues into sentences that name the setting, its requirement and the value given. */
 import type { z } from 'zod';
 import { AcoerError } from '../errors';
 import { shownJson } from '../json';
@@ -62,21 +62,21 @@ const INNER_KEYS: Readonly<Record<string, readonly string[]>> = {
   watchdogPhaseMs: PHASES,
 };
 
-/** What settings of earlier versions are called now. */
+/** Settings of earlier versions and what they are called now. */
 const RENAMED: Readonly<Record<string, string>> = {
-  'monitor.baseSteps': 'it is `monitor.baseGroups` now, and counts groups (prompts), not batches',
+  'monitor.baseSteps': 'it is now `monitor.baseGroups`, which counts groups (prompts), not batches',
 };
 
 function unknownSetting(path: string, nearest: string): string {
   const moved = renamedLossSetting(path);
   const renamed = Object.hasOwn(RENAMED, path) ? RENAMED[path]! : null;
-  const now = renamed ?? (moved === null ? null : `it is \`${moved}\` now`);
+  const now = renamed ?? (moved === null ? null : `it is now \`${moved}\``);
   return now === null ? `unknown setting${nearest}` : `unknown setting; ${now}`;
 }
 
 /**
- * Problems of one issue; unknown keys give one each, with the nearest known name.
- * @param hintOf what is said of an unknown key at the top
+ * The problems of one issue: one for each unknown key, with the nearest known name.
+ * @param hintOf makes the hint for an unknown top-level key
  */
 export function problemsOf(
   issue: Issue,
@@ -106,7 +106,7 @@ export function problemsOf(
 
 const SHOWN_PROBLEMS = 20;
 
-/** One error for all problems. */
+/** One error listing all problems. */
 export function badConfig(problems: readonly ConfigProblem[]): AcoerError {
   const lines = problems.slice(0, SHOWN_PROBLEMS).map(({ path, message }) => `${path}: ${message}`);
   if (problems.length > lines.length) lines.push(`and ${problems.length - lines.length} more`);

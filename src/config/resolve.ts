@@ -1,4 +1,4 @@
-/** From what a user wrote (preset, file, options, --set) to one checked configuration. */
+/** Combines what a user wrote (preset, file, options, --set) into one validated configuration. */
 import { configSchema, type Config } from './fields';
 import { didYouMean } from './nearest';
 import type { ConfigInput } from './options.generated';
@@ -14,7 +14,7 @@ export const CONFIG_KEYS: readonly string[] = Object.keys(configSchema.shape);
 
 const MERGED_MAPS = new Set(['rewardModules', 'columns', 'evalColumns', 'monitor', 'watchdogPhaseMs']);
 
-/** `over` on top of `under`: fields are replaced, save maps by name, whose entries are laid one over another. */
+/** `over` on top of `under`: fields are replaced, except that maps are merged by key. */
 function overlay(under: Values, over: object): Values {
   const merged = { ...under };
   for (const [key, value] of Object.entries(over as Values)) {
@@ -39,7 +39,7 @@ function overlayParams(under: Values, over: Values): Values {
   return merged;
 }
 
-/** For users of TRL their own word for it; for all others the nearest name. */
+/** The hint for a TRL name is our equivalent; for any other name it is the nearest one. */
 const nameHint = (name: string, known: readonly string[]) => trlHint(name) || didYouMean(name, known);
 
 function check(values: Values, known: readonly ConfigProblem[]): Config {
@@ -65,18 +65,18 @@ function rewardProblems(values: Values, registered: readonly string[]): ConfigPr
   const all = [...named, ...keys.map((name) => ({ path: `rewardParams.${name}`, name }))];
   const clashes = taken.map((name) => ({
     path: `rewardModules.${name}`,
-    message: 'this name is taken; choose another',
+    message: 'this name is already taken; choose another',
   }));
   const unknown = all.flatMap(({ path, name }) => {
-    // Anything but text is a problem of type, which the schema reports.
+    // A value that is not a string is a type error, which the schema reports.
     if (typeof name !== 'string' || known.includes(name)) return [];
-    const hint = didYouMean(name, known) || `; there are ${known.join(', ')}`;
+    const hint = didYouMean(name, known) || `; choose one of ${known.join(', ')}`;
     return [{ path, message: `there is no reward "${name}"${hint}` }];
   });
   return [...clashes, ...unknown];
 }
 
-/** `layers` as one, later ones over earlier ones, over the values of the preset that is named. */
+/** Merges `layers`, later ones over earlier ones, over the values of the preset they name. */
 export function mergeLayers(
   layers: readonly ConfigInput[],
   preset?: string,
@@ -90,12 +90,12 @@ export function mergeLayers(
 }
 
 /**
- * The configuration given by `layers`, later ones over earlier ones, over the preset, over the defaults.
- * A layer may name its preset under `preset`; without any the preset is `tiny` when the model is the embedded one or
- * none is named, else `paper`. Throws one BAD_CONFIG that lists every problem.
+ * The configuration given by `layers`: later layers override earlier ones, and all override the preset and
+ * the defaults. A layer may name its preset under `preset`. If none does, the preset is `tiny` for the
+ * embedded model or when no model is named, else `paper`. Throws one BAD_CONFIG that lists every problem.
  *
- * @param preset wins over a preset named in a layer
- * @param rewardNames names that `reward` and `rewardParams` may use; without them any name passes
+ * @param preset overrides a preset named in a layer
+ * @param rewardNames names allowed in `reward` and `rewardParams`; if omitted, any name is accepted
  */
 export function resolveConfig(
   layers: readonly (ConfigInput & { preset?: string })[],
@@ -110,7 +110,7 @@ export function resolveConfig(
   const problems = rewardNames === undefined ? [] : rewardProblems(values, rewardNames);
   if (base === undefined) {
     const names = Object.keys(PRESETS);
-    const hint = didYouMean(String(name), names) || `; there are ${names.join(', ')}`;
+    const hint = didYouMean(String(name), names) || `; choose one of ${names.join(', ')}`;
     problems.push({ path: 'preset', message: `there is no preset "${String(name)}"${hint}` });
   }
   return check(overlay({ ...base?.values }, values), problems);

@@ -1,4 +1,4 @@
-/** Rules between fields. Each is one sentence with the path it is about. */
+/** Rules that involve several fields. Each reports one sentence and the path it is about. */
 import { z } from 'zod';
 import { findLoss } from '../losses/registry';
 import { problemsOf } from './problems';
@@ -16,7 +16,7 @@ const rules: Rule[] = [
     for (const [name, given] of Object.entries(lossParams)) {
       const path = `lossParams.${name}`;
       const loss = findLoss(name);
-      if (loss === undefined) return { path, message: 'is no loss' };
+      if (loss === undefined) return { path, message: 'is not a known loss' };
       const issue = z.strictObject(loss.parameters).safeParse(given).error?.issues[0];
       const [problem] = issue === undefined ? [] : problemsOf(issue, given, Object.keys(loss.parameters));
       if (problem !== undefined) return { path: `${path}.${problem.path}`, message: problem.message };
@@ -37,7 +37,7 @@ const rules: Rule[] = [
       ? null
       : {
           path: 'delta',
-          message: `is ${c.delta}, but must be above 1 + epsilonHigh = ${high} to bound anything`,
+          message: `is ${c.delta}, but must be above 1 + epsilonHigh = ${high} to have an effect`,
         };
   },
   ({
@@ -50,19 +50,24 @@ const rules: Rule[] = [
     if (min !== null && max !== null && min >= max)
       return { path, message: `is ${min}, but must be below importanceSamplingClipMax = ${max}` };
     const unbounded = min === null && max === null && mode.endsWith('truncate');
-    return unbounded ? { path, message: `or importanceSamplingClipMax must be set with ${mode}` } : null;
+    return unbounded
+      ? {
+          path,
+          message: `or importanceSamplingClipMax must be set when importanceSamplingCorrection is ${mode}`,
+        }
+      : null;
   },
   ({ lossType, importanceSamplingCorrection: mode }) =>
     lossType === 'vespo' && mode?.startsWith('sequence') === true
       ? {
           path: 'importanceSamplingCorrection',
-          message: `is ${mode}, but vespo has a weight for each sequence itself; use token_truncate or token_mask`,
+          message: `is ${mode}, but vespo already weights each sequence; use token_truncate or token_mask`,
         }
       : null,
   (c) =>
     c.epsilon < 1 || c.lossType === 'cispo'
       ? null
-      : { path: 'epsilon', message: `is ${c.epsilon}, but 1 - epsilon must stay above 0` },
+      : { path: 'epsilon', message: `is ${c.epsilon}, but 1 - epsilon must be above 0` },
   (c) => {
     if (typeof c.reward === 'string') return null;
     const names = c.reward.map((entry) => entry.name);
@@ -74,7 +79,10 @@ const rules: Rule[] = [
   (c) => {
     const names = typeof c.reward === 'string' ? [c.reward] : c.reward.map((entry) => entry.name);
     return names.includes('format')
-      ? { path: 'reward', message: '"format" is always there; set its weight with `formatWeight`' }
+      ? {
+          path: 'reward',
+          message: 'must not name "format", which is always included; set its weight with `formatWeight`',
+        }
       : null;
   },
   (c) =>
@@ -91,27 +99,27 @@ const rules: Rule[] = [
   (c) =>
     new Set(c.targetModules).size === c.targetModules.length
       ? null
-      : { path: 'targetModules', message: 'names a module twice' },
+      : { path: 'targetModules', message: 'lists a module twice' },
   (c) =>
     c.maxPromptLength !== null && c.microBatchTokens < c.maxPromptLength
       ? {
           path: 'microBatchTokens',
-          message: `is ${c.microBatchTokens}, less than one prompt of maxPromptLength = ${c.maxPromptLength} tokens`,
+          message: `is ${c.microBatchTokens}, but must hold at least one prompt of maxPromptLength = ${c.maxPromptLength} tokens`,
         }
       : null,
   (c) => {
     const meant = (['evalDatasetConfig', 'evalColumns'] as const).find((name) => c[name] !== null);
     return meant !== undefined && c.evalDataset === null
-      ? { path: meant, message: 'is given without evalDataset, which it is about' }
+      ? { path: meant, message: 'has no effect without evalDataset; set evalDataset or leave this out' }
       : null;
   },
   (c) =>
     c.evalDataset !== null && c.evalProblems + c.evalSampledProblems === 0
-      ? { path: 'evalDataset', message: 'is given, but evalProblems and evalSampledProblems are both 0' }
+      ? { path: 'evalDataset', message: 'is set, but evalProblems and evalSampledProblems are both 0' }
       : null,
 ];
 
-/** What is wrong between the fields of a configuration whose fields are each right. */
+/** Problems between the fields of a configuration whose fields are valid on their own. */
 export function crossFieldProblems(config: Config): ConfigProblem[] {
   return rules.map((rule) => rule(config)).filter((problem) => problem !== null);
 }

@@ -1,6 +1,6 @@
 /**
- * Where the settings of TRL's GRPOConfig and GRPOTrainer, transformers' TrainingArguments and PEFT's LoraConfig are to be found here: what a
- * user of those who types their names is told, and the table of docs/from-trl.md.
+ * How the settings of TRL's GRPOConfig and GRPOTrainer, transformers' TrainingArguments and PEFT's LoraConfig
+ * map to ours: the hint for users who type those names, and the table of docs/from-trl.md.
  */
 import { plain } from './nearest';
 import type { ConfigInput } from './options.generated';
@@ -8,9 +8,9 @@ import type { ConfigInput } from './options.generated';
 export type SettingName = keyof ConfigInput;
 
 export interface Counterpart {
-  /** Our settings, the first of which comes nearest; none: there is nothing to set. */
+  /** Our settings, the closest first; empty: there is nothing to set. */
   readonly ours: readonly SettingName[];
-  /** What is different about it; null: the same thing under the same rules. */
+  /** How ours differs; null: it means the same. */
   readonly note: string | null;
 }
 
@@ -21,65 +21,68 @@ const differs = (ours: SettingName | readonly SettingName[], note: string): Coun
 });
 const absent = (note: string): Counterpart => ({ ours: [], note });
 
-const OWN_SAMPLER = 'the sampler is part of the engine and works on the weights that are trained';
+const OWN_SAMPLER = 'the sampler is part of the engine and uses the weights being trained';
 const ONE_DEVICE = 'a run uses one device';
 
-/** By TRL's name, in the order of docs/from-trl.md. */
+/** By TRL name, in the order of docs/from-trl.md. */
 export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   model: same('model'),
   model_name_or_path: same('model'),
   model_revision: differs('model', 'after an @: Qwen/Qwen3-1.7B@main'),
   train_dataset: differs(
     'dataset',
-    'a name, a file or a folder; a data set in memory is `trainData` of train()',
+    'a name, a file or a folder; pass data in memory as `trainData` of train()',
   ),
   dataset_name: same('dataset'),
   dataset_config: same('datasetConfig'),
   dataset_train_split: same('datasetSplit'),
   dataset_test_split: same('evalDatasetSplit'),
   eval_dataset: same('evalDataset'),
-  max_prompt_length: differs('maxPromptLength', 'longer prompts are left out, not cut (older TRL cut them)'),
-  shuffle_dataset: absent('the order is always drawn from `seed`'),
-  chat_template_kwargs: differs('enableThinking', 'the only argument that is passed on'),
+  max_prompt_length: differs(
+    'maxPromptLength',
+    'longer prompts are skipped, not truncated (older TRL truncated them)',
+  ),
+  shuffle_dataset: absent('always shuffled, by `seed`'),
+  chat_template_kwargs: differs('enableThinking', 'the only argument that can be passed'),
 
   num_generations: same('numGenerations'),
   max_completion_length: same('maxCompletionLength'),
   temperature: same('temperature'),
   top_k: same('topK'),
   top_p: same('topP'),
-  min_p: differs('minP', '0 is none'),
+  min_p: differs('minP', '0: off'),
   repetition_penalty: same('repetitionPenalty'),
   per_device_train_batch_size: differs(
     ['promptsPerStep', 'microBatchTokens'],
-    'a step is promptsPerStep x numGenerations completions; how they are cut into passes is a budget of tokens and changes no number',
+    'a step is promptsPerStep x numGenerations completions; a token budget splits them into passes without changing the result',
   ),
   gradient_accumulation_steps: differs(
     ['promptsPerStep', 'microBatchTokens'],
-    'a step is cut into as many passes as microBatchTokens asks for',
+    'a step is split into as many passes as microBatchTokens requires',
   ),
-  per_device_eval_batch_size: differs('maxSlots', 'sequences decoded together; null: chosen for you'),
+  per_device_eval_batch_size: differs('maxSlots', 'sequences decoded together; null: the engine decides'),
   steps_per_generation: differs(
     'stepsPerGeneration',
-    "counted in optimiser updates, where TRL's counts passes (1 here is TRL's default)",
+    "counts optimiser updates, where TRL counts passes (1 here is TRL's default)",
   ),
   generation_batch_size: differs(
     ['stepsPerGeneration', 'promptsPerStep'],
-    'promptsPerStep x stepsPerGeneration x numGenerations completions are sampled at once',
+    'promptsPerStep x stepsPerGeneration x numGenerations completions are sampled together',
   ),
   num_iterations: same('numIterations'),
   use_vllm: absent(OWN_SAMPLER),
   vllm_mode: absent(OWN_SAMPLER),
-  vllm_gpu_memory_utilization: differs('kvBytes', 'in bytes; null: a share of what is free'),
+  vllm_gpu_memory_utilization: differs('kvBytes', 'in bytes; null: a share of the free memory'),
   vllm_importance_sampling_correction: differs(
     'importanceSamplingCorrection',
-    'a mode or null; sampler and trainer compute the same function, so it is off unless you ask (TRL: on with vLLM)',
+    'a mode or null; sampler and trainer compute the same function, so it is off by default (TRL: on with vLLM)',
   ),
   vllm_importance_sampling_mode: differs('importanceSamplingCorrection', 'null: no correction'),
   vllm_importance_sampling_clip_max: same('importanceSamplingClipMax'),
   vllm_importance_sampling_clip_min: same('importanceSamplingClipMin'),
 
-  reward_funcs: differs('reward', 'a name or a list of them; a function is registered with registerReward'),
-  reward_weights: differs('reward', 'in the list: {name, weight, params}'),
+  reward_funcs: differs('reward', 'a name or a list of them; register a function with registerReward'),
+  reward_weights: differs('reward', 'as `weight` in the list of {name, weight, params}'),
   scale_rewards: same('scaleRewards'),
   multi_objective_aggregation: same('multiObjectiveAggregation'),
 
@@ -97,15 +100,15 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   vespo_lambda_pos: differs('lossParams', 'lossParams.vespo.lambdaPos'),
   vespo_k_neg: differs('lossParams', 'lossParams.vespo.kNeg'),
   vespo_lambda_neg: differs('lossParams', 'lossParams.vespo.lambdaNeg'),
-  sync_ref_model: absent('the reference of the KL term is the base model, always'),
+  sync_ref_model: absent('the reference of the KL term is always the base model'),
   entropy_coef: absent('there is no entropy bonus'),
   top_entropy_quantile: differs('topEntropyQuantile', 'over the tokens of the update, not of one pass'),
-  off_policy_mask_threshold: differs('offPolicyMaskThreshold', "against the sampler's log-probs, always"),
+  off_policy_mask_threshold: differs('offPolicyMaskThreshold', "always relative to the sampler's log-probs"),
 
   learning_rate: same('learningRate'),
-  lr_scheduler_type: differs('lrSchedulerType', 'linear, cosine or constant; constant has the warm-up, too'),
+  lr_scheduler_type: differs('lrSchedulerType', 'linear, cosine or constant; constant also has a warm-up'),
   warmup_ratio: same('warmupRatio'),
-  warmup_steps: differs('warmupRatio', 'as a share of maxSteps'),
+  warmup_steps: differs('warmupRatio', 'as a fraction of maxSteps'),
   weight_decay: same('weightDecay'),
   adam_beta1: same('adamBeta1'),
   adam_beta2: same('adamBeta2'),
@@ -113,7 +116,7 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   max_grad_norm: same('maxGradNorm'),
   optim: absent('AdamW'),
   max_steps: same('maxSteps'),
-  num_train_epochs: differs('maxSteps', 'a run is as long as it has steps'),
+  num_train_epochs: differs('maxSteps', 'the length of a run is given in steps'),
 
   peft_config: differs(
     ['loraRank', 'loraAlpha', 'loraDropout', 'targetModules'],
@@ -129,9 +132,7 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   dtype: differs('dtype', "float32, bfloat16 or float64; null: the model's own"),
   bf16: differs('dtype', 'bfloat16'),
   fp16: differs('dtype', 'float32, bfloat16 or float64'),
-  gradient_checkpointing: absent(
-    'decided for you: layers are computed again unless their activations are small',
-  ),
+  gradient_checkpointing: absent('automatic: layers are recomputed unless their activations are small'),
   load_in_4bit: absent('the base is not quantised'),
   use_cpu: differs('device', 'cpu'),
   deepspeed: absent(ONE_DEVICE),
@@ -142,34 +143,32 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   eval_strategy: differs('evalSteps', '0: only before and after training'),
   eval_steps: same('evalSteps'),
   eval_on_start: absent('the base model is always evaluated first'),
-  num_generations_eval: absent('one answer to a problem; acoer eval -n K samples more'),
-  save_strategy: differs('saveSteps', '0: only at the end, and where an evaluation was the best'),
+  num_generations_eval: absent('one answer per problem; acoer eval -n K samples more'),
+  save_strategy: differs('saveSteps', '0: only at the end and after the best evaluation'),
   save_steps: same('saveSteps'),
-  save_total_limit: differs('keepCheckpoints', 'the best one is kept besides'),
-  load_best_model_at_end: absent('its checkpoint is kept; summary.json names its step'),
-  logging_steps: absent('every step is a line of metrics.jsonl'),
-  log_completions: differs('completionsSteps', 'tables in completions/, as Parquet'),
-  output_dir: absent('it is no setting of a file: `acoer train --out DIR`, or `out` of train()'),
-  resume_from_checkpoint: absent(
-    'it is no setting of a file: `acoer train --resume RUN`, or `resume` of train()',
-  ),
+  save_total_limit: differs('keepCheckpoints', 'the best one is kept in addition'),
+  load_best_model_at_end: absent('the best checkpoint is kept; summary.json names its step'),
+  logging_steps: absent('every step is logged to metrics.jsonl'),
+  log_completions: differs('completionsSteps', 'Parquet tables in completions/'),
+  output_dir: absent('not a setting: use `acoer train --out DIR`, or `out` of train()'),
+  resume_from_checkpoint: absent('not a setting: use `acoer train --resume RUN`, or `resume` of train()'),
 };
 
 const BY_PLAIN_NAME = new Map(Object.entries(TRL_SETTINGS).map(([name, found]) => [plain(name), found]));
 
 /**
- * What stands for TRL's `name` here, to be put after "unknown setting"; nothing for a name that TRL does not have, or that
- * differs from ours in its underscores only.
+ * The hint to append to "unknown setting" for a TRL name; empty for names that TRL does not have, or that
+ * differ from ours only in underscores.
  */
 export function trlHint(name: string): string {
   const found = BY_PLAIN_NAME.get(plain(name));
   if (found === undefined || (found.note === null && plain(found.ours[0]!) === plain(name))) return '';
   const note = found.note === null ? '' : `: ${found.note}`;
-  if (found.ours.length === 0) return `; TRL's has no counterpart here${note}`;
-  return `; here it is ${found.ours.map((setting) => `\`${setting}\``).join(' and ')}${note}`;
+  if (found.ours.length === 0) return `; this TRL setting has no counterpart here${note}`;
+  return `; use ${found.ours.map((setting) => `\`${setting}\``).join(' and ')} instead${note}`;
 }
 
-/** TRL's name of the same setting, or null. */
+/** TRL's name for the same setting, or null. */
 export function trlNameOf(setting: string): string | null {
   const entry = Object.entries(TRL_SETTINGS).find(
     ([, { ours, note }]) => note === null && ours[0] === setting,

@@ -1,4 +1,4 @@
-/** Settings of the watchdog: how long a phase of a run may show no sign of progress, and what follows. */
+/** Settings of the watchdog: how long a phase of a run may go without progress, and what happens then. */
 import { z } from 'zod';
 
 /** The phases of a run, in the order a step goes through them. */
@@ -23,7 +23,7 @@ const phaseLimits = z.strictObject(
   Object.fromEntries(
     PHASES.map((phase) => [
       phase,
-      limitMs().optional().describe(`Limit of the phase ${phase}; null: it is not watched.`),
+      limitMs().optional().describe(`Limit for the phase ${phase}; null: it is not watched.`),
     ]),
   ) as Record<Phase, z.ZodOptional<ReturnType<typeof limitMs>>>,
 );
@@ -32,15 +32,17 @@ export const watchdogFields = {
   watchdogMs: limitMs()
     .default(600_000)
     .describe(
-      'A phase of a step without any progress for this long has hung, unless more is to be expected of the model, the device or the phase so far (docs/resume.md); null: nothing is watched.',
+      'A phase that makes no progress for this long counts as hung. The limit is raised where the model, the device or the phase so far suggest that more is needed (docs/resume.md). null: nothing is watched.',
     ),
   watchdogPhaseMs: phaseLimits
     .default({})
     .describe(
-      `Limits of single phases, exactly as given: ${PHASES.join(', ')}; null: this phase is not watched.`,
+      `Limits for single phases, applied exactly as given: ${PHASES.join(', ')}; null: that phase is not watched.`,
     ),
   onHang: z
     .enum(['warn', 'stop'])
     .default('stop')
-    .describe('When a phase has hung: say so and wait on, or end the run so that it can be resumed.'),
+    .describe(
+      'What to do when a phase has hung: warn and keep waiting, or end the run so that it can be resumed.',
+    ),
 };

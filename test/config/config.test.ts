@@ -21,11 +21,11 @@ function refused(work: () => unknown): string {
     expect(exitCodeFor(error)).toBe(2);
     return (error as Error).message;
   }
-  throw new Error('nothing was refused');
+  throw new Error('expected an error');
 }
 
 describe('layers', () => {
-  test('nothing given is the embedded default', () => {
+  test('no settings give the embedded default', () => {
     const config = resolveConfig([]);
     expect(config).toMatchObject({
       model: 'tiny',
@@ -43,7 +43,7 @@ describe('layers', () => {
     });
   });
 
-  test("the slide keeps TRL's epsilon and a constant rate, and differs from the default in nothing else", () => {
+  test("the slide preset differs from the default only in TRL's epsilon and a constant rate", () => {
     const of = (preset?: string) => resolveConfig([], preset);
     expect(of('slide')).toEqual({
       ...of(),
@@ -54,7 +54,7 @@ describe('layers', () => {
     });
   });
 
-  test('another model starts from the paper', () => {
+  test('any other model starts from the paper preset', () => {
     const config = resolveConfig([{ model: '/models/Qwen3-1.7B' }]);
     expect(config).toMatchObject({
       promptsPerStep: 1,
@@ -79,7 +79,7 @@ describe('layers', () => {
     expect(config.promptTemplate).toBe(DEFAULT_PROMPT_TEMPLATE);
   });
 
-  test('later layers win; parameters of rewards are laid one over another', () => {
+  test('later layers win; reward parameters are merged', () => {
     const config = resolveConfig([
       { seed: 1, rewardParams: { acoer: { alphaUp: 1.3 } } },
       parseAssignments(['seed=2', 'rewardParams.acoer.alphaMax=0.4', 'rewardParams.beta0.01.l=3']),
@@ -98,7 +98,7 @@ describe('layers', () => {
 });
 
 describe('refusals', () => {
-  test('all problems at once, each with its path', () => {
+  test('reports all problems at once, each with its path', () => {
     const message = refused(() =>
       resolveConfig([
         {
@@ -127,21 +127,21 @@ describe('refusals', () => {
     [{ delta: 2, lossType: 'cispo' }, 'delta: has no effect with lossType cispo'],
     [
       { sapoTemperaturePos: 2 },
-      'sapoTemperaturePos: unknown setting; it is `lossParams.sapo.temperaturePos` now',
+      'sapoTemperaturePos: unknown setting; it is now `lossParams.sapo.temperaturePos`',
     ],
     [
       { lossParams: { sapo: { temperature: 2 } } },
       'lossParams.sapo.temperature: unknown setting; did you mean',
     ],
     [{ lossParams: { vespo: { kPos: -1 } } }, 'lossParams.vespo.kPos: must be at least 0, not -1'],
-    [{ lossParams: { vepso: {} } }, 'lossParams.vepso: is no loss'],
+    [{ lossParams: { vepso: {} } }, 'lossParams.vepso: is not a known loss'],
     [
       { importanceSamplingCorrection: 'token_mask', importanceSamplingClipMin: 4 },
       'importanceSamplingClipMin: is 4, but must be below importanceSamplingClipMax = 3',
     ],
     [
       { importanceSamplingCorrection: 'sequence_mask', lossType: 'vespo' },
-      'importanceSamplingCorrection: is sequence_mask, but vespo has a weight for each sequence itself',
+      'importanceSamplingCorrection: is sequence_mask, but vespo already weights each sequence',
     ],
     [{ reward: [{ name: 'acc' }, { name: 'acc' }] }, 'reward: lists "acc" twice'],
     [{ reward: [{ name: 'acc', wieght: 2 }] }, 'reward.0.wieght: unknown setting; did you mean `weight`?'],
@@ -154,7 +154,7 @@ describe('refusals', () => {
   });
 });
 
-test('names of rewards are checked against those that exist, beside all else', () => {
+test('reward names are checked against the known ones, together with everything else', () => {
   const given = { reward: [{ name: 'acoerr' }], rewardParams: { 'grpo-pl': {} }, maxSteps: 0 };
   const message = refused(() => resolveConfig([given], undefined, ['acc', 'acoer', 'grpo-lp']));
   expect(message).toContain('reward.0.name: there is no reward "acoerr"; did you mean `acoer`?');
@@ -171,7 +171,7 @@ describe('files and assignments', () => {
     return path;
   };
 
-  test('YAML and JSON say the same', () => {
+  test('YAML and JSON read the same', () => {
     const yaml = file('a.yaml', 'model: tiny\nlearningRate: 1e-4\nreward:\n  - {name: acc, weight: 2}\n');
     const json = file(
       'a.json',
@@ -182,20 +182,20 @@ describe('files and assignments', () => {
     expect(readConfigFile(file('empty.yaml', '# nothing\n'))).toEqual({});
   });
 
-  test('a file that is missing, broken or no map', () => {
+  test('a file that is missing, broken or not a map', () => {
     const none = join(directory, 'none.yaml');
     expect(refused(() => readConfigFile(none))).toBe(`Cannot read the configuration ${none}: no such file`);
     expect(refused(() => readConfigFile(file('b.yaml', '{a: [')))).toContain('neither YAML nor JSON');
     const rows = file('rows.jsonl', '{"problem":"1+1","answer":"2"}\n{"problem":"1+2","answer":"3"}\n');
     expect(refused(() => readConfigFile(rows))).toMatch(
-      /^[^\n]*rows\.jsonl is neither YAML nor JSON: [^\n]* at line 2, column 1\. Data to train on are named with --set dataset=[^\n]*rows\.jsonl\.$/,
+      /^[^\n]*rows\.jsonl is neither YAML nor JSON: [^\n]* at line 2, column 1\. If it is training data, use --set dataset=[^\n]*rows\.jsonl\.$/,
     );
     const csv = file('rows.csv', 'problem,answer\n1+1,2\n');
-    expect(refused(() => readConfigFile(csv))).toContain('Data to train on are named with --set dataset=');
+    expect(refused(() => readConfigFile(csv))).toContain('If it is training data, use --set dataset=');
     expect(refused(() => readConfigFile(file('c.yaml', '- 1\n')))).toContain('must hold settings');
   });
 
-  test('assignments read YAML values', () => {
+  test('assignments parse values as YAML', () => {
     const layer = parseAssignments([
       'maxSteps=3',
       'delta=null',
@@ -217,7 +217,7 @@ describe('files and assignments', () => {
   });
 });
 
-test('every setting is described, with the default the schema has', () => {
+test('every setting is described with its default in the schema', () => {
   const rows = describeConfig();
   const defaults = resolveConfig([], 'paper') as Record<string, unknown>;
   expect(rows.map((row) => row.name).sort()).toEqual(Object.keys(defaults).sort());
@@ -233,14 +233,14 @@ describe('the example files', () => {
   const folder = join(__dirname, '..', '..', 'configs');
   const resolved = (name: string) => resolveConfig([readConfigFile(join(folder, name))]);
 
-  test('say what the presets say', () => {
+  test('match the presets', () => {
     expect(resolved('tiny.yaml')).toEqual(resolveConfig([], 'tiny'));
     expect(resolved('slide.yaml')).toEqual(resolveConfig([{ reward: 'grpo-lp' }], 'slide'));
   });
 });
 
 describe('settings of rewards', () => {
-  test('maps of modules and parameters are laid one over another', () => {
+  test('maps of modules and parameters are merged', () => {
     const config = resolveConfig([
       { rewardModules: { a: '/x/a.mjs', b: '/x/b.mjs' } },
       { rewardModules: { b: '/y/b.mjs' }, reward: 'b' },
@@ -248,14 +248,14 @@ describe('settings of rewards', () => {
     expect(config.rewardModules).toEqual({ a: '/x/a.mjs', b: '/y/b.mjs' });
   });
 
-  test('names of modules may be used, those of known rewards not taken', () => {
+  test('module names may be used as rewards but must not shadow known rewards', () => {
     const named = { reward: 'mine', rewardModules: { mine: '/x/mine.mjs' } };
     expect(resolveConfig([named], undefined, ['acc']).reward).toBe('mine');
     const message = refused(() => resolveConfig([{ rewardModules: { acc: '/x.mjs' } }], undefined, ['acc']));
-    expect(message).toMatch(/rewardModules\.acc: this name is taken/);
+    expect(message).toMatch(/rewardModules\.acc: this name is already taken/);
   });
 
-  test('contradictions are refused', () => {
+  test('contradictions are rejected', () => {
     expect(
       refused(() =>
         resolveConfig([{ multiObjectiveAggregation: 'normalize_then_sum', scaleRewards: 'batch' }]),
@@ -266,14 +266,14 @@ describe('settings of rewards', () => {
     );
   });
 
-  test('authors-code counts characters and follows their controller', () => {
+  test('authors-code counts characters and uses their controller', () => {
     const config = resolveConfig([{ model: '/models/Qwen3-1.7B' }], 'authors-code');
     expect(config).toMatchObject({ beta: 0.001, warmupRatio: 0.05, weightDecay: 0, promptsPerStep: 1 });
     expect(config.rewardParams.acoer).toMatchObject({ lengthUnit: 'chars', initialBudget: 4096 });
   });
 });
 
-test('settings stored by the version before are read under their new names', () => {
+test('settings stored by the previous version are read under their new names', () => {
   const stored = { lossType: 'sapo', sapoTemperaturePos: 2, sapoTemperatureNeg: 1.05, vespoKPos: 2, seed: 7 };
   const settings = currentSettings(stored);
   expect(settings).toEqual({

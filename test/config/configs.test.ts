@@ -1,4 +1,4 @@
-/** Every file of configs/ is a complete, valid run. */
+/** Every file in configs/ is a complete, valid run. */
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { PRESETS, readConfigFile, type ConfigInput } from '../../src/config';
@@ -12,7 +12,7 @@ const files = readdirSync(FOLDER, { recursive: true, encoding: 'utf8' }).filter(
 );
 const resolved = (file: string) => resolveTrainConfig([readConfigFile(join(FOLDER, file))]);
 
-/** One configuration for each reward of the paper's table 7, and the two it names without a formula. */
+/** One configuration per reward in the paper's table 7, including the two it names without a formula. */
 const TABLE7 = [
   'acc',
   'beta0',
@@ -27,7 +27,7 @@ const TABLE7 = [
   'acoer-fixed',
 ];
 
-/** The paper's training and evaluation, as it states them. */
+/** The paper's training and evaluation settings, as it states them. */
 const PAPER = {
   model: 'Qwen/Qwen3-1.7B',
   loraRank: 16,
@@ -45,7 +45,7 @@ const PAPER = {
   enableThinking: true,
 };
 
-test('the folder holds the runs it should', () => {
+test('the folder contains the expected runs', () => {
   const table = TABLE7.map((name) => join('table7', `${name}.yaml`));
   expect(files.sort()).toEqual(
     ['acoer-held.yaml', 'authors-code.yaml', 'paper.yaml', 'slide.yaml', 'tiny.yaml', ...table].sort(),
@@ -72,7 +72,7 @@ test.each(TABLE7)('table7/%s is the paper run with that reward', async (name) =>
   });
 });
 
-/** Of what a file says, what the defaults and its preset do not. */
+/** The settings of a file that differ from the defaults and its preset. */
 function beyondPreset(file: string, preset: string): ConfigInput {
   const written = resolved(file);
   const base = resolveTrainConfig([{ model: 'Qwen/Qwen3-1.7B' }], preset);
@@ -83,7 +83,7 @@ function beyondPreset(file: string, preset: string): ConfigInput {
   );
 }
 
-test('paper.yaml says what the defaults are, and where the data lies', () => {
+test('paper.yaml states the defaults and where the data is', () => {
   expect(beyondPreset('paper.yaml', 'paper')).toEqual({
     dataset: 'numinamath-tir',
     evalDataset: 'math500',
@@ -100,7 +100,7 @@ test("acoer-held.yaml is the paper's run with an epsilon near the spread that th
   const epsilons = { held: held.advantageEpsilon, trl: 1e-4 };
   const hold = (alpha: number, epsilon: number) => holdOf(of(alpha).allCorrect, { scale: 'group', epsilon });
   const balance = (alpha: number, epsilon: number) => balanceOf(of(alpha), { scale: 'group', epsilon });
-  // The figures of the file's comment, as it rounds them.
+  // The figures in the file's comment, rounded as there.
   expect(of(0.02).allCorrect.std.toFixed(4)).toBe('0.0047');
   expect(of(0.5).allCorrect.std.toFixed(3)).toBe('0.116');
   expect(hold(0.5, epsilons.held).toFixed(1)).toBe('0.5');
@@ -110,7 +110,7 @@ test("acoer-held.yaml is the paper's run with an epsilon near the spread that th
   expect(balance(0.02, epsilons.trl).toFixed(2)).toBe('0.98');
 });
 
-test("authors-code.yaml says what the authors' code has and the paper has not", () => {
+test("authors-code.yaml has the settings of the authors' code that the paper lacks", () => {
   expect(beyondPreset('authors-code.yaml', 'authors-code')).toEqual({
     evalDataset: 'math500',
     rewardParams: expect.anything(),
@@ -130,7 +130,7 @@ test("authors-code.yaml says what the authors' code has and the paper has not", 
   });
 });
 
-test("the controller's parameters as written are the reward's own defaults", async () => {
+test("the controller parameters in the files are the reward's own defaults", async () => {
   const written = await openRewards(resolved('paper.yaml'));
   const defaults = await openRewards(resolveTrainConfig([{ model: 'Qwen/Qwen3-1.7B', reward: 'acoer' }]));
   const stateOf = ([entry]: typeof written) => entry!.reward.initialState({ maxLength: 8192 });

@@ -1,4 +1,4 @@
-/** What a user of train() sees in an editor: types, documentation, and the schema of configuration files. */
+/** What a user of train() sees in an editor: types, documentation and the schema of configuration files. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import Ajv from 'ajv';
@@ -14,8 +14,8 @@ type Equal<A, B> = (<T>() => T extends A ? 1 : 2) extends <T>() => T extends B ?
 
 const ROOT = join(__dirname, '..', '..');
 
-test('the generated interface is what the schema takes', () => {
-  // Held by `npm run check:types`.
+test('the generated interface matches the schema', () => {
+  // Checked by `npm run check:types`.
   const equal: Equal<{ [Name in keyof ConfigInput]: ConfigInput[Name] }, z.input<typeof configSchema>> = true;
   expect(equal).toBe(true);
 });
@@ -60,18 +60,18 @@ ${CONFIG_KEYS.map((key) => `    ${mark(key)}${key}: undefined,`).join('\n')}
   });
   const after = (name: string) => text.indexOf(`/*${name}*/`) + `/*${name}*/`.length;
 
-  test('every setting of train() says what it is and what its default is', () => {
+  test('every setting of train() documents its meaning and default', () => {
     const bare = CONFIG_KEYS.filter((key) => {
       const info = service.getQuickInfoAtPosition(file, after(key));
       const documentation = ts.displayPartsToString(info?.documentation);
       const tags = info?.tags ?? [];
-      // Nothing but the default may have been taken for a tag.
+      // Only `@default` may have been parsed as a tag.
       return documentation.length < 10 || tags.map(({ name }) => name).join() !== 'default';
     });
     expect(bare).toEqual([]);
   });
 
-  test('the names of metrics complete', () => {
+  test('metric names are completed', () => {
     const { entries } = service.getCompletionsAtPosition(file, after('metrics') + 1, {})!;
     const offered = new Set(entries.map(({ name }) => name));
     expect(Object.keys(METRICS).filter((name) => !offered.has(name))).toEqual([]);
@@ -105,16 +105,16 @@ describe('configs/schema.json', () => {
     ['a value out of range', { warmupRatio: 2 }],
     ['an unknown preset', { preset: 'papr' }],
     ['an unknown parameter of a known reward', { rewardParams: { acoer: { warmup: 3 } } }],
-  ])('%s is marked', (_, config) => {
+  ])('%s is flagged', (_, config) => {
     expect(validate(config)).toBe(false);
   });
 
-  test('what only a run can know is not marked', () => {
+  test('what only a run can know is not flagged', () => {
     const own = { reward: 'mine', rewardParams: { mine: { any: [1] } }, levels: [5, 'hard'] };
     expect(validate({ $schema: 'x', ...own })).toBe(true);
   });
 
-  test('every setting has a description, also those within settings', () => {
+  test('every setting has a description, nested ones too', () => {
     const bare: string[] = [];
     const visit = (value: unknown, path: string): void => {
       if (typeof value !== 'object' || value === null) return;

@@ -1,4 +1,4 @@
-/** What users of TRL are told: its names against those of TRL 1.13 itself, ours against the schema. */
+/** Hints for users of TRL: TRL names are checked against TRL 1.13 itself, ours against the schema. */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { CONFIG_KEYS, resolveConfig } from '../../src/config';
@@ -9,17 +9,17 @@ const trl = JSON.parse(readFileSync(join(ROOT, 'test', 'fixtures', 'trl-settings
   versions: Record<string, string>;
   settings: Record<string, { of: string; default: string }>;
 };
-/** Of older versions, and still typed. */
+/** Names from older versions that people still type. */
 const OLDER = ['max_prompt_length', 'warmup_ratio'];
 const plain = (name: string) => name.toLowerCase().replaceAll('_', '');
 
-test('every name of the table is one of TRL, transformers or PEFT', () => {
+test('every name in the table exists in TRL, transformers or PEFT', () => {
   expect(trl.versions.trl).toBe('1.13.0');
   const unknown = Object.keys(TRL_SETTINGS).filter((name) => trl.settings[name] === undefined);
   expect(unknown.sort()).toEqual(OLDER);
 });
 
-test('every setting that TRL has, too, is in the table', () => {
+test('every setting that TRL also has is in the table', () => {
   const ours = new Set(CONFIG_KEYS.map(plain));
   const shared = Object.keys(trl.settings).filter((name) => ours.has(plain(name)));
   expect(shared.length).toBeGreaterThan(30);
@@ -35,7 +35,7 @@ test('our names exist, in the table and in the example', () => {
   expect([...named, ...set].filter((name) => !CONFIG_KEYS.includes(name))).toEqual([]);
 });
 
-test('the documentation of a setting names its counterpart', () => {
+test('the documentation of a setting names its TRL equivalent', () => {
   expect(trlNameOf('numGenerations')).toBe('num_generations');
   expect(trlNameOf('loraRank')).toBe('lora_r');
   expect(trlNameOf('microBatchTokens')).toBeNull();
@@ -43,12 +43,12 @@ test('the documentation of a setting names its counterpart', () => {
 
 test.each([
   ['num_generations', /unknown setting; did you mean `numGenerations`\?$/],
-  ['per_device_train_batch_size', /here it is `promptsPerStep` and `microBatchTokens`: /],
-  ['perDeviceTrainBatchSize', /here it is `promptsPerStep` and `microBatchTokens`: /],
-  ['lora_r', /here it is `loraRank`$/],
-  ['num_train_epochs', /here it is `maxSteps`: a run is as long/],
+  ['per_device_train_batch_size', /use `promptsPerStep` and `microBatchTokens` instead: /],
+  ['perDeviceTrainBatchSize', /use `promptsPerStep` and `microBatchTokens` instead: /],
+  ['lora_r', /use `loraRank` instead$/],
+  ['num_train_epochs', /use `maxSteps` instead: the length of a run/],
   ['output_dir', /no counterpart here: .*--out DIR/],
   ['maxStep', /did you mean `maxSteps`\?$/],
-])('typing %s says where it is', (name, sentence) => {
+])('typing %s gives the hint', (name, sentence) => {
   expect(() => resolveConfig([{ [name]: 1 }])).toThrow(sentence);
 });
