@@ -1,4 +1,4 @@
-/** `acoer bench`: throughput on this machine, and how far it is from what the machine allows. */
+/** `acoer bench`: throughput on this machine, and how far it is from what the hardware allows. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { existsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -32,13 +32,13 @@ interface BenchFlags extends EngineFlags {
 
 type Sizes = Pick<Workload, 'prompts' | 'promptTokens' | 'group' | 'newTokens'>;
 
-/** Of the embedded task's run, of a CPU's patience, and of the paper's run on a GPU. */
+/** Default sizes: the embedded task's run, what a CPU manages in reasonable time, the paper's run. */
 const SIZES: Record<'tiny' | 'cpu' | 'gpu', Sizes> = {
   tiny: { prompts: 8, promptTokens: 24, group: 4, newTokens: 128 },
   cpu: { prompts: 1, promptTokens: 64, group: 4, newTokens: 32 },
   gpu: { prompts: 1, promptTokens: 150, group: 16, newTokens: 1024 },
 };
-/** Under this many parameters a model counts as tiny. */
+/** A model with fewer parameters than this counts as tiny. */
 const TINY_PARAMETERS = 10e6;
 
 function workloadOf(flags: BenchFlags, parameters: number, device: string): Workload {
@@ -56,7 +56,7 @@ function workloadOf(flags: BenchFlags, parameters: number, device: string): Work
 
 const log = (text: string): void => void process.stderr.write(`${text}\n`);
 
-/** Random weights in `shapeDir`, kept and used again; without one in a temporary folder, removed afterwards. */
+/** Runs `work` on random weights, in `shapeDir`, which is kept and reused, or else in a temporary folder. */
 async function withShape<T>(flags: BenchFlags, work: (directory: string) => Promise<T>): Promise<T> {
   const shape = SHAPES[flags.shape as ShapeName];
   const directory = flags.shapeDir ?? (await mkdtemp(join(tmpdir(), 'acoer-shape-')));
@@ -73,14 +73,14 @@ async function withShape<T>(flags: BenchFlags, work: (directory: string) => Prom
 
 function withDirectory<T>(flags: BenchFlags, work: (directory: string) => Promise<T>): Promise<T> {
   if (flags.model !== undefined && flags.shape !== undefined) {
-    throw new AcoerError('BAD_CONFIG', 'give --model or --shape, not both.');
+    throw new AcoerError('BAD_CONFIG', 'Give --model or --shape, not both.');
   }
   return flags.shape === undefined ? work(flags.model ?? 'tiny') : withShape(flags, work);
 }
 
 const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(2)} GB`;
 
-/** A median with its extremes, in three significant digits. */
+/** A median with its range, to three significant digits. */
 function withSpread({ median, min, max }: Spread, scale = 1): string {
   const text = (value: number): string => {
     const scaled = value * scale;
@@ -109,7 +109,7 @@ function describe(result: BenchResult): string {
     `${(model.parameters / 1e6).toFixed(1)} M parameters in ${model.dtype}, LoRA rank ${load.loraRank} (${(model.trained / 1e6).toFixed(2)} M)`,
     `${device.device}: ${device.name}, ${device.threads} threads`,
     `${load.prompts} prompts of ${load.promptTokens} tokens x ${load.group} completions of ${load.newTokens}`,
-    `read bandwidth ${withSpread(ceilings.readBytesPerSecond, 1e-9)} GB/s, matmul ${withSpread(ceilings.matmulFlopsPerSecond, 1e-9)} GFLOP/s`,
+    `read bandwidth ${withSpread(ceilings.readBytesPerSecond, 1e-9)} GB/s, matmul rate ${withSpread(ceilings.matmulFlopsPerSecond, 1e-9)} GFLOP/s`,
     '',
     phaseTable(result),
     '',
@@ -117,13 +117,13 @@ function describe(result: BenchResult): string {
   ];
   if (result.matmulUtilization !== null) {
     lines.push(
-      `training executes ${(100 * result.matmulUtilization).toFixed(0)}% of the matmul rate, recomputation included`,
+      `training reaches ${(100 * result.matmulUtilization).toFixed(0)}% of the matmul rate, recomputation included`,
     );
   }
   if (result.logprobGap !== null) {
     const { mean, max } = result.logprobGap;
     lines.push(
-      `log-probs of trainer and sampler differ by ${mean.toExponential(1)}, at most ${max.toExponential(1)}`,
+      `log-probs of trainer and sampler differ by ${mean.toExponential(1)} on average, at most ${max.toExponential(1)}`,
     );
   }
   lines.push(
@@ -157,7 +157,7 @@ async function bench(name: BenchName, flags: BenchFlags): Promise<void> {
 
 export const define: CommandModule['define'] = (command: Command) => {
   command
-    .addArgument(new Argument('<what>', 'what to time').choices(BENCHES))
+    .addArgument(new Argument('<what>', 'what to measure').choices(BENCHES))
     .option(
       '--model <model>',
       'tiny (default), a folder in Hugging Face layout, or org/name[@revision] on the hub',
@@ -167,23 +167,22 @@ export const define: CommandModule['define'] = (command: Command) => {
         Object.keys(SHAPES),
       ),
     )
-    .option('--shape-dir <folder>', 'keep the random weights there and use them again')
+    .option('--shape-dir <folder>', 'where to keep the random weights for reuse')
     .option('--prompts <n>', 'prompts', integer(1))
     .option('--prompt-tokens <n>', 'tokens per prompt', integer(1))
     .option('--group <n>', 'completions per prompt', integer(2))
     .option('--new-tokens <n>', 'tokens per completion', integer(2))
-    .option('--micro-batch-tokens <n>', 'tokens per forward and backward', integer(1), 16_384)
+    .option('--micro-batch-tokens <n>', 'tokens per forward and backward pass', integer(1), 16_384)
     .option('--lora-rank <n>', 'rank of the adapter', integer(1, 1024), 16)
-    .option('--repeats <n>', 'runs that count', integer(1, 1000), 3)
-    .option('--warmup <n>', 'runs before them', integer(0, 1000), 1)
-    .option('--seed <n>', 'of weights, prompts and draws', integer(0), 1)
-    .option('--json', 'the figures once more, as JSON on the last line')
+    .option('--repeats <n>', 'measured runs', integer(1, 1000), 3)
+    .option('--warmup <n>', 'warm-up runs before those', integer(0, 1000), 1)
+    .option('--seed <n>', 'seed of weights, prompts and samples', integer(0), 1)
+    .option('--json', 'also print the figures as JSON on the last line')
     .addHelpText(
       'after',
       `
-The floor is the larger of bytes over the read bandwidth and FLOPs over the
-matmul rate, both measured between the runs. Figures are medians, with the
-extremes in brackets.`,
+The floor is the larger of bytes over read bandwidth and FLOPs over matmul rate,
+both measured between the runs. Figures are medians, with the range in brackets.`,
     )
     .action(bench);
   addEngineOptions(command);

@@ -1,4 +1,4 @@
-/** Reading what has arrived of an input that may be a file, a pipe, or a program that waits for its answers. */
+/** Reads whatever has arrived of an input: a file, a pipe, or a program that waits for its answers. */
 
 const QUIET = Symbol('quiet');
 
@@ -11,8 +11,8 @@ function quietAfter(ms: number): { promise: Promise<typeof QUIET>; cancel: () =>
 }
 
 /**
- * The items in the bursts they come in: each ends when nothing came for `quietMs`, and with the input. An error of
- * the input is thrown before the burst it belongs to is given out.
+ * The items in bursts as they arrive. A burst ends when nothing has come for `quietMs`, or when the input
+ * ends. If the input fails, the error is thrown before the current burst is yielded.
  */
 export async function* bursts<Item>(
   items: AsyncIterator<Item>,
@@ -21,7 +21,7 @@ export async function* bursts<Item>(
   let burst: Item[] = [];
   let next = items.next();
   for (;;) {
-    // While a burst is given out nobody awaits `next`: its error must not count as unhandled meanwhile.
+    // While a burst is being consumed nobody awaits `next`, so mark a rejection of it as handled.
     next.catch(() => undefined);
     const quiet = quietAfter(quietMs);
     const result = await Promise.race(burst.length > 0 ? [next, quiet.promise] : [next]).finally(

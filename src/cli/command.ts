@@ -1,4 +1,4 @@
-/** What a file of `src/cli` exports to be a command of `acoer`, and the options several commands share. */
+/** What a file of `src/cli` exports to be an `acoer` command, and options that several commands share. */
 import { InvalidArgumentError, Option } from 'commander';
 import type { Command } from 'commander';
 import type { Dtype } from '../engine/binding';
@@ -6,14 +6,14 @@ import type { DeviceName } from '../engine/types';
 import { AcoerError } from '../errors';
 
 export interface CommandModule {
-  /** Adds arguments, options and the action to `command`, which has its name and summary already. */
+  /** Adds arguments, options and the action to `command`, which already has its name and summary. */
   define(command: Command): void;
 }
 
-/** A commander parser of options that may be given several times; their default is []. */
+/** A commander parser for repeatable options; their default must be []. */
 export const collect = (value: string, previous: readonly string[]): string[] => [...previous, value];
 
-/** A commander parser of whole numbers in [low, high]. */
+/** A commander parser for whole numbers in [low, high]. */
 export function integer(low: number, high = Number.MAX_SAFE_INTEGER): (text: string) => number {
   return (text) => {
     const value = Number(text);
@@ -24,7 +24,7 @@ export function integer(low: number, high = Number.MAX_SAFE_INTEGER): (text: str
   };
 }
 
-/** A commander parser of finite numbers in [low, high]. */
+/** A commander parser for finite numbers in [low, high]. */
 export function number(low: number, high = Infinity): (text: string) => number {
   return (text) => {
     const value = Number(text);
@@ -44,10 +44,10 @@ export function deviceName(text: string): DeviceName {
   throw new InvalidArgumentError('It must be auto, cpu, cuda or cuda:N.');
 }
 
-/** commander's own required options hide misspelt ones behind their message; hence this check in the action. */
+/** Checked by the action: commander's own required options would hide the error of a misspelt option. */
 export function required<T>(value: T | undefined, flag: string): T {
   if (value !== undefined) return value;
-  throw new AcoerError('BAD_CONFIG', `${flag} is missing.`);
+  throw new AcoerError('BAD_CONFIG', `${flag} is required.`);
 }
 
 export interface EngineFlags {
@@ -66,12 +66,12 @@ export function addModelOptions(command: Command): Command {
     .option('--adapter <folder>', 'a PEFT LoRA adapter');
 }
 
-/** `--device`, `--dtype` and `--threads`, as every command that computes has them. */
+/** `--device`, `--dtype` and `--threads`, for every command that computes. */
 export function addEngineOptions(command: Command): Command {
   return command
     .option('--device <device>', 'auto, cpu, cuda or cuda:N', deviceName, 'auto')
     .addOption(
-      new Option('--dtype <dtype>', "type the weights are computed in (default: the model's own)").choices([
+      new Option('--dtype <dtype>', "number type to compute in (default: the model's own)").choices([
         'float32',
         'bfloat16',
         'float64',

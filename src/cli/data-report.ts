@@ -1,4 +1,4 @@
-/** What `acoer data` finds out about a data set. */
+/** The report of `acoer data` on a data set. */
 import type { Config } from '../config';
 import type { Dataset } from '../data';
 import { Pace } from '../pace';
@@ -7,7 +7,7 @@ import type { Problem } from '../types';
 
 export interface Lengths {
   unit: 'tokens' | 'characters';
-  /** Of how many problems. */
+  /** Number of problems measured. */
   measured: number;
   min: number;
   mean: number;
@@ -15,17 +15,17 @@ export interface Lengths {
   p95: number;
   p99: number;
   max: number;
-  /** Bins that double: `from` to `to`, both included. */
+  /** Bins that double in size: from `from` to `to`, both inclusive. */
   histogram: { from: number; to: number; count: number }[];
 }
 
 export interface ExampleRow {
-  /** Among the problems kept, from 1. */
+  /** Position among the problems kept, from 1. */
   row: number;
   id: string;
   level: string | null;
   gold: string;
-  /** As the model gets it; without a tokenizer, the user's turn alone. */
+  /** The prompt as the model gets it; without a tokenizer, only the user message. */
   prompt: string;
   /** The prompt's token ids and their texts; null without a tokenizer. */
   ids: number[] | null;
@@ -35,14 +35,14 @@ export interface ExampleRow {
 export interface DataReport extends Partial<NonNullable<Dataset['source']>> {
   name: string;
   problems: number;
-  /** Problems that a run on this data trains on and evaluates on, and why some are left out; absent when nobody asked. */
+  /** Problems that a run would train and evaluate on, and why some are left out; absent if unknown. */
   training?: number;
   evaluation?: number;
   notices?: readonly string[];
   levels: Record<string, number>;
   promptLengths: Lengths;
   goldLengths: Lengths;
-  /** Prompts measured that are longer than `maxPromptLength`; null without a limit. */
+  /** Measured prompts longer than `maxPromptLength`; null without a limit. */
   tooLong: number | null;
   examples: ExampleRow[];
 }
@@ -51,14 +51,14 @@ export interface ReportOptions {
   config: Pick<Config, 'promptTemplate' | 'enableThinking' | 'maxPromptLength'>;
   /** null: lengths are counted in characters. */
   tokenizer: Tokenizer | null;
-  /** Problems to show, from 0. */
+  /** Indices of the problems to show, from 0. */
   rows: readonly number[];
-  /** How many prompts to measure, spread evenly; 0: all. */
+  /** How many prompts to measure, evenly spread; 0: all. */
   sample: number;
   signal?: AbortSignal;
 }
 
-/** The doubling bin a length is in: 0, 1, 2-3, 4-7, ... */
+/** The bin of a length; bins double: 0, 1, 2-3, 4-7, ... */
 const binOf = (length: number): number => (length < 1 ? 0 : Math.floor(Math.log2(length)) + 1);
 const binStart = (bin: number): number => (bin === 0 ? 0 : 2 ** (bin - 1));
 
@@ -66,7 +66,7 @@ const binStart = (bin: number): number => (bin === 0 ? 0 : 2 ** (bin - 1));
 export function summariseLengths(unit: Lengths['unit'], lengths: readonly number[]): Lengths {
   const sorted = [...lengths].sort((a, b) => a - b);
   const n = sorted.length;
-  // Nearest rank.
+  // Nearest-rank method.
   const quantile = (q: number) => sorted[Math.max(0, Math.ceil(q * n) - 1)]!;
   const counts = new Map<number, number>();
   for (const length of sorted) counts.set(binOf(length), (counts.get(binOf(length)) ?? 0) + 1);
@@ -118,7 +118,7 @@ function example(dataset: Dataset, index: number, options: ReportOptions): Examp
   return { row: index + 1, id, level, gold, prompt: text, ids: list, tokens };
 }
 
-/** Levels with how many problems they have, numbers in order first. */
+/** Number of problems per level, numeric levels first and in order. */
 function countLevels(dataset: Dataset): Record<string, number> {
   const counts = new Map<string, number>();
   for (let i = 0; i < dataset.size; i++) {

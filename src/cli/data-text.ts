@@ -6,7 +6,7 @@ import { formatTable } from './table';
 const BAR_WIDTH = 40;
 const MAX_SHOWN = 5;
 
-/** One line, not too long. */
+/** `text` on one line, shortened to `width`. */
 function short(text: string, width = 100): string {
   const line = text.replaceAll('\n', '↵');
   return line.length > width ? `${line.slice(0, width - 1)}…` : line;
@@ -18,13 +18,13 @@ function sourceLines(report: DataReport): string[] {
     `${report.name}: ${grouped(report.problems)} problems${rows === undefined ? '' : ` of ${grouped(rows)} rows`}`,
     ...files.map((file) => `  ${file}`),
     ...(split === undefined || split === null ? [] : [`  split ${split}`]),
-    ...(pinned === undefined || pinned === null ? [] : [`  always these rows: ${pinned}`]),
+    ...(pinned === undefined || pinned === null ? [] : [`  pinned to these rows: ${pinned}`]),
   ];
 }
 
 function splitLines({ training, evaluation = 0, notices = [] }: DataReport): string[] {
   if (training === undefined) return [...notices];
-  const counts = `a run trains on ${grouped(training)} problems and evaluates on ${evaluation === 0 ? 'none' : grouped(evaluation)}`;
+  const counts = `a run would train on ${grouped(training)} problems and evaluate on ${evaluation === 0 ? 'none' : grouped(evaluation)}`;
   return [counts, ...notices];
 }
 
@@ -36,7 +36,7 @@ function examplesOf(total: number, shown: readonly string[]): string[] {
 function leftOutLines({ badRows, unparsedGold, otherLevels }: DataReport, goldDropped: boolean): string[] {
   const lines: string[] = [];
   if (badRows !== undefined && badRows.count > 0) {
-    lines.push(`rows that cannot be read: ${grouped(badRows.count)}`);
+    lines.push(`unreadable rows: ${grouped(badRows.count)}`);
     lines.push(
       ...examplesOf(
         badRows.count,
@@ -51,8 +51,8 @@ function leftOutLines({ badRows, unparsedGold, otherLevels }: DataReport, goldDr
         ? ''
         : goldDropped
           ? ', left out'
-          : ', kept: no answer to them counts as correct';
-    lines.push(`gold answers the verifier cannot read: ${grouped(unparsedGold.count)}${fate}`);
+          : ', kept, but no answer to them counts as correct';
+    lines.push(`gold answers the verifier cannot parse: ${grouped(unparsedGold.count)}${fate}`);
     const shown = unparsedGold.examples.map(({ at, gold }) => `${at}: ${gold === '' ? 'none' : short(gold)}`);
     lines.push(...examplesOf(unparsedGold.count, shown));
   }
@@ -70,7 +70,7 @@ function levelLines({ levels, problems }: DataReport): string[] {
 function lengthLines(title: string, lengths: Lengths, problems: number): string[] {
   const { unit, measured, min, mean, median, p95, p99, max, histogram } = lengths;
   const most = Math.max(...histogram.map((bin) => bin.count));
-  const of = measured < problems ? ` (of ${grouped(measured)} problems, spread evenly)` : '';
+  const of = measured < problems ? ` (of ${grouped(measured)} problems, evenly spread)` : '';
   const labels = histogram.map(({ from, to }) => (from === to ? String(from) : `${from}-${to}`));
   const width = Math.max(...labels.map((label) => label.length));
   return [
@@ -92,7 +92,7 @@ function exampleLines({ row, id, level, gold, prompt, ids, tokens }: ExampleRow)
   ];
 }
 
-/** @param goldDropped problems without a readable gold answer were left out */
+/** @param goldDropped whether problems without a readable gold answer were left out */
 export function reportText(report: DataReport, goldDropped: boolean, maxPromptLength: number | null): string {
   const blocks = [
     sourceLines(report),
@@ -102,9 +102,7 @@ export function reportText(report: DataReport, goldDropped: boolean, maxPromptLe
     lengthLines('prompts', report.promptLengths, report.problems),
     report.tooLong === null
       ? []
-      : [
-          `longer than maxPromptLength = ${maxPromptLength}: ${grouped(report.tooLong)}, passed over in training`,
-        ],
+      : [`longer than maxPromptLength = ${maxPromptLength}: ${grouped(report.tooLong)}, skipped in training`],
     lengthLines('gold answers', report.goldLengths, report.problems),
     ...report.examples.map(exampleLines),
   ];

@@ -1,4 +1,4 @@
-/** `acoer data`: a data set as training or evaluation will see it. */
+/** `acoer data`: shows a data set as training or evaluation will see it. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { parseAssignments, readConfigFile, resolveConfig, type Config } from '../config';
 import {
@@ -28,20 +28,22 @@ interface DataFlags {
   subset?: string;
   rows: number[];
   model?: string;
-  /** commander's name for --no-tokens. */
+  /** Set by --no-tokens. */
   tokens: boolean;
   sample: number;
   json?: boolean;
 }
 
-/** `3`: the first three; `5,9` or `10-12`: these, counted from 1. */
+/** `3`: the first three; `5,9` or `10-12`: these rows, counted from 1. */
 function rowList(text: string): number[] {
   if (/^\d+$/.test(text)) return Array.from({ length: Number(text) }, (_, i) => i);
   return text.split(',').flatMap((part) => {
     const [, from, to = from] = /^\s*([1-9]\d*)(?:-([1-9]\d*))?\s*$/.exec(part) ?? [];
     const length = Number(to) - Number(from) + 1;
     if (from === undefined || length < 1) {
-      throw new InvalidArgumentError('Write a number (the first so many), or rows from 1: 5,9 or 10-12.');
+      throw new InvalidArgumentError(
+        'Give a number n (the first n) or rows counted from 1, such as 5,9 or 10-12.',
+      );
     }
     return Array.from({ length }, (_, i) => Number(from) - 1 + i);
   });
@@ -52,15 +54,15 @@ function knownNames(): string {
   const rows = [['tiny', '', 'the embedded task, for the embedded model'], ...known];
   const widths = [0, 1].map((i) => Math.max(...rows.map((row) => row[i]!.length)));
   return [
-    'Known by name:',
+    'Known data sets:',
     ...rows.map(
       ([name, repo, text]) => `  ${name!.padEnd(widths[0]!)}  ${repo!.padEnd(widths[1]!)}  ${text}`,
     ),
-    'Else: org/name of the Hugging Face hub, a file, or a folder of files.\n',
+    'Also accepted: org/name on the Hugging Face hub, a file, or a folder of files.\n',
   ].join('\n');
 }
 
-/** The run's configuration with the data set that was named in it. */
+/** The run's configuration with the data set named on the command line. */
 function configOf(name: string | undefined, flags: DataFlags): Config {
   const { split: datasetSplit, subset: datasetConfig, model } = flags;
   const named =
@@ -72,7 +74,7 @@ function configOf(name: string | undefined, flags: DataFlags): Config {
   return resolveConfig([...file, named, parseAssignments(flags.set)], preset);
 }
 
-/** Sets made for evaluation are looked at as such. */
+/** Sets that exist for evaluation only are shown as evaluation data. */
 function specOf(config: Config, flags: DataFlags): DatasetSpec {
   if (flags.eval === true && config.evalDataset !== null) return evalSpec(config);
   const plain = config.dataset.split('@')[0]!;
@@ -82,21 +84,22 @@ function specOf(config: Config, flags: DataFlags): DatasetSpec {
 }
 
 /**
- * The data as a run takes it apart into what it trains on and what it evaluates on, or why it would not; null for a look
- * at one split, and for data of the hub named alone, whose evaluation split nobody asked to fetch.
+ * The data as a run would split it into training and evaluation, or the reason a run would reject it. Null
+ * when a single split is shown, and for hub data named without a configuration: showing it should not
+ * download the evaluation split.
  */
 async function runView(config: Config, flags: DataFlags, options: ModelFetchOptions) {
   if (flags.split !== undefined || (flags.config === undefined && !isLocal(config.dataset))) return null;
   try {
     return await loadRunData({ ...config, skipBadRows: true }, {}, options);
   } catch (error) {
-    // The rows that make it so are to be looked at all the same.
+    // Show the data even so, including the rows that cause the problem.
     if (errorCode(error) !== 'BAD_CONFIG') throw error;
-    return { refused: `a run would refuse this data: ${errorMessage(error)}` };
+    return { refused: `a run would reject this data: ${errorMessage(error)}` };
   }
 }
 
-/** How many problems a run trains on and evaluates on, and why not on all. */
+/** How many problems a run would train and evaluate on, and why not on all of them. */
 function splitOf(
   view: RunData | { refused: string } | null,
 ): Pick<DataReport, 'training' | 'evaluation' | 'notices'> {
@@ -113,7 +116,7 @@ async function openTokenizer(config: Config, flags: DataFlags, options: ModelFet
     if (flags.model !== undefined || errorCode(error) === 'INTERRUPTED') throw error;
     throw new AcoerError(
       'BAD_INPUT',
-      `${errorMessage(error)} Prompts are counted in tokens of ${config.model}: name another with --model, or count characters with --no-tokens.`,
+      `${errorMessage(error)} Prompt lengths are counted in tokens of ${config.model}: name another model with --model, or count characters with --no-tokens.`,
       { cause: error },
     );
   }
@@ -128,14 +131,14 @@ async function dataCommand(name: string | undefined, flags: DataFlags): Promise<
   await interruptible(async (signal) => {
     const fetching = (what: string) => showDownload(what, signal);
     const tokenizer = await openTokenizer(config, flags, fetching(config.model));
-    // Every bad row is to be seen here, not only the first.
+    // Report every bad row here, not only the first.
     const spec = { ...specOf(config, flags), ...fetching(config.dataset), skipBadRows: true };
     const view = await runView(config, flags, fetching(config.dataset));
     const run = view === null || 'refused' in view ? null : view;
     const dataset = (flags.eval === true ? run?.evalData : run?.whole) ?? (await loadDataset(spec));
     const { rows, sample } = flags;
     const report = await reportOn(dataset, { config, tokenizer, rows, sample, signal });
-    // Held out are only problems whose gold answer can be read.
+    // Only problems whose gold answer can be parsed are held out for evaluation.
     const dropped = spec.dropUnparsedGold === true || (flags.eval === true && (run?.heldOut ?? 0) > 0);
     const split = splitOf(view);
     process.stdout.write(
@@ -147,7 +150,7 @@ async function dataCommand(name: string | undefined, flags: DataFlags): Promise<
     if (bad > 0 && !config.skipBadRows) {
       throw new AcoerError(
         'BAD_INPUT',
-        `${bad} rows cannot be read; mend them, or leave them out with --set skipBadRows=true.`,
+        `${bad} rows cannot be read; fix them, or skip them with --set skipBadRows=true.`,
       );
     }
   });
@@ -155,20 +158,31 @@ async function dataCommand(name: string | undefined, flags: DataFlags): Promise<
 
 export const define: CommandModule['define'] = (command: Command) => {
   command
-    .argument('[name]', 'a known name, org/name on the hub, a file or a folder; without it, the known names')
-    .option('--config <file>', 'settings of a run: its data, columns, filters and prompt template')
-    .option('--set <path=value>', 'one setting, e.g. --set columns.problem=task (repeatable)', collect, [])
-    .option('--eval', 'the data of evaluation, not of training')
-    .option('--split <name>', 'a split by its name')
-    .option('--subset <name>', 'a configuration of the data set, as the hub names it')
+    .argument(
+      '[name]',
+      'a known name, org/name on the hub, a file or a folder; if omitted, lists the known names',
+    )
+    .option('--config <file>', 'configuration of a run, for its data, columns, filters and prompt template')
+    .option(
+      '--set <path=value>',
+      'override a setting, e.g. --set columns.problem=task (repeatable)',
+      collect,
+      [],
+    )
+    .option('--eval', 'show the evaluation data instead of the training data')
+    .option('--split <name>', 'name of the split')
+    .option('--subset <name>', 'configuration of the data set, by its name on the hub')
     .addOption(
       new Option('--rows <rows>', 'problems to show: 3 for the first three, or 5,9 or 10-12')
         .argParser(rowList)
         .default([0, 1, 2], '3'),
     )
-    .option('--model <model>', "whose tokenizer and chat template to use (default: the configuration's)")
-    .option('--no-tokens', 'no tokenizer: lengths in characters')
-    .option('--sample <n>', 'prompts to measure, spread evenly; 0: all', integer(0), 10_000)
-    .option('--json', 'one JSON object instead of text')
+    .option(
+      '--model <model>',
+      "model whose tokenizer and chat template to use (default: the configuration's)",
+    )
+    .option('--no-tokens', 'use no tokenizer and count lengths in characters')
+    .option('--sample <n>', 'number of prompts to measure, evenly spread; 0: all', integer(0), 10_000)
+    .option('--json', 'print one JSON object instead of text')
     .action(dataCommand);
 };

@@ -1,9 +1,9 @@
-/** `acoer doctor`: what was found on this machine, what is missing, and the command that mends it. */
+/** `acoer doctor`: what was found on this machine, what is missing, and the command that fixes it. */
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
 
-/** The parts used here of `Report` in scripts/lib/doctor.mjs, which must also run before anything is compiled. */
+/** The parts of `Report` used here; scripts/lib/doctor.mjs must run before anything is compiled. */
 interface Report {
   problems: string[];
 }
@@ -22,7 +22,7 @@ async function loadModules(): Promise<DoctorModules> {
 
 export function define(command: Command): void {
   command
-    .option('--json', 'one JSON object instead of a table')
+    .option('--json', 'print one JSON object instead of a table')
     .addHelpText('after', '\nExit code: 0 when acoer can run here, 1 when something is missing.')
     .action(async (flags: { json?: boolean }) => {
       const { examine, reportText } = await loadModules();

@@ -1,4 +1,4 @@
-/** How far a download from the hub is, on stderr. */
+/** Shows the progress of a download from the hub on stderr. */
 import type { FetchProgress } from '../hub';
 import type { ModelFetchOptions } from '../models';
 
@@ -9,7 +9,7 @@ export interface DownloadStream {
 }
 
 const REDRAW_MS = 200;
-/** The rate is that of the last seconds: a resumed download starts with bytes that took no time. */
+/** The rate covers only the last seconds: a resumed download starts with bytes that took no time. */
 const RATE_MS = 10_000;
 
 const megabytes = (bytes: number): string =>
@@ -20,7 +20,7 @@ function timeText(seconds: number): string {
   return seconds < 5400 ? `${Math.ceil(seconds / 60)} min` : `${(seconds / 3600).toFixed(1)} h`;
 }
 
-/** Redraws one line on a terminal; prints a line every tenth of the way anywhere else. */
+/** Redraws one line on a terminal; elsewhere prints a line for every tenth of the download. */
 export class DownloadView {
   private recent: { at: number; bytes: number }[] = [];
   private drawnAt = -Infinity;
@@ -58,7 +58,7 @@ export class DownloadView {
   }
 }
 
-/** `resolveModel`'s options for a command: progress and notices on stderr. */
+/** Options of `resolveModel` for a command: progress and notices go to stderr. */
 export function showDownload(name: string, signal?: AbortSignal): ModelFetchOptions {
   const view = new DownloadView(name);
   return {

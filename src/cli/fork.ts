@@ -1,4 +1,4 @@
-/** `acoer fork`: a copy of a run goes on from one of its checkpoints under other settings. */
+/** `acoer fork`: continues a copy of a run from one of its checkpoints under other settings. */
 import type { Command } from 'commander';
 import { parseAssignments } from '../config';
 import { type TrainOptions } from '../train';
@@ -18,17 +18,17 @@ interface ForkFlags {
 export function define(command: Command): void {
   command
     .argument('<run>', 'folder of the run')
-    .option('--at <step>', 'step of the checkpoint to go on from (required)', integer(0))
-    .option('--set <path=value>', 'one setting that changes, e.g. --set reward=acc (repeatable)', collect, [])
-    .option('--reward <name>', 'reward to go on with')
-    .option('--seed <n>', 'seed to go on with', integer(0))
-    .option('--max-steps <n>', 'optimiser updates, those before the fork included', integer(1))
+    .option('--at <step>', 'step of the checkpoint to fork from (required)', integer(0))
+    .option('--set <path=value>', 'change a setting, e.g. --set reward=acc (repeatable)', collect, [])
+    .option('--reward <name>', 'reward of the new run')
+    .option('--seed <n>', 'seed of the new run', integer(0))
+    .option('--max-steps <n>', 'total optimiser updates, including those before the fork', integer(1))
     .option('--out <folder>', 'folder of the new run (default: runs/<date>-<name>)')
     .option('--json', 'print the summary as JSON instead of a table')
     .action((run: string, flags: ForkFlags) => runAndReport(forkOptions(run, flags), flags.json === true));
 }
 
-/** What `train` needs from the command line. */
+/** The options of `train` for these flags. */
 export function forkOptions(run: string, flags: ForkFlags): TrainOptions {
   const { reward, seed, maxSteps, out } = flags;
   const at = required(flags.at, '--at');

@@ -1,4 +1,4 @@
-/** `acoer generate`: prompts as JSON Lines in, completions as JSON Lines out; or one prompt as text, answered in text. */
+/** `acoer generate`: completions for prompts given as JSON Lines, or an answer to a single prompt. */
 import type { Command } from 'commander';
 import type { GeneratedSequence, SamplingOptions } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
@@ -15,7 +15,7 @@ import type { PromptLine } from './prompts';
 import { withModel } from './session';
 import type { ModelFlags, ModelSession } from './session';
 
-/** Sequences handed to the engine in one call: enough to keep every slot busy, few enough to hold in memory. */
+/** Sequences passed to the engine per call: enough to keep every slot busy, few enough to hold in memory. */
 const WINDOW_SEQUENCES = 1024;
 
 interface GenerateFlags extends ModelFlags, SamplingOptions {
@@ -38,7 +38,7 @@ interface Output {
   thinkingClosed: boolean;
 }
 
-/** Some or all samples of one prompt. */
+/** Some or all of a prompt's samples. */
 interface Piece {
   index: number;
   prompt: PromptLine;
@@ -46,7 +46,7 @@ interface Piece {
   numSamples: number;
 }
 
-/** Pieces in order, at most WINDOW_SEQUENCES sequences together. */
+/** Pieces in order, grouped into windows of at most WINDOW_SEQUENCES sequences. */
 async function* windows(prompts: AsyncIterable<PromptLine>, samples: number): AsyncGenerator<Piece[]> {
   let pieces: Piece[] = [];
   let room = WINDOW_SEQUENCES;
@@ -73,7 +73,7 @@ function stopIds(tokenizer: Tokenizer, stops: readonly string[]): Int32Array {
     if (ids.length === 1) return ids[0];
     throw new AcoerError(
       'BAD_ARGUMENT',
-      `--stop ${JSON.stringify(stop)} is ${ids.length} tokens of this model; it must be one.`,
+      `--stop ${JSON.stringify(stop)} is ${ids.length} tokens in this model; it must be a single token.`,
     );
   });
   return Int32Array.from(new Set([...tokenizer.eosIds, ...extra]));
@@ -133,7 +133,7 @@ class Generator {
 
   private async window(pieces: Piece[], signal: AbortSignal): Promise<void> {
     const onCompletion = (completion: Completion): void => {
-      // One that never began is no completion; how many wait in a window says nothing to the reader.
+      // A sequence that never started is not a completion, and how many were still waiting is of no interest.
       if (completion.finish === 'cancelled' && completion.ids.length === 0) return;
       const output = this.output(pieces[completion.prompt]!.index, completion);
       this.results.add(output.index * this.flags.samples + output.sample, output);
@@ -144,13 +144,13 @@ class Generator {
       const wanted = pieces.map((piece) => this.wanted(piece));
       await this.sampler.sample(wanted, { sampling, stopIds: this.stops, signal }, onCompletion);
     } catch (error) {
-      // What was in flight has come through onCompletion; the caller reports the interruption.
+      // onCompletion has already had the completions in flight; the caller reports the interruption.
       if (!signal.aborted || errorCode(error) !== 'CANCELLED') throw error;
     }
   }
 }
 
-/** The text alone for one completion; several have a heading each. */
+/** Prints just the text of a single completion; several get a heading each. */
 function writeText({ samples, maxNewTokens }: GenerateFlags): (output: Output) => void {
   return ({ sample, text, ids, finish, thinkingTokens }) => {
     const cut =
@@ -172,11 +172,14 @@ async function* only<T>(value: T): AsyncGenerator<T> {
 
 function refuseMixed(file: string | undefined, { prompt, json }: GenerateFlags): void {
   if (prompt !== undefined && file !== undefined)
-    throw new AcoerError('BAD_CONFIG', '--prompt and a file of prompts were given; leave one of them out.');
+    throw new AcoerError(
+      'BAD_CONFIG',
+      '--prompt and a file of prompts cannot be combined; give one of them.',
+    );
   if (prompt === undefined && json === true)
     throw new AcoerError(
       'BAD_CONFIG',
-      '--json goes with --prompt; JSON Lines come out as JSON Lines anyway.',
+      '--json is only for --prompt; the output for JSON Lines is always JSON Lines.',
     );
 }
 
@@ -201,20 +204,38 @@ async function generate(file: string | undefined, flags: GenerateFlags): Promise
 
 export const define: CommandModule['define'] = (command: Command) => {
   addModelOptions(command)
-    .argument('[file]', 'JSON Lines; standard input when left out or -')
-    .option('--prompt <text>', 'one prompt, through the chat template; its completions are printed as text')
-    .option('--json', 'with --prompt: the records of JSON Lines')
+    .argument('[file]', 'JSON Lines file; standard input if omitted or -')
+    .option(
+      '--prompt <text>',
+      'one prompt, put through the chat template; its completions are printed as text',
+    )
+    .option('--json', 'with --prompt: print JSON Lines records instead of text')
     .option('-n, --samples <n>', 'completions per prompt', integer(1, 1 << 20), 1)
     .option('--temperature <t>', '0: greedy', number(0), 1)
-    .option('--max-new-tokens <n>', 'longest completion', integer(1), 512)
-    .option('--seed <n>', 'same seed, same completions', integer(0), 42)
-    .option('--top-k <n>', 'keep the k likeliest tokens; 0: all', integer(0), 0)
-    .option('--top-p <p>', 'keep the likeliest tokens that make up p; 1: all', number(0, 1), 1)
-    .option('--min-p <p>', 'drop tokens under p times the likeliest; 0: none', number(0, 1), 0)
-    .option('--repetition-penalty <x>', 'over 1: tokens seen before become less likely', number(1e-3), 1)
+    .option('--max-new-tokens <n>', 'maximum tokens per completion', integer(1), 512)
+    .option('--seed <n>', 'seed; the same seed gives the same completions', integer(0), 42)
+    .option('--top-k <n>', 'sample only from the k most likely tokens; 0: all', integer(0), 0)
+    .option(
+      '--top-p <p>',
+      'sample only from the most likely tokens with total probability p; 1: all',
+      number(0, 1),
+      1,
+    )
+    .option(
+      '--min-p <p>',
+      'drop tokens less likely than p times the most likely one; 0: off',
+      number(0, 1),
+      0,
+    )
+    .option(
+      '--repetition-penalty <x>',
+      'above 1, tokens that already occur become less likely',
+      number(1e-3),
+      1,
+    )
     .option(
       '--stop <token>',
-      "a token that ends a completion, beside the model's own (repeatable)",
+      "a token that ends a completion, in addition to the model's own (repeatable)",
       (token: string, stops: string[]) => [...stops, token],
       [] as string[],
     )
@@ -227,7 +248,7 @@ Each line of a file is one of
   {"prompt": "raw text, no template"}
   {"messages": [{"role": "user", "content": "..."}]}
   {"ids": [1, 2, 3]}
-and each completion comes out as {"index","sample","text","ids","logprobs",
+and each completion is written as {"index","sample","text","ids","logprobs",
 "finish","thinkingTokens","thinkingClosed"}.`,
     )
     .action(generate);

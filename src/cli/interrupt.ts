@@ -1,12 +1,12 @@
-/** Ctrl-C: the first asks the command to end well, the second ends the process. */
+/** Ctrl-C: the first asks the command to stop cleanly, the second ends the process. */
 import { exitNow } from '../engine/exit';
 import { AcoerError, errorCode } from '../errors';
 
 const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
 
 /**
- * Runs `work` with a signal that aborts on SIGINT or SIGTERM. When it was aborted, throws INTERRUPTED (exit 130) after
- * `work` returned; an error of `work` that only says it was cancelled counts as that too.
+ * Runs `work` with a signal that aborts on SIGINT or SIGTERM. If it was aborted, throws INTERRUPTED (exit
+ * 130) after `work` has returned or failed with nothing but a cancellation.
  */
 export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {
   const controller = new AbortController();

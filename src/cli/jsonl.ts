@@ -1,4 +1,4 @@
-/** JSON Lines in and out: every line is checked before the first result, without holding them all in memory. */
+/** JSON Lines: every line is checked before the first result, without holding all in memory. */
 import { createReadStream } from 'node:fs';
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
@@ -11,12 +11,12 @@ const NEWLINE = 0x0a;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 export interface JsonLine {
-  /** Counted from 1 over all lines of the input. */
+  /** Line number in the input, from 1. */
   line: number;
   value: unknown;
 }
 
-/** The lines of a byte stream, without their ends; a missing newline at the end is allowed. */
+/** The lines of a byte stream without their line ends; the last newline may be missing. */
 async function* splitLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
   let parts: Buffer[] = [];
   for await (const chunk of bytes) {
@@ -32,28 +32,28 @@ async function* splitLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer>
   if (parts.length > 0) yield Buffer.concat(parts);
 }
 
-/** An error about one line of an input: exit 2. */
+/** An error about one input line: exit 2. */
 export function badLine(line: number, what: string): AcoerError {
   return new AcoerError('BAD_INPUT', `line ${line}: ${what}`);
 }
 
-/** The value of a line, what is wrong with it, or null for a blank one. */
+/** The value of a line, a description of what is wrong with it, or null for a blank line. */
 function parseLine(raw: Buffer): { value: unknown } | { problem: string } | null {
   let text: string;
   try {
     text = utf8.decode(raw).trim();
   } catch {
-    return { problem: 'this is not UTF-8 text; save the input as UTF-8.' };
+    return { problem: 'not UTF-8 text; save the input as UTF-8.' };
   }
   if (text === '') return null;
   try {
     return { value: JSON.parse(text) as unknown };
   } catch (error) {
-    return { problem: `this is not JSON (${errorMessage(error)}); write one JSON object a line.` };
+    return { problem: `not JSON (${errorMessage(error)}); write one JSON object per line.` };
   }
 }
 
-/** The values of a JSON Lines stream. Blank lines are passed over. Throws BAD_INPUT naming the line. */
+/** The values of a JSON Lines stream, skipping blank lines. Throws BAD_INPUT naming the line. */
 export async function* parseJsonLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<JsonLine> {
   let line = 0;
   for await (const raw of splitLines(bytes)) {
@@ -67,7 +67,7 @@ export async function* parseJsonLines(bytes: AsyncIterable<Buffer>): AsyncGenera
 
 export type LineOrProblem = JsonLine | { line: number; problem: string };
 
-/** As `parseJsonLines`, but a bad line is handed on, and lines come in lists as soon as they have arrived. */
+/** Like `parseJsonLines`, but bad lines are passed on, and lines come in lists as soon as they arrive. */
 export async function* parseLinesAsTheyCome(bytes: AsyncIterable<Buffer>): AsyncGenerator<LineOrProblem[]> {
   let line = 0;
   const parse = (raw: Buffer): LineOrProblem[] => {
@@ -101,10 +101,11 @@ function linesOf(bytes: Buffer): Buffer[] {
   return lines;
 }
 
-/** Standard input for '-' or nothing, else the file. */
+/** Standard input if `path` is '-' or missing, else the file. */
 export async function openInput(path: string | undefined): Promise<AsyncIterable<Buffer>> {
   if (path === undefined || path === '-') {
-    if (process.stdin.isTTY) process.stderr.write('reading JSON Lines from the terminal; end with Ctrl-D\n');
+    if (process.stdin.isTTY)
+      process.stderr.write('reading JSON Lines from the terminal; press Ctrl-D to end\n');
     return process.stdin;
   }
   try {
@@ -116,11 +117,11 @@ export async function openInput(path: string | undefined): Promise<AsyncIterable
     return createReadStream(path, { fd: file });
   } catch (error) {
     if (error instanceof AcoerError) throw error;
-    throw new AcoerError('BAD_INPUT', `cannot read ${path}: ${whyUnreadable(error)}`, { cause: error });
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(error)}`, { cause: error });
   }
 }
 
-/** Checked input lines kept in an unlinked temporary file: nothing to clean up if the process dies. */
+/** Checked input lines in an unlinked temporary file, so nothing needs cleaning up if the process dies. */
 export class Spool<T> implements AsyncDisposable {
   count = 0;
   private constructor(private readonly file: FileHandle) {}
@@ -134,7 +135,7 @@ export class Spool<T> implements AsyncDisposable {
     }
   }
 
-  /** Appends what `check` makes of every line of `path` (standard input for '-' or nothing). */
+  /** Appends the result of `check` for every line of `path` (standard input if it is '-' or missing). */
   async fill(path: string | undefined, check: (line: JsonLine) => T): Promise<void> {
     let pending: string[] = [];
     let pendingChars = 0;
@@ -165,7 +166,7 @@ export class Spool<T> implements AsyncDisposable {
   }
 }
 
-/** Puts results that arrive in any order into the order 0, 1, 2, ... and hands each on as early as that allows. */
+/** Emits results in the order 0, 1, 2, ... as early as possible, whatever order they arrive in. */
 export class InOrder<T> {
   private readonly waiting = new Map<number, T>();
   private next = 0;
@@ -180,7 +181,7 @@ export class InOrder<T> {
     }
   }
 
-  /** Hands on what still waits behind a gap (after an interruption), in order. */
+  /** After an interruption: emits in order whatever is still waiting for a missing result. */
   flush(): void {
     for (const position of [...this.waiting.keys()].sort((a, b) => a - b)) {
       this.emit(this.waiting.get(position) as T);

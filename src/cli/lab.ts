@@ -1,4 +1,4 @@
-/** `acoer lab`: what rewards do to a group, before any training. */
+/** `acoer lab`: what rewards do to a group, without any training. */
 import { statSync } from 'node:fs';
 import { InvalidArgumentError, Option, type Command } from 'commander';
 import { parseAssignments } from '../config';
@@ -56,7 +56,7 @@ const names = (text: string, previous: string[] = []) => [
     .map((name) => name.trim())
     .filter((name) => name !== ''),
 ];
-/** Options that describe made-up groups. */
+/** Options that describe synthetic groups. */
 const SYNTHETIC_FLAGS = {
   accuracy: '--accuracy',
   group: '--group',
@@ -73,7 +73,7 @@ function refuseSynthetic(flags: LabFlags): void {
   if (given === undefined) return;
   throw new AcoerError(
     'BAD_CONFIG',
-    `${given[1]} describes made-up groups; leave it out with recorded files.`,
+    `${given[1]} describes synthetic groups and cannot be combined with recorded files; remove it.`,
   );
 }
 
@@ -83,7 +83,10 @@ function syntheticOptions(flags: LabFlags): LabOptions['synthetic'] {
   return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 }
 
-/** `rewardParams.<name>.<parameter>` and `rewardModules.<name>` as in a run's configuration; other names are parameters. */
+/**
+ * `rewardParams.<name>.<parameter>` and `rewardModules.<name>` are as in a run's configuration; other names
+ * are parameters.
+ */
 function parameterOptions(assignments: readonly string[]): LabOptions {
   const { rewardParams, rewardModules, ...params } = parseAssignments(assignments);
   return {
@@ -93,7 +96,7 @@ function parameterOptions(assignments: readonly string[]): LabOptions {
   };
 }
 
-/** A setting that all runs share; undefined: they differ, or there are none. */
+/** A setting shared by all runs; undefined if they differ or there are none. */
 function agreed<Name extends keyof RunSettings>(
   runs: readonly RunSettings[],
   name: Name,
@@ -105,7 +108,7 @@ function agreed<Name extends keyof RunSettings>(
 async function sourceOptions(files: readonly string[], flags: LabFlags): Promise<LabOptions> {
   if (files.length === 0) {
     if (flags.observe === true) {
-      throw new AcoerError('BAD_CONFIG', '--observe follows recorded steps; name a file of them.');
+      throw new AcoerError('BAD_CONFIG', '--observe follows recorded steps; name a file that has some.');
     }
     return { synthetic: syntheticOptions(flags), maxLength: flags.maxLength ?? LAB_DEFAULTS.maxLength };
   }
@@ -122,7 +125,7 @@ async function sourceOptions(files: readonly string[], flags: LabFlags): Promise
   };
 }
 
-/** A plot that could not be written should be known before the work. */
+/** Fails before the work starts if the plot cannot be written. */
 function checkPlotPath(path: string): void {
   if (statSync(path, { throwIfNoEntry: false })?.isDirectory() === true) {
     throw new AcoerError('BAD_CONFIG', `--svg ${path} is a folder; name a file.`);
@@ -160,30 +163,30 @@ export function define(command: Command): void {
   command
     .argument(
       '[file...]',
-      'runs, completion tables (.parquet) or JSON Lines; - is standard input; none: made-up groups',
+      'runs, completion tables (.parquet) or JSON Lines; -: standard input; none: synthetic groups',
     )
     .option('--reward <names>', 'rewards by name, separated by commas (default: all)', names)
     .option(
       '--set <name=value>',
-      'a parameter, for every chosen reward that has it (repeatable)',
+      'set a parameter of every chosen reward that has it (repeatable)',
       collect,
       [],
     )
     .option(
       '--state <json>',
-      'values over the rewards\' initial state, e.g. {"alpha":0.3,"budget":2000}',
+      'values that override the rewards\' initial state, e.g. {"alpha":0.3,"budget":2000}',
       jsonObject,
     )
-    .option('--observe', "let the rewards' states follow the recorded steps, as in training")
+    .option('--observe', "update the rewards' states over the recorded steps, as in training")
     .option(
       '--accuracy <p>',
-      `share of correct answers (default: ${SYNTHETIC_DEFAULTS.accuracy})`,
+      `fraction of correct answers (default: ${SYNTHETIC_DEFAULTS.accuracy})`,
       number(0, 1),
     )
-    .option('--group <n>', `answers in a group (default: ${SYNTHETIC_DEFAULTS.groupSize})`, integer(2, 1024))
+    .option('--group <n>', `answers per group (default: ${SYNTHETIC_DEFAULTS.groupSize})`, integer(2, 1024))
     .option(
       '--max-length <n>',
-      `L, the longest completion (default: the run's, else ${LAB_DEFAULTS.maxLength})`,
+      `L, the maximum completion length (default: the run's, else ${LAB_DEFAULTS.maxLength})`,
       integer(2),
     )
     .option(
@@ -193,7 +196,7 @@ export function define(command: Command): void {
     )
     .option(
       '--incorrect-length <mean:sd>',
-      `of incorrect answers (default at L ${SYNTHETIC_DEFAULTS.maxLength}: ${shown(incorrect)})`,
+      `thinking tokens of incorrect answers (default at L ${SYNTHETIC_DEFAULTS.maxLength}: ${shown(incorrect)})`,
       lengths,
     )
     .option(
@@ -201,7 +204,7 @@ export function define(command: Command): void {
       `tokens after the thinking (default at L ${SYNTHETIC_DEFAULTS.maxLength}: ${SYNTHETIC_DEFAULTS.answerTokens})`,
       integer(0),
     )
-    .option('--seed <n>', `of the made-up lengths (default: ${SYNTHETIC_DEFAULTS.seed})`, integer(0))
+    .option('--seed <n>', `seed of the synthetic lengths (default: ${SYNTHETIC_DEFAULTS.seed})`, integer(0))
     .addOption(
       new Option(
         '--scale-rewards <by>',
@@ -210,7 +213,7 @@ export function define(command: Command): void {
     )
     .option(
       '--advantage-epsilon <x>',
-      `added to that std; the paper has 0 (default: the run's, else ${LAB_DEFAULTS.epsilon})`,
+      `added to that std; the paper uses 0 (default: the run's, else ${LAB_DEFAULTS.epsilon})`,
       number(0),
     )
     .option(
@@ -218,21 +221,21 @@ export function define(command: Command): void {
       `weight of the format reward (default: the run's, else ${LAB_DEFAULTS.formatWeight})`,
       number(0),
     )
-    .option('--json', 'print everything measured as one JSON object')
-    .option('--svg <file>', 'write a plot')
+    .option('--json', 'print all results as one JSON object')
+    .option('--svg <file>', 'write a plot to this SVG file')
     .addHelpText(
       'after',
       `
 Shows for each reward, side by side: rewards and advantages; how often groups
-are mixed, all correct or all incorrect; how the advantage follows an answer's
-own length as the lengths of its group concentrate; and the collapse pathways
-this opens.
+are mixed, all correct or all incorrect; how the advantage depends on an answer's
+own length as the lengths in its group become more alike; and the collapse
+pathways this opens.
 
-A file is a run's folder, a completion table of a run, or JSON Lines as of acoer
-reward.
+A file is the folder of a run, a completion table of a run, or JSON Lines as for
+acoer reward.
 
-A setting rewardParams.NAME.PARAMETER is for one reward; rewardModules.NAME=FILE
-adds a reward of your own.
+The setting rewardParams.NAME.PARAMETER applies to one reward;
+rewardModules.NAME=FILE adds your own reward.
 
   acoer lab --reward acc,acoer,grpo-lp --svg lab.svg
   acoer lab --set rewardModules.mine=./mine.js --reward mine,beta0

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * The `acoer` command line. Results go to stdout, everything else to stderr; the exit code says how it ended:
- * 0 done, 1 failed, 2 bad usage or input, 130 interrupted. A command's file is read only when it is asked for.
+ * The `acoer` command line. Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2
+ * bad usage or input, 130 interrupted. A command's module is loaded only when the command is used.
  */
 import { Command, CommanderError, Help, type Option } from 'commander';
 import { errorMessage, exitCodeFor } from '../errors';
@@ -14,32 +14,41 @@ interface CommandEntry {
   summary: string;
 }
 
-/** Each is the file of its name in this folder, a `CommandModule`. In the order of README's table. */
+/** Each name is a file in this folder that exports a `CommandModule`. In the order of README's table. */
 const COMMANDS: readonly CommandEntry[] = [
-  { name: 'train', summary: 'train a model with GRPO; without arguments, the embedded tiny model' },
-  { name: 'fork', summary: 'go on from a checkpoint of a run in a new folder, under another reward or seed' },
-  { name: 'monitor', summary: 'show a recorded run, or a file of metrics, to the collapse monitor again' },
-  { name: 'replay', summary: 'make a step again that a run refused because something was not finite' },
-  { name: 'plan', summary: 'peak memory and time of a run, predicted before it starts' },
-  { name: 'data', summary: 'look at a data set before training: prompts, gold answers, lengths, levels' },
+  { name: 'train', summary: 'train a model with GRPO; without arguments, trains the embedded tiny model' },
+  {
+    name: 'fork',
+    summary: 'continue a run from a checkpoint in a new folder, with another reward or seed',
+  },
+  { name: 'monitor', summary: 'rerun the collapse monitor over a recorded run or a file of metrics' },
+  { name: 'replay', summary: 'repeat a step that a run refused because something was not finite' },
+  { name: 'plan', summary: 'predict peak memory and time of a run' },
+  { name: 'data', summary: 'inspect a data set before training: prompts, gold answers, lengths, levels' },
   { name: 'eval', summary: 'measure accuracy and thinking length of a model on a benchmark' },
-  { name: 'verify', summary: 'verdicts on answers given as JSON Lines' },
-  { name: 'reward', summary: 'rewards and advantages of given completions, as JSON Lines; --list shows all' },
-  { name: 'lab', summary: 'what rewards do to a group: advantages, pressure on length, collapse pathways' },
+  { name: 'verify', summary: 'grade answers given as JSON Lines' },
+  {
+    name: 'reward',
+    summary: 'compute rewards and advantages from JSON Lines; --list shows all rewards',
+  },
+  {
+    name: 'lab',
+    summary: 'show what rewards do to a group: advantages, length pressure, collapse pathways',
+  },
   { name: 'generate', summary: 'answer a prompt, or sample completions for prompts given as JSON Lines' },
-  { name: 'score', summary: 'log-probs and entropies of given token ids, as JSON Lines' },
-  { name: 'bench', summary: 'tokens per second, and the ratio to the floor measured on this machine' },
-  { name: 'doctor', summary: 'what was found on this machine, what is missing, and what mends it' },
+  { name: 'score', summary: 'compute log-probs and entropies of token ids given as JSON Lines' },
+  { name: 'bench', summary: "measure tokens per second and the ratio to this machine's floor" },
+  { name: 'doctor', summary: 'check what is found on this machine, what is missing, and how to fix it' },
   { name: 'setup', summary: 'find or fetch libtorch and build the native addon' },
 ];
 
 function loadCommand(name: string): CommandModule {
-  // A plain require: start-up reads one command's modules instead of all.
+  // A plain require, so that start-up loads only one command's modules.
   // eslint-disable-next-line @typescript-eslint/no-require-imports
   return require(`./${name}`) as CommandModule;
 }
 
-/** The command the words ask for: the first one that is no option, or the one after `help`. */
+/** The command named in `words`: the first word that is not an option, or the one after `help`. */
 function wantedCommand(words: readonly string[]): string | undefined {
   const plain = words.filter((word) => !word.startsWith('-'));
   return plain[0] === 'help' ? plain[1] : plain[0];
@@ -47,7 +56,7 @@ function wantedCommand(words: readonly string[]): string | undefined {
 
 const help = new Help();
 
-/** As commander has it, without the empty list that options which may be repeated start from. */
+/** commander's own description, without the empty default list of repeatable options. */
 const describeOption = (option: Option): string =>
   help.optionDescription(option).replace(' (default: [])', '');
 
@@ -81,10 +90,10 @@ export async function main(words: readonly string[]): Promise<number> {
   endQuietlyOnClosedPipe();
   try {
     await buildProgram(words).parseAsync([...words], { from: 'user' });
-    // A command that ended without an error but not with success says so here.
+    // Commands that finish without throwing may still report failure through process.exitCode.
     return typeof process.exitCode === 'number' ? process.exitCode : 0;
   } catch (error) {
-    // commander has printed its own message already.
+    // commander has already printed its message.
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2;
     reportError(error);
     return exitCodeFor(error);
@@ -93,7 +102,7 @@ export async function main(words: readonly string[]): Promise<number> {
 
 if (require.main === module) {
   void main(process.argv.slice(2)).then((code) => {
-    // Interrupted: what still waits, such as the timer of a reward that never answers, is not waited for.
+    // After an interruption do not wait for pending work, such as the timer of a reward that never answers.
     if (code === 130) process.exit(code);
     process.exitCode = code;
   });

@@ -1,4 +1,4 @@
-/** `acoer monitor`: a recorded run shown to the collapse monitor again. */
+/** `acoer monitor`: runs the collapse monitor over a recorded run. */
 import type { Command } from 'commander';
 import { watchRecorded } from '../train';
 import { collect, integer } from './command';
@@ -12,21 +12,21 @@ interface MonitorFlags {
 
 export function define(command: Command): void {
   command
-    .argument('<run>', "a run's folder, or a file with a JSON object of metrics a line")
-    .option('--groups <n>', 'prompts of a batch (default: as the run had it; a file needs it)', integer(1))
+    .argument('<run>', 'folder of a run, or a file with one JSON object of metrics per line')
+    .option('--groups <n>', "prompts per batch (default: the run's; required for a file)", integer(1))
     .option(
       '--set <monitor.x=y>',
-      'a setting of the monitor, e.g. --set monitor.collapseZ=5 (repeatable)',
+      'override a setting of the monitor, e.g. --set monitor.collapseZ=5 (repeatable)',
       collect,
       [],
     )
-    .option('--json', 'print each change as a JSON object: step, from, to, reason')
+    .option('--json', 'print each change as a JSON object with step, from, to and reason')
     .addHelpText(
       'after',
       `
 Prints a line for every change of the monitor's state, as the run itself does;
-docs/collapse.md says what the states mean. What is missing in a file is
-estimated or left out, and said on stderr.`,
+docs/collapse.md explains the states. Metrics missing from a file are estimated
+or left out, with a note on stderr.`,
     )
     .action(runMonitor);
 }
@@ -38,6 +38,6 @@ function runMonitor(path: string, { groups, set, json }: MonitorFlags): void {
     process.stdout.write(`${json === true ? JSON.stringify(change) : healthLine(change)}\n`);
   }
   if (changes.length === 0) {
-    process.stderr.write(`Healthy from the first of ${lines} lines to the last.\n`);
+    process.stderr.write(`Healthy throughout all ${lines} lines.\n`);
   }
 }

@@ -1,8 +1,8 @@
-/** What happens when stdout or stderr can no longer be written. */
+/** Handles a stdout or stderr that can no longer be written. */
 let watching = false;
 let surviving = false;
 
-/** The reader of a pipe may leave early (`acoer ... | head`): nobody is left to tell. */
+/** The reader of a pipe may leave early (`acoer ... | head`); that is not an error. */
 export function endQuietlyOnClosedPipe(): void {
   if (watching) return;
   watching = true;
@@ -16,8 +16,8 @@ export function endQuietlyOnClosedPipe(): void {
 }
 
 /**
- * From here on the process outlives its output: what a run is for is in its files, and neither a closed terminal or pipe
- * nor a full disk behind a log may end it.
+ * From here on the process survives the loss of its output. A run's results are in its files, so neither a
+ * closed terminal or pipe nor a full disk under a redirected log may end it.
  */
 export function outliveOutput(): void {
   surviving = true;

@@ -1,4 +1,4 @@
-/** `acoer plan`: what a run will take, before it is started. */
+/** `acoer plan`: what a run will need, before it is started. */
 import { Option, type Command } from 'commander';
 import { parseAssignments, PRESETS, readConfigFile, type Config } from '../config';
 import { createEngine } from '../engine/engine';
@@ -31,13 +31,13 @@ interface PlanFlags {
   json?: boolean;
 }
 
-/** `5553,2134`: mean completion tokens at the first and the last step; `cap`: every completion is cut off. */
+/** `5553,2134`: mean completion tokens at the first and the last step; `cap`: all reach the cap. */
 function lengthsOf(text: string | undefined): LengthTrajectory | undefined {
   if (text === undefined) return undefined;
   if (text === 'cap') return { first: Infinity, last: Infinity };
   const [first, last = first, ...rest] = text.split(',').map(Number);
   if (rest.length > 0 || !(first! > 0) || !(last! > 0)) {
-    throw new AcoerError('BAD_CONFIG', `--lengths ${text}: write it as FIRST,LAST in tokens, or as cap.`);
+    throw new AcoerError('BAD_CONFIG', `--lengths ${text}: expected FIRST,LAST in tokens, or cap.`);
   }
   return { first: first!, last: last! };
 }
@@ -65,7 +65,7 @@ async function plan(path: string | undefined, flags: PlanFlags): Promise<void> {
     const taken =
       config.maxPromptLength === null ? DEFAULT_PROMPT_TOKENS : `maxPromptLength = ${config.maxPromptLength}`;
     process.stderr.write(
-      `The data or the model's tokenizer is not on this machine: prompts of ${taken} tokens are assumed. --prompt-tokens says how long they are.\n`,
+      `The data or the model's tokenizer is not on this machine, so prompts of ${taken} tokens are assumed; use --prompt-tokens to set their length.\n`,
     );
   }
   const result = planRun({ config, model, device, promptTokens, lengths });
@@ -76,20 +76,30 @@ async function plan(path: string | undefined, flags: PlanFlags): Promise<void> {
 export function define(command: Command): void {
   command
     .argument('[config]', 'YAML or JSON file of settings')
-    .option('--preset <name>', `settings to start from: ${Object.keys(PRESETS).join(', ')}`)
-    .option('--set <path=value>', 'one setting, e.g. --set microBatchTokens=8192 (repeatable)', collect, [])
-    .addOption(new Option('--device-name <name>', `a GPU that need not be here: ${DEVICE_NAMES.join(', ')}`))
+    .option('--preset <name>', `preset to start from: ${Object.keys(PRESETS).join(', ')}`)
+    .option(
+      '--set <path=value>',
+      'override a setting, e.g. --set microBatchTokens=8192 (repeatable)',
+      collect,
+      [],
+    )
+    .addOption(
+      new Option(
+        '--device-name <name>',
+        `plan for this GPU instead of the local device: ${DEVICE_NAMES.join(', ')}`,
+      ),
+    )
     .option(
       '--prompt-tokens <n>',
-      "tokens of the longest prompt (default: the data's where it is on this machine, else maxPromptLength, else 150)",
+      "tokens of the longest prompt (default: the data's if it is on this machine, else maxPromptLength, else 150)",
       integer(1),
     )
     .option(
       '--lengths <first,last>',
-      "mean completion tokens at the first and last step, or cap (default: the paper's, as shares of the cap)",
+      "mean completion tokens at the first and last step, or cap (default: the paper's, relative to the cap)",
     )
-    .option('--no-measure', "leave out this machine's speed, and so all times")
-    .option('--json', 'the plan as one JSON object')
+    .option('--no-measure', "do not measure this machine's speed, and predict no times")
+    .option('--json', 'print the plan as one JSON object')
     .addHelpText('after', '\nExit code: 0 when the run fits, 1 when it does not.')
     .action(plan);
 }

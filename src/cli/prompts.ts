@@ -1,4 +1,4 @@
-/** The input lines of `acoer generate`, checked and turned into token ids. */
+/** Checks the input lines of `acoer generate` and `acoer score` and turns them into token ids. */
 import { z } from 'zod';
 import { AcoerError, errorMessage } from '../errors';
 import { isRecord, shownJson } from '../json';
@@ -8,7 +8,7 @@ import type { ChatMessage } from '../types';
 import { badLine } from './jsonl';
 import type { JsonLine } from './jsonl';
 
-/** A checked prompt, as it is spooled. */
+/** A checked prompt as it is spooled. */
 export interface PromptLine {
   ids: number[];
   thinkOpened: boolean;
@@ -29,26 +29,26 @@ type Form = (typeof FORMS)[number];
 
 function objectOf({ line, value }: JsonLine): Record<string, unknown> {
   if (isRecord(value)) return value;
-  throw badLine(line, 'this is not a JSON object.');
+  throw badLine(line, 'not a JSON object.');
 }
 
 function formOf(line: number, object: Record<string, unknown>): Form {
   const given = FORMS.filter((form) => object[form] !== undefined);
   if (given.length === 1) return given[0]!;
   const found = given.length === 0 ? 'none of them' : given.join(' and ');
-  throw badLine(line, `it must hold one of "prompt", "messages" and "ids"; it holds ${found}.`);
+  throw badLine(line, `expected exactly one of "prompt", "messages" and "ids", found ${found}.`);
 }
 
-/** Token ids as given; throws when they are not whole numbers of the vocabulary. */
+/** Token ids as given; throws unless they are whole numbers within the vocabulary. */
 export function checkIds(line: number, value: unknown, limits: ModelLimits): number[] {
   if (!Array.isArray(value) || value.length === 0) {
-    throw badLine(line, '"ids" must be a list of at least one token id.');
+    throw badLine(line, '"ids" must be a non-empty list of token ids.');
   }
   const wrong = value.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= limits.vocabSize);
   if (wrong === -1) return value as number[];
   throw badLine(
     line,
-    `"ids"[${wrong}] is ${shownJson(value[wrong])}; token ids are whole numbers from 0 to ${limits.vocabSize - 1}.`,
+    `"ids"[${wrong}] is ${shownJson(value[wrong])}; it must be a whole number from 0 to ${limits.vocabSize - 1}.`,
   );
 }
 
@@ -60,7 +60,7 @@ function checkMessages(line: number, value: unknown): ChatMessage[] {
   throw badLine(line, `"messages"${where}: ${message}; write [{"role": "user", "content": "..."}].`);
 }
 
-/** What is wrong with a prompt, as the error to throw. */
+/** Makes the error to throw from what is wrong with a prompt. */
 type Failure = (message: string) => AcoerError;
 
 function fromMessages(messages: ChatMessage[], tokenizer: Tokenizer, failure: Failure): PromptLine {
@@ -73,7 +73,7 @@ function fromMessages(messages: ChatMessage[], tokenizer: Tokenizer, failure: Fa
   };
   const turns = render(false);
   const text = render(true);
-  // Only what the template adds for the assistant counts: a message may quote `<think>`.
+  // Only what the template adds for the assistant counts: a message may itself quote `<think>`.
   const opening = text.startsWith(turns) ? text.slice(turns.length) : text;
   return {
     ids: Array.from(tokenizer.encode(text)),
@@ -89,11 +89,11 @@ function checkLength(prompt: PromptLine, limits: ModelLimits, failure: Failure):
   if (prompt.ids.length === 0) throw failure('the prompt is empty.');
   if (prompt.ids.length < limits.maxPositions) return prompt;
   throw failure(
-    `the prompt has ${prompt.ids.length} tokens and the model takes ${limits.maxPositions}, completion included.`,
+    `the prompt has ${prompt.ids.length} tokens, but the model has only ${limits.maxPositions} positions for prompt and completion.`,
   );
 }
 
-/** A user's message through the chat template. */
+/** A user message put through the chat template. */
 export function chatPrompt(content: string, tokenizer: Tokenizer, limits: ModelLimits): PromptLine {
   const failure = (message: string) => new AcoerError('BAD_ARGUMENT', `--prompt: ${message}`);
   if (content.trim() === '') throw failure('the prompt is empty.');
@@ -108,12 +108,12 @@ function toPrompt(line: JsonLine, tokenizer: Tokenizer, limits: ModelLimits, fai
     case 'messages':
       return fromMessages(checkMessages(line.line, object.messages), tokenizer, failure);
     case 'prompt':
-      if (typeof object.prompt !== 'string') throw badLine(line.line, '"prompt" must be text.');
+      if (typeof object.prompt !== 'string') throw badLine(line.line, '"prompt" must be a string.');
       return fromIds(tokenizer.encode(object.prompt), tokenizer);
   }
 }
 
-/** The check of one line for `Spool.fill`. */
+/** The line check that `Spool.fill` calls for `acoer generate`. */
 export function promptReader(tokenizer: Tokenizer, limits: ModelLimits): (line: JsonLine) => PromptLine {
   return (line) => {
     const failure = (message: string) => badLine(line.line, message);
@@ -121,13 +121,13 @@ export function promptReader(tokenizer: Tokenizer, limits: ModelLimits): (line: 
   };
 }
 
-/** A sequence to score, as it is spooled. */
+/** A sequence to score as it is spooled. */
 export interface ScoreLine {
   ids: number[];
   promptLength: number;
 }
 
-/** The check of one line of `acoer score`. */
+/** The line check that `Spool.fill` calls for `acoer score`. */
 export function scoreReader(limits: ModelLimits): (line: JsonLine) => ScoreLine {
   return (line) => {
     const object = objectOf(line);
@@ -144,7 +144,10 @@ export function scoreReader(limits: ModelLimits): (line: JsonLine) => ScoreLine 
       );
     }
     if (ids.length > limits.maxPositions) {
-      throw badLine(line.line, `it has ${ids.length} ids and the model takes ${limits.maxPositions}.`);
+      throw badLine(
+        line.line,
+        `it has ${ids.length} ids, but the model has only ${limits.maxPositions} positions.`,
+      );
     }
     return { ids, promptLength: promptLength as number };
   };

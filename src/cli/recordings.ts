@@ -1,4 +1,4 @@
-/** Recorded completions from runs, completion tables and JSON Lines. */
+/** Reads recorded completions from runs, completion tables and JSON Lines. */
 import { statSync } from 'node:fs';
 import { z } from 'zod';
 import { AcoerError } from '../errors';
@@ -7,7 +7,7 @@ import { completionTables, readCompletions, RunDirectory, runOfTable, type Store
 import { openInput, parseJsonLines } from './jsonl';
 import { rewardReader, type RewardLine } from './reward-lines';
 
-/** What rewards and advantages were made with. */
+/** The settings that rewards and advantages were computed with. */
 const RUN_SETTINGS = z.object({
   maxCompletionLength: z.number(),
   scaleRewards: z.enum(['group', 'batch', 'none']),
@@ -19,14 +19,14 @@ export type RunSettings = z.infer<typeof RUN_SETTINGS>;
 
 export interface Recordings {
   completions: RecordedCompletion[];
-  /** Of the runs the tables lie in. */
+  /** Settings of the runs that the tables belong to. */
   runs: RunSettings[];
 }
 
 const fromTable = (row: StoredCompletion, source: string): RecordedCompletion => ({
   ...row,
   source,
-  // The step's number counts it; a reward is told how many came before.
+  // Rows number steps from 1; a reward expects the number of steps before it.
   step: row.step - 1,
   group: String(row.promptIndex),
   text: row.completion,
@@ -46,7 +46,7 @@ async function readLines(path: string): Promise<RecordedCompletion[]> {
     for await (const line of parseJsonLines(await openInput(path)))
       completions.push(fromLine(check(line), path));
   } catch (cause) {
-    // A line's number says little when there are several files.
+    // With several files a line number alone says little.
     if (!(cause instanceof AcoerError) || !cause.message.startsWith('line ')) throw cause;
     throw new AcoerError('BAD_INPUT', `${path === '-' ? 'standard input' : path} ${cause.message}`, {
       cause,
@@ -55,7 +55,7 @@ async function readLines(path: string): Promise<RecordedCompletion[]> {
   return completions;
 }
 
-/** From a run's configuration; null: another version wrote it. */
+/** Settings from a run's configuration; null if another version wrote it. */
 function settingsOf(runPath: string): RunSettings | null {
   return RUN_SETTINGS.safeParse(new RunDirectory(runPath).settings()).data ?? null;
 }
@@ -67,7 +67,7 @@ function tablesOf(path: string): string[] | null {
     : null;
 }
 
-/** Reads every file; groups of different runs never meet. @throws BAD_INPUT naming the file and the line */
+/** Reads every file, keeping groups of different runs apart. @throws BAD_INPUT naming file and line */
 export async function readRecordings(paths: readonly string[]): Promise<Recordings> {
   const completions: RecordedCompletion[] = [];
   const runs: RunSettings[] = [];
@@ -85,7 +85,7 @@ export async function readRecordings(paths: readonly string[]): Promise<Recordin
     if (settings !== null) runs.push(settings);
   }
   if (completions.length === 0) {
-    throw new AcoerError('BAD_INPUT', `${paths.join(', ')}: there are no recorded completions.`);
+    throw new AcoerError('BAD_INPUT', `${paths.join(', ')}: no recorded completions found.`);
   }
   return { completions, runs };
 }

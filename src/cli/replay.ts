@@ -1,4 +1,4 @@
-/** `acoer replay`: a refused step made again from its dump. */
+/** `acoer replay`: repeats a refused step from its dump. */
 import type { Command } from 'commander';
 import type { DeviceName } from '../engine/types';
 import { describeNonFinite } from '../grpo';
@@ -7,7 +7,7 @@ import { deviceName, integer } from './command';
 import { showDownload } from './download';
 import { interruptible } from './interrupt';
 
-/** Lines of a list in the text. */
+/** Maximum lines of a list in the text report. */
 const SHOWN = 20;
 
 interface ReplayFlags {
@@ -20,16 +20,19 @@ interface ReplayFlags {
 export function define(command: Command): void {
   command
     .argument('<dump>', 'folder of the dump, e.g. runs/NAME/non-finite/step-000123')
-    .option('--device <device>', 'auto, cpu, cuda or cuda:N (default: as the run had it)', deviceName)
-    .option('--threads <n>', 'CPU threads (default: as the run had it)', integer(1, 4096))
-    .option('--each', 'also make it for one completion at a time: which are not finite by themselves')
+    .option('--device <device>', "auto, cpu, cuda or cuda:N (default: the run's)", deviceName)
+    .option('--threads <n>', "CPU threads (default: the run's)", integer(1, 4096))
+    .option(
+      '--each',
+      'also repeat it for each completion alone, to find those that are not finite by themselves',
+    )
     .option('--json', 'print the report as JSON')
     .addHelpText(
       'after',
       `
-Exit code 0: the same number was not finite, and all that was measured equals
-the dump, bit for bit. 1: it did not come out the same; what differs is said.
-2: the folder is no dump, or a damaged one.`,
+Exit code 0: the same number was not finite, and all measurements equal the
+dump's, bit for bit. 1: the replay differs; the differences are printed. 2: the
+folder is not a dump, or is damaged.`,
     )
     .action(runReplay);
 }
@@ -49,7 +52,7 @@ function reportLines(report: ReplayReport): string[] {
   return [
     `step ${step}, ${model}, learning rate ${learningRate}`,
     `dumped: ${describeNonFinite(recorded)} (phase ${recorded.phase})`,
-    ...(moved ? [`made by ${setUp(maker.then)}; replayed by ${setUp(maker.now)}`] : []),
+    ...(moved ? [`run by ${setUp(maker.then)}; replayed by ${setUp(maker.now)}`] : []),
     ...report.microBatches.map(
       ({ samples, tokens, loss }, i) =>
         `micro-batch ${i}: ${samples} completions, ${tokens} tokens, ${loss === null ? 'refused' : `loss ${loss}`}`,
@@ -62,7 +65,7 @@ function reportLines(report: ReplayReport): string[] {
 }
 
 const shown = (lines: readonly string[]) =>
-  lines.length > SHOWN ? [...lines.slice(0, SHOWN), '... (--json has all)'] : lines;
+  lines.length > SHOWN ? [...lines.slice(0, SHOWN), '... (--json shows all)'] : lines;
 
 const setUp = (maker: ReplayReport['maker']['now']) =>
   Object.entries(maker)
@@ -72,12 +75,12 @@ const setUp = (maker: ReplayReport['maker']['now']) =>
 function gradientLines({ gradient }: ReplayReport): string[] {
   if (gradient === null) return [];
   const { parameter, parameters, of } = gradient;
-  if (parameter === null) return ['        every gradient is finite, their norm is not'];
-  return [`        ${parameters} of ${of} parameters have such a gradient, the first is ${parameter}`];
+  if (parameter === null) return ['        every gradient is finite, but their norm is not'];
+  return [`        ${parameters} of ${of} parameters have such a gradient; the first is ${parameter}`];
 }
 
 function offenderLines(offenders: NonNullable<ReplayReport['offenders']>): string[] {
-  if (offenders.length === 0) return ['by itself every completion is finite'];
+  if (offenders.length === 0) return ['each completion is finite by itself'];
   return [
     `not finite by themselves: ${offenders.length} completions`,
     ...shown(

@@ -1,16 +1,16 @@
-/** The input lines of `acoer reward`, checked, and the groups of completions they make. */
+/** Checks the input lines of `acoer reward` and groups their completions. */
 import { makeRollout, namedPrompt } from '../lab/rollouts';
 import type { Group, Prompt, Rollout } from '../types';
 import { badLine, type JsonLine } from './jsonl';
 import { isRecord, shownJson } from '../json';
 
-/** A checked line; `given` is the object as it came, which goes out again with what was computed. */
+/** A checked line; `given` is the object as read, which is written again together with the results. */
 export interface RewardLine {
   given: Record<string, unknown>;
   step: number;
-  /** Lines of one step with the same key are a group. */
+  /** Lines of one step with the same key form a group. */
   groupKey: string;
-  /** Key of the history of rewards that remember prompts. */
+  /** Key for rewards that remember prompts. */
   problem: string;
   correct: boolean;
   thinkingTokens: number;
@@ -37,31 +37,34 @@ function truth(line: number, fields: Fields, name: string, missing?: boolean): b
   throw badLine(line, `"${name}" is ${shown(value)}; it must be true or false.`);
 }
 
-/** A name: text or a number. Kept as JSON, so that 1 and "1" are two names. */
+/** A name, which may be text or a number. Kept as JSON, so that 1 and "1" differ. */
 function label(line: number, fields: Fields, name: string): string {
   const value = fields[name];
   if (typeof value === 'string' || Number.isFinite(value)) return JSON.stringify(value);
-  throw badLine(line, `"${name}" is ${shown(value)}; it must be a number or a text.`);
+  throw badLine(line, `"${name}" is ${shown(value)}; it must be a number or a string.`);
 }
 
 function textOf(line: number, fields: Fields, needed: boolean): string {
   if (typeof fields.text === 'string') return fields.text;
   if (fields.text === undefined && !needed) return '';
-  throw badLine(line, `"text" is ${shown(fields.text)}; it must be the completion, whose characters count.`);
+  throw badLine(
+    line,
+    `"text" is ${shown(fields.text)}; it must be the completion, because lengths are counted in characters.`,
+  );
 }
 
 /**
- * The check of one line; lines must come in the order of their steps.
- * @param needsText lengths are counted in characters, so every line must hold its "text"
+ * Makes the check for one line; lines must be ordered by step.
+ * @param needsText lengths are counted in characters, so every line must have its "text"
  */
 export function rewardReader(needsText: boolean): (line: JsonLine) => RewardLine {
   let lastStep = 0;
   return ({ line, value }) => {
-    if (!isRecord(value)) throw badLine(line, 'this is not a JSON object.');
+    if (!isRecord(value)) throw badLine(line, 'not a JSON object.');
     const given: Fields = value;
     const step = wholeNumber(line, given, 'step');
     if (step < lastStep) {
-      throw badLine(line, `step ${step} comes after step ${lastStep}; lines must be in the order of steps.`);
+      throw badLine(line, `step ${step} comes after step ${lastStep}; lines must be ordered by step.`);
     }
     lastStep = step;
     const groupKey = label(line, given, 'group');
@@ -87,7 +90,7 @@ function rolloutOf(line: RewardLine, prompt: Prompt, sample: number, maxLength: 
   return { ...plain, finish, text, thinkingClosed, format };
 }
 
-/** The groups of one step's lines, and each line's rollout. A completion of `maxLength` tokens counts as cut off. */
+/** The groups of one step's lines and each line's rollout; `maxLength` tokens count as truncated. */
 export function groupLines(
   lines: readonly RewardLine[],
   maxLength: number,

@@ -33,14 +33,14 @@ function details(
 const chosen = (names: readonly string[] | undefined): readonly RewardDefinition[] =>
   listRewards().filter(({ name }) => names === undefined || names.includes(name));
 
-/** A table of what each presses, and below it each in words; those that are named with their parameters. */
+/** A table of how each reward presses on length, then each in words, with parameters if named. */
 export function rewardTable(names: readonly string[] | undefined, width: number): string {
   const rewards = chosen(names);
   const table = formatTable([HEADER, ...rewards.map(row)], HEADER.length);
   return [table, ...rewards.flatMap((reward) => details(reward, width, names !== undefined))].join('\n');
 }
 
-/** The same as data. */
+/** The same information as data. */
 export function rewardRecords(names: readonly string[] | undefined) {
   return chosen(names).map(({ name, summary, formula, source, defaults, taxonomy }) => ({
     name,

@@ -1,4 +1,4 @@
-/** `acoer reward`: verdicts and lengths as JSON Lines in, rewards and advantages as JSON Lines out. */
+/** `acoer reward`: rewards and advantages as JSON Lines for verdicts and lengths as JSON Lines. */
 import { closeSync, openSync, writeSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Command } from 'commander';
@@ -27,7 +27,7 @@ interface RewardFlags {
 /** A program that waits for its answers gets them after this long; a file or pipe is never this quiet. */
 const QUIET_MS = 200;
 
-/** Settings of a run that reach the rewards, under the names of the configuration; L is `maxLength` here. */
+/** Settings of a run that affect rewards, under their configuration names; L is `maxLength` here. */
 const settingsSchema = configSchema
   .pick({
     formatWeight: true,
@@ -43,7 +43,7 @@ const settingsSchema = configSchema
 
 type Settings = z.output<typeof settingsSchema>;
 
-/** `--set` split into settings of the run and parameters of the reward (also as rewardParams.<name>.<parameter>). */
+/** Splits `--set` into settings and parameters of the reward (or rewardParams.<name>.<parameter>). */
 function readSettings(name: string, assignments: readonly string[]) {
   const { rewardParams, ...given } = parseAssignments(assignments) as Record<string, unknown>;
   const known = Object.keys(settingsSchema.shape);
@@ -59,7 +59,7 @@ function readSettings(name: string, assignments: readonly string[]) {
   return { settings: parsed.data, params };
 }
 
-/** One line of the reward's state after each step. The file is made when the first step is there: not for bad input. */
+/** Writes the reward's state after each step. Created at the first step, so never for bad input. */
 class StateFile implements Disposable {
   private file: number | null = null;
 
@@ -82,7 +82,7 @@ class StateFile implements Disposable {
   }
 }
 
-/** Takes a step's lines, writes them with their rewards, and moves the reward's state on. */
+/** Computes and writes a step's rewards, then updates the reward's state. */
 class Rewarder {
   private readonly weighted: readonly WeightedReward[];
   private states: Record<string, unknown>;
@@ -126,7 +126,10 @@ async function* checkedLines(file: string | undefined, needsText: boolean): Asyn
   for await (const line of parseJsonLines(await openInput(file))) yield check(line);
 }
 
-/** Gives each step's lines to `take` once the next step or the end is seen, and nothing more is arriving. */
+/**
+ * Passes each step's lines to `take` after the next step has begun or the input has ended, as soon as nothing
+ * more is arriving.
+ */
 async function eachStep(
   lines: AsyncIterator<RewardLine>,
   take: (step: RewardLine[]) => Promise<void>,
@@ -156,7 +159,10 @@ async function computeRewards(file: string | undefined, flags: RewardFlags): Pro
   if (flags.list === true) return list(flags);
   const name = required(flags.reward, '--reward');
   if (name === 'format') {
-    throw new AcoerError('BAD_CONFIG', 'format is added to every reward: --set formatWeight=2 weighs it.');
+    throw new AcoerError(
+      'BAD_CONFIG',
+      'format is always added to the reward; set its weight with --set formatWeight=2.',
+    );
   }
   const { settings, params } = readSettings(name, flags.set);
   const reward = await openReward(name, settings, params);
@@ -178,29 +184,29 @@ function openReward(name: string, settings: Settings, params: Record<string, unk
 
 export const define: CommandModule['define'] = (command: Command) => {
   command
-    .argument('[file]', 'JSON Lines; standard input when left out or -')
-    .option('--reward <name>', 'the reward; --list shows all')
+    .argument('[file]', 'JSON Lines file; standard input if omitted or -')
+    .option('--reward <name>', 'name of the reward; --list shows all')
     .option('--set <name=value>', 'a parameter of the reward, or maxLength, formatWeight, ...', collect, [])
-    .option('--state <file>', "the reward's state after each step, as JSON Lines")
+    .option('--state <file>', "write the reward's state after each step to this file, as JSON Lines")
     .option(
       '--list',
-      'print every reward and how it presses length (with --reward A,B: these, with their parameters)',
+      'print every reward and how it presses on length (with --reward A,B: only these, with their parameters)',
     )
-    .option('--json', 'with --list: as JSON')
+    .option('--json', 'with --list: print JSON')
     .addHelpText(
       'after',
       `
 Each line is a completion, {"step": 0, "group": 0, "correct": true,
 "thinkingTokens": 70, "totalTokens": 79, "format": true, "thinkingClosed": true}
-(the last may be left out), in the order of steps. It comes out with "reward",
-"parts" and "advantage" once its step is whole. Lines of one step and group are
-a group. "problem" names the prompt for rewards that remember
-prompts (else "group" does).
+(the last is optional), ordered by step. Each is written again with "reward",
+"parts" and "advantage" once its step is complete. Lines with the same step and
+group form a group. "problem" names the prompt for rewards that remember prompts
+(default: "group").
 
 Settings: maxLength (8192), formatWeight, scaleRewards, advantageEpsilon,
 multiObjectiveAggregation, numRemainsInGroup, groupFilter, rewardTimeoutMs,
-rewardModules.<name>=<file> (a reward of your own); all other names are
-parameters of the reward.`,
+rewardModules.<name>=<file> (your own reward); all other names are parameters of
+the reward.`,
     )
     .action(computeRewards);
 };

@@ -1,4 +1,4 @@
-/** `acoer score`: token ids as JSON Lines in, log-probs and entropies as JSON Lines out. */
+/** `acoer score`: log-probs and entropies as JSON Lines for token ids as JSON Lines. */
 import type { Command } from 'commander';
 import type { PackedSequences } from '../engine/types';
 import { addEngineOptions, addModelOptions } from './command';
@@ -10,7 +10,7 @@ import type { ScoreLine } from './prompts';
 import { withModel } from './session';
 import type { ModelFlags, ModelSession } from './session';
 
-/** Tokens packed into one call of the engine. */
+/** Tokens packed into one engine call. */
 const WINDOW_TOKENS = 8192;
 
 function pack(lines: readonly ScoreLine[]): PackedSequences {
@@ -23,7 +23,7 @@ function pack(lines: readonly ScoreLine[]): PackedSequences {
   };
 }
 
-/** Lines in order, at most WINDOW_TOKENS tokens together unless a single line is longer. */
+/** Lines in order, in windows of at most WINDOW_TOKENS tokens unless a single line is longer. */
 async function* windows(lines: AsyncIterable<ScoreLine>): AsyncGenerator<ScoreLine[]> {
   let window: ScoreLine[] = [];
   let tokens = 0;
@@ -40,7 +40,7 @@ async function* windows(lines: AsyncIterable<ScoreLine>): AsyncGenerator<ScoreLi
 }
 
 async function scoreWindow(session: ModelSession, lines: ScoreLine[], signal: AbortSignal): Promise<void> {
-  // A line whose ids are all prompt has an empty answer and needs no computing.
+  // A line whose ids are all prompt has an empty result and needs no computation.
   const scored = lines.filter((line) => line.promptLength < line.ids.length);
   const { logprobs, entropies } =
     scored.length === 0
@@ -69,11 +69,11 @@ async function score(file: string | undefined, flags: ModelFlags): Promise<void>
 
 export const define: CommandModule['define'] = (command: Command) => {
   addModelOptions(command)
-    .argument('[file]', 'JSON Lines; standard input when left out or -')
+    .argument('[file]', 'JSON Lines file; standard input if omitted or -')
     .addHelpText(
       'after',
       `
-Each line is {"ids": [1, 2, 3], "promptLength": 1}; each answer is
+Each line is {"ids": [1, 2, 3], "promptLength": 1}; each result is
 {"logprobs","entropies"} in nats at temperature 1, one number per token from
 promptLength on.`,
     )

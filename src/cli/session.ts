@@ -1,4 +1,4 @@
-/** Engine, model and adapter as `--model`, `--adapter`, `--device` and `--dtype` ask for them. */
+/** Opens engine, model and adapter as `--model`, `--adapter`, `--device` and `--dtype` request. */
 import { createEngine } from '../engine/engine';
 import type { Engine, Model, Policy } from '../engine/types';
 import { resolveModel } from '../models';
@@ -15,11 +15,11 @@ export interface ModelSession {
   directory: string;
   engine: Engine;
   model: Model;
-  /** null: the base. */
+  /** null: the base model. */
   policy: Policy | null;
 }
 
-/** Runs `work` on a loaded model and frees the engine afterwards, however it ended. */
+/** Runs `work` on a loaded model and always frees the engine afterwards. */
 export async function withModel<T>(
   flags: ModelFlags,
   signal: AbortSignal,

@@ -5,7 +5,7 @@ import type { Command } from 'commander';
 
 const SCRIPT = join(__dirname, '..', '..', 'scripts', 'setup.mjs');
 
-/** A process of its own: set-up must work where nothing of `dist` but this file can be trusted. */
+/** Runs in its own process: set-up must work even if nothing in `dist` but this file can be trusted. */
 function runScript(args: string[]): Promise<number> {
   return new Promise((resolve, reject) => {
     const child = spawn(process.execPath, [SCRIPT, ...args], { stdio: 'inherit' });
@@ -18,7 +18,7 @@ export function define(command: Command): void {
   command
     .option(
       '--flavour <name>',
-      'cpu, cu126, cu128, cu130 or auto (CUDA when an NVIDIA driver is present); remembered',
+      'cpu, cu126, cu128, cu130 or auto (CUDA if an NVIDIA driver is present); the choice is remembered',
     )
     .action(async (flags: { flavour?: string }) => {
       process.exitCode = await runScript(flags.flavour === undefined ? [] : ['--flavour', flags.flavour]);

@@ -1,4 +1,4 @@
-/** Plain-text tables: the first `leftColumns` columns to the left, numbers to the right. */
+/** Plain-text tables: the first `leftColumns` columns are left-aligned, the rest right-aligned. */
 export function formatTable(rows: readonly (readonly string[])[], leftColumns = 1): string {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   const line = (row: readonly string[]): string =>

@@ -1,4 +1,4 @@
-/** `acoer train`: a run on the command line. */
+/** `acoer train`: trains from the command line. */
 import { existsSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
@@ -41,10 +41,15 @@ interface TrainFlags {
 export function define(command: Command): void {
   command
     .argument('[config]', 'YAML or JSON file of settings')
-    .option('--preset <name>', `settings to start from: ${Object.keys(PRESETS).join(', ')}`)
-    .option('--set <path=value>', 'one setting, e.g. --set learningRate=1e-4 (repeatable)', collect, [])
+    .option('--preset <name>', `preset to start from: ${Object.keys(PRESETS).join(', ')}`)
+    .option(
+      '--set <path=value>',
+      'override a setting, e.g. --set learningRate=1e-4 (repeatable)',
+      collect,
+      [],
+    )
     .option('--reward <name>', 'reward to train with')
-    .option('--resume [run]', 'go on with a run (default: --out, else the latest in runs/)')
+    .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
     .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)')
     .option('--max-steps <n>', 'optimiser updates', integer(1))
     .option('--seed <n>', 'seed of the run', integer(0))
@@ -53,24 +58,24 @@ export function define(command: Command): void {
       new Option('--dtype <dtype>', 'type of the base weights').choices(['float32', 'bfloat16', 'float64']),
     )
     .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096))
-    .option('--ignore-plan', 'start also when the plan says that memory will not do')
+    .option('--ignore-plan', 'start even if the plan says that the run will not fit in memory')
     .option('--json', 'print the summary as JSON instead of a table')
-    .option('--describe', 'print every setting with its default and meaning, and end')
+    .option('--describe', 'print every setting with its default and meaning, and exit')
     .action((config: string | undefined, flags: TrainFlags) => runTrain(config, flags));
 }
 
-/** The folder to resume: named, --out's, or the latest. */
+/** The folder to resume: the one given, --out, or the latest. */
 function resumedRun(flags: TrainFlags): string {
   if (typeof flags.resume === 'string') return flags.resume;
   return flags.out ?? latestRun('runs');
 }
 
-/** A layer of settings from the options that stand for one. */
+/** A configuration layer from the options that are shortcuts for settings. */
 function settingsOf({ reward, maxSteps, seed, device, dtype, threads }: TrainFlags) {
   return { reward, maxSteps, seed, device, dtype, threads };
 }
 
-/** What `train` needs from the command line; the configuration is checked here already. */
+/** The options of `train` for these flags; the configuration is already validated here. */
 export function trainOptions(configPath: string | undefined, flags: TrainFlags): TrainOptions {
   const layers = [
     ...(configPath === undefined ? [] : [readConfigFile(configPath)]),
@@ -83,7 +88,7 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
   return { resume: resumedRun(flags), ...mergeLayers(layers, flags.preset) };
 }
 
-/** Runs `work`. The first SIGINT or SIGTERM ends the run within seconds, the second at once: what is on disk is whole. */
+/** Runs `work`. The first SIGINT or SIGTERM stops it within seconds, the second at once, files intact. */
 async function stoppable<T>(
   work: (signal: AbortSignal, hold: (run: TrainRun) => void) => Promise<T>,
 ): Promise<T> {
@@ -93,7 +98,7 @@ async function stoppable<T>(
   const onSignal = () => {
     if (asked) exitNow(130);
     asked = true;
-    process.stderr.write('\nstopping; once more to stop at once\n');
+    process.stderr.write('\nstopping; press Ctrl-C again to stop at once\n');
     if (run === undefined) loading.abort();
     else run.stop();
   };
@@ -115,14 +120,14 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
   }
 }
 
-/** What hangs in the engine would keep `process.exit` waiting for ever; every file on disk is whole. */
+/** A hung engine call would make `process.exit` wait forever; every file on disk is intact. */
 function endIfStuck(error: unknown): void {
   if (!isStuck(error)) return;
   writeSync(process.stderr.fd, `acoer: ${errorMessage(error)}\n`);
   exitNow(1);
 }
 
-/** Runs to the end under the live view and prints what it came to. */
+/** Runs to the end with live progress, then prints the results. */
 export async function runAndReport(options: TrainOptions, json: boolean): Promise<void> {
   const view = new ProgressView(process.stderr);
   const onEvent: TrainOptions['onEvent'] = (event) => {
@@ -168,10 +173,10 @@ function report(run: TrainRun, summary: RunSummary, json: boolean, answers: Prog
 
 function files({ directory }: TrainRun): string[] {
   const rows: [string, string][] = [
-    ['final', 'the trained adapter, as PEFT reads it'],
-    ['metrics.jsonl', 'every step in numbers'],
+    ['final', 'the trained adapter, in PEFT format'],
+    ['metrics.jsonl', 'the metrics of every step'],
     ['completions', 'sampled completions with their rewards'],
-    ['summary.json', 'the evaluations'],
+    ['summary.json', 'the evaluation results'],
   ];
   const found = rows.flatMap(([name, meaning]) => {
     const path = join(directory, name);

@@ -1,4 +1,4 @@
-/** `acoer verify`: pairs of reference and completion as JSON Lines in, verdicts as JSON Lines out, in order. */
+/** `acoer verify`: verdicts as JSON Lines for pairs of reference and completion as JSON Lines, in order. */
 import { type Command, Option } from 'commander';
 import { type GradingItem, VerifierPool } from '../grading';
 import { BadConfig, optionsFromConfig, type PresetName } from '../verify';
@@ -7,7 +7,7 @@ import { interruptible } from './interrupt';
 import { InOrder, type LineOrProblem, openInput, parseLinesAsTheyCome, writeJsonLine } from './jsonl';
 import { isRecord } from '../json';
 
-/** Large enough that passing it to a process costs little beside the verdicts. */
+/** Large enough that the cost of passing a batch to a process is small next to grading it. */
 const BATCH_LINES = 128;
 
 interface BadLine {
@@ -26,7 +26,7 @@ function readEntry(read: LineOrProblem, preset: Preset): Entry {
   if ('problem' in read) return { error: read.problem, line };
   const { value } = read;
   if (!isRecord(value)) {
-    return { error: 'this is not an object; write {"gold": "...", "pred": "..."}.', line };
+    return { error: 'not an object; expected {"gold": "...", "pred": "..."}.', line };
   }
   const { gold, pred, config } = value;
   for (const [name, text] of Object.entries({ gold, pred })) {
@@ -34,7 +34,7 @@ function readEntry(read: LineOrProblem, preset: Preset): Entry {
   }
   if (preset === 'last-box') {
     if (config === undefined) return { gold: gold as string, pred: pred as string, preset };
-    return { error: 'config has no meaning with --preset last-box.', line };
+    return { error: '"config" cannot be used with --preset last-box.', line };
   }
   try {
     optionsFromConfig(config, preset);
@@ -45,7 +45,7 @@ function readEntry(read: LineOrProblem, preset: Preset): Entry {
   return { gold: gold as string, pred: pred as string, config, preset };
 }
 
-/** What has arrived, in pieces for one process each. */
+/** The lines that have arrived, in batches for one process each. */
 async function* batches(path: string | undefined, preset: Preset): AsyncGenerator<Entry[]> {
   for await (const lines of parseLinesAsTheyCome(await openInput(path))) {
     for (let start = 0; start < lines.length; start += BATCH_LINES) {
@@ -77,7 +77,7 @@ async function verify(file: string | undefined, flags: { preset: Preset }): Prom
           output.add(at, lines);
         });
         running.add(work);
-        // Two batches for each process keep all of them busy and memory flat.
+        // Two batches per process keep all of them busy and memory flat.
         while (running.size >= 2 * pool.concurrency) await Promise.race(running);
       }
       await Promise.all(running);
@@ -95,7 +95,7 @@ async function verify(file: string | undefined, flags: { preset: Preset }): Prom
 
 export const define: CommandModule['define'] = (command: Command) => {
   command
-    .argument('[file]', 'JSON Lines; standard input when left out or -')
+    .argument('[file]', 'JSON Lines file; standard input if omitted or -')
     .addOption(
       new Option('--preset <name>', 'how answers are found and compared')
         .choices(['math-verify', 'trl', 'last-box'])
@@ -106,11 +106,11 @@ export const define: CommandModule['define'] = (command: Command) => {
       `
   printf '%s\\n' '{"gold": "\\\\frac12", "pred": "\\\\boxed{0.5}"}' | acoer verify
 
-Each line has "gold" and "pred" and may carry "config" with math_verify's option
+Each line has "gold" and "pred", and optionally "config" with math_verify's option
 names (float_rounding, numeric_precision, strict, allow_set_relation_comp,
-match_types, ...). Each answer is {"correct","status","extracted"}; status is
-correct, incorrect, unparseable, timeout or gold-unparseable. A line that cannot
-be read gives {"error","line"}, and the exit code is 1 at the end.`,
+match_types, ...). Each result is {"correct","status","extracted"}; status is
+correct, incorrect, unparseable, timeout or gold-unparseable. An unreadable line
+gives {"error","line"}, and the exit code is then 1.`,
     )
     .action(verify);
 };

@@ -1,4 +1,4 @@
-/** `acoer data`: what it says about a data set, with the embedded model's tokenizer. */
+/** `acoer data`: what it reports about a data set, with the embedded model's tokenizer. */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -28,7 +28,7 @@ const report = async (...words: string[]) => {
   return JSON.parse(stdout) as DataReport & { goldDropped: boolean };
 };
 
-test('counts rows, levels and gold answers that cannot be read, with their place', async () => {
+test('counts rows, levels and unreadable gold answers, with their location', async () => {
   const found = await report('--model', 'tiny');
   expect(found).toMatchObject({
     rows: 4,
@@ -55,7 +55,7 @@ test('shows the prompt as the model gets it, with its tokens', async () => {
   expect(promptLengths).toMatchObject({ unit: 'tokens', measured: 3 });
 });
 
-test('follows the settings of a run: template, columns, levels, length limit', async () => {
+test('uses the settings of a run: template, columns, levels, length limit', async () => {
   const config = join(folder, 'run.yaml');
   writeFileSync(
     config,
@@ -74,35 +74,35 @@ test('without a tokenizer it counts characters of the filled template', async ()
   expect(promptLengths).toMatchObject({ unit: 'characters', min: 4, max: 6, median: 5 });
 });
 
-test('the text names what was left out and draws the lengths', async () => {
+test('the text report names what was left out and draws a histogram of lengths', async () => {
   const { code, stdout } = await acoer('data', file, '--model', 'tiny', '--rows', '1');
   expect(code).toBe(0);
   expect(stdout).toContain(`${file}: 3 problems of 4 rows`);
-  expect(stdout).toMatch(/gold answers the verifier cannot read: 1, left out\n +.*line 2: no reading/);
+  expect(stdout).toMatch(/gold answers the verifier cannot parse: 1, left out\n +.*line 2: no reading/);
   expect(stdout).toMatch(/^level +problems\n-+ +-+\n2 +2\nnone +1$/m);
   expect(stdout).toMatch(/prompts, tokens: min \d+, mean [\d.]+, median \d+/);
   expect(stdout).toMatch(/█+ +3/);
   expect(stdout).toMatch(/--- problem 1 \(id 0, level 2\), gold answer: 1\n/);
 });
 
-test('every bad row is shown, and the exit code says so unless they are left out', async () => {
+test('every bad row is shown, and the exit code reports them unless they are skipped', async () => {
   const bad = join(folder, 'bad.csv');
   writeFileSync(bad, 'problem,answer\na,1\nb\nc,\n');
   const shown = await acoer('data', bad, '--no-tokens');
   expect(shown.code).toBe(2);
-  expect(shown.stdout).toMatch(/rows that cannot be read: 2\n.*line 3 has 1 fields.*\n.*line 4 has no value/);
+  expect(shown.stdout).toMatch(/unreadable rows: 2\n.*line 3 has 1 fields.*\n.*line 4 has no value/);
   expect(shown.stderr).toContain('skipBadRows=true');
   expect((await acoer('data', bad, '--no-tokens', '--set', 'skipBadRows=true')).code).toBe(0);
 });
 
-test('without a name it lists the known ones; a name that means nothing is answered with the nearest', async () => {
+test('without a name it lists the known data sets; for an unknown name it suggests the nearest', async () => {
   expect((await acoer('data')).stdout).toContain('HuggingFaceH4/MATH-500');
   const { code, stdout, stderr } = await acoer('data', 'math50', '--no-tokens');
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toContain('did you mean `math500`');
 });
 
-test('lengths: nearest-rank quantiles and bins that double', () => {
+test('lengths: nearest-rank quantiles and doubling bins', () => {
   const lengths = summariseLengths('tokens', [0, 1, 2, 3, 4, 100]);
   expect(lengths).toMatchObject({ min: 0, median: 2, p95: 100, max: 100, measured: 6 });
   expect(lengths.mean).toBeCloseTo(110 / 6, 12);
@@ -118,19 +118,19 @@ test('lengths: nearest-rank quantiles and bins that double', () => {
   ]);
 });
 
-test('says how many problems a run trains on and evaluates on, and shows those held out', async () => {
+test('reports how many problems a run would train and evaluate on, and shows those held out', async () => {
   const mine = join(folder, 'mine.jsonl');
   const rows = Array.from({ length: 40 }, (_, i) => ({ problem: `say ${i}`, answer: `${i}` }));
   writeFileSync(mine, rows.map((row) => JSON.stringify(row)).join('\n'));
   const all = await acoer('data', mine, '--no-tokens');
   expect(all.stdout).toContain(`${mine}: 40 problems of 40 rows`);
-  expect(all.stdout).toContain('a run trains on 32 problems and evaluates on 8\n');
+  expect(all.stdout).toContain('a run would train on 32 problems and evaluate on 8\n');
   expect(all.stdout).toMatch(/names no evaluation set: held out 8 of 40 problems \(20%\)/);
   const held = await acoer('data', mine, '--no-tokens', '--eval', '--json');
   expect(JSON.parse(held.stdout)).toMatchObject({ problems: 8, training: 32, evaluation: 8 });
   const few = await acoer('data', file, '--no-tokens');
   expect(few).toMatchObject({
     code: 0,
-    stdout: expect.stringContaining('a run would refuse this data') as string,
+    stdout: expect.stringContaining('a run would reject this data') as string,
   });
 });

@@ -13,16 +13,16 @@ const TINY = ['--model', 'tiny', '--benchmark', 'tiny'];
 const evaluate = (out: string, ...words: string[]) =>
   acoer('eval', ...TINY, '--problems', '20', '--out', join(root, out), '--json', ...words);
 
-/** As a process: the pool of verifiers runs compiled code. */
+/** Runs as a process, because the pool of verifiers runs compiled code. */
 const spawned = (...words: string[]) => ended(spawnAcoer('eval', ...words));
 
-/** What depends on the answers alone. */
+/** The figures that depend on the answers alone. */
 const figures = (stdout: string) => {
   const { completions: _, ...rest } = objects<Record<string, unknown>>(stdout)[0]!;
   return rest;
 };
 
-test('one JSON object with every figure, and every completion in a file', async () => {
+test('prints one JSON object with every figure and writes every completion to a file', async () => {
   const { code, stdout, stderr } = await evaluate('whole');
   expect(code).toBe(0);
   expect(stderr).toMatch(/base on tiny: 20\/20 answers, accuracy [\d.]+%, [\d,]+ tokens\/s, in \d+s/);
@@ -52,31 +52,31 @@ test('one JSON object with every figure, and every completion in a file', async 
   );
 });
 
-test('a killed evaluation goes on where it was, with the same figures bit for bit', async () => {
+test('a killed evaluation resumes where it stopped, with the same figures bit for bit', async () => {
   const several = ['-n', '3', '--temperature', '1'];
   const whole = await evaluate('several', ...several);
   const file = (out: string, name: string) => join(root, out, name);
   await evaluate('killed', ...several);
-  // As a process killed while it wrote its tenth line leaves it.
+  // As if the process had been killed while it wrote its tenth line.
   const lines = readFileSync(file('killed', 'base.tiny.jsonl'), 'utf8').split('\n');
   writeFileSync(file('killed', 'base.tiny.jsonl'), `${lines.slice(0, 9).join('\n')}\n`);
   appendFileSync(file('killed', 'base.tiny.jsonl'), lines[9]!.slice(0, 40));
   const again = await evaluate('killed', ...several);
   expect(again.code).toBe(0);
-  expect(again.stderr).toContain('9 of 60 answers are there already');
+  expect(again.stderr).toContain('9 of 60 answers were done earlier');
   expect(figures(again.stdout)).toEqual(figures(whole.stdout));
   const sorted = (out: string) => readFileSync(file(out, 'base.tiny.jsonl'), 'utf8').split('\n').sort();
   expect(sorted('killed')).toEqual(sorted('several'));
   expect(figures(again.stdout).atK).toHaveLength(3);
 });
 
-test('a folder with an evaluation of other settings is refused, naming the setting', async () => {
+test('a folder with an evaluation under other settings is rejected, naming the setting', async () => {
   const { code, stderr } = await evaluate('whole', '--max-new-tokens', '100');
   expect(code).toBe(2);
-  expect(stderr).toMatch(/maxNewTokens is 256 there and 100 now\. Name another folder with --out/);
+  expect(stderr).toMatch(/maxNewTokens is 256 there, but 100 now\. Choose another folder with --out/);
 });
 
-test('its own file graded again without a model gives the same figures', async () => {
+test('grading its own file again without a model gives the same figures', async () => {
   const { stdout } = await spawned('--completions', join(root, 'several', 'base.tiny.jsonl'), '--json');
   const stored = JSON.parse(readFileSync(join(root, 'several', 'base.tiny.json'), 'utf8')) as {
     report: object;
@@ -84,7 +84,7 @@ test('its own file graded again without a model gives the same figures', async (
   expect(objects(stdout)[0]).toMatchObject(stored.report);
 });
 
-test('two benchmarks in one go, in a table; names that clash are refused', async () => {
+test('two benchmarks in one table; clashing names are rejected', async () => {
   const rows = linesFile([
     { question: '1+1 mod 10?', answer: '2', level: 'one' },
     { question: '2+3 mod 10?', answer: '5', level: 'two' },
@@ -128,7 +128,7 @@ test('--compare pairs two evaluations', async () => {
   );
   const { code, stdout } = await spawned('--compare', plain, better);
   expect(code).toBe(0);
-  expect(stdout).toContain('A alone right 0, B alone right 3, exact McNemar p = 0.250');
+  expect(stdout).toContain('only A correct 0, only B correct 3, exact McNemar p = 0.250');
   expect(stdout).toMatch(/accuracy +25\.0% +100\.0% +\+75\.0/);
   expect(stdout).toContain('total tokens: -33.3%');
   const json = await spawned('--compare', join(root, 'whole'), join(root, 'whole'), '--json');
@@ -139,7 +139,7 @@ test('--compare pairs two evaluations', async () => {
   });
 });
 
-test('a file without lengths has dashes for them, and null in JSON', async () => {
+test('missing lengths are shown as dashes, and as null in JSON', async () => {
   const file = linesFile([{ gold: '1', text: '\\boxed{1}' }]);
   expect((await spawned('--completions', file)).stdout).toMatch(/thinking tokens +mean - \(95% -\)/);
   expect(objects((await spawned('--completions', file, '--json')).stdout)[0]).toMatchObject({
@@ -151,20 +151,20 @@ test('a file without lengths has dashes for them, and null in JSON', async () =>
 });
 
 test.each<[string, string[], string]>([
-  ['no benchmark', ['--model', 'tiny'], '--benchmark is missing'],
-  ['no model', ['--benchmark', 'tiny'], '--model is missing'],
+  ['no benchmark', ['--model', 'tiny'], '--benchmark is required'],
+  ['no model', ['--benchmark', 'tiny'], '--model is required'],
   ['greedy samples', [...TINY, '-n', '4', '--temperature', '0'], 'would give the same answer 4 times'],
   [
-    'a model beside a file',
+    'a model together with a file',
     ['--completions', 'x.jsonl', '--model', 'tiny'],
-    '--model has no meaning with --completions',
+    '--model cannot be used with --completions',
   ],
   ['one file to compare', ['--compare', 'x.jsonl'], '--compare needs two'],
-  ['three files to compare', ['--compare', 'x', 'y', 'z'], 'Name two files or folders'],
+  ['three files to compare', ['--compare', 'x', 'y', 'z'], 'Give exactly two files or folders'],
   ['a missing file', ['--completions', '/nonesuch.jsonl'], 'no such file'],
-  ['a run that is none', ['--run', '/nonesuch'], 'holds no run'],
-  ['an adapter that is none', [...TINY, '--adapter', '/tmp'], 'holds no adapter'],
-])('%s is refused with exit code 2', async (_, words, message) => {
+  ['not a run', ['--run', '/nonesuch'], 'is not a run'],
+  ['not an adapter', [...TINY, '--adapter', '/tmp'], 'is not an adapter'],
+])('%s is rejected with exit code 2', async (_, words, message) => {
   const { code, stdout, stderr } = await acoer('eval', ...words);
   expect(code).toBe(2);
   expect(stderr).toContain(message);

@@ -1,7 +1,7 @@
 import { forkOptions } from '../../src/cli/fork';
 import { ProgressView } from '../../src/cli/view/progress';
 
-test('a fork takes its run, its step and only the settings that were given', () => {
+test('a fork takes the run, the step and only the settings given', () => {
   const flags = { at: 40, set: ['reward=acc', 'learningRate=1e-4'], seed: 7, out: 'runs/b' };
   expect(forkOptions('runs/a', flags)).toEqual({
     fork: { run: 'runs/a', at: 40 },
@@ -12,11 +12,11 @@ test('a fork takes its run, its step and only the settings that were given', () 
   });
 });
 
-test('a fork without --at is refused', () => {
-  expect(() => forkOptions('runs/a', { set: [] })).toThrow('--at is missing');
+test('a fork without --at is rejected', () => {
+  expect(() => forkOptions('runs/a', { set: [] })).toThrow('--at is required');
 });
 
-test('the view says why the health of a run changed, and where a rollback led', () => {
+test('the view reports why the health of a run changed, and where a rollback went', () => {
   const lines: string[] = [];
   const view = new ProgressView({ write: (text) => lines.push(text) });
   const reason = 'Collapse: it fell.';

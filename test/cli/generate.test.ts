@@ -29,7 +29,7 @@ async function generate(lines: readonly unknown[], ...flags: string[]): Promise<
 const PROMPTS = [{ prompt: '1+2 mod 10?' }, { prompt: '7-3' }, { ids: [5, 6, 7] }];
 
 describe('lines', () => {
-  test('come in (index, sample) order with every field', async () => {
+  test('are written in (index, sample) order with every field', async () => {
     const lines = await generate(PROMPTS, '-n', '5', '--max-new-tokens', '40');
     expect(lines.map(({ index, sample }) => [index, sample])).toEqual(
       [0, 1, 2].flatMap((index) => [0, 1, 2, 3, 4].map((sample) => [index, sample])),
@@ -55,7 +55,7 @@ describe('lines', () => {
     }
   });
 
-  test('--stop ends a completion at a token of its own', async () => {
+  test('--stop ends a completion at an additional token', async () => {
     const [digit] = tokenizer.encode('7');
     const lines = await generate([PROMPTS[0]], '-n', '50', '--stop', '7');
     expect(lines.some(({ ids }) => ids.at(-1) === digit)).toBe(true);
@@ -96,7 +96,7 @@ describe('lines', () => {
     expect(ids).toEqual(raw);
   });
 
-  test('no input, no output', async () => {
+  test('empty input gives empty output', async () => {
     expect(await generate([])).toEqual([]);
   });
 });
@@ -105,14 +105,14 @@ describe('--prompt', () => {
   const content = '3-1 mod 10?';
   const flags = ['generate', '--model', model, '--prompt', content, '--max-new-tokens', '30'];
 
-  test('goes through the chat template and prints the text; --json the record', async () => {
+  test('goes through the chat template and prints the text, or the record with --json', async () => {
     const [record] = await generate([{ messages: [{ role: 'user', content }] }], '--max-new-tokens', '30');
     const { code, stdout } = await acoer(...flags);
     expect({ code, stdout }).toEqual({ code: 0, stdout: `${record!.text.trim()}\n` });
     expect(objects<Line>((await acoer(...flags, '--json')).stdout)).toEqual([record]);
   });
 
-  test('-n K prints each under a heading', async () => {
+  test('-n K prints each completion under a heading', async () => {
     const { stdout } = await acoer(...flags, '-n', '3');
     const headings = stdout.split('\n').filter((line) => line.startsWith('---'));
     expect(headings.map((line) => line.replace(/:.*/, ''))).toEqual([
@@ -123,21 +123,21 @@ describe('--prompt', () => {
     expect(headings[0]).toMatch(/^--- 1 of 3: \d+ tokens, \d+ of thinking(, cut off)?$/);
   });
 
-  test('that was cut off says so on stderr', async () => {
+  test('reports on stderr that it was cut off', async () => {
     const { stderr } = await acoer(...flags.slice(0, -1), '1');
     expect(stderr).toBe('cut off after 1 tokens (--max-new-tokens 1)\n');
   });
 
   test.each([
-    ['with a file', ['--prompt', 'x', 'lines.jsonl'], /--prompt and a file of prompts were given/],
+    ['with a file', ['--prompt', 'x', 'lines.jsonl'], /--prompt and a file of prompts cannot be combined/],
     ['empty', ['--prompt', ' '], /--prompt: the prompt is empty/],
     [
       'too long',
       ['--prompt', '1'.repeat(5000)],
-      /--prompt: the prompt has \d+ tokens and the model takes 4096/,
+      /--prompt: the prompt has \d+ tokens, but the model has only 4096 positions/,
     ],
-    ['--json without it', ['--json'], /--json goes with --prompt/],
-  ])('%s is exit 2', async (_, words, sentence) => {
+    ['--json without it', ['--json'], /--json is only for --prompt/],
+  ])('%s exits with 2', async (_, words, sentence) => {
     const { code, stdout, stderr } = await acoer('generate', '--model', model, ...words);
     expect(stderr).toMatch(sentence);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
@@ -145,7 +145,7 @@ describe('--prompt', () => {
 });
 
 describe('draws', () => {
-  test('depend on seed, line and sample, not on neighbours or on how many samples there are', async () => {
+  test('depend on seed, line and sample, not on neighbours or the number of samples', async () => {
     const many = await generate(PROMPTS, '-n', '7');
     const few = await generate(PROMPTS.slice(0, 2), '-n', '3');
     expect(few).toEqual(many.filter(({ index, sample }) => index < 2 && sample < 3));
@@ -156,20 +156,20 @@ describe('draws', () => {
     expect(new Set(many.map(({ ids }) => ids.join())).size).toBe(many.length);
   });
 
-  test('do not depend on the windows a large input is cut into', async () => {
+  test('do not depend on the windows a large input is split into', async () => {
     const lines = Array.from({ length: 700 }, (_, n) => ({ ids: [1 + (n % 60), 3] }));
     const inOne = await generate(lines, '--max-new-tokens', '3');
-    // 1,400 sequences: two windows, cut after line 512.
+    // 1,400 sequences: two windows, split after line 512.
     const inTwo = await generate(lines, '-n', '2', '--max-new-tokens', '3');
     expect(inTwo).toHaveLength(1400);
     expect(inTwo.filter(({ sample }) => sample === 0)).toEqual(inOne);
-    // One line's samples over two windows.
+    // One line's samples split over two windows.
     const wide = await generate([lines[0]], '-n', '1100', '--max-new-tokens', '3');
     expect(wide.slice(0, 2)).toEqual(inTwo.slice(0, 2));
     expect(wide.map(({ sample }) => sample)).toEqual(Array.from({ length: 1100 }, (_, n) => n));
   });
 
-  test('the log-probs are those of `acoer score`', async () => {
+  test('the log-probs equal those of `acoer score`', async () => {
     const lines = await generate(PROMPTS, '-n', '4', '--max-new-tokens', '30', '--top-k', '20');
     const prompts = PROMPTS.map((p) => ('ids' in p ? p.ids! : Array.from(tokenizer.encode(p.prompt))));
     const sequences = lines.map(({ index, ids }) => ({
@@ -185,7 +185,7 @@ describe('draws', () => {
     });
   });
 
-  test('temperature 0 is greedy: every sample the same', async () => {
+  test('temperature 0 is greedy: all samples are the same', async () => {
     const lines = await generate([PROMPTS[0]], '-n', '3', '--temperature', '0', '--max-new-tokens', '20');
     const [first, ...others] = lines.map(({ ids }) => ids);
     expect(others).toEqual([first, first]);
@@ -199,27 +199,27 @@ describe('draws', () => {
   });
 });
 
-describe('bad lines end with 2 before any output', () => {
+describe('bad lines exit with 2 before any output', () => {
   const good = { prompt: '1+1' };
   test.each([
-    ['no object', '[1]', /^acoer: line 3: this is not a JSON object/],
-    ['no form', { text: 'x' }, /line 3: it must hold one of "prompt", "messages" and "ids"; it holds none/],
-    ['two forms', { prompt: 'x', ids: [1] }, /it holds prompt and ids/],
-    ['prompt is a number', { prompt: 3 }, /line 3: "prompt" must be text/],
+    ['no object', '[1]', /^acoer: line 3: not a JSON object/],
+    ['no form', { text: 'x' }, /line 3: expected exactly one of "prompt", "messages" and "ids", found none/],
+    ['two forms', { prompt: 'x', ids: [1] }, /found prompt and ids/],
+    ['prompt is a number', { prompt: 3 }, /line 3: "prompt" must be a string/],
     ['an empty prompt', { prompt: '' }, /line 3: the prompt is empty/],
-    ['no ids', { ids: [] }, /line 3: "ids" must be a list of at least one token id/],
+    ['no ids', { ids: [] }, /line 3: "ids" must be a non-empty list of token ids/],
     [
       'an id beyond the vocabulary',
       { ids: [1, 64] },
-      /line 3: "ids"\[1\] is 64; token ids are whole numbers from 0 to 63/,
+      /line 3: "ids"\[1\] is 64; it must be a whole number from 0 to 63/,
     ],
-    ['an id that is a fraction', { ids: [0.5] }, /"ids"\[0\] is 0.5/],
-    ['a role nobody has', { messages: [{ role: 'boss', content: '' }] }, /line 3: "messages"\[0\]\["role"\]/],
+    ['a fractional id', { ids: [0.5] }, /"ids"\[0\] is 0.5/],
+    ['an unknown role', { messages: [{ role: 'boss', content: '' }] }, /line 3: "messages"\[0\]\["role"\]/],
     ['no messages', { messages: [] }, /line 3: "messages"/],
     [
       'a prompt too long for the model',
       { ids: new Array(4096).fill(1) },
-      /line 3: the prompt has 4096 tokens and the model takes 4096/,
+      /line 3: the prompt has 4096 tokens, but the model has only 4096 positions/,
     ],
   ] as [string, unknown, RegExp][])('%s', async (_, line, message) => {
     const { code, stdout, stderr } = await acoer(
@@ -232,15 +232,15 @@ describe('bad lines end with 2 before any output', () => {
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   });
 
-  test('a stop that is several tokens', async () => {
+  test('a stop of several tokens', async () => {
     const flags = ['--model', model, '--stop', 'abc'];
     expect(await acoer('generate', ...flags, linesFile([good]))).toMatchObject({
       code: 2,
-      stderr: 'acoer: --stop "abc" is 3 tokens of this model; it must be one.\n',
+      stderr: 'acoer: --stop "abc" is 3 tokens in this model; it must be a single token.\n',
     });
   });
 
-  test('an adapter that is not there', async () => {
+  test('a missing adapter', async () => {
     const result = await acoer('generate', '--model', model, '--adapter', '/no/such', linesFile([good]));
     expect(result).toMatchObject({ code: 2, stdout: '' });
     expect(result.stderr).toMatch(/^acoer: .*\/no\/such/);
@@ -257,9 +257,9 @@ describe('as a process', () => {
     expect(objects<Line>(stdout)).toHaveLength(2);
   });
 
-  test('Ctrl-C: what was in flight comes back as cancelled, in order, and the exit code is 130', async () => {
+  test('Ctrl-C: completions in flight come back as cancelled, in order, and the exit code is 130', async () => {
     const prompts = Array.from({ length: 1000 }, () => ({ prompt: '1+1' }));
-    // Slow enough that the engine has not ended the window before this process has read its first line.
+    // Slow enough that the engine is still in the window when this process reads its first line.
     const slow = textModel({ hiddenSize: 256, intermediateSize: 512, numLayers: 8 });
     const child = spawnAcoer('generate', '--model', slow, '-n', '8', linesFile(prompts));
     const result = ended(child);
@@ -274,8 +274,8 @@ describe('as a process', () => {
     for (const { ids, logprobs } of lines) expect(logprobs).toHaveLength(ids.length);
   });
 
-  // In bf16 the products are oneDNN's, whose kernels are made at first use.
-  test.each(['float32', 'bfloat16'] as const)('a reader that leaves ends it quietly, %s', async (dtype) => {
+  // In bf16 the products are oneDNN's, whose kernels are built at first use.
+  test.each(['float32', 'bfloat16'] as const)('it ends quietly when its reader leaves, %s', async (dtype) => {
     const directory = textModel({ dtype });
     const child = spawnAcoer('generate', '--model', directory, '-n', '20000', linesFile([{ prompt: '1+1' }]));
     const result = ended(child);

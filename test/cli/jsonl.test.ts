@@ -4,7 +4,7 @@ import { InOrder, parseJsonLines, Spool } from '../../src/cli/jsonl';
 import type { JsonLine } from '../../src/cli/jsonl';
 import { linesFile } from '../helpers/cli';
 
-/** The text cut into chunks of `size` bytes. */
+/** `text` split into chunks of `size` bytes. */
 function chunks(text: string | Buffer, size: number): AsyncIterable<Buffer> {
   const bytes = Buffer.from(text);
   const parts: Buffer[] = [];
@@ -21,7 +21,7 @@ async function all(source: AsyncIterable<Buffer>): Promise<JsonLine[]> {
 describe('parseJsonLines', () => {
   const text = '\uFEFF{"a":"grüße"}\r\n\n  {"a":"\\u2028 和"}\n[1]';
 
-  test.each([1, 2, 3, 7, 1000])('lines come whole from chunks of %d bytes', async (size) => {
+  test.each([1, 2, 3, 7, 1000])('lines are reassembled from chunks of %d bytes', async (size) => {
     expect(await all(chunks(text, size))).toEqual([
       { line: 1, value: { a: 'grüße' } },
       { line: 3, value: { a: '\u2028 和' } },
@@ -29,7 +29,7 @@ describe('parseJsonLines', () => {
     ]);
   });
 
-  test('a line end inside a JSON string of Unicode is none', async () => {
+  test('a Unicode line separator inside a JSON string does not end the line', async () => {
     expect(await all(chunks('{"a":"x\u2028y"}\n', 5))).toEqual([{ line: 1, value: { a: 'x\u2028y' } }]);
   });
 
@@ -39,9 +39,9 @@ describe('parseJsonLines', () => {
   });
 
   test.each([
-    ['not JSON', '{"a":1}\n\n{"a":', /^line 3: this is not JSON/],
-    ['not UTF-8', Buffer.from([0x7b, 0x7d, 0x0a, 0xff, 0x0a]), /^line 2: this is not UTF-8/],
-  ])('%s is refused by the number of its line', async (_, input, message) => {
+    ['not JSON', '{"a":1}\n\n{"a":', /^line 3: not JSON/],
+    ['not UTF-8', Buffer.from([0x7b, 0x7d, 0x0a, 0xff, 0x0a]), /^line 2: not UTF-8/],
+  ])('%s is rejected with its line number', async (_, input, message) => {
     await expect(all(chunks(input, 4))).rejects.toMatchObject({
       code: 'BAD_INPUT',
       message: expect.stringMatching(message) as string,
@@ -50,7 +50,7 @@ describe('parseJsonLines', () => {
 });
 
 describe('Spool', () => {
-  test('gives back what was checked, in order, past its buffer', async () => {
+  test('returns the checked values in order, beyond its buffer size', async () => {
     const long = 'x'.repeat(2000);
     const path = linesFile(Array.from({ length: 2000 }, (_, n) => ({ n, long })));
     await using spool = await Spool.create<{ n: number; long: string }>();
@@ -71,7 +71,7 @@ describe('Spool', () => {
   });
 
   test.each([
-    ['/no/such/file', /^cannot read \/no\/such\/file: no such file$/],
+    ['/no/such/file', /^Cannot read \/no\/such\/file: no such file$/],
     ['/', /is a folder/],
   ])('%s is bad input', async (path, message) => {
     await using spool = await Spool.create<unknown>();
@@ -83,7 +83,7 @@ describe('Spool', () => {
 });
 
 describe('InOrder', () => {
-  test('hands on as early as order allows', () => {
+  test('emits as early as the order allows', () => {
     const seen: string[] = [];
     const order = new InOrder<string>((value) => seen.push(value));
     order.add(1, 'b');
@@ -95,7 +95,7 @@ describe('InOrder', () => {
     expect(seen).toEqual(['a', 'b', 'c', 'd']);
   });
 
-  test('flush passes over what never came', () => {
+  test('flush skips results that never came', () => {
     const seen: string[] = [];
     const order = new InOrder<string>((value) => seen.push(value));
     order.add(5, 'f');

@@ -18,7 +18,7 @@ async function json(...words: string[]): Promise<LabReport> {
 test("without arguments it shows every reward on the paper's group", async () => {
   const { code, stdout, stderr } = await acoer('lab');
   expect({ code, stderr }).toEqual({ code: 0, stderr: '' });
-  expect(stdout).toContain('Made-up groups of 16: accuracy 0.7 (11 correct in the mixed one), L 8,192.');
+  expect(stdout).toContain('Synthetic groups of 16: accuracy 0.7 (11 correct in the mixed one), L 8,192.');
   for (const title of [
     'REWARD AND ADVANTAGE',
     'GROUP COMPOSITION',
@@ -76,7 +76,7 @@ test('options describe the groups, the rewards and the advantage', async () => {
   });
 });
 
-test('a plot goes to its file, and the tables to standard output', async () => {
+test('the plot is written to its file, the tables to standard output', async () => {
   const path = join(root, 'lab.svg');
   const { code, stdout } = await acoer('lab', '--reward', 'acc,beta0', '--svg', path);
   expect(code).toBe(0);
@@ -84,7 +84,7 @@ test('a plot goes to its file, and the tables to standard output', async () => {
   expect(readFileSync(path, 'utf8')).toMatch(/^<svg [^]*<\/svg>\n$/);
 });
 
-test('a reward of a file stands beside the others', async () => {
+test('a reward from a file is shown next to the others', async () => {
   const file = join(root, 'mine.js');
   writeFileSync(
     file,
@@ -113,7 +113,7 @@ const lines = [0, 1, 2].flatMap((step) =>
   ),
 );
 
-test('JSON Lines are taken as recorded groups', async () => {
+test('JSON Lines are read as recorded groups', async () => {
   const report = await json(linesFile(lines), '--reward', 'grpo-lp', '--max-length', '512');
   expect(report.recorded).toMatchObject({ steps: 3, groups: 6, answers: 24 });
   expect(report.recorded!.shares.mixed).toBeCloseTo(1 / 2, 12);
@@ -124,7 +124,7 @@ test('JSON Lines are taken as recorded groups', async () => {
   expect(stdout).toMatch(/^recorded +50\.00%/m);
 });
 
-test('standard input is read, and output ends quietly in a closed pipe', async () => {
+test('reads standard input, and ends quietly when its pipe is closed', async () => {
   builtCli();
   const child = spawnAcoer('lab', '-', '--reward', 'acc', '--json');
   child.stdin.end(lines.map((line) => JSON.stringify(line)).join('\n'));
@@ -151,7 +151,7 @@ async function makeRun(name: string, advantageEpsilon = 0.2): Promise<string> {
   return run;
 }
 
-test("a run's folder or its tables are read alike, with the run's limit and steps counted from 0", async () => {
+test("a run's folder and its tables give the same, with the run's limit and steps counted from 0", async () => {
   const run = await makeRun('one');
   const tables = ['1', '2'].map((step) => join(run, 'completions', `step-00000${step}.parquet`));
   const whole = await json(run, '--reward', 'grpo-lp', '--observe');
@@ -161,7 +161,7 @@ test("a run's folder or its tables are read alike, with the run's limit and step
   expect(await json(...tables, '--reward', 'grpo-lp', '--observe')).toEqual(whole);
 });
 
-test('advantages are divided as in the run, or as the runs agree; an option comes first', async () => {
+test('advantages are divided as in the run, or as the runs agree; an option takes precedence', async () => {
   const run = await makeRun('scaled');
   expect((await json(run, '--reward', 'acc')).settings).toMatchObject({
     scale: 'batch',
@@ -176,7 +176,7 @@ test('advantages are divided as in the run, or as the runs agree; an option come
   expect((await json(run, '--reward', 'acc', '--advantage-epsilon', '0')).settings.epsilon).toBe(0);
 });
 
-test('steps of two runs stay apart', async () => {
+test('steps of two runs are kept apart', async () => {
   const runs = [await makeRun('two'), await makeRun('three')];
   const { recorded } = await json(...runs, '--reward', 'acc');
   expect(recorded).toMatchObject({ steps: 4, groups: 8, answers: 16 });
@@ -186,17 +186,17 @@ test('steps of two runs stay apart', async () => {
 const bad = (change: object): string => linesFile([lines[0], { ...lines[1], ...change }]);
 
 test.each([
-  [['none.jsonl'], /cannot read none\.jsonl/],
-  [[root], /holds no completion tables/],
+  [['none.jsonl'], /Cannot read none\.jsonl/],
+  [[root], /contains no completion tables/],
   [[bad({ correct: 'yes' })], /line 2: "correct" is "yes"; it must be true or false/],
   [[bad({ thinkingTokens: -1 })], /line 2: "thinkingTokens" is -1; it must be a whole number/],
   [[bad({ step: -1 })], /line 2: "step" is -1/],
-  [[bad({ group: null })], /"group" is null; it must be a number or a text/],
+  [[bad({ group: null })], /"group" is null; it must be a number or a string/],
   [[bad({ format: undefined })], /"format" is missing; it must be true or false/],
-  [[linesFile([5])], /line 1: this is not a JSON object/],
-  [[linesFile([])], /there are no recorded completions/],
+  [[linesFile([5])], /line 1: not a JSON object/],
+  [[linesFile([])], /no recorded completions found/],
   [[linesFile(lines.slice(0, 1))], /Group "a" of step 0 has one completion/],
-  [[linesFile(lines), '--accuracy', '0.5'], /--accuracy describes made-up groups/],
+  [[linesFile(lines), '--accuracy', '0.5'], /--accuracy describes synthetic groups/],
   [['--observe'], /--observe follows recorded steps/],
   [['--correct-length', '5:'], /must be MEAN or MEAN:SD/],
   [['--state', '[]'], /must be a JSON object/],
@@ -205,7 +205,7 @@ test.each([
   [['--set', 'alhpa=1', '--reward', 'grpo-lp'], /parameter alhpa; did you mean `alpha`/],
   [['--group', '1'], /whole number from 2 to 1024/],
   [['--svg', root], /is a folder; name a file/],
-] as [string[], RegExp][])('%j ends with 2, one sentence and no output', async (words, message) => {
+] as [string[], RegExp][])('%j exits with 2, one sentence and no output', async (words, message) => {
   const { code, stdout, stderr } = await acoer('lab', ...words);
   expect(stderr).toMatch(message);
   expect(stderr.trimEnd().split('\n')).toHaveLength(1);

@@ -1,12 +1,12 @@
 import { acoer } from '../helpers/cli';
 
-/** As README's table has them. */
+/** The commands in the order of README's table. */
 const COMMANDS = [
   ...['train', 'fork', 'monitor', 'replay', 'plan', 'data', 'eval', 'verify', 'reward', 'lab', 'generate'],
   ...['score', 'bench', 'doctor', 'setup'],
 ];
 
-/** Lines that a terminal of 80 columns would break in the middle of a word. */
+/** Lines that would wrap in the middle of a word on a terminal of 80 columns. */
 const tooWide = (text: string): string[] => text.split('\n').filter((line) => line.length > 80);
 
 test('help goes to stdout and names every command', async () => {
@@ -18,7 +18,7 @@ test('help goes to stdout and names every command', async () => {
   expect(tooWide(stdout)).toEqual([]);
 });
 
-test.each(COMMANDS)('acoer %s --help ends with 0, as acoer help does', async (name) => {
+test.each(COMMANDS)('acoer %s --help exits with 0, like acoer help', async (name) => {
   const direct = await acoer(name, '--help');
   expect(direct).toMatchObject({ code: 0, stderr: '' });
   expect(direct.stdout).toContain(`Usage: acoer ${name}`);
@@ -41,10 +41,10 @@ test.each([
     ['generate', '--temprature', '1'],
     /unknown option '--temprature'\n\(Did you mean --temperature\?\)/,
   ],
-  ['a missing option', ['score'], /^acoer: --model is missing\.\n$/],
+  ['a missing option', ['score'], /^acoer: --model is required\.\n$/],
   ['a surplus argument', ['score', '--model', 'tiny', 'a', 'b'], /too many arguments/],
   [
-    'a number that is none',
+    'not a number',
     ['generate', '--model', 'tiny', '-n', 'two'],
     /'-n, --samples <n>' argument 'two' is invalid\. It must be a whole number/,
   ],
@@ -53,18 +53,14 @@ test.each([
     ['generate', '--model', 'tiny', '--top-p', '1.5'],
     /It must be a number from 0 to 1/,
   ],
+  ['not a device', ['score', '--model', 'tiny', '--device', 'gpu'], /It must be auto, cpu, cuda or cuda:N/],
   [
-    'a device that is none',
-    ['score', '--model', 'tiny', '--device', 'gpu'],
-    /It must be auto, cpu, cuda or cuda:N/,
-  ],
-  [
-    'a type that is none',
+    'not a type',
     ['score', '--model', 'tiny', '--dtype', 'int8'],
     /Allowed choices are float32, bfloat16, float64/,
   ],
   [
-    'a model that is not there',
+    'a missing model',
     ['score', '--model', '/no/such'],
     /^acoer: model \/no\/such: no such folder; name a folder with config\.json and model\.safetensors, a model on .* or the word tiny\.\n$/,
   ],
@@ -77,10 +73,10 @@ test.each([
   [
     'two models',
     ['bench', 'train', '--model', 'tiny', '--shape', 'tiny'],
-    /give --model or --shape, not both/,
+    /Give --model or --shape, not both/,
   ],
   ['an unknown bench', ['bench', 'everything'], /Allowed choices are rollout, train, step/],
-] as [string, string[], RegExp][])('%s ends with 2 and one sentence on stderr', async (_, words, message) => {
+] as [string, string[], RegExp][])('%s exits with 2 and a message on stderr', async (_, words, message) => {
   const { code, stdout, stderr } = await acoer(...words);
   expect(stderr).toMatch(message);
   expect(stderr).not.toMatch(/^\s+at /m);

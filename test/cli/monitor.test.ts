@@ -1,6 +1,6 @@
 import { acoer, linesFile, objects } from '../helpers/cli';
 
-/** 80 steps of 8 groups at 95%, then a fall to 60% in 40 groups, at a sixth of the thinking it began with. */
+/** 80 steps of 8 groups at 95%, then a drop to 60% within 40 groups, with a sixth of the initial thinking. */
 const sliding = Array.from({ length: 160 }, (_, i) => {
   const fallen = Math.min(1, Math.max(0, (i - 80) / 5));
   return {
@@ -11,7 +11,7 @@ const sliding = Array.from({ length: 160 }, (_, i) => {
   };
 });
 
-test('a bare file: one line a change of state, as a run prints it; what it lacks is said once on stderr', async () => {
+test('a bare file: one line per change of state, as a run prints it; missing metrics are reported once on stderr', async () => {
   const { code, stdout, stderr } = await acoer('monitor', linesFile(sliding), '--groups', '8');
   expect(code).toBe(0);
   const lines = stdout.trimEnd().split('\n');
@@ -25,7 +25,7 @@ test('a bare file: one line a change of state, as a run prints it; what it lacks
   expect(new Set(notices).size).toBe(notices.length);
 });
 
-test('--json gives each change as an object; --set changes what is looked for', async () => {
+test('--json prints each change as an object; --set changes the conditions', async () => {
   const file = linesFile(sliding);
   const { stdout } = await acoer('monitor', file, '--groups', '8', '--json');
   const changes = objects<{ step: number; from: string; to: string; reason: string }>(stdout);
@@ -35,11 +35,11 @@ test('--json gives each change as an object; --set changes what is looked for', 
   expect({ code: calm.code, stdout: calm.stdout }).toEqual({ code: 0, stdout: '' });
 });
 
-test('the same accuracy from first to last is healthy, also where every answer is right', async () => {
+test('constant accuracy is healthy, even when every answer is correct', async () => {
   const steady = sliding.map((line) => ({ ...line, 'accuracy/mean': 1 }));
   const { stdout, stderr } = await acoer('monitor', linesFile(steady), '--groups', '1');
   expect(stdout).toBe('');
-  expect(stderr).toContain('Healthy from the first of 160 lines to the last.');
+  expect(stderr).toContain('Healthy throughout all 160 lines.');
 });
 
 test.each([
@@ -47,7 +47,7 @@ test.each([
   [[], linesFile(sliding), 'name their number with --groups N'],
   [['--groups', '8', '--set', 'monitor.collapseSigma=3'], linesFile(sliding), 'collapseSigma'],
   [['--groups', '8'], linesFile(['{"step": 1}', 'no JSON', '{"step": 2}']), '2'],
-])('%j is refused in one sentence', async (flags, file, words) => {
+])('%j is rejected in one sentence', async (flags, file, words) => {
   const { code, stdout, stderr } = await acoer('monitor', file, ...flags);
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr.trimEnd().split('\n').at(-1)).toContain(words);

@@ -47,7 +47,7 @@ const ofPair = (mine: number, other: number) => {
   return (mine - mean) / (std + 1e-4);
 };
 
-test('each line comes out with its reward, named parts and advantage', async () => {
+test('each line is written with its reward, named parts and advantage', async () => {
   const given = [
     line(0, 'a', true, 2048),
     line(0, 'b', false, 10, { note: 'kept' }),
@@ -94,7 +94,7 @@ test('settings reach the rewards: maxLength, formatWeight, scaleRewards, paramet
   ]);
 });
 
-test('ACOER’s controller moves with the steps, and --state tells how', async () => {
+test('ACOER’s controller is updated every step, and --state records it', async () => {
   const state = join(root, 'state.jsonl');
   const given = Array.from({ length: 6 }, (_, step) => [
     line(step, 0, true, 1000),
@@ -121,7 +121,7 @@ test('ACOER’s controller moves with the steps, and --state tells how', async (
     expect.closeTo(0.02 * (1.02 * 0.95) ** 2, 15),
   ]);
   expect(states.map((one) => one.budget)).toEqual([4000, 4000, 1700, 850, 1700, 850]);
-  // Step 3 is rewarded with what step 2 left.
+  // Step 3 is rewarded with the state after step 2.
   const bonus = 0.02 * 1.02 * (Math.log1p(5 * (1 - 1000 / 1700)) / Math.log(6));
   expect(out[6]!.parts.acoer).toBeCloseTo(1 + bonus, 12);
 });
@@ -140,7 +140,7 @@ test('"problem" names the prompt for rewards that remember prompts', async () =>
     line(1, 1, true, 80, { problem: 'p' }),
   ];
   const out = await rewards(given, '--reward', 'hapo');
-  // l = h: cos(pi/2) = 0, which is also what no history gives; so a shorter answer is asked for.
+  // l = h: cos(pi/2) = 0, which is also the value without a history; so the test uses a shorter answer.
   expect(out.map((one) => one.parts.hapo)).toEqual([1, 1, expect.closeTo(1, 12)]);
   const shorter = await rewards([...given, line(2, 0, true, 30, { problem: 'p' })], '--reward', 'hapo');
   expect(shorter[3]!.parts.hapo).toBeCloseTo(1 + Math.cos(Math.PI / 4), 12);
@@ -156,16 +156,16 @@ test('characters are counted in "text"', async () => {
   expect(result.stderr).toMatch(/line 1: "text" is missing/);
 });
 
-describe('bad input is refused before any output', () => {
+describe('bad input is rejected before any output', () => {
   const good = [line(0, 0, true, 5), line(1, 0, true, 5)];
   test.each<[string, unknown, RegExp]>([
-    ['no JSON', '{"step": 2', /line 3: this is not JSON/],
-    ['no object', [1], /line 3: this is not a JSON object/],
+    ['not JSON', '{"step": 2', /line 3: not JSON/],
+    ['not an object', [1], /line 3: not a JSON object/],
     ['a negative length', line(2, 0, true, -1), /line 3: "thinkingTokens" is -1; .*at least 0/],
     ['a missing field', { step: 2, group: 0 }, /line 3: "correct" is missing; it must be true or false/],
-    ['a text for a verdict', { ...line(2, 0, true, 1), correct: 'yes' }, /"correct" is "yes"/],
+    ['text as a verdict', { ...line(2, 0, true, 1), correct: 'yes' }, /"correct" is "yes"/],
     ['an earlier step', line(0, 0, true, 1), /line 3: step 0 comes after step 1/],
-    ['a group that is no name', { ...line(2, 0, true, 1), group: {} }, /"group" is \{\}/],
+    ['a group that is not a name', { ...line(2, 0, true, 1), group: {} }, /"group" is \{\}/],
   ])('%s', async (_, bad, message) => {
     const state = join(root, 'never.jsonl');
     const result = await acoer('reward', '--reward', 'acc', '--state', state, linesFile([...good, bad]));
@@ -175,7 +175,7 @@ describe('bad input is refused before any output', () => {
   });
 
   test.each<[string, string[], RegExp]>([
-    ['no reward', [], /--reward is missing/],
+    ['no reward', [], /--reward is required/],
     ['an unknown reward', ['--reward', 'acor'], /Unknown reward "acor"; did you mean `acoer`/],
     ['an unknown parameter', ['--reward', 'acoer', '--set', 'alfaInit=1'], /alfaInit.*`alphaInit`/],
     ['a bad setting', ['--reward', 'acc', '--set', 'maxLength=0'], /maxLength: must be at least 1/],
@@ -184,9 +184,13 @@ describe('bad input is refused before any output', () => {
       ['--reward', 'beta0', '--set', 'alpha=x'],
       /rewardParams\.beta0\.alpha: must be a number/,
     ],
-    ['format by itself', ['--reward', 'format'], /formatWeight/],
-    ['a state file nowhere', ['--reward', 'acc', '--state', '/nowhere/at/all'], /Cannot write \/nowhere/],
-    ['a missing file', ['--reward', 'acc', join(root, 'none.jsonl')], /cannot read/],
+    ['format on its own', ['--reward', 'format'], /formatWeight/],
+    [
+      'a state file in a missing folder',
+      ['--reward', 'acc', '--state', '/nowhere/at/all'],
+      /Cannot write \/nowhere/,
+    ],
+    ['a missing file', ['--reward', 'acc', join(root, 'none.jsonl')], /Cannot read/],
   ])('%s', async (_, words, message) => {
     const result = await acoer(
       'reward',
@@ -210,7 +214,7 @@ describe('--list', () => {
     expect(stdout).toMatch(/^acoer +shorter +none +yes +yes +yes +history/m);
   });
 
-  test('takes a list of names, and says which is none', async () => {
+  test('takes a list of names, and reports an unknown one', async () => {
     const { stdout } = await acoer('reward', '--list', '--reward', 'recut,acoer', '--json');
     expect((JSON.parse(stdout) as { name: string }[]).map(({ name }) => name)).toEqual(['acoer', 'recut']);
     const wrong = await acoer('reward', '--list', '--reward', 'recut,acoerr');
@@ -232,7 +236,7 @@ describe('--list', () => {
 });
 
 describe('as a process', () => {
-  test('a program that waits for a step’s answer gets it when the next step has begun', async () => {
+  test('a program that waits for a step’s results gets them once the next step has begun', async () => {
     const child = spawnAcoer('reward', '--reward', 'acc');
     const done = ended(child);
     try {
@@ -254,9 +258,9 @@ describe('as a process', () => {
     expect(objects((await done).stdout)).toHaveLength(3);
   });
 
-  test('a bad line in a pipe is refused before any output', async () => {
+  test('a bad line in a pipe is rejected before any output', async () => {
     const child = spawnAcoer('reward', '--reward', 'acc');
-    // Little enough for the pipe to hold at once, however busy this process is.
+    // Small enough for the pipe to hold at once, however busy this process is.
     const good = Array.from({ length: 400 }, (_, i) => `${JSON.stringify(line(i, 0, true, 5))}\n`);
     child.stdin.end(`${good.join('')}{"step": 400}\n`);
     const result = await ended(child);
@@ -279,12 +283,12 @@ describe('bursts', () => {
     return all;
   };
 
-  test('end where the input is quiet, and with it', async () => {
+  test('end when the input is quiet or ends', async () => {
     expect(await collected(timed(1, 2, 'pause', 3, 'pause', 'pause'))).toEqual([[1, 2], [3]]);
     expect(await collected(timed())).toEqual([]);
   });
 
-  test('an error comes before the burst it belongs to', async () => {
+  test('an error is thrown before its burst is yielded', async () => {
     const seen: number[][] = [];
     const reading = (async () => {
       for await (const burst of bursts(timed(1, 'pause', 2, new Error('bad')), 40)) seen.push(burst);

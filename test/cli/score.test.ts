@@ -22,7 +22,7 @@ test('one line per input line, in order, one number per token from promptLength 
   const scores = await score(lines);
   expect(scores.map((s) => s.logprobs.length)).toEqual(lines.map((l) => l.ids.length - l.promptLength));
   expect(scores.map((s) => s.entropies.length)).toEqual(scores.map((s) => s.logprobs.length));
-  // The same sequence alone: its neighbours in the pack change nothing but rounding.
+  // The same sequence alone: packing changes nothing but rounding.
   const [alone] = await score([lines[250]]);
   alone!.logprobs.forEach((logprob, t) => expect(logprob).toBeCloseTo(scores[250]!.logprobs[t]!, 5));
 });
@@ -38,7 +38,7 @@ test('log-probs of every continuation add up to probability 1, and give the entr
   for (const { entropies } of scores) expect(entropies[0]).toBeCloseTo(entropy, 10);
 });
 
-test('a line that is all prompt has empty answers', async () => {
+test('a line that is all prompt gives empty results', async () => {
   const scores = await score([
     { ids: [1, 2], promptLength: 2 },
     { ids: [1, 2], promptLength: 1 },
@@ -55,10 +55,14 @@ test.each([
   ],
   ['promptLength 0', { ids: [1, 2], promptLength: 0 }, /line 2: "promptLength" is 0/],
   ['promptLength beyond the ids', { ids: [1, 2], promptLength: 3 }, /"promptLength" is 3/],
-  ['no ids', { promptLength: 1 }, /line 2: "ids" must be a list/],
+  ['no ids', { promptLength: 1 }, /line 2: "ids" must be a non-empty list/],
   ['a negative id', { ids: [1, -2], promptLength: 1 }, /"ids"\[1\] is -2/],
-  ['too many ids', { ids: new Array(4097).fill(1), promptLength: 1 }, /4097 ids and the model takes 4096/],
-] as [string, unknown, RegExp][])('%s ends with 2 before any output', async (_, line, message) => {
+  [
+    'too many ids',
+    { ids: new Array(4097).fill(1), promptLength: 1 },
+    /4097 ids, but the model has only 4096 positions/,
+  ],
+] as [string, unknown, RegExp][])('%s exits with 2 before any output', async (_, line, message) => {
   const good = { ids: [1, 2, 3], promptLength: 1 };
   const { code, stdout, stderr } = await acoer('score', '--model', model, linesFile([good, line]));
   expect(stderr).toMatch(message);

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { Command } from 'commander';
 import { define, trainOptions } from '../../src/cli/train';
 
-/** What the command line `words` asks of `train`. */
+/** The options of `train` for the command line `words`. */
 function optionsOf(...words: string[]) {
   const command = new Command('train').exitOverride();
   define(command);
@@ -19,11 +19,11 @@ function optionsOf(...words: string[]) {
 const folder = mkdtempSync(join(tmpdir(), 'acoer-cli-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('nothing is the embedded default', () => {
+test('no options give the embedded default', () => {
   expect(optionsOf()).toMatchObject({ model: 'tiny', reward: 'acoer', maxSteps: 200, out: undefined });
 });
 
-test('--set beats options, options beat the file, the file beats the preset', () => {
+test('--set overrides options, options override the file, the file overrides the preset', () => {
   const file = join(folder, 'run.yaml');
   writeFileSync(file, 'preset: slide\nseed: 1\nmaxSteps: 10\nlearningRate: 0.001\n');
   const options = optionsOf(

@@ -21,7 +21,7 @@ const summaryOf = (base: Evaluation, trained: Evaluation): RunSummary => ({
 });
 
 const base = evaluation([0.96, 120], [0.7, 125]);
-test('the table has a row per level and one over all, for both kinds', () => {
+test('the table has a row per level and one for all, for both kinds', () => {
   const lines = summaryTable(summaryOf(base, evaluation([0.98, 37], [0.9, 38])));
   expect(lines.filter((line) => line.startsWith('level 1'))).toHaveLength(2);
   expect(lines.find((line) => line.startsWith('all'))).toMatch(/96\.0% +98\.0% +120\.0 +37\.0 +-69%/);
@@ -29,7 +29,7 @@ test('the table has a row per level and one over all, for both kinds', () => {
   for (const line of lines) expect(line).not.toMatch(/ $/);
 });
 
-test('numbers as people read them', () => {
+test('numbers are formatted for people', () => {
   expect([duration(900), duration(65_000), duration(7_380_000)]).toEqual(['1s', '1m 05s', '2h 03m']);
   expect([change(100, 30), change(100, 130), change(9, 9), change(0, 1)]).toEqual(['-70%', '+30%', '0%', '']);
   expect(percent(0.9567)).toBe('95.7%');
@@ -55,7 +55,7 @@ describe('progress', () => {
     { type: 'warning', message: 'careful' },
   ];
 
-  /** What goes before a line that is drawn anew. */
+  /** Written before a line that is redrawn. */
   const CLEARED = '\r\x1b[2K';
 
   function output(isTTY: boolean, columns = 200): string {
@@ -85,7 +85,7 @@ describe('progress', () => {
     expect(text).toContain('warning: careful');
   });
 
-  test('a terminal keeps the same step lines and redraws one below them, left empty at the end', () => {
+  test('a terminal keeps the same step lines and redraws one below them, which is empty at the end', () => {
     const text = output(true);
     const stay = (of: string) => of.split('\n').map((line) => line.split(CLEARED).at(-1)!);
     const steps = (of: string) => stay(of).flatMap((line) => /^step +\d+/.exec(line) ?? []);
@@ -98,12 +98,12 @@ describe('progress', () => {
   test.each([80, 100, 120])('nothing wraps in %d columns', (columns) => {
     const lines = output(true, columns).replaceAll(CLEARED, '\n').split('\n');
     expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(columns);
-    // What is left out on a narrow terminal is not what a run is about.
+    // What is dropped on a narrow terminal is never the essential part.
     for (const line of lines.filter((line) => line.startsWith('step')))
       expect(line).toMatch(/accuracy .* thinking .* left/);
   });
 
-  test('the first problem before and after, long answers in the middle', () => {
+  test('shows the first problem before and after, cutting long answers in the middle', () => {
     const answer = (phase: 'base' | 'trained', text: string): TrainEvent => ({
       type: 'answer',
       phase,
@@ -119,7 +119,7 @@ describe('progress', () => {
     expect(lines[1]).toBe('  6-3-4 mod 10?');
     expect(lines).toContain('    ... 28 lines ...');
     expect(lines.find((line) => line.startsWith('  before'))).toMatch(/wrong, \d+ thinking tokens/);
-    expect(lines.slice(-2)).toEqual(['  after: right, 15 thinking tokens', '    3+6=9 \\boxed{9}']);
+    expect(lines.slice(-2)).toEqual(['  after: correct, 15 thinking tokens', '    3+6=9 \\boxed{9}']);
     expect(answersLines(null, view.answers.trained, 80)).toEqual([]);
   });
 });

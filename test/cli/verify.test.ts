@@ -8,7 +8,7 @@ interface BadLine {
 
 const pair = (n: number) => ({ gold: `${n}`, pred: `So \\boxed{${n % 7 === 0 ? n + 1 : n}}` });
 
-test('one verdict a line, in order, from a file and from standard input', async () => {
+test('one verdict per line, in order, from a file and from standard input', async () => {
   const lines = Array.from({ length: 3_000 }, (_, n) => pair(n));
   const fromFile = await ended(spawnAcoer('verify', linesFile(lines)));
   expect({ code: fromFile.code, stderr: fromFile.stderr }).toEqual({ code: 0, stderr: '' });
@@ -23,7 +23,7 @@ test('one verdict a line, in order, from a file and from standard input', async 
   expect((await ended(child)).stdout).toBe(fromFile.stdout);
 });
 
-test('a bad line is reported in its place, the others are judged, and the exit code is 1', async () => {
+test('a bad line is reported in its place, the others are graded, and the exit code is 1', async () => {
   const { code, stdout, stderr } = await ended(
     spawnAcoer(
       'verify',
@@ -41,14 +41,14 @@ test('a bad line is reported in its place, the others are judged, and the exit c
   );
   const rows = objects<Verdict & BadLine>(stdout);
   expect(rows.map((row) => row.line ?? row.status)).toEqual(['correct', 2, 3, 4, 6, 7, 'correct']);
-  expect(rows[1]!.error).toContain('this is not JSON');
+  expect(rows[1]!.error).toContain('not JSON');
   expect(rows[2]!.error).toBe('"pred" must be a string.');
   expect(rows[5]!.error).toBe('config: unknown option rounding.');
   expect(code).toBe(1);
   expect(stderr).toBe('acoer: 5 lines could not be read; see "error" in the output.\n');
 });
 
-test('an answer comes while the input is still open', async () => {
+test('a verdict is written while the input is still open', async () => {
   const child = spawnAcoer('verify');
   const result = ended(child);
   for (const n of [1, 2]) {
@@ -79,14 +79,14 @@ test('config and --preset', async () => {
 
 test.each([
   [['--preset', 'best'], 'preset'],
-  [['/no/such/file'], 'cannot read'],
+  [['/no/such/file'], 'Cannot read'],
 ])('%j is bad usage', async (words, message) => {
   const { code, stdout, stderr } = await ended(spawnAcoer('verify', ...words));
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toContain(message);
 });
 
-test('no input is no output', async () => {
+test('empty input gives empty output', async () => {
   const { code, stdout, stderr } = await ended(spawnAcoer('verify', linesFile([])));
   expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: '', stderr: '' });
 });

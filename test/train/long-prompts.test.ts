@@ -118,7 +118,7 @@ describe('a run on the embedded model', () => {
       /^acoer: Every prompt of \S+ has more than maxPromptLength = 2 tokens; raise it\.$/m,
     );
     const impossible =
-      'maxCompletionLength is 1024, but tiny has 1024 positions for a prompt and its completion; lower it.';
+      'maxCompletionLength is 1024, but tiny has only 1024 positions for prompt and completion; lower maxCompletionLength.';
     const train = await trainOn(file, out, { maxCompletionLength: 1024 });
     const plan = await acoer('plan', '--preset', 'tiny', '--no-measure', '--set', 'maxCompletionLength=1024');
     for (const { stderr } of [train, plan]) expect(stderr).toBe(`acoer: ${impossible}\n`);
@@ -159,9 +159,9 @@ test('acoer eval names a problem that leaves no room and counts it, every answer
   ];
   const { code, stdout, stderr } = await acoer('eval', ...words, '--json');
   expect(stderr).toMatch(
-    /acoer: problem 1 counts as not answered: its prompt of 4017 tokens leaves no room in the model's 1024 positions\./,
+    /acoer: problem 1 counts as unanswered: its prompt of 4017 tokens leaves no room for an answer in the model's 1024 positions\./,
   );
-  expect(stderr.match(/not answered/g)).toHaveLength(1);
+  expect(stderr.match(/unanswered/g)).toHaveLength(1);
   expect(code).toBe(0);
   expect(objects<object>(stdout)[0]).toMatchObject({ n: 6 });
   const name = readdirSync(out).find((one) => one.endsWith('.jsonl'))!;

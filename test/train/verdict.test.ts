@@ -140,7 +140,7 @@ test('the lines name what is compared with what, and say what the monitor said',
       /^ {2}greedy {4}base 100.0% -> 99.7% of 300 problems, -0.3 points \(95% -\S+ to \+?\S+\)$/,
     ),
     expect.stringMatching(/^ {2}sampled {3}base 70.0% -> 95.6% of 500 problems, \+25.6 points/),
-    '  monitor   called it collapsed at step 77; healthy at the end',
+    '  monitor   found a collapse at step 77; healthy at the end',
   ]);
 });
 
@@ -150,7 +150,7 @@ test('an answer that grew is said', () => {
     steady,
   );
   expect(lines[0]).toMatch(/^Shortened and held/);
-  expect(lines).toContain('  outside   9.0 -> 30.0 tokens outside the thinking block: it grew');
+  expect(lines).toContain('  outside   9.0 -> 30.0 tokens outside the thinking block, an increase');
 });
 
 test('the interval of a paired difference covers the true one in about 95 of 100 samples', () => {

@@ -7,18 +7,18 @@ import type { EvalFlags } from './flags';
 import { sha256 } from './subjects';
 
 export interface Benchmark {
-  /** In tables and file names. */
+  /** Used in tables and file names. */
   name: string;
   dataset: Dataset;
-  /** Problems evaluated: the first of the data set. */
+  /** Number of problems evaluated, from the start of the data set. */
   problems: number;
-  /** Tells one set of problems from another. */
+  /** Identifies the set of problems. */
   problemsSha256: string;
-  /** Prompt and limits. */
+  /** Prompt and token limit. */
   protocol: Pick<Config, 'promptTemplate' | 'enableThinking' | 'evalMaxNewTokens'>;
 }
 
-/** `math500=rows.jsonl`: data of one's own under a benchmark's name. */
+/** Splits `math500=rows.jsonl`, which evaluates the user's own data under a benchmark's name. */
 function splitName(text: string): { name: string; source: string } {
   const named = /^([\w.-]+)=(.+)$/.exec(text);
   if (named !== null) return { name: named[1]!, source: named[2]! };
@@ -26,7 +26,7 @@ function splitName(text: string): { name: string; source: string } {
   return { name: file.replace(/\.(jsonl|ndjson|json|csv|tsv|parquet)(\.gz)?$/i, ''), source: text };
 }
 
-/** A run's own settings, or the preset that fits: the embedded task has its own. Flags go over both. */
+/** The run's own settings, or the matching preset: the embedded task has its own. Flags override both. */
 function protocolOf(flags: EvalFlags, source: string, run: Config | null): Benchmark['protocol'] {
   const { promptTemplate, maxNewTokens: evalMaxNewTokens, model } = flags;
   const given = {
@@ -37,14 +37,14 @@ function protocolOf(flags: EvalFlags, source: string, run: Config | null): Bench
   return resolveConfig([{ model, ...given }], source === 'tiny' ? 'tiny' : undefined);
 }
 
-/** One data set, read whole. */
+/** Loads a data set completely. */
 export async function loadBenchmark(text: string, seed: number, signal?: AbortSignal) {
   const { name, source } = splitName(text);
   const spec = { name: source, split: 'eval' as const, seed, dropUnparsedGold: false };
   return { name, source, dataset: await loadDataset({ ...spec, ...showDownload(source, signal) }) };
 }
 
-/** Those named, or a run's own. */
+/** The benchmarks named on the command line, or those of the run. */
 export async function loadBenchmarks(
   flags: EvalFlags,
   run: Config | null,
@@ -56,7 +56,7 @@ export async function loadBenchmarks(
       for (const text of flags.benchmark) loaded.push(await loadBenchmark(text, flags.seed, signal));
       return loaded;
     }
-    if (run === null) throw new AcoerError('BAD_CONFIG', '--benchmark is missing.');
+    if (run === null) throw new AcoerError('BAD_CONFIG', '--benchmark is required.');
     const name = run.evalDataset ?? run.dataset;
     const evaluated = run.evalProblems + run.evalSampledProblems > 0;
     const { evalData, heldOut } = await loadRunData(
@@ -67,7 +67,7 @@ export async function loadBenchmarks(
     if (!evaluated && heldOut > 0) {
       throw new AcoerError(
         'BAD_CONFIG',
-        `--benchmark is missing: the run evaluated nothing, so all of ${name} was trained on.`,
+        `--benchmark is required: the run had no evaluation, so it trained on all of ${name}.`,
       );
     }
     return [{ ...splitName(name), dataset: evalData! }];
@@ -86,7 +86,7 @@ export async function loadBenchmarks(
   if (again === undefined) return benchmarks;
   throw new AcoerError(
     'BAD_CONFIG',
-    `Two benchmarks are called ${again.name}; give one a name of its own: --benchmark NAME=FILE.`,
+    `Two benchmarks are called ${again.name}; rename one with --benchmark NAME=FILE.`,
   );
 }
 

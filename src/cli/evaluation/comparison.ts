@@ -28,11 +28,12 @@ function changeLine(name: string, { change, changeInterval: { low, high } }: Pai
 
 export function comparisonText(compared: ComparedFiles): string {
   const { benchmark, files, pairs, unpairedA, unpairedB, mcnemar } = compared;
-  const left = unpairedA + unpairedB > 0 ? `, left out: ${unpairedA} of A, ${unpairedB} of B` : '';
+  const left =
+    unpairedA + unpairedB > 0 ? `, unpaired and left out: ${unpairedA} of A, ${unpairedB} of B` : '';
   const test =
     mcnemar === null
-      ? 'several answers a problem: no McNemar test, see the interval of accuracy'
-      : `A alone right ${mcnemar.onlyA}, B alone right ${mcnemar.onlyB}, exact McNemar ${pValue(mcnemar.p)}`;
+      ? 'several answers per problem: no McNemar test; see the interval of the accuracy'
+      : `only A correct ${mcnemar.onlyA}, only B correct ${mcnemar.onlyB}, exact McNemar ${pValue(mcnemar.p)}`;
   return [
     `${benchmark === null ? '' : `${benchmark}: `}${pairs} problems${left}`,
     `A ${files[0]}`,

@@ -1,4 +1,4 @@
-/** Completions that are there already: graded without a model, or compared. */
+/** Existing completions: graded without a model, or compared. */
 import { createReadStream, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import {
@@ -20,7 +20,7 @@ import { parseJsonLines } from '../jsonl';
 import { loadBenchmark } from './benchmarks';
 import type { EvalFlags } from './flags';
 
-/** Verdicts on every completion of a file, with every core. */
+/** Verdicts on every completion of a file, computed on all cores. */
 async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Promise<EvalRow[]> {
   const [text] = flags.benchmark;
   const dataset = text === undefined ? null : (await loadBenchmark(text, flags.seed, signal)).dataset;
@@ -52,13 +52,16 @@ export interface GradedFile extends EvalReport {
 export async function gradeCompletions(flags: EvalFlags, signal: AbortSignal): Promise<GradedFile> {
   const completions = flags.completions!;
   if (flags.benchmark.length > 1) {
-    throw new AcoerError('BAD_CONFIG', 'One file of completions is of one benchmark; name one --benchmark.');
+    throw new AcoerError(
+      'BAD_CONFIG',
+      'A file of completions belongs to one benchmark; give --benchmark only once.',
+    );
   }
   const figures = report(await graded(completions, flags, signal));
   return { completions, benchmark: flags.benchmark[0] ?? null, ...figures };
 }
 
-/** Files of completions that an evaluation wrote into `folder`, by the benchmark each is of. */
+/** The files of completions that an evaluation wrote into `folder`, by benchmark. */
 function filesIn(folder: string): Map<string, string> {
   const files = new Map<string, string>();
   for (const name of readdirSync(folder).filter((entry) => entry.endsWith('.jsonl'))) {
@@ -69,7 +72,7 @@ function filesIn(folder: string): Map<string, string> {
     if (other !== undefined) {
       throw new AcoerError(
         'BAD_INPUT',
-        `${folder} holds several evaluations on ${benchmark}; name one of its files, such as ${other} or ${path}.`,
+        `${folder} contains several evaluations on ${benchmark}; name one of the files, such as ${other} or ${path}.`,
       );
     }
     files.set(benchmark, path);
@@ -77,11 +80,11 @@ function filesIn(folder: string): Map<string, string> {
   if (files.size > 0) return files;
   throw new AcoerError(
     'BAD_INPUT',
-    `${folder} holds no evaluation; name a folder that acoer eval wrote, or a file.`,
+    `${folder} contains no evaluation; name a folder written by acoer eval, or a file.`,
   );
 }
 
-/** Benchmark and file on each side; a file alone is of whatever benchmark the other side has. */
+/** Pairs the files of both sides by benchmark; a single file takes the benchmark of the other side. */
 function pairFiles(a: string, b: string): { benchmark: string | null; files: [string, string] }[] {
   const isFolder = (path: string): boolean => {
     try {
@@ -99,7 +102,7 @@ function pairFiles(a: string, b: string): { benchmark: string | null; files: [st
     if (found !== undefined) return found;
     throw new AcoerError(
       'BAD_INPUT',
-      `${file} goes with none of ${[...files.values()].join(', ')}; name two files.`,
+      `${file} matches none of ${[...files.values()].join(', ')}; name two files.`,
     );
   };
   if (typeof first === 'string')
@@ -119,7 +122,7 @@ async function rowsOf(path: string, flags: EvalFlags, signal: AbortSignal): Prom
   if (record.report === null) {
     throw new AcoerError(
       'BAD_INPUT',
-      `${path} is of an evaluation that is not finished; go on with it first.`,
+      `${path} belongs to an unfinished evaluation; finish it first by repeating its command with the same --out.`,
     );
   }
   const rows: EvalRow[] = [];
@@ -131,7 +134,7 @@ async function rowsOf(path: string, flags: EvalFlags, signal: AbortSignal): Prom
 
 export interface ComparedFiles extends Comparison {
   benchmark: string | null;
-  /** The files that were compared. */
+  /** The two files compared. */
   files: [a: string, b: string];
 }
 

@@ -1,4 +1,4 @@
-/** What `acoer eval` can be told. */
+/** The options of `acoer eval`. */
 import type { AnswerPreset } from '../../eval';
 import type { EngineFlags } from '../command';
 
@@ -19,11 +19,11 @@ export interface EvalFlags extends EngineFlags {
   completions?: string;
   tokenizer?: string;
   answers: AnswerPreset;
-  /** Two, once checked. */
+  /** Exactly two once checked. */
   compare?: string[];
   json?: boolean;
 }
 
-/** One answer a problem is the one the model is surest of; several need draws. */
+/** One answer per problem is decoded greedily; several must be sampled. */
 export const temperatureOf = ({ temperature, samples }: EvalFlags): number =>
   temperature ?? (samples > 1 ? 1 : 0);

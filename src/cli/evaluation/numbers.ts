@@ -1,4 +1,4 @@
-/** Numbers of an evaluation as people read them; what a file does not say is a dash. */
+/** Formats the numbers of an evaluation; a number that a file lacks is shown as a dash. */
 import type { EvalReport, Interval } from '../../eval';
 import { grouped } from '../../grouped';
 import { change } from '../view/format';
@@ -18,7 +18,7 @@ function range({ low, high }: Interval, text: (end: number) => string): string {
 export const percentRange = (interval: Interval): string => range(interval, (end) => (100 * end).toFixed(1));
 export const tokenRange = (interval: Interval): string => range(interval, (end) => end.toFixed(1));
 
-/** Mean total tokens with their change against the base's, as the paper's table 3 has them. */
+/** Mean total tokens with the change from the base, as in the paper's table 3. */
 export function wholeTokens(tokens: number, base?: number): string {
   if (Number.isNaN(tokens)) return UNKNOWN;
   const text = grouped(Math.round(tokens));

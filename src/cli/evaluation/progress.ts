@@ -1,12 +1,12 @@
-/** Where an evaluation stands, on stderr. */
+/** Shows the progress of an evaluation on stderr. */
 import type { EvalRow } from '../../eval';
 import { grouped } from '../../grouped';
 import { duration, percent } from '../view/format';
 
-/** Between two lines where they cannot be redrawn. */
+/** Time between two lines where a line cannot be redrawn. */
 const QUIET_MS = 30_000;
 
-/** Redraws one line on a terminal, else prints one every tenth of the way and every half minute. */
+/** Redraws one line on a terminal; elsewhere prints a line every tenth of the work and every half minute. */
 export class EvalProgress {
   private readonly began = Date.now();
   private done: number;
@@ -16,7 +16,7 @@ export class EvalProgress {
   private shownAt = 0;
   private shownTenth = 0;
 
-  /** @param finished answers of an earlier session: they count as done, not for the speed */
+  /** @param finished answers of an earlier session: they count as done but not towards the speed */
   constructor(
     private readonly label: string,
     private readonly total: number,
@@ -24,7 +24,7 @@ export class EvalProgress {
   ) {
     this.done = finished.length;
     this.correct = finished.filter((row) => row.verdict.correct).length;
-    if (this.done > 0) process.stderr.write(`${label}: ${this.done} of ${total} answers are there already\n`);
+    if (this.done > 0) process.stderr.write(`${label}: ${this.done} of ${total} answers were done earlier\n`);
   }
 
   add(row: EvalRow): void {

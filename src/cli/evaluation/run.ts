@@ -1,4 +1,4 @@
-/** Evaluates every subject on every benchmark, each into files of its own that an interrupted call goes on with. */
+/** Evaluates every subject on every benchmark; an interrupted call resumes from its files. */
 import { join } from 'node:path';
 import {
   answerProblems,
@@ -29,7 +29,7 @@ export interface Evaluated extends EvalReport {
   label: string;
   run?: string;
   step?: number;
-  /** File of the completions. */
+  /** File with the completions. */
   completions: string;
 }
 
@@ -39,7 +39,7 @@ interface Unit {
 }
 
 const noRoom = ({ model }: ModelSession, id: string, tokens: number): string =>
-  `acoer: problem ${id} counts as not answered: its prompt of ${tokens} tokens leaves no room in the model's ${model.info.maxPositions} positions.`;
+  `acoer: problem ${id} counts as unanswered: its prompt of ${tokens} tokens leaves no room for an answer in the model's ${model.info.maxPositions} positions.`;
 
 class EvaluationRun {
   constructor(
@@ -135,11 +135,11 @@ class EvaluationRun {
   }
 }
 
-/** `evals/<date>-<benchmarks>` unless a folder is named. */
+/** The folder named by --out, or `evals/<date>-<benchmarks>`. */
 const outOf = (flags: EvalFlags, benchmarks: readonly Benchmark[]): string =>
   flags.out ?? newRunPath('evals', benchmarks.map(({ name }) => name).join('+'));
 
-/** Every subject on every benchmark, in that order; `summary.json` at the end holds what is returned. */
+/** Every subject on every benchmark, in that order; the result is also written to `summary.json`. */
 export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promise<Evaluated[]> {
   const config = runConfig(flags);
   const subjects = subjectsOf(flags);
@@ -149,7 +149,7 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
   const { device, dtype, threads } = flags;
   return withModel({ device, dtype, threads, model }, signal, async (session) => {
     const tokenizer = await loadTokenizer(session.directory);
-    process.stderr.write(`completions go to ${out}\n`);
+    process.stderr.write(`writing completions to ${out}\n`);
     const run = new EvaluationRun(flags, model, session, tokenizer, out, signal);
     const evaluated: Evaluated[] = [];
     try {
@@ -160,7 +160,7 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
         await policy?.dispose();
       }
     } catch (error) {
-      if (signal.aborted) process.stderr.write(`the same command with --out ${out} goes on\n`);
+      if (signal.aborted) process.stderr.write(`to resume, repeat the command with --out ${out}\n`);
       throw error;
     }
     writeJsonAtomic(join(out, 'summary.json'), evaluated);

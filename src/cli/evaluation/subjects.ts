@@ -1,4 +1,4 @@
-/** What is evaluated: a model as it is, with an adapter, or with each checkpoint of a run. */
+/** What is evaluated: a model without an adapter, with an adapter, or with each checkpoint of a run. */
 import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
@@ -9,13 +9,13 @@ import { RunDirectory } from '../../run';
 import type { EvalFlags } from './flags';
 
 export interface Subject {
-  /** Names it in tables and files; no two are alike. */
+  /** Unique name in tables and files. */
   label: string;
-  /** Folder of its adapter; null: the model as it is. */
+  /** Folder of the adapter; null: the model without one. */
   adapter: string | null;
-  /** Of its weights: training may have gone on in the same folder. */
+  /** SHA-256 of the adapter's weights: training may have continued in the same folder. */
   adapterSha256: string | null;
-  /** Of a checkpoint. */
+  /** Path of the run, for a checkpoint. */
   run: string | null;
   step: number | null;
 }
@@ -25,7 +25,7 @@ const safe = (text: string): string => text.replace(/[^\w.@+-]+/g, '-').replace(
 function runOf(path: string): { directory: RunDirectory; config: Config } {
   const directory = new RunDirectory(resolve(path));
   if (!existsSync(directory.config())) {
-    throw new AcoerError('BAD_INPUT', `${path} holds no run: there is no config.json in it.`);
+    throw new AcoerError('BAD_INPUT', `${path} is not a run: it has no config.json.`);
   }
   const rewards = listRewards().map(({ name }) => name);
   return {
@@ -34,7 +34,7 @@ function runOf(path: string): { directory: RunDirectory; config: Config } {
   };
 }
 
-/** The configuration the evaluated model was trained by, or null without a run. Runs must share what counts here. */
+/** The configuration of the runs, or null without a run. Runs must agree in the settings used here. */
 export function runConfig(flags: EvalFlags): Config | null {
   const configs = flags.run.map((path) => runOf(path).config);
   const [first] = configs;
@@ -44,14 +44,14 @@ export function runConfig(flags: EvalFlags): Config | null {
     if (other >= 0) {
       throw new AcoerError(
         'BAD_CONFIG',
-        `${flags.run[0]} and ${flags.run[other]} differ in ${key}; evaluate them in two commands.`,
+        `${flags.run[0]} and ${flags.run[other]} differ in ${key}; evaluate them in separate commands.`,
       );
     }
   }
   return first;
 }
 
-/** The checkpoints that are there, in their order, and the end of the run where it has no checkpoint of its own. */
+/** The checkpoints of a run in order, then its final adapter if that step has no checkpoint. */
 function checkpointsOf(path: string): Subject[] {
   const { directory, config } = runOf(path);
   const name = safe(config.name ?? basename(directory.path));
@@ -64,10 +64,10 @@ function checkpointsOf(path: string): Subject[] {
     list.push(subject(config.maxSteps, directory.final()));
   }
   if (list.length > 0) return list;
-  throw new AcoerError('BAD_INPUT', `${path} has no checkpoint yet.`);
+  throw new AcoerError('BAD_INPUT', `${path} has no checkpoint yet; nothing to evaluate.`);
 }
 
-/** A label for each, with a number behind those that others have already. */
+/** Makes labels unique by appending a number to those already taken. */
 function distinct(subjects: readonly Subject[]): Subject[] {
   const taken = new Map<string, number>();
   return subjects.map((subject) => {
@@ -77,7 +77,7 @@ function distinct(subjects: readonly Subject[]): Subject[] {
   });
 }
 
-/** The base when asked for or when there is nothing else, adapters, then runs. */
+/** The base, if requested or if there is nothing else; then adapters; then runs. */
 export function subjectsOf(flags: EvalFlags): Subject[] {
   const adapters = flags.adapter.map((path): Subject => {
     const parts = resolve(path).split('/').slice(-2);
@@ -94,7 +94,7 @@ export function subjectsOf(flags: EvalFlags): Subject[] {
   return distinct(flags.base === true || trained.length === 0 ? [base, ...trained] : trained);
 }
 
-/** What tells one set of weights from another, without reading gigabytes: files with their sizes. */
+/** Identifies a set of weights by file names and sizes, without reading gigabytes. */
 export function weightsOf(directory: string): string[] {
   return readdirSync(directory)
     .filter((name) => name.endsWith('.safetensors'))
@@ -104,12 +104,9 @@ export function weightsOf(directory: string): string[] {
 
 export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
 
-/** An adapter is small enough to know it by its content. */
+/** An adapter is small enough to be identified by its content. */
 function adapterDigest(adapter: string): string {
   const path = join(adapter, 'adapter_model.safetensors');
   if (existsSync(path)) return sha256(readFileSync(path));
-  throw new AcoerError(
-    'BAD_INPUT',
-    `${adapter} holds no adapter: there is no adapter_model.safetensors in it.`,
-  );
+  throw new AcoerError('BAD_INPUT', `${adapter} is not an adapter: it has no adapter_model.safetensors.`);
 }

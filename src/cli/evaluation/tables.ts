@@ -1,4 +1,4 @@
-/** Evaluations as tables: one in full, several in the shape of the paper's tables 3 and 4. */
+/** Evaluations as tables: a single one in full, several in the layout of the paper's tables 3 and 4. */
 import type { EvalReport } from '../../eval';
 import { isPaperBenchmark, PAPER_BENCHMARKS, PAPER_TABLE_3, PAPER_TABLE_4 } from '../../eval/paper';
 import { grouped } from '../../grouped';
@@ -35,16 +35,16 @@ function lengthLine(name: 'thinking' | 'total', report: EvalReport): string {
 
 function sideLine(name: 'correct' | 'incorrect', report: EvalReport): string {
   const { n, thinkingTokens, totalTokens } = report[name];
-  const lengths = `${tokensOf(thinkingTokens)} thinking tokens, ${tokensOf(totalTokens)} in all`;
+  const lengths = `${tokensOf(thinkingTokens)} thinking tokens, ${tokensOf(totalTokens)} in total`;
   return name.padEnd(17) + (n === 0 ? '0 answers' : `${n} answers, ${lengths}`);
 }
 
-/** Verdicts that are neither right nor wrong answers, when there are any. */
+/** Counts of completions that were neither correct nor incorrect, if there are any. */
 function statusLine({ statuses }: EvalReport): string[] {
   const parts = [
-    [statuses.unparseable, 'without a boxed answer that can be read'],
-    [statuses.timeout, 'with an answer that took too much work to compare'],
-    [statuses['gold-unparseable'], 'to problems whose reference cannot be read'],
+    [statuses.unparseable, 'without a readable boxed answer'],
+    [statuses.timeout, 'with an answer too expensive to compare'],
+    [statuses['gold-unparseable'], 'to problems whose reference answer cannot be parsed'],
   ] as const;
   const there = parts.filter(([count]) => count > 0).map(([count, what]) => `${count} ${what}`);
   return there.length === 0 ? [] : [`${'of these'.padEnd(17)}${there.join(', ')}`];
@@ -89,14 +89,14 @@ const namesIn = (evaluated: readonly Evaluated[], key: 'label' | 'benchmark'): s
   ...new Set(evaluated.map((one) => one[key])),
 ];
 
-/** The checkpoint of a run that answers best on the first benchmark; of equals the one that needs fewer tokens. */
+/** The most accurate checkpoint of a run on the first benchmark; of equals, the one with fewer tokens. */
 function peakOf(checkpoints: readonly Evaluated[]): Evaluated {
   const better = (a: Evaluated, b: Evaluated) =>
     b.accuracy - a.accuracy || a.totalTokens - b.totalTokens || b.step! - a.step!;
   return [...checkpoints].sort(better)[0]!;
 }
 
-/** `last` and, where it is another one, `† peak`, as the paper reports methods that collapse. */
+/** `last` and, if it is a different checkpoint, `† peak`, as the paper reports methods that collapse. */
 function marksOf(evaluated: readonly Evaluated[]): Map<string, string> {
   const marks = new Map<string, string>();
   const primary = evaluated.filter(
@@ -123,7 +123,7 @@ function rowsOf(evaluated: readonly Evaluated[]): TableRow[] {
   });
 }
 
-/** Methods by benchmarks: accuracy with its interval, mean total tokens with the change against the base. */
+/** Methods by benchmarks: accuracy with its interval, mean total tokens with the change from the base. */
 function methodTable(evaluated: readonly Evaluated[]): string {
   const benchmarks = namesIn(evaluated, 'benchmark');
   const rows = rowsOf(evaluated);
@@ -141,7 +141,7 @@ function methodTable(evaluated: readonly Evaluated[]): string {
   return formatTable([['method', '', ...header], ...body], 2);
 }
 
-/** The paper's table 3 for the benchmarks that were evaluated; nothing when none is the paper's. */
+/** The paper's table 3 for the evaluated benchmarks; empty if none is the paper's. */
 export function paperTable3(benchmarks: readonly string[]): string[] {
   const shared = benchmarks.filter(isPaperBenchmark);
   if (shared.length === 0) return [];
@@ -161,7 +161,7 @@ export function paperTable3(benchmarks: readonly string[]): string[] {
   ];
 }
 
-/** Levels by methods on one benchmark, with the change against the base, as the paper's table 4. */
+/** Levels by methods on one benchmark, with the change from the base, as in the paper's table 4. */
 function levelComparison(benchmark: string, evaluated: readonly Evaluated[]): string[] {
   const own = evaluated.filter((one) => one.benchmark === benchmark && Object.keys(one.perLevel).length > 0);
   if (own.length === 0) return [];
@@ -206,7 +206,7 @@ export function paperTable4(benchmarks: readonly string[]): string[] {
   ];
 }
 
-/** Several evaluations, or one in full; beside them the paper's figures on its own benchmarks. */
+/** One evaluation in full, or several in tables, next to the paper's figures on its own benchmarks. */
 export function evaluationText(evaluated: readonly Evaluated[]): string {
   const benchmarks = namesIn(evaluated, 'benchmark');
   const parts =

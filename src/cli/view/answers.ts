@@ -1,10 +1,10 @@
-/** One problem answered before and after training: what the figures look like in words. */
+/** The answer to one problem before and after training, as an illustration of the figures. */
 import type { TrainEvent } from '../../train';
 import { wrapWords } from './text';
 
 export type Answer = Extract<TrainEvent, { type: 'answer' }>;
 
-/** Lines shown of an answer; of a longer one the beginning and the end. */
+/** Maximum lines shown of an answer; a longer one is cut in the middle. */
 const SHOWN_LINES = 12;
 const INDENT = '    ';
 
@@ -20,9 +20,9 @@ function answerLines(text: string, width: number): string[] {
 }
 
 const heading = (when: string, { correct, thinkingTokens }: Answer) =>
-  `  ${when}: ${correct ? 'right' : 'wrong'}, ${thinkingTokens} thinking tokens`;
+  `  ${when}: ${correct ? 'correct' : 'wrong'}, ${thinkingTokens} thinking tokens`;
 
-/** Nothing unless both are known. */
+/** Empty unless both answers are known. */
 export function answersLines(base: Answer | null, trained: Answer | null, width: number): string[] {
   if (base === null || trained === null) return [];
   const [question, ...more] = wrapWords(base.question.trim().replaceAll(/\s+/g, ' '), width - 2);

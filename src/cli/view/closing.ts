@@ -1,4 +1,4 @@
-/** What a run came to, in lines derived from its numbers alone. */
+/** The outcome of a run in a few lines, derived from its numbers alone. */
 import type { AccuracyChange } from '../../eval';
 import { runVerdict, type MonitorCourse, type PeakComparison, type RunSummary } from '../../train';
 import type { KnownMetrics } from '../../metric-names';
@@ -6,7 +6,7 @@ import { change, percent } from './format';
 
 const points = (difference: number) => `${difference > 0 ? '+' : ''}${(100 * difference).toFixed(1)}`;
 
-/** Answers this much longer than before, in share and in tokens of the thinking saved, are worth a sentence. */
+/** Longer answers are reported if they grew by this fraction and by this share of the tokens saved. */
 const GREW = 0.25;
 const GREW_OF_SAVED = 0.1;
 
@@ -24,11 +24,11 @@ function peakFact({ of, peak, peakStep, end, standardError }: PeakComparison): s
 function monitorFact({ warnedAt, collapsedAt, end }: MonitorCourse): string | null {
   if (warnedAt === null) return null;
   const said =
-    collapsedAt === null ? `warned at step ${warnedAt}` : `called it collapsed at step ${collapsedAt}`;
+    collapsedAt === null ? `warned at step ${warnedAt}` : `found a collapse at step ${collapsedAt}`;
   return `${said}; ${end} at the end`;
 }
 
-/** The closing lines: what happened, and the numbers it is read from, each under 90 columns. */
+/** The closing lines: what happened and the numbers behind it, each under 90 columns. */
 export function closingLines(summary: RunSummary, lines: readonly KnownMetrics[]): string[] {
   const verdict = runVerdict(summary, lines);
   if (verdict === null) return [];
@@ -39,7 +39,7 @@ export function closingLines(summary: RunSummary, lines: readonly KnownMetrics[]
   const grew = grown > GREW * outside.before && grown > GREW_OF_SAVED * (thinking.before - thinking.after);
   const facts: [string, string | null][] = [
     ['thinking', `${lengths(thinking)} (${change(thinking.before, thinking.after)})`],
-    ['outside', grew ? `${lengths(outside)} outside the thinking block: it grew` : null],
+    ['outside', grew ? `${lengths(outside)} outside the thinking block, an increase` : null],
     ['greedy', greedy && accuracyFact(greedy)],
     ['sampled', sampled && accuracyFact(sampled)],
     ['own peak', peak?.fell === true ? peakFact(peak) : null],

@@ -1,4 +1,4 @@
-/** Numbers as people read them. */
+/** Formats numbers for people. */
 import { grouped } from '../../grouped';
 
 export const percent = (fraction: number, digits = 1) => `${(100 * fraction).toFixed(digits)}%`;
@@ -13,10 +13,10 @@ export function duration(ms: number): string {
   return `${Math.floor(minutes / 60)}h ${two(minutes % 60)}m`;
 }
 
-/** `15.34 GB`; small amounts with one more digit. */
+/** `15.34 GB`; small amounts get one more digit. */
 export const gigabytes = (bytes: number) => `${(bytes / 1e9).toFixed(bytes < 1e8 ? 3 : 2)} GB`;
 
-/** A change of a whole in percent, with its sign; nothing when there was nothing before. */
+/** A relative change in percent with its sign; empty if the value before was 0. */
 export function change(before: number, after: number): string {
   if (before === 0) return '';
   const points = Math.round(100 * (after / before - 1));

@@ -1,4 +1,4 @@
-/** A change of the collapse monitor's state, as the run and `acoer monitor` print it. */
+/** A change of the collapse monitor's state as printed by runs and `acoer monitor`. */
 import type { HealthChange } from '../../monitor';
 
 export const healthLine = ({ step, from, to, reason }: HealthChange): string =>

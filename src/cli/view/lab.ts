@@ -19,7 +19,7 @@ import { alignTable } from './table';
 const CLASSES: readonly AnswerClass[] = ['incorrect', 'correct'];
 const WIDTH = 110;
 
-/** Three significant digits; very small ones with an exponent. */
+/** Three significant digits; very small numbers with an exponent. */
 function short(value: number | null | undefined): string {
   if (value === null || value === undefined || Number.isNaN(value)) return '-';
   if (value === 0) return '0';
@@ -36,7 +36,7 @@ const perThousand = (slope: number | null | undefined): string =>
 const order = (value: number | null): string =>
   value === null ? '-' : (value + 0).toFixed(2).replace('-0.00', '0.00');
 
-/** Words filled into lines, the later ones indented. */
+/** Wraps words into lines, indented from the second one on. */
 function wrapped(text: string, indent: number): string[] {
   const lines: string[] = [];
   let line = '';
@@ -66,7 +66,7 @@ function header(report: LabReport): string[] {
     `${kind} ${short(lengths[kind].mean)}${lengths[kind].std === null ? '' : ` +- ${short(lengths[kind].std)}`}`;
   const from =
     recorded === null
-      ? `Made-up groups of ${groupSize}`
+      ? `Synthetic groups of ${groupSize}`
       : `${count(recorded.answers, 'recorded completion')} in ${count(recorded.groups, 'group')} of ${count(recorded.steps, 'step')}; groups of ${groupSize} like them`;
   const scaled = { group: 'std of the group', batch: 'std of the batch', none: '1' }[settings.scale];
   const divisor = settings.scale === 'none' ? '' : ` / (${scaled} + ${settings.epsilon})`;
@@ -78,7 +78,7 @@ function header(report: LabReport): string[] {
   ];
 }
 
-/** Shortest, middle and longest. */
+/** The shortest, a middle and the longest answer. */
 function samples(answers: readonly LabAnswer[], correct: boolean): LabAnswer[] {
   const own = answers.filter((answer) => answer.correct === correct);
   const places = own.length < 3 ? own.keys() : [0, Math.floor(own.length / 2), own.length - 1];
@@ -100,7 +100,7 @@ function answerTable({ rewards }: LabReport): string[] {
     `${reward.toFixed(3)} ${advantage < 0 ? '' : '+'}${advantage.toFixed(2)}`;
   const rows = rewards.map((report) => [report.name, ...shown(report).map(cell)]);
   return titled(
-    'REWARD AND ADVANTAGE of answers of a mixed group, format included',
+    'REWARD AND ADVANTAGE of answers in a mixed group, format included',
     [],
     [head, lengths, ...rows],
   );
@@ -138,7 +138,7 @@ function pressureTable({ rewards }: LabReport): string[] {
     ...titled(
       'PRESSURE ON LENGTH: d(advantage)/d(own length) per 1,000 tokens, mean over the answers',
       [
-        "mixed: in the mixed group; dr/dl / C: section 4.2's approximation of it, C = sqrt(p(1-p)). Spread: in a group of that class alone, as its lengths are drawn to their mean. order k: without epsilon it grows as 1/spread^k (Proposition 1: 1; constant: 0).",
+        'mixed: in the mixed group; dr/dl / C: its approximation in section 4.2, C = sqrt(p(1-p)). spread: in a group of that class alone, as its lengths move towards their mean. order k: without epsilon it grows as 1/spread^k (Proposition 1: 1; constant: 0).',
       ],
       [head, ...rows],
     ),
@@ -146,7 +146,7 @@ function pressureTable({ rewards }: LabReport): string[] {
   ];
 }
 
-/** Every second distance, and the last. */
+/** Every second distance and the last one. */
 const shownPairs = (points: readonly PairPoint[]): PairPoint[] =>
   points.filter((_, i) => i % 2 === 0 || i === points.length - 1);
 
@@ -179,9 +179,9 @@ function pairTable({ rewards }: LabReport): string[] {
     ),
   );
   return titled(
-    'PROPOSITION 1: two answers of one class (G = 2), so many tokens apart',
+    'PROPOSITION 1: two answers of one class (G = 2), at various distances in tokens',
     [
-      '|A| is bounded: 1 by the population std of the proposition, 0.707 by the sample std that GRPO uses. What diverges is the advantage per token between the two. no eps: at 1 token, without epsilon. Rewards that give both the same are left out.',
+      '|A| is bounded: by 1 with the population std of the proposition, by 0.707 with the sample std that GRPO uses. What diverges is the advantage per token between the two. no eps: at 1 token, without epsilon. Rewards that treat both alike are left out.',
     ],
     [head, ...rows],
   );
@@ -190,7 +190,7 @@ function pairTable({ rewards }: LabReport): string[] {
 const weightName = ({ alpha, factor }: LengthWeight): string =>
   alpha === null ? `x${short(factor)}` : `alpha ${short(alpha)}`;
 
-/** A hold of 0 that rounding made negative is 0%. */
+/** Rounding may leave a negative zero; it is shown as 0%. */
 const holdText = (hold: number): string => percent(hold, 0).replace('-0%', '0%');
 
 function weightTable({ rewards, settings }: LabReport): string[] {
@@ -213,9 +213,9 @@ function weightTable({ rewards, settings }: LabReport): string[] {
   );
   if (rows.length === 0) return [];
   return titled(
-    'WHAT IS LEFT OF THE LENGTH WEIGHT after the division by std + epsilon',
+    'WHAT IS LEFT OF THE LENGTH WEIGHT after dividing by std + epsilon',
     [
-      `s: std of the rewards of a group of correct answers alone, S: of the mixed group. hold: the share of a small relative change of the weight (alpha; x1: of what length earns as a whole) that reaches the push on length. mixed: hold in the mixed group at epsilon ${settings.epsilon}. Then for each epsilon, of correct answers alone: hold = eps/(s + eps), and how strongly such a group presses against the mixed one, s/(s + eps) : S/(S + eps).`,
+      `s: std of the rewards in a group of correct answers alone, S: in the mixed group. hold: the fraction of a small relative change of the weight (alpha; x1: of everything length earns) that reaches the pressure on length. mixed: hold in the mixed group at epsilon ${settings.epsilon}. Then for each epsilon, for correct answers alone: hold = eps/(s + eps), and how strongly such a group presses compared with the mixed one, s/(s + eps) : S/(S + eps).`,
     ],
     [head, ...rows],
   );
@@ -246,7 +246,7 @@ function compositionTable({ compositions, groupSize, recorded }: LabReport): str
           ],
         ];
   return titled(
-    `GROUP COMPOSITION (appendix F): chances for groups of ${groupSize}, and C, the std of 0/1 rewards`,
+    `GROUP COMPOSITION (appendix F): probabilities for groups of ${groupSize}, and C, the std of 0/1 rewards`,
     [],
     [['accuracy', 'mixed', 'all incorrect', 'mostly incorrect', 'all correct', 'C'], ...rows, ...found],
   );
@@ -280,7 +280,7 @@ function predictionLines({ rewards }: LabReport): string[] {
     return [start + first!, ...rest];
   });
   const notes = [
-    'Pathway 1: incorrect answers have a length slope. Pathway 2: correct ones have. Guarded: the push on correct answers goes back when accuracy falls.',
+    'Pathway 1: incorrect answers have a length slope. Pathway 2: correct answers have one. Guarded: the pressure on correct answers decreases when accuracy falls.',
   ];
   return [
     'PREDICTED COLLAPSE PATHWAYS (section 4.2)',
@@ -290,7 +290,7 @@ function predictionLines({ rewards }: LabReport): string[] {
   ];
 }
 
-/** The whole report for people. */
+/** The whole report as text. */
 export function labLines(report: LabReport): string[] {
   return [
     ...header(report),

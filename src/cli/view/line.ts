@@ -1,4 +1,4 @@
-/** One step as one line. */
+/** One training step as one line. */
 import type { KnownMetrics } from '../../metric-names';
 import { duration, percent } from './format';
 
@@ -7,16 +7,16 @@ export interface StepLine {
   maxSteps: number;
   metrics: KnownMetrics;
   leftMs: number | null;
-  /** Columns there are; what matters least is left out first. Default: no limit. */
+  /** Columns available; the least important fields are dropped first. Default: no limit. */
   width?: number;
 }
 
 type Field = 'step' | 'accuracy' | 'thinking' | 'reward' | 'alpha' | 'budget' | 'refused' | 'left';
 
-/** In the order they are given up on a narrow terminal. */
+/** Fields in the order in which they are dropped on a narrow terminal. */
 const SPARE: readonly Field[] = ['reward', 'alpha', 'budget', 'left'];
 
-/** Alpha and budget are shown only when the reward has them; a step refused before its batch was made has no numbers. */
+/** Alpha and budget appear only if the reward has them; a step refused early has no numbers at all. */
 export function stepLine({ index, maxSteps, metrics, leftMs, width = Infinity }: StepLine): string {
   const fields = new Map<Field, string>();
   fields.set('step', `step ${String(index).padStart(String(maxSteps).length)}/${maxSteps}`);

@@ -19,7 +19,7 @@ function deviceLines({ device, model, promptTokens, lengths }: Plan): string[] {
     `model      ${(model.parameters / 1e6).toFixed(1)} M parameters in ${model.dtype}`,
     `device     ${device.name}, ${gigabytes(device.freeBytes)} available of ${gigabytes(device.totalBytes)}`,
     ...rates,
-    `lengths    prompts of ${grouped(promptTokens)} tokens; completions of ${grouped(Math.round(lengths.first))} tokens at first, ${grouped(Math.round(lengths.last))} at last (means before the cap)`,
+    `lengths    prompts of ${grouped(promptTokens)} tokens; completions of ${grouped(Math.round(lengths.first))} tokens at the first step, ${grouped(Math.round(lengths.last))} at the last (means before the cap)`,
   ];
 }
 
@@ -38,7 +38,7 @@ function memoryLines({ memory }: Plan): string[] {
 }
 
 function slotsLine({ memory: { kv } }: Plan): string {
-  return `slots      ${kv.slots} sequences of full length decode together: ${gigabytes(kv.slotBytes)} each, KV cache limited to ${gigabytes(kv.budgetBytes)}`;
+  return `slots      ${kv.slots} full-length sequences decode together: ${gigabytes(kv.slotBytes)} each, KV cache limited to ${gigabytes(kv.budgetBytes)}`;
 }
 
 function timeLines({ time, device }: Plan): string[] {
@@ -50,7 +50,7 @@ function timeLines({ time, device }: Plan): string[] {
     ['mean, expected', time.mean, 'expected'],
   ];
   const table = formatTable([
-    ['seconds a step', ...columns.map(([name]) => name)],
+    ['seconds per step', ...columns.map(([name]) => name)],
     ...STEP_PHASES.map((name) => [name, ...columns.map(([, step, kind]) => seconds(step[kind][name]))]),
     ['step', ...columns.map(([, step, kind]) => seconds(stepTotal(step[kind])))],
   ]);
@@ -67,7 +67,7 @@ function timeLines({ time, device }: Plan): string[] {
     `Limit: what the device's rates allow. Expected: decoding at ${100 * bandwidth}% of the bandwidth, the rest at ${100 * matmul}% of the matmul rate.`,
     `run        ${hours.limit.toPrecision(3)} ${unit} at the limit, ${hours.expected.toPrecision(3)} expected, with ${evaluations}`,
     ...(device.kind === 'cuda'
-      ? ['No GPU figure here has been measured by us; times and memory are predictions.']
+      ? ['These GPU figures have not been measured; times and memory are predictions.']
       : []),
   ];
 }
@@ -83,7 +83,7 @@ function verdictLines(plan: Plan): string[] {
   }
   const head = `It does not fit: ${shortage(plan)}.`;
   return changes === null
-    ? [head, 'No setting makes it fit; take a smaller model or a larger device.']
+    ? [head, 'No setting makes it fit; use a smaller model or a larger device.']
     : [head, 'It fits with:', ...changes.map(changeLine)];
 }
 

@@ -1,4 +1,4 @@
-/** What a run will do, in a few lines, before it does it. */
+/** What a run is going to do, in a few lines. */
 import { warmupSteps } from '../../grpo/schedule';
 import type { Config } from '../../config';
 import { grouped } from '../../grouped';
@@ -22,7 +22,7 @@ export function planLines(config: Config): string[] {
   if (stepsPerGeneration * numIterations > 1) {
     const completions = perUpdate * stepsPerGeneration;
     const updates = stepsPerGeneration * numIterations;
-    lines.push(`generation ${completions} completions at once, used for ${count(updates, 'update')}`);
+    lines.push(`generation ${completions} completions together, used for ${count(updates, 'update')}`);
   }
   return lines;
 }

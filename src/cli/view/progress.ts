@@ -1,4 +1,4 @@
-/** How a run looks while it goes on: lines that stay, and on a terminal one below them that is redrawn. */
+/** A run's live output: lines that stay and, on a terminal, a last line that is redrawn. */
 import { grouped } from '../../grouped';
 import type { TrainEvent } from '../../train';
 import type { Rollback } from '../../run';
@@ -10,7 +10,7 @@ import type { Answer } from './answers';
 import { planLines } from './plan';
 import { wrapWords } from './text';
 
-/** Where the text of a line with a label begins. */
+/** Column where the text after a label begins. */
 const INDENT = ' '.repeat(11);
 
 const rollbackLine = ({ number, from, to, pressure }: Rollback) =>
@@ -22,9 +22,9 @@ export interface ProgressStream {
   columns?: number;
 }
 
-/** Every tenth step's line stays; nobody reads a log of each. */
+/** The line of every tenth step stays; nobody reads a log of each one. */
 const STAYS_EVERY = 10;
-/** Steps over which the time left is averaged: lengths change as training goes on. */
+/** Steps averaged to estimate the remaining time, which changes with completion lengths. */
 const RECENT_STEPS = 20;
 
 const EVALUATED = { base: 'base model', step: 'model so far', trained: 'trained model' } as const;
@@ -33,7 +33,7 @@ export class ProgressView {
   private maxSteps = 0;
   private readonly recentMs: number[] = [];
   private lastStepAt = 0;
-  /** The newest step's line, unless it stays. */
+  /** The newest step's line, unless it is one that stays. */
   private lastLine = '';
   private transient = false;
   private readonly download: DownloadView;
@@ -46,12 +46,12 @@ export class ProgressView {
     return this.stream.isTTY === true;
   }
 
-  /** Columns a line may fill: a file has no end of the line. */
+  /** Columns a line may fill; unlimited when not on a terminal. */
   private get width(): number {
     return this.live ? (this.stream.columns ?? 80) - 1 : Infinity;
   }
 
-  /** The greedy answers to one problem, before training and the newest since. */
+  /** The greedy answers to one problem: before training, and the newest one since. */
   readonly answers: { base: Answer | null; trained: Answer | null } = { base: null, trained: null };
 
   readonly onEvent = (event: TrainEvent): void => {
@@ -131,20 +131,20 @@ export class ProgressView {
     else this.redraw(line);
   }
 
-  /** A line that stays; what is too long for the terminal goes on below its text. */
+  /** Prints a line that stays, wrapped and indented on a narrow terminal. */
   private print(line: string): void {
     this.clear();
     this.stream.write(`${wrapWords(line, this.width, INDENT).join('\n')}\n`);
   }
 
-  /** A line the next one replaces; nothing where lines cannot be replaced. */
+  /** Prints a line that the next one replaces; does nothing where lines cannot be replaced. */
   private redraw(line: string): void {
     if (!this.live) return;
     this.stream.write(`\r\x1b[2K${line.slice(0, this.width)}`);
     this.transient = true;
   }
 
-  /** Leaves the stream at the start of an empty line. */
+  /** Clears the redrawn line, leaving the cursor at its start. */
   clear(): void {
     if (!this.transient) return;
     this.stream.write('\r\x1b[2K');

@@ -3,7 +3,7 @@ import type { EvalSummary } from '../../eval';
 import type { EvalKind, RunSummary } from '../../train';
 import { change, percent } from './format';
 
-/** Columns padded to their widest cell, the first to the left and the others to the right. */
+/** Pads columns to their widest cell; the first is left-aligned, the others right-aligned. */
 export function alignTable(rows: readonly (readonly string[])[]): string[] {
   const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
   return rows.map((row) =>
@@ -38,7 +38,7 @@ function section(kind: EvalKind, before: EvalSummary, after: EvalSummary): strin
   return [title, ...alignTable([header, ...rows, figureRow('all', before, after)])];
 }
 
-/** Per level and over all, greedy and sampled, as far as they were evaluated. */
+/** The evaluations before and after, per level and in total, greedy and sampled if both were made. */
 export function summaryTable({ base, trained }: RunSummary): string[] {
   const lines: string[] = [];
   for (const kind of ['greedy', 'sampled'] as const) {

@@ -1,8 +1,8 @@
-/** Prose for a reader: wrapped to the width of the terminal. */
+/** Wraps prose to the width of the terminal. */
 
 /**
- * `text` in lines of at most `width` characters, broken at spaces; the lines after the first are indented. A word that is
- * longer has a line of its own.
+ * `text` in lines of at most `width` characters, broken at spaces; lines after the first are indented. A
+ * longer word gets its own line.
  */
 export function wrapWords(text: string, width: number, indent = ''): string[] {
   if (text.length <= width) return [text.trimEnd()];
