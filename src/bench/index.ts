@@ -1,6 +1,7 @@
 /**
- * Throughput and its ratio to the floor. The floor is what the work must read over the read bandwidth, or must
- * multiply over the matmul rate, both measured on this machine between the repeats of the same run.
+ * Throughput and its ratio to the floor. The floor is the larger of what the work must read over the read
+ * bandwidth and what it must multiply over the matmul rate, both measured on this machine between the repeats
+ * of the same run.
  */
 import type { CallOptions, Engine, Model, Policy } from '../engine/types';
 import { streamSeed } from '../rng';
@@ -26,7 +27,7 @@ export interface BenchOptions {
   bench: BenchName;
   workload: Workload;
   repeats: number;
-  /** Runs before those that count. */
+  /** Warm-up runs before those measured. */
   warmup: number;
   signal?: AbortSignal;
   onProgress?: (message: string) => void;
@@ -35,10 +36,10 @@ export interface BenchOptions {
 /** One phase of the work. */
 export interface PhaseResult {
   seconds: Spread;
-  /** Tokens per second: new ones in a rollout, prompt and completion in training. */
+  /** Tokens per second: new tokens in a rollout, prompt and completion tokens in training. */
   tokensPerSecond: Spread;
   floorSeconds: number;
-  /** Median time over the floor; 1 is what the machine allows. */
+  /** Measured time over the floor; 1 is what the machine allows. */
   ratioToFloor: Spread;
 }
 
@@ -48,19 +49,19 @@ export interface BenchResult {
   model: { parameters: number; dtype: string; trained: number };
   workload: Workload & { slots: number; repeats: number; warmup: number };
   ceilings: { readBytesPerSecond: Spread; matmulFlopsPerSecond: Spread };
-  /** Of the phases that ran; for `step` their sum is the step. */
+  /** The phases that ran; `step` is their sum. */
   phases: Partial<Record<'rollout' | 'train' | 'step', PhaseResult>>;
-  /** Seconds of single parts of a step. */
+  /** Seconds of individual parts of a step. */
   parts: Partial<Record<'prefill' | 'decode' | 'optimizer', Spread>>;
-  /** FLOPs executed (recomputation included) per second over the matmul rate; null without a training pass. */
+  /** FLOPs per second, including recomputation, over the matmul rate; null without a training pass. */
   matmulUtilization: number | null;
-  /** Of a token's log-prob between trainer and sampler; null unless both ran. */
+  /** Difference of a token's log-prob between trainer and sampler; null unless both ran. */
   logprobGap: { mean: number; max: number } | null;
   peakResidentBytes: number;
   engineBytes: number;
 }
 
-/** Seconds of one repeat. */
+/** Measurements of one repeat, in seconds. */
 interface Repeat {
   /** Measured before and after the work. */
   ceilings: Ceilings[];
@@ -107,7 +108,7 @@ async function oneRepeat(options: BenchOptions, policy: Policy): Promise<Repeat>
     repeat.maxLogprobGap = pass.maxLogprobGap;
     repeat.meanLogprobGap = pass.meanLogprobGap;
     if (bench === 'step') {
-      // A rate this small leaves the next repeat the same work.
+      // Such a small learning rate leaves the next repeat the same work.
       [, repeat.optimizer] = await timed(() => policy.step({ learningRate: 1e-9, maxGradNorm: 1 }));
     } else {
       await policy.zeroGradients();
@@ -135,7 +136,7 @@ function phase(seconds: readonly number[], tokens: number, floor: number): Phase
   const inverse = mapSpread(spread, (value) => tokens / value);
   return {
     seconds: spread,
-    // The slowest repeat has the fewest tokens a second.
+    // The slowest repeat has the fewest tokens per second.
     tokensPerSecond: { median: inverse.median, min: inverse.max, max: inverse.min },
     floorSeconds: floor,
     ratioToFloor: mapSpread(spread, (value) => value / floor),
@@ -229,7 +230,7 @@ async function resultOf(
   };
 }
 
-/** Runs one bench on a loaded model, with a fresh LoRA policy on all seven linears. */
+/** Runs a benchmark on a loaded model, with a fresh LoRA policy on all seven linears. */
 export async function runBench(options: BenchOptions): Promise<BenchResult> {
   const { model, workload, repeats, warmup, onProgress } = options;
   await using policy = await model.createPolicy({

@@ -1,8 +1,8 @@
-/** Repeated measurements in turns, so that a slow minute of the machine falls on all of them alike. */
+/** Interleaves repeated measurements, so that a slow minute of the machine affects all of them alike. */
 
 import { maximum, median, minimum } from '../statistics';
 
-/** Over the repeats; the spread is part of every figure. */
+/** Statistics over the repeats; the spread is part of every figure. */
 export interface Spread {
   median: number;
   min: number;

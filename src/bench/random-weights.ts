@@ -1,4 +1,4 @@
-/** Writes a Hugging Face directory of random bf16 weights at a given shape, streaming: memory stays flat at any size. */
+/** Streams a Hugging Face directory of random bf16 weights to disk; memory stays flat at any shape. */
 import { mkdir, open, statfs, writeFile } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -13,13 +13,13 @@ const CHUNK_ELEMENTS = 1 << 21;
 interface TensorPlan {
   name: string;
   shape: number[];
-  /** null: drawn from N(0, STD); else every element. */
+  /** null: drawn from N(0, STD); else the value of every element. */
   constant: number | null;
-  /** Keys the draws: a tied head has the embedding's. */
+  /** Key of the draws: a tied head has the embedding's. */
   key: string;
 }
 
-/** Every tensor in Hugging Face's names and order. */
+/** All tensors, with Hugging Face's names and in its order. */
 function tensorPlans(shape: NamedShape): TensorPlan[] {
   const D = shape.hiddenSize;
   const K = shape.headDim;
@@ -62,8 +62,8 @@ function tensorPlans(shape: NamedShape): TensorPlan[] {
 }
 
 /**
- * Random logits are N(0, s^2) with s = scale * STD * sqrt(D), and the entropy of their softmax is about ln V - s^2/2:
- * this scale makes it about one nat, so that sampling has a realistic spread.
+ * Random logits are N(0, s^2) with s = scale * STD * sqrt(D), and the entropy of their softmax is about ln V
+ * - s^2/2. This scale makes it about one nat, so that sampling has a realistic spread.
  */
 function finalNormScale(shape: NamedShape): number {
   return Math.sqrt(2 * (Math.log(shape.vocabSize) - 1)) / (STD * Math.sqrt(shape.hiddenSize));
@@ -71,11 +71,11 @@ function finalNormScale(shape: NamedShape): number {
 
 function toBfloat16(value: number): number {
   const bits = new Uint32Array(Float32Array.of(value).buffer)[0]!;
-  // To nearest, ties to even.
+  // Round to nearest, ties to even.
   return (bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16;
 }
 
-/** Standard normal numbers times STD as bf16 at 65,536 evenly spread probabilities: one table look-up per weight. */
+/** Normal values times STD as bf16 at 65,536 evenly spaced probabilities: one look-up per weight. */
 function normalTable(): Uint16Array {
   const table = new Uint16Array(65_536);
   for (let i = 0; i < table.length; i++)
@@ -83,7 +83,7 @@ function normalTable(): Uint16Array {
   return table;
 }
 
-/** Inverse of the normal distribution function, by bisection on a rational approximation of erf (error under 2e-7). */
+/** Inverse normal CDF, by bisection on a rational approximation of erf (error below 2e-7). */
 function normalQuantile(probability: number): number {
   let low = -6;
   let high = 6;
@@ -105,7 +105,7 @@ function normalCdf(x: number): number {
   return x < 0 ? tail : 1 - tail;
 }
 
-/** xorshift32 gives two table indices a draw; its state is keyed by the tensor's name, never zero. */
+/** xorshift32 gives two table indices per draw; its state is keyed by the tensor's name and never zero. */
 function fillNormal(out: Uint16Array, count: number, state: number, table: Uint16Array): number {
   for (let i = 0; i < count; i += 2) {
     state ^= state << 13;
@@ -145,7 +145,7 @@ async function writeShard(file: FileHandle, plans: TensorPlan[], seed: number, t
   }
 }
 
-/** Consecutive tensors in parts of nearly equal size; a stored tied head is a part of its own, as on the hub. */
+/** Consecutive tensors in shards of nearly equal size; a stored tied head gets its own, as on the hub. */
 function cutIntoShards(plans: TensorPlan[], shape: NamedShape): TensorPlan[][] {
   if (!shape.tieWordEmbeddings || !shape.storesTiedHead || shape.shards === 1) {
     return equalParts(plans, shape.shards);
@@ -201,14 +201,14 @@ async function checkSpace(directory: string, shape: NamedShape): Promise<void> {
   const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`;
   throw new AcoerError(
     'BAD_INPUT',
-    `random weights at the shape ${shape.name} need ${gigabytes(need)} and ${directory} has ` +
-      `${gigabytes(bavail * bsize)} free; name another folder.`,
+    `random weights at the shape ${shape.name} need ${gigabytes(need)} but ${directory} has only ` +
+      `${gigabytes(bavail * bsize)} free; choose another folder.`,
   );
 }
 
 /**
- * Makes config.json and model.safetensors (or shards and their index) in `directory`. The same seed gives the same
- * bytes. config.json is written last: where it is, the directory is whole.
+ * Writes config.json and model.safetensors (or shards and their index) to `directory`. The same seed gives
+ * the same bytes. config.json is written last, so its presence means that the directory is complete.
  */
 export async function writeRandomWeights(directory: string, shape: NamedShape, seed = 1): Promise<void> {
   await mkdir(directory, { recursive: true });

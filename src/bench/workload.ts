@@ -1,4 +1,4 @@
-/** What a bench runs: random prompts of one length, completions of one length, rewards drawn at random. */
+/** The workload of a benchmark: random prompts and completions of fixed lengths, with random rewards. */
 import { computeAdvantages } from '../grpo/advantages';
 import { packByTokens, packSequences } from '../packing';
 import type { Tokens } from '../packing';
@@ -18,7 +18,7 @@ export interface Workload {
 
 export interface Sample extends Tokens {
   advantage: number;
-  /** Of the sampler; empty when nothing was sampled. */
+  /** The sampler's log-probs; empty if nothing was sampled. */
   logprobs: Float64Array;
 }
 
@@ -31,7 +31,7 @@ function promptIds(model: Model, load: Workload, prompt: number): Int32Array {
   return randomIds(load.promptTokens, model.info.vocabSize, streamSeed(load.seed, 'bench prompt', prompt));
 }
 
-/** Every prompt's group, all of exactly `newTokens`: nothing stops a sequence. */
+/** A group for every prompt, all of exactly `newTokens` tokens: there is no stop token. */
 export function rollout(
   model: Model,
   policy: Policy,
@@ -52,7 +52,7 @@ export function rollout(
 /** Sequences decoded together. */
 export const slots = (load: Workload): number => Math.min(64, load.prompts * load.group);
 
-/** Advantages of random rewards: random weights solve nothing, and what is asked costs the same. */
+/** Advantages of random rewards: random weights solve nothing, and the cost is the same. */
 function advantages(load: Workload): Float64Array {
   const next = uniformStream(streamSeed(load.seed, 'bench reward'));
   const rewards = Float64Array.from({ length: load.prompts * load.group }, next);
@@ -69,7 +69,7 @@ export function samplesOf(model: Model, load: Workload, { sequences }: GenerateR
   }));
 }
 
-/** Samples without sampling, for the training pass alone. */
+/** Random samples instead of a rollout, for the training pass alone. */
 export function randomSamples(model: Model, load: Workload): Sample[] {
   return Array.from(advantages(load), (advantage, i) => ({
     promptIds: promptIds(model, load, Math.floor(i / load.group)),
@@ -84,13 +84,13 @@ export function randomSamples(model: Model, load: Workload): Sample[] {
 }
 
 export interface TrainPass {
-  /** Of a token's log-prob between trainer and sampler; NaN when nothing was sampled. */
+  /** Largest difference of a token's log-prob between trainer and sampler; NaN if nothing was sampled. */
   maxLogprobGap: number;
   meanLogprobGap: number;
   microBatches: number;
 }
 
-/** Forward and backward over all samples; gradients add up in `policy`. */
+/** Forward and backward over all samples; gradients accumulate in `policy`. */
 export async function trainPass(
   policy: Policy,
   load: Workload,

@@ -11,7 +11,7 @@ export interface Change {
   why: string;
 }
 
-/** Memory of the run under another configuration. */
+/** Predicts the memory of the run under another configuration. */
 export type Predict = (config: Config) => MemoryPlan;
 
 interface Step {
@@ -24,12 +24,12 @@ interface Step {
 const SMALLEST_MICRO_BATCH = 512;
 const SMALLEST_COMPLETION = 256;
 
-/** In this order: what changes nothing but speed, then precision, then the run itself. */
+/** In order of preference: settings that change only speed, then precision, then the run itself. */
 const STEPS: readonly Step[] = [
   {
     setting: 'microBatchTokens',
     next: ({ microBatchTokens: now }, memory) =>
-      // A sequence is never cut, so no budget below the longest one helps.
+      // A sequence is never split, so no budget below the longest one helps.
       memory.peakPhase === 'training' && now / 2 >= SMALLEST_MICRO_BATCH && memory.microBatchTokens >= now / 2
         ? now / 2
         : null,
@@ -38,7 +38,7 @@ const STEPS: readonly Step[] = [
   {
     setting: 'dtype',
     next: ({ dtype }) => (dtype === 'bfloat16' ? null : 'bfloat16'),
-    why: 'weights, activations and KV cache in two bytes',
+    why: 'two bytes per element for weights, activations and KV cache',
   },
   {
     setting: 'evalMaxNewTokens',
@@ -47,7 +47,7 @@ const STEPS: readonly Step[] = [
       (memory.evaluationKv?.slots === 0 || memory.peakPhase === 'evaluation')
         ? 256 * Math.ceil(now / 2 / 256)
         : null,
-    why: 'shorter answers in evaluation',
+    why: 'shorter answers in evaluations',
   },
   {
     setting: 'maxCompletionLength',
@@ -57,14 +57,15 @@ const STEPS: readonly Step[] = [
   },
 ];
 
-/** A plan fits when its peak is available and a sequence of full length can have a slot, in evaluation too. */
+/** A plan fits if its peak is available and a full-length sequence gets a slot, in evaluations too. */
 export function fits(memory: MemoryPlan, availableBytes: number): boolean {
   return memory.peakBytes <= availableBytes && memory.kv.slots > 0 && memory.evaluationKv?.slots !== 0;
 }
 
 /**
- * The configuration as the run itself cuts it under `memoryLimitBytes`: passes and sequences decoded together are halved
- * until they fit, or cannot be halved. Without that limit a CPU gives no error to cut on, and nothing is cut.
+ * The configuration as the run itself reduces it under `memoryLimitBytes`: training passes and concurrent
+ * sequences are halved until they fit or cannot be halved again. Without that limit a CPU raises no error to
+ * react to, so nothing is reduced.
  */
 export function cutToFit(config: Config, availableBytes: number, predict: Predict): Config {
   if (config.memoryLimitBytes === null) return config;
@@ -79,7 +80,7 @@ export function cutToFit(config: Config, availableBytes: number, predict: Predic
   return now;
 }
 
-/** The part of a run that takes the most, in halves. */
+/** The largest consumer of a run's memory with its setting halved. */
 function halvedPart(
   { maxSlots }: Config,
   { peakPhase, microBatchTokens, kv, evaluationKv }: MemoryPlan,
@@ -91,7 +92,7 @@ function halvedPart(
   return { maxSlots: Math.max(1, Math.floor(slots / 2)) };
 }
 
-/** Changes that together make the run fit, or null when none of ours does. */
+/** Changes that together make the run fit, or null if none of those tried do. */
 export function changesToFit(config: Config, availableBytes: number, predict: Predict): Change[] | null {
   let now = config;
   let memory = predict(now);
@@ -109,16 +110,16 @@ export function changesToFit(config: Config, availableBytes: number, predict: Pr
   if (!fits(memory, availableBytes)) return null;
   return (
     [...changed]
-      // A step that turned out not to be needed is taken back.
+      // Drop changes that turned out not to be needed.
       .filter(([setting]) => !fits(predict({ ...now, [setting]: config[setting] }), availableBytes))
       .map(([setting, why]) => ({ setting, from: config[setting], to: now[setting], why }))
   );
 }
 
-/** Leaves this share of the memory alone when it hands the rest to the KV cache. */
+/** The KV cache may be advised to fill at most this fraction of the memory. */
 const KV_CEILING = 0.9;
 
-/** Changes that make a run that fits faster. */
+/** Changes that speed up a run that fits. */
 export function changesForSpeed(config: Config, memory: MemoryPlan, device: PlanDevice): Change[] {
   const { kv } = memory;
   const wanted = Math.min(config.maxSlots ?? Infinity, config.promptsPerStep * config.numGenerations);
@@ -130,7 +131,7 @@ export function changesForSpeed(config: Config, memory: MemoryPlan, device: Plan
       setting: 'kvBytes',
       from: config.kvBytes,
       to: kv.fullBudgetBytes,
-      why: `room for all ${wanted} sequences at once instead of ${kv.slots}; the default is ${KV_SHARE_TEXT[device.kind]} of what is free`,
+      why: `room for all ${wanted} sequences at once instead of ${kv.slots}; the default is ${KV_SHARE_TEXT[device.kind]} of the free memory`,
     },
   ];
 }

@@ -1,7 +1,8 @@
 /**
- * What a dense Qwen3 costs: parameters, bytes read and floating-point operations, from its shape alone. A matrix
- * product of a [m, k] and a [k, n] matrix counts 2 m k n FLOPs; norms, RoPE, SiLU and softmax are left out (under 1%).
- * The floor of a piece of work is the larger of its bytes over the read bandwidth and its FLOPs over the matmul rate.
+ * What a dense Qwen3 costs: parameters, bytes read and floating-point operations, from its shape alone. The
+ * product of an [m, k] and a [k, n] matrix counts 2 m k n FLOPs; norms, RoPE, SiLU and softmax are ignored
+ * (under 1%). The floor of a piece of work is the larger of its bytes over the read bandwidth and its FLOPs
+ * over the matmul rate.
  */
 import { TARGET_MODULES, type TargetModule } from '../engine/types';
 
@@ -28,7 +29,7 @@ export interface Ceilings {
 
 export const BYTES_PER_ELEMENT = { float64: 8, float32: 4, bfloat16: 2 } as const;
 
-/** Inputs and outputs of the seven linears of a layer, in the order of `TARGET_MODULES`. */
+/** Inputs and outputs of a layer's seven linears, in the order of `TARGET_MODULES`. */
 export function linearSizes(shape: ModelShape): [inputs: number, outputs: number][] {
   const { hiddenSize: D, intermediateSize: F, headDim: K } = shape;
   const q = shape.numHeads * K;
@@ -44,7 +45,7 @@ export function linearSizes(shape: ModelShape): [inputs: number, outputs: number
   ];
 }
 
-/** Elements of the matrices of all layers: every one is read, and multiplied by, once a token. */
+/** Elements of all layers' matrices; each is read, and multiplied by, once per token. */
 export function layerMatrixParameters(shape: ModelShape): number {
   return shape.numLayers * linearSizes(shape).reduce((sum, [i, o]) => sum + i * o, 0);
 }
@@ -62,7 +63,7 @@ export function parameterCount(shape: ModelShape): number {
   return layerMatrixParameters(shape) + embeddings + normParameters(shape);
 }
 
-/** Parameters of LoRA pairs of `rank` on the linears `targets`. */
+/** Parameters of the LoRA pairs of `rank` on the linears `targets`. */
 export function loraParameters(
   shape: ModelShape,
   rank: number,
@@ -72,24 +73,24 @@ export function loraParameters(
   return shape.numLayers * adapted.reduce((sum, [i, o]) => sum + rank * (i + o), 0);
 }
 
-/** Weights read by one decode step: every layer, every norm and the head; of an untied embedding only single rows. */
+/** Weights read by one decode step: layers, norms and head, and single rows of an untied embedding. */
 export function decodeWeightBytes(shape: ModelShape, bytesPerElement: number): number {
   return (
     (layerMatrixParameters(shape) + embeddingParameters(shape) + normParameters(shape)) * bytesPerElement
   );
 }
 
-/** Keys and values of one token over all layers. */
+/** Keys and values of one token in all layers. */
 export function kvBytesPerToken(shape: ModelShape, bytesPerElement: number): number {
   return 2 * shape.numKvHeads * shape.headDim * shape.numLayers * bytesPerElement;
 }
 
-/** FLOPs of one pass of one token through the layers and the head, attention left out. */
+/** FLOPs of one token's pass through the layers and the head, without attention. */
 export function forwardFlopsPerToken(shape: ModelShape): number {
   return 2 * (layerMatrixParameters(shape) + embeddingParameters(shape));
 }
 
-/** FLOPs of scores and weighted values per pair of a query token and a key token it sees, all heads and layers. */
+/** FLOPs of attention per pair of a query token and a visible key token, over all heads and layers. */
 export function attentionFlopsPerPair(shape: ModelShape): number {
   return 4 * shape.numHeads * shape.headDim * shape.numLayers;
 }
@@ -99,7 +100,7 @@ export function causalPairs(tokens: number): number {
   return (tokens * (tokens + 1)) / 2;
 }
 
-/** One decode step: `contextLengths` holds, for each sequence, the tokens its new one sees (itself included). */
+/** One decode step; `contextLengths` has the tokens that each sequence's new token sees, itself included. */
 export function decodeStepWork(
   shape: ModelShape,
   contextLengths: readonly number[],
@@ -111,7 +112,7 @@ export function decodeStepWork(
     flops:
       contextLengths.length * (forwardFlopsPerToken(shape) + 2 * lora) +
       context * attentionFlopsPerPair(shape),
-    // LoRA masters are fp32 whatever the base is.
+    // LoRA masters are fp32 whatever the type of the base.
     bytes:
       decodeWeightBytes(shape, options.bytesPerElement) +
       context * kvBytesPerToken(shape, options.bytesPerElement) +
@@ -119,7 +120,7 @@ export function decodeStepWork(
   };
 }
 
-/** Prefill of one prompt: all tokens through the layers, the last one alone through the head. */
+/** Prefill of one prompt: all tokens through the layers, only the last one through the head. */
 export function prefillWork(shape: ModelShape, promptTokens: number, bytesPerElement: number): Work {
   return {
     flops:
@@ -131,13 +132,13 @@ export function prefillWork(shape: ModelShape, promptTokens: number, bytesPerEle
 
 export interface TrainSequence {
   tokens: number;
-  /** Tokens with a log-prob: the head visits only these. */
+  /** Tokens with a log-prob; only these pass through the head. */
   completionTokens: number;
 }
 
 /**
- * Forward and backward over packed sequences. LoRA: the base needs input gradients only. `recompute` adds a second
- * forward through the layers, as activation checkpointing runs it; the floor is taken without.
+ * Forward and backward over packed sequences. With LoRA the base needs only input gradients. `recompute` adds
+ * a second forward through the layers, as in activation checkpointing; the floor is computed without it.
  */
 export function trainWork(
   shape: ModelShape,
@@ -184,14 +185,14 @@ export function scoreWork(
 }
 
 /**
- * AdamW over `parameters` fp32 masters: the gradient is read for its norm and for the update, value and both moments
- * are read and written. Arithmetic is nothing beside it.
+ * AdamW over `parameters` fp32 masters: the gradient is read for its norm and for the update; value and both
+ * moments are read and written. The arithmetic is negligible.
  */
 export function optimizerWork(parameters: number): Work {
   return { flops: 0, bytes: 8 * 4 * parameters };
 }
 
-/** Seconds the machine needs at least for this work in one piece. */
+/** Minimum seconds the machine needs for this work. */
 export function floorSeconds(work: Work, ceilings: Ceilings): number {
   return Math.max(work.bytes / ceilings.readBytesPerSecond, work.flops / ceilings.matmulFlopsPerSecond);
 }
@@ -201,13 +202,14 @@ export interface RolloutPlan {
   promptTokens: number;
   samplesPerPrompt: number;
   newTokens: number;
-  /** Sequences decoded together, at most. */
+  /** Maximum sequences decoded together. */
   slots: number;
 }
 
 /**
- * Floor of a rollout of fixed lengths: each prompt prefilled once, all sequences in step, in waves of `slots`. The
- * token after the prompt comes from the prefill, so a sequence of n new tokens takes n - 1 decode steps.
+ * Floor of a rollout of fixed lengths: each prompt is prefilled once and all sequences advance together, in
+ * waves of `slots`. The first new token comes from the prefill, so a sequence of n new tokens takes n - 1
+ * decode steps.
  */
 export function rolloutFloorSeconds(
   shape: ModelShape,

@@ -1,4 +1,4 @@
-/** Time of decoding sequences of given lengths in a limited number of slots, with continuous batching. */
+/** Time to decode sequences of given lengths in a limited number of slots, with continuous batching. */
 import { decodeStepWork, floorSeconds, type Ceilings, type ModelShape } from './cost';
 
 export interface DecodePlan {
@@ -9,8 +9,8 @@ export interface DecodePlan {
 }
 
 /**
- * Seconds at the ceilings. Sequences enter in order as slots become free; between two ends the same rows decode, and
- * a stretch of steps costs its length times its middle step.
+ * Seconds at the ceilings. Sequences enter in order as slots become free. Between two completions the same
+ * sequences decode, and that stretch is costed as its number of steps times the cost of its middle step.
  */
 export function decodeSeconds(
   shape: ModelShape,

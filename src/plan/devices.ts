@@ -1,48 +1,48 @@
 /**
- * GPUs a run can be planned for without having one. Figures are the makers' (data sheets, dense rates, no sparsity)
- * save where `source` says otherwise; none was measured by this program.
+ * GPUs that a run can be planned for without having one. Figures are the manufacturers' (data sheets, dense
+ * rates, no sparsity) unless `source` says otherwise; none was measured by this program.
  */
 import type { Dtype } from '../engine/types';
 import { AcoerError } from '../errors';
 import type { Ceilings } from './cost';
 
-/** What a plan needs to know of a device. Bytes and rates are decimal. */
+/** What a plan needs to know about a device. Bytes and rates are decimal. */
 export interface PlanDevice {
   name: string;
   kind: 'cpu' | 'cuda';
   totalBytes: number;
-  /** What a run may take, before anything is loaded. */
+  /** Available to a run before anything is loaded. */
   freeBytes: number;
   /** null: not measured, so no times are predicted. */
   ceilings: Ceilings | null;
-  /** Share of the ceilings the engine is expected to reach. */
+  /** Fraction of the ceilings the engine is expected to reach. */
   efficiency: Efficiency;
   source: string;
 }
 
 export interface Efficiency {
-  /** Of the read bandwidth, while decoding. */
+  /** Fraction of the read bandwidth, while decoding. */
   bandwidth: number;
-  /** Of the matmul rate, in training, scoring and prefill. */
+  /** Fraction of the matmul rate, in training, scoring and prefill. */
   matmul: number;
 }
 
-/** Aims of the engine's first stage on GPUs. Predictions: nothing has run on one. */
+/** Targets for the engine's first stage on GPUs. Predictions: nothing has run on one. */
 export const GPU_EFFICIENCY: Efficiency = { bandwidth: 0.35, matmul: 0.25 };
-/** Of `acoer bench` on two cores: rollouts take 1.0 to 2.9 floors, training 2.1 to 2.7. */
+/** From `acoer bench` on two cores: rollouts take 1.0 to 2.9 floors, training 2.1 to 2.7. */
 export const CPU_EFFICIENCY: Efficiency = { bandwidth: 0.4, matmul: 0.4 };
 
 interface Card {
   title: string;
   totalBytes: number;
   bytesPerSecond: number;
-  /** Dense matrix products by type of the weights; fp32 without TF32. */
+  /** Dense matrix products by weight type; fp32 without TF32. */
   flopsPerSecond: Record<Dtype, number>;
   source: string;
 }
 
 const MIB = 1024 * 1024;
-const DATA_SHEET = "the maker's data sheet; not measured by us";
+const DATA_SHEET = "manufacturer's data sheet; not measured by us";
 
 export const DEVICE_NAMES = ['A6000', '4090', 'A100', 'H100', 'H200'] as const;
 
@@ -82,16 +82,19 @@ const CARDS: Readonly<Record<Lowercase<(typeof DEVICE_NAMES)[number]>, Card>> = 
     bytesPerSecond: 4.3e12,
     flopsPerSecond: { bfloat16: 790e12, float32: 67e12, float64: 34e12 },
     source:
-      'copy bandwidth and bf16 rate as others measured them on one card, the rest data sheet; not measured by us',
+      'copy bandwidth and bf16 rate as measured by others on one card, the rest from the data sheet; not measured by us',
   },
 };
 
-/** A known GPU by its name in any case. Throws BAD_CONFIG listing the names. */
+/** A known GPU by name, case-insensitive. Throws BAD_CONFIG listing the names. */
 export function namedDevice(name: string, dtype: Dtype): PlanDevice {
   const known = DEVICE_NAMES.find((candidate) => candidate === name.toUpperCase());
   const card = known && CARDS[known.toLowerCase() as Lowercase<typeof known>];
   if (card === undefined) {
-    throw new AcoerError('BAD_CONFIG', `there is no device "${name}"; there are ${DEVICE_NAMES.join(', ')}.`);
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `There is no device "${name}"; choose one of ${DEVICE_NAMES.join(', ')}.`,
+    );
   }
   return {
     name: card.title,

@@ -1,4 +1,4 @@
-/** Elements of the engine's intermediate tensors, from the shapes its code allocates. */
+/** Element counts of the engine's intermediate tensors, from the shapes its code allocates. */
 import { TARGET_MODULES, type TargetModule } from '../engine/types';
 import { linearSizes, type ModelShape } from './cost';
 
@@ -9,8 +9,8 @@ const widths = (shape: ModelShape) => {
 };
 
 /**
- * Per token, of what one layer leaves for its backward (layer.cpp, `layerTapeBytes`): the residual stream twice and its
- * norms, q|k|v raw and rotated, the attended heads twice, gate|up and their product.
+ * Elements per token that one layer keeps for its backward (layer.cpp, `layerTapeBytes`): the residual stream
+ * twice and its norms, q|k|v raw and rotated, the attention output twice, gate|up and their product.
  */
 export function tapeElements(shape: ModelShape): number {
   const { D, F, q, qkv } = widths(shape);
@@ -18,20 +18,21 @@ export function tapeElements(shape: ModelShape): number {
 }
 
 /**
- * Per token, of the gradients alive at the widest point of a layer's backward (layer.cpp, inside the attention's):
- * those of the activation and of gate|up, four residual streams, the attended heads twice, q|k|v three times.
+ * Elements per token of the gradients alive at the widest point of a layer's backward (layer.cpp, inside the
+ * attention): those of the activation and of gate|up, four residual streams, the attention output twice,
+ * q|k|v three times.
  */
 export function backwardElements(shape: ModelShape): number {
   const { D, F, q, qkv } = widths(shape);
   return 3 * F + 4 * D + 2 * q + 3 * qkv;
 }
 
-/** The linears that share an input, as indices of `TARGET_MODULES`. */
+/** Linears that share an input, as indices into `TARGET_MODULES`. */
 const GROUPS = [[0, 1, 2], [3], [4, 5], [6]];
 
 /**
- * Of the adapter in the form decoding multiplies by (decode_weights.cpp): A and B in the base's type, and per group
- * of linears one matrix of all B side by side.
+ * Elements of the adapter in the form that decoding multiplies by (decode_weights.cpp): A and B in the base's
+ * type, and for each group of linears one matrix with all B side by side.
  */
 export function decodeAdapterElements(
   shape: ModelShape,

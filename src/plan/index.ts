@@ -1,4 +1,4 @@
-/** What a run will take before it is started: memory by item, slots, time by phase, and what to change. */
+/** What a run will need, before it is started: memory by item, slots, time by phase, and what to change. */
 import type { Config } from '../config';
 import type { Dtype } from '../engine/types';
 import { AcoerError } from '../errors';
@@ -21,16 +21,16 @@ export { assertRoomForPrompt, promptLimit } from './positions';
 export type { Change } from './advice';
 export type { KvPlan } from './kv';
 
-/** Of a competition problem in Qwen3's chat template: what a plan takes when no data is read. */
+/** A competition problem in Qwen3's chat template: the assumption when no data is read. */
 export const DEFAULT_PROMPT_TOKENS = 150;
 
 export interface PlanInput {
   config: Config;
   model: PlannedModel;
   device: PlanDevice;
-  /** Longest prompt. Default: `maxPromptLength`, else 150 tokens. */
+  /** Length of the longest prompt. Default: `maxPromptLength`, else 150 tokens. */
   promptTokens?: number;
-  /** Default: the paper's lengths as shares of `maxCompletionLength`. */
+  /** Default: the paper's lengths, relative to `maxCompletionLength`. */
   lengths?: LengthTrajectory;
 }
 
@@ -40,14 +40,14 @@ export interface Plan {
   promptTokens: number;
   lengths: LengthTrajectory;
   memory: MemoryPlan;
-  /** null when the device's rates are not known. */
+  /** null if the device's rates are unknown. */
   time: RunTime | null;
   fits: boolean;
-  /** What makes it fit (null: nothing here does), or what makes it faster when it fits. */
+  /** Changes that make it fit (null: none do), or that make it faster if it fits. */
   changes: Change[] | null;
 }
 
-/** The type a run computes in. */
+/** The number type a run computes in. */
 export function plannedDtype(config: Config, model: PlannedModel): Dtype {
   return config.dtype ?? model.storedDtype;
 }
@@ -87,31 +87,31 @@ export function planRun({ config: asked, model, device: whole, ...given }: PlanI
 
 const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(2)} GB`;
 
-/** What a plan needs of the device, and what there is; null when it fits. */
+/** What the plan needs and what the device has; null if it fits. */
 export function shortage({ memory, device, fits: fitting }: Plan): string | null {
   if (fitting) return null;
   const { kv, evaluationKv, peakBytes, peakPhase } = memory;
   if (peakBytes > device.freeBytes) {
-    return `it needs ${gigabytes(peakBytes)} (${peakPhase}) and ${gigabytes(device.freeBytes)} is available`;
+    return `it needs ${gigabytes(peakBytes)} (${peakPhase}), but only ${gigabytes(device.freeBytes)} is available`;
   }
-  const [what, short] = kv.slots === 0 ? ['a completion', kv] : ['an answer in evaluation', evaluationKv!];
+  const [what, short] = kv.slots === 0 ? ['completion', kv] : ['evaluation answer', evaluationKv!];
   return (
-    `${what} of full length needs ${gigabytes(short.slotBytes)} of KV cache and ` +
-    `${gigabytes(short.budgetBytes)} is given to it`
+    `a full-length ${what} needs ${gigabytes(short.slotBytes)} of KV cache, but ` +
+    `the cache is limited to ${gigabytes(short.budgetBytes)}`
   );
 }
 
-/** Throws BAD_CONFIG with the numbers, and what to change, when the plan does not fit. */
+/** Throws BAD_CONFIG with the numbers and what to change if the plan does not fit. */
 export function assertFits(plan: Plan): void {
   const short = shortage(plan);
   if (short === null) return;
   const advice =
     plan.changes === null
-      ? 'no setting makes it fit; take a smaller model or a larger device'
+      ? 'no setting makes it fit; use a smaller model or a larger device'
       : `try ${plan.changes.map(({ setting, to }) => `--set ${setting}=${String(to)}`).join(' ')}`;
   throw new AcoerError(
     'BAD_CONFIG',
     `This run does not fit on ${plan.device.name}: ${short}; ${advice}. ` +
-      'acoer plan shows the items; --ignore-plan starts it all the same.',
+      'Run acoer plan for details, or add --ignore-plan to start anyway.',
   );
 }

@@ -1,13 +1,13 @@
-/** Room for keys and values, as native/core/generate_plan.cpp and generate_admission.cpp give it out. */
+/** Memory for keys and values, as native/core/generate_plan.cpp and generate_admission.cpp allocate it. */
 import { kvBytesPerToken, type ModelShape } from './cost';
 import type { PlannedWork } from './workload';
 
-/** The cache's unit of positions, and the tokens of prompts prefilled together. */
+/** The cache's allocation unit in positions, and the number of prompt tokens prefilled together. */
 const TILE = 16;
 const PREFILL_TOKENS = 2048;
 /**
- * What the engine takes of the free memory for the cache without `kvBytes`: other programs share a machine's memory,
- * and a GPU's is the run's own.
+ * Fraction of the free memory the engine uses for the cache without `kvBytes`: a machine's memory is shared
+ * with other programs, a GPU's belongs to the run.
  */
 export const KV_SHARE = { cpu: 1 / 4, cuda: 3 / 4 } as const;
 export const KV_SHARE_TEXT = { cpu: 'a quarter', cuda: 'three quarters' } as const;
@@ -15,18 +15,18 @@ export const KV_SHARE_TEXT = { cpu: 'a quarter', cuda: 'three quarters' } as con
 const rounded = (positions: number): number => Math.ceil(positions / TILE) * TILE;
 
 export interface KvPlan {
-  /** Limit on the cache. */
+  /** Limit on the cache size. */
   budgetBytes: number;
   bytesPerToken: number;
-  /** Sequences of full length that fit, no more than `maxSlots`; 0: not even one, the engine refuses. */
+  /** Full-length sequences that fit, at most `maxSlots`; 0: not even one, and the engine fails. */
   slots: number;
-  /** Of one sequence of full length. */
+  /** Size of one full-length sequence. */
   slotBytes: number;
-  /** Prompts prefilled and waiting, kept beside the slots. */
+  /** Prefilled prompts waiting for a slot, held in addition to the slots. */
   heldBytes: number;
-  /** Taken by the sequences of one batch. */
+  /** Used by the sequences of one batch. */
   usedBytes: number;
-  /** Limit at which every sequence of a batch (up to `maxSlots`) has a slot. */
+  /** Limit with which every sequence of a batch (up to `maxSlots`) gets a slot. */
   fullBudgetBytes: number;
 }
 
@@ -41,7 +41,7 @@ export function planKv(
   const prompt = rounded(work.promptTokens - 1);
   const budget = Math.floor(budgetBytes / bytesPerToken);
   const wanted = Math.min(work.maxSlots, work.prompts * work.group);
-  // A prompt is prefilled with others while its first sample has a slot.
+  // A prompt is prefilled together with others once its first sample has a slot.
   const together = (limit: number): number => {
     let held = 0;
     while (held < work.prompts && (held === 0 || (held + 1) * work.promptTokens <= PREFILL_TOKENS)) {

@@ -3,9 +3,9 @@ import type { Dtype, Engine } from '../engine/types';
 import { CPU_EFFICIENCY, GPU_EFFICIENCY, type PlanDevice } from './devices';
 
 /**
- * The engine's device. What the process holds already counts as available: it is part of what a plan predicts.
+ * The engine's device. Memory already held by the process counts as available: the plan includes it.
  *
- * @param dtype measures read bandwidth and matmul rate in this type (seconds, 0.6 GB); without it no times
+ * @param dtype type in which to measure read bandwidth and matmul rate (seconds, 0.6 GB); without it no times
  */
 export async function engineDevice(engine: Engine, dtype?: Dtype): Promise<PlanDevice> {
   const { device, name, threads } = engine.deviceInfo;

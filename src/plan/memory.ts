@@ -1,6 +1,7 @@
 /**
- * Peak memory of a run by item. The items are the engine's tensors, counted from the same shapes its code allocates
- * (native/core, file named at each); what no tensor accounts for (the process, the allocator) was measured on a CPU.
+ * Peak memory of a run by item. The items are the engine's tensors, counted from the shapes its code
+ * allocates (native/core, file named at each). What no tensor accounts for (the process, the allocator) was
+ * measured on a CPU.
  */
 import type { Dtype } from '../engine/types';
 import {
@@ -26,14 +27,14 @@ export interface MemoryItem {
 
 export interface MemoryPlan {
   items: MemoryItem[];
-  /** Of the items of each phase; every other phase comes on top of `always`. */
+  /** Total of each phase's items; each phase comes on top of `always`. */
   phaseBytes: Record<MemoryPhase, number>;
   peakBytes: number;
   peakPhase: MemoryPhase;
   kv: KvPlan;
-  /** Of an evaluation; null: none is made. */
+  /** KV cache of an evaluation; null: the run has none. */
   evaluationKv: KvPlan | null;
-  /** Activations are kept for backward; else each layer keeps its input and is run again. */
+  /** Whether activations are kept for backward; else each layer keeps its input and is recomputed. */
   keepsActivations: boolean;
   /** Tokens of the largest training pass. */
   microBatchTokens: number;
@@ -44,33 +45,33 @@ export interface MemoryInput {
   dtype: Dtype;
   kind: 'cpu' | 'cuda';
   work: PlannedWork;
-  /** What the run may take, from nothing on. */
+  /** Memory available to the run, before anything is loaded. */
   availableBytes: number;
 }
 
 const MIB = 2 ** 20;
-/** Node with the libraries mapped, JavaScript's heap and the data of a run; measured (docs/plan.md). */
+/** Node with the libraries mapped, the JavaScript heap and the data of a run; measured (docs/plan.md). */
 const PROCESS_BYTES = 240e6;
 /** Resident bytes per byte of tokenizer.json; measured (docs/plan.md). */
 const TOKENIZER_FACTOR = 12;
 /** CUDA context, cuBLAS and the allocator's slack; a prediction. */
 const CUDA_CONTEXT_BYTES = 1.3e9;
-/** train.h: activations up to this are kept. */
+/** train.h: activations are kept up to this size. */
 const KEEP_BYTES = 256 * MIB;
 const KEEP_MARGIN = 1.1;
-/** decode_weights.cpp: fp32 and fp64 models up to this are packed again for decoding on a CPU. */
+/** decode_weights.cpp: fp32 and fp64 models up to this size are repacked for decoding on a CPU. */
 const MAX_PACKED_BYTES = 64 * MIB;
 /** generate_admission.cpp: prompts are prefilled together up to this many tokens. */
 const PREFILL_TOKENS = 2048;
-/** head.cpp: logits exist for this many elements at a time, for 64 tokens at least. */
+/** head.cpp: logits are computed for this many elements at a time, for at least 64 tokens. */
 const CHUNK_ELEMENTS = 2 ** 24;
 const MIN_CHUNK_TOKENS = 64;
 /**
- * The library's own copy of a bf16 head for its product with the probabilities: the head's size up to about this.
- * Fitted to measured runs (docs/plan.md), not read from the library.
+ * The library's own copy of a bf16 head for its product with the probabilities: the size of the head, up to
+ * about this. Fitted to measured runs (docs/plan.md), not read from the library's source.
  */
 const PACKED_HEAD_BYTES = 128e6;
-/** head.cpp: rows of a bf16 head made fp32 at a time on a CPU. */
+/** head.cpp: rows of a bf16 head converted to fp32 at a time on a CPU. */
 const WIDENED_ROWS = 4096;
 
 const wideBytes = (dtype: Dtype): number => (dtype === 'float64' ? 8 : 4);
@@ -91,12 +92,12 @@ function always({ model, dtype, kind, work }: MemoryInput): MemoryItem[] {
     ...outside,
     item('base weights', parameterCount(shape) * BYTES_PER_ELEMENT[dtype]),
     item('LoRA masters, AdamW moments', 3 * trained * wideBytes(dtype)),
-    // One sum for the step, one being made by the running micro-batch.
+    // One sum for the step and one for the micro-batch in progress.
     item('LoRA gradients', 2 * trained * wideBytes(dtype)),
   ];
 }
 
-/** What a run may take under `memoryLimitBytes`, which counts tensors: not the process, nor CUDA's own. */
+/** Available under `memoryLimitBytes`, which counts tensors, not the process or CUDA's own memory. */
 export function availableUnder(
   limit: number | null,
   freeBytes: number,
@@ -109,7 +110,7 @@ export function availableUnder(
   return Math.min(freeBytes, limit + outside);
 }
 
-/** safetensors.cpp: a tensor stored in another type is read whole before it is converted. */
+/** safetensors.cpp: a tensor stored in another type is read whole before conversion. */
 function loading({ model, dtype }: MemoryInput): MemoryItem[] {
   const bytes =
     model.storedDtype === dtype ? 0 : embeddingParameters(model.shape) * BYTES_PER_ELEMENT[model.storedDtype];
@@ -142,14 +143,14 @@ function decoding(
   ];
 }
 
-/** What a pass over packed sequences takes beside the layers, with log-probs made of `completionTokens`. */
+/** Memory of a pass over packed sequences besides the layers, for log-probs of `completionTokens`. */
 function headBytes({ model, dtype, kind }: MemoryInput, completionTokens: number, slopes: boolean): number {
   const { vocabSize: V, hiddenSize: D } = model.shape;
   const element = BYTES_PER_ELEMENT[dtype];
   const chunk = Math.min(completionTokens, Math.max(MIN_CHUNK_TOKENS, Math.floor(CHUNK_ELEMENTS / V)));
   const bf16 = dtype === 'bfloat16';
   const kept = (slopes ? 3 : 2) * completionTokens * D * element;
-  // Log-probs and probabilities side by side, and the probabilities once more in the weights' type.
+  // Log-probs and probabilities side by side, and the probabilities again in the weights' type.
   const logits = chunk * V * (2 * wideBytes(dtype) + (bf16 && slopes ? element : 0));
   const widened = bf16 && kind === 'cpu' ? Math.min(V, WIDENED_ROWS) * D * 4 : 0;
   const packed = bf16 && slopes && kind === 'cpu' ? Math.min(V * D * element, PACKED_HEAD_BYTES) : 0;
@@ -174,7 +175,8 @@ function training(input: MemoryInput): { items: MemoryItem[]; keeps: boolean; to
   const batch = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
   const element = BYTES_PER_ELEMENT[dtype];
   const tape = tapeElements(shape) * batch.tokens * element;
-  // Prompts are shorter than the longest one: passes that end up just under the limit are kept, and weigh more.
+  // Most prompts are shorter than the longest, so a pass may end up just under the limit; its activations are
+  // then kept, which takes more memory.
   const keeps = tape * shape.numLayers <= KEEP_BYTES * KEEP_MARGIN;
   const checkpoints = shape.numLayers * batch.tokens * shape.hiddenSize * element;
   const backward = backwardElements(shape) * batch.tokens * element;
@@ -182,7 +184,7 @@ function training(input: MemoryInput): { items: MemoryItem[]; keeps: boolean; to
   const items = [
     keeps
       ? item('activations of all layers', Math.min(KEEP_BYTES, tape * shape.numLayers))
-      : item("every layer's input (layers are run again)", checkpoints),
+      : item("every layer's input (layers are recomputed)", checkpoints),
     item(
       keeps ? 'backward of one layer' : 'one layer: activations and backward',
       backward + (keeps ? 0 : tape),

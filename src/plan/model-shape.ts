@@ -1,4 +1,4 @@
-/** The shape of a model from its config.json, or by the name of a model whose shape is known. */
+/** The shape of a model from its config.json, or from its name if the shape is known. */
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Dtype } from '../engine/types';
@@ -8,11 +8,11 @@ import { SHAPES } from './shapes';
 
 export interface PlannedModel {
   shape: ModelShape;
-  /** As the files hold it (float16 counts as float32, in which it is computed). */
+  /** Type in the files (float16 counts as float32, in which it is computed). */
   storedDtype: Dtype;
-  /** Longest sequence, prompt and completion. */
+  /** Longest sequence, prompt plus completion. */
   maxPositions: number;
-  /** Of tokenizer.json, which the process keeps in memory several times over. */
+  /** Size of tokenizer.json, of which the process holds several times as much in memory. */
   tokenizerBytes: number;
 }
 
@@ -23,7 +23,7 @@ function fileBytes(path: string): number {
   return statSync(path, { throwIfNoEntry: false })?.size ?? 0;
 }
 
-/** By `directory`/config.json, as the engine reads it. @throws BAD_FILE */
+/** From `directory`/config.json, as the engine reads it. @throws BAD_FILE */
 export async function readPlannedModel(directory: string): Promise<PlannedModel> {
   const spec = await readModelSpec(directory);
   return {
@@ -34,7 +34,7 @@ export async function readPlannedModel(directory: string): Promise<PlannedModel>
   };
 }
 
-/** The shape of `Qwen/Qwen3-1.7B` and the like is known without the files. */
+/** Shapes of `Qwen/Qwen3-1.7B` and the like are known without their files. */
 function knownModel(name: string): PlannedModel | undefined {
   const key = name
     .toLowerCase()
@@ -46,7 +46,7 @@ function knownModel(name: string): PlannedModel | undefined {
   return { shape, storedDtype: 'bfloat16', maxPositions, tokenizerBytes: QWEN3_TOKENIZER_BYTES };
 }
 
-/** `name` as in `model:` of a configuration; of a model on the hub only its description is fetched. */
+/** `name` is as in `model:` of a configuration; for a hub model only its config is downloaded. */
 export async function plannedModel(name: string): Promise<PlannedModel> {
   const known = existsSync(name) ? undefined : knownModel(name);
   return known ?? readPlannedModel(await resolveShape(name));

@@ -1,9 +1,9 @@
-/** The room a model has for a prompt and its completion. */
+/** A model's positions available to a prompt and its completion. */
 import type { Config } from '../config';
 import { AcoerError } from '../errors';
 import type { PlannedModel } from './model-shape';
 
-/** @throws BAD_CONFIG when `maxCompletionLength` leaves no room for a prompt */
+/** @throws BAD_CONFIG if `maxCompletionLength` leaves no room for a prompt */
 export function assertRoomForPrompt(
   config: Config,
   { maxPositions }: Pick<PlannedModel, 'maxPositions'>,
@@ -12,11 +12,11 @@ export function assertRoomForPrompt(
   if (maxCompletionLength < maxPositions) return;
   throw new AcoerError(
     'BAD_CONFIG',
-    `maxCompletionLength is ${maxCompletionLength}, but ${model} has ${maxPositions} positions for a prompt and its completion; lower it.`,
+    `maxCompletionLength is ${maxCompletionLength}, but ${model} has only ${maxPositions} positions for prompt and completion; lower maxCompletionLength.`,
   );
 }
 
-/** Most tokens of a prompt that is trained on. */
+/** Maximum tokens of a prompt used for training. */
 export const promptLimit = (
   { maxPromptLength, maxCompletionLength }: Config,
   { maxPositions }: Pick<PlannedModel, 'maxPositions'>,

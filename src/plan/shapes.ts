@@ -1,13 +1,13 @@
-/** True model shapes, for benches on random weights: speed and memory do not depend on what was learnt. */
+/** Real model shapes, for benchmarks on random weights: speed and memory do not depend on what was learnt. */
 import type { ModelShape } from './cost';
 
 export interface NamedShape extends ModelShape {
   name: string;
   maxPositions: number;
   ropeTheta: number;
-  /** Weight files it is cut into, as on the hub. */
+  /** Number of weight files, as on the hub. */
   shards: number;
-  /** A tied head lies in the files all the same, with the embedding's bytes, as Qwen's own small models have it. */
+  /** A tied head is stored in the files anyway, with the embedding's bytes, as in Qwen's own small models. */
   storesTiedHead: boolean;
 }
 
@@ -42,7 +42,7 @@ export const SHAPES = {
     shards: 1,
     storesTiedHead: true,
   },
-  /** The embedded model's. */
+  /** The embedded model. */
   tiny: {
     name: 'tiny',
     vocabSize: 64,

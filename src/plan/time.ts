@@ -37,9 +37,9 @@ export const STEP_PHASES = [
 ] as const satisfies readonly (keyof StepSeconds)[];
 
 export interface StepTime {
-  /** Mean completion tokens, after the cap. */
+  /** Mean completion tokens after the cap. */
   meanTokens: number;
-  /** What the device's rates allow, and what is expected at the engine's share of them. */
+  /** At the device's rates, and expected at the engine's fraction of them. */
   limit: StepSeconds;
   expected: StepSeconds;
 }
@@ -49,7 +49,7 @@ export interface RunTime {
   last: StepTime;
   /** Mean over the run. */
   mean: StepTime;
-  /** One evaluation as configured, at the mean of the run's lengths. */
+  /** One evaluation as configured, at the run's mean lengths. */
   evaluation: { limit: number; expected: number; count: number };
   /** Device hours of the whole run, evaluations included. */
   hours: { limit: number; expected: number };
@@ -62,7 +62,7 @@ export interface TimeInput extends MemoryInput {
   memory: MemoryPlan;
 }
 
-/** Points along the run, and steps drawn at each. */
+/** Number of points along the run, and steps drawn at each. */
 const POINTS = 13;
 const DRAWS = 256;
 
@@ -90,7 +90,7 @@ function trainingSeconds(input: TimeInput, sequences: readonly TrainSequence[], 
   return seconds;
 }
 
-/** One update on these completion lengths (`promptsPerStep` groups), at the ceilings. */
+/** Seconds of one update on these completion lengths (`promptsPerStep` groups), at the ceilings. */
 function stepSeconds(input: TimeInput, lengths: readonly number[], ceilings: Ceilings): StepSeconds {
   const { config, model, dtype, work, memory } = input;
   const bytesPerElement = BYTES_PER_ELEMENT[dtype];
@@ -139,7 +139,7 @@ function timeAt(input: TimeInput, mean: number, ceilings: Ceilings): StepTime {
   };
 }
 
-/** Greedy and sampled problems decoded in the slots of the configuration; grading overlaps. */
+/** Greedy and sampled problems decoded in the configured slots; grading overlaps. */
 function evaluationTime(input: TimeInput, ceilings: Ceilings): RunTime['evaluation'] {
   const { config, model, dtype, work, lengths, memory, device } = input;
   const problems = config.evalProblems + config.evalSampledProblems;
@@ -157,7 +157,7 @@ function evaluationTime(input: TimeInput, ceilings: Ceilings): RunTime['evaluati
   return { limit, expected: limit / device.efficiency.bandwidth, count: between + 2 };
 }
 
-/** null when the device's rates are not known. */
+/** null if the device's rates are unknown. */
 export function planTime(input: TimeInput): RunTime | null {
   const { lengths, config } = input;
   const { ceilings } = input.device;

@@ -1,34 +1,34 @@
-/** What a configuration asks of the engine, in tokens and sequences, whatever the device. */
+/** What a configuration demands of the engine, in tokens and sequences, on any device. */
 import type { Config } from '../config';
 import { drawLengths, type LengthTrajectory } from './lengths';
 
 export interface PlannedWork {
-  /** Longest prompt, in tokens. */
+  /** Longest prompt in tokens. */
   promptTokens: number;
   maxNewTokens: number;
-  /** Of one generated batch. */
+  /** Prompts of one generated batch. */
   prompts: number;
   group: number;
-  /** Sequences of one update, and updates a batch is used for. */
+  /** Sequences per update, and updates per batch. */
   updateSequences: number;
   updatesPerBatch: number;
   maxSlots: number;
-  /** Completion tokens of the fullest update and the fullest batch the length model draws. */
+  /** Completion tokens of the fullest update and the fullest batch drawn by the length model. */
   fullestUpdateTokens: number;
   fullestBatchTokens: number;
-  /** Scoring passes over a batch: old log-probs, the reference's. */
+  /** Scoring passes over a batch: old log-probs and the reference's. */
   scoringPasses: number;
   microBatchTokens: number;
   loraRank: number;
   targetModules: Config['targetModules'];
   kvBytes: number | null;
   maxSteps: number;
-  /** Of the larger of a run's evaluations; 0: none. */
+  /** Problems of the larger of a run's evaluations; 0: none. */
   evalProblems: number;
   evalMaxNewTokens: number;
 }
 
-/** Sequences decoded together when the configuration leaves it open (`maxSlots` null): the engine's default. */
+/** Sequences decoded together if the configuration leaves it open (`maxSlots` null): the engine's default. */
 const DEFAULT_SLOTS = 64;
 const DRAWS = 32;
 
@@ -65,7 +65,7 @@ export function plannedWork(config: Config, promptTokens: number, lengths: Lengt
   };
 }
 
-/** Tokens and completion tokens of the largest micro-batch of `sequences` with `completionTokens` in all. */
+/** Tokens and completion tokens of the largest micro-batch of `sequences`. */
 export function largestMicroBatch(
   work: PlannedWork,
   sequences: number,

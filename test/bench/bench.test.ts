@@ -36,7 +36,8 @@ test.each([
     expect(seconds.median).toBeLessThanOrEqual(seconds.max);
     expect(tokensPerSecond.min).toBeLessThanOrEqual(tokensPerSecond.max);
     expect(ratioToFloor.median).toBeCloseTo(seconds.median / floorSeconds, 6);
-    // Nothing is faster than its floor; a CPU's clock may rise between measuring the ceiling and the work.
+    // Nothing is faster than its floor, but a CPU's clock may rise between measuring the ceiling and the
+    // work.
     expect(ratioToFloor.min).toBeGreaterThan(0.7);
   }
   expect(result.model).toMatchObject({ parameters: 338_784, dtype: 'bfloat16' });
@@ -56,7 +57,7 @@ describe('random weights', () => {
       .update(readFileSync(join(directory, 'model.safetensors')))
       .digest('hex');
 
-  test('the same seed gives the same bytes, another seed others', async () => {
+  test('the same seed gives the same bytes, another seed gives others', async () => {
     const directories = ['a', 'b', 'c'].map((name) => join(scratch, name));
     for (const [i, directory] of directories.entries()) {
       await writeRandomWeights(directory, SHAPES.tiny, i < 2 ? 1 : 2);
@@ -69,7 +70,7 @@ describe('random weights', () => {
   test.each([
     ['one file, tied', { shards: 1, tieWordEmbeddings: true }],
     ['three shards, untied', { shards: 3, tieWordEmbeddings: false }],
-  ])('load as a model with the shape asked for: %s', async (name, options) => {
+  ])('load as a model with the requested shape: %s', async (name, options) => {
     const shape = { ...SHAPES.tiny, ...options };
     const directory = join(scratch, name);
     await writeRandomWeights(directory, shape);

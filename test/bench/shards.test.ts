@@ -1,4 +1,6 @@
-/** Random weights in the files the hub has Qwen3-1.7B in: two shards, the tied head stored in the second. */
+/**
+ * Random weights in the same files as Qwen3-1.7B on the hub: two shards, with the tied head in the second.
+ */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -43,7 +45,7 @@ test('the index names the shard of every tensor and the bytes of all', () => {
   expect(index.metadata.total_size).toBe(FILES.reduce((sum, name) => sum + shard(name).data.length, 0));
 });
 
-test('the second shard holds the head, byte for byte the embedding', () => {
+test('the second shard contains the head, byte for byte the embedding', () => {
   const [first, second] = [shard(FIRST), shard(SECOND)];
   expect(Object.keys(second.tensors)).toEqual(['lm_head.weight']);
   const { data_offsets, ...embedding } = first.tensors['model.embed_tokens.weight']!;
@@ -57,7 +59,7 @@ test('the engine loads both shards and counts the head once', async () => {
   expect(info.parameterCount).toBe(parameterCount(shape));
 });
 
-test("Qwen3's small models lie in as many bytes as on the hub", () => {
+test("Qwen3's small models take as many bytes as on the hub", () => {
   const bytes = ({ vocabSize, hiddenSize, ...rest }: (typeof SHAPES)['qwen3-1.7b' | 'qwen3-0.6b']) =>
     2 *
     (parameterCount({ vocabSize, hiddenSize, ...rest }) + (rest.storesTiedHead ? vocabSize * hiddenSize : 0));

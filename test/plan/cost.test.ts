@@ -1,4 +1,6 @@
-/** The cost model against figures of Qwen3-1.7B that were worked out apart from it (model card, config and arithmetic). */
+/**
+ * The cost model against independently computed figures of Qwen3-1.7B (model card, config and arithmetic).
+ */
 import {
   attentionFlopsPerPair,
   decodeStepWork,
@@ -38,14 +40,14 @@ test('an untied head counts as parameters, not as bytes of a decode step', () =>
   expect(decodeWeightBytes(untied, BF16)).toBe(decodeWeightBytes(shape, BF16));
 });
 
-test('bytes: weights 3.441 GB a decode step, KV 114,688 a token', () => {
+test('bytes: weights 3.441 GB per decode step, KV 114,688 per token', () => {
   expect(decodeWeightBytes(shape, BF16) / 1e9).toBeCloseTo(3.441, 3);
   expect(kvBytesPerToken(shape, BF16)).toBe(114_688);
 });
 
-test('FLOPs: 3.44 G a token; attention over 5,000 tokens of context on average adds 0.57 G', () => {
+test('FLOPs: 3.44 G per token; attention over sequences of 5,000 tokens adds 0.57 G', () => {
   expect(forwardFlopsPerToken(shape) / 1e9).toBeCloseTo(3.441, 3);
-  // 229,376 a pair; a sequence of 5,000 has 2,500 pairs a token on average.
+  // 229,376 per pair; a sequence of 5,000 has 2,500 pairs per token on average.
   expect((attentionFlopsPerPair(shape) * 2500) / 1e9).toBeCloseTo(0.573, 3);
 });
 
@@ -73,7 +75,7 @@ describe('training', () => {
   const flops = (recompute: boolean, loraRank: number | null): number =>
     trainWork(cut, one, { bytesPerElement: BF16, loraRank, recompute }).flops;
 
-  test('a 4-layer cut over 512 tokens is 1.05 TFLOP, 1.26 with recomputation', () => {
+  test('4 layers over 512 tokens are 1.05 TFLOP, 1.26 with recomputation', () => {
     expect(flops(false, 16) / 1e12).toBeCloseTo(1.05, 1);
     expect(flops(true, 16) / 1e12).toBeCloseTo(1.26, 1);
   });
@@ -92,7 +94,7 @@ describe('floors', () => {
     expect(floorSeconds(work, { readBytesPerSecond: 1e10, matmulFlopsPerSecond: 1e12 })).toBe(2);
   });
 
-  test('one sequence at 35 GB/s: 99 ms a token', () => {
+  test('one sequence at 35 GB/s: 99 ms per token', () => {
     const ceilings = { readBytesPerSecond: 34.8e9, matmulFlopsPerSecond: 418e9 };
     const plan = { prompts: 1, promptTokens: 1, samplesPerPrompt: 1, newTokens: 2, slots: 1 };
     const two = rolloutFloorSeconds(shape, plan, ceilings, { bytesPerElement: BF16 });

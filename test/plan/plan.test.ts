@@ -1,4 +1,7 @@
-/** The plan against figures worked out apart from it: the engine's own limits, a roofline in numpy, Qwen3-1.7B's arithmetic. */
+/**
+ * The plan against independently computed figures: the engine's own limits, a numpy roofline, Qwen3-1.7B's
+ * arithmetic.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { resolveConfig, type ConfigInput } from '../../src/config';
@@ -47,13 +50,13 @@ describe('memory of the paper’s run', () => {
     expect(item('always', /AdamW/)).toBe(3 * 4 * 17_432_576);
   });
 
-  test('16 sequences of 150 + 8,192 tokens take 15.3 GB of KV cache when they get the room', () => {
+  test('16 sequences of 150 + 8,192 tokens take 15.3 GB of KV cache if the memory allows', () => {
     const roomy = plan({ kvBytes: 16e9 });
     expect(roomy.memory.kv.slots).toBe(16);
     expect(item('rollout', /KV cache/, roomy) / 1e9).toBeCloseTo(15.3, 1);
   });
 
-  test('on a GPU the cache gets three quarters of what is free: the whole group decodes together', () => {
+  test('on a GPU the cache gets three quarters of the free memory: the whole group decodes together', () => {
     const { memory, changes, device } = plan();
     expect(memory.kv.budgetBytes).toBeCloseTo(0.75 * (device.freeBytes - memory.phaseBytes.always), -1);
     expect(memory.kv.slots).toBe(16);
@@ -70,7 +73,7 @@ describe('memory of the paper’s run', () => {
     expect(plan({ kvBytes: to as number }, { device }).memory.kv.slots).toBe(16);
   });
 
-  test('a fewer-target adapter is smaller by what it leaves out', () => {
+  test('an adapter with fewer targets is smaller by what it leaves out', () => {
     const qOnly = plan({ targetModules: ['q_proj'] });
     expect(item('always', /AdamW/, qOnly)).toBe(3 * 4 * 28 * 16 * (2048 + 2048));
   });
@@ -83,7 +86,7 @@ describe('memory of the paper’s run', () => {
 describe('time on one A6000 against the numpy roofline of the same model', () => {
   const { time } = plan({ kvBytes: 16e9, evalProblems: 0 });
 
-  test.each(['first', 'last'] as const)('the %s steps take as long at the limit', (at) => {
+  test.each(['first', 'last'] as const)('the %s steps take equally long at the limit', (at) => {
     const training = ({ forward, backward, recomputation }: (typeof time & object)['first']['limit']) =>
       forward + backward + recomputation;
     const { decode, training: trained } = ROOFLINE[at];
@@ -97,7 +100,7 @@ describe('time on one A6000 against the numpy roofline of the same model', () =>
     expect(time!.hours.limit).toBeLessThan(1.08 * 17.4);
   });
 
-  test('a reference model costs a forward pass: 2.2 s of the first steps', () => {
+  test('a reference model costs a forward pass: 2.2 s in the first steps', () => {
     expect(time!.first.limit.scoring).toBe(0);
     const scored = plan({ kvBytes: 16e9, beta: 0.001 }).time!.first.limit;
     expect(scored.scoring).toBeCloseTo(2.2, 0);
@@ -114,7 +117,7 @@ describe('time on one A6000 against the numpy roofline of the same model', () =>
     expect(plan({ evalSteps: 0 }).time!.evaluation.count).toBe(2);
   });
 
-  test('the sum of the phases is the step', () => {
+  test('the phases add up to the step', () => {
     const { forward, backward, recomputation, prefill, decode, scoring, optimizer } = time!.mean.limit;
     const parts = [forward, backward, recomputation, prefill, decode, scoring, optimizer];
     expect(stepTotal(time!.mean.limit)).toBeCloseTo(parts.reduce((a, b) => a + b));
@@ -122,7 +125,7 @@ describe('time on one A6000 against the numpy roofline of the same model', () =>
 });
 
 describe('a run that does not fit', () => {
-  test('is told the numbers and settings under which it does fit', () => {
+  test('reports the numbers and the settings with which it does fit', () => {
     const tight = plan({}, { device: host(8e9) });
     expect(tight.fits).toBe(false);
     expect(() => assertFits(tight)).toThrow(
@@ -132,7 +135,7 @@ describe('a run that does not fit', () => {
     expect(plan(settings, { device: host(8e9) }).fits).toBe(true);
   });
 
-  test('asks for no change that is not needed', () => {
+  test('suggests no unnecessary change', () => {
     const tight = plan({}, { device: host(8e9) });
     for (const { setting } of tight.changes!) {
       const others = tight.changes!.filter((change) => change.setting !== setting);
@@ -148,11 +151,11 @@ describe('a run that does not fit', () => {
   });
 });
 
-test('an unknown device is refused with the known ones', () => {
-  expect(() => namedDevice('B200', 'bfloat16')).toThrow('there are A6000, 4090, A100, H100, H200');
+test('an unknown device is rejected, listing the known ones', () => {
+  expect(() => namedDevice('B200', 'bfloat16')).toThrow('choose one of A6000, 4090, A100, H100, H200');
 });
 
-describe('under memoryLimitBytes a plan is cut as the run cuts itself', () => {
+describe('under memoryLimitBytes a plan is reduced as the run reduces itself', () => {
   let tiny: PlannedModel;
   beforeAll(async () => {
     tiny = await readPlannedModel(TINY_MODEL);
@@ -165,9 +168,9 @@ describe('under memoryLimitBytes a plan is cut as the run cuts itself', () => {
       promptTokens: 32,
     });
 
-  // test/e2e/train-out-of-memory.test.ts: under 20 MB a run makes the completions of one without a limit, under 5.5 MB it
-  // cannot train on one sequence.
-  test('what runs under 20 MB fits, in smaller passes; under 5.5 MB nothing does', () => {
+  // test/e2e/train-out-of-memory.test.ts: under 20 MB a run makes the same completions as without a limit,
+  // under 5.5 MB it cannot train on one sequence.
+  test('a run that works under 20 MB fits, in smaller passes; under 5.5 MB nothing does', () => {
     const cut = under(20e6);
     expect(cut.fits).toBe(true);
     expect(cut.memory.peakBytes).toBeLessThanOrEqual(cut.device.freeBytes);
@@ -175,7 +178,7 @@ describe('under memoryLimitBytes a plan is cut as the run cuts itself', () => {
     expect(under(5.5e6).fits).toBe(false);
   });
 
-  test('a limit that is no limit changes nothing, and without one a machine as small is too small', () => {
+  test('a limit that is large enough changes nothing; a machine that small without a limit is too small', () => {
     const { kv, ...rest } = under(10e9).memory;
     expect(rest.microBatchTokens).toBe(under(null).memory.microBatchTokens);
     expect(kv.slots).toBe(under(null).memory.kv.slots);

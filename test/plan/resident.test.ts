@@ -1,4 +1,7 @@
-/** Predicted against measured resident memory of runs on this CPU. Larger shapes: node scripts/plan-check.mjs. */
+/**
+ * Predicted versus measured resident memory of runs on this CPU. For larger shapes: node
+ * scripts/plan-check.mjs.
+ */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +14,7 @@ jest.setTimeout(300_000);
 const folder = mkdtempSync(join(tmpdir(), 'acoer-plan-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('the embedded run takes what was planned, to 15%', async () => {
+test('the embedded run takes what was planned, within 15%', async () => {
   const planned = await ended(spawnAcoer('plan', '--no-measure', '--json'));
   const { memory } = JSON.parse(planned.stdout) as { memory: { peakBytes: number } };
   const out = join(folder, 'tiny');
