@@ -1,18 +1,18 @@
 /**
- * The percentile bootstrap (Efron, 1979) over problems: all answers to a problem are drawn together, since they are not
- * independent. The same rows and seed give the same interval to the last bit.
+ * The percentile bootstrap (Efron, 1979) over problems: all answers to a problem are resampled together,
+ * because they are not independent. The same rows and seed give the same interval to the last bit.
  */
 import { streamSeed } from '../rng';
 import { quantileOfSorted } from '../statistics';
 
-/** 95%, from the 2.5th to the 97.5th percentile. */
+/** A 95% interval, from the 2.5th to the 97.5th percentile. */
 export interface Interval {
   low: number;
   high: number;
 }
 
 export interface BootstrapOptions {
-  /** Default 10,000: an end of the interval then moves by about 1% of its width from seed to seed. */
+  /** Default 10,000: the ends of the interval then vary by about 1% of its width between seeds. */
   resamples?: number;
   /** Default 42. */
   seed?: number;
@@ -20,7 +20,7 @@ export interface BootstrapOptions {
 
 const LOW = 0.025;
 
-/** xoshiro128** 1.1 (Blackman and Vigna, 2018). `rng.ts` would take minutes for the 10^8 draws of a large report. */
+/** xoshiro128** 1.1 (Blackman and Vigna, 2018): `rng.ts` would take minutes for a report of 10^8 draws. */
 class Draws {
   private state: [a: number, b: number, c: number, d: number];
 
@@ -31,7 +31,7 @@ class Draws {
     this.state = [low(first), high(first), low(second), high(second)];
   }
 
-  /** Fills `indices` with independent uniform numbers below `size`. */
+  /** Fills `indices` with independent uniform integers below `size`. */
   fill(indices: Int32Array, size: number): void {
     let [a, b, c, d] = this.state;
     for (let i = 0; i < indices.length; i++) {
@@ -51,9 +51,9 @@ class Draws {
 }
 
 /**
- * Values of `statistics` on each resample, one array a statistic.
- * @param columns numbers of the problems, one array a quantity
- * @param statistics from how often each problem was drawn, and each column's sum over the problems drawn
+ * The values of `statistics` on each resample, one array per statistic.
+ * @param columns numbers of the problems, one array per quantity
+ * @param statistics computed from how often each problem was drawn and each column's sum over the resample
  */
 export function bootstrap(
   columns: readonly Float64Array[],
@@ -61,7 +61,7 @@ export function bootstrap(
   { resamples = 10_000, seed = 42 }: BootstrapOptions = {},
 ): Float64Array[] {
   const [width, size] = [columns.length, columns[0]!.length];
-  // A problem's numbers side by side: a draw reads one place in memory.
+  // Each problem's numbers are adjacent, so a draw reads one place in memory.
   const table = Float64Array.from(
     { length: width * size },
     (_, i) => columns[i % width]![Math.floor(i / width)]!,
@@ -86,14 +86,14 @@ export function bootstrap(
   return values;
 }
 
-/** NaN at both ends when a value is NaN. */
+/** NaN at both ends if a value is NaN. */
 export function interval(values: Float64Array): Interval {
   if (values.some(Number.isNaN)) return { low: NaN, high: NaN };
   const sorted = Float64Array.from(values).sort();
   return { low: quantileOfSorted(sorted, LOW), high: quantileOfSorted(sorted, 1 - LOW) };
 }
 
-/** Two-sided p of "the difference is 0" from its resampled values; never 0, which no finite number of draws shows. */
+/** Two-sided p of "the difference is 0" from resampled values; never 0, which no sample can show. */
 export function bootstrapP(differences: Float64Array): number {
   if (differences.some(Number.isNaN)) return NaN;
   let [below, above] = [0, 0];

@@ -1,21 +1,21 @@
-/** The change of accuracy between two evaluations of the same problems: how large it is, and how sure. */
+/** The change of accuracy between two evaluations of the same problems: its size and its uncertainty. */
 import type { Interval } from './bootstrap';
 import { mcnemarP } from './compare';
 
 export interface AccuracyChange {
-  /** Problems. */
+  /** Number of problems. */
   n: number;
-  /** Fractions. */
+  /** Accuracy as a fraction, 0..1. */
   before: number;
   after: number;
   difference: number;
-  /** 95%. */
+  /** 95% interval of the difference. */
   interval: Interval;
-  /** Two-sided, of "no change". */
+  /** Two-sided p of "no change". */
   p: number;
 }
 
-/** One answer a problem; `solved` in the order of the problems, null when nobody kept it. */
+/** One answer per problem; `solved` is in problem order, or null if it was not kept. */
 export interface Solved {
   n: number;
   accuracy: number;
@@ -24,7 +24,7 @@ export interface Solved {
 
 const Z95 = 1.959963984540054;
 
-/** Two-sided p of a standard normal number (Abramowitz and Stegun, 7.1.26: to 1.5e-7). */
+/** Two-sided p of a standard normal number (Abramowitz and Stegun, 7.1.26; error below 1.5e-7). */
 function normalP(z: number): number {
   const x = Math.abs(z) / Math.SQRT2;
   const t = 1 / (1 + 0.3275911 * x);
@@ -38,16 +38,16 @@ const around = (difference: number, error: number): Interval => ({
 });
 
 /**
- * Interval of a paired difference by Agresti and Min (2005): half an observation more in each cell. The bootstrap has no
- * width when nothing changed, however few the problems.
- * @param lost problems solved before alone @param gained after alone
+ * Interval of a paired difference by Agresti and Min (2005), who add half an observation to each cell. Unlike
+ * the bootstrap, it does not shrink to nothing when no problem changed.
+ * @param lost problems solved only before @param gained problems solved only after
  */
 export function pairedInterval(lost: number, gained: number, n: number): Interval {
   const [b, c, m] = [lost + 0.5, gained + 0.5, n + 2];
   return around((c - b) / m, Math.sqrt(b + c - (c - b) ** 2 / m) / m);
 }
 
-/** Paired by problem where that is known: exact McNemar. Else two proportions (Agresti and Caffo, 2000). */
+/** Exact McNemar paired by problem if `solved` is known, else two proportions (Agresti and Caffo, 2000). */
 export function accuracyChange(a: Solved, b: Solved): AccuracyChange {
   const of = { n: b.n, before: a.accuracy, after: b.accuracy, difference: b.accuracy - a.accuracy };
   if (a.solved !== null && b.solved !== null && a.solved.length === b.solved.length) {

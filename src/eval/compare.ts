@@ -1,12 +1,12 @@
-/** Two evaluations of the same problems, paired: is B better than A, and does it think less? */
+/** Paired comparison of two evaluations of the same problems: is B better than A, and does it think less? */
 import { AcoerError } from '../errors';
 import { bootstrap, type BootstrapOptions, bootstrapP, interval, type Interval } from './bootstrap';
 import { byProblem, type ProblemRows } from './problems';
 import { type EvalRow, per1kTokens } from './summary';
 
-/** Exact McNemar test (McNemar 1947): of the problems only one side solves, is the split unlike a fair coin's? */
+/** Exact McNemar test (1947): does the split of problems that only one side solves differ from 50:50? */
 export interface McNemar {
-  /** Problems that A alone solves, and that B alone solves. */
+  /** Problems that only A solves, and that only B solves. */
   onlyA: number;
   onlyB: number;
   /** Two-sided. */
@@ -17,15 +17,15 @@ export interface PairedFigure {
   /** Means over the paired problems. */
   a: number;
   b: number;
-  /** b - a, with its 95% interval by the paired bootstrap. */
+  /** b - a, with its 95% interval from the paired bootstrap. */
   difference: number;
   interval: Interval;
-  /** Two-sided, of "the difference is 0", by the paired bootstrap. */
+  /** Two-sided p of "the difference is 0", from the paired bootstrap. */
   p: number;
 }
 
 export interface PairedTokens extends PairedFigure {
-  /** b / a - 1, and its 95% interval. */
+  /** b / a - 1, with its 95% interval. */
   change: number;
   changeInterval: Interval;
 }
@@ -33,19 +33,19 @@ export interface PairedTokens extends PairedFigure {
 export interface Comparison {
   /** Problems that both sides answered. */
   pairs: number;
-  /** Problems of one side only, left out. */
+  /** Problems of one side only, which are left out. */
   unpairedA: number;
   unpairedB: number;
-  /** Fractions. */
+  /** Fractions, 0..1. */
   accuracy: PairedFigure;
-  /** null when a problem has several answers: then there is no one verdict a problem to count. */
+  /** null if a problem has several answers, because then there is no single verdict per problem. */
   mcnemar: McNemar | null;
   thinkingTokens: PairedTokens;
   totalTokens: PairedTokens;
   accuracyPer1kTokens: PairedFigure;
 }
 
-/** Two-sided exact p: twice the smaller tail of a binomial with chance 1/2, at most 1. */
+/** Two-sided exact p: twice the smaller tail of a binomial with probability 1/2, at most 1. */
 export function mcnemarP(onlyA: number, onlyB: number): number {
   const n = onlyA + onlyB;
   let logTerm = -n * Math.LN2;
@@ -62,7 +62,7 @@ type Pair = readonly [a: ProblemRows, b: ProblemRows];
 const allDiffer = (groups: readonly ProblemRows[]): boolean =>
   new Set(groups.map(([row]) => row.problemId)).size === groups.length;
 
-/** Ids on both sides pair problems wherever they stand; without them their places do. */
+/** Problems are paired by id if both sides have ids, else by position. */
 function keyOf(a: readonly ProblemRows[], b: readonly ProblemRows[]): (group: ProblemRows) => string {
   const ids = new Set(a.map(([row]) => row.problemId));
   const named = allDiffer(a) && allDiffer(b) && b.some(([row]) => ids.has(row.problemId));
@@ -79,7 +79,7 @@ function pairUp(a: readonly ProblemRows[], b: readonly ProblemRows[]): Pair[] {
   if (pairs.length === 0) {
     throw new AcoerError(
       'BAD_INPUT',
-      'The two evaluations have no problem in common, neither by id nor by place.',
+      'The two evaluations have no problem in common, neither by id nor by position.',
     );
   }
   const wrong = pairs.find(([[x], [y]]) => x.gold.trim() !== y.gold.trim());
@@ -87,7 +87,7 @@ function pairUp(a: readonly ProblemRows[], b: readonly ProblemRows[]): Pair[] {
     const [[x], [y]] = wrong;
     throw new AcoerError(
       'BAD_INPUT',
-      `Problem ${x.problemId} has the reference ${JSON.stringify(x.gold)} in A and ${JSON.stringify(y.gold)} in B: these are not the same problems.`,
+      `Problem ${x.problemId} has the reference answer ${JSON.stringify(x.gold)} in A but ${JSON.stringify(y.gold)} in B; the two evaluations must be of the same problems.`,
     );
   }
   return pairs;
@@ -96,7 +96,7 @@ function pairUp(a: readonly ProblemRows[], b: readonly ProblemRows[]): Pair[] {
 const groupMean = (group: readonly EvalRow[], value: (row: EvalRow) => number): number =>
   group.reduce((sum, row) => sum + value(row), 0) / group.length;
 
-/** Of each side, for each pair: accuracy, thinking tokens, total tokens; means over a problem's answers. */
+/** Columns of each side by pair: accuracy, thinking tokens, total tokens; means over the answers. */
 function sideColumns(pairs: readonly Pair[]): Float64Array[] {
   const values = [
     (row: EvalRow) => Number(row.verdict.correct),
@@ -110,7 +110,7 @@ function sideColumns(pairs: readonly Pair[]): Float64Array[] {
 
 type Two = [a: number, b: number];
 
-/** The four figures of both sides, from the sums of the columns over as many pairs as there are. */
+/** The four figures of both sides, from the column sums over a resample of the pairs. */
 function figuresOf(
   sums: ArrayLike<number>,
   pairs: number,
@@ -134,8 +134,8 @@ function mcnemar(pairs: readonly Pair[]): McNemar | null {
 }
 
 /**
- * B against A. Problems are paired by id, or by place where ids are missing or not unique.
- * @throws BAD_INPUT when they have no problem in common or a pair's reference answers differ
+ * Compares B with A. Problems are paired by id, or by position if ids are missing or not unique.
+ * @throws BAD_INPUT if they have no problem in common or a pair's reference answers differ
  */
 export function compare(
   a: readonly EvalRow[],

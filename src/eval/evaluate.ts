@@ -1,4 +1,4 @@
-/** Answers of a model to a benchmark, graded as they end. */
+/** Answers a benchmark with a model and grades the answers as they end. */
 import type { Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
@@ -10,7 +10,7 @@ import { judgeCompletion } from './judge';
 import { inOrder } from './problems';
 import { type EvalRow, type EvalSummary, summarise } from './summary';
 
-/** `temperature` > 0; the seed, the problem's place and the sample's number alone key the draws. */
+/** `temperature` > 0; draws depend only on the seed, the problem's position and the sample's number. */
 export type EvalSampling = 'greedy' | { temperature: number; seed: number };
 
 export interface EvalCompletion extends EvalRow {
@@ -27,10 +27,10 @@ export interface EvalOptions {
   policy: Policy | null;
   tokenizer: Tokenizer;
   dataset: Dataset;
-  /** The first n problems; at most the dataset's size are used. */
+  /** Evaluates the first n problems, or all if there are fewer. */
   n: number;
   sampling: EvalSampling;
-  /** Answers to each problem. Default 1; greedy answers would all be the same. */
+  /** Answers per problem. Default 1; greedy answers would all be the same. */
   samples?: number;
   maxNewTokens: number;
   promptTemplate?: string;
@@ -38,19 +38,19 @@ export interface EvalOptions {
   enableThinking?: boolean;
   maxSlots?: number;
   kvBytes?: number;
-  /** Memory ran out; for the rest of the call so many sequences are decoded together. */
+  /** Memory ran out; for the rest of the call only this many sequences are decoded together. */
   onFewerSlots?: (slots: number) => void;
   signal?: AbortSignal;
-  /** Rows that an interrupted call with the same options made: their answers are not made again. */
+  /** Rows from an interrupted call with the same options; their answers are not generated again. */
   finished?: readonly EvalRow[];
   onProgress?: (progress: { done: number; total: number }) => void;
-  /** The prompt leaves no room for an answer: the problem counts as not answered. Called once for each such problem. */
+  /** A prompt leaves no room for an answer, so its problem counts as unanswered. Called once for each. */
   onNoRoom?: (prompt: Prompt) => void;
   /** Called as each completion ends, in the order they end. */
   onCompletion?: (completion: EvalCompletion) => void;
 }
 
-/** Sequences handed to the engine in one call: enough to keep every slot busy, few enough prompts to hold in memory. */
+/** Sequences per engine call: enough to keep every slot busy, few enough to hold in memory. */
 const WINDOW_SEQUENCES = 1024;
 
 /** Some or all of the answers to one problem. */
@@ -62,7 +62,7 @@ interface Piece {
 
 const answerKey = ({ index, sample }: { index: number; sample: number }): string => `${index} ${sample}`;
 
-/** Answers still to be made, neighbours together, in windows. */
+/** The missing answers in order, grouped into windows. */
 function* windows(total: number, samples: number, finished: ReadonlySet<string>): Generator<Piece[]> {
   let pieces: Piece[] = [];
   let size = 0;
@@ -80,7 +80,7 @@ function* windows(total: number, samples: number, finished: ReadonlySet<string>)
   if (size > 0) yield pieces;
 }
 
-/** A copy: an answer cut out of a completion would keep all of its text in memory. */
+/** A copy: a substring of a completion would keep the whole text in memory. */
 const own = (text: string | null): string | null =>
   text === null ? null : Buffer.from(text, 'utf8').toString('utf8');
 
@@ -123,7 +123,7 @@ class Evaluator {
     });
   }
 
-  /** Cut off before the first token: a whole benchmark is not refused for one problem. */
+  /** Counts as truncated before the first token, so that one long prompt does not fail a whole benchmark. */
   private addUnanswered(prompt: Prompt, piece: Piece): void {
     if (piece.firstSample === 0) this.options.onNoRoom?.(prompt);
     const ids = new Int32Array();
@@ -145,7 +145,7 @@ class Evaluator {
     };
   }
 
-  /** Graded here and now: a verdict takes a fraction of a millisecond while the engine's own thread decodes on. */
+  /** Grades on this thread, in a fraction of a millisecond, while the engine's thread keeps decoding. */
   private add(prompt: Prompt, completion: Omit<Completion, 'prompt' | 'logprobs' | 'entropies'>): void {
     const { onCompletion, onProgress } = this.options;
     const { ids, text, sample, finish, thinkingTokens, thinkingClosed, laterThinkingTokens, answerTokens } =
@@ -176,9 +176,9 @@ class Evaluator {
 }
 
 /**
- * The rows of all answers in the order of the problems and samples; texts go to `onCompletion` alone, so memory does not
- * grow with their lengths.
- * @throws CANCELLED when `signal` fires before every problem is answered
+ * The rows of all answers in the order of problems and samples. Texts go only to `onCompletion`, so memory
+ * does not grow with their lengths.
+ * @throws CANCELLED if `signal` fires before every problem is answered
  */
 export async function answerProblems(options: EvalOptions): Promise<EvalRow[]> {
   const { n, dataset, samples = 1, finished = [] } = options;
@@ -202,7 +202,7 @@ export async function answerProblems(options: EvalOptions): Promise<EvalRow[]> {
   return rows.sort(inOrder);
 }
 
-/** The figures of `answerProblems`. */
+/** The summary of `answerProblems`. */
 export async function evaluate(options: EvalOptions): Promise<EvalSummary> {
   return summarise(await answerProblems(options));
 }

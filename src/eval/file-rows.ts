@@ -1,6 +1,6 @@
 /**
- * Completions in the files of others: a row of ours, of vLLM's (requests in batches, or its outputs dumped), of
- * OpenAI-style chat or text completions, of lm-evaluation-harness's samples, or of plain columns.
+ * Reads completions from files in various formats: our own rows, vLLM's (batch requests, or its dumped
+ * outputs), OpenAI-style chat or text completions, lm-evaluation-harness samples, or plain columns.
  */
 import { goldFromAnswer } from '../data/gold';
 import { isRecord } from '../json';
@@ -8,12 +8,12 @@ import type { Outside } from '../types';
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** One completion of a row; what the row does not say is null. */
+/** One completion of a row; null where the row lacks a value. */
 export interface FoundText {
   text: string;
   totalTokens: number | null;
   thinkingTokens: number | null;
-  /** Of our own files only. */
+  /** Only in our own files. */
   outside?: Outside;
   truncated: boolean | null;
 }
@@ -21,10 +21,10 @@ export interface FoundText {
 export interface FoundRow {
   texts: FoundText[];
   gold: string | null;
-  /** Names the problem; rows of one name are answers to one problem. */
+  /** Id of the problem; rows with the same id are answers to the same problem. */
   id: string | null;
   level: string | null;
-  /** Where our own files say that the answer belongs: they hold answers in the order they ended. */
+  /** Position of the answer, given in our own files, which hold answers in the order they ended. */
   place: { index: number; sample: number } | null;
 }
 
@@ -36,7 +36,7 @@ export const GOLD_COLUMNS = [
 ] as const; // prettier-ignore
 const ID_COLUMNS = ['problem_id', 'unique_id', 'custom_id', 'doc_id', 'id', 'prompt_index', 'index'] as const;
 
-/** A row that holds no completion; the message says what there is. */
+/** A row without a completion; the message names its columns. */
 export class NoCompletion extends Error {}
 
 const object = (value: unknown): Row | null => (isRecord(value) ? value : null);
@@ -80,7 +80,7 @@ const found = (content: string, row: Row): FoundText => ({
   ...outsideOf(row),
 });
 
-/** Reasoning that a server took out of the content goes back where the model wrote it. */
+/** Puts reasoning that a server split off from the content back where the model wrote it. */
 function messageText(message: Row): string | null {
   const content = text(message.content) ?? '';
   const reasoning = text(message.reasoning_content) ?? text(message.reasoning);
@@ -88,7 +88,7 @@ function messageText(message: Row): string | null {
   return `<think>\n${reasoning}\n</think>\n\n${content}`;
 }
 
-/** One choice of an OpenAI-style answer. Usage is of all choices together, so it counts for a lone one only. */
+/** One choice of an OpenAI-style answer. Usage is the total of all choices, so it needs a single one. */
 function choiceText(choice: Row, usage: Row | null): FoundText | null {
   const message = object(choice.message);
   const content = message === null ? text(choice.text) : messageText(message);
@@ -109,7 +109,7 @@ function fromChoices(body: Row): FoundText[] | null {
   return choices.map((choice) => choiceText(choice, usage)).filter((one) => one !== null);
 }
 
-/** vLLM's outputs: {text, token_ids, finish_reason} each. */
+/** vLLM's outputs, each {text, token_ids, finish_reason}. */
 function fromOutputs(outputs: unknown): FoundText[] | null {
   if (!Array.isArray(outputs)) return null;
   const texts = outputs.map((output): FoundText | null => {
@@ -123,7 +123,7 @@ function fromOutputs(outputs: unknown): FoundText[] | null {
   return texts.filter((one) => one !== null);
 }
 
-/** lm-evaluation-harness: a list for each request, of one text a repeat. */
+/** lm-evaluation-harness: a list per request, with one text per repeat. */
 function fromResponses(resps: unknown): FoundText[] | null {
   if (!Array.isArray(resps)) return null;
   return resps.flat(2).flatMap((one) => (typeof one === 'string' ? [found(one, {})] : []));
@@ -140,12 +140,12 @@ function fromColumns(row: Row): FoundText[] | null {
   return null;
 }
 
-/** A failed request of a batch says so instead of answering. */
+/** A failed batch request has an error instead of an answer. */
 function refuseFailed(row: Row): void {
   const failure = object(row.error) ?? object(object(object(row.response)?.body)?.error);
   if (failure === null) return;
   const reason = text(failure.message) ?? JSON.stringify(failure);
-  throw new NoCompletion(`the request failed there (${reason}); make it again, or take the line out`);
+  throw new NoCompletion(`the request failed (${reason}); repeat the request or remove the line`);
 }
 
 function goldOf(row: Row): string | null {
@@ -164,14 +164,14 @@ function placeOf(row: Row): FoundRow['place'] {
   return index === null || sample === null ? null : { index, sample };
 }
 
-/** What a row of any of these files says. Throws NoCompletion. */
+/** The contents of a row in any of these formats. Throws NoCompletion. */
 export function readFileRow(row: Row): FoundRow {
   refuseFailed(row);
   const body = object(object(row.response)?.body) ?? row;
   const texts = fromResponses(row.resps) ?? fromChoices(body) ?? fromOutputs(row.outputs) ?? fromColumns(row);
   if (texts === null || texts.length === 0) {
     throw new NoCompletion(
-      `there is no completion: looked for ${TEXT_COLUMNS.join(', ')}, choices, outputs and resps; its columns are ${Object.keys(row).join(', ') || '(none)'}`,
+      `no completion found: looked for ${TEXT_COLUMNS.join(', ')}, choices, outputs and resps; its columns are ${Object.keys(row).join(', ') || '(none)'}`,
     );
   }
   const doc = object(row.doc) ?? {};

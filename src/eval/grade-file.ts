@@ -7,7 +7,7 @@ import type { Grading, Problem, Verdict } from '../types';
 import { type FoundRow, type FoundText, GOLD_COLUMNS, NoCompletion, readFileRow } from './file-rows';
 import type { EvalRow } from './summary';
 
-/** Gives verdicts in bulk, as `VerifierPool` does. */
+/** Grades in bulk, as `VerifierPool` does. */
 export interface Grader {
   readonly concurrency: number;
   verify(
@@ -15,14 +15,14 @@ export interface Grader {
   ): Promise<Verdict[]>;
 }
 
-/** `boxed`: the paper's protocol. The others also find answers outside a box. */
+/** `boxed` is the paper's protocol; the others also accept answers outside a box. */
 export type AnswerPreset = 'boxed' | 'last-box' | 'math-verify' | 'trl';
 
 export interface GradeFileOptions {
   grader: Grader;
-  /** Reference answers and levels for files that have none: by problem id, else by place. */
+  /** Reference answers and levels for files without them, matched by problem id, else by position. */
   dataset?: Dataset | null;
-  /** Counts tokens for files that do not say; without it the figures of length are NaN. */
+  /** Counts tokens for files without counts; without a tokenizer the length figures are NaN. */
   tokenizer?: Tokenizer | null;
   /** Default `boxed`. */
   preset?: AnswerPreset;
@@ -30,12 +30,12 @@ export interface GradeFileOptions {
   onProgress?: (graded: number, correct: number) => void;
 }
 
-/** Large enough that passing it to a process costs little beside the verdicts. */
+/** Large enough that the cost of passing a batch to a process is small next to grading it. */
 const BATCH = 128;
 
 type Ungraded = Omit<EvalRow, 'verdict'> & { text: string; grading: Grading | undefined };
 
-/** Numbers problems in the order they first appear, and their answers. */
+/** Numbers problems in order of first appearance, and the answers to each. */
 class Numbering {
   private readonly problems = new Map<string, { index: number; answers: number }>();
 
@@ -46,7 +46,7 @@ class Numbering {
   }
 }
 
-/** A problem of the benchmark for a row of the file. */
+/** Finds the problem of the benchmark that a row of the file answers. */
 class References {
   private readonly byId: Map<string, Problem>;
 
@@ -79,12 +79,12 @@ class References {
 
   private missing(): string {
     return this.dataset === null
-      ? `there is no reference answer: looked for ${GOLD_COLUMNS.join(', ')}; name the benchmark with --benchmark`
-      : `${this.dataset.name} has ${this.dataset.size} problems, and this one is none of them, neither by id nor by place`;
+      ? `no reference answer found: looked for ${GOLD_COLUMNS.join(', ')}; name the benchmark with --benchmark`
+      : `${this.dataset.name} has ${this.dataset.size} problems, but not this one, neither by id nor by position`;
   }
 }
 
-/** Counted on the text when the file does not say: its ids, and the stop id of one that was not cut off. */
+/** Lengths counted on the text if the file lacks them, with a stop token unless it was truncated. */
 function lengths({ text, ...given }: FoundText, tokenizer: Tokenizer | null) {
   const closed = text.includes('</think>');
   const known = { totalTokens: given.totalTokens ?? NaN, thinkingTokens: given.thinkingTokens ?? NaN };
@@ -101,7 +101,7 @@ function lengths({ text, ...given }: FoundText, tokenizer: Tokenizer | null) {
 }
 
 async function* ungraded(path: string, { dataset, tokenizer }: GradeFileOptions): AsyncGenerator<Ungraded> {
-  // A Parquet file's columns are all read: which of them matter differs from row to row of such files.
+  // Read all columns of a Parquet file: which ones matter differs between rows.
   const reader = await openRows(path, path, (columns) => columns);
   const references = new References(dataset ?? null);
   const numbering = new Numbering();
@@ -136,8 +136,9 @@ async function* batches(rows: AsyncIterable<Ungraded>): AsyncGenerator<Ungraded[
 }
 
 /**
- * A row for each completion of the file, judged anew whatever verdicts the file holds. The file is read as it is graded.
- * @throws BAD_INPUT naming the line, and for one that holds no completion or no reference the columns there are
+ * A row for each completion in the file, graded again whatever verdicts the file contains. The file is graded
+ * while it is read.
+ * @throws BAD_INPUT naming the line, and its columns if it has no completion or no reference answer
  */
 export async function gradeFile(path: string, options: GradeFileOptions): Promise<EvalRow[]> {
   const { grader, preset = 'boxed', signal, onProgress } = options;
@@ -158,10 +159,10 @@ export async function gradeFile(path: string, options: GradeFileOptions): Promis
     signal?.throwIfAborted();
     const work: Promise<void> = judge(batch, position++).then(() => void running.delete(work));
     running.add(work);
-    // Two batches for each process keep all of them busy and memory flat.
+    // Two batches per process keep all of them busy and memory flat.
     while (running.size >= 2 * grader.concurrency) await Promise.race(running);
   }
   await Promise.all(running);
-  if (graded === 0) throw new AcoerError('BAD_INPUT', `${path} holds no completions.`);
+  if (graded === 0) throw new AcoerError('BAD_INPUT', `${path} contains no completions.`);
   return parts.flat();
 }

@@ -1,4 +1,4 @@
-/** The paper's protocol: boxed answers verified, lengths counted in tokens; and every figure made of that. */
+/** The paper's protocol (verified boxed answers, lengths in tokens) and all figures computed from it. */
 export { type BootstrapOptions, type Interval } from './bootstrap';
 export { accuracyChange, type AccuracyChange, pairedInterval, type Solved } from './change';
 export { compare, type Comparison, type McNemar, type PairedFigure, type PairedTokens } from './compare';

@@ -1,4 +1,4 @@
-/** Verdict and format of one completion, whatever its text. */
+/** Verdict and format of one completion, for any text. */
 import { withinTime } from '../deadline';
 import type { Grading, Thinking, Verdict } from '../types';
 import { type AnswerFrom, hasFormat, verifyCompletion } from '../verify';
@@ -8,13 +8,13 @@ export interface Judgement {
   format: boolean;
 }
 
-/** The verifier's own limits end it after some ten milliseconds of counted work: this one is for its faults. */
+/** The verifier stops itself after about ten milliseconds of counted work; this guards against its bugs. */
 const LIMIT_MS = 10_000;
 
-/** The usual answer, a whole number at the end of the text: nothing in it can take long, and a limit costs a thread. */
+/** The most common answer, a whole number at the end: it cannot take long, and a limit costs a thread. */
 const PLAIN = /\\boxed\{-?\d{1,15}\}\s*$/;
 
-/** For a completion that the verifier does not come to an end with the verdict is `timeout`. */
+/** The verdict is `timeout` for a completion on which the verifier does not finish. */
 export function judgeCompletion(
   text: string,
   gold: string,

@@ -1,10 +1,10 @@
 /**
- * Figures of the ACOER paper, tables 3 ("Main results") and 4 ("Per-difficulty comparison"), copied for display beside
- * our own: nothing is computed from them but the change in tokens against the paper's base.
+ * Figures of the ACOER paper, tables 3 ("Main results") and 4 ("Per-difficulty comparison"), copied to be
+ * shown next to ours. Only the change in tokens from the paper's base is computed from them.
  */
 
 export interface PaperFigure {
-  /** Percent. */
+  /** In percent. */
   accuracy: number;
   /** Mean total tokens. */
   tokens: number;
@@ -35,7 +35,7 @@ const figures = (math500: Cells, mathHard: Cells, aime25: Cells, olympiadbench: 
   } satisfies Record<PaperBenchmark, PaperFigure>;
 };
 
-/** Table 3: stable methods at step 1,200 (GRPO-acc: 1,000), collapsed ones there and, marked †, at their earlier peak. */
+/** Table 3: stable methods at step 1,200 (GRPO-acc: 1,000), collapsed ones also (†) at their peak. */
 export const PAPER_TABLE_3: readonly { method: string; figures: Record<PaperBenchmark, PaperFigure> }[] = [
   { method: 'Base', figures: figures([88.8, 5553], [76.4, 7958], [30.0, 13298], [55.3, 9579]) },
   { method: 'ACOER', figures: figures([88.4, 2134], [78.1, 3509], [36.7, 8922], [55.3, 5177]) },

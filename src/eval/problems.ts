@@ -1,10 +1,10 @@
-/** Rows gathered by problem: the unit that is resampled, paired and voted on. */
+/** Groups rows by problem, the unit of resampling, pairing and voting. */
 import type { EvalRow } from './summary';
 
 /** The answers to one problem, at least one. */
 export type ProblemRows = [first: EvalRow, ...rest: EvalRow[]];
 
-/** The answers to each problem in the order of their samples, problems in the order of the benchmark. */
+/** The answers to each problem in sample order, problems in benchmark order. */
 export function byProblem(rows: readonly EvalRow[]): ProblemRows[] {
   const groups = new Map<number, ProblemRows>();
   for (const row of rows) {
@@ -17,9 +17,9 @@ export function byProblem(rows: readonly EvalRow[]): ProblemRows[] {
     .map(([, group]) => group.sort((a, b) => a.sample - b.sample));
 }
 
-/** Order of the figures' sums: the order in which completions end must not change the last bits of a mean. */
+/** A fixed order of summation: the order in which completions end must not change a mean's last bits. */
 export const inOrder = (a: EvalRow, b: EvalRow): number => a.index - b.index || a.sample - b.sample;
 
-/** One number for each problem: the sum of `value` over its answers. */
+/** One number per problem: the sum of `value` over its answers. */
 export const sums = (groups: readonly EvalRow[][], value: (row: EvalRow) => number): Float64Array =>
   Float64Array.from(groups, (group) => group.reduce((sum, row) => sum + value(row), 0));

@@ -1,4 +1,4 @@
-/** A summary with its uncertainty: 95% intervals, levels, and the figures of several samples. */
+/** A summary with its uncertainty: 95% intervals, levels, and figures for several samples. */
 import type { VerdictStatus } from '../types';
 import { bootstrap, type BootstrapOptions, interval, type Interval } from './bootstrap';
 import { byProblem, inOrder, sums } from './problems';
@@ -13,7 +13,7 @@ import {
 } from './summary';
 import { type AtK, figuresAtK } from './votes';
 
-/** 95% intervals of the figures of the same names. */
+/** 95% intervals of the figures with the same names. */
 export interface EvalIntervals {
   accuracy: Interval;
   thinkingTokens: Interval;
@@ -33,11 +33,11 @@ export interface EvalReport extends EvalSummary {
   intervals: EvalIntervals;
   perLevel: Record<string, LevelReport>;
   statuses: Record<VerdictStatus, number>;
-  /** Empty with one answer a problem. */
+  /** Empty if there is one answer per problem. */
   atK: AtK[];
 }
 
-/** The median of rows drawn as often as their problems: problems are numbered once, values sorted once. */
+/** The median of rows weighted by how often their problem was drawn; values are sorted only once. */
 function resampledMedian(
   groups: readonly EvalRow[][],
   value: (row: EvalRow) => number,
@@ -60,7 +60,7 @@ function resampledMedian(
   };
 }
 
-/** What the means are made of, in this order, for each problem. */
+/** The quantities behind the means, in this order, for each problem. */
 const meanColumns = (groups: readonly EvalRow[][]): Float64Array[] => [
   sums(groups, () => 1),
   sums(groups, (row) => Number(row.verdict.correct)),
@@ -122,7 +122,7 @@ function statusCounts(rows: readonly EvalRow[]): Record<VerdictStatus, number> {
   return counts;
 }
 
-/** All figures of one or more rows. The order of `rows` does not matter. */
+/** All figures of at least one row. The order of `rows` does not matter. */
 export function report(rows: readonly EvalRow[], options: BootstrapOptions = {}): EvalReport {
   const ordered = [...rows].sort(inOrder);
   const groups = byProblem(ordered);

@@ -1,9 +1,9 @@
-/** Completions as lines of a file: columns as in a run's completion tables. */
+/** Completions as lines of a file, with the columns of a run's completion tables. */
 import type { Verdict } from '../types';
 import type { EvalCompletion } from './evaluate';
 import type { EvalRow } from './summary';
 
-/** One line. Token counts are of the model's own ids. */
+/** One line. Token counts are those of the model's own ids. */
 export function storedCompletion(benchmark: string, completion: EvalCompletion): Record<string, unknown> {
   const { prompt, verdict } = completion;
   return {
@@ -28,7 +28,7 @@ export function storedCompletion(benchmark: string, completion: EvalCompletion):
   };
 }
 
-/** The row a line was made from. */
+/** The row that a line was made from. */
 export function storedRow(line: Record<string, unknown>): EvalRow {
   return {
     index: line.prompt_index as number,

@@ -5,23 +5,23 @@ import type { Outside, Thinking, Verdict } from '../types';
 export interface Graded extends Thinking, Outside {
   level: string | null;
   verdict: Verdict;
-  /** Tokens of the completion, its stop id included; NaN, as `thinkingTokens`, when a file does not say. */
+  /** Tokens of the completion including its stop id; NaN, like `thinkingTokens`, if a file lacks them. */
   totalTokens: number;
-  /** Ended by the token limit; null when a file does not say. */
+  /** Ended by the token limit; null if a file does not say. */
   truncated: boolean | null;
 }
 
-/** Which answer to which problem it is. Enough for every figure: five thousand take about a megabyte. */
+/** One answer to one problem. Enough for every figure: five thousand rows take about a megabyte. */
 export interface EvalRow extends Graded {
-  /** Of the problem in the benchmark, from 0. */
+  /** Index of the problem in the benchmark, from 0. */
   index: number;
-  /** Of the answers to that problem, from 0. */
+  /** Index among the answers to that problem, from 0. */
   sample: number;
   problemId: string;
   gold: string;
 }
 
-/** Means over a set of completions; tokens are 0 when the set is empty. */
+/** Means over a set of completions; tokens are 0 for an empty set. */
 export interface TokenMeans {
   n: number;
   thinkingTokens: number;
@@ -36,31 +36,31 @@ export interface LevelSummary {
   n: number;
 }
 
-/** NaN (null in JSON): the completions come from a file that does not say. */
+/** Figures of a set of completions; NaN (null in JSON) where a file of completions lacks them. */
 export interface EvalSummary {
-  /** Completions. */
+  /** Number of completions. */
   n: number;
   /** Fraction, 0..1. */
   accuracy: number;
   /** Means over all completions. */
   thinkingTokens: number;
   totalTokens: number;
-  /** Of `Outside`; absent when the completions do not say. */
+  /** Fields of `Outside`; absent if the completions lack them. */
   laterThinkingTokens?: number;
   answerTokens?: number;
   medianThinkingTokens: number;
   medianTotalTokens: number;
-  /** Accuracy in percent over the mean total tokens in thousands. */
+  /** Accuracy in percent divided by the mean total tokens in thousands. */
   accuracyPer1kTokens: number;
   correct: TokenMeans;
   incorrect: TokenMeans;
-  /** Share of completions ended by the token limit, 0..1. */
+  /** Fraction of completions ended by the token limit, 0..1. */
   truncated: number;
-  /** By level, in the order of the levels' names; empty when the data names none. */
+  /** By level, in order of level name; empty if the data has no levels. */
   perLevel: Record<string, LevelSummary>;
 }
 
-/** 0 of nothing. */
+/** The mean, or 0 for no values. */
 const mean = (values: readonly number[]): number => (values.length === 0 ? 0 : meanOf(values));
 
 /** 0 of nothing. */
@@ -73,14 +73,14 @@ const thinkingMean = (rows: readonly Graded[]): number => mean(rows.map((row) =>
 const totalMean = (rows: readonly Graded[]): number => mean(rows.map((row) => row.totalTokens));
 const accuracyOf = (rows: readonly Graded[]): number => mean(rows.map((row) => Number(row.verdict.correct)));
 
-/** Means of what stands outside the first block, when every row says it. */
+/** Means of the tokens outside the first thinking block, if every row has them. */
 function outside(rows: readonly Graded[]): Outside {
   const meanOver = (name: keyof Outside) => mean(rows.map((row) => row[name] ?? NaN));
   const [laterThinkingTokens, answerTokens] = [meanOver('laterThinkingTokens'), meanOver('answerTokens')];
   return Number.isNaN(laterThinkingTokens + answerTokens) ? {} : { laterThinkingTokens, answerTokens };
 }
 
-/** 1 or 0, or NaN when nobody knows. */
+/** 1 or 0, or NaN if unknown. */
 export const truncation = ({ truncated }: Graded): number => (truncated === null ? NaN : Number(truncated));
 
 /** @param accuracy fraction @param totalTokens mean per completion */
@@ -93,7 +93,7 @@ const tokenMeans = (rows: readonly Graded[]): TokenMeans => ({
   totalTokens: totalMean(rows),
 });
 
-/** The rows of each level, in the order of the levels' names; rows without a level are in none. */
+/** The rows of each level, in order of level name; rows without a level are left out. */
 export function byLevel<Row extends Graded>(rows: readonly Row[]): [level: string, rows: Row[]][] {
   const levels = [...new Set(rows.flatMap(({ level }) => (level === null ? [] : [level])))];
   levels.sort((a, b) => a.localeCompare(b, 'en', { numeric: true }));

@@ -1,10 +1,10 @@
-/** pass@k and maj@k of several answers to each problem. */
+/** pass@k and maj@k for several answers per problem. */
 import { verifyCompletion } from '../verify';
 import type { EvalRow } from './summary';
 
 /**
- * Chance that at least one of k answers drawn from n without replacement is right, c of them being right:
- * 1 - C(n-c, k) / C(n, k), unbiased (Chen et al. 2021, arXiv 2107.03374, section 2.1).
+ * Probability that at least one of k answers drawn without replacement from n, of which c are correct, is
+ * correct: 1 - C(n-c, k) / C(n, k), unbiased (Chen et al. 2021, arXiv 2107.03374, section 2.1).
  */
 export function passAtK(n: number, c: number, k: number): number {
   if (n - c < k) return 1;
@@ -19,20 +19,20 @@ interface Party {
   correct: boolean;
 }
 
-/** Whether two extracted answers are one, as the verifier compares a completion with its reference. */
+/** Whether two extracted answers are equal, as the verifier compares a completion with its reference. */
 const sameAnswer = (a: string, b: string): boolean => a === b || verifyCompletion(`\\boxed{${b}}`, a).correct;
 
 /**
- * Share of the most frequent answers that are right: 1 or 0, or between them when several tie (what drawing one of them
- * gives on average). Answers are counted together when the verifier finds them equal; a completion without an answer
- * does not vote.
+ * Fraction of the most frequent answers that are correct: 1 or 0, or in between if several tie (the expected
+ * value of picking one of them at random). Answers that the verifier finds equal are counted together; a
+ * completion without an answer does not vote.
  */
 export function majority(answers: readonly EvalRow[]): number {
   const parties: Party[] = [];
   for (const { verdict } of answers) {
     if (verdict.extracted === null) continue;
     const { extracted, correct } = verdict;
-    // Two right answers are the same answer, however they are written.
+    // Two correct answers are the same answer, however they are written.
     const party = parties.find((p) => (p.correct && correct) || sameAnswer(p.answer, extracted));
     if (party === undefined) parties.push({ answer: extracted, votes: 1, correct });
     else party.votes++;
@@ -42,7 +42,7 @@ export function majority(answers: readonly EvalRow[]): number {
   return winners.length === 0 ? 0 : winners.filter(({ correct }) => correct).length / winners.length;
 }
 
-/** maj@k as the mean over the whole blocks of k among the samples: each block is a vote of its own. */
+/** maj@k as the mean over the complete blocks of k samples, each of which is a separate vote. */
 function majorityOfBlocks(answers: readonly EvalRow[], k: number): number {
   const blocks = Math.floor(answers.length / k);
   let total = 0;
@@ -63,7 +63,7 @@ export interface AtK {
   majority: number;
 }
 
-/** Empty when a problem has one answer only. The fewest answers a problem has are the largest k. */
+/** Empty if any problem has only one answer. The fewest answers to a problem determine the largest k. */
 export function figuresAtK(groups: readonly EvalRow[][]): AtK[] {
   const samples = groups.reduce((least, group) => Math.min(least, group.length), Infinity);
   if (groups.length === 0 || samples < 2) return [];

@@ -43,11 +43,11 @@ test('the summary’s figures', () => {
   expect(summarise(rows.slice(0, 3)).medianThinkingTokens).toBe(20);
 });
 
-test('no correct answer, no tokens: zeros and no division by zero', () => {
+test('no correct answer, no tokens: zeros without division by zero', () => {
   expect(summarise([graded('1', false, 0, 0)])).toMatchObject({ accuracyPer1kTokens: 0, correct: { n: 0 } });
 });
 
-/** Answers every request with its digit after `length` letters of thinking; wrong for every third. */
+/** Answers every request with its digit after `length` letters of thinking; every third answer is wrong. */
 function scriptedModel(requests: GenerateRequest[], cancelAfter = Infinity): Model {
   const generate: Model['generate'] = (asked, options) => {
     requests.push(...asked);
@@ -112,7 +112,7 @@ test('one greedy completion per problem, graded as it ends', async () => {
   expect(progress.at(-1)).toBe(1);
 });
 
-test('sampling: each problem its own seed, a function of the seed given', async () => {
+test('sampling: each problem has its own seed, a function of the given seed', async () => {
   const [first, again, other]: GenerateRequest[][] = [[], [], []];
   await evaluate(options(first!, { sampling: { temperature: 0.7, seed: 1 } }));
   await evaluate(options(again!, { sampling: { temperature: 0.7, seed: 1 } }));
@@ -124,7 +124,7 @@ test('sampling: each problem its own seed, a function of the seed given', async 
   expect(first![0]!.sampling).toEqual({ temperature: 0.7 });
 });
 
-test('more problems asked for than there are: all of them, once', async () => {
+test('asking for more problems than there are gives all of them, once', async () => {
   const requests: GenerateRequest[] = [];
   expect((await evaluate(options(requests, { n: 100 }))).n).toBe(7);
 });
@@ -135,6 +135,6 @@ test('a cancelled evaluation gives no figures', async () => {
   });
 });
 
-test('n below 1 is refused', async () => {
+test('n below 1 is rejected', async () => {
   await expect(evaluate(options([], { n: 0 }))).rejects.toMatchObject({ code: 'BAD_ARGUMENT' });
 });

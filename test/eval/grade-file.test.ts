@@ -1,4 +1,6 @@
-/** Files of completions by other programs. Rows have the shapes those programs write; texts are our own. */
+/**
+ * Files of completions by other programs. Rows have the shapes those programs write; the texts are our own.
+ */
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -33,7 +35,7 @@ const brief = (rows: Awaited<ReturnType<typeof grade>>) =>
   rows.map(({ index, sample, verdict, truncated }) => [index, sample, verdict.correct, truncated]);
 
 test.each(['completion', 'response', 'text', 'output', 'prediction', 'generated_text'])(
-  'plain columns: %s beside an answer',
+  'plain columns: %s next to an answer',
   async (name) => {
     const rows = await grade([
       { answer: 7, [name]: 'so \\boxed{7}' },
@@ -46,7 +48,7 @@ test.each(['completion', 'response', 'text', 'output', 'prediction', 'generated_
   },
 );
 
-test('several rows of one problem are its samples; so are the texts of a list', async () => {
+test('several rows of one problem are its samples, and so are the texts in a list', async () => {
   const rows = await grade([
     { id: 'a', gold: '1', level: 3, completion: '\\boxed{1}' },
     { id: 'b', gold: '2', completion: ['\\boxed{2}', '\\boxed{3}'], finish_reason: 'length' },
@@ -74,7 +76,7 @@ test('vLLM’s outputs: texts, token ids and why each ended', async () => {
   expect(rows.map((row) => row.totalTokens)).toEqual([3, 2]);
 });
 
-test('answers of vLLM’s batches: references from the benchmark, reasoning put back', async () => {
+test('answers from vLLM’s batches: references from the benchmark, reasoning put back', async () => {
   const line = (id: string, content: string, more: object = {}) => ({
     id: `vllm-${id}`,
     custom_id: id,
@@ -87,7 +89,7 @@ test('answers of vLLM’s batches: references from the benchmark, reasoning put 
     },
     error: null,
   });
-  // By id, in any order; the reasoning holds a wrong box that is not the answer.
+  // By id, in any order; the reasoning contains a wrong box that is not the answer.
   const rows = await grade(
     [line('3', '\\boxed{3}', { reasoning_content: '\\boxed{9}' }), line('1', '\\boxed{2}')],
     {
@@ -101,7 +103,7 @@ test('answers of vLLM’s batches: references from the benchmark, reasoning put 
   expect(rows[0]!.verdict.correct).toBe(true);
 });
 
-test('without ids the benchmark’s references go by place', async () => {
+test('without ids the benchmark’s references are matched by position', async () => {
   const rows = await grade(
     [1, 2].map((n) => ({ choices: [{ text: `\\boxed{${n - 1}}`, finish_reason: 'stop' }] })),
     { dataset: fakeDataset(5) },
@@ -109,7 +111,7 @@ test('without ids the benchmark’s references go by place', async () => {
   expect(rows.map((row) => row.verdict.correct)).toEqual([true, true]);
 });
 
-test('samples of lm-evaluation-harness: target or the document’s answer, every repeat', async () => {
+test('lm-evaluation-harness samples: target or the document’s answer, every repeat', async () => {
   const rows = await grade([
     {
       doc_id: 0,
@@ -133,20 +135,20 @@ test('samples of lm-evaluation-harness: target or the document’s answer, every
   ]);
 });
 
-test('a tokenizer counts what the file does not say, inside a thinking block that the prompt opened too', async () => {
+test('a tokenizer counts lengths the file lacks, also inside a thinking block opened by the prompt', async () => {
   const rows = await grade([{ gold: '1', completion: 'ab</think>\\boxed{1}' }], {
     tokenizer: { ...fakeTokenizer, encode: () => Int32Array.from([20, 21, 3, 4, 5, 11, 6]) },
   });
   expect(rows[0]).toMatchObject({ totalTokens: 8, thinkingTokens: 2, thinkingClosed: true });
 });
 
-test('answers outside a box count when asked for', async () => {
+test('answers outside a box count on request', async () => {
   const row = { gold: '12', completion: 'The final answer is 12.' };
   expect((await grade([row]))[0]!.verdict.correct).toBe(false);
   expect((await grade([row], { preset: 'math-verify' }))[0]!.verdict.correct).toBe(true);
 });
 
-test('the order of rows stays whatever order batches are graded in', async () => {
+test('the order of rows does not depend on the order in which batches are graded', async () => {
   let call = 0;
   const slow: Grader = {
     concurrency: 3,
@@ -165,30 +167,30 @@ test.each<[string, object[], RegExp]>([
   [
     'no completion',
     [{ gold: '1', reply: 'x' }],
-    /line 1: there is no completion: looked for completion, .*its columns are gold, reply/,
+    /line 1: no completion found: looked for completion, .*its columns are gold, reply/,
   ],
   [
     'no reference',
     [{ completion: 'x', solved: true }],
-    /line 1: there is no reference answer: looked for gold, .*--benchmark/,
+    /line 1: no reference answer found: looked for gold, .*--benchmark/,
   ],
   [
     'a failed request',
     [{ custom_id: '1', response: null, error: { message: 'too long' } }],
-    /line 1: the request failed there \(too long\)/,
+    /line 1: the request failed \(too long\)/,
   ],
-  ['nothing', [], /holds no completions/],
-])('%s is refused in one sentence', async (_, rows, message) => {
+  ['nothing', [], /contains no completions/],
+])('%s is rejected in one sentence', async (_, rows, message) => {
   await expect(grade(rows)).rejects.toThrow(message);
   await expect(grade(rows)).rejects.toMatchObject({ code: 'BAD_INPUT' });
 });
 
-test('more problems than the benchmark has are refused', async () => {
+test('more problems than the benchmark has are rejected', async () => {
   const rows = Array.from({ length: 3 }, () => ({ text: 'x' }));
   await expect(grade(rows, { dataset: fakeDataset(2) })).rejects.toThrow(/line 3: fake has 2 problems/);
 });
 
-test('what the benchmark says of judging its answers is honoured', async () => {
+test('the benchmark’s own grading rules are applied', async () => {
   const problems = [
     { id: 'a', question: 'q', gold: '4.2', level: null, grading: { tolerance: 0.1, countRepeats: true } },
     { id: 'b', question: 'r', gold: '16,3,1,1', level: null, grading: { countRepeats: true } },

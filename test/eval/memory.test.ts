@@ -1,4 +1,4 @@
-/** Five thousand long answers: what stays in memory is their figures, not their texts. */
+/** Five thousand long answers: only their figures stay in memory, not their texts. */
 import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { answerProblems } from '../../src/eval';
@@ -11,7 +11,7 @@ const LENGTH = 2_000;
 setFlagsFromString('--expose-gc');
 const collectGarbage = runInNewContext('gc') as () => void;
 
-/** Answers with a boxed digit behind thousands of letters, one after another, keeping none. */
+/** Answers with a boxed digit after thousands of letters, one after another, without keeping any. */
 const model = {
   info: { maxPositions: 40_960 },
   generate: async (requests, options) => {
@@ -58,6 +58,7 @@ test('memory stays flat over 5,000 problems', async () => {
   expect(texts).toBeGreaterThan(PROBLEMS * 1_900);
   const kept = JSON.stringify(rows).length;
   expect(kept).toBeLessThan(2e6);
-  // Kept texts would be 10 MB, kept ids 40 MB; the rows are 2, and prompts of a window and their requests come to it.
+  // Kept texts would be 10 MB, kept ids 40 MB; the rows are 2, plus the prompts of a window and their
+  // requests.
   expect(peak).toBeLessThan(9e6);
 });

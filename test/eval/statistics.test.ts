@@ -49,9 +49,9 @@ const rowsOf = (side: Fixture['b']): EvalRow[] =>
   side.rows.map(({ correct, thinking, total }, i) => row(i, 0, correct === 1, thinking, total));
 
 /**
- * An end of an interval over 10,000 resamples has a standard error of 0.7% of the interval's width (the quantile's
- * binomial error over the normal density there), so 4% is beyond chance.
- * @param step between neighbouring values, for a figure that has steps: an end near one may fall on either side
+ * The ends of an interval over 10,000 resamples have a standard error of 0.7% of the interval's width (the
+ * quantile's binomial error over the normal density there), so 4% is beyond chance.
+ * @param step between neighbouring values of a discrete figure: an end close to one may fall on either side
  */
 function expectClose(ours: Interval, theirs: Interval, step = 0): void {
   const tolerance = Math.max(0.04 * (theirs.high - theirs.low), step + 1e-9);
@@ -59,29 +59,29 @@ function expectClose(ours: Interval, theirs: Interval, step = 0): void {
   expect(Math.abs(ours.high - theirs.high)).toBeLessThan(tolerance);
 }
 
-/** Of an accuracy: one problem. */
+/** Step of an accuracy: one problem. */
 const STEP = 1 / 150;
 
 test.each(fixture.mcnemar)('exact McNemar of $onlyA against $onlyB', ({ onlyA, onlyB, p }) => {
   expect(mcnemarP(onlyA, onlyB) / p).toBeCloseTo(1, 9);
 });
 
-test.each(fixture.passAtK)('pass@$k of $c right among $n', ({ n, c, k, value }) => {
+test.each(fixture.passAtK)('pass@$k with $c correct of $n', ({ n, c, k, value }) => {
   expect(passAtK(n, c, k)).toBeCloseTo(value, 12);
 });
 
 const reportA = report(rowsOf(fixture.a));
 
-test.each(Object.keys(fixture.a.intervals))('the interval of %s is scipy’s', (name) => {
+test.each(Object.keys(fixture.a.intervals))('the interval of %s equals scipy’s', (name) => {
   const step = name === 'accuracy' ? STEP : 0;
   expectClose(reportA.intervals[name as keyof typeof reportA.intervals], fixture.a.intervals[name]!, step);
 });
 
-test('paired differences are scipy’s, McNemar is statsmodels’', () => {
+test('paired differences equal scipy’s, McNemar equals statsmodels’', () => {
   const compared = compare(rowsOf(fixture.a), rowsOf(fixture.b));
   for (const name of ['accuracy', 'thinkingTokens', 'totalTokens'] as const) {
     expectClose(compared[name].interval, fixture.paired[name], name === 'accuracy' ? STEP : 0);
-    // Of 10,000 draws the share on one side of 0 has a standard error of at most 0.005.
+    // With 10,000 draws the fraction on one side of 0 has a standard error of at most 0.005.
     expect(Math.abs(compared[name].p - fixture.paired[name].p)).toBeLessThan(0.04);
   }
   expectClose(compared.totalTokens.changeInterval, fixture.paired.totalChange);
@@ -89,13 +89,13 @@ test('paired differences are scipy’s, McNemar is statsmodels’', () => {
   expect(compared.pairs).toBe(150);
 });
 
-test('the same rows in another order and the same seed: the same report to the last bit; another seed: other intervals', () => {
+test('the same rows in another order with the same seed give the same report to the last bit; another seed gives other intervals', () => {
   const rows = rowsOf(fixture.a);
   expect(report([...rows].reverse())).toEqual(reportA);
   expect(report(rows, { seed: 7 }).intervals).not.toEqual(reportA.intervals);
 });
 
-test('answers to one problem are drawn together: copies of an answer add no certainty', () => {
+test('answers to one problem are resampled together: copies of an answer add no certainty', () => {
   const rows = rowsOf(fixture.a).map((one) => ({ ...one, level: null }));
   const fourfold = rows.flatMap((one) => [0, 1, 2, 3].map((sample) => ({ ...one, sample })));
   const { intervals, problems, n } = report(fourfold);
@@ -104,7 +104,7 @@ test('answers to one problem are drawn together: copies of an answer add no cert
   expectClose(intervals.totalTokens, reportA.intervals.totalTokens);
 });
 
-test('without token counts every figure of length is NaN, accuracy is not', () => {
+test('without token counts every length figure is NaN, but accuracy is not', () => {
   const rows = rowsOf(fixture.a).map((one) => ({
     ...one,
     totalTokens: NaN,
@@ -141,7 +141,7 @@ test('the majority counts equal answers together, however they are written; ties
   expect(vote([null, false])).toBe(0);
 });
 
-test('pass@k and maj@k over problems; one answer a problem has neither', () => {
+test('pass@k and maj@k over problems; with one answer per problem there is neither', () => {
   const rows = [0, 1].flatMap((index) =>
     [0, 1, 2, 3].map((sample) =>
       row(index, sample, index === 0 || sample === 0, 10, 20, index === 0 || sample === 0 ? '1' : '2'),
@@ -155,7 +155,7 @@ test('pass@k and maj@k over problems; one answer a problem has neither', () => {
   expect(reportA.atK).toEqual([]);
 });
 
-test('problems are paired by id wherever they stand, and by place without ids of their own', () => {
+test('problems are paired by id in any order, and by position without unique ids', () => {
   const rows = rowsOf(fixture.a);
   const moved = [...rows].reverse().map((one, index) => ({ ...one, index }));
   expect(compare(rows, moved)).toMatchObject({ pairs: 150, mcnemar: { onlyA: 0, onlyB: 0, p: 1 } });
@@ -164,15 +164,15 @@ test('problems are paired by id wherever they stand, and by place without ids of
   expect(compare(rows, renamed).pairs).toBe(150);
 });
 
-test('what is not the same benchmark is not compared', () => {
+test('different benchmarks are not compared', () => {
   const rows = rowsOf(fixture.a);
   const other = rows.map((one) => ({ ...one, gold: `${one.gold}0` }));
-  expect(() => compare(rows, other)).toThrow(/p0 has the reference "0" in A and "00" in B/);
+  expect(() => compare(rows, other)).toThrow(/p0 has the reference answer "0" in A but "00" in B/);
   const apart = rows.map((one) => ({ ...one, index: one.index + 1000, problemId: `q${one.index}` }));
   expect(() => compare(rows, apart)).toThrow(/no problem in common/);
 });
 
-test('several answers a problem: no McNemar test, the bootstrap of the means stays', () => {
+test('several answers per problem: no McNemar test, but still the bootstrap of the means', () => {
   const twice = rowsOf(fixture.a).flatMap((one) => [one, { ...one, sample: 1 }]);
   const compared = compare(twice, rowsOf(fixture.b));
   expect(compared.mcnemar).toBeNull();
