@@ -8,7 +8,7 @@ export interface LoraShape {
   targetModules: readonly string[];
 }
 
-/** @param model as `resolveModel` names it: PEFT keeps a hub model's commit in a field of its own. */
+/** @param model as named by `resolveModel`: PEFT stores a hub model's commit in a separate field */
 export function adapterConfig(shape: LoraShape, model: string): Record<string, unknown> {
   const { id, revision } = looksLikeHubId(model) ? splitRevision(model) : { id: model };
   return {

@@ -1,4 +1,4 @@
-/** Writing so that a file or folder, once its name exists, is whole: temporary name, fsync, rename, fsync of the parent. */
+/** Atomic writes: whatever has its name is complete (temporary name, fsync, rename, fsync the parent). */
 import {
   closeSync,
   existsSync,
@@ -12,12 +12,12 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
-/** Marks what a crash may have left half-written. */
+/** Prefix of what a crash may have left half-written. */
 const TEMPORARY_PREFIX = '.tmp-';
-/** Marks a whole folder that makes way for its replacement. */
+/** Prefix of a complete folder that is about to be replaced. */
 const REPLACED_PREFIX = '.old-';
 
-/** Forces a file's content, or a folder's list of names, to disk. */
+/** Flushes a file's content, or a folder's list of names, to disk. */
 export function syncPath(path: string): void {
   const handle = openSync(path, 'r');
   try {
@@ -31,7 +31,7 @@ const beside = (path: string, name: string) => join(dirname(path), name);
 const temporaryName = (path: string) => beside(path, `${TEMPORARY_PREFIX}${basename(path)}-${process.pid}`);
 const replacedName = (path: string) => beside(path, `${REPLACED_PREFIX}${basename(path)}`);
 
-/** Writes or replaces `path`; its folder is made where it is missing. */
+/** Writes or replaces `path`, creating its folder if needed. */
 export function writeFileAtomic(path: string, data: string | Uint8Array): void {
   const temporary = temporaryName(path);
   mkdirSync(dirname(path), { recursive: true });
@@ -46,14 +46,14 @@ export function writeFileAtomic(path: string, data: string | Uint8Array): void {
   syncPath(dirname(path));
 }
 
-/** JSON with an end of line, atomically. */
+/** Writes JSON with a final newline, atomically. */
 export function writeJsonAtomic(path: string, value: unknown): void {
   writeFileAtomic(path, `${JSON.stringify(value, null, 2)}\n`);
 }
 
 /**
- * Fills a new folder by `fill` and gives it its name when every file in it is on disk. A folder of that name
- * is replaced, and is there whole at any moment under one name or another (`restoreReplaced`).
+ * Calls `fill` on a new folder and renames the folder to `path` once every file in it is on disk. An existing
+ * folder is replaced; at any moment it is complete under one name or the other (`restoreReplaced`).
  */
 export async function writeDirectoryAtomic(
   path: string,
@@ -76,7 +76,7 @@ export async function writeDirectoryAtomic(
   rmSync(replacedName(path), { recursive: true, force: true });
 }
 
-/** Removes a folder so that a crash leaves all of it or nothing under its name. */
+/** Removes a folder so that after a crash either all of it or nothing exists under its name. */
 export function removeDirectoryAtomic(path: string): void {
   const temporary = temporaryName(path);
   renameSync(path, temporary);
@@ -84,8 +84,9 @@ export function removeDirectoryAtomic(path: string): void {
 }
 
 /**
- * Removes what a crash left half-written in `directory`; a folder that was about to be replaced gets its name back.
- * @param file only what was to become this file
+ * Removes what a crash left half-written in `directory`; a folder that was about to be replaced gets its name
+ * back.
+ * @param file only remove what was going to become this file
  */
 export function removeTemporaries(directory: string, file = ''): void {
   for (const name of readdirSync(directory)) {

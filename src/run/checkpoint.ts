@@ -1,4 +1,4 @@
-/** Checkpoints: a folder that exists is whole, and its checksums say so. */
+/** Checkpoints: a folder that exists is complete, which its checksums confirm. */
 import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Policy } from '../engine/types';
@@ -17,13 +17,13 @@ const STATE_VERSION = 2;
 
 export interface CheckpointContent {
   adapterConfig: unknown;
-  /** Plain JSON: everything besides tensors that the next step depends on. */
+  /** Plain JSON with everything besides tensors that the next step depends on. */
   state: object;
-  /** Of a generated batch with updates left to make; null between two batches. */
+  /** The generated batch if it has updates left; null between two batches. */
   rollouts: ReadonlyMap<string, Tensor> | null;
 }
 
-/** The files a folder needs to count as whole. */
+/** The files a complete folder must have. */
 export const CHECKPOINT_FILES = [ADAPTER, OPTIMIZER, STATE] as const;
 
 export interface StoredCheckpoint {
@@ -36,13 +36,13 @@ export interface StoredCheckpoint {
 const writeJson = (path: string, value: unknown) =>
   writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`);
 
-/** Writes an adapter as PEFT lays it out into a folder that is being filled. */
+/** Writes an adapter in PEFT's layout into a folder that is being filled. */
 export async function writeAdapter(directory: string, policy: Policy, adapterConfig: unknown): Promise<void> {
   await policy.save(join(directory, ADAPTER));
   writeJson(join(directory, ADAPTER_CONFIG), adapterConfig);
 }
 
-/** Writes the checkpoint of `step`, in place of one that is there. */
+/** Writes the checkpoint of `step`, replacing an existing one. */
 export function saveCheckpoint(
   run: RunDirectory,
   step: number,
@@ -52,7 +52,7 @@ export function saveCheckpoint(
   return writeCheckpointFolder(run.checkpoint(step), policy, content);
 }
 
-/** Writes a folder of a checkpoint's files, and `more` JSON files by their names; it appears when it is whole. */
+/** Writes a folder with a checkpoint's files and `more` JSON files by name; it appears once complete. */
 export function writeCheckpointFolder(
   path: string,
   policy: Policy,
@@ -70,8 +70,8 @@ export function writeCheckpointFolder(
 }
 
 /**
- * Removes the oldest checkpoints above `last` (null: none) but those of the steps `always`. The one of step 0 stands in
- * until there is another.
+ * Removes the oldest checkpoints beyond the newest `last` (null: keeps all), except those of the steps
+ * `always`. The one of step 0 is kept until there is another.
  */
 export function pruneCheckpoints(run: RunDirectory, last: number | null, always: readonly number[]): void {
   const steps = run.checkpointSteps();
@@ -82,7 +82,7 @@ export function pruneCheckpoints(run: RunDirectory, last: number | null, always:
   }
 }
 
-/** Out of the way of checkpoints to come, but there for whoever wants to know what happened to it. */
+/** Renames a damaged checkpoint out of the way of later ones, but keeps it for inspection. */
 function setAside(run: RunDirectory, step: number): string {
   const aside = join(run.checkpoints(), `damaged-${stepName(step)}`);
   rmSync(aside, { recursive: true, force: true });
@@ -91,8 +91,8 @@ function setAside(run: RunDirectory, step: number): string {
 }
 
 /**
- * The newest checkpoint that is whole, or null when there is none. A damaged one is set aside.
- * @param warn told of every damaged one
+ * The newest complete checkpoint, or null if there is none. Damaged ones are set aside.
+ * @param warn called for every damaged one
  */
 export function findCheckpoint(run: RunDirectory, warn: (message: string) => void): StoredCheckpoint | null {
   for (const step of run.checkpointSteps().reverse()) {
@@ -103,30 +103,30 @@ export function findCheckpoint(run: RunDirectory, warn: (message: string) => voi
       .checkpointSteps()
       .filter((other) => other < step)
       .at(-1);
-    const next = before === undefined ? 'there is none before it' : `trying the one of step ${before}`;
+    const next = before === undefined ? 'there is no earlier one' : `trying the one of step ${before}`;
     warn(
-      `The checkpoint of step ${step} is damaged (${problem}); it is now ${setAside(run, step)}; ${next}.`,
+      `The checkpoint of step ${step} is damaged (${problem}) and was moved to ${setAside(run, step)}; ${next}.`,
     );
   }
   return null;
 }
 
-/** The checkpoint of `step` of a run that is only read. @throws BAD_INPUT when it is damaged */
+/** The checkpoint of `step` in a run opened for reading. @throws BAD_INPUT if it is damaged */
 export function openCheckpoint(run: RunDirectory, step: number): StoredCheckpoint {
   const path = run.checkpoint(step);
   const problem = checksumProblem(path, CHECKPOINT_FILES);
   if (problem === null) return readCheckpointFolder(path, step);
-  throw new AcoerError('BAD_INPUT', `${path} is damaged (${problem}); name another step.`);
+  throw new AcoerError('BAD_INPUT', `${path} is damaged (${problem}); choose another step.`);
 }
 
-/** The checkpoint in a folder whose checksums are right. */
+/** Reads the checkpoint in a folder whose checksums have been verified. */
 export function readCheckpointFolder(path: string, step: number): StoredCheckpoint {
   const state = readJsonFile(join(path, STATE)) as { version?: unknown } | null;
   if (state?.version !== STATE_VERSION) {
     const version = typeof state?.version === 'number' ? `version ${state.version}` : 'no version';
     throw new AcoerError(
       'BAD_INPUT',
-      `${join(path, STATE)} has ${version}; this acoer reads version ${STATE_VERSION}.`,
+      `${join(path, STATE)} has ${version}, but this acoer reads version ${STATE_VERSION}.`,
     );
   }
   const rollouts = join(path, ROLLOUTS);
@@ -138,7 +138,7 @@ export function readCheckpointFolder(path: string, step: number): StoredCheckpoi
   };
 }
 
-/** Brings a fresh policy to where the checkpoint left it. */
+/** Restores a fresh policy to the state in the checkpoint. */
 export async function restorePolicy({ path }: StoredCheckpoint, policy: Policy): Promise<void> {
   await policy.restore(join(path, ADAPTER));
   await policy.restoreOptimizer(join(path, OPTIMIZER));

@@ -1,4 +1,4 @@
-/** SHA256SUMS of a folder, in the format of coreutils: `sha256sum -c SHA256SUMS` checks it as well. */
+/** SHA256SUMS of a folder, in the format of coreutils: `sha256sum -c SHA256SUMS` can check it too. */
 import { createHash } from 'node:crypto';
 import { closeSync, existsSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -18,7 +18,7 @@ function sha256(path: string): string {
   return hash.digest('hex');
 }
 
-/** Writes the sums of all files in `directory`, the last file to go into it. */
+/** Writes the sums of all files in `directory`; call it last. */
 export function writeChecksums(directory: string): void {
   const lines = readdirSync(directory)
     .sort()
@@ -26,7 +26,7 @@ export function writeChecksums(directory: string): void {
   writeFileSync(join(directory, SUMS), lines.join(''));
 }
 
-/** What is wrong with the folder in a few words, or null: every file listed is there and has its sum. */
+/** What is wrong with the folder, or null if every listed file exists and matches its sum. */
 export function checksumProblem(directory: string, required: readonly string[]): string | null {
   const path = join(directory, SUMS);
   if (!existsSync(path)) return `${SUMS} is missing`;

@@ -1,4 +1,4 @@
-/** Tables of sampled completions, one Parquet file per table; columns named as TRL's where TRL has them. */
+/** Tables of sampled completions, one Parquet file per table; columns have TRL's names where TRL has them. */
 import type { ColumnSource } from 'hyparquet-writer' with { 'resolution-mode': 'import' };
 import type { Reward, Rollout } from '../types';
 import { writeFileAtomic } from './atomic';
@@ -54,7 +54,7 @@ export async function writeCompletions(
   step: number,
   rows: readonly CompletionRow[],
 ): Promise<void> {
-  // The writer is an ES module; a CommonJS build reaches it by `import()` only.
+  // The writer is an ES module, which a CommonJS build can only load with `import()`.
   const { parquetWriteBuffer } = await import('hyparquet-writer');
   const rewardNames = Object.keys(rows[0]?.reward.parts ?? {});
   const buffer = parquetWriteBuffer({ columnData: columnsOf(step, rows, rewardNames) });

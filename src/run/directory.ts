@@ -1,4 +1,4 @@
-/** Where a run's files lie, and what state a run directory is in. */
+/** The layout of a run's files, and the state of a run directory. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { currentSettings } from '../config';
@@ -7,7 +7,7 @@ import { isRecord } from '../json';
 import { removeTemporaries, writeJsonAtomic } from './atomic';
 import { LOCK_FILE, RunLock } from './lock';
 
-/** `step-000100`: sorts as text in step order. */
+/** `step-000100`, which sorts as text in step order. */
 export const stepName = (step: number) => `step-${String(step).padStart(6, '0')}`;
 
 /** @throws BAD_INPUT naming `path` */
@@ -19,13 +19,13 @@ export function readJsonFile(path: string): unknown {
   }
 }
 
-/** What says that a run has ended. */
+/** The part of summary.json that says that a run has ended. */
 interface Ended {
   run?: { steps?: unknown };
 }
 
 export class RunDirectory {
-  /** @param lock held by who may write; null: the run is only read */
+  /** @param lock held by the process that may write; null: the run is read-only */
   constructor(
     readonly path: string,
     readonly lock: RunLock | null = null,
@@ -34,38 +34,38 @@ export class RunDirectory {
   readonly config = () => join(this.path, 'config.json');
   readonly metrics = () => join(this.path, 'metrics.jsonl');
   readonly summary = () => join(this.path, 'summary.json');
-  /** Of a fork: where it comes from. */
+  /** In a fork: the run and step it comes from. */
   readonly fork = () => join(this.path, 'fork.json');
   readonly final = () => join(this.path, 'final');
   readonly checkpoints = () => join(this.path, 'checkpoints');
   readonly checkpoint = (step: number) => join(this.checkpoints(), stepName(step));
   readonly completions = (step: number) => join(this.path, 'completions', `${stepName(step)}.parquet`);
-  /** What was dumped of refused steps. */
+  /** Dumps of refused steps. */
   readonly dumps = () => join(this.path, 'non-finite');
   readonly dump = (step: number) => join(this.dumps(), stepName(step));
 
   readonly hang = (step: number, phase: string) => join(this.path, `watchdog-${step}-${phase}.json`);
 
-  /** The run has made its `maxSteps`: the summary, the last thing written, says so. */
+  /** Whether the run has completed `maxSteps`: the summary, which is written last, says so. */
   finished(maxSteps: number): boolean {
     return (
       existsSync(this.summary()) && (this.readJson(this.summary()) as Ended | null)?.run?.steps === maxSteps
     );
   }
 
-  /** The step at which another run went on as this one; null for a run that is no fork. */
+  /** The step at which this run was forked from another; null if it is not a fork. */
   forkedAt(): number | null {
     if (!existsSync(this.fork())) return null;
     const step = (this.readJson(this.fork()) as { step?: unknown } | null)?.step;
     return typeof step === 'number' ? step : null;
   }
 
-  /** By a run in progress, or one that was killed. */
+  /** Whether a run in progress, or one that was killed, has the lock. */
   isLocked(): boolean {
     return existsSync(join(this.path, LOCK_FILE));
   }
 
-  /** Steps of the whole checkpoints, ascending. */
+  /** Steps of the complete checkpoints, ascending. */
   checkpointSteps(): number[] {
     if (!existsSync(this.checkpoints())) return [];
     const names = readdirSync(this.checkpoints());
@@ -76,11 +76,11 @@ export class RunDirectory {
       .sort((a, b) => a - b);
   }
 
-  /** The settings in config.json, as they were stored. @throws BAD_INPUT when it holds none */
+  /** The settings in config.json as stored. @throws BAD_INPUT if there are none */
   settings(): object {
     const settings = this.readJson(this.config());
     if (isRecord(settings)) return currentSettings(settings);
-    throw new AcoerError('BAD_INPUT', `${this.config()} holds no settings; the run is damaged.`);
+    throw new AcoerError('BAD_INPUT', `${this.config()} contains no settings; the run is damaged.`);
   }
 
   readJson(path: string): unknown {
@@ -90,12 +90,12 @@ export class RunDirectory {
 
 const RUN_FILES = ['config.json', 'metrics.jsonl', 'summary.json', 'checkpoints', 'final', 'completions'];
 
-/** Whether `path` holds anything a run writes. */
+/** Whether `path` contains anything that a run writes. */
 export function holdsRun(path: string): boolean {
   return RUN_FILES.some((name) => existsSync(join(path, name)));
 }
 
-/** Makes the folder of a new run, locks it and writes its configuration, the first file of every run. */
+/** Creates and locks the folder of a new run and writes its configuration, the first file of every run. */
 export function createRunDirectory(path: string, config: unknown): RunDirectory {
   try {
     mkdirSync(path, { recursive: true });
@@ -107,10 +107,10 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
     if (holdsRun(path)) {
       throw new AcoerError(
         'RUN_EXISTS',
-        `${path} holds a run already: go on with it by --resume ${path}, or name another folder with --out.`,
+        `${path} already contains a run; resume it with --resume ${path}, or choose another folder with --out.`,
       );
     }
-    // Of a start that was killed; other files may be anybody's.
+    // Left by a start that was killed. Any other file may belong to someone else.
     for (const file of ['config.json', LOCK_FILE]) removeTemporaries(path, file);
     for (const folder of ['completions', 'checkpoints']) mkdirSync(join(path, folder), { recursive: true });
     writeJsonAtomic(run.config(), config);
@@ -132,7 +132,7 @@ function lockedDirectory(path: string): RunDirectory {
   }
 }
 
-/** Takes back what `createRunDirectory` made, for a run that could not begin; other files stay. */
+/** Removes what `createRunDirectory` created for a run that could not start; other files stay. */
 export function discardRunDirectory(run: RunDirectory): void {
   for (const file of [run.config(), run.fork(), run.metrics()]) rmSync(file, { force: true });
   run.lock?.release();
@@ -141,16 +141,16 @@ export function discardRunDirectory(run: RunDirectory): void {
   }
 }
 
-/** A run to be read. */
+/** Opens a run for reading. */
 export function readRunDirectory(path: string): RunDirectory {
   const run = new RunDirectory(path);
   if (!existsSync(run.config())) {
-    throw new AcoerError('BAD_INPUT', `${path} holds no run: there is no config.json in it.`);
+    throw new AcoerError('BAD_INPUT', `${path} is not a run: it has no config.json.`);
   }
   return run;
 }
 
-/** Locks a run to go on with it; what a crash left half-written is removed. @throws RUN_LOCKED */
+/** Locks a run to continue it, and removes what a crash left half-written. @throws RUN_LOCKED */
 export function openRunDirectory(path: string): RunDirectory {
   readRunDirectory(path);
   const run = lockedDirectory(path);
@@ -168,7 +168,7 @@ export function openRunDirectory(path: string): RunDirectory {
   return run;
 }
 
-/** `<parent>/<date>-<name>`, with a number behind it when that is taken. */
+/** `<parent>/<date>-<name>`, with a number appended if that exists. */
 export function newRunPath(parent: string, name: string, now = new Date()): string {
   const two = (value: number) => String(value).padStart(2, '0');
   const day = `${now.getFullYear()}${two(now.getMonth() + 1)}${two(now.getDate())}`;
@@ -179,7 +179,7 @@ export function newRunPath(parent: string, name: string, now = new Date()): stri
   return path;
 }
 
-/** The folder in `parent` whose run began last. */
+/** The folder in `parent` of the run that was started last. */
 export function latestRun(parent: string): string {
   const runs = (existsSync(parent) ? readdirSync(parent) : [])
     .map((name) => join(parent, name))
@@ -187,7 +187,7 @@ export function latestRun(parent: string): string {
     .map((path) => ({ path, begunMs: statSync(join(path, 'config.json')).mtimeMs }))
     .sort((a, b) => b.begunMs - a.begunMs);
   if (runs.length === 0) {
-    throw new AcoerError('BAD_CONFIG', `There is no run in ${parent}/ to resume; name its folder.`);
+    throw new AcoerError('BAD_CONFIG', `There is no run to resume in ${parent}/; name its folder.`);
   }
   return runs[0]!.path;
 }

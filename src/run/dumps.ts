@@ -1,4 +1,4 @@
-/** Dumps of refused steps: the files of a checkpoint as it was before the step, and step.json, what was found. */
+/** Dumps of refused steps: checkpoint files from before the step, and step.json with what was found. */
 import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Policy } from '../engine/types';
@@ -17,10 +17,10 @@ import { readJsonFile, type RunDirectory } from './directory';
 const STEP = 'step.json';
 const DUMP_VERSION = 1;
 
-/** Dumps that stay; each is as large as a checkpoint. */
+/** Number of dumps to keep; each is as large as a checkpoint. */
 const KEPT_DUMPS = 3;
 
-/** Writes the dump of `step`, in place of one that is there. */
+/** Writes the dump of `step`, replacing an existing one. */
 export function saveDump(
   run: RunDirectory,
   step: number,
@@ -34,7 +34,7 @@ export function saveDump(
   });
 }
 
-/** Removes the oldest dumps above three, but those of the steps `always`: by time, since a rollback leads to lower steps. */
+/** Removes old dumps except those of `always`. Sorted by time: a rollback leads to lower steps. */
 export function pruneDumps(run: RunDirectory, always: readonly number[]): void {
   const writtenMs = (path: string) => statSync(path).mtimeMs;
   const kept = always.map((step) => run.dump(step)).filter((path) => existsSync(path));
@@ -47,14 +47,14 @@ export function pruneDumps(run: RunDirectory, always: readonly number[]): void {
 }
 
 /**
- * Reads a dump. `record` is what `saveDump` got, unchecked.
- * @throws BAD_INPUT when `path` is no dump, or a damaged one
+ * Reads a dump. `record` is what was passed to `saveDump`, unchecked.
+ * @throws BAD_INPUT if `path` is not a dump or is damaged
  */
 export function openDump(path: string): { checkpoint: StoredCheckpoint; record: unknown } {
   if (!existsSync(join(path, STEP))) {
     throw new AcoerError(
       'BAD_INPUT',
-      `${path} is no dump of a refused step (there is no ${STEP} in it); a run keeps its dumps in non-finite/.`,
+      `${path} is not a dump of a refused step: it has no ${STEP}. A run keeps its dumps in non-finite/.`,
     );
   }
   const problem = checksumProblem(path, [...CHECKPOINT_FILES, STEP]);
@@ -63,7 +63,7 @@ export function openDump(path: string): { checkpoint: StoredCheckpoint; record: 
   if (record.version !== DUMP_VERSION) {
     throw new AcoerError(
       'BAD_INPUT',
-      `${join(path, STEP)} has version ${String(record.version)}; this acoer reads version ${DUMP_VERSION}.`,
+      `${join(path, STEP)} has version ${String(record.version)}, but this acoer reads version ${DUMP_VERSION}.`,
     );
   }
   return { checkpoint: readCheckpointFolder(path, record.step), record };

@@ -1,4 +1,4 @@
-/** The files of an evaluation: completions appended as they end, and beside them what they were made with. */
+/** The files of an evaluation: completions appended as they end, and the settings they were made with. */
 import {
   createReadStream,
   existsSync,
@@ -16,7 +16,7 @@ import { writeFileAtomic, writeJsonAtomic } from './atomic';
 
 type Json = Record<string, unknown>;
 
-/** What is stored beside the completions. */
+/** What is stored next to the completions. */
 export interface EvaluationRecord {
   /** Everything an answer depends on. */
   settings: Json;
@@ -24,7 +24,7 @@ export interface EvaluationRecord {
   report: Json | null;
 }
 
-/** JSON has no undefined and no NaN: what is compared is what a file gives back. */
+/** JSON has no undefined and no NaN, so compare what reading a file gives back. */
 const throughJson = (value: unknown): Json => JSON.parse(JSON.stringify(value)) as Json;
 
 function refuseOthers(path: string, stored: Json, wanted: Json): void {
@@ -33,7 +33,7 @@ function refuseOthers(path: string, stored: Json, wanted: Json): void {
   if (name === undefined) return;
   throw new AcoerError(
     'RUN_EXISTS',
-    `${path} holds an evaluation with other settings: ${name} is ${shownJson(stored[name], 200)} there and ${shownJson(wanted[name], 200)} now. Name another folder with --out.`,
+    `${path} contains an evaluation with other settings: ${name} is ${shownJson(stored[name], 200)} there, but ${shownJson(wanted[name], 200)} now. Choose another folder with --out.`,
   );
 }
 
@@ -46,7 +46,10 @@ function readRecord(path: string): EvaluationRecord {
   }
   const { settings, report } = isRecord(record) ? record : {};
   if (isRecord(settings) && (report === null || isRecord(report))) return { settings, report };
-  throw new AcoerError('BAD_INPUT', `${path} is no record of an evaluation: it needs settings and a report.`);
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${path} is not a record of an evaluation: it must have settings and a report.`,
+  );
 }
 
 function parsedRow(path: string, line: string, number: number): Json {
@@ -54,12 +57,12 @@ function parsedRow(path: string, line: string, number: number): Json {
     const row: unknown = JSON.parse(line);
     if (isRecord(row)) return row;
   } catch {
-    // said below
+    // reported below
   }
-  throw new AcoerError('BAD_INPUT', `${path} line ${number} is no JSON object: the file is damaged.`);
+  throw new AcoerError('BAD_INPUT', `${path} line ${number} is not a JSON object: the file is damaged.`);
 }
 
-/** Takes a last line without its end away: the process died while it wrote it. */
+/** Removes an incomplete last line, left by a process that died while writing it. */
 function dropUnfinishedLine(path: string): void {
   const text = readFileSync(path);
   truncateSync(path, text.lastIndexOf(0x0a) + 1);
@@ -72,8 +75,8 @@ export class EvaluationFile implements Disposable {
   private readonly handle: number;
 
   /**
-   * Opens the files to begin or to go on.
-   * @throws RUN_EXISTS when they were made with other settings
+   * Opens the files to start or to resume.
+   * @throws RUN_EXISTS if they were made with other settings
    */
   constructor(
     folder: string,
@@ -88,7 +91,7 @@ export class EvaluationFile implements Disposable {
     } else if (existsSync(this.completions)) {
       throw new AcoerError(
         'RUN_EXISTS',
-        `${this.completions} is there without ${this.record}, so nobody knows how it was made. Name another folder with --out.`,
+        `${this.completions} exists without ${this.record}, so its settings are unknown. Choose another folder with --out.`,
       );
     }
     try {
@@ -101,7 +104,7 @@ export class EvaluationFile implements Disposable {
     }
   }
 
-  /** What an earlier session wrote, one after another. */
+  /** The rows written by an earlier session, one at a time. */
   async *rows(): AsyncGenerator<Json> {
     const lines = createInterface({ input: createReadStream(this.completions), crlfDelay: Infinity });
     let number = 0;
@@ -121,7 +124,7 @@ export class EvaluationFile implements Disposable {
   }
 }
 
-/** The record beside a file of completions, or null when there is none. */
+/** The record that belongs to a file of completions, or null if there is none. */
 export function recordOf(completions: string): EvaluationRecord | null {
   const path = completions.replace(/\.jsonl$/, '.json');
   return path !== completions && existsSync(path) ? readRecord(path) : null;

@@ -1,11 +1,11 @@
-/** `final/`: the trained adapter as a folder that can be pushed to a hub as it is. */
+/** `final/`: the trained adapter as a folder that can be pushed to the hub as it is. */
 import { copyFileSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Policy } from '../engine/types';
 import { writeDirectoryAtomic } from './atomic';
 import { writeAdapter } from './checkpoint';
 
-/** Of a model's folder: what its tokenizer, chat template and generation settings are made of. */
+/** The files of a model folder that define its tokenizer, chat template and generation settings. */
 const TOKENIZER_FILES = [
   'tokenizer.json',
   'tokenizer_config.json',
@@ -19,13 +19,13 @@ const TOKENIZER_FILES = [
 
 export interface FinalContent {
   adapterConfig: unknown;
-  /** The base model's; those of its tokenizer files that are there are copied. */
+  /** Folder of the base model, whose tokenizer files are copied if they exist. */
   modelDirectory: string;
-  /** README.md. */
+  /** Content of README.md. */
   modelCard: string;
 }
 
-/** Writes the adapter as PEFT lays it out, with tokenizer and model card; the folder appears when it is whole. */
+/** Writes the adapter in PEFT's layout with tokenizer and model card; the folder appears once complete. */
 export function saveFinal(
   path: string,
   policy: Policy,

@@ -1,6 +1,7 @@
 /**
- * Who writes a run: `lock.json` holds the owner's process, machine and start. A lock whose process has ended is taken
- * over. Ages come from the kernel's counts, not from the clock, which may jump.
+ * The lock of a run: `lock.json` records the process that writes it, its host and its start. A lock whose
+ * process has ended is taken over. Process ages come from the kernel's counters, not from the clock, which
+ * may jump.
  */
 import {
   constants,
@@ -21,20 +22,23 @@ export const LOCK_FILE = 'lock.json';
 export interface LockOwner {
   pid: number;
   host: string;
-  /** When the process started, in clock ticks since the machine did. */
+  /** Start of the process, in clock ticks since boot. */
   startTicks: string;
-  /** Names this start of the machine. */
+  /** Identifies this boot of the machine. */
   boot: string;
-  /** For people. */
+  /** Time of locking, for people. */
   since: string;
 }
 
-/** A process's start in ticks since boot: the 22nd field, the 20th behind the name in parentheses; null: it is gone. */
+/**
+ * A process's start in ticks since boot; null: the process is gone. It is field 22 of /proc/PID/stat, the
+ * 20th after the name in parentheses.
+ */
 function startTicks(pid: number): string | null {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    // A zombie has ended; only its parent has not noticed.
+    // A zombie has ended, but its parent has not reaped it yet.
     return fields[0] === 'Z' ? null : fields[19]!;
   } catch (error) {
     if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ESRCH') return null;
@@ -54,7 +58,7 @@ function thisProcess(): LockOwner {
   };
 }
 
-/** null: no lock, or one that a crash of the machine left empty. */
+/** null: no lock, or one that a system crash left empty. */
 function readOwner(path: string): LockOwner | null {
   try {
     const owner = JSON.parse(readFileSync(path, 'utf8')) as Partial<LockOwner> | null;
@@ -65,7 +69,7 @@ function readOwner(path: string): LockOwner | null {
   }
 }
 
-/** Another machine's processes cannot be seen, so they count as running. */
+/** Processes on another machine cannot be checked, so they count as running. */
 function isRunning(owner: LockOwner): boolean {
   if (owner.host !== hostname()) return true;
   return owner.boot === bootId() && startTicks(owner.pid) === owner.startTicks;
@@ -79,19 +83,19 @@ function lockedError(directory: string, owner: LockOwner): AcoerError {
     : 'wait for it to end, or stop it';
   return new AcoerError(
     'RUN_LOCKED',
-    `${directory} is being written by ${who} on ${owner.host} (since ${owner.since}): ${advice}.`,
+    `${directory} is in use by ${who} on ${owner.host} (since ${owner.since}): ${advice}.`,
   );
 }
 
-/** `from` appears as `to` at once and whole, unless `to` is there: then false. */
+/** Makes `from` appear as `to` in one step; false if `to` already exists. */
 function placeExclusive(from: string, to: string): boolean {
   try {
     linkSync(from, to);
   } catch (error) {
-    // ENOENT: the owner has cleaned up `from`.
+    // ENOENT: the owner has already removed `from`.
     if (errorCode(error) === 'EEXIST' || errorCode(error) === 'ENOENT') return false;
     if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(errorCode(error) ?? '')) throw error;
-    // A file system without hard links.
+    // The file system has no hard links.
     try {
       copyFileSync(from, to, constants.COPYFILE_EXCL);
     } catch (copyError) {
@@ -109,7 +113,7 @@ export class RunLock {
     private readonly text: string,
   ) {}
 
-  /** @throws RUN_LOCKED naming the owner when another run writes `directory` */
+  /** @throws RUN_LOCKED naming the owner if another run writes to `directory` */
   static acquire(directory: string): RunLock {
     const path = join(directory, LOCK_FILE);
     const own = join(directory, `.tmp-${LOCK_FILE}-${process.pid}-${Math.random().toString(36).slice(2)}`);
@@ -128,7 +132,7 @@ export class RunLock {
     return new RunLock(directory, path, text);
   }
 
-  /** @throws WRITE_FAILED when the folder vanished or another process took the run over */
+  /** @throws WRITE_FAILED if the folder is gone or another process took over the run */
   assertHeld(): void {
     let found: string | null = null;
     try {
@@ -140,7 +144,7 @@ export class RunLock {
     const owner = found === null ? null : readOwner(this.path);
     const what =
       owner === null
-        ? 'has vanished, or its lock.json was removed'
+        ? 'is gone, or its lock.json was removed'
         : `was taken over by process ${owner.pid} on ${owner.host}`;
     throw new AcoerError('WRITE_FAILED', `The run directory ${this.directory} ${what}.`);
   }
@@ -151,7 +155,7 @@ export class RunLock {
   }
 }
 
-/** Removes the lock of `stale`; when another process was quicker and the lock is its own by now, it is put back. */
+/** Removes the lock of `stale`, or puts it back if another process was quicker and owns it by now. */
 function setAside(path: string, aside: string, stale: LockOwner | null): void {
   try {
     renameSync(path, aside);

@@ -14,7 +14,7 @@ import { finiteNumbers, isRecord } from '../json';
 import type { StepMetrics } from '../types';
 import { writeFileAtomic } from './atomic';
 
-/** A line of the file, and what it holds. */
+/** A line of the file and its contents. */
 interface Line {
   text: string;
   metrics: StepMetrics;
@@ -40,7 +40,7 @@ function parsedLine(path: string, text: string, index: number): Line {
 const damagedLine = (path: string, index: number) =>
   new AcoerError(
     'BAD_INPUT',
-    `${path} line ${index + 1} is no line of metrics: the file is damaged. Take the line out to go on.`,
+    `${path} line ${index + 1} is not a line of metrics: the file is damaged. Remove the line to continue.`,
   );
 
 /**
@@ -60,8 +60,8 @@ export class MetricsFile {
   private readonly handle: number;
 
   /**
-   * Opens `path` to go on behind step `lastStep`: later lines (of steps that will be made again) are dropped.
-   * @param warn told of every number left out because it is not finite
+   * Opens `path` to continue after step `lastStep`; later lines, whose steps will be repeated, are dropped.
+   * @param warn called with the metrics left out because they are not finite
    */
   constructor(
     path: string,
@@ -73,23 +73,25 @@ export class MetricsFile {
     this.handle = openSync(path, 'a');
   }
 
-  /** Writes one line, or nothing of it. JSON has no NaN and no infinities: they are left out, with a warning. */
+  /** Writes a whole line or nothing. NaN and infinities, which JSON lacks, are left out with a warning. */
   append(metrics: StepMetrics): void {
     const { finite, dropped } = finiteNumbers(metrics);
     if (dropped.length > 0)
-      this.warn(`step ${metrics.step}: not finite, so not written: ${dropped.join(', ')}`);
+      this.warn(
+        `step ${metrics.step}: left out of the metrics because they are not finite: ${dropped.join(', ')}`,
+      );
     const line = Buffer.from(`${JSON.stringify(finite)}\n`);
     const { size } = fstatSync(this.handle);
     try {
       for (let done = 0; done < line.length;) done += writeSync(this.handle, line, done);
     } catch (error) {
-      // A disk that is nearly full takes a part of the line.
+      // A nearly full disk may have taken part of the line.
       ftruncateSync(this.handle, size);
       throw error;
     }
   }
 
-  /** Forces the lines so far to disk: before a checkpoint, so that none of its steps can be missing. */
+  /** Flushes the lines so far to disk: before a checkpoint, so that none of its steps can be missing. */
   sync(): void {
     fsyncSync(this.handle);
   }
@@ -99,13 +101,13 @@ export class MetricsFile {
   }
 }
 
-/** The lines of a run, in step order. */
+/** The lines of a run in step order. */
 export function readMetrics(path: string): StepMetrics[] {
   if (!existsSync(path)) return [];
   return linesUpTo(path, Infinity).map(({ metrics }) => metrics);
 }
 
-/** The numbers of a line; its own number for a step it does not name. Null: it is no JSON object. */
+/** The numbers of a line, whose line number is the step if it names none. Null: not a JSON object. */
 function numbersOf(text: string, index: number): StepMetrics | null {
   let value: unknown;
   try {
@@ -119,9 +121,9 @@ function numbersOf(text: string, index: number): StepMetrics | null {
 }
 
 /**
- * The lines of any file with a JSON object a line, whoever wrote it: what is no number is left out. A last line cut off by
- * a crash counts as not written.
- * @throws BAD_INPUT for a file that cannot be read, and naming the first line that is no JSON object
+ * The lines of any file with one JSON object per line, whoever wrote it; values that are not numbers are left
+ * out. A last line cut off by a crash counts as not written.
+ * @throws BAD_INPUT for an unreadable file, or naming the first line that is not a JSON object
  */
 export function readAnyMetrics(path: string): StepMetrics[] {
   let text: string;

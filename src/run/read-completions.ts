@@ -1,13 +1,13 @@
-/** Completion tables read back, for tools that look at what a run sampled. */
+/** Reads completion tables, for tools that inspect what a run sampled. */
 import { existsSync, readdirSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 
 import { AcoerError } from '../errors';
 import { parquetRows } from '../parquet';
 
-/** One row of a table that `writeCompletions` wrote, without the advantages and rewards it had. */
+/** One row of a table written by `writeCompletions`, without its advantages and rewards. */
 export interface StoredCompletion {
-  /** Of the run, from 1. */
+  /** Step of the run, from 1. */
   step: number;
   promptIndex: number;
   prompt: string;
@@ -20,7 +20,7 @@ export interface StoredCompletion {
   format: boolean;
   thinkingTokens: number;
   thinkingClosed: boolean;
-  /** Absent in tables of versions that did not count it. */
+  /** Absent in tables from versions that did not record it. */
   laterThinkingTokens?: number;
   totalTokens: number;
   finish: 'stop' | 'length' | 'cancelled';
@@ -47,10 +47,10 @@ function checkRow(path: string, row: Row, index: number): void {
   const wrong = Object.entries(COLUMNS).find(([name, type]) => typeof row[name] !== type);
   if (wrong === undefined) return;
   const [name, type] = wrong;
-  const found = row[name] === undefined ? 'there is none' : `it is ${typeof row[name]}`;
+  const found = row[name] === undefined ? 'it is missing' : `it is ${typeof row[name]}`;
   throw new AcoerError(
     'BAD_INPUT',
-    `${path} is no completion table of a run: row ${index + 1} needs \`${name}\` as ${type}, and ${found}.`,
+    `${path} is not a completion table of a run: in row ${index + 1} \`${name}\` must be a ${type}, but ${found}.`,
   );
 }
 
@@ -72,9 +72,9 @@ const storedFrom = (row: Row): StoredCompletion => ({
   finish: row.finish as StoredCompletion['finish'],
 });
 
-/** The rows of a completion table in their order. @throws BAD_INPUT for a file that is none */
+/** The rows of a completion table in order. @throws BAD_INPUT if the file is not one */
 export async function readCompletions(path: string): Promise<StoredCompletion[]> {
-  if (!existsSync(path)) throw new AcoerError('BAD_INPUT', `There is no table ${path}.`);
+  if (!existsSync(path)) throw new AcoerError('BAD_INPUT', `There is no completion table ${path}.`);
   const rows: StoredCompletion[] = [];
   for await (const row of parquetRows(path, { path, zipped: false }, (columns) => columns)) {
     checkRow(path, row, rows.length);
@@ -83,15 +83,15 @@ export async function readCompletions(path: string): Promise<StoredCompletion[]>
   return rows;
 }
 
-/** The completion tables of a run's folder in the order of their steps. @throws BAD_INPUT when there is none */
+/** The completion tables in a run's folder, in step order. @throws BAD_INPUT if there are none */
 export function completionTables(runPath: string): string[] {
   const folder = join(runPath, 'completions');
   const names = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.parquet')) : [];
   if (names.length > 0) return names.sort().map((name) => join(folder, name));
-  throw new AcoerError('BAD_INPUT', `${runPath} holds no completion tables (completions/*.parquet).`);
+  throw new AcoerError('BAD_INPUT', `${runPath} contains no completion tables (completions/*.parquet).`);
 }
 
-/** The folder of the run that a completion table lies in, or null when it lies alone. */
+/** The folder of the run that a completion table belongs to, or null if it is on its own. */
 export function runOfTable(path: string): string | null {
   const run = dirname(dirname(path));
   return existsSync(join(run, 'config.json')) ? run : null;

@@ -1,7 +1,7 @@
 /**
- * rollbacks.json: the rollbacks of a run, the one place that says they happened. A rollback is this list's new entry,
- * written atomically; what follows from it (later checkpoints and lines of metrics go away) is done after that, and done
- * again from the list when a crash came between.
+ * rollbacks.json lists a run's rollbacks and is the only record of them. A rollback happens when its entry is
+ * written, atomically. Its consequences (later checkpoints and lines of metrics are removed) follow, and are
+ * repeated from the list after a crash in between.
  */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -11,19 +11,19 @@ import type { RunDirectory } from './directory';
 import { readMetrics } from './metrics-file';
 
 export interface Rollback {
-  /** From 1. */
+  /** Counted from 1. */
   number: number;
-  /** Step whose end brought it, and the step of the checkpoint gone back to. */
+  /** Step after which it was triggered, and step of the checkpoint it went to. */
   from: number;
   to: number;
-  /** Factor on the efficiency pressure from here on. */
+  /** Factor on the efficiency pressure from then on. */
   pressure: number;
-  /** The sentence of the collapse, or what was not finite. */
+  /** The collapse message, or what was not finite. */
   reason: string;
 }
 
 interface Entry extends Rollback {
-  /** What follows from it was done. */
+  /** Whether its consequences have been carried out. */
   done: boolean;
 }
 
@@ -43,17 +43,16 @@ function entriesOf(run: RunDirectory): Entry[] {
   if (Array.isArray(entries) && entries.every(isEntry)) return entries;
   throw new AcoerError(
     'BAD_INPUT',
-    `${listOf(run)} is no list of rollbacks: the file is damaged, and what the run went back to is not known.`,
+    `${listOf(run)} is not a list of rollbacks: the file is damaged, so the run's rollbacks are unknown.`,
   );
 }
 
-/** In order. */
 export const readRollbacks = (run: RunDirectory): Rollback[] =>
   entriesOf(run).map(({ number, from, to, pressure, reason }) => ({ number, from, to, pressure, reason }));
 
 /**
- * Decides a rollback: from here on it has happened. The lines it takes back are kept in `rolled-back-<number>.jsonl`.
- * Harmless to repeat.
+ * Commits a rollback, which takes effect with this call. The metrics it takes back are kept in
+ * `rolled-back-<number>.jsonl`. Safe to repeat.
  */
 export function recordRollback(run: RunDirectory, rollback: Rollback): void {
   const lines = readMetrics(run.metrics()).filter((line) => line.step! > rollback.to);
@@ -63,7 +62,7 @@ export function recordRollback(run: RunDirectory, rollback: Rollback): void {
   writeJsonAtomic(listOf(run), [...before, { ...rollback, done: false }]);
 }
 
-/** Removes the checkpoints a rollback went back behind, unless that is done already. */
+/** Removes the checkpoints after the one a rollback went to, unless that is already done. */
 export function completeRollbacks(run: RunDirectory): void {
   const entries = entriesOf(run);
   const last = entries.at(-1);

@@ -1,4 +1,4 @@
-/** Small safetensors files: a length, a JSON header padded to 8 bytes, the data of the tensors end to end. */
+/** Small safetensors files: a length, a JSON header padded to 8 bytes, and the tensors' data without gaps. */
 import { AcoerError } from '../errors';
 import { headerPlace, parseHeader } from '../models/safetensors';
 
@@ -33,14 +33,14 @@ export function encodeSafetensors(tensors: ReadonlyMap<string, Tensor>): Buffer 
   return Buffer.concat([length, padded, ...bodies]);
 }
 
-/** The tensors of `file`, copied out of it. @throws BAD_INPUT naming `path` */
+/** The tensors of `file`, as copies. @throws BAD_INPUT naming `path` */
 export function decodeSafetensors(file: Buffer, path: string): Map<string, Tensor> {
   const bad = (what: string, cause?: unknown) =>
-    new AcoerError('BAD_INPUT', `${path} is damaged or no safetensors file: ${what}.`, { cause });
+    new AcoerError('BAD_INPUT', `${path} is damaged or not a safetensors file: ${what}.`, { cause });
   const { from, to } = headerPlace(file.subarray(0, 8), file.length, bad);
   const tensors = new Map<string, Tensor>();
   for (const { name, dtype, shape, begin, end } of parseHeader(file.subarray(from, to), file.length, bad)) {
-    if (!isOwnType(dtype)) throw bad(`tensor ${name} has the type ${dtype}, which no run writes`);
+    if (!isOwnType(dtype)) throw bad(`tensor ${name} has type ${dtype}, which runs do not write`);
     const bytes = Uint8Array.prototype.slice.call(file, begin, end);
     tensors.set(name, { shape, data: new ARRAYS[dtype](bytes.buffer, bytes.byteOffset) });
   }

@@ -1,11 +1,11 @@
-/** Writing a run's files on a disk that may be full, read-only or gone. */
+/** Writes a run's files on a disk that may be full, read-only or gone. */
 import { setTimeout as wait } from 'node:timers/promises';
 import { AcoerError, errorCode, errorMessage } from '../errors';
 
 export interface Patience {
-  /** Between two attempts on a full disk. */
+  /** Time between two attempts on a full disk. */
   retryMs: number;
-  /** After so long on a full disk the run ends. */
+  /** Time on a full disk after which the run ends. */
   giveUpMs: number;
 }
 
@@ -17,12 +17,12 @@ const CAUSES: Record<string, string> = {
   EROFS: 'the file system is read-only',
   EACCES: 'no permission',
   EPERM: 'no permission',
-  ENOENT: 'the folder has vanished',
-  ENOTDIR: 'the folder has vanished',
-  EIO: 'the disk reports an error',
+  ENOENT: 'the folder is gone',
+  ENOTDIR: 'the folder is gone',
+  EIO: 'the disk reported an error',
 };
 
-/** The system's name of what failed; of the engine's errors only the message tells. */
+/** The system's code for a failure; the engine's errors carry it only in their message. */
 function systemCode(error: unknown): string | undefined {
   const code = errorCode(error);
   if (code !== undefined && code in CAUSES) return code;
@@ -39,7 +39,7 @@ function systemCode(error: unknown): string | undefined {
 
 const isFull = (error: unknown) => ['ENOSPC', 'EDQUOT'].includes(systemCode(error) ?? '');
 
-/** `error` of writing `what` as one sentence; an error that is no failure of the disk comes back as it is. */
+/** Wraps `error` from writing `what` in one sentence; returns errors that are not disk failures unchanged. */
 function writeFailure(what: string, error: unknown): unknown {
   const code = systemCode(error);
   if (code === undefined) return error;
@@ -49,9 +49,9 @@ function writeFailure(what: string, error: unknown): unknown {
 }
 
 /**
- * Does `write`, which must be harmless to repeat. While the disk is full the run waits, since nothing is lost as long as
- * it holds its state in memory; everything else ends it.
- * @param signal ends the waiting
+ * Calls `write`, which must be safe to repeat. While the disk is full the run waits, because nothing is lost
+ * as long as its state is in memory; any other failure ends it.
+ * @param signal ends the wait
  * @throws WRITE_FAILED
  */
 export async function writePatiently<T>(
@@ -70,9 +70,9 @@ export async function writePatiently<T>(
       if (!isFull(error) || signal.aborted || waited >= giveUpMs) throw writeFailure(what, error);
       if (attempt === 1) {
         const minutes = Math.ceil(giveUpMs / 60_000);
-        warn(`Cannot write ${what}: the disk is full. The run waits up to ${minutes} minutes for space.`);
+        warn(`Cannot write ${what}: the disk is full. The run will wait up to ${minutes} minutes for space.`);
       }
-      // Aborted: one last attempt, whose error says what is wrong.
+      // Aborted: try one last time, so that the error says what is wrong.
       await wait(retryMs, undefined, { signal }).catch(() => undefined);
     }
   }

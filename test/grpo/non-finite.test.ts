@@ -262,7 +262,7 @@ test('an evaluation with logits that are not finite is left out, or ends the run
 
 describe('a dump', () => {
   test.each<[string, (dump: string) => void, string]>([
-    ['that is none', (dump) => rmSync(dump, { recursive: true }), 'is no dump of a refused step'],
+    ['that is none', (dump) => rmSync(dump, { recursive: true }), 'is not a dump of a refused step'],
     ['with a file that is cut off', (dump) => writeFileSync(join(dump, 'state.json'), '{'), 'damaged'],
     ['without its optimiser', (dump) => rmSync(join(dump, 'optimizer.safetensors')), 'damaged'],
   ])('%s is refused in a sentence', async (_, damage, message) => {

@@ -1,4 +1,7 @@
-/** Files of a run that no run wrote: each is one error with a code that names the file, whatever is in it. */
+/**
+ * Files of a run that no run wrote: each gives one error with a code and the file's name, whatever it
+ * contains.
+ */
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,17 +29,17 @@ test.each(['{"step":1', '[]', 'null', '{"step":"1"}', '{"step":1,"loss":[]}', '{
     const path = join(root, 'metrics.jsonl');
     const text = `{"step":0,"loss":1}\n${line}\n{"step":2}\n`;
     writeFileSync(path, text);
-    expect(() => readMetrics(path)).toThrow(badInput(/metrics\.jsonl line 2 is no line of metrics/));
+    expect(() => readMetrics(path)).toThrow(badInput(/metrics\.jsonl line 2 is not a line of metrics/));
     expect(() => new MetricsFile(path, 2, () => undefined)).toThrow(badInput(/line 2/));
     expect(readFileSync(path, 'utf8')).toBe(text);
   },
 );
 
 test.each(['{}', 'null', '[null]', '[{"number":1}]', '[{"number":1,"from":5,"to":-1,"pressure":1,"reason":"","done":true}]'])(
-  'rollbacks.json that holds %s',
+  'rollbacks.json containing %s',
   (text) => {
     writeFileSync(join(root, 'rollbacks.json'), text);
-    expect(() => readRollbacks(new RunDirectory(root))).toThrow(badInput(/rollbacks\.json is no list of rollbacks/));
+    expect(() => readRollbacks(new RunDirectory(root))).toThrow(badInput(/rollbacks\.json is not a list of rollbacks/));
   },
 ); // prettier-ignore
 
@@ -52,7 +55,7 @@ test('records and rows of an evaluation', async () => {
   using file = new EvaluationFile(folder, 'e', {});
   const rows = file.rows();
   expect((await rows.next()).value).toEqual({ a: 1 });
-  await expect(rows.next()).rejects.toThrow(badInput(/e\.jsonl line 2 is no JSON object/));
+  await expect(rows.next()).rejects.toThrow(badInput(/e\.jsonl line 2 is not a JSON object/));
 });
 
 test.each([
@@ -74,7 +77,7 @@ test.each([
   const length = Buffer.alloc(8);
   length.writeBigUInt64LE(BigInt(header.length));
   const file = Buffer.concat([length, header, Buffer.alloc(8)]);
-  expect(() => decodeSafetensors(file, 'f')).toThrow(badInput(/^f is damaged or no safetensors file: tensor w/));
+  expect(() => decodeSafetensors(file, 'f')).toThrow(badInput(/^f is damaged or not a safetensors file: tensor w/));
 }); // prettier-ignore
 
 function rolloutTensors(): Map<string, Tensor> {

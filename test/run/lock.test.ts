@@ -10,7 +10,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const fresh = () => mkdtempSync(join(root, 'folder-'));
 const ownerIn = (folder: string) => JSON.parse(readFileSync(join(folder, 'lock.json'), 'utf8')) as LockOwner;
 
-/** A folder whose lock is changed to `owner`. */
+/** A folder whose lock has been changed to `owner`. */
 function lockedBy(change: Partial<LockOwner>): string {
   const folder = fresh();
   RunLock.acquire(folder);
@@ -24,10 +24,10 @@ function refusal(folder: string): Error {
   } catch (error) {
     return error as Error;
   }
-  throw new Error('not refused');
+  throw new Error('expected an error');
 }
 
-test('names its owner, refuses a second one with exit 2, and leaves nothing when it is released', () => {
+test('names its owner, rejects a second one with exit 2, and leaves nothing when released', () => {
   const folder = fresh();
   const lock = RunLock.acquire(folder);
   expect(ownerIn(folder)).toMatchObject({ pid: process.pid, host: hostname() });
@@ -40,7 +40,7 @@ test('names its owner, refuses a second one with exit 2, and leaves nothing when
   expect(readdirSync(folder)).toEqual([]);
 });
 
-test('of another process that runs is kept', async () => {
+test('of another running process is kept', async () => {
   const other = spawn(process.execPath, ['-e', 'setTimeout(() => {}, 60000)']);
   await new Promise((resolve) => other.once('spawn', resolve));
   const stat = readFileSync(`/proc/${other.pid}/stat`, 'utf8');
@@ -55,26 +55,26 @@ test('of another process that runs is kept', async () => {
 
 test.each<[string, () => Partial<LockOwner>]>([
   ['a process that has ended', () => ({ pid: spawnSync('true').pid })],
-  ['a process whose number another one has now', () => ({ startTicks: '1' })],
-  ['a process from before the machine was started anew', () => ({ boot: 'other' })],
+  ['a process whose number has been reused', () => ({ startTicks: '1' })],
+  ['a process from before a reboot', () => ({ boot: 'other' })],
 ])('of %s is taken over', (_, change) => {
   const folder = lockedBy(change());
   RunLock.acquire(folder).assertHeld();
   expect(readdirSync(folder)).toEqual(['lock.json']);
 });
 
-test('that a crash of the machine left empty is taken over', () => {
+test('that a system crash left empty is taken over', () => {
   const folder = fresh();
   writeFileSync(join(folder, 'lock.json'), '');
   RunLock.acquire(folder).assertHeld();
 });
 
-test('of another machine is kept, and the sentence says what to do', () => {
+test('of another machine is kept, and the error says what to do', () => {
   const folder = lockedBy({ host: 'elsewhere' });
   expect(refusal(folder).message).toContain(`if it has ended, delete ${join(folder, 'lock.json')}`);
 });
 
-test('that another process took over is noticed, and not released', () => {
+test('that another process took over is noticed and not released', () => {
   const folder = fresh();
   const lock = RunLock.acquire(folder);
   writeFileSync(join(folder, 'lock.json'), JSON.stringify({ ...ownerIn(folder), pid: 1 }));
@@ -83,7 +83,7 @@ test('that another process took over is noticed, and not released', () => {
   expect(readdirSync(folder)).toEqual(['lock.json']);
 });
 
-test('is had by one of many processes that start at once, a stale one too', async () => {
+test('goes to one of many processes that start at once, also when it was stale', async () => {
   const folder = lockedBy({ boot: 'other' });
   const script = `
     const { RunLock } = require(${JSON.stringify(join(__dirname, '..', '..', 'dist', 'run', 'lock.js'))});

@@ -18,7 +18,7 @@ const rows = [
   },
 ].map((rollout) => ({ rollout, reward: { total: 1.5, parts: { acc: 1, format: 0.5 } }, advantage: 0.25 }));
 
-test('rows come back as they were written', async () => {
+test('rows are read as they were written', async () => {
   const path = join(root, 'table.parquet');
   await writeCompletions(path, 9, rows);
   const read = await readCompletions(path);
@@ -56,7 +56,7 @@ test('rows come back as they were written', async () => {
   ]);
 });
 
-test('a file that is no table is refused by name', async () => {
+test('a file that is not a table is rejected by name', async () => {
   const path = join(root, 'no.parquet');
   writeFileSync(path, 'text');
   await expect(readCompletions(path)).rejects.toMatchObject({ code: 'BAD_INPUT' });
@@ -64,7 +64,7 @@ test('a file that is no table is refused by name', async () => {
   await expect(readCompletions(join(root, 'none.parquet'))).rejects.toMatchObject({ code: 'BAD_INPUT' });
 });
 
-test('a table of something else is refused with the column that is missing', async () => {
+test('a table of something else is rejected, naming the missing column', async () => {
   const { parquetWriteBuffer } = await import('hyparquet-writer');
   const path = join(root, 'other.parquet');
   const columnData = [{ name: 'step', data: [1], type: 'INT32' as const }];
@@ -74,7 +74,7 @@ test('a table of something else is refused with the column that is missing', asy
   );
 });
 
-test("a run's tables come in the order of their steps, and know their run", () => {
+test("a run's tables come in step order, and their run is found", () => {
   const run = join(root, 'run');
   mkdirSync(join(run, 'completions'), { recursive: true });
   for (const name of ['step-000020.parquet', 'step-000010.parquet', 'other.txt']) {
@@ -87,5 +87,5 @@ test("a run's tables come in the order of their steps, and know their run", () =
   expect(runOfTable(tables[0]!)).toBeNull();
   writeFileSync(join(run, 'config.json'), '{}');
   expect(runOfTable(tables[0]!)).toBe(run);
-  expect(() => completionTables(root)).toThrow(/holds no completion tables/);
+  expect(() => completionTables(root)).toThrow(/contains no completion tables/);
 });

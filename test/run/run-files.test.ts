@@ -37,7 +37,7 @@ function codeOf(work: () => unknown): string | undefined {
 }
 
 describe('atomic writes', () => {
-  test('a folder that could not be filled leaves nothing behind, and the one before it stays', async () => {
+  test('a folder that could not be filled leaves nothing behind, and the previous one stays', async () => {
     const parent = fresh();
     const path = join(parent, 'step');
     await writeDirectoryAtomic(path, async (directory) => writeFileSync(join(directory, 'a'), 'first'));
@@ -50,7 +50,7 @@ describe('atomic writes', () => {
     expect(readdirSync(parent)).toEqual(['step']);
   });
 
-  test('a file is replaced whole', () => {
+  test('a file is replaced as a whole', () => {
     const path = join(fresh(), 'x.json');
     writeFileAtomic(path, 'one');
     writeFileAtomic(path, 'two');
@@ -59,19 +59,19 @@ describe('atomic writes', () => {
 });
 
 describe('run directory', () => {
-  test('the configuration is there first', () => {
+  test('the configuration is written first', () => {
     const run = createRunDirectory(join(fresh(), 'new', 'run'), { seed: 1 });
     expect(run.readJson(run.config())).toEqual({ seed: 1 });
     expect(run.finished(1)).toBe(false);
   });
 
-  test('a folder that holds a run is refused with exit 2; one with other files is not', () => {
+  test('a folder that contains a run is rejected with exit 2; one with other files is not', () => {
     const path = fresh();
     writeFileSync(join(path, 'notes.txt'), '');
     createRunDirectory(path, {}).lock!.release();
     try {
       createRunDirectory(path, {});
-      throw new Error('not refused');
+      throw new Error('expected an error');
     } catch (error) {
       expect(errorCode(error)).toBe('RUN_EXISTS');
       expect(exitCodeFor(error)).toBe(2);
@@ -85,13 +85,13 @@ describe('run directory', () => {
     for (const name of ['.tmp-step-000004-123', '.old-step-000003', '.old-step-000002', 'step-000002']) {
       mkdirSync(join(path, 'checkpoints', name));
     }
-    // Step 3 was about to be replaced: its folder gets its name back.
+    // Step 3 was about to be replaced, so its folder gets its name back.
     expect(openRunDirectory(path).checkpointSteps()).toEqual([2, 3]);
     expect(readdirSync(join(path, 'checkpoints')).sort()).toEqual(['step-000002', 'step-000003']);
     expect(codeOf(() => openRunDirectory(fresh()))).toBe('BAD_INPUT');
   });
 
-  test('names carry the date, and a number when taken; the latest is found', () => {
+  test('names contain the date, and a number if taken; the latest is found', () => {
     const parent = fresh();
     const now = new Date(2026, 0, 2, 3, 4, 5);
     const first = newRunPath(parent, 'acoer', now);
@@ -111,10 +111,12 @@ describe('metrics.jsonl', () => {
     file.append({ step: 1, loss: NaN, grad_norm: Infinity, reward: 0.5 });
     file.close();
     expect(readMetrics(path)).toEqual([{ step: 1, reward: 0.5 }]);
-    expect(warnings).toEqual(['step 1: not finite, so not written: loss=NaN, grad_norm=Infinity']);
+    expect(warnings).toEqual([
+      'step 1: left out of the metrics because they are not finite: loss=NaN, grad_norm=Infinity',
+    ]);
   });
 
-  test('going on drops later lines and one that was cut off', () => {
+  test('resuming drops later lines and one that was cut off', () => {
     const path = join(fresh(), 'metrics.jsonl');
     writeFileSync(path, '{"step":1}\n{"step":2}\n{"step":3}\n{"step":4,"lo');
     const file = new MetricsFile(path, 2, () => undefined);
@@ -132,7 +134,7 @@ describe('checkpoints', () => {
   const contentOf = (step: number) => ({ adapterConfig: {}, state: { at: step }, rollouts: null });
   const silent = () => undefined;
 
-  test('the newest is found, the oldest go', async () => {
+  test('the newest is found, the oldest are removed', async () => {
     const run = createRunDirectory(fresh(), {});
     for (const step of [10, 20, 30]) {
       await saveCheckpoint(run, step, policy, contentOf(step));
@@ -149,7 +151,7 @@ describe('checkpoints', () => {
     ]);
   });
 
-  test('one that failed while it was written is not there', async () => {
+  test('one whose writing failed does not exist', async () => {
     const run = createRunDirectory(fresh(), {});
     const failing = { ...policy, saveOptimizer: () => Promise.reject(new Error('no space')) } as Policy;
     await expect(saveCheckpoint(run, 5, failing, contentOf(5))).rejects.toThrow('no space');

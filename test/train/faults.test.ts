@@ -81,7 +81,7 @@ describe('a full disk', () => {
       jest.restoreAllMocks();
       expect(untimedFiles(given.out!)).toEqual(whole);
       expect(warnings[0]).toMatch(
-        /^Cannot write .*: the disk is full\. The run waits up to 1 minutes for space\.$/,
+        /^Cannot write .*: the disk is full\. The run will wait up to 1 minutes for space\.$/,
       );
     },
   );
@@ -154,7 +154,7 @@ describe('a full disk', () => {
 
 test.each([
   ['read-only', systemError('EROFS', 'read-only file system'), 'the file system is read-only'],
-  ['failing', systemError('EIO', 'i/o error'), 'the disk reports an error'],
+  ['failing', systemError('EIO', 'i/o error'), 'the disk reported an error'],
 ])('a %s disk ends the run with a sentence, and it can be resumed', async (_, error, sentence) => {
   const { given, warnings } = options(settings());
   const run = await train(given);
@@ -175,7 +175,7 @@ describe('a run directory', () => {
     fs.rmSync(given.out!, { recursive: true });
     const ended = run.result();
     await expect(ended).rejects.toMatchObject({ code: 'WRITE_FAILED' });
-    await expect(ended).rejects.toThrow(`The run directory ${given.out} has vanished`);
+    await expect(ended).rejects.toThrow(`The run directory ${given.out} is gone`);
     expect(fs.existsSync(given.out!)).toBe(false);
   });
 
@@ -185,7 +185,7 @@ describe('a run directory', () => {
     for (let i = 0; i < 3; i++) await run.next();
     const moved = newFolder();
     fs.renameSync(given.out!, moved);
-    await expect(run.result()).rejects.toThrow('has vanished');
+    await expect(run.result()).rejects.toThrow('is gone');
     // As if its process had ended.
     fs.rmSync(join(moved, 'lock.json'));
     await (await train(options({ resume: moved }).given)).result();
@@ -198,7 +198,7 @@ describe('a run directory', () => {
     await run.next();
     const second = train(options({ resume: given.out }).given);
     await expect(second).rejects.toMatchObject({ code: 'RUN_LOCKED' });
-    await expect(second).rejects.toThrow(/is being written by this process on .*: wait for it to end/);
+    await expect(second).rejects.toThrow(/is in use by this process on .*: wait for it to end/);
     await expect(train(options({ ...settings(), out: given.out }).given)).rejects.toMatchObject({
       code: 'RUN_LOCKED',
     });

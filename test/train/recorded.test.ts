@@ -108,7 +108,7 @@ describe('a file of metrics', () => {
     write('{"accuracy', line(1));
     const { code, stderr } = await acoer('monitor', path, '--groups', '1');
     expect(code).toBe(2);
-    expect(stderr).toContain('line 51 is no line of metrics');
+    expect(stderr).toContain('line 51 is not a line of metrics');
   });
 });
 

@@ -189,7 +189,7 @@ describe('a damaged checkpoint', () => {
     const warnings: string[] = [];
     const onEvent = (event: TrainEvent) => event.type === 'warning' && warnings.push(event.message);
     const run = await train({ ...parts(), resume: folder, onEvent });
-    expect(warnings[0]).toContain('there is none before it');
+    expect(warnings[0]).toContain('there is no earlier one');
     expect((await run.next()).value).toMatchObject({ index: 1 });
     await run.return();
   });
