@@ -1,4 +1,4 @@
-/** The package inside another program: an empty project that installs the packed tarball. */
+/** The package inside another program: an empty project with the packed tarball installed. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -15,7 +15,7 @@ afterAll(() => project.remove());
 const SHORT = '{ maxSteps: 3, evalProblems: 0, evalSampledProblems: 0 }';
 
 describe('before the addon is built', () => {
-  test('the package holds what setup needs, and nothing that is not shipped', () => {
+  test('the package contains what setup needs, and nothing that should not be shipped', () => {
     for (const path of ['dist/index.js', 'dist/index.d.ts', 'native/CMakeLists.txt', 'scripts/setup.mjs']) {
       expect(existsSync(join(project.package, path))).toBe(true);
     }
@@ -24,7 +24,7 @@ describe('before the addon is built', () => {
     }
   });
 
-  test('first use says what to run', () => {
+  test('first use names the command to run', () => {
     const error = project.program<{ code: string; message: string }>(
       'first.cjs',
       `const { createEngine } = require('acoer');
@@ -34,7 +34,7 @@ describe('before the addon is built', () => {
     expect(error.message).toContain('npx acoer setup');
   });
 
-  test('what needs no engine works; a run and the doctor say what to run', () => {
+  test('everything that needs no engine works; a run and the doctor name the command to run', () => {
     const { correct, code, message } = project.program<Record<string, unknown>>(
       'pure.mjs',
       `import { train, verifyAnswer } from 'acoer';
@@ -50,7 +50,7 @@ describe('before the addon is built', () => {
     expect(doctor.stdout).toMatch(/^problem: the native addon is not built: run `npx acoer setup`\.$/m);
   });
 
-  test('the command is there and says so too', () => {
+  test('the command exists and names it too', () => {
     expect(project.run('npx', '--no-install', 'acoer', '--version').stdout).toMatch(/^\d+\.\d+\.\d+\n$/);
     const { code, stdout, stderr } = project.run('npx', '--no-install', 'acoer', 'score', '--model', 'tiny');
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' });
@@ -61,7 +61,7 @@ describe('before the addon is built', () => {
 describe('with the addon built', () => {
   beforeAll(() => project.addBuiltAddon());
 
-  test('ESM: the loop of the documentation', () => {
+  test('ESM: the loop from the documentation', () => {
     const { steps, summary } = project.program<{
       steps: { index: number; reward: number }[];
       summary: object;
@@ -78,7 +78,7 @@ describe('with the addon built', () => {
     expect(Object.keys(summary)).toEqual(expect.arrayContaining(['base', 'trained']));
   });
 
-  test('CommonJS: a reward of the program, which may be async', () => {
+  test('CommonJS: a custom reward, which may be async', () => {
     const { seen, mean } = project.program<{ seen: number; mean: number[] }>(
       'reward.cjs',
       `const { registerReward, train } = require('acoer');

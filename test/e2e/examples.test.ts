@@ -1,4 +1,4 @@
-/** The examples of the repository, as they stand, over the built package. */
+/** The repository's examples, unchanged, with the built package. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -11,7 +11,7 @@ jest.setTimeout(120_000);
 const folder = mkdtempSync(join(tmpdir(), 'acoer-examples-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-test('a loss of your own trains the embedded model', () => {
+test('the custom loss trains the embedded model', () => {
   const args = [join(ROOT, 'examples', 'loss.mjs'), join(folder, 'loss')];
   const printed = execFileSync(process.execPath, args, { encoding: 'utf8' });
   expect(printed).toMatch(
@@ -19,7 +19,7 @@ test('a loss of your own trains the embedded model', () => {
   );
 });
 
-test('a sampler of your own sees every completion of each step', () => {
+test('the custom sampler sees every completion of each step', () => {
   const file = join(folder, 'completions.jsonl');
   const args = [join(ROOT, 'examples', 'sampler.mjs'), file, join(folder, 'sampler')];
   const printed = execFileSync(process.execPath, args, { encoding: 'utf8' });
@@ -32,7 +32,7 @@ test('a sampler of your own sees every completion of each step', () => {
   expect(new Set(rows.map(({ policyVersion }) => policyVersion)).size).toBe(2);
 });
 
-test('a model family of your own: the same weights under other names give the same tokens', () => {
+test('the custom model family: the same weights under other names give the same tokens', () => {
   const printed = execFileSync(process.execPath, [join(ROOT, 'examples', 'model-family.mjs')], {
     encoding: 'utf8',
   });
@@ -40,7 +40,7 @@ test('a model family of your own: the same weights under other names give the sa
   expect(renamed).toBe(embedded);
 });
 
-test('a reward and a sink of your own, as modules of the command', () => {
+test('the custom reward and sink work as modules of the command', () => {
   const out = join(folder, 'modules');
   const settings = [
     `rewardModules.brief=${join(ROOT, 'examples', 'reward.mjs')}`,

@@ -1,11 +1,11 @@
-/** A slice of scripts/kill-test.mjs. */
+/** A small part of scripts/kill-test.mjs. */
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { builtCli, ROOT } from '../helpers/cli';
 
 jest.setTimeout(600_000);
 
-test('runs killed at random moments resume to what they would have been', () => {
+test('runs killed at random moments resume to the result of an uninterrupted run', () => {
   builtCli();
   const { status, stderr, stdout } = spawnSync(
     process.execPath,

@@ -1,4 +1,4 @@
-/** Steps whose numbers really overflow, on the embedded model, and `acoer replay` on what they leave. */
+/** Steps whose numbers really overflow, on the embedded model, and `acoer replay` on their dumps. */
 import { execFileSync } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -32,7 +32,7 @@ async function run(name: string, more: TrainOptions): Promise<RunDirectory> {
   return new RunDirectory(out);
 }
 
-/** `acoer replay DUMP --json`, which must have come out the same. */
+/** Runs `acoer replay DUMP --json`, which must reproduce the step. */
 async function reproduced(dump: string, ...words: string[]): Promise<ReplayReport> {
   const { code, stdout, stderr } = await acoer('replay', dump, '--json', ...words);
   expect(stderr).toBe('');
@@ -45,7 +45,7 @@ async function reproduced(dump: string, ...words: string[]): Promise<ReplayRepor
 
 const applied = (of: RunDirectory) => readMetrics(of.metrics()).map((line) => line.update_applied);
 
-/** Rewards of a size that overflows in step 2 alone. */
+/** Scale of the rewards, large enough to overflow only in step 2. */
 let unit = 1;
 let alwaysLarge = true;
 let calls = 0;
@@ -55,8 +55,8 @@ registerReward('large', ({ correct, text }) => {
   return (Number(correct) + text.length / 1000) * (large ? unit : 1);
 });
 
-test('weights that overflowed: a batch left over, then every generation; each is made again', async () => {
-  // Products of the weights after the first update are beyond what 32 bits hold; its batch has a second one to make.
+test('overflowed weights: first in a pending batch, then in every generation; each is reproduced', async () => {
+  // Products of the weights after the first update exceed 32 bits; its batch has a second update to come.
   const made = await run('weights', { learningRate: 1e30, numIterations: 2 });
   expect(applied(made)).toEqual([1, 0, 0, 0]);
   expect(readdirSync(made.dumps()).sort()).toEqual(['step-000002', 'step-000003', 'step-000004']);
@@ -66,7 +66,7 @@ test('weights that overflowed: a batch left over, then every generation; each is
   expect(left.microBatches).toEqual([
     { samples: expect.any(Number), tokens: expect.any(Number), loss: null },
   ]);
-  // The weights are to blame, so every completion is found.
+  // The weights are at fault, so every completion is found.
   expect(left.offenders).toHaveLength(left.microBatches[0]!.samples);
   for (const step of [3, 4]) {
     const generated = await reproduced(made.dump(step));
@@ -77,7 +77,7 @@ test('weights that overflowed: a batch left over, then every generation; each is
   expect(each.offenders).toHaveLength(4 * 4);
 });
 
-test('a gradient that overflowed: the replay names the parameter', async () => {
+test('an overflowed gradient: the replay names the parameter', async () => {
   [unit, alwaysLarge, calls] = [1e200, false, 0];
   const made = await run('gradient', { reward: 'large', scaleRewards: 'none', microBatchTokens: 400 });
   expect(applied(made)).toEqual([1, 0, 1, 1]);
@@ -92,7 +92,7 @@ test('a gradient that overflowed: the replay names the parameter', async () => {
   expect(text.stdout).toMatch(/\nreproduced, bit for bit\n$/);
 });
 
-test('advantages that overflowed are made again from the rewards', async () => {
+test('overflowed advantages are reproduced from the rewards', async () => {
   [unit, alwaysLarge, calls] = [1.2e308, false, 0];
   const made = await run('advantages', { reward: 'large' });
   expect(applied(made)).toEqual([1, 0, 1, 1]);
@@ -103,7 +103,7 @@ test('advantages that overflowed are made again from the rewards', async () => {
   });
 });
 
-test('a rollback goes on from the checkpoint before, with other completions', async () => {
+test('a rollback continues from the previous checkpoint, with other completions', async () => {
   [unit, alwaysLarge, calls] = [1e200, false, 0];
   const made = await run('rollback', {
     reward: 'large',
@@ -123,7 +123,7 @@ test('a rollback goes on from the checkpoint before, with other completions', as
   await reproduced(made.dump(2));
 });
 
-test('rollbacks from weights that overflow again and again end the run with what they overflowed by', async () => {
+test('repeated rollbacks because of overflowing weights end the run with the cause of the overflow', async () => {
   const failed = run('ends', { learningRate: 1e30, nonFinitePolicy: 'rollback', maxRollbacks: 2 });
   await expect(failed).rejects.toMatchObject({ code: 'NOT_FINITE' });
   await expect(failed).rejects.toThrow('maxRollbacks = 2');
@@ -132,10 +132,10 @@ test('rollbacks from weights that overflow again and again end the run with what
   await reproduced(made.dump(2));
 });
 
-test('another number than the one in the dump is not reproduced, and the command says so', async () => {
+test('a number that differs from the dump is reported as not reproduced', async () => {
   [unit, alwaysLarge, calls] = [1e200, false, 0];
   const made = await run('other', { reward: 'large', scaleRewards: 'none' });
-  // The dump with the weights of another step, its checksums in order: what a changed set-up would come to.
+  // The dump with the weights of another step and valid checksums, as a different set-up might produce.
   const changed = join(folder, 'changed');
   cpSync(made.dump(2), changed, { recursive: true });
   cpSync(join(made.checkpoint(4), 'adapter_model.safetensors'), join(changed, 'adapter_model.safetensors'));
@@ -158,7 +158,7 @@ test('as a process: exit codes, and a float64 model', async () => {
   expect(good.stderr).toBe('');
   expect(good.code).toBe(0);
   const bad = await ended(spawnAcoer('replay', made.checkpoint(1)));
-  expect(bad).toMatchObject({ code: 2, stderr: expect.stringContaining('is no dump of a refused step') });
+  expect(bad).toMatchObject({ code: 2, stderr: expect.stringContaining('is not a dump of a refused step') });
   const files = readdirSync(made.dump(2)).map((name) =>
     readFileSync(join(made.dump(2), name)).toString('base64'),
   );

@@ -1,6 +1,7 @@
 /**
- * N steps straight are k steps, death, and N - k more, for every k, on the real engine: every metric, token and saved byte.
- * Between two steps nothing of a run happens, so a copy of its folder then is what a killed process leaves.
+ * N uninterrupted steps equal k steps, a crash, and N - k more, for every k, on the real engine: every
+ * metric, token and saved byte. Nothing happens between two steps, so a copy of the run's folder then is what
+ * a killed process leaves.
  */
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -40,11 +41,11 @@ const SHARED: TrainOptions = {
 const CASES: [string, TrainOptions][] = [
   ['a checkpoint at every step', { saveSteps: 1 }],
   [
-    'a checkpoint at every third step, a KL term, several updates a batch',
+    'a checkpoint at every third step, a KL term, several updates per batch',
     { saveSteps: 3, beta: 0.02, stepsPerGeneration: 2 },
   ],
   [
-    // Every batch is a collapse once the averages span enough: two rollbacks, then the end.
+    // Once the averages have enough groups, every batch counts as a collapse: two rollbacks, then the end.
     'with rollbacks',
     {
       saveSteps: 2,
@@ -66,7 +67,7 @@ const rollbacksOf = (folder: string) => {
   return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as object[]) : [];
 };
 
-/** The code a run ends with; null: it comes to its end. `onStep` is called after each step. */
+/** The error code a run ends with; null: it finishes. `onStep` is called after each step. */
 async function endOf(options: TrainOptions, onStep: (index: number) => void = () => undefined) {
   try {
     for await (const { index } of await train({ ...options, engine })) onStep(index);
@@ -104,7 +105,7 @@ test.each(CASES)('%s', async (name, settings) => {
     const made = rollbacksOf(copy).length;
     const madeNext = rollbacksOf(copies[i + 1] ?? folder).length;
     if (madeNext > made) {
-      // Died when the rollback that followed was decided, and nothing of it done.
+      // As if it died after deciding on the next rollback, before carrying out any of it.
       const halfway = `${copy}-halfway`;
       cpSync(copy, halfway, { recursive: true });
       const taken = `rolled-back-${made + 1}.jsonl`;

@@ -1,4 +1,4 @@
-/** `acoer train` as a process: signals, resuming, exit codes, what goes to which stream. */
+/** `acoer train` as a process: signals, resuming, exit codes, stdout and stderr. */
 import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -11,7 +11,7 @@ jest.setTimeout(300_000);
 const folder = mkdtempSync(join(tmpdir(), 'acoer-train-command-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-/** A short run of the embedded default with small evaluations. */
+/** A short run of the embedded default, with small evaluations. */
 const SHORT = ['--max-steps', '12', '--set', 'evalProblems=10', '--set', 'evalSampledProblems=10'];
 const run = (...words: string[]) => ended(spawnAcoer('train', ...words));
 
@@ -22,7 +22,7 @@ const untimed = (path: string) =>
 
 const whole = join(folder, 'whole');
 
-test('a run says what it does on stderr and ends with the table on stdout', async () => {
+test('a run reports progress on stderr and ends with the table on stdout', async () => {
   const { code, stdout, stderr } = await run('--out', whole, ...SHORT);
   expect(stderr).not.toContain('warning');
   expect(code).toBe(0);
@@ -54,7 +54,7 @@ test('a run says what it does on stderr and ends with the table on stdout', asyn
   }
 });
 
-test('SIGINT ends after the step with a checkpoint and exit 130; resuming gives the uninterrupted run', async () => {
+test('SIGINT stops after the step with a checkpoint and exit code 130; resuming gives the same as an uninterrupted run', async () => {
   const path = join(folder, 'stopped');
   const child = spawnAcoer('train', '--out', path, ...SHORT);
   const end = ended(child);
@@ -76,7 +76,7 @@ test('SIGINT ends after the step with a checkpoint and exit 130; resuming gives 
   expect(adapter(path).equals(adapter(whole))).toBe(true);
 });
 
-test('a finished run has nothing left to do', async () => {
+test('resuming a finished run does nothing', async () => {
   const before = readFileSync(join(whole, 'summary.json'), 'utf8');
   const { code, stdout } = await run('--resume', whole, '--json');
   expect(code).toBe(0);
@@ -84,20 +84,20 @@ test('a finished run has nothing left to do', async () => {
 });
 
 test.each<[string, string[], string]>([
-  ['a folder that holds a run', ['--out', whole], 'holds a run already'],
-  ['another seed beside --resume', ['--resume', whole, '--seed', '3'], 'cannot change seed 42 -> 3'],
+  ['a folder that contains a run', ['--out', whole], 'already contains a run'],
+  ['another seed with --resume', ['--resume', whole, '--seed', '3'], 'cannot change seed 42 -> 3'],
   ['an unknown reward', ['--reward', 'acoerr'], 'did you mean `acoer`?'],
   ['a missing file', ['nothing.yaml'], 'Cannot read the configuration nothing.yaml'],
   ['a missing model', ['--set', 'model=/nowhere'], 'no such folder'],
-  ['nothing to resume', ['--resume', join(folder, 'none')], 'holds no run: there is no config.json in it'],
-])('%s is exit 2 with a sentence', async (_, words, sentence) => {
+  ['nothing to resume', ['--resume', join(folder, 'none')], 'is not a run: it has no config.json'],
+])('%s exits with 2 and a sentence', async (_, words, sentence) => {
   const { code, stdout, stderr } = await run(...words);
   expect(stderr).toContain(sentence);
   expect(stderr).not.toContain('    at ');
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
 });
 
-/** The embedded model under a vocabulary in which nothing is called <think>. */
+/** The embedded model with a vocabulary that has no <think>. */
 function withoutThinking(): string {
   const model = join(folder, 'plain-model');
   cpSync(join(ROOT, 'assets', 'tiny'), model, { recursive: true });
@@ -108,7 +108,7 @@ function withoutThinking(): string {
   return model;
 }
 
-test('a model without <think> is refused for ACOER and trains on total tokens', async () => {
+test('a model without <think> is rejected for ACOER but can train on total tokens', async () => {
   const model = ['--preset', 'tiny', '--set', `model=${withoutThinking()}`];
   const out = join(folder, 'plain-run');
   const refused = await run('--out', out, ...model);
@@ -118,7 +118,7 @@ test('a model without <think> is refused for ACOER and trains on total tokens', 
   const evaluations = ['--set', 'evalProblems=2', '--set', 'evalSampledProblems=0'];
   const trained = await run('--out', out, ...model, ...total, ...evaluations);
   expect(trained.code).toBe(0);
-  // Something is gained by being shorter although no thinking was ever closed.
+  // Shorter answers still earn more, although no thinking block was ever closed.
   const [line] = readMetrics(join(out, 'metrics.jsonl'));
   expect(line!['thinking/closed_ratio']).toBe(0);
   expect(line!['rewards/acoer/mean']).toBeGreaterThan(line!['accuracy/mean']!);

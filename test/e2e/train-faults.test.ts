@@ -1,4 +1,4 @@
-/** `acoer train` as a process whose surroundings go away. */
+/** `acoer train` as a process whose environment fails. */
 import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -19,7 +19,7 @@ async function firstStep(path: string): Promise<void> {
   }
 }
 
-test('a reader of the output that went away does not end the run', async () => {
+test('the run survives when the reader of its output goes away', async () => {
   const path = join(folder, 'pipe');
   const child = spawnAcoer('train', '--out', path, ...SHORT);
   child.stdout.destroy();
@@ -30,7 +30,7 @@ test('a reader of the output that went away does not end the run', async () => {
   expect(existsSync(join(path, 'summary.json'))).toBe(true);
 });
 
-test('a second process on the run is refused; a second signal ends at once; the run can be resumed', async () => {
+test('a second process on the run is rejected; a second signal ends it at once; the run can be resumed', async () => {
   const path = join(folder, 'signals');
   const child = spawnAcoer('train', '--out', path, ...SHORT);
   const end = ended(child);
@@ -38,7 +38,7 @@ test('a second process on the run is refused; a second signal ends at once; the 
   const second = ended(spawnAcoer('train', '--resume', path));
   child.kill('SIGSTOP');
   const { code: refused, stderr } = await second;
-  expect(stderr).toContain(`is being written by process ${child.pid}`);
+  expect(stderr).toContain(`is in use by process ${child.pid}`);
   expect(refused).toBe(2);
   child.kill('SIGTERM');
   child.kill('SIGINT');

@@ -1,4 +1,4 @@
-/** 300 steps of the embedded run: the process may not grow. */
+/** 300 steps of the embedded run, during which the process must not grow. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-/** Runs of the embedded model with less memory than they ask for. */
+/** Runs of the embedded model with less memory than they request. */
 import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -24,7 +24,7 @@ const SETTINGS: TrainOptions = {
   completionsSteps: 1,
   ignorePlan: true,
 };
-/** A step of this run takes 180 MB of tensors in one pass, 5,150 tokens. */
+/** A step of this run takes 180 MB of tensors in one pass of 5,150 tokens. */
 const LIMIT = 20e6;
 
 const metricsOf = (folder: string) => readMetrics(join(folder, 'metrics.jsonl'));
@@ -56,7 +56,7 @@ beforeAll(async () => {
   ({ out: limited, warnings } = await runTo('limited', { memoryLimitBytes: LIMIT }));
 });
 
-test('passes are cut until they fit: the same completions, the same numbers up to rounding', async () => {
+test('passes are split until they fit: the same completions, the same numbers up to rounding', async () => {
   const [whole, cut] = [metricsOf(plain), metricsOf(limited)];
   expect(whole.map((line) => line['micro_batches'])).toEqual([1, 1, 1]);
   for (const [i, line] of cut.entries()) {
@@ -66,8 +66,8 @@ test('passes are cut until they fit: the same completions, the same numbers up t
     for (const name of ['loss', 'entropy', 'reward', 'completions/mean_length'] as const) {
       expect(apart(name)).toBeLessThan(1e-6);
     }
-    // Advantages cancel in the gradient, so float32 rounds more of it, differently on every processor; that cut passes have
-    // the same gradients is shown in float64 (test/native/out-of-memory).
+    // Advantages cancel in the gradient, so float32 rounds more of it, differently on every processor. That
+    // split passes have the same gradients is tested in float64 (test/native/out-of-memory).
     expect(apart('grad_norm')).toBeLessThan(1e-5);
   }
   expect(await textsOf(limited)).toEqual(await textsOf(plain));
@@ -77,7 +77,7 @@ test('passes are cut until they fit: the same completions, the same numbers up t
   expect(warnings.every((message) => message.startsWith('Out of memory in training'))).toBe(true);
 });
 
-test('stopped and resumed: the bytes of the run that was not, and nothing to learn again', async () => {
+test('stopped and resumed: byte for byte the uninterrupted run, without learning the limit again', async () => {
   const out = join(root, 'resumed');
   const run = await train({ ...SETTINGS, out, memoryLimitBytes: LIMIT });
   await run.next();
@@ -96,7 +96,7 @@ test('stopped and resumed: the bytes of the run that was not, and nothing to lea
   expect(untimedFiles(out)).toEqual(untimedFiles(limited));
 });
 
-test('too little for one sequence: exit 1 with a sentence, and the run can go on with more', async () => {
+test('too little for one sequence: exit 1 with a sentence, and the run can resume with more', async () => {
   const out = join(root, 'too-little');
   const begun = await train({ ...SETTINGS, out });
   await begun.next();

@@ -16,7 +16,7 @@ const set = (values: Record<string, string | number>) =>
   Object.entries(values).flatMap(([name, value]) => ['--set', `${name}=${value}`]);
 
 const SHORT = ['--max-steps', '4', ...set({ evalProblems: 0, evalSampledProblems: 0, saveSteps: 1 })];
-/** Far above what a phase of the tiny model takes. */
+/** Far longer than any phase of the tiny model takes. */
 const LIMIT_MS = 15_000;
 
 function write(name: string, text: string): string {
@@ -29,7 +29,7 @@ const dumps = (run: string) => readdirSync(run).filter((name) => name.startsWith
 const dump = (run: string, name: string) =>
   JSON.parse(readFileSync(join(run, name), 'utf8')) as Record<string, unknown>;
 
-/** `acoer train` with a script of ours that runs first in its process. */
+/** `acoer train` with a script that runs first in its process. */
 function trainAfter(script: string, ...words: string[]): Promise<CommandResult> {
   const command = ['--require', script, builtCli(), 'train', ...words];
   return ended(spawn(process.execPath, command, { cwd: ROOT }));
@@ -63,7 +63,7 @@ test.each([
   await resumed(path);
 });
 
-test('a blocked main thread: its stack in the dump, the process ends, and the run can be resumed', async () => {
+test('a blocked main thread: the dump has its stack, the process ends, and the run can be resumed', async () => {
   const path = join(folder, 'blocked');
   const script = write(
     'block.cjs',
@@ -89,11 +89,11 @@ test('a blocked main thread: its stack in the dump, the process ends, and the ru
   await resumed(path);
 });
 
-test('an engine stuck in a system call: the process ends all the same, and the run can be resumed', async () => {
+test('an engine stuck in a system call: the process ends anyway, and the run can be resumed', async () => {
   const path = join(folder, 'stuck');
   const pipe = join(folder, 'pipe');
   execFileSync('mkfifo', [pipe]);
-  // Opened for writing, a pipe without a reader holds the engine's own thread in the kernel.
+  // Opening a pipe without a reader for writing blocks the engine's own thread in the kernel.
   const script = write(
     'stick.cjs',
     `const { NativePolicy } = require(${JSON.stringify(join(dirname(builtCli()), '..', 'engine', 'policy.js'))});
@@ -122,7 +122,7 @@ test('an engine stuck in a system call: the process ends all the same, and the r
   await resumed(path);
 });
 
-test('a normal run, stopped for longer than the limit: nothing fires, and the numbers are those of a run left alone', async () => {
+test('a normal run suspended for longer than the limit: nothing fires, and the numbers are those of an undisturbed run', async () => {
   const limits = set({ watchdogMs: LIMIT_MS, rewardTimeoutMs: 1_000 });
   const alone = join(folder, 'alone');
   const stopped = join(folder, 'stopped');

@@ -1,4 +1,6 @@
-/** Runs commands: in this process for most, as a process of their own where signals, pipes or exit codes matter. */
+/**
+ * Runs commands: mostly in this process, but as a separate process where signals, pipes or exit codes matter.
+ */
 import { spawn, spawnSync } from 'node:child_process';
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
 import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
@@ -49,7 +51,7 @@ process.once('exit', () => {
   for (const directory of temporary) rmSync(directory, { recursive: true, force: true });
 });
 
-/** A file of these lines (objects become JSON) in a temporary folder, removed when this process exits. */
+/** A file with these lines (objects become JSON) in a temporary folder, removed when this process exits. */
 export function linesFile(lines: readonly unknown[]): string {
   const directory = mkdtempSync(join(tmpdir(), 'acoer-lines-'));
   temporary.push(directory);
@@ -66,7 +68,7 @@ const newest = (folder: string): number =>
     ),
   );
 
-/** The compiled program; compiled now when a source is newer. */
+/** Path of the compiled program, which is recompiled if a source is newer. */
 export function builtCli(): string {
   if (!existsSync(BIN) || newest(join(ROOT, 'src')) > newest(join(ROOT, 'dist'))) {
     const tsc = spawnSync('npm', ['run', '--silent', 'build:ts'], { cwd: ROOT, encoding: 'utf8' });
@@ -75,12 +77,12 @@ export function builtCli(): string {
   return BIN;
 }
 
-/** `acoer ...words` as a process. */
+/** `acoer ...words` as a separate process. */
 export function spawnAcoer(...words: string[]): ChildProcessWithoutNullStreams {
   return spawn(process.execPath, [builtCli(), ...words], { cwd: ROOT });
 }
 
-/** How a process ended and what it wrote. */
+/** The exit code of a process and what it wrote. */
 export function ended(child: ChildProcessWithoutNullStreams): Promise<CommandResult> {
   let stdout = '';
   let stderr = '';

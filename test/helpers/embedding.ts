@@ -1,4 +1,4 @@
-/** An empty project beside which the packed package is installed, as a user would. */
+/** An empty project with the packed package installed, as a user would do it. */
 import { execFileSync, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
@@ -29,8 +29,8 @@ function pack(to: string): string {
 }
 
 /**
- * package.json and a lock file that names the tarball and, from this repository's own lock, what it depends on: then
- * npm's cache is enough and no registry has to be asked which versions there are.
+ * Writes package.json and a lock file with the tarball and, from this repository's own lock, its
+ * dependencies. npm's cache is then enough, and no registry is asked for versions.
  */
 function writeProject(directory: string, tarball: string): void {
   const lock = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8')) as Lock;
@@ -46,7 +46,7 @@ function writeProject(directory: string, tarball: string): void {
   writeFileSync(join(directory, 'package-lock.json'), JSON.stringify({ lockfileVersion: 3, packages }));
 }
 
-/** Without a registry and without a cache: the tarball unpacked, its dependencies linked to this repository's. */
+/** Without registry and cache: unpacks the tarball and links its dependencies to this repository's. */
 function unpackBesideLinks(directory: string, tarball: string): void {
   const modules = join(directory, 'node_modules');
   rmSync(modules, { recursive: true, force: true });
@@ -67,7 +67,7 @@ export class EmbeddingProject {
   readonly directory = mkdtempSync(join(tmpdir(), 'acoer-embedding-'));
   readonly package = join(this.directory, 'node_modules', 'acoer');
 
-  /** Packs and installs; without install scripts, as npm does for dependencies. */
+  /** Packs and installs, without install scripts, as npm does for dependencies. */
   install(): void {
     const tarball = pack(this.directory);
     writeProject(this.directory, tarball);
@@ -78,7 +78,7 @@ export class EmbeddingProject {
     unpackBesideLinks(this.directory, tarball);
   }
 
-  /** What `npx acoer setup` would make, taken from this repository's build. */
+  /** Copies what `npx acoer setup` would build from this repository's build. */
   addBuiltAddon(): void {
     const release = join('build', 'Release');
     mkdirSync(join(this.package, release), { recursive: true });
@@ -96,7 +96,7 @@ export class EmbeddingProject {
     return { code: status, stdout, stderr };
   }
 
-  /** Runs a program of the project and gives what it printed as JSON on its last line. */
+  /** Runs a program in the project and returns the JSON on the last line it prints. */
   program<T>(name: string, text: string): T {
     const { code, stdout, stderr } = this.run(process.execPath, this.write(name, text));
     if (code !== 0) throw new Error(`${name} ended with ${code}:\n${stderr}${stdout}`);

@@ -1,4 +1,4 @@
-/** Arguments for engine calls that are right as they stand; tests change one thing at a time. */
+/** Valid arguments for engine calls; tests change one thing at a time. */
 import type { NativeEngine } from '../../src/engine/binding';
 import type { GenerateRequest, Model, PackedSequences } from '../../src/engine/types';
 import { packSequences } from '../../src/packing';
@@ -9,7 +9,7 @@ type Args<K extends keyof NativeEngine> = NativeEngine[K] extends (args: infer A
 
 export const ADAMW = { beta1: 0.9, beta2: 0.999, eps: 1e-8 };
 
-/** `count` sequences of `length` tokens, the first two of each the prompt. */
+/** `count` sequences of `length` tokens, the first two of which are the prompt. */
 export function sequences(count = 2, length = 6): PackedSequences {
   const ids = (b: number) => Int32Array.from({ length }, (_, t) => (b * 7 + t * 3) % 40);
   return packSequences(
@@ -41,7 +41,7 @@ export function nativeRequest(changes: object = {}): Args<'generate'>['requests'
   };
 }
 
-/** The longest time the event loop stood still while `work` ran, in ms. */
+/** The longest pause of the event loop while `work` ran, in ms. */
 export async function longestPauseMs(work: () => Promise<unknown>): Promise<number> {
   let last = performance.now();
   let longest = 0;
@@ -60,14 +60,14 @@ export async function longestPauseMs(work: () => Promise<unknown>): Promise<numb
   return longest;
 }
 
-/** `work` and how long it took. */
+/** Runs `work` and measures how long it took. */
 export async function timed<T>(work: () => Promise<T>): Promise<{ value: T; elapsedMs: number }> {
   const start = performance.now();
   const value = await work();
   return { value, elapsedMs: performance.now() - start };
 }
 
-/** What a rejected or throwing `work` gave; fails when it did not. */
+/** The error of a rejecting or throwing `work`; fails if there is none. */
 export async function failureOf(
   work: () => unknown,
 ): Promise<{ code?: string; message: string; stack?: string }> {
@@ -79,7 +79,7 @@ export async function failureOf(
   throw new Error('the call should have failed');
 }
 
-/** Tokens one model can be asked for without end: a call that only a cancel ends in time. */
+/** Requests that would generate for a very long time: a call that only a cancellation can end. */
 export function endless(
   model: Model,
   options: Parameters<Model['generate']>[1] = {},

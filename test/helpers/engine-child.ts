@@ -1,4 +1,4 @@
-/** Scripts in a Node process of their own, over the real addon: for what ends or could end a process. */
+/** Runs scripts in a separate Node process with the real addon, for whatever ends or could end a process. */
 import { spawn } from 'node:child_process';
 import { resolve } from 'node:path';
 
@@ -6,7 +6,10 @@ import { openModelFiles } from '../../src/models';
 
 export const ADDON = resolve(__dirname, '..', '..', 'build', 'Release', 'acoer.node');
 
-/** `load()` gives an engine with the model that argv[1] describes; `endless(e, m)` starts a call of many seconds. */
+/**
+ * `load()` returns an engine with the model described by argv[1]; `endless(e, m)` starts a call of many
+ * seconds.
+ */
 const PRELUDE = `
   process.env.OMP_WAIT_POLICY ??= 'passive';
   const addon = require(${JSON.stringify(ADDON)});
@@ -41,7 +44,7 @@ export interface ChildOptions {
   nodeArguments?: string[];
 }
 
-/** Runs `script` (CommonJS, inside an async function) and waits for its end. */
+/** Runs `script` (CommonJS, inside an async function) and waits for it to end. */
 export async function runChild(
   script: string,
   { model, kill, nodeArguments = [] }: ChildOptions,
@@ -50,7 +53,7 @@ export async function runChild(
   await using files = await openModelFiles(model);
   const described = JSON.stringify({ spec: files.spec, weights: files.weights });
   const start = performance.now();
-  // Jest's own NODE_OPTIONS are not the script's.
+  // The script does not get Jest's own NODE_OPTIONS.
   const env = { ...process.env, NODE_OPTIONS: '' };
   const child = spawn(process.execPath, [...nodeArguments, '-e', source, described], { env });
   let stdout = '';

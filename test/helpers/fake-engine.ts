@@ -1,7 +1,7 @@
 /**
- * A deterministic stand-in for the native engine, for tests of the loop. Its "model" has two parameters: theta[0]
- * makes thinking shorter, theta[1] makes answers right. Sampling, log-probs, gradients, AdamW-like steps and files all
- * depend on them, so a loop that loses any state gives other numbers.
+ * A deterministic stand-in for the native engine, for tests of the loop. Its "model" has two parameters:
+ * theta[0] shortens thinking, theta[1] makes answers correct. Sampling, log-probs, gradients, AdamW-like
+ * steps and files all depend on them, so a loop that loses any state produces other numbers.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { NativeModelInfo, NativePolicyInfo } from '../../src/engine/binding';
@@ -29,8 +29,8 @@ export type FakeCall = 'generate' | 'score' | 'accumulate' | 'step';
 
 export interface FakeFaults {
   /**
-   * Whether a number of this call is not finite: a function of what it works on, as in a real engine. `ids` are those
-   * of its prompts and completions (of `step`: of the last pass), `seed` that of a generation, `theta` the
+   * Whether a number of this call is not finite: a function of its inputs, as in a real engine. `ids` are its
+   * prompts and completions (for `step`: those of the last pass), `seed` is that of a generation, `theta` the
    * policy's weights.
    */
   nonFinite?: (call: FakeCall, on: { ids: Int32Array; seed: bigint | null; theta: Theta }) => boolean;
@@ -38,11 +38,11 @@ export interface FakeFaults {
   trainingTokens?: number;
   /** This call of `forward` (from 1) runs out of memory. */
   trainingCall?: number;
-  /** As `trainingTokens`, for `score`. */
+  /** Like `trainingTokens`, for `score`. */
   scoringTokens?: number;
-  /** `generate` runs out of memory with more sequences than this together, when half of them have ended. */
+  /** `generate` runs out of memory with more concurrent sequences than this, when half of them have ended. */
   slots?: number;
-  /** The optimiser runs out of memory in the update of this number. */
+  /** The optimiser runs out of memory in this update (from 1). */
   stepWithoutMemory?: number;
 }
 
@@ -82,7 +82,9 @@ function completionIds(request: GenerateRequest, sample: number, theta: Theta): 
   return Int32Array.from([FAKE_IDS.openThink, ...thought, ...closing]).slice(0, request.maxNewTokens);
 }
 
-/** Calls `visit` for every completion token with its place in the completion and in the flat per-token arrays. */
+/**
+ * Calls `visit` for every completion token with its index in the completion and in the flat per-token arrays.
+ */
 function eachToken(
   { ids, offsets, promptLengths }: PackedSequences,
   visit: (id: number, place: number, flat: number, sequence: number) => void,
@@ -113,7 +115,7 @@ export class FakePolicy implements Policy {
   private calls = 0;
   private tape: PackedSequences | null = null;
   disposed = false;
-  /** Of every forward pass. */
+  /** The input of every forward pass. */
   readonly passes: PackedSequences[] = [];
   readonly info = {
     kind: 'lora',

@@ -1,4 +1,6 @@
-/** Folders, archives and wheels that look like libtorch to set-up, and a Python whose pip is ours. No network. */
+/**
+ * Folders, archives and wheels that look like libtorch to set-up, and a Python with a fake pip. No network.
+ */
 import { execFileSync } from 'node:child_process';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -10,7 +12,7 @@ export const realPython = execFileSync('python3', ['-c', 'import sys; print(sys.
 
 const temporary: string[] = [];
 
-/** Removed after the test file. */
+/** A folder that is removed after the test file. */
 export function temporaryFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'acoer-setup-test-'));
   temporary.push(folder);
@@ -30,7 +32,7 @@ export function writeTree(root: string, files: Record<string, string>): string {
   return root;
 }
 
-/** A shell script of that name in `folder`. */
+/** A shell script called `name` in `folder`. */
 export function fakeProgram(folder: string, name: string, script: string): string {
   const path = join(folder, name);
   mkdirSync(folder, { recursive: true });
@@ -39,7 +41,7 @@ export function fakeProgram(folder: string, name: string, script: string): strin
   return path;
 }
 
-/** The files set-up looks at, with `include` and `lib` at the top. */
+/** The files that set-up checks, with `include` and `lib` at the top. */
 export function libtorchFiles(version: string, label: Record<string, string> = {}): Record<string, string> {
   const [major, minor, patch] = version.split('.');
   return {
@@ -85,7 +87,7 @@ function zip(path: string, files: Record<string, string>, info = ''): string {
   return path;
 }
 
-/** What the official server would send. */
+/** An archive as the official server would send it. */
 export function makeArchive(path: string, version: string, flavour: string): string {
   const files = prefixed(libtorchFiles(version, archiveLabel(version, flavour)), 'libtorch');
   return zip(path, {
@@ -95,7 +97,7 @@ export function makeArchive(path: string, version: string, flavour: string): str
   });
 }
 
-/** What pip would download; `metadata` are further lines of METADATA. */
+/** A wheel as pip would download it; `metadata` are additional lines of METADATA. */
 export function makeWheel(folder: string, version: string, flavour: string, metadata = ''): string {
   const info = `torch-${version}+${flavour}.dist-info`;
   const files = prefixed(libtorchFiles(version, wheelLabel(version, flavour)), 'torch');
@@ -115,7 +117,8 @@ export function makeNvidiaWheel(folder: string, name: string): string {
 }
 
 /**
- * A python3 whose `pip download` runs `script` with `$dest` set to the folder of `-d`; everything else is the real one.
+ * A python3 whose `pip download` runs `script` with `$dest` set to the folder of `-d`; the rest is the real
+ * one.
  */
 export function fakePython(folder: string, script: string): string {
   const body = `

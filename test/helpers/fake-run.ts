@@ -1,4 +1,4 @@
-/** Runs on the fake engine in folders of their own. */
+/** Runs on the fake engine, each in its own folder. */
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,7 +23,7 @@ export function fakeRun(more: TrainOptions = {}) {
   return {
     maxSteps: 12,
     maxCompletionLength: 40,
-    // The fake's gradients are small: at this rate its parameters move.
+    // The fake's gradients are small; this rate moves its parameters.
     learningRate: 100,
     evalProblems: 20,
     evalSampledProblems: 0,
@@ -37,7 +37,7 @@ export function fakeRun(more: TrainOptions = {}) {
   };
 }
 
-/** The lines of a run without what depends on the clock. */
+/** The lines of a run without anything that depends on the clock. */
 export const metricsOf = (folder: string): StepMetrics[] =>
   readMetrics(join(folder, 'metrics.jsonl')).map((line) =>
     Object.fromEntries(Object.entries(line).filter(([name]) => !/^(step_time$|time\/|memory\/)/.test(name))),
@@ -45,7 +45,7 @@ export const metricsOf = (folder: string): StepMetrics[] =>
 
 const CLOCKED = /^(metrics\.jsonl|rolled-back-\d+\.jsonl|summary\.json)$/;
 
-/** Every other file of a run with its content. */
+/** The content of every other file of a run. */
 export function filesOf(folder: string): Record<string, string> {
   const names = readdirSync(folder, { recursive: true, withFileTypes: true }).filter((entry) =>
     entry.isFile(),

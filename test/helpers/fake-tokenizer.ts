@@ -1,4 +1,4 @@
-/** A character tokenizer and a small dataset that go with the fake engine. */
+/** A character tokenizer and a small dataset for the fake engine. */
 import type { Dataset } from '../../src/data';
 import type { Tokenizer } from '../../src/tokenizer';
 
@@ -45,7 +45,9 @@ export const fakeTokenizer: Tokenizer = {
   vocabSize: 46,
 };
 
-/** Problems whose answer is the one digit in them; every fourth has a longer text. `end` makes them other questions. */
+/**
+ * Problems whose answer is the one digit in them; every fourth has a longer text. `end` makes them distinct.
+ */
 export function fakeDataset(size: number, end = ''): Dataset {
   return {
     name: 'fake',
@@ -58,5 +60,5 @@ export function fakeDataset(size: number, end = ''): Dataset {
   };
 }
 
-/** Problems to evaluate on: none of them is one of `fakeDataset`'s. */
+/** Problems to evaluate on, none of which is in `fakeDataset`. */
 export const fakeEvaluation = (size: number): Dataset => fakeDataset(size, '?');

@@ -1,4 +1,6 @@
-/** Reads the golden fixtures of test/fixtures/native (made by scripts/fixtures) into the engine's own records. */
+/**
+ * Reads the golden fixtures of test/fixtures/native (made by scripts/fixtures) into the engine's own records.
+ */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -49,14 +51,14 @@ export function readJson<T>(path: string): T {
   return JSON.parse(readFileSync(join(FIXTURES, path), 'utf8')) as T;
 }
 
-/** The data of one tensor; a missing name is a broken fixture. */
+/** The data of one tensor; a missing name means a broken fixture. */
 export function values(fixture: Fixture, name: string): Float64Array {
   const tensor = fixture[name];
   if (!tensor) throw new Error(`the fixture has no tensor ${name}`);
   return tensor.data;
 }
 
-/** The tensors under `prefix`, by the rest of their names. */
+/** The tensors under `prefix`, keyed by the rest of their names. */
 export function under(fixture: Fixture, prefix: string): Fixture {
   return Object.fromEntries(
     Object.entries(fixture)
@@ -85,7 +87,7 @@ export function perToken(sequences: PackedSequences, numbers: ArrayLike<number>)
   );
 }
 
-/** Largest absolute difference; a different length or a number that is not finite is an error. */
+/** Largest absolute difference; throws if the lengths differ or a number is not finite. */
 export function maxDifference(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
   if (actual.length !== expected.length)
     throw new Error(`${actual.length} numbers where ${expected.length} were expected`);
@@ -98,7 +100,7 @@ export function maxDifference(actual: ArrayLike<number>, expected: ArrayLike<num
   return largest;
 }
 
-/** Largest absolute difference over the largest expected size: one tensor's relative error. */
+/** Largest absolute difference over the largest expected absolute value: the relative error of one tensor. */
 export function relativeError(actual: ArrayLike<number>, expected: ArrayLike<number>): number {
   let scale = 0;
   for (let i = 0; i < expected.length; i++) scale = Math.max(scale, Math.abs(expected[i]!));
@@ -106,7 +108,7 @@ export function relativeError(actual: ArrayLike<number>, expected: ArrayLike<num
   return difference === 0 ? 0 : difference / scale;
 }
 
-/** The tensors that differ by more than `tolerance` relative, or are missing or misshapen: [] when all agree. */
+/** The tensors that differ by more than `tolerance` relatively, are missing or misshapen; [] if all agree. */
 export function differingTensors(actual: TensorTable, expected: TensorTable, tolerance: number): string[] {
   const wrong = Object.keys(actual)
     .filter((name) => !(name in expected))
@@ -124,8 +126,8 @@ export function differingTensors(actual: TensorTable, expected: TensorTable, tol
 }
 
 /**
- * Runs `use` with an engine that is disposed after it: on the CPU, or on the device ACOER_TEST_DEVICE names
- * (scripts/gpu-check). `threads` 0: the engine's own choice.
+ * Runs `use` with an engine that is disposed afterwards: on the CPU, or on the device in ACOER_TEST_DEVICE
+ * (scripts/gpu-check). `threads` 0: the engine decides.
  */
 export async function withEngine<T>(use: (engine: Engine) => Promise<T>, threads = 0): Promise<T> {
   const device = (process.env.ACOER_TEST_DEVICE || 'cpu') as DeviceName;

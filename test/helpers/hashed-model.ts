@@ -1,13 +1,13 @@
 /**
- * A model at true widths whose weights are a hash of their index: 800 MB that need not be stored. The generator is
- * the one of scripts/fixtures/wide.py.
+ * A model with real widths whose weights are a hash of their index: 800 MB that need not be stored. The
+ * generator is the one in scripts/fixtures/wide.py.
  */
 import { closeSync, mkdirSync, openSync, writeFileSync, writeSync } from 'node:fs';
 import { join } from 'node:path';
 
 export interface HashedModel {
   config: Record<string, unknown>;
-  /** Names and shapes in Hugging Face's order: a tensor's place is its number in the hash. */
+  /** Names and shapes in Hugging Face's order; a tensor's position is its number in the hash. */
   tensors: [string, number[]][];
 }
 
@@ -23,7 +23,7 @@ function valueTable(name: string): Uint16Array {
   return Uint16Array.from({ length: 256 }, (_, byte) => bfloat16Bits(value(byte)));
 }
 
-// Taken once: in Jest's sandbox every use of a global is a look-up that costs more than the multiplication.
+// A local copy: in Jest's sandbox every use of a global is a look-up that costs more than the multiplication.
 const { imul } = Math;
 
 /** MurmurHash3's finaliser of `start + i` for each i, as indices into `table`. */

@@ -1,7 +1,8 @@
 /**
- * A local server that speaks the Hugging Face hub's protocol: repository info, the paginated tree, `resolve` with
- * redirects (large files to a CDN on another port), ranges, the hub's headers and error codes. Plain JavaScript, for
- * scripts/fixtures/hub_cache.py runs it too: `node test/helpers/hub-server.js` serves SAMPLE and prints its address.
+ * A local server that speaks the Hugging Face hub's protocol: repository info, the paginated tree, `resolve`
+ * with redirects (large files to a CDN on another port), ranges, the hub's headers and error codes. Plain
+ * JavaScript, because scripts/fixtures/hub_cache.py runs it too: `node test/helpers/hub-server.js` serves
+ * SAMPLE and prints its address.
  */
 const { createHash } = require('node:crypto');
 const http = require('node:http');
@@ -15,8 +16,9 @@ const http = require('node:http');
  * @property {string | null} readers a token that may read it; null: anyone
  */
 /**
- * What goes wrong with a file's content, once per entry, in order.
- * @typedef {{ cutAfter: number } | { silentAfter: number } | { status: number } | { wrongBytes: true } | { slowly: number }} Fault
+ * Faults when serving a file's content, one per entry, in order.
+ * @typedef {{ cutAfter: number } | { silentAfter: number } | { status: number } | { wrongBytes: true }
+ *   | { slowly: number }} Fault
  */
 
 /** @param {string} kind @param {string | Buffer} data */
@@ -33,7 +35,7 @@ function storedFile(content, lfs) {
   return { content, gitId: gitBlobId(Buffer.from(pointer)), sha256 };
 }
 
-/** Bytes that no compression shortens, the same for the same key. @param {string} key @param {number} size */
+/** Incompressible bytes, the same for the same key. @param {string} key @param {number} size */
 function noise(key, size) {
   const blocks = [];
   for (let i = 0; i * 32 < size; i++) blocks.push(createHash('sha256').update(`${key} ${i}`).digest());
@@ -49,7 +51,7 @@ class HubServer {
   constructor() {
     /** @type {Map<string, Repository>} */
     this.repositories = new Map();
-    /** @type {string[]} `GET /path`, in the order they came; the CDN's begin with `CDN `. */
+    /** @type {string[]} `GET /path` in order of arrival; requests to the CDN begin with `CDN `. */
     this.log = [];
     /** @type {Map<string, Fault[]>} by path in the repository */
     this.faults = new Map();
@@ -68,7 +70,7 @@ class HubServer {
 
   async start() {
     this.endpoint = await listen(this.hub, '127.0.0.1');
-    // Another host: huggingface_hub takes a redirect within one host for a renamed repository.
+    // On another host, because huggingface_hub takes a redirect within one host for a renamed repository.
     this.cdnEndpoint = await listen(this.cdn, '127.0.0.2');
     return this;
   }
@@ -101,7 +103,10 @@ class HubServer {
     return commit;
   }
 
-  /** @param {http.ServerResponse} response @param {number} status @param {string} code @param {string} message */
+  /**
+   * @param {http.ServerResponse} response @param {number} status
+   * @param {string} code @param {string} message
+   */
   refuse(response, status, code, message) {
     const headers = { 'x-error-message': message, 'content-type': 'application/json' };
     response.writeHead(status, code === '' ? headers : { ...headers, 'x-error-code': code });
@@ -109,7 +114,7 @@ class HubServer {
   }
 
   /**
-   * The repository and commit, or null when the request was refused.
+   * The repository and commit, or null if the request was rejected.
    * @param {http.IncomingMessage} request @param {http.ServerResponse} response
    * @param {string} name @param {string} revision
    */
@@ -161,7 +166,10 @@ class HubServer {
     else this.refuse(response, 404, '', 'Sorry, we cannot find the page you are looking for.');
   }
 
-  /** @param {http.IncomingMessage} request @param {http.ServerResponse} response @param {string} name @param {string} revision */
+  /**
+   * @param {http.IncomingMessage} request @param {http.ServerResponse} response
+   * @param {string} name @param {string} revision
+   */
   answerInfo(request, response, name, revision) {
     const fault = this.faults.get(`info ${name}`)?.shift();
     if (fault && 'status' in fault) return void response.writeHead(fault.status).end();
@@ -265,7 +273,7 @@ class HubServer {
   answerCdn(request, response) {
     const file = this.cdnFiles.get(/^\/repos\/(\w+)\?signature=1$/.exec(request.url ?? '')?.[1] ?? '');
     this.log.push(`CDN ${request.method} ${file?.path} ${request.headers.range ?? 'whole'}`);
-    // As object stores do: a signed address and a token at once are refused.
+    // Like object stores: a signed address together with a token is rejected.
     if (request.headers.authorization !== undefined)
       return void response.writeHead(400).end('two ways of access');
     if (file === undefined) return void response.writeHead(403).end('signature');
@@ -273,7 +281,10 @@ class HubServer {
     this.send(request, response, file.path, file.content);
   }
 
-  /** @param {http.IncomingMessage} request @param {http.ServerResponse} response @param {string} path @param {Buffer} content */
+  /**
+   * @param {http.IncomingMessage} request @param {http.ServerResponse} response
+   * @param {string} path @param {Buffer} content
+   */
   send(request, response, path, content) {
     const range = this.ranges ? /^bytes=(\d+)-(\d*)$/.exec(request.headers.range ?? '') : null;
     const start = range ? Number(range[1]) : 0;
@@ -309,7 +320,10 @@ async function listen(server, host) {
   return `http://${host}:${/** @type {import('node:net').AddressInfo} */ (server.address()).port}`;
 }
 
-/** In twenty pieces over `ms`. @param {http.ServerResponse} response @param {Buffer} body @param {number} ms */
+/**
+ * Sends twenty pieces over `ms`.
+ * @param {http.ServerResponse} response @param {Buffer} body @param {number} ms
+ */
 async function slowly(response, body, ms) {
   const piece = Math.ceil(body.length / 20);
   for (let at = 0; at < body.length && !response.destroyed; at += piece) {
@@ -319,7 +333,10 @@ async function slowly(response, body, ms) {
   response.end();
 }
 
-/** A model and a data set for tests and the fixture script. @type {Record<string, Record<string, Buffer | string>>} */
+/**
+ * A model and a data set for tests and the fixture script.
+ * @type {Record<string, Record<string, Buffer | string>>}
+ */
 const SAMPLE = {
   'models/acoer-test/sample': {
     '.gitattributes': '*.safetensors filter=lfs diff=lfs merge=lfs -text\n',
@@ -346,7 +363,7 @@ if (require.main === module) {
   const server = new HubServer();
   for (const [name, files] of Object.entries(SAMPLE)) server.add(name, files);
   void server.start().then(() => process.stdout.write(`${server.endpoint}\n`));
-  // `log` on stdin: what was asked since the last time, as one line of JSON.
+  // `log` on stdin: the requests since the last time, as one line of JSON.
   process.stdin.on('data', () => process.stdout.write(`${JSON.stringify(server.log.splice(0))}\n`));
   process.stdin.on('end', () => process.exit(0));
 }

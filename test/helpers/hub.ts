@@ -43,7 +43,7 @@ export function hubForTests() {
   return { hub: () => server, cache: () => join(home, 'hub'), setEnvironment };
 }
 
-/** The one sentence a user reads when `work` fails. */
+/** The error message that a user sees when `work` fails. */
 export async function sentence(work: Promise<unknown>): Promise<string> {
   const error = await work.then(
     () => new Error('nothing was thrown'),

@@ -1,14 +1,14 @@
-/** An HTTP proxy on this machine that writes down what it is asked for and sends every name to 127.0.0.1. */
+/** A local HTTP proxy that logs what it is asked for and resolves every name to 127.0.0.1. */
 import http from 'node:http';
 import net from 'node:net';
 import type { AddressInfo } from 'node:net';
 
 export class ProxyServer {
-  /** `GET http://host:port/path` and `CONNECT host:port`, in the order they came. */
+  /** `GET http://host:port/path` and `CONNECT host:port`, in order of arrival. */
   readonly log: string[] = [];
-  /** Proxy-Authorization of each of them, or null. */
+  /** Proxy-Authorization of each request, or null. */
   readonly credentials: (string | null)[] = [];
-  /** What it answers instead of passing a request on; null: it passes on. */
+  /** Status to answer with instead of forwarding requests; null: forward. */
   refuseWith: number | null = null;
   private readonly server = http.createServer((request, response) => this.pass(request, response));
 

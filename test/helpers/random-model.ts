@@ -1,4 +1,7 @@
-/** Random dense Qwen3 directories in the Hub's layout, made in TypeScript: the same seed gives the same bytes. */
+/**
+ * Random dense Qwen3 directories in the Hub's layout, written by TypeScript: the same seed gives the same
+ * bytes.
+ */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -42,7 +45,7 @@ const DEFAULTS: Required<RandomModelOptions> = {
   shards: 1,
 };
 
-/** Parameters in Hugging Face's names and order. */
+/** Parameters with Hugging Face's names and in its order. */
 function tensorsOf(o: Required<RandomModelOptions>): NamedTensor[] {
   const matrix = (name: string, ...shape: number[]): NamedTensor => ({ name, shape, norm: false });
   const norm = (name: string, size: number): NamedTensor => ({ name, shape: [size], norm: true });
@@ -111,11 +114,11 @@ function tensorBytes(tensor: NamedTensor, o: Required<RandomModelOptions>, draw:
   for (let i = 0; i < count; i++) values[i] = draw() * scale + (tensor.norm ? 1 : 0);
   if (o.dtype === 'float32') return Buffer.from(values.buffer);
   const bits = new Uint32Array(values.buffer);
-  // Rounded to nearest even, as every bf16 conversion does.
+  // Rounded to nearest even, like every bf16 conversion.
   return Buffer.from(Uint16Array.from(bits, (b) => (b + 0x7fff + ((b >>> 16) & 1)) >>> 16).buffer);
 }
 
-/** One safetensors file: an 8-byte header length, the JSON header, the tensors end to end. */
+/** One safetensors file: an 8-byte header length, the JSON header, and the tensors without gaps. */
 export function safetensors(
   entries: { name: string; dtype: string; shape: number[]; data: Buffer }[],
 ): Buffer {

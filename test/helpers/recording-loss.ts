@@ -1,4 +1,4 @@
-/** A loss registered under a name of its own that computes another one and keeps what it was given. */
+/** A loss registered under its own name that computes another one and records its inputs. */
 import { listLosses, registerLoss, type LossBatch } from '../../src/losses';
 
 let made = 0;

@@ -1,10 +1,10 @@
-/** Run directories as something to compare: every file but for what measures time, memory or names the folder. */
+/** Run directories in comparable form: every file except timings, memory and the folder's own name. */
 import { cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 
 const TIMED = /^(step_time$|time\/|memory\/)/;
 
-/** Without wall times, memory, checksums over them, and the run's own path. */
+/** `value` without wall times, memory, checksums over them, and the run's own path. */
 function untimed(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(untimed);
   if (typeof value !== 'object' || value === null) return value;
@@ -25,7 +25,7 @@ function contentOf(path: string): unknown {
   return bytes.toString('base64');
 }
 
-/** Content of every file in `folder` by its path there; damaged checkpoints set aside are left out. */
+/** Content of every file in `folder` by relative path, except damaged checkpoints that were set aside. */
 export function untimedFiles(folder: string): Map<string, unknown> {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
   const compared = names.filter((name) => !name.includes('damaged-') && !name.endsWith('SHA256SUMS'));
@@ -34,8 +34,8 @@ export function untimedFiles(folder: string): Map<string, unknown> {
 }
 
 /**
- * The run in `folder` as its process would leave it if it died now. The lock of a process that died holds nobody up; this
- * one goes on, so it is left out.
+ * Copies the run in `folder` as its process would leave it if it died now. The lock is left out: that of a
+ * dead process blocks nobody, but this process is still alive.
  */
 export function copyAsCrashed(folder: string, copy: string): void {
   cpSync(folder, copy, { recursive: true });

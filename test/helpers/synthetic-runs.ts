@@ -1,4 +1,4 @@
-/** scripts/synthetic-runs.cjs, typed. */
+/** Types for scripts/synthetic-runs.cjs. */
 import type { KnownMetrics } from '../../src/metric-names';
 
 export type Solve = readonly [number, number];

@@ -1,4 +1,6 @@
-/** A model of random weights that reads and writes text: the embedded model's tokenizer over a small random Qwen3. */
+/**
+ * A model with random weights that reads and writes text: the embedded tokenizer with a small random Qwen3.
+ */
 import { copyFileSync, readdirSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -6,7 +8,7 @@ import { TINY_MODEL } from '../../src/models';
 import { randomModel } from './random-model';
 import type { RandomModelOptions } from './random-model';
 
-/** Small and undecided enough that every token has a chance, so that completions differ and do end. */
+/** Small and undecided enough that every token has a chance, so completions differ and do end. */
 export function textModel(options: RandomModelOptions = {}): string {
   const directory = randomModel({ vocabSize: 64, std: 0.05, ...options });
   for (const name of readdirSync(TINY_MODEL)) {

@@ -1,9 +1,9 @@
-/** Forward, a loss and backward, as tests of the engine need them. */
+/** Forward, loss and backward for tests of the engine. */
 import type { CallOptions, PackedSequences, Policy, TokenValues } from '../../src/engine/types';
 import { resolveLoss, type LossResult, type LossSettings } from '../../src/losses';
 import { completionLengths } from './fixtures';
 
-/** What a loss takes besides the log-probs of the pass. */
+/** The inputs of a loss besides the log-probs of the pass. */
 export interface TrainBatch extends PackedSequences {
   /** Per sequence. */
   advantages: Float64Array;
@@ -13,7 +13,7 @@ export interface TrainBatch extends PackedSequences {
   importanceWeights: Float64Array | null;
 }
 
-/** A batch with every token in the loss and nothing optional, but for what `rest` gives. */
+/** A batch with every token in the loss and no optional fields, except those in `rest`. */
 export function trainBatch(
   sequences: PackedSequences,
   advantages: Float64Array,
@@ -55,7 +55,7 @@ export interface NamedLoss extends LossSettings {
   parameters: Record<string, unknown>;
 }
 
-/** Settings with TRL 1.13's defaults for all that is not given; its `loss_type` is dapo, with no KL term. */
+/** Settings with TRL 1.13's defaults for everything not given; its `loss_type` is dapo, without a KL term. */
 export const trlLoss = (settings: Partial<NamedLoss> & Pick<NamedLoss, 'normalizer'>): NamedLoss => ({
   type: 'dapo',
   level: 'token',
@@ -71,7 +71,7 @@ export const trlLoss = (settings: Partial<NamedLoss> & Pick<NamedLoss, 'normaliz
 
 export type PassResult = LossResult & TokenValues & { tokens: number; entropySum: number };
 
-/** Adds the gradient of a loss on a batch to the policy's. */
+/** Adds the gradient of a loss on a batch to the policy's gradient. */
 export async function accumulate(
   policy: Policy,
   batch: TrainBatch,
@@ -92,7 +92,10 @@ export async function accumulate(
   };
 }
 
-/** Adds the gradient of -1/N sum A exp(logprob - old), A a number per token; `old` null: of the log-probs themselves. */
+/**
+ * Adds the gradient of -1/N sum A exp(logprob - old), A per token; if `old` is null, of the log-probs
+ * themselves.
+ */
 export async function surrogatePass(
   policy: Policy,
   sequences: PackedSequences,
@@ -107,7 +110,7 @@ export async function surrogatePass(
   return terms.reduce((a, b) => a + b, 0);
 }
 
-/** A pass whose gradient is not zero, for tests that are about something else. */
+/** A pass with a non-zero gradient, for tests about something else. */
 export async function anyPass(
   policy: Policy,
   sequences: PackedSequences,
