@@ -11,7 +11,7 @@ export default tseslint.config(
     rules: {
       eqeqeq: 'error',
       'no-console': 'error',
-      // An async function without an await still turns a throw into a rejection, which interfaces here rely on.
+      // An async function without await still turns a throw into a rejection, which interfaces here rely on.
       '@typescript-eslint/require-await': 'off',
       '@typescript-eslint/no-base-to-string': 'off',
       '@typescript-eslint/no-unused-vars': ['error', { argsIgnorePattern: '^_', varsIgnorePattern: '^_' }],

@@ -14,7 +14,7 @@ registerLoss({
   compute(batch, settings) {
     const penalty = 0.01;
     const added = sumOverTokens(batch, settings, {
-      // A rule sets the loss of one token and its derivatives; the chain rule through the ratio is applied for you.
+      // A rule sets the loss of one token and its derivatives; the chain rule through the ratio is applied.
       ruleOf:
         ({ advantage }) =>
         (term, ratio, logprob) => {

@@ -1,10 +1,11 @@
 /**
- * What a change costs: the same bench in two built checkouts, run in turns.
+ * Measures the cost of a change: the same benchmark in two built checkouts, run alternately.
  *
  *   node scripts/compare-checkouts.mjs BEFORE AFTER [--pairs 15] [-- bench arguments]
  *
- * Each pair is one run of `acoer bench step` (or what follows `--`) in either folder, the first of them by turns. Prints
- * the median of after / before with a 95% interval (bootstrap over the pairs), and the spread of either side.
+ * Each pair runs `acoer bench step` (or whatever follows `--`) once in either folder, alternating which comes
+ * first. Prints the median of after / before with a 95% interval (bootstrap over the pairs), and the range of
+ * either side.
  */
 import { execFileSync } from 'node:child_process';
 import { join } from 'node:path';
@@ -27,7 +28,7 @@ const pairs = Number(values.pairs);
 
 const [phase] = bench;
 
-/** Median seconds of the bench's repeats. */
+/** Median seconds over the benchmark's repeats. */
 function seconds(folder) {
   const args = [join(folder, 'dist', 'cli', 'main.js'), 'bench', ...bench, '--device', 'cpu', '--json'];
   const printed = execFileSync(process.execPath, args, { cwd: folder, encoding: 'utf8' });

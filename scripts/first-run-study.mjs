@@ -1,13 +1,13 @@
 /**
- * What `node train.js` comes to over many seeds, and whether that is what README says of it:
+ * Results of `node train.js` over many seeds, to check what the README says about them:
  *
  *   node scripts/first-run-study.mjs record FOLDER [--seeds 401-430] [--set path=value ...] [--jobs 2]
  *   node scripts/first-run-study.mjs judge FOLDER
  *
- * `record` trains the preset `tiny` once per seed, one thread each, and evaluates it every 25 steps, which does not move
- * the training; what is there already is not made again. `judge` reads the recorded runs with the closing lines of the
- * code that runs it, and the monitor's states as recorded. Settings are chosen on other seeds than they are judged on.
- * Needs `npm run build`.
+ * `record` trains the preset `tiny` once per seed, with one thread each, and evaluates it every 25 steps,
+ * which does not affect the training. Existing runs are kept. `judge` reads the recorded runs with the
+ * current code's closing lines and the recorded monitor states. Settings are chosen on other seeds than they
+ * are judged on. Needs `npm run build`.
  */
 import { existsSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -17,23 +17,25 @@ import { recordRuns, root, seedsOf } from './lib/study.mjs';
 
 const require = createRequire(import.meta.url);
 
-/** Of one run. Points are of 100; "own peak" is the highest sampled evaluation of the run. */
+/**
+ * Targets for a single run. Points are out of 100; "own peak" is the highest sampled evaluation of the run.
+ */
 const TARGETS = [
   ['does not end "Shortened and held"', (run) => run.held],
-  ['greedy over 1 point under the base', (run) => run.greedy >= run.baseGreedy - 1],
-  ['sampled under 20 points over the base', (run) => run.sampled >= run.baseSampled + 20],
-  ['sampled over 3 points under its own peak', (run) => run.sampled >= run.peak - 3],
-  ['sampled under 94%', (run) => run.sampled >= 94],
-  ['thinking down under 65%', (run) => run.thinking <= 0.35 * run.baseThinking],
+  ['greedy more than 1 point below the base', (run) => run.greedy >= run.baseGreedy - 1],
+  ['sampled less than 20 points above the base', (run) => run.sampled >= run.baseSampled + 20],
+  ['sampled more than 3 points below its own peak', (run) => run.sampled >= run.peak - 3],
+  ['sampled below 94%', (run) => run.sampled >= 94],
+  ['thinking reduced by less than 65%', (run) => run.thinking <= 0.35 * run.baseThinking],
   ['a collapse is printed', (run) => !run.collapsed],
 ];
-/** Percent: the mean of the sampled accuracies. */
+/** Target in percent for the mean of the sampled accuracies. */
 const MEAN_SAMPLED = 97.5;
 
-/** 0.978 is 97.8, without the rounding of a product. */
+/** 0.978 becomes 97.8, without the rounding error of the product. */
 const percentOf = (share) => Number((100 * share).toFixed(6));
 
-/** As the run itself said it; `monitor/state` 2 is collapsed. */
+/** As reported by the run itself; `monitor/state` 2 is collapsed. */
 const collapsed = (lines) => lines.some((line) => line['monitor/state'] === 2);
 
 function readRun(path) {
@@ -59,7 +61,7 @@ function readRun(path) {
   };
 }
 
-/** Minimum, 5%, median, 95% and maximum, interpolated between neighbours. */
+/** Minimum, 5%, median, 95% and maximum, with linear interpolation. */
 function quantiles(values, digits) {
   const sorted = [...values].sort((a, b) => a - b);
   const at = (share) => {
@@ -76,7 +78,7 @@ function judge(folder) {
     .map((name) => readRun(join(folder, name)))
     .sort((a, b) => a.seed - b.seed);
   if (runs.length === 0) {
-    console.error(`${folder} has no run that ended: record some first.`);
+    console.error(`${folder} has no finished run; record some first.`);
     process.exit(2);
   }
   const of = (name) => runs.map((run) => run[name]);
@@ -89,16 +91,16 @@ function judge(folder) {
   }
   const met = runs.filter((run) => TARGETS.every(([, of]) => of(run))).length;
   const parts = [
-    `${runs.length} runs (min / 5% / median / 95% / max): sampled accuracy ${quantiles(of('sampled'), 1)} (mean ${mean('sampled').toFixed(2)}, wanted ${MEAN_SAMPLED})`,
+    `${runs.length} runs (min / 5% / median / 95% / max): sampled accuracy ${quantiles(of('sampled'), 1)} (mean ${mean('sampled').toFixed(2)}, target ${MEAN_SAMPLED})`,
     `thinking ${quantiles(of('thinking'), 1)} tokens (mean ${mean('thinking').toFixed(1)}, base ${mean('baseThinking').toFixed(1)})`,
     `greedy ${quantiles(of('greedy'), 1)}`,
-    `under the own peak ${quantiles(
+    `below its own peak ${quantiles(
       runs.map((run) => run.peak - run.sampled),
       1,
     )}`,
     `"Shortened and held" ${runs.filter((run) => run.held).length}`,
     `collapses printed ${runs.filter((run) => run.collapsed).length}`,
-    `every target met in ${met}`,
+    `all targets met in ${met}`,
   ];
   console.log(parts.join('; '));
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** clang-format over native/ and scripts/gpu/emu: rewrites, or with `--check` only says which files differ (exit 1). */
+/** Runs clang-format on native/ and scripts/gpu/emu; `--check` only lists the files that differ (exit 1). */
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,16 +1,17 @@
 /**
- * Mutated files of every kind that acoer reads: each ends in a value or in an error with a code of ours.
+ * Mutates files of every kind that acoer reads: each must give a value or an error with one of our codes.
  *
- *   node scripts/fuzz-files.mjs [--seconds 60] [--seed 1] [--kind NAME]... [--workers 1] [--keep FOLDER] [--replay FOLDER]
+ *   node scripts/fuzz-files.mjs [--seconds 60] [--seed 1] [--kind NAME]... [--workers 1]
+ *                               [--keep FOLDER] [--replay FOLDER]
  *
- *   --seconds   shared out evenly over the kinds
+ *   --seconds   divided evenly among the kinds
  *   --seed      case n of a kind is a function of seed, kind and n
- *   --keep      where the file of a finding is written (default: a folder in the system's temporary one)
- *   --replay    no mutations: read every file in FOLDER/<kind>/ once; folders of other names are passed over
+ *   --keep      where the file of a finding is written (default: a temporary folder)
+ *   --replay    no mutations: read every file in FOLDER/<kind>/ once; folders with other names are skipped
  *
- * A finding: an error without a code of ours, a case that takes over 3 s of processor time or hangs, memory
- * that grows by more than 300 MB in a case, a process that dies, a property that appears on Object.prototype. Prints a
- * line for each kind; exits 1 with findings. Needs the compiled package and addon (`npm run build`).
+ * Findings: an error without one of our codes, a case that hangs or takes over 3 s of CPU time, memory that
+ * grows by more than 300 MB in one case, a process that dies, a property added to Object.prototype. Prints a
+ * line per kind; exits with 1 if there are findings. Needs the compiled package and addon (`npm run build`).
  */
 import { fork } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -31,7 +32,7 @@ const CODES = new Set([
   'BAD_ARGUMENT', 'BAD_SHAPE', 'BAD_FILE', 'BAD_CONFIG', 'BAD_INPUT', 'RUN_EXISTS', 'RUN_LOCKED',
 ]); // prettier-ignore
 
-/** What was wrong with reading one file, or null. */
+/** What went wrong when reading one file, or null. */
 async function problemOf(read) {
   const before = process.cpuUsage();
   const rssBefore = process.resourceUsage().maxRSS * 1024;
@@ -50,13 +51,15 @@ async function problemOf(read) {
   const growth = process.resourceUsage().maxRSS * 1024 - rssBefore;
   const added = Object.keys(Object.getOwnPropertyDescriptors(Object.prototype)).length;
   if (added !== problemOf.properties) problem ??= 'a property on Object.prototype';
-  if (ms > LIMITS.cpuMs) problem ??= `${ms.toFixed(0)} ms of processor time`;
+  if (ms > LIMITS.cpuMs) problem ??= `${ms.toFixed(0)} ms of CPU time`;
   if (growth > LIMITS.growthBytes) problem ??= `memory grew by ${(growth / 1e6).toFixed(0)} MB`;
   return { problem, ms };
 }
 problemOf.properties = Object.keys(Object.getOwnPropertyDescriptors(Object.prototype)).length;
 
-/** Cases of one kind, told to the parent one by one so that it knows which one killed this process. */
+/**
+ * The cases of one kind, reported to the parent one by one so that it knows which one killed this process.
+ */
 async function runShare({ kind, seed, first, untilMs, folder, replay }) {
   process.env.FUZZ_FOLDER = folder;
   const { seeds, read } = KINDS[kind];
@@ -88,7 +91,7 @@ async function runShare({ kind, seed, first, untilMs, folder, replay }) {
   process.exit(0);
 }
 
-/** Processor time of a process so far, in ms at 100 ticks a second; 0 when it has ended. */
+/** CPU time of a process so far in ms, at 100 ticks per second; 0 if it has ended. */
 function cpuMsOf(pid) {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
@@ -99,7 +102,7 @@ function cpuMsOf(pid) {
   }
 }
 
-/** One process; resolves with how it ended. */
+/** Runs one process; resolves with how it ended. */
 function share(settings, tell) {
   return new Promise((resolve) => {
     const child = fork(fileURLToPath(import.meta.url), [], {
@@ -117,7 +120,8 @@ function share(settings, tell) {
       child.kill('SIGKILL');
     };
     let cpuAtMessage = 0;
-    // On a busy machine a case may wait long for its turn: it is late when it had its time and did not end.
+    // On a busy machine a case may wait long for its turn: it hangs only if it has used its CPU time without
+    // ending.
     const watch = () =>
       setTimeout(() => {
         if (cpuMsOf(child.pid) - cpuAtMessage > LIMITS.cpuMs || Date.now() - messageAt > 10 * LIMITS.wallMs)
@@ -145,7 +149,7 @@ function share(settings, tell) {
   });
 }
 
-/** All cases of a kind; a process that dies is replaced and goes on behind the case that it died of. */
+/** All cases of a kind; a process that dies is replaced and continues after the case that killed it. */
 async function fuzzKind(kind, { seed, seconds, keep, replay }) {
   const folder = mkdtempSync(join(tmpdir(), `acoer-fuzz-${kind}-`));
   const findings = [];
@@ -199,7 +203,7 @@ async function main() {
   });
   const unknown = values.kind.filter((kind) => !Object.hasOwn(KINDS, kind));
   if (unknown.length > 0) {
-    console.error(`unknown kind ${unknown.join(', ')}; there are ${Object.keys(KINDS).join(', ')}`);
+    console.error(`unknown kind ${unknown.join(', ')}; choose from ${Object.keys(KINDS).join(', ')}`);
     process.exit(2);
   }
   const started = performance.now();

@@ -1,10 +1,10 @@
 /**
- * Random and mutated inputs for the verifier: no exception, no hang, the same verdict twice.
+ * Random and mutated inputs for the verifier: it must not throw or hang, and must repeat its verdict.
  *
  *   node scripts/fuzz-verify.mjs [--cases 1000000] [--from 0] [--workers 2]
  *
- * Prints statuses and the slowest cases; exits 1 when a case threw, changed its verdict, took longer than --limit-ms
- * of processor time, or was cut off. Case n is the same everywhere. Needs `npm run build:ts`.
+ * Prints statuses and the slowest cases. Exits with 1 if a case threw, changed its verdict, took longer than
+ * --limit-ms of CPU time, or was cut off. Case n is the same everywhere. Needs `npm run build:ts`.
  */
 import { fork } from 'node:child_process';
 import { createRequire } from 'node:module';
@@ -24,7 +24,7 @@ const { values } = parseArgs({
 });
 const STATUSES = new Set(['correct', 'incorrect', 'unparseable', 'timeout', 'gold-unparseable']);
 
-/** Cases first, first + stride, ... in this process. */
+/** Runs the cases first, first + stride, ... in this process. */
 function runShare({ first, stride, end, limitMs }) {
   const { verifyAnswer } = require('../dist/verify/index.js');
   const { fuzzCase } = require('./lib/fuzz-answers.cjs');
@@ -57,7 +57,7 @@ function runShare({ first, stride, end, limitMs }) {
   process.send({ done: { statuses, failures, slowest } });
 }
 
-/** The share's outcome; a process silent for a minute hangs. */
+/** The outcome of a share of the cases; a process that is silent for a minute counts as hung. */
 function share(settings) {
   return new Promise((resolve) => {
     const child = fork(fileURLToPath(import.meta.url), [], {
@@ -106,7 +106,7 @@ if (process.env.FUZZ_SHARE !== undefined) {
   const seconds = (performance.now() - started) / 1000;
   console.log(`${cases} cases in ${seconds.toFixed(0)} s, ${failures.length} failures`);
   console.log(`statuses ${JSON.stringify(statuses)}`);
-  console.log(`slowest ${slowest.ms.toFixed(1)} ms of processor time (case ${slowest.index})`);
+  console.log(`slowest ${slowest.ms.toFixed(1)} ms of CPU time (case ${slowest.index})`);
   for (const failure of failures.slice(0, 20)) console.log(JSON.stringify(failure));
   process.exitCode = failures.length > 0 ? 1 : 0;
 }

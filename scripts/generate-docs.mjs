@@ -1,8 +1,8 @@
 #!/usr/bin/env node
 /**
- * Writes the files that are made from the program's own tables; run it after changing a setting or a metric.
+ * Writes the files generated from the program's own tables; run it after changing a setting or a metric.
  *
- *   node scripts/generate-docs.mjs [--check]     --check writes nothing and exits 1 when a file is out of date
+ *   node scripts/generate-docs.mjs [--check]   (--check: write nothing, exit with 1 if a file is out of date)
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -23,7 +23,7 @@ const check = process.argv.includes('--check');
 
 const read = (path) => readFileSync(join(root, path), 'utf8');
 
-/** Path -> its text. */
+/** File contents by path. */
 const files = {
   'docs/losses.md': () => lossesPage(source('losses/registry'), read('docs/losses.md')),
   'docs/metrics.md': () => metricsPage(source('metric-names')),
@@ -52,6 +52,6 @@ for (const [path, text] of Object.entries(files)) {
   if (found === wanted) continue;
   stale++;
   if (!check) writeFileSync(file, wanted);
-  console.log(check ? `${path} is out of date; run: npm run docs` : `wrote ${path}`);
+  console.log(check ? `${path} is out of date; run npm run docs` : `wrote ${path}`);
 }
 if (check && stale > 0) process.exitCode = 1;

@@ -1,12 +1,15 @@
 /**
- * How often the collapse monitor calls runs whose accuracy never changes, and how soon it finds falls (docs/collapse.md):
+ * How often the collapse monitor fires on runs whose accuracy never changes, and how soon it finds drops
+ * (docs/collapse.md):
  *
  *   node scripts/guard-simulation.mjs stationary [--steps 200,1200,5000] [--thinking .5,.3,.2] [--runs 300]
- *   node scripts/guard-simulation.mjs falls [--after 600] [--ramps 0,100,200] [--points .1,.2] [--kinds spread,factor,lost]
+ *   node scripts/guard-simulation.mjs falls [--after 600] [--ramps 0,100,200] [--points .1,.2]
+ *                                           [--kinds spread,factor,lost]
  *   node scripts/guard-simulation.mjs curve [--runs 100]
  *
- * Both take --solve and --shape (indices, from 0), --seeds tune|judge (settings are chosen on the first and reported on
- * the second) and --monitor JSON. Nothing is trained: the runs are made up (synthetic-runs.cjs). Needs `npm run build`.
+ * All take --solve and --shape (indices, from 0), --seeds tune|judge (settings are chosen on the first and
+ * reported on the second) and --monitor JSON. Nothing is trained: the runs are synthetic
+ * (synthetic-runs.cjs). Needs `npm run build`.
  */
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
@@ -17,7 +20,7 @@ const require = createRequire(import.meta.url);
 const { FALLS, SHAPES, SOLVE_RATES, syntheticRun } = require('./synthetic-runs.cjs');
 const { bareContext, initialMonitorState, monitorSettings, observeHealth } = require(join(root, 'dist'));
 
-/** Seeds of runs that settings were chosen on, and of those they are reported on. */
+/** First seed of the runs that settings were chosen on, and of those they are reported on. */
 const FIRST_SEED = { tune: 1_000_000, judge: 17_000_000 };
 
 const { positionals, values } = parseArgs({
@@ -41,7 +44,10 @@ const runs = Number(values.runs);
 const settings = monitorSettings({ preset: 'default', ...JSON.parse(values.monitor) });
 const percent = (share) => `${(100 * share).toFixed(1)}%`;
 
-/** The 95% upper bound of a share of which `found` of `n` were seen (Clopper and Pearson, one-sided), by bisection. */
+/**
+ * The one-sided 95% upper bound of a proportion seen `found` times in `n` (Clopper and Pearson), by
+ * bisection.
+ */
 function upperBound(found, n) {
   if (found === n) return 1;
   const atMost = (p) => {
@@ -61,7 +67,7 @@ function upperBound(found, n) {
   return high;
 }
 
-/** The groups at which the monitor first warned and first called a collapse; null: never. */
+/** The groups at which the monitor first warned and first reported a collapse; null: never. */
 function firstChanges(options, given = settings, from = 0) {
   const context = bareContext(options.shape.prompts);
   const first = { warning: null, collapsed: null };
@@ -77,7 +83,7 @@ function firstChanges(options, given = settings, from = 0) {
 
 const shapeName = ({ prompts, completions }) => `${prompts} x ${completions}`;
 
-/** Every distribution of solve rates with every shape of a batch. */
+/** Every distribution of solve rates with every batch shape. */
 function* worlds() {
   const solves = Object.entries(SOLVE_RATES);
   for (const i of numbers(values.solve)) {
@@ -115,16 +121,19 @@ function stationary() {
   }
 }
 
-/** Groups within which a fall of so many points is to be found. */
+/** Number of groups within which a drop of `points` should be found. */
 const WITHIN = (points) => (points >= 0.2 ? 150 : 400);
 
-/** A run whose thinking is short long before its accuracy falls, up to `more` groups after the fall's end. */
+/**
+ * A run whose thinking is short long before its accuracy drops, up to `more` groups after the end of the
+ * drop.
+ */
 function fallingRun({ solve, shape, seed }, run, fall, more) {
   const steps = Math.ceil((fall.after + fall.ramp + more) / shape.prompts);
   return { seed: seed(run), solve, shape, steps, thinking: [0.25, fall.after / 2], fall };
 }
 
-/** The share found, by a monitor, and by a judge who is told the moment, the means and the noise before and after. */
+/** The fraction found by the monitor, and by a detector that knows the time, the means and the noise. */
 function falls() {
   head([
     'solve rates',
@@ -163,9 +172,9 @@ function falls() {
 }
 
 /**
- * The share that Page's CUSUM finds of a step of the accuracy of groups, when it is told both means and the variance and
- * has the false calls of the monitor (0.1% of the runs): the best test of these averages there is (Moustakides 1986).
- * By simulation of normal groups: false calls are exp(-h) a group at most.
+ * The fraction of accuracy steps that Page's CUSUM finds if it knows both means and the variance, at the
+ * monitor's false alarm rate (0.1% of the runs): the best possible test of these averages (Moustakides 1986).
+ * By simulation of normal groups; false alarms are at most exp(-h) per group.
  */
 function toldPower({ solve: [a, b], shape: { completions } }, { points, after }, within) {
   const mean = a / (a + b);
@@ -191,7 +200,7 @@ function toldPower({ solve: [a, b], shape: { completions } }, { points, after },
   return found / trials;
 }
 
-/** Delay against false calls: what other values of collapseZ would do. */
+/** Delay versus false alarms for other values of collapseZ. */
 function curve() {
   head([
     'collapseZ',

@@ -1,11 +1,12 @@
 /**
  * What the collapse monitor finds on the embedded model, and how early (docs/collapse.md):
  *
- *   node scripts/guard-study.mjs record FOLDER [--seeds 1-10] [--kinds slide,acoer,acc,still,rollback] [--jobs 2]
+ *   node scripts/guard-study.mjs record FOLDER [--seeds 1-10] [--jobs 2]
+ *                                       [--kinds slide,acoer,acc,still,rollback]
  *   node scripts/guard-study.mjs replay FOLDER [--monitor '{"warningSteps": 3}']
  *
- * `record` trains once per kind and seed, one thread each; what is there already is not made again. `replay` shows the
- * recorded metrics to the monitor under any settings: no training. Needs `npm run build`.
+ * `record` trains once per kind and seed, with one thread each; existing runs are kept. `replay` runs the
+ * monitor over the recorded metrics under any settings, without training. Needs `npm run build`.
  */
 import { existsSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -21,7 +22,7 @@ const SELDOM = ['evalProblems=0', 'evalSampledProblems=500', 'evalSteps=20'];
 const FALL = 0.05;
 
 const KINDS = {
-  /** A static length reward at a constant rate: it slides, on every seed in its own way. */
+  /** A static length reward at a constant rate, which slides differently on every seed. */
   slide: { preset: 'slide', set: ['reward=grpo-lp', ...OFTEN] },
   rollback: {
     preset: 'slide',
@@ -29,7 +30,7 @@ const KINDS = {
   },
   acoer: { preset: 'tiny', set: ['reward=acoer', ...SELDOM] },
   acc: { preset: 'tiny', set: ['reward=acc', ...SELDOM] },
-  /** The same static reward at a rate where thinking shortens and nothing is lost in 200 steps. */
+  /** The same static reward at a rate where thinking shortens without loss in 200 steps. */
   still: {
     preset: 'tiny',
     set: ['reward=grpo-lp', 'advantageEpsilon=1e-4', 'learningRate=1.5e-4', ...SELDOM],
@@ -44,8 +45,8 @@ async function record(folder, { seeds, kinds, jobs }) {
 }
 
 /**
- * The highest sampled evaluation, the last one, and the first FALL lower: than the highest so far (the strict reading,
- * which takes a dip on the way up for a fall), and after the highest of the run.
+ * The highest sampled evaluation, the last one, and the first FALL lower: lower than the highest so far (the
+ * strict reading, which counts a dip on the way up as a fall), and lower after the highest of the run.
  */
 function courseOf(lines) {
   const seen = lines
@@ -73,7 +74,7 @@ function firstChanges(lines, settings, context) {
   return first;
 }
 
-/** The monitor on a recorded run twice: the batches decide what a collapse is, or its evaluations do. */
+/** The monitor over a recorded run twice: with collapses decided by batches and by evaluations. */
 function replayOne(path, given) {
   const { monitorContext, monitorSettings } = require(join(root, 'dist'));
   const { readMetrics, readRollbacks, RunDirectory } = require(join(root, 'dist/run'));

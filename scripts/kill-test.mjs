@@ -1,13 +1,14 @@
 /**
- * Kills runs with SIGKILL at random moments and goes on with them:
+ * Kills runs with SIGKILL at random moments and resumes them:
  *
  *   node scripts/kill-test.mjs [--kills 200] [--seed 1] [--keep FOLDER]
  *
- * A run of the embedded model, two iterations per batch, with evaluations, is killed again and again until it ends; then
- * the next one begins, until there were as many kills as asked for. After every kill: the run resumes from its newest
- * checkpoint, metrics.jsonl has every step up to some step once. At every end: all metrics, completions, checkpoints and
- * the adapter equal those of a run that was never killed, and no temporary file and no lock is left. Exit code 0 when all
- * of that held. Needs `npm run build:ts` and the addon.
+ * A run of the embedded model, with two iterations per batch and evaluations, is killed again and again until
+ * it ends; then the next one begins, until the requested number of kills is reached. After every kill the run
+ * must resume from its newest checkpoint, and metrics.jsonl must have every step up to some step exactly
+ * once. At the end of each run all metrics, completions, checkpoints and the adapter must equal those of a
+ * run that was never killed, and no temporary file and no lock may be left. Exit code 0 if all of that held.
+ * Needs `npm run build:ts` and the addon.
  */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
@@ -46,14 +47,14 @@ const { values } = parseArgs({
 });
 const kills = Number(values.kills);
 
-/** A failure can be had again, up to the machine's own timing. */
+/** A failure can be reproduced with the same seed, apart from the machine's timing. */
 const random = uniformStream(BigInt(values.seed));
 
 function check(holds, message) {
   if (!holds) throw new Error(message);
 }
 
-/** Runs `acoer train`, killed after `killMs` (null: not at all). */
+/** Runs `acoer train` and kills it after `killMs` (null: never). */
 function runAcoer(words, killMs) {
   const child = spawn(process.execPath, [CLI, 'train', ...words], { cwd: ROOT });
   const begun = performance.now();
@@ -106,7 +107,7 @@ function contentOf(path) {
   return lines.map((line) => (line === '' ? '' : untimed(line))).join('\n');
 }
 
-/** Every file by its path; the checksums go over wall times, which differ. */
+/** Content of every file by path; checksums cover wall times and therefore differ. */
 function filesOf(folder) {
   const names = readdirSync(folder, { recursive: true })
     .filter((name) => statSync(join(folder, name)).isFile() && basename(name) !== 'SHA256SUMS')
@@ -118,14 +119,14 @@ function checkEqual(folder, whole) {
   const [found, wanted] = [filesOf(folder), filesOf(whole)];
   check(
     JSON.stringify([...found.keys()]) === JSON.stringify([...wanted.keys()]),
-    `${folder} holds ${[...found.keys()].join(', ')} where ${[...wanted.keys()].join(', ')} was wanted`,
+    `${folder} contains ${[...found.keys()].join(', ')} instead of ${[...wanted.keys()].join(', ')}`,
   );
   for (const [name, content] of wanted) check(found.get(name) === content, `${name} differs in ${folder}`);
 }
 
 function checkResumed(stderr, before, folder) {
   const match = /resuming after step (\d+)/.exec(stderr);
-  // Killed before it came so far, or the run had not begun.
+  // It was killed before getting that far, or the run had not begun.
   if (match === null) return 0;
   check(
     Number(match[1]) === before.checkpoint,
@@ -135,7 +136,7 @@ function checkResumed(stderr, before, folder) {
   return Math.max(0, before.written - before.checkpoint);
 }
 
-/** One run, killed until it ends or there were enough kills. */
+/** One run, killed until it ends or the number of kills is reached. */
 async function killedRun(folder, whole, wholeMs, killsLeft) {
   const count = { kills: 0, repeated: 0, wholeMs };
   for (;;) {
@@ -154,7 +155,7 @@ async function killedRun(folder, whole, wholeMs, killsLeft) {
       count.kills++;
       continue;
     }
-    // A whole run takes longer on a busy machine; kills are to fall into it.
+    // A whole run takes longer on a busy machine, and kills should fall within it.
     if (!resumed) count.wholeMs = Math.min(wholeMs, elapsedMs);
     check(code === 0, `exit code ${code} of ${words.join(' ')}:\n${stderr}`);
     check(steps.length === MAX_STEPS, `metrics.jsonl of ${folder} ends at step ${steps.length}`);
@@ -168,7 +169,7 @@ mkdirSync(work, { recursive: true });
 try {
   const whole = join(work, 'whole');
   const { code, stderr, elapsedMs } = await runAcoer(begin(whole), null);
-  check(code === 0, `the run that is not killed failed:\n${stderr}`);
+  check(code === 0, `the run without kills failed:\n${stderr}`);
   const total = { kills: 0, runs: 0, repeated: 0 };
   let wholeMs = elapsedMs;
   while (total.kills < kills) {

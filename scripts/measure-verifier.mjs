@@ -1,12 +1,12 @@
 /**
- * How often the verifier is right, by class, next to math_verify, and what a verdict costs:
+ * How often the verifier is right, by class and next to math_verify, and the cost of a verdict:
  *
  *   node scripts/measure-verifier.mjs PAIRS.jsonl [--show agreement|truth|slow] [--preset math-verify|trl]
  *
- * A line of PAIRS is {"gold","pred"} with one or more of: `truth` (whether the answer is right, as
- * scripts/fixtures/verify_pairs.py knows it) with `category`; `mathVerify` (math_verify's verdict, measured against the
- * same truth); and, for pairs made from real answers, `expected` (math_verify's verdict) with `constructed` (the truth
- * where it is known). `kind` and `config` are optional. Needs `npm run build:ts`.
+ * A line of PAIRS is {"gold","pred"} with one or more of: `truth` (whether the answer is correct, according
+ * to scripts/fixtures/verify_pairs.py) with `category`; `mathVerify` (math_verify's verdict, measured against
+ * the same truth); and, for pairs made from real answers, `expected` (math_verify's verdict) with
+ * `constructed` (the truth where it is known). `kind` and `config` are optional. Needs `npm run build:ts`.
  */
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -33,8 +33,8 @@ const rows = readFileSync(path, 'utf8')
 
 const judge = (row) => verifyAnswer(row.gold, row.pred, optionsFromConfig(row.config, values.preset));
 
-// The least of several rounds: other processes can only add to a time. The first round warms up the compiler, and
-// references stay cached as in training.
+// Take the minimum of several rounds, because other processes can only add time. The first round warms up the
+// compiler, and references stay cached as in training.
 const ROUNDS = 5;
 const judged = rows.map((row) => ({ ...row, ...judge(row), ms: Infinity }));
 const cpuBefore = process.cpuUsage();
@@ -72,12 +72,14 @@ console.log(`false rejects    ${own.falseRejects}`);
 const mean = ms.reduce((sum, value) => sum + value, 0) / ms.length;
 const quantile = (q) => ms[Math.min(ms.length - 1, Math.floor(q * ms.length))];
 console.log(
-  `ms a case        mean ${mean.toFixed(4)}  p99 ${quantile(0.99).toFixed(3)}  max ${ms.at(-1).toFixed(2)}`,
+  `ms per case      mean ${mean.toFixed(4)}  p99 ${quantile(0.99).toFixed(3)}  max ${ms.at(-1).toFixed(2)}`,
 );
-console.log(`CPU ms a case    ${((cpu.user + cpu.system) / 1000 / ROUNDS / rows.length).toFixed(4)}`);
+console.log(`CPU ms per case  ${((cpu.user + cpu.system) / 1000 / ROUNDS / rows.length).toFixed(4)}`);
 console.log(`statuses         ${JSON.stringify(statuses)}`);
 
-/** A line a class: rows, then for each verifier the share that is right, false accepts and false rejects. */
+/**
+ * A line per class: rows, then for each verifier the fraction that is right, false accepts and false rejects.
+ */
 const printClasses = () => {
   const classes = new Map([['all', known]]);
   for (const row of known) {

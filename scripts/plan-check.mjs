@@ -1,7 +1,7 @@
-// Predicted against measured peak memory on a CPU: runs of random models at several shapes.
+// Predicted versus measured peak memory on a CPU, for runs of random models at several shapes.
 //   node scripts/plan-check.mjs [CASE]...      (default: all; --list names them)
-// Needs the built package (npm run build), a few GB of memory and of temporary space. Exit code 1 when one is off by
-// more than 15%.
+// Needs the built package (npm run build) and a few GB of memory and temporary space. Exits with 1 if a
+// prediction is off by more than 15%.
 import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -26,7 +26,7 @@ const shape = (vocabSize, hiddenSize, numLayers, numHeads, headDim) => ({
   maxPositions: 4096,
 });
 
-/** Random weights never stop: every completion has `tokens` tokens. */
+/** Random weights never stop, so every completion has `tokens` tokens. */
 const run = (group, tokens, dtype = 'bfloat16') => ({
   numGenerations: group,
   maxCompletionLength: tokens,
@@ -41,7 +41,7 @@ const CASES = {
   '50M-fp32': { shape: shape(151_936, 256, 8, 8, 64), config: run(32, 32, 'float32') },
   '110M-bf16': { shape: shape(151_936, 512, 12, 8, 64), config: run(64, 24) },
   '600M-bf16': { shape: bench.SHAPES['qwen3-0.6b'], config: run(8, 16) },
-  // Not looked at when the constants were fitted:
+  // Not used when the constants were fitted:
   '20M-fp32': { shape: shape(32_000, 384, 6, 6, 64), config: run(24, 64, 'float32') },
   '160M-bf16': { shape: shape(100_000, 768, 10, 12, 64), config: run(16, 32) },
 };
@@ -69,16 +69,16 @@ async function measure({ shape: modelShape, config }) {
     if (child.status !== 0) throw new Error(child.stderr);
     const lines = readFileSync(join(out, 'metrics.jsonl'), 'utf8').trim().split('\n');
     const measured = Math.max(...lines.map((line) => JSON.parse(line)['memory/peak_resident_bytes']));
-    // In the child: a process has one peak for all it ever did.
+    // In a child process, because a process has one peak for everything it ever did.
     return { measured, predicted: Number(child.stdout.trim().split('\n').at(-1)) };
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
 }
 
-/** The run itself; prints the prediction it was started under. */
+/** Runs in this process and prints the prediction made before the start. */
 async function runHere(given) {
-  // Every group has a variance, so that every step trains.
+  // Every group has variance, so that every step trains.
   let count = 0;
   acoer.registerReward('alternating', () => count++ % 2);
   const { out, ...settings } = given;
@@ -87,7 +87,7 @@ async function runHere(given) {
     if (event.type === 'plan') plan = event.plan;
   };
   const training = await acoer.train({ ...settings, out, onEvent });
-  // The plan of the run expects completions to end; these do not.
+  // The run's own plan expects completions to end; these do not.
   const { promptTokens, device } = plan;
   const { memory } = acoer.planRun({
     config: training.config,
@@ -103,7 +103,7 @@ async function runHere(given) {
 async function main(names) {
   let worst = 0;
   for (const name of names) {
-    if (!(name in CASES)) throw new Error(`no case ${name}; there are ${Object.keys(CASES).join(', ')}`);
+    if (!(name in CASES)) throw new Error(`no case ${name}; choose from ${Object.keys(CASES).join(', ')}`);
     const { measured, predicted } = await measure(CASES[name]);
     const error = predicted / measured - 1;
     worst = Math.max(worst, Math.abs(error));

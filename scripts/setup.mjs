@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Finds or fetches libtorch and builds the native addon. Run by npm (its `install` script), `npm run build` and
- * `acoer setup`; safe to run at any time, and done in seconds when nothing has changed.
+ * Finds or fetches libtorch and builds the native addon. Run by npm (its `install` script), `npm run build`
+ * and `acoer setup`; safe to run at any time, and done within seconds if nothing has changed.
  */
 import { parseArgs } from 'node:util';
 import { messageOf, SetupError } from './lib/errors.mjs';
@@ -10,11 +10,11 @@ import { setup, wantedFlavour } from './lib/setup.mjs';
 
 const HELP = `usage: node scripts/setup.mjs [--flavour NAME] [--print]
 
-  --flavour NAME   cpu, cu126, cu128, cu130 or auto (CUDA when an NVIDIA driver is present); it is remembered
-  --print          only print the folder of the libtorch that is on this machine; fetch and build nothing
+    --flavour NAME   cpu, cu126, cu128, cu130 or auto (CUDA if an NVIDIA driver is present); the choice is remembered
+    --print          only print the folder of the libtorch found on this machine; fetch and build nothing
 
-Environment: LIBTORCH (a folder with include/ and lib/), ACOER_LIBTORCH_FLAVOUR, ACOER_LIBTORCH_MIRROR (stands in for
-the official archive's address), ACOER_JOBS (compilers at once), CXX, PYTHON, XDG_CACHE_HOME.
+Environment: LIBTORCH (a folder with include/ and lib/), ACOER_LIBTORCH_FLAVOUR, ACOER_LIBTORCH_MIRROR (replaces the
+official archive's address), ACOER_JOBS (parallel compilers), CXX, PYTHON, XDG_CACHE_HOME.
 `;
 
 async function main() {
@@ -31,7 +31,7 @@ async function main() {
   }
   if (values.print) {
     const found = findLibtorch(process.env, wantedFlavour(values, process.env));
-    if (!found) throw new SetupError('no libtorch is on this machine: run `node scripts/setup.mjs`.');
+    if (!found) throw new SetupError('no libtorch found on this machine: run `node scripts/setup.mjs`.');
     process.stdout.write(`${found.root}\n`);
     return;
   }

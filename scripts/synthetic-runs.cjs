@@ -1,6 +1,7 @@
 /**
- * Made-up runs for the collapse monitor: each group is a new problem whose solve rate is drawn from a beta distribution, so
- * what accuracy does is known exactly. The lines have the names and meanings of metrics.jsonl.
+ * Synthetic runs for the collapse monitor: each group is a new problem whose solve rate is drawn from a beta
+ * distribution, so the course of accuracy is known exactly. The lines have the names and meanings of
+ * metrics.jsonl.
  */
 
 /** Mulberry32: uniform on [0, 1). */
@@ -33,16 +34,16 @@ function beta(random, a, b) {
   return x / (x + gamma(random, b));
 }
 
-/** Solve rates whose mean falls by `points`, in ways that leave different traces. */
+/** Solve rates whose mean drops by `points`, in ways that leave different traces. */
 const FALLS = {
-  /** Other problems are solvable: a beta distribution with a lower mean, as wide as before. */
+  /** Other problems become solvable: a beta distribution with a lower mean, as wide as before. */
   spread: (random, [a, b], points) => {
     const shift = points * (a + b);
     return beta(random, Math.max(0.01, a - shift), b + Math.min(shift, a - 0.01));
   },
   /** Every problem is solved less often, by the same factor. */
   factor: (random, [a, b], points) => beta(random, a, b) * (1 - (points * (a + b)) / a),
-  /** Some problems are not solved at all any more. */
+  /** Some problems are no longer solved at all. */
   lost: (random, [a, b], points) => {
     const rate = beta(random, a, b);
     return random() < (points * (a + b)) / a ? 0 : rate;
@@ -80,7 +81,7 @@ function batch(random, { prompts, completions }, rate) {
  *
  * @param options.solve [a, b] of the beta distribution of solve rates
  * @param options.shape { prompts, completions } of a batch
- * @param options.thinking [share of the base at the end, groups until it is reached]
+ * @param options.thinking [fraction of the base at the end, groups until it is reached]
  * @param options.fall { kind, points, after, ramp }, the last two in groups; null: accuracy never changes
  */
 function* syntheticRun({ seed, solve, shape, steps, thinking: [share, reached], fall = null }) {

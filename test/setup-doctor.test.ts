@@ -49,7 +49,7 @@ test('a LIBTORCH that does not do is a problem', () => {
   const LIBTORCH = writeTree(temporaryFolder(), libtorchFiles('2.4.0'));
   const report = lib.examine({ PATH: temporaryFolder(), LIBTORCH, XDG_CACHE_HOME: LIBTORCH });
   expect(report.problems).toContainEqual(
-    expect.stringMatching(/^LIBTORCH=.* is libtorch 2\.4\.0, and acoer builds with/),
+    expect.stringMatching(/^LIBTORCH=.* is libtorch 2\.4\.0, but acoer builds with/),
   );
   expect(lib.reportText(report)).toContain('problem: LIBTORCH=');
 });

@@ -100,7 +100,7 @@ test('a server that says no leads to the wheel, in one line', async () => {
   const found = await lib.fetchLibtorch(env, 'cpu');
   expect(found.source).toBe('cache (torch wheel through pip)');
   expect(said()).toMatch(
-    /acoer setup: http.*\.zip answers 404 Not Found; trying the torch wheel through pip\n/,
+    /acoer setup: http.*\.zip answered 404 Not Found; trying the torch wheel through pip\n/,
   );
   expect(existsSync(join(found.root, 'nn'))).toBe(false);
 });
@@ -149,7 +149,7 @@ describe('a broken download is noticed', () => {
         response.writeHead(200, { 'content-length': bytes.length });
         response.write(bytes.subarray(0, 200), () => response.destroy());
       },
-      /broke off after \d+ bytes/,
+      /was interrupted after \d+ bytes/,
     ],
     [
       'the end is missing',
@@ -181,7 +181,7 @@ describe('a broken download is noticed', () => {
 test('when nothing works it is one sentence with each reason and what to do', async () => {
   const { env } = await machine(notFound);
   await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(
-    /^libtorch .* \(cpu\) could not be fetched: .* answers 404 Not Found; pip cannot get torch==.*: No matching distribution found for .*\. Connect to the internet and run `.*` again, or set LIBTORCH to a folder .*\.$/,
+    /^libtorch .* \(cpu\) could not be fetched: .* answered 404 Not Found; pip cannot get torch==.*: No matching distribution found for .*\. Connect to the internet and run `.*` again, or set LIBTORCH to a folder .*\.$/,
   );
 });
 
@@ -200,7 +200,7 @@ test('a wheel of another flavour is refused', async () => {
 test('an archive of another version is refused', async () => {
   const bytes = archiveBytes('2.12.0');
   const { env } = await machine((_, response) => response.end(bytes));
-  await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(/libtorch 2\.12\.0 for cpu came instead of/);
+  await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(/got libtorch 2\.12\.0 for cpu instead of/);
 });
 
 test('a wheel whose file differs from its RECORD is refused', async () => {
@@ -226,7 +226,7 @@ test('a disk that fills up while pip downloads is said as such', async () => {
     'echo "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device" >&2; exit 1';
   const { env } = await machine(notFound, () => script);
   await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(
-    /^the disk that holds .* is full: free some space/,
+    /^the disk with .* is full: free some space/,
   );
   expect(stagingLeft(env)).toEqual([]);
 });

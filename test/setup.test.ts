@@ -96,7 +96,7 @@ describe('what a folder is', () => {
   });
 
   test.each([
-    ['2.10.0', /is libtorch 2\.10\.0, and acoer builds with >= 2\.11 and < 2\.15/],
+    ['2.10.0', /is libtorch 2\.10\.0, but acoer builds with >= 2\.11 and < 2\.15/],
     ['2.15.1', /is libtorch 2\.15\.1/],
   ])('%s is out of range', (version, problem) => {
     expect(lib.inspect(tree(version, {})).problem).toMatch(problem);
@@ -106,9 +106,9 @@ describe('what a folder is', () => {
     const files = libtorchFiles('2.13.0');
     delete files['lib/libc10.so'];
     expect(lib.inspect(writeTree(temporaryFolder(), files)).problem).toBe(
-      'is not whole: lib/libc10.so is missing',
+      'is incomplete: lib/libc10.so is missing',
     );
-    expect(lib.inspect(temporaryFolder()).problem).toBe('holds no lib/libtorch_cpu.so');
+    expect(lib.inspect(temporaryFolder()).problem).toBe('has no lib/libtorch_cpu.so');
     expect(lib.inspect('/nowhere').problem).toBe('does not exist');
   });
 });
@@ -163,7 +163,7 @@ describe('the search', () => {
     const found = lib.findLibtorch(env, cpu, (line) => notes.push(line));
     expect(found).toMatchObject({ root: join(cached, 'torch'), source: 'cache (test)' });
     expect(notes).toEqual([
-      expect.stringMatching(/passing over the Python torch in .*: it is libtorch 2\.4\.0/),
+      expect.stringMatching(/skipping the Python torch in .*: it is libtorch 2\.4\.0/),
     ]);
   });
 
@@ -233,9 +233,9 @@ describe('missing tools', () => {
     );
     const { problem } = lib.checkCompiler(env);
     expect(problem).toMatch(
-      /g\+\+ 8\.3\.0 does not compile C\+\+20 \(error: no concepts\): install g\+\+ 11 or newer/,
+      /g\+\+ 8\.3\.0 cannot compile C\+\+20 \(error: no concepts\): install g\+\+ 11 or newer/,
     );
-    expect(lib.checkCompiler({ ...env, CXX: 'icc' }).problem).toMatch(/^CXX names icc, which is not there/);
+    expect(lib.checkCompiler({ ...env, CXX: 'icc' }).problem).toMatch(/^CXX names icc, which does not exist/);
   });
 
   test('the compiler of this machine does', () => {
@@ -251,7 +251,7 @@ describe('missing tools', () => {
   });
 
   test.each([
-    ['darwin', 'arm64', '2.36', /Linux x64 and this is darwin arm64/],
+    ['darwin', 'arm64', '2.36', /Linux x64, but this is darwin arm64/],
     ['linux', 'x64', null, /no glibc/],
     ['linux', 'x64', '2.27', /glibc 2\.27 is older than libtorch's 2\.28/],
   ] as const)('a machine that no install mends: %s %s %s', (platform, arch, glibc, expected) => {
@@ -274,14 +274,14 @@ test('a directory on PATH is no program, and PATH is searched in order', async (
 test.each([
   [
     'libc10.so: cannot open shared object file: No such file',
-    /needs libc10\.so, which is not there any more: run/,
+    /needs libc10\.so, which no longer exists: run/,
   ],
   [
     '/x/acoer.node: undefined symbol: _ZN3c10',
     /libtorch has changed since the addon was built \(undefined symbol _ZN3c10/,
   ],
   ["version `GLIBCXX_3.4.32' not found", /newer C\+\+ library/],
-  ['something else\nat line 2', /does not load \(something else\): run/],
+  ['something else\nat line 2', /cannot be loaded \(something else\): run/],
 ])('a load failure %s', (text, expected) => {
   expect(lib.loadProblem(text)).toMatch(expected);
 });

@@ -1,8 +1,11 @@
-/** configs/schema.json: the settings as editors read them, with the names of presets and rewards and the rewards' parameters. */
+/**
+ * configs/schema.json: the settings for editors, with the names of presets and rewards and the rewards'
+ * parameters.
+ */
 
 const parameter = (value) => ({ type: typeof value, default: value });
 
-/** A map of settings that knows some of its keys. */
+/** A map of settings with some known keys. */
 const named = (entries, others) => ({
   type: 'object',
   properties: Object.fromEntries(entries),
@@ -23,7 +26,7 @@ exports.configSchemaFile = ({ configJsonSchema, PRESETS }, rewards) => {
     title: 'acoer configuration',
     ...rest,
     properties: {
-      $schema: { type: 'string', description: 'Where this schema is, for editors.' },
+      $schema: { type: 'string', description: 'Location of this schema, for editors.' },
       preset: {
         enum: Object.keys(PRESETS),
         description: `Values to start from: ${Object.entries(PRESETS)
@@ -31,7 +34,7 @@ exports.configSchemaFile = ({ configJsonSchema, PRESETS }, rewards) => {
           .join('; ')}.`,
       },
       ...properties,
-      // Names of a user's own rewards are valid, too.
+      // Names of a user's own rewards are valid too.
       reward: { ...reward, anyOf: [{ enum: names }, ...reward.anyOf] },
       rewardParams: { ...rewardParams, ...named(parameters, rewardParams.additionalProperties) },
     },

@@ -1,4 +1,7 @@
-/** `require` for the TypeScript of src/ as it stands, built or not: what is generated may be what the build waits for. */
+/**
+ * `require` for the TypeScript of src/ as it is, built or not: a build may be waiting for what is generated
+ * here.
+ */
 const { readFileSync } = require('node:fs');
 const Module = require('node:module');
 const { transformSync } = require('@swc/core');

@@ -1,10 +1,10 @@
-/** The table of docs/from-trl.md: TRL's settings, ours, what differs. */
+/** The table in docs/from-trl.md: TRL's settings, ours, and the differences. */
 
 const START = '<!-- made by npm run docs -->';
 const END = '<!-- end -->';
 
 const bracketed = (value) => (value === '' || value === undefined ? '' : ` (${value})`);
-/** Long texts say nothing in a table. */
+/** Long values are useless in a table. */
 const short = (value) => (JSON.stringify(value).length > 24 ? '' : JSON.stringify(value));
 
 exports.trlTable = ({ TRL_SETTINGS, describeConfig }, trl, page) => {

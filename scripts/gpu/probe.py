@@ -1,10 +1,11 @@
-"""What only a GPU answers, in about two minutes and with nothing but torch:
+"""Answers what only a GPU can, in about two minutes and with nothing but torch:
 
     probe.py [--device cuda|cpu] [--kernel LIBRARY]
 
-Each figure is a time, or a share of the copy bandwidth measured in the same run. --kernel is emu/decode_attention.cu
-compiled with `nvcc -shared`: the decode attention prototype beside torch's, with its error against float64.
---device cpu runs tiny sizes: a check of this script, not of a processor. The last line is everything as JSON.
+Each figure is a time, or a fraction of the copy bandwidth measured in the same run. --kernel is
+emu/decode_attention.cu compiled with `nvcc -shared`: the decode attention prototype next to torch's, with its
+error against float64. --device cpu runs tiny sizes, which checks this script, not the processor. The last
+line is everything as JSON.
 """
 import argparse
 import ctypes
@@ -55,7 +56,7 @@ def seconds(run, repeats=30):
 
 
 def graphed(run):
-    """`run` as a CUDA graph: without the host's share."""
+    """`run` as a CUDA graph, which excludes the host's part."""
     if not gpu:
         return run
     stream = torch.cuda.Stream()
@@ -70,7 +71,7 @@ def graphed(run):
 
 
 def ceilings():
-    """Bytes a second of a copy, FLOPs a second of a bfloat16 product."""
+    """Bytes per second of a copy, FLOPs per second of a bfloat16 product."""
     count = 1 << 30 if gpu else 1 << 20
     source = torch.empty(count, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
@@ -85,7 +86,7 @@ def ceilings():
 
 
 def small_operations():
-    """One elementwise operation from the host and as a node of a graph; an upload that the host waits for."""
+    """One elementwise operation launched by the host and as a graph node; an upload that the host waits for."""
     x = bf16(16, 2048)
 
     def hundred():
@@ -103,7 +104,9 @@ def small_operations():
 
 
 def decode_products(bandwidth):
-    """The matrix products of a decode step; each call has weights of its own, so that nothing stays in the L2 cache."""
+    """The matrix products of a decode step; each call has its own weights, so that nothing stays in the L2
+    cache.
+    """
     kv = 2 * KV_HEADS * HEAD_DIM
     q = KV_HEADS * GROUP * HEAD_DIM
     shapes = {'qkv': (q + kv, HIDDEN), 'o': (HIDDEN, q), 'gateUp': (2 * INTERMEDIATE, HIDDEN),
@@ -118,12 +121,12 @@ def decode_products(bandwidth):
             time_each = seconds(graphed(lambda: [x @ w.t() for w in weights]), 5) / copies
             shares.append(rows * cols * 2 / time_each / bandwidth)
             results[f'product {name} m{batch}'] = shares[-1]
-        print(f'product {name:7s} share of copy bandwidth at m = {" ".join(map(str, batches))}:',
+        print(f'product {name:7s} fraction of copy bandwidth at m = {" ".join(map(str, batches))}:',
               ' '.join(f'{share:.2f}' for share in shares))
 
 
 def prototype(library, caches, q, length):
-    """A call of the prototype over all caches, and the output it writes."""
+    """A call of the prototype over all caches, and its output tensor."""
     splits = (length + 255) // 256
     ints = {'device': device, 'dtype': torch.int32}
     slots, positions = torch.arange(ROWS, **ints), torch.full((ROWS,), length - 1, **ints)
@@ -143,7 +146,9 @@ def prototype(library, caches, q, length):
 
 
 def decode_attention(bandwidth):
-    """Attention of one decode step as the engine calls it (grouped heads folded into rows, a mask), and the prototype."""
+    """Attention of one decode step as the engine calls it (grouped heads folded into rows, with a mask), and
+    the prototype.
+    """
     library = ctypes.CDLL(args.kernel) if args.kernel and gpu else None
     for length in (64, 1024, 4096, 8192) if gpu else (64, 300):
         total = ROWS * KV_HEADS * length * HEAD_DIM * 4
@@ -181,7 +186,7 @@ def sampler():
 
 
 def training_head(rate):
-    """The vocabulary head of training, forward and backward, by the tokens of a chunk."""
+    """The vocabulary head in training, forward and backward, by tokens per chunk."""
     weight = bf16(VOCAB, HIDDEN)
     for chunk in (110, 256, 512, 1024, 2048):
         hidden = bf16(chunk, HIDDEN)
@@ -195,7 +200,7 @@ def training_head(rate):
 
         each = 1e6 * seconds(visit, 3) / chunk
         results[f'head chunk {chunk} us a token'] = each
-        print(f'head, chunk {chunk}: {each:.1f} us a token (at the matmul rate {4 * VOCAB * HIDDEN / rate * 1e6:.1f})')
+        print(f'head, chunk {chunk}: {each:.1f} us per token (at the matmul rate {4 * VOCAB * HIDDEN / rate * 1e6:.1f})')
 
 
 if gpu:
@@ -205,7 +210,7 @@ small_operations()
 decode_products(bandwidth)
 decode_attention(bandwidth)
 sampler()
-if gpu:  # torch has no product of bfloat16 into float32 on a CPU
+if gpu:  # on a CPU torch has no bfloat16 product with float32 output
     training_head(rate)
 for operation in ('_flash_attention_forward', '_efficient_attention_forward'):
     print(getattr(torch.ops.aten, operation).default._schema)

@@ -1,4 +1,4 @@
-/** Builds acoer.node through cmake-js; CMake and Ninja decide what is out of date. */
+/** Builds acoer.node with cmake-js; CMake and Ninja decide what is out of date. */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism, totalmem } from 'node:os';
@@ -11,8 +11,8 @@ import { stream } from './run.mjs';
 import { checkCompiler, requireBuildTools } from './tools.mjs';
 
 /**
- * @typedef {{root: string, version: string, flavour: string, fingerprint: string, askedFlavour: string | null}} SetupState
- * What the addon was built against; `askedFlavour` is remembered for the next set-up.
+ * @typedef {{root: string, version: string, flavour: string, fingerprint: string, askedFlavour: string |
+ * null}} SetupState What the addon was built against; `askedFlavour` is remembered for the next set-up.
  */
 
 /** @returns {SetupState | null} */
@@ -21,7 +21,7 @@ export function readState() {
   try {
     return JSON.parse(readFileSync(stateFile, 'utf8'));
   } catch {
-    return null; // a set-up that was killed while writing: as good as none
+    return null; // left by a set-up that was killed while writing
   }
 }
 
@@ -42,7 +42,7 @@ function buildFailure(output) {
     );
   }
   return new SetupError(
-    `the native addon did not build; the first error is above. Run \`npx acoer doctor\` to see the tools it was built with.`,
+    `the native addon could not be built; the first error is above. Run \`npx acoer doctor\` to see the tools used.`,
   );
 }
 
@@ -55,13 +55,13 @@ async function cmakeJs(args, env, onText) {
     /** @type {{bin: {'cmake-js': string}}} */ (require(manifest)).bin['cmake-js'],
   );
   const folders = ['--directory', join(packageRoot, 'native'), '--out', buildTree];
-  // Under node-gyp this runs inside make, whose flags must not reach CMake's own make.
+  // Under node-gyp this runs inside make, whose flags must not reach CMake's make.
   const { MAKEFLAGS: _flags, MFLAGS: _oldFlags, MAKELEVEL: _level, ...clean } = env;
   const options = { env: clean, cwd: packageRoot, onText };
   return stream(process.execPath, [program, ...args, ...folders], options);
 }
 
-/** @param {string} root libtorch's @param {NodeJS.ProcessEnv} env */
+/** @param {string} root libtorch's folder @param {NodeJS.ProcessEnv} env */
 async function configure(root, env) {
   rmSync(buildTree, { recursive: true, force: true });
   mkdirSync(buildTree, { recursive: true });
@@ -87,8 +87,8 @@ function cacheValue(name) {
 }
 
 /**
- * CMake's tree is begun afresh when it is another libtorch's or another place's: headers under the same path that
- * became another version would not all be seen by Ninja.
+ * Whether CMake's tree belongs to this libtorch and place. If not, it is recreated: Ninja would not notice
+ * all headers that became another version under the same path.
  * @param {import('./find.mjs').FoundLibtorch} libtorch
  */
 function isTreeOf(libtorch) {
@@ -102,7 +102,9 @@ function isTreeOf(libtorch) {
 }
 
 /**
- * @param {import('./find.mjs').FoundLibtorch} libtorch @param {string | null} askedFlavour @param {NodeJS.ProcessEnv} env
+ * @param {import('./find.mjs').FoundLibtorch} libtorch
+ * @param {string | null} askedFlavour
+ * @param {NodeJS.ProcessEnv} env
  * @returns {Promise<{elapsedMs: number}>}
  */
 export async function buildAddon(libtorch, askedFlavour, env) {
@@ -111,7 +113,9 @@ export async function buildAddon(libtorch, askedFlavour, env) {
   const jobs = Number(env.ACOER_JOBS) || compileJobs();
   if (!isTreeOf(libtorch)) {
     const { path, version: compiler } = checkCompiler(env);
-    say(`compiling the engine with ${path} ${compiler}, ${jobs} files at once: minutes, the first time only`);
+    say(
+      `compiling the engine with ${path} ${compiler}, ${jobs} files at once: takes minutes, the first time only`,
+    );
     await configure(libtorch.root, env);
   }
   const { root, version, flavour } = libtorch;
@@ -120,7 +124,7 @@ export async function buildAddon(libtorch, askedFlavour, env) {
   await compile(jobs, env);
   if (!existsSync(addonFile))
     throw new SetupError(
-      `the build ended well but left no ${addonFile}: remove ${buildTree} and run \`${setupCommand()}\`.`,
+      `the build succeeded but produced no ${addonFile}: remove ${buildTree} and run \`${setupCommand()}\`.`,
     );
   const elapsedMs = Date.now() - startMs;
   say(`${addonFile} is up to date (${(elapsedMs / 1000).toFixed(1)} s)`);

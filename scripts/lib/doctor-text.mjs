@@ -1,4 +1,4 @@
-/** The doctor's report for a person. */
+/** The doctor's report as text. */
 import { formatBytes } from './log.mjs';
 
 /** @param {import('./tools.mjs').ToolReport} tool */
@@ -55,7 +55,7 @@ export function reportText(report) {
   const table = rows(report).map(([name, text]) => `${name.padEnd(12)} ${text}`);
   const notes = report.notes.map((note) => `note: ${note}`);
   const problems = report.problems.map((problem) => `problem: ${problem}`);
-  const verdict = report.problems.length === 0 ? 'everything that acoer needs is here' : '';
+  const verdict = report.problems.length === 0 ? 'everything that acoer needs is present' : '';
   return [...table, '', ...notes, ...problems, verdict]
     .filter((line, i, all) => line !== '' || i < all.length - 1)
     .join('\n');

@@ -1,4 +1,4 @@
-/** What is on this machine and in this package, what is missing, and the command that mends it. Changes nothing. */
+/** What this machine and package have, what is missing, and the command that fixes it. Changes nothing. */
 import { existsSync, readdirSync, readFileSync, statfsSync } from 'node:fs';
 import { availableParallelism, cpus, totalmem } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -22,11 +22,12 @@ import { wantedFlavour } from './setup.mjs';
  *   libtorch: {wanted: string, why: string, found: import('./find.mjs').FoundLibtorch | null},
  *   cache: {folder: string, freeBytes: number, libtorch: string[]},
  *   nvidia: {driver: string | null, gpus: Gpu[], nvcc: string | null, cudaObject: boolean},
- *   addon: {file: string, state: 'ok' | 'missing' | 'stale' | 'broken', build: import('./probe.mjs').AddonFacts['build'] | null,
+ *   addon: {file: string, state: 'ok' | 'missing' | 'stale' | 'broken',
+ *     build: import('./probe.mjs').AddonFacts['build'] | null,
  *     devices: import('./probe.mjs').DeviceFacts[]},
  *   problems: string[], notes: string[],
  * }} Report
- * `problems` stop acoer from running here, `notes` do not; each is a sentence with the command that mends it.
+ * `problems` stop acoer from running here, `notes` do not; each is a sentence with the command that fixes it.
  */
 
 /** @param {string} file */
@@ -79,7 +80,12 @@ function nvidiaFacts(env, driver) {
   return { driver, gpus, nvcc: release, cudaObject: existsSync(cudaObjectFile) };
 }
 
-/** @param {NodeJS.ProcessEnv} env @param {boolean} withCuda @param {string[]} problems @returns {Report['addon']} */
+/**
+ * @param {NodeJS.ProcessEnv} env
+ * @param {boolean} withCuda
+ * @param {string[]} problems
+ * @returns {Report['addon']}
+ */
 function addonFacts(env, withCuda, problems) {
   const nothing = { file: addonFile, build: null, devices: [] };
   if (!existsSync(addonFile)) {
@@ -104,7 +110,13 @@ function addonFacts(env, withCuda, problems) {
   return { file: addonFile, state: 'ok', ...facts };
 }
 
-/** @param {NodeJS.ProcessEnv} env @param {string | null} driver @param {string[]} problems @param {string[]} notes @returns {Report['libtorch']} */
+/**
+ * @param {NodeJS.ProcessEnv} env
+ * @param {string | null} driver
+ * @param {string[]} problems
+ * @param {string[]} notes
+ * @returns {Report['libtorch']}
+ */
 function libtorchFacts(env, driver, problems, notes) {
   try {
     const { flavour, why, asked } = wantedFlavour({}, env, driver);
@@ -116,7 +128,7 @@ function libtorchFacts(env, driver, problems, notes) {
   }
 }
 
-/** @param {NodeJS.ProcessEnv} [env] @param {string | null} [driver] NVIDIA's @returns {Report} */
+/** @param {NodeJS.ProcessEnv} [env] @param {string | null} [driver] NVIDIA's version @returns {Report} */
 export function examine(env = process.env, driver = tools.nvidiaDriver(env)) {
   /** @type {string[]} */
   const problems = [];
@@ -131,7 +143,7 @@ export function examine(env = process.env, driver = tools.nvidiaDriver(env)) {
   const addon = addonFacts(env, nvidia.driver !== null && cudaBuilt, problems);
   if (nvidia.driver !== null && !cudaBuilt && libtorch.wanted !== 'cpu') {
     notes.push(
-      `there is an NVIDIA GPU and the addon is built for the CPU: run \`npx acoer setup --flavour ${libtorch.wanted}\`.`,
+      `this machine has an NVIDIA GPU, but the addon is built for the CPU: run \`npx acoer setup --flavour ${libtorch.wanted}\`.`,
     );
   }
   const toolReports = [
@@ -141,7 +153,7 @@ export function examine(env = process.env, driver = tools.nvidiaDriver(env)) {
     tools.checkPython,
     tools.checkPip,
   ].map((check) => check(env));
-  // Tools are needed to build, not to run.
+  // Tools are needed only to build, not to run.
   const toolProblems = toolReports.flatMap((tool) => tool.problem ?? []);
   (addon.state === 'ok' ? notes : problems).push(...toolProblems);
   const manifest = JSON.parse(readFileSync(join(packageRoot, 'package.json'), 'utf8'));

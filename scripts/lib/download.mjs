@@ -1,4 +1,4 @@
-/** One file over HTTP(S) to disk, with progress; a body that ends early is a failure. */
+/** Downloads one file over HTTP(S) with progress; a body that ends early is a failure. */
 import { createWriteStream } from 'node:fs';
 import { dirname } from 'node:path';
 import { Readable } from 'node:stream';
@@ -12,12 +12,17 @@ const STALL_TIMEOUT_MS = 60_000;
 
 /** @param {unknown} error @param {string} url @param {NodeJS.ProcessEnv} env */
 function unreachable(error, url, env) {
-  const { cause } = /** @type {{cause?: unknown}} */ (error); // fetch says only "fetch failed" itself
+  const { cause } = /** @type {{cause?: unknown}} */ (error); // fetch itself only says "fetch failed"
   const reason = systemCode(error) ?? messageOf(cause ?? error);
   return new SourceFailure(`${new URL(url).host} cannot be reached${whichProxy(url, env)} (${reason})`);
 }
 
-/** Passes chunks on and aborts when none has come for a minute. @param {AsyncIterable<Uint8Array>} body @param {AbortController} controller @param {(bytes: number) => void} onBytes */
+/**
+ * Passes chunks on, and aborts when none has arrived for a minute.
+ * @param {AsyncIterable<Uint8Array>} body
+ * @param {AbortController} controller
+ * @param {(bytes: number) => void} onBytes
+ */
 async function* watched(body, controller, onBytes) {
   let timer = setTimeout(() => controller.abort(), STALL_TIMEOUT_MS);
   try {
@@ -33,9 +38,10 @@ async function* watched(body, controller, onBytes) {
 }
 
 /**
- * @param {string} url @param {string} file where it is written
- * @param {{connectTimeoutMs?: number, env?: NodeJS.ProcessEnv}} [options] a blocked network must not cost minutes
- * Throws SourceFailure when the server cannot be reached, answers with an error or breaks off.
+ * @param {string} url @param {string} file where to write it
+ * @param {{connectTimeoutMs?: number, env?: NodeJS.ProcessEnv}} [options] a blocked network must not cost
+ * minutes Throws SourceFailure if the server cannot be reached, answers with an error or closes the
+ * connection early.
  */
 export async function download(url, file, { connectTimeoutMs = CONNECT_TIMEOUT_MS, env = process.env } = {}) {
   const controller = new AbortController();
@@ -54,7 +60,7 @@ export async function download(url, file, { connectTimeoutMs = CONNECT_TIMEOUT_M
   }
   if (!response.ok || !response.body) {
     await response.body?.cancel();
-    throw new SourceFailure(`${url} answers ${response.status} ${response.statusText}`.trim());
+    throw new SourceFailure(`${url} answered ${response.status} ${response.statusText}`.trim());
   }
   const total = Number(response.headers.get('content-length')) || null;
   const bar = progress(`downloading ${decodeURIComponent(url.slice(url.lastIndexOf('/') + 1))}`);
@@ -68,7 +74,7 @@ export async function download(url, file, { connectTimeoutMs = CONNECT_TIMEOUT_M
   } catch (error) {
     if (systemCode(error) === 'ENOSPC' || systemCode(error) === 'EDQUOT') throw diskFull(dirname(file));
     throw new SourceFailure(
-      `the download of ${url} broke off after ${done} bytes (${systemCode(error) ?? messageOf(error)})`,
+      `the download of ${url} was interrupted after ${done} bytes (${systemCode(error) ?? messageOf(error)})`,
     );
   } finally {
     bar.end();

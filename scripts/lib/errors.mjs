@@ -1,4 +1,4 @@
-/** Failures of set-up: one sentence that says what is wrong and the command that mends it. */
+/** Failures of set-up: one sentence that says what is wrong and the command that fixes it. */
 
 export class SetupError extends Error {
   /** @param {string} message @param {{cause?: unknown}} [options] */
@@ -9,7 +9,7 @@ export class SetupError extends Error {
   }
 }
 
-/** A failure of one source of libtorch after which the next source is tried. */
+/** A failure of one source of libtorch, after which the next source is tried. */
 export class SourceFailure extends Error {}
 
 /** @param {unknown} value @param {string} name @returns {unknown} */
@@ -24,7 +24,7 @@ export function messageOf(error) {
 }
 
 /**
- * The system's code (`ENOSPC`, `ENOTFOUND`...) of an error or of what caused it; errors of another realm have one too.
+ * The system's code (`ENOSPC`, `ENOTFOUND`...) of an error or its cause, also for errors from another realm.
  * @param {unknown} error @returns {string | undefined}
  */
 export function systemCode(error) {
@@ -35,9 +35,9 @@ export function systemCode(error) {
   return undefined;
 }
 
-/** @param {string} place a folder on the disk that is full */
+/** @param {string} place a folder on the full disk */
 export function diskFull(place) {
   return new SetupError(
-    `the disk that holds ${place} is full: free some space (\`df -h ${place}\` shows it) or set XDG_CACHE_HOME to a folder on a larger disk, then run it again.`,
+    `the disk with ${place} is full: free some space (\`df -h ${place}\` shows it) or set XDG_CACHE_HOME to a folder on a larger disk, then try again.`,
   );
 }

@@ -1,4 +1,7 @@
-/** Fetches libtorch into the cache: the official archive, else wheels. Written beside and renamed when whole. */
+/**
+ * Fetches libtorch into the cache, from the official archive or else wheels; renamed into place when
+ * complete.
+ */
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
@@ -12,13 +15,19 @@ import { fetchWheels } from './pip.mjs';
 import { unpack } from './unpack.mjs';
 import { pinOf, pins, supportedRange } from './versions.mjs';
 
-/** @param {{version: string, flavour: string}} wanted @param {NodeJS.ProcessEnv} env a mirror may stand in for the official host */
+/**
+ * @param {{version: string, flavour: string}} wanted
+ * @param {NodeJS.ProcessEnv} env may name a mirror of the official host
+ */
 export function archiveUrl({ version, flavour }, env) {
   const base = (env.ACOER_LIBTORCH_MIRROR || pins.archiveBase).replace(/\/+$/, '');
   return `${base}/${flavour}/libtorch-shared-with-deps-${version}%2B${flavour}.zip`;
 }
 
-/** @typedef {{name: string, fetch: (folder: string) => Promise<string>}} Source `fetch` fills the folder and returns the tree in it */
+/**
+ * @typedef {{name: string, fetch: (folder: string) => Promise<string>}} Source
+ * `fetch` fills the folder and returns the tree in it.
+ */
 
 /** @param {{version: string, flavour: string}} wanted @param {NodeJS.ProcessEnv} env @returns {Source[]} */
 function sourcesOf(wanted, env) {
@@ -49,7 +58,7 @@ function isAlive(pid) {
   }
 }
 
-/** What a killed set-up left behind. @param {string} cache */
+/** Removes what a killed set-up left behind. @param {string} cache */
 function removeStaleStaging(cache) {
   for (const name of readdirSync(cache)) {
     const pid = /^\.tmp-(\d+)-/.exec(name)?.[1];
@@ -73,18 +82,21 @@ function prepareCache(cache, flavour) {
   const needBytes = pinOf(flavour).diskGB * 1e9;
   if (freeBytes < needBytes) {
     throw new SetupError(
-      `libtorch ${flavour} needs ${formatBytes(needBytes)} and the disk that holds ${cache} has ${formatBytes(freeBytes)} free: free some space or set XDG_CACHE_HOME to a folder on a larger disk.`,
+      `libtorch ${flavour} needs ${formatBytes(needBytes)}, but the disk with ${cache} has only ${formatBytes(freeBytes)} free: free some space or set XDG_CACHE_HOME to a folder on a larger disk.`,
     );
   }
 }
 
-/** Throws SourceFailure unless the tree is the libtorch that was wanted. @param {string} tree @param {{version: string, flavour: string}} wanted */
+/**
+ * Throws SourceFailure unless the tree is the libtorch that was wanted.
+ * @param {string} tree @param {{version: string, flavour: string}} wanted
+ */
 function requireWanted(tree, wanted) {
   const { libtorch, problem } = inspect(tree);
-  if (!libtorch) throw new SourceFailure(`what came ${problem}`);
+  if (!libtorch) throw new SourceFailure(`what was fetched ${problem}`);
   if (libtorch.version !== wanted.version || libtorch.flavour !== wanted.flavour) {
     throw new SourceFailure(
-      `libtorch ${libtorch.version} for ${libtorch.flavour} came instead of ${wanted.version} for ${wanted.flavour}`,
+      `got libtorch ${libtorch.version} for ${libtorch.flavour} instead of ${wanted.version} for ${wanted.flavour}`,
     );
   }
 }
@@ -96,7 +108,7 @@ function install(tree, target, source) {
   try {
     renameSync(tree, target);
   } catch (error) {
-    // Another set-up that ran at the same time was first; its tree is as good.
+    // Another set-up running at the same time was first; its tree is just as good.
     if (systemCode(error) !== 'ENOTEMPTY' && systemCode(error) !== 'EEXIST') throw error;
   }
 }
@@ -108,7 +120,11 @@ function nothingWorked({ version, flavour }, reasons) {
   );
 }
 
-/** Tries the sources in order; returns the name of the one that filled `target`. @param {Source[]} sources @param {string} staging @param {string} target @param {{version: string, flavour: string}} wanted */
+/**
+ * Tries the sources in order; returns the name of the one that filled `target`.
+ * @param {Source[]} sources @param {string} staging @param {string} target
+ * @param {{version: string, flavour: string}} wanted
+ */
 async function fillFromFirst(sources, staging, target, wanted) {
   /** @type {string[]} */
   const reasons = [];
@@ -141,7 +157,7 @@ export async function fetchLibtorch(env, flavour) {
   const wanted = { version: pinOf(flavour).version, flavour };
   const target = cachedFolder(env, flavour);
   prepareCache(cache, flavour);
-  if (existsSync(target)) say(`${target} is not whole and is fetched again`);
+  if (existsSync(target)) say(`${target} is incomplete and will be fetched again`);
   const staging = join(cache, `.tmp-${process.pid}-${randomBytes(4).toString('hex')}`);
   mkdirSync(staging);
   const onSignal = (/** @type {NodeJS.Signals} */ signal) => {
@@ -159,6 +175,8 @@ export async function fetchLibtorch(env, flavour) {
   }
   const found = fromCache(env, flavour);
   if (!found)
-    throw new SetupError(`${target} vanished while it was written: run \`${setupCommand()}\` again.`);
+    throw new SetupError(
+      `${target} disappeared while it was being written: run \`${setupCommand()}\` again.`,
+    );
   return found;
 }

@@ -1,4 +1,4 @@
-/** A libtorch that is on this machine already: LIBTORCH, then a Python torch, then the cache of an earlier set-up. */
+/** Finds a libtorch on this machine: LIBTORCH, then a Python torch, then the cache of an earlier set-up. */
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { SetupError } from './errors.mjs';
@@ -9,10 +9,10 @@ import { pinOf } from './versions.mjs';
 
 /**
  * @typedef {import('./inspect.mjs').Libtorch & {source: string}} FoundLibtorch
- * @typedef {{flavour: string, asked: boolean}} Wanted `asked` when a person named the flavour
+ * @typedef {{flavour: string, asked: boolean}} Wanted `asked` if the user named the flavour
  */
 
-/** Written last into a cached folder: its presence means that the folder is whole. */
+/** Written last into a cached folder, so its presence means that the folder is complete. */
 export const MANIFEST = 'acoer-libtorch.json';
 
 /** @param {NodeJS.ProcessEnv} env @param {string} flavour */
@@ -30,7 +30,8 @@ function fromEnvironment(env) {
   );
 }
 
-// find_spec alone: importing torch takes seconds. A folder named torch in the current directory must not shadow it.
+// Only find_spec: importing torch takes seconds. A folder named torch in the current directory must not
+// shadow it.
 const FIND_TORCH =
   'import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; s = u.find_spec("torch"); print(list(s.submodule_search_locations)[0] if s and s.submodule_search_locations else "")';
 
@@ -44,8 +45,8 @@ export function pythonTorchFolder(env) {
 }
 
 /**
- * Whether a found flavour serves the one wanted: a CUDA build also computes on the CPU, so only a person who asked
- * for cpu, or a driver that waits for CUDA, refuses it.
+ * Whether a found flavour can serve the wanted one. A CUDA build also computes on the CPU, so it is rejected
+ * only if the user asked for cpu; a CPU build is rejected if an NVIDIA driver calls for CUDA.
  * @param {string} found @param {Wanted} wanted
  */
 function serves(found, wanted) {
@@ -54,25 +55,33 @@ function serves(found, wanted) {
   return wanted.flavour === 'cpu' || found !== 'cpu';
 }
 
-/** @param {NodeJS.ProcessEnv} env @param {Wanted} wanted @param {(line: string) => void} note @returns {FoundLibtorch | null} */
+/**
+ * @param {NodeJS.ProcessEnv} env
+ * @param {Wanted} wanted
+ * @param {(line: string) => void} note
+ * @returns {FoundLibtorch | null}
+ */
 function fromPython(env, wanted, note) {
   const folder = pythonTorchFolder(env);
   if (folder === null) return null;
   const { libtorch, problem } = inspect(folder);
   if (!libtorch) {
-    note(`passing over the Python torch in ${folder}: it ${problem}`);
+    note(`skipping the Python torch in ${folder}: it ${problem}`);
     return null;
   }
   if (!serves(libtorch.flavour, wanted)) {
     note(
-      `passing over the Python torch in ${folder}: it is built for ${libtorch.flavour}, not ${wanted.flavour}`,
+      `skipping the Python torch in ${folder}: it is built for ${libtorch.flavour}, not ${wanted.flavour}`,
     );
     return null;
   }
   return { ...libtorch, source: 'Python torch' };
 }
 
-/** The cached libtorch of a flavour when it is whole. @param {NodeJS.ProcessEnv} env @param {string} flavour @returns {FoundLibtorch | null} */
+/**
+ * The cached libtorch of a flavour if it is complete.
+ * @param {NodeJS.ProcessEnv} env @param {string} flavour @returns {FoundLibtorch | null}
+ */
 export function fromCache(env, flavour) {
   const folder = cachedFolder(env, flavour);
   if (!existsSync(join(folder, MANIFEST))) return null;
@@ -84,7 +93,7 @@ export function fromCache(env, flavour) {
 
 /**
  * @param {NodeJS.ProcessEnv} env @param {Wanted} wanted
- * @param {(line: string) => void} [note] told why a candidate was passed over
+ * @param {(line: string) => void} [note] called with the reason why a candidate was skipped
  * @returns {FoundLibtorch | null}
  */
 export function findLibtorch(env, wanted, note = () => {}) {

@@ -1,9 +1,9 @@
-/** Random and mutated answers for the verifier; the same for the same seed. */
+/** Random and mutated answers for the verifier; the same seed gives the same answers. */
 'use strict';
 
 const { pick, randomFrom } = require('./fuzz-random.cjs');
 
-/** Well-formed answers of every kind the verifier reads, to start mutations from. */
+/** Well-formed answers of every kind that the verifier reads, as starting points for mutations. */
 const SEEDS = [
   '7', '-3', '2.50', '1,234', '12\\,500', '\\frac{3}{4}', '\\frac12', '3\\frac{1}{7}', '-\\dfrac{11}{9}', '5\\sqrt{21}', '\\sqrt[3]{-8}',
   '2\\pi r^2', '(x-1)(x+1)', 'x^2 - 1', '\\left( \\frac{2}{5}, 7 \\right)', '(1, 2, 3)', '[0, 1)', '(-\\infty, 3) \\cup (3, \\infty)',

@@ -1,6 +1,6 @@
 /**
- * What the file fuzzer reads, by kind: whole files to start from, and the readers that a user's file of that kind
- * meets. Readers are those of the compiled package.
+ * What the file fuzzer reads, by kind: whole files to start from, and the readers that a user's file of that
+ * kind goes through. The readers are those of the compiled package.
  */
 'use strict';
 
@@ -18,7 +18,8 @@ const dist = (name) => require(join(root, 'dist', name));
 /**
  * @typedef {object} Kind
  * @property {() => Record<string, Buffer> | Promise<Record<string, Buffer>>} seeds by file name
- * @property {(path: string, bytes: Buffer, folder: string) => unknown} read `path` holds `bytes` in the empty `folder`
+ * @property {(path: string, bytes: Buffer, folder: string) => unknown} read
+ *   `path` contains `bytes`, alone in `folder`
  */
 
 /** @param {unknown} value */
@@ -28,7 +29,7 @@ function put(folder, files) {
   mkdirSync(folder, { recursive: true });
   for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
 }
-/** @param {Buffer} bytes the parts of an input of several files */
+/** @param {Buffer} bytes the parts of an input made of several files */
 function parts(bytes) {
   const found = [];
   const rest = bytes.toString('latin1').split(SEPARATOR);
@@ -91,7 +92,7 @@ function readConfig(path) {
 
 const tiny = (/** @type {string} */ name) => readFileSync(join(root, 'assets', 'tiny', name));
 
-/** Everything a run asks of a tokenizer. @param {string} folder */
+/** Everything a run does with a tokenizer. @param {string} folder */
 async function useTokenizer(folder) {
   const { loadTokenizer, renderPrompt, measureThinking } = dist('tokenizer/index.js');
   const tokenizer = await loadTokenizer(folder);
@@ -101,7 +102,7 @@ async function useTokenizer(folder) {
   measureThinking(ids, tokenizer, false);
   if (!(Number.isSafeInteger(tokenizer.vocabSize) && tokenizer.vocabSize >= 0)) throw new Error('vocabSize');
   for (const id of [...tokenizer.eosIds, tokenizer.padId, ...ids]) {
-    if (!(Number.isSafeInteger(id) && id >= 0)) throw new Error(`a token id that is none: ${id}`);
+    if (!(Number.isSafeInteger(id) && id >= 0)) throw new Error(`not a token id: ${id}`);
   }
 }
 
@@ -131,7 +132,11 @@ function rollouts() {
   return encodeSafetensors(tensors);
 } // prettier-ignore
 
-/** A run folder with one checkpoint. @param {Record<string, string | Buffer>} files of the checkpoint @param {boolean} sums true ones */
+/**
+ * A run folder with one checkpoint.
+ * @param {Record<string, string | Buffer>} files of the checkpoint
+ * @param {boolean} sums correct checksums
+ */
 function putRun(/** @type {string} */ folder, files, sums) {
   put(folder, { 'config.json': json(CONFIG) });
   const weights = { 'adapter_model.safetensors': 'a', 'optimizer.safetensors': 'o' };
@@ -144,7 +149,7 @@ function putRun(/** @type {string} */ folder, files, sums) {
   put(join(folder, 'checkpoints', 'step-000001'), { SHA256SUMS: list.join('') });
 }
 
-/** As `--resume` reads it. @param {string} folder */
+/** Reads a run as `--resume` does. @param {string} folder */
 function readRun(folder) {
   const { findCheckpoint, readRollbacks, completeRollbacks, RunDirectory } = dist('run/index.js');
   const { runStateOf } = dist('train/state.js');
@@ -161,7 +166,7 @@ const ROLLBACK = { number: 1, from: 9, to: 1, pressure: 0.5, reason: 'why', done
 
 /** @type {Promise<any> | null} */
 let engine = null;
-/** The engine of this process, and a model that adapters are made for. */
+/** The engine of this process, and a model for the adapters. */
 const native = () =>
   (engine ??= (async () => {
     const { createEngine } = dist('engine/engine.js');
@@ -171,7 +176,11 @@ const native = () =>
     return { engine: made, model: await made.loadModel(folder) };
   })());
 
-/** @param {Record<string, string>} names of the sections by number of sections @param {Buffer} bytes @param {string} folder */
+/**
+ * @param {Record<string, string>} names of the sections by number of sections
+ * @param {Buffer} bytes
+ * @param {string} folder
+ */
 function putSections(names, bytes, folder) {
   const sections = parts(bytes);
   const list = (names[sections.length] ?? names.more ?? '').split(' ');

@@ -1,17 +1,19 @@
-/** Mutations of files: of bytes, and of JSON values where a file holds some. The same for the same random numbers. */
+/**
+ * Mutates files: their bytes, and the JSON values in them. The same random numbers give the same mutations.
+ */
 'use strict';
 
 const { pick } = require('./fuzz-random.cjs');
 
 /** @typedef {() => number} Random in [0, 1) */
 
-/** Numbers that readers trip over. */
+/** Numbers that trip up readers. */
 const NUMBERS = [
   0, -0, 1, -1, 0.5, 2, 3, 7, 255, 256, 65536, 2 ** 31 - 1, 2 ** 31, -(2 ** 31), 2 ** 32, 2 ** 53 - 1, 2 ** 53, 2 ** 63, 1e9, 1e18, 1e308,
   -1e308, 5e-324, 1e-7,
 ]; // prettier-ignore
 
-/** Keys that mean something to JavaScript. */
+/** Keys that have a meaning in JavaScript. */
 const KEYS = ['__proto__', 'constructor', 'prototype', 'toString', 'hasOwnProperty', 'length', 'then', 'toJSON', '', '0', '-1', 'a.b', '__metadata__']; // prettier-ignore
 
 const TEXTS = [
@@ -43,14 +45,14 @@ function mutateBytes(random, bytes, other) {
       return Buffer.concat([before, cut.map((byte) => byte ^ (1 << below(random, 8))), after]);
     case 1:
       return Buffer.concat([before, cut.map(() => below(random, 256)), after]);
-    case 2: // cut off
+    case 2: // truncate
       return Buffer.from(before);
-    case 3: // a part away
+    case 3: // remove a part
       return Buffer.concat([before, after]);
-    case 4: // a part again, up to 500 times
+    case 4: // repeat a part, up to 500 times
       return Buffer.concat([before, ...Array(1 + Math.floor(random() ** 4 * 500)).fill(cut), after]);
     case 5: {
-      // a part of another file
+      // insert a part of another file
       const from = below(random, other.length + 1);
       const until = from + below(random, Math.min(other.length - from, 4096) + 1);
       return Buffer.concat([before, other.subarray(from, until), after]);
@@ -58,7 +60,7 @@ function mutateBytes(random, bytes, other) {
     case 6:
       return Buffer.concat([before, Buffer.from(pick(random, WORDS)), after]);
     default: {
-      // a little-endian number over four or eight bytes, as formats hold lengths and places
+      // write a little-endian number over four or eight bytes, as formats store lengths and offsets
       const number = Buffer.alloc(8);
       number.writeBigInt64LE(BigInt.asIntN(64, BigInt(Math.trunc(pick(random, NUMBERS) % 2 ** 64))));
       const width = random() < 0.5 ? 4 : 8;
@@ -76,7 +78,7 @@ function deep(random) {
   );
 }
 
-/** Text that stands in the file as it is: what JSON.stringify cannot write, or only by recursion. */
+/** Text written to the file as it is: something JSON.stringify cannot write, or only by recursion. */
 class RawJson {
   /** @param {string} text */
   constructor(text) {
@@ -110,7 +112,7 @@ function anyValue(random) {
   }
 }
 
-/** Every place in a value that holds a value: its owner and key. @param {any} root @returns {[any, string | number][]} */
+/** Owner and key of every value within a value. @param {any} root @returns {[any, string | number][]} */
 function places(root) {
   /** @type {[any, string | number][]} */
   const found = [];
@@ -125,7 +127,7 @@ function places(root) {
   return found;
 }
 
-/** As JSON.stringify, with RawJson as it is. @param {any} value @returns {string} */
+/** Like JSON.stringify, but writes RawJson as it is. @param {any} value @returns {string} */
 function write(value) {
   if (value instanceof RawJson) return value.text;
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null';
@@ -139,7 +141,7 @@ function write(value) {
 const define = (owner, key, value) =>
   Object.defineProperty(owner, key, { value, enumerable: true, configurable: true, writable: true });
 
-/** One change of a JSON value, in place. @param {Random} random @param {{ root: any }} holder */
+/** Makes one change to a JSON value, in place. @param {Random} random @param {{ root: any }} holder */
 function mutateValue(random, holder) {
   const found = [...places(holder), [holder, 'root']];
   const [owner, key] = /** @type {[any, string]} */ (pick(random, found));
@@ -153,7 +155,7 @@ function mutateValue(random, holder) {
       else if (key !== 'root') delete owner[key];
       return;
     case 2: {
-      // the value of another place
+      // the value from another place
       const [other, otherKey] = /** @type {[any, string]} */ (pick(random, found));
       owner[key] = structuredCloneOrSame(other[otherKey]);
       return;
@@ -182,7 +184,7 @@ const structuredCloneOrSame = (value) =>
     ? JSON.parse(write(value instanceof RawJson ? null : value).replace(/1e999/g, '1'))
     : value;
 
-/** Parsed, keeping `__proto__` as an own key; undefined for what is no JSON. @param {string} text */
+/** Parses JSON, keeping `__proto__` as an own key; undefined if it is not JSON. @param {string} text */
 function parsed(text) {
   try {
     return JSON.parse(text);
@@ -191,7 +193,7 @@ function parsed(text) {
   }
 }
 
-/** @param {Random} random @param {string} text @returns {string | null} null: no JSON */
+/** @param {Random} random @param {string} text @returns {string | null} null: not JSON */
 function mutateJson(random, text) {
   const root = parsed(text);
   if (root === undefined) return null;
@@ -200,12 +202,12 @@ function mutateJson(random, text) {
     for (let n = 1 + Math.floor(random() ** 2 * 4); n > 0; n--) mutateValue(random, holder);
     return write(holder.root);
   } catch (error) {
-    if (error instanceof RangeError) return null; // nested too deep for the walk
+    if (error instanceof RangeError) return null; // nested too deeply for the recursion
     throw error;
   }
 }
 
-/** One line of JSON Lines. @param {Random} random @param {string} text @returns {string | null} */
+/** Mutates one line of JSON Lines. @param {Random} random @param {string} text @returns {string | null} */
 function mutateJsonLine(random, text) {
   const lines = text.split('\n');
   const at = below(random, lines.length);
@@ -213,7 +215,11 @@ function mutateJsonLine(random, text) {
   return line === null ? null : lines.toSpliced(at, 1, line).join('\n');
 }
 
-/** The header of a safetensors file, its length put right. @param {Random} random @param {Buffer} bytes */
+/**
+ * Mutates the header of a safetensors file and corrects its length.
+ * @param {Random} random
+ * @param {Buffer} bytes
+ */
 function mutateSafetensors(random, bytes) {
   if (bytes.length < 8) return null;
   const length = bytes.readBigUInt64LE();

@@ -1,4 +1,4 @@
-/** Random numbers of the fuzzers; the same for the same seed. */
+/** Random numbers for the fuzzers; the same seed gives the same numbers. */
 'use strict';
 
 /**

@@ -1,7 +1,9 @@
-/** Whole files to start mutations from, as small as each format allows. Numbers in tensors are arbitrary. */
+/**
+ * Whole files as starting points for mutations, as small as each format allows. Tensor values are arbitrary.
+ */
 'use strict';
 
-/** Between the files of one input. */
+/** Separates the files of one input. */
 const SEPARATOR = '\n====\n';
 
 const BYTES = { F64: 8, F32: 4, BF16: 2, F16: 2, I64: 8, I32: 4, U8: 1 };
@@ -26,7 +28,7 @@ function safetensors(tensors) {
   return Buffer.concat([length, text, Buffer.alloc(offset, 0x11)]);
 }
 
-/** The shape of the model that adapters are made for (native/fuzz/tables.cpp has the same); `layers` may differ. */
+/** Shape of the model for the adapters (the same as in native/fuzz/tables.cpp); `layers` may differ. */
 const modelConfig = (layers = 2, tied = true) => ({
   architectures: ['Qwen3ForCausalLM'],
   model_type: 'qwen3',

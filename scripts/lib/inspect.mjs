@@ -1,11 +1,11 @@
-/** What a folder of libtorch is, read from its files; nothing is loaded. */
+/** Identifies a libtorch folder from its files, without loading anything. */
 import { existsSync, readFileSync, realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { isSupported, supportedRange } from './versions.mjs';
 
 /**
  * @typedef {{root: string, version: string, flavour: string}} Libtorch
- * `root` holds include/ and lib/; `version` has no local part; `flavour` is cpu or cuNNN.
+ * `root` contains include/ and lib/; `version` has no local part; `flavour` is cpu or cuNNN.
  */
 
 const LIBRARY = 'lib/libtorch_cpu.so';
@@ -21,7 +21,7 @@ function readIfThere(file) {
   return existsSync(file) ? readFileSync(file, 'utf8') : '';
 }
 
-/** `TORCH_VERSION` of the headers, which is what the compiler will see. @param {string} root */
+/** `TORCH_VERSION` of the headers, which the compiler will see. @param {string} root */
 function headerVersion(root) {
   for (const file of [
     'include/torch/headeronly/version.h',
@@ -52,28 +52,29 @@ function flavourOf(root) {
 
 /**
  * @param {string} folder one with include/ and lib/, or its parent
- * @returns {{libtorch: Libtorch, problem: null} | {libtorch: null, problem: string}} the problem is the rest of a sentence
+ * @returns {{libtorch: Libtorch, problem: null} | {libtorch: null, problem: string}}
+ * `problem` completes a sentence.
  */
 export function inspect(folder) {
   const root = [folder, join(folder, 'libtorch'), join(folder, 'torch')].find((path) =>
     existsSync(join(path, LIBRARY)),
   );
   if (!root) {
-    const what = existsSync(folder) ? 'holds no lib/libtorch_cpu.so' : 'does not exist';
+    const what = existsSync(folder) ? 'has no lib/libtorch_cpu.so' : 'does not exist';
     return { libtorch: null, problem: what };
   }
   const absent = NEEDED.find((file) => !existsSync(join(root, file)));
-  if (absent) return { libtorch: null, problem: `is not whole: ${absent} is missing` };
+  if (absent) return { libtorch: null, problem: `is incomplete: ${absent} is missing` };
   const version = headerVersion(root);
   if (version === null)
     return { libtorch: null, problem: 'has no version in include/torch/headeronly/version.h' };
   if (!isSupported(version)) {
-    return { libtorch: null, problem: `is libtorch ${version}, and acoer builds with ${supportedRange}` };
+    return { libtorch: null, problem: `is libtorch ${version}, but acoer builds with ${supportedRange}` };
   }
   return { libtorch: { root: realpathSync(root), version, flavour: flavourOf(root) }, problem: null };
 }
 
-/** Changes when the files are replaced in place, as `pip install -U torch` does. @param {string} root */
+/** Changes if the files are replaced in place, as by `pip install -U torch`. @param {string} root */
 export function fingerprint(root) {
   const { size, mtimeMs } = statSync(join(root, 'lib', 'libtorch_cpu.so'));
   return `${size}-${Math.round(mtimeMs)}`;

@@ -13,13 +13,13 @@ export function formatBytes(bytes) {
 const PLAIN_INTERVAL_MS = 5000;
 const LIVE_INTERVAL_MS = 200;
 
-/** A line that is rewritten on a terminal; elsewhere lines with a pause between them. */
+/** A line that is rewritten on a terminal; elsewhere, occasional lines. */
 function statusLine() {
   const live = process.stderr.isTTY === true;
   let shownMs = Date.now();
   let shownAny = false;
   return {
-    /** @param {() => string} text asked only when a line is due */
+    /** @param {() => string} text called only when a line is due */
     show(text) {
       const nowMs = Date.now();
       if (nowMs - shownMs < (live ? LIVE_INTERVAL_MS : PLAIN_INTERVAL_MS)) return;
@@ -60,7 +60,8 @@ function timeLeft(ms) {
 }
 
 /**
- * Of a line such as Ninja's `[12/52] Building...` or Make's `[ 23%] Building...`: how far it is, of how much, and as text.
+ * The progress in a line such as Ninja's `[12/52] Building...` or Make's `[ 23%] Building...`: done, total
+ * and text.
  * @param {string} line
  */
 function buildStep(line) {
@@ -72,7 +73,7 @@ function buildStep(line) {
 }
 
 /**
- * What Ninja or Make prints, with its steps as one line of progress; compilers' messages pass through as they are.
+ * Shows the steps that Ninja or Make prints as one line of progress; compiler messages are passed through.
  * @returns {{onText(text: string): void, end(): void}}
  */
 export function compileProgress() {

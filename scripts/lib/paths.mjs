@@ -1,4 +1,7 @@
-/** Where set-up reads and writes. Everything under the package, save libtorch itself, which outlives node_modules. */
+/**
+ * Where set-up reads and writes: everything inside the package except libtorch itself, which outlives
+ * node_modules.
+ */
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, sep } from 'node:path';
@@ -10,17 +13,19 @@ export const buildTree = join(packageRoot, 'native', 'build');
 /** Where `bindings` looks; node-gyp wipes this folder before a rebuild. */
 export const addonFile = join(packageRoot, 'build', 'Release', 'acoer.node');
 export const cudaObjectFile = join(packageRoot, 'build', 'Release', 'libacoer_cuda.so');
-/** What the last set-up chose and built; beside CMake's tree so that node-gyp's wipe leaves it. */
+/** What the last set-up chose and built; in CMake's tree, which node-gyp does not wipe. */
 export const stateFile = join(packageRoot, 'native', 'build', 'acoer-setup.json');
 
-/** XDG's rule: a relative path counts as unset. @param {NodeJS.ProcessEnv} env */
+/** By XDG's rule a relative path counts as unset. @param {NodeJS.ProcessEnv} env */
 export function cacheFolder(env) {
   const xdg = env.XDG_CACHE_HOME;
   const base = xdg && isAbsolute(xdg) ? xdg : join(env.HOME || homedir(), '.cache');
   return join(base, 'acoer', 'libtorch');
 }
 
-/** The command that runs set-up again: in a checkout the npm script, in a project that depends on acoer the bin. */
+/**
+ * The command that repeats set-up: the npm script in a checkout, the bin in a project that depends on acoer.
+ */
 export function setupCommand() {
   return packageRoot.includes(`${sep}node_modules${sep}`) || !existsSync(join(packageRoot, 'src'))
     ? 'npx acoer setup'

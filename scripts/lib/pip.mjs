@@ -1,4 +1,6 @@
-/** The torch wheel (for CUDA with NVIDIA's) through this machine's own pip, unpacked; nothing is installed. */
+/**
+ * Gets the torch wheel (for CUDA also NVIDIA's) with this machine's pip and unpacks it; nothing is installed.
+ */
 import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { diskFull, SetupError, SourceFailure } from './errors.mjs';
@@ -7,7 +9,11 @@ import { stream } from './run.mjs';
 import { checkPip } from './tools.mjs';
 import { unpack } from './unpack.mjs';
 
-/** Bytes of all files below a folder; what vanishes meanwhile counts as nothing. @param {string} folder @returns {number} */
+/**
+ * Bytes of all files below a folder; files that disappear meanwhile count as 0.
+ * @param {string} folder
+ * @returns {number}
+ */
 function bytesBelow(folder) {
   return readdirSync(folder, { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile())
@@ -20,7 +26,7 @@ function bytesBelow(folder) {
 
 const UNITS = { kB: 1e3, MB: 1e6, GB: 1e9 };
 
-/** Bytes pip has announced in `Downloading x.whl (555.0 MB)` lines. @param {string} output */
+/** Total of the bytes pip announced in lines like `Downloading x.whl (555.0 MB)`. @param {string} output */
 function announcedBytes(output) {
   let total = 0;
   for (const [, size, unit] of output.matchAll(/^\s*Downloading .*\((\d+(?:\.\d+)?) (kB|MB|GB)\)/gm)) {
@@ -29,7 +35,7 @@ function announcedBytes(output) {
   return total;
 }
 
-/** pip's own reason; addresses may hold passwords. @param {string} output */
+/** The reason given by pip, without passwords in addresses. @param {string} output */
 function pipReason(output) {
   const lines = output.split('\n').filter((line) => /^\s*(ERROR|error):?/.test(line));
   const text = (lines.at(-1) ?? output.trim().split('\n').at(-1) ?? '').replace(/^\s*ERROR:\s*/, '');
@@ -37,7 +43,8 @@ function pipReason(output) {
 }
 
 /**
- * `pip download` into `folder/wheels`; pip's temporary files stay in `folder`, whose disk was checked.
+ * Runs `pip download` into `folder/wheels`; pip's temporary files stay in `folder`, on the disk whose space
+ * was checked.
  * @param {string[]} args @param {string} folder @param {NodeJS.ProcessEnv} env @param {string} what
  */
 async function pipDownload(args, folder, env, what) {
@@ -66,7 +73,7 @@ async function pipDownload(args, folder, env, what) {
   }
 }
 
-// libtorch needs no Python, so any Python's wheel will do where this machine's Python has none.
+// libtorch needs no Python, so the wheel of another Python version will do if there is none for this one.
 const OTHER_PYTHON = [
   '--python-version',
   '3.12',
@@ -90,13 +97,13 @@ async function torchWheel(version, folder, env) {
   }
   const wheels = join(folder, 'wheels');
   const name = readdirSync(wheels).find((file) => /^torch-.*\.whl$/.test(file));
-  if (!name) throw new SourceFailure(`pip ended well but left no torch wheel`);
+  if (!name) throw new SourceFailure(`pip succeeded but left no torch wheel`);
   return join(wheels, name);
 }
 
 /**
- * What the torch wheel says it needs of NVIDIA: requirement strings without their markers. Triton and the Python
- * bindings stay out: only Python code uses them.
+ * NVIDIA requirements of the torch wheel, without their markers. Triton and the Python bindings are excluded,
+ * because only Python code uses them.
  * @param {string} metadata
  */
 export function nvidiaRequirements(metadata) {
@@ -112,8 +119,8 @@ function metadataOf(tree) {
 }
 
 /**
- * Fills `folder/tree` from wheels; the tree then holds torch/ and, for CUDA, nvidia/ beside it, where libtorch's own
- * run path looks.
+ * Fills `folder/tree` from wheels; the tree then contains torch/ and, for CUDA, nvidia/ next to it, where
+ * libtorch's run path looks.
  * @param {{version: string, flavour: string}} wanted @param {string} folder @param {NodeJS.ProcessEnv} env
  */
 export async function fetchWheels({ version, flavour }, folder, env) {

@@ -1,5 +1,6 @@
 'use strict';
-// Loads the addon in a process of its own, so that whatever a broken one does ends here. argv: file, devices...
+// Loads the addon in a separate process, so that a broken one cannot take down the caller. argv: file,
+// devices...
 const { availableParallelism } = require('node:os');
 process.env.OMP_WAIT_POLICY ??= 'passive';
 

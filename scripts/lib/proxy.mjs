@@ -1,4 +1,6 @@
-/** The proxy that the environment names, as src/hub/proxy.ts follows it: set-up also runs before that is compiled. */
+/**
+ * The proxy named by the environment, as in src/hub/proxy.ts: set-up also runs before that file is compiled.
+ */
 
 /** @param {NodeJS.ProcessEnv} env @param {string} name */
 function address(env, name) {
@@ -13,7 +15,7 @@ function proxies(env) {
 }
 
 /**
- * `fetch` through HTTPS_PROXY or HTTP_PROXY, save to the hosts of NO_PROXY.
+ * `fetch` through HTTPS_PROXY or HTTP_PROXY, except for the hosts in NO_PROXY.
  * @param {string} url @param {{signal: AbortSignal, env: NodeJS.ProcessEnv}} options
  */
 export async function fetchThroughProxy(url, { signal, env }) {
@@ -26,7 +28,7 @@ export async function fetchThroughProxy(url, { signal, env }) {
 }
 
 /**
- * ` through the proxy http://proxy.example:3128`, without its user and password, where one is set.
+ * ` through the proxy http://proxy.example:3128`, without user and password, or '' if no proxy is set.
  * @param {string} url @param {NodeJS.ProcessEnv} env
  */
 export function whichProxy(url, env) {

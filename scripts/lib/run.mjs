@@ -1,4 +1,4 @@
-/** Running other programs: found on a given PATH, output captured, and never through a shell. */
+/** Runs other programs: found on a given PATH, with captured output, and never through a shell. */
 import { spawn, spawnSync } from 'node:child_process';
 import { accessSync, constants, statSync } from 'node:fs';
 import { delimiter, isAbsolute, join } from 'node:path';
@@ -9,7 +9,7 @@ function isExecutable(file) {
     accessSync(file, constants.X_OK);
     return statSync(file).isFile();
   } catch {
-    return false; // absent or not ours to run: either way not a program
+    return false; // missing or not executable by us
   }
 }
 
@@ -23,7 +23,7 @@ export function which(name, env) {
 }
 
 /**
- * The output of a quick command.
+ * Runs a quick command and returns its output.
  * @param {string} program @param {string[]} args @param {NodeJS.ProcessEnv} env @param {number} [timeoutMs]
  * @returns {{ok: boolean, stdout: string, stderr: string}}
  */
@@ -36,7 +36,7 @@ export function capture(program, args, env, timeoutMs = 30_000) {
 const TAIL_CHARS = 64_000;
 
 /**
- * A long command. Its output goes to `onText` as it comes, and its last part is returned.
+ * Runs a long command. Output goes to `onText` as it arrives, and the last part of it is returned.
  * @param {string} program @param {string[]} args
  * @param {{env: NodeJS.ProcessEnv, cwd?: string, onText?: (text: string) => void}} options
  * @returns {Promise<{code: number | null, signal: string | null, output: string}>}

@@ -1,4 +1,4 @@
-/** The whole of set-up: choose a flavour, find or fetch libtorch, build the addon, load it once. */
+/** All of set-up: choose a flavour, find or fetch libtorch, build the addon, and load it once. */
 import { buildAddon, readState } from './build.mjs';
 import { SetupError } from './errors.mjs';
 import { fetchLibtorch } from './fetch.mjs';
@@ -10,8 +10,8 @@ import { nvidiaDriver, platformProblem, requireBuildTools } from './tools.mjs';
 import { chooseFlavour } from './versions.mjs';
 
 /**
- * @typedef {{flavour?: string}} SetupOptions
- * The flavour asked for: the option, ACOER_LIBTORCH_FLAVOUR, or what an earlier set-up was asked (`auto` forgets it).
+ * @typedef {{flavour?: string}} SetupOptions The requested flavour: the option, ACOER_LIBTORCH_FLAVOUR, or
+ * that of an earlier set-up (`auto` forgets it).
  */
 
 /** @param {SetupOptions} options @param {NodeJS.ProcessEnv} env @param {string | null} [driver] */
@@ -25,7 +25,7 @@ export async function setup(options, env = process.env) {
   const problem = platformProblem();
   if (problem) throw new SetupError(problem);
   const wanted = wantedFlavour(options, env);
-  requireBuildTools(env); // before a download of minutes
+  requireBuildTools(env); // before a download that takes minutes
   const libtorch = findLibtorch(env, wanted, say) ?? (await fetchLibtorch(env, wanted.flavour));
   say(
     `libtorch ${libtorch.version} (${libtorch.flavour}; ${wanted.why}) from ${libtorch.source}: ${libtorch.root}`,

@@ -1,4 +1,4 @@
-/** Runs of the embedded model that a study records: one thread each, what is there already is not made again. */
+/** Records the runs of a study on the embedded model, one thread each; existing runs are kept. */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
@@ -16,12 +16,12 @@ function badUsage(sentence) {
 }
 
 /**
- * '1-3,7' is [1, 2, 3, 7].
+ * '1-3,7' becomes [1, 2, 3, 7].
  *
  * @param {string} text
  */
 export function seedsOf(text) {
-  if (!/^\d+(-\d+)?(,\d+(-\d+)?)*$/.test(text)) badUsage(`--seeds ${text}: write it as 1-3,7`);
+  if (!/^\d+(-\d+)?(,\d+(-\d+)?)*$/.test(text)) badUsage(`--seeds ${text}: expected a list such as 1-3,7`);
   return text.split(',').flatMap((part) => {
     const [first = NaN, last = first] = part.split('-').map(Number);
     return Array.from({ length: last - first + 1 }, (_, i) => first + i);
@@ -29,13 +29,13 @@ export function seedsOf(text) {
 }
 
 /**
- * A run of a study; `set` holds `path=value` as `acoer train --set` takes it.
+ * A run of a study; `set` has `path=value` entries as for `acoer train --set`.
  *
  * @typedef {{ kind: string; preset: string; seed: number; set: string[] }} StudyRun
  */
 
 /**
- * The exit code of one run.
+ * Trains one run and returns its exit code.
  *
  * @param {string} out
  * @param {StudyRun} run
@@ -52,9 +52,9 @@ function trainOne(out, { preset, seed, set }) {
 }
 
 /**
- * Trains every run in turn, `jobs` at a time.
+ * Trains all runs, `jobs` at a time.
  *
- * @param {string} folder each run's is `<kind>-<seed>` in it
+ * @param {string} folder each run gets the folder `<kind>-<seed>` in it
  * @param {readonly StudyRun[]} runs
  * @param {number} jobs
  */

@@ -1,4 +1,4 @@
-/** The programs set-up needs, and the sentence for each that is missing or too old. */
+/** The programs that set-up needs, and the message for each one that is missing or too old. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -16,7 +16,7 @@ const APT = {
   command: 'sudo apt-get install -y',
   names: { cmake: 'cmake', 'c++': 'g++', make: 'make', python3: 'python3', pip: 'python3-pip' },
 };
-/** Package names by package manager; the first manager on PATH is this machine's. */
+/** Package names by package manager; the first manager found on PATH is used. */
 const INSTALLERS = [
   APT,
   {
@@ -44,10 +44,16 @@ export function installCommand(tool, env) {
 
 /**
  * @typedef {{name: string, path: string | null, version: string | null, problem: string | null}} ToolReport
- * `problem` is the whole sentence with the command that mends it.
+ * `problem` is the complete sentence with the command that fixes it.
  */
 
-/** @param {string} name @param {string | null} path @param {string | null} version @param {string | null} problem @returns {ToolReport} */
+/**
+ * @param {string} name
+ * @param {string | null} path
+ * @param {string | null} version
+ * @param {string | null} problem
+ * @returns {ToolReport}
+ */
 function report(name, path, version, problem) {
   return { name, path, version, problem };
 }
@@ -64,7 +70,7 @@ export function checkCmake(env) {
   return report('cmake', path, version, problem);
 }
 
-/** Make or Ninja: cmake-js takes Ninja when it is there. @param {NodeJS.ProcessEnv} env */
+/** Make or Ninja: cmake-js uses Ninja if it exists. @param {NodeJS.ProcessEnv} env */
 export function checkMake(env) {
   const ninja = which('ninja', env);
   const path = ninja ?? which('make', env);
@@ -76,7 +82,7 @@ export function checkMake(env) {
   return report(name, path, version, problem);
 }
 
-// What the core and libtorch's headers use of C++20.
+// The C++20 features used by the core and libtorch's headers.
 const CXX20_PROBE = `#include <concepts>
 #include <memory>
 #include <span>
@@ -86,7 +92,10 @@ struct Point { int x, y; bool operator==(const Point&) const = default; };
 int main() { std::vector<int> v{1, 2}; return Point{.x = 1, .y = 2} == Point{1, 2} ? sum<int>(v) : 0; }
 `;
 
-/** Compiles a small C++20 file; the compiler's own words, or null when it did. @param {string} compiler @param {NodeJS.ProcessEnv} env */
+/**
+ * Compiles a small C++20 file; returns the compiler's message, or null if it succeeded.
+ * @param {string} compiler @param {NodeJS.ProcessEnv} env
+ */
 function cxx20Failure(compiler, env) {
   const folder = mkdtempSync(join(tmpdir(), 'acoer-cxx-'));
   try {
@@ -101,7 +110,10 @@ function cxx20Failure(compiler, env) {
   }
 }
 
-/** The compiler CMake will take: CXX, else the first of c++, g++ and clang++. @param {NodeJS.ProcessEnv} env */
+/**
+ * The compiler that CMake will use: CXX, else the first of c++, g++ and clang++.
+ * @param {NodeJS.ProcessEnv} env
+ */
 export function checkCompiler(env) {
   const asked = env.CXX?.trim().split(/\s+/)[0];
   const path = asked
@@ -110,7 +122,7 @@ export function checkCompiler(env) {
   const install = installCommand('c++', env);
   if (!path) {
     const what = asked
-      ? `CXX names ${asked}, which is not there: unset CXX or`
+      ? `CXX names ${asked}, which does not exist: unset CXX or`
       : 'a C++ compiler is missing:';
     return report('c++', null, null, `${what} run \`${install}\`.`);
   }
@@ -118,7 +130,7 @@ export function checkCompiler(env) {
     /\d+\.\d+(\.\d+)?/.exec(capture(path, ['-dumpfullversion', '-dumpversion'], env).stdout)?.[0] ?? null;
   const failure = cxx20Failure(path, env);
   const problem = failure
-    ? `${path} ${version ?? ''} does not compile C++20 (${failure.trim()}): install g++ 11 or newer (\`${install}\`) and point CXX at it.`
+    ? `${path} ${version ?? ''} cannot compile C++20 (${failure.trim()}): install g++ 11 or newer (\`${install}\`) and point CXX at it.`
     : null;
   return report('c++', path, version, problem);
 }
@@ -148,17 +160,17 @@ export function checkPip(env) {
   return report('pip', python.path, /pip (\S+)/.exec(result.stdout)?.[1] ?? null, null);
 }
 
-/** The C library's version, or null where it is not glibc. */
+/** The C library's version, or null if it is not glibc. */
 export function glibcVersion() {
   // `header` is typed as object.
   const header = /** @type {{header: {glibcVersionRuntime?: string}}} */ (process.report.getReport()).header;
   return header.glibcVersionRuntime ?? null;
 }
 
-/** The sentence for a machine that no install mends, or null. */
+/** The message for a machine on which no installation helps, or null. */
 export function platformProblem(platform = process.platform, arch = process.arch, glibc = glibcVersion()) {
   if (platform !== 'linux' || arch !== 'x64') {
-    return `acoer runs on Linux x64 and this is ${platform} ${arch}: use a Linux x64 machine, container or WSL 2.`;
+    return `acoer runs on Linux x64, but this is ${platform} ${arch}: use a Linux x64 machine, container or WSL 2.`;
   }
   if (glibc === null)
     return 'this Linux has no glibc (Alpine?), which libtorch needs: use a Debian- or Ubuntu-based image.';
@@ -171,7 +183,7 @@ export function platformProblem(platform = process.platform, arch = process.arch
   return null;
 }
 
-/** What compiling needs; throws the first problem's sentence. @param {NodeJS.ProcessEnv} env */
+/** Throws the first problem with the tools needed for compiling. @param {NodeJS.ProcessEnv} env */
 export function requireBuildTools(env) {
   for (const check of [checkCmake, checkMake, checkCompiler]) {
     const { problem } = check(env);
@@ -180,7 +192,8 @@ export function requireBuildTools(env) {
 }
 
 /**
- * The NVIDIA driver's version such as "580.65.06", or null. `/proc` first: it answers at once and without a program.
+ * The NVIDIA driver's version, such as "580.65.06", or null. `/proc` comes first: it is instant and needs no
+ * program.
  * @param {NodeJS.ProcessEnv} env @param {string} [procFile]
  */
 export function nvidiaDriver(env, procFile = '/proc/driver/nvidia/version') {
@@ -188,7 +201,7 @@ export function nvidiaDriver(env, procFile = '/proc/driver/nvidia/version') {
     const version = /Kernel Module.*?\s(\d+\.\d+(\.\d+)?)/.exec(readFileSync(procFile, 'utf8'))?.[1];
     if (version) return version;
   } catch {
-    // No kernel module here, or one that a container hides: nvidia-smi decides.
+    // No kernel module here, or a container hides it: nvidia-smi decides.
   }
   const smi = which('nvidia-smi', env);
   if (!smi) return null;

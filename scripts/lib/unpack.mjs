@@ -1,4 +1,4 @@
-/** Runs unpack.py, which verifies while it unpacks. */
+/** Runs unpack.py, which verifies while unpacking. */
 import { statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { diskFull, SetupError, SourceFailure } from './errors.mjs';
@@ -8,8 +8,11 @@ import { stream } from './run.mjs';
 import { checkPython } from './tools.mjs';
 
 /**
- * @param {'archive' | 'wheel'} kind @param {string} file @param {string} destination @param {NodeJS.ProcessEnv} env
- * Throws SourceFailure for a file that is broken, SetupError for a full disk or no Python.
+ * @param {'archive' | 'wheel'} kind
+ * @param {string} file
+ * @param {string} destination
+ * @param {NodeJS.ProcessEnv} env
+ * Throws SourceFailure if the file is broken, SetupError if the disk is full or there is no Python.
  */
 export async function unpack(kind, file, destination, env) {
   const python = checkPython(env);

@@ -2,8 +2,9 @@
 
 usage: unpack.py archive|wheel FILE DESTINATION
 
-Archive entries are checked by their CRC, wheel entries by CRC and by the sha256 of the wheel's own RECORD. Standard
-library only. stdout: `progress DONE TOTAL` (bytes). A failure prints `broken TEXT` or `full TEXT` and exits 1.
+Archive entries are checked by CRC, wheel entries by CRC and by the sha256 in the wheel's own RECORD. Standard
+library only. stdout: `progress DONE TOTAL` (bytes). A failure prints `broken TEXT` or `full TEXT` and exits
+with 1.
 """
 
 import base64
@@ -20,7 +21,7 @@ CHUNK_BYTES = 1 << 20
 
 
 def target_of(name, kind):
-    """Where an entry goes below the destination, or None when a build does not need it."""
+    """Path of an entry below the destination, or None if a build does not need it."""
     parts = name.split("/")
     if os.path.isabs(name) or ".." in parts:
         raise ValueError(f"{name} points outside the folder")
@@ -46,7 +47,7 @@ def recorded_hashes(archive):
 
 
 def copy_entry(archive, entry, path, report):
-    """Writes one entry and returns its sha256 as RECORD writes it. Reading to the end checks the CRC."""
+    """Writes one entry and returns its sha256 in RECORD's format. Reading to the end checks the CRC."""
     os.makedirs(os.path.dirname(path), exist_ok=True)
     digest = hashlib.sha256()
     with archive.open(entry) as source, open(path, "wb") as out:
@@ -87,7 +88,7 @@ def main():
     except (zipfile.BadZipFile, ValueError, EOFError, NotImplementedError) as error:
         print("broken", error)
         sys.exit(1)
-    except Exception as error:  # zlib.error and its like: a broken stream
+    except Exception as error:  # zlib.error and the like: a broken stream
         print("broken", type(error).__name__, error)
         sys.exit(1)
 

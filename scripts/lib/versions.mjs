@@ -1,4 +1,4 @@
-/** Versions and flavours of libtorch: the pins, comparison, and which flavour this machine wants. */
+/** Versions and flavours of libtorch: the pins, comparison, and which flavour this machine needs. */
 import { readFileSync } from 'node:fs';
 import { SetupError } from './errors.mjs';
 
@@ -16,7 +16,10 @@ function parts(version) {
   return version.split(/[.+]/).map((part) => Number.parseInt(part, 10) || 0);
 }
 
-/** Whether `version` >= `bound`, compared over the bound's parts: 2.13.0 is at least 2.13. @param {string} version @param {string} bound */
+/**
+ * Whether `version` >= `bound`, compared over the bound's parts: 2.13.0 is at least 2.13.
+ * @param {string} version @param {string} bound
+ */
 export function atLeast(version, bound) {
   const have = parts(version);
   for (const [i, want] of parts(bound).entries()) {
@@ -35,7 +38,7 @@ export function isSupported(version) {
 export const supportedRange = `>= ${pins.atLeast} and < ${pins.below}`;
 
 /**
- * The flavour to build for: what was asked, else CUDA when the driver can run it, else cpu.
+ * The flavour to build for: the one asked for, else CUDA if the driver supports it, else cpu.
  * @param {string | undefined} asked @param {string | null} driver the NVIDIA driver's version
  * @returns {{flavour: string, why: string, asked: boolean}}
  */
@@ -54,6 +57,6 @@ export function chooseFlavour(asked, driver) {
     .filter(([, { driverAtLeast }]) => driverAtLeast && atLeast(driver, String(driverAtLeast)))
     .sort(([, a], [, b]) => (b.driverAtLeast ?? 0) - (a.driverAtLeast ?? 0));
   if (newest === undefined)
-    return { flavour: 'cpu', why: `NVIDIA driver ${driver} is too old for CUDA here`, asked: false };
+    return { flavour: 'cpu', why: `NVIDIA driver ${driver} is too old for CUDA`, asked: false };
   return { flavour: newest[0], why: `NVIDIA driver ${driver}`, asked: false };
 }

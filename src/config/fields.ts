@@ -83,7 +83,7 @@ const dataFields = {
     .nullable()
     .default(null)
     .describe(
-      "Maximum tokens of a prompt; problems with longer ones are skipped. null: whatever the model's context leaves beside maxCompletionLength.",
+      "Maximum tokens of a prompt; problems with longer ones are skipped. null: whatever maxCompletionLength leaves of the model's context.",
     ),
 };
 

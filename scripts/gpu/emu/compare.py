@@ -1,7 +1,8 @@
-"""The emulated decode attention against torch's in float64: compare.py LIBRARY
+"""Compares the emulated decode attention with torch's in float64: compare.py LIBRARY
 
-Ragged lengths around the edges of tiles and splits, slots in any order, NaN in every key and value that must not be read
-and in all scratch, three orders of threads each. Exit code 1 when a case is further than 4e-3 (relative) from float64.
+Ragged lengths around the boundaries of tiles and splits, slots in any order, NaN in all scratch memory and in
+every key and value that must not be read, three orders of threads each. Exits with 1 if the relative error of
+a case exceeds 4e-3.
 """
 import ctypes
 import sys
@@ -20,7 +21,7 @@ def poisoned(*shape):
 
 
 def relative_error(library, lengths, schedule):
-    """Largest over the rows; infinite when anything is NaN."""
+    """Largest over the rows; infinite if anything is NaN."""
     generator = torch.Generator().manual_seed(sum(lengths))
     rows, slot_count = len(lengths), len(lengths) + 2
     q = torch.randn(rows, KV_HEADS * GROUP, HEAD_DIM, generator=generator).bfloat16()

@@ -1,9 +1,9 @@
-// CUDA C++ kernels on a CPU, for tests: the threads of a block are fibers of one thread and change
-// places only at barriers and warp operations. The order in which fibers run between two barriers
-// is drawn from a seed, so a missing barrier shows as a wrong result for some seed; compiled with
-// AddressSanitizer, shared and global accesses out of bounds are found (shared memory is a heap
-// block of exactly the size asked for). Not emulated: memory ordering between blocks, asynchronous
-// copies' timing, textures.
+// CUDA C++ kernels on a CPU, for tests: the threads of a block are fibers of one thread, which switch
+// only at barriers and warp operations. The order in which fibers run between two barriers is drawn
+// from a seed, so a missing barrier shows up as a wrong result for some seed. Compiled with
+// AddressSanitizer it finds shared and global accesses out of bounds (shared memory is a heap block
+// of exactly the requested size). Not emulated: memory ordering between blocks, the timing of
+// asynchronous copies, textures.
 //
 // A kernel file includes "cuda_port.h" instead of this, uses ACOER_SHARED for dynamic shared memory
 // and ACOER_LAUNCH instead of <<<>>>, and compiles with nvcc and with g++.
@@ -63,7 +63,7 @@ inline __nv_bfloat16 __float2bfloat16(float f) {
   return {uint16_t((u + 0x7FFF + (u >> 16 & 1)) >> 16)};
 }
 
-// Saves the callee-saved registers, swaps stacks: tens of times faster than swapcontext.
+// Saves the callee-saved registers and swaps stacks: tens of times faster than swapcontext.
 extern "C" void acoerEmuSwitch(void** saveSp, void* toSp);
 asm(R"(
 .text
@@ -138,8 +138,8 @@ inline char* stackOf(unsigned thread) {
   return stacks[thread].get();
 }
 
-// Runs one warp until all of it waits at a warp barrier, at the block's, or has ended; lanes in an
-// order of their own each time. False: nothing ran.
+// Runs one warp, its lanes in a new order each time, until all of it waits at a warp barrier or at
+// the block's, or has ended. False: nothing ran.
 inline bool runWarp(Block& b, unsigned begin, unsigned end, std::mt19937_64& random) {
   unsigned order[32], n = 0;
   for (unsigned t = begin; t < end; ++t) order[n++] = t;
@@ -160,7 +160,7 @@ inline bool runWarp(Block& b, unsigned begin, unsigned end, std::mt19937_64& ran
   return ran || all;
 }
 
-// One warp runs ahead of the others as far as barriers let it; now and then another is taken.
+// One warp runs ahead of the others as far as barriers allow; now and then another is chosen.
 inline void runBlock(Block& b, std::mt19937_64& random) {
   const unsigned count = b.block.x * b.block.y * b.block.z, warps = (count + 31) / 32;
   b.fibers.assign(count, {});
@@ -172,7 +172,7 @@ inline void runBlock(Block& b, std::mt19937_64& random) {
     f.stack = stackOf(t);
     auto top = reinterpret_cast<uintptr_t>(f.stack + kStack) & ~uintptr_t{15};
     auto* sp = reinterpret_cast<void**>(top);
-    *--sp = nullptr;  // the alignment a called function finds
+    *--sp = nullptr;  // the alignment that a called function expects
     *--sp = reinterpret_cast<void*>(&entry);
     for (int i = 0; i < 6; ++i) *--sp = nullptr;
     f.sp = sp;
@@ -213,14 +213,14 @@ void launch(Kernel kernel, dim3 grid, dim3 block, size_t sharedBytes, Args... ar
   std::mt19937_64 random(seed());
   std::vector<unsigned> order(grid.x * grid.y * grid.z);
   for (unsigned i = 0; i < order.size(); ++i) order[i] = i;
-  std::shuffle(order.begin(), order.end(), random);  // blocks in any order, too
+  std::shuffle(order.begin(), order.end(), random);  // blocks run in any order too
   for (unsigned i : order) {
     Block b;
     b.grid = grid;
     b.block = block;
     b.index = {i % grid.x, i / grid.x % grid.y, i / grid.x / grid.y};
     b.shared = std::make_unique_for_overwrite<char[]>(sharedBytes);
-    std::memset(b.shared.get(), 0xFF, sharedBytes);  // NaN: what was never written shows
+    std::memset(b.shared.get(), 0xFF, sharedBytes);  // NaN: reads of unwritten memory show up
     b.body = [&] { kernel(args...); };
     runBlock(b, random);
   }

@@ -1,4 +1,4 @@
-// The decode attention prototype as a C function: compare.py and probe.py call it.
+// The decode attention prototype as a C function, called by compare.py and probe.py.
 //
 // Emulated:
 //
@@ -29,6 +29,6 @@ extern "C" void acoerDecodeAttention(const void* q, const void* keys, const void
 }
 
 #ifdef ACOER_EMULATE
-// Another seed is another order of threads and blocks.
+// Another seed gives another order of threads and blocks.
 extern "C" void acoerEmuSeed(unsigned long seed) { emu::seed() = seed; }
 #endif

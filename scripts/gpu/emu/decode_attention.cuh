@@ -6,12 +6,12 @@
 namespace acoer_cuda {
 
 constexpr int kHead = 128;   // head_dim
-constexpr int kSplit = 256;  // keys of a block: fixed, so that no sum depends on the batch
+constexpr int kSplit = 256;  // keys per block: fixed, so that no sum depends on the batch
 constexpr int kThreads = 128;
 constexpr int kTeams = kThreads / 16;  // 16 lanes read one key: 16 bytes each
 constexpr int kUnroll = 4;
-// 1, 2, 3: without the first barrier, the bounds check, the last barrier. compare.py must find
-// each.
+// 1, 2, 3: omits the first barrier, the bounds check or the last barrier, which compare.py must
+// detect.
 #ifndef ACOER_MUTATION
 #define ACOER_MUTATION 0
 #endif
@@ -94,7 +94,7 @@ __global__ void __launch_bounds__(kThreads) decodeAttentionKernel(DecodeAttentio
 #if ACOER_MUTATION != 1
   __syncthreads();
 #endif
-  // Every warp finds the maximum and the sum by itself: no second barrier.
+  // Every warp computes the maximum and the sum itself, which saves a second barrier.
   float top[G], total[G];
 #pragma unroll
   for (int g = 0; g < G; ++g) {
@@ -167,7 +167,7 @@ __global__ void __launch_bounds__(kThreads) decodeAttentionKernel(DecodeAttentio
   }
 }
 
-// Grid (J * G, N), 128 threads: adds up the splits of one head.
+// Grid (J * G, N), 128 threads: sums the splits of one head.
 template <int G>
 __global__ void __launch_bounds__(kHead) combineKernel(DecodeAttention a) {
   const int head = blockIdx.x, n = blockIdx.y, j = head / G, g = head % G;
