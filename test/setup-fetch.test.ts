@@ -225,9 +225,7 @@ test('a disk that fills up while pip downloads is said as such', async () => {
   const script =
     'echo "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device" >&2; exit 1';
   const { env } = await machine(notFound, () => script);
-  await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(
-    /^the disk with .* is full: free some space/,
-  );
+  await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(/^the disk with .* is full: free some space/);
   expect(stagingLeft(env)).toEqual([]);
 });
 

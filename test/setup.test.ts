@@ -162,9 +162,7 @@ describe('the search', () => {
     const notes: string[] = [];
     const found = lib.findLibtorch(env, cpu, (line) => notes.push(line));
     expect(found).toMatchObject({ root: join(cached, 'torch'), source: 'cache (test)' });
-    expect(notes).toEqual([
-      expect.stringMatching(/skipping the Python torch in .*: it is libtorch 2\.4\.0/),
-    ]);
+    expect(notes).toEqual([expect.stringMatching(/skipping the Python torch in .*: it is libtorch 2\.4\.0/)]);
   });
 
   test('a CUDA torch serves the CPU unless cpu was asked for, and a CPU torch never serves CUDA', () => {
