@@ -1,6 +1,6 @@
-// A model family of your own: the engine's arithmetic under other names. This makes a copy of the embedded model whose
-// config.json and tensors are named as some other project might name them, registers that family, and asks both models for
-// the same completion.
+// A custom model family: the engine's arithmetic under other names. This example copies the embedded model,
+// with config.json and tensors named as another project might name them, registers that family, and asks both
+// models for the same completion.
 //
 //   node examples/model-family.mjs     (in a clone, after `npm ci`; elsewhere import from 'acoer')
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

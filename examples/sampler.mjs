@@ -1,5 +1,6 @@
-// A sampler of your own: the engine samples, and every completion also goes into a file while the others still decode.
-// One that asks a server instead would send it the adapter in `follow` (policy.save(path)) and the prompts in `sample`.
+// A custom sampler: the engine samples, and every completion is also written to a file while others decode.
+// A sampler that uses a server would send it the adapter in `follow` (policy.save(path)) and the prompts in
+// `sample`.
 //
 //   node examples/sampler.mjs          (in a clone, after `npm ci`; elsewhere import from 'acoer')
 import { appendFileSync } from 'node:fs';
@@ -16,7 +17,7 @@ const run = await train({
   sampler({ engineSampler }) {
     let policyVersion = 0;
     return {
-      // Called before sampling, whenever the weights may have moved.
+      // Called before sampling, whenever the weights may have changed.
       async follow(version) {
         policyVersion = version;
         await engineSampler.follow(version);

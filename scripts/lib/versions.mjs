@@ -6,7 +6,7 @@ import { SetupError } from './errors.mjs';
 /** @type {{atLeast: string, below: string, archiveBase: string, flavours: Record<string, FlavourPin>}} */
 export const pins = JSON.parse(readFileSync(new URL('./libtorch-versions.json', import.meta.url), 'utf8'));
 
-/** @param {string} flavour one of the pinned, as `chooseFlavour` gives it */
+/** @param {string} flavour a pinned flavour, as returned by `chooseFlavour` */
 export function pinOf(flavour) {
   return /** @type {FlavourPin} */ (pins.flavours[flavour]);
 }
