@@ -49,7 +49,7 @@ export function plainSpelling(text: string): string {
   return out + plain.slice(at);
 }
 
-/** What the braces hold; a space keeps a name apart from a letter that follows. */
+/** The content of the braces; a space keeps a name apart from a letter that follows. */
 function withoutBraces(braced: string): string {
   const inner = braced.slice(1, -1);
   return /[a-zA-Z]$/.test(inner) ? `${inner} ` : inner;

@@ -235,7 +235,9 @@ test('both notices appear when problems of one part are held out and another par
   const run = await load(TRAINING['a file and a folder']!);
   expect(run.notices).toEqual([
     expect.stringMatching(/mine\.jsonl names no evaluation set: held out/),
-    expect.stringMatching(/tested: 3 of \d+ problems are also in .*tested, which is evaluated on;/),
+    expect.stringMatching(
+      /tested: 3 of \d+ problems are also in the evaluation data .*tested; they are left out/,
+    ),
   ]);
   expect(run.trainData.size).toBe(run.whole.size - run.heldOut - 3);
 });

@@ -155,12 +155,12 @@ test('when the server stays unreachable, the partial file is kept and the messag
 
 test('wrong bytes are discarded: in LFS by SHA-256, in git by blob id', async () => {
   hub().faults.set(BIG, [{ wrongBytes: true }]);
-  expect(await sentence(fetchBig())).toMatch(/model-00001.* another SHA-256 or size/);
+  expect(await sentence(fetchBig())).toMatch(/model-00001.* a different SHA-256 or size/);
   expect(blobs()).toEqual([]);
   hub().faults.set('config.json', [{ wrongBytes: true }]);
   const config = () =>
     fetchSnapshot('acoer-test/sample', { ...model, accept: (path) => path === 'config.json' });
-  expect(await sentence(config())).toMatch(/config\.json.* another git id or size/);
+  expect(await sentence(config())).toMatch(/config\.json.* a different git id or size/);
   expect(blobs()).toEqual([]);
   await config();
   await fetchBig();
@@ -214,7 +214,7 @@ test('gated: without a token, with one without access, with one with access', as
   );
   setEnvironment({ HF_TOKEN: 'hf_stranger' });
   expect(await sentence(fetchSnapshot('o/gated', model))).toMatch(
-    /is gated: ask for access .* with the account of the token/,
+    /is gated: ask for access .* with the account of the current token/,
   );
   setEnvironment({ HF_TOKEN: 'hf_reader' });
   expect((await fetchSnapshot('o/gated', model)).files).toEqual(['config.json']);
@@ -222,7 +222,7 @@ test('gated: without a token, with one without access, with one with access', as
 
 test('an unknown token, and one from the token file', async () => {
   setEnvironment({ HF_TOKEN: 'hf_expired' });
-  expect(await sentence(fetchBig())).toMatch(/does not accept the token/);
+  expect(await sentence(fetchBig())).toMatch(/does not accept the current token/);
   hub().add('models/o/private', { 'model.safetensors': noise('p', 1000) }, { readers: 'hf_reader' });
   const home = join(cache(), '..');
   writeFileSync(join(home, 'token'), 'hf_reader\n');

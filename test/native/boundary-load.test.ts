@@ -1,4 +1,7 @@
-/** An addon that does not load says what is wrong and what mends it: real broken files, in a copy of the package. */
+/**
+ * An addon that does not load says what is wrong and what mends it: real broken files, in a copy of the
+ * package.
+ */
 import { execFileSync } from 'node:child_process';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -51,18 +54,22 @@ test.each<[string, () => Buffer | null, RegExp]>([
   [
     'a text file',
     () => Buffer.from('not a library, but long enough to be read as one'.repeat(20)),
-    /another Node.js or machine, or is torn .*; run: npx acoer setup$/,
+    /another Node.js or machine, or is truncated .*; run: npx acoer setup$/,
   ],
-  ['a torn file', () => readFileSync(ADDON).subarray(0, 40), /; run: npx acoer setup$/],
-  ['half a file', () => readFileSync(ADDON).subarray(0, 200_000), /or is torn .*; run: npx acoer setup$/],
+  ['a truncated file', () => readFileSync(ADDON).subarray(0, 40), /; run: npx acoer setup$/],
   [
-    'a libtorch that is gone',
+    'half a file',
+    () => readFileSync(ADDON).subarray(0, 200_000),
+    /or is truncated .*; run: npx acoer setup$/,
+  ],
+  [
+    'a missing libtorch',
     () =>
       Buffer.from(
         readFileSync(ADDON).toString('latin1').replaceAll('libtorch_cpu.so', 'libtorch_old.so'),
         'latin1',
       ),
-    /libtorch that is gone or has moved \(libtorch_old\.so is not found\); run: npx acoer setup$/,
+    /libtorch that was removed or moved \(libtorch_old\.so is not found\); run: npx acoer setup$/,
   ],
 ])('%s', (_name, addon, sentence) => {
   const { code, message } = load(addon());
