@@ -1,4 +1,4 @@
-/** Waiting that ends with a signal, whatever becomes of the work. */
+/** Waits for `work`, but rejects as soon as `signal` aborts, whatever becomes of the work. */
 export async function abortable<T>(work: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
   if (signal === undefined) return work;
   let onAbort = () => undefined as void;
@@ -11,7 +11,7 @@ export async function abortable<T>(work: Promise<T>, signal: AbortSignal | undef
     return await Promise.race([work, aborted]);
   } finally {
     signal.removeEventListener('abort', onAbort);
-    // Nobody waits any more: a late failure is nobody's.
+    // Nobody waits any more: a late failure must not count as unhandled.
     work.catch(() => undefined);
   }
 }

@@ -1,4 +1,4 @@
-/** Group-relative advantages as in TRL 1.13: rewards are added up and normalised, or normalised and added up. */
+/** Group-relative advantages as in TRL 1.13: rewards are summed and normalised, or normalised and summed. */
 import type { Config } from '../config';
 import { mean, sampleStd, sum } from '../statistics';
 import type { BatchRewards } from './rewards';
@@ -9,16 +9,16 @@ export type RewardScale = 'group' | 'batch' | 'none';
 export interface Advantages {
   /** Per completion, in the order of the rewards. */
   values: Float64Array;
-  /** Per group: all its rewards are the very same number, so every advantage is exactly 0. */
+  /** Per group: its rewards are all exactly equal, so every advantage is exactly 0. */
   zeroVariance: boolean[];
   /**
-   * TRL's `frac_reward_zero_std`: the share of groups without variance; where the std is the whole batch's, 1 when the
-   * batch has none and else 0.
+   * TRL's `frac_reward_zero_std`: the share of groups without variance. If the std is that of the whole
+   * batch: 1 when the batch has no variance, otherwise 0.
    */
   fracZeroStd: number;
 }
 
-/** The groups of a batch laid end to end: one size for all, or each one's. */
+/** Sizes of the groups of a batch, laid end to end: one for all, or one for each. */
 export type GroupSizes = number | readonly number[];
 
 function* slicesOf(values: Float64Array, sizes: GroupSizes): Generator<[start: number, group: Float64Array]> {
@@ -31,8 +31,8 @@ function* slicesOf(values: Float64Array, sizes: GroupSizes): Generator<[start: n
 const allEqual = (values: Float64Array) => values.every((value) => value === values[0]);
 
 /**
- * TRL's `sum_then_normalize`: A = (r - mean of the group) / (std + epsilon), std with Bessel's correction over the group
- * or the batch, or A without the division.
+ * TRL's `sum_then_normalize`: A = (r - mean of the group) / (std + epsilon), with the std over the group or
+ * the batch, with Bessel's correction. With scale `none` there is no division.
  *
  * @param rewards groups end to end
  */
@@ -48,7 +48,7 @@ export function computeAdvantages(
   for (const [start, group] of slicesOf(rewards, sizes)) {
     const same = allEqual(group);
     zeroVariance.push(same);
-    // Rounding of the mean would leave such a group with advantages of 1e-17 / epsilon; they are 0.
+    // Rounding in the mean would give such a group advantages of about 1e-17 / epsilon instead of 0.
     if (same) continue;
     const center = mean(group);
     const divisor = scale === 'none' ? 1 : (scale === 'batch' ? batchStd : sampleStd(group)) + epsilon;
@@ -66,8 +66,8 @@ export interface WeightedValues {
 }
 
 /**
- * TRL's `normalize_then_sum`: each function is normalised within its group, (r_k - mean) / (std + epsilon); the weighted
- * sum R is normalised over the batch, A = (R - mean of all) / (std of all + epsilon).
+ * TRL's `normalize_then_sum`: each function is normalised within its group, (r_k - mean) / (std + epsilon);
+ * the weighted sum R is normalised over the batch, A = (R - mean of all) / (std of all + epsilon).
  */
 export function normalizeThenSum(
   functions: readonly WeightedValues[],
@@ -87,7 +87,7 @@ export function normalizeThenSum(
   const divisor = sampleStd(totals) + epsilon;
   let g = 0;
   for (const [start, group] of slicesOf(totals, sizes)) {
-    // The mean of all is 0 but for rounding: a group that no function tells apart has advantages of 0.
+    // The mean of all is 0 up to rounding, so a group that no function tells apart has advantages of 0.
     if (!zeroVariance[g++]) group.forEach((total, i) => (values[start + i] = (total - center) / divisor));
   }
   return { values, zeroVariance, fracZeroStd: zeroVariance.every(Boolean) ? 1 : 0 };
@@ -99,14 +99,14 @@ export type AdvantageSettings = Pick<
 >;
 
 export interface BatchAdvantages extends Advantages {
-  /** Per completion: learnt from. Of a group that is not graded, or passed over by the group filter: advantage 0. */
+  /** Per completion: learnt from. False, with advantage 0, if ungraded or dropped by the group filter. */
   counted: boolean[];
 }
 
 /**
- * The advantages of a batch, groups end to end. Means and deviations are over the completions that count: groups with a
- * reference that could be read, and of those, under GFPO (arXiv 2508.09726, TRL's `num_remains_in_group`), the best
- * `numRemainsInGroup`.
+ * The advantages of a batch, groups end to end. Means and standard deviations are over the completions that
+ * count: those of groups whose reference could be read, and under GFPO (arXiv 2508.09726, TRL's
+ * `num_remains_in_group`) only the best `numRemainsInGroup` of each.
  */
 export function batchAdvantages(
   groups: readonly GroupOutline[],
@@ -161,7 +161,7 @@ function countedCompletions(
     const costs = group.rollouts.map(({ totalTokens }, i) =>
       groupFilter === 'shortest' ? totalTokens : -totals[first + i]! / Math.max(1, totalTokens),
     );
-    // Among equals the earlier sample is kept.
+    // Ties go to the earlier sample.
     const best = costs.map((_, i) => i).sort((a, b) => costs[a]! - costs[b]! || a - b);
     const kept = new Set(best.slice(0, count));
     return costs.map((_, i) => kept.has(i));

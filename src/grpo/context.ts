@@ -33,7 +33,7 @@ export interface LoopContext {
   sampler: Sampler;
   dataset: Dataset;
   order: DataOrder;
-  /** Most tokens of a prompt. */
+  /** Maximum length of a prompt in tokens. */
   promptLimit: number;
   /** Rows of `dataset` whose prompts are longer. */
   skippedRows: Set<number>;
@@ -46,7 +46,7 @@ export interface LoopContext {
   watch: Watch;
   /** How much of the work is done at a time. */
   memory: MemoryLimits;
-  /** The processes that make this step together. */
+  /** The processes that share the work of a step. */
   ranks: Ranks;
   /** Called as completions of the running generation end. */
   onDecoded?: (done: number, total: number) => void;
@@ -77,7 +77,7 @@ export function updatesPerGeneration({ stepsPerGeneration, numIterations }: Conf
 export interface Eased {
   /** Rollbacks so far; each has its own stream of seeds. */
   rollbacks: number;
-  /** Factor on what advantages say besides verdict and format; 1 until the first rollback. */
+  /** Factor on the part of the advantages not due to verdict and format; 1 until the first rollback. */
   pressure: number;
 }
 

@@ -1,4 +1,4 @@
-/** How far the completions of one group differ, and how large advantages get: what the collapse monitor looks at. */
+/** For the collapse monitor: how far the completions of a group differ, and how large advantages get. */
 import type { KnownMetrics, MetricName } from '../metric-names';
 import type { Group, Rollout } from '../types';
 import type { GenerationBatch } from './batch';
@@ -8,7 +8,10 @@ import { maximum, mean, minimum, sampleStd } from '../statistics';
 
 const correct = (rollout: Rollout) => rollout.verdict.correct;
 
-/** Mean over the groups with at least two such completions of the std of `value` within the group; null without any. */
+/**
+ * The std within a group of `value` over the completions for which `holds`, averaged over the groups with at
+ * least two of them; null if there are none.
+ */
 function spread(
   groups: readonly Group[],
   holds: (rollout: Rollout) => boolean,
@@ -36,7 +39,7 @@ export function groupMetrics({
     'thinking/group_std': spread(graded, () => true, length),
     'thinking/correct_group_std': spread(graded, correct, length),
     'thinking/wrong_group_std': spread(graded, (rollout) => !correct(rollout), length),
-    // What a rollback took off the pressure does not press.
+    // A rollback lowers the pressure, and with it how much brevity pays.
     'advantages/brevity': brevity && brevity * state.eased.pressure,
   };
   const metrics: KnownMetrics = {

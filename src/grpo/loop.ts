@@ -1,4 +1,4 @@
-/** The loop: generate a batch, update on its slices, say what happened. Writes nothing; `run.ts` does. */
+/** The loop: generate a batch, update on its slices, report. Writes no files; `train/run.ts` does. */
 import type { KnownMetrics } from '../metric-names';
 import { finiteNumbers } from '../json';
 import type { StepMetrics } from '../types';
@@ -12,11 +12,11 @@ export interface LoopStep {
   /** From 1. */
   index: number;
   metrics: StepMetrics;
-  /** The batch, when it was generated in this step and is not left over from an earlier one. */
+  /** The batch if this step generated it; null: it is left over from an earlier step, or was refused. */
   generated: GenerationBatch | null;
-  /** Why nothing of the step was applied; null: it was. */
+  /** Why the step was not applied; null: it was. */
   refusal: Refusal | null;
-  /** Where the next step goes on from; behind a refusal, when the step is passed over. */
+  /** Where the next step continues from; after a refusal, if the step is skipped. */
   position: LoopPosition;
 }
 
@@ -25,7 +25,7 @@ function opened(context: LoopContext, batch: GenerationBatch): OpenBatch {
   return { samples: batch.samples, tokens: batch.tokens, metrics, updatesDone: 0 };
 }
 
-/** The update that follows `batch`, `generated` in this step or left over. */
+/** The next update from `batch`. @param generated the same batch, if this step generated it */
 async function updateStep(
   context: LoopContext,
   { state }: LoopPosition,
@@ -61,8 +61,8 @@ async function nextStep(context: LoopContext, position: LoopPosition): Promise<L
 }
 
 /**
- * The updates from `start` to `maxSteps`, each made when it is asked for: every slice of a batch in turn, `numIterations`
- * times. A step whose numbers are not finite comes back with its `refusal`.
+ * The updates from `start` to `maxSteps`, each made on demand: every slice of a batch in turn,
+ * `numIterations` times. A step whose numbers are not finite is yielded with its `refusal`.
  */
 export async function* trainSteps(context: LoopContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
   let position = start;

@@ -11,16 +11,16 @@ import { checkLoss, checkTokens } from './non-finite';
 export interface SampleResult {
   /** [T] */
   logprobs: Float64Array;
-  /** What the loss says of the sequence, by name. */
+  /** The loss's measures of the sequence, by name. */
   measures: Readonly<Record<string, number>>;
-  /** [T] trainer over sampler probability within its bounds; null without `importanceSamplingCorrection`. */
+  /** [T] trainer's over sampler's probability, bounded; null without `importanceSamplingCorrection`. */
   importanceWeights: Float64Array | null;
 }
 
 export interface PassResult {
   /** This pass's share of the update's loss. */
   loss: number;
-  /** Over unmasked tokens. */
+  /** Sums over unmasked tokens; `logprobSum` is over all. */
   klSum: number;
   entropySum: number;
   logprobSum: number;
@@ -31,7 +31,7 @@ export interface PassOptions {
   /** The whole update's divisor. */
   normalizer: number;
   dropoutSeed: bigint | null;
-  /** [T] of each sample; 0 takes a token out of the policy loss. null: every token counts. */
+  /** [T] per sample; 0 excludes a token from the policy loss. null: every token counts. */
   kept: ReadonlyMap<Sample, Uint8Array> | null;
 }
 
@@ -47,7 +47,7 @@ export function lossSettings(config: Config, normalizer: number): LossSettings {
   };
 }
 
-/** The samples as the flat arrays a loss works on, with what the forward pass gave for them. */
+/** The samples as the flat arrays that a loss works on. @param logprobs of the forward pass */
 export function lossBatch(
   config: Config,
   members: readonly Sample[],
@@ -86,7 +86,7 @@ function correction(
   return importanceWeights(batch, logprobs, sampled, { mode, min, max });
 }
 
-/** null unless each sample has its part. */
+/** null if any sample lacks its part. */
 function joined(parts: readonly (Float64Array | null)[]): Float64Array | null {
   return parts.every((part) => part !== null) ? joinPerToken(parts) : null;
 }
@@ -110,7 +110,8 @@ function keptTokens(
 
 /**
  * Adds the gradient of the loss on `members` to the policy's.
- * @throws NonFiniteError naming the completion whose log-prob or slope is not finite; no gradient of it is left
+ * @throws NonFiniteError naming the completion whose log-prob or slope is not finite; its gradient is
+ * discarded
  */
 export async function lossPass(
   context: Pick<UpdateContext, 'config' | 'policy' | 'loss' | 'signal' | 'watch'>,

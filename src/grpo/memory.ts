@@ -1,10 +1,10 @@
-/** What a run has learnt about how much fits into memory, and its steps cut to fit. */
+/** What a run has learnt about how much fits into memory, and how its steps are split to fit. */
 import type { Config } from '../config';
 import { DEFAULT_SLOTS, SlotLimit, untilItFits } from '../sampling';
 import { AcoerError, errorMessage } from '../errors';
 import { packByTokens, sampleTokens, type Tokens } from '../packing';
 
-/** Limits found after running out of memory; null: those of the configuration have held. Plain JSON. */
+/** Limits found after running out of memory; null: the configured one has held so far. Plain JSON. */
 export interface LearntLimits {
   microBatchTokens: number | null;
   maxSlots: number | null;
@@ -12,7 +12,7 @@ export interface LearntLimits {
 
 export const NOTHING_LEARNT: LearntLimits = { microBatchTokens: null, maxSlots: null };
 
-/** Settings that say how much memory there is or how it is used: under others, what was learnt means nothing. */
+/** Settings about how much memory there is or how it is used: if one changes, the learnt limits are void. */
 const ABOUT_MEMORY = [
   'device',
   'dtype',
@@ -22,7 +22,7 @@ const ABOUT_MEMORY = [
   'kvBytes',
 ] as const;
 
-/** What still holds under `config` of the limits learnt under `before`. */
+/** The limits learnt under `before`, if they still hold under `config`. */
 export function stillLearnt(learnt: LearntLimits | undefined, before: Config, config: Config): LearntLimits {
   const changed = ABOUT_MEMORY.some((name) => (before[name] ?? null) !== config[name]);
   return changed ? NOTHING_LEARNT : (learnt ?? NOTHING_LEARNT);
@@ -30,7 +30,7 @@ export function stillLearnt(learnt: LearntLimits | undefined, before: Config, co
 
 export type MemoryPhase = 'rollout' | 'scoring' | 'training' | 'evaluation';
 
-/** OUT_OF_MEMORY as an error that says what to change; advice in the order of `acoer plan`. */
+/** An OUT_OF_MEMORY error that says what to change, in the order in which `acoer plan` advises it. */
 export function memoryError(error: unknown, phase: MemoryPhase, config: Config, what = ''): AcoerError {
   const length = phase === 'evaluation' ? 'evalMaxNewTokens' : 'maxCompletionLength';
   const remedies = [
@@ -38,18 +38,18 @@ export function memoryError(error: unknown, phase: MemoryPhase, config: Config, 
     ...(config.dtype === 'bfloat16' ? [] : ['set dtype to bfloat16']),
     `lower ${length}`,
   ];
-  const message = `Out of memory in ${phase}${what}, and nothing smaller is left to try: ${remedies.join(' or ')} (acoer plan shows what takes the memory). ${errorMessage(error)}`;
+  const message = `Out of memory in ${phase}${what}, and nothing smaller is left to try: ${remedies.join(' or ')} (acoer plan shows what uses the memory). ${errorMessage(error)}`;
   return new AcoerError('OUT_OF_MEMORY', message, { cause: error });
 }
 
 export class MemoryLimits {
   private learnt: LearntLimits = NOTHING_LEARNT;
-  /** Gets one sentence when a limit is lowered. */
+  /** Called with one sentence when a limit is lowered. */
   warn: (message: string) => void = () => undefined;
 
   constructor(private readonly config: Config) {}
 
-  /** Goes on from what was learnt before. */
+  /** Continues with what was learnt before. */
   restore(learnt: LearntLimits): void {
     this.learnt = learnt;
   }
@@ -66,18 +66,19 @@ export class MemoryLimits {
     return this.learnt.maxSlots ?? this.config.maxSlots ?? DEFAULT_SLOTS;
   }
 
-  /** For one generation. */
+  /** The limit for one generation; what it learns is kept. */
   slots(): SlotLimit {
     return new SlotLimit(this.maxSlots, (maxSlots) => {
       this.learnt = { ...this.learnt, maxSlots };
-      this.warn(`Out of memory in rollout; from here on at most ${maxSlots} sequences are decoded together.`);
+      this.warn(`Out of memory in rollout; from now on at most ${maxSlots} sequences are decoded at a time.`);
     });
   }
 
   /**
-   * Calls `pass` with bins of `samples`, one after the other. After running out of memory in a bin of several, calls
-   * `restart` and begins again with bins of half of that one's tokens, for the rest of the run: so the result is a
-   * function of the limit that held, not of where memory ran out. Returns how many bins it took.
+   * Calls `pass` with one bin of `samples` after the other. If memory runs out in a bin of several, calls
+   * `restart` and starts over with bins of at most half of that bin's tokens, a limit for the rest of the
+   * run. So the result depends on the limit that held, not on where memory ran out. Returns the number of
+   * bins.
    *
    * @throws OUT_OF_MEMORY when a single sequence does not fit
    */
@@ -110,7 +111,7 @@ export class MemoryLimits {
       throw memoryError(error, phase, this.config, ` on one sequence of ${tokens} tokens`);
     this.learnt = { ...this.learnt, microBatchTokens: Math.floor(tokens / 2) };
     this.warn(
-      `Out of memory in ${phase} on ${members.length} sequences of ${tokens} tokens; the step is made again, and from here on a pass takes at most ${this.microBatchTokens} tokens.`,
+      `Out of memory in ${phase} on ${members.length} sequences of ${tokens} tokens; the step is repeated, and from now on a pass takes at most ${this.microBatchTokens} tokens.`,
     );
   }
 }

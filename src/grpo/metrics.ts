@@ -1,4 +1,4 @@
-/** The numbers of one line of metrics.jsonl: TRL's under TRL's names, ours under acoer/, accuracy/, thinking/, ... */
+/** One line of metrics.jsonl: TRL's metrics by TRL's names, ours under acoer/, accuracy/, thinking/, ... */
 import type { MemoryReport } from '../engine/types';
 import type { SequenceMeasures } from '../losses';
 import type { KnownMetrics, MetricName } from '../metric-names';
@@ -76,7 +76,7 @@ function rewardMetrics(batch: GenerationBatch): KnownMetrics {
   return metrics;
 }
 
-/** Of the generated batch; every update made from it carries the same numbers. */
+/** Metrics of the generated batch; every update made from it repeats them. */
 export function generationMetrics(context: LoopContext, batch: GenerationBatch): StepMetrics {
   const rollouts = batch.groups.flatMap((group) => group.rollouts);
   const known: KnownMetrics = {
@@ -87,7 +87,7 @@ export function generationMetrics(context: LoopContext, batch: GenerationBatch):
     ...accuracyMetrics(batch, rollouts),
     ...groupMetrics(batch),
   };
-  // A reward of the user's names its own.
+  // A user's reward chooses its own names.
   const metrics: StepMetrics = known;
   for (const { reward } of context.rewards) {
     Object.assign(metrics, reward.metrics(batch.state.rewardStates[reward.name]));
@@ -95,7 +95,7 @@ export function generationMetrics(context: LoopContext, batch: GenerationBatch):
   return metrics;
 }
 
-/** What the loss says of the whole update. */
+/** The loss's metrics of the whole update. */
 function lossMetrics({ config, loss }: LoopContext, { samples, results }: UpdateResult): KnownMetrics {
   const sequences = samples.map((sample): SequenceMeasures => ({
     tokens: sample.completionIds.length,
@@ -106,7 +106,7 @@ function lossMetrics({ config, loss }: LoopContext, { samples, results }: Update
   return loss.metrics(sequences, config.importanceSamplingLevel);
 }
 
-/** Of the weights of `importanceSamplingCorrection`, over the trained tokens or completions. */
+/** Metrics of the weights of `importanceSamplingCorrection`, over the trained tokens or completions. */
 function importanceMetrics({ config }: LoopContext, { samples, results }: UpdateResult): KnownMetrics {
   const mode = config.importanceSamplingCorrection;
   if (mode === null) return {};
@@ -124,8 +124,8 @@ function importanceMetrics({ config }: LoopContext, { samples, results }: Update
 }
 
 /**
- * Absolute difference between the sampler's log-probs and the trainer's, over the trained tokens. `trainer` gives the
- * log-probs made with the weights that sampled, or null for a sample that was not measured.
+ * Absolute difference between the sampler's log-probs and the trainer's, over the trained tokens. `trainer`
+ * gives the log-probs made with the weights that sampled, or null for a sample that was not measured.
  */
 function samplingGap(
   samples: readonly Sample[],
@@ -151,7 +151,7 @@ function samplingGap(
   };
 }
 
-/** Of one update. What could not be computed (a refused update's norm) is left out. */
+/** Metrics of one update. What could not be computed (a refused update's norm) is left out. */
 export function updateMetrics(context: LoopContext, update: UpdateResult): KnownMetrics {
   const metrics: KnownMetrics = {
     learning_rate: update.learningRate,
@@ -167,14 +167,17 @@ export function updateMetrics(context: LoopContext, update: UpdateResult): Known
   metrics.entropy = update.entropySum / tokens;
   if (context.config.beta !== 0) metrics.kl = update.klSum / tokens;
   Object.assign(metrics, lossMetrics(context, update), importanceMetrics(context, update));
-  // Old log-probs are scored without dropout, as the sampler works; those of a training pass are not.
+  // Old log-probs are scored without dropout, like the sampler's; a training pass may have dropout.
   const ofPass = (sample: Sample) =>
     context.config.loraDropout > 0 ? undefined : update.results.get(sample)?.logprobs;
   const ofTrainer = (sample: Sample) => sample.oldLogprobs ?? ofPass(sample) ?? null;
   return { ...metrics, ...samplingGap(update.samples, ofTrainer) };
 }
 
-/** `generated`: the batch, when this step made it. Wall time in seconds under time/, and memory in bytes under memory/. */
+/**
+ * Wall time in seconds under time/, and memory in bytes under memory/.
+ * @param generated the batch, if this step made it
+ */
 export function costMetrics(
   context: LoopContext,
   generated: GenerationBatch | null,

@@ -7,7 +7,7 @@ import type { BatchRewards } from './rewards';
 import type { Ranks } from '../ranks';
 import type { GroupOutline, Sample } from './sample';
 
-/** The phases of a step that check their numbers, in order; `step` is the optimiser's, which checks the gradient. */
+/** The phases of a step that check their numbers, in order; in `step` the optimiser checks the gradient. */
 export const STEP_PHASES = ['generate', 'advantages', 'score', 'accumulate', 'step'] as const;
 export type StepPhase = (typeof STEP_PHASES)[number];
 
@@ -15,7 +15,7 @@ export interface NonFinite {
   phase: StepPhase;
   /** The quantity, e.g. "the log-prob". */
   what: string;
-  /** The completion: its prompt's place in the data order, and its number; null: the number belongs to the whole step. */
+  /** Position of the completion's prompt in the data order, and its number; null: concerns the whole step. */
   promptIndex: number | null;
   sample: number | null;
   /** Completion token, from 0. */
@@ -26,9 +26,9 @@ export interface NonFinite {
 export interface Evidence {
   /** The completions that had ended (`generate`), or the whole batch. */
   samples: readonly Sample[];
-  /** From `generate`. */
+  /** Given by `generate` only. */
   requests?: readonly { promptIndex: number; request: Omit<GenerateRequest, 'policy'> }[];
-  /** From `advantages`. */
+  /** Given by `advantages` only. */
   rewarded?: { groups: readonly GroupOutline[]; rewards: BatchRewards; pressure: number };
 }
 
@@ -53,7 +53,7 @@ export function describeNonFinite({ what, promptIndex, sample, token }: NonFinit
   return `${what} ${what.endsWith('logits') ? 'are' : 'is'} not finite${at}`;
 }
 
-/** `work` of every rank; a number that is not finite on one of them is an error on all. */
+/** Runs `work` on every rank; a number that is not finite on one of them is an error on all. */
 export async function onEveryRank<T>(ranks: Ranks, work: () => Promise<T>): Promise<T> {
   let made: { value: T } | null = null;
   let own: NonFiniteError | null = null;

@@ -1,4 +1,4 @@
-/** In which order problems are trained on: a function of (seed, epoch) alone. */
+/** The order in which problems are trained on: a function of (seed, epoch) alone. */
 import { shuffledIndices, streamSeed } from '../rng';
 
 /**

@@ -4,15 +4,16 @@ import { renderPrompt } from '../tokenizer';
 import type { Prompt } from '../types';
 import type { LoopContext } from './context';
 
-/** What of it chooses prompts. */
+/** The part of the context that choosing prompts needs. */
 export type PromptContext = Pick<
   LoopContext,
   'config' | 'dataset' | 'order' | 'tokenizer' | 'promptLimit' | 'skippedRows' | 'signal'
 >;
 
 /**
- * The next `count` prompts from position `cursor` of the data order, and the position after them. Prompts of more than
- * `promptLimit` tokens are skipped; the rows known to have such ones are not even rendered. Lets the event loop turn.
+ * The next `count` prompts from position `cursor` of the data order, and the position after them. Prompts of
+ * more than `promptLimit` tokens are skipped; rows known to have such prompts are not even rendered. Yields
+ * to the event loop.
  */
 export async function nextPrompts(
   context: PromptContext,

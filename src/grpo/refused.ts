@@ -1,4 +1,4 @@
-/** Steps of which nothing was applied because a number was not finite: what they leave behind. */
+/** Refused steps, not applied because a number was not finite, and what they leave behind. */
 import type { KnownMetrics } from '../metric-names';
 import type { OpenBatch } from './batch';
 import type { LoopContext, LoopState } from './context';
@@ -14,11 +14,11 @@ export interface Refusal {
   /** The completions of the phase that found it. */
   batch: OpenBatch;
   evidence: Evidence;
-  /** Of an update: number of the slice, and what was measured. */
+  /** The number of the slice and what was measured; null if the step was refused before its update. */
   update: { slice: number; result: UpdateResult } | null;
 }
 
-/** Null for an update that was applied. */
+/** null for an update that was applied. */
 export function refusedUpdate(batch: OpenBatch, slice: number, result: UpdateResult): Refusal | null {
   const { nonFinite: found } = result;
   if (found === null) return null;
@@ -26,7 +26,7 @@ export function refusedUpdate(batch: OpenBatch, slice: number, result: UpdateRes
 }
 
 /**
- * The step for which no batch could be made. When it is passed over its prompts are, too, and the rewards' states and
+ * The step for which no batch could be made. Skipping it also skips its prompts; the rewards' states and
  * token counts stay as they were.
  * @throws `error` itself unless it says that something was not finite
  */

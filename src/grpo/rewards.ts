@@ -1,4 +1,4 @@
-/** Rewards of a generated batch: every reward for every completion, weighted and added up, and the new states. */
+/** Rewards of a generated batch: every reward of every completion, their weighted sum, the new states. */
 import { awakeTimer, withinTime } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
 import type { RewardScore, RewardView } from '../rewards/types';
@@ -51,12 +51,12 @@ interface Call {
   view: RewardView<unknown>;
 }
 
-/** Calls answered at once share one limit for this long: a limit costs a thread. */
+/** Calls that return at once share one time limit for this long, because a limit costs a thread. */
 const SHARED_MS = 50;
 
 /**
- * Begins every call; what comes back throws or waits in its turn. A call that does not come back (an endless loop) is
- * ended after `timeoutMs`, and no other is begun.
+ * Starts every call and returns one function per call, which returns its result or throws its error. A call
+ * that never returns (an endless loop) is ended after `timeoutMs`, and no other is started.
  */
 function beginCalls(
   { reward }: WeightedReward,
@@ -69,7 +69,7 @@ function beginCalls(
     watch.note(() => `reward "${reward.name}", ${place(rollout)}: ${head(rollout.text)}`);
     try {
       const work = reward.score(rollout, view);
-      // Awaited later: until then its failure must not count as nobody's.
+      // Awaited later: until then a failure must not count as unhandled.
       if (isPromise(work)) work.catch(() => undefined);
       begun.push(() => work);
     } catch (error) {
@@ -96,7 +96,10 @@ function failure({ name }: { name: string }, { rollout }: Call, cause: unknown):
   return new AcoerError('REWARD_FAILED', message, { cause });
 }
 
-/** Checked scores of one reward, in the order of the calls. @throws REWARD_FAILED naming the reward and the sample */
+/**
+ * Checked scores of one reward, in the order of the calls.
+ * @throws REWARD_FAILED naming the reward and the sample
+ */
 export async function scoreCalls(
   entry: WeightedReward,
   calls: readonly Call[],
@@ -183,7 +186,7 @@ function observed<T>(observe: () => Work<T>, timeoutMs: number): Promise<T> {
   return withTimeout(begun.value, timeoutMs);
 }
 
-/** The rewards' states after the batch: the one place a controller advances. */
+/** The rewards' states after the batch: the one place where a controller advances. */
 export async function observeBatch(
   groups: readonly Group[],
   weighted: readonly WeightedReward[],

@@ -1,4 +1,4 @@
-/** Sampling a batch of groups. Each completion is graded when it ends, while the others are still being decoded. */
+/** Samples a batch of groups. Each completion is graded when it ends, while the others are still decoding. */
 import { AcoerError, errorCode } from '../errors';
 import { shareOf } from '../ranks';
 import { streamSeed } from '../rng';
@@ -57,8 +57,8 @@ export const completionName = ({ index, problem }: Prompt, sample: number) =>
   `sample ${sample} of prompt ${index} (problem ${problem.id})`;
 
 /**
- * `numGenerations` completions of every prompt, graded; groups and samples in order. Draws depend on `seed`, the prompt's
- * index and the sample's number.
+ * `numGenerations` completions of every prompt, graded; groups and samples in order. Draws depend only on
+ * `seed`, the prompt's index and the sample's number.
  * @throws NonFiniteError when the model's logits are not finite
  */
 export async function sampleGroups(
@@ -72,7 +72,7 @@ export async function sampleGroups(
   return { groups: await ranks.gather(own.groups), newTokens: newTokens! };
 }
 
-/** The groups of the prompts that are this rank's. */
+/** The groups of this rank's prompts. */
 async function sampleShare(
   context: LoopContext,
   prompts: readonly Prompt[],

@@ -1,7 +1,8 @@
 /**
- * What the advantages say besides the verdict. Completions of one group with the same verdict and the same format differ
- * only in what a reward says about length (or style); their advantages are split into the mean of their class and the
- * rest around it, which is the efficiency pressure of any reward, known by name or not.
+ * The part of the advantages that is not due to the verdict. Completions of one group with the same verdict
+ * and the same format form a class: they differ only in what a reward says about length (or style). Their
+ * advantages are split into the mean of their class and the deviation from it, which is the efficiency
+ * pressure of any reward, whatever its name.
  */
 import { mean } from '../statistics';
 import type { Group, Rollout } from '../types';
@@ -9,7 +10,7 @@ import type { GroupOutline } from './sample';
 
 const classOf = ({ verdict, format }: Pick<Rollout, 'verdict' | 'format'>) => `${verdict.correct} ${format}`;
 
-/** Places in the flat batch of the completions that share group, verdict and format. */
+/** For each class, the indices of its completions in the flat batch. */
 function* classes(groups: readonly GroupOutline[], isIn: (place: number) => boolean): Generator<number[]> {
   let start = 0;
   for (const { rollouts } of groups) {
@@ -27,14 +28,15 @@ function* classes(groups: readonly GroupOutline[], isIn: (place: number) => bool
 export interface SplitAdvantages {
   /** Per completion, groups end to end. */
   values: Float64Array;
-  /** False: not learnt from, so that it belongs to no class. */
+  /** False: not learnt from, so it belongs to no class. */
   counted: readonly boolean[];
 }
 
 /**
- * The advantages with the efficiency pressure lowered to `pressure` (1: as they are, 0: only the verdict counts):
- * A' = m + pressure (A - m), m the mean of its class. Applied behind the normalisation: a smaller length part of the
- * reward would be blown up again by the std of a group whose answers are all right.
+ * The advantages with the efficiency pressure lowered to `pressure` (1: unchanged, 0: only the verdict
+ * counts): A' = m + pressure (A - m), where m is the mean of its class. Applied after the normalisation,
+ * because in a group whose answers are all right, dividing by the std would scale a smaller length term of
+ * the reward up again.
  */
 export function withPressure(
   groups: readonly GroupOutline[],
@@ -50,7 +52,7 @@ export function withPressure(
   return eased;
 }
 
-/** Share of the squared advantages that tells answers of one class apart, 0..1; 0 when all are 0. */
+/** The share of the squared advantages that lies within classes, 0..1; 0 when all are 0. */
 export function sameVerdictShare(groups: readonly GroupOutline[], split: SplitAdvantages): number {
   let within = 0;
   let all = 0;
@@ -66,9 +68,10 @@ export function sameVerdictShare(groups: readonly GroupOutline[], split: SplitAd
 }
 
 /**
- * How often brevity pays: of the pairs of right answers of one group and format that think for different lengths, the
- * share in which the shorter has the higher advantage. 1 under a reward that always wants it shorter, 0 when only the
- * verdict counts, in between when a budget is met by some. null without such a pair.
+ * How often brevity pays: among pairs of right answers of one group and format with different thinking
+ * lengths, the share in which the shorter one has the higher advantage. 1 for a reward that always prefers
+ * the shorter, 0 when only the verdict counts, in between when some meet a budget. null if there is no such
+ * pair.
  */
 export function brevityShare(groups: readonly Group[], split: SplitAdvantages): number | null {
   const rollouts = groups.flatMap((group) => group.rollouts);

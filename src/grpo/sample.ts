@@ -1,24 +1,24 @@
-/** One sampled completion on its way to the loss, live as in a checkpoint or dump; and what is asked of a completion. */
+/** A sampled completion on its way to the loss: the same record live, in a checkpoint and in a dump. */
 import type { Rollout } from '../types';
 import type { Tokens } from '../packing';
 
 export interface Sample extends Tokens {
-  /** Place of its prompt in the data order. */
+  /** Position of its prompt in the data order. */
   promptIndex: number;
   /** Number of the completion within its group. */
   sample: number;
-  /** [T] of the sampler. */
+  /** [T] the sampler's. */
   sampledLogprobs: Float64Array;
-  /** [T] of the sampler. */
+  /** [T] the sampler's. */
   entropies: Float64Array;
   /** The weighted sum of all rewards. */
   reward: number;
   advantage: number;
   /** Truncated, with `maskTruncatedCompletions`, or not graded: not in the loss, nor in token counts. */
   masked: boolean;
-  /** Its loss and gradient are exactly 0, so forward and backward are left out. */
+  /** Its loss and gradient are exactly 0, so forward and backward are skipped. */
   skipped: boolean;
-  /** [T] of the policy before the first update on this batch; null: on-policy, the current ones. */
+  /** [T] of the policy before the first update on this batch; null: on-policy, use the current ones. */
   oldLogprobs: Float64Array | null;
   /** [T] of the base model; only with beta > 0. */
   refLogprobs: Float64Array | null;
@@ -27,17 +27,18 @@ export interface Sample extends Tokens {
 export const sampleName = ({ promptIndex, sample }: Pick<Sample, 'promptIndex' | 'sample'>) =>
   `sample ${sample} of prompt ${promptIndex}`;
 
-/** What of a group its advantages depend on, besides the rewards. */
+/** What the advantages of a group depend on besides its rewards. */
 export interface GroupOutline {
   rollouts: readonly Pick<Rollout, 'totalTokens' | 'verdict' | 'format'>[];
 }
 
 /**
- * A reference that cannot be read says nothing about its completions: the group leaves the loss, the accuracy, the
- * batch's means and deviations and the rewards' states, and is counted in `accuracy/gold_unparseable`.
+ * A reference that cannot be read says nothing about its completions: the group is left out of the loss, the
+ * accuracy, the batch's means and deviations and the rewards' states, and is counted in
+ * `accuracy/gold_unparseable`.
  */
 export const isGraded = ({ rollouts }: GroupOutline) =>
   rollouts.every(({ verdict }) => verdict.status !== 'gold-unparseable');
 
-/** Cut off by the length limit: its last token is no stop token. */
+/** Cut off by the length limit: its last token is not a stop token. */
 export const isTruncated = ({ finish }: Pick<Rollout, 'finish'>) => finish !== 'stop';

@@ -1,4 +1,4 @@
-/** Learning-rate schedules with linear warm-up; the factors equal transformers' `get_*_schedule_with_warmup`. */
+/** Learning-rate schedules with linear warm-up, equal to transformers' `get_*_schedule_with_warmup`. */
 
 export type ScheduleName = 'linear' | 'cosine' | 'constant';
 
@@ -13,7 +13,7 @@ export function warmupSteps(warmupRatio: number, totalSteps: number): number {
   return Math.ceil(totalSteps * warmupRatio);
 }
 
-/** The factor on the peak rate for the update numbered `step` from 0; the first of a warm-up is 0, as in transformers. */
+/** Factor on the peak rate for update number `step`, from 0. A warm-up starts at 0, as in transformers. */
 export function scheduleFactor(schedule: Schedule, step: number): number {
   const { type, warmupSteps: warmup, totalSteps } = schedule;
   if (step < warmup) return step / Math.max(1, warmup);

@@ -1,4 +1,4 @@
-/** Log-probs and entropies of samples without a gradient, in passes of what fits into memory. */
+/** Log-probs and entropies of samples, without gradients, in passes that fit into memory. */
 import type { Policy, TokenValues } from '../engine/types';
 import { packSequences, splitPerToken } from '../packing';
 import { updatesPerGeneration, type ScoreContext } from './context';
@@ -6,7 +6,10 @@ import { shareOf } from '../ranks';
 import { checkTokens, onEveryRank } from './non-finite';
 import { sampleName, type Sample } from './sample';
 
-/** @param take is given each pass, its values one per completion token of `members`; `null` scores the base model */
+/**
+ * @param policy null: the base model
+ * @param take gets the values of each pass, one per completion token of `members`
+ */
 export async function scoreSamples(
   { config, model, signal, watch, memory }: ScoreContext,
   samples: readonly Sample[],
@@ -24,7 +27,7 @@ export async function scoreSamples(
   });
 }
 
-/** Adds the old log-probs if the policy moves while the batch is used, and the base model's for the KL term. */
+/** Adds the old log-probs if the policy changes while the batch is used, and the base's for the KL term. */
 export async function addLogprobs(context: ScoreContext, samples: readonly Sample[]): Promise<void> {
   const { config, policy, ranks } = context;
   const used = samples.filter((sample) => !sample.skipped);
@@ -34,7 +37,7 @@ export async function addLogprobs(context: ScoreContext, samples: readonly Sampl
       splitPerToken(logprobs, members).forEach((part, i) => (members[i]![field] = part));
       checkTokens('score', `${whose} log-prob`, members, logprobs, samples);
     });
-  // Dropout would be part of the correction's ratio if it took the log-probs of the training pass.
+  // With the log-probs of the training pass, dropout would be part of the correction's ratio.
   const corrected = config.importanceSamplingCorrection !== null && config.loraDropout > 0;
   const scored = await onEveryRank(ranks, async () => {
     if (updatesPerGeneration(config) > 1 || corrected) await scoreAll("the policy's", 'oldLogprobs', policy);

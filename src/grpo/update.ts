@@ -29,7 +29,7 @@ export interface UpdateResult {
   /** Before clipping; not finite when the update was refused. */
   gradNorm: number;
   applied: boolean;
-  /** Why it was not applied. */
+  /** Why it was not applied; otherwise null. */
   nonFinite: NonFinite | null;
   learningRate: number;
   klSum: number;
@@ -45,7 +45,7 @@ export interface UpdateResult {
 const unmaskedTokens = (samples: readonly Sample[]) =>
   samples.reduce((sum, sample) => sum + (sample.masked ? 0 : sample.completionIds.length), 0);
 
-/** Accumulates the gradient of the slice. False: a loss or log-prob was not finite, and no gradient is left. */
+/** Accumulates the slice's gradient. False: a loss or log-prob was not finite, and no gradient is left. */
 async function accumulateAll(
   context: UpdateContext,
   total: UpdateResult,
@@ -88,7 +88,7 @@ async function accumulateAll(
   }
 }
 
-/** Sums and results of all ranks, where there were those of one. */
+/** Replaces the sums and results of this rank by those of all ranks. */
 async function gatherResults(ranks: Ranks, total: UpdateResult): Promise<void> {
   const { samples, results } = total;
   const places = new Map(samples.map((sample, i) => [sample, i]));
@@ -99,7 +99,10 @@ async function gatherResults(ranks: Ranks, total: UpdateResult): Promise<void> {
   Object.assign(total, { loss, klSum, entropySum });
 }
 
-/** [T] of each sample of this rank: 1 for the `topEntropyQuantile` of all tokens with the highest entropy under the policy. */
+/**
+ * [T] for each sample of this rank: 1 for tokens among the `topEntropyQuantile` of all tokens with the
+ * highest entropy under the policy.
+ */
 async function highEntropyTokens(
   context: UpdateContext,
   samples: readonly Sample[],
@@ -143,7 +146,7 @@ export function sliceSamples(config: Config, { samples }: OpenBatch, slice: numb
 
 function emptyResult(samples: readonly Sample[], learningRate: number, rank: number): UpdateResult {
   const sum = (values: Float64Array) => values.reduce((total, value) => total + value, 0);
-  // The first rank counts the entropy of what no rank trains on.
+  // The first rank counts the entropy of the samples that no rank trains on.
   const skipped = rank === 0 ? samples.filter((sample) => sample.skipped && !sample.masked) : [];
   return {
     loss: 0,
@@ -162,9 +165,9 @@ function emptyResult(samples: readonly Sample[], learningRate: number, rank: num
 }
 
 /**
- * Trains on slice number `slice` of the batch (`promptsPerStep` groups); `step` counts updates from 0. If a number is not
- * finite, nothing changes and `applied` is false. The step is taken even if every group was skipped: with a gradient of
- * zero AdamW still advances, as in TRL.
+ * Trains on slice number `slice` of the batch (`promptsPerStep` groups); `step` counts updates from 0. If a
+ * number is not finite, nothing changes and `applied` is false. The step is taken even if every group was
+ * skipped: with a gradient of zero AdamW still advances, as in TRL.
  */
 export async function updateOnSlice(
   context: UpdateContext,
@@ -179,7 +182,7 @@ export async function updateOnSlice(
   const normalizer = sliceNormalizer(context, batch, samples);
   const started = performance.now();
   const seed = samplingSeed(config, eased);
-  // One for the whole step: a token's mask depends on its sequence and place, not on its micro-batch.
+  // One seed for the whole step: a token's mask depends on its sequence and place, not on its micro-batch.
   const dropoutSeed = config.loraDropout > 0 ? streamSeed(seed, 'dropout', step) : null;
   const finite = await watch.phase('train', async () => {
     const kept = config.topEntropyQuantile < 1 ? await highEntropyTokens(context, samples) : null;

@@ -1,17 +1,17 @@
-/** What the stages of a run tell the watchdog. */
+/** What the stages of a run report to the watchdog. */
 import type { Phase } from '../config';
 
 export interface Watch {
-  /** The step being made, from 1; 0 before the first. */
+  /** The step in progress, from 1; 0 before the first. */
   step: number;
-  /** Runs `work` as a phase. When it has hung and does not end on being cancelled either, the wait for it ends. */
+  /** Runs `work` as a phase. If it hangs and does not end even when cancelled, stops waiting for it. */
   phase<T>(phase: Phase, work: () => Promise<T>): Promise<T>;
-  /** The same for work that is done at once. */
+  /** The same for synchronous work. */
   during<T>(phase: Phase, note: () => string, work: () => T): T;
-  /** Something is in flight until the function that comes back is called, which is a sign of progress. */
+  /** Marks something as in flight until the returned function is called, which is a sign of progress. */
   begin(describe: () => unknown): () => void;
   progress(): void;
-  /** What is begun now: all that is known when the thread is blocked. At most 4 KiB count. */
+  /** Says what is starting now: all that is known if the thread blocks. At most 4 KiB are kept. */
   note(text: () => string): void;
 }
 

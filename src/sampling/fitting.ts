@@ -1,4 +1,4 @@
-/** Work that is cut into smaller parts when the engine runs out of memory. */
+/** Work that is split into smaller parts when the engine runs out of memory. */
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import type {
   GenerateCallOptions,
@@ -12,8 +12,8 @@ import { DEFAULT_SLOTS } from '../engine/types';
 export { DEFAULT_SLOTS };
 
 /**
- * `attempt`, again and again: whenever it runs out of memory, after `makeSmaller` has seen to it that the next one
- * needs less, or has thrown.
+ * Repeats `attempt` until it does not run out of memory. After each failure `makeSmaller` must make the next
+ * attempt need less, or throw.
  */
 export async function untilItFits<T>(
   attempt: () => Promise<T>,
@@ -29,17 +29,17 @@ export async function untilItFits<T>(
   }
 }
 
-/** How many sequences are decoded together: at most so many; fewer once memory ran out with more. */
+/** The most sequences to decode at a time; lowered when memory runs out. */
 export class SlotLimit {
   constructor(
     public slots: number = DEFAULT_SLOTS,
-    /** Called when it was lowered. */
+    /** Called after the limit was lowered. */
     private readonly onLowered: (slots: number) => void = () => undefined,
   ) {}
 
   /**
-   * Half of what can have been in use with `waiting` sequences to decode.
-   * @throws OUT_OF_MEMORY when that was one
+   * Lowers the limit to half of the slots that can have been in use with `waiting` sequences to decode.
+   * @throws OUT_OF_MEMORY if that was only one
    */
   lower(waiting: number, error: unknown): void {
     const used = Math.min(this.slots, waiting);
@@ -52,10 +52,10 @@ export class SlotLimit {
   }
 }
 
-/** Neighbouring samples of a request that are still to be made. */
+/** Consecutive samples of a request that are not finished. */
 interface Piece {
   request: number;
-  /** Within the request. */
+  /** The first sample, within the request. */
   from: number;
   count: number;
 }
@@ -94,9 +94,9 @@ class Remaining {
 }
 
 /**
- * `model.generate` that goes on with fewer slots when memory runs out: completions that have ended are kept, the others
- * are made anew. A draw depends on seed and sample alone, so the completions are those of a call that found memory, up
- * to rounding. Each goes to `onSequence` once.
+ * `model.generate` that continues with fewer slots when memory runs out: finished completions are kept, the
+ * others are generated again. A draw depends on seed and sample alone, so up to rounding the completions are
+ * those of a call with enough memory. Each goes to `onSequence` once.
  *
  * @throws OUT_OF_MEMORY when not even one sequence can be decoded
  */

@@ -1,4 +1,4 @@
-/** The port to what samples: prompts in, completions out as they end. Training, evaluations and `acoer generate` use it. */
+/** The port to a sampler, used by training, evaluations and `acoer generate`: prompts in, completions out. */
 import type {
   CallOptions,
   GenerateRequest,
@@ -19,7 +19,7 @@ export interface SamplePrompt {
   thinkOpened: boolean;
   firstSample: number;
   numSamples: number;
-  /** With the sample's number it keys the draws: what else is sampled changes none. */
+  /** Keys the draws together with the sample's number, so they do not depend on what else is sampled. */
   seed: bigint;
   maxNewTokens: number;
 }
@@ -27,12 +27,12 @@ export interface SamplePrompt {
 export interface SampleSettings extends Pick<CallOptions, 'signal'> {
   sampling: Partial<SamplingOptions>;
   stopIds: Int32Array;
-  /** Most bytes of the KV cache. */
+  /** Maximum size of the KV cache in bytes. */
   kvBytes?: number;
 }
 
 export interface Completion extends Thinking, Required<Outside> {
-  /** Place of its prompt in the list. */
+  /** Index of its prompt in the list. */
   prompt: number;
   sample: number;
   ids: Int32Array;
@@ -45,7 +45,7 @@ export interface Completion extends Thinking, Required<Outside> {
 
 export interface Sampler {
   /**
-   * `onCompletion` gets each completion once, as it ends; those that `signal` cut off, too.
+   * `onCompletion` gets each completion once, as it ends, including those that `signal` cut off.
    * @throws OUT_OF_MEMORY when not even one can be sampled; NOT_FINITE with `request`, `sample` and `token`
    */
   sample(
@@ -53,11 +53,11 @@ export interface Sampler {
     settings: SampleSettings,
     onCompletion: (completion: Completion) => void,
   ): Promise<GenerateStats>;
-  /** The weights have changed: one that holds a copy of them fetches them before it samples again. */
+  /** Called before sampling; a sampler with its own copy of the weights fetches them for a new version. */
   follow(policyVersion: number): Promise<void>;
 }
 
-/** What the engine is asked for. */
+/** The engine's request for a prompt. */
 export const requestOf = (
   { ids, firstSample, numSamples, seed, maxNewTokens }: SamplePrompt,
   { sampling, stopIds }: SampleSettings,
@@ -73,9 +73,9 @@ export const requestOf = (
   policy,
 });
 
-/** Samples with the weights that are trained: there is no copy to fetch. */
+/** Samples with the very weights being trained, so there is no copy to fetch. */
 export class EngineSampler implements Sampler {
-  /** @param slots how many sequences are decoded together; asked anew for each call, and lowered when memory runs out */
+  /** @param slots the limit for the next call; lowered when memory runs out */
   constructor(
     private readonly parts: {
       model: Model;

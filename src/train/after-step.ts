@@ -1,4 +1,4 @@
-/** What a run does after a step: go on, roll back to a checkpoint, or end. It is decided here and nowhere else. */
+/** Decides what a run does after a step: continue, roll back to a checkpoint, or end. */
 import type { Config } from '../config';
 import { AcoerError } from '../errors';
 import type { LoopState } from '../grpo/context';
@@ -78,7 +78,7 @@ function afterRefusal(
 /** Phases in which only the weights can be at fault. */
 const BLAME_WEIGHTS: readonly StepPhase[] = ['generate', 'score', 'accumulate'];
 
-/** The newest checkpoint; where the weights are at fault, the newest one with older weights, if there is one. */
+/** The newest checkpoint; if the weights are at fault, the newest one with older weights if there is one. */
 function checkpointBefore(
   phase: StepPhase,
   { step, refused }: LoopState,

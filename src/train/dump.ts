@@ -1,4 +1,4 @@
-/** step.json of a dump: what was found in a refused step, and what its phase was given besides the batch's tensors. */
+/** step.json of a dump: what was not finite in a refused step, and the phase's inputs besides the tensors. */
 import { z } from 'zod';
 import { AcoerError } from '../errors';
 import { VERDICT_STATUSES } from '../types';
@@ -9,7 +9,7 @@ import type { Config } from '../config';
 import { STEP_PHASES, type Evidence } from '../grpo/non-finite';
 import type { Refusal } from '../grpo/refused';
 
-/** Numbers that are not finite are text: JSON has none. */
+/** Non-finite numbers are stored as text, because JSON has none. */
 const numberSchema = z.union([z.number(), z.literal(['NaN', 'Infinity', '-Infinity']).transform(Number)]);
 const plainNumber = (value: number): number | string => (Number.isFinite(value) ? value : String(value));
 const plainNumbers = (values: ArrayLike<number>) => Array.from(values, plainNumber);
@@ -63,7 +63,7 @@ const updateSchema = z.object({
   slice: z.int().min(0),
   loss: numberSchema,
   gradNorm: numberSchema,
-  /** As they were run; `samples` are places in the batch, the numbers of a refused pass are NaN. */
+  /** In the order they ran. `samples` are indices into the batch; the numbers of a refused pass are NaN. */
   microBatches: z.array(
     z.object({
       samples: z.array(z.int().min(0)),
@@ -98,7 +98,7 @@ export function parseDump(path: string, record: unknown): DumpRecord {
   if (parsed.success) return parsed.data;
   const [issue] = parsed.error.issues;
   const where = issue === undefined ? '' : ` at ${issue.path.join('.')}: ${issue.message}`;
-  throw new AcoerError('BAD_INPUT', `${path}/step.json is not what a dump holds${where}.`);
+  throw new AcoerError('BAD_INPUT', `${path}/step.json is not a valid dump record${where}.`);
 }
 
 type DumpedRequest = NonNullable<Evidence['requests']>[number];
@@ -144,7 +144,7 @@ function updateRecord({ slice, result }: NonNullable<Refusal['update']>, batch: 
   };
 }
 
-/** For a reader; the numbers that count are in rollouts.safetensors. */
+/** For human readers; the exact numbers are in rollouts.safetensors. */
 const sampleRecord = (sample: Sample) => ({
   promptIndex: sample.promptIndex,
   sample: sample.sample,
@@ -156,7 +156,7 @@ const sampleRecord = (sample: Sample) => ({
   skipped: sample.skipped,
 });
 
-/** What `parseDump` reads back, as plain JSON. `before` is the loop's state before the step. */
+/** The plain JSON that `parseDump` reads back. @param before the loop's state before the step */
 export function dumpRecord(
   { found, batch, evidence, update }: Refusal,
   learningRate: number,

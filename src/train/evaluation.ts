@@ -1,4 +1,4 @@
-/** The evaluations of a run: greedy, and sampled at temperature 1 (greedy decoding hides a loss of certainty). */
+/** A run's evaluations: greedy, and sampled at temperature 1 (greedy decoding hides a loss of certainty). */
 import type { Config } from '../config';
 import type { Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
@@ -20,7 +20,7 @@ export interface EvaluationContext {
   watch: Watch;
 }
 
-/** Evaluates the policy, or the base when it is null, on the same problems with the same seeds every time. */
+/** Evaluates the policy (null: the base model) on the same problems with the same seeds every time. */
 export async function evaluatePolicy(
   context: EvaluationContext,
   policy: Policy | null,
@@ -45,7 +45,7 @@ export async function evaluatePolicy(
       onFewerSlots: (slots) =>
         emit({
           type: 'warning',
-          message: `Out of memory in evaluation; the rest of it decodes at most ${slots} sequences together.`,
+          message: `Out of memory in evaluation; the rest of it decodes at most ${slots} sequences at a time.`,
         }),
       signal,
       onProgress: ({ done, total }) => {
@@ -72,7 +72,7 @@ export async function evaluatePolicy(
   return { greedy, sampled };
 }
 
-/** The evaluation as numbers of a line in metrics.jsonl. */
+/** The evaluation's numbers for a line of metrics.jsonl. */
 export function evaluationMetrics(evaluation: Evaluation): KnownMetrics {
   const metrics: KnownMetrics = {};
   for (const kind of ['greedy', 'sampled'] as const) {
@@ -86,7 +86,7 @@ export function evaluationMetrics(evaluation: Evaluation): KnownMetrics {
   return metrics;
 }
 
-/** The better of the best evaluation so far and a new one: the higher accuracy, of equals the shorter thinking. */
+/** The better of the best evaluation so far and a new one, by accuracy, then by shorter thinking. */
 export function betterOf(
   best: Best | null,
   { step, evaluation }: { step: number; evaluation: Evaluation },

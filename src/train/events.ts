@@ -1,4 +1,4 @@
-/** What a run tells while it goes on; the live view and a library user's own display listen to it. */
+/** Events of a run in progress, for the live view and a library user's own display. */
 import type { Config, Phase } from '../config';
 import type { EvalSummary } from '../eval';
 import type { FetchProgress } from '../hub';
@@ -12,7 +12,7 @@ export type EvalKind = 'greedy' | 'sampled';
 
 /** One answer to each problem, and which of them were right. */
 export interface RunEvaluation extends EvalSummary {
-  /** A mark for each problem in their order: 1 solved, 0 not. Absent in runs of versions that did not keep it. */
+  /** One character per problem, in order: 1 solved, 0 not. Absent in runs of earlier versions. */
   solved?: string;
 }
 
@@ -21,7 +21,7 @@ export interface Evaluation {
   sampled: RunEvaluation | null;
 }
 
-/** The step whose evaluation had the highest accuracy; of equals, the one that thinks least. */
+/** The step whose evaluation had the highest accuracy; of several, the one with the shortest thinking. */
 export interface Best {
   step: number;
   accuracy: number;
@@ -43,7 +43,7 @@ export interface RunSummary {
 }
 
 export type TrainEvent =
-  /** Before `run`, while a model or data set comes from the hub. */
+  /** Before `run`, while a model or data set is downloaded from the hub. */
   | ({ type: 'download' } & FetchProgress)
   | { type: 'run'; directory: string; config: Config; resumedStep: number | null }
   | { type: 'plan'; plan: Plan }
@@ -64,7 +64,7 @@ export type TrainEvent =
   | { type: 'checkpoint'; step: number; path: string }
   | { type: 'health'; change: HealthChange }
   | { type: 'rollback'; rollback: Rollback }
-  /** A phase has shown no progress for too long; `path` is the dump, or null. */
+  /** A phase has shown no progress for too long; `path` is its dump, null if that could not be written. */
   | { type: 'hang'; phase: Phase; step: number; silentMs: number; path: string | null; message: string }
   | { type: 'warning'; message: string };
 

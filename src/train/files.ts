@@ -25,7 +25,7 @@ import { giveTo, type Sink, type SinkArguments, type SinkCall } from './sinks';
 import { storedState, type RunState } from './state';
 
 export class RunFiles {
-  /** Given everything before the user's sinks are; what these cannot take ends the run. */
+  /** Served before the user's sinks; unlike theirs, an error of one of these ends the run. */
   private readonly own: [name: string, sink: Sink][];
 
   /** @param waiting ends the wait for space on a full disk */
@@ -55,14 +55,14 @@ export class RunFiles {
     }
   }
 
-  /** Brings the sinks to where `state` stands. */
+  /** Rewinds the sinks to the step of `state`. */
   rewind({ pending, position }: RunState): Promise<void> {
     const { step } = position.state;
     // A pending line has not been given yet.
     return this.give('rewind', pending === null ? step : step - 1);
   }
 
-  /** Writes a file of the run: the directory must still be this run's, and a full disk is waited out. */
+  /** Writes a file of the run: checks that the directory is still the run's, and waits on a full disk. */
   write(what: string, work: () => void | Promise<void>, signal = this.waiting): Promise<void> {
     const { watchdog } = this.run;
     const attempt = () => {
@@ -112,7 +112,7 @@ export class RunFiles {
     const path = directory.dump(index);
     await this.write(path, async () => {
       await saveDump(directory, index, loop.policy, content, record);
-      // Of refused steps in a row the first says most: the others met the same weights.
+      // Of consecutive refused steps the first is the most telling: the later ones had the same weights.
       pruneDumps(directory, [...new Set([index - state.refused, index])]);
     });
     return path;
@@ -131,11 +131,14 @@ export class RunFiles {
     await this.prune(state, signal);
   }
 
-  /** Removes checkpoints beyond `keepCheckpoints`, but never the best one, the newest healthy one, nor what a rollback needs. */
+  /**
+   * Removes checkpoints beyond `keepCheckpoints`, but never the best, the newest healthy one, or those a
+   * rollback needs.
+   */
   prune({ best, guard, position }: RunState, signal?: AbortSignal): Promise<void> {
     const { config, directory } = this.run;
     const { step } = position.state;
-    // The newest may hold the very weights a rollback is to get away from.
+    // The newest may hold the very weights that a rollback must get away from.
     const spared = config.nonFinitePolicy === 'rollback' ? directory.checkpointSteps().slice(-2) : [];
     const always = [best?.step ?? step, guard.healthy ?? step, ...spared];
     const path = directory.checkpoints();

@@ -1,4 +1,4 @@
-/** The collapse guard of a run: the monitor under the run's settings. */
+/** The collapse guard of a run: the monitor with the run's settings. */
 import type { Config } from '../config';
 import {
   monitorMetrics,
@@ -15,9 +15,9 @@ import type { Evaluation } from './events';
 
 export interface GuardState {
   monitor: MonitorState;
-  /** Step of the newest checkpoint written in health; null: none yet. */
+  /** Step of the newest checkpoint written while the run was healthy; null: none yet. */
   healthy: number | null;
-  /** The reason of a collapse that is not acted on yet. */
+  /** The reason for a collapse that has not been acted on yet. */
   collapse: string | null;
 }
 
@@ -27,7 +27,10 @@ export interface CollapseGuard {
   metrics(state: MonitorState, eased: Eased): KnownMetrics;
 }
 
-/** What the monitor has to know of a run. The sampled evaluation comes first: greedy decoding hides a loss of certainty. */
+/**
+ * What the monitor needs to know about a run. The sampled evaluation is preferred, because greedy decoding
+ * hides a loss of certainty.
+ */
 export function monitorContext(
   config: Pick<Config, 'promptsPerStep' | 'stepsPerGeneration' | 'numIterations' | 'evalSteps' | 'maxSteps'>,
   base: Evaluation | null,
@@ -56,7 +59,7 @@ export function guardOf(config: Config): CollapseGuard {
   };
 }
 
-/** A checkpoint's state after the rollback: less efficiency pressure, other seeds. */
+/** A checkpoint's state after the rollback: less efficiency pressure, different seeds. */
 export function easedState(
   state: LoopState,
   { number, pressure }: Rollback,

@@ -1,7 +1,7 @@
-/** How a run is ended from outside: asked to stop, or aborted by its caller's signal. */
+/** Ending a run from outside: by a request to stop, or by the caller's signal. */
 import { errorCode } from '../errors';
 
-/** How long a step may go on once the run is asked to stop; the checkpoint has to fit into 5 s as well. */
+/** How long a step may continue after a request to stop; step and checkpoint together must fit into 5 s. */
 const STOP_GRACE_MS = 2_500;
 
 export class Halt {
@@ -20,35 +20,35 @@ export class Halt {
     this.now.abort(this.signal?.reason);
   };
 
-  /** Ends the run with a checkpoint after the step in progress, or without that step when it takes too long. */
+  /** Ends the run with a checkpoint after the step in progress, or without that step if it takes too long. */
   stop(): void {
     this.asked = true;
     this.soon.abort();
     this.deadline ??= setTimeout(() => this.now.abort(), STOP_GRACE_MS).unref();
   }
 
-  /** Ends the run at once, with what can still be saved. */
+  /** Ends the run at once and saves what can still be saved. */
   hang(error: Error): void {
     this.soon.abort(error);
     this.now.abort(error);
   }
 
-  /** The run is to end once the step in progress is made. */
+  /** The run must end after the step in progress. */
   get stopping(): boolean {
     return this.asked;
   }
 
-  /** Fires on `stop` and on the caller's signal: ends evaluations and waiting at once. */
+  /** Aborts on `stop` and on the caller's signal: ends evaluations and waits at once. */
   get waiting(): AbortSignal {
     return this.soon.signal;
   }
 
-  /** Fires on the caller's signal, and some time after `stop`: ends the step in progress. */
+  /** Aborts on the caller's signal, and some time after `stop`: ends the step in progress. */
   get step(): AbortSignal {
     return this.now.signal;
   }
 
-  /** Whether `error` is what an aborted call threw because of this halt: an abort shows up as many things. */
+  /** Whether this halt caused `error`. Aborted calls throw one of several errors. */
   caused(error: unknown): boolean {
     const cancelled = errorCode(error) === 'CANCELLED' || (error as Error | undefined)?.name === 'AbortError';
     const reason = this.now.signal.aborted && error === this.now.signal.reason;

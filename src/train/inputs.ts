@@ -25,7 +25,7 @@ export interface OwnParts {
 export interface Inputs {
   rewards: WeightedReward[];
   modelDirectory: string;
-  /** From its config.json. */
+  /** Read from the model's config.json. */
   planned: PlannedModel;
   tokenizer: Tokenizer;
   trainData: Dataset;
@@ -48,8 +48,9 @@ export function resolveTrainConfig(
 }
 
 /**
- * The configured rewards with their parameters bound. Each reward of `rewardModules` gets a thread, which `closeRewards` ends.
- * @throws BAD_CONFIG for an unknown name or parameter, or a module that is no reward
+ * The configured rewards with their parameters bound. Each reward of `rewardModules` gets a thread, which
+ * `closeRewards` ends.
+ * @throws BAD_CONFIG for an unknown name or parameter, or a module that is not a reward
  */
 export async function openRewards(config: Config): Promise<WeightedReward[]> {
   const { rewardModules, rewardTimeoutMs, maxCompletionLength: maxLength } = config;
@@ -87,7 +88,7 @@ function leftOut({ name, source }: Dataset, dropUnparsedGold: boolean): string |
       ? [`${unparsedGold.count} whose gold answer the verifier cannot read (${unparsedGold.examples[0]!.at})`]
       : []),
   ];
-  return parts.length === 0 ? null : `${name}: of ${source.rows} rows left out ${parts.join(' and ')}.`;
+  return parts.length === 0 ? null : `${name}: of ${source.rows} rows, left out: ${parts.join(' and ')}.`;
 }
 
 /** The problems of a run: those to train on, and those to evaluate on (null: no evaluation). */
@@ -117,8 +118,8 @@ export function withAbsolutePaths(config: Config): Config {
 }
 
 /**
- * A hub model by its commit, because a run may be resumed after the hub has moved on. Fetches the model if it is not in
- * the cache.
+ * A hub model by its commit, because a run may be resumed after the hub has moved on. Fetches the model if it
+ * is not in the cache.
  */
 export async function withLastingNames(config: Config, options: ModelFetchOptions): Promise<Config> {
   const { name: model } = await resolveModel(config.model, options);
@@ -126,8 +127,8 @@ export async function withLastingNames(config: Config, options: ModelFetchOption
 }
 
 /**
- * Data sets by names that mean exactly these rows, so that a resumed run continues with them: a hub data set by the commit
- * that was read, one in memory by a name that nothing else has.
+ * Data sets by names that mean exactly these rows, so that a resumed run continues with them: a hub data set
+ * by the commit that was read, one in memory by a name that nothing else has.
  */
 export function withPinnedData(config: Config, { trainData, evalData }: Inputs, given: OwnParts): Config {
   const held = given.trainData && memoryName(given.trainData.name);

@@ -1,4 +1,4 @@
-/** Problems whose prompt is too long, found when a run is opened: met in the middle of one, it would be its end. */
+/** Finds prompts that are too long when a run is opened, so that none can end it in the middle. */
 import type { Config } from '../config';
 import type { Dataset } from '../data';
 import { AcoerError } from '../errors';
@@ -8,30 +8,31 @@ import { promptLimit, type PlannedModel } from '../plan';
 import { fillTemplate, type Tokenizer } from '../tokenizer';
 
 interface LongPrompts {
-  /** Rows of the data set. */
+  /** Row numbers in the data set. */
   rows: Set<number>;
-  /** null: none is too long. */
+  /** null: no prompt is too long. */
   longest: { tokens: number; id: string } | null;
 }
 
 export interface Scanned {
   dataset: Dataset;
-  /** The first so many problems are looked at. */
+  /** How many problems to measure, from the first. */
   count: number;
   tokenizer: Tokenizer;
   config: Pick<Config, 'promptTemplate' | 'enableThinking'>;
   signal?: AbortSignal;
 }
 
-/** Of a UTF-16 unit in UTF-8. */
+/** Most bytes that a UTF-16 code unit takes in UTF-8. */
 const MAX_BYTES = 3;
 
 const bytes = (text: string): number => Buffer.byteLength(text.normalize('NFC'));
 
 /**
- * The problems whose prompt has more than `limit` tokens. A token stands for a byte or more, so only prompts of more bytes
- * than that are encoded; hundreds of thousands of short ones take a second. Lets the event loop turn.
- * @throws INTERRUPTED by the signal
+ * The problems whose prompts have more than `limit` tokens. A token stands for at least one byte, so only
+ * prompts of more than `limit` bytes are encoded; hundreds of thousands of short ones take a second. Yields
+ * to the event loop.
+ * @throws INTERRUPTED when the signal aborts
  */
 export async function findLongPrompts(limit: number, scanned: Scanned): Promise<LongPrompts> {
   const { dataset, count, tokenizer, config, signal } = scanned;
@@ -43,14 +44,13 @@ export async function findLongPrompts(limit: number, scanned: Scanned): Promise<
   const around = bytes(render(''));
   const repeats = promptTemplate.split('{problem}').length - 1;
   const found: LongPrompts = { rows: new Set(), longest: null };
-  // Rows that are made when they are asked for are not made for nothing.
+  // When no question can be too long, a data set that generates its rows on demand need not generate any.
   const { longestQuestion = Infinity } = dataset;
   if (around + repeats * MAX_BYTES * longestQuestion <= limit) return found;
   const pace = new Pace();
   for (let row = 0; row < Math.min(count, dataset.size); row++) {
     await pace.turn();
-    if (signal?.aborted === true)
-      throw new AcoerError('INTERRUPTED', 'Interrupted while prompts were measured.');
+    if (signal?.aborted === true) throw new AcoerError('INTERRUPTED', 'Interrupted while measuring prompts.');
     const { question, id } = dataset.get(row);
     if (around + repeats * bytes(question) <= limit) continue;
     const tokens = tokenizer.encode(render(question)).length;
@@ -61,7 +61,7 @@ export async function findLongPrompts(limit: number, scanned: Scanned): Promise<
   return found;
 }
 
-/** Whose room the prompts exceed, in words. */
+/** The limit that the prompts exceed, in words. */
 function limitInWords(config: Config, { maxPositions }: PlannedModel): string {
   const { maxPromptLength, maxCompletionLength } = config;
   if (maxPromptLength !== null && maxPromptLength <= maxPositions - maxCompletionLength) {
@@ -72,8 +72,8 @@ function limitInWords(config: Config, { maxPositions }: PlannedModel): string {
 }
 
 /**
- * The rows that are not trained on; `onNotice` hears of them.
- * @throws BAD_CONFIG when none is left
+ * The rows to leave out of training; `onNotice` is told how many.
+ * @throws BAD_CONFIG when no row is left
  */
 export async function skippedPrompts(
   config: Config,
@@ -89,16 +89,16 @@ export async function skippedPrompts(
   const over = limitInWords(config, model);
   if (rows.size === size) {
     const advice = over.startsWith('max') ? 'raise it' : 'lower maxCompletionLength';
-    throw new AcoerError('BAD_CONFIG', `Every prompt of ${name} has more than ${over}; ${advice}.`);
+    throw new AcoerError('BAD_CONFIG', `Every prompt of ${name} is longer than ${over}; ${advice}.`);
   }
   const which = `${grouped(rows.size)} of ${grouped(size)} problems skipped`;
   options.onNotice?.(
-    `${name}: ${which}: the prompt has more than ${over} (the longest, of problem ${longest.id}: ${grouped(longest.tokens)}).`,
+    `${name}: ${which}: the prompt is longer than ${over} (the longest, of problem ${longest.id}: ${grouped(longest.tokens)}).`,
   );
   return rows;
 }
 
-/** Says which problems of an evaluation the model has no room for: they count as not answered. */
+/** Says how many problems of an evaluation the model has no room for: they count as unanswered. */
 export async function noteUnanswerable(
   scanned: Scanned,
   { maxPositions }: PlannedModel,
@@ -107,7 +107,7 @@ export async function noteUnanswerable(
   const { rows, longest } = await findLongPrompts(maxPositions - 1, scanned);
   if (longest === null) return;
   onNotice(
-    `${scanned.dataset.name}: ${grouped(rows.size)} of the ${grouped(Math.min(scanned.count, scanned.dataset.size))} problems evaluated counted as not answered: ` +
+    `${scanned.dataset.name}: ${grouped(rows.size)} of the ${grouped(Math.min(scanned.count, scanned.dataset.size))} evaluated problems count as unanswered: ` +
       `the prompt leaves no room in the model's ${grouped(maxPositions)} positions (the longest, of problem ${longest.id}: ${grouped(longest.tokens)} tokens).`,
   );
 }

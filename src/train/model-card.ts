@@ -1,4 +1,4 @@
-/** README.md of `final/`: what was trained, on what, how, and what it measured; the front matter is what hubs read. */
+/** README.md of `final/`: what was trained, on what, how and with what result. Hubs read the front matter. */
 import { basename, isAbsolute } from 'node:path';
 import { parse, stringify } from 'yaml';
 import { mergeLayers, PRESETS, resolveConfig, type Config, type ConfigInput } from '../config';
@@ -14,11 +14,11 @@ export interface CardContent {
   trainData: Pick<Dataset, 'name' | 'source'>;
   /** null: nothing was evaluated. */
   evalData: Pick<Dataset, 'name'> | null;
-  /** The step this run was forked at; null for one that began at its start. */
+  /** The step this run was forked at; null if it is not a fork. */
   forkedAt: number | null;
 }
 
-/** A card is published: of a path it says the last part. */
+/** A card is published, so it gives only the last part of a path. */
 const published = (name: string): string => (isAbsolute(name) ? basename(name) : name);
 
 const publishedData = (name: string): string => joinNames(partNames(name).map(published));
@@ -33,7 +33,7 @@ function hubDatasets(pinned: string): string[] {
 function frontMatter({ config: { model }, trainData }: CardContent): string {
   const datasets = hubDatasets(trainData.source?.pinned ?? '');
   const fields = {
-    // Hubs refuse a card whose base model is no model of theirs.
+    // Hubs reject a card whose base model is not one of theirs.
     ...(looksLikeHubId(model) && { base_model: splitRevision(model).id, base_model_relation: 'adapter' }),
     ...(datasets.length > 0 && { datasets }),
     library_name: 'peft',
@@ -72,7 +72,7 @@ function training({ config, summary, trainData, forkedAt }: CardContent): string
     ['reward', run.reward],
     ['training data', `\`${publishedData(trainData.name)}\``],
     ['steps', String(run.steps)],
-    ['prompts a step x completions', `${config.promptsPerStep} x ${config.numGenerations}`],
+    ['prompts per step x completions', `${config.promptsPerStep} x ${config.numGenerations}`],
     ['longest completion', `${config.maxCompletionLength} tokens`],
     ['loss', `${config.lossType}, beta ${config.beta}`],
     ['learning rate', `${config.learningRate}, ${config.lrSchedulerType}`],
@@ -85,11 +85,11 @@ function training({ config, summary, trainData, forkedAt }: CardContent): string
   return table(rows);
 }
 
-/** A word of a shell's command line. */
+/** `word` quoted for a shell if necessary. */
 const quoted = (word: string): string =>
   /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 
-/** A value as `--set` reads it: JSON is YAML, and most text needs no quotes there; an @ at its start does. */
+/** A value as `--set` reads it: JSON is YAML, and most text needs no quotes unless it starts with @. */
 const yamlText = (value: unknown): string =>
   typeof value === 'string' && /^[\w./][\w./@+ -]*$/.test(value) && parse(value) === value
     ? value
@@ -97,19 +97,19 @@ const yamlText = (value: unknown): string =>
 
 const sameValue = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
 
-/** What is to be set over a preset to come to `config`; null where that cannot be. */
+/** The settings that turn `preset` into `config`; null if none can. */
 function settingsOver(preset: string, config: Config): [string, unknown][] | null {
   const base = resolveConfig([], preset);
   const entries = Object.entries(config).filter(
     ([key, value]) => !sameValue(value, base[key as keyof Config]),
   );
-  // A preset's maps stay beneath what is set: an entry of theirs cannot be taken away.
+  // Settings are merged into a preset's maps, so an entry of the preset cannot be removed.
   const reached = mergeLayers([Object.fromEntries(entries)], preset);
   const same = entries.every(([key, value]) => sameValue(reached[key as keyof ConfigInput], value));
   return same ? entries : null;
 }
 
-/** `npx acoer train`, as in a clone, with the preset that leaves the least to be set. */
+/** The command `npx acoer train` for a clone, with the preset that needs the fewest settings. */
 export function trainCommand(config: Config): string {
   const found = Object.keys(PRESETS).flatMap((preset) => {
     const settings = settingsOver(preset, config);
@@ -143,7 +143,7 @@ export function modelCard(content: CardContent): string {
 
 # ${splitRevision(model).id} with GRPO and the reward ${summary.run.reward}
 
-A LoRA adapter in PEFT's layout for ${base}, trained by acoer ${packageVersion()} to think in fewer tokens.
+A LoRA adapter in PEFT's format for ${base}, trained by acoer ${packageVersion()} to think in fewer tokens.
 
 ## Evaluation before and after training
 
@@ -153,8 +153,8 @@ ${evaluation(content)}
 
 ${training(content)}
 
-The settings as a command, in a clone of acoer behind \`npm ci\`; models, data and reward files without a folder were
-files of whoever trained this, and data named memory: were in memory of their program:
+The settings as a command, for a clone of acoer after \`npm ci\`. Models, data and reward files named without a folder
+were local files of whoever trained this; data named memory: was held in their program's memory.
 
 \`\`\`
 ${trainCommand(withPublishedNames(config))}

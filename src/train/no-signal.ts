@@ -1,14 +1,14 @@
-/** Notices steps whose batch says nothing about how to do better: every advantage is 0 or masked, so only a KL term moves weights. */
+/** Notices steps with nothing to learn from: every advantage is 0 or masked, so only a KL term has effect. */
 import type { Config } from '../config';
 import type { GenerationBatch } from '../grpo/batch';
 import { updatesPerGeneration } from '../grpo/context';
 import { isTruncated } from '../grpo/sample';
 import type { Rollout } from '../types';
 
-/** Steps in a row after which it is said. */
+/** Consecutive steps after which to warn. */
 const STEPS = 50;
 
-/** What held of every completion of the stretch. */
+/** Consecutive steps without a signal, and what was true of all their completions. */
 interface Stretch {
   steps: number;
   truncated: boolean;
@@ -18,7 +18,7 @@ interface Stretch {
 
 const START: Stretch = { steps: 0, truncated: true, wrong: true, right: true };
 
-/** Whether some completion that counts has an advantage. */
+/** Whether some unmasked completion has an advantage other than 0. */
 const hasSignal = ({ samples }: GenerationBatch): boolean =>
   samples.some(({ masked, advantage }) => !masked && advantage !== 0);
 
@@ -31,13 +31,13 @@ function likelyCause({ truncated, wrong, right }: Stretch, maxCompletionLength: 
   return 'the completions of a group have equal rewards; the reward does not tell them apart';
 }
 
-/** Counts steps without a signal and says so once a stretch. */
+/** Counts steps without a signal and warns once per stretch. */
 export class NoSignal {
   private stretch = START;
 
   constructor(private readonly config: Config) {}
 
-  /** A sentence after 50 such steps in a row; else null. @param batch as it was generated */
+  /** Returns a sentence after 50 such steps in a row, otherwise null. @param batch newly generated */
   observe(batch: GenerationBatch): string | null {
     if (hasSignal(batch)) {
       this.stretch = START;

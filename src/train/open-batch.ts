@@ -1,4 +1,4 @@
-/** A batch with updates left to make, as tensors and a few numbers of a checkpoint, and back. */
+/** Writes a batch with updates left as a checkpoint's tensors and a few numbers, and reads it back. */
 import type { Tensor } from '../run';
 import { AcoerError } from '../errors';
 import type { OpenBatch } from '../grpo/batch';
@@ -6,7 +6,7 @@ import type { Sample } from '../grpo/sample';
 
 type Ragged = Int32Array | Float64Array;
 
-/** What of a sample has a length of its own; null where it was not computed. */
+/** The arrays of a sample, each with its own length; null where one was not computed. */
 const ARRAYS: Record<string, (sample: Sample) => Ragged | null> = {
   prompt_ids: (s) => s.promptIds,
   completion_ids: (s) => s.completionIds,
@@ -16,7 +16,7 @@ const ARRAYS: Record<string, (sample: Sample) => Ragged | null> = {
   ref_logprobs: (s) => s.refLogprobs,
 };
 
-/** What of a sample is one number. */
+/** The fields of a sample that are one number. */
 const NUMBERS: Record<string, (sample: Sample) => number> = {
   prompt_index: (s) => s.promptIndex,
   sample: (s) => s.sample,
@@ -62,7 +62,7 @@ export type OpenBatchNumbers = Omit<OpenBatch, 'samples'>;
 
 const badRollouts = (what: string) => new AcoerError('BAD_INPUT', `The checkpoint's rollouts ${what}.`);
 
-/** The tensors by name, every one of them as `openBatchTensors` makes it. */
+/** Reads tensors by name; each must be as `openBatchTensors` writes it. */
 class Stored {
   readonly size: number;
 
@@ -74,7 +74,7 @@ class Stored {
     return this.ofSamples(name, this.data(name, Float64Array));
   }
 
-  /** null for a sample that has none. */
+  /** One part per sample; null for a sample that has none. */
   partsOrNull<Part extends Ragged>(name: string, type: new () => Part): (Part | null)[] {
     const lengths = this.ofSamples(name, this.data(`${name}.lengths`, Int32Array));
     return splitParts(name, this.data(name, type), lengths);
@@ -96,7 +96,7 @@ class Stored {
 
   private ofSamples<List extends Ragged>(name: string, list: List): List {
     if (list.length === this.size) return list;
-    throw badRollouts(`have ${list.length} of ${name} for ${this.size} samples`);
+    throw badRollouts(`have ${list.length} values of ${name} for ${this.size} samples`);
   }
 }
 

@@ -33,8 +33,8 @@ export interface Opened extends Opening, OpenedModel {
 }
 
 /**
- * Makes a sampler from what it may need: the engine's own sampler, the policy to copy weights from, and the tokenizer. If it
- * computes log-probs in another way than the engine, set `importanceSamplingCorrection`.
+ * Makes a sampler from what it may need: the engine's own sampler, the policy to copy weights from, and the
+ * tokenizer. If it computes log-probs in another way than the engine, set `importanceSamplingCorrection`.
  */
 export type SamplerMaker = (parts: {
   engineSampler: Sampler;

@@ -127,7 +127,7 @@ export async function openResumed(
   }
 }
 
-/** In other data, the stored position means other problems; their order depends on how many there are. */
+/** In different data the stored position means different problems; their order depends on their number. */
 async function checkData(
   run: string,
   checkpoint: StoredCheckpoint,
@@ -140,10 +140,10 @@ async function checkData(
   await closeRewards(rewards);
   const fault = sameRows
     ? `The training data has ${size} problems now and had ${datasetSize} when the run began`
-    : `${name} no longer holds the problems this run began with, so it cannot go on where it stopped`;
+    : `${name} no longer holds the problems this run began with, so it cannot continue where it stopped`;
   throw new AcoerError(
     'BAD_INPUT',
-    `${fault}; bring the old data back, or go on under the new in a new folder: ${forkCommand(run, checkpoint.step)}`,
+    `${fault}; restore the old data, or continue with the new data in a new folder: ${forkCommand(run, checkpoint.step)}`,
   );
 }
 

@@ -2,7 +2,10 @@
 import { MetricsFile, writeCompletions, type RunDirectory } from '../run';
 import type { Sink } from './sinks';
 
-/** One JSON object per step. @param warn gets one sentence when a number is left out because it is not finite */
+/**
+ * One JSON object per step.
+ * @param warn gets one sentence when a number is left out because it is not finite
+ */
 export function metricsSink(directory: RunDirectory, warn: (message: string) => void): Sink {
   let file: MetricsFile | null = null;
   return {
@@ -16,7 +19,7 @@ export function metricsSink(directory: RunDirectory, warn: (message: string) => 
   };
 }
 
-/** One Parquet file per step that has a table; the table of a step that is made again is replaced. */
+/** One Parquet file per step that has a table; a step that is repeated replaces its table. */
 export const completionsSink = (directory: RunDirectory): Sink => ({
   completions: (step, rows) => writeCompletions(directory.completions(step), step, rows),
 });

@@ -8,10 +8,10 @@ import { resolveModel } from '../models';
 import { loadTokenizer, renderPrompt } from '../tokenizer';
 import type { Inputs } from './inputs';
 
-/** Prompts looked at for the longest: spread evenly over the data. */
+/** How many prompts, spread evenly over the data, are measured to find the longest. */
 const PROMPTS = 64;
 
-/** The longest prompt in tokens, of some rows of the data. */
+/** Length in tokens of the longest of some prompts of the data. */
 function longestPrompt(
   config: Config,
   { tokenizer, trainData, planned }: Pick<Inputs, 'tokenizer' | 'trainData' | 'planned'>,
@@ -25,7 +25,7 @@ function longestPrompt(
   return Math.min(Math.max(1, ...lengths), promptLimit(config, planned));
 }
 
-/** The longest prompt of a configuration whose model and data are on this machine; else undefined: nothing is fetched. */
+/** The longest prompt in tokens; undefined if model or data are not on this machine: nothing is fetched. */
 export async function longestLocalPrompt(config: Config, planned: PlannedModel): Promise<number | undefined> {
   const here = (name: string) => name === 'tiny' || existsSync(name);
   if (!here(config.model) || !here(config.dataset)) return undefined;

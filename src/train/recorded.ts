@@ -1,4 +1,4 @@
-/** A recorded run, or any file of metrics, shown to the collapse monitor again. */
+/** Replays a recorded run, or any file of metrics, through the collapse monitor. */
 import { statSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseAssignments, resolveConfig, type Config, type ConfigInput } from '../config';
@@ -19,16 +19,16 @@ import type { Evaluation } from './events';
 import { monitorContext } from './guard';
 
 export interface WatchOptions {
-  /** Prompts of a generated batch; needed for a file, and known of a run. */
+  /** Prompts per generated batch; required for a file, and known for a run. */
   groups?: number;
-  /** Settings over those of the run, as `monitor.<name>=<value>`. */
+  /** Settings that override those of the run, as `monitor.<name>=<value>`. */
   set?: readonly string[];
 }
 
 export interface Watched {
-  /** Every change of the monitor's state, as the run would have told it. */
+  /** Every change of the monitor's state, as the run would have reported it. */
   changes: HealthChange[];
-  /** What was missing, and what stands for it; one sentence each. */
+  /** One sentence for each thing that was missing, with its consequence. */
   notices: string[];
   lines: number;
 }
@@ -41,12 +41,15 @@ function isFolder(path: string): boolean {
   }
 }
 
-/** The monitor's settings: those stored with the run, and what was given over them. */
+/** The monitor's settings: those stored with the run, overridden by `set`. */
 function settingsOf(stored: ConfigInput, set: readonly string[]) {
   const given = parseAssignments(set);
   const other = Object.keys(given).find((name) => name !== 'monitor');
   if (other !== undefined) {
-    throw new AcoerError('BAD_CONFIG', `${other} is no setting of the monitor; those are monitor.<name>.`);
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `${other} is not a setting of the monitor; its settings are monitor.<name>.`,
+    );
   }
   const { monitor } = stored;
   return monitorSettings(resolveConfig([monitor === undefined ? {} : { monitor }, given]).monitor);
@@ -73,7 +76,7 @@ function runContext(run: RunDirectory, config: Config, lines: readonly KnownMetr
   }
   const base = baseOf(run);
   if (base === null) {
-    notices.push('No evaluation of the base model is recorded: the first batches stand for it.');
+    notices.push('No evaluation of the base model is recorded: the first batches are used instead.');
     const evaluated = lines.some((line) => Object.keys(line).some((name) => name.startsWith('eval/')));
     if (evaluated) notices.push(UNCOUNTED);
   }
@@ -81,13 +84,13 @@ function runContext(run: RunDirectory, config: Config, lines: readonly KnownMetr
 }
 
 const UNCOUNTED =
-  'How many problems the evaluations asked is not recorded: the batches decide in their place.';
+  'The number of problems per evaluation is not recorded: the training batches are used instead.';
 
 function fileContext(groups: number | undefined, lines: readonly KnownMetrics[], notices: string[]) {
   if (groups === undefined) {
     throw new AcoerError(
       'BAD_CONFIG',
-      'A file of metrics does not say how many prompts a batch has: name their number with --groups N, or give the folder of the run.',
+      'A file of metrics does not say how many prompts a batch has: give their number with --groups N, or give the folder of the run.',
     );
   }
   const first = (name: string) => lines.some((line) => name in line);
@@ -95,13 +98,13 @@ function fileContext(groups: number | undefined, lines: readonly KnownMetrics[],
   return bareContext(groups);
 }
 
-/** Without these something is not looked for; what that is. */
+/** Metrics that the monitor reads, and what is lost without each. */
 const USES: readonly (readonly [name: MetricName, lost: string])[] = [
-  [READ.accuracy, 'falls of accuracy are not looked for'],
-  [READ.thinking, 'nothing is known of how short thinking is'],
-  [READ.allCorrect, 'the share of groups all right adds no evidence'],
-  [READ.allWrong, 'the share of groups all wrong adds no evidence'],
-  [READ.brevity, 'whether brevity still pays is not known'],
+  [READ.accuracy, 'falls in accuracy are not detected'],
+  [READ.thinking, 'the length of thinking is unknown'],
+  [READ.allCorrect, 'groups that are all right give no evidence'],
+  [READ.allWrong, 'groups that are all wrong give no evidence'],
+  [READ.brevity, 'whether brevity still pays is unknown'],
 ];
 
 function missing(lines: readonly KnownMetrics[]): string[] {
@@ -112,14 +115,15 @@ function missing(lines: readonly KnownMetrics[]): string[] {
   return [
     ...notices,
     estimated
-      ? `No ${READ.answer}: ${READ.length} less ${READ.thinking} stands for it.`
-      : `No ${READ.answer}: reasoning outside the thinking is not looked for.`,
+      ? `No ${READ.answer}: ${READ.length} minus ${READ.thinking} is used instead.`
+      : `No ${READ.answer}: reasoning outside the thinking is not detected.`,
   ];
 }
 
 /**
- * Shows the lines of a run's folder, or of a file with a JSON object a line, to the monitor.
- * @throws BAD_INPUT for what cannot be read, BAD_CONFIG for a file without `groups` and for settings that are not the monitor's
+ * Feeds the monitor the metrics in a run's folder, or in a file with one JSON object per line.
+ * @throws BAD_INPUT for what cannot be read, BAD_CONFIG for a file without `groups` and for settings that are
+ * not the monitor's
  */
 export function watchRecorded(path: string, { groups, set = [] }: WatchOptions = {}): Watched {
   const run = isFolder(path) ? readRunDirectory(path) : null;

@@ -1,4 +1,4 @@
-/** Which completions of a refused step are not finite by themselves. */
+/** Finds the completions of a refused step that are not finite on their own. */
 import type { Sample } from '../grpo/sample';
 import { addLogprobs } from '../grpo/score';
 import { foundBy, badGradient, requestsOf, type RefusedStep, type ReplayContext } from './replay-phases';
@@ -9,11 +9,11 @@ import { sliceNormalizer, sliceSamples } from '../grpo/update';
 export interface Offender {
   promptIndex: number;
   sample: number;
-  /** What of it is not finite, e.g. "the log-prob is not finite at completion token 3". */
+  /** What is not finite, e.g. "the log-prob is not finite at completion token 3". */
   what: string;
 }
 
-/** Makes the refused phase once more for one completion at a time. */
+/** Repeats the refused phase for one completion at a time. */
 export async function offendersOf(context: ReplayContext, refused: RefusedStep): Promise<Offender[]> {
   switch (refused.record.found.phase) {
     case 'generate':

@@ -1,4 +1,4 @@
-/** Making the phase of a refused step again, from its dump, and what that measures in comparable numbers. */
+/** Repeats the phase of a refused step from its dump, and collects the numbers to compare. */
 import type { GenerateRequest, GeneratedSequence, Model, Policy, TensorTable } from '../engine/types';
 import { batchAdvantages } from '../grpo/advantages';
 import type { OpenBatch } from '../grpo/batch';
@@ -16,18 +16,18 @@ import type { Sample } from '../grpo/sample';
 import { addLogprobs } from '../grpo/score';
 import { updateOnSlice, type MicroBatch, type UpdateResult } from '../grpo/update';
 
-/** Numbers by what they are; equal when each of them is, bit for bit. */
+/** Numbers by what they are, to be compared bit for bit. */
 export type Numbers = Map<string, ArrayLike<number>>;
 
 export interface BadGradient {
-  /** The first parameter with a gradient that is not finite; null: each is finite, only their norm is not. */
+  /** The first parameter whose gradient is not finite; null: all are finite, only their norm is not. */
   parameter: string | null;
-  /** How many parameters have one. */
+  /** How many parameters have such a gradient, `of` how many. */
   parameters: number;
   of: number;
 }
 
-/** What making a phase again came to. */
+/** The result of repeating a phase. */
 export interface Outcome {
   found: NonFinite | null;
   numbers: Numbers;
@@ -42,7 +42,7 @@ export interface ReplayContext extends ScoreContext {
   policy: Policy;
 }
 
-/** What of a step was dumped. */
+/** A refused step, as dumped. */
 export interface RefusedStep {
   record: DumpRecord;
   /** The loop's state before the step. */
@@ -86,7 +86,7 @@ const updateNumbers = ({
     ["the gradient's norm", [gradNorm]],
   ]);
 
-/** What the refused step measured, in the terms of `makeAgain`. */
+/** The dumped numbers, under the names that `makeAgain` uses. */
 export function recordedNumbers({ record, batch }: RefusedStep): Numbers {
   const { update, found } = record;
   if (found.phase === 'generate') return sampledNumbers(batch.samples);
@@ -97,7 +97,7 @@ export function recordedNumbers({ record, batch }: RefusedStep): Numbers {
   return updateNumbers(update!);
 }
 
-/** Makes the phase of `refused` again that was refused. Weights and optimiser of `context` are as before the step. */
+/** Repeats the refused phase. Weights and optimiser in `context` must be as they were before the step. */
 export function makeAgain(context: ReplayContext, refused: RefusedStep): Promise<Outcome> {
   switch (refused.record.found.phase) {
     case 'generate':
@@ -112,7 +112,7 @@ export function makeAgain(context: ReplayContext, refused: RefusedStep): Promise
   }
 }
 
-/** The requests of a refused generation, for the policy given. */
+/** The requests of a refused generation, for `policy`. */
 export function requestsOf({ record }: RefusedStep, policy: Policy): GenerateRequest[] {
   return record.requests!.map(({ promptIds, numSamples, seed, maxNewTokens, stopIds, sampling }) => ({
     promptIds,
@@ -187,7 +187,7 @@ export function badGradient(table: TensorTable): BadGradient {
   return { parameter: bad[0] ?? null, parameters: bad.length, of: names.length };
 }
 
-/** What `work` found not to be finite; null when it came to its end. */
+/** What `work` found not to be finite; null if it completed. */
 export async function foundBy(work: () => Promise<void>): Promise<NonFinite | null> {
   try {
     await work();

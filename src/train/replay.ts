@@ -1,4 +1,4 @@
-/** `replay`: makes a refused step again from its dump, and says whether it came out the same. */
+/** `replay`: repeats a refused step from its dump, and says whether the result is the same. */
 import { resolveConfig, type Config } from '../config';
 import type { DeviceName, Engine } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
@@ -25,12 +25,12 @@ import { NO_WATCH } from '../grpo/watch';
 import { ONE_RANK } from '../ranks';
 
 export interface ReplayOptions extends Pick<ModelFetchOptions, 'signal' | 'onProgress' | 'onNotice'> {
-  /** Default: as the run had it. Elsewhere numbers may differ by rounding. */
+  /** Default: the run's. On another device numbers may differ by rounding. */
   device?: DeviceName;
   threads?: number;
-  /** Also makes the phase for one completion at a time, to find which are not finite by themselves. */
+  /** Also repeats the phase one completion at a time, to find which are not finite on their own. */
   each?: boolean;
-  /** Stays open. Default: one is made. */
+  /** An engine to use; it stays open. Default: a new one. */
   engine?: Engine;
 }
 
@@ -45,30 +45,30 @@ export interface ReplayReport {
   dump: string;
   step: number;
   model: string;
-  /** The same number was not finite, and all that was measured equals the dump bit for bit. */
+  /** The same number was not finite, and everything measured equals the dump bit for bit. */
   reproduced: boolean;
-  /** One sentence for each thing that did not come out the same. */
+  /** One sentence for each difference. */
   differences: string[];
   recorded: NonFinite;
   /** null: everything was finite. */
   found: NonFinite | null;
   learningRate: number;
-  /** Of an update, in the order they were run. */
+  /** Those of an update, in the order they ran; empty for other phases. */
   microBatches: ReplayedMicroBatch[];
-  /** Of a gradient that was refused. */
+  /** null unless a gradient was refused. */
   gradient: BadGradient | null;
-  /** With `each`. */
+  /** null without `each`. */
   offenders: Offender[] | null;
   /** What made the dump, and what replayed it. */
   maker: { then: Maker; now: Maker };
 }
 
 /**
- * Loads the model of the dump in folder `dump`, brings weights and optimiser to where they were, and makes the refused
- * phase again. Changes no file.
+ * Loads the model of the dump in folder `dump`, restores weights and optimiser, and repeats the refused
+ * phase. Changes no file.
  *
- * @throws BAD_INPUT when `dump` is none or damaged; LOAD_FAILED, DEVICE, HUB, ... when the model cannot be loaded;
- * INTERRUPTED
+ * @throws BAD_INPUT when `dump` is not a dump or is damaged; LOAD_FAILED, DEVICE, HUB, ... when the model
+ * cannot be loaded; INTERRUPTED
  */
 export async function replay(dump: string, options: ReplayOptions = {}): Promise<ReplayReport> {
   const { checkpoint, record: stored } = openDump(dump);
@@ -174,7 +174,7 @@ function numberDifferences(recorded: Numbers, made: Numbers): string[] {
   return differences;
 }
 
-/** JSON has one zero and one NaN. */
+/** After JSON there is only one zero and one NaN. */
 const sameNumber = (a: number | undefined, b: number | undefined) =>
   a === b || (Number.isNaN(a) && Number.isNaN(b));
 

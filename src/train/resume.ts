@@ -1,9 +1,9 @@
-/** Going on with a run: which settings may differ from those its steps were made with. */
+/** Resuming a run: which settings may differ from those its steps were made with. */
 import { createHash } from 'node:crypto';
 import type { Config } from '../config';
 import { AcoerError } from '../errors';
 
-/** Settings a resumed run may change, and what that does. */
+/** Settings that a resumed run may change, and the effect. */
 const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' | 'schedule' | 'prompts'>>> = {
   maxSteps: 'schedule',
   saveSteps: 'nothing',
@@ -68,13 +68,13 @@ export function sameSteps(before: Config, after: Config): boolean {
   return effects.every((effect) => effect !== undefined && effect !== 'prompts');
 }
 
-/** What goes on from a step of `run` where resuming it is refused. */
+/** The command that continues from a step of `run` when it cannot be resumed. */
 export const forkCommand = (run: string, step: number): string => `acoer fork ${run} --at ${step}`;
 
 /**
- * What changed, as one sentence each.
+ * One sentence for each change.
  * @param run its folder
- * @param step the step to go on from
+ * @param step the step to continue from
  * @throws BAD_CONFIG for a setting that the steps made so far depend on
  */
 export function allowedChanges(before: Config, after: Config, run: string, step: number): string[] {
@@ -86,13 +86,13 @@ export function allowedChanges(before: Config, after: Config, run: string, step:
     throw new AcoerError(
       'BAD_CONFIG',
       `A resumed run cannot change ${list}: the steps made so far depend on it. It can change ${free}. ` +
-        `For other changes: ${forkCommand(run, step)} --set ... goes on in a new folder.`,
+        `For other changes, continue in a new folder: ${forkCommand(run, step)} --set ...`,
     );
   }
   if (after.maxSteps < step) {
     throw new AcoerError(
       'BAD_CONFIG',
-      `A resumed run cannot change maxSteps to ${after.maxSteps}: it has made ${step} steps already.`,
+      `A resumed run cannot change maxSteps to ${after.maxSteps}: it has already made ${step} steps.`,
     );
   }
   return changes.map(({ name, text }) => `changed on resuming: ${text}${EFFECTS[CHANGEABLE[name]!]}`);

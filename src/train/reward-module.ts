@@ -1,6 +1,6 @@
 /**
- * A reward from a file of the user's, run in a thread of its own. There even an endless loop can be ended after the
- * timeout, and an answer that never comes cannot stop the run from ending.
+ * A reward from a user's file, run in its own thread. There even an endless loop can be ended after the
+ * timeout, and an answer that never comes cannot keep the run from ending.
  */
 import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -49,7 +49,7 @@ interface Pending {
 
 const NOTHING: Observed = { state: undefined, metrics: {}, snapshot: {} };
 
-/** The user's module shares the thread's port and may post what it likes. */
+/** The user's module shares the thread's port and may post anything. */
 const isOurs = (message: unknown): boolean => isRecord(message);
 
 type First = Extract<FromWorker, { type: 'ready' | 'unloadable' }>;
@@ -62,9 +62,9 @@ class ModuleReward implements BoundReward {
   readonly keepsTime = true;
   private readonly pending = new Map<number, Pending>();
   private nextId = 0;
-  /** The call whose code runs at this moment. */
+  /** The call whose code is running now. */
   private running: number | null = null;
-  /** What the worker holds, so that a batch is copied to it once. */
+  /** What the worker already has, so that a batch is copied to it only once. */
   private sent: { batch: readonly Group[]; state: unknown } | null = null;
   private latest = NOTHING;
   private ended: Error | null = null;
@@ -99,7 +99,7 @@ class ModuleReward implements BoundReward {
     return this.latest.state;
   }
 
-  /** Of the state that the last `observe` gave; nothing is known of others. */
+  /** Known only for the state that the last `observe` returned. */
   metrics(state: unknown): Record<string, number> {
     return state === this.latest.state ? this.latest.metrics : {};
   }
@@ -127,7 +127,7 @@ class ModuleReward implements BoundReward {
     if (this.ended !== null) return Promise.reject(this.ended);
     const id = this.nextId++;
     return new Promise((resolve, reject) => {
-      // An open call keeps the process alive; an idle thread does not.
+      // A pending call keeps the process alive; an idle thread does not.
       if (this.pending.size === 0) this.worker.ref();
       this.pending.set(id, { resolve, reject });
       this.post(message(id));
@@ -163,7 +163,7 @@ class ModuleReward implements BoundReward {
     return call;
   }
 
-  /** A call whose code never returns holds up all the others: it is the one to name. */
+  /** A call whose code never returns blocks all the others, so it is the one to name. */
   private expire(id: number): void {
     const late = new Error(`no answer within ${this.timeoutMs} ms`);
     this.settle(this.running ?? id)?.reject(late);
@@ -177,10 +177,10 @@ class ModuleReward implements BoundReward {
   }
 }
 
-/** A module may import much; loading it is not one of the calls the user's timeout is for. */
+/** A module may import a lot; the user's timeout is for calls, not for loading. */
 const LOAD_TIMEOUT_MS = 60_000;
 
-/** Resolves with what the thread says once it has loaded the module, or with why there is none. */
+/** Resolves with the thread's report that it has loaded the module, or why it cannot. */
 function firstMessage(worker: Worker, timeoutMs: number): Promise<First> {
   return new Promise((resolve) => {
     const end = (message: First) => {
@@ -193,16 +193,16 @@ function firstMessage(worker: Worker, timeoutMs: number): Promise<First> {
       if (isOurs(message) && isFirst(message)) end(message);
     });
     worker.once('error', (error) => unloadable(error.message));
-    worker.once('exit', () => unloadable('its thread ended while it was loaded'));
+    worker.once('exit', () => unloadable('its thread ended while loading it'));
   });
 }
 
 /**
- * Loads the reward in `setup.path`: a JavaScript module, CommonJS or ES, whose default export is what `registerReward`
- * takes. Its standard output goes to standard error.
+ * Loads the reward in `setup.path`: a JavaScript module, CommonJS or ES, whose default export is what
+ * `registerReward` takes. Its standard output goes to standard error.
  *
  * @param timeoutMs for each call
- * @throws BAD_CONFIG when it cannot be loaded or refuses its parameters
+ * @throws BAD_CONFIG when it cannot be loaded or rejects its parameters
  */
 export async function openRewardModule(
   setup: WorkerSetup,

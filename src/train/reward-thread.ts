@@ -1,21 +1,21 @@
-/** The end of a thread that runs code of the user's, also when that waits in a system call and cannot be ended. */
+/** Ends a thread that runs a user's code, even if it waits in a system call and cannot be interrupted. */
 import { isMainThread, type Worker } from 'node:worker_threads';
 import { awakeTimer } from '../deadline';
 import { exitFromThread } from '../engine/exit';
 
-/** A thread that can be ended takes milliseconds. */
+/** A thread that can be ended ends within milliseconds. */
 const END_MS = 2_000;
 
 /**
- * Node waits for every thread at the end of the process, however that comes about: for one that waits in a system call,
- * say for a child process, as long as the call takes. So the process then ends without waiting.
+ * However a process ends, Node waits for every thread: for one in a system call, say waiting for a child
+ * process, as long as the call takes. This makes the process end without waiting.
  */
 function endProcessWithout(worker: Worker): void {
   const endNow = (code: number): void => {
     try {
       exitFromThread(code);
     } catch {
-      // Without the addon there is only this; the exit code is lost.
+      // Without the addon this is the only way, and the exit code is lost.
       process.kill(process.pid, 'SIGKILL');
     }
   };
@@ -25,8 +25,8 @@ function endProcessWithout(worker: Worker): void {
 }
 
 /**
- * Ends the thread. One that does not end within 2 s is left behind: it holds up neither the caller nor the end of the
- * process.
+ * Ends the thread. One that does not end within 2 s is left behind: it holds up neither the caller nor the
+ * end of the process.
  */
 export async function endThread(worker: Worker): Promise<void> {
   const left = await new Promise<boolean>((resolve) => {
@@ -38,7 +38,7 @@ export async function endThread(worker: Worker): Promise<void> {
   });
   if (!left) return;
   worker.unref();
-  // Node's event loop also waits for the end of what the thread prints.
+  // Node's event loop also waits for the thread's output to end.
   for (const output of [worker.stdout, worker.stderr]) output.push(null);
   endProcessWithout(worker);
 }

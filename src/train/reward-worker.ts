@@ -1,4 +1,4 @@
-/** The thread a reward of `rewardModules` runs in: loads the module and answers the calls of `reward-module.ts`. */
+/** The thread of a reward in `rewardModules`: loads the module and answers calls of `reward-module.ts`. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { errorMessage } from '../errors';
 import { definitionOf, type BoundReward } from '../rewards';
@@ -32,7 +32,7 @@ class Host {
     else void this.answer(message);
   };
 
-  /** `running` goes out before the user's code runs, `waiting` when it has returned a promise. */
+  /** Posts `running` before the user's code runs, and `waiting` once it has returned a promise. */
   private async answer(message: Exclude<ToWorker, { type: 'batch' }>): Promise<void> {
     const { id } = message;
     try {

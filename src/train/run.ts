@@ -1,4 +1,4 @@
-/** A run in progress: drives the loop, evaluates, saves, and acts on what each step came to. */
+/** A run in progress: drives the loop, evaluates, saves, and acts on the result of each step. */
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import { completeRollbacks, findCheckpoint, recordRollback, type Rollback } from '../run';
 import { afterStep, type RefusedStep } from './after-step';
@@ -86,7 +86,7 @@ export class RunDriver {
     }
   }
 
-  /** A fork needs nothing of its source from its first step on, and there is always a checkpoint to roll back to. */
+  /** Saves before the first step: a fork no longer needs its source, and a rollback has a checkpoint. */
   private async saveStart(): Promise<void> {
     const { config, directory } = this.run;
     const mayRollBack = config.onCollapse === 'rollback' || config.nonFinitePolicy === 'rollback';
@@ -94,7 +94,7 @@ export class RunDriver {
     await this.save();
   }
 
-  /** The steps up to the end or a rollback; true after a rollback. */
+  /** The steps up to the end or a rollback; returns true after a rollback. */
   private async *steps(): AsyncGenerator<TrainStep, boolean> {
     if (this.state.pending !== null) yield await this.completeStep();
     if (await this.rollsBack(null)) return true;
@@ -122,7 +122,7 @@ export class RunDriver {
     return { index, refusal, inARow: position.state.refused, dump };
   }
 
-  /** Does what follows from a step; true when that was a rollback. */
+  /** Does what follows from a step; returns true after a rollback. */
   private async rollsBack(refused: RefusedStep | null): Promise<boolean> {
     const { config, directory } = this.run;
     const next = afterStep(config, this.state, directory.checkpointSteps(), refused);
@@ -158,7 +158,7 @@ export class RunDriver {
     emit({ type: 'rollback', rollback });
   }
 
-  /** From here on the step counts as made. Its table is written first, because nothing could make it again. */
+  /** From here on the step counts as made. Its table is written first, because it cannot be recreated. */
   private async record(step: LoopStep): Promise<void> {
     if (step.generated !== null) {
       await this.files.table(step.index, step.generated);
@@ -171,7 +171,7 @@ export class RunDriver {
     this.unsaved = true;
   }
 
-  /** Shows a finished line to the monitor and adds the monitor's numbers to it. The monitor ignores a line it has seen. */
+  /** Shows a finished line to the monitor, which ignores one it has seen, and adds the monitor's numbers. */
   private watch(metrics: LoopStep['metrics']): void {
     const { state } = this;
     const { state: monitor, change } = this.guard.observe(state.guard.monitor, metrics, state.base);
@@ -210,7 +210,7 @@ export class RunDriver {
     return state.best?.step === step;
   }
 
-  /** Non-finite logits end the evaluation; they also end the run unless refused steps are survived. */
+  /** Non-finite logits end the evaluation; they also end the run if `nonFinitePolicy` is `stop`. */
   private unevaluated(error: unknown): null {
     if (errorCode(error) !== 'NOT_FINITE' || this.run.config.nonFinitePolicy === 'stop') throw error;
     this.warn(`Step ${this.step} is not evaluated: ${errorMessage(error)}`);
@@ -270,7 +270,7 @@ export class RunDriver {
     return `Interrupted after step ${this.step}; resume with: ${resume}`;
   }
 
-  /** The error for the caller. An abort surfaces as whatever the aborted call threw; it becomes INTERRUPTED. */
+  /** The error for the caller. Whatever an aborted call threw becomes INTERRUPTED. */
   private ending(error: unknown): unknown {
     if (this.run.watchdog.hung !== null) return this.run.watchdog.hung;
     const { path } = this.run.directory;

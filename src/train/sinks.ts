@@ -1,4 +1,4 @@
-/** The port through which a run's numbers leave it, and what is done with the user's sinks. */
+/** The port through which a run's numbers leave it, and the handling of the user's sinks. */
 import type { Config } from '../config';
 import { AcoerError, errorMessage } from '../errors';
 import { isRecord } from '../json';
@@ -8,11 +8,11 @@ import type { TrainEvent } from './events';
 import { importDefault } from './import-default';
 
 /**
- * Takes what a run tells of itself. Every method may be left out. The run waits for a promise that a method returns, so
- * slow work is better started at once and awaited in `flush`.
+ * Receives what a run reports. Every method may be left out. The run waits for a promise that a method
+ * returns, so slow work is better started at once and awaited in `flush`.
  */
 export interface Sink {
-  /** The run stands at `step`: later steps will be given again. Called first, and after a rollback. */
+  /** The run is at `step`: later steps will be given again. Called first, and after a rollback. */
   rewind?(step: number): void | Promise<void>;
   /** A finished line, as in metrics.jsonl. */
   step?(metrics: StepMetrics): void | Promise<void>;
@@ -39,7 +39,7 @@ export async function giveTo<Call extends SinkCall>(
   await (sink[call] as ((...values: unknown[]) => unknown) | undefined)?.apply(sink, given);
 }
 
-/** The user's sinks. One that fails is reported once and then left out: a run does not end because of its display. */
+/** The user's sinks. One that fails is reported once and then left out: a display must not end a run. */
 export class Sinks {
   private readonly live: Map<Sink, string>;
   /** Events are given in order; the run does not wait for them. */

@@ -18,7 +18,7 @@ function newState({ rewards, config, dataset }: LoopContext): RunState {
   };
 }
 
-/** The state that an opened run starts from; puts its weights into the policy of `context`. */
+/** The state that an opened run starts from; loads its weights into the policy of `context`. */
 export async function startState(
   { directory, checkpoint, fork }: Opening,
   context: LoopContext,
@@ -29,8 +29,8 @@ export async function startState(
 }
 
 /**
- * The state of a checkpoint, under the rollback that was decided since it was written; puts its weights into the policy of
- * `context`. What was sampled before a rollback is not trained on after it.
+ * The state of a checkpoint, with any rollback decided since it was written; loads its weights into the
+ * policy of `context`. What was sampled before a rollback is not trained on after it.
  */
 export async function restoreRun(
   directory: RunDirectory,

@@ -13,27 +13,27 @@ import { openBatchTensors, restoreOpenBatch, type OpenBatchNumbers } from './ope
 import { configHash } from './resume';
 import { checkStoredState, isEarlierMonitor } from './stored-state';
 
-/** All a run carries from step to step besides weights and optimiser. */
+/** Everything a run carries from step to step besides weights and optimiser. */
 export interface RunState {
   position: LoopPosition;
   base: Evaluation | null;
   /** The newest evaluation of a step; that of the last step is also the run's result. */
   latest: { step: number; evaluation: Evaluation } | null;
   best: Best | null;
-  /** The newest step's line while it is not in metrics.jsonl yet: its evaluation was interrupted. */
+  /** The newest step's line if it is not in metrics.jsonl yet because its evaluation was interrupted. */
   pending: StepMetrics | null;
   /** Fingerprint of the training data; null for generated data. */
   data: string | null;
   guard: GuardState;
 }
 
-/** What made the checkpoint: another of these may round differently. */
+/** What made a checkpoint. If one of these changes, rounding may differ. */
 export interface Maker {
   acoer: string;
   node: string;
   libtorch: string;
   device: string;
-  /** The processor or GPU: others have other kernels. */
+  /** The processor or GPU; another one may use different kernels. */
   deviceName: string;
   threads: number;
 }
@@ -72,7 +72,7 @@ export function otherMaker(checkpoint: StoredCheckpoint, engine: Engine): string
   const changes = names.filter((name) => maker[name] !== undefined && maker[name] !== now[name]);
   if (changes.length === 0) return null;
   const list = changes.map((name) => `${name} ${maker[name]}, now ${now[name]}`).join('; ');
-  return `The checkpoint was written by another set-up (${list}): later numbers may differ by rounding.`;
+  return `The checkpoint was written on a different set-up (${list}): later numbers may differ by rounding.`;
 }
 
 /** @throws BAD_INPUT for a state that no run wrote */
@@ -82,12 +82,12 @@ export function storedPart({ path, state }: StoredCheckpoint): StoredState {
   return { ...stored, config: currentSettings(stored.config) as Config };
 }
 
-/** @param config of the run that goes on from it */
+/** @param config of the run that continues from it */
 export function runStateOf(checkpoint: StoredCheckpoint, config: Config): RunState {
   const stored = storedPart(checkpoint);
   const { loop, batch, base, latest, best, pending, data } = stored;
   const open = batch && restoreOpenBatch(batch, checkpoint.rollouts);
-  // Checkpoints of versions that did not count refused steps have none.
+  // Missing in checkpoints of versions that did not count refused steps.
   const refused = loop.refused ?? 0;
   const state = { ...loop, refused, memory: stillLearnt(loop.memory, stored.config, config) };
   const guard = startsMonitorOver(checkpoint)
@@ -96,6 +96,6 @@ export function runStateOf(checkpoint: StoredCheckpoint, config: Config): RunSta
   return { position: { state, open }, base, latest, best, pending, data, guard };
 }
 
-/** Whether the checkpoint's monitor is of a version whose state this one cannot go on from. */
+/** Whether the checkpoint's monitor comes from a version whose state this one cannot continue from. */
 export const startsMonitorOver = (checkpoint: StoredCheckpoint): boolean =>
   isEarlierMonitor(storedPart(checkpoint).guard.monitor);

@@ -1,9 +1,9 @@
-/** What must hold of a checkpoint's state.json before a step is made from it. */
+/** Checks a checkpoint's state.json before a run continues from it. */
 import { z } from 'zod';
 import { AcoerError } from '../errors';
 
 const count = z.int().min(0);
-/** JSON has null for what is not finite. */
+/** JSON holds null for numbers that are not finite. */
 const number = z.number().nullable();
 const numbers = z.record(z.string(), number);
 const averages = z.record(z.string(), z.looseObject({ sum: z.number(), weight: z.number() }));
@@ -93,7 +93,7 @@ export function checkStoredState(path: string, state: unknown): void {
   );
 }
 
-/** Whether a stored monitor is of a version whose numbers mean nothing to this one's. */
+/** Whether a stored monitor comes from a version whose numbers this one cannot use. */
 export const isEarlierMonitor = (stored: unknown) => earlierMonitor.safeParse(stored).success;
 
 function monitorIssue(stored: unknown) {

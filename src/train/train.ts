@@ -27,29 +27,30 @@ export interface TrainOptions extends Omit<ConfigInput, 'sinks'>, OwnParts {
   out?: string;
   /** Folder of a run to resume under its own configuration; some settings may be changed. */
   resume?: string;
-  /** A run and the step of one of its checkpoints, to continue from in a new folder under the settings given here. */
+  /** A run's checkpoint to continue from, in a new folder and with the settings given here. */
   fork?: ForkPoint;
-  /** How long a hung call that was cancelled may take to return before the run ends without it. Default 30,000 ms. */
+  /** How long a cancelled, hung call may take to return before the run ends without it. Default 30,000 ms. */
   hangGraceMs?: number;
   /**
-   * Ends this process with exit code 1 when its main thread is blocked for longer than the watchdog allows and `onHang` is
-   * `stop`: nothing else can end such a run. For programs that do nothing but the run. Default false.
+   * Ends this process with exit code 1 when its main thread is blocked for longer than the watchdog allows
+   * and `onHang` is `stop`: nothing else can end such a run. For programs that do nothing but the run.
+   * Default false.
    */
   exitWhenBlocked?: boolean;
-  /** Makes the sampler of the rollouts. Default: the engine samples. Evaluations always sample with the engine. */
+  /** Makes the sampler for rollouts. Default: the engine's. Evaluations always sample with the engine. */
   sampler?: SamplerMaker;
   /** How long to wait for space on a full disk. */
   patience?: Patience;
   /** Ends the run at once with INTERRUPTED; it can be resumed from the last finished step. */
   signal?: AbortSignal;
   onEvent?: (event: TrainEvent) => void;
-  /** Start even if the plan says the run will not fit in memory. Default false: BAD_CONFIG before anything is loaded. */
+  /** Start even if the plan says the run will not fit in memory. Default false: BAD_CONFIG before loading. */
   ignorePlan?: boolean;
 }
 
 /**
- * A run. Iterate over it to get each step as it is made (nothing runs in between), or await `result()`, which makes the
- * remaining steps. Leaving the iteration early ends the run; it can be resumed.
+ * A run. Iterate over it to get each step as it is made (nothing runs in between), or await `result()`, which
+ * makes the remaining steps. Leaving the iteration early ends the run; it can be resumed.
  */
 export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposable {
   private summary: RunSummary | null;
@@ -96,8 +97,8 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   }
 
   /**
-   * Makes the remaining steps and returns the run's summary, as in summary.json. A run that failed throws the same error
-   * again; one that was left early throws INTERRUPTED.
+   * Makes the remaining steps and returns the run's summary, as in summary.json. A run that failed throws the
+   * same error again; one that was left early throws INTERRUPTED.
    */
   async result(): Promise<RunSummary> {
     while ((await this.next()).done !== true);
@@ -107,7 +108,7 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
     throw new AcoerError('INTERRUPTED', `The run was left before its end; resume with: ${resume}`);
   }
 
-  /** Ends the run within seconds, with a checkpoint, after the step in progress or without it. Rejects with INTERRUPTED. */
+  /** Ends the run with INTERRUPTED and a checkpoint within seconds, with or without the step in progress. */
   stop(): void {
     this.driver?.stop();
   }
@@ -156,7 +157,7 @@ async function loadWatched(
   }
 }
 
-/** Brings the loaded model to where the run stands. */
+/** Restores the run's state into the loaded model. */
 async function startDriver(run: Opened): Promise<RunDriver> {
   const { directory, config, resumed, checkpoint, emit, watchdog, plan } = run;
   const { model, policy, engine } = run.loop;
@@ -191,7 +192,7 @@ function openRun(options: TrainOptions, asked: Asked, warn: (message: string) =>
   return fork === undefined ? openNew(out, asked) : openFork(out, fork, asked);
 }
 
-/** Loads the model of a run whose directory is open, and starts it. What was opened is closed when that fails. */
+/** Loads the model of a run whose directory is open, and starts it; on failure closes what was opened. */
 async function startRun(
   opening: Opening,
   options: TrainOptions,
@@ -218,8 +219,8 @@ async function startRun(
 /**
  * Starts a run, forks one, or resumes one. Resolves once the model is loaded.
  *
- * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; LOAD_FAILED, DEVICE, ... from the
- * engine
+ * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; LOAD_FAILED, DEVICE,
+ * ... from the engine
  */
 export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const { resume, fork, signal, onEvent, tokenizer, trainData, evalData } = options;

@@ -1,4 +1,4 @@
-/** What a run came to: whether thinking got shorter, and whether accuracy held against the base and its own peak. */
+/** The verdict on a run: whether thinking got shorter and accuracy held against the base and its own peak. */
 import { type AccuracyChange, accuracyChange } from '../eval';
 import { mean, sampleStd } from '../statistics';
 import type { KnownMetrics } from '../metric-names';
@@ -6,25 +6,33 @@ import type { EvalKind, Evaluation, RunEvaluation, RunSummary } from './events';
 
 /** Thinking below this share of the base's counts as shortened. */
 const SHORTENED = 0.8;
-/** Tokens outside the first block that take back this share of the thinking saved: it has moved, not shrunk. */
+/** If tokens outside the first block take back this share of the thinking saved, it has moved, not shrunk. */
 const MOVED = 0.5;
-/** Under this accuracy there is none to hold. */
+/** Below this accuracy there is nothing to preserve. */
 const NO_ACCURACY = 0.05;
-/** An interval that reaches further below 0 does not tell whether accuracy held. */
+/** An interval that reaches further below 0 than this does not tell whether accuracy held. */
 const TELLING = 0.1;
-/** Chance of calling equal accuracies unequal, shared by the comparisons with the base. */
+/** Chance of calling equal accuracies unequal, divided among the comparisons with the base. */
 const LEVEL = 0.05;
-/** A fall from the peak counts from the paper's five points on, and with this many standard errors: the peak is one of many. */
+/**
+ * A fall from the peak counts if it is at least the paper's five points and this many standard errors,
+ * because the peak is the highest of many points.
+ */
 const PEAK_DROP = 0.05;
 const PEAK_ERRORS = 3.5;
-/** Steps of training averaged for one point of the course of accuracy. */
+/** Training steps averaged into one point of the course of accuracy. */
 const WINDOW = 25;
 
 /**
- * `held` shortened, accuracy kept; `over-compressed` shortened, accuracy below the base's; `below-peak` shortened, not
- * below the base but below the run's own peak; `moved` thinking went elsewhere in the completion; `collapsed` not
- * below the base, but the monitor's state at the end; `untold` too few problems; `no-accuracy` there was none to hold; `lost` below the base or
- * its peak and not shortened; `not-shortened`.
+ * - `held`: shortened, and accuracy kept
+ * - `over-compressed`: shortened, but accuracy is below the base's
+ * - `below-peak`: shortened; accuracy is not below the base's, but below the run's own peak
+ * - `moved`: thinking went elsewhere in the completion
+ * - `collapsed`: not below the base, but the monitor ended in this state
+ * - `untold`: shortened, but there are too few problems to tell whether accuracy held
+ * - `no-accuracy`: shortened, but there was no accuracy to preserve
+ * - `lost`: not shortened, and accuracy is below the base's or the run's own peak
+ * - `not-shortened`
  */
 export type RunOutcome =
   | 'held'
@@ -37,7 +45,7 @@ export type RunOutcome =
   | 'lost'
   | 'not-shortened';
 
-/** Where accuracy was highest, against where it ended: evaluations where the run made any, else training. */
+/** The highest accuracy against the final one: of evaluations if the run made any, otherwise of training. */
 export interface PeakComparison {
   of: EvalKind | 'training';
   peak: number;
@@ -63,23 +71,23 @@ export interface RunVerdict {
   /** Against the base, on the same problems; null where not evaluated. */
   greedy: AccuracyChange | null;
   sampled: AccuracyChange | null;
-  /** null: too short a run. */
+  /** null: the run was too short. */
   peak: PeakComparison | null;
   monitor: MonitorCourse;
   /** Means over completions before and after. */
   thinking: { before: number; after: number };
-  /** Tokens outside the first thinking block; the same. */
+  /** Tokens outside the first thinking block, means as above. */
   outside: { before: number; after: number };
 }
 
 const SENTENCES: Readonly<Record<RunOutcome, string>> = {
-  held: 'Shortened and held: thinking got shorter and accuracy did not pay for it.',
-  'over-compressed': 'Over-compressed: thinking got shorter at the price of accuracy.',
-  'below-peak': "Shortened, not held: accuracy is not below the base's, but below its own peak.",
-  moved: 'Moved, not shortened: what left the thinking block is written outside it.',
-  collapsed: 'Collapsed: that is the state the monitor ended in.',
-  untold: 'Shortened, but these are too few problems to tell whether accuracy held.',
-  'no-accuracy': 'Shortened, but there was no accuracy to hold.',
+  held: 'Shortened and held: thinking got shorter without a loss of accuracy.',
+  'over-compressed': 'Over-compressed: thinking got shorter at the cost of accuracy.',
+  'below-peak': "Shortened, not held: accuracy is not below the base's, but is below its own peak.",
+  moved: 'Moved, not shortened: what left the thinking block is now written outside it.',
+  collapsed: 'Collapsed: the monitor ended in this state.',
+  untold: 'Shortened, but there are too few problems to tell whether accuracy held.',
+  'no-accuracy': 'Shortened, but there was no accuracy to preserve.',
   lost: 'Accuracy was lost without making thinking shorter.',
   'not-shortened': 'Thinking did not get much shorter.',
 };
@@ -99,13 +107,13 @@ interface Point {
   variance: number;
 }
 
-/** Accuracy of the step evaluations of one kind; the end is the trained model's. */
+/** Accuracy of the step evaluations of one kind; the last point is the trained model's. */
 function evaluated(kind: EvalKind, lines: readonly KnownMetrics[], { trained, run }: RunSummary): Point[] {
   const end = trained[kind];
   if (end === null) return [];
   const name = `eval/${kind}_accuracy` as const;
   const point = (step: number, accuracy: number): Point => {
-    // Agresti and Caffo (2000): with one success and one failure more no proportion is certain.
+    // Agresti and Caffo (2000): with one success and one failure added, no proportion is certain.
     const p = (accuracy * end.n + 1) / (end.n + 2);
     return { step, accuracy, variance: (p * (1 - p)) / (end.n + 2) };
   };
@@ -113,9 +121,9 @@ function evaluated(kind: EvalKind, lines: readonly KnownMetrics[], { trained, ru
   return [...before.map((line) => point(line.step!, line[name]!)), point(run.steps, end.accuracy)];
 }
 
-/** Averages of training in windows that do not overlap, the last of them at the end of the run. */
+/** Averages of training over windows that do not overlap, the last of which ends with the run. */
 function trained(lines: readonly KnownMetrics[]): Point[] {
-  // A step refused before its batch was made has none.
+  // A step refused before its batch was made has no accuracy.
   const made = lines.filter((line) => line['accuracy/mean'] !== undefined);
   const first = made.length % WINDOW;
   return Array.from({ length: Math.floor(made.length / WINDOW) }, (_, i) => {
@@ -141,7 +149,7 @@ function peakOf(of: PeakComparison['of'], points: readonly Point[]): PeakCompari
   };
 }
 
-/** The run's own evaluations decide where there are any: training's accuracy is of other problems in every window. */
+/** The run's evaluations decide if there are any, because each window of training has different problems. */
 function ownPeak(lines: readonly KnownMetrics[], summary: RunSummary): PeakComparison | null {
   const found = (['sampled', 'greedy'] as const)
     .map((kind) => peakOf(kind, evaluated(kind, lines, summary)))
@@ -180,12 +188,12 @@ const lengthsOf = ({ thinkingTokens, totalTokens }: RunEvaluation) => ({
   outside: totalTokens - thinkingTokens,
 });
 
-/** Sampled where there is one: greedy decoding hides a loss of certainty. */
+/** The sampled evaluation if there is one: greedy decoding hides a loss of certainty. */
 const shownOf = ({ greedy, sampled }: Evaluation): RunEvaluation | null => sampled ?? greedy;
 
 /**
  * The verdict on a finished run.
- * @param lines of its metrics.jsonl
+ * @param lines the lines of its metrics.jsonl
  * @returns null when the run evaluated nothing
  */
 export function runVerdict(summary: RunSummary, lines: readonly KnownMetrics[]): RunVerdict | null {

@@ -44,7 +44,7 @@ test('constant accuracy is healthy, even when every answer is correct', async ()
 
 test.each([
   [['--groups', '8'], 'nowhere.jsonl', 'Cannot read nowhere.jsonl: no such file'],
-  [[], linesFile(sliding), 'name their number with --groups N'],
+  [[], linesFile(sliding), 'give their number with --groups N'],
   [['--groups', '8', '--set', 'monitor.collapseSigma=3'], linesFile(sliding), 'collapseSigma'],
   [['--groups', '8'], linesFile(['{"step": 1}', 'no JSON', '{"step": 2}']), '2'],
 ])('%j is rejected in one sentence', async (flags, file, words) => {

@@ -13,13 +13,13 @@ interface AdvantageCase {
 describe('advantages equal TRL', () => {
   test.each(loopCases<AdvantageCase>('advantages').map((c) => [c.name, c] as const))('%s', (_, c) => {
     const result = computeAdvantages(Float64Array.from(c.rewards), c.groupSize, c.scale, 1e-4);
-    // Both in float64; only the order of additions differs, blown up by 1 / (std + 1e-4).
+    // Both in float64; only the order of additions differs, magnified by 1 / (std + 1e-4).
     c.advantages.forEach((expected, i) => expect(Math.abs(result.values[i]! - expected)).toBeLessThan(1e-9));
     expect(result.fracZeroStd).toBeCloseTo(c.fracZeroStd, 12);
   });
 });
 
-test('a group of equal rewards has advantages of exactly 0, whatever rounding does to its mean', () => {
+test('a group of equal rewards has advantages of exactly 0, however its mean is rounded', () => {
   const { values, zeroVariance } = computeAdvantages(
     Float64Array.from([0.1, 0.1, 0.1, 1, 2, 3]),
     3,
@@ -30,7 +30,7 @@ test('a group of equal rewards has advantages of exactly 0, whatever rounding do
   expect(zeroVariance).toEqual([true, false]);
 });
 
-test('rewards that differ in the last bit are not a zero-variance group', () => {
+test('a group whose rewards differ in the last bit is not a zero-variance group', () => {
   const { zeroVariance } = computeAdvantages(Float64Array.from([1, 1 + Number.EPSILON]), 2, 'group', 1e-4);
   expect(zeroVariance).toEqual([false]);
 });

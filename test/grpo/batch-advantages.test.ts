@@ -22,7 +22,7 @@ const plain: AdvantageSettings = {
   groupFilter: 'shortest',
 };
 
-/** What `scoreBatch` would give for these values. */
+/** What `scoreBatch` would return for these values. */
 function rewardsOf(functions: readonly number[][], weights: readonly number[]): BatchRewards {
   const names = functions.map((_, k) => `f${k}`);
   return {
@@ -45,14 +45,14 @@ describe('several rewards become advantages as in TRL', () => {
     );
     const settings = { ...plain, multiObjectiveAggregation: c.aggregation, scaleRewards: c.scale };
     const result = batchAdvantages(groups, rewardsOf(c.functions, c.weights), settings);
-    // Both in float64; only the order of additions differs, blown up by 1 / (std + 1e-4).
+    // Both in float64; only the order of additions differs, magnified by 1 / (std + 1e-4).
     c.advantages.forEach((expected, i) => expect(Math.abs(result.values[i]! - expected)).toBeLessThan(1e-9));
     expect(result.fracZeroStd).toBeCloseTo(c.fracZeroStd, 12);
     expect(result.counted).not.toContain(false);
   });
 });
 
-test('a group whose reference cannot be read gets 0 and moves no other', () => {
+test('a group whose reference cannot be read gets 0 and affects no other', () => {
   const unread = groupOf([3, 3], 'gold-unparseable');
   const settings = { ...plain, scaleRewards: 'batch' } as const;
   const without = batchAdvantages(
@@ -93,10 +93,10 @@ describe('GFPO learns from the best of each group', () => {
   const groups = [groupOf([40, 10, 30, 20]), groupOf([7, 7, 7, 9])];
   const rewards = rewardsOf([[1, 0, 1, 0.5, 1, 0, 2, 3]], [1]);
 
-  test('the shortest are kept, the earlier among equals; the others have advantage 0', () => {
+  test('the shortest are kept, with ties going to the earlier sample; the others have advantage 0', () => {
     const { values, counted } = batchAdvantages(groups, rewards, { ...plain, numRemainsInGroup: 2 });
     expect(counted).toEqual([false, true, false, true, true, true, false, false]);
-    // Mean and deviation are those of the kept alone: 0 and 0.5, then 1 and 0.
+    // Mean and deviation are over the kept ones alone: 0 and 0.5, then 1 and 0.
     const [a, b] = [0.25 / (Math.sqrt(0.125) + 1e-4), 0.5 / (Math.sqrt(0.5) + 1e-4)];
     [0, -a, 0, a, b, -b, 0, 0].forEach((expected, i) => expect(values[i]).toBeCloseTo(expected, 12));
   });
@@ -108,7 +108,7 @@ describe('GFPO learns from the best of each group', () => {
     expect(counted).toEqual([true, false, true, false, false, false, true, true]);
   });
 
-  test('keeping all changes nothing, in both ways of combining', () => {
+  test('keeping all changes nothing, with either aggregation', () => {
     for (const multiObjectiveAggregation of ['sum_then_normalize', 'normalize_then_sum'] as const) {
       const all = batchAdvantages(groups, rewards, { ...plain, multiObjectiveAggregation });
       const kept = batchAdvantages(groups, rewards, {

@@ -46,7 +46,7 @@ async function runWhole(faults: FakeFaults, more: TrainOptions = {}): Promise<Wh
 
 const numbers = (folder: string) => readMetrics(join(folder, 'metrics.jsonl'));
 
-/** Equal but for rounding; how many passes a step took is what may differ. */
+/** Equal up to rounding, apart from the number of passes a step took. */
 function expectSameRun(actual: StepMetrics[], expected: StepMetrics[]): void {
   expect(actual).toHaveLength(expected.length);
   actual.forEach((line, i) => {
@@ -72,7 +72,7 @@ test.each([
   const { folder, warnings } = await runWhole(faults);
   expectSameRun(metricsOf(folder), metricsOf(plain.folder));
   const limits = numbers(folder).map((line) => line[metric]!);
-  // Learnt in the first step and kept.
+  // The limit is learnt in the first step and kept.
   expect(limits[0]).toBeLessThan(numbers(plain.folder)[0]![metric]!);
   expect(new Set(limits).size).toBe(1);
   expect(warnings.filter((message) => message.includes(`Out of memory in ${phase}`)).length).toBeGreaterThan(
@@ -81,7 +81,7 @@ test.each([
   expect(warnings.filter((message) => message.includes('evaluation')).length > 0).toBe(phase === 'rollout');
 });
 
-test('nothing of the failed attempt is left in the gradient, the sums or the counts', async () => {
+test('a failed attempt leaves nothing in the gradient, the sums or the counts', async () => {
   const { folder, engine } = await runWhole({ trainingTokens: 200 });
   const batches = engine.model!.policy!.passes.map((batch) => batch.ids.length);
   expect(Math.max(...batches)).toBeLessThanOrEqual(200);
@@ -89,13 +89,13 @@ test('nothing of the failed attempt is left in the gradient, the sums or the cou
   expect(last['micro_batches']).toBeGreaterThan(numbers(plain.folder).at(-1)!['micro_batches']!);
 });
 
-test('a pass that fails behind one that went through: what that one added is taken back', async () => {
+test('when a pass fails after one that succeeded, what that one added is removed', async () => {
   const { folder, warnings } = await runWhole({ trainingCall: 2 }, { microBatchTokens: 150 });
   expect(warnings.filter((message) => message.includes('Out of memory in training'))).toHaveLength(1);
   expectSameRun(metricsOf(folder), metricsOf(plain.folder));
 });
 
-test('each completion is handed on once, whatever was made again', async () => {
+test('each completion is passed on once, even if some were generated again', async () => {
   const decoded: number[] = [];
   await runWhole(
     { slots: 1 },
@@ -113,7 +113,7 @@ test('each completion is handed on once, whatever was made again', async () => {
 describe('a limit that was learnt', () => {
   const faults = { trainingTokens: 200, scoringTokens: 300, slots: 5 };
 
-  test('is in the checkpoints, and goes on with the run', async () => {
+  test('is stored in checkpoints and holds after resuming', async () => {
     const { folder } = await runWhole(faults, { maxSteps: 3 });
     const path = join(folder, 'checkpoints', 'step-000003', 'state.json');
     const { loop } = JSON.parse(readFileSync(path, 'utf8')) as {
@@ -143,7 +143,7 @@ describe('a limit that was learnt', () => {
     );
   });
 
-  test('stopped and resumed after every step: the files of the run that was not', async () => {
+  test('gives the same files when the run is stopped and resumed after every step', async () => {
     const whole = await runWhole(faults);
     const options = fakeRun({ ...SETTINGS, engine: new FakeEngine(faults), out: newFolder() });
     let run = await train(options);
@@ -164,13 +164,13 @@ describe('a limit that was learnt', () => {
     expect(untimedFiles(options.out)).toEqual(untimedFiles(whole.folder));
   });
 
-  test('means nothing under other settings about memory', () => {
+  test('no longer holds when settings about memory change', () => {
     const config = resolveConfig([{}]);
     const learnt = { microBatchTokens: 100, maxSlots: 3 };
     expect(stillLearnt(learnt, config, { ...config, saveSteps: 7 })).toEqual(learnt);
     expect(stillLearnt(learnt, config, { ...config, memoryLimitBytes: 1e9 })).toEqual(NOTHING_LEARNT);
     expect(stillLearnt(learnt, config, { ...config, microBatchTokens: 7 })).toEqual(NOTHING_LEARNT);
-    // A checkpoint of before there were limits.
+    // A checkpoint from before limits were stored.
     expect(stillLearnt(undefined, config, config)).toEqual(NOTHING_LEARNT);
   });
 });

@@ -1,4 +1,4 @@
-/** What runs write is what src/metric-names.ts says, neither more nor less. */
+/** Runs write exactly the metrics that src/metric-names.ts lists. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +17,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 const reward = (name: string, params: Record<string, unknown> = {}) => ({ name, weight: 1, params });
 
-/** Short runs of the embedded model that between them reach every number a CPU can have. */
+/** Short runs of the embedded model that together write every number a run on a CPU can have. */
 const RUNS: Readonly<Record<string, ConfigInput>> = {
   'acoer, evaluations, a memory limit': {
     maxSteps: 4,
@@ -64,7 +64,7 @@ test.each(Object.keys(RUNS))('%s: every number is in the registry', (name) => {
   expect([...names].filter((key) => !isKnownMetric(key))).toEqual([]);
 });
 
-test('every number of the registry was written by one of them', () => {
+test('every number in the registry was written by one of them', () => {
   const names = [...written.values()].flat().flatMap((line) => Object.keys(line));
   const seen = new Set(names);
   expect(Object.keys(METRICS).filter((name) => !seen.has(name))).toEqual([]);
@@ -72,7 +72,7 @@ test('every number of the registry was written by one of them', () => {
     expect(names.filter((name) => pattern.test(name))).not.toEqual([]);
 });
 
-test("a reward of the user's writes under names of its own", async () => {
+test("a user's reward writes metrics under its own names", async () => {
   registerReward('counting', {
     score: () => 0,
     initialState: () => ({ batches: 0 }),
@@ -87,7 +87,7 @@ test("a reward of the user's writes under names of its own", async () => {
   expect(isKnownMetric('counting/batches')).toBe(false);
 });
 
-/** Held by `npm run check:types`. */
+/** Checked by `npm run check:types`. */
 export function misspeltNamesDoNotCompile(metrics: StepMetrics, known: KnownMetrics): void {
   const thinking: number | undefined = metrics['thinking/mean'];
   // @ts-expect-error a step may lack a number

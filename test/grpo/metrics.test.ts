@@ -65,7 +65,7 @@ test.each(loopCases<ClipCase>('clip-ratios'))('clip ratios at $level level equal
   );
   const update = updateOf(samples, (i) => ({ measures: { clippedLow: c.low[i]!, clippedHigh: c.high[i]! } }));
   const metrics = updateMetrics(contextOf({ importanceSamplingLevel: c.level }), update);
-  // TRL adds up the counts in float32.
+  // TRL sums the counts in float32.
   for (const [name, value] of Object.entries(c.metrics))
     expect(metrics[name as MetricName]).toBeCloseTo(value, 6);
 });
@@ -98,7 +98,7 @@ test('on-policy a skipped sequence counts in vespo/phi_seq_mean with weight 1, o
   expect(updateMetrics(contextOf({ lossType: 'vespo' }), update)['vespo/phi_seq_mean']).toBe(0.75);
 });
 
-test('a refused update has neither norm nor loss where none was made', () => {
+test('a refused update has no norm or loss unless it was computed', () => {
   const samples = [sampleOf(3, false, false)];
   const refused = { ...updateOf(samples, () => ({})), applied: false, gradNorm: NaN };
   expect(updateMetrics(contextOf({}), refused)).not.toHaveProperty('grad_norm');

@@ -10,7 +10,7 @@ import { copyAsCrashed } from '../helpers/run-files';
 
 afterAll(removeFakeRuns);
 
-/** Completions whose rewards add up to more than a double holds. */
+/** Completions whose rewards sum to more than a double can hold. */
 const overflowing = new Set<string>();
 const texts: string[] = [];
 registerReward('sometimes-huge', ({ text, correct }) => {
@@ -18,7 +18,7 @@ registerReward('sometimes-huge', ({ text, correct }) => {
   return overflowing.has(text) ? Number(correct) * 1.7e308 : Number(correct);
 });
 
-/** The step that is refused, and what a run needs for that phase to be there. */
+/** The step that is refused, and the settings that make a run have the phase. */
 const BAD = 5;
 const settingsOf = (phase: StepPhase): TrainOptions => ({
   evalProblems: 0,
@@ -26,7 +26,7 @@ const settingsOf = (phase: StepPhase): TrainOptions => ({
   ...(phase === 'advantages' && { reward: 'sometimes-huge' }),
 });
 
-/** Makes step `BAD` of a run under `settings` not finite in `phase`, and nothing else; given by a run without faults. */
+/** Faults that make only `phase` of step `BAD` not finite under `settings`, found in a run without faults. */
 async function faultIn(phase: StepPhase, settings: TrainOptions): Promise<FakeFaults> {
   overflowing.clear();
   const calls: { call: FakeCall; key: string }[] = [];
@@ -44,7 +44,7 @@ async function faultIn(phase: StepPhase, settings: TrainOptions): Promise<FakeFa
   }
   const stepsBefore = calls.flatMap(({ call }, i) => (call === 'step' ? [i] : []));
   const since = calls.slice(stepsBefore[BAD - 2]! + 1);
-  // Not the first completion: some have ended before the generation fails.
+  // Not the first completion, so that some have ended before generation fails.
   const culprit = since.filter(({ call }) => call === phase)[phase === 'generate' ? 7 : 0]!;
   return { nonFinite: (call, on) => call === phase && keyOf(on) === culprit.key };
 }
@@ -53,14 +53,14 @@ interface Refused {
   folder: string;
   faults: FakeFaults;
   events: TrainEvent[];
-  /** Copies of the folder as it was at some events. */
+  /** Copies of the folder at some events. */
   at: Map<string, string>;
   end: unknown;
 }
 
 const runs = new Map<string, Promise<Refused>>();
 
-/** One run for all tests that ask for the same; they leave its folder as it is. */
+/** Tests that ask for the same run share it, and must leave its folder unchanged. */
 function refusing(phase: StepPhase, more: TrainOptions = {}): Promise<Refused> {
   const key = JSON.stringify([phase, more]);
   if (!runs.has(key)) runs.set(key, refusedRun(phase, more));
@@ -108,7 +108,7 @@ const PHASES: StepPhase[] = ['generate', 'advantages', 'score', 'accumulate', 's
 const BEFORE_THE_UPDATE: readonly StepPhase[] = ['generate', 'advantages', 'score'];
 
 describe.each(PHASES)('a step that is not finite in the phase %s', (phase) => {
-  test('is passed over: nothing of it is applied, the run goes on', async () => {
+  test('is skipped: nothing of it is applied, and the run continues', async () => {
     const { folder, events } = await refusing(phase);
     expect(appliedSteps(folder)).toEqual(all(12, BAD));
     const warnings = events.flatMap((event) => (event.type === 'warning' ? [event.message] : []));
@@ -123,13 +123,13 @@ describe.each(PHASES)('a step that is not finite in the phase %s', (phase) => {
     const line = metricsOf(folder)[BAD - 1]!;
     expect('accuracy/mean' in line).toBe(!BEFORE_THE_UPDATE.includes(phase));
     expect(line).toMatchObject({ step: BAD, learning_rate: expect.any(Number), epoch: expect.any(Number) });
-    // The weights and the controller of the next step are those of before, its prompts are others.
+    // The next step has the same weights and controller as before, but other prompts.
     const next = metricsOf(folder)[BAD]!;
     expect(next.epoch).toBeGreaterThanOrEqual(line.epoch!);
   });
 
   test.each(['dump', 'step', 'step after'])(
-    'is passed over the same after a crash at its %s',
+    'is skipped in the same way after a crash at its %s',
     async (moment) => {
       const { folder, faults, at } = await refusing(phase);
       const copy = at.get(moment)!;
@@ -138,7 +138,7 @@ describe.each(PHASES)('a step that is not finite in the phase %s', (phase) => {
     },
   );
 
-  test('is reproduced bit for bit from its dump, and not where it is finite', async () => {
+  test('is reproduced bit for bit from its dump, but not on an engine where it is finite', async () => {
     const { folder, faults } = await refusing(phase, phase === 'accumulate' ? { microBatchTokens: 300 } : {});
     const again = await replay(dumpOf(folder), { engine: new FakeEngine(faults) });
     expect(again).toMatchObject({ reproduced: true, differences: [], step: BAD });
@@ -150,7 +150,7 @@ describe.each(PHASES)('a step that is not finite in the phase %s', (phase) => {
     expect(finite.differences[0]).toMatch(/^The dump says: .* not finite.*Now: everything was finite\.$/);
   });
 
-  test('ends the run when told to, as it was before the step; resumed under skip it is passed over', async () => {
+  test('ends the run under stop, as it was before the step; resumed under skip, the step is skipped', async () => {
     const { folder, faults, end } = await refusing(phase, { nonFinitePolicy: 'stop' });
     expect(end).toMatchObject({ code: 'NOT_FINITE' });
     expect(metricsOf(folder)).toHaveLength(BAD - 1);
@@ -162,12 +162,12 @@ describe.each(PHASES)('a step that is not finite in the phase %s', (phase) => {
     expect(metricsOf(folder)).toEqual(metricsOf(skipped.folder));
   });
 
-  test('is gone back on when told to: another stream of seeds, the pressure as it was', async () => {
+  test('causes a rollback under rollback: another stream of seeds, the same pressure', async () => {
     const { folder, end } = await refusing(phase, { nonFinitePolicy: 'rollback' });
     expect(end).not.toBeInstanceOf(Error);
     const [rollback, ...others] = readRollbacks(new RunDirectory(folder));
     expect(others).toEqual([]);
-    // Where only the weights can be to blame, the checkpoint that holds the same ones does not help.
+    // If only the weights can be to blame, a checkpoint with the same weights does not help.
     const to = ['advantages', 'step'].includes(phase) ? 4 : 2;
     expect(rollback).toMatchObject({ number: 1, from: BAD, to, pressure: 1 });
     expect(rollback!.reason).toContain('not finite');
@@ -175,7 +175,7 @@ describe.each(PHASES)('a step that is not finite in the phase %s', (phase) => {
     expect(metricsOf(folder).at(-1)).toMatchObject({ 'monitor/rollbacks': 1, 'monitor/pressure': 1 });
   });
 
-  test('is gone back on the same after a crash at the rollback', async () => {
+  test('is rolled back in the same way after a crash at the rollback', async () => {
     const { folder, faults, at } = await refusing(phase, { nonFinitePolicy: 'rollback' });
     const copy = at.get('rollback')!;
     await resume(copy, faults);
@@ -183,7 +183,7 @@ describe.each(PHASES)('a step that is not finite in the phase %s', (phase) => {
   });
 });
 
-test('each completion that is not finite by itself is found', async () => {
+test('each completion that is not finite on its own is found', async () => {
   const { folder, faults } = await refusing('generate');
   const { recorded, offenders } = await replay(dumpOf(folder), {
     engine: new FakeEngine(faults),
@@ -196,8 +196,8 @@ test('each completion that is not finite by itself is found', async () => {
 const always: FakeFaults = { nonFinite: (call) => call === 'generate' };
 
 describe('weights that are never finite', () => {
-  test('end a run that passes steps over after maxNonFiniteSteps, with the checkpoints from before', async () => {
-    // From step 4 on, as after an update that went too far.
+  test('end a run that skips steps after maxNonFiniteSteps, keeping earlier checkpoints', async () => {
+    // From step 4 on, as if an update had gone too far.
     let steps = 0;
     const nonFinite: FakeFaults['nonFinite'] = (call) => {
       if (call === 'step') steps++;
@@ -224,7 +224,7 @@ describe('weights that are never finite', () => {
     await expect(resume(given.out, always)).rejects.toThrow('5 refused steps in a row');
   });
 
-  test('end a run that goes back, after maxRollbacks', async () => {
+  test('end a run that rolls back, after maxRollbacks', async () => {
     const given = fakeRun({
       evalProblems: 0,
       nonFinitePolicy: 'rollback',
@@ -238,14 +238,14 @@ describe('weights that are never finite', () => {
   });
 });
 
-test('an evaluation with logits that are not finite is left out, or ends the run under stop', async () => {
+test('an evaluation whose logits are not finite is skipped, or ends the run under stop', async () => {
   const run = (nonFinitePolicy: 'skip' | 'stop') => {
     let steps = 0;
     const nonFinite: FakeFaults['nonFinite'] = (call, { theta }) => {
       if (call === 'step') steps++;
       return call === 'generate' && theta[0] !== 0 && steps === 3;
     };
-    // The step that is evaluated generates nothing, so only the evaluation meets it.
+    // The evaluated step generates nothing, so only the evaluation meets the fault.
     return fakeRun({ evalSteps: 3, numIterations: 6, nonFinitePolicy, ...fakeParts({ nonFinite }) });
   };
   const skip = run('skip');

@@ -1,4 +1,4 @@
-/** Two ranks in one process, in lockstep, against one rank: the same completions, rewards, weights and metrics. */
+/** Two ranks in lockstep in one process give the completions, rewards, weights and metrics of one rank. */
 import { rmSync } from 'node:fs';
 import type { ConfigInput } from '../../src/config';
 import { trainSteps, type LoopStep } from '../../src/grpo/loop';
@@ -13,7 +13,7 @@ import type { Watchdog } from '../../src/train/watchdog';
 
 afterAll(removeFakeRuns);
 
-/** Hands what each of `size` ranks brings to a meeting to all of them, once the last has come. */
+/** Gives all of `size` ranks what each of them brought, once the last has arrived. */
 class Meeting<Item> {
   private brought: Item[] = [];
   private waiting: ((brought: Item[]) => void)[] = [];
@@ -92,7 +92,7 @@ test.each([
     steps.forEach((step, i) => {
       const [found, expected] = [comparable(step), comparable(one.steps[i]!)];
       expect(found.map(([name]) => name)).toEqual(expected.map(([name]) => name));
-      // Sums are added up in another order.
+      // Sums are taken in another order.
       found.forEach(([, value], j) => expect(value).toBeCloseTo(expected[j]![1]!, 10));
     });
     theta.forEach((value, j) => expect(value).toBeCloseTo(one.theta[j]!, 10));
@@ -100,7 +100,7 @@ test.each([
   }
 });
 
-test('each rank samples and trains on its share alone', async () => {
+test('each rank samples and trains on its own share only', async () => {
   const two = await Promise.all(ranksInProcess(2).map((ranks) => runRank(ranks, settings)));
   const trained = two.map(({ engine }) =>
     engine.model!.policy!.passes.reduce((sum, { promptLengths }) => sum + promptLengths.length, 0),
@@ -112,7 +112,7 @@ test('each rank samples and trains on its share alone', async () => {
 });
 
 test.each(['generate', 'score', 'accumulate'] as const)(
-  'a number of %s that is not finite on one rank refuses the step on all',
+  'a number in %s that is not finite on one rank makes all ranks refuse the step',
   async (bad) => {
     const faulty: FakeFaults = { nonFinite: (call) => call === bad };
     const two = await Promise.all(
@@ -127,7 +127,7 @@ test.each(['generate', 'score', 'accumulate'] as const)(
   },
 );
 
-test('shares are neighbours that make up the whole', () => {
+test('shares are contiguous and make up the whole', () => {
   const rows = Array.from({ length: 7 }, (_, i) => i);
   for (const size of [1, 2, 3, 8]) {
     const shares = Array.from({ length: size }, (_, rank) => shareOf({ rank, size }, rows));

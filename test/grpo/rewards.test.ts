@@ -27,7 +27,7 @@ function rewardOf(name: string, score: BoundReward<number>['score'], weight = 1)
   return { reward, weight };
 }
 
-test('rewards are weighted and added; their own values are kept', async () => {
+test('rewards are weighted and summed; their unweighted values are kept', async () => {
   const length = rewardOf('length', (rollout) => ({ value: rollout.thinkingTokens }), 2);
   const slow = rewardOf('slow', (_, view) => Promise.resolve({ value: view.state }));
   const result = await scoreBatch(groups, [length, slow], { length: 0, slow: 4 }, settings);
@@ -65,7 +65,7 @@ test.each<[string, BoundReward<number>['score'], RegExp]>([
   expect(await failing.catch(errorCode)).toBe('REWARD_FAILED');
 });
 
-test('states advance once per batch, for the whole batch, without changing the old ones', async () => {
+test('states advance once per batch, and the old ones are not changed', async () => {
   const states = { length: 5 };
   const next = await observeBatch(groups, [rewardOf('length', () => ({ value: 0 }))], states, settings);
   expect(next).toEqual({ length: 7 });

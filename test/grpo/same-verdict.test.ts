@@ -4,7 +4,7 @@ import { brevityShare, sameVerdictShare, withPressure } from '../../src/grpo/sam
 import type { LoopState } from '../../src/grpo/context';
 import type { Group, Rollout } from '../../src/types';
 
-/** Groups of [correct, thinking tokens]; every completion has the format. */
+/** Groups of [correct, thinking tokens]; every completion has the right format. */
 const groupsOf = (...answers: [boolean, number][][]): Group[] =>
   answers.map((rows) => ({
     prompt: {} as Group['prompt'],
@@ -27,7 +27,7 @@ const mixed = groupsOf([
   [false, 50],
 ]);
 
-/** grpo-lp's rewards with alpha 0.3 and L 100. */
+/** Advantages of grpo-lp's rewards with alpha 0.3 and L 100. */
 function advantagesOf(groups: Group[]) {
   const rewards = groups.flatMap(({ rollouts }) =>
     rollouts.map(({ verdict, thinkingTokens }) => Number(verdict.correct) - (0.3 * thinkingTokens) / 100),
@@ -36,13 +36,13 @@ function advantagesOf(groups: Group[]) {
   return { ...advantages, counted: rewards.map(() => true) };
 }
 
-test('where all answers are right the pressure is a factor on every advantage', () => {
+test('if all answers are right, the pressure is a factor on every advantage', () => {
   const full = advantagesOf(allRight);
   const eased = withPressure(allRight, full, 0.25);
   eased.forEach((value, i) => expect(value).toBeCloseTo(0.25 * full.values[i]!, 12));
 });
 
-test('without pressure only the verdict counts, and what it earns is unchanged', () => {
+test('without pressure only the verdict counts, and its share is unchanged', () => {
   const full = advantagesOf(mixed);
   const eased = withPressure(mixed, full, 0);
   expect(eased[0]).toBe(eased[1]);
@@ -51,12 +51,12 @@ test('without pressure only the verdict counts, and what it earns is unchanged',
   expect(eased.reduce((a, b) => a + b, 0)).toBeCloseTo(0, 12);
 });
 
-test('a pressure of 1 changes no bit', () => {
+test('a pressure of 1 changes nothing', () => {
   const full = advantagesOf(mixed);
   expect(withPressure(mixed, full, 1)).toBe(full.values);
 });
 
-test('a completion that is not learnt from keeps its advantage of 0 and moves no other', () => {
+test('a completion that is not learnt from keeps its advantage of 0 and affects no other', () => {
   const full = advantagesOf(allRight);
   const values = Float64Array.from(full.values);
   values[3] = 0;
@@ -65,13 +65,13 @@ test('a completion that is not learnt from keeps its advantage of 0 and moves no
   expect(eased[0]).toBeCloseTo((values[0]! + values[1]! + values[2]!) / 3, 12);
 });
 
-test('the share of same-verdict advantages is 1 where only length differs and 0 where only the verdict does', () => {
+test('the share of same-verdict advantages is 1 if only length differs and 0 if only the verdict does', () => {
   expect(sameVerdictShare(allRight, advantagesOf(allRight))).toBeCloseTo(1, 12);
   const full = advantagesOf(mixed);
   expect(sameVerdictShare(mixed, { ...full, values: withPressure(mixed, full, 0) })).toBeCloseTo(0, 12);
 });
 
-test('brevity pays always under a static length reward, never under the verdict alone, at times under a budget', () => {
+test('brevity always pays with a static length reward, never with the verdict alone, sometimes with a budget', () => {
   const groups = [...allRight, ...mixed];
   const paid = (rewardOf: (rollout: Rollout) => number, dropped = false) => {
     const rewards = groups.flatMap(({ rollouts }) => rollouts.map(rewardOf));
@@ -81,12 +81,12 @@ test('brevity pays always under a static length reward, never under the verdict 
   const verdict = (rollout: Rollout) => Number(rollout.verdict.correct);
   expect(brevityShare(groups, advantagesOf(groups))).toBe(1);
   expect(paid(verdict)).toBe(0);
-  // Under 25 tokens or not: of the pairs of 10, 20 | 30, 60 and 10 | 30 all but (10, 20) and (30, 60) are told apart.
+  // A budget of 25 tokens tells apart all pairs of 10, 20 | 30, 60 and of 10 | 30 but (10, 20) and (30, 60).
   expect(paid((rollout) => verdict(rollout) + Number(rollout.thinkingTokens < 25))).toBeCloseTo(5 / 7, 12);
   expect(paid(verdict, true)).toBeNull();
 });
 
-test('group metrics: spreads within groups, extremes, brevity under the pressure that is left', () => {
+test('group metrics: spreads within groups, extremes, brevity times the remaining pressure', () => {
   const groups = [...allRight, ...mixed];
   const advantages = advantagesOf(groups);
   const state = { eased: { rollbacks: 1, pressure: 0.1 } } as LoopState;

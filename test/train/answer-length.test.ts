@@ -1,4 +1,4 @@
-/** Where the tokens of sampled completions stand, and models that cannot say where thinking is. */
+/** Tokens inside and outside the thinking block, and models whose vocabulary cannot mark thinking. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { train } from '../../src/train';
@@ -10,7 +10,7 @@ import { fakeTokenizer } from '../helpers/fake-tokenizer';
 
 afterAll(removeFakeRuns);
 
-test('metrics and tables say how much stands outside the first block', async () => {
+test('metrics and tables count the tokens outside the first block', async () => {
   const out = newFolder();
   const summary = await (await train(fakeRun({ out, maxSteps: 2, completionsSteps: 1 }))).result();
   const lines = metricsOf(out);

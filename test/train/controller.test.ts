@@ -1,4 +1,4 @@
-/** ACOER's controller inside the loop: moved once per generated batch, never by evaluation, saved in checkpoints. */
+/** ACOER's controller in the loop: advances once per generated batch, never by evaluation, and is saved. */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -41,13 +41,13 @@ async function runOf(more: TrainOptions) {
   return { alphas, stateAt };
 }
 
-test('it first moves with the batch whose step, from 0, is warmupSteps', async () => {
+test('it first moves at the batch whose step, counted from 0, is warmupSteps', async () => {
   const { alphas } = await runOf({});
   expect(alphas.slice(0, 4)).toEqual([0.02, 0.02, 0.02, 0.02]);
   expect(alphas[4]).not.toBe(0.02);
 });
 
-test('updates that share a generated batch move it once', async () => {
+test('updates that share a generated batch advance it only once', async () => {
   const { alphas, stateAt } = await runOf({
     numIterations: 3,
     rewardParams: { acoer: { warmupSteps: 0, checkWindow: 50 } },
@@ -56,7 +56,7 @@ test('updates that share a generated batch move it once', async () => {
   expect(stateAt(12).accuracyHistory).toHaveLength(4);
 });
 
-test('evaluation between the steps leaves its course as it was', async () => {
+test('evaluations between steps do not change its course', async () => {
   const silent = await runOf({});
   const evaluated = await runOf({
     evalSteps: 1,
@@ -68,7 +68,7 @@ test('evaluation between the steps leaves its course as it was', async () => {
   expect(evaluated.stateAt(12)).toEqual(silent.stateAt(12));
 });
 
-test('a checkpoint holds all of it', async () => {
+test('a checkpoint holds its whole state', async () => {
   const { stateAt } = await runOf({});
   expect(Object.keys(stateAt(6)).sort()).toEqual([
     'accuracyHistory',

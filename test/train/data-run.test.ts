@@ -1,4 +1,4 @@
-/** A run on data of files and of the hub: several epochs, filters, exact resumption, pinned commits. */
+/** A run on data from files and from the hub: several epochs, filters, exact resumption, pinned commits. */
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -13,9 +13,7 @@ const root = mkdtempSync(join(tmpdir(), 'acoer-data-run-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 let runs = 0;
 
-/**
- * Seven problems: 12 steps of 8 prompts pass over them 13 times. One in seven has no readable gold answer.
- */
+/** Seven usable problems, which 12 steps of 8 prompts go through 13 times, and one with a bad gold answer. */
 const row = (i: number) => ({ problem: `say ${i}`, answer: i === 6 ? '(((' : String(i), level: 1 + (i % 2) });
 const text = (rows: readonly object[]) => rows.map((one) => `${JSON.stringify(one)}\n`).join('');
 const ROWS = Array.from({ length: 8 }, (_, i) => row(i));
@@ -57,7 +55,7 @@ async function stopAfter(step: number, given: ReturnType<typeof options>): Promi
   for await (const { index } of await train(given)) if (index === step) break;
 }
 
-test('a run over several epochs of filtered data goes on exactly where it stopped', async () => {
+test('a run over several epochs of filtered data resumes exactly where it stopped', async () => {
   const settings = { maxPromptLength: 60, promptTemplate: '{problem}', levels: ['1', '2'] };
   const dataset = dataFile();
   const whole = options(dataset, settings);
@@ -65,7 +63,7 @@ test('a run over several epochs of filtered data goes on exactly where it stoppe
   const onEvent = (event: TrainEvent) => event.type === 'warning' && warnings.push(event.message);
   await (await train({ ...whole, onEvent: (event) => void onEvent(event) })).result();
   expect(warnings).toEqual([
-    `${dataset}: of 8 rows left out 1 whose gold answer the verifier cannot read (${dataset} line 7).`,
+    `${dataset}: of 8 rows, left out: 1 whose gold answer the verifier cannot read (${dataset} line 7).`,
   ]);
   const stopped = options(dataset, settings);
   await stopAfter(7, stopped);
@@ -74,7 +72,7 @@ test('a run over several epochs of filtered data goes on exactly where it stoppe
   expect(metricsOf(whole.out).at(-1)!.epoch).toBeGreaterThan(10);
 });
 
-test('a run whose data has changed is not gone on with', async () => {
+test('a run whose data has changed is not resumed', async () => {
   const dataset = dataFile();
   const stopped = options(dataset);
   await stopAfter(7, stopped);
@@ -104,7 +102,7 @@ describe('on the hub', () => {
     expect(metricsOf(stopped.out)).toEqual(metricsOf(whole.out));
   });
 
-  test('of data with one split some is held out; of too little none, and nothing is written', async () => {
+  test('some of a single split is held out; when there is too little, nothing is written', async () => {
     const rows = Array.from({ length: 40 }, (_, i) => ({
       problem: `${i}: say ${i % 6}`,
       answer: `${i % 6}`,
@@ -128,7 +126,7 @@ describe('on the hub', () => {
   });
 });
 
-test('a run with problems held out goes on with the same ones, also in memory', async () => {
+test('a resumed run holds out the same problems, also from data in memory', async () => {
   const rows = Array.from({ length: 40 }, (_, i) => ({ problem: `${i}: say ${i % 6}`, answer: `${i % 6}` }));
   const dataset = dataFile(rows);
   const problems = rows.map(({ problem, answer }, i) => ({
@@ -161,7 +159,7 @@ test('a run with problems held out goes on with the same ones, also in memory', 
   }
 });
 
-test('data in memory is never taken for another data set', async () => {
+test('data in memory is never mistaken for another data set', async () => {
   const problem = (i: number) => ({ id: `${i}`, question: `say ${i}`, gold: String(i), level: null });
   const [trainData, evalData] = ['mine + yours', 'test'].map((name, k) => {
     return { name, size: 8, get: (index: number) => problem(8 * k + index) };

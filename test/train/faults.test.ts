@@ -1,4 +1,4 @@
-/** What machines do to a run: each ends in one sentence, and nothing that could be kept is lost. */
+/** Faults of the machine: each is reported in one sentence, and nothing that could be kept is lost. */
 import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -55,7 +55,7 @@ type Write = 'writeSync' | 'writeFileSync' | 'renameSync' | 'fsyncSync';
 const systemError = (code: string, text: string) =>
   Object.assign(new Error(`${code}: ${text}, write`), { code });
 
-/** From now on calls of `name` fail as `broken` says (null: they work). */
+/** From now on calls of `name` fail with the error of `broken`; null: the call works. */
 function breakWrites(name: Write, broken: (call: number) => Error | null): void {
   const original = fs[name] as (...given: unknown[]) => unknown;
   let calls = 0;
@@ -70,12 +70,12 @@ const FULL = systemError('ENOSPC', 'no space left on device');
 
 describe('a full disk', () => {
   test.each<Write>(['writeSync', 'writeFileSync', 'renameSync', 'fsyncSync'])(
-    'that has space again later (%s): the run waits and loses nothing',
+    'with space again later (%s): the run waits and loses nothing',
     async (name) => {
       const { given, warnings } = options(settings());
       const run = await train(given);
       await run.next();
-      // More calls than one file or checkpoint takes: a second attempt can succeed.
+      // More calls than a file or checkpoint takes, so a second attempt can succeed.
       breakWrites(name, (call) => (call % 13 === 0 ? FULL : null));
       await run.result();
       jest.restoreAllMocks();
@@ -86,7 +86,7 @@ describe('a full disk', () => {
     },
   );
 
-  test('a line that was written in part is taken back', async () => {
+  test('a partly written line is removed', async () => {
     const { given } = options(settings());
     const run = await train(given);
     await run.next();
@@ -102,7 +102,7 @@ describe('a full disk', () => {
     expect(untimedFiles(given.out!)).toEqual(whole);
   });
 
-  test('that the engine meets is known by its message', async () => {
+  test('is recognised by its message when the engine meets it', async () => {
     const { given, warnings } = options(settings());
     const run = await train(given);
     await run.next();
@@ -116,7 +116,7 @@ describe('a full disk', () => {
     expect(untimedFiles(given.out!)).toEqual(whole);
   });
 
-  test('that stays full ends the run with a sentence; with space it goes on from the last checkpoint', async () => {
+  test('that stays full ends the run with a sentence; with space the run resumes from the last checkpoint', async () => {
     const { given } = options({ ...settings(), patience: { retryMs: 2, giveUpMs: 20 } });
     const run = await train(given);
     for (let i = 0; i < 3; i++) await run.next();
@@ -135,7 +135,7 @@ describe('a full disk', () => {
     expect(untimedFiles(given.out!)).toEqual(whole);
   });
 
-  test('does not keep a stop waiting', async () => {
+  test('does not delay a stop', async () => {
     const { given } = options({ ...settings(), patience: { retryMs: 60_000, giveUpMs: 600_000 } });
     const run = await train(given);
     await run.next();
@@ -143,7 +143,7 @@ describe('a full disk', () => {
     setTimeout(() => run.stop(), 20);
     await expect(run.result()).rejects.toMatchObject({ code: 'WRITE_FAILED' });
     jest.restoreAllMocks();
-    // The checkpoint could still be written, with the line that could not.
+    // The checkpoint could still be written, and it holds the line that could not be.
     const { given: again } = options({ resume: given.out });
     const resumed = await train(again);
     expect((await resumed.next()).value).toMatchObject({ index: 2 });
@@ -168,7 +168,7 @@ test.each([
 });
 
 describe('a run directory', () => {
-  test('that vanished ends the run with a sentence and is not made again', async () => {
+  test('that vanished ends the run with a sentence and is not created again', async () => {
     const { given } = options(settings());
     const run = await train(given);
     await run.next();
@@ -179,20 +179,20 @@ describe('a run directory', () => {
     expect(fs.existsSync(given.out!)).toBe(false);
   });
 
-  test('that was moved is gone on with from where it is', async () => {
+  test('that was moved can be resumed from its new place', async () => {
     const { given } = options(settings());
     const run = await train(given);
     for (let i = 0; i < 3; i++) await run.next();
     const moved = newFolder();
     fs.renameSync(given.out!, moved);
     await expect(run.result()).rejects.toThrow('is gone');
-    // As if its process had ended.
+    // As if the run's process had ended.
     fs.rmSync(join(moved, 'lock.json'));
     await (await train(options({ resume: moved }).given)).result();
     expect(untimedFiles(moved)).toEqual(whole);
   });
 
-  test('cannot be written by two runs, of which the first is not disturbed', async () => {
+  test('cannot be written by two runs, and the first is not disturbed', async () => {
     const { given } = options(settings());
     const run = await train(given);
     await run.next();
@@ -206,7 +206,7 @@ describe('a run directory', () => {
     expect(untimedFiles(given.out!)).toEqual(whole);
   });
 
-  test('is free again however the run ended', async () => {
+  test('is unlocked however the run ended', async () => {
     const { given } = options(settings());
     const run = await train(given);
     await run.return();
@@ -217,7 +217,7 @@ describe('a run directory', () => {
 });
 
 test.each([-86_400_000, 86_400_000])(
-  'a clock that jumps by %i ms at every look changes nothing',
+  'a clock that jumps by %i ms at every reading changes nothing',
   async (jumpMs) => {
     const { given } = options(settings());
     let now = Date.now();
@@ -234,12 +234,12 @@ test.each([-86_400_000, 86_400_000])(
 );
 
 describe('a run that is asked to stop', () => {
-  test('ends within 5 s though a step hangs, with everything up to the step before', async () => {
+  test('ends within 5 s even if a step hangs, keeping everything up to the step before', async () => {
     const { given } = options(settings());
     const run = await train(given);
     for (let i = 0; i < 2; i++) await run.next();
     const model = given.engine.model!;
-    // Answers nothing but an abort.
+    // Returns only when aborted.
     model.generate = (_, { signal } = {}) =>
       new Promise((_resolve, reject) => {
         const abort = () => reject(Object.assign(new Error('cancelled'), { code: 'CANCELLED' }));
@@ -269,7 +269,7 @@ describe('a run that is asked to stop', () => {
     expect(performance.now() - begun).toBeLessThan(5_000);
   });
 
-  test('a failure between an update and its state saves no weights that fit no state', async () => {
+  test('after a failure between an update and its state, weights without a matching state are not saved', async () => {
     const { given } = options(settings());
     const run = await train(given);
     for (let i = 0; i < 3; i++) await run.next();

@@ -8,7 +8,7 @@ import { copyAsCrashed } from '../helpers/run-files';
 
 afterAll(removeFakeRuns);
 
-/** So eager that the noise of the fake's accuracy is a collapse now and then. */
+/** So sensitive that noise in the fake's accuracy sometimes counts as a collapse. */
 const eager: TrainOptions = {
   maxSteps: 20,
   onCollapse: 'rollback',
@@ -64,7 +64,7 @@ function expectSameRun(folder: string, whole: string): void {
 }
 
 describe('a rollback', () => {
-  test('goes back to a healthy checkpoint with less pressure, other seeds and a capped alpha', async () => {
+  test('returns to a healthy checkpoint with less pressure, new seeds and a capped alpha', async () => {
     const { folder, events } = await collapsing();
     const rollbacks = readRollbacks(new RunDirectory(folder));
     expect(rollbacks.length).toBeGreaterThan(0);
@@ -85,7 +85,7 @@ describe('a rollback', () => {
     expect(last['acoer/alpha']).toBeLessThanOrEqual(Math.max(0.01, 0.5 * 0.5 ** rollbacks.length));
   });
 
-  test('keeps the lines it takes back, and what is sampled again differs', async () => {
+  test('keeps the lines it removes, and samples differently the second time', async () => {
     const { folder } = await collapsing();
     const [first] = readRollbacks(new RunDirectory(folder));
     const text = readFileSync(join(folder, 'rolled-back-1.jsonl'), 'utf8').trim().split('\n');
@@ -99,7 +99,7 @@ describe('a rollback', () => {
   });
 
   test.each(['collapse', 'rollback', 'step after'])(
-    'a crash at its %s changes no bit of the run',
+    'a crash at its %s does not change a bit of the run',
     async (moment) => {
       const { folder, at } = await collapsing();
       const copy = at.get(moment)!;
@@ -110,8 +110,8 @@ describe('a rollback', () => {
 
   test.each([
     ['before a checkpoint is removed', false],
-    ['when some are removed', true],
-  ])('a crash between the decision and its end, %s, changes no bit of the run', async (_, some) => {
+    ['after some were removed', true],
+  ])('a crash in the middle of one, %s, does not change a bit of the run', async (_, some) => {
     const { folder, at } = await collapsing({ saveSteps: 1, maxSteps: 12 });
     const [first] = readRollbacks(new RunDirectory(folder));
     const copy = new RunDirectory(at.get('collapse')!);
@@ -130,12 +130,12 @@ describe('a rollback', () => {
     expect(metricsOf(folder).map(({ step }) => step)).toEqual(Array.from({ length: 40 }, (_, i) => i + 1));
   });
 
-  test('spares the healthy checkpoint when few are kept', async () => {
+  test('keeps the healthy checkpoint when few are kept', async () => {
     const { folder } = await collapsing({ keepCheckpoints: 1 });
     expect(existsSync(join(folder, 'summary.json'))).toBe(true);
   });
 
-  test('comes maxRollbacks times; the next collapse ends the run', async () => {
+  test('happens at most maxRollbacks times; the next collapse ends the run', async () => {
     const given = fakeRun({ ...eager, maxRollbacks: 1, maxSteps: 60 });
     const failed = (await train(given)).result();
     await expect(failed).rejects.toMatchObject({ code: 'COLLAPSED' });
@@ -144,7 +144,7 @@ describe('a rollback', () => {
   });
 });
 
-test('onCollapse stop ends the run with a checkpoint and the reason; resuming goes on', async () => {
+test('onCollapse stop ends the run with a checkpoint and the reason; it can be resumed', async () => {
   const given = fakeRun({ ...eager, onCollapse: 'stop' });
   const failed = (await train(given)).result();
   expect(await failed.catch(errorCode)).toBe('COLLAPSED');
@@ -153,7 +153,7 @@ test('onCollapse stop ends the run with a checkpoint and the reason; resuming go
   expect(steps.at(-1)).toBe(metricsOf(given.out).at(-1)!.step);
 });
 
-test('onCollapse warn says so and changes nothing of the training', async () => {
+test('onCollapse warn only warns and does not change training', async () => {
   const healths: string[] = [];
   const onEvent = (event: TrainEvent) => {
     if (event.type === 'health') healths.push(event.change.to);
@@ -170,7 +170,7 @@ test('onCollapse warn says so and changes nothing of the training', async () => 
 });
 
 describe('a fork', () => {
-  test('without a change equals the run it was forked from', async () => {
+  test('without changes equals the run it was forked from', async () => {
     const whole = fakeRun({ evalSteps: 3 });
     await (await train(whole)).result();
     const out = newFolder();
@@ -178,15 +178,15 @@ describe('a fork', () => {
     expect(metricsOf(out)).toEqual(metricsOf(whole.out));
     const [forked, source] = [filesOf(out), filesOf(whole.out)];
     for (const name of Object.keys(source).filter((path) => /^(final|checkpoints.step-00001)/.test(path))) {
-      // The model card says that its run was forked.
+      // The model card says that the run was forked.
       if (name === join('final', 'README.md')) continue;
-      // The step of the last healthy checkpoint is the directory's own affair and the same from step 6 on.
+      // The step of the last healthy checkpoint belongs to the directory, and is the same from step 6 on.
       expect([name, forked[name]]).toEqual([name, source[name]]);
     }
     expect(JSON.parse(forked['fork.json']!)).toEqual({ run: whole.out, step: 6 });
   });
 
-  test('goes on under another reward and seed from the very weights, and leaves its source alone', async () => {
+  test('continues from the same weights with another reward and seed, and leaves its source alone', async () => {
     const whole = fakeRun();
     await (await train(whole)).result();
     const before = filesOf(whole.out);
@@ -206,13 +206,13 @@ describe('a fork', () => {
     const weights = 'checkpoints/step-000006/adapter_model.safetensors';
     expect(filesOf(out)[weights]).toBe(before[weights]);
     expect(filesOf(whole.out)).toEqual(before);
-    // It stands on its own: it can be resumed.
+    // It can be resumed without its source.
     rmSync(join(out, 'summary.json'));
     await resume(out);
     expect(metricsOf(out)).toEqual(fresh);
   });
 
-  test('that was broken off before its first checkpoint is not begun again at step 0', async () => {
+  test('that was interrupted before its first checkpoint does not start over at step 0', async () => {
     const whole = fakeRun();
     await (await train(whole)).result();
     const out = newFolder();

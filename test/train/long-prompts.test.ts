@@ -1,4 +1,4 @@
-/** Prompts that leave no room for a completion: skipped in training, counted as not answered in evaluation, never the end of a run. */
+/** Prompts that leave no room for a completion: skipped in training, unanswered in evaluation, never fatal. */
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,7 +21,7 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 let tokenizer: Tokenizer;
 beforeAll(async () => (tokenizer = await loadTokenizer(TINY_MODEL)));
 
-/** The embedded model has 1,024 positions; each of these questions is one token a character. */
+/** The embedded model has 1,024 positions; each of these questions has one token per character. */
 const LONG = `${'1+'.repeat(495)}1 mod 10?`;
 const IMPOSSIBLE = `${'1+'.repeat(2000)}1 mod 10?`;
 const short = (i: number) => ({
@@ -61,12 +61,12 @@ beforeAll(async () => {
 describe('a run on the embedded model', () => {
   const file = linesFile(rows);
 
-  test('skips a prompt that cannot fit with one warning, goes through every other problem, and can be resumed', async () => {
+  test('skips a prompt that cannot fit with one warning, trains on every other problem, and can be resumed', async () => {
     const out = join(root, 'skips');
     const settings = { promptsPerStep: 8, maxSteps: 4, saveSteps: 2 };
     const { code, stderr } = await trainOn(file, out, settings);
     expect(stderr).toMatch(
-      /1 of 24 problems skipped: the prompt has more than the 960 tokens that maxCompletionLength = 64 leaves of the model's 1,024 positions \(the longest, of problem 5: 1,007\)/,
+      /1 of 24 problems skipped: the prompt is longer than the 960 tokens that maxCompletionLength = 64 leaves of the model's 1,024 positions \(the longest, of problem 5: 1,007\)/,
     );
     expect(stderr.match(/problems skipped/g)).toHaveLength(1);
     expect(code).toBe(0);
@@ -74,7 +74,7 @@ describe('a run on the embedded model', () => {
     expect([resumed.code, resumed.stderr.match(/problems skipped/g)?.length]).toEqual([0, 1]);
   });
 
-  test('may be resumed under another maxPromptLength, which is stored and said; what may not change names fork', async () => {
+  test('can be resumed with another maxPromptLength, which is stored and reported; other changes are refused, naming fork', async () => {
     const out = join(root, 'limit');
     const settings = { promptsPerStep: 4, maxSteps: 2, saveSteps: 1 };
     expect((await trainOn(file, out, settings)).code).toBe(0);
@@ -91,7 +91,7 @@ describe('a run on the embedded model', () => {
       'changed on resuming: maxPromptLength null -> 900 (later numbers are no longer those of an uninterrupted run)',
     );
     expect(stderr).toContain(
-      '1 of 24 problems skipped: the prompt has more than maxPromptLength = 900 tokens',
+      '1 of 24 problems skipped: the prompt is longer than maxPromptLength = 900 tokens',
     );
     expect(code).toBe(0);
     const stored = (path: string) =>
@@ -108,14 +108,14 @@ describe('a run on the embedded model', () => {
       'maxCompletionLength=32',
     );
     expect(refused.code).toBe(2);
-    expect(refused.stderr).toContain(`acoer fork ${out} --at 3 --set ... goes on in a new folder`);
+    expect(refused.stderr).toContain(`continue in a new folder: acoer fork ${out} --at 3 --set ...`);
   });
 
   test('is refused before anything is written when no prompt fits, or no prompt could', async () => {
     const out = join(root, 'refused');
     const none = await trainOn(file, out, { maxPromptLength: 2 });
     expect(none.stderr).toMatch(
-      /^acoer: Every prompt of \S+ has more than maxPromptLength = 2 tokens; raise it\.$/m,
+      /^acoer: Every prompt of \S+ is longer than maxPromptLength = 2 tokens; raise it\.$/m,
     );
     const impossible =
       'maxCompletionLength is 1024, but tiny has only 1024 positions for prompt and completion; lower maxCompletionLength.';
@@ -126,13 +126,13 @@ describe('a run on the embedded model', () => {
     expect(existsSync(out)).toBe(false);
   });
 
-  test('evaluates a set with a problem that leaves no room: it counts as not answered', async () => {
+  test('a problem that leaves no room counts as unanswered in evaluation', async () => {
     const benchmark = linesFile([short(1), { problem: IMPOSSIBLE, answer: '1' }, short(2)]);
     const out = join(root, 'evaluated');
     const settings = { evalDataset: benchmark, evalProblems: 3, evalMaxNewTokens: 64, maxSteps: 1 };
     const { code, stderr } = await trainOn(file, out, settings);
     expect(stderr).toMatch(
-      /1 of the 3 problems evaluated counted as not answered: .* 1,024 positions \(the longest, of problem 1: 4,017 tokens\)/,
+      /1 of the 3 evaluated problems count as unanswered: .* 1,024 positions \(the longest, of problem 1: 4,017 tokens\)/,
     );
     expect(code).toBe(0);
     const summary = JSON.parse(readFileSync(join(out, 'summary.json'), 'utf8')) as {
@@ -142,7 +142,7 @@ describe('a run on the embedded model', () => {
   });
 });
 
-test('acoer eval names a problem that leaves no room and counts it, every answer of it', async () => {
+test('acoer eval names a problem that leaves no room and counts each of its answers as wrong', async () => {
   const benchmark = linesFile([short(1), { problem: IMPOSSIBLE, answer: '1' }, short(2)]);
   const out = join(root, 'eval');
   const words = [
@@ -173,7 +173,7 @@ test('acoer eval names a problem that leaves no room and counts it, every answer
   }
 });
 
-test('which prompts are too long is what rendering every one of them says, at every limit', async () => {
+test('finds the same prompts as rendering every one of them, at every limit', async () => {
   const questions = [
     '1+1 mod 10?',
     '',
@@ -194,7 +194,7 @@ test('which prompts are too long is what rendering every one of them says, at ev
   }
 });
 
-test('training goes through the data in its order without what is skipped, whether that was found before or not', async () => {
+test('training follows the order of the data without the skipped rows, whether found before or on the way', async () => {
   const questions = rows.map(({ problem }) => problem);
   const dataset = problemsOf(questions);
   const order = new DataOrder(dataset.size, 42);
@@ -224,7 +224,7 @@ test('training goes through the data in its order without what is skipped, wheth
   }
 });
 
-test('measuring prompts lets timers have their turn and ends with the signal', async () => {
+test('measuring prompts lets timers run and ends when the signal aborts', async () => {
   const dataset = problemsOf(new Array<string>(5_000).fill(LONG));
   const aborting = new AbortController();
   setTimeout(() => aborting.abort(), 1);

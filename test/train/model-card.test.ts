@@ -1,4 +1,4 @@
-/** The model card: front matter a hub accepts, the run's own numbers, a command that comes to the same settings. */
+/** The model card: front matter that hubs accept, the run's figures, a command that gives its settings. */
 import { execFileSync } from 'node:child_process';
 import { parse } from 'yaml';
 import { parseAssignments, PRESETS, resolveConfig, type Config, type ConfigInput } from '../../src/config';
@@ -23,7 +23,7 @@ function content(values: ConfigInput, more: Partial<CardContent> = {}): CardCont
 
 const frontMatter = (card: string): unknown => parse(card.split('---\n')[1]!);
 
-test('of a hub model and hub data: their names without the commits', () => {
+test('a hub model and hub data are named without their commits', () => {
   const sha = 'a'.repeat(40);
   const source = {
     pinned: `numinamath-tir@${sha} + openai/gsm8k@${sha}`,
@@ -40,12 +40,12 @@ test('of a hub model and hub data: their names without the commits', () => {
   });
   expect(card).toContain('\n# Qwen/Qwen3-1.7B with GRPO and the reward acoer\n');
   expect(card).toContain(`model=Qwen/Qwen3-1.7B@${sha}`);
-  // Not a package of npm: in a clone, npx finds the command without one.
+  // acoer is not on npm; in a clone, npx finds the command anyway.
   expect(card).toContain('\nnpx acoer train --preset ');
   expect(card).not.toContain('npm package');
 });
 
-test('of local files: nothing says where they lie, and no hub is told of them', () => {
+test('local files are named without their folders, and not in the front matter', () => {
   const card = modelCard(
     content({
       model: '/home/me/models/mine',
@@ -62,7 +62,7 @@ test('of local files: nothing says where they lie, and no hub is told of them', 
     expect(card).toContain(word);
 });
 
-test("the figures are the summary's", () => {
+test('the figures are those of the summary', () => {
   const graded = (thinkingTokens: number, correct: boolean) => ({
     thinkingTokens,
     totalTokens: thinkingTokens + 5,
@@ -81,7 +81,7 @@ test("the figures are the summary's", () => {
   expect(modelCard(given)).toContain('This run was not evaluated.');
 });
 
-test('a fork and rollbacks are told', () => {
+test('a fork and rollbacks are mentioned', () => {
   const given = content({ model: 'tiny' }, { forkedAt: 100 });
   given.summary.run.rollbacks = 2;
   const card = modelCard(given);
@@ -90,7 +90,7 @@ test('a fork and rollbacks are told', () => {
 });
 
 describe('the command', () => {
-  /** The words after `train` as a shell hands them over. */
+  /** The words after `train` as a shell passes them on. */
   function wordsOf(command: string): string[] {
     const rest = command.slice(command.indexOf(' train ') + ' train '.length);
     return execFileSync('sh', ['-c', `printf '%s\\n' ${rest}`], { encoding: 'utf8' })
@@ -101,7 +101,7 @@ describe('the command', () => {
   const variants: [string, ConfigInput & { preset?: string }][] = [
     ...Object.keys(PRESETS).map((preset): [string, { preset: string }] => [preset, { preset }]),
     [
-      'rewards of its own',
+      'its own rewards',
       { reward: [{ name: 'acoer', weight: 0.5 }], rewardParams: { acoer: { gamma: 0.3 } } },
     ],
     ['the tiny model with the numbers of the paper', { model: 'tiny', preset: 'paper' }],
@@ -113,7 +113,7 @@ describe('the command', () => {
     ['names that YAML reserves', { model: '@mine', dataset: '@data/train.jsonl', evalDataset: '+ x.jsonl' }],
     ['rates', { preset: 'tiny', learningRate: 1e-7, adamEpsilon: 1e-12 }],
   ];
-  test.each(variants)('%s: comes to the same settings', (_, values) => {
+  test.each(variants)('%s: gives the same settings', (_, values) => {
     const config = resolveConfig([values]);
     const [flag, preset, ...words] = wordsOf(trainCommand(config));
     expect(flag).toBe('--preset');

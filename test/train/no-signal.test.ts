@@ -1,4 +1,4 @@
-/** A run that has nothing to learn from says so, once, with the likely cause. */
+/** A run that has nothing to learn from warns once, with the likely cause. */
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ async function warningsOf(more: TrainOptions): Promise<string[]> {
   return said;
 }
 
-test('on the embedded model: completions too short to end', async () => {
+test('the embedded model with completions too short to end', async () => {
   const settings = ['maxCompletionLength=2', 'promptsPerStep=1', 'evalProblems=0', 'evalSampledProblems=0'];
   const words = [
     ...settings.flatMap((one) => ['--set', one]),
@@ -42,7 +42,7 @@ test('on the embedded model: completions too short to end', async () => {
   expect(code).toBe(0);
 });
 
-test('equal rewards, counted in steps, once for each stretch', async () => {
+test('equal rewards are counted in steps and reported once per stretch', async () => {
   registerReward('equal-but-once', (_, group) => (group.prompt.index === 60 ? Math.random() : 1));
   const equal = { reward: 'equal-but-once', formatWeight: 0, promptsPerStep: 1 };
   expect(await warningsOf({ ...equal, maxSteps: 49 })).toEqual([]);
@@ -52,7 +52,7 @@ test('equal rewards, counted in steps, once for each stretch', async () => {
   expect(await warningsOf({ ...equal, maxSteps: 50, numIterations: 2 })).toHaveLength(1);
 });
 
-test('nothing is said of a run that learns', async () => {
+test('a run that learns gets no warning', async () => {
   registerReward('tells-apart', ({ sample }) => sample);
   expect(await warningsOf({ reward: 'tells-apart', maxSteps: 60, promptsPerStep: 1 })).toEqual([]);
 });

@@ -1,4 +1,4 @@
-/** A recorded run shown to the monitor again, and the monitor's state in checkpoints. */
+/** Recorded runs replayed through the monitor, and the monitor's state in checkpoints. */
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { train, watchRecorded, type TrainEvent, type TrainOptions } from '../../src/train';
@@ -10,7 +10,7 @@ import { fakeParts, fakeRun, metricsOf, newFolder, removeFakeRuns } from '../hel
 
 afterAll(removeFakeRuns);
 
-/** So eager that the noise of the fake's accuracy changes its state now and then. */
+/** So sensitive that noise in the fake's accuracy sometimes changes its state. */
 const eager: TrainOptions = {
   maxSteps: 16,
   evalSteps: 4,
@@ -39,8 +39,8 @@ const lineOf = ({ step, from, to, reason }: HealthChange) => `step ${step}: ${fr
 test.each<[string, TrainOptions]>([
   ['evaluated between its steps', {}],
   ['judged by its batches', { evalSteps: 0 }],
-  ['of several updates a batch', { evalSteps: 0, stepsPerGeneration: 2, numIterations: 2, maxSteps: 32 }],
-])('a run %s is told again as it told itself', async (_, more) => {
+  ['with several updates per batch', { evalSteps: 0, stepsPerGeneration: 2, numIterations: 2, maxSteps: 32 }],
+])('a run %s: the replay reports the same changes as the run', async (_, more) => {
   const { folder, changes } = await recorded(more);
   expect(changes.length).toBeGreaterThan(0);
   expect(watchRecorded(folder).changes).toEqual(changes);
@@ -48,7 +48,7 @@ test.each<[string, TrainOptions]>([
   expect({ code, stdout }).toEqual({ code: 0, stdout: changes.map(lineOf).join('') });
   const json = await acoer('monitor', folder, '--json');
   expect(json.stdout).toBe(changes.map((change) => `${JSON.stringify(change)}\n`).join(''));
-  // Under other settings it says something else.
+  // With other settings it finds something else.
   expect(watchRecorded(folder, { set: ['monitor.preset=paper', 'monitor.spanGroups=1000'] }).changes).toEqual(
     [],
   );
@@ -69,7 +69,7 @@ describe('a file of metrics', () => {
     writeFileSync(path, [...Array.from({ length: 50 }, (_, i) => line(i)), ...more].join('\n'));
   afterAll(() => rmSync(path, { force: true }));
 
-  test('needs few names, no steps, and says once what is missing', async () => {
+  test('needs few names and no steps; what is missing is reported once', async () => {
     write();
     const { code, stdout, stderr } = await acoer('monitor', path, '--groups', '8');
     expect({ code, stdout }).toEqual({ code: 0, stdout: '' });
@@ -87,16 +87,16 @@ describe('a file of metrics', () => {
     ['without --groups', [path], /--groups N/],
     ['that is not there', ['/no/such.jsonl', '--groups', '1'], /Cannot read \/no\/such\.jsonl/],
     [
-      'with a setting that has another name now',
+      'with a setting that has been renamed',
       [path, '--groups', '1', '--set', 'monitor.baseSteps=3'],
       /baseGroups/,
     ],
     [
-      'with a setting of something else',
+      "with a setting that is not the monitor's",
       [path, '--groups', '1', '--set', 'seed=3'],
-      /seed is no setting of the monitor/,
+      /seed is not a setting of the monitor/,
     ],
-  ])('%s ends with 2 and one sentence', async (_, words, message) => {
+  ])('%s ends with exit code 2 and one sentence', async (_, words, message) => {
     write();
     const { code, stdout, stderr } = await acoer('monitor', ...words);
     expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
@@ -104,7 +104,7 @@ describe('a file of metrics', () => {
     expect(stderr.trim().split('\n')).toHaveLength(1);
   });
 
-  test('that is damaged is refused by the number of its line', async () => {
+  test('that is damaged is refused, naming the line', async () => {
     write('{"accuracy', line(1));
     const { code, stderr } = await acoer('monitor', path, '--groups', '1');
     expect(code).toBe(2);
@@ -117,7 +117,7 @@ describe('the monitor of a checkpoint', () => {
     JSON.parse(readFileSync(join(path, 'state.json'), 'utf8')) as {
       guard: { monitor: Record<string, unknown> };
     };
-  /** As versions without a history of accuracy wrote it. */
+  /** As written by versions without a history of accuracy. */
   const earlier = {
     health: 'healthy',
     averages: { batches: 6, moving: {}, base: {}, highest: {}, lowest: {} },
@@ -127,7 +127,7 @@ describe('the monitor of a checkpoint', () => {
     step: 6,
   };
 
-  test('of an earlier version starts over, with one warning', async () => {
+  test('from an earlier version starts over, with one warning', async () => {
     const { folder } = await recorded({ maxSteps: 8 });
     for (const step of [8])
       rmSync(join(folder, 'checkpoints', `step-${String(step).padStart(6, '0')}`), { recursive: true });
@@ -152,7 +152,7 @@ describe('the monitor of a checkpoint', () => {
     );
   });
 
-  test('that no version wrote is damage, named by its place', async () => {
+  test('that no version wrote is reported as damage, with its place', async () => {
     const { folder } = await recorded({ maxSteps: 8 });
     const state = stateOf(join(folder, 'checkpoints', 'step-000008'));
     expect(() => checkStoredState('c', state)).not.toThrow();

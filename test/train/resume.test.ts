@@ -43,7 +43,7 @@ const settings: TrainOptions = {
   completionsSteps: 1,
 };
 
-/** A copy of a run as a kill right after step k would have left it: later files, and some lines, are there or not. */
+/** A copy of a run as a kill after step k may have left it: later lines and tables, no later checkpoints. */
 function killedAfter(whole: string, k: number): string {
   const folder = newFolder();
   cpSync(whole, folder, { recursive: true });
@@ -69,7 +69,7 @@ test.each(Array.from({ length: N + 1 }, (_, k) => k))('killed after step %i of a
 });
 
 test.each(['final', '.tmp-final-1', '.old-final'])(
-  'killed while final/ was written, of which %s is there and no summary',
+  'killed while writing final/: %s is there, and no summary',
   async (name) => {
     const folder = newFolder();
     cpSync(whole, folder, { recursive: true });
@@ -81,7 +81,7 @@ test.each(['final', '.tmp-final-1', '.old-final'])(
   },
 );
 
-test('final/ holds the tokenizer as the model has it, and a card', () => {
+test('final/ holds the tokenizer of the model, and a card', () => {
   const files = (folder: string, name: string) => readFileSync(join(folder, name));
   for (const name of ['tokenizer.json', 'tokenizer_config.json', 'generation_config.json']) {
     expect(files(join(whole, 'final'), name).equals(files(TINY_MODEL, name))).toBe(true);
@@ -111,7 +111,7 @@ test('stopped and resumed after each single step', async () => {
   expect(adapter(folder).equals(adapter(whole))).toBe(true);
 });
 
-test('an evaluation that is interrupted is made again, and its step is not', async () => {
+test('an interrupted evaluation is repeated, but not its step', async () => {
   const controller = new AbortController();
   const onEvent = (event: TrainEvent) => {
     if (event.type === 'eval-progress' && event.phase === 'step' && event.done === 5) controller.abort();
@@ -157,7 +157,7 @@ describe('a damaged checkpoint', () => {
   }
 
   test.each(files.flatMap((file) => damages.map(([how, damage]) => [file, how, damage] as const)))(
-    '%s %s: the one before is used, and that is said',
+    '%s %s: the one before is used, with a warning',
     async (file, _, damage) => {
       const folder = killedAfter(whole, 6);
       damage(join(folder, 'checkpoints', 'step-000006', file));
@@ -172,7 +172,7 @@ describe('a damaged checkpoint', () => {
     },
   );
 
-  test('the run that went back ends as one that was not interrupted', async () => {
+  test('a run that falls back on an older one ends like an uninterrupted run', async () => {
     const folder = killedAfter(whole, 6);
     for (const step of [5, 6]) flipBit(join(folder, 'checkpoints', `step-00000${step}`, 'state.json'));
     await (await train({ ...parts(), resume: folder })).result();
@@ -183,7 +183,7 @@ describe('a damaged checkpoint', () => {
     ]);
   });
 
-  test('with none before it the run begins again, and that is said', async () => {
+  test('with none before it the run starts over, with a warning', async () => {
     const folder = killedAfter(whole, 1);
     flipBit(join(folder, 'checkpoints', 'step-000001', 'state.json'));
     const warnings: string[] = [];
@@ -199,7 +199,7 @@ describe('changed settings', () => {
   const resumeWith = (folder: string, more: TrainOptions, events: TrainEvent[] = []) =>
     train({ ...parts(), ...more, resume: folder, onEvent: (event) => events.push(event) });
 
-  test('what steps depend on is refused with what changed and what may', async () => {
+  test('a change to what the steps depend on is refused; the message says what changed and what may', async () => {
     const folder = killedAfter(whole, 4);
     const before = readFileSync(join(folder, 'config.json'));
     const bad = resumeWith(folder, { learningRate: 3, reward: 'acc', saveSteps: 2 });
@@ -212,14 +212,14 @@ describe('changed settings', () => {
     expect(readdirSync(folder)).not.toContain('lock.json');
   });
 
-  test('the same settings once more are no change', async () => {
+  test('giving the same settings again is not a change', async () => {
     const folder = killedAfter(whole, 10);
     const events: TrainEvent[] = [];
     await (await resumeWith(folder, settings, events)).result();
     expect(events.filter((event) => event.type === 'warning')).toEqual([]);
   });
 
-  test('others are taken over, said, and stored', async () => {
+  test('other changes are applied, reported and stored', async () => {
     const folder = killedAfter(whole, 4);
     const events: TrainEvent[] = [];
     const run = await resumeWith(folder, { saveSteps: 4, threads: 1 }, events);
@@ -235,14 +235,14 @@ describe('changed settings', () => {
     });
   });
 
-  test('a configuration edited by hand is compared with what the checkpoint was made with', async () => {
+  test('a configuration edited by hand is compared with that of the checkpoint', async () => {
     const folder = killedAfter(whole, 4);
     const path = join(folder, 'config.json');
     writeFileSync(path, readFileSync(path, 'utf8').replace('"seed": 42', '"seed": 43'));
     await expect(resumeWith(folder, {})).rejects.toThrow('cannot change seed 42 -> 43');
   });
 
-  test('a finished run goes on to more steps as if it had been asked for them at first', async () => {
+  test('a finished run continues to more steps as if it had been started with them', async () => {
     const constant: TrainOptions = { ...settings, lrSchedulerType: 'constant', warmupRatio: 0 };
     const long = newFolder();
     await (await train({ ...constant, ...parts(), out: long })).result();
@@ -259,14 +259,14 @@ describe('changed settings', () => {
     });
   });
 
-  test('other data than the run began with is refused', async () => {
+  test('data other than that the run began with is refused', async () => {
     const folder = killedAfter(whole, 4);
     await expect(resumeWith(folder, { trainData: fakeDataset(31) })).rejects.toThrow(
       'has 31 problems now and had 30',
     );
   });
 
-  test('a checkpoint by another version is gone on with, and that is said', async () => {
+  test('a checkpoint of another version is resumed, with a warning', async () => {
     const folder = newFolder();
     const run = await train({ ...settings, ...parts(), out: folder });
     await run.next();
@@ -282,8 +282,8 @@ describe('changed settings', () => {
   });
 });
 
-describe('which checkpoints stay', () => {
-  test('the newest, and the one that evaluated best', async () => {
+describe('the checkpoints that are kept', () => {
+  test('are the newest and the one with the best evaluation', async () => {
     const folder = newFolder();
     const more: TrainOptions = { saveSteps: 2, keepCheckpoints: 2, evalSteps: 3 };
     const summary = await (await train({ ...settings, ...parts(), ...more, out: folder })).result();

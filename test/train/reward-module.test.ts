@@ -1,4 +1,4 @@
-/** Rewards from files, in the thread they run in. The compiled program runs here: a thread needs JavaScript. */
+/** Rewards from files, in their own threads. Runs the compiled program: a thread needs JavaScript. */
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -65,19 +65,19 @@ test('an object has parameters, state and metrics', async () => {
   expect(values).toEqual([3.1, 0.11, 3.12]);
 });
 
-test('an answer that never comes is missed after the timeout, by the sample it was for', async () => {
+test('an answer that never comes is reported after the timeout, naming its sample', async () => {
   const reward = await open('silent.cjs', {}, 200);
   expect((await shown(reward))[1]).toBe('Error: no answer within 200 ms');
   // The thread is gone: later calls fail at once instead of waiting.
   await expect(reward.score(samples[0]!, view(null))).rejects.toThrow('no answer within 200 ms');
 });
 
-test('errors outside any promise, and an exit, fail the open calls', async () => {
+test('errors outside any promise, and an exit, fail the pending calls', async () => {
   expect(await shown(await open('crashes.cjs'))).toContain('Error: out of the blue');
   expect(await shown(await open('exits.cjs'))).toContain('Error: its thread ended');
 });
 
-test('what a module posts to the port itself is not taken for an answer', async () => {
+test('what a module itself posts to the port is not mistaken for an answer', async () => {
   expect(await shown(await open('posts.cjs'))).toEqual([1, 0, 1]);
 });
 
@@ -123,18 +123,18 @@ describe('a run', () => {
     ['nan.cjs', /Reward "mine" gave NaN for sample 2 of prompt 0/],
     ['short.cjs', /Reward "mine" failed on sample 3 of prompt 0 .*gave 3 rewards for the 4 completions/],
   ])('%s stops it, naming reward and sample', async (module, message) => {
-    // Long enough for a busy machine to answer, where an answer comes.
+    // Long enough for a busy machine to answer, if an answer comes at all.
     const given = options(module, { rewardTimeoutMs: 3000 });
     const failing = (await train(given)).result();
     await expect(failing).rejects.toThrow(message);
     expect(await failing.catch(errorCode)).toBe('REWARD_FAILED');
     expect(existsSync(join(given.out, 'summary.json'))).toBe(false);
-    // 100 calls are three batches of 32: loops.cjs leaves what these three made, whole.
+    // loops.cjs fails after 100 calls, which is after three whole batches of 32.
     const saved = readdirSync(join(given.out, 'checkpoints'));
     expect(saved).toEqual(module === 'loops.cjs' ? ['step-000002', 'step-000003'] : []);
   });
 
-  test('that is interrupted goes on with the state of the module', async () => {
+  test('that is interrupted resumes with the state of the module', async () => {
     const whole = options('counting.mjs');
     await (await train(whole)).result();
     const broken = options('counting.mjs');

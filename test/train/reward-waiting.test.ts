@@ -1,4 +1,4 @@
-/** Rewards that wait in a system call, which no thread can be ended in: the run ends all the same, and so does the process. */
+/** Rewards that wait in a system call, where no thread can be ended: run and process end all the same. */
 import { spawn, type ChildProcessWithoutNullStreams } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -17,13 +17,13 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 const alive = (pid: number): boolean => existsSync(`/proc/${pid}`);
 
-/** The process that the reward waits for, once it has begun. */
+/** The process that the reward waits for, once it has started. */
 async function child(): Promise<number> {
   while (!existsSync(waiting)) await delay(50);
   return Number(readFileSync(waiting, 'utf8'));
 }
 
-/** What became of `program`, and whether the reward's child still ran when it ended: nothing waited for that. */
+/** The result of `program`, which must end without waiting for the reward's child. */
 async function outcome(program: ChildProcessWithoutNullStreams, meanwhile?: () => void) {
   const end = ended(program);
   const pid = await child();
@@ -74,7 +74,7 @@ test('on Ctrl-C the command ends as interrupted', async () => {
   expect(code).toBe(130);
 });
 
-test('a reward that waits while it is loaded is refused', async () => {
+test('a reward that waits while being loaded is refused', async () => {
   const { code, stderr } = await outcome(
     node(
       '-e',
@@ -103,7 +103,7 @@ test('a program that trains gets the error and can end, with its own exit code',
   expect(code).toBe(7);
 });
 
-test("as a function it blocks the run's own thread: the watchdog's thread ends the process", async () => {
+test("a reward that is a function blocks the run's own thread: the watchdog's thread ends the process", async () => {
   const program = `
     const { train, registerReward } = require('./dist/index.js');
     registerReward('mine', require(${JSON.stringify(MODULE)}));

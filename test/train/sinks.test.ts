@@ -1,4 +1,4 @@
-/** Sinks of the user's: what they are given, after a resume and a rollback too, and what becomes of one that fails. */
+/** User sinks: what they are given, also after a resume or a rollback, and what happens to one that fails. */
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -26,7 +26,7 @@ const options = (changes: TrainOptions = {}): TrainOptions & { out: string } => 
   ...changes,
 });
 
-/** A sink that notes every call. */
+/** A sink that records every call. */
 function noting(): { sink: Sink; calls: string[] } {
   const calls: string[] = [];
   return {
@@ -42,7 +42,7 @@ function noting(): { sink: Sink; calls: string[] } {
   };
 }
 
-test('a sink gets every step once, completions where they are due, and is flushed before each checkpoint', async () => {
+test('a sink gets every step once and completions when due, and is flushed before each checkpoint', async () => {
   const { sink, calls } = noting();
   await (await train(options({ sinks: [sink] }))).result();
   expect(calls.filter((call) => /^step/.test(call))).toEqual(['step 1', 'step 2', 'step 3', 'step 4']);
@@ -73,7 +73,7 @@ const parts = ({ tokenizer, trainData }: TrainOptions): TrainOptions => ({
   ...(trainData && { trainData }),
 });
 
-test('a sink that fails is told of once, gets nothing more, and the run goes on', async () => {
+test('a sink that fails is reported once and gets nothing more, and the run continues', async () => {
   const warnings: string[] = [];
   const onEvent = (event: TrainEvent) => void (event.type === 'warning' && warnings.push(event.message));
   let steps = 0;
@@ -94,7 +94,7 @@ test('a sink that fails is told of once, gets nothing more, and the run goes on'
   expect(readMetrics(join(given.out, 'metrics.jsonl'))).toHaveLength(4);
 });
 
-test('a module of the configuration: the example writes a line a step', async () => {
+test('a module named in the configuration: the example writes one line per step', async () => {
   const given = options({ sinks: [join(__dirname, '..', '..', 'examples', 'sink.mjs')] });
   await (await train(given)).result();
   const lines = readFileSync(join(given.out, 'reward.csv'), 'utf8').trim().split('\n');

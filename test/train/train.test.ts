@@ -26,7 +26,7 @@ const newFolder = () => join(root, `run-${runs++}`);
 const settings = {
   maxSteps: 12,
   maxCompletionLength: 40,
-  // The fake's gradients are small: at this rate its parameters move.
+  // The fake's gradients are small; at this rate its parameters move.
   learningRate: 100,
   evalProblems: 20,
   evalSampledProblems: 20,
@@ -46,7 +46,7 @@ function options(more: TrainOptions = {}) {
   return { ...settings, ...parts, out: newFolder(), ...more, engine };
 }
 
-/** Options to go on with the run in `folder`, on another engine. */
+/** Options to resume the run in `folder` on another engine. */
 function resuming(folder: string) {
   const { engine, tokenizer, trainData, evalData } = options();
   return { resume: folder, engine, tokenizer, trainData, evalData };
@@ -72,7 +72,7 @@ async function runWhole(more: TrainOptions = {}): Promise<{ folder: string; summ
 }
 
 describe('a run', () => {
-  test('gives steps one by one, then its summary, and leaves its files', async () => {
+  test('yields steps one by one, then its summary, and leaves its files', async () => {
     const given = options();
     const run = await train(given);
     expect(existsSync(join(given.out, 'config.json'))).toBe(true);
@@ -149,19 +149,19 @@ describe('a run', () => {
     ])
       expect(last).toHaveProperty([name]);
     expect(first.learning_rate).toBe(0);
-    // Sampler and trainer of the fake agree to rounding.
+    // The fake's sampler and trainer agree up to rounding.
     expect(last['sampling/sampling_logp_difference/max']).toBeLessThan(1e-12);
-    // 8 prompts of 30 problems a step.
+    // Each step takes 8 prompts of 30 problems.
     expect(last.epoch).toBeCloseTo((12 * 8) / 30, 12);
   });
 
-  test('two runs with one seed are equal, with two seeds not', async () => {
+  test('two runs are equal with the same seed, and differ with different seeds', async () => {
     const [a, b, c] = [await runWhole({ seed: 3 }), await runWhole({ seed: 3 }), await runWhole({ seed: 4 })];
     expect(metricsOf(a.folder)).toEqual(metricsOf(b.folder));
     expect(metricsOf(a.folder)).not.toEqual(metricsOf(c.folder));
   });
 
-  test('how an update is cut into micro-batches changes nothing but rounding', async () => {
+  test('splitting an update into micro-batches changes nothing but rounding', async () => {
     const whole = metricsOf((await runWhole({ scaleRewards: 'none' })).folder);
     const cut = metricsOf((await runWhole({ scaleRewards: 'none', microBatchTokens: 120 })).folder);
     expect(cut[5]!.micro_batches).toBeGreaterThan(whole[5]!.micro_batches!);
@@ -171,7 +171,7 @@ describe('a run', () => {
     });
   });
 
-  test('the same folder twice is refused', async () => {
+  test('using the same folder twice is refused', async () => {
     const { folder } = await runWhole({ maxSteps: 1 });
     await expect(train(options({ out: folder }))).rejects.toMatchObject({ code: 'RUN_EXISTS' });
   });
@@ -187,7 +187,7 @@ describe('a run', () => {
   });
 });
 
-test('a model that cannot be loaded leaves no run behind, and of a folder only what was there', async () => {
+test('a model that cannot be loaded leaves no run behind, and a folder as it was', async () => {
   const given = options();
   const failure = new AcoerError('BAD_FILE', 'model.safetensors is cut off');
   given.engine.loadModel = () => Promise.reject(failure);
@@ -202,7 +202,7 @@ test('a model that cannot be loaded leaves no run behind, and of a folder only w
 describe('zero-variance groups', () => {
   const sure: TrainOptions = { reward: [{ name: 'acc', weight: 0 }], formatWeight: 0 };
 
-  test('are left out when beta is 0, and the optimiser still steps', async () => {
+  test('are skipped when beta is 0, and the optimiser still steps', async () => {
     const given = options({ ...sure, maxSteps: 3 });
     const run = await train(given);
     for await (const { metrics } of run) {
@@ -236,7 +236,7 @@ describe('zero-variance groups', () => {
   });
 });
 
-test('truncated completions leave the loss when asked', async () => {
+test('truncated completions are masked when asked', async () => {
   const loss = recordingLoss('bnpo');
   const given = options({
     maxSteps: 2,
@@ -258,7 +258,7 @@ describe('references that cannot be read', () => {
     return { ...data, size: data.size, get };
   };
 
-  test('leave the loss and the accuracy, and are counted', async () => {
+  test('are left out of loss and accuracy, and are counted', async () => {
     const given = options({ maxSteps: 6, promptsPerStep: 4, numGenerations: 8, reward: 'acc' });
     await (await train({ ...given, trainData: unreadable((row) => row % 2 === 0) })).result();
     const lines = metricsOf(given.out);
@@ -270,7 +270,7 @@ describe('references that cannot be read', () => {
     }
   });
 
-  test('alone in a batch change nothing', async () => {
+  test('change nothing when they fill a whole batch', async () => {
     const given = options({ maxSteps: 2 });
     await (await train({ ...given, trainData: unreadable(() => true) })).result();
     for (const line of metricsOf(given.out)) {
@@ -293,14 +293,14 @@ describe('several updates per generated batch', () => {
     const given = options({ ...several, lossType, maxSteps: 10, evalProblems: 0, evalSampledProblems: 0 });
     const states: number[] = [];
     for await (const { metrics } of await train(given)) states.push(metrics['acoer/ema_accuracy'] ?? NaN);
-    // 4 updates each, and the 2 that were left.
+    // 4 updates each, and the last 2.
     expect(given.engine.model!.generateCalls).toBe(3);
     expect(loss.batches.every((batch) => batch.oldLogprobs !== null)).toBe(true);
     expect(new Set(states.slice(0, 4)).size).toBe(1);
     expect(new Set(states).size).toBe(3);
   });
 
-  test('checkpoints fall where they are asked for, also within a generated batch', async () => {
+  test('checkpoints are written when asked for, also within a generated batch', async () => {
     const { folder } = await runWhole({ ...several, maxSteps: 10, saveSteps: 3 });
     const names = readdirSync(join(folder, 'checkpoints'));
     expect(names).toEqual(['step-000003', 'step-000006', 'step-000009', 'step-000010']);
@@ -311,7 +311,7 @@ describe('several updates per generated batch', () => {
   });
 });
 
-test('evaluations in between leave the run as it is: weights, optimiser, controller, data order, every other metric', async () => {
+test('evaluations between steps change nothing: weights, optimiser, controller, data order, every other metric', async () => {
   const more = { reward: 'acoer', rewardParams: { acoer: { warmupSteps: 2 } }, saveSteps: 4 } as const;
   const [without, evaluated] = [await runWhole(more), await runWhole({ ...more, evalSteps: 3 })];
   const plain = (lines: StepMetrics[]) =>
@@ -326,7 +326,7 @@ test('evaluations in between leave the run as it is: weights, optimiser, control
     for (const name of ['adapter_model.safetensors', 'optimizer.safetensors', 'adapter_config.json']) {
       expect(read(evaluated, name)).toBe(read(without, name));
     }
-    // The state holds the last evaluation too; the loop's part is the reward's state, the position and the step.
+    // The state also holds the last evaluation, so compare only its loop: rewards' states, position, step.
     const loop = (run: { folder: string }) => (JSON.parse(read(run, 'state.json')) as { loop: unknown }).loop;
     expect(JSON.stringify(loop(evaluated))).toBe(JSON.stringify(loop(without)));
   }
@@ -344,7 +344,7 @@ describe('resuming', () => {
     ['with evaluations and a KL term', { evalSteps: 3, beta: 0.02, lossType: 'grpo' }],
   ];
 
-  test.each(cases)('after an abort equals a run that was not interrupted: %s', async (_, more) => {
+  test.each(cases)('after an abort equals an uninterrupted run: %s', async (_, more) => {
     const whole = await runWhole(more);
     const controller = new AbortController();
     const given = options({ ...more, signal: controller.signal });
@@ -358,12 +358,12 @@ describe('resuming', () => {
     expect({ ...summary, run: null }).toEqual({ ...whole.summary, run: null });
   });
 
-  test('after a crash goes back to the last checkpoint', async () => {
+  test('after a crash continues from the last checkpoint', async () => {
     const whole = await runWhole();
     const given = options();
     const run = await train(given);
     for await (const { index } of run) if (index === 8) break;
-    // The checkpoint written on leaving goes, as if the process had been killed.
+    // Removes the checkpoint written on leaving, as if the process had been killed.
     rmSync(join(given.out, 'checkpoints', 'step-000008'), { recursive: true });
     const resumed = await train(resuming(given.out));
     const first = await resumed.next();
@@ -372,7 +372,7 @@ describe('resuming', () => {
     expect(metricsOf(given.out)).toEqual(metricsOf(whole.folder));
   });
 
-  test('left early has no summary; one that failed gives its error again', async () => {
+  test('a run left early has no summary; a failed one throws its error again', async () => {
     const given = options();
     const left = await train(given);
     for await (const { index } of left) if (index === 2) break;
@@ -387,7 +387,7 @@ describe('resuming', () => {
     expect(second).toBe(first);
   });
 
-  test('without a checkpoint begins again', async () => {
+  test('without a checkpoint starts over', async () => {
     const whole = await runWhole();
     const given = options();
     for await (const { index } of await train(given)) if (index === 3) break;
@@ -406,7 +406,7 @@ describe('resuming', () => {
     expect(await run.result()).toEqual(JSON.parse(JSON.stringify(whole.summary)));
   });
 
-  test('in the last evaluation loses no step', async () => {
+  test('after an interrupt in the last evaluation loses no step', async () => {
     const whole = await runWhole();
     const controller = new AbortController();
     const onEvent = (event: TrainEvent) => {
@@ -454,7 +454,7 @@ test('a table of completions reads back as it was sampled', async () => {
   expect(String(rows[0]!.completion)).toMatch(/^<think>/);
 });
 
-test('a reward that throws ends the run with its name, keeping what was done', async () => {
+test('a reward that throws ends the run with its name, and what was done is kept', async () => {
   let calls = 0;
   registerReward('flaky', () => {
     if (++calls > 100) throw new Error('service down');

@@ -1,4 +1,4 @@
-/** What a run came to, from evaluations of the same problems, its course and its monitor. */
+/** The verdict on a run, from evaluations of the same problems, its course and its monitor. */
 import { closingLines } from '../../src/cli/view/closing';
 import { accuracyChange, pairedInterval } from '../../src/eval';
 import { runVerdict, train, type RunEvaluation, type RunSummary } from '../../src/train';
@@ -22,7 +22,7 @@ const summaryOf = (base: Pair, trained: Pair): RunSummary => ({
   run: { directory: 'runs/x', reward: 'acoer', seed: 1, steps: 200, best: null, rollbacks: 0 },
 });
 
-/** A course of noisy batches around `accuracy(step)`; what else a line says comes from `more`. */
+/** A course of noisy batches around `accuracy(step)`; `more` adds the other metrics. */
 function courseOf(accuracy: (step: number) => number, more: (step: number) => StepMetrics = () => ({})) {
   const uniform = uniformStream(1n);
   return Array.from({ length: 200 }, (_, i): StepMetrics => {
@@ -72,7 +72,7 @@ test.each<[string, Pair, Pair, StepMetrics[], string]>([
     'below-peak',
   ],
   [
-    'reasoning moved behind </think>',
+    'reasoning moved after </think>',
     [evaluation(290, 300, 120), null],
     [evaluation(290, 300, 0, 110), null],
     steady,
@@ -90,12 +90,12 @@ test.each<[string, Pair, Pair, StepMetrics[], string]>([
   ],
 ])('%s', (_, base, trained, lines, expected) => {
   expect(outcome(base, trained, lines)).toBe(expected);
-  // Whatever was found, it is laid out to be read in a terminal.
+  // Whatever the verdict, its lines fit into a terminal.
   for (const line of closingLines(summaryOf(base, trained), lines))
     expect(line.length).toBeLessThanOrEqual(90);
 });
 
-test('a noisy course alone has no peak that was lost; a real fall of eight points has', () => {
+test('noise alone does not count as a fall from the peak; a real fall of eight points does', () => {
   const held: Pair = [evaluation(300, 300, 37), evaluation(490, 500, 38)];
   const noise = uniformStream(7n);
   const fallen = Array.from({ length: 200 }, () =>
@@ -105,7 +105,7 @@ test('a noisy course alone has no peak that was lost; a real fall of eight point
       courseOf(() => 0.7 + 0.5 * (noise() - 0.5)),
     ),
   ).filter((found) => found !== 'held');
-  // One in a hundred at most: the peak is the highest of seven.
+  // At most one in a hundred: the peak is the highest of seven points.
   expect(fallen.length).toBeLessThanOrEqual(2);
   expect(
     outcome(
@@ -116,7 +116,7 @@ test('a noisy course alone has no peak that was lost; a real fall of eight point
   ).toBe('below-peak');
 });
 
-test('where the run evaluated, its evaluations are the course', () => {
+test('if the run evaluated, its evaluations are the course', () => {
   const trained: Pair = [evaluation(300, 300, 37), evaluation(400, 500, 38)];
   const evaluated = (accuracy: number) =>
     courseOf(
@@ -127,14 +127,14 @@ test('where the run evaluated, its evaluations are the course', () => {
   expect(outcome(BASE, trained, evaluated(0.96))).toBe('below-peak');
 });
 
-test('the lines name what is compared with what, and say what the monitor said', () => {
+test('the lines name what is compared with what, and what the monitor found', () => {
   const lines = courseOf(
     () => 0.9,
     (step) => ({ 'monitor/state': step === 77 ? 2 : step > 30 && step < 140 ? 1 : 0 }),
   );
   const trained: Pair = [evaluation(299, 300, 37), evaluation(478, 500, 36.5)];
   expect(closingLines(summaryOf(BASE, trained), lines)).toEqual([
-    'Shortened and held: thinking got shorter and accuracy did not pay for it.',
+    'Shortened and held: thinking got shorter without a loss of accuracy.',
     '  thinking  125.0 -> 36.5 tokens (-71%)',
     expect.stringMatching(
       /^ {2}greedy {4}base 100.0% -> 99.7% of 300 problems, -0.3 points \(95% -\S+ to \+?\S+\)$/,
@@ -144,7 +144,7 @@ test('the lines name what is compared with what, and say what the monitor said',
   ]);
 });
 
-test('an answer that grew is said', () => {
+test('an answer that grew longer is mentioned', () => {
   const lines = closingLines(
     summaryOf([evaluation(290, 300, 120), null], [evaluation(290, 300, 40, 30), null]),
     steady,
@@ -175,7 +175,7 @@ test('the interval of a paired difference covers the true one in about 95 of 100
   }
 });
 
-test('evaluations that kept no marks are compared as two proportions', () => {
+test('evaluations without marks per problem are compared as two proportions', () => {
   const change = accuracyChange(
     { n: 100, accuracy: 0.9, solved: null },
     { n: 100, accuracy: 0.6, solved: null },
@@ -189,7 +189,7 @@ test('evaluations that kept no marks are compared as two proportions', () => {
   expect(level.p).toBeCloseTo(1, 6);
 });
 
-test('a run keeps which problems it solved, and its verdict reads them', async () => {
+test('a run stores which problems it solved, and its verdict uses them', async () => {
   const out = newFolder();
   const summary = await (await train(fakeRun({ out, maxSteps: 4 }))).result();
   for (const { greedy } of [summary.base, summary.trained]) {

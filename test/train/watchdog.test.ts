@@ -1,4 +1,4 @@
-/** The watchdog: every phase that hangs is noticed, named and dumped, and the run ends so that it can be resumed. */
+/** The watchdog: a hang in any phase is noticed, named and dumped, and the run ends but can be resumed. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PHASES, resolveConfig, type Phase } from '../../src/config';
@@ -16,7 +16,7 @@ afterAll(removeFakeRuns);
 
 type HangEvent = TrainEvent & { type: 'hang' };
 
-/** Short enough for a test; far above what a phase of the fake takes. */
+/** Short enough for a test, but far longer than any phase of the fake takes. */
 const LIMIT_MS = 400;
 
 const settings = (): TrainOptions => ({
@@ -29,7 +29,7 @@ const settings = (): TrainOptions => ({
   saveSteps: 2,
   watchdogMs: LIMIT_MS,
   hangGraceMs: 100,
-  // Both would be minutes, since the true ones of these phases are.
+  // The default limits of both phases would be minutes.
   watchdogPhaseMs: { loading: LIMIT_MS, reward: LIMIT_MS },
 });
 
@@ -48,7 +48,7 @@ beforeAll(async () => {
   whole = untimedFiles(given.out);
 });
 
-/** Without the dumps, and without what the time limits of this test are in the configuration. */
+/** The files of a run without the dumps. */
 function filesOf(folder: string): Map<string, unknown> {
   return new Map([...untimedFiles(folder)].filter(([name]) => !name.startsWith('watchdog-')));
 }
@@ -138,7 +138,7 @@ test.each<[Phase, number, (engine: FakeEngine) => void]>([
   expect(filesOf(given.out)).toEqual(whole);
 });
 
-test('a hang before the first step: in the evaluation of the base, and while the model is loaded', async () => {
+test('a hang before the first step: in the evaluation of the base, and while loading the model', async () => {
   const evaluating = watched();
   const run = await train(evaluating.given);
   evaluating.given.engine.model!.generate = () => new Promise(() => undefined);
@@ -188,7 +188,7 @@ test('a reward that hangs: the dump names it, its samples and their texts', asyn
   }
 });
 
-test('onHang warn says so once a silence and waits on', async () => {
+test('onHang warn reports each silence once and keeps waiting', async () => {
   const { given, hangs } = watched({ onHang: 'warn' });
   const run = await train(given);
   for (let i = 0; i < 2; i++) await run.next();
@@ -229,7 +229,7 @@ describe('limits', () => {
   const config = resolveConfig([{ model: 'tiny' }]);
   const model = { parameters: 1.7e9, maxPositions: 40_960, cuda: false };
 
-  test('are never below watchdogMs, nor 20 times the longest silence so far', () => {
+  test('are never below watchdogMs or 20 times the longest silence so far', () => {
     for (const phase of PHASES) {
       expect(phaseLimitMs(phase, config, null, 0)).toBeGreaterThanOrEqual(config.watchdogMs!);
       expect(phaseLimitMs(phase, config, model, 1e7)).toBeGreaterThanOrEqual(2e8);
@@ -238,20 +238,20 @@ describe('limits', () => {
 
   test('allow for the whole length of a sequence, which may be the first sign of progress', () => {
     const long = { ...config, maxCompletionLength: 8_192 };
-    // 4 bytes of each of 1.7e9 parameters a token at 1 GB/s.
+    // Per token, 4 bytes of each of 1.7e9 parameters at 1 GB/s.
     expect(phaseLimitMs('generate', long, model, 0)).toBeCloseTo(8_192 * 6_800, 0);
     expect(phaseLimitMs('generate', long, { ...model, maxPositions: 100_000 / 6.8 }, 0)).toBeLessThan(1e8);
     expect(phaseLimitMs('generate', long, { ...model, cuda: true }, 0)!).toBeCloseTo((8_192 * 6_800) / 20, 0);
   });
 
-  test('given for a phase hold as they are; null switches it off', () => {
+  test('given for a phase are used as they are; null switches it off', () => {
     const given = { ...config, watchdogPhaseMs: { generate: 5, train: null } };
     expect(phaseLimitMs('generate', given, model, 1e9)).toBe(5);
     expect(phaseLimitMs('train', given, model, 0)).toBeNull();
     expect(phaseLimitMs('train', { ...config, watchdogMs: null }, model, 0)).toBeNull();
   });
 
-  test('of a phase that is not there are refused with the nearest name', () => {
+  test('of an unknown phase are refused with the nearest name', () => {
     expect(() => resolveConfig([{ watchdogPhaseMs: { generat: 5 } as never }])).toThrow(
       /watchdogPhaseMs\.generat: unknown setting.*generate/,
     );
@@ -259,7 +259,7 @@ describe('limits', () => {
 });
 
 describe('a limit on code that blocks', () => {
-  test('ends an endless loop and a regular expression without end', () => {
+  test('ends an endless loop and an endless regular expression', () => {
     expect(
       withinTime(50, () => {
         for (;;);
@@ -268,7 +268,7 @@ describe('a limit on code that blocks', () => {
     expect(withinTime(50, () => /^(a+)+$/.test(`${'a'.repeat(60)}b`))).toBeNull();
   });
 
-  test('gives what the code gives and throws what it throws', () => {
+  test('returns what the code returns and throws what it throws', () => {
     const thrown = new TypeError('own');
     expect(withinTime(1_000, () => 7)).toEqual({ value: 7 });
     expect(withinTime(1_000, () => withinTime(1_000, () => null))).toEqual({ value: { value: null } });
@@ -278,7 +278,7 @@ describe('a limit on code that blocks', () => {
     expect(() => withinTime(1_000, throws)).toThrow(thrown);
   });
 
-  test('makes a verifier without end a verdict of its own', () => {
+  test('gives an endless verifier the verdict timeout', () => {
     const endless = () => {
       for (;;);
     };
@@ -289,7 +289,7 @@ describe('a limit on code that blocks', () => {
     expect(judgeCompletion('</think>\\boxed{1}', '1', { thinkingClosed: true }).verdict.correct).toBe(true);
   });
 
-  test('fails the run on a reward that loops, naming the sample, and it can be resumed', async () => {
+  test('a reward that loops fails the run, naming the sample, and the run can be resumed', async () => {
     let endless = true;
     registerReward('loops', (rollout) => {
       while (endless && rollout.sample === 2);
@@ -305,7 +305,7 @@ describe('a limit on code that blocks', () => {
     await resume(given.out);
   });
 
-  test('a timer of awake time can be taken back', async () => {
+  test('a timer of awake time can be cancelled', async () => {
     let expired = 0;
     const cancel = awakeTimer(30, () => expired++);
     awakeTimer(30, () => expired++);

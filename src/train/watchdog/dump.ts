@@ -1,4 +1,4 @@
-/** What is known of a run that hangs, from whichever thread can still tell. */
+/** What is known about a hung run, from whichever thread can still report it. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Phase } from '../../config';
@@ -6,25 +6,25 @@ import { packageVersion } from '../../version';
 
 export interface Hang {
   phase: Phase;
-  /** The step being made, from 1; 0 before the first. */
+  /** The step in progress, from 1; 0 before the first. */
   step: number;
   timeInPhaseMs: number;
   /** Since the last sign of progress. */
   silentMs: number;
   limitMs: number;
-  /** Signs of progress in the phase: completions, micro-batches, problems, files. */
+  /** Number of signs of progress in the phase: completions, micro-batches, problems, files. */
   progress: number;
-  /** What was begun last. */
+  /** What was started last. */
   note: string;
 }
 
 interface ThreadState {
   id: number;
   name: string;
-  /** As in /proc: R runs, S sleeps, D waits for a disk or device. */
+  /** As in /proc: R running, S sleeping, D waiting for a disk or device. */
   state: string;
   cpuSeconds: number;
-  /** The kernel's function it sleeps in, and the number of its system call, where the system tells. */
+  /** The kernel function it sleeps in and the number of its system call; empty if the system does not say. */
   sleepsIn: string;
   systemCall: string;
 }
@@ -33,14 +33,14 @@ function read(path: string): string {
   try {
     return readFileSync(path, 'utf8').trim();
   } catch {
-    // The thread ended meanwhile, or the system does not tell.
+    // The thread has ended meanwhile, or the system does not say.
     return '';
   }
 }
 
 const TICKS_PER_SECOND = 100;
 
-/** Every thread of this process with what it does; a hang in native code shows here. Empty where there is no /proc. */
+/** What every thread of this process is doing, native code included. Empty where there is no /proc. */
 function threads(): ThreadState[] {
   const tasks = '/proc/self/task';
   let ids: string[];
@@ -51,7 +51,7 @@ function threads(): ThreadState[] {
   }
   return ids.map((id) => {
     const of = (name: string) => read(join(tasks, id, name));
-    // Behind the name, which may hold anything, in brackets.
+    // The fields follow the name, which is in brackets and may contain anything.
     const stat = of('stat')
       .replace(/^.*\) /s, '')
       .split(' ');
@@ -69,8 +69,8 @@ function threads(): ThreadState[] {
 }
 
 /**
- * What both threads can tell. Not Node's own report: that waits for every thread to answer, and one that waits in a system
- * call never does.
+ * What either thread can report. Node's own report would not do: it waits for every thread to answer, and a
+ * thread in a system call never does.
  */
 export function hangReport(hang: Hang): Record<string, unknown> {
   return {
@@ -90,7 +90,7 @@ const minutes = (ms: number) =>
 /** The hang in one sentence. @param path null: the dump could not be written */
 export function hangSentence({ phase, step, silentMs, note }: Hang, path: string | null): string {
   const where = step === 0 ? phase : `${phase} of step ${step}`;
-  const last = note === '' ? '' : ` (last begun: ${note.slice(0, 120)})`;
-  const dump = path === null ? 'its dump could not be written' : `what was running is in ${path}`;
+  const last = note === '' ? '' : ` (last started: ${note.slice(0, 120)})`;
+  const dump = path === null ? 'the dump could not be written' : `what was running is in ${path}`;
   return `No progress in ${where} for ${minutes(silentMs)}${last}; ${dump}.`;
 }

@@ -1,7 +1,7 @@
-/** How long a phase may show no sign of progress. */
+/** How long a phase may go without a sign of progress. */
 import type { Config, Phase } from '../../config';
 
-/** What the length of a phase depends on; null while the model is not loaded. */
+/** The properties of the model that the duration of a phase depends on. */
 export interface ModelSize {
   parameters: number;
   /** Positions of the model: no sequence is longer. */
@@ -9,21 +9,22 @@ export interface ModelSize {
   cuda: boolean;
 }
 
-/** A silence this many times the longest one of the same phase is none that was to be expected. */
+/** A silence is abnormal at this many times the longest one of the same phase so far. */
 const FACTOR = 20;
-/** Reading weights from a slow disk or network. */
+/** Allows for reading weights from a slow disk or network. */
 const LOADING_MS = 3_600_000;
 
-/** Rates that any machine worth training on exceeds several times. */
+/** Rates that any machine worth training on exceeds several times over. */
 const SLOWEST = {
   cpu: { bytesPerMs: 1e6, flopsPerMs: 1e7 },
   cuda: { bytesPerMs: 2e7, flopsPerMs: 1e9 },
 } as const;
 
 /**
- * The longest silence to be expected. Generation shows progress when a sequence ends, which may be its whole length away:
- * one pass over all weights, 4 bytes each, a token. Training and scoring show it after each micro-batch: 8 FLOPs per
- * parameter and token (forward, recomputed forward, backward by activations).
+ * The longest silence to expect; 0 while it depends on a model that is not loaded. Generation shows progress
+ * only when a sequence ends, so the silence may last its whole length: for each token one pass over all
+ * weights, 4 bytes each. Training and scoring show progress after each micro-batch: 8 FLOPs per parameter and
+ * token (forward, recomputed forward, backward by activations).
  */
 function expectedMs(phase: Phase, config: Config, model: ModelSize | null): number {
   if (phase === 'loading') return LOADING_MS;
@@ -47,7 +48,10 @@ function expectedMs(phase: Phase, config: Config, model: ModelSize | null): numb
   }
 }
 
-/** In milliseconds; null: the phase is not watched. @param longestMs longest silence of this phase so far */
+/**
+ * In milliseconds; null: the phase is not watched.
+ * @param longestMs the longest silence of this phase so far
+ */
 export function phaseLimitMs(
   phase: Phase,
   config: Config,
@@ -59,7 +63,7 @@ export function phaseLimitMs(
   return Math.max(config.watchdogMs, expectedMs(phase, config, model), FACTOR * longestMs);
 }
 
-/** Often enough for the shortest limit, and never more than once a second. */
+/** Milliseconds between checks: a fifth of the shortest limit, 5 ms to 1 s. null: nothing is watched. */
 export function tickMs({ watchdogMs, watchdogPhaseMs }: Config): number | null {
   const limits = [watchdogMs, ...Object.values(watchdogPhaseMs)].filter((limit) => typeof limit === 'number');
   return limits.length === 0 ? null : Math.max(5, Math.min(1_000, ...limits.map((limit) => limit / 5)));

@@ -7,9 +7,9 @@ import type { Hang } from './dump';
 export interface SentinelSetup {
   buffer: SharedArrayBuffer;
   tickMs: number;
-  /** Of the run. */
+  /** The run's directory. */
   directory: string;
-  /** End the process after the dump: a blocked thread ends no other way. */
+  /** End the process after the dump, because a blocked thread cannot be ended in any other way. */
   kill: boolean;
 }
 
@@ -32,14 +32,14 @@ export interface Sentinel {
 
 const THREAD = join(__dirname, 'thread.js');
 
-/** null where only the sources are: a thread needs JavaScript. */
+/** null when running from the TypeScript sources, because a thread needs compiled JavaScript. */
 export function startSentinel(
   setup: SentinelSetup,
   onBlocked: (message: SentinelMessage) => void,
   onLost: (error: Error) => void,
 ): Sentinel | null {
   if (!existsSync(THREAD)) return null;
-  // What is preloaded into the program may block this thread as it blocks the other.
+  // Without execArgv: a preloaded module may block this thread as it blocks the other.
   const worker = new Worker(THREAD, { workerData: setup, execArgv: [] });
   worker.on('message', onBlocked);
   worker.on('error', onLost);

@@ -1,13 +1,13 @@
-/** What the run's thread and the watchdog's thread both see, without a message having to be delivered. */
+/** Memory that the run's thread shares with the watchdog's, because a blocked thread delivers no messages. */
 import { PHASES, type Phase } from '../../config';
 
 const NUMBERS = 8;
 const NOTE_BYTES = 4_096;
 
-/** Milliseconds of a clock that is the same in all threads and never jumps. */
+/** Milliseconds on a clock that is the same in all threads and never jumps. */
 export const clockMs = () => Number(process.hrtime.bigint()) / 1e6;
 
-/** Places of the numbers. */
+/** Indices of the numbers. */
 const BEATS = 0;
 const PHASE = 1;
 const STEP = 2;
@@ -17,7 +17,7 @@ const BEGAN = 5;
 const DEBUGGED = 6;
 const NOTE_LENGTH = 7;
 
-/** Numbers of eight bytes each: read by the other thread they are old or new, never torn. */
+/** Each number has eight bytes, so the other thread reads the old or the new value, never a torn one. */
 export class SharedState {
   private readonly numbers: Float64Array;
   private readonly text: Buffer;
@@ -31,7 +31,7 @@ export class SharedState {
     return this.numbers[place]!;
   }
 
-  /** Grows while the event loop of the run's thread turns. */
+  /** Increases while the event loop of the run's thread turns. */
   get beats(): number {
     return this.get(BEATS);
   }
@@ -51,17 +51,17 @@ export class SharedState {
     return PHASES[this.get(PHASE) - 1] ?? null;
   }
 
-  /** Signs of progress in this phase. */
+  /** Number of signs of progress in this phase. */
   get progress(): number {
     return this.get(PROGRESS);
   }
 
-  /** The step being made, from 1; 0 before the first. */
+  /** The step in progress, from 1; 0 before the first. */
   get step(): number {
     return this.get(STEP);
   }
 
-  /** How long the phase may show no progress. */
+  /** How long the phase may go without progress. */
   get limitMs(): number {
     return this.get(LIMIT);
   }
@@ -70,7 +70,7 @@ export class SharedState {
     return clockMs() - this.get(BEGAN);
   }
 
-  /** What was begun last. */
+  /** What was started last. */
   get note(): string {
     return this.text.toString('utf8', 0, this.get(NOTE_LENGTH));
   }

@@ -1,6 +1,6 @@
 /**
- * The watchdog's thread. The run's thread beats in shared memory; when it has not for as long as the phase may be silent,
- * it is blocked, and this thread writes the dump.
+ * The watchdog's thread. The run's thread keeps a heartbeat in shared memory; if there is none for as long as
+ * the phase may be silent, the run's thread is blocked, and this one writes the dump.
  */
 import { writeSync } from 'node:fs';
 import { Session } from 'node:inspector';
@@ -31,7 +31,7 @@ interface Script {
   url: string;
 }
 
-/** Where the run's thread stands in its JavaScript; null when it is in a system call or native code. */
+/** The JavaScript stack of the run's thread; null when it is in a system call or native code. */
 function mainStack(): Promise<string[] | null> {
   return new Promise((resolve) => {
     const session = new Session();
@@ -53,7 +53,7 @@ function mainStack(): Promise<string[] | null> {
       );
       session.post('Debugger.resume', () => end(stack));
     });
-    // Disconnected, which is after the time limit, the call back comes with an error.
+    // After the time limit the session is disconnected, and this is called with an error.
     session.post('Debugger.enable', (error) => {
       if (error === null) session.post('Debugger.pause');
     });
@@ -66,7 +66,7 @@ function write(hang: Hang, stack: string[] | null): string | null {
     writeJsonAtomic(path, { ...hangReport(hang), ...about, mainThread: 'blocked', mainStack: stack });
     return path;
   } catch {
-    // Said in the sentence.
+    // The message already says so.
     return null;
   }
 }

@@ -1,9 +1,10 @@
 /**
- * Notices a run that no longer moves: knows its phase, when that began and its last sign of progress. A phase that is
- * silent for too long leaves a dump of what was running; then the run waits on or ends, as `onHang` says.
+ * Notices a run that hangs: knows its phase, when that began, and the last sign of progress. When a phase is
+ * silent for too long, it writes a dump of what was running; then the run keeps waiting or ends, as `onHang`
+ * says.
  *
- * Time is counted in ticks of the event loop, each at most twice its length, so that a stopped process, a debugger, a
- * machine asleep and a clock set anew never look like a hang.
+ * Time is counted in ticks of the event loop, each as at most twice its length, so that a stopped process, a
+ * debugger, a sleeping machine or a changed clock never looks like a hang.
  */
 import { url as debuggerUrl } from 'node:inspector';
 import type { Config, Phase } from '../../config';
@@ -21,18 +22,18 @@ import type { Watch } from '../../grpo/watch';
 
 /** The run was ended by its watchdog. */
 export class HungError extends AcoerError {
-  /** What hung did not end on being cancelled: it goes on in this process, and an exit would wait for it. */
+  /** The hung call did not end when cancelled: it still runs, and an exit of the process waits for it. */
   stuck = false;
 }
 
-/** Whether what made `error` still goes on in this process, which can then only be ended by force. */
+/** Whether the call behind `error` still runs in this process, which can then only be ended by force. */
 export const isStuck = (error: unknown): boolean => error instanceof HungError && error.stuck;
 
 export interface WatchdogParts {
   config: Config;
   directory: RunDirectory;
   emit: (event: TrainEvent) => void;
-  /** What hung has so long to end once it is cancelled, and each phase after it. Default 30 s. */
+  /** How long a hung call that was cancelled, and each phase after it, may take to end. Default 30,000 ms. */
   graceMs?: number;
   /** End the process when its thread is blocked and `onHang` is `stop`. */
   exitWhenBlocked?: boolean;
@@ -59,9 +60,9 @@ const idle = (): Current => ({
 
 export class Watchdog implements Watch {
   step = 0;
-  /** Why the run is to end; null: nothing has hung. */
+  /** Why the run must end; null: nothing has hung. */
   hung: HungError | null = null;
-  /** Called once when the run is to end. */
+  /** Called once when the run must end. */
   onStop: (error: HungError) => void = () => undefined;
   private readonly shared = new SharedState();
   private readonly abandoning = new AbortController();
@@ -92,12 +93,12 @@ export class Watchdog implements Watch {
     this.sentinel = startSentinel(setup, (message) => this.wasBlocked(message), this.sentinelLost);
   }
 
-  /** What hung goes on although it was cancelled: nothing that uses the engine ends any more. */
+  /** The hung call still runs although it was cancelled, so no further call to the engine will return. */
   get abandoned(): boolean {
     return this.abandoning.signal.aborted;
   }
 
-  /** From now on the limits follow from the model's size and device. */
+  /** From now on the limits depend on the model's size and device. */
   loaded({ deviceInfo }: Engine, { info }: Model): void {
     const { parameterCount: parameters, maxPositions } = info;
     this.model = { parameters, maxPositions, cuda: deviceInfo.device.startsWith('cuda') };
@@ -109,7 +110,7 @@ export class Watchdog implements Watch {
     const outer = this.current;
     this.enter(phase);
     try {
-      // Without the second, a run that hangs with nothing open would end its process unseen.
+      // Keeps the process alive: if nothing else does during a hang, it would exit unnoticed.
       this.timer?.ref();
       return await abortable(work(), this.abandoning.signal);
     } finally {
@@ -173,7 +174,7 @@ export class Watchdog implements Watch {
     this.shared.enter(phase, this.step, limitMs, progress, beganMs);
   }
 
-  /** A sign of life: the silence ends. */
+  /** Ends the silence after a sign of life. */
   private heard(): void {
     const { phase } = this.current;
     if (phase !== null && this.silentMs > 0) {
@@ -253,7 +254,7 @@ export class Watchdog implements Watch {
     });
   }
 
-  /** The other thread saw this one blocked, and it is free again. */
+  /** The other thread saw this one blocked; now it is free again. */
   private wasBlocked({ hang, path }: SentinelMessage): void {
     this.report(hang, path);
   }
