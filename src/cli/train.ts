@@ -17,10 +17,11 @@ import {
 import { latestRun, readMetrics } from '../run';
 import { collect, integer } from './command';
 import { outliveOutput } from './pipes';
+import { alignTable } from './table';
 import { answersLines } from './view/answers';
 import { closingLines } from './view/closing';
 import { ProgressView } from './view/progress';
-import { summaryTable } from './view/table';
+import { summaryTable } from './view/summary';
 
 interface TrainFlags {
   preset?: string;
@@ -178,10 +179,8 @@ function files({ directory }: TrainRun): string[] {
     ['completions', 'sampled completions with their rewards'],
     ['summary.json', 'the evaluation results'],
   ];
-  const found = rows.flatMap(([name, meaning]) => {
-    const path = join(directory, name);
-    return existsSync(path) ? [{ path, meaning }] : [];
-  });
-  const width = Math.max(...found.map(({ path }) => path.length));
-  return ['Files:', ...found.map(({ path, meaning }) => `  ${path.padEnd(width)}  ${meaning}`)];
+  const found = rows
+    .map(([name, meaning]) => [join(directory, name), meaning] as const)
+    .filter(([path]) => existsSync(path));
+  return ['Files:', ...alignTable(found, 2).map((line) => `  ${line}`)];
 }
