@@ -16,6 +16,7 @@ import {
 } from '../train';
 import { latestRun, readMetrics } from '../run';
 import { collect, integer } from './command';
+import { untilSecondSignal } from './interrupt';
 import { outliveOutput } from './pipes';
 import { alignTable } from './table';
 import { answersLines } from './view/answers';
@@ -90,26 +91,15 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
 }
 
 /** Runs `work`. The first SIGINT or SIGTERM stops it within seconds, the second at once, files intact. */
-async function stoppable<T>(
-  work: (signal: AbortSignal, hold: (run: TrainRun) => void) => Promise<T>,
-): Promise<T> {
+function stoppable<T>(work: (signal: AbortSignal, hold: (run: TrainRun) => void) => Promise<T>): Promise<T> {
   const loading = new AbortController();
   let run: TrainRun | undefined;
-  let asked = false;
-  const onSignal = () => {
-    if (asked) exitNow(130);
-    asked = true;
+  const stop = (): void => {
     process.stderr.write('\nstopping; press Ctrl-C again to stop at once\n');
     if (run === undefined) loading.abort();
     else run.stop();
   };
-  const signals = ['SIGINT', 'SIGTERM'] as const;
-  for (const name of signals) process.on(name, onSignal);
-  try {
-    return await work(loading.signal, (loaded) => (run = loaded));
-  } finally {
-    for (const name of signals) process.off(name, onSignal);
-  }
+  return untilSecondSignal(stop, () => work(loading.signal, (loaded) => (run = loaded)));
 }
 
 async function runTrain(configPath: string | undefined, flags: TrainFlags): Promise<void> {
