@@ -1,4 +1,3 @@
-/** Correctness alone: r = c. GRPO-acc in the ACOER paper. No parameters. */
 import { defineLengthless } from './define';
 import { correctness } from './groups';
 

@@ -1,7 +1,4 @@
-/**
- * r_format: 1 if the completion has a closed `<think>...</think>` and a `\boxed{}`, else 0 (the ACOER paper,
- * equation 2). The loop adds it to every answer with the weight `formatWeight`, so it is not named in `reward`.
- */
+/** The loop adds it to every answer with the weight `formatWeight`, so it is not named in `reward`. */
 import { defineLengthless } from './define';
 
 export const format = defineLengthless({

@@ -1,9 +1,4 @@
-/**
- * A flat penalty on completions that the length limit cut off: r = -penalty if truncated, else 0. Meant to be
- * added to another reward; `soft-overlong` is the version without a step.
- *
- * Parameters: penalty 1.
- */
+/** `soft-overlong` is the version without a step. */
 import { z } from 'zod';
 import { defineLengthless } from './define';
 
