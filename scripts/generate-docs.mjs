@@ -14,6 +14,7 @@ const { source } = require('./docs/sources.cjs');
 const { configSchemaFile } = require('./docs/config-schema.cjs');
 const { lossesPage } = require('./docs/losses-page.cjs');
 const { metricsPage } = require('./docs/metrics-page.cjs');
+const { rewardsPage } = require('./docs/rewards-page.cjs');
 const { settingsPage } = require('./docs/settings-page.cjs');
 const { optionsInterface } = require('./docs/options-interface.cjs');
 const { trlTable } = require('./docs/trl-table.cjs');
@@ -33,6 +34,7 @@ const files = {
       JSON.parse(read('test/fixtures/trl-settings.json')),
       read('docs/from-trl.md'),
     ),
+  'docs/rewards.md': () => rewardsPage(source('rewards/built-in'), read('docs/rewards.md')),
   'docs/settings.md': () => settingsPage(source('config/index')),
   'configs/schema.json': () =>
     configSchemaFile(source('config/index'), source('rewards/index').listRewards()),

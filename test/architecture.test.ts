@@ -58,7 +58,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'losses',
     'packing',
     'ranks',
-    'grouped',
+    'text',
     'version',
     'config',
     'models',

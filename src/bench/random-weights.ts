@@ -6,6 +6,7 @@ import { AcoerError } from '../errors';
 import { streamSeed } from '../rng';
 import { BYTES_PER_ELEMENT, parameterCount } from '../plan/cost';
 import type { NamedShape } from '../plan/shapes';
+import { gigabytes } from '../text';
 
 const STD = 0.02;
 const CHUNK_ELEMENTS = 1 << 21;
@@ -198,11 +199,10 @@ async function checkSpace(directory: string, shape: NamedShape): Promise<void> {
   const need = storedBytes(shape) * 1.01;
   const { bavail, bsize } = await statfs(directory);
   if (bavail * bsize >= need) return;
-  const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(1)} GB`;
   throw new AcoerError(
     'BAD_INPUT',
-    `random weights at the shape ${shape.name} need ${gigabytes(need)} but ${directory} has only ` +
-      `${gigabytes(bavail * bsize)} free; choose another folder.`,
+    `random weights at the shape ${shape.name} need ${gigabytes(need, 1)} but ${directory} has only ` +
+      `${gigabytes(bavail * bsize, 1)} free; choose another folder.`,
   );
 }
 

@@ -8,6 +8,7 @@ import type { Command } from 'commander';
 import { BENCHES, runBench, SHAPES, writeRandomWeights } from '../bench';
 import type { BenchName, BenchResult, PhaseResult, ShapeName, Spread, Workload } from '../bench';
 import { AcoerError } from '../errors';
+import { gigabytes, percent } from '../text';
 import { addEngineOptions, integer } from './command';
 import type { CommandModule, EngineFlags } from './command';
 import { interruptible } from './interrupt';
@@ -78,8 +79,6 @@ function withDirectory<T>(flags: BenchFlags, work: (directory: string) => Promis
   return flags.shape === undefined ? work(flags.model ?? 'tiny') : withShape(flags, work);
 }
 
-const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(2)} GB`;
-
 /** A median with its range, to three significant digits. */
 function withSpread({ median, min, max }: Spread, scale = 1): string {
   const text = (value: number): string => {
@@ -117,7 +116,7 @@ function describe(result: BenchResult): string {
   ];
   if (result.matmulUtilization !== null) {
     lines.push(
-      `training reaches ${(100 * result.matmulUtilization).toFixed(0)}% of the matmul rate, recomputation included`,
+      `training reaches ${percent(result.matmulUtilization, 0)} of the matmul rate, recomputation included`,
     );
   }
   if (result.logprobGap !== null) {
@@ -127,7 +126,7 @@ function describe(result: BenchResult): string {
     );
   }
   lines.push(
-    `memory: engine ${gigabytes(result.engineBytes)}, process at most ${gigabytes(result.peakResidentBytes)}`,
+    `memory: engine ${gigabytes(result.engineBytes, 2)}, process at most ${gigabytes(result.peakResidentBytes, 2)}`,
   );
   return lines.join('\n');
 }

@@ -1,5 +1,5 @@
 /** The report of `acoer data` as text. */
-import { grouped } from '../grouped';
+import { grouped } from '../text';
 import type { DataReport, ExampleRow, Lengths } from './data-report';
 import { formatTable } from './table';
 

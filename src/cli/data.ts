@@ -19,6 +19,7 @@ import { type DataReport, reportOn } from './data-report';
 import { reportText } from './data-text';
 import { showDownload } from './download';
 import { interruptible } from './interrupt';
+import { alignTable } from './table';
 
 interface DataFlags {
   config?: string;
@@ -52,12 +53,9 @@ function rowList(text: string): number[] {
 function knownNames(): string {
   const known = Object.entries(KNOWN_DATASETS).map(([name, { repo, summary }]) => [name, repo, summary]);
   const rows = [['tiny', '', 'the embedded task, for the embedded model'], ...known];
-  const widths = [0, 1].map((i) => Math.max(...rows.map((row) => row[i]!.length)));
   return [
     'Known data sets:',
-    ...rows.map(
-      ([name, repo, text]) => `  ${name!.padEnd(widths[0]!)}  ${repo!.padEnd(widths[1]!)}  ${text}`,
-    ),
+    ...alignTable(rows, 3).map((line) => `  ${line}`),
     'Also accepted: org/name on the Hugging Face hub, a file, or a folder of files.\n',
   ].join('\n');
 }

@@ -1,6 +1,7 @@
 /** Shows the progress of a download from the hub on stderr. */
 import type { FetchProgress } from '../hub';
 import type { ModelFetchOptions } from '../models';
+import { gigabytes, megabytes } from '../text';
 
 export interface DownloadStream {
   write(text: string): unknown;
@@ -12,8 +13,7 @@ const REDRAW_MS = 200;
 /** The rate covers only the last seconds: a resumed download starts with bytes that took no time. */
 const RATE_MS = 10_000;
 
-const megabytes = (bytes: number): string =>
-  bytes < 1e9 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(2)} GB`;
+const sizeText = (bytes: number): string => (bytes < 1e9 ? megabytes(bytes) : gigabytes(bytes));
 
 function timeText(seconds: number): string {
   if (seconds < 90) return `${Math.ceil(seconds)} s`;
@@ -52,9 +52,9 @@ export class DownloadView {
   private line(done: number, total: number): string {
     const [first, last] = [this.recent[0]!, this.recent.at(-1)!];
     const rate = last.at > first.at ? (1000 * (last.bytes - first.bytes)) / (last.at - first.at) : 0;
-    const speed = rate > 0 ? `, ${megabytes(rate)}/s` : '';
+    const speed = rate > 0 ? `, ${sizeText(rate)}/s` : '';
     const left = rate > 0 && done < total ? `, ${timeText((total - done) / rate)} left` : '';
-    return `fetching ${this.name}: ${megabytes(done)} of ${megabytes(total)}${speed}${left}`;
+    return `fetching ${this.name}: ${sizeText(done)} of ${sizeText(total)}${speed}${left}`;
   }
 }
 

@@ -1,13 +1,25 @@
-/** Plain-text tables: the first `leftColumns` columns are left-aligned, the rest right-aligned. */
-export function formatTable(rows: readonly (readonly string[])[], leftColumns = 1): string {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
-  const line = (row: readonly string[]): string =>
+/** Plain-text tables. */
+
+type Rows = readonly (readonly string[])[];
+
+const widthsOf = (rows: Rows): number[] =>
+  (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+
+/** Columns padded to their widest cell: the first `leftColumns` are left-aligned, the rest right-aligned. */
+export function alignTable(rows: Rows, leftColumns = 1): string[] {
+  const widths = widthsOf(rows);
+  return rows.map((row) =>
     row
-      .map((cell, column) =>
-        column < leftColumns ? cell.padEnd(widths[column]!) : cell.padStart(widths[column]!),
-      )
+      .map((cell, i) => (i < leftColumns ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)))
       .join('  ')
-      .trimEnd();
-  const rule = widths.map((width) => '-'.repeat(width)).join('  ');
-  return [line(rows[0]!), rule, ...rows.slice(1).map(line)].join('\n');
+      .trimEnd(),
+  );
+}
+
+/** An aligned table with a rule below its header. */
+export function formatTable(rows: Rows, leftColumns = 1): string {
+  const rule = widthsOf(rows)
+    .map((width) => '-'.repeat(width))
+    .join('  ');
+  return alignTable(rows, leftColumns).toSpliced(1, 0, rule).join('\n');
 }

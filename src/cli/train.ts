@@ -16,11 +16,13 @@ import {
 } from '../train';
 import { latestRun, readMetrics } from '../run';
 import { collect, integer } from './command';
+import { untilSecondSignal } from './interrupt';
 import { outliveOutput } from './pipes';
+import { alignTable } from './table';
 import { answersLines } from './view/answers';
 import { closingLines } from './view/closing';
 import { ProgressView } from './view/progress';
-import { summaryTable } from './view/table';
+import { summaryTable } from './view/summary';
 
 interface TrainFlags {
   preset?: string;
@@ -89,26 +91,15 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
 }
 
 /** Runs `work`. The first SIGINT or SIGTERM stops it within seconds, the second at once, files intact. */
-async function stoppable<T>(
-  work: (signal: AbortSignal, hold: (run: TrainRun) => void) => Promise<T>,
-): Promise<T> {
+function stoppable<T>(work: (signal: AbortSignal, hold: (run: TrainRun) => void) => Promise<T>): Promise<T> {
   const loading = new AbortController();
   let run: TrainRun | undefined;
-  let asked = false;
-  const onSignal = () => {
-    if (asked) exitNow(130);
-    asked = true;
+  const stop = (): void => {
     process.stderr.write('\nstopping; press Ctrl-C again to stop at once\n');
     if (run === undefined) loading.abort();
     else run.stop();
   };
-  const signals = ['SIGINT', 'SIGTERM'] as const;
-  for (const name of signals) process.on(name, onSignal);
-  try {
-    return await work(loading.signal, (loaded) => (run = loaded));
-  } finally {
-    for (const name of signals) process.off(name, onSignal);
-  }
+  return untilSecondSignal(stop, () => work(loading.signal, (loaded) => (run = loaded)));
 }
 
 async function runTrain(configPath: string | undefined, flags: TrainFlags): Promise<void> {
@@ -178,10 +169,8 @@ function files({ directory }: TrainRun): string[] {
     ['completions', 'sampled completions with their rewards'],
     ['summary.json', 'the evaluation results'],
   ];
-  const found = rows.flatMap(([name, meaning]) => {
-    const path = join(directory, name);
-    return existsSync(path) ? [{ path, meaning }] : [];
-  });
-  const width = Math.max(...found.map(({ path }) => path.length));
-  return ['Files:', ...found.map(({ path, meaning }) => `  ${path.padEnd(width)}  ${meaning}`)];
+  const found = rows
+    .map(([name, meaning]) => [join(directory, name), meaning] as const)
+    .filter(([path]) => existsSync(path));
+  return ['Files:', ...alignTable(found, 2).map((line) => `  ${line}`)];
 }

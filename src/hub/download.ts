@@ -7,6 +7,7 @@ import { mkdir, open, rename, rm, statfs, type FileHandle } from 'node:fs/promis
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AcoerError, errorCode, errorMessage } from '../errors';
+import { gigabytes, megabytes } from '../text';
 import { sizeOf, type RemoteFile } from './cache';
 import { repoText } from './names';
 import { claimPartial, releasePartial } from './partial';
@@ -195,14 +196,13 @@ function wrongContent({ request, file }: BlobDownload): AcoerError {
 function diskFull({ request, file, blob }: BlobDownload, missing: number, cause?: unknown): AcoerError {
   return new AcoerError(
     'HUB',
-    `No space left in ${dirname(blob)} for ${file.path} of ${repoText(request.repo)}, which needs ${gigabytes(missing)} more; ` +
+    `No space left in ${dirname(blob)} for ${file.path} of ${repoText(request.repo)}, which needs ${sizeText(missing)} more; ` +
       'free some, or set HF_HOME to a folder on another disk, and run the same command again.',
     { cause },
   );
 }
 
-const gigabytes = (bytes: number): string =>
-  bytes < 1e8 ? `${(bytes / 1e6).toFixed(1)} MB` : `${(bytes / 1e9).toFixed(1)} GB`;
+const sizeText = (bytes: number): string => (bytes < 1e8 ? megabytes(bytes) : gigabytes(bytes, 1));
 
 async function checkSpace(download: BlobDownload, missing: number): Promise<void> {
   const { bavail, bsize } = await statfs(dirname(download.blob));

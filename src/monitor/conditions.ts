@@ -1,4 +1,5 @@
 /** The conditions of a warning and of a collapse, each with a sentence saying why it holds. */
+import { percent } from '../text';
 import type { Falls } from './accuracy';
 import { above, below, moving, ofBase, type Averages } from './averages';
 import type { Fall } from './change';
@@ -13,7 +14,6 @@ export interface Known {
   context: MonitorContext;
 }
 
-export const percent = (share: number) => `${(100 * share).toFixed(1)}%`;
 const points = (share: number) => (100 * share).toFixed(1);
 
 /** A drop in thinking below this fraction is too small to ask where the tokens went. */

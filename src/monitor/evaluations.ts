@@ -2,8 +2,9 @@
  * The record of evaluations between the steps; if there are any, they decide about a collapse. Plain JSON.
  */
 import type { KnownMetrics } from '../metric-names';
+import { percent } from '../text';
 import { deviationsBelow } from './change';
-import { drop, percent, thinkingShort, type Known } from './conditions';
+import { drop, thinkingShort, type Known } from './conditions';
 import { EVALUATED } from './names';
 
 export interface EvaluationRecord {

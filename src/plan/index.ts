@@ -2,6 +2,7 @@
 import type { Config } from '../config';
 import type { Dtype } from '../engine/types';
 import { AcoerError } from '../errors';
+import { gigabytes } from '../text';
 import { changesForSpeed, changesToFit, cutToFit, fits, type Change } from './advice';
 import { parameterCount } from './cost';
 import type { PlanDevice } from './devices';
@@ -85,19 +86,17 @@ export function planRun({ config: asked, model, device: whole, ...given }: PlanI
   };
 }
 
-const gigabytes = (bytes: number): string => `${(bytes / 1e9).toFixed(2)} GB`;
-
 /** What the plan needs and what the device has; null if it fits. */
 export function shortage({ memory, device, fits: fitting }: Plan): string | null {
   if (fitting) return null;
   const { kv, evaluationKv, peakBytes, peakPhase } = memory;
   if (peakBytes > device.freeBytes) {
-    return `it needs ${gigabytes(peakBytes)} (${peakPhase}), but only ${gigabytes(device.freeBytes)} is available`;
+    return `it needs ${gigabytes(peakBytes, 2)} (${peakPhase}), but only ${gigabytes(device.freeBytes, 2)} is available`;
   }
   const [what, short] = kv.slots === 0 ? ['completion', kv] : ['evaluation answer', evaluationKv!];
   return (
-    `a full-length ${what} needs ${gigabytes(short.slotBytes)} of KV cache, but ` +
-    `the cache is limited to ${gigabytes(short.budgetBytes)}`
+    `a full-length ${what} needs ${gigabytes(short.slotBytes, 2)} of KV cache, but ` +
+    `the cache is limited to ${gigabytes(short.budgetBytes, 2)}`
   );
 }
 

@@ -1,9 +1,4 @@
-/**
- * A-DLP (arXiv 2505.18298), the closest controller before ACOER: r = c - lambda_t l for all answers;
- * lambda <- max(0, lambda + eta (acc - accRef)) after each batch.
- *
- * Parameters: lambdaInit 1e-3, eta 1e-3, accRef 0.62. State: lambda.
- */
+/** The closest controller before ACOER. */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { accuracyOf, correctness, rolloutsOf } from './groups';

@@ -1,11 +1,7 @@
-/** Correctness alone: r = c. GRPO-acc in the ACOER paper. No parameters. */
-import { z } from 'zod';
+import { defineLengthless } from './define';
+import { correctness } from './groups';
 
-import { bindParameters } from '../config/parameters';
-import { stateless } from './stateless';
-import type { RewardDefinition } from './types';
-
-export const acc: RewardDefinition = {
+export const acc = defineLengthless({
   name: 'acc',
   summary: 'Correctness alone (GRPO-acc).',
   formula: 'c',
@@ -18,9 +14,6 @@ export const acc: RewardDefinition = {
     continuous: true,
     adaptive: false,
   },
-  defaults: {},
-  bind(parameters) {
-    bindParameters('rewardParams.acc', z.strictObject({}), parameters);
-    return stateless('acc', (rollout) => ({ value: rollout.verdict.correct ? 1 : 0 }));
-  },
-};
+  parameters: {},
+  reward: () => ({ score: (rollout) => ({ value: correctness(rollout) }) }),
+});

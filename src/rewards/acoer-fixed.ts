@@ -1,8 +1,5 @@
 /**
- * ACOER without the controller: r = c + c alpha log(1 + k(1 - min(l/B, 1))) / log(1 + k), B = L. Ours, to
- * show what the controller adds.
- *
- * Parameters: alpha 0.02, logScale (k) 5. As in ACOER, a correct answer whose thinking never closed earns no
+ * Shows what the controller adds. As in ACOER, a correct answer whose thinking never closed earns no
  * bonus.
  */
 import { z } from 'zod';

@@ -1,9 +1,4 @@
-/**
- * ALP, adaptive length penalty (arXiv 2506.05256): r = c - (beta / K) l max(p, 1/K) for all answers; K is the
- * group size and p its fraction of correct answers, so easy prompts pay more per token.
- *
- * Parameters: beta 1e-7 (from a secondary source).
- */
+/** K is the group size and p_solved its fraction of correct answers, so easy prompts pay more per token. */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { accuracyOf, correctness } from './groups';

@@ -1,8 +1,6 @@
 /**
- * Arora and Zanette (arXiv 2502.04463): r = c (1 - alpha sigmoid((l - mean)/(std + 1e-7))), mean and std of
- * the lengths of the prompt's correct answers.
- *
- * Parameters: alpha 0.1 (the paper sweeps it; the default is ours). std is without Bessel's correction.
+ * Mean and std are of the lengths of the prompt's correct answers, std without Bessel's correction. The
+ * paper sweeps alpha; the default is ours.
  */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';

@@ -1,8 +1,6 @@
 /**
- * The paper's beta ablations: r = c + 0.3 c (1 - l/L) - beta (1 - c)(1 - l/L), beta 0, 0.01, 0.05 or 0.10.
- *
- * Parameters: alpha 0.3, beta as in the name, `wrongPenaltySign` (see `general.ts`; with `table`, wrong
- * answers are rewarded for length). beta0 shortens only correct answers.
+ * With `wrongPenaltySign: table` wrong answers are rewarded for length (see `general.ts`). beta0 shortens
+ * only correct answers.
  */
 import { z } from 'zod';
 import { defineReward } from './define';

@@ -1,9 +1,4 @@
-/**
- * Steps instead of slopes, for the paper's "binary immunity" corollary: r = c + alpha c [l <= tau] - beta (1
- * - c)[l > tau]. The paper gives no formula; this one is ours.
- *
- * Parameters: alpha 0.3, beta 0.1, tau 0, which means L / 2.
- */
+/** The paper gives no formula for this corollary. A tau of 0 means L / 2. */
 import { z } from 'zod';
 import { defineReward } from './define';
 import { generalForm } from './general';

@@ -1,9 +1,4 @@
-/**
- * prime-rl's linear brevity penalty: r = c - mean_c * weight * l / max_l, with mean and maximum over the
- * group, for all answers. Length does not matter in a group without a correct answer.
- *
- * Parameters: weight 0.25.
- */
+/** mean_c and max_l are over the group, so length does not matter in a group without a correct answer. */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { accuracyOf, correctness } from './groups';

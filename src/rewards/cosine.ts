@@ -1,11 +1,7 @@
 /**
- * The cosine reward (arXiv 2502.03373): long + (short - long)(1 + cos(pi l/L))/2, from the value at length 0
- * (short) to the value at L (long): correct 2 -> 1, wrong -10 -> 0. A completion that reaches L gets
- * overLength.
- *
- * Parameters: correctShort 2, correctLong 1, wrongShort -10, wrongLong 0, overLength -10, punishOverLength
- * true. TRL's `get_cosine_scaled_reward` is correctShort 1, correctLong 0.5, wrongShort -1, wrongLong -0.5
- * and punishOverLength false: beyond L the value at L holds.
+ * From the value at length 0 (short) to the value at L (long). TRL's `get_cosine_scaled_reward` is
+ * correctShort 1, correctLong 0.5, wrongShort -1, wrongLong -0.5 and punishOverLength false: beyond L the
+ * value at L holds.
  */
 import { z } from 'zod';
 import { defineReward } from './define';

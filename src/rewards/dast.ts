@@ -1,8 +1,6 @@
 /**
- * DAST (arXiv 2503.04472): B = p mean_correct + (1 - p) L, with p the group's fraction of correct answers; x
- * = (l - B)/B; correct max(-0.5x + 0.5, 0.1), wrong min(0.9x - 0.1, -0.1). From one secondary source.
- *
- * No parameters of its own; maxLength is L. A B of 0 (all answers correct and empty) counts as 1.
+ * B = p mean_correct + (1 - p) L, with p the group's fraction of correct answers. A B of 0 (all answers
+ * correct and empty) counts as 1.
  */
 import { defineReward } from './define';
 import { mean } from '../statistics';

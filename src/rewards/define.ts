@@ -34,50 +34,73 @@ export interface Formula<State> {
   ease?: BoundReward<State>['ease'];
 }
 
-interface Specification<Shape extends z.ZodRawShape, State> {
+interface Description<Shape extends z.ZodRawShape> {
   name: string;
   summary: string;
   formula: string;
   source: string;
   taxonomy: RewardTaxonomy;
+  parameters: Shape;
+}
+
+interface LengthlessReward<Shape extends z.ZodRawShape, State> extends Description<Shape> {
+  reward: (
+    parameters: z.output<z.ZodObject<Shape>>,
+  ) => Formula<State> & Pick<BoundReward<State>, 'needsThinking'>;
+}
+
+interface LengthReward<Shape extends z.ZodRawShape, State> extends Description<Shape> {
   /** Which tokens l counts unless `lengthOf` says otherwise. */
   length: LengthOf;
-  parameters: Shape;
   reward: (parameters: z.output<z.ZodObject<Shape>>, measures: Measures) => Formula<State>;
 }
 
-/** A reward whose value depends on a length; adds the parameters `lengthOf`, `lengthUnit` and `maxLength`. */
-export function defineReward<Shape extends z.ZodRawShape, State = null>(
-  specification: Specification<Shape, State>,
-): RewardDefinition & { taxonomy: RewardTaxonomy } {
-  const { length, parameters: own, reward, ...description } = specification;
-  const schema = z.strictObject({ ...own, ...lengthShape(length), ...maxLengthShape });
+type Definition = RewardDefinition & { taxonomy: RewardTaxonomy };
+
+/** A reward that measures no length: it has only the parameters listed here. */
+export function defineLengthless<Shape extends z.ZodRawShape, State = null>({
+  parameters,
+  reward,
+  ...description
+}: LengthlessReward<Shape, State>): Definition {
+  const schema = z.strictObject(parameters);
   return {
     ...description,
     defaults: defaultsOf(schema),
-    bind(given) {
-      const parameters = bindParameters(`rewardParams.${description.name}`, schema, given) as z.output<
-        z.ZodObject<Shape>
-      > &
-        z.output<z.ZodObject<LengthShape>>;
+    bind: (given) =>
+      ({
+        name: description.name,
+        initialState: () => null,
+        observe: (state: unknown) => state,
+        metrics: () => ({}),
+        ...reward(bindParameters(`rewardParams.${description.name}`, schema, given)),
+        // A formula never waits.
+        keepsTime: true,
+      }) as BoundReward,
+  };
+}
+
+/** A reward whose value depends on a length; adds the parameters `lengthOf`, `lengthUnit` and `maxLength`. */
+export function defineReward<Shape extends z.ZodRawShape, State = null>({
+  length,
+  parameters: own,
+  reward,
+  ...description
+}: LengthReward<Shape, State>): Definition {
+  return defineLengthless({
+    ...description,
+    parameters: { ...own, ...lengthShape(length), ...maxLengthShape },
+    reward: (given) => {
+      const parameters = given as z.output<z.ZodObject<Shape>> & z.output<z.ZodObject<LengthShape>>;
       const ofThinking = parameters.lengthOf !== 'total';
       const formula = reward(parameters, {
         l: lengthMeasure(parameters),
         L: ({ maxLength }) => parameters.maxLength || maxLength,
         ofThinking,
       });
-      return {
-        name: description.name,
-        initialState: () => null,
-        observe: (state: unknown) => state,
-        metrics: () => ({}),
-        ...formula,
-        needsThinking: ofThinking,
-        // A formula never waits.
-        keepsTime: true,
-      } as BoundReward;
+      return { ...formula, needsThinking: ofThinking };
     },
-  };
+  });
 }
 
 /** The sum of what correctness earns and what length adds or costs. */

@@ -1,13 +1,7 @@
-/**
- * r_format: 1 if the completion has a closed `<think>...</think>` and a `\boxed{}`, else 0 (the ACOER paper,
- * equation 2). The loop adds it to every answer with the weight `formatWeight`, so it is not named in `reward`.
- */
-import { z } from 'zod';
-import { bindParameters } from '../config/parameters';
-import { stateless } from './stateless';
-import type { RewardDefinition } from './types';
+/** The loop adds it to every answer with the weight `formatWeight`, so it is not named in `reward`. */
+import { defineLengthless } from './define';
 
-export const format: RewardDefinition = {
+export const format = defineLengthless({
   name: 'format',
   summary: 'Closed thinking and a boxed answer; always added, with `formatWeight`.',
   formula: '1 if closed <think>...</think> and \\boxed{}, else 0',
@@ -20,9 +14,6 @@ export const format: RewardDefinition = {
     continuous: true,
     adaptive: false,
   },
-  defaults: {},
-  bind(parameters) {
-    bindParameters('rewardParams.format', z.strictObject({}), parameters);
-    return stateless('format', (rollout) => ({ value: rollout.format ? 1 : 0 }));
-  },
-};
+  parameters: {},
+  reward: () => ({ score: (rollout) => ({ value: rollout.format ? 1 : 0 }) }),
+});

@@ -1,10 +1,7 @@
 /**
- * The paper's general form: r = c + c alpha f(l) - (1 - c) beta f(l), equation 2 of the ACOER paper.
- *
- * Parameters: alpha 0.3, beta 0.1; f linear (or exp, log, binary: `shapes.ts`), logScale 5, tau 0 (L / 2);
- * `wrongPenaltySign`, `table` (as above, which rewards wrong answers for length: dr/dl = +beta/L) or `theory`
- * (as in the paper's proofs, which penalise them for it: -(1 - c) beta (1 - f(l)), or -beta l/L for the
- * linear shape).
+ * A tau of 0 means L / 2. `wrongPenaltySign` is `table` (the formula as written, which rewards wrong
+ * answers for length: dr/dl = +beta/L) or `theory` (as in the paper's proofs, which penalise them for it:
+ * -(1 - c) beta (1 - f(l)), or -beta l/L for the linear shape).
  */
 import { z } from 'zod';
 import { defineReward, sumOf, type Measures } from './define';

@@ -1,8 +1,4 @@
-/**
- * GR3 (arXiv 2603.10535): r = R / (1 + alpha l / mean_l), mean_l over the group; R is c here.
- *
- * Parameters: alpha 0.33.
- */
+/** mean_l is over the group. The paper's R is c here. */
 import { z } from 'zod';
 import { defineReward } from './define';
 import { mean } from '../statistics';

@@ -1,9 +1,4 @@
-/**
- * GRPO-LEAD as its authors published it (arXiv 2504.09696): correct e^(-alpha z), z = (l - mean)/(std + 1e-7)
- * over the prompt's correct answers; wrong -1. From one secondary source.
- *
- * Parameters: alpha 0.05. std is without Bessel's correction.
- */
+/** std is without Bessel's correction. */
 import { z } from 'zod';
 import { defineReward } from './define';
 import { mean } from '../statistics';

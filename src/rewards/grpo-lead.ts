@@ -1,7 +1,4 @@
-/**
- * GRPO-LEAD as the ACOER paper gives it: r = e^(-l/L) for a correct answer, -1 for a wrong one. The published
- * version is `grpo-lead-original`.
- */
+/** The published version is `grpo-lead-original`. */
 import { defineReward } from './define';
 import { isCorrect } from './groups';
 

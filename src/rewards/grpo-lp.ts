@@ -1,8 +1,3 @@
-/**
- * GRPO+LP: r = c - alpha l/L, for correct and wrong answers alike. From the ACOER paper, table of rewards.
- *
- * Parameters: alpha 0.3.
- */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { correctness } from './groups';

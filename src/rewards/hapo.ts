@@ -1,9 +1,6 @@
 /**
- * HAPO (arXiv 2505.11225): f = cos(pi/2 min(l/h, 2)), with h the length of the prompt's shortest correct
- * answer in earlier batches. Correct: c + weight max(f, -0.7); wrong: weight min(0, f). f is 0 without a
- * history.
- *
- * Parameters: weight 1 (free in the paper), clip 0.7. State: h by problem id. An h of 0 counts as 1.
+ * h is the length of the prompt's shortest correct answer in earlier batches; an h of 0 counts as 1, and f
+ * is 0 without a history. The paper leaves w (`weight`) free.
  */
 import { z } from 'zod';
 import type { Group } from '../types';

@@ -1,9 +1,4 @@
-/**
- * Kimi k1.5's length reward (arXiv 2501.12599): r = c + weight x, where x = 0.5 - (l - min)/(max - min) over the group
- * for a correct answer and min(0, x) for a wrong one; 0 when all lengths are equal.
- *
- * Parameters: weight 0.4.
- */
+/** min and max are over the group; x is 0 when all lengths are equal. */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { correctness } from './groups';

@@ -1,8 +1,4 @@
-/**
- * L1-Exact (arXiv 2503.04697): r = c - alpha |n - l|, for wrong answers too; n is the requested length.
- *
- * Parameters: alpha 0.0003; targetLength (n) 0, which means L / 2. The paper requests n in each prompt.
- */
+/** n is `targetLength`, which the paper requests in each prompt; 0 means L / 2. */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { correctness } from './groups';

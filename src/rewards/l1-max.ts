@@ -1,8 +1,4 @@
-/**
- * L1-Max (arXiv 2503.04697): r = c clip(alpha (n - l) + 0.5, 0, 1); n is the longest length requested.
- *
- * Parameters: alpha 0.0003 (the authors' code halves the slope); targetLength (n) 0, which means L / 2.
- */
+/** n is `targetLength`, the longest length requested; 0 means L / 2. The authors' code halves the slope. */
 import { z } from 'zod';
 import { defineReward } from './define';
 import { correctness } from './groups';

@@ -1,14 +1,11 @@
 /**
- * LASER-D (arXiv 2505.15612): LASER's step with a target length L_A for each tier of difficulty. A group's
- * tier is high if its accuracy is >= 2/3, medium if >= 1/3, else low. L_A is the smallest length whose
- * coverage (the fraction of the tier's correct answers no longer than it) times the tier's minimum count
- * (floor(2n/3), floor(n/3), 1; n is the group size) is at least 1. Until it is measured, L_A is L.
+ * A group's tier is high if its accuracy is >= 2/3, medium if >= 1/3, else low. L_A is the smallest length
+ * whose coverage (the fraction of the tier's correct answers no longer than it) times the tier's minimum
+ * count (floor(2n/3), floor(n/3), 1; n is the group size) is at least 1. Until it is measured, L_A is L.
  *
- * The paper measures on a monitor set every few steps. Here the monitor set is the training data: the correct
- * answers of the last `monitorWindow` batches, re-measured every `monitorSteps` batches.
- *
- * Parameters: bonus 0.5, wrongPenalty 0.5, monitorSteps 20, monitorWindow 20 (both ours). State: those
- * lengths and L_A.
+ * The paper measures on a monitor set every few steps. Here the monitor set is the training data: the
+ * correct answers of the last `monitorWindow` batches, re-measured every `monitorSteps` batches (both
+ * defaults are ours).
  */
 import { z } from 'zod';
 import type { KnownMetrics } from '../metric-names';

@@ -1,8 +1,4 @@
-/**
- * LASER (arXiv 2505.15612): r = c + bonus c [l <= L_T]; wrong answers -wrongPenalty.
- *
- * Parameters: bonus 0.5, wrongPenalty 0.5, targetLength (L_T) 0, which means L / 2.
- */
+/** L_T is `targetLength`; 0 means L / 2. */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { isCorrect } from './groups';

@@ -1,9 +1,6 @@
 /**
- * ReCut as the ACOER paper gives it: r = +1/|Y| for a correct answer, -1/|Y| for a wrong one, with |Y| all
- * output tokens. So a wrong answer gains from length.
- *
- * Parameters: `wrongPenaltySign`, `table` (the above) or `theory` (wrong answers get -|Y|/L). An empty
- * completion counts as one token.
+ * |Y| is all output tokens, so a wrong answer gains from length; with `wrongPenaltySign: theory` it gets
+ * -|Y|/L instead. An empty completion counts as one token.
  */
 import { defineReward } from './define';
 import { wrongPenaltySign } from './general';

@@ -1,9 +1,7 @@
 /**
- * Short-RL (arXiv 2505.12284): correct 1 + r_len, wrong 0; r_len = 0.5 if l <= l_min + tolerance, else 0.5 -
- * (l - l_min) / (l_max - l_min + 1e-5), with l_min and l_max over the prompt's correct answers. r_len is 0
- * while the batch's accuracy is more than accuracyMargin below the best so far.
- *
- * Parameters: tolerance 100 (tokens), accuracyMargin 0.05. State: the best batch accuracy so far.
+ * l_min and l_max are over the prompt's correct answers, best is the highest batch accuracy so far, and
+ * margin is `accuracyMargin`. r_len is 0.5 up to l_min + tolerance; beyond it 1e-5 is added to the
+ * denominator.
  */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';

@@ -1,8 +1,6 @@
 /**
- * ShorterBetter (arXiv 2504.21370): r = alpha c - beta |l - SOL|, for all answers; SOL is the length of the
- * group's shortest correct answer, or the group's mean length when none is correct.
- *
- * Parameters: alpha 2, beta 0.001 (from a secondary source).
+ * SOL is the length of the group's shortest correct answer, or the group's mean length when none is
+ * correct.
  */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';

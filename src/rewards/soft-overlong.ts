@@ -1,10 +1,4 @@
-/**
- * DAPO's soft overlong punishment (arXiv 2503.14476, equation 13): 0 up to Lmax - Lc tokens, then down to -1
- * at Lmax, -1 beyond. Meant to be added to another reward.
- *
- * Parameters: maxLength (Lmax) 0, which means the run's; cacheLength (Lc) 0, which means Lmax / 5, as in the
- * paper.
- */
+/** Lmax is `maxLength` and Lc `cacheLength`, whose 0 means Lmax / 5, as in the paper. */
 import { z } from 'zod';
 import { defineReward } from './define';
 

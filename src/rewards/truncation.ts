@@ -1,17 +1,8 @@
-/**
- * A flat penalty on completions that the length limit cut off: r = -penalty if truncated, else 0. Meant to be
- * added to another reward; `soft-overlong` is the version without a step.
- *
- * Parameters: penalty 1.
- */
+/** `soft-overlong` is the version without a step. */
 import { z } from 'zod';
-import { bindParameters, defaultsOf } from '../config/parameters';
-import { stateless } from './stateless';
-import type { RewardDefinition } from './types';
+import { defineLengthless } from './define';
 
-const schema = z.strictObject({ penalty: z.number().min(0).default(1) });
-
-export const truncation: RewardDefinition = {
+export const truncation = defineLengthless({
   name: 'truncation',
   summary: 'A penalty on completions cut off by the length limit; to be added to another reward.',
   formula: '-penalty if truncated, else 0',
@@ -24,9 +15,8 @@ export const truncation: RewardDefinition = {
     continuous: false,
     adaptive: false,
   },
-  defaults: defaultsOf(schema),
-  bind(parameters) {
-    const { penalty } = bindParameters('rewardParams.truncation', schema, parameters);
-    return stateless('truncation', (rollout) => ({ value: rollout.finish === 'length' ? -penalty : 0 }));
-  },
-};
+  parameters: { penalty: z.number().min(0).default(1) },
+  reward: ({ penalty }) => ({
+    score: (rollout) => ({ value: rollout.finish === 'length' ? -penalty : 0 }),
+  }),
+});

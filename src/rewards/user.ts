@@ -2,7 +2,6 @@
 import { AcoerError } from '../errors';
 import type { Group, Prompt, Rollout } from '../types';
 import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, RewardView } from './types';
-import { stateless } from './stateless';
 
 /** A rollout as a reward function sees it. */
 export interface UserRollout extends Rollout {
@@ -93,10 +92,16 @@ export function fromFunction(name: string, reward: RewardFunction): RewardDefini
         );
       }
       const view = viewer();
-      return stateless(name, async (rollout, { group }) => {
-        const seen = view(group);
-        return { value: await reward(own(seen, group, rollout), seen) };
-      });
+      return {
+        name,
+        initialState: () => null,
+        observe: () => null,
+        async score(rollout, { group }) {
+          const seen = view(group);
+          return { value: await reward(own(seen, group, rollout), seen) };
+        },
+        metrics: () => ({}),
+      };
     },
   };
 }

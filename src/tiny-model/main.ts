@@ -12,6 +12,7 @@ import { createEngine } from '../engine/engine';
 import type { Model, Policy } from '../engine/types';
 import { errorMessage, exitCodeFor } from '../errors';
 import { type EvalSampling, type EvalSummary, evaluate } from '../eval';
+import { percent } from '../text';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
 import { initialWeights } from './init';
 import { countLines } from './lines';
@@ -42,7 +43,7 @@ function report(label: string, summary: EvalSummary): void {
   );
   say(
     `${label}: accuracy ${summary.accuracy.toFixed(3)}, ${summary.thinkingTokens.toFixed(1)} thinking tokens, ` +
-      `${(100 * summary.truncated).toFixed(1)}% truncated  ${levels.join('  ')}`,
+      `${percent(summary.truncated)} truncated  ${levels.join('  ')}`,
   );
 }
 

@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import type { Dataset } from '../data';
 import { AcoerError } from '../errors';
-import { grouped } from '../grouped';
+import { grouped } from '../text';
 import { Pace } from '../pace';
 import { promptLimit, type PlannedModel } from '../plan';
 import { fillTemplate, type Tokenizer } from '../tokenizer';

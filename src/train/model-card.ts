@@ -5,6 +5,7 @@ import { mergeLayers, PRESETS, resolveConfig, type Config, type ConfigInput } fr
 import { joinNames, KNOWN_DATASETS, partNames, type Dataset } from '../data';
 import { looksLikeHubId, splitRevision } from '../hub';
 import type { EvalSummary } from '../eval';
+import { percent } from '../text';
 import { packageVersion } from '../version';
 import type { RunSummary } from './events';
 
@@ -45,8 +46,6 @@ function frontMatter({ config: { model }, trainData }: CardContent): string {
 
 const table = (rows: readonly (readonly string[])[]): string =>
   [rows[0]!, rows[0]!.map(() => '---'), ...rows.slice(1)].map((row) => `| ${row.join(' | ')} |`).join('\n');
-
-const percent = (fraction: number): string => `${(100 * fraction).toFixed(1)}%`;
 
 function evaluationRow(name: string, base: EvalSummary, trained: EvalSummary): string[] {
   const [before, after] = [base.thinkingTokens, trained.thinkingTokens];

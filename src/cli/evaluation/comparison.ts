@@ -1,13 +1,11 @@
 /** A paired comparison as text. */
 import type { PairedFigure, PairedTokens } from '../../eval';
 import { formatTable } from '../table';
+import { points } from '../view/format';
 import type { ComparedFiles } from './files';
 import { pValue, percentOf, tokensOf } from './numbers';
 
-const signed = (value: number, text: string): string => (value > 0 ? `+${text}` : text);
-
-const points = (fraction: number): string => signed(fraction, (100 * fraction).toFixed(1));
-const tokens = (value: number): string => signed(value, tokensOf(value));
+const tokens = (value: number): string => (value > 0 ? `+${tokensOf(value)}` : tokensOf(value));
 
 function figureRow(
   name: string,

@@ -15,6 +15,7 @@ import { AcoerError, errorMessage } from '../../errors';
 import { VerifierPool } from '../../grading';
 import { resolveTokenizer } from '../../models';
 import { recordOf } from '../../run';
+import { percent } from '../../text';
 import { loadTokenizer } from '../../tokenizer';
 import { parseJsonLines } from '../jsonl';
 import { loadBenchmark } from './benchmarks';
@@ -34,7 +35,7 @@ async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Prom
   const onProgress = (done: number, correct: number): void => {
     if (Date.now() - shownAt < 2_000) return;
     shownAt = Date.now();
-    process.stderr.write(`${done} completions graded, ${((100 * correct) / done).toFixed(1)}% correct\n`);
+    process.stderr.write(`${done} completions graded, ${percent(correct / done)} correct\n`);
   };
   try {
     return await gradeFile(path, { grader: pool, dataset, tokenizer, preset, signal, onProgress });

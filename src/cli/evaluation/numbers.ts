@@ -1,12 +1,11 @@
 /** Formats the numbers of an evaluation; a number that a file lacks is shown as a dash. */
 import type { EvalReport, Interval } from '../../eval';
-import { grouped } from '../../grouped';
+import { grouped, percent } from '../../text';
 import { change } from '../view/format';
 
 const UNKNOWN = '-';
 
-export const percentOf = (fraction: number): string =>
-  Number.isNaN(fraction) ? UNKNOWN : `${(100 * fraction).toFixed(1)}%`;
+export const percentOf = (fraction: number): string => (Number.isNaN(fraction) ? UNKNOWN : percent(fraction));
 
 export const tokensOf = (tokens: number): string => (Number.isNaN(tokens) ? UNKNOWN : tokens.toFixed(1));
 

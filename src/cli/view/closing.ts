@@ -2,9 +2,8 @@
 import type { AccuracyChange } from '../../eval';
 import { runVerdict, type MonitorCourse, type PeakComparison, type RunSummary } from '../../train';
 import type { KnownMetrics } from '../../metric-names';
-import { change, percent } from './format';
-
-const points = (difference: number) => `${difference > 0 ? '+' : ''}${(100 * difference).toFixed(1)}`;
+import { percent } from '../../text';
+import { change, points } from './format';
 
 /** Longer answers are reported if they grew by this fraction and by this share of the tokens saved. */
 const GREW = 0.25;

@@ -1,7 +1,5 @@
-/** Formats numbers for people. */
-import { grouped } from '../../grouped';
-
-export const percent = (fraction: number, digits = 1) => `${(100 * fraction).toFixed(digits)}%`;
+/** Formats times, changes and counts for people. */
+import { grouped } from '../../text';
 
 /** `1m 05s`, `2h 03m`. */
 export function duration(ms: number): string {
@@ -13,15 +11,16 @@ export function duration(ms: number): string {
   return `${Math.floor(minutes / 60)}h ${two(minutes % 60)}m`;
 }
 
-/** `15.34 GB`; small amounts get one more digit. */
-export const gigabytes = (bytes: number) => `${(bytes / 1e9).toFixed(bytes < 1e8 ? 3 : 2)} GB`;
-
 /** A relative change in percent with its sign; empty if the value before was 0. */
 export function change(before: number, after: number): string {
   if (before === 0) return '';
   const points = Math.round(100 * (after / before - 1));
   return points > 0 ? `+${points}%` : `${points === 0 ? 0 : points}%`;
 }
+
+/** `+1.5`: a difference of two fractions in percentage points. */
+export const points = (difference: number): string =>
+  `${difference > 0 ? '+' : ''}${(100 * difference).toFixed(1)}`;
 
 export function count(value: number, noun: string): string {
   return `${grouped(value)} ${noun}${value === 1 ? '' : 's'}`;

@@ -1,5 +1,5 @@
 /** The reward lab's report as tables. */
-import { grouped } from '../../grouped';
+import { grouped, percent } from '../../text';
 import {
   balanceOf,
   EPSILONS,
@@ -13,8 +13,9 @@ import {
   type PairPoint,
   type RewardReport,
 } from '../../lab';
-import { count, percent } from './format';
-import { alignTable } from './table';
+import { alignTable } from '../table';
+import { count } from './format';
+import { wrapWords } from './text';
 
 const CLASSES: readonly AnswerClass[] = ['incorrect', 'correct'];
 const WIDTH = 110;
@@ -36,28 +37,8 @@ const perThousand = (slope: number | null | undefined): string =>
 const order = (value: number | null): string =>
   value === null ? '-' : (value + 0).toFixed(2).replace('-0.00', '0.00');
 
-/** Wraps words into lines, indented from the second one on. */
-function wrapped(text: string, indent: number): string[] {
-  const lines: string[] = [];
-  let line = '';
-  for (const word of text.split(' ')) {
-    if (line !== '' && line.length + word.length + 1 > WIDTH - indent) {
-      lines.push(line);
-      line = '';
-    }
-    line = line === '' ? word : `${line} ${word}`;
-  }
-  return [...lines, line].map((each, i) => (i === 0 ? each : ' '.repeat(indent) + each));
-}
-
 function titled(title: string, notes: readonly string[], rows: readonly (readonly string[])[]): string[] {
-  return [
-    title,
-    ...notes.flatMap((note) => wrapped(note, 0)),
-    '',
-    ...alignTable(rows).map((row) => row.trimEnd()),
-    '',
-  ];
+  return [title, ...notes.flatMap((note) => wrapWords(note, WIDTH)), '', ...alignTable(rows), ''];
 }
 
 function header(report: LabReport): string[] {
@@ -142,7 +123,7 @@ function pressureTable({ rewards }: LabReport): string[] {
       ],
       [head, ...rows],
     ),
-    ...(rest.length > 0 ? [...wrapped(`No slope at these lengths: ${rest.join(', ')}.`, 0), ''] : []),
+    ...(rest.length > 0 ? [...wrapWords(`No slope at these lengths: ${rest.join(', ')}.`, WIDTH), ''] : []),
   ];
 }
 
@@ -276,15 +257,15 @@ function predictionLines({ rewards }: LabReport): string[] {
   const names = Math.max(...rewards.map(({ name }) => name.length));
   const lines = rewards.flatMap((report) => {
     const start = `${report.name.padEnd(names)}  ${pathwayName(report).padEnd(12)}  `;
-    const [first, ...rest] = wrapped(report.prediction.reason, start.length);
-    return [start + first!, ...rest];
+    const reason = wrapWords(report.prediction.reason, WIDTH - start.length);
+    return reason.map((line, i) => (i === 0 ? start : ' '.repeat(start.length)) + line);
   });
   const notes = [
     'Pathway 1: incorrect answers have a length slope. Pathway 2: correct answers have one. Guarded: the pressure on correct answers decreases when accuracy falls.',
   ];
   return [
     'PREDICTED COLLAPSE PATHWAYS (section 4.2)',
-    ...notes.flatMap((note) => wrapped(note, 0)),
+    ...notes.flatMap((note) => wrapWords(note, WIDTH)),
     '',
     ...lines,
   ];

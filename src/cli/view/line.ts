@@ -1,6 +1,7 @@
 /** One training step as one line. */
 import type { KnownMetrics } from '../../metric-names';
-import { duration, percent } from './format';
+import { percent } from '../../text';
+import { duration } from './format';
 
 export interface StepLine {
   index: number;

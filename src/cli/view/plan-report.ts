@@ -1,8 +1,8 @@
 /** A plan as text. */
-import { grouped } from '../../grouped';
+import { gigabytes, grouped } from '../../text';
 import { PHASES, shortage, STEP_PHASES, stepTotal, type Change, type Plan, type StepTime } from '../../plan';
 import { formatTable } from '../table';
-import { count, gigabytes } from './format';
+import { count } from './format';
 
 function seconds(value: number): string {
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);

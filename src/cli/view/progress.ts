@@ -1,9 +1,8 @@
 /** A run's live output: lines that stay and, on a terminal, a last line that is redrawn. */
-import { grouped } from '../../grouped';
+import { gigabytes, grouped, percent } from '../../text';
 import type { TrainEvent } from '../../train';
 import type { Rollback } from '../../run';
 import { DownloadView } from '../download';
-import { gigabytes, percent } from './format';
 import { healthLine } from './health';
 import { stepLine } from './line';
 import type { Answer } from './answers';

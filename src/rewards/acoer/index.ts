@@ -1,13 +1,12 @@
 /**
- * ACOER: r = c + c alpha_t log(1 + k(1 - min(l/B_t, 1))) / log(1 + k); length does not matter for wrong
- * answers. From the ACOER paper, section 5. alpha_t and B_t come from the controller (`controller.ts`).
+ * The ACOER paper, section 5. alpha_t and B_t come from the controller (`controller.ts`), whose parameters
+ * have the paper's values as defaults.
  *
- * Parameters: those of `AcoerParameters`, with the paper's values as defaults, and two where the authors'
- * released code differs from ours. `openThinking`: `no-bonus` (ours: a correct answer whose thinking never
- * closed earns 1 and is left out of the mean length) or `zero-length` (theirs: its length is 0, so it earns
- * the whole bonus). `noCorrectLength`: `hold` (ours: a batch without a correct answer leaves the length
- * average unchanged) or `zero` (theirs: it enters the average as length 0). With `lengthUnit: chars` and
- * `initialBudget: 4096` as well, all of it is theirs.
+ * Two more parameters are where the authors' released code differs from ours. `openThinking`: `no-bonus`
+ * (ours: a correct answer whose thinking never closed earns 1 and is left out of the mean length) or
+ * `zero-length` (theirs: its length is 0, so it earns the whole bonus). `noCorrectLength`: `hold` (ours: a
+ * batch without a correct answer leaves the length average unchanged) or `zero` (theirs: it enters the
+ * average as length 0). With `lengthUnit: chars` and `initialBudget: 4096` as well, all of it is theirs.
  */
 import { z } from 'zod';
 

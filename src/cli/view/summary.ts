@@ -1,18 +1,9 @@
 /** The before/after table. */
 import type { EvalSummary } from '../../eval';
 import type { EvalKind, RunSummary } from '../../train';
-import { change, percent } from './format';
-
-/** Pads columns to their widest cell; the first is left-aligned, the others right-aligned. */
-export function alignTable(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
-  return rows.map((row) =>
-    row
-      .map((cell, i) => (i === 0 ? cell.padEnd(widths[i]!) : cell.padStart(widths[i]!)))
-      .join('  ')
-      .trimEnd(),
-  );
-}
+import { percent } from '../../text';
+import { alignTable } from '../table';
+import { change } from './format';
 
 type Figures = Pick<EvalSummary, 'accuracy' | 'thinkingTokens'>;
 
