@@ -6,8 +6,9 @@
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { createEngine, loadTokenizer, registerModelFamily, TINY_MODEL } from '../dist/index.js';
+import { createEngine, loadTokenizer, registerModelFamily, resolveModel } from '../dist/index.js';
 
+const embedded = await resolveModel('tiny');
 const THEIRS = { 'model.layers.': 'blocks.', '.self_attn.': '.attention.', '.mlp.': '.feed_forward.' };
 const rename = (name, pairs) => pairs.reduce((text, [from, to]) => text.replace(from, to), name);
 
@@ -40,7 +41,7 @@ registerModelFamily({
 
 /** The embedded model under the other project's names. */
 function renamedCopy(directory) {
-  const own = JSON.parse(readFileSync(join(TINY_MODEL, 'config.json'), 'utf8'));
+  const own = JSON.parse(readFileSync(join(embedded.directory, 'config.json'), 'utf8'));
   const config = {
     architectures: ['ExampleForCausalLM'],
     vocabulary: own.vocab_size,
@@ -56,7 +57,7 @@ function renamedCopy(directory) {
     activation: 'silu',
   };
   writeFileSync(join(directory, 'config.json'), JSON.stringify(config));
-  const weights = readFileSync(join(TINY_MODEL, 'model.safetensors'));
+  const weights = readFileSync(join(embedded.directory, 'model.safetensors'));
   const end = 8 + Number(weights.readBigUInt64LE());
   const header = Object.entries(JSON.parse(weights.toString('utf8', 8, end)));
   const renamed = Object.fromEntries(
@@ -72,10 +73,10 @@ const directory = mkdtempSync(join(tmpdir(), 'acoer-family-'));
 const engine = await createEngine({ device: 'cpu' });
 try {
   renamedCopy(directory);
-  const tokenizer = await loadTokenizer(TINY_MODEL);
+  const tokenizer = await loadTokenizer(embedded.directory);
   const promptIds = tokenizer.encode('What is three plus four?');
   for (const [name, path] of [
-    ['embedded', TINY_MODEL],
+    ['embedded', embedded.directory],
     ['renamed', directory],
   ]) {
     const model = await engine.loadModel(path);

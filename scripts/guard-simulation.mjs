@@ -18,7 +18,7 @@ import { root } from './lib/study.mjs';
 
 const require = createRequire(import.meta.url);
 const { FALLS, SHAPES, SOLVE_RATES, syntheticRun } = require('./synthetic-runs.cjs');
-const { bareContext, initialMonitorState, monitorSettings, observeHealth } = require(join(root, 'dist'));
+const { bareContext, initialMonitorState, monitorSettings, observe } = require(join(root, 'dist/monitor'));
 
 /** First seed of the runs that settings were chosen on, and of those they are reported on. */
 const FIRST_SEED = { tune: 1_000_000, judge: 17_000_000 };
@@ -73,7 +73,7 @@ function firstChanges(options, given = settings, from = 0) {
   const first = { warning: null, collapsed: null };
   let state = initialMonitorState();
   for (const line of syntheticRun(options)) {
-    const seen = observeHealth(state, line, given, context);
+    const seen = observe(state, line, given, context);
     state = seen.state;
     const groups = line.step * options.shape.prompts;
     if (seen.change !== null && groups > from) first[seen.change.to] ??= groups;

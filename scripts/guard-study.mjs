@@ -63,11 +63,11 @@ function courseOf(lines) {
 
 /** The first change to each state. */
 function firstChanges(lines, settings, context) {
-  const { initialMonitorState, observeHealth } = require(join(root, 'dist'));
+  const { initialMonitorState, observe } = require(join(root, 'dist/monitor'));
   let state = initialMonitorState();
   const first = {};
   for (const line of lines) {
-    const seen = observeHealth(state, line, settings, context);
+    const seen = observe(state, line, settings, context);
     state = seen.state;
     if (seen.change !== null) first[seen.change.to] ??= seen.change.step;
   }
@@ -76,7 +76,8 @@ function firstChanges(lines, settings, context) {
 
 /** The monitor over a recorded run twice: with collapses decided by batches and by evaluations. */
 function replayOne(path, given) {
-  const { monitorContext, monitorSettings } = require(join(root, 'dist'));
+  const { monitorSettings } = require(join(root, 'dist/monitor'));
+  const { monitorContext } = require(join(root, 'dist/train'));
   const { readMetrics, readRollbacks, RunDirectory } = require(join(root, 'dist/run'));
   const run = new RunDirectory(path);
   const config = run.readJson(run.config());

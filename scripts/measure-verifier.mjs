@@ -13,7 +13,9 @@ import { createRequire } from 'node:module';
 import { performance } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
 
-const { optionsFromConfig, verifyAnswer } = createRequire(import.meta.url)('../dist/verify/index.js');
+const require = createRequire(import.meta.url);
+const { verifyAnswer } = require('../dist/verify/index.js');
+const { optionsFromConfig } = require('../dist/verify/options.js');
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,

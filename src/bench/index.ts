@@ -13,7 +13,7 @@ import type { Spread } from './measure';
 import { randomSamples, rollout, samplesOf, slots, trainPass } from './workload';
 import type { Workload } from './workload';
 
-export { SHAPES, type NamedShape, type ShapeName } from '../plan/shapes';
+export { SHAPES, type ShapeName } from '../plan/shapes';
 export { writeRandomWeights } from './random-weights';
 export type { Spread } from './measure';
 export type { Workload } from './workload';

@@ -1,7 +1,7 @@
 /** `acoer verify`: verdicts as JSON Lines for pairs of reference and completion as JSON Lines, in order. */
 import { type Command, Option } from 'commander';
 import { type GradingItem, VerifierPool } from '../grading';
-import { BadConfig, optionsFromConfig, type PresetName } from '../verify';
+import { BadConfig, optionsFromConfig, type PresetName } from '../verify/options';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { InOrder, type LineOrProblem, openInput, parseLinesAsTheyCome, writeJsonLine } from './jsonl';

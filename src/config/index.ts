@@ -1,13 +1,13 @@
-export { configSchema, FIELD_GROUPS, type Config } from './fields';
+export { configSchema, type Config } from './fields';
 export { currentSettings } from './earlier';
-export { configJsonSchema, type JsonSchema } from './json-schema';
+export { configJsonSchema } from './json-schema';
 export type { ConfigInput } from './options.generated';
 export { TRL_SETTINGS } from './trl-names';
 export type { MonitorInput } from './guard-fields';
 export { PHASES, type Phase } from './watchdog-fields';
-export { describeConfig, describeConfigMarkdown, type FieldDescription } from './describe';
+export { describeConfig, describeConfigMarkdown } from './describe';
 export { parseAssignments, readConfigFile } from './load';
-export { didYouMean, nearestName } from './nearest';
-export { defaultPreset, PRESETS, type Preset } from './presets';
+export { didYouMean } from './nearest';
+export { PRESETS } from './presets';
 export { badConfig } from './problems';
 export { CONFIG_KEYS, mergeLayers, resolveConfig } from './resolve';

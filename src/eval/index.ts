@@ -1,7 +1,7 @@
 /** The paper's protocol (verified boxed answers, lengths in tokens) and all figures computed from it. */
 export { type BootstrapOptions, type Interval } from './bootstrap';
-export { accuracyChange, type AccuracyChange, pairedInterval, type Solved } from './change';
-export { compare, type Comparison, type McNemar, type PairedFigure, type PairedTokens } from './compare';
+export { accuracyChange, type AccuracyChange, pairedInterval } from './change';
+export { compare, type Comparison, type PairedFigure, type PairedTokens } from './compare';
 export {
   answerProblems,
   evaluate,
@@ -11,14 +11,7 @@ export {
 } from './evaluate';
 export { type AnswerPreset, gradeFile, type GradeFileOptions, type Grader } from './grade-file';
 export { judgeCompletion, type Judgement } from './judge';
-export { type EvalIntervals, type EvalReport, type LevelReport, report } from './report';
+export { type EvalReport, report } from './report';
 export { storedCompletion, storedRow } from './stored';
-export {
-  type EvalRow,
-  type EvalSummary,
-  type Graded,
-  type LevelSummary,
-  summarise,
-  type TokenMeans,
-} from './summary';
-export { type AtK, passAtK } from './votes';
+export { type EvalRow, type EvalSummary, type Graded, summarise } from './summary';
+export { passAtK } from './votes';

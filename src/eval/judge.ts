@@ -1,7 +1,7 @@
 /** Verdict and format of one completion, for any text. */
 import { withinTime } from '../deadline';
 import type { Grading, Thinking, Verdict } from '../types';
-import { type AnswerFrom, hasFormat, verifyCompletion } from '../verify';
+import { type AnswerFrom, hasFormat, verifyCompletion } from '../verify/verify';
 
 export interface Judgement {
   verdict: Verdict;

@@ -1,1 +1,1 @@
-export { type GradingItem, type PoolOptions, VerifierPool } from './pool';
+export { type GradingItem, VerifierPool } from './pool';

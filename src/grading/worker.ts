@@ -1,5 +1,6 @@
 /** The worker process of the pool: a runaway verdict can take its whole process down. */
-import { optionsFromConfig, verifyAnswer, verifyCompletion } from '../verify';
+import { verifyAnswer, verifyCompletion } from '../verify';
+import { optionsFromConfig } from '../verify/options';
 
 /** Presets of `verifyCompletion`. */
 const ANSWER_FROM = { boxed: 'answer', 'last-box': 'last-box' } as const;

@@ -1,6 +1,6 @@
 export { LAB_DEFAULTS, runLab, type LabOptions } from './lab';
-export { compositionRow, PAPER_ACCURACIES } from './composition';
-export { SYNTHETIC_DEFAULTS, type LengthDistribution, type SyntheticSettings } from './population';
+export { compositionRow } from './composition';
+export { SYNTHETIC_DEFAULTS, type LengthDistribution } from './population';
 export type { RecordedCompletion } from './recorded';
 export { SPREAD_FACTORS } from './pressure';
 export { balanceOf, EPSILONS, holdOf, strengthOf } from './length-weight';

@@ -5,19 +5,11 @@ import { AcoerError } from '../errors';
 import { findLoss, listLosses } from './registry';
 import type { LossBatch, LossDefinition, LossResult, LossSettings } from './types';
 
-export { CORRECTION_MODES, entropyThreshold, importanceWeights, isOnPolicy } from './corrections';
-export type { ImportanceCorrection } from './corrections';
+export { entropyThreshold, importanceWeights, isOnPolicy } from './corrections';
 export { listLosses, registerLoss } from './registry';
 export { sumOverTokens } from './tokens';
-export type { SequenceTokens, TokenLoss, TokenRule, TokenTerm } from './tokens';
-export type {
-  LossBatch,
-  LossDefinition,
-  LossResult,
-  LossSettings,
-  NormalizerCounts,
-  SequenceMeasures,
-} from './types';
+export type { TokenLoss } from './tokens';
+export type { LossBatch, LossDefinition, LossResult, LossSettings, SequenceMeasures } from './types';
 
 /** A loss with checked parameters. */
 export interface BoundLoss extends Pick<LossDefinition, 'name' | 'normalizer' | 'metrics'> {

@@ -1,6 +1,6 @@
 export { openAdapter } from './adapter';
 export { registerModelFamily } from './families';
-export { openModelFiles, readModelSpec, type ModelFiles, type ModelSpec } from './model-files';
+export { openModelFiles, readModelSpec, type ModelFiles } from './model-files';
 export {
   resolveModel,
   resolveShape,

@@ -12,15 +12,14 @@ import type { PlannedModel } from './model-shape';
 import { planTime, type RunTime } from './time';
 import { plannedWork } from './workload';
 
-export { CPU_EFFICIENCY, DEVICE_NAMES, GPU_EFFICIENCY, namedDevice, type PlanDevice } from './devices';
-export { defaultTrajectory, type LengthTrajectory } from './lengths';
+export { DEVICE_NAMES, namedDevice, type PlanDevice } from './devices';
+export { type LengthTrajectory } from './lengths';
 export { plannedModel, readPlannedModel, type PlannedModel } from './model-shape';
-export { STEP_PHASES, stepTotal, type RunTime, type StepSeconds, type StepTime } from './time';
-export { PHASES, type MemoryItem, type MemoryPhase, type MemoryPlan } from './memory';
+export { STEP_PHASES, stepTotal, type StepTime } from './time';
+export { PHASES } from './memory';
 export { engineDevice } from './machine';
 export { assertRoomForPrompt, promptLimit } from './positions';
 export type { Change } from './advice';
-export type { KvPlan } from './kv';
 
 /** A competition problem in Qwen3's chat template: the assumption when no data is read. */
 export const DEFAULT_PROMPT_TOKENS = 150;

@@ -14,7 +14,6 @@ export { completionTables, readCompletions, runOfTable, type StoredCompletion } 
 export {
   createRunDirectory,
   discardRunDirectory,
-  holdsRun,
   latestRun,
   newRunPath,
   openRunDirectory,
@@ -22,7 +21,7 @@ export {
   RunDirectory,
 } from './directory';
 export { openDump, pruneDumps, saveDump } from './dumps';
-export { EvaluationFile, type EvaluationRecord, recordOf } from './evaluation-file';
+export { EvaluationFile, recordOf } from './evaluation-file';
 export { MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
 export { saveFinal } from './final';
 export { encodeSafetensors, type Tensor } from './safetensors';

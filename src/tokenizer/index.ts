@@ -6,14 +6,7 @@ import { readTokenizerFiles, type TokenizerFiles } from './files';
 import { tokenizersLibrary } from './libraries';
 import { makeRenderer, type RenderChat } from './template';
 
-export {
-  DEFAULT_PROMPT_TEMPLATE,
-  fillTemplate,
-  type PromptOptions,
-  renderPrompt,
-  renderPrompts,
-} from './prompt';
-export type { ChatOptions, RenderChat } from './template';
+export { DEFAULT_PROMPT_TEMPLATE, fillTemplate, renderPrompt, renderPrompts } from './prompt';
 export { measureCompletion, measureThinking, thinkLeftOpen } from './thinking';
 
 export interface Tokenizer {

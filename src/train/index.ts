@@ -1,28 +1,12 @@
-export type {
-  EvalKind,
-  EvalPhase,
-  Evaluation,
-  RunEvaluation,
-  RunSummary,
-  TrainEvent,
-  TrainStep,
-} from './events';
-export {
-  type MonitorCourse,
-  type PeakComparison,
-  type RunOutcome,
-  runVerdict,
-  type RunVerdict,
-} from './verdict';
+export type { EvalKind, Evaluation, RunEvaluation, RunSummary, TrainEvent, TrainStep } from './events';
+export { type MonitorCourse, type PeakComparison, runVerdict, type RunVerdict } from './verdict';
 export type { Sink, SinkMaker } from './sinks';
 export type { SamplerMaker } from './opened';
 export { train, type TrainOptions, TrainRun } from './train';
-export { closeRewards, resolveTrainConfig } from './inputs';
+export { resolveTrainConfig } from './inputs';
 export { longestLocalPrompt } from './plan';
 export { isStuck } from './watchdog';
 export { openRewardModule } from './reward-module';
 export { monitorContext } from './guard';
-export { watchRecorded, type Watched, type WatchOptions } from './recorded';
-export { replay, type ReplayedMicroBatch, type ReplayOptions, type ReplayReport } from './replay';
-export type { Offender } from './replay-alone';
-export type { BadGradient } from './replay-phases';
+export { watchRecorded } from './recorded';
+export { replay, type ReplayOptions, type ReplayReport } from './replay';

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { Worker } from 'node:worker_threads';
 import { awakeTimer } from '../deadline';
 import { AcoerError } from '../errors';
-import type { BoundReward, ObserveView, RewardScore, RewardView } from '../rewards';
+import type { BoundReward, ObserveView, RewardScore, RewardView } from '../rewards/types';
 import { isRecord } from '../json';
 import type { Group, Rollout } from '../types';
 import { endThread } from './reward-thread';

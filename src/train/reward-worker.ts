@@ -1,7 +1,8 @@
 /** The thread of a reward in `rewardModules`: loads the module and answers calls of `reward-module.ts`. */
 import { parentPort, workerData } from 'node:worker_threads';
 import { errorMessage } from '../errors';
-import { definitionOf, type BoundReward } from '../rewards';
+import type { BoundReward } from '../rewards';
+import { definitionOf } from '../rewards/user';
 import type { Group } from '../types';
 import { importDefault } from './import-default';
 import type { FromWorker, ToWorker, WorkerSetup } from './reward-module';

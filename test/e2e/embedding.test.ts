@@ -152,10 +152,11 @@ describe('with the addon built', () => {
   test('two engines at once do not disturb each other', () => {
     const { alone, together } = project.program<{ alone: number[][]; together: number[][][] }>(
       'engines.mjs',
-      `import { createEngine, TINY_MODEL } from 'acoer';
+      `import { createEngine, resolveModel } from 'acoer';
+       const { directory } = await resolveModel('tiny');
        async function draw() {
          const engine = await createEngine({ device: 'cpu', threads: 1 });
-         const model = await engine.loadModel(TINY_MODEL);
+         const model = await engine.loadModel(directory);
          const { sequences } = await model.generate([{ promptIds: Int32Array.of(1, 2, 3), numSamples: 8, seed: 7n,
            maxNewTokens: 60, stopIds: Int32Array.of() }]);
          await engine.dispose();

@@ -4,7 +4,7 @@ import { cpSync, existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, wri
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { replay, train, type ReplayReport, type TrainOptions } from '../../src/train';
-import { registerReward } from '../../src/rewards';
+import { registerReward } from '../../src/rewards/registry';
 import { readMetrics, readRollbacks, RunDirectory } from '../../src/run';
 import { acoer, ended, spawnAcoer } from '../helpers/cli';
 

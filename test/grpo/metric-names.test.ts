@@ -6,7 +6,7 @@ import type { ConfigInput } from '../../src/config';
 import { train } from '../../src/train';
 import { isKnownMetric, METRIC_FAMILIES, METRICS, type KnownMetrics } from '../../src/metric-names';
 import { monitorMetrics } from '../../src/monitor';
-import { registerReward } from '../../src/rewards';
+import { registerReward } from '../../src/rewards/registry';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
 

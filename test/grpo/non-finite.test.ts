@@ -2,7 +2,7 @@ import { cpSync, existsSync, readdirSync, readFileSync, rmSync, writeFileSync } 
 import { join } from 'node:path';
 import { type StepPhase } from '../../src/grpo';
 import { replay, train, type TrainEvent, type TrainOptions } from '../../src/train';
-import { registerReward } from '../../src/rewards';
+import { registerReward } from '../../src/rewards/registry';
 import { readRollbacks, RunDirectory } from '../../src/run';
 import { FakeEngine, type FakeCall, type FakeFaults } from '../helpers/fake-engine';
 import { fakeParts, fakeRun, filesOf, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';

@@ -5,7 +5,7 @@ import {
   type RecordedCompletion,
   type RewardReport,
 } from '../../src/lab';
-import { listRewards, registerReward, resolveReward } from '../../src/rewards';
+import { listRewards, registerReward, resolveReward } from '../../src/rewards/registry';
 import { recordedBatches } from '../../src/lab/recorded';
 
 const only = async (name: string, options: Parameters<typeof runLab>[0] = {}): Promise<RewardReport> =>

@@ -1,5 +1,5 @@
 import { plotLab, runLab } from '../../src/lab';
-import { registerReward } from '../../src/rewards';
+import { registerReward } from '../../src/rewards/registry';
 
 const attributes = (svg: string, name: string): string[] =>
   [...svg.matchAll(new RegExp(` ${name}="([^"]*)"`, 'g'))].map(([, value]) => value!);

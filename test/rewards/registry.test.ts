@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { listRewards, registerReward, resolveReward } from '../../src/rewards';
+import { listRewards, registerReward, resolveReward } from '../../src/rewards/registry';
 import { group, rollout } from './rollouts';
 
 async function scoreOf(name: string, params: Record<string, unknown>, ...args: Parameters<typeof rollout>) {

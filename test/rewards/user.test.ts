@@ -1,5 +1,6 @@
 /** The user's own rewards, registered through the API. */
-import { definitionOf, registerReward, resolveReward, type UserReward } from '../../src/rewards';
+import { registerReward, resolveReward } from '../../src/rewards/registry';
+import { definitionOf, type UserReward } from '../../src/rewards/user';
 import type { Group } from '../../src/types';
 import { group, rollout } from './rollouts';
 

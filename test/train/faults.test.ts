@@ -3,7 +3,7 @@ import fs from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { train, type TrainEvent, type TrainOptions } from '../../src/train';
-import { registerReward } from '../../src/rewards';
+import { registerReward } from '../../src/rewards/registry';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
 import { untimedFiles } from '../helpers/run-files';

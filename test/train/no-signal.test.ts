@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { train, type TrainOptions } from '../../src/train';
-import { registerReward } from '../../src/rewards';
+import { registerReward } from '../../src/rewards/registry';
 import { acoer } from '../helpers/cli';
 import { fakeRun, removeFakeRuns } from '../helpers/fake-run';
 

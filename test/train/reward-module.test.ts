@@ -121,7 +121,7 @@ describe('a run', () => {
   test.each<[string, RegExp]>([
     ['loops.cjs', /Reward "mine" failed on sample \d of prompt \d+ .*: no answer within 3000 ms/],
     ['nan.cjs', /Reward "mine" gave NaN for sample 2 of prompt 0/],
-    ['short.cjs', /Reward "mine" failed on sample 3 of prompt 0 .*gave 3 rewards for the 4 completions/],
+    ['short.cjs', /Reward "mine" failed on sample 3 of prompt 0 .*returned 3 rewards for the 4 completions/],
   ])('%s stops it, naming reward and sample', async (module, message) => {
     // Long enough for a busy machine to answer, if an answer comes at all.
     const given = options(module, { rewardTimeoutMs: 3000 });

@@ -12,7 +12,7 @@ import { join } from 'node:path';
 import { AcoerError } from '../../src/errors';
 import { recordingLoss } from '../helpers/recording-loss';
 import { train, type RunSummary, type TrainEvent, type TrainOptions, type TrainRun } from '../../src/train';
-import { registerReward } from '../../src/rewards';
+import { registerReward } from '../../src/rewards/registry';
 import { readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
 import { FakeEngine } from '../helpers/fake-engine';

@@ -6,7 +6,7 @@ import { awakeTimer, withinTime } from '../../src/deadline';
 import { judgeCompletion } from '../../src/eval';
 import { train, type TrainEvent, type TrainOptions } from '../../src/train';
 import { phaseLimitMs } from '../../src/train/watchdog/limits';
-import { registerReward } from '../../src/rewards';
+import { registerReward } from '../../src/rewards/registry';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeParts, fakeRun, removeFakeRuns } from '../helpers/fake-run';
 import { untimedFiles } from '../helpers/run-files';

@@ -6,7 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { resolveConfig } from '../../src/config';
 import { train } from '../../src/train';
-import { registerReward } from '../../src/rewards';
+import { registerReward } from '../../src/rewards/registry';
 import { verifyCompletion } from '../../src/verify';
 import { lastBoxOrTag } from '../../src/verify/boxed';
 import { ended, linesFile, objects, spawnAcoer } from '../helpers/cli';

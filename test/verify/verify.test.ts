@@ -1,4 +1,4 @@
-import { hasFormat, verifyCompletion } from '../../src/verify';
+import { hasFormat, verifyCompletion } from '../../src/verify/verify';
 import { answerRegion, lastBoxed } from '../../src/verify/boxed';
 
 describe('lastBoxed', () => {

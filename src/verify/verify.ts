@@ -1,0 +1,176 @@
+/** Verdicts on completions. Nothing here throws or does I/O, and a count of work bounds every call. */
+import type { Thinking, Verdict } from '../types';
+import { type Answer, parseAnswer } from './answer';
+import { answerRegion, boxedAnswer, boxesOfReference, isCutOff, lastBoxed, lastBoxOrTag } from './boxed';
+import { Budget, BudgetExceeded } from './budget';
+import { equalAnswers } from './compare';
+import { type Candidate, candidates } from './free-text';
+import {
+  type ExtractionTarget,
+  PRESETS,
+  type ResolvedOptions,
+  resolveOptions,
+  type VerifyOptions,
+} from './options';
+
+/**
+ * Where a completion's answer is looked for: in the boxes after the thinking (`answer`), or in the last box
+ * of the whole text, else in `<answer>` (`last-box`).
+ */
+export type AnswerFrom = 'answer' | 'last-box';
+
+const COMPLETIONS: Readonly<Record<AnswerFrom, ResolvedOptions>> = {
+  answer: { ...PRESETS['math-verify'], extraction: 'boxed' },
+  'last-box': { ...PRESETS['math-verify'], extraction: 'last-box' },
+};
+const LENIENT = { strictLatex: false };
+
+/**
+ * Whether `completion` gives the answer `gold`, a reference in LaTeX or plain text. If there is a `</think>`,
+ * only the text after the first one counts. `extracted` is the text taken for the answer, or null. Statuses:
+ * `unparseable`, no answer was found or it could not be parsed; `gold-unparseable`, the reference could not
+ * be parsed, so the completion was not judged; `timeout`, the work budget ran out.
+ */
+export function verifyAnswer(gold: string, completion: string, options?: VerifyOptions): Verdict {
+  return verdict(gold, completion, options === undefined ? PRESETS['math-verify'] : resolveOptions(options));
+}
+
+/**
+ * Like `verifyAnswer`, for training and the paper's protocol: only a complete `\boxed{}` (or `\fbox{}`) is an
+ * answer.
+ * @param answerFrom where the answer is looked for
+ * @param grading what the data set says about judging its answers
+ */
+export function verifyCompletion(
+  text: string,
+  gold: string,
+  answerFrom: AnswerFrom = 'answer',
+  grading: Pick<VerifyOptions, 'tolerance' | 'countRepeats'> = {},
+): Verdict {
+  return verdict(gold, text, { ...COMPLETIONS[answerFrom], ...grading });
+}
+
+/** The format reward's condition: the thinking is closed and the text contains a complete `\boxed{}`. */
+export function hasFormat(text: string, thinking: Pick<Thinking, 'thinkingClosed'>): boolean {
+  return thinking.thinkingClosed && lastBoxed(text) !== null;
+}
+
+interface Extracted {
+  text: string;
+  answer: Answer;
+  /** Compared as a string (multiple choice). */
+  literal: boolean;
+}
+
+interface Reference extends Extracted {
+  /** Key of the whole reference, however it was parsed. */
+  wholeKey: string;
+}
+
+function verdict(gold: string, completion: string, options: ResolvedOptions): Verdict {
+  const reference = cachedReference(gold, options);
+  const found = fromCompletion(completion, options);
+  const extracted = found?.text ?? null;
+  const result = (status: Verdict['status']): Verdict => ({
+    correct: status === 'correct',
+    status,
+    extracted,
+  });
+  if (reference === null) return result('gold-unparseable');
+  if (found === null) return result(readable(reference) ? 'unparseable' : 'gold-unparseable');
+  if (reference.literal || found.literal) {
+    return result(reference.text === found.text ? 'correct' : 'incorrect');
+  }
+  try {
+    const context = { ...options, budget: new Budget() };
+    const alike = reference.wholeKey === found.answer.key;
+    const equal = alike || equalAnswers(reference.answer, found.answer, context);
+    if (equal && allowed(found, options)) return result('correct');
+  } catch (error) {
+    if (error instanceof BudgetExceeded) return result('timeout');
+    throw error;
+  }
+  if (!readable(reference)) return result('gold-unparseable');
+  return result(readable(found) ? 'incorrect' : 'unparseable');
+}
+
+function readable({ answer, literal }: Extracted): boolean {
+  return literal || answer.node !== null || answer.words !== null;
+}
+
+function allowed(found: Extracted, options: ResolvedOptions): boolean {
+  return options.fallbackMode === 'first_match' || found.answer.node !== null;
+}
+
+function fromCompletion(completion: string, options: ResolvedOptions): Extracted | null {
+  const region = answerRegion(completion);
+  if (typeof options.extraction === 'string') {
+    const boxed = options.extraction === 'boxed' ? boxedAnswer(region, false) : lastBoxOrTag(completion);
+    return boxed === null ? null : { text: boxed, answer: parseAnswer(boxed, options.parse), literal: false };
+  }
+  if (isCutOff(region)) return null;
+  const found = best(candidates(region, options.extraction), options);
+  if (found !== null) return found;
+  // The text may be a bare answer and nothing else.
+  const whole = region.trim();
+  if (whole === '' || whole.length > 256 || SENTENCE.test(whole) || !options.extraction.some(takesWhole))
+    return null;
+  const answer = parseAnswer(whole, options.parse);
+  return answer.node === null ? null : { text: whole, answer, literal: false };
+}
+
+function takesWhole(target: ExtractionTarget): boolean {
+  return target.type === 'latex' && target.tryExtractWithoutAnchor && target.boxedMatchPriority >= 0;
+}
+
+const MAX_TRIED = 8;
+
+/** The first candidate that parses, else the first candidate. */
+function best(list: readonly Candidate[], options: ResolvedOptions): Extracted | null {
+  let first: Extracted | null = null;
+  const tried = options.extractionMode === 'first_match' ? 1 : MAX_TRIED;
+  for (const { text, type } of list.slice(0, tried)) {
+    const found = { text, answer: parseAnswer(text, options.parse), literal: type === 'string' };
+    // A box is the answer whether it parses or not.
+    if (found.literal || found.answer.node !== null || type === 'boxed') return found;
+    first ??= found;
+  }
+  return first;
+}
+
+const BOX = /\\+(?:boxed|fbox)/;
+/** Two words in a row: a sentence, not a formula. */
+const SENTENCE = /(?<![\\a-zA-Z{])[a-zA-Z]{2,}[,.]?\s+[a-zA-Z]{2,}/;
+
+const TEXT_COMMAND = /\\[a-z]+\s*\{[^{}]*\}/g;
+
+/** The whole reference is the answer, unless it is boxed or a sentence. */
+function parseReference(gold: string, options: ResolvedOptions): Extracted {
+  const whole = (): Extracted => ({ text: gold.trim(), answer: parseAnswer(gold, LENIENT), literal: false });
+  if (typeof options.extraction === 'string') {
+    const boxed = boxesOfReference(gold);
+    return boxed === null ? whole() : { text: boxed, answer: parseAnswer(boxed, LENIENT), literal: false };
+  }
+  const { extraction } = options;
+  const latex = extraction.some(({ type }) => type === 'latex');
+  if (latex && !BOX.test(gold) && !SENTENCE.test(gold.replace(TEXT_COMMAND, ' '))) return whole();
+  const lenient: ResolvedOptions = { ...options, parse: LENIENT, extractionMode: 'any_match' };
+  return best(candidates(gold, extraction, boxesOfReference), lenient) ?? whole();
+}
+
+/** The same reference is judged against many times in a group, a step and a run, so it is parsed once. */
+const references = new Map<string, Reference | null>();
+const MAX_REFERENCES = 4_096;
+
+function cachedReference(gold: string, options: ResolvedOptions): Reference | null {
+  const key = `${JSON.stringify(options.extraction)}\n${gold}`;
+  const known = references.get(key);
+  if (known !== undefined) return known;
+  const parsed =
+    gold.trim() === ''
+      ? null
+      : { ...parseReference(gold, options), wholeKey: parseAnswer(gold, LENIENT).key };
+  if (references.size >= MAX_REFERENCES) references.delete(references.keys().next().value as string);
+  references.set(key, parsed);
+  return parsed;
+}
