@@ -40,7 +40,7 @@ function formOf(line: number, object: Record<string, unknown>): Form {
 }
 
 /** Token ids as given; throws unless they are whole numbers within the vocabulary. */
-export function checkIds(line: number, value: unknown, limits: ModelLimits): number[] {
+function checkIds(line: number, value: unknown, limits: ModelLimits): number[] {
   if (!Array.isArray(value) || value.length === 0) {
     throw badLine(line, '"ids" must be a non-empty list of token ids.');
   }

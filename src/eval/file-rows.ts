@@ -28,7 +28,7 @@ export interface FoundRow {
   place: { index: number; sample: number } | null;
 }
 
-export const TEXT_COLUMNS = [
+const TEXT_COLUMNS = [
   'completion', 'response', 'text', 'output', 'prediction', 'generation', 'generated_text', 'model_output',
 ] as const; // prettier-ignore
 export const GOLD_COLUMNS = [

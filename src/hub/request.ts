@@ -144,7 +144,7 @@ export async function requestOnce(
 export class RangeRefused extends Error {}
 
 /** Runs `attempt` until it succeeds, fails permanently, or has lost the connection `ATTEMPTS` times. */
-export async function withRetries<T>(request: HubRequest, attempt: () => Promise<T>): Promise<T> {
+async function withRetries<T>(request: HubRequest, attempt: () => Promise<T>): Promise<T> {
   for (let failures = 1; ; failures++) {
     try {
       return await attempt();

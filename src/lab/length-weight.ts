@@ -14,7 +14,7 @@ import type { Group } from '../types';
 import type { GroupSpread, LabSettings, LengthWeight, Population, Subject } from './types';
 
 /** Factors on the current weight. ACOER's alpha starts at 0.02, so they cover its range of 0.01 to 0.50. */
-export const WEIGHT_FACTORS: readonly number[] = [0.5, 1, 5, 25];
+const WEIGHT_FACTORS: readonly number[] = [0.5, 1, 5, 25];
 
 /** From 0 and TRL's value to more than a reward's own spread. */
 export const EPSILONS: readonly number[] = [0, 1e-4, 0.01, 0.05, 0.1, 0.2, 0.5];

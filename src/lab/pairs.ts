@@ -10,7 +10,7 @@ import { lengthsOf } from './population';
 import type { AnswerClass, PairPoint, Population, Subject } from './types';
 
 /** Tokens between the two answers. */
-export const PAIR_DIFFERENCES: readonly number[] = [1024, 256, 64, 16, 4, 1];
+const PAIR_DIFFERENCES: readonly number[] = [1024, 256, 64, 16, 4, 1];
 
 /** The most thinking a completion has room for. */
 const longestOf = ({ settings }: Subject, population: Population, kind: AnswerClass): number =>

@@ -18,7 +18,7 @@ import type {
 /** Factors on the spread of lengths, from the original group to a nearly uniform one. */
 export const SPREAD_FACTORS: readonly number[] = [1, 1 / 4, 1 / 16, 1 / 64, 1 / 256];
 
-export const roomOf = (rollout: Rollout, maxLength: number): Room => ({
+const roomOf = (rollout: Rollout, maxLength: number): Room => ({
   below: rollout.thinkingTokens,
   above: maxLength - rollout.totalTokens,
 });
@@ -122,7 +122,7 @@ function classPressure(pressed: readonly Pressed[]): ClassPressure | null {
 }
 
 /** The group with every length pulled towards its class's mean. */
-export function concentrated(group: Group, factor: number): Group {
+function concentrated(group: Group, factor: number): Group {
   const centers = {
     correct: mean(lengthsIn(group, 'correct')),
     incorrect: mean(lengthsIn(group, 'incorrect')),

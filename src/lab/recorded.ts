@@ -113,7 +113,7 @@ function batchFrom(
   );
 }
 
-export function compositionOf({ rollouts }: Group): Composition {
+function compositionOf({ rollouts }: Group): Composition {
   const correct = rollouts.filter((rollout) => rollout.verdict.correct).length;
   if (correct === rollouts.length) return 'allCorrect';
   return correct === 0 ? 'allIncorrect' : 'mixed';

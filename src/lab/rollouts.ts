@@ -60,7 +60,7 @@ export function withRollout(scene: Scene, index: number, rollout: Rollout): Scen
   return withGroup(scene, { ...group, rollouts: group.rollouts.with(index, rollout) });
 }
 
-export const withGroup = (scene: Scene, group: Group): Scene => ({
+const withGroup = (scene: Scene, group: Group): Scene => ({
   ...scene,
   batch: scene.batch.with(scene.own, group),
 });

@@ -17,7 +17,7 @@ export interface TensorPlace {
 }
 
 /** Enough for 5,000 tensors with long names. A header is parsed in one go, which blocks the event loop. */
-export const MAX_HEADER_BYTES = 1 << 20;
+const MAX_HEADER_BYTES = 1 << 20;
 const MAX_NAME_LENGTH = 500;
 const PREFIX_BYTES = 8;
 

@@ -14,7 +14,7 @@ const MAX_TENSORS = 5_000;
 export type TensorNames = (stored: string) => string | null;
 
 /** The files stay open until disposed of, so that the table stays true even if their paths are replaced. */
-export class TensorFiles implements AsyncDisposable {
+class TensorFiles implements AsyncDisposable {
   private readonly handles: FileHandle[] = [];
   readonly table: NativeTensorTable = { files: [], tensors: [] };
 

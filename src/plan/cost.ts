@@ -96,7 +96,7 @@ export function attentionFlopsPerPair(shape: ModelShape): number {
 }
 
 /** Query-key pairs of causal attention over `tokens`. */
-export function causalPairs(tokens: number): number {
+function causalPairs(tokens: number): number {
   return (tokens * (tokens + 1)) / 2;
 }
 

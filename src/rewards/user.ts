@@ -76,7 +76,7 @@ function viewer(): (group: Group) => UserGroup {
 const own = (seen: UserGroup, group: Group, rollout: Rollout): UserRollout =>
   seen.rollouts[group.rollouts.indexOf(rollout)] ?? userRollout(rollout);
 
-export function fromFunction(name: string, reward: RewardFunction): RewardDefinition {
+function fromFunction(name: string, reward: RewardFunction): RewardDefinition {
   return {
     name,
     summary: 'Registered by the program that runs.',
@@ -192,7 +192,7 @@ function bindObject<State>(
   };
 }
 
-export function fromObject(name: string, reward: UserReward): RewardDefinition {
+function fromObject(name: string, reward: UserReward): RewardDefinition {
   if (typeof reward.score !== 'function' && typeof reward.scoreGroup !== 'function') {
     throw new AcoerError('BAD_CONFIG', `Reward "${name}" needs a function named score or scoreGroup.`);
   }

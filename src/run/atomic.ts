@@ -18,7 +18,7 @@ const TEMPORARY_PREFIX = '.tmp-';
 const REPLACED_PREFIX = '.old-';
 
 /** Flushes a file's content, or a folder's list of names, to disk. */
-export function syncPath(path: string): void {
+function syncPath(path: string): void {
   const handle = openSync(path, 'r');
   try {
     fsyncSync(handle);

@@ -13,7 +13,7 @@ export interface Example {
 
 type Encoder = Pick<Tokenizer, 'encode' | 'renderChat'>;
 
-export const MAX_COMPLETION_TOKENS = 300;
+const MAX_COMPLETION_TOKENS = 300;
 
 /** Lines of unrelated arithmetic. Only the results are trained on, because the operands are noise. */
 export function drawDrill(tokenizer: Encoder, style: DrillStyle, random: RandomStream): Example {

@@ -3,10 +3,10 @@
  * character is one token, plus added tokens that follow the base vocabulary (Qwen's layout; the Rust library
  * renumbers added tokens that do not).
  */
-export const CHARACTERS = "\n !'()*+,-./0123456789:=?\\abcdefghijklmnopqrstuvwxyz{}";
+const CHARACTERS = "\n !'()*+,-./0123456789:=?\\abcdefghijklmnopqrstuvwxyz{}";
 
 /** `special` ones are dropped when decoding with skipSpecial; the others are part of the text. */
-export const ADDED_TOKENS: readonly { content: string; special: boolean }[] = [
+const ADDED_TOKENS: readonly { content: string; special: boolean }[] = [
   { content: '<|endoftext|>', special: true },
   { content: '<|im_start|>', special: true },
   { content: '<|im_end|>', special: true },

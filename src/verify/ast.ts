@@ -56,7 +56,7 @@ export const integer = (value: number | bigint): Node => num({ n: BigInt(value),
 export const fn = (name: string, ...args: Node[]): Node => ({ kind: 'fn', name, args });
 
 /** The child nodes of `node`. */
-export function children(node: Node): readonly Node[] {
+function children(node: Node): readonly Node[] {
   switch (node.kind) {
     case 'add':
       return node.terms;

@@ -149,7 +149,7 @@ function wholeNumbers(set: RealSet | null, name: SetName, context: CompareContex
 }
 
 /** Sorts the pieces and joins those that overlap, or that touch at a point in one of them. */
-export function union(pieces: readonly Piece[]): RealSet {
+function union(pieces: readonly Piece[]): RealSet {
   const sorted = pieces
     .filter((piece) => !isEmpty(piece))
     .sort((a, b) => {
@@ -244,7 +244,7 @@ export function equalSets(a: RealSet, b: RealSet, context: CompareContext): bool
   return a.length === b.length && a.every((piece, i) => equalPieces(piece, b[i]!, context));
 }
 
-export function equalPieces(a: Piece, b: Piece, context: CompareContext): boolean {
+function equalPieces(a: Piece, b: Piece, context: CompareContext): boolean {
   return equalEnds(a.low, b.low, context) && equalEnds(a.high, b.high, context);
 }
 
