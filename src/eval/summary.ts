@@ -63,7 +63,7 @@ export interface EvalSummary {
 /** The mean, or 0 for no values. */
 const mean = (values: readonly number[]): number => (values.length === 0 ? 0 : meanOf(values));
 
-/** The mean, or 0 for no values. */
+/** The median, or 0 for no values. */
 function median(values: readonly number[]): number {
   if (values.some(Number.isNaN)) return NaN;
   return values.length === 0 ? 0 : medianOf(values);
