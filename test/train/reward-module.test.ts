@@ -154,7 +154,7 @@ describe('a run', () => {
 
   test('refuses a module under the name of a built-in reward', async () => {
     const given = options('plain.cjs', { rewardModules: { acoer: file('plain.cjs') }, reward: 'acoer' });
-    await expect(train(given)).rejects.toThrow(/rewardModules\.acoer: this name is taken/);
+    await expect(train(given)).rejects.toThrow(/rewardModules\.acoer: this name is already taken/);
   });
 });
 
