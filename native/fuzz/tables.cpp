@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "input.h"
@@ -58,10 +59,12 @@ void restore(Policy& policy, const std::function<void()>& read) {
 
 // Reads a tensor into memory of its own type, as the engine would.
 void readTensor(const TensorReader& reader, const StoredTensor& tensor, const TensorTable& table) {
+  // The engine only asks for shapes of its own, which checkSpec bounds. libtorch's strides overflow
+  // also where another size is 0.
   int64_t count = 1;
   for (const int64_t size : tensor.shape) {
-    // The engine only asks for shapes of its own, which checkSpec bounds.
-    if (size < 0 || __builtin_mul_overflow(count, size, &count) || count > 2e12) return;
+    if (size < 0 || __builtin_mul_overflow(count, std::max<int64_t>(1, size), &count)) return;
+    if (count > 2e12) return;
   }
   const auto dtype = tensor.dtype == "I64" ? at::kLong : at::kFloat;
   // Once check() has accepted a tensor, its size in the table is right.
