@@ -1,8 +1,8 @@
-// CUDA C++ kernels on a CPU, for tests: the threads of a block are fibers of one thread, which switch
-// only at barriers and warp operations. The order in which fibers run between two barriers is drawn
-// from a seed, so a missing barrier shows up as a wrong result for some seed. Compiled with
-// AddressSanitizer it finds shared and global accesses out of bounds (shared memory is a heap block
-// of exactly the requested size). Not emulated: memory ordering between blocks, the timing of
+// CUDA C++ kernels on a CPU, for tests: the threads of a block are fibers of one thread, which
+// switch only at barriers and warp operations. The order in which fibers run between two barriers
+// is drawn from a seed, so a missing barrier shows up as a wrong result for some seed. Compiled
+// with AddressSanitizer it finds shared and global accesses out of bounds (shared memory is a heap
+// block of exactly the requested size). Not emulated: memory ordering between blocks, the timing of
 // asynchronous copies, textures.
 //
 // A kernel file includes "cuda_port.h" instead of this, uses ACOER_SHARED for dynamic shared memory
