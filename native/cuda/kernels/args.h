@@ -20,14 +20,14 @@ struct NormArgs {
   float eps;
 };
 
-// Grid (swigluBlocks(F), N), kSwigluThreads. F is a multiple of 8.
+// Grid (N, swigluBlocks(F)), kSwigluThreads. F is a multiple of 8.
 struct SwigluArgs {
   const void* gateUp_N2F;
   void* act_NF;
   int32_t width;  // F
 };
 
-// Grid (rotateBlocks(H, J), N), kRotateThreads. K is 64, 96 or 128.
+// Grid (N, rotateBlocks(H, J)), kRotateThreads. K is 64, 96 or 128.
 struct RotateArgs {
   const void* qkv_NE;  // [N, (H + 2 J) K]
   const void* qNorm_K;

@@ -37,8 +37,8 @@ __device__ __forceinline__ float turn(float x, float turned, float cos, float si
 // a lane holds two neighbours of each half.
 template <class T>
 __device__ __forceinline__ void rotate(const RotateArgs& a) {
-  const int n = blockIdx.y, lane = threadIdx.x % kWarp;
-  const int head = blockIdx.x * (kRotateThreads / kWarp) + threadIdx.x / kWarp;
+  const int n = blockIdx.x, lane = threadIdx.x % kWarp;
+  const int head = blockIdx.y * (kRotateThreads / kWarp) + threadIdx.x / kWarp;
   const int allHeads = a.heads + 2 * a.kvHeads, position = a.positions_N[n];
   if ((!ACOER_PLANTED(30) && head >= allHeads) || position < 0) return;
 

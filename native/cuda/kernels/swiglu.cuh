@@ -9,15 +9,15 @@ namespace acoer::cuda {
 // silu is rounded to T before the product, as ATen's two operations round it.
 template <class T>
 __device__ __forceinline__ void swiglu(const SwigluArgs& a) {
-  const int f = (blockIdx.x * kSwigluThreads + threadIdx.x) * kPack;
+  const int f = (blockIdx.y * kSwigluThreads + threadIdx.x) * kPack;
   if (!ACOER_PLANTED(20) && f >= a.width) return;
-  const T* gateUp = static_cast<const T*>(a.gateUp_N2F) + int64_t{blockIdx.y} * 2 * a.width;
+  const T* gateUp = static_cast<const T*>(a.gateUp_N2F) + int64_t{blockIdx.x} * 2 * a.width;
   float gate[kPack], up[kPack];
   loadPack(gateUp + f, gate);
   loadPack(gateUp + (ACOER_PLANTED(21) ? a.width - kPack : a.width) + f, up);
 #pragma unroll
   for (int i = 0; i < kPack; ++i) up[i] *= rounded<T>(gate[i] / (1 + expf(-gate[i])));
-  storePack(static_cast<T*>(a.act_NF) + int64_t{blockIdx.y} * a.width + f, up);
+  storePack(static_cast<T*>(a.act_NF) + int64_t{blockIdx.x} * a.width + f, up);
 }
 
 }  // namespace acoer::cuda

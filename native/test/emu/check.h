@@ -49,9 +49,10 @@ std::vector<T> unwritten(size_t count) {
   return std::vector<T>(count, toStorage<T>(std::numeric_limits<double>::quiet_NaN()));
 }
 
+// Other numbers under every schedule.
 class Data {
  public:
-  explicit Data(uint64_t seed) : random_(seed) {}
+  explicit Data(uint64_t seed) : random_(seed + (schedule() << 32)) {}
   double uniform() { return static_cast<double>(random_.next() >> 11) * 0x1p-53; }
   double normal() {
     return std::sqrt(-2 * std::log(1 - uniform())) * std::cos(2 * M_PI * uniform());

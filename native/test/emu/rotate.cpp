@@ -96,8 +96,8 @@ void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
                         .capacity = kCapacity,
                         .eps = kEps};
   emu::launch(fp32 ? acoer_rotate_fp32 : acoer_rotate_bf16,
-              dim3(static_cast<unsigned>(rotateBlocks(shape.heads, shape.kvHeads)),
-                   static_cast<unsigned>(shape.rows)),
+              dim3(static_cast<unsigned>(shape.rows),
+                   static_cast<unsigned>(rotateBlocks(shape.heads, shape.kvHeads))),
               dim3(kRotateThreads), 0, args);
 
   emu::SameRoundings roundings;

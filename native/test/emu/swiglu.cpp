@@ -19,7 +19,7 @@ void checkSwiglu(int rows, int width) {
   const SwigluArgs args{.gateUp_N2F = gateUp.data(), .act_NF = act.data(), .width = width};
   constexpr bool fp32 = std::is_same_v<T, float>;
   emu::launch(fp32 ? acoer_swiglu_fp32 : acoer_swiglu_bf16,
-              dim3(static_cast<unsigned>(swigluBlocks(width)), static_cast<unsigned>(rows)),
+              dim3(static_cast<unsigned>(rows), static_cast<unsigned>(swigluBlocks(width))),
               dim3(kSwigluThreads), 0, args);
 
   emu::SameRoundings roundings;
