@@ -174,6 +174,7 @@ EMU_TEST(attention_lengths_fp32) {
   emu::forEachSchedule(
       [] { Batch<float, 64>({1, 15, 16, 17, 31, 255, 256, 257, 513}, 1, 2, 1).check(); });
 }
+EMU_TEST(attention_many_splits) { Batch<float, 64>({4100, 300}, 1, 1, 5).check(); }
 EMU_TEST(attention_any_row_count) {
   emu::forEachSchedule(
       [] {
