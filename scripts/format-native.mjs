@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-/** Runs clang-format on native/ and scripts/gpu/emu; `--check` only lists the files that differ (exit 1). */
+/** Runs clang-format on native/ and scripts/gpu; `--check` only lists the files that differ (exit 1). */
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { packageRoot } from './lib/paths.mjs';
 
 const folders = ['addon', 'core', 'cuda', 'fuzz', 'null-cuda', 'test']
   .map((name) => join(packageRoot, 'native', name))
-  .concat(join(packageRoot, 'scripts', 'gpu', 'emu'));
+  .concat(join(packageRoot, 'scripts', 'gpu'));
 const files = folders.flatMap((folder) =>
   readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.(cpp|h|cu|cuh)$/.test(name))

@@ -3,7 +3,7 @@
     probe.py [--device cuda|cpu] [--kernel LIBRARY]
 
 Each figure is a time, or a fraction of the copy bandwidth measured in the same run. --kernel is
-emu/decode_attention.cu compiled with `nvcc -shared`: the decode attention prototype next to torch's, with its
+attention.cu compiled with `nvcc -shared`: our own decode attention next to torch's, with its
 error against float64. --device cpu runs tiny sizes, which checks this script, not the processor. The last
 line is everything as JSON.
 """
@@ -125,12 +125,12 @@ def decode_products(bandwidth):
               ' '.join(f'{share:.2f}' for share in shares))
 
 
-def prototype(library, caches, q, length):
-    """A call of the prototype over all caches, and its output tensor."""
+def own_attention(library, caches, q, length):
+    """A call of our own kernels over all caches, and its output tensor."""
     splits = (length + 255) // 256
     ints = {'device': device, 'dtype': torch.int32}
     slots, positions = torch.arange(ROWS, **ints), torch.full((ROWS,), length - 1, **ints)
-    partial = torch.empty(ROWS, KV_HEADS, splits, GROUP, HEAD_DIM, device=device)
+    sums = torch.empty(ROWS, KV_HEADS, splits, GROUP, HEAD_DIM, device=device)
     stats = torch.empty(ROWS, KV_HEADS, splits, GROUP, 2, device=device)
     out = torch.full((ROWS, KV_HEADS * GROUP, HEAD_DIM), float('nan'), device=device, dtype=torch.bfloat16)
     address = lambda tensor: ctypes.c_void_p(tensor.data_ptr())
@@ -139,7 +139,7 @@ def prototype(library, caches, q, length):
         stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
         for keys, values in caches:
             library.acoerDecodeAttention(
-                *map(address, (q, keys, values, slots, positions, partial, stats, out)),
+                *map(address, (q, keys, values, slots, positions, sums, stats, out)),
                 ROWS, KV_HEADS, length, splits, ctypes.c_float(HEAD_DIM**-0.5), stream)
 
     return call, out
@@ -147,7 +147,7 @@ def prototype(library, caches, q, length):
 
 def decode_attention(bandwidth):
     """Attention of one decode step as the engine calls it (grouped heads folded into rows, with a mask), and
-    the prototype.
+    our own kernels.
     """
     library = ctypes.CDLL(args.kernel) if args.kernel and gpu else None
     for length in (64, 1024, 4096, 8192) if gpu else (64, 300):
@@ -162,15 +162,15 @@ def decode_attention(bandwidth):
         results[f'sdpa L{length}'] = total / elapsed / bandwidth
         text = f'attention {ROWS} x {length}: sdpa {elapsed * 1e6:.0f} us = {total / elapsed / bandwidth:.2f} of copy bandwidth'
         if library:
-            call, out = prototype(library, caches, q, length)
+            call, out = own_attention(library, caches, q, length)
             call()
             synchronize()
             keys, values = caches[-1]
             exact = F.scaled_dot_product_attention(q.double(), keys.double(), values.double()).reshape(out.shape)
             error = ((out.double() - exact).norm() / exact.norm()).item()
             elapsed = seconds(graphed(call), 5) / copies
-            results.update({f'prototype L{length}': total / elapsed / bandwidth, f'prototype error L{length}': error})
-            text += f'; prototype {elapsed * 1e6:.0f} us = {total / elapsed / bandwidth:.2f}, error {error:.1e} '
+            results.update({f'own L{length}': total / elapsed / bandwidth, f'own error L{length}': error})
+            text += f'; own {elapsed * 1e6:.0f} us = {total / elapsed / bandwidth:.2f}, error {error:.1e} '
             text += 'ok' if error <= WORST_ERROR else 'WRONG'
         print(text)
 

@@ -1,0 +1,94 @@
+// The arguments of the kernels, one struct by value each. Plain C++: the host fills them without
+// CUDA's headers. Pointers are to device memory of the kernel's storage type unless a type is
+// given.
+//
+// N rows (one token each), D hidden size, F intermediate size, H query heads, J key and value
+// heads, K head size, P rotary positions, S slots of the cache, L positions of a slot.
+#pragma once
+
+#include <cstdint>
+
+namespace acoer::cuda {
+
+// Grid (N), kNormThreads. D is a multiple of 8.
+struct NormArgs {
+  void* x_ND;            // the residual stream; written only with a delta
+  const void* delta_ND;  // added to x before the norm; null: nothing
+  const void* weight_D;
+  void* normed_ND;
+  int32_t width;  // D
+  float eps;
+};
+
+// Grid (N, swigluBlocks(F)), kSwigluThreads. F is a multiple of 8.
+struct SwigluArgs {
+  const void* gateUp_N2F;
+  void* act_NF;
+  int32_t width;  // F
+};
+
+// Grid (N, rotateBlocks(H, J)), kRotateThreads. K is 64, 96 or 128.
+struct RotateArgs {
+  const void* qkv_NE;  // [N, (H + 2 J) K]
+  const void* qNorm_K;
+  const void* kNorm_K;
+  const void* cos_PK;  // rounded to the storage type
+  const void* sin_PK;
+  const int32_t* slots_N;
+  const int32_t* positions_N;  // a row with a negative position is left out
+  void* q_NHK;                 // may be qkv_NE itself, with its row length as the stride
+  void* keys_SJLK;
+  void* values_SJLK;
+  int64_t qStride;                            // elements from row to row of q
+  int32_t heads, kvHeads, headDim, capacity;  // H, J, K, L
+  float eps;
+};
+
+// Grid (splits, J, N), kAttentionThreads. splits covers the longest row that can come; a block
+// beyond the end of its row ends at once.
+struct AttentionArgs {
+  const void* q_NHK;  // normed and rotated
+  const void* keys_SJLK;
+  const void* values_SJLK;
+  const int32_t* slots_N;
+  const int32_t* positions_N;  // row n sees keys 0..positions[n]; none with a negative position
+  float* sums_NJsGK;           // scratch: weighted values of each split, G = group
+  float* stats_NJsG2;          // scratch: largest score and sum of weights of each split
+  void* out_NHK;
+  int64_t qStride;                           // elements from row to row of q
+  int32_t kvHeads, group, capacity, splits;  // J, H / J, L
+  float scale;
+};
+
+// Grid (H, N), kCombineThreads: adds up the splits of rows longer than one.
+struct CombineArgs {
+  const float* sums_NJsGK;
+  const float* stats_NJsG2;
+  const int32_t* positions_N;
+  void* out_NHK;
+  int32_t kvHeads, group, headDim, splits;
+};
+
+constexpr int kNormThreads = 256;
+constexpr int kSwigluThreads = 256;
+constexpr int swigluBlocks(int64_t width) {
+  return static_cast<int>((width + kSwigluThreads * 8 - 1) / (kSwigluThreads * 8));
+}
+
+constexpr int kRotateThreads = 128;
+constexpr int rotateBlocks(int64_t heads, int64_t kvHeads) {
+  return static_cast<int>((heads + 2 * kvHeads + 3) / 4);  // one warp a head
+}
+constexpr int kAttentionThreads = 128;
+constexpr int kCombineThreads = 128;
+// Keys of one block. Fixed, so that the order of a row's sums depends on its own length alone.
+constexpr int kAttentionSplit = 256;
+constexpr int attentionSplits(int64_t length) {
+  return static_cast<int>((length + kAttentionSplit - 1) / kAttentionSplit);
+}
+// Attention is compiled for groups of this many query heads; one that lies between takes the next.
+constexpr int attentionGroup(int64_t group) {
+  return group <= 1 ? 1 : group <= 2 ? 2 : group <= 4 ? 4 : 8;
+}
+
+}  // namespace acoer::cuda

@@ -1,0 +1,207 @@
+// Attention of one decode step in one layer: each row's query heads against the keys and values of
+// its slot, split over the keys. Only the positions a row has are read.
+#pragma once
+
+#include "args.h"
+#include "reduce.cuh"
+#include "storage.cuh"
+
+namespace acoer::cuda {
+
+// Rows, their KV heads and the splits of a row, as they lie in the scratch.
+__device__ __forceinline__ int64_t scratchItem(int n, int kvHeads, int j, int splits, int split) {
+  return (int64_t{n} * kvHeads + j) * splits + split;
+}
+
+// One block: keys [first, first + count) of one KV head, for its group of at most G query heads.
+// Each key is read by a team of kLanes lanes, kPack elements a lane. The heads beyond the group are
+// copies of its last one whose results are dropped.
+template <class T, int K, int G>
+__device__ __forceinline__ void attention(const AttentionArgs& a) {
+  constexpr int kLanes = K <= 64 ? 8 : 16, kTeams = kAttentionThreads / kLanes;
+  constexpr int kWarps = kAttentionThreads / kWarp;
+  constexpr int kUnroll = sizeof(T) == 2 ? 4 : 2;  // keys whose loads a team has under way
+  constexpr int kSplit = kAttentionSplit;
+  ACOER_SHARED_ARRAY(float, weights, G* kSplit);    // [G][kSplit]: scores, then their exponentials
+  ACOER_SHARED_ARRAY(float, sums, kWarps * G * K);  // [kWarps][G][K]
+  ACOER_SHARED_ARRAY(float, stats, G * 2);          // largest score, sum of exponentials
+
+  const int split = blockIdx.x, j = blockIdx.y, n = blockIdx.z;
+  const int length = a.positions_N[n] + 1, first = split * kSplit;
+  if (first >= length) return;
+  const int count = min(length - first, kSplit);
+  const int warp = threadIdx.x / kWarp, team = threadIdx.x / kLanes;
+  // A head of 96 leaves a quarter of the lanes without elements: they read the last one's.
+  const bool active = threadIdx.x % kLanes * kPack < K;
+  const int element = active ? threadIdx.x % kLanes * kPack : K - kPack;
+  const int capacity = ACOER_PLANTED(44) ? length : a.capacity;
+  const int64_t begin = ((int64_t{a.slots_N[n]} * a.kvHeads + j) * capacity + first) * K + element;
+  const T* keys = static_cast<const T*>(a.keys_SJLK) + begin;
+  const T* values = static_cast<const T*>(a.values_SJLK) + begin;
+
+  {
+    float q[G][kPack];
+#pragma unroll
+    for (int g = 0; g < G; ++g) {
+      const int head = j * a.group + min(g, a.group - 1);
+      loadPack(static_cast<const T*>(a.q_NHK) + n * a.qStride + head * K + element, q[g]);
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) q[g][i] = active ? q[g][i] * a.scale : 0;
+    }
+    // All lanes take part in every shuffle: beyond the end they read the last key.
+    for (int t0 = 0; t0 < count; t0 += kTeams * kUnroll) {
+      Pack<T> packs[kUnroll];
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        const int t = t0 + u * kTeams + team;
+        packs[u] = Pack<T>::load(keys + int64_t{ACOER_PLANTED(45) ? t : min(t, count - 1)} * K);
+      }
+#pragma unroll
+      for (int u = 0; u < kUnroll; ++u) {
+        const int t = t0 + u * kTeams + team;
+        float key[kPack];
+        packs[u].unpack(key);
+#pragma unroll
+        for (int g = 0; g < G; ++g) {
+          float score = 0;
+#pragma unroll
+          for (int i = 0; i < kPack; ++i) score += q[g][i] * key[i];
+#pragma unroll
+          for (int flip = kLanes / 2; flip > 0; flip /= 2) {
+            score += __shfl_xor_sync(~0u, score, flip);
+          }
+          if (element == 0 && t < count) weights[g * kSplit + t] = score;
+        }
+      }
+    }
+  }
+  if (!ACOER_PLANTED(40)) __syncthreads();
+
+  // One warp a head: scores become exponentials below the largest.
+  for (int g = warp; g < G; g += kWarps) {
+    float* row = weights + g * kSplit;
+    float top = -3e38f, total = 0;
+    for (int t = threadIdx.x % kWarp; t < count; t += kWarp) top = fmaxf(top, row[t]);
+    top = warpMax(top);
+    for (int t = threadIdx.x % kWarp; t < count; t += kWarp) {
+      row[t] = __expf(row[t] - top);
+      total += row[t];
+    }
+    total = warpSum(total);
+    if (threadIdx.x % kWarp == 0) {
+      stats[2 * g] = top;
+      stats[2 * g + 1] = total;
+    }
+  }
+  if (!ACOER_PLANTED(41)) __syncthreads();
+
+  float sum[G][kPack] = {};
+  for (int t0 = 0; t0 < count; t0 += kTeams * kUnroll) {
+    Pack<T> packs[kUnroll];
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int t = t0 + u * kTeams + team;
+      packs[u] = Pack<T>::load(values + int64_t{min(t, count - 1)} * K);
+    }
+#pragma unroll
+    for (int u = 0; u < kUnroll; ++u) {
+      const int t = t0 + u * kTeams + team;
+      if (!ACOER_PLANTED(43) && t >= count) continue;
+      float value[kPack];
+      packs[u].unpack(value);
+#pragma unroll
+      for (int g = 0; g < G; ++g) {
+        const float weight = weights[g * kSplit + t];
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) sum[g][i] += weight * value[i];
+      }
+    }
+  }
+  // The teams of a warp by shuffles, the warps through shared memory.
+#pragma unroll
+  for (int g = 0; g < G; ++g) {
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+#pragma unroll
+      for (int flip = kLanes; flip < kWarp; flip *= 2) {
+        sum[g][i] += __shfl_xor_sync(~0u, sum[g][i], flip);
+      }
+    }
+    if (active && threadIdx.x % kWarp < kLanes) {
+      storePack(sums + (warp * G + g) * K + element, sum[g]);
+    }
+  }
+  if (!ACOER_PLANTED(42)) __syncthreads();
+
+  const int64_t item = scratchItem(n, a.kvHeads, j, a.splits, split) * a.group;
+  for (int i = threadIdx.x; i < a.group * K; i += kAttentionThreads) {
+    float total = 0;
+#pragma unroll
+    for (int w = 0; w < kWarps; ++w) total += sums[w * G * K + i];
+    if (length <= kSplit) {
+      T* out = static_cast<T*>(a.out_NHK) + (int64_t{n} * a.kvHeads + j) * a.group * K;
+      out[i] = fromFloat<T>(total / stats[i / K * 2 + 1]);
+    } else {
+      a.sums_NJsGK[item * K + i] = total;
+      if (i < 2 * a.group) a.stats_NJsG2[item * 2 + i] = stats[i];
+    }
+  }
+}
+
+template <class T>
+__device__ __forceinline__ void combine(const CombineArgs& a) {
+  const int head = blockIdx.x, n = blockIdx.y, j = head / a.group, g = head % a.group;
+  const int length = a.positions_N[n] + 1;
+  if (length <= kAttentionSplit) return;
+  const int splits =
+      ACOER_PLANTED(46) ? a.splits : (length + kAttentionSplit - 1) / kAttentionSplit;
+  const int64_t item = scratchItem(n, a.kvHeads, j, a.splits, 0) * a.group + g;
+  const float* stats = a.stats_NJsG2 + item * 2;
+  const int stride = ACOER_PLANTED(47) ? 1 : a.group;
+  float top = -3e38f;
+  for (int s = 0; s < splits; ++s) top = fmaxf(top, stats[s * stride * 2]);
+  for (int k = threadIdx.x; k < a.headDim; k += kCombineThreads) {
+    const float* sums = a.sums_NJsGK + item * a.headDim + k;
+    float total = 0, sum = 0;
+    for (int s = 0; s < splits; ++s) {
+      const float weight = __expf(stats[s * stride * 2] - top);
+      total += weight * stats[s * stride * 2 + 1];
+      sum += weight * sums[int64_t{s} * stride * a.headDim];
+    }
+    T* out = static_cast<T*>(a.out_NHK);
+    out[(int64_t{n} * a.kvHeads * a.group + head) * a.headDim + k] = fromFloat<T>(sum / total);
+  }
+}
+
+}  // namespace acoer::cuda
+
+#define ACOER_ATTENTION(type, name, K, G)                                      \
+  extern "C" __global__ void __launch_bounds__(acoer::cuda::kAttentionThreads) \
+      acoer_attention_##name##_##K##_g##G(acoer::cuda::AttentionArgs a) {      \
+    acoer::cuda::attention<type, K, G>(a);                                     \
+  }
+#define ACOER_ATTENTION_GROUPS(type, name, K) \
+  ACOER_ATTENTION(type, name, K, 1)           \
+  ACOER_ATTENTION(type, name, K, 2)           \
+  ACOER_ATTENTION(type, name, K, 4)           \
+  ACOER_ATTENTION(type, name, K, 8)
+#define ACOER_ATTENTION_HEADS(type, name) \
+  ACOER_ATTENTION_GROUPS(type, name, 64)  \
+  ACOER_ATTENTION_GROUPS(type, name, 96)  \
+  ACOER_ATTENTION_GROUPS(type, name, 128)
+
+ACOER_ATTENTION_HEADS(acoer::cuda::Bf16, bf16)
+ACOER_ATTENTION_HEADS(float, fp32)
+
+#undef ACOER_ATTENTION
+#undef ACOER_ATTENTION_GROUPS
+#undef ACOER_ATTENTION_HEADS
+
+extern "C" __global__ void __launch_bounds__(acoer::cuda::kCombineThreads)
+    acoer_combine_bf16(acoer::cuda::CombineArgs a) {
+  acoer::cuda::combine<acoer::cuda::Bf16>(a);
+}
+extern "C" __global__ void __launch_bounds__(acoer::cuda::kCombineThreads)
+    acoer_combine_fp32(acoer::cuda::CombineArgs a) {
+  acoer::cuda::combine<float>(a);
+}

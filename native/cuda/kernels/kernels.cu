@@ -1,0 +1,5 @@
+// All kernels as one translation unit for nvcc.
+#include "attention.cuh"
+#include "norm.cuh"
+#include "rotate.cuh"
+#include "swiglu.cuh"

@@ -1,0 +1,32 @@
+// The activation of the MLP: silu(gate) * up from one fused row.
+#pragma once
+
+#include "args.h"
+#include "storage.cuh"
+
+namespace acoer::cuda {
+
+// silu is rounded to T before the product, as ATen's two operations round it.
+template <class T>
+__device__ __forceinline__ void swiglu(const SwigluArgs& a) {
+  const int f = (blockIdx.y * kSwigluThreads + threadIdx.x) * kPack;
+  if (!ACOER_PLANTED(20) && f >= a.width) return;
+  const T* gateUp = static_cast<const T*>(a.gateUp_N2F) + int64_t{blockIdx.x} * 2 * a.width;
+  float gate[kPack], up[kPack];
+  loadPack(gateUp + f, gate);
+  loadPack(gateUp + (ACOER_PLANTED(21) ? a.width - kPack : a.width) + f, up);
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) up[i] *= rounded<T>(gate[i] / (1 + expf(-gate[i])));
+  storePack(static_cast<T*>(a.act_NF) + int64_t{blockIdx.x} * a.width + f, up);
+}
+
+}  // namespace acoer::cuda
+
+extern "C" __global__ void __launch_bounds__(acoer::cuda::kSwigluThreads)
+    acoer_swiglu_bf16(acoer::cuda::SwigluArgs a) {
+  acoer::cuda::swiglu<acoer::cuda::Bf16>(a);
+}
+extern "C" __global__ void __launch_bounds__(acoer::cuda::kSwigluThreads)
+    acoer_swiglu_fp32(acoer::cuda::SwigluArgs a) {
+  acoer::cuda::swiglu<float>(a);
+}

@@ -1,0 +1,227 @@
+// The decode attention kernels against float64, over lengths around the edges of tiles and splits.
+// All keys and values that must not be read are NaN.
+#include "kernels/attention.cuh"
+
+#include <array>
+
+#include "check.h"
+
+using namespace acoer::cuda;
+
+namespace {
+
+using Lengths = std::vector<int>;
+using AttentionKernel = void (*)(AttentionArgs);
+
+// By the logarithm of the compiled group.
+template <class T, int K>
+std::array<AttentionKernel, 4> kernelsOf() {
+#define ACOER_GROUPS(name, K)                                                \
+  {                                                                          \
+    acoer_attention_##name##_##K##_g1, acoer_attention_##name##_##K##_g2,    \
+        acoer_attention_##name##_##K##_g4, acoer_attention_##name##_##K##_g8 \
+  }
+  if constexpr (std::is_same_v<T, float>) {
+    if constexpr (K == 64) return ACOER_GROUPS(fp32, 64);
+    if constexpr (K == 96) return ACOER_GROUPS(fp32, 96);
+    if constexpr (K == 128) return ACOER_GROUPS(fp32, 128);
+  } else {
+    if constexpr (K == 64) return ACOER_GROUPS(bf16, 64);
+    if constexpr (K == 96) return ACOER_GROUPS(bf16, 96);
+    if constexpr (K == 128) return ACOER_GROUPS(bf16, 128);
+  }
+#undef ACOER_GROUPS
+}
+
+// A batch of rows over a cache; row n has `lengths[n]` positions in a slot of its own.
+template <class T, int K>
+struct Batch {
+  int kvHeads, group, capacity, splits;
+  Lengths lengths;
+  std::vector<T> q, keys, values;
+  std::vector<int32_t> slots, positions;
+
+  Batch(Lengths rows, int kvHeads, int group, uint64_t seed)
+      : kvHeads(kvHeads), group(group), lengths(std::move(rows)) {
+    emu::Data data(seed);
+    const int count = static_cast<int>(lengths.size()), slotCount = count + 2;
+    const int longest = *std::max_element(lengths.begin(), lengths.end());
+    capacity = (longest + 15) / 16 * 16;
+    splits = attentionSplits(capacity);
+    q = data.normals<T>(lengths.size() * size_t(kvHeads * group * K));
+    keys = emu::unwritten<T>(size_t(slotCount) * size_t(kvHeads) * size_t(capacity) * K);
+    values = keys;
+    slots = data.distinct(count, slotCount);
+    for (size_t n = 0; n < lengths.size(); ++n) {
+      positions.push_back(lengths[n] - 1);
+      for (int j = 0; j < kvHeads; ++j) {
+        for (std::vector<T>* cache : {&keys, &values}) {
+          const std::vector<T> live = data.normals<T>(size_t(lengths[n]) * K, 0.3);
+          std::copy(live.begin(), live.end(), cache->begin() + long(placeOf(n, j)));
+        }
+      }
+    }
+  }
+
+  size_t placeOf(size_t n, int j) const {
+    return (size_t(slots[n]) * size_t(kvHeads) + size_t(j)) * size_t(capacity) * K;
+  }
+
+  std::vector<T> attend() const {
+    const auto rows = static_cast<unsigned>(lengths.size());
+    const size_t items = lengths.size() * size_t(kvHeads * splits * group);
+    std::vector<float> sums = emu::unwritten<float>(items * K);
+    std::vector<float> stats = emu::unwritten<float>(items * 2);
+    std::vector<T> out = emu::unwritten<T>(q.size());
+    const AttentionArgs args{.q_NHK = q.data(),
+                             .keys_SJLK = keys.data(),
+                             .values_SJLK = values.data(),
+                             .slots_N = slots.data(),
+                             .positions_N = positions.data(),
+                             .sums_NJsGK = sums.data(),
+                             .stats_NJsG2 = stats.data(),
+                             .out_NHK = out.data(),
+                             .qStride = int64_t{kvHeads} * group * K,
+                             .kvHeads = kvHeads,
+                             .group = group,
+                             .capacity = capacity,
+                             .splits = splits,
+                             .scale = static_cast<float>(1 / std::sqrt(K))};
+    const int compiled = attentionGroup(group);
+    const size_t kernel = compiled == 8 ? 3 : static_cast<size_t>(compiled / 2);
+    emu::launch(kernelsOf<T, K>()[kernel], dim3(unsigned(splits), unsigned(kvHeads), rows),
+                dim3(kAttentionThreads), 0, args);
+    if (splits > 1) {
+      const CombineArgs rest{.sums_NJsGK = sums.data(),
+                             .stats_NJsG2 = stats.data(),
+                             .positions_N = positions.data(),
+                             .out_NHK = out.data(),
+                             .kvHeads = kvHeads,
+                             .group = group,
+                             .headDim = K,
+                             .splits = splits};
+      emu::launch(std::is_same_v<T, float> ? acoer_combine_fp32 : acoer_combine_bf16,
+                  dim3(unsigned(kvHeads * group), rows), dim3(kCombineThreads), 0, rest);
+    }
+    return out;
+  }
+
+  // Head h of row n, exact.
+  std::vector<double> exact(size_t n, int h) const {
+    const T* query = &q[(n * size_t(kvHeads * group) + size_t(h)) * K];
+    const T* key = &keys[placeOf(n, h / group)];
+    const T* value = &values[placeOf(n, h / group)];
+    std::vector<double> scores, out(K, 0);
+    for (int t = 0; t < lengths[n]; ++t) {
+      double score = 0;
+      for (int k = 0; k < K; ++k) score += emu::toDouble(query[k]) * emu::toDouble(key[t * K + k]);
+      scores.push_back(score / std::sqrt(K));
+    }
+    const double top = *std::max_element(scores.begin(), scores.end());
+    double total = 0;
+    for (int t = 0; t < lengths[n]; ++t) {
+      const double weight = std::exp(scores[size_t(t)] - top);
+      total += weight;
+      for (int k = 0; k < K; ++k) out[size_t(k)] += weight * emu::toDouble(value[t * K + k]);
+    }
+    for (double& sum : out) sum /= total;
+    return out;
+  }
+
+  void check() const {
+    const std::string what = "attention of head size " + std::to_string(K) + ", group " +
+                             std::to_string(group) + ", length ";
+    const std::vector<T> found = attend();
+    const int heads = kvHeads * group;
+    for (size_t n = 0; n < lengths.size(); ++n) {
+      for (int h = 0; h < heads; ++h) {
+        const std::vector<double> expected = exact(n, h);
+        for (size_t k = 0; k < K; ++k) {
+          // All sums are fp32's over values of size 1 to 4; the result is rounded to T once.
+          const double bound = 4e-6 + 1.01 * emu::kRounding<T> * std::abs(expected[k]);
+          emu::expectNear(emu::toDouble(found[(n * size_t(heads) + size_t(h)) * K + k]),
+                          expected[k], bound, what + std::to_string(lengths[n]));
+        }
+      }
+    }
+  }
+};
+
+template <class T, int K>
+void checkGroups() {
+  emu::forEachSchedule(
+      [] {
+        for (int group = 1; group <= 8; ++group) {
+          Batch<T, K>({1, 257, 30 + group}, 2, group, static_cast<uint64_t>(group)).check();
+        }
+      },
+      1);
+}
+
+}  // namespace
+
+EMU_TEST(attention_lengths) {
+  emu::forEachSchedule([] {
+    uint64_t seed = 1;
+    for (const Lengths& lengths :
+         {Lengths{1}, Lengths{2}, Lengths{15, 16, 17}, Lengths{255, 256, 257},
+          Lengths{511, 512, 513, 2}, Lengths{1023, 1}, Lengths{32, 33, 31, 1000}}) {
+      Batch<Bf16, 128>(lengths, 2, 2, seed++).check();
+    }
+  });
+}
+EMU_TEST(attention_lengths_fp32) {
+  emu::forEachSchedule(
+      [] { Batch<float, 64>({1, 15, 16, 17, 31, 255, 256, 257, 513}, 1, 2, 1).check(); });
+}
+EMU_TEST(attention_many_splits) { Batch<float, 64>({4100, 300}, 1, 1, 5).check(); }
+EMU_TEST(attention_any_row_count) {
+  emu::forEachSchedule(
+      [] {
+        for (size_t rows = 1; rows <= 17; ++rows) {
+          Lengths lengths;
+          for (size_t n = 0; n < rows; ++n) lengths.push_back(int(1 + (n * 37 + rows * 11) % 290));
+          Batch<Bf16, 64>(lengths, 1, 1, rows).check();
+        }
+      },
+      1);
+}
+EMU_TEST(attention_groups_bf16_64) { checkGroups<Bf16, 64>(); }
+EMU_TEST(attention_groups_bf16_96) { checkGroups<Bf16, 96>(); }
+EMU_TEST(attention_groups_bf16_128) { checkGroups<Bf16, 128>(); }
+EMU_TEST(attention_groups_fp32_64) { checkGroups<float, 64>(); }
+EMU_TEST(attention_groups_fp32_96) { checkGroups<float, 96>(); }
+EMU_TEST(attention_groups_fp32_128) { checkGroups<float, 128>(); }
+
+// Scores far apart, where exponentials without the maximum taken off would overflow.
+EMU_TEST(attention_large_scores) {
+  Batch<float, 64> batch({40, 300}, 1, 2, 7);
+  for (float& value : batch.q) value *= 100;
+  batch.check();
+}
+
+// A row's result is the same, bit by bit, alone and beside longer rows, and idle rows are left out.
+EMU_TEST(attention_batch_invariance) {
+  emu::forEachSchedule([] {
+    const Batch<Bf16, 128> all({300, 40, 700, 257}, 2, 2, 3);
+    const std::vector<Bf16> together = all.attend();
+    const size_t row = all.q.size() / all.lengths.size();
+    for (size_t n = 0; n < all.lengths.size(); ++n) {
+      Batch<Bf16, 128> alone = all;
+      alone.lengths = {all.lengths[n]};
+      alone.slots = {all.slots[n]};
+      alone.positions = {all.positions[n]};
+      alone.splits = attentionSplits(all.lengths[n]);
+      alone.q.assign(all.q.begin() + long(n * row), all.q.begin() + long((n + 1) * row));
+      const std::vector<Bf16> expected(together.begin() + long(n * row),
+                                       together.begin() + long((n + 1) * row));
+      emu::expectSame(alone.attend(), expected, "a row alone");
+    }
+    Batch<Bf16, 128> idle = all;
+    idle.positions[1] = -1;
+    std::vector<Bf16> expected = together;
+    const std::vector<Bf16> nothing = emu::unwritten<Bf16>(row);
+    std::copy(nothing.begin(), nothing.end(), expected.begin() + long(row));
+    emu::expectSame(idle.attend(), expected, "beside an idle row");
+  });
+}

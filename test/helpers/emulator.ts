@@ -1,0 +1,44 @@
+/** Compiles and runs the tests of the CUDA kernels over the emulator (`native/test/emu`). */
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+const NATIVE = join(__dirname, '..', '..', 'native');
+
+// The kernels read the same bytes as vectors and as elements, as they may in CUDA: no strict aliasing. A misaligned
+// vector, which a GPU refuses, ends the program.
+const FLAGS = [
+  ...['-std=c++20', '-O1', '-g1', '-Wall', '-Wextra', '-Werror', '-Wno-unknown-pragmas'],
+  ...['-fno-strict-aliasing', '-fsanitize=address,alignment', '-fno-sanitize-recover=alignment'],
+];
+
+export const hasCompiler = spawnSync('g++', ['--version']).status === 0;
+if (!hasCompiler) console.log('skipped: the emulated CUDA kernels need g++');
+
+/** Compiles these files of `native/test/emu` and the emulator's `main.cpp`; the path of the program. */
+export function buildEmulated(...sources: string[]): string {
+  const program = join(mkdtempSync(join(tmpdir(), 'acoer-emulated-')), 'emulated-kernels');
+  const folder = join(NATIVE, 'test', 'emu');
+  const files = ['main.cpp', ...sources].map((name) => join(folder, name));
+  const includes = ['-I', folder, '-I', join(NATIVE, 'cuda')];
+  const { status, stderr } = spawnSync('g++', [...FLAGS, ...includes, '-o', program, ...files], {
+    encoding: 'utf8',
+  });
+  if (status !== 0) throw new Error(`g++ failed:\n${stderr}`);
+  return program;
+}
+
+/** Runs the tests whose names hold `filter`, with bug `planted` in the kernels (0 for none). */
+export function runEmulated(
+  program: string,
+  filter: string,
+  planted = 0,
+): { status: number | null; output: string } {
+  const { status, stdout, stderr } = spawnSync(program, ['--planted', String(planted), filter], {
+    encoding: 'utf8',
+    // Threads that an error left half-run keep what they had allocated.
+    env: { ...process.env, ASAN_OPTIONS: 'detect_leaks=0' },
+  });
+  return { status, output: stdout + stderr };
+}

@@ -1,0 +1,54 @@
+/**
+ * The CUDA kernels of a decoder layer on a CPU, thread by thread, against float64 (`native/test/emu`). It shows results,
+ * barriers, bounds and alignment; nothing of speed or of a real card. The test of the test: with a bug planted in a
+ * kernel its tests must fail.
+ */
+import { dirname } from 'node:path';
+import { rmSync } from 'node:fs';
+import { buildEmulated, hasCompiler, runEmulated } from '../helpers/emulator';
+
+jest.setTimeout(30 * 60_000);
+
+// The numbers are those of ACOER_PLANTED in `native/cuda/kernels`.
+const PLANTED: [family: string, bug: string, number: number][] = [
+  ['norm', 'no barrier before the sums of the warps are read', 10],
+  ['norm', 'elements beyond the end of a row', 11],
+  ['norm', 'rows too far apart', 12],
+  ['swiglu', 'elements beyond the end of a row', 20],
+  ['swiglu', 'the upper half begins too early', 21],
+  ['rotate', 'heads beyond the last one', 30],
+  ['rotate', 'the row in place of its slot', 31],
+  ['rotate', 'a sum over two lanes only', 32],
+  ['rotate', 'lanes without elements write', 33],
+  ['attention', 'no barrier behind the scores', 40],
+  ['attention', 'no barrier behind the exponentials', 41],
+  ['attention', 'no barrier behind the sums', 42],
+  ['attention', 'weights beyond the last key', 43],
+  ['attention', 'slots as long as the row', 44],
+  ['attention', 'keys beyond the last one', 45],
+  ['attention', 'splits that the row does not have', 46],
+  ['attention', 'splits of one query head only', 47],
+];
+
+(hasCompiler ? describe : describe.skip)('emulated kernels', () => {
+  let program: string;
+  beforeAll(() => {
+    program = buildEmulated('emulator.cpp', 'norm.cpp', 'swiglu.cpp', 'rotate.cpp', 'attention.cpp');
+  });
+  afterAll(() => {
+    if (program) rmSync(dirname(program), { recursive: true });
+  });
+
+  test.each(['emulator', 'norm', 'swiglu', 'rotate', 'attention'])('%s', (family) => {
+    expect(runEmulated(program, `${family}_`)).toEqual({
+      status: 0,
+      output: expect.stringMatching(/(\d+) of \1 tests passed/),
+    });
+  });
+
+  test.each(PLANTED)('%s: %s (%d) is found', (family, _bug, number) => {
+    const { status, output } = runEmulated(program, `${family}_`, number);
+    expect(status).toBe(1);
+    expect(output).toMatch(/^FAIL|ERROR: AddressSanitizer/m);
+  });
+});
