@@ -33,7 +33,7 @@ test("without arguments it shows every reward on the paper's group", async () =>
   expect(stdout).toMatch(/^0\.2 +97\.19% +2\.81%/m);
   expect(stdout).toMatch(/^grpo-lp +1\+2 +Incorrect answers are pushed shorter/m);
   expect(stdout).toMatch(
-    /^acc +none +Incorrect answers are not affected by length; correct answers are not affected by length\.$/m,
+    /^acc +none +Incorrect answers are not affected by length; correct answers are not\s+affected by length\.$/m,
   );
   expect(Math.max(...stdout.split('\n').map((line) => line.length))).toBeLessThanOrEqual(130);
 });

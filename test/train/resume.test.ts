@@ -207,7 +207,7 @@ describe('changed settings', () => {
     await expect(resumeWith(folder, { learningRate: 3 })).rejects.toThrow(
       /cannot change learningRate 100 -> 3: .*It can change maxSteps, saveSteps/,
     );
-    await expect(resumeWith(folder, { maxSteps: 3 })).rejects.toThrow('it has made 4 steps already');
+    await expect(resumeWith(folder, { maxSteps: 3 })).rejects.toThrow('it has already made 4 steps');
     expect(readFileSync(join(folder, 'config.json')).equals(before)).toBe(true);
     expect(readdirSync(folder)).not.toContain('lock.json');
   });
