@@ -94,7 +94,7 @@ function rolloutTensors(): Map<string, Tensor> {
 
 test.each<[string, RegExp, Tensor | null]>([
   ['advantage', /have no advantage/, null],
-  ['reward', /3 of reward for 2 samples/, { shape: [3], data: Float64Array.of(1, 2, 3) }],
+  ['reward', /3 values of reward for 2 samples/, { shape: [3], data: Float64Array.of(1, 2, 3) }],
   ['prompt_ids', /prompt_ids of another type/, { shape: [3], data: Float64Array.of(1, 2, 3) }],
   ['logprobs.lengths', /-5 numbers of logprobs/, { shape: [2], data: Int32Array.of(-5, 8) }],
   ['logprobs.lengths', /lack logprobs of a sample/, { shape: [2], data: Int32Array.of(-1, 3) }],
