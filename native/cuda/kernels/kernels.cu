@@ -2,4 +2,5 @@
 #include "attention.cuh"
 #include "norm.cuh"
 #include "rotate.cuh"
+#include "sampler.cuh"
 #include "swiglu.cuh"
