@@ -1,6 +1,7 @@
 /**
- * The sampler's CUDA kernels on a CPU, thread by thread, against the CPU sampler's semantics in float64
- * (`native/test/emu`); nothing of speed or of a real card. With a bug planted in a kernel its tests must fail.
+ * The CUDA kernels of the sampler and the dropout mask on a CPU, thread by thread, against the CPU sampler's semantics
+ * in float64 and the CPU's masks (`native/test/emu`); nothing of speed or of a real card. With a bug planted in a kernel
+ * its tests must fail.
  */
 import { dirname } from 'node:path';
 import { rmSync } from 'node:fs';
@@ -23,19 +24,22 @@ const PLANTED: [tests: string, bug: string, number: number][] = [
   ['sampler_options', 'no barrier behind the chosen block', 109],
   ['sampler_options', 'no barrier behind the sums of what is kept', 110],
   ['sampler_options', 'entropies of blocks in units of their own', 111],
+  ['dropout', 'tokens beyond the last', 150],
+  ['dropout', 'a counter that runs over tokens', 151],
+  ['dropout', 'channels beyond the last', 152],
 ];
 
-(hasCompiler ? describe : describe.skip)('emulated sampler', () => {
+(hasCompiler ? describe : describe.skip)('emulated sampler and dropout', () => {
   let program: string;
   beforeAll(() => {
-    program = buildEmulated('sampler.cpp');
+    program = buildEmulated('sampler.cpp', 'dropout.cpp');
   });
   afterAll(() => {
     if (program) rmSync(dirname(program), { recursive: true });
   });
 
-  test('draws as the CPU', () => {
-    expect(runEmulated(program, '')).toEqual({
+  test.each(['sampler', 'dropout'])('%s: as the CPU', (family) => {
+    expect(runEmulated(program, `${family}_`)).toEqual({
       status: 0,
       output: expect.stringMatching(/(\d+) of \1 tests passed/),
     });

@@ -1,5 +1,6 @@
 // All kernels as one translation unit for nvcc.
 #include "attention.cuh"
+#include "dropout.cuh"
 #include "norm.cuh"
 #include "rotate.cuh"
 #include "sampler.cuh"

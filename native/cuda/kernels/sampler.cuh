@@ -46,9 +46,9 @@ __device__ __forceinline__ LogitSums sumLogits(const float (&values)[kLogitsPerL
 __device__ __forceinline__ void sumLogitBlocks(const SamplerArgs& a) {
   const int lane = threadIdx.x % kWarp, blocks = logitBlocks(a.vocab);
   const int b =
-      static_cast<int>(blockIdx.x * (kSamplerBlocksThreads / kWarp) + threadIdx.x / kWarp);
+      static_cast<int>(blockIdx.y * (kSamplerBlocksThreads / kWarp) + threadIdx.x / kWarp);
   if (b >= blocks) return;
-  const SamplerRow& options = a.rows_N[blockIdx.y];
+  const SamplerRow& options = a.rows_N[blockIdx.x];
   if (options.logitsRow < 0) return;
   const LogitRow row = logitRow(a, options);
   float values[kLogitsPerLane];
@@ -79,7 +79,7 @@ __device__ __forceinline__ void sumLogitBlocks(const SamplerArgs& a) {
   largest = warpLargest(largest);
   if (lane != 0) return;
   const auto id = static_cast<uint32_t>(largest);
-  a.blocks_NB[int64_t{blockIdx.y} * blocks + b] = {
+  a.blocks_NB[int64_t{blockIdx.x} * blocks + b] = {
       plain.sum,
       penalised.sum,
       plain.exponent,

@@ -82,7 +82,7 @@ struct SampledToken {
   int32_t finite;  // 0: the logits hold NaN or infinity, the rest is 0
 };
 
-// Kernel acoer_sampler_blocks: grid (samplerGrid(V), N), kSamplerBlocksThreads; then kernel
+// Kernel acoer_sampler_blocks: grid (N, samplerGrid(V)), kSamplerBlocksThreads; then kernel
 // acoer_sampler_draw: grid (N), kSamplerDrawThreads. No dynamic shared memory.
 struct SamplerArgs {
   const float* logits_MV;  // rows `stride` apart

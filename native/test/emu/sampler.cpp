@@ -80,7 +80,7 @@ Result sample(const Logits& logits, const std::vector<Row>& rows) {
                          .tokens_N = result.tokens.data(),
                          .stride = logits.stride,
                          .vocab = logits.vocab};
-  emu::launch(acoer_sampler_blocks, dim3(static_cast<unsigned>(samplerGrid(logits.vocab)), N),
+  emu::launch(acoer_sampler_blocks, dim3(N, static_cast<unsigned>(samplerGrid(logits.vocab))),
               dim3(kSamplerBlocksThreads), 0, args);
   emu::launch(acoer_sampler_draw, dim3(N), dim3(kSamplerDrawThreads), 0, args);
   return result;
