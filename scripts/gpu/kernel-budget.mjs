@@ -14,9 +14,9 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
+import { ARCHITECTURES, kernelFlags } from '../lib/nvcc.mjs';
 import { packageRoot } from '../lib/paths.mjs';
 
-const ALL = ['80', '86', '89', '90'];
 const KERNELS = join(packageRoot, 'native', 'cuda', 'kernels');
 const BUDGET = join(KERNELS, 'budget.json');
 
@@ -24,11 +24,11 @@ const { values } = parseArgs({
   options: {
     check: { type: 'boolean', default: false },
     write: { type: 'boolean', default: false },
-    arch: { type: 'string', default: ALL.join(',') },
+    arch: { type: 'string', default: ARCHITECTURES.join(',') },
   },
 });
 const architectures = values.arch.split(',');
-if (values.write && architectures.join() !== ALL.join()) fail('--write takes all architectures');
+if (values.write && architectures.join() !== ARCHITECTURES.join()) fail('--write takes all architectures');
 
 /** @param {string} message @returns {never} */
 function fail(message) {
@@ -39,13 +39,15 @@ function fail(message) {
 /** What ptxas says of each kernel on each architecture. */
 function measure() {
   const folder = mkdtempSync(join(tmpdir(), 'acoer-kernels-'));
-  const targets = architectures.flatMap((n) => ['-gencode', `arch=compute_${n},code=sm_${n}`]);
-  const words = ['-std=c++17', '-O3', '-fatbin', '-Xptxas', '-v', ...targets];
   const file = join(KERNELS, 'kernels.cu');
-  const result = spawnSync('nvcc', [...words, '-o', join(folder, 'kernels.fatbin'), file], {
-    encoding: 'utf8',
-    maxBuffer: 2 ** 26,
-  });
+  const result = spawnSync(
+    'nvcc',
+    [...kernelFlags(architectures), '-o', join(folder, 'kernels.fatbin'), file],
+    {
+      encoding: 'utf8',
+      maxBuffer: 2 ** 26,
+    },
+  );
   rmSync(folder, { recursive: true });
   if (result.error) fail('nvcc is missing; install the CUDA toolkit and put its bin folder on PATH');
   const text = result.stdout + result.stderr;

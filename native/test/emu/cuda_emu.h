@@ -388,5 +388,16 @@ inline float __expf(float x) { return std::exp2(x * 1.4426950408889634f); }
 inline int min(int a, int b) { return a < b ? a : b; }
 inline int max(int a, int b) { return a > b ? a : b; }
 inline float rsqrtf(float x) { return 1 / std::sqrt(x); }
+using std::isfinite;
+// A product that is never contracted into a fused multiply-add.
+inline float __fmul_rn(float a, float b) { return a * b; }
+inline uint64_t __umul64hi(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
+}
+inline uint32_t atomicAdd(uint32_t* to, uint32_t value) {
+  const uint32_t before = *to;
+  *to += value;
+  return before;
+}
 
 #undef ACOER_EMU_HERE

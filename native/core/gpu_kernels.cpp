@@ -1,0 +1,140 @@
+#include "gpu_kernels.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "error.h"
+
+namespace acoer {
+namespace {
+
+template <class Function>
+void lookUp(Function*& function, const char* name) {
+  function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+void requireFunctions(const CudaRuntime& runtime) {
+  const std::pair<bool, const char*> functions[] = {
+      {runtime.launchKernel != nullptr, "cudaLaunchKernel"},
+      {runtime.getErrorString != nullptr, "cudaGetErrorString"},
+      {runtime.libraryLoadData != nullptr, "cudaLibraryLoadData"},
+      {runtime.libraryGetKernel != nullptr, "cudaLibraryGetKernel"},
+      {runtime.libraryUnload != nullptr, "cudaLibraryUnload"},
+  };
+  for (const auto& [there, name] : functions) {
+    if (there) continue;
+    fail(ErrorCode::kDevice, std::string("the CUDA runtime of this process has no ") + name +
+                                 "; a libtorch built for CUDA 12.8 or newer brings it");
+  }
+}
+
+// What a fat binary begins with (fatbinary_section.h of CUDA's toolkit): the loader is given no
+// length, so a torn file must not reach it.
+struct FatbinHeader {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t headerBytes;
+  uint64_t bodyBytes;
+};
+constexpr uint32_t kFatbinMagic = 0xBA55ED50;
+
+std::vector<char> readFatbin(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ErrorCode::kBadFile, path.string() + ": the CUDA kernels are not there");
+  const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});
+  FatbinHeader header{};
+  if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
+  const bool whole = header.magic == kFatbinMagic && header.headerBytes >= sizeof header &&
+                     bytes.size() > header.headerBytes &&
+                     bytes.size() - header.headerBytes == header.bodyBytes;
+  if (!whole) {
+    fail(ErrorCode::kBadFile, path.string() + " is torn or no fat binary of CUDA kernels");
+  }
+  return bytes;
+}
+
+std::filesystem::path fatbinBesideThisCode() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&gpuKernels), &info) == 0) return "kernels.fatbin";
+  return std::filesystem::path(info.dli_fname).parent_path() / "kernels.fatbin";
+}
+
+}  // namespace
+
+CudaRuntime loadedCudaRuntime() {
+  CudaRuntime runtime;
+  lookUp(runtime.libraryLoadData, "cudaLibraryLoadData");
+  lookUp(runtime.libraryGetKernel, "cudaLibraryGetKernel");
+  lookUp(runtime.libraryUnload, "cudaLibraryUnload");
+  lookUp(runtime.launchKernel, "cudaLaunchKernel");
+  lookUp(runtime.getErrorString, "cudaGetErrorString");
+  return runtime;
+}
+
+GpuKernels::GpuKernels(const std::filesystem::path& fatbin, const CudaRuntime& runtime)
+    : runtime_(runtime) {
+  requireFunctions(runtime);
+  const std::vector<char> bytes = readFatbin(fatbin);
+  const int loaded =
+      runtime.libraryLoadData(&library_, bytes.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+  if (loaded != 0) {
+    fail(ErrorCode::kDevice, "the CUDA runtime does not load " + fatbin.string() + ": " +
+                                 runtime.getErrorString(loaded));
+  }
+  for (size_t i = 0; i < kernels_.size(); ++i) {
+    const char* name = cuda::kKernels[i].name;
+    const int found = runtime.libraryGetKernel(&kernels_[i], library_, name);
+    if (found == 0) continue;
+    const std::string why = runtime.getErrorString(found);
+    runtime.libraryUnload(library_);
+    fail(ErrorCode::kBadFile,
+         fatbin.string() + " gives no kernel " + name + " for this GPU: " + why);
+  }
+}
+
+GpuKernels::~GpuKernels() { runtime_.libraryUnload(library_); }
+
+void GpuKernels::launchWith(cuda::KernelId id, LaunchSize grid, void* args, size_t argsBytes,
+                            void* stream) const {
+  const cuda::KernelInfo& info = cuda::kernelInfo(id);
+  if (argsBytes != info.argsBytes) {
+    fail(ErrorCode::kInternal, std::string(info.name) + " was given another kernel's argument");
+  }
+  void* argList[] = {args};
+  const int launched = runtime_.launchKernel(kernels_[static_cast<size_t>(id)], grid,
+                                             {info.threads, 1, 1}, argList, 0, stream);
+  if (launched != 0) {
+    fail(ErrorCode::kDevice, std::string("the CUDA kernel ") + info.name +
+                                 " did not start: " + runtime_.getErrorString(launched));
+  }
+}
+
+GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesystem::path& fatbin,
+                                 const CudaRuntime& runtime) {
+  if (setting == "aten") return {nullptr, "ACOER_KERNELS=aten asks for libtorch's operations"};
+  if (!setting.empty()) {
+    fail(ErrorCode::kBadArgument,
+         "ACOER_KERNELS is \"" + setting + "\"; it is aten or not set at all");
+  }
+  try {
+    return {std::make_unique<const GpuKernels>(fatbin, runtime), ""};
+  } catch (const EngineError& error) {
+    return {nullptr, error.what()};
+  }
+}
+
+const GpuKernelChoice& gpuKernels() {
+  // Never destroyed: CUDA may be gone when the process ends.
+  static const auto* choice = [] {
+    const char* setting = std::getenv("ACOER_KERNELS");
+    return new GpuKernelChoice(chooseGpuKernels(setting == nullptr ? "" : setting,
+                                                fatbinBesideThisCode(), loadedCudaRuntime()));
+  }();
+  return *choice;
+}
+
+}  // namespace acoer

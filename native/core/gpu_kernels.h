@@ -1,0 +1,75 @@
+// The project's own CUDA kernels (native/cuda/kernels): loads kernels.fatbin through the CUDA
+// runtime that libtorch has loaded, and launches. Needs no header of CUDA's.
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "../cuda/kernels/table.h"
+
+namespace acoer {
+
+// The layout of CUDA's dim3.
+struct LaunchSize {
+  uint32_t x = 1, y = 1, z = 1;
+};
+
+// What the loader calls of the CUDA runtime, as declared in cuda_runtime_api.h of CUDA 13.0 (the
+// library functions came with 12.8). An int result is a cudaError_t, 0 for success; handles and
+// streams are pointers, enums of options are not used. Null: the runtime has no such function.
+struct CudaRuntime {
+  int (*libraryLoadData)(void** library, const void* code, void* jitOptions, void** jitValues,
+                         unsigned jitCount, void* options, void** values, unsigned count) = nullptr;
+  int (*libraryGetKernel)(void** kernel, void* library, const char* name) = nullptr;
+  int (*libraryUnload)(void* library) = nullptr;
+  int (*launchKernel)(const void* kernel, LaunchSize grid, LaunchSize block, void** args,
+                      size_t sharedBytes, void* stream) = nullptr;
+  const char* (*getErrorString)(int error) = nullptr;
+};
+
+// Of the runtime in this process, by dlsym.
+CudaRuntime loadedCudaRuntime();
+
+class GpuKernels {
+ public:
+  // Loads the file and looks up every kernel of the table. Fails with BAD_FILE when the file is
+  // missing, torn or of another version, with DEVICE when the runtime does not take it.
+  GpuKernels(const std::filesystem::path& fatbin, const CudaRuntime& runtime);
+  ~GpuKernels();
+  GpuKernels(const GpuKernels&) = delete;
+  GpuKernels& operator=(const GpuKernels&) = delete;
+
+  // Starts a kernel on a cudaStream_t of the current device. `args` is the struct that the table
+  // names. Fails with DEVICE when the runtime refuses.
+  template <class Args>
+  void launch(cuda::KernelId id, LaunchSize grid, Args args, void* stream) const {
+    launchWith(id, grid, &args, sizeof(Args), stream);
+  }
+
+ private:
+  void launchWith(cuda::KernelId id, LaunchSize grid, void* args, size_t argsBytes,
+                  void* stream) const;
+
+  CudaRuntime runtime_;
+  void* library_ = nullptr;
+  std::array<void*, cuda::kKernelCount> kernels_{};
+};
+
+// The kernels in use: none where ACOER_KERNELS=aten or where they cannot be loaded.
+struct GpuKernelChoice {
+  std::unique_ptr<const GpuKernels> kernels;
+  std::string reason;  // one sentence, when there are none
+};
+
+// `setting` is the value of ACOER_KERNELS: empty, or "aten" for libtorch's operations; anything
+// else fails with BAD_ARGUMENT.
+GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesystem::path& fatbin,
+                                 const CudaRuntime& runtime);
+
+// The choice of this process, made at the first call; the fatbin lies beside the program or addon
+// that holds this code. libtorch's CUDA part is loaded (see loadDeviceLibraries).
+const GpuKernelChoice& gpuKernels();
+
+}  // namespace acoer

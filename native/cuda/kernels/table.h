@@ -1,0 +1,74 @@
+// The kernels of kernels.fatbin. Plain C++, for the host that launches them.
+//
+// A kernel takes one struct by value, has one size of block and uses no dynamic shared memory; its
+// grid is written beside the struct.
+#pragma once
+
+#include <cstddef>
+
+#include "args.h"
+#include "dropout_args.h"
+#include "sampler_args.h"
+
+// KERNEL(name, threads of a block, type of the argument); the name in the fatbin begins with
+// "acoer_".
+#define ACOER_ATTENTION_HEAD(KERNEL, head)                        \
+  KERNEL(attention_##head##_g1, kAttentionThreads, AttentionArgs) \
+  KERNEL(attention_##head##_g2, kAttentionThreads, AttentionArgs) \
+  KERNEL(attention_##head##_g4, kAttentionThreads, AttentionArgs) \
+  KERNEL(attention_##head##_g8, kAttentionThreads, AttentionArgs)
+#define ACOER_KERNELS(KERNEL)                                \
+  KERNEL(norm_bf16, kNormThreads, NormArgs)                  \
+  KERNEL(norm_fp32, kNormThreads, NormArgs)                  \
+  KERNEL(swiglu_bf16, kSwigluThreads, SwigluArgs)            \
+  KERNEL(swiglu_fp32, kSwigluThreads, SwigluArgs)            \
+  KERNEL(rotate_bf16, kRotateThreads, RotateArgs)            \
+  KERNEL(rotate_fp32, kRotateThreads, RotateArgs)            \
+  ACOER_ATTENTION_HEAD(KERNEL, bf16_64)                      \
+  ACOER_ATTENTION_HEAD(KERNEL, bf16_96)                      \
+  ACOER_ATTENTION_HEAD(KERNEL, bf16_128)                     \
+  ACOER_ATTENTION_HEAD(KERNEL, fp32_64)                      \
+  ACOER_ATTENTION_HEAD(KERNEL, fp32_96)                      \
+  ACOER_ATTENTION_HEAD(KERNEL, fp32_128)                     \
+  KERNEL(combine_bf16, kCombineThreads, CombineArgs)         \
+  KERNEL(combine_fp32, kCombineThreads, CombineArgs)         \
+  KERNEL(sampler_blocks, kSamplerBlocksThreads, SamplerArgs) \
+  KERNEL(sampler_draw, kSamplerDrawThreads, SamplerArgs)     \
+  KERNEL(dropout_bf16, kDropoutThreads, DropoutArgs)         \
+  KERNEL(dropout_fp32, kDropoutThreads, DropoutArgs)
+
+namespace acoer::cuda {
+
+#define ACOER_ID(name, threads, Args) name,
+enum class KernelId : size_t { ACOER_KERNELS(ACOER_ID) };
+#undef ACOER_ID
+
+struct KernelInfo {
+  const char* name;
+  uint32_t threads;
+  size_t argsBytes;
+};
+
+#define ACOER_INFO(name, threads, Args) {"acoer_" #name, threads, sizeof(Args)},
+constexpr KernelInfo kKernels[] = {ACOER_KERNELS(ACOER_INFO)};
+#undef ACOER_INFO
+constexpr size_t kKernelCount = sizeof(kKernels) / sizeof(kKernels[0]);
+
+#undef ACOER_KERNELS
+#undef ACOER_ATTENTION_HEAD
+
+constexpr const KernelInfo& kernelInfo(KernelId id) { return kKernels[static_cast<size_t>(id)]; }
+
+// For a head size of 64, 96 or 128 and a group of 1 to 8 query heads.
+constexpr KernelId attentionKernel(bool bf16, int64_t headDim, int64_t group) {
+  const auto first =
+      static_cast<size_t>(bf16 ? KernelId::attention_bf16_64_g1 : KernelId::attention_fp32_64_g1);
+  const int64_t size = headDim == 64 ? 0 : headDim == 96 ? 1 : 2;
+  const int64_t compiled = attentionGroup(group);
+  const int64_t log = compiled == 1 ? 0 : compiled == 2 ? 1 : compiled == 4 ? 2 : 3;
+  return static_cast<KernelId>(first + static_cast<size_t>(size * 4 + log));
+}
+static_assert(attentionKernel(false, 128, 5) == KernelId::attention_fp32_128_g8);
+static_assert(attentionKernel(true, 96, 2) == KernelId::attention_bf16_96_g2);
+
+}  // namespace acoer::cuda

@@ -1,0 +1,180 @@
+// The loader of the CUDA kernels against a CUDA runtime of the test's own: files, names, launches.
+#include "gpu_kernels.h"
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
+#include "check.h"
+
+namespace acoer::check {
+namespace {
+
+constexpr int kNotFound = 500;  // cudaErrorSymbolNotFound
+constexpr int kBadImage = 200;
+
+// What the runtime was asked for; the functions of CudaRuntime hold no state.
+struct Calls {
+  std::vector<std::string> names;
+  std::string missingName;
+  int loadError = 0, launchError = 0, unloads = 0;
+  const void* kernel = nullptr;
+  LaunchSize grid, block;
+  size_t sharedBytes = 1;
+  void* stream = nullptr;
+  cuda::NormArgs norm{};
+};
+Calls calls;
+int libraryMark;
+
+CudaRuntime fakeRuntime() {
+  calls = {};
+  CudaRuntime runtime;
+  runtime.libraryLoadData = [](void** library, const void* code, void*, void**, unsigned, void*,
+                               void**, unsigned) {
+    *library = &libraryMark;
+    uint32_t magic;
+    std::memcpy(&magic, code, sizeof magic);
+    return magic == 0xBA55ED50 ? calls.loadError : kBadImage;
+  };
+  // A kernel's handle is its number in the order of the questions, from 1.
+  runtime.libraryGetKernel = [](void** kernel, void* library, const char* name) {
+    if (library != &libraryMark || calls.missingName == name) return kNotFound;
+    calls.names.push_back(name);
+    *kernel = reinterpret_cast<void*>(calls.names.size());
+    return 0;
+  };
+  runtime.libraryUnload = [](void*) {
+    ++calls.unloads;
+    return 0;
+  };
+  runtime.launchKernel = [](const void* kernel, LaunchSize grid, LaunchSize block, void** args,
+                            size_t sharedBytes, void* stream) {
+    calls.kernel = kernel;
+    calls.grid = grid;
+    calls.block = block;
+    calls.sharedBytes = sharedBytes;
+    calls.stream = stream;
+    std::memcpy(&calls.norm, args[0], sizeof calls.norm);
+    return calls.launchError;
+  };
+  runtime.getErrorString = [](int error) {
+    return error == kNotFound ? "named symbol not found" : "some error";
+  };
+  return runtime;
+}
+
+// A file of the test's own, gone with it.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::vector<char>& bytes)
+      : path_(std::filesystem::temp_directory_path() /
+              ("acoer-fatbin-" + std::to_string(reinterpret_cast<uintptr_t>(this)))) {
+    std::ofstream(path_, std::ios::binary)
+        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  ~TemporaryFile() { std::filesystem::remove(path_); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A header of 16 bytes and a body of 32 zeros.
+std::vector<char> smallFatbin() {
+  std::vector<char> bytes(48, 0);
+  const uint32_t magic = 0xBA55ED50;
+  const uint16_t version = 1, headerBytes = 16;
+  const uint64_t bodyBytes = 32;
+  std::memcpy(bytes.data(), &magic, 4);
+  std::memcpy(bytes.data() + 4, &version, 2);
+  std::memcpy(bytes.data() + 6, &headerBytes, 2);
+  std::memcpy(bytes.data() + 8, &bodyBytes, 8);
+  return bytes;
+}
+
+std::string reasonAgainst(const std::vector<char>& bytes) {
+  const TemporaryFile file(bytes);
+  const GpuKernelChoice choice = chooseGpuKernels("", file.path(), fakeRuntime());
+  ACOER_CHECK(choice.kernels == nullptr);
+  return choice.reason;
+}
+
+bool holds(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+ACOER_TEST(gpu_kernels_launch) {
+  const TemporaryFile file(smallFatbin());
+  const GpuKernelChoice choice = chooseGpuKernels("", file.path(), fakeRuntime());
+  ACOER_CHECK(choice.kernels != nullptr && choice.reason.empty());
+  ACOER_CHECK(calls.names.size() == cuda::kKernelCount && calls.names[1] == "acoer_norm_fp32");
+  int x = 0, stream = 0;
+  const cuda::NormArgs args{&x, nullptr, nullptr, nullptr, 64, 1e-6F};
+  choice.kernels->launch(cuda::KernelId::norm_fp32, {7, 3, 2}, args, &stream);
+  ACOER_CHECK(calls.kernel == reinterpret_cast<void*>(2));
+  ACOER_CHECK(calls.grid.x == 7 && calls.grid.y == 3 && calls.grid.z == 2);
+  ACOER_CHECK(calls.block.x == cuda::kNormThreads && calls.block.y == 1 && calls.block.z == 1);
+  ACOER_CHECK(calls.sharedBytes == 0 && calls.stream == &stream);
+  ACOER_CHECK(calls.norm.x_ND == &x && calls.norm.width == 64 && calls.norm.eps == 1e-6F);
+  calls.launchError = 1;
+  ACOER_CHECK_THROWS(choice.kernels->launch(cuda::KernelId::norm_fp32, {}, args, nullptr),
+                     ErrorCode::kDevice, "acoer_norm_fp32 did not start: some error");
+  ACOER_CHECK_THROWS(choice.kernels->launch(cuda::KernelId::sampler_draw, {}, args, nullptr),
+                     ErrorCode::kInternal, "acoer_sampler_draw was given another");
+  ACOER_CHECK(calls.unloads == 0);
+}
+
+ACOER_TEST(gpu_kernels_unload) {
+  const TemporaryFile file(smallFatbin());
+  {
+    const GpuKernels kernels(file.path(), fakeRuntime());
+  }
+  ACOER_CHECK(calls.unloads == 1);
+}
+
+ACOER_TEST(gpu_kernels_bad_files) {
+  const GpuKernelChoice none = chooseGpuKernels("", "/nowhere/kernels.fatbin", fakeRuntime());
+  ACOER_CHECK(none.kernels == nullptr);
+  ACOER_CHECK(none.reason == "/nowhere/kernels.fatbin: the CUDA kernels are not there");
+  ACOER_CHECK(holds(reasonAgainst({}), "is torn"));
+  ACOER_CHECK(holds(reasonAgainst(std::vector<char>(10, 'x')), "is torn"));
+  ACOER_CHECK(holds(reasonAgainst(std::vector<char>(48, 'x')), "is torn"));
+  std::vector<char> bytes = smallFatbin();
+  bytes.pop_back();
+  ACOER_CHECK(holds(reasonAgainst(bytes), "is torn"));
+  bytes.resize(60);
+  ACOER_CHECK(holds(reasonAgainst(bytes), "is torn"));
+}
+
+ACOER_TEST(gpu_kernels_refused) {
+  const TemporaryFile file(smallFatbin());
+  CudaRuntime runtime = fakeRuntime();
+  calls.missingName = "acoer_sampler_draw";
+  GpuKernelChoice choice = chooseGpuKernels("", file.path(), runtime);
+  ACOER_CHECK(choice.kernels == nullptr && calls.unloads == 1);
+  ACOER_CHECK(holds(choice.reason, "no kernel acoer_sampler_draw for this GPU: named symbol"));
+  calls = {};
+  calls.loadError = kBadImage;
+  ACOER_CHECK(holds(chooseGpuKernels("", file.path(), runtime).reason, "does not load"));
+  runtime.libraryLoadData = nullptr;
+  ACOER_CHECK(holds(chooseGpuKernels("", file.path(), runtime).reason,
+                    "has no cudaLibraryLoadData; a libtorch built for CUDA 12.8"));
+  ACOER_CHECK(holds(chooseGpuKernels("", file.path(), {}).reason, "has no cudaLaunchKernel"));
+}
+
+ACOER_TEST(gpu_kernels_setting) {
+  const TemporaryFile file(smallFatbin());
+  const GpuKernelChoice choice = chooseGpuKernels("aten", file.path(), fakeRuntime());
+  ACOER_CHECK(choice.kernels == nullptr && calls.names.empty());
+  ACOER_CHECK(holds(choice.reason, "ACOER_KERNELS=aten"));
+  ACOER_CHECK_THROWS(chooseGpuKernels("fast", file.path(), fakeRuntime()), ErrorCode::kBadArgument,
+                     "ACOER_KERNELS is \"fast\"; it is aten or not set");
+}
+
+}  // namespace acoer::check

@@ -1,0 +1,53 @@
+/**
+ * The CUDA kernels of the sampler and the dropout mask on a CPU, thread by thread, against the CPU sampler's semantics
+ * in float64 and the CPU's masks (`native/test/emu`); nothing of speed or of a real card. With a bug planted in a kernel
+ * its tests must fail.
+ */
+import { dirname } from 'node:path';
+import { rmSync } from 'node:fs';
+import { buildEmulated, hasCompiler, runEmulated } from '../helpers/emulator';
+
+jest.setTimeout(30 * 60_000);
+
+// The numbers are those of ACOER_PLANTED in `native/cuda/kernels`.
+const PLANTED: [tests: string, bug: string, number: number][] = [
+  ['sampler_options', 'no barrier before the maxima of the warps are read', 100],
+  ['sampler_options', 'no barrier before the sums of the warps are read', 101],
+  ['sampler_options', 'no barrier before the maxima are written again', 112],
+  ['sampler_options', 'logits beyond the vocabulary', 102],
+  ['sampler_options', 'no carry into the upper half of a sum', 103],
+  ['sampler_options', 'no barrier behind the cleared bins', 104],
+  ['sampler_options', 'no barrier behind the filled bins', 105],
+  ['sampler_options', 'no barrier behind the chosen bin', 106],
+  ['sampler_ties', 'top-p keeps all ties', 107],
+  ['sampler_ties', 'the highest id among equals', 108],
+  ['sampler_options', 'no barrier behind the chosen block', 109],
+  ['sampler_options', 'no barrier behind the sums of what is kept', 110],
+  ['sampler_options', 'entropies of blocks in units of their own', 111],
+  ['dropout', 'tokens beyond the last', 150],
+  ['dropout', 'a counter that runs over tokens', 151],
+  ['dropout', 'channels beyond the last', 152],
+];
+
+(hasCompiler ? describe : describe.skip)('emulated sampler and dropout', () => {
+  let program: string;
+  beforeAll(() => {
+    program = buildEmulated('sampler.cpp', 'dropout.cpp');
+  });
+  afterAll(() => {
+    if (program) rmSync(dirname(program), { recursive: true });
+  });
+
+  test.each(['sampler', 'dropout'])('%s: as the CPU', (family) => {
+    expect(runEmulated(program, `${family}_`)).toEqual({
+      status: 0,
+      output: expect.stringMatching(/(\d+) of \1 tests passed/),
+    });
+  });
+
+  test.each(PLANTED)('%s: %s (%d) is found', (tests, _bug, number) => {
+    const { status, output } = runEmulated(program, tests, number);
+    expect(status).toBe(1);
+    expect(output).toMatch(/^FAIL|ERROR: AddressSanitizer/m);
+  });
+});
