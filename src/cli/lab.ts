@@ -227,9 +227,9 @@ export function define(command: Command): void {
       'after',
       `
 Shows for each reward, side by side: rewards and advantages; how often groups
-are mixed, all correct or all incorrect; how the advantage depends on an answer's
-own length as the lengths in its group become more alike; and the collapse
-pathways this opens.
+are mixed, all correct or all incorrect; how the advantage depends on an
+answer's own length as the lengths in its group become more alike; and the
+collapse pathways this opens.
 
 A file is the folder of a run, a completion table of a run, or JSON Lines as for
 acoer reward.

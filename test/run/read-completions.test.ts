@@ -70,7 +70,7 @@ test('a table of something else is rejected, naming the missing column', async (
   const columnData = [{ name: 'step', data: [1], type: 'INT32' as const }];
   writeFileSync(path, new Uint8Array(parquetWriteBuffer({ columnData })));
   await expect(readCompletions(path)).rejects.toThrow(
-    /row 1 needs `prompt_index` as number, and there is none/,
+    /in row 1 `prompt_index` must be a number, but it is missing/,
   );
 });
 
