@@ -108,9 +108,9 @@ export const define: CommandModule['define'] = (command: Command) => {
 
 Each line has "gold" and "pred", and optionally "config" with math_verify's
 option names (float_rounding, numeric_precision, strict, match_types,
-allow_set_relation_comp, ...). Each result is {"correct","status","extracted"}; status is
-correct, incorrect, unparseable, timeout or gold-unparseable. An unreadable line
-gives {"error","line"}, and the exit code is then 1.`,
+allow_set_relation_comp, ...). Each result is {"correct","status","extracted"};
+status is correct, incorrect, unparseable, timeout or gold-unparseable. An
+unreadable line gives {"error","line"}, and the exit code is then 1.`,
     )
     .action(verify);
 };
