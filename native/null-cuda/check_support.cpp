@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include "device.h"
+#include "gpu_kernels.h"
 
 namespace acoer::null_cuda {
 namespace {
@@ -17,8 +18,8 @@ Function* preloaded(const char* name) {
   return reinterpret_cast<Function*>(found);
 }
 
-void answerOnes(bool on) {
-  preloaded<decltype(nullCudaAnswerOnes)>("nullCudaAnswerOnes")(on ? 1 : 0);
+void answerOnes(size_t bytes) {
+  preloaded<decltype(nullCudaAnswerOnes)>("nullCudaAnswerOnes")(static_cast<int>(bytes));
 }
 
 }  // namespace
@@ -29,8 +30,10 @@ Counts counts() {
   return now;
 }
 
-AnsweringOnes::AnsweringOnes() { answerOnes(true); }
-AnsweringOnes::~AnsweringOnes() { answerOnes(false); }
+AnsweringOnes::AnsweringOnes() {
+  answerOnes(gpuKernels().kernels ? sizeof(int32_t) : sizeof(double));
+}
+AnsweringOnes::~AnsweringOnes() { answerOnes(0); }
 
 std::shared_ptr<Model> qwen(const std::string& device) {
   return check::randomModel(check::qwen3Spec1p7B(28), resolveDevice(device), at::kBFloat16, 1,

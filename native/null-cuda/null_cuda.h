@@ -6,6 +6,7 @@
 
 namespace acoer::null_cuda {
 
+// What is captured into a graph is not counted; see nullCudaGraphKernels.
 enum Counter {
   kKernels,       // launches
   kGemms,         // cuBLAS and cuBLASLt products
@@ -15,6 +16,8 @@ enum Counter {
   kWaits,         // synchronisations of a stream, an event or the device
   kAllocations,   // cudaMalloc
   kSwitches,      // changes of the thread's current device
+  kCaptures,      // graphs captured
+  kGraphs,        // launches of a graph
   kCounters,
 };
 
@@ -23,7 +26,10 @@ enum Counter {
 extern "C" {
 // Writes kCounters numbers, counted since the process began.
 void nullCudaCounts(int64_t* out);
-// With `on`, a copy to the host delivers float64 ones instead of the device's bytes, which no
-// kernel has written. The sampler then reads "finite" and token 1.
-void nullCudaAnswerOnes(int on);
+// The launches and products in the last captured graph.
+int64_t nullCudaGraphKernels();
+// A copy to the host delivers ones of this size, int32 (4) or float64 (8), instead of the device's
+// bytes, which no kernel has written; 0 turns that off. A sampler then reads "finite" and token 1:
+// int32 for our kernels, float64 for libtorch's operations.
+void nullCudaAnswerOnes(int bytes);
 }
