@@ -14,6 +14,8 @@ namespace {
 
 // Fewer rows than this are not worth a thread of their own.
 constexpr int64_t kMinRowsPerThread = 8;
+// Vocabulary rows widened to fp32 at a time for the head of a bf16 model: 1 MB per 256 at D = 1024.
+constexpr int64_t kHeadChunk = 512;
 
 at::ScalarType wideType(at::ScalarType dtype) {
   return dtype == at::kDouble ? at::kDouble : at::kFloat;
@@ -49,19 +51,23 @@ std::vector<const Policy*> Decoder::orderPolicies(const std::vector<const Policy
 }
 
 Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_t positions,
-                 DecodePath path)
+                 DecodePath path, const GpuKernels* kernels)
     : model_(model),
       policies_(std::move(policies)),
-      cpuKernels_(path == DecodePath::kAuto && model.device.is_cpu()) {
+      kernels_(kernels),
+      ops_(path != DecodePath::kTensorOps && kernels != nullptr ? Ops::kGpuKernels
+           : path == DecodePath::kAuto && model.device.is_cpu() ? Ops::kCpuKernels
+                                                                : Ops::kTensorOps) {
+  const bool onCpu = ops_ == Ops::kCpuKernels;
   const RopeTable table = ropeTable(model.spec, positions, model.device, model.dtype);
   auto rounded = [&](const at::Tensor& t) {
-    return t.to(model.dtype).to(cpuKernels_ ? wideType(model.dtype) : model.dtype).contiguous();
+    return t.to(model.dtype).to(onCpu ? wideType(model.dtype) : model.dtype).contiguous();
   };
   rope_ = {rounded(table.cos_PK), rounded(table.sin_PK)};
   for (const Policy* policy : policies_) {
     const bool full = policy != nullptr && !policy->isLora();
     if (full || weights_.empty()) {
-      weights_.push_back(makeDecodeWeights(model, full ? policy->weights() : model.weights, path));
+      weights_.push_back(makeDecodeWeights(model, full ? policy->weights() : model.weights, onCpu));
     }
     weightsOf_.push_back(weights_.size() - 1);
     const bool lora = policy != nullptr && policy->isLora();
@@ -72,7 +78,7 @@ Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_
 }
 
 KvCache Decoder::makeCache() const {
-  return KvCache(model_.spec, model_.device, model_.dtype, cpuKernels_);
+  return KvCache(model_.spec, model_.device, model_.dtype, ops_ == Ops::kCpuKernels);
 }
 
 void Decoder::ensureRoom(int64_t rows, bool logits) {
@@ -93,16 +99,14 @@ void Decoder::ensureRoom(int64_t rows, bool logits) {
   }
 }
 
-Decoder::Part Decoder::makePart(const DecodeRows& rows, const KvCache& cache,
-                                const DecodeWeights& weights, int64_t begin, int64_t end,
-                                bool prefill) const {
+Decoder::Part Decoder::makePart(const std::vector<DecodeRows::Span>& spans, const KvCache& cache,
+                                const DecodeWeights& weights, int64_t begin, int64_t end) const {
   Part part;
-  part.rows = &rows;
+  part.spans = &spans;
   part.cache = &cache;
   part.weights = &weights;
   part.begin = begin;
   part.end = end;
-  part.prefill = prefill;
   auto view = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin); };
   part.x_ND = view(x_ND_);
   part.normed_ND = view(normed_ND_);
@@ -111,31 +115,61 @@ Decoder::Part Decoder::makePart(const DecodeRows& rows, const KvCache& cache,
   part.gateUp_N2F = view(gateUp_N2F_);
   part.act_NF = view(act_NF_);
   part.ranks_NR = view(ranks_NR_);
-  if (cpuKernels_) return part;
-  auto upload = [&](const std::vector<int32_t>& host) {
-    return at::tensor(at::ArrayRef<int32_t>(host).slice(static_cast<size_t>(begin),
-                                                        static_cast<size_t>(end - begin)),
-                      at::kLong)
-        .to(model_.device);
-  };
-  part.slots_N = upload(rows.slots);
-  part.positions_N = upload(rows.positions);
-  part.cos_NK = rope_.cos_PK.index_select(0, part.positions_N);
-  part.sin_NK = rope_.sin_PK.index_select(0, part.positions_N);
   return part;
 }
 
+namespace {
+
+// Ids, slots and positions of rows [begin, end) as [3, N], copied without waiting.
+at::Tensor uploadRows(const DecodeRows& rows, int64_t begin, int64_t end, at::ScalarType type,
+                      at::Device device) {
+  const auto count = static_cast<size_t>(end - begin);
+  std::vector<int32_t> all;
+  for (const auto* column : {&rows.ids, &rows.slots, &rows.positions}) {
+    const auto from = column->begin() + begin;
+    all.insert(all.end(), from, from + static_cast<int64_t>(count));
+  }
+  return onDevice(at::tensor(all, type).view({3, end - begin}), device);
+}
+
+}  // namespace
+
+void Decoder::placeRows(Part& part, const DecodeRows& rows, bool prefill) const {
+  part.prefill = prefill;
+  const int32_t* positions = rows.positions.data() + part.begin;
+  const int32_t* slots = rows.slots.data() + part.begin;
+  for (int64_t n = 0; prefill && n < part.count(); ++n) {
+    if (n == 0 || slots[n] != slots[n - 1]) part.prompts.push_back({slots[n], n, n});
+    part.prompts.back().end = n + 1;
+  }
+  if (ops_ == Ops::kCpuKernels) {
+    part.ids_N = rows.ids.data() + part.begin;
+    part.slots_N = slots;
+    part.positions_N = positions;
+    return;
+  }
+  const bool kernels = ops_ == Ops::kGpuKernels;
+  const at::Tensor all_3N =
+      uploadRows(rows, part.begin, part.end, kernels ? at::kInt : at::kLong, model_.device);
+  part.device = {all_3N.select(0, 0), all_3N.select(0, 1), all_3N.select(0, 2)};
+  if (kernels) return;
+  part.cos_NK = rope_.cos_PK.index_select(0, part.device.positions_N);
+  part.sin_NK = rope_.sin_PK.index_select(0, part.device.positions_N);
+  if (prefill) return;
+  const int64_t longest = *std::max_element(positions, positions + part.count()) + 1;
+  part.view = viewCache(slots, part.count(), KvCache::roundedPositions(longest),
+                        part.device.slots_N, part.device.positions_N, model_.dtype);
+}
+
 void Decoder::forEachWeights(
-    const DecodeRows& rows,
+    const std::vector<DecodeRows::Span>& spans,
     const std::function<void(const DecodeWeights&, int64_t, int64_t)>& visit) {
-  for (size_t i = 0; i < rows.spans.size();) {
-    const size_t weights = weightsOf_[static_cast<size_t>(rows.spans[i].policy)];
-    const int64_t begin = rows.spans[i].begin;
+  for (size_t i = 0; i < spans.size();) {
+    const size_t weights = weightsOf_[static_cast<size_t>(spans[i].policy)];
+    const int64_t begin = spans[i].begin;
     int64_t end = begin;
-    for (;
-         i < rows.spans.size() && weightsOf_[static_cast<size_t>(rows.spans[i].policy)] == weights;
-         ++i) {
-      end = rows.spans[i].end;
+    for (; i < spans.size() && weightsOf_[static_cast<size_t>(spans[i].policy)] == weights; ++i) {
+      end = spans[i].end;
     }
     visit(weights_[weights], begin, end);
   }
@@ -143,8 +177,9 @@ void Decoder::forEachWeights(
 
 void Decoder::prefill(const DecodeRows& rows, const KvCache& cache, const Cancel& cancel) {
   ensureRoom(rows.count(), false);
-  forEachWeights(rows, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
-    Part part = makePart(rows, cache, weights, begin, end, true);
+  forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
+    Part part = makePart(rows.spans, cache, weights, begin, end);
+    placeRows(part, rows, true);
     embed(part);
     // The last layer's output would only feed the logits, which are left to the decode step.
     for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
@@ -156,10 +191,11 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache, const Cancel
 
 at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache) {
   ensureRoom(rows.count(), true);
-  forEachWeights(rows, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
+  forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
     auto run = [&](int64_t from, int64_t to) {
       const c10::NoGradGuard noGrad;  // grad mode is thread-local
-      Part part = makePart(rows, cache, weights, from, to, false);
+      Part part = makePart(rows.spans, cache, weights, from, to);
+      placeRows(part, rows, false);
       embed(part);
       for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
       writeLogits(part);
@@ -176,13 +212,9 @@ at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache) {
 }
 
 void Decoder::embed(Part& part) const {
-  const int32_t* ids = part.rows->ids.data() + part.begin;
   const at::Tensor& embed_VD = part.weights->embed_VD;
-  if (!cpuKernels_) {
-    const at::Tensor ids_N =
-        at::tensor(at::ArrayRef<int32_t>(ids, static_cast<size_t>(part.count())), at::kInt)
-            .to(model_.device);
-    at::index_select_out(part.x_ND, embed_VD, 0, ids_N);
+  if (ops_ != Ops::kCpuKernels) {
+    at::index_select_out(part.x_ND, embed_VD, 0, part.device.ids_N);
     return;
   }
   const auto rowBytes = static_cast<size_t>(embed_VD.size(1) * embed_VD.element_size());
@@ -190,14 +222,14 @@ void Decoder::embed(Part& part) const {
   char* x = static_cast<char*>(part.x_ND.data_ptr());
   for (int64_t n = 0; n < part.count(); ++n) {
     std::memcpy(x + static_cast<size_t>(n) * rowBytes,
-                table + static_cast<size_t>(ids[n]) * rowBytes, rowBytes);
+                table + static_cast<size_t>(part.ids_N[n]) * rowBytes, rowBytes);
   }
 }
 
 void Decoder::addAdapters(const Part& part, size_t layer,
                           AdapterGroup DecodeAdapter::Layer::* group, const at::Tensor& x_NI,
                           const at::Tensor& y_NO) const {
-  for (const DecodeRows::Span& span : part.rows->spans) {
+  for (const DecodeRows::Span& span : *part.spans) {
     const DecodeAdapter& adapter = adapters_[static_cast<size_t>(span.policy)];
     const int64_t begin = std::max(span.begin, part.begin), end = std::min(span.end, part.end);
     if (adapter.layers.empty() || begin >= end) continue;
@@ -221,6 +253,45 @@ void Decoder::runLayer(Part& part, size_t layer, bool lastOfPrefill) const {
   activation(part);
   applyLinear(w.down, part.act_NF, part.x_ND, true);
   addAdapters(part, layer, &DecodeAdapter::Layer::down, part.act_NF, part.x_ND);
+}
+
+void Decoder::norm(Part& part, const at::Tensor& weight_D) const {
+  if (ops_ == Ops::kCpuKernels) return normOnCpu(part, weight_D);
+  if (ops_ == Ops::kGpuKernels) return normOnGpu(part, weight_D);
+  part.normed_ND.copy_(rmsNorm(part.x_ND, weight_D, model_.spec.rmsNormEps));
+}
+
+void Decoder::activation(Part& part) const {
+  if (ops_ == Ops::kCpuKernels) return activationOnCpu(part);
+  if (ops_ == Ops::kGpuKernels) return activationOnGpu(part);
+  part.act_NF.copy_(swiglu(part.gateUp_N2F));
+}
+
+void Decoder::attention(Part& part, size_t layer, bool writeOnly) const {
+  if (ops_ == Ops::kCpuKernels) return attentionOnCpu(part, layer, writeOnly);
+  if (ops_ == Ops::kGpuKernels) return attentionOnGpu(part, layer, writeOnly);
+  attentionByTensorOps(part, layer, writeOnly);
+}
+
+void Decoder::writeLogits(Part& part) const {
+  norm(part, part.weights->finalNorm_D);
+  const Linear& head = part.weights->head;
+  at::Tensor logits = logits_NV_.narrow(0, part.begin, part.count());
+  if (model_.dtype == logits.scalar_type()) {
+    applyLinear(head, part.normed_ND, logits, false);
+    return;
+  }
+  // A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32.
+  if (!model_.device.is_cpu()) {
+    at::mm_out(logits, part.normed_ND, head.wT_IO, at::kFloat);
+    return;
+  }
+  const at::Tensor x = part.normed_ND.to(at::kFloat);
+  for (int64_t first = 0; first < head.outputs(); first += kHeadChunk) {
+    const int64_t rows = std::min(kHeadChunk, head.outputs() - first);
+    at::Tensor columns = logits.narrow(1, first, rows);
+    at::mm_out(columns, x, head.w_OI.narrow(0, first, rows).to(at::kFloat).t());
+  }
 }
 
 }  // namespace acoer

@@ -4,7 +4,9 @@
 
 #include <functional>
 
+#include "decode_attention.h"
 #include "decode_weights.h"
+#include "gpu_kernels.h"
 #include "kv_cache.h"
 #include "ops.h"
 
@@ -15,6 +17,7 @@ struct DecodeRows {
   struct Span {
     int64_t policy = 0;  // index into the decoder's policies
     int64_t begin = 0, end = 0;
+    auto operator<=>(const Span& other) const = default;
   };
   std::vector<int32_t> ids, slots, positions;
   std::vector<Span> spans;  // every row is in exactly one
@@ -25,12 +28,21 @@ struct DecodeRows {
   void add(int64_t policy, int32_t id, int64_t slot, int64_t position);
 };
 
+// The same on the device, where a step of our CUDA kernels reads it: int32, [N]. A row with a
+// negative position is idle: nothing of its is written.
+struct DeviceRows {
+  at::Tensor ids_N, slots_N, positions_N;
+};
+
 class Decoder {
  public:
   // `policies`: as orderPolicies() returns them. `positions`: an upper bound of every row's
-  // position.
+  // position. `kernels`: our CUDA kernels, null to do without them; a path of kGpuKernels needs
+  // them and a model that they fit.
   Decoder(const Model& model, std::vector<const Policy*> policies, int64_t positions,
-          DecodePath path);
+          DecodePath path, const GpuKernels* kernels);
+  // Whether our CUDA kernels can decode this model, or one sentence why not.
+  static std::string kernelsDoNotFit(const Model& model);
 
   // Without duplicates; the base and adapters first, full policies last, so that rows that share
   // weights are adjacent.
@@ -43,24 +55,44 @@ class Decoder {
   // Logits [N, V] in fp32 (fp64 for fp64 models), on the model's device; valid until the next call.
   at::Tensor decode(const DecodeRows& rows, const KvCache& cache);
 
+  // With our CUDA kernels. Allocates, once, what decodeOnDevice needs for up to `rows` rows of up
+  // to `splits` times cuda::kAttentionSplit positions.
+  void reserve(int64_t rows, int64_t splits);
+  // Like decode(), for rows that lie on the device in the order of `spans`. Only starts work, and
+  // takes no memory, so that it can be recorded.
+  at::Tensor decodeOnDevice(const DeviceRows& rows, const std::vector<DecodeRows::Span>& spans,
+                            int64_t splits, const KvCache& cache);
+
  private:
+  enum class Ops { kCpuKernels, kGpuKernels, kTensorOps };
+  struct PromptSpan {
+    int64_t slot, begin, end;  // rows, relative to the part's first
+  };
   // The state of a pass over rows [begin, end), which all use the same weights.
   struct Part {
-    const DecodeRows* rows = nullptr;
+    const std::vector<DecodeRows::Span>* spans = nullptr;
     const KvCache* cache = nullptr;
     const DecodeWeights* weights = nullptr;
     int64_t begin = 0, end = 0;
     bool prefill = false;
     at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR;
-    // Tensor path only: the rows' slots, positions and angles on the device.
-    at::Tensor slots_N, positions_N, cos_NK, sin_NK;
+    // CPU kernels: the rows in host memory.
+    const int32_t *ids_N = nullptr, *slots_N = nullptr, *positions_N = nullptr;
+    DeviceRows device;   // elsewhere: the rows on the device; int64 for tensor operations
+    int64_t splits = 1;  // CUDA kernels only
+    // Tensor operations only: the rows' angles, and in a decode step which keys each row sees.
+    at::Tensor cos_NK, sin_NK;
+    CacheView view;
+    std::vector<PromptSpan> prompts;  // when prefilling
     int64_t count() const { return end - begin; }
   };
 
   void ensureRoom(int64_t rows, bool logits);
-  Part makePart(const DecodeRows& rows, const KvCache& cache, const DecodeWeights& weights,
-                int64_t begin, int64_t end, bool prefill) const;
-  void forEachWeights(const DecodeRows& rows,
+  Part makePart(const std::vector<DecodeRows::Span>& spans, const KvCache& cache,
+                const DecodeWeights& weights, int64_t begin, int64_t end) const;
+  // Adds the rows in host memory to a part, on the device where that is needed.
+  void placeRows(Part& part, const DecodeRows& rows, bool prefill) const;
+  void forEachWeights(const std::vector<DecodeRows::Span>& spans,
                       const std::function<void(const DecodeWeights&, int64_t, int64_t)>& visit);
   void embed(Part& part) const;
   void runLayer(Part& part, size_t layer, bool lastOfPrefill) const;
@@ -68,14 +100,21 @@ class Decoder {
                    const at::Tensor& x_NI, const at::Tensor& y_NO) const;
   void norm(Part& part, const at::Tensor& weight_D) const;
   void attention(Part& part, size_t layer, bool writeOnly) const;
-  void attentionOnCpu(Part& part, size_t layer, bool writeOnly) const;
-  void attentionOnDevice(Part& part, size_t layer, bool writeOnly) const;
   void activation(Part& part) const;
   void writeLogits(Part& part) const;
+  // decode_cpu.cpp, decode_gpu.cpp, decode_tensor_ops.cpp
+  void normOnCpu(Part& part, const at::Tensor& weight_D) const;
+  void normOnGpu(Part& part, const at::Tensor& weight_D) const;
+  void attentionOnCpu(Part& part, size_t layer, bool writeOnly) const;
+  void attentionOnGpu(Part& part, size_t layer, bool writeOnly) const;
+  void attentionByTensorOps(Part& part, size_t layer, bool writeOnly) const;
+  void activationOnCpu(Part& part) const;
+  void activationOnGpu(Part& part) const;
 
   const Model& model_;
   std::vector<const Policy*> policies_;
-  bool cpuKernels_;
+  const GpuKernels* kernels_;
+  Ops ops_;
   RopeTable rope_;  // rounded to the model's type; the CPU kernels read it as fp32 (fp64)
   std::vector<DecodeWeights> weights_;
   std::vector<size_t> weightsOf_;        // per policy
@@ -83,6 +122,7 @@ class Decoder {
   int64_t maxRanks_ = 0;
   int64_t room_ = 0;
   at::Tensor x_ND_, normed_ND_, qkv_NE_, heads_NHK_, gateUp_N2F_, act_NF_, ranks_NR_, logits_NV_;
+  at::Tensor splitSums_, splitStats_;  // scratch of the CUDA kernels' attention
 };
 
 }  // namespace acoer

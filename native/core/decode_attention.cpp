@@ -2,53 +2,12 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
+#include <limits>
 #include <optional>
-#include <vector>
 
-#include "kv_cache.h"
+#include "decode.h"
 
 namespace acoer {
-namespace {
-
-// The part of the cache that holds the slots, and the order of rows that matches it.
-struct SlotView {
-  at::Tensor keys_NJLK, values_NJLK;
-  std::vector<int64_t> order;  // the row of each entry; empty: already in order
-};
-
-SlotView viewSlots(const at::Tensor& keys, const at::Tensor& values, const int32_t* slots,
-                   int64_t count, int64_t length) {
-  SlotView view;
-  const auto [low, high] = std::minmax_element(slots, slots + count);
-  const at::Tensor k = keys.narrow(2, 0, length), v = values.narrow(2, 0, length);
-  if (*high - *low + 1 == count) {
-    view.keys_NJLK = k.narrow(0, *low, count);
-    view.values_NJLK = v.narrow(0, *low, count);
-    if (!std::is_sorted(slots, slots + count)) {
-      view.order.resize(static_cast<size_t>(count));
-      for (int64_t n = 0; n < count; ++n) view.order[static_cast<size_t>(slots[n] - *low)] = n;
-    }
-    return view;
-  }
-  // The rows of several full policies interleave in the cache. That needs a copy, but is rare.
-  const at::Tensor index =
-      at::tensor(at::ArrayRef<int32_t>(slots, static_cast<size_t>(count)), at::kInt)
-          .to(keys.device());
-  view.keys_NJLK = k.index_select(0, index);
-  view.values_NJLK = v.index_select(0, index);
-  return view;
-}
-
-std::vector<int64_t> inverseOf(const std::vector<int64_t>& order) {
-  std::vector<int64_t> inverse(order.size());
-  for (size_t i = 0; i < order.size(); ++i) {
-    inverse[static_cast<size_t>(order[i])] = static_cast<int64_t>(i);
-  }
-  return inverse;
-}
-
-}  // namespace
 
 at::Tensor attendPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK) {
   auto batched = [](const at::Tensor& x) { return x.transpose(0, 1).unsqueeze(0); };
@@ -58,33 +17,63 @@ at::Tensor attendPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK, const 
   return out.squeeze(0).transpose(0, 1).flatten(1);
 }
 
-at::Tensor attendCache(const at::Tensor& q_NHK, const at::Tensor& keys_SJLK,
-                       const at::Tensor& values_SJLK, const int32_t* slots_N,
-                       const int32_t* positions_N) {
-  const int64_t N = q_NHK.size(0), H = q_NHK.size(1), K = q_NHK.size(2), J = keys_SJLK.size(1);
-  const int64_t longest = *std::max_element(positions_N, positions_N + N) + 1;
-  const SlotView view =
-      viewSlots(keys_SJLK, values_SJLK, slots_N, N, KvCache::roundedPositions(longest));
-  std::vector<int32_t> last(positions_N, positions_N + N);
-  at::Tensor q = q_NHK;
-  if (!view.order.empty()) {
-    for (size_t i = 0; i < last.size(); ++i) {
-      last[i] = positions_N[static_cast<size_t>(view.order[i])];
-    }
-    q = q.index_select(0, at::tensor(view.order).to(q.device()));
+CacheView viewCache(const int32_t* slots, int64_t count, int64_t length, const at::Tensor& slots_N,
+                    const at::Tensor& positions_N, at::ScalarType dtype) {
+  CacheView view;
+  view.firstSlot = slots[0];
+  view.length = length;
+  for (int64_t n = 0; n < count; ++n) {
+    if (slots[n] != slots[0] + n) view.slots_N = slots_N;
   }
+  // In the type of the queries, so that no layer has to convert it again.
+  view.mask_N11L = at::zeros({count, 1, 1, length}, positions_N.options().dtype(dtype))
+                       .masked_fill_(at::arange(length, positions_N.options()) >
+                                         positions_N.view({count, 1, 1, 1}),
+                                     -std::numeric_limits<double>::infinity());
+  return view;
+}
+
+at::Tensor attendCache(const at::Tensor& q_NHK, const at::Tensor& keys_SJLK,
+                       const at::Tensor& values_SJLK, const CacheView& view) {
+  const int64_t N = q_NHK.size(0), H = q_NHK.size(1), K = q_NHK.size(2), J = keys_SJLK.size(1);
+  auto ofRows = [&](const at::Tensor& cache) {
+    const at::Tensor live = cache.narrow(2, 0, view.length);
+    return view.slots_N.defined() ? live.index_select(0, view.slots_N)
+                                  : live.narrow(0, view.firstSlot, N);
+  };
   // The heads of a group become query rows of their KV head, so that no key is repeated.
-  const at::Tensor last_N = at::tensor(last, at::kInt).to(q.device());
-  const at::Tensor mask_N11L =
-      (at::arange(view.keys_NJLK.size(2), last_N.options()) <= last_N.unsqueeze(1))
-          .unsqueeze(1)
-          .unsqueeze(1);
-  at::Tensor out =
-      at::scaled_dot_product_attention(q.reshape({N, J, H / J, K}), view.keys_NJLK,
-                                       view.values_NJLK, mask_N11L.expand({N, 1, H / J, -1}))
-          .reshape({N, H * K});
-  if (view.order.empty()) return out;
-  return out.index_select(0, at::tensor(inverseOf(view.order)).to(out.device()));
+  return at::scaled_dot_product_attention(q_NHK.reshape({N, J, H / J, K}), ofRows(keys_SJLK),
+                                          ofRows(values_SJLK),
+                                          view.mask_N11L.expand({N, 1, H / J, -1}))
+      .reshape({N, H * K});
+}
+
+void Decoder::attentionByTensorOps(Part& part, size_t layer, bool writeOnly) const {
+  const ModelSpec& spec = model_.spec;
+  const DecodeLayer& w = part.weights->layers[layer];
+  const at::Tensor heads = part.qkv_NE.view({part.count(), -1, spec.headDim});
+  auto rotate = [&](const at::Tensor& x, const at::Tensor& weight_K) {
+    return applyRope(rmsNorm(x, weight_K, spec.rmsNormEps), part.cos_NK, part.sin_NK);
+  };
+  const at::Tensor q_NHK = rotate(heads.narrow(1, 0, spec.numHeads), w.qNorm_K);
+  const at::Tensor k_NJK = rotate(heads.narrow(1, spec.numHeads, spec.numKvHeads), w.kNorm_K);
+  const at::Tensor v_NJK = heads.narrow(1, spec.numHeads + spec.numKvHeads, spec.numKvHeads);
+  at::Tensor keys = part.cache->keys(static_cast<int64_t>(layer));
+  at::Tensor values = part.cache->values(static_cast<int64_t>(layer));
+  const c10::List<std::optional<at::Tensor>> places(
+      {std::optional<at::Tensor>(part.device.slots_N), std::nullopt,
+       std::optional<at::Tensor>(part.device.positions_N)});
+  at::index_put_(keys, places, k_NJK);
+  at::index_put_(values, places, v_NJK);
+  if (writeOnly) return;
+  if (!part.prefill) {
+    part.heads_NHK.copy_(attendCache(q_NHK, keys, values, part.view));
+    return;
+  }
+  for (const PromptSpan& span : part.prompts) {
+    auto prompt = [&](const at::Tensor& x) { return x.slice(0, span.begin, span.end); };
+    prompt(part.heads_NHK).copy_(attendPrompt(prompt(q_NHK), prompt(k_NJK), prompt(v_NJK)));
+  }
 }
 
 }  // namespace acoer

@@ -121,14 +121,16 @@ void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Ten
     }
     return addPackedAdapter<float>(group, x_NI, y_NO, ranks_NR, begin, end);
   }
-  const at::Tensor t_NR = at::mm(x_NI.slice(0, begin, end), group.a.wT_IO);
+  at::Tensor t_NR = ranks_NR.view({-1})
+                        .narrow(0, 0, (end - begin) * group.ranks())
+                        .view({end - begin, group.ranks()});
+  at::mm_out(t_NR, x_NI.slice(0, begin, end), group.a.wT_IO);
   y_NO.slice(0, begin, end).addmm_(t_NR, group.bT_RO);
 }
 
-DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, DecodePath path) {
+DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, bool packs) {
   DecodeWeights decode;
-  decode.packed = path == DecodePath::kAuto && model.device.is_cpu() &&
-                  (model.dtype == at::kFloat || model.dtype == at::kDouble) &&
+  decode.packed = packs && (model.dtype == at::kFloat || model.dtype == at::kDouble) &&
                   model.bytes <= kMaxPackedBytes;
   decode.embed_VD = weights.embed_VD.detach();
   decode.finalNorm_D = weights.finalNorm_D.detach();

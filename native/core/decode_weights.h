@@ -5,10 +5,11 @@
 
 namespace acoer {
 
-// Where the arithmetic of decoding runs.
+// How decoding computes.
 enum class DecodePath {
-  kAuto,       // CPU kernels on a CPU, tensor operations elsewhere
-  kTensorOps,  // tensor operations everywhere, to test other devices' path on a CPU
+  kAuto,        // CPU kernels on a CPU, elsewhere our CUDA kernels where they fit
+  kGpuKernels,  // our CUDA kernels, of GenerateOptions::kernels: the tests emulate them on a CPU
+  kTensorOps,   // libtorch's operations, on any device
 };
 
 // y = x W^T. On a CPU, small fp32 and fp64 models are packed for our own matrix product, which is
@@ -36,7 +37,8 @@ struct DecodeWeights {
   std::vector<DecodeLayer> layers;
   bool packed = false;
 };
-DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, DecodePath path);
+// `packs`: small models may be packed for the CPU kernels.
+DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, bool packs);
 
 // The adapters of the linears that share an input, side by side: t = x a^T holds the low-rank
 // products of all of them, and block i then adds t[:, its ranks] b_i^T to its columns of y. b
@@ -61,8 +63,8 @@ struct DecodeAdapter {
   std::vector<Layer> layers;
   int64_t maxRanks = 0;
 };
-// y_NO += scale (x a^T) b^T on rows [begin, end). `ranks_NR` is scratch space with at least
-// group.ranks() columns.
+// y_NO += scale (x a^T) b^T on rows [begin, end). `ranks_NR` is contiguous scratch space with at
+// least group.ranks() columns.
 void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
                 const at::Tensor& ranks_NR, int64_t begin, int64_t end);
 

@@ -146,6 +146,17 @@ c10::Device resolveDevice(const std::string& name) {
   fail(ErrorCode::kBadArgument, "device must be auto, cpu, cuda or cuda:<n>, not \"" + name + "\"");
 }
 
+void computeOn(c10::Device device) {
+  if (device.is_cpu()) return;
+  at::globalContext().lazyInitDevice(device.type());
+  // cuBLAS may otherwise add up the parts of a product in bf16, in training other parts than in
+  // sampling.
+  at::globalContext().setAllowBF16ReductionCuBLAS(false);
+  const auto* guard = c10::impl::getDeviceGuardImpl(device.type());
+  guard->setDevice(device);
+  guard->exchangeStream(guard->getStreamFromGlobalPool(device));
+}
+
 std::string cudaVersion() {
   if (!deviceLibraries().libtorchHasCuda) return "";
   // cudart encodes 13.0 as 13000.

@@ -17,6 +17,12 @@ c10::Device resolveDevice(const std::string& name);
 // The CUDA version that libtorch was built with, such as "13.0"; empty without CUDA.
 std::string cudaVersion();
 
+// Makes the calling thread compute on `device` with settings that hold for all of acoer: on a CUDA
+// device, on a stream of the thread's own, since graphs (gpu_graph.h) cannot be recorded on the
+// default one, and with sums of bf16 products in fp32. Call it at the start of a thread that
+// computes: work of two streams is not ordered.
+void computeOn(c10::Device device);
+
 struct DeviceFacts {
   std::string device;  // "cpu", "cuda:0"
   std::string name;    // of the processor or the card

@@ -10,6 +10,7 @@
 
 #include "decode.h"
 #include "generate_plan.h"
+#include "gpu_steps.h"
 #include "philox.h"
 #include "sampler.h"
 
@@ -37,6 +38,36 @@ int64_t longestNeeded(const std::vector<GenerateRequest>& requests) {
   int64_t longest = 1;
   for (const auto& request : requests) longest = std::max(longest, positionsNeeded(request));
   return longest;
+}
+
+// Our CUDA kernels if they decode these requests, else null and the reason, which is empty on a
+// CPU.
+struct KernelChoice {
+  const GpuKernels* kernels = nullptr;
+  std::string reason;
+};
+
+// Below this temperature the sampler's kernels can tell apart too few logits (sampler_logits.cuh).
+constexpr double kColdest = 1e-6;
+
+KernelChoice chooseKernels(const Model& model, const std::vector<GenerateRequest>& requests,
+                           const GenerateOptions& options) {
+  const bool forced = options.path == DecodePath::kGpuKernels;
+  if (!forced && (model.device.is_cpu() || options.path == DecodePath::kTensorOps)) return {};
+  std::string reason = Decoder::kernelsDoNotFit(model);
+  const auto isCold = [](const GenerateRequest& request) {
+    return request.sampling.temperature > 0 && request.sampling.temperature < kColdest;
+  };
+  if (reason.empty() && std::any_of(requests.begin(), requests.end(), isCold)) {
+    reason = "acoer's CUDA kernels need temperatures of 0 or at least 1e-6";
+  }
+  if (!reason.empty()) {
+    if (forced) fail(ErrorCode::kBadArgument, "generate: " + reason);
+    return {nullptr, reason};
+  }
+  if (options.kernels != nullptr) return {options.kernels, ""};
+  const GpuKernelChoice& loaded = gpuKernels();
+  return {loaded.kernels.get(), loaded.reason};
 }
 
 // The state of one generate() call: which sequences hold a slot, and which prompts wait.
@@ -70,6 +101,10 @@ class GenerateRun {
   const GenerateRequest& requestOf(const Sequence& s) const {
     return requests_[static_cast<size_t>(s.out.request)];
   }
+  // Of its random numbers.
+  uint64_t sampleNumber(const Sequence& s) const {
+    return static_cast<uint64_t>(requestOf(s).firstSample) + static_cast<uint64_t>(s.out.sample);
+  }
   bool fits(int64_t live, int64_t longest, int64_t held) const;
   int64_t liveCount() const;
   int64_t longestLive() const;
@@ -82,6 +117,9 @@ class GenerateRun {
   void compact();
   void ensureCapacity(int64_t slots, int64_t positions);
   void step();
+  void stepOnHost();
+  void stepOnGpu();
+  void orderRows();
   void buildRows();
   void accept(Sequence& sequence, const Draw& draw);
   void finish(Sequence& sequence, FinishReason reason);
@@ -94,8 +132,10 @@ class GenerateRun {
   KvBudget budget_;
   std::vector<const Policy*> policies_;
   std::vector<int64_t> policyOf_;  // per request
+  KernelChoice kernels_;
   Decoder decoder_;
   KvCache cache_;
+  std::unique_ptr<GpuSteps> gpuSteps_;  // with CUDA kernels
   std::vector<Sequence> slots_;
   size_t nextRequest_ = 0;  // the first not yet in a group
   PrefilledGroup group_;
@@ -116,12 +156,18 @@ GenerateRun::GenerateRun(const Model& model, const std::vector<GenerateRequest>&
       cancel_(cancel),
       budget_(planKvBudget(model, requests, options)),
       policies_(policiesOf(requests)),
-      decoder_(model, policies_, longestNeeded(requests), options.path),
+      kernels_(chooseKernels(model, requests, options)),
+      decoder_(model, policies_, longestNeeded(requests), options.path, kernels_.kernels),
       cache_(decoder_.makeCache()) {
+  stats_.fallback = kernels_.reason;
   for (const GenerateRequest& request : requests) {
     const auto place = std::find(policies_.begin(), policies_.end(), request.policy);
     policyOf_.push_back(place - policies_.begin());
   }
+  if (budget_.fixed) cache_.resize(budget_.maxSlots, longestNeeded(requests), 0, 0);
+  if (kernels_.kernels == nullptr || requests.empty()) return;
+  gpuSteps_ = std::make_unique<GpuSteps>(model, *kernels_.kernels, decoder_, cache_, requests,
+                                         budget_.maxSlots);
 }
 
 GenerateStats GenerateRun::run() {
@@ -131,15 +177,17 @@ GenerateStats GenerateRun::run() {
     step();
   }
   if (cancel_.requested()) cancelRest();
+  if (gpuSteps_) stats_.fallback = gpuSteps_->noGraphsBecause();
   return stats_;
 }
 
 // Admission: which waiting sample enters which slot, and when prompts are prefilled.
 
-// Every slot has room for the longest sequence: `live` slots, next to `held` positions of prefilled
-// prompts.
+// Every slot has room for the longest sequence: `live` slots, or all if their room is fixed, next
+// to `held` positions of prefilled prompts.
 bool GenerateRun::fits(int64_t live, int64_t longest, int64_t held) const {
-  return live <= budget_.maxSlots && live * longest + held <= budget_.positions;
+  const int64_t taken = budget_.fixed ? cache_.slots() * cache_.positions() : live * longest;
+  return live <= budget_.maxSlots && taken + held <= budget_.positions;
 }
 
 int64_t GenerateRun::liveCount() const {
@@ -291,14 +339,17 @@ void GenerateRun::ensureCapacity(int64_t slots, int64_t positions) {
 
 // Decoding: each step makes one token for every sequence in a slot.
 
-void GenerateRun::buildRows() {
+// The rows of a step are the slots, sorted by policy.
+void GenerateRun::orderRows() {
   slotOfRow_.resize(slots_.size());
   for (size_t s = 0; s < slots_.size(); ++s) slotOfRow_[s] = static_cast<int64_t>(s);
-  if (policies_.size() > 1) {
-    std::stable_sort(slotOfRow_.begin(), slotOfRow_.end(), [&](int64_t a, int64_t b) {
-      return slots_[static_cast<size_t>(a)].policy < slots_[static_cast<size_t>(b)].policy;
-    });
-  }
+  if (policies_.size() == 1) return;
+  std::stable_sort(slotOfRow_.begin(), slotOfRow_.end(), [&](int64_t a, int64_t b) {
+    return slots_[static_cast<size_t>(a)].policy < slots_[static_cast<size_t>(b)].policy;
+  });
+}
+
+void GenerateRun::buildRows() {
   rows_.clear();
   draws_.clear();
   for (int64_t slot : slotOfRow_) {
@@ -308,10 +359,7 @@ void GenerateRun::buildRows() {
     DrawRow draw;
     draw.logitsRow = static_cast<int64_t>(draws_.size());
     draw.options = &request.sampling;
-    draw.uniform = samplerUniform(
-        request.seed,
-        static_cast<uint64_t>(request.firstSample) + static_cast<uint64_t>(sequence.out.sample),
-        sequence.out.ids.size());
+    draw.uniform = samplerUniform(request.seed, sampleNumber(sequence), sequence.out.ids.size());
     draw.seen = sequence.seen ? &*sequence.seen : nullptr;
     draws_.push_back(draw);
   }
@@ -319,15 +367,45 @@ void GenerateRun::buildRows() {
 
 void GenerateRun::step() {
   const auto start = Clock::now();
+  orderRows();
+  if (gpuSteps_) {
+    stepOnGpu();
+  } else {
+    stepOnHost();
+  }
+  stats_.decodeMs += millisecondsSince(start);
+}
+
+void GenerateRun::stepOnHost() {
   buildRows();
   ensureCapacity(static_cast<int64_t>(slots_.size()),
                  1 + *std::max_element(rows_.positions.begin(), rows_.positions.end()));
   const std::vector<Draw> draws = drawTokens(decoder_.decode(rows_, cache_), draws_);
   stats_.decodeSteps += 1;
-  stats_.newTokens += static_cast<int64_t>(draws.size());
-  stats_.decodeMs += millisecondsSince(start);
   for (size_t n = 0; n < draws.size(); ++n) {
     accept(slots_[static_cast<size_t>(slotOfRow_[n])], draws[n]);
+  }
+}
+
+void GenerateRun::stepOnGpu() {
+  std::vector<GpuRow> rows;
+  for (int64_t slot : slotOfRow_) {
+    const Sequence& s = slots_[static_cast<size_t>(slot)];
+    rows.push_back({.policy = s.policy,
+                    .id = s.nextId,
+                    .slot = slot,
+                    .position = s.nextPosition,
+                    .request = &requestOf(s),
+                    .requestIndex = s.out.request,
+                    .sample = sampleNumber(s),
+                    .drawn = static_cast<int64_t>(s.out.ids.size()),
+                    .seen = s.seen ? &*s.seen : nullptr});
+  }
+  const std::vector<Draw> draws = gpuSteps_->run(rows);
+  stats_.decodeSteps += static_cast<int64_t>(draws.size() / rows.size());
+  for (size_t i = 0; i < draws.size(); ++i) {
+    Sequence& sequence = slots_[static_cast<size_t>(slotOfRow_[i % rows.size()])];
+    if (!sequence.done) accept(sequence, draws[i]);
   }
 }
 
@@ -344,6 +422,7 @@ void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
          place);
   }
   GeneratedSequence& out = sequence.out;
+  stats_.newTokens += 1;
   out.ids.push_back(draw.id);
   out.logprobs.push_back(draw.logprob);
   out.entropies.push_back(draw.entropy);

@@ -8,6 +8,8 @@
 
 namespace acoer {
 
+class GpuKernels;
+
 struct SamplingOptions {
   double temperature = 1;  // 0: greedy, with log-probs at temperature 1
   int64_t topK = 0;        // 0: off
@@ -34,6 +36,7 @@ struct GenerateOptions {
   int64_t maxSlots = 64;  // most sequences decoded together; kvBytes may allow fewer
   int64_t kvBytes = 0;    // limit of the KV cache; 0: a share of the free memory
   DecodePath path = DecodePath::kAuto;
+  const GpuKernels* kernels = nullptr;  // null: those of this process
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };
@@ -55,6 +58,9 @@ struct GenerateStats {
   int64_t peakSlots = 0;
   double prefillMs = 0;
   double decodeMs = 0;
+  // Why our CUDA kernels, or graphs of them, did not decode on a GPU; empty if they did, and on a
+  // CPU.
+  std::string fallback;
 };
 
 // Calls onSequence on this thread as each sequence ends. After a cancel request, every unfinished

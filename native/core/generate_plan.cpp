@@ -1,5 +1,6 @@
 #include "generate_plan.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "memory.h"
@@ -86,7 +87,8 @@ KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& re
   const int64_t bytes =
       options.kvBytes > 0 ? options.kvBytes : availableBytes(model.device) / 4 * share.quarters;
   const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
-  const KvBudget budget{bytes / perPosition, options.maxSlots};
+  KvBudget budget{bytes / perPosition, options.maxSlots,
+                  !model.device.is_cpu() || options.path == DecodePath::kGpuKernels};
   for (size_t i = 0; i < requests.size(); ++i) {
     const int64_t needed = positionsNeeded(requests[i]) + promptPositions(requests[i]);
     if (needed <= budget.positions) continue;
@@ -99,6 +101,23 @@ KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& re
              std::to_string(perPosition) + " bytes each) but " +
              (options.kvBytes > 0 ? "kvBytes" : std::string(share.text) + " of the free memory") +
              " is " + std::to_string(bytes) + "; lower maxNewTokens or raise kvBytes");
+  }
+  if (budget.fixed && !requests.empty()) {
+    int64_t samples = 0, longest = 0, longestPrompt = 0;
+    for (const GenerateRequest& request : requests) {
+      samples += request.numSamples;
+      longest = std::max(longest, positionsNeeded(request));
+      longestPrompt = std::max(longestPrompt, promptPositions(request));
+    }
+    const int64_t fitting = (budget.positions - longestPrompt) / longest;
+    if (fitting < 1) {
+      fail(options.kvBytes > 0 ? ErrorCode::kBadArgument : ErrorCode::kOutOfMemory,
+           "generate: the longest sequence and the longest prompt of the requests take " +
+               std::to_string((longest + longestPrompt) * perPosition) +
+               " bytes of KV cache together, and there is room for " + std::to_string(bytes) +
+               "; generate them in several calls, lower maxNewTokens or raise kvBytes");
+    }
+    budget.maxSlots = std::min({budget.maxSlots, samples, fitting});
   }
   return budget;
 }

@@ -10,6 +10,9 @@ namespace acoer {
 struct KvBudget {
   int64_t positions = 0;
   int64_t maxSlots = 0;
+  // All slots get their room at once, for the longest request: on a GPU, where growing would leave
+  // the allocator blocks that fit nothing else, and where graphs hold the addresses.
+  bool fixed = false;
 };
 
 // Positions that a sequence of this request needs while it is decoded, rounded to the cache's unit.

@@ -1,5 +1,6 @@
 #include "gpu_kernels.h"
 
+#include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -72,6 +73,13 @@ CudaRuntime loadedCudaRuntime() {
   lookUp(runtime.libraryUnload, "cudaLibraryUnload");
   lookUp(runtime.launchKernel, "cudaLaunchKernel");
   lookUp(runtime.getErrorString, "cudaGetErrorString");
+  lookUp(runtime.getLastError, "cudaGetLastError");
+  lookUp(runtime.streamBeginCapture, "cudaStreamBeginCapture");
+  lookUp(runtime.streamEndCapture, "cudaStreamEndCapture");
+  lookUp(runtime.graphInstantiate, "cudaGraphInstantiate");
+  lookUp(runtime.graphLaunch, "cudaGraphLaunch");
+  lookUp(runtime.graphDestroy, "cudaGraphDestroy");
+  lookUp(runtime.graphExecDestroy, "cudaGraphExecDestroy");
   return runtime;
 }
 
@@ -125,6 +133,16 @@ GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesyst
   } catch (const EngineError& error) {
     return {nullptr, error.what()};
   }
+}
+
+void* currentGpuStream(c10::Device device) {
+  if (device.is_cpu()) return nullptr;
+  return c10::impl::getDeviceGuardImpl(device.type())->getStream(device).native_handle();
+}
+
+void waitForGpu(c10::Device device) {
+  if (device.is_cpu()) return;
+  c10::impl::getDeviceGuardImpl(device.type())->getStream(device).synchronize();
 }
 
 const GpuKernelChoice& gpuKernels() {

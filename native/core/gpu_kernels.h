@@ -2,6 +2,8 @@
 // runtime that libtorch has loaded, and launches. Needs no header of CUDA's.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <array>
 #include <filesystem>
 #include <memory>
@@ -27,6 +29,14 @@ struct CudaRuntime {
   int (*launchKernel)(const void* kernel, LaunchSize grid, LaunchSize block, void** args,
                       size_t sharedBytes, void* stream) = nullptr;
   const char* (*getErrorString)(int error) = nullptr;
+  int (*getLastError)() = nullptr;  // and forgets it
+  // For graphs only.
+  int (*streamBeginCapture)(void* stream, int mode) = nullptr;
+  int (*streamEndCapture)(void* stream, void** graph) = nullptr;
+  int (*graphInstantiate)(void** executable, void* graph, unsigned long long flags) = nullptr;
+  int (*graphLaunch)(void* executable, void* stream) = nullptr;
+  int (*graphDestroy)(void* graph) = nullptr;
+  int (*graphExecDestroy)(void* executable) = nullptr;
 };
 
 // Of the runtime in this process, by dlsym.
@@ -47,6 +57,7 @@ class GpuKernels {
   void launch(cuda::KernelId id, LaunchSize grid, Args args, void* stream) const {
     launchWith(id, grid, &args, sizeof(Args), stream);
   }
+  const CudaRuntime& runtime() const { return runtime_; }
 
  private:
   void launchWith(cuda::KernelId id, LaunchSize grid, void* args, size_t argsBytes,
@@ -67,6 +78,11 @@ struct GpuKernelChoice {
 // else fails with BAD_ARGUMENT.
 GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesystem::path& fatbin,
                                  const CudaRuntime& runtime);
+
+// The cudaStream_t that this thread's work on `device` goes to; null on a CPU.
+void* currentGpuStream(c10::Device device);
+// Until all of that work is done; nothing on a CPU.
+void waitForGpu(c10::Device device);
 
 // The choice of this process, made at the first call; the fatbin lies beside the program or addon
 // that holds this code. libtorch's CUDA part is loaded (see loadDeviceLibraries).

@@ -24,6 +24,11 @@ RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
   return {at::cos(both_PK).to(device), at::sin(both_PK).to(device)};
 }
 
+at::Tensor onDevice(const at::Tensor& host, at::Device device) {
+  if (device.is_cpu()) return host;
+  return host.pin_memory().to(device, /*non_blocking=*/true);
+}
+
 std::vector<double> toDoubles(const at::Tensor& x) {
   const at::Tensor flat = x.detach().to(at::kCPU, at::kDouble).contiguous();
   const auto* from = flat.const_data_ptr<double>();

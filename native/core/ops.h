@@ -17,6 +17,10 @@ struct RopeTable {
 RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
                     at::ScalarType dtype);
 
+// A copy on `device` of a tensor in host memory. A GPU is not waited for: the work that is started
+// next on this thread finds the copy there.
+at::Tensor onDevice(const at::Tensor& host, at::Device device);
+
 // The elements of `x`, in order.
 std::vector<double> toDoubles(const at::Tensor& x);
 

@@ -36,8 +36,9 @@ AnsweringOnes::AnsweringOnes() {
 AnsweringOnes::~AnsweringOnes() { answerOnes(0); }
 
 std::shared_ptr<Model> qwen(const std::string& device) {
-  return check::randomModel(check::qwen3Spec1p7B(28), resolveDevice(device), at::kBFloat16, 1,
-                            0.02);
+  const c10::Device resolved = resolveDevice(device);
+  computeOn(resolved);
+  return check::randomModel(check::qwen3Spec1p7B(28), resolved, at::kBFloat16, 1, 0.02);
 }
 
 std::shared_ptr<Policy> adapter(const std::shared_ptr<Model>& model) {

@@ -64,6 +64,7 @@ int run(int argc, char** argv) {
       list = true;
     } else if (argument == "--device" && i + 1 < argc) {
       device() = resolveDevice(argv[++i]);
+      computeOn(device());
     } else if (argument == "--threads" && i + 1 < argc) {
       at::set_num_threads(std::max(1, std::atoi(argv[++i])));
     } else if (argument.rfind("--", 0) == 0) {

@@ -1,6 +1,6 @@
 /**
- * The CUDA kernels of the sampler and the dropout mask on a CPU, thread by thread, against the CPU sampler's semantics
- * in float64 and the CPU's masks (`native/test/emu`); nothing of speed or of a real card. With a bug planted in a kernel
+ * The CUDA kernels of the sampler, of what follows it in a step, and of the dropout mask on a CPU, thread by thread,
+ * against the CPU sampler's semantics in float64 and the CPU's masks (`native/test/emu`); nothing of speed or of a real card. With a bug planted in a kernel
  * its tests must fail.
  */
 import { dirname } from 'node:path';
@@ -27,18 +27,22 @@ const PLANTED: [tests: string, bug: string, number: number][] = [
   ['dropout', 'tokens beyond the last', 150],
   ['dropout', 'a counter that runs over tokens', 151],
   ['dropout', 'channels beyond the last', 152],
+  ['advance', 'no barrier before the place changes', 160],
+  ['advance', 'a history without an end', 161],
+  ['advance', 'rows that have ended', 162],
+  ['advance', 'a token too many', 163],
 ];
 
-(hasCompiler ? describe : describe.skip)('emulated sampler and dropout', () => {
+(hasCompiler ? describe : describe.skip)('emulated sampler, advance and dropout', () => {
   let program: string;
   beforeAll(() => {
-    program = buildEmulated('sampler.cpp', 'dropout.cpp');
+    program = buildEmulated('sampler.cpp', 'dropout.cpp', 'advance.cpp');
   });
   afterAll(() => {
     if (program) rmSync(dirname(program), { recursive: true });
   });
 
-  test.each(['sampler', 'dropout'])('%s: as the CPU', (family) => {
+  test.each(['sampler', 'dropout', 'advance'])('%s: as the CPU', (family) => {
     expect(runEmulated(program, `${family}_`)).toEqual({
       status: 0,
       output: expect.stringMatching(/(\d+) of \1 tests passed/),

@@ -1,4 +1,5 @@
 // All kernels as one translation unit for nvcc.
+#include "advance.cuh"
 #include "attention.cuh"
 #include "dropout.cuh"
 #include "norm.cuh"

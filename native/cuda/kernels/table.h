@@ -6,12 +6,13 @@
 
 #include <cstddef>
 
+#include "advance_args.h"
 #include "args.h"
 #include "dropout_args.h"
 #include "sampler_args.h"
 
-// KERNEL(name, threads of a block, type of the argument); the name in the fatbin begins with
-// "acoer_".
+// ACOER_KERNELS(KERNEL) is KERNEL(name, threads of a block, type of the argument) for each; the
+// name in the fatbin begins with "acoer_".
 #define ACOER_ATTENTION_HEAD(KERNEL, head)                        \
   KERNEL(attention_##head##_g1, kAttentionThreads, AttentionArgs) \
   KERNEL(attention_##head##_g2, kAttentionThreads, AttentionArgs) \
@@ -34,6 +35,7 @@
   KERNEL(combine_fp32, kCombineThreads, CombineArgs)         \
   KERNEL(sampler_blocks, kSamplerBlocksThreads, SamplerArgs) \
   KERNEL(sampler_draw, kSamplerDrawThreads, SamplerArgs)     \
+  KERNEL(advance, kAdvanceThreads, AdvanceArgs)              \
   KERNEL(dropout_bf16, kDropoutThreads, DropoutArgs)         \
   KERNEL(dropout_fp32, kDropoutThreads, DropoutArgs)
 
@@ -53,9 +55,6 @@ struct KernelInfo {
 constexpr KernelInfo kKernels[] = {ACOER_KERNELS(ACOER_INFO)};
 #undef ACOER_INFO
 constexpr size_t kKernelCount = sizeof(kKernels) / sizeof(kKernels[0]);
-
-#undef ACOER_KERNELS
-#undef ACOER_ATTENTION_HEAD
 
 constexpr const KernelInfo& kernelInfo(KernelId id) { return kKernels[static_cast<size_t>(id)]; }
 

@@ -1,0 +1,164 @@
+// Decoding with our CUDA kernels, emulated on a CPU: the engine's wiring (layouts, strides, state
+// on the device, steps between two looks) with real numbers. Nothing here has run on a GPU.
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <limits>
+
+#include "emulated_gpu.h"
+#include "generate_support.h"
+#include "gpu_steps.h"
+
+namespace acoer::check {
+namespace {
+
+Generated onKernels(const Model& model, const std::vector<GenerateRequest>& requests,
+                    GenerateOptions options = {}) {
+  options.kernels = &emulatedKernels();
+  return collect(model, requests, options, DecodePath::kGpuKernels);
+}
+
+// Every sampling option, prompts on both sides of a block of attention, and answers that end at
+// every place between two looks.
+std::vector<GenerateRequest> variedRequests(const ModelSpec& spec, const Policy* policy) {
+  std::vector<GenerateRequest> requests;
+  for (int64_t length : {1, 2, 17, 250}) {
+    requests.push_back(
+        makeRequest(randomIds(spec, length, static_cast<uint64_t>(length)), 3, 21, policy));
+    requests.back().stopIds = {5, 9, 40, 77, 123, 200, 311, 400};
+    requests.back().seed = static_cast<uint64_t>(length);
+  }
+  requests[0].maxNewTokens = 8;
+  requests[1].sampling.temperature = 0.7;
+  requests[2].sampling = {.temperature = 0.9, .topK = 20, .topP = 0.9, .repetitionPenalty = 1.2};
+  requests[3].sampling.temperature = 0;
+  requests[3].sampling.repetitionPenalty = 1.5;
+  requests[3].maxNewTokens = 19;
+  return requests;
+}
+
+// The random number may lie so close to the border of two tokens that rounding decides.
+void checkMostlyEqual(const Generated& got, const Generated& want, size_t atMostDifferent) {
+  size_t different = 0;
+  for (const auto& [key, sequence] : want.sequences) {
+    const GeneratedSequence& other = got.sequences.at(key);
+    if (other.ids != sequence.ids || other.finish != sequence.finish) ++different;
+  }
+  ACOER_CHECK(different <= atMostDifferent);
+}
+
+ACOER_TEST(gpu_kernels_decode_like_the_cpu) {
+  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  const auto adapter = strongAdapter(model, 5), other = strongAdapter(model, 7);
+  const auto full = changedCopy(model, 6);
+  std::vector<GenerateRequest> requests;
+  for (const Policy* policy :
+       {static_cast<const Policy*>(nullptr), static_cast<const Policy*>(adapter.get()),
+        static_cast<const Policy*>(full.get()), static_cast<const Policy*>(other.get())}) {
+    const auto varied = variedRequests(model->spec, policy);
+    requests.insert(requests.end(), varied.begin(), varied.end());
+  }
+  GenerateOptions options;
+  options.maxSlots = 7;  // sequences enter, leave and move while others go on
+  const Generated got = onKernels(*model, requests, options);
+  ACOER_CHECK(got.stats.peakSlots == 7);
+  ACOER_CHECK(got.stats.fallback == "the kernels are emulated");
+  const ScoreGap gap = gapToScore(*model, requests, got);
+  ACOER_CHECK_LE(gap.logprob, 1e-4);
+  ACOER_CHECK_LE(gap.entropy, 1e-4);
+  const Generated want = collect(*model, requests, options, DecodePath::kTensorOps);
+  ACOER_CHECK(got.stats.newTokens == want.stats.newTokens);
+  checkMostlyEqual(got, want, 1);
+}
+
+// Untied weights, a group of three query heads and heads of 96; then heads of 128 in a group of 8.
+ACOER_TEST(gpu_kernels_decode_other_shapes) {
+  ModelSpec spec = smallSpec();
+  spec.tieWordEmbeddings = false;
+  spec.headDim = 96;
+  ModelSpec wide = smallSpec();
+  wide.headDim = 128;
+  wide.numHeads = 8;
+  wide.numKvHeads = 1;
+  for (const ModelSpec& shape : {spec, wide}) {
+    const auto model = randomModel(shape, at::kCPU, at::kFloat, 13);
+    const auto adapter = strongAdapter(model, 15);
+    const auto requests = variedRequests(shape, adapter.get());
+    const ScoreGap gap = gapToScore(*model, requests, onKernels(*model, requests));
+    ACOER_CHECK_LE(gap.logprob, 1e-4);
+    ACOER_CHECK_LE(gap.entropy, 1e-4);
+  }
+}
+
+// As generate_logprob_near_score_bf16 for the other paths.
+ACOER_TEST(gpu_kernels_decode_bf16) {
+  const auto model = randomModel(smallSpec(), at::kCPU, at::kBFloat16, 3);
+  const auto adapter = strongAdapter(model, 5);
+  const auto requests = variedRequests(model->spec, adapter.get());
+  const ScoreGap gap = gapToScore(*model, requests, onKernels(*model, requests));
+  ACOER_CHECK_LE(gap.meanLogprob, 0.02);
+  ACOER_CHECK_LE(gap.logprob, 0.3);
+}
+
+ACOER_TEST(gpu_kernels_batch_does_not_show) {
+  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  const auto requests = variedRequests(model->spec, nullptr);
+  GenerateOptions one;
+  one.maxSlots = 1;
+  checkMostlyEqual(onKernels(*model, requests), onKernels(*model, requests, one), 1);
+}
+
+ACOER_TEST(gpu_kernels_cancel_between_looks) {
+  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  std::vector<GenerateRequest> requests{makeRequest({1, 2, 3}, 2, 200), makeRequest({4}, 1, 3)};
+  GenerateOptions options;
+  options.path = DecodePath::kGpuKernels;
+  options.kernels = &emulatedKernels();
+  Cancel cancel;
+  int64_t longest = 0, cancelled = 0;
+  const auto stats = generate(
+      *model, requests, options,
+      [&](GeneratedSequence&& sequence) {
+        cancel.request();  // when the short one ends
+        longest = std::max(longest, static_cast<int64_t>(sequence.ids.size()));
+        cancelled += sequence.finish == FinishReason::kCancelled;
+      },
+      cancel);
+  ACOER_CHECK(cancelled == 2);
+  ACOER_CHECK(longest == kStepsPerLook && stats.decodeSteps == kStepsPerLook);
+}
+
+ACOER_TEST(gpu_kernels_place_non_finite_logits) {
+  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  const auto broken = changedCopy(model, 4);
+  broken->parameters.back().value.fill_(std::numeric_limits<double>::infinity());
+  const auto run = [&] { onKernels(*model, {makeRequest({1, 2}, 1, 9, broken.get())}); };
+  ACOER_CHECK_THROWS(run(), ErrorCode::kNotFinite,
+                     "request 0, sample 0 are not finite at new token 0");
+}
+
+ACOER_TEST(gpu_kernels_refuse_what_they_do_not_fit) {
+  const auto tiny = randomModel(tinySpec(), at::kCPU, at::kFloat, 3);
+  ACOER_CHECK_THROWS(onKernels(*tiny, {makeRequest({1}, 1, 4)}), ErrorCode::kBadArgument,
+                     "heads of 64, 96 or 128, not 32");
+  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  auto cold = makeRequest({1}, 1, 4);
+  cold.sampling.temperature = 1e-7;
+  ACOER_CHECK_THROWS(onKernels(*model, {cold}), ErrorCode::kBadArgument, "at least 1e-6");
+}
+
+// All room at once: what does not fit is refused before anything is decoded.
+ACOER_TEST(gpu_kernels_fixed_kv_room) {
+  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  const std::vector<GenerateRequest> requests{makeRequest(randomIds(model->spec, 40, 1), 6, 9)};
+  const int64_t position = KvCache::bytesPerPosition(model->spec, model->dtype);
+  GenerateOptions options;
+  options.kvBytes = position * (3 * 48 + 48);  // three sequences of 48 positions and the prompt
+  const Generated got = onKernels(*model, requests, options);
+  ACOER_CHECK(got.stats.peakSlots == 3);
+  options.kvBytes = position * 95;
+  ACOER_CHECK_THROWS(onKernels(*model, requests, options), ErrorCode::kBadArgument, "request 0");
+}
+
+}  // namespace
+}  // namespace acoer::check
