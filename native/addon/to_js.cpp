@@ -81,6 +81,7 @@ Napi::Value toJs(Napi::Env env, const GenerateStats& stats) {
   object["peakSlots"] = count(stats.peakSlots);
   object["prefillMs"] = stats.prefillMs;
   object["decodeMs"] = stats.decodeMs;
+  object["fallback"] = stats.fallback;
   return object;
 }
 

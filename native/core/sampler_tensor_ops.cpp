@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops.h"
 #include "sampler.h"
 
 namespace acoer {
@@ -28,8 +29,8 @@ at::Tensor applyPenalty(const at::Tensor& logits_GV, const std::vector<const Dra
     }
   }
   const auto device = logits_GV.device();
-  const at::Tensor r = at::tensor(rowIndex, at::kLong).to(device);
-  const at::Tensor c = at::tensor(idIndex, at::kLong).to(device);
+  const at::Tensor r = onDevice(at::tensor(rowIndex, at::kLong), device);
+  const at::Tensor c = onDevice(at::tensor(idIndex, at::kLong), device);
   const c10::List<std::optional<at::Tensor>> places(
       {std::optional<at::Tensor>(r), std::optional<at::Tensor>(c)});
   const at::Tensor seen = at::index(logits_GV, places);
@@ -61,7 +62,7 @@ at::Tensor applyFilters(at::Tensor z_GV, const SamplingOptions& options) {
 at::Tensor drawIds(const at::Tensor& z_GV, const std::vector<const DrawRow*>& rows) {
   std::vector<double> uniforms;
   for (const DrawRow* row : rows) uniforms.push_back(row->uniform);
-  const at::Tensor u_G1 = at::tensor(uniforms, at::kDouble).to(z_GV.device()).unsqueeze(1);
+  const at::Tensor u_G1 = onDevice(at::tensor(uniforms, at::kDouble), z_GV.device()).unsqueeze(1);
   const at::Tensor cumulative = at::cumsum(at::softmax(z_GV, 1), 1);
   const at::Tensor target = u_G1 * cumulative.narrow(1, -1, 1);
   const at::Tensor ids = at::searchsorted(cumulative, target, false, /*right=*/true).squeeze(1);
@@ -71,13 +72,23 @@ at::Tensor drawIds(const at::Tensor& z_GV, const std::vector<const DrawRow*>& ro
   return at::minimum(ids, last);
 }
 
+// The logits of each row; not copied where all rows are drawn in order.
+at::Tensor logitsOf(const at::Tensor& logits_NV, const std::vector<const DrawRow*>& rows) {
+  std::vector<int64_t> index;
+  bool inOrder = true;
+  for (const DrawRow* row : rows) {
+    inOrder = inOrder && row->logitsRow == static_cast<int64_t>(index.size());
+    index.push_back(row->logitsRow);
+  }
+  if (inOrder) return logits_NV.narrow(0, 0, static_cast<int64_t>(index.size()));
+  return logits_NV.index_select(0, onDevice(at::tensor(index), logits_NV.device()));
+}
+
 void drawGroup(const at::Tensor& logits_NV, const std::vector<const DrawRow*>& rows,
                const std::vector<size_t>& places, std::vector<Draw>& draws) {
   const SamplingOptions& options = *rows[0]->options;
   const bool greedy = options.temperature == 0;
-  std::vector<int64_t> index;
-  for (const DrawRow* row : rows) index.push_back(row->logitsRow);
-  const at::Tensor logits = logits_NV.index_select(0, at::tensor(index).to(logits_NV.device()));
+  const at::Tensor logits = logitsOf(logits_NV, rows);
   const at::Tensor logp =
       at::log_softmax(logits.to(at::kDouble) / (greedy ? 1.0 : options.temperature), 1);
   const at::Tensor entropy = -at::sum(at::exp(logp) * logp, 1);

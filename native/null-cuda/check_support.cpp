@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include "device.h"
-#include "gpu_kernels.h"
 
 namespace acoer::null_cuda {
 namespace {
@@ -30,8 +29,12 @@ Counts counts() {
   return now;
 }
 
-AnsweringOnes::AnsweringOnes() {
-  answerOnes(gpuKernels().kernels ? sizeof(int32_t) : sizeof(double));
+int64_t launchesOfGraph() {
+  return preloaded<decltype(nullCudaGraphKernels)>("nullCudaGraphKernels")();
+}
+
+AnsweringOnes::AnsweringOnes(DecodePath path) {
+  answerOnes(path == DecodePath::kTensorOps ? sizeof(double) : sizeof(int32_t));
 }
 AnsweringOnes::~AnsweringOnes() { answerOnes(0); }
 
@@ -63,7 +66,7 @@ GenerateRequest request(const Policy* policy, int64_t promptTokens, int64_t samp
 GenerateStats run(const Model& model, const GenerateRequest& request,
                   const GenerateOptions& options,
                   const std::function<void(GeneratedSequence&&)>& onSequence) {
-  const AnsweringOnes ones;
+  const AnsweringOnes ones(options.path);
   const Cancel cancel;
   return generate(
       model, {request}, options,

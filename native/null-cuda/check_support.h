@@ -11,11 +11,13 @@ namespace acoer::null_cuda {
 
 using Counts = std::array<int64_t, kCounters>;
 Counts counts();
+// The launches and products of the graph that was captured last.
+int64_t launchesOfGraph();
 
-// While it exists, every sampled token is token 1.
+// While it exists, every token that the sampler of `path` draws is token 1.
 class AnsweringOnes {
  public:
-  AnsweringOnes();
+  explicit AnsweringOnes(DecodePath path);
   ~AnsweringOnes();
 };
 

@@ -46,6 +46,8 @@ export interface PhaseResult {
 export interface BenchResult {
   bench: BenchName;
   device: { device: string; name: string; threads: number };
+  /** Why a GPU decoded without acoer's CUDA kernels or graphs; empty if it did not, null if nothing was decoded. */
+  decodeFallback: string | null;
   model: { parameters: number; dtype: string; trained: number };
   workload: Workload & { slots: number; repeats: number; warmup: number };
   ceilings: { readBytesPerSecond: Spread; matmulFlopsPerSecond: Spread };
@@ -72,6 +74,7 @@ interface Repeat {
   optimizer: number;
   maxLogprobGap: number;
   meanLogprobGap: number;
+  fallback: string | null;
 }
 
 async function timed<T>(work: () => Promise<T>): Promise<[T, number]> {
@@ -93,6 +96,7 @@ async function oneRepeat(options: BenchOptions, policy: Policy): Promise<Repeat>
     optimizer: 0,
     maxLogprobGap: NaN,
     meanLogprobGap: NaN,
+    fallback: null,
   };
   let samples = bench === 'train' ? randomSamples(model, workload) : [];
   if (bench !== 'train') {
@@ -100,6 +104,7 @@ async function oneRepeat(options: BenchOptions, policy: Policy): Promise<Repeat>
     repeat.rollout = seconds;
     repeat.prefill = generated.stats.prefillMs / 1000;
     repeat.decode = generated.stats.decodeMs / 1000;
+    repeat.fallback = generated.stats.fallback;
     samples = samplesOf(model, workload, generated);
   }
   if (bench !== 'rollout') {
@@ -213,6 +218,7 @@ async function resultOf(
   return {
     bench,
     device: { device, name, threads },
+    decodeFallback: repeats[0]!.fallback,
     model: {
       parameters: model.info.parameterCount,
       dtype: model.info.dtype,

@@ -102,11 +102,21 @@ function phaseTable(result: BenchResult): string {
   ]);
 }
 
+function decodingOf({ device, decodeFallback }: BenchResult): string[] {
+  if (device.device === 'cpu' || decodeFallback === null) return [];
+  return [
+    decodeFallback === ''
+      ? "decoding with acoer's CUDA kernels, a graph per token"
+      : `decoding: ${decodeFallback}`,
+  ];
+}
+
 function describe(result: BenchResult): string {
   const { workload: load, device, model, ceilings, parts } = result;
   const lines = [
     `${(model.parameters / 1e6).toFixed(1)} M parameters in ${model.dtype}, LoRA rank ${load.loraRank} (${(model.trained / 1e6).toFixed(2)} M)`,
     `${device.device}: ${device.name}, ${device.threads} threads`,
+    ...decodingOf(result),
     `${load.prompts} prompts of ${load.promptTokens} tokens x ${load.group} completions of ${load.newTokens}`,
     `read bandwidth ${withSpread(ceilings.readBytesPerSecond, 1e-9)} GB/s, matmul rate ${withSpread(ceilings.matmulFlopsPerSecond, 1e-9)} GFLOP/s`,
     '',

@@ -136,6 +136,11 @@ export interface NativeGenerateStats {
   peakSlots: number;
   prefillMs: number;
   decodeMs: number;
+  /**
+   * Why a GPU decoded without acoer's CUDA kernels or without graphs of them, in one sentence; empty if it did not,
+   * and on a CPU.
+   */
+  fallback: string;
 }
 
 /** One number per completion token. */

@@ -73,6 +73,15 @@ export const requestOf = (
   policy,
 });
 
+const warnedOf = new Set<string>();
+
+/** Decoding is then several times slower than the GPU allows, so it is said once per process. */
+function warnOfFallback(reason: string): void {
+  if (reason === '' || warnedOf.has(reason)) return;
+  warnedOf.add(reason);
+  process.emitWarning(`decoding is slower than it could be: ${reason}`, { type: 'AcoerWarning' });
+}
+
 /** Samples with the very weights being trained, so there is no copy to fetch. */
 export class EngineSampler implements Sampler {
   /** @param slots the limit for the next call; lowered when memory runs out */
@@ -107,7 +116,9 @@ export class EngineSampler implements Sampler {
       });
     };
     const { signal, kvBytes } = settings;
-    return generateFitting(model, requests, slots(), { signal, kvBytes, onSequence });
+    const stats = await generateFitting(model, requests, slots(), { signal, kvBytes, onSequence });
+    warnOfFallback(stats.fallback);
+    return stats;
   }
 
   async follow(): Promise<void> {}

@@ -65,7 +65,15 @@ function scriptedModel(requests: GenerateRequest[], cancelAfter = Infinity): Mod
         finish: ended >= cancelAfter ? 'cancelled' : 'stop',
       });
     }
-    const stats = { promptTokens: 0, newTokens: 0, decodeSteps: 0, peakSlots: 0, prefillMs: 0, decodeMs: 0 };
+    const stats = {
+      promptTokens: 0,
+      newTokens: 0,
+      decodeSteps: 0,
+      peakSlots: 0,
+      prefillMs: 0,
+      decodeMs: 0,
+      fallback: '',
+    };
     return Promise.resolve({ sequences: [], stats });
   };
   return { generate, info: { maxPositions: 4096 } } as unknown as Model;

@@ -27,7 +27,15 @@ const model = {
       options?.onSequence?.({ request, sample: 0, ids, logprobs: none, entropies: none, finish: 'stop' });
       if (request % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
-    const stats = { promptTokens: 0, newTokens: 0, decodeSteps: 0, peakSlots: 0, prefillMs: 0, decodeMs: 0 };
+    const stats = {
+      promptTokens: 0,
+      newTokens: 0,
+      decodeSteps: 0,
+      peakSlots: 0,
+      prefillMs: 0,
+      decodeMs: 0,
+      fallback: '',
+    };
     return { sequences: [], stats };
   },
 } as Pick<Model, 'generate'> & { info: object } as Model;

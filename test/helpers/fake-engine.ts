@@ -256,7 +256,15 @@ export class FakeModel implements Model {
     }
     needTokens(together, this.faults.slots);
     const newTokens = sequences.reduce((sum, sequence) => sum + sequence.ids.length, 0);
-    const stats = { promptTokens: 0, newTokens, decodeSteps: 0, peakSlots: 0, prefillMs: 0, decodeMs: 0 };
+    const stats = {
+      promptTokens: 0,
+      newTokens,
+      decodeSteps: 0,
+      peakSlots: 0,
+      prefillMs: 0,
+      decodeMs: 0,
+      fallback: '',
+    };
     return { sequences, stats };
   }
 
