@@ -134,10 +134,11 @@ std::vector<GenerateRequest> requestsFor(const Policy* policy, double temperatur
 }
 
 std::vector<GeneratedSequence> generateAll(const Policy& policy, double temperature,
-                                           int64_t maxSlots) {
+                                           int64_t maxSlots, DecodePath path = DecodePath::kAuto) {
   std::vector<GeneratedSequence> sequences(15);
   GenerateOptions options;
   options.maxSlots = maxSlots;
+  options.path = path;
   generate(
       *policy.model, requestsFor(&policy, temperature), options,
       [&](GeneratedSequence&& sequence) {
@@ -149,10 +150,10 @@ std::vector<GeneratedSequence> generateAll(const Policy& policy, double temperat
 }
 
 // The log-probs that the sampler recorded against the training forward over the same tokens.
-void checkSamplerGap(at::ScalarType dtype, double meanBound, double maxBound) {
+void checkSamplerGap(at::ScalarType dtype, DecodePath path, double meanBound, double maxBound) {
   const Pair pair = makePair(dtype);
   const auto requests = requestsFor(pair.device.get(), 1);
-  const auto sequences = generateAll(*pair.device, 1, 4);
+  const auto sequences = generateAll(*pair.device, 1, 4, path);
   PackedSequences batch;
   batch.offsets.push_back(0);
   std::vector<double> recorded;
@@ -170,8 +171,26 @@ void checkSamplerGap(at::ScalarType dtype, double meanBound, double maxBound) {
   ACOER_CHECK_LE(maxDifference(scored.logprobs, recorded), maxBound);
 }
 
-ACOER_TEST(device_sampler_gap_float32) { checkSamplerGap(at::kFloat, 2e-5, 2e-4); }
-ACOER_TEST(device_sampler_gap_bfloat16) { checkSamplerGap(at::kBFloat16, 0.02, 0.5); }
+// With the kernels that the device takes by itself, and without.
+ACOER_TEST(device_sampler_gap_float32) {
+  checkSamplerGap(at::kFloat, DecodePath::kAuto, 2e-5, 2e-4);
+  checkSamplerGap(at::kFloat, DecodePath::kTensorOps, 2e-5, 2e-4);
+}
+ACOER_TEST(device_sampler_gap_bfloat16) {
+  checkSamplerGap(at::kBFloat16, DecodePath::kAuto, 0.02, 0.5);
+  checkSamplerGap(at::kBFloat16, DecodePath::kTensorOps, 0.02, 0.5);
+}
+
+// A GPU takes our kernels, and graphs of them, for this model.
+ACOER_TEST(device_decodes_without_fallback) {
+  if (checkDevice().is_cpu()) return;
+  const Pair pair = makePair(at::kBFloat16);
+  const Cancel cancel;
+  const GenerateStats stats = generate(
+      *pair.device->model, requestsFor(pair.device.get(), 1), {}, [](GeneratedSequence&&) {},
+      cancel);
+  if (!stats.fallback.empty()) fail(ErrorCode::kDevice, stats.fallback);
+}
 
 // Few and many slots decode the same sequences: the batch does not affect the random numbers.
 ACOER_TEST(device_generation_same_in_any_batch_float32) {
