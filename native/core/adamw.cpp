@@ -8,6 +8,8 @@
 #include <cmath>
 #include <limits>
 
+#include "gpu_adamw.h"
+
 namespace acoer {
 
 namespace {
@@ -67,6 +69,17 @@ void updateParameter(Parameter& parameter, const at::Tensor& gradient, at::Tenso
   parameter.value.addcdiv_(parameter.expAvg, denominator, -options.learningRate / correction1);
 }
 
+// Parameter by parameter; `clip` is the gradients' factor.
+void updateAll(Policy& policy, const StepBuffers& buffers, const StepOptions& options, double clip,
+               double time) {
+  for (Parameter& parameter : policy.parameters) {
+    at::Tensor gradient = gradientOf(parameter);
+    if (!gradient.defined()) gradient = buffers.zeros(parameter);
+    if (clip < 1) gradient.mul_(clip);
+    updateParameter(parameter, gradient, buffers.scratch(parameter), policy.options, options, time);
+  }
+}
+
 // A factor beyond the range of the weights' type would fail half-way, after the moments were
 // updated.
 void checkOptions(const Policy& policy, const StepOptions& options) {
@@ -94,20 +107,21 @@ StepResult step(Policy& policy, const StepOptions& options) {
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(policy.model->device);
   StepResult result;
-  result.gradNorm = globalNorm(policy);
+  const std::optional<GpuAdamW> gpu = GpuAdamW::of(policy);
+  result.gradNorm = gpu ? gpu->gradientNorm() : globalNorm(policy);
   if (!std::isfinite(result.gradNorm)) {
     zeroGradients(policy);
     return result;
   }
-  const double clip = options.maxGradNorm / (result.gradNorm + 1e-6);
-  const bool clips = options.maxGradNorm > 0 && clip < 1;
-  const StepBuffers buffers(policy);
-  const auto time = static_cast<double>(++policy.stepCount);
-  for (Parameter& parameter : policy.parameters) {
-    at::Tensor gradient = gradientOf(parameter);
-    if (!gradient.defined()) gradient = buffers.zeros(parameter);
-    if (clips) gradient.mul_(clip);
-    updateParameter(parameter, gradient, buffers.scratch(parameter), policy.options, options, time);
+  const double clip =
+      options.maxGradNorm > 0 ? std::min(1.0, options.maxGradNorm / (result.gradNorm + 1e-6)) : 1;
+  if (gpu) {
+    const auto time = static_cast<double>(++policy.stepCount);
+    gpu->update(policy.options, options, clip, time);
+  } else {
+    const StepBuffers buffers(policy);
+    const auto time = static_cast<double>(++policy.stepCount);
+    updateAll(policy, buffers, options, clip, time);
   }
   zeroGradients(policy);
   result.applied = true;

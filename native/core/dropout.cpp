@@ -3,15 +3,21 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cmath>
 
+#include "gpu_ops.h"
+#include "ops.h"
 #include "philox.h"
 
 namespace acoer {
 
-DropoutPlan makeDropoutPlan(const PackedSequences& batch, DropoutKey key, double probability) {
-  DropoutPlan plan{
-      .seed = key.seed, .probability = probability, .sequenceOfToken = {}, .positionOfToken = {}};
+DropoutPlan makeDropoutPlan(const PackedSequences& batch, DropoutKey key, double probability,
+                            const GpuKernels* kernels, at::Device device) {
+  DropoutPlan plan;
+  plan.seed = key.seed;
+  plan.probability = probability;
+  plan.kernels = kernels;
   for (size_t b = 0; b < batch.promptLengths.size(); ++b) {
     uint64_t hash = 0;
     for (int64_t i = batch.offsets[b]; i < batch.offsets[b + 1]; ++i) {
@@ -24,6 +30,12 @@ DropoutPlan makeDropoutPlan(const PackedSequences& batch, DropoutKey key, double
       plan.positionOfToken.push_back(i - batch.offsets[b]);
     }
   }
+  if (kernels == nullptr) return plan;
+  const at::Tensor both_2T = at::empty({2, static_cast<int64_t>(batch.ids.size())}, at::kLong);
+  auto* to = reinterpret_cast<uint64_t*>(both_2T.mutable_data_ptr<int64_t>());
+  to = std::copy(plan.sequenceOfToken.begin(), plan.sequenceOfToken.end(), to);
+  std::copy(plan.positionOfToken.begin(), plan.positionOfToken.end(), to);
+  plan.onDevice_2T = onDevice(both_2T, device);
   return plan;
 }
 
@@ -33,6 +45,8 @@ at::Tensor dropoutMask(const DropoutPlan& plan, int64_t layer, int64_t target, i
   const auto threshold = static_cast<uint32_t>(std::lround(plan.probability * 65536));
   const double keep = 65536.0 / (65536.0 - threshold);
   const auto place = static_cast<uint64_t>(layer * kNumTargets + target);
+  const at::Tensor done = gpuDropoutMask(plan, threshold, place, width, options);
+  if (done.defined()) return done;
   const at::Tensor mask = at::empty({tokens, width}, at::kFloat);
   auto* out = mask.data_ptr<float>();
   at::parallel_for(0, tokens, 16, [&](int64_t from, int64_t to) {

@@ -15,8 +15,13 @@ struct DropoutPlan {
   double probability = 0;
   std::vector<uint64_t> sequenceOfToken;  // [T] hash
   std::vector<int64_t> positionOfToken;   // [T]
+  // With kernels: both of these, where the masks are made, so that a mask takes no upload.
+  at::Tensor onDevice_2T;
+  const GpuKernels* kernels = nullptr;
 };
-DropoutPlan makeDropoutPlan(const PackedSequences& batch, DropoutKey key, double probability);
+// With `kernels`, masks are made on `device`.
+DropoutPlan makeDropoutPlan(const PackedSequences& batch, DropoutKey key, double probability,
+                            const GpuKernels* kernels, at::Device device);
 
 // [T, width] of 0 and 1 / (1 - p), in the type and on the device of `options`. p is rounded to a
 // multiple of 1/65536.

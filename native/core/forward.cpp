@@ -53,9 +53,11 @@ ScoreResult runPass(const LayerPass& pass, double temperature, Tape* tape, const
   if (pass.layout.completion_N.numel() == 0) return {};
   const at::Tensor last_ND =
       runLayers(pass, tape, cancel).index_select(0, pass.layout.completion_N);
-  const Normed hidden = rmsRotate(last_ND, pass.weights.finalNorm_D, pass.model.spec.rmsNormEps);
-  const HeadResult head = headForward(hidden.y, pass.weights.head_VD, pass.layout.targets_N,
-                                      temperature, tape && pass.policy->isLora(), cancel);
+  const Normed hidden =
+      rmsRotate(pass.model.kernels, last_ND, pass.weights.finalNorm_D, pass.model.spec.rmsNormEps);
+  const HeadResult head =
+      headForward(pass.model.kernels, hidden.y, pass.weights.head_VD, pass.layout.targets_N,
+                  temperature, tape && pass.policy->isLora(), cancel);
   if (tape) {
     tape->last_ND = last_ND;
     tape->hidden = hidden;
@@ -64,14 +66,22 @@ ScoreResult runPass(const LayerPass& pass, double temperature, Tape* tape, const
   return {toDoubles(head.logprobs_N), toDoubles(head.entropies_N)};
 }
 
-ScoreResult forwardKeeping(int64_t keepBytes, Policy& policy, const PackedSequences& batch,
-                           double temperature, const std::optional<DropoutKey>& dropout,
-                           const Cancel& cancel) {
+int64_t defaultKeepBytes(const LayerPass& pass) {
+  const at::Device device = pass.model.device;
+  if (device.is_cpu()) return kDefaultKeepBytes;
+  const int64_t head = headBytes(pass.layout.completion_N.numel(), pass.weights.head_VD);
+  return std::max<int64_t>(0, availableBytes(device) - head) / 4 * 3;
+}
+
+ScoreResult forwardKeeping(std::optional<int64_t> keepBytes, Policy& policy,
+                           const PackedSequences& batch, double temperature,
+                           const std::optional<DropoutKey>& dropout, const Cancel& cancel) {
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(policy.model->device);
   LayerPass pass = makeLayerPass(*policy.model, &policy, batch, dropout);
   const auto layers = static_cast<int64_t>(pass.weights.layers.size());
-  const bool keeps = layerTapeBytes(pass) * layers <= keepBytes;
+  const bool keeps =
+      layerTapeBytes(pass) * layers <= (keepBytes ? *keepBytes : defaultKeepBytes(pass));
   const auto tape = std::make_shared<Tape>(
       Tape{batch, temperature, dropout, std::move(pass), keeps, {}, {}, {}, {}});
   ScoreResult result = runPass(tape->pass, temperature, tape.get(), cancel);
@@ -100,8 +110,9 @@ at::Tensor outputGradient(const Tape& tape, const std::vector<double>& dLogprobs
   const at::Tensor dHidden_ND = headInputGradient(tape, d_N, sink, cancel);
   const at::Tensor dWeight_D = pass.policy->isLora() ? at::Tensor() : sink.buffer(finalNorm_D);
   const at::Tensor dLast_ND = at::empty_like(tape.last_ND);
-  rmsRotateBackward(dHidden_ND, {tape.last_ND, tape.hidden.inverseRms, finalNorm_D, {}, dWeight_D},
-                    {}, dLast_ND);
+  rmsRotateBackward(pass.model.kernels, dHidden_ND,
+                    {tape.last_ND, tape.hidden.inverseRms, finalNorm_D, {}, dWeight_D}, {},
+                    dLast_ND);
   at::Tensor dx_TD =
       at::zeros({pass.layout.tokens, pass.model.spec.hiddenSize}, dLast_ND.options());
   return dx_TD.index_copy_(0, pass.layout.completion_N, dLast_ND);
@@ -155,7 +166,7 @@ ScoreResult score(const Model& model, const Policy* policy, const PackedSequence
 
 ScoreResult forward(Policy& policy, const PackedSequences& batch, double temperature,
                     const std::optional<DropoutKey>& dropout, const Cancel& cancel,
-                    int64_t keepBytes) {
+                    std::optional<int64_t> keepBytes) {
   policy.tape.reset();
   checkPass(batch, policy.model->spec, temperature);
   try {

@@ -24,7 +24,8 @@ ScoreResult score(const Model& model, const Policy* policy, const PackedSequence
                   double temperature, const Cancel& cancel);
 
 // Up to this many bytes of activations are kept for backward; beyond that each layer keeps only its
-// input and is recomputed.
+// input and is recomputed. On a GPU, whose memory belongs to the run, the default is three quarters
+// of what is available minus what the head takes.
 constexpr int64_t kDefaultKeepBytes = int64_t{256} << 20;
 
 // Like score(), but the policy also keeps a tape, which holds what backward() needs. A policy has
@@ -36,7 +37,7 @@ constexpr int64_t kDefaultKeepBytes = int64_t{256} << 20;
 // With a single sequence, the pass is first retried with `keepBytes` 0.
 ScoreResult forward(Policy& policy, const PackedSequences& batch, double temperature,
                     const std::optional<DropoutKey>& dropout, const Cancel& cancel,
-                    int64_t keepBytes = kDefaultKeepBytes);
+                    std::optional<int64_t> keepBytes = std::nullopt);
 
 // Adds the gradient of sum_t dLogprobs[t] * logprob[t], over the completion tokens of the last
 // forward, to the policy's gradients. Consumes the tape even if it throws; after an exception the

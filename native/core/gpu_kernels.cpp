@@ -155,4 +155,8 @@ const GpuKernelChoice& gpuKernels() {
   return *choice;
 }
 
+const GpuKernels* gpuKernelsFor(c10::Device device) {
+  return device.is_cuda() ? gpuKernels().kernels.get() : nullptr;
+}
+
 }  // namespace acoer

@@ -88,4 +88,7 @@ void waitForGpu(c10::Device device);
 // that holds this code. libtorch's CUDA part is loaded (see loadDeviceLibraries).
 const GpuKernelChoice& gpuKernels();
 
+// The kernels in use on `device`: null on a CPU, and where gpuKernels() has none.
+const GpuKernels* gpuKernelsFor(c10::Device device);
+
 }  // namespace acoer

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 
+#include "gpu_ops.h"
+#include "memory.h"
+
 namespace acoer {
 
 namespace {
@@ -12,8 +15,20 @@ namespace {
 constexpr int64_t kChunkElements = int64_t{1} << 24;
 constexpr int64_t kMinChunkTokens = 64;
 
-int64_t chunkTokens(int64_t vocabulary) {
-  return std::max(kMinChunkTokens, kChunkElements / vocabulary);
+// On a GPU, whose products want more rows and whose memory takes them.
+constexpr int64_t kGpuChunkTokens = 1024;
+
+// The chunk's logits in fp32, and without kernels of our own their copies (libtorch holds up to
+// three at a time); the probabilities in the weight's type.
+int64_t gpuBytesPerToken(const at::Tensor& weight_VD) {
+  return weight_VD.size(0) * (3 * int64_t{sizeof(float)} + weight_VD.element_size());
+}
+
+int64_t chunkTokens(const at::Tensor& weight_VD) {
+  const at::Device device = weight_VD.device();
+  if (device.is_cpu()) return std::max(kMinChunkTokens, kChunkElements / weight_VD.size(0));
+  const int64_t fitting = availableBytes(device) / 2 / gpuBytesPerToken(weight_VD);
+  return std::clamp(fitting, kMinChunkTokens, kGpuChunkTokens);
 }
 
 // Vocabulary rows of a bf16 head widened to fp32 at a time.
@@ -35,17 +50,45 @@ at::Tensor logitsOf(const at::Tensor& h_CD, const at::Tensor& weight_VD) {
   return logits_CV;
 }
 
-at::Tensor scaledLogits(const at::Tensor& h_CD, const at::Tensor& weight_VD, double temperature) {
-  at::Tensor logits_CV = logitsOf(h_CD, weight_VD.detach());
+at::Tensor scaled(at::Tensor logits_CV, double temperature) {
   return temperature == 1 ? logits_CV : logits_CV.div_(temperature);
+}
+
+// Consumes the logits of a chunk: writes log-probs and entropies, and returns the probabilities in
+// the type of `weight_VD` if `wanted`.
+at::Tensor visit(const GpuKernels* kernels, at::Tensor logits_CV, const at::Tensor& weight_VD,
+                 const at::Tensor& targets_C, double temperature, bool wanted,
+                 at::Tensor logprobs_C, at::Tensor entropies_C) {
+  if (kernels != nullptr) {
+    const auto type = weight_VD.scalar_type();
+    LogProbsTarget to{logprobs_C, entropies_C, {}};
+    if (wanted) {
+      to.probs_CV = type == logits_CV.scalar_type()
+                        ? logits_CV
+                        : at::empty(logits_CV.sizes(), logits_CV.options().dtype(type));
+    }
+    if (gpuLogProbs(kernels, logits_CV, targets_C, temperature, to)) return to.probs_CV;
+  }
+  logits_CV = scaled(logits_CV, temperature);
+  const at::Tensor logSum_C1 = at::logsumexp(logits_CV, {1}, true);
+  logits_CV.sub_(logSum_C1);  // log-probs from here on
+  logprobs_C.copy_(logits_CV.gather(1, targets_C.unsqueeze(1)).squeeze(1));
+  const at::Tensor probs_CV = logits_CV.exp();
+  entropies_C.copy_(logits_CV.mul_(probs_CV).sum(1).neg_());
+  return wanted ? probs_CV.to(weight_VD.scalar_type()) : at::Tensor();
 }
 
 }  // namespace
 
-HeadResult headForward(const at::Tensor& h_ND, const at::Tensor& weight_VD,
-                       const at::Tensor& targets_N, double temperature, bool slopes,
-                       const Cancel& cancel) {
-  const int64_t tokens = h_ND.size(0), chunk = chunkTokens(weight_VD.size(0));
+int64_t headBytes(int64_t tokens, const at::Tensor& weight_VD) {
+  const int64_t kept = 3 * tokens * weight_VD.size(1) * weight_VD.element_size();
+  return kept + std::min(tokens, kGpuChunkTokens) * gpuBytesPerToken(weight_VD);
+}
+
+HeadResult headForward(const GpuKernels* kernels, const at::Tensor& h_ND,
+                       const at::Tensor& weight_VD, const at::Tensor& targets_N, double temperature,
+                       bool slopes, const Cancel& cancel) {
+  const int64_t tokens = h_ND.size(0), chunk = chunkTokens(weight_VD);
   const auto wide =
       h_ND.options().dtype(h_ND.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
   HeadResult result{at::empty({tokens}, wide), at::empty({tokens}, wide),
@@ -54,17 +97,13 @@ HeadResult headForward(const at::Tensor& h_ND, const at::Tensor& weight_VD,
     cancel.check();
     const int64_t count = std::min(chunk, tokens - from);
     const at::Tensor targets_C = targets_N.narrow(0, from, count);
-    at::Tensor logits_CV = scaledLogits(h_ND.narrow(0, from, count), weight_VD, temperature);
-    const at::Tensor logSum_C1 = at::logsumexp(logits_CV, {1}, true);
-    logits_CV.sub_(logSum_C1);  // log-probs from here on
-    result.logprobs_N.narrow(0, from, count)
-        .copy_(logits_CV.gather(1, targets_C.unsqueeze(1)).squeeze(1));
-    const at::Tensor probs_CV = logits_CV.exp();
-    result.entropies_N.narrow(0, from, count).copy_(logits_CV.mul_(probs_CV).sum(1).neg_());
+    const at::Tensor probs_CV =
+        visit(kernels, logitsOf(h_ND.narrow(0, from, count), weight_VD.detach()), weight_VD,
+              targets_C, temperature, slopes, result.logprobs_N.narrow(0, from, count),
+              result.entropies_N.narrow(0, from, count));
     if (!slopes) continue;
     at::Tensor slopes_CD = weight_VD.detach().index_select(0, targets_C);
-    slopes_CD.addmm_(probs_CV.to(weight_VD.scalar_type()), weight_VD.detach(), 1 / temperature,
-                     -1 / temperature);
+    slopes_CD.addmm_(probs_CV, weight_VD.detach(), 1 / temperature, -1 / temperature);
     result.slopes_ND.narrow(0, from, count).copy_(slopes_CD);
   }
   return result;
@@ -73,7 +112,7 @@ HeadResult headForward(const at::Tensor& h_ND, const at::Tensor& weight_VD,
 at::Tensor headBackward(const at::Tensor& h_ND, const at::Tensor& weight_VD,
                         const at::Tensor& targets_N, double temperature,
                         const at::Tensor& dLogprobs_N, GradientSink& sink, const Cancel& cancel) {
-  const int64_t tokens = h_ND.size(0), chunk = chunkTokens(weight_VD.size(0));
+  const int64_t tokens = h_ND.size(0), chunk = chunkTokens(weight_VD);
   const at::Tensor dh_ND = at::empty_like(h_ND);
   at::Tensor dWeight_VD = sink.buffer(weight_VD);
   for (int64_t from = 0; from < tokens; from += chunk) {
@@ -81,7 +120,7 @@ at::Tensor headBackward(const at::Tensor& h_ND, const at::Tensor& weight_VD,
     const int64_t count = std::min(chunk, tokens - from);
     const at::Tensor h_CD = h_ND.narrow(0, from, count);
     // dlogp/dlogits = onehot - softmax.
-    at::Tensor d_CV = at::softmax(scaledLogits(h_CD, weight_VD, temperature), 1);
+    at::Tensor d_CV = at::softmax(scaled(logitsOf(h_CD, weight_VD.detach()), temperature), 1);
     const at::Tensor slope_C1 =
         dLogprobs_N.narrow(0, from, count).to(d_CV.scalar_type()).unsqueeze(1) / temperature;
     d_CV.mul_(-slope_C1).scatter_add_(1, targets_N.narrow(0, from, count).unsqueeze(1), slope_C1);

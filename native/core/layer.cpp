@@ -61,9 +61,10 @@ at::Tensor weightGradient(const LayerPass& pass, const at::Tensor& weight, Gradi
 at::Tensor attentionForward(const LayerPass& pass, const LayerWeights& w, const at::Tensor& qkv_TE,
                             LayerTape* tape) {
   const ModelSpec& spec = pass.model.spec;
+  const GpuKernels* kernels = pass.model.kernels;
   const Heads heads = splitHeads(spec, qkv_TE);
-  const Normed q = rmsRotate(heads.q_THK, w.qNorm_K, spec.rmsNormEps, pass.angles);
-  const Normed k = rmsRotate(heads.k_TJK, w.kNorm_K, spec.rmsNormEps, pass.angles);
+  const Normed q = rmsRotate(kernels, heads.q_THK, w.qNorm_K, spec.rmsNormEps, pass.angles);
+  const Normed k = rmsRotate(kernels, heads.k_TJK, w.kNorm_K, spec.rmsNormEps, pass.angles);
   if (tape) {
     tape->qInverseRms = q.inverseRms;
     tape->kInverseRms = k.inverseRms;
@@ -76,17 +77,18 @@ at::Tensor attentionForward(const LayerPass& pass, const LayerWeights& w, const 
 at::Tensor attentionInputBackward(const LayerPass& pass, const LayerWeights& w, LayerTape& tape,
                                   const at::Tensor& dAttended_TQ, GradientSink& sink) {
   const ModelSpec& spec = pass.model.spec;
+  const GpuKernels* kernels = pass.model.kernels;
   AttentionGradients d = attentionBackward(
       tape.attention, dAttended_TQ.unflatten(1, {spec.numHeads, spec.headDim}), pass.layout);
   tape.attention.calls.clear();
   const at::Tensor dqkv_TE = at::empty_like(tape.qkv_TE);
   const Heads target = splitHeads(spec, dqkv_TE), raw = splitHeads(spec, tape.qkv_TE);
   rmsRotateBackward(
-      d.q_THK,
+      kernels, d.q_THK,
       {raw.q_THK, tape.qInverseRms, w.qNorm_K, pass.angles, weightGradient(pass, w.qNorm_K, sink)},
       {}, target.q_THK);
   rmsRotateBackward(
-      d.k_TJK,
+      kernels, d.k_TJK,
       {raw.k_TJK, tape.kInverseRms, w.kNorm_K, pass.angles, weightGradient(pass, w.kNorm_K, sink)},
       {}, target.k_TJK);
   target.v_TJK.copy_(d.v_TJK);
@@ -111,7 +113,8 @@ LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSe
   pass.angles.cos_TK = table.cos_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
   pass.angles.sin_TK = table.sin_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
   if (dropout && policy && policy->isLora() && policy->options.dropout > 0) {
-    pass.dropout = makeDropoutPlan(batch, *dropout, policy->options.dropout);
+    pass.dropout =
+        makeDropoutPlan(batch, *dropout, policy->options.dropout, model.kernels, model.device);
   }
   return pass;
 }
@@ -126,15 +129,16 @@ struct LayerInner {
 LayerInner runInner(const LayerPass& pass, const LayerWeights& w, const LayerProjections& p,
                     const at::Tensor& x_TD, LayerTape* tape) {
   const double eps = pass.model.spec.rmsNormEps;
-  Normed inputNorm = rmsRotate(x_TD, w.inputNorm_D, eps);
+  const GpuKernels* kernels = pass.model.kernels;
+  Normed inputNorm = rmsRotate(kernels, x_TD, w.inputNorm_D, eps);
   const at::Tensor qkv_TE = projectForward(p.qkv, inputNorm.y, tape ? &tape->qkvLora : nullptr);
   const at::Tensor attended_TQ = attentionForward(pass, w, qkv_TE, tape);
-  at::Tensor middle_TD = projectForward(p.o, attended_TQ, tape ? &tape->oLora : nullptr);
-  middle_TD.add_(x_TD);
-  Normed postNorm = rmsRotate(middle_TD, w.postNorm_D, eps);
+  // The block's output, and from the norm on the residual stream.
+  const at::Tensor middle_TD = projectForward(p.o, attended_TQ, tape ? &tape->oLora : nullptr);
+  Normed postNorm = addAndNorm(kernels, middle_TD, x_TD, w.postNorm_D, eps);
   const at::Tensor gateUp_T2F =
       projectForward(p.gateUp, postNorm.y, tape ? &tape->gateUpLora : nullptr);
-  const at::Tensor activated_TF = swiglu(gateUp_T2F);
+  const at::Tensor activated_TF = swigluForward(kernels, gateUp_T2F);
   if (tape) {
     tape->x_TD = x_TD;
     tape->inputNorm = std::move(inputNorm);
@@ -168,13 +172,14 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
                          const at::Tensor& dy_TD, GradientSink& sink) {
   const LayerWeights& w = pass.weights.layers[layer];
   const LayerProjections p = projections(pass, layer);
+  const GpuKernels* kernels = pass.model.kernels;
   const at::Tensor dActivated_TF =
       projectBackward(p.down, dy_TD, tape.activated_TF, tape.downLora, sink);
-  const at::Tensor dGateUp_T2F = swigluBackward(dActivated_TF, tape.gateUp_T2F);
+  const at::Tensor dGateUp_T2F = swigluBackward(kernels, dActivated_TF, tape.gateUp_T2F);
   const at::Tensor dPost_TD =
       projectBackward(p.gateUp, dGateUp_T2F, tape.postNorm.y, tape.gateUpLora, sink);
   const at::Tensor dMiddle_TD = at::empty_like(tape.middle_TD);
-  rmsRotateBackward(dPost_TD,
+  rmsRotateBackward(kernels, dPost_TD,
                     {tape.middle_TD,
                      tape.postNorm.inverseRms,
                      w.postNorm_D,
@@ -187,7 +192,7 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
   const at::Tensor dInput_TD =
       projectBackward(p.qkv, dqkv_TE, tape.inputNorm.y, tape.qkvLora, sink);
   const at::Tensor dx_TD = at::empty_like(tape.x_TD);
-  rmsRotateBackward(dInput_TD,
+  rmsRotateBackward(kernels, dInput_TD,
                     {tape.x_TD,
                      tape.inputNorm.inverseRms,
                      w.inputNorm_D,
@@ -199,8 +204,15 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
 
 int64_t layerTapeBytes(const LayerPass& pass) {
   const ModelSpec& spec = pass.model.spec;
-  const int64_t perToken =
+  int64_t perToken =
       4 * spec.hiddenSize + spec.qkvRows() + spec.qRows() + 3 * spec.intermediateSize;
+  if (pass.dropout) {
+    // Each adapter keeps its masked input and the mask.
+    for (int target = 0; target < kNumTargets; ++target) {
+      if (!pass.policy->options.targets[static_cast<size_t>(target)]) continue;
+      perToken += 2 * targetShape(spec, static_cast<Target>(target)).in;
+    }
+  }
   const int64_t perPaddedRow = spec.qkvRows() + spec.qRows();
   return (perToken * pass.layout.tokens + perPaddedRow * pass.layout.paddedRows) *
          static_cast<int64_t>(c10::elementSize(pass.model.dtype));
@@ -211,6 +223,7 @@ void listTensors(const LayerPass& pass, std::vector<at::Tensor>& tensors) {
   tensors.insert(tensors.end(),
                  {l.toPadded_P, l.toPacked_T, l.isPadding_P, l.ids_T, l.positions_T, l.completion_N,
                   l.targets_N, pass.angles.cos_TK, pass.angles.sin_TK});
+  if (pass.dropout) tensors.push_back(pass.dropout->onDevice_2T);
 }
 
 void listTensors(const LayerTape& tape, std::vector<at::Tensor>& tensors) {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "device.h"
+#include "gpu_kernels.h"
 #include "weights.h"
 
 namespace acoer {
@@ -169,6 +170,7 @@ std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& 
   model->spec = options.spec;
   model->device = device;
   model->dtype = options.dtype;
+  model->kernels = gpuKernelsFor(device);
   model->weights = allocateWeights(options.spec, at::TensorOptions().dtype(options.dtype));
   for (const auto& [name, view] : namedWeights(model->spec, model->weights)) {
     reader.read(name, view, cancel);

@@ -55,6 +55,8 @@ struct Weights {
   std::vector<LayerWeights> layers;
 };
 
+class GpuKernels;
+
 struct Model {
   ModelSpec spec;
   Weights weights;
@@ -62,6 +64,8 @@ struct Model {
   at::ScalarType dtype = at::kFloat;
   int64_t parameterCount = 0;
   int64_t bytes = 0;
+  // Do the elementwise work of training and scoring; null: libtorch's operations do.
+  const GpuKernels* kernels = nullptr;
 };
 
 struct LoadModelOptions {

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "gpu_ops.h"
 #include "norm_kernels.h"
 #include "ops.h"
 
@@ -79,7 +80,9 @@ void backwardOps(const at::Tensor& dyRotated, const NormInputs& in, const at::Te
 
 }  // namespace
 
-Normed rmsRotate(const at::Tensor& x, const at::Tensor& weight, double eps, const Angles& angles) {
+Normed rmsRotate(const GpuKernels* kernels, const at::Tensor& x, const at::Tensor& weight,
+                 double eps, const Angles& angles) {
+  if (auto done = gpuRmsRotate(kernels, x, weight, eps, angles)) return *std::move(done);
   if (hasKernel(x)) {
     return x.scalar_type() == at::kFloat ? forwardKernel<float>(x, weight, eps, angles)
                                          : forwardKernel<double>(x, weight, eps, angles);
@@ -90,8 +93,16 @@ Normed rmsRotate(const at::Tensor& x, const at::Tensor& weight, double eps, cons
   return {angles.cos_TK.defined() ? applyRope(y, angles.cos_TK, angles.sin_TK) : y, inverseRms};
 }
 
-void rmsRotateBackward(const at::Tensor& dy, const NormInputs& inputs, const at::Tensor& residual,
-                       const at::Tensor& dx) {
+Normed addAndNorm(const GpuKernels* kernels, at::Tensor x_TD, const at::Tensor& delta_TD,
+                  const at::Tensor& weight_D, double eps) {
+  if (auto done = gpuAddAndNorm(kernels, x_TD, delta_TD, weight_D, eps)) return *std::move(done);
+  x_TD.add_(delta_TD);
+  return rmsRotate(nullptr, x_TD, weight_D, eps);
+}
+
+void rmsRotateBackward(const GpuKernels* kernels, const at::Tensor& dy, const NormInputs& inputs,
+                       const at::Tensor& residual, const at::Tensor& dx) {
+  if (gpuRmsRotateBackward(kernels, dy, inputs, residual, dx)) return;
   if (!hasKernel(dy)) {
     backwardOps(dy, inputs, residual, dx);
   } else if (dy.scalar_type() == at::kFloat) {
@@ -101,8 +112,16 @@ void rmsRotateBackward(const at::Tensor& dy, const NormInputs& inputs, const at:
   }
 }
 
+at::Tensor swigluForward(const GpuKernels* kernels, const at::Tensor& gateUp_T2F) {
+  const at::Tensor done_TF = gpuSwiglu(kernels, gateUp_T2F);
+  return done_TF.defined() ? done_TF : swiglu(gateUp_T2F);
+}
+
 // With s = sigmoid(gate): d(silu(gate))/dgate = s (1 + gate (1 - s)), which silu_backward computes.
-at::Tensor swigluBackward(const at::Tensor& dy_TF, const at::Tensor& gateUp_T2F) {
+at::Tensor swigluBackward(const GpuKernels* kernels, const at::Tensor& dy_TF,
+                          const at::Tensor& gateUp_T2F) {
+  const at::Tensor done_T2F = gpuSwigluBackward(kernels, dy_TF, gateUp_T2F);
+  if (done_T2F.defined()) return done_T2F;
   const int64_t width = dy_TF.size(1);
   const at::Tensor gate = gateUp_T2F.narrow(1, 0, width), up = gateUp_T2F.narrow(1, width, width);
   const at::Tensor d_T2F = at::empty_like(gateUp_T2F);

@@ -1,10 +1,13 @@
-// The elementwise parts of a layer and their backwards, without autograd. fp32 and fp64 on a CPU
-// use the kernels of norm_kernels.h, everything else uses tensor operations.
+// The elementwise parts of a layer and their backwards, without autograd. With `kernels` they are
+// CUDA kernels where those take the tensors (gpu_ops.h); fp32 and fp64 on a CPU use the kernels of
+// norm_kernels.h, everything else uses tensor operations.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace acoer {
+
+class GpuKernels;
 
 // cos and sin [T, K] of the tokens' positions, in the compute type; undefined: no rotation.
 struct Angles {
@@ -17,8 +20,12 @@ struct Normed {
 };
 
 // RMS norm over the last dimension of x [T, D] or [T, heads, K], then the rotation if there is one.
-Normed rmsRotate(const at::Tensor& x, const at::Tensor& weight, double eps,
-                 const Angles& angles = {});
+Normed rmsRotate(const GpuKernels* kernels, const at::Tensor& x, const at::Tensor& weight,
+                 double eps, const Angles& angles = {});
+
+// Adds `delta` to x [T, D] in place, then as rmsRotate.
+Normed addAndNorm(const GpuKernels* kernels, at::Tensor x_TD, const at::Tensor& delta_TD,
+                  const at::Tensor& weight_D, double eps);
 
 // What the backward of rmsRotate reads besides dL/dy.
 struct NormInputs {
@@ -28,9 +35,12 @@ struct NormInputs {
 };
 
 // Writes dL/dx, plus `residual` if defined, to `dx`; with a residual both must be contiguous.
-void rmsRotateBackward(const at::Tensor& dy, const NormInputs& inputs, const at::Tensor& residual,
-                       const at::Tensor& dx);
+void rmsRotateBackward(const GpuKernels* kernels, const at::Tensor& dy, const NormInputs& inputs,
+                       const at::Tensor& residual, const at::Tensor& dx);
 
-at::Tensor swigluBackward(const at::Tensor& dy_TF, const at::Tensor& gateUp_T2F);
+// swiglu of ops.h, and its backward.
+at::Tensor swigluForward(const GpuKernels* kernels, const at::Tensor& gateUp_T2F);
+at::Tensor swigluBackward(const GpuKernels* kernels, const at::Tensor& dy_TF,
+                          const at::Tensor& gateUp_T2F);
 
 }  // namespace acoer

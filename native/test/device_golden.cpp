@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "device_models.h"
+#include "gpu_kernels.h"
 #include "weights.h"
 
 namespace acoer::check {
@@ -27,6 +28,7 @@ Pair makePair(at::ScalarType dtype) {
   }
   auto onDevice = std::make_shared<Model>(*model);
   onDevice->device = checkDevice();
+  onDevice->kernels = gpuKernelsFor(checkDevice());
   onDevice->dtype = dtype;
   changeWeights(model->spec, onDevice->weights,
                 [&](const at::Tensor& tensor) { return tensor.to(checkDevice(), dtype); });

@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "gpu_kernels.h"
 #include "weights.h"
 
 namespace acoer::check {
@@ -75,6 +76,7 @@ std::shared_ptr<Model> randomModel(const ModelSpec& spec, at::Device device, at:
   model->spec = spec;
   model->device = device;
   model->dtype = dtype;
+  model->kernels = gpuKernelsFor(device);
   model->weights = makeWeights(spec, [&](at::IntArrayRef shape) {
     return shape.size() == 1 ? random.norm(shape[0]) : random.normal(shape);
   });

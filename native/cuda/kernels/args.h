@@ -18,6 +18,7 @@ struct NormArgs {
   void* normed_ND;
   int32_t width;  // D
   float eps;
+  float* inverseRms_N = nullptr;  // 1 / rms of each row, for the backward pass; null: not written
 };
 
 // Grid (N, swigluBlocks(F)), kSwigluThreads. F is a multiple of 8.

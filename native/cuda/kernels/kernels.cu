@@ -1,8 +1,13 @@
 // All kernels as one translation unit for nvcc.
+#include "adamw.cuh"
 #include "advance.cuh"
 #include "attention.cuh"
 #include "dropout.cuh"
+#include "head_norm.cuh"
+#include "log_probs.cuh"
 #include "norm.cuh"
+#include "norm_backward.cuh"
 #include "rotate.cuh"
 #include "sampler.cuh"
 #include "swiglu.cuh"
+#include "swiglu_backward.cuh"

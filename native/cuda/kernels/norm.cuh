@@ -31,6 +31,7 @@ __device__ __forceinline__ void norm(const NormArgs& a) {
     for (int i = 0; i < kPack; ++i) squares += value[i] * value[i];
   }
   const float scale = rsqrtf(blockSum<kNormThreads>(squares) / a.width + a.eps);
+  if (a.inverseRms_N != nullptr && threadIdx.x == 0) a.inverseRms_N[blockIdx.x] = scale;
   const T* weight = static_cast<const T*>(a.weight_D);
   T* normed = static_cast<T*>(a.normed_ND) + row;
   // Each thread reads again what it read, or wrote, above: from the L1 cache.

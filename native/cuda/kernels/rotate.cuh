@@ -3,38 +3,11 @@
 #pragma once
 
 #include "args.h"
-#include "reduce.cuh"
-#include "storage.cuh"
+#include "head_part.cuh"
 
 namespace acoer::cuda {
 
-template <class T>
-__device__ __forceinline__ float2 loadPair(const T* from) {
-  return {toFloat(from[0]), toFloat(from[1])};
-}
-template <>
-__device__ __forceinline__ float2 loadPair(const float* from) {
-  return *reinterpret_cast<const float2*>(from);
-}
-template <>
-__device__ __forceinline__ float2 loadPair(const Bf16* from) {
-  const uint32_t raw = *reinterpret_cast<const uint32_t*>(from);
-  return {__uint_as_float(raw << 16), __uint_as_float(raw & 0xFFFF0000u)};
-}
-template <class T>
-__device__ __forceinline__ void storePair(T* to, float2 pair) {
-  to[0] = fromFloat<T>(pair.x);
-  to[1] = fromFloat<T>(pair.y);
-}
-
-// x cos + turned sin, each product and the sum rounded to T as applyRope in ops.cpp rounds them.
-template <class T>
-__device__ __forceinline__ float turn(float x, float turned, float cos, float sin) {
-  return rounded<T>(x * cos) + rounded<T>(turned * sin);
-}
-
-// One warp a head. Rotary embedding pairs element i of the lower half with element i of the upper:
-// a lane holds two neighbours of each half.
+// One warp a head.
 template <class T>
 __device__ __forceinline__ void rotate(const RotateArgs& a) {
   const int n = blockIdx.x, lane = threadIdx.x % kWarp;
@@ -56,35 +29,20 @@ __device__ __forceinline__ void rotate(const RotateArgs& a) {
          ((slot * a.kvHeads + j) * a.capacity + position) * K + i;
   }
 
-  float2 low{0, 0}, high{0, 0};
-  if (active) {
-    low = loadPair(from);
-    high = loadPair(from + half);
-  }
+  HeadPart part{};
+  if (active) part = loadPart(from, half);
   if (isQuery || isKey) {
-    float squares = low.x * low.x + low.y * low.y + high.x * high.x + high.y * high.y;
+    float squares = squaresOf(part);
     squares = ACOER_PLANTED(32) ? squares + __shfl_xor_sync(~0u, squares, 1) : warpSum(squares);
     const float scale = rsqrtf(squares / K + a.eps);
     if (active) {
-      const T* weight = static_cast<const T*>(isQuery ? a.qNorm_K : a.kNorm_K) + i;
-      const T* cos = static_cast<const T*>(a.cos_PK) + int64_t{position} * K + i;
-      const T* sin = static_cast<const T*>(a.sin_PK) + int64_t{position} * K + i;
-      const float2 lowWeight = loadPair(weight), highWeight = loadPair(weight + half);
-      const float2 lowCos = loadPair(cos), highCos = loadPair(cos + half);
-      const float2 lowSin = loadPair(sin), highSin = loadPair(sin + half);
-      low.x = rounded<T>(rounded<T>(low.x * scale) * lowWeight.x);
-      low.y = rounded<T>(rounded<T>(low.y * scale) * lowWeight.y);
-      high.x = rounded<T>(rounded<T>(high.x * scale) * highWeight.x);
-      high.y = rounded<T>(rounded<T>(high.y * scale) * highWeight.y);
-      const float2 x = low, y = high;
-      low = {turn<T>(x.x, -y.x, lowCos.x, lowSin.x), turn<T>(x.y, -y.y, lowCos.y, lowSin.y)};
-      high = {turn<T>(y.x, x.x, highCos.x, highSin.x), turn<T>(y.y, x.y, highCos.y, highSin.y)};
+      const int64_t angle = int64_t{position} * K + i;
+      part = normAndTurn(part, scale, static_cast<const T*>(isQuery ? a.qNorm_K : a.kNorm_K) + i,
+                         static_cast<const T*>(a.cos_PK) + angle,
+                         static_cast<const T*>(a.sin_PK) + angle, half);
     }
   }
-  if (active || ACOER_PLANTED(33)) {
-    storePair(to, low);
-    storePair(to + half, high);
-  }
+  if (active || ACOER_PLANTED(33)) storePart(to, half, part);
 }
 
 }  // namespace acoer::cuda

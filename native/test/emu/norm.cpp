@@ -23,12 +23,14 @@ void checkNorm(int rows, int width, bool withDelta) {
     expectedX[i] = emu::toStorage<T>(emu::toDouble(x[i]) + emu::toDouble(delta[i]));
   }
   std::vector<T> normed = emu::unwritten<T>(N * D);
+  std::vector<float> inverseRms = emu::unwritten<float>(N);
   const NormArgs args{.x_ND = x.data(),
                       .delta_ND = withDelta ? delta.data() : nullptr,
                       .weight_D = weight.data(),
                       .normed_ND = normed.data(),
                       .width = width,
-                      .eps = kEps};
+                      .eps = kEps,
+                      .inverseRms_N = withDelta ? inverseRms.data() : nullptr};
   constexpr bool fp32 = std::is_same_v<T, float>;
   emu::launch(fp32 ? acoer_norm_fp32 : acoer_norm_bf16, dim3(static_cast<unsigned>(rows)),
               dim3(kNormThreads), 0, args);
@@ -39,6 +41,7 @@ void checkNorm(int rows, int width, bool withDelta) {
     double squares = 0;
     for (size_t d = 0; d < D; ++d) squares += std::pow(emu::toDouble(expectedX[n * D + d]), 2);
     const double scale = 1 / std::sqrt(squares / width + kEps);
+    if (withDelta) emu::expectNear(inverseRms[n], scale, 1e-6 * scale, what + ": 1 / rms");
     for (size_t d = 0; d < D; ++d) {
       const double value = emu::toDouble(expectedX[n * D + d]) * scale;
       const double factor = emu::toDouble(weight[d]);

@@ -1,0 +1,31 @@
+// The optimiser's step over all parameters of a policy as two launches of the project's CUDA
+// kernels, with one upload and one wait.
+#pragma once
+
+#include <optional>
+
+#include "adamw.h"
+
+namespace acoer {
+
+// Holds all memory that a step needs and the addresses of its tensors: it lives during one step.
+class GpuAdamW {
+ public:
+  // Nothing without kernels, or when a tensor is not fp32 and contiguous.
+  static std::optional<GpuAdamW> of(const Policy& policy);
+
+  // Of all gradients: fp32 sums of blocks of fixed size, added in fp64 in the order of the
+  // parameters.
+  double gradientNorm() const;
+  // torch.optim.AdamW's update number `time` with the gradients times `clip`.
+  void update(const PolicyOptions& betas, const StepOptions& options, double clip,
+              double time) const;
+
+ private:
+  const GpuKernels* kernels_ = nullptr;
+  at::Tensor table_;   // AdamWTensor of each parameter, as bytes
+  at::Tensor sums_B;   // of squares
+  int64_t count_ = 0;  // parameters
+};
+
+}  // namespace acoer

@@ -1,0 +1,91 @@
+// Norm and rotary embedding of query or key heads where they lie in the fused projection, and the
+// backward of both. One warp a head.
+#pragma once
+
+#include "head_part.cuh"
+#include "train_args.h"
+
+namespace acoer::cuda {
+
+// Where this lane's part of head `head` begins.
+template <class T>
+__device__ __forceinline__ T* partOf(const HeadView& view, int head, int i) {
+  return static_cast<T*>(view.data) + blockIdx.x * view.tokenStride + head * view.headStride + i;
+}
+
+template <class T>
+__device__ __forceinline__ void headNorm(const HeadNormArgs& a) {
+  const int lane = threadIdx.x % kWarp, K = a.headDim, half = K / 2, i = 2 * lane;
+  const int head = blockIdx.y * (kRotateThreads / kWarp) + threadIdx.x / kWarp;
+  if (!ACOER_PLANTED(210) && head >= a.heads) return;
+  const bool active = i < half;  // not every lane has elements of a head of 64 or 96
+  HeadPart part{};
+  if (active) part = loadPart(partOf<const T>(a.x, head, i), half);
+  const float inverse = rsqrtf(warpSum(squaresOf(part)) / K + a.eps);
+  if (lane == 0) a.inverseRms_TH[int64_t{blockIdx.x} * a.heads + head] = inverse;
+  if (!active && !ACOER_PLANTED(211)) return;
+  const int64_t angle = int64_t{blockIdx.x} * K + i;
+  part = normAndTurn(part, inverse, static_cast<const T*>(a.weight_K) + i,
+                     static_cast<const T*>(a.cos_TK) + angle,
+                     static_cast<const T*>(a.sin_TK) + angle, half);
+  storePart(partOf<T>(a.y, head, i), half, part);
+}
+
+// The gradient of a weighted, normed element (g = dy w, n = x r).
+__device__ __forceinline__ float normSlope(float g, float n, float mean, float inverse) {
+  return (g - n * mean) * inverse;
+}
+
+// The rotation is orthogonal: its backward is the rotation by the opposite angle, rounded to T as
+// the forward's is. The rest is that of norm_backward.cuh.
+template <class T>
+__device__ __forceinline__ void headNormBackward(const HeadNormBackwardArgs& a) {
+  const int lane = threadIdx.x % kWarp, K = a.headDim, half = K / 2, i = 2 * lane;
+  const int head = blockIdx.y * (kRotateThreads / kWarp) + threadIdx.x / kWarp;
+  if (!ACOER_PLANTED(212) && head >= a.heads) return;
+  const bool active = i < half;
+  const float inverse = a.inverseRms_TH[int64_t{blockIdx.x} * a.heads + head];
+  HeadPart g{}, n{};
+  if (active) {
+    const int64_t angle = int64_t{blockIdx.x} * K + i;
+    const HeadPart d = loadPart(partOf<const T>(a.dy, head, i), half);
+    const HeadPart c = loadPart(static_cast<const T*>(a.cos_TK) + angle, half);
+    const HeadPart s = loadPart(static_cast<const T*>(a.sin_TK) + angle, half);
+    const HeadPart w = loadPart(static_cast<const T*>(a.weight_K) + i, half);
+    n = loadPart(partOf<const T>(a.x, head, i), half);
+    n = {{n.low.x * inverse, n.low.y * inverse}, {n.high.x * inverse, n.high.y * inverse}};
+    g.low = {rounded<T>(turn<T>(d.low.x, d.high.x, c.low.x, s.low.x)) * w.low.x,
+             rounded<T>(turn<T>(d.low.y, d.high.y, c.low.y, s.low.y)) * w.low.y};
+    const float sign = ACOER_PLANTED(213) ? 1 : -1;
+    g.high = {rounded<T>(turn<T>(d.high.x, sign * d.low.x, c.high.x, s.high.x)) * w.high.x,
+              rounded<T>(turn<T>(d.high.y, sign * d.low.y, c.high.y, s.high.y)) * w.high.y};
+  }
+  const float sum =
+      g.low.x * n.low.x + g.low.y * n.low.y + g.high.x * n.high.x + g.high.y * n.high.y;
+  const float mean = warpSum(sum) / K;
+  if (!active && !ACOER_PLANTED(214)) return;
+  storePart(
+      partOf<T>(a.dx, head, i), half,
+      {{normSlope(g.low.x, n.low.x, mean, inverse), normSlope(g.low.y, n.low.y, mean, inverse)},
+       {normSlope(g.high.x, n.high.x, mean, inverse),
+        normSlope(g.high.y, n.high.y, mean, inverse)}});
+}
+
+}  // namespace acoer::cuda
+
+extern "C" __global__ void __launch_bounds__(acoer::cuda::kRotateThreads)
+    acoer_head_norm_bf16(acoer::cuda::HeadNormArgs a) {
+  acoer::cuda::headNorm<acoer::cuda::Bf16>(a);
+}
+extern "C" __global__ void __launch_bounds__(acoer::cuda::kRotateThreads)
+    acoer_head_norm_fp32(acoer::cuda::HeadNormArgs a) {
+  acoer::cuda::headNorm<float>(a);
+}
+extern "C" __global__ void __launch_bounds__(acoer::cuda::kRotateThreads)
+    acoer_head_norm_backward_bf16(acoer::cuda::HeadNormBackwardArgs a) {
+  acoer::cuda::headNormBackward<acoer::cuda::Bf16>(a);
+}
+extern "C" __global__ void __launch_bounds__(acoer::cuda::kRotateThreads)
+    acoer_head_norm_backward_fp32(acoer::cuda::HeadNormBackwardArgs a) {
+  acoer::cuda::headNormBackward<float>(a);
+}
