@@ -55,7 +55,7 @@ Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_
     : model_(model),
       policies_(std::move(policies)),
       kernels_(kernels),
-      ops_(path != DecodePath::kTensorOps && kernels != nullptr ? Ops::kGpuKernels
+      ops_(kernels != nullptr                                   ? Ops::kGpuKernels
            : path == DecodePath::kAuto && model.device.is_cpu() ? Ops::kCpuKernels
                                                                 : Ops::kTensorOps) {
   const bool onCpu = ops_ == Ops::kCpuKernels;

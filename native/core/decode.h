@@ -37,8 +37,7 @@ struct DeviceRows {
 class Decoder {
  public:
   // `policies`: as orderPolicies() returns them. `positions`: an upper bound of every row's
-  // position. `kernels`: our CUDA kernels, null to do without them; a path of kGpuKernels needs
-  // them and a model that they fit.
+  // position. `kernels`: our CUDA kernels, which fit the model; null: without them.
   Decoder(const Model& model, std::vector<const Policy*> policies, int64_t positions,
           DecodePath path, const GpuKernels* kernels);
   // Whether our CUDA kernels can decode this model, or one sentence why not.

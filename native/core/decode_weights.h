@@ -7,9 +7,8 @@ namespace acoer {
 
 // How decoding computes.
 enum class DecodePath {
-  kAuto,        // CPU kernels on a CPU, elsewhere our CUDA kernels where they fit
-  kGpuKernels,  // our CUDA kernels, of GenerateOptions::kernels: the tests emulate them on a CPU
-  kTensorOps,   // libtorch's operations, on any device
+  kAuto,       // our CUDA kernels where the model has some that fit, else CPU kernels on a CPU
+  kTensorOps,  // libtorch's operations, on any device
 };
 
 // y = x W^T. On a CPU, small fp32 and fp64 models are packed for our own matrix product, which is

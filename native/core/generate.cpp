@@ -52,22 +52,18 @@ constexpr double kColdest = 1e-6;
 
 KernelChoice chooseKernels(const Model& model, const std::vector<GenerateRequest>& requests,
                            const GenerateOptions& options) {
-  const bool forced = options.path == DecodePath::kGpuKernels;
-  if (!forced && (model.device.is_cpu() || options.path == DecodePath::kTensorOps)) return {};
-  std::string reason = Decoder::kernelsDoNotFit(model);
+  if (options.path == DecodePath::kTensorOps) return {};
+  if (model.kernels == nullptr) {
+    return {nullptr, model.device.is_cpu() ? "" : gpuKernels().reason};
+  }
   const auto isCold = [](const GenerateRequest& request) {
     return request.sampling.temperature > 0 && request.sampling.temperature < kColdest;
   };
-  if (reason.empty() && std::any_of(requests.begin(), requests.end(), isCold)) {
-    reason = "acoer's CUDA kernels need temperatures of 0 or at least 1e-6";
+  if (std::any_of(requests.begin(), requests.end(), isCold)) {
+    return {nullptr, "acoer's CUDA kernels need temperatures of 0 or at least 1e-6"};
   }
-  if (!reason.empty()) {
-    if (forced) fail(ErrorCode::kBadArgument, "generate: " + reason);
-    return {nullptr, reason};
-  }
-  if (options.kernels != nullptr) return {options.kernels, ""};
-  const GpuKernelChoice& loaded = gpuKernels();
-  return {loaded.kernels.get(), loaded.reason};
+  const std::string reason = Decoder::kernelsDoNotFit(model);
+  return {reason.empty() ? model.kernels : nullptr, reason};
 }
 
 // The state of one generate() call: which sequences hold a slot, and which prompts wait.

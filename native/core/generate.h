@@ -8,8 +8,6 @@
 
 namespace acoer {
 
-class GpuKernels;
-
 struct SamplingOptions {
   double temperature = 1;  // 0: greedy, with log-probs at temperature 1
   int64_t topK = 0;        // 0: off
@@ -36,7 +34,6 @@ struct GenerateOptions {
   int64_t maxSlots = 64;  // most sequences decoded together; kvBytes may allow fewer
   int64_t kvBytes = 0;    // limit of the KV cache; 0: a share of the free memory
   DecodePath path = DecodePath::kAuto;
-  const GpuKernels* kernels = nullptr;  // null: those of this process
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };

@@ -88,7 +88,7 @@ KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& re
       options.kvBytes > 0 ? options.kvBytes : availableBytes(model.device) / 4 * share.quarters;
   const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
   KvBudget budget{bytes / perPosition, options.maxSlots,
-                  !model.device.is_cpu() || options.path == DecodePath::kGpuKernels};
+                  !model.device.is_cpu() || model.kernels != nullptr};
   for (size_t i = 0; i < requests.size(); ++i) {
     const int64_t needed = positionsNeeded(requests[i]) + promptPositions(requests[i]);
     if (needed <= budget.positions) continue;

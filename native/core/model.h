@@ -64,7 +64,8 @@ struct Model {
   at::ScalarType dtype = at::kFloat;
   int64_t parameterCount = 0;
   int64_t bytes = 0;
-  // Do the elementwise work of training and scoring; null: libtorch's operations do.
+  // Do the work between the matrix products on a GPU; null: libtorch's operations do. The tests set
+  // the emulated ones on a CPU.
   const GpuKernels* kernels = nullptr;
 };
 

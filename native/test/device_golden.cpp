@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "device_models.h"
+#include "emulated_gpu.h"
 #include "gpu_kernels.h"
 #include "weights.h"
 
@@ -21,14 +22,14 @@ struct Pair {
 
 // The fp64 reference has weights that the device's type can hold, so that rounding them is not part
 // of the error.
-Pair makePair(at::ScalarType dtype) {
+Pair makePair(at::ScalarType dtype, const GpuKernels* kernels = gpuKernelsFor(checkDevice())) {
   auto model = randomModel(smallSpec(), at::kCPU, at::kDouble, 7);
   for (auto& [name, tensor] : namedWeights(model->spec, model->weights)) {
     tensor.copy_(tensor.to(dtype).to(at::kDouble));
   }
   auto onDevice = std::make_shared<Model>(*model);
   onDevice->device = checkDevice();
-  onDevice->kernels = gpuKernelsFor(checkDevice());
+  onDevice->kernels = kernels;
   onDevice->dtype = dtype;
   changeWeights(model->spec, onDevice->weights,
                 [&](const at::Tensor& tensor) { return tensor.to(checkDevice(), dtype); });
@@ -65,8 +66,7 @@ double relativeError(const at::Tensor& value, const at::Tensor& reference) {
 
 // fp32 sums in a different order: 1e-4. bf16: 8 bits of mantissa through three layers; the mean is
 // the more stable figure.
-void checkScore(at::ScalarType dtype, double maxBound, double meanBound) {
-  const Pair pair = makePair(dtype);
+void checkScore(const Pair& pair, double maxBound, double meanBound) {
   const auto batch = raggedSequences();
   for (const bool adapter : {false, true}) {
     const Policy* reference = adapter ? pair.reference.get() : nullptr;
@@ -79,11 +79,10 @@ void checkScore(at::ScalarType dtype, double maxBound, double meanBound) {
   }
 }
 
-ACOER_TEST(device_score_float32) { checkScore(at::kFloat, 2e-4, 2e-5); }
-ACOER_TEST(device_score_bfloat16) { checkScore(at::kBFloat16, 0.5, 0.03); }
+ACOER_TEST(device_score_float32) { checkScore(makePair(at::kFloat), 2e-4, 2e-5); }
+ACOER_TEST(device_score_bfloat16) { checkScore(makePair(at::kBFloat16), 0.5, 0.03); }
 
-void checkGradients(at::ScalarType dtype, double relativeBound, double cosineBound) {
-  const Pair pair = makePair(dtype);
+void checkGradients(const Pair& pair, double relativeBound, double cosineBound) {
   const auto batch = raggedSequences();
   const auto slopes = randomSlopes(batch, 5);
   const auto want = addGradients(*pair.reference, batch, slopes);
@@ -96,12 +95,11 @@ void checkGradients(at::ScalarType dtype, double relativeBound, double cosineBou
   ACOER_CHECK_LE(cosineBound, cosine);
 }
 
-ACOER_TEST(device_gradients_float32) { checkGradients(at::kFloat, 1e-4, 0.999999); }
-ACOER_TEST(device_gradients_bfloat16) { checkGradients(at::kBFloat16, 0.05, 0.999); }
+ACOER_TEST(device_gradients_float32) { checkGradients(makePair(at::kFloat), 1e-4, 0.999999); }
+ACOER_TEST(device_gradients_bfloat16) { checkGradients(makePair(at::kBFloat16), 0.05, 0.999); }
 
 // Supervised-like steps on one batch: the log-probs of the device follow those of the reference.
-ACOER_TEST(device_ten_optimizer_steps_float32) {
-  const Pair pair = makePair(at::kFloat);
+void checkOptimizerSteps(const Pair& pair) {
   const auto batch = raggedSequences();
   const auto slopes = randomSlopes(batch, 5);
   StepOptions options;
@@ -117,6 +115,46 @@ ACOER_TEST(device_ten_optimizer_steps_float32) {
     ACOER_CHECK(wantStep.applied && gotStep.applied);
     ACOER_CHECK_LE(std::abs(gotStep.gradNorm / wantStep.gradNorm - 1), 1e-3);
   }
+}
+
+ACOER_TEST(device_ten_optimizer_steps_float32) { checkOptimizerSteps(makePair(at::kFloat)); }
+
+// The same with our CUDA kernels on a CPU: nothing here has run on a GPU.
+Pair emulatedPair(at::ScalarType dtype) { return makePair(dtype, &emulatedKernels()); }
+
+ACOER_TEST(gpu_kernels_score) {
+  checkScore(emulatedPair(at::kFloat), 2e-4, 2e-5);
+  checkScore(emulatedPair(at::kBFloat16), 0.5, 0.03);
+}
+ACOER_TEST(gpu_kernels_gradients) {
+  checkGradients(emulatedPair(at::kFloat), 1e-4, 0.999999);
+  checkGradients(emulatedPair(at::kBFloat16), 0.05, 0.999);
+}
+ACOER_TEST(gpu_kernels_optimizer_steps) { checkOptimizerSteps(emulatedPair(at::kFloat)); }
+
+// A test of the tests.
+ACOER_TEST(gpu_kernels_training_shows_bugs) {
+  const PlantedBug planted(21);  // swiglu.cuh
+  const Pair pair = emulatedPair(at::kFloat);
+  const auto batch = raggedSequences();
+  const auto want = score(*pair.reference->model, nullptr, batch, 1, kNoCancel);
+  const auto got = score(*pair.device->model, nullptr, batch, 1, kNoCancel);
+  ACOER_CHECK_LE(1e-2, maxDifference(got.logprobs, want.logprobs));
+}
+
+// Masks are the same numbers with the kernel and without.
+ACOER_TEST(gpu_kernels_dropout) {
+  const Pair pair = emulatedPair(at::kFloat);
+  const auto batch = raggedSequences();
+  const auto slopes = randomSlopes(batch, 5);
+  pair.reference->options.dropout = pair.device->options.dropout = 0.1;
+  const auto gradientsOf = [&](Policy& policy) {
+    forward(policy, batch, 1, DropoutKey{99}, kNoCancel);
+    backward(policy, slopes, kNoCancel);
+    return flatGradients(policy);
+  };
+  const at::Tensor want = gradientsOf(*pair.reference);
+  ACOER_CHECK_LE(relativeError(gradientsOf(*pair.device), want), 1e-4);
 }
 
 std::vector<GenerateRequest> requestsFor(const Policy* policy, double temperature) {

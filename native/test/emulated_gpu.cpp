@@ -60,6 +60,9 @@ std::filesystem::path fatbin() {
 
 }  // namespace
 
+PlantedBug::PlantedBug(int number) { emu::plantedBug() = number; }
+PlantedBug::~PlantedBug() { emu::plantedBug() = 0; }
+
 const GpuKernels& emulatedKernels() {
   static const auto* kernels = new GpuKernels(fatbin(), emulatedRuntime());
   return *kernels;

@@ -8,4 +8,13 @@ namespace acoer::check {
 // All kernels of the table, run by the emulator (native/test/emu) on tensors in host memory.
 const GpuKernels& emulatedKernels();
 
+// While it exists, the emulated kernels have the bug of this number (ACOER_PLANTED).
+class PlantedBug {
+ public:
+  explicit PlantedBug(int number);
+  ~PlantedBug();
+  PlantedBug(const PlantedBug&) = delete;
+  PlantedBug& operator=(const PlantedBug&) = delete;
+};
+
 }  // namespace acoer::check

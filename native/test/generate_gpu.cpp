@@ -12,10 +12,11 @@
 namespace acoer::check {
 namespace {
 
-Generated onKernels(const Model& model, const std::vector<GenerateRequest>& requests,
-                    GenerateOptions options = {}) {
-  options.kernels = &emulatedKernels();
-  return collect(model, requests, options, DecodePath::kGpuKernels);
+std::shared_ptr<Model> modelWithKernels(const ModelSpec& spec, at::ScalarType dtype,
+                                        uint64_t seed) {
+  auto model = randomModel(spec, at::kCPU, dtype, seed);
+  model->kernels = &emulatedKernels();
+  return model;
 }
 
 // Every sampling option, prompts on both sides of a block of attention, and answers that end at
@@ -48,7 +49,7 @@ void checkMostlyEqual(const Generated& got, const Generated& want, size_t atMost
 }
 
 ACOER_TEST(gpu_kernels_decode_like_the_cpu) {
-  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
   const auto adapter = strongAdapter(model, 5), other = strongAdapter(model, 7);
   const auto full = changedCopy(model, 6);
   std::vector<GenerateRequest> requests;
@@ -60,7 +61,7 @@ ACOER_TEST(gpu_kernels_decode_like_the_cpu) {
   }
   GenerateOptions options;
   options.maxSlots = 7;  // sequences enter, leave and move while others go on
-  const Generated got = onKernels(*model, requests, options);
+  const Generated got = collect(*model, requests, options);
   ACOER_CHECK(got.stats.peakSlots == 7);
   ACOER_CHECK(got.stats.fallback == "the kernels are emulated");
   const ScoreGap gap = gapToScore(*model, requests, got);
@@ -69,6 +70,19 @@ ACOER_TEST(gpu_kernels_decode_like_the_cpu) {
   const Generated want = collect(*model, requests, options, DecodePath::kTensorOps);
   ACOER_CHECK(got.stats.newTokens == want.stats.newTokens);
   checkMostlyEqual(got, want, 1);
+}
+
+// A test of the tests: two wrong kernels show.
+ACOER_TEST(gpu_kernels_decode_shows_bugs) {
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
+  const auto requests = variedRequests(model->spec, nullptr);
+  for (int bug : {21, 32}) {  // swiglu.cuh, rotate.cuh
+    const PlantedBug planted(bug);
+    const Generated got = collect(*model, requests);
+    auto exact = *model;
+    exact.kernels = nullptr;
+    ACOER_CHECK_LE(1e-2, gapToScore(exact, requests, got).logprob);
+  }
 }
 
 // Untied weights, a group of three query heads and heads of 96; then heads of 128 in a group of 8.
@@ -81,10 +95,10 @@ ACOER_TEST(gpu_kernels_decode_other_shapes) {
   wide.numHeads = 8;
   wide.numKvHeads = 1;
   for (const ModelSpec& shape : {spec, wide}) {
-    const auto model = randomModel(shape, at::kCPU, at::kFloat, 13);
+    const auto model = modelWithKernels(shape, at::kFloat, 13);
     const auto adapter = strongAdapter(model, 15);
     const auto requests = variedRequests(shape, adapter.get());
-    const ScoreGap gap = gapToScore(*model, requests, onKernels(*model, requests));
+    const ScoreGap gap = gapToScore(*model, requests, collect(*model, requests));
     ACOER_CHECK_LE(gap.logprob, 1e-4);
     ACOER_CHECK_LE(gap.entropy, 1e-4);
   }
@@ -92,28 +106,26 @@ ACOER_TEST(gpu_kernels_decode_other_shapes) {
 
 // As generate_logprob_near_score_bf16 for the other paths.
 ACOER_TEST(gpu_kernels_decode_bf16) {
-  const auto model = randomModel(smallSpec(), at::kCPU, at::kBFloat16, 3);
+  const auto model = modelWithKernels(smallSpec(), at::kBFloat16, 3);
   const auto adapter = strongAdapter(model, 5);
   const auto requests = variedRequests(model->spec, adapter.get());
-  const ScoreGap gap = gapToScore(*model, requests, onKernels(*model, requests));
+  const ScoreGap gap = gapToScore(*model, requests, collect(*model, requests));
   ACOER_CHECK_LE(gap.meanLogprob, 0.02);
   ACOER_CHECK_LE(gap.logprob, 0.3);
 }
 
 ACOER_TEST(gpu_kernels_batch_does_not_show) {
-  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
   const auto requests = variedRequests(model->spec, nullptr);
   GenerateOptions one;
   one.maxSlots = 1;
-  checkMostlyEqual(onKernels(*model, requests), onKernels(*model, requests, one), 1);
+  checkMostlyEqual(collect(*model, requests), collect(*model, requests, one), 1);
 }
 
 ACOER_TEST(gpu_kernels_cancel_between_looks) {
-  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
   std::vector<GenerateRequest> requests{makeRequest({1, 2, 3}, 2, 200), makeRequest({4}, 1, 3)};
   GenerateOptions options;
-  options.path = DecodePath::kGpuKernels;
-  options.kernels = &emulatedKernels();
   Cancel cancel;
   int64_t longest = 0, cancelled = 0;
   const auto stats = generate(
@@ -129,35 +141,35 @@ ACOER_TEST(gpu_kernels_cancel_between_looks) {
 }
 
 ACOER_TEST(gpu_kernels_place_non_finite_logits) {
-  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
   const auto broken = changedCopy(model, 4);
   broken->parameters.back().value.fill_(std::numeric_limits<double>::infinity());
-  const auto run = [&] { onKernels(*model, {makeRequest({1, 2}, 1, 9, broken.get())}); };
+  const auto run = [&] { collect(*model, {makeRequest({1, 2}, 1, 9, broken.get())}); };
   ACOER_CHECK_THROWS(run(), ErrorCode::kNotFinite,
                      "request 0, sample 0 are not finite at new token 0");
 }
 
-ACOER_TEST(gpu_kernels_refuse_what_they_do_not_fit) {
-  const auto tiny = randomModel(tinySpec(), at::kCPU, at::kFloat, 3);
-  ACOER_CHECK_THROWS(onKernels(*tiny, {makeRequest({1}, 1, 4)}), ErrorCode::kBadArgument,
-                     "heads of 64, 96 or 128, not 32");
-  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+ACOER_TEST(gpu_kernels_leave_what_they_do_not_fit) {
+  const auto tiny = modelWithKernels(tinySpec(), at::kFloat, 3);
+  ACOER_CHECK(collect(*tiny, {makeRequest({1}, 1, 4)}).stats.fallback ==
+              "acoer's CUDA kernels are for heads of 64, 96 or 128, not 32");
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
   auto cold = makeRequest({1}, 1, 4);
   cold.sampling.temperature = 1e-7;
-  ACOER_CHECK_THROWS(onKernels(*model, {cold}), ErrorCode::kBadArgument, "at least 1e-6");
+  ACOER_CHECK(collect(*model, {cold}).stats.fallback.find("at least 1e-6") != std::string::npos);
 }
 
 // All room at once: what does not fit is refused before anything is decoded.
 ACOER_TEST(gpu_kernels_fixed_kv_room) {
-  const auto model = randomModel(smallSpec(), at::kCPU, at::kFloat, 3);
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
   const std::vector<GenerateRequest> requests{makeRequest(randomIds(model->spec, 40, 1), 6, 9)};
   const int64_t position = KvCache::bytesPerPosition(model->spec, model->dtype);
   GenerateOptions options;
   options.kvBytes = position * (3 * 48 + 48);  // three sequences of 48 positions and the prompt
-  const Generated got = onKernels(*model, requests, options);
+  const Generated got = collect(*model, requests, options);
   ACOER_CHECK(got.stats.peakSlots == 3);
   options.kvBytes = position * 95;
-  ACOER_CHECK_THROWS(onKernels(*model, requests, options), ErrorCode::kBadArgument, "request 0");
+  ACOER_CHECK_THROWS(collect(*model, requests, options), ErrorCode::kBadArgument, "request 0");
 }
 
 }  // namespace
