@@ -24,10 +24,12 @@ class Outcome:
 def run(command, log, limit, env=None):
     """Output goes to the file `log` as it comes. A program over its limit in seconds is stopped: status None."""
     start = time.monotonic()
+    # Threads that wait for work must not take it from others: the machine may be small or busy.
+    env = {'OMP_WAIT_POLICY': 'passive', **(env or {})}
     with open(log, 'w') as file:
         try:
             status = subprocess.run([str(word) for word in command], stdout=file, stderr=subprocess.STDOUT,
-                                    stdin=subprocess.DEVNULL, timeout=limit, env={**os.environ, **(env or {})}).returncode
+                                    stdin=subprocess.DEVNULL, timeout=limit, env={**os.environ, **env}).returncode
         except subprocess.TimeoutExpired:
             status = None
         except OSError as error:
