@@ -1,14 +1,14 @@
 #!/usr/bin/env node
-/** Runs clang-format on native/ and scripts/gpu; `--check` only lists the files that differ (exit 1). */
+/** Runs clang-format on native/; `--check` only lists the files that differ (exit 1). */
 import { spawnSync } from 'node:child_process';
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { createRequire } from 'node:module';
 import { packageRoot } from './lib/paths.mjs';
 
-const folders = ['addon', 'core', 'cuda', 'fuzz', 'null-cuda', 'test']
-  .map((name) => join(packageRoot, 'native', name))
-  .concat(join(packageRoot, 'scripts', 'gpu'));
+const folders = ['addon', 'core', 'cuda', 'fuzz', 'measure', 'null-cuda', 'test'].map((name) =>
+  join(packageRoot, 'native', name),
+);
 const files = folders.flatMap((folder) =>
   readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((name) => /\.(cpp|h|cu|cuh)$/.test(name))

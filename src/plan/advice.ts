@@ -119,8 +119,29 @@ export function changesToFit(config: Config, availableBytes: number, predict: Pr
 /** The KV cache may be advised to fill at most this fraction of the memory. */
 const KV_CEILING = 0.9;
 
+/** Training passes are advised in multiples of this many tokens. */
+const PASS_STEP = 512;
+
+/** Smaller training passes, if those keep their activations where the configured ones do not. */
+function changeForActivations(
+  { microBatchTokens }: Config,
+  memory: MemoryPlan,
+  device: PlanDevice,
+): Change[] {
+  const to = Math.floor(memory.keptTokens / PASS_STEP) * PASS_STEP;
+  // On a CPU a second forward costs less than the smaller products.
+  const helps = device.kind === 'cuda' && to >= microBatchTokens / 2 && to < microBatchTokens;
+  if (!helps) return [];
+  const why = 'passes that keep their activations, so no layer is computed twice';
+  return [{ setting: 'microBatchTokens', from: microBatchTokens, to, why }];
+}
+
 /** Changes that speed up a run that fits. */
 export function changesForSpeed(config: Config, memory: MemoryPlan, device: PlanDevice): Change[] {
+  return [...changeForActivations(config, memory, device), ...changeForSlots(config, memory, device)];
+}
+
+function changeForSlots(config: Config, memory: MemoryPlan, device: PlanDevice): Change[] {
   const { kv } = memory;
   const wanted = Math.min(config.maxSlots ?? Infinity, config.promptsPerStep * config.numGenerations);
   if (kv.slots >= wanted || kv.fullBudgetBytes + memory.phaseBytes.always > KV_CEILING * device.freeBytes) {

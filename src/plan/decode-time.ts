@@ -1,22 +1,18 @@
 /** Time to decode sequences of given lengths in a limited number of slots, with continuous batching. */
-import { decodeStepWork, floorSeconds, type Ceilings, type ModelShape } from './cost';
 
 export interface DecodePlan {
   promptTokens: number;
   slots: number;
-  bytesPerElement: number;
-  loraRank: number;
 }
 
 /**
- * Seconds at the ceilings. Sequences enter in order as slots become free. Between two completions the same
+ * Seconds by `stepSeconds`, the time of one decode step of sequences that see so many tokens. Sequences enter in order as slots become free. Between two completions the same
  * sequences decode, and that stretch is costed as its number of steps times the cost of its middle step.
  */
 export function decodeSeconds(
-  shape: ModelShape,
   lengths: readonly number[],
   plan: DecodePlan,
-  ceilings: Ceilings,
+  stepSeconds: (contextLengths: readonly number[]) => number,
 ): number {
   const waiting = [...lengths].reverse();
   let live: { done: number; left: number }[] = [];
@@ -26,7 +22,7 @@ export function decodeSeconds(
     if (live.length === 0) return seconds;
     const steps = Math.min(...live.map((sequence) => sequence.left));
     const contexts = live.map((sequence) => plan.promptTokens + sequence.done + steps / 2);
-    seconds += steps * floorSeconds(decodeStepWork(shape, contexts, plan), ceilings);
+    seconds += steps * stepSeconds(contexts);
     live = live
       .map(({ done, left }) => ({ done: done + steps, left: left - steps }))
       .filter((sequence) => sequence.left > 0);

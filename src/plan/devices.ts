@@ -5,6 +5,7 @@
 import type { Dtype } from '../engine/types';
 import { AcoerError } from '../errors';
 import type { Ceilings } from './cost';
+import { gpuShares, type GpuShares } from './gpu-time';
 
 /** What a plan needs to know about a device. Bytes and rates are decimal. */
 export interface PlanDevice {
@@ -15,22 +16,29 @@ export interface PlanDevice {
   freeBytes: number;
   /** null: not measured, so no times are predicted. */
   ceilings: Ceilings | null;
-  /** Fraction of the ceilings the engine is expected to reach. */
-  efficiency: Efficiency;
+  /** What the engine is expected to reach of the ceilings. */
+  expected: Expectation;
   source: string;
 }
 
-export interface Efficiency {
-  /** Fraction of the read bandwidth, while decoding. */
-  bandwidth: number;
-  /** Fraction of the matmul rate, in training, scoring and prefill. */
-  matmul: number;
-}
+export type Expectation =
+  | {
+      by: 'fractions';
+      /** Of the read bandwidth, while decoding. */
+      bandwidth: number;
+      /** Of the matmul rate, in training, scoring and prefill. */
+      matmul: number;
+    }
+  /** Counted launches and bytes, at these shares of the rates (gpu-time.ts). */
+  | { by: 'counts'; shares: GpuShares };
 
-/** Targets for the engine's first stage on GPUs. Predictions: nothing has run on one. */
-export const GPU_EFFICIENCY: Efficiency = { bandwidth: 0.35, matmul: 0.25 };
 /** From `acoer bench` on two cores: rollouts take 1.0 to 2.9 floors, training 2.1 to 2.7. */
-export const CPU_EFFICIENCY: Efficiency = { bandwidth: 0.4, matmul: 0.4 };
+export const CPU_EXPECTATION: Expectation = { by: 'fractions', bandwidth: 0.4, matmul: 0.4 };
+/** Nothing has run on a GPU: the shares are assumptions. */
+export const gpuExpectation = (ceilings: Ceilings): Expectation => ({
+  by: 'counts',
+  shares: gpuShares(ceilings),
+});
 
 interface Card {
   title: string;
@@ -43,6 +51,9 @@ interface Card {
 
 const MIB = 1024 * 1024;
 const DATA_SHEET = "manufacturer's data sheet; not measured by us";
+
+const MEASURED_BY_OTHERS =
+  'copy bandwidth and bf16 rate as measured by others on one card, the rest from the data sheet; not measured by us';
 
 export const DEVICE_NAMES = ['A6000', '4090', 'A100', 'H100', 'H200'] as const;
 
@@ -72,17 +83,17 @@ const CARDS: Readonly<Record<Lowercase<(typeof DEVICE_NAMES)[number]>, Card>> = 
   h100: {
     title: 'NVIDIA H100 80GB SXM',
     totalBytes: 81_559 * MIB,
-    bytesPerSecond: 3350e9,
-    flopsPerSecond: { bfloat16: 989e12, float32: 67e12, float64: 34e12 },
-    source: DATA_SHEET,
+    // The data sheet has 3.35 TB/s and 989 TFLOP/s.
+    bytesPerSecond: 3.0e12,
+    flopsPerSecond: { bfloat16: 798e12, float32: 67e12, float64: 34e12 },
+    source: MEASURED_BY_OTHERS,
   },
   h200: {
     title: 'NVIDIA H200 SXM',
     totalBytes: 139 * 1024 * MIB,
     bytesPerSecond: 4.3e12,
     flopsPerSecond: { bfloat16: 790e12, float32: 67e12, float64: 34e12 },
-    source:
-      'copy bandwidth and bf16 rate as measured by others on one card, the rest from the data sheet; not measured by us',
+    source: MEASURED_BY_OTHERS,
   },
 };
 
@@ -96,16 +107,17 @@ export function namedDevice(name: string, dtype: Dtype): PlanDevice {
       `There is no device "${name}"; choose one of ${DEVICE_NAMES.join(', ')}.`,
     );
   }
+  const ceilings = {
+    readBytesPerSecond: card.bytesPerSecond,
+    matmulFlopsPerSecond: card.flopsPerSecond[dtype],
+  };
   return {
     name: card.title,
     kind: 'cuda',
     totalBytes: card.totalBytes,
     freeBytes: card.totalBytes,
-    ceilings: {
-      readBytesPerSecond: card.bytesPerSecond,
-      matmulFlopsPerSecond: card.flopsPerSecond[dtype],
-    },
-    efficiency: GPU_EFFICIENCY,
+    ceilings,
+    expected: gpuExpectation(ceilings),
     source: card.source,
   };
 }

@@ -1,6 +1,6 @@
 /** This machine as a device to plan for. */
 import type { Dtype, Engine } from '../engine/types';
-import { CPU_EFFICIENCY, GPU_EFFICIENCY, type PlanDevice } from './devices';
+import { CPU_EXPECTATION, gpuExpectation, type PlanDevice } from './devices';
 
 /**
  * The engine's device. Memory already held by the process counts as available: the plan includes it.
@@ -18,7 +18,8 @@ export async function engineDevice(engine: Engine, dtype?: Dtype): Promise<PlanD
     totalBytes: deviceTotalBytes,
     freeBytes: deviceFreeBytes + (kind === 'cpu' ? residentBytes : 0),
     ceilings,
-    efficiency: kind === 'cpu' ? CPU_EFFICIENCY : GPU_EFFICIENCY,
+    // Without ceilings no time is expected.
+    expected: kind === 'cpu' || ceilings === null ? CPU_EXPECTATION : gpuExpectation(ceilings),
     source: 'measured now',
   };
 }

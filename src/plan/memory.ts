@@ -34,8 +34,11 @@ export interface MemoryPlan {
   kv: KvPlan;
   /** KV cache of an evaluation; null: the run has none. */
   evaluationKv: KvPlan | null;
-  /** Whether activations are kept for backward; else each layer keeps its input and is recomputed. */
-  keepsActivations: boolean;
+  /**
+   * Tokens of the largest training pass that keeps its activations for backward; in a larger one each layer keeps
+   * its input and is recomputed.
+   */
+  keptTokens: number;
   /** Tokens of the largest training pass. */
   microBatchTokens: number;
 }
@@ -66,6 +69,9 @@ const PREFILL_TOKENS = 2048;
 /** head.cpp: logits are computed for this many elements at a time, for at least 64 tokens. */
 const CHUNK_ELEMENTS = 2 ** 24;
 const MIN_CHUNK_TOKENS = 64;
+/** head.cpp and forward.cpp, on a GPU: tokens of a chunk, and the share of the free memory for activations. */
+const GPU_CHUNK_TOKENS = 1024;
+const GPU_KEEP_SHARE = 3 / 4;
 /**
  * The library's own copy of a bf16 head for its product with the probabilities: the size of the head, up to
  * about this. Fitted to measured runs (docs/plan.md), not read from the library's source.
@@ -147,7 +153,9 @@ function decoding(
 function headBytes({ model, dtype, kind }: MemoryInput, completionTokens: number, slopes: boolean): number {
   const { vocabSize: V, hiddenSize: D } = model.shape;
   const element = BYTES_PER_ELEMENT[dtype];
-  const chunk = Math.min(completionTokens, Math.max(MIN_CHUNK_TOKENS, Math.floor(CHUNK_ELEMENTS / V)));
+  const largest =
+    kind === 'cpu' ? Math.max(MIN_CHUNK_TOKENS, Math.floor(CHUNK_ELEMENTS / V)) : GPU_CHUNK_TOKENS;
+  const chunk = Math.min(completionTokens, largest);
   const bf16 = dtype === 'bfloat16';
   const kept = (slopes ? 3 : 2) * completionTokens * D * element;
   // Log-probs and probabilities side by side, and the probabilities again in the weights' type.
@@ -169,21 +177,52 @@ function scoring(input: MemoryInput): MemoryItem[] {
   ];
 }
 
-function training(input: MemoryInput): { items: MemoryItem[]; keeps: boolean; tokens: number } {
-  const { model, dtype, work } = input;
+/** forward.cpp, on a GPU: whether a pass of `tokens` keeps the activations of all layers. */
+function gpuKeeps(input: MemoryInput, tokens: number, freeBytes: number): boolean {
+  const { model, dtype } = input;
+  const tape = tapeElements(model.shape) * BYTES_PER_ELEMENT[dtype] * model.shape.numLayers;
+  return tokens * tape <= GPU_KEEP_SHARE * (freeBytes - headBytes(input, tokens, true));
+}
+
+/** Tokens of the largest training pass that keeps its activations, if the largest there is has `tokens`. */
+function keptTokens(input: MemoryInput, tokens: number, freeBytes: number): number {
+  const { model, dtype, kind, work } = input;
+  const most = Math.max(work.microBatchTokens, work.promptTokens + work.maxNewTokens);
+  if (kind === 'cpu') {
+    const tape = tapeElements(model.shape) * tokens * BYTES_PER_ELEMENT[dtype];
+    // Most prompts are shorter than the longest, so a pass may end up just under the limit; its activations are
+    // then kept, which takes more memory.
+    return tape * model.shape.numLayers <= KEEP_BYTES * KEEP_MARGIN ? most : 0;
+  }
+  let [kept, tooMany] = [0, most + 1];
+  while (tooMany - kept > 1) {
+    const middle = Math.floor((kept + tooMany) / 2);
+    if (gpuKeeps(input, middle, freeBytes)) kept = middle;
+    else tooMany = middle;
+  }
+  return kept;
+}
+
+function training(
+  input: MemoryInput,
+  freeBytes: number,
+): { items: MemoryItem[]; kept: number; tokens: number } {
+  const { model, dtype, kind, work } = input;
   const { shape } = model;
   const batch = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
   const element = BYTES_PER_ELEMENT[dtype];
-  const tape = tapeElements(shape) * batch.tokens * element;
-  // Most prompts are shorter than the longest, so a pass may end up just under the limit; its activations are
-  // then kept, which takes more memory.
-  const keeps = tape * shape.numLayers <= KEEP_BYTES * KEEP_MARGIN;
-  const checkpoints = shape.numLayers * batch.tokens * shape.hiddenSize * element;
-  const backward = backwardElements(shape) * batch.tokens * element;
+  const kept = keptTokens(input, batch.tokens, freeBytes);
+  // A pass that just keeps its activations takes more than a larger one that does not.
+  const tokens = kept === 0 ? batch.tokens : Math.min(batch.tokens, kept);
+  const keeps = kept > 0;
+  const tape = tapeElements(shape) * tokens * element;
+  const most = kind === 'cpu' ? KEEP_BYTES : Infinity;
+  const checkpoints = shape.numLayers * tokens * shape.hiddenSize * element;
+  const backward = backwardElements(shape) * tokens * element;
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'training', name, bytes });
   const items = [
     keeps
-      ? item('activations of all layers', Math.min(KEEP_BYTES, tape * shape.numLayers))
+      ? item('activations of all layers', Math.min(most, tape * shape.numLayers))
       : item("every layer's input (layers are recomputed)", checkpoints),
     item(
       keeps ? 'backward of one layer' : 'one layer: activations and backward',
@@ -191,7 +230,7 @@ function training(input: MemoryInput): { items: MemoryItem[]; keeps: boolean; to
     ),
     item('vocabulary chunk', headBytes(input, batch.completionTokens, true)),
   ];
-  return { items, keeps, tokens: batch.tokens };
+  return { items, kept, tokens: batch.tokens };
 }
 
 /** Peak memory of a run of `work` on `model`. */
@@ -205,7 +244,7 @@ export function planMemory(input: MemoryInput): MemoryPlan {
   const kv = kvOf(work);
   const { evalProblems: prompts, evalMaxNewTokens: maxNewTokens } = work;
   const evaluationKv = prompts === 0 ? null : kvOf({ ...work, prompts, group: 1, maxNewTokens });
-  const trained = training(input);
+  const trained = training(input, free);
   const items = [
     ...fixed,
     ...loading(input),
@@ -225,7 +264,7 @@ export function planMemory(input: MemoryInput): MemoryPlan {
     peakPhase,
     kv,
     evaluationKv,
-    keepsActivations: trained.keeps,
+    keptTokens: trained.kept,
     microBatchTokens: trained.tokens,
   };
 }

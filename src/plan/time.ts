@@ -3,6 +3,7 @@ import type { Config } from '../config';
 import { packByTokens } from '../packing';
 import {
   BYTES_PER_ELEMENT,
+  decodeStepWork,
   floorSeconds,
   loraParameters,
   optimizerWork,
@@ -11,9 +12,17 @@ import {
   trainWork,
   type Ceilings,
   type TrainSequence,
+  type Work,
 } from './cost';
 import { decodeSeconds } from './decode-time';
 import type { PlanDevice } from './devices';
+import {
+  gpuDecodeStepSeconds,
+  gpuKernelSeconds,
+  gpuPassSeconds,
+  gpuProductSeconds,
+  type PassSeconds,
+} from './gpu-time';
 import { drawLengths, type LengthTrajectory } from './lengths';
 import type { MemoryInput, MemoryPlan } from './memory';
 
@@ -39,7 +48,7 @@ export const STEP_PHASES = [
 export interface StepTime {
   /** Mean completion tokens after the cap. */
   meanTokens: number;
-  /** At the device's rates, and expected at the engine's fraction of them. */
+  /** At the device's rates, and as the engine is expected to reach them. */
   limit: StepSeconds;
   expected: StepSeconds;
 }
@@ -69,56 +78,108 @@ const DRAWS = 256;
 export const stepTotal = (step: StepSeconds): number =>
   STEP_PHASES.reduce((sum, name) => sum + step[name], 0);
 
-/** Seconds of each update's passes over the batch, at the ceilings. */
-function trainingSeconds(input: TimeInput, sequences: readonly TrainSequence[], ceilings: Ceilings) {
-  const { model, dtype, work, memory } = input;
-  const options = { bytesPerElement: BYTES_PER_ELEMENT[dtype], loraRank: work.loraRank };
+/** How long each kind of work takes: at the device's rates, or as the engine is expected to do it. */
+interface Clock {
+  decodeStep(contextLengths: readonly number[]): number;
+  /** One forward and backward; recomputation is what it adds if activations are not kept. */
+  pass(sequences: readonly TrainSequence[]): PassSeconds;
+  score(sequences: readonly TrainSequence[]): number;
+  prefill(promptTokens: number): number;
+  optimizer(parameters: number): number;
+}
+
+function limitClock({ model: { shape }, dtype, work }: TimeInput, ceilings: Ceilings): Clock {
+  const bytesPerElement = BYTES_PER_ELEMENT[dtype];
+  const options = { bytesPerElement, loraRank: work.loraRank };
+  const seconds = (of: Work): number => floorSeconds(of, ceilings);
+  const score = (sequences: readonly TrainSequence[]): number =>
+    seconds(scoreWork(shape, sequences, options));
+  return {
+    decodeStep: (contexts) => seconds(decodeStepWork(shape, contexts, options)),
+    pass: (sequences) => {
+      const forward = score(sequences);
+      const plain = seconds(trainWork(shape, sequences, { ...options, recompute: false }));
+      const again = seconds(trainWork(shape, sequences, { ...options, recompute: true }));
+      return { forward, backward: plain - forward, recomputation: again - plain };
+    },
+    score,
+    prefill: (tokens) => seconds(prefillWork(shape, tokens, bytesPerElement)),
+    optimizer: (parameters) => seconds(optimizerWork(parameters)),
+  };
+}
+
+function expectedClock(input: TimeInput, ceilings: Ceilings): Clock {
+  const { expected } = input.device;
+  const limit = limitClock(input, ceilings);
+  if (expected.by === 'fractions') {
+    const { bandwidth, matmul } = expected;
+    return {
+      decodeStep: (contexts) => limit.decodeStep(contexts) / bandwidth,
+      pass: (sequences) => {
+        const { forward, backward, recomputation } = limit.pass(sequences);
+        return {
+          forward: forward / matmul,
+          backward: backward / matmul,
+          recomputation: recomputation / matmul,
+        };
+      },
+      score: (sequences) => limit.score(sequences) / matmul,
+      prefill: (tokens) => limit.prefill(tokens) / matmul,
+      optimizer: (parameters) => limit.optimizer(parameters) / bandwidth,
+    };
+  }
+  const { shape } = input.model;
+  const { shares } = expected;
+  const bytesPerElement = BYTES_PER_ELEMENT[input.dtype];
+  const options = { bytesPerElement, loraRank: input.work.loraRank };
+  const pass = (sequences: readonly TrainSequence[]): PassSeconds =>
+    gpuPassSeconds(shape, sequences, options, ceilings, shares);
+  return {
+    decodeStep: (contexts) => gpuDecodeStepSeconds(shape, contexts, options, ceilings, shares),
+    pass,
+    score: (sequences) => pass(sequences).forward,
+    prefill: (tokens) => gpuProductSeconds(prefillWork(shape, tokens, bytesPerElement), ceilings, shares),
+    optimizer: (parameters) => gpuKernelSeconds(optimizerWork(parameters), ceilings, shares),
+  };
+}
+
+/** Seconds of an update's passes over the batch. */
+function trainingSeconds({ work, memory }: TimeInput, sequences: readonly TrainSequence[], clock: Clock) {
   const seconds = { scoring: 0, forward: 0, recomputation: 0, backward: 0 };
   for (const bin of packByTokens(
     sequences.map((s) => s.tokens),
     work.microBatchTokens,
   )) {
     const members = bin.map((i) => sequences[i]!);
-    const forward = floorSeconds(scoreWork(model.shape, members, options), ceilings);
-    const plain = floorSeconds(trainWork(model.shape, members, { ...options, recompute: false }), ceilings);
-    const again = floorSeconds(trainWork(model.shape, members, { ...options, recompute: true }), ceilings);
-    seconds.scoring += work.scoringPasses * forward;
-    seconds.forward += forward;
-    seconds.backward += plain - forward;
-    seconds.recomputation += memory.keepsActivations ? 0 : again - plain;
+    const pass = clock.pass(members);
+    const tokens = members.reduce((sum, s) => sum + s.tokens, 0);
+    seconds.scoring += work.scoringPasses * clock.score(members);
+    seconds.forward += pass.forward;
+    seconds.backward += pass.backward;
+    seconds.recomputation += tokens <= memory.keptTokens ? 0 : pass.recomputation;
   }
   return seconds;
 }
 
-/** Seconds of one update on these completion lengths (`promptsPerStep` groups), at the ceilings. */
-function stepSeconds(input: TimeInput, lengths: readonly number[], ceilings: Ceilings): StepSeconds {
-  const { config, model, dtype, work, memory } = input;
-  const bytesPerElement = BYTES_PER_ELEMENT[dtype];
-  const prompts = config.promptsPerStep;
+/** Seconds of one update on these completion lengths (`promptsPerStep` groups). */
+function stepSeconds(input: TimeInput, lengths: readonly number[], clock: Clock): StepSeconds {
+  const { config, model, work, memory } = input;
   const sequences = lengths.map((length) => ({
     tokens: work.promptTokens + length,
     completionTokens: length,
   }));
-  const training = trainingSeconds(input, sequences, ceilings);
-  const plan = { ...work, slots: Math.max(1, memory.kv.slots), bytesPerElement };
+  const training = trainingSeconds(input, sequences, clock);
+  const slots = Math.max(1, memory.kv.slots);
   const trained = loraParameters(model.shape, work.loraRank, work.targetModules);
   // A batch is generated and scored once for `numIterations` passes over it.
   const share = 1 / config.numIterations;
   return {
     ...training,
     scoring: share * training.scoring,
-    prefill:
-      share * prompts * floorSeconds(prefillWork(model.shape, work.promptTokens, bytesPerElement), ceilings),
-    decode: share * decodeSeconds(model.shape, lengths, plan, ceilings),
-    optimizer: floorSeconds(optimizerWork(trained), ceilings),
+    prefill: share * config.promptsPerStep * clock.prefill(work.promptTokens),
+    decode: share * decodeSeconds(lengths, { promptTokens: work.promptTokens, slots }, clock.decodeStep),
+    optimizer: clock.optimizer(trained),
   };
-}
-
-function expectedSeconds(limit: StepSeconds, { bandwidth, matmul }: PlanDevice['efficiency']): StepSeconds {
-  const readBound = (name: string): boolean => name === 'decode' || name === 'optimizer';
-  return Object.fromEntries(
-    STEP_PHASES.map((name) => [name, limit[name] / (readBound(name) ? bandwidth : matmul)]),
-  ) as unknown as StepSeconds;
 }
 
 function meanOf(steps: readonly StepSeconds[]): StepSeconds {
@@ -127,34 +188,38 @@ function meanOf(steps: readonly StepSeconds[]): StepSeconds {
   ) as unknown as StepSeconds;
 }
 
-function timeAt(input: TimeInput, mean: number, ceilings: Ceilings): StepTime {
+interface Clocks {
+  limit: Clock;
+  expected: Clock;
+}
+
+function timeAt(input: TimeInput, mean: number, clocks: Clocks): StepTime {
   const { promptsPerStep: prompts, numGenerations: group, maxCompletionLength: cap } = input.config;
   const draws = Array.from({ length: DRAWS }, (_, draw) => drawLengths(mean, { prompts, group, cap, draw }));
   const all = draws.flat();
-  const limit = meanOf(draws.map((lengths) => stepSeconds(input, lengths, ceilings)));
+  const at = (clock: Clock): StepSeconds =>
+    meanOf(draws.map((lengths) => stepSeconds(input, lengths, clock)));
   return {
     meanTokens: all.reduce((sum, length) => sum + length, 0) / all.length,
-    limit,
-    expected: expectedSeconds(limit, input.device.efficiency),
+    limit: at(clocks.limit),
+    expected: at(clocks.expected),
   };
 }
 
 /** Greedy and sampled problems decoded in the configured slots; grading overlaps. */
-function evaluationTime(input: TimeInput, ceilings: Ceilings): RunTime['evaluation'] {
-  const { config, model, dtype, work, lengths, memory, device } = input;
+function evaluationTime(input: TimeInput, clocks: Clocks): RunTime['evaluation'] {
+  const { config, work, lengths, memory } = input;
   const problems = config.evalProblems + config.evalSampledProblems;
   const between = config.evalSteps === 0 ? 0 : Math.floor((config.maxSteps - 1) / config.evalSteps);
   if (problems === 0) return { limit: 0, expected: 0, count: 0 };
   const mean = (lengths.first + lengths.last) / 2;
   const drawn = drawLengths(mean, { prompts: problems, group: 1, cap: config.evalMaxNewTokens, draw: 0 });
-  const slots = Math.max(1, memory.evaluationKv?.slots ?? 1);
-  const limit = decodeSeconds(
-    model.shape,
-    drawn,
-    { ...work, slots, bytesPerElement: BYTES_PER_ELEMENT[dtype] },
-    ceilings,
-  );
-  return { limit, expected: limit / device.efficiency.bandwidth, count: between + 2 };
+  const plan = {
+    promptTokens: work.promptTokens,
+    slots: Math.max(1, memory.evaluationKv?.slots ?? 1),
+  };
+  const at = (clock: Clock): number => decodeSeconds(drawn, plan, clock.decodeStep);
+  return { limit: at(clocks.limit), expected: at(clocks.expected), count: between + 2 };
 }
 
 /** null if the device's rates are unknown. */
@@ -162,16 +227,17 @@ export function planTime(input: TimeInput): RunTime | null {
   const { lengths, config } = input;
   const { ceilings } = input.device;
   if (ceilings === null) return null;
+  const clocks = { limit: limitClock(input, ceilings), expected: expectedClock(input, ceilings) };
   const points = Array.from({ length: POINTS }, (_, i) => {
     const mean = lengths.first + ((lengths.last - lengths.first) * i) / (POINTS - 1);
-    return timeAt(input, mean, ceilings);
+    return timeAt(input, mean, clocks);
   });
   const mean: StepTime = {
     meanTokens: points.reduce((sum, point) => sum + point.meanTokens, 0) / POINTS,
     limit: meanOf(points.map((point) => point.limit)),
     expected: meanOf(points.map((point) => point.expected)),
   };
-  const evaluation = evaluationTime(input, ceilings);
+  const evaluation = evaluationTime(input, clocks);
   const hours = (kind: 'limit' | 'expected'): number =>
     (config.maxSteps * stepTotal(mean[kind]) + evaluation.count * evaluation[kind]) / 3600;
   return {

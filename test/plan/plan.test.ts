@@ -20,7 +20,7 @@ import { SHAPES } from '../../src/plan/shapes';
 
 const ROOFLINE = JSON.parse(
   readFileSync(join(__dirname, '../fixtures/plan/roofline.json'), 'utf8'),
-) as Record<'first' | 'last', { decode: number; training: number }>;
+) as Record<'first' | 'last', { decode: number; training: number; trainingWithRecomputation: number }>;
 
 const qwen = {
   shape: SHAPES['qwen3-1.7b'],
@@ -60,7 +60,7 @@ describe('memory of the paper’s run', () => {
     const { memory, changes, device } = plan();
     expect(memory.kv.budgetBytes).toBeCloseTo(0.75 * (device.freeBytes - memory.phaseBytes.always), -1);
     expect(memory.kv.slots).toBe(16);
-    expect(changes).toEqual([]);
+    expect(changes!.map(({ setting }) => setting)).not.toContain('kvBytes');
   });
 
   test('on a CPU it gets a quarter, and the plan says how to get more', () => {
@@ -78,8 +78,23 @@ describe('memory of the paper’s run', () => {
     expect(item('always', /AdamW/, qOnly)).toBe(3 * 4 * 28 * 16 * (2048 + 2048));
   });
 
-  test('16,384 tokens of inputs to 28 layers are 1.88 GB', () => {
-    expect(item('training', /every layer's input/)).toBe(28 * 16_384 * 2048 * 2);
+  test('16,384 tokens of inputs to 28 layers are 1.88 GB, on a CPU', () => {
+    const onCpu = plan({}, { device: host(48e9) });
+    expect(item('training', /every layer's input/, onCpu)).toBe(28 * 16_384 * 2048 * 2);
+    expect(onCpu.memory.keptTokens).toBe(0);
+  });
+
+  test('a GPU keeps activations in three quarters of the free memory: passes of 14,000 tokens', () => {
+    const { memory, device, changes } = plan();
+    const kept = item('training', /activations of all layers/);
+    expect(kept / 0.75).toBeLessThan(device.freeBytes - memory.phaseBytes.always);
+    // 38,912 elements of each layer and token.
+    expect(kept).toBe(memory.keptTokens * 28 * 38_912 * 2);
+    const { to } = changes!.find(({ setting }) => setting === 'microBatchTokens')!;
+    expect(to).toBeLessThanOrEqual(memory.keptTokens);
+    const smaller = plan({ microBatchTokens: to as number });
+    expect(smaller.time!.mean.expected.recomputation).toBe(0);
+    expect(smaller.changes).toEqual([]);
   });
 });
 
@@ -87,17 +102,25 @@ describe('time on one A6000 against the numpy roofline of the same model', () =>
   const { time } = plan({ kvBytes: 16e9, evalProblems: 0 });
 
   test.each(['first', 'last'] as const)('the %s steps take equally long at the limit', (at) => {
-    const training = ({ forward, backward, recomputation }: (typeof time & object)['first']['limit']) =>
-      forward + backward + recomputation;
-    const { decode, training: trained } = ROOFLINE[at];
+    const { forward, backward, recomputation } = time![at].limit;
+    const { decode, training, trainingWithRecomputation } = ROOFLINE[at];
     // The plan draws far fewer lengths than the reference's 40,000 groups.
     expect(Math.abs(time![at].limit.decode / decode - 1)).toBeLessThan(0.05);
-    expect(Math.abs(training(time![at].limit) / trained - 1)).toBeLessThan(0.05);
+    expect(Math.abs((forward + backward) / training - 1)).toBeLessThan(0.05);
+    // Passes of more than 14,000 tokens compute their layers again.
+    expect(recomputation).toBeGreaterThan(0);
+    expect(recomputation).toBeLessThan(1.05 * (trainingWithRecomputation - training));
   });
 
   test('1,200 steps: 17.4 GPU-hours at the limit', () => {
     expect(time!.hours.limit).toBeGreaterThan(0.92 * 17.4);
     expect(time!.hours.limit).toBeLessThan(1.08 * 17.4);
+  });
+
+  test('with our kernels and counted launches at most 30 GPU-hours, evaluations included', () => {
+    const { hours } = plan().time!;
+    expect(hours.expected).toBeLessThan(30);
+    expect(hours.expected).toBeGreaterThan(1.3 * hours.limit);
   });
 
   test('a reference model costs a forward pass: 2.2 s in the first steps', () => {

@@ -279,9 +279,8 @@ inline void runBlock(Block& block, Random& random) {
   } while (passBlockBarrier(block));
 }
 
-// kernel<<<grid, size, dynamicSharedBytes>>>(args)
 template <class Args>
-void launch(void (*kernel)(Args), dim3 grid, dim3 size, size_t dynamicSharedBytes, Args args) {
+void emulate(void (*kernel)(Args), dim3 grid, dim3 size, size_t dynamicSharedBytes, Args args) {
   Random random(schedule());
   std::vector<unsigned> order(size_t{grid.x} * grid.y * grid.z);
   for (unsigned i = 0; i < order.size(); ++i) order[i] = i;
@@ -303,6 +302,30 @@ void launch(void (*kernel)(Args), dim3 grid, dim3 size, size_t dynamicSharedByte
       throw;
     }
   }
+}
+
+// A launch that does not run here but where launcher() sends it.
+struct Launch {
+  void* kernel;
+  dim3 grid, size;
+  size_t dynamicSharedBytes;
+  void* args;  // may be changed
+  size_t argsBytes;
+  std::function<void()> emulate;  // runs it here after all, with `args` as they are by then
+};
+// None, unless the program sets one: native/test/device runs the tests on a GPU.
+inline std::function<void(const Launch&)>& launcher() {
+  static std::function<void(const Launch&)> set;
+  return set;
+}
+
+// kernel<<<grid, size, dynamicSharedBytes>>>(args)
+template <class Args>
+void launch(void (*kernel)(Args), dim3 grid, dim3 size, size_t dynamicSharedBytes, Args args) {
+  const auto here = [&] { emulate(kernel, grid, size, dynamicSharedBytes, args); };
+  if (!launcher()) return here();
+  launcher()(
+      {reinterpret_cast<void*>(kernel), grid, size, dynamicSharedBytes, &args, sizeof(Args), here});
 }
 
 // A shared array of the block, made when its first thread comes by; all bits set is a NaN.

@@ -1,4 +1,5 @@
 /** A plan as text. */
+import { GPU_LAYER_LAUNCH_SECONDS } from '../../plan/gpu-time';
 import { gigabytes, grouped } from '../../text';
 import { PHASES, shortage, STEP_PHASES, stepTotal, type Change, type Plan, type StepTime } from '../../plan';
 import { formatTable } from '../table';
@@ -41,6 +42,23 @@ function slotsLine({ memory: { kv } }: Plan): string {
   return `slots      ${kv.slots} full-length sequences decode together: ${gigabytes(kv.slotBytes)} each, KV cache limited to ${gigabytes(kv.budgetBytes)}`;
 }
 
+/** What the expected times rest on. */
+function expectationLines(expected: Plan['device']['expected']): string[] {
+  const share = (fraction: number): string => `${Math.round(100 * fraction)}%`;
+  if (expected.by === 'fractions') {
+    return [
+      `Expected: decoding at ${share(expected.bandwidth)} of the bandwidth, the rest at ${share(expected.matmul)} of the matmul rate.`,
+    ];
+  }
+  const { products, kernels, matmul, attention } = expected.shares;
+  return [
+    "Expected: bytes and launches as counted for the engine's own CUDA kernels, decoding in CUDA graphs.",
+    `Assumed, no card has confirmed it: products of decoding at ${share(products)} of the bandwidth, own kernels at`,
+    `${share(kernels)}; in training products at ${share(matmul)} and attention at ${share(attention)} of the matmul rate; per layer and decode step`,
+    `${(1e6 * GPU_LAYER_LAUNCH_SECONDS).toFixed(0)} us of launches.`,
+  ];
+}
+
 function timeLines({ time, device }: Plan): string[] {
   if (time === null) return [];
   const columns: [string, StepTime, 'limit' | 'expected'][] = [
@@ -54,7 +72,6 @@ function timeLines({ time, device }: Plan): string[] {
     ...STEP_PHASES.map((name) => [name, ...columns.map(([, step, kind]) => seconds(step[kind][name]))]),
     ['step', ...columns.map(([, step, kind]) => seconds(stepTotal(step[kind])))],
   ]);
-  const { bandwidth, matmul } = device.efficiency;
   const { evaluation, hours } = time;
   const evaluations =
     evaluation.count === 0
@@ -64,7 +81,8 @@ function timeLines({ time, device }: Plan): string[] {
   return [
     '',
     ...table.split('\n'),
-    `Limit: what the device's rates allow. Expected: decoding at ${100 * bandwidth}% of the bandwidth, the rest at ${100 * matmul}% of the matmul rate.`,
+    "Limit: what the device's rates allow.",
+    ...expectationLines(device.expected),
     `run        ${hours.limit.toPrecision(3)} ${unit} at the limit, ${hours.expected.toPrecision(3)} expected, with ${evaluations}`,
     ...(device.kind === 'cuda'
       ? ['These GPU figures have not been measured; times and memory are predictions.']

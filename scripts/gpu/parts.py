@@ -1,14 +1,12 @@
-"""Answers what only a GPU can, in about two minutes and with nothing but torch:
+"""The parts of a step through torch alone: how much of the measured copy bandwidth and matmul rate libtorch's
+products and attention reach, and what a launch costs. These are the shares that the estimates of `acoer plan` assume
+(src/plan/gpu-time.ts), so each is printed next to the assumption.
 
-    probe.py [--device cuda|cpu] [--kernel LIBRARY]
+    parts.py [--device cuda|cpu]
 
-Each figure is a time, or a fraction of the copy bandwidth measured in the same run. --kernel is
-attention.cu compiled with `nvcc -shared`: our own decode attention next to torch's, with its
-error against float64. --device cpu runs tiny sizes, which checks this script, not the processor. The last
-line is everything as JSON.
+--device cpu runs tiny sizes, which checks this script, not the processor. The last line is everything as JSON.
 """
 import argparse
-import ctypes
 import json
 import time
 
@@ -17,10 +15,9 @@ import torch.nn.functional as F
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument('--device', default='cuda')
-parser.add_argument('--kernel')
 args = parser.parse_args()
 
-device = torch.device(args.device)
+device = torch.device('cuda:0' if args.device == 'cuda' else args.device)
 gpu = device.type != 'cpu'
 results = {'torch': torch.__version__, 'device': torch.cuda.get_device_name(device) if gpu else 'cpu'}
 
@@ -28,7 +25,6 @@ results = {'torch': torch.__version__, 'device': torch.cuda.get_device_name(devi
 HIDDEN, INTERMEDIATE, VOCAB, LAYERS = (2048, 6144, 151936, 28) if gpu else (64, 192, 1024, 2)
 KV_HEADS, GROUP, HEAD_DIM = (8, 2, 128) if gpu else (2, 2, 128)
 ROWS = 16 if gpu else 2
-WORST_ERROR = 4e-3  # relative, bfloat16 against float64
 
 
 def bf16(*shape):
@@ -93,10 +89,19 @@ def small_operations():
         for _ in range(100):
             torch.add(x, 1, out=x)
 
+    a, b = bf16(16, 2048), bf16(2048, 16)
+    skinny = torch.empty(16, 16, device=device, dtype=torch.bfloat16)
+
+    def hundred_products():
+        for _ in range(100):
+            torch.mm(a, b, out=skinny)
+
     host = torch.tensor([1] * 16)
     found = {
         'eager op us': seconds(hundred, 10) * 1e4,
         'graph node us': seconds(graphed(hundred), 10) * 1e4,
+        'LoRA product us': seconds(hundred_products, 10) * 1e4,
+        'LoRA product as graph node us': seconds(graphed(hundred_products), 10) * 1e4,
         'upload with wait us': seconds(lambda: host.to(device)) * 1e6,
     }
     results.update(found)
@@ -125,31 +130,10 @@ def decode_products(bandwidth):
               ' '.join(f'{share:.2f}' for share in shares))
 
 
-def own_attention(library, caches, q, length):
-    """A call of our own kernels over all caches, and its output tensor."""
-    splits = (length + 255) // 256
-    ints = {'device': device, 'dtype': torch.int32}
-    slots, positions = torch.arange(ROWS, **ints), torch.full((ROWS,), length - 1, **ints)
-    sums = torch.empty(ROWS, KV_HEADS, splits, GROUP, HEAD_DIM, device=device)
-    stats = torch.empty(ROWS, KV_HEADS, splits, GROUP, 2, device=device)
-    out = torch.full((ROWS, KV_HEADS * GROUP, HEAD_DIM), float('nan'), device=device, dtype=torch.bfloat16)
-    address = lambda tensor: ctypes.c_void_p(tensor.data_ptr())
-
-    def call():
-        stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-        for keys, values in caches:
-            library.acoerDecodeAttention(
-                *map(address, (q, keys, values, slots, positions, sums, stats, out)),
-                ROWS, KV_HEADS, length, splits, ctypes.c_float(HEAD_DIM**-0.5), stream)
-
-    return call, out
-
-
 def decode_attention(bandwidth):
-    """Attention of one decode step as the engine calls it (grouped heads folded into rows, with a mask), and
-    our own kernels.
+    """libtorch's attention of one decode step, as the engine calls it without its own kernels: grouped heads folded
+    into rows, with a mask.
     """
-    library = ctypes.CDLL(args.kernel) if args.kernel and gpu else None
     for length in (64, 1024, 4096, 8192) if gpu else (64, 300):
         total = ROWS * KV_HEADS * length * HEAD_DIM * 4
         copies = max(1, int(4e8 / total)) if gpu else 1
@@ -160,19 +144,8 @@ def decode_attention(bandwidth):
         attend = lambda: [F.scaled_dot_product_attention(q, k, v, attn_mask=mask) for k, v in caches]
         elapsed = seconds(graphed(attend), 5) / copies
         results[f'sdpa L{length}'] = total / elapsed / bandwidth
-        text = f'attention {ROWS} x {length}: sdpa {elapsed * 1e6:.0f} us = {total / elapsed / bandwidth:.2f} of copy bandwidth'
-        if library:
-            call, out = own_attention(library, caches, q, length)
-            call()
-            synchronize()
-            keys, values = caches[-1]
-            exact = F.scaled_dot_product_attention(q.double(), keys.double(), values.double()).reshape(out.shape)
-            error = ((out.double() - exact).norm() / exact.norm()).item()
-            elapsed = seconds(graphed(call), 5) / copies
-            results.update({f'own L{length}': total / elapsed / bandwidth, f'own error L{length}': error})
-            text += f'; own {elapsed * 1e6:.0f} us = {total / elapsed / bandwidth:.2f}, error {error:.1e} '
-            text += 'ok' if error <= WORST_ERROR else 'WRONG'
-        print(text)
+        print(f'attention {ROWS} x {length}: sdpa {elapsed * 1e6:.0f} us = '
+              f'{total / elapsed / bandwidth:.2f} of copy bandwidth')
 
 
 def sampler():
@@ -214,4 +187,4 @@ if gpu:  # on a CPU torch has no bfloat16 product with float32 output
     training_head(rate)
 for operation in ('_flash_attention_forward', '_efficient_attention_forward'):
     print(getattr(torch.ops.aten, operation).default._schema)
-print('JSON', json.dumps(results))
+print(json.dumps(results))

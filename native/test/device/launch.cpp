@@ -1,0 +1,143 @@
+#include "launch.h"
+
+#include <ATen/ATen.h>
+#include <dlfcn.h>
+
+#include <array>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "../emu/cuda_emu.h"
+#include "error.h"
+#include "gpu_kernels.h"
+#include "host_blocks.h"
+
+namespace acoer::check {
+namespace {
+
+// Before and behind every copy, so that a write beside it is seen. A multiple of what a GPU's
+// allocations are aligned to.
+constexpr size_t kGuardBytes = 512;
+constexpr int kGuardValue = 0xFF;  // a NaN in every type
+
+std::set<std::string>& launched() {
+  static std::set<std::string> names;
+  return names;
+}
+
+// Name of a kernel function; the program exports its symbols.
+std::string kernelName(void* kernel) {
+  Dl_info info;
+  if (dladdr(kernel, &info) == 0 || info.dli_sname == nullptr || info.dli_saddr != kernel) {
+    fail(ErrorCode::kInternal, "a kernel without a name was launched");
+  }
+  return info.dli_sname;
+}
+
+std::optional<cuda::KernelId> kernelOf(const std::string& name) {
+  for (size_t i = 0; i < cuda::kKernelCount; ++i) {
+    if (name == cuda::kKernels[i].name) return static_cast<cuda::KernelId>(i);
+  }
+  return std::nullopt;
+}
+
+// One vector of the test, on the device.
+struct Copy {
+  HostBlock host;
+  at::Tensor bytes;  // with the guards
+  char* begin() const { return static_cast<char*>(bytes.data_ptr()) + kGuardBytes; }
+};
+
+at::Tensor hostBytes(const HostBlock& block) {
+  return at::from_blob(block.begin, {static_cast<int64_t>(block.bytes)}, at::kByte);
+}
+
+// What the arguments of one launch point to. Every word of them that is an address in a block of
+// the test is replaced by the same place in a copy on the device.
+class Copies {
+ public:
+  Copies(c10::Device device, void* args, size_t argsBytes) {
+    auto* words = static_cast<uintptr_t*>(args);
+    for (size_t i = 0; i < argsBytes / sizeof(uintptr_t); ++i) {
+      const HostBlock block = blockOf(words[i]);
+      if (block.bytes == 0) continue;
+      const auto [at, isNew] = copies_.try_emplace(block.begin);
+      if (isNew) at->second = copied(device, block);
+      words[i] = reinterpret_cast<uintptr_t>(at->second.begin()) +
+                 (words[i] - reinterpret_cast<uintptr_t>(block.begin));
+    }
+  }
+
+  // Waits for the device.
+  void takeBack(const std::string& kernel) const {
+    for (const auto& [host, copy] : copies_) {
+      const at::Tensor bytes = copy.bytes.cpu();
+      const auto* found = static_cast<const unsigned char*>(bytes.const_data_ptr());
+      for (size_t i = 0; i < kGuardBytes; ++i) {
+        if (found[i] != kGuardValue || found[kGuardBytes + copy.host.bytes + i] != kGuardValue) {
+          fail(ErrorCode::kInternal, kernel + " wrote beside one of its arrays");
+        }
+      }
+      std::memcpy(host, found + kGuardBytes, copy.host.bytes);
+    }
+  }
+
+ private:
+  static Copy copied(c10::Device device, const HostBlock& block) {
+    const auto bytes = static_cast<int64_t>(block.bytes);
+    Copy copy{block, at::full({bytes + int64_t{2 * kGuardBytes}}, kGuardValue,
+                              at::device(device).dtype(at::kByte))};
+    copy.bytes.narrow(0, kGuardBytes, bytes).copy_(hostBytes(block));
+    return copy;
+  }
+
+  std::map<char*, Copy> copies_;
+};
+
+// GpuKernels::launch() takes the struct itself and looks at its size only.
+template <size_t kWords = 1>
+void launchWords(const GpuKernels& kernels, cuda::KernelId id, LaunchSize grid,
+                 const emu::Launch& launch) {
+  if constexpr (kWords > 64) {
+    fail(ErrorCode::kInternal, "the arguments of a kernel are larger than expected");
+  } else if (launch.argsBytes == kWords * sizeof(uint64_t)) {
+    std::array<uint64_t, kWords> args;
+    std::memcpy(args.data(), launch.args, launch.argsBytes);
+    kernels.launch(id, grid, args, nullptr);  // libtorch's stream, unless one is chosen
+  } else {
+    launchWords<kWords + 1>(kernels, id, grid, launch);
+  }
+}
+
+void launchOnGpu(const std::string& name, const emu::Launch& launch) {
+  const auto id = kernelOf(name);
+  if (!id) fail(ErrorCode::kInternal, name + " is not in the table of kernels");
+  const cuda::KernelInfo& info = cuda::kernelInfo(*id);
+  const bool asListed = launch.size.x == info.threads && launch.size.y == 1 && launch.size.z == 1 &&
+                        launch.dynamicSharedBytes == 0;
+  if (!asListed) fail(ErrorCode::kInternal, name + " is launched otherwise than the table says");
+  const GpuKernelChoice& choice = gpuKernels();
+  if (choice.kernels == nullptr) fail(ErrorCode::kDevice, choice.reason);
+  launchWords(*choice.kernels, *id, {launch.grid.x, launch.grid.y, launch.grid.z}, launch);
+}
+
+}  // namespace
+
+void launchOn(c10::Device device) {
+  emu::launcher() = [device](const emu::Launch& launch) {
+    const std::string name = kernelName(launch.kernel);
+    launched().insert(name);
+    const Copies copies(device, launch.args, launch.argsBytes);
+    if (device.is_cpu()) {
+      launch.emulate();
+    } else {
+      launchOnGpu(name, launch);
+    }
+    copies.takeBack(name);
+  };
+}
+
+const std::set<std::string>& launchedKernels() { return launched(); }
+
+}  // namespace acoer::check

@@ -1,0 +1,110 @@
+// acoer-check-kernels [--device NAME] [FILTER...]: the tests that the emulator runs
+// (native/test/emu), with the kernels of the fatbin on a GPU instead: the same cases, the same
+// bounds against float64. Without a filter every kernel of the table must have run. Exit code: 0
+// all passed, 1 some failed, 2 bad usage or no such device. On a CPU the emulator runs the kernels
+// on copies.
+#include <c10/core/DeviceGuard.h>
+
+#include <chrono>
+#include <cstdio>
+
+#include "../emu/check.h"
+#include "device.h"
+#include "gpu_kernels.h"
+#include "host_blocks.h"
+#include "launch.h"
+
+namespace {
+
+struct Test {
+  const char* name;
+  void (*body)();
+};
+std::vector<Test>& tests() {
+  static std::vector<Test> all;
+  return all;
+}
+
+bool report(const std::string& name, double seconds, const std::string& problem) {
+  std::printf("%s %s (%.1f s)%s%s\n", problem.empty() ? "ok  " : "FAIL", name.c_str(), seconds,
+              problem.empty() ? "" : ": ", problem.c_str());
+  std::fflush(stdout);
+  return problem.empty();
+}
+
+bool runTest(const Test& test) {
+  const auto start = std::chrono::steady_clock::now();
+  std::string problem;
+  acoer::check::noteAllocations(true);
+  try {
+    test.body();
+  } catch (const std::exception& error) {
+    problem = error.what();
+  }
+  acoer::check::noteAllocations(false);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  return report(test.name, elapsed.count(), problem);
+}
+
+bool selected(const std::string& name, const std::vector<std::string>& filters) {
+  for (const std::string& filter : filters) {
+    if (name.find(filter) != std::string::npos) return true;
+  }
+  return filters.empty();
+}
+
+bool everyKernelRan() {
+  std::string missing;
+  for (const acoer::cuda::KernelInfo& kernel : acoer::cuda::kKernels) {
+    if (!acoer::check::launchedKernels().contains(kernel.name)) {
+      missing += std::string(missing.empty() ? "" : ", ") + kernel.name;
+    }
+  }
+  return report("every_kernel_ran", 0, missing.empty() ? "" : "not launched: " + missing);
+}
+
+int run(int argc, char** argv) {
+  std::string name = "cuda";
+  std::vector<std::string> filters;
+  for (int i = 1; i < argc; ++i) {
+    const std::string argument = argv[i];
+    if (argument == "--device" && i + 1 < argc) {
+      name = argv[++i];
+    } else if (argument.rfind("--", 0) == 0) {
+      std::fprintf(stderr, "unknown option %s\n", argument.c_str());
+      return 2;
+    } else {
+      filters.push_back(argument);
+    }
+  }
+  const c10::Device device = acoer::resolveDevice(name);
+  const c10::OptionalDeviceGuard guard(device);
+  acoer::check::launchOn(device);
+  int ran = 0, failed = 0;
+  const auto count = [&](bool passed) {
+    ++ran;
+    failed += passed ? 0 : 1;
+  };
+  for (const Test& test : tests()) {
+    if (selected(test.name, filters)) count(runTest(test));
+  }
+  if (filters.empty()) count(everyKernelRan());
+  std::printf("%d of %d tests passed\n", ran - failed, ran);
+  if (ran == 0) return 2;
+  return failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+emu::Registration::Registration(const char* name, void (*body)()) {
+  tests().push_back({name, body});
+}
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return 2;
+  }
+}

@@ -1,0 +1,87 @@
+/** The time expected on a GPU against estimates computed apart (`scripts/fixtures/gpu_decode.py`); no card ran it. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parameterCount } from '../../src/plan/cost';
+import {
+  gpuDecodeStepSeconds,
+  gpuPassSeconds,
+  gpuTrainingElements,
+  GDDR_SHARES,
+  HBM_SHARES,
+} from '../../src/plan/gpu-time';
+import { namedDevice } from '../../src/plan';
+import { SHAPES } from '../../src/plan/shapes';
+
+const shape = SHAPES['qwen3-1.7b'];
+const options = { bytesPerElement: 2, loraRank: 16 };
+const ESTIMATES = JSON.parse(
+  readFileSync(join(__dirname, '../fixtures/plan/gpu-decode.json'), 'utf8'),
+) as Record<'A6000' | 'H100', Record<'64' | '1024' | '4096', number>>;
+
+const step = (card: 'A6000' | 'H100', rows: number, context: number): number => {
+  const { ceilings, expected } = namedDevice(card, 'bfloat16');
+  if (expected.by !== 'counts') throw new Error('a GPU is expected to reach counted times');
+  const contexts = new Array<number>(rows).fill(context);
+  return gpuDecodeStepSeconds(shape, contexts, options, ceilings!, expected.shares);
+};
+
+describe('decoding', () => {
+  test.each(['A6000', 'H100'] as const)('%s: 16 sequences take as long as estimated', (card) => {
+    for (const [context, seconds] of Object.entries(ESTIMATES[card])) {
+      expect(step(card, 16, Number(context)) / seconds).toBeCloseTo(1, 10);
+    }
+  });
+
+  test('an A6000 decodes 16 sequences at 1,024 tokens in at most 10.5 ms a step', () => {
+    expect(step('A6000', 16, 1024)).toBeLessThan(10.5e-3);
+    // Not below what reading weights and cache takes.
+    expect(step('A6000', 16, 1024)).toBeGreaterThan(6.9e-3);
+  });
+
+  test('more sequences take longer, each one less', () => {
+    expect(step('H100', 96, 1024)).toBeGreaterThan(step('H100', 16, 1024));
+    expect(step('H100', 96, 1024) / 96).toBeLessThan(step('H100', 16, 1024) / 16);
+  });
+
+  test('without an adapter eight launches a layer are gone', () => {
+    const { ceilings } = namedDevice('A6000', 'bfloat16');
+    const with_ = gpuDecodeStepSeconds(shape, [64], options, ceilings!, GDDR_SHARES);
+    const without = gpuDecodeStepSeconds(shape, [64], { ...options, loraRank: null }, ceilings!, GDDR_SHARES);
+    expect(with_ - without).toBeCloseTo(28 * 8 * 3e-6, 9);
+  });
+});
+
+describe('training', () => {
+  const rates = { readBytesPerSecond: 768e9, matmulFlopsPerSecond: 155e12 };
+  const sequences = new Array<{ tokens: number; completionTokens: number }>(7).fill({
+    tokens: 1324,
+    completionTokens: 1174,
+  });
+  const pass = (shares = GDDR_SHARES, loraRank: number | null = 16) =>
+    gpuPassSeconds(shape, sequences, { bytesPerElement: 2, loraRank }, rates, shares);
+
+  test('the products of a token with recomputation take 110 us on an A6000', () => {
+    const flops = 6 * (parameterCount(shape) - 151_936 * 2048);
+    expect(flops / rates.matmulFlopsPerSecond / GDDR_SHARES.matmul).toBeCloseTo(109e-6, 6);
+  });
+
+  test('a layer moves fewer bytes per token than the 1.4 MB of the unfused operations', () => {
+    const { forward, backward } = gpuTrainingElements(shape, false);
+    expect(2 * (2 * forward + backward)).toBeLessThan(0.6e6);
+    const withLora = gpuTrainingElements(shape, true);
+    expect(withLora.forward + withLora.backward).toBeGreaterThan(1.5 * (forward + backward));
+  });
+
+  test('less of the limit than the products alone reach: the rest is what kernels and logits move', () => {
+    const { forward, backward } = pass();
+    const perfect = pass({ products: 1, kernels: Infinity, matmul: 1, attention: 1 });
+    const share = (perfect.forward + perfect.backward) / (forward + backward);
+    expect(share).toBeGreaterThan(0.35);
+    expect(share).toBeLessThan(0.5);
+  });
+
+  test('attention is slower on a card with HBM; without an adapter the weights need gradients', () => {
+    expect(pass(HBM_SHARES).forward).toBeGreaterThan(pass({ ...HBM_SHARES, attention: 0.5 }).forward);
+    expect(pass(GDDR_SHARES, null).backward).toBeGreaterThan(1.3 * pass().backward);
+  });
+});
