@@ -1,5 +1,5 @@
 // The optimiser's step over all parameters of a policy as two launches of the project's CUDA
-// kernels, with one upload and one wait.
+// kernels, with one upload and one copy back.
 #pragma once
 
 #include <optional>
