@@ -80,12 +80,12 @@ export const stepTotal = (step: StepSeconds): number =>
 
 /** How long each kind of work takes: at the device's rates, or as the engine is expected to do it. */
 interface Clock {
-  decodeStep(contextLengths: readonly number[]): number;
+  decodeStep: (contextLengths: readonly number[]) => number;
   /** One forward and backward; recomputation is what it adds if activations are not kept. */
-  pass(sequences: readonly TrainSequence[]): PassSeconds;
-  score(sequences: readonly TrainSequence[]): number;
-  prefill(promptTokens: number): number;
-  optimizer(parameters: number): number;
+  pass: (sequences: readonly TrainSequence[]) => PassSeconds;
+  score: (sequences: readonly TrainSequence[]) => number;
+  prefill: (promptTokens: number) => number;
+  optimizer: (parameters: number) => number;
 }
 
 function limitClock({ model: { shape }, dtype, work }: TimeInput, ceilings: Ceilings): Clock {
