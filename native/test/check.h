@@ -14,7 +14,7 @@
 
 namespace acoer::check {
 
-// The device named by --device, or the CPU. Tests named device_* run there.
+// The device named by --device, or the CPU. Tests named device_* and gpu_kernels_* run there.
 c10::Device checkDevice();
 
 struct Registration {

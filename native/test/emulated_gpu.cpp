@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string>
 
+#include "check.h"
 #include "kernels/kernels.cu"
 
 namespace acoer::check {
@@ -59,6 +60,12 @@ std::filesystem::path fatbin() {
 }
 
 }  // namespace
+
+const GpuKernels* kernelsToCheck() {
+  if (checkDevice().is_cpu()) return &emulatedKernels();
+  if (!gpuKernels().kernels) fail(ErrorCode::kDevice, gpuKernels().reason);
+  return gpuKernels().kernels.get();
+}
 
 PlantedBug::PlantedBug(int number) { emu::plantedBug() = number; }
 PlantedBug::~PlantedBug() { emu::plantedBug() = 0; }

@@ -8,6 +8,10 @@ namespace acoer::check {
 // All kernels of the table, run by the emulator (native/test/emu) on tensors in host memory.
 const GpuKernels& emulatedKernels();
 
+// The kernels to check on checkDevice(): emulated on a CPU, else the real ones, without which the
+// test fails.
+const GpuKernels* kernelsToCheck();
+
 // While it exists, the emulated kernels have the bug of this number (ACOER_PLANTED).
 class PlantedBug {
  public:

@@ -67,8 +67,9 @@ std::shared_ptr<Policy> changedCopy(std::shared_ptr<Model> model, uint64_t seed)
   auto generator = at::detail::createCPUGenerator(seed);
   const c10::NoGradGuard noGrad;
   for (auto& parameter : policy->parameters) {
-    parameter.value.add_(at::randn(parameter.value.sizes(), generator, at::dtype(at::kDouble)) *
-                         0.02);
+    const at::Tensor change =
+        at::randn(parameter.value.sizes(), generator, at::dtype(at::kDouble)) * 0.02;
+    parameter.value.add_(change.to(parameter.value.options()));
   }
   return policy;
 }

@@ -20,12 +20,6 @@ const Cancel kNever;
 constexpr double kTemperature = 0.7;
 constexpr DropoutKey kKey{99};
 
-const GpuKernels* kernelsToCheck() {
-  if (checkDevice().is_cpu()) return &emulatedKernels();
-  ACOER_CHECK(gpuKernels().kernels != nullptr);
-  return gpuKernels().kernels.get();
-}
-
 struct Setup {
   at::ScalarType dtype = at::kFloat;
   bool full = false;
