@@ -2,6 +2,7 @@
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
+#include <torch/version.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -137,7 +138,17 @@ GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesyst
 
 void* currentGpuStream(c10::Device device) {
   if (device.is_cpu()) return nullptr;
-  return c10::impl::getDeviceGuardImpl(device.type())->getStream(device).native_handle();
+  const c10::Stream stream = c10::impl::getDeviceGuardImpl(device.type())->getStream(device);
+#if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 12
+  return stream.native_handle();
+#else
+  // c10::cuda::CUDAStream::stream() const; a CUDAStream holds nothing but a Stream.
+  constexpr const char* kName = "_ZNK3c104cuda10CUDAStream6streamEv";
+  static const auto handleOf =
+      reinterpret_cast<void* (*)(const c10::Stream*)>(dlsym(RTLD_DEFAULT, kName));
+  if (handleOf == nullptr) fail(ErrorCode::kDevice, "libtorch does not tell its CUDA stream");
+  return handleOf(&stream);
+#endif
 }
 
 void waitForGpu(c10::Device device) {

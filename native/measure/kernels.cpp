@@ -20,6 +20,7 @@ constexpr int kRounds = 20;
 struct Timer {
   const GpuKernels& kernels;
   c10::Device device;
+  void* stream;
   at::TensorOptions options(at::ScalarType type) const { return at::device(device).dtype(type); }
   at::Tensor normal(at::IntArrayRef shape, at::ScalarType type = at::kBFloat16) const {
     return at::randn(shape, options(type));
@@ -71,13 +72,13 @@ KernelTime attention(const Timer& timer, int64_t length) {
                                        .splits = static_cast<int32_t>(splits),
                                        .scale = 0.0883883F};
         timer.kernels.launch(cuda::attentionKernel(true, kHeadDim, kGroup),
-                             {split, uint32_t{kKvHeads}, uint32_t{kRows}}, args, nullptr);
+                             {split, uint32_t{kKvHeads}, uint32_t{kRows}}, args, timer.stream);
         if (splits == 1) return;
         const cuda::CombineArgs rest{
             args.sums_NJsGK, args.stats_NJsG2, args.positions_N, args.out_NHK, heads, group, head,
             args.splits};
         timer.kernels.launch(KernelId::combine_bf16, {uint32_t{kKvHeads * kGroup}, uint32_t{kRows}},
-                             rest, nullptr);
+                             rest, timer.stream);
       });
 }
 
@@ -86,10 +87,10 @@ KernelTime norm(const Timer& timer) {
   const at::Tensor weight_D = timer.normal({kHidden}), normed_ND = at::empty_like(x_ND);
   const cuda::NormArgs args{x_ND.data_ptr(),      delta_ND.data_ptr(), weight_D.data_ptr(),
                             normed_ND.data_ptr(), int32_t{kHidden},    1e-6F};
-  return timer.time("norm, 16 x 2048 (a small kernel)", 4.0 * kRows * kHidden * 2, 100,
-                    [&](int64_t) {
-                      timer.kernels.launch(KernelId::norm_bf16, {uint32_t{kRows}}, args, nullptr);
-                    });
+  return timer.time(
+      "norm, 16 x 2048 (a small kernel)", 4.0 * kRows * kHidden * 2, 100, [&](int64_t) {
+        timer.kernels.launch(KernelId::norm_bf16, {uint32_t{kRows}}, args, timer.stream);
+      });
 }
 
 KernelTime swiglu(const Timer& timer) {
@@ -99,7 +100,7 @@ KernelTime swiglu(const Timer& timer) {
   return timer.time("swiglu, 16 x 6144", 3.0 * kRows * kIntermediate * 2, 100, [&](int64_t) {
     timer.kernels.launch(KernelId::swiglu_bf16,
                          {uint32_t{kRows}, uint32_t{cuda::swigluBlocks(kIntermediate)}}, args,
-                         nullptr);
+                         timer.stream);
   });
 }
 
@@ -135,8 +136,8 @@ KernelTime sampler(const Timer& timer) {
         .vocab = int32_t{kVocab}};
     timer.kernels.launch(KernelId::sampler_blocks,
                          {uint32_t{kRows}, static_cast<uint32_t>(cuda::samplerGrid(kVocab))}, args,
-                         nullptr);
-    timer.kernels.launch(KernelId::sampler_draw, {uint32_t{kRows}}, args, nullptr);
+                         timer.stream);
+    timer.kernels.launch(KernelId::sampler_draw, {uint32_t{kRows}}, args, timer.stream);
   });
 }
 
@@ -144,7 +145,7 @@ KernelTime sampler(const Timer& timer) {
 
 std::vector<KernelTime> kernelTimes(const Subject& subject) {
   if (subject.device.is_cpu() || gpuKernels().kernels == nullptr) return {};
-  const Timer timer{*gpuKernels().kernels, subject.device};
+  const Timer timer{*gpuKernels().kernels, subject.device, currentGpuStream(subject.device)};
   return {attention(timer, 1024), attention(timer, 4096), norm(timer), swiglu(timer),
           sampler(timer)};
 }

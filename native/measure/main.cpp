@@ -3,8 +3,6 @@
 // line on the standard output, as soon as it is known; the repeats go through all workloads in
 // turn, so that a slow minute affects all alike. scripts/gpu-check runs it. Exit code: 0, 1 after
 // an error, 2 for bad usage.
-#include <c10/core/DeviceGuard.h>
-
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -87,7 +85,7 @@ void printStep(const Step& step) {
 
 void run(const Options& options) {
   const c10::Device device = resolveDevice(options.device);
-  const c10::OptionalDeviceGuard guard(device);
+  computeOn(device);
   const Subject subject = makeSubject(device, options.tiny);
   printFacts(subject);
   const std::vector<int64_t> rows =

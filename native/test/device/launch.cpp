@@ -98,19 +98,19 @@ class Copies {
 // GpuKernels::launch() takes the struct itself and looks at its size only.
 template <size_t kWords = 1>
 void launchWords(const GpuKernels& kernels, cuda::KernelId id, LaunchSize grid,
-                 const emu::Launch& launch) {
+                 const emu::Launch& launch, void* stream) {
   if constexpr (kWords > 64) {
     fail(ErrorCode::kInternal, "the arguments of a kernel are larger than expected");
   } else if (launch.argsBytes == kWords * sizeof(uint64_t)) {
     std::array<uint64_t, kWords> args;
     std::memcpy(args.data(), launch.args, launch.argsBytes);
-    kernels.launch(id, grid, args, nullptr);  // libtorch's stream, unless one is chosen
+    kernels.launch(id, grid, args, stream);
   } else {
-    launchWords<kWords + 1>(kernels, id, grid, launch);
+    launchWords<kWords + 1>(kernels, id, grid, launch, stream);
   }
 }
 
-void launchOnGpu(const std::string& name, const emu::Launch& launch) {
+void launchOnGpu(c10::Device device, const std::string& name, const emu::Launch& launch) {
   const auto id = kernelOf(name);
   if (!id) fail(ErrorCode::kInternal, name + " is not in the table of kernels");
   const cuda::KernelInfo& info = cuda::kernelInfo(*id);
@@ -119,7 +119,8 @@ void launchOnGpu(const std::string& name, const emu::Launch& launch) {
   if (!asListed) fail(ErrorCode::kInternal, name + " is launched otherwise than the table says");
   const GpuKernelChoice& choice = gpuKernels();
   if (choice.kernels == nullptr) fail(ErrorCode::kDevice, choice.reason);
-  launchWords(*choice.kernels, *id, {launch.grid.x, launch.grid.y, launch.grid.z}, launch);
+  launchWords(*choice.kernels, *id, {launch.grid.x, launch.grid.y, launch.grid.z}, launch,
+              currentGpuStream(device));
 }
 
 }  // namespace
@@ -132,7 +133,7 @@ void launchOn(c10::Device device) {
     if (device.is_cpu()) {
       launch.emulate();
     } else {
-      launchOnGpu(name, launch);
+      launchOnGpu(device, name, launch);
     }
     copies.takeBack(name);
   };

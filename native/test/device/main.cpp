@@ -3,8 +3,6 @@
 // bounds against float64. Without a filter every kernel of the table must have run. Exit code: 0
 // all passed, 1 some failed, 2 bad usage or no such device. On a CPU the emulator runs the kernels
 // on copies.
-#include <c10/core/DeviceGuard.h>
-
 #include <chrono>
 #include <cstdio>
 
@@ -78,7 +76,7 @@ int run(int argc, char** argv) {
     }
   }
   const c10::Device device = acoer::resolveDevice(name);
-  const c10::OptionalDeviceGuard guard(device);
+  acoer::computeOn(device);
   acoer::check::launchOn(device);
   int ran = 0, failed = 0;
   const auto count = [&](bool passed) {
