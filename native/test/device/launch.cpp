@@ -145,6 +145,7 @@ void launchOnGpu(c10::Device device, const std::string& name, const emu::Launch&
 
 void launchOn(c10::Device device) {
   emu::launcher() = [device](const emu::Launch& launch) {
+    const AllocationsNotNoted ours;
     const std::string name = kernelName(launch.kernel);
     launched().insert(name);
     const Copies copies(device, launch.args, launch.argsBytes);
