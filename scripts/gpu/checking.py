@@ -6,10 +6,11 @@ from machine import ROOT
 from running import run
 
 # Small shapes: a sanitizer makes a kernel tens of times slower.
-SANITIZED_KERNELS = ['any_row_count', 'attention_lengths_fp32', 'sampler_options', 'sampler_marks', 'dropout_bf16']
+SANITIZED_KERNELS = ['any_row_count', 'attention_lengths_fp32', 'sampler_options', 'sampler_marks', 'dropout_bf16',
+                     'advance', 'backward_bf16', 'log_probs_bf16', 'head_norm_bf16', 'adamw']
 SANITIZED_ENGINE = ['device_generation', 'device_gradients_bfloat16']
 # On a CPU the emulator runs the kernels; these take seconds.
-CPU_KERNELS = ['norm_any_row_count', 'swiglu_any_row_count', 'rotate_any_row_count']
+CPU_KERNELS = ['norm_any_row_count', 'swiglu_any_row_count', 'rotate_any_row_count', 'adamw', 'advance']
 CPU_ENGINE = ['device_score_float32', 'device_gradients_float32', 'device_resume', 'device_generation']
 
 

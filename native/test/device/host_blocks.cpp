@@ -29,6 +29,7 @@ using Blocks =
     std::map<uintptr_t, size_t, std::less<>, PlainAllocator<std::pair<const uintptr_t, size_t>>>;
 
 thread_local bool noting = false;
+thread_local bool anyNoted = false;  // since noteAllocations()
 Blocks& blocks() {
   thread_local Blocks all;
   return all;
@@ -39,8 +40,11 @@ Blocks& blocks() {
 void noteAllocations(bool on) {
   noting = false;
   blocks().clear();
-  noting = on;
+  noting = anyNoted = on;
 }
+
+AllocationsNotNoted::AllocationsNotNoted() : before_(noting) { noting = false; }
+AllocationsNotNoted::~AllocationsNotNoted() { noting = before_; }
 
 HostBlock blockOf(uintptr_t address) {
   auto next = blocks().upper_bound(address);
@@ -58,7 +62,8 @@ static void* allocate(size_t bytes) {
 }
 
 static void release(void* memory) noexcept {
-  if (noting) blocks().erase(reinterpret_cast<uintptr_t>(memory));
+  // Other threads free memory of libtorch's all the time, and have no blocks of their own.
+  if (anyNoted) blocks().erase(reinterpret_cast<uintptr_t>(memory));
   std::free(memory);
 }
 

@@ -15,6 +15,18 @@ struct HostBlock {
 // Whether this thread's allocations are noted from now on. Starts with none noted.
 void noteAllocations(bool on);
 
+// Leaves out what is allocated while it lives: not memory of the test.
+class AllocationsNotNoted {
+ public:
+  AllocationsNotNoted();
+  ~AllocationsNotNoted();
+  AllocationsNotNoted(const AllocationsNotNoted&) = delete;
+  AllocationsNotNoted& operator=(const AllocationsNotNoted&) = delete;
+
+ private:
+  bool before_;
+};
+
 // The block allocated with `new` on this thread, while that was noted and not yet freed, that holds
 // `address`; an empty one if there is none.
 HostBlock blockOf(uintptr_t address);

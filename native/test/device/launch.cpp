@@ -46,27 +46,19 @@ std::optional<cuda::KernelId> kernelOf(const std::string& name) {
 struct Copy {
   HostBlock host;
   at::Tensor bytes;  // with the guards
+  // Addresses among the vector's elements, as the test wrote them: the copy holds others.
+  std::map<size_t, uintptr_t> addresses;
   char* begin() const { return static_cast<char*>(bytes.data_ptr()) + kGuardBytes; }
 };
 
-at::Tensor hostBytes(const HostBlock& block) {
-  return at::from_blob(block.begin, {static_cast<int64_t>(block.bytes)}, at::kByte);
-}
-
-// What the arguments of one launch point to. Every word of them that is an address in a block of
-// the test is replaced by the same place in a copy on the device.
+// What the arguments of one launch point to, also through vectors of structs with pointers. Every
+// word that is an address in a block of the test is replaced by the same place in a copy on the
+// device; that a number looks like such an address is not to be expected.
 class Copies {
  public:
-  Copies(c10::Device device, void* args, size_t argsBytes) {
+  Copies(c10::Device device, void* args, size_t argsBytes) : device_(device) {
     auto* words = static_cast<uintptr_t*>(args);
-    for (size_t i = 0; i < argsBytes / sizeof(uintptr_t); ++i) {
-      const HostBlock block = blockOf(words[i]);
-      if (block.bytes == 0) continue;
-      const auto [at, isNew] = copies_.try_emplace(block.begin);
-      if (isNew) at->second = copied(device, block);
-      words[i] = reinterpret_cast<uintptr_t>(at->second.begin()) +
-                 (words[i] - reinterpret_cast<uintptr_t>(block.begin));
-    }
+    for (size_t i = 0; i < argsBytes / sizeof(uintptr_t); ++i) words[i] = translated(words[i]);
   }
 
   // Waits for the device.
@@ -80,18 +72,44 @@ class Copies {
         }
       }
       std::memcpy(host, found + kGuardBytes, copy.host.bytes);
+      for (const auto& [offset, address] : copy.addresses) {
+        std::memcpy(host + offset, &address, sizeof address);
+      }
     }
   }
 
  private:
-  static Copy copied(c10::Device device, const HostBlock& block) {
+  uintptr_t translated(uintptr_t word) {
+    const HostBlock block = blockOf(word);
+    if (block.bytes == 0) return word;
+    return reinterpret_cast<uintptr_t>(copyOf(block).begin()) +
+           (word - reinterpret_cast<uintptr_t>(block.begin));
+  }
+
+  const Copy& copyOf(const HostBlock& block) {
+    const auto [at, isNew] = copies_.try_emplace(block.begin);
+    Copy& copy = at->second;
+    if (!isNew) return copy;
     const auto bytes = static_cast<int64_t>(block.bytes);
-    Copy copy{block, at::full({bytes + int64_t{2 * kGuardBytes}}, kGuardValue,
-                              at::device(device).dtype(at::kByte))};
-    copy.bytes.narrow(0, kGuardBytes, bytes).copy_(hostBytes(block));
+    copy.host = block;
+    copy.bytes = at::full({bytes + int64_t{2 * kGuardBytes}}, kGuardValue,
+                          at::device(device_).dtype(at::kByte));
+    at::Tensor content = at::empty({bytes}, at::kByte);
+    auto* to = static_cast<char*>(content.data_ptr());
+    std::memcpy(to, block.begin, block.bytes);
+    for (size_t i = 0; i + sizeof(uintptr_t) <= block.bytes; i += sizeof(uintptr_t)) {
+      uintptr_t word;
+      std::memcpy(&word, to + i, sizeof word);
+      if (blockOf(word).bytes == 0) continue;
+      copy.addresses[i] = word;
+      word = translated(word);
+      std::memcpy(to + i, &word, sizeof word);
+    }
+    copy.bytes.narrow(0, kGuardBytes, bytes).copy_(content);
     return copy;
   }
 
+  c10::Device device_;
   std::map<char*, Copy> copies_;
 };
 
@@ -127,6 +145,7 @@ void launchOnGpu(c10::Device device, const std::string& name, const emu::Launch&
 
 void launchOn(c10::Device device) {
   emu::launcher() = [device](const emu::Launch& launch) {
+    const AllocationsNotNoted ours;
     const std::string name = kernelName(launch.kernel);
     launched().insert(name);
     const Copies copies(device, launch.args, launch.argsBytes);
