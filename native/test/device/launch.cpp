@@ -45,7 +45,8 @@ std::optional<cuda::KernelId> kernelOf(const std::string& name) {
 // One vector of the test, on the device.
 struct Copy {
   HostBlock host;
-  at::Tensor bytes;  // with the guards
+  at::Tensor bytes;             // with the guards
+  bool holdsAddresses = false;  // of other copies: a table, which no kernel writes
   char* begin() const { return static_cast<char*>(bytes.data_ptr()) + kGuardBytes; }
 };
 
@@ -53,20 +54,12 @@ at::Tensor hostBytes(const HostBlock& block) {
   return at::from_blob(block.begin, {static_cast<int64_t>(block.bytes)}, at::kByte);
 }
 
-// What the arguments of one launch point to. Every word of them that is an address in a block of
-// the test is replaced by the same place in a copy on the device.
+// What the arguments of one launch point to, and tables that those point to. Every word of them
+// that is an address in a block of the test is replaced by the same place in a copy on the device.
 class Copies {
  public:
-  Copies(c10::Device device, void* args, size_t argsBytes) {
-    auto* words = static_cast<uintptr_t*>(args);
-    for (size_t i = 0; i < argsBytes / sizeof(uintptr_t); ++i) {
-      const HostBlock block = blockOf(words[i]);
-      if (block.bytes == 0) continue;
-      const auto [at, isNew] = copies_.try_emplace(block.begin);
-      if (isNew) at->second = copied(device, block);
-      words[i] = reinterpret_cast<uintptr_t>(at->second.begin()) +
-                 (words[i] - reinterpret_cast<uintptr_t>(block.begin));
-    }
+  Copies(c10::Device device, void* args, size_t argsBytes) : device_(device) {
+    redirect(static_cast<char*>(args), argsBytes);
   }
 
   // Waits for the device.
@@ -79,19 +72,40 @@ class Copies {
           fail(ErrorCode::kInternal, kernel + " wrote beside one of its arrays");
         }
       }
-      std::memcpy(host, found + kGuardBytes, copy.host.bytes);
+      if (!copy.holdsAddresses) std::memcpy(host, found + kGuardBytes, copy.host.bytes);
     }
   }
 
  private:
-  static Copy copied(c10::Device device, const HostBlock& block) {
-    const auto bytes = static_cast<int64_t>(block.bytes);
-    Copy copy{block, at::full({bytes + int64_t{2 * kGuardBytes}}, kGuardValue,
-                              at::device(device).dtype(at::kByte))};
-    copy.bytes.narrow(0, kGuardBytes, bytes).copy_(hostBytes(block));
-    return copy;
+  // Whether there was an address.
+  bool redirect(char* bytes, size_t count) {
+    bool any = false;
+    for (size_t i = 0; i + sizeof(uintptr_t) <= count; i += sizeof(uintptr_t)) {
+      uintptr_t word;
+      std::memcpy(&word, bytes + i, sizeof word);
+      const HostBlock block = blockOf(word);
+      if (block.bytes == 0) continue;
+      word = reinterpret_cast<uintptr_t>(copyOf(block).begin()) +
+             (word - reinterpret_cast<uintptr_t>(block.begin));
+      std::memcpy(bytes + i, &word, sizeof word);
+      any = true;
+    }
+    return any;
   }
 
+  const Copy& copyOf(const HostBlock& block) {
+    const auto [at, isNew] = copies_.try_emplace(block.begin);
+    if (!isNew) return at->second;
+    const auto bytes = static_cast<int64_t>(block.bytes);
+    at->second = {block, at::full({bytes + int64_t{2 * kGuardBytes}}, kGuardValue,
+                                  at::device(device_).dtype(at::kByte))};
+    const at::Tensor content = hostBytes(block).clone();
+    at->second.holdsAddresses = redirect(static_cast<char*>(content.data_ptr()), block.bytes);
+    at->second.bytes.narrow(0, kGuardBytes, bytes).copy_(content);
+    return at->second;
+  }
+
+  c10::Device device_;
   std::map<char*, Copy> copies_;
 };
 
