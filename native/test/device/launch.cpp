@@ -77,9 +77,7 @@ class Copies {
   }
 
  private:
-  // Whether there was an address.
-  bool redirect(char* bytes, size_t count) {
-    bool any = false;
+  void redirect(char* bytes, size_t count) {
     for (size_t i = 0; i + sizeof(uintptr_t) <= count; i += sizeof(uintptr_t)) {
       uintptr_t word;
       std::memcpy(&word, bytes + i, sizeof word);
@@ -88,9 +86,14 @@ class Copies {
       word = reinterpret_cast<uintptr_t>(copyOf(block).begin()) +
              (word - reinterpret_cast<uintptr_t>(block.begin));
       std::memcpy(bytes + i, &word, sizeof word);
-      any = true;
     }
-    return any;
+  }
+
+  // A table begins with an address. Arrays may hold old ones behind a vector's last element.
+  static bool isTable(const HostBlock& block) {
+    uintptr_t first = 0;
+    if (block.bytes >= sizeof first) std::memcpy(&first, block.begin, sizeof first);
+    return blockOf(first).bytes != 0;
   }
 
   const Copy& copyOf(const HostBlock& block) {
@@ -100,7 +103,8 @@ class Copies {
     at->second = {block, at::full({bytes + int64_t{2 * kGuardBytes}}, kGuardValue,
                                   at::device(device_).dtype(at::kByte))};
     const at::Tensor content = hostBytes(block).clone();
-    at->second.holdsAddresses = redirect(static_cast<char*>(content.data_ptr()), block.bytes);
+    at->second.holdsAddresses = isTable(block);
+    if (at->second.holdsAddresses) redirect(static_cast<char*>(content.data_ptr()), block.bytes);
     at->second.bytes.narrow(0, kGuardBytes, bytes).copy_(content);
     return at->second;
   }
