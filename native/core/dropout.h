@@ -23,6 +23,10 @@ struct DropoutPlan {
 DropoutPlan makeDropoutPlan(const PackedSequences& batch, DropoutKey key, double probability,
                             const GpuKernels* kernels, at::Device device);
 
+// Whether a mask costs less to make again in the backward pass than to keep: where it is a kernel's
+// work.
+inline bool remakesMasks(const DropoutPlan& plan) { return plan.kernels != nullptr; }
+
 // [T, width] of 0 and 1 / (1 - p), in the type and on the device of `options`. p is rounded to a
 // multiple of 1/65536.
 at::Tensor dropoutMask(const DropoutPlan& plan, int64_t layer, int64_t target, int64_t width,

@@ -206,7 +206,7 @@ int64_t layerTapeBytes(const LayerPass& pass) {
   const ModelSpec& spec = pass.model.spec;
   int64_t perToken =
       4 * spec.hiddenSize + spec.qkvRows() + spec.qRows() + 3 * spec.intermediateSize;
-  if (pass.dropout) {
+  if (pass.dropout && !remakesMasks(*pass.dropout)) {
     // Each adapter keeps its masked input and the mask.
     for (int target = 0; target < kNumTargets; ++target) {
       if (!pass.policy->options.targets[static_cast<size_t>(target)]) continue;

@@ -17,18 +17,26 @@ const LoraPair& pairOf(const Projection& p, size_t member) {
   return (*p.pairs)[static_cast<size_t>(p.targets[member])];
 }
 
+// What the adapter of a target reads: x, times its mask under dropout.
+struct AdapterInput {
+  at::Tensor input_TI, mask_TI;
+};
+
+AdapterInput adapterInput(const Projection& p, Target target, const at::Tensor& x_TI) {
+  if (!p.dropout) return {x_TI, {}};
+  const at::Tensor mask_TI = dropoutMask(*p.dropout, p.layer, target, x_TI.size(1), x_TI.options());
+  return {x_TI * mask_TI, mask_TI};
+}
+
 std::vector<LoraTape::Group> makeGroups(const Projection& p, const at::Tensor& x_TI) {
   std::vector<LoraTape::Group> groups;
   if (!p.pairs) return groups;
   for (size_t i = 0; i < p.targets.size(); ++i) {
     if (!pairOf(p, i).defined()) continue;
     if (groups.empty() || p.dropout) {
-      groups.push_back({.input_TI = x_TI, .mask_TI = {}, .a_GI = {}, .down_TG = {}, .members = {}});
-      if (p.dropout) {
-        groups.back().mask_TI =
-            dropoutMask(*p.dropout, p.layer, p.targets[i], x_TI.size(1), x_TI.options());
-        groups.back().input_TI = x_TI * groups.back().mask_TI;
-      }
+      const auto [input_TI, mask_TI] = adapterInput(p, p.targets[i], x_TI);
+      groups.push_back(
+          {.input_TI = input_TI, .mask_TI = mask_TI, .a_GI = {}, .down_TG = {}, .members = {}});
     }
     groups.back().members.push_back(i);
   }
@@ -38,6 +46,7 @@ std::vector<LoraTape::Group> makeGroups(const Projection& p, const at::Tensor& x
     const at::Tensor all = parts.size() == 1 ? parts[0] : at::cat(parts);
     group.a_GI = all.to(x_TI.scalar_type());
     group.down_TG = at::mm(group.input_TI, group.a_GI.t());
+    if (p.dropout && remakesMasks(*p.dropout)) group.input_TI = group.mask_TI = at::Tensor();
   }
   return groups;
 }
@@ -96,6 +105,9 @@ at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const a
   at::Tensor dx_TI = at::mm(dy_TO, p.weight.detach());
   if (p.trainWeight) sink.add(p.weight, at::mm(dy_TO.t(), x_TI));
   for (const LoraTape::Group& group : tape.groups) {
+    const auto [input_TI, mask_TI] = group.input_TI.defined()
+                                         ? AdapterInput{group.input_TI, group.mask_TI}
+                                         : adapterInput(p, p.targets[group.members[0]], x_TI);
     const at::Tensor dDown_TG = at::empty_like(group.down_TG);
     for (size_t g = 0; g < group.members.size(); ++g) {
       const size_t i = group.members[g];
@@ -107,14 +119,14 @@ at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const a
       at::Tensor dB_OR = at::mm(dBlock_TO.t(), group.down_TG.narrow(1, first, rank));
       sink.add(pair.b_OR, dB_OR.mul_(p.scale));
     }
-    const at::Tensor dA_GI = at::mm(dDown_TG.t(), group.input_TI);
+    const at::Tensor dA_GI = at::mm(dDown_TG.t(), input_TI);
     for (size_t g = 0; g < group.members.size(); ++g) {
       const LoraPair& pair = pairOf(p, group.members[g]);
       const int64_t rank = pair.a_RI.size(0);
       sink.add(pair.a_RI, dA_GI.narrow(0, static_cast<int64_t>(g) * rank, rank));
     }
-    if (group.mask_TI.defined()) {
-      dx_TI.addcmul_(at::mm(dDown_TG, group.a_GI), group.mask_TI);
+    if (mask_TI.defined()) {
+      dx_TI.addcmul_(at::mm(dDown_TG, group.a_GI), mask_TI);
     } else {
       dx_TI.addmm_(dDown_TG, group.a_GI);
     }

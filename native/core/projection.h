@@ -41,10 +41,11 @@ struct Projection {
 // dropout.
 struct LoraTape {
   struct Group {
-    at::Tensor input_TI;  // x, times its dropout mask if there is one
-    at::Tensor mask_TI;   // undefined without dropout
-    at::Tensor a_GI;      // the A matrices side by side, in x's type
-    at::Tensor down_TG;   // input a^T
+    // x, times its dropout mask if there is one; both undefined where the mask is made again.
+    at::Tensor input_TI;
+    at::Tensor mask_TI;  // undefined without dropout
+    at::Tensor a_GI;     // the A matrices side by side, in x's type
+    at::Tensor down_TG;  // input a^T
     std::vector<size_t> members;
   };
   std::vector<Group> groups;

@@ -119,17 +119,17 @@ EMU_TEST(log_probs_not_a_number) {
     for (const size_t place : {size_t{0}, size_t{700}, size_t{1031}}) {
       std::vector<float> logits = emu::Data(5).normals<float>(1032);
       logits[place] = NAN;
-      const int64_t target = 3;
-      float found = 0, entropy = 0;
+      const std::vector<int64_t> target{3};
+      std::vector<float> found(1), entropy(1);
       emu::launch(acoer_log_probs_bf16, dim3(1), dim3(kLogProbsThreads), 0,
                   LogProbsArgs{.logits_CV = logits.data(),
-                               .targets_C = &target,
-                               .logprobs_C = &found,
-                               .entropies_C = &entropy,
+                               .targets_C = target.data(),
+                               .logprobs_C = found.data(),
+                               .entropies_C = entropy.data(),
                                .probs_CV = nullptr,
                                .vocab = 1032,
                                .inverseTemperature = 1});
-      if (!std::isnan(found) || !std::isnan(entropy)) emu::fail("a NaN logit was lost");
+      if (!std::isnan(found[0]) || !std::isnan(entropy[0])) emu::fail("a NaN logit was lost");
     }
   });
 }
