@@ -6,7 +6,6 @@
 #include <memory>
 #include <optional>
 
-#include "device.h"
 #include "memory.h"
 #include "policy.h"
 
@@ -15,9 +14,7 @@ namespace acoer {
 class Session {
  public:
   Session(at::Device device, int64_t memoryLimitBytes)
-      : memory_(device, memoryLimitBytes), device_(device) {
-    computeOn(device);
-  }
+      : memory_(device, memoryLimitBytes), device_(device) {}
   at::Device device() const { return device_; }
   std::optional<MemoryUse> tensorMemory() const { return memory_.use(); }
 

@@ -148,13 +148,18 @@ c10::Device resolveDevice(const std::string& name) {
 
 void computeOn(c10::Device device) {
   if (device.is_cpu()) return;
-  at::globalContext().lazyInitDevice(device.type());
-  // cuBLAS may otherwise add up the parts of a product in bf16, in training other parts than in
-  // sampling.
-  at::globalContext().setAllowBF16ReductionCuBLAS(false);
-  const auto* guard = c10::impl::getDeviceGuardImpl(device.type());
-  guard->setDevice(device);
-  guard->exchangeStream(guard->getStreamFromGlobalPool(device));
+  try {
+    at::globalContext().lazyInitDevice(device.type());
+    const auto* guard = c10::impl::getDeviceGuardImpl(device.type());
+    guard->setDevice(device);
+    if (guard->getStream(device) != guard->getDefaultStream(device)) return;
+    // cuBLAS may otherwise add up the parts of a product in bf16, in training other parts than in
+    // sampling.
+    at::globalContext().setAllowBF16ReductionCuBLAS(false);
+    guard->exchangeStream(guard->getStreamFromGlobalPool(device));
+  } catch (const c10::Error& error) {
+    fail(ErrorCode::kDevice, device.str() + ": " + error.what_without_backtrace());
+  }
 }
 
 std::string cudaVersion() {

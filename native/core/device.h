@@ -19,8 +19,9 @@ std::string cudaVersion();
 
 // Makes the calling thread compute on `device` with settings that hold for all of acoer: on a CUDA
 // device, on a stream of the thread's own, since graphs (gpu_graph.h) cannot be recorded on the
-// default one, and with sums of bf16 products in fp32. Call it at the start of a thread that
-// computes: work of two streams is not ordered.
+// default one, and with sums of bf16 products in fp32. Call it before the thread's first tensor
+// there, since work of two streams is not ordered; later calls change nothing. Throws kDevice if
+// CUDA does not start.
 void computeOn(c10::Device device);
 
 struct DeviceFacts {

@@ -163,6 +163,7 @@ void checkWeights(const TensorReader& reader, const ModelSpec& spec) {
 
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel) {
   const at::Device device = resolveDevice(options.device.str());
+  computeOn(device);
   checkSpec(options.spec);
   const TensorReader reader(options.weights);
   checkWeights(reader, options.spec);
