@@ -160,8 +160,9 @@ GenerateRun::GenerateRun(const Model& model, const std::vector<GenerateRequest>&
     const auto place = std::find(policies_.begin(), policies_.end(), request.policy);
     policyOf_.push_back(place - policies_.begin());
   }
+  if (requests.empty()) return;
   if (budget_.fixed) cache_.resize(budget_.maxSlots, longestNeeded(requests), 0, 0);
-  if (kernels_.kernels == nullptr || requests.empty()) return;
+  if (kernels_.kernels == nullptr) return;
   gpuSteps_ = std::make_unique<GpuSteps>(model, *kernels_.kernels, decoder_, cache_, requests,
                                          budget_.maxSlots);
 }

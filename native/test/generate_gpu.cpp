@@ -169,6 +169,7 @@ ACOER_TEST(gpu_kernels_fixed_kv_room) {
   options.kvBytes = position * (3 * 48 + 48);  // three sequences of 48 positions and the prompt
   const Generated got = collect(*model, requests, options);
   ACOER_CHECK(got.stats.peakSlots == 3);
+  ACOER_CHECK(collect(*model, {}).stats.newTokens == 0);
   options.kvBytes = position * 95;
   ACOER_CHECK_THROWS(collect(*model, requests, options), ErrorCode::kBadArgument, "request 0");
 }
