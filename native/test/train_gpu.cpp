@@ -93,6 +93,7 @@ double relativeGap(const at::Tensor& a, const at::Tensor& b) {
 
 struct Bounds {
   double logprobs, gradients, parameters;
+  double afterStep;  // log-probs under the parameters of the first step
 };
 
 void compare(const Setup& setup, const Bounds& bounds) {
@@ -108,7 +109,7 @@ void compare(const Setup& setup, const Bounds& bounds) {
                 first, second, entropy, gradient, parameter);
     ACOER_CHECK_LE(first, bounds.logprobs);
     ACOER_CHECK_LE(entropy, bounds.logprobs);
-    ACOER_CHECK_LE(second, 4 * bounds.logprobs);
+    ACOER_CHECK_LE(second, bounds.afterStep);
     ACOER_CHECK_LE(gradient, bounds.gradients);
     ACOER_CHECK_LE(std::abs(got.gradNorm / want.gradNorm - 1), 2 * bounds.gradients);
     ACOER_CHECK_LE(parameter, bounds.parameters);
@@ -117,9 +118,10 @@ void compare(const Setup& setup, const Bounds& bounds) {
 
 // fp32: sums in another order. bf16: the same roundings, which a sum in another order now and then
 // tips to the neighbouring number; AdamW then moves a parameter whose gradient is almost zero the
-// other way.
-constexpr Bounds kFloatBounds{2e-6, 1e-5, 1e-4};
-constexpr Bounds kBfloatBounds{0.01, 0.02, 0.02};
+// other way, by up to twice the learning rate. How many do depends on the compiler: log-probs after
+// the step differed by 1e-6 to 1.1e-5 in fp32.
+constexpr Bounds kFloatBounds{2e-6, 1e-5, 1e-4, 5e-5};
+constexpr Bounds kBfloatBounds{0.01, 0.02, 0.02, 0.04};
 
 }  // namespace
 
