@@ -70,8 +70,8 @@ void updateParameter(Parameter& parameter, const at::Tensor& gradient, at::Tenso
 }
 
 // Parameter by parameter; `clip` is the gradients' factor.
-void updateAll(Policy& policy, const StepBuffers& buffers, const StepOptions& options, double clip,
-               double time) {
+void updateAll(Policy& policy, const StepOptions& options, double clip, double time) {
+  const StepBuffers buffers(policy);
   for (Parameter& parameter : policy.parameters) {
     at::Tensor gradient = gradientOf(parameter);
     if (!gradient.defined()) gradient = buffers.zeros(parameter);
@@ -115,14 +115,13 @@ StepResult step(Policy& policy, const StepOptions& options) {
   }
   const double clip =
       options.maxGradNorm > 0 ? std::min(1.0, options.maxGradNorm / (result.gradNorm + 1e-6)) : 1;
+  const auto time = static_cast<double>(policy.stepCount + 1);
   if (gpu) {
-    const auto time = static_cast<double>(++policy.stepCount);
     gpu->update(policy.options, options, clip, time);
   } else {
-    const StepBuffers buffers(policy);
-    const auto time = static_cast<double>(++policy.stepCount);
-    updateAll(policy, buffers, options, clip, time);
+    updateAll(policy, options, clip, time);
   }
+  ++policy.stepCount;
   zeroGradients(policy);
   result.applied = true;
   return result;

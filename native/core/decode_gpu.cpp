@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "decode.h"
+#include "gpu_ops.h"
 
 namespace acoer {
 namespace {
@@ -63,26 +64,11 @@ at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
 }
 
 void Decoder::normOnGpu(Part& part, const at::Tensor& weight_D) const {
-  const bool bf16 = model_.dtype == at::kBFloat16;
-  kernels_->launch(bf16 ? KernelId::norm_bf16 : KernelId::norm_fp32, {size(part.count())},
-                   cuda::NormArgs{.x_ND = part.x_ND.data_ptr(),
-                                  .delta_ND = nullptr,
-                                  .weight_D = weight_D.const_data_ptr(),
-                                  .normed_ND = part.normed_ND.data_ptr(),
-                                  .width = static_cast<int32_t>(model_.spec.hiddenSize),
-                                  .eps = static_cast<float>(model_.spec.rmsNormEps)},
-                   currentGpuStream(model_.device));
+  startNorm(*kernels_, part.x_ND, {}, weight_D, model_.spec.rmsNormEps, {part.normed_ND, {}});
 }
 
 void Decoder::activationOnGpu(Part& part) const {
-  const bool bf16 = model_.dtype == at::kBFloat16;
-  const int64_t width = model_.spec.intermediateSize;
-  kernels_->launch(bf16 ? KernelId::swiglu_bf16 : KernelId::swiglu_fp32,
-                   {size(part.count()), size(cuda::swigluBlocks(width))},
-                   cuda::SwigluArgs{.gateUp_N2F = part.gateUp_N2F.const_data_ptr(),
-                                    .act_NF = part.act_NF.data_ptr(),
-                                    .width = static_cast<int32_t>(width)},
-                   currentGpuStream(model_.device));
+  startSwiglu(*kernels_, part.gateUp_N2F, part.act_NF);
 }
 
 // Queries are normed and rotated in place; keys and values go to the cache.

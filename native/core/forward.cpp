@@ -104,8 +104,7 @@ at::Tensor outputGradient(const Tape& tape, const std::vector<double>& dLogprobs
                           GradientSink& sink, const Cancel& cancel) {
   const LayerPass& pass = tape.pass;
   const at::Tensor& finalNorm_D = pass.weights.finalNorm_D;
-  const at::Tensor d_N = at::tensor(dLogprobs, at::kDouble)
-                             .to(pass.model.device)
+  const at::Tensor d_N = onDevice(at::tensor(dLogprobs, at::kDouble), pass.model.device)
                              .to(tape.hidden.inverseRms.scalar_type());
   const at::Tensor dHidden_ND = headInputGradient(tape, d_N, sink, cancel);
   const at::Tensor dWeight_D = pass.policy->isLora() ? at::Tensor() : sink.buffer(finalNorm_D);

@@ -77,17 +77,26 @@ at::Tensor inverseRmsOf(const at::Tensor& x) {
   return at::empty(shape, x.options().dtype(at::kFloat));
 }
 
+}  // namespace
+
+void startNorm(const GpuKernels& kernels, const at::Tensor& x_TD, const at::Tensor& delta_TD,
+               const at::Tensor& weight_D, double eps, const Normed& out) {
+  start(kernels, x_TD, KernelId::norm_bf16, KernelId::norm_fp32, grid(x_TD.size(0)),
+        cuda::NormArgs{.x_ND = data(x_TD),
+                       .delta_ND = data(delta_TD),
+                       .weight_D = data(weight_D),
+                       .normed_ND = data(out.y),
+                       .width = static_cast<int32_t>(x_TD.size(1)),
+                       .eps = static_cast<float>(eps),
+                       .inverseRms_N = static_cast<float*>(data(out.inverseRms))});
+}
+
+namespace {
+
 Normed normRows(const GpuKernels& kernels, const at::Tensor& x, const at::Tensor& delta,
                 const at::Tensor& weight, double eps) {
   const Normed out{at::empty_like(x), inverseRmsOf(x)};
-  start(kernels, x, KernelId::norm_bf16, KernelId::norm_fp32, grid(x.size(0)),
-        cuda::NormArgs{.x_ND = data(x),
-                       .delta_ND = data(delta),
-                       .weight_D = data(weight),
-                       .normed_ND = data(out.y),
-                       .width = static_cast<int32_t>(x.size(1)),
-                       .eps = static_cast<float>(eps),
-                       .inverseRms_N = out.inverseRms.mutable_data_ptr<float>()});
+  startNorm(kernels, x, delta, weight, eps, out);
   return out;
 }
 
@@ -150,6 +159,15 @@ bool headsBackward(const GpuKernels& kernels, const at::Tensor& dy, const NormIn
 
 }  // namespace
 
+void startSwiglu(const GpuKernels& kernels, const at::Tensor& gateUp_T2F,
+                 const at::Tensor& act_TF) {
+  start(kernels, gateUp_T2F, KernelId::swiglu_bf16, KernelId::swiglu_fp32,
+        grid(act_TF.size(0), cuda::swigluBlocks(act_TF.size(1))),
+        cuda::SwigluArgs{.gateUp_N2F = data(gateUp_T2F),
+                         .act_NF = data(act_TF),
+                         .width = static_cast<int32_t>(act_TF.size(1))});
+}
+
 std::optional<Normed> gpuRmsRotate(const GpuKernels* kernels, const at::Tensor& x,
                                    const at::Tensor& weight, double eps, const Angles& angles) {
   if (kernels == nullptr) return std::nullopt;
@@ -179,11 +197,7 @@ at::Tensor gpuSwiglu(const GpuKernels* kernels, const at::Tensor& gateUp_T2F) {
   const int64_t width = gateUp_T2F.size(1) / 2;
   if (kernels == nullptr || !isPackedRows(gateUp_T2F) || width % kPack != 0) return {};
   const at::Tensor act_TF = at::empty({gateUp_T2F.size(0), width}, gateUp_T2F.options());
-  start(*kernels, gateUp_T2F, KernelId::swiglu_bf16, KernelId::swiglu_fp32,
-        grid(act_TF.size(0), cuda::swigluBlocks(width)),
-        cuda::SwigluArgs{.gateUp_N2F = data(gateUp_T2F),
-                         .act_NF = data(act_TF),
-                         .width = static_cast<int32_t>(width)});
+  startSwiglu(*kernels, gateUp_T2F, act_TF);
   return act_TF;
 }
 

@@ -1,7 +1,7 @@
 // The elementwise work of training as launches of the project's CUDA kernels, on the stream that
-// libtorch's operations use. Each function does nothing and returns false, or what is empty, when
-// `kernels` is null or its kernel does not take these tensors (bf16 and fp32; rows of whole packs
-// of eight; heads of 64, 96 or 128): the caller then uses tensor operations.
+// libtorch's operations use. A function named gpu* does nothing and returns false, or what is
+// empty, when `kernels` is null or its kernel does not take these tensors (bf16 and fp32; rows of
+// whole packs of eight; heads of 64, 96 or 128): the caller then uses tensor operations.
 //
 // Results are rounded where the tensor operations round them (docs/numerics.md).
 #pragma once
@@ -12,6 +12,12 @@
 #include "norm.h"
 
 namespace acoer {
+
+// The kernels of a norm and of SwiGLU, writing to tensors that exist: decoding allocates nothing.
+// The kernels must take the tensors. `delta_TD` and `out.inverseRms` may be undefined.
+void startNorm(const GpuKernels& kernels, const at::Tensor& x_TD, const at::Tensor& delta_TD,
+               const at::Tensor& weight_D, double eps, const Normed& out);
+void startSwiglu(const GpuKernels& kernels, const at::Tensor& gateUp_T2F, const at::Tensor& act_TF);
 
 // rmsRotate and addAndNorm of norm.h.
 std::optional<Normed> gpuRmsRotate(const GpuKernels* kernels, const at::Tensor& x,

@@ -21,7 +21,7 @@ RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
   const at::Tensor frequency = at::reciprocal(at::pow(spec.ropeTheta, exponent));
   const at::Tensor angle = at::arange(positions, options).unsqueeze(1) * frequency;
   const at::Tensor both_PK = at::cat({angle, angle}, 1);
-  return {at::cos(both_PK).to(device), at::sin(both_PK).to(device)};
+  return {onDevice(at::cos(both_PK), device), onDevice(at::sin(both_PK), device)};
 }
 
 at::Tensor onDevice(const at::Tensor& host, at::Device device) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "ops.h"
+
 namespace acoer {
 
 namespace {
@@ -17,10 +19,10 @@ constexpr double kShortestShare = 0.75;
 constexpr int64_t kSmallBucketLength = 32;
 
 at::Tensor indexTensor(const std::vector<int64_t>& values, at::Device device) {
-  return at::from_blob(const_cast<int64_t*>(values.data()), {static_cast<int64_t>(values.size())},
-                       at::kLong)
-      .clone()
-      .to(device);
+  return onDevice(at::from_blob(const_cast<int64_t*>(values.data()),
+                                {static_cast<int64_t>(values.size())}, at::kLong)
+                      .clone(),
+                  device);
 }
 
 // Sequence numbers grouped into buckets, longest first; the identity order when all are equal.
@@ -69,8 +71,8 @@ void placeRows(const PackedSequences& batch, at::Device device, PackedLayout& la
   layout.toPadded_P = indexTensor(toPadded, device);
   layout.toPacked_T = indexTensor(toPacked, device);
   if (layout.paddedRows > layout.tokens) {
-    layout.isPadding_P =
-        at::from_blob(padding.data(), {layout.paddedRows}, at::kByte).to(at::kBool).to(device);
+    layout.isPadding_P = onDevice(
+        at::from_blob(padding.data(), {layout.paddedRows}, at::kByte).to(at::kBool), device);
   }
 }
 

@@ -6,8 +6,9 @@ export interface DecodePlan {
 }
 
 /**
- * Seconds by `stepSeconds`, the time of one decode step of sequences that see so many tokens. Sequences enter in order as slots become free. Between two completions the same
- * sequences decode, and that stretch is costed as its number of steps times the cost of its middle step.
+ * Seconds by `stepSeconds`, the time of one decode step of sequences that see so many tokens. Sequences enter
+ * in order as slots become free. Between two completions the same sequences decode, and that stretch is costed
+ * as its number of steps times the cost of its middle step.
  */
 export function decodeSeconds(
   lengths: readonly number[],

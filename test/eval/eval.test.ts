@@ -1,6 +1,7 @@
 import { evaluate, type EvalCompletion, type EvalOptions, summarise, type Graded } from '../../src/eval';
 import type { GenerateRequest, Model } from '../../src/engine/types';
 import type { Problem } from '../../src/types';
+import { statsOf } from '../helpers/fake-engine';
 import { FAKE_IDS as id, fakeTokenizer } from '../helpers/fake-tokenizer';
 
 function graded(level: string, correct: boolean, thinkingTokens: number, totalTokens: number): Graded {
@@ -65,16 +66,7 @@ function scriptedModel(requests: GenerateRequest[], cancelAfter = Infinity): Mod
         finish: ended >= cancelAfter ? 'cancelled' : 'stop',
       });
     }
-    const stats = {
-      promptTokens: 0,
-      newTokens: 0,
-      decodeSteps: 0,
-      peakSlots: 0,
-      prefillMs: 0,
-      decodeMs: 0,
-      fallback: '',
-    };
-    return Promise.resolve({ sequences: [], stats });
+    return Promise.resolve({ sequences: [], stats: statsOf(0) });
   };
   return { generate, info: { maxPositions: 4096 } } as unknown as Model;
 }

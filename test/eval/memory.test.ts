@@ -3,6 +3,7 @@ import { setFlagsFromString } from 'node:v8';
 import { runInNewContext } from 'node:vm';
 import { answerProblems } from '../../src/eval';
 import type { Model } from '../../src/engine/types';
+import { statsOf } from '../helpers/fake-engine';
 import { FAKE_IDS as id, fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
 
 const PROBLEMS = 5_000;
@@ -27,16 +28,7 @@ const model = {
       options?.onSequence?.({ request, sample: 0, ids, logprobs: none, entropies: none, finish: 'stop' });
       if (request % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
     }
-    const stats = {
-      promptTokens: 0,
-      newTokens: 0,
-      decodeSteps: 0,
-      peakSlots: 0,
-      prefillMs: 0,
-      decodeMs: 0,
-      fallback: '',
-    };
-    return { sequences: [], stats };
+    return { sequences: [], stats: statsOf(0) };
   },
 } as Pick<Model, 'generate'> & { info: object } as Model;
 

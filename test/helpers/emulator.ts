@@ -1,8 +1,8 @@
 /** Compiles and runs the tests of the CUDA kernels over the emulator (`native/test/emu`). */
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 
 const NATIVE = join(__dirname, '..', '..', 'native');
 
@@ -17,7 +17,7 @@ export const hasCompiler = spawnSync('g++', ['--version']).status === 0;
 if (!hasCompiler) console.log('skipped: the emulated CUDA kernels need g++');
 
 /** Compiles these files of `native/test/emu` and the emulator's `main.cpp`; the path of the program. */
-export function buildEmulated(...sources: string[]): string {
+function buildEmulated(...sources: string[]): string {
   const program = join(mkdtempSync(join(tmpdir(), 'acoer-emulated-')), 'emulated-kernels');
   const folder = join(NATIVE, 'test', 'emu');
   const files = ['main.cpp', ...sources].map((name) => join(folder, name));
@@ -30,7 +30,7 @@ export function buildEmulated(...sources: string[]): string {
 }
 
 /** Runs the tests whose names hold `filter`, with bug `planted` in the kernels (0 for none). */
-export function runEmulated(
+function runEmulated(
   program: string,
   filter: string,
   planted = 0,
@@ -41,4 +41,39 @@ export function runEmulated(
     env: { ...process.env, ASAN_OPTIONS: 'detect_leaks=0' },
   });
   return { status, output: stdout + stderr };
+}
+
+/** A bug that `ACOER_PLANTED` of `native/cuda/kernels` can plant, and the prefix of the tests that must find it. */
+export type PlantedBug = [tests: string, bug: string, number: number];
+
+/** Suite of the tests in `sources`: each family passes, and fails with any of its planted bugs. */
+export function describeEmulated(
+  title: string,
+  sources: readonly string[],
+  families: readonly string[],
+  planted: readonly PlantedBug[],
+): void {
+  jest.setTimeout(30 * 60_000);
+  (hasCompiler ? describe : describe.skip)(title, () => {
+    let program: string;
+    beforeAll(() => {
+      program = buildEmulated(...sources);
+    });
+    afterAll(() => {
+      if (program) rmSync(dirname(program), { recursive: true });
+    });
+
+    test.each(families)('%s', (family) => {
+      expect(runEmulated(program, `${family}_`)).toEqual({
+        status: 0,
+        output: expect.stringMatching(/(\d+) of \1 tests passed/),
+      });
+    });
+
+    test.each(planted)('%s: %s (%d) is found', (tests, _bug, number) => {
+      const { status, output } = runEmulated(program, tests, number);
+      expect(status).toBe(1);
+      expect(output).toMatch(/^FAIL|ERROR: AddressSanitizer/m);
+    });
+  });
 }

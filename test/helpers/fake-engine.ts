@@ -12,6 +12,7 @@ import type {
   GeneratedSequence,
   GenerateRequest,
   GenerateResult,
+  GenerateStats,
   Model,
   PackedSequences,
   Policy,
@@ -22,6 +23,17 @@ import type {
 import { AcoerError } from '../../src/errors';
 import { streamSeed, uniformStream } from '../../src/rng';
 import { FAKE_IDS } from './fake-tokenizer';
+
+/** What a generation that measured nothing reports. */
+export const statsOf = (newTokens: number): GenerateStats => ({
+  promptTokens: 0,
+  newTokens,
+  decodeSteps: 0,
+  peakSlots: 0,
+  prefillMs: 0,
+  decodeMs: 0,
+  fallback: '',
+});
 
 export type Theta = [number, number];
 
@@ -256,16 +268,7 @@ export class FakeModel implements Model {
     }
     needTokens(together, this.faults.slots);
     const newTokens = sequences.reduce((sum, sequence) => sum + sequence.ids.length, 0);
-    const stats = {
-      promptTokens: 0,
-      newTokens,
-      decodeSteps: 0,
-      peakSlots: 0,
-      prefillMs: 0,
-      decodeMs: 0,
-      fallback: '',
-    };
-    return { sequences, stats };
+    return { sequences, stats: statsOf(newTokens) };
   }
 
   private failIfBad(requests: readonly GenerateRequest[], { request, sample, ids }: GeneratedSequence): void {

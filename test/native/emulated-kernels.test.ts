@@ -3,14 +3,9 @@
  * barriers, bounds and alignment; nothing of speed or of a real card. The test of the test: with a bug planted in a
  * kernel its tests must fail.
  */
-import { dirname } from 'node:path';
-import { rmSync } from 'node:fs';
-import { buildEmulated, hasCompiler, runEmulated } from '../helpers/emulator';
+import { describeEmulated, type PlantedBug } from '../helpers/emulator';
 
-jest.setTimeout(30 * 60_000);
-
-// The numbers are those of ACOER_PLANTED in `native/cuda/kernels`.
-const PLANTED: [family: string, bug: string, number: number][] = [
+const PLANTED: PlantedBug[] = [
   ['norm', 'no barrier before the sums of the warps are read', 10],
   ['norm', 'elements beyond the end of a row', 11],
   ['norm', 'rows too far apart', 12],
@@ -30,25 +25,9 @@ const PLANTED: [family: string, bug: string, number: number][] = [
   ['attention', 'splits of one query head only', 47],
 ];
 
-(hasCompiler ? describe : describe.skip)('emulated kernels', () => {
-  let program: string;
-  beforeAll(() => {
-    program = buildEmulated('emulator.cpp', 'norm.cpp', 'swiglu.cpp', 'rotate.cpp', 'attention.cpp');
-  });
-  afterAll(() => {
-    if (program) rmSync(dirname(program), { recursive: true });
-  });
-
-  test.each(['emulator', 'norm', 'swiglu', 'rotate', 'attention'])('%s', (family) => {
-    expect(runEmulated(program, `${family}_`)).toEqual({
-      status: 0,
-      output: expect.stringMatching(/(\d+) of \1 tests passed/),
-    });
-  });
-
-  test.each(PLANTED)('%s: %s (%d) is found', (family, _bug, number) => {
-    const { status, output } = runEmulated(program, `${family}_`, number);
-    expect(status).toBe(1);
-    expect(output).toMatch(/^FAIL|ERROR: AddressSanitizer/m);
-  });
-});
+describeEmulated(
+  'emulated kernels',
+  ['emulator.cpp', 'norm.cpp', 'swiglu.cpp', 'rotate.cpp', 'attention.cpp'],
+  ['emulator', 'norm', 'swiglu', 'rotate', 'attention'],
+  PLANTED,
+);

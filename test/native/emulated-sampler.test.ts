@@ -3,14 +3,9 @@
  * against the CPU sampler's semantics in float64 and the CPU's masks (`native/test/emu`); nothing of speed or of a real card. With a bug planted in a kernel
  * its tests must fail.
  */
-import { dirname } from 'node:path';
-import { rmSync } from 'node:fs';
-import { buildEmulated, hasCompiler, runEmulated } from '../helpers/emulator';
+import { describeEmulated, type PlantedBug } from '../helpers/emulator';
 
-jest.setTimeout(30 * 60_000);
-
-// The numbers are those of ACOER_PLANTED in `native/cuda/kernels`.
-const PLANTED: [tests: string, bug: string, number: number][] = [
+const PLANTED: PlantedBug[] = [
   ['sampler_options', 'no barrier before the maxima of the warps are read', 100],
   ['sampler_options', 'no barrier before the sums of the warps are read', 101],
   ['sampler_options', 'no barrier before the maxima are written again', 112],
@@ -33,25 +28,9 @@ const PLANTED: [tests: string, bug: string, number: number][] = [
   ['advance', 'a token too many', 163],
 ];
 
-(hasCompiler ? describe : describe.skip)('emulated sampler, advance and dropout', () => {
-  let program: string;
-  beforeAll(() => {
-    program = buildEmulated('sampler.cpp', 'dropout.cpp', 'advance.cpp');
-  });
-  afterAll(() => {
-    if (program) rmSync(dirname(program), { recursive: true });
-  });
-
-  test.each(['sampler', 'dropout', 'advance'])('%s: as the CPU', (family) => {
-    expect(runEmulated(program, `${family}_`)).toEqual({
-      status: 0,
-      output: expect.stringMatching(/(\d+) of \1 tests passed/),
-    });
-  });
-
-  test.each(PLANTED)('%s: %s (%d) is found', (tests, _bug, number) => {
-    const { status, output } = runEmulated(program, tests, number);
-    expect(status).toBe(1);
-    expect(output).toMatch(/^FAIL|ERROR: AddressSanitizer/m);
-  });
-});
+describeEmulated(
+  'emulated sampler, advance and dropout',
+  ['sampler.cpp', 'dropout.cpp', 'advance.cpp'],
+  ['sampler', 'dropout', 'advance'],
+  PLANTED,
+);

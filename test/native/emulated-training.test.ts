@@ -2,14 +2,9 @@
  * The CUDA kernels of training on a CPU, thread by thread, against float64 (`native/test/emu`); nothing of speed or of a
  * real card. With a bug planted in a kernel its tests must fail.
  */
-import { dirname } from 'node:path';
-import { rmSync } from 'node:fs';
-import { buildEmulated, hasCompiler, runEmulated } from '../helpers/emulator';
+import { describeEmulated, type PlantedBug } from '../helpers/emulator';
 
-jest.setTimeout(30 * 60_000);
-
-// The numbers are those of ACOER_PLANTED in `native/cuda/kernels`.
-const PLANTED: [tests: string, bug: string, number: number][] = [
+const PLANTED: PlantedBug[] = [
   ['norm_backward', 'no barrier before the sums of the warps are read', 10],
   ['norm_backward', 'elements beyond the end of a row', 201],
   ['norm_backward', 'the rms of the first row for all', 202],
@@ -29,27 +24,9 @@ const PLANTED: [tests: string, bug: string, number: number][] = [
   ['adamw_gradient_squares', 'no barrier before the sums of the warps are read', 10],
 ];
 
-(hasCompiler ? describe : describe.skip)('emulated training kernels', () => {
-  let program: string;
-  beforeAll(() => {
-    program = buildEmulated(
-      ...['norm_backward.cpp', 'head_norm.cpp', 'swiglu_backward.cpp', 'log_probs.cpp', 'adamw.cpp'],
-    );
-  });
-  afterAll(() => {
-    if (program) rmSync(dirname(program), { recursive: true });
-  });
-
-  test.each(['norm_backward', 'head_norm', 'swiglu_backward', 'log_probs', 'adamw'])('%s', (family) => {
-    expect(runEmulated(program, `${family}_`)).toEqual({
-      status: 0,
-      output: expect.stringMatching(/(\d+) of \1 tests passed/),
-    });
-  });
-
-  test.each(PLANTED)('%s: %s (%d) is found', (tests, _bug, number) => {
-    const { status, output } = runEmulated(program, tests, number);
-    expect(status).toBe(1);
-    expect(output).toMatch(/^FAIL|ERROR: AddressSanitizer/m);
-  });
-});
+describeEmulated(
+  'emulated training kernels',
+  ['norm_backward.cpp', 'head_norm.cpp', 'swiglu_backward.cpp', 'log_probs.cpp', 'adamw.cpp'],
+  ['norm_backward', 'head_norm', 'swiglu_backward', 'log_probs', 'adamw'],
+  PLANTED,
+);
