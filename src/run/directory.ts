@@ -40,6 +40,9 @@ export class RunDirectory {
   readonly checkpoints = () => join(this.path, 'checkpoints');
   readonly checkpoint = (step: number) => join(this.checkpoints(), stepName(step));
   readonly completions = (step: number) => join(this.path, 'completions', `${stepName(step)}.parquet`);
+  /** The answers of an evaluation of the weights after `step`; 0 is the base model. */
+  readonly answers = (step: number, kind: 'greedy' | 'sampled') =>
+    join(this.path, 'evaluations', `${stepName(step)}-${kind}.parquet`);
   /** Dumps of refused steps. */
   readonly dumps = () => join(this.path, 'non-finite');
   readonly dump = (step: number) => join(this.dumps(), stepName(step));

@@ -9,8 +9,14 @@ export {
   type CheckpointContent,
   type StoredCheckpoint,
 } from './checkpoint';
-export { writeCompletions, type CompletionRow } from './completions';
-export { completionTables, readCompletions, runOfTable, type StoredCompletion } from './read-completions';
+export { writeAnswers, writeCompletions, type CompletionRow, type TabledCompletion } from './completions';
+export {
+  completionTables,
+  readCompletions,
+  runOfTable,
+  type StoredCompletion,
+  type StoredReward,
+} from './read-completions';
 export {
   createRunDirectory,
   discardRunDirectory,

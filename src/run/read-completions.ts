@@ -4,10 +4,11 @@ import { dirname, join } from 'node:path';
 
 import { AcoerError } from '../errors';
 import { parquetRows } from '../parquet';
+import type { VerdictStatus } from '../types';
 
-/** One row of a table written by `writeCompletions`, without its advantages and rewards. */
+/** One row of a table written by `writeCompletions` or `writeAnswers`. */
 export interface StoredCompletion {
-  /** Step of the run, from 1. */
+  /** Step of the run, from 1; in an evaluation, the last step before it, 0 for the base model. */
   step: number;
   promptIndex: number;
   prompt: string;
@@ -24,6 +25,18 @@ export interface StoredCompletion {
   laterThinkingTokens?: number;
   totalTokens: number;
   finish: 'stop' | 'length' | 'cancelled';
+  /** Among the completions of its prompt, from 0. */
+  sample: number;
+  status: VerdictStatus;
+  /** Absent in evaluations, which have no reward. */
+  scored?: StoredReward;
+}
+
+export interface StoredReward {
+  total: number;
+  /** Weighted, so that they add up to `total`. */
+  parts: Record<string, number>;
+  advantage: number;
 }
 
 const COLUMNS = {
@@ -39,6 +52,8 @@ const COLUMNS = {
   thinking_closed: 'boolean',
   total_tokens: 'number',
   finish: 'string',
+  sample: 'number',
+  status: 'string',
 } as const;
 
 type Row = Record<string, unknown>;
@@ -52,6 +67,18 @@ function checkRow(path: string, row: Row, index: number): void {
     'BAD_INPUT',
     `${path} is not a completion table of a run: in row ${index + 1} \`${name}\` must be a ${type}, but ${found}.`,
   );
+}
+
+/** Columns of rewards, named by the run, lie between the completion and their sum. */
+function scored(row: Row): Pick<StoredCompletion, 'scored'> {
+  const { reward, advantage } = row;
+  if (typeof reward !== 'number' || typeof advantage !== 'number') return {};
+  const names = Object.keys(row);
+  const own = names.slice(names.indexOf('completion') + 1, names.indexOf('reward'));
+  const parts = own.map((name) => [name, row[name]] as const).filter((part) => typeof part[1] === 'number');
+  return {
+    scored: { total: reward, parts: Object.fromEntries(parts) as Record<string, number>, advantage },
+  };
 }
 
 const storedFrom = (row: Row): StoredCompletion => ({
@@ -70,6 +97,9 @@ const storedFrom = (row: Row): StoredCompletion => ({
   ...(typeof row.later_thinking_tokens === 'number' && { laterThinkingTokens: row.later_thinking_tokens }),
   totalTokens: row.total_tokens as number,
   finish: row.finish as StoredCompletion['finish'],
+  sample: row.sample as number,
+  status: row.status as VerdictStatus,
+  ...scored(row),
 });
 
 /** The rows of a completion table in order. @throws BAD_INPUT if the file is not one */

@@ -3,7 +3,7 @@ import type { Config } from '../config';
 import type { Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
 import { errorCode } from '../errors';
-import { answerProblems, summarise } from '../eval';
+import { answerProblems, summarise, type EvalCompletion } from '../eval';
 import type { Tokenizer } from '../tokenizer';
 import type { KnownMetrics } from '../metric-names';
 import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from './events';
@@ -17,6 +17,8 @@ export interface EvaluationContext {
   /** null: nothing is evaluated. */
   dataset: Dataset | null;
   emit: (event: TrainEvent) => void;
+  /** Keeps the answers. */
+  save: (kind: EvalKind, completions: readonly EvalCompletion[]) => Promise<void>;
   watch: Watch;
 }
 
@@ -27,9 +29,10 @@ export async function evaluatePolicy(
   phase: EvalPhase,
   signal: AbortSignal | undefined,
 ): Promise<Evaluation> {
-  const { config, model, tokenizer, dataset, emit, watch } = context;
+  const { config, model, tokenizer, dataset, emit, save, watch } = context;
   const evaluateKind = async (kind: EvalKind, n: number) => {
     if (n === 0 || dataset === null) return null;
+    const completions: EvalCompletion[] = [];
     const rows = await answerProblems({
       model,
       policy,
@@ -53,7 +56,9 @@ export async function evaluatePolicy(
         watch.note(() => `${kind} evaluation: ${done} of ${total} answers`);
         emit({ type: 'eval-progress', phase, kind, done, total });
       },
-      onCompletion: ({ index, prompt, text, verdict, thinkingTokens }) => {
+      onCompletion: (completion) => {
+        completions.push(completion);
+        const { index, prompt, text, verdict, thinkingTokens } = completion;
         if (kind !== 'greedy' || index !== 0) return;
         const { question } = prompt.problem;
         emit({ type: 'answer', phase, question, text, correct: verdict.correct, thinkingTokens });
@@ -62,6 +67,7 @@ export async function evaluatePolicy(
       if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
       throw memoryError(error, 'evaluation', config);
     });
+    await save(kind, completions);
     const solved = rows.map(({ verdict }) => (verdict.correct ? '1' : '0')).join('');
     const summary = { ...summarise(rows), solved };
     emit({ type: 'evaluated', phase, kind, summary });

@@ -9,13 +9,15 @@ import {
   saveCheckpoint,
   saveDump,
   saveFinal,
+  writeAnswers,
   writeJsonAtomic,
   writePatiently,
 } from '../run';
 import type { CheckpointContent } from '../run';
 import type { GenerationBatch } from '../grpo/batch';
 import { dumpRecord } from './dump';
-import type { RunSummary } from './events';
+import type { EvalCompletion } from '../eval';
+import type { EvalKind, RunSummary } from './events';
 import type { LoopStep } from '../grpo/loop';
 import { modelCard } from './model-card';
 import type { Refusal } from '../grpo/refused';
@@ -84,6 +86,17 @@ export class RunFiles {
       .flatMap((group) => group.rollouts)
       .map((rollout, i) => ({ rollout, reward: rewards.rewards[i]!, advantage: samples[i]!.advantage }));
     await this.give('completions', step, rows);
+  }
+
+  /** The answers of an evaluation, unless the run keeps no completions. */
+  async answers(step: number, kind: EvalKind, completions: readonly EvalCompletion[]): Promise<void> {
+    const { config, directory } = this.run;
+    if (config.completionsSteps === 0) return;
+    const rows = completions
+      .map((completion) => ({ ...completion, finish: completion.truncated ? 'length' : 'stop' }) as const)
+      .sort((a, b) => a.index - b.index);
+    const path = directory.answers(step, kind);
+    await this.write(path, () => writeAnswers(path, step, rows));
   }
 
   /** PEFT would look for the embedded model's name on the hub. */

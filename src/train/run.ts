@@ -2,7 +2,7 @@
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import { completeRollbacks, findCheckpoint, recordRollback, type Rollback } from '../run';
 import { afterStep, type RefusedStep } from './after-step';
-import { betterOf, evaluatePolicy, evaluationMetrics } from './evaluation';
+import { betterOf, evaluatePolicy, evaluationMetrics, type EvaluationContext } from './evaluation';
 import type { EvalPhase, Evaluation, RunSummary, TrainStep } from './events';
 import { RunFiles } from './files';
 import { guardOf, type CollapseGuard } from './guard';
@@ -258,7 +258,8 @@ export class RunDriver {
   private evaluate(phase: EvalPhase): Promise<Evaluation> {
     const { config, inputs, emit, watchdog: watch } = this.run;
     const { model, tokenizer, policy } = this.loop;
-    const context = { config, model, tokenizer, dataset: inputs.evalData, emit, watch };
+    const save: EvaluationContext['save'] = (kind, rows) => this.files.answers(this.step, kind, rows);
+    const context = { config, model, tokenizer, dataset: inputs.evalData, emit, save, watch };
     const base = phase === 'base';
     return watch.phase(base ? 'baseEvaluation' : 'evaluation', () =>
       evaluatePolicy(context, base ? null : policy, phase, this.halt.waiting),

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { makeRollout, namedPrompt } from '../../src/lab/rollouts';
-import { completionTables, readCompletions, runOfTable, writeCompletions } from '../../src/run';
+import { completionTables, readCompletions, runOfTable, writeAnswers, writeCompletions } from '../../src/run';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-tables-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
@@ -30,6 +30,7 @@ test('rows are read as they were written', async () => {
     level: '4',
     gold: '2',
     extracted: null,
+    scored: { total: 1.5, parts: { acc: 1, format: 0.5 }, advantage: 0.25 },
   };
   expect(read).toEqual([
     {
@@ -42,6 +43,8 @@ test('rows are read as they were written', async () => {
       laterThinkingTokens: 5,
       totalTokens: 20,
       finish: 'stop',
+      sample: 0,
+      status: 'correct',
     },
     {
       ...shared,
@@ -52,8 +55,19 @@ test('rows are read as they were written', async () => {
       thinkingClosed: false,
       totalTokens: 40,
       finish: 'length',
+      sample: 1,
+      status: 'incorrect',
     },
   ]);
+});
+
+test('answers of an evaluation are read without rewards', async () => {
+  const path = join(root, 'evaluations', 'step-000000-greedy.parquet');
+  const rollouts = rows.map(({ rollout }) => rollout);
+  await writeAnswers(path, 0, rollouts);
+  await writeCompletions(join(root, 'same.parquet'), 0, rows);
+  const same = await readCompletions(join(root, 'same.parquet'));
+  expect(await readCompletions(path)).toEqual(same.map(({ scored: _, ...row }) => row));
 });
 
 test('a file that is not a table is rejected by name', async () => {

@@ -13,7 +13,7 @@ import { AcoerError } from '../../src/errors';
 import { recordingLoss } from '../helpers/recording-loss';
 import { train, type RunSummary, type TrainEvent, type TrainOptions, type TrainRun } from '../../src/train';
 import { registerReward } from '../../src/rewards/registry';
-import { readMetrics } from '../../src/run';
+import { readCompletions, readMetrics } from '../../src/run';
 import type { StepMetrics } from '../../src/types';
 import { FakeEngine } from '../helpers/fake-engine';
 import { fakeDataset, fakeEvaluation, fakeTokenizer } from '../helpers/fake-tokenizer';
@@ -92,6 +92,7 @@ describe('a run', () => {
       'checkpoints',
       'completions',
       'config.json',
+      'evaluations',
       'final',
       'metrics.jsonl',
       'summary.json',
@@ -103,6 +104,15 @@ describe('a run', () => {
     ]);
     expect(readdirSync(join(given.out, 'completions'))).toEqual(
       ['step-000004', 'step-000008', 'step-000012'].map((s) => `${s}.parquet`),
+    );
+    const answers = (step: number) =>
+      readCompletions(join(given.out, 'evaluations', `step-${String(step).padStart(6, '0')}-greedy.parquet`));
+    const accuracyOf = (rows: readonly { correct: boolean }[]) =>
+      rows.filter(({ correct }) => correct).length / rows.length;
+    expect(accuracyOf(await answers(0))).toBe(summary.base.greedy!.accuracy);
+    expect(accuracyOf(await answers(12))).toBe(summary.trained.greedy!.accuracy);
+    expect((await answers(0)).map(({ problemId }) => problemId)).toEqual(
+      (await answers(12)).map(({ problemId }) => problemId),
     );
     expect(readdirSync(join(given.out, 'final')).sort()).toEqual([
       'README.md',
