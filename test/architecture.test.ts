@@ -72,7 +72,8 @@ const LAYERS: readonly (readonly string[])[] = [
   ['eval', 'grading'],
   ['grpo'],
   ['train'],
-  ['lab'],
+  ['lab', 'report'],
+  ['watch'],
   ['index', 'bench', 'tiny-model'],
   ['cli'],
 ];

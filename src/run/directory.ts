@@ -5,7 +5,7 @@ import { currentSettings } from '../config';
 import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
 import { removeTemporaries, writeJsonAtomic } from './atomic';
-import { LOCK_FILE, RunLock } from './lock';
+import { LOCK_FILE, lockState, RunLock } from './lock';
 
 /** `step-000100`, which sorts as text in step order. */
 export const stepName = (step: number) => `step-${String(step).padStart(6, '0')}`;
@@ -19,10 +19,24 @@ export function readJsonFile(path: string): unknown {
   }
 }
 
+/** The names in a folder in order; none if it does not exist. */
+const namesIn = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder).sort() : []);
+
 /** The part of summary.json that says that a run has ended. */
 interface Ended {
   run?: { steps?: unknown };
 }
+
+export type EvaluationKind = 'greedy' | 'sampled';
+
+export interface StoredEvaluation {
+  /** The weights were those after this step; 0 is the base model. */
+  step: number;
+  kind: EvaluationKind;
+  path: string;
+}
+
+export type RunState = 'running' | 'finished' | 'stopped' | 'killed';
 
 export class RunDirectory {
   /** @param lock held by the process that may write; null: the run is read-only */
@@ -41,8 +55,18 @@ export class RunDirectory {
   readonly checkpoint = (step: number) => join(this.checkpoints(), stepName(step));
   readonly completions = (step: number) => join(this.path, 'completions', `${stepName(step)}.parquet`);
   /** The answers of an evaluation of the weights after `step`; 0 is the base model. */
-  readonly answers = (step: number, kind: 'greedy' | 'sampled') =>
+  readonly answers = (step: number, kind: EvaluationKind) =>
     join(this.path, 'evaluations', `${stepName(step)}-${kind}.parquet`);
+  /** The evaluations whose answers are kept, in step order. */
+  evaluations(): StoredEvaluation[] {
+    const folder = join(this.path, 'evaluations');
+    return namesIn(folder).flatMap((name): StoredEvaluation[] => {
+      const match = /^step-(\d{6,})-(greedy|sampled)\.parquet$/.exec(name);
+      if (match === null) return [];
+      return [{ step: Number(match[1]), kind: match[2] as EvaluationKind, path: join(folder, name) }];
+    });
+  }
+
   /** Dumps of refused steps. */
   readonly dumps = () => join(this.path, 'non-finite');
   readonly dump = (step: number) => join(this.dumps(), stepName(step));
@@ -63,6 +87,13 @@ export class RunDirectory {
     return typeof step === 'number' ? step : null;
   }
 
+  /** What has become of the run: a `killed` one has left its lock, a `stopped` one can be resumed as well. */
+  state(): RunState {
+    const maxSteps = (this.settings() as { maxSteps?: unknown }).maxSteps;
+    if (typeof maxSteps === 'number' && this.finished(maxSteps)) return 'finished';
+    return ({ held: 'running', left: 'killed', free: 'stopped' } as const)[lockState(this.path)];
+  }
+
   /** Whether a run in progress, or one that was killed, has the lock. */
   isLocked(): boolean {
     return existsSync(join(this.path, LOCK_FILE));
@@ -70,9 +101,7 @@ export class RunDirectory {
 
   /** Steps of the complete checkpoints, ascending. */
   checkpointSteps(): number[] {
-    if (!existsSync(this.checkpoints())) return [];
-    const names = readdirSync(this.checkpoints());
-    return names
+    return namesIn(this.checkpoints())
       .map((name) => /^step-(\d{6,})$/.exec(name))
       .filter((match) => match !== null)
       .map((match) => Number(match[1]))

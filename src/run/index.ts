@@ -25,6 +25,9 @@ export {
   openRunDirectory,
   readRunDirectory,
   RunDirectory,
+  type EvaluationKind,
+  type RunState,
+  type StoredEvaluation,
 } from './directory';
 export { openDump, pruneDumps, saveDump } from './dumps';
 export { EvaluationFile, recordOf } from './evaluation-file';
@@ -32,5 +35,5 @@ export { MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
 export { saveFinal } from './final';
 export { encodeSafetensors, type Tensor } from './safetensors';
 export { PATIENCE, writePatiently, type Patience } from './writing';
-export { completeRollbacks, readRollbacks, recordRollback, type Rollback } from './rollbacks';
+export { completeRollbacks, discardedLines, readRollbacks, recordRollback, type Rollback } from './rollbacks';
 export { copyRunStart, refuseBrokenFork } from './fork';

@@ -75,6 +75,13 @@ function isRunning(owner: LockOwner): boolean {
   return owner.boot === bootId() && startTicks(owner.pid) === owner.startTicks;
 }
 
+/** Whether a process writes to `directory`, has left its lock there when it died, or neither. */
+export function lockState(directory: string): 'held' | 'left' | 'free' {
+  const owner = readOwner(join(directory, LOCK_FILE));
+  if (owner === null) return 'free';
+  return isRunning(owner) ? 'held' : 'left';
+}
+
 function lockedError(directory: string, owner: LockOwner): AcoerError {
   const elsewhere = owner.host !== hostname();
   const who = owner.pid === process.pid && !elsewhere ? 'this process' : `process ${owner.pid}`;

@@ -8,6 +8,7 @@ import { join } from 'node:path';
 import { AcoerError } from '../errors';
 import { removeDirectoryAtomic, writeFileAtomic, writeJsonAtomic } from './atomic';
 import type { RunDirectory } from './directory';
+import type { StepMetrics } from '../types';
 import { readMetrics } from './metrics-file';
 
 export interface Rollback {
@@ -50,6 +51,12 @@ function entriesOf(run: RunDirectory): Entry[] {
 export const readRollbacks = (run: RunDirectory): Rollback[] =>
   entriesOf(run).map(({ number, from, to, pressure, reason }) => ({ number, from, to, pressure, reason }));
 
+const discardedOf = (run: RunDirectory, number: number) => join(run.path, `rolled-back-${number}.jsonl`);
+
+/** The lines of metrics that a rollback took back. */
+export const discardedLines = (run: RunDirectory, number: number): StepMetrics[] =>
+  readMetrics(discardedOf(run, number));
+
 /**
  * Commits a rollback, which takes effect with this call. The metrics it takes back are kept in
  * `rolled-back-<number>.jsonl`. Safe to repeat.
@@ -57,7 +64,7 @@ export const readRollbacks = (run: RunDirectory): Rollback[] =>
 export function recordRollback(run: RunDirectory, rollback: Rollback): void {
   const lines = readMetrics(run.metrics()).filter((line) => line.step! > rollback.to);
   const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
-  writeFileAtomic(join(run.path, `rolled-back-${rollback.number}.jsonl`), text);
+  writeFileAtomic(discardedOf(run, rollback.number), text);
   const before = entriesOf(run).filter(({ number }) => number < rollback.number);
   writeJsonAtomic(listOf(run), [...before, { ...rollback, done: false }]);
 }
