@@ -29,11 +29,14 @@ interface Ended {
 
 export type EvaluationKind = 'greedy' | 'sampled';
 
-export interface StoredEvaluation {
-  /** The weights were those after this step; 0 is the base model. */
+export interface StoredTable {
   step: number;
-  kind: EvaluationKind;
   path: string;
+}
+
+/** The weights were those after `step`; 0 is the base model. */
+export interface StoredEvaluation extends StoredTable {
+  kind: EvaluationKind;
 }
 
 export type RunState = 'running' | 'finished' | 'stopped' | 'killed';
@@ -57,6 +60,15 @@ export class RunDirectory {
   /** The answers of an evaluation of the weights after `step`; 0 is the base model. */
   readonly answers = (step: number, kind: EvaluationKind) =>
     join(this.path, 'evaluations', `${stepName(step)}-${kind}.parquet`);
+  /** The tables of training completions, in step order. */
+  tables(): StoredTable[] {
+    const folder = join(this.path, 'completions');
+    return namesIn(folder).flatMap((name): StoredTable[] => {
+      const match = /^step-(\d{6,})\.parquet$/.exec(name);
+      return match === null ? [] : [{ step: Number(match[1]), path: join(folder, name) }];
+    });
+  }
+
   /** The evaluations whose answers are kept, in step order. */
   evaluations(): StoredEvaluation[] {
     const folder = join(this.path, 'evaluations');

@@ -28,6 +28,7 @@ export {
   type EvaluationKind,
   type RunState,
   type StoredEvaluation,
+  type StoredTable,
 } from './directory';
 export { openDump, pruneDumps, saveDump } from './dumps';
 export { EvaluationFile, recordOf } from './evaluation-file';
