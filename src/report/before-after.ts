@@ -89,6 +89,10 @@ function answerColumn(title: string, row: StoredCompletion, thinking: Html, wide
 const markedHtml = (lines: readonly { text: string; cut: boolean }[]): Html[] =>
   lines.map(({ text, cut }) => (cut ? html`<del>${text}</del> ` : html`<span>${text}</span> `));
 
+/** A rendered prompt without the chat template's special tokens. */
+export const promptText = (prompt: string): string =>
+  prompt.replaceAll(/<\|im_start\|>(user|system|assistant)|<\|[^|<>]{1,40}\|>|<think>\s*$/g, '').trim();
+
 /** One problem with both answers. */
 export function pairHtml({ before, after, why }: AnswerPair, open: boolean): Html {
   const [was, is] = [splitThinking(before.completion).thinking, splitThinking(after.completion).thinking];
@@ -101,7 +105,7 @@ export function pairHtml({ before, after, why }: AnswerPair, open: boolean): Htm
       Problem ${before.problemId}${level}: thinking ${before.thinkingTokens} → ${after.thinkingTokens} tokens
       (${change > 0 ? '+' : ''}${change}%) <span class="muted">${why}</span>
     </summary>
-    <p class="problem math">${cutMiddle(before.prompt.trim(), 4000)}</p>
+    <p class="problem math">${cutMiddle(promptText(before.prompt), 4000)}</p>
     <p class="muted">Reference: <span class="math">${before.gold}</span></p>
     <div class="columns">
       ${answerColumn('Before', before, html`${cut}`, widest)}

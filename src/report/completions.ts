@@ -3,41 +3,7 @@ import { gzipSync } from 'node:zlib';
 import { readCompletions, type StoredCompletion } from '../run';
 import { visible } from './html';
 import type { RunData } from './run-data';
-
-/** A completion as the page gets it. Problems are in a list of their own, because many share one. */
-export interface ShownCompletion {
-  /** Index of its run in the report. */
-  run: number;
-  step: number;
-  from: 'training' | 'greedy' | 'sampled';
-  /** Index in `problems`. */
-  problem: number;
-  sample: number;
-  text: string;
-  extracted: string | null;
-  correct: boolean;
-  status: StoredCompletion['status'];
-  thinkingTokens: number;
-  totalTokens: number;
-  /** Null in evaluations. */
-  reward: number | null;
-  parts: Record<string, number>;
-  advantage: number | null;
-  finish: StoredCompletion['finish'];
-}
-
-export interface ShownProblem {
-  id: string;
-  level: string | null;
-  prompt: string;
-  gold: string;
-}
-
-export interface ShownCompletions {
-  runs: string[];
-  problems: ShownProblem[];
-  completions: ShownCompletion[];
-}
+import type { ShownCompletion, ShownCompletions, ShownProblem } from './shown';
 
 /** A longer text is cut in the middle. */
 const LONGEST_TEXT = 40_000;

@@ -127,12 +127,12 @@ function marks(Plot: Plot, all: readonly Mark[]) {
 
 const LABEL_LINE = 12;
 
-/** `text` in lines of about 13 characters. */
+/** `text` in lines of about 12 characters. */
 function wrapped(text: string): string {
   const lines: string[] = [];
   for (const word of text.split(' ')) {
     const last = lines.at(-1);
-    if (last !== undefined && last.length + word.length < 13) lines[lines.length - 1] = `${last} ${word}`;
+    if (last !== undefined && last.length + word.length < 12) lines[lines.length - 1] = `${last} ${word}`;
     else lines.push(word);
   }
   return lines.join('\n');
@@ -200,7 +200,12 @@ function lineMarks(Plot: Plot, { points, behind, band, discarded = [], index, as
       Plot.line(lost, { ...xy, stroke, strokeWidth: 1, strokeOpacity: 0.5, strokeDasharray: '1 3' }),
     ),
     Plot.ruleX(intervals, { x: 'step', y1: 'low', y2: 'high', stroke, strokeWidth: 1.2 }),
-    Plot.line(points, { ...xy, stroke, strokeWidth: 2 }),
+    Plot.line(points, {
+      ...xy,
+      stroke,
+      // Nothing was measured between evaluations.
+      ...(as === 'points' ? { strokeWidth: 1.2, strokeDasharray: '4 3' } : { strokeWidth: 2 }),
+    }),
     ...(as === 'points' || points.length === 1
       ? [Plot.dot(points, { ...xy, r: 3, fill: 'var(--page)', stroke, strokeWidth: 2 })]
       : []),
@@ -264,7 +269,7 @@ export async function timeFigureSvg(
   const labels = endLabels(figure.stacked === true ? stackedMiddles(lines, tops) : lines, domain);
   const end = maximum(steps);
   return draw(`${figure.title}: ${lines.map(({ label }) => label).join(', ')}`, {
-    marginRight: 92,
+    marginRight: 96,
     x: {
       label: 'step',
       labelAnchor: 'center',
