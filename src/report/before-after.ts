@@ -2,8 +2,8 @@
 import { diffArrays } from 'diff';
 import type { StoredCompletion } from '../run';
 import type { BeforeAfter } from './evaluations';
-import { cutMiddle } from './completions';
-import { html, type Html } from './html';
+import { cutMiddle, promptText } from './completions';
+import { markup, type Html } from './html';
 
 export interface AnswerPair {
   before: StoredCompletion;
@@ -75,10 +75,10 @@ function markedLines(before: string, after: string): { text: string; cut: boolea
 function answerColumn(title: string, row: StoredCompletion, thinking: Html, widest: number): Html {
   const { answer } = splitThinking(row.completion);
   const verdict = row.correct
-    ? html`<span class="good">correct</span>`
-    : html`<span class="bad">wrong</span>`;
+    ? markup`<span class="good">correct</span>`
+    : markup`<span class="bad">wrong</span>`;
   const width = Math.max(1, Math.round((100 * row.thinkingTokens) / Math.max(1, widest)));
-  return html`<div class="answer">
+  return markup`<div class="answer">
     <h4>${title}: ${verdict}, ${row.thinkingTokens.toLocaleString('en-US')} thinking tokens</h4>
     <div class="length" aria-hidden="true"><span style="width:${width}%"></span></div>
     <div class="thinking-text">${thinking}</div>
@@ -87,11 +87,7 @@ function answerColumn(title: string, row: StoredCompletion, thinking: Html, wide
 }
 
 const markedHtml = (lines: readonly { text: string; cut: boolean }[]): Html[] =>
-  lines.map(({ text, cut }) => (cut ? html`<del>${text}</del> ` : html`<span>${text}</span> `));
-
-/** A rendered prompt without the chat template's special tokens. */
-export const promptText = (prompt: string): string =>
-  prompt.replaceAll(/<\|im_start\|>(user|system|assistant)|<\|[^|<>]{1,40}\|>|<think>\s*$/g, '').trim();
+  lines.map(({ text, cut }) => (cut ? markup`<del>${text}</del>\n` : markup`<span>${text}</span>\n`));
 
 /** One problem with both answers. */
 export function pairHtml({ before, after, why }: AnswerPair, open: boolean): Html {
@@ -100,7 +96,7 @@ export function pairHtml({ before, after, why }: AnswerPair, open: boolean): Htm
   const cut = markedHtml(markedLines(cutMiddle(was, LONGEST_TEXT), cutMiddle(is, LONGEST_TEXT)));
   const change = Math.round(100 * (after.thinkingTokens / Math.max(1, before.thinkingTokens) - 1));
   const level = before.level === null ? '' : `, level ${before.level}`;
-  return html`<details class="pair" ${open ? html` open` : null}>
+  return markup`<details class="pair" ${open ? markup` open` : null}>
     <summary>
       Problem ${before.problemId}${level}: thinking ${before.thinkingTokens} → ${after.thinkingTokens} tokens
       (${change > 0 ? '+' : ''}${change}%) <span class="muted">${why}</span>
@@ -108,8 +104,8 @@ export function pairHtml({ before, after, why }: AnswerPair, open: boolean): Htm
     <p class="problem math">${cutMiddle(promptText(before.prompt), 4000)}</p>
     <p class="muted">Reference: <span class="math">${before.gold}</span></p>
     <div class="columns">
-      ${answerColumn('Before', before, html`${cut}`, widest)}
-      ${answerColumn('After', after, html`${cutMiddle(is.trim(), LONGEST_TEXT)}`, widest)}
+      ${answerColumn('Before', before, markup`${cut}`, widest)}
+      ${answerColumn('After', after, markup`${cutMiddle(is.trim(), LONGEST_TEXT)}`, widest)}
     </div>
   </details>`;
 }

@@ -17,6 +17,10 @@ export function cutMiddle(text: string, longest: number): string {
   return `${text.slice(0, half)}\n[... ${left.toLocaleString('en-US')} characters left out ...]\n${text.slice(-half)}`;
 }
 
+/** A rendered prompt without the chat template's special tokens. */
+export const promptText = (prompt: string): string =>
+  prompt.replaceAll(/<\|im_start\|>(user|system|assistant)|<\|[^|<>]{1,40}\|>|<think>\s*$/g, '').trim();
+
 /** At most `count` of `items`, evenly spread, with the first and the last. */
 export function spread<T>(items: readonly T[], count: number): T[] {
   if (items.length <= count) return [...items];
@@ -63,7 +67,12 @@ function shownOf(sources: readonly Source[], runs: readonly RunData[], perTable:
     const known = indices.get(key);
     if (known !== undefined) return known;
     indices.set(key, problems.length);
-    problems.push({ id: problemId, level, prompt: visible(cutMiddle(prompt, LONGEST_TEXT)), gold });
+    problems.push({
+      id: problemId,
+      level,
+      prompt: visible(cutMiddle(promptText(prompt), LONGEST_TEXT)),
+      gold: visible(gold),
+    });
     return problems.length - 1;
   };
   const completions = sources.flatMap(({ run, from, rows }) =>

@@ -1,6 +1,6 @@
 /** Figures of evaluations: by level, lengths before and after, and accuracy against tokens. */
 import type { EvalSummary } from '../eval';
-import { maximum, quantile } from '../statistics';
+import { maximum, minimum, quantile } from '../statistics';
 import { accuracyInterval } from './evaluations';
 import { colour, draw, loadPlot } from './svg';
 
@@ -111,7 +111,9 @@ export async function lengthsSvg(
       Plot.rectY(rows, {
         x1: 'from',
         x2: 'to',
-        y: 'share',
+        // Not stacked: one lies over the other.
+        y1: 0,
+        y2: 'share',
         fill: 'side',
         fillOpacity: 0.55,
         stroke: 'side',
@@ -146,6 +148,35 @@ export function paretoFront(points: readonly ParetoPoint[]): ParetoPoint[] {
     .sort((a, b) => a.tokens - b.tokens);
 }
 
+const PARETO = { width: 720, height: 400, marginTop: 24, marginRight: 150, marginBottom: 44, marginLeft: 52 };
+const LABEL_HEIGHT = 15;
+
+function padded(values: readonly number[], share: number): [number, number] {
+  const [low, high] = [minimum(values), maximum(values)];
+  const pad = share * (high - low || Math.abs(high) || 1);
+  return [low - pad, high + pad];
+}
+
+interface PlacedLabel extends ParetoPoint {
+  /** Pixels below its point's height. */
+  dy: number;
+}
+
+/** Labels right of their points; of points that are close, the lower one's label moves down. */
+function placedLabels(points: readonly ParetoPoint[], [low, high]: readonly [number, number]): PlacedLabel[] {
+  const perPoint = (PARETO.height - PARETO.marginTop - PARETO.marginBottom) / (high - low);
+  const placed: (PlacedLabel & { at: number })[] = [];
+  for (const point of [...points].sort((a, b) => b.accuracy - a.accuracy)) {
+    const own = (high - 100 * point.accuracy) * perPoint;
+    const near = placed.filter(
+      (other) => Math.abs(other.tokens - point.tokens) < 0.35 * maximum(points.map((p) => p.tokens)),
+    );
+    const at = Math.max(own, ...near.map((other) => other.at + LABEL_HEIGHT));
+    placed.push({ ...point, at, dy: at - own });
+  }
+  return placed;
+}
+
 /** The paper's main figure: accuracy against mean total tokens, with intervals and the Pareto front. */
 export async function paretoSvg(points: readonly ParetoPoint[]): Promise<string> {
   const Plot = await loadPlot();
@@ -154,19 +185,24 @@ export async function paretoSvg(points: readonly ParetoPoint[]): Promise<string>
   const percent = (name: 'accuracy' | 'accuracyLow' | 'accuracyHigh') => (point: ParetoPoint) =>
     100 * point[name];
   const xy = { x: 'tokens', y: percent('accuracy') };
+  const yDomain = padded(
+    points.flatMap((point) => [100 * point.accuracyLow, 100 * point.accuracyHigh]),
+    0.05,
+  );
+  const xDomain = padded(
+    points.flatMap((point) => [point.tokensLow, point.tokensHigh]),
+    0.05,
+  );
   return draw('Accuracy against tokens', {
-    width: 720,
-    height: 400,
-    marginRight: 120,
-    marginBottom: 44,
+    ...PARETO,
     x: {
       label: 'tokens of a completion, mean',
       labelAnchor: 'center',
-      grid: true,
-      nice: true,
       labelArrow: 'none',
+      grid: true,
+      domain: xDomain,
     },
-    y: { label: 'correct answers (%)', labelArrow: 'none', grid: true, nice: true },
+    y: { label: 'correct answers (%)', labelArrow: 'none', grid: true, domain: yDomain, ticks: 6 },
     marks: [
       Plot.line(front, {
         ...xy,
@@ -190,18 +226,20 @@ export async function paretoSvg(points: readonly ParetoPoint[]): Promise<string>
         strokeWidth: 1.4,
       }),
       Plot.dot(points, { ...xy, r: 5, fill: stroke, stroke: 'var(--page)', strokeWidth: 1.5 }),
-      Plot.text(points, {
-        ...xy,
-        text: 'label',
-        fill: stroke,
-        textAnchor: 'start',
-        dx: 9,
-        dy: -9,
-        fontSize: 12,
-        fontWeight: 600,
-        stroke: 'var(--page)',
-        strokeWidth: 4,
-      }),
+      ...placedLabels(points, yDomain).map((label) =>
+        Plot.text([label], {
+          ...xy,
+          text: 'label',
+          fill: stroke,
+          textAnchor: 'start',
+          dx: 12,
+          dy: label.dy,
+          fontSize: 12,
+          fontWeight: 600,
+          stroke: 'var(--page)',
+          strokeWidth: 4,
+        }),
+      ),
     ],
   });
 }

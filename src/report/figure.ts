@@ -1,5 +1,5 @@
 /** A figure of a report: its drawing, its data, and its place in the page. */
-import { html, Html, joined } from './html';
+import { markup, Html, joined } from './html';
 
 export type Cell = number | string | null;
 
@@ -16,13 +16,13 @@ export interface Figure {
 }
 
 export const figureHtml = ({ id, title, svg, caption, wide }: Figure): Html =>
-  html`<figure id="${id}" ${wide ? html` class="wide"` : null}>
+  markup`<figure id="${id}" ${wide ? markup` class="wide"` : null}>
     <div class="figure-head">
       <h3>${title}</h3>
       <span class="figure-tools"
         >${(['svg', 'png', 'csv'] as const).map(
           (kind) =>
-            html`<button
+            markup`<button
               type="button"
               data-save="${kind}"
               aria-label="Save ${title} as ${kind.toUpperCase()}"
@@ -37,7 +37,7 @@ export const figureHtml = ({ id, title, svg, caption, wide }: Figure): Html =>
   </figure>`;
 
 export const figuresHtml = (figures: readonly Figure[]): Html =>
-  html`<div class="figures">${joined(figures.map(figureHtml))}</div>`;
+  markup`<div class="figures">${joined(figures.map(figureHtml))}</div>`;
 
 const csvCell = (cell: Cell): string => {
   const text = cell === null ? '' : String(cell);

@@ -34,8 +34,11 @@ function inserted(part: Part): string {
   return typeof part === 'object' ? part.map(inserted).join('') : escaped(String(part));
 }
 
-/** A template whose values are escaped; null inserts nothing, a list its parts. */
-export function html(strings: TemplateStringsArray, ...values: Part[]): Html {
+/**
+ * A template whose values are escaped; null inserts nothing, a list its parts. (Prettier would reformat one
+ * called `html`, and whitespace counts here.)
+ */
+export function markup(strings: TemplateStringsArray, ...values: Part[]): Html {
   return new Html(strings.map((text, i) => text + (i < values.length ? inserted(values[i]!) : '')).join(''));
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { packageVersion } from '../version';
 import { packed } from './completions';
 import { figureCsv, type Figure } from './figure';
-import { escaped, html, Html, joined } from './html';
+import { escaped, markup, Html, joined } from './html';
 import type { Section, Tile } from './single';
 
 /** The compiled page, whether this file is compiled or not. */
@@ -26,9 +26,9 @@ export interface PageContent {
 }
 
 const tileHtml = ({ name, value, note }: Tile): Html =>
-  html`<div class="tile">
+  markup`<div class="tile">
     <dt>${name}</dt>
-    <dd>${value}${note === null ? null : html`<small>${note}</small>`}</dd>
+    <dd>${value}${note === null ? null : markup`<small>${note}</small>`}</dd>
   </div>`;
 
 /** Data that the script unpacks. Base64 has no letter that HTML knows. */
@@ -37,8 +37,8 @@ const dataHtml = (id: string, text: string): Html =>
 
 const completionsHtml = (count: number): Html =>
   count === 0
-    ? html`<p>There are no completions to show.</p>`
-    : html`<div id="completions">
+    ? markup`<p>There are no completions to show.</p>`
+    : markup`<div id="completions">
         <noscript><p>Browsing ${count} completions needs JavaScript.</p></noscript>
       </div>`;
 
@@ -56,7 +56,7 @@ export function pageHtml({
     { id: 'completions-section', title: 'Completions', content: completionsHtml(completions.count) },
   ];
   const csv = Object.fromEntries(figures.map((figure) => [figure.id, figureCsv(figure)]));
-  const body = html`<a class="skip" href="#main">Skip to the content</a>
+  const body = markup`<a class="skip" href="#main">Skip to the content</a>
     <header class="page">
       <div class="title-row">
         <h1>${title}</h1>
@@ -67,7 +67,7 @@ export function pageHtml({
       <dl class="tiles">${tiles.map(tileHtml)}</dl>
       <nav aria-label="Sections">
         <ul>
-          ${all.map(({ id, title: name }) => html`<li><a href="#${id}">${name}</a></li>`)}
+          ${all.map(({ id, title: name }) => markup`<li><a href="#${id}">${name}</a></li>`)}
         </ul>
       </nav>
     </header>
@@ -75,7 +75,7 @@ export function pageHtml({
       ${joined(
         all.map(
           (section) =>
-            html`<section id="${section.id}">
+            markup`<section id="${section.id}">
               <h2>${section.title}</h2>
               ${section.content}
             </section>`,

@@ -2,14 +2,14 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config';
 import { AcoerError } from '../errors';
-import type { Interval } from '../eval';
+import { pairedInterval, type Interval } from '../eval';
 import { percent } from '../text';
 import { withPublishedNames } from '../train';
 import { accuracyInterval, compareAnswers, kindName, KINDS, type BeforeAfter } from './evaluations';
 import { paretoSvg, type ParetoPoint } from './evaluation-figures';
 import { figuresHtml, shortNumber, type Cell, type Figure } from './figure';
-import { FIGURE_GROUPS, type TimeFigure } from './figures';
-import { html, joined, type Html } from './html';
+import { FIGURE_GROUPS, type FigureGroup, type TimeFigure } from './figures';
+import { markup, joined, type Html } from './html';
 import { rewardName, type RunReport, type Section } from './single';
 import { answersSection, verdictOf } from './single';
 import { changeCell, configurationHtml, numberTable, pCell, pointsCell, tokens } from './tables';
@@ -97,12 +97,10 @@ function methodLine({ label, index, reports }: Method, figure: TimeFigure, metri
   return { label: name, index, as, points, band: runs.length > 1 ? thinned(band) : undefined };
 }
 
-/** Each metric of the figures that two methods have, all methods overlaid; seeds as a band around their mean. */
-async function overlaid(methods: readonly Method[]): Promise<Figure[]> {
+/** The metrics of a group of figures, all methods overlaid; seeds as a band around their mean. */
+async function overlaid(group: FigureGroup, methods: readonly Method[]): Promise<Figure[]> {
   const figures: Figure[] = [];
-  for (const figure of FIGURE_GROUPS.filter(({ title }) => title !== 'Time and memory').flatMap(
-    ({ figures: own }) => own,
-  )) {
+  for (const figure of group.figures) {
     for (const { metric, label } of figure.lines) {
       const lines = methods
         .map((method) => methodLine(method, figure, metric))
@@ -212,11 +210,11 @@ function mainResults(methods: readonly Method[]): Html {
     const own = evaluation[side];
     const { low, high } = accuracyInterval(own);
     const change =
-      side === 'trained' ? html` (${changeCell(evaluation.base.totalTokens, own.totalTokens)})` : null;
+      side === 'trained' ? markup` (${changeCell(evaluation.base.totalTokens, own.totalTokens)})` : null;
     return [
-      html`${percent(own.accuracy)}
-        <span class="muted">[${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]</span>`,
-      html`${tokens(own.totalTokens)}${change}`,
+      markup`${percent(own.accuracy)}
+        <span class="muted range">[${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]</span>`,
+      markup`${tokens(own.totalTokens)}${change}`,
     ];
   };
   const reports = methods.flatMap(({ label, reports: own }) =>
@@ -243,11 +241,14 @@ function differences(reports: readonly RunReport[], kind: BeforeAfter['kind']): 
       const compared = comparedOrNull(a, b, kind);
       if (compared === null) return [];
       const { accuracy, mcnemar, totalTokens, pairs } = compared;
+      // The bootstrap's interval shrinks to nothing when no problem changed.
+      const interval =
+        mcnemar === null ? accuracy.interval : pairedInterval(mcnemar.onlyA, mcnemar.onlyB, pairs);
       return [
         [
           `${b.run.name} against ${a.run.name}`,
           String(pairs),
-          pointsCell(accuracy.difference, accuracy.interval),
+          pointsCell(accuracy.difference, interval),
           pCell(mcnemar?.p ?? accuracy.p),
           pointsCell(totalTokens.change, totalTokens.changeInterval),
           pCell(totalTokens.p),
@@ -257,7 +258,7 @@ function differences(reports: readonly RunReport[], kind: BeforeAfter['kind']): 
   );
   if (rows.length === 0) return null;
   return numberTable(
-    `Differences, ${kindName(kind)}: intervals and p for tokens by the paired bootstrap, p for accuracy by the exact McNemar test`,
+    `Differences, ${kindName(kind)}: accuracy by the exact McNemar test and its interval, tokens by the paired bootstrap`,
     ['runs', 'problems', 'accuracy, points', 'p', 'tokens, %', 'p'],
     rows,
   );
@@ -279,9 +280,9 @@ function runSection(report: RunReport): Section {
   return {
     id: `run-${run.name.replaceAll(/[^\w-]+/g, '-')}`,
     title: run.name,
-    content: html`<p>${verdictOf(report)}</p>
+    content: markup`<p>${verdictOf(report)}</p>
       ${answersSection(report)}
-      ${config === null ? html`<p>${run.configProblem}</p>` : configurationHtml(withPublishedNames(config))}`,
+      ${config === null ? markup`<p>${run.configProblem}</p>` : configurationHtml(withPublishedNames(config))}`,
   };
 }
 
@@ -292,23 +293,33 @@ export async function comparison(
   const pareto = (await Promise.all(KINDS.map((kind) => paretoFigure(methods, kind)))).filter(
     (figure) => figure !== null,
   );
-  const dynamics = await overlaid(methods);
+  const dynamics = await Promise.all(
+    FIGURE_GROUPS.map(async (group) => ({ ...group, figures: await overlaid(group, methods) })),
+  );
   const tests = KINDS.map((kind) => differences(reports, kind)).filter((table) => table !== null);
   const sections: Section[] = [
     {
       id: 'results',
       title: 'Main results',
-      content: html`${mainResults(methods)} ${figuresHtml(pareto)} ${joined(tests)}`,
+      content: markup`${mainResults(methods)} ${figuresHtml(pareto)} ${joined(tests)}`,
     },
     {
       id: 'dynamics',
       title: 'Training dynamics',
-      content: html`<p class="muted">
+      content: markup`<p class="muted">
           Runs that differ in nothing but their seed are one line with a band from the least to the most.
         </p>
-        ${figuresHtml(dynamics)}`,
+        ${dynamics
+          .filter(({ figures }) => figures.length > 0)
+          .map(
+            (
+              { title, figures },
+              i,
+            ) => markup`<details${i === 0 ? markup` open` : null}><summary>${title}</summary>
+${figuresHtml(figures)}</details>`,
+          )}`,
     },
     ...reports.map(runSection),
   ];
-  return { sections, figures: [...pareto, ...dynamics] };
+  return { sections, figures: [...pareto, ...dynamics.flatMap(({ figures }) => figures)] };
 }

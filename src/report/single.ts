@@ -4,7 +4,7 @@ import { runVerdict, withPublishedNames } from '../train';
 import { chosenPairs, pairHtml } from './before-after';
 import { evaluationsOf, kindName, type BeforeAfter } from './evaluations';
 import { figuresHtml, type Figure } from './figure';
-import { html, joined, type Html } from './html';
+import { markup, joined, type Html } from './html';
 import { marksOf } from './marks';
 import type { RunData } from './run-data';
 import { comparisonOf, dynamicsOf, evaluationFigures, type DrawnGroup } from './run-figures';
@@ -70,6 +70,8 @@ export const rewardName = ({ config }: RunData): string =>
       ? config.reward
       : config.reward.map((one) => (typeof one === 'string' ? one : one.name)).join(' + ');
 
+const capitalised = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+
 function hours(seconds: number): string {
   if (seconds < 120) return `${seconds.toFixed(0)} s`;
   return seconds < 7200 ? `${(seconds / 60).toFixed(0)} min` : `${(seconds / 3600).toFixed(1)} h`;
@@ -81,13 +83,13 @@ function evaluationTiles({ kind, base, trained, change }: BeforeAfter): Tile[] {
     {
       name: `Thinking tokens, ${of}`,
       value: tokens(trained.thinkingTokens),
-      note: html`was ${tokens(base.thinkingTokens)},
+      note: markup`was ${tokens(base.thinkingTokens)},
       ${changeCell(base.thinkingTokens, trained.thinkingTokens)}`,
     },
     {
       name: `Accuracy, ${of}`,
       value: percent(trained.accuracy),
-      note: html`was ${percent(base.accuracy)}, ${pointsCell(change.difference, change.interval)} points`,
+      note: markup`was ${percent(base.accuracy)}, ${pointsCell(change.difference, change.interval)} points`,
     },
   ];
 }
@@ -106,20 +108,20 @@ export function tilesOf({ run, evaluations }: RunReport): Tile[] {
   return [
     ...own,
     ...training,
-    { name: 'Steps', value: grouped(last?.step ?? 0), note: html`${hours(seconds)} of training` },
+    { name: 'Steps', value: grouped(last?.step ?? 0), note: markup`${hours(seconds)} of training` },
     { name: 'Rollbacks', value: String(run.rollbacks.length), note: null },
   ];
 }
 
 function evaluationSection({ evaluations, figures }: RunReport): Html {
   if (evaluations.length === 0) {
-    return html`<p>The run has not evaluated a model before and after training yet.</p>`;
+    return markup`<p>The run has not evaluated a model before and after training yet.</p>`;
   }
   return joined(
     evaluations.map((one) => {
       const own = figures.filter(({ id }) => id.endsWith(`-${one.kind}`));
       const levels = Object.keys(one.base.perLevel).length > 0 ? levelsHtml(one) : null;
-      return html`<h3>${kindName(one.kind)}, ${one.trained.n} problems</h3>
+      return markup`<h3>${capitalised(kindName(one.kind))}, ${one.trained.n} problems</h3>
         ${levels}${correctnessHtml(one)}${testsHtml(one)} ${figuresHtml(own)}`;
     }),
   );
@@ -154,10 +156,10 @@ export function answersSection({ evaluations }: RunReport): Html {
     evaluations.find(({ kind, answers }) => kind === 'greedy' && answers !== null) ??
     evaluations.find(({ answers }) => answers !== null);
   if (shown === undefined) {
-    return html`<p>The run kept no answers of its evaluations.</p>`;
+    return markup`<p>The run kept no answers of its evaluations.</p>`;
   }
   const pairs = chosenPairs(shown);
-  return html`<p class="muted">
+  return markup`<p class="muted">
       ${kindName(shown.kind)}. Lines of the thinking that training removed are marked.
     </p>
     ${joined(pairs.map((pair, i) => pairHtml(pair, i === 0)))}`;
@@ -178,7 +180,7 @@ export function sectionsOf(report: RunReport): Section[] {
       title: 'Configuration',
       content:
         run.config === null
-          ? html`<p>The settings cannot be read by this version: ${run.configProblem}</p>`
+          ? markup`<p>The settings cannot be read by this version: ${run.configProblem}</p>`
           : configurationHtml(withPublishedNames(run.config)),
     },
   ];

@@ -4,10 +4,10 @@ import { nearestPreset, trainCommand } from '../config';
 import type { EvalSummary, Interval } from '../eval';
 import { grouped, percent } from '../text';
 import { accuracyInterval, kindName, type BeforeAfter } from './evaluations';
-import { html, joined, type Html } from './html';
+import { markup, joined, type Html } from './html';
 import type { Mark } from './marks';
 
-const NUMBER = html` class="number"`;
+const NUMBER = markup` class="number"`;
 
 /** A table whose first column names its rows; all others are numbers. */
 export function numberTable(
@@ -15,22 +15,22 @@ export function numberTable(
   head: readonly string[],
   rows: readonly (readonly (string | Html)[])[],
 ): Html {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="${caption}">
+  return markup`<div class="scroll" tabindex="0" role="region" aria-label="${caption}">
     <table>
       <caption class="muted">
         ${caption}
       </caption>
       <thead>
         <tr>
-          ${head.map((name, i) => html`<th scope="col" ${i === 0 ? null : NUMBER}>${name}</th>`)}
+          ${head.map((name, i) => markup`<th scope="col" ${i === 0 ? null : NUMBER}>${name}</th>`)}
         </tr>
       </thead>
       <tbody>
         ${rows.map(
           (row) =>
-            html`<tr>
+            markup`<tr>
               ${row.map((cell, i) =>
-                i === 0 ? html`<th scope="row">${cell}</th>` : html`<td class="number">${cell}</td>`,
+                i === 0 ? markup`<th scope="row">${cell}</th>` : markup`<td class="number">${cell}</td>`,
               )}
             </tr>`,
         )}
@@ -42,8 +42,8 @@ export function numberTable(
 /** `88.4%`, with its interval for a hover or a screen reader. */
 const accuracyCell = (summary: Pick<EvalSummary, 'accuracy' | 'n'>): Html => {
   const { low, high } = accuracyInterval(summary);
-  return html`${percent(summary.accuracy)}
-    <span class="muted">[${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]</span>`;
+  return markup`${percent(summary.accuracy)}
+    <span class="muted range">[${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]</span>`;
 };
 
 export const tokens = (value: number): string =>
@@ -51,10 +51,10 @@ export const tokens = (value: number): string =>
 
 /** `-62.3%` of `before`, green when shorter. */
 export function changeCell(before: number, after: number): Html {
-  if (before === 0) return html`–`;
+  if (before === 0) return markup`–`;
   const change = after / before - 1;
   const text = `${change > 0 ? '+' : ''}${(100 * change).toFixed(1)}%`;
-  return html`<span class="${change <= 0 ? 'good' : 'bad'}">${text}</span>`;
+  return markup`<span class="${change <= 0 ? 'good' : 'bad'}">${text}</span>`;
 }
 
 /** Difference of two accuracies in points. */
@@ -63,8 +63,8 @@ export const pointsCell = (difference: number, interval?: Interval): Html => {
   const range =
     interval === undefined
       ? null
-      : html` <span class="muted">[${points(interval.low)}, ${points(interval.high)}]</span>`;
-  return html`${points(difference)}${range}`;
+      : markup` <span class="muted range">[${points(interval.low)}, ${points(interval.high)}]</span>`;
+  return markup`${points(difference)}${range}`;
 };
 
 export const pCell = (p: number): string => (p < 0.001 ? '< 0.001' : p.toFixed(3));
@@ -128,9 +128,9 @@ export function correctnessHtml({ kind, base, trained }: BeforeAfter): Html {
 
 export function marksHtml(marks: readonly Mark[]): Html {
   if (marks.length === 0)
-    return html`<p>The monitor saw nothing unusual, and no step was refused or taken back.</p>`;
-  return html`<ul class="marks">
-    ${marks.map(({ kind, text }) => html`<li class="${kind}">${text}</li>`)}
+    return markup`<p>The monitor saw nothing unusual, and no step was refused or taken back.</p>`;
+  return markup`<ul class="marks">
+    ${marks.map(({ kind, text }) => markup`<li class="${kind}">${text}</li>`)}
   </ul>`;
 }
 
@@ -141,28 +141,28 @@ export function configurationHtml(config: Config): Html {
   const { preset, settings } = nearestPreset(config);
   const own = settings.map(
     ([name, value]) =>
-      html`<tr>
+      markup`<tr>
         <th scope="row"><code>${name}</code></th>
         <td><code>${json(value)}</code></td>
       </tr>`,
   );
   const all = Object.entries(config).map(
     ([name, value]) =>
-      html`<tr>
+      markup`<tr>
         <th scope="row"><code>${name}</code></th>
         <td><code>${json(value)}</code></td>
       </tr>`,
   );
   return joined([
     own.length === 0
-      ? html`<p>All settings are those of the preset <code>${preset}</code>.</p>`
-      : html`<p>Different from the preset <code>${preset}</code>:</p>
+      ? markup`<p>All settings are those of the preset <code>${preset}</code>.</p>`
+      : markup`<p>Different from the preset <code>${preset}</code>:</p>
           <div class="scroll" tabindex="0" role="region" aria-label="Settings that differ">
             <table>
               ${own}
             </table>
           </div>`,
-    html`<details>
+    markup`<details>
         <summary>All settings</summary>
         <div class="scroll" tabindex="0" role="region" aria-label="All settings">
           <table>
