@@ -70,8 +70,8 @@ function shownOf(sources: readonly Source[], runs: readonly RunData[], perTable:
     problems.push({
       id: problemId,
       level,
-      prompt: visible(cutMiddle(promptText(prompt), LONGEST_TEXT)),
-      gold: visible(gold),
+      prompt: cutMiddle(promptText(prompt), LONGEST_TEXT),
+      gold,
     });
     return problems.length - 1;
   };
@@ -86,7 +86,7 @@ function shownOf(sources: readonly Source[], runs: readonly RunData[], perTable:
         from,
         problem: problemIndex(row),
         sample,
-        text: visible(cutMiddle(completion, LONGEST_TEXT)),
+        text: cutMiddle(completion, LONGEST_TEXT),
         extracted,
         correct,
         status,
@@ -103,8 +103,10 @@ function shownOf(sources: readonly Source[], runs: readonly RunData[], perTable:
 }
 
 /** Data for the page's script: JSON, compressed and in letters that HTML leaves alone. */
-export const packed = (value: unknown): string =>
-  gzipSync(Buffer.from(JSON.stringify(value)), { level: 9 }).toString('base64');
+export function packed(value: unknown): string {
+  const json = JSON.stringify(value, (_, part: unknown) => (typeof part === 'string' ? visible(part) : part));
+  return gzipSync(Buffer.from(json), { level: 9 }).toString('base64');
+}
 
 /** Completions whose packed size stays under `budgetBytes`: fewer of each table until they do. */
 export async function packedCompletions(

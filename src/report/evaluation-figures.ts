@@ -150,6 +150,7 @@ export function paretoFront(points: readonly ParetoPoint[]): ParetoPoint[] {
 
 const PARETO = { width: 720, height: 400, marginTop: 24, marginRight: 150, marginBottom: 44, marginLeft: 52 };
 const LABEL_HEIGHT = 15;
+const LETTER_WIDTH = 8;
 
 function padded(values: readonly number[], share: number): [number, number] {
   const [low, high] = [minimum(values), maximum(values)];
@@ -162,17 +163,26 @@ interface PlacedLabel extends ParetoPoint {
   dy: number;
 }
 
-/** Labels right of their points; of points that are close, the lower one's label moves down. */
-function placedLabels(points: readonly ParetoPoint[], [low, high]: readonly [number, number]): PlacedLabel[] {
-  const perPoint = (PARETO.height - PARETO.marginTop - PARETO.marginBottom) / (high - low);
-  const placed: (PlacedLabel & { at: number })[] = [];
+/** Labels right of their points; where two would overlap, the lower point's label moves down. */
+function placedLabels(
+  points: readonly ParetoPoint[],
+  [left, right]: readonly [number, number],
+  [low, high]: readonly [number, number],
+): PlacedLabel[] {
+  const { width, height, marginTop, marginRight, marginBottom, marginLeft } = PARETO;
+  const perPoint = (height - marginTop - marginBottom) / (high - low);
+  const perToken = (width - marginLeft - marginRight) / (right - left);
+  const placed: (PlacedLabel & { at: number; from: number; to: number })[] = [];
   for (const point of [...points].sort((a, b) => b.accuracy - a.accuracy)) {
     const own = (high - 100 * point.accuracy) * perPoint;
-    const near = placed.filter(
-      (other) => Math.abs(other.tokens - point.tokens) < 0.35 * maximum(points.map((p) => p.tokens)),
+    const from = point.tokens * perToken;
+    const to = from + LETTER_WIDTH * point.label.length;
+    const inTheWay = placed.filter((other) => other.from < to && from < other.to).sort((a, b) => a.at - b.at);
+    const at = inTheWay.reduce(
+      (y, other) => (Math.abs(other.at - y) < LABEL_HEIGHT ? other.at + LABEL_HEIGHT : y),
+      own,
     );
-    const at = Math.max(own, ...near.map((other) => other.at + LABEL_HEIGHT));
-    placed.push({ ...point, at, dy: at - own });
+    placed.push({ ...point, at, from, to, dy: at - own });
   }
   return placed;
 }
@@ -226,7 +236,7 @@ export async function paretoSvg(points: readonly ParetoPoint[]): Promise<string>
         strokeWidth: 1.4,
       }),
       Plot.dot(points, { ...xy, r: 5, fill: stroke, stroke: 'var(--page)', strokeWidth: 1.5 }),
-      ...placedLabels(points, yDomain).map((label) =>
+      ...placedLabels(points, xDomain, yDomain).map((label) =>
         Plot.text([label], {
           ...xy,
           text: 'label',

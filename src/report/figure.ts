@@ -44,9 +44,9 @@ const csvCell = (cell: Cell): string => {
   return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 
-/** The figure's data as CSV (RFC 4180). */
+/** The figure's data as CSV (RFC 4180, but lines end as Unix's do). */
 export const figureCsv = ({ table: { columns, rows } }: Figure): string =>
-  [columns, ...rows].map((row) => `${row.map(csvCell).join(',')}\r\n`).join('');
+  [columns, ...rows].map((row) => `${row.map(csvCell).join(',')}\n`).join('');
 
 /** Six digits are more than a figure shows; a report carries many of them. */
 export const shortNumber = (value: number): number => Number(value.toPrecision(6));

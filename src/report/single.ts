@@ -122,7 +122,9 @@ function evaluationSection({ evaluations, figures }: RunReport): Html {
       const own = figures.filter(({ id }) => id.endsWith(`-${one.kind}`));
       const levels = Object.keys(one.base.perLevel).length > 0 ? levelsHtml(one) : null;
       return markup`<h3>${capitalised(kindName(one.kind))}, ${one.trained.n} problems</h3>
-        ${levels}${correctnessHtml(one)}${testsHtml(one)} ${figuresHtml(own)}`;
+<p>Accuracy per 1,000 tokens: ${one.base.accuracyPer1kTokens.toFixed(1)} points before, ${one.trained.accuracyPer1kTokens.toFixed(1)} after.</p>
+${levels}${correctnessHtml(one)}${testsHtml(one)}
+${figuresHtml(own)}`;
     }),
   );
 }
@@ -160,7 +162,7 @@ export function answersSection({ evaluations }: RunReport): Html {
   }
   const pairs = chosenPairs(shown);
   return markup`<p class="muted">
-      ${kindName(shown.kind)}. Lines of the thinking that training removed are marked.
+      ${capitalised(kindName(shown.kind))}. Lines of the thinking that training removed are marked.
     </p>
     ${joined(pairs.map((pair, i) => pairHtml(pair, i === 0)))}`;
 }

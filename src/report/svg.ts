@@ -29,15 +29,19 @@ const LIGHT: Readonly<Record<string, string>> = {
 
 /** linkedom has no XML serialiser of its own that keeps a namespace; coordinates need no more than 0.01. */
 function cleaned(svg: string, label: string): string {
-  return svg
-    .replace(/<style>[^]*?<\/style>/, '')
-    .replace(/\d+\.\d{3,}/g, (digits) => String(Number(Number(digits).toFixed(2))))
-    .replace(/^<svg /, `<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="${escaped(label)}" `)
-    .replace(/ class="[^"]*"/, '')
-    .replace(
-      / font-family="[^"]*"/,
-      ' font-family="system-ui, Arial, Liberation Sans, DejaVu Sans, sans-serif"',
-    );
+  return (
+    svg
+      .replace(/<style>[^]*?<\/style>/, '')
+      // A label is for what has a role; to tell marks apart, any attribute will do.
+      .replace(/ aria-label=/g, ' data-mark=')
+      .replace(/\d+\.\d{3,}/g, (digits) => String(Number(Number(digits).toFixed(2))))
+      .replace(/^<svg /, `<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="${escaped(label)}" `)
+      .replace(/ class="[^"]*"/, '')
+      .replace(
+        / font-family="[^"]*"/,
+        ' font-family="system-ui, Arial, Liberation Sans, DejaVu Sans, sans-serif"',
+      )
+  );
 }
 
 interface DrawnFigure {

@@ -15,7 +15,7 @@ export function numberTable(
   head: readonly string[],
   rows: readonly (readonly (string | Html)[])[],
 ): Html {
-  return markup`<div class="scroll" tabindex="0" role="region" aria-label="${caption}">
+  return markup`<div class="scroll" tabindex="0" role="group" aria-label="${caption}">
     <table>
       <caption class="muted">
         ${caption}
@@ -157,14 +157,14 @@ export function configurationHtml(config: Config): Html {
     own.length === 0
       ? markup`<p>All settings are those of the preset <code>${preset}</code>.</p>`
       : markup`<p>Different from the preset <code>${preset}</code>:</p>
-          <div class="scroll" tabindex="0" role="region" aria-label="Settings that differ">
+          <div class="scroll" tabindex="0" role="group" aria-label="Settings that differ">
             <table>
               ${own}
             </table>
           </div>`,
     markup`<details>
         <summary>All settings</summary>
-        <div class="scroll" tabindex="0" role="region" aria-label="All settings">
+        <div class="scroll" tabindex="0" role="group" aria-label="All settings">
           <table>
             ${all}
           </table>

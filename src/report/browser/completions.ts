@@ -65,7 +65,11 @@ function filtersFor(data: ShownCompletions): Filters {
 }
 
 const labelled = (name: string, ...inputs: HTMLElement[]): HTMLElement => {
-  if (inputs.length === 1) return element('label', {}, name, inputs[0]!);
+  if (inputs.length === 1) {
+    // Without it the name would include the options.
+    inputs[0]!.setAttribute('aria-label', name);
+    return element('label', {}, name, inputs[0]!);
+  }
   return element('label', {}, name, element('span', {}, inputs[0]!, ' to ', inputs[1]!));
 };
 
@@ -140,7 +144,7 @@ function detailOf(row: ShownCompletion, data: ShownCompletions): HTMLElement {
     element('p', { class: 'muted' }, `Reference: ${problem.gold}; answer found: ${row.extracted ?? 'none'}`),
     element(
       'div',
-      { class: 'thinking-text', tabindex: 0, role: 'region', 'aria-label': 'Thinking' },
+      { class: 'thinking-text', tabindex: 0, role: 'group', 'aria-label': 'Thinking' },
       thinking,
     ),
     end,

@@ -57,7 +57,7 @@ interface Readings {
 
 /** Figures over steps have a first column `step`; their cells are numbers, which CSV does not quote. */
 function readingsOf(csv: string | undefined): Readings | null {
-  const [head, ...lines] = (csv ?? '').trim().split('\r\n');
+  const [head, ...lines] = (csv ?? '').trim().split('\n');
   const names = head?.split(',') ?? [];
   if (names[0] !== 'step') return null;
   return { names: names.slice(1), rows: lines.map((line) => line.split(',')) };
