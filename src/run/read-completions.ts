@@ -5,7 +5,7 @@ import { dirname, join } from 'node:path';
 import { AcoerError } from '../errors';
 import { parquetRows } from '../parquet';
 
-/** One row of a table written by `writeCompletions`, without its advantages and rewards. */
+/** One row of a table written by `writeCompletions`, without its advantage and the parts of its reward. */
 export interface StoredCompletion {
   /** Step of the run, from 1. */
   step: number;
@@ -23,6 +23,8 @@ export interface StoredCompletion {
   /** Absent in tables from versions that did not record it. */
   laterThinkingTokens?: number;
   totalTokens: number;
+  /** The total; absent in tables that were not made by training. */
+  reward?: number;
   finish: 'stop' | 'length' | 'cancelled';
 }
 
@@ -69,6 +71,7 @@ const storedFrom = (row: Row): StoredCompletion => ({
   thinkingClosed: row.thinking_closed as boolean,
   ...(typeof row.later_thinking_tokens === 'number' && { laterThinkingTokens: row.later_thinking_tokens }),
   totalTokens: row.total_tokens as number,
+  ...(typeof row.reward === 'number' && { reward: row.reward }),
   finish: row.finish as StoredCompletion['finish'],
 });
 
