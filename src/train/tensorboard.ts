@@ -164,7 +164,8 @@ export class TensorBoardSink implements Required<Sink> {
   }
 
   private closeFile(): void {
-    this.file?.close();
+    const { file } = this;
     this.file = null;
+    file?.close();
   }
 }

@@ -30,6 +30,7 @@ test('rows are read as they were written', async () => {
     level: '4',
     gold: '2',
     extracted: null,
+    reward: 1.5,
   };
   expect(read).toEqual([
     {

@@ -2,6 +2,7 @@
 import { closeSync, existsSync, fsyncSync, openSync, readdirSync, readFileSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
 import { appendWhole, writeFileAtomic } from '../atomic';
+import { isFull } from '../writing';
 import { eventTime, fileVersionEvent, startEvent } from './events';
 import { frame, unframe } from './records';
 
@@ -42,6 +43,7 @@ export function readEvents(folder: string): StoredEvents {
 
 export class EventFile {
   private readonly handle: number;
+  private readonly unwritten: Buffer[] = [];
 
   /**
    * Replaces the run's event file by one with `events`, under a later name: a TensorBoard that has the old one
@@ -61,15 +63,36 @@ export class EventFile {
     for (const replaced of old) truncateSync(replaced);
   }
 
+  /** On a full disk the event is kept for the next attempt; what else fails is thrown. */
   append(event: Buffer): void {
-    appendWhole(this.handle, frame(event));
+    this.unwritten.push(frame(event));
+    try {
+      this.write();
+    } catch (error) {
+      if (!isFull(error)) throw error;
+    }
   }
 
+  private write(): void {
+    for (; this.unwritten.length > 0; this.unwritten.shift()) appendWhole(this.handle, this.unwritten[0]!);
+  }
+
+  /** Flushes the events so far to disk. */
   sync(): void {
-    fsyncSync(this.handle);
+    try {
+      this.write();
+      fsyncSync(this.handle);
+    } catch (error) {
+      if (!isFull(error)) throw error;
+    }
   }
 
+  /** @throws Error on a full disk, which may lack the last events */
   close(): void {
-    closeSync(this.handle);
+    try {
+      this.write();
+    } finally {
+      closeSync(this.handle);
+    }
   }
 }
