@@ -111,7 +111,7 @@ test.each([
   const out = join(root, name.replaceAll(' ', '-'));
   // Without an own python3 the path is empty, so that none is found.
   const path = source === null ? join(root, 'empty') : python(`${name.replaceAll(' ', '-')}-bin`, source);
-  const env = source === null ? { PATH: path } : {};
+  const env: Record<string, string> = source === null ? { PATH: path } : {};
   const { status } = acoer(['--out', out, ...sets(SINK, 'maxSteps=2', ...SMALL)], path, env);
   expect(status).toBe(0);
   expect(readMetrics(join(out, 'metrics.jsonl'))).toHaveLength(2);

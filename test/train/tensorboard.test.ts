@@ -118,7 +118,9 @@ describe('a run', () => {
       'rewardParams.acoer.alphaUp': expect.any(Number),
     });
     expect(valueOf(events, '_hparams_/session_end_info').status).toBe(1);
-    expect(valueOf(events, 'final/greedy_accuracy').scalar).toBe(Math.fround(summary.trained.greedy!.accuracy));
+    expect(valueOf(events, 'final/greedy_accuracy').scalar).toBe(
+      Math.fround(summary.trained.greedy!.accuracy),
+    );
   });
 
   test('can do without: tensorboard: false', async () => {
@@ -208,7 +210,9 @@ describe('one point a step', () => {
     await run.result();
     expectOnePointPerStep(out);
     expect(stepsOf(eventsOf(out), 'train/loss')).toEqual([1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    expect(valueOf(eventsOf(out), '_hparams_/session_start_info').hparams).toMatchObject({ learningRate: 50 });
+    expect(valueOf(eventsOf(out), '_hparams_/session_start_info').hparams).toMatchObject({
+      learningRate: 50,
+    });
     expectOnePointPerStep(source.out);
   });
 
