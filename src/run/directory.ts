@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { currentSettings } from '../config';
 import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
-import { removeTemporaries, writeJsonAtomic } from './atomic';
+import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
 import { LOCK_FILE, lockState, RunLock } from './lock';
 
 /** `step-000100`, which sorts as text in step order. */
@@ -50,6 +50,11 @@ export class RunDirectory {
 
   readonly config = () => join(this.path, 'config.json');
   readonly metrics = () => join(this.path, 'metrics.jsonl');
+  readonly metricsCsv = () => join(this.path, 'metrics.csv');
+  /** Folder of TensorBoard's event file. */
+  readonly tensorboard = () => join(this.path, 'tensorboard');
+  /** Where the event file is written first. */
+  readonly stagedEvents = () => join(this.path, `${TEMPORARY_PREFIX}tensorboard-${process.pid}`);
   readonly summary = () => join(this.path, 'summary.json');
   /** In a fork: the run and step it comes from. */
   readonly fork = () => join(this.path, 'fork.json');
