@@ -107,10 +107,13 @@ function contentOf(path) {
   return lines.map((line) => (line === '' ? '' : untimed(line))).join('\n');
 }
 
-/** Content of every file by path; checksums cover wall times and therefore differ. */
+/** What a run was doing last; checksums cover wall times and therefore differ. */
+const UNLIKE = ['progress.json', 'SHA256SUMS'];
+
+/** Content of every file by path. */
 function filesOf(folder) {
   const names = readdirSync(folder, { recursive: true })
-    .filter((name) => statSync(join(folder, name)).isFile() && basename(name) !== 'SHA256SUMS')
+    .filter((name) => statSync(join(folder, name)).isFile() && !UNLIKE.includes(basename(name)))
     .sort();
   return new Map(names.map((name) => [name, contentOf(join(folder, name))]));
 }

@@ -24,6 +24,13 @@ export { openDump, pruneDumps, saveDump } from './dumps';
 export { EvaluationFile, recordOf } from './evaluation-file';
 export { MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
 export { saveFinal } from './final';
+export {
+  type CurrentProgress,
+  ProgressFile,
+  readProgress,
+  type RunPhase,
+  type RunProgress,
+} from './progress';
 export { encodeSafetensors, type Tensor } from './safetensors';
 export { PATIENCE, writePatiently, type Patience } from './writing';
 export { completeRollbacks, readRollbacks, recordRollback, type Rollback } from './rollbacks';

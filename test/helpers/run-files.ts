@@ -1,6 +1,6 @@
-/** Run directories in comparable form: every file except timings, memory and the folder's own name. */
+/** Run directories in comparable form: what is in their files, except timings, memory and the folder's name. */
 import { cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 
 const TIMED = /^(step_time$|time\/|memory\/)/;
 
@@ -25,10 +25,15 @@ function contentOf(path: string): unknown {
   return bytes.toString('base64');
 }
 
-/** Content of every file in `folder` by relative path, except damaged checkpoints that were set aside. */
+/**
+ * Content of every file in `folder` by relative path, except damaged checkpoints that were set aside, and what
+ * the run was doing last.
+ */
 export function untimedFiles(folder: string): Map<string, unknown> {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
-  const compared = names.filter((name) => !name.includes('damaged-') && !name.endsWith('SHA256SUMS'));
+  const compared = names.filter(
+    (name) => !name.includes('damaged-') && !name.endsWith('SHA256SUMS') && name !== 'progress.json',
+  );
   const files = compared.filter((name) => statSync(join(folder, name)).isFile());
   return new Map(files.map((name) => [name, contentOf(join(folder, name))]));
 }
@@ -38,6 +43,8 @@ export function untimedFiles(folder: string): Map<string, unknown> {
  * dead process blocks nobody, but this process is still alive.
  */
 export function copyAsCrashed(folder: string, copy: string): void {
-  cpSync(folder, copy, { recursive: true });
+  // A temporary file may get its name meanwhile.
+  const filter = (path: string) => !basename(path).startsWith('.tmp-');
+  cpSync(folder, copy, { recursive: true, filter });
   rmSync(join(copy, 'lock.json'));
 }

@@ -94,6 +94,7 @@ describe('a run', () => {
       'config.json',
       'final',
       'metrics.jsonl',
+      'progress.json',
       'summary.json',
     ]);
     expect(readdirSync(join(given.out, 'checkpoints'))).toEqual([
