@@ -51,7 +51,10 @@ const schema = z.object({
   tokens: count.nullable(),
   /** The mean since it began. */
   tokensPerSecond: amount.nullable(),
-  /** Being decoded; `prompt` is the problem's index in the data, `tokens` its new tokens so far. */
+  /**
+   * Being decoded. `prompt` is the position in the run's data order, in an evaluation the problem's, from 0;
+   * `tokens` are the new ones so far.
+   */
   sequences: z
     .array(z.object({ problemId: z.string().max(MAX_ID_CHARS), prompt: count, sample: count, tokens: count }))
     .max(MAX_SEQUENCES),

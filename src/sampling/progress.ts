@@ -24,7 +24,7 @@ export interface Decoding {
   tokens: number;
   /** The mean since sampling began. */
   tokensPerSecond: number;
-  /** `prompt` is the problem's index in the data. */
+  /** `prompt` is the prompt's `index`, no longer its place in the list. */
   sequences: readonly (InFlight & { problemId: string })[];
 }
 
@@ -59,8 +59,7 @@ export class DecodeTracker {
     const now = inFlight.filter((one) => !this.landed.has(keyOf(one)));
     this.flying = new Map(now.map((one) => [keyOf(one), one]));
     const moved =
-      promptTokens !== this.promptTokens ||
-      now.some((one) => before.get(keyOf(one))?.tokens !== one.tokens);
+      promptTokens !== this.promptTokens || now.some((one) => before.get(keyOf(one))?.tokens !== one.tokens);
     this.promptTokens = promptTokens;
     return moved;
   }

@@ -35,6 +35,7 @@ export class Progress {
   constructor(directory: RunDirectory, { maxSteps }: Config, warn: (message: string) => void) {
     this.file = new ProgressFile(directory, warn);
     this.current = { phase: 'loading', step: 0, maxSteps, ...NOTHING_SAMPLED };
+    this.file.show(this.current, true);
   }
 
   /** @param step the step in progress, from 1; 0 before the first */
