@@ -42,7 +42,7 @@ export class Progress {
   enter(entered: Phase, step: number): void {
     const phase = SHOWN[entered];
     if (phase === null || (phase === this.current.phase && step === this.current.step)) return;
-    this.current = { ...NOTHING_SAMPLED, phase, step, maxSteps: this.current.maxSteps };
+    this.current = { phase, step, maxSteps: this.current.maxSteps, ...NOTHING_SAMPLED };
     this.file.show(this.current, true);
   }
 
@@ -68,6 +68,6 @@ export class Progress {
   /** Says how the run ended; null: its folder goes, so nothing more is written. */
   async end(outcome: Outcome | null): Promise<void> {
     const { maxSteps, step } = this.current;
-    await this.file.end(outcome && { ...NOTHING_SAMPLED, phase: outcome, step, maxSteps });
+    await this.file.end(outcome && { phase: outcome, step, maxSteps, ...NOTHING_SAMPLED });
   }
 }

@@ -38,8 +38,8 @@ function listened(more: TrainOptions = {}, faults: FakeFaults = {}) {
     if (event.type === 'decode-progress' || event.type === 'eval-progress') events.push(event);
   };
   const engine = new FakeEngine(faults);
-  const out = newFolder();
-  return { given: { out, ...fakeRun({ ...settings(), ...more, onEvent }), engine }, events, warnings };
+  const out = more.out ?? newFolder();
+  return { given: { ...fakeRun({ ...settings(), ...more, onEvent }), out, engine }, events, warnings };
 }
 
 describe('events', () => {
