@@ -11,6 +11,7 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { performance } from 'node:perf_hooks';
 import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
@@ -40,8 +41,8 @@ const median = (numbers) => {
 };
 const quantile = (sorted, q) => sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))];
 
-await using engine = await createEngine({ device: 'cpu' });
-await using model = await engine.loadModel(values.model);
+const engine = await createEngine({ device: 'cpu' });
+const model = await engine.loadModel(values.model);
 const request = {
   promptIds: Int32Array.from({ length: 32 }, (_, i) => i),
   numSamples: sequences,
@@ -93,6 +94,8 @@ console.log(
 console.log(
   `with / without reports, median of ${pairs} pairs: ${median(ratios).toFixed(4)}, 95% ${quantile(resampled, 0.025).toFixed(4)} to ${quantile(resampled, 0.975).toFixed(4)}`,
 );
+
+await engine.dispose();
 
 const folder = mkdtempSync(join(tmpdir(), 'acoer-progress-'));
 try {

@@ -16,7 +16,8 @@ A run writes its numbers to \`metrics.jsonl\` and its completions to Parquet tab
 setting \`sinks\`, whose default export is a function of \`{ directory, config }\` that returns one, or an object given to \`train({ sinks })\`
 ([examples/sink.mjs](../examples/sink.mjs)). All its members are optional and may be async: \`rewind(step)\` (called first, and
 after a rollback: later steps will come again), \`step(metrics)\`, \`completions(step, rows)\`, \`event(event)\`, \`flush()\` before each
-checkpoint, \`close()\`. The run waits for every call except \`event\`. A sink that throws is reported once and
+checkpoint, \`close()\`. The run waits for every call except \`event\`. While a sink is still taking an event
+of progress, later ones (\`decode-progress\`, \`eval-progress\`) are not kept for it. A sink that throws is reported once and
 not called again; the run continues. A sink is not part of what a resumed run must repeat: it may be added, changed or removed.
 `;
 

@@ -29,7 +29,8 @@ function syncPath(path: string): void {
 
 const beside = (path: string, name: string) => join(dirname(path), name);
 /** What becomes `path`; of this process. */
-export const temporaryName = (path: string) => beside(path, `${TEMPORARY_PREFIX}${basename(path)}-${process.pid}`);
+export const temporaryName = (path: string) =>
+  beside(path, `${TEMPORARY_PREFIX}${basename(path)}-${process.pid}`);
 const replacedName = (path: string) => beside(path, `${REPLACED_PREFIX}${basename(path)}`);
 
 /** Writes or replaces `path`, creating its folder if needed. */

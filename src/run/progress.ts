@@ -139,6 +139,8 @@ export class ProgressFile {
     this.writing = this.write().finally(() => (this.isWriting = false));
   }
 
+  /** Never rejects. */
+
   private async write(): Promise<void> {
     if (this.current === null) return;
     const path = this.directory.progress();
@@ -151,9 +153,12 @@ export class ProgressFile {
       await rm(temporary, { force: true }).catch(() => undefined);
       if (this.warned) return;
       this.warned = true;
-      this.warn(
-        `${path} cannot be written (${errorMessage(error)}), so it may be out of date; the run goes on.`,
-      );
+      const why = errorMessage(error);
+      try {
+        this.warn(`${path} cannot be written (${why}), so it may be out of date; the run goes on.`);
+      } catch {
+        // Nobody awaits this write, so what a listener throws would end the process.
+      }
     }
   }
 }

@@ -139,6 +139,22 @@ test.each(['ENOSPC', 'EROFS', 'EACCES', 'EIO'])('%s: one warning, and written ag
   expect(readdirSync(path)).toEqual(['progress.json']);
 });
 
+test('a listener that throws at the warning ends nothing', async () => {
+  const thrown: unknown[] = [];
+  const note = (error: unknown) => thrown.push(error);
+  process.on('unhandledRejection', note);
+  writeFile.mockRejectedValueOnce(new Error('no'));
+  const own = new ProgressFile(new RunDirectory(path), () => {
+    throw new Error('from the listener');
+  });
+  own.show(state(), true);
+  await wait(50);
+  await own.end(state({ phase: 'failed' }));
+  process.off('unhandledRejection', note);
+  expect(thrown).toEqual([]);
+  expect(readProgress(path)!.phase).toBe('failed');
+});
+
 test('a folder that is gone is not made again', async () => {
   rmSync(path, { recursive: true });
   await file.end(state());

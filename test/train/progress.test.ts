@@ -180,11 +180,11 @@ describe('progress.json', () => {
     expect(readProgress(given.out)).toMatchObject({ phase: 'interrupted', step: 2, done: null });
 
     const parts = fakeParts();
-    const { loadModel } = parts.engine;
+    const loadModel = parts.engine.loadModel.bind(parts.engine);
     let goOn = () => undefined as void;
     parts.engine.loadModel = async () => {
       await new Promise<void>((resolve) => (goOn = resolve));
-      return loadModel.call(parts.engine);
+      return loadModel();
     };
     const resuming = train({ resume: given.out, ...parts });
     expect(await until(given.out, ({ phase }) => phase === 'loading')).toMatchObject({

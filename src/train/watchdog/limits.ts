@@ -1,7 +1,7 @@
 /** How long a phase may go without a sign of progress. */
 import type { Config, Phase } from '../../config';
-import { DEFAULT_SLOTS } from '../../engine/types';
 import { promptLimit } from '../../plan';
+import { DEFAULT_SLOTS } from '../../sampling';
 
 /** What the duration of a phase depends on besides the configuration. */
 export interface ModelSize {
