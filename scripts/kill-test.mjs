@@ -118,10 +118,14 @@ function contentOf(path) {
   return lines.map((line) => (line === '' ? '' : untimed(line))).join('\n');
 }
 
-/** Content of every file by path, except checksums and the event file, which cover wall times. */
+/** Content of every file by path, except what the run was doing last, and checksums and the event file, which cover wall times. */
 function filesOf(folder) {
   const names = readdirSync(folder, { recursive: true })
-    .filter((name) => statSync(join(folder, name)).isFile() && !/SHA256SUMS$|tfevents/.test(basename(name)))
+    .filter(
+      (name) =>
+        statSync(join(folder, name)).isFile() &&
+        !/SHA256SUMS$|tfevents|^progress\.json$/.test(basename(name)),
+    )
     .sort();
   return new Map(names.map((name) => [name, contentOf(join(folder, name))]));
 }

@@ -49,6 +49,11 @@ Pack runGenerate(GenerateArgs args, CallContext& call) {
   const auto emit = [&call](GeneratedSequence&& sequence) {
     call.emit([sequence = std::move(sequence)](Napi::Env env) { return toJs(env, sequence); });
   };
+  if (call.report) {
+    args.options.onProgress = [&call](GenerateProgress&& progress) {
+      call.report([progress = std::move(progress)](Napi::Env env) { return toJs(env, progress); });
+    };
+  }
   const GenerateStats stats = acoer::generate(model, requests, args.options, emit, call.cancel);
   call.cancel.check();  // unfinished sequences were emitted; the call itself is rejected
   return [stats](Napi::Env env) { return toJs(env, stats); };
@@ -58,8 +63,9 @@ Pack runGenerate(GenerateArgs args, CallContext& call) {
 
 // generate(
 //   args: { model: ModelId; requests: NativeGenerateRequest[]; maxSlots: number; kvBytes: number;
-//           job: number },
+//           job: number; progressEveryMs?: number },
 //   onSequence: (sequence: NativeSequence) => void,
+//   onProgress?: (progress: NativeGenerateProgress) => void,
 // ): Promise<NativeGenerateStats>
 Napi::Value EngineWrap::generate(const Info& info) {
   return start(info, [&info](const Fields& fields) {
@@ -69,11 +75,17 @@ Napi::Value EngineWrap::generate(const Info& info) {
     }
     args.options.maxSlots = fields.integer("maxSlots");
     args.options.kvBytes = fields.integer("kvBytes");
+    if (!info[2].IsUndefined()) {
+      if (!info[2].IsFunction()) fail(ErrorCode::kBadArgument, "onProgress must be a function");
+      args.options.progressEveryMs = fields.number("progressEveryMs");
+    }
     if (!info[1].IsFunction()) fail(ErrorCode::kBadArgument, "onSequence must be a function");
-    return Request{
+    Request request{
         .job = fields.count("job"),
         .callback = Napi::Persistent(info[1].As<Napi::Function>()),
         .work = [args = std::move(args)](CallContext& call) { return runGenerate(args, call); }};
+    if (!info[2].IsUndefined()) request.onProgress = Napi::Persistent(info[2].As<Napi::Function>());
+    return request;
   });
 }
 

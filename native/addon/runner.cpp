@@ -80,14 +80,20 @@ Napi::Value Runner::start(const Napi::Object& owner, const std::function<Request
     if (closed()) throw toError(env_, disposedFailure());
     Request request = unpack();
     const uint64_t call = nextCall_++;
+    std::shared_ptr<std::atomic<bool>> reporting;
+    if (!request.onProgress.IsEmpty()) reporting = std::make_shared<std::atomic<bool>>(false);
+    const auto emit = [this, call](Pack pack) {
+      send({.kind = Message::Kind::kEvent, .call = call, .pack = std::move(pack)});
+    };
     Job job{.number = request.job,
-            .run = [this, call, work = std::move(request.work)](Session& session,
-                                                                const Cancel& cancel) {
-              runOnEngine(call, work, session, cancel);
+            .run = [this, call, emit, report = reporter(call, reporting),
+                    work = std::move(request.work)](Session& session, const Cancel& cancel) {
+              runOnEngine(call, work, {session, cancel, emit, report});
             }};
     hold(owner);
     pending_.emplace(call,
-                     Pending{deferred, std::move(request.callback), std::nullopt, job.cancel});
+                     Pending{deferred, std::move(request.callback), std::move(request.onProgress),
+                             std::move(reporting), std::nullopt, job.cancel});
     thread_->submit(std::move(job));
   } catch (const Napi::Error& error) {
     deferred.Reject(error.Value());
@@ -97,17 +103,24 @@ Napi::Value Runner::start(const Napi::Object& owner, const std::function<Request
   return deferred.Promise();
 }
 
-void Runner::runOnEngine(uint64_t call, const Work& work, Session& session, const Cancel& cancel) {
-  CallContext context{
-      session, cancel, [this, call](Pack pack) {
-        send({.kind = Message::Kind::kEvent, .call = call, .pack = std::move(pack)});
-      }};
+std::function<void(Pack)> Runner::reporter(uint64_t call,
+                                           const std::shared_ptr<std::atomic<bool>>& reporting) {
+  if (reporting == nullptr) return {};
+  return [this, call, reporting](Pack pack) {
+    if (reporting->exchange(true)) return;
+    send({.kind = Message::Kind::kProgress, .call = call, .pack = std::move(pack)});
+  };
+}
+
+void Runner::runOnEngine(uint64_t call, const Work& work, CallContext context) {
   try {
-    cancel.check();
+    context.cancel.check();
     Pack pack = work(context);
     send({.kind = Message::Kind::kResult, .call = call, .pack = std::move(pack)});
   } catch (...) {
-    send({.kind = Message::Kind::kFailure, .call = call, .failure = failureOnEngine(session)});
+    send({.kind = Message::Kind::kFailure,
+          .call = call,
+          .failure = failureOnEngine(context.session)});
   }
 }
 
@@ -132,14 +145,23 @@ void Runner::onMessage(Napi::Env env, Message& message) {
   if (message.kind == Message::Kind::kEnded) return onEnded(env);
   const auto found = pending_.find(message.call);
   if (found == pending_.end()) return;
-  if (message.kind == Message::Kind::kEvent) return onEvent(env, found->second, message.pack);
+  Pending& pending = found->second;
+  if (message.kind == Message::Kind::kEvent) {
+    return tell(env, pending, pending.callback, message.pack);
+  }
+  if (message.kind == Message::Kind::kProgress) {
+    tell(env, pending, pending.onProgress, message.pack);
+    pending.reporting->store(false);
+    return;
+  }
   settle(env, message);
 }
 
-void Runner::onEvent(Napi::Env env, Pending& pending, const Pack& pack) {
-  if (pending.thrown || pending.callback.IsEmpty()) return;
+void Runner::tell(Napi::Env env, Pending& pending, const Napi::FunctionReference& function,
+                  const Pack& pack) {
+  if (pending.thrown || function.IsEmpty()) return;
   try {
-    pending.callback.Call({pack(env)});
+    function.Call({pack(env)});
   } catch (const Napi::Error& error) {
     pending.thrown = error;
   } catch (...) {

@@ -4,6 +4,7 @@
 // the catch blocks of all calls.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <optional>
 
@@ -17,18 +18,23 @@ namespace acoer {
 // Converts a plain result to a JavaScript value, on the JavaScript thread.
 using Pack = std::function<Napi::Value(Napi::Env)>;
 
-// What the work of a call gets on the engine thread. `emit` sends a value to the call's callback.
+// What the work of a call gets on the engine thread.
 struct CallContext {
   Session& session;
   const Cancel& cancel;
+  // Sends a value to the call's callback.
   std::function<void(Pack)> emit;
+  // Sends a value to the call's onProgress, or drops it while JavaScript has not yet taken the one
+  // before; empty if there is no onProgress.
+  std::function<void(Pack)> report;
 };
 
 using Work = std::function<Pack(CallContext&)>;
 
 struct Request {
   int64_t job = 0;
-  Napi::FunctionReference callback{};  // receives what the work emits; may be empty
+  Napi::FunctionReference callback{};    // receives what the work emits; may be empty
+  Napi::FunctionReference onProgress{};  // receives what it reports; may be empty
   Work work;
 };
 
@@ -50,12 +56,13 @@ class Runner {
   enum class State { kOpen, kClosing, kClosed };
   struct Pending {
     Napi::Promise::Deferred deferred;
-    Napi::FunctionReference callback;
-    std::optional<Napi::Error> thrown;  // thrown by the callback
+    Napi::FunctionReference callback, onProgress;
+    std::shared_ptr<std::atomic<bool>> reporting;  // a report is on its way; null: no onProgress
+    std::optional<Napi::Error> thrown;             // thrown by either function
     std::shared_ptr<Cancel> cancel;
   };
   struct Message {
-    enum class Kind { kEvent, kResult, kFailure, kEnded } kind;
+    enum class Kind { kEvent, kProgress, kResult, kFailure, kEnded } kind;
     uint64_t call = 0;
     Pack pack{};
     Failure failure{};
@@ -64,9 +71,12 @@ class Runner {
   using Channel = Napi::TypedThreadSafeFunction<Runner, Message, receive>;
 
   void send(Message message);
-  void runOnEngine(uint64_t call, const Work& work, Session& session, const Cancel& cancel);
+  std::function<void(Pack)> reporter(uint64_t call,
+                                     const std::shared_ptr<std::atomic<bool>>& reporting);
+  void runOnEngine(uint64_t call, const Work& work, CallContext context);
   void onMessage(Napi::Env env, Message& message);
-  void onEvent(Napi::Env env, Pending& pending, const Pack& pack);
+  static void tell(Napi::Env env, Pending& pending, const Napi::FunctionReference& function,
+                   const Pack& pack);
   void settle(Napi::Env env, Message& message);
   void onEnded(Napi::Env env);
   void hold(const Napi::Object& owner);

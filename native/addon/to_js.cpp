@@ -73,6 +73,15 @@ Napi::Value toJs(Napi::Env env, const GeneratedSequence& sequence) {
   return object;
 }
 
+Napi::Value toJs(Napi::Env env, const GenerateProgress& progress) {
+  auto object = Napi::Object::New(env);
+  object["ended"] = count(progress.ended);
+  object["total"] = count(progress.total);
+  object["promptTokens"] = count(progress.promptTokens);
+  object["inFlight"] = typedArray(env, progress.inFlight);
+  return object;
+}
+
 Napi::Value toJs(Napi::Env env, const GenerateStats& stats) {
   auto object = Napi::Object::New(env);
   object["promptTokens"] = count(stats.promptTokens);

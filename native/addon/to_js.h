@@ -46,6 +46,7 @@ struct MemoryFacts {
 Napi::Value toJs(Napi::Env env, const ModelFacts& facts);
 Napi::Value toJs(Napi::Env env, const PolicyFacts& facts);
 Napi::Value toJs(Napi::Env env, const GeneratedSequence& sequence);
+Napi::Value toJs(Napi::Env env, const GenerateProgress& progress);
 Napi::Value toJs(Napi::Env env, const GenerateStats& stats);
 Napi::Value toJs(Napi::Env env, const ScoreResult& result);
 Napi::Value toJs(Napi::Env env, const StepResult& result);

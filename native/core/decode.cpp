@@ -175,16 +175,21 @@ void Decoder::forEachWeights(
   }
 }
 
-void Decoder::prefill(const DecodeRows& rows, const KvCache& cache, const Cancel& cancel) {
+void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
+                      const std::function<bool(double share)>& goesOn) {
   ensureRoom(rows.count(), false);
   forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
     Part part = makePart(rows.spans, cache, weights, begin, end);
     placeRows(part, rows, true);
     embed(part);
     // The last layer's output would only feed the logits, which are left to the decode step.
-    for (size_t layer = 0; layer < weights.layers.size(); ++layer) {
-      if (cancel.requested()) return;
-      runLayer(part, layer, layer + 1 == weights.layers.size());
+    const size_t layers = weights.layers.size();
+    for (size_t layer = 0; layer < layers; ++layer) {
+      const double ofPart = static_cast<double>(layer) / static_cast<double>(layers);
+      const double rowsDone =
+          static_cast<double>(begin) + ofPart * static_cast<double>(end - begin);
+      if (!goesOn(rowsDone / static_cast<double>(rows.count()))) return;
+      runLayer(part, layer, layer + 1 == layers);
     }
   });
 }

@@ -49,8 +49,9 @@ class Decoder {
 
   KvCache makeCache() const;
   // Writes the keys and values of every row. The rows of a slot must be consecutive, from position
-  // 0 on.
-  void prefill(const DecodeRows& rows, const KvCache& cache, const Cancel& cancel);
+  // 0 on. Before each layer `goesOn` gets the share of the work that lies behind; false ends it.
+  void prefill(const DecodeRows& rows, const KvCache& cache,
+               const std::function<bool(double share)>& goesOn);
   // Logits [N, V] in fp32 (fp64 for fp64 models), on the model's device; valid until the next call.
   at::Tensor decode(const DecodeRows& rows, const KvCache& cache);
 

@@ -119,10 +119,12 @@ class GenerateRun {
   void buildRows();
   void accept(Sequence& sequence, const Draw& draw);
   void finish(Sequence& sequence, FinishReason reason);
+  void report(int64_t promptTokens);
   void cancelRest();
 
   const Model& model_;
   const std::vector<GenerateRequest>& requests_;
+  const GenerateOptions& options_;
   const std::function<void(GeneratedSequence&&)>& onSequence_;
   const Cancel& cancel_;
   KvBudget budget_;
@@ -140,6 +142,8 @@ class GenerateRun {
   std::vector<int64_t> slotOfRow_;
   std::vector<DrawRow> draws_;
   GenerateStats stats_;
+  int64_t ended_ = 0;
+  Clock::time_point reported_ = Clock::now();
 };
 
 GenerateRun::GenerateRun(const Model& model, const std::vector<GenerateRequest>& requests,
@@ -148,6 +152,7 @@ GenerateRun::GenerateRun(const Model& model, const std::vector<GenerateRequest>&
                          const Cancel& cancel)
     : model_(model),
       requests_(requests),
+      options_(options),
       onSequence_(onSequence),
       cancel_(cancel),
       budget_(planKvBudget(model, requests, options)),
@@ -172,6 +177,7 @@ GenerateStats GenerateRun::run() {
     refill();
     if (slots_.empty() || cancel_.requested()) break;
     step();
+    report(stats_.promptTokens);
   }
   if (cancel_.requested()) cancelRest();
   if (gpuSteps_) stats_.fallback = gpuSteps_->noGraphsBecause();
@@ -226,11 +232,11 @@ bool GenerateRun::prepareGroup() {
 void GenerateRun::prefillGroup() {
   const auto start = Clock::now();
   std::vector<size_t> order;
-  int64_t longest = 0;
+  int64_t longest = 0, tokens = 0;
   for (size_t r = group_.begin; r < group_.end; ++r) {
     order.push_back(r);
     longest = std::max(longest, static_cast<int64_t>(requests_[r].promptIds.size()) - 1);
-    stats_.promptTokens += static_cast<int64_t>(requests_[r].promptIds.size());
+    tokens += static_cast<int64_t>(requests_[r].promptIds.size());
   }
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return policyOf_[a] < policyOf_[b]; });
@@ -245,7 +251,12 @@ void GenerateRun::prefillGroup() {
   }
   group_.cache.emplace(decoder_.makeCache());
   group_.cache->resize(static_cast<int64_t>(group_.end - group_.begin), longest, 0, 0);
-  if (rows.count() > 0) decoder_.prefill(rows, *group_.cache, cancel_);
+  const auto goesOn = [&](double share) {
+    report(stats_.promptTokens + static_cast<int64_t>(share * static_cast<double>(tokens)));
+    return !cancel_.requested();
+  };
+  if (rows.count() > 0) decoder_.prefill(rows, *group_.cache, goesOn);
+  stats_.promptTokens += tokens;
   stats_.prefillMs += millisecondsSince(start);
 }
 
@@ -437,7 +448,24 @@ void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
 void GenerateRun::finish(Sequence& sequence, FinishReason reason) {
   sequence.done = true;
   sequence.out.finish = reason;
+  ended_ += 1;
   onSequence_(std::move(sequence.out));
+}
+
+void GenerateRun::report(int64_t promptTokens) {
+  if (!options_.onProgress || cancel_.requested()) return;
+  if (millisecondsSince(reported_) < options_.progressEveryMs) return;
+  GenerateProgress progress{.ended = ended_, .promptTokens = promptTokens};
+  for (const GenerateRequest& request : requests_) progress.total += request.numSamples;
+  for (const Sequence& sequence : slots_) {
+    if (sequence.done) continue;
+    const GeneratedSequence& out = sequence.out;
+    for (const int64_t value : {out.request, out.sample, static_cast<int64_t>(out.ids.size())}) {
+      progress.inFlight.push_back(static_cast<int32_t>(value));
+    }
+  }
+  options_.onProgress(std::move(progress));
+  reported_ = Clock::now();
 }
 
 // Delivers every unfinished sequence: first those in slots, then those not started.

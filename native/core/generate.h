@@ -30,10 +30,23 @@ struct GenerateRequest {
   const Policy* policy = nullptr;  // null: the base
 };
 
+// How far a generate() call has come, as the host knows it: on a GPU it looks every kStepsPerLook
+// tokens.
+struct GenerateProgress {
+  int64_t ended = 0, total = 0;  // sequences; those that ended have been delivered
+  int64_t promptTokens = 0;      // prefilled; on a GPU that work may only have been started
+  // For each sequence being decoded: request, sample, number of new tokens.
+  std::vector<int32_t> inFlight;
+};
+
 struct GenerateOptions {
   int64_t maxSlots = 64;  // most sequences decoded together; kvBytes may allow fewer
   int64_t kvBytes = 0;    // limit of the KV cache; 0: a share of the free memory
   DecodePath path = DecodePath::kAuto;
+  // Called on the thread of the call after a step, or a layer of a prefill, but at most every
+  // progressEveryMs, and not once the call is cancelled. Empty: nobody is told.
+  std::function<void(GenerateProgress&&)> onProgress;
+  double progressEveryMs = 250;
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };

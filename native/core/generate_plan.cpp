@@ -78,6 +78,8 @@ void checkRequests(const Model& model, const std::vector<GenerateRequest>& reque
           static_cast<double>(options.maxSlots));
   require(options.kvBytes >= 0, "generate: kvBytes", "0 (a share of the free memory) or positive",
           static_cast<double>(options.kvBytes));
+  require(options.progressEveryMs >= 0 && std::isfinite(options.progressEveryMs),
+          "generate: progressEveryMs", "0 or positive", options.progressEveryMs);
   for (size_t i = 0; i < requests.size(); ++i) checkRequest(model, i, requests[i]);
 }
 

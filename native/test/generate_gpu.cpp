@@ -141,6 +141,19 @@ ACOER_TEST(gpu_kernels_cancel_between_looks) {
   ACOER_CHECK(longest == kStepsPerLook && stats.decodeSteps == kStepsPerLook);
 }
 
+// The host knows nothing between two looks.
+ACOER_TEST(gpu_kernels_progress_in_looks) {
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
+  std::vector<int32_t> tokens;
+  GenerateOptions options{.progressEveryMs = 0};
+  options.onProgress = [&](GenerateProgress&& progress) {
+    if (progress.inFlight.size() == 3) tokens.push_back(progress.inFlight[2]);
+  };
+  collect(*model, {makeRequest({1, 2, 3}, 1, 3 * kStepsPerLook + 2)}, options);
+  ACOER_CHECK(
+      (tokens == std::vector<int32_t>{kStepsPerLook, 2 * kStepsPerLook, 3 * kStepsPerLook}));
+}
+
 ACOER_TEST(gpu_kernels_place_non_finite_logits) {
   const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
   const auto broken = changedCopy(model, 4);

@@ -143,6 +143,17 @@ export interface NativeGenerateStats {
   fallback: string;
 }
 
+/** How far a call of `generate` has come; on a GPU as of the host's last look, every eight tokens. */
+export interface NativeGenerateProgress {
+  /** Sequences that have ended; each has been given to `onSequence`. */
+  ended: number;
+  total: number;
+  /** Prompt tokens prefilled; on a GPU that work may only have been started. */
+  promptTokens: number;
+  /** For each sequence being decoded three numbers: request, sample, new tokens so far. */
+  inFlight: Int32Array;
+}
+
 /** One number per completion token. */
 export interface NativeTokenValues {
   /** Log-probs of the tokens under the policy at the given temperature. */
@@ -210,8 +221,11 @@ export interface NativeEngine {
       maxSlots: number;
       kvBytes: number;
       job: number;
+      /** Milliseconds between two calls of `onProgress`; read only with it. */
+      progressEveryMs?: number;
     },
     onSequence: (sequence: NativeSequence) => void,
+    onProgress?: (progress: NativeGenerateProgress) => void,
   ): Promise<NativeGenerateStats>;
   score(
     args: NativeSequences & {

@@ -26,7 +26,7 @@ import type {
   SamplingOptions,
   TokenValues,
 } from './types';
-import { DEFAULT_SLOTS } from './types';
+import { DEFAULT_SLOTS, PROGRESS_EVERY_MS } from './types';
 
 const SAMPLING_DEFAULTS: SamplingOptions = {
   temperature: 1,
@@ -75,28 +75,34 @@ export class NativeModel implements Model {
   ): Promise<GenerateResult> {
     needRequests(requests);
     needOptions(given, 'generate', GENERATE_OPTIONS);
-    const { maxSlots = DEFAULT_SLOTS, kvBytes = 0, collect: kept = true, onSequence, ...options } = given;
+    const { maxSlots = DEFAULT_SLOTS, kvBytes = 0, collect: kept = true, ...rest } = given;
+    const { onSequence, onProgress, progressEveryMs = PROGRESS_EVERY_MS, ...options } = rest;
     const { model } = this.info;
     const sequences: GeneratedSequence[] = [];
     let thrown: { error: unknown } | undefined;
+    const remembering =
+      <T>(tell: (value: T) => void) =>
+      (value: T): void => {
+        try {
+          tell(value);
+        } catch (error) {
+          thrown = { error };
+          throw error;
+        }
+      };
     const collect = (sequence: GeneratedSequence): void => {
       if (kept) sequences.push(sequence);
-      try {
-        onSequence?.(sequence);
-      } catch (error) {
-        thrown = { error };
-        throw error;
-      }
+      onSequence?.(sequence);
     };
     try {
-      const stats = await this.calls.run(
-        (native, job) =>
-          native.generate(
-            { model, requests: requests.map((r) => this.request(r)), maxSlots, kvBytes, job },
-            collect,
-          ),
-        options,
-      );
+      const stats = await this.calls.run((native, job) => {
+        const complete = requests.map((request) => this.request(request));
+        return native.generate(
+          { model, requests: complete, maxSlots, kvBytes, job, progressEveryMs },
+          remembering(collect),
+          onProgress && remembering(onProgress),
+        );
+      }, options);
       sequences.sort((a, b) => a.request - b.request || a.sample - b.sample);
       return { sequences, stats };
     } catch (error) {

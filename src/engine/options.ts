@@ -39,6 +39,8 @@ export const GENERATE_OPTIONS: OptionNames<GenerateCallOptions> = {
   kvBytes: true,
   collect: true,
   onSequence: true,
+  onProgress: true,
+  progressEveryMs: true,
   ...CALL_OPTIONS,
 };
 export const STEP_OPTIONS: OptionNames<StepOptions> = {

@@ -6,6 +6,7 @@ import type {
   Dtype,
   NativeCeilings,
   NativeDeviceInfo,
+  NativeGenerateProgress,
   NativeGenerateStats,
   NativeMemory,
   NativeModelInfo,
@@ -21,6 +22,7 @@ import type {
 export type {
   Dtype,
   NativeCeilings as MachineCeilings,
+  NativeGenerateProgress as GenerateProgress,
   NativeGenerateStats as GenerateStats,
   NativeMemory as MemoryReport,
   NativeSampling as SamplingOptions,
@@ -84,6 +86,8 @@ export interface GenerateRequest {
 
 /** Default for the number of sequences decoded together. */
 export const DEFAULT_SLOTS = 64;
+/** Default for the time between two reports of a generation's progress, in milliseconds. */
+export const PROGRESS_EVERY_MS = 250;
 
 export interface GenerateCallOptions extends CallOptions {
   maxSlots?: number;
@@ -95,6 +99,13 @@ export interface GenerateCallOptions extends CallOptions {
   collect?: boolean;
   /** Called for each sequence when it ends. */
   onSequence?: (sequence: NativeSequence) => void;
+  /**
+   * Called while tokens are added, at most every `progressEveryMs` and never before the last call has returned:
+   * a report that would have to wait is dropped.
+   */
+  onProgress?: (progress: NativeGenerateProgress) => void;
+  /** Default `PROGRESS_EVERY_MS`. */
+  progressEveryMs?: number;
 }
 
 export interface GenerateResult {

@@ -3,7 +3,15 @@ import type { Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { streamSeed } from '../rng';
-import { type Completion, EngineSampler, type SamplePrompt, SlotLimit } from '../sampling';
+import {
+  type Completion,
+  DecodeTracker,
+  type Decoding,
+  EngineSampler,
+  type SamplePrompt,
+  type SampleProgress,
+  SlotLimit,
+} from '../sampling';
 import { measureCompletion, renderPrompts, type Tokenizer } from '../tokenizer';
 import type { Prompt } from '../types';
 import { judgeCompletion } from './judge';
@@ -19,6 +27,12 @@ export interface EvalCompletion extends EvalRow {
   text: string;
   /** Thinking was closed and there is a boxed answer. */
   format: boolean;
+}
+
+/** Answers that have ended and all that are wanted, and the tokens of this call. */
+export interface EvalProgress extends Decoding {
+  done: number;
+  total: number;
 }
 
 export interface EvalOptions {
@@ -43,7 +57,8 @@ export interface EvalOptions {
   signal?: AbortSignal;
   /** Rows from an interrupted call with the same options; their answers are not generated again. */
   finished?: readonly EvalRow[];
-  onProgress?: (progress: { done: number; total: number }) => void;
+  /** Called as answers end, and a few times a second as tokens are added. */
+  onProgress?: (progress: EvalProgress) => void;
   /** A prompt leaves no room for an answer, so its problem counts as unanswered. Called once for each. */
   onNoRoom?: (prompt: Prompt) => void;
   /** Called as each completion ends, in the order they end. */
@@ -87,6 +102,7 @@ const own = (text: string | null): string | null =>
 class Evaluator {
   readonly rows: EvalRow[];
   private readonly sampler: EngineSampler;
+  private readonly tracker = new DecodeTracker();
 
   constructor(
     private readonly options: EvalOptions,
@@ -117,10 +133,22 @@ class Evaluator {
       stopIds: Int32Array.from(tokenizer.eosIds),
       signal,
       kvBytes,
+      onProgress: (progress: SampleProgress) => {
+        if (this.tracker.report(progress)) this.tell();
+      },
     };
+    this.tracker.begin(asked.map(({ prompt }) => prompt));
     await this.sampler.sample(wanted, settings, (completion) => {
-      if (completion.finish !== 'cancelled') this.add(asked[completion.prompt]!.prompt, completion);
+      if (completion.finish === 'cancelled') return;
+      const { prompt, sample, ids } = completion;
+      this.tracker.ended({ prompt, sample, tokens: ids.length });
+      this.add(asked[prompt]!.prompt, completion);
     });
+  }
+
+  private tell(): void {
+    const { total, rows, tracker } = this;
+    this.options.onProgress?.({ done: rows.length, total, ...tracker.decoding });
   }
 
   /** Counts as truncated before the first token, so that one long prompt does not fail a whole benchmark. */
@@ -147,7 +175,6 @@ class Evaluator {
 
   /** Grades on this thread, in a fraction of a millisecond, while the engine's thread keeps decoding. */
   private add(prompt: Prompt, completion: Omit<Completion, 'prompt' | 'logprobs' | 'entropies'>): void {
-    const { onCompletion, onProgress } = this.options;
     const { ids, text, sample, finish, thinkingTokens, thinkingClosed, laterThinkingTokens, answerTokens } =
       completion;
     const thinking = { thinkingTokens, thinkingClosed, laterThinkingTokens, answerTokens };
@@ -170,8 +197,8 @@ class Evaluator {
       truncated: finish === 'length',
     };
     this.rows.push(row);
-    onCompletion?.({ ...row, prompt, ids, text, format });
-    onProgress?.({ done: this.rows.length, total: this.total });
+    this.options.onCompletion?.({ ...row, prompt, ids, text, format });
+    this.tell();
   }
 }
 

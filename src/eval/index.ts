@@ -7,6 +7,7 @@ export {
   evaluate,
   type EvalCompletion,
   type EvalOptions,
+  type EvalProgress,
   type EvalSampling,
 } from './evaluate';
 export { type AnswerPreset, gradeFile, type GradeFileOptions, type Grader } from './grade-file';

@@ -6,7 +6,7 @@ import type { Judgement } from '../eval';
 import type { BoundLoss } from '../losses';
 import type { Ranks } from '../ranks';
 import type { BoundReward } from '../rewards/types';
-import type { Sampler } from '../sampling';
+import type { Decoding, Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
 import { streamSeed } from '../rng';
 import type { Thinking } from '../types';
@@ -48,8 +48,8 @@ export interface LoopContext {
   memory: MemoryLimits;
   /** The processes that share the work of a step. */
   ranks: Ranks;
-  /** Called as completions of the running generation end. */
-  onDecoded?: (done: number, total: number) => void;
+  /** Called as completions of the running generation end, and a few times a second as tokens are added. */
+  onDecoded?: (progress: Decoding & { done: number; total: number }) => void;
 }
 
 /** The part of the context that scoring needs. */

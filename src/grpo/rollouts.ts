@@ -2,7 +2,14 @@
 import { AcoerError, errorCode } from '../errors';
 import { shareOf } from '../ranks';
 import { streamSeed } from '../rng';
-import { requestOf, type Completion, type SamplePrompt, type SampleSettings } from '../sampling';
+import {
+  DecodeTracker,
+  requestOf,
+  type Completion,
+  type SamplePrompt,
+  type SampleProgress,
+  type SampleSettings,
+} from '../sampling';
 import type { Group, Prompt, Rollout } from '../types';
 import type { LoopContext } from './context';
 import { memoryError } from './memory';
@@ -86,12 +93,23 @@ async function sampleShare(
       watch.begin(() => ({ sample: completionName(prompt, sample), problem: head(prompt.problem.question) })),
     ),
   );
-  const [asked, settings] = [samplePrompts(context, prompts, seed), sampleSettings(context)];
+  const tracker = new DecodeTracker();
+  tracker.begin(prompts);
+  const tell = () => onDecoded?.({ done: rollouts.length, total, ...tracker.decoding });
+  const onProgress = (progress: SampleProgress) => {
+    if (!tracker.report(progress)) return;
+    watch.progress();
+    tell();
+  };
+  const asked = samplePrompts(context, prompts, seed);
+  const settings = { ...sampleSettings(context), onProgress };
   await sampler.follow(policy.version);
   const onCompletion = (completion: Completion) => {
-    rollouts.push(toRollout(context, prompts[completion.prompt]!, completion));
-    inFlight[completion.prompt]![completion.sample]!();
-    onDecoded?.(rollouts.length, total);
+    const { prompt, sample, ids } = completion;
+    rollouts.push(toRollout(context, prompts[prompt]!, completion));
+    tracker.ended({ prompt, sample, tokens: ids.length });
+    inFlight[prompt]![sample]!();
+    tell();
   };
   const { newTokens } = await sampler.sample(asked, settings, onCompletion).catch((error: unknown) => {
     if (errorCode(error) === 'OUT_OF_MEMORY') throw memoryError(error, 'rollout', config);

@@ -31,7 +31,9 @@ function syncPath(path: string): void {
 }
 
 const beside = (path: string, name: string) => join(dirname(path), name);
-const temporaryName = (path: string) => beside(path, `${TEMPORARY_PREFIX}${basename(path)}-${process.pid}`);
+/** What becomes `path`; of this process. */
+export const temporaryName = (path: string) =>
+  beside(path, `${TEMPORARY_PREFIX}${basename(path)}-${process.pid}`);
 const replacedName = (path: string) => beside(path, `${REPLACED_PREFIX}${basename(path)}`);
 
 /**

@@ -55,6 +55,8 @@ export class RunDirectory {
   readonly tensorboard = () => join(this.path, 'tensorboard');
   /** Where the event file is written first. */
   readonly stagedEvents = () => join(this.path, `${TEMPORARY_PREFIX}tensorboard-${process.pid}`);
+  /** What the run is doing now (progress.ts). */
+  readonly progress = () => join(this.path, 'progress.json');
   readonly summary = () => join(this.path, 'summary.json');
   /** In a fork: the run and step it comes from. */
   readonly fork = () => join(this.path, 'fork.json');
@@ -137,7 +139,15 @@ export class RunDirectory {
   }
 }
 
-const RUN_FILES = ['config.json', 'metrics.jsonl', 'summary.json', 'checkpoints', 'final', 'completions'];
+const RUN_FILES = [
+  'config.json',
+  'metrics.jsonl',
+  'progress.json',
+  'summary.json',
+  'checkpoints',
+  'final',
+  'completions',
+];
 
 /** Whether `path` contains anything that a run writes. */
 export function holdsRun(path: string): boolean {
@@ -183,7 +193,7 @@ function lockedDirectory(path: string): RunDirectory {
 
 /** Removes what `createRunDirectory` created for a run that could not start; other files stay. */
 export function discardRunDirectory(run: RunDirectory): void {
-  for (const file of [run.config(), run.fork(), run.metrics()]) rmSync(file, { force: true });
+  for (const file of [run.config(), run.fork(), run.metrics(), run.progress()]) rmSync(file, { force: true });
   run.lock?.release();
   for (const folder of [join(run.path, 'completions'), join(run.path, 'checkpoints'), run.path]) {
     if (readdirSync(folder).length === 0) rmdirSync(folder);

@@ -35,6 +35,13 @@ export { EvaluationFile, recordOf } from './evaluation-file';
 export { MetricsCsv } from './metrics-csv';
 export { MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
 export { saveFinal } from './final';
+export {
+  type CurrentProgress,
+  ProgressFile,
+  readProgress,
+  type RunPhase,
+  type RunProgress,
+} from './progress';
 export { encodeSafetensors, type Tensor } from './safetensors';
 export { PATIENCE, writePatiently, type Patience } from './writing';
 export { completeRollbacks, discardedLines, readRollbacks, recordRollback, type Rollback } from './rollbacks';

@@ -13,6 +13,7 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs';
+import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorCode } from '../errors';
@@ -137,6 +138,11 @@ export class RunLock {
       rmSync(own, { force: true });
     }
     return new RunLock(directory, path, text);
+  }
+
+  /** Like `assertHeld`, without blocking on a slow disk. */
+  async isHeld(): Promise<boolean> {
+    return (await readFile(this.path, 'utf8').catch(() => null)) === this.text;
   }
 
   /** @throws WRITE_FAILED if the folder is gone or another process took over the run */

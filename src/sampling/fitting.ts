@@ -3,11 +3,13 @@ import { AcoerError, errorCode, errorMessage } from '../errors';
 import type {
   GenerateCallOptions,
   GeneratedSequence,
+  GenerateProgress,
   GenerateRequest,
   GenerateStats,
   Model,
 } from '../engine/types';
 import { DEFAULT_SLOTS } from '../engine/types';
+import type { InFlight, SampleProgress } from './progress';
 
 export { DEFAULT_SLOTS };
 
@@ -93,10 +95,23 @@ class Remaining {
   }
 }
 
+function progressOfWhole(
+  pieces: readonly Piece[],
+  { promptTokens, inFlight }: GenerateProgress,
+): SampleProgress {
+  const whole: InFlight[] = [];
+  for (let i = 0; i < inFlight.length; i += 3) {
+    const { request, from } = pieces[inFlight[i]!]!;
+    whole.push({ prompt: request, sample: from + inFlight[i + 1]!, tokens: inFlight[i + 2]! });
+  }
+  return { promptTokens, inFlight: whole };
+}
+
 /**
  * `model.generate` that continues with fewer slots when memory runs out: finished completions are kept, the
  * others are generated again. A draw depends on seed and sample alone, so up to rounding the completions are
- * those of a call with enough memory. Each goes to `onSequence` once.
+ * those of a call with enough memory. Each goes to `onSequence` once. `onProgress` names sequences by the
+ * request and sample of the whole, however often memory ran out.
  *
  * @throws OUT_OF_MEMORY when not even one sequence can be decoded
  */
@@ -106,9 +121,11 @@ export async function generateFitting(
   limit: SlotLimit,
   {
     onSequence,
+    onProgress,
     ...options
-  }: Omit<GenerateCallOptions, 'maxSlots' | 'collect'> & {
+  }: Omit<GenerateCallOptions, 'maxSlots' | 'collect' | 'onProgress'> & {
     onSequence: (sequence: GeneratedSequence) => void;
+    onProgress?: (progress: SampleProgress) => void;
   },
 ): Promise<GenerateStats> {
   const remaining = new Remaining(requests);
@@ -124,10 +141,12 @@ export async function generateFitting(
         tokens += sequence.ids.length;
         onSequence({ ...sequence, request, sample });
       };
+      const report =
+        onProgress && ((progress: GenerateProgress) => onProgress(progressOfWhole(pieces, progress)));
       try {
         const { stats } = await model.generate(
           pieces.map((piece) => remaining.requestFor(piece)),
-          { ...options, maxSlots: limit.slots, collect: false, onSequence: receive },
+          { ...options, maxSlots: limit.slots, collect: false, onSequence: receive, onProgress: report },
         );
         return { ...stats, newTokens: stats.newTokens + keptTokens };
       } finally {

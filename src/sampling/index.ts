@@ -1,4 +1,5 @@
 export { DEFAULT_SLOTS, generateFitting, SlotLimit, untilItFits } from './fitting';
+export { DecodeTracker, type Decoding, type InFlight, type SampleProgress } from './progress';
 export {
   type Completion,
   EngineSampler,

@@ -11,6 +11,7 @@ import type {
 import { measureCompletion, type Tokenizer } from '../tokenizer';
 import type { Outside, Thinking } from '../types';
 import { generateFitting, type SlotLimit } from './fitting';
+import type { SampleProgress } from './progress';
 
 /** A prompt and which of its samples are wanted. */
 export interface SamplePrompt {
@@ -29,6 +30,8 @@ export interface SampleSettings extends Pick<CallOptions, 'signal'> {
   stopIds: Int32Array;
   /** Maximum size of the KV cache in bytes. */
   kvBytes?: number;
+  /** To be called while tokens are added, about four times a second. */
+  onProgress?: (progress: SampleProgress) => void;
 }
 
 export interface Completion extends Thinking, Required<Outside> {
@@ -44,6 +47,11 @@ export interface Completion extends Thinking, Required<Outside> {
 }
 
 export interface Sampler {
+  /**
+   * Whether `sample` calls `onProgress`, at the least after every eight tokens or layer of a prefill. The
+   * watchdog then notices a hang in the middle of a long completion. Default false.
+   */
+  readonly reportsProgress?: boolean;
   /**
    * `onCompletion` gets each completion once, as it ends, including those that `signal` cut off.
    * @throws OUT_OF_MEMORY when not even one can be sampled; NOT_FINITE with `request`, `sample` and `token`
@@ -84,6 +92,8 @@ function warnOfFallback(reason: string): void {
 
 /** Samples with the very weights being trained, so there is no copy to fetch. */
 export class EngineSampler implements Sampler {
+  readonly reportsProgress = true;
+
   /** @param slots the limit for the next call; lowered when memory runs out */
   constructor(
     private readonly parts: {
@@ -115,8 +125,19 @@ export class EngineSampler implements Sampler {
         ...measureCompletion(ids, tokenizer, thinkOpened),
       });
     };
-    const { signal, kvBytes } = settings;
-    const stats = await generateFitting(model, requests, slots(), { signal, kvBytes, onSequence });
+    const { signal, kvBytes, onProgress: report } = settings;
+    const onProgress =
+      report &&
+      (({ promptTokens, inFlight }: SampleProgress) =>
+        report({
+          promptTokens,
+          inFlight: inFlight.map((one) => ({
+            ...one,
+            sample: prompts[one.prompt]!.firstSample + one.sample,
+          })),
+        }));
+    const options = { signal, kvBytes, onSequence, onProgress };
+    const stats = await generateFitting(model, requests, slots(), options);
     warnOfFallback(stats.fallback);
     return stats;
   }

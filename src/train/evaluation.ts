@@ -51,10 +51,10 @@ export async function evaluatePolicy(
           message: `Out of memory in evaluation; the rest of it decodes at most ${slots} sequences at a time.`,
         }),
       signal,
-      onProgress: ({ done, total }) => {
+      onProgress: (progress) => {
         watch.progress();
-        watch.note(() => `${kind} evaluation: ${done} of ${total} answers`);
-        emit({ type: 'eval-progress', phase, kind, done, total });
+        watch.note(() => `${kind} evaluation: ${progress.done} of ${progress.total} answers`);
+        emit({ type: 'eval-progress', phase, kind, ...progress });
       },
       onCompletion: (completion) => {
         completions.push(completion);

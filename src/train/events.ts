@@ -1,10 +1,11 @@
 /** Events of a run in progress, for the live view and a library user's own display. */
 import type { Config, Phase } from '../config';
-import type { EvalSummary } from '../eval';
+import type { EvalProgress, EvalSummary } from '../eval';
 import type { FetchProgress } from '../hub';
 import type { HealthChange } from '../monitor';
 import type { Plan } from '../plan';
 import type { Rollback } from '../run';
+import type { Decoding } from '../sampling';
 import type { StepMetrics } from '../types';
 
 export type EvalPhase = 'base' | 'step' | 'trained';
@@ -48,7 +49,8 @@ export type TrainEvent =
   | { type: 'run'; directory: string; config: Config; resumedStep: number | null }
   | { type: 'plan'; plan: Plan }
   | { type: 'loaded'; model: string; parameters: number; trained: number; device: string; dtype: string }
-  | { type: 'eval-progress'; phase: EvalPhase; kind: EvalKind; done: number; total: number }
+  /** An answer has ended, or a few times a second tokens have been added. */
+  | ({ type: 'eval-progress'; phase: EvalPhase; kind: EvalKind } & EvalProgress)
   /** The greedy answer to the first problem of the evaluation. */
   | {
       type: 'answer';
@@ -59,7 +61,8 @@ export type TrainEvent =
       thinkingTokens: number;
     }
   | { type: 'evaluated'; phase: EvalPhase; kind: EvalKind; summary: EvalSummary }
-  | { type: 'decode-progress'; step: number; done: number; total: number }
+  /** A completion has ended, or a few times a second tokens have been added. */
+  | ({ type: 'decode-progress'; step: number; done: number; total: number } & Decoding)
   | { type: 'step'; index: number; metrics: StepMetrics }
   | { type: 'checkpoint'; step: number; path: string }
   | { type: 'health'; change: HealthChange }

@@ -16,6 +16,7 @@ import type { Opening } from './opening';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import { planSession } from './plan';
+import type { Progress } from './progress';
 import { warmupSteps, type Schedule } from '../grpo/schedule';
 import type { Patience } from '../run';
 import type { Sinks } from './sinks';
@@ -25,6 +26,7 @@ import type { Watchdog } from './watchdog';
 /** Everything a run has open: the one record that its driver and its files work with. */
 export interface Opened extends Opening, OpenedModel {
   watchdog: Watchdog;
+  progress: Progress;
   sinks: Sinks;
   emit: (event: TrainEvent) => void;
   signal?: AbortSignal;
@@ -96,11 +98,11 @@ export async function openModel(
     if (plan !== null && !ignorePlan) assertFits(plan);
     const model = await engine.loadModel(inputs.modelDirectory, { dtype: config.dtype ?? undefined, signal });
     opened.push(model);
-    watchdog.loaded(engine, model);
     const policy = await createPolicy(model, config);
     opened.push(policy);
     const base = { engine, model, policy, watch: watchdog, signal };
     const loop = loopContext(config, inputs, base, makeSampler);
+    watchdog.loaded(engine, model, loop.sampler);
     return { loop, plan, close: (engineAnswers) => (engineAnswers ? close() : closeRewards(rewards)) };
   } catch (error) {
     await close();

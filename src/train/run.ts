@@ -11,6 +11,7 @@ import type { LoopContext } from '../grpo/context';
 import { trainSteps, type LoopStep } from '../grpo/loop';
 import { NoSignal } from './no-signal';
 import type { Opened } from './opened';
+import type { Outcome } from './progress';
 import { restoreRun } from './start';
 import type { RunState } from './state';
 
@@ -25,6 +26,7 @@ export class RunDriver {
   private weights: number;
   /** The state is newer than the newest checkpoint. */
   private unsaved: boolean;
+  private outcome: Outcome = 'interrupted';
 
   private constructor(
     private readonly run: Opened,
@@ -40,7 +42,7 @@ export class RunDriver {
     this.loop = {
       ...run.loop,
       signal: this.halt.step,
-      onDecoded: (done, total) => emit({ type: 'decode-progress', step: this.step + 1, done, total }),
+      onDecoded: (progress) => emit({ type: 'decode-progress', step: this.step + 1, ...progress }),
     };
     this.weights = this.loop.policy.version;
     watchdog.step = this.step;
@@ -78,9 +80,13 @@ export class RunDriver {
       }
       await this.saveStart();
       while (yield* this.steps()) this.throwIfStopping();
-      return await this.finish();
+      const summary = await this.finish();
+      this.outcome = 'finished';
+      return summary;
     } catch (error) {
-      throw this.ending(error);
+      const ending = this.ending(error);
+      if (errorCode(ending) !== 'INTERRUPTED') this.outcome = 'failed';
+      throw ending;
     } finally {
       await this.close();
     }
@@ -299,6 +305,7 @@ export class RunDriver {
     try {
       await this.end();
     } finally {
+      await this.run.progress.end(this.outcome);
       this.files.close();
       watchdog.close();
       await this.run.sinks.close();

@@ -44,6 +44,8 @@ export class Sinks {
   private readonly live: Map<Sink, string>;
   /** Events are given in order; the run does not wait for them. */
   private events: Promise<void> = Promise.resolve();
+  /** A report of progress waits or is being taken. */
+  private progressing = false;
 
   /** @param named each with its name in messages */
   constructor(
@@ -64,8 +66,17 @@ export class Sinks {
     }
   }
 
+  /** Progress is not kept for a sink that is still taking an earlier report of it. */
   event(event: TrainEvent): void {
-    if (this.live.size > 0) this.events = this.events.then(() => this.give('event', event));
+    if (this.live.size === 0) return;
+    const passing = event.type === 'decode-progress' || event.type === 'eval-progress';
+    if (passing && this.progressing) return;
+    this.progressing ||= passing;
+    this.events = this.events
+      .then(() => this.give('event', event))
+      .then(() => {
+        if (passing) this.progressing = false;
+      });
   }
 
   async close(): Promise<void> {

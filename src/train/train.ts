@@ -8,12 +8,13 @@ import { openFork, type ForkPoint } from './fork';
 import { closeRewards, type OwnParts } from './inputs';
 import { openModel, type Opened, type OpenedModel, type SamplerMaker } from './opened';
 import { finishedRun, openNew, openResumed, type Asked, type Opening } from './opening';
+import { Progress } from './progress';
 import { RunDriver } from './run';
 import { trackers } from './own-sinks';
 import { openSinks, type Sink, type Sinks } from './sinks';
 import { startState } from './start';
 import { otherMaker, startsMonitorOver } from './state';
-import { Watchdog } from './watchdog';
+import { Watchdog, type WatchdogParts } from './watchdog';
 
 /** Settings of the configuration, which override those of a preset, and how to run. */
 export interface TrainOptions extends Omit<ConfigInput, 'sinks'>, OwnParts {
@@ -197,21 +198,29 @@ function openRun(options: TrainOptions, asked: Asked, warn: (message: string) =>
 async function startRun(
   opening: Opening,
   options: TrainOptions,
-  emit: (event: TrainEvent) => void,
+  tell: (event: TrainEvent) => void,
   sinks: Sinks,
 ): Promise<RunDriver> {
   const { directory, config, resumed } = opening;
   const { signal, patience, hangGraceMs: graceMs, exitWhenBlocked } = options;
-  const watchdog = new Watchdog({ config, directory, emit, graceMs, exitWhenBlocked });
+  const progress = new Progress(directory, config, (message) => tell({ type: 'warning', message }));
+  const emit = (event: TrainEvent) => {
+    progress.event(event);
+    tell(event);
+  };
+  const onPhase: WatchdogParts['onPhase'] = (phase, step) => progress.enter(phase, step);
+  const watchdog = new Watchdog({ config, directory, emit, onPhase, graceMs, exitWhenBlocked });
   let model: OpenedModel | null = null;
   try {
     model = await loadWatched(opening, watchdog, options);
-    return await startDriver({ ...opening, ...model, watchdog, sinks, emit, signal, patience });
+    return await startDriver({ ...opening, ...model, watchdog, progress, sinks, emit, signal, patience });
   } catch (error) {
     await model?.close(!watchdog.abandoned);
     watchdog.close();
     await sinks.close();
-    if (resumed || model !== null) directory.lock?.release();
+    const stays = resumed || model !== null;
+    await progress.end(!stays ? null : signal?.aborted === true ? 'interrupted' : 'failed');
+    if (stays) directory.lock?.release();
     else discardRunDirectory(directory);
     throw loadingError(error, signal);
   }

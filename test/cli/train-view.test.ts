@@ -41,7 +41,16 @@ describe('progress', () => {
   const events: TrainEvent[] = [
     { type: 'run', directory: 'runs/x', config, resumedStep: 4 },
     { type: 'loaded', model: 'tiny', parameters: 338784, trained: 87552, device: 'cpu', dtype: 'float32' },
-    { type: 'eval-progress', phase: 'base', kind: 'greedy', done: 1, total: 2 },
+    {
+      type: 'eval-progress',
+      phase: 'base',
+      kind: 'greedy',
+      done: 1,
+      total: 2,
+      tokens: 40,
+      tokensPerSecond: 20,
+      sequences: [],
+    },
     { type: 'evaluated', phase: 'base', kind: 'greedy', summary: base.greedy! },
     ...Array.from({ length: 30 }, (_, i): TrainEvent => {
       const metrics = {

@@ -103,7 +103,8 @@ test('each completion is passed on once, even if some were generated again', asy
       evalProblems: 0,
       evalSampledProblems: 0,
       onEvent: (event) => {
-        if (event.type === 'decode-progress' && event.step === 1) decoded.push(event.done);
+        if (event.type !== 'decode-progress' || event.step !== 1) return;
+        if (event.done !== (decoded.at(-1) ?? 0)) decoded.push(event.done);
       },
     },
   );

@@ -22,10 +22,11 @@ const PRELUDE = `
     const { model } = await engine.loadModel({ spec, weights: { files: opened, tensors }, dtype: spec.dtype, job: 1 });
     return { engine, model };
   }
-  function endless({ engine, model }, onSequence = () => {}) {
+  function endless({ engine, model }, onSequence = () => {}, onProgress) {
     const request = { promptIds: Int32Array.of(1, 2), numSamples: 4, firstSample: 0, seed: 1n, maxNewTokens: 3000,
       stopIds: new Int32Array(), sampling, policy: null };
-    return engine.generate({ model, requests: [request], maxSlots: 8, kvBytes: 0, job: 2 }, onSequence);
+    const args = { model, requests: [request], maxSlots: 8, kvBytes: 0, job: 2, progressEveryMs: 0 };
+    return engine.generate(args, onSequence, onProgress);
   }
 `;
 

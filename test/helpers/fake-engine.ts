@@ -10,6 +10,7 @@ import type {
   ForwardOptions,
   GenerateCallOptions,
   GeneratedSequence,
+  GenerateProgress,
   GenerateRequest,
   GenerateResult,
   GenerateStats,
@@ -233,6 +234,7 @@ export class FakeModel implements Model {
     dtype: 'float32',
     device: 'cpu',
     parameterCount: 2,
+    numLayers: 1,
     maxPositions: 4096,
   } as unknown as NativeModelInfo;
 
@@ -260,6 +262,7 @@ export class FakeModel implements Model {
     const fits = together <= (this.faults.slots ?? Infinity);
     const ended = fits ? sequences.length : Math.floor(sequences.length / 2);
     const ending = [...sequences].sort((a, b) => a.ids.length - b.ids.length).slice(0, ended);
+    options.onProgress?.(halfWay(requests, sequences.slice(0, together), sequences.length));
     for (const sequence of ending) {
       await Promise.resolve();
       if (options.signal?.aborted) throw new AcoerError('CANCELLED', 'cancelled');
@@ -295,6 +298,22 @@ export class FakeModel implements Model {
   [Symbol.asyncDispose]() {
     return this.dispose();
   }
+}
+
+/** The one report of a generation: every sequence that has a slot has made half of its tokens. */
+function halfWay(
+  requests: readonly GenerateRequest[],
+  decoded: readonly GeneratedSequence[],
+  total: number,
+): GenerateProgress {
+  return {
+    ended: 0,
+    total,
+    promptTokens: requests.reduce((sum, { promptIds }) => sum + promptIds.length, 0),
+    inFlight: Int32Array.from(
+      decoded.flatMap(({ request, sample, ids }) => [request, sample, Math.floor(ids.length / 2)]),
+    ),
+  };
 }
 
 function sampleOne(request: GenerateRequest, index: number, sample: number): GeneratedSequence {

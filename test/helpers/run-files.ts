@@ -1,6 +1,6 @@
-/** Run directories in comparable form: every file except timings, memory and the folder's own name. */
+/** Run directories in comparable form: what is in their files, except timings, memory and the folder's name. */
 import { cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { eventsOf } from './event-file';
 
 const TIMED = /^((train\/)?step_time$|time\/|memory\/)/;
@@ -34,12 +34,13 @@ const untimedEvents = (folder: string) =>
   }));
 
 /**
- * Content of every file in `folder` by relative path, except damaged checkpoints that were set aside. The event
+ * Content of every file in `folder` by relative path, except damaged checkpoints that were set aside, and what
+ * the run was doing last. The event
  * file has a time in its name and counts as `tensorboard`.
  */
 export function untimedFiles(folder: string): Map<string, unknown> {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
-  const compared = names.filter((name) => !/damaged-|SHA256SUMS$|tensorboard/.test(name));
+  const compared = names.filter((name) => !/damaged-|SHA256SUMS$|tensorboard|^progress\.json$/.test(name));
   const files = compared.filter((name) => statSync(join(folder, name)).isFile());
   const contents = new Map(files.map((name) => [name, contentOf(join(folder, name))]));
   return names.includes('tensorboard') ? contents.set('tensorboard', untimedEvents(folder)) : contents;
@@ -50,6 +51,8 @@ export function untimedFiles(folder: string): Map<string, unknown> {
  * dead process blocks nobody, but this process is still alive.
  */
 export function copyAsCrashed(folder: string, copy: string): void {
-  cpSync(folder, copy, { recursive: true });
+  // A temporary file may get its name meanwhile.
+  const filter = (path: string) => !basename(path).startsWith('.tmp-');
+  cpSync(folder, copy, { recursive: true, filter });
   rmSync(join(copy, 'lock.json'));
 }

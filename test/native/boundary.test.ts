@@ -167,6 +167,77 @@ test('an error thrown by onSequence ends the call and comes back as it is, also 
   }
 });
 
+describe('progress', () => {
+  const long = () => request({ maxNewTokens: 400, numSamples: 3 });
+
+  test('names every sequence in flight with its tokens, and agrees with what has been streamed', async () => {
+    const streamed = new Set<number>();
+    const tokens = [0, 0, 0];
+    let reports = 0;
+    const { sequences, stats } = await model.generate([long()], {
+      progressEveryMs: 0,
+      onSequence: ({ sample }) => streamed.add(sample),
+      onProgress: ({ ended, total, promptTokens, inFlight }) => {
+        reports++;
+        expect({ ended, total }).toEqual({ ended: streamed.size, total: 3 });
+        expect(promptTokens).toBeLessThanOrEqual(3);
+        for (let i = 0; i < inFlight.length; i += 3) {
+          const [of, sample, now] = inFlight.subarray(i, i + 3);
+          expect(of).toBe(0);
+          expect(streamed.has(sample!)).toBe(false);
+          expect(now).toBeGreaterThan(tokens[sample!]!);
+          tokens[sample!] = now!;
+        }
+      },
+    });
+    expect(reports).toBeGreaterThan(1);
+    expect(reports).toBeLessThanOrEqual(stats.decodeSteps + 2);
+    // Listening changes no draw.
+    expect(sequences).toEqual((await model.generate([long()])).sequences);
+  });
+
+  test('waits while JavaScript is busy: never more than one report is on its way', async () => {
+    let reports = 0;
+    let busyMs = 0;
+    const { elapsedMs } = await timed(() =>
+      model.generate([request({ maxNewTokens: 1500, numSamples: 4 })], {
+        progressEveryMs: 0,
+        onProgress: () => {
+          reports++;
+          const until = performance.now() + 20;
+          while (performance.now() < until);
+          busyMs += 20;
+        },
+      }),
+    );
+    expect(reports).toBeGreaterThan(0);
+    // All but the last are taken while tokens are still being decoded.
+    expect(busyMs).toBeLessThan(elapsedMs + 20);
+    expect(reports).toBeLessThan(1500);
+  });
+
+  test('an error thrown by onProgress ends the call and comes back as it is', async () => {
+    const thrown = new TypeError('from the callback');
+    let calls = 0;
+    const finishes: string[] = [];
+    const failure = await failureOf(() =>
+      endless(model, {
+        progressEveryMs: 0,
+        onSequence: ({ finish }) => finishes.push(finish),
+        onProgress: () => {
+          calls++;
+          throw thrown;
+        },
+      }),
+    );
+    expect(failure).toBe(thrown);
+    expect(calls).toBe(1);
+    // As after an error of onSequence, nothing more is passed on.
+    expect(finishes).toEqual([]);
+    expect((await model.score(sequences())).logprobs.length).toBe(8);
+  });
+});
+
 test('errors carry the code, the native cause and the stack of the call', async () => {
   const failure = await failureOf(async () => {
     await engine.loadModel('/nowhere');
@@ -207,6 +278,22 @@ describe('the event loop', () => {
   test('never stands still for 50 ms while generating', async () => {
     const requests = [request({ maxNewTokens: 192, numSamples: 16 })];
     expect(await bestPauseMs(() => large.generate(requests))).toBeLessThan(50);
+  });
+
+  test('hears of a generation four times a second', async () => {
+    const times: number[] = [];
+    const abort = new AbortController();
+    const call = endless(large, {
+      signal: abort.signal,
+      onProgress: () => {
+        times.push(performance.now());
+        if (times.length === 3) abort.abort();
+      },
+    });
+    expect(await failureOf(() => call)).toMatchObject({ code: 'CANCELLED' });
+    expect(times).toHaveLength(3);
+    // A message may be taken later than the next one, by as much as this thread is busy.
+    expect(times[2]! - times[0]!).toBeGreaterThan(400);
   });
 
   test('never stands still for 50 ms in forward, backward and step', async () => {

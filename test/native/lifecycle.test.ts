@@ -40,6 +40,23 @@ describe('dispose', () => {
     await model.dispose();
   });
 
+  test('while tokens are being reported: nothing is reported after the call has ended', async () => {
+    const engine = await createEngine({ device: 'cpu', threads: 1 });
+    const model = await engine.loadModel(slowDirectory);
+    let reports = 0;
+    let atEnd = 0;
+    const onProgress = (): void => void reports++;
+    const running = failureOf(() => endless(model, { onProgress, progressEveryMs: 0 })).then((failure) => {
+      atEnd = reports;
+      return failure;
+    });
+    while (reports < 3) await new Promise((done) => setTimeout(done, 5));
+    await engine.dispose();
+    expect(await running).toMatchObject({ code: 'DISPOSED' });
+    await new Promise((done) => setTimeout(done, 50));
+    expect(reports).toBe(atEnd);
+  });
+
   test('await using ends engine, model and policy in order', async () => {
     let kept: Engine;
     {
@@ -92,6 +109,7 @@ describe('the process', () => {
     }`;
   const calls: [string, string][] = [
     ['generate', 'endless(await load());'],
+    ['generate with a report after every token', 'endless(await load(), () => {}, () => {});'],
     ['forward and backward', train],
   ];
 
@@ -158,10 +176,11 @@ describe('the process', () => {
     });
   });
 
-  test('process.exit inside onSequence and inside a worker', async () => {
-    const inside = await runChild('await endless(await load(), () => process.exit(9));', {
-      model: directory,
-    });
+  test.each([
+    ['onSequence', '() => process.exit(9)'],
+    ['onProgress', '() => {}, () => process.exit(9)'],
+  ])('process.exit inside %s', async (_name, functions) => {
+    const inside = await runChild(`await endless(await load(), ${functions});`, { model: directory });
     expect(inside).toMatchObject({ code: 9, signal: null, stderr: '' });
   });
 

@@ -67,11 +67,12 @@ type Call = (
 type Case = [name: string, code: ErrorCodeName, sentence: RegExp, call: Call];
 
 const generate =
-  (changes: object, args: object = {}, onSequence: unknown = () => {}): Call =>
+  (changes: object, args: object = {}, onSequence: unknown = () => {}, onProgress?: unknown): Call =>
   (engine) =>
     engine.generate(
       { model, requests: [nativeRequest(changes)], maxSlots: 4, kvBytes: 0, job: 1, ...args },
       onSequence,
+      onProgress,
     );
 const score =
   (changes: object): Call =>
@@ -235,6 +236,9 @@ const CASES: Case[] = [
       sampling: { ...nativeRequest().sampling, repetitionPenalty: 0 },
     }),
   ],
+  ['an onProgress that is no function', 'BAD_ARGUMENT', /onProgress must be a function/, generate({}, { progressEveryMs: 1 }, () => {}, null)],
+  ['an onProgress without a time', 'BAD_ARGUMENT', /progressEveryMs must be a number/, generate({}, {}, () => {}, () => {})],
+  ['an onProgress with a negative time', 'BAD_ARGUMENT', /progressEveryMs must be 0 or positive, not -1/, generate({}, { progressEveryMs: -1 }, () => {}, () => {})],
   ['no slots', 'BAD_ARGUMENT', /maxSlots must be at least 1/, generate({}, { maxSlots: 0 })],
   [
     "another model's policy",

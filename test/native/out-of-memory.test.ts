@@ -282,11 +282,27 @@ describe('cut smaller by the loop', () => {
         const slots = new SlotLimit(undefined, (now) => lowered.push(now));
         const asked = requests.map((one) => ({ ...one, policy }));
         const before = (await engine.memory()).tensorBytes;
+        const inFlight = new Map<string, number>();
         const stats = await generateFitting(model, asked, slots, {
           kvBytes: 1e9,
           onSequence: ({ request: of, sample, ids, finish }) =>
             void found.push({ request: of, sample, ids, finish }),
+          progressEveryMs: 0,
+          onProgress: (progress) => {
+            for (const one of progress.inFlight) {
+              expect(found.some((ended) => ended.request === one.prompt && ended.sample === one.sample)).toBe(
+                false,
+              );
+              const name = `${one.prompt} ${one.sample}`;
+              inFlight.set(name, Math.max(one.tokens, inFlight.get(name) ?? 0));
+            }
+          },
         });
+        // Seen on their way, never with as many tokens as they have in the end.
+        expect(inFlight.size).toBeGreaterThan(found.length / 4);
+        for (const { request: of, sample, ids } of found) {
+          expect(inFlight.get(`${of} ${sample}`) ?? 0).toBeLessThan(ids.length);
+        }
         expect((await engine.memory()).tensorBytes).toBe(before);
         found.sort((a, b) => a.request - b.request || a.sample - b.sample);
         return { found, lowered, newTokens: stats.newTokens };

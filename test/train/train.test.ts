@@ -95,6 +95,7 @@ describe('a run', () => {
       'evaluations',
       'final',
       'metrics.jsonl',
+      'progress.json',
       'summary.json',
       'tensorboard',
     ]);

@@ -7,7 +7,7 @@ import { judgeCompletion } from '../../src/eval';
 import { train, type TrainEvent, type TrainOptions } from '../../src/train';
 import { phaseLimitMs } from '../../src/train/watchdog/limits';
 import { registerReward } from '../../src/rewards/registry';
-import { FakeEngine } from '../helpers/fake-engine';
+import { FakeEngine, FakeModel } from '../helpers/fake-engine';
 import { fakeParts, fakeRun, removeFakeRuns } from '../helpers/fake-run';
 import { untimedFiles } from '../helpers/run-files';
 
@@ -188,6 +188,105 @@ test('a reward that hangs: the dump names it, its samples and their texts', asyn
   }
 });
 
+describe('within one long completion', () => {
+  const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+
+  /** Adds a token to one sequence every `everyMs`, as often as asked, and calls `then`. */
+  const crawling =
+    (tokens: number, everyMs: number, then: FakeModel['generate']): FakeModel['generate'] =>
+    async (requests, options) => {
+      for (let made = 1; made <= tokens; made++) {
+        options?.onProgress?.({
+          ended: 0,
+          total: 8,
+          promptTokens: 10,
+          inFlight: Int32Array.of(1, 2, made),
+        });
+        await wait(everyMs);
+      }
+      return then(requests, options);
+    };
+
+  test('an engine that stops moving is noticed as soon as if it had just begun', async () => {
+    const { given, hangs } = watched();
+    const run = await train(given);
+    for (let i = 0; i < 2; i++) await run.next();
+    given.engine.model!.generate = crawling(5, LIMIT_MS / 2, () => new Promise(() => undefined));
+    await expect(run.result()).rejects.toMatchObject({ code: 'HUNG' });
+    expect(hangs).toHaveLength(1);
+    expect(hangs[0]).toMatchObject({ phase: 'generate', step: 3 });
+    const { timeInPhaseMs, silentMs, progress } = dumpOf(hangs[0]!) as Record<string, number>;
+    expect(progress).toBe(5);
+    expect(timeInPhaseMs).toBeGreaterThan(2.5 * LIMIT_MS);
+    // A tick is a fifth of the limit.
+    expect(silentMs).toBeLessThan(2 * LIMIT_MS);
+    await resume(given.out);
+    expect(filesOf(given.out)).toEqual(whole);
+  });
+
+  test('a slow engine that moves is never one, in a generation or an evaluation', async () => {
+    const { given, hangs } = watched();
+    const run = await train(given);
+    for (const steps of [2, 4]) {
+      const { model } = given.engine;
+      const generate = FakeModel.prototype.generate.bind(model);
+      let first = true;
+      model!.generate = (...call) => {
+        const next = first ? crawling(8, LIMIT_MS / 2, generate) : generate;
+        first = false;
+        return next(...call);
+      };
+      for (let i = 0; i < steps; i++) await run.next();
+    }
+    await run.result();
+    expect(hangs).toEqual([]);
+    expect(filesOf(given.out)).toEqual(whole);
+  });
+
+  test('the same report over and over is no sign of progress', async () => {
+    const { given, hangs } = watched();
+    const run = await train(given);
+    for (let i = 0; i < 2; i++) await run.next();
+    given.engine.model!.generate = (_, options) =>
+      new Promise((_resolve, reject) => {
+        const inFlight = Int32Array.of(0, 0, 7);
+        const timer = setInterval(
+          () => options?.onProgress?.({ ended: 0, total: 8, promptTokens: 10, inFlight }),
+          LIMIT_MS / 10,
+        );
+        options?.signal?.addEventListener('abort', () => {
+          clearInterval(timer);
+          reject(Object.assign(new Error('cancelled'), { code: 'CANCELLED' }));
+        });
+      });
+    await expect(run.result()).rejects.toMatchObject({ code: 'HUNG' });
+    expect(hangs[0]).toMatchObject({ phase: 'generate', step: 3 });
+  });
+
+  test.each([
+    ['that says nothing keeps the limit of a whole completion', undefined, 1_600],
+    ['that reports has the short one', true, LIMIT_MS],
+  ])('a sampler of the user %s', async (_name, reportsProgress, limitMs) => {
+    const { given, hangs } = watched({
+      maxCompletionLength: 1_000,
+      sampler: ({ engineSampler }) => ({
+        ...(reportsProgress && { reportsProgress }),
+        follow: (version) => engineSampler.follow(version),
+        sample: () => new Promise(() => undefined),
+      }),
+    });
+    const loadModel = given.engine.loadModel.bind(given.engine);
+    given.engine.loadModel = async () => {
+      const model = await loadModel();
+      // 1.6 ms a token at 1 GB/s, of which a completion has 1,000.
+      Object.assign(model.info, { parameterCount: 4e5, numLayers: 10 });
+      return model;
+    };
+    await expect((await train(given)).result()).rejects.toMatchObject({ code: 'HUNG' });
+    expect(dumpOf(hangs[0]!)).toMatchObject({ phase: 'generate', step: 1, limitMs });
+  });
+});
+
 test('onHang warn reports each silence once and keeps waiting', async () => {
   const { given, hangs } = watched({ onHang: 'warn' });
   const run = await train(given);
@@ -227,7 +326,7 @@ test('nothing is watched between steps, nor with watchdogMs null', async () => {
 
 describe('limits', () => {
   const config = resolveConfig([{ model: 'tiny' }]);
-  const model = { parameters: 1.7e9, maxPositions: 40_960, cuda: false };
+  const model = { parameters: 1.7e9, layers: 28, maxPositions: 40_960, cuda: false, samplerReports: true };
 
   test('are never below watchdogMs or 20 times the longest silence so far', () => {
     for (const phase of PHASES) {
@@ -236,12 +335,40 @@ describe('limits', () => {
     }
   });
 
-  test('allow for the whole length of a sequence, which may be the first sign of progress', () => {
-    const long = { ...config, maxCompletionLength: 8_192 };
+  const long = { ...config, maxCompletionLength: 8_192, evalMaxNewTokens: 16_384 };
+
+  test('of a sampler that reports only completions allow for the whole length of one', () => {
+    const silent = { ...model, samplerReports: false };
     // Per token, 4 bytes of each of 1.7e9 parameters at 1 GB/s.
-    expect(phaseLimitMs('generate', long, model, 0)).toBeCloseTo(8_192 * 6_800, 0);
-    expect(phaseLimitMs('generate', long, { ...model, maxPositions: 100_000 / 6.8 }, 0)).toBeLessThan(1e8);
-    expect(phaseLimitMs('generate', long, { ...model, cuda: true }, 0)!).toBeCloseTo((8_192 * 6_800) / 20, 0);
+    expect(phaseLimitMs('generate', long, silent, 0)).toBeCloseTo(8_192 * 6_800, 0);
+    expect(phaseLimitMs('generate', long, { ...silent, maxPositions: 100_000 / 6.8 }, 0)).toBeLessThan(1e8);
+    expect(phaseLimitMs('generate', long, { ...silent, cuda: true }, 0)!).toBeCloseTo(
+      (8_192 * 6_800) / 20,
+      0,
+    );
+  });
+
+  test('of the engine depend on eight tokens and the longest prompt, not on the length of a sequence', () => {
+    // 64 sequences: 1.7e9 parameters of 4 bytes at 1 GB/s, and 2 FLOPs each for 64 rows at 10 GFLOP/s.
+    const tokenMs = 6_800 + 21_760;
+    // A layer of the longest prompt, which may have 40,960 - 8,192 tokens, at 4 FLOPs a parameter.
+    const layerMs = (4 * 1.7e9 * 32_768) / 1e7 / 28;
+    expect(phaseLimitMs('generate', long, model, 0)).toBeCloseTo(8 * tokenMs + layerMs, 0);
+    const short = { ...long, maxPromptLength: 512, maxSlots: 16 };
+    // Prompts are read together up to 2,048 tokens; the limit is then that of every phase.
+    expect(phaseLimitMs('generate', short, model, 0)).toBe(config.watchdogMs);
+    for (const phase of ['baseEvaluation', 'evaluation'] as const) {
+      expect(phaseLimitMs(phase, long, model, 0)).toBeCloseTo(
+        8 * tokenMs + (4 * 1.7e9 * 40_960) / 1e7 / 28,
+        0,
+      );
+      // A GPU is given 64 prompts before the host looks.
+      expect(phaseLimitMs(phase, long, { ...model, cuda: true }, 0)).toBeCloseTo(
+        8 * (340 + 217.6) + (4 * 1.7e9 * 64 * 2_048) / 1e9,
+        0,
+      );
+    }
+    expect(phaseLimitMs('generate', long, { ...model, cuda: true }, 0)).toBe(config.watchdogMs);
   });
 
   test('given for a phase are used as they are; null switches it off', () => {

@@ -12,6 +12,7 @@ import { awakeTimer } from '../../deadline';
 import type { Engine, Model } from '../../engine/types';
 import { AcoerError, errorMessage } from '../../errors';
 import { writeJsonAtomic, type RunDirectory } from '../../run';
+import type { Sampler } from '../../sampling';
 import { abortable } from '../../grpo/abortable';
 import type { TrainEvent } from '../events';
 import { hangReport, hangSentence, type Hang } from './dump';
@@ -33,6 +34,8 @@ export interface WatchdogParts {
   config: Config;
   directory: RunDirectory;
   emit: (event: TrainEvent) => void;
+  /** Is told of every phase that begins, or goes on after an inner one. */
+  onPhase?: (phase: Phase, step: number) => void;
   /** How long a hung call that was cancelled, and each phase after it, may take to end. Default 30,000 ms. */
   graceMs?: number;
   /** End the process when its thread is blocked and `onHang` is `stop`. */
@@ -98,10 +101,11 @@ export class Watchdog implements Watch {
     return this.abandoning.signal.aborted;
   }
 
-  /** From now on the limits depend on the model's size and device. */
-  loaded({ deviceInfo }: Engine, { info }: Model): void {
-    const { parameterCount: parameters, maxPositions } = info;
-    this.model = { parameters, maxPositions, cuda: deviceInfo.device.startsWith('cuda') };
+  /** From now on the limits depend on the model's size and device, and on the sampler of rollouts. */
+  loaded({ deviceInfo }: Engine, { info }: Model, { reportsProgress = false }: Sampler): void {
+    const { parameterCount: parameters, numLayers: layers, maxPositions } = info;
+    const cuda = deviceInfo.device.startsWith('cuda');
+    this.model = { parameters, layers, maxPositions, cuda, samplerReports: reportsProgress };
     this.device = deviceInfo;
     this.sentinel?.post({ engine: deviceInfo });
   }
@@ -172,6 +176,7 @@ export class Watchdog implements Watch {
     this.current = current;
     const { phase, limitMs, progress, beganMs } = current;
     this.shared.enter(phase, this.step, limitMs, progress, beganMs);
+    if (phase !== null) this.parts.onPhase?.(phase, this.step);
   }
 
   /** Ends the silence after a sign of life. */
