@@ -21,6 +21,7 @@ const COMMANDS: readonly CommandEntry[] = [
     name: 'fork',
     summary: 'continue a run from a checkpoint in a new folder, with another reward or seed',
   },
+  { name: 'show', summary: 'print completions of a run to read, also while it goes on' },
   { name: 'monitor', summary: 'rerun the collapse monitor over a recorded run or a file of metrics' },
   { name: 'replay', summary: 'repeat a step that a run refused because something was not finite' },
   { name: 'plan', summary: 'predict peak memory and time of a run' },

@@ -607,6 +607,11 @@ export interface ConfigInput {
    */
   completionsSteps?: number | undefined;
   /**
+   * Steps between completions that are printed, one each time; 0: none.
+   * @default 50
+   */
+  logCompletions?: number | undefined;
+  /**
    * JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/metrics.md). Paths are relative to the configuration file.
    * @default []
    */

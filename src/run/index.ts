@@ -34,3 +34,4 @@ export { encodeSafetensors, type Tensor } from './safetensors';
 export { PATIENCE, writePatiently, type Patience } from './writing';
 export { completeRollbacks, readRollbacks, recordRollback, type Rollback } from './rollbacks';
 export { copyRunStart, refuseBrokenFork } from './fork';
+export { runTables, type RunTable, type TableKind } from './tables';

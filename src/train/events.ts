@@ -4,7 +4,7 @@ import type { EvalSummary } from '../eval';
 import type { FetchProgress } from '../hub';
 import type { HealthChange } from '../monitor';
 import type { Plan } from '../plan';
-import type { Rollback } from '../run';
+import type { CompletionRow, Rollback } from '../run';
 import type { StepMetrics } from '../types';
 
 export type EvalPhase = 'base' | 'step' | 'trained';
@@ -60,6 +60,8 @@ export type TrainEvent =
     }
   | { type: 'evaluated'; phase: EvalPhase; kind: EvalKind; summary: EvalSummary }
   | { type: 'decode-progress'; step: number; done: number; total: number }
+  /** The completion of median length of a step, every `logCompletions` steps. */
+  | { type: 'sample'; step: number; row: CompletionRow }
   | { type: 'step'; index: number; metrics: StepMetrics }
   | { type: 'checkpoint'; step: number; path: string }
   | { type: 'health'; change: HealthChange }

@@ -1,21 +1,67 @@
-/** Wraps prose to the width of the terminal. */
+/** Measures, wraps and cuts text by the columns that it takes on a terminal. */
+import stringWidth from 'string-width';
+
+/** Emoji as this Node knows them; the table of the package's last CommonJS version is older. */
+const EMOJI = new RegExp('\\p{RGI_Emoji}', 'gv');
+const WIDE = '\u65e5';
+
+/** Columns that plain text takes: two for wide characters and emoji, none for combining marks. */
+export function columnsOf(text: string): number {
+  // Most lines are ASCII, for which the package is slow.
+  return /^[ -~]*$/.test(text) ? text.length : stringWidth(text.replace(EMOJI, WIDE));
+}
+
+const segmenter = new Intl.Segmenter('en', { granularity: 'grapheme' });
+
+/** The longest start of `text` that fits into `width` columns, and the rest. Never splits an emoji. */
+function splitAt(text: string, width: number): [start: string, rest: string] {
+  let columns = 0;
+  for (const { segment, index } of segmenter.segment(text)) {
+    columns += columnsOf(segment);
+    // One that is wider than a line gets its own.
+    if (columns > width && index > 0) return [text.slice(0, index), text.slice(index)];
+  }
+  return [text, ''];
+}
+
+/** `text` shortened to `width` columns. */
+export const cutTo = (text: string, width: number): string =>
+  columnsOf(text) <= width ? text : width < 1 ? '' : splitAt(text, width)[0];
 
 /**
- * `text` in lines of at most `width` characters, broken at spaces; lines after the first are indented. A
- * longer word gets its own line.
+ * `text` in lines of at most `width` columns, broken at spaces; lines after the first are indented. A longer
+ * word gets its own line.
  */
 export function wrapWords(text: string, width: number, indent = ''): string[] {
-  if (text.length <= width) return [text.trimEnd()];
+  if (columnsOf(text) <= width) return [text.trimEnd()];
   const lines: string[] = [];
   let line = '';
+  let columns = 0;
   for (const word of text.split(/(?<=\S) +/)) {
-    const joined = line === '' ? word : `${line} ${word}`;
-    if (line === '' || joined.length <= width) {
-      line = joined;
-      continue;
+    const wordColumns = columnsOf(word);
+    if (line !== '' && columns + 1 + wordColumns > width) {
+      lines.push(line.trimEnd());
+      line = indent + word;
+      columns = indent.length + wordColumns;
+    } else {
+      line = line === '' ? word : `${line} ${word}`;
+      columns += wordColumns + (line === word ? 0 : 1);
     }
-    lines.push(line.trimEnd());
-    line = `${indent}${word}`;
   }
   return [...lines, line.trimEnd()];
+}
+
+/** The same, and words longer than a line are cut, so that no line is wider than `width`. */
+export function wrapHard(text: string, width: number): string[] {
+  return wrapWords(text, width).flatMap((line) => {
+    const lines: string[] = [];
+    let rest = line;
+    while (rest !== '' && columnsOf(rest) > width) {
+      // A piece of the line is enough to find its first `width` columns.
+      const [start] = splitAt(rest.slice(0, 16 * width), width);
+      lines.push(start);
+      rest = rest.slice(start.length);
+    }
+    return rest === '' && lines.length > 0 ? lines : [...lines, rest];
+  });
 }
