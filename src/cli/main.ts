@@ -8,6 +8,7 @@ import { errorMessage, exitCodeFor } from '../errors';
 import { packageVersion } from '../version';
 import type { CommandModule } from './command';
 import { endQuietlyOnClosedPipe } from './pipes';
+import { printable, printableMessage } from './printable';
 
 interface CommandEntry {
   name: string;
@@ -66,7 +67,9 @@ function buildProgram(words: readonly string[]): Command {
     .description('Trains reasoning language models to think in fewer tokens without losing accuracy.')
     .version(packageVersion())
     .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'acoer: ')) })
+    .configureOutput({
+      outputError: (text, write) => write(printableMessage(text.replace(/^error: /, 'acoer: '))),
+    })
     .configureHelp({ optionDescription: describeOption })
     .showHelpAfterError(false);
   const wanted = wantedCommand(words);
@@ -79,11 +82,11 @@ function buildProgram(words: readonly string[]): Command {
 
 function reportError(error: unknown): void {
   if (process.env.ACOER_DEBUG === '1' && error instanceof Error) {
-    process.stderr.write(`${error.stack ?? error.message}\n`);
-    if (error.cause !== undefined) process.stderr.write(`cause: ${String(error.cause)}\n`);
+    process.stderr.write(`${printable(error.stack ?? error.message)}\n`);
+    if (error.cause !== undefined) process.stderr.write(`cause: ${printable(String(error.cause))}\n`);
     return;
   }
-  process.stderr.write(`acoer: ${errorMessage(error)}\n`);
+  process.stderr.write(`acoer: ${printableMessage(errorMessage(error))}\n`);
 }
 
 /** Runs the command in `words` (what follows `acoer`) and returns the exit code. */

@@ -83,6 +83,22 @@ function unknownProblem(run: RunDirectory, tables: readonly RunTable[], id: stri
   return refuse(`Problem ${id} is not in ${where}${didYouMean(id, [...ids]) || `; they have ${some}, ...`}`);
 }
 
+/** Most of the time to read a table is that of starting its thread, so several are started together. */
+const READ_AHEAD = 4;
+
+async function* readAhead(tables: readonly RunTable[]): AsyncGenerator<Selection> {
+  const reading: Promise<Selection>[] = [];
+  for (let i = 0; i < tables.length; i++) {
+    for (const table of tables.slice(i + reading.length, i + READ_AHEAD)) {
+      const read = readCompletions(table.path).then((rows) => ({ table, rows }));
+      // Whoever takes it out of the queue sees the error; if nobody does, it is of no interest.
+      read.catch(() => undefined);
+      reading.push(read);
+    }
+    yield await reading.shift()!;
+  }
+}
+
 /**
  * The tables with their wanted rows, oldest first, one at a time; a table that lacks a named problem is left out.
  * @throws BAD_INPUT if there is no such step or problem
@@ -94,8 +110,7 @@ export async function* selections(
 ): AsyncGenerator<Selection> {
   const tables = wantedTables(run, completionsSteps, wanted);
   const ids = new Set<string>();
-  for (const table of tables) {
-    const rows = await readCompletions(table.path);
+  for await (const { table, rows } of readAhead(tables)) {
     for (const { problemId } of rows) ids.add(problemId);
     if (wanted.problem !== undefined && !rows.some((row) => row.problemId === wanted.problem)) continue;
     yield { table, rows: rows.filter((row) => matches(row, wanted)) };

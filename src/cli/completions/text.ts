@@ -1,7 +1,7 @@
 /** Selected completions as text. */
 import { mean } from '../../statistics';
 import { grouped, percent } from '../../text';
-import type { StoredCompletion, RunTable } from '../../run';
+import type { RunTable, StoredCompletion, TableKind } from '../../run';
 import { printableLine } from '../printable';
 import { alignTable } from '../table';
 import {
@@ -80,6 +80,16 @@ export function tableLines(selection: Selection, style: ShowStyle): string[] {
   ];
 }
 
+/** The thinking before and after, of answers that were sampled in the same way. */
+function shortened(kind: TableKind, selections: readonly Selection[]): string[] {
+  const alike = selections.filter(({ table }) => table.kind === kind);
+  if (alike.length < 2) return [];
+  const [first, last] = [thinkingOf(alike[0]!.rows), thinkingOf(alike.at(-1)!.rows)];
+  return [
+    `${kind}: thinking ${first.toFixed(1)} -> ${last.toFixed(1)} tokens  ${change(first, last)}`.trimEnd(),
+  ];
+}
+
 /** What became of the answers to one problem, as a table. */
 function courseLines(selections: readonly Selection[]): string[] {
   const rows = selections.map(({ table, rows: found }) => [
@@ -87,9 +97,10 @@ function courseLines(selections: readonly Selection[]): string[] {
     `${correctOf(found)} of ${found.length}`,
     thinkingOf(found).toFixed(1),
   ]);
-  const [first, last] = [thinkingOf(selections[0]!.rows), thinkingOf(selections.at(-1)!.rows)];
-  const moved = `thinking ${first.toFixed(1)} -> ${last.toFixed(1)} tokens (${change(first, last) || 'from 0'})`;
-  return [...alignTable([['', 'correct', 'thinking'], ...rows]), moved];
+  return [
+    ...alignTable([['', 'correct', 'thinking'], ...rows]),
+    ...(['training', 'greedy', 'sampled'] as const).flatMap((kind) => shortened(kind, selections)),
+  ];
 }
 
 /** One problem over all tables that have it, oldest first; all of its completions if only one step is asked for. */

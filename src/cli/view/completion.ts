@@ -5,7 +5,7 @@ import type { VerdictStatus } from '../../types';
 import { printable, printableLine } from '../printable';
 import type { Colors } from './colors';
 import { cutMiddle, type Keep } from './cut';
-import { wrapHard, wrapWords } from './text';
+import { wrapFields, wrapHard } from './text';
 
 /** The problem a completion belongs to. */
 export interface ShownProblem {
@@ -127,7 +127,7 @@ export function completionLines(completion: ShownCompletion, style: CompletionSt
   const { before, thinking, answer } = partsOf(completion);
   const verdict = verdictText(completion);
   const paint = completion.status === 'correct' ? colors.green : colors.red;
-  const [first, ...more] = wrapWords([verdict, ...headline(completion)].join('  '), width - 2, INDENT);
+  const [first, ...more] = wrapFields([verdict, ...headline(completion)], width - 2, INDENT);
   const head = first!.startsWith(verdict) ? paint(verdict) + first!.slice(verdict.length) : first!;
   return [
     `  ${head}`,
@@ -149,5 +149,5 @@ export function problemLines(
     ...(level === null ? [] : [`level ${printableLine(level, 60)}`]),
     `reference ${printableLine(gold, 200)}`,
   ];
-  return [...wrapWords(marks.join('  '), width, INDENT), ...body(question, null, keep, width)];
+  return [...wrapFields(marks, width, INDENT), ...body(question, null, keep, width)];
 }

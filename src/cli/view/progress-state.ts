@@ -79,25 +79,24 @@ export class ProgressState {
   }
 
   observe(event: TrainEvent): void {
-    switch (event.type) {
-      case 'eval-progress':
-        this.activity = { ...event, doing: 'evaluating' };
-        break;
-      case 'loaded':
-      case 'evaluated':
-        this.lastStepAt = this.now();
-        break;
-      case 'decode-progress':
-        this.decoding(event);
-        break;
-      case 'step':
-        this.add(event.index, event.metrics, this.now() - this.lastStepAt);
-        this.lastStepAt = this.now();
-        this.leftMs = remainingMs(this.steps, this.maxSteps - event.index);
-        break;
-      case 'rollback':
-        this.steps = this.steps.filter(({ index }) => index <= event.rollback.to);
-    }
+    if (event.type === 'eval-progress') this.activity = { ...event, doing: 'evaluating' };
+    else if (event.type === 'decode-progress') this.decoding(event);
+    else if (event.type === 'step') this.made(event);
+    else if (event.type === 'rollback') this.rewind(event.rollback.to);
+    // The time of what is no step must not count as a step's.
+    else if (event.type === 'loaded' || event.type === 'evaluated') this.lastStepAt = this.now();
+  }
+
+  private made({ index, metrics }: TrainEvent & { type: 'step' }): void {
+    this.add(index, metrics, this.now() - this.lastStepAt);
+    this.lastStepAt = this.now();
+    this.leftMs = remainingMs(this.steps, this.maxSteps - index);
+  }
+
+  private rewind(step: number): void {
+    this.steps = this.steps.filter(({ index }) => index <= step);
+    this.leftMs = remainingMs(this.steps, this.maxSteps - step);
+    this.lastStepAt = this.now();
   }
 
   private decoding(event: TrainEvent & { type: 'decode-progress' } & TokenProgress): void {

@@ -14,7 +14,7 @@ import { stepLine } from './line';
 import { liveLines } from './live';
 import { planLines } from './plan';
 import { EVALUATED, ProgressState } from './progress-state';
-import { LiveRegion, type SharedStream } from './terminal';
+import { LiveRegion, lineWidth, type SharedStream } from './terminal';
 import { wrapWords } from './text';
 
 /** Column where the text after a label begins. */
@@ -63,7 +63,7 @@ export class ProgressView {
 
   /** Columns a line may fill; unlimited when not on a terminal. */
   private get width(): number {
-    return this.region?.width ?? Infinity;
+    return this.stream.isTTY === true ? lineWidth(this.stream) : Infinity;
   }
 
   readonly onEvent = (event: TrainEvent): void => {
@@ -128,6 +128,12 @@ export class ProgressView {
         break;
       case 'warning':
         this.print(`warning: ${event.message}`, this.colors.yellow);
+        break;
+      // These are shown elsewhere: in the live block, by `begin` and by the view of downloads.
+      case 'run':
+      case 'download':
+      case 'eval-progress':
+      case 'decode-progress':
     }
   }
 

@@ -18,13 +18,16 @@ const TICK_MS = 1000;
 
 const ESCAPES = /\x1b\[[0-9;?]*[A-Za-z]/g; // eslint-disable-line no-control-regex
 
+/** Columns that a line may fill: one less than there are, because some terminals wrap after the last one. */
+export const lineWidth = ({ columns = 80 }: OutputStream): number => Math.max(1, columns - 1);
+
 /** A stream of this process that may write to the same terminal. */
 export interface SharedStream extends OutputStream {
   on?(event: 'resize', listener: () => void): unknown;
   off?(event: 'resize', listener: () => void): unknown;
 }
 
-type Write = (this: unknown, chunk: unknown, ...rest: unknown[]) => unknown;
+type Write = (chunk: unknown, ...rest: unknown[]) => unknown;
 
 export class LiveRegion {
   /** The drawn lines without colours; empty: nothing is drawn. */
@@ -48,11 +51,6 @@ export class LiveRegion {
     private readonly others: readonly SharedStream[] = [],
   ) {
     this.rawWrite = stream.write.bind(stream);
-  }
-
-  /** Columns that a line may fill: one less than there are, because the last one makes terminals wrap. */
-  get width(): number {
-    return Math.max(1, (this.stream.columns ?? 80) - 1);
   }
 
   /** Prints lines that stay, above the live ones. */
@@ -84,7 +82,11 @@ export class LiveRegion {
     this.open = true;
     this.rawWrite(HIDE_CURSOR);
     for (const stream of new Set([this.stream, ...this.others])) this.share(stream);
-    const resized = () => this.compose([]);
+    const resized = () => {
+      // Overwritten rows would stay marked as wrapped ones, and be joined when the terminal grows again.
+      this.erase();
+      this.compose([]);
+    };
     this.stream.on?.('resize', resized);
     this.undo.push(() => this.stream.off?.('resize', resized));
     this.closeAtExit();
@@ -125,12 +127,12 @@ export class LiveRegion {
   /** Lets what others write to `stream` (a reward that logs, a warning of Node) appear above the live lines. */
   private share(stream: SharedStream): void {
     const own = Object.getOwnPropertyDescriptor(stream, 'write');
-    const original = stream.write as Write;
+    const original = stream.write.bind(stream) as Write;
     const write: Write = (chunk, ...rest) => {
       this.erase();
       const text = typeof chunk === 'string' ? chunk : Buffer.from(chunk as Uint8Array).toString();
       this.midLine = !text.endsWith('\n');
-      const result = original.call(stream, chunk, ...rest);
+      const result = original(chunk, ...rest);
       this.update();
       return result;
     };
@@ -174,7 +176,7 @@ export class LiveRegion {
     this.midLine = false;
     // One row stays free for what is kept.
     const rows = Math.max(1, (this.stream.rows ?? 24) - 1);
-    const lines = this.render(this.width).slice(0, rows);
+    const lines = this.render(lineWidth(this.stream)).slice(0, rows);
     const text = [...kept, ...lines].map((line) => `${line}${CLEAR_LINE_END}`).join('\n');
     this.rawWrite(`${start}${text}${CLEAR_BELOW}\r`);
     this.drawn = lines.map((line) => line.replace(ESCAPES, ''));

@@ -28,28 +28,32 @@ function splitAt(text: string, width: number): [start: string, rest: string] {
 export const cutTo = (text: string, width: number): string =>
   columnsOf(text) <= width ? text : width < 1 ? '' : splitAt(text, width)[0];
 
-/**
- * `text` in lines of at most `width` columns, broken at spaces; lines after the first are indented. A longer
- * word gets its own line.
- */
-export function wrapWords(text: string, width: number, indent = ''): string[] {
-  if (columnsOf(text) <= width) return [text.trimEnd()];
+/** `pieces` joined by `gap`, in lines of at most `width` columns; a wider piece gets its own line. */
+function wrapPieces(pieces: readonly string[], gap: string, width: number, indent: string): string[] {
   const lines: string[] = [];
   let line = '';
   let columns = 0;
-  for (const word of text.split(/(?<=\S) +/)) {
-    const wordColumns = columnsOf(word);
-    if (line !== '' && columns + 1 + wordColumns > width) {
+  for (const [i, piece] of pieces.entries()) {
+    const added = columnsOf(piece);
+    if (i > 0 && columns + gap.length + added > width) {
       lines.push(line.trimEnd());
-      line = indent + word;
-      columns = indent.length + wordColumns;
+      line = indent + piece;
+      columns = indent.length + added;
     } else {
-      line = line === '' ? word : `${line} ${word}`;
-      columns += wordColumns + (line === word ? 0 : 1);
+      line += i === 0 ? piece : gap + piece;
+      columns += i === 0 ? added : gap.length + added;
     }
   }
   return [...lines, line.trimEnd()];
 }
+
+/** `text` in lines of at most `width` columns, broken at spaces; lines after the first are indented. */
+export const wrapWords = (text: string, width: number, indent = ''): string[] =>
+  columnsOf(text) <= width ? [text.trimEnd()] : wrapPieces(text.split(/(?<=\S) +/), ' ', width, indent);
+
+/** Fields two spaces apart, broken only between them and, in one that is too long, between its words. */
+export const wrapFields = (list: readonly string[], width: number, indent = ''): string[] =>
+  wrapPieces(list, '  ', width, indent).flatMap((line) => wrapWords(line, width, indent));
 
 /** The same, and words longer than a line are cut, so that no line is wider than `width`. */
 export function wrapHard(text: string, width: number): string[] {
