@@ -110,7 +110,7 @@ const indented = (text: string, width: number): string[] =>
 
 /** @param tokens of `text`, for the note on what is left out; null: unknown, so it counts characters */
 function body(text: string, tokens: number | null, keep: Keep | null, width: number): string[] {
-  const trimmed = printable(text).replace(/^\n+|\s+$/g, '');
+  const trimmed = printable(text).replace(/^\n+/, '').trimEnd();
   if (trimmed === '') return [];
   const cut = keep === null ? null : cutMiddle(trimmed, keep);
   if (cut === null) return indented(trimmed, width);

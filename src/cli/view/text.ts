@@ -1,6 +1,7 @@
 /** Measures, wraps and cuts text by the columns that it takes on a terminal. */
 import stringWidth from 'string-width';
 
+const ASCII = /^[ -~]*$/;
 /** Emoji as this Node knows them; the table of the package's last CommonJS version is older. */
 const EMOJI = new RegExp('\\p{RGI_Emoji}', 'gv');
 const WIDE = '\u65e5';
@@ -8,13 +9,14 @@ const WIDE = '\u65e5';
 /** Columns that plain text takes: two for wide characters and emoji, none for combining marks. */
 export function columnsOf(text: string): number {
   // Most lines are ASCII, for which the package is slow.
-  return /^[ -~]*$/.test(text) ? text.length : stringWidth(text.replace(EMOJI, WIDE));
+  return ASCII.test(text) ? text.length : stringWidth(text.replace(EMOJI, WIDE));
 }
 
 const segmenter = new Intl.Segmenter('en', { granularity: 'grapheme' });
 
 /** The longest start of `text` that fits into `width` columns, and the rest. Never splits an emoji. */
 function splitAt(text: string, width: number): [start: string, rest: string] {
+  if (ASCII.test(text)) return [text.slice(0, Math.max(1, width)), text.slice(Math.max(1, width))];
   let columns = 0;
   for (const { segment, index } of segmenter.segment(text)) {
     columns += columnsOf(segment);
@@ -55,17 +57,19 @@ export const wrapWords = (text: string, width: number, indent = ''): string[] =>
 export const wrapFields = (list: readonly string[], width: number, indent = ''): string[] =>
   wrapPieces(list, '  ', width, indent).flatMap((line) => wrapWords(line, width, indent));
 
-/** The same, and words longer than a line are cut, so that no line is wider than `width`. */
-export function wrapHard(text: string, width: number): string[] {
-  return wrapWords(text, width).flatMap((line) => {
-    const lines: string[] = [];
-    let rest = line;
-    while (rest !== '' && columnsOf(rest) > width) {
-      // A piece of the line is enough to find its first `width` columns.
-      const [start] = splitAt(rest.slice(0, 16 * width), width);
-      lines.push(start);
-      rest = rest.slice(start.length);
-    }
-    return rest === '' && lines.length > 0 ? lines : [...lines, rest];
-  });
+/** One line in pieces of at most `width` columns; in linear time, however long it is. */
+function pieces(line: string, width: number): string[] {
+  const found: string[] = [];
+  let rest = line;
+  // Sixteen characters a column are enough, also with combining marks.
+  for (let next = rest.slice(0, 16 * width); next !== ''; next = rest.slice(0, 16 * width)) {
+    const [start] = splitAt(next, width);
+    found.push(start);
+    rest = rest.slice(start.length);
+  }
+  return found.length === 0 ? [''] : found;
 }
+
+/** The same as `wrapWords`, and words longer than a line are cut, so that no line is wider than `width`. */
+export const wrapHard = (text: string, width: number): string[] =>
+  width === Infinity ? [text.trimEnd()] : wrapWords(text, width).flatMap((line) => pieces(line, width));
