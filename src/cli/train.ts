@@ -25,6 +25,10 @@ import { closingLines } from './view/closing';
 import { curveLines } from './view/curves';
 import { ProgressView } from './view/progress';
 import { summaryTable } from './view/summary';
+import { wrapWords } from './view/text';
+
+/** Column where the facts of the closing lines begin. */
+const CLOSING_INDENT = ' '.repeat(12);
 
 interface TrainFlags {
   preset?: string;
@@ -156,7 +160,8 @@ function report(run: TrainRun, summary: RunSummary, json: boolean, answers: Prog
   }
   const metrics = readMetrics(join(run.directory, 'metrics.jsonl'));
   const table = summaryTable(summary);
-  const width = Math.min(process.stdout.columns ?? 100, 100);
+  const columns = process.stdout.columns ?? Infinity;
+  const width = Math.min(columns, 100);
   const curves = curveLines(metrics, width);
   const inWords = answersLines(answers.base, answers.trained, width);
   const lines = [
@@ -164,7 +169,7 @@ function report(run: TrainRun, summary: RunSummary, json: boolean, answers: Prog
     ...(table.length > 0 ? [''] : []),
     ...curves,
     ...(curves.length > 0 ? [''] : []),
-    ...closingLines(summary, metrics),
+    ...closingLines(summary, metrics).flatMap((line) => wrapWords(line, columns, CLOSING_INDENT)),
     ...(inWords.length > 0 ? ['', ...inWords] : []),
     '',
     ...files(run),

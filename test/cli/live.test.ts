@@ -43,7 +43,7 @@ describe('lines', () => {
     expect(lines).toHaveLength(5);
     expect(lines[0]).toMatch(/^━{10}─{30} 50\/200 {2}25% {2}\dh \d\dm left$/);
     expect(lines[1]).toMatch(/^accuracy {3}58\.1% {2}[▁▂▃▄▅▆▇█]{50}$/);
-    expect(lines[2]).toMatch(/^thinking  3392\.5 {2}[▆▇█]{50}$/);
+    expect(lines[2]).toMatch(/^thinking {2}3392\.5 {2}[▆▇█]{50}$/);
     expect(lines[3]).toBe('alpha 0.123  budget 1234  monitor warning  0s so far');
     expect(lines[4]).toBe('decoding: 3 of 16 done, 12,345 tokens, 679 tokens/s');
   });
@@ -81,7 +81,7 @@ describe('lines', () => {
     );
     expect([state.step, state.accuracies.length]).toEqual([30, 30]);
     const rollback = { number: 1, from: 30, to: 20, pressure: 0.5, reason: '' };
-    state.observe({ type: 'rollback', rollback } as TrainEvent);
+    state.observe({ type: 'rollback', rollback });
     expect([state.step, state.accuracies.length]).toEqual([20, 20]);
   });
 

@@ -30,32 +30,37 @@ function splitAt(text: string, width: number): [start: string, rest: string] {
 export const cutTo = (text: string, width: number): string =>
   columnsOf(text) <= width ? text : width < 1 ? '' : splitAt(text, width)[0];
 
-/** `pieces` joined by `gap`, in lines of at most `width` columns; a wider piece gets its own line. */
-function wrapPieces(pieces: readonly string[], gap: string, width: number, indent: string): string[] {
+/** Each piece follows its gap, or begins a line if the line would be wider than `width` columns. */
+function wrapPieces(list: readonly (readonly [gap: string, piece: string])[], width: number, indent: string) {
   const lines: string[] = [];
   let line = '';
   let columns = 0;
-  for (const [i, piece] of pieces.entries()) {
+  for (const [i, [gap, piece]] of list.entries()) {
     const added = columnsOf(piece);
     if (i > 0 && columns + gap.length + added > width) {
-      lines.push(line.trimEnd());
+      lines.push(line);
       line = indent + piece;
       columns = indent.length + added;
     } else {
-      line += i === 0 ? piece : gap + piece;
-      columns += i === 0 ? added : gap.length + added;
+      line += gap + piece;
+      columns += gap.length + added;
     }
   }
-  return [...lines, line.trimEnd()];
+  return [...lines, line];
 }
 
 /** `text` in lines of at most `width` columns, broken at spaces; lines after the first are indented. */
-export const wrapWords = (text: string, width: number, indent = ''): string[] =>
-  columnsOf(text) <= width ? [text.trimEnd()] : wrapPieces(text.split(/(?<=\S) +/), ' ', width, indent);
+export function wrapWords(text: string, width: number, indent = ''): string[] {
+  if (width === Infinity || columnsOf(text) <= width) return [text.trimEnd()];
+  const words = [...text.matchAll(/( *)([^ ]+)/g)].map(([, gap, word]) => [gap!, word!] as const);
+  return wrapPieces(words, width, indent);
+}
 
 /** Fields two spaces apart, broken only between them and, in one that is too long, between its words. */
-export const wrapFields = (list: readonly string[], width: number, indent = ''): string[] =>
-  wrapPieces(list, '  ', width, indent).flatMap((line) => wrapWords(line, width, indent));
+export function wrapFields(list: readonly string[], width: number, indent = ''): string[] {
+  const gapped = list.map((field, i) => [i === 0 ? '' : '  ', field] as const);
+  return wrapPieces(gapped, width, indent).flatMap((line) => wrapWords(line, width, indent));
+}
 
 /** One line in pieces of at most `width` columns; in linear time, however long it is. */
 function pieces(line: string, width: number): string[] {
