@@ -42,6 +42,12 @@ export function median(values: Numbers): number {
   return (lower + upper) / 2;
 }
 
+/** The item whose value is the median, the lower one of two. `items` must not be empty. */
+export function medianItem<Item>(items: readonly Item[], value: (item: Item) => number): Item {
+  const sorted = [...items].sort((a, b) => value(a) - value(b));
+  return sorted[(sorted.length - 1) >> 1]!;
+}
+
 /** The `q`-quantile (q in 0..1), interpolated between neighbours as in torch.quantile. */
 export function quantile(values: Numbers, q: number): number {
   return quantileOfSorted(Float64Array.from(values).sort(), q);

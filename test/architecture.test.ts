@@ -59,6 +59,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'packing',
     'ranks',
     'text',
+    'printable',
     'version',
     'config',
     'models',

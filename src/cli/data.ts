@@ -19,6 +19,8 @@ import { type DataReport, reportOn } from './data-report';
 import { reportText } from './data-text';
 import { showDownload } from './download';
 import { interruptible } from './interrupt';
+import { writeJsonLine } from './jsonl';
+import { printable } from '../printable';
 import { alignTable } from './table';
 
 interface DataFlags {
@@ -139,11 +141,9 @@ async function dataCommand(name: string | undefined, flags: DataFlags): Promise<
     // Only problems whose gold answer can be parsed are held out for evaluation.
     const dropped = spec.dropUnparsedGold === true || (flags.eval === true && (run?.heldOut ?? 0) > 0);
     const split = splitOf(view);
-    process.stdout.write(
-      flags.json === true
-        ? `${JSON.stringify({ ...report, goldDropped: dropped, ...split })}\n`
-        : reportText({ ...report, ...split }, dropped, config.maxPromptLength),
-    );
+    if (flags.json === true) writeJsonLine({ ...report, goldDropped: dropped, ...split });
+    else
+      process.stdout.write(printable(reportText({ ...report, ...split }, dropped, config.maxPromptLength)));
     const bad = report.badRows?.count ?? 0;
     if (bad > 0 && !config.skipBadRows) {
       throw new AcoerError(

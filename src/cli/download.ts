@@ -2,6 +2,7 @@
 import type { FetchProgress } from '../hub';
 import type { ModelFetchOptions } from '../models';
 import { gigabytes, megabytes } from '../text';
+import { printableLine, printableMessage } from '../printable';
 
 export interface DownloadStream {
   write(text: string): unknown;
@@ -54,7 +55,7 @@ export class DownloadView {
     const rate = last.at > first.at ? (1000 * (last.bytes - first.bytes)) / (last.at - first.at) : 0;
     const speed = rate > 0 ? `, ${sizeText(rate)}/s` : '';
     const left = rate > 0 && done < total ? `, ${timeText((total - done) / rate)} left` : '';
-    return `fetching ${this.name}: ${sizeText(done)} of ${sizeText(total)}${speed}${left}`;
+    return `fetching ${printableLine(this.name, 200)}: ${sizeText(done)} of ${sizeText(total)}${speed}${left}`;
   }
 }
 
@@ -64,6 +65,6 @@ export function showDownload(name: string, signal?: AbortSignal): ModelFetchOpti
   return {
     signal,
     onProgress: view.onProgress,
-    onNotice: (message) => void process.stderr.write(`acoer: ${message}\n`),
+    onNotice: (message) => void process.stderr.write(`acoer: ${printableMessage(message)}\n`),
   };
 }

@@ -10,6 +10,7 @@ import { evaluateAll } from './evaluation/run';
 import { evaluationText, fullReport, paperTable3, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
 import { writeJsonLine } from './jsonl';
+import { printable } from '../printable';
 
 /** Options that have no meaning without a model. */
 const ONLY_WITH_A_MODEL = ['model', 'adapter', 'run', 'base', 'out', 'problems'] as const;
@@ -52,17 +53,17 @@ async function evalCommand(flags: EvalFlags): Promise<void> {
     if (flags.compare !== undefined) {
       const compared = await compareFiles(flags, signal);
       if (flags.json === true) compared.forEach(writeJsonLine);
-      else process.stdout.write(compared.map(comparisonText).join('\n'));
+      else process.stdout.write(printable(compared.map(comparisonText).join('\n')));
     } else if (flags.completions !== undefined) {
       const graded = await gradeCompletions(flags, signal);
       const names = graded.benchmark === null ? [] : graded.benchmark.split('=', 1);
       const beside = [...paperTable3(names), ...paperTable4(names)].map((part) => `${part}\n`).join('');
       if (flags.json === true) writeJsonLine(graded);
-      else process.stdout.write(fullReport(graded) + beside);
+      else process.stdout.write(printable(fullReport(graded) + beside));
     } else {
       const evaluated = await evaluateAll(flags, signal);
       if (flags.json === true) evaluated.forEach(writeJsonLine);
-      else process.stdout.write(evaluationText(evaluated));
+      else process.stdout.write(printable(evaluationText(evaluated)));
     }
   });
 }

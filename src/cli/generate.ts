@@ -10,6 +10,7 @@ import { addEngineOptions, addModelOptions, integer, number } from './command';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { InOrder, Spool, writeJsonLine } from './jsonl';
+import { printable } from '../printable';
 import { chatPrompt, promptReader } from './prompts';
 import type { PromptLine } from './prompts';
 import { withModel } from './session';
@@ -161,7 +162,9 @@ function writeText({ samples, maxNewTokens }: GenerateFlags): (output: Output) =
       ...(cut === '' ? [] : ['cut off']),
     ];
     const heading = samples === 1 ? '' : `--- ${sample + 1} of ${samples}: ${facts.join(', ')}\n`;
-    process.stdout.write(`${heading}${text.trim()}\n`);
+    // A file or another program gets the text as it is.
+    const shown = process.stdout.isTTY ? printable(text.trim()) : text.trim();
+    process.stdout.write(`${heading}${shown}\n`);
     if (samples === 1 && cut !== '') process.stderr.write(`${cut}\n`);
   };
 }

@@ -8,6 +8,7 @@ import { errorMessage, exitCodeFor } from '../errors';
 import { packageVersion } from '../version';
 import type { CommandModule } from './command';
 import { endQuietlyOnClosedPipe } from './pipes';
+import { printable, printableMessage } from '../printable';
 
 interface CommandEntry {
   name: string;
@@ -21,6 +22,7 @@ const COMMANDS: readonly CommandEntry[] = [
     name: 'fork',
     summary: 'continue a run from a checkpoint in a new folder, with another reward or seed',
   },
+  { name: 'show', summary: 'print completions of a run to read, also while it goes on' },
   { name: 'monitor', summary: 'rerun the collapse monitor over a recorded run or a file of metrics' },
   {
     name: 'report',
@@ -69,7 +71,9 @@ function buildProgram(words: readonly string[]): Command {
     .description('Trains reasoning language models to think in fewer tokens without losing accuracy.')
     .version(packageVersion())
     .exitOverride()
-    .configureOutput({ outputError: (text, write) => write(text.replace(/^error: /, 'acoer: ')) })
+    .configureOutput({
+      outputError: (text, write) => write(printableMessage(text.replace(/^error: /, 'acoer: '))),
+    })
     .configureHelp({ optionDescription: describeOption })
     .showHelpAfterError(false);
   const wanted = wantedCommand(words);
@@ -82,11 +86,11 @@ function buildProgram(words: readonly string[]): Command {
 
 function reportError(error: unknown): void {
   if (process.env.ACOER_DEBUG === '1' && error instanceof Error) {
-    process.stderr.write(`${error.stack ?? error.message}\n`);
-    if (error.cause !== undefined) process.stderr.write(`cause: ${String(error.cause)}\n`);
+    process.stderr.write(`${printable(error.stack ?? error.message)}\n`);
+    if (error.cause !== undefined) process.stderr.write(`cause: ${printable(String(error.cause))}\n`);
     return;
   }
-  process.stderr.write(`acoer: ${errorMessage(error)}\n`);
+  process.stderr.write(`acoer: ${printableMessage(errorMessage(error))}\n`);
 }
 
 /** Runs the command in `words` (what follows `acoer`) and returns the exit code. */

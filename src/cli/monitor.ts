@@ -2,6 +2,7 @@
 import type { Command } from 'commander';
 import { watchRecorded } from '../train';
 import { collect, integer } from './command';
+import { printableMessage } from '../printable';
 import { healthLine } from './view/health';
 
 interface MonitorFlags {
@@ -33,7 +34,7 @@ or left out, with a note on stderr.`,
 
 function runMonitor(path: string, { groups, set, json }: MonitorFlags): void {
   const { changes, notices, lines } = watchRecorded(path, { groups, set });
-  for (const notice of notices) process.stderr.write(`${notice}\n`);
+  for (const notice of notices) process.stderr.write(`${printableMessage(notice)}\n`);
   for (const change of changes) {
     process.stdout.write(`${json === true ? JSON.stringify(change) : healthLine(change)}\n`);
   }

@@ -6,6 +6,7 @@ import { replay, type ReplayReport } from '../train';
 import { deviceName, integer } from './command';
 import { showDownload } from './download';
 import { interruptible } from './interrupt';
+import { printable } from '../printable';
 
 /** Maximum lines of a list in the text report. */
 const SHOWN = 20;
@@ -42,7 +43,7 @@ async function runReplay(dump: string, { json, ...flags }: ReplayFlags): Promise
     replay(dump, { ...flags, ...showDownload('the model of the dump', signal) }),
   );
   const text = json === true ? JSON.stringify(report) : reportLines(report).join('\n');
-  process.stdout.write(`${text}\n`);
+  process.stdout.write(`${printable(text)}\n`);
   if (!report.reproduced) process.exitCode = 1;
 }
 

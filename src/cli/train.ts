@@ -18,11 +18,17 @@ import { latestRun, readMetrics } from '../run';
 import { collect, integer } from './command';
 import { untilSecondSignal } from './interrupt';
 import { outliveOutput } from './pipes';
+import { printableLine } from '../printable';
 import { alignTable } from './table';
 import { answersLines } from './view/answers';
 import { closingLines } from './view/closing';
+import { curveLines } from './view/curves';
 import { ProgressView } from './view/progress';
 import { summaryTable } from './view/summary';
+import { wrapWords } from './view/text';
+
+/** Column where the facts of the closing lines begin. */
+const CLOSING_INDENT = ' '.repeat(12);
 
 interface TrainFlags {
   preset?: string;
@@ -91,11 +97,14 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
 }
 
 /** Runs `work`. The first SIGINT or SIGTERM stops it within seconds, the second at once, files intact. */
-function stoppable<T>(work: (signal: AbortSignal, hold: (run: TrainRun) => void) => Promise<T>): Promise<T> {
+function stoppable<T>(
+  onStop: (text: string) => void,
+  work: (signal: AbortSignal, hold: (run: TrainRun) => void) => Promise<T>,
+): Promise<T> {
   const loading = new AbortController();
   let run: TrainRun | undefined;
   const stop = (): void => {
-    process.stderr.write('\nstopping; press Ctrl-C again to stop at once\n');
+    onStop('stopping; press Ctrl-C again to stop at once');
     if (run === undefined) loading.abort();
     else run.stop();
   };
@@ -120,25 +129,26 @@ function endIfStuck(error: unknown): void {
 
 /** Runs to the end with live progress, then prints the results. */
 export async function runAndReport(options: TrainOptions, json: boolean): Promise<void> {
-  const view = new ProgressView(process.stderr);
+  const view = new ProgressView(process.stderr, {
+    others: process.stdout.isTTY ? [process.stdout] : [],
+    recorded: (directory) => readMetrics(join(directory, 'metrics.jsonl')),
+  });
   const onEvent: TrainOptions['onEvent'] = (event) => {
-    if (event.type === 'run' && !json) process.stdout.write(`run ${event.directory}\n`);
+    if (event.type === 'run' && !json) process.stdout.write(`run ${printableLine(event.directory)}\n`);
     view.onEvent(event);
   };
   outliveOutput();
-  await stoppable(async (signal, hold) => {
+  await stoppable(view.stopping, async (signal, hold) => {
     try {
       const run = await train({ ...options, signal, onEvent, exitWhenBlocked: true });
       hold(run);
       const summary = await run.result();
-      view.clear();
+      view.close();
       report(run, summary, json, view.answers);
     } catch (error) {
-      view.clear();
+      view.close();
       endIfStuck(error);
       throw error;
-    } finally {
-      view.clear();
     }
   });
 }
@@ -150,11 +160,16 @@ function report(run: TrainRun, summary: RunSummary, json: boolean, answers: Prog
   }
   const metrics = readMetrics(join(run.directory, 'metrics.jsonl'));
   const table = summaryTable(summary);
-  const inWords = answersLines(answers.base, answers.trained, Math.min(process.stdout.columns ?? 100, 100));
+  const columns = process.stdout.columns ?? Infinity;
+  const width = Math.min(columns, 100);
+  const curves = curveLines(metrics, width);
+  const inWords = answersLines(answers.base, answers.trained, width);
   const lines = [
     ...table,
     ...(table.length > 0 ? [''] : []),
-    ...closingLines(summary, metrics),
+    ...curves,
+    ...(curves.length > 0 ? [''] : []),
+    ...closingLines(summary, metrics).flatMap((line) => wrapWords(line, columns, CLOSING_INDENT)),
     ...(inWords.length > 0 ? ['', ...inWords] : []),
     '',
     ...files(run),
@@ -171,6 +186,7 @@ function files({ directory }: TrainRun): string[] {
   ];
   const found = rows
     .map(([name, meaning]) => [join(directory, name), meaning] as const)
-    .filter(([path]) => existsSync(path));
+    .filter(([path]) => existsSync(path))
+    .map(([path, meaning]) => [printableLine(path), meaning]);
   return ['Files:', ...alignTable(found, 2).map((line) => `  ${line}`)];
 }

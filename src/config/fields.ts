@@ -324,6 +324,9 @@ const runFields = {
     .describe('Number of problems in the evaluation sampled at temperature 1; 0: none.'),
   evalMaxNewTokens: count().default(16_384).describe('Maximum new tokens per completion in evaluations.'),
   completionsSteps: count(0).default(10).describe('Steps between completion tables; 0: none.'),
+  logCompletions: count(0)
+    .default(50)
+    .describe('Steps between completions that are printed, one each time; 0: none.'),
   tensorboard: z
     .boolean()
     .default(true)

@@ -607,6 +607,11 @@ export interface ConfigInput {
    */
   completionsSteps?: number | undefined;
   /**
+   * Steps between completions that are printed, one each time; 0: none.
+   * @default 50
+   */
+  logCompletions?: number | undefined;
+  /**
    * Write TensorBoard's event file to `tensorboard/` in the run's folder (docs/trackers.md).
    * @default true
    */

@@ -27,6 +27,7 @@ const tiny: ConfigInput = {
   evalProblems: 300,
   evalSampledProblems: 500,
   evalMaxNewTokens: 256,
+  logCompletions: 100,
   rewardParams: {
     acoer: { alphaUp: 1.1, alphaDown: 0.74, warmupSteps: 20, checkWindow: 20, emaSpan: 10, minBudget: 16 },
   },

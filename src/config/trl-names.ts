@@ -149,7 +149,10 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   save_total_limit: differs('keepCheckpoints', 'the best one is kept in addition'),
   load_best_model_at_end: absent('the best checkpoint is kept; summary.json names its step'),
   logging_steps: absent('every step is logged to metrics.jsonl'),
-  log_completions: differs('completionsSteps', 'Parquet tables in completions/'),
+  log_completions: differs(
+    ['logCompletions', 'completionsSteps'],
+    'steps between printed completions, 0: none; all are in the tables of completions/',
+  ),
   output_dir: absent('not a setting: use `acoer train --out DIR`, or `out` of train()'),
   resume_from_checkpoint: absent('not a setting: use `acoer train --resume RUN`, or `resume` of train()'),
 };

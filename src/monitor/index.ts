@@ -3,6 +3,7 @@ export {
   initialMonitorState,
   monitorMetrics,
   observe,
+  type Health,
   type HealthChange,
   type MonitorState,
   type Observation,

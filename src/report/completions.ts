@@ -1,7 +1,7 @@
 /** A choice of a run's completions that fits into a report, for its browser of completions. */
 import { gzipSync } from 'node:zlib';
-import { readCompletions, type StoredCompletion } from '../run';
-import { visible } from './html';
+import { readCompletions, runTables, type StoredCompletion } from '../run';
+import { printable } from '../printable';
 import type { RunData } from './run-data';
 import type { ShownCompletion, ShownCompletions, ShownProblem } from './shown';
 
@@ -48,12 +48,14 @@ async function sourcesOf(runs: readonly RunData[]): Promise<Source[]> {
   const sources: Source[] = [];
   for (const [index, run] of runs.entries()) {
     const last = run.lines.at(-1)?.step ?? 0;
-    const tables = run.directory.tables().filter(({ step }) => step <= last);
-    for (const { path } of spread(tables, Math.ceil(MOST_TABLES / runs.length))) {
-      sources.push({ run: index, from: 'training', rows: await readCompletions(path) });
-    }
-    for (const { kind, path, step } of run.directory.evaluations()) {
-      if (step <= last) sources.push({ run: index, from: kind, rows: await readCompletions(path) });
+    const tables = runTables(run.directory.path).filter(({ step }) => step <= last);
+    const training = tables.filter(({ kind }) => kind === 'training');
+    const evaluations = tables.filter(({ kind }) => kind !== 'training');
+    for (const { kind, path } of [
+      ...spread(training, Math.ceil(MOST_TABLES / runs.length)),
+      ...evaluations,
+    ]) {
+      sources.push({ run: index, from: kind, rows: await readCompletions(path) });
     }
   }
   return sources;
@@ -104,7 +106,9 @@ function shownOf(sources: readonly Source[], runs: readonly RunData[], perTable:
 
 /** Data for the page's script: JSON, compressed and in letters that HTML leaves alone. */
 export function packed(value: unknown): string {
-  const json = JSON.stringify(value, (_, part: unknown) => (typeof part === 'string' ? visible(part) : part));
+  const json = JSON.stringify(value, (_, part: unknown) =>
+    typeof part === 'string' ? printable(part) : part,
+  );
   return gzipSync(Buffer.from(json), { level: 9 }).toString('base64');
 }
 

@@ -9,7 +9,7 @@ import {
   type EvalRow,
   type EvalSummary,
 } from '../eval';
-import { readCompletions, type EvaluationKind, type StoredCompletion } from '../run';
+import { readCompletions, runTables, type EvaluationKind, type StoredCompletion } from '../run';
 import type { StepMetrics } from '../types';
 import type { RunData } from './run-data';
 
@@ -40,7 +40,7 @@ export const evalRow = (row: StoredCompletion): EvalRow => ({
 async function keptAnswers(run: RunData, kind: EvaluationKind): Promise<[number, StoredCompletion[]][]> {
   const last = run.lines.at(-1)?.step ?? 0;
   // A rollback leaves the evaluations of steps that are yet to be repeated.
-  const found = run.directory.evaluations().filter((one) => one.kind === kind && one.step <= last);
+  const found = runTables(run.directory.path).filter((one) => one.kind === kind && one.step <= last);
   const [first, end] = [found.at(0), found.at(-1)];
   if (first === undefined || end === undefined || first.step !== 0 || end === first) return [];
   return [

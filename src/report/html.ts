@@ -1,5 +1,7 @@
 /** Text into HTML. A report holds what models and data sets wrote, so everything is escaped unless made here. */
 
+import { printable } from '../printable';
+
 /** HTML that is safe to insert as it is. */
 export class Html {
   constructor(readonly text: string) {}
@@ -15,18 +17,7 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": '&#39;',
 };
 
-/**
- * Control characters, and those that reorder the text around them (Unicode TR 36), made visible: as control
- * pictures or code points.
- */
-export const visible = (text: string): string =>
-  text.toWellFormed().replace(/(?![\t\n])[\p{Cc}\p{Bidi_Control}\u2028\u2029\ufffe\uffff]/gu, (c) => {
-    const code = c.charCodeAt(0);
-    if (code < 0x20) return String.fromCharCode(0x2400 + code);
-    return `<U+${code.toString(16).toUpperCase().padStart(4, '0')}>`;
-  });
-
-export const escaped = (text: string): string => visible(text).replace(/[&<>"']/g, (c) => ENTITIES[c]!);
+export const escaped = (text: string): string => printable(text).replace(/[&<>"']/g, (c) => ENTITIES[c]!);
 
 function inserted(part: Part): string {
   if (part === null) return '';

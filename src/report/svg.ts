@@ -1,7 +1,7 @@
 /** Figures as SVG text, drawn by Observable Plot on a document without a browser. */
 import type * as PlotModule from '@observablehq/plot' with { 'resolution-mode': 'import' };
 import { COLOURS } from './figures';
-import { escaped, visible } from './html';
+import { escaped } from './html';
 
 export type Plot = typeof PlotModule;
 export type PlotOptions = PlotModule.PlotOptions;
@@ -67,7 +67,7 @@ export async function draw(label: string, options: PlotOptions): Promise<string>
   const x = drawn.scale('x');
   // For the page's readout under the pointer.
   const place = typeof x?.domain[0] === 'number' ? ` data-x="${[...x.domain, ...x.range!].join(' ')}"` : '';
-  return cleaned(drawn.outerHTML, visible(label)).replace('<svg', `<svg${place}`);
+  return cleaned(drawn.outerHTML, label).replace('<svg', `<svg${place}`);
 }
 
 /** The figure as a file of its own, with the colours of the light page. */

@@ -5,6 +5,7 @@ import { currentSettings } from '../config';
 import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
 import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
+import type { EvaluationKind } from './tables';
 import { LOCK_FILE, lockState, RunLock } from './lock';
 
 /** `step-000100`, which sorts as text in step order. */
@@ -25,18 +26,6 @@ const namesIn = (folder: string): string[] => (existsSync(folder) ? readdirSync(
 /** The part of summary.json that says that a run has ended. */
 interface Ended {
   run?: { steps?: unknown };
-}
-
-export type EvaluationKind = 'greedy' | 'sampled';
-
-export interface StoredTable {
-  step: number;
-  path: string;
-}
-
-/** The weights were those after `step`; 0 is the base model. */
-export interface StoredEvaluation extends StoredTable {
-  kind: EvaluationKind;
 }
 
 export type RunState = 'running' | 'finished' | 'stopped' | 'killed';
@@ -67,25 +56,6 @@ export class RunDirectory {
   /** The answers of an evaluation of the weights after `step`; 0 is the base model. */
   readonly answers = (step: number, kind: EvaluationKind) =>
     join(this.path, 'evaluations', `${stepName(step)}-${kind}.parquet`);
-  /** The tables of training completions, in step order. */
-  tables(): StoredTable[] {
-    const folder = join(this.path, 'completions');
-    return namesIn(folder).flatMap((name): StoredTable[] => {
-      const match = /^step-(\d{6,})\.parquet$/.exec(name);
-      return match === null ? [] : [{ step: Number(match[1]), path: join(folder, name) }];
-    });
-  }
-
-  /** The evaluations whose answers are kept, in step order. */
-  evaluations(): StoredEvaluation[] {
-    const folder = join(this.path, 'evaluations');
-    return namesIn(folder).flatMap((name): StoredEvaluation[] => {
-      const match = /^step-(\d{6,})-(greedy|sampled)\.parquet$/.exec(name);
-      if (match === null) return [];
-      return [{ step: Number(match[1]), kind: match[2] as EvaluationKind, path: join(folder, name) }];
-    });
-  }
-
   /** Dumps of refused steps. */
   readonly dumps = () => join(this.path, 'non-finite');
   readonly dump = (step: number) => join(this.dumps(), stepName(step));

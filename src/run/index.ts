@@ -25,10 +25,7 @@ export {
   openRunDirectory,
   readRunDirectory,
   RunDirectory,
-  type EvaluationKind,
   type RunState,
-  type StoredEvaluation,
-  type StoredTable,
 } from './directory';
 export { openDump, pruneDumps, saveDump } from './dumps';
 export { EvaluationFile, recordOf } from './evaluation-file';
@@ -59,3 +56,4 @@ export {
   type HparamValue,
   type SummaryValue,
 } from './tensorboard';
+export { runTables, type EvaluationKind, type RunTable, type TableKind } from './tables';

@@ -4,7 +4,7 @@ import type { EvalProgress, EvalSummary } from '../eval';
 import type { FetchProgress } from '../hub';
 import type { HealthChange } from '../monitor';
 import type { Plan } from '../plan';
-import type { Rollback } from '../run';
+import type { CompletionRow, Rollback } from '../run';
 import type { Decoding } from '../sampling';
 import type { StepMetrics } from '../types';
 
@@ -63,6 +63,8 @@ export type TrainEvent =
   | { type: 'evaluated'; phase: EvalPhase; kind: EvalKind; summary: EvalSummary }
   /** A completion has ended, or a few times a second tokens have been added. */
   | ({ type: 'decode-progress'; step: number; done: number; total: number } & Decoding)
+  /** The completion of median length of a step, every `logCompletions` steps. */
+  | { type: 'sample'; step: number; row: CompletionRow }
   | { type: 'step'; index: number; metrics: StepMetrics }
   | { type: 'checkpoint'; step: number; path: string }
   | { type: 'health'; change: HealthChange }

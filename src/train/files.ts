@@ -14,6 +14,7 @@ import {
   writePatiently,
 } from '../run';
 import type { CheckpointContent } from '../run';
+import { medianItem } from '../statistics';
 import type { GenerationBatch } from '../grpo/batch';
 import { dumpRecord } from './dump';
 import type { EvalCompletion } from '../eval';
@@ -78,14 +79,20 @@ export class RunFiles {
     return watchdog.phase('checkpoint', () => writePatiently(what, attempt, patience, warn, signal));
   }
 
-  /** The table of completions, if one is due. */
-  async table(step: number, { groups, rewards, samples }: GenerationBatch): Promise<void> {
-    const { completionsSteps } = this.run.config;
-    if (completionsSteps === 0 || step % completionsSteps !== 0) return;
+  /** The table of completions of a new batch, and the one that is printed, if they are due. */
+  async completions(step: number, { groups, rewards, samples }: GenerationBatch): Promise<void> {
+    const { completionsSteps, logCompletions, stepsPerGeneration, numIterations } = this.run.config;
+    // The batch is that of so many steps from this one on, any of which may be due.
+    const last = step + stepsPerGeneration * numIterations - 1;
+    const due = (every: number) => every > 0 && Math.floor(last / every) > Math.floor((step - 1) / every);
+    if (!due(completionsSteps) && !due(logCompletions)) return;
     const rows = groups
       .flatMap((group) => group.rollouts)
       .map((rollout, i) => ({ rollout, reward: rewards.rewards[i]!, advantage: samples[i]!.advantage }));
-    await this.give('completions', step, rows);
+    if (due(completionsSteps)) await this.give('completions', step, rows);
+    if (!due(logCompletions) || rows.length === 0) return;
+    const row = medianItem(rows, ({ rollout }) => rollout.totalTokens);
+    this.run.emit({ type: 'sample', step, row });
   }
 
   /** The answers of an evaluation, unless the run keeps no completions. */

@@ -1,4 +1,12 @@
-export type { EvalKind, Evaluation, RunEvaluation, RunSummary, TrainEvent, TrainStep } from './events';
+export type {
+  EvalKind,
+  EvalPhase,
+  Evaluation,
+  RunEvaluation,
+  RunSummary,
+  TrainEvent,
+  TrainStep,
+} from './events';
 export { type MonitorCourse, type PeakComparison, runVerdict, type RunVerdict } from './verdict';
 export type { Sink, SinkMaker } from './sinks';
 export type { SamplerMaker } from './opened';

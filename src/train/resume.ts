@@ -10,6 +10,7 @@ const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' |
   keepCheckpoints: 'nothing',
   evalSteps: 'nothing',
   completionsSteps: 'nothing',
+  logCompletions: 'nothing',
   nonFinitePolicy: 'nothing',
   maxNonFiniteSteps: 'nothing',
   onCollapse: 'nothing',

@@ -167,7 +167,7 @@ export class RunDriver {
   /** From here on the step counts as made. Its table is written first, because it cannot be recreated. */
   private async record(step: LoopStep): Promise<void> {
     if (step.generated !== null) {
-      await this.files.table(step.index, step.generated);
+      await this.files.completions(step.index, step.generated);
       const unhelpful = this.noSignal.observe(step.generated);
       if (unhelpful !== null) this.warn(unhelpful);
     }

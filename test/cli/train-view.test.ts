@@ -6,6 +6,7 @@ import { summaryTable } from '../../src/cli/view/summary';
 import type { EvalSummary } from '../../src/eval';
 import { percent } from '../../src/text';
 import type { Evaluation, RunSummary, TrainEvent } from '../../src/train';
+import { Screen } from '../helpers/screen';
 
 function evaluation(greedy: [number, number], sampled: [number, number]): Evaluation {
   const summary = ([accuracy, thinkingTokens]: [number, number]) => {
@@ -65,29 +66,32 @@ describe('progress', () => {
     { type: 'warning', message: 'careful' },
   ];
 
-  /** Written before a line that is redrawn. */
-  const CLEARED = '\r\x1b[2K';
-
-  function output(isTTY: boolean, columns = 200): string {
+  function output(columns?: number): { text: string; screen: Screen } {
     let text = '';
-    const view = new ProgressView({ write: (part) => (text += part), isTTY, columns });
+    const screen = new Screen(columns ?? Infinity);
+    const write = (part: string) => {
+      text += part;
+      return screen.write(part);
+    };
+    const view = new ProgressView({ write, isTTY: columns !== undefined, columns });
     events.forEach(view.onEvent);
-    view.clear();
-    return text;
+    view.close();
+    return { text, screen };
   }
 
+  const stepsOf = (text: string) => text.split('\n').filter((line) => line.startsWith('step'));
+
   test('a pipe gets plain lines', () => {
-    const text = output(false);
+    const { text } = output();
     expect(text).not.toContain('\x1b');
     expect(text).not.toContain('\r');
-    const steps = text.split('\n').filter((line) => line.startsWith('step'));
-    expect(steps.map((line) => line.slice(0, 10).trim())).toEqual([
+    expect(stepsOf(text).map((line) => line.slice(0, 10).trim())).toEqual([
       'step  1/30',
       'step 10/30',
       'step 20/30',
       'step 30/30',
     ]);
-    expect(steps[1]).toMatch(
+    expect(stepsOf(text)[1]).toMatch(
       /accuracy +50\.0% +thinking +99\.5 +reward 1\.200 +alpha 0\.020 +budget 256 +\d+s left/,
     );
     expect(text).toContain('8 prompts x 4 completions = 32');
@@ -95,22 +99,58 @@ describe('progress', () => {
     expect(text).toContain('warning: careful');
   });
 
-  test('a terminal keeps the same step lines and redraws one below them, which is empty at the end', () => {
-    const text = output(true);
-    const stay = (of: string) => of.split('\n').map((line) => line.split(CLEARED).at(-1)!);
-    const steps = (of: string) => stay(of).flatMap((line) => /^step +\d+/.exec(line) ?? []);
-    expect(steps(text)).toEqual(steps(output(false)));
-    expect(text).toContain(`${CLEARED}step 11/30`);
-    expect(stay(text).some((line) => line.startsWith('step 11/30'))).toBe(false);
-    expect(text.endsWith('warning: careful\n')).toBe(true);
+  test('a terminal ends up with the same lines; of the live block nothing is left, and the cursor is back', () => {
+    const { text, screen } = output(200);
+    expect(text).toContain('evaluating the base model, greedy: 1 of 2');
+    expect(text).toContain('\x1b[?25l');
+    const untimed = (of: string) => of.replaceAll(/\d+s left/g, 'left');
+    expect(untimed(screen.lines.join('\n'))).toBe(untimed(output().text));
+    expect(screen.cursorShown).toBe(true);
   });
 
-  test.each([80, 100, 120])('nothing wraps in %d columns', (columns) => {
-    const lines = output(true, columns).replaceAll(CLEARED, '\n').split('\n');
-    expect(Math.max(...lines.map((line) => line.length))).toBeLessThan(columns);
+  test('a terminal that cannot move its cursor gets plain lines', () => {
+    const before = process.env.TERM;
+    process.env.TERM = 'dumb';
+    try {
+      expect(output(200).text).not.toContain('\x1b');
+    } finally {
+      if (before === undefined) delete process.env.TERM;
+      else process.env.TERM = before;
+    }
+  });
+
+  test.each([40, 80, 100, 120])('nothing wraps in %d columns', (columns) => {
+    const { screen, text } = output(columns);
+    const shown = text.replaceAll(/\x1b\[\??[\d;]*[A-Za-z]/g, '').split(/[\r\n]+/); // eslint-disable-line no-control-regex
+    expect(Math.max(...shown.map((line) => line.length))).toBeLessThan(columns);
     // What is dropped on a narrow terminal is never the essential part.
-    for (const line of lines.filter((line) => line.startsWith('step')))
-      expect(line).toMatch(/accuracy .* thinking .* left/);
+    const steps = stepsOf(screen.lines.join('\n'));
+    expect(steps).toHaveLength(4);
+    const essential = columns > 40 ? /accuracy .* thinking .* left/ : /acc .* think /;
+    for (const line of steps) expect(line).toMatch(essential);
+  });
+
+  test('every slow step leaves its line', () => {
+    let now = 0;
+    let text = '';
+    const view = new ProgressView({ write: (part) => (text += part) }, { now: () => now });
+    for (const event of events) {
+      if (event.type === 'step') now += 60_000;
+      view.onEvent(event);
+    }
+    expect(stepsOf(text)).toHaveLength(30);
+    expect(stepsOf(text)[9]).toMatch(/20m 00s left$/);
+  });
+
+  test('what comes from models and files cannot write to the terminal by itself', () => {
+    let text = '';
+    const view = new ProgressView({ write: (part) => (text += part) });
+    const message = `cannot read \x1b[2Jx\u009b1m\u202e.json\n${'y'.repeat(1e6)}`;
+    view.onEvent({ type: 'warning', message });
+    view.onEvent({ type: 'checkpoint', step: 1, path: 'runs/\x1b]0;x\x07/1' });
+    expect(text).toContain('warning: cannot read \\x1b[2Jx\\x9b1m\\u202e.json\n');
+    expect(text).toContain('checkpoint runs/\\x1b]0;x\\x07/1\n');
+    expect(text.length).toBeLessThan(4000);
   });
 
   test('shows the first problem before and after, cutting long answers in the middle', () => {

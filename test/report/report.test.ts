@@ -243,12 +243,10 @@ test('no figure has a coordinate that is not a number', async () => {
   expect(figures.filter(({ svg }) => /NaN|Infinity|undefined/.test(svg)).map(({ id }) => id)).toEqual([]);
 });
 
-test('control characters and reordering marks are shown, newlines and tabs kept', () => {
-  expect(escaped('a\tb\nc\x00\x1b\x7f\x9b\u202eד&<>"\'')).toBe(
-    'a\tb\nc␀␛&lt;U+7F&gt;&lt;U+9B&gt;&lt;U+202E&gt;ד&amp;&lt;&gt;&quot;&#39;'
-      .replace('U+7F', 'U+007F')
-      .replace('U+9B', 'U+009B'),
-  );
+test('control characters and reordering marks are shown, newlines kept', () => {
+  const text = 'a\nc\x00\x1b\x7f\x9b\u202eד\ud800&<>"\'';
+  const shown = 'a\nc\\x00\\x1b\\x7f\\x9b\\u202eד\\ud800&amp;&lt;&gt;&quot;&#39;';
+  expect(escaped(text)).toBe(shown);
 });
 
 test('marks are in step order', () => {

@@ -1,6 +1,7 @@
 /** Shows the progress of an evaluation on stderr. */
 import type { EvalRow } from '../../eval';
 import { grouped, percent } from '../../text';
+import { printableLine } from '../../printable';
 import { duration } from '../view/format';
 
 /** Time between two lines where a line cannot be redrawn. */
@@ -15,16 +16,19 @@ export class EvalProgress {
   private tokens = 0;
   private shownAt = 0;
   private shownTenth = 0;
+  private readonly label: string;
 
   /** @param finished answers of an earlier session: they count as done but not towards the speed */
   constructor(
-    private readonly label: string,
+    label: string,
     private readonly total: number,
     finished: readonly EvalRow[],
   ) {
+    this.label = printableLine(label, 200);
     this.done = finished.length;
     this.correct = finished.filter((row) => row.verdict.correct).length;
-    if (this.done > 0) process.stderr.write(`${label}: ${this.done} of ${total} answers were done earlier\n`);
+    if (this.done > 0)
+      process.stderr.write(`${this.label}: ${this.done} of ${total} answers were done earlier\n`);
   }
 
   add(row: EvalRow): void {

@@ -12,6 +12,7 @@ import type { Policy } from '../../engine/types';
 import { EvaluationFile, newRunPath, writeJsonAtomic } from '../../run';
 import { loadTokenizer, type Tokenizer } from '../../tokenizer';
 import { required } from '../command';
+import { printableLine } from '../../printable';
 import { type ModelSession, withModel } from '../session';
 import { type Benchmark, loadBenchmarks } from './benchmarks';
 import { type EvalFlags, temperatureOf } from './flags';
@@ -126,7 +127,7 @@ class EvaluationRun {
       signal: this.signal,
       finished,
       onNoRoom: ({ problem, ids }) =>
-        process.stderr.write(`${noRoom(this.session, problem.id, ids.length)}\n`),
+        process.stderr.write(`${printableLine(noRoom(this.session, problem.id, ids.length))}\n`),
       onCompletion: (completion) => {
         file.append(storedCompletion(benchmark.name, completion));
         progress.add(completion);
@@ -149,7 +150,7 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
   const { device, dtype, threads } = flags;
   return withModel({ device, dtype, threads, model }, signal, async (session) => {
     const tokenizer = await loadTokenizer(session.directory);
-    process.stderr.write(`writing completions to ${out}\n`);
+    process.stderr.write(`writing completions to ${printableLine(out)}\n`);
     const run = new EvaluationRun(flags, model, session, tokenizer, out, signal);
     const evaluated: Evaluated[] = [];
     try {
@@ -160,7 +161,8 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
         await policy?.dispose();
       }
     } catch (error) {
-      if (signal.aborted) process.stderr.write(`to resume, repeat the command with --out ${out}\n`);
+      if (signal.aborted)
+        process.stderr.write(`to resume, repeat the command with --out ${printableLine(out)}\n`);
       throw error;
     }
     writeJsonAtomic(join(out, 'summary.json'), evaluated);

@@ -1,6 +1,7 @@
 /** The answer to one problem before and after training, as an illustration of the figures. */
 import type { TrainEvent } from '../../train';
-import { wrapWords } from './text';
+import { printable } from '../../printable';
+import { wrapHard } from './text';
 
 export type Answer = Extract<TrainEvent, { type: 'answer' }>;
 
@@ -9,10 +10,10 @@ const SHOWN_LINES = 12;
 const INDENT = '    ';
 
 function answerLines(text: string, width: number): string[] {
-  const lines = text
+  const lines = printable(text)
     .trim()
     .split('\n')
-    .flatMap((line) => wrapWords(line, width - INDENT.length));
+    .flatMap((line) => wrapHard(line, width - INDENT.length));
   const half = SHOWN_LINES / 2;
   const left = lines.length - 2 * half;
   const shown = left <= 1 ? lines : [...lines.slice(0, half), `... ${left} lines ...`, ...lines.slice(-half)];
@@ -25,7 +26,7 @@ const heading = (when: string, { correct, thinkingTokens }: Answer) =>
 /** Empty unless both answers are known. */
 export function answersLines(base: Answer | null, trained: Answer | null, width: number): string[] {
   if (base === null || trained === null) return [];
-  const [question, ...more] = wrapWords(base.question.trim().replaceAll(/\s+/g, ' '), width - 2);
+  const [question, ...more] = wrapHard(printable(base.question).trim().replaceAll(/\s+/g, ' '), width - 2);
   return [
     'The first problem of the evaluation, greedy:',
     ...[question!, ...more].map((line) => `  ${line}`),

@@ -17,6 +17,9 @@ type Field = 'step' | 'accuracy' | 'thinking' | 'reward' | 'alpha' | 'budget' | 
 /** Fields in the order in which they are dropped on a narrow terminal. */
 const SPARE: readonly Field[] = ['reward', 'alpha', 'budget', 'left'];
 
+const abbreviated = (line: string): string =>
+  line.replace('accuracy', 'acc').replace('thinking', 'think').replaceAll(/ +/g, ' ');
+
 /** Alpha and budget appear only if the reward has them; a step refused early has no numbers at all. */
 export function stepLine({ index, maxSteps, metrics, leftMs, width = Infinity }: StepLine): string {
   const fields = new Map<Field, string>();
@@ -35,5 +38,5 @@ export function stepLine({ index, maxSteps, metrics, leftMs, width = Infinity }:
   if (leftMs !== null) fields.set('left', `${duration(leftMs)} left`);
   const line = () => [...fields.values()].join('  ');
   for (const field of SPARE) if (line().length > width) fields.delete(field);
-  return line();
+  return line().length > width ? abbreviated(line()) : line();
 }

@@ -1,12 +1,20 @@
-/** A run's live output: lines that stay and, on a terminal, a last line that is redrawn. */
+/** A run's output while it goes on: lines that stay and, on a terminal, a live block below them. */
+import type { KnownMetrics } from '../../metric-names';
+import type { Rollback } from '../../run';
 import { gigabytes, grouped, percent } from '../../text';
 import type { TrainEvent } from '../../train';
-import type { Rollback } from '../../run';
 import { DownloadView } from '../download';
+import { printableMessage } from '../../printable';
+import type { Answer } from './answers';
+import { colorsOf, isTerminal, type Colors } from './colors';
+import { completionLines, problemLines, shownSample } from './completion';
+import { KEEP_QUESTION, KEEP_SAMPLE } from './cut';
 import { healthLine } from './health';
 import { stepLine } from './line';
-import type { Answer } from './answers';
+import { liveLines } from './live';
 import { planLines } from './plan';
+import { EVALUATED, ProgressState } from './progress-state';
+import { LiveRegion, lineWidth, type SharedStream } from './terminal';
 import { wrapWords } from './text';
 
 /** Column where the text after a label begins. */
@@ -15,67 +23,84 @@ const INDENT = ' '.repeat(11);
 const rollbackLine = ({ number, from, to, pressure }: Rollback) =>
   `rollback ${number}: from step ${from} to the checkpoint of step ${to}, efficiency pressure ${Number(pressure.toPrecision(3))}, other seeds`;
 
-export interface ProgressStream {
-  write(text: string): unknown;
-  isTTY?: boolean;
-  columns?: number;
+/** Nobody reads a line for each of many fast steps, so only every tenth stays. */
+const STAYS_EVERY = 10;
+/** Of steps that take longer than this, every one stays. */
+const SLOW_STEP_MS = 5_000;
+
+export interface ProgressOptions {
+  /** Other streams that show on the same terminal. */
+  others?: readonly SharedStream[];
+  /** The lines of metrics of a run that is resumed. */
+  recorded?: (directory: string) => readonly KnownMetrics[];
+  now?: () => number;
 }
 
-/** The line of every tenth step stays; nobody reads a log of each one. */
-const STAYS_EVERY = 10;
-/** Steps averaged to estimate the remaining time, which changes with completion lengths. */
-const RECENT_STEPS = 20;
-
-const EVALUATED = { base: 'base model', step: 'model so far', trained: 'trained model' } as const;
-
 export class ProgressView {
-  private maxSteps = 0;
-  private readonly recentMs: number[] = [];
-  private lastStepAt = 0;
-  /** The newest step's line, unless it is one that stays. */
-  private lastLine = '';
-  private transient = false;
+  /** The greedy answers to one problem: before training, and the newest one since. */
+  readonly answers: { base: Answer | null; trained: Answer | null } = { base: null, trained: null };
+  readonly colors: Colors;
+  private readonly state: ProgressState;
+  /** null where lines cannot be redrawn. */
+  private region: LiveRegion | null;
   private readonly download: DownloadView;
+  private readonly recorded: NonNullable<ProgressOptions['recorded']>;
+  private readonly now: () => number;
+  private lastStepAt = 0;
 
-  constructor(private readonly stream: ProgressStream) {
+  constructor(
+    private readonly stream: SharedStream,
+    { others = [], recorded = () => [], now = () => performance.now() }: ProgressOptions = {},
+  ) {
+    this.now = now;
+    this.recorded = recorded;
+    this.colors = colorsOf(stream);
+    this.state = new ProgressState(now);
+    const render = (width: number) => liveLines(this.state, width, this.colors);
+    this.region = isTerminal(stream) ? new LiveRegion(stream, render, others) : null;
     this.download = new DownloadView('from the hub', stream);
-  }
-
-  private get live(): boolean {
-    return this.stream.isTTY === true;
   }
 
   /** Columns a line may fill; unlimited when not on a terminal. */
   private get width(): number {
-    return this.live ? (this.stream.columns ?? 80) - 1 : Infinity;
+    return this.stream.isTTY === true ? lineWidth(this.stream) : Infinity;
   }
 
-  /** The greedy answers to one problem: before training, and the newest one since. */
-  readonly answers: { base: Answer | null; trained: Answer | null } = { base: null, trained: null };
-
   readonly onEvent = (event: TrainEvent): void => {
+    if (event.type === 'download') {
+      this.download.onProgress(event);
+      return;
+    }
+    if (event.type === 'run') this.begin(event);
+    this.state.observe(event);
+    this.show(event);
+    this.region?.update();
+  };
+
+  private begin({ config, directory, resumedStep }: TrainEvent & { type: 'run' }): void {
+    const made = resumedStep ?? 0;
+    const earlier = made === 0 ? [] : this.recorded(directory);
+    this.state.begin(
+      config.maxSteps,
+      earlier.filter(({ step = 0 }) => step <= made),
+    );
+    for (const line of planLines(config)) this.print(line);
+    if (resumedStep !== null) this.print(`resuming after step ${resumedStep}`);
+  }
+
+  /** Prints what stays of an event. */
+  private show(event: TrainEvent): void {
     switch (event.type) {
-      case 'download':
-        this.download.onProgress(event);
-        break;
-      case 'run':
-        this.maxSteps = event.config.maxSteps;
-        for (const line of planLines(event.config)) this.print(line);
-        if (event.resumedStep !== null) this.print(`resuming after step ${event.resumedStep}`);
-        break;
       case 'plan':
         this.print(
           `memory     ${gigabytes(event.plan.memory.peakBytes)} planned, ${gigabytes(event.plan.device.freeBytes)} available`,
         );
         break;
       case 'loaded':
+        this.lastStepAt = this.now();
         this.print(
           `model      ${event.model}: ${grouped(event.parameters)} parameters, ${grouped(event.trained)} trained, ${event.dtype} on ${event.device}`,
         );
-        this.lastStepAt = performance.now();
-        break;
-      case 'eval-progress':
-        this.redraw(`evaluating the ${EVALUATED[event.phase]}, ${event.kind}: ${event.done}/${event.total}`);
         break;
       case 'answer':
         this.answers[event.phase === 'base' ? 'base' : 'trained'] = event;
@@ -83,70 +108,90 @@ export class ProgressView {
       case 'evaluated':
         this.evaluated(event);
         break;
-      case 'decode-progress':
-        this.redraw(
-          `${this.lastLine || `step ${event.step}/${this.maxSteps}`}  [${event.done}/${event.total}]`,
-        );
-        break;
       case 'step':
         this.step(event);
+        break;
+      case 'sample':
+        this.sample(event);
         break;
       case 'checkpoint':
         this.print(`checkpoint ${event.path}`);
         break;
       case 'health':
-        this.print(`monitor    ${healthLine(event.change)}`);
+        this.print(`monitor    ${healthLine(event.change)}`, this.healthPaint(event.change.to));
         break;
       case 'rollback':
-        this.print(rollbackLine(event.rollback));
+        this.print(rollbackLine(event.rollback), this.colors.yellow);
         break;
       case 'hang':
-        this.print(`watchdog   ${event.message}`);
+        this.print(`watchdog   ${event.message}`, this.colors.red);
         break;
       case 'warning':
-        this.print(`warning: ${event.message}`);
+        this.print(`warning: ${event.message}`, this.colors.yellow);
+        break;
+      // These are shown elsewhere: in the live block, by `begin` and by the view of downloads.
+      case 'run':
+      case 'download':
+      case 'eval-progress':
+      case 'decode-progress':
     }
-  };
+  }
+
+  private healthPaint(to: string): (text: string) => string {
+    const { green, yellow, red } = this.colors;
+    return to === 'healthy' ? green : to === 'warning' ? yellow : red;
+  }
 
   private evaluated({ phase, kind, summary }: TrainEvent & { type: 'evaluated' }): void {
     const { accuracy, thinkingTokens, n } = summary;
     this.print(
       `${EVALUATED[phase]}, ${kind}: accuracy ${percent(accuracy)}, ${thinkingTokens.toFixed(1)} thinking tokens, ${n} problems`,
     );
-    this.lastStepAt = performance.now();
+    this.lastStepAt = this.now();
   }
 
   private step({ index, metrics }: TrainEvent & { type: 'step' }): void {
-    const now = performance.now();
-    this.recentMs.push(now - this.lastStepAt);
-    if (this.recentMs.length > RECENT_STEPS) this.recentMs.shift();
-    this.lastStepAt = now;
-    const meanMs = this.recentMs.reduce((a, b) => a + b, 0) / this.recentMs.length;
-    const leftMs = meanMs * (this.maxSteps - index);
-    const line = stepLine({ index, maxSteps: this.maxSteps, metrics, leftMs, width: this.width });
-    const stays = index === 1 || index % STAYS_EVERY === 0 || index === this.maxSteps;
-    this.lastLine = stays ? '' : line;
-    if (stays) this.print(line);
-    else this.redraw(line);
+    const tookMs = this.now() - this.lastStepAt;
+    this.lastStepAt = this.now();
+    const { maxSteps, leftMs } = this.state;
+    const regular = index === 1 || index % STAYS_EVERY === 0 || index === maxSteps;
+    if (!regular && tookMs < SLOW_STEP_MS) return;
+    this.print(stepLine({ index, maxSteps, metrics, leftMs, width: this.width }));
+  }
+
+  private sample({ step, row }: TrainEvent & { type: 'sample' }): void {
+    const { problem } = row.rollout.prompt;
+    const { width, colors } = this;
+    const style = { colors, width, thinking: KEEP_SAMPLE, answer: KEEP_SAMPLE };
+    this.printLines([
+      colors.bold(`a completion of step ${step}`),
+      ...problemLines(problem, width, KEEP_QUESTION),
+      ...completionLines(shownSample(row), style),
+    ]);
   }
 
   /** Prints a line that stays, wrapped and indented on a narrow terminal. */
-  private print(line: string): void {
-    this.clear();
-    this.stream.write(`${wrapWords(line, this.width, INDENT).join('\n')}\n`);
+  private print(text: string, paint: (line: string) => string = (line) => line): void {
+    const lines = printableMessage(text).split('\n');
+    this.printLines(lines.flatMap((line) => wrapWords(line, this.width, INDENT)).map(paint));
   }
 
-  /** Prints a line that the next one replaces; does nothing where lines cannot be replaced. */
-  private redraw(line: string): void {
-    if (!this.live) return;
-    this.stream.write(`\r\x1b[2K${line.slice(0, this.width)}`);
-    this.transient = true;
+  private printLines(lines: readonly string[]): void {
+    if (this.region !== null) this.region.print(lines);
+    else this.stream.write(`${lines.join('\n')}\n`);
   }
 
-  /** Clears the redrawn line, leaving the cursor at its start. */
-  clear(): void {
-    if (!this.transient) return;
-    this.stream.write('\r\x1b[2K');
-    this.transient = false;
+  /** Says that the run was asked to stop; from here on only lines that stay are printed. */
+  readonly stopping = (text: string): void => {
+    // Ctrl-C left `^C` on the line; the live block's is redrawn.
+    const lineEnd = this.region === null ? '\n' : '';
+    this.close();
+    this.stream.write(`${lineEnd}${text}\n`);
+  };
+
+  /** Removes the live block for good and shows the cursor. */
+  close(): void {
+    this.region?.close();
+    this.region = null;
   }
 }

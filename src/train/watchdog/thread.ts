@@ -3,6 +3,7 @@
  * the phase may be silent, the run's thread is blocked, and this one writes the dump.
  */
 import { writeSync } from 'node:fs';
+import { isatty } from 'node:tty';
 import { Session } from 'node:inspector';
 import { parentPort, workerData } from 'node:worker_threads';
 import { exitFromThread } from '../../engine/exit';
@@ -80,7 +81,11 @@ async function fire(blockedMs: number): Promise<void> {
   if (setup.kill && shared.beats === beats) {
     const resume = `acoer train --resume ${setup.directory}`;
     const why = 'The main thread is blocked, so the process was ended';
-    writeSync(2, `acoer: ${hangSentence(hang, path)} ${why}; resume with: ${resume}\n`);
+    // A live view may have left the cursor within a line.
+    writeSync(
+      2,
+      `${isatty(2) ? '\n' : ''}acoer: ${hangSentence(hang, path)} ${why}; resume with: ${resume}\n`,
+    );
     exitFromThread(1);
   }
   port.postMessage({ hang, path } satisfies SentinelMessage);
