@@ -48,6 +48,7 @@ export type { Config, ConfigInput } from './config';
 export type { Problem } from './types';
 
 export { engineDevice, namedDevice, plannedModel, planRun, type Plan, type PlanInput } from './plan';
+export { makeReport, writeFigures, type Report, type ReportOptions } from './report';
 export { plotLab, runLab, type LabOptions, type LabReport } from './lab';
 
 export { AcoerError, errorCode } from './errors';

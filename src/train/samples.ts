@@ -1,4 +1,5 @@
 /** A few completions as Markdown. Whatever they contain is shown as text, never rendered. */
+import { printable } from '../printable';
 import type { CompletionRow, StoredCompletion } from '../run';
 
 /** What trackers show of a completion. */
@@ -32,14 +33,9 @@ function shortened(text: string): string {
   return left <= 0 ? text : `${text.slice(0, HEAD)}\n[... ${left} characters ...]\n${text.slice(-TAIL)}`;
 }
 
-/** Control characters, also those that turn the direction of writing, become U+FFFD. */
-const withoutControls = (text: string): string =>
-  // eslint-disable-next-line no-control-regex
-  text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, '\ufffd');
-
 /** A code block whose fence is longer than any run of backticks inside it. */
 function fenced(text: string): string {
-  const shown = withoutControls(shortened(text));
+  const shown = printable(shortened(text));
   const longest = Math.max(3, ...Array.from(shown.matchAll(/`+/g), ([run]) => run.length));
   const fence = '`'.repeat(longest + 1);
   return `${fence}\n${shown}\n${fence}`;
