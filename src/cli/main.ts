@@ -22,6 +22,7 @@ const COMMANDS: readonly CommandEntry[] = [
     summary: 'continue a run from a checkpoint in a new folder, with another reward or seed',
   },
   { name: 'monitor', summary: 'rerun the collapse monitor over a recorded run or a file of metrics' },
+  { name: 'watch', summary: 'show runs in the browser while they go on' },
   { name: 'replay', summary: 'repeat a step that a run refused because something was not finite' },
   { name: 'plan', summary: 'predict peak memory and time of a run' },
   { name: 'data', summary: 'inspect a data set before training: prompts, gold answers, lengths, levels' },

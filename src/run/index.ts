@@ -31,9 +31,10 @@ export {
 } from './directory';
 export { openDump, pruneDumps, saveDump } from './dumps';
 export { EvaluationFile, recordOf } from './evaluation-file';
-export { MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
+export { lineMetrics, MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
 export { saveFinal } from './final';
 export { encodeSafetensors, type Tensor } from './safetensors';
+export { readProgress, type RunProgress } from './progress';
 export { PATIENCE, writePatiently, type Patience } from './writing';
 export { completeRollbacks, discardedLines, readRollbacks, recordRollback, type Rollback } from './rollbacks';
 export { copyRunStart, refuseBrokenFork } from './fork';
