@@ -145,13 +145,14 @@ export class RunOverview {
     const rollbacks = readable ? attempt(() => readRollbacks(run).length, 0) : 0;
     const known = this.known(settings, attempt(() => statSync(run.config()).mtimeMs, 0));
     const stepMs = 1000 * (meanOf(this.last, 'step_time') ?? 0);
-    const left = state === 'running' && stepMs > 0 && known.maxSteps > known.step;
+    const quietSince = state === 'running' ? await this.quietSince(known, stepMs) : null;
+    const goesOn = state === 'running' && quietSince === null && stepMs > 0 && known.maxSteps > known.step;
     return {
       ...known,
       state,
       rollbacks,
-      quietSince: state === 'running' ? await this.quietSince(known, stepMs) : null,
-      leftMs: left ? Math.round(stepMs * (known.maxSteps - known.step)) : null,
+      quietSince,
+      leftMs: goesOn ? Math.round(stepMs * (known.maxSteps - known.step)) : null,
       problem: problems[0] ?? null,
     };
   }

@@ -64,7 +64,9 @@ interface Axis {
 
 function axisOf(runs: readonly Drawable[]): Axis {
   const { width, start } = runs[0]!.buckets;
-  const length = Math.max(...runs.map(({ buckets }) => buckets.length));
+  // A run may have been further before a rollback.
+  const all = runs.length > 1 ? runs.map((run) => run.buckets) : [runs[0]!.buckets, ...runs[0]!.discarded];
+  const length = Math.max(...all.map((buckets) => buckets.length));
   const points = width === 1 ? 1 : 2;
   const x = Array.from({ length }, (_, i) => (start + i) * width).flatMap((step) =>
     points === 1 ? [step] : [step, step + width / 2],
@@ -83,11 +85,11 @@ function linesOf(
   if (line.as === 'points') return [{ style: 'points', values: once(means, points), read: means }];
   const taken = discarded
     .filter((old) => old.metrics.includes(line.metric))
-    .map((old) => ({
-      style: 'taken' as const,
-      values: bounds(old, line.metric, length, points),
-      read: [],
-    }));
+    .map((old) => {
+      const values = meansOf(old, line.metric, length);
+      const shown = figure.smooth === true ? smoothed(values) : values;
+      return { style: 'taken' as const, values: once(shown, points), read: [] };
+    });
   const exact = bounds(buckets, line.metric, length, points);
   if (figure.smooth !== true) return [...taken, { style: 'line', values: exact, read: means }];
   const average = smoothed(means);

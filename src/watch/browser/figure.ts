@@ -57,7 +57,8 @@ export class Figure {
     this.element = h(
       'figure',
       { class: 'time', 'data-figure': figure.id, 'aria-labelledby': `figure-${figure.id}` },
-      h('div', { class: 'figure-head' }, heading, this.key),
+      heading,
+      this.key,
       this.plot,
       this.caption,
     );
@@ -146,7 +147,7 @@ export class Figure {
       case 'faint':
         return { ...shared, width: 1, alpha: 0.28 };
       case 'taken':
-        return { ...shared, width: 1, alpha: 0.4, dash: [3, 3] };
+        return { ...shared, width: 1.5, alpha: 0.5, dash: [3, 3] };
       case 'area':
         return { ...shared, width: 0, fill: stroke, alpha: 0.85 };
       case 'points':
@@ -210,8 +211,7 @@ export class Figure {
   private captionAt(): string {
     const { figure, step, chart, drawn } = this;
     if (step === null || chart === null || drawn === null) {
-      const average = figure.smooth === true ? '; moving average over single steps' : '';
-      return `${figure.axis}${figure.stacked === true ? '' : average}`;
+      return figure.axis;
     }
     const mark = markNear(chart, this.board.marks, step);
     const { width } = this.board.runs[0]!.buckets;

@@ -5,6 +5,13 @@ import { fill, h } from './dom';
 import { hasData, type Drawable } from './figure-data';
 import { Figure, type Board } from './figure';
 
+const hint = (): HTMLElement =>
+  h(
+    'p',
+    { class: 'figures-hint muted small' },
+    'Faint: single steps. Strong: their moving average. Drag to zoom into steps, double-click to show all.',
+  );
+
 export class FiguresView implements Board {
   readonly element = h('div', { class: 'figure-groups' });
   runs: readonly Drawable[] = [];
@@ -50,7 +57,7 @@ export class FiguresView implements Board {
     for (const [id, figure] of before) {
       if (!this.shown.some((other) => other.figure.id === id)) figure.destroy();
     }
-    fill(this.element, ...sections);
+    fill(this.element, sections.length > 0 ? hint() : null, ...sections);
     this.seen.disconnect();
     this.sized.disconnect();
     for (const { element } of this.shown) {

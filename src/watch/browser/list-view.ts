@@ -180,5 +180,5 @@ export function progressOf({ step, maxSteps, leftMs }: RunEntry): HTMLElement {
   (bar.firstElementChild as HTMLElement).style.width = `${(100 * share).toFixed(1)}%`;
   const left = leftMs === null ? '' : `, ${duration(leftMs)} left`;
   const of = maxSteps === 0 ? '' : ` / ${grouped(maxSteps)}`;
-  return h('span', { class: 'progress' }, bar, h('span', { class: 'small' }, `${grouped(step)}${of}${left}`));
+  return h('span', { class: 'step-bar' }, bar, h('span', { class: 'small' }, `${grouped(step)}${of}${left}`));
 }

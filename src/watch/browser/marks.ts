@@ -7,6 +7,8 @@ import { h } from './dom';
 const SAME_PX = 4;
 /** A mark's name needs this much room. */
 const NAME_PX = 62;
+/** Names that would run into each other are written below each other. */
+const ROWS = 3;
 /** The cursor is at a mark. */
 const NEAR_PX = 6;
 
@@ -32,16 +34,17 @@ export function drawMarks(chart: uPlot, marks: readonly WireMark[]): void {
   if (chart.over.dataset.marks === key) return;
   chart.over.dataset.marks = key;
   for (const old of chart.over.querySelectorAll('.mark')) old.remove();
-  let namedTo = -Infinity;
+  const namedTo = new Array<number>(ROWS).fill(-Infinity);
   for (const { mark, left } of now) {
     const line = h('div', { class: `mark ${mark.kind}`, 'data-step': mark.step, 'aria-hidden': 'true' });
     line.style.left = `${left}px`;
-    if (left >= namedTo) {
-      const name = h('span', { class: 'mark-name' }, mark.kind);
+    const row = namedTo.findIndex((to) => left >= to);
+    if (row >= 0) {
+      const name = h('span', { class: `mark-name row${row}` }, mark.kind);
       // At the right edge the name stands before the line.
       if (left > chart.over.clientWidth - NAME_PX) name.classList.add('before');
       line.append(name);
-      namedTo = left + NAME_PX;
+      namedTo[row] = left + NAME_PX;
     }
     chart.over.append(line);
   }

@@ -85,7 +85,8 @@ export class RunView {
 
   updateHead(): void {
     const entries = this.models.map(({ entry }) => entry);
-    const text = JSON.stringify([entries, Math.floor(Date.now() / 30_000)]);
+    const paths = this.models.map(({ details }) => details?.path);
+    const text = JSON.stringify([entries, paths, Math.floor(Date.now() / 30_000)]);
     if (text === this.headText) return;
     this.headText = text;
     const [first] = this.models;

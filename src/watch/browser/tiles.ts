@@ -18,8 +18,8 @@ function changeTiles({ entry }: RunModel): Tile[] {
   const { accuracy, thinking } = entry ?? { accuracy: null, thinking: null };
   const tiles: Tile[] = [];
   if (accuracy !== null) {
-    const note = `from ${percent(accuracy.before)}, mean of 20 steps`;
-    tiles.push({ name: 'Accuracy in training', value: percent(accuracy.now), note });
+    const note = `from ${percent(accuracy.before)}`;
+    tiles.push({ name: 'Training accuracy', value: percent(accuracy.now), note });
   }
   if (thinking !== null) {
     const note = `${relative(thinking)} from ${tokens(thinking.before)}`;
