@@ -126,7 +126,9 @@ export class OpenedRun {
       const match = /^watchdog-(\d+)-(\w+)\.json$/.exec(name);
       if (match === null) return [];
       const [, step, phase] = match;
-      return [{ step: Number(step), kind: 'hang', text: `Step ${step} hung in ${phase}; ${name} says where.` }];
+      return [
+        { step: Number(step), kind: 'hang', text: `Step ${step} hung in ${phase}; ${name} says where.` },
+      ];
     });
     const ended = await stat(run.summary()).then(
       () => true,

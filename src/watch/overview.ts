@@ -89,7 +89,6 @@ export class RunOverview {
     return this.entry(problem);
   }
 
-
   private async readMetrics(): Promise<void> {
     const handle = await openRegular(this.run.metrics());
     if (handle === null) {
@@ -139,11 +138,15 @@ export class RunOverview {
     const files = [run.config(), run.summary(), `${run.path}/rollbacks.json`, `${run.path}/progress.json`];
     const allowed = await Promise.all([...files, `${run.path}/lock.json`].map((p) => mayRead(run.path, p)));
     const readable = allowed.every(Boolean);
-    if (!readable) problems.push('A file of this run is a link that leads out of its folder; it is not read.');
+    if (!readable)
+      problems.push('A file of this run is a link that leads out of its folder; it is not read.');
     const settings = readable ? attempt(() => run.settings() as Record<string, unknown>, {}) : {};
     const state = readable ? attempt<EntryState>(() => run.state(), 'unreadable') : 'unreadable';
     const rollbacks = readable ? attempt(() => readRollbacks(run).length, 0) : 0;
-    const known = this.known(settings, attempt(() => statSync(run.config()).mtimeMs, 0));
+    const known = this.known(
+      settings,
+      attempt(() => statSync(run.config()).mtimeMs, 0),
+    );
     const stepMs = 1000 * (meanOf(this.last, 'step_time') ?? 0);
     const quietSince = state === 'running' ? await this.quietSince(known, stepMs) : null;
     const goesOn = state === 'running' && quietSince === null && stepMs > 0 && known.maxSteps > known.step;

@@ -21,19 +21,22 @@ function expected(from: Map<number, number>, low: number, width: number) {
   return { mean, min: Math.min(...inside), max: Math.max(...inside) };
 }
 
-test.each([[10], [640], [641], [5_000], [12_345]])('%i steps fit, and every bucket is what its steps say', (n) => {
-  const from = values(n, n);
-  const buckets = filled(from, new Buckets());
-  expect(buckets.length).toBeLessThanOrEqual(640);
-  expect(Math.log2(buckets.width) % 1).toBe(0);
-  for (let i = 0; i < buckets.length; i++) {
-    const [found, right] = [buckets.at('a', i), expected(from, i * buckets.width, buckets.width)];
-    expect(found === null).toBe(right === null);
-    if (found === null || right === null) continue;
-    expect(found.mean).toBeCloseTo(right.mean, 9);
-    expect([found.min, found.max]).toEqual([right.min, right.max]);
-  }
-});
+test.each([[10], [640], [641], [5_000], [12_345]])(
+  '%i steps fit, and every bucket is what its steps say',
+  (n) => {
+    const from = values(n, n);
+    const buckets = filled(from, new Buckets());
+    expect(buckets.length).toBeLessThanOrEqual(640);
+    expect(Math.log2(buckets.width) % 1).toBe(0);
+    for (let i = 0; i < buckets.length; i++) {
+      const [found, right] = [buckets.at('a', i), expected(from, i * buckets.width, buckets.width)];
+      expect(found === null).toBe(right === null);
+      if (found === null || right === null) continue;
+      expect(found.mean).toBeCloseTo(right.mean, 9);
+      expect([found.min, found.max]).toEqual([right.min, right.max]);
+    }
+  },
+);
 
 test('a page that goes on from what it was sent has the same buckets as the server', () => {
   const from = values(3_000, 5);

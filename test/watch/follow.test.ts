@@ -1,6 +1,13 @@
 /** What the live page is told while runs grow, go back, resume, end, appear and vanish. */
-import { appendFileSync, linkSync, mkdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs';
-import { connect, type Socket } from 'node:net';
+import {
+  appendFileSync,
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { RunLock } from '../../src/run/lock';
 import { startWatch, type WatchServer } from '../../src/watch';
@@ -60,7 +67,11 @@ async function openedRun(steps: number) {
 test('a run served by itself is the only one listed', async () => {
   const { events, id } = await openedRun(3);
   const listed = await events.next('runs');
-  expect(listed).toMatchObject({ single: true, removed: [], changed: [{ id, name: 'run', step: 3, maxSteps: 100 }] });
+  expect(listed).toMatchObject({
+    single: true,
+    removed: [],
+    changed: [{ id, name: 'run', step: 3, maxSteps: 100 }],
+  });
 });
 
 test('lines that are appended arrive as columns; one that is being written waits for its end', async () => {
@@ -97,8 +108,15 @@ test('a rollback makes the page fetch the run again, with the lines taken back a
 test.each([
   ['replaced by a rename with as many bytes', (path: string) => replaceLines(path, watchedLines(1, 10, 100))],
   ['replaced by a longer one', (path: string) => replaceLines(path, watchedLines(1, 30, 100, 9))],
-  ['cut', (path: string) => truncateSync(join(path, 'metrics.jsonl'), readFileSync(join(path, 'metrics.jsonl')).indexOf('\n') + 1)],
-  ['written anew in place', (path: string) => writeFileSync(join(path, 'metrics.jsonl'), linesText(watchedLines(1, 12, 100, 9)))],
+  [
+    'cut',
+    (path: string) =>
+      truncateSync(join(path, 'metrics.jsonl'), readFileSync(join(path, 'metrics.jsonl')).indexOf('\n') + 1),
+  ],
+  [
+    'written anew in place',
+    (path: string) => writeFileSync(join(path, 'metrics.jsonl'), linesText(watchedLines(1, 12, 100, 9))),
+  ],
   ['removed', (path: string) => rmSync(join(path, 'metrics.jsonl'))],
 ])('a file that is %s is read from its beginning', async (_, change) => {
   const { path, events, series, first } = await openedRun(10);
@@ -220,31 +238,6 @@ test('the end of the server is announced', async () => {
   const bye = events.next('bye');
   await server.close();
   expect(await bye).toEqual({});
-});
-
-test('a page that does not read costs no memory, and is sent to the whole run when it reads again', async () => {
-  const { path, server, id, first, at } = await openedRun(2);
-  const { pathname, port } = new URL(server.address);
-  const stuck: Socket = connect(Number(port), '127.0.0.1');
-  open.push({ close: () => stuck.destroy() });
-  stuck.write(`GET ${pathname}events?at=${at(first)} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
-  await new Promise((resolve) => stuck.once('data', resolve));
-  stuck.pause();
-  const events = follow(server, at(first));
-  // Each batch is one event of the reader, far more in sum than the buffers of a socket.
-  let step = 3;
-  for (let batch = 0; batch < 12; batch++, step += 1_500) {
-    appendLines(path, watchedLines(step, step + 1_499, 20_000));
-    await events.next('lines', ({ lines }) => lines >= step + 1_498);
-  }
-  const chunks: string[] = [];
-  stuck.on('data', (chunk) => chunks.push(chunk.toString()));
-  stuck.resume();
-  const until = Date.now() + 10_000;
-  while (!chunks.join('').includes(`event: reload\ndata: {"id":"${id}"}`) && Date.now() < until) {
-    await new Promise((resolve) => setTimeout(resolve, 50));
-  }
-  expect(chunks.join('')).toContain('event: reload');
 });
 
 test('the list of 50 runs of 5,000 steps is made of parts of their files', async () => {

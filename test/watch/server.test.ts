@@ -37,7 +37,12 @@ interface Answer {
 }
 
 /** A request with a path that is sent as it is. */
-function ask(path: string, headers: Record<string, string> = {}, method = 'GET', port = server.port): Promise<Answer> {
+function ask(
+  path: string,
+  headers: Record<string, string> = {},
+  method = 'GET',
+  port = server.port,
+): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const options = { host: '127.0.0.1', port, path, method, headers: { Host: 'localhost', ...headers } };
     const sent = httpRequest(options, (response) => {
@@ -62,7 +67,9 @@ test('the page, its files and its data are answered with headers that lock them 
     const { status, headers, text } = await ask(`/${token}/${path}`);
     expect([path, status]).toEqual([path, 200]);
     expect(text.length).toBeGreaterThan(10);
-    expect(headers['content-security-policy']).toMatch(/^default-src 'none'; script-src 'self'; style-src 'self'/);
+    expect(headers['content-security-policy']).toMatch(
+      /^default-src 'none'; script-src 'self'; style-src 'self'/,
+    );
     expect(headers['content-security-policy']).toContain("frame-ancestors 'none'");
     expect(headers).toMatchObject({
       'referrer-policy': 'no-referrer',
@@ -81,7 +88,14 @@ test('HEAD has no body, and an address without its last slash leads to the page'
 });
 
 test('every other token is answered as if nothing were here', async () => {
-  const wrong = [token.slice(0, -1), `${token}x`, token.toUpperCase(), 'A'.repeat(token.length), '', 'favicon.ico'];
+  const wrong = [
+    token.slice(0, -1),
+    `${token}x`,
+    token.toUpperCase(),
+    'A'.repeat(token.length),
+    '',
+    'favicon.ico',
+  ];
   const answers = await Promise.all(wrong.map((other) => ask(`/${other}/`)));
   expect(answers.map(({ status }) => status)).toEqual(wrong.map(() => 404));
   expect(new Set(answers.map(({ text }) => text))).toEqual(new Set(['not found\n']));
@@ -111,7 +125,9 @@ test.each([
 });
 
 test('links that lead out of the folder are not runs, and the list says so', async () => {
-  const names = (JSON.parse((await ask(`/${token}/runs`)).text) as { name: string }[]).map(({ name }) => name);
+  const names = (JSON.parse((await ask(`/${token}/runs`)).text) as { name: string }[]).map(
+    ({ name }) => name,
+  );
   // `model` has a config.json that no run wrote.
   expect(names).toEqual(['one']);
   const events = new WatchEvents(server.address);
@@ -131,9 +147,14 @@ test('links within a run that lead out of it are not followed', async () => {
   symlinkSync(outside, join(folder, 'sly', 'completions'));
   const sly = await startWatch({ path: folder, port: 0 });
   const base = new URL(sly.address).pathname;
-  const [entry] = JSON.parse((await ask(`${base}runs`, {}, 'GET', sly.port)).text) as { id: string; step: number }[];
+  const [entry] = JSON.parse((await ask(`${base}runs`, {}, 'GET', sly.port)).text) as {
+    id: string;
+    step: number;
+  }[];
   const texts = await Promise.all(
-    ['details', 'series'].map(async (what) => (await ask(`${base}${what}?run=${entry!.id}`, {}, 'GET', sly.port)).text),
+    ['details', 'series'].map(
+      async (what) => (await ask(`${base}${what}?run=${entry!.id}`, {}, 'GET', sly.port)).text,
+    ),
   );
   await sly.close();
   expect(entry!.step).toBe(0);
@@ -169,7 +190,8 @@ test('a server for other machines answers to its names and to addresses, but not
 });
 
 test('requests from other pages are refused; following a link to the page is not', async () => {
-  const statuses = async (path: string, headers: Record<string, string>) => (await ask(`/${token}/${path}`, headers)).status;
+  const statuses = async (path: string, headers: Record<string, string>) =>
+    (await ask(`/${token}/${path}`, headers)).status;
   expect(await statuses('runs', { Origin: 'http://evil.example' })).toBe(403);
   expect(await statuses('runs', { Origin: 'null' })).toBe(403);
   expect(await statuses('runs', { Origin: 'http://localhost' })).toBe(200);
@@ -233,7 +255,11 @@ test('a port that is taken is one sentence; without --port the next free one is 
 });
 
 test.each([
-  ['a folder that is not there', join(root, 'no'), /^There is no folder .*: name a run or a folder of runs\.$/],
+  [
+    'a folder that is not there',
+    join(root, 'no'),
+    /^There is no folder .*: name a run or a folder of runs\.$/,
+  ],
   ['a file', join(root, 'one', 'config.json'), /is a file: name a run or a folder of runs\.$/],
 ])('%s is refused in one sentence', async (_, path, message) => {
   await expect(startWatch({ path, port: 0 })).rejects.toMatchObject({

@@ -38,7 +38,14 @@ export class Completions {
 
   constructor(private readonly run: string) {
     const label = h('label', {}, 'Table ', this.choice);
-    this.element = h('section', { class: 'completions' }, h('h2', {}, 'Completions'), label, this.note, this.rows);
+    this.element = h(
+      'section',
+      { class: 'completions' },
+      h('h2', {}, 'Completions'),
+      label,
+      this.note,
+      this.rows,
+    );
     this.element.hidden = true;
     this.choice.addEventListener('change', () => {
       this.chosen = this.choice.selectedIndex > 0;
@@ -93,7 +100,12 @@ function rowElement(row: WireRow): HTMLElement {
     {},
     h('span', { class: `verdict ${correct ? 'good' : 'bad'}` }, verdict),
     h('span', { class: 'row-problem' }, where, h('span', { class: 'muted' }, ` \u00b7 sample ${sample + 1}`)),
-    h('span', { class: 'number' }, `${grouped(totalTokens)} tokens`, h('span', { class: 'muted' }, `, ${grouped(thinkingTokens)} thinking`)),
+    h(
+      'span',
+      { class: 'number' },
+      `${grouped(totalTokens)} tokens`,
+      h('span', { class: 'muted' }, `, ${grouped(thinkingTokens)} thinking`),
+    ),
     h('span', { class: 'number muted' }, reward === null ? '' : `reward ${reward.toFixed(3)}`),
     finish === 'length' ? h('span', { class: 'warn small' }, 'cut off') : null,
   );
@@ -104,7 +116,10 @@ function rowElement(row: WireRow): HTMLElement {
 }
 
 function rowTexts({ prompt, completion, characters, gold, extracted, advantage }: WireRow): HTMLElement[] {
-  const cut = characters > completion.length ? `cut after ${grouped(completion.length)} of ${grouped(characters)} characters` : null;
+  const cut =
+    characters > completion.length
+      ? `cut after ${grouped(completion.length)} of ${grouped(characters)} characters`
+      : null;
   const facts = [
     `reference ${gold}`,
     extracted === null ? 'no answer found' : `answer ${extracted}`,

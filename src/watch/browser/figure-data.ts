@@ -35,8 +35,7 @@ export interface Drawable {
   name: string;
 }
 
-const present = ({ buckets }: Drawable, { metric }: FigureLine): boolean =>
-  buckets.metrics.includes(metric);
+const present = ({ buckets }: Drawable, { metric }: FigureLine): boolean => buckets.metrics.includes(metric);
 
 /** Whether there is anything to draw. */
 export const hasData = (figure: TimeFigure, runs: readonly Drawable[]): boolean =>
@@ -112,9 +111,7 @@ function stackedLines(figure: TimeFigure, run: Drawable, { length, points }: Axi
       any[i] ||= value !== null;
     });
     const edge = sums.map((sum, i) => (any[i] === true ? sum : null));
-    return [
-      { style: 'area', values: once(edge, points), colour, dash: 0, label: line.label, read: means },
-    ];
+    return [{ style: 'area', values: once(edge, points), colour, dash: 0, label: line.label, read: means }];
   });
   return lines.reverse();
 }

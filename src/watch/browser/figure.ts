@@ -119,7 +119,10 @@ export class Figure {
       height: HEIGHT,
       padding: [10, 10, 0, 0],
       legend: { show: false },
-      scales: { x: { time: false, range: (_, low, high) => this.xRange(low, high) }, y: { range: this.yRange } },
+      scales: {
+        x: { time: false, range: (_, low, high) => this.xRange(low, high) },
+        y: { range: this.yRange },
+      },
       axes: [
         { ...axis, size: 26, gap: 4, space: 70, values: (_, splits) => splits.map(stepText) },
         { ...axis, size: axisSize, gap: 6, space: 36, values: (_, splits) => this.labels(splits) },
@@ -192,7 +195,7 @@ export class Figure {
       swatch.style.setProperty('--swatch', colour(line.colour));
       return [h('span', { class: 'item' }, swatch, h('span', { class: 'label' }, line.label), value)];
     });
-    fill(this.key, ...(this.figure.stacked === true ? items.reverse() : items));
+    fill(this.key, ...(this.drawn!.lines[0]?.style === 'area' ? items.reverse() : items));
   }
 
   private showValues(): void {
@@ -216,7 +219,8 @@ export class Figure {
     const mark = markNear(chart, this.board.marks, step);
     const { width } = this.board.runs[0]!.buckets;
     const first = Math.floor(step / width) * width;
-    const where = width === 1 ? `step ${stepText(step)}` : `steps ${stepText(first)} to ${stepText(first + width - 1)}`;
+    const where =
+      width === 1 ? `step ${stepText(step)}` : `steps ${stepText(first)} to ${stepText(first + width - 1)}`;
     return mark === null ? `at ${where}` : `at ${where}: ${mark.text}`;
   }
 

@@ -20,7 +20,9 @@ export class FiguresView implements Board {
   private shown: Figure[] = [];
   private ids = '';
   private frame: number | null = null;
-  private readonly seen = new IntersectionObserver((entries) => this.onSeen(entries), { rootMargin: '150px' });
+  private readonly seen = new IntersectionObserver((entries) => this.onSeen(entries), {
+    rootMargin: '150px',
+  });
   private readonly sized = new ResizeObserver((entries) => {
     for (const { target, contentRect } of entries) this.figureOf(target)?.resize(contentRect.width);
   });
@@ -52,7 +54,12 @@ export class FiguresView implements Board {
     const sections = groups.map(({ title, figures }) => {
       const made = figures.map((figure) => before.get(figure.id) ?? new Figure(figure, this));
       this.shown.push(...made);
-      return h('section', {}, h('h2', {}, title), h('div', { class: 'figures' }, ...made.map((f) => f.element)));
+      return h(
+        'section',
+        {},
+        h('h2', {}, title),
+        h('div', { class: 'figures' }, ...made.map((f) => f.element)),
+      );
     });
     for (const [id, figure] of before) {
       if (!this.shown.some((other) => other.figure.id === id)) figure.destroy();

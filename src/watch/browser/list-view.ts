@@ -45,12 +45,23 @@ export class ListView {
 
   /** @param onCompare called with the runs to show together */
   constructor(onCompare: (ids: string[]) => void) {
-    const head = h('tr', { role: 'row' }, h('th', { role: 'columnheader', class: 'tick' }, hidden('Compare')));
+    const head = h(
+      'tr',
+      { role: 'row' },
+      h('th', { role: 'columnheader', class: 'tick' }, hidden('Compare')),
+    );
     for (const name of HEADINGS) {
-      head.append(h('th', { scope: 'col', role: 'columnheader' }, name === '' ? hidden('Course of thinking') : name));
+      head.append(
+        h('th', { scope: 'col', role: 'columnheader' }, name === '' ? hidden('Course of thinking') : name),
+      );
     }
     this.rows.setAttribute('role', 'rowgroup');
-    this.table = h('table', { class: 'runs', role: 'table' }, h('thead', { role: 'rowgroup' }, head), this.rows);
+    this.table = h(
+      'table',
+      { class: 'runs', role: 'table' },
+      h('thead', { role: 'rowgroup' }, head),
+      this.rows,
+    );
     this.compare.addEventListener('click', () => onCompare([...this.ticked]));
     this.search.addEventListener('input', () => this.render());
     const tools = h('div', { class: 'list-tools' }, this.searchLabel, this.compare);
@@ -83,7 +94,8 @@ export class ListView {
       return words.every((word) => text.includes(word));
     });
     const rows = shown.map((entry) => this.row(entry));
-    const same = rows.length === this.rows.children.length && rows.every((row, i) => row === this.rows.children[i]);
+    const same =
+      rows.length === this.rows.children.length && rows.every((row, i) => row === this.rows.children[i]);
     // Moving a row would take the focus from what is in it.
     if (!same) fill(this.rows, ...rows);
     const running = this.entries.filter(({ state }) => state === 'running').length;
@@ -132,7 +144,9 @@ const hidden = (text: string): HTMLElement => h('span', { class: 'hidden' }, tex
 
 function cells(entry: RunEntry): HTMLElement[] {
   const { id, name, model, reward, seed, updatedAt, startedAt, accuracy, thinking, course } = entry;
-  const about = [model, reward, seed === null ? '' : `seed ${seed}`].filter((part) => part !== '').join(' \u00b7 ');
+  const about = [model, reward, seed === null ? '' : `seed ${seed}`]
+    .filter((part) => part !== '')
+    .join(' \u00b7 ');
   const cell = (kind: string, label: string, ...children: (Node | string | null)[]) =>
     h('td', { class: kind, role: 'cell', 'data-label': label }, ...children);
   return [
@@ -145,7 +159,12 @@ function cells(entry: RunEntry): HTMLElement[] {
     ),
     cell('state', '', stateBadge(entry), h('div', { class: 'muted small' }, ago(updatedAt ?? startedAt))),
     cell('progress', '', progressOf(entry)),
-    cell('value', 'Accuracy', accuracy === null ? '\u2013' : percent(accuracy.now), ...from(accuracy, percent)),
+    cell(
+      'value',
+      'Accuracy',
+      accuracy === null ? '\u2013' : percent(accuracy.now),
+      ...from(accuracy, percent),
+    ),
     cell(
       'value',
       'Thinking',

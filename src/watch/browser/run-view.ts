@@ -146,7 +146,12 @@ function runHead({ entry, details, id }: RunModel): HTMLElement[] {
   return [
     h('div', { class: 'run-title' }, h('h1', {}, name), stateBadge(entry)),
     h('p', { class: 'muted' }, about.join(' \u00b7 ')),
-    h('div', { class: 'run-progress' }, progressOf(entry), h('span', { class: 'muted small' }, times.join(' \u00b7 '))),
+    h(
+      'div',
+      { class: 'run-progress' },
+      progressOf(entry),
+      h('span', { class: 'muted small' }, times.join(' \u00b7 ')),
+    ),
     ...(details === null ? [] : [h('p', { class: 'muted small path' }, details.path)]),
     ...(entry.problem === null ? [] : [h('p', { class: 'problem' }, entry.problem)]),
   ];
@@ -168,7 +173,9 @@ function comparedHead(models: readonly RunModel[]): HTMLElement[] {
     const { name, accuracy, thinking, leftMs } = entry;
     const facts = [
       accuracy === null ? null : `accuracy ${percent(accuracy.now)}`,
-      thinking === null ? null : `thinking ${tokens(thinking.before)} \u2192 ${tokens(thinking.now)} (${relative(thinking)})`,
+      thinking === null
+        ? null
+        : `thinking ${tokens(thinking.before)} \u2192 ${tokens(thinking.now)} (${relative(thinking)})`,
       leftMs === null ? null : `${duration(leftMs)} left`,
     ];
     return h(

@@ -12,7 +12,8 @@ export const variable = (name: string): string =>
 /** The colour of a line. */
 export const colour = (index: number): string => variable(`--s${index % COLOURS.light.length}`);
 
-const isDark = (): boolean => (document.documentElement.dataset.theme ?? (dark.matches ? 'dark' : 'light')) === 'dark';
+const isDark = (): boolean =>
+  (document.documentElement.dataset.theme ?? (dark.matches ? 'dark' : 'light')) === 'dark';
 
 /** Some browsers refuse storage; the choice then lasts as long as the page. */
 function stored(theme?: string): string | null {

@@ -35,7 +35,11 @@ function controllerTiles({ latest }: RunModel): Tile[] {
   const average = latest['acoer/ema_accuracy'];
   if (alpha !== undefined) {
     const note = average === undefined ? 'strength of the bonus' : `average accuracy ${percent(average)}`;
-    tiles.push({ name: latest['acoer/alpha'] === undefined ? 'Lambda' : 'Alpha', value: formatValue(alpha, 'number'), note });
+    tiles.push({
+      name: latest['acoer/alpha'] === undefined ? 'Lambda' : 'Alpha',
+      value: formatValue(alpha, 'number'),
+      note,
+    });
   }
   if (budget !== undefined) {
     const length = latest['acoer/ema_correct_length'];
@@ -80,7 +84,12 @@ export class Tiles {
   private text = '';
 
   update(model: RunModel): void {
-    const tiles = [...changeTiles(model), ...controllerTiles(model), ...monitorTile(model), ...speedTiles(model)];
+    const tiles = [
+      ...changeTiles(model),
+      ...controllerTiles(model),
+      ...monitorTile(model),
+      ...speedTiles(model),
+    ];
     const text = JSON.stringify(tiles);
     if (text === this.text) return;
     this.text = text;

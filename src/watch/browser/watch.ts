@@ -32,7 +32,15 @@ class App {
   constructor() {
     const theme = themeButton(() => this.view?.recolour());
     const name = h('span', { class: 'wordmark' }, 'acoer', h('span', { class: 'muted' }, ' watch'));
-    const bar = h('header', { class: 'top' }, name, this.back, h('span', { class: 'space' }), this.status, theme);
+    const bar = h(
+      'header',
+      { class: 'top' },
+      name,
+      this.back,
+      h('span', { class: 'space' }),
+      this.status,
+      theme,
+    );
     document.body.append(h('a', { href: '#main', class: 'skip' }, 'Skip to the content'), bar, this.main);
     document.querySelector('.skip')!.addEventListener('click', (event) => {
       // The address after # is the page's own.
@@ -40,7 +48,11 @@ class App {
       this.main.focus();
     });
     this.connection = new Connection(
-      () => this.models.filter((model) => model.loaded).map((model) => model.position).join(','),
+      () =>
+        this.models
+          .filter((model) => model.loaded)
+          .map((model) => model.position)
+          .join(','),
       this.handlers(),
       (status) => this.showStatus(status),
       (entries) => this.listed(entries),
@@ -157,7 +169,13 @@ class App {
       view.reloaded();
     } catch (error) {
       const text = error instanceof Error ? error.message : String(error);
-      this.details(model.id, { path: '', marks: [], log: [], tables: [], problems: [`The run cannot be read: ${text}`] });
+      this.details(model.id, {
+        path: '',
+        marks: [],
+        log: [],
+        tables: [],
+        problems: [`The run cannot be read: ${text}`],
+      });
     }
   }
 

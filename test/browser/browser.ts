@@ -1,0 +1,74 @@
+/** Pages in a real browser: Chromium, found on this machine, driven by playwright-core. */
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { delimiter, join } from 'node:path';
+import type { Browser, BrowserContextOptions, Page } from 'playwright-core';
+
+const NAMES = ['chromium', 'chromium-browser', 'google-chrome', 'google-chrome-stable'];
+
+/** Path of a Chromium: `CHROMIUM`, or one on the PATH; null if there is none. */
+export function findChromium(): string | null {
+  const given = process.env.CHROMIUM;
+  if (given !== undefined) return given;
+  const folders = (process.env.PATH ?? '').split(delimiter);
+  const paths = folders.flatMap((folder) => NAMES.map((name) => join(folder, name)));
+  return paths.find((path) => existsSync(path)) ?? null;
+}
+
+/** `describe` where there is a browser; elsewhere the reason for the skip is printed. */
+export function describeInBrowser(title: string, tests: () => void): void {
+  if (findChromium() !== null) return describe(title, tests);
+  console.warn(`skipped: ${title} (no Chromium found; install it or set CHROMIUM)`);
+  describe.skip(title, tests);
+}
+
+export async function launch(): Promise<Browser> {
+  const { chromium } = await import('playwright-core');
+  // Chromium refuses its sandbox to root, as which containers run.
+  const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
+  return chromium.launch({ executablePath: findChromium()!, args });
+}
+
+export interface OpenPage {
+  page: Page;
+  /** Messages of level error, exceptions, and addresses asked for outside the page's own. */
+  complaints: string[];
+}
+
+/** A page whose errors and outside requests are recorded. */
+export async function openPage(
+  browser: Browser,
+  url: string,
+  options: BrowserContextOptions = {},
+): Promise<OpenPage> {
+  const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  const page = await context.newPage();
+  const complaints: string[] = [];
+  page.on('console', (message) => {
+    if (message.type() === 'error' || message.type() === 'warning') complaints.push(message.text());
+  });
+  page.on('pageerror', (error) => complaints.push(error.message));
+  const { origin, protocol } = new URL(url);
+  page.on('request', (request) => {
+    const asked = new URL(request.url());
+    const own = protocol === 'file:' ? request.url() === url : asked.origin === origin;
+    if (!own && !['data:', 'blob:'].includes(asked.protocol)) complaints.push(`asked for ${request.url()}`);
+  });
+  await page.goto(url);
+  return { page, complaints };
+}
+
+interface AxeResults {
+  violations: { id: string; nodes: { html: string }[] }[];
+}
+
+const AXE = createRequire(__filename).resolve('axe-core/axe.min.js');
+
+/** Rules of WCAG 2.2 A and AA that the page breaks, by axe-core. */
+export async function violations(page: Page): Promise<string[]> {
+  await page.evaluate(readFileSync(AXE, 'utf8'));
+  const results = await page.evaluate<AxeResults>(
+    `axe.run({ runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice'] })`,
+  );
+  return results.violations.map(({ id, nodes }) => `${id}: ${nodes[0]!.html.slice(0, 200)}`);
+}
