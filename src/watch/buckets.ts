@@ -30,8 +30,14 @@ export interface WireBuckets {
   columns: Record<string, WireColumn>;
 }
 
-/** Six digits are more than a figure can show. */
-export const rounded = (value: number): number => Number(value.toPrecision(6));
+/** To six digits, which are more than a figure can show. Several times as fast as `toPrecision`. */
+export function rounded(value: number): number {
+  const exponent = 5 - Math.floor(Math.log10(Math.abs(value)));
+  // 0, and numbers whose power of ten is no number.
+  if (!Number.isFinite(exponent) || Math.abs(exponent) > 290) return value;
+  const power = 10 ** Math.abs(exponent);
+  return exponent >= 0 ? Math.round(value * power) / power : Math.round(value / power) * power;
+}
 
 const shown = (values: number[], count: number[]): (number | null)[] =>
   values.map((value, i) => (count[i] === 0 ? null : rounded(value)));

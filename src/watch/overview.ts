@@ -14,9 +14,10 @@ import type { Change, EntryState, Health, RunEntry } from './wire';
 /** Lines at the beginning and the end that are averaged: the values of single steps vary much. */
 const AVERAGED = 20;
 const END_BYTES = 64 * 1024;
-/** Places that the course is made of, and what is read at each: about three lines. */
+/** Places that the course is made of, and what is read at each. */
 const PLACES = 24;
 const PLACE_BYTES = 8 * 1024;
+const PLACE_LINES = 2;
 /** The course is read again when the file has grown by this factor. */
 const GROWN = 1.1;
 /** A run is suspiciously quiet after this time, and after this many of its steps. */
@@ -49,14 +50,21 @@ function rewardName(reward: unknown): string {
 
 const numberOr = <T>(value: unknown, other: T): number | T => (typeof value === 'number' ? value : other);
 
-/** The whole lines within a piece of the file. */
-async function linesWithin(handle: FileHandle, start: number, length: number): Promise<StepMetrics[]> {
+/** The first lines that are whole within a piece of the file, or with a negative `most` the last ones. */
+async function linesWithin(
+  handle: FileHandle,
+  start: number,
+  length: number,
+  most: number,
+): Promise<StepMetrics[]> {
   const piece = Buffer.alloc(length);
   const { bytesRead } = await handle.read(piece, 0, length, start);
   const text = piece.toString('utf8', 0, bytesRead);
   const from = start === 0 ? 0 : text.indexOf('\n') + 1;
   const lines = from === 0 && start > 0 ? [] : text.slice(from, text.lastIndexOf('\n') + 1).split('\n');
-  return lines.map(lineMetrics).filter((line) => line !== null);
+  const whole = lines.filter((line) => line !== '');
+  const chosen = most > 0 ? whole.slice(0, most) : whole.slice(most);
+  return chosen.map(lineMetrics).filter((line) => line !== null);
 }
 
 export class RunOverview {
@@ -101,9 +109,9 @@ export class RunOverview {
       const again = ino !== this.inode || size < this.sizeBytes;
       Object.assign(this, { inode: ino, sizeBytes: size, modifiedMs: mtimeMs });
       if (again || this.first.length < AVERAGED) {
-        this.first = (await linesWithin(handle, 0, END_BYTES)).slice(0, AVERAGED);
+        this.first = await linesWithin(handle, 0, END_BYTES, AVERAGED);
       }
-      this.last = (await linesWithin(handle, Math.max(0, size - END_BYTES), END_BYTES)).slice(-AVERAGED);
+      this.last = await linesWithin(handle, Math.max(0, size - END_BYTES), END_BYTES, -AVERAGED);
       if (again || size > GROWN * this.courseBytes) await this.readCourse(handle, size);
     } finally {
       await handle.close();
@@ -115,7 +123,7 @@ export class RunOverview {
     const pace = new Pace();
     for (let i = 0; i < PLACES; i++) {
       const start = Math.floor((i * Math.max(0, size - PLACE_BYTES)) / (PLACES - 1));
-      const lines = await linesWithin(handle, start, PLACE_BYTES);
+      const lines = await linesWithin(handle, start, PLACE_BYTES, PLACE_LINES);
       const thinking = meanOf(lines, 'thinking/mean');
       if (thinking !== null) points.set(lines[0]!.step!, Number(thinking.toPrecision(4)));
       await pace.turn();

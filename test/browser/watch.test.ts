@@ -122,8 +122,11 @@ describeInBrowser('the live page in Chromium', () => {
     );
     expect(await page.locator('.uplot').count()).toBe(TIME_FIGURES.length);
     for (const { id } of TIME_FIGURES) expect([id, (await drawnShare(page, id)) > 0.02]).toEqual([id, true]);
-    const marks = page.locator('[data-figure="accuracy"] .mark');
-    expect(await marks.evaluateAll((all) => all.map((mark) => mark.outerHTML))).toEqual([
+    expect(
+      await page.evaluate(
+        `[...document.querySelectorAll('[data-figure="accuracy"] .mark')].map((mark) => mark.outerHTML)`,
+      ),
+    ).toEqual([
       expect.stringMatching(/^<div class="mark rollback" data-step="200"/),
       expect.stringMatching(/^<div class="mark warning" data-step="241"/),
     ]);
@@ -203,6 +206,9 @@ describeInBrowser('the live page in Chromium', () => {
       'run-3',
       'run-7',
     ]);
+    expect(await page.locator('[data-figure="answer"] .key .label').first().textContent()).toBe(
+      'run-3, answer',
+    );
     const plot = page.locator('[data-figure="accuracy"] .plot');
     await plot.focus();
     await page.keyboard.press('ArrowLeft');

@@ -43,7 +43,12 @@ test('acoer watch prints the address and how to reach it over SSH, and Ctrl-C en
 });
 
 test.each([
-  ['a folder that is not there', ['/no/such'], 2, /^acoer: There is no folder \/no\/such: name a run or a folder/],
+  [
+    'a folder that is not there',
+    ['/no/such'],
+    2,
+    /^acoer: There is no folder \/no\/such: name a run or a folder/,
+  ],
   ['a port that is none', ['.', '--port', '70000'], 2, /It must be a whole number from 0 to 65535/],
   ['a host that is not here', ['.', '--host', '192.0.2.1'], 2, /^acoer: Cannot listen on 192\.0\.2\.1/],
 ])('%s exits with 2 and one sentence', async (_, words, code, message) => {
@@ -57,7 +62,9 @@ test('--open hands the address to the desktop, and says so if that fails', async
   writeRun(join(root, 'run'), { steps: 2 });
   const bin = join(root, 'bin');
   mkdirSync(bin);
-  writeFileSync(join(bin, 'xdg-open'), `#!/bin/sh\necho "$1" > ${join(root, 'opened')}\nexit 3\n`, { mode: 0o755 });
+  writeFileSync(join(bin, 'xdg-open'), `#!/bin/sh\necho "$1" > ${join(root, 'opened')}\nexit 3\n`, {
+    mode: 0o755,
+  });
   const env = { ...process.env, PATH: `${bin}${delimiter}${process.env.PATH}` };
   const child = spawn(process.execPath, [builtCli(), 'watch', root, '--port', '0', '--open'], { env });
   const done = ended(child);

@@ -73,7 +73,12 @@ test.each([
 });
 
 test('numbers are sent with six digits', () => {
-  expect([rounded(1 / 3), rounded(-1234567.8), rounded(1e-20 / 3), rounded(0)]).toEqual([
-    0.333333, -1234570, 3.33333e-21, 0,
+  const random = uniform(3);
+  const numbers = Array.from({ length: 2_000 }, () => (random() - 0.5) * 10 ** (60 * random() - 30));
+  for (const value of numbers) {
+    expect(Math.abs(rounded(value) / Number(value.toPrecision(6)) - 1)).toBeLessThan(1e-14);
+  }
+  expect([rounded(0), rounded(1 / 3), rounded(-1234567.8), rounded(5e-324)]).toEqual([
+    0, 0.333333, -1234570, 5e-324,
   ]);
 });

@@ -5,12 +5,12 @@ import { fill, h } from './dom';
 import { hasData, type Drawable } from './figure-data';
 import { Figure, type Board } from './figure';
 
-const hint = (): HTMLElement =>
-  h(
-    'p',
-    { class: 'figures-hint muted small' },
-    'Faint: single steps. Strong: their moving average. Drag to zoom into steps, double-click to show all.',
-  );
+/** How to read and use the figures. */
+function hint(several: boolean): HTMLElement {
+  const lines = several ? 'Lines are moving averages.' : 'Faint: single steps. Strong: their moving average.';
+  const text = `${lines} Drag to zoom into steps, double-click to show all.`;
+  return h('p', { class: 'figures-hint muted small' }, text);
+}
 
 export class FiguresView implements Board {
   readonly element = h('div', { class: 'figure-groups' });
@@ -64,7 +64,7 @@ export class FiguresView implements Board {
     for (const [id, figure] of before) {
       if (!this.shown.some((other) => other.figure.id === id)) figure.destroy();
     }
-    fill(this.element, sections.length > 0 ? hint() : null, ...sections);
+    fill(this.element, sections.length > 0 ? hint(this.runs.length > 1) : null, ...sections);
     this.seen.disconnect();
     this.sized.disconnect();
     for (const { element } of this.shown) {

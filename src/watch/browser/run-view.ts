@@ -24,6 +24,7 @@ export class RunView {
   private readonly zoomText = h('span');
   private readonly figures = new FiguresView((zoom) => void this.onZoom(zoom));
   private headText = '';
+  private named: ReadonlySet<string> = new Set();
   private detail = 0;
 
   constructor(private readonly models: readonly RunModel[]) {
@@ -60,8 +61,9 @@ export class RunView {
     for (const model of shown) model.widen(width);
     this.figures.runs = shown.map((model) => {
       const { buckets, discarded } = model;
-      return { buckets, discarded, name: model.entry?.name ?? model.id };
+      return { buckets, discarded, name: shortName(model) };
     });
+    this.named = new Set(this.figures.runs.map(({ name }) => name));
     this.tiles.update(this.models[0]!);
     if (shown.length > 0) this.figures.update();
   }
@@ -89,6 +91,10 @@ export class RunView {
     const text = JSON.stringify([entries, paths, Math.floor(Date.now() / 30_000)]);
     if (text === this.headText) return;
     this.headText = text;
+    // The keys of compared runs have their names, which the server may tell after the lines.
+    if (this.models.some((model) => this.figures.runs.length > 1 && !this.named.has(shortName(model)))) {
+      this.updateLines();
+    }
     const [first] = this.models;
     fill(this.head, ...(this.models.length === 1 ? runHead(first!) : comparedHead(this.models)));
     this.tiles.update(first!);
@@ -132,6 +138,13 @@ export class RunView {
   destroy(): void {
     this.figures.destroy();
   }
+}
+
+const LONGEST_NAME = 28;
+
+function shortName({ entry, id }: RunModel): string {
+  const name = entry?.name ?? id;
+  return name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}\u2026` : name;
 }
 
 function runHead({ entry, details, id }: RunModel): HTMLElement[] {
