@@ -5,8 +5,8 @@
  *
  * A run of the embedded model, with two iterations per batch and evaluations, is killed again and again until
  * it ends; then the next one begins, until the requested number of kills is reached. After every kill the run
- * must resume from its newest checkpoint, and metrics.jsonl must have every step up to some step exactly
- * once. At the end of each run all metrics, completions, checkpoints and the adapter must equal those of a
+ * must resume from its newest checkpoint, and metrics.jsonl and TensorBoard's event file must have every step
+ * up to some step exactly once. At the end of each run all metrics, completions, checkpoints and the adapter must equal those of a
  * run that was never killed, and no temporary file and no lock may be left. Exit code 0 if all of that held.
  * Needs `npm run build:ts` and the addon.
  */
@@ -20,7 +20,10 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url));
-const { uniformStream } = createRequire(import.meta.url)('../dist/rng.js');
+const require = createRequire(import.meta.url);
+const { uniformStream } = require('../dist/rng.js');
+const { unframe } = require('../dist/run/tensorboard/records.js');
+const { eventTime } = require('../dist/run/tensorboard/events.js');
 const CLI = join(ROOT, 'dist', 'cli', 'main.js');
 const MAX_STEPS = 24;
 const SETTINGS = {
@@ -87,6 +90,14 @@ function stepsWritten(folder) {
     .map((line) => JSON.parse(line).step);
 }
 
+/** Steps of the events in TensorBoard's newest file, which begins by voiding older ones. */
+function eventSteps(folder) {
+  const path = join(folder, 'tensorboard');
+  const name = existsSync(path) ? readdirSync(path).sort().at(-1) : undefined;
+  const events = name === undefined ? [] : [...unframe(readFileSync(join(path, name)))];
+  return events.map((event) => eventTime(event).step).filter((step) => step > 0);
+}
+
 const isEachOnce = (steps) => steps.every((step, i) => step === i + 1);
 
 function checkpointSteps(folder) {
@@ -107,10 +118,10 @@ function contentOf(path) {
   return lines.map((line) => (line === '' ? '' : untimed(line))).join('\n');
 }
 
-/** Content of every file by path; checksums cover wall times and therefore differ. */
+/** Content of every file by path, except checksums and the event file, which cover wall times. */
 function filesOf(folder) {
   const names = readdirSync(folder, { recursive: true })
-    .filter((name) => statSync(join(folder, name)).isFile() && basename(name) !== 'SHA256SUMS')
+    .filter((name) => statSync(join(folder, name)).isFile() && !/SHA256SUMS$|tfevents/.test(basename(name)))
     .sort();
   return new Map(names.map((name) => [name, contentOf(join(folder, name))]));
 }
@@ -151,6 +162,8 @@ async function killedRun(folder, whole, wholeMs, killsLeft) {
     if (resumed) count.repeated = Math.max(count.repeated, checkResumed(stderr, before, folder));
     const steps = stepsWritten(folder);
     check(isEachOnce(steps), `metrics.jsonl of ${folder} has the steps ${steps.join(' ')}`);
+    const events = eventSteps(folder);
+    check(isEachOnce(events), `the event file of ${folder} has the steps ${events.join(' ')}`);
     if (killed) {
       count.kills++;
       continue;
@@ -159,6 +172,7 @@ async function killedRun(folder, whole, wholeMs, killsLeft) {
     if (!resumed) count.wholeMs = Math.min(wholeMs, elapsedMs);
     check(code === 0, `exit code ${code} of ${words.join(' ')}:\n${stderr}`);
     check(steps.length === MAX_STEPS, `metrics.jsonl of ${folder} ends at step ${steps.length}`);
+    check(events.length === MAX_STEPS, `the event file of ${folder} ends at step ${events.length}`);
     checkEqual(folder, whole);
     return count;
   }

@@ -13,7 +13,7 @@ export type {
   TrainStep,
 } from './train';
 export type { Sampler } from './sampling';
-export { METRICS } from './metric-names';
+export { METRICS, trackerTag } from './metric-names';
 export type { StepMetrics } from './types';
 
 export { answerProblems, compare, evaluate, report } from './eval';

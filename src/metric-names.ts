@@ -429,3 +429,14 @@ export type KnownMetrics = { [Name in MetricName]?: number } & { [Name in Metric
 
 export const isKnownMetric = (name: string): boolean =>
   Object.hasOwn(METRICS, name) || Object.values(METRIC_FAMILIES).some(({ pattern }) => pattern.test(name));
+
+const isTrlMetric = (name: string): boolean =>
+  Object.hasOwn(METRICS, name)
+    ? 'trl' in METRICS[name as MetricName]
+    : Object.values(METRIC_FAMILIES).some(({ pattern, trl }) => trl === true && pattern.test(name));
+
+/**
+ * The name of a metric in a tracker such as TensorBoard: what TRL logs has the tag that TRL's runs have there
+ * (`train/` and the name), so that runs of both lie over each other; all else keeps its name.
+ */
+export const trackerTag = (name: string): string => (isTrlMetric(name) ? `train/${name}` : name);

@@ -12,12 +12,8 @@ name. A reward of your own may add names with its \`metrics\`.
 
 const TAIL = `## Elsewhere
 
-A run writes its numbers to \`metrics.jsonl\` and its completions to Parquet tables. A sink takes them elsewhere: a module named in the
-setting \`sinks\`, whose default export is a function of \`{ directory, config }\` that returns one, or an object given to \`train({ sinks })\`
-([examples/sink.mjs](../examples/sink.mjs)). All its members are optional and may be async: \`rewind(step)\` (called first, and
-after a rollback: later steps will come again), \`step(metrics)\`, \`completions(step, rows)\`, \`event(event)\`, \`flush()\` before each
-checkpoint, \`close()\`. The run waits for every call except \`event\`. A sink that throws is reported once and
-not called again; the run continues. A sink is not part of what a resumed run must repeat: it may be added, changed or removed.
+TensorBoard and tables for spreadsheets, other trackers, and sinks of your own that receive these numbers:
+[trackers.md](trackers.md).
 `;
 
 const cell = (text) => text.replaceAll('|', '\\|').replaceAll('<', '\\<');

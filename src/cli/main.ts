@@ -23,6 +23,10 @@ const COMMANDS: readonly CommandEntry[] = [
   },
   { name: 'monitor', summary: 'rerun the collapse monitor over a recorded run or a file of metrics' },
   { name: 'watch', summary: 'show runs in the browser while they go on' },
+  {
+    name: 'report',
+    summary: 'write a run, or several compared, as one HTML file with figures and completions',
+  },
   { name: 'replay', summary: 'repeat a step that a run refused because something was not finite' },
   { name: 'plan', summary: 'predict peak memory and time of a run' },
   { name: 'data', summary: 'inspect a data set before training: prompts, gold answers, lengths, levels' },

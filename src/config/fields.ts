@@ -324,11 +324,19 @@ const runFields = {
     .describe('Number of problems in the evaluation sampled at temperature 1; 0: none.'),
   evalMaxNewTokens: count().default(16_384).describe('Maximum new tokens per completion in evaluations.'),
   completionsSteps: count(0).default(10).describe('Steps between completion tables; 0: none.'),
+  tensorboard: z
+    .boolean()
+    .default(true)
+    .describe("Write TensorBoard's event file to `tensorboard/` in the run's folder (docs/trackers.md)."),
+  csv: z
+    .boolean()
+    .default(false)
+    .describe('Also write the metrics as a table, metrics.csv (docs/trackers.md).'),
   sinks: z
     .array(z.string().min(1))
     .default([])
     .describe(
-      "JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/metrics.md). Paths are relative to the configuration file.",
+      "JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/trackers.md). Paths are relative to the configuration file.",
     ),
   microBatchTokens: count()
     .default(16_384)

@@ -1,5 +1,6 @@
 export { configSchema, type Config } from './fields';
 export { currentSettings } from './earlier';
+export { nearestPreset, trainCommand } from './command';
 export { configJsonSchema } from './json-schema';
 export type { ConfigInput } from './options.generated';
 export { TRL_SETTINGS } from './trl-names';

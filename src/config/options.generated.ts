@@ -607,7 +607,17 @@ export interface ConfigInput {
    */
   completionsSteps?: number | undefined;
   /**
-   * JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/metrics.md). Paths are relative to the configuration file.
+   * Write TensorBoard's event file to `tensorboard/` in the run's folder (docs/trackers.md).
+   * @default true
+   */
+  tensorboard?: boolean | undefined;
+  /**
+   * Also write the metrics as a table, metrics.csv (docs/trackers.md).
+   * @default false
+   */
+  csv?: boolean | undefined;
+  /**
+   * JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/trackers.md). Paths are relative to the configuration file.
    * @default []
    */
   sinks?: string[] | undefined;

@@ -61,3 +61,11 @@ export function accuracyChange(a: Solved, b: Solved): AccuracyChange {
   const error = Math.sqrt((pa * (1 - pa)) / (a.n + 2) + (pb * (1 - pb)) / (b.n + 2));
   return { ...of, interval: around(pb - pa, error), p: normalP((pb - pa) / error) };
 }
+
+/** Interval of a proportion by Wilson (1927), which stays inside 0..1 and is sound for few problems. */
+export function wilsonInterval(correct: number, n: number): Interval {
+  const [p, z2] = [correct / n, Z95 ** 2];
+  const centre = (p + z2 / (2 * n)) / (1 + z2 / n);
+  const half = (Z95 / (1 + z2 / n)) * Math.sqrt((p * (1 - p)) / n + z2 / (4 * n * n));
+  return { low: Math.max(0, centre - half), high: Math.min(1, centre + half) };
+}

@@ -364,9 +364,8 @@ export function formatValue(value: number, unit: Unit): string {
     case 'bytes':
       return `${scaled(value, SI)}B`;
     case 'tokens':
-      return Math.abs(value) >= 100
-        ? Math.round(value).toLocaleString('en-US')
-        : String(Number(value.toFixed(1)));
+      if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en-US');
+      return String(Number(Math.abs(value) >= 1 ? value.toFixed(1) : value.toPrecision(2)));
     case 'seconds':
       return `${Number(value.toPrecision(3))} s`;
     case 'rate':

@@ -2,18 +2,21 @@
 import {
   closeSync,
   existsSync,
+  fstatSync,
   fsyncSync,
+  ftruncateSync,
   mkdirSync,
   openSync,
   readdirSync,
   renameSync,
   rmSync,
   writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 
 /** Prefix of what a crash may have left half-written. */
-const TEMPORARY_PREFIX = '.tmp-';
+export const TEMPORARY_PREFIX = '.tmp-';
 /** Prefix of a complete folder that is about to be replaced. */
 const REPLACED_PREFIX = '.old-';
 
@@ -31,9 +34,15 @@ const beside = (path: string, name: string) => join(dirname(path), name);
 const temporaryName = (path: string) => beside(path, `${TEMPORARY_PREFIX}${basename(path)}-${process.pid}`);
 const replacedName = (path: string) => beside(path, `${REPLACED_PREFIX}${basename(path)}`);
 
-/** Writes or replaces `path`, creating its folder if needed. */
-export function writeFileAtomic(path: string, data: string | Uint8Array): void {
-  const temporary = temporaryName(path);
+/**
+ * Writes or replaces `path`, creating its folder if needed.
+ * @param temporary where the data is written first, on the same file system
+ */
+export function writeFileAtomic(
+  path: string,
+  data: string | Uint8Array,
+  temporary = temporaryName(path),
+): void {
   mkdirSync(dirname(path), { recursive: true });
   try {
     writeFileSync(temporary, data);
@@ -44,6 +53,17 @@ export function writeFileAtomic(path: string, data: string | Uint8Array): void {
     throw error;
   }
   syncPath(dirname(path));
+}
+
+/** Appends all of `data` to an open file, or nothing: a nearly full disk may take a part of it. */
+export function appendWhole(handle: number, data: Buffer): void {
+  const { size } = fstatSync(handle);
+  try {
+    for (let done = 0; done < data.length;) done += writeSync(handle, data, done);
+  } catch (error) {
+    ftruncateSync(handle, size);
+    throw error;
+  }
 }
 
 /** Writes JSON with a final newline, atomically. */

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { currentSettings } from '../config';
 import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
-import { removeTemporaries, writeJsonAtomic } from './atomic';
+import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
 import { LOCK_FILE, lockState, RunLock } from './lock';
 
 /** `step-000100`, which sorts as text in step order. */
@@ -29,11 +29,14 @@ interface Ended {
 
 export type EvaluationKind = 'greedy' | 'sampled';
 
-export interface StoredEvaluation {
-  /** The weights were those after this step; 0 is the base model. */
+export interface StoredTable {
   step: number;
-  kind: EvaluationKind;
   path: string;
+}
+
+/** The weights were those after `step`; 0 is the base model. */
+export interface StoredEvaluation extends StoredTable {
+  kind: EvaluationKind;
 }
 
 export type RunState = 'running' | 'finished' | 'stopped' | 'killed';
@@ -47,6 +50,11 @@ export class RunDirectory {
 
   readonly config = () => join(this.path, 'config.json');
   readonly metrics = () => join(this.path, 'metrics.jsonl');
+  readonly metricsCsv = () => join(this.path, 'metrics.csv');
+  /** Folder of TensorBoard's event file. */
+  readonly tensorboard = () => join(this.path, 'tensorboard');
+  /** Where the event file is written first. */
+  readonly stagedEvents = () => join(this.path, `${TEMPORARY_PREFIX}tensorboard-${process.pid}`);
   readonly summary = () => join(this.path, 'summary.json');
   /** In a fork: the run and step it comes from. */
   readonly fork = () => join(this.path, 'fork.json');
@@ -57,6 +65,15 @@ export class RunDirectory {
   /** The answers of an evaluation of the weights after `step`; 0 is the base model. */
   readonly answers = (step: number, kind: EvaluationKind) =>
     join(this.path, 'evaluations', `${stepName(step)}-${kind}.parquet`);
+  /** The tables of training completions, in step order. */
+  tables(): StoredTable[] {
+    const folder = join(this.path, 'completions');
+    return namesIn(folder).flatMap((name): StoredTable[] => {
+      const match = /^step-(\d{6,})\.parquet$/.exec(name);
+      return match === null ? [] : [{ step: Number(match[1]), path: join(folder, name) }];
+    });
+  }
+
   /** The evaluations whose answers are kept, in step order. */
   evaluations(): StoredEvaluation[] {
     const folder = join(this.path, 'evaluations');

@@ -28,9 +28,11 @@ export {
   type EvaluationKind,
   type RunState,
   type StoredEvaluation,
+  type StoredTable,
 } from './directory';
 export { openDump, pruneDumps, saveDump } from './dumps';
 export { EvaluationFile, recordOf } from './evaluation-file';
+export { MetricsCsv } from './metrics-csv';
 export { lineMetrics, MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
 export { saveFinal } from './final';
 export { encodeSafetensors, type Tensor } from './safetensors';
@@ -38,3 +40,16 @@ export { readProgress, type RunProgress } from './progress';
 export { PATIENCE, writePatiently, type Patience } from './writing';
 export { completeRollbacks, discardedLines, readRollbacks, recordRollback, type Rollback } from './rollbacks';
 export { copyRunStart, refuseBrokenFork } from './fork';
+export {
+  EventFile,
+  experimentValue,
+  histogramValue,
+  readEvents,
+  scalarValue,
+  sessionEndValue,
+  sessionStartValue,
+  summaryEvent,
+  textValue,
+  type HparamValue,
+  type SummaryValue,
+} from './tensorboard';

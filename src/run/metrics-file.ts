@@ -1,18 +1,9 @@
 /** metrics.jsonl: one JSON object per finished step, appended when the step ends. */
-import {
-  closeSync,
-  existsSync,
-  fstatSync,
-  fsyncSync,
-  ftruncateSync,
-  openSync,
-  readFileSync,
-  writeSync,
-} from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync, readFileSync } from 'node:fs';
 import { AcoerError, whyUnreadable } from '../errors';
 import { finiteNumbers, isRecord } from '../json';
 import type { StepMetrics } from '../types';
-import { writeFileAtomic } from './atomic';
+import { appendWhole, writeFileAtomic } from './atomic';
 
 /** A line of the file and its contents. */
 interface Line {
@@ -86,15 +77,7 @@ export class MetricsFile {
       this.warn(
         `step ${metrics.step}: left out of the metrics because they are not finite: ${dropped.join(', ')}`,
       );
-    const line = Buffer.from(`${JSON.stringify(finite)}\n`);
-    const { size } = fstatSync(this.handle);
-    try {
-      for (let done = 0; done < line.length;) done += writeSync(this.handle, line, done);
-    } catch (error) {
-      // A nearly full disk may have taken part of the line.
-      ftruncateSync(this.handle, size);
-      throw error;
-    }
+    appendWhole(this.handle, Buffer.from(`${JSON.stringify(finite)}\n`));
   }
 
   /** Flushes the lines so far to disk: before a checkpoint, so that none of its steps can be missing. */

@@ -10,10 +10,13 @@ export interface RunProgress {
   phase: string;
   step: number;
   maxSteps: number;
-  done: number;
-  total: number;
-  tokens: number;
-  tokensPerSecond: number;
+  /** Of an evaluation. */
+  kind: 'greedy' | 'sampled' | null;
+  /** null in phases that sample nothing. */
+  done: number | null;
+  total: number | null;
+  tokens: number | null;
+  tokensPerSecond: number | null;
   sequences: { problemId: string; prompt: number; sample: number; tokens: number }[];
 }
 

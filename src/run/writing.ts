@@ -37,7 +37,8 @@ function systemCode(error: unknown): string | undefined {
   return texts.find(([, text]) => text.test(errorMessage(error)))?.[0];
 }
 
-const isFull = (error: unknown) => ['ENOSPC', 'EDQUOT'].includes(systemCode(error) ?? '');
+/** Whether `error` says that there is no space. */
+export const isFull = (error: unknown) => ['ENOSPC', 'EDQUOT'].includes(systemCode(error) ?? '');
 
 /** Wraps `error` from writing `what` in one sentence; returns errors that are not disk failures unchanged. */
 function writeFailure(what: string, error: unknown): unknown {

@@ -9,4 +9,5 @@ export { isStuck } from './watchdog';
 export { openRewardModule } from './reward-module';
 export { monitorContext } from './guard';
 export { watchRecorded } from './recorded';
+export { withPublishedNames } from './model-card';
 export { replay, type ReplayOptions, type ReplayReport } from './replay';

@@ -1,7 +1,7 @@
 /** README.md of `final/`: what was trained, on what, how and with what result. Hubs read the front matter. */
 import { basename, isAbsolute } from 'node:path';
-import { parse, stringify } from 'yaml';
-import { mergeLayers, PRESETS, resolveConfig, type Config, type ConfigInput } from '../config';
+import { stringify } from 'yaml';
+import { trainCommand, type Config } from '../config';
 import { joinNames, KNOWN_DATASETS, partNames, type Dataset } from '../data';
 import { looksLikeHubId, splitRevision } from '../hub';
 import type { EvalSummary } from '../eval';
@@ -84,44 +84,8 @@ function training({ config, summary, trainData, forkedAt }: CardContent): string
   return table(rows);
 }
 
-/** `word` quoted for a shell if necessary. */
-const quoted = (word: string): string =>
-  /^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
-
-/** A value as `--set` reads it: JSON is YAML, and most text needs no quotes unless it starts with @. */
-const yamlText = (value: unknown): string =>
-  typeof value === 'string' && /^[\w./][\w./@+ -]*$/.test(value) && parse(value) === value
-    ? value
-    : JSON.stringify(value);
-
-const sameValue = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b);
-
-/** The settings that turn `preset` into `config`; null if none can. */
-function settingsOver(preset: string, config: Config): [string, unknown][] | null {
-  const base = resolveConfig([], preset);
-  const entries = Object.entries(config).filter(
-    ([key, value]) => !sameValue(value, base[key as keyof Config]),
-  );
-  // Settings are merged into a preset's maps, so an entry of the preset cannot be removed.
-  const reached = mergeLayers([Object.fromEntries(entries)], preset);
-  const same = entries.every(([key, value]) => sameValue(reached[key as keyof ConfigInput], value));
-  return same ? entries : null;
-}
-
-/** The command `npx acoer train` for a clone, with the preset that needs the fewest settings. */
-export function trainCommand(config: Config): string {
-  const found = Object.keys(PRESETS).flatMap((preset) => {
-    const settings = settingsOver(preset, config);
-    return settings === null ? [] : [{ preset, settings }];
-  });
-  const { preset, settings } = found.reduce((a, b) => (b.settings.length < a.settings.length ? b : a));
-  const words = settings.map(([key, value]) => {
-    return `--set ${quoted(`${key}=${yamlText(value)}`)}`;
-  });
-  return [`npx acoer train --preset ${preset}`, ...words].join(' \\\n  ');
-}
-
-function withPublishedNames(config: Config): Config {
+/** Without the folders of local files, for what is published. */
+export function withPublishedNames(config: Config): Config {
   const { model, dataset, evalDataset, rewardModules } = config;
   const modules = Object.entries(rewardModules).map(([name, file]) => [name, published(file)]);
   return {

@@ -1,6 +1,8 @@
-/** The run's own files as sinks: metrics.jsonl and the tables of completions. */
-import { MetricsFile, writeCompletions, type RunDirectory } from '../run';
+/** The sinks that come with a run: its own files, and the trackers that its settings ask for. */
+import type { Config } from '../config';
+import { MetricsCsv, MetricsFile, writeCompletions, type RunDirectory } from '../run';
 import type { Sink } from './sinks';
+import { TensorBoardSink } from './tensorboard';
 
 /**
  * One JSON object per step.
@@ -23,3 +25,28 @@ export function metricsSink(directory: RunDirectory, warn: (message: string) => 
 export const completionsSink = (directory: RunDirectory): Sink => ({
   completions: (step, rows) => writeCompletions(directory.completions(step), step, rows),
 });
+
+function csvSink(directory: RunDirectory): Sink {
+  let file: MetricsCsv | null = null;
+  return {
+    rewind() {
+      file?.close();
+      file = new MetricsCsv(directory.metricsCsv(), directory.metrics());
+    },
+    step: (metrics) => file!.append(metrics),
+    close: () => file?.close(),
+  };
+}
+
+/**
+ * Trackers, each with its name in messages. What they hold can be made again from the run's own files, so they
+ * are treated like the user's sinks: one that fails does not end the run.
+ */
+export function trackers(directory: RunDirectory, config: Config): [name: string, sink: Sink][] {
+  return [
+    ...(config.tensorboard
+      ? [['tensorboard', new TensorBoardSink(directory, config)] as [string, Sink]]
+      : []),
+    ...(config.csv ? [['metrics.csv', csvSink(directory)] as [string, Sink]] : []),
+  ];
+}

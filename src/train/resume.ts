@@ -21,6 +21,8 @@ const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' |
   onHang: 'nothing',
   name: 'nothing',
   sinks: 'nothing',
+  tensorboard: 'nothing',
+  csv: 'nothing',
   maxPromptLength: 'prompts',
   maxSlots: 'rounding',
   kvBytes: 'rounding',

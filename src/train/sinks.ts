@@ -39,7 +39,7 @@ export async function giveTo<Call extends SinkCall>(
   await (sink[call] as ((...values: unknown[]) => unknown) | undefined)?.apply(sink, given);
 }
 
-/** The user's sinks. One that fails is reported once and then left out: a display must not end a run. */
+/** Trackers and the user's sinks. One that fails is reported once and then left out: a display must not end a run. */
 export class Sinks {
   private readonly live: Map<Sink, string>;
   /** Events are given in order; the run does not wait for them. */
@@ -89,18 +89,21 @@ async function makeSink(path: string, run: Parameters<SinkMaker>[0]): Promise<Si
 }
 
 /**
- * The sinks of a run: objects as they are, and one made by each module of `config.sinks`.
+ * The sinks of a run besides its own files: objects as they are, and one made by each module of `config.sinks`.
+ * @param built what the run brings itself, each with its name in messages
  * @param given the objects and paths of `train({ sinks })`, if the caller gave any
  * @throws BAD_CONFIG for a module that cannot be loaded or makes no sink; the sinks made so far are closed
  */
 export async function openSinks(
+  built: readonly [name: string, sink: Sink][],
   given: readonly (Sink | string)[],
   run: Parameters<SinkMaker>[0],
   warn: (message: string) => void,
 ): Promise<Sinks> {
-  const named = given.flatMap((sink, i): [string, Sink][] =>
+  const objects = given.flatMap((sink, i): [string, Sink][] =>
     typeof sink === 'string' ? [] : [[`${i + 1} of train()`, sink]],
   );
+  const named = [...built, ...objects];
   try {
     for (const path of run.config.sinks) named.push([path, await makeSink(path, run)]);
   } catch (error) {

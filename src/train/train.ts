@@ -9,6 +9,7 @@ import { closeRewards, type OwnParts } from './inputs';
 import { openModel, type Opened, type OpenedModel, type SamplerMaker } from './opened';
 import { finishedRun, openNew, openResumed, type Asked, type Opening } from './opening';
 import { RunDriver } from './run';
+import { trackers } from './own-sinks';
 import { openSinks, type Sink, type Sinks } from './sinks';
 import { startState } from './start';
 import { otherMaker, startsMonitorOver } from './state';
@@ -249,7 +250,8 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const opening = await openRun(options, asked, (message) => warnings.push(message));
   const { directory, config, resumed, checkpoint } = opening;
   try {
-    sinks = await openSinks(options.sinks ?? [], { directory: directory.path, config }, warn);
+    const run = { directory: directory.path, config };
+    sinks = await openSinks(trackers(directory, config), options.sinks ?? [], run, warn);
   } catch (error) {
     await closeRewards(opening.inputs.rewards);
     if (resumed) directory.lock?.release();

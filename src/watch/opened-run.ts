@@ -12,6 +12,8 @@ import type { LogEntry, RunDetails, WireProgress, WireTable } from './wire';
 const MOST_LOG = 300;
 const MOST_SEQUENCES = 512;
 const MOST_NAME = 200;
+/** Phases of a process that has let go of the run. */
+const OVER: readonly string[] = ['finished', 'interrupted', 'failed'];
 
 const stepsIn = (folder: string, pattern: RegExp): number[] =>
   (existsSync(folder) ? readdirSync(folder) : []).flatMap((name) => {
@@ -88,17 +90,18 @@ export class OpenedRun {
     this.progress = null;
     if (!(await mayRead(this.run.path, join(this.run.path, 'progress.json')))) return;
     const found = this.run.state() === 'running' ? readProgress(this.run.path) : null;
-    if (found === null) return;
-    const { phase, step, done, total, tokens, tokensPerSecond, sequences } = found;
+    if (found === null || OVER.includes(found.phase)) return;
+    const { phase, step, kind, done, total, tokens, tokensPerSecond, sequences } = found;
     this.progress = {
-      phase: String(phase),
+      phase,
       step,
+      kind,
       done,
       total,
       tokens,
-      tokensPerSecond: typeof tokensPerSecond === 'number' ? tokensPerSecond : null,
+      tokensPerSecond,
       sequences: sequences.slice(0, MOST_SEQUENCES).map(({ problemId, prompt, sample, tokens: made }) => {
-        return { problemId: String(problemId).slice(0, MOST_NAME), prompt, sample, tokens: made };
+        return { problemId: problemId.slice(0, MOST_NAME), prompt, sample, tokens: made };
       }),
     };
   }

@@ -108,9 +108,12 @@ export interface WireProgress {
   progress: {
     phase: string;
     step: number;
-    done: number;
-    total: number;
-    tokens: number;
+    /** Of an evaluation. */
+    kind: 'greedy' | 'sampled' | null;
+    /** null: nothing is sampled. */
+    done: number | null;
+    total: number | null;
+    tokens: number | null;
     tokensPerSecond: number | null;
     sequences: WireSequence[];
   } | null;

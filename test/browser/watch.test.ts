@@ -154,7 +154,8 @@ describeInBrowser('the live page in Chromium', () => {
     );
     await titled(page, '30/100 running');
     const progress = {
-      updatedAt: '',
+      updatedAt: new Date().toISOString(),
+      kind: null,
       pid: 1,
       phase: 'generate',
       step: 31,
@@ -329,7 +330,11 @@ describeInBrowser('the live page in Chromium', () => {
     const lock = RunLock.acquire(path);
     const sequences = [{ problemId: HOSTILE, prompt: 0, sample: 0, tokens: 3 }];
     const progress = {
-      phase: HOSTILE,
+      updatedAt: new Date().toISOString(),
+      pid: 1,
+      maxSteps: 100,
+      kind: null,
+      phase: 'generate',
       step: 21,
       done: 0,
       total: 1,

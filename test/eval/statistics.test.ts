@@ -1,7 +1,7 @@
 /** Intervals and tests against scipy and statsmodels (scripts/fixtures/evaluation.py). */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { compare, type EvalRow, type Interval, passAtK, report } from '../../src/eval';
+import { compare, type EvalRow, type Interval, passAtK, report, wilsonInterval } from '../../src/eval';
 import { mcnemarP } from '../../src/eval/compare';
 import { majority } from '../../src/eval/votes';
 
@@ -11,6 +11,7 @@ interface Resampled extends Interval {
 
 interface Fixture {
   mcnemar: { onlyA: number; onlyB: number; p: number }[];
+  wilson: { correct: number; n: number; low: number; high: number }[];
   passAtK: { n: number; c: number; k: number; value: number }[];
   a: { rows: { correct: number; thinking: number; total: number }[]; intervals: Record<string, Resampled> };
   b: { rows: { correct: number; thinking: number; total: number }[] };
@@ -64,6 +65,12 @@ const STEP = 1 / 150;
 
 test.each(fixture.mcnemar)('exact McNemar of $onlyA against $onlyB', ({ onlyA, onlyB, p }) => {
   expect(mcnemarP(onlyA, onlyB) / p).toBeCloseTo(1, 9);
+});
+
+test.each(fixture.wilson)('the interval of $correct correct of $n', ({ correct, n, low, high }) => {
+  const own = wilsonInterval(correct, n);
+  expect(own.low).toBeCloseTo(low, 12);
+  expect(own.high).toBeCloseTo(high, 12);
 });
 
 test.each(fixture.passAtK)('pass@$k with $c correct of $n', ({ n, c, k, value }) => {

@@ -43,7 +43,7 @@ export const metricsOf = (folder: string): StepMetrics[] =>
     Object.fromEntries(Object.entries(line).filter(([name]) => !/^(step_time$|time\/|memory\/)/.test(name))),
   );
 
-const CLOCKED = /^(metrics\.jsonl|rolled-back-\d+\.jsonl|summary\.json)$/;
+const CLOCKED = /^(metrics\.jsonl|rolled-back-\d+\.jsonl|summary\.json|events\.out\.tfevents\..*)$/;
 
 /** The content of every other file of a run. */
 export function filesOf(folder: string): Record<string, string> {

@@ -1,8 +1,9 @@
 /** Run directories in comparable form: every file except timings, memory and the folder's own name. */
 import { cpSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { eventsOf } from './event-file';
 
-const TIMED = /^(step_time$|time\/|memory\/)/;
+const TIMED = /^((train\/)?step_time$|time\/|memory\/)/;
 
 /** `value` without wall times, memory, checksums over them, and the run's own path. */
 function untimed(value: unknown): unknown {
@@ -25,12 +26,23 @@ function contentOf(path: string): unknown {
   return bytes.toString('base64');
 }
 
-/** Content of every file in `folder` by relative path, except damaged checkpoints that were set aside. */
+/** The points of the run's event file without those that are times. */
+const untimedEvents = (folder: string) =>
+  eventsOf(folder).map(({ step, values }) => ({
+    step,
+    values: values.filter(({ tag }) => !TIMED.test(tag)),
+  }));
+
+/**
+ * Content of every file in `folder` by relative path, except damaged checkpoints that were set aside. The event
+ * file has a time in its name and counts as `tensorboard`.
+ */
 export function untimedFiles(folder: string): Map<string, unknown> {
   const names = readdirSync(folder, { recursive: true, encoding: 'utf8' }).sort();
-  const compared = names.filter((name) => !name.includes('damaged-') && !name.endsWith('SHA256SUMS'));
+  const compared = names.filter((name) => !/damaged-|SHA256SUMS$|tensorboard/.test(name));
   const files = compared.filter((name) => statSync(join(folder, name)).isFile());
-  return new Map(files.map((name) => [name, contentOf(join(folder, name))]));
+  const contents = new Map(files.map((name) => [name, contentOf(join(folder, name))]));
+  return names.includes('tensorboard') ? contents.set('tensorboard', untimedEvents(folder)) : contents;
 }
 
 /**

@@ -4,7 +4,7 @@ import { errorCode } from '../../src/errors';
 import { train, type TrainEvent, type TrainOptions } from '../../src/train';
 import { readRollbacks, recordRollback, RunDirectory } from '../../src/run';
 import { fakeParts, fakeRun, filesOf, metricsOf, newFolder, removeFakeRuns } from '../helpers/fake-run';
-import { copyAsCrashed } from '../helpers/run-files';
+import { copyAsCrashed, untimedFiles } from '../helpers/run-files';
 
 afterAll(removeFakeRuns);
 
@@ -61,6 +61,7 @@ const resume = async (folder: string) => (await train({ resume: folder, ...fakeP
 function expectSameRun(folder: string, whole: string): void {
   expect(metricsOf(folder)).toEqual(metricsOf(whole));
   expect(filesOf(folder)).toEqual(filesOf(whole));
+  expect(untimedFiles(folder).get('tensorboard')).toEqual(untimedFiles(whole).get('tensorboard'));
 }
 
 describe('a rollback', () => {

@@ -1,9 +1,16 @@
 /** The model card: front matter that hubs accept, the run's figures, a command that gives its settings. */
 import { execFileSync } from 'node:child_process';
 import { parse } from 'yaml';
-import { parseAssignments, PRESETS, resolveConfig, type Config, type ConfigInput } from '../../src/config';
+import {
+  parseAssignments,
+  PRESETS,
+  resolveConfig,
+  trainCommand,
+  type Config,
+  type ConfigInput,
+} from '../../src/config';
 import { summarise } from '../../src/eval/summary';
-import { modelCard, trainCommand, type CardContent } from '../../src/train/model-card';
+import { modelCard, type CardContent } from '../../src/train/model-card';
 
 const none = { base: { greedy: null, sampled: null }, trained: { greedy: null, sampled: null } };
 const runOf = (config: Config) => ({

@@ -101,6 +101,20 @@ test('a module named in the configuration: the example writes one line per step'
   expect(lines.map((line) => line.split(',')[0])).toEqual(['1', '2', '3', '4']);
 });
 
+test('csv: true writes metrics.csv, also right after a resume', async () => {
+  const given = options({ csv: true, maxSteps: 5 });
+  const first = await train(given);
+  for (let i = 0; i < 3; i++) await first.next();
+  await first.return();
+  const { tokenizer, trainData } = given;
+  await (await train({ resume: given.out, ...parts({ tokenizer, trainData }) })).result();
+  const [header, ...rows] = readFileSync(join(given.out, 'metrics.csv'), 'utf8').trim().split('\n');
+  const lines = readMetrics(join(given.out, 'metrics.jsonl'));
+  const reward = header!.split(',').indexOf('reward');
+  expect(rows.map((row) => Number(row.split(',')[reward]))).toEqual(lines.map((line) => line.reward));
+  expect(rows).toHaveLength(5);
+});
+
 test.each([
   ['is not there', null, 'cannot be loaded'],
   ['makes nothing', 'export default 3;', 'has no function as its default export'],

@@ -96,6 +96,7 @@ describe('a run', () => {
       'final',
       'metrics.jsonl',
       'summary.json',
+      'tensorboard',
     ]);
     expect(readdirSync(join(given.out, 'checkpoints'))).toEqual([
       'step-000005',

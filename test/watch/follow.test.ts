@@ -205,7 +205,13 @@ test('a run is running, killed, stopped and finished in turn', async () => {
 test('progress of a running run is passed on; without a lock it is what a dead run left', async () => {
   const { path, events } = await openedRun(10);
   const sequences = [{ problemId: '<b>p1</b>', prompt: 0, sample: 2, tokens: 17 }];
-  const progress = { updatedAt: new Date().toISOString(), pid: process.pid, phase: 'generate', step: 11 };
+  const progress = {
+    updatedAt: new Date().toISOString(),
+    kind: null,
+    pid: process.pid,
+    phase: 'generate',
+    step: 11,
+  };
   const counts = { maxSteps: 100, done: 3, total: 8, tokens: 170, tokensPerSecond: 55.5 };
   const lock = RunLock.acquire(path);
   writeFileSync(join(path, 'progress.json'), JSON.stringify({ ...progress, ...counts, sequences }));

@@ -27,7 +27,7 @@ const VERDICTS: Readonly<Record<string, string>> = {
 export class Completions {
   readonly element: HTMLElement;
   private readonly choice = h('select');
-  private readonly rows = h('div', { class: 'rows' });
+  private readonly rows = h('div', { class: 'table-rows' });
   private readonly note = h('p', { class: 'muted small', role: 'status' });
   private tables: WireTable[] = [];
   private text = '';
@@ -98,7 +98,7 @@ function rowElement(row: WireRow): HTMLElement {
   const summary = h(
     'summary',
     {},
-    h('span', { class: `verdict ${correct ? 'good' : 'bad'}` }, verdict),
+    h('span', { class: `row-verdict ${correct ? 'good' : 'bad'}` }, verdict),
     h('span', { class: 'row-problem' }, where, h('span', { class: 'muted' }, ` \u00b7 sample ${sample + 1}`)),
     h(
       'span',

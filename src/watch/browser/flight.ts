@@ -3,16 +3,15 @@ import type { WireProgress, WireSequence } from '../wire';
 import { clean, fill, h, setText } from './dom';
 import { grouped } from './format';
 
-/** Completions of a step that end at different times. */
 const PHASES: Readonly<Record<string, string>> = {
   loading: 'Loading the model',
+  'base evaluation': 'Evaluating the base model',
   generate: 'Generating',
   reward: 'Grading',
   score: 'Scoring',
   train: 'Training',
-  save: 'Saving',
-  baseEvaluation: 'Evaluating the base model',
   evaluation: 'Evaluating',
+  checkpoint: 'Saving a checkpoint',
 };
 
 export class Flight {
@@ -33,10 +32,11 @@ export class Flight {
   update(progress: WireProgress['progress'], limit: number | null): void {
     this.element.hidden = progress === null;
     if (progress === null) return;
-    const { phase, step, done, total, tokens, sequences } = progress;
-    const counted = total > 0 ? `, ${grouped(done)} of ${grouped(total)} done` : '';
-    setText(this.text, `${PHASES[phase] ?? phase}${step > 0 ? `, step ${grouped(step)}` : ''}${counted}`);
-    setText(this.rate, tokens > 0 ? `${grouped(tokens)} tokens` : '');
+    const { phase, step, kind, done, total, tokens, sequences } = progress;
+    const counted = done === null || total === null ? null : `${grouped(done)} of ${grouped(total)} done`;
+    const parts = [PHASES[phase] ?? phase, kind, step > 0 ? `step ${grouped(step)}` : null, counted];
+    setText(this.text, parts.filter((part) => part !== null).join(', '));
+    setText(this.rate, tokens === null ? '' : `${grouped(tokens)} tokens`);
     this.showBars(sequences, limit);
   }
 

@@ -80,7 +80,7 @@ export class ListView {
   update(entries: readonly RunEntry[], notes: readonly string[], known: boolean): void {
     this.entries = [...entries].sort(byInterest);
     for (const id of this.ticked) if (!entries.some((entry) => entry.id === id)) this.ticked.delete(id);
-    fill(this.notes, ...notes.map((note) => h('p', { class: 'problem' }, note)));
+    fill(this.notes, ...notes.map((note) => h('p', { class: 'notice' }, note)));
     if (known) {
       setText(this.empty, 'There is no run in this folder yet. One that starts appears here by itself.');
     }

@@ -71,7 +71,7 @@ export class RunView {
   updateDetails(): void {
     const { details } = this.models[0]!;
     const problems = this.models.flatMap((model) => model.details?.problems ?? []);
-    fill(this.problems, ...problems.map((text) => h('p', { class: 'problem' }, text)));
+    fill(this.problems, ...problems.map((text) => h('p', { class: 'notice' }, text)));
     if (details === null || this.models.length > 1) return;
     this.figures.marks = details.marks;
     this.log.update(details.log);
@@ -166,7 +166,7 @@ function runHead({ entry, details, id }: RunModel): HTMLElement[] {
       h('span', { class: 'muted small' }, times.join(' \u00b7 ')),
     ),
     ...(details === null ? [] : [h('p', { class: 'muted small path' }, details.path)]),
-    ...(entry.problem === null ? [] : [h('p', { class: 'problem' }, entry.problem)]),
+    ...(entry.problem === null ? [] : [h('p', { class: 'notice' }, entry.problem)]),
   ];
 }
 

@@ -80,7 +80,7 @@ function speedTiles({ latest, progress }: RunModel): Tile[] {
 }
 
 export class Tiles {
-  readonly element = h('dl', { class: 'tiles' });
+  readonly element = h('dl', { class: 'now-tiles' });
   private text = '';
 
   update(model: RunModel): void {
@@ -96,9 +96,9 @@ export class Tiles {
     const shown = tiles.map(({ name, value, kind, note }) =>
       h(
         'div',
-        { class: 'tile' },
+        { class: 'now-tile' },
         h('dt', {}, name),
-        h('dd', { class: `tile-value ${kind ?? ''}` }, value),
+        h('dd', { class: `now-value ${kind ?? ''}` }, value),
         h('dd', { class: 'muted small' }, note),
       ),
     );

@@ -1,0 +1,35 @@
+/** `acoer report`: a run, or several compared, as one HTML file. */
+import { Buffer } from 'node:buffer';
+import type { Command } from 'commander';
+import { AcoerError, whyUnreadable } from '../errors';
+import { makeReport, writeFigures } from '../report';
+import { writeFileAtomic } from '../run';
+import { megabytes } from '../text';
+
+interface ReportFlags {
+  out: string;
+  figures?: string;
+  title?: string;
+}
+
+export function define(command: Command): void {
+  command
+    .argument('<run...>', 'folders of runs; several are compared')
+    .option('--out <file>', 'the HTML file to write', 'report.html')
+    .option('--figures <folder>', 'also write every figure there as SVG, PNG and CSV')
+    .option('--title <text>', "heading of the page (default: the run's name)")
+    .action(report);
+}
+
+async function report(runs: string[], { out, figures: folder, title }: ReportFlags): Promise<void> {
+  const { html, figures } = await makeReport(runs, { title });
+  try {
+    writeFileAtomic(out, html);
+  } catch (cause) {
+    throw new AcoerError('BAD_INPUT', `Cannot write ${out}: ${whyUnreadable(cause)}`, { cause });
+  }
+  process.stdout.write(`report ${out} (${megabytes(Buffer.byteLength(html))}, ${figures.length} figures)\n`);
+  if (folder === undefined) return;
+  await writeFigures(folder, figures);
+  process.stdout.write(`figures ${folder}\n`);
+}

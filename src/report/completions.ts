@@ -1,0 +1,122 @@
+/** A choice of a run's completions that fits into a report, for its browser of completions. */
+import { gzipSync } from 'node:zlib';
+import { readCompletions, type StoredCompletion } from '../run';
+import { visible } from './html';
+import type { RunData } from './run-data';
+import type { ShownCompletion, ShownCompletions, ShownProblem } from './shown';
+
+/** A longer text is cut in the middle. */
+const LONGEST_TEXT = 40_000;
+const MOST_TABLES = 40;
+
+/** The beginning and the end of a long text, and how much is left out between them. */
+export function cutMiddle(text: string, longest: number): string {
+  if (text.length <= longest) return text;
+  const half = Math.floor(longest / 2);
+  const left = text.length - 2 * half;
+  return `${text.slice(0, half)}\n[... ${left.toLocaleString('en-US')} characters left out ...]\n${text.slice(-half)}`;
+}
+
+/** A rendered prompt without the chat template's special tokens. */
+export const promptText = (prompt: string): string =>
+  prompt.replaceAll(/<\|im_start\|>(user|system|assistant)|<\|[^|<>]{1,40}\|>|<think>\s*$/g, '').trim();
+
+/** At most `count` of `items`, evenly spread, with the first and the last. */
+export function spread<T>(items: readonly T[], count: number): T[] {
+  if (items.length <= count) return [...items];
+  const at = (i: number) => Math.round((i * (items.length - 1)) / Math.max(1, count - 1));
+  return [...new Set(Array.from({ length: count }, (_, i) => at(i)))].map((i) => items[i]!);
+}
+
+/** Some of a table's rows: of every problem the shortest and longest correct ones, then wrong ones. */
+function chosen(rows: readonly StoredCompletion[], count: number): StoredCompletion[] {
+  const byLength = [...rows].sort((a, b) => a.totalTokens - b.totalTokens);
+  const right = byLength.filter(({ correct }) => correct);
+  const wrong = byLength.filter(({ correct }) => !correct);
+  const wrongCount = Math.min(wrong.length, Math.ceil(count / 3));
+  return [...spread(right, count - wrongCount), ...spread(wrong, wrongCount)];
+}
+
+interface Source {
+  run: number;
+  from: ShownCompletion['from'];
+  rows: StoredCompletion[];
+}
+
+/** Everything a report may choose from: training tables spread over the run, and the evaluations' answers. */
+async function sourcesOf(runs: readonly RunData[]): Promise<Source[]> {
+  const sources: Source[] = [];
+  for (const [index, run] of runs.entries()) {
+    const last = run.lines.at(-1)?.step ?? 0;
+    const tables = run.directory.tables().filter(({ step }) => step <= last);
+    for (const { path } of spread(tables, Math.ceil(MOST_TABLES / runs.length))) {
+      sources.push({ run: index, from: 'training', rows: await readCompletions(path) });
+    }
+    for (const { kind, path, step } of run.directory.evaluations()) {
+      if (step <= last) sources.push({ run: index, from: kind, rows: await readCompletions(path) });
+    }
+  }
+  return sources;
+}
+
+function shownOf(sources: readonly Source[], runs: readonly RunData[], perTable: number): ShownCompletions {
+  const indices = new Map<string, number>();
+  const problems: ShownProblem[] = [];
+  const problemIndex = ({ problemId, prompt, level, gold }: StoredCompletion): number => {
+    const key = JSON.stringify([problemId, prompt]);
+    const known = indices.get(key);
+    if (known !== undefined) return known;
+    indices.set(key, problems.length);
+    problems.push({
+      id: problemId,
+      level,
+      prompt: cutMiddle(promptText(prompt), LONGEST_TEXT),
+      gold,
+    });
+    return problems.length - 1;
+  };
+  const completions = sources.flatMap(({ run, from, rows }) =>
+    chosen(rows, perTable).map((row): ShownCompletion => {
+      const { step, sample, completion, extracted, correct, status, thinkingTokens, totalTokens, finish } =
+        row;
+      const { total = null, parts = {}, advantage = null } = row.scored ?? {};
+      return {
+        run,
+        step,
+        from,
+        problem: problemIndex(row),
+        sample,
+        text: cutMiddle(completion, LONGEST_TEXT),
+        extracted,
+        correct,
+        status,
+        thinkingTokens,
+        totalTokens,
+        reward: total,
+        parts,
+        advantage,
+        finish,
+      };
+    }),
+  );
+  return { runs: runs.map(({ name }) => name), problems, completions };
+}
+
+/** Data for the page's script: JSON, compressed and in letters that HTML leaves alone. */
+export function packed(value: unknown): string {
+  const json = JSON.stringify(value, (_, part: unknown) => (typeof part === 'string' ? visible(part) : part));
+  return gzipSync(Buffer.from(json), { level: 9 }).toString('base64');
+}
+
+/** Completions whose packed size stays under `budgetBytes`: fewer of each table until they do. */
+export async function packedCompletions(
+  runs: readonly RunData[],
+  budgetBytes: number,
+): Promise<{ packed: string; count: number }> {
+  const sources = await sourcesOf(runs);
+  for (let perTable = 64; ; perTable = Math.floor(perTable / 2)) {
+    const shown = shownOf(sources, runs, perTable);
+    const text = packed(shown);
+    if (text.length <= budgetBytes || perTable <= 1) return { packed: text, count: shown.completions.length };
+  }
+}

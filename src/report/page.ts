@@ -1,0 +1,108 @@
+/** The document of a report: one file that needs nothing else. */
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { packageVersion } from '../version';
+import { packed } from './completions';
+import { figureCsv, type Figure } from './figure';
+import { escaped, markup, Html, joined } from './html';
+import type { Section, Tile } from './single';
+
+/** The compiled page, whether this file is compiled or not. */
+const PAGES = join(__dirname, '..', '..', 'dist', 'pages');
+
+const asset = (name: string): string => readFileSync(join(PAGES, name), 'utf8');
+
+export interface PageContent {
+  title: string;
+  /** One sentence. */
+  verdict: string;
+  /** Facts in one line under the verdict. */
+  facts: readonly string[];
+  tiles: readonly Tile[];
+  sections: readonly Section[];
+  figures: readonly Figure[];
+  /** From `packedCompletions`. */
+  completions: { packed: string; count: number };
+}
+
+const tileHtml = ({ name, value, note }: Tile): Html =>
+  markup`<div class="tile">
+    <dt>${name}</dt>
+    <dd>${value}${note === null ? null : markup`<small>${note}</small>`}</dd>
+  </div>`;
+
+/** Data that the script unpacks. Base64 has no letter that HTML knows. */
+const dataHtml = (id: string, text: string): Html =>
+  new Html(`<script type="application/gzip" id="${id}">${text}</script>`);
+
+const completionsHtml = (count: number): Html =>
+  count === 0
+    ? markup`<p>There are no completions to show.</p>`
+    : markup`<div id="completions">
+        <noscript><p>Browsing ${count} completions needs JavaScript.</p></noscript>
+      </div>`;
+
+export function pageHtml({
+  title,
+  verdict,
+  facts,
+  tiles,
+  sections,
+  figures,
+  completions,
+}: PageContent): string {
+  const all: Section[] = [
+    ...sections,
+    { id: 'completions-section', title: 'Completions', content: completionsHtml(completions.count) },
+  ];
+  const csv = Object.fromEntries(figures.map((figure) => [figure.id, figureCsv(figure)]));
+  const body = markup`<a class="skip" href="#main">Skip to the content</a>
+    <header class="page">
+      <div class="title-row">
+        <h1>${title}</h1>
+        <button type="button" id="theme" hidden>Dark</button>
+      </div>
+      <p class="verdict">${verdict}</p>
+      <p class="muted">${facts.join(' · ')}</p>
+      <dl class="tiles">${tiles.map(tileHtml)}</dl>
+      <nav aria-label="Sections">
+        <ul>
+          ${all.map(({ id, title: name }) => markup`<li><a href="#${id}">${name}</a></li>`)}
+        </ul>
+      </nav>
+    </header>
+    <main id="main">
+      ${joined(
+        all.map(
+          (section) =>
+            markup`<section id="${section.id}">
+              <h2>${section.title}</h2>
+              ${section.content}
+            </section>`,
+        ),
+      )}
+    </main>
+    <footer>
+      <p class="muted">
+        Made by acoer ${packageVersion()}. Figures and numbers come from the run's own files.
+      </p>
+    </footer>`;
+  return `<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:">
+<link rel="icon" href="data:,">
+<title>${escaped(title)}</title>
+<style>${asset('style.css')}</style>
+</head>
+<body>
+${body.text}
+${dataHtml('figure-data', packed(csv)).text}
+${dataHtml('completion-data', completions.packed).text}
+<script>${asset('report.js').replaceAll('</script', '<\\/script')}</script>
+</body>
+</html>
+`;
+}

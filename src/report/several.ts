@@ -1,0 +1,325 @@
+/** The sections of a report that compares runs: the paper's figures and its table of main results. */
+import { isDeepStrictEqual } from 'node:util';
+import type { Config } from '../config';
+import { AcoerError } from '../errors';
+import { pairedInterval, type Interval } from '../eval';
+import { percent } from '../text';
+import { withPublishedNames } from '../train';
+import { accuracyInterval, compareAnswers, kindName, KINDS, type BeforeAfter } from './evaluations';
+import { paretoSvg, type ParetoPoint } from './evaluation-figures';
+import { figuresHtml, shortNumber, type Cell, type Figure } from './figure';
+import { FIGURE_GROUPS, type FigureGroup, type TimeFigure } from './figures';
+import { markup, joined, type Html } from './html';
+import { rewardName, type RunReport, type Section } from './single';
+import { answersSection, verdictOf } from './single';
+import { changeCell, configurationHtml, numberTable, pCell, pointsCell, tokens } from './tables';
+import { pointsOf, smoothPoints, thinned, timeFigureSvg, type DrawnLine, type Point } from './time-figure';
+import { stepValues } from './run-figures';
+
+/** Runs that differ in nothing but their seed. */
+export interface Method {
+  label: string;
+  /** Index of its colour. */
+  index: number;
+  reports: RunReport[];
+}
+
+/** Settings that say where and how a run is made, not what is learnt. */
+const CIRCUMSTANCES = new Set(['seed', 'device', 'threads', 'sinks', 'saveSteps', 'keepCheckpoints', 'name']);
+
+type Settings = Record<string, unknown>;
+
+const learntFrom = ({ run }: RunReport): Settings =>
+  Object.fromEntries(Object.entries(run.config ?? {}).filter(([key]) => !CIRCUMSTANCES.has(key)));
+
+/** What tells this method from others with the same reward: the first settings that differ. */
+function difference(own: Settings, others: readonly Settings[]): string {
+  const names = Object.keys(own).filter((key) =>
+    others.some((other) => !isDeepStrictEqual(other[key], own[key])),
+  );
+  return names
+    .slice(0, 2)
+    .map((name) => `${name} ${JSON.stringify(own[name])}`)
+    .join(', ');
+}
+
+export function methodsOf(reports: readonly RunReport[]): Method[] {
+  const methods: { settings: Settings; reports: RunReport[] }[] = [];
+  for (const report of reports) {
+    const settings = learntFrom(report);
+    const same = methods.find(
+      (method) => report.run.config !== null && isDeepStrictEqual(method.settings, settings),
+    );
+    if (same === undefined) methods.push({ settings, reports: [report] });
+    else same.reports.push(report);
+  }
+  return methods.map(({ settings, reports: own }, index): Method => {
+    const reward = rewardName(own[0]!.run);
+    const others = methods.filter(
+      (method) => method.reports !== own && rewardName(method.reports[0]!.run) === reward,
+    );
+    const more =
+      others.length === 0
+        ? ''
+        : difference(
+            settings,
+            others.map((method) => method.settings),
+          );
+    return { label: more === '' ? reward : `${reward} (${more})`, index, reports: own };
+  });
+}
+
+/** Mean, least and most over the runs that have a value at a step. */
+function bandOf(runs: readonly (readonly Point[])[]): Point[] {
+  const at = new Map<number, number[]>();
+  for (const { step, value } of runs.flat()) at.set(step, [...(at.get(step) ?? []), value]);
+  return [...at.entries()]
+    .filter(([, values]) => values.length === runs.length)
+    .sort(([a], [b]) => a - b)
+    .map(([step, values]) => ({
+      step,
+      value: values.reduce((sum, value) => sum + value, 0) / values.length,
+      low: Math.min(...values),
+      high: Math.max(...values),
+    }));
+}
+
+function methodLine({ label, index, reports }: Method, figure: TimeFigure, metric: string): DrawnLine | null {
+  const as = figure.lines.find((line) => line.metric === metric)!.as ?? 'line';
+  const runs = reports
+    .map(({ run, evaluations }) => pointsOf(stepValues(run, evaluations).lines, metric))
+    .filter((points) => points.length > 0)
+    .map((points) => (figure.smooth === true && as === 'line' ? smoothPoints(points) : points));
+  if (runs.length === 0) return null;
+  const band = bandOf(runs);
+  const name = runs.length > 1 ? `${label} (${runs.length} seeds)` : label;
+  const points = thinned(band).map(({ step, value }) => ({ step, value }));
+  return { label: name, index, as, points, band: runs.length > 1 ? thinned(band) : undefined };
+}
+
+/** The metrics of a group of figures, all methods overlaid; seeds as a band around their mean. */
+async function overlaid(group: FigureGroup, methods: readonly Method[]): Promise<Figure[]> {
+  const figures: Figure[] = [];
+  for (const figure of group.figures) {
+    for (const { metric, label } of figure.lines) {
+      const lines = methods
+        .map((method) => methodLine(method, figure, metric))
+        .filter((line) => line !== null);
+      const flat = lines.every(({ points }) => points.every(({ value }) => value === points[0]!.value));
+      if (lines.length === 0 || flat) continue;
+      const title = figure.lines.length === 1 ? figure.title : `${figure.title}: ${label}`;
+      const id = `overlaid-${metric.replaceAll(/[^a-z0-9]+/g, '-')}`;
+      const svg = await timeFigureSvg({ ...figure, title, stacked: false }, lines, []);
+      const rows = lines.flatMap((line) =>
+        (line.band ?? line.points).map(({ step, value, low, high }): Cell[] => [
+          line.label,
+          step,
+          ...[value, low ?? value, high ?? value].map(shortNumber),
+        ]),
+      );
+      figures.push({ id, title, svg, table: { columns: ['method', 'step', metric, 'least', 'most'], rows } });
+    }
+  }
+  return figures;
+}
+
+const evaluationOf = ({ evaluations }: RunReport, kind: BeforeAfter['kind']) =>
+  evaluations.find((one) => one.kind === kind);
+
+/** Standard error of a mean of tokens, for its 95% interval. */
+function tokenInterval(evaluation: BeforeAfter, side: 'base' | 'trained'): Interval {
+  const mean = evaluation[side].totalTokens;
+  const lengths = evaluation.answers?.[side].map(({ totalTokens }) => totalTokens) ?? [];
+  if (lengths.length < 2) return { low: mean, high: mean };
+  const variance = lengths.reduce((sum, length) => sum + (length - mean) ** 2, 0) / (lengths.length - 1);
+  const half = 1.96 * Math.sqrt(variance / lengths.length);
+  return { low: mean - half, high: mean + half };
+}
+
+function paretoPoint(
+  label: string,
+  index: number | null,
+  evaluation: BeforeAfter,
+  side: 'base' | 'trained',
+): ParetoPoint {
+  const { accuracy, totalTokens } = evaluation[side];
+  const [own, lengths] = [accuracyInterval(evaluation[side]), tokenInterval(evaluation, side)];
+  return {
+    label,
+    index,
+    accuracy,
+    accuracyLow: own.low,
+    accuracyHigh: own.high,
+    tokens: totalTokens,
+    tokensLow: lengths.low,
+    tokensHigh: lengths.high,
+  };
+}
+
+async function paretoFigure(methods: readonly Method[], kind: BeforeAfter['kind']): Promise<Figure | null> {
+  const points = methods.flatMap(({ label, index, reports }) =>
+    reports.flatMap((report) => {
+      const evaluation = evaluationOf(report, kind);
+      const seed = reports.length > 1 ? `, seed ${report.run.config?.seed ?? '?'}` : '';
+      return evaluation === undefined ? [] : [paretoPoint(`${label}${seed}`, index, evaluation, 'trained')];
+    }),
+  );
+  const first = methods
+    .flatMap(({ reports }) => reports)
+    .map((report) => evaluationOf(report, kind))
+    .find((one) => one !== undefined);
+  if (first === undefined) return null;
+  const all = [paretoPoint('base', null, first, 'base'), ...points];
+  const columns = [
+    'model',
+    'accuracy',
+    'accuracy_low',
+    'accuracy_high',
+    'tokens',
+    'tokens_low',
+    'tokens_high',
+  ];
+  const rows = all.map((point): Cell[] => [
+    point.label,
+    ...[
+      point.accuracy,
+      point.accuracyLow,
+      point.accuracyHigh,
+      point.tokens,
+      point.tokensLow,
+      point.tokensHigh,
+    ].map(shortNumber),
+  ]);
+  return {
+    id: `pareto-${kind}`,
+    title: `Accuracy against tokens, ${kindName(kind)}`,
+    svg: await paretoSvg(all),
+    table: { columns, rows },
+    caption: 'Bars are 95% intervals; no model beats one on the dashed line in both.',
+    wide: true,
+  };
+}
+
+/** The table of main results in the paper's shape: accuracy and tokens, with the change from the base model. */
+function mainResults(methods: readonly Method[]): Html {
+  const kinds = KINDS.filter((kind) =>
+    methods.some(({ reports }) => reports.some((report) => evaluationOf(report, kind))),
+  );
+  const cells = (evaluation: BeforeAfter | undefined, side: 'base' | 'trained'): (string | Html)[] => {
+    if (evaluation === undefined) return ['–', '–'];
+    const own = evaluation[side];
+    const { low, high } = accuracyInterval(own);
+    const change =
+      side === 'trained' ? markup` (${changeCell(evaluation.base.totalTokens, own.totalTokens)})` : null;
+    return [
+      markup`${percent(own.accuracy)}
+        <span class="muted range">[${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]</span>`,
+      markup`${tokens(own.totalTokens)}${change}`,
+    ];
+  };
+  const reports = methods.flatMap(({ label, reports: own }) =>
+    own.map((report) => ({ label, report, several: own.length > 1 })),
+  );
+  const of = (kind: BeforeAfter['kind']) =>
+    reports.map(({ report }) => evaluationOf(report, kind)).find((one) => one !== undefined);
+  const rows = reports.map(({ label, report, several }) => [
+    several ? `${label}, seed ${report.run.config?.seed ?? '?'}` : label,
+    ...kinds.flatMap((kind) => cells(evaluationOf(report, kind), 'trained')),
+    verdictOf(report).split(':')[0]!.replace(/\.$/, ''),
+  ]);
+  return numberTable(
+    'Main results: accuracy with its 95% interval, mean tokens of a completion with the change from the base model',
+    ['model', ...kinds.flatMap((kind) => [`accuracy, ${kindName(kind)}`, 'tokens']), 'outcome'],
+    [['base', ...kinds.flatMap((kind) => cells(of(kind), 'base')), ''], ...rows],
+  );
+}
+
+/** Every pair of runs on the problems that both answered. */
+function differences(reports: readonly RunReport[], kind: BeforeAfter['kind']): Html | null {
+  const rows = reports.flatMap((a, i) =>
+    reports.slice(i + 1).flatMap((b) => {
+      const compared = comparedOrNull(a, b, kind);
+      if (compared === null) return [];
+      const { accuracy, mcnemar, totalTokens, pairs } = compared;
+      // The bootstrap's interval shrinks to nothing when no problem changed.
+      const interval =
+        mcnemar === null ? accuracy.interval : pairedInterval(mcnemar.onlyA, mcnemar.onlyB, pairs);
+      return [
+        [
+          `${b.run.name} against ${a.run.name}`,
+          String(pairs),
+          pointsCell(accuracy.difference, interval),
+          pCell(mcnemar?.p ?? accuracy.p),
+          pointsCell(totalTokens.change, totalTokens.changeInterval),
+          pCell(totalTokens.p),
+        ],
+      ];
+    }),
+  );
+  if (rows.length === 0) return null;
+  return numberTable(
+    `Differences, ${kindName(kind)}: accuracy by the exact McNemar test and its interval, tokens by the paired bootstrap`,
+    ['runs', 'problems', 'accuracy, points', 'p', 'tokens, %', 'p'],
+    rows,
+  );
+}
+
+/** null: answers were not kept, or not of the same problems. */
+function comparedOrNull(a: RunReport, b: RunReport, kind: BeforeAfter['kind']) {
+  try {
+    return compareAnswers(evaluationOf(a, kind)?.answers?.trained, evaluationOf(b, kind)?.answers?.trained);
+  } catch (error) {
+    if (error instanceof AcoerError && error.code === 'BAD_INPUT') return null;
+    throw error;
+  }
+}
+
+function runSection(report: RunReport): Section {
+  const { run } = report;
+  const config: Config | null = run.config;
+  return {
+    id: `run-${run.name.replaceAll(/[^\w-]+/g, '-')}`,
+    title: run.name,
+    content: markup`<p>${verdictOf(report)}</p>
+      ${answersSection(report)}
+      ${config === null ? markup`<p>${run.configProblem}</p>` : configurationHtml(withPublishedNames(config))}`,
+  };
+}
+
+export async function comparison(
+  reports: readonly RunReport[],
+): Promise<{ sections: Section[]; figures: Figure[] }> {
+  const methods = methodsOf(reports);
+  const pareto = (await Promise.all(KINDS.map((kind) => paretoFigure(methods, kind)))).filter(
+    (figure) => figure !== null,
+  );
+  const dynamics = await Promise.all(
+    FIGURE_GROUPS.map(async (group) => ({ ...group, figures: await overlaid(group, methods) })),
+  );
+  const tests = KINDS.map((kind) => differences(reports, kind)).filter((table) => table !== null);
+  const sections: Section[] = [
+    {
+      id: 'results',
+      title: 'Main results',
+      content: markup`${mainResults(methods)} ${figuresHtml(pareto)} ${joined(tests)}`,
+    },
+    {
+      id: 'dynamics',
+      title: 'Training dynamics',
+      content: markup`<p class="muted">
+          Runs that differ in nothing but their seed are one line with a band from the least to the most.
+        </p>
+        ${dynamics
+          .filter(({ figures }) => figures.length > 0)
+          .map(
+            (
+              { title, figures },
+              i,
+            ) => markup`<details${i === 0 ? markup` open` : null}><summary>${title}</summary>
+${figuresHtml(figures)}</details>`,
+          )}`,
+    },
+    ...reports.map(runSection),
+  ];
+  return { sections, figures: [...pareto, ...dynamics.flatMap(({ figures }) => figures)] };
+}

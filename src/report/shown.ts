@@ -1,0 +1,37 @@
+/** What a page's browser of completions gets. */
+import type { VerdictStatus } from '../types';
+
+/** A completion as the page gets it. Problems are in a list of their own, because many share one. */
+export interface ShownCompletion {
+  /** Index of its run in the report. */
+  run: number;
+  step: number;
+  from: 'training' | 'greedy' | 'sampled';
+  /** Index in `problems`. */
+  problem: number;
+  sample: number;
+  text: string;
+  extracted: string | null;
+  correct: boolean;
+  status: VerdictStatus;
+  thinkingTokens: number;
+  totalTokens: number;
+  /** Null in evaluations. */
+  reward: number | null;
+  parts: Record<string, number>;
+  advantage: number | null;
+  finish: 'stop' | 'length' | 'cancelled';
+}
+
+export interface ShownProblem {
+  id: string;
+  level: string | null;
+  prompt: string;
+  gold: string;
+}
+
+export interface ShownCompletions {
+  runs: string[];
+  problems: ShownProblem[];
+  completions: ShownCompletion[];
+}

@@ -1,0 +1,189 @@
+/** The sections of a report on one run. */
+import { grouped, percent } from '../text';
+import { runVerdict, withPublishedNames } from '../train';
+import { chosenPairs, pairHtml } from './before-after';
+import { evaluationsOf, kindName, type BeforeAfter } from './evaluations';
+import { figuresHtml, type Figure } from './figure';
+import { markup, joined, type Html } from './html';
+import { marksOf } from './marks';
+import type { RunData } from './run-data';
+import { comparisonOf, dynamicsOf, evaluationFigures, type DrawnGroup } from './run-figures';
+import {
+  changeCell,
+  configurationHtml,
+  correctnessHtml,
+  levelsHtml,
+  marksHtml,
+  numberTable,
+  pCell,
+  pointsCell,
+  tokens,
+} from './tables';
+
+export interface Section {
+  id: string;
+  title: string;
+  content: Html;
+}
+
+/** A figure of the header: what it is, its value, and what it was before. */
+export interface Tile {
+  name: string;
+  value: string;
+  note: Html | null;
+}
+
+export interface RunReport {
+  run: RunData;
+  evaluations: readonly BeforeAfter[];
+  dynamics: readonly DrawnGroup[];
+  figures: readonly Figure[];
+}
+
+export async function reportOf(run: RunData): Promise<RunReport> {
+  const evaluations = await evaluationsOf(run);
+  const dynamics = await dynamicsOf(run, evaluations);
+  const own = await Promise.all(evaluations.map(evaluationFigures));
+  return { run, evaluations, dynamics, figures: own.flat() };
+}
+
+const STATE: Readonly<Record<RunData['state'], string>> = {
+  finished: 'Finished',
+  running: 'Still running',
+  stopped: 'Stopped; it can be resumed',
+  killed: 'Killed; it can be resumed',
+};
+
+/** One sentence on how the run ended or where it is. */
+export function verdictOf({ run }: RunReport): string {
+  const last = run.lines.at(-1)?.step ?? 0;
+  const verdict = run.summary === null ? null : runVerdict(run.summary, run.lines);
+  if (verdict !== null) return verdict.sentence;
+  const of = run.config === null ? '' : ` of ${grouped(run.config.maxSteps)}`;
+  return `${STATE[run.state]}, after step ${grouped(last)}${of}.`;
+}
+
+export const rewardName = ({ config }: RunData): string =>
+  config === null
+    ? 'unknown reward'
+    : typeof config.reward === 'string'
+      ? config.reward
+      : config.reward.map((one) => (typeof one === 'string' ? one : one.name)).join(' + ');
+
+const capitalised = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`;
+
+function hours(seconds: number): string {
+  if (seconds < 120) return `${seconds.toFixed(0)} s`;
+  return seconds < 7200 ? `${(seconds / 60).toFixed(0)} min` : `${(seconds / 3600).toFixed(1)} h`;
+}
+
+function evaluationTiles({ kind, base, trained, change }: BeforeAfter): Tile[] {
+  const of = kindName(kind);
+  return [
+    {
+      name: `Thinking tokens, ${of}`,
+      value: tokens(trained.thinkingTokens),
+      note: markup`was ${tokens(base.thinkingTokens)},
+      ${changeCell(base.thinkingTokens, trained.thinkingTokens)}`,
+    },
+    {
+      name: `Accuracy, ${of}`,
+      value: percent(trained.accuracy),
+      note: markup`was ${percent(base.accuracy)}, ${pointsCell(change.difference, change.interval)} points`,
+    },
+  ];
+}
+
+export function tilesOf({ run, evaluations }: RunReport): Tile[] {
+  const seconds = run.lines.reduce((sum, line) => sum + (line.step_time ?? 0), 0);
+  const last = run.lines.at(-1);
+  const own = evaluations.slice(0, 2).flatMap(evaluationTiles);
+  const training: Tile[] =
+    own.length > 0 || last === undefined
+      ? []
+      : [
+          { name: 'Accuracy in training', value: percent(last['accuracy/mean'] ?? NaN), note: null },
+          { name: 'Thinking tokens in training', value: tokens(last['thinking/mean'] ?? NaN), note: null },
+        ];
+  return [
+    ...own,
+    ...training,
+    { name: 'Steps', value: grouped(last?.step ?? 0), note: markup`${hours(seconds)} of training` },
+    { name: 'Rollbacks', value: String(run.rollbacks.length), note: null },
+  ];
+}
+
+function evaluationSection({ evaluations, figures }: RunReport): Html {
+  if (evaluations.length === 0) {
+    return markup`<p>The run has not evaluated a model before and after training yet.</p>`;
+  }
+  return joined(
+    evaluations.map((one) => {
+      const own = figures.filter(({ id }) => id.endsWith(`-${one.kind}`));
+      const levels = Object.keys(one.base.perLevel).length > 0 ? levelsHtml(one) : null;
+      return markup`<h3>${capitalised(kindName(one.kind))}, ${one.trained.n} problems</h3>
+<p>Accuracy per 1,000 tokens: ${one.base.accuracyPer1kTokens.toFixed(1)} points before, ${one.trained.accuracyPer1kTokens.toFixed(1)} after.</p>
+${levels}${correctnessHtml(one)}${testsHtml(one)}
+${figuresHtml(own)}`;
+    }),
+  );
+}
+
+/** Whether the differences are more than chance, on the same problems. */
+function testsHtml(evaluation: BeforeAfter): Html {
+  const { change } = evaluation;
+  const compared = comparisonOf(evaluation);
+  const rows: (string | Html)[][] = [
+    ['accuracy, points', pointsCell(change.difference, change.interval), pCell(change.p)],
+  ];
+  if (compared !== null) {
+    const { thinkingTokens, totalTokens } = compared;
+    for (const [name, figure] of [
+      ['thinking tokens, %', thinkingTokens],
+      ['all tokens, %', totalTokens],
+    ] as const) {
+      rows.push([name, pointsCell(figure.change, figure.changeInterval), pCell(figure.p)]);
+    }
+  }
+  return numberTable(
+    'Differences with 95% intervals; p by the exact McNemar test for accuracy, by the paired bootstrap for tokens',
+    ['difference', 'after - before', 'p'],
+    rows,
+  );
+}
+
+export function answersSection({ evaluations }: RunReport): Html {
+  // Greedy answers do not depend on luck.
+  const shown =
+    evaluations.find(({ kind, answers }) => kind === 'greedy' && answers !== null) ??
+    evaluations.find(({ answers }) => answers !== null);
+  if (shown === undefined) {
+    return markup`<p>The run kept no answers of its evaluations.</p>`;
+  }
+  const pairs = chosenPairs(shown);
+  return markup`<p class="muted">
+      ${capitalised(kindName(shown.kind))}. Lines of the thinking that training removed are marked.
+    </p>
+    ${joined(pairs.map((pair, i) => pairHtml(pair, i === 0)))}`;
+}
+
+export function sectionsOf(report: RunReport): Section[] {
+  const { run, dynamics } = report;
+  const marks = marksOf(run.lines, run.rollbacks);
+  return [
+    { id: 'answers', title: 'The same problems, before and after', content: answersSection(report) },
+    ...dynamics.map(({ title, figures }): Section => {
+      return { id: title.toLowerCase().replaceAll(/\W+/g, '-'), title, content: figuresHtml(figures) };
+    }),
+    { id: 'evaluations', title: 'Evaluations', content: evaluationSection(report) },
+    { id: 'events', title: 'What happened', content: marksHtml(marks) },
+    {
+      id: 'configuration',
+      title: 'Configuration',
+      content:
+        run.config === null
+          ? markup`<p>The settings cannot be read by this version: ${run.configProblem}</p>`
+          : configurationHtml(withPublishedNames(run.config)),
+    },
+  ];
+}

@@ -1,0 +1,306 @@
+/** A figure over the steps of one run or of several, as lines and as SVG. */
+import { wilsonInterval } from '../eval';
+import { maximum, minimum } from '../statistics';
+import type { StepMetrics } from '../types';
+import { formatValue, smoothed, type FigureLine, type TimeFigure } from './figures';
+import type { Mark, MarkKind } from './marks';
+import { colour, draw, FIGURE_SIZE, loadPlot, type Plot } from './svg';
+
+export interface Point {
+  step: number;
+  value: number;
+  /** A 95% interval. */
+  low?: number;
+  high?: number;
+}
+
+/** A line as it is drawn. */
+export interface DrawnLine {
+  label: string;
+  /** Index of its colour. */
+  index: number;
+  as: 'line' | 'points';
+  points: readonly Point[];
+  /** Values of single steps behind a moving average, or the least and the most of several runs. */
+  behind?: readonly Point[];
+  band?: readonly Point[];
+  /** Taken back by rollbacks: drawn faintly. */
+  discarded?: readonly (readonly Point[])[];
+}
+
+/** What one run brings to its figures. */
+export interface StepValues {
+  lines: readonly StepMetrics[];
+  discarded: readonly (readonly StepMetrics[])[];
+  /** Problems of an evaluation, for its interval; missing if unknown. */
+  evaluated: { greedy?: number; sampled?: number };
+}
+
+/** More points than pixels only make a file larger. */
+const MOST_POINTS = 360;
+
+/** Every n-th point and the last, at most `MOST_POINTS`. */
+export function thinned<T>(points: readonly T[]): readonly T[] {
+  if (points.length <= MOST_POINTS) return points;
+  const every = Math.ceil(points.length / MOST_POINTS);
+  return points.filter((_, i) => i % every === 0 || i === points.length - 1);
+}
+
+export function pointsOf(lines: readonly StepMetrics[], metric: string): Point[] {
+  return lines.flatMap((line) => {
+    const value = line[metric];
+    return value === undefined ? [] : [{ step: line.step!, value }];
+  });
+}
+
+export function smoothPoints(points: readonly Point[]): Point[] {
+  const values = smoothed(points.map(({ value }) => value));
+  return points.map((point, i) => ({ ...point, value: values[i]! }));
+}
+
+/** Adds the interval of an accuracy that was measured on `n` problems. */
+function withInterval(point: Point, n: number | undefined): Point {
+  if (n === undefined) return point;
+  const { low, high } = wilsonInterval(Math.round(point.value * n), n);
+  return { ...point, low, high };
+}
+
+function evaluatedBy({ metric }: FigureLine, { evaluated }: StepValues): number | undefined {
+  if (metric === 'eval/greedy_accuracy') return evaluated.greedy;
+  return metric === 'eval/sampled_accuracy' ? evaluated.sampled : undefined;
+}
+
+function lineOf(figure: TimeFigure, line: FigureLine, index: number, values: StepValues): DrawnLine {
+  const { metric, label, as = 'line' } = line;
+  const points = pointsOf(values.lines, metric).map((point) =>
+    withInterval(point, evaluatedBy(line, values)),
+  );
+  const discarded = values.discarded.map((lines) => thinned(pointsOf(lines, metric)));
+  const shared = { label, index, as, discarded: as === 'points' || figure.stacked ? [] : discarded };
+  if (!figure.smooth || as === 'points') return { ...shared, points: thinned(points) };
+  return { ...shared, points: thinned(smoothPoints(points)), behind: thinned(points) };
+}
+
+/** The lines that have values, in the figure's order; none if the run does not have them. */
+export function linesOf(figure: TimeFigure, values: StepValues): DrawnLine[] {
+  const lines = figure.lines
+    .map((line, index) => lineOf(figure, line, index, values))
+    .filter(({ points }) => points.length > 0);
+  const flat = ({ points }: DrawnLine) => points.every(({ value }) => value === 0);
+  return lines.every(flat) ? lines : lines.filter((line) => !flat(line));
+}
+
+const MARK_COLOUR: Readonly<Record<MarkKind, string>> = {
+  healthy: 'var(--good)',
+  warning: 'var(--warn)',
+  collapsed: 'var(--bad)',
+  rollback: 'var(--muted)',
+  refused: 'var(--bad)',
+};
+const MARK_SIGN: Readonly<Record<MarkKind, string>> = {
+  healthy: '✓',
+  warning: '!',
+  collapsed: '✕',
+  rollback: '↩',
+  refused: '∅',
+};
+/** Of a run that is refused every step, the rest says nothing more. */
+const MOST_MARKS = 40;
+
+function marks(Plot: Plot, all: readonly Mark[]) {
+  const shown = all.slice(0, MOST_MARKS);
+  const stroke = ({ kind }: Mark) => MARK_COLOUR[kind];
+  return [
+    Plot.ruleX(shown, { x: 'step', stroke, strokeDasharray: '2 3', strokeOpacity: 0.8, title: 'text' }),
+    Plot.text(shown, {
+      x: 'step',
+      frameAnchor: 'top',
+      dy: -10,
+      text: ({ kind }: Mark) => MARK_SIGN[kind],
+      fill: stroke,
+      fontWeight: 'bold',
+      fontSize: 11,
+      title: 'text',
+    }),
+  ];
+}
+
+const LABEL_LINE = 12;
+
+/** `text` in lines of about 12 characters. */
+function wrapped(text: string): string {
+  const lines: string[] = [];
+  for (const word of text.split(' ')) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + word.length < 12) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines.join('\n');
+}
+
+interface EndLabel {
+  text: string;
+  index: number;
+  step: number;
+  value: number;
+}
+
+/** Labels at the ends of lines, moved apart so that none covers another. */
+function endLabels(lines: readonly DrawnLine[], [low, high]: readonly [number, number]): EndLabel[] {
+  const pixels = FIGURE_SIZE.height - 60;
+  const perPixel = (high - low) / pixels;
+  const labels = lines.map(({ label, index, points }) => {
+    const { step, value } = points.at(-1)!;
+    const text = wrapped(label);
+    return { text, index, step, at: (high - value) / perPixel, size: text.split('\n').length * LABEL_LINE };
+  });
+  labels.sort((a, b) => a.at - b.at);
+  for (let i = 1; i < labels.length; i++) {
+    const [above, below] = [labels[i - 1]!, labels[i]!];
+    below.at = Math.max(below.at, above.at + (above.size + below.size) / 2 + 2);
+  }
+  const over = Math.max(0, (labels.at(-1)?.at ?? 0) - pixels);
+  for (let i = labels.length - 1, room = pixels; i >= 0; i--) {
+    const label = labels[i]!;
+    if (over > 0) label.at = Math.min(label.at, room);
+    room = label.at - label.size - 2;
+  }
+  return labels.map(({ text, index, step, at }) => ({ text, index, step, value: high - at * perPixel }));
+}
+
+function yDomain({ fromZero, unit }: TimeFigure, lines: readonly DrawnLine[]): [number, number] {
+  const all = lines.flatMap(({ points, behind = [], band = [], discarded = [] }) =>
+    [...points, ...behind, ...band, ...discarded.flat()].flatMap(({ value, low, high }) => [
+      value,
+      low ?? value,
+      high ?? value,
+    ]),
+  );
+  let [low, high] = [minimum(all), maximum(all)];
+  if (fromZero === true) low = Math.min(0, low);
+  if (low === high)
+    [low, high] = [low - (low === 0 ? 0 : Math.abs(low) * 0.1), high + (Math.abs(high) * 0.1 || 1)];
+  const pad = 0.04 * (high - low);
+  const top = unit === 'fraction' && high <= 1 ? Math.min(1.01, high + pad) : high + pad;
+  return [low === 0 ? 0 : Math.max(low - pad, unit === 'fraction' && low >= 0 ? 0 : -Infinity), top];
+}
+
+function lineMarks(Plot: Plot, { points, behind, band, discarded = [], index, as }: DrawnLine) {
+  const stroke = colour(index);
+  const xy = { x: 'step', y: 'value' } as const;
+  const intervals = points.filter(({ low }) => low !== undefined);
+  return [
+    ...(band === undefined
+      ? []
+      : [Plot.areaY(band, { x: 'step', y1: 'low', y2: 'high', fill: stroke, fillOpacity: 0.18 })]),
+    ...(behind === undefined
+      ? []
+      : [Plot.line(behind, { ...xy, stroke, strokeWidth: 0.8, strokeOpacity: 0.3 })]),
+    ...discarded.map((lost) =>
+      Plot.line(lost, { ...xy, stroke, strokeWidth: 1, strokeOpacity: 0.5, strokeDasharray: '1 3' }),
+    ),
+    Plot.ruleX(intervals, { x: 'step', y1: 'low', y2: 'high', stroke, strokeWidth: 1.2 }),
+    Plot.line(points, {
+      ...xy,
+      stroke,
+      // Nothing was measured between evaluations.
+      ...(as === 'points' ? { strokeWidth: 1.2, strokeDasharray: '4 3' } : { strokeWidth: 2 }),
+    }),
+    ...(as === 'points' || points.length === 1
+      ? [Plot.dot(points, { ...xy, r: 3, fill: 'var(--page)', stroke, strokeWidth: 2 })]
+      : []),
+  ];
+}
+
+/** Axis ticks without the unit that the axis' label names. */
+const tick = (unit: TimeFigure['unit']) => (value: number) => formatValue(value, unit).replace(/(%| s)$/, '');
+
+function stackedMarks(Plot: Plot, lines: readonly DrawnLine[]) {
+  const rows = lines.flatMap(({ points, label, index }) =>
+    points.map(({ step, value }) => ({ step, value, label, index })),
+  );
+  const order = lines.map(({ label }) => label);
+  return [
+    Plot.areaY(
+      rows,
+      Plot.stackY(
+        { order },
+        { x: 'step', y: 'value', z: 'label', fill: ({ index }: DrawnLine) => colour(index) },
+      ),
+    ),
+  ];
+}
+
+/** Tops of the parts, at which their labels stand. */
+function stackedTops(lines: readonly DrawnLine[]): DrawnLine[] {
+  const sums = new Map<number, number>();
+  return lines.map((line) => ({
+    ...line,
+    points: line.points.map(({ step, value }) => {
+      const below = sums.get(step) ?? 0;
+      sums.set(step, below + value);
+      return { step, value: below + value };
+    }),
+  }));
+}
+
+/** Middles of the parts at the end, where a label belongs. */
+const stackedMiddles = (lines: readonly DrawnLine[], tops: readonly DrawnLine[]): DrawnLine[] =>
+  tops.map((line, i) => ({
+    ...line,
+    points: line.points.map((point, j) => ({
+      ...point,
+      value: point.value - lines[i]!.points[j]!.value / 2,
+    })),
+  }));
+
+/** @param lines at least one */
+export async function timeFigureSvg(
+  figure: TimeFigure,
+  lines: readonly DrawnLine[],
+  all: readonly Mark[],
+): Promise<string> {
+  const Plot = await loadPlot();
+  const tops = figure.stacked === true ? stackedTops(lines) : lines;
+  const domain = yDomain(figure, tops);
+  const steps = lines.flatMap(({ points, discarded = [] }) =>
+    [...points, ...discarded.flat()].map(({ step }) => step),
+  );
+  const labels = endLabels(figure.stacked === true ? stackedMiddles(lines, tops) : lines, domain);
+  const end = maximum(steps);
+  return draw(`${figure.title}: ${lines.map(({ label }) => label).join(', ')}`, {
+    marginRight: 96,
+    x: {
+      label: 'step',
+      labelAnchor: 'center',
+      labelArrow: 'none',
+      domain: [Math.min(minimum(steps), end - 1), end],
+      ticks: 5,
+      tickFormat: (step: number) => String(step),
+    },
+    y: {
+      label: figure.axis,
+      labelArrow: 'none',
+      domain,
+      grid: true,
+      ticks: 5,
+      tickFormat: tick(figure.unit),
+    },
+    marks: [
+      ...(figure.stacked === true
+        ? stackedMarks(Plot, lines)
+        : lines.flatMap((line) => lineMarks(Plot, line))),
+      ...marks(Plot, all),
+      Plot.text(labels, {
+        x: () => end,
+        y: 'value',
+        text: 'text',
+        fill: ({ index }: EndLabel) => colour(index),
+        textAnchor: 'start',
+        dx: 8,
+        fontSize: 11,
+        fontWeight: 600,
+      }),
+    ],
+  });
+}

@@ -1,0 +1,171 @@
+/** TensorBoard as a sink: each step's numbers, histograms and samples of its table, the settings (docs/trackers.md). */
+import { existsSync } from 'node:fs';
+import type { Config } from '../config';
+import { finiteNumbers, isRecord } from '../json';
+import { trackerTag } from '../metric-names';
+import {
+  EventFile,
+  experimentValue,
+  histogramValue,
+  readCompletions,
+  readEvents,
+  readMetrics,
+  scalarValue,
+  sessionEndValue,
+  sessionStartValue,
+  summaryEvent,
+  textValue,
+  type HparamValue,
+  type RunDirectory,
+  type SummaryValue,
+} from '../run';
+import type { StepMetrics } from '../types';
+import { evaluationMetrics } from './evaluation';
+import type { TrainEvent } from './events';
+import { sampleOf, samplesMarkdown, storedSample, type Sample } from './samples';
+import type { Sink } from './sinks';
+
+/** The columns of the HPARAMS tab that judge a run, besides its last evaluation. */
+const JUDGED_BY = ['reward', 'accuracy/mean', 'thinking/mean', 'completions/mean_length'].map(trackerTag);
+
+const LONGEST_HPARAM = 200;
+
+/** Every number, text and truth of the settings; those inside others are named with dots. */
+function flatSettings(settings: object, prefix = ''): Record<string, HparamValue> {
+  const entries = Object.entries(settings).flatMap(([name, value]: [string, unknown]) => {
+    const path = `${prefix}${name}`;
+    if (isRecord(value)) return Object.entries(flatSettings(value, `${path}.`));
+    if (typeof value === 'number' || typeof value === 'boolean') return [[path, value]];
+    if (value === null || value === undefined) return [];
+    const text = typeof value === 'string' ? value : JSON.stringify(value);
+    return [[path, text.slice(0, LONGEST_HPARAM)]];
+  });
+  return Object.fromEntries(entries) as Record<string, HparamValue>;
+}
+
+const finiteEntries = (metrics: StepMetrics): [name: string, value: number][] =>
+  Object.entries(finiteNumbers(metrics).finite) as [string, number][];
+
+/** The step itself is every event's place on the axis. */
+const scalars = (metrics: StepMetrics): SummaryValue[] =>
+  finiteEntries(metrics).flatMap(([name, value]) =>
+    name === 'step' ? [] : [scalarValue(trackerTag(name), value)],
+  );
+
+function tableValues(samples: readonly Sample[]): SummaryValue[] {
+  const columns = {
+    'completions/thinking_tokens': samples.map(({ thinkingTokens }) => thinkingTokens),
+    'completions/total_tokens': samples.map(({ totalTokens }) => totalTokens),
+    'completions/reward': samples.map(({ reward }) => reward),
+  };
+  const histograms = Object.entries(columns).flatMap(([tag, column]) => {
+    const finite = column.filter(Number.isFinite);
+    return finite.length === 0 ? [] : [histogramValue(tag, finite)];
+  });
+  return [...histograms, textValue('completions/samples', samplesMarkdown(samples))];
+}
+
+/** The evaluation in a line or of the trained model, under names of its own: `final/greedy_accuracy`, ... */
+const finalScalars = (metrics: StepMetrics): SummaryValue[] =>
+  finiteEntries(metrics)
+    .filter(([name]) => name.startsWith('eval/'))
+    .map(([name, value]) => scalarValue(name.replace('eval/', 'final/'), value));
+
+const finalTags = ({ evalProblems, evalSampledProblems }: Config): string[] => [
+  ...(evalProblems > 0 ? ['final/greedy_accuracy', 'final/greedy_thinking_tokens'] : []),
+  ...(evalSampledProblems > 0 ? ['final/sampled_accuracy', 'final/sampled_thinking_tokens'] : []),
+];
+
+export class TensorBoardSink implements Required<Sink> {
+  private file: EventFile | null = null;
+  /** Completions of a step whose line is yet to come. */
+  private table: { step: number; samples: Sample[] } | null = null;
+  private rewoundTo = 0;
+  private last: StepMetrics = {};
+  /** The trained model's evaluation, unless it is that of the last step. */
+  private trained: StepMetrics = {};
+
+  /** @param now in seconds since 1970 */
+  constructor(
+    private readonly directory: RunDirectory,
+    private readonly config: Config,
+    private readonly now: () => number = () => Date.now() / 1000,
+  ) {}
+
+  /** Writes the file again with one event for each line of metrics.jsonl, which is already at `step`. */
+  rewind(step: number): void {
+    const { directory } = this;
+    const lines = readMetrics(directory.metrics());
+    const { begun, steps } = readEvents(directory.tensorboard());
+    this.closeFile();
+    const events: Buffer[] = [];
+    // Lines without an event (a fork's, or from before `tensorboard` was on) are dated by their step times.
+    let wallTime = this.now();
+    for (const line of lines.toReversed()) {
+      const stored = steps.get(line.step!);
+      wallTime = stored?.wallTime ?? wallTime;
+      events.push(stored?.event ?? summaryEvent(wallTime, line.step!, scalars(line)));
+      wallTime -= line.step_time ?? 0;
+    }
+    const start = begun ?? wallTime;
+    const header = summaryEvent(start, 0, this.settings(start));
+    this.file = new EventFile(directory.tensorboard(), directory.stagedEvents(), start, [
+      header,
+      ...events.reverse(),
+    ]);
+    [this.table, this.rewoundTo, this.last] = [null, step, lines.at(-1) ?? {}];
+  }
+
+  private settings(start: number): SummaryValue[] {
+    const hparams = flatSettings(this.config);
+    const tags = [...finalTags(this.config), ...JUDGED_BY];
+    return [experimentValue(start, hparams, tags), sessionStartValue(start, hparams)];
+  }
+
+  completions(step: number, rows: Parameters<NonNullable<Sink['completions']>>[1]): void {
+    this.table = { step, samples: rows.map(sampleOf) };
+  }
+
+  async step(metrics: StepMetrics): Promise<void> {
+    const step = metrics.step!;
+    const samples = await this.samplesOf(step);
+    const values = [...scalars(metrics), ...(samples === null ? [] : tableValues(samples))];
+    this.file!.append(summaryEvent(this.now(), step, values));
+    [this.table, this.last] = [null, metrics];
+  }
+
+  /** The table of a step. If the run was interrupted between the two, only the table's file has it. */
+  private async samplesOf(step: number): Promise<Sample[] | null> {
+    if (this.table?.step === step) return this.table.samples;
+    const { completionsSteps } = this.config;
+    const isDue = completionsSteps > 0 && step % completionsSteps === 0;
+    const path = this.directory.completions(step);
+    if (!isDue || step !== this.rewoundTo + 1 || !existsSync(path)) return null;
+    return (await readCompletions(path)).map(storedSample);
+  }
+
+  event(event: TrainEvent): void {
+    if (event.type !== 'evaluated' || event.phase !== 'trained') return;
+    const evaluation = { greedy: null, sampled: null, [event.kind]: event.summary };
+    Object.assign(this.trained, evaluationMetrics(evaluation));
+  }
+
+  flush(): void {
+    this.file?.sync();
+  }
+
+  close(): void {
+    if (this.file === null) return;
+    const now = this.now();
+    const status = this.last.step === this.config.maxSteps ? 'success' : 'failure';
+    const results = status === 'success' ? finalScalars({ ...this.last, ...this.trained }) : [];
+    this.file.append(summaryEvent(now, 0, [...results, sessionEndValue(now, status)]));
+    this.closeFile();
+  }
+
+  private closeFile(): void {
+    const { file } = this;
+    this.file = null;
+    file?.close();
+  }
+}
