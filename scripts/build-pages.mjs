@@ -15,6 +15,8 @@ await build({
   entryPoints: {
     report: 'src/report/browser/report.ts',
     style: 'src/report/browser/style.css',
+    watch: 'src/watch/browser/watch.ts',
+    'watch-style': 'src/watch/browser/watch.css',
   },
   outdir: OUT,
   bundle: true,

@@ -24,6 +24,7 @@ const COMMANDS: readonly CommandEntry[] = [
   },
   { name: 'show', summary: 'print completions of a run to read, also while it goes on' },
   { name: 'monitor', summary: 'rerun the collapse monitor over a recorded run or a file of metrics' },
+  { name: 'watch', summary: 'show runs in the browser while they go on' },
   {
     name: 'report',
     summary: 'write a run, or several compared, as one HTML file with figures and completions',

@@ -15,6 +15,7 @@ import {
   type TrainRun,
 } from '../train';
 import { latestRun, readMetrics } from '../run';
+import { hasDesktop, openBrowser, watchBeside } from '../watch';
 import { collect, integer } from './command';
 import { untilSecondSignal } from './interrupt';
 import { outliveOutput } from './pipes';
@@ -44,6 +45,7 @@ interface TrainFlags {
   json?: boolean;
   describe?: boolean;
   ignorePlan?: boolean;
+  watch?: boolean;
 }
 
 export function define(command: Command): void {
@@ -67,6 +69,7 @@ export function define(command: Command): void {
     )
     .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096))
     .option('--ignore-plan', 'start even if the plan says that the run will not fit in memory')
+    .option('--watch', 'show the run in the browser while it goes on (see acoer watch)')
     .option('--json', 'print the summary as JSON instead of a table')
     .option('--describe', 'print every setting with its default and meaning, and exit')
     .action((config: string | undefined, flags: TrainFlags) => runTrain(config, flags));
@@ -116,7 +119,7 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
     process.stdout.write(describeConfigMarkdown());
   } else {
     const options = { ...trainOptions(configPath, flags), ignorePlan: flags.ignorePlan };
-    await runAndReport(options, flags.json === true);
+    await runAndReport(options, flags.json === true, flags.watch === true);
   }
 }
 
@@ -127,14 +130,28 @@ function endIfStuck(error: unknown): void {
   exitNow(1);
 }
 
-/** Runs to the end with live progress, then prints the results. */
-export async function runAndReport(options: TrainOptions, json: boolean): Promise<void> {
+/** Serves the run's live page, and opens it if there is a screen. */
+function showLive(directory: string, view: ProgressView): void {
+  const warn = (message: string): void => view.onEvent({ type: 'warning', message });
+  const opened = (address: string): void => {
+    view.note(`live page  ${address}`);
+    if (hasDesktop(process.env)) openBrowser(address, warn);
+  };
+  watchBeside(directory, opened, warn);
+}
+
+/**
+ * Runs to the end with live progress, then prints the results.
+ * @param watch serve the live page meanwhile
+ */
+export async function runAndReport(options: TrainOptions, json: boolean, watch = false): Promise<void> {
   const view = new ProgressView(process.stderr, {
     others: process.stdout.isTTY ? [process.stdout] : [],
     recorded: (directory) => readMetrics(join(directory, 'metrics.jsonl')),
   });
   const onEvent: TrainOptions['onEvent'] = (event) => {
     if (event.type === 'run' && !json) process.stdout.write(`run ${printableLine(event.directory)}\n`);
+    if (event.type === 'run' && watch) showLive(event.directory, view);
     view.onEvent(event);
   };
   outliveOutput();

@@ -30,7 +30,7 @@ export {
 export { openDump, pruneDumps, saveDump } from './dumps';
 export { EvaluationFile, recordOf } from './evaluation-file';
 export { MetricsCsv } from './metrics-csv';
-export { MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
+export { lineMetrics, MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
 export { saveFinal } from './final';
 export {
   type CurrentProgress,

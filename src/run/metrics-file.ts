@@ -11,12 +11,13 @@ interface Line {
   metrics: StepMetrics;
 }
 
-function parsedLine(path: string, text: string, index: number): Line {
+/** The numbers of a line; null if no run wrote it. */
+export function lineMetrics(text: string): StepMetrics | null {
   let value: unknown;
   try {
     value = JSON.parse(text);
   } catch {
-    value = null;
+    return null;
   }
   const metrics = value as StepMetrics | null;
   const sound =
@@ -24,7 +25,12 @@ function parsedLine(path: string, text: string, index: number): Line {
     metrics !== null &&
     Number.isSafeInteger(metrics.step) &&
     Object.values(metrics).every((number) => typeof number === 'number');
-  if (sound) return { text, metrics };
+  return sound ? metrics : null;
+}
+
+function parsedLine(path: string, text: string, index: number): Line {
+  const metrics = lineMetrics(text);
+  if (metrics !== null) return { text, metrics };
   throw damagedLine(path, index);
 }
 

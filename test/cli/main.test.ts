@@ -2,21 +2,8 @@ import { acoer } from '../helpers/cli';
 
 /** The commands in the order of README's table. */
 const COMMANDS = [
-  ...[
-    'train',
-    'fork',
-    'show',
-    'monitor',
-    'replay',
-    'plan',
-    'data',
-    'eval',
-    'verify',
-    'reward',
-    'lab',
-    'generate',
-  ],
-  ...['score', 'bench', 'doctor', 'setup'],
+  ...['train', 'fork', 'show', 'monitor', 'watch', 'report', 'replay', 'plan', 'data', 'eval', 'verify'],
+  ...['reward', 'lab', 'generate', 'score', 'bench', 'doctor', 'setup'],
 ];
 
 /** Lines that would wrap in the middle of a word on a terminal of 80 columns. */

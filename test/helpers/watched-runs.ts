@@ -20,24 +20,25 @@ process.once('exit', () => {
   for (const root of roots) rmSync(root, { recursive: true, force: true });
 });
 
+/** The value of a metric at a share of the run, with noise from 0 to 1. */
+type Course = (share: number, noise: number) => number;
+
 /** Numbers that fall with the steps, and vary. */
-function course(metric: string, step: number, total: number, noise: () => number): number {
-  const share = step / total;
-  if (/fraction/.test(METRICS[metric as keyof typeof METRICS]?.unit ?? '')) {
-    return Math.min(1, Math.max(0, 0.6 + 0.25 * share + 0.2 * (noise() - 0.5)));
-  }
-  if (metric === 'monitor/state') return 0;
-  if (/tokens$|thinking|length|budget/.test(metric)) return 400 - 250 * share + 80 * (noise() - 0.5);
-  if (/bytes/.test(metric)) return 5e8 + 1e7 * noise();
-  return 1 - 0.5 * share + 0.3 * noise();
+function courseOf(metric: string): Course {
+  const { unit } = METRICS[metric as keyof typeof METRICS];
+  if (unit === 'fraction') return (share, noise) => Math.min(1, 0.55 + 0.25 * share + 0.2 * noise);
+  if (unit === 'tokens') return (share, noise) => 360 - 250 * share + 80 * noise;
+  if (unit === 'bytes') return (_, noise) => 5e8 + 1e7 * noise;
+  return (share, noise) => 1 - 0.5 * share + 0.3 * noise;
 }
+
+const COURSES = FIGURE_METRICS.filter((metric) => !metric.startsWith('eval/')).map(
+  (metric) => [metric, courseOf(metric)] as const,
+);
 
 /** A line with every metric that the figures show, as long as a real one. */
 export function watchedLine(step: number, total: number, noise: () => number): StepMetrics {
-  const values = FIGURE_METRICS.filter((metric) => !metric.startsWith('eval/')).map((metric) => [
-    metric,
-    course(metric, step, total, noise),
-  ]);
+  const values = COURSES.map(([metric, course]) => [metric, course(step / total, noise())]);
   const evaluated =
     step % 200 === 0
       ? { 'eval/greedy_accuracy': 0.8, 'eval/greedy_thinking_tokens': 400 - (250 * step) / total }

@@ -171,6 +171,10 @@ export class ProgressView {
   }
 
   /** Prints a line that stays, wrapped and indented on a narrow terminal. */
+  note(text: string): void {
+    this.print(text);
+  }
+
   private print(text: string, paint: (line: string) => string = (line) => line): void {
     const lines = printableMessage(text).split('\n');
     this.printLines(lines.flatMap((line) => wrapWords(line, this.width, INDENT)).map(paint));

@@ -1,0 +1,53 @@
+/** Elements made of text that may come from anywhere: everything is set as text, never as markup. */
+
+/** Characters that change how the text around them is shown: control characters and marks of direction. */
+// eslint-disable-next-line no-control-regex
+const INVISIBLE = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** The text with those characters made visible. */
+export const clean = (text: string): string =>
+  text.replace(INVISIBLE, (character) => {
+    const code = character.charCodeAt(0);
+    if (code < 0x20) return String.fromCharCode(0x2400 + code);
+    return code === 0x7f ? '\u2421' : '\ufffd';
+  });
+
+type Child = Node | string | number | null;
+
+/** A new element. Attributes that are null are left out. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  name: K,
+  attributes: Readonly<Record<string, string | number | null>> = {},
+  ...children: Child[]
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== null) element.setAttribute(key, clean(String(value)));
+  }
+  element.append(...nodes(children));
+  return element;
+}
+
+const nodes = (children: readonly Child[]): (Node | string)[] =>
+  children
+    .filter((child) => child !== null)
+    .map((child) => (child instanceof Node ? child : clean(String(child))));
+
+/** Replaces what is in `element`. */
+export function fill(element: Element, ...children: Child[]): void {
+  element.replaceChildren(...nodes(children));
+}
+
+/** Changes an element's text only if it differs, so that nothing is laid out again for nothing. */
+export function setText(element: Element, text: string): void {
+  const shown = clean(text);
+  if (element.textContent !== shown) element.textContent = shown;
+}
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+export function svg(name: string, attributes: Readonly<Record<string, string | number>>): SVGElement {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+  return element;
+}

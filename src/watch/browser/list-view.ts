@@ -1,0 +1,203 @@
+/** The list of runs. */
+import type { RunEntry } from '../wire';
+import { fill, h, setText } from './dom';
+import { ago, duration, grouped, percent, relative, STATE_TEXT, tokens } from './format';
+import { sparkline } from './sparkline';
+
+/** As many as the page has colours. */
+const MOST_COMPARED = 7;
+/** With fewer runs there is nothing to search. */
+const SEARCHED_FROM = 8;
+
+const ORDER: Readonly<Record<RunEntry['state'], number>> = {
+  running: 0,
+  killed: 1,
+  unreadable: 1,
+  stopped: 1,
+  finished: 1,
+};
+
+const byInterest = (a: RunEntry, b: RunEntry): number =>
+  ORDER[a.state] - ORDER[b.state] || (b.updatedAt ?? b.startedAt) - (a.updatedAt ?? a.startedAt);
+
+/** State and health of a run as a word with a coloured dot. */
+export function stateBadge({ state, quietSince }: RunEntry): HTMLElement {
+  const quiet = quietSince !== null;
+  const text = quiet ? `silent for ${duration(Date.now() - quietSince)}` : STATE_TEXT[state];
+  return h('span', { class: `badge ${quiet ? 'quiet-run' : state}` }, text);
+}
+
+const HEADINGS = ['Run', 'State', 'Progress', 'Accuracy', 'Thinking tokens', '', 'Monitor'];
+
+export class ListView {
+  readonly element: HTMLElement;
+  private readonly rows = h('tbody');
+  private readonly notes = h('div', { class: 'notes' });
+  private readonly empty = h('p', { class: 'muted' }, 'Looking for runs\u2026');
+  private readonly summary = h('p', { class: 'muted', role: 'status' });
+  private readonly search = h('input', { type: 'search', placeholder: 'Name, model or reward' });
+  private readonly compare = h('button', { type: 'button', class: 'primary' });
+  private readonly searchLabel = h('label', { class: 'search' }, 'Find ', this.search);
+  private readonly table: HTMLElement;
+  private readonly ticked = new Set<string>();
+  private readonly made = new Map<string, { text: string; row: HTMLElement }>();
+  private entries: readonly RunEntry[] = [];
+
+  /** @param onCompare called with the runs to show together */
+  constructor(onCompare: (ids: string[]) => void) {
+    const head = h(
+      'tr',
+      { role: 'row' },
+      h('th', { role: 'columnheader', class: 'tick' }, hidden('Compare')),
+    );
+    for (const name of HEADINGS) {
+      head.append(
+        h('th', { scope: 'col', role: 'columnheader' }, name === '' ? hidden('Course of thinking') : name),
+      );
+    }
+    this.rows.setAttribute('role', 'rowgroup');
+    this.table = h(
+      'table',
+      { class: 'runs', role: 'table' },
+      h('thead', { role: 'rowgroup' }, head),
+      this.rows,
+    );
+    this.compare.addEventListener('click', () => onCompare([...this.ticked]));
+    this.search.addEventListener('input', () => this.render());
+    const tools = h('div', { class: 'list-tools' }, this.searchLabel, this.compare);
+    this.element = h(
+      'div',
+      { class: 'list' },
+      h('div', { class: 'list-head' }, h('div', {}, h('h1', {}, 'Runs'), this.summary), tools),
+      this.notes,
+      this.table,
+      this.empty,
+    );
+    this.render();
+  }
+
+  /** @param known whether the server has told of its runs yet */
+  update(entries: readonly RunEntry[], notes: readonly string[], known: boolean): void {
+    this.entries = [...entries].sort(byInterest);
+    for (const id of this.ticked) if (!entries.some((entry) => entry.id === id)) this.ticked.delete(id);
+    fill(this.notes, ...notes.map((note) => h('p', { class: 'notice' }, note)));
+    if (known) {
+      setText(this.empty, 'There is no run in this folder yet. One that starts appears here by itself.');
+    }
+    this.render();
+  }
+
+  private render(): void {
+    const words = this.search.value.toLowerCase().split(/\s+/);
+    const shown = this.entries.filter(({ name, model, reward }) => {
+      const text = `${name} ${model} ${reward}`.toLowerCase();
+      return words.every((word) => text.includes(word));
+    });
+    const rows = shown.map((entry) => this.row(entry));
+    const same =
+      rows.length === this.rows.children.length && rows.every((row, i) => row === this.rows.children[i]);
+    // Moving a row would take the focus from what is in it.
+    if (!same) fill(this.rows, ...rows);
+    const running = this.entries.filter(({ state }) => state === 'running').length;
+    setText(this.summary, `${this.entries.length} in this folder, ${running} running`);
+    this.empty.hidden = this.entries.length > 0;
+    this.table.hidden = this.entries.length === 0;
+    this.searchLabel.hidden = this.entries.length < SEARCHED_FROM;
+    this.showTicked();
+  }
+
+  private showTicked(): void {
+    const n = this.ticked.size;
+    this.compare.hidden = this.entries.length < 2;
+    this.compare.disabled = n < 2 || n > MOST_COMPARED;
+    const text = n > MOST_COMPARED ? `At most ${MOST_COMPARED} at a time` : `Compare ${n}`;
+    setText(this.compare, n < 2 ? 'Tick runs to compare' : text);
+  }
+
+  /** The row of a run, made anew if something in it has changed. */
+  private row(entry: RunEntry): HTMLElement {
+    const text = JSON.stringify(entry) + (entry.quietSince === null ? '' : Math.floor(Date.now() / 60_000));
+    const before = this.made.get(entry.id);
+    if (before?.text === text) return before.row;
+    const focused = before?.row.contains(document.activeElement) === true;
+    const where = focused && document.activeElement instanceof HTMLInputElement ? 'input' : 'a';
+    const row = before?.row ?? h('tr', { role: 'row', 'data-run': entry.id });
+    fill(row, this.tickCell(entry), ...cells(entry));
+    if (focused) row.querySelector<HTMLElement>(where)?.focus();
+    this.made.set(entry.id, { text, row });
+    return row;
+  }
+
+  private tickCell({ id, name }: RunEntry): HTMLElement {
+    const tick = h('input', { type: 'checkbox', 'aria-label': `Compare ${name}` });
+    tick.checked = this.ticked.has(id);
+    tick.addEventListener('change', () => {
+      if (tick.checked) this.ticked.add(id);
+      else this.ticked.delete(id);
+      this.showTicked();
+    });
+    return h('td', { class: 'tick', role: 'cell' }, tick);
+  }
+}
+
+const hidden = (text: string): HTMLElement => h('span', { class: 'hidden' }, text);
+
+function cells(entry: RunEntry): HTMLElement[] {
+  const { id, name, model, reward, seed, updatedAt, startedAt, accuracy, thinking, course } = entry;
+  const about = [model, reward, seed === null ? '' : `seed ${seed}`]
+    .filter((part) => part !== '')
+    .join(' \u00b7 ');
+  const cell = (kind: string, label: string, ...children: (Node | string | null)[]) =>
+    h('td', { class: kind, role: 'cell', 'data-label': label }, ...children);
+  return [
+    cell(
+      'name',
+      '',
+      h('a', { href: `#/runs/${id}` }, name),
+      h('div', { class: 'muted small' }, about),
+      entry.problem === null ? null : h('div', { class: 'bad small' }, entry.problem),
+    ),
+    cell('state', '', stateBadge(entry), h('div', { class: 'muted small' }, ago(updatedAt ?? startedAt))),
+    cell('progress', '', progressOf(entry)),
+    cell(
+      'value',
+      'Accuracy',
+      accuracy === null ? '\u2013' : percent(accuracy.now),
+      ...from(accuracy, percent),
+    ),
+    cell(
+      'value',
+      'Thinking',
+      thinking === null ? '\u2013' : h('span', {}, `${tokens(thinking.now)} `, saved(thinking)),
+      ...from(thinking, tokens),
+    ),
+    cell('course', '', sparkline(course, `Thinking tokens of ${name} over its steps`)),
+    cell('monitor', '', monitorOf(entry)),
+  ];
+}
+
+const from = (change: RunEntry['accuracy'], shown: (value: number) => string): HTMLElement[] =>
+  change === null ? [] : [h('div', { class: 'muted small' }, `from ${shown(change.before)}`)];
+
+const saved = (change: { before: number; now: number }): HTMLElement =>
+  h('span', { class: change.now < change.before ? 'good' : 'muted' }, relative(change));
+
+function monitorOf({ health, rollbacks }: RunEntry): HTMLElement {
+  const text = rollbacks === 0 ? '' : ` ${rollbacks} rollback${rollbacks === 1 ? '' : 's'}`;
+  return h(
+    'span',
+    {},
+    health === null ? '\u2013' : h('span', { class: `badge ${health}` }, health),
+    text === '' ? null : h('div', { class: 'muted small' }, text.trim()),
+  );
+}
+
+/** A bar with the step and the time that is left. */
+export function progressOf({ step, maxSteps, leftMs }: RunEntry): HTMLElement {
+  const share = maxSteps === 0 ? 0 : Math.min(1, step / maxSteps);
+  const bar = h('span', { class: 'bar', 'aria-hidden': 'true' }, h('span', { class: 'bar-fill' }));
+  (bar.firstElementChild as HTMLElement).style.width = `${(100 * share).toFixed(1)}%`;
+  const left = leftMs === null ? '' : `, ${duration(leftMs)} left`;
+  const of = maxSteps === 0 ? '' : ` / ${grouped(maxSteps)}`;
+  return h('span', { class: 'step-bar' }, bar, h('span', { class: 'small' }, `${grouped(step)}${of}${left}`));
+}

@@ -1,0 +1,204 @@
+/** The page of one run, or of several runs together. */
+import type { WireSeries } from '../wire';
+import { Completions } from './completions';
+import { getJson } from './connection';
+import { fill, h, setText } from './dom';
+import { FiguresView } from './figures-view';
+import { Flight } from './flight';
+import { ago, duration, grouped, percent, relative, tokens } from './format';
+import { progressOf, stateBadge } from './list-view';
+import { LogView } from './log-view';
+import type { RunModel } from './model';
+import { Tiles } from './tiles';
+
+export class RunView {
+  readonly element: HTMLElement;
+  private readonly head = h('div', { class: 'run-head' });
+  private readonly problems = h('div', { class: 'notes' });
+  private readonly tiles = new Tiles();
+  private readonly flight = new Flight();
+  private readonly log = new LogView();
+  private readonly completions: Completions;
+  private readonly empty = h('p', { class: 'muted', role: 'status' }, 'Reading the run\u2026');
+  private readonly zoomBar = h('div', { class: 'zoom-bar' });
+  private readonly zoomText = h('span');
+  private readonly figures = new FiguresView((zoom) => void this.onZoom(zoom));
+  private headText = '';
+  private named: ReadonlySet<string> = new Set();
+  private detail = 0;
+
+  constructor(private readonly models: readonly RunModel[]) {
+    const one = models.length === 1;
+    this.completions = new Completions(models[0]!.id);
+    const all = h('button', { type: 'button' }, 'Show all steps');
+    all.addEventListener('click', () => this.figures.setZoom(null));
+    this.zoomBar.append(this.zoomText, all);
+    this.zoomBar.hidden = true;
+    const single = [this.problems, this.tiles.element, this.flight.element];
+    const rest = [this.log.element, this.completions.element];
+    this.element = h(
+      'div',
+      { class: 'run' },
+      this.head,
+      ...(one ? single : [this.problems]),
+      this.empty,
+      this.zoomBar,
+      this.figures.element,
+      ...(one ? rest : []),
+    );
+    this.updateHead();
+  }
+
+  /** Lines have arrived, or all of them were read anew. */
+  updateLines(): void {
+    const loaded = this.models.filter((model) => model.loaded);
+    const shown = loaded.filter((model) => model.buckets.length > 0);
+    this.empty.hidden = shown.length > 0;
+    if (loaded.length === this.models.length) {
+      setText(this.empty, 'No step has ended yet. The figures appear with the first one.');
+    }
+    const width = Math.max(1, ...shown.map(({ buckets }) => buckets.width));
+    for (const model of shown) model.widen(width);
+    this.figures.runs = shown.map((model) => {
+      const { buckets, discarded } = model;
+      return { buckets, discarded, name: shortName(model) };
+    });
+    this.named = new Set(this.figures.runs.map(({ name }) => name));
+    this.tiles.update(this.models[0]!);
+    if (shown.length > 0) this.figures.update();
+  }
+
+  updateDetails(): void {
+    const { details } = this.models[0]!;
+    const problems = this.models.flatMap((model) => model.details?.problems ?? []);
+    fill(this.problems, ...problems.map((text) => h('p', { class: 'notice' }, text)));
+    if (details === null || this.models.length > 1) return;
+    this.figures.marks = details.marks;
+    this.log.update(details.log);
+    this.completions.update(details.tables);
+    if (this.figures.runs.length > 0) this.figures.update();
+  }
+
+  updateProgress(): void {
+    const [model] = this.models;
+    this.flight.update(model!.progress, model!.entry?.maxCompletionLength ?? null);
+    this.tiles.update(model!);
+  }
+
+  updateHead(): void {
+    const entries = this.models.map(({ entry }) => entry);
+    const paths = this.models.map(({ details }) => details?.path);
+    const text = JSON.stringify([entries, paths, Math.floor(Date.now() / 30_000)]);
+    if (text === this.headText) return;
+    this.headText = text;
+    // The keys of compared runs have their names, which the server may tell after the lines.
+    if (this.models.some((model) => this.figures.runs.length > 1 && !this.named.has(shortName(model)))) {
+      this.updateLines();
+    }
+    const [first] = this.models;
+    fill(this.head, ...(this.models.length === 1 ? runHead(first!) : comparedHead(this.models)));
+    this.tiles.update(first!);
+  }
+
+  recolour(): void {
+    this.headText = '';
+    this.updateHead();
+    this.figures.recolour();
+  }
+
+  /** Fetches the steps shown in more detail. */
+  private async onZoom(zoom: { from: number; to: number } | null): Promise<void> {
+    const asked = ++this.detail;
+    this.zoomBar.hidden = zoom === null;
+    if (zoom === null) {
+      for (const model of this.models) model.leavePart();
+      return this.updateLines();
+    }
+    setText(this.zoomText, `Steps ${grouped(zoom.from)} to ${grouped(zoom.to)}`);
+    this.figures.update();
+    const { from, to } = { from: Math.max(0, zoom.from), to: Math.max(0, zoom.to) };
+    const loaded = this.models.filter((model) => model.loaded);
+    try {
+      const parts = await Promise.all(
+        loaded.map(({ id }) => getJson<WireSeries>(`series?run=${id}&from=${from}&to=${to}`)),
+      );
+      if (asked !== this.detail) return;
+      loaded.forEach((model, i) => model.loadPart(parts[i]!));
+      this.updateLines();
+    } catch {
+      // The coarser lines stay; a lost connection is shown at the top of the page.
+    }
+  }
+
+  /** The run was read anew: a part of it that is shown has to be fetched again. */
+  reloaded(): void {
+    if (this.figures.zoom !== null) void this.onZoom(this.figures.zoom);
+  }
+
+  destroy(): void {
+    this.figures.destroy();
+  }
+}
+
+const LONGEST_NAME = 28;
+
+function shortName({ entry, id }: RunModel): string {
+  const name = entry?.name ?? id;
+  return name.length > LONGEST_NAME ? `${name.slice(0, LONGEST_NAME - 1)}\u2026` : name;
+}
+
+function runHead({ entry, details, id }: RunModel): HTMLElement[] {
+  if (entry === null) return [h('h1', {}, `Run ${id}`)];
+  const { name, model, reward, seed, startedAt, updatedAt, leftMs } = entry;
+  const about = [model, reward, seed === null ? '' : `seed ${seed}`].filter((part) => part !== '');
+  const times = [
+    `started ${ago(startedAt)}`,
+    ...(updatedAt === null ? [] : [`last step ${ago(updatedAt)}`]),
+    ...(leftMs === null ? [] : [`ends about ${clock(Date.now() + leftMs)}`]),
+  ];
+  return [
+    h('div', { class: 'run-title' }, h('h1', {}, name), stateBadge(entry)),
+    h('p', { class: 'muted' }, about.join(' \u00b7 ')),
+    h(
+      'div',
+      { class: 'run-progress' },
+      progressOf(entry),
+      h('span', { class: 'muted small' }, times.join(' \u00b7 ')),
+    ),
+    ...(details === null ? [] : [h('p', { class: 'muted small path' }, details.path)]),
+    ...(entry.problem === null ? [] : [h('p', { class: 'notice' }, entry.problem)]),
+  ];
+}
+
+/** `18:40`, with the day if that is not today. */
+function clock(at: number): string {
+  const date = new Date(at);
+  const time = date.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+  if (at - Date.now() < 12 * 3_600_000) return time;
+  return `${date.toLocaleDateString([], { weekday: 'short', day: 'numeric', month: 'short' })} ${time}`;
+}
+
+function comparedHead(models: readonly RunModel[]): HTMLElement[] {
+  const rows = models.map(({ entry, id }, i) => {
+    const swatch = h('span', { class: 'swatch line' });
+    swatch.style.setProperty('--swatch', `var(--s${i})`);
+    if (entry === null) return h('li', {}, swatch, id);
+    const { name, accuracy, thinking, leftMs } = entry;
+    const facts = [
+      accuracy === null ? null : `accuracy ${percent(accuracy.now)}`,
+      thinking === null
+        ? null
+        : `thinking ${tokens(thinking.before)} \u2192 ${tokens(thinking.now)} (${relative(thinking)})`,
+      leftMs === null ? null : `${duration(leftMs)} left`,
+    ];
+    return h(
+      'li',
+      {},
+      swatch,
+      h('a', { href: `#/runs/${id}` }, name),
+      stateBadge(entry),
+      h('span', { class: 'muted small' }, facts.filter((fact) => fact !== null).join(' \u00b7 ')),
+    );
+  });
+  return [h('h1', {}, `${models.length} runs compared`), h('ul', { class: 'compared' }, ...rows)];
+}

@@ -1,0 +1,50 @@
+/** Light and dark: as the system has it, until the reader chooses. */
+import { COLOURS } from '../../report/figures';
+import { h, setText } from './dom';
+
+const STORED = 'acoer-theme';
+const dark = window.matchMedia('(prefers-color-scheme: dark)');
+
+/** The value of a variable of the style sheet. */
+export const variable = (name: string): string =>
+  getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** The colour of a line. */
+export const colour = (index: number): string => variable(`--s${index % COLOURS.light.length}`);
+
+const isDark = (): boolean =>
+  (document.documentElement.dataset.theme ?? (dark.matches ? 'dark' : 'light')) === 'dark';
+
+/** Some browsers refuse storage; the choice then lasts as long as the page. */
+function stored(theme?: string): string | null {
+  try {
+    if (theme !== undefined) localStorage.setItem(STORED, theme);
+    return localStorage.getItem(STORED);
+  } catch {
+    return null;
+  }
+}
+
+/** A button that changes the theme. @param changed called when figures need other colours */
+export function themeButton(changed: () => void): HTMLElement {
+  const before = stored();
+  if (before === 'dark' || before === 'light') document.documentElement.dataset.theme = before;
+  const button = h('button', { type: 'button', class: 'quiet' });
+  const show = () => {
+    setText(button, isDark() ? 'Light' : 'Dark');
+    button.setAttribute('aria-label', isDark() ? 'Use light colours' : 'Use dark colours');
+  };
+  button.addEventListener('click', () => {
+    const theme = isDark() ? 'light' : 'dark';
+    document.documentElement.dataset.theme = theme;
+    stored(theme);
+    show();
+    changed();
+  });
+  dark.addEventListener('change', () => {
+    show();
+    changed();
+  });
+  show();
+  return button;
+}

@@ -1,0 +1,183 @@
+/** The lines of an opened run in memory: whole as columns for zooming, and in buckets for the figures. */
+import { randomBytes } from 'node:crypto';
+import { basename } from 'node:path';
+import { FIGURE_METRICS } from '../report/figures';
+import { discardedLines, lineMetrics, type Rollback, type RunDirectory } from '../run';
+import { Pace } from '../pace';
+import type { StepMetrics } from '../types';
+import { Buckets, fittingWidth, rounded, type WireBuckets } from './buckets';
+import { FollowedLines } from './lines';
+import type { LogEntry, Position, WireLines, WireSeries } from './wire';
+
+/** Metrics that the page shows; the others stay in the file. */
+const SHOWN: ReadonlySet<string> = new Set<string>([
+  ...FIGURE_METRICS,
+  'step_time',
+  'monitor/state',
+  'monitor/rollbacks',
+]);
+/** A reader that is further behind fetches the run again. */
+const MOST_LINES_SENT = 2_000;
+
+/** A column of numbers that grows; NaN: no value. */
+class Column {
+  private data = new Float64Array(256).fill(NaN);
+
+  set(index: number, value: number): void {
+    if (index >= this.data.length) {
+      const larger = new Float64Array(Math.max(2 * this.data.length, index + 1)).fill(NaN);
+      larger.set(this.data);
+      this.data = larger;
+    }
+    this.data[index] = value;
+  }
+
+  get(index: number): number {
+    return index < this.data.length ? this.data[index]! : NaN;
+  }
+}
+
+const shownOf = (line: StepMetrics): [string, number][] =>
+  Object.entries(line).filter((entry): entry is [string, number] => SHOWN.has(entry[0]));
+
+export class RunSeries {
+  private readonly file: FollowedLines;
+  private epoch = '';
+  private readonly steps: number[] = [];
+  private columns = new Map<string, Column>();
+  private buckets = new Buckets();
+  private latest: Record<string, number> = {};
+  private before = 0;
+  /** The lines in which something happened, which marks are made of. */
+  readonly notable: StepMetrics[] = [];
+  /** The results of evaluations. */
+  readonly evaluations: LogEntry[] = [];
+  private damaged: { line: number; count: number } | null = null;
+  private discarded: { number: number; lines: StepMetrics[] }[] = [];
+
+  constructor(private readonly run: RunDirectory) {
+    this.file = new FollowedLines(run.metrics(), {
+      restart: () => this.restart(),
+      line: (text, number) => this.add(text === null ? null : lineMetrics(text), number),
+    });
+    this.restart();
+  }
+
+  private restart(): void {
+    this.epoch = randomBytes(6).toString('hex');
+    for (const list of [this.steps, this.notable, this.evaluations]) list.length = 0;
+    this.columns = new Map();
+    this.buckets = new Buckets();
+    this.latest = {};
+    this.before = 0;
+    this.damaged = null;
+  }
+
+  private add(line: StepMetrics | null, number: number): void {
+    if (line === null) {
+      this.damaged = { line: this.damaged?.line ?? number, count: (this.damaged?.count ?? 0) + 1 };
+      return;
+    }
+    const [step, values] = [line.step!, shownOf(line)];
+    const index = this.steps.push(step) - 1;
+    for (const [metric, value] of values) {
+      let column = this.columns.get(metric);
+      if (column === undefined) this.columns.set(metric, (column = new Column()));
+      column.set(index, value);
+    }
+    this.buckets.add(step, values);
+    this.latest = Object.fromEntries([['step', step], ...values]);
+    const state = line['monitor/state'] ?? this.before;
+    if (state !== this.before || line.update_applied === 0) {
+      this.notable.push({ step, 'monitor/state': state, update_applied: line.update_applied ?? 1 });
+    }
+    this.before = state;
+    const evaluated = evaluationText(line);
+    if (evaluated !== null) this.evaluations.push({ step, kind: 'evaluation', text: evaluated });
+  }
+
+  /** Reads what has been appended. */
+  poll(): Promise<boolean> {
+    return this.file.poll();
+  }
+
+  /** Reads the lines that rollbacks took back. @throws BAD_INPUT naming a damaged file */
+  readDiscarded(rollbacks: readonly Rollback[]): void {
+    this.discarded = rollbacks.map(({ number }) => {
+      return { number, lines: discardedLines(this.run, number) };
+    });
+  }
+
+  get position(): Position {
+    return { epoch: this.epoch, lines: this.steps.length };
+  }
+
+  /** One sentence about damaged lines; null: there are none. */
+  get problem(): string | null {
+    if (this.damaged === null) return null;
+    const { line, count } = this.damaged;
+    const more = count === 1 ? 'it is' : `it and ${count - 1} more like it are`;
+    return `${basename(this.file.path)} line ${line} is not a line of metrics; ${more} left out.`;
+  }
+
+  /** All lines in buckets; with `range`, those of its steps, in buckets as narrow as they fit. */
+  async series(range?: { from: number; to: number }): Promise<WireSeries> {
+    const { epoch, lines } = this.position;
+    const buckets = range === undefined ? this.buckets : await this.zoomed(range.from, range.to);
+    const discarded = this.discarded.map(({ number, lines: taken }) => {
+      return { number, buckets: bucketsOf(taken, buckets) };
+    });
+    return { epoch, lines, latest: this.latest, buckets: buckets.wire(), discarded };
+  }
+
+  private async zoomed(from: number, to: number): Promise<Buckets> {
+    const width = fittingWidth(from, to);
+    const buckets = new Buckets(width, Math.floor(from / width));
+    const pace = new Pace();
+    const columns = [...this.columns];
+    for (let i = 0; i < this.steps.length; i++) {
+      const step = this.steps[i]!;
+      if (step < from || step > to) continue;
+      const values = columns.map(([metric, column]) => [metric, column.get(i)] as const);
+      buckets.add(
+        step,
+        values.filter(([, value]) => !Number.isNaN(value)),
+      );
+      await pace.turn();
+    }
+    return buckets;
+  }
+
+  /** The lines after `position`; null: they cannot be sent, so the reader has to fetch the run again. */
+  since(id: string, position: Position): WireLines | null {
+    const { epoch, lines } = this.position;
+    const from = position.lines;
+    if (position.epoch !== epoch || from > lines || lines - from > MOST_LINES_SENT) return null;
+    const columns: WireLines['columns'] = {};
+    for (const [metric, column] of this.columns) {
+      const values = Array.from({ length: lines - from }, (_, i) => column.get(from + i));
+      if (values.every(Number.isNaN)) continue;
+      columns[metric] = values.map((value) => (Number.isNaN(value) ? null : rounded(value)));
+    }
+    return { id, epoch, from, lines, steps: this.steps.slice(from), columns };
+  }
+}
+
+function bucketsOf(lines: readonly StepMetrics[], like: Buckets): WireBuckets {
+  const buckets = new Buckets(like.width, like.start, Infinity);
+  for (const line of lines) buckets.add(line.step!, shownOf(line));
+  return buckets.wire();
+}
+
+const percent = (value: number): string => `${(100 * value).toFixed(1)}%`;
+
+/** The evaluation that followed a step, in words. */
+function evaluationText(line: StepMetrics): string | null {
+  const parts = (['greedy', 'sampled'] as const).flatMap((kind) => {
+    const [accuracy, thinking] = [line[`eval/${kind}_accuracy`], line[`eval/${kind}_thinking_tokens`]];
+    if (accuracy === undefined) return [];
+    const tokens = thinking === undefined ? '' : `, ${thinking.toFixed(1)} thinking tokens`;
+    return [`${kind} accuracy ${percent(accuracy)}${tokens}`];
+  });
+  return parts.length === 0 ? null : `Evaluated after step ${line.step}: ${parts.join('; ')}.`;
+}

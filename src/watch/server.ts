@@ -1,0 +1,139 @@
+/** The server of `acoer watch`: one folder, one page, for the person who started it. */
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo, Socket } from 'node:net';
+import { isIPv6 } from 'node:net';
+import { hostname } from 'node:os';
+import { AcoerError, errorCode, errorMessage } from '../errors';
+import { check, makeGuard } from './guard';
+import { pageFiles } from './page';
+import { answer, refuse, type Served } from './routes';
+import { Runs } from './runs';
+import { Streams } from './streams';
+
+export const DEFAULT_PORT = 8123;
+/** Ports tried one after another when none was given. */
+const PORTS_TRIED = 50;
+const LOOPBACK = '127.0.0.1';
+
+const LIMITS = {
+  headerBytes: 8 * 1024,
+  headersMs: 10_000,
+  requestMs: 15_000,
+  keepAliveMs: 5_000,
+  checkMs: 5_000,
+  connections: 128,
+  /** For the last events to leave. */
+  goodbyeMs: 200,
+} as const;
+
+export interface WatchOptions {
+  /** A run, or a folder of runs. */
+  path: string;
+  /** Default: 8123, or the next one that is free. 0: any that is free. */
+  port?: number;
+  /** Name or address of the interface to listen on. Default: 127.0.0.1, which no other machine reaches. */
+  host?: string;
+}
+
+export interface WatchServer {
+  /** Of the page, with the token. */
+  address: string;
+  port: number;
+  /** Sends the last changes to the open pages, and ends. */
+  close(): Promise<void>;
+}
+
+function makeServer(served: Served, guard: ReturnType<typeof makeGuard>): Server {
+  const server = createServer(
+    {
+      maxHeaderSize: LIMITS.headerBytes,
+      headersTimeout: LIMITS.headersMs,
+      requestTimeout: LIMITS.requestMs,
+      keepAliveTimeout: LIMITS.keepAliveMs,
+      connectionsCheckingInterval: LIMITS.checkMs,
+      // Checked by the guard, which also answers requests of HTTP/1.0.
+      requireHostHeader: false,
+    },
+    (request, response) => {
+      const asked = check(request, guard);
+      if (typeof asked === 'number') return refuse(response, asked);
+      answer(request, response, asked, served).catch(() => response.destroy());
+    },
+  );
+  server.maxConnections = LIMITS.connections;
+  server.on('clientError', (_, socket: Socket) => {
+    if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
+    else socket.destroy();
+  });
+  return server;
+}
+
+function listen(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', reject);
+    server.listen(port, host, () => {
+      server.off('error', reject);
+      resolve();
+    });
+  });
+}
+
+function listenError(error: unknown, host: string, port: number): AcoerError {
+  const code = errorCode(error) ?? '';
+  const cause = { cause: error };
+  if (code === 'EADDRINUSE') {
+    const text = `Port ${port} is in use: name another with --port, or leave it out.`;
+    return new AcoerError('BAD_CONFIG', text, cause);
+  }
+  if (code === 'EACCES') {
+    return new AcoerError('BAD_CONFIG', `Port ${port} is reserved: name one above 1023 with --port.`, cause);
+  }
+  const text = `Cannot listen on ${host}: ${errorMessage(error)}; name an address of this machine with --host.`;
+  return new AcoerError('BAD_CONFIG', text, cause);
+}
+
+/** Listens on the port given, or on the first one from the default on that is free. */
+async function listenSomewhere(server: Server, host: string, given: number | undefined): Promise<void> {
+  const first = given ?? DEFAULT_PORT;
+  const last = given ?? DEFAULT_PORT + PORTS_TRIED - 1;
+  for (let port = first; ; port++) {
+    try {
+      return await listen(server, host, port);
+    } catch (error) {
+      if (errorCode(error) !== 'EADDRINUSE' || port === last) throw listenError(error, host, port);
+    }
+  }
+}
+
+/** A host as part of an address; `0.0.0.0` and `::` are every interface of this machine. */
+function hostInAddress(host: string): string {
+  if (host === '0.0.0.0' || host === '::') return hostname();
+  return isIPv6(host) ? `[${host}]` : host;
+}
+
+/**
+ * Serves the live page of a run or of a folder of runs until it is closed.
+ *
+ * @throws BAD_INPUT if there is no such folder; BAD_CONFIG if the port or host cannot be listened on
+ */
+export async function startWatch({ path, port, host }: WatchOptions): Promise<WatchServer> {
+  const runs = new Runs(path);
+  const streams = new Streams(runs);
+  const guard = makeGuard(host ?? null);
+  const server = makeServer({ runs, streams, files: pageFiles() }, guard);
+  const interfaceName = host ?? LOOPBACK;
+  await listenSomewhere(server, interfaceName, port);
+  const used = (server.address() as AddressInfo).port;
+  return {
+    address: `http://${hostInAddress(interfaceName)}:${used}/${guard.token}/`,
+    port: used,
+    close: async () => {
+      await streams.close();
+      await new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeIdleConnections();
+        setTimeout(() => server.closeAllConnections(), LIMITS.goodbyeMs).unref();
+      });
+    },
+  };
+}
