@@ -37,7 +37,8 @@ function chosen(rows: readonly StoredCompletion[], count: number): StoredComplet
   return [...spread(right, count - wrongCount), ...spread(wrong, wrongCount)];
 }
 
-interface Source {
+export interface Source {
+  /** Index in the list of runs. */
   run: number;
   from: ShownCompletion['from'];
   rows: StoredCompletion[];
@@ -61,7 +62,8 @@ async function sourcesOf(runs: readonly RunData[]): Promise<Source[]> {
   return sources;
 }
 
-function shownOf(sources: readonly Source[], runs: readonly RunData[], perTable: number): ShownCompletions {
+/** Completions as pages show them. */
+export function shownCompletions(sources: readonly Source[], runs: readonly string[]): ShownCompletions {
   const indices = new Map<string, number>();
   const problems: ShownProblem[] = [];
   const problemIndex = ({ problemId, prompt, level, gold }: StoredCompletion): number => {
@@ -78,7 +80,7 @@ function shownOf(sources: readonly Source[], runs: readonly RunData[], perTable:
     return problems.length - 1;
   };
   const completions = sources.flatMap(({ run, from, rows }) =>
-    chosen(rows, perTable).map((row): ShownCompletion => {
+    rows.map((row): ShownCompletion => {
       const { step, sample, completion, extracted, correct, status, thinkingTokens, totalTokens, finish } =
         row;
       const { total = null, parts = {}, advantage = null } = row.scored ?? {};
@@ -101,7 +103,7 @@ function shownOf(sources: readonly Source[], runs: readonly RunData[], perTable:
       };
     }),
   );
-  return { runs: runs.map(({ name }) => name), problems, completions };
+  return { runs: [...runs], problems, completions };
 }
 
 /** Data for the page's script: JSON, compressed and in letters that HTML leaves alone. */
@@ -118,8 +120,10 @@ export async function packedCompletions(
   budgetBytes: number,
 ): Promise<{ packed: string; count: number }> {
   const sources = await sourcesOf(runs);
+  const names = runs.map(({ name }) => name);
   for (let perTable = 64; ; perTable = Math.floor(perTable / 2)) {
-    const shown = shownOf(sources, runs, perTable);
+    const some = sources.map((source) => ({ ...source, rows: chosen(source.rows, perTable) }));
+    const shown = shownCompletions(some, names);
     const text = packed(shown);
     if (text.length <= budgetBytes || perTable <= 1) return { packed: text, count: shown.completions.length };
   }

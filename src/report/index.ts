@@ -83,5 +83,6 @@ export async function writeFigures(folder: string, figures: readonly Figure[]): 
   }
 }
 
+export { shownCompletions } from './completions';
 export { readRun, type RunData } from './run-data';
 export { marksOf, type Mark } from './marks';

@@ -103,7 +103,7 @@ export class RunFiles {
       .map((completion) => ({ ...completion, finish: completion.truncated ? 'length' : 'stop' }) as const)
       .sort((a, b) => a.index - b.index);
     const path = directory.answers(step, kind);
-    await this.write(path, () => writeAnswers(path, step, rows));
+    await this.write('the answers of the evaluation', () => writeAnswers(path, step, rows));
   }
 
   /** PEFT would look for the embedded model's name on the hub. */

@@ -1,4 +1,5 @@
 /** What the server of `acoer watch` sends to its page. Imports nothing at run time: it is part of both. */
+import type { ShownCompletions } from '../report/shown';
 import type { WireBuckets } from './buckets';
 
 export type EntryState = 'running' | 'finished' | 'stopped' | 'killed' | 'unreadable';
@@ -129,29 +130,8 @@ export interface WireRuns {
   notes: string[];
 }
 
-/** A row of a table of completions. */
-export interface WireRow {
-  problemId: string;
-  level: string | null;
-  prompt: string;
-  completion: string;
-  /** Characters of the completion, of which `completion` may be the first ones. */
-  characters: number;
-  gold: string;
-  extracted: string | null;
-  correct: boolean;
-  status: string;
-  sample: number;
-  thinkingTokens: number;
-  totalTokens: number;
-  finish: string;
-  reward: number | null;
-  advantage: number | null;
-}
-
-export interface WireTableRows extends WireTable {
-  rows: WireRow[];
-  /** Rows of the table, of which `rows` may be the first ones. */
+export interface WireTableRows extends ShownCompletions {
+  /** Rows of the table, of which the first ones are here. */
   total: number;
 }
 

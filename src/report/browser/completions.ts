@@ -1,6 +1,6 @@
 /** A browser of completions: filters and search on top, a list, and the chosen completion beside it. */
 import type { ShownCompletion, ShownCompletions } from '../shown';
-import { element } from './dom';
+import { fill, h, setText } from './dom';
 import { renderMath } from './math';
 
 /** Rows shown at first, and more with each press of a button. */
@@ -23,11 +23,11 @@ interface Filters {
 }
 
 function choice(options: readonly (readonly [value: string, name: string])[]): HTMLSelectElement {
-  return element('select', {}, ...options.map(([value, name]) => element('option', { value }, name)));
+  return h('select', {}, ...options.map(([value, name]) => h('option', { value }, name)));
 }
 
 const bound = (label: string): HTMLInputElement =>
-  element('input', { type: 'number', step: 'any', 'aria-label': label });
+  h('input', { type: 'number', step: 'any', 'aria-label': label });
 
 function filtersFor(data: ShownCompletions): Filters {
   return {
@@ -52,7 +52,7 @@ function filtersFor(data: ShownCompletions): Filters {
     tokensTo: bound('Most thinking tokens'),
     rewardFrom: bound('Smallest reward'),
     rewardTo: bound('Largest reward'),
-    search: element('input', { type: 'search', placeholder: 'text, problem, answer' }),
+    search: h('input', { type: 'search', placeholder: 'text, problem, answer' }),
     order: choice([
       ['step', 'step'],
       ['-step', 'step, newest first'],
@@ -68,9 +68,9 @@ const labelled = (name: string, ...inputs: HTMLElement[]): HTMLElement => {
   if (inputs.length === 1) {
     // Without it the name would include the options.
     inputs[0]!.setAttribute('aria-label', name);
-    return element('label', {}, name, inputs[0]!);
+    return h('label', {}, name, inputs[0]!);
   }
-  return element('label', {}, name, element('span', {}, inputs[0]!, ' to ', inputs[1]!));
+  return h('label', {}, name, h('span', {}, inputs[0]!, ' to ', inputs[1]!));
 };
 
 function within(value: number | null, from: HTMLInputElement, to: HTMLInputElement): boolean {
@@ -105,7 +105,7 @@ function sorted(rows: ShownCompletion[], order: string): ShownCompletion[] {
 }
 
 const verdictMark = (row: ShownCompletion): HTMLElement =>
-  element('span', { class: row.correct ? 'good' : 'bad' }, row.correct ? '✓ correct' : `✕ ${row.status}`);
+  h('span', { class: row.correct ? 'good' : 'bad' }, row.correct ? '✓ correct' : `✕ ${row.status}`);
 
 function factsOf(row: ShownCompletion, data: ShownCompletions): string {
   const { level, id } = data.problems[row.problem]!;
@@ -133,20 +133,16 @@ function detailOf(row: ShownCompletion, data: ShownCompletions): HTMLElement {
     ...(row.advantage === null ? [] : [`advantage ${number(row.advantage)}`]),
     ...(row.finish === 'length' ? ['cut off at the limit'] : []),
   ];
-  const prompt = element('div', { class: 'problem' }, problem.prompt);
-  const end = element('div', { class: 'answer-text' }, answer);
-  const shown = element(
+  const prompt = h('div', { class: 'problem' }, problem.prompt);
+  const end = h('div', { class: 'answer-text' }, answer);
+  const shown = h(
     'article',
     { class: 'completion' },
-    element('h3', {}, verdictMark(row)),
-    element('p', { class: 'muted' }, facts.join(' · ')),
+    h('h3', {}, verdictMark(row)),
+    h('p', { class: 'muted' }, facts.join(' · ')),
     prompt,
-    element('p', { class: 'muted' }, `Reference: ${problem.gold}; answer found: ${row.extracted ?? 'none'}`),
-    element(
-      'div',
-      { class: 'thinking-text', tabindex: 0, role: 'group', 'aria-label': 'Thinking' },
-      thinking,
-    ),
+    h('p', { class: 'muted' }, `Reference: ${problem.gold}; answer found: ${row.extracted ?? 'none'}`),
+    h('div', { class: 'thinking-text', tabindex: 0, role: 'group', 'aria-label': 'Thinking' }, thinking),
     end,
   );
   renderMath(prompt);
@@ -157,9 +153,9 @@ function detailOf(row: ShownCompletion, data: ShownCompletions): HTMLElement {
 /** Fills `root`. */
 export function mountCompletions(root: HTMLElement, data: ShownCompletions): void {
   const filters = filtersFor(data);
-  const count = element('p', { class: 'muted', role: 'status' });
-  const list = element('ul', { class: 'rows', 'aria-label': 'Completions' });
-  const detail = element('div', { 'aria-live': 'polite' });
+  const count = h('p', { class: 'muted', role: 'status' });
+  const list = h('ul', { class: 'rows', 'aria-label': 'Completions' });
+  const detail = h('div', { 'aria-live': 'polite' });
   let limit = PAGE_ROWS;
   let current: HTMLElement | null = null;
 
@@ -167,34 +163,29 @@ export function mountCompletions(root: HTMLElement, data: ShownCompletions): voi
     current?.removeAttribute('aria-current');
     button.setAttribute('aria-current', 'true');
     current = button;
-    detail.replaceChildren(detailOf(row, data));
+    fill(detail, detailOf(row, data));
   };
   const item = (row: ShownCompletion) => {
-    const question = element('span', { class: 'question' }, data.problems[row.problem]!.prompt.slice(0, 200));
-    const button = element(
-      'button',
-      { type: 'button', onclick: () => open(row, button) },
-      verdictMark(row),
-      ` ${factsOf(row, data)}`,
-      question,
-    );
-    return element('li', {}, button);
+    const question = h('span', { class: 'question' }, data.problems[row.problem]!.prompt.slice(0, 200));
+    const button = h('button', { type: 'button' }, verdictMark(row), ` ${factsOf(row, data)}`, question);
+    button.addEventListener('click', () => open(row, button));
+    return h('li', {}, button);
   };
   const show = () => {
     const words = filters.search.value.trim().toLowerCase();
     const found = data.completions.filter((row) => matches(row, data, filters, words));
     const rows = sorted(found, filters.order.value).slice(0, limit);
-    count.textContent = `${number(found.length)} of ${number(data.completions.length)} completions`;
-    list.replaceChildren(...rows.map(item));
+    setText(count, `${number(found.length)} of ${number(data.completions.length)} completions`);
+    fill(list, ...rows.map(item));
     if (found.length > rows.length) {
-      const more = element(
-        'button',
-        { type: 'button', onclick: () => ((limit += PAGE_ROWS), show()) },
-        `Show ${PAGE_ROWS} more`,
-      );
-      list.append(element('li', {}, more));
+      const more = h('button', { type: 'button' }, `Show ${PAGE_ROWS} more`);
+      more.addEventListener('click', () => {
+        limit += PAGE_ROWS;
+        show();
+      });
+      list.append(h('li', {}, more));
     }
-    detail.replaceChildren();
+    fill(detail);
     list.querySelector('button')?.click();
   };
   for (const input of Object.values(filters) as HTMLElement[]) {
@@ -204,21 +195,23 @@ export function mountCompletions(root: HTMLElement, data: ShownCompletions): voi
     });
   }
   const { run, from, verdict, search, order } = filters;
+  // A filter that cannot tell completions apart is left out.
+  const differ = (of: (row: ShownCompletion) => unknown) => new Set(data.completions.map(of)).size > 1;
   root.replaceChildren(
-    element(
+    h(
       'div',
       { class: 'filters' },
       labelled('Search', search),
-      ...(data.runs.length > 1 ? [labelled('Run', run)] : []),
-      labelled('From', from),
+      differ((row) => row.run) ? labelled('Run', run) : null,
+      differ((row) => row.from) ? labelled('From', from) : null,
       labelled('Verdict', verdict),
-      labelled('Steps', filters.stepFrom, filters.stepTo),
+      differ((row) => row.step) ? labelled('Steps', filters.stepFrom, filters.stepTo) : null,
       labelled('Thinking tokens', filters.tokensFrom, filters.tokensTo),
-      labelled('Reward', filters.rewardFrom, filters.rewardTo),
+      differ((row) => row.reward) ? labelled('Reward', filters.rewardFrom, filters.rewardTo) : null,
       labelled('Order', order),
     ),
     count,
-    element('div', { class: 'browser' }, list, detail),
+    h('div', { class: 'browser' }, list, detail),
   );
   show();
 }

@@ -1,18 +1,43 @@
-/** Elements from text. Text never becomes HTML: it is only ever a text node. */
-type Child = Node | string | null;
-type Properties = Record<string, string | number | boolean | ((event: Event) => void)>;
+/** Elements made of text that may come from anywhere: everything is set as text, never as markup. */
 
-/** `on...` properties are listeners; `true` is an attribute without a value, `false` none. */
-export function element<Name extends keyof HTMLElementTagNameMap>(
-  name: Name,
-  properties: Properties = {},
+import { printable } from '../../printable';
+
+type Child = Node | string | number | null;
+
+/** A new element. Attributes that are null are left out. */
+export function h<K extends keyof HTMLElementTagNameMap>(
+  name: K,
+  attributes: Readonly<Record<string, string | number | null>> = {},
   ...children: Child[]
-): HTMLElementTagNameMap[Name] {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(properties)) {
-    if (typeof value === 'function') made.addEventListener(key.slice(2), value);
-    else if (value !== false) made.setAttribute(key, value === true ? '' : String(value));
+): HTMLElementTagNameMap[K] {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (value !== null) element.setAttribute(key, printable(String(value)));
   }
-  made.append(...children.filter((child) => child !== null));
-  return made;
+  element.append(...nodes(children));
+  return element;
+}
+
+const nodes = (children: readonly Child[]): (Node | string)[] =>
+  children
+    .filter((child) => child !== null)
+    .map((child) => (child instanceof Node ? child : printable(String(child))));
+
+/** Replaces what is in `element`. */
+export function fill(element: Element, ...children: Child[]): void {
+  element.replaceChildren(...nodes(children));
+}
+
+/** Changes an element's text only if it differs, so that nothing is laid out again for nothing. */
+export function setText(element: Element, text: string): void {
+  const shown = printable(text);
+  if (element.textContent !== shown) element.textContent = shown;
+}
+
+const SVG = 'http://www.w3.org/2000/svg';
+
+export function svg(name: string, attributes: Readonly<Record<string, string | number>>): SVGElement {
+  const element = document.createElementNS(SVG, name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, String(value));
+  return element;
 }

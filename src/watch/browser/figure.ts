@@ -2,7 +2,7 @@
 import uPlot from 'uplot';
 import { formatValue, type TimeFigure } from '../../report/figures';
 import type { WireMark } from '../wire';
-import { fill, h, setText } from './dom';
+import { fill, h, setText } from '../../report/browser/dom';
 import { drawnFigure, type Drawable, type DrawnFigure, type DrawnLine } from './figure-data';
 import { drawMarks, markNear } from './marks';
 import { colour, variable } from './theme';

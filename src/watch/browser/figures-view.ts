@@ -1,7 +1,7 @@
 /** All figures of one or several runs, in their groups. */
 import { FIGURE_GROUPS } from '../../report/figures';
 import type { WireMark } from '../wire';
-import { fill, h } from './dom';
+import { fill, h } from '../../report/browser/dom';
 import { hasData, type Drawable } from './figure-data';
 import { Figure, type Board } from './figure';
 

@@ -1,6 +1,7 @@
 /** What a run is doing at the moment: the phase, and the sequences being decoded. */
 import type { WireProgress, WireSequence } from '../wire';
-import { clean, fill, h, setText } from './dom';
+import { printable } from '../../printable';
+import { fill, h, setText } from '../../report/browser/dom';
 import { grouped } from './format';
 
 const PHASES: Readonly<Record<string, string>> = {
@@ -56,7 +57,7 @@ export class Flight {
     sequences.forEach(({ problemId, sample, tokens }, i) => {
       const bar = this.drawn[i]!;
       bar.style.setProperty('--share', (tokens / longest).toFixed(3));
-      bar.title = clean(`${problemId}, sample ${sample + 1}: ${grouped(tokens)} tokens`);
+      bar.title = printable(`${problemId}, sample ${sample + 1}: ${grouped(tokens)} tokens`);
       bar.classList.toggle('near', limit !== null && tokens > 0.9 * limit);
     });
     const of = limit === null ? '' : ` of at most ${grouped(limit)}`;

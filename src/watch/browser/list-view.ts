@@ -1,6 +1,6 @@
 /** The list of runs. */
 import type { RunEntry } from '../wire';
-import { fill, h, setText } from './dom';
+import { fill, h, setText } from '../../report/browser/dom';
 import { ago, duration, grouped, percent, relative, STATE_TEXT, tokens } from './format';
 import { sparkline } from './sparkline';
 

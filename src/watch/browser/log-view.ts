@@ -1,6 +1,6 @@
 /** What has happened to a run, newest first. */
 import type { LogEntry } from '../wire';
-import { fill, h } from './dom';
+import { fill, h } from '../../report/browser/dom';
 import { grouped } from './format';
 
 export class LogView {

@@ -1,7 +1,7 @@
 /** What happened at single steps, as lines across a figure. */
 import type uPlot from 'uplot';
 import type { WireMark } from '../wire';
-import { h } from './dom';
+import { h } from '../../report/browser/dom';
 
 /** Closer marks of the same kind are one. */
 const SAME_PX = 4;

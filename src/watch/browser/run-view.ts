@@ -2,7 +2,7 @@
 import type { WireSeries } from '../wire';
 import { Completions } from './completions';
 import { getJson } from './connection';
-import { fill, h, setText } from './dom';
+import { fill, h, setText } from '../../report/browser/dom';
 import { FiguresView } from './figures-view';
 import { Flight } from './flight';
 import { ago, duration, grouped, percent, relative, tokens } from './format';

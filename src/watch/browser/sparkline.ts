@@ -1,5 +1,5 @@
 /** A small line without axes. */
-import { svg } from './dom';
+import { svg } from '../../report/browser/dom';
 
 const WIDTH = 120;
 const HEIGHT = 28;

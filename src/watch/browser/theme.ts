@@ -1,6 +1,6 @@
 /** Light and dark: as the system has it, until the reader chooses. */
 import { COLOURS } from '../../report/figures';
-import { h, setText } from './dom';
+import { h, setText } from '../../report/browser/dom';
 
 const STORED = 'acoer-theme';
 const dark = window.matchMedia('(prefers-color-scheme: dark)');

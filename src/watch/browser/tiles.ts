@@ -1,6 +1,6 @@
 /** The figures of a run that matter now, as tiles. */
 import { formatValue } from '../../report/figures';
-import { fill, h } from './dom';
+import { fill, h } from '../../report/browser/dom';
 import { percent, relative, tokens } from './format';
 import type { RunModel } from './model';
 

@@ -1,7 +1,7 @@
 /** The live page of `acoer watch`: routes between the list and runs, and feeds them from the server's events. */
 import type { RunDetails, RunEntry, WireSeries } from '../wire';
 import { Connection, getJson, type Handlers, type Status } from './connection';
-import { fill, h, setText } from './dom';
+import { fill, h, setText } from '../../report/browser/dom';
 import { grouped } from './format';
 import { ListView } from './list-view';
 import { RunModel } from './model';
