@@ -199,11 +199,14 @@ function files({ directory }: TrainRun): string[] {
     ['final', 'the trained adapter, in PEFT format'],
     ['metrics.jsonl', 'the metrics of every step'],
     ['completions', 'sampled completions with their rewards'],
+    ['evaluations', "the evaluations' answers"],
+    ['tensorboard', 'for TensorBoard'],
     ['summary.json', 'the evaluation results'],
   ];
   const found = rows
     .map(([name, meaning]) => [join(directory, name), meaning] as const)
     .filter(([path]) => existsSync(path))
     .map(([path, meaning]) => [printableLine(path), meaning]);
-  return ['Files:', ...alignTable(found, 2).map((line) => `  ${line}`)];
+  const table = alignTable(found, 2).map((line) => `  ${line}`);
+  return ['Files:', ...table, '', `As a page: acoer report ${printableLine(directory)}`];
 }

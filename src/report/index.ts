@@ -1,5 +1,5 @@
 /** `acoer report`: one HTML file about a run, or about several compared. */
-import { join } from 'node:path';
+import { join, resolve, sep } from 'node:path';
 import { AcoerError, whyUnreadable } from '../errors';
 import { writeFileAtomic } from '../run';
 import { grouped } from '../text';
@@ -53,12 +53,27 @@ async function several(reports: readonly RunReport[]): Promise<Omit<PageContent,
   };
 }
 
+/** Runs in folders of the same name are called by the folder above as well. */
+function named(runs: readonly RunData[]): RunData[] {
+  const twice = ({ name }: RunData) => runs.filter((run) => run.name === name).length > 1;
+  return runs.map((run) => (twice(run) ? { ...run, name: longName(run.directory.path) } : run));
+}
+
+const longName = (path: string): string => resolve(path).split(sep).slice(-2).join(sep);
+
+function refuseTwice(paths: readonly string[]): void {
+  const all = paths.map((path) => resolve(path));
+  const again = paths.find((_, i) => all.indexOf(all[i]!) !== i);
+  if (again !== undefined) throw new AcoerError('BAD_INPUT', `${again} is given twice; name each run once.`);
+}
+
 /**
  * @param paths folders of runs, finished or not
- * @throws BAD_INPUT if one is not a run, or naming a damaged file of it
+ * @throws BAD_INPUT if one is not a run or is given twice, or naming a damaged file of it
  */
 export async function makeReport(paths: readonly string[], { title }: ReportOptions = {}): Promise<Report> {
-  const runs = paths.map(readRun);
+  refuseTwice(paths);
+  const runs = named(paths.map(readRun));
   const reports: RunReport[] = [];
   for (const run of runs) reports.push(await reportOf(run));
   const content = reports.length === 1 ? await single(reports[0]!) : await several(reports);

@@ -1,4 +1,5 @@
 /** The document of a report: one file that needs nothing else. */
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageVersion } from '../version';
@@ -87,12 +88,15 @@ export function pageHtml({
         Made by acoer ${packageVersion()}. Figures and numbers come from the run's own files.
       </p>
     </footer>`;
+  // Any other script, also in an attribute, is refused by the browser.
+  const script = asset('report.js').replaceAll('</script', '<\\/script');
+  const hash = createHash('sha256').update(script).digest('base64');
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-${hash}'; img-src data: blob:">
 <link rel="icon" href="data:,">
 <title>${escaped(title)}</title>
 <style>${asset('style.css')}</style>
@@ -101,7 +105,7 @@ export function pageHtml({
 ${body.text}
 ${dataHtml('figure-data', packed(csv)).text}
 ${dataHtml('completion-data', completions.packed).text}
-<script>${asset('report.js').replaceAll('</script', '<\\/script')}</script>
+<script>${script}</script>
 </body>
 </html>
 `;

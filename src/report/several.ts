@@ -274,11 +274,11 @@ function comparedOrNull(a: RunReport, b: RunReport, kind: BeforeAfter['kind']) {
   }
 }
 
-function runSection(report: RunReport): Section {
+function runSection(report: RunReport, index: number): Section {
   const { run } = report;
   const config: Config | null = run.config;
   return {
-    id: `run-${run.name.replaceAll(/[^\w-]+/g, '-')}`,
+    id: `run-${index + 1}`,
     title: run.name,
     content: markup`<p>${verdictOf(report)}</p>
       ${answersSection(report)}

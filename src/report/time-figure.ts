@@ -2,7 +2,7 @@
 import { wilsonInterval } from '../eval';
 import { maximum, minimum } from '../statistics';
 import type { StepMetrics } from '../types';
-import { formatValue, smoothed, type FigureLine, type TimeFigure } from './figures';
+import { COLOURS, formatValue, smoothed, type FigureLine, type TimeFigure } from './figures';
 import type { Mark, MarkKind } from './marks';
 import { colour, draw, FIGURE_SIZE, loadPlot, type Plot } from './svg';
 
@@ -185,6 +185,10 @@ function yDomain({ fromZero, unit }: TimeFigure, lines: readonly DrawnLine[]): [
   return [low === 0 ? 0 : Math.max(low - pad, unit === 'fraction' && low >= 0 ? 0 : -Infinity), top];
 }
 
+/** Beyond the number of colours, lines differ in their dashes. */
+const dashes = (index: number): string | undefined =>
+  [undefined, '7 3', '2 2'][Math.floor(index / COLOURS.light.length) % 3];
+
 function lineMarks(Plot: Plot, { points, behind, band, discarded = [], index, as }: DrawnLine) {
   const stroke = colour(index);
   const xy = { x: 'step', y: 'value' } as const;
@@ -204,7 +208,9 @@ function lineMarks(Plot: Plot, { points, behind, band, discarded = [], index, as
       ...xy,
       stroke,
       // Nothing was measured between evaluations.
-      ...(as === 'points' ? { strokeWidth: 1.2, strokeDasharray: '4 3' } : { strokeWidth: 2 }),
+      ...(as === 'points'
+        ? { strokeWidth: 1.2, strokeDasharray: '4 3' }
+        : { strokeWidth: 2, strokeDasharray: dashes(index) }),
     }),
     ...(as === 'points' || points.length === 1
       ? [Plot.dot(points, { ...xy, r: 3, fill: 'var(--page)', stroke, strokeWidth: 2 })]

@@ -283,6 +283,8 @@ describe('the command', () => {
     ]);
     const unwritable = await acoer('report', path, '--out', join(path, 'config.json', 'x.html'));
     expect([unwritable.code, unwritable.stderr]).toEqual([2, expect.stringContaining('Cannot write')]);
+    const again = await acoer('report', path, `${path}/`);
+    expect([again.code, again.stderr]).toEqual([2, expect.stringContaining('is given twice')]);
     appendFileSync(join(path, 'metrics.jsonl'), '{"step": "x"}\n');
     const damaged = await acoer('report', path, '--out', join(root, 'x.html'));
     expect([damaged.code, damaged.stderr]).toEqual([2, expect.stringContaining('metrics.jsonl line 61')]);
