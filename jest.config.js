@@ -14,6 +14,8 @@ module.exports = {
     ],
   },
   testTimeout: 60_000,
+  // A worker keeps what earlier files left on its heap; collecting it blocks the tests that watch for blocking.
+  workerIdleMemoryLimit: '512MB',
   // Jest's default leaves one core idle, which on two cores is half of the machine.
   maxWorkers: Math.max(2, availableParallelism() - 1),
 };

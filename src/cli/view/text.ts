@@ -6,20 +6,38 @@ const ASCII = /^[ -~]*$/;
 const EMOJI = new RegExp('\\p{RGI_Emoji}', 'gv');
 const WIDE = '\u65e5';
 
-/** Columns that plain text takes: two for wide characters and emoji, none for combining marks. */
-export function columnsOf(text: string): number {
-  // Most lines are ASCII, for which the package is slow.
-  return ASCII.test(text) ? text.length : stringWidth(text.replace(EMOJI, WIDE));
+const segmenter = new Intl.Segmenter('en', { granularity: 'grapheme' });
+
+/** The emoji pattern is so large that V8 may compile it again after each garbage collection. */
+const known = new Map<string, number>();
+const MOST_KNOWN = 4096;
+const LONGEST_KNOWN = 32;
+
+function segmentColumns(segment: string): number {
+  if (ASCII.test(segment)) return segment.length;
+  const found = known.get(segment);
+  if (found !== undefined) return found;
+  const columns = stringWidth(segment.replace(EMOJI, WIDE));
+  if (segment.length > LONGEST_KNOWN) return columns;
+  if (known.size >= MOST_KNOWN) known.clear();
+  known.set(segment, columns);
+  return columns;
 }
 
-const segmenter = new Intl.Segmenter('en', { granularity: 'grapheme' });
+/** Columns that plain text takes: two for wide characters and emoji, none for combining marks. */
+export function columnsOf(text: string): number {
+  if (ASCII.test(text)) return text.length;
+  let columns = 0;
+  for (const { segment } of segmenter.segment(text)) columns += segmentColumns(segment);
+  return columns;
+}
 
 /** The longest start of `text` that fits into `width` columns, and the rest. Never splits an emoji. */
 function splitAt(text: string, width: number): [start: string, rest: string] {
   if (ASCII.test(text)) return [text.slice(0, Math.max(1, width)), text.slice(Math.max(1, width))];
   let columns = 0;
   for (const { segment, index } of segmenter.segment(text)) {
-    columns += columnsOf(segment);
+    columns += segmentColumns(segment);
     // One that is wider than a line gets its own.
     if (columns > width && index > 0) return [text.slice(0, index), text.slice(index)];
   }
