@@ -45,7 +45,7 @@ struct GenerateOptions {
   DecodePath path = DecodePath::kAuto;
   // Called on the thread of the call after a step, or a layer of a prefill, but at most every
   // progressEveryMs, and not once the call is cancelled. Empty: nobody is told.
-  std::function<void(GenerateProgress&&)> onProgress;
+  std::function<void(GenerateProgress&&)> onProgress = nullptr;
   double progressEveryMs = 250;
 };
 

@@ -50,8 +50,10 @@ test('Ctrl-Z gives the cursor back and going on draws again', async () => {
   child.stderr.prependListener('data', (chunk: Buffer) => (stderr += chunk.toString()));
   await seen(SHOW);
   stderr = '';
-  child.kill('SIGCONT');
+  // The process may not have stopped yet, and a SIGCONT before that is lost.
+  const waking = setInterval(() => child.kill('SIGCONT'), 100);
   await seen('a curve');
+  clearInterval(waking);
   expect(stderr).toContain(HIDE);
   child.kill('SIGHUP');
   expect((await end).stderr.endsWith(SHOW)).toBe(true);
