@@ -60,6 +60,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'ranks',
     'text',
     'printable',
+    'transcript',
     'version',
     'config',
     'models',

@@ -1,7 +1,7 @@
 /** The layout of a run's files, and the state of a run directory. */
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
-import { currentSettings } from '../config';
+import { currentSettings, resolveConfig } from '../config';
 import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
 import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
@@ -102,6 +102,12 @@ export class RunDirectory {
     const settings = this.readJson(this.config());
     if (isRecord(settings)) return currentSettings(settings);
     throw new AcoerError('BAD_INPUT', `${this.config()} contains no settings; the run is damaged.`);
+  }
+
+  /** The run's `promptTemplate`; the default if the run is older than the setting. */
+  promptTemplate(): string {
+    const { promptTemplate } = this.settings() as { promptTemplate?: unknown };
+    return typeof promptTemplate === 'string' ? promptTemplate : resolveConfig([]).promptTemplate;
   }
 
   readJson(path: string): unknown {

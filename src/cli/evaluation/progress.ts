@@ -1,8 +1,7 @@
 /** Shows the progress of an evaluation on stderr. */
 import type { EvalRow } from '../../eval';
-import { grouped, percent } from '../../text';
+import { duration, grouped, percent } from '../../text';
 import { printableLine } from '../../printable';
-import { duration } from '../view/format';
 
 /** Time between two lines where a line cannot be redrawn. */
 const QUIET_MS = 30_000;

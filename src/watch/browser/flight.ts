@@ -2,7 +2,7 @@
 import type { WireProgress, WireSequence } from '../wire';
 import { printable } from '../../printable';
 import { fill, h, setText } from '../../report/browser/dom';
-import { grouped } from './format';
+import { grouped } from '../../text';
 
 const PHASES: Readonly<Record<string, string>> = {
   loading: 'Loading the model',
