@@ -16,7 +16,8 @@ interface NativeLocks {
 const { EAGAIN, EACCES, EINVAL, ENOLCK, ENOSYS, EOPNOTSUPP } = constants.errno;
 
 let loaded: NativeLocks | undefined;
-const native = (): NativeLocks => (loaded ??= loadAddonFile('lock', 'the addon for file locks') as NativeLocks);
+const native = (): NativeLocks =>
+  (loaded ??= loadAddonFile('lock', 'the addon for file locks') as NativeLocks);
 
 function answer(errno: number): 'free' | 'held' | 'unsupported' {
   if (errno === 0) return 'free';

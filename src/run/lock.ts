@@ -214,7 +214,7 @@ export class RunLock {
       owner === null
         ? 'is gone, or its lock.json was removed'
         : `was taken over by process ${owner.pid} on ${owner.host}`;
-    throw new AcoerError('WRITE_FAILED', `The run directory ${this.directory} ${what}.`);
+    throw new AcoerError('WRITE_FAILED', `The folder ${this.directory} ${what}.`);
   }
 
   /** Removes the file, if it is still ours, while nobody else can have the lock. */
