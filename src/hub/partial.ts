@@ -24,12 +24,12 @@ const thisProcess = (): string => `${process.pid}-${startTicks(process.pid)}-${p
 
 /** Whether an owner may be alive: one elsewhere, with which the cache is shared, cannot be asked. */
 const mayLive = (pid: string, start: string, where: string): boolean =>
-  where !== place() || startTicks(Number(pid)) === start;
+  pid !== '0' && (where !== place() || startTicks(Number(pid)) === start);
 
 const nameFor = (blob: string, owner: string): string =>
   `${blob}.${owner}-${Date.now()}${randomBytes(2).toString('hex')}${SUFFIX}`;
 /** No process has id 0, so the next one takes the file over. */
-const nobody = (): string => `0-0-${place()}`;
+const NOBODY = '0-0-00000000';
 
 interface PartialEntry {
   path: string;
@@ -98,7 +98,7 @@ async function takeOver(partials: readonly PartialEntry[], path: string): Promis
 export async function releasePartial(blob: string, path: string): Promise<void> {
   try {
     if ((await stat(path)).size === 0) await rm(path);
-    else await rename(path, nameFor(blob, nobody()));
+    else await rename(path, nameFor(blob, NOBODY));
   } catch (error) {
     if (errorCode(error) !== 'ENOENT') throw error;
   }

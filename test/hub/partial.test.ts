@@ -35,6 +35,11 @@ test('one of a process that has ended is taken over at once', async () => {
   expect(readdirSync(join(blob, '..'))).toHaveLength(1);
 });
 
+test('one that was given up is taken over at once', async () => {
+  const given = (name: string) => name.replace(/\.\d+-\d+-[0-9a-f]{8}-/, '.0-0-00000000-');
+  expect(await claimPartial(await owned(given))).toHaveProperty('path');
+});
+
 test('one of another machine or container is waited for while it grows, whatever lives under its number here', async () => {
   expect(await claimPartial(await owned((name) => elsewhere(ended(name))))).toEqual({ busy: { bytes: 11 } });
   expect(await claimPartial(await owned(elsewhere, 61))).toHaveProperty('path');
