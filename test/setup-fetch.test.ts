@@ -1,6 +1,6 @@
 /** Fetching libtorch: the archive from a server here, the wheel from a fake pip; verified, cached, never repeated. */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { basename, join } from 'node:path';
 import {
@@ -263,15 +263,41 @@ test('CUDA: NVIDIA’s wheels lie beside torch, and only what libtorch needs of 
   expect(calls[1]).toMatch(/ cuda-toolkit\[cublas,cudart\]==13\.0\.3 nvidia-nccl-cu13==2\.30\.7$/);
 });
 
-test('what a killed set-up left is removed, and what a running one makes is not', async () => {
+test('what a killed set-up left is removed, and what a running one makes is not, on this machine or another', async () => {
   const bytes = archiveBytes();
-  const { env } = await machine((_, response) => response.end(bytes));
+  let ownName = '';
+  const { env } = await machine((_, response) => {
+    ownName = stagingLeft(env).find((name) => /^\.tmp-[^-]+-\d+-/.test(name) && !others.includes(name))!;
+    response.end(bytes);
+  });
   const cache = join(env.XDG_CACHE_HOME!, 'acoer', 'libtorch');
-  const dead = join(cache, '.tmp-4194305-aa'); // above the largest pid
-  const alive = join(cache, `.tmp-${process.pid}-bb`);
-  for (const path of [dead, alive]) mkdirSync(path, { recursive: true });
+  const others: string[] = [];
+  const make = (name: string, changed?: Date): string => {
+    const path = join(cache, name);
+    others.push(name);
+    mkdirSync(join(path, '0'), { recursive: true });
+    const file = join(path, '0', 'libtorch.zip');
+    writeFileSync(file, 'part');
+    if (changed !== undefined) {
+      for (const old of [file, join(path, '0'), path]) utimesSync(old, changed, changed);
+    }
+    return path;
+  };
+  // Other machines and containers count their processes anew, so the number tells nothing about theirs.
+  const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000);
+  const theirs = make('.tmp-00000000.4026531836-4194305-aa', hoursAgo(23));
+  const theirsLeft = make(`.tmp-00000000.4026531836-${process.pid}-bb`, hoursAgo(25));
+  const growing = make('.tmp-00000000.4026531836-4194305-cc', hoursAgo(25));
+  writeFileSync(join(growing, '0', 'libtorch.zip'), 'more');
   await lib.fetchLibtorch(env, 'cpu');
-  expect([existsSync(dead), existsSync(alive)]).toEqual([false, true]);
+  expect([theirs, theirsLeft, growing].map((path) => existsSync(path))).toEqual([true, false, true]);
+  // Ours are known at once.
+  const place = /^\.tmp-([^-]+)-/.exec(ownName)![1]!;
+  const dead = make(`.tmp-${place}-4194305-dd`); // above the largest pid
+  const alive = make(`.tmp-${place}-${process.pid}-ee`, hoursAgo(25));
+  rmSync(lib.cachedFolder(env, 'cpu'), { recursive: true });
+  await lib.fetchLibtorch(env, 'cpu');
+  expect([dead, alive].map((path) => existsSync(path))).toEqual([false, true]);
 });
 
 test('two set-ups at once end with one whole folder', async () => {

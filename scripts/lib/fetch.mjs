@@ -2,7 +2,18 @@
  * Fetches libtorch into the cache, from the official archive or else wheels; renamed into place when
  * complete.
  */
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
 import { randomBytes } from 'node:crypto';
 import { dirname, join } from 'node:path';
 import { download } from './download.mjs';
@@ -48,6 +59,22 @@ function sourcesOf(wanted, env) {
   ];
 }
 
+const STAGING = '.tmp-';
+const DAY_MS = 86_400_000;
+
+/**
+ * This machine since its start, and the container whose process ids are seen: a cache may be shared with
+ * others, where the same number is another process.
+ */
+function placeOfProcesses() {
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').slice(0, 8);
+    return `${boot}.${readlinkSync('/proc/self/ns/pid').replace(/\D/g, '')}`;
+  } catch {
+    return 'unknown'; // no /proc
+  }
+}
+
 /** @param {number} pid */
 function isAlive(pid) {
   try {
@@ -58,11 +85,32 @@ function isAlive(pid) {
   }
 }
 
-/** Removes what a killed set-up left behind. @param {string} cache */
+/** When anything in a folder was last changed. @param {string} folder */
+function changedMs(folder) {
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+  return Math.max(...['', ...names].map((name) => lstatSync(join(folder, name)).mtimeMs));
+}
+
+/** @param {string} cache @param {string} name */
+function isStale(cache, name) {
+  const [, place, pid] = /^\.tmp-([^-]+)-(\d+)-/.exec(name) ?? [];
+  if (place === placeOfProcesses() && place !== 'unknown') return !isAlive(Number(pid));
+  return Date.now() - changedMs(join(cache, name)) > DAY_MS;
+}
+
+/**
+ * Removes what a killed set-up left behind: at once if it ran among the processes that are seen here, else
+ * after a day without a change.
+ * @param {string} cache
+ */
 function removeStaleStaging(cache) {
-  for (const name of readdirSync(cache)) {
-    const pid = /^\.tmp-(\d+)-/.exec(name)?.[1];
-    if (pid && !isAlive(Number(pid))) rmSync(join(cache, name), { recursive: true, force: true });
+  for (const name of readdirSync(cache).filter((entry) => entry.startsWith(STAGING))) {
+    try {
+      if (isStale(cache, name)) rmSync(join(cache, name), { recursive: true, force: true });
+    } catch (error) {
+      // Another set-up removes it, or is at work in it.
+      if (systemCode(error) !== 'ENOENT') throw error;
+    }
   }
 }
 
@@ -158,7 +206,8 @@ export async function fetchLibtorch(env, flavour) {
   const target = cachedFolder(env, flavour);
   prepareCache(cache, flavour);
   if (existsSync(target)) say(`${target} is incomplete and will be fetched again`);
-  const staging = join(cache, `.tmp-${process.pid}-${randomBytes(4).toString('hex')}`);
+  const own = `${placeOfProcesses()}-${process.pid}-${randomBytes(4).toString('hex')}`;
+  const staging = join(cache, `${STAGING}${own}`);
   mkdirSync(staging);
   const onSignal = (/** @type {NodeJS.Signals} */ signal) => {
     rmSync(staging, { recursive: true, force: true });

@@ -5,32 +5,16 @@ import type { FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
+import { NEWLINE, splitLines } from '../json';
 import { Pace } from '../pace';
 import { printableJson } from '../printable';
 
-const NEWLINE = 0x0a;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 export interface JsonLine {
   /** Line number in the input, from 1. */
   line: number;
   value: unknown;
-}
-
-/** The lines of a byte stream without their line ends; the last newline may be missing. */
-async function* splitLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  let parts: Buffer[] = [];
-  for await (const chunk of bytes) {
-    let start = 0;
-    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-      parts.push(chunk.subarray(start, end));
-      yield parts.length === 1 ? parts[0]! : Buffer.concat(parts);
-      parts = [];
-      start = end + 1;
-    }
-    if (start < chunk.length) parts.push(chunk.subarray(start));
-  }
-  if (parts.length > 0) yield Buffer.concat(parts);
 }
 
 /** An error about one input line: exit 2. */

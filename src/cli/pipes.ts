@@ -8,7 +8,8 @@ export function endQuietlyOnClosedPipe(): void {
   watching = true;
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (surviving) return;
+      // A terminal that is gone also sends SIGHUP, which ends the command.
+      if (surviving || (error.code === 'EIO' && stream.isTTY)) return;
       if (error.code !== 'EPIPE') throw error;
       process.exit(0);
     });

@@ -99,7 +99,7 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
   return { resume: resumedRun(flags), ...mergeLayers(layers, flags.preset) };
 }
 
-/** Runs `work`. The first SIGINT or SIGTERM stops it within seconds, the second at once, files intact. */
+/** Runs `work`. The first signal stops it within seconds, the second at once, files intact. */
 function stoppable<T>(
   onStop: (text: string) => void,
   work: (signal: AbortSignal, hold: (run: TrainRun) => void) => Promise<T>,
@@ -126,8 +126,11 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
 /** A hung engine call would make `process.exit` wait forever; every file on disk is intact. */
 function endIfStuck(error: unknown): void {
   if (!isStuck(error)) return;
-  writeSync(process.stderr.fd, `acoer: ${errorMessage(error)}\n`);
-  exitNow(1);
+  try {
+    writeSync(process.stderr.fd, `acoer: ${errorMessage(error)}\n`);
+  } finally {
+    exitNow(1);
+  }
 }
 
 /** Serves the run's live page, and opens it if there is a screen. */

@@ -146,7 +146,7 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
       );
     }
     // Left by a start that was killed. Any other file may belong to someone else.
-    for (const file of ['config.json', LOCK_FILE]) removeTemporaries(path, file);
+    removeTemporaries(path, 'config.json');
     for (const folder of ['completions', 'checkpoints']) mkdirSync(join(path, folder), { recursive: true });
     writeJsonAtomic(run.config(), config);
   } catch (error) {
@@ -163,7 +163,7 @@ function lockedDirectory(path: string): RunDirectory {
   try {
     return new RunDirectory(path, RunLock.acquire(path));
   } catch (error) {
-    throw errorCode(error) === 'RUN_LOCKED' ? error : cannotWrite(path, error);
+    throw error instanceof AcoerError ? error : cannotWrite(path, error);
   }
 }
 

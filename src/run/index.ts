@@ -28,7 +28,7 @@ export {
   type RunState,
 } from './directory';
 export { openDump, pruneDumps, saveDump } from './dumps';
-export { EvaluationFile, recordOf } from './evaluation-file';
+export { type EvaluationFile, EvaluationFolder, evaluationRows, recordOf } from './evaluation-file';
 export { MetricsCsv } from './metrics-csv';
 export { lineMetrics, MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
 export { saveFinal } from './final';

@@ -2,20 +2,13 @@
  * Files of a run that no run wrote: each gives one error with a code and the file's name, whatever it
  * contains.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { checkStoredState } from '../../src/train/stored-state';
 import { restoreOpenBatch } from '../../src/train/open-batch';
-import {
-  EvaluationFile,
-  MetricsFile,
-  readMetrics,
-  readRollbacks,
-  RunDirectory,
-  type Tensor,
-} from '../../src/run';
+import { MetricsFile, readMetrics, readRollbacks, RunDirectory, type Tensor } from '../../src/run';
 import { decodeSafetensors, encodeSafetensors } from '../../src/run/safetensors';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-damaged-'));
@@ -42,21 +35,6 @@ test.each(['{}', 'null', '[null]', '[{"number":1}]', '[{"number":1,"from":5,"to"
     expect(() => readRollbacks(new RunDirectory(root))).toThrow(badInput(/rollbacks\.json is not a list of rollbacks/));
   },
 ); // prettier-ignore
-
-test('records and rows of an evaluation', async () => {
-  const folder = join(root, 'eval');
-  mkdirSync(folder);
-  for (const text of ['null', '{}', '{"settings":[],"report":null}', '{"settings":{},"report":3}', '{']) {
-    writeFileSync(join(folder, 'e.json'), text);
-    expect(() => new EvaluationFile(folder, 'e', {})).toThrow(badInput(/e\.json/));
-  }
-  writeFileSync(join(folder, 'e.json'), '{"settings":{},"report":null}');
-  writeFileSync(join(folder, 'e.jsonl'), '{"a":1}\n[1]\n');
-  using file = new EvaluationFile(folder, 'e', {});
-  const rows = file.rows();
-  expect((await rows.next()).value).toEqual({ a: 1 });
-  await expect(rows.next()).rejects.toThrow(badInput(/e\.jsonl line 2 is not a JSON object/));
-});
 
 test.each([
   ['dtype', '"__proto__"'],

@@ -175,7 +175,7 @@ describe('a run directory', () => {
     fs.rmSync(given.out!, { recursive: true });
     const ended = run.result();
     await expect(ended).rejects.toMatchObject({ code: 'WRITE_FAILED' });
-    await expect(ended).rejects.toThrow(`The run directory ${given.out} is gone`);
+    await expect(ended).rejects.toThrow(`The folder ${given.out} is gone`);
     expect(fs.existsSync(given.out!)).toBe(false);
   });
 
