@@ -45,7 +45,7 @@ function addLines(lines: Map<number, string>, path: string, lastStep: number): v
   }
 }
 
-/** `3, 5-9` */
+/** `step 3`, `steps 3, 5-9` */
 function stepRanges(steps: readonly number[]): string {
   const ranges: [first: number, last: number][] = [];
   for (const step of steps) {
@@ -53,7 +53,8 @@ function stepRanges(steps: readonly number[]): string {
     if (range !== undefined && range[1] === step - 1) range[1] = step;
     else ranges.push([step, step]);
   }
-  return ranges.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`)).join(', ');
+  const shown = ranges.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`));
+  return `${steps.length > 1 ? 'steps' : 'step'} ${shown.join(', ')}`;
 }
 
 /**
@@ -78,10 +79,10 @@ export function recoverLines(
     const gone = missing();
     const restored = lost.filter((step) => lines.has(step));
     if (restored.length > 0)
-      warn(`${path} had lost the lines of steps ${stepRanges(restored)}: restored from checkpoints.`);
+      warn(`${path} had lost the lines of ${stepRanges(restored)}: restored from checkpoints.`);
     if (gone.length > 0)
       warn(
-        `${path} has lost the lines of steps ${stepRanges(gone)}, and no checkpoint has them: their metrics are gone. The steps themselves are not affected.`,
+        `${path} has lost the lines of ${stepRanges(gone)}, and no checkpoint has them: their metrics are gone. The steps themselves are not affected.`,
       );
   }
   const inOrder = [...lines].sort(([a], [b]) => a - b);
