@@ -107,7 +107,11 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
     return { ...resolveTrainConfig(layers, flags.preset), out: flags.out };
   }
   const acceptChanged = flags.acceptChanged && [flags.acceptChanged];
-  return { resume: resumedRun(flags), ...(acceptChanged && { acceptChanged }), ...mergeLayers(layers, flags.preset) };
+  return {
+    resume: resumedRun(flags),
+    ...(acceptChanged && { acceptChanged }),
+    ...mergeLayers(layers, flags.preset),
+  };
 }
 
 /** Runs `work`. The first SIGINT or SIGTERM stops it within seconds, the second at once, files intact. */

@@ -101,8 +101,12 @@ function addOwn(
     Object.assign(line, given);
     return;
   }
-  const owner = isReservedMetric(taken, writer) ? 'which the run writes itself' : 'which the line already has';
-  throw fault(`name ${shownJson(taken)}, ${owner}; choose another name, such as ${shownJson(`${name}/${taken}`)}.`);
+  const owner = isReservedMetric(taken, writer)
+    ? 'which the run writes itself'
+    : 'which the line already has';
+  throw fault(
+    `name ${shownJson(taken)}, ${owner}; choose another name, such as ${shownJson(`${name}/${taken}`)}.`,
+  );
 }
 
 /** Metrics of the generated batch; every update made from it repeats them. */

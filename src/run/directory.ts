@@ -64,7 +64,8 @@ export class RunDirectory {
   readonly dump = (step: number) => join(this.dumps(), stepName(step));
 
   /** Copies of lines of metrics.jsonl in the checkpoints. */
-  readonly savedMetrics = () => this.checkpointSteps().map((step) => join(this.checkpoint(step), METRICS_FILE));
+  readonly savedMetrics = () =>
+    this.checkpointSteps().map((step) => join(this.checkpoint(step), METRICS_FILE));
 
   readonly hang = (step: number, phase: string) => join(this.path, `watchdog-${step}-${phase}.json`);
 

@@ -1,13 +1,5 @@
 /** metrics.jsonl: one JSON object per finished step, appended when the step ends. */
-import {
-  closeSync,
-  existsSync,
-  fstatSync,
-  fsyncSync,
-  openSync,
-  readFileSync,
-  readSync,
-} from 'node:fs';
+import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readFileSync, readSync } from 'node:fs';
 import { AcoerError, whyUnreadable } from '../errors';
 import { finiteNumbers, isRecord } from '../json';
 import type { StepMetrics } from '../types';
@@ -70,8 +62,7 @@ export function recoverLines(
   warn: (message: string) => void,
 ): string {
   const lines = new Map<number, string>();
-  const missing = () =>
-    Array.from({ length: lastStep }, (_, i) => i + 1).filter((step) => !lines.has(step));
+  const missing = () => Array.from({ length: lastStep }, (_, i) => i + 1).filter((step) => !lines.has(step));
   addLines(lines, path, lastStep);
   const lost = missing();
   if (lost.length > 0) {

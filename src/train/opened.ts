@@ -116,7 +116,12 @@ export async function openModel(
     const base = { engine, model, policy, watch: watchdog, signal };
     const loop = loopContext(config, inputs, base, makeSampler);
     watchdog.loaded(engine, model, loop.sampler);
-    return { loop, identity, plan, close: (engineAnswers) => (engineAnswers ? close() : closeRewards(rewards)) };
+    return {
+      loop,
+      identity,
+      plan,
+      close: (engineAnswers) => (engineAnswers ? close() : closeRewards(rewards)),
+    };
   } catch (error) {
     failed.abort();
     await close();

@@ -4,7 +4,9 @@ import type { Config } from '../config';
 import { AcoerError } from '../errors';
 
 /** Settings that a resumed run may change, and the effect. */
-const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' | 'schedule' | 'prompts' | 'place'>>> = {
+const CHANGEABLE: Readonly<
+  Partial<Record<keyof Config, 'nothing' | 'rounding' | 'schedule' | 'prompts' | 'place'>>
+> = {
   maxSteps: 'schedule',
   saveSteps: 'nothing',
   keepCheckpoints: 'nothing',

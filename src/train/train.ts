@@ -246,7 +246,10 @@ function checkedAcceptance({ acceptChanged = [], resume }: TrainOptions): readon
     throw new AcoerError('BAD_CONFIG', `acceptChanged can name reward only, not ${shownJson(unknown)}.`);
   }
   if (acceptChanged.length > 0 && resume === undefined) {
-    throw new AcoerError('BAD_CONFIG', 'acceptChanged is about resuming a run: leave it out, or name resume.');
+    throw new AcoerError(
+      'BAD_CONFIG',
+      'acceptChanged is about resuming a run: leave it out, or name resume.',
+    );
   }
   return acceptChanged;
 }

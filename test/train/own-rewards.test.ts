@@ -44,7 +44,11 @@ describe('metrics of a reward', () => {
   }); // prettier-ignore
 
   test('two rewards cannot write the same number', async () => {
-    for (const name of ['twin-a', 'twin-b']) registerReward(name, withMetrics(() => ({ shared: 1 })));
+    for (const name of ['twin-a', 'twin-b'])
+      registerReward(
+        name,
+        withMetrics(() => ({ shared: 1 })),
+      );
     const reward = ['twin-a', 'twin-b'].map((name) => ({ name }));
     await expect(run(quick({ reward }))).rejects.toThrow(
       'The metrics of reward "twin-b" name "shared", which the line already has; choose another name, such as "twin-b/shared".',
@@ -114,13 +118,16 @@ describe('a reward that writes into what it is given', () => {
   });
 });
 
-test.each([1e308, -1e308, 1e200])('rewards of %d overflow: the step is refused, in one sentence', async (large) => {
-  registerReward('huge', ({ correct, sample }) => (correct ? large : sample));
-  const events: TrainEvent[] = [];
-  const given = quick({ reward: 'huge', onEvent: (event) => void events.push(event) });
-  await run(given);
-  const warnings = events.flatMap((event) => (event.type === 'warning' ? [event.message] : []));
-  expect(warnings).toContainEqual(expect.stringMatching(/the advantage for a reward of .* is not finite at prompt \d+, sample \d/)); // prettier-ignore
-  expect(metricsOf(given.out)[0]).toMatchObject({ update_applied: 0 });
-  expect(existsSync(join(given.out, 'non-finite'))).toBe(true);
-});
+test.each([1e308, -1e308, 1e200])(
+  'rewards of %d overflow: the step is refused, in one sentence',
+  async (large) => {
+    registerReward('huge', ({ correct, sample }) => (correct ? large : sample));
+    const events: TrainEvent[] = [];
+    const given = quick({ reward: 'huge', onEvent: (event) => void events.push(event) });
+    await run(given);
+    const warnings = events.flatMap((event) => (event.type === 'warning' ? [event.message] : []));
+    expect(warnings).toContainEqual(expect.stringMatching(/the advantage for a reward of .* is not finite at prompt \d+, sample \d/)); // prettier-ignore
+    expect(metricsOf(given.out)[0]).toMatchObject({ update_applied: 0 });
+    expect(existsSync(join(given.out, 'non-finite'))).toBe(true);
+  },
+);
