@@ -5,7 +5,7 @@ import { Option, type Command } from 'commander';
 import { mergeLayers, parseAssignments, PRESETS, readConfigFile } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
 import { exitNow } from '../engine/exit';
-import { errorMessage } from '../errors';
+import { AcoerError, errorMessage } from '../errors';
 import {
   isStuck,
   resolveTrainConfig,
@@ -14,7 +14,7 @@ import {
   type TrainOptions,
   type TrainRun,
 } from '../train';
-import { latestRun, readMetrics } from '../run';
+import { latestRun, readMetrics, readSoundMetrics } from '../run';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
 import { collect, integer } from './command';
 import { untilSecondSignal } from './interrupt';
@@ -36,6 +36,7 @@ interface TrainFlags {
   set: string[];
   reward?: string;
   resume?: string | true;
+  acceptChanged?: 'reward';
   out?: string;
   maxSteps?: number;
   seed?: number;
@@ -60,6 +61,12 @@ export function define(command: Command): void {
     )
     .option('--reward <name>', 'reward to train with')
     .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
+    .addOption(
+      new Option(
+        '--accept-changed <what>',
+        'with --resume: continue although the reward file has changed',
+      ).choices(['reward']),
+    )
     .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)')
     .option('--max-steps <n>', 'optimiser updates', integer(1))
     .option('--seed <n>', 'seed of the run', integer(0))
@@ -94,9 +101,17 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
     parseAssignments(flags.set),
   ];
   if (flags.resume === undefined) {
+    if (flags.acceptChanged !== undefined) {
+      throw new AcoerError('BAD_CONFIG', '--accept-changed goes with --resume.');
+    }
     return { ...resolveTrainConfig(layers, flags.preset), out: flags.out };
   }
-  return { resume: resumedRun(flags), ...mergeLayers(layers, flags.preset) };
+  const acceptChanged = flags.acceptChanged && [flags.acceptChanged];
+  return {
+    resume: resumedRun(flags),
+    ...(acceptChanged && { acceptChanged }),
+    ...mergeLayers(layers, flags.preset),
+  };
 }
 
 /** Runs `work`. The first signal stops it within seconds, the second at once, files intact. */
@@ -150,7 +165,8 @@ function showLive(directory: string, view: ProgressView): void {
 export async function runAndReport(options: TrainOptions, json: boolean, watch = false): Promise<void> {
   const view = new ProgressView(process.stderr, {
     others: process.stdout.isTTY ? [process.stdout] : [],
-    recorded: (directory) => readMetrics(join(directory, 'metrics.jsonl')),
+    // Read before the run repairs what a power loss may have left.
+    recorded: (directory) => readSoundMetrics(join(directory, 'metrics.jsonl')),
   });
   const onEvent: TrainOptions['onEvent'] = (event) => {
     if (event.type === 'run' && !json) process.stdout.write(`run ${printableLine(event.directory)}\n`);

@@ -120,6 +120,11 @@ export function tilesOf({ run, evaluations }: RunReport): Tile[] {
     ...training,
     { name: 'Steps', value: grouped(last?.step ?? 0), note: markup`${hours(seconds)} of training` },
     { name: 'Rollbacks', value: String(run.rollbacks.length), note: null },
+    ...run.accepted.map(({ step, files }) => ({
+      name: 'Another reward file',
+      value: `from step ${grouped(step + 1)}`,
+      note: markup`${files.join('; ')}`,
+    })),
   ];
 }
 

@@ -28,6 +28,9 @@ interface Ended {
   run?: { steps?: unknown };
 }
 
+/** In a run and in its checkpoints. */
+export const METRICS_FILE = 'metrics.jsonl';
+
 export type RunState = 'running' | 'finished' | 'stopped' | 'killed';
 
 export class RunDirectory {
@@ -38,7 +41,7 @@ export class RunDirectory {
   ) {}
 
   readonly config = () => join(this.path, 'config.json');
-  readonly metrics = () => join(this.path, 'metrics.jsonl');
+  readonly metrics = () => join(this.path, METRICS_FILE);
   readonly metricsCsv = () => join(this.path, 'metrics.csv');
   /** Folder of TensorBoard's event file. */
   readonly tensorboard = () => join(this.path, 'tensorboard');
@@ -59,6 +62,10 @@ export class RunDirectory {
   /** Dumps of refused steps. */
   readonly dumps = () => join(this.path, 'non-finite');
   readonly dump = (step: number) => join(this.dumps(), stepName(step));
+
+  /** Copies of lines of metrics.jsonl in the checkpoints. */
+  readonly savedMetrics = () =>
+    this.checkpointSteps().map((step) => join(this.checkpoint(step), METRICS_FILE));
 
   readonly hang = (step: number, phase: string) => join(this.path, `watchdog-${step}-${phase}.json`);
 
@@ -117,7 +124,7 @@ export class RunDirectory {
 
 const RUN_FILES = [
   'config.json',
-  'metrics.jsonl',
+  METRICS_FILE,
   'progress.json',
   'summary.json',
   'checkpoints',

@@ -3,7 +3,7 @@ import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
-import { removeDirectoryAtomic } from './atomic';
+import { jsonText, removeDirectoryAtomic } from './atomic';
 import {
   CHECKPOINT_FILES,
   readCheckpointFolder,
@@ -30,7 +30,7 @@ export function saveDump(
 ): Promise<void> {
   mkdirSync(run.dumps(), { recursive: true });
   return writeCheckpointFolder(run.dump(step), policy, content, {
-    [STEP]: { version: DUMP_VERSION, step, ...record },
+    [STEP]: jsonText({ version: DUMP_VERSION, step, ...record }),
   });
 }
 

@@ -1,3 +1,4 @@
+export { readAccepted, type AcceptedChange } from './accepted';
 export { writeFileAtomic, writeJsonAtomic } from './atomic';
 export { adapterConfig } from './adapter-config';
 export {
@@ -30,7 +31,7 @@ export {
 export { openDump, pruneDumps, saveDump } from './dumps';
 export { type EvaluationFile, EvaluationFolder, evaluationRows, recordOf } from './evaluation-file';
 export { MetricsCsv } from './metrics-csv';
-export { lineMetrics, MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
+export { lineMetrics, MetricsFile, readAnyMetrics, readMetrics, readSoundMetrics } from './metrics-file';
 export { saveFinal } from './final';
 export {
   type CurrentProgress,

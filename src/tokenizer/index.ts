@@ -2,10 +2,11 @@
 import { withinTime } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
 import { shownJson } from '../json';
-import { readTokenizerFiles, type TokenizerFiles } from './files';
+import { readTokenizerFiles, type TokenizerFiles, type TokenizerFingerprints } from './files';
 import { tokenizersLibrary } from './libraries';
 import { makeRenderer, type RenderChat } from './template';
 
+export type { TokenizerFingerprints } from './files';
 export { DEFAULT_PROMPT_TEMPLATE, fillTemplate, renderPrompt, renderPrompts } from './prompt';
 export { measureCompletion, measureThinking, thinkLeftOpen } from './thinking';
 
@@ -22,6 +23,8 @@ export interface Tokenizer {
   readonly padId: number;
   /** Highest id + 1; the model's embedding may have more rows. */
   readonly vocabSize: number;
+  /** Of the files it was made from; a tokenizer without them is trusted to be the same when a run is resumed. */
+  readonly fingerprints?: TokenizerFingerprints;
 }
 
 /** A token given in tokenizer_config.json as a string or as {content}. */
@@ -133,5 +136,6 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
     eosIds,
     padId: idOf(tokenText(files.config.pad_token)) ?? idList(files.generation.pad_token_id)[0] ?? eosIds[0]!,
     vocabSize,
+    fingerprints: files.fingerprints,
   };
 }

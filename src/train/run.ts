@@ -243,7 +243,7 @@ export class RunDriver {
   }
 
   private async finish(): Promise<RunSummary> {
-    const { config, directory, inputs } = this.run;
+    const { config, directory, inputs, accepted } = this.run;
     const { latest, base, position } = this.state;
     const step = config.maxSteps;
     const { refused } = position.state;
@@ -256,7 +256,8 @@ export class RunDriver {
     const reward = inputs.rewards.map((entry) => entry.reward.name).join('+');
     const { rollbacks } = this.state.position.state.eased;
     const run = { directory: directory.path, reward, seed: config.seed, steps: step, best, rollbacks };
-    const summary: RunSummary = { base: base!, trained, run };
+    const changes = accepted.length > 0 ? { accepted } : {};
+    const summary: RunSummary = { base: base!, trained, run: { ...run, ...changes } };
     await this.files.final(summary);
     return summary;
   }

@@ -16,15 +16,17 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const badInput = (what: RegExp) =>
   expect.objectContaining({ code: 'BAD_INPUT', message: expect.stringMatching(what) as string }) as Error;
 
-test.each(['{"step":1', '[]', 'null', '{"step":"1"}', '{"step":1,"loss":[]}', '{"step":1,"loss":{"a":1}}'])(
+test.each(['{"step":2', '[]', 'null', '{"step":"2"}', '{"step":2,"loss":[]}', '{"step":2,"loss":{"a":1}}'])(
   'metrics.jsonl with the line %s',
   (line) => {
     const path = join(root, 'metrics.jsonl');
-    const text = `{"step":0,"loss":1}\n${line}\n{"step":2}\n`;
+    const text = `{"step":1,"loss":1}\n${line}\n{"step":3}\n`;
     writeFileSync(path, text);
     expect(() => readMetrics(path)).toThrow(badInput(/metrics\.jsonl line 2 is not a line of metrics/));
-    expect(() => new MetricsFile(path, 2, () => undefined)).toThrow(badInput(/line 2/));
-    expect(readFileSync(path, 'utf8')).toBe(text);
+    const warnings: string[] = [];
+    new MetricsFile(path, 3, (message) => warnings.push(message)).close();
+    expect(readFileSync(path, 'utf8')).toBe('{"step":1,"loss":1}\n{"step":3}\n');
+    expect(warnings).toEqual([expect.stringContaining('has lost the lines of step 2,')]);
   },
 );
 
