@@ -55,6 +55,8 @@ const LAYERS: readonly (readonly string[])[] = [
     'rng',
     'statistics',
     'deadline',
+    'regular-file',
+    'threads',
     'losses',
     'packing',
     'ranks',

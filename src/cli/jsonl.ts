@@ -1,7 +1,8 @@
 /** JSON Lines: every line is checked before the first result, without holding all in memory. */
-import { createReadStream } from 'node:fs';
+import { closeSync, constants, createReadStream, fstatSync, openSync } from 'node:fs';
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
+import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
@@ -9,6 +10,8 @@ import { Pace } from '../pace';
 import { printableJson } from '../printable';
 
 const NEWLINE = 0x0a;
+/** Far more than any completion with its ids; a longer line is a damaged file or no JSON Lines at all. */
+const MAX_LINE_BYTES = 1 << 27;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 export interface JsonLine {
@@ -17,20 +20,41 @@ export interface JsonLine {
   value: unknown;
 }
 
+/** The beginning of a line whose end has not arrived. */
+class Unfinished {
+  private parts: Buffer[] = [];
+  private length = 0;
+
+  add(part: Buffer, line: number): void {
+    this.length += part.length;
+    if (this.length > MAX_LINE_BYTES) throw badLine(line, `longer than ${MAX_LINE_BYTES} bytes.`);
+    this.parts.push(part);
+  }
+
+  /** The line that `end` completes. */
+  take(end: Buffer): Buffer {
+    const whole = this.parts.length === 0 ? end : Buffer.concat([...this.parts, end]);
+    this.parts = [];
+    this.length = 0;
+    return whole;
+  }
+}
+
 /** The lines of a byte stream without their line ends; the last newline may be missing. */
 async function* splitLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  let parts: Buffer[] = [];
+  const rest = new Unfinished();
+  let line = 1;
   for await (const chunk of bytes) {
     let start = 0;
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-      parts.push(chunk.subarray(start, end));
-      yield parts.length === 1 ? parts[0]! : Buffer.concat(parts);
-      parts = [];
+      yield rest.take(chunk.subarray(start, end));
       start = end + 1;
+      line++;
     }
-    if (start < chunk.length) parts.push(chunk.subarray(start));
+    rest.add(chunk.subarray(start), line);
   }
-  if (parts.length > 0) yield Buffer.concat(parts);
+  const end = rest.take(Buffer.of());
+  if (end.length > 0) yield end;
 }
 
 /** An error about one input line: exit 2. */
@@ -76,18 +100,13 @@ export async function* parseLinesAsTheyCome(bytes: AsyncIterable<Buffer>): Async
     const parsed = parseLine(raw);
     return parsed === null ? [] : [{ line, ...parsed }];
   };
-  let rest: Buffer[] = [];
+  const rest = new Unfinished();
   for await (const chunk of bytes) {
     const last = chunk.lastIndexOf(NEWLINE);
-    if (last < 0) {
-      rest.push(chunk);
-      continue;
-    }
-    const whole = Buffer.concat([...rest, chunk.subarray(0, last)]);
-    rest = [chunk.subarray(last + 1)];
-    yield linesOf(whole).flatMap(parse);
+    if (last >= 0) yield linesOf(rest.take(chunk.subarray(0, last))).flatMap(parse);
+    rest.add(chunk.subarray(last + 1), line + 1);
   }
-  const end = Buffer.concat(rest);
+  const end = rest.take(Buffer.of());
   if (end.length > 0) yield parse(end);
 }
 
@@ -102,7 +121,10 @@ function linesOf(bytes: Buffer): Buffer[] {
   return lines;
 }
 
-/** Standard input if `path` is '-' or missing, else the file. */
+/**
+ * Standard input if `path` is '-' or missing, else the file. A named pipe, such as the shell's `<(zcat x)`, is
+ * read as it comes, since these commands read their input once and in order.
+ */
 export async function openInput(path: string | undefined): Promise<AsyncIterable<Buffer>> {
   if (path === undefined || path === '-') {
     if (process.stdin.isTTY)
@@ -110,16 +132,18 @@ export async function openInput(path: string | undefined): Promise<AsyncIterable
     return process.stdin;
   }
   try {
-    const file = await open(path);
-    if ((await file.stat()).isDirectory()) {
-      await file.close();
-      throw new AcoerError('BAD_INPUT', `${path} is a folder; name a JSON Lines file.`);
-    }
-    return createReadStream(path, { fd: file });
+    // Opening a pipe would wait for its writer, which could not be interrupted.
+    const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const info = fstatSync(handle);
+    if (info.isFIFO()) return new Socket({ fd: handle, readable: true, writable: false });
+    if (info.isFile()) return createReadStream(path, { fd: handle });
+    closeSync(handle);
+    // A terminal, opened without waiting, would say that it has nothing yet.
+    if (!info.isDirectory()) return createReadStream(path);
   } catch (error) {
-    if (error instanceof AcoerError) throw error;
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(error)}`, { cause: error });
   }
+  throw new AcoerError('BAD_INPUT', `${path} is a folder; name a JSON Lines file.`);
 }
 
 /** Checked input lines in an unlinked temporary file, so nothing needs cleaning up if the process dies. */

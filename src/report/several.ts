@@ -15,6 +15,7 @@ import { answersSection, verdictOf } from './single';
 import { changeCell, configurationHtml, numberTable, pCell, pointsCell, tokens } from './tables';
 import { pointsOf, smoothPoints, thinned, timeFigureSvg, type DrawnLine, type Point } from './time-figure';
 import { stepValues } from './run-figures';
+import { maximum, minimum } from '../statistics';
 
 /** Runs that differ in nothing but their seed. */
 export interface Method {
@@ -79,8 +80,8 @@ function bandOf(runs: readonly (readonly Point[])[]): Point[] {
     .map(([step, values]) => ({
       step,
       value: values.reduce((sum, value) => sum + value, 0) / values.length,
-      low: Math.min(...values),
-      high: Math.max(...values),
+      low: minimum(values),
+      high: maximum(values),
     }));
 }
 

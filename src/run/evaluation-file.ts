@@ -10,9 +10,10 @@ import {
 } from 'node:fs';
 import { createInterface } from 'node:readline';
 import { isDeepStrictEqual } from 'node:util';
-import { AcoerError, errorMessage, whyUnreadable } from '../errors';
+import { AcoerError, errorMessage } from '../errors';
 import { isRecord, shownJson } from '../json';
 import { writeFileAtomic, writeJsonAtomic } from './atomic';
+import { readJsonFile } from './directory';
 
 type Json = Record<string, unknown>;
 
@@ -38,12 +39,7 @@ function refuseOthers(path: string, stored: Json, wanted: Json): void {
 }
 
 function readRecord(path: string): EvaluationRecord {
-  let record: unknown;
-  try {
-    record = JSON.parse(readFileSync(path, 'utf8'));
-  } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
-  }
+  const record = readJsonFile(path);
   const { settings, report } = isRecord(record) ? record : {};
   if (isRecord(settings) && (report === null || isRecord(report))) return { settings, report };
   throw new AcoerError(

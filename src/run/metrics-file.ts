@@ -1,7 +1,8 @@
 /** metrics.jsonl: one JSON object per finished step, appended when the step ends. */
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, fsyncSync, openSync } from 'node:fs';
 import { AcoerError, whyUnreadable } from '../errors';
 import { finiteNumbers, isRecord } from '../json';
+import { MAX_TEXT_BYTES, readRegularFileSync } from '../regular-file';
 import type { StepMetrics } from '../types';
 import { appendWhole, writeFileAtomic } from './atomic';
 
@@ -45,7 +46,7 @@ const damagedLine = (path: string, index: number) =>
  * @throws BAD_INPUT naming a line that no run wrote
  */
 function linesUpTo(path: string, lastStep: number): Line[] {
-  const text = readFileSync(path, 'utf8');
+  const text = readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8');
   const lines = text.slice(0, text.lastIndexOf('\n') + 1).split('\n');
   return lines.flatMap((line, index) => {
     const parsed = line === '' ? null : parsedLine(path, line, index);
@@ -117,7 +118,7 @@ function numbersOf(text: string, index: number): StepMetrics | null {
 export function readAnyMetrics(path: string): StepMetrics[] {
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8');
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }

@@ -7,6 +7,7 @@ import { engineDevice, planRun, promptLimit, type Plan, type PlannedModel } from
 import { resolveModel } from '../models';
 import { loadTokenizer, renderPrompt } from '../tokenizer';
 import type { Inputs } from './inputs';
+import { maximum } from '../statistics';
 
 /** How many prompts, spread evenly over the data, are measured to find the longest. */
 const PROMPTS = 64;
@@ -22,7 +23,7 @@ function longestPrompt(
     const row = Math.floor((i * trainData.size) / rows);
     return renderPrompt(tokenizer, trainData.get(row), row, { promptTemplate, enableThinking }).ids.length;
   });
-  return Math.min(Math.max(1, ...lengths), promptLimit(config, planned));
+  return Math.min(Math.max(1, maximum(lengths)), promptLimit(config, planned));
 }
 
 /** The longest prompt in tokens; undefined if model or data are not on this machine: nothing is fetched. */

@@ -1,5 +1,5 @@
 /** Existing completions: graded without a model, or compared. */
-import { createReadStream, readdirSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   type AnswerPreset,
@@ -17,7 +17,7 @@ import { resolveTokenizer } from '../../models';
 import { recordOf } from '../../run';
 import { percent } from '../../text';
 import { loadTokenizer } from '../../tokenizer';
-import { parseJsonLines } from '../jsonl';
+import { openInput, parseJsonLines } from '../jsonl';
 import { loadBenchmark } from './benchmarks';
 import type { EvalFlags } from './flags';
 
@@ -127,7 +127,7 @@ async function rowsOf(path: string, flags: EvalFlags, signal: AbortSignal): Prom
     );
   }
   const rows: EvalRow[] = [];
-  for await (const { value } of parseJsonLines(createReadStream(path))) {
+  for await (const { value } of parseJsonLines(await openInput(path))) {
     rows.push(storedRow(value as Record<string, unknown>));
   }
   return rows;
