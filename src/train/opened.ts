@@ -94,7 +94,7 @@ export async function openModel(
   try {
     const engine = given ?? (await openEngine(config));
     if (given === undefined) opened.push(engine);
-    const plan = await planSession(config, inputs, engine);
+    const plan = await planSession(config, inputs, engine, signal);
     if (plan !== null && !ignorePlan) assertFits(plan);
     const model = await engine.loadModel(inputs.modelDirectory, { dtype: config.dtype ?? undefined, signal });
     opened.push(model);
