@@ -30,7 +30,7 @@ export {
 export { openDump, pruneDumps, saveDump } from './dumps';
 export { EvaluationFile, recordOf } from './evaluation-file';
 export { MetricsCsv } from './metrics-csv';
-export { lineMetrics, MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
+export { lineMetrics, MetricsFile, metricsLines, readAnyMetrics, readMetrics } from './metrics-file';
 export { saveFinal } from './final';
 export {
   type CurrentProgress,
@@ -40,7 +40,7 @@ export {
   type RunProgress,
 } from './progress';
 export { encodeSafetensors, type Tensor } from './safetensors';
-export { PATIENCE, writePatiently, type Patience } from './writing';
+export { isFull, PATIENCE, writePatiently, type Patience } from './writing';
 export { completeRollbacks, discardedLines, readRollbacks, recordRollback, type Rollback } from './rollbacks';
 export { copyRunStart, refuseBrokenFork } from './fork';
 export {

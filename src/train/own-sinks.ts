@@ -1,6 +1,6 @@
 /** The sinks that come with a run: its own files, and the trackers that its settings ask for. */
 import type { Config } from '../config';
-import { MetricsCsv, MetricsFile, writeCompletions, type RunDirectory } from '../run';
+import { MetricsCsv, MetricsFile, metricsLines, writeCompletions, type RunDirectory } from '../run';
 import type { Sink } from './sinks';
 import { TensorBoardSink } from './tensorboard';
 
@@ -11,9 +11,10 @@ import { TensorBoardSink } from './tensorboard';
 export function metricsSink(directory: RunDirectory, warn: (message: string) => void): Sink {
   let file: MetricsFile | null = null;
   return {
-    rewind(step) {
+    async rewind(step) {
       file?.close();
-      file = new MetricsFile(directory.metrics(), step, warn);
+      const path = directory.metrics();
+      file = new MetricsFile(path, step, warn, await metricsLines(path, step));
     },
     step: (metrics) => file!.append(metrics),
     flush: () => file?.sync(),
