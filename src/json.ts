@@ -31,21 +31,3 @@ export function finiteNumbers(values: Readonly<Record<string, number | undefined
       .map(([name, value]) => `${name}=${value}`),
   };
 }
-
-export const NEWLINE = 0x0a;
-
-/** The lines of a byte stream without their line ends; the last newline may be missing. */
-export async function* splitLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  let parts: Buffer[] = [];
-  for await (const chunk of bytes) {
-    let start = 0;
-    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-      parts.push(chunk.subarray(start, end));
-      yield parts.length === 1 ? parts[0]! : Buffer.concat(parts);
-      parts = [];
-      start = end + 1;
-    }
-    if (start < chunk.length) parts.push(chunk.subarray(start));
-  }
-  if (parts.length > 0) yield Buffer.concat(parts);
-}

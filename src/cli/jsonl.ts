@@ -1,11 +1,12 @@
 /** JSON Lines: every line is checked before the first result, without holding all in memory. */
-import { createReadStream } from 'node:fs';
+import { closeSync, constants, createReadStream, fstatSync, openSync } from 'node:fs';
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
+import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
-import { NEWLINE, splitLines } from '../json';
+import { badLine, NEWLINE, splitLines, Unfinished } from '../json-lines';
 import { Pace } from '../pace';
 import { printableJson } from '../printable';
 
@@ -15,11 +16,6 @@ export interface JsonLine {
   /** Line number in the input, from 1. */
   line: number;
   value: unknown;
-}
-
-/** An error about one input line: exit 2. */
-export function badLine(line: number, what: string): AcoerError {
-  return new AcoerError('BAD_INPUT', `line ${line}: ${what}`);
 }
 
 /** The value of a line, a description of what is wrong with it, or null for a blank line. */
@@ -60,18 +56,13 @@ export async function* parseLinesAsTheyCome(bytes: AsyncIterable<Buffer>): Async
     const parsed = parseLine(raw);
     return parsed === null ? [] : [{ line, ...parsed }];
   };
-  let rest: Buffer[] = [];
+  const rest = new Unfinished();
   for await (const chunk of bytes) {
     const last = chunk.lastIndexOf(NEWLINE);
-    if (last < 0) {
-      rest.push(chunk);
-      continue;
-    }
-    const whole = Buffer.concat([...rest, chunk.subarray(0, last)]);
-    rest = [chunk.subarray(last + 1)];
-    yield linesOf(whole).flatMap(parse);
+    if (last >= 0) yield linesOf(rest.take(chunk.subarray(0, last))).flatMap(parse);
+    rest.add(chunk.subarray(last + 1), line + 1);
   }
-  const end = Buffer.concat(rest);
+  const end = rest.take(Buffer.of());
   if (end.length > 0) yield parse(end);
 }
 
@@ -86,7 +77,10 @@ function linesOf(bytes: Buffer): Buffer[] {
   return lines;
 }
 
-/** Standard input if `path` is '-' or missing, else the file. */
+/**
+ * Standard input if `path` is '-' or missing, else the file. A named pipe, such as the shell's `<(zcat x)`, is
+ * read as it comes, since these commands read their input once and in order.
+ */
 export async function openInput(path: string | undefined): Promise<AsyncIterable<Buffer>> {
   if (path === undefined || path === '-') {
     if (process.stdin.isTTY)
@@ -94,16 +88,18 @@ export async function openInput(path: string | undefined): Promise<AsyncIterable
     return process.stdin;
   }
   try {
-    const file = await open(path);
-    if ((await file.stat()).isDirectory()) {
-      await file.close();
-      throw new AcoerError('BAD_INPUT', `${path} is a folder; name a JSON Lines file.`);
-    }
-    return createReadStream(path, { fd: file });
+    // Opening a pipe would wait for its writer, which could not be interrupted.
+    const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const info = fstatSync(handle);
+    if (info.isFIFO()) return new Socket({ fd: handle, readable: true, writable: false });
+    if (info.isFile()) return createReadStream(path, { fd: handle });
+    closeSync(handle);
+    // A terminal, opened without waiting, would say that it has nothing yet.
+    if (!info.isDirectory()) return createReadStream(path);
   } catch (error) {
-    if (error instanceof AcoerError) throw error;
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(error)}`, { cause: error });
   }
+  throw new AcoerError('BAD_INPUT', `${path} is a folder; name a JSON Lines file.`);
 }
 
 /** Checked input lines in an unlinked temporary file, so nothing needs cleaning up if the process dies. */

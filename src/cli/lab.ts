@@ -10,6 +10,7 @@ import { writeFileAtomic } from '../run';
 import { collect, integer, number } from './command';
 import { readRecordings, type RunSettings } from './recordings';
 import { labLines } from './view/lab';
+import { maximum } from '../statistics';
 
 interface LabFlags {
   reward?: string[];
@@ -114,7 +115,7 @@ async function sourceOptions(files: readonly string[], flags: LabFlags): Promise
   }
   refuseSynthetic(flags);
   const { completions, runs } = await readRecordings(files);
-  const maxLength = Math.max(...runs.map((run) => run.maxCompletionLength));
+  const maxLength = maximum(runs.map((run) => run.maxCompletionLength));
   return {
     completions,
     maxLength: flags.maxLength ?? (runs.length > 0 ? maxLength : LAB_DEFAULTS.maxLength),

@@ -14,7 +14,8 @@ import {
   type TrainOptions,
   type TrainRun,
 } from '../train';
-import { latestRun, readMetrics, readSoundMetrics } from '../run';
+import { latestRun, readSoundMetrics } from '../run';
+import type { KnownMetrics } from '../metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
 import { collect, integer } from './command';
 import { untilSecondSignal } from './interrupt';
@@ -163,10 +164,10 @@ function showLive(directory: string, view: ProgressView): void {
  * @param watch serve the live page meanwhile
  */
 export async function runAndReport(options: TrainOptions, json: boolean, watch = false): Promise<void> {
+  let recorded: KnownMetrics[] = [];
   const view = new ProgressView(process.stderr, {
     others: process.stdout.isTTY ? [process.stdout] : [],
-    // Read before the run repairs what a power loss may have left.
-    recorded: (directory) => readSoundMetrics(join(directory, 'metrics.jsonl')),
+    recorded: () => recorded,
   });
   const onEvent: TrainOptions['onEvent'] = (event) => {
     if (event.type === 'run' && !json) process.stdout.write(`run ${printableLine(event.directory)}\n`);
@@ -176,11 +177,13 @@ export async function runAndReport(options: TrainOptions, json: boolean, watch =
   outliveOutput();
   await stoppable(view.stopping, async (signal, hold) => {
     try {
+      const before = options.resume ?? options.fork?.run;
+      if (before !== undefined) recorded = await metricsOf(before);
       const run = await train({ ...options, signal, onEvent, exitWhenBlocked: true });
       hold(run);
       const summary = await run.result();
       view.close();
-      report(run, summary, json, view.answers);
+      await report(run, summary, json, view.answers);
     } catch (error) {
       view.close();
       endIfStuck(error);
@@ -189,12 +192,21 @@ export async function runAndReport(options: TrainOptions, json: boolean, watch =
   });
 }
 
-function report(run: TrainRun, summary: RunSummary, json: boolean, answers: ProgressView['answers']): void {
+/** Without the lines that a power loss has damaged, which the run itself restores. */
+const metricsOf = (directory: string): Promise<KnownMetrics[]> =>
+  readSoundMetrics(join(directory, 'metrics.jsonl'));
+
+async function report(
+  run: TrainRun,
+  summary: RunSummary,
+  json: boolean,
+  answers: ProgressView['answers'],
+): Promise<void> {
   if (json) {
     process.stdout.write(`${JSON.stringify(summary)}\n`);
     return;
   }
-  const metrics = readMetrics(join(run.directory, 'metrics.jsonl'));
+  const metrics = await metricsOf(run.directory);
   const table = summaryTable(summary);
   const columns = process.stdout.columns ?? Infinity;
   const width = Math.min(columns, 100);

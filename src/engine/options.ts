@@ -124,7 +124,10 @@ export function needRequests(requests: unknown): void {
     const what = `generate's requests[${i}]`;
     needObject(request, what);
     needKnown(request as object, what, REQUEST_FIELDS);
-    const { sampling } = request as GenerateRequest;
+    const { sampling, promptIds } = request as GenerateRequest;
+    if (ArrayBuffer.isView(promptIds) && promptIds.length === 0) {
+      throw new AcoerError('BAD_ARGUMENT', `${what}.promptIds is empty; a prompt has at least one token`);
+    }
     if (sampling === undefined) return;
     needObject(sampling, `${what}.sampling`);
     needKnown(sampling, `${what}.sampling`, SAMPLING_OPTIONS);

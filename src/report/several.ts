@@ -14,6 +14,7 @@ import { rewardName, type RunReport, type Section } from './single';
 import { answersSection, verdictOf } from './single';
 import { changeCell, configurationHtml, numberTable, pCell, pointsCell, tokens } from './tables';
 import { pointsOf, smoothPoints, thinned, timeFigureSvg, type DrawnLine, type Point } from './time-figure';
+import { maximum, minimum } from '../statistics';
 
 /** Runs that differ in nothing but their seed. */
 export interface Method {
@@ -78,8 +79,8 @@ function bandOf(runs: readonly (readonly Point[])[]): Point[] {
     .map(([step, values]) => ({
       step,
       value: values.reduce((sum, value) => sum + value, 0) / values.length,
-      low: Math.min(...values),
-      high: Math.max(...values),
+      low: minimum(values),
+      high: maximum(values),
     }));
 }
 

@@ -1,9 +1,10 @@
 /** The layout of a run's files, and the state of a run directory. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { currentSettings, resolveConfig } from '../config';
 import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
+import { MAX_TEXT_BYTES, readRegularFileSync } from '../regular-file';
 import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
 import type { EvaluationKind } from './tables';
 import { LOCK_FILE, lockState, RunLock } from './lock';
@@ -14,7 +15,7 @@ export const stepName = (step: number) => `step-${String(step).padStart(6, '0')}
 /** @throws BAD_INPUT naming `path` */
 export function readJsonFile(path: string): unknown {
   try {
-    return JSON.parse(readFileSync(path, 'utf8'));
+    return JSON.parse(readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8'));
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }

@@ -11,14 +11,15 @@ import {
   mkdirSync,
   openSync,
   readdirSync,
-  readFileSync,
   readSync,
   rmdirSync,
 } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { AcoerError, errorMessage, whyUnreadable } from '../errors';
-import { isRecord, NEWLINE, shownJson, splitLines } from '../json';
+import { AcoerError, errorMessage } from '../errors';
+import { isRecord, shownJson } from '../json';
+import { NEWLINE, splitLines } from '../json-lines';
 import { appendWhole, writeFileAtomic, writeJsonAtomic } from './atomic';
+import { readJsonFile } from './directory';
 import { RunLock } from './lock';
 
 type Json = Record<string, unknown>;
@@ -45,12 +46,7 @@ function refuseOthers(path: string, stored: Json, wanted: Json): void {
 }
 
 function readRecord(path: string): EvaluationRecord {
-  let record: unknown;
-  try {
-    record = JSON.parse(readFileSync(path, 'utf8'));
-  } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
-  }
+  const record = readJsonFile(path);
   const { settings, report } = isRecord(record) ? record : {};
   if (isRecord(settings) && (report === null || isRecord(report))) return { settings, report };
   throw new AcoerError(

@@ -9,14 +9,15 @@ import { recoverLines } from './metrics-file';
  * Copies the metrics of `source` up to `step` into `run`, and records the origin in fork.json.
  * @param warn gets a sentence about lines that `source` has lost
  */
-export function copyRunStart(
+export async function copyRunStart(
   run: RunDirectory,
   source: RunDirectory,
   step: number,
   warn: (message: string) => void,
-): void {
+): Promise<void> {
   writeJsonAtomic(run.fork(), { run: source.path, step });
-  writeFileAtomic(run.metrics(), recoverLines(source.metrics(), step, source.savedMetrics(), warn));
+  const lines = await recoverLines(source.metrics(), step, source.savedMetrics(), warn);
+  writeFileAtomic(run.metrics(), lines);
 }
 
 /** A fork gets a checkpoint right away; one without was interrupted, and would start at step 0. */

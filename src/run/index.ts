@@ -41,7 +41,7 @@ export {
   type RunProgress,
 } from './progress';
 export { encodeSafetensors, type Tensor } from './safetensors';
-export { PATIENCE, writePatiently, type Patience } from './writing';
+export { isFull, PATIENCE, writePatiently, type Patience } from './writing';
 export { completeRollbacks, discardedLines, readRollbacks, recordRollback, type Rollback } from './rollbacks';
 export { copyRunStart, refuseBrokenFork } from './fork';
 export {

@@ -1,7 +1,9 @@
 /** metrics.jsonl: one JSON object per finished step, appended when the step ends. */
-import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readFileSync, readSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readSync } from 'node:fs';
 import { AcoerError, whyUnreadable } from '../errors';
 import { finiteNumbers, isRecord } from '../json';
+import { Pace } from '../pace';
+import { MAX_TEXT_BYTES, readRegularFile, readRegularFileSync } from '../regular-file';
 import type { StepMetrics } from '../types';
 import { appendWhole, writeFileAtomic } from './atomic';
 
@@ -28,12 +30,22 @@ const damagedLine = (path: string, index: number) =>
     `${path} line ${index + 1} is not a line of metrics: the file is damaged. Resuming repairs a run's; otherwise remove the line.`,
   );
 
+/**
+ * The text of each line; the last one is empty, or was cut off. Reading many goes on in turns of the event loop:
+ * ten thousand steps take a fifth of a second.
+ */
+async function linesOf(path: string): Promise<string[]> {
+  if (!existsSync(path)) return [];
+  return (await readRegularFile(path, MAX_TEXT_BYTES)).toString('utf8').split('\n');
+}
+
 /** Adds the sound lines of steps 1 to `lastStep` that `lines` lacks. */
-function addLines(lines: Map<number, string>, path: string, lastStep: number): void {
-  if (!existsSync(path)) return;
-  for (const text of readFileSync(path, 'utf8').split('\n')) {
+async function addLines(lines: Map<number, string>, path: string, lastStep: number): Promise<void> {
+  const pace = new Pace();
+  for (const text of await linesOf(path)) {
     const step = lineMetrics(text)?.step ?? 0;
     if (step >= 1 && step <= lastStep && !lines.has(step)) lines.set(step, text);
+    await pace.turn();
   }
 }
 
@@ -55,18 +67,18 @@ function stepRanges(steps: readonly number[]): string {
  * @param copies files with some of the same lines
  * @param warn gets a sentence that names the steps whose lines were missing
  */
-export function recoverLines(
+export async function recoverLines(
   path: string,
   lastStep: number,
   copies: readonly string[],
   warn: (message: string) => void,
-): string {
+): Promise<string> {
   const lines = new Map<number, string>();
   const missing = () => Array.from({ length: lastStep }, (_, i) => i + 1).filter((step) => !lines.has(step));
-  addLines(lines, path, lastStep);
+  await addLines(lines, path, lastStep);
   const lost = missing();
   if (lost.length > 0) {
-    for (const copy of copies) addLines(lines, copy, lastStep);
+    for (const copy of copies) await addLines(lines, copy, lastStep);
     const gone = missing();
     const restored = lost.filter((step) => lines.has(step));
     if (restored.length > 0)
@@ -109,20 +121,27 @@ function readEnd(handle: number, size: number, count: number): string {
 export class MetricsFile {
   private readonly handle: number;
 
+  private constructor(
+    path: string,
+    private readonly warn: (message: string) => void,
+  ) {
+    this.handle = openSync(path, 'a');
+  }
+
   /**
    * Opens `path` to continue after step `lastStep`: later lines, whose steps will be repeated, are dropped,
    * and missing ones restored.
    * @param copies as in `recoverLines`
    * @param warn called with the metrics left out because they are not finite, and with what was missing
    */
-  constructor(
+  static async open(
     path: string,
     lastStep: number,
-    private readonly warn: (message: string) => void,
+    warn: (message: string) => void,
     copies: readonly string[] = [],
-  ) {
-    writeFileAtomic(path, recoverLines(path, lastStep, copies, warn));
-    this.handle = openSync(path, 'a');
+  ): Promise<MetricsFile> {
+    writeFileAtomic(path, await recoverLines(path, lastStep, copies, warn));
+    return new MetricsFile(path, warn);
   }
 
   /** Writes a whole line or nothing. NaN and infinities, which JSON lacks, are left out with a warning. */
@@ -151,7 +170,7 @@ export class MetricsFile {
  */
 export function readMetrics(path: string): StepMetrics[] {
   if (!existsSync(path)) return [];
-  const lines = readFileSync(path, 'utf8').split('\n').slice(0, -1);
+  const lines = readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8').split('\n').slice(0, -1);
   return lines.flatMap((text, index) => {
     if (text === '') return [];
     const metrics = lineMetrics(text);
@@ -160,10 +179,16 @@ export function readMetrics(path: string): StepMetrics[] {
   });
 }
 
-/** The lines of a run whose file may be damaged, without those that are. */
-export function readSoundMetrics(path: string): StepMetrics[] {
-  const lines = existsSync(path) ? readFileSync(path, 'utf8').split('\n') : [];
-  return lines.map(lineMetrics).filter((metrics) => metrics !== null);
+/** The lines of a run whose file may be damaged, without those that are, read without blocking the event loop. */
+export async function readSoundMetrics(path: string): Promise<StepMetrics[]> {
+  const pace = new Pace();
+  const sound: StepMetrics[] = [];
+  for (const text of await linesOf(path)) {
+    const metrics = lineMetrics(text);
+    if (metrics !== null) sound.push(metrics);
+    await pace.turn();
+  }
+  return sound;
 }
 
 /** The numbers of a line, whose line number is the step if it names none. Null: not a JSON object. */
@@ -187,7 +212,7 @@ function numbersOf(text: string, index: number): StepMetrics | null {
 export function readAnyMetrics(path: string): StepMetrics[] {
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8');
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }

@@ -1,10 +1,10 @@
 /** Reads a tokenizer's files from a Hugging Face model directory. */
 import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
+import { readRegularFile } from '../regular-file';
 
 export type Json = Record<string, unknown>;
 
@@ -26,12 +26,15 @@ export interface TokenizerFingerprints {
 
 const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
+/** The largest known tokenizer.json, with a vocabulary of 262,000, has 33 MB. */
+const MAX_BYTES = 1 << 27;
+
 async function readText(path: string): Promise<string | null> {
   try {
-    return await readFile(path, 'utf8');
+    return (await readRegularFile(path, MAX_BYTES)).toString('utf8');
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return null;
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(error)}`, { cause: error });
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(error)}`, { cause: error });
   }
 }
 

@@ -75,7 +75,7 @@ export async function openFork(
     checkForked(checkpoint, inputs);
     const { accepted = [], pending } = storedPart(checkpoint);
     // A pending line is not in the file yet.
-    copyRunStart(directory, source, pending === null ? at : at - 1, warn);
+    await copyRunStart(directory, source, pending === null ? at : at - 1, warn);
     const other = forkChanges(checkpoint, inputs);
     const keepOpen = sameSteps(before, config) && !other.rewards;
     return { ...opening, checkpoint, accepted, fork: { keepOpen, otherEvalData: other.evalData } };

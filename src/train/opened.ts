@@ -103,7 +103,7 @@ export async function openModel(
   try {
     const engine = given ?? (await openEngine(config));
     if (given === undefined) opened.push(engine);
-    const plan = await planSession(config, inputs, engine);
+    const plan = await planSession(config, inputs, engine, signal);
     if (plan !== null && !ignorePlan) assertFits(plan);
     const hashing = modelFingerprints(modelDirectory, failed.signal);
     hashing.catch(() => undefined);

@@ -11,9 +11,9 @@ import { TensorBoardSink } from './tensorboard';
 export function metricsSink(directory: RunDirectory, warn: (message: string) => void): Sink {
   let file: MetricsFile | null = null;
   return {
-    rewind(step) {
+    async rewind(step) {
       file?.close();
-      file = new MetricsFile(directory.metrics(), step, warn, directory.savedMetrics());
+      file = await MetricsFile.open(directory.metrics(), step, warn, directory.savedMetrics());
     },
     step: (metrics) => file!.append(metrics),
     flush: () => file?.sync(),

@@ -1,6 +1,6 @@
 /** A run in progress: drives the loop, evaluates, saves, and acts on the result of each step. */
 import { AcoerError, errorCode, errorMessage } from '../errors';
-import { completeRollbacks, findCheckpoint, recordRollback, type Rollback } from '../run';
+import { completeRollbacks, findCheckpoint, isFull, recordRollback, type Rollback } from '../run';
 import { afterStep, type RefusedStep } from './after-step';
 import { betterOf, evaluatePolicy, evaluationMetrics, type EvaluationContext } from './evaluation';
 import type { EvalPhase, Evaluation, RunSummary, TrainStep } from './events';
@@ -282,6 +282,11 @@ export class RunDriver {
   private ending(error: unknown): unknown {
     if (this.run.watchdog.hung !== null) return this.run.watchdog.hung;
     const { path } = this.run.directory;
+    // Asked to stop while it waited for space: that is no failure.
+    if (this.halt.waiting.aborted && errorCode(error) === 'WRITE_FAILED' && isFull((error as Error).cause)) {
+      const message = `${this.stopMessage()} (${errorMessage(error)})`;
+      return new AcoerError('INTERRUPTED', message, { cause: error });
+    }
     if (errorCode(error) === 'WRITE_FAILED') {
       const advice = `The run ended after step ${this.step}; once the disk can be written: acoer train --resume ${path}`;
       return new AcoerError('WRITE_FAILED', `${errorMessage(error)} ${advice}`, { cause: error });

@@ -194,17 +194,25 @@ async function startDriver(run: Opened): Promise<RunDriver> {
   return RunDriver.start(run, state);
 }
 
-/** A run that is aborted while it loads ends like any aborted run. */
+/** A run that is aborted while it is opened or loads ends like any aborted run. */
 function loadingError(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted !== true) return error;
   return new AcoerError('INTERRUPTED', 'Interrupted while the run was being set up.', { cause: error });
 }
 
 /** Opens the run's directory and reads its inputs. */
-function openRun(options: TrainOptions, asked: Asked, warn: (message: string) => void): Promise<Opening> {
-  const { out, resume, fork } = options;
-  if (resume !== undefined) return openResumed(resume, asked, warn);
-  return fork === undefined ? openNew(out, asked) : openFork(out, fork, asked, warn);
+async function openRun(
+  options: TrainOptions,
+  asked: Asked,
+  warn: (message: string) => void,
+): Promise<Opening> {
+  const { out, resume, fork, signal } = options;
+  try {
+    if (resume !== undefined) return await openResumed(resume, asked, warn);
+    return await (fork === undefined ? openNew(out, asked) : openFork(out, fork, asked, warn));
+  } catch (error) {
+    throw loadingError(error, signal);
+  }
 }
 
 /** Loads the model of a run whose directory is open, and starts it; on failure closes what was opened. */

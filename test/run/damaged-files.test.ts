@@ -18,13 +18,13 @@ const badInput = (what: RegExp) =>
 
 test.each(['{"step":2', '[]', 'null', '{"step":"2"}', '{"step":2,"loss":[]}', '{"step":2,"loss":{"a":1}}'])(
   'metrics.jsonl with the line %s',
-  (line) => {
+  async (line) => {
     const path = join(root, 'metrics.jsonl');
     const text = `{"step":1,"loss":1}\n${line}\n{"step":3}\n`;
     writeFileSync(path, text);
     expect(() => readMetrics(path)).toThrow(badInput(/metrics\.jsonl line 2 is not a line of metrics/));
     const warnings: string[] = [];
-    new MetricsFile(path, 3, (message) => warnings.push(message)).close();
+    (await MetricsFile.open(path, 3, (message) => warnings.push(message))).close();
     expect(readFileSync(path, 'utf8')).toBe('{"step":1,"loss":1}\n{"step":3}\n');
     expect(warnings).toEqual([expect.stringContaining('has lost the lines of step 2,')]);
   },

@@ -21,7 +21,7 @@ const upTo = (last: number) => Array.from({ length: last }, (_, i) => i + 1);
 /** A run of 8 steps with checkpoints of 3, 6 and 8, of which `kept` are left. */
 async function runOf(kept: readonly number[]) {
   const run = createRunDirectory(mkdtempSync(join(root, 'run-')), {});
-  const file = new MetricsFile(run.metrics(), 0, fail);
+  const file = await MetricsFile.open(run.metrics(), 0, fail);
   for (const step of upTo(8)) {
     file.append({ step, loss: step / 8 });
     if ([3, 6, 8].includes(step)) await saveCheckpoint(run, step, policy, content);
@@ -43,7 +43,8 @@ async function resumed(kept: readonly number[], bytes: string | null) {
   if (bytes === null) rmSync(run.metrics());
   else writeFileSync(run.metrics(), bytes);
   const warnings: string[] = [];
-  new MetricsFile(run.metrics(), 8, (message) => warnings.push(message), run.savedMetrics()).close();
+  const warn = (message: string) => warnings.push(message);
+  (await MetricsFile.open(run.metrics(), 8, warn, run.savedMetrics())).close();
   const text = readFileSync(run.metrics(), 'utf8');
   return { text, warnings: warnings.map((message) => message.replaceAll(run.metrics(), 'metrics.jsonl')) };
 }

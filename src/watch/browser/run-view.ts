@@ -11,6 +11,7 @@ import { progressOf, stateBadge } from './list-view';
 import { LogView } from './log-view';
 import type { RunModel } from './model';
 import { Tiles } from './tiles';
+import { maximum } from '../../statistics';
 
 export class RunView {
   readonly element: HTMLElement;
@@ -58,7 +59,7 @@ export class RunView {
     if (loaded.length === this.models.length) {
       setText(this.empty, 'No step has ended yet. The figures appear with the first one.');
     }
-    const width = Math.max(1, ...shown.map(({ buckets }) => buckets.width));
+    const width = Math.max(1, maximum(shown.map(({ buckets }) => buckets.width)));
     for (const model of shown) model.widen(width);
     this.figures.runs = shown.map((model) => {
       const { buckets, discarded } = model;
