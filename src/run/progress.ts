@@ -140,13 +140,12 @@ export class ProgressFile {
   }
 
   /** Never rejects. */
-
   private async write(): Promise<void> {
-    if (this.current === null) return;
     const path = this.directory.progress();
     const temporary = temporaryName(path);
     try {
       if (this.directory.lock !== null && !(await this.directory.lock.isHeld())) return;
+      if (this.current === null) return;
       await writeFile(temporary, `${JSON.stringify(contentOf(this.current))}\n`);
       await rename(temporary, path);
     } catch (error) {

@@ -3,20 +3,22 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { errorCode } from '../../src/errors';
+import type * as KernelLock from '../../src/run/kernel-lock';
 import { lockState, RunLock, type LockOwner } from '../../src/run/lock';
 import { locksMayBeLocal } from '../../src/run/mounts';
+import type * as Mounts from '../../src/run/mounts';
 
 const system = { hasLocks: true, localLocks: false };
 
 jest.mock('../../src/run/kernel-lock', () => {
-  const real = jest.requireActual<typeof import('../../src/run/kernel-lock')>('../../src/run/kernel-lock');
+  const real = jest.requireActual<typeof KernelLock>('../../src/run/kernel-lock');
   return {
     takeKernelLock: (file: number) => (system.hasLocks ? real.takeKernelLock(file) : 'unsupported'),
     testKernelLock: (file: number) => (system.hasLocks ? real.testKernelLock(file) : 'unsupported'),
   };
 });
 jest.mock('../../src/run/mounts', () => {
-  const real = jest.requireActual<typeof import('../../src/run/mounts')>('../../src/run/mounts');
+  const real = jest.requireActual<typeof Mounts>('../../src/run/mounts');
   return {
     locksMayBeLocal: (path: string, mounts?: string) =>
       mounts === undefined ? system.localLocks : real.locksMayBeLocal(path, mounts),

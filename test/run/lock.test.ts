@@ -93,7 +93,7 @@ describe('in containers on one volume', () => {
     'unshare', '--pid', '--fork', '--kill-child', '--mount-proc', '--uts', 'sh', '-c', `hostname ${host} && exec "$@"`, 'sh',
   ]; // prettier-ignore
   const [program, ...words] = [...inContainer('a'), 'true'];
-  const { status, stderr, error } = spawnSync(program!, words, { encoding: 'utf8' });
+  const { status, stderr, error } = spawnSync(program, words, { encoding: 'utf8' });
   const refused = status === 0 ? null : (error?.message ?? stderr.trim());
   if (refused !== null) console.warn(`locks between containers are not tested: ${refused}`);
   const allowed = refused === null ? test : test.skip;
