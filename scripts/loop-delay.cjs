@@ -13,7 +13,8 @@ const { isMainThread } = require('node:worker_threads');
 const LIMIT_MS = Number(process.env.LIMIT_MS ?? 200);
 const SHOWN = 6;
 
-const cpuMs = () => Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
+const cpuMs = () =>
+  Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
 /** The profiler's clock, in microseconds. */
 const nowUs = () => Number(process.hrtime.bigint() / 1000n);
 
