@@ -49,7 +49,7 @@ function leftOfGroups(): number {
   for (const line of (kernelText('/proc/self/cgroup') ?? '').split('\n')) {
     const [, controllers, path] = /^\d+:([^:]*):(.*)$/.exec(line) ?? [];
     if (path === undefined || (controllers !== '' && controllers !== 'pids')) continue;
-    const root = join('/sys/fs/cgroup', controllers!);
+    const root = join('/sys/fs/cgroup', controllers);
     for (let group = join(root, path); group.startsWith(root); group = join(group, '..')) {
       const max = limitIn(kernelText(join(group, 'pids.max')));
       const current = limitIn(kernelText(join(group, 'pids.current')));

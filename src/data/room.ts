@@ -6,7 +6,7 @@ import type { Problem } from '../types';
 
 /** Objects, ids and string headers of a problem, and the entries of maps that are made of its rows later. */
 const PROBLEM_BYTES = 400;
-const NOT_LATIN1 = /[^\u0000-\u00ff]/;
+const NOT_LATIN1 = /[\u0100-\uffff]/;
 
 /** V8 stores a text with one byte per character when all fit. */
 const textBytes = (text: string): number => text.length * (NOT_LATIN1.test(text) ? 2 : 1);

@@ -78,7 +78,8 @@ const SAMPLING_OPTIONS: OptionNames<SamplingOptions> = {
 function shown(value: unknown): string {
   if (typeof value === 'string') return shownJson(value);
   if (value === null || value === undefined) return String(value);
-  return Array.isArray(value) ? 'an array' : `a ${typeof value}`;
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
 
 /** @throws BAD_ARGUMENT unless `value`, called `what`, is an object */
@@ -107,6 +108,9 @@ function needKnown(value: object, what: string, names: object): void {
 export function needOptions(options: unknown, of: string, names: object): void {
   needObject(options, `${of}'s options`);
   needKnown(options as object, of, names);
+  const { signal } = options as CallOptions;
+  if (signal === undefined || typeof signal?.addEventListener === 'function') return;
+  throw new AcoerError('BAD_ARGUMENT', `${of}'s signal must be an AbortSignal, not ${shown(signal)}`);
 }
 
 /** @throws BAD_ARGUMENT for invalid policy options */

@@ -103,7 +103,7 @@ test('a module that posts while it is loaded is refused as bad configuration', a
 });
 
 test.each<[string, object, number, RegExp]>([
-  ['absent.mjs', {}, 60_000, /"mine" in .*absent\.mjs: .*not find/i],
+  ['absent.mjs', {}, 60_000, /"mine" in .*absent\.mjs: no such file/],
   ['no-reward.mjs', {}, 60_000, /"mine".*score or scoreGroup/],
   ['counting.mjs', { wieght: 2 }, 60_000, /"mine".*no parameter wieght/],
   ['endless-load.cjs', {}, 1000, /did not load within 1000 ms/],
