@@ -51,6 +51,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'types',
     'metric-names',
     'errors',
+    'folders',
     'json',
     'rng',
     'statistics',

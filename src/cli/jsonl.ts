@@ -1,5 +1,5 @@
 /** JSON Lines: every line is checked before the first result, without holding all in memory. */
-import { createReadStream } from 'node:fs';
+import { createReadStream, fstatSync } from 'node:fs';
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -102,9 +102,13 @@ function linesOf(bytes: Buffer): Buffer[] {
   return lines;
 }
 
+const isAFolder = (name: string) =>
+  new AcoerError('BAD_INPUT', `${name} is a folder; name a JSON Lines file.`);
+
 /** Standard input if `path` is '-' or missing, else the file. */
 export async function openInput(path: string | undefined): Promise<AsyncIterable<Buffer>> {
   if (path === undefined || path === '-') {
+    if (fstatSync(0).isDirectory()) throw isAFolder('Standard input');
     if (process.stdin.isTTY)
       process.stderr.write('reading JSON Lines from the terminal; press Ctrl-D to end\n');
     return process.stdin;
@@ -113,7 +117,7 @@ export async function openInput(path: string | undefined): Promise<AsyncIterable
     const file = await open(path);
     if ((await file.stat()).isDirectory()) {
       await file.close();
-      throw new AcoerError('BAD_INPUT', `${path} is a folder; name a JSON Lines file.`);
+      throw isAFolder(path);
     }
     return createReadStream(path, { fd: file });
   } catch (error) {

@@ -16,7 +16,7 @@ import {
 } from '../train';
 import { latestRun, readMetrics } from '../run';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
-import { collect, integer } from './command';
+import { collect, integer, path } from './command';
 import { untilSecondSignal } from './interrupt';
 import { outliveOutput } from './pipes';
 import { printableLine } from '../printable';
@@ -60,7 +60,7 @@ export function define(command: Command): void {
     )
     .option('--reward <name>', 'reward to train with')
     .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
-    .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)')
+    .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
     .option('--max-steps <n>', 'optimiser updates', integer(1))
     .option('--seed <n>', 'seed of the run', integer(0))
     .option('--device <device>', 'auto, cpu, cuda or cuda:N')

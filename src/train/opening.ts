@@ -113,7 +113,7 @@ export async function openResumed(
   const directory = openRunDirectory(path);
   try {
     completeRollbacks(directory);
-    const checkpoint = findCheckpoint(directory, warn);
+    const checkpoint = await findCheckpoint(directory, warn);
     if (checkpoint === null) refuseBrokenFork(directory);
     const before = checkpoint === null ? stored : resolveTrainConfig([storedPart(checkpoint).config]);
     for (const change of allowedChanges(before, wanted, path, checkpoint?.step ?? 0)) warn(change);
