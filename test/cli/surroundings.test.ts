@@ -1,7 +1,7 @@
 /** Commands in places that are gone, with an output that is full, and with an input that is none. */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import type * as nodeOs from 'node:os';
 import { join } from 'node:path';
 import { describeLoadFailure } from '../../src/engine/load-failure';
 import { makeFolders } from '../../src/folders';
@@ -11,7 +11,9 @@ import { acoer, builtCli } from '../helpers/cli';
 
 jest.setTimeout(120_000);
 
-const root = mkdtempSync(join(tmpdir(), 'acoer-surroundings-'));
+/** The module itself, whose functions can be replaced. */
+const os = jest.requireActual<typeof nodeOs>('node:os');
+const root = mkdtempSync(join(os.tmpdir(), 'acoer-surroundings-'));
 afterAll(() => rmSync(root, { recursive: true, force: true }));
 
 /** A shell line in which $ACOER is the program. */
@@ -99,7 +101,7 @@ test('a libtorch without permission is not said to be gone', () => {
 
 describe('a user without HOME and without a passwd entry', () => {
   beforeEach(() => {
-    jest.spyOn(jest.requireActual<typeof import('node:os')>('node:os'), 'homedir').mockImplementation(() => {
+    jest.spyOn(os, 'homedir').mockImplementation(() => {
       throw Object.assign(new Error('uv_os_homedir returned ENOENT (no such file or directory)'), { code: 'ERR_SYSTEM_ERROR' });
     });
   }); // prettier-ignore

@@ -17,7 +17,7 @@ interface Model {
   Disk: new () => { apply(call: Call): void; whole(path?: string): Tree };
 }
 interface States {
-  crashStates(disk: object, path: string, count: number, random: () => number): Iterable<{ tree: Tree }>;
+  crashStates: (disk: object, path: string, count: number, random: () => number) => Iterable<{ tree: Tree }>;
 }
 
 const tool = (name: string) => join(ROOT, 'scripts', 'power-loss', name);
