@@ -29,12 +29,16 @@ function isCutOff(path: string): boolean {
 const MEND = 'run: npx acoer setup';
 
 /** What is wrong with `what`, in one sentence, from what `bindings` threw. */
-function describeLoadFailure(what: string, file: string, error: unknown): string {
+export function describeLoadFailure(what: string, file: string, error: unknown): string {
   const message = errorMessage(error);
   if (typeof error === 'object' && error !== null && 'tries' in error) {
     return `${what} is not built (${file} is missing); ${MEND}`;
   }
-  const library = /(lib(?:torch|c10|gomp)[^\s:]*): cannot open shared object file/.exec(message)?.[1];
+  const [, library, why] =
+    /(lib(?:torch|c10|gomp)[^\s:]*): cannot open shared object file(?:: ([^\n]*))?/.exec(message) ?? [];
+  if (library !== undefined && why === 'Permission denied') {
+    return `${what} may not read its libtorch (${library}: no permission); make its folder readable for this user, or ${MEND}`;
+  }
   if (library !== undefined) {
     return `${what} was built against a libtorch that was removed or moved (${library} is not found); ${MEND}`;
   }

@@ -54,6 +54,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'addon',
     'process',
     'signals',
+    'folders',
     'json',
     'json-lines',
     'rng',

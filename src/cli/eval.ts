@@ -1,7 +1,7 @@
 /** `acoer eval`: accuracy and thinking length of models on benchmarks, following the paper's protocol. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { AcoerError } from '../errors';
-import { addEngineOptions, collect, integer, number } from './command';
+import { addEngineOptions, collect, integer, number, path } from './command';
 import type { CommandModule } from './command';
 import { comparisonText } from './evaluation/comparison';
 import { compareFiles, gradeCompletions } from './evaluation/files';
@@ -111,7 +111,11 @@ export const define: CommandModule['define'] = (command: Command) => {
     .option('--max-new-tokens <n>', 'maximum tokens per answer (default: 16384; 256 on tiny)', integer(1))
     .option('--prompt-template <text>', 'user message; {problem} is replaced by the problem')
     .option('--slots <n>', 'maximum sequences decoded together (default: 64)', integer(1))
-    .option('--out <folder>', 'where to write completions and results (default: evals/<date>-<benchmarks>)')
+    .option(
+      '--out <folder>',
+      'where to write completions and results (default: evals/<date>-<benchmarks>)',
+      path,
+    )
     .option('--completions <file>', 'grade these completions without loading a model')
     .option('--tokenizer <model>', 'tokenizer for files of completions that lack token counts')
     .addOption(

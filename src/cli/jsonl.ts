@@ -77,12 +77,16 @@ function linesOf(bytes: Buffer): Buffer[] {
   return lines;
 }
 
+const isAFolder = (name: string) =>
+  new AcoerError('BAD_INPUT', `${name} is a folder; name a JSON Lines file.`);
+
 /**
  * Standard input if `path` is '-' or missing, else the file. A named pipe, such as the shell's `<(zcat x)`, is
  * read as it comes, since these commands read their input once and in order.
  */
 export async function openInput(path: string | undefined): Promise<AsyncIterable<Buffer>> {
   if (path === undefined || path === '-') {
+    if (fstatSync(0).isDirectory()) throw isAFolder('Standard input');
     if (process.stdin.isTTY)
       process.stderr.write('reading JSON Lines from the terminal; press Ctrl-D to end\n');
     return process.stdin;
@@ -99,7 +103,7 @@ export async function openInput(path: string | undefined): Promise<AsyncIterable
   } catch (error) {
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(error)}`, { cause: error });
   }
-  throw new AcoerError('BAD_INPUT', `${path} is a folder; name a JSON Lines file.`);
+  throw isAFolder(path);
 }
 
 /** Checked input lines in an unlinked temporary file, so nothing needs cleaning up if the process dies. */

@@ -6,9 +6,10 @@
 import './early-signals';
 import { Command, CommanderError, Help, type Option } from 'commander';
 import { errorMessage, exitCodeFor } from '../errors';
+import { workingFolder } from '../folders';
 import { packageVersion } from '../version';
 import type { CommandModule } from './command';
-import { endQuietlyOnClosedPipe } from './pipes';
+import { endWithOutput } from './pipes';
 import { printable, printableMessage } from '../printable';
 
 interface CommandEntry {
@@ -97,8 +98,10 @@ function reportError(error: unknown): void {
 
 /** Runs the command in `words` (what follows `acoer`) and returns the exit code. */
 export async function main(words: readonly string[]): Promise<number> {
-  endQuietlyOnClosedPipe();
+  endWithOutput();
   try {
+    // Without one, libraries of libtorch end the process in the middle of a command.
+    workingFolder();
     await buildProgram(words).parseAsync([...words], { from: 'user' });
     // Commands that finish without throwing may still report failure through process.exitCode.
     return typeof process.exitCode === 'number' ? process.exitCode : 0;

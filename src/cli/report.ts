@@ -5,6 +5,7 @@ import { AcoerError, whyUnreadable } from '../errors';
 import { makeReport, writeFigures } from '../report';
 import { writeFileAtomic } from '../run';
 import { megabytes } from '../text';
+import { path } from './command';
 
 interface ReportFlags {
   out: string;
@@ -15,8 +16,8 @@ interface ReportFlags {
 export function define(command: Command): void {
   command
     .argument('<run...>', 'folders of runs; several are compared')
-    .option('--out <file>', 'the HTML file to write', 'report.html')
-    .option('--figures <folder>', 'also write every figure there as SVG, PNG and CSV')
+    .option('--out <file>', 'the HTML file to write', path, 'report.html')
+    .option('--figures <folder>', 'also write every figure there as SVG, PNG and CSV', path)
     .option('--title <text>', "heading of the page (default: the run's name)")
     .action(report);
 }

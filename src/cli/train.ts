@@ -17,7 +17,7 @@ import {
 import { latestRun, readSoundMetrics } from '../run';
 import type { KnownMetrics } from '../metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
-import { collect, integer } from './command';
+import { collect, integer, path } from './command';
 import { untilSecondSignal } from './interrupt';
 import { outliveOutput } from './pipes';
 import { printableLine } from '../printable';
@@ -68,7 +68,7 @@ export function define(command: Command): void {
         'with --resume: continue although the reward file has changed',
       ).choices(['reward']),
     )
-    .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)')
+    .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
     .option('--max-steps <n>', 'optimiser updates', integer(1))
     .option('--seed <n>', 'seed of the run', integer(0))
     .option('--device <device>', 'auto, cpu, cuda or cuda:N')

@@ -5,10 +5,11 @@
  * renamed.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { z } from 'zod';
 import { errorCode } from '../errors';
+import { makeFolders } from '../folders';
 import { isCommit, type Repo } from './names';
 
 /** A file of a commit, as the hub lists it. */
@@ -52,7 +53,7 @@ async function unlessMissing<T>(work: Promise<T>): Promise<T | null> {
 const temporaryName = (path: string): string => `${path}.${randomBytes(4).toString('hex')}.tmp`;
 
 async function writeWhole(path: string, text: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
+  makeFolders(dirname(path));
   const temporary = temporaryName(path);
   await writeFile(temporary, text);
   await rename(temporary, path);
@@ -158,7 +159,7 @@ export class RepoCache {
   async link(commit: string, file: RemoteFile): Promise<void> {
     const pointer = join(this.snapshot(commit), file.path);
     const blob = this.blob(file);
-    await mkdir(dirname(pointer), { recursive: true });
+    makeFolders(dirname(pointer));
     const temporary = temporaryName(pointer);
     try {
       await symlink(relative(dirname(pointer), blob), temporary);

@@ -3,10 +3,11 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, open, rename, rm, statfs, type FileHandle } from 'node:fs/promises';
+import { open, rename, rm, statfs, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AcoerError, errorCode, errorMessage } from '../errors';
+import { makeFolders } from '../folders';
 import { gigabytes, megabytes } from '../text';
 import { sizeOf, type RemoteFile } from './cache';
 import { repoText } from './names';
@@ -247,7 +248,7 @@ async function complete(download: BlobDownload, path: string): Promise<void> {
  */
 export async function downloadBlob(download: BlobDownload): Promise<void> {
   const { file, blob, onBytes, request } = download;
-  await mkdir(dirname(blob), { recursive: true });
+  makeFolders(dirname(blob));
   while ((await sizeOf(blob)) !== file.size) {
     const claim = await claimPartial(blob);
     if ('path' in claim) {

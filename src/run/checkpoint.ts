@@ -1,10 +1,11 @@
 /** Checkpoints: a folder that exists is complete, which its checksums confirm. */
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { jsonText, removeDirectoryAtomic, writeDirectoryAtomic } from './atomic';
-import { checksumProblem, writeChecksums } from './checksums';
+import { checksumProblem, type FolderProblem, writeChecksums } from './checksums';
 import { METRICS_FILE, readJsonFile, stepName, type RunDirectory } from './directory';
 import { linesSince } from './metrics-file';
 import { decodeSafetensors, encodeSafetensors, type Tensor } from './safetensors';
@@ -88,41 +89,88 @@ export function pruneCheckpoints(run: RunDirectory, last: number | null, always:
   }
 }
 
-/** Renames a damaged checkpoint out of the way of later ones, but keeps it for inspection. */
+/** How often and after what time a checkpoint is read again that the disk failed to read. */
+const ATTEMPTS = 3;
+const RETRY_MS = 1_000;
+
+/** What is wrong with a checkpoint; what the disk may yet read is tried again. */
+async function checkpointProblem(path: string, retryMs: number): Promise<FolderProblem | null> {
+  for (let attempt = 1; ; attempt++) {
+    const problem = checksumProblem(path, CHECKPOINT_FILES);
+    if (problem?.kind !== 'failed' || attempt === ATTEMPTS) return problem;
+    await wait(retryMs);
+  }
+}
+
+/** Renames a checkpoint out of the way of later ones, but keeps it for inspection. */
 function setAside(run: RunDirectory, step: number): string {
-  const aside = join(run.checkpoints(), `damaged-${stepName(step)}`);
-  rmSync(aside, { recursive: true, force: true });
+  const base = join(run.checkpoints(), `damaged-${stepName(step)}`);
+  let aside = base;
+  for (let i = 2; existsSync(aside); i++) aside = `${base}-${i}`;
   renameSync(run.checkpoint(step), aside);
   return aside;
 }
 
-/**
- * The newest complete checkpoint, or null if there is none. Damaged ones are set aside.
- * @param warn called for every damaged one
- */
-export function findCheckpoint(run: RunDirectory, warn: (message: string) => void): StoredCheckpoint | null {
-  for (const step of run.checkpointSteps().reverse()) {
-    const path = run.checkpoint(step);
-    const problem = checksumProblem(path, CHECKPOINT_FILES);
-    if (problem === null) return readCheckpointFolder(path, step);
-    const before = run
-      .checkpointSteps()
-      .filter((other) => other < step)
-      .at(-1);
-    const next = before === undefined ? 'there is no earlier one' : `trying the one of step ${before}`;
-    warn(
-      `The checkpoint of step ${step} is damaged (${problem}) and was moved to ${setAside(run, step)}; ${next}.`,
-    );
-  }
-  return null;
+interface Unusable {
+  step: number;
+  problem: FolderProblem;
 }
 
-/** The checkpoint of `step` in a run opened for reading. @throws BAD_INPUT if it is damaged */
+const said = ({ step, problem: { kind, text } }: Unusable) =>
+  `The checkpoint of step ${step} ${kind === 'damaged' ? 'is damaged' : 'cannot be used'} (${text})`;
+
+/** Without a checkpoint the run would start over, although one may be whole. */
+function refuseUnread(run: RunDirectory, unusable: readonly Unusable[]): void {
+  const unread = unusable.find(({ problem }) => problem.kind !== 'damaged');
+  if (unread === undefined) return;
+  const advice =
+    unread.problem.kind === 'forbidden'
+      ? 'make the files readable for this user'
+      : 'see that the disk can be read';
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${said(unread)}, and no other one of ${run.path} can. Nothing was changed: ${advice}, and resume again.`,
+  );
+}
+
+/**
+ * The newest complete checkpoint, or null if all are damaged or there is none. Those after it are set aside:
+ * the run goes on without them, and must not meet them again.
+ * @param warn called for every one that is set aside
+ * @throws BAD_INPUT, and nothing is touched, if there is none but one that cannot be read may be complete
+ */
+export async function findCheckpoint(
+  run: RunDirectory,
+  warn: (message: string) => void,
+  retryMs = RETRY_MS,
+): Promise<StoredCheckpoint | null> {
+  const unusable: Unusable[] = [];
+  let found: number | undefined;
+  for (const step of run.checkpointSteps().reverse()) {
+    const problem = await checkpointProblem(run.checkpoint(step), retryMs);
+    if (problem === null) {
+      found = step;
+      break;
+    }
+    unusable.push({ step, problem });
+  }
+  if (found === undefined) refuseUnread(run, unusable);
+  const stored = found === undefined ? null : readCheckpointFolder(run.checkpoint(found), found);
+  for (const [index, one] of unusable.entries()) {
+    const before = unusable[index + 1]?.step ?? found;
+    const next = before === undefined ? 'there is no earlier one' : `trying the one of step ${before}`;
+    warn(`${said(one)} and was moved to ${setAside(run, one.step)}; ${next}.`);
+  }
+  return stored;
+}
+
+/** The checkpoint of `step` in a run opened for reading. @throws BAD_INPUT if it is damaged or cannot be read */
 export function openCheckpoint(run: RunDirectory, step: number): StoredCheckpoint {
   const path = run.checkpoint(step);
   const problem = checksumProblem(path, CHECKPOINT_FILES);
   if (problem === null) return readCheckpointFolder(path, step);
-  throw new AcoerError('BAD_INPUT', `${path} is damaged (${problem}); choose another step.`);
+  const what = problem.kind === 'damaged' ? 'is damaged' : 'cannot be used';
+  throw new AcoerError('BAD_INPUT', `${path} ${what} (${problem.text}); choose another step.`);
 }
 
 /** Reads the checkpoint in a folder whose checksums have been verified. */

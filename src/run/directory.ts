@@ -1,8 +1,9 @@
 /** The layout of a run's files, and the state of a run directory. */
-import { existsSync, mkdirSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
+import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
 import { currentSettings, resolveConfig } from '../config';
-import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
+import { AcoerError, errorCode, whyUnreadable, whyUnwritten } from '../errors';
+import { makeFolders, syncFolder } from '../folders';
 import { isRecord } from '../json';
 import { MAX_TEXT_BYTES, readRegularFileSync } from '../regular-file';
 import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
@@ -21,8 +22,15 @@ export function readJsonFile(path: string): unknown {
   }
 }
 
-/** The names in a folder in order; none if it does not exist. */
-const namesIn = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder).sort() : []);
+/** The names in a folder in order; none if it does not exist. @throws BAD_INPUT naming it if it cannot be read */
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch (cause) {
+    if (errorCode(cause) === 'ENOENT') return [];
+    throw new AcoerError('BAD_INPUT', `Cannot read ${folder}: ${whyUnreadable(cause)}`, { cause });
+  }
+}
 
 /** The part of summary.json that says that a run has ended. */
 interface Ended {
@@ -141,7 +149,7 @@ export function holdsRun(path: string): boolean {
 /** Creates and locks the folder of a new run and writes its configuration, the first file of every run. */
 export function createRunDirectory(path: string, config: unknown): RunDirectory {
   try {
-    mkdirSync(path, { recursive: true });
+    makeFolders(path);
   } catch (cause) {
     throw cannotWrite(path, cause);
   }
@@ -155,8 +163,9 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
     }
     // Left by a start that was killed. Any other file may belong to someone else.
     removeTemporaries(path, 'config.json');
-    for (const folder of ['completions', 'checkpoints']) mkdirSync(join(path, folder), { recursive: true });
+    // First, since whatever else is there makes it a run, which could not be resumed without.
     writeJsonAtomic(run.config(), config);
+    for (const folder of ['completions', 'checkpoints']) makeFolders(join(path, folder));
   } catch (error) {
     run.lock?.release();
     throw errorCode(error) === 'RUN_EXISTS' ? error : cannotWrite(path, error);
@@ -165,7 +174,7 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
 }
 
 const cannotWrite = (path: string, cause: unknown) =>
-  new AcoerError('BAD_INPUT', `Cannot write the run to ${path}: ${errorMessage(cause)}`, { cause });
+  new AcoerError('BAD_INPUT', `Cannot write the run to ${path}: ${whyUnwritten(cause)}`, { cause });
 
 function lockedDirectory(path: string): RunDirectory {
   try {
@@ -198,12 +207,12 @@ export function openRunDirectory(path: string): RunDirectory {
   readRunDirectory(path);
   const run = lockedDirectory(path);
   try {
-    for (const folder of ['completions', 'checkpoints']) {
-      mkdirSync(join(path, folder), { recursive: true });
-      removeTemporaries(join(path, folder));
+    // A run that was killed may have left these names in memory only.
+    for (const folder of [dirname(path), path]) syncFolder(folder);
+    for (const folder of ['completions', 'checkpoints']) makeFolders(join(path, folder));
+    for (const folder of ['completions', 'checkpoints', 'evaluations', 'non-finite', '']) {
+      if (existsSync(join(path, folder))) removeTemporaries(join(path, folder));
     }
-    if (existsSync(run.dumps())) removeTemporaries(run.dumps());
-    removeTemporaries(path);
   } catch (error) {
     run.lock?.release();
     throw cannotWrite(path, error);

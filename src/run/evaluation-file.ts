@@ -8,14 +8,14 @@ import {
   existsSync,
   fstatSync,
   ftruncateSync,
-  mkdirSync,
   openSync,
   readdirSync,
   readSync,
   rmdirSync,
 } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
-import { AcoerError, errorMessage } from '../errors';
+import { AcoerError, whyUnwritten } from '../errors';
+import { makeFolders } from '../folders';
 import { isRecord, shownJson } from '../json';
 import { NEWLINE, splitLines } from '../json-lines';
 import { appendWhole, writeFileAtomic, writeJsonAtomic } from './atomic';
@@ -151,7 +151,8 @@ export class EvaluationFolder implements Disposable {
   /** @throws RUN_LOCKED if another process writes there */
   constructor(readonly path: string) {
     try {
-      this.made = mkdirSync(path, { recursive: true }) !== undefined;
+      this.made = !existsSync(path);
+      makeFolders(path);
       this.lock = RunLock.acquire(path);
     } catch (error) {
       throw error instanceof AcoerError ? error : cannotWrite(path, error);
@@ -171,7 +172,7 @@ export class EvaluationFolder implements Disposable {
 }
 
 const cannotWrite = (folder: string, cause: unknown) =>
-  new AcoerError('BAD_INPUT', `Cannot write to ${folder}: ${errorMessage(cause)}`, { cause });
+  new AcoerError('BAD_INPUT', `Cannot write to ${folder}: ${whyUnwritten(cause)}`, { cause });
 
 /** `<name>.jsonl` and `<name>.json` in one folder. */
 export class EvaluationFile implements Disposable {

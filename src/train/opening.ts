@@ -119,7 +119,7 @@ export async function openResumed(
   const directory = openRunDirectory(path);
   try {
     completeRollbacks(directory);
-    const checkpoint = findCheckpoint(directory, warn);
+    const checkpoint = await findCheckpoint(directory, warn);
     if (checkpoint === null) refuseBrokenFork(directory);
     const before = checkpoint === null ? stored : resolveTrainConfig([storedPart(checkpoint).config]);
     const step = checkpoint?.step ?? 0;

@@ -156,7 +156,7 @@ export class RunDriver {
     this.unsaved = false;
     await this.files.write('rollbacks.json', () => recordRollback(directory, rollback));
     await this.files.write('rollbacks.json', () => completeRollbacks(directory));
-    const checkpoint = findCheckpoint(directory, (message) => this.warn(message));
+    const checkpoint = await findCheckpoint(directory, (message) => this.warn(message));
     if (checkpoint === null) throw new AcoerError(code, `${rollback.reason} No checkpoint is whole.`);
     this.state = await restoreRun(directory, checkpoint, this.loop);
     this.weights = this.loop.policy.version;

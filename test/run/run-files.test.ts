@@ -141,7 +141,7 @@ describe('checkpoints', () => {
       pruneCheckpoints(run, 2, []);
     }
     expect(run.checkpointSteps()).toEqual([20, 30]);
-    expect(findCheckpoint(run, silent)).toMatchObject({ step: 30, state: { at: 30 } });
+    expect(await findCheckpoint(run, silent)).toMatchObject({ step: 30, state: { at: 30 } });
     expect(readdirSync(run.checkpoint(30)).sort()).toEqual([
       'SHA256SUMS',
       'adapter_config.json',
@@ -156,6 +156,6 @@ describe('checkpoints', () => {
     const failing = { ...policy, saveOptimizer: () => Promise.reject(new Error('no space')) } as Policy;
     await expect(saveCheckpoint(run, 5, failing, contentOf(5))).rejects.toThrow('no space');
     expect(existsSync(run.checkpoint(5))).toBe(false);
-    expect(findCheckpoint(run, silent)).toBeNull();
+    expect(await findCheckpoint(run, silent)).toBeNull();
   });
 });
