@@ -34,13 +34,10 @@ export function describeLoadFailure(what: string, file: string, error: unknown):
   if (typeof error === 'object' && error !== null && 'tries' in error) {
     return `${what} is not built (${file} is missing); ${MEND}`;
   }
-  const [, library, why] =
-    /(lib(?:torch|c10|gomp)[^\s:]*): cannot open shared object file(?:: ([^\n]*))?/.exec(message) ?? [];
-  if (library !== undefined && why === 'Permission denied') {
-    return `${what} may not read its libtorch (${library}: no permission); make its folder readable for this user, or ${MEND}`;
-  }
+  const library = /(lib(?:torch|c10|gomp)[^\s:]*): cannot open shared object file/.exec(message)?.[1];
   if (library !== undefined) {
-    return `${what} was built against a libtorch that was removed or moved (${library} is not found); ${MEND}`;
+    // The loader looks on in other folders, and says of one without permission only that nothing was found.
+    return `${what} was built against a libtorch that was removed or moved, or that this user may not read (${library} is not found); ${MEND}`;
   }
   if (/undefined symbol|version `/.test(message)) {
     return `${what} does not match the libtorch or system libraries it finds (${message}); ${MEND}`;
