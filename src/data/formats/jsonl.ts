@@ -18,10 +18,10 @@ async function* splitLines(file: string, chunks: AsyncIterable<string>): AsyncGe
   for await (const chunk of chunks) {
     let start = 0;
     for (let end = chunk.indexOf('\n'); end >= 0; end = chunk.indexOf('\n', start)) {
-      rest.push(chunk.slice(start, end));
-      const text = rest.join('');
       length += end + 1 - start;
-      if (text.trim() !== '') {
+      // Millions of empty lines are skipped in a moment.
+      const text = end === start && rest.length === 0 ? '' : [...rest, chunk.slice(start, end)].join('');
+      if (text !== '' && text.trim() !== '') {
         yield { number, text };
         length = 0;
       }
