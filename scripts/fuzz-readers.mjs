@@ -24,7 +24,7 @@
  * package and addon (`npm run build`).
  */
 import { fork } from 'node:child_process';
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -117,69 +117,85 @@ class Findings {
   }
 }
 
-/** All cases of a kind; a process that dies is replaced and continues after the case that killed it. */
-async function fuzzKind(kind, { seed, cpuSeconds, corpus, keep, replay, smallest, record }) {
-  const folder = mkdtempSync(join(tmpdir(), `acoer-fuzz-${kind}-`));
-  const findings = new Findings(kind, keep);
-  const before = record[kind] ?? {
-    cpuSeconds: 0,
-    cases: 0,
-    blocksAtFirst: 0,
-    blocks: 0,
-    blocksKnown: 0,
-    findings: 0,
-  };
-  const spent = { ...before };
-  const kept = [];
-  let [next, slowestMs, ended] = [before.cases, 0, { cpuSeconds: 0, cases: 0 }];
-  let state = { cpuSeconds: 0, cases: 0 };
-  if (corpus === null) next = 0;
-  const tell = (message) => {
+const NOTHING = { cpuSeconds: 0, cases: 0, blocksAtFirst: 0, blocks: 0, blocksKnown: 0, findings: 0 };
+
+/** All cases of one kind in this sitting. */
+class Sitting {
+  constructor(kind, settings) {
+    this.kind = kind;
+    this.settings = settings;
+    this.findings = new Findings(kind, settings.keep);
+    this.before = {
+      ...NOTHING,
+      ...(settings.corpus === null ? {} : corpora.readRecord(settings.corpus)[kind]),
+    };
+    this.spent = { ...this.before };
+    /** What earlier processes of this sitting spent, and what the present one has. */
+    this.ended = { cpuSeconds: 0, cases: 0 };
+    this.now = { cpuSeconds: 0, cases: 0 };
+    this.slowestMs = 0;
+    this.kept = [];
+  }
+
+  hear(message) {
+    const { before, ended, findings, spent } = this;
     if (message.found !== undefined)
       findings.add({ ...message.found, bytes: Buffer.from(message.found.bytes, 'base64') });
     if (message.blocksAtFirst !== undefined) spent.blocksAtFirst = message.blocksAtFirst;
-    if (message.keep !== undefined) kept.push(message.keep);
+    if (message.keep !== undefined) this.kept.push(message.keep);
     if (message.cases === undefined) return;
-    state = message;
-    slowestMs = Math.max(slowestMs, message.slowestMs);
+    this.now = { cpuSeconds: message.cpuSeconds, cases: message.cases };
+    this.slowestMs = Math.max(this.slowestMs, message.slowestMs);
     spent.cpuSeconds = before.cpuSeconds + ended.cpuSeconds + message.cpuSeconds;
     spent.cases = before.cases + ended.cases + message.cases;
     spent.findings = before.findings + findings.causes.size;
-    if (message.reached) {
-      spent.blocks = message.reached.blocks;
-      spent.blocksKnown = message.reached.known;
-    }
-    if (corpus === null || smallest) return;
-    record[kind] = spent;
-    corpora.writeRecord(corpus, record);
-  };
-  for (let alive = true; alive;) {
-    const left = cpuSeconds - before.cpuSeconds - ended.cpuSeconds;
-    if (replay === null && !smallest && left <= 0) break;
-    const share = { kind, seed, first: next, cpuSeconds: left, folder, corpus, replay, smallest };
-    const death = await runProcess(share, tell);
-    ended = {
-      cpuSeconds: ended.cpuSeconds + state.cpuSeconds,
-      cases: ended.cases + state.cases + (death ? 1 : 0),
-    };
-    state = { cpuSeconds: 0, cases: 0 };
-    if (death !== null) {
-      findings.add(death);
-      next = death.index + 1;
-    }
-    alive = death !== null && (death.loaded || replay !== null) && !smallest;
+    spent.blocks = message.reached?.blocks ?? 0;
+    spent.blocksKnown = message.reached?.known ?? 0;
+    const { corpus, smallest } = this.settings;
+    if (corpus !== null && !smallest) corpora.writeSpent(corpus, this.kind, spent);
   }
-  rmSync(folder, { recursive: true, force: true });
-  return { kind, spent, cases: ended.cases, slowestMs, findings: findings.all, kept };
+
+  /** A process that dies is replaced, and the next one goes on after the case that killed it. */
+  async run() {
+    const { seed, cpuSeconds, corpus, replay, smallest } = this.settings;
+    const folder = mkdtempSync(join(tmpdir(), `acoer-fuzz-${this.kind}-`));
+    let first = this.before.cases;
+    for (let alive = true; alive;) {
+      const left = cpuSeconds - this.before.cpuSeconds - this.ended.cpuSeconds;
+      if (replay === null && !smallest && left <= 0) break;
+      const share = { kind: this.kind, seed, first, cpuSeconds: left, folder, corpus, replay, smallest };
+      const death = await runProcess(share, (message) => this.hear(message));
+      this.ended.cpuSeconds += this.now.cpuSeconds;
+      this.ended.cases += this.now.cases;
+      this.now = { cpuSeconds: 0, cases: 0 };
+      if (death !== null) {
+        this.findings.add(death);
+        this.ended.cases++;
+        first = death.index + 1;
+      }
+      alive = death !== null && (death.loaded || replay !== null) && !smallest;
+    }
+    rmSync(folder, { recursive: true, force: true });
+  }
+
+  /** One line for the user. */
+  outcome() {
+    const { kind, ended, findings, settings, slowestMs, spent } = this;
+    const words = `${kind}: ${ended.cases} cases, slowest ${slowestMs.toFixed(0)} ms, ${findings.all.length} findings`;
+    if (settings.corpus === null) return words;
+    const { cases, cpuSeconds, blocks, blocksKnown, blocksAtFirst } = spent;
+    return `${words}; in all ${cases} cases, ${cpuSeconds.toFixed(0)} s of processor time, ${blocks} of ${blocksKnown} blocks (${blocksAtFirst} at first)`;
+  }
 }
 
 /** Replaces the inputs of a kind that the repository keeps. */
-function commit(kind, names, corpus, record) {
-  const inputs = corpora.knownInputs(kind, corpus).filter(({ name }) => names.includes(name));
+function commit({ kind, kept, settings: { corpus }, before, spent }) {
+  const inputs = corpora.knownInputs(kind, corpus).filter(({ name }) => kept.includes(name));
   const folder = join(corpora.COMMITTED, kind);
   rmSync(folder, { recursive: true, force: true });
   for (const input of inputs) corpora.keep(folder, input);
-  corpora.writeRecord(corpora.COMMITTED, record);
+  const { cpuSeconds, cases, findings } = before;
+  corpora.writeSpent(corpora.COMMITTED, kind, { ...spent, cpuSeconds, cases, findings });
 }
 
 function readOptions() {
@@ -219,47 +235,31 @@ function readOptions() {
 
 async function main() {
   const options = readOptions();
-  const { queue, replay } = options;
-  const corpus = options.unguided || replay !== undefined ? null : options.corpus;
-  const record = corpus === null ? {} : corpora.readRecord(corpus);
+  const { queue, replay = null, smallest } = options;
+  const corpus = options.unguided || replay !== null ? null : options.corpus;
   const keep = options.keep ?? join(options.corpus, 'findings');
-  if (corpus !== null) mkdirSync(corpus, { recursive: true });
   const started = performance.now();
-  const outcomes = [];
+  const sittings = [];
   const work = async () => {
     for (let item; (item = queue.shift()) !== undefined;) {
       const { kind, cpuSeconds } = item;
-      if (replay !== undefined && !readdirSync(replay).includes(kind)) continue;
-      const outcome = await fuzzKind(kind, {
-        seed: Number(options.seed),
-        cpuSeconds,
-        corpus,
-        keep,
-        replay: replay ?? null,
-        smallest: options.smallest,
-        record,
-      });
-      outcomes.push(outcome);
-      if (options.smallest) commit(kind, outcome.kept, corpus, record);
-      const { cases, slowestMs, findings, spent } = outcome;
-      const reached =
-        corpus === null
-          ? ''
-          : `; in all ${spent.cases} cases, ${spent.cpuSeconds.toFixed(0)} s of processor time, ${spent.blocks} of ${spent.blocksKnown} blocks (${spent.blocksAtFirst} at first)`;
-      console.log(
-        `${kind}: ${cases} cases, slowest ${slowestMs.toFixed(0)} ms, ${findings.length} findings${reached}`,
-      );
+      if (replay !== null && !readdirSync(replay).includes(kind)) continue;
+      const seed = Number(options.seed);
+      const sitting = new Sitting(kind, { seed, cpuSeconds, corpus, keep, replay, smallest });
+      await sitting.run();
+      sittings.push(sitting);
+      if (smallest) commit(sitting);
+      console.log(sitting.outcome());
     }
   };
   await Promise.all(Array.from({ length: Number(options.workers) }, work));
-  const findings = outcomes.flatMap((outcome) => outcome.findings);
-  const cases = outcomes.reduce((sum, outcome) => sum + outcome.cases, 0);
+  const findings = sittings.flatMap((sitting) => sitting.findings.all);
+  const cases = sittings.reduce((sum, { ended }) => sum + ended.cases, 0);
   for (const { kind, index, problem, file } of findings.filter(({ file }) => file !== null).slice(0, 60)) {
     console.log(`\n${kind} case ${index} (${file})\n${problem.split('\n').slice(0, 7).join('\n')}\n`);
   }
-  console.log(
-    `${cases} cases in ${((performance.now() - started) / 1000).toFixed(0)} s, ${findings.length} findings`,
-  );
+  const seconds = ((performance.now() - started) / 1000).toFixed(0);
+  console.log(`${cases} cases in ${seconds} s, ${findings.length} findings`);
   process.exitCode = findings.length > 0 ? 1 : 0;
 }
 

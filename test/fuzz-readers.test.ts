@@ -24,8 +24,8 @@ function fuzz(...words: string[]): Promise<{ code: number | null; output: string
 }
 
 test.each([
-  ['test/fixtures/fuzz', 30],
-  ['test/fixtures/fuzz-corpus', 80],
+  ['test/fixtures/fuzz', 50],
+  ['test/fixtures/fuzz-corpus', 300],
 ])(
   'every file of %s is read or refused',
   async (folder, atLeast) => {

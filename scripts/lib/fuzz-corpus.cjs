@@ -22,18 +22,18 @@ function inputsIn(folder) {
   return names.map((name) => ({ name, bytes: readFileSync(join(folder, name)) }));
 }
 
+/** @param {string} kind */
+const formerFindings = (kind) => inputsIn(join(FINDINGS, kind));
+
 /**
  * The inputs of a kind that are known, each once.
  * @param {string} kind
  * @param {string | null} corpus null: only what the repository has
  */
 function knownInputs(kind, corpus) {
-  const folders = [
-    join(COMMITTED, kind),
-    join(FINDINGS, kind),
-    ...(corpus === null ? [] : [join(corpus, kind)]),
-  ];
-  const byName = new Map(folders.flatMap(inputsIn).map((input) => [keptName(input), input]));
+  const folders = [COMMITTED, ...(corpus === null ? [] : [corpus])];
+  const inputs = folders.flatMap((folder) => inputsIn(join(folder, kind)));
+  const byName = new Map(inputs.map((input) => [keptName(input), input]));
   return [...byName.values()];
 }
 
@@ -69,13 +69,24 @@ function readRecord(folder) {
   return {};
 }
 
-/** @param {string} folder @param {Record<string, Spent>} record */
-function writeRecord(folder, record) {
+/** @param {string} folder @param {string} kind @param {Spent} spent */
+function writeSpent(folder, kind, spent) {
   mkdirSync(folder, { recursive: true });
-  const sorted = Object.fromEntries(Object.entries(record).sort(([a], [b]) => (a < b ? -1 : 1)));
+  const all = Object.entries({ ...readRecord(folder), [kind]: spent });
+  const sorted = Object.fromEntries(all.sort(([a], [b]) => (a < b ? -1 : 1)));
   const path = join(folder, 'record.json');
   writeFileSync(`${path}.new`, `${JSON.stringify(sorted, null, 2)}\n`);
   renameSync(`${path}.new`, path);
 }
 
-module.exports = { COMMITTED, HOME, inputsIn, keep, keptName, knownInputs, readRecord, writeRecord };
+module.exports = {
+  COMMITTED,
+  HOME,
+  formerFindings,
+  inputsIn,
+  keep,
+  keptName,
+  knownInputs,
+  readRecord,
+  writeSpent,
+};

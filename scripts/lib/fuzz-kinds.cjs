@@ -74,7 +74,7 @@ async function withThread(read) {
       await rows.return();
     });
   }
-  PARQUET_LIMITS.waitMs = Math.min(10_000, Math.max(2_000, 8 * (threadMs ?? 0)));
+  PARQUET_LIMITS.waitMs = Math.min(60_000, Math.max(2_000, 8 * (threadMs ?? 0)));
   await timed(read);
 }
 

@@ -7,7 +7,7 @@
 const { mkdirSync, rmSync, writeFileSync } = require('node:fs');
 const { join } = require('node:path');
 
-const { inputsIn, keep, knownInputs } = require('./fuzz-corpus.cjs');
+const { formerFindings, inputsIn, keep, knownInputs } = require('./fuzz-corpus.cjs');
 const { KINDS } = require('./fuzz-kinds.cjs');
 const { mutateFile } = require('./fuzz-mutate.cjs');
 const { pick, randomFrom } = require('./fuzz-random.cjs');
@@ -206,18 +206,18 @@ async function load(reader, inputs) {
 /**
  * Reports the names of the fewest and smallest inputs that reach the same blocks as all of them.
  * @param {Reader} reader
- * @param {Input[]} seeds need not be kept
+ * @param {Input[]} given are there anyway
  * @param {Input[]} inputs
  */
-async function reportSmallest(reader, seeds, inputs) {
+async function reportSmallest(reader, given, inputs) {
   const seen = new Set();
   const bySize = inputs.toSorted((a, b) => a.bytes.length - b.bytes.length);
-  for (const input of [...seeds, ...bySize]) {
+  for (const input of [...given, ...bySize]) {
     await reader.run(input);
     const blocks = reader.coverage?.ran().filter((_, i) => i % 2 === 0) ?? [];
     const fresh = blocks.filter((block) => !seen.has(block));
     for (const block of fresh) seen.add(block);
-    if (fresh.length > 0 && !seeds.includes(input)) process.send?.({ keep: input.name });
+    if (fresh.length > 0 && !given.includes(input)) process.send?.({ keep: input.name });
   }
 }
 
@@ -249,11 +249,12 @@ async function runShare(share) {
     const seeds = Object.entries(await kind.seeds()).map(([name, bytes]) => ({ name, bytes }));
     await loadSeeds(reader, seeds);
     process.send?.({ blocksAtFirst: reader.coverage?.reached ?? 0 });
+    const given = [...seeds, ...formerFindings(share.kind)];
     const known = knownInputs(share.kind, share.corpus);
-    await load(reader, known);
+    await load(reader, [...given, ...known]);
     process.send?.({ loaded: true });
-    if (share.smallest) await reportSmallest(reader, seeds, known);
-    else await fuzz(reader, [...seeds, ...known]);
+    if (share.smallest) await reportSmallest(reader, given, known);
+    else await fuzz(reader, [...given, ...known]);
   }
   await new Promise((resolve) => process.send?.(reader.state({ done: true }), resolve));
   process.exit(0);
