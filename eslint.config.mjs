@@ -59,7 +59,15 @@ export default tseslint.config(
     languageOptions: {
       globals: Object.fromEntries(
         ['process', 'console', 'fetch', 'URL', 'AbortController', 'setTimeout', 'clearTimeout', 'setInterval']
-          .concat(['clearInterval', 'Buffer', 'TextDecoder', 'Response'])
+          .concat([
+            'clearInterval',
+            'setImmediate',
+            'Buffer',
+            'TextDecoder',
+            'Headers',
+            'Response',
+            'performance',
+          ])
           .map((name) => [name, 'readonly']),
       ),
     },
@@ -72,7 +80,13 @@ export default tseslint.config(
     files: ['**/*.{js,cjs}'],
     languageOptions: {
       sourceType: 'commonjs',
-      globals: { require: 'readonly', module: 'writable', __dirname: 'readonly', exports: 'writable' },
+      globals: {
+        require: 'readonly',
+        module: 'writable',
+        __dirname: 'readonly',
+        __filename: 'readonly',
+        exports: 'writable',
+      },
     },
   },
 );

@@ -1,8 +1,8 @@
 /** Reads configuration files and `--set path=value`. */
 import { dirname, resolve } from 'node:path';
-import { parse as parseYaml } from 'yaml';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
 import { readRegularFileSync } from '../regular-file';
+import { parseYaml } from '../yaml';
 import type { ConfigInput } from './options.generated';
 
 type Values = Record<string, unknown>;
