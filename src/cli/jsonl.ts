@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
 import { Pace } from '../pace';
-import { printableJson } from '../printable';
+import { printNote } from './output';
 
 const NEWLINE = 0x0a;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
@@ -105,8 +105,7 @@ function linesOf(bytes: Buffer): Buffer[] {
 /** Standard input if `path` is '-' or missing, else the file. */
 export async function openInput(path: string | undefined): Promise<AsyncIterable<Buffer>> {
   if (path === undefined || path === '-') {
-    if (process.stdin.isTTY)
-      process.stderr.write('reading JSON Lines from the terminal; press Ctrl-D to end\n');
+    if (process.stdin.isTTY) printNote('reading JSON Lines from the terminal; press Ctrl-D to end');
     return process.stdin;
   }
   try {
@@ -189,8 +188,4 @@ export class InOrder<T> {
       this.waiting.delete(position);
     }
   }
-}
-
-export function writeJsonLine(value: unknown): void {
-  process.stdout.write(`${printableJson(value)}\n`);
 }

@@ -1,7 +1,7 @@
 /** Asks the hub for its JSON answers, bounded in size, number and time. */
 import type { z } from 'zod';
 import { AcoerError } from '../errors';
-import { shownJson } from '../json';
+import { isRecord, shownJson } from '../json';
 import { readText } from './body';
 import { type Repo, repoText } from './names';
 import { bodyText, notTheHub } from './refusals';
@@ -17,14 +17,15 @@ const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
 const ANSWER_SILENCES = 6;
 const LISTING_SILENCES = 60;
 
-/** `"size" is "59"`: the first thing that is wrong with an answer. */
+/** `"size" of "config.json" is "59"`: the first thing that is wrong with an answer. */
 function firstProblem(error: z.ZodError, value: unknown): string {
   const path = error.issues[0]?.path ?? [];
   const at = path.reduce<unknown>((inner, key) => (inner as Record<PropertyKey, unknown>)?.[key], value);
   const name = path
     .map((key) => (typeof key === 'number' ? `entry ${key + 1}` : `"${String(key)}"`))
     .join(', ');
-  return `${name === '' ? 'the value' : name} is ${at === undefined ? 'missing' : shownJson(at)}`;
+  const file = isRecord(value) && typeof value.path === 'string' ? ` of ${shownJson(value.path)}` : '';
+  return `${name === '' ? 'the value' : name}${file} is ${at === undefined ? 'missing' : shownJson(at)}`;
 }
 
 interface Answer {

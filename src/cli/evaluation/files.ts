@@ -20,6 +20,7 @@ import { loadTokenizer } from '../../tokenizer';
 import { parseJsonLines } from '../jsonl';
 import { loadBenchmark } from './benchmarks';
 import type { EvalFlags } from './flags';
+import { printNote } from '../output';
 
 /** Verdicts on every completion of a file, computed on all cores. */
 async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Promise<EvalRow[]> {
@@ -35,7 +36,7 @@ async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Prom
   const onProgress = (done: number, correct: number): void => {
     if (Date.now() - shownAt < 2_000) return;
     shownAt = Date.now();
-    process.stderr.write(`${done} completions graded, ${percent(correct / done)} correct\n`);
+    printNote(`${done} completions graded, ${percent(correct / done)} correct`);
   };
   try {
     return await gradeFile(path, { grader: pool, dataset, tokenizer, preset, signal, onProgress });
