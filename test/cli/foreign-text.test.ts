@@ -44,16 +44,16 @@ const gradedFile = (answer: string) =>
 const IN_PROCESS: [what: string, words: () => string[]][] = [
   ['data', () => ['data', problems(), '--no-tokens', '--set', 'skipBadRows=true']],
   ['data --json', () => ['data', problems(), '--no-tokens', '--json', '--set', 'skipBadRows=true']],
-  ['a name of a data set', () => ['data', `./${HOSTILE.replaceAll('\0', '')}.jsonl`]],
+  ['a name of a data set', () => ['data', `./${HOSTILE.replaceAll('\0', '')}.jsonl`, '--no-tokens']],
   ['a setting', () => ['train', '--set', `${HOSTILE}=1`]],
   ['an unknown option', () => ['train', `--${HOSTILE}`]],
   ['the name of a run', () => ['show', HOSTILE.replaceAll('\0', '')]],
-  ['monitor', () => ['monitor', linesFile([{ step: HOSTILE }])]],
+  ['monitor', () => ['monitor', join(root, HOSTILE.replaceAll('\0', '')), '--groups', '4']],
   ['report', () => ['report', HOSTILE.replaceAll('\0', '')]],
-  ['lab', () => ['lab', linesFile([{ [HOSTILE]: HOSTILE }])]],
+  ['lab', () => ['lab', join(root, HOSTILE.replaceAll('\0', ''))]],
   ['plan', () => ['plan', '--set', `model=${HOSTILE.replaceAll('\0', '')}`]],
   ['reward', () => ['reward', linesFile([HOSTILE]), '--reward', 'acoer']],
-  ['score', () => ['score', linesFile([{ ids: HOSTILE }]), '--model', 'tiny']],
+  ['score', () => ['score', linesFile([{ ids: [1] }]), '--model', HOSTILE.replaceAll('\0', '')]],
 ];
 
 test.each(IN_PROCESS)('%s', async (_, words) => {
@@ -79,7 +79,7 @@ test.each(SPAWNED)('%s', async (what, words) => {
 
 test('JSON holds the same values', async () => {
   const { stdout } = await acoer('data', problems(), '--no-tokens', '--json', '--set', 'skipBadRows=true');
-  expect(JSON.stringify(objects(stdout)[0])).toContain(JSON.stringify(`1+1 ${HOSTILE}?`).slice(1, -1));
+  expect(JSON.stringify(objects(stdout)[0])).toContain(JSON.stringify(`2+2 ${HOSTILE}`).slice(1, -1));
 });
 
 test("a chat template's own message", async () => {
@@ -90,7 +90,7 @@ test("a chat template's own message", async () => {
   expectHarmless(result);
 });
 
-test('generated text on a terminal, and the folder a message names', async () => {
+test('the folder of a model', async () => {
   const folder = join(root, 'm\u001b[31m');
   mkdirSync(folder);
   writeFileSync(join(folder, 'config.json'), '{');
