@@ -184,3 +184,11 @@ test('only src/run writes run files', () => {
   );
   expect(shown(wrong)).toEqual([]);
 });
+
+test('commands print through cli/output.ts; the other writers draw colours and lines of our own', () => {
+  const drawing = /^cli\/(output|show|train|generate|evaluation\/progress)\.ts$/;
+  const writers = sourceFiles()
+    .filter((file) => file.startsWith('cli/') && !drawing.test(file))
+    .filter((file) => /process\.std(out|err)\.write|console\./.test(readFileSync(join(SRC, file), 'utf8')));
+  expect(writers).toEqual([]);
+});

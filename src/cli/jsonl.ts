@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
 import { badLine, NEWLINE, splitLines, Unfinished } from '../json-lines';
 import { Pace } from '../pace';
-import { printableJson } from '../printable';
+import { printNote } from './output';
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
@@ -87,8 +87,7 @@ const isAFolder = (name: string) =>
 export async function openInput(path: string | undefined): Promise<AsyncIterable<Buffer>> {
   if (path === undefined || path === '-') {
     if (fstatSync(0).isDirectory()) throw isAFolder('Standard input');
-    if (process.stdin.isTTY)
-      process.stderr.write('reading JSON Lines from the terminal; press Ctrl-D to end\n');
+    if (process.stdin.isTTY) printNote('reading JSON Lines from the terminal; press Ctrl-D to end');
     return process.stdin;
   }
   try {
@@ -173,8 +172,4 @@ export class InOrder<T> {
       this.waiting.delete(position);
     }
   }
-}
-
-export function writeJsonLine(value: unknown): void {
-  process.stdout.write(`${printableJson(value)}\n`);
 }

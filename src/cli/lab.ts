@@ -11,6 +11,7 @@ import { collect, integer, number } from './command';
 import { readRecordings, type RunSettings } from './recordings';
 import { labLines } from './view/lab';
 import { maximum } from '../statistics';
+import { printJsonLine, printText } from './output';
 
 interface LabFlags {
   reward?: string[];
@@ -152,9 +153,8 @@ async function lab(files: string[], flags: LabFlags): Promise<void> {
       throw new AcoerError('BAD_CONFIG', `Cannot write --svg ${flags.svg}: ${String(cause)}`, { cause });
     }
   }
-  process.stdout.write(
-    flags.json === true ? `${JSON.stringify(report)}\n` : `${labLines(report).join('\n')}\n`,
-  );
+  if (flags.json === true) printJsonLine(report);
+  else printText(labLines(report).join('\n'));
 }
 
 const { correct, incorrect } = SYNTHETIC_DEFAULTS;

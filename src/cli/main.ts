@@ -10,7 +10,8 @@ import { workingFolder } from '../folders';
 import { packageVersion } from '../version';
 import type { CommandModule } from './command';
 import { endWithOutput } from './pipes';
-import { printable, printableMessage } from '../printable';
+import { printableMessage } from '../printable';
+import { printNote } from './output';
 
 interface CommandEntry {
   name: string;
@@ -89,11 +90,11 @@ function buildProgram(words: readonly string[]): Command {
 
 function reportError(error: unknown): void {
   if (process.env.ACOER_DEBUG === '1' && error instanceof Error) {
-    process.stderr.write(`${printable(error.stack ?? error.message)}\n`);
-    if (error.cause !== undefined) process.stderr.write(`cause: ${printable(String(error.cause))}\n`);
+    printNote(error.stack ?? error.message);
+    if (error.cause !== undefined) printNote(`cause: ${String(error.cause)}`);
     return;
   }
-  process.stderr.write(`acoer: ${printableMessage(errorMessage(error))}\n`);
+  printNote(`acoer: ${errorMessage(error)}`);
 }
 
 /** Runs the command in `words` (what follows `acoer`) and returns the exit code. */

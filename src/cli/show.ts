@@ -5,9 +5,9 @@ import { readRunDirectory, type RunDirectory } from '../run';
 import { integer } from './command';
 import { selections, type Selection, type Wanted } from './completions/select';
 import { problemCourseLines, tableLines, type ShowStyle } from './completions/text';
-import { writeJsonLine } from './jsonl';
 import { colorsOf, isTerminal } from './view/colors';
 import { KEEP_TO_READ } from './view/cut';
+import { printJsonLine } from './output';
 
 interface ShowFlags {
   step?: number;
@@ -97,7 +97,7 @@ async function show(path: string, flags: ShowFlags): Promise<void> {
 async function printJson(found: AsyncIterable<Selection>, most: number): Promise<void> {
   let printed = 0;
   for await (const { table, rows } of found) {
-    for (const row of rows.slice(0, most - printed)) writeJsonLine({ table: table.kind, ...row });
+    for (const row of rows.slice(0, most - printed)) printJsonLine({ table: table.kind, ...row });
     printed += rows.length;
     if (printed >= most) return;
   }

@@ -28,6 +28,7 @@ import { curveLines } from './view/curves';
 import { ProgressView } from './view/progress';
 import { summaryTable } from './view/summary';
 import { wrapWords } from './view/text';
+import { printJsonLine, printText } from './output';
 
 /** Column where the facts of the closing lines begin. */
 const CLOSING_INDENT = ' '.repeat(12);
@@ -132,7 +133,7 @@ function stoppable<T>(
 
 async function runTrain(configPath: string | undefined, flags: TrainFlags): Promise<void> {
   if (flags.describe === true) {
-    process.stdout.write(describeConfigMarkdown());
+    printText(describeConfigMarkdown().trimEnd());
   } else {
     const options = { ...trainOptions(configPath, flags), ignorePlan: flags.ignorePlan };
     await runAndReport(options, flags.json === true, flags.watch === true);
@@ -170,7 +171,7 @@ export async function runAndReport(options: TrainOptions, json: boolean, watch =
     recorded: () => recorded,
   });
   const onEvent: TrainOptions['onEvent'] = (event) => {
-    if (event.type === 'run' && !json) process.stdout.write(`run ${printableLine(event.directory)}\n`);
+    if (event.type === 'run' && !json) printText(`run ${printableLine(event.directory)}`);
     if (event.type === 'run' && watch) showLive(event.directory, view);
     view.onEvent(event);
   };
@@ -203,7 +204,7 @@ async function report(
   answers: ProgressView['answers'],
 ): Promise<void> {
   if (json) {
-    process.stdout.write(`${JSON.stringify(summary)}\n`);
+    printJsonLine(summary);
     return;
   }
   const metrics = await metricsOf(run.directory);

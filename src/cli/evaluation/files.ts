@@ -19,6 +19,7 @@ import { percent } from '../../text';
 import { loadTokenizer } from '../../tokenizer';
 import { loadBenchmark } from './benchmarks';
 import type { EvalFlags } from './flags';
+import { printNote } from '../output';
 
 /** Verdicts on every completion of a file, computed on all cores. */
 async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Promise<EvalRow[]> {
@@ -34,7 +35,7 @@ async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Prom
   const onProgress = (done: number, correct: number): void => {
     if (Date.now() - shownAt < 2_000) return;
     shownAt = Date.now();
-    process.stderr.write(`${done} completions graded, ${percent(correct / done)} correct\n`);
+    printNote(`${done} completions graded, ${percent(correct / done)} correct`);
   };
   try {
     return await gradeFile(path, { grader: pool, dataset, tokenizer, preset, signal, onProgress });

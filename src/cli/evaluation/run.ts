@@ -12,12 +12,12 @@ import type { Policy } from '../../engine/types';
 import { type EvaluationFile, EvaluationFolder, newRunPath, writeJsonAtomic } from '../../run';
 import { loadTokenizer, type Tokenizer } from '../../tokenizer';
 import { required } from '../command';
-import { printableLine } from '../../printable';
 import { type ModelSession, withModel } from '../session';
 import { type Benchmark, loadBenchmarks } from './benchmarks';
 import { type EvalFlags, temperatureOf } from './flags';
 import { EvalProgress } from './progress';
 import { runConfig, type Subject, subjectsOf, weightsOf } from './subjects';
+import { printNote } from '../output';
 
 /** One subject on one benchmark, as `--json` prints it. */
 export interface Evaluated extends EvalReport {
@@ -126,8 +126,7 @@ class EvaluationRun {
       maxSlots,
       signal: this.signal,
       finished,
-      onNoRoom: ({ problem, ids }) =>
-        process.stderr.write(`${printableLine(noRoom(this.session, problem.id, ids.length))}\n`),
+      onNoRoom: ({ problem, ids }) => printNote(noRoom(this.session, problem.id, ids.length)),
       onCompletion: (completion) => {
         file.append(storedCompletion(benchmark.name, completion));
         progress.add(completion);
@@ -152,7 +151,7 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
   const { device, dtype, threads } = flags;
   return await withModel({ device, dtype, threads, model }, signal, async (session) => {
     const tokenizer = await loadTokenizer(session.directory);
-    process.stderr.write(`writing completions to ${printableLine(out)}\n`);
+    printNote(`writing completions to ${out}`);
     const run = new EvaluationRun(flags, model, session, tokenizer, folder, signal);
     const evaluated: Evaluated[] = [];
     try {
@@ -163,8 +162,7 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
         await policy?.dispose();
       }
     } catch (error) {
-      if (signal.aborted)
-        process.stderr.write(`to resume, repeat the command with --out ${printableLine(out)}\n`);
+      if (signal.aborted) printNote(`to resume, repeat the command with --out ${out}`);
       throw error;
     }
     writeJsonAtomic(join(out, 'summary.json'), evaluated);
