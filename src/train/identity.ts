@@ -29,10 +29,10 @@ export async function inputIdentity(
   { tokenizer, evalData }: Pick<Inputs, 'tokenizer' | 'evalData'>,
 ): Promise<Omit<Identity, 'model'>> {
   const { fingerprints: own } = tokenizer;
-  const template = own?.chatTemplate;
+  const template = own?.chatTemplate ?? null;
   return {
     tokenizer: own?.files ?? null,
-    chatTemplate: own === undefined ? null : { ...(template != null && { 'the chat template': template }) },
+    chatTemplate: own === undefined ? null : { ...(template !== null && { 'the chat template': template }) },
     rewards: await rewardFingerprints(config),
     evalData: evalData?.source === undefined ? null : { problems: evalData.source.fingerprint },
   };

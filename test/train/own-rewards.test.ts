@@ -68,7 +68,7 @@ describe('metrics of a reward', () => {
 });
 
 test.each(['step', 'loss', 'grad_norm', 'acoer/alpha'])('a loss cannot write %s', async (name) => {
-  registerLoss({ ...findLoss('grpo')!, name: 'greedy-loss', metrics: () => ({ [name]: 5 }) as object });
+  registerLoss({ ...findLoss('grpo')!, name: 'greedy-loss', metrics: () => ({ [name]: 5 }) });
   await expect(run(quick({ lossType: 'greedy-loss', reward: 'acc' }))).rejects.toMatchObject({
     code: 'BAD_CONFIG',
     message: expect.stringContaining(`The metrics of loss "greedy-loss" name "${name}"`) as string,
