@@ -67,6 +67,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'ranks',
     'text',
     'printable',
+    'yaml',
     'transcript',
     'version',
     'config',

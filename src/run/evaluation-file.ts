@@ -150,9 +150,13 @@ export class EvaluationFolder implements Disposable {
 
   /** @throws RUN_LOCKED if another process writes there */
   constructor(readonly path: string) {
+    this.made = !existsSync(path);
     try {
-      this.made = !existsSync(path);
       makeFolders(path);
+    } catch (error) {
+      throw cannotWrite(path, error);
+    }
+    try {
       this.lock = RunLock.acquire(path);
     } catch (error) {
       throw error instanceof AcoerError ? error : cannotWrite(path, error);
