@@ -2,6 +2,7 @@
 'use strict';
 
 const { pick, randomFrom } = require('./fuzz-random.cjs');
+const { parts, together } = require('./fuzz-seeds.cjs');
 
 /** Well-formed answers of every kind that the verifier reads, as starting points for mutations. */
 const SEEDS = [
@@ -28,17 +29,17 @@ function soup(random) {
   return Array.from({ length }, () => pick(random, PIECES)).join('');
 }
 
-/** @param {() => number} random @param {string} text */
-function mutated(random, text) {
+/** @param {() => number} random @param {string} text @param {readonly string[]} words */
+function mutated(random, text, words = PIECES) {
   let result = text;
   for (let n = 1 + Math.floor(random() * 4); n > 0; n--) {
     const at = Math.floor(random() * (result.length + 1));
     const end = Math.min(result.length, at + 1 + Math.floor(random() * 4));
     const kind = Math.floor(random() * 6);
-    if (kind === 0) result = result.slice(0, at) + pick(random, PIECES) + result.slice(at);
+    if (kind === 0) result = result.slice(0, at) + pick(random, words) + result.slice(at);
     else if (kind === 1) result = result.slice(0, at) + result.slice(end);
     else if (kind === 2) result = result.slice(0, at) + pick(random, SEEDS) + result.slice(end);
-    else if (kind === 3) result = `${pick(random, PIECES)}${result}${pick(random, PIECES)}`;
+    else if (kind === 3) result = `${pick(random, words)}${result}${pick(random, words)}`;
     else if (kind === 4)
       result =
         result.slice(0, at) +
@@ -55,13 +56,8 @@ const answer = (random) => (random() < 0.3 ? soup(random) : mutated(random, pick
 /** @type {('math-verify' | 'trl')[]} */
 const PRESETS = ['math-verify', 'math-verify', 'trl'];
 
-/**
- * Case number `index`: a reference, a completion and options.
- * @param {number} index
- */
-function fuzzCase(index) {
-  const random = randomFrom(index + 1);
-  for (let i = 0; i < 4; i++) random();
+/** @param {() => number} random */
+function randomCase(random) {
   const gold = random() < 0.5 ? pick(random, SEEDS) : answer(random);
   const kind = random();
   const pred = kind < 0.15 ? gold : answer(random);
@@ -76,4 +72,92 @@ function fuzzCase(index) {
   };
 }
 
-module.exports = { SEEDS, fuzzCase };
+/**
+ * Case number `index`: a reference, a completion and options.
+ * @param {number} index
+ */
+function fuzzCase(index) {
+  const random = randomFrom(index + 1);
+  for (let i = 0; i < 4; i++) random();
+  return randomCase(random);
+}
+
+/** A case as the bytes of an input. @param {ReturnType<typeof randomCase>} given */
+function inputOf({ gold, completion, options: { preset, strict, allowSetRelationComp } }) {
+  return together(gold, completion, `${preset} ${strict} ${allowSetRelationComp}`);
+}
+
+/** @param {Buffer} bytes @returns {ReturnType<typeof randomCase>} */
+function caseOf(bytes) {
+  const [gold = '', completion = '', options = ''] = parts(bytes).map(String);
+  const [preset, strict, allowSetRelationComp] = options.split(' ');
+  return {
+    gold,
+    completion,
+    options: {
+      preset: preset === 'trl' ? 'trl' : 'math-verify',
+      strict: strict !== 'false',
+      allowSetRelationComp: allowSetRelationComp === 'true',
+    },
+  };
+}
+
+const seeds = () =>
+  Object.fromEntries(Array.from({ length: 200 }, (_, n) => [`case-${n}`, inputOf(fuzzCase(n))]));
+
+/**
+ * A changed case, or one in five times a new one.
+ * @param {() => number} random
+ * @param {Buffer} bytes
+ * @param {Buffer} other
+ * @param {readonly string[]} words of the code
+ */
+function mutate(random, bytes, other, words) {
+  if (random() < 0.2) return inputOf(randomCase(random));
+  const given = caseOf(bytes);
+  const pieces = words.length > 0 && random() < 0.3 ? words : PIECES;
+  const what = random();
+  if (what < 0.4) given.completion = mutated(random, given.completion, pieces);
+  else if (what < 0.75) given.gold = mutated(random, given.gold, pieces);
+  else if (what < 0.85) given.completion = `\\boxed{${given.gold}}`;
+  else if (what < 0.95) given.gold = caseOf(other).gold;
+  else given.options = randomCase(random).options;
+  return inputOf({
+    ...given,
+    gold: given.gold.slice(0, 20_000),
+    completion: given.completion.slice(0, 20_000),
+  });
+}
+
+const STATUSES = new Set(['correct', 'incorrect', 'unparseable', 'timeout', 'gold-unparseable']);
+
+/** Whether `text` can stand in a box and be the whole answer. @param {string} text */
+function fitsInBox(text) {
+  let depth = 0;
+  for (const [piece] of text.matchAll(/\\[^]|[{}]/g)) {
+    if (piece === '{') depth++;
+    if (piece === '}' && --depth < 0) return false;
+  }
+  return depth === 0 && !/\\\s*$|boxed|fbox|think/.test(text);
+}
+
+/**
+ * Throws unless there is a verdict, and the same one again, and the reference equals itself.
+ * @param {any} verify the verifier's module
+ * @param {Buffer} bytes
+ */
+function judge(verify, bytes) {
+  const { gold, completion, options } = caseOf(bytes);
+  const verdict = verify.verifyAnswer(gold, completion, options);
+  if (!STATUSES.has(verdict.status) || verdict.correct !== (verdict.status === 'correct'))
+    throw new Error(`status ${verdict.status}`);
+  const again = verify.verifyAnswer(gold, completion, options);
+  if (JSON.stringify(again) !== JSON.stringify(verdict))
+    throw new Error('a different verdict the second time');
+  if (!fitsInBox(gold)) return;
+  const itself = verify.verifyAnswer(gold, `\\boxed{${gold}}`).status;
+  if (!['correct', 'gold-unparseable', 'timeout'].includes(itself))
+    throw new Error(`the reference in a box is ${itself}`);
+}
+
+module.exports = { SEEDS, fuzzCase, judge, mutate, seeds };

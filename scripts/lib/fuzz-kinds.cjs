@@ -8,8 +8,11 @@ const { createHash } = require('node:crypto');
 const { readFileSync, mkdirSync, writeFileSync } = require('node:fs');
 const { join } = require('node:path');
 const { gzipSync } = require('node:zlib');
-const { adapterConfig, modelConfig, modelSeeds, modelTensors, safetensors, SEPARATOR } =
+const verifier = require('./fuzz-answers.cjs');
+const hub = require('./fuzz-hub.cjs');
+const { adapterConfig, modelConfig, modelSeeds, modelTensors, parts, safetensors, tiny, together } =
   require('./fuzz-seeds.cjs'); // prettier-ignore
+const tokenizers = require('./fuzz-tokenizers.cjs');
 
 const root = join(__dirname, '..', '..');
 /** @param {string} name @returns {any} */
@@ -19,7 +22,11 @@ const dist = (name) => require(join(root, 'dist', name));
  * @typedef {object} Kind
  * @property {() => Record<string, Buffer> | Promise<Record<string, Buffer>>} seeds by file name
  * @property {(path: string, bytes: Buffer, folder: string) => unknown} read
- *   `path` contains `bytes`, alone in `folder`
+ *   `path` contains `bytes`; `folder` is empty
+ * @property {(random: () => number, bytes: Buffer, other: Buffer, words: readonly string[]) => Buffer} [mutate]
+ *   default: of files
+ * @property {string[]} [refused] the seeds that are answered with an error; the others must be read
+ * @property {number} [cpuMs] what one input may cost, if not what others may
  */
 
 /** @param {unknown} value */
@@ -29,17 +36,8 @@ function put(folder, files) {
   mkdirSync(folder, { recursive: true });
   for (const [name, content] of Object.entries(files)) writeFileSync(join(folder, name), content);
 }
-/** @param {Buffer} bytes the parts of an input made of several files */
-function parts(bytes) {
-  const found = [];
-  const rest = bytes.toString('latin1').split(SEPARATOR);
-  for (const part of rest) found.push(Buffer.from(part, 'latin1'));
-  return found;
-}
 const shardedModel = () =>
   /** @type {[config: Buffer, index: Buffer, a: Buffer, b: Buffer]} */ (parts(modelSeeds().model.sharded));
-const together = (/** @type {(string | Buffer)[]} */ ...files) =>
-  Buffer.concat(files.flatMap((file, i) => [...(i > 0 ? [Buffer.from(SEPARATOR)] : []), Buffer.from(file)]));
 
 const ROWS = [
   { id: 'a', problem: 'What is 1 + 2?', answer: '3', solution: 'It is \\boxed{3}.', level: 'Level 1' },
@@ -49,12 +47,43 @@ const ROWS = [
 const lines = (/** @type {unknown[]} */ rows) =>
   Buffer.from(rows.map((row) => `${JSON.stringify(row)}\n`).join(''));
 
+/** Wall time in ms of reading a small file of Parquet; null: not known yet. @type {number | null} */
+let threadMs = null;
+
+/** @param {() => Promise<unknown>} read */
+async function timed(read) {
+  const started = performance.now();
+  await read();
+  const ms = performance.now() - started;
+  threadMs = threadMs === null ? ms : 0.9 * threadMs + 0.1 * ms;
+}
+
+/**
+ * Reads a file of Parquet. How long its thread may be silent depends on how busy the machine is, because
+ * starting a thread takes time.
+ * @param {() => Promise<unknown>} read
+ */
+async function withThread(read) {
+  const { PARQUET_LIMITS, parquetRows } = dist('parquet/index.js');
+  if (threadMs === null) {
+    const path = join(process.env.FUZZ_FOLDER ?? '', 'small.parquet');
+    writeFileSync(path, await parquet({ a: [1] }));
+    await timed(async () => {
+      const rows = parquetRows(path, { path, zipped: false }, () => ['a']);
+      await rows.next();
+      await rows.return();
+    });
+  }
+  PARQUET_LIMITS.waitMs = Math.min(60_000, Math.max(2_000, 8 * (threadMs ?? 0)));
+  await timed(read);
+}
+
 /** @param {string} path */
 async function readRows(path) {
-  dist('parquet/index.js').PARQUET_LIMITS.waitMs = 2_000;
   const { collectProblems } = dist('data/collect.js');
   const options = { columns: {}, skipBadRows: true, dropUnparsedGold: false, levels: null };
-  await collectProblems('set', [{ path, label: path }], options);
+  const read = () => collectProblems('set', [{ path, label: path }], options);
+  await (path.endsWith('.parquet') ? withThread(read) : read());
 }
 
 const COMPLETIONS = [
@@ -79,7 +108,7 @@ async function parquet(columns, codec) {
 
 const CONFIG = {
   preset: 'tiny', model: 'tiny', dataset: 'tiny', reward: [{ name: 'acoer', weight: 1, params: { alpha: 0.3 } }], learningRate: 1e-4,
-  maxSteps: 3, columns: { problem: 'q' }, rewardModules: { own: './own.js' }, monitor: { window: 4 }, levels: ['1'], evalSteps: 2,
+  maxSteps: 3, columns: { problem: 'q' }, rewardModules: { own: './own.js' }, monitor: { spanGroups: 4 }, levels: ['1'], evalSteps: 2,
 }; // prettier-ignore
 
 /** @param {string} path */
@@ -90,35 +119,17 @@ function readConfig(path) {
   return resolveConfig([given], undefined, ['acoer', 'binary', 'format']);
 }
 
-const tiny = (/** @type {string} */ name) => readFileSync(join(root, 'assets', 'tiny', name));
-
-/** Everything a run does with a tokenizer. @param {string} folder */
-async function useTokenizer(folder) {
-  const { loadTokenizer, renderPrompt, measureThinking } = dist('tokenizer/index.js');
-  const tokenizer = await loadTokenizer(folder);
-  const problem = { id: '0', question: 'What is <think> 1+2? é🦄', gold: '3', level: null };
-  const { ids } = renderPrompt(tokenizer, problem, 0);
-  for (const skipSpecial of [true, false]) tokenizer.decode(ids, { skipSpecial });
-  measureThinking(ids, tokenizer, false);
-  if (!(Number.isSafeInteger(tokenizer.vocabSize) && tokenizer.vocabSize >= 0)) throw new Error('vocabSize');
-  for (const id of [...tokenizer.eosIds, tokenizer.padId, ...ids]) {
-    if (!(Number.isSafeInteger(id) && id >= 0)) throw new Error(`not a token id: ${id}`);
-  }
-}
-
-const TEMPLATES = {
-  plain: JSON.parse(String(tiny('tokenizer_config.json'))).chat_template,
-  loops: "{%- macro show(m) -%}{{ m.role | upper }}: {{ m['content'] | trim }}{%- endmacro -%}{% set ns = namespace(n=0) %}{% for m in messages[::-1] %}{% set ns.n = ns.n + loop.index0 %}{% if loop.first and m.content is string %}{{ show(m) }}{% elif m.tool_calls is defined %}{{ m | tojson(indent=2) }}{% endif %}{% endfor %}{{ ns.n }}",
-  tests: "{% for i in range(3) %}{{ loop.cycle('a', 'b') if loop else i }}{{ [1, 2, i] | join('-') }}{{ messages[0].content.split('1')[-1].lstrip('<') }}{% endfor %}{{ raise_exception('no') if enable_thinking is false else '<think>' }}{{ {'a': 1}.items() | list | length }}{{ strftime_now('%Y') }}",
-}; // prettier-ignore
-
 const STATE = {
   version: 2, maker: { acoer: '0.1.0', node: 'v20', device: 'cpu' }, configHash: '0', config: CONFIG, datasetSize: 8,
   loop: { step: 1, cursor: 8, numTokens: 99, rewardStates: { acoer: { alpha: 0.5 } }, eased: { rollbacks: 0, pressure: 1 } },
   batch: { tokens: 9, metrics: { reward: 1 }, updatesDone: 1 }, base: null, latest: null,
   best: { step: 1, accuracy: 0.5, thinkingTokens: 3 }, pending: null, data: null,
-  guard: { monitor: { health: 'healthy', averages: { batches: 0, moving: {}, base: {}, highest: {}, lowest: {} }, collapseSteps: 0, warningSteps: 0, calmSteps: 0, step: 0 }, healthy: null, collapse: null },
+  guard: { healthy: null, collapse: null },
 }; // prettier-ignore
+const state = () => ({
+  ...STATE,
+  guard: { ...STATE.guard, monitor: dist('monitor/index.js').initialMonitorState() },
+});
 
 function rollouts() {
   const { encodeSafetensors } = dist('run/index.js');
@@ -140,7 +151,7 @@ function rollouts() {
 function putRun(/** @type {string} */ folder, files, sums) {
   put(folder, { 'config.json': json(CONFIG) });
   const weights = { 'adapter_model.safetensors': 'a', 'optimizer.safetensors': 'o' };
-  const all = { ...weights, 'state.json': json(STATE), ...files };
+  const all = { ...weights, 'state.json': json(state()), ...files };
   put(join(folder, 'checkpoints', 'step-000001'), all);
   if (!sums) return;
   const list = Object.entries(all).map(
@@ -194,10 +205,12 @@ const KINDS = {
       'config.json': json(CONFIG),
       'tiny.yaml': readFileSync(join(root, 'configs', 'tiny.yaml')),
       'paper.yaml': readFileSync(join(root, 'configs', 'paper.yaml')),
-      'anchors.yaml': Buffer.from('a: &a [1, 2]\nreward: *a\nlevels: [*a, *a]\ncolumns: {<<: {problem: q}}\nname: !!str 5\n'),
+      'anchors.yaml': Buffer.from('model: &m tiny\ndataset: *m\nreward: &r\n  - &one {name: acoer, weight: 1}\n  - name: binary\n    weight: 0.5\nlevels: !!seq ["1", !!str 2]\nlearningRate: .1e-3\n'),
     }),
     read: readConfig,
   },
+  hub: { seeds: hub.seeds, refused: ['gated', 'missing', 'busy', 'portal'], read: (_, bytes, folder) => hub.readHub(dist, bytes, folder) },
+  verify: { seeds: verifier.seeds, mutate: verifier.mutate, cpuMs: 1_000, read: (_, bytes) => verifier.judge(dist('verify/index.js'), bytes) },
   data: {
     seeds: async () => {
       const columns = { problem: ['1+1?', '2+2?'], answer: ['2', '4'], level: [1, 2], id: ['x', 'y'] };
@@ -223,22 +236,18 @@ const KINDS = {
     },
   },
   tokenizer: {
-    seeds: () => ({
-      tiny: together(tiny('tokenizer.json'), tiny('tokenizer_config.json')),
-      qwen3: together(readFileSync(join(root, 'test/fixtures/tiny-tokenizer.json')), tiny('tokenizer_config.json')),
-    }),
+    seeds: tokenizers.seeds,
     read: (_, bytes, folder) => {
-      putSections({ more: 'tokenizer.json tokenizer_config.json' }, bytes, join(folder, 'model'));
-      put(join(folder, 'model'), { 'generation_config.json': tiny('generation_config.json') });
-      return useTokenizer(join(folder, 'model'));
+      putSections({ more: 'tokenizer.json tokenizer_config.json' }, bytes, folder);
+      put(folder, { 'generation_config.json': tiny('generation_config.json') });
+      return tokenizers.use(dist, folder);
     },
   },
   template: {
-    seeds: () => Object.fromEntries(Object.entries(TEMPLATES).map(([name, text]) => [name, Buffer.from(text)])),
+    seeds: tokenizers.templates,
     read: (_, bytes, folder) => {
-      const files = { 'chat_template.jinja': bytes, 'tokenizer.json': tiny('tokenizer.json'), 'tokenizer_config.json': tiny('tokenizer_config.json') };
-      put(join(folder, 'model'), files);
-      return useTokenizer(join(folder, 'model'));
+      put(folder, { 'chat_template.jinja': bytes, 'tokenizer.json': tiny('tokenizer.json'), 'tokenizer_config.json': tiny('tokenizer_config.json') });
+      return tokenizers.use(dist, folder);
     },
   },
   plan: {
@@ -290,11 +299,12 @@ const KINDS = {
     },
   },
   tensors: {
+    refused: ['types'],
     seeds: () => ({ rollouts: rollouts(), types: modelSeeds().header.types }),
     read: (path, bytes) => dist('run/safetensors.js').decodeSafetensors(bytes, path),
   },
   state: {
-    seeds: () => ({ 'state.json': json(STATE), closed: json({ ...STATE, batch: null }) }),
+    seeds: () => ({ 'state.json': json(state()), closed: json({ ...state(), batch: null }) }),
     read: (_, bytes, folder) => {
       putRun(folder, { 'state.json': bytes, 'rollouts.safetensors': rollouts() }, true);
       readRun(folder);
@@ -328,12 +338,13 @@ const KINDS = {
   rollbacks: {
     seeds: () => ({ 'rollbacks.json': json([ROLLBACK, { ...ROLLBACK, number: 2, done: true }]) }),
     read: (_, bytes, folder) => {
-      putRun(folder, {}, true);
+      putRun(folder, { 'state.json': json({ ...state(), batch: null }) }, true);
       put(folder, { 'rollbacks.json': bytes });
       readRun(folder);
     },
   },
   lock: {
+    refused: ['lock.json'],
     seeds: () => ({ 'lock.json': json({ pid: 1, host: 'h', startTicks: '1', boot: 'b', since: 's' }), own: json({ pid: process.pid, host: require('node:os').hostname(), startTicks: '1', boot: 'b', since: 's' }) }),
     read: (_, bytes, folder) => {
       putRun(folder, {}, true);
@@ -355,15 +366,13 @@ const KINDS = {
       const { gradeFile } = dist('eval/index.js');
       const { verifyAnswer } = dist('verify/index.js');
       const verify = async (/** @type {any[]} */ items) => items.map(({ gold, pred }) => verifyAnswer(gold, pred, {}));
-      return gradeFile(path, { grader: { concurrency: 1, verify } });
+      const read = () => gradeFile(path, { grader: { concurrency: 1, verify } });
+      await (path.endsWith('.parquet') ? withThread(read) : read());
     },
   },
   table: {
     seeds: async () => ({ 'step.parquet': await parquet(STORED), 'plain.parquet': await parquet(STORED, 'UNCOMPRESSED') }),
-    read: (path) => {
-      dist('parquet/index.js').PARQUET_LIMITS.waitMs = 2_000;
-      return dist('run/read-completions.js').readCompletions(path);
-    },
+    read: (path) => withThread(() => dist('run/read-completions.js').readCompletions(path)),
   },
   evaluation: {
     seeds: () => ({ files: together(json({ settings: { model: 'tiny', n: 1 }, report: null }), lines([{ benchmark: 'b', prompt_index: 0, sample: 0, problem_id: 'a', gold: '3', level: null, correct: true, status: 'correct', extracted: '3', thinking_tokens: 1, thinking_closed: true, total_tokens: 2, finish: 'stop' }])) }),
@@ -397,6 +406,7 @@ const KINDS = {
     },
   },
   restore: {
+    refused: ['optimizer', 'full', 'full-optimizer'],
     seeds: () => modelSeeds().restore,
     read: async (path) => {
       const { model } = await native();
@@ -411,4 +421,15 @@ const KINDS = {
   },
 }; // prettier-ignore
 
-module.exports = { KINDS };
+/** What is fuzzed for how long: the kinds of a target share its time. @type {Record<string, string[]>} */
+const TARGETS = {
+  config: ['config'],
+  hub: ['hub'],
+  data: ['data', 'card', 'completions'],
+  tokenizer: ['tokenizer', 'template'],
+  checkpoints: ['state', 'rollouts', 'tensors', 'sums', 'lines', 'rollbacks', 'lock', 'run', 'table', 'evaluation'],
+  models: ['plan', 'spec', 'header', 'index', 'lora', 'model', 'adapter', 'restore'],
+  verifier: ['verify'],
+}; // prettier-ignore
+
+module.exports = { KINDS, TARGETS };

@@ -3,7 +3,13 @@
  */
 'use strict';
 
+const { gunzipSync, gzipSync } = require('node:zlib');
+
 const { pick } = require('./fuzz-random.cjs');
+const { parts, together } = require('./fuzz-seeds.cjs');
+
+/** Mutations do not grow beyond this. */
+const MAX_BYTES = 1 << 21;
 
 /** @typedef {() => number} Random in [0, 1) */
 
@@ -28,11 +34,14 @@ const WORDS = [
   '.constructor', "['constructor']", 'range(', '**', '//', '|join', '|length', '"', "'", '#', '%', '\\', '<think>', '9'.repeat(40),
 ]; // prettier-ignore
 
+/** Half of the time a word of the code that is tried. @param {Random} random @param {readonly string[]} own @param {readonly string[]} words */
+const pickWord = (random, own, words) => pick(random, words.length > 0 && random() < 0.5 ? words : own);
+
 /** @param {Random} random @param {number} size */
 const below = (random, size) => Math.floor(random() * size);
 
-/** @param {Random} random @param {Buffer} bytes @param {Buffer} other @returns {Buffer} */
-function mutateBytes(random, bytes, other) {
+/** @param {Random} random @param {Buffer} bytes @param {Buffer} other @param {readonly string[]} words @returns {Buffer} */
+function mutateBytes(random, bytes, other, words) {
   const at = below(random, bytes.length + 1);
   const length = Math.min(bytes.length - at, 1 + Math.floor(random() ** 4 * 64));
   const [before, cut, after] = [
@@ -58,7 +67,7 @@ function mutateBytes(random, bytes, other) {
       return Buffer.concat([before, other.subarray(from, until), after]);
     }
     case 6:
-      return Buffer.concat([before, Buffer.from(pick(random, WORDS)), after]);
+      return Buffer.concat([before, Buffer.from(pickWord(random, WORDS, words)), after]);
     default: {
       // write a little-endian number over four or eight bytes, as formats store lengths and offsets
       const number = Buffer.alloc(8);
@@ -86,8 +95,8 @@ class RawJson {
   }
 }
 
-/** @param {Random} random @returns {unknown} */
-function anyValue(random) {
+/** @param {Random} random @param {readonly string[]} words @returns {unknown} */
+function anyValue(random, words) {
   switch (below(random, 9)) {
     case 0:
       return null;
@@ -104,7 +113,7 @@ function anyValue(random) {
         pick(random, ['1e999', '-1e999', '9'.repeat(30), '0.1e-400', '12345678901234567890']),
       );
     case 6:
-      return pick(random, TEXTS);
+      return pickWord(random, TEXTS, words);
     case 7:
       return Array.from({ length: below(random, 5) }, () => pick(random, NUMBERS));
     default:
@@ -141,14 +150,14 @@ function write(value) {
 const define = (owner, key, value) =>
   Object.defineProperty(owner, key, { value, enumerable: true, configurable: true, writable: true });
 
-/** Makes one change to a JSON value, in place. @param {Random} random @param {{ root: any }} holder */
-function mutateValue(random, holder) {
+/** Makes one change to a JSON value, in place. @param {Random} random @param {{ root: any }} holder @param {readonly string[]} words */
+function mutateValue(random, holder, words) {
   const found = [...places(holder), [holder, 'root']];
   const [owner, key] = /** @type {[any, string]} */ (pick(random, found));
   const inner = owner[key];
   switch (below(random, 6)) {
     case 0:
-      owner[key] = anyValue(random);
+      owner[key] = anyValue(random, words);
       return;
     case 1:
       if (Array.isArray(owner)) owner.splice(Number(key), 1);
@@ -161,15 +170,15 @@ function mutateValue(random, holder) {
       return;
     }
     case 3:
-      if (Array.isArray(inner)) inner.splice(below(random, inner.length + 1), 0, anyValue(random));
+      if (Array.isArray(inner)) inner.splice(below(random, inner.length + 1), 0, anyValue(random, words));
       else if (typeof inner === 'object' && inner !== null && !(inner instanceof RawJson))
-        define(inner, pick(random, KEYS), anyValue(random));
+        define(inner, pickWord(random, KEYS, words), anyValue(random, words));
       else owner[key] = [inner];
       return;
     case 4:
       if (typeof inner === 'number') owner[key] = pick(random, NUMBERS);
-      else if (typeof inner === 'string') owner[key] = random() < 0.5 ? inner + pick(random, TEXTS) : pick(random, TEXTS);
-      else owner[key] = anyValue(random);
+      else if (typeof inner === 'string') owner[key] = random() < 0.5 ? inner + pick(random, TEXTS) : pickWord(random, TEXTS, words);
+      else owner[key] = anyValue(random, words);
       return;
     default:
       if (Array.isArray(inner) && inner.length > 0)
@@ -193,13 +202,13 @@ function parsed(text) {
   }
 }
 
-/** @param {Random} random @param {string} text @returns {string | null} null: not JSON */
-function mutateJson(random, text) {
+/** @param {Random} random @param {string} text @param {readonly string[]} words @returns {string | null} null: not JSON */
+function mutateJson(random, text, words) {
   const root = parsed(text);
   if (root === undefined) return null;
   const holder = { root };
   try {
-    for (let n = 1 + Math.floor(random() ** 2 * 4); n > 0; n--) mutateValue(random, holder);
+    for (let n = 1 + Math.floor(random() ** 2 * 4); n > 0; n--) mutateValue(random, holder, words);
     return write(holder.root);
   } catch (error) {
     if (error instanceof RangeError) return null; // nested too deeply for the recursion
@@ -207,11 +216,11 @@ function mutateJson(random, text) {
   }
 }
 
-/** Mutates one line of JSON Lines. @param {Random} random @param {string} text @returns {string | null} */
-function mutateJsonLine(random, text) {
+/** Mutates one line of JSON Lines. @param {Random} random @param {string} text @param {readonly string[]} words @returns {string | null} */
+function mutateJsonLine(random, text, words) {
   const lines = text.split('\n');
   const at = below(random, lines.length);
-  const line = mutateJson(random, /** @type {string} */ (lines[at]));
+  const line = mutateJson(random, /** @type {string} */ (lines[at]), words);
   return line === null ? null : lines.toSpliced(at, 1, line).join('\n');
 }
 
@@ -219,13 +228,14 @@ function mutateJsonLine(random, text) {
  * Mutates the header of a safetensors file and corrects its length.
  * @param {Random} random
  * @param {Buffer} bytes
+ * @param {readonly string[]} words
  */
-function mutateSafetensors(random, bytes) {
+function mutateSafetensors(random, bytes, words) {
   if (bytes.length < 8) return null;
   const length = bytes.readBigUInt64LE();
   if (length > BigInt(bytes.length - 8)) return null;
   const end = 8 + Number(length);
-  const header = mutateJson(random, bytes.toString('utf8', 8, end));
+  const header = mutateJson(random, bytes.toString('utf8', 8, end), words);
   if (header === null) return null;
   const text = Buffer.from(header);
   const size = Buffer.alloc(8);
@@ -234,23 +244,63 @@ function mutateSafetensors(random, bytes) {
 }
 
 /**
+ * Mutates what a gzip file holds.
+ * @param {Random} random
+ * @param {Buffer} bytes
+ * @param {Buffer} other
+ * @param {readonly string[]} words
+ */
+function mutateGzip(random, bytes, other, words) {
+  if (bytes[0] !== 0x1f || bytes[1] !== 0x8b) return null;
+  try {
+    const inner = gunzipSync(bytes, { maxOutputLength: MAX_BYTES });
+    return gzipSync(mutateOnce(random, inner, other, words), { level: 1 });
+  } catch {
+    return null; // no longer a gzip file
+  }
+}
+
+/**
+ * Mutates one file of an input made of several.
+ * @param {Random} random
+ * @param {Buffer} bytes
+ * @param {Buffer} other
+ * @param {readonly string[]} words
+ */
+function mutatePart(random, bytes, other, words) {
+  const files = parts(bytes);
+  if (files.length < 2) return null;
+  const at = below(random, files.length);
+  const mutated = mutateOnce(random, /** @type {Buffer} */ (files[at]), pick(random, parts(other)), words);
+  const all = files.toSpliced(at, 1, mutated);
+  return together(...all);
+}
+
+/** @param {Random} random @param {Buffer} bytes @param {Buffer} other @param {readonly string[]} words @returns {Buffer} */
+function mutateOnce(random, bytes, other, words) {
+  if (random() < 0.3) return mutateBytes(random, bytes, other, words);
+  const inner = mutateGzip(random, bytes, other, words) ?? mutatePart(random, bytes, other, words);
+  if (inner !== null) return inner;
+  const text = bytes.length < 1 << 20 ? bytes.toString('utf8') : null;
+  const json =
+    text === null ? null : (mutateJson(random, text, words) ?? mutateJsonLine(random, text, words));
+  if (json !== null) return Buffer.from(json);
+  return mutateSafetensors(random, bytes, words) ?? mutateBytes(random, bytes, other, words);
+}
+
+/**
  * A changed copy of a file.
  * @param {Random} random
  * @param {Buffer} bytes
  * @param {Buffer} other a file to take parts from
+ * @param {readonly string[]} [words] that may mean something to what reads the file
  * @returns {Buffer}
  */
-function mutateFile(random, bytes, other) {
+function mutateFile(random, bytes, other, words = []) {
+  /** @type {Buffer} */
   let result = bytes;
-  for (let n = 1 + below(random, 3); n > 0; n--) {
-    const structured = random() < 0.7;
-    const text = structured && result.length < 1 << 20 ? result.toString('utf8') : null;
-    const json = text === null ? null : (mutateJson(random, text) ?? mutateJsonLine(random, text));
-    const better =
-      json === null ? (structured ? mutateSafetensors(random, result) : null) : Buffer.from(json);
-    result = better ?? mutateBytes(random, result, other);
-    if (result.length > 1 << 21) result = result.subarray(0, 1 << 21);
-  }
+  for (let n = 1 + below(random, 3); n > 0; n--)
+    result = mutateOnce(random, result, other, words).subarray(0, MAX_BYTES);
   return result;
 }
 

@@ -3,8 +3,25 @@
  */
 'use strict';
 
+const { readFileSync } = require('node:fs');
+const { join } = require('node:path');
+
 /** Separates the files of one input. */
 const SEPARATOR = '\n====\n';
+
+/** A file of the embedded model. @param {string} name */
+const tiny = (name) => readFileSync(join(__dirname, '..', '..', 'assets', 'tiny', name));
+
+/** Several files as one input. @param {(string | Buffer)[]} files */
+const together = (...files) =>
+  Buffer.concat(files.flatMap((file, i) => [...(i > 0 ? [Buffer.from(SEPARATOR)] : []), Buffer.from(file)]));
+
+/** The parts of an input made of several files. @param {Buffer} bytes @returns {Buffer[]} */
+const parts = (bytes) =>
+  bytes
+    .toString('latin1')
+    .split(SEPARATOR)
+    .map((part) => Buffer.from(part, 'latin1'));
 
 const BYTES = { F64: 8, F32: 4, BF16: 2, F16: 2, I64: 8, I32: 4, U8: 1 };
 
@@ -107,14 +124,9 @@ const optimizerTensors = (tensors) => [
   ),
 ];
 
-/** @param {...(Buffer | object)} parts objects are written as JSON */
-const joined = (...parts) =>
-  Buffer.concat(
-    parts.flatMap((part, index) => [
-      ...(index > 0 ? [Buffer.from(SEPARATOR)] : []),
-      Buffer.isBuffer(part) ? part : Buffer.from(JSON.stringify(part)),
-    ]),
-  );
+/** @param {...(Buffer | object)} files objects are written as JSON */
+const joined = (...files) =>
+  together(...files.map((file) => (Buffer.isBuffer(file) ? file : JSON.stringify(file))));
 
 function shardedModel() {
   const tensors = modelTensors(1);
@@ -161,5 +173,8 @@ module.exports = {
   modelConfig,
   modelTensors,
   modelSeeds,
+  parts,
   safetensors,
+  tiny,
+  together,
 };

@@ -9,8 +9,7 @@ import { type EvalFlags, temperatureOf } from './evaluation/flags';
 import { evaluateAll } from './evaluation/run';
 import { evaluationText, fullReport, paperTable3, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
-import { writeJsonLine } from './jsonl';
-import { printable } from '../printable';
+import { printJsonLine, printText } from './output';
 
 /** Options that have no meaning without a model. */
 const ONLY_WITH_A_MODEL = ['model', 'adapter', 'run', 'base', 'out', 'problems'] as const;
@@ -52,18 +51,18 @@ async function evalCommand(flags: EvalFlags): Promise<void> {
   await interruptible(async (signal) => {
     if (flags.compare !== undefined) {
       const compared = await compareFiles(flags, signal);
-      if (flags.json === true) compared.forEach(writeJsonLine);
-      else process.stdout.write(printable(compared.map(comparisonText).join('\n')));
+      if (flags.json === true) compared.forEach(printJsonLine);
+      else printText(compared.map(comparisonText).join('\n').trimEnd());
     } else if (flags.completions !== undefined) {
       const graded = await gradeCompletions(flags, signal);
       const names = graded.benchmark === null ? [] : graded.benchmark.split('=', 1);
       const beside = [...paperTable3(names), ...paperTable4(names)].map((part) => `${part}\n`).join('');
-      if (flags.json === true) writeJsonLine(graded);
-      else process.stdout.write(printable(fullReport(graded) + beside));
+      if (flags.json === true) printJsonLine(graded);
+      else printText((fullReport(graded) + beside).trimEnd());
     } else {
       const evaluated = await evaluateAll(flags, signal);
-      if (flags.json === true) evaluated.forEach(writeJsonLine);
-      else process.stdout.write(printable(evaluationText(evaluated)));
+      if (flags.json === true) evaluated.forEach(printJsonLine);
+      else printText(evaluationText(evaluated).trimEnd());
     }
   });
 }

@@ -14,7 +14,8 @@ export function endWithOutput(): void {
   watching = true;
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (surviving) return;
+      // A terminal that is gone also sends SIGHUP, which ends the command.
+      if (surviving || (error.code === 'EIO' && stream.isTTY)) return;
       if (error.code === 'EPIPE') process.exit(0);
       if (stream === process.stdout) tellLost(error);
       process.exit(1);

@@ -6,6 +6,7 @@ import { makeReport, writeFigures } from '../report';
 import { writeFileAtomic } from '../run';
 import { megabytes } from '../text';
 import { path } from './command';
+import { printText } from './output';
 
 interface ReportFlags {
   out: string;
@@ -29,8 +30,8 @@ async function report(runs: string[], { out, figures: folder, title }: ReportFla
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot write ${out}: ${whyUnreadable(cause)}`, { cause });
   }
-  process.stdout.write(`report ${out} (${megabytes(Buffer.byteLength(html))}, ${figures.length} figures)\n`);
+  printText(`report ${out} (${megabytes(Buffer.byteLength(html))}, ${figures.length} figures)`);
   if (folder === undefined) return;
   await writeFigures(folder, figures);
-  process.stdout.write(`figures ${folder}\n`);
+  printText(`figures ${folder}`);
 }

@@ -1,8 +1,8 @@
 /** Which files of a data set's folder make up a split: according to its card, else to its paths. */
 import picomatch from 'picomatch';
-import { parse as parseYaml } from 'yaml';
 import { AcoerError, errorMessage } from '../errors';
 import { isRecord } from '../json';
+import { parseYaml } from '../yaml';
 import { FORMAT_NAMES, isDataFile } from './open';
 
 export interface SplitChoice {
@@ -103,7 +103,7 @@ function cardSplits(
 function frontMatter(readme: string): Card {
   const yaml = /^\ufeff?---\r?\n([^]*?)\r?\n---/.exec(readme)?.[1];
   try {
-    return ((yaml === undefined ? null : parseYaml(yaml)) ?? {}) as Card;
+    return ((yaml === undefined ? null : parseYaml(yaml, 'ignore')) ?? {}) as Card;
   } catch (error) {
     throw new AcoerError('BAD_INPUT', `the data set's README.md has invalid YAML: ${errorMessage(error)}`, {
       cause: error,

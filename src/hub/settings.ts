@@ -81,11 +81,18 @@ function readTokenFile(path: string): string | null {
 }
 
 function readEndpoint(env: Environment): string {
-  const endpoint = (isSet(env.HF_ENDPOINT) ? env.HF_ENDPOINT : DEFAULT_ENDPOINT).replace(/\/+$/, '');
-  if (/^https?:$/.test(URL.canParse(endpoint) ? new URL(endpoint).protocol : '')) return endpoint;
+  const endpoint = (isSet(env.HF_ENDPOINT) ? env.HF_ENDPOINT.trim() : DEFAULT_ENDPOINT).replace(/\/+$/, '');
+  if (endpoint.includes('@')) {
+    throw new AcoerError(
+      'HUB',
+      'HF_ENDPOINT contains a user name or password (an @), not shown here; give the address alone, and a token in HF_TOKEN.',
+    );
+  }
+  const isAddress = URL.canParse(endpoint) && /^https?:$/.test(new URL(endpoint).protocol);
+  if (isAddress && !/[?#]/.test(endpoint)) return endpoint;
   throw new AcoerError(
     'HUB',
-    `HF_ENDPOINT is ${endpoint}; it must be an address such as ${DEFAULT_ENDPOINT}.`,
+    `HF_ENDPOINT is ${endpoint.replace(/[?#].*$/s, '...')}; it must be an address such as ${DEFAULT_ENDPOINT}.`,
   );
 }
 

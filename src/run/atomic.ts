@@ -69,9 +69,11 @@ export function appendWhole(handle: number, data: Buffer): void {
   }
 }
 
-/** Writes JSON with a final newline, atomically. */
+/** What a JSON file of a run holds. */
+export const jsonText = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
+
 export function writeJsonAtomic(path: string, value: unknown): void {
-  writeFileAtomic(path, `${JSON.stringify(value, null, 2)}\n`);
+  writeFileAtomic(path, jsonText(value));
 }
 
 /**

@@ -4,16 +4,17 @@ import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
-import { removeDirectoryAtomic, writeDirectoryAtomic } from './atomic';
+import { jsonText, removeDirectoryAtomic, writeDirectoryAtomic } from './atomic';
 import { checksumProblem, type FolderProblem, writeChecksums } from './checksums';
-import { readJsonFile, stepName, type RunDirectory } from './directory';
+import { METRICS_FILE, readJsonFile, stepName, type RunDirectory } from './directory';
+import { linesSince } from './metrics-file';
 import { decodeSafetensors, encodeSafetensors, type Tensor } from './safetensors';
 
 const ADAPTER = 'adapter_model.safetensors';
 const ADAPTER_CONFIG = 'adapter_config.json';
 const OPTIMIZER = 'optimizer.safetensors';
 const ROLLOUTS = 'rollouts.safetensors';
-const STATE = 'state.json';
+export const STATE = 'state.json';
 const STATE_VERSION = 2;
 
 export interface CheckpointContent {
@@ -34,8 +35,7 @@ export interface StoredCheckpoint {
   rollouts: Map<string, Tensor> | null;
 }
 
-const writeJson = (path: string, value: unknown) =>
-  writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`);
+const writeJson = (path: string, value: unknown) => writeFileSync(path, jsonText(value));
 
 /** Writes an adapter in PEFT's layout into a folder that is being filled. */
 export async function writeAdapter(directory: string, policy: Policy, adapterConfig: unknown): Promise<void> {
@@ -43,29 +43,35 @@ export async function writeAdapter(directory: string, policy: Policy, adapterCon
   writeJson(join(directory, ADAPTER_CONFIG), adapterConfig);
 }
 
-/** Writes the checkpoint of `step`, replacing an existing one. */
+/**
+ * Writes the checkpoint of `step`, replacing an existing one. It holds the lines of metrics.jsonl since the
+ * checkpoint before it; the line of that one's step may have come later.
+ */
 export function saveCheckpoint(
   run: RunDirectory,
   step: number,
   policy: Policy,
   content: CheckpointContent,
 ): Promise<void> {
-  return writeCheckpointFolder(run.checkpoint(step), policy, content);
+  const before = run.checkpointSteps().findLast((other) => other < step) ?? 0;
+  const lines = linesSince(run.metrics(), before);
+  const more: Record<string, string> = lines === '' ? {} : { [METRICS_FILE]: lines };
+  return writeCheckpointFolder(run.checkpoint(step), policy, content, more);
 }
 
-/** Writes a folder with a checkpoint's files and `more` JSON files by name; it appears once complete. */
+/** Writes a folder with a checkpoint's files and `more` by name; it appears once complete. */
 export function writeCheckpointFolder(
   path: string,
   policy: Policy,
   { adapterConfig, state, rollouts }: CheckpointContent,
-  more: Readonly<Record<string, unknown>> = {},
+  more: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   return writeDirectoryAtomic(path, async (directory) => {
     await writeAdapter(directory, policy, adapterConfig);
     await policy.saveOptimizer(join(directory, OPTIMIZER));
     writeJson(join(directory, STATE), { version: STATE_VERSION, ...state });
     if (rollouts !== null) writeFileSync(join(directory, ROLLOUTS), encodeSafetensors(rollouts));
-    for (const [name, value] of Object.entries(more)) writeJson(join(directory, name), value);
+    for (const [name, text] of Object.entries(more)) writeFileSync(join(directory, name), text);
     writeChecksums(directory);
   });
 }

@@ -1,10 +1,11 @@
 /** The layout of a run's files, and the state of a run directory. */
-import { existsSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { currentSettings } from '../config';
+import { currentSettings, resolveConfig } from '../config';
 import { AcoerError, errorCode, whyUnreadable, whyUnwritten } from '../errors';
 import { makeFolders, syncFolder } from '../folders';
 import { isRecord } from '../json';
+import { MAX_TEXT_BYTES, readRegularFileSync } from '../regular-file';
 import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
 import type { EvaluationKind } from './tables';
 import { LOCK_FILE, lockState, RunLock } from './lock';
@@ -15,7 +16,7 @@ export const stepName = (step: number) => `step-${String(step).padStart(6, '0')}
 /** @throws BAD_INPUT naming `path` */
 export function readJsonFile(path: string): unknown {
   try {
-    return JSON.parse(readFileSync(path, 'utf8'));
+    return JSON.parse(readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8'));
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }
@@ -36,6 +37,9 @@ interface Ended {
   run?: { steps?: unknown };
 }
 
+/** In a run and in its checkpoints. */
+export const METRICS_FILE = 'metrics.jsonl';
+
 export type RunState = 'running' | 'finished' | 'stopped' | 'killed';
 
 export class RunDirectory {
@@ -46,7 +50,7 @@ export class RunDirectory {
   ) {}
 
   readonly config = () => join(this.path, 'config.json');
-  readonly metrics = () => join(this.path, 'metrics.jsonl');
+  readonly metrics = () => join(this.path, METRICS_FILE);
   readonly metricsCsv = () => join(this.path, 'metrics.csv');
   /** Folder of TensorBoard's event file. */
   readonly tensorboard = () => join(this.path, 'tensorboard');
@@ -67,6 +71,10 @@ export class RunDirectory {
   /** Dumps of refused steps. */
   readonly dumps = () => join(this.path, 'non-finite');
   readonly dump = (step: number) => join(this.dumps(), stepName(step));
+
+  /** Copies of lines of metrics.jsonl in the checkpoints. */
+  readonly savedMetrics = () =>
+    this.checkpointSteps().map((step) => join(this.checkpoint(step), METRICS_FILE));
 
   readonly hang = (step: number, phase: string) => join(this.path, `watchdog-${step}-${phase}.json`);
 
@@ -112,6 +120,12 @@ export class RunDirectory {
     throw new AcoerError('BAD_INPUT', `${this.config()} contains no settings; the run is damaged.`);
   }
 
+  /** The run's `promptTemplate`; the default if the run is older than the setting. */
+  promptTemplate(): string {
+    const { promptTemplate } = this.settings() as { promptTemplate?: unknown };
+    return typeof promptTemplate === 'string' ? promptTemplate : resolveConfig([]).promptTemplate;
+  }
+
   readJson(path: string): unknown {
     return readJsonFile(path);
   }
@@ -119,7 +133,7 @@ export class RunDirectory {
 
 const RUN_FILES = [
   'config.json',
-  'metrics.jsonl',
+  METRICS_FILE,
   'progress.json',
   'summary.json',
   'checkpoints',
@@ -148,7 +162,7 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
       );
     }
     // Left by a start that was killed. Any other file may belong to someone else.
-    for (const file of ['config.json', LOCK_FILE]) removeTemporaries(path, file);
+    removeTemporaries(path, 'config.json');
     // First, since whatever else is there makes it a run, which could not be resumed without.
     writeJsonAtomic(run.config(), config);
     for (const folder of ['completions', 'checkpoints']) makeFolders(join(path, folder));
@@ -166,7 +180,7 @@ function lockedDirectory(path: string): RunDirectory {
   try {
     return new RunDirectory(path, RunLock.acquire(path));
   } catch (error) {
-    throw errorCode(error) === 'RUN_LOCKED' ? error : cannotWrite(path, error);
+    throw error instanceof AcoerError ? error : cannotWrite(path, error);
   }
 }
 

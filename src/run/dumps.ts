@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { makeFolders } from '../folders';
-import { removeDirectoryAtomic } from './atomic';
+import { jsonText, removeDirectoryAtomic } from './atomic';
 import {
   CHECKPOINT_FILES,
   readCheckpointFolder,
@@ -31,7 +31,7 @@ export function saveDump(
 ): Promise<void> {
   makeFolders(run.dumps());
   return writeCheckpointFolder(run.dump(step), policy, content, {
-    [STEP]: { version: DUMP_VERSION, step, ...record },
+    [STEP]: jsonText({ version: DUMP_VERSION, step, ...record }),
   });
 }
 

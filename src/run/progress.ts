@@ -140,7 +140,6 @@ export class ProgressFile {
   }
 
   /** Never rejects. */
-
   private async write(): Promise<void> {
     // It may be null by the time the lock has been read.
     const { current } = this;

@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import type * as nodeOs from 'node:os';
 import { join } from 'node:path';
-import { describeLoadFailure } from '../../src/engine/load-failure';
+import { describeLoadFailure } from '../../src/addon';
 import { makeFolders } from '../../src/folders';
 import { readHubSettings } from '../../src/hub/settings';
 import { writePatiently } from '../../src/run';
@@ -94,7 +94,7 @@ test('a file that would be too large is WRITE_FAILED with advice, not waited out
 
 test('a libtorch in a folder without permission, of which the loader says that it is not there', () => {
   const why = 'libtorch.so: cannot open shared object file: No such file or directory';
-  expect(describeLoadFailure(new Error(why))).toContain(
+  expect(describeLoadFailure('the native engine', 'acoer.node', new Error(why))).toContain(
     'removed or moved, or that this user may not read (libtorch.so',
   );
 });

@@ -195,6 +195,18 @@ describe('files and assignments', () => {
     expect(refused(() => readConfigFile(file('c.yaml', '- 1\n')))).toContain('must hold settings');
   });
 
+  test('what the parser would only warn about is refused, and nothing is printed', () => {
+    const warned = jest.spyOn(process, 'emitWarning').mockImplementation(() => undefined);
+    const tag = file('tag.yaml', 'model: !!\u001b[31mred tiny\n');
+    expect(refused(() => readConfigFile(tag))).toContain('tag.yaml is neither YAML nor JSON: ');
+    expect(refused(() => parseAssignments(['model=!own tiny']))).toContain('Unresolved tag: !own');
+    expect(refused(() => resolveConfig([readConfigFile(file('key.yaml', '? [a]\n: 1\n'))]))).toContain(
+      '[ a ]',
+    );
+    expect(warned).not.toHaveBeenCalled();
+    warned.mockRestore();
+  });
+
   test('assignments parse values as YAML', () => {
     const layer = parseAssignments([
       'maxSteps=3',

@@ -1,4 +1,4 @@
-/** A few of the cases that scripts/fuzz-verify.mjs runs a million of. */
+/** A few of the cases that scripts/fuzz-readers.mjs begins with. */
 import { verifyAnswer } from '../../src/verify';
 import { fuzzCase, SEEDS } from '../../scripts/lib/fuzz-answers.cjs';
 
