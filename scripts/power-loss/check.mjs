@@ -125,13 +125,15 @@ export async function checkRun(api, folder, said, reference) {
   must(!isOld, `the checkpoint of step ${step} is back after a rollback`);
   const written = pending === null ? step : step - 1;
   const { metricsSink, trackers } = api.sinks;
+  const told = [];
   for (const sink of [
-    metricsSink(directory, () => undefined),
+    metricsSink(directory, (message) => told.push(message)),
     ...trackers(directory, config).map(([, one]) => one),
   ]) {
     await sink.rewind(written);
     await sink.close();
   }
+  must(told.length === 0, told.join(' '));
   checkMetrics(folder, written);
   checkTables(folder, reference.written, step);
   directory.lock.release();
