@@ -28,8 +28,7 @@ export class EvalProgress {
     this.label = printableLine(label, 200);
     this.done = finished.length;
     this.correct = finished.filter((row) => row.verdict.correct).length;
-    if (this.done > 0)
-      printNote(`${this.label}: ${this.done} of ${total} answers were done earlier`);
+    if (this.done > 0) printNote(`${this.label}: ${this.done} of ${total} answers were done earlier`);
   }
 
   add(row: EvalRow): void {
