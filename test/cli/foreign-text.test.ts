@@ -82,6 +82,19 @@ test('JSON holds the same values', async () => {
   expect(JSON.stringify(objects(stdout)[0])).toContain(JSON.stringify(`2+2 ${HOSTILE}`).slice(1, -1));
 });
 
+test.each([[], ['--json']])('doctor %j, which shows a folder of that name', async (...words) => {
+  const before = process.env.LIBTORCH;
+  process.env.LIBTORCH = join(root, HOSTILE.replaceAll('\0', ''));
+  try {
+    const result = await acoer('doctor', ...words);
+    expectHarmless(result);
+    if (words.length > 0) expect(JSON.stringify(JSON.parse(result.stdout))).toContain('\u202e');
+  } finally {
+    if (before === undefined) delete process.env.LIBTORCH;
+    else process.env.LIBTORCH = before;
+  }
+});
+
 test("a chat template's own message", async () => {
   const model = textModel();
   writeFileSync(join(model, 'chat_template.jinja'), `{{ raise_exception(${JSON.stringify(HOSTILE)}) }}`);
