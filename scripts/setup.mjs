@@ -6,6 +6,7 @@
 import { parseArgs } from 'node:util';
 import { messageOf, SetupError } from './lib/errors.mjs';
 import { findLibtorch } from './lib/find.mjs';
+import { say } from './lib/log.mjs';
 import { setup, wantedFlavour } from './lib/setup.mjs';
 
 const HELP = `usage: node scripts/setup.mjs [--flavour NAME] [--print]
@@ -14,7 +15,7 @@ const HELP = `usage: node scripts/setup.mjs [--flavour NAME] [--print]
     --print          only print the folder of the libtorch found on this machine; fetch and build nothing
 
 Environment: LIBTORCH (a folder with include/ and lib/), ACOER_LIBTORCH_FLAVOUR, ACOER_LIBTORCH_MIRROR (replaces the
-official archive's address), ACOER_JOBS (parallel compilers), CXX, PYTHON, XDG_CACHE_HOME.
+official archive's address; https or file), ACOER_LIBTORCH_SHA256 (of the archive, where none is pinned), ACOER_JOBS (parallel compilers), CXX, PYTHON, XDG_CACHE_HOME.
 `;
 
 async function main() {
@@ -41,8 +42,6 @@ async function main() {
 main().catch((error) => {
   const usage =
     error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS');
-  process.stderr.write(
-    `acoer setup: ${error instanceof SetupError || usage ? messageOf(error) : (error?.stack ?? String(error))}\n`,
-  );
+  say(error instanceof SetupError || usage ? messageOf(error) : (error?.stack ?? String(error)));
   process.exitCode = usage ? 2 : 1;
 });

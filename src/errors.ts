@@ -40,11 +40,46 @@ const FILE_REASONS: Readonly<Record<string, string>> = {
   ENOTDIR: 'no such file',
   EISDIR: 'it is a folder',
   EACCES: 'no permission',
+  EIO: 'the disk reported an error',
+  ELOOP: 'its symbolic links form a circle',
 };
 
 /** Why a file could not be read, in words for the common error codes. */
 export const whyUnreadable = (error: unknown): string =>
   FILE_REASONS[errorCode(error) ?? ''] ?? errorMessage(error);
+
+const WRITE_REASONS: Readonly<Record<string, string>> = {
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk quota is used up',
+  EROFS: 'the file system is read-only',
+  EACCES: 'no permission',
+  EPERM: 'no permission',
+  ENOENT: 'the folder is gone',
+  ENOTDIR: 'the folder is gone',
+  EIO: 'the disk reported an error',
+  EFBIG:
+    'the file would be larger than `ulimit -f` or its file system allows; raise the limit, or write to another disk',
+};
+
+/** The system's code for a failure to write; the engine's errors carry it only in their message. */
+export function writeErrorCode(error: unknown): string | undefined {
+  const code = errorCode(error);
+  if (code !== undefined && code in WRITE_REASONS) return code;
+  const texts: [string, RegExp][] = [
+    ['ENOSPC', /No space left on device/],
+    ['EDQUOT', /Disk quota exceeded/],
+    ['EROFS', /Read-only file system/],
+    ['EACCES', /Permission denied/],
+    ['ENOENT', /No such file or directory/],
+    ['EIO', /Input\/output error/],
+    ['EFBIG', /File too large/],
+  ];
+  return texts.find(([, text]) => text.test(errorMessage(error)))?.[0];
+}
+
+/** Why something could not be written, in words for the common error codes. */
+export const whyUnwritten = (error: unknown): string =>
+  WRITE_REASONS[writeErrorCode(error) ?? ''] ?? errorMessage(error);
 
 /** The message of any thrown value. */
 export function errorMessage(error: unknown): string {

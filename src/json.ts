@@ -1,4 +1,4 @@
-/** Values read from JSON that have not been checked yet. */
+/** Values read from JSON that have not been checked yet, and the lines of JSON Lines. */
 
 export type JsonRecord = Record<string, unknown>;
 

@@ -58,7 +58,8 @@ const ofUpdate = {
 
 const CLIPPING = 'all loss types except `cispo`, `sapo` and `vespo`';
 
-const ofClipping = {
+/** Written by the loss in use. */
+const ofLoss = {
   'clip_ratio/low_mean': {
     unit: FRACTION,
     meaning: 'Tokens (sequences at sequence level) clipped from below.',
@@ -101,6 +102,9 @@ const ofClipping = {
     trl: true,
     when: '`lossType: vespo`',
   },
+} as const;
+
+const ofSampler = {
   'sampling/importance_sampling_ratio/min': {
     unit: 'ratio',
     meaning: 'Smallest weight of the importance correction, after its bounds.',
@@ -379,7 +383,7 @@ const ofCost = {
 export const METRIC_GROUPS = {
   Step: ofStep,
   Update: ofUpdate,
-  'Clipping and the sampler': ofClipping,
+  'Clipping and the sampler': { ...ofLoss, ...ofSampler },
   Completions: ofCompletions,
   'Rewards and advantages': ofReward,
   Accuracy: ofAccuracy,
@@ -393,7 +397,8 @@ export const METRIC_GROUPS = {
 export const METRICS = {
   ...ofStep,
   ...ofUpdate,
-  ...ofClipping,
+  ...ofLoss,
+  ...ofSampler,
   ...ofCompletions,
   ...ofReward,
   ...ofAccuracy,
@@ -429,6 +434,14 @@ export type KnownMetrics = { [Name in MetricName]?: number } & { [Name in Metric
 
 export const isKnownMetric = (name: string): boolean =>
   Object.hasOwn(METRICS, name) || Object.values(METRIC_FAMILIES).some(({ pattern }) => pattern.test(name));
+
+/** Who may add numbers of its own to a line, and the names of the registry that are for it. */
+const WRITERS = { reward: ofRewardStates, loss: ofLoss } as const;
+export type MetricWriter = keyof typeof WRITERS;
+
+/** Whether a reward or loss may not write under `name`, because the run writes it itself. */
+export const isReservedMetric = (name: string, writer: MetricWriter): boolean =>
+  isKnownMetric(name) && !Object.hasOwn(WRITERS[writer], name);
 
 const isTrlMetric = (name: string): boolean =>
   Object.hasOwn(METRICS, name)

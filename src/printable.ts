@@ -52,8 +52,9 @@ export const printableMessage = (text: string): string =>
     .join('\n');
 
 /** JSON in which the same characters are escaped: another spelling of the same value. */
-export const printableJson = (value: unknown): string =>
-  JSON.stringify(value).replace(UNPRINTABLE, (character) => {
-    if (JOINERS.has(character)) return character;
+export const printableJson = (value: unknown, indent = 0): string =>
+  JSON.stringify(value, null, indent).replace(UNPRINTABLE, (character) => {
+    // A newline can only be one between the lines of an indented value.
+    if (character === '\n' || JOINERS.has(character)) return character;
     return [...Array(character.length).keys()].map((i) => `\\u${hex(character.charCodeAt(i), 4)}`).join('');
   });

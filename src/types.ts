@@ -108,3 +108,8 @@ export interface Reward {
 export interface StepMetrics extends KnownMetrics {
   [name: string]: number | undefined;
 }
+
+/** What the collapse monitor says of a run, in the order of its metric `monitor/state`: 0, 1, 2. */
+export const HEALTH = ['healthy', 'warning', 'collapsed'] as const;
+
+export type Health = (typeof HEALTH)[number];

@@ -51,15 +51,23 @@ const LAYERS: readonly (readonly string[])[] = [
     'types',
     'metric-names',
     'errors',
+    'addon',
+    'process',
+    'signals',
+    'folders',
     'json',
+    'json-lines',
     'rng',
     'statistics',
     'deadline',
+    'regular-file',
+    'threads',
     'losses',
     'packing',
     'ranks',
     'text',
     'printable',
+    'transcript',
     'version',
     'config',
     'models',
@@ -109,12 +117,14 @@ test('imports point to lower layers, never to a neighbour in the same layer', ()
   expect(shown(wrong)).toEqual([]);
 });
 
-test('only engine/binding.ts loads the addon', () => {
+test('only addon.ts loads addons: the engine for engine/binding.ts, locks for run/kernel-lock.ts', () => {
   const loaders = sourceFiles().filter((file) => {
     const text = readFileSync(join(SRC, file), 'utf8');
-    return /['"]bindings['"]|process\.dlopen|acoer\.node['"`]/.test(text);
+    return /['"]bindings['"]|process\.dlopen|(acoer|lock)\.node['"`]/.test(text);
   });
-  expect(loaders.filter((file) => file !== 'engine/binding.ts')).toEqual([]);
+  expect(loaders).toEqual(['addon.ts']);
+  const users = all.filter(({ target }) => target === 'addon').map(({ file }) => file);
+  expect(users.sort()).toEqual(['engine/binding.ts', 'run/kernel-lock.ts']);
   const values = all.filter(
     ({ file, target, typeOnly }) => target === 'engine/binding' && !typeOnly && moduleOf(file) !== 'engine',
   );
@@ -173,4 +183,12 @@ test('only src/run writes run files', () => {
       writing.test(names),
   );
   expect(shown(wrong)).toEqual([]);
+});
+
+test('commands print through cli/output.ts; the other writers draw colours and lines of our own', () => {
+  const drawing = /^cli\/(output|show|train|generate|evaluation\/progress)\.ts$/;
+  const writers = sourceFiles()
+    .filter((file) => file.startsWith('cli/') && !drawing.test(file))
+    .filter((file) => /process\.std(out|err)\.write|console\./.test(readFileSync(join(SRC, file), 'utf8')));
+  expect(writers).toEqual([]);
 });

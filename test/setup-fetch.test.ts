@@ -1,13 +1,16 @@
 /** Fetching libtorch: the archive from a server here, the wheel from a fake pip; verified, cached, never repeated. */
+import { createHash } from 'node:crypto';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
-import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
 import { basename, join } from 'node:path';
+import { execFileSync } from 'node:child_process';
 import {
   fakePython,
   makeArchive,
   makeNvidiaWheel,
   makeWheel,
+  realPython,
   temporaryFolder,
 } from './helpers/fake-libtorch';
 import { ProxyServer } from './helpers/proxy-server';
@@ -62,8 +65,29 @@ afterEach(() => {
 });
 
 const cpuVersion = (): string => lib.pins.flavours.cpu!.version;
-const archiveBytes = (version = cpuVersion(), flavour = 'cpu'): Buffer =>
-  readFileSync(makeArchive(join(temporaryFolder(), 'x.zip'), version, flavour));
+const sha256 = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex');
+
+/** The flavours' pins, replaced by those of the files made here and restored after each test. */
+let pins: typeof lib.pins.flavours;
+beforeEach(() => {
+  pins = structuredClone(lib.pins.flavours);
+});
+afterEach(() => Object.assign(lib.pins.flavours, pins));
+
+/** An archive that is pinned. */
+function archiveBytes(version = cpuVersion(), flavour = 'cpu'): Buffer {
+  const bytes = readFileSync(makeArchive(join(temporaryFolder(), 'x.zip'), version, flavour));
+  lib.pins.flavours.cpu!.archiveSha256 = sha256(bytes);
+  return bytes;
+}
+
+/** Pins the wheels, and no others. */
+function pinned(flavour: string, ...wheels: string[]): string[] {
+  const digests = wheels.map((path) => [basename(path), sha256(readFileSync(path))]);
+  lib.pins.flavours[flavour]!.wheels = Object.fromEntries(digests) as Record<string, string>;
+  return wheels;
+}
+const pinnedWheel = (): string => pinned('cpu', makeWheel(temporaryFolder(), cpuVersion(), 'cpu'))[0]!;
 const notFound = (_: IncomingMessage, response: ServerResponse): void => {
   response.writeHead(404).end('no');
 };
@@ -94,9 +118,7 @@ test('the official archive is fetched, verified, unpacked and cached', async () 
 });
 
 test('a server that says no leads to the wheel, in one line', async () => {
-  const { env, said } = await machine(notFound, () =>
-    pipWith(makeWheel(temporaryFolder(), cpuVersion(), 'cpu')),
-  );
+  const { env, said } = await machine(notFound, () => pipWith(pinnedWheel()));
   const found = await lib.fetchLibtorch(env, 'cpu');
   expect(found.source).toBe('cache (torch wheel through pip)');
   expect(said()).toMatch(
@@ -109,22 +131,18 @@ test('a proxy of the environment is used, and named without its password when it
   const bytes = archiveBytes();
   const { env, said } = await machine((_, response) => response.end(bytes));
   const proxy = await new ProxyServer().start();
-  const port = new URL(env.ACOER_LIBTORCH_MIRROR!).port;
-  const hidden = { ...env, ACOER_LIBTORCH_MIRROR: `http://mirror.invalid:${port}/libtorch` };
-  await lib.fetchLibtorch({ ...hidden, http_proxy: `127.0.0.1:${proxy.port}` }, 'cpu');
-  expect(proxy.log).toEqual([`GET ${lib.archiveUrl({ version: cpuVersion(), flavour: 'cpu' }, hidden)}`]);
+  await lib.fetchLibtorch({ ...env, http_proxy: `127.0.0.1:${proxy.port}` }, 'cpu');
+  expect(proxy.log).toEqual([`GET ${lib.archiveUrl({ version: cpuVersion(), flavour: 'cpu' }, env)}`]);
   await proxy.stop();
-  const gone = { ...hidden, HTTP_PROXY: 'http://me:secret@127.0.0.1:9', XDG_CACHE_HOME: temporaryFolder() };
+  const gone = { ...env, HTTP_PROXY: 'http://me:secret@127.0.0.1:9', XDG_CACHE_HOME: temporaryFolder() };
   await expect(lib.fetchLibtorch(gone, 'cpu')).rejects.toThrow(
-    /mirror\.invalid:\d+ cannot be reached through the proxy http:\/\/127\.0\.0\.1:9 \(ECONNREFUSED\)/,
+    /127\.0\.0\.1:\d+ cannot be reached through the proxy http:\/\/127\.0\.0\.1:9 \(ECONNREFUSED\)/,
   );
   expect(said()).not.toContain('secret');
 });
 
 test('an address where nobody listens fails at once', async () => {
-  const { env, said } = await machine(notFound, () =>
-    pipWith(makeWheel(temporaryFolder(), cpuVersion(), 'cpu')),
-  );
+  const { env, said } = await machine(notFound, () => pipWith(pinnedWheel()));
   open.splice(0).forEach((server) => server.close());
   const startMs = Date.now();
   await lib.fetchLibtorch(env, 'cpu');
@@ -141,7 +159,7 @@ test('a server that never answers is given up soon', async () => {
   await expect(fetching).rejects.toThrow(/cannot be reached \(no answer in 0\.2 s\)/);
 });
 
-describe('a broken download is noticed', () => {
+describe('a broken download is noticed before it is unpacked', () => {
   const attempts: [string, (bytes: Buffer, response: ServerResponse) => void, RegExp][] = [
     [
       'the connection breaks',
@@ -151,21 +169,15 @@ describe('a broken download is noticed', () => {
       },
       /was interrupted after \d+ bytes/,
     ],
+    ['the end is missing', (bytes, response) => response.end(bytes.subarray(0, bytes.length / 2)), /SHA-256/],
+    ['a page instead', (_, response) => response.end('<html>log in first</html>'), /SHA-256/],
     [
-      'the end is missing',
-      (bytes, response) => response.end(bytes.subarray(0, bytes.length / 2)),
-      /is broken: /,
-    ],
-    ['a page instead', (_, response) => response.end('<html>log in first</html>'), /is broken: .*not a zip/],
-    [
-      'a changed byte',
-      (bytes, response) => {
-        const changed = Buffer.from(bytes);
-        const at = changed.indexOf('ATen.h') - 400;
-        changed[Math.max(60, at)]! ^= 0xff;
-        response.end(changed);
-      },
-      /is broken: /,
+      'a whole archive that is not the pinned one',
+      (_, response) =>
+        response.end(
+          readFileSync(makeArchive(join(temporaryFolder(), 'y.zip'), cpuVersion(), 'cpu', 'evil')),
+        ),
+      /libtorch\.zip has the SHA-256 [0-9a-f]{64} instead of [0-9a-f]{64}, so it was not used/,
     ],
   ];
   test.each(attempts)('%s', async (_, respond, expected) => {
@@ -173,28 +185,135 @@ describe('a broken download is noticed', () => {
     const { env, said } = await machine((_request, response) => respond(bytes, response));
     await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(expected);
     expect(said()).toContain('; trying the torch wheel through pip');
+    expect(said()).not.toContain('unpacking');
     expect(stagingLeft(env)).toEqual([]);
     expect(lib.fromCache(env, 'cpu')).toBeNull();
   });
 });
 
+describe('pins', () => {
+  test('every digest has the right form, and each flavour names the files of its version', () => {
+    for (const [flavour, { version, archiveSha256, wheels }] of Object.entries(lib.pins.flavours)) {
+      if (archiveSha256 !== null) expect(archiveSha256).toMatch(/^[0-9a-f]{64}$/);
+      const names = Object.keys(wheels);
+      for (const digest of Object.values(wheels)) expect(digest).toMatch(/^[0-9a-f]{64}$/);
+      if (names.length > 0)
+        expect(names[0]).toMatch(new RegExp(`^torch-${version}(\\+${flavour})?-cp311-cp311-`));
+      expect(new Set([...Object.values(wheels), archiveSha256]).size).toBe(names.length + 1);
+    }
+    expect(lib.pins.flavours.cpu!.archiveSha256).not.toBeNull();
+    expect(Object.keys(lib.pins.flavours.cpu!.wheels)).toHaveLength(1);
+    expect(Object.keys(lib.pins.flavours.cu130!.wheels)).toHaveLength(16);
+  });
+
+  test('an archive without a pin is not even requested; with the user’s SHA-256 it is used if it matches', async () => {
+    const bytes = archiveBytes();
+    const { env, requests } = await machine((_, response) => response.end(bytes));
+    lib.pins.flavours.cpu!.archiveSha256 = null;
+    await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(
+      /the SHA-256 of libtorch-shared-with-deps-.*\+cpu\.zip is not known here, .* ACOER_LIBTORCH_SHA256/,
+    );
+    expect(requests).toEqual([]);
+    const wrong = { ...env, ACOER_LIBTORCH_SHA256: 'a'.repeat(64) };
+    await expect(lib.fetchLibtorch(wrong, 'cpu')).rejects.toThrow(/instead of a{64}/);
+    const short = { ...env, ACOER_LIBTORCH_SHA256: 'abc' };
+    await expect(lib.fetchLibtorch(short, 'cpu')).rejects.toThrow(/must be a SHA-256 of 64/);
+    expect((await lib.fetchLibtorch({ ...env, ACOER_LIBTORCH_SHA256: sha256(bytes) }, 'cpu')).flavour).toBe(
+      'cpu',
+    );
+  });
+
+  test('the user’s SHA-256 does not replace a pin', async () => {
+    archiveBytes();
+    const evil = readFileSync(makeArchive(join(temporaryFolder(), 'y.zip'), cpuVersion(), 'cpu', 'evil'));
+    const { env } = await machine((_, response) => response.end(evil));
+    const given = { ...env, ACOER_LIBTORCH_SHA256: sha256(evil) };
+    await expect(lib.fetchLibtorch(given, 'cpu')).rejects.toThrow(/has the SHA-256/);
+  });
+
+  test('a wheel with other bytes under the pinned name, or another wheel, is refused', async () => {
+    const wheel = pinnedWheel();
+    const evil = makeWheel(temporaryFolder(), cpuVersion(), 'cpu', 'Evil: yes\n');
+    const { env } = await machine(notFound, () => pipWith(evil));
+    await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(/torch-.*\.whl has the SHA-256/);
+    const other = await machine(notFound, () =>
+      pipWith(wheel, makeNvidiaWheel(temporaryFolder(), 'nvidia_x')),
+    );
+    await expect(lib.fetchLibtorch(other.env, 'cpu')).rejects.toThrow(
+      /pip got nvidia_x.*, which is not the pinned wheel/,
+    );
+  });
+
+  test('without pinned wheels pip is not asked', async () => {
+    const { env, folder } = await machine(notFound, () => pipWith(pinnedWheel()));
+    lib.pins.flavours.cpu!.wheels = {};
+    await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(/no wheels of torch .* for cpu are pinned/);
+    expect(existsSync(join(folder, 'bin', 'pip-calls'))).toBe(false);
+  });
+
+  test.each([
+    ['http://mirror.example/libtorch', /is http:\/\/mirror.*must begin with https:\/\/ or file/],
+    ['ftp://mirror.example', /must begin with https/],
+    ['mirror', /must begin with https/],
+    ['https://me:SECRET@mirror.example', /contains a user name or password .* not shown/],
+  ])('ACOER_LIBTORCH_MIRROR=%s is refused', async (mirror, expected) => {
+    const { env } = await machine(notFound);
+    const fetching = lib.fetchLibtorch({ ...env, ACOER_LIBTORCH_MIRROR: mirror }, 'cpu');
+    await expect(fetching).rejects.toThrow(expected);
+    await expect(fetching).rejects.not.toThrow(/SECRET/);
+  });
+
+  test('a mirror may be a folder', async () => {
+    const bytes = archiveBytes();
+    const { env, folder } = await machine(notFound);
+    const mirror = join(folder, 'mirror', 'cpu');
+    mkdirSync(mirror, { recursive: true });
+    writeFileSync(join(mirror, `libtorch-shared-with-deps-${cpuVersion()}+cpu.zip`), bytes);
+    const found = await lib.fetchLibtorch(
+      { ...env, ACOER_LIBTORCH_MIRROR: `file://${join(folder, 'mirror')}` },
+      'cpu',
+    );
+    expect(found.source).toBe('cache (official archive from a folder)');
+  });
+
+  test('an entry that points outside is not unpacked, even of a pinned archive', async () => {
+    const path = makeArchive(
+      join(temporaryFolder(), 'z.zip'),
+      cpuVersion(),
+      'cpu',
+      '',
+      'libtorch/lib/../../../../evil',
+    );
+    const bytes = readFileSync(path);
+    lib.pins.flavours.cpu!.archiveSha256 = sha256(bytes);
+    const { env } = await machine((_, response) => response.end(bytes));
+    await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(/evil points outside the folder/);
+  });
+
+  test('what pip says cannot command the terminal', async () => {
+    pinnedWheel();
+    const { env, said } = await machine(notFound, () => 'printf "ERROR: \\033[2Jpwn\\n" >&2; exit 1');
+    lib.pins.flavours.cpu!.archiveSha256 = null;
+    await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(/pwn/);
+    const { say } = await import('../scripts/lib/log.mjs');
+    say('pip says \u001b[2J\u009b1m\u202e\r\u0007');
+    expect(said()).toContain('pip says \\u{1b}[2J\\u{9b}1m\\u{202e}\\u{d}\\u{7}\n');
+  });
+});
+
 test('when nothing works it is one sentence with each reason and what to do', async () => {
+  archiveBytes();
   const { env } = await machine(notFound);
   await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(
     /^libtorch .* \(cpu\) could not be fetched: .* answered 404 Not Found; pip cannot get torch==.*: No matching distribution found for .*\. Connect to the internet and run `.*` again, or set LIBTORCH to a folder .*\.$/,
   );
 });
 
-test('where this Python has no wheel, another Python’s is taken', async () => {
-  const wheel = makeWheel(temporaryFolder(), cpuVersion(), 'cpu');
-  const script = `case "$*" in *"--python-version 3.12"*) ${pipWith(wheel)};; *) ${NO_WHEEL};; esac`;
-  const { env } = await machine(notFound, () => script);
+test('every Python gets the wheel of the pinned one, by its exact version', async () => {
+  const { env, folder } = await machine(notFound, () => pipWith(pinnedWheel()));
   expect((await lib.fetchLibtorch(env, 'cpu')).flavour).toBe('cpu');
-});
-
-test('a wheel of another flavour is refused', async () => {
-  const { env } = await machine(notFound, () => pipWith(makeWheel(temporaryFolder(), cpuVersion(), 'cu130')));
-  await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(/pip offers torch .* for cu130, not for cpu/);
+  const calls = readFileSync(join(folder, 'bin', 'pip-calls'), 'utf8');
+  expect(calls).toMatch(/--no-deps .*--python-version 3\.11 .* torch==[\d.]+\+cpu\n$/);
 });
 
 test('an archive of another version is refused', async () => {
@@ -204,18 +323,17 @@ test('an archive of another version is refused', async () => {
 });
 
 test('a wheel whose file differs from its RECORD is refused', async () => {
-  const { env } = await machine(notFound, (folder) => {
-    const wheel = makeWheel(join(folder, 'made'), cpuVersion(), 'cpu');
-    const rewrite = [
-      'import sys, zipfile, shutil',
-      'src, dst = sys.argv[1:3]',
-      "a, b = zipfile.ZipFile(src), zipfile.ZipFile(dst, 'w')",
-      "[b.writestr(i, b'changed' if i.filename.endswith('libc10.so') else a.read(i)) for i in a.infolist()]",
-      'b.close()',
-    ].join('\n');
-    writeFileSync(join(folder, 'rewrite.py'), rewrite);
-    return `"$0" "${join(folder, 'rewrite.py')}" "${wheel}" "$dest/${basename(wheel)}"`;
-  });
+  const made = makeWheel(temporaryFolder(), cpuVersion(), 'cpu');
+  const rewritten = join(temporaryFolder(), basename(made));
+  const rewrite = [
+    'import sys, zipfile',
+    'src, dst = sys.argv[1:3]',
+    "a, b = zipfile.ZipFile(src), zipfile.ZipFile(dst, 'w')",
+    "[b.writestr(i, b'changed' if i.filename.endswith('libc10.so') else a.read(i)) for i in a.infolist()]",
+    'b.close()',
+  ].join('\n');
+  execFileSync(realPython, ['-c', rewrite, made, rewritten]);
+  const { env } = await machine(notFound, () => pipWith(...pinned('cpu', rewritten)));
   await expect(lib.fetchLibtorch(env, 'cpu')).rejects.toThrow(
     /torch\/lib\/libc10\.so differs from the wheel's RECORD/,
   );
@@ -239,17 +357,10 @@ test('a cache folder that cannot be written', async () => {
 });
 
 test('CUDA: NVIDIA’s wheels lie beside torch, and only what libtorch needs of them', async () => {
-  const { version } = lib.pins.flavours.cu130!;
-  const metadata = [
-    'Requires-Dist: filelock',
-    'Requires-Dist: cuda-toolkit[cublas,cudart]==13.0.3; platform_system == "Linux"',
-    'Requires-Dist: nvidia-nccl-cu13==2.30.7; platform_system == "Linux"',
-    'Requires-Dist: triton==3.9; platform_system == "Linux"',
-    '',
-  ].join('\n');
   const made = temporaryFolder();
-  const torch = makeWheel(made, version, 'cu130', metadata);
+  const torch = makeWheel(made, lib.pins.flavours.cu130!.version, 'cu130');
   const nccl = makeNvidiaWheel(made, 'nvidia_nccl_cu13');
+  pinned('cu130', torch, nccl);
   const script = `case "$*" in *torch==*) ${pipWith(torch)};; *) ${pipWith(nccl)};; esac`;
   const { env, folder } = await machine(notFound, () => script);
   const found = await lib.fetchLibtorch(env, 'cu130');
@@ -259,19 +370,45 @@ test('CUDA: NVIDIA’s wheels lie beside torch, and only what libtorch needs of 
     .trim()
     .split('\n');
   expect(calls).toHaveLength(2);
-  expect(calls[0]).toContain('--no-deps');
-  expect(calls[1]).toMatch(/ cuda-toolkit\[cublas,cudart\]==13\.0\.3 nvidia-nccl-cu13==2\.30\.7$/);
+  expect(calls.every((call) => call.includes('--no-deps'))).toBe(true);
+  expect(calls[1]).toMatch(/ nvidia_nccl_cu13==1\.0$/);
 });
 
-test('what a killed set-up left is removed, and what a running one makes is not', async () => {
+test('what a killed set-up left is removed, and what a running one makes is not, on this machine or another', async () => {
   const bytes = archiveBytes();
-  const { env } = await machine((_, response) => response.end(bytes));
+  let ownName = '';
+  const { env } = await machine((_, response) => {
+    ownName = stagingLeft(env).find((name) => /^\.tmp-[^-]+-\d+-/.test(name) && !others.includes(name))!;
+    response.end(bytes);
+  });
   const cache = join(env.XDG_CACHE_HOME!, 'acoer', 'libtorch');
-  const dead = join(cache, '.tmp-4194305-aa'); // above the largest pid
-  const alive = join(cache, `.tmp-${process.pid}-bb`);
-  for (const path of [dead, alive]) mkdirSync(path, { recursive: true });
+  const others: string[] = [];
+  const make = (name: string, changed?: Date): string => {
+    const path = join(cache, name);
+    others.push(name);
+    mkdirSync(join(path, '0'), { recursive: true });
+    const file = join(path, '0', 'libtorch.zip');
+    writeFileSync(file, 'part');
+    if (changed !== undefined) {
+      for (const old of [file, join(path, '0'), path]) utimesSync(old, changed, changed);
+    }
+    return path;
+  };
+  // Other machines and containers count their processes anew, so the number tells nothing about theirs.
+  const hoursAgo = (hours: number) => new Date(Date.now() - hours * 3_600_000);
+  const theirs = make('.tmp-00000000.4026531836-4194305-aa', hoursAgo(23));
+  const theirsLeft = make(`.tmp-00000000.4026531836-${process.pid}-bb`, hoursAgo(25));
+  const growing = make('.tmp-00000000.4026531836-4194305-cc', hoursAgo(25));
+  writeFileSync(join(growing, '0', 'libtorch.zip'), 'more');
   await lib.fetchLibtorch(env, 'cpu');
-  expect([existsSync(dead), existsSync(alive)]).toEqual([false, true]);
+  expect([theirs, theirsLeft, growing].map((path) => existsSync(path))).toEqual([true, false, true]);
+  // Ours are known at once.
+  const place = /^\.tmp-([^-]+)-/.exec(ownName)![1]!;
+  const dead = make(`.tmp-${place}-4194305-dd`); // above the largest pid
+  const alive = make(`.tmp-${place}-${process.pid}-ee`, hoursAgo(25));
+  rmSync(lib.cachedFolder(env, 'cpu'), { recursive: true });
+  await lib.fetchLibtorch(env, 'cpu');
+  expect([dead, alive].map((path) => existsSync(path))).toEqual([false, true]);
 });
 
 test('two set-ups at once end with one whole folder', async () => {

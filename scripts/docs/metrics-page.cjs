@@ -7,7 +7,8 @@ from \`src/metric-names.ts\`, which also gives TypeScript their names.
 
 Fractions are 0 to 1. A number that does not apply to a step is left out: the last column says when it is present, and an empty cell
 means always (a refused step has what was known by then). "TRL" marks what GRPOTrainer, or the Trainer below it, logs under the same
-name. A reward of your own may add names with its \`metrics\`.
+name. A reward of your own may add names with its \`metrics\`; of those on this page it may use
+only the ones under State of rewards.
 `;
 
 const TAIL = `## Elsewhere

@@ -1,4 +1,4 @@
-/** Builds acoer.node with cmake-js; CMake and Ninja decide what is out of date. */
+/** Builds acoer.node and lock.node with cmake-js; CMake and Ninja decide what is out of date. */
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { availableParallelism, totalmem } from 'node:os';
@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path';
 import { diskFull, SetupError } from './errors.mjs';
 import { fingerprint } from './inspect.mjs';
 import { compileProgress, say } from './log.mjs';
-import { addonFile, buildTree, packageRoot, setupCommand, stateFile } from './paths.mjs';
+import { addonFile, buildTree, lockAddonFile, packageRoot, setupCommand, stateFile } from './paths.mjs';
 import { stream } from './run.mjs';
 import { checkCompiler, requireBuildTools } from './tools.mjs';
 
@@ -122,9 +122,10 @@ export async function buildAddon(libtorch, askedFlavour, env) {
   const state = { root, version, flavour, fingerprint: fingerprint(root), askedFlavour };
   writeFileSync(stateFile, `${JSON.stringify(state, null, 2)}\n`);
   await compile(jobs, env);
-  if (!existsSync(addonFile))
+  const missing = [addonFile, lockAddonFile].find((file) => !existsSync(file));
+  if (missing !== undefined)
     throw new SetupError(
-      `the build succeeded but produced no ${addonFile}: remove ${buildTree} and run \`${setupCommand()}\`.`,
+      `the build succeeded but produced no ${missing}: remove ${buildTree} and run \`${setupCommand()}\`.`,
     );
   const elapsedMs = Date.now() - startMs;
   say(`${addonFile} is up to date (${(elapsedMs / 1000).toFixed(1)} s)`);

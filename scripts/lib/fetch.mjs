@@ -2,9 +2,22 @@
  * Fetches libtorch into the cache, from the official archive or else wheels; renamed into place when
  * complete.
  */
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, statfsSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  renameSync,
+  rmSync,
+  statfsSync,
+  writeFileSync,
+} from 'node:fs';
 import { randomBytes } from 'node:crypto';
-import { dirname, join } from 'node:path';
+import { copyFile } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { requireDigest } from './digest.mjs';
 import { download } from './download.mjs';
 import { diskFull, messageOf, SetupError, SourceFailure, systemCode } from './errors.mjs';
 import { cachedFolder, fromCache, MANIFEST } from './find.mjs';
@@ -15,13 +28,59 @@ import { fetchWheels } from './pip.mjs';
 import { unpack } from './unpack.mjs';
 import { pinOf, pins, supportedRange } from './versions.mjs';
 
+const LOOPBACK = /^(localhost|127(\.\d+){3}|\[::1\])$/;
+
+/**
+ * Where archives come from: the official host, or ACOER_LIBTORCH_MIRROR.
+ * @param {NodeJS.ProcessEnv} env
+ */
+function archiveBase(env) {
+  const mirror = (env.ACOER_LIBTORCH_MIRROR ?? '').trim();
+  if (mirror === '') return pins.archiveBase;
+  if (mirror.includes('@'))
+    throw new SetupError(
+      'ACOER_LIBTORCH_MIRROR contains a user name or password (an @), not shown here: give an address without them.',
+    );
+  const { protocol, hostname } = URL.canParse(mirror) ? new URL(mirror) : { protocol: '', hostname: '' };
+  const isHere = protocol === 'http:' && LOOPBACK.test(hostname);
+  if (protocol === 'https:' || protocol === 'file:' || isHere) return mirror.replace(/\/+$/, '');
+  throw new SetupError(
+    `ACOER_LIBTORCH_MIRROR is ${mirror}: it must begin with https:// or file:///; http is for this machine only.`,
+  );
+}
+
 /**
  * @param {{version: string, flavour: string}} wanted
  * @param {NodeJS.ProcessEnv} env may name a mirror of the official host
  */
 export function archiveUrl({ version, flavour }, env) {
-  const base = (env.ACOER_LIBTORCH_MIRROR || pins.archiveBase).replace(/\/+$/, '');
-  return `${base}/${flavour}/libtorch-shared-with-deps-${version}%2B${flavour}.zip`;
+  return `${archiveBase(env)}/${flavour}/libtorch-shared-with-deps-${version}%2B${flavour}.zip`;
+}
+
+/**
+ * The digest that the archive must have: the pin, or where there is none, the user's.
+ * @param {string} flavour @param {string} name @param {NodeJS.ProcessEnv} env
+ */
+function archiveDigest(flavour, name, env) {
+  const given = (env.ACOER_LIBTORCH_SHA256 ?? '').trim().toLowerCase();
+  if (given !== '' && !/^[0-9a-f]{64}$/.test(given))
+    throw new SetupError('ACOER_LIBTORCH_SHA256 must be a SHA-256 of 64 hexadecimal digits.');
+  const digest = pinOf(flavour).archiveSha256 ?? (given === '' ? null : given);
+  if (digest !== null) return digest;
+  throw new SourceFailure(
+    `the SHA-256 of ${name} is not known here, so it is only fetched if ACOER_LIBTORCH_SHA256 gives it`,
+  );
+}
+
+/** @param {string} url @param {string} file @param {NodeJS.ProcessEnv} env */
+async function fetchArchive(url, file, env) {
+  if (!url.startsWith('file:')) return download(url, file, { env });
+  try {
+    await copyFile(new URL(url), file);
+  } catch (error) {
+    if (systemCode(error) === 'ENOSPC' || systemCode(error) === 'EDQUOT') throw error;
+    throw new SourceFailure(`${url} cannot be read (${systemCode(error) ?? messageOf(error)})`);
+  }
 }
 
 /**
@@ -32,12 +91,15 @@ export function archiveUrl({ version, flavour }, env) {
 /** @param {{version: string, flavour: string}} wanted @param {NodeJS.ProcessEnv} env @returns {Source[]} */
 function sourcesOf(wanted, env) {
   const url = archiveUrl(wanted, env);
+  const { host, pathname } = new URL(url);
   return [
     {
-      name: `official archive from ${new URL(url).host}`,
+      name: `official archive from ${host || 'a folder'}`,
       async fetch(folder) {
+        const digest = archiveDigest(wanted.flavour, decodeURIComponent(basename(pathname)), env);
         const file = join(folder, 'libtorch.zip');
-        await download(url, file, { env });
+        await fetchArchive(url, file, env);
+        await requireDigest(file, digest);
         const tree = join(folder, 'tree');
         await unpack('archive', file, tree, env);
         rmSync(file);
@@ -46,6 +108,22 @@ function sourcesOf(wanted, env) {
     },
     { name: 'torch wheel through pip', fetch: (folder) => fetchWheels(wanted, folder, env) },
   ];
+}
+
+const STAGING = '.tmp-';
+const DAY_MS = 86_400_000;
+
+/**
+ * This machine since its start, and the container whose process ids are seen: a cache may be shared with
+ * others, where the same number is another process.
+ */
+function placeOfProcesses() {
+  try {
+    const boot = readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').slice(0, 8);
+    return `${boot}.${readlinkSync('/proc/self/ns/pid').replace(/\D/g, '')}`;
+  } catch {
+    return 'unknown'; // no /proc
+  }
 }
 
 /** @param {number} pid */
@@ -58,11 +136,32 @@ function isAlive(pid) {
   }
 }
 
-/** Removes what a killed set-up left behind. @param {string} cache */
+/** When anything in a folder was last changed. @param {string} folder */
+function changedMs(folder) {
+  const names = readdirSync(folder, { recursive: true, encoding: 'utf8' });
+  return Math.max(...['', ...names].map((name) => lstatSync(join(folder, name)).mtimeMs));
+}
+
+/** @param {string} cache @param {string} name */
+function isStale(cache, name) {
+  const [, place, pid] = /^\.tmp-([^-]+)-(\d+)-/.exec(name) ?? [];
+  if (place === placeOfProcesses() && place !== 'unknown') return !isAlive(Number(pid));
+  return Date.now() - changedMs(join(cache, name)) > DAY_MS;
+}
+
+/**
+ * Removes what a killed set-up left behind: at once if it ran among the processes that are seen here, else
+ * after a day without a change.
+ * @param {string} cache
+ */
 function removeStaleStaging(cache) {
-  for (const name of readdirSync(cache)) {
-    const pid = /^\.tmp-(\d+)-/.exec(name)?.[1];
-    if (pid && !isAlive(Number(pid))) rmSync(join(cache, name), { recursive: true, force: true });
+  for (const name of readdirSync(cache).filter((entry) => entry.startsWith(STAGING))) {
+    try {
+      if (isStale(cache, name)) rmSync(join(cache, name), { recursive: true, force: true });
+    } catch (error) {
+      // Another set-up removes it, or is at work in it.
+      if (systemCode(error) !== 'ENOENT') throw error;
+    }
   }
 }
 
@@ -158,7 +257,8 @@ export async function fetchLibtorch(env, flavour) {
   const target = cachedFolder(env, flavour);
   prepareCache(cache, flavour);
   if (existsSync(target)) say(`${target} is incomplete and will be fetched again`);
-  const staging = join(cache, `.tmp-${process.pid}-${randomBytes(4).toString('hex')}`);
+  const own = `${placeOfProcesses()}-${process.pid}-${randomBytes(4).toString('hex')}`;
+  const staging = join(cache, `${STAGING}${own}`);
   mkdirSync(staging);
   const onSignal = (/** @type {NodeJS.Signals} */ signal) => {
     rmSync(staging, { recursive: true, force: true });

@@ -1,8 +1,19 @@
 /** Progress on stderr: one line that is rewritten on a terminal, a line every few seconds elsewhere. */
 
+/**
+ * Text of a server, an archive or pip without what a terminal would obey. As in src/printable.ts: set-up also runs
+ * before that file is compiled.
+ * @param {string} text
+ */
+function plain(text) {
+  return text.replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/gu, (character) =>
+    character === '\n' ? character : `\\u{${character.codePointAt(0)?.toString(16)}}`,
+  );
+}
+
 /** @param {string} text */
 export function say(text) {
-  process.stderr.write(`acoer setup: ${text}\n`);
+  process.stderr.write(`acoer setup: ${plain(text)}\n`);
 }
 
 /** @param {number} bytes */

@@ -12,6 +12,8 @@ export const packageRoot = join(dirname(fileURLToPath(import.meta.url)), '..', '
 export const buildTree = join(packageRoot, 'native', 'build');
 /** Where `bindings` looks; node-gyp wipes this folder before a rebuild. */
 export const addonFile = join(packageRoot, 'build', 'Release', 'acoer.node');
+/** Locks of files; needs no libtorch. */
+export const lockAddonFile = join(packageRoot, 'build', 'Release', 'lock.node');
 export const cudaObjectFile = join(packageRoot, 'build', 'Release', 'libacoer_cuda.so');
 /** What the last set-up chose and built; in CMake's tree, which node-gyp does not wipe. */
 export const stateFile = join(packageRoot, 'native', 'build', 'acoer-setup.json');

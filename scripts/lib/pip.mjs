@@ -1,13 +1,15 @@
 /**
  * Gets the torch wheel (for CUDA also NVIDIA's) with this machine's pip and unpacks it; nothing is installed.
  */
-import { mkdirSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { requireDigest } from './digest.mjs';
 import { diskFull, SetupError, SourceFailure } from './errors.mjs';
 import { progress, say } from './log.mjs';
 import { stream } from './run.mjs';
 import { checkPip } from './tools.mjs';
 import { unpack } from './unpack.mjs';
+import { pinOf } from './versions.mjs';
 
 /**
  * Bytes of all files below a folder; files that disappear meanwhile count as 0.
@@ -39,7 +41,7 @@ function announcedBytes(output) {
 function pipReason(output) {
   const lines = output.split('\n').filter((line) => /^\s*(ERROR|error):?/.test(line));
   const text = (lines.at(-1) ?? output.trim().split('\n').at(-1) ?? '').replace(/^\s*ERROR:\s*/, '');
-  return text.replace(/\/\/[^/\s@]*@/g, '//').slice(0, 300) || 'it gave no reason';
+  return text.replace(/\/\/[^/\s]*@/g, '//').slice(0, 300) || 'it gave no reason';
 }
 
 /**
@@ -57,7 +59,17 @@ async function pipDownload(args, folder, env, what) {
   let seen = '';
   const ticker = setInterval(() => bar.update(bytesBelow(folder), announcedBytes(seen) || null), 500);
   const common = ['-m', 'pip', 'download', '--no-cache-dir', '--disable-pip-version-check', '--no-input'];
-  const flags = ['--retries', '1', '--progress-bar', 'off', '--only-binary', ':all:', '-d', wheels];
+  const flags = [
+    '--retries',
+    '1',
+    '--progress-bar',
+    'off',
+    '--no-deps',
+    '--only-binary',
+    ':all:',
+    '-d',
+    wheels,
+  ];
   try {
     const result = await stream(pip.path, [...common, ...flags, ...args], {
       env: { ...env, TMPDIR: scratch },
@@ -73,72 +85,57 @@ async function pipDownload(args, folder, env, what) {
   }
 }
 
-// libtorch needs no Python, so the wheel of another Python version will do if there is none for this one.
-const OTHER_PYTHON = [
+/**
+ * libtorch needs no Python, so one wheel, which is pinned, serves every Python.
+ */
+const PINNED_PYTHON = [
   '--python-version',
-  '3.12',
+  '3.11',
   '--implementation',
   'cp',
   '--abi',
-  'cp312',
+  'cp311',
   '--platform',
   'manylinux_2_28_x86_64',
 ];
 
-/** @param {string} version @param {string} folder @param {NodeJS.ProcessEnv} env */
-async function torchWheel(version, folder, env) {
-  const spec = `torch==${version}`;
-  try {
-    await pipDownload(['--no-deps', spec], folder, env, spec);
-  } catch (error) {
-    const noWheel = error instanceof SourceFailure && /No matching distribution/.test(error.message);
-    if (!noWheel) throw error;
-    await pipDownload(['--no-deps', ...OTHER_PYTHON, spec], folder, env, `${spec} (for Python 3.12)`);
-  }
-  const wheels = join(folder, 'wheels');
-  const name = readdirSync(wheels).find((file) => /^torch-.*\.whl$/.test(file));
-  if (!name) throw new SourceFailure(`pip succeeded but left no torch wheel`);
-  return join(wheels, name);
+/** `torch==2.13.0+cpu`, of the wheel's name. @param {string} wheel */
+function requirementOf(wheel) {
+  const [name, version] = wheel.split('-');
+  return `${name}==${version}`;
 }
 
 /**
- * NVIDIA requirements of the torch wheel, without their markers. Triton and the Python bindings are excluded,
- * because only Python code uses them.
- * @param {string} metadata
+ * Unpacks the wheels, all of which must be pinned, and removes them.
+ * @param {string} wheels @param {Record<string, string>} digests @param {string} tree @param {NodeJS.ProcessEnv} env
  */
-export function nvidiaRequirements(metadata) {
-  return [...metadata.matchAll(/(?<=^Requires-Dist: )(?:nvidia-|cuda-toolkit)[^;\n]*/gm)].map(([spec]) =>
-    spec.replace(/\s+/g, ''),
-  );
-}
-
-/** @param {string} tree @returns {string} */
-function metadataOf(tree) {
-  const info = readdirSync(tree).find((name) => /^torch-.*\.dist-info$/.test(name));
-  return info ? readFileSync(join(tree, info, 'METADATA'), 'utf8') : '';
+async function unpackPinned(wheels, digests, tree, env) {
+  for (const name of readdirSync(wheels).sort()) {
+    const file = join(wheels, name);
+    const digest = digests[name];
+    if (digest === undefined) throw new SourceFailure(`pip got ${name}, which is not the pinned wheel`);
+    await requireDigest(file, digest);
+    await unpack('wheel', file, tree, env);
+    rmSync(file);
+  }
 }
 
 /**
- * Fills `folder/tree` from wheels; the tree then contains torch/ and, for CUDA, nvidia/ next to it, where
- * libtorch's run path looks.
+ * Fills `folder/tree` from the pinned wheels; the tree then contains torch/ and, for CUDA, nvidia/ next to it,
+ * where libtorch's run path looks.
  * @param {{version: string, flavour: string}} wanted @param {string} folder @param {NodeJS.ProcessEnv} env
  */
 export async function fetchWheels({ version, flavour }, folder, env) {
+  const digests = pinOf(flavour).wheels;
+  const [torch, ...nvidia] = Object.keys(digests);
+  if (torch === undefined) throw new SourceFailure(`no wheels of torch ${version} for ${flavour} are pinned`);
   const tree = join(folder, 'tree');
-  const wheel = await torchWheel(version, folder, env);
-  const local = /^torch-[^-+]*\+([a-z0-9]+)-/.exec(wheel.slice(wheel.lastIndexOf('/') + 1))?.[1];
-  if (local && local !== flavour)
-    throw new SourceFailure(`pip offers torch ${version} for ${local}, not for ${flavour}`);
-  await unpack('wheel', wheel, tree, env);
-  rmSync(wheel);
-  if (flavour === 'cpu') return tree;
-  const needs = nvidiaRequirements(metadataOf(tree));
-  if (needs.length === 0) return tree;
-  say(`the CUDA libraries, ${needs.length} packages`);
-  const wheels = await pipDownload(needs, folder, env, "NVIDIA's libraries");
-  for (const name of readdirSync(wheels).sort()) {
-    if (name.startsWith('nvidia_')) await unpack('wheel', join(wheels, name), tree, env);
-    rmSync(join(wheels, name));
-  }
+  const spec = requirementOf(torch);
+  const wheels = await pipDownload([...PINNED_PYTHON, spec], folder, env, spec);
+  await unpackPinned(wheels, digests, tree, env);
+  if (nvidia.length === 0) return tree;
+  say(`the CUDA libraries, ${nvidia.length} packages`);
+  await pipDownload(nvidia.map(requirementOf), folder, env, "NVIDIA's libraries");
+  await unpackPinned(wheels, digests, tree, env);
   return tree;
 }

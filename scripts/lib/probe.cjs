@@ -1,7 +1,8 @@
 'use strict';
-// Loads the addon in a separate process, so that a broken one cannot take down the caller. argv: file,
-// devices...
+// Loads the addon, and the one for locks beside it, in a separate process, so that a broken one cannot take
+// down the caller. argv: file, devices...
 const { availableParallelism } = require('node:os');
+const { dirname, join } = require('node:path');
 process.env.OMP_WAIT_POLICY ??= 'passive';
 
 /** @param {any} addon @param {string} device */
@@ -19,6 +20,7 @@ async function deviceFacts(addon, device) {
 async function main() {
   const [file, ...devices] = /** @type {[string, ...string[]]} */ (process.argv.slice(2));
   const addon = require(file);
+  require(join(dirname(file), 'lock.node'));
   const build = addon.buildInfo();
   const facts = [];
   for (const device of devices) facts.push(await deviceFacts(addon, device));

@@ -34,5 +34,5 @@ export async function fetchThroughProxy(url, { signal, env }) {
 export function whichProxy(url, env) {
   const { httpProxy, httpsProxy } = proxies(env);
   const proxy = url.startsWith('https:') ? httpsProxy : httpProxy;
-  return proxy === '' ? '' : ` through the proxy ${proxy.replace(/^([^/]*\/\/)[^/]*@/, '$1')}`;
+  return proxy === '' ? '' : ` through the proxy ${proxy.replace(/^([^/]*\/\/).*@/s, '$1')}`;
 }

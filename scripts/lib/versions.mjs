@@ -2,7 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { SetupError } from './errors.mjs';
 
-/** @typedef {{version: string, downloadGB: number, diskGB: number, driverAtLeast?: number}} FlavourPin */
+/**
+ * @typedef {{version: string, downloadGB: number, diskGB: number, driverAtLeast?: number, archiveSha256: string | null,
+ * wheels: Record<string, string>}} FlavourPin `wheels`: SHA-256 by file name, torch's first.
+ */
 /** @type {{atLeast: string, below: string, archiveBase: string, flavours: Record<string, FlavourPin>}} */
 export const pins = JSON.parse(readFileSync(new URL('./libtorch-versions.json', import.meta.url), 'utf8'));
 

@@ -7,7 +7,7 @@ import type { CallOptions, Engine, Model, Policy } from '../engine/types';
 import { streamSeed } from '../rng';
 import { BYTES_PER_ELEMENT, floorSeconds, rolloutFloorSeconds, trainWork } from '../plan/cost';
 import type { Ceilings } from '../plan/cost';
-import { median } from '../statistics';
+import { maximum, median } from '../statistics';
 import { mapSpread, spreadOf } from './measure';
 import type { Spread } from './measure';
 import { randomSamples, rollout, samplesOf, slots, trainPass } from './workload';
@@ -213,7 +213,7 @@ async function resultOf(
   const phases = phasesOf(options, repeats, medians);
   const { device, name, threads } = engine.deviceInfo;
   const { peakResidentBytes, engineBytes } = await engine.memory();
-  const max = Math.max(...repeats.map((r) => r.maxLogprobGap));
+  const max = maximum(repeats.map((r) => r.maxLogprobGap));
   const mean = median(repeats.map((r) => r.meanLogprobGap));
   return {
     bench,

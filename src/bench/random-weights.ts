@@ -1,8 +1,9 @@
 /** Streams a Hugging Face directory of random bf16 weights to disk; memory stays flat at any shape. */
-import { mkdir, open, statfs, writeFile } from 'node:fs/promises';
+import { open, statfs, writeFile } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AcoerError } from '../errors';
+import { makeFolders } from '../folders';
 import { streamSeed } from '../rng';
 import { BYTES_PER_ELEMENT, parameterCount } from '../plan/cost';
 import type { NamedShape } from '../plan/shapes';
@@ -211,7 +212,7 @@ async function checkSpace(directory: string, shape: NamedShape): Promise<void> {
  * the same bytes. config.json is written last, so its presence means that the directory is complete.
  */
 export async function writeRandomWeights(directory: string, shape: NamedShape, seed = 1): Promise<void> {
-  await mkdir(directory, { recursive: true });
+  makeFolders(directory);
   await checkSpace(directory, shape);
   const table = normalTable();
   const shards = cutIntoShards(tensorPlans(shape), shape);

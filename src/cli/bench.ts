@@ -14,6 +14,7 @@ import type { CommandModule, EngineFlags } from './command';
 import { interruptible } from './interrupt';
 import { withModel } from './session';
 import { formatTable } from './table';
+import { printJsonLine, printNote, printText } from './output';
 
 interface BenchFlags extends EngineFlags {
   model?: string;
@@ -55,15 +56,13 @@ function workloadOf(flags: BenchFlags, parameters: number, device: string): Work
   };
 }
 
-const log = (text: string): void => void process.stderr.write(`${text}\n`);
-
 /** Runs `work` on random weights, in `shapeDir`, which is kept and reused, or else in a temporary folder. */
 async function withShape<T>(flags: BenchFlags, work: (directory: string) => Promise<T>): Promise<T> {
   const shape = SHAPES[flags.shape as ShapeName];
   const directory = flags.shapeDir ?? (await mkdtemp(join(tmpdir(), 'acoer-shape-')));
   try {
     if (!existsSync(join(directory, 'config.json'))) {
-      log(`writing random weights of ${shape.name} to ${directory}`);
+      printNote(`writing random weights of ${shape.name} to ${directory}`);
       await writeRandomWeights(directory, shape, flags.seed);
     }
     return await work(directory);
@@ -155,13 +154,13 @@ async function bench(name: BenchName, flags: BenchFlags): Promise<void> {
           repeats,
           warmup,
           signal,
-          onProgress: log,
+          onProgress: printNote,
         });
       }),
     ),
   );
-  process.stdout.write(`${describe(result)}\n`);
-  if (flags.json) process.stdout.write(`${JSON.stringify(result)}\n`);
+  printText(describe(result));
+  if (flags.json) printJsonLine(result);
 }
 
 export const define: CommandModule['define'] = (command: Command) => {

@@ -35,6 +35,12 @@ export function number(low: number, high = Infinity): (text: string) => number {
   };
 }
 
+/** A commander parser for a path to write to; an empty one, as from an unset variable, is a mistake. */
+export function path(text: string): string {
+  if (text !== '') return text;
+  throw new InvalidArgumentError('It must not be empty.');
+}
+
 function rangeText(low: number, high: number): string {
   return high >= Number.MAX_SAFE_INTEGER ? `of at least ${low}` : `from ${low} to ${high}`;
 }

@@ -2,9 +2,12 @@
 import { grouped } from '../text';
 import type { DataReport, ExampleRow, Lengths } from './data-report';
 import { formatTable } from './table';
+import { maximum } from '../statistics';
 
 const BAR_WIDTH = 40;
 const MAX_SHOWN = 5;
+/** Levels with a line of their own; a data set with more of them has something else in that column. */
+const MAX_LEVELS = 40;
 
 /** `text` on one line, shortened to `width`. */
 function short(text: string, width = 100): string {
@@ -63,16 +66,19 @@ function levelLines({ levels, problems }: DataReport): string[] {
   const named = Object.entries(levels);
   if (named.length === 0) return ['levels: none'];
   const rest = problems - named.reduce((sum, [, n]) => sum + n, 0);
-  const rows = rest > 0 ? [...named, ['none', rest] as const] : named;
-  return formatTable([['level', 'problems'], ...rows.map(([level, n]) => [level, grouped(n)])]).split('\n');
+  const shown = named.slice(0, MAX_LEVELS);
+  const rows = rest > 0 ? [...shown, ['none', rest] as const] : shown;
+  const table = formatTable([['level', 'problems'], ...rows.map(([level, n]) => [level, grouped(n)])]);
+  const more = named.length - shown.length;
+  return [...table.split('\n'), ...(more > 0 ? [`and ${grouped(more)} more levels`] : [])];
 }
 
 function lengthLines(title: string, lengths: Lengths, problems: number): string[] {
   const { unit, measured, min, mean, median, p95, p99, max, histogram } = lengths;
-  const most = Math.max(...histogram.map((bin) => bin.count));
+  const most = maximum(histogram.map((bin) => bin.count));
   const of = measured < problems ? ` (of ${grouped(measured)} problems, evenly spread)` : '';
   const labels = histogram.map(({ from, to }) => (from === to ? String(from) : `${from}-${to}`));
-  const width = Math.max(...labels.map((label) => label.length));
+  const width = maximum(labels.map((label) => label.length));
   return [
     `${title}, ${unit}${of}: min ${min}, mean ${mean.toFixed(1)}, median ${median}, 95% ${p95}, 99% ${p99}, max ${max}`,
     ...histogram.map(({ count: n }, i) => {

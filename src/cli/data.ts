@@ -19,9 +19,8 @@ import { type DataReport, reportOn } from './data-report';
 import { reportText } from './data-text';
 import { showDownload } from './download';
 import { interruptible } from './interrupt';
-import { writeJsonLine } from './jsonl';
-import { printable } from '../printable';
 import { alignTable } from './table';
+import { printJsonLine, printText } from './output';
 
 interface DataFlags {
   config?: string;
@@ -58,7 +57,7 @@ function knownNames(): string {
   return [
     'Known data sets:',
     ...alignTable(rows, 3).map((line) => `  ${line}`),
-    'Also accepted: org/name on the Hugging Face hub, a file, or a folder of files.\n',
+    'Also accepted: org/name on the Hugging Face hub, a file, or a folder of files.',
   ].join('\n');
 }
 
@@ -124,7 +123,7 @@ async function openTokenizer(config: Config, flags: DataFlags, options: ModelFet
 
 async function dataCommand(name: string | undefined, flags: DataFlags): Promise<void> {
   if (name === undefined && flags.config === undefined) {
-    process.stdout.write(knownNames());
+    printText(knownNames());
     return;
   }
   const config = configOf(name, flags);
@@ -141,9 +140,8 @@ async function dataCommand(name: string | undefined, flags: DataFlags): Promise<
     // Only problems whose gold answer can be parsed are held out for evaluation.
     const dropped = spec.dropUnparsedGold === true || (flags.eval === true && (run?.heldOut ?? 0) > 0);
     const split = splitOf(view);
-    if (flags.json === true) writeJsonLine({ ...report, goldDropped: dropped, ...split });
-    else
-      process.stdout.write(printable(reportText({ ...report, ...split }, dropped, config.maxPromptLength)));
+    if (flags.json === true) printJsonLine({ ...report, goldDropped: dropped, ...split });
+    else printText(reportText({ ...report, ...split }, dropped, config.maxPromptLength).trimEnd());
     const bad = report.badRows?.count ?? 0;
     if (bad > 0 && !config.skipBadRows) {
       throw new AcoerError(

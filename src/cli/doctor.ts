@@ -2,6 +2,8 @@
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type { Command } from 'commander';
+import { printableJson } from '../printable';
+import { printText } from './output';
 
 /** The parts of `Report` used here; scripts/lib/doctor.mjs must run before anything is compiled. */
 interface Report {
@@ -27,7 +29,7 @@ export function define(command: Command): void {
     .action(async (flags: { json?: boolean }) => {
       const { examine, reportText } = await loadModules();
       const report = examine();
-      process.stdout.write(`${flags.json ? JSON.stringify(report, null, 2) : reportText(report)}\n`);
+      printText(flags.json ? printableJson(report, 2) : reportText(report));
       if (report.problems.length > 0) process.exitCode = 1;
     });
 }

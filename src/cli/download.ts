@@ -2,7 +2,8 @@
 import type { FetchProgress } from '../hub';
 import type { ModelFetchOptions } from '../models';
 import { gigabytes, megabytes } from '../text';
-import { printableLine, printableMessage } from '../printable';
+import { printableLine } from '../printable';
+import { printNote } from './output';
 
 export interface DownloadStream {
   write(text: string): unknown;
@@ -65,6 +66,6 @@ export function showDownload(name: string, signal?: AbortSignal): ModelFetchOpti
   return {
     signal,
     onProgress: view.onProgress,
-    onNotice: (message) => void process.stderr.write(`acoer: ${printableMessage(message)}\n`),
+    onNotice: (message) => printNote(`acoer: ${message}`),
   };
 }

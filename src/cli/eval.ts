@@ -1,7 +1,7 @@
 /** `acoer eval`: accuracy and thinking length of models on benchmarks, following the paper's protocol. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
 import { AcoerError } from '../errors';
-import { addEngineOptions, collect, integer, number } from './command';
+import { addEngineOptions, collect, integer, number, path } from './command';
 import type { CommandModule } from './command';
 import { comparisonText } from './evaluation/comparison';
 import { compareFiles, gradeCompletions } from './evaluation/files';
@@ -9,8 +9,7 @@ import { type EvalFlags, temperatureOf } from './evaluation/flags';
 import { evaluateAll } from './evaluation/run';
 import { evaluationText, fullReport, paperTable3, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
-import { writeJsonLine } from './jsonl';
-import { printable } from '../printable';
+import { printJsonLine, printText } from './output';
 
 /** Options that have no meaning without a model. */
 const ONLY_WITH_A_MODEL = ['model', 'adapter', 'run', 'base', 'out', 'problems'] as const;
@@ -52,18 +51,18 @@ async function evalCommand(flags: EvalFlags): Promise<void> {
   await interruptible(async (signal) => {
     if (flags.compare !== undefined) {
       const compared = await compareFiles(flags, signal);
-      if (flags.json === true) compared.forEach(writeJsonLine);
-      else process.stdout.write(printable(compared.map(comparisonText).join('\n')));
+      if (flags.json === true) compared.forEach(printJsonLine);
+      else printText(compared.map(comparisonText).join('\n').trimEnd());
     } else if (flags.completions !== undefined) {
       const graded = await gradeCompletions(flags, signal);
       const names = graded.benchmark === null ? [] : graded.benchmark.split('=', 1);
       const beside = [...paperTable3(names), ...paperTable4(names)].map((part) => `${part}\n`).join('');
-      if (flags.json === true) writeJsonLine(graded);
-      else process.stdout.write(printable(fullReport(graded) + beside));
+      if (flags.json === true) printJsonLine(graded);
+      else printText((fullReport(graded) + beside).trimEnd());
     } else {
       const evaluated = await evaluateAll(flags, signal);
-      if (flags.json === true) evaluated.forEach(writeJsonLine);
-      else process.stdout.write(printable(evaluationText(evaluated)));
+      if (flags.json === true) evaluated.forEach(printJsonLine);
+      else printText(evaluationText(evaluated).trimEnd());
     }
   });
 }
@@ -111,7 +110,11 @@ export const define: CommandModule['define'] = (command: Command) => {
     .option('--max-new-tokens <n>', 'maximum tokens per answer (default: 16384; 256 on tiny)', integer(1))
     .option('--prompt-template <text>', 'user message; {problem} is replaced by the problem')
     .option('--slots <n>', 'maximum sequences decoded together (default: 64)', integer(1))
-    .option('--out <folder>', 'where to write completions and results (default: evals/<date>-<benchmarks>)')
+    .option(
+      '--out <folder>',
+      'where to write completions and results (default: evals/<date>-<benchmarks>)',
+      path,
+    )
     .option('--completions <file>', 'grade these completions without loading a model')
     .option('--tokenizer <model>', 'tokenizer for files of completions that lack token counts')
     .addOption(

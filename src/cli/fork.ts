@@ -2,7 +2,7 @@
 import type { Command } from 'commander';
 import { parseAssignments } from '../config';
 import { type TrainOptions } from '../train';
-import { collect, integer, required } from './command';
+import { collect, integer, path, required } from './command';
 import { runAndReport } from './train';
 
 interface ForkFlags {
@@ -23,7 +23,7 @@ export function define(command: Command): void {
     .option('--reward <name>', 'reward of the new run')
     .option('--seed <n>', 'seed of the new run', integer(0))
     .option('--max-steps <n>', 'total optimiser updates, including those before the fork', integer(1))
-    .option('--out <folder>', 'folder of the new run (default: runs/<date>-<name>)')
+    .option('--out <folder>', 'folder of the new run (default: runs/<date>-<name>)', path)
     .option('--json', 'print the summary as JSON instead of a table')
     .action((run: string, flags: ForkFlags) => runAndReport(forkOptions(run, flags), flags.json === true));
 }

@@ -9,12 +9,13 @@ import type { Tokenizer } from '../tokenizer';
 import { addEngineOptions, addModelOptions, integer, number } from './command';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
-import { InOrder, Spool, writeJsonLine } from './jsonl';
+import { InOrder, Spool } from './jsonl';
 import { printable } from '../printable';
 import { chatPrompt, promptReader } from './prompts';
 import type { PromptLine } from './prompts';
 import { withModel } from './session';
 import type { ModelFlags, ModelSession } from './session';
+import { printJsonLine, printNote } from './output';
 
 /** Sequences passed to the engine per call: enough to keep every slot busy, few enough to hold in memory. */
 const WINDOW_SEQUENCES = 1024;
@@ -165,7 +166,7 @@ function writeText({ samples, maxNewTokens }: GenerateFlags): (output: Output) =
     // A file or another program gets the text as it is.
     const shown = process.stdout.isTTY ? printable(text.trim()) : text.trim();
     process.stdout.write(`${heading}${shown}\n`);
-    if (samples === 1 && cut !== '') process.stderr.write(`${cut}\n`);
+    if (samples === 1 && cut !== '') printNote(cut);
   };
 }
 
@@ -193,11 +194,11 @@ async function generate(file: string | undefined, flags: GenerateFlags): Promise
       const tokenizer = await loadTokenizer(session.directory);
       const { info } = session.model;
       if (flags.prompt !== undefined) {
-        const write = flags.json === true ? writeJsonLine : writeText(flags);
+        const write = flags.json === true ? printJsonLine : writeText(flags);
         const generator = new Generator(session, tokenizer, flags, write);
         return generator.run(only(chatPrompt(flags.prompt, tokenizer, info)), signal);
       }
-      const generator = new Generator(session, tokenizer, flags, writeJsonLine);
+      const generator = new Generator(session, tokenizer, flags, printJsonLine);
       await using prompts = await Spool.create<PromptLine>();
       await prompts.fill(file, promptReader(tokenizer, info));
       await generator.run(prompts.read(), signal);

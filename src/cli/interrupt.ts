@@ -1,27 +1,45 @@
-/** Ctrl-C: the first asks the command to stop cleanly, the second ends the process. */
+/** Signals: the first asks the command to stop cleanly, the second ends the process. */
 import { exitNow } from '../engine/exit';
 import { AcoerError, errorCode } from '../errors';
+import { STOP_SIGNALS } from '../signals';
+import { hangUpIgnored } from './early-signals';
+import { outliveOutput } from './pipes';
 
-const SIGNALS = ['SIGINT', 'SIGTERM'] as const;
+/**
+ * What people send. The others come several times without anyone being impatient: SIGHUP from the terminal
+ * and from the shell when a window is closed, SIGXCPU every second.
+ */
+const AT_ONCE: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGQUIT'];
 
-/** Runs `work`. The first SIGINT or SIGTERM calls `onFirst`, the second ends the process at once. */
+/** npm and timeout(1) pass on a signal that their child got as well. */
+const SAME_SIGNAL_MS = 100;
+
+/** Runs `work`. The first signal that asks to end calls `onFirst`, the second ends the process at once. */
 export async function untilSecondSignal<T>(onFirst: () => void, work: () => Promise<T>): Promise<T> {
-  let asked = false;
-  const onSignal = (): void => {
-    if (asked) exitNow(130);
-    asked = true;
-    onFirst();
+  let first: { name: NodeJS.Signals; atMs: number } | null = null;
+  const onSignal = (name: NodeJS.Signals): void => {
+    const atMs = performance.now();
+    if (first === null) {
+      first = { name, atMs };
+      // The terminal may be gone.
+      outliveOutput();
+      onFirst();
+      return;
+    }
+    const same = name === first.name && atMs - first.atMs < SAME_SIGNAL_MS;
+    if (AT_ONCE.includes(name) && !same) exitNow(130);
   };
-  for (const name of SIGNALS) process.on(name, onSignal);
+  const names = STOP_SIGNALS.filter((name) => name !== 'SIGHUP' || !hangUpIgnored);
+  for (const name of names) process.on(name, onSignal);
   try {
     return await work();
   } finally {
-    for (const name of SIGNALS) process.off(name, onSignal);
+    for (const name of names) process.off(name, onSignal);
   }
 }
 
 /**
- * Runs `work` with a signal that aborts on SIGINT or SIGTERM. If it was aborted, throws INTERRUPTED (exit
+ * Runs `work` with a signal that aborts when the process is asked to end. If it was aborted, throws INTERRUPTED (exit
  * 130) after `work` has returned or failed with nothing but a cancellation.
  */
 export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>): Promise<T> {

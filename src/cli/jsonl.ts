@@ -1,41 +1,21 @@
 /** JSON Lines: every line is checked before the first result, without holding all in memory. */
-import { createReadStream } from 'node:fs';
+import { closeSync, constants, createReadStream, fstatSync, openSync } from 'node:fs';
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
+import { Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
+import { badLine, NEWLINE, splitLines, Unfinished } from '../json-lines';
 import { Pace } from '../pace';
-import { printableJson } from '../printable';
+import { printNote } from './output';
 
-const NEWLINE = 0x0a;
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 export interface JsonLine {
   /** Line number in the input, from 1. */
   line: number;
   value: unknown;
-}
-
-/** The lines of a byte stream without their line ends; the last newline may be missing. */
-async function* splitLines(bytes: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
-  let parts: Buffer[] = [];
-  for await (const chunk of bytes) {
-    let start = 0;
-    for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-      parts.push(chunk.subarray(start, end));
-      yield parts.length === 1 ? parts[0]! : Buffer.concat(parts);
-      parts = [];
-      start = end + 1;
-    }
-    if (start < chunk.length) parts.push(chunk.subarray(start));
-  }
-  if (parts.length > 0) yield Buffer.concat(parts);
-}
-
-/** An error about one input line: exit 2. */
-export function badLine(line: number, what: string): AcoerError {
-  return new AcoerError('BAD_INPUT', `line ${line}: ${what}`);
 }
 
 /** The value of a line, a description of what is wrong with it, or null for a blank line. */
@@ -76,18 +56,13 @@ export async function* parseLinesAsTheyCome(bytes: AsyncIterable<Buffer>): Async
     const parsed = parseLine(raw);
     return parsed === null ? [] : [{ line, ...parsed }];
   };
-  let rest: Buffer[] = [];
+  const rest = new Unfinished();
   for await (const chunk of bytes) {
     const last = chunk.lastIndexOf(NEWLINE);
-    if (last < 0) {
-      rest.push(chunk);
-      continue;
-    }
-    const whole = Buffer.concat([...rest, chunk.subarray(0, last)]);
-    rest = [chunk.subarray(last + 1)];
-    yield linesOf(whole).flatMap(parse);
+    if (last >= 0) yield linesOf(rest.take(chunk.subarray(0, last))).flatMap(parse);
+    rest.add(chunk.subarray(last + 1), line + 1);
   }
-  const end = Buffer.concat(rest);
+  const end = rest.take(Buffer.of());
   if (end.length > 0) yield parse(end);
 }
 
@@ -102,24 +77,32 @@ function linesOf(bytes: Buffer): Buffer[] {
   return lines;
 }
 
-/** Standard input if `path` is '-' or missing, else the file. */
+const isAFolder = (name: string) =>
+  new AcoerError('BAD_INPUT', `${name} is a folder; name a JSON Lines file.`);
+
+/**
+ * Standard input if `path` is '-' or missing, else the file. A named pipe, such as the shell's `<(zcat x)`, is
+ * read as it comes, since these commands read their input once and in order.
+ */
 export async function openInput(path: string | undefined): Promise<AsyncIterable<Buffer>> {
   if (path === undefined || path === '-') {
-    if (process.stdin.isTTY)
-      process.stderr.write('reading JSON Lines from the terminal; press Ctrl-D to end\n');
+    if (fstatSync(0).isDirectory()) throw isAFolder('Standard input');
+    if (process.stdin.isTTY) printNote('reading JSON Lines from the terminal; press Ctrl-D to end');
     return process.stdin;
   }
   try {
-    const file = await open(path);
-    if ((await file.stat()).isDirectory()) {
-      await file.close();
-      throw new AcoerError('BAD_INPUT', `${path} is a folder; name a JSON Lines file.`);
-    }
-    return createReadStream(path, { fd: file });
+    // Opening a pipe would wait for its writer, which could not be interrupted.
+    const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+    const info = fstatSync(handle);
+    if (info.isFIFO()) return new Socket({ fd: handle, readable: true, writable: false });
+    if (info.isFile()) return createReadStream(path, { fd: handle });
+    closeSync(handle);
+    // A terminal, opened without waiting, would say that it has nothing yet.
+    if (!info.isDirectory()) return createReadStream(path);
   } catch (error) {
-    if (error instanceof AcoerError) throw error;
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(error)}`, { cause: error });
   }
+  throw isAFolder(path);
 }
 
 /** Checked input lines in an unlinked temporary file, so nothing needs cleaning up if the process dies. */
@@ -189,8 +172,4 @@ export class InOrder<T> {
       this.waiting.delete(position);
     }
   }
-}
-
-export function writeJsonLine(value: unknown): void {
-  process.stdout.write(`${printableJson(value)}\n`);
 }

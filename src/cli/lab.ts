@@ -10,6 +10,8 @@ import { writeFileAtomic } from '../run';
 import { collect, integer, number } from './command';
 import { readRecordings, type RunSettings } from './recordings';
 import { labLines } from './view/lab';
+import { maximum } from '../statistics';
+import { printJsonLine, printText } from './output';
 
 interface LabFlags {
   reward?: string[];
@@ -114,7 +116,7 @@ async function sourceOptions(files: readonly string[], flags: LabFlags): Promise
   }
   refuseSynthetic(flags);
   const { completions, runs } = await readRecordings(files);
-  const maxLength = Math.max(...runs.map((run) => run.maxCompletionLength));
+  const maxLength = maximum(runs.map((run) => run.maxCompletionLength));
   return {
     completions,
     maxLength: flags.maxLength ?? (runs.length > 0 ? maxLength : LAB_DEFAULTS.maxLength),
@@ -151,9 +153,8 @@ async function lab(files: string[], flags: LabFlags): Promise<void> {
       throw new AcoerError('BAD_CONFIG', `Cannot write --svg ${flags.svg}: ${String(cause)}`, { cause });
     }
   }
-  process.stdout.write(
-    flags.json === true ? `${JSON.stringify(report)}\n` : `${labLines(report).join('\n')}\n`,
-  );
+  if (flags.json === true) printJsonLine(report);
+  else printText(labLines(report).join('\n'));
 }
 
 const { correct, incorrect } = SYNTHETIC_DEFAULTS;

@@ -3,12 +3,15 @@
  * The `acoer` command line. Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2
  * bad usage or input, 130 interrupted. A command's module is loaded only when the command is used.
  */
+import './early-signals';
 import { Command, CommanderError, Help, type Option } from 'commander';
 import { errorMessage, exitCodeFor } from '../errors';
+import { workingFolder } from '../folders';
 import { packageVersion } from '../version';
 import type { CommandModule } from './command';
-import { endQuietlyOnClosedPipe } from './pipes';
-import { printable, printableMessage } from '../printable';
+import { endWithOutput } from './pipes';
+import { printableMessage } from '../printable';
+import { printNote } from './output';
 
 interface CommandEntry {
   name: string;
@@ -87,17 +90,19 @@ function buildProgram(words: readonly string[]): Command {
 
 function reportError(error: unknown): void {
   if (process.env.ACOER_DEBUG === '1' && error instanceof Error) {
-    process.stderr.write(`${printable(error.stack ?? error.message)}\n`);
-    if (error.cause !== undefined) process.stderr.write(`cause: ${printable(String(error.cause))}\n`);
+    printNote(error.stack ?? error.message);
+    if (error.cause !== undefined) printNote(`cause: ${String(error.cause)}`);
     return;
   }
-  process.stderr.write(`acoer: ${printableMessage(errorMessage(error))}\n`);
+  printNote(`acoer: ${errorMessage(error)}`);
 }
 
 /** Runs the command in `words` (what follows `acoer`) and returns the exit code. */
 export async function main(words: readonly string[]): Promise<number> {
-  endQuietlyOnClosedPipe();
+  endWithOutput();
   try {
+    // Without one, libraries of libtorch end the process in the middle of a command.
+    workingFolder();
     await buildProgram(words).parseAsync([...words], { from: 'user' });
     // Commands that finish without throwing may still report failure through process.exitCode.
     return typeof process.exitCode === 'number' ? process.exitCode : 0;

@@ -2,8 +2,8 @@
 import type { Command } from 'commander';
 import { watchRecorded } from '../train';
 import { collect, integer } from './command';
-import { printableMessage } from '../printable';
 import { healthLine } from './view/health';
+import { printJsonLine, printNote, printText } from './output';
 
 interface MonitorFlags {
   groups?: number;
@@ -34,11 +34,12 @@ or left out, with a note on stderr.`,
 
 function runMonitor(path: string, { groups, set, json }: MonitorFlags): void {
   const { changes, notices, lines } = watchRecorded(path, { groups, set });
-  for (const notice of notices) process.stderr.write(`${printableMessage(notice)}\n`);
+  for (const notice of notices) printNote(notice);
   for (const change of changes) {
-    process.stdout.write(`${json === true ? JSON.stringify(change) : healthLine(change)}\n`);
+    if (json === true) printJsonLine(change);
+    else printText(healthLine(change));
   }
   if (changes.length === 0) {
-    process.stderr.write(`Healthy throughout all ${lines} lines.\n`);
+    printNote(`Healthy throughout all ${lines} lines.`);
   }
 }

@@ -1,16 +1,24 @@
 /** Handles a stdout or stderr that can no longer be written. */
+import { writeSync } from 'node:fs';
+import { whyUnwritten } from '../errors';
+
 let watching = false;
 let surviving = false;
 
-/** The reader of a pipe may leave early (`acoer ... | head`); that is not an error. */
-export function endQuietlyOnClosedPipe(): void {
+/**
+ * Ends the process when its output can no longer be written. The reader of a pipe may leave early
+ * (`acoer ... | head`); that is not an error.
+ */
+export function endWithOutput(): void {
   if (watching) return;
   watching = true;
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
-      if (surviving) return;
-      if (error.code !== 'EPIPE') throw error;
-      process.exit(0);
+      // A terminal that is gone also sends SIGHUP, which ends the command.
+      if (surviving || (error.code === 'EIO' && stream.isTTY)) return;
+      if (error.code === 'EPIPE') process.exit(0);
+      if (stream === process.stdout) tellLost(error);
+      process.exit(1);
     });
   }
 }
@@ -21,4 +29,12 @@ export function endQuietlyOnClosedPipe(): void {
  */
 export function outliveOutput(): void {
   surviving = true;
+}
+
+function tellLost(error: unknown): void {
+  try {
+    writeSync(process.stderr.fd, `acoer: Cannot write the output: ${whyUnwritten(error)}.\n`);
+  } catch {
+    // stderr is lost as well: the exit code has to say it.
+  }
 }

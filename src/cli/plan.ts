@@ -20,6 +20,7 @@ import {
 } from '../plan';
 import { collect, integer } from './command';
 import { planReport } from './view/plan-report';
+import { printJsonLine, printNote, printText } from './output';
 
 interface PlanFlags {
   preset?: string;
@@ -64,12 +65,13 @@ async function plan(path: string | undefined, flags: PlanFlags): Promise<void> {
   if (promptTokens === undefined) {
     const taken =
       config.maxPromptLength === null ? DEFAULT_PROMPT_TOKENS : `maxPromptLength = ${config.maxPromptLength}`;
-    process.stderr.write(
-      `The data or the model's tokenizer is not on this machine, so prompts of ${taken} tokens are assumed; use --prompt-tokens to set their length.\n`,
+    printNote(
+      `The data or the model's tokenizer is not on this machine, so prompts of ${taken} tokens are assumed; use --prompt-tokens to set their length.`,
     );
   }
   const result = planRun({ config, model, device, promptTokens, lengths });
-  process.stdout.write(`${flags.json ? JSON.stringify(result) : planReport(result)}\n`);
+  if (flags.json) printJsonLine(result);
+  else printText(planReport(result));
   if (!result.fits) process.exitCode = 1;
 }
 

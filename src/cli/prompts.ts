@@ -5,7 +5,8 @@ import { isRecord, shownJson } from '../json';
 import { thinkLeftOpen } from '../tokenizer';
 import type { Tokenizer } from '../tokenizer';
 import type { ChatMessage } from '../types';
-import { badLine } from './jsonl';
+import { badLine } from '../json-lines';
+
 import type { JsonLine } from './jsonl';
 
 /** A checked prompt as it is spooled. */

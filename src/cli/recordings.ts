@@ -74,7 +74,7 @@ export async function readRecordings(paths: readonly string[]): Promise<Recordin
   for (const path of paths) {
     const tables = tablesOf(path);
     if (tables === null) {
-      completions.push(...(await readLines(path)));
+      for (const completion of await readLines(path)) completions.push(completion);
       continue;
     }
     const run = runOfTable(tables[0]!);

@@ -6,7 +6,7 @@ import { replay, type ReplayReport } from '../train';
 import { deviceName, integer } from './command';
 import { showDownload } from './download';
 import { interruptible } from './interrupt';
-import { printable } from '../printable';
+import { printJsonLine, printText } from './output';
 
 /** Maximum lines of a list in the text report. */
 const SHOWN = 20;
@@ -42,8 +42,8 @@ async function runReplay(dump: string, { json, ...flags }: ReplayFlags): Promise
   const report = await interruptible((signal) =>
     replay(dump, { ...flags, ...showDownload('the model of the dump', signal) }),
   );
-  const text = json === true ? JSON.stringify(report) : reportLines(report).join('\n');
-  process.stdout.write(`${printable(text)}\n`);
+  if (json === true) printJsonLine(report);
+  else printText(reportLines(report).join('\n'));
   if (!report.reproduced) process.exitCode = 1;
 }
 

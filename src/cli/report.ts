@@ -5,6 +5,8 @@ import { AcoerError, whyUnreadable } from '../errors';
 import { makeReport, writeFigures } from '../report';
 import { writeFileAtomic } from '../run';
 import { megabytes } from '../text';
+import { path } from './command';
+import { printText } from './output';
 
 interface ReportFlags {
   out: string;
@@ -15,8 +17,8 @@ interface ReportFlags {
 export function define(command: Command): void {
   command
     .argument('<run...>', 'folders of runs; several are compared')
-    .option('--out <file>', 'the HTML file to write', 'report.html')
-    .option('--figures <folder>', 'also write every figure there as SVG, PNG and CSV')
+    .option('--out <file>', 'the HTML file to write', path, 'report.html')
+    .option('--figures <folder>', 'also write every figure there as SVG, PNG and CSV', path)
     .option('--title <text>', "heading of the page (default: the run's name)")
     .action(report);
 }
@@ -28,8 +30,8 @@ async function report(runs: string[], { out, figures: folder, title }: ReportFla
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot write ${out}: ${whyUnreadable(cause)}`, { cause });
   }
-  process.stdout.write(`report ${out} (${megabytes(Buffer.byteLength(html))}, ${figures.length} figures)\n`);
+  printText(`report ${out} (${megabytes(Buffer.byteLength(html))}, ${figures.length} figures)`);
   if (folder === undefined) return;
   await writeFigures(folder, figures);
-  process.stdout.write(`figures ${folder}\n`);
+  printText(`figures ${folder}`);
 }

@@ -1,7 +1,8 @@
 /** Checks the input lines of `acoer reward` and groups their completions. */
 import { makeRollout, namedPrompt } from '../lab/rollouts';
 import type { Group, Prompt, Rollout } from '../types';
-import { badLine, type JsonLine } from './jsonl';
+import { badLine } from '../json-lines';
+import { type JsonLine } from './jsonl';
 import { isRecord, shownJson } from '../json';
 
 /** A checked line; `given` is the object as read, which is written again together with the results. */

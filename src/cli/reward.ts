@@ -12,9 +12,10 @@ import { resolveReward } from '../rewards';
 import type { BoundReward } from '../rewards';
 import { bursts } from './bursts';
 import { collect, required, type CommandModule } from './command';
-import { openInput, parseJsonLines, writeJsonLine } from './jsonl';
+import { openInput, parseJsonLines } from './jsonl';
 import { groupLines, rewardReader, type RewardLine } from './reward-lines';
 import { rewardRecords, rewardTable } from './reward-list';
+import { printJsonLine, printText } from './output';
 
 interface RewardFlags {
   reward?: string;
@@ -109,7 +110,7 @@ class Rewarder {
       const at = position.get(rollouts[i]!)!;
       const { total, parts } = rewards.rewards[at]!;
       const advantage = advantages.values[at];
-      writeJsonLine({
+      printJsonLine({
         ...line.given,
         reward: total,
         parts: { ...parts, format: parts.format ?? 0 },
@@ -151,8 +152,8 @@ function list({ reward, json }: RewardFlags): void {
   const names = reward?.split(',').map((name) => name.trim());
   for (const name of names ?? []) resolveReward(name);
   const width = Math.min(process.stdout.columns ?? 100, 100);
-  const text = json === true ? JSON.stringify(rewardRecords(names)) : rewardTable(names, width);
-  process.stdout.write(`${text}\n`);
+  if (json === true) printJsonLine(rewardRecords(names));
+  else printText(rewardTable(names, width));
 }
 
 async function computeRewards(file: string | undefined, flags: RewardFlags): Promise<void> {

@@ -4,11 +4,12 @@ import type { PackedSequences } from '../engine/types';
 import { addEngineOptions, addModelOptions } from './command';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
-import { Spool, writeJsonLine } from './jsonl';
+import { Spool } from './jsonl';
 import { scoreReader } from './prompts';
 import type { ScoreLine } from './prompts';
 import { withModel } from './session';
 import type { ModelFlags, ModelSession } from './session';
+import { printJsonLine } from './output';
 
 /** Tokens packed into one engine call. */
 const WINDOW_TOKENS = 8192;
@@ -49,7 +50,7 @@ async function scoreWindow(session: ModelSession, lines: ScoreLine[], signal: Ab
   let start = 0;
   for (const line of lines) {
     const end = start + line.ids.length - line.promptLength;
-    writeJsonLine({
+    printJsonLine({
       logprobs: Array.from(logprobs.subarray(start, end)),
       entropies: Array.from(entropies.subarray(start, end)),
     });

@@ -5,9 +5,9 @@ import { readRunDirectory, type RunDirectory } from '../run';
 import { integer } from './command';
 import { selections, type Selection, type Wanted } from './completions/select';
 import { problemCourseLines, tableLines, type ShowStyle } from './completions/text';
-import { writeJsonLine } from './jsonl';
 import { colorsOf, isTerminal } from './view/colors';
 import { KEEP_TO_READ } from './view/cut';
+import { printJsonLine } from './output';
 
 interface ShowFlags {
   step?: number;
@@ -51,31 +51,22 @@ length each; --problem with --step shows all of them.
     .action(show);
 }
 
-interface RunFacts {
-  completionsSteps: number;
-  promptTemplate: string;
-}
-
-/** Settings of the run that matter here, with the defaults for those that an earlier version did not know. */
-function factsOf(run: RunDirectory): RunFacts {
-  const { completionsSteps, promptTemplate } = run.settings() as Partial<RunFacts>;
-  const defaults = resolveConfig([]);
-  return {
-    completionsSteps: completionsSteps ?? defaults.completionsSteps,
-    promptTemplate: promptTemplate ?? defaults.promptTemplate,
-  };
+/** The run's setting, or the default for a run that is older than it. */
+function completionsStepsOf(run: RunDirectory): number {
+  const { completionsSteps } = run.settings() as { completionsSteps?: number };
+  return completionsSteps ?? resolveConfig([]).completionsSteps;
 }
 
 function wantedOf({ correct, wrong, ...flags }: ShowFlags): Wanted {
   return { ...flags, ...((correct ?? wrong) && { correct: correct === true }) };
 }
 
-function styleOf(run: RunDirectory, template: string, flags: ShowFlags): ShowStyle {
+function styleOf(run: RunDirectory, flags: ShowFlags): ShowStyle {
   const terminal = isTerminal(process.stdout);
   const most = flags.count ?? (flags.problem === undefined ? DEFAULT_PROBLEMS : Infinity);
   return {
     run: run.path,
-    template,
+    template: run.promptTemplate(),
     most,
     colors: colorsOf(process.stdout),
     width: terminal ? Math.min(process.stdout.columns, MAX_WIDTH) : Infinity,
@@ -86,9 +77,8 @@ function styleOf(run: RunDirectory, template: string, flags: ShowFlags): ShowSty
 
 async function show(path: string, flags: ShowFlags): Promise<void> {
   const run = readRunDirectory(path);
-  const { completionsSteps, promptTemplate } = factsOf(run);
-  const style = styleOf(run, promptTemplate, flags);
-  const found = selections(run, completionsSteps, wantedOf(flags));
+  const style = styleOf(run, flags);
+  const found = selections(run, completionsStepsOf(run), wantedOf(flags));
   if (flags.json === true) {
     await printJson(found, flags.count ?? Infinity);
   } else if (flags.problem === undefined) {
@@ -107,7 +97,7 @@ async function show(path: string, flags: ShowFlags): Promise<void> {
 async function printJson(found: AsyncIterable<Selection>, most: number): Promise<void> {
   let printed = 0;
   for await (const { table, rows } of found) {
-    for (const row of rows.slice(0, most - printed)) writeJsonLine({ table: table.kind, ...row });
+    for (const row of rows.slice(0, most - printed)) printJsonLine({ table: table.kind, ...row });
     printed += rows.length;
     if (printed >= most) return;
   }

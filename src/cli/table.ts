@@ -1,9 +1,10 @@
 /** Plain-text tables. */
+import { maximum } from '../statistics';
 
 type Rows = readonly (readonly string[])[];
 
 const widthsOf = (rows: Rows): number[] =>
-  (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  (rows[0] ?? []).map((_, column) => maximum(rows.map((row) => row[column]!.length)));
 
 /** Columns padded to their widest cell: the first `leftColumns` are left-aligned, the rest right-aligned. */
 export function alignTable(rows: Rows, leftColumns = 1): string[] {

@@ -5,7 +5,7 @@ import { Option, type Command } from 'commander';
 import { mergeLayers, parseAssignments, PRESETS, readConfigFile } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
 import { exitNow } from '../engine/exit';
-import { errorMessage } from '../errors';
+import { AcoerError, errorMessage } from '../errors';
 import {
   isStuck,
   resolveTrainConfig,
@@ -14,9 +14,10 @@ import {
   type TrainOptions,
   type TrainRun,
 } from '../train';
-import { latestRun, readMetrics } from '../run';
+import { latestRun, readSoundMetrics } from '../run';
+import type { KnownMetrics } from '../metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
-import { collect, integer } from './command';
+import { collect, integer, path } from './command';
 import { untilSecondSignal } from './interrupt';
 import { outliveOutput } from './pipes';
 import { printableLine } from '../printable';
@@ -27,6 +28,7 @@ import { curveLines } from './view/curves';
 import { ProgressView } from './view/progress';
 import { summaryTable } from './view/summary';
 import { wrapWords } from './view/text';
+import { printJsonLine, printText } from './output';
 
 /** Column where the facts of the closing lines begin. */
 const CLOSING_INDENT = ' '.repeat(12);
@@ -36,6 +38,7 @@ interface TrainFlags {
   set: string[];
   reward?: string;
   resume?: string | true;
+  acceptChanged?: 'reward';
   out?: string;
   maxSteps?: number;
   seed?: number;
@@ -60,7 +63,13 @@ export function define(command: Command): void {
     )
     .option('--reward <name>', 'reward to train with')
     .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
-    .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)')
+    .addOption(
+      new Option(
+        '--accept-changed <what>',
+        'with --resume: continue although the reward file has changed',
+      ).choices(['reward']),
+    )
+    .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
     .option('--max-steps <n>', 'optimiser updates', integer(1))
     .option('--seed <n>', 'seed of the run', integer(0))
     .option('--device <device>', 'auto, cpu, cuda or cuda:N')
@@ -94,12 +103,20 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
     parseAssignments(flags.set),
   ];
   if (flags.resume === undefined) {
+    if (flags.acceptChanged !== undefined) {
+      throw new AcoerError('BAD_CONFIG', '--accept-changed goes with --resume.');
+    }
     return { ...resolveTrainConfig(layers, flags.preset), out: flags.out };
   }
-  return { resume: resumedRun(flags), ...mergeLayers(layers, flags.preset) };
+  const acceptChanged = flags.acceptChanged && [flags.acceptChanged];
+  return {
+    resume: resumedRun(flags),
+    ...(acceptChanged && { acceptChanged }),
+    ...mergeLayers(layers, flags.preset),
+  };
 }
 
-/** Runs `work`. The first SIGINT or SIGTERM stops it within seconds, the second at once, files intact. */
+/** Runs `work`. The first signal stops it within seconds, the second at once, files intact. */
 function stoppable<T>(
   onStop: (text: string) => void,
   work: (signal: AbortSignal, hold: (run: TrainRun) => void) => Promise<T>,
@@ -116,7 +133,7 @@ function stoppable<T>(
 
 async function runTrain(configPath: string | undefined, flags: TrainFlags): Promise<void> {
   if (flags.describe === true) {
-    process.stdout.write(describeConfigMarkdown());
+    printText(describeConfigMarkdown().trimEnd());
   } else {
     const options = { ...trainOptions(configPath, flags), ignorePlan: flags.ignorePlan };
     await runAndReport(options, flags.json === true, flags.watch === true);
@@ -126,8 +143,11 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
 /** A hung engine call would make `process.exit` wait forever; every file on disk is intact. */
 function endIfStuck(error: unknown): void {
   if (!isStuck(error)) return;
-  writeSync(process.stderr.fd, `acoer: ${errorMessage(error)}\n`);
-  exitNow(1);
+  try {
+    writeSync(process.stderr.fd, `acoer: ${errorMessage(error)}\n`);
+  } finally {
+    exitNow(1);
+  }
 }
 
 /** Serves the run's live page, and opens it if there is a screen. */
@@ -145,23 +165,26 @@ function showLive(directory: string, view: ProgressView): void {
  * @param watch serve the live page meanwhile
  */
 export async function runAndReport(options: TrainOptions, json: boolean, watch = false): Promise<void> {
+  let recorded: KnownMetrics[] = [];
   const view = new ProgressView(process.stderr, {
     others: process.stdout.isTTY ? [process.stdout] : [],
-    recorded: (directory) => readMetrics(join(directory, 'metrics.jsonl')),
+    recorded: () => recorded,
   });
   const onEvent: TrainOptions['onEvent'] = (event) => {
-    if (event.type === 'run' && !json) process.stdout.write(`run ${printableLine(event.directory)}\n`);
+    if (event.type === 'run' && !json) printText(`run ${printableLine(event.directory)}`);
     if (event.type === 'run' && watch) showLive(event.directory, view);
     view.onEvent(event);
   };
   outliveOutput();
   await stoppable(view.stopping, async (signal, hold) => {
     try {
+      const before = options.resume ?? options.fork?.run;
+      if (before !== undefined) recorded = await metricsOf(before);
       const run = await train({ ...options, signal, onEvent, exitWhenBlocked: true });
       hold(run);
       const summary = await run.result();
       view.close();
-      report(run, summary, json, view.answers);
+      await report(run, summary, json, view.answers);
     } catch (error) {
       view.close();
       endIfStuck(error);
@@ -170,12 +193,21 @@ export async function runAndReport(options: TrainOptions, json: boolean, watch =
   });
 }
 
-function report(run: TrainRun, summary: RunSummary, json: boolean, answers: ProgressView['answers']): void {
+/** Without the lines that a power loss has damaged, which the run itself restores. */
+const metricsOf = (directory: string): Promise<KnownMetrics[]> =>
+  readSoundMetrics(join(directory, 'metrics.jsonl'));
+
+async function report(
+  run: TrainRun,
+  summary: RunSummary,
+  json: boolean,
+  answers: ProgressView['answers'],
+): Promise<void> {
   if (json) {
-    process.stdout.write(`${JSON.stringify(summary)}\n`);
+    printJsonLine(summary);
     return;
   }
-  const metrics = readMetrics(join(run.directory, 'metrics.jsonl'));
+  const metrics = await metricsOf(run.directory);
   const table = summaryTable(summary);
   const columns = process.stdout.columns ?? Infinity;
   const width = Math.min(columns, 100);

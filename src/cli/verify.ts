@@ -4,8 +4,9 @@ import { type GradingItem, VerifierPool } from '../grading';
 import { BadConfig, optionsFromConfig, type PresetName } from '../verify/options';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
-import { InOrder, type LineOrProblem, openInput, parseLinesAsTheyCome, writeJsonLine } from './jsonl';
+import { InOrder, type LineOrProblem, openInput, parseLinesAsTheyCome } from './jsonl';
 import { isRecord } from '../json';
+import { printJsonLine, printNote } from './output';
 
 /** Large enough that the cost of passing a batch to a process is small next to grading it. */
 const BATCH_LINES = 128;
@@ -65,7 +66,7 @@ async function verify(file: string | undefined, flags: { preset: Preset }): Prom
     const pool = new VerifierPool();
     try {
       let bad = 0;
-      const output = new InOrder<object[]>((lines) => lines.forEach(writeJsonLine));
+      const output = new InOrder<object[]>((lines) => lines.forEach(printJsonLine));
       const running = new Set<Promise<void>>();
       let position = 0;
       for await (const batch of batches(file, flags.preset)) {
@@ -82,8 +83,8 @@ async function verify(file: string | undefined, flags: { preset: Preset }): Prom
       }
       await Promise.all(running);
       if (bad > 0) {
-        process.stderr.write(
-          `acoer: ${bad} ${bad === 1 ? 'line' : 'lines'} could not be read; see "error" in the output.\n`,
+        printNote(
+          `acoer: ${bad} ${bad === 1 ? 'line' : 'lines'} could not be read; see "error" in the output.`,
         );
         process.exitCode = 1;
       }

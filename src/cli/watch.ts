@@ -4,6 +4,7 @@ import type { Command } from 'commander';
 import { DEFAULT_PORT, openBrowser, startWatch } from '../watch';
 import { integer } from './command';
 import { interruptible } from './interrupt';
+import { printNote, printText } from './output';
 
 interface WatchFlags {
   port?: number;
@@ -31,17 +32,17 @@ explains the page, SSH, and what is protected.`,
     .action((path: string, flags: WatchFlags) => interruptible((signal) => watch(path, flags, signal)));
 }
 
-const note = (text: string): void => void process.stderr.write(`${text}\n`);
-
 /** The command that makes the page readable on the machine at the other end of an SSH session. */
 const forwarding = (port: number): string => `ssh -L ${port}:127.0.0.1:${port} ${hostname()}`;
 
 async function watch(path: string, { port, host, open }: WatchFlags, signal: AbortSignal): Promise<void> {
   const server = await startWatch({ path, port, host });
-  process.stdout.write(`${server.address}\n`);
-  if (host === undefined) note(`from another machine: ${forwarding(server.port)}, then open that address`);
-  else note('Other machines can reach this page, unencrypted: whoever has the address can read the runs.');
-  if (open === true) openBrowser(server.address, (message) => note(`warning: ${message}`));
+  printText(server.address);
+  if (host === undefined)
+    printNote(`from another machine: ${forwarding(server.port)}, then open that address`);
+  else
+    printNote('Other machines can reach this page, unencrypted: whoever has the address can read the runs.');
+  if (open === true) openBrowser(server.address, (message) => printNote(`warning: ${message}`));
   if (!signal.aborted) {
     await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve()));
   }

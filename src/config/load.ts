@@ -1,7 +1,7 @@
 /** Reads configuration files and `--set path=value`. */
-import { readFileSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
+import { readRegularFileSync } from '../regular-file';
 import { parseYaml } from '../yaml';
 import type { ConfigInput } from './options.generated';
 
@@ -17,9 +17,7 @@ const MAX_BYTES = 256 * 1024;
 export function readConfigFile(path: string): ConfigInput & { preset?: string } {
   let text: string;
   try {
-    const { size } = statSync(path);
-    if (size > MAX_BYTES) throw new Error(`it has ${size} bytes; the limit is ${MAX_BYTES}`);
-    text = readFileSync(path, 'utf8');
+    text = readRegularFileSync(path, MAX_BYTES).toString('utf8');
   } catch (cause) {
     throw new AcoerError('BAD_CONFIG', `Cannot read the configuration ${path}: ${whyUnreadable(cause)}`, {
       cause,

@@ -6,6 +6,7 @@ import type { Problem } from '../types';
 import { BadRow, ColumnMap, type ColumnNames, type GradingColumns, type RowProblem } from './columns';
 import { goldParses } from './gold';
 import { openRows } from './open';
+import { Room } from './room';
 import type { SourceRow } from './rows';
 
 export interface DataFile {
@@ -64,6 +65,7 @@ class Collector {
     otherLevels: 0,
   };
   private levelSeen = false;
+  private readonly room = new Room();
 
   constructor(
     private readonly columns: ColumnMap,
@@ -85,7 +87,9 @@ class Collector {
       if (dropUnparsedGold) return;
     }
     this.hash.update(`${problem.question}\0${problem.gold}\n`);
-    this.problems.push({ ...problem, id: this.uniqueId(problem.id, ordinal) });
+    const kept = { ...problem, id: this.uniqueId(problem.id, ordinal) };
+    this.room.take(kept, at);
+    this.problems.push(kept);
   }
 
   private read(row: SourceRow, at: string): RowProblem | null {

@@ -69,7 +69,7 @@ export async function holdOut(dataset: Dataset): Promise<Dataset | null> {
   const held: number[] = [];
   for (const [, rows] of questions) {
     // A question with too many rows stays in training.
-    if (held.length + rows.length <= wanted) held.push(...rows);
+    if (held.length + rows.length <= wanted) for (const row of rows) held.push(row);
   }
   return held.length < FEWEST ? null : chosenRows(dataset, held);
 }

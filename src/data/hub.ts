@@ -1,8 +1,8 @@
 /** Files of a data set on the Hugging Face hub, through the cache that all tools share. */
-import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { AcoerError, errorMessage } from '../errors';
 import { type FetchOptions, fetchSnapshot } from '../hub';
+import { readCard } from './card';
 import type { DataFile } from './collect';
 import { chooseFiles, holdsRows, type SplitChoice } from './files';
 
@@ -46,7 +46,7 @@ async function list(repo: string, revision: string | null, options: HubOptions):
       revision: revision ?? undefined,
       accept,
     });
-    const readme = await readFile(join(snapshot.directory, CARD), 'utf8');
+    const readme = await readCard(join(snapshot.directory, CARD));
     return { paths: [...paths], readme, revision: snapshot.revision };
   } catch (error) {
     // The listing succeeded; there is just no card to fetch.

@@ -1,8 +1,9 @@
 /** Reads data sets by name, hub id or path. */
-import { readdir, readFile, stat } from 'node:fs/promises';
+import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { AcoerError, whyUnreadable } from '../errors';
 import type { Problem } from '../types';
+import { readCard } from './card';
 import { collectProblems, type DataFile, type RowReport } from './collect';
 import type { ColumnNames } from './columns';
 import { chooseFiles, type SplitChoice } from './files';
@@ -121,7 +122,7 @@ async function locatePath(path: string, spec: DatasetSpec, choice: SplitChoice):
   const paths = found
     .filter((entry) => !entry.isDirectory())
     .map((entry) => join(entry.parentPath, entry.name).slice(join(path, '/').length));
-  const readme = paths.includes('README.md') ? await readFile(join(path, 'README.md'), 'utf8') : null;
+  const readme = paths.includes('README.md') ? await readCard(join(path, 'README.md')) : null;
   const chosen = chooseFiles(path, paths, readme, choice);
   if (chosen === null) return null;
   const { files, split } = chosen;

@@ -1,9 +1,9 @@
 /** Opens a file with the reader for its extension, which `.gz` may follow. */
-import { createReadStream } from 'node:fs';
-import { access, constants } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
 import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
 import { AcoerError, whyUnreadable } from '../errors';
+import { checkRegularFile, openRegularFile } from '../regular-file';
 import { readCsv } from './formats/csv';
 import { readJson } from './formats/json';
 import { readJsonLines } from './formats/jsonl';
@@ -22,17 +22,18 @@ function unreadable(file: string, error: unknown): AcoerError {
   return new AcoerError('BAD_INPUT', `Cannot read ${file}: ${whyUnreadable(error)}`, { cause: error });
 }
 
-function textStream(file: string, zipped: boolean): Readable {
-  const bytes = createReadStream(file);
+function textStream(file: FileHandle, zipped: boolean): Readable {
+  const bytes = file.createReadStream();
   // The last stream of a pipeline gets the error of the first, so the reader sees it there.
   const stream = zipped ? pipeline(bytes, createGunzip(), () => undefined) : bytes;
   return stream.setEncoding('utf8');
 }
 
 /** The text without a byte-order mark. Read errors become BAD_INPUT. */
-async function* textChunks(file: string, label: string, zipped: boolean): AsyncGenerator<string> {
+async function* textChunks(path: string, label: string, zipped: boolean): AsyncGenerator<string> {
   let first = true;
   try {
+    const { file } = await openRegularFile(path);
     for await (const chunk of textStream(file, zipped) as AsyncIterable<string>) {
       yield first ? chunk.replace(/^\ufeff/, '') : chunk;
       first = false;
@@ -57,7 +58,7 @@ export async function openRows(file: string, label: string, choose: ColumnChoice
   const zipped = match[2] !== undefined;
   switch (match[1]!.toLowerCase()) {
     case 'parquet':
-      await access(file, constants.R_OK).catch((error: unknown) => {
+      await checkRegularFile(file).catch((error: unknown) => {
         throw unreadable(label, error);
       });
       return readParquet(label, { path: file, zipped }, choose);

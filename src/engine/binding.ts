@@ -6,12 +6,8 @@
  * token (from `promptLengths[b]` on), sequences end to end. Seeds are unsigned 64-bit. A test compares
  * `NATIVE_ENGINE_METHODS` with the methods of the loaded addon.
  */
-import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
 import { isMainThread } from 'node:worker_threads';
-import bindings from 'bindings';
-import { AcoerError } from '../errors';
-import { describeLoadFailure, isCutOff } from './load-failure';
+import { loadAddonFile } from '../addon';
 
 export type Dtype = 'float32' | 'bfloat16' | 'float64';
 
@@ -324,14 +320,7 @@ export function loadAddon(): NativeAddon {
   // libgomp reads this when it is loaded. On busy cores spinning workers cost a scheduler slice per
   // operation.
   process.env.OMP_WAIT_POLICY ??= 'passive';
-  const root = resolve(__dirname, '..', '..');
-  try {
-    const file = join(root, 'build', 'Release', 'acoer.node');
-    if (existsSync(file) && isCutOff(file)) throw new Error('file too short');
-    loaded = bindings({ bindings: 'acoer', module_root: root }) as NativeAddon;
-  } catch (cause) {
-    throw new AcoerError('LOAD_FAILED', describeLoadFailure(cause), { cause });
-  }
+  loaded = loadAddonFile('acoer', 'the native engine') as NativeAddon;
   // On process.exit() in the middle of a call, engine threads must end before libtorch's statics are
   // destroyed. The engines of a worker thread end with its own clean-up hooks.
   const addon = loaded;

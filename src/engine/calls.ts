@@ -13,11 +13,43 @@ function refuseAborted({ signal }: CallOptions): void {
   if (signal?.aborted === true) throw cancelled();
 }
 
+/**
+ * The jobs of each signal. A signal gets one listener, however many calls share it: Node warns of a leak when
+ * there are more than ten.
+ */
+class Cancelling {
+  private readonly shared = new Map<AbortSignal, { jobs: Set<number>; onAbort: () => void }>();
+
+  constructor(private readonly cancel: (job: number) => void) {}
+
+  add(signal: AbortSignal, job: number): void {
+    const known = this.shared.get(signal);
+    if (known !== undefined) {
+      known.jobs.add(job);
+      return;
+    }
+    const jobs = new Set([job]);
+    const onAbort = () => jobs.forEach((each) => this.cancel(each));
+    signal.addEventListener('abort', onAbort, { once: true });
+    this.shared.set(signal, { jobs, onAbort });
+  }
+
+  delete(signal: AbortSignal, job: number): void {
+    const { jobs, onAbort } = this.shared.get(signal)!;
+    jobs.delete(job);
+    if (jobs.size > 0) return;
+    signal.removeEventListener('abort', onAbort);
+    this.shared.delete(signal);
+  }
+}
+
 export class Calls {
   private nextJob = 1;
   private readonly pending = new Set<Promise<unknown>>();
   /** Settles when the last call that opens files has opened them; later calls wait for it. */
   private opening: Promise<unknown> | undefined;
+
+  private readonly cancelling = new Cancelling((job) => this.native.cancel(job));
 
   constructor(readonly native: NativeEngine) {}
 
@@ -75,8 +107,7 @@ export class Calls {
       );
     }
     const job = this.nextJob++;
-    const cancel = (): void => this.native.cancel(job);
-    signal?.addEventListener('abort', cancel, { once: true });
+    if (signal !== undefined) this.cancelling.add(signal, job);
     const ending = begin(job);
     this.pending.add(ending);
     try {
@@ -86,7 +117,7 @@ export class Calls {
       throw engineError(error, site, cause);
     } finally {
       this.pending.delete(ending);
-      signal?.removeEventListener('abort', cancel);
+      if (signal !== undefined) this.cancelling.delete(signal, job);
     }
   }
 

@@ -1,5 +1,7 @@
 /** The engine over the addon. */
+import { availableParallelism } from 'node:os';
 import { openModelFiles } from '../models';
+import { needThreads } from '../threads';
 import { loadAddon, type NativeEngine } from './binding';
 import { Calls } from './calls';
 import { callSite, engineError } from './errors';
@@ -74,6 +76,9 @@ class AddonEngine implements Engine {
   }
 }
 
+/** The engine's thread, and those of libtorch's backward pass and of Node around a call. */
+const OWN_THREADS = 4;
+
 /**
  * Starts an engine: one native thread on one device. Loads the addon on first use.
  * Throws LOAD_FAILED (not built), DEVICE (no such device) or BAD_ARGUMENT.
@@ -84,6 +89,8 @@ export async function createEngine(options: EngineOptions = {}): Promise<Engine>
   const site = callSite();
   try {
     const { Engine } = loadAddon();
+    if (Number.isSafeInteger(threads))
+      needThreads((threads || availableParallelism()) + OWN_THREADS, 'The engine');
     return new AddonEngine(new Engine({ device, threads, memoryLimitBytes }));
   } catch (error) {
     throw engineError(error, site);

@@ -78,7 +78,8 @@ const SAMPLING_OPTIONS: OptionNames<SamplingOptions> = {
 function shown(value: unknown): string {
   if (typeof value === 'string') return shownJson(value);
   if (value === null || value === undefined) return String(value);
-  return Array.isArray(value) ? 'an array' : `a ${typeof value}`;
+  if (Array.isArray(value)) return 'an array';
+  return typeof value === 'object' ? 'an object' : `a ${typeof value}`;
 }
 
 /** @throws BAD_ARGUMENT unless `value`, called `what`, is an object */
@@ -107,6 +108,9 @@ function needKnown(value: object, what: string, names: object): void {
 export function needOptions(options: unknown, of: string, names: object): void {
   needObject(options, `${of}'s options`);
   needKnown(options as object, of, names);
+  const { signal } = options as CallOptions;
+  if (signal === undefined || typeof signal?.addEventListener === 'function') return;
+  throw new AcoerError('BAD_ARGUMENT', `${of}'s signal must be an AbortSignal, not ${shown(signal)}`);
 }
 
 /** @throws BAD_ARGUMENT for invalid policy options */
@@ -124,7 +128,10 @@ export function needRequests(requests: unknown): void {
     const what = `generate's requests[${i}]`;
     needObject(request, what);
     needKnown(request as object, what, REQUEST_FIELDS);
-    const { sampling } = request as GenerateRequest;
+    const { sampling, promptIds } = request as GenerateRequest;
+    if (ArrayBuffer.isView(promptIds) && promptIds.length === 0) {
+      throw new AcoerError('BAD_ARGUMENT', `${what}.promptIds is empty; a prompt has at least one token`);
+    }
     if (sampling === undefined) return;
     needObject(sampling, `${what}.sampling`);
     needKnown(sampling, `${what}.sampling`, SAMPLING_OPTIONS);

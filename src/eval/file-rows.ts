@@ -26,6 +26,8 @@ export interface FoundRow {
   level: string | null;
   /** Position of the answer, given in our own files, which hold answers in the order they ended. */
   place: { index: number; sample: number } | null;
+  /** In files of `acoer eval`, where every answer is there once; null in others. */
+  benchmark: string | null;
 }
 
 const TEXT_COLUMNS = [
@@ -36,8 +38,8 @@ export const GOLD_COLUMNS = [
 ] as const; // prettier-ignore
 const ID_COLUMNS = ['problem_id', 'unique_id', 'custom_id', 'doc_id', 'id', 'prompt_index', 'index'] as const;
 
-/** A row without a completion; the message names its columns. */
-export class NoCompletion extends Error {}
+/** A row that cannot be graded; the message says why. */
+export class UngradedRow extends Error {}
 
 const object = (value: unknown): Row | null => (isRecord(value) ? value : null);
 
@@ -145,7 +147,7 @@ function refuseFailed(row: Row): void {
   const failure = object(row.error) ?? object(object(object(row.response)?.body)?.error);
   if (failure === null) return;
   const reason = text(failure.message) ?? JSON.stringify(failure);
-  throw new NoCompletion(`the request failed (${reason}); repeat the request or remove the line`);
+  throw new UngradedRow(`the request failed (${reason}); repeat the request or remove the line`);
 }
 
 function goldOf(row: Row): string | null {
@@ -164,13 +166,13 @@ function placeOf(row: Row): FoundRow['place'] {
   return index === null || sample === null ? null : { index, sample };
 }
 
-/** The contents of a row in any of these formats. Throws NoCompletion. */
+/** The contents of a row in any of these formats. Throws UngradedRow. */
 export function readFileRow(row: Row): FoundRow {
   refuseFailed(row);
   const body = object(object(row.response)?.body) ?? row;
   const texts = fromResponses(row.resps) ?? fromChoices(body) ?? fromOutputs(row.outputs) ?? fromColumns(row);
   if (texts === null || texts.length === 0) {
-    throw new NoCompletion(
+    throw new UngradedRow(
       `no completion found: looked for ${TEXT_COLUMNS.join(', ')}, choices, outputs and resps; its columns are ${Object.keys(row).join(', ') || '(none)'}`,
     );
   }
@@ -181,5 +183,6 @@ export function readFileRow(row: Row): FoundRow {
     id: first(row, ID_COLUMNS, scalar) ?? first(row, ['prompt', 'question', 'problem'], text),
     level: first(row, ['level'], scalar) ?? first(doc, ['level'], scalar),
     place: placeOf(row),
+    benchmark: text(row.benchmark),
   };
 }

@@ -4,7 +4,7 @@ import { openRows } from '../data/open';
 import { AcoerError } from '../errors';
 import { measureThinking, type Tokenizer } from '../tokenizer';
 import type { Grading, Problem, Verdict } from '../types';
-import { type FoundRow, type FoundText, GOLD_COLUMNS, NoCompletion, readFileRow } from './file-rows';
+import { type FoundRow, type FoundText, GOLD_COLUMNS, UngradedRow, readFileRow } from './file-rows';
 import type { EvalRow } from './summary';
 
 /** Grades in bulk, as `VerifierPool` does. */
@@ -46,6 +46,24 @@ class Numbering {
   }
 }
 
+/** An evaluation's own rows; counted twice, an answer would pass for two samples. */
+class Once {
+  private readonly rows = new Map<string, number>();
+
+  check({ benchmark, place }: FoundRow, number: number): void {
+    if (benchmark === null || place === null) return;
+    const { index, sample } = place;
+    const key = JSON.stringify([benchmark, index, sample]);
+    const before = this.rows.get(key);
+    if (before !== undefined) {
+      throw new UngradedRow(
+        `the answer to prompt_index ${index}, sample ${sample} of ${benchmark} is there already, in row ${before}`,
+      );
+    }
+    this.rows.set(key, number);
+  }
+}
+
 /** Finds the problem of the benchmark that a row of the file answers. */
 class References {
   private readonly byId: Map<string, Problem>;
@@ -67,7 +85,7 @@ class References {
     const id = row.id ?? String(index);
     const known = this.known(row, index);
     const gold = row.gold ?? known?.gold;
-    if (gold === undefined) throw new NoCompletion(this.missing());
+    if (gold === undefined) throw new UngradedRow(this.missing());
     return { gold, level: row.level ?? known?.level ?? null, id, grading: known?.grading };
   }
 
@@ -105,12 +123,14 @@ async function* ungraded(path: string, { dataset, tokenizer }: GradeFileOptions)
   const reader = await openRows(path, path, (columns) => columns);
   const references = new References(dataset ?? null);
   const numbering = new Numbering();
+  const once = new Once();
   for await (const row of reader.rows()) {
     const fail = (what: string) =>
       new AcoerError('BAD_INPUT', `${path} ${reader.unit} ${row.number}: ${what}.`);
     if ('problem' in row) throw fail(row.problem);
     try {
       const found = readFileRow(row.values);
+      once.check(found, row.number);
       const key = found.id ?? `\0${row.number}`;
       for (const one of found.texts) {
         const place = found.place ?? numbering.next(key);
@@ -120,7 +140,7 @@ async function* ungraded(path: string, { dataset, tokenizer }: GradeFileOptions)
         yield { ...place, problemId: id, gold, level, truncated, text, grading, ...counted };
       }
     } catch (error) {
-      throw error instanceof NoCompletion ? fail(error.message) : error;
+      throw error instanceof UngradedRow ? fail(error.message) : error;
     }
   }
 }

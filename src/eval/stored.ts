@@ -1,5 +1,7 @@
 /** Completions as lines of a file, with the columns of a run's completion tables. */
-import type { Verdict } from '../types';
+import { z } from 'zod';
+import { AcoerError } from '../errors';
+import { VERDICT_STATUSES } from '../types';
 import type { EvalCompletion } from './evaluate';
 import type { EvalRow } from './summary';
 
@@ -28,24 +30,51 @@ export function storedCompletion(benchmark: string, completion: EvalCompletion):
   };
 }
 
-/** The row that a line was made from. */
-export function storedRow(line: Record<string, unknown>): EvalRow {
+const tokens = z.int().min(0);
+const line = z.object({
+  prompt_index: z.int(),
+  problem_id: z.string(),
+  sample: z.int(),
+  level: z.string().nullable(),
+  gold: z.string(),
+  correct: z.boolean(),
+  status: z.enum(VERDICT_STATUSES),
+  extracted: z.string().nullable(),
+  thinking_tokens: tokens,
+  thinking_closed: z.boolean(),
+  later_thinking_tokens: tokens.optional(),
+  answer_tokens: tokens.optional(),
+  total_tokens: tokens,
+  finish: z.enum(['stop', 'length']),
+});
+
+/**
+ * The row that a line was made from.
+ * @param where file and line
+ * @throws BAD_INPUT naming `where` and the column
+ */
+export function storedRow(values: Record<string, unknown>, where: string): EvalRow {
+  const parsed = line.safeParse(values);
+  if (!parsed.success) {
+    const column = parsed.error.issues[0]!.path.join('.');
+    throw new AcoerError(
+      'BAD_INPUT',
+      `${where} is not a row of an evaluation: see its ${column}. Remove the line to continue.`,
+    );
+  }
+  const row = parsed.data;
   return {
-    index: line.prompt_index as number,
-    sample: line.sample as number,
-    problemId: line.problem_id as string,
-    gold: line.gold as string,
-    level: line.level as string | null,
-    verdict: {
-      correct: line.correct as boolean,
-      status: line.status as Verdict['status'],
-      extracted: line.extracted as string | null,
-    },
-    thinkingTokens: line.thinking_tokens as number,
-    thinkingClosed: line.thinking_closed as boolean,
-    laterThinkingTokens: line.later_thinking_tokens as number | undefined,
-    answerTokens: line.answer_tokens as number | undefined,
-    totalTokens: line.total_tokens as number,
-    truncated: line.finish === 'length',
+    index: row.prompt_index,
+    sample: row.sample,
+    problemId: row.problem_id,
+    gold: row.gold,
+    level: row.level,
+    verdict: { correct: row.correct, status: row.status, extracted: row.extracted },
+    thinkingTokens: row.thinking_tokens,
+    thinkingClosed: row.thinking_closed,
+    laterThinkingTokens: row.later_thinking_tokens,
+    answerTokens: row.answer_tokens,
+    totalTokens: row.total_tokens,
+    truncated: row.finish === 'length',
   };
 }

@@ -1,6 +1,7 @@
 /** pass@k and maj@k for several answers per problem. */
 import { verifyCompletion } from '../verify';
 import type { EvalRow } from './summary';
+import { maximum } from '../statistics';
 
 /**
  * Probability that at least one of k answers drawn without replacement from n, of which c are correct, is
@@ -37,7 +38,7 @@ export function majority(answers: readonly EvalRow[]): number {
     if (party === undefined) parties.push({ answer: extracted, votes: 1, correct });
     else party.votes++;
   }
-  const most = Math.max(0, ...parties.map(({ votes }) => votes));
+  const most = Math.max(0, maximum(parties.map(({ votes }) => votes)));
   const winners = parties.filter(({ votes }) => votes === most);
   return winners.length === 0 ? 0 : winners.filter(({ correct }) => correct).length / winners.length;
 }

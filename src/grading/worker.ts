@@ -1,4 +1,5 @@
 /** The worker process of the pool: a runaway verdict can take its whole process down. */
+import { leaveSignalsToParent } from '../signals';
 import { verifyAnswer, verifyCompletion } from '../verify';
 import { optionsFromConfig } from '../verify/options';
 
@@ -6,6 +7,7 @@ import { optionsFromConfig } from '../verify/options';
 const ANSWER_FROM = { boxed: 'answer', 'last-box': 'last-box' } as const;
 import type { Batch, BatchResult } from './pool';
 
+leaveSignalsToParent();
 process.on('message', ({ id, items }: Batch) => {
   const verdicts = items.map(({ gold, pred, config, preset, grading }) =>
     preset === 'boxed' || preset === 'last-box'

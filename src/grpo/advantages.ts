@@ -28,6 +28,9 @@ function* slicesOf(values: Float64Array, sizes: GroupSizes): Generator<[start: n
   }
 }
 
+/** Rewards beyond 1e154 have squares that overflow; divided by that, all advantages would be 0, silently. */
+const finiteOrNaN = (divisor: number): number => (Number.isFinite(divisor) ? divisor : NaN);
+
 const allEqual = (values: Float64Array) => values.every((value) => value === values[0]);
 
 /**
@@ -51,7 +54,8 @@ export function computeAdvantages(
     // Rounding in the mean would give such a group advantages of about 1e-17 / epsilon instead of 0.
     if (same) continue;
     const center = mean(group);
-    const divisor = scale === 'none' ? 1 : (scale === 'batch' ? batchStd : sampleStd(group)) + epsilon;
+    const std = scale === 'batch' ? batchStd : sampleStd(group);
+    const divisor = scale === 'none' ? 1 : finiteOrNaN(std + epsilon);
     for (let i = 0; i < group.length; i++) values[start + i] = (group[i]! - center) / divisor;
   }
   const ofBatch = allEqual(rewards) ? 1 : 0;
@@ -84,7 +88,7 @@ export function normalizeThenSum(
   const zeroVariance = (constant[0] ?? []).map((_, g) => constant.every((groups) => groups[g]));
   const values = new Float64Array(totals.length);
   const center = mean(totals);
-  const divisor = sampleStd(totals) + epsilon;
+  const divisor = finiteOrNaN(sampleStd(totals) + epsilon);
   let g = 0;
   for (const [start, group] of slicesOf(totals, sizes)) {
     // The mean of all is 0 up to rounding, so a group that no function tells apart has advantages of 0.

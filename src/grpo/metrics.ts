@@ -1,9 +1,11 @@
 /** One line of metrics.jsonl: TRL's metrics by TRL's names, ours under acoer/, accuracy/, thinking/, ... */
 import type { MemoryReport } from '../engine/types';
 import type { SequenceMeasures } from '../losses';
-import type { KnownMetrics, MetricName } from '../metric-names';
+import { AcoerError, errorMessage } from '../errors';
+import { isReservedMetric, type KnownMetrics, type MetricName, type MetricWriter } from '../metric-names';
 import type { Rollout, StepMetrics } from '../types';
 import type { GenerationBatch } from './batch';
+import { shownJson } from '../json';
 import type { LoopContext } from './context';
 import { groupMetrics } from './group-metrics';
 import { isGraded, isTruncated, type Sample } from './sample';
@@ -76,6 +78,37 @@ function rewardMetrics(batch: GenerationBatch): KnownMetrics {
   return metrics;
 }
 
+/**
+ * Adds the numbers of a reward or loss, which may be the user's, to the line so far.
+ * @throws `code` for a name that the run or another reward writes
+ */
+function addOwn(
+  line: StepMetrics,
+  own: () => Readonly<Record<string, number | undefined>>,
+  [writer, name]: readonly [MetricWriter, string],
+  code: 'REWARD_FAILED' | 'BAD_CONFIG',
+): void {
+  const fault = (why: string, cause?: unknown) =>
+    new AcoerError(code, `The metrics of ${writer} "${name}" ${why}`, { cause });
+  let given: Readonly<Record<string, number | undefined>>;
+  try {
+    given = own();
+  } catch (cause) {
+    throw fault(`could not be made: ${errorMessage(cause)}`, cause);
+  }
+  const taken = Object.keys(given).find((key) => isReservedMetric(key, writer) || Object.hasOwn(line, key));
+  if (taken === undefined) {
+    Object.assign(line, given);
+    return;
+  }
+  const owner = isReservedMetric(taken, writer)
+    ? 'which the run writes itself'
+    : 'which the line already has';
+  throw fault(
+    `name ${shownJson(taken)}, ${owner}; choose another name, such as ${shownJson(`${name}/${taken}`)}.`,
+  );
+}
+
 /** Metrics of the generated batch; every update made from it repeats them. */
 export function generationMetrics(context: LoopContext, batch: GenerationBatch): StepMetrics {
   const rollouts = batch.groups.flatMap((group) => group.rollouts);
@@ -90,7 +123,8 @@ export function generationMetrics(context: LoopContext, batch: GenerationBatch):
   // A user's reward chooses its own names.
   const metrics: StepMetrics = known;
   for (const { reward } of context.rewards) {
-    Object.assign(metrics, reward.metrics(batch.state.rewardStates[reward.name]));
+    const own = () => reward.metrics(batch.state.rewardStates[reward.name]);
+    addOwn(metrics, own, ['reward', reward.name], 'REWARD_FAILED');
   }
   return metrics;
 }
@@ -103,7 +137,10 @@ function lossMetrics({ config, loss }: LoopContext, { samples, results }: Update
     onPolicy: sample.oldLogprobs === null,
     measures: results.get(sample)?.measures ?? null,
   }));
-  return loss.metrics(sequences, config.importanceSamplingLevel);
+  const metrics: KnownMetrics = {};
+  const own = () => loss.metrics(sequences, config.importanceSamplingLevel);
+  addOwn(metrics, own, ['loss', loss.name], 'BAD_CONFIG');
+  return metrics;
 }
 
 /** Metrics of the weights of `importanceSamplingCorrection`, over the trained tokens or completions. */

@@ -133,7 +133,8 @@ export function checkAdvantages(
 export function firstBadAdvantage(samples: readonly Sample[]): NonFinite | null {
   const bad = samples.find((sample) => !Number.isFinite(sample.advantage));
   if (bad === undefined) return null;
-  return { phase: 'advantages', what: 'the advantage', ...placeOf(bad), token: null };
+  const what = `the advantage for a reward of ${bad.reward}`;
+  return { phase: 'advantages', what, ...placeOf(bad), token: null };
 }
 
 /**

@@ -7,20 +7,20 @@ import type { LoopContext } from './context';
 /** The part of the context that choosing prompts needs. */
 export type PromptContext = Pick<
   LoopContext,
-  'config' | 'dataset' | 'order' | 'tokenizer' | 'promptLimit' | 'skippedRows' | 'signal'
+  'config' | 'dataset' | 'order' | 'tokenizer' | 'promptLimit' | 'skippedRows' | 'signal' | 'watch'
 >;
 
 /**
  * The next `count` prompts from position `cursor` of the data order, and the position after them. Prompts of
  * more than `promptLimit` tokens are skipped; rows known to have such prompts are not even rendered. Yields
- * to the event loop.
+ * to the event loop; every row is progress for the watchdog.
  */
 export async function nextPrompts(
   context: PromptContext,
   cursor: number,
   count: number,
 ): Promise<{ prompts: Prompt[]; cursor: number }> {
-  const { config, dataset, order, tokenizer, promptLimit, skippedRows, signal } = context;
+  const { config, dataset, order, tokenizer, promptLimit, skippedRows, signal, watch } = context;
   const { promptTemplate, enableThinking } = config;
   const prompts: Prompt[] = [];
   const pace = new Pace();
@@ -36,6 +36,7 @@ export async function nextPrompts(
     if (skippedRows.has(row)) continue;
     await pace.turn();
     signal?.throwIfAborted();
+    watch.progress();
     const prompt = renderPrompt(tokenizer, dataset.get(row), position, { promptTemplate, enableThinking });
     if (prompt.ids.length <= promptLimit) prompts.push(prompt);
     else skippedRows.add(row);

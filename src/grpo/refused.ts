@@ -38,12 +38,9 @@ export async function refusedGeneration(
 ): Promise<LoopStep> {
   if (!(error instanceof NonFiniteError)) throw error;
   const { found, evidence } = error;
-  const { config, schedule, engine, order } = context;
-  const { cursor } = await nextPrompts(
-    context,
-    state.cursor,
-    config.promptsPerStep * config.stepsPerGeneration,
-  );
+  const { config, schedule, engine, order, watch } = context;
+  const wanted = config.promptsPerStep * config.stepsPerGeneration;
+  const { cursor } = await watch.phase('generate', () => nextPrompts(context, state.cursor, wanted));
   const index = state.step + 1;
   const metrics: KnownMetrics = {
     step: index,

@@ -2,7 +2,7 @@
 import { awakeTimer, withinTime } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
 import type { RewardScore, RewardView } from '../rewards/types';
-import type { Group, Reward, Rollout } from '../types';
+import type { Group, Prompt, Reward, Rollout } from '../types';
 import type { WeightedReward } from './context';
 import { completionName } from './rollouts';
 import { head, NO_WATCH, type Watch } from './watch';
@@ -143,6 +143,31 @@ async function answer(
   return score;
 }
 
+function copiedRollout(rollout: Rollout, prompt: Prompt): Rollout {
+  const { ids, logprobs, entropies, verdict } = rollout;
+  return {
+    ...rollout,
+    prompt,
+    ids: ids.slice(),
+    logprobs: logprobs.slice(),
+    entropies: entropies.slice(),
+    verdict: { ...verdict },
+  };
+}
+
+/**
+ * What a reward is given: a function of the user's may write into it, and the run goes on with its own. At
+ * 20 bytes a token a copy costs milliseconds.
+ */
+function copiedGroups(groups: readonly Group[]): Group[] {
+  return groups.map(({ prompt: own, rollouts }) => {
+    const { grading } = own.problem;
+    const problem = { ...own.problem, ...(grading && { grading: { ...grading } }) };
+    const prompt = { ...own, ids: own.ids.slice(), problem };
+    return { prompt, rollouts: rollouts.map((rollout) => copiedRollout(rollout, prompt)) };
+  });
+}
+
 /** Scores one generated batch with the rewards' states as they were before it. */
 export async function scoreBatch(
   groups: readonly Group[],
@@ -151,17 +176,17 @@ export async function scoreBatch(
   settings: RewardSettings,
 ): Promise<BatchRewards> {
   const { step, maxLength, formatWeight, timeoutMs, watch } = settings;
-  const rollouts = groups.flatMap((group) => group.rollouts.map((rollout) => ({ group, rollout })));
+  const rollouts = groups.flatMap((group) => group.rollouts);
   const rewards: Reward[] = rollouts.map(() => ({ total: 0, parts: {} }));
   const perFunction: Record<string, Float64Array> = {};
   const weights: Record<string, number> = {};
   for (const entry of weighted) {
     const { name } = entry.reward;
     const state = states[name];
-    const calls = rollouts.map(({ group, rollout }) => ({
-      rollout,
-      view: { step, maxLength, group, batch: groups, state },
-    }));
+    const batch = copiedGroups(groups);
+    const calls = batch.flatMap((group) =>
+      group.rollouts.map((rollout) => ({ rollout, view: { step, maxLength, group, batch, state } })),
+    );
     const scores = await scoreCalls(entry, calls, timeoutMs, watch);
     weights[name] = entry.weight;
     perFunction[name] = Float64Array.from(scores, (score) => score.value);
@@ -169,7 +194,7 @@ export async function scoreBatch(
   }
   if (formatWeight > 0) {
     weights.format = formatWeight;
-    perFunction.format = Float64Array.from(rollouts, ({ rollout }) => (rollout.format ? 1 : 0));
+    perFunction.format = Float64Array.from(rollouts, ({ format }) => (format ? 1 : 0));
     perFunction.format.forEach((value, i) => addPart(rewards[i]!, 'format', value, formatWeight));
   }
   return { rewards, perFunction, weights };
@@ -197,7 +222,8 @@ export async function observeBatch(
   for (const { reward } of weighted) {
     try {
       watch?.note(() => `reward "${reward.name}" observes the batch`);
-      const observe = () => reward.observe(states[reward.name], { step, maxLength, batch: groups });
+      const batch = copiedGroups(groups);
+      const observe = () => reward.observe(states[reward.name], { step, maxLength, batch });
       next[reward.name] = await (reward.keepsTime ? observe() : observed(observe, timeoutMs));
     } catch (cause) {
       const message = `Reward "${reward.name}" failed to observe the batch of step ${step + 1}: ${errorMessage(cause)}`;

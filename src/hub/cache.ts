@@ -5,40 +5,12 @@
  * renamed.
  */
 import { randomBytes } from 'node:crypto';
-import { mkdir, readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
-import { z } from 'zod';
 import { errorCode } from '../errors';
+import { makeFolders } from '../folders';
 import { isCommit, type Repo } from './names';
-
-/** A file of a commit, as the hub lists it. */
-export interface RemoteFile {
-  path: string;
-  /** Bytes. */
-  size: number;
-  /** git's blob id: SHA-1 of `blob <size>\0` and the content (for a file in LFS, of the pointer). */
-  gitId: string;
-  /** SHA-256 of the content, for a file in LFS. */
-  sha256: string | null;
-  xetHash: string | null;
-}
-
-const TREE_FORMAT = 1;
-
-/** The field names in `trees/<commit>.json` are those of huggingface_hub. */
-const treeSchema = z.object({
-  format_version: z.literal(TREE_FORMAT),
-  files: z.record(
-    z.string(),
-    z.object({
-      size: z.number(),
-      blob_id: z.string(),
-      lfs_sha256: z.string().optional(),
-      lfs_size: z.number().optional(),
-      xet_hash: z.string().optional(),
-    }),
-  ),
-});
+import { type RemoteFile, storedTree, TREE_FORMAT } from './schemas';
 
 async function unlessMissing<T>(work: Promise<T>): Promise<T | null> {
   try {
@@ -52,7 +24,7 @@ async function unlessMissing<T>(work: Promise<T>): Promise<T | null> {
 const temporaryName = (path: string): string => `${path}.${randomBytes(4).toString('hex')}.tmp`;
 
 async function writeWhole(path: string, text: string): Promise<void> {
-  await mkdir(dirname(path), { recursive: true });
+  makeFolders(dirname(path));
   const temporary = temporaryName(path);
   await writeFile(temporary, text);
   await rename(temporary, path);
@@ -108,7 +80,7 @@ export class RepoCache {
       if (error instanceof SyntaxError) return null;
       throw error;
     }
-    const tree = treeSchema.safeParse(json);
+    const tree = storedTree.safeParse(json);
     if (!tree.success) return null;
     return Object.entries(tree.data.files).map(([path, entry]) => ({
       path,
@@ -158,7 +130,7 @@ export class RepoCache {
   async link(commit: string, file: RemoteFile): Promise<void> {
     const pointer = join(this.snapshot(commit), file.path);
     const blob = this.blob(file);
-    await mkdir(dirname(pointer), { recursive: true });
+    makeFolders(dirname(pointer));
     const temporary = temporaryName(pointer);
     try {
       await symlink(relative(dirname(pointer), blob), temporary);

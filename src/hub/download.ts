@@ -3,23 +3,20 @@
  */
 import { createHash, type Hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
-import { mkdir, open, rename, rm, statfs, type FileHandle } from 'node:fs/promises';
+import { open, rename, rm, statfs, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode } from '../errors';
+import { makeFolders } from '../folders';
 import { gigabytes, megabytes } from '../text';
-import { sizeOf, type RemoteFile } from './cache';
+import { chunksOf, leastBytes } from './body';
+import { sizeOf } from './cache';
 import { repoText } from './names';
 import { claimPartial, releasePartial } from './partial';
-import {
-  ATTEMPTS,
-  ConnectionLost,
-  type HubRequest,
-  RangeRefused,
-  requestOnce,
-  unreachable,
-  waitBeforeRetry,
-} from './request';
+import { hostOf } from './refusals';
+import { requestOnce } from './request';
+import { ConnectionLost, type HubRequest, RangeRefused, unreachable, waitBeforeRetry } from './retry';
+import type { RemoteFile } from './schemas';
 
 const POLL_MS = 500;
 
@@ -44,6 +41,9 @@ class WrongContent extends Error {}
 
 /** A partial file with the checksum of its bytes so far. */
 class PartialFile {
+  /** What its last bytes came from. */
+  from: Response | null = null;
+
   private constructor(
     readonly path: string,
     private readonly handle: FileHandle,
@@ -96,69 +96,17 @@ class PartialFile {
   }
 }
 
-/** The chunks of the response. Throws ConnectionLost when it breaks off or goes silent. */
-async function* chunksOf(
-  response: Response,
-  request: HubRequest,
-  silence: SilenceTimer,
-): AsyncGenerator<Uint8Array> {
-  if (response.body === null) return;
-  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
-  try {
-    for (;;) {
-      silence.restart();
-      const { done, value } = await reader.read();
-      silence.stop();
-      if (done) return;
-      yield value;
-    }
-  } catch (error) {
-    request.signal?.throwIfAborted();
-    throw new ConnectionLost(errorMessage(error), null, { cause: error });
-  } finally {
-    silence.stop();
-    await reader.cancel().catch(() => undefined); // the connection may be broken already
-  }
-}
-
-/** Aborts unless it is restarted or stopped within `ms`. */
-class SilenceTimer {
-  private readonly controller = new AbortController();
-  private timer: NodeJS.Timeout | undefined;
-  constructor(private readonly ms: number) {}
-
-  get signal(): AbortSignal {
-    return this.controller.signal;
-  }
-
-  restart(): void {
-    this.stop();
-    this.timer = setTimeout(
-      () => this.controller.abort(new Error(`no data for ${this.ms / 1000} s`)),
-      this.ms,
-    );
-  }
-
-  stop(): void {
-    clearTimeout(this.timer);
-  }
-}
-
 /** Requests the missing bytes and appends them. */
 async function fetchRest({ request, url, onBytes }: BlobDownload, partial: PartialFile): Promise<void> {
-  const silence = new SilenceTimer(request.settings.silenceMs);
-  silence.restart();
-  const signal = request.signal ? AbortSignal.any([request.signal, silence.signal]) : silence.signal;
-  // Compressed bytes could neither be counted nor resumed.
-  const headers: Record<string, string> = { 'accept-encoding': 'identity' };
-  if (partial.bytes > 0) headers.range = `bytes=${partial.bytes}-`;
-  const response = await requestOnce(request, url, headers, signal).finally(() => silence.stop());
+  const headers: Record<string, string> = partial.bytes > 0 ? { range: `bytes=${partial.bytes}-` } : {};
+  const response = await requestOnce(request, url, headers);
+  partial.from = response;
   const start = /^bytes (\d+)-/.exec(response.headers.get('content-range') ?? '')?.[1];
   // A server that does not support ranges, or returns another one, sends the file from its start.
   if (response.status !== 206) {
     if (partial.bytes > 0) await partial.restart();
   } else if (Number(start) !== partial.bytes) throw new WrongContent();
-  for await (const chunk of chunksOf(response, request, silence)) {
+  for await (const chunk of chunksOf(response, request)) {
     await partial.append(chunk);
     onBytes(partial.bytes);
   }
@@ -176,20 +124,24 @@ async function fill(download: BlobDownload, partial: PartialFile): Promise<void>
     } catch (error) {
       if (error instanceof RangeRefused) await partial.restart();
       else if (!(error instanceof ConnectionLost)) throw error;
-      failures = partial.bytes > before ? 1 : failures + 1;
+      // A few bytes per connection are no progress.
+      failures = partial.bytes - before >= leastBytes(request) ? 1 : failures + 1;
       const lost = error instanceof ConnectionLost ? error : new ConnectionLost('no range was accepted');
-      if (failures >= ATTEMPTS) throw unreachable(request, lost, kept(partial.bytes));
-      await waitBeforeRetry(failures, lost, request.signal);
+      await waitBeforeRetry(failures, lost, request.signal).catch((reason: unknown) => {
+        throw reason === lost ? unreachable(request, lost, kept(partial.bytes)) : reason;
+      });
     }
   }
 }
 
-function wrongContent({ request, file }: BlobDownload): AcoerError {
+function wrongContent({ request, file }: BlobDownload, from: Response | null): AcoerError {
   const kind = file.sha256 === null ? 'git id' : 'SHA-256';
+  const type = from?.headers.get('content-type') ?? 'no content type';
+  const source = from === null ? '' : ` from ${hostOf(from, request)} (${type})`;
   return new AcoerError(
     'HUB',
-    `${file.path} of ${repoText(request.repo)} arrived with a different ${kind} or size than ${request.settings.endpoint} lists; ` +
-      'it was discarded: run the same command again, and if that does not help, look for a proxy or mirror that changes files.',
+    `${file.path} of ${repoText(request.repo)} arrived${source} with a different ${kind} or size than ${request.settings.endpoint} lists; ` +
+      'it was discarded: run the same command again, and if that does not help, look for a login page, proxy or mirror that changes files.',
   );
 }
 
@@ -209,26 +161,34 @@ async function checkSpace(download: BlobDownload, missing: number): Promise<void
   if (bavail * bsize < missing) throw diskFull(download, missing);
 }
 
-/**
- * Downloads the rest of the file at `path`, checks it and renames it; removes it if an earlier process left
- * wrong bytes.
- */
+/** Downloads the rest of the partial file and checks it; wrong bytes left by an earlier process are fetched again. */
+async function fillAndCheck(download: BlobDownload, partial: PartialFile): Promise<void> {
+  const resumed = partial.bytes > 0;
+  try {
+    await fill(download, partial);
+    partial.check();
+  } catch (error) {
+    if (!resumed || !(error instanceof WrongContent)) throw error;
+    await partial.restart();
+    await fill(download, partial);
+    partial.check();
+  }
+}
+
+/** Completes the file at `path` and renames it; removes it if its bytes stay wrong. */
 async function complete(download: BlobDownload, path: string): Promise<void> {
   const { file, blob, onBytes, request } = download;
   const partial = await PartialFile.open(path, file, request.signal);
-  const resumed = partial.bytes > 0;
   try {
-    if (resumed) onBytes(partial.bytes);
+    if (partial.bytes > 0) onBytes(partial.bytes);
     await checkSpace(download, file.size - partial.bytes);
-    await fill(download, partial);
-    partial.check();
+    await fillAndCheck(download, partial);
     await partial.sync();
     await rename(path, blob);
   } catch (error) {
     if (error instanceof WrongContent) {
       await rm(path, { force: true });
-      if (!resumed) throw wrongContent(download);
-      return;
+      throw wrongContent(download, partial.from);
     }
     if (errorCode(error) === 'ENOSPC' || errorCode(error) === 'EDQUOT') {
       throw diskFull(download, file.size - partial.bytes, error);
@@ -241,21 +201,21 @@ async function complete(download: BlobDownload, path: string): Promise<void> {
 }
 
 /**
- * Ensures that `blob` exists, complete and checked; waits if another process is fetching it.
+ * Ensures that `blob` exists, complete and checked; waits if another process is fetching it. Downloads at most twice.
  *
  * @throws HUB for everything except the caller's own abort
  */
 export async function downloadBlob(download: BlobDownload): Promise<void> {
   const { file, blob, onBytes, request } = download;
-  await mkdir(dirname(blob), { recursive: true });
+  makeFolders(dirname(blob));
   while ((await sizeOf(blob)) !== file.size) {
     const claim = await claimPartial(blob);
     if ('path' in claim) {
       await complete(download, claim.path);
-    } else {
-      onBytes(claim.busy.bytes);
-      await sleep(POLL_MS, undefined, { signal: request.signal });
+      break;
     }
+    onBytes(claim.busy.bytes);
+    await sleep(POLL_MS, undefined, { signal: request.signal });
   }
   onBytes(file.size);
 }

@@ -1,51 +1,47 @@
 /**
  * Partial downloads. A partial file is next to its blob as `<checksum>.<owner>.incomplete`, where the owner
- * is a process, given by its id and start time. That name is the only lock. While the owner lives, others
- * wait for it; when it is dead, one of them takes the file over by renaming it and resumes where it ends. Of
- * two processes that start together, the later one backs off. If both download anyway, nothing breaks: each
- * has its own file, and the same bytes are renamed to the blob twice.
+ * is a process, given by its id and start time, and the machine and container that count these. That name is
+ * the only lock. While the owner lives, or may live elsewhere and the file grows, others wait for it; when it
+ * is dead, one of them takes the file over by renaming it and resumes where it ends. Of two processes that
+ * start together, the later one backs off. If both download anyway, nothing breaks: each has its own file,
+ * and the same bytes are renamed to the blob twice.
  */
-import { randomBytes } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { createHash, randomBytes } from 'node:crypto';
 import { readdir, rename, rm, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { errorCode } from '../errors';
+import { bootId, pidNamespace, startTicks } from '../process';
 
 /** A live owner whose file has not grown for this long is not waited for. */
 const STALLED_MS = 60_000;
 const SUFFIX = '.incomplete';
 
-/**
- * The start of a process in clock ticks since boot (proc(5), field 22). Process ids are reused, this pair is
- * not.
- */
-function startOf(pid: number): string | null {
-  try {
-    const line = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    // The command, in parentheses, may contain spaces.
-    return line.slice(line.lastIndexOf(')') + 2).split(' ')[19] ?? null;
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ESRCH') return null;
-    throw error;
-  }
-}
+/** The processes that are seen here: those of this machine since its start, in this container. */
+const place = (): string =>
+  createHash('sha256').update(`${bootId()} ${pidNamespace()}`).digest('hex').slice(0, 8);
+
+const thisProcess = (): string => `${process.pid}-${startTicks(process.pid)}-${place()}`;
+
+/** Whether an owner may be alive: one elsewhere, with which the cache is shared, cannot be asked. */
+const mayLive = (pid: string, start: string, where: string): boolean =>
+  pid !== '0' && (where !== place() || startTicks(Number(pid)) === start);
 
 const nameFor = (blob: string, owner: string): string =>
   `${blob}.${owner}-${Date.now()}${randomBytes(2).toString('hex')}${SUFFIX}`;
 /** No process has id 0, so the next one takes the file over. */
-const NOBODY = '0-0';
+const NOBODY = '0-0-00000000';
 
 interface PartialEntry {
   path: string;
   bytes: number;
   /** The end of its name, which sorts by time of creation. */
   made: string;
-  /** Its owner is alive and it grew recently. */
+  /** Its owner is or may be alive, and it grew recently. */
   busy: boolean;
 }
 
 async function partialsOf(blob: string): Promise<PartialEntry[]> {
-  const pattern = /^\.(\d+)-(\d+)-([0-9a-f]+)\.incomplete$/;
+  const pattern = /^\.(\d+)-(\d+)-([0-9a-f]{8})-([0-9a-f]+)\.incomplete$/;
   const found: PartialEntry[] = [];
   for (const name of await readdir(dirname(blob))) {
     if (!name.startsWith(basename(blob))) continue;
@@ -54,8 +50,8 @@ async function partialsOf(blob: string): Promise<PartialEntry[]> {
     const path = join(dirname(blob), name);
     try {
       const { size, mtimeMs } = await stat(path);
-      const alive = startOf(Number(owner[1])) === owner[2];
-      found.push({ path, bytes: size, made: owner[3]!, busy: alive && Date.now() - mtimeMs < STALLED_MS });
+      const alive = mayLive(owner[1]!, owner[2]!, owner[3]!);
+      found.push({ path, bytes: size, made: owner[4]!, busy: alive && Date.now() - mtimeMs < STALLED_MS });
     } catch (error) {
       // It was finished or taken over after the folder was read.
       if (errorCode(error) !== 'ENOENT') throw error;
@@ -74,7 +70,7 @@ export async function claimPartial(blob: string): Promise<Claim> {
   const partials = await partialsOf(blob);
   const busy = partials.find((partial) => partial.busy);
   if (busy !== undefined) return { busy: { bytes: busy.bytes } };
-  const path = nameFor(blob, `${process.pid}-${startOf(process.pid)}`);
+  const path = nameFor(blob, thisProcess());
   if (!(await takeOver(partials, path))) await writeFile(path, '', { flag: 'wx' });
   const first = (await partialsOf(blob)).find((partial) => partial.busy);
   if (first === undefined || first.path === path) return { path };

@@ -24,8 +24,9 @@ function variable(env: Environment, name: string): { name: string; value: string
     : { name: name.toLowerCase(), value: small.trim() };
 }
 
-/** The address without user and password, for messages. */
-const withoutCredentials = (address: string): string => address.replace(/^([^/]*\/\/)?[^/]*@/, '$1');
+/** The address without user and password, for messages. What stands before the last @ may be a password with a slash. */
+const withoutCredentials = (address: string): string =>
+  address.replace(/^([a-z][a-z\d+.-]*:\/\/)?.*@/is, '$1');
 
 function isEncoded(text: string): boolean {
   try {

@@ -28,9 +28,22 @@ const isTrue = (text: string | undefined): boolean => /^(1|ON|YES|TRUE)$/i.test(
 
 const isSet = (text: string | undefined): text is string => text !== undefined && text !== '';
 
+/** In containers a user may have neither HOME nor an entry in /etc/passwd. */
+function homeFolder(): string {
+  try {
+    return homedir();
+  } catch (cause) {
+    throw new AcoerError(
+      'HUB',
+      'There is no home folder for the Hugging Face cache: this user has no HOME and no passwd entry; set HF_HOME to a folder.',
+      { cause },
+    );
+  }
+}
+
 /** Expands `~`, $NAME and ${NAME} as the Python tools do. */
 function expandPath(path: string, env: Environment): string {
-  const home = path.replace(/^~(?=\/|$)/, homedir());
+  const home = path.replace(/^~(?=\/|$)/, () => homeFolder());
   return resolve(
     home.replace(
       /\$(?:(\w+)|\{(\w+)\})/g,
@@ -39,11 +52,13 @@ function expandPath(path: string, env: Environment): string {
   );
 }
 
-function readToken(env: Environment, home: string): string | null {
+function readToken(env: Environment): string | null {
   const named = [env.HF_TOKEN, env.HUGGING_FACE_HUB_TOKEN].find(isSet)?.trim();
   const token = isSet(named)
     ? named
-    : readTokenFile(expandPath(env.HF_TOKEN_PATH ?? join(home, 'token'), env));
+    : readTokenFile(
+        isSet(env.HF_TOKEN_PATH) ? expandPath(env.HF_TOKEN_PATH, env) : join(hubHome(env), 'token'),
+      );
   if (token !== null && !/^[\x21-\x7e]+$/.test(token)) {
     throw new AcoerError(
       'HUB',
@@ -66,11 +81,18 @@ function readTokenFile(path: string): string | null {
 }
 
 function readEndpoint(env: Environment): string {
-  const endpoint = (isSet(env.HF_ENDPOINT) ? env.HF_ENDPOINT : DEFAULT_ENDPOINT).replace(/\/+$/, '');
-  if (/^https?:$/.test(URL.canParse(endpoint) ? new URL(endpoint).protocol : '')) return endpoint;
+  const endpoint = (isSet(env.HF_ENDPOINT) ? env.HF_ENDPOINT.trim() : DEFAULT_ENDPOINT).replace(/\/+$/, '');
+  if (endpoint.includes('@')) {
+    throw new AcoerError(
+      'HUB',
+      'HF_ENDPOINT contains a user name or password (an @), not shown here; give the address alone, and a token in HF_TOKEN.',
+    );
+  }
+  const isAddress = URL.canParse(endpoint) && /^https?:$/.test(new URL(endpoint).protocol);
+  if (isAddress && !/[?#]/.test(endpoint)) return endpoint;
   throw new AcoerError(
     'HUB',
-    `HF_ENDPOINT is ${endpoint}; it must be an address such as ${DEFAULT_ENDPOINT}.`,
+    `HF_ENDPOINT is ${endpoint.replace(/[?#].*$/s, '...')}; it must be an address such as ${DEFAULT_ENDPOINT}.`,
   );
 }
 
@@ -85,15 +107,19 @@ function readSilence(env: Environment): number {
   );
 }
 
+/** HF_HOME, else `huggingface` in XDG_CACHE_HOME, else ~/.cache/huggingface. */
+function hubHome(env: Environment): string {
+  const { HF_HOME: named, XDG_CACHE_HOME: cache } = env;
+  return expandPath(isSet(named) ? named : join(isSet(cache) ? cache : '~/.cache', 'huggingface'), env);
+}
+
 /** Reads the environment on each call. Throws HUB for an invalid value. */
 export function readHubSettings(env: Environment = process.env): HubSettings {
-  const cache = isSet(env.XDG_CACHE_HOME) ? env.XDG_CACHE_HOME : join(homedir(), '.cache');
-  const home = expandPath(isSet(env.HF_HOME) ? env.HF_HOME : join(cache, 'huggingface'), env);
   const named = [env.HF_HUB_CACHE, env.HUGGINGFACE_HUB_CACHE].find(isSet);
   return {
     endpoint: readEndpoint(env),
-    cacheDirectory: expandPath(named ?? join(home, 'hub'), env),
-    token: readToken(env, home),
+    cacheDirectory: named === undefined ? join(hubHome(env), 'hub') : expandPath(named, env),
+    token: readToken(env),
     offline: isTrue(env.HF_HUB_OFFLINE) || isTrue(env.TRANSFORMERS_OFFLINE),
     silenceMs: readSilence(env),
     proxy: readProxySettings(env),

@@ -1,10 +1,12 @@
 /** A commit of a repository, or the wanted part of it, as a folder in the shared cache. */
 import { join } from 'node:path';
 import { AcoerError, errorCode } from '../errors';
-import { RepoCache, type RemoteFile } from './cache';
+import { askCommit, askFiles } from './answers';
+import { RepoCache } from './cache';
 import { downloadBlob } from './download';
 import { checkedRepo, fileAddress, isCommit, repoPage, repoText, type Repo, type RepoType } from './names';
-import { ConnectionLost, hubFetch, unreachable, type HubRequest } from './request';
+import { ConnectionLost, unreachable, type HubRequest } from './retry';
+import type { RemoteFile } from './schemas';
 import { readHubSettings, type HubSettings } from './settings';
 
 /** Number of files fetched at the same time. */
@@ -49,61 +51,11 @@ interface Fetch {
   request: HubRequest;
 }
 
-/** Asks the hub which commit a branch or tag points to. */
-async function askCommit({ settings, repo, request }: Fetch): Promise<string> {
-  const { datasetInfo, modelInfo } = await import('@huggingface/hub');
-  const question = {
-    name: repo.id,
-    revision: repo.revision,
-    hubUrl: settings.endpoint,
-    fetch: hubFetch(request),
-  };
-  const { sha } =
-    repo.type === 'model'
-      ? await modelInfo({ ...question, additionalFields: ['sha'] })
-      : await datasetInfo({ ...question, additionalFields: ['sha'] });
-  if (typeof sha === 'string' && isCommit(sha)) return sha;
-  throw new AcoerError(
-    'HUB',
-    `${settings.endpoint} gave no commit for ${repoText(repo)}; check that HF_ENDPOINT is a Hugging Face hub.`,
-  );
-}
-
 /** The files of a commit, from the cache (a commit never changes) or from the hub. */
-async function listTree({ settings, repo, cache, request }: Fetch, commit: string): Promise<RemoteFile[]> {
+async function listTree({ cache, request }: Fetch, commit: string): Promise<RemoteFile[]> {
   const known = await cache.readTree(commit);
   if (known !== null) return known;
-  const { listFiles } = await import('@huggingface/hub');
-  const files: RemoteFile[] = [];
-  const listing = listFiles({
-    repo: { type: repo.type, name: repo.id },
-    revision: commit,
-    recursive: true,
-    hubUrl: settings.endpoint,
-    fetch: hubFetch(request),
-  });
-  for await (const { type, path, size, oid, lfs, xetHash } of listing) {
-    if (type !== 'file') continue;
-    const safe = !path.startsWith('/') && !path.split(/[/\\]/).includes('..');
-    if (
-      !safe ||
-      oid === undefined ||
-      !/^[0-9a-f]{40}$/.test(oid) ||
-      (lfs && !/^[0-9a-f]{64}$/.test(lfs.oid))
-    ) {
-      throw new AcoerError(
-        'HUB',
-        `${repoText(repo)} lists the file ${JSON.stringify(path)}, which cannot be stored safely.`,
-      );
-    }
-    files.push({
-      path,
-      size: lfs?.size ?? size,
-      gitId: oid,
-      sha256: lfs?.oid ?? null,
-      xetHash: /^[0-9a-f]{64}$/.test(xetHash ?? '') ? xetHash! : null,
-    });
-  }
+  const files = await askFiles(request, commit);
   await cache.writeTree(commit, files);
   return files;
 }
@@ -194,7 +146,7 @@ async function fromCache({ cache, options }: Fetch): Promise<Snapshot | null> {
 async function fetchOnline(fetch: Fetch): Promise<Snapshot> {
   const { repo, settings, options, request } = fetch;
   try {
-    const commit = isCommit(repo.revision) ? repo.revision : await askCommit(fetch);
+    const commit = isCommit(repo.revision) ? repo.revision : await askCommit(request);
     return await download(fetch, commit);
   } catch (error) {
     if (!(error instanceof ConnectionLost)) throw error;
@@ -209,19 +161,14 @@ async function fetchOnline(fetch: Fetch): Promise<Snapshot> {
 
 /** File system errors as a sentence that names the cache. */
 function cacheTrouble({ settings }: Fetch, error: unknown): unknown {
-  const { code, path } = error as NodeJS.ErrnoException;
+  const { code, path, syscall } = error as NodeJS.ErrnoException;
+  if (code === undefined || syscall === undefined) return error;
   const where = path ?? settings.cacheDirectory;
-  if (code === 'EACCES' || code === 'EPERM' || code === 'EROFS') {
-    return new AcoerError('HUB', `Cannot write ${where}; set HF_HOME to a writable folder.`, {
-      cause: error,
-    });
-  }
-  if (code === 'ENOSPC' || code === 'EDQUOT') {
-    return new AcoerError('HUB', `No space left for ${where}; free some, or set HF_HOME to another disk.`, {
-      cause: error,
-    });
-  }
-  return error;
+  const sentence =
+    code === 'ENOSPC' || code === 'EDQUOT'
+      ? `No space left for ${where}; free some, or set HF_HOME to another disk.`
+      : `Cannot write ${where} (${code}); set HF_HOME to a writable folder.`;
+  return new AcoerError('HUB', sentence, { cause: error });
 }
 
 /**

@@ -1,4 +1,5 @@
 /** Numerical derivatives with respect to one answer's length. */
+import { maximum } from '../statistics';
 
 interface Stencil {
   /** In units of h. */
@@ -40,7 +41,7 @@ async function apply(sampled: Sampled, { offsets, weights }: Stencil, h: number)
   return values[0]!.map((_, quantity) => {
     const column = values.map((row) => row[quantity]!);
     const total = weights.reduce((sum, weight, i) => sum + weight * column[i]!, 0);
-    const largest = Math.max(...column.map(Math.abs));
+    const largest = maximum(column.map(Math.abs));
     return Math.abs(total) <= ROUNDING * largest ? 0 : total / (12 * h);
   });
 }

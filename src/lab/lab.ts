@@ -34,6 +34,7 @@ import type {
   RewardReport,
   Subject,
 } from './types';
+import { maximum } from '../statistics';
 
 export interface LabOptions extends Partial<LabSettings> {
   /** Names of rewards. Default: every registered one and those of `rewardModules`. */
@@ -108,7 +109,7 @@ function sourceOf({ completions, synthetic, observe }: LabOptions, settings: Lab
     throw new AcoerError('BAD_CONFIG', `A state can follow the steps of one run, not of ${sources.size}.`);
   }
   const batches = recordedBatches(completions, settings);
-  const groupSize = Math.max(...batches[0]!.groups.map((group) => group.rollouts.length));
+  const groupSize = maximum(batches[0]!.groups.map((group) => group.rollouts.length));
   return { population: recordedPopulation(recordedRollouts(batches), groupSize), batches };
 }
 

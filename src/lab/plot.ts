@@ -7,6 +7,7 @@ import { homogeneousOf } from './prediction';
 import { heightOf, legend, MARGIN, panelSvg, svgDocument, type Line, type Panel } from './svg';
 import { CLASSES } from './rollouts';
 import type { AnswerClass, LabReport, LengthWeight, RewardReport } from './types';
+import { maximum, minimum } from '../statistics';
 
 const advantageLine = (report: RewardReport, kind: AnswerClass, index: number): Line => ({
   index,
@@ -66,7 +67,7 @@ function epsilonPanels({ rewards, settings }: LabReport): Panel[] {
       points: EPSILON_AXIS.map((epsilon) => [epsilon, value(weight, { scale: 'group', epsilon })]),
     }));
   const alphas = weights.flatMap(({ weight }) => weight.alpha ?? []);
-  const range = [Math.min(...alphas), Math.max(...alphas)].map((alpha) => Number(alpha.toPrecision(3)));
+  const range = [minimum(alphas), maximum(alphas)].map((alpha) => Number(alpha.toPrecision(3)));
   const note = (from: string) =>
     alphas.length === 0 ? '' : `alpha ${range.join(' to ')} from the ${from} line`;
   const x = { label: 'epsilon', scale: 'log' } as const;

@@ -1,5 +1,5 @@
 /** d(advantage)/d(length): how a group pushes on the length of each of its answers. */
-import { mean, sampleStd } from '../statistics';
+import { maximum, mean, sampleStd } from '../statistics';
 import type { Group, Rollout } from '../types';
 import { derivatives, stepFor, type Room } from './derivative';
 import { CLASSES, classOf, groupOf, lengthened, sceneOf, withRollout } from './rollouts';
@@ -114,7 +114,7 @@ function classPressure(pressed: readonly Pressed[]): ClassPressure | null {
     rewardSlope: meanOf(({ slopes }) => slopes.reward),
     advantageSlope: meanOf(({ slopes }) => slopes.advantage),
     advantageSlopeNoEpsilon: meanOf(({ slopes }) => slopes.advantageNoEpsilon),
-    largestAdvantage: Math.max(...pressed.map(({ advantage }) => Math.abs(advantage))),
+    largestAdvantage: maximum(pressed.map(({ advantage }) => Math.abs(advantage))),
     activeShare: meanOf(({ slopes }) => (slopes.reward !== 0 ? 1 : 0)),
     shorterShare: meanOf(({ slopes }) => (slopes.advantage < 0 ? 1 : 0)),
     longerShare: meanOf(({ slopes }) => (slopes.advantage > 0 ? 1 : 0)),

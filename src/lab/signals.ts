@@ -13,6 +13,7 @@ import {
 import { scoreScene } from './scoring';
 import { COMPOSITIONS } from './types';
 import type { AnswerClass, LengthCurve, LengthSignal, Population, Scene, Subject } from './types';
+import { maximum, minimum } from '../statistics';
 
 /**
  * Number of points of a curve. They are midpoints of equal parts, so that a threshold at a round fraction of
@@ -80,7 +81,7 @@ function signalOf({ length, reward, rewardSlope }: LengthCurve, active: boolean)
   if (sloped.length > 0 || active) {
     return { form: 'continuous', range: sloped.length === 0 ? null : [sloped[0]!, sloped.at(-1)!], active };
   }
-  const varies = Math.max(...reward) - Math.min(...reward) > SAME_REWARD;
+  const varies = maximum(reward) - minimum(reward) > SAME_REWARD;
   return { form: varies ? 'steps' : 'none', range: null, active };
 }
 

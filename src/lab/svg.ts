@@ -1,4 +1,5 @@
 /** Line plots with axes and a legend, as SVG text. */
+import { maximum, minimum } from '../statistics';
 
 export interface Axis {
   label: string;
@@ -63,7 +64,7 @@ interface Scale {
 
 function extent(values: readonly number[], { scale }: Axis): [number, number] {
   if (values.length === 0) return scale === 'log' ? [0.1, 1] : [0, 1];
-  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const [low, high] = [minimum(values), maximum(values)];
   if (low < high) return [low, high];
   return scale === 'log' ? [low / 10, high * 10] : [low - 1, high + 1];
 }

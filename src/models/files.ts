@@ -1,10 +1,7 @@
-/**
- * Reads untrusted files: only regular files, opened without blocking (a named pipe would wait for a writer),
- * and small files up to a size limit.
- */
-import { constants } from 'node:fs';
-import { open, type FileHandle } from 'node:fs/promises';
+/** Reads the files of models, which are untrusted: `../regular-file` with errors that name the file. */
+import type { FileHandle } from 'node:fs/promises';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
+import * as regular from '../regular-file';
 
 /** Limit for JSON files. Those of models have a few kB; an index of 5,000 tensors has half of this. */
 const MAX_JSON_BYTES = 1 << 20;
@@ -14,13 +11,9 @@ export const badFile = (message: string, cause?: unknown): AcoerError =>
 
 /** Opens a regular file for reading and returns it with its size; the caller closes it. @throws BAD_FILE */
 export async function openRegularFile(path: string): Promise<{ file: FileHandle; bytes: number }> {
-  const file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch((cause: unknown) => {
+  return regular.openRegularFile(path).catch((cause: unknown) => {
     throw badFile(`cannot open ${path}: ${whyUnreadable(cause)}`, cause);
   });
-  const info = await file.stat();
-  if (info.isFile()) return { file, bytes: info.size };
-  await file.close();
-  throw badFile(`${path} is not a regular file`);
 }
 
 /** Bytes [from, from + count) of `file`. @throws BAD_FILE when the file is shorter */
@@ -45,15 +38,10 @@ export async function readBytes(
 
 /** The value in a JSON file. @throws BAD_FILE */
 export async function readJson(path: string): Promise<unknown> {
-  const { file, bytes } = await openRegularFile(path);
-  try {
-    if (bytes > MAX_JSON_BYTES) {
-      throw badFile(`${path} has ${bytes} bytes; the limit for such a file is ${MAX_JSON_BYTES}`);
-    }
-    return parseJson(await readBytes(file, path, 0, bytes), path);
-  } finally {
-    await file.close();
-  }
+  const text = await regular.readRegularFile(path, MAX_JSON_BYTES).catch((cause: unknown) => {
+    throw badFile(`cannot read ${path}: ${whyUnreadable(cause)}`, cause);
+  });
+  return parseJson(text, path);
 }
 
 /** @throws BAD_FILE; `source` names the text in the message */

@@ -1,5 +1,6 @@
 export { openAdapter } from './adapter';
 export { registerModelFamily } from './families';
+export { modelFingerprints, type Fingerprints } from './fingerprint';
 export { openModelFiles, readModelSpec, type ModelFiles } from './model-files';
 export {
   resolveModel,

@@ -62,7 +62,7 @@ export const readModelSpec = async (directory: string): Promise<ModelSpec> =>
 const INDEX = z.object({ weight_map: z.record(z.string(), z.string(), 'must be an object') });
 
 /** The files that make up the weights. @throws BAD_FILE */
-async function weightFiles(directory: string): Promise<string[]> {
+export async function weightFiles(directory: string): Promise<string[]> {
   const single = join(directory, 'model.safetensors');
   if (existsSync(single)) return [single];
   const indexPath = `${single}.index.json`;

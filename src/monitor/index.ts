@@ -3,7 +3,6 @@ export {
   initialMonitorState,
   monitorMetrics,
   observe,
-  type Health,
   type HealthChange,
   type MonitorState,
   type Observation,

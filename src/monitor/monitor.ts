@@ -3,6 +3,7 @@
  * only the statistics of each generated batch and the results of evaluations.
  */
 import type { KnownMetrics, MetricName } from '../metric-names';
+import { HEALTH, type Health } from '../types';
 import { accuracyFalls, noAccuracy, withAccuracy, type AccuracyRecord, type Falls } from './accuracy';
 import { isWarm, moving, NO_AVERAGES, withBatch, type Averages, type Signal } from './averages';
 import { collapseReason, warningReason, type Known } from './conditions';
@@ -10,8 +11,6 @@ import type { MonitorContext } from './context';
 import { NO_EVALUATIONS, withEvaluation, type EvaluationRecord } from './evaluations';
 import { READ } from './names';
 import type { MonitorSettings } from './settings';
-
-export type Health = 'healthy' | 'warning' | 'collapsed';
 
 /** Plain JSON; goes into checkpoints. */
 export interface MonitorState {
@@ -56,8 +55,6 @@ export const initialMonitorState = (): MonitorState => ({
   step: 0,
   tokens: null,
 });
-
-const LEVEL: Readonly<Record<Health, number>> = { healthy: 0, warning: 1, collapsed: 2 };
 
 /** The state to change to, with the reason, or null for no change. */
 function nextHealth(
@@ -160,7 +157,7 @@ const METRIC_NAMES: Readonly<Partial<Record<Signal, MetricName>>> = {
 
 /** The monitor's metrics of one step; `monitor/state` is 0 healthy, 1 warning, 2 collapsed. */
 export function monitorMetrics({ health, averages }: MonitorState): KnownMetrics {
-  const metrics: KnownMetrics = { 'monitor/state': LEVEL[health] };
+  const metrics: KnownMetrics = { 'monitor/state': HEALTH.indexOf(health) };
   for (const [signal, name] of Object.entries(METRIC_NAMES)) {
     const value = moving(averages, signal as Signal);
     if (value !== null) metrics[name] = value;

@@ -1,4 +1,5 @@
 /** Time to decode sequences of given lengths in a limited number of slots, with continuous batching. */
+import { minimum } from '../statistics';
 
 export interface DecodePlan {
   promptTokens: number;
@@ -21,7 +22,7 @@ export function decodeSeconds(
   for (;;) {
     while (live.length < plan.slots && waiting.length > 0) live.push({ done: 0, left: waiting.pop()! });
     if (live.length === 0) return seconds;
-    const steps = Math.min(...live.map((sequence) => sequence.left));
+    const steps = minimum(live.map((sequence) => sequence.left));
     const contexts = live.map((sequence) => plan.promptTokens + sequence.done + steps / 2);
     seconds += steps * stepSeconds(contexts);
     live = live

@@ -1,6 +1,7 @@
 /** What a configuration demands of the engine, in tokens and sequences, on any device. */
 import type { Config } from '../config';
 import { drawLengths, type LengthTrajectory } from './lengths';
+import { maximum } from '../statistics';
 
 export interface PlannedWork {
   /** Longest prompt in tokens. */
@@ -37,7 +38,7 @@ function fullest(mean: number, prompts: number, config: Config): number {
   const totals = Array.from({ length: DRAWS }, (_, draw) =>
     drawLengths(mean, { prompts, group, cap, draw }).reduce((sum, length) => sum + length, 0),
   );
-  return Math.max(...totals);
+  return maximum(totals);
 }
 
 export function plannedWork(config: Config, promptTokens: number, lengths: LengthTrajectory): PlannedWork {

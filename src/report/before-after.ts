@@ -1,8 +1,9 @@
 /** Answers to the same problems before and after training, side by side, with what was cut marked. */
 import { diffArrays } from 'diff';
 import type { StoredCompletion } from '../run';
+import { opensThinking, partsOf, questionOf } from '../transcript';
 import type { BeforeAfter } from './evaluations';
-import { cutMiddle, promptText } from './completions';
+import { cutMiddle } from './completions';
 import { markup, type Html } from './html';
 
 export interface AnswerPair {
@@ -48,15 +49,10 @@ const LONGEST_TEXT = 12_000;
 /** Beyond this many differing lines the texts count as wholly different. */
 const MOST_EDITS = 2_000;
 
-/** Thinking, and everything after it; a text whose thinking never ends is all thinking. */
-export function splitThinking(text: string): { thinking: string; answer: string } {
-  const [open, close] = ['<think>', '</think>'];
-  const start = text.includes(open) ? text.indexOf(open) + open.length : 0;
-  const end = text.indexOf(close, start);
-  if (end === -1) {
-    return text.includes(open) ? { thinking: text.slice(start), answer: '' } : { thinking: '', answer: text };
-  }
-  return { thinking: text.slice(start, end), answer: text.slice(end + close.length) };
+/** Thinking without its tags, and everything after it. */
+function textsOf({ prompt, completion }: StoredCompletion): { thinking: string; answer: string } {
+  const { before, thinking, answer } = partsOf(completion, opensThinking(prompt));
+  return { thinking: (thinking ?? '').replaceAll(/^<think>|<\/think>$/g, ''), answer: before + answer };
 }
 
 const linesOf = (text: string): string[] => text.trim().split('\n');
@@ -73,7 +69,7 @@ function markedLines(before: string, after: string): { text: string; cut: boolea
 }
 
 function answerColumn(title: string, row: StoredCompletion, thinking: Html, widest: number): Html {
-  const { answer } = splitThinking(row.completion);
+  const { answer } = textsOf(row);
   const verdict = row.correct
     ? markup`<span class="good">correct</span>`
     : markup`<span class="bad">wrong</span>`;
@@ -89,9 +85,9 @@ function answerColumn(title: string, row: StoredCompletion, thinking: Html, wide
 const markedHtml = (lines: readonly { text: string; cut: boolean }[]): Html[] =>
   lines.map(({ text, cut }) => (cut ? markup`<del>${text}</del>\n` : markup`<span>${text}</span>\n`));
 
-/** One problem with both answers. */
-export function pairHtml({ before, after, why }: AnswerPair, open: boolean): Html {
-  const [was, is] = [splitThinking(before.completion).thinking, splitThinking(after.completion).thinking];
+/** One problem with both answers. @param template the run's `promptTemplate` */
+export function pairHtml({ before, after, why }: AnswerPair, template: string, open: boolean): Html {
+  const [was, is] = [textsOf(before).thinking, textsOf(after).thinking];
   const widest = Math.max(before.thinkingTokens, after.thinkingTokens);
   const cut = markedHtml(markedLines(cutMiddle(was, LONGEST_TEXT), cutMiddle(is, LONGEST_TEXT)));
   const change = Math.round(100 * (after.thinkingTokens / Math.max(1, before.thinkingTokens) - 1));
@@ -101,7 +97,7 @@ export function pairHtml({ before, after, why }: AnswerPair, open: boolean): Htm
       Problem ${before.problemId}${level}: thinking ${before.thinkingTokens} → ${after.thinkingTokens} tokens
       (${change > 0 ? '+' : ''}${change}%) <span class="muted">${why}</span>
     </summary>
-    <p class="problem math">${cutMiddle(promptText(before.prompt), 4000)}</p>
+    <p class="problem math">${cutMiddle(questionOf(before.prompt, template), 4000)}</p>
     <p class="muted">Reference: <span class="math">${before.gold}</span></p>
     <div class="columns">
       ${answerColumn('Before', before, markup`${cut}`, widest)}

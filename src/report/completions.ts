@@ -2,6 +2,7 @@
 import { gzipSync } from 'node:zlib';
 import { readCompletions, runTables, type StoredCompletion } from '../run';
 import { printable } from '../printable';
+import { opensThinking, questionOf } from '../transcript';
 import type { RunData } from './run-data';
 import type { ShownCompletion, ShownCompletions, ShownProblem } from './shown';
 
@@ -16,10 +17,6 @@ export function cutMiddle(text: string, longest: number): string {
   const left = text.length - 2 * half;
   return `${text.slice(0, half)}\n[... ${left.toLocaleString('en-US')} characters left out ...]\n${text.slice(-half)}`;
 }
-
-/** A rendered prompt without the chat template's special tokens. */
-export const promptText = (prompt: string): string =>
-  prompt.replaceAll(/<\|im_start\|>(user|system|assistant)|<\|[^|<>]{1,40}\|>|<think>\s*$/g, '').trim();
 
 /** At most `count` of `items`, evenly spread, with the first and the last. */
 export function spread<T>(items: readonly T[], count: number): T[] {
@@ -62,11 +59,17 @@ async function sourcesOf(runs: readonly RunData[]): Promise<Source[]> {
   return sources;
 }
 
+/** What the completions of a run are shown with. */
+export interface RunTexts {
+  name: string;
+  promptTemplate: string;
+}
+
 /** Completions as pages show them. */
-export function shownCompletions(sources: readonly Source[], runs: readonly string[]): ShownCompletions {
+export function shownCompletions(sources: readonly Source[], runs: readonly RunTexts[]): ShownCompletions {
   const indices = new Map<string, number>();
   const problems: ShownProblem[] = [];
-  const problemIndex = ({ problemId, prompt, level, gold }: StoredCompletion): number => {
+  const problemIndex = ({ problemId, prompt, level, gold }: StoredCompletion, template: string): number => {
     const key = JSON.stringify([problemId, prompt]);
     const known = indices.get(key);
     if (known !== undefined) return known;
@@ -74,7 +77,7 @@ export function shownCompletions(sources: readonly Source[], runs: readonly stri
     problems.push({
       id: problemId,
       level,
-      prompt: cutMiddle(promptText(prompt), LONGEST_TEXT),
+      prompt: cutMiddle(questionOf(prompt, template), LONGEST_TEXT),
       gold,
     });
     return problems.length - 1;
@@ -88,9 +91,10 @@ export function shownCompletions(sources: readonly Source[], runs: readonly stri
         run,
         step,
         from,
-        problem: problemIndex(row),
+        problem: problemIndex(row, runs[run]!.promptTemplate),
         sample,
         text: cutMiddle(completion, LONGEST_TEXT),
+        thinkOpened: opensThinking(row.prompt),
         extracted,
         correct,
         status,
@@ -103,7 +107,7 @@ export function shownCompletions(sources: readonly Source[], runs: readonly stri
       };
     }),
   );
-  return { runs: [...runs], problems, completions };
+  return { runs: runs.map(({ name }) => name), problems, completions };
 }
 
 /** Data for the page's script: JSON, compressed and in letters that HTML leaves alone. */
@@ -120,10 +124,10 @@ export async function packedCompletions(
   budgetBytes: number,
 ): Promise<{ packed: string; count: number }> {
   const sources = await sourcesOf(runs);
-  const names = runs.map(({ name }) => name);
+  const texts = runs.map((run) => ({ name: run.name, promptTemplate: run.directory.promptTemplate() }));
   for (let perTable = 64; ; perTable = Math.floor(perTable / 2)) {
     const some = sources.map((source) => ({ ...source, rows: chosen(source.rows, perTable) }));
-    const shown = shownCompletions(some, names);
+    const shown = shownCompletions(some, texts);
     const text = packed(shown);
     if (text.length <= budgetBytes || perTable <= 1) return { packed: text, count: shown.completions.length };
   }

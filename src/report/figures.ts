@@ -321,15 +321,6 @@ export const FIGURE_METRICS: readonly MetricName[] = [
   ...new Set(TIME_FIGURES.flatMap(({ lines }) => lines.map(({ metric }) => metric))),
 ];
 
-/**
- * Colours of lines in order, for a light and a dark page: those of Okabe and Ito (2008), which stay apart for
- * colour-blind readers, darkened or lightened to a contrast of at least 3 with the page (WCAG 1.4.11).
- */
-export const COLOURS = {
-  light: ['#0072b2', '#c04e00', '#008060', '#b0568c', '#2f7fb3', '#a06a00', '#444444'],
-  dark: ['#56b4e9', '#f0883e', '#2fbf93', '#e39bc4', '#8cc8f0', '#e6b035', '#c4c4c4'],
-} as const;
-
 /** Centred moving average over `2 * reach + 1` values, ignoring those that are missing. */
 export function smoothed(
   values: readonly (number | null)[],

@@ -8,7 +8,7 @@ import { figureCsv, type Figure } from './figure';
 import { pageHtml, type PageContent } from './page';
 import { readRun, type RunData } from './run-data';
 import { comparison } from './several';
-import { reportOf, rewardName, sectionsOf, tilesOf, verdictOf, type RunReport } from './single';
+import { drawnFigures, reportOf, rewardName, sectionsOf, tilesOf, verdictOf, type RunReport } from './single';
 import { standalone, toPng } from './svg';
 
 export interface ReportOptions {
@@ -32,12 +32,13 @@ function factsOf({ config, startedAt, name }: RunData): string[] {
 }
 
 async function single(report: RunReport): Promise<Omit<PageContent, 'completions' | 'title'>> {
+  const drawn = await drawnFigures(report);
   return {
     verdict: verdictOf(report),
     facts: factsOf(report.run),
     tiles: tilesOf(report),
-    sections: sectionsOf(report),
-    figures: [...report.dynamics.flatMap(({ figures }) => figures), ...report.figures],
+    sections: sectionsOf(report, drawn),
+    figures: [...drawn.dynamics.flatMap(({ figures }) => figures), ...drawn.evaluations],
   };
 }
 
@@ -101,3 +102,4 @@ export async function writeFigures(folder: string, figures: readonly Figure[]): 
 export { shownCompletions } from './completions';
 export { readRun, type RunData } from './run-data';
 export { marksOf, type Mark } from './marks';
+export { pageFile } from './page-files';

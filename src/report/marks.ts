@@ -1,8 +1,8 @@
 /** What happened at single steps of a run, drawn on every time axis. */
 import type { Rollback } from '../run';
-import type { StepMetrics } from '../types';
+import { HEALTH, type Health, type StepMetrics } from '../types';
 
-export type MarkKind = 'warning' | 'collapsed' | 'healthy' | 'rollback' | 'refused';
+export type MarkKind = Health | 'rollback' | 'refused';
 
 export interface Mark {
   step: number;
@@ -10,8 +10,6 @@ export interface Mark {
   /** One sentence. */
   text: string;
 }
-
-const STATES = ['healthy', 'warning', 'collapsed'] as const;
 
 /**
  * Changes of the monitor's state, refused steps and rollbacks, in step order. A rollback is marked at the step
@@ -26,7 +24,7 @@ export function marksOf(lines: readonly StepMetrics[], rollbacks: readonly Rollb
     const step = line.step!;
     const state = line['monitor/state'] ?? before;
     if (state !== before) {
-      const [from, to] = [STATES[before] ?? 'healthy', STATES[state] ?? 'healthy'];
+      const [from, to] = [HEALTH[before] ?? 'healthy', HEALTH[state] ?? 'healthy'];
       marks.push({ step, kind: to, text: `Step ${step}: the monitor went from ${from} to ${to}.` });
     }
     before = state;

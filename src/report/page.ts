@@ -1,17 +1,13 @@
 /** The document of a report: one file that needs nothing else. */
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { packageVersion } from '../version';
 import { packed } from './completions';
 import { figureCsv, type Figure } from './figure';
 import { escaped, markup, Html, joined } from './html';
+import { pageFile } from './page-files';
 import type { Section, Tile } from './single';
 
-/** The compiled page, whether this file is compiled or not. */
-const PAGES = join(__dirname, '..', '..', 'dist', 'pages');
-
-const asset = (name: string): string => readFileSync(join(PAGES, name), 'utf8');
+const asset = (name: string): string => pageFile(name).toString('utf8');
 
 export interface PageContent {
   title: string;

@@ -5,9 +5,11 @@ import { resolveConfig, type Config } from '../config';
 import { errorMessage } from '../errors';
 import {
   discardedLines,
+  readAccepted,
   readMetrics,
   readRollbacks,
   readRunDirectory,
+  type AcceptedChange,
   type Rollback,
   type RunDirectory,
   type RunState,
@@ -30,6 +32,8 @@ export interface RunData {
   /** Lines of metrics.jsonl in step order. */
   lines: readonly StepMetrics[];
   rollbacks: readonly Rollback[];
+  /** Reward files that were changed on resuming. */
+  accepted: readonly AcceptedChange[];
   /** The lines that each rollback took back. */
   discarded: readonly (readonly StepMetrics[])[];
   /** null until the run has finished. */
@@ -58,6 +62,7 @@ export function readRun(path: string): RunData {
     updatedAt: existsSync(directory.metrics()) ? statSync(directory.metrics()).mtime : null,
     lines: readMetrics(directory.metrics()),
     rollbacks,
+    accepted: readAccepted(directory),
     discarded: rollbacks.map(({ number }) => discardedLines(directory, number)),
     summary: state === 'finished' ? (directory.readJson(directory.summary()) as RunSummary) : null,
   };

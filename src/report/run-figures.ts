@@ -43,8 +43,7 @@ async function timeFigures(group: FigureGroup, run: RunData, values: StepValues)
 }
 
 /** The figures over the run's steps, in groups; a group without values is left out. */
-export async function dynamicsOf(run: RunData, evaluations: readonly BeforeAfter[]): Promise<DrawnGroup[]> {
-  const values = stepValues(run, evaluations);
+export async function dynamicsOf(run: RunData, values: StepValues): Promise<DrawnGroup[]> {
   const groups: DrawnGroup[] = [];
   for (const group of FIGURE_GROUPS) {
     const figures = await timeFigures(group, run, values);

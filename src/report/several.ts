@@ -14,7 +14,7 @@ import { rewardName, type RunReport, type Section } from './single';
 import { answersSection, verdictOf } from './single';
 import { changeCell, configurationHtml, numberTable, pCell, pointsCell, tokens } from './tables';
 import { pointsOf, smoothPoints, thinned, timeFigureSvg, type DrawnLine, type Point } from './time-figure';
-import { stepValues } from './run-figures';
+import { maximum, minimum } from '../statistics';
 
 /** Runs that differ in nothing but their seed. */
 export interface Method {
@@ -79,15 +79,15 @@ function bandOf(runs: readonly (readonly Point[])[]): Point[] {
     .map(([step, values]) => ({
       step,
       value: values.reduce((sum, value) => sum + value, 0) / values.length,
-      low: Math.min(...values),
-      high: Math.max(...values),
+      low: minimum(values),
+      high: maximum(values),
     }));
 }
 
 function methodLine({ label, index, reports }: Method, figure: TimeFigure, metric: string): DrawnLine | null {
   const as = figure.lines.find((line) => line.metric === metric)!.as ?? 'line';
   const runs = reports
-    .map(({ run, evaluations }) => pointsOf(stepValues(run, evaluations).lines, metric))
+    .map(({ values }) => pointsOf(values.lines, metric))
     .filter((points) => points.length > 0)
     .map((points) => (figure.smooth === true && as === 'line' ? smoothPoints(points) : points));
   if (runs.length === 0) return null;

@@ -11,6 +11,8 @@ export interface ShownCompletion {
   problem: number;
   sample: number;
   text: string;
+  /** The prompt ended inside `<think>`. */
+  thinkOpened: boolean;
   extracted: string | null;
   correct: boolean;
   status: VerdictStatus;

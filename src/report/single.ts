@@ -7,7 +7,7 @@ import { figuresHtml, type Figure } from './figure';
 import { markup, joined, type Html } from './html';
 import { marksOf } from './marks';
 import type { RunData } from './run-data';
-import { comparisonOf, dynamicsOf, evaluationFigures, type DrawnGroup } from './run-figures';
+import { comparisonOf, dynamicsOf, evaluationFigures, stepValues, type DrawnGroup } from './run-figures';
 import {
   changeCell,
   configurationHtml,
@@ -19,6 +19,7 @@ import {
   pointsCell,
   tokens,
 } from './tables';
+import type { StepValues } from './time-figure';
 
 export interface Section {
   id: string;
@@ -36,15 +37,24 @@ export interface Tile {
 export interface RunReport {
   run: RunData;
   evaluations: readonly BeforeAfter[];
-  dynamics: readonly DrawnGroup[];
-  figures: readonly Figure[];
+  values: StepValues;
 }
 
 export async function reportOf(run: RunData): Promise<RunReport> {
   const evaluations = await evaluationsOf(run);
-  const dynamics = await dynamicsOf(run, evaluations);
+  return { run, evaluations, values: stepValues(run, evaluations) };
+}
+
+/** The figures of a report on one run. */
+export interface RunFigures {
+  dynamics: readonly DrawnGroup[];
+  evaluations: readonly Figure[];
+}
+
+export async function drawnFigures({ run, evaluations, values }: RunReport): Promise<RunFigures> {
+  const dynamics = await dynamicsOf(run, values);
   const own = await Promise.all(evaluations.map(evaluationFigures));
-  return { run, evaluations, dynamics, figures: own.flat() };
+  return { dynamics, evaluations: own.flat() };
 }
 
 const STATE: Readonly<Record<RunData['state'], string>> = {
@@ -110,10 +120,15 @@ export function tilesOf({ run, evaluations }: RunReport): Tile[] {
     ...training,
     { name: 'Steps', value: grouped(last?.step ?? 0), note: markup`${hours(seconds)} of training` },
     { name: 'Rollbacks', value: String(run.rollbacks.length), note: null },
+    ...run.accepted.map(({ step, files }) => ({
+      name: 'Another reward file',
+      value: `from step ${grouped(step + 1)}`,
+      note: markup`${files.join('; ')}`,
+    })),
   ];
 }
 
-function evaluationSection({ evaluations, figures }: RunReport): Html {
+function evaluationSection({ evaluations }: RunReport, figures: readonly Figure[]): Html {
   if (evaluations.length === 0) {
     return markup`<p>The run has not evaluated a model before and after training yet.</p>`;
   }
@@ -152,7 +167,7 @@ function testsHtml(evaluation: BeforeAfter): Html {
   );
 }
 
-export function answersSection({ evaluations }: RunReport): Html {
+export function answersSection({ run, evaluations }: RunReport): Html {
   // Greedy answers do not depend on luck.
   const shown =
     evaluations.find(({ kind, answers }) => kind === 'greedy' && answers !== null) ??
@@ -164,18 +179,18 @@ export function answersSection({ evaluations }: RunReport): Html {
   return markup`<p class="muted">
       ${capitalised(kindName(shown.kind))}. Lines of the thinking that training removed are marked.
     </p>
-    ${joined(pairs.map((pair, i) => pairHtml(pair, i === 0)))}`;
+    ${joined(pairs.map((pair, i) => pairHtml(pair, run.directory.promptTemplate(), i === 0)))}`;
 }
 
-export function sectionsOf(report: RunReport): Section[] {
-  const { run, dynamics } = report;
+export function sectionsOf(report: RunReport, { dynamics, evaluations }: RunFigures): Section[] {
+  const { run } = report;
   const marks = marksOf(run.lines, run.rollbacks);
   return [
     { id: 'answers', title: 'The same problems, before and after', content: answersSection(report) },
     ...dynamics.map(({ title, figures }): Section => {
       return { id: title.toLowerCase().replaceAll(/\W+/g, '-'), title, content: figuresHtml(figures) };
     }),
-    { id: 'evaluations', title: 'Evaluations', content: evaluationSection(report) },
+    { id: 'evaluations', title: 'Evaluations', content: evaluationSection(report, evaluations) },
     { id: 'events', title: 'What happened', content: marksHtml(marks) },
     {
       id: 'configuration',

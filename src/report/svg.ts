@@ -1,7 +1,7 @@
 /** Figures as SVG text, drawn by Observable Plot on a document without a browser. */
 import type * as PlotModule from '@observablehq/plot' with { 'resolution-mode': 'import' };
-import { COLOURS } from './figures';
 import { escaped } from './html';
+import { LIGHT, LINE_COLOURS } from './palette';
 
 export type Plot = typeof PlotModule;
 export type PlotOptions = PlotModule.PlotOptions;
@@ -13,19 +13,7 @@ export const loadPlot = (): Promise<Plot> => import('@observablehq/plot');
 export const FIGURE_SIZE = { width: 480, height: 260 };
 
 /** Colours are variables of the page, so that one drawing serves light and dark. */
-export const colour = (index: number): string => `var(--s${index % COLOURS.light.length})`;
-
-/** What a standalone file has in place of the page's variables. */
-const LIGHT: Readonly<Record<string, string>> = {
-  page: '#ffffff',
-  text: '#1c2330',
-  muted: '#566071',
-  line: '#d5dae1',
-  good: '#0a7d4f',
-  bad: '#b3261e',
-  warn: '#8a5a00',
-  ...Object.fromEntries(COLOURS.light.map((value, i) => [`s${i}`, value])),
-};
+export const colour = (index: number): string => `var(--s${index % LINE_COLOURS})`;
 
 /** linkedom has no XML serialiser of its own that keeps a namespace; coordinates need no more than 0.01. */
 function cleaned(svg: string, label: string): string {
@@ -70,7 +58,7 @@ export async function draw(label: string, options: PlotOptions): Promise<string>
   return cleaned(drawn.outerHTML, label).replace('<svg', `<svg${place}`);
 }
 
-/** The figure as a file of its own, with the colours of the light page. */
+/** The figure as a file of its own, with the colours of the light page in place of variables. */
 export const standalone = (svg: string): string =>
   svg
     .replace(/var\(--([a-z]+\d*)\)/g, (_, name: string) => LIGHT[name] ?? '#000000')

@@ -2,7 +2,8 @@
 import { wilsonInterval } from '../eval';
 import { maximum, minimum } from '../statistics';
 import type { StepMetrics } from '../types';
-import { COLOURS, formatValue, smoothed, type FigureLine, type TimeFigure } from './figures';
+import { formatValue, smoothed, type FigureLine, type TimeFigure } from './figures';
+import { LINE_COLOURS } from './palette';
 import type { Mark, MarkKind } from './marks';
 import { colour, draw, FIGURE_SIZE, loadPlot, type Plot } from './svg';
 
@@ -187,7 +188,7 @@ function yDomain({ fromZero, unit }: TimeFigure, lines: readonly DrawnLine[]): [
 
 /** Beyond the number of colours, lines differ in their dashes. */
 const dashes = (index: number): string | undefined =>
-  [undefined, '7 3', '2 2'][Math.floor(index / COLOURS.light.length) % 3];
+  [undefined, '7 3', '2 2'][Math.floor(index / LINE_COLOURS) % 3];
 
 function lineMarks(Plot: Plot, { points, behind, band, discarded = [], index, as }: DrawnLine) {
   const stroke = colour(index);

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { accuracyOf, correctness } from './groups';
+import { maximum } from '../statistics';
 
 export const brevityLinear = defineReward({
   name: 'brevity-linear',
@@ -22,7 +23,7 @@ export const brevityLinear = defineReward({
   reward: ({ weight }, { l }) => ({
     score(rollout, { group: { rollouts } }) {
       // If all lengths are 0, the penalty is 0.
-      const longest = Math.max(...rollouts.map(l)) || 1;
+      const longest = maximum(rollouts.map(l)) || 1;
       return sumOf(correctness(rollout), (-accuracyOf(rollouts) * weight * l(rollout)) / longest);
     },
   }),

@@ -6,6 +6,7 @@ import { z } from 'zod';
 import type { Group } from '../types';
 import { defineReward, sumOf } from './define';
 import { correctness, correctOf } from './groups';
+import { minimum } from '../statistics';
 
 interface State {
   /** Shortest correct length so far, by problem id. */
@@ -37,7 +38,7 @@ export const hapo = defineReward({
         const key = keyOf(group);
         const before = Object.hasOwn(shortest, key) ? [shortest[key]!] : [];
         const found = [...before, ...correctOf(group).map(l)];
-        if (found.length > 0) shortest[key] = Math.min(...found);
+        if (found.length > 0) shortest[key] = minimum(found);
       }
       return { shortest };
     },

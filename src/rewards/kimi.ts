@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { correctness } from './groups';
+import { maximum, minimum } from '../statistics';
 
 export const kimi = defineReward({
   name: 'kimi',
@@ -21,7 +22,7 @@ export const kimi = defineReward({
   reward: ({ weight }, { l }) => ({
     score(rollout, { group }) {
       const lengths = group.rollouts.map(l);
-      const [least, most] = [Math.min(...lengths), Math.max(...lengths)];
+      const [least, most] = [minimum(lengths), maximum(lengths)];
       const c = correctness(rollout);
       const x = most === least ? 0 : 0.5 - (l(rollout) - least) / (most - least);
       return sumOf(c, weight * (c === 1 ? x : Math.min(0, x)));

@@ -13,6 +13,7 @@ import type { Group } from '../types';
 import { defineReward, sumOf } from './define';
 import { accuracyOf, correctOf, isCorrect } from './groups';
 import { laserParameters } from './laser';
+import { maximum } from '../statistics';
 
 const TIERS = ['high', 'medium', 'low'] as const;
 type Tier = (typeof TIERS)[number];
@@ -78,7 +79,7 @@ export const laserD = defineReward({
       );
       const monitor = [...state.monitor, measured].slice(-monitorWindow);
       const batches = state.batches + 1;
-      const groupSize = Math.max(state.groupSize, ...batch.map((group) => group.rollouts.length));
+      const groupSize = Math.max(state.groupSize, maximum(batch.map((group) => group.rollouts.length)));
       if (batches % monitorSteps !== 0) return { ...state, batches, groupSize, monitor };
       const target = perTier(
         (tier) =>

@@ -6,6 +6,7 @@
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
 import { accuracyOf, correctOf, isCorrect, rolloutsOf } from './groups';
+import { maximum, minimum } from '../statistics';
 
 interface State {
   bestAccuracy: number;
@@ -39,9 +40,9 @@ export const shortRl = defineReward({
       if (!isCorrect(rollout)) return sumOf(0, 0);
       if (accuracyOf(rolloutsOf(batch)) < state.bestAccuracy - accuracyMargin) return sumOf(1, 0);
       const lengths = correctOf(group).map(l);
-      const shortest = Math.min(...lengths);
+      const shortest = minimum(lengths);
       const over = l(rollout) - shortest;
-      return sumOf(1, over <= tolerance ? 0.5 : 0.5 - over / (Math.max(...lengths) - shortest + 1e-5));
+      return sumOf(1, over <= tolerance ? 0.5 : 0.5 - over / (maximum(lengths) - shortest + 1e-5));
     },
     metrics: (state) => ({ 'short-rl/best_accuracy': state.bestAccuracy }),
     snapshot: ({ bestAccuracy }) => ({ bestAccuracy }),

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { defineReward, sumOf } from './define';
-import { mean } from '../statistics';
+import { mean, minimum } from '../statistics';
 import { correctness, correctOf } from './groups';
 
 export const shorterBetter = defineReward({
@@ -25,7 +25,7 @@ export const shorterBetter = defineReward({
   reward: ({ alpha, beta }, { l }) => ({
     score(rollout, { group }) {
       const correct = correctOf(group).map(l);
-      const optimal = correct.length > 0 ? Math.min(...correct) : mean(group.rollouts.map(l));
+      const optimal = correct.length > 0 ? minimum(correct) : mean(group.rollouts.map(l));
       return sumOf(alpha * correctness(rollout), -beta * Math.abs(l(rollout) - optimal));
     },
   }),

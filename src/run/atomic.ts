@@ -14,14 +14,15 @@ import {
   writeSync,
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
+import { makeFolders, syncFolder } from '../folders';
 
 /** Prefix of what a crash may have left half-written. */
 export const TEMPORARY_PREFIX = '.tmp-';
 /** Prefix of a complete folder that is about to be replaced. */
 const REPLACED_PREFIX = '.old-';
 
-/** Flushes a file's content, or a folder's list of names, to disk. */
-function syncPath(path: string): void {
+/** Flushes a file's content to disk. */
+function syncFile(path: string): void {
   const handle = openSync(path, 'r');
   try {
     fsyncSync(handle);
@@ -45,16 +46,16 @@ export function writeFileAtomic(
   data: string | Uint8Array,
   temporary = temporaryName(path),
 ): void {
-  mkdirSync(dirname(path), { recursive: true });
+  makeFolders(dirname(path));
   try {
     writeFileSync(temporary, data);
-    syncPath(temporary);
+    syncFile(temporary);
     renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { force: true });
     throw error;
   }
-  syncPath(dirname(path));
+  syncFolder(dirname(path));
 }
 
 /** Appends all of `data` to an open file, or nothing: a nearly full disk may take a part of it. */
@@ -68,9 +69,11 @@ export function appendWhole(handle: number, data: Buffer): void {
   }
 }
 
-/** Writes JSON with a final newline, atomically. */
+/** What a JSON file of a run holds. */
+export const jsonText = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`;
+
 export function writeJsonAtomic(path: string, value: unknown): void {
-  writeFileAtomic(path, `${JSON.stringify(value, null, 2)}\n`);
+  writeFileAtomic(path, jsonText(value));
 }
 
 /**
@@ -86,15 +89,15 @@ export async function writeDirectoryAtomic(
   try {
     mkdirSync(temporary);
     await fill(temporary);
-    for (const name of readdirSync(temporary)) syncPath(join(temporary, name));
-    syncPath(temporary);
+    for (const name of readdirSync(temporary)) syncFile(join(temporary, name));
+    syncFolder(temporary);
     if (existsSync(path)) renameSync(path, replacedName(path));
     renameSync(temporary, path);
   } catch (error) {
     rmSync(temporary, { recursive: true, force: true });
     throw error;
   }
-  syncPath(dirname(path));
+  syncFolder(dirname(path));
   rmSync(replacedName(path), { recursive: true, force: true });
 }
 
@@ -102,6 +105,8 @@ export async function writeDirectoryAtomic(
 export function removeDirectoryAtomic(path: string): void {
   const temporary = temporaryName(path);
   renameSync(path, temporary);
+  // Otherwise its files may be gone from the disk before its name is.
+  syncFolder(dirname(path));
   rmSync(temporary, { recursive: true, force: true });
 }
 

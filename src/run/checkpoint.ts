@@ -1,18 +1,20 @@
 /** Checkpoints: a folder that exists is complete, which its checksums confirm. */
-import { existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as wait } from 'node:timers/promises';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
-import { removeDirectoryAtomic, writeDirectoryAtomic } from './atomic';
-import { checksumProblem, writeChecksums } from './checksums';
-import { readJsonFile, stepName, type RunDirectory } from './directory';
+import { jsonText, removeDirectoryAtomic, writeDirectoryAtomic } from './atomic';
+import { checksumProblem, type FolderProblem, writeChecksums } from './checksums';
+import { METRICS_FILE, readJsonFile, stepName, type RunDirectory } from './directory';
+import { linesSince } from './metrics-file';
 import { decodeSafetensors, encodeSafetensors, type Tensor } from './safetensors';
 
 const ADAPTER = 'adapter_model.safetensors';
 const ADAPTER_CONFIG = 'adapter_config.json';
 const OPTIMIZER = 'optimizer.safetensors';
 const ROLLOUTS = 'rollouts.safetensors';
-const STATE = 'state.json';
+export const STATE = 'state.json';
 const STATE_VERSION = 2;
 
 export interface CheckpointContent {
@@ -33,8 +35,7 @@ export interface StoredCheckpoint {
   rollouts: Map<string, Tensor> | null;
 }
 
-const writeJson = (path: string, value: unknown) =>
-  writeFileSync(path, `${JSON.stringify(value, null, 2)}\n`);
+const writeJson = (path: string, value: unknown) => writeFileSync(path, jsonText(value));
 
 /** Writes an adapter in PEFT's layout into a folder that is being filled. */
 export async function writeAdapter(directory: string, policy: Policy, adapterConfig: unknown): Promise<void> {
@@ -42,29 +43,35 @@ export async function writeAdapter(directory: string, policy: Policy, adapterCon
   writeJson(join(directory, ADAPTER_CONFIG), adapterConfig);
 }
 
-/** Writes the checkpoint of `step`, replacing an existing one. */
+/**
+ * Writes the checkpoint of `step`, replacing an existing one. It holds the lines of metrics.jsonl since the
+ * checkpoint before it; the line of that one's step may have come later.
+ */
 export function saveCheckpoint(
   run: RunDirectory,
   step: number,
   policy: Policy,
   content: CheckpointContent,
 ): Promise<void> {
-  return writeCheckpointFolder(run.checkpoint(step), policy, content);
+  const before = run.checkpointSteps().findLast((other) => other < step) ?? 0;
+  const lines = linesSince(run.metrics(), before);
+  const more: Record<string, string> = lines === '' ? {} : { [METRICS_FILE]: lines };
+  return writeCheckpointFolder(run.checkpoint(step), policy, content, more);
 }
 
-/** Writes a folder with a checkpoint's files and `more` JSON files by name; it appears once complete. */
+/** Writes a folder with a checkpoint's files and `more` by name; it appears once complete. */
 export function writeCheckpointFolder(
   path: string,
   policy: Policy,
   { adapterConfig, state, rollouts }: CheckpointContent,
-  more: Readonly<Record<string, unknown>> = {},
+  more: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   return writeDirectoryAtomic(path, async (directory) => {
     await writeAdapter(directory, policy, adapterConfig);
     await policy.saveOptimizer(join(directory, OPTIMIZER));
     writeJson(join(directory, STATE), { version: STATE_VERSION, ...state });
     if (rollouts !== null) writeFileSync(join(directory, ROLLOUTS), encodeSafetensors(rollouts));
-    for (const [name, value] of Object.entries(more)) writeJson(join(directory, name), value);
+    for (const [name, text] of Object.entries(more)) writeFileSync(join(directory, name), text);
     writeChecksums(directory);
   });
 }
@@ -82,41 +89,88 @@ export function pruneCheckpoints(run: RunDirectory, last: number | null, always:
   }
 }
 
-/** Renames a damaged checkpoint out of the way of later ones, but keeps it for inspection. */
+/** How often and after what time a checkpoint is read again that the disk failed to read. */
+const ATTEMPTS = 3;
+const RETRY_MS = 1_000;
+
+/** What is wrong with a checkpoint; what the disk may yet read is tried again. */
+async function checkpointProblem(path: string, retryMs: number): Promise<FolderProblem | null> {
+  for (let attempt = 1; ; attempt++) {
+    const problem = checksumProblem(path, CHECKPOINT_FILES);
+    if (problem?.kind !== 'failed' || attempt === ATTEMPTS) return problem;
+    await wait(retryMs);
+  }
+}
+
+/** Renames a checkpoint out of the way of later ones, but keeps it for inspection. */
 function setAside(run: RunDirectory, step: number): string {
-  const aside = join(run.checkpoints(), `damaged-${stepName(step)}`);
-  rmSync(aside, { recursive: true, force: true });
+  const base = join(run.checkpoints(), `damaged-${stepName(step)}`);
+  let aside = base;
+  for (let i = 2; existsSync(aside); i++) aside = `${base}-${i}`;
   renameSync(run.checkpoint(step), aside);
   return aside;
 }
 
-/**
- * The newest complete checkpoint, or null if there is none. Damaged ones are set aside.
- * @param warn called for every damaged one
- */
-export function findCheckpoint(run: RunDirectory, warn: (message: string) => void): StoredCheckpoint | null {
-  for (const step of run.checkpointSteps().reverse()) {
-    const path = run.checkpoint(step);
-    const problem = checksumProblem(path, CHECKPOINT_FILES);
-    if (problem === null) return readCheckpointFolder(path, step);
-    const before = run
-      .checkpointSteps()
-      .filter((other) => other < step)
-      .at(-1);
-    const next = before === undefined ? 'there is no earlier one' : `trying the one of step ${before}`;
-    warn(
-      `The checkpoint of step ${step} is damaged (${problem}) and was moved to ${setAside(run, step)}; ${next}.`,
-    );
-  }
-  return null;
+interface Unusable {
+  step: number;
+  problem: FolderProblem;
 }
 
-/** The checkpoint of `step` in a run opened for reading. @throws BAD_INPUT if it is damaged */
+const said = ({ step, problem: { kind, text } }: Unusable) =>
+  `The checkpoint of step ${step} ${kind === 'damaged' ? 'is damaged' : 'cannot be used'} (${text})`;
+
+/** Without a checkpoint the run would start over, although one may be whole. */
+function refuseUnread(run: RunDirectory, unusable: readonly Unusable[]): void {
+  const unread = unusable.find(({ problem }) => problem.kind !== 'damaged');
+  if (unread === undefined) return;
+  const advice =
+    unread.problem.kind === 'forbidden'
+      ? 'make the files readable for this user'
+      : 'see that the disk can be read';
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${said(unread)}, and no other one of ${run.path} can. Nothing was changed: ${advice}, and resume again.`,
+  );
+}
+
+/**
+ * The newest complete checkpoint, or null if all are damaged or there is none. Those after it are set aside:
+ * the run goes on without them, and must not meet them again.
+ * @param warn called for every one that is set aside
+ * @throws BAD_INPUT, and nothing is touched, if there is none but one that cannot be read may be complete
+ */
+export async function findCheckpoint(
+  run: RunDirectory,
+  warn: (message: string) => void,
+  retryMs = RETRY_MS,
+): Promise<StoredCheckpoint | null> {
+  const unusable: Unusable[] = [];
+  let found: number | undefined;
+  for (const step of run.checkpointSteps().reverse()) {
+    const problem = await checkpointProblem(run.checkpoint(step), retryMs);
+    if (problem === null) {
+      found = step;
+      break;
+    }
+    unusable.push({ step, problem });
+  }
+  if (found === undefined) refuseUnread(run, unusable);
+  const stored = found === undefined ? null : readCheckpointFolder(run.checkpoint(found), found);
+  for (const [index, one] of unusable.entries()) {
+    const before = unusable[index + 1]?.step ?? found;
+    const next = before === undefined ? 'there is no earlier one' : `trying the one of step ${before}`;
+    warn(`${said(one)} and was moved to ${setAside(run, one.step)}; ${next}.`);
+  }
+  return stored;
+}
+
+/** The checkpoint of `step` in a run opened for reading. @throws BAD_INPUT if it is damaged or cannot be read */
 export function openCheckpoint(run: RunDirectory, step: number): StoredCheckpoint {
   const path = run.checkpoint(step);
   const problem = checksumProblem(path, CHECKPOINT_FILES);
   if (problem === null) return readCheckpointFolder(path, step);
-  throw new AcoerError('BAD_INPUT', `${path} is damaged (${problem}); choose another step.`);
+  const what = problem.kind === 'damaged' ? 'is damaged' : 'cannot be used';
+  throw new AcoerError('BAD_INPUT', `${path} ${what} (${problem.text}); choose another step.`);
 }
 
 /** Reads the checkpoint in a folder whose checksums have been verified. */

@@ -1,6 +1,4 @@
 /** Tables of sampled completions, one Parquet file per table; columns have TRL's names where TRL has them. */
-import { mkdirSync } from 'node:fs';
-import { dirname } from 'node:path';
 import type { ColumnSource } from 'hyparquet-writer' with { 'resolution-mode': 'import' };
 import type { Reward, Rollout } from '../types';
 import { writeFileAtomic } from './atomic';
@@ -87,6 +85,5 @@ export async function writeAnswers(
   step: number,
   rows: readonly TabledCompletion[],
 ): Promise<void> {
-  mkdirSync(dirname(path), { recursive: true });
   await writeTable(path, [...textColumns(step, rows), ...verdictColumns(rows)]);
 }

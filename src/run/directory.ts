@@ -1,9 +1,11 @@
 /** The layout of a run's files, and the state of a run directory. */
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmdirSync, rmSync, statSync } from 'node:fs';
-import { join } from 'node:path';
-import { currentSettings } from '../config';
-import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
+import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { currentSettings, resolveConfig } from '../config';
+import { AcoerError, errorCode, whyUnreadable, whyUnwritten } from '../errors';
+import { makeFolders, syncFolder } from '../folders';
 import { isRecord } from '../json';
+import { MAX_TEXT_BYTES, readRegularFileSync } from '../regular-file';
 import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
 import type { EvaluationKind } from './tables';
 import { LOCK_FILE, lockState, RunLock } from './lock';
@@ -14,19 +16,29 @@ export const stepName = (step: number) => `step-${String(step).padStart(6, '0')}
 /** @throws BAD_INPUT naming `path` */
 export function readJsonFile(path: string): unknown {
   try {
-    return JSON.parse(readFileSync(path, 'utf8'));
+    return JSON.parse(readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8'));
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }
 }
 
-/** The names in a folder in order; none if it does not exist. */
-const namesIn = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder).sort() : []);
+/** The names in a folder in order; none if it does not exist. @throws BAD_INPUT naming it if it cannot be read */
+function namesIn(folder: string): string[] {
+  try {
+    return readdirSync(folder).sort();
+  } catch (cause) {
+    if (errorCode(cause) === 'ENOENT') return [];
+    throw new AcoerError('BAD_INPUT', `Cannot read ${folder}: ${whyUnreadable(cause)}`, { cause });
+  }
+}
 
 /** The part of summary.json that says that a run has ended. */
 interface Ended {
   run?: { steps?: unknown };
 }
+
+/** In a run and in its checkpoints. */
+export const METRICS_FILE = 'metrics.jsonl';
 
 export type RunState = 'running' | 'finished' | 'stopped' | 'killed';
 
@@ -38,7 +50,7 @@ export class RunDirectory {
   ) {}
 
   readonly config = () => join(this.path, 'config.json');
-  readonly metrics = () => join(this.path, 'metrics.jsonl');
+  readonly metrics = () => join(this.path, METRICS_FILE);
   readonly metricsCsv = () => join(this.path, 'metrics.csv');
   /** Folder of TensorBoard's event file. */
   readonly tensorboard = () => join(this.path, 'tensorboard');
@@ -59,6 +71,10 @@ export class RunDirectory {
   /** Dumps of refused steps. */
   readonly dumps = () => join(this.path, 'non-finite');
   readonly dump = (step: number) => join(this.dumps(), stepName(step));
+
+  /** Copies of lines of metrics.jsonl in the checkpoints. */
+  readonly savedMetrics = () =>
+    this.checkpointSteps().map((step) => join(this.checkpoint(step), METRICS_FILE));
 
   readonly hang = (step: number, phase: string) => join(this.path, `watchdog-${step}-${phase}.json`);
 
@@ -104,6 +120,12 @@ export class RunDirectory {
     throw new AcoerError('BAD_INPUT', `${this.config()} contains no settings; the run is damaged.`);
   }
 
+  /** The run's `promptTemplate`; the default if the run is older than the setting. */
+  promptTemplate(): string {
+    const { promptTemplate } = this.settings() as { promptTemplate?: unknown };
+    return typeof promptTemplate === 'string' ? promptTemplate : resolveConfig([]).promptTemplate;
+  }
+
   readJson(path: string): unknown {
     return readJsonFile(path);
   }
@@ -111,7 +133,7 @@ export class RunDirectory {
 
 const RUN_FILES = [
   'config.json',
-  'metrics.jsonl',
+  METRICS_FILE,
   'progress.json',
   'summary.json',
   'checkpoints',
@@ -127,7 +149,7 @@ export function holdsRun(path: string): boolean {
 /** Creates and locks the folder of a new run and writes its configuration, the first file of every run. */
 export function createRunDirectory(path: string, config: unknown): RunDirectory {
   try {
-    mkdirSync(path, { recursive: true });
+    makeFolders(path);
   } catch (cause) {
     throw cannotWrite(path, cause);
   }
@@ -140,9 +162,10 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
       );
     }
     // Left by a start that was killed. Any other file may belong to someone else.
-    for (const file of ['config.json', LOCK_FILE]) removeTemporaries(path, file);
-    for (const folder of ['completions', 'checkpoints']) mkdirSync(join(path, folder), { recursive: true });
+    removeTemporaries(path, 'config.json');
+    // First, since whatever else is there makes it a run, which could not be resumed without.
     writeJsonAtomic(run.config(), config);
+    for (const folder of ['completions', 'checkpoints']) makeFolders(join(path, folder));
   } catch (error) {
     run.lock?.release();
     throw errorCode(error) === 'RUN_EXISTS' ? error : cannotWrite(path, error);
@@ -151,13 +174,13 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
 }
 
 const cannotWrite = (path: string, cause: unknown) =>
-  new AcoerError('BAD_INPUT', `Cannot write the run to ${path}: ${errorMessage(cause)}`, { cause });
+  new AcoerError('BAD_INPUT', `Cannot write the run to ${path}: ${whyUnwritten(cause)}`, { cause });
 
 function lockedDirectory(path: string): RunDirectory {
   try {
     return new RunDirectory(path, RunLock.acquire(path));
   } catch (error) {
-    throw errorCode(error) === 'RUN_LOCKED' ? error : cannotWrite(path, error);
+    throw error instanceof AcoerError ? error : cannotWrite(path, error);
   }
 }
 
@@ -184,12 +207,12 @@ export function openRunDirectory(path: string): RunDirectory {
   readRunDirectory(path);
   const run = lockedDirectory(path);
   try {
-    for (const folder of ['completions', 'checkpoints']) {
-      mkdirSync(join(path, folder), { recursive: true });
-      removeTemporaries(join(path, folder));
+    // A run that was killed may have left these names in memory only.
+    for (const folder of [dirname(path), path]) syncFolder(folder);
+    for (const folder of ['completions', 'checkpoints']) makeFolders(join(path, folder));
+    for (const folder of ['completions', 'checkpoints', 'evaluations', 'non-finite', '']) {
+      if (existsSync(join(path, folder))) removeTemporaries(join(path, folder));
     }
-    if (existsSync(run.dumps())) removeTemporaries(run.dumps());
-    removeTemporaries(path);
   } catch (error) {
     run.lock?.release();
     throw cannotWrite(path, error);

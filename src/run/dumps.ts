@@ -1,9 +1,10 @@
 /** Dumps of refused steps: checkpoint files from before the step, and step.json with what was found. */
-import { existsSync, mkdirSync, readdirSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
-import { removeDirectoryAtomic } from './atomic';
+import { makeFolders } from '../folders';
+import { jsonText, removeDirectoryAtomic } from './atomic';
 import {
   CHECKPOINT_FILES,
   readCheckpointFolder,
@@ -28,9 +29,9 @@ export function saveDump(
   content: CheckpointContent,
   record: object,
 ): Promise<void> {
-  mkdirSync(run.dumps(), { recursive: true });
+  makeFolders(run.dumps());
   return writeCheckpointFolder(run.dump(step), policy, content, {
-    [STEP]: { version: DUMP_VERSION, step, ...record },
+    [STEP]: jsonText({ version: DUMP_VERSION, step, ...record }),
   });
 }
 
@@ -58,7 +59,7 @@ export function openDump(path: string): { checkpoint: StoredCheckpoint; record: 
     );
   }
   const problem = checksumProblem(path, [...CHECKPOINT_FILES, STEP]);
-  if (problem !== null) throw new AcoerError('BAD_INPUT', `The dump ${path} is damaged: ${problem}.`);
+  if (problem !== null) throw new AcoerError('BAD_INPUT', `The dump ${path} is damaged: ${problem.text}.`);
   const record = readJsonFile(join(path, STEP)) as { version?: unknown; step: number };
   if (record.version !== DUMP_VERSION) {
     throw new AcoerError(

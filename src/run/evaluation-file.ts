@@ -1,18 +1,26 @@
-/** The files of an evaluation: completions appended as they end, and the settings they were made with. */
+/**
+ * The files of evaluations: completions appended as they end, and the settings they were made with, in a
+ * folder that is locked while it is written.
+ */
 import {
+  closeSync,
   createReadStream,
   existsSync,
+  fstatSync,
+  ftruncateSync,
   openSync,
-  closeSync,
-  readFileSync,
-  truncateSync,
-  writeSync,
+  readdirSync,
+  readSync,
+  rmdirSync,
 } from 'node:fs';
-import { createInterface } from 'node:readline';
 import { isDeepStrictEqual } from 'node:util';
-import { AcoerError, errorMessage, whyUnreadable } from '../errors';
+import { AcoerError, whyUnwritten } from '../errors';
+import { makeFolders } from '../folders';
 import { isRecord, shownJson } from '../json';
-import { writeFileAtomic, writeJsonAtomic } from './atomic';
+import { NEWLINE, splitLines } from '../json-lines';
+import { appendWhole, writeFileAtomic, writeJsonAtomic } from './atomic';
+import { readJsonFile } from './directory';
+import { RunLock } from './lock';
 
 type Json = Record<string, unknown>;
 
@@ -38,12 +46,7 @@ function refuseOthers(path: string, stored: Json, wanted: Json): void {
 }
 
 function readRecord(path: string): EvaluationRecord {
-  let record: unknown;
-  try {
-    record = JSON.parse(readFileSync(path, 'utf8'));
-  } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
-  }
+  const record = readJsonFile(path);
   const { settings, report } = isRecord(record) ? record : {};
   if (isRecord(settings) && (report === null || isRecord(report))) return { settings, report };
   throw new AcoerError(
@@ -52,40 +55,142 @@ function readRecord(path: string): EvaluationRecord {
   );
 }
 
-function parsedRow(path: string, line: string, number: number): Json {
+/** A row, and its file and line for messages. */
+export interface EvaluationRow {
+  values: Json;
+  where: string;
+}
+
+/** Finds rows that are not an evaluation's own, or there already. */
+class Answers {
+  private readonly found = new Map<string, string>();
+
+  constructor(private readonly settings: Json) {}
+
+  add({ values, where }: EvaluationRow): void {
+    const { benchmark, prompt_index: index, sample } = values;
+    const { settings } = this;
+    const below = (value: unknown, limit: unknown): boolean =>
+      Number.isSafeInteger(value) &&
+      (value as number) >= 0 &&
+      (typeof limit !== 'number' || (value as number) < limit);
+    if (!below(index, settings.problems) || !below(sample, settings.samples)) {
+      throw foreign(where, `prompt_index ${shownJson(index)}, sample ${shownJson(sample)}`);
+    }
+    if (settings.benchmark !== undefined && benchmark !== settings.benchmark) {
+      throw foreign(where, `benchmark ${shownJson(benchmark)}`);
+    }
+    const key = `${String(index)} ${String(sample)}`;
+    const before = this.found.get(key);
+    if (before !== undefined) {
+      throw new AcoerError(
+        'BAD_INPUT',
+        `${where} has an answer that is there already: prompt_index ${index as number}, sample ${sample as number} of ${before}. Remove one of the lines to continue.`,
+      );
+    }
+    this.found.set(key, where);
+  }
+}
+
+const foreign = (where: string, what: string) =>
+  new AcoerError(
+    'BAD_INPUT',
+    `${where} does not belong to this evaluation: ${what}. Remove the line to continue.`,
+  );
+
+function parsedRow(text: string, where: string): EvaluationRow {
   try {
-    const row: unknown = JSON.parse(line);
-    if (isRecord(row)) return row;
+    const values: unknown = JSON.parse(text);
+    if (isRecord(values)) return { values, where };
   } catch {
     // reported below
   }
-  throw new AcoerError('BAD_INPUT', `${path} line ${number} is not a JSON object: the file is damaged.`);
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${where} is not a JSON object: the file is damaged. Remove the line to continue.`,
+  );
 }
 
-/** Removes an incomplete last line, left by a process that died while writing it. */
-function dropUnfinishedLine(path: string): void {
-  const text = readFileSync(path);
-  truncateSync(path, text.lastIndexOf(0x0a) + 1);
+async function* checkedRows(path: string, answers: Answers): AsyncGenerator<EvaluationRow> {
+  let number = 0;
+  for await (const line of splitLines(createReadStream(path))) {
+    const row = parsedRow(line.toString(), `${path} line ${++number}`);
+    answers.add(row);
+    yield row;
+  }
 }
+
+/**
+ * The rows of a finished evaluation, one at a time.
+ * @throws BAD_INPUT naming the line that is damaged, foreign, or an answer that is there twice
+ */
+export const evaluationRows = (path: string, { settings }: EvaluationRecord): AsyncGenerator<EvaluationRow> =>
+  checkedRows(path, new Answers(settings));
+
+const CHUNK_BYTES = 1 << 16;
+
+/** Removes an incomplete last line, left by a process that died while writing it. */
+function dropUnfinishedLine(handle: number): void {
+  const chunk = Buffer.alloc(CHUNK_BYTES);
+  let end = fstatSync(handle).size;
+  while (end > 0) {
+    const start = Math.max(0, end - CHUNK_BYTES);
+    const read = readSync(handle, chunk, 0, end - start, start);
+    const newline = chunk.subarray(0, read).lastIndexOf(NEWLINE);
+    if (newline >= 0) return ftruncateSync(handle, start + newline + 1);
+    end = start;
+  }
+  ftruncateSync(handle);
+}
+
+/** A folder of evaluations that this process writes to. */
+export class EvaluationFolder implements Disposable {
+  private readonly lock: RunLock;
+  private readonly made: boolean;
+
+  /** @throws RUN_LOCKED if another process writes there */
+  constructor(readonly path: string) {
+    try {
+      this.made = !existsSync(path);
+      makeFolders(path);
+      this.lock = RunLock.acquire(path);
+    } catch (error) {
+      throw error instanceof AcoerError ? error : cannotWrite(path, error);
+    }
+  }
+
+  /** @throws RUN_EXISTS if the files were made with other settings */
+  open(name: string, settings: object): EvaluationFile {
+    return new EvaluationFile(this.path, name, settings, this.lock);
+  }
+
+  /** Unlocks the folder, and removes it if it was made for nothing. */
+  [Symbol.dispose](): void {
+    this.lock.release();
+    if (this.made && existsSync(this.path) && readdirSync(this.path).length === 0) rmdirSync(this.path);
+  }
+}
+
+const cannotWrite = (folder: string, cause: unknown) =>
+  new AcoerError('BAD_INPUT', `Cannot write to ${folder}: ${whyUnwritten(cause)}`, { cause });
 
 /** `<name>.jsonl` and `<name>.json` in one folder. */
 export class EvaluationFile implements Disposable {
   readonly completions: string;
   private readonly record: string;
   private readonly handle: number;
+  private readonly answers: Answers;
 
-  /**
-   * Opens the files to start or to resume.
-   * @throws RUN_EXISTS if they were made with other settings
-   */
   constructor(
     folder: string,
     name: string,
     private readonly settings: object,
+    private readonly lock: RunLock,
   ) {
     this.completions = `${folder}/${name}.jsonl`;
     this.record = `${folder}/${name}.json`;
     const wanted = throughJson(settings);
+    this.answers = new Answers(wanted);
     if (existsSync(this.record)) {
       refuseOthers(this.record, readRecord(this.record).settings, wanted);
     } else if (existsSync(this.completions)) {
@@ -95,27 +200,35 @@ export class EvaluationFile implements Disposable {
       );
     }
     try {
-      if (existsSync(this.completions)) dropUnfinishedLine(this.completions);
-      else writeFileAtomic(this.completions, '');
+      if (!existsSync(this.completions)) writeFileAtomic(this.completions, '');
       if (!existsSync(this.record)) writeJsonAtomic(this.record, { settings: wanted, report: null });
-      this.handle = openSync(this.completions, 'a');
+      this.handle = openSync(this.completions, 'a+');
+      dropUnfinishedLine(this.handle);
     } catch (cause) {
-      throw new AcoerError('BAD_INPUT', `Cannot write to ${folder}: ${errorMessage(cause)}`, { cause });
+      throw cannotWrite(folder, cause);
     }
   }
 
-  /** The rows written by an earlier session, one at a time. */
-  async *rows(): AsyncGenerator<Json> {
-    const lines = createInterface({ input: createReadStream(this.completions), crlfDelay: Infinity });
-    let number = 0;
-    for await (const line of lines) yield parsedRow(this.completions, line, ++number);
+  /**
+   * The rows written by an earlier session, one at a time; read them before appending.
+   * @throws BAD_INPUT naming the line that is damaged, foreign, or an answer that is there twice
+   */
+  rows(): AsyncGenerator<EvaluationRow> {
+    return checkedRows(this.completions, this.answers);
   }
 
-  append(row: object): void {
-    writeSync(this.handle, `${JSON.stringify(row)}\n`);
+  /**
+   * Writes a whole row or nothing.
+   * @throws WRITE_FAILED if the folder is gone or another process took it over
+   */
+  append(values: Json): void {
+    this.answers.add({ values, where: `A new row of ${this.completions}` });
+    this.lock.assertHeld();
+    appendWhole(this.handle, Buffer.from(`${JSON.stringify(values)}\n`));
   }
 
   finish(report: object): void {
+    this.lock.assertHeld();
     writeJsonAtomic(this.record, { settings: this.settings, report });
   }
 

@@ -3,13 +3,21 @@ import { existsSync } from 'node:fs';
 import { AcoerError } from '../errors';
 import { writeFileAtomic, writeJsonAtomic } from './atomic';
 import type { RunDirectory } from './directory';
-import { readMetrics } from './metrics-file';
+import { recoverLines } from './metrics-file';
 
-/** Copies the metrics of `source` up to `step` into `run`, and records the origin in fork.json. */
-export function copyRunStart(run: RunDirectory, source: RunDirectory, step: number): void {
+/**
+ * Copies the metrics of `source` up to `step` into `run`, and records the origin in fork.json.
+ * @param warn gets a sentence about lines that `source` has lost
+ */
+export async function copyRunStart(
+  run: RunDirectory,
+  source: RunDirectory,
+  step: number,
+  warn: (message: string) => void,
+): Promise<void> {
   writeJsonAtomic(run.fork(), { run: source.path, step });
-  const lines = readMetrics(source.metrics()).filter((line) => line.step! <= step);
-  writeFileAtomic(run.metrics(), lines.map((line) => `${JSON.stringify(line)}\n`).join(''));
+  const lines = await recoverLines(source.metrics(), step, source.savedMetrics(), warn);
+  writeFileAtomic(run.metrics(), lines);
 }
 
 /** A fork gets a checkpoint right away; one without was interrupted, and would start at step 0. */

@@ -1,3 +1,4 @@
+export { readAccepted, type AcceptedChange } from './accepted';
 export { writeFileAtomic, writeJsonAtomic } from './atomic';
 export { adapterConfig } from './adapter-config';
 export {
@@ -28,9 +29,9 @@ export {
   type RunState,
 } from './directory';
 export { openDump, pruneDumps, saveDump } from './dumps';
-export { EvaluationFile, recordOf } from './evaluation-file';
+export { type EvaluationFile, EvaluationFolder, evaluationRows, recordOf } from './evaluation-file';
 export { MetricsCsv } from './metrics-csv';
-export { lineMetrics, MetricsFile, readAnyMetrics, readMetrics } from './metrics-file';
+export { lineMetrics, MetricsFile, readAnyMetrics, readMetrics, readSoundMetrics } from './metrics-file';
 export { saveFinal } from './final';
 export {
   type CurrentProgress,
@@ -40,7 +41,7 @@ export {
   type RunProgress,
 } from './progress';
 export { encodeSafetensors, type Tensor } from './safetensors';
-export { PATIENCE, writePatiently, type Patience } from './writing';
+export { isFull, PATIENCE, writePatiently, type Patience } from './writing';
 export { completeRollbacks, discardedLines, readRollbacks, recordRollback, type Rollback } from './rollbacks';
 export { copyRunStart, refuseBrokenFork } from './fork';
 export {

@@ -1,22 +1,26 @@
 /**
- * The lock of a run: `lock.json` records the process that writes it, its host and its start. A lock whose
- * process has ended is taken over. Process ages come from the kernel's counters, not from the clock, which
- * may jump.
+ * The lock of a folder: a lock of the kernel on `lock.json`, whose content names the owner for people. Who has
+ * the kernel's lock runs; when its process ends, in whatever way, the next one takes it. Where there are no
+ * such locks, or machines do not see each other's, the owner's host, process and start decide.
  */
 import {
+  closeSync,
   constants,
-  copyFileSync,
-  existsSync,
-  linkSync,
-  readFileSync,
-  renameSync,
+  fstatSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  readSync,
   rmSync,
-  writeFileSync,
+  writeSync,
 } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError, errorCode } from '../errors';
+import { bootId, startTicks } from '../process';
+import { takeKernelLock, testKernelLock } from './kernel-lock';
+import { locksMayBeLocal } from './mounts';
 
 export const LOCK_FILE = 'lock.json';
 
@@ -24,120 +28,167 @@ export interface LockOwner {
   pid: number;
   host: string;
   /** Start of the process, in clock ticks since boot. */
-  startTicks: string;
+  startTicks: string | null;
   /** Identifies this boot of the machine. */
-  boot: string;
+  boot: string | null;
   /** Time of locking, for people. */
   since: string;
+  /** Whether it holds a lock of the kernel. */
+  kernel: boolean;
+}
+
+const thisProcess = (kernel: boolean): LockOwner => ({
+  pid: process.pid,
+  host: hostname(),
+  startTicks: startTicks(process.pid),
+  boot: bootId(),
+  since: new Date().toISOString(),
+  kernel,
+});
+
+const MAX_BYTES = 4096;
+
+/** null: there is none. @throws BAD_INPUT if it is something else than a file */
+function openLockFile(path: string, flags: number): number | null {
+  const { O_NOFOLLOW, O_NONBLOCK } = constants;
+  try {
+    // Without O_NONBLOCK, opening a pipe would wait for its other end.
+    const handle = openSync(path, flags | O_NOFOLLOW | O_NONBLOCK, 0o666);
+    if (fstatSync(handle).isFile()) return handle;
+    closeSync(handle);
+  } catch (error) {
+    if (errorCode(error) === 'ENOENT' && (flags & constants.O_CREAT) === 0) return null;
+    if (!['EISDIR', 'ELOOP', 'ENXIO'].includes(errorCode(error) ?? '')) throw error;
+  }
+  throw new AcoerError('BAD_INPUT', `${path} is not a regular file, so nobody can lock it; remove it.`);
+}
+
+function readText(handle: number): string {
+  const buffer = Buffer.alloc(MAX_BYTES);
+  return buffer.toString('utf8', 0, readSync(handle, buffer, 0, MAX_BYTES, 0));
+}
+
+/** What is at `path` now; null: nothing. Opened anew, because over NFS only that asks the server. */
+function readAt<T>(path: string, read: (handle: number) => T): T | null {
+  const handle = openLockFile(path, constants.O_RDONLY);
+  if (handle === null) return null;
+  try {
+    return read(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
+
+/** null: nobody, or a crash left the file empty or torn. */
+function parseOwner(text: string): LockOwner | null {
+  try {
+    const owner = JSON.parse(text) as Partial<LockOwner> | null;
+    return typeof owner?.pid === 'number' && typeof owner.host === 'string' ? (owner as LockOwner) : null;
+  } catch {
+    return null;
+  }
 }
 
 /**
- * A process's start in ticks since boot; null: the process is gone. It is field 22 of /proc/PID/stat, the
- * 20th after the name in parentheses.
+ * Whether an owner may be running that the kernel does not name as one.
+ * @param asked whether the kernel could be asked
  */
-function startTicks(pid: number): string | null {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
-    // A zombie has ended, but its parent has not reaped it yet.
-    return fields[0] === 'Z' ? null : fields[19]!;
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ESRCH') return null;
-    throw error;
-  }
-}
-
-const bootId = () => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim();
-
-function thisProcess(): LockOwner {
-  return {
-    pid: process.pid,
-    host: hostname(),
-    startTicks: startTicks(process.pid)!,
-    boot: bootId(),
-    since: new Date().toISOString(),
-  };
-}
-
-/** null: no lock, or one that a system crash left empty. */
-function readOwner(path: string): LockOwner | null {
-  try {
-    const owner = JSON.parse(readFileSync(path, 'utf8')) as Partial<LockOwner> | null;
-    return typeof owner?.pid === 'number' && typeof owner.host === 'string' ? (owner as LockOwner) : null;
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT' || error instanceof SyntaxError) return null;
-    throw error;
-  }
-}
-
-/** Processes on another machine cannot be checked, so they count as running. */
-function isRunning(owner: LockOwner): boolean {
+function mayRun(owner: LockOwner, path: string, asked: boolean): boolean {
+  if (asked && owner.kernel && (owner.boot === bootId() || !locksMayBeLocal(path))) return false;
+  // A process on another machine cannot be checked.
   if (owner.host !== hostname()) return true;
   return owner.boot === bootId() && startTicks(owner.pid) === owner.startTicks;
 }
 
 /** Whether a process writes to `directory`, has left its lock there when it died, or neither. */
 export function lockState(directory: string): 'held' | 'left' | 'free' {
-  const owner = readOwner(join(directory, LOCK_FILE));
-  if (owner === null) return 'free';
-  return isRunning(owner) ? 'held' : 'left';
+  const path = join(directory, LOCK_FILE);
+  const state = readAt(path, (handle) => {
+    const lock = testKernelLock(handle);
+    if (lock === 'held') return 'held';
+    const owner = parseOwner(readText(handle));
+    if (owner === null) return 'free';
+    return mayRun(owner, path, lock === 'free') ? 'held' : 'left';
+  });
+  return state ?? 'free';
 }
 
-function lockedError(directory: string, owner: LockOwner): AcoerError {
-  const elsewhere = owner.host !== hostname();
-  const who = owner.pid === process.pid && !elsewhere ? 'this process' : `process ${owner.pid}`;
-  const advice = elsewhere
-    ? `if it has ended, delete ${join(directory, LOCK_FILE)}`
-    : 'wait for it to end, or stop it';
+/** @param byKernel the kernel says so; else only the content of the file does */
+function lockedError(directory: string, owner: LockOwner | null, byKernel: boolean): AcoerError {
+  const wait = 'wait for it to end, or stop it';
+  if (owner === null)
+    return new AcoerError('RUN_LOCKED', `${directory} is in use by another process: ${wait}.`);
+  const isThis = owner.pid === process.pid && owner.startTicks === startTicks(process.pid);
+  const who = isThis ? 'this process' : `process ${owner.pid}`;
+  const advice =
+    byKernel || owner.host === hostname()
+      ? wait
+      : `its lock cannot be seen from here, so if it has ended, delete ${join(directory, LOCK_FILE)}`;
   return new AcoerError(
     'RUN_LOCKED',
     `${directory} is in use by ${who} on ${owner.host} (since ${owner.since}): ${advice}.`,
   );
 }
 
-/** Makes `from` appear as `to` in one step; false if `to` already exists. */
-function placeExclusive(from: string, to: string): boolean {
-  try {
-    linkSync(from, to);
-  } catch (error) {
-    // ENOENT: the owner has already removed `from`.
-    if (errorCode(error) === 'EEXIST' || errorCode(error) === 'ENOENT') return false;
-    if (!['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS'].includes(errorCode(error) ?? '')) throw error;
-    // The file system has no hard links.
-    try {
-      copyFileSync(from, to, constants.COPYFILE_EXCL);
-    } catch (copyError) {
-      if (errorCode(copyError) === 'EEXIST') return false;
-      throw copyError;
-    }
-  }
-  return true;
+/** Whether `path` still names the open file: its last owner may have removed it in the meantime. */
+function isAt(path: string, handle: number): boolean {
+  const ours = fstatSync(handle, { bigint: true });
+  const there = readAt(path, (other) => fstatSync(other, { bigint: true }));
+  return there?.ino === ours.ino && there.dev === ours.dev;
 }
+
+/** Without the kernel's locks two may start at once: the last to write is the owner. */
+const SETTLE_MS = 100;
 
 export class RunLock {
   private constructor(
     private readonly directory: string,
     private readonly path: string,
+    /** null: released. */
+    private handle: number | null,
     private readonly text: string,
   ) {}
 
-  /** @throws RUN_LOCKED naming the owner if another run writes to `directory` */
+  /**
+   * @throws RUN_LOCKED naming the owner if another process, or this one, writes to `directory`
+   * @throws BAD_INPUT if something else than a file has the lock's name
+   */
   static acquire(directory: string): RunLock {
     const path = join(directory, LOCK_FILE);
-    const own = join(directory, `.tmp-${LOCK_FILE}-${process.pid}-${Math.random().toString(36).slice(2)}`);
-    const text = `${JSON.stringify(thisProcess(), null, 2)}\n`;
-    try {
-      for (;;) {
-        writeFileSync(own, text, { flush: true });
-        if (placeExclusive(own, path)) break;
-        const owner = readOwner(path);
-        if (owner !== null && isRunning(owner)) throw lockedError(directory, owner);
-        setAside(path, `${own}-stale`, owner);
+    for (;;) {
+      const handle = openLockFile(path, constants.O_RDWR | constants.O_CREAT)!;
+      try {
+        const lock = RunLock.lockOpened(directory, path, handle);
+        if (lock !== null) return lock;
+      } catch (error) {
+        closeSync(handle);
+        throw error;
       }
-    } finally {
-      rmSync(own, { force: true });
+      closeSync(handle);
     }
-    return new RunLock(directory, path, text);
+  }
+
+  /** null: the file was removed before it was locked. */
+  private static lockOpened(directory: string, path: string, handle: number): RunLock | null {
+    const kernel = takeKernelLock(handle);
+    const owner = parseOwner(readText(handle));
+    if (kernel === 'held') throw lockedError(directory, owner, true);
+    if (!isAt(path, handle)) return null;
+    const asked = kernel === 'free';
+    if (owner !== null && mayRun(owner, path, asked)) throw lockedError(directory, owner, false);
+    const text = `${JSON.stringify(thisProcess(asked), null, 2)}\n`;
+    ftruncateSync(handle);
+    writeSync(handle, text, 0);
+    fsyncSync(handle);
+    const lock = new RunLock(directory, path, handle, text);
+    if (!asked) lock.settle();
+    return lock;
+  }
+
+  private settle(): void {
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, SETTLE_MS);
+    const found = readAt(this.path, readText) ?? '';
+    if (found !== this.text) throw lockedError(this.directory, parseOwner(found), false);
   }
 
   /** Like `assertHeld`, without blocking on a slow disk. */
@@ -145,38 +196,40 @@ export class RunLock {
     return (await readFile(this.path, 'utf8').catch(() => null)) === this.text;
   }
 
-  /** @throws WRITE_FAILED if the folder is gone or another process took over the run */
+  /**
+   * Its own text tells that the folder is where it was and the lock still ours, also where another machine
+   * does not see it.
+   * @throws WRITE_FAILED if the folder is gone or another process took over
+   */
   assertHeld(): void {
     let found: string | null = null;
     try {
-      found = readFileSync(this.path, 'utf8');
+      found = readAt(this.path, readText);
     } catch (error) {
-      if (errorCode(error) !== 'ENOENT' && errorCode(error) !== 'ENOTDIR') throw error;
+      if (errorCode(error) !== 'ENOTDIR' && errorCode(error) !== 'BAD_INPUT') throw error;
     }
     if (found === this.text) return;
-    const owner = found === null ? null : readOwner(this.path);
+    const owner = found === null ? null : parseOwner(found);
     const what =
       owner === null
         ? 'is gone, or its lock.json was removed'
         : `was taken over by process ${owner.pid} on ${owner.host}`;
-    throw new AcoerError('WRITE_FAILED', `The run directory ${this.directory} ${what}.`);
+    throw new AcoerError('WRITE_FAILED', `The folder ${this.directory} ${what}.`);
   }
 
+  /** Removes the file, if it is still ours, while nobody else can have the lock. */
   release(): void {
-    if (!existsSync(this.path) || readFileSync(this.path, 'utf8') !== this.text) return;
-    rmSync(this.path, { force: true });
+    if (this.handle === null) return;
+    const handle = this.handle;
+    this.handle = null;
+    try {
+      if (readAt(this.path, readText) === this.text) rmSync(this.path, { force: true });
+    } finally {
+      closeSync(handle);
+    }
   }
-}
 
-/** Removes the lock of `stale`, or puts it back if another process was quicker and owns it by now. */
-function setAside(path: string, aside: string, stale: LockOwner | null): void {
-  try {
-    renameSync(path, aside);
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return;
-    throw error;
+  [Symbol.dispose](): void {
+    this.release();
   }
-  const taken = readOwner(aside);
-  if (taken !== null && JSON.stringify(taken) !== JSON.stringify(stale)) placeExclusive(aside, path);
-  rmSync(aside, { force: true });
 }

@@ -1,15 +1,11 @@
 /** metrics.jsonl: one JSON object per finished step, appended when the step ends. */
-import { closeSync, existsSync, fsyncSync, openSync, readFileSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readSync } from 'node:fs';
 import { AcoerError, whyUnreadable } from '../errors';
 import { finiteNumbers, isRecord } from '../json';
+import { Pace } from '../pace';
+import { MAX_TEXT_BYTES, readRegularFile, readRegularFileSync } from '../regular-file';
 import type { StepMetrics } from '../types';
 import { appendWhole, writeFileAtomic } from './atomic';
-
-/** A line of the file and its contents. */
-interface Line {
-  text: string;
-  metrics: StepMetrics;
-}
 
 /** The numbers of a line; null if no run wrote it. */
 export function lineMetrics(text: string): StepMetrics | null {
@@ -28,46 +24,124 @@ export function lineMetrics(text: string): StepMetrics | null {
   return sound ? metrics : null;
 }
 
-function parsedLine(path: string, text: string, index: number): Line {
-  const metrics = lineMetrics(text);
-  if (metrics !== null) return { text, metrics };
-  throw damagedLine(path, index);
-}
-
 const damagedLine = (path: string, index: number) =>
   new AcoerError(
     'BAD_INPUT',
-    `${path} line ${index + 1} is not a line of metrics: the file is damaged. Remove the line to continue.`,
+    `${path} line ${index + 1} is not a line of metrics: the file is damaged. Resuming repairs a run's; otherwise remove the line.`,
   );
 
 /**
- * The lines of steps up to `lastStep`; a line cut off by a crash counts as not written.
- * @throws BAD_INPUT naming a line that no run wrote
+ * The text of each line; the last one is empty, or was cut off. Reading many goes on in turns of the event loop:
+ * ten thousand steps take a fifth of a second.
  */
-function linesUpTo(path: string, lastStep: number): Line[] {
-  const text = readFileSync(path, 'utf8');
-  const lines = text.slice(0, text.lastIndexOf('\n') + 1).split('\n');
-  return lines.flatMap((line, index) => {
-    const parsed = line === '' ? null : parsedLine(path, line, index);
-    return parsed !== null && parsed.metrics.step! <= lastStep ? [parsed] : [];
-  });
+async function linesOf(path: string): Promise<string[]> {
+  if (!existsSync(path)) return [];
+  return (await readRegularFile(path, MAX_TEXT_BYTES)).toString('utf8').split('\n');
+}
+
+/** Adds the sound lines of steps 1 to `lastStep` that `lines` lacks. */
+async function addLines(lines: Map<number, string>, path: string, lastStep: number): Promise<void> {
+  const pace = new Pace();
+  for (const text of await linesOf(path)) {
+    const step = lineMetrics(text)?.step ?? 0;
+    if (step >= 1 && step <= lastStep && !lines.has(step)) lines.set(step, text);
+    await pace.turn();
+  }
+}
+
+/** `step 3`, `steps 3, 5-9` */
+function stepRanges(steps: readonly number[]): string {
+  const ranges: [first: number, last: number][] = [];
+  for (const step of steps) {
+    const range = ranges.at(-1);
+    if (range !== undefined && range[1] === step - 1) range[1] = step;
+    else ranges.push([step, step]);
+  }
+  const shown = ranges.map(([first, last]) => (first === last ? `${first}` : `${first}-${last}`));
+  return `${steps.length > 1 ? 'steps' : 'step'} ${shown.join(', ')}`;
+}
+
+/**
+ * The lines of steps 1 to `lastStep`. Lines that were lost or damaged (power loss, a bad disk) are taken from
+ * `copies`.
+ * @param copies files with some of the same lines
+ * @param warn gets a sentence that names the steps whose lines were missing
+ */
+export async function recoverLines(
+  path: string,
+  lastStep: number,
+  copies: readonly string[],
+  warn: (message: string) => void,
+): Promise<string> {
+  const lines = new Map<number, string>();
+  const missing = () => Array.from({ length: lastStep }, (_, i) => i + 1).filter((step) => !lines.has(step));
+  await addLines(lines, path, lastStep);
+  const lost = missing();
+  if (lost.length > 0) {
+    for (const copy of copies) await addLines(lines, copy, lastStep);
+    const gone = missing();
+    const restored = lost.filter((step) => lines.has(step));
+    if (restored.length > 0)
+      warn(`${path} had lost the lines of ${stepRanges(restored)}: restored from checkpoints.`);
+    if (gone.length > 0)
+      warn(
+        `${path} has lost the lines of ${stepRanges(gone)}, and no checkpoint has them: their metrics are gone. The steps themselves are not affected.`,
+      );
+  }
+  const inOrder = [...lines].sort(([a], [b]) => a - b);
+  return inOrder.map(([, text]) => `${text}\n`).join('');
+}
+
+/** How much of a file's end is read at first to find the lines of its last steps. */
+const TAIL_BYTES = 1 << 16;
+
+/** The lines at the end of the file that belong to `firstStep` and later steps. */
+export function linesSince(path: string, firstStep: number): string {
+  if (!existsSync(path)) return '';
+  const handle = openSync(path, 'r');
+  try {
+    const { size } = fstatSync(handle);
+    for (let count = TAIL_BYTES; ; count *= 2) {
+      const text = readEnd(handle, size, Math.min(count, size));
+      const lines = text.split('\n').slice(count < size ? 1 : 0, -1);
+      const before = lines.findLastIndex((line) => (lineMetrics(line)?.step ?? 0) < firstStep);
+      if (before !== -1 || count >= size)
+        return lines.slice(before + 1).map((line) => `${line}\n`).join(''); // prettier-ignore
+    }
+  } finally {
+    closeSync(handle);
+  }
+}
+
+function readEnd(handle: number, size: number, count: number): string {
+  const bytes = Buffer.alloc(count);
+  return bytes.toString('utf8', 0, readSync(handle, bytes, 0, count, size - count));
 }
 
 export class MetricsFile {
   private readonly handle: number;
 
-  /**
-   * Opens `path` to continue after step `lastStep`; later lines, whose steps will be repeated, are dropped.
-   * @param warn called with the metrics left out because they are not finite
-   */
-  constructor(
+  private constructor(
     path: string,
-    lastStep: number,
     private readonly warn: (message: string) => void,
   ) {
-    const kept = existsSync(path) ? linesUpTo(path, lastStep) : [];
-    writeFileAtomic(path, kept.map(({ text }) => `${text}\n`).join(''));
     this.handle = openSync(path, 'a');
+  }
+
+  /**
+   * Opens `path` to continue after step `lastStep`: later lines, whose steps will be repeated, are dropped,
+   * and missing ones restored.
+   * @param copies as in `recoverLines`
+   * @param warn called with the metrics left out because they are not finite, and with what was missing
+   */
+  static async open(
+    path: string,
+    lastStep: number,
+    warn: (message: string) => void,
+    copies: readonly string[] = [],
+  ): Promise<MetricsFile> {
+    writeFileAtomic(path, await recoverLines(path, lastStep, copies, warn));
+    return new MetricsFile(path, warn);
   }
 
   /** Writes a whole line or nothing. NaN and infinities, which JSON lacks, are left out with a warning. */
@@ -90,10 +164,31 @@ export class MetricsFile {
   }
 }
 
-/** The lines of a run in step order. */
+/**
+ * The lines of a run in step order; a last line that was cut off counts as not written.
+ * @throws BAD_INPUT naming a line that no run wrote
+ */
 export function readMetrics(path: string): StepMetrics[] {
   if (!existsSync(path)) return [];
-  return linesUpTo(path, Infinity).map(({ metrics }) => metrics);
+  const lines = readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8').split('\n').slice(0, -1);
+  return lines.flatMap((text, index) => {
+    if (text === '') return [];
+    const metrics = lineMetrics(text);
+    if (metrics === null) throw damagedLine(path, index);
+    return [metrics];
+  });
+}
+
+/** The lines of a run whose file may be damaged, without those that are, read without blocking the event loop. */
+export async function readSoundMetrics(path: string): Promise<StepMetrics[]> {
+  const pace = new Pace();
+  const sound: StepMetrics[] = [];
+  for (const text of await linesOf(path)) {
+    const metrics = lineMetrics(text);
+    if (metrics !== null) sound.push(metrics);
+    await pace.turn();
+  }
+  return sound;
 }
 
 /** The numbers of a line, whose line number is the step if it names none. Null: not a JSON object. */
@@ -117,7 +212,7 @@ function numbersOf(text: string, index: number): StepMetrics | null {
 export function readAnyMetrics(path: string): StepMetrics[] {
   let text: string;
   try {
-    text = readFileSync(path, 'utf8');
+    text = readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8');
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }

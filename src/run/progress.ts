@@ -140,14 +140,15 @@ export class ProgressFile {
   }
 
   /** Never rejects. */
-
   private async write(): Promise<void> {
-    if (this.current === null) return;
+    // It may be null by the time the lock has been read.
+    const { current } = this;
+    if (current === null) return;
     const path = this.directory.progress();
     const temporary = temporaryName(path);
     try {
       if (this.directory.lock !== null && !(await this.directory.lock.isHeld())) return;
-      await writeFile(temporary, `${JSON.stringify(contentOf(this.current))}\n`);
+      await writeFile(temporary, `${JSON.stringify(contentOf(current))}\n`);
       await rename(temporary, path);
     } catch (error) {
       await rm(temporary, { force: true }).catch(() => undefined);

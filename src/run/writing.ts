@@ -1,6 +1,6 @@
 /** Writes a run's files on a disk that may be full, read-only or gone. */
 import { setTimeout as wait } from 'node:timers/promises';
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorMessage, whyUnwritten, writeErrorCode } from '../errors';
 
 export interface Patience {
   /** Time between two attempts on a full disk. */
@@ -11,42 +11,14 @@ export interface Patience {
 
 export const PATIENCE: Patience = { retryMs: 5_000, giveUpMs: 600_000 };
 
-const CAUSES: Record<string, string> = {
-  ENOSPC: 'the disk is full',
-  EDQUOT: 'the disk quota is used up',
-  EROFS: 'the file system is read-only',
-  EACCES: 'no permission',
-  EPERM: 'no permission',
-  ENOENT: 'the folder is gone',
-  ENOTDIR: 'the folder is gone',
-  EIO: 'the disk reported an error',
-};
-
-/** The system's code for a failure; the engine's errors carry it only in their message. */
-function systemCode(error: unknown): string | undefined {
-  const code = errorCode(error);
-  if (code !== undefined && code in CAUSES) return code;
-  const texts: [string, RegExp][] = [
-    ['ENOSPC', /No space left on device/],
-    ['EDQUOT', /Disk quota exceeded/],
-    ['EROFS', /Read-only file system/],
-    ['EACCES', /Permission denied/],
-    ['ENOENT', /No such file or directory/],
-    ['EIO', /Input\/output error/],
-  ];
-  return texts.find(([, text]) => text.test(errorMessage(error)))?.[0];
-}
-
 /** Whether `error` says that there is no space. */
-export const isFull = (error: unknown) => ['ENOSPC', 'EDQUOT'].includes(systemCode(error) ?? '');
+export const isFull = (error: unknown) => ['ENOSPC', 'EDQUOT'].includes(writeErrorCode(error) ?? '');
 
 /** Wraps `error` from writing `what` in one sentence; returns errors that are not disk failures unchanged. */
 function writeFailure(what: string, error: unknown): unknown {
-  const code = systemCode(error);
-  if (code === undefined) return error;
-  return new AcoerError('WRITE_FAILED', `Cannot write ${what}: ${CAUSES[code]} (${errorMessage(error)}).`, {
-    cause: error,
-  });
+  if (writeErrorCode(error) === undefined) return error;
+  const why = `${whyUnwritten(error)} (${errorMessage(error)})`;
+  return new AcoerError('WRITE_FAILED', `Cannot write ${what}: ${why}.`, { cause: error });
 }
 
 /**

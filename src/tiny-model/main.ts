@@ -2,7 +2,7 @@
  * `npm run make-tiny`: builds the embedded model with this program's own engine and writes it to assets/tiny.
  * Reproducible from --seed; takes about a quarter of an hour on two idle cores.
  */
-import { copyFile, mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
@@ -11,6 +11,7 @@ import { loadDataset } from '../data';
 import { createEngine } from '../engine/engine';
 import type { Model, Policy } from '../engine/types';
 import { errorMessage, exitCodeFor } from '../errors';
+import { makeFolders } from '../folders';
 import { type EvalSampling, type EvalSummary, evaluate } from '../eval';
 import { percent } from '../text';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
@@ -107,7 +108,7 @@ async function makeTiny(seed: number, out: string, threads: number | undefined):
       if (phase.answers) await evaluateBoth(model, policy, tokenizer);
     }
     await policy.save(join(work, 'model.safetensors'), 'float32');
-    await mkdir(out, { recursive: true });
+    makeFolders(out);
     for (const name of [
       'config.json',
       'generation_config.json',

@@ -1,9 +1,10 @@
 /** Reads a tokenizer's files from a Hugging Face model directory. */
-import { readFile } from 'node:fs/promises';
+import { createHash } from 'node:crypto';
 import { join } from 'node:path';
 
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode, errorMessage, whyUnreadable } from '../errors';
 import { isRecord } from '../json';
+import { readRegularFile } from '../regular-file';
 
 export type Json = Record<string, unknown>;
 
@@ -12,20 +13,39 @@ export interface TokenizerFiles {
   config: Json;
   generation: Json;
   chatTemplate: string | null;
+  fingerprints: TokenizerFingerprints;
 }
+
+/** SHA-256 in hex. */
+export interface TokenizerFingerprints {
+  /** By file name; of tokenizer_config.json without its chat template. */
+  readonly files: Readonly<Record<string, string>>;
+  /** Of the chat template in use, wherever it stands; null if there is none. */
+  readonly chatTemplate: string | null;
+}
+
+const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
+
+/** The largest known tokenizer.json, with a vocabulary of 262,000, has 33 MB. */
+const MAX_BYTES = 1 << 27;
 
 async function readText(path: string): Promise<string | null> {
   try {
-    return await readFile(path, 'utf8');
+    return (await readRegularFile(path, MAX_BYTES)).toString('utf8');
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return null;
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${errorMessage(error)}`, { cause: error });
+    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(error)}`, { cause: error });
   }
 }
 
-async function readJson(path: string): Promise<Json | null> {
+interface JsonFile {
+  text: string | null;
+  json: Json | null;
+}
+
+async function readJson(path: string): Promise<JsonFile> {
   const text = await readText(path);
-  if (text === null) return null;
+  if (text === null) return { text, json: null };
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -33,7 +53,7 @@ async function readJson(path: string): Promise<Json | null> {
     throw new AcoerError('BAD_INPUT', `${path} is not valid JSON: ${errorMessage(error)}`, { cause: error });
   }
   if (!isRecord(value)) throw new AcoerError('BAD_INPUT', `${path} must hold a JSON object`);
-  return value;
+  return { text, json: value };
 }
 
 /** The default template, from a string or a list of {name, template}. */
@@ -45,6 +65,18 @@ function templateOf(value: unknown): string | null {
   return typeof chosen?.template === 'string' ? chosen.template : null;
 }
 
+function fingerprintsOf(files: Record<string, JsonFile>, chatTemplate: string | null): TokenizerFingerprints {
+  const { 'tokenizer_config.json': config, ...others } = files;
+  const hashes = Object.entries(others).flatMap(([name, { text }]) =>
+    text === null ? [] : [[name, sha256(text)] as const],
+  );
+  const { chat_template: _, ...rest } = config?.json ?? {};
+  return {
+    files: { ...Object.fromEntries(hashes), 'tokenizer_config.json': sha256(JSON.stringify(rest)) },
+    chatTemplate: chatTemplate === null ? null : sha256(chatTemplate),
+  };
+}
+
 export async function readTokenizerFiles(directory: string): Promise<TokenizerFiles> {
   const [tokenizer, config, generation, templateFile] = await Promise.all([
     readJson(join(directory, 'tokenizer.json')),
@@ -52,16 +84,23 @@ export async function readTokenizerFiles(directory: string): Promise<TokenizerFi
     readJson(join(directory, 'generation_config.json')),
     readText(join(directory, 'chat_template.jinja')),
   ]);
-  if (tokenizer === null) {
+  if (tokenizer.json === null) {
     throw new AcoerError(
       'BAD_INPUT',
       `No tokenizer.json in ${directory}: give the directory of a Hugging Face model with a fast tokenizer`,
     );
   }
+  const chatTemplate = templateFile ?? templateOf(config.json?.chat_template);
+  const files = {
+    'tokenizer.json': tokenizer,
+    'tokenizer_config.json': config,
+    'generation_config.json': generation,
+  };
   return {
-    tokenizer,
-    config: config ?? {},
-    generation: generation ?? {},
-    chatTemplate: templateFile ?? templateOf(config?.chat_template),
+    tokenizer: tokenizer.json,
+    config: config.json ?? {},
+    generation: generation.json ?? {},
+    chatTemplate,
+    fingerprints: fingerprintsOf(files, chatTemplate),
   };
 }

@@ -1,11 +1,14 @@
 /** Text to token ids and back, chat templates and counting thinking tokens. */
 import { withinTime } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
-import { shownJson } from '../json';
-import { readTokenizerFiles, type TokenizerFiles } from './files';
+import { isRecord, shownJson } from '../json';
+import { maximum } from '../statistics';
+import { needThreads } from '../threads';
+import { readTokenizerFiles, type TokenizerFiles, type TokenizerFingerprints } from './files';
 import { tokenizersLibrary } from './libraries';
 import { makeRenderer, type RenderChat } from './template';
 
+export type { TokenizerFingerprints } from './files';
 export { DEFAULT_PROMPT_TEMPLATE, fillTemplate, renderPrompt, renderPrompts } from './prompt';
 export { measureCompletion, measureThinking, thinkLeftOpen } from './thinking';
 
@@ -22,6 +25,8 @@ export interface Tokenizer {
   readonly padId: number;
   /** Highest id + 1; the model's embedding may have more rows. */
   readonly vocabSize: number;
+  /** Of the files it was made from; a tokenizer without them is trusted to be the same when a run is resumed. */
+  readonly fingerprints?: TokenizerFingerprints;
 }
 
 /** A token given in tokenizer_config.json as a string or as {content}. */
@@ -31,8 +36,14 @@ function tokenText(value: unknown): string | null {
   return typeof content === 'string' ? content : null;
 }
 
+/**
+ * The library keeps a place for every id up to the highest. The largest vocabularies have 262,144 tokens; this
+ * is sixteen times as many.
+ */
+const MAX_IDS = 1 << 22;
+
 const isId = (id: unknown): id is number =>
-  Number.isInteger(id) && (id as number) >= 0 && (id as number) < 2 ** 31;
+  Number.isInteger(id) && (id as number) >= 0 && (id as number) < MAX_IDS;
 
 function idList(value: unknown): number[] {
   const list = Array.isArray(value) ? value : [value];
@@ -61,6 +72,8 @@ function renderer(directory: string, { chatTemplate, config }: TokenizerFiles): 
  */
 const LIMIT_MS = 10_000;
 const LIMIT_MS_PER_CHARACTER = 0.02;
+/** Every call under a time limit starts a thread; Node may start four more for files meanwhile. */
+const TIMER_THREADS = 5;
 
 /** Runs `work` of the tokenizer library. @throws BAD_INPUT when it fails */
 function guarded<T>(directory: string, work: () => T): T {
@@ -73,13 +86,34 @@ function guarded<T>(directory: string, work: () => T): T {
   }
 }
 
+/** The ids in the file, which the library would take as they are. */
+function idsOf({ model, added_tokens: added }: TokenizerFiles['tokenizer']): unknown[] {
+  const vocab = isRecord(model) && isRecord(model['vocab']) ? Object.values(model['vocab']) : [];
+  const own: unknown[] = Array.isArray(added) ? added : [];
+  return vocab.concat(own.map((token) => (isRecord(token) ? token['id'] : token)));
+}
+
+/** @throws Error for the first that is not an id */
+function checkIds(ids: readonly unknown[]): asserts ids is readonly number[] {
+  const wrong = ids.findIndex((id) => !isId(id));
+  if (wrong < 0) return;
+  throw new Error(`it has ${shownJson(ids[wrong])} where a token id belongs (0 to ${MAX_IDS - 1})`);
+}
+
 /** The highest id of the vocabulary; -1 if it is empty. */
 function highestId(library: Library): number {
   const ids = [...library.get_vocab(true).values(), ...library.get_added_tokens_decoder().keys()];
-  return ids.reduce((highest, id) => {
-    if (isId(id)) return Math.max(highest, id);
-    throw new Error(`it has ${shownJson(id)} where a token id belongs`);
-  }, -1);
+  checkIds(ids);
+  return maximum([-1, ...ids]);
+}
+
+function openLibrary(directory: string, files: TokenizerFiles): { library: Library; vocabSize: number } {
+  const ids = idsOf(files.tokenizer);
+  guarded(directory, () => checkIds(ids));
+  return timed(directory, ids.length, () => {
+    const library = new tokenizersLibrary.Tokenizer(files.tokenizer, files.config);
+    return { library, vocabSize: highestId(library) + 1 };
+  });
 }
 
 /** Runs `work` on `length` characters or tokens. @throws BAD_INPUT when it fails or takes too long */
@@ -98,11 +132,9 @@ function timed<T>(directory: string, length: number, work: () => T): T {
  * generation_config.json
  */
 export async function loadTokenizer(directory: string): Promise<Tokenizer> {
+  needThreads(TIMER_THREADS, 'The tokenizer');
   const files = await readTokenizerFiles(directory);
-  const { library, vocabSize } = guarded(directory, () => {
-    const made = new tokenizersLibrary.Tokenizer(files.tokenizer, files.config);
-    return { library: made, vocabSize: highestId(made) + 1 };
-  });
+  const { library, vocabSize } = openLibrary(directory, files);
   const idOf = (text: string | null): number | null =>
     text === null ? null : (library.token_to_id(text) ?? null);
   const eosId = idOf(tokenText(files.config.eos_token));
@@ -133,5 +165,6 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
     eosIds,
     padId: idOf(tokenText(files.config.pad_token)) ?? idList(files.generation.pad_token_id)[0] ?? eosIds[0]!,
     vocabSize,
+    fingerprints: files.fingerprints,
   };
 }

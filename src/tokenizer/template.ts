@@ -34,20 +34,30 @@ function sizeOf(value: unknown): number {
   return value instanceof Map ? value.size : 0;
 }
 
-/** Every value passes through `evaluate`, so all work is counted. */
-class CountingInterpreter extends Interpreter {
+class Meter {
   private work = 0;
 
-  override evaluate(statement: unknown, environment: unknown): { value: unknown } {
-    this.count(1);
-    const result = super.evaluate(statement, environment);
-    this.count(sizeOf(result.value));
-    return result;
-  }
-
-  private count(units: number): void {
+  /** @throws TooMuchWork */
+  count(units: number): void {
     this.work += units;
     if (this.work > MAX_WORK) throw new TooMuchWork();
+  }
+}
+
+/** Every value passes through `evaluate`, so all work is counted. */
+class CountingInterpreter extends Interpreter {
+  constructor(
+    environment: unknown,
+    private readonly meter: Meter,
+  ) {
+    super(environment);
+  }
+
+  override evaluate(statement: unknown, environment: unknown): { value: unknown } {
+    this.meter.count(1);
+    const result = super.evaluate(statement, environment);
+    this.meter.count(sizeOf(result.value));
+    return result;
   }
 }
 
@@ -62,6 +72,14 @@ function range(first: number, end?: number, step = 1): number[] {
 
 const TIME = new jinjaLibrary.Template('{{ strftime_now(format) }}');
 
+/** The library makes two date formatters per call, which takes as long as this many steps. */
+const DATE_WORK = 50;
+
+function strftimeNow(format: unknown, meter: Meter): string {
+  meter.count(DATE_WORK + String(format).length);
+  return TIME.render({ format });
+}
+
 /** Globals that templates may use besides their variables. */
 const GLOBALS: Readonly<Record<string, unknown>> = {
   true: true,
@@ -71,7 +89,6 @@ const GLOBALS: Readonly<Record<string, unknown>> = {
   False: false,
   None: null,
   range,
-  strftime_now: (format: string) => TIME.render({ format }),
   raise_exception: (message: string) => {
     throw new Error(message);
   },
@@ -79,8 +96,10 @@ const GLOBALS: Readonly<Record<string, unknown>> = {
 
 function render(program: unknown, variables: Readonly<Record<string, unknown>>): string {
   const environment = new Environment();
-  for (const [name, value] of Object.entries({ ...GLOBALS, ...variables })) environment.set(name, value);
-  return String(new CountingInterpreter(environment).run(program).value);
+  const meter = new Meter();
+  const own = { ...GLOBALS, strftime_now: (format: unknown) => strftimeNow(format, meter), ...variables };
+  for (const [name, value] of Object.entries(own)) environment.set(name, value);
+  return String(new CountingInterpreter(environment, meter).run(program).value);
 }
 
 /**

@@ -4,7 +4,7 @@ import type { EvalProgress, EvalSummary } from '../eval';
 import type { FetchProgress } from '../hub';
 import type { HealthChange } from '../monitor';
 import type { Plan } from '../plan';
-import type { CompletionRow, Rollback } from '../run';
+import type { AcceptedChange, CompletionRow, Rollback } from '../run';
 import type { Decoding } from '../sampling';
 import type { StepMetrics } from '../types';
 
@@ -40,6 +40,8 @@ export interface RunSummary {
     steps: number;
     best: Best | null;
     rollbacks: number;
+    /** Changed reward files with which the run was resumed; absent if there were none. */
+    accepted?: AcceptedChange[];
   };
 }
 
@@ -69,6 +71,8 @@ export type TrainEvent =
   | { type: 'checkpoint'; step: number; path: string }
   | { type: 'health'; change: HealthChange }
   | { type: 'rollback'; rollback: Rollback }
+  /** The run is resumed although this has changed, because its user said so. */
+  | { type: 'accepted'; change: AcceptedChange }
   /** A phase has shown no progress for too long; `path` is its dump, null if that could not be written. */
   | { type: 'hang'; phase: Phase; step: number; silentMs: number; path: string | null; message: string }
   | { type: 'warning'; message: string };

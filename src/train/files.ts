@@ -113,10 +113,10 @@ export class RunFiles {
   }
 
   private content(state: RunState): CheckpointContent {
-    const { config, loop } = this.run;
-    const { dataset, engine } = loop;
+    const { config, loop, identity, accepted } = this.run;
     const pending = state.pending && finiteNumbers(state.pending).finite;
-    const stored = storedState({ ...state, pending }, config, dataset.size, engine);
+    const origin = { config, datasetSize: loop.dataset.size, identity, accepted };
+    const stored = storedState({ ...state, pending }, origin, loop.engine);
     return { adapterConfig: this.adapterConfig(), ...stored };
   }
 

@@ -7,10 +7,13 @@ import {
   openCheckpoint,
   readRunDirectory,
   type RunDirectory,
+  type StoredCheckpoint,
 } from '../run';
+import { checkForked, forkChanges } from './identity';
 import { closeRewards, resolveTrainConfig } from './inputs';
 import { openIn, overStored, type Asked, type Opening } from './opening';
 import { sameSteps } from './resume';
+import { lacksIdentity, storedPart } from './state';
 
 /** A run, and the step of one of its checkpoints. */
 export interface ForkPoint {
@@ -19,19 +22,25 @@ export interface ForkPoint {
 }
 
 /** Settings that a checkpoint's weights and optimiser depend on. */
-const FIXED = ['model', 'loraRank', 'loraAlpha', 'targetModules'] as const;
+const FIXED = ['loraRank', 'loraAlpha', 'targetModules'] as const;
+
+/** @throws BAD_CONFIG if there is no such checkpoint */
+function checkStep(source: RunDirectory, at: number): void {
+  const steps = source.checkpointSteps();
+  if (steps.includes(at)) return;
+  const known = steps.length === 0 ? 'it has none' : `it has ${steps.join(', ')}`;
+  throw new AcoerError('BAD_CONFIG', `${source.path} has no checkpoint of step ${at} (${known}).`);
+}
 
 /** @throws BAD_CONFIG for a fork that cannot continue from its checkpoint */
-function checkFork(source: RunDirectory, at: number, before: Config, config: Config): void {
-  const steps = source.checkpointSteps();
-  if (!steps.includes(at)) {
-    const known = steps.length === 0 ? 'it has none' : `it has ${steps.join(', ')}`;
-    throw new AcoerError('BAD_CONFIG', `${source.path} has no checkpoint of step ${at} (${known}).`);
-  }
+function checkSettings(checkpoint: StoredCheckpoint, before: Config, config: Config): void {
+  const { step: at } = checkpoint;
   if (config.maxSteps <= at) {
     throw new AcoerError('BAD_CONFIG', `maxSteps is ${config.maxSteps}: a fork at step ${at} needs more.`);
   }
-  const changed = FIXED.find((name) => JSON.stringify(config[name]) !== JSON.stringify(before[name]));
+  // A model whose files are compared may have moved.
+  const fixed = lacksIdentity(checkpoint) ? (['model', ...FIXED] as const) : FIXED;
+  const changed = fixed.find((name) => JSON.stringify(config[name]) !== JSON.stringify(before[name]));
   if (changed === undefined) return;
   throw new AcoerError(
     'BAD_CONFIG',
@@ -39,11 +48,15 @@ function checkFork(source: RunDirectory, at: number, before: Config, config: Con
   );
 }
 
-/** Only reads the run it forks, which may still be running. */
+/**
+ * Only reads the run it forks, which may still be running.
+ * @param warn gets a sentence about lines of metrics that the run has lost
+ */
 export async function openFork(
   out: string | undefined,
   { run, at }: ForkPoint,
   asked: Asked,
+  warn: (message: string) => void,
 ): Promise<Opening> {
   const { settings } = asked;
   if (settings.preset !== undefined) {
@@ -53,15 +66,22 @@ export async function openFork(
   const own = source.settings() as ConfigInput;
   const before = resolveTrainConfig([own]);
   const config = overStored(before, resolveTrainConfig([own, settings]));
-  checkFork(source, at, before, config);
+  checkStep(source, at);
   const checkpoint = openCheckpoint(source, at);
+  checkSettings(checkpoint, before, config);
   const opening = await openIn(out, config, asked);
+  const { directory, inputs } = opening;
   try {
-    copyRunStart(opening.directory, source, at);
+    checkForked(checkpoint, inputs);
+    const { accepted = [], pending } = storedPart(checkpoint);
+    // A pending line is not in the file yet.
+    await copyRunStart(directory, source, pending === null ? at : at - 1, warn);
+    const other = forkChanges(checkpoint, inputs);
+    const keepOpen = sameSteps(before, config) && !other.rewards;
+    return { ...opening, checkpoint, accepted, fork: { keepOpen, otherEvalData: other.evalData } };
   } catch (error) {
-    discardRunDirectory(opening.directory);
-    await closeRewards(opening.inputs.rewards);
+    discardRunDirectory(directory);
+    await closeRewards(inputs.rewards);
     throw error;
   }
-  return { ...opening, checkpoint, fork: { keepOpen: sameSteps(before, config) } };
 }

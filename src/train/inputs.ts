@@ -10,6 +10,7 @@ import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../pla
 import { listRewards, resolveReward } from '../rewards';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
 import type { WeightedReward } from '../grpo/context';
+import { inputIdentity, type Identity } from './identity';
 import { noteUnanswerable, skippedPrompts } from './long-prompts';
 import { openRewardModule } from './reward-module';
 
@@ -33,6 +34,8 @@ export interface Inputs {
   skippedRows: Set<number>;
   /** null: nothing is evaluated. */
   evalData: Dataset | null;
+  /** Without the model, whose files are read while it is loaded. */
+  identity: Omit<Identity, 'model'>;
 }
 
 /** `resolveConfig` with the names of the registered rewards. */
@@ -174,7 +177,8 @@ export async function openInputs(
       const count = Math.max(config.evalProblems, config.evalSampledProblems);
       await noteUnanswerable({ dataset: evalData, count, tokenizer, config, signal }, planned, onNotice);
     }
-    return { rewards, modelDirectory, planned, tokenizer, trainData, skippedRows, evalData };
+    const identity = await inputIdentity(config, { tokenizer, evalData });
+    return { rewards, modelDirectory, planned, tokenizer, trainData, skippedRows, evalData, identity };
   } catch (error) {
     await closeRewards(rewards);
     throw error;

@@ -71,9 +71,18 @@ function limitInWords(config: Config, { maxPositions }: PlannedModel): string {
   return `the ${room} tokens that maxCompletionLength = ${maxCompletionLength} leaves of the model's ${grouped(maxPositions)} positions`;
 }
 
+/** When none of so many prompts fits, the search ends: it would take minutes to find the odd one that does. */
+const TRIED = 512;
+
+const evenly = (dataset: Dataset): Dataset => ({
+  ...dataset,
+  size: TRIED,
+  get: (index) => dataset.get(Math.floor((index * dataset.size) / TRIED)),
+});
+
 /**
  * The rows to leave out of training; `onNotice` is told how many.
- * @throws BAD_CONFIG when no row is left
+ * @throws BAD_CONFIG when no row is left, or none of those tried first
  */
 export async function skippedPrompts(
   config: Config,
@@ -84,13 +93,19 @@ export async function skippedPrompts(
   const { trainData: dataset, tokenizer } = data;
   const { size, name } = dataset;
   const scanned = { dataset, count: size, tokenizer, config, signal: options.signal };
-  const { rows, longest } = await findLongPrompts(promptLimit(config, model), scanned);
-  if (longest === null) return rows;
+  const limit = promptLimit(config, model);
   const over = limitInWords(config, model);
-  if (rows.size === size) {
+  const refuse = (which: string): never => {
     const advice = over.startsWith('max') ? 'raise it' : 'lower maxCompletionLength';
-    throw new AcoerError('BAD_CONFIG', `Every prompt of ${name} is longer than ${over}; ${advice}.`);
+    throw new AcoerError('BAD_CONFIG', `${which} is longer than ${over}; ${advice}.`);
+  };
+  if (size > TRIED) {
+    const some = await findLongPrompts(limit, { ...scanned, dataset: evenly(dataset), count: TRIED });
+    if (some.rows.size === TRIED) refuse(`Every one of ${grouped(TRIED)} prompts spread over ${name}`);
   }
+  const { rows, longest } = await findLongPrompts(limit, scanned);
+  if (longest === null) return rows;
+  if (rows.size === size) refuse(`Every prompt of ${name}`);
   const which = `${grouped(rows.size)} of ${grouped(size)} problems skipped`;
   options.onNotice?.(
     `${name}: ${which}: the prompt is longer than ${over} (the longest, of problem ${longest.id}: ${grouped(longest.tokens)}).`,

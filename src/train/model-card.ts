@@ -79,6 +79,7 @@ function training({ config, summary, trainData, forkedAt }: CardContent): string
     ['target modules', config.targetModules.join(', ')],
     ['seed', String(run.seed)],
     ...(run.rollbacks > 0 ? [['rollbacks', String(run.rollbacks)]] : []),
+    ...(run.accepted ?? []).map(({ step }) => ['another reward file', `from step ${step + 1} on`]),
     ...(forkedAt !== null ? [['forked from another run', `at step ${forkedAt}`]] : []),
   ];
   return table(rows);

@@ -2,7 +2,9 @@
 import type { Config } from '../config';
 import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
+import { abortable } from '../grpo/abortable';
 import { resolveLoss } from '../losses';
+import { modelFingerprints } from '../models';
 import { assertFits, promptLimit, type Plan } from '../plan';
 import { ONE_RANK } from '../ranks';
 import { streamSeed } from '../rng';
@@ -11,6 +13,7 @@ import type { Tokenizer } from '../tokenizer';
 import { judgeCompletion } from '../eval';
 import type { LoopContext } from '../grpo/context';
 import type { TrainEvent } from './events';
+import { checkModel, type Identity } from './identity';
 import { closeRewards, type Inputs } from './inputs';
 import type { Opening } from './opening';
 import { MemoryLimits } from '../grpo/memory';
@@ -46,6 +49,8 @@ export type SamplerMaker = (parts: {
 
 export interface OpenedModel {
   loop: LoopContext;
+  /** What the run trusts. */
+  identity: Identity;
   /** null: the engine does not know its memory. */
   plan: Plan | null;
   /** Frees policy, model, engine and rewards; the rewards alone when the engine answers no call. */
@@ -80,13 +85,17 @@ export function scheduleOf({ lrSchedulerType: type, maxSteps: totalSteps, warmup
 
 type OpenModelOptions = Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan' | 'sampler'>;
 
-/** Loads the model; closes the rewards of `inputs` when that fails. */
+/**
+ * Loads the model while its files are hashed, and compares them with those of the checkpoint to continue from.
+ * Closes the rewards of `inputs` when that fails.
+ */
 export async function openModel(
-  { config, inputs }: Opening,
+  { config, inputs, checkpoint }: Opening,
   watchdog: Watchdog,
   { engine: given, signal, ignorePlan = false, sampler: makeSampler }: OpenModelOptions,
 ): Promise<OpenedModel> {
-  const { rewards } = inputs;
+  const { rewards, modelDirectory } = inputs;
+  const failed = new AbortController();
   const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeRewards(rewards) }];
   const close = async () => {
     for (const part of opened.splice(0).reverse()) await part.dispose();
@@ -94,17 +103,27 @@ export async function openModel(
   try {
     const engine = given ?? (await openEngine(config));
     if (given === undefined) opened.push(engine);
-    const plan = await planSession(config, inputs, engine);
+    const plan = await planSession(config, inputs, engine, signal);
     if (plan !== null && !ignorePlan) assertFits(plan);
-    const model = await engine.loadModel(inputs.modelDirectory, { dtype: config.dtype ?? undefined, signal });
+    const hashing = modelFingerprints(modelDirectory, failed.signal);
+    hashing.catch(() => undefined);
+    const model = await engine.loadModel(modelDirectory, { dtype: config.dtype ?? undefined, signal });
     opened.push(model);
+    const identity = { ...inputs.identity, model: await abortable(hashing, signal) };
+    if (checkpoint !== null) checkModel(modelDirectory, checkpoint, identity.model);
     const policy = await createPolicy(model, config);
     opened.push(policy);
     const base = { engine, model, policy, watch: watchdog, signal };
     const loop = loopContext(config, inputs, base, makeSampler);
     watchdog.loaded(engine, model, loop.sampler);
-    return { loop, plan, close: (engineAnswers) => (engineAnswers ? close() : closeRewards(rewards)) };
+    return {
+      loop,
+      identity,
+      plan,
+      close: (engineAnswers) => (engineAnswers ? close() : closeRewards(rewards)),
+    };
   } catch (error) {
+    failed.abort();
     await close();
     throw error;
   }

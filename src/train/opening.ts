@@ -10,10 +10,12 @@ import {
   openRunDirectory,
   readRunDirectory,
   refuseBrokenFork,
+  type AcceptedChange,
   type RunDirectory,
   type StoredCheckpoint,
 } from '../run';
 import type { RunSummary } from './events';
+import { checkResumed } from './identity';
 import {
   closeRewards,
   openInputs,
@@ -25,13 +27,15 @@ import {
   type OwnParts,
 } from './inputs';
 import { allowedChanges, forkCommand } from './resume';
-import { storedPart } from './state';
+import { lacksIdentity, storedPart } from './state';
 
 /** What the caller of `train` gave. */
 export interface Asked {
   settings: ConfigInput & { preset?: string };
   parts: OwnParts;
   fetching: ModelFetchOptions;
+  /** What may have changed since the run was interrupted. */
+  acceptChanged: readonly 'reward'[];
 }
 
 export interface Opening {
@@ -40,8 +44,10 @@ export interface Opening {
   inputs: Inputs;
   resumed: boolean;
   checkpoint: StoredCheckpoint | null;
+  /** Changes that the user has accepted, now or before. */
+  accepted: AcceptedChange[];
   /** `checkpoint` is another run's. `keepOpen`: finish the updates that are left of its batch. */
-  fork?: { keepOpen: boolean };
+  fork?: { keepOpen: boolean; otherEvalData: boolean };
 }
 
 export async function openNew(out: string | undefined, asked: Asked): Promise<Opening> {
@@ -60,7 +66,7 @@ export async function openIn(
     const config = withPinnedData(wanted, inputs, parts);
     const name = config.name ?? inputs.rewards.map(({ reward }) => reward.name).join('+');
     const directory = createRunDirectory(out ?? newRunPath('runs', name), config);
-    return { directory, config, inputs, resumed: false, checkpoint: null };
+    return { directory, config, inputs, resumed: false, checkpoint: null, accepted: [] };
   } catch (error) {
     await closeRewards(inputs.rewards);
     throw error;
@@ -106,38 +112,49 @@ function resumedConfig(
  */
 export async function openResumed(
   path: string,
-  { settings, parts, fetching }: Asked,
+  { settings, parts, fetching, acceptChanged }: Asked,
   warn: (message: string) => void,
 ): Promise<Opening> {
   const { stored, wanted } = resumedConfig(readRunDirectory(path), settings);
   const directory = openRunDirectory(path);
   try {
     completeRollbacks(directory);
-    const checkpoint = findCheckpoint(directory, warn);
+    const checkpoint = await findCheckpoint(directory, warn);
     if (checkpoint === null) refuseBrokenFork(directory);
     const before = checkpoint === null ? stored : resolveTrainConfig([storedPart(checkpoint).config]);
-    for (const change of allowedChanges(before, wanted, path, checkpoint?.step ?? 0)) warn(change);
+    const step = checkpoint?.step ?? 0;
+    const compared = checkpoint !== null && !lacksIdentity(checkpoint);
+    for (const change of allowedChanges(before, wanted, path, step, compared)) warn(change);
     const inputs = await openInputs(wanted, parts, fetching);
-    if (checkpoint !== null) await checkData(path, checkpoint, inputs);
+    const accepted = await orClose(inputs, () => {
+      if (checkpoint === null) return [];
+      checkData(path, checkpoint, inputs);
+      return checkResumed(path, checkpoint, inputs, wanted, acceptChanged);
+    });
     const config = withPinnedData(wanted, inputs, parts);
-    return { directory, config, inputs, resumed: true, checkpoint };
+    return { directory, config, inputs, resumed: true, checkpoint, accepted };
   } catch (error) {
     directory.lock?.release();
     throw error;
   }
 }
 
+/** Closes the rewards of `inputs` when `check` throws. */
+export async function orClose<T>({ rewards }: Inputs, check: () => T): Promise<T> {
+  try {
+    return check();
+  } catch (error) {
+    await closeRewards(rewards);
+    throw error;
+  }
+}
+
 /** In different data the stored position means different problems; their order depends on their number. */
-async function checkData(
-  run: string,
-  checkpoint: StoredCheckpoint,
-  { trainData, rewards }: Inputs,
-): Promise<void> {
+function checkData(run: string, checkpoint: StoredCheckpoint, { trainData }: Inputs): void {
   const { datasetSize, data: before } = storedPart(checkpoint);
   const { size, name, source } = trainData;
   const sameRows = before === null || before === (source?.fingerprint ?? null);
   if (sameRows && datasetSize === size) return;
-  await closeRewards(rewards);
   const fault = sameRows
     ? `The training data has ${size} problems now and had ${datasetSize} when the run began`
     : `${name} no longer holds the problems this run began with, so it cannot continue where it stopped`;
@@ -155,7 +172,7 @@ export function finishedRun(
   const directory = readRunDirectory(path);
   const { stored, wanted } = resumedConfig(directory, settings);
   if (!directory.finished(stored.maxSteps) || wanted.maxSteps > stored.maxSteps) return null;
-  allowedChanges(stored, wanted, path, stored.maxSteps);
+  allowedChanges(stored, wanted, path, stored.maxSteps, true);
   // The process was killed after writing the summary: remove the stale lock.
   if (directory.isLocked()) openRunDirectory(path).lock?.release();
   return { config: stored, summary: directory.readJson(directory.summary()) as RunSummary };

@@ -6,14 +6,14 @@ import { TensorBoardSink } from './tensorboard';
 
 /**
  * One JSON object per step.
- * @param warn gets one sentence when a number is left out because it is not finite
+ * @param warn gets one sentence when a number is left out because it is not finite, or lines were lost
  */
 export function metricsSink(directory: RunDirectory, warn: (message: string) => void): Sink {
   let file: MetricsFile | null = null;
   return {
-    rewind(step) {
+    async rewind(step) {
       file?.close();
-      file = new MetricsFile(directory.metrics(), step, warn);
+      file = await MetricsFile.open(directory.metrics(), step, warn, directory.savedMetrics());
     },
     step: (metrics) => file!.append(metrics),
     flush: () => file?.sync(),

@@ -5,24 +5,27 @@ import { loadDataset, loadRunData, trainSpec } from '../data';
 import type { Engine } from '../engine/types';
 import { engineDevice, planRun, promptLimit, type Plan, type PlannedModel } from '../plan';
 import { resolveModel } from '../models';
-import { loadTokenizer, renderPrompt } from '../tokenizer';
+import { loadTokenizer, renderPrompts } from '../tokenizer';
 import type { Inputs } from './inputs';
+import { maximum } from '../statistics';
 
 /** How many prompts, spread evenly over the data, are measured to find the longest. */
 const PROMPTS = 64;
 
-/** Length in tokens of the longest of some prompts of the data. */
-function longestPrompt(
+/** Length in tokens of the longest of some prompts of the data. Yields to the event loop. */
+async function longestPrompt(
   config: Config,
   { tokenizer, trainData, planned }: Pick<Inputs, 'tokenizer' | 'trainData' | 'planned'>,
-): number {
-  const { promptTemplate, enableThinking } = config;
+  signal?: AbortSignal,
+): Promise<number> {
   const rows = Math.min(PROMPTS, trainData.size);
-  const lengths = Array.from({ length: rows }, (_, i) => {
-    const row = Math.floor((i * trainData.size) / rows);
-    return renderPrompt(tokenizer, trainData.get(row), row, { promptTemplate, enableThinking }).ids.length;
-  });
-  return Math.min(Math.max(1, ...lengths), promptLimit(config, planned));
+  const problems = Array.from({ length: rows }, (_, i) =>
+    trainData.get(Math.floor((i * trainData.size) / rows)),
+  );
+  const { promptTemplate, enableThinking } = config;
+  const prompts = await renderPrompts(tokenizer, problems, { promptTemplate, enableThinking, signal });
+  const longest = maximum(prompts.map(({ ids }) => ids.length));
+  return Math.min(Math.max(1, longest), promptLimit(config, planned));
 }
 
 /** The longest prompt in tokens; undefined if model or data are not on this machine: nothing is fetched. */
@@ -38,8 +41,14 @@ export async function longestLocalPrompt(config: Config, planned: PlannedModel):
 }
 
 /** null for an engine that does not know its memory. */
-export async function planSession(config: Config, inputs: Inputs, engine: Engine): Promise<Plan | null> {
+export async function planSession(
+  config: Config,
+  inputs: Inputs,
+  engine: Engine,
+  signal?: AbortSignal,
+): Promise<Plan | null> {
   const device = await engineDevice(engine);
   if (device.totalBytes === 0) return null;
-  return planRun({ config, model: inputs.planned, device, promptTokens: longestPrompt(config, inputs) });
+  const promptTokens = await longestPrompt(config, inputs, signal);
+  return planRun({ config, model: inputs.planned, device, promptTokens });
 }

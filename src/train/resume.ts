@@ -4,7 +4,9 @@ import type { Config } from '../config';
 import { AcoerError } from '../errors';
 
 /** Settings that a resumed run may change, and the effect. */
-const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' | 'schedule' | 'prompts'>>> = {
+const CHANGEABLE: Readonly<
+  Partial<Record<keyof Config, 'nothing' | 'rounding' | 'schedule' | 'prompts' | 'place'>>
+> = {
   maxSteps: 'schedule',
   saveSteps: 'nothing',
   keepCheckpoints: 'nothing',
@@ -31,12 +33,15 @@ const CHANGEABLE: Readonly<Partial<Record<keyof Config, 'nothing' | 'rounding' |
   memoryLimitBytes: 'rounding',
   threads: 'rounding',
   device: 'rounding',
+  model: 'place',
+  rewardModules: 'place',
 };
 
 const EFFECTS = {
   nothing: '',
   rounding: ' (later numbers may differ by rounding)',
   schedule: ' (the learning rate of later steps follows the new length)',
+  place: ' (the same files elsewhere)',
   prompts: ' (later numbers are no longer those of an uninterrupted run)',
 } as const;
 
@@ -78,17 +83,26 @@ export const forkCommand = (run: string, step: number): string => `acoer fork ${
  * One sentence for each change.
  * @param run its folder
  * @param step the step to continue from
+ * @param compared the files are compared with those of the checkpoint, so only their place can have changed
  * @throws BAD_CONFIG for a setting that the steps made so far depend on
  */
-export function allowedChanges(before: Config, after: Config, run: string, step: number): string[] {
+export function allowedChanges(
+  before: Config,
+  after: Config,
+  run: string,
+  step: number,
+  compared: boolean,
+): string[] {
   const changes = changesBetween(before, after);
-  const refused = changes.filter(({ name }) => CHANGEABLE[name] === undefined);
+  const free = (Object.keys(CHANGEABLE) as (keyof Config)[]).filter(
+    (name) => compared || CHANGEABLE[name] !== 'place',
+  );
+  const refused = changes.filter(({ name }) => !free.includes(name));
   if (refused.length > 0) {
     const list = refused.map(({ text }) => text).join(', ');
-    const free = Object.keys(CHANGEABLE).join(', ');
     throw new AcoerError(
       'BAD_CONFIG',
-      `A resumed run cannot change ${list}: the steps made so far depend on it. It can change ${free}. ` +
+      `A resumed run cannot change ${list}: the steps made so far depend on it. It can change ${free.join(', ')}. ` +
         `For other changes, continue in a new folder: ${forkCommand(run, step)} --set ...`,
     );
   }

@@ -3,6 +3,7 @@
  * timeout, and an answer that never comes cannot keep the run from ending.
  */
 import { join } from 'node:path';
+import { inspect } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import { awakeTimer } from '../deadline';
 import { AcoerError } from '../errors';
@@ -49,13 +50,20 @@ interface Pending {
 
 const NOTHING: Observed = { state: undefined, metrics: {}, snapshot: {} };
 
-/** The user's module shares the thread's port and may post anything. */
-const isOurs = (message: unknown): boolean => isRecord(message);
-
 type First = Extract<FromWorker, { type: 'ready' | 'unloadable' }>;
+type Answer = Exclude<FromWorker, First>;
 
-const isFirst = (message: FromWorker): message is First =>
-  message.type === 'ready' || message.type === 'unloadable';
+/** The file shares the thread's port with us and may post anything. */
+const isFirst = (message: unknown): message is First =>
+  isRecord(message) && (message['type'] === 'ready' || message['type'] === 'unloadable');
+
+const isAnswer = (message: unknown): message is Answer =>
+  isRecord(message) && ['running', 'waiting', 'done', 'failed'].includes(message['type'] as string);
+
+function foreign(message: unknown): string {
+  const shown = inspect(message, { depth: 1, breakLength: Infinity }).slice(0, 60);
+  return `it posted ${shown} to parentPort, over which acoer talks to it; remove that call of postMessage`;
+}
 
 class ModuleReward implements BoundReward {
   readonly name: string;
@@ -76,7 +84,7 @@ class ModuleReward implements BoundReward {
     private readonly timeoutMs: number,
   ) {
     this.name = setup.name;
-    worker.on('message', (message: FromWorker) => this.receive(message));
+    worker.on('message', (message: unknown) => this.receive(message));
     worker.on('error', (error) => this.end(error));
     worker.on('exit', () => this.end(new Error('its thread ended')));
     worker.unref();
@@ -134,10 +142,14 @@ class ModuleReward implements BoundReward {
     });
   }
 
-  private receive(message: FromWorker): void {
-    if (!isOurs(message) || isFirst(message)) return;
-    const call = this.pending.get(message.id);
-    if (call === undefined) return;
+  private receive(message: unknown): void {
+    if (this.ended !== null) return;
+    const call = isAnswer(message) ? this.pending.get(message.id) : undefined;
+    if (call === undefined) this.stop(new Error(foreign(message)));
+    else this.take(message as Answer, call);
+  }
+
+  private take(message: Answer, call: Pending): void {
     switch (message.type) {
       case 'running':
         this.running = message.id;
@@ -167,7 +179,11 @@ class ModuleReward implements BoundReward {
   private expire(id: number): void {
     const late = new Error(`no answer within ${this.timeoutMs} ms`);
     this.settle(this.running ?? id)?.reject(late);
-    this.end(late);
+    this.stop(late);
+  }
+
+  private stop(error: Error): void {
+    this.end(error);
     void endThread(this.worker);
   }
 
@@ -189,8 +205,9 @@ function firstMessage(worker: Worker, timeoutMs: number): Promise<First> {
     };
     const unloadable = (message: string) => end({ type: 'unloadable', message });
     const timer = setTimeout(() => unloadable(`it did not load within ${timeoutMs} ms`), timeoutMs);
-    worker.on('message', (message: FromWorker) => {
-      if (isOurs(message) && isFirst(message)) end(message);
+    worker.on('message', (message: unknown) => {
+      if (isFirst(message)) end(message);
+      else unloadable(foreign(message));
     });
     worker.once('error', (error) => unloadable(error.message));
     worker.once('exit', () => unloadable('its thread ended while loading it'));

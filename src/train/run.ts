@@ -1,6 +1,6 @@
 /** A run in progress: drives the loop, evaluates, saves, and acts on the result of each step. */
 import { AcoerError, errorCode, errorMessage } from '../errors';
-import { completeRollbacks, findCheckpoint, recordRollback, type Rollback } from '../run';
+import { completeRollbacks, findCheckpoint, isFull, recordRollback, type Rollback } from '../run';
 import { afterStep, type RefusedStep } from './after-step';
 import { betterOf, evaluatePolicy, evaluationMetrics, type EvaluationContext } from './evaluation';
 import type { EvalPhase, Evaluation, RunSummary, TrainStep } from './events';
@@ -156,7 +156,7 @@ export class RunDriver {
     this.unsaved = false;
     await this.files.write('rollbacks.json', () => recordRollback(directory, rollback));
     await this.files.write('rollbacks.json', () => completeRollbacks(directory));
-    const checkpoint = findCheckpoint(directory, (message) => this.warn(message));
+    const checkpoint = await findCheckpoint(directory, (message) => this.warn(message));
     if (checkpoint === null) throw new AcoerError(code, `${rollback.reason} No checkpoint is whole.`);
     this.state = await restoreRun(directory, checkpoint, this.loop);
     this.weights = this.loop.policy.version;
@@ -243,7 +243,7 @@ export class RunDriver {
   }
 
   private async finish(): Promise<RunSummary> {
-    const { config, directory, inputs } = this.run;
+    const { config, directory, inputs, accepted } = this.run;
     const { latest, base, position } = this.state;
     const step = config.maxSteps;
     const { refused } = position.state;
@@ -256,7 +256,8 @@ export class RunDriver {
     const reward = inputs.rewards.map((entry) => entry.reward.name).join('+');
     const { rollbacks } = this.state.position.state.eased;
     const run = { directory: directory.path, reward, seed: config.seed, steps: step, best, rollbacks };
-    const summary: RunSummary = { base: base!, trained, run };
+    const changes = accepted.length > 0 ? { accepted } : {};
+    const summary: RunSummary = { base: base!, trained, run: { ...run, ...changes } };
     await this.files.final(summary);
     return summary;
   }
@@ -281,6 +282,11 @@ export class RunDriver {
   private ending(error: unknown): unknown {
     if (this.run.watchdog.hung !== null) return this.run.watchdog.hung;
     const { path } = this.run.directory;
+    // Asked to stop while it waited for space: that is no failure.
+    if (this.halt.waiting.aborted && errorCode(error) === 'WRITE_FAILED' && isFull((error as Error).cause)) {
+      const message = `${this.stopMessage()} (${errorMessage(error)})`;
+      return new AcoerError('INTERRUPTED', message, { cause: error });
+    }
     if (errorCode(error) === 'WRITE_FAILED') {
       const advice = `The run ended after step ${this.step}; once the disk can be written: acoer train --resume ${path}`;
       return new AcoerError('WRITE_FAILED', `${errorMessage(error)} ${advice}`, { cause: error });

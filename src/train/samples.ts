@@ -1,6 +1,7 @@
 /** A few completions as Markdown. Whatever they contain is shown as text, never rendered. */
 import { printable } from '../printable';
 import type { CompletionRow, StoredCompletion } from '../run';
+import { maximum } from '../statistics';
 
 /** What trackers show of a completion. */
 export interface Sample {
@@ -36,7 +37,7 @@ function shortened(text: string): string {
 /** A code block whose fence is longer than any run of backticks inside it. */
 function fenced(text: string): string {
   const shown = printable(shortened(text));
-  const longest = Math.max(3, ...Array.from(shown.matchAll(/`+/g), ([run]) => run.length));
+  const longest = Math.max(3, maximum(Array.from(shown.matchAll(/`+/g), ([run]) => run.length)));
   const fence = '`'.repeat(longest + 1);
   return `${fence}\n${shown}\n${fence}`;
 }

@@ -25,7 +25,7 @@ export async function startState(
 ): Promise<RunState> {
   if (checkpoint === null) return newState(context);
   if (fork === undefined) return restoreRun(directory, checkpoint, context);
-  return forkState(checkpoint, fork.keepOpen, context);
+  return forkState(checkpoint, fork, context);
 }
 
 /**
@@ -47,12 +47,12 @@ export async function restoreRun(
 }
 
 /**
- * The state a fork starts from: the checkpoint's, with a new state for rewards that it does not know.
- * @param keepOpen finish the updates that are left of a batch; otherwise the first step generates
+ * The state a fork starts from: the checkpoint's, with a new state for rewards that it does not know, and
+ * without the evaluations of other data.
  */
 async function forkState(
   checkpoint: StoredCheckpoint,
-  keepOpen: boolean,
+  { keepOpen, otherEvalData }: NonNullable<Opening['fork']>,
   context: LoopContext,
 ): Promise<RunState> {
   await restorePolicy(checkpoint, context.policy);
@@ -62,8 +62,10 @@ async function forkState(
   const initial = fresh.position.state.rewardStates;
   const known = Object.entries(loop.rewardStates).filter(([name]) => name in initial);
   const rewardStates = { ...initial, ...Object.fromEntries(known) };
+  const { base, latest, best } = otherEvalData ? fresh : state;
   return {
     ...state,
+    ...{ base, latest, best },
     position: { state: { ...loop, rewardStates }, open: keepOpen ? open : null },
     data: fresh.data,
     guard: { ...state.guard, healthy: null, collapse: null },

@@ -2,12 +2,13 @@
 import { currentSettings, type Config } from '../config';
 import type { Engine } from '../engine/types';
 import { initialMonitorState } from '../monitor';
-import type { StoredCheckpoint, Tensor } from '../run';
+import type { AcceptedChange, StoredCheckpoint, Tensor } from '../run';
 import type { StepMetrics } from '../types';
 import { packageVersion } from '../version';
 import type { LoopPosition, LoopState } from '../grpo/context';
 import type { Best, Evaluation } from './events';
 import type { GuardState } from './guard';
+import type { Identity } from './identity';
 import { stillLearnt } from '../grpo/memory';
 import { openBatchTensors, restoreOpenBatch, type OpenBatchNumbers } from './open-batch';
 import { configHash } from './resume';
@@ -38,11 +39,18 @@ export interface Maker {
   threads: number;
 }
 
-interface StoredState extends Omit<RunState, 'position'> {
-  maker: Maker;
-  configHash: string;
+/** What is fixed when a run is opened, and what made it. */
+interface Origin {
   config: Config;
   datasetSize: number;
+  /** Missing in checkpoints of versions that recorded none. */
+  identity?: Identity;
+  accepted?: AcceptedChange[];
+}
+
+interface StoredState extends Omit<RunState, 'position'>, Origin {
+  maker: Maker;
+  configHash: string;
   loop: LoopState;
   batch: OpenBatchNumbers | null;
 }
@@ -54,13 +62,12 @@ export function thisMaker({ deviceInfo }: Engine): Maker {
 
 export function storedState(
   { position, ...state }: RunState,
-  config: Config,
-  datasetSize: number,
+  origin: Required<Origin>,
   engine: Engine,
 ): { state: StoredState; rollouts: Map<string, Tensor> | null } {
   const { state: loop, open } = position;
   const batch = open && { tokens: open.tokens, metrics: open.metrics, updatesDone: open.updatesDone };
-  const about = { maker: thisMaker(engine), configHash: configHash(config), config, datasetSize };
+  const about = { maker: thisMaker(engine), configHash: configHash(origin.config), ...origin };
   return { state: { ...about, loop, batch, ...state }, rollouts: open && openBatchTensors(open) };
 }
 
@@ -95,6 +102,10 @@ export function runStateOf(checkpoint: StoredCheckpoint, config: Config): RunSta
     : stored.guard;
   return { position: { state, open }, base, latest, best, pending, data, guard };
 }
+
+/** Whether the checkpoint comes from a version that did not record what a run trusts. */
+export const lacksIdentity = (checkpoint: StoredCheckpoint): boolean =>
+  storedPart(checkpoint).identity === undefined;
 
 /** Whether the checkpoint's monitor comes from a version whose state this one cannot continue from. */
 export const startsMonitorOver = (checkpoint: StoredCheckpoint): boolean =>

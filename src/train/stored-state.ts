@@ -55,9 +55,23 @@ const earlierMonitor = z.looseObject({
   accuracy: z.undefined().optional(),
 });
 
+const fingerprints = z.record(z.string(), z.string());
+
 const STATE = z.looseObject({
   config: z.looseObject({}),
   datasetSize: count,
+  identity: z
+    .looseObject({
+      model: fingerprints,
+      tokenizer: fingerprints.nullable(),
+      chatTemplate: fingerprints.nullable(),
+      rewards: fingerprints,
+      evalData: fingerprints.nullable(),
+    })
+    .optional(),
+  accepted: z
+    .array(z.looseObject({ what: z.literal('reward'), step: count, files: z.array(z.string()) }))
+    .optional(),
   loop: z.looseObject({
     step: count,
     cursor: count,

@@ -9,7 +9,7 @@ import {
   histogramValue,
   readCompletions,
   readEvents,
-  readMetrics,
+  readSoundMetrics,
   scalarValue,
   sessionEndValue,
   sessionStartValue,
@@ -93,9 +93,9 @@ export class TensorBoardSink implements Required<Sink> {
   ) {}
 
   /** Writes the file again with one event for each line of metrics.jsonl, which is already at `step`. */
-  rewind(step: number): void {
+  async rewind(step: number): Promise<void> {
     const { directory } = this;
-    const lines = readMetrics(directory.metrics());
+    const lines = await readSoundMetrics(directory.metrics());
     const { begun, steps } = readEvents(directory.tensorboard());
     this.closeFile();
     const events: Buffer[] = [];

@@ -1,6 +1,7 @@
 /** `train`: a whole run in one call. */
 import type { Config, ConfigInput } from '../config';
 import { AcoerError } from '../errors';
+import { shownJson } from '../json';
 import type { ModelFetchOptions } from '../models';
 import { discardRunDirectory, writeJsonAtomic, type Patience } from '../run';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
@@ -13,7 +14,7 @@ import { RunDriver } from './run';
 import { trackers } from './own-sinks';
 import { openSinks, type Sink, type Sinks } from './sinks';
 import { startState } from './start';
-import { otherMaker, startsMonitorOver } from './state';
+import { lacksIdentity, otherMaker, startsMonitorOver } from './state';
 import { Watchdog, type WatchdogParts } from './watchdog';
 
 /** Settings of the configuration, which override those of a preset, and how to run. */
@@ -29,6 +30,12 @@ export interface TrainOptions extends Omit<ConfigInput, 'sinks'>, OwnParts {
   out?: string;
   /** Folder of a run to resume under its own configuration; some settings may be changed. */
   resume?: string;
+  /**
+   * With `resume`: continue although this has changed since the checkpoint; the run shows it. Everything else
+   * must be the same.
+   * @default []
+   */
+  acceptChanged?: readonly 'reward'[];
   /** A run's checkpoint to continue from, in a new folder and with the settings given here. */
   fork?: ForkPoint;
   /** How long a cancelled, hung call may take to return before the run ends without it. Default 30,000 ms. */
@@ -125,6 +132,7 @@ function settingsOf({
   out: _out,
   resume: _resume,
   fork: _fork,
+  acceptChanged: _acceptChanged,
   signal: _signal,
   patience: _patience,
   hangGraceMs: _hangGraceMs,
@@ -171,6 +179,11 @@ async function startDriver(run: Opened): Promise<RunDriver> {
   if (checkpoint !== null) {
     const other = otherMaker(checkpoint, engine);
     if (other !== null) emit({ type: 'warning', message: other });
+    if (lacksIdentity(checkpoint)) {
+      const message =
+        'The checkpoint comes from a version that recorded no fingerprints: whether model, tokenizer, rewards and evaluation data are still the same is not checked. From the next checkpoint on it is.';
+      emit({ type: 'warning', message });
+    }
     if (startsMonitorOver(checkpoint)) {
       const message =
         "The checkpoint's collapse monitor comes from an earlier version: the monitor starts over from here.";
@@ -181,17 +194,25 @@ async function startDriver(run: Opened): Promise<RunDriver> {
   return RunDriver.start(run, state);
 }
 
-/** A run that is aborted while it loads ends like any aborted run. */
+/** A run that is aborted while it is opened or loads ends like any aborted run. */
 function loadingError(error: unknown, signal: AbortSignal | undefined): unknown {
   if (signal?.aborted !== true) return error;
   return new AcoerError('INTERRUPTED', 'Interrupted while the run was being set up.', { cause: error });
 }
 
 /** Opens the run's directory and reads its inputs. */
-function openRun(options: TrainOptions, asked: Asked, warn: (message: string) => void): Promise<Opening> {
-  const { out, resume, fork } = options;
-  if (resume !== undefined) return openResumed(resume, asked, warn);
-  return fork === undefined ? openNew(out, asked) : openFork(out, fork, asked);
+async function openRun(
+  options: TrainOptions,
+  asked: Asked,
+  warn: (message: string) => void,
+): Promise<Opening> {
+  const { out, resume, fork, signal } = options;
+  try {
+    if (resume !== undefined) return await openResumed(resume, asked, warn);
+    return await (fork === undefined ? openNew(out, asked) : openFork(out, fork, asked, warn));
+  } catch (error) {
+    throw loadingError(error, signal);
+  }
 }
 
 /** Loads the model of a run whose directory is open, and starts it; on failure closes what was opened. */
@@ -226,6 +247,21 @@ async function startRun(
   }
 }
 
+/** @throws BAD_CONFIG for something that cannot be accepted, or for a run that is not resumed */
+function checkedAcceptance({ acceptChanged = [], resume }: TrainOptions): readonly 'reward'[] {
+  const unknown = acceptChanged.find((what) => (what as string) !== 'reward');
+  if (unknown !== undefined) {
+    throw new AcoerError('BAD_CONFIG', `acceptChanged can name reward only, not ${shownJson(unknown)}.`);
+  }
+  if (acceptChanged.length > 0 && resume === undefined) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      'acceptChanged is about resuming a run: leave it out, or name resume.',
+    );
+  }
+  return acceptChanged;
+}
+
 /**
  * Starts a run, forks one, or resumes one. Resolves once the model is loaded.
  *
@@ -237,6 +273,7 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   if (resume !== undefined && fork !== undefined) {
     throw new AcoerError('BAD_CONFIG', 'A run is either resumed or forked: leave out resume or fork.');
   }
+  const acceptChanged = checkedAcceptance(options);
   let sinks: Sinks | null = null;
   const emit = (event: TrainEvent) => {
     onEvent?.(event);
@@ -254,7 +291,7 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
     onProgress: (progress) => emit({ type: 'download', ...progress }),
     onNotice: warn,
   };
-  const asked = { settings, parts: { tokenizer, trainData, evalData }, fetching };
+  const asked = { settings, parts: { tokenizer, trainData, evalData }, fetching, acceptChanged };
   const warnings: string[] = [];
   const opening = await openRun(options, asked, (message) => warnings.push(message));
   const { directory, config, resumed, checkpoint } = opening;
@@ -270,6 +307,8 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
   emit({ type: 'run', directory: directory.path, config, resumedStep });
   warnings.forEach(warn);
+  const change = opening.accepted.find(({ step }) => step === resumedStep);
+  if (change !== undefined) emit({ type: 'accepted', change });
   const driver = await startRun(opening, options, emit, sinks);
   return new TrainRun(directory.path, config, driver, null);
 }

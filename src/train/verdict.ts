@@ -2,6 +2,7 @@
 import { type AccuracyChange, accuracyChange } from '../eval';
 import { mean, sampleStd } from '../statistics';
 import type { KnownMetrics } from '../metric-names';
+import { HEALTH, type Health } from '../types';
 import type { EvalKind, Evaluation, RunEvaluation, RunSummary } from './events';
 
 /** Thinking below this share of the base's counts as shortened. */
@@ -61,7 +62,7 @@ export interface PeakComparison {
 export interface MonitorCourse {
   warnedAt: number | null;
   collapsedAt: number | null;
-  end: 'healthy' | 'warning' | 'collapsed';
+  end: Health;
 }
 
 export interface RunVerdict {
@@ -157,12 +158,10 @@ function ownPeak(lines: readonly KnownMetrics[], summary: RunSummary): PeakCompa
   return found.find(({ fell }) => fell) ?? found[0] ?? peakOf('training', trained(lines));
 }
 
-const STATES = ['healthy', 'warning', 'collapsed'] as const;
-
 function monitorCourse(lines: readonly KnownMetrics[]): MonitorCourse {
   const states = lines.filter((line) => line['monitor/state'] !== undefined);
   const firstAt = (level: number) => states.find((line) => line['monitor/state']! >= level)?.step ?? null;
-  const end = STATES[states.at(-1)?.['monitor/state'] ?? 0] ?? 'healthy';
+  const end = HEALTH[states.at(-1)?.['monitor/state'] ?? 0] ?? 'healthy';
   return { warnedAt: firstAt(1), collapsedAt: firstAt(2), end };
 }
 

@@ -1,13 +1,14 @@
 /** The process started by `watchBeside`: serves until the process of the run is gone. */
 import { errorMessage } from '../errors';
+import { leaveSignalsToParent } from '../signals';
 import type { FromServer } from './beside';
 import { startWatch } from './server';
 
 const tell = (message: FromServer): void => void process.send?.(message);
 
 async function serve(run: string): Promise<void> {
-  // Ctrl-C reaches every process of the terminal; the run needs a while to end, and is shown until then.
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => undefined);
+  // The run needs a while to end, and is shown until then.
+  leaveSignalsToParent();
   const gone = new Promise<void>((resolve) => process.once('disconnect', resolve));
   try {
     const server = await startWatch({ path: run });

@@ -6,10 +6,10 @@ import { errorCode, errorMessage } from '../errors';
 import { isRecord } from '../json';
 import { Pace } from '../pace';
 import { lineMetrics, readRollbacks, type RunDirectory } from '../run';
-import type { StepMetrics } from '../types';
+import { HEALTH, type StepMetrics } from '../types';
 import { mayRead } from './inside';
 import { openRegular } from './lines';
-import type { Change, EntryState, Health, RunEntry } from './wire';
+import type { Change, EntryState, RunEntry } from './wire';
 
 /** Lines at the beginning and the end that are averaged: the values of single steps vary much. */
 const AVERAGED = 20;
@@ -24,8 +24,6 @@ const GROWN = 1.1;
 const QUIET_MS = 120_000;
 const QUIET_STEPS = 10;
 const MOST_NAME = 200;
-
-const HEALTH: readonly Health[] = ['healthy', 'warning', 'collapsed'];
 
 type Known = Omit<RunEntry, 'state' | 'quietSince' | 'leftMs' | 'problem' | 'rollbacks'>;
 

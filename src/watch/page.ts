@@ -1,10 +1,5 @@
 /** The page and the files that belong to it, as they are bundled into dist/pages. */
-import { readFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { AcoerError, whyUnreadable } from '../errors';
-
-/** Whether this file is compiled or not. */
-const FOLDER = join(__dirname, '..', '..', 'dist', 'pages');
+import { pageFile } from '../report';
 
 const ICON =
   'data:image/svg+xml,' +
@@ -37,16 +32,7 @@ export interface PageFile {
 
 /** By the last part of the address; the page itself has none. @throws SETUP if they were not built */
 export function pageFiles(): Map<string, PageFile> {
-  const read = (name: string, type: string): [string, PageFile] => {
-    try {
-      return [name, { type, content: readFileSync(join(FOLDER, name)) }];
-    } catch (cause) {
-      const why = whyUnreadable(cause);
-      throw new AcoerError('SETUP', `Cannot read ${join(FOLDER, name)}: ${why}; run npm run build:ts.`, {
-        cause,
-      });
-    }
-  };
+  const read = (name: string, type: string): [string, PageFile] => [name, { type, content: pageFile(name) }];
   return new Map([
     ['', { type: 'text/html; charset=utf-8', content: Buffer.from(HTML) }],
     read('style.css', 'text/css; charset=utf-8'),

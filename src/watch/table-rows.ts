@@ -17,5 +17,8 @@ export async function tableRows(run: RunDirectory, kind: TableKind, step: number
   }
   const rows = await readCompletions(path);
   const shown = [{ run: 0, from: kind, rows: rows.slice(0, MOST_ROWS) }];
-  return { total: rows.length, ...shownCompletions(shown, [basename(run.path)]) };
+  return {
+    total: rows.length,
+    ...shownCompletions(shown, [{ name: basename(run.path), promptTemplate: run.promptTemplate() }]),
+  };
 }

@@ -1,9 +1,9 @@
 /** What the server of `acoer watch` sends to its page. Imports nothing at run time: it is part of both. */
 import type { ShownCompletions } from '../report/shown';
+import type { Health } from '../types';
 import type { WireBuckets } from './buckets';
 
 export type EntryState = 'running' | 'finished' | 'stopped' | 'killed' | 'unreadable';
-export type Health = 'healthy' | 'warning' | 'collapsed';
 
 /** Means over the first and the last steps of a run. */
 export interface Change {

@@ -10,9 +10,11 @@ const HIDE = '\x1b[?25l';
 
 /** A process that draws a live block on a stderr that says it is a terminal, then does `work`. */
 function drawing(work: string) {
-  const view = join(dirname(builtCli()), 'view', 'terminal.js');
+  const cli = dirname(builtCli());
   const program = `
-    const { LiveRegion } = require(${JSON.stringify(view)});
+    const { LiveRegion } = require(${JSON.stringify(join(cli, 'view', 'terminal.js'))});
+    const { untilSecondSignal } = require(${JSON.stringify(join(cli, 'interrupt.js'))});
+    void untilSecondSignal(() => process.exit(130), () => new Promise(() => {}));
     Object.assign(process.stderr, { isTTY: true, columns: 80, rows: 24 });
     const live = new LiveRegion(process.stderr, () => ['a bar', 'a curve'], [process.stderr]);
     live.update();
@@ -25,8 +27,8 @@ test.each([
   ['process.exit', 'process.exit(3)', 3],
   ['an exception', "throw new Error('broken')", 1],
   ['a rejected promise', "void Promise.reject(new Error('broken'))", 1],
-  ['SIGHUP', "process.kill(process.pid, 'SIGHUP')", null],
-  ['SIGQUIT', "process.kill(process.pid, 'SIGQUIT')", null],
+  ['SIGHUP', "process.kill(process.pid, 'SIGHUP')", 130],
+  ['SIGQUIT', "process.kill(process.pid, 'SIGQUIT')", 130],
 ])('after %s', async (what, work, expected) => {
   const { code, stderr } = await ended(drawing(work));
   expect(code).toBe(expected);

@@ -70,6 +70,34 @@ test('a killed evaluation resumes where it stopped, with the same figures bit fo
   expect(figures(again.stdout).atK).toHaveLength(3);
 });
 
+test('of two at once in one folder the second is refused, and every answer is there once', async () => {
+  const words = [...TINY, '--problems', '20', '--out', join(root, 'both')];
+  const done = await Promise.all([spawned(...words), spawned(...words)]);
+  expect(done.map(({ code }) => code).sort()).toEqual([0, 2]);
+  expect(done.find(({ code }) => code === 2)!.stderr).toMatch(
+    /^acoer: .*both is in use by process \d+ on \S+ \(since .*\): wait for it to end, or stop it\.\n$/,
+  );
+  const text = readFileSync(join(root, 'both', 'base.tiny.jsonl'), 'utf8');
+  expect(new Set(objects<{ prompt_index: number }>(text).map((row) => row.prompt_index)).size).toBe(20);
+  expect(objects(text)).toHaveLength(20);
+  expect(readdirSync(join(root, 'both'))).not.toContain('lock.json');
+});
+
+test('an answer that is there twice is named, whoever reads the file', async () => {
+  const path = join(root, 'both', 'base.tiny.jsonl');
+  const [first] = readFileSync(path, 'utf8').split('\n');
+  appendFileSync(path, `${first}\n`);
+  for (const words of [
+    ['--completions', path],
+    ['--compare', path, path],
+  ]) {
+    const { code, stderr } = await spawned(...words);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/base\.tiny\.jsonl line 21\b.* there already/)]);
+  }
+  const again = await evaluate('both');
+  expect([again.code, again.stderr]).toEqual([2, expect.stringMatching(/line 21 has an answer/)]);
+});
+
 test('a folder with an evaluation under other settings is rejected, naming the setting', async () => {
   const { code, stderr } = await evaluate('whole', '--max-new-tokens', '100');
   expect(code).toBe(2);

@@ -177,9 +177,7 @@ describe('region', () => {
   }
   const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
   const listeners = () =>
-    ['exit', 'SIGTSTP', 'SIGCONT', 'SIGHUP', 'SIGQUIT', 'uncaughtExceptionMonitor'].map((name) =>
-      process.listenerCount(name),
-    );
+    ['exit', 'SIGTSTP', 'SIGCONT', 'uncaughtExceptionMonitor'].map((name) => process.listenerCount(name));
 
   test('what is printed stays above the live lines, each redraw is one write, and the end leaves no trace', () => {
     const before = listeners();

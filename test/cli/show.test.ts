@@ -3,9 +3,9 @@ import { spawn } from 'node:child_process';
 import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { questionOf } from '../../src/cli/completions/question';
 import { cutMiddle } from '../../src/cli/view/cut';
 import { runTables, writeAnswers, writeCompletions, type CompletionRow } from '../../src/run';
+import { questionOf } from '../../src/transcript';
 import type { Rollout } from '../../src/types';
 import { acoer, builtCli, ended, objects } from '../helpers/cli';
 

@@ -1,10 +1,10 @@
 import { resolveConfig } from '../../src/config';
 import { answersLines } from '../../src/cli/view/answers';
-import { change, duration } from '../../src/cli/view/format';
+import { change } from '../../src/cli/view/format';
 import { ProgressView } from '../../src/cli/view/progress';
 import { summaryTable } from '../../src/cli/view/summary';
 import type { EvalSummary } from '../../src/eval';
-import { percent } from '../../src/text';
+import { duration, percent } from '../../src/text';
 import type { Evaluation, RunSummary, TrainEvent } from '../../src/train';
 import { Screen } from '../helpers/screen';
 

@@ -99,7 +99,7 @@ test('overflowed advantages are reproduced from the rewards', async () => {
   const report = await reproduced(made.dump(2), '--each');
   expect(report.recorded.phase).toBe('advantages');
   expect(report.offenders![0]).toMatchObject({
-    what: expect.stringContaining('the advantage is not finite'),
+    what: expect.stringMatching(/the advantage .*is not finite/),
   });
 });
 

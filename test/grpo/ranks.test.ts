@@ -67,7 +67,12 @@ const comparable = ({ metrics }: LoopStep) => Object.entries(metrics).filter(([n
 async function runRank(ranks: Ranks, more: ConfigInput, faults: FakeFaults = {}) {
   const { out, tokenizer, trainData, evalData } = fakeRun();
   const settings = { maxCompletionLength: 40, learningRate: 100, evalProblems: 0, ...more };
-  const opening = await openNew(out, { settings, parts: { tokenizer, trainData, evalData }, fetching: {} });
+  const opening = await openNew(out, {
+    settings,
+    parts: { tokenizer, trainData, evalData },
+    fetching: {},
+    acceptChanged: [],
+  });
   const watchdog = { ...NO_WATCH, loaded: () => undefined } as unknown as Watchdog;
   const { loop } = await openModel(opening, watchdog, { engine: new FakeEngine(faults) });
   const start = await startState(opening, loop);

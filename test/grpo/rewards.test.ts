@@ -7,9 +7,10 @@ import type { Group, Rollout } from '../../src/types';
 const settings: RewardSettings = { step: 3, maxLength: 100, formatWeight: 0.5, timeoutMs: 50 };
 
 function groupOf(index: number, formats: boolean[]): Group {
-  const prompt = { index, problem: { id: `p${index}` } } as Group['prompt'];
+  const prompt = { index, problem: { id: `p${index}` }, ids: Int32Array.of(1) } as Group['prompt'];
+  const none = { ids: new Int32Array(), logprobs: new Float64Array(), entropies: new Float64Array() };
   const rollouts = formats.map(
-    (format, sample) => ({ prompt, sample, format, thinkingTokens: 10 * sample }) as Rollout,
+    (format, sample) => ({ ...none, prompt, sample, format, thinkingTokens: 10 * sample }) as Rollout,
   );
   return { prompt, rollouts };
 }

@@ -87,13 +87,14 @@ function zip(path: string, files: Record<string, string>, info = ''): string {
   return path;
 }
 
-/** An archive as the official server would send it. */
-export function makeArchive(path: string, version: string, flavour: string): string {
+/** An archive as the official server would send it; `other` and `extra` make a different one. */
+export function makeArchive(path: string, version: string, flavour: string, other = '', extra = ''): string {
   const files = prefixed(libtorchFiles(version, archiveLabel(version, flavour)), 'libtorch');
   return zip(path, {
     ...files,
     'libtorch/lib/libtorch_python.so': 'unwanted',
-    'libtorch/share/x': 'unwanted',
+    'libtorch/share/x': `unwanted${other}`,
+    ...(extra !== '' && { [extra]: 'x' }),
   });
 }
 

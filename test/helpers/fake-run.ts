@@ -43,8 +43,9 @@ export const metricsOf = (folder: string): StepMetrics[] =>
     Object.fromEntries(Object.entries(line).filter(([name]) => !/^(step_time$|time\/|memory\/)/.test(name))),
   );
 
+/** Files with times, and the checksums over them. */
 const CLOCKED =
-  /^(metrics\.jsonl|progress\.json|rolled-back-\d+\.jsonl|summary\.json|events\.out\.tfevents\..*)$/;
+  /^(metrics\.jsonl|SHA256SUMS|progress\.json|rolled-back-\d+\.jsonl|summary\.json|events\.out\.tfevents\..*)$/;
 
 /** The content of every other file of a run. */
 export function filesOf(folder: string): Record<string, string> {

@@ -143,7 +143,8 @@ class HubServer {
 
   /** @param {http.IncomingMessage} request @param {http.ServerResponse} response */
   answer(request, response) {
-    const url = new URL(request.url ?? '/', this.endpoint);
+    // The hub's links name the host that was asked for.
+    const url = new URL(request.url ?? '/', `http://${request.headers.host}`);
     const path = decodeURIComponent(url.pathname);
     this.log.push(`${request.method} ${path}`);
     const info = /^\/api\/((?:models|datasets)\/[^/]+\/[^/]+)(?:\/revision\/(.+))?$/.exec(path);

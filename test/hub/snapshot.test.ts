@@ -169,7 +169,7 @@ test('wrong bytes are discarded: in LFS by SHA-256, in git by blob id', async ()
 test('a partial file with wrong bytes is silently fetched again', async () => {
   const sha256 = createHash('sha256').update(sample[BIG]!).digest('hex');
   mkdirSync(join(folder(), 'blobs'), { recursive: true });
-  writeFileSync(join(folder(), 'blobs', `${sha256}.0-0-abcdef.incomplete`), noise('other', 4000));
+  writeFileSync(join(folder(), 'blobs', `${sha256}.0-0-00000000-abcdef.incomplete`), noise('other', 4000));
   const { directory } = await fetchBig();
   expect(readFileSync(join(directory, BIG)).equals(sample[BIG] as Buffer)).toBe(true);
   expect(requestsFor(BIG)).toHaveLength(2);
@@ -178,7 +178,7 @@ test('a partial file with wrong bytes is silently fetched again', async () => {
 test('no space is reported before the download if it cannot fit, and when the disk fills up', async () => {
   const sha256 = createHash('sha256').update(sample[BIG]!).digest('hex');
   mkdirSync(join(folder(), 'blobs'), { recursive: true });
-  symlinkSync('/dev/full', join(folder(), 'blobs', `${sha256}.0-0-abcdef.incomplete`));
+  symlinkSync('/dev/full', join(folder(), 'blobs', `${sha256}.0-0-00000000-abcdef.incomplete`));
   expect(await sentence(fetchBig())).toMatch(/No space left in .*blobs for model-00001.* HF_HOME/);
   rmSync(join(folder(), 'blobs'), { recursive: true });
   const tree = join(folder(), 'trees', readdirSync(join(folder(), 'trees'))[0]!);

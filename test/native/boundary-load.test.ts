@@ -16,7 +16,7 @@ const folder = mkdtempSync(join(tmpdir(), 'acoer-load-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 beforeAll(() => {
-  for (const name of ['errors', 'engine/load-failure', 'engine/binding']) {
+  for (const name of ['errors', 'addon', 'engine/binding']) {
     const { code } = transformFileSync(join(ROOT, 'src', `${name}.ts`), {
       jsc: { parser: { syntax: 'typescript' }, target: 'es2022' },
       module: { type: 'commonjs' },
@@ -69,7 +69,7 @@ test.each<[string, () => Buffer | null, RegExp]>([
         readFileSync(ADDON).toString('latin1').replaceAll('libtorch_cpu.so', 'libtorch_old.so'),
         'latin1',
       ),
-    /libtorch that was removed or moved \(libtorch_old\.so is not found\); run: npx acoer setup$/,
+    /libtorch that was removed or moved, or that this user may not read \(libtorch_old\.so is not found\); run: npx acoer setup$/,
   ],
 ])('%s', (_name, addon, sentence) => {
   const { code, message } = load(addon());

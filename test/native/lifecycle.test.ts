@@ -80,6 +80,23 @@ describe('dispose', () => {
   });
 });
 
+test('many calls share a signal without a warning, and it cancels all of them', async () => {
+  await using engine = await createEngine({ device: 'cpu', threads: 1 });
+  const model = await engine.loadModel(slowDirectory);
+  const warnings: Error[] = [];
+  const onWarning = (warning: Error) => void warnings.push(warning);
+  process.on('warning', onWarning);
+  const controller = new AbortController();
+  const { signal } = controller;
+  await Promise.all(Array.from({ length: 30 }, () => model.score(sequences(), { signal })));
+  const calls = Array.from({ length: 30 }, () => failureOf(() => endless(model, { signal })));
+  await new Promise((done) => setTimeout(done, 50));
+  controller.abort();
+  for (const failure of await Promise.all(calls)) expect(failure).toMatchObject({ code: 'CANCELLED' });
+  process.off('warning', onWarning);
+  expect(warnings).toEqual([]);
+});
+
 describe('the process', () => {
   test('ends by itself with an idle engine, exit code 0', async () => {
     const result = await runChild('await load();', { model: directory });

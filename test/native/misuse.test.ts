@@ -431,6 +431,21 @@ const OPTION_CASES: [name: string, sentence: RegExp, call: (engine: Engine, mode
     (_, model) => model.generate(wrong(['x'])),
   ],
   [
+    'generate([null])',
+    /generate's requests\[0\] must be an object, not null/,
+    (_, model) => model.generate(wrong([null])),
+  ],
+  [
+    'generate with a signal that is none',
+    /generate's signal must be an AbortSignal, not an object/,
+    (_, model) => model.generate([request()], { signal: wrong({}) }),
+  ],
+  [
+    'generate with an empty prompt',
+    /generate's requests\[1\].promptIds is empty; a prompt has at least one token/,
+    (_, model) => model.generate([request(), request({ promptIds: new Int32Array(0) })]),
+  ],
+  [
     'generate with a temperature outside sampling',
     /generate's requests\[1\] has no option temperature/,
     (_, model) => model.generate([request(), wrong({ ...request(), temperature: 0 })]),

@@ -2,20 +2,13 @@
  * Files of a run that no run wrote: each gives one error with a code and the file's name, whatever it
  * contains.
  */
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { checkStoredState } from '../../src/train/stored-state';
 import { restoreOpenBatch } from '../../src/train/open-batch';
-import {
-  EvaluationFile,
-  MetricsFile,
-  readMetrics,
-  readRollbacks,
-  RunDirectory,
-  type Tensor,
-} from '../../src/run';
+import { MetricsFile, readMetrics, readRollbacks, RunDirectory, type Tensor } from '../../src/run';
 import { decodeSafetensors, encodeSafetensors } from '../../src/run/safetensors';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-damaged-'));
@@ -23,15 +16,17 @@ afterAll(() => rmSync(root, { recursive: true, force: true }));
 const badInput = (what: RegExp) =>
   expect.objectContaining({ code: 'BAD_INPUT', message: expect.stringMatching(what) as string }) as Error;
 
-test.each(['{"step":1', '[]', 'null', '{"step":"1"}', '{"step":1,"loss":[]}', '{"step":1,"loss":{"a":1}}'])(
+test.each(['{"step":2', '[]', 'null', '{"step":"2"}', '{"step":2,"loss":[]}', '{"step":2,"loss":{"a":1}}'])(
   'metrics.jsonl with the line %s',
-  (line) => {
+  async (line) => {
     const path = join(root, 'metrics.jsonl');
-    const text = `{"step":0,"loss":1}\n${line}\n{"step":2}\n`;
+    const text = `{"step":1,"loss":1}\n${line}\n{"step":3}\n`;
     writeFileSync(path, text);
     expect(() => readMetrics(path)).toThrow(badInput(/metrics\.jsonl line 2 is not a line of metrics/));
-    expect(() => new MetricsFile(path, 2, () => undefined)).toThrow(badInput(/line 2/));
-    expect(readFileSync(path, 'utf8')).toBe(text);
+    const warnings: string[] = [];
+    (await MetricsFile.open(path, 3, (message) => warnings.push(message))).close();
+    expect(readFileSync(path, 'utf8')).toBe('{"step":1,"loss":1}\n{"step":3}\n');
+    expect(warnings).toEqual([expect.stringContaining('has lost the lines of step 2,')]);
   },
 );
 
@@ -42,21 +37,6 @@ test.each(['{}', 'null', '[null]', '[{"number":1}]', '[{"number":1,"from":5,"to"
     expect(() => readRollbacks(new RunDirectory(root))).toThrow(badInput(/rollbacks\.json is not a list of rollbacks/));
   },
 ); // prettier-ignore
-
-test('records and rows of an evaluation', async () => {
-  const folder = join(root, 'eval');
-  mkdirSync(folder);
-  for (const text of ['null', '{}', '{"settings":[],"report":null}', '{"settings":{},"report":3}', '{']) {
-    writeFileSync(join(folder, 'e.json'), text);
-    expect(() => new EvaluationFile(folder, 'e', {})).toThrow(badInput(/e\.json/));
-  }
-  writeFileSync(join(folder, 'e.json'), '{"settings":{},"report":null}');
-  writeFileSync(join(folder, 'e.jsonl'), '{"a":1}\n[1]\n');
-  using file = new EvaluationFile(folder, 'e', {});
-  const rows = file.rows();
-  expect((await rows.next()).value).toEqual({ a: 1 });
-  await expect(rows.next()).rejects.toThrow(badInput(/e\.jsonl line 2 is not a JSON object/));
-});
 
 test.each([
   ['dtype', '"__proto__"'],

@@ -14,8 +14,8 @@ function filesOf(name: string) {
   const source = join(root, `${name}.jsonl`);
   const path = join(root, `${name}.csv`);
   const text = () => readFileSync(path, 'utf8');
-  const open = (step: number) => {
-    const metrics = new MetricsFile(source, step, () => undefined);
+  const open = async (step: number) => {
+    const metrics = await MetricsFile.open(source, step, () => undefined);
     const csv = new MetricsCsv(path, source);
     const add = (line: StepMetrics) => (metrics.append(line), csv.append(line));
     const close = () => (metrics.close(), csv.close());
@@ -32,9 +32,9 @@ function filesOf(name: string) {
   return { text, open, rows, lines };
 }
 
-test('has a row for each line; columns that appear later are empty before', () => {
+test('has a row for each line; columns that appear later are empty before', async () => {
   const { text, open, rows, lines } = filesOf('later');
-  const { add, close } = open(0);
+  const { add, close } = await open(0);
   expect(text()).toBe('');
   add({ step: 1, reward: 0.1 + 0.2 });
   add({ step: 2, reward: -1e-21 });
@@ -45,9 +45,9 @@ test('has a row for each line; columns that appear later are empty before', () =
   expect(rows()).toEqual(lines());
 });
 
-test('names with commas, quotes and line ends are quoted; numbers that are not finite are left out', () => {
+test('names with commas, quotes and line ends are quoted; numbers that are not finite are left out', async () => {
   const { open, rows, lines } = filesOf('names');
-  const { add, close } = open(0);
+  const { add, close } = await open(0);
   add({ step: 1, 'a,b': 1, 'c"d': 2, 'e\nf': 3, g: NaN });
   add({ step: 2, 'a,b': Infinity, 'c"d': 5 });
   close();
@@ -58,13 +58,13 @@ test('names with commas, quotes and line ends are quoted; numbers that are not f
   expect(rows()).toEqual(lines());
 });
 
-test('a run that goes back drops the rows after that step, and columns that only they had', () => {
+test('a run that goes back drops the rows after that step, and columns that only they had', async () => {
   const { text, open, rows, lines } = filesOf('back');
-  const first = open(0);
+  const first = await open(0);
   for (const step of [1, 2]) first.add({ step, reward: step });
   first.add({ step: 3, reward: 3, late: 1 });
   first.close();
-  const second = open(2);
+  const second = await open(2);
   expect(text()).toBe('step,reward\n1,1\n2,2\n');
   second.add({ step: 3, reward: 30 });
   second.close();

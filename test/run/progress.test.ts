@@ -184,6 +184,15 @@ test('null ends it without a word', async () => {
   expect(writeFile).toHaveBeenCalledTimes(before);
 });
 
+test('null while a write waits for the lock ends it without a word as well', async () => {
+  const lock = { isHeld: () => wait(50).then(() => true) } as RunDirectory['lock'];
+  const waiting = new ProgressFile(new RunDirectory(path, lock), (message) => warnings.push(message));
+  waiting.show(state(), true);
+  await wait(20);
+  await waiting.end(null);
+  expect(warnings).toEqual([]);
+});
+
 describe('reading', () => {
   const whole: RunProgress = { ...state(), sequences: [], updatedAt: '2026-11-23T00:00:00.000Z', pid: 7 };
   const read = (text: string) => {

@@ -104,10 +104,10 @@ describe('run directory', () => {
 });
 
 describe('metrics.jsonl', () => {
-  test('numbers that are not finite are left out with a warning', () => {
+  test('numbers that are not finite are left out with a warning', async () => {
     const path = join(fresh(), 'metrics.jsonl');
     const warnings: string[] = [];
-    const file = new MetricsFile(path, 0, (message) => warnings.push(message));
+    const file = await MetricsFile.open(path, 0, (message) => warnings.push(message));
     file.append({ step: 1, loss: NaN, grad_norm: Infinity, reward: 0.5 });
     file.close();
     expect(readMetrics(path)).toEqual([{ step: 1, reward: 0.5 }]);
@@ -116,10 +116,10 @@ describe('metrics.jsonl', () => {
     ]);
   });
 
-  test('resuming drops later lines and one that was cut off', () => {
+  test('resuming drops later lines and one that was cut off', async () => {
     const path = join(fresh(), 'metrics.jsonl');
     writeFileSync(path, '{"step":1}\n{"step":2}\n{"step":3}\n{"step":4,"lo');
-    const file = new MetricsFile(path, 2, () => undefined);
+    const file = await MetricsFile.open(path, 2, () => undefined);
     file.append({ step: 3, reward: 1 });
     file.close();
     expect(readMetrics(path)).toEqual([{ step: 1 }, { step: 2 }, { step: 3, reward: 1 }]);
@@ -141,7 +141,7 @@ describe('checkpoints', () => {
       pruneCheckpoints(run, 2, []);
     }
     expect(run.checkpointSteps()).toEqual([20, 30]);
-    expect(findCheckpoint(run, silent)).toMatchObject({ step: 30, state: { at: 30 } });
+    expect(await findCheckpoint(run, silent)).toMatchObject({ step: 30, state: { at: 30 } });
     expect(readdirSync(run.checkpoint(30)).sort()).toEqual([
       'SHA256SUMS',
       'adapter_config.json',
@@ -156,6 +156,6 @@ describe('checkpoints', () => {
     const failing = { ...policy, saveOptimizer: () => Promise.reject(new Error('no space')) } as Policy;
     await expect(saveCheckpoint(run, 5, failing, contentOf(5))).rejects.toThrow('no space');
     expect(existsSync(run.checkpoint(5))).toBe(false);
-    expect(findCheckpoint(run, silent)).toBeNull();
+    expect(await findCheckpoint(run, silent)).toBeNull();
   });
 });

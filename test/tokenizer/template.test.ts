@@ -31,6 +31,8 @@ test.each([
   ['nested loops', '{% for i in range(9999) %}{% for j in range(9999) %}{% endfor %}{% endfor %}'],
   ['a list doubled', '{% set ns = namespace(x=[1]) %}{% for i in range(60) %}{% set ns.x = ns.x + ns.x %}{% endfor %}'],
   ['text doubled', '{% set ns = namespace(x="a") %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}'],
+  ['dates in a long format', '{% set x = range(900) | join("%Y%B%d") %}{% for i in range(900) %}{{ strftime_now(x) }}{% endfor %}'],
+  ['dates, many of them', '{% for i in range(15000) %}{{ strftime_now("") }}{% endfor %}'],
   ['macros that call each other', '{% macro f(x) %}{{ x(x) }}{{ x(x) }}{% endmacro %}{{ f(f) }}'],
 ])('%s ends with an error', (_, source) => {
   expect(() => render(source)).toThrow(refused(/^The chat template of model failed: /));

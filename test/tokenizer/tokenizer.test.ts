@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { loadTokenizer, renderPrompt, type Tokenizer } from '../../src/tokenizer';
@@ -79,6 +79,18 @@ describe('other models', () => {
     expect(renderPrompt(opened, problem, 0, { promptTemplate: '{problem}' }).thinkOpened).toBe(true);
     const quoting = { ...problem, question: 'what is <think>?' };
     expect(renderPrompt(tokenizer, quoting, 0, { promptTemplate: '{problem}' }).thinkOpened).toBe(false);
+  });
+
+  test.each([2 ** 31 - 1, 1 << 22, -1, 1.5])('an added token of id %p is refused', async (id) => {
+    await cp(tiny, directory, { recursive: true });
+    const path = join(directory, 'tokenizer.json');
+    const file = JSON.parse(await readFile(path, 'utf8')) as { added_tokens: object[] };
+    file.added_tokens.push({ ...file.added_tokens[0], id, content: 'QQ' });
+    await writeFile(path, JSON.stringify(file));
+    await expect(loadTokenizer(directory)).rejects.toMatchObject({
+      code: 'BAD_INPUT',
+      message: `Cannot use ${path}: it has ${id} where a token id belongs (0 to 4194303)`,
+    });
   });
 
   test('missing and broken files are named', async () => {

@@ -141,7 +141,10 @@ describe('a full disk', () => {
     await run.next();
     breakWrites('writeSync', () => FULL);
     setTimeout(() => run.stop(), 20);
-    await expect(run.result()).rejects.toMatchObject({ code: 'WRITE_FAILED' });
+    await expect(run.result()).rejects.toMatchObject({
+      code: 'INTERRUPTED',
+      message: expect.stringContaining('the disk is full') as string,
+    });
     jest.restoreAllMocks();
     // The checkpoint could still be written, and it holds the line that could not be.
     const { given: again } = options({ resume: given.out });
@@ -175,7 +178,7 @@ describe('a run directory', () => {
     fs.rmSync(given.out!, { recursive: true });
     const ended = run.result();
     await expect(ended).rejects.toMatchObject({ code: 'WRITE_FAILED' });
-    await expect(ended).rejects.toThrow(`The run directory ${given.out} is gone`);
+    await expect(ended).rejects.toThrow(`The folder ${given.out} is gone`);
     expect(fs.existsSync(given.out!)).toBe(false);
   });
 

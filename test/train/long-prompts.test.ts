@@ -6,6 +6,7 @@ import type { Dataset } from '../../src/data';
 import { findLongPrompts, skippedPrompts } from '../../src/train/long-prompts';
 import { DataOrder } from '../../src/grpo/order';
 import { nextPrompts, type PromptContext } from '../../src/grpo/prompts';
+import { NO_WATCH } from '../../src/grpo/watch';
 import { resolveTrainConfig } from '../../src/train/inputs';
 import { TINY_MODEL } from '../../src/models';
 import { readPlannedModel, type PlannedModel } from '../../src/plan';
@@ -211,6 +212,7 @@ test('training follows the order of the data without the skipped rows, whether f
       tokenizer,
       promptLimit: 960,
       skippedRows: known,
+      watch: NO_WATCH,
     };
     let cursor = 0;
     const seen: string[] = [];
@@ -222,6 +224,34 @@ test('training follows the order of the data without the skipped rows, whether f
     expect(seen).toEqual(expected.slice(0, 40).map((row) => `p${row}`));
     expect([...known]).toEqual([5]);
   }
+});
+
+test('the search ends early when no prompt fits', async () => {
+  let read = 0;
+  const all = problemsOf(new Array<string>(50_000).fill(LONG));
+  const get = (index: number) => {
+    read++;
+    return all.get(index);
+  };
+  const search = skippedPrompts(config(), planned, { trainData: { ...all, get }, tokenizer }, {});
+  await expect(search).rejects.toMatchObject({
+    code: 'BAD_CONFIG',
+    message: expect.stringMatching(
+      /^Every one of 512 prompts spread over mine is longer than the 960 tokens/,
+    ),
+  });
+  expect(read).toBe(512);
+});
+
+test('every prompt that is measured while a step is planned is progress', async () => {
+  const dataset = problemsOf(rows.map(({ problem }) => problem));
+  let progress = 0;
+  const watch = { ...NO_WATCH, progress: () => progress++ };
+  const order = new DataOrder(dataset.size, 1);
+  const skippedRows = new Set<number>();
+  const context = { config: config(), dataset, order, tokenizer, promptLimit: 960, skippedRows, watch };
+  await nextPrompts(context, 0, 20);
+  expect(progress).toBeGreaterThanOrEqual(20);
 });
 
 test('measuring prompts lets timers run and ends when the signal aborts', async () => {
@@ -239,6 +269,7 @@ test('measuring prompts lets timers run and ends when the signal aborts', async 
     promptLimit: 1_000_000,
     skippedRows: new Set(),
     signal: aborting.signal,
+    watch: NO_WATCH,
   };
   await expect(nextPrompts(context, 0, 5_000)).rejects.toThrow(/abort/i);
 });

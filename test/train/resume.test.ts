@@ -91,6 +91,18 @@ test('final/ holds the tokenizer of the model, and a card', () => {
   expect(card).toContain('| greedy | 10 |');
 });
 
+test('a power loss that took lines of metrics: restored, and trackers follow', async () => {
+  const folder = killedAfter(whole, 7);
+  const path = join(folder, 'metrics.jsonl');
+  const lines = readFileSync(path, 'utf8').split('\n');
+  writeFileSync(path, `${lines.slice(0, 4).join('\n')}\n${'\0'.repeat(3000)}`);
+  const warnings: string[] = [];
+  const onEvent = (event: TrainEvent) => void (event.type === 'warning' && warnings.push(event.message));
+  await (await train({ ...parts(), resume: folder, onEvent })).result();
+  expect(warnings).toEqual([`${path} had lost the lines of steps 5-7: restored from checkpoints.`]);
+  expect(untimedFiles(folder)).toEqual(untimedFiles(whole));
+});
+
 test('stopped and resumed after each single step', async () => {
   const folder = newFolder();
   const begun = { ...settings, ...parts(), out: folder, saveSteps: 0 };

@@ -41,6 +41,15 @@ async function open(
   return reward;
 }
 
+/** A reward of the given CommonJS source, in which `port` is the thread's parentPort. */
+async function openSource(source: string): Promise<BoundReward> {
+  const path = join(root, `reward-${opened.length}-${Date.now()}.cjs`);
+  writeFileSync(path, `const port = require('node:worker_threads').parentPort;\n${source}`);
+  const reward = await openRewardModule({ name: 'mine', path, params: {}, maxLength: 100 }, 5000);
+  opened.push(reward);
+  return reward;
+}
+
 const samples = [true, false, true].map((correct, sample) => ({ ...rollout(correct, 10), sample }));
 const own = group(...samples);
 const view = (state: unknown) => ({ step: 0, maxLength: 100, group: own, batch: [own], state });
@@ -77,12 +86,24 @@ test('errors outside any promise, and an exit, fail the pending calls', async ()
   expect(await shown(await open('exits.cjs'))).toContain('Error: its thread ended');
 });
 
-test('what a module itself posts to the port is not mistaken for an answer', async () => {
-  expect(await shown(await open('posts.cjs'))).toEqual([1, 0, 1]);
+test.each(['null', '7', "'text'", '[]', '{}', '{ type: 3 }', "{ type: 'done' }", "{ type: 'done', id: 99 }", '{ a: 1n }'])(
+  'a module that posts %s to the port fails its calls',
+  async (message) => {
+    const reward = await openSource(`module.exports = () => { port.postMessage(${message}); return new Promise(() => {}); }`);
+    expect(await shown(reward)).toContainEqual(
+      expect.stringMatching(/^Error: it posted .* to parentPort, over which acoer talks to it; remove that call/),
+    );
+  },
+); // prettier-ignore
+
+test('a module that posts while it is loaded is refused as bad configuration', async () => {
+  const failing = openSource('port.postMessage(null); module.exports = () => 1');
+  await expect(failing).rejects.toThrow(/^Cannot use the reward "mine" in .*: it posted null to parentPort/);
+  expect(await failing.catch(errorCode)).toBe('BAD_CONFIG');
 });
 
 test.each<[string, object, number, RegExp]>([
-  ['absent.mjs', {}, 60_000, /"mine" in .*absent\.mjs: .*not find/i],
+  ['absent.mjs', {}, 60_000, /"mine" in .*absent\.mjs: no such file/],
   ['no-reward.mjs', {}, 60_000, /"mine".*score or scoreGroup/],
   ['counting.mjs', { wieght: 2 }, 60_000, /"mine".*no parameter wieght/],
   ['endless-load.cjs', {}, 1000, /did not load within 1000 ms/],
@@ -121,6 +142,7 @@ describe('a run', () => {
   test.each<[string, RegExp]>([
     ['loops.cjs', /Reward "mine" failed on sample \d of prompt \d+ .*: no answer within 3000 ms/],
     ['nan.cjs', /Reward "mine" gave NaN for sample 2 of prompt 0/],
+    ['posts.cjs', /Reward "mine" failed on sample \d of prompt \d+ .*: it posted null to parentPort/],
     ['short.cjs', /Reward "mine" failed on sample 3 of prompt 0 .*returned 3 rewards for the 4 completions/],
   ])('%s stops it, naming reward and sample', async (module, message) => {
     // Long enough for a busy machine to answer, if an answer comes at all.
@@ -129,9 +151,9 @@ describe('a run', () => {
     await expect(failing).rejects.toThrow(message);
     expect(await failing.catch(errorCode)).toBe('REWARD_FAILED');
     expect(existsSync(join(given.out, 'summary.json'))).toBe(false);
-    // loops.cjs fails after 100 calls, which is after three whole batches of 32.
+    // These fail after 100 calls, which is after three whole batches of 32.
     const saved = readdirSync(join(given.out, 'checkpoints'));
-    expect(saved).toEqual(module === 'loops.cjs' ? ['step-000002', 'step-000003'] : []);
+    expect(saved).toEqual(['loops.cjs', 'posts.cjs'].includes(module) ? ['step-000002', 'step-000003'] : []);
   });
 
   test('that is interrupted resumes with the state of the module', async () => {

@@ -57,6 +57,13 @@ describe('a box counts however long the text after it', () => {
     expect(verifyAnswer('42', text).status).toBe('unparseable');
   });
 
+  test('a box that is too long to be parsed is the answer, not its end', () => {
+    for (const text of [`\\boxed{${'x'.repeat(30_000)} 7}`, `\\boxed{${'x '.repeat(30_000)} $7$}`]) {
+      expect(verifyAnswer('7', text).correct).toBe(false);
+      expect(verifyCompletion(text, '7').correct).toBe(false);
+    }
+  });
+
   test('only the end of text without a box is searched', () => {
     expect(verifyAnswer('42', `The answer is $42$. ${'so on '.repeat(1_000)}`).status).toBe('unparseable');
   });

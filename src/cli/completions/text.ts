@@ -1,6 +1,7 @@
 /** Selected completions as text. */
 import { mean } from '../../statistics';
 import { grouped, percent } from '../../text';
+import { questionOf } from '../../transcript';
 import type { RunTable, StoredCompletion, TableKind } from '../../run';
 import { printableLine } from '../../printable';
 import { alignTable } from '../table';
@@ -13,7 +14,6 @@ import {
 } from '../view/completion';
 import { KEEP_QUESTION } from '../view/cut';
 import { change, count } from '../view/format';
-import { questionOf } from './question';
 import { oneOf, oneOfEach, type Selection } from './select';
 
 export interface ShowStyle extends CompletionStyle {

@@ -1,5 +1,5 @@
 /** Existing completions: graded without a model, or compared. */
-import { createReadStream, readdirSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import {
   type AnswerPreset,
@@ -14,12 +14,12 @@ import {
 import { AcoerError, errorMessage } from '../../errors';
 import { VerifierPool } from '../../grading';
 import { resolveTokenizer } from '../../models';
-import { recordOf } from '../../run';
+import { evaluationRows, recordOf } from '../../run';
 import { percent } from '../../text';
 import { loadTokenizer } from '../../tokenizer';
-import { parseJsonLines } from '../jsonl';
 import { loadBenchmark } from './benchmarks';
 import type { EvalFlags } from './flags';
+import { printNote } from '../output';
 
 /** Verdicts on every completion of a file, computed on all cores. */
 async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Promise<EvalRow[]> {
@@ -35,7 +35,7 @@ async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Prom
   const onProgress = (done: number, correct: number): void => {
     if (Date.now() - shownAt < 2_000) return;
     shownAt = Date.now();
-    process.stderr.write(`${done} completions graded, ${percent(correct / done)} correct\n`);
+    printNote(`${done} completions graded, ${percent(correct / done)} correct`);
   };
   try {
     return await gradeFile(path, { grader: pool, dataset, tokenizer, preset, signal, onProgress });
@@ -127,9 +127,7 @@ async function rowsOf(path: string, flags: EvalFlags, signal: AbortSignal): Prom
     );
   }
   const rows: EvalRow[] = [];
-  for await (const { value } of parseJsonLines(createReadStream(path))) {
-    rows.push(storedRow(value as Record<string, unknown>));
-  }
+  for await (const { values, where } of evaluationRows(path, record)) rows.push(storedRow(values, where));
   return rows;
 }
 

@@ -1,8 +1,8 @@
 /** Shows the progress of an evaluation on stderr. */
 import type { EvalRow } from '../../eval';
-import { grouped, percent } from '../../text';
+import { duration, grouped, percent } from '../../text';
 import { printableLine } from '../../printable';
-import { duration } from '../view/format';
+import { printNote } from '../output';
 
 /** Time between two lines where a line cannot be redrawn. */
 const QUIET_MS = 30_000;
@@ -27,8 +27,7 @@ export class EvalProgress {
     this.label = printableLine(label, 200);
     this.done = finished.length;
     this.correct = finished.filter((row) => row.verdict.correct).length;
-    if (this.done > 0)
-      process.stderr.write(`${this.label}: ${this.done} of ${total} answers were done earlier\n`);
+    if (this.done > 0) printNote(`${this.label}: ${this.done} of ${total} answers were done earlier`);
   }
 
   add(row: EvalRow): void {
@@ -60,7 +59,7 @@ export class EvalProgress {
     }
     const tenth = Math.floor((10 * this.done) / this.total);
     if (tenth > this.shownTenth || now - Math.max(this.shownAt, this.began) > QUIET_MS) {
-      process.stderr.write(`${this.line()}\n`);
+      printNote(this.line());
       [this.shownAt, this.shownTenth] = [now, tenth];
     }
   }

@@ -9,15 +9,15 @@ import {
   storedRow,
 } from '../../eval';
 import type { Policy } from '../../engine/types';
-import { EvaluationFile, newRunPath, writeJsonAtomic } from '../../run';
+import { type EvaluationFile, EvaluationFolder, newRunPath, writeJsonAtomic } from '../../run';
 import { loadTokenizer, type Tokenizer } from '../../tokenizer';
 import { required } from '../command';
-import { printableLine } from '../../printable';
 import { type ModelSession, withModel } from '../session';
 import { type Benchmark, loadBenchmarks } from './benchmarks';
 import { type EvalFlags, temperatureOf } from './flags';
 import { EvalProgress } from './progress';
 import { runConfig, type Subject, subjectsOf, weightsOf } from './subjects';
+import { printNote } from '../output';
 
 /** One subject on one benchmark, as `--json` prints it. */
 export interface Evaluated extends EvalReport {
@@ -48,7 +48,7 @@ class EvaluationRun {
     private readonly modelName: string,
     private readonly session: ModelSession,
     private readonly tokenizer: Tokenizer,
-    private readonly out: string,
+    private readonly folder: EvaluationFolder,
     private readonly signal: AbortSignal,
   ) {}
 
@@ -80,9 +80,9 @@ class EvaluationRun {
   async evaluate(unit: Unit, policy: Policy | null): Promise<Evaluated> {
     const { subject, benchmark } = unit;
     const name = `${subject.label}.${benchmark.name}`;
-    using file = new EvaluationFile(this.out, name, this.settings(unit));
+    using file = this.folder.open(name, this.settings(unit));
     const finished: EvalRow[] = [];
-    for await (const line of file.rows()) finished.push(storedRow(line));
+    for await (const { values, where } of file.rows()) finished.push(storedRow(values, where));
     const rows = await this.answers(unit, policy, file, finished);
     const figures = report(rows);
     file.finish(figures);
@@ -126,8 +126,7 @@ class EvaluationRun {
       maxSlots,
       signal: this.signal,
       finished,
-      onNoRoom: ({ problem, ids }) =>
-        process.stderr.write(`${printableLine(noRoom(this.session, problem.id, ids.length))}\n`),
+      onNoRoom: ({ problem, ids }) => printNote(noRoom(this.session, problem.id, ids.length)),
       onCompletion: (completion) => {
         file.append(storedCompletion(benchmark.name, completion));
         progress.add(completion);
@@ -147,11 +146,13 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
   const model = required(flags.model ?? config?.model, '--model');
   const benchmarks = await loadBenchmarks(flags, config, signal);
   const out = outOf(flags, benchmarks);
+  // Before the model is loaded, which takes a while.
+  using folder = new EvaluationFolder(out);
   const { device, dtype, threads } = flags;
-  return withModel({ device, dtype, threads, model }, signal, async (session) => {
+  return await withModel({ device, dtype, threads, model }, signal, async (session) => {
     const tokenizer = await loadTokenizer(session.directory);
-    process.stderr.write(`writing completions to ${printableLine(out)}\n`);
-    const run = new EvaluationRun(flags, model, session, tokenizer, out, signal);
+    printNote(`writing completions to ${out}`);
+    const run = new EvaluationRun(flags, model, session, tokenizer, folder, signal);
     const evaluated: Evaluated[] = [];
     try {
       for (const subject of subjects) {
@@ -161,8 +162,7 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
         await policy?.dispose();
       }
     } catch (error) {
-      if (signal.aborted)
-        process.stderr.write(`to resume, repeat the command with --out ${printableLine(out)}\n`);
+      if (signal.aborted) printNote(`to resume, repeat the command with --out ${out}`);
       throw error;
     }
     writeJsonAtomic(join(out, 'summary.json'), evaluated);

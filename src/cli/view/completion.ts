@@ -1,6 +1,7 @@
 /** One completion to read: verdict, lengths and reward on a line, then thinking and answer. */
 import type { CompletionRow, StoredCompletion, StoredReward } from '../../run';
 import { grouped } from '../../text';
+import { opensThinking, partsOf } from '../../transcript';
 import type { VerdictStatus } from '../../types';
 import { printable, printableLine } from '../../printable';
 import type { Colors } from './colors';
@@ -44,7 +45,7 @@ const INDENT = '    ';
 export const shownStored = (row: StoredCompletion): ShownCompletion => ({
   ...row,
   text: row.completion,
-  thinkOpened: /<think>\s*$/.test(row.prompt),
+  thinkOpened: opensThinking(row.prompt),
 });
 
 export function shownSample({ rollout, reward, advantage }: CompletionRow): ShownCompletion {
@@ -87,21 +88,6 @@ function headline(completion: ShownCompletion): string[] {
   ];
 }
 
-interface Parts {
-  before: string;
-  thinking: string | null;
-  answer: string;
-}
-
-/** What precedes the first thinking block, the block with its tags, and what follows it. */
-function partsOf({ text, thinkOpened }: ShownCompletion): Parts {
-  const start = thinkOpened ? 0 : text.indexOf('<think>');
-  if (start < 0) return { before: '', thinking: null, answer: text };
-  const close = text.indexOf('</think>', start);
-  const end = close < 0 ? text.length : close + '</think>'.length;
-  return { before: text.slice(0, start), thinking: text.slice(start, end), answer: text.slice(end) };
-}
-
 const indented = (text: string, width: number): string[] =>
   text
     .split('\n')
@@ -124,7 +110,7 @@ function body(text: string, tokens: number | null, keep: Keep | null, width: num
 /** The completion in lines, indented below its problem. */
 export function completionLines(completion: ShownCompletion, style: CompletionStyle): string[] {
   const { colors, width, thinking: keepThinking, answer: keepAnswer } = style;
-  const { before, thinking, answer } = partsOf(completion);
+  const { before, thinking, answer } = partsOf(completion.text, completion.thinkOpened);
   const verdict = verdictText(completion);
   const paint = completion.status === 'correct' ? colors.green : colors.red;
   const [first, ...more] = wrapFields([verdict, ...headline(completion)], width - 2, INDENT);

@@ -1,16 +1,6 @@
 /** Formats times, changes and counts for people. */
 import { grouped } from '../../text';
 
-/** `1m 05s`, `2h 03m`. */
-export function duration(ms: number): string {
-  const seconds = Math.round(ms / 1000);
-  const two = (value: number) => String(value).padStart(2, '0');
-  if (seconds < 60) return `${seconds}s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes}m ${two(seconds % 60)}s`;
-  return `${Math.floor(minutes / 60)}h ${two(minutes % 60)}m`;
-}
-
 /** A relative change in percent with its sign; empty if the value before was 0. */
 export function change(before: number, after: number): string {
   if (before === 0) return '';

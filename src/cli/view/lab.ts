@@ -16,6 +16,7 @@ import {
 import { alignTable } from '../table';
 import { count } from './format';
 import { wrapWords } from './text';
+import { maximum } from '../../statistics';
 
 const CLASSES: readonly AnswerClass[] = ['incorrect', 'correct'];
 const WIDTH = 110;
@@ -254,7 +255,7 @@ const pathwayName = ({ prediction: { pathways, guarded } }: RewardReport): strin
   pathways.length === 0 ? 'none' : `${pathways.join('+')}${guarded ? ', guarded' : ''}`;
 
 function predictionLines({ rewards }: LabReport): string[] {
-  const names = Math.max(...rewards.map(({ name }) => name.length));
+  const names = maximum(rewards.map(({ name }) => name.length));
   const lines = rewards.flatMap((report) => {
     const start = `${report.name.padEnd(names)}  ${pathwayName(report).padEnd(12)}  `;
     const reason = wrapWords(report.prediction.reason, WIDTH - start.length);

@@ -1,7 +1,6 @@
 /** One training step as one line. */
 import type { KnownMetrics } from '../../metric-names';
-import { percent } from '../../text';
-import { duration } from './format';
+import { duration, percent } from '../../text';
 
 export interface StepLine {
   index: number;

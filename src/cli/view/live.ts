@@ -1,9 +1,8 @@
 /** The live block of a run as lines: a pure function of what is known and of the width. */
-import type { Health } from '../../monitor';
+import type { Health } from '../../types';
 import { mean } from '../../statistics';
-import { grouped, percent } from '../../text';
+import { duration, grouped, percent } from '../../text';
 import type { Colors } from './colors';
-import { duration } from './format';
 import { EVALUATED, type Activity, type ProgressState } from './progress-state';
 import { ACCURACY, sparkline, TOKENS } from './sparkline';
 import { columnsOf, cutTo } from './text';

@@ -4,6 +4,7 @@ import { gigabytes, grouped } from '../../text';
 import { PHASES, shortage, STEP_PHASES, stepTotal, type Change, type Plan, type StepTime } from '../../plan';
 import { formatTable } from '../table';
 import { count } from './format';
+import { maximum } from '../../statistics';
 
 function seconds(value: number): string {
   return value >= 100 ? value.toFixed(0) : value.toPrecision(3);
@@ -30,7 +31,7 @@ function memoryLines({ memory }: Plan): string[] {
       .filter((item) => item.phase === phase)
       .map((item, i) => [i === 0 ? phase : '', item.name, gigabytes(item.bytes)]),
   );
-  const width = Math.max(...rows.map((row) => row[1]!.length));
+  const width = maximum(rows.map((row) => row[1]!.length));
   const lines = rows.map(([phase, name, bytes]) =>
     `${phase!.padEnd(10)}  ${name!.padEnd(width)}  ${bytes!.padStart(9)}`.trimEnd(),
   );

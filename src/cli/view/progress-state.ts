@@ -1,5 +1,5 @@
 /** What is known of a run in progress, gathered from its events. */
-import type { Health } from '../../monitor';
+import { HEALTH, type Health } from '../../types';
 import type { EvalPhase, TrainEvent } from '../../train';
 import type { KnownMetrics } from '../../metric-names';
 import { remainingMs, type TimedStep } from './remaining';
@@ -28,8 +28,6 @@ interface TokenProgress {
   tokens?: number;
   tokensPerSecond?: number;
 }
-
-const HEALTH: readonly Health[] = ['healthy', 'warning', 'collapsed'];
 
 const presentNumbers = (values: readonly (number | null)[]) =>
   values.filter((value): value is number => value !== null);

@@ -1,6 +1,6 @@
 /** A run's output while it goes on: lines that stay and, on a terminal, a live block below them. */
 import type { KnownMetrics } from '../../metric-names';
-import type { Rollback } from '../../run';
+import type { AcceptedChange, Rollback } from '../../run';
 import { gigabytes, grouped, percent } from '../../text';
 import type { TrainEvent } from '../../train';
 import { DownloadView } from '../download';
@@ -22,6 +22,9 @@ const INDENT = ' '.repeat(11);
 
 const rollbackLine = ({ number, from, to, pressure }: Rollback) =>
   `rollback ${number}: from step ${from} to the checkpoint of step ${to}, efficiency pressure ${Number(pressure.toPrecision(3))}, other seeds`;
+
+const acceptedLine = ({ step, files }: AcceptedChange) =>
+  `accepted   another reward file from step ${step + 1} on: ${files.join('; ')}`;
 
 /** Nobody reads a line for each of many fast steps, so only every tenth stays. */
 const STAYS_EVERY = 10;
@@ -122,6 +125,9 @@ export class ProgressView {
         break;
       case 'rollback':
         this.print(rollbackLine(event.rollback), this.colors.yellow);
+        break;
+      case 'accepted':
+        this.print(acceptedLine(event.change), this.colors.yellow);
         break;
       case 'hang':
         this.print(`watchdog   ${event.message}`, this.colors.red);

@@ -98,17 +98,10 @@ export class LiveRegion {
     this.undo.push(() => process.off(event, listener));
   }
 
-  /** However the process ends, short of SIGKILL, the cursor comes back. */
+  /** However the process ends, short of SIGKILL, the cursor comes back; signals are in ../interrupt.ts. */
   private closeAtExit(): void {
     this.listen('exit', () => this.close());
     this.listen('uncaughtExceptionMonitor', () => this.close());
-    for (const signal of ['SIGHUP', 'SIGQUIT'] as const) {
-      this.listen(signal, () => {
-        this.close();
-        // Nobody else wants it: end as without this listener.
-        if (process.listenerCount(signal) === 0) process.kill(process.pid, signal);
-      });
-    }
   }
 
   /** Ctrl-Z gives the terminal back; `fg` draws again. */

@@ -20,8 +20,13 @@ async function peek(
   return {
     first,
     async *all() {
-      yield* seen;
-      for (let next = await source.next(); next.done !== true; next = await source.next()) yield next.value;
+      try {
+        yield* seen;
+        for (let next = await source.next(); next.done !== true; next = await source.next()) yield next.value;
+      } finally {
+        // A reader that stops early leaves the file open otherwise.
+        await source.return?.();
+      }
     },
   };
 }

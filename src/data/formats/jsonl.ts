@@ -2,31 +2,46 @@
 import { AcoerError, errorMessage } from '../../errors';
 import { MAX_ROW_LENGTH, objectRow, type RowReader, type SourceRow } from '../rows';
 
-/** Lines without line ends. Only LF and CRLF end a line, since U+2028 may occur inside a JSON string. */
-async function* splitLines(file: string, chunks: AsyncIterable<string>): AsyncGenerator<string> {
+interface Line {
+  number: number;
+  text: string;
+}
+
+/**
+ * Lines that are not blank, without line ends. Only LF and CRLF end a line, since U+2028 may occur inside a
+ * JSON string. Blank lines count towards the length of the row that follows, so there is an end of them.
+ */
+async function* splitLines(file: string, chunks: AsyncIterable<string>): AsyncGenerator<Line> {
   let rest: string[] = [];
   let length = 0;
   let number = 1;
   for await (const chunk of chunks) {
     let start = 0;
     for (let end = chunk.indexOf('\n'); end >= 0; end = chunk.indexOf('\n', start)) {
-      rest.push(chunk.slice(start, end));
-      yield rest.join('');
+      length += end + 1 - start;
+      // Millions of empty lines are skipped in a moment.
+      const text = end === start && rest.length === 0 ? '' : [...rest, chunk.slice(start, end)].join('');
+      if (text !== '' && text.trim() !== '') {
+        yield { number, text };
+        length = 0;
+      }
       rest = [];
-      [length, number, start] = [0, number + 1, end + 1];
+      [number, start] = [number + 1, end + 1];
     }
     if (start < chunk.length) rest.push(chunk.slice(start));
     length += chunk.length - start;
     if (length > MAX_ROW_LENGTH) {
-      throw new AcoerError('BAD_INPUT', `${file} line ${number} is longer than ${MAX_ROW_LENGTH} characters`);
+      const message = `${file} line ${number}: more than ${MAX_ROW_LENGTH} characters without the end of a row`;
+      throw new AcoerError('BAD_INPUT', message);
     }
   }
-  if (rest.length > 0) yield rest.join('');
+  const text = rest.join('');
+  if (text.trim() !== '') yield { number, text };
 }
 
-function parseLine(number: number, line: string): SourceRow {
+function parseLine({ number, text }: Line): SourceRow {
   try {
-    return objectRow(number, JSON.parse(line));
+    return objectRow(number, JSON.parse(text));
   } catch (error) {
     return { number, problem: `is not valid JSON: ${errorMessage(error)}` };
   }
@@ -37,11 +52,7 @@ export function readJsonLines(file: string, text: AsyncIterable<string>): RowRea
   return {
     unit: 'line',
     async *rows() {
-      let number = 0;
-      for await (const line of splitLines(file, text)) {
-        number++;
-        if (line.trim() !== '') yield parseLine(number, line);
-      }
+      for await (const line of splitLines(file, text)) yield parseLine(line);
     },
   };
 }

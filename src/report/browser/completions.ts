@@ -1,4 +1,5 @@
 /** A browser of completions: filters and search on top, a list, and the chosen completion beside it. */
+import { partsOf } from '../../transcript';
 import type { ShownCompletion, ShownCompletions } from '../shown';
 import { fill, h, setText } from './dom';
 import { renderMath } from './math';
@@ -123,9 +124,7 @@ function factsOf(row: ShownCompletion, data: ShownCompletions): string {
 /** The text in its parts, and everything known about it. */
 function detailOf(row: ShownCompletion, data: ShownCompletions): HTMLElement {
   const problem = data.problems[row.problem]!;
-  const close = row.text.indexOf('</think>');
-  const thinking = close === -1 ? row.text : row.text.slice(0, close + '</think>'.length);
-  const answer = close === -1 ? '' : row.text.slice(close + '</think>'.length).trim();
+  const { before, thinking, answer } = partsOf(row.text, row.thinkOpened);
   const parts = Object.entries(row.parts).map(([name, value]) => `${name} ${number(value)}`);
   const facts = [
     factsOf(row, data),
@@ -134,7 +133,7 @@ function detailOf(row: ShownCompletion, data: ShownCompletions): HTMLElement {
     ...(row.finish === 'length' ? ['cut off at the limit'] : []),
   ];
   const prompt = h('div', { class: 'problem' }, problem.prompt);
-  const end = h('div', { class: 'answer-text' }, answer);
+  const end = h('div', { class: 'answer-text' }, `${before}${answer}`.trim());
   const shown = h(
     'article',
     { class: 'completion' },
@@ -142,7 +141,11 @@ function detailOf(row: ShownCompletion, data: ShownCompletions): HTMLElement {
     h('p', { class: 'muted' }, facts.join(' · ')),
     prompt,
     h('p', { class: 'muted' }, `Reference: ${problem.gold}; answer found: ${row.extracted ?? 'none'}`),
-    h('div', { class: 'thinking-text', tabindex: 0, role: 'group', 'aria-label': 'Thinking' }, thinking),
+    h(
+      'div',
+      { class: 'thinking-text', tabindex: 0, role: 'group', 'aria-label': 'Thinking' },
+      thinking ?? '',
+    ),
     end,
   );
   renderMath(prompt);

@@ -5,6 +5,7 @@ import { appendWhole, writeFileAtomic } from '../atomic';
 import { isFull } from '../writing';
 import { eventTime, fileVersionEvent, startEvent } from './events';
 import { frame, unframe } from './records';
+import { maximum } from '../../statistics';
 
 /** TensorBoard reads whatever has `tfevents` in its name, in the order of the names. */
 const NAME = /^events\.out\.tfevents\.(\d{10,})\.acoer$/;
@@ -54,7 +55,7 @@ export class EventFile {
    */
   constructor(folder: string, staged: string, begun: number, events: readonly Buffer[]) {
     const old = eventFiles(folder);
-    const last = Math.max(0, ...old.map((path) => Number(/(\d+)\.acoer$/.exec(path)![1])));
+    const last = Math.max(0, maximum(old.map((path) => Number(/(\d+)\.acoer$/.exec(path)![1]))));
     const seconds = Math.max(Math.floor(Date.now() / 1000), last + 1);
     const path = join(folder, `events.out.tfevents.${seconds}.acoer`);
     const all = [fileVersionEvent(begun), startEvent(begun), ...events];

@@ -9,6 +9,7 @@ import {
   readFields,
   unlessZero,
 } from './protobuf';
+import { maximum, minimum } from '../../statistics';
 
 /** One `Summary.Value`, as bytes. */
 export type SummaryValue = Buffer;
@@ -57,7 +58,7 @@ const BUCKETS = 30;
 
 /** Counts in `BUCKETS` ranges of equal width, of which the last includes its end: numpy's `histogram`. */
 function equalWidthCounts(values: readonly number[]): { edges: number[]; counts: number[] } {
-  const [min, max] = [Math.min(...values), Math.max(...values)];
+  const [min, max] = [minimum(values), maximum(values)];
   const [low, high] = min === max ? [min - 0.5, max + 0.5] : [min, max];
   const width = (high - low) / BUCKETS;
   const edges = Array.from({ length: BUCKETS + 1 }, (_, i) => (i === BUCKETS ? high : low + i * width));
@@ -77,7 +78,7 @@ export function histogramValue(tag: string, values: readonly number[]): SummaryV
   const { edges, counts } = equalWidthCounts(values);
   const sum = values.reduce((a, b) => a + b, 0);
   const squares = values.reduce((a, b) => a + b * b, 0);
-  const statistics = [Math.min(...values), Math.max(...values), values.length, sum, squares];
+  const statistics = [minimum(values), maximum(values), values.length, sum, squares];
   return summaryValue(
     tag,
     messageField(

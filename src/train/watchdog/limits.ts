@@ -2,6 +2,7 @@
 import type { Config, Phase } from '../../config';
 import { promptLimit } from '../../plan';
 import { DEFAULT_SLOTS } from '../../sampling';
+import { minimum } from '../../statistics';
 
 /** What the duration of a phase depends on besides the configuration. */
 export interface ModelSize {
@@ -94,5 +95,5 @@ export function phaseLimitMs(
 /** Milliseconds between checks: a fifth of the shortest limit, 5 ms to 1 s. null: nothing is watched. */
 export function tickMs({ watchdogMs, watchdogPhaseMs }: Config): number | null {
   const limits = [watchdogMs, ...Object.values(watchdogPhaseMs)].filter((limit) => typeof limit === 'number');
-  return limits.length === 0 ? null : Math.max(5, Math.min(1_000, ...limits.map((limit) => limit / 5)));
+  return limits.length === 0 ? null : Math.max(5, Math.min(1_000, minimum(limits.map((limit) => limit / 5))));
 }

@@ -1,6 +1,7 @@
 /** What a figure draws, made of the buckets of one or several runs. */
 import { smoothed, type FigureLine, type TimeFigure } from '../../report/figures';
 import type { Buckets } from '../buckets';
+import { maximum } from '../../statistics';
 
 /**
  * - `faint`: single steps behind a moving average, or lines that a rollback took back
@@ -65,7 +66,7 @@ function axisOf(runs: readonly Drawable[]): Axis {
   const { width, start } = runs[0]!.buckets;
   // A run may have been further before a rollback.
   const all = runs.length > 1 ? runs.map((run) => run.buckets) : [runs[0]!.buckets, ...runs[0]!.discarded];
-  const length = Math.max(...all.map((buckets) => buckets.length));
+  const length = maximum(all.map((buckets) => buckets.length));
   const points = width === 1 ? 1 : 2;
   const x = Array.from({ length }, (_, i) => (start + i) * width).flatMap((step) =>
     points === 1 ? [step] : [step, step + width / 2],

@@ -6,6 +6,7 @@ import { fill, h, setText } from '../../report/browser/dom';
 import { drawnFigure, type Drawable, type DrawnFigure, type DrawnLine } from './figure-data';
 import { drawMarks, markNear } from './marks';
 import { colour, variable } from './theme';
+import { maximum } from '../../statistics';
 
 /** What all figures of a page share. */
 export interface Board {
@@ -290,6 +291,6 @@ const stepText = (step: number): string => Math.round(step).toLocaleString('en-U
 
 /** Room for the longest label of the y axis. */
 function axisSize(_: uPlot, values: string[] | null): number {
-  const longest = Math.max(0, ...(values ?? []).map((value) => value.length));
+  const longest = Math.max(0, maximum((values ?? []).map((value) => value.length)));
   return Math.round(14 + 6.8 * longest);
 }

@@ -2,7 +2,8 @@
 import type { WireProgress, WireSequence } from '../wire';
 import { printable } from '../../printable';
 import { fill, h, setText } from '../../report/browser/dom';
-import { grouped } from './format';
+import { maximum } from '../../statistics';
+import { grouped } from '../../text';
 
 const PHASES: Readonly<Record<string, string>> = {
   loading: 'Loading the model',
@@ -43,7 +44,7 @@ export class Flight {
 
   private showBars(sequences: readonly WireSequence[], limit: number | null): void {
     const shape = sequences.map(({ prompt, sample }) => `${prompt}.${sample}`).join(' ');
-    const longest = Math.max(1, ...sequences.map((sequence) => sequence.tokens));
+    const longest = Math.max(1, maximum(sequences.map((sequence) => sequence.tokens)));
     if (shape !== this.shape) {
       this.shape = shape;
       this.drawn = sequences.map(({ prompt }, i) => {

@@ -1,22 +1,9 @@
 /** Numbers and times for people. */
+import { grouped } from '../../text';
 import type { Change, EntryState } from '../wire';
 
-export const percent = (fraction: number): string => `${(100 * fraction).toFixed(1)}%`;
-
-export const grouped = (value: number): string => Math.round(value).toLocaleString('en-US');
-
-export const tokens = (value: number): string => (value >= 100 ? grouped(value) : value.toFixed(1));
-
-/** `2h 05m`, `4m 10s`, `35s`. */
-export function duration(ms: number): string {
-  const seconds = Math.max(0, Math.round(ms / 1000));
-  const two = (value: number) => String(value).padStart(2, '0');
-  if (seconds < 60) return `${seconds}s`;
-  const minutes = Math.floor(seconds / 60);
-  if (minutes < 60) return `${minutes}m ${two(seconds % 60)}s`;
-  const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours}h ${two(minutes % 60)}m` : `${Math.floor(hours / 24)}d ${hours % 24}h`;
-}
+export const tokens = (value: number): string =>
+  value >= 100 ? grouped(Math.round(value)) : value.toFixed(1);
 
 /** `5m 02s ago`, coarser the longer it is. */
 export function ago(at: number, now = Date.now()): string {

@@ -1,7 +1,8 @@
 /** The list of runs. */
 import type { RunEntry } from '../wire';
 import { fill, h, setText } from '../../report/browser/dom';
-import { ago, duration, grouped, percent, relative, STATE_TEXT, tokens } from './format';
+import { ago, relative, STATE_TEXT, tokens } from './format';
+import { duration, grouped, percent } from '../../text';
 import { sparkline } from './sparkline';
 
 /** As many as the page has colours. */

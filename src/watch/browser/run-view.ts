@@ -5,11 +5,13 @@ import { getJson } from './connection';
 import { fill, h, setText } from '../../report/browser/dom';
 import { FiguresView } from './figures-view';
 import { Flight } from './flight';
-import { ago, duration, grouped, percent, relative, tokens } from './format';
+import { ago, relative, tokens } from './format';
+import { duration, grouped, percent } from '../../text';
 import { progressOf, stateBadge } from './list-view';
 import { LogView } from './log-view';
 import type { RunModel } from './model';
 import { Tiles } from './tiles';
+import { maximum } from '../../statistics';
 
 export class RunView {
   readonly element: HTMLElement;
@@ -57,7 +59,7 @@ export class RunView {
     if (loaded.length === this.models.length) {
       setText(this.empty, 'No step has ended yet. The figures appear with the first one.');
     }
-    const width = Math.max(1, ...shown.map(({ buckets }) => buckets.width));
+    const width = Math.max(1, maximum(shown.map(({ buckets }) => buckets.width)));
     for (const model of shown) model.widen(width);
     this.figures.runs = shown.map((model) => {
       const { buckets, discarded } = model;
@@ -114,7 +116,7 @@ export class RunView {
       for (const model of this.models) model.leavePart();
       return this.updateLines();
     }
-    setText(this.zoomText, `Steps ${grouped(zoom.from)} to ${grouped(zoom.to)}`);
+    setText(this.zoomText, `Steps ${grouped(Math.round(zoom.from))} to ${grouped(Math.round(zoom.to))}`);
     this.figures.update();
     const { from, to } = { from: Math.max(0, zoom.from), to: Math.max(0, zoom.to) };
     const loaded = this.models.filter((model) => model.loaded);

@@ -1,5 +1,6 @@
 /** A small line without axes. */
 import { svg } from '../../report/browser/dom';
+import { maximum, minimum } from '../../statistics';
 
 const WIDTH = 120;
 const HEIGHT = 28;
@@ -16,8 +17,8 @@ export function sparkline(points: readonly (readonly [number, number])[], label:
   });
   if (points.length < 2) return element;
   const [xs, ys] = [points.map(([x]) => x), points.map(([, y]) => y)];
-  const [left, right] = [Math.min(...xs), Math.max(...xs)];
-  const high = Math.max(...ys, 1e-9);
+  const [left, right] = [minimum(xs), maximum(xs)];
+  const high = Math.max(maximum(ys), 1e-9);
   const place = ([x, y]: readonly [number, number]) =>
     `${(2 + ((x - left) / (right - left || 1)) * (WIDTH - 6)).toFixed(1)} ${(HEIGHT - 3 - (y / high) * (HEIGHT - 6)).toFixed(1)}`;
   const path = points.map(place);

@@ -1,6 +1,7 @@
 /** Light and dark: as the system has it, until the reader chooses. */
-import { COLOURS } from '../../report/figures';
 import { h, setText } from '../../report/browser/dom';
+import { isDark } from '../../report/browser/theme';
+import { LINE_COLOURS } from '../../report/palette';
 
 const STORED = 'acoer-theme';
 const dark = window.matchMedia('(prefers-color-scheme: dark)');
@@ -10,10 +11,7 @@ export const variable = (name: string): string =>
   getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 /** The colour of a line. */
-export const colour = (index: number): string => variable(`--s${index % COLOURS.light.length}`);
-
-const isDark = (): boolean =>
-  (document.documentElement.dataset.theme ?? (dark.matches ? 'dark' : 'light')) === 'dark';
+export const colour = (index: number): string => variable(`--s${index % LINE_COLOURS}`);
 
 /** Some browsers refuse storage; the choice then lasts as long as the page. */
 function stored(theme?: string): string | null {

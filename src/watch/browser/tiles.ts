@@ -1,7 +1,9 @@
 /** The figures of a run that matter now, as tiles. */
 import { formatValue } from '../../report/figures';
 import { fill, h } from '../../report/browser/dom';
-import { percent, relative, tokens } from './format';
+import { relative, tokens } from './format';
+import { percent } from '../../text';
+import { HEALTH } from '../../types';
 import type { RunModel } from './model';
 
 interface Tile {
@@ -11,8 +13,6 @@ interface Tile {
   kind?: string;
   note: string;
 }
-
-const HEALTH = ['healthy', 'warning', 'collapsed'];
 
 function changeTiles({ entry }: RunModel): Tile[] {
   const { accuracy, thinking } = entry ?? { accuracy: null, thinking: null };

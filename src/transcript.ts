@@ -1,4 +1,7 @@
-/** The question within a prompt as stored: what the run's template and the chat template put around it is cut. */
+/**
+ * A stored prompt and its completion taken apart: the question, and what a completion thinks and answers. Part
+ * of the pages, so it imports nothing.
+ */
 
 const PLACE = '{problem}';
 /** Tokens that end or begin a turn in the chat templates in use: <|im_end|>, <｜User｜>, [/INST], ... */
@@ -12,7 +15,11 @@ function userTurn(prompt: string): string {
   return parts.reduce((longest, part) => (part.length > longest.length ? part : longest), '');
 }
 
-/** @param template the run's `promptTemplate` */
+/**
+ * The question within a prompt: what the run's template and the chat template put around it is cut.
+ *
+ * @param template the run's `promptTemplate`
+ */
 export function questionOf(prompt: string, template: string): string {
   const place = template.indexOf(PLACE);
   const [before, after] = [template.slice(0, place), template.slice(place + PLACE.length)];
@@ -22,4 +29,22 @@ export function questionOf(prompt: string, template: string): string {
   const rest = start < 0 ? turn : turn.slice(start + before.trimStart().length);
   const end = after.trim() === '' ? -1 : rest.lastIndexOf(after.trimEnd());
   return (end < 0 ? rest : rest.slice(0, end)).trim();
+}
+
+/** Whether the prompt ended inside `<think>`, so that the completion begins with thinking. */
+export const opensThinking = (prompt: string): boolean => /<think>\s*$/.test(prompt);
+
+export interface CompletionParts {
+  before: string;
+  /** The first thinking block with its tags; all the rest if it is not closed; null: there is none. */
+  thinking: string | null;
+  answer: string;
+}
+
+export function partsOf(text: string, thinkOpened: boolean): CompletionParts {
+  const start = thinkOpened ? 0 : text.indexOf('<think>');
+  if (start < 0) return { before: '', thinking: null, answer: text };
+  const close = text.indexOf('</think>', start);
+  const end = close < 0 ? text.length : close + '</think>'.length;
+  return { before: text.slice(0, start), thinking: text.slice(start, end), answer: text.slice(end) };
 }

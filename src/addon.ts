@@ -1,0 +1,66 @@
+/** Loads the native addons, and says what is wrong with one that cannot be loaded. */
+import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import bindings from 'bindings';
+import { AcoerError, errorMessage } from './errors';
+
+const HEADER_BYTES = 64;
+
+/**
+ * Whether a 64-bit ELF file ends before its section table, which linkers write last. dlopen maps such a file
+ * without an error, and the process dies of SIGBUS at the first missing page. False for any other file, since
+ * dlopen reports what is wrong.
+ */
+function isCutOff(path: string): boolean {
+  const file = openSync(path, 'r');
+  try {
+    const header = Buffer.alloc(HEADER_BYTES);
+    const read = readSync(file, header, 0, HEADER_BYTES, 0);
+    if (read < HEADER_BYTES || header.toString('latin1', 0, 4) !== '\x7fELF') return false;
+    const sectionTable = Number(header.readBigUInt64LE(0x28));
+    const sectionsBytes = header.readUInt16LE(0x3a) * header.readUInt16LE(0x3c);
+    return fstatSync(file).size < sectionTable + sectionsBytes;
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** The same command fixes any missing piece. */
+const MEND = 'run: npx acoer setup';
+
+/** What is wrong with `what`, in one sentence, from what `bindings` threw. */
+export function describeLoadFailure(what: string, file: string, error: unknown): string {
+  const message = errorMessage(error);
+  if (typeof error === 'object' && error !== null && 'tries' in error) {
+    return `${what} is not built (${file} is missing); ${MEND}`;
+  }
+  const library = /(lib(?:torch|c10|gomp)[^\s:]*): cannot open shared object file/.exec(message)?.[1];
+  if (library !== undefined) {
+    // The loader looks on in other folders, and says of one without permission only that nothing was found.
+    return `${what} was built against a libtorch that was removed or moved, or that this user may not read (${library} is not found); ${MEND}`;
+  }
+  if (/undefined symbol|version `/.test(message)) {
+    return `${what} does not match the libtorch or system libraries it finds (${message}); ${MEND}`;
+  }
+  if (/NODE_MODULE_VERSION|invalid ELF header|wrong ELF class|file too short/.test(message)) {
+    return `${file} was built for another Node.js or machine, or is truncated (${message}); ${MEND}`;
+  }
+  return `${what} cannot be loaded (${message}); ${MEND}`;
+}
+
+/**
+ * Loads build/Release/`name`.node.
+ * @param what its name in messages
+ * @throws LOAD_FAILED with the command that fixes it
+ */
+export function loadAddonFile(name: string, what: string): unknown {
+  const root = resolve(__dirname, '..');
+  const file = join('build', 'Release', `${name}.node`);
+  try {
+    const path = join(root, file);
+    if (existsSync(path) && isCutOff(path)) throw new Error('file too short');
+    return bindings({ bindings: name, module_root: root });
+  } catch (cause) {
+    throw new AcoerError('LOAD_FAILED', describeLoadFailure(what, file, cause), { cause });
+  }
+}

@@ -1,0 +1,37 @@
+/** SHA-256 of the files of a model, by which a run knows the model that it was trained on. */
+import { createHash } from 'node:crypto';
+import { basename, join } from 'node:path';
+import { badFile, openRegularFile } from './files';
+import { weightFiles } from './model-files';
+import { errorMessage } from '../errors';
+
+/** SHA-256 in hex by the name of the file or part. */
+export type Fingerprints = Readonly<Record<string, string>>;
+
+/** The hash of a piece holds up the event loop for a millisecond or two. */
+const PIECE_BYTES = 1 << 20;
+
+async function fileSha256(path: string, signal?: AbortSignal): Promise<string> {
+  const { file } = await openRegularFile(path);
+  const hash = createHash('sha256');
+  const pieces = file.createReadStream({ highWaterMark: PIECE_BYTES, signal });
+  try {
+    for await (const piece of pieces) hash.update(piece as Buffer);
+  } catch (cause) {
+    signal?.throwIfAborted();
+    throw badFile(`cannot read ${path}: ${errorMessage(cause)}`, cause);
+  }
+  return hash.digest('hex');
+}
+
+/**
+ * config.json and every file of weights, as `sha256sum` prints them.
+ * @throws BAD_FILE; the signal's reason
+ */
+export async function modelFingerprints(directory: string, signal?: AbortSignal): Promise<Fingerprints> {
+  const found: Record<string, string> = {};
+  for (const path of [join(directory, 'config.json'), ...(await weightFiles(directory))]) {
+    found[basename(path)] = await fileSha256(path, signal);
+  }
+  return found;
+}

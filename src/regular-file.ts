@@ -1,0 +1,97 @@
+/**
+ * Reads files that users name or other people wrote. Only regular files, opened without waiting: a named pipe
+ * would wait for its writer, and a device may never end. Errors say only what is wrong with the file, for
+ * `whyUnreadable`; callers name it.
+ */
+import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
+import { open, type FileHandle } from 'node:fs/promises';
+
+const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
+const PIECE_BYTES = 1 << 20;
+
+/** What V8 can hold as one string; the limit for files that grow with a run. */
+export const MAX_TEXT_BYTES = 2 ** 29 - 32;
+
+function refuseSpecial(info: Stats): void {
+  if (info.isFile()) return;
+  if (info.isDirectory()) throw new Error('it is a folder');
+  const kind = info.isFIFO() ? 'a pipe' : info.isSocket() ? 'a socket' : 'a device';
+  throw new Error(`it is ${kind}, not a regular file`);
+}
+
+/** The size that the file system reports is checked first, and again what is read: /proc reports 0. */
+class Pieces {
+  private readonly pieces: Buffer[] = [];
+  private bytes = 0;
+
+  constructor(
+    reported: number,
+    private readonly limit: number,
+  ) {
+    this.check(reported);
+  }
+
+  private check(bytes: number): void {
+    if (bytes > this.limit) throw new Error(`it has more than the allowed ${this.limit} bytes`);
+  }
+
+  add(piece: Buffer): void {
+    this.pieces.push(piece);
+    this.check((this.bytes += piece.length));
+  }
+
+  whole(): Buffer {
+    return this.pieces.length === 1 ? this.pieces[0]! : Buffer.concat(this.pieces);
+  }
+}
+
+/** Opens a regular file for reading and returns it with its size; the caller closes it. */
+export async function openRegularFile(path: string): Promise<{ file: FileHandle; bytes: number }> {
+  const file = await open(path, FLAGS);
+  try {
+    const info = await file.stat();
+    refuseSpecial(info);
+    return { file, bytes: info.size };
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+/** For a file that other code opens by its name. */
+export async function checkRegularFile(path: string): Promise<void> {
+  await (await openRegularFile(path)).file.close();
+}
+
+/** The whole content of a regular file of at most `limit` bytes. */
+export async function readRegularFile(path: string, limit: number): Promise<Buffer> {
+  const { file, bytes } = await openRegularFile(path);
+  try {
+    const pieces = new Pieces(bytes, limit);
+    for (;;) {
+      const { buffer, bytesRead } = await file.read(Buffer.allocUnsafe(PIECE_BYTES), 0, PIECE_BYTES, null);
+      if (bytesRead === 0) return pieces.whole();
+      pieces.add(buffer.subarray(0, bytesRead));
+    }
+  } finally {
+    await file.close();
+  }
+}
+
+/** The same without a turn of the event loop, for small files. */
+export function readRegularFileSync(path: string, limit: number): Buffer {
+  const handle = openSync(path, FLAGS);
+  try {
+    const info = fstatSync(handle);
+    refuseSpecial(info);
+    const pieces = new Pieces(info.size, limit);
+    for (;;) {
+      const buffer = Buffer.allocUnsafe(Math.min(PIECE_BYTES, limit + 1));
+      const bytesRead = readSync(handle, buffer);
+      if (bytesRead === 0) return pieces.whole();
+      pieces.add(buffer.subarray(0, bytesRead));
+    }
+  } finally {
+    closeSync(handle);
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * What a run trusts: its checkpoints record the fingerprints of model, tokenizer, chat template, reward files
+ * and evaluation data, and it continues with the same ones only. Those of the training data are checked in
+ * `opening.ts`. Weights are hashed while the engine loads them, so they are compared last.
+ */
+import type { Config } from '../config';
+import { AcoerError } from '../errors';
+import type { Fingerprints } from '../models';
+import type { AcceptedChange, StoredCheckpoint } from '../run';
+import type { Inputs } from './inputs';
+import { forkCommand } from './resume';
+import { rewardFingerprints } from './reward-files';
+import { storedPart } from './state';
+
+/** null: it cannot be told, because the caller of `train` gave the part itself. */
+export interface Identity {
+  /** config.json and the weights. */
+  model: Fingerprints;
+  tokenizer: Fingerprints | null;
+  chatTemplate: Fingerprints | null;
+  /** Empty without `rewardModules`. */
+  rewards: Fingerprints;
+  evalData: Fingerprints | null;
+}
+
+/** What is known before the model is loaded. */
+export async function inputIdentity(
+  config: Config,
+  { tokenizer, evalData }: Pick<Inputs, 'tokenizer' | 'evalData'>,
+): Promise<Omit<Identity, 'model'>> {
+  const { fingerprints: own } = tokenizer;
+  const template = own?.chatTemplate ?? null;
+  return {
+    tokenizer: own?.files ?? null,
+    chatTemplate: own === undefined ? null : { ...(template !== null && { 'the chat template': template }) },
+    rewards: await rewardFingerprints(config),
+    evalData: evalData?.source === undefined ? null : { problems: evalData.source.fingerprint },
+  };
+}
+
+/** The names that differ; none if it was not known before. */
+function changed(before: Fingerprints | null, now: Fingerprints | null): string[] {
+  if (before === null) return [];
+  const names = new Set([...Object.keys(before), ...Object.keys(now ?? {})]);
+  return [...names].filter((name) => before[name] !== now?.[name]);
+}
+
+const listed = (names: readonly string[]): string =>
+  names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names.join('');
+
+const refused = (message: string) => new AcoerError('BAD_INPUT', message);
+
+/** @throws BAD_INPUT naming files of the model's folder that are not those of the checkpoint */
+function checkModelFolder(directory: string, { step }: StoredCheckpoint, names: readonly string[]): void {
+  if (names.length === 0) return;
+  const [have, them] = names.length > 1 ? ['have', 'them'] : ['has', 'it'];
+  throw refused(
+    `${listed(names)} in ${directory} ${have} changed since the checkpoint of step ${step}, whose adapter was trained on what was there before; restore ${them}, or start a new run.`,
+  );
+}
+
+/** Compares config.json and the weights, in a resumed run or a fork. @throws BAD_INPUT */
+export function checkModel(directory: string, checkpoint: StoredCheckpoint, model: Fingerprints): void {
+  const before = storedPart(checkpoint).identity;
+  if (before !== undefined) checkModelFolder(directory, checkpoint, changed(before.model, model));
+}
+
+/**
+ * Compares everything else with the checkpoint that a run is resumed from.
+ * @param run its folder
+ * @returns what the checkpoint lists as accepted, and the change accepted now
+ * @throws BAD_INPUT naming what has changed
+ */
+export function checkResumed(
+  run: string,
+  checkpoint: StoredCheckpoint,
+  { identity: now, modelDirectory, evalData }: Inputs,
+  config: Config,
+  acceptChanged: readonly string[],
+): AcceptedChange[] {
+  const { identity: before, accepted = [] } = storedPart(checkpoint);
+  if (before === undefined) return accepted;
+  const { step } = checkpoint;
+  const names = [
+    ...changed(before.tokenizer, now.tokenizer),
+    ...changed(before.chatTemplate, now.chatTemplate),
+  ];
+  checkModelFolder(modelDirectory, checkpoint, names);
+  if (changed(before.evalData, now.evalData).length > 0) {
+    throw refused(
+      `${evalData?.name ?? 'The evaluation data'} no longer holds the problems this run is evaluated on, so before and after could not be compared; restore it, or continue with the new problems in a new folder: ${forkCommand(run, step)}`,
+    );
+  }
+  const files = changed(before.rewards, now.rewards);
+  if (files.length === 0) return accepted;
+  if (acceptChanged.includes('reward')) return [...accepted, { what: 'reward', step, files }];
+  const paths = Object.entries(config.rewardModules)
+    .filter(([name]) => files.some((file) => file === name || file.startsWith(`${name}: `)))
+    .map(([, path]) => path);
+  throw refused(
+    `The reward file ${listed(paths)} has changed since the checkpoint of step ${step} (${files.join('; ')}); restore it, or continue with the new one: --accept-changed reward, which the run will show.`,
+  );
+}
+
+/**
+ * Compares what a fork cannot change with the checkpoint it starts from: chat template, rewards and
+ * evaluation data may differ.
+ * @throws BAD_INPUT naming what has changed
+ */
+export function checkForked(checkpoint: StoredCheckpoint, { identity: now, modelDirectory }: Inputs): void {
+  const { identity: before } = storedPart(checkpoint);
+  if (before === undefined) return;
+  checkModelFolder(modelDirectory, checkpoint, changed(before.tokenizer, now.tokenizer));
+}
+
+/** Whether a fork has another reward file, or other evaluation data, than its checkpoint. */
+export function forkChanges(checkpoint: StoredCheckpoint, { identity: now }: Inputs) {
+  const { identity: before } = storedPart(checkpoint);
+  return {
+    rewards: before !== undefined && changed(before.rewards, now.rewards).length > 0,
+    evalData: before !== undefined && changed(before.evalData, now.evalData).length > 0,
+  };
+}

@@ -1,0 +1,51 @@
+/** SHA-256 of the files of rewards: each module of `rewardModules`, and what it imports by a relative path. */
+import { createHash } from 'node:crypto';
+import { statSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { dirname, relative, resolve } from 'node:path';
+import type { Config } from '../config';
+import type { Fingerprints } from '../models';
+
+/** A path written out in `import './x'`, `export ... from './x'`, `import('./x')` or `require('./x')`. */
+const RELATIVE_IMPORT = /\b(?:import|from|require)\s*\(?\s*(['"])(\.{1,2}\/[^'"\n]+)\1/g;
+
+/** What Node adds to such a path in CommonJS. */
+const ENDINGS = ['', '.js', '.json', '/index.js'];
+
+const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+
+function importedFiles(path: string, source: string): string[] {
+  const paths = [...source.matchAll(RELATIVE_IMPORT)].map((match) => resolve(dirname(path), match[2]!));
+  return paths.flatMap((wanted) => ENDINGS.map((end) => wanted + end).find(isFile) ?? []);
+}
+
+/** `module` and everything that it imports by relative paths, directly or not. */
+async function filesOf(module: string): Promise<Map<string, Buffer>> {
+  const found = new Map<string, Buffer>();
+  const open = [module];
+  for (let path = open.pop(); path !== undefined; path = open.pop()) {
+    if (found.has(path)) continue;
+    const content = await readFile(path);
+    found.set(path, content);
+    if (/\.[cm]?js$/.test(path)) open.push(...importedFiles(path, content.toString('utf8')));
+  }
+  return found;
+}
+
+/**
+ * By the name of the reward; for an imported file by that and its path from the module, so that rewards can
+ * be moved. Packages, computed paths, and what a reward reads or starts are not covered.
+ */
+export async function rewardFingerprints({ reward, rewardModules }: Config): Promise<Fingerprints> {
+  const names = typeof reward === 'string' ? [reward] : reward.map((entry) => entry.name);
+  const found: Record<string, string> = {};
+  for (const name of names) {
+    if (rewardModules[name] === undefined) continue;
+    const module = resolve(rewardModules[name]);
+    for (const [path, content] of await filesOf(module)) {
+      const key = path === module ? name : `${name}: ${relative(dirname(module), path)}`;
+      found[key] = createHash('sha256').update(content).digest('hex');
+    }
+  }
+  return found;
+}
