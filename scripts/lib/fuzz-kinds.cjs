@@ -161,14 +161,14 @@ function putRun(/** @type {string} */ folder, files, sums) {
 }
 
 /** Reads a run as `--resume` does. @param {string} folder */
-function readRun(folder) {
+async function readRun(folder) {
   const { findCheckpoint, readRollbacks, completeRollbacks, RunDirectory } = dist('run/index.js');
   const { runStateOf } = dist('train/state.js');
   const { resolveConfig } = dist('config/index.js');
   const run = new RunDirectory(folder);
   completeRollbacks(run);
   readRollbacks(run);
-  const checkpoint = findCheckpoint(run, () => undefined);
+  const checkpoint = await findCheckpoint(run, () => undefined, 0);
   if (checkpoint !== null) runStateOf(checkpoint, resolveConfig([CONFIG]));
 }
 
@@ -307,21 +307,21 @@ const KINDS = {
     seeds: () => ({ 'state.json': json(state()), closed: json({ ...state(), batch: null }) }),
     read: (_, bytes, folder) => {
       putRun(folder, { 'state.json': bytes, 'rollouts.safetensors': rollouts() }, true);
-      readRun(folder);
+      return readRun(folder);
     },
   },
   rollouts: {
     seeds: () => ({ rollouts: rollouts() }),
     read: (_, bytes, folder) => {
       putRun(folder, { 'rollouts.safetensors': bytes }, true);
-      readRun(folder);
+      return readRun(folder);
     },
   },
   sums: {
     seeds: () => ({ sums: Buffer.from(['adapter_model.safetensors', 'optimizer.safetensors', 'state.json'].map((name) => `${'0'.repeat(64)}  ${name}\n`).join('')) }),
     read: (_, bytes, folder) => {
       putRun(folder, { SHA256SUMS: bytes }, false);
-      readRun(folder);
+      return readRun(folder);
     },
   },
   lines: {
@@ -340,7 +340,7 @@ const KINDS = {
     read: (_, bytes, folder) => {
       putRun(folder, { 'state.json': json({ ...state(), batch: null }) }, true);
       put(folder, { 'rollbacks.json': bytes });
-      readRun(folder);
+      return readRun(folder);
     },
   },
   lock: {
@@ -378,13 +378,18 @@ const KINDS = {
     seeds: () => ({ files: together(json({ settings: { model: 'tiny', n: 1 }, report: null }), lines([{ benchmark: 'b', prompt_index: 0, sample: 0, problem_id: 'a', gold: '3', level: null, correct: true, status: 'correct', extracted: '3', thinking_tokens: 1, thinking_closed: true, total_tokens: 2, finish: 'stop' }])) }),
     read: async (_, bytes, folder) => {
       putSections({ more: 'e.json e.jsonl' }, bytes, join(folder, 'eval'));
-      const { EvaluationFile } = dist('run/index.js');
+      const { EvaluationFolder } = dist('run/index.js');
       const { storedRow } = dist('eval/index.js');
-      const file = new EvaluationFile(join(folder, 'eval'), 'e', { model: 'tiny', n: 1 });
+      const evaluations = new EvaluationFolder(join(folder, 'eval'));
       try {
-        for await (const row of file.rows()) storedRow(row);
+        const file = evaluations.open('e', { model: 'tiny', n: 1 });
+        try {
+          for await (const { values, where } of file.rows()) storedRow(values, where);
+        } finally {
+          file[Symbol.dispose]();
+        }
       } finally {
-        file[Symbol.dispose]();
+        evaluations[Symbol.dispose]();
       }
     },
   },
