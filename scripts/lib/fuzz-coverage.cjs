@@ -15,7 +15,7 @@ const { getEnvironmentData, setEnvironmentData, threadId } = require('node:worke
 
 const root = join(__dirname, '..', '..');
 const PARSERS = [
-  'yaml', 'zod', '@huggingface/hub', '@huggingface/jinja', '@huggingface/tokenizers', 'hyparquet', 'hyparquet-compressors',
+  'yaml', 'zod', '@huggingface/jinja', '@huggingface/tokenizers', 'hyparquet', 'hyparquet-compressors',
   'csv-parse', '@streamparser/json', 'picomatch',
 ]; // prettier-ignore
 const COUNTED = new RegExp(`^(dist/|node_modules/(${PARSERS.join('|')})/(?!.*/locales/))`);
