@@ -1,4 +1,5 @@
 /** Valid arguments for engine calls; tests change one thing at a time. */
+import { readFileSync } from 'node:fs';
 import type { NativeEngine } from '../../src/engine/binding';
 import type { GenerateRequest, Model, PackedSequences } from '../../src/engine/types';
 import { packSequences } from '../../src/packing';
@@ -41,12 +42,22 @@ export function nativeRequest(changes: object = {}): Args<'generate'>['requests'
   };
 }
 
+/** Processor time of the main thread. */
+const mainThreadMs = () =>
+  Number(readFileSync(`/proc/self/task/${process.pid}/schedstat`, 'utf8').split(' ')[0]) / 1e6;
+
+/** The longest that the main thread computed without a turn of the event loop while `work` ran, in ms. */
+export const longestBusyMs = (work: () => Promise<unknown>): Promise<number> => longest(work, mainThreadMs);
+
 /** The longest pause of the event loop while `work` ran, in ms. */
-export async function longestPauseMs(work: () => Promise<unknown>): Promise<number> {
-  let last = performance.now();
+export const longestPauseMs = (work: () => Promise<unknown>): Promise<number> =>
+  longest(work, () => performance.now());
+
+async function longest(work: () => Promise<unknown>, clock: () => number): Promise<number> {
+  let last = clock();
   let longest = 0;
   const look = (): void => {
-    const now = performance.now();
+    const now = clock();
     longest = Math.max(longest, now - last);
     last = now;
   };

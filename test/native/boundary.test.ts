@@ -243,7 +243,7 @@ test('errors carry the code, the native cause and the stack of the call', async 
     await engine.loadModel('/nowhere');
   });
   expect(failure).toMatchObject({ name: 'AcoerError', code: 'BAD_FILE', cause: { code: 'BAD_FILE' } });
-  expect(failure.message).toMatch(/^cannot open \/nowhere\/config.json/);
+  expect(failure.message).toMatch(/^cannot read \/nowhere\/config.json: no such file/);
   expect(failure.message).not.toContain('\n');
   expect(failure.stack).toContain('boundary.test.ts');
 });
