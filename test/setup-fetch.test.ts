@@ -117,6 +117,13 @@ test('the official archive is fetched, verified, unpacked and cached', async () 
   expect(again?.root).toBe(found.root);
 });
 
+test('a cache where there can be no folder is refused, and not tried for ever', async () => {
+  const { env } = await machine(notFound);
+  await expect(lib.fetchLibtorch({ ...env, XDG_CACHE_HOME: '/proc/acoer' }, 'cpu')).rejects.toThrow(
+    '/proc/acoer/acoer/libtorch cannot be written (ENOENT): set XDG_CACHE_HOME to a folder you own.',
+  );
+});
+
 test('a server that says no leads to the wheel, in one line', async () => {
   const { env, said } = await machine(notFound, () => pipWith(pinnedWheel()));
   const found = await lib.fetchLibtorch(env, 'cpu');

@@ -23,7 +23,7 @@ import { diskFull, messageOf, SetupError, SourceFailure, systemCode } from './er
 import { cachedFolder, fromCache, MANIFEST } from './find.mjs';
 import { inspect } from './inspect.mjs';
 import { formatBytes, say } from './log.mjs';
-import { cacheFolder, setupCommand } from './paths.mjs';
+import { cacheFolder, makeFolders, setupCommand } from './paths.mjs';
 import { fetchWheels } from './pip.mjs';
 import { unpack } from './unpack.mjs';
 import { pinOf, pins, supportedRange } from './versions.mjs';
@@ -168,7 +168,7 @@ function removeStaleStaging(cache) {
 /** @param {string} cache @param {string} flavour */
 function prepareCache(cache, flavour) {
   try {
-    mkdirSync(cache, { recursive: true });
+    makeFolders(cache);
     removeStaleStaging(cache);
   } catch (error) {
     throw new SetupError(

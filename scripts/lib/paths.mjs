@@ -2,10 +2,11 @@
  * Where set-up reads and writes: everything inside the package except libtorch itself, which outlives
  * node_modules.
  */
-import { existsSync } from 'node:fs';
+import { existsSync, mkdirSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { dirname, isAbsolute, join, sep } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { SetupError, systemCode } from './errors.mjs';
 
 export const packageRoot = join(dirname(fileURLToPath(import.meta.url)), '..', '..');
 /** CMake's own tree. */
@@ -18,11 +19,34 @@ export const cudaObjectFile = join(packageRoot, 'build', 'Release', 'libacoer_cu
 /** What the last set-up chose and built; in CMake's tree, which node-gyp does not wipe. */
 export const stateFile = join(packageRoot, 'native', 'build', 'acoer-setup.json');
 
+function homeFolder() {
+  try {
+    return homedir();
+  } catch (cause) {
+    throw new SetupError('this user has no home folder: set HOME or XDG_CACHE_HOME.', { cause });
+  }
+}
+
 /** By XDG's rule a relative path counts as unset. @param {NodeJS.ProcessEnv} env */
 export function cacheFolder(env) {
   const xdg = env.XDG_CACHE_HOME;
-  const base = xdg && isAbsolute(xdg) ? xdg : join(env.HOME || homedir(), '.cache');
+  const base = xdg && isAbsolute(xdg) ? xdg : join(env.HOME || homeFolder(), '.cache');
   return join(base, 'acoer', 'libtorch');
+}
+
+/**
+ * Makes `path` and the missing folders above it. Node's own `recursive: true` never returns where the system
+ * answers ENOENT although the parent exists, as under /proc.
+ * @param {string} path
+ */
+export function makeFolders(path) {
+  if (existsSync(path)) return;
+  makeFolders(dirname(path));
+  try {
+    mkdirSync(path);
+  } catch (error) {
+    if (systemCode(error) !== 'EEXIST') throw error;
+  }
 }
 
 /**

@@ -43,7 +43,7 @@ test.each(['train', 'eval --model tiny --benchmark tiny --problems 1'])(
   'acoer %s --out under /proc',
   (words) => {
     const { status, stderr } = shell(`$ACOER ${words} --out /proc/acoer/x`);
-    expect(stderr).toMatch(/acoer: .*No folder can be made in \/proc; choose another one\.\n$/);
+    expect(stderr).toMatch(/acoer: Cannot write .*No folder can be made in \/proc; choose another one\.\n$/);
     expect(status).toBe(2);
   },
 );
