@@ -151,6 +151,11 @@ describe('widths', () => {
   test('a cut never splits an emoji or a wide character', () => {
     expect([cutTo('日本語', 3), cutTo('a👩‍👩‍👧b', 2), cutTo('a👩‍👩‍👧b', 3)]).toEqual(['日', 'a', 'a👩‍👩‍👧']);
   });
+  test.each([1022, 1023, 1024, 1025, 2047])('what begins at character %d of a long text is whole', (at) => {
+    const text = `é${'x'.repeat(at - 1)}👩‍👩‍👧e\u0301${'x'.repeat(1000)}`;
+    expect(columnsOf(text)).toBe(at + 2 + 1 + 1000);
+    expect(cutTo(text, at + 1)).toBe(text.slice(0, at));
+  });
   test('words are wrapped by columns, and long ones are cut', () => {
     expect(wrapWords('日本語 日本語 abc', 7)).toEqual(['日本語', '日本語', 'abc']);
     expect(wrapHard('ab 日本語日本語日本語', 7)).toEqual(['ab', '日本語', '日本語', '日本語']);
