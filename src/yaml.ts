@@ -1,5 +1,9 @@
 /** YAML that others wrote. */
 import { parseDocument } from 'yaml';
+import { withinTime } from './deadline';
+
+/** The parser's time grows with the square of some faulty texts' length. */
+const LIMIT_MS = 2_000;
 
 /**
  * The value of a YAML text. Unlike the library's own function it never prints: what that warns about (a tag
@@ -8,7 +12,9 @@ import { parseDocument } from 'yaml';
  * @throws the first fault, whose message starts with a line that tells the place
  */
 export function parseYaml(text: string, warnings: 'refuse' | 'ignore' = 'refuse'): unknown {
-  const document = parseDocument(text, { logLevel: 'error' });
+  const parsed = withinTime(LIMIT_MS, () => parseDocument(text, { logLevel: 'error' }));
+  if (parsed === null) throw new Error(`YAML that takes more than ${LIMIT_MS / 1000} s to read`);
+  const document = parsed.value;
   const [fault] = warnings === 'refuse' ? [...document.errors, ...document.warnings] : document.errors;
   if (fault !== undefined) throw fault;
   return document.toJS();

@@ -41,7 +41,11 @@ function isEntry(value: unknown): value is Entry {
 function entriesOf(run: RunDirectory): Entry[] {
   if (!existsSync(listOf(run))) return [];
   const entries = run.readJson(listOf(run));
-  if (Array.isArray(entries) && entries.every(isEntry)) return entries;
+  if (Array.isArray(entries) && entries.every(isEntry)) {
+    return entries.map(({ number, from, to, pressure, reason, done }) => {
+      return { number, from, to, pressure, reason, done };
+    });
+  }
   throw new AcoerError(
     'BAD_INPUT',
     `${listOf(run)} is not a list of rollbacks: the file is damaged, so the run's rollbacks are unknown.`,
@@ -49,7 +53,7 @@ function entriesOf(run: RunDirectory): Entry[] {
 }
 
 export const readRollbacks = (run: RunDirectory): Rollback[] =>
-  entriesOf(run).map(({ number, from, to, pressure, reason }) => ({ number, from, to, pressure, reason }));
+  entriesOf(run).map(({ done: _done, ...rollback }) => rollback);
 
 const discardedOf = (run: RunDirectory, number: number) => join(run.path, `rolled-back-${number}.jsonl`);
 

@@ -65,14 +65,28 @@ function templateOf(value: unknown): string | null {
   return typeof chosen?.template === 'string' ? chosen.template : null;
 }
 
-function fingerprintsOf(files: Record<string, JsonFile>, chatTemplate: string | null): TokenizerFingerprints {
+/** JSON.parse takes values that are nested too deep for JSON.stringify. */
+function compact(path: string, value: Json): string {
+  try {
+    return JSON.stringify(value);
+  } catch (cause) {
+    throw new AcoerError('BAD_INPUT', `${path} is nested too deep: ${errorMessage(cause)}`, { cause });
+  }
+}
+
+function fingerprintsOf(
+  directory: string,
+  files: Record<string, JsonFile>,
+  chatTemplate: string | null,
+): TokenizerFingerprints {
   const { 'tokenizer_config.json': config, ...others } = files;
   const hashes = Object.entries(others).flatMap(([name, { text }]) =>
     text === null ? [] : [[name, sha256(text)] as const],
   );
   const { chat_template: _, ...rest } = config?.json ?? {};
+  const name = 'tokenizer_config.json';
   return {
-    files: { ...Object.fromEntries(hashes), 'tokenizer_config.json': sha256(JSON.stringify(rest)) },
+    files: { ...Object.fromEntries(hashes), [name]: sha256(compact(join(directory, name), rest)) },
     chatTemplate: chatTemplate === null ? null : sha256(chatTemplate),
   };
 }
@@ -101,6 +115,6 @@ export async function readTokenizerFiles(directory: string): Promise<TokenizerFi
     config: config.json ?? {},
     generation: generation.json ?? {},
     chatTemplate,
-    fingerprints: fingerprintsOf(files, chatTemplate),
+    fingerprints: fingerprintsOf(directory, files, chatTemplate),
   };
 }

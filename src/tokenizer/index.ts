@@ -110,10 +110,24 @@ function highestId(library: Library): number {
 function openLibrary(directory: string, files: TokenizerFiles): { library: Library; vocabSize: number } {
   const ids = idsOf(files.tokenizer);
   guarded(directory, () => checkIds(ids));
-  return timed(directory, ids.length, () => {
+  const make = () => {
     const library = new tokenizersLibrary.Tokenizer(files.tokenizer, files.config);
     return { library, vocabSize: highestId(library) + 1 };
-  });
+  };
+  return strictly(() => timed(directory, ids.length, make));
+}
+
+/** The library only warns about a rule that it does not know, and leaves it out. */
+function strictly<T>(work: () => T): T {
+  const { warn } = console;
+  console.warn = (...words: unknown[]) => {
+    throw new Error(words.join(' '));
+  };
+  try {
+    return work();
+  } finally {
+    console.warn = warn;
+  }
 }
 
 /** Runs `work` on `length` characters or tokens. @throws BAD_INPUT when it fails or takes too long */
