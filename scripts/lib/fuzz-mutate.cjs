@@ -121,13 +121,17 @@ function anyValue(random, words) {
   }
 }
 
-/** Owner and key of every value within a value. @param {any} root @returns {[any, string | number][]} */
+/** Values within an input: repeats of repeats would grow without end. */
+const MOST_VALUES = 20_000;
+
+/** Owner and key of every value within a value, of `MOST_VALUES` at most. @param {any} root @returns {[any, string | number][]} */
 function places(root) {
   /** @type {[any, string | number][]} */
   const found = [];
   const visit = (/** @type {any} */ value) => {
     if (typeof value !== 'object' || value === null || value instanceof RawJson) return;
     for (const key of Array.isArray(value) ? value.keys() : Object.keys(value)) {
+      if (found.length >= MOST_VALUES) return;
       found.push([value, key]);
       visit(value[key]);
     }
@@ -182,7 +186,7 @@ function mutateValue(random, holder, words) {
       return;
     default:
       if (Array.isArray(inner) && inner.length > 0)
-        owner[key] = Array(1 + below(random, 200)).fill(pick(random, inner));
+        owner[key] = Array(1 + below(random, Math.min(200, Math.ceil(MOST_VALUES / found.length)))).fill(pick(random, inner));
       else owner[key] = write(inner);
   }
 } // prettier-ignore

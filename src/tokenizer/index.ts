@@ -119,6 +119,7 @@ function openLibrary(directory: string, files: TokenizerFiles): { library: Libra
 
 /** The library only warns about a rule that it does not know, and leaves it out. */
 function strictly<T>(work: () => T): T {
+  /* eslint-disable no-console -- taken from the library, not printed */
   const { warn } = console;
   console.warn = (...words: unknown[]) => {
     throw new Error(words.join(' '));
@@ -128,6 +129,7 @@ function strictly<T>(work: () => T): T {
   } finally {
     console.warn = warn;
   }
+  /* eslint-enable no-console */
 }
 
 /** Runs `work` on `length` characters or tokens. @throws BAD_INPUT when it fails or takes too long */
