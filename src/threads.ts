@@ -62,6 +62,9 @@ function leftOfGroups(): number {
 /** Infinity without a limit, and on systems other than Linux. */
 export const threadsLeft = (): number => Math.max(0, Math.min(leftOfUser(), leftOfGroups()));
 
+/** What a call under a time limit (deadline.ts) may need: its own, and four that Node starts for files. */
+export const TIMER_THREADS = 5;
+
 /** @throws DEVICE when fewer than `count` threads may still be started; `what` needs them */
 export function needThreads(count: number, what: string): void {
   const left = threadsLeft();

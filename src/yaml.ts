@@ -1,6 +1,7 @@
 /** YAML that others wrote. */
 import { parseDocument } from 'yaml';
 import { withinTime } from './deadline';
+import { needThreads, TIMER_THREADS } from './threads';
 
 /** The parser's time grows with the square of some faulty texts' length. */
 const LIMIT_MS = 2_000;
@@ -12,6 +13,7 @@ const LIMIT_MS = 2_000;
  * @throws the first fault, whose message starts with a line that tells the place
  */
 export function parseYaml(text: string, warnings: 'refuse' | 'ignore' = 'refuse'): unknown {
+  needThreads(TIMER_THREADS, 'Reading YAML');
   const parsed = withinTime(LIMIT_MS, () => parseDocument(text, { logLevel: 'error' }));
   if (parsed === null) throw new Error(`YAML that takes more than ${LIMIT_MS / 1000} s to read`);
   const document = parsed.value;

@@ -213,18 +213,21 @@ static void recordVectors(const char* path, long long offset, const struct iovec
   }
 }
 
-/* A call that writes `parts` to `file`, at `at` or where the file stands. */
-#define WRITING(file, parts, count, at, call)                      \
+/* A call that writes to `file`, at `at` or where the file stands; `recording` may use path, offset and done. */
+#define RECORDED(file, at, call, recording)                        \
   char path[PATH_MAX];                                             \
   if (logFile < 0 || !pathOfFile(file, path)) return call;         \
   pthread_mutex_lock(&lock);                                       \
   const long long offset = (at) < 0 ? positionOf(file) : (at);     \
   const ssize_t done = call;                                       \
   const int error = errno;                                         \
-  if (done > 0) recordVectors(path, offset, parts, count, done);   \
+  if (done > 0) recording;                                         \
   pthread_mutex_unlock(&lock);                                     \
   errno = error;                                                   \
   return done;
+
+#define WRITING(file, parts, count, at, call) \
+  RECORDED(file, at, call, recordVectors(path, offset, parts, count, done))
 
 ssize_t write(int file, const void* data, size_t bytes) {
   const struct iovec part = {(void*)data, bytes};
@@ -246,17 +249,7 @@ ssize_t pwritev64(int file, const struct iovec* parts, int count, off64_t at) {
 }
 
 /* A call that copies within the kernel. */
-#define COPYING(file, at, call)                                          \
-  char path[PATH_MAX];                                                   \
-  if (logFile < 0 || !pathOfFile(file, path)) return call;               \
-  pthread_mutex_lock(&lock);                                             \
-  const long long offset = (at) < 0 ? positionOf(file) : (at);           \
-  const ssize_t done = call;                                             \
-  const int error = errno;                                               \
-  if (done > 0) recordContent(path, offset, (size_t)done);               \
-  pthread_mutex_unlock(&lock);                                           \
-  errno = error;                                                         \
-  return done;
+#define COPYING(file, at, call) RECORDED(file, at, call, recordContent(path, offset, (size_t)done))
 
 ssize_t sendfile(int to, int from, off_t* at, size_t bytes) {
   COPYING(to, -1LL, syscall(SYS_sendfile, to, from, at, bytes))

@@ -3,7 +3,7 @@ import { withinTime } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
 import { isRecord, shownJson } from '../json';
 import { maximum } from '../statistics';
-import { needThreads } from '../threads';
+import { needThreads, TIMER_THREADS } from '../threads';
 import { readTokenizerFiles, type TokenizerFiles, type TokenizerFingerprints } from './files';
 import { tokenizersLibrary } from './libraries';
 import { makeRenderer, type RenderChat } from './template';
@@ -72,8 +72,6 @@ function renderer(directory: string, { chatTemplate, config }: TokenizerFiles): 
  */
 const LIMIT_MS = 10_000;
 const LIMIT_MS_PER_CHARACTER = 0.02;
-/** Every call under a time limit starts a thread; Node may start four more for files meanwhile. */
-const TIMER_THREADS = 5;
 
 /** Runs `work` of the tokenizer library. @throws BAD_INPUT when it fails */
 function guarded<T>(directory: string, work: () => T): T {
