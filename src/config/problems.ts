@@ -11,7 +11,7 @@ import { PHASES } from './watchdog-fields';
 
 type Issue = z.core.$ZodIssue;
 
-const pathName = (path: readonly PropertyKey[]) => path.map(String).join('.').slice(0, 200);
+const pathName = (path: readonly PropertyKey[]) => path.map(String).join('.');
 
 function valueAt(input: unknown, path: readonly PropertyKey[]): unknown {
   let value = input;
@@ -105,10 +105,14 @@ export function problemsOf(
 }
 
 const SHOWN_PROBLEMS = 20;
+/** Characters of a path, whose last part may be any text. */
+const SHOWN_PATH = 200;
 
 /** One error listing all problems. */
 export function badConfig(problems: readonly ConfigProblem[]): AcoerError {
-  const lines = problems.slice(0, SHOWN_PROBLEMS).map(({ path, message }) => `${path}: ${message}`);
+  const lines = problems
+    .slice(0, SHOWN_PROBLEMS)
+    .map(({ path, message }) => `${path.slice(0, SHOWN_PATH)}: ${message}`);
   if (problems.length > lines.length) lines.push(`and ${problems.length - lines.length} more`);
   const text =
     problems.length === 1

@@ -6,7 +6,7 @@ import { defaultPreset, PRESETS } from './presets';
 import { badConfig, problemsOf } from './problems';
 import { crossFieldProblems, type ConfigProblem } from './rules';
 import { trlHint } from './trl-names';
-import { isRecord } from '../json';
+import { isRecord, shownJson } from '../json';
 
 type Values = Record<string, unknown>;
 
@@ -71,7 +71,7 @@ function rewardProblems(values: Values, registered: readonly string[]): ConfigPr
     // A value that is not a string is a type error, which the schema reports.
     if (typeof name !== 'string' || known.includes(name)) return [];
     const hint = didYouMean(name, known) || `; choose one of ${known.join(', ')}`;
-    return [{ path, message: `there is no reward "${name}"${hint}` }];
+    return [{ path, message: `there is no reward ${shownJson(name)}${hint}` }];
   });
   return [...clashes, ...unknown];
 }
@@ -111,7 +111,7 @@ export function resolveConfig(
   if (base === undefined) {
     const names = Object.keys(PRESETS);
     const hint = didYouMean(String(name), names) || `; choose one of ${names.join(', ')}`;
-    problems.push({ path: 'preset', message: `there is no preset "${String(name)}"${hint}` });
+    problems.push({ path: 'preset', message: `there is no preset ${shownJson(name)}${hint}` });
   }
   return check(overlay({ ...base?.values }, values), problems);
 }

@@ -2,6 +2,7 @@
 import { resolve } from 'node:path';
 import { AcoerError } from '../errors';
 import { didYouMean } from '../config/nearest';
+import { shownJson } from '../json';
 import { openRewardModule } from '../train/reward-module';
 import { listRewards, resolveReward } from '../rewards';
 import { isBuiltIn } from '../rewards/registry';
@@ -83,7 +84,7 @@ function chosenNames({ rewards, rewardModules = {} }: LabOptions): string[] {
   const names = [...new Set(rewards ?? known)];
   const unknown = names.find((name) => !known.includes(name));
   if (names.length > 0 && unknown === undefined) return names;
-  const why = unknown === undefined ? 'No reward was named' : `Unknown reward "${unknown}"`;
+  const why = unknown === undefined ? 'No reward was named' : `Unknown reward ${shownJson(unknown)}`;
   throw new AcoerError(
     'BAD_CONFIG',
     `${why}${didYouMean(unknown ?? '', known)} (known: ${known.join(', ')})`,

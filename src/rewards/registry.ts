@@ -1,6 +1,7 @@
 /** Rewards by name. `format` is listed too, but the loop adds it to every answer with its own weight. */
 import { didYouMean } from '../config/nearest';
 import { AcoerError } from '../errors';
+import { shownJson } from '../json';
 import { BUILT_IN } from './built-in';
 import type { BoundReward, RewardDefinition } from './types';
 import { definitionOf, type RewardFunction, type UserReward } from './user';
@@ -40,7 +41,7 @@ export function resolveReward(name: string, params: Readonly<Record<string, unkn
     const known = [...registry.keys()];
     throw new AcoerError(
       'BAD_CONFIG',
-      `Unknown reward "${name}"${didYouMean(name, known)} (known: ${known.sort().join(', ')})`,
+      `Unknown reward ${shownJson(name)}${didYouMean(name, known)} (known: ${known.sort().join(', ')})`,
     );
   }
   return definition.bind(params);
