@@ -5,17 +5,15 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <cstring>
 
-#include "decode_kernels.h"
+#include "cpu_kernels.h"
+#include "linear.h"
 
 namespace acoer {
 namespace {
 
 // Fewer rows than this are not worth a thread of their own.
 constexpr int64_t kMinRowsPerThread = 8;
-// Vocabulary rows widened to fp32 at a time for the head of a bf16 model: 1 MB per 256 at D = 1024.
-constexpr int64_t kHeadChunk = 512;
 
 at::ScalarType wideType(at::ScalarType dtype) {
   return dtype == at::kDouble ? at::kDouble : at::kFloat;
@@ -71,7 +69,7 @@ Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_
     }
     weightsOf_.push_back(weights_.size() - 1);
     const bool lora = policy != nullptr && policy->isLora();
-    adapters_.push_back(lora ? makeDecodeAdapter(*policy, weights_.back().packed)
+    adapters_.push_back(lora ? makeDecodeAdapter(*policy, weights_.back().form)
                              : DecodeAdapter{});
     maxRanks_ = std::max(maxRanks_, adapters_.back().maxRanks);
   }
@@ -207,7 +205,7 @@ at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache) {
     };
     // The rows of packed models do not depend on each other, bit for bit, so each thread takes its
     // rows through the whole pass. Larger models are parallel inside each operation.
-    if (weights.packed) {
+    if (weights.form == LinearForm::kSmall) {
       at::parallel_for(begin, end, kMinRowsPerThread, run);
     } else {
       run(begin, end);
@@ -219,16 +217,16 @@ at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache) {
 void Decoder::embed(Part& part) const {
   const at::Tensor& embed_VD = part.weights->embed_VD;
   if (ops_ != Ops::kCpuKernels) {
-    at::index_select_out(part.x_ND, embed_VD, 0, part.device.ids_N);
+    if (inPanels(embed_VD)) {
+      part.x_ND.copy_(rowsOf(embed_VD, part.device.ids_N));
+    } else {
+      at::index_select_out(part.x_ND, embed_VD, 0, part.device.ids_N);
+    }
     return;
   }
-  const auto rowBytes = static_cast<size_t>(embed_VD.size(1) * embed_VD.element_size());
-  const char* table = static_cast<const char*>(embed_VD.const_data_ptr());
+  const int64_t rowBytes = model_.spec.hiddenSize * embed_VD.element_size();
   char* x = static_cast<char*>(part.x_ND.data_ptr());
-  for (int64_t n = 0; n < part.count(); ++n) {
-    std::memcpy(x + static_cast<size_t>(n) * rowBytes,
-                table + static_cast<size_t>(part.ids_N[n]) * rowBytes, rowBytes);
-  }
+  for (int64_t n = 0; n < part.count(); ++n) copyRow(embed_VD, part.ids_N[n], x + n * rowBytes);
 }
 
 void Decoder::addAdapters(const Part& part, size_t layer,
@@ -282,20 +280,11 @@ void Decoder::writeLogits(Part& part) const {
   norm(part, part.weights->finalNorm_D);
   const Linear& head = part.weights->head;
   at::Tensor logits = logits_NV_.narrow(0, part.begin, part.count());
+  // A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32.
   if (model_.dtype == logits.scalar_type()) {
     applyLinear(head, part.normed_ND, logits, false);
-    return;
-  }
-  // A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32.
-  if (!model_.device.is_cpu()) {
-    at::mm_out(logits, part.normed_ND, head.wT_IO, at::kFloat);
-    return;
-  }
-  const at::Tensor x = part.normed_ND.to(at::kFloat);
-  for (int64_t first = 0; first < head.outputs(); first += kHeadChunk) {
-    const int64_t rows = std::min(kHeadChunk, head.outputs() - first);
-    at::Tensor columns = logits.narrow(1, first, rows);
-    at::mm_out(columns, x, head.w_OI.narrow(0, first, rows).to(at::kFloat).t());
+  } else {
+    linearForwardInto(logits, part.normed_ND, head.w);
   }
 }
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "decode.h"
-#include "decode_kernels.h"
+#include "cpu_kernels.h"
 
 namespace acoer {
 namespace {

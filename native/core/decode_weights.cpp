@@ -3,7 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "decode_kernels.h"
+#include "cpu_kernels.h"
+#include "linear.h"
 
 namespace acoer {
 namespace {
@@ -26,7 +27,7 @@ at::Tensor packMatrix(const at::Tensor& w_OI) {
 template <class T>
 void multiplyPacked(const Linear& linear, const T* x, int64_t ldx, T* y, int64_t ldy, int64_t rows,
                     bool add) {
-  const int64_t outputs = linear.outputs(), inputs = linear.inputs();
+  const int64_t outputs = outputsOf(linear.w), inputs = inputsOf(linear.w);
   const T* w = linear.packed.const_data_ptr<T>();
   const auto gemm = kernels::mathKernels<T>().gemm;
   const int64_t grain = std::max<int64_t>(8, kParallelFlops / (2 * outputs * inputs));
@@ -61,91 +62,113 @@ struct GroupPart {
 
 AdapterGroup makeGroup(const std::array<LoraPair, kNumTargets>& pairs,
                        const std::vector<GroupPart>& parts, int64_t columns, double scale,
-                       at::ScalarType dtype, bool packed) {
-  std::vector<at::Tensor> as;
+                       at::ScalarType dtype, LinearForm form) {
+  std::vector<at::Tensor> as, bs;
   AdapterGroup group;
-  int64_t ranks = 0;
+  group.form = form;
   for (const GroupPart& part : parts) {
     const LoraPair& pair = pairs[part.target];
     if (!pair.defined()) continue;
     as.push_back(pair.a_RI.detach());
-    const at::Tensor b_OR = (pair.b_OR.detach() * scale).to(dtype);
-    group.blocks.push_back({makeLinear(b_OR, packed), ranks, part.firstColumn});
-    ranks += pair.a_RI.size(0);
+    bs.push_back((pair.b_OR.detach() * scale).to(dtype));
+    group.blocks.push_back({.b = makeLinear(bs.back(), form),
+                            .firstRank = group.ranks,
+                            .ranks = pair.a_RI.size(0),
+                            .firstColumn = part.firstColumn,
+                            .columns = pair.b_OR.size(0)});
+    group.ranks += pair.a_RI.size(0);
   }
   if (as.empty()) return group;
-  group.a = makeLinear(at::cat(as).to(dtype), packed);
-  if (packed) return group;
-  group.bT_RO = at::zeros({ranks, columns}, group.a.w_OI.options());
-  for (const AdapterGroup::Block& block : group.blocks) {
-    const at::Tensor& b_OR = block.b.w_OI;
-    group.bT_RO.narrow(0, block.firstRank, b_OR.size(1))
-        .narrow(1, block.firstColumn, b_OR.size(0))
-        .copy_(b_OR.t());
+  group.a = makeLinear(at::cat(as).to(dtype), form);
+  if (form != LinearForm::kPlain) return group;
+  group.bT_RO = at::zeros({group.ranks, columns}, group.a.w.options());
+  for (size_t i = 0; i < bs.size(); ++i) {
+    const AdapterGroup::Block& block = group.blocks[i];
+    group.bT_RO.narrow(0, block.firstRank, block.ranks)
+        .narrow(1, block.firstColumn, block.columns)
+        .copy_(bs[i].t());
   }
   return group;
 }
 
+void addPanelAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                     const at::Tensor& t_NR) {
+  linearForwardInto(t_NR, x_NI, group.a.w);
+  for (const AdapterGroup::Block& block : group.blocks) {
+    linearForwardInto(y_NO.narrow(1, block.firstColumn, block.columns),
+               t_NR.narrow(1, block.firstRank, block.ranks), block.b.w, /*add=*/true);
+  }
+}
+
 }  // namespace
 
-Linear makeLinear(const at::Tensor& w_OI, bool packed) {
-  Linear linear;
-  linear.w_OI = w_OI.detach().contiguous();
-  linear.wT_IO = linear.w_OI.t();
-  if (packed) {
-    linear.packed = w_OI.scalar_type() == at::kDouble ? packMatrix<double>(linear.w_OI)
-                                                      : packMatrix<float>(linear.w_OI);
+Linear makeLinear(const at::Tensor& w, LinearForm form) {
+  Linear linear{w.detach(), {}};
+  if (form == LinearForm::kPanels && !inPanels(w)) linear.w = panelsOf(linear.w);
+  if (form == LinearForm::kPlain && !inPanels(w)) linear.w = linear.w.contiguous();
+  if (form == LinearForm::kSmall) {
+    linear.w = linear.w.contiguous();
+    linear.packed = w.scalar_type() == at::kDouble ? packMatrix<double>(linear.w)
+                                                   : packMatrix<float>(linear.w);
   }
   return linear;
 }
 
 void applyLinear(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO, bool add) {
-  if (linear.packed.defined()) {
-    if (x_NI.scalar_type() == at::kDouble) return applyPacked<double>(linear, x_NI, y_NO, add);
-    return applyPacked<float>(linear, x_NI, y_NO, add);
-  }
-  at::Tensor y = y_NO;
-  if (add) {
-    at::addmm_out(y, y, x_NI, linear.wT_IO);
-  } else {
-    at::mm_out(y, x_NI, linear.wT_IO);
-  }
+  if (!linear.packed.defined()) return linearForwardInto(y_NO, x_NI, linear.w, add);
+  if (x_NI.scalar_type() == at::kDouble) return applyPacked<double>(linear, x_NI, y_NO, add);
+  applyPacked<float>(linear, x_NI, y_NO, add);
 }
 
 void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
                 const at::Tensor& ranks_NR, int64_t begin, int64_t end) {
   if (!group.defined() || begin == end) return;
-  if (group.a.packed.defined()) {
+  if (group.form == LinearForm::kSmall) {
     if (x_NI.scalar_type() == at::kDouble) {
       return addPackedAdapter<double>(group, x_NI, y_NO, ranks_NR, begin, end);
     }
     return addPackedAdapter<float>(group, x_NI, y_NO, ranks_NR, begin, end);
   }
-  at::Tensor t_NR = ranks_NR.view({-1})
-                        .narrow(0, 0, (end - begin) * group.ranks())
-                        .view({end - begin, group.ranks()});
-  at::mm_out(t_NR, x_NI.slice(0, begin, end), group.a.wT_IO);
-  y_NO.slice(0, begin, end).addmm_(t_NR, group.bT_RO);
+  const at::Tensor t_NR = ranks_NR.view({-1})
+                              .narrow(0, 0, (end - begin) * group.ranks)
+                              .view({end - begin, group.ranks});
+  const at::Tensor x = x_NI.slice(0, begin, end);
+  at::Tensor y = y_NO.slice(0, begin, end);
+  if (group.form == LinearForm::kPanels) return addPanelAdapter(group, x, y, t_NR);
+  linearForwardInto(t_NR, x, group.a.w);
+  y.addmm_(t_NR, group.bT_RO);
 }
 
-DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, bool packs) {
+namespace {
+
+LinearForm chooseForm(const Model& model, bool kernels) {
+  if (!kernels) return LinearForm::kPlain;
+  if (model.dtype == at::kBFloat16) return LinearForm::kPanels;
+  const bool exact = model.dtype == at::kFloat || model.dtype == at::kDouble;
+  return exact && model.bytes <= kMaxPackedBytes ? LinearForm::kSmall : LinearForm::kPlain;
+}
+
+}  // namespace
+
+DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, bool kernels) {
   DecodeWeights decode;
-  decode.packed = packs && (model.dtype == at::kFloat || model.dtype == at::kDouble) &&
-                  model.bytes <= kMaxPackedBytes;
+  decode.form = chooseForm(model, kernels);
+  // The model's own matrices are in panels already, or do not fit.
+  const LinearForm own =
+      decode.form == LinearForm::kPanels ? LinearForm::kPlain : decode.form;
   decode.embed_VD = weights.embed_VD.detach();
   decode.finalNorm_D = weights.finalNorm_D.detach();
-  decode.head = makeLinear(weights.head_VD, decode.packed);
+  decode.head = makeLinear(weights.head_VD, own);
   for (const LayerWeights& layer : weights.layers) {
-    decode.layers.push_back(
-        {layer.inputNorm_D.detach(), layer.qNorm_K.detach(), layer.kNorm_K.detach(),
-         layer.postNorm_D.detach(), makeLinear(layer.qkv_ED, decode.packed),
-         makeLinear(layer.o_DHK, decode.packed), makeLinear(layer.gateUp_2FD, decode.packed),
-         makeLinear(layer.down_DF, decode.packed)});
+    decode.layers.push_back({layer.inputNorm_D.detach(), layer.qNorm_K.detach(),
+                             layer.kNorm_K.detach(), layer.postNorm_D.detach(),
+                             makeLinear(layer.qkv_ED, own), makeLinear(layer.o_DHK, own),
+                             makeLinear(layer.gateUp_2FD, own), makeLinear(layer.down_DF, own)});
   }
   return decode;
 }
 
-DecodeAdapter makeDecodeAdapter(const Policy& policy, bool packed) {
+DecodeAdapter makeDecodeAdapter(const Policy& policy, LinearForm form) {
   const ModelSpec& spec = policy.model->spec;
   const at::ScalarType dtype = policy.model->dtype;
   const int64_t q = spec.qRows(), kv = spec.kvRows(), F = spec.intermediateSize;
@@ -153,8 +176,8 @@ DecodeAdapter makeDecodeAdapter(const Policy& policy, bool packed) {
   DecodeAdapter adapter;
   for (const auto& pairs : policy.lora) {
     auto make = [&](const std::vector<GroupPart>& parts, int64_t columns) {
-      AdapterGroup group = makeGroup(pairs, parts, columns, policy.scale(), dtype, packed);
-      if (group.defined()) adapter.maxRanks = std::max(adapter.maxRanks, group.ranks());
+      AdapterGroup group = makeGroup(pairs, parts, columns, policy.scale(), dtype, form);
+      if (group.defined()) adapter.maxRanks = std::max(adapter.maxRanks, group.ranks);
       return group;
     };
     DecodeAdapter::Layer layer;

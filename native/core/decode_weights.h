@@ -11,16 +11,20 @@ enum class DecodePath {
   kTensorOps,  // libtorch's operations, on any device
 };
 
-// y = x W^T. On a CPU, small fp32 and fp64 models are packed for our own matrix product, which is
-// faster than a library call at these sizes and whose rows do not depend on the batch.
-struct Linear {
-  at::Tensor w_OI;
-  at::Tensor wT_IO;   // a view
-  at::Tensor packed;  // undefined when not packed
-  int64_t outputs() const { return w_OI.size(0); }
-  int64_t inputs() const { return w_OI.size(1); }
+// How decoding multiplies by a matrix.
+enum class LinearForm {
+  kPlain,   // by a library call
+  kSmall,   // in fp32 or fp64, packed for our own product: faster at these sizes, and its rows do
+            // not depend on the batch
+  kPanels,  // in bf16, as the model holds it (linear.h)
 };
-Linear makeLinear(const at::Tensor& w_OI, bool packed);
+
+// y = x W^T.
+struct Linear {
+  at::Tensor w;       // plain or in panels
+  at::Tensor packed;  // kSmall only
+};
+Linear makeLinear(const at::Tensor& w, LinearForm form);
 // y_NO (+)= x_NI W^T; the rows of x and y may be parts of longer rows.
 void applyLinear(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO, bool add);
 
@@ -34,10 +38,10 @@ struct DecodeWeights {
   at::Tensor finalNorm_D;
   Linear head;
   std::vector<DecodeLayer> layers;
-  bool packed = false;
+  LinearForm form = LinearForm::kPlain;  // of adapters and small models
 };
-// `packs`: small models may be packed for the CPU kernels.
-DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, bool packs);
+// `kernels`: with the CPU kernels.
+DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, bool kernels);
 
 // The adapters of the linears that share an input, side by side: t = x a^T holds the low-rank
 // products of all of them, and block i then adds t[:, its ranks] b_i^T to its columns of y. b
@@ -45,14 +49,15 @@ DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, bool
 struct AdapterGroup {
   struct Block {
     Linear b;
-    int64_t firstRank = 0;
-    int64_t firstColumn = 0;
+    int64_t firstRank = 0, ranks = 0;
+    int64_t firstColumn = 0, columns = 0;
   };
+  LinearForm form = LinearForm::kPlain;
+  int64_t ranks = 0;
   Linear a;
-  std::vector<Block> blocks;  // packed path
-  at::Tensor bT_RO;           // tensor path: all blocks in one matrix, zero elsewhere
-  bool defined() const { return a.w_OI.defined(); }
-  int64_t ranks() const { return a.outputs(); }
+  std::vector<Block> blocks;
+  at::Tensor bT_RO;  // kPlain only: all blocks in one matrix, zero elsewhere
+  bool defined() const { return ranks > 0; }
 };
 
 struct DecodeAdapter {
@@ -63,11 +68,11 @@ struct DecodeAdapter {
   int64_t maxRanks = 0;
 };
 // y_NO += scale (x a^T) b^T on rows [begin, end). `ranks_NR` is contiguous scratch space with at
-// least group.ranks() columns.
+// least group.ranks columns.
 void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
                 const at::Tensor& ranks_NR, int64_t begin, int64_t end);
 
 // `policy` must be LoRA.
-DecodeAdapter makeDecodeAdapter(const Policy& policy, bool packed);
+DecodeAdapter makeDecodeAdapter(const Policy& policy, LinearForm form);
 
 }  // namespace acoer

@@ -10,6 +10,7 @@
 
 #include "head.h"
 #include "layer.h"
+#include "linear.h"
 #include "memory.h"
 #include "ops.h"
 
@@ -38,7 +39,7 @@ void checkPass(const PackedSequences& batch, const ModelSpec& spec, double tempe
 
 // The residual stream after the last layer, before the final norm.
 at::Tensor runLayers(const LayerPass& pass, Tape* tape, const Cancel& cancel) {
-  at::Tensor x_TD = pass.weights.embed_VD.detach().index_select(0, pass.layout.ids_T);
+  at::Tensor x_TD = rowsOf(pass.weights.embed_VD.detach(), pass.layout.ids_T);
   if (tape) tape->layers.resize(pass.weights.layers.size());
   for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
     cancel.check();

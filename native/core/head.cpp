@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "gpu_ops.h"
+#include "linear.h"
 #include "memory.h"
 
 namespace acoer {
@@ -21,33 +22,32 @@ constexpr int64_t kGpuChunkTokens = 1024;
 // The chunk's logits in fp32, and without kernels of our own their copies (libtorch holds up to
 // three at a time); the probabilities in the weight's type.
 int64_t gpuBytesPerToken(const at::Tensor& weight_VD) {
-  return weight_VD.size(0) * (3 * int64_t{sizeof(float)} + weight_VD.element_size());
+  return outputsOf(weight_VD) * (3 * int64_t{sizeof(float)} + weight_VD.element_size());
 }
 
 int64_t chunkTokens(const at::Tensor& weight_VD) {
   const at::Device device = weight_VD.device();
-  if (device.is_cpu()) return std::max(kMinChunkTokens, kChunkElements / weight_VD.size(0));
+  if (device.is_cpu()) return std::max(kMinChunkTokens, kChunkElements / outputsOf(weight_VD));
   const int64_t fitting = availableBytes(device) / 2 / gpuBytesPerToken(weight_VD);
   return std::clamp(fitting, kMinChunkTokens, kGpuChunkTokens);
 }
 
-// Vocabulary rows of a bf16 head widened to fp32 at a time.
-constexpr int64_t kWidenedRows = 4096;
-
 // A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32, as
 // in the sampler.
 at::Tensor logitsOf(const at::Tensor& h_CD, const at::Tensor& weight_VD) {
-  if (h_CD.scalar_type() != at::kBFloat16) return at::mm(h_CD, weight_VD.t());
-  if (!h_CD.device().is_cpu()) return at::mm(h_CD, weight_VD.t(), at::kFloat);
-  const at::Tensor wide_CD = h_CD.to(at::kFloat);
-  const int64_t vocabulary = weight_VD.size(0);
-  const at::Tensor logits_CV = at::empty({h_CD.size(0), vocabulary}, wide_CD.options());
-  for (int64_t first = 0; first < vocabulary; first += kWidenedRows) {
-    const int64_t rows = std::min(kWidenedRows, vocabulary - first);
-    at::Tensor columns = logits_CV.narrow(1, first, rows);
-    at::mm_out(columns, wide_CD, weight_VD.narrow(0, first, rows).to(at::kFloat).t());
+  return linearForward(h_CD, weight_VD, h_CD.scalar_type() == at::kBFloat16);
+}
+
+// d(log-prob of the target)/dh: (W[target] - p W) / temperature.
+at::Tensor slopesOf(const at::Tensor& probs_CV, const at::Tensor& targets_C,
+                    const at::Tensor& weight_VD, double temperature) {
+  const at::Tensor rows_CD = rowsOf(weight_VD, targets_C);
+  if (!inPanels(weight_VD)) {
+    return at::addmm(rows_CD, probs_CV, weight_VD, 1 / temperature, -1 / temperature);
   }
-  return logits_CV;
+  at::Tensor slopes_CD = rows_CD.to(at::kFloat).neg_();
+  linearBackwardInto(slopes_CD, probs_CV, weight_VD, true);
+  return slopes_CD.mul_(-1 / temperature);
 }
 
 at::Tensor scaled(at::Tensor logits_CV, double temperature) {
@@ -81,7 +81,7 @@ at::Tensor visit(const GpuKernels* kernels, at::Tensor logits_CV, const at::Tens
 }  // namespace
 
 int64_t headBytes(int64_t tokens, const at::Tensor& weight_VD) {
-  const int64_t kept = 3 * tokens * weight_VD.size(1) * weight_VD.element_size();
+  const int64_t kept = 3 * tokens * inputsOf(weight_VD) * weight_VD.element_size();
   return kept + std::min(tokens, kGpuChunkTokens) * gpuBytesPerToken(weight_VD);
 }
 
@@ -102,9 +102,8 @@ HeadResult headForward(const GpuKernels* kernels, const at::Tensor& h_ND,
               targets_C, temperature, slopes, result.logprobs_N.narrow(0, from, count),
               result.entropies_N.narrow(0, from, count));
     if (!slopes) continue;
-    at::Tensor slopes_CD = weight_VD.detach().index_select(0, targets_C);
-    slopes_CD.addmm_(probs_CV, weight_VD.detach(), 1 / temperature, -1 / temperature);
-    result.slopes_ND.narrow(0, from, count).copy_(slopes_CD);
+    result.slopes_ND.narrow(0, from, count)
+        .copy_(slopesOf(probs_CV, targets_C, weight_VD.detach(), temperature));
   }
   return result;
 }

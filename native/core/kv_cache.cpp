@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "decode_kernels.h"
+#include "cpu_kernels.h"
 
 namespace acoer {
 namespace {

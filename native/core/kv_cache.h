@@ -8,7 +8,7 @@ namespace acoer {
 
 class KvCache {
  public:
-  // `tiledKeys`: keys in the layout of the CPU kernels (decode_kernels.h); positions are then
+  // `tiledKeys`: keys in the layout of the CPU kernels (cpu_kernels.h); positions are then
   // multiples of 16. In both layouts, [slots, J, ...], the elements of a position follow those of
   // the position before it.
   KvCache(const ModelSpec& spec, at::Device device, at::ScalarType dtype, bool tiledKeys);

@@ -8,6 +8,7 @@
 
 #include "device.h"
 #include "gpu_kernels.h"
+#include "linear.h"
 #include "weights.h"
 
 namespace acoer {
@@ -178,10 +179,11 @@ std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& 
     model->parameterCount += view.numel();
     model->bytes += view.numel() * view.element_size();
   }
-  if (!device.is_cpu()) {
-    changeWeights(model->spec, model->weights,
-                  [&](const at::Tensor& tensor) { return tensor.to(device); });
-  }
+  changeWeights(model->spec, model->weights, [&](const at::Tensor& tensor) {
+    cancel.check();
+    if (!device.is_cpu()) return tensor.to(device);
+    return fitsPanels(tensor) ? toPanels(tensor) : tensor;
+  });
   return model;
 }
 

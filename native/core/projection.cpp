@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "linear.h"
+
 namespace acoer {
 
 namespace {
@@ -83,7 +85,7 @@ void GradientSink::commit() {
 LoraTape loraTape(const Projection& p, const at::Tensor& x_TI) { return {makeGroups(p, x_TI)}; }
 
 at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape* tape) {
-  at::Tensor y_TO = at::mm(x_TI, p.weight.detach().t());
+  at::Tensor y_TO = linearForward(x_TI, p.weight.detach());
   std::vector<LoraTape::Group> groups = makeGroups(p, x_TI);
   for (const LoraTape::Group& group : groups) {
     for (size_t g = 0; g < group.members.size(); ++g) {
@@ -102,7 +104,7 @@ at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape*
 
 at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const at::Tensor& x_TI,
                            const LoraTape& tape, GradientSink& sink) {
-  at::Tensor dx_TI = at::mm(dy_TO, p.weight.detach());
+  at::Tensor dx_TI = linearBackward(dy_TO, p.weight.detach());
   if (p.trainWeight) sink.add(p.weight, at::mm(dy_TO.t(), x_TI));
   for (const LoraTape::Group& group : tape.groups) {
     const auto [input_TI, mask_TI] = group.input_TI.defined()

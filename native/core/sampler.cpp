@@ -8,7 +8,7 @@
 #include <functional>
 #include <numeric>
 
-#include "decode_kernels.h"
+#include "cpu_kernels.h"
 
 namespace acoer {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <limits>
 
-#include "decode_kernels_sets.h"
+#include "cpu_kernels_sets.h"
 #include "generate_support.h"
 #include "ops.h"
 

@@ -1,4 +1,4 @@
-// Part of decode_kernels_body.h: attention of one new token per row over its cache.
+// Part of cpu_kernels_body.h: attention of one new token per row over its cache.
 
 // scores[g][0..16) = q[g] . key for each position of the tile. The sums over d run in several
 // chains, because a single one would wait for its own additions.

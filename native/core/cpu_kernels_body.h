@@ -4,11 +4,12 @@
 // compiled for the wrong set.
 
 // clang-format off: the order matters
-#include "decode_kernels_vector_body.h"
-#include "decode_kernels_gemm_body.h"
-#include "decode_kernels_rows_body.h"
-#include "decode_kernels_attention_body.h"
-#include "decode_kernels_sampler_body.h"
+#include "cpu_kernels_vector_body.h"
+#include "cpu_kernels_gemm_body.h"
+#include "cpu_kernels_rows_body.h"
+#include "cpu_kernels_attention_body.h"
+#include "cpu_kernels_sampler_body.h"
+#include "bf16_products_body.h"
 // clang-format on
 
 template <class T>
@@ -19,9 +20,14 @@ template <class T>
 constexpr MathKernels<T> mathTable() {
   return {kLanes<T>, pack<T>, gemm<T>, logitSums<T>, logitExps<T>};
 }
-constexpr KernelSet makeSet() {
-  return {rowTable<float>(), rowTable<double>(), rowTable<Bf16>(), mathTable<float>(),
-          mathTable<double>()};
+constexpr KernelSet makeSet(const char* name) {
+  return {name,
+          rowTable<float>(),
+          rowTable<double>(),
+          rowTable<Bf16>(),
+          mathTable<float>(),
+          mathTable<double>(),
+          productTable<VectorTile<WideningStep>>()};
 }
 
 #undef ACOER_INLINE

@@ -1,6 +1,6 @@
 // The kernels with 512-bit vectors.
-#include "decode_kernels.h"
-#include "decode_kernels_sets.h"
+#include "cpu_kernels.h"
+#include "cpu_kernels_sets.h"
 
 #ifdef ACOER_X86_64
 #pragma GCC target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
@@ -9,8 +9,8 @@ namespace acoer::kernels::avx512 {
 namespace {
 constexpr int kVectorBytes = 64;
 constexpr int kRowBlock = 8;
-#include "decode_kernels_body.h"
+#include "cpu_kernels_body.h"
 }  // namespace
-constinit const KernelSet kSet = makeSet();
+constinit const KernelSet kSet = makeSet("avx512");
 }  // namespace acoer::kernels::avx512
 #endif

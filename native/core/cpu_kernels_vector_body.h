@@ -1,4 +1,4 @@
-// Part of decode_kernels_body.h: vector types, bf16 conversion, sums and exp.
+// Part of cpu_kernels_body.h: vector types, bf16 conversion, sums and exp.
 
 template <class A>
 struct VectorOf {

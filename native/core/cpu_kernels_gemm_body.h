@@ -1,4 +1,4 @@
-// Part of decode_kernels_body.h: the matrix product with packed weights.
+// Part of cpu_kernels_body.h: the matrix product with packed weights.
 
 template <class T>
 void pack(const T* w, int64_t ldw, int64_t columns, int64_t depth, T* packed) {

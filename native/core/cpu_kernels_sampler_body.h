@@ -1,4 +1,4 @@
-// Part of decode_kernels_body.h: exponentials and sums over the logits of one token.
+// Part of cpu_kernels_body.h: exponentials and sums over the logits of one token.
 
 // One vector of z = (logit - max) / temperature in double.
 template <class T>

@@ -1,4 +1,4 @@
-// Part of decode_kernels_body.h: norms, SwiGLU, rotation and writing the cache, one row at a time.
+// Part of cpu_kernels_body.h: norms, SwiGLU, rotation and writing the cache, one row at a time.
 
 template <class T>
 ACOER_INLINE Acc<T> inverseRms(const T* x, int64_t width, double eps) {

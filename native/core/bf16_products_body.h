@@ -1,0 +1,221 @@
+// Part of a set of kernels: products with bf16 panels (bf16_products.h). A Tile computes the sums
+// of a few rows; everything else here is the order in which it is called.
+
+ACOER_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+
+// in: 8 pairs of columns of 16 rows, as panels hold them; out: the same of the transpose. Both are
+// 8 x 8 blocks of 2 x 2 numbers; the blocks change places, and each is transposed.
+ACOER_INLINE void turnBlock(const Bf16* in, Bf16* out) {
+  constexpr uint64_t kDiagonal = 0xffff00000000ffffull, kUpper = 0x0000ffff00000000ull,
+                     kLower = 0x00000000ffff0000ull;
+  uint64_t from[64], to[64];
+  __builtin_memcpy(from, in, sizeof(from));
+  for (int i = 0; i < 64; ++i) {
+    const uint64_t b = from[i];
+    from[i] = (b & kDiagonal) | ((b << 16) & kUpper) | ((b >> 16) & kLower);
+  }
+  for (int i = 0; i < 8; ++i) {
+    for (int o = 0; o < 8; ++o) to[o * 8 + i] = from[i * 8 + o];
+  }
+  __builtin_memcpy(out, to, sizeof(to));
+}
+
+// Panels [first, last) of W^T, pairs [pair, pair + pairs) of its columns.
+inline void turnPanels(const ProductArgs& args, int64_t first, int64_t last, int64_t pair,
+                       int64_t pairs, Bf16* out) {
+  const int64_t panels = (args.outputs + kPanelRows - 1) / kPanelRows;
+  const int64_t lines = (args.inputs + 1) / 2;  // of a panel of W
+  for (int64_t p = first; p < last; ++p, out += kBlockPairs * kPanelLine) {
+    const int64_t given = smaller(8, lines - p * 8);
+    for (int64_t i = 0; i < pairs; i += 8) {
+      const Bf16* in = args.panels + panelPlace(panels, lines, (pair + i) / 8, p * 8);
+      Bf16 block[8 * kPanelLine] = {};
+      if (given < 8) {
+        __builtin_memcpy(block, in, static_cast<std::size_t>(given * kPanelLine) * sizeof(Bf16));
+      }
+      turnBlock(given < 8 ? block : in, out + i * kPanelLine);
+    }
+  }
+}
+
+template <class Y>
+void writeSums(const float* sums, Y* y, int64_t ldy, int64_t rows, int64_t columns, bool add) {
+  for (int64_t r = 0; r < rows; ++r, sums += kBlockColumns, y += ldy) {
+    if (add) {
+      for (int64_t c = 0; c < columns; ++c) narrow(widen(y[c]) + sums[c], y[c]);
+    } else {
+      for (int64_t c = 0; c < columns; ++c) narrow(sums[c], y[c]);
+    }
+  }
+}
+
+// A block of W: pair i of panel p starts at w + p * stride + i * kPanelLine. The tiles of a block
+// share the work of bringing the next one, `ahead`, into the cache: each asks for its part of every
+// panel, at `aheadStep` numbers for each pair that it multiplies.
+struct PanelBlock {
+  const Bf16* w;
+  int64_t stride, panels, pairs;
+  const Bf16* ahead;
+  int64_t aheadStep;
+};
+
+// Rows [row, row + rows) of columns [16 first, 16 last) of y.
+template <class Tile, bool kTurned>
+void multiplyBlock(const ProductArgs& args, int64_t row, int64_t rows, int64_t first, int64_t last,
+                   ProductScratch* scratch) {
+  const int64_t depth = kTurned ? args.outputs : args.inputs;
+  const int64_t columns = kTurned ? args.inputs : args.outputs;
+  const int64_t allPairs = (depth + 1) / 2, allPanels = (columns + kPanelRows - 1) / kPanelRows;
+  const int64_t tiles = (rows + Tile::kRows - 1) / Tile::kRows;
+  const int64_t steps = (rows + tiles * Tile::kStep - 1) / (tiles * Tile::kStep);
+  const int64_t tileRows = steps * Tile::kStep;
+  auto* x = reinterpret_cast<typename Tile::X*>(scratch->x);
+  for (int64_t pair = 0; pair < allPairs; pair += kBlockPairs) {
+    const int64_t pairs = smaller(kBlockPairs, allPairs - pair);
+    PanelBlock block{scratch->turned, kBlockPairs * kPanelLine, last - first, pairs,
+                     scratch->turned, 0};
+    if constexpr (kTurned) {
+      turnPanels(args, first, last, pair, pairs, scratch->turned);
+    } else {
+      block.w = args.panels + panelPlace(allPanels, allPairs, first, pair);
+      block.stride = pairs * kPanelLine;
+      // A single tile asks for half a block ahead, which is far enough.
+      block.ahead = block.w + (tiles == 1 ? kBlockPanels / 2 : last - first) * block.stride;
+      block.aheadStep = kPanelLine / tiles;
+    }
+    for (int64_t r = 0; r < rows; r += tileRows, block.ahead += pairs * block.aheadStep) {
+      const int64_t count = smaller(tileRows, rows - r);
+      Tile::take(args.x + (row + r) * args.ldx + 2 * pair, args.ldx, count,
+                 smaller(2 * pairs, depth - 2 * pair), x);
+      Tile::multiply(x, count, block, scratch->sums + r * kBlockColumns, pair > 0);
+    }
+  }
+  const int64_t column = first * kPanelRows;
+  const int64_t width = smaller(columns, last * kPanelRows) - column;
+  const int64_t place = row * args.ldy + column;
+  if (args.wide) {
+    writeSums(scratch->sums, static_cast<float*>(args.y) + place, args.ldy, rows, width, args.add);
+  } else {
+    writeSums(scratch->sums, static_cast<Bf16*>(args.y) + place, args.ldy, rows, width, args.add);
+  }
+}
+
+template <class Tile, bool kTurned>
+void product(const ProductArgs& args, int64_t first, int64_t last, ProductScratch* scratch) {
+  [[maybe_unused]] const typename Tile::Session session;
+  for (int64_t row = 0; row < args.rows; row += kBlockRows) {
+    const int64_t rows = smaller(kBlockRows, args.rows - row);
+    for (int64_t p = first; p < last;) {
+      const int64_t end = smaller(last, (p / kBlockPanels + 1) * kBlockPanels);
+      multiplyBlock<Tile, kTurned>(args, row, rows, p, end, scratch);
+      p = end;
+    }
+  }
+}
+
+template <class Tile>
+constexpr ProductKernels productTable() {
+  return {product<Tile, false>, product<Tile, true>};
+}
+
+// Sums in vector registers. A Step holds the type X of x and what is done with one pair.
+template <class Step>
+struct VectorTile {
+  using X = typename Step::X;
+  struct Session {};
+  static constexpr int kLine = kPanelLine * 2 / kVectorBytes;  // vectors of a panel's line
+  static constexpr int kMostSums = kVectorBytes == 64 ? 24 : 12;
+  static constexpr int kStep = 1, kRows = kMostSums / kLine > 2 ? kMostSums / kLine / 2 : 1;
+  static constexpr int64_t kStride = 2 * kBlockPairs;  // of the rows of x
+
+  static void take(const Bf16* x, int64_t ldx, int64_t rows, int64_t count, X* out) {
+    for (int64_t r = 0; r < rows; ++r, x += ldx, out += kStride) {
+      Step::take(x, count, out);
+      if (count % 2 != 0) out[count] = X{};
+    }
+  }
+
+  // Panels that are multiplied at once, so that enough sums are independent of each other.
+  static constexpr int panelsFor(int rows) {
+    const int fitting = kMostSums / (rows * kLine);
+    return fitting >= 8 ? 8 : fitting >= 4 ? 4 : fitting >= 2 ? 2 : 1;
+  }
+
+  // kPanels panels from `panel` on.
+  template <int kCount, int kPanels>
+  static ACOER_INLINE void multiplyPanels(const X* x, const PanelBlock& block, int64_t panel,
+                                          float* sums, bool add) {
+    const int64_t stride = block.stride, pairs = block.pairs, aheadStep = block.aheadStep;
+    const Bf16 *w = block.w + panel * stride, *ahead = block.ahead + panel * stride;
+    sums += panel * kPanelRows;
+    constexpr int kW = kLanes<float>, kVectors = kPanels * kLine;
+    Vec<float> acc[kCount][kVectors] = {};
+    if (add) {
+      for (int r = 0; r < kCount; ++r) {
+        for (int v = 0; v < kVectors; ++v) acc[r][v] = load(sums + r * kBlockColumns + v * kW);
+      }
+    }
+    for (int64_t i = 0; i < pairs; ++i, w += kPanelLine, ahead += aheadStep, x += 2) {
+      Vec<uint32_t> both[kVectors];
+#pragma GCC unroll 8
+      for (int p = 0; p < kPanels; ++p) __builtin_prefetch(ahead + p * stride, 0, 2);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        __builtin_memcpy(&both[v], w + v / kLine * stride + v % kLine * 2 * kW, sizeof(both[v]));
+      }
+      Step::template add<kCount, kVectors>(acc, x, both);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kCount; ++r) {
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) store(sums + r * kBlockColumns + v * kW, acc[r][v]);
+    }
+  }
+
+  template <int kCount>
+  static void multiplyRows(const X* x, const PanelBlock& block, float* sums, bool add) {
+    constexpr int kPanels = panelsFor(kCount);
+    int64_t p = 0;
+    for (; p + kPanels <= block.panels; p += kPanels) {
+      multiplyPanels<kCount, kPanels>(x, block, p, sums, add);
+    }
+    for (; p < block.panels; ++p) multiplyPanels<kCount, 1>(x, block, p, sums, add);
+  }
+
+  template <int kCount>
+  static void choose(const X* x, int64_t rows, const PanelBlock& block, float* sums, bool add) {
+    if (rows == kCount) return multiplyRows<kCount>(x, block, sums, add);
+    if constexpr (kCount > 1) choose<kCount - 1>(x, rows, block, sums, add);
+  }
+
+  static void multiply(const X* x, int64_t rows, const PanelBlock& block, float* sums, bool add) {
+    choose<kRows>(x, rows, block, sums, add);
+  }
+};
+
+// Multiplies in fp32, the even column first.
+struct WideningStep {
+  using X = float;
+
+  static void take(const Bf16* x, int64_t count, float* out) {
+    for (int64_t k = 0; k < count; ++k) out[k] = widen(x[k]);
+  }
+
+  template <int kCount, int kVectors>
+  static ACOER_INLINE void add(Vec<float> (&acc)[kCount][kVectors], const float* x,
+                               const Vec<uint32_t> (&both)[kVectors]) {
+    constexpr int64_t kStride = 2 * kBlockPairs;
+#pragma GCC unroll 16
+    for (int r = 0; r < kCount; ++r) {
+      const Vec<float> even = splat(x[r * kStride]);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) acc[r][v] += even * (Vec<float>)(both[v] << 16);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kCount; ++r) {
+      const Vec<float> odd = splat(x[r * kStride + 1]);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) acc[r][v] += odd * (Vec<float>)(both[v] & 0xffff0000u);
+    }
+  }
+};
