@@ -3,12 +3,15 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include "cpu_kernels.h"
+
 namespace acoer {
 
 namespace {
 
 at::Tensor toPadded(const at::Tensor& x, const PackedLayout& layout) {
-  return layout.identity ? x : x.index_select(0, layout.toPadded_P);
+  const at::Tensor rows = layout.identity ? x : x.index_select(0, layout.toPadded_P);
+  return rows.to(attentionType(x));
 }
 
 // Rows [first, first + n * L) of padded x as [n, heads, L, K].
@@ -18,15 +21,21 @@ at::Tensor bucketView(const at::Tensor& x, int64_t first, const AttentionBucket&
       .transpose(1, 2);
 }
 
-// The inverse of bucketView over all buckets, back in packed order.
-at::Tensor fromBuckets(const std::vector<at::Tensor>& parts, const PackedLayout& layout) {
+// The inverse of bucketView over all buckets, back in packed order and in `type`.
+at::Tensor fromBuckets(const std::vector<at::Tensor>& parts, const PackedLayout& layout,
+                       at::ScalarType type) {
   std::vector<at::Tensor> rows;
   for (const at::Tensor& part : parts) rows.push_back(part.transpose(1, 2).flatten(0, 1));
   const at::Tensor padded = rows.size() == 1 ? rows[0] : at::cat(rows);
-  return layout.identity ? padded : padded.index_select(0, layout.toPacked_T);
+  return (layout.identity ? padded : padded.index_select(0, layout.toPacked_T)).to(type);
 }
 
 }  // namespace
+
+at::ScalarType attentionType(const at::Tensor& x) {
+  const bool widens = x.is_cpu() && x.scalar_type() == at::kBFloat16 && !kernels::hasBf16Products();
+  return widens ? at::kFloat : x.scalar_type();
+}
 
 at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
                      const PackedLayout& layout, AttentionTape* tape) {
@@ -51,7 +60,7 @@ at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at:
     first += bucket.sequences * bucket.length;
   }
   const c10::AutoGradMode off(false);
-  return fromBuckets(outs, layout);
+  return fromBuckets(outs, layout, q_THK.scalar_type());
 }
 
 AttentionGradients attentionBackward(const AttentionTape& tape, const at::Tensor& dOut_THK,
@@ -70,7 +79,9 @@ AttentionGradients attentionBackward(const AttentionTape& tape, const at::Tensor
     dv.push_back(call.v.grad());
     first += layout.buckets[i].sequences * layout.buckets[i].length;
   }
-  return {fromBuckets(dq, layout), fromBuckets(dk, layout), fromBuckets(dv, layout)};
+  const auto type = dOut_THK.scalar_type();
+  return {fromBuckets(dq, layout, type), fromBuckets(dk, layout, type),
+          fromBuckets(dv, layout, type)};
 }
 
 }  // namespace acoer

@@ -18,6 +18,10 @@ struct AttentionTape {
 at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
                      const PackedLayout& layout, AttentionTape* tape);
 
+// The type in which the library computes attention of `x`: fp32 for bf16 on a processor without
+// instructions for it, where its bf16 kernels are slower.
+at::ScalarType attentionType(const at::Tensor& x);
+
 struct AttentionGradients {
   at::Tensor q_THK, k_TJK, v_TJK;
 };

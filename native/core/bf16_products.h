@@ -47,6 +47,7 @@ struct ProductArgs {
   void* y = nullptr;  // float if `wide`, else Bf16
   int64_t ldy = 0;
   bool wide = false;
+  float scale = 1;
   bool add = false;                 // to what y holds, before the sum is rounded
   int64_t rows = 0;                 // of x and y
   int64_t outputs = 0, inputs = 0;  // O and I
@@ -56,8 +57,8 @@ struct ProductArgs {
 using Product = void (*)(const ProductArgs&, int64_t first, int64_t last, ProductScratch*);
 
 struct ProductKernels {
-  Product forward;   // y (+)= x W^T: x [rows, I], y [rows, O]
-  Product backward;  // y (+)= x W:   x [rows, O], y [rows, I]
+  Product forward;   // y (+)= scale x W^T: x [rows, I], y [rows, O]
+  Product backward;  // y (+)= scale x W:   x [rows, O], y [rows, I]
 };
 const ProductKernels& productKernels();
 

@@ -39,12 +39,12 @@ inline void turnPanels(const ProductArgs& args, int64_t first, int64_t last, int
 }
 
 template <class Y>
-void writeSums(const float* sums, Y* y, int64_t ldy, int64_t rows, int64_t columns, bool add) {
-  for (int64_t r = 0; r < rows; ++r, sums += kBlockColumns, y += ldy) {
-    if (add) {
-      for (int64_t c = 0; c < columns; ++c) narrow(widen(y[c]) + sums[c], y[c]);
+void writeSums(const ProductArgs& args, const float* sums, Y* y, int64_t rows, int64_t columns) {
+  for (int64_t r = 0; r < rows; ++r, sums += kBlockColumns, y += args.ldy) {
+    if (args.add) {
+      for (int64_t c = 0; c < columns; ++c) narrow(widen(y[c]) + args.scale * sums[c], y[c]);
     } else {
-      for (int64_t c = 0; c < columns; ++c) narrow(sums[c], y[c]);
+      for (int64_t c = 0; c < columns; ++c) narrow(args.scale * sums[c], y[c]);
     }
   }
 }
@@ -94,9 +94,9 @@ void multiplyBlock(const ProductArgs& args, int64_t row, int64_t rows, int64_t f
   const int64_t width = smaller(columns, last * kPanelRows) - column;
   const int64_t place = row * args.ldy + column;
   if (args.wide) {
-    writeSums(scratch->sums, static_cast<float*>(args.y) + place, args.ldy, rows, width, args.add);
+    writeSums(args, scratch->sums, static_cast<float*>(args.y) + place, rows, width);
   } else {
-    writeSums(scratch->sums, static_cast<Bf16*>(args.y) + place, args.ldy, rows, width, args.add);
+    writeSums(args, scratch->sums, static_cast<Bf16*>(args.y) + place, rows, width);
   }
 }
 

@@ -80,6 +80,9 @@ struct MathKernels {
 };
 constexpr int64_t kLogitBlock = 512;
 
+// Whether this processor has instructions for products of bf16, as the library's bf16 kernels want.
+bool hasBf16Products();
+
 template <class T>
 const RowKernels<T>& rowKernels();  // float, double, Bf16
 template <class T>

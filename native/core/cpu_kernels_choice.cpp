@@ -113,4 +113,15 @@ const MathKernels<double>& mathKernels<double>() {
 }
 const ProductKernels& productKernels() { return chosenSet().products; }
 
+bool hasBf16Products() {
+  static const bool has = [] {
+    const auto sets = usableSets();
+    return std::any_of(sets.begin(), sets.end(), [](const KernelSet* set) {
+      const std::string name = set->name;
+      return name == "amx" || name == "avx512_bf16";
+    });
+  }();
+  return has;
+}
+
 }  // namespace acoer::kernels

@@ -5,16 +5,18 @@
 #include <limits>
 #include <optional>
 
+#include "attention.h"
 #include "decode.h"
 
 namespace acoer {
 
 at::Tensor attendPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK) {
-  auto batched = [](const at::Tensor& x) { return x.transpose(0, 1).unsqueeze(0); };
+  const auto type = attentionType(q_THK);
+  auto batched = [&](const at::Tensor& x) { return x.to(type).transpose(0, 1).unsqueeze(0); };
   const at::Tensor out = at::scaled_dot_product_attention(
       batched(q_THK), batched(k_TJK), batched(v_TJK), {}, 0.0, /*is_causal=*/true, std::nullopt,
       /*enable_gqa=*/q_THK.size(1) != k_TJK.size(1));
-  return out.squeeze(0).transpose(0, 1).flatten(1);
+  return out.squeeze(0).transpose(0, 1).flatten(1).to(q_THK.scalar_type());
 }
 
 CacheView viewCache(const int32_t* slots, int64_t count, int64_t length, const at::Tensor& slots_N,

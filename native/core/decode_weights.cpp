@@ -96,7 +96,7 @@ void addPanelAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at
   linearForwardInto(t_NR, x_NI, group.a.w);
   for (const AdapterGroup::Block& block : group.blocks) {
     linearForwardInto(y_NO.narrow(1, block.firstColumn, block.columns),
-               t_NR.narrow(1, block.firstRank, block.ranks), block.b.w, /*add=*/true);
+               t_NR.narrow(1, block.firstRank, block.ranks), block.b.w, {.add = true});
   }
 }
 
@@ -115,7 +115,7 @@ Linear makeLinear(const at::Tensor& w, LinearForm form) {
 }
 
 void applyLinear(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO, bool add) {
-  if (!linear.packed.defined()) return linearForwardInto(y_NO, x_NI, linear.w, add);
+  if (!linear.packed.defined()) return linearForwardInto(y_NO, x_NI, linear.w, {.add = add});
   if (x_NI.scalar_type() == at::kDouble) return applyPacked<double>(linear, x_NI, y_NO, add);
   applyPacked<float>(linear, x_NI, y_NO, add);
 }

@@ -22,7 +22,7 @@ struct Tape {
   double temperature;
   std::optional<DropoutKey> dropout;
   LayerPass pass;
-  bool keeps;  // true: each layer's activations; false: only its input
+  size_t firstKept;  // this layer and later ones keep their activations, earlier ones their input
   std::vector<LayerTape> layers;
   at::Tensor last_ND;    // residual stream at the completion rows
   Normed hidden;         // the same after the final norm
@@ -44,7 +44,8 @@ at::Tensor runLayers(const LayerPass& pass, Tape* tape, const Cancel& cancel) {
   for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
     cancel.check();
     if (tape) tape->layers[layer].x_TD = x_TD;
-    x_TD = layerForward(pass, layer, x_TD, tape && tape->keeps ? &tape->layers[layer] : nullptr);
+    const bool keeps = tape && layer >= tape->firstKept;
+    x_TD = layerForward(pass, layer, x_TD, keeps ? &tape->layers[layer] : nullptr);
   }
   return x_TD;
 }
@@ -69,9 +70,18 @@ ScoreResult runPass(const LayerPass& pass, double temperature, Tape* tape, const
 
 int64_t defaultKeepBytes(const LayerPass& pass) {
   const at::Device device = pass.model.device;
-  if (device.is_cpu()) return kDefaultKeepBytes;
   const int64_t head = headBytes(pass.layout.completion_N.numel(), pass.weights.head_VD);
-  return std::max<int64_t>(0, availableBytes(device) - head) / 4 * 3;
+  const int64_t left = std::max<int64_t>(0, availableBytes(device) - head);
+  const double share = device.is_cpu() ? kKeepShareCpu : kKeepShareGpu;
+  return static_cast<int64_t>(share * static_cast<double>(left));
+}
+
+// The last layers are kept: backward frees them first, before others are recomputed.
+size_t firstKeptLayer(const LayerPass& pass, int64_t keepBytes) {
+  const auto layers = static_cast<int64_t>(pass.weights.layers.size());
+  const int64_t fitting = std::min(layers, keepBytes / std::max<int64_t>(1, layerTapeBytes(pass)));
+  const bool some = fitting == layers || pass.model.device.is_cpu();
+  return static_cast<size_t>(some ? layers - fitting : layers);
 }
 
 ScoreResult forwardKeeping(std::optional<int64_t> keepBytes, Policy& policy,
@@ -80,11 +90,9 @@ ScoreResult forwardKeeping(std::optional<int64_t> keepBytes, Policy& policy,
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(policy.model->device);
   LayerPass pass = makeLayerPass(*policy.model, &policy, batch, dropout);
-  const auto layers = static_cast<int64_t>(pass.weights.layers.size());
-  const bool keeps =
-      layerTapeBytes(pass) * layers <= (keepBytes ? *keepBytes : defaultKeepBytes(pass));
+  const size_t firstKept = firstKeptLayer(pass, keepBytes ? *keepBytes : defaultKeepBytes(pass));
   const auto tape = std::make_shared<Tape>(
-      Tape{batch, temperature, dropout, std::move(pass), keeps, {}, {}, {}, {}});
+      Tape{batch, temperature, dropout, std::move(pass), firstKept, {}, {}, {}, {}});
   ScoreResult result = runPass(tape->pass, temperature, tape.get(), cancel);
   policy.tape = tape;
   return result;
@@ -128,7 +136,7 @@ void runBackward(Tape& tape, const std::vector<double>& dLogprobs, const Cancel&
   for (size_t layer = tape.layers.size(); layer-- > 0;) {
     cancel.check();
     LayerTape activations = std::move(tape.layers[layer]);
-    if (!tape.keeps) layerRecompute(pass, layer, activations.x_TD, activations);
+    if (layer < tape.firstKept) layerRecompute(pass, layer, activations.x_TD, activations);
     dx_TD = layerBackward(pass, layer, activations, dx_TD, sink);
   }
   if (!pass.policy->isLora()) {
@@ -191,7 +199,7 @@ void backward(Policy& policy, const std::vector<double>& dLogprobs, const Cancel
   try {
     return runBackward(*tape, dLogprobs, cancel);
   } catch (...) {
-    if (tape->sequences.count() != 1 || !tape->keeps || !handlingOutOfMemory()) throw;
+    if (tape->sequences.count() != 1 || tape->firstKept == tape->layers.size() || !handlingOutOfMemory()) throw;
   }
   const PackedSequences sequences = std::move(tape->sequences);
   const double temperature = tape->temperature;

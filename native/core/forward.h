@@ -23,10 +23,10 @@ struct ScoreResult {
 ScoreResult score(const Model& model, const Policy* policy, const PackedSequences& batch,
                   double temperature, const Cancel& cancel);
 
-// Up to this many bytes of activations are kept for backward; beyond that each layer keeps only its
-// input and is recomputed. On a GPU, whose memory belongs to the run, the default is three quarters
-// of what is available minus what the head takes.
-constexpr int64_t kDefaultKeepBytes = int64_t{256} << 20;
+// Activations are kept for backward up to this share of the memory that is available, without what
+// the head takes; a layer that does not fit keeps only its input and is recomputed. On a CPU, whose
+// memory is shared with other programs, as many layers are kept as fit; on a GPU all or none.
+constexpr double kKeepShareCpu = 0.25, kKeepShareGpu = 0.75;
 
 // Like score(), but the policy also keeps a tape, which holds what backward() needs. A policy has
 // at most one tape. Each forward first drops the previous one, so there is none after an exception
@@ -34,7 +34,8 @@ constexpr int64_t kDefaultKeepBytes = int64_t{256} << 20;
 // too.
 //
 // If memory runs out with several sequences, the error is thrown: the caller can split the batch.
-// With a single sequence, the pass is first retried with `keepBytes` 0.
+// With a single sequence, the pass is first retried with `keepBytes` 0. `keepBytes` replaces the
+// share above.
 ScoreResult forward(Policy& policy, const PackedSequences& batch, double temperature,
                     const std::optional<DropoutKey>& dropout, const Cancel& cancel,
                     std::optional<int64_t> keepBytes = std::nullopt);

@@ -19,16 +19,16 @@ constexpr int64_t kMinChunkTokens = 64;
 // On a GPU, whose products want more rows and whose memory takes them.
 constexpr int64_t kGpuChunkTokens = 1024;
 
-// The chunk's logits in fp32, and without kernels of our own their copies (libtorch holds up to
+// The chunk's logits in fp32, and without CUDA kernels of our own their copies (libtorch holds up to
 // three at a time); the probabilities in the weight's type.
-int64_t gpuBytesPerToken(const at::Tensor& weight_VD) {
+int64_t logitBytesPerToken(const at::Tensor& weight_VD) {
   return outputsOf(weight_VD) * (3 * int64_t{sizeof(float)} + weight_VD.element_size());
 }
 
 int64_t chunkTokens(const at::Tensor& weight_VD) {
   const at::Device device = weight_VD.device();
   if (device.is_cpu()) return std::max(kMinChunkTokens, kChunkElements / outputsOf(weight_VD));
-  const int64_t fitting = availableBytes(device) / 2 / gpuBytesPerToken(weight_VD);
+  const int64_t fitting = availableBytes(device) / 2 / logitBytesPerToken(weight_VD);
   return std::clamp(fitting, kMinChunkTokens, kGpuChunkTokens);
 }
 
@@ -46,7 +46,7 @@ at::Tensor slopesOf(const at::Tensor& probs_CV, const at::Tensor& targets_C,
     return at::addmm(rows_CD, probs_CV, weight_VD, 1 / temperature, -1 / temperature);
   }
   at::Tensor slopes_CD = rows_CD.to(at::kFloat).neg_();
-  linearBackwardInto(slopes_CD, probs_CV, weight_VD, true);
+  linearBackwardInto(slopes_CD, probs_CV, weight_VD, {.add = true});
   return slopes_CD.mul_(-1 / temperature);
 }
 
@@ -81,8 +81,9 @@ at::Tensor visit(const GpuKernels* kernels, at::Tensor logits_CV, const at::Tens
 }  // namespace
 
 int64_t headBytes(int64_t tokens, const at::Tensor& weight_VD) {
+  const int64_t chunk = weight_VD.is_cpu() ? chunkTokens(weight_VD) : kGpuChunkTokens;
   const int64_t kept = 3 * tokens * inputsOf(weight_VD) * weight_VD.element_size();
-  return kept + std::min(tokens, kGpuChunkTokens) * gpuBytesPerToken(weight_VD);
+  return kept + std::min(tokens, chunk) * logitBytesPerToken(weight_VD);
 }
 
 HeadResult headForward(const GpuKernels* kernels, const at::Tensor& h_ND,

@@ -236,7 +236,7 @@ void listTensors(const LayerTape& tape, std::vector<at::Tensor>& tensors) {
   }
   for (const LoraTape* lora : {&tape.qkvLora, &tape.oLora, &tape.gateUpLora, &tape.downLora}) {
     for (const LoraTape::Group& group : lora->groups) {
-      tensors.insert(tensors.end(), {group.input_TI, group.mask_TI, group.a_GI, group.down_TG});
+      tensors.insert(tensors.end(), {group.input_TI, group.mask_TI, group.a, group.down_TG});
     }
   }
 }

@@ -42,14 +42,15 @@ void multiply(kernels::Product product, const kernels::ProductArgs& args, int64_
 }
 
 kernels::ProductArgs productArgs(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,
-                                 bool add, int64_t outputs, int64_t inputs) {
+                                 const Into& into, int64_t outputs, int64_t inputs) {
   return {.x = bf16(x),
           .ldx = x.stride(0),
           .panels = bf16(w),
           .y = y.data_ptr(),
           .ldy = y.stride(0),
           .wide = y.scalar_type() == at::kFloat,
-          .add = add,
+          .scale = static_cast<float>(into.scale),
+          .add = into.add,
           .rows = x.size(0),
           .outputs = outputs,
           .inputs = inputs};
@@ -127,6 +128,10 @@ at::Tensor rowsOf(const at::Tensor& w, const at::Tensor& ids_N) {
   return rows_NI;
 }
 
+at::Tensor readyToMultiply(const at::Tensor& w_OI) {
+  return w_OI.scalar_type() == at::kBFloat16 && w_OI.is_cpu() ? panelsOf(w_OI) : w_OI;
+}
+
 at::Tensor linearForward(const at::Tensor& x_TI, const at::Tensor& w, bool wide) {
   const auto type = wide ? at::kFloat : x_TI.scalar_type();
   const at::Tensor y_TO = at::empty({x_TI.size(0), outputsOf(w)}, x_TI.options().dtype(type));
@@ -134,28 +139,41 @@ at::Tensor linearForward(const at::Tensor& x_TI, const at::Tensor& w, bool wide)
   return y_TO;
 }
 
-void linearForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& w, bool add) {
+namespace {
+
+// y = x W^T in fp32 for bf16 x and W.
+void widenedForward(at::Tensor y_TO, const at::Tensor& x_TI, const at::Tensor& w_OI) {
+  if (!x_TI.is_cpu()) {
+    at::mm_out(y_TO, x_TI, w_OI.t(), at::kFloat);
+    return;
+  }
+  const at::Tensor wide_TI = x_TI.to(at::kFloat);
+  for (int64_t first = 0; first < w_OI.size(0); first += kWidenedRows) {
+    const int64_t rows = std::min(kWidenedRows, w_OI.size(0) - first);
+    at::Tensor columns = y_TO.narrow(1, first, rows);
+    at::mm_out(columns, wide_TI, w_OI.narrow(0, first, rows).to(at::kFloat).t());
+  }
+}
+
+void multiplyPlain(at::Tensor y, const at::Tensor& x, const at::Tensor& w, const Into& into) {
+  if (into.add || into.scale != 1) {
+    at::addmm_out(y, y, x, w, into.add ? 1 : 0, into.scale);
+  } else {
+    at::mm_out(y, x, w);
+  }
+}
+
+}  // namespace
+
+void linearForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& w,
+                       const Into& into) {
   if (inPanels(w)) {
     const int64_t outputs = y_TO.size(1), inputs = x_TI.size(1);
     return multiply(kernels::productKernels().forward,
-                    productArgs(x_TI, w, y_TO, add, outputs, inputs), outputs, inputs);
+                    productArgs(x_TI, w, y_TO, into, outputs, inputs), outputs, inputs);
   }
-  at::Tensor y = y_TO;
-  const bool widens = y.scalar_type() != x_TI.scalar_type();
-  if (add) {
-    at::addmm_out(y, y, x_TI, w.t());
-  } else if (!widens) {
-    at::mm_out(y, x_TI, w.t());
-  } else if (!x_TI.is_cpu()) {
-    at::mm_out(y, x_TI, w.t(), at::kFloat);
-  } else {
-    const at::Tensor wide_TI = x_TI.to(at::kFloat);
-    for (int64_t first = 0; first < w.size(0); first += kWidenedRows) {
-      const int64_t rows = std::min(kWidenedRows, w.size(0) - first);
-      at::Tensor columns = y.narrow(1, first, rows);
-      at::mm_out(columns, wide_TI, w.narrow(0, first, rows).to(at::kFloat).t());
-    }
-  }
+  if (y_TO.scalar_type() != x_TI.scalar_type()) return widenedForward(y_TO, x_TI, w);
+  multiplyPlain(y_TO, x_TI, w.t(), into);
 }
 
 at::Tensor linearBackward(const at::Tensor& dy_TO, const at::Tensor& w) {
@@ -165,18 +183,17 @@ at::Tensor linearBackward(const at::Tensor& dy_TO, const at::Tensor& w) {
 }
 
 void linearBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const at::Tensor& w,
-                        bool add) {
-  if (inPanels(w)) {
-    const int64_t outputs = dy_TO.size(1), inputs = dx_TI.size(1);
-    return multiply(kernels::productKernels().backward,
-                    productArgs(dy_TO, w, dx_TI, add, outputs, inputs), inputs, outputs);
-  }
-  at::Tensor dx = dx_TI;
-  if (add) {
-    at::addmm_out(dx, dx, dy_TO, w);
-  } else {
-    at::mm_out(dx, dy_TO, w);
-  }
+                        const Into& into) {
+  if (!inPanels(w)) return multiplyPlain(dx_TI, dy_TO, w, into);
+  const int64_t outputs = dy_TO.size(1), inputs = dx_TI.size(1);
+  multiply(kernels::productKernels().backward, productArgs(dy_TO, w, dx_TI, into, outputs, inputs),
+           inputs, outputs);
+}
+
+at::Tensor linearWeightGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI) {
+  const bool widens = dy_TO.scalar_type() == at::kBFloat16 && dy_TO.is_cpu();
+  if (!widens) return at::mm(dy_TO.t(), x_TI);
+  return at::mm(dy_TO.to(at::kFloat).t(), x_TI.to(at::kFloat));
 }
 
 }  // namespace acoer

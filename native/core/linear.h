@@ -25,15 +25,27 @@ at::Tensor rowsOf(const at::Tensor& w, const at::Tensor& ids_N);
 // Row W[id], `inputsOf(w)` numbers in the type of `w`, which must be on a CPU.
 void copyRow(const at::Tensor& w, int64_t id, void* out);
 
+// `w_OI` as the products below multiply it fastest: bf16 matrices on a CPU in panels of their own.
+at::Tensor readyToMultiply(const at::Tensor& w_OI);
+
+// What linearForwardInto() and linearBackwardInto() do with the product.
+struct Into {
+  bool add = false;  // to what the target holds
+  double scale = 1;  // times the product
+};
+
 // y = x W^T, [T, O]. `wide`: in fp32 although x and W are bf16.
 at::Tensor linearForward(const at::Tensor& x_TI, const at::Tensor& w, bool wide = false);
-// y (+)= x W^T. Rows of x and y may be parts of longer rows; the padding of panels is left out.
+// y (+)= scale x W^T. Rows of x and y may be parts of longer rows; the padding of panels is left
+// out.
 void linearForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& w,
-                bool add = false);
+                       const Into& into = {});
 // dx = dy W, [T, I].
 at::Tensor linearBackward(const at::Tensor& dy_TO, const at::Tensor& w);
-// dx (+)= dy W; fp32 dx with bf16 dy and W is allowed in panels.
+// dx (+)= scale dy W; with panels, dx may be fp32 although dy and W are bf16.
 void linearBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const at::Tensor& w,
-                        bool add = false);
+                        const Into& into = {});
+// dW = dy^T x, [O, I]; in fp32 for bf16 on a CPU, where the library's bf16 product is slower.
+at::Tensor linearWeightGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI);
 
 }  // namespace acoer

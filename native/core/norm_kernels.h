@@ -1,10 +1,15 @@
-// RMS norm, optionally followed by a rotation, over rows in memory, for fp32 and fp64 on a CPU: one
-// visit to memory where tensor operations need five to ten.
+// RMS norm, optionally followed by a rotation, over rows in memory, on a CPU: one visit to memory
+// where tensor operations need five to ten. T is the type in memory, Acc<T> that of sums; forward
+// rounds to T after every operation, as decoding does, backward once.
 #pragma once
 
 #include <cstdint>
 
+#include "cpu_kernels.h"
+
 namespace acoer {
+
+using kernels::Acc;
 
 // `heads` rows of `width` values for each of `tokens`; strides are in values.
 template <typename T>
@@ -27,13 +32,13 @@ struct Rotation {
 // y = rotate(x * r * weight) with r = 1 / rms(x), kept in `inverseRms` [tokens * heads].
 template <typename T>
 void rmsRotateForward(const Rows<const T>& x, const T* weight, double eps,
-                      const Rotation<T>& rotation, const Rows<T>& y, T* inverseRms);
+                      const Rotation<T>& rotation, const Rows<T>& y, Acc<T>* inverseRms);
 
 // dx = dL/dx from dy = dL/dy, plus `residual` (laid out like dx) if it is not null. Adds to
 // `dWeight` [width] if it is not null. Sums do not depend on the number of threads.
 template <typename T>
-void rmsRotateBackward(const Rows<const T>& dy, const Rows<const T>& x, const T* inverseRms,
+void rmsRotateBackward(const Rows<const T>& dy, const Rows<const T>& x, const Acc<T>* inverseRms,
                        const T* weight, const Rotation<T>& rotation, const T* residual,
-                       const Rows<T>& dx, T* dWeight);
+                       const Rows<T>& dx, Acc<T>* dWeight);
 
 }  // namespace acoer

@@ -38,7 +38,7 @@ std::vector<LoraTape::Group> makeGroups(const Projection& p, const at::Tensor& x
     if (groups.empty() || p.dropout) {
       const auto [input_TI, mask_TI] = adapterInput(p, p.targets[i], x_TI);
       groups.push_back(
-          {.input_TI = input_TI, .mask_TI = mask_TI, .a_GI = {}, .down_TG = {}, .members = {}});
+          {.input_TI = input_TI, .mask_TI = mask_TI, .a = {}, .down_TG = {}, .members = {}});
     }
     groups.back().members.push_back(i);
   }
@@ -46,8 +46,9 @@ std::vector<LoraTape::Group> makeGroups(const Projection& p, const at::Tensor& x
     std::vector<at::Tensor> parts;
     for (const size_t i : group.members) parts.push_back(pairOf(p, i).a_RI.detach());
     const at::Tensor all = parts.size() == 1 ? parts[0] : at::cat(parts);
-    group.a_GI = all.to(x_TI.scalar_type());
-    group.down_TG = at::mm(group.input_TI, group.a_GI.t());
+    group.a = readyToMultiply(all.to(x_TI.scalar_type()));
+    group.down_TG = at::empty({x_TI.size(0), all.size(0)}, x_TI.options());
+    linearForwardInto(group.down_TG, group.input_TI, group.a);
     if (p.dropout && remakesMasks(*p.dropout)) group.input_TI = group.mask_TI = at::Tensor();
   }
   return groups;
@@ -92,10 +93,10 @@ at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape*
       const size_t i = group.members[g];
       const LoraPair& pair = pairOf(p, i);
       const int64_t rank = pair.a_RI.size(0);
-      const at::Tensor b_OR = pair.b_OR.detach().to(x_TI.scalar_type());
-      y_TO.narrow(1, firstRow(p, i), p.rows[i])
-          .addmm_(group.down_TG.narrow(1, static_cast<int64_t>(g) * rank, rank), b_OR.t(), 1,
-                  p.scale);
+      const at::Tensor b = readyToMultiply(pair.b_OR.detach().to(x_TI.scalar_type()));
+      linearForwardInto(y_TO.narrow(1, firstRow(p, i), p.rows[i]),
+                        group.down_TG.narrow(1, static_cast<int64_t>(g) * rank, rank), b,
+                        {.add = true, .scale = p.scale});
     }
   }
   if (tape) tape->groups = std::move(groups);
@@ -105,7 +106,7 @@ at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape*
 at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const at::Tensor& x_TI,
                            const LoraTape& tape, GradientSink& sink) {
   at::Tensor dx_TI = linearBackward(dy_TO, p.weight.detach());
-  if (p.trainWeight) sink.add(p.weight, at::mm(dy_TO.t(), x_TI));
+  if (p.trainWeight) sink.add(p.weight, linearWeightGradient(dy_TO, x_TI));
   for (const LoraTape::Group& group : tape.groups) {
     const auto [input_TI, mask_TI] = group.input_TI.defined()
                                          ? AdapterInput{group.input_TI, group.mask_TI}
@@ -116,21 +117,21 @@ at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const a
       const LoraPair& pair = pairOf(p, i);
       const int64_t rank = pair.a_RI.size(0), first = static_cast<int64_t>(g) * rank;
       const at::Tensor dBlock_TO = dy_TO.narrow(1, firstRow(p, i), p.rows[i]);
-      const at::Tensor b_OR = pair.b_OR.detach().to(x_TI.scalar_type());
-      dDown_TG.narrow(1, first, rank).addmm_(dBlock_TO, b_OR, 0, p.scale);
-      at::Tensor dB_OR = at::mm(dBlock_TO.t(), group.down_TG.narrow(1, first, rank));
+      const at::Tensor b = readyToMultiply(pair.b_OR.detach().to(x_TI.scalar_type()));
+      linearBackwardInto(dDown_TG.narrow(1, first, rank), dBlock_TO, b, {.scale = p.scale});
+      at::Tensor dB_OR = linearWeightGradient(dBlock_TO, group.down_TG.narrow(1, first, rank));
       sink.add(pair.b_OR, dB_OR.mul_(p.scale));
     }
-    const at::Tensor dA_GI = at::mm(dDown_TG.t(), input_TI);
+    const at::Tensor dA_GI = linearWeightGradient(dDown_TG, input_TI);
     for (size_t g = 0; g < group.members.size(); ++g) {
       const LoraPair& pair = pairOf(p, group.members[g]);
       const int64_t rank = pair.a_RI.size(0);
       sink.add(pair.a_RI, dA_GI.narrow(0, static_cast<int64_t>(g) * rank, rank));
     }
     if (mask_TI.defined()) {
-      dx_TI.addcmul_(at::mm(dDown_TG, group.a_GI), mask_TI);
+      dx_TI.addcmul_(linearBackward(dDown_TG, group.a), mask_TI);
     } else {
-      dx_TI.addmm_(dDown_TG, group.a_GI);
+      linearBackwardInto(dx_TI, dDown_TG, group.a, {.add = true});
     }
   }
   return dx_TI;

@@ -44,7 +44,7 @@ struct LoraTape {
     // x, times its dropout mask if there is one; both undefined where the mask is made again.
     at::Tensor input_TI;
     at::Tensor mask_TI;  // undefined without dropout
-    at::Tensor a_GI;     // the A matrices side by side, in x's type
+    at::Tensor a;        // the A matrices side by side, [G, I], in x's type, ready to multiply
     at::Tensor down_TG;  // input a^T
     std::vector<size_t> members;
   };

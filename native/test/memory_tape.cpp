@@ -48,7 +48,7 @@ ACOER_TEST(memory_tape_bytes_are_what_is_allocated) {
   for (const double dropout : {0.0, 0.3}) {
     const auto policy = deepAdapter(dropout);
     const auto batch = sequencesOf(*policy, {100, 70, 9});
-    for (const int64_t keepBytes : {kDefaultKeepBytes, int64_t{0}}) {
+    for (const int64_t keepBytes : {kPlenty, int64_t{0}}) {
       prepareMemoryLimit(at::kCPU, kPlenty);
       const EngineMemory memory(at::kCPU, kPlenty);
       forward(*policy, batch, 1, kKey, kNever, keepBytes);
@@ -62,12 +62,51 @@ ACOER_TEST(memory_tape_bytes_are_what_is_allocated) {
   }
 }
 
+// Layer by layer, the last ones first; the gradients do not depend on how many.
+ACOER_TEST(memory_tape_keeps_as_many_layers_as_fit) {
+  const auto policy = deepAdapter(0.3);
+  const auto batch = sequencesOf(*policy, {60, 20});
+  const auto keeping = [&](int64_t keepBytes) {
+    zeroGradients(*policy);
+    forward(*policy, batch, 0.7, kKey, kNever, keepBytes);
+    const int64_t bytes = tapeBytes(*policy);
+    backward(*policy, randomSlopes(batch, 6), kNever);
+    return bytes;
+  };
+  const int64_t none = keeping(0), all = keeping(kPlenty);
+  const auto want = gradients(*policy);
+  const auto layers = static_cast<int64_t>(policy->model->weights.layers.size());
+  const int64_t layer = (all - none) / layers;
+  std::vector<int64_t> seen{none};
+  for (int64_t count = 1; count <= 2 * layers; ++count) {
+    const int64_t keepBytes = layer * count;
+    const int64_t bytes = keeping(keepBytes);
+    ACOER_CHECK_LE(largestGap(gradients(*policy), want), 0);
+    ACOER_CHECK_LE(bytes - none, keepBytes);
+    if (bytes != seen.back()) seen.push_back(bytes);
+  }
+  ACOER_CHECK(seen.back() == all && static_cast<int64_t>(seen.size()) == layers + 1);
+}
+
+// A limit leaves a quarter of what is free to activations.
+ACOER_TEST(memory_tape_is_a_share_of_what_is_available) {
+  const auto policy = deepAdapter();
+  const auto batch = sequencesOf(*policy, {400});
+  const int64_t all = peaksOf(*policy, batch, kPlenty).forward;
+  const int64_t none = peaksOf(*policy, batch, 0).forward;
+  zeroGradients(*policy);
+  const EngineMemory memory(at::kCPU, 2 * all);
+  forward(*policy, batch, 0.7, kKey, kNever);
+  ACOER_CHECK(memory.use()->peakBytes > none + (all - none) / 8);
+  ACOER_CHECK(memory.use()->peakBytes < all - (all - none) / 8);
+}
+
 // Forward fits with all activations kept, but backward does not: both run again and recompute each
 // layer from its input, with the same dropout and temperature.
 ACOER_TEST(memory_tape_of_one_sequence_that_leaves_backward_no_room) {
   const auto policy = deepAdapter(0.3);
   const auto batch = sequencesOf(*policy, {400});
-  const Peaks kept = peaksOf(*policy, batch, kDefaultKeepBytes);
+  const Peaks kept = peaksOf(*policy, batch, kPlenty);
   const auto once = gradients(*policy);
   zeroGradients(*policy);
   const Peaks bare = peaksOf(*policy, batch, 0);
@@ -76,7 +115,7 @@ ACOER_TEST(memory_tape_of_one_sequence_that_leaves_backward_no_room) {
   zeroGradients(*policy);
   {
     const EngineMemory memory(at::kCPU, limit);
-    forward(*policy, batch, 0.7, kKey, kNever);
+    forward(*policy, batch, 0.7, kKey, kNever, kPlenty);
     ACOER_CHECK(memory.use()->peakBytes == kept.forward);
     backward(*policy, randomSlopes(batch, 6), kNever);
     ACOER_CHECK(memory.use()->peakBytes <= limit && tapeBytes(*policy) == 0);
@@ -87,7 +126,7 @@ ACOER_TEST(memory_tape_of_one_sequence_that_leaves_backward_no_room) {
 ACOER_TEST(memory_tape_of_one_sequence_that_does_not_fit_keeps_less) {
   const auto policy = deepAdapter(0.3);
   const auto batch = sequencesOf(*policy, {400});
-  const Peaks kept = peaksOf(*policy, batch, kDefaultKeepBytes);
+  const Peaks kept = peaksOf(*policy, batch, kPlenty);
   const auto once = gradients(*policy);
   zeroGradients(*policy);
   const Peaks bare = peaksOf(*policy, batch, 0);
@@ -96,7 +135,7 @@ ACOER_TEST(memory_tape_of_one_sequence_that_does_not_fit_keeps_less) {
   zeroGradients(*policy);
   {
     const EngineMemory memory(at::kCPU, limit);
-    forward(*policy, batch, 0.7, kKey, kNever);
+    forward(*policy, batch, 0.7, kKey, kNever, kPlenty);
     backward(*policy, randomSlopes(batch, 6), kNever);
   }
   ACOER_CHECK_LE(largestGap(gradients(*policy), once), 0);
@@ -106,18 +145,18 @@ ACOER_TEST(memory_tape_of_one_sequence_that_does_not_fit_keeps_less) {
 ACOER_TEST(memory_tape_of_several_sequences_is_not_tried_again) {
   const auto policy = deepAdapter();
   const auto batch = sequencesOf(*policy, {200, 200});
-  const Peaks kept = peaksOf(*policy, batch, kDefaultKeepBytes);
+  const Peaks kept = peaksOf(*policy, batch, kPlenty);
   const auto before = gradients(*policy);
   {
     const EngineMemory memory(at::kCPU, (kept.forward + kept.both) / 2);
-    forward(*policy, batch, 0.7, kKey, kNever);
+    forward(*policy, batch, 0.7, kKey, kNever, kPlenty);
     ACOER_CHECK_THROWS(backward(*policy, randomSlopes(batch, 6), kNever), ErrorCode::kOutOfMemory,
                        "memoryLimitBytes");
     ACOER_CHECK(tapeBytes(*policy) == 0);
   }
   {
     const EngineMemory memory(at::kCPU, kept.forward / 2);
-    ACOER_CHECK_THROWS(forward(*policy, batch, 0.7, kKey, kNever), ErrorCode::kOutOfMemory,
+    ACOER_CHECK_THROWS(forward(*policy, batch, 0.7, kKey, kNever, kPlenty), ErrorCode::kOutOfMemory,
                        "memoryLimitBytes");
     ACOER_CHECK(memory.use()->bytes == 0);
   }

@@ -6,6 +6,7 @@
 
 #include "check.h"
 #include "device_models.h"
+#include "train_helpers.h"
 
 namespace acoer::check {
 namespace {
@@ -57,7 +58,7 @@ double valueOf(Policy& policy, const Functional& f) {
 }
 
 // Adds the gradient and returns the value.
-double differentiate(Policy& policy, const Functional& f, int64_t keepBytes = kDefaultKeepBytes) {
+double differentiate(Policy& policy, const Functional& f, int64_t keepBytes = kKeepAll) {
   const ScoreResult now = forward(policy, f.sequences, kTemperature, f.dropout, kNever, keepBytes);
   backward(policy, f.slopes, kNever);
   return valueAt(f, now);

@@ -10,6 +10,9 @@
 
 namespace acoer::check {
 
+// Enough `keepBytes` for any test.
+constexpr int64_t kKeepAll = int64_t{1} << 40;
+
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // A temporary file with tensors end to end and no header, and the table that says where they are.

@@ -47,7 +47,7 @@ ACOER_TEST(train_tape_does_not_change_the_log_probs) {
        {adapter(), adapter(at::kFloat), adapter(at::kBFloat16),
         createPolicy(randomModel(twoLayers(), at::kCPU, at::kFloat, 3), full)}) {
     const ScoreResult want = score(*policy->model, policy.get(), ragged(), 0.7, kNever);
-    for (const int64_t keepBytes : {kDefaultKeepBytes, int64_t{0}}) {
+    for (const int64_t keepBytes : {kKeepAll, int64_t{0}}) {
       const ScoreResult got = forward(*policy, ragged(), 0.7, std::nullopt, kNever, keepBytes);
       ACOER_CHECK(got.logprobs == want.logprobs && got.entropies == want.entropies);
     }

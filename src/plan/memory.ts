@@ -35,8 +35,8 @@ export interface MemoryPlan {
   /** KV cache of an evaluation; null: the run has none. */
   evaluationKv: KvPlan | null;
   /**
-   * Tokens of the largest training pass that keeps its activations for backward; in a larger one each layer keeps
-   * its input and is recomputed.
+   * Tokens of the largest training pass that keeps the activations of all layers for backward. In a larger one
+   * (on a CPU: as many as do not fit) layers keep their input and are recomputed.
    */
   keptTokens: number;
   /** Tokens of the largest training pass. */
@@ -59,9 +59,8 @@ const PROCESS_BYTES = 240e6;
 const TOKENIZER_FACTOR = 12;
 /** CUDA context, cuBLAS and the allocator's slack; a prediction. */
 const CUDA_CONTEXT_BYTES = 1.3e9;
-/** train.h: activations are kept up to this size. */
-const KEEP_BYTES = 256 * MIB;
-const KEEP_MARGIN = 1.1;
+/** forward.h: the share of the free memory for activations, without what the head takes. */
+const KEEP_SHARE = { cpu: 1 / 4, cuda: 3 / 4 };
 /** decode_weights.cpp: fp32 and fp64 models up to this size are repacked for decoding on a CPU. */
 const MAX_PACKED_BYTES = 64 * MIB;
 /** generate_admission.cpp: prompts are prefilled together up to this many tokens. */
@@ -69,9 +68,8 @@ const PREFILL_TOKENS = 2048;
 /** head.cpp: logits are computed for this many elements at a time, for at least 64 tokens. */
 const CHUNK_ELEMENTS = 2 ** 24;
 const MIN_CHUNK_TOKENS = 64;
-/** head.cpp and forward.cpp, on a GPU: tokens of a chunk, and the share of the free memory for activations. */
+/** head.cpp, on a GPU: tokens of a chunk. */
 const GPU_CHUNK_TOKENS = 1024;
-const GPU_KEEP_SHARE = 3 / 4;
 /**
  * The library's own copy of a bf16 head for its product with the probabilities: the size of the head, up to
  * about this. Fitted to measured runs (docs/plan.md), not read from the library's source.
@@ -177,30 +175,30 @@ function scoring(input: MemoryInput): MemoryItem[] {
   ];
 }
 
-/** forward.cpp, on a GPU: whether a pass of `tokens` keeps the activations of all layers. */
-function gpuKeeps(input: MemoryInput, tokens: number, freeBytes: number): boolean {
-  const { model, dtype } = input;
+/** forward.cpp: whether a pass of `tokens` keeps the activations of all layers. */
+function keepsAll(input: MemoryInput, tokens: number, freeBytes: number): boolean {
+  const { model, dtype, kind } = input;
   const tape = tapeElements(model.shape) * BYTES_PER_ELEMENT[dtype] * model.shape.numLayers;
-  return tokens * tape <= GPU_KEEP_SHARE * (freeBytes - headBytes(input, tokens, true));
+  return tokens * tape <= KEEP_SHARE[kind] * (freeBytes - headBytes(input, tokens, true));
 }
 
-/** Tokens of the largest training pass that keeps its activations, if the largest there is has `tokens`. */
-function keptTokens(input: MemoryInput, tokens: number, freeBytes: number): number {
-  const { model, dtype, kind, work } = input;
+/** Tokens of the largest training pass that keeps the activations of all layers. */
+function keptTokens(input: MemoryInput, freeBytes: number): number {
+  const { work } = input;
   const most = Math.max(work.microBatchTokens, work.promptTokens + work.maxNewTokens);
-  if (kind === 'cpu') {
-    const tape = tapeElements(model.shape) * tokens * BYTES_PER_ELEMENT[dtype];
-    // Most prompts are shorter than the longest, so a pass may end up just under the limit; its activations are
-    // then kept, which takes more memory.
-    return tape * model.shape.numLayers <= KEEP_BYTES * KEEP_MARGIN ? most : 0;
-  }
   let [kept, tooMany] = [0, most + 1];
   while (tooMany - kept > 1) {
     const middle = Math.floor((kept + tooMany) / 2);
-    if (gpuKeeps(input, middle, freeBytes)) kept = middle;
+    if (keepsAll(input, middle, freeBytes)) kept = middle;
     else tooMany = middle;
   }
   return kept;
+}
+
+/** forward.cpp: how many of `layers` layers a pass of `tokens` keeps the activations of. */
+export function keptLayers(kept: number, tokens: number, layers: number, kind: 'cpu' | 'cuda'): number {
+  if (tokens <= kept) return layers;
+  return kind === 'cpu' ? Math.floor((layers * kept) / tokens) : 0;
 }
 
 function training(
@@ -209,24 +207,29 @@ function training(
 ): { items: MemoryItem[]; kept: number; tokens: number } {
   const { model, dtype, kind, work } = input;
   const { shape } = model;
+  const layers = shape.numLayers;
   const batch = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
   const element = BYTES_PER_ELEMENT[dtype];
-  const kept = keptTokens(input, batch.tokens, freeBytes);
-  // A pass that just keeps its activations takes more than a larger one that does not.
-  const tokens = kept === 0 ? batch.tokens : Math.min(batch.tokens, kept);
-  const keeps = kept > 0;
+  const kept = keptTokens(input, freeBytes);
+  // On a GPU, a pass that just keeps its activations takes more than a larger one that does not.
+  const tokens = kind === 'cpu' || kept === 0 ? batch.tokens : Math.min(batch.tokens, kept);
+  const keeping = keptLayers(kept, tokens, layers, kind);
+  const recomputed = layers - keeping;
   const tape = tapeElements(shape) * tokens * element;
-  const most = kind === 'cpu' ? KEEP_BYTES : Infinity;
-  const checkpoints = shape.numLayers * tokens * shape.hiddenSize * element;
   const backward = backwardElements(shape) * tokens * element;
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'training', name, bytes });
   const items = [
-    keeps
-      ? item('activations of all layers', Math.min(most, tape * shape.numLayers))
-      : item("every layer's input (layers are recomputed)", checkpoints),
     item(
-      keeps ? 'backward of one layer' : 'one layer: activations and backward',
-      backward + (keeps ? 0 : tape),
+      recomputed === 0 ? 'activations of all layers' : `activations of ${keeping} of ${layers} layers`,
+      tape * keeping,
+    ),
+    item(
+      keeping === 0 ? "every layer's input (layers are recomputed)" : 'inputs of the other layers',
+      recomputed * tokens * shape.hiddenSize * element,
+    ),
+    item(
+      recomputed === 0 ? 'backward of one layer' : 'one layer: activations and backward',
+      backward + (recomputed === 0 ? 0 : tape),
     ),
     item('vocabulary chunk', headBytes(input, batch.completionTokens, true)),
   ];

@@ -24,7 +24,7 @@ import {
   type PassSeconds,
 } from './gpu-time';
 import { drawLengths, type LengthTrajectory } from './lengths';
-import type { MemoryInput, MemoryPlan } from './memory';
+import { keptLayers, type MemoryInput, type MemoryPlan } from './memory';
 
 export interface StepSeconds {
   prefill: number;
@@ -144,7 +144,11 @@ function expectedClock(input: TimeInput, ceilings: Ceilings): Clock {
 }
 
 /** Seconds of an update's passes over the batch. */
-function trainingSeconds({ work, memory }: TimeInput, sequences: readonly TrainSequence[], clock: Clock) {
+function trainingSeconds(
+  { work, memory, model, device }: TimeInput,
+  sequences: readonly TrainSequence[],
+  clock: Clock,
+) {
   const seconds = { scoring: 0, forward: 0, recomputation: 0, backward: 0 };
   for (const bin of packByTokens(
     sequences.map((s) => s.tokens),
@@ -156,7 +160,9 @@ function trainingSeconds({ work, memory }: TimeInput, sequences: readonly TrainS
     seconds.scoring += work.scoringPasses * clock.score(members);
     seconds.forward += pass.forward;
     seconds.backward += pass.backward;
-    seconds.recomputation += tokens <= memory.keptTokens ? 0 : pass.recomputation;
+    const { numLayers } = model.shape;
+    const kept = keptLayers(memory.keptTokens, tokens, numLayers, device.kind);
+    seconds.recomputation += (1 - kept / numLayers) * pass.recomputation;
   }
   return seconds;
 }

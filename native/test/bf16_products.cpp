@@ -1,0 +1,195 @@
+// Products with bf16 panels in every set of kernels that this machine has, and in AMX tiles by an
+// emulation, against fp64.
+#include "bf16_products.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <memory>
+
+#include "check.h"
+#include "cpu_kernels_sets.h"
+#include "linear.h"
+
+namespace acoer::kernels {
+namespace {
+
+constexpr int kVectorBytes = 16;
+// clang-format off: the order matters
+#include "cpu_kernels_vector_body.h"
+#include "bf16_products_body.h"
+#include "bf16_products_amx_body.h"
+// clang-format on
+
+// What Intel's manual says of the tiles: 8 of 16 rows of 64 bytes.
+struct Emulated {
+  struct Tile {
+    unsigned char bytes[16][64];
+  };
+  static inline Tile tiles[8];
+  static inline bool configured = false;
+  struct Session {
+    Session() { configured = true; }
+    ~Session() { configured = false; }
+  };
+  template <int kTile>
+  static void clear() {
+    tiles[kTile] = {};
+  }
+  template <int kTile>
+  static void load(const void* rows, int64_t stride) {
+    for (int r = 0; r < 16; ++r) {
+      std::memcpy(tiles[kTile].bytes[r], static_cast<const char*>(rows) + r * stride, 64);
+    }
+  }
+  template <int kTile>
+  static void store(void* rows, int64_t stride) {
+    for (int r = 0; r < 16; ++r) {
+      std::memcpy(static_cast<char*>(rows) + r * stride, tiles[kTile].bytes[r], 64);
+    }
+  }
+  template <int kSums, int kX, int kW>
+  static void multiply() {
+    ACOER_CHECK(configured);
+    for (int m = 0; m < 16; ++m) {
+      for (int k = 0; k < 16; ++k) {
+        for (int n = 0; n < 16; ++n) {
+          float sum;
+          Bf16 x[2], w[2];
+          std::memcpy(&sum, tiles[kSums].bytes[m] + 4 * n, 4);
+          std::memcpy(x, tiles[kX].bytes[m] + 4 * k, 4);
+          std::memcpy(w, tiles[kW].bytes[k] + 4 * n, 4);
+          sum += widen(x[0]) * widen(w[0]);
+          sum += widen(x[1]) * widen(w[1]);
+          std::memcpy(tiles[kSums].bytes[m] + 4 * n, &sum, 4);
+        }
+      }
+    }
+  }
+};
+
+}  // namespace
+}  // namespace acoer::kernels
+
+namespace acoer::check {
+namespace {
+
+using kernels::Bf16;
+using kernels::ProductArgs;
+using kernels::ProductKernels;
+
+struct Named {
+  std::string name;
+  ProductKernels products;
+};
+
+std::vector<Named> everySet() {
+  std::vector<Named> all;
+  for (const kernels::KernelSet* set : kernels::usableSets()) {
+    all.push_back({set->name, set->products});
+  }
+  all.push_back({"emulated amx", kernels::productTable<kernels::AmxTile<kernels::Emulated>>()});
+  return all;
+}
+
+at::Tensor normal(at::IntArrayRef shape, uint64_t seed) {
+  return at::randn(shape, at::detail::createCPUGenerator(seed)).to(at::kBFloat16);
+}
+
+Bf16* data(const at::Tensor& t) { return static_cast<Bf16*>(t.data_ptr()); }
+
+// y (+)= x W^T or x W by one set.
+void run(const ProductKernels& products, bool backward, const at::Tensor& x, const at::Tensor& w_OI,
+         const at::Tensor& y, bool add) {
+  static const auto scratch = std::make_unique<kernels::ProductScratch>();
+  const at::Tensor panels = panelsOf(w_OI);
+  const ProductArgs args{.x = data(x),
+                         .ldx = x.stride(0),
+                         .panels = data(panels),
+                         .y = y.data_ptr(),
+                         .ldy = y.stride(0),
+                         .wide = y.scalar_type() == at::kFloat,
+                         .add = add,
+                         .rows = x.size(0),
+                         .outputs = w_OI.size(0),
+                         .inputs = w_OI.size(1)};
+  const int64_t columns = (y.size(1) + kernels::kPanelRows - 1) / kernels::kPanelRows;
+  const auto product = backward ? products.backward : products.forward;
+  // In two parts, as two threads would.
+  product(args, 0, columns / 3, scratch.get());
+  product(args, columns / 3, columns, scratch.get());
+}
+
+double worst(const at::Tensor& a, const at::Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+}
+
+struct Size {
+  int64_t rows, outputs, inputs;
+};
+// One row and many, below, at and above the sizes of tiles, panels and blocks.
+constexpr Size kSizes[] = {{1, 16, 2},    {1, 5, 3},      {3, 272, 33},   {16, 48, 1040},
+                           {17, 33, 515}, {33, 528, 64},  {7, 1040, 16},  {530, 40, 18},
+                           {12, 16, 513}, {25, 256, 512}, {32, 300, 100}, {2, 31, 1}};
+
+void checkSize(const Named& set, const Size& size, bool backward) {
+  const at::Tensor w_OI = normal({size.outputs, size.inputs}, 1);
+  const int64_t depth = backward ? size.outputs : size.inputs;
+  const int64_t columns = backward ? size.inputs : size.outputs;
+  // Rows are parts of longer rows whose rest must be neither read nor written.
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const at::Tensor whole = at::full({size.rows, depth + 3}, nan, at::kBFloat16);
+  const at::Tensor x = whole.narrow(1, 0, depth).copy_(normal({size.rows, depth}, 2));
+  const at::Tensor w = w_OI.to(at::kDouble);
+  const at::Tensor product = x.to(at::kDouble).mm(backward ? w : w.t());
+  const double bound = 2e-6 * std::sqrt(static_cast<double>(depth)) + 1e-7;
+  for (const bool wide : {true, false}) {
+    const auto type = wide ? at::kFloat : at::kBFloat16;
+    const at::Tensor before = normal({size.rows, columns + 2}, 3).to(type), all = before.clone();
+    const at::Tensor y = all.narrow(1, 0, columns);
+    run(set.products, backward, x, w_OI, y, true);
+    const at::Tensor want = product + before.narrow(1, 0, columns).to(at::kDouble);
+    // Half a unit in the last of 8 binary digits, for numbers of this size.
+    const double rounding = wide ? 0 : want.abs().max().item<double>() / 256;
+    ACOER_CHECK_LE(worst(y, want), bound * want.abs().max().item<double>() + rounding);
+    ACOER_CHECK(at::equal(all.narrow(1, columns, 2), before.narrow(1, columns, 2)));
+    const at::Tensor alone = at::empty({1, columns}, type), together = at::empty_like(y);
+    run(set.products, backward, x, w_OI, together, false);
+    run(set.products, backward, x.narrow(0, size.rows - 1, 1), w_OI, alone, false);
+    ACOER_CHECK(at::equal(alone[0], together[size.rows - 1]));
+  }
+}
+
+ACOER_TEST(bf16_products) {
+  for (const Named& set : everySet()) {
+    for (const Size& size : kSizes) {
+      checkSize(set, size, false);
+      checkSize(set, size, true);
+    }
+  }
+}
+
+ACOER_TEST(bf16_panels_hold_the_matrix) {
+  for (const auto& [outputs, inputs] :
+       {std::pair<int64_t, int64_t>{16, 16}, {272, 1040}, {512, 528}}) {
+    const at::Tensor w_OI = normal({outputs, inputs}, 4);
+    ACOER_CHECK(fitsPanels(w_OI));
+    const at::Tensor panels = toPanels(w_OI.clone());
+    ACOER_CHECK(inPanels(panels) && outputsOf(panels) == outputs && inputsOf(panels) == inputs);
+    const at::Tensor all = rowsOf(panels, at::arange(outputs));
+    ACOER_CHECK(at::equal(all, w_OI));
+    const at::Tensor x = normal({5, inputs}, 5), dy = normal({5, outputs}, 6);
+    ACOER_CHECK_LE(worst(linearForward(x, panels, true), linearForward(x, w_OI, true)), 1e-3);
+    const at::Tensor dx = dy.to(at::kDouble).mm(w_OI.to(at::kDouble));
+    ACOER_CHECK_LE(worst(linearBackward(dy, panels), dx), dx.abs().max().item<double>() / 256);
+  }
+  for (const auto& [outputs, inputs] : {std::pair<int64_t, int64_t>{8, 16}, {16, 24}}) {
+    ACOER_CHECK(!fitsPanels(normal({outputs, inputs}, 4)));
+  }
+}
+
+}  // namespace
+}  // namespace acoer::check
