@@ -72,8 +72,8 @@ void multiplyBlock(const ProductArgs& args, int64_t row, int64_t rows, int64_t f
   auto* x = reinterpret_cast<typename Tile::X*>(scratch->x);
   for (int64_t pair = 0; pair < allPairs; pair += kBlockPairs) {
     const int64_t pairs = smaller(kBlockPairs, allPairs - pair);
-    PanelBlock block{scratch->turned, kBlockPairs * kPanelLine, last - first, pairs,
-                     scratch->turned, 0};
+    PanelBlock block{scratch->turned, kBlockPairs * kPanelLine, last - first,
+                     pairs,           scratch->turned,          0};
     if constexpr (kTurned) {
       turnPanels(args, first, last, pair, pairs, scratch->turned);
     } else {

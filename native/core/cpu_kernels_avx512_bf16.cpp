@@ -3,8 +3,7 @@
 
 #ifdef ACOER_X86_64
 #include <immintrin.h>
-#pragma GCC target( \
-    "avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
+#pragma GCC target("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
 #pragma GCC optimize("O3")
 namespace acoer::kernels::avx512_bf16 {
 namespace {

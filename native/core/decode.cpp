@@ -69,8 +69,7 @@ Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_
     }
     weightsOf_.push_back(weights_.size() - 1);
     const bool lora = policy != nullptr && policy->isLora();
-    adapters_.push_back(lora ? makeDecodeAdapter(*policy, weights_.back().form)
-                             : DecodeAdapter{});
+    adapters_.push_back(lora ? makeDecodeAdapter(*policy, weights_.back().form) : DecodeAdapter{});
     maxRanks_ = std::max(maxRanks_, adapters_.back().maxRanks);
   }
 }

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "decode.h"
 #include "cpu_kernels.h"
+#include "decode.h"
 
 namespace acoer {
 namespace {

@@ -96,7 +96,7 @@ void addPanelAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at
   linearForwardInto(t_NR, x_NI, group.a.w);
   for (const AdapterGroup::Block& block : group.blocks) {
     linearForwardInto(y_NO.narrow(1, block.firstColumn, block.columns),
-               t_NR.narrow(1, block.firstRank, block.ranks), block.b.w, {.add = true});
+                      t_NR.narrow(1, block.firstRank, block.ranks), block.b.w, {.add = true});
   }
 }
 
@@ -108,8 +108,8 @@ Linear makeLinear(const at::Tensor& w, LinearForm form) {
   if (form == LinearForm::kPlain && !inPanels(w)) linear.w = linear.w.contiguous();
   if (form == LinearForm::kSmall) {
     linear.w = linear.w.contiguous();
-    linear.packed = w.scalar_type() == at::kDouble ? packMatrix<double>(linear.w)
-                                                   : packMatrix<float>(linear.w);
+    linear.packed =
+        w.scalar_type() == at::kDouble ? packMatrix<double>(linear.w) : packMatrix<float>(linear.w);
   }
   return linear;
 }
@@ -154,8 +154,7 @@ DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, bool
   DecodeWeights decode;
   decode.form = chooseForm(model, kernels);
   // The model's own matrices are in panels already, or do not fit.
-  const LinearForm own =
-      decode.form == LinearForm::kPanels ? LinearForm::kPlain : decode.form;
+  const LinearForm own = decode.form == LinearForm::kPanels ? LinearForm::kPlain : decode.form;
   decode.embed_VD = weights.embed_VD.detach();
   decode.finalNorm_D = weights.finalNorm_D.detach();
   decode.head = makeLinear(weights.head_VD, own);

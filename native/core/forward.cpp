@@ -199,7 +199,9 @@ void backward(Policy& policy, const std::vector<double>& dLogprobs, const Cancel
   try {
     return runBackward(*tape, dLogprobs, cancel);
   } catch (...) {
-    if (tape->sequences.count() != 1 || tape->firstKept == tape->layers.size() || !handlingOutOfMemory()) throw;
+    if (tape->sequences.count() != 1 || tape->firstKept == tape->layers.size() ||
+        !handlingOutOfMemory())
+      throw;
   }
   const PackedSequences sequences = std::move(tape->sequences);
   const double temperature = tape->temperature;

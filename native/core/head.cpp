@@ -19,8 +19,8 @@ constexpr int64_t kMinChunkTokens = 64;
 // On a GPU, whose products want more rows and whose memory takes them.
 constexpr int64_t kGpuChunkTokens = 1024;
 
-// The chunk's logits in fp32, and without CUDA kernels of our own their copies (libtorch holds up to
-// three at a time); the probabilities in the weight's type.
+// The chunk's logits in fp32, and without CUDA kernels of our own their copies (libtorch holds up
+// to three at a time); the probabilities in the weight's type.
 int64_t logitBytesPerToken(const at::Tensor& weight_VD) {
   return outputsOf(weight_VD) * (3 * int64_t{sizeof(float)} + weight_VD.element_size());
 }

@@ -36,9 +36,8 @@ void multiply(kernels::Product product, const kernels::ProductArgs& args, int64_
   const int64_t panels = (columns + kPanelRows - 1) / kPanelRows;
   const int64_t flops = 2 * args.rows * depth * kPanelRows;
   const int64_t grain = std::max<int64_t>(1, kParallelFlops / std::max<int64_t>(1, flops));
-  at::parallel_for(0, panels, grain, [&](int64_t first, int64_t last) {
-    product(args, first, last, scratch());
-  });
+  at::parallel_for(0, panels, grain,
+                   [&](int64_t first, int64_t last) { product(args, first, last, scratch()); });
 }
 
 kernels::ProductArgs productArgs(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,

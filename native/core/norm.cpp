@@ -104,9 +104,8 @@ Normed rmsRotate(const GpuKernels* kernels, const at::Tensor& x, const at::Tenso
                  double eps, const Angles& angles) {
   if (auto onGpu = gpuRmsRotate(kernels, x, weight, eps, angles)) return *std::move(onGpu);
   Normed normed;
-  const bool done = withKernelType(x, [&](auto type) {
-    normed = forwardKernel<decltype(type)>(x, weight, eps, angles);
-  });
+  const bool done = withKernelType(
+      x, [&](auto type) { normed = forwardKernel<decltype(type)>(x, weight, eps, angles); });
   if (done) return normed;
   const at::Tensor wide = x.to(wideType(x));
   const at::Tensor inverseRms = at::rsqrt((wide * wide).mean(-1, true) + eps);

@@ -121,17 +121,17 @@ ACOER_INLINE void backwardBlock(const Rows<const T>& dy, const Rows<const T>& x,
   }
 }
 
-#define ACOER_DEFINE_BLOCKS(T)                                                                    \
-  ACOER_CLONES void forwardBlockFor(const Rows<const T>& x, const T* weight, Acc<T> eps,          \
-                                    const Rotation<T>& rotation, const Rows<T>& y, Acc<T>* r,     \
-                                    Acc<T>* scratch, int64_t from, int64_t to) {                  \
-    forwardBlock<T>(x, weight, eps, rotation, y, r, scratch, from, to);                           \
-  }                                                                                               \
-  ACOER_CLONES void backwardBlockFor(                                                             \
-      const Rows<const T>& dy, const Rows<const T>& x, const Acc<T>* r, const T* weight,          \
-      const Rotation<T>& rotation, const T* residual, const Rows<T>& dx, Acc<T>* dWeight,         \
-      Acc<T>* g, int64_t from, int64_t to) {                                                      \
-    backwardBlock<T>(dy, x, r, weight, rotation, residual, dx, dWeight, g, from, to);             \
+#define ACOER_DEFINE_BLOCKS(T)                                                                \
+  ACOER_CLONES void forwardBlockFor(const Rows<const T>& x, const T* weight, Acc<T> eps,      \
+                                    const Rotation<T>& rotation, const Rows<T>& y, Acc<T>* r, \
+                                    Acc<T>* scratch, int64_t from, int64_t to) {              \
+    forwardBlock<T>(x, weight, eps, rotation, y, r, scratch, from, to);                       \
+  }                                                                                           \
+  ACOER_CLONES void backwardBlockFor(                                                         \
+      const Rows<const T>& dy, const Rows<const T>& x, const Acc<T>* r, const T* weight,      \
+      const Rotation<T>& rotation, const T* residual, const Rows<T>& dx, Acc<T>* dWeight,     \
+      Acc<T>* g, int64_t from, int64_t to) {                                                  \
+    backwardBlock<T>(dy, x, r, weight, rotation, residual, dx, dWeight, g, from, to);         \
   }
 ACOER_DEFINE_BLOCKS(float)
 ACOER_DEFINE_BLOCKS(double)
@@ -167,11 +167,12 @@ void rmsRotateBackward(const Rows<const T>& dy, const Rows<const T>& x, const Ac
   for (size_t i = 0; i < partial.size(); ++i) dWeight[i % static_cast<size_t>(width)] += partial[i];
 }
 
-#define ACOER_INSTANTIATE(T)                                                                     \
-  template void rmsRotateForward(const Rows<const T>&, const T*, double, const Rotation<T>&,     \
-                                 const Rows<T>&, Acc<T>*);                                       \
-  template void rmsRotateBackward(const Rows<const T>&, const Rows<const T>&, const Acc<T>*,     \
-                                  const T*, const Rotation<T>&, const T*, const Rows<T>&, Acc<T>*);
+#define ACOER_INSTANTIATE(T)                                                                 \
+  template void rmsRotateForward(const Rows<const T>&, const T*, double, const Rotation<T>&, \
+                                 const Rows<T>&, Acc<T>*);                                   \
+  template void rmsRotateBackward(const Rows<const T>&, const Rows<const T>&, const Acc<T>*, \
+                                  const T*, const Rotation<T>&, const T*, const Rows<T>&,    \
+                                  Acc<T>*);
 ACOER_INSTANTIATE(float)
 ACOER_INSTANTIATE(double)
 ACOER_INSTANTIATE(Bf16)

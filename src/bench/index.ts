@@ -55,7 +55,7 @@ export interface BenchResult {
   phases: Partial<Record<'rollout' | 'train' | 'step', PhaseResult>>;
   /** Seconds of individual parts of a step. */
   parts: Partial<Record<'prefill' | 'decode' | 'optimizer', Spread>>;
-  /** FLOPs per second, including recomputation, over the matmul rate; null without a training pass. */
+  /** FLOPs per second, recomputed ones left out, over the matmul rate; null without a training pass. */
   matmulUtilization: number | null;
   /** Difference of a token's log-prob between trainer and sampler; null unless both ran. */
   logprobGap: { mean: number; max: number } | null;
@@ -186,7 +186,7 @@ function utilization({ model, workload }: BenchOptions, train: PhaseResult, rate
   const { flops } = trainWork(model.info, sequencesOf(workload), {
     bytesPerElement: BYTES_PER_ELEMENT[model.info.dtype],
     loraRank: workload.loraRank,
-    recompute: true,
+    recompute: false,
   });
   return flops / train.seconds.median / rate;
 }
@@ -230,7 +230,7 @@ async function resultOf(
     parts: partsOf(bench, repeats),
     matmulUtilization:
       phases.train === undefined ? null : utilization(options, phases.train, medians.matmulFlopsPerSecond),
-    logprobGap: Number.isNaN(max) ? null : { mean, max },
+    logprobGap: bench === 'step' ? { mean, max } : null,
     peakResidentBytes,
     engineBytes,
   };

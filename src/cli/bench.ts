@@ -125,7 +125,7 @@ function describe(result: BenchResult): string {
   ];
   if (result.matmulUtilization !== null) {
     lines.push(
-      `training reaches ${percent(result.matmulUtilization, 0)} of the matmul rate, recomputation included`,
+      `training reaches ${percent(result.matmulUtilization, 0)} of the matmul rate, recomputation left out`,
     );
   }
   if (result.logprobGap !== null) {

@@ -14,7 +14,13 @@ const widths = (shape: ModelShape) => {
  */
 export function tapeElements(shape: ModelShape): number {
   const { D, F, q, qkv } = widths(shape);
-  return 4 * D + qkv + q + 3 * F + (qkv + q);
+  return 4 * D + qkv + q + 3 * F + attentionElements(shape);
+}
+
+/** Of these, what attention reads and writes: q|k|v rotated and the output. */
+export function attentionElements(shape: ModelShape): number {
+  const { q, qkv } = widths(shape);
+  return qkv + q;
 }
 
 /**

@@ -11,7 +11,7 @@ import {
   loraParameters,
   parameterCount,
 } from './cost';
-import { backwardElements, decodeAdapterElements, tapeElements } from './elements';
+import { attentionElements, backwardElements, decodeAdapterElements, tapeElements } from './elements';
 import { KV_SHARE, planKv, type KvPlan } from './kv';
 import type { PlannedModel } from './model-shape';
 import { largestMicroBatch, type PlannedWork } from './workload';
@@ -70,14 +70,6 @@ const CHUNK_ELEMENTS = 2 ** 24;
 const MIN_CHUNK_TOKENS = 64;
 /** head.cpp, on a GPU: tokens of a chunk. */
 const GPU_CHUNK_TOKENS = 1024;
-/**
- * The library's own copy of a bf16 head for its product with the probabilities: the size of the head, up to
- * about this. Fitted to measured runs (docs/plan.md), not read from the library's source.
- */
-const PACKED_HEAD_BYTES = 128e6;
-/** head.cpp: rows of a bf16 head converted to fp32 at a time on a CPU. */
-const WIDENED_ROWS = 4096;
-
 const wideBytes = (dtype: Dtype): number => (dtype === 'float64' ? 8 : 4);
 const total = (items: readonly MemoryItem[]): number => items.reduce((sum, item) => sum + item.bytes, 0);
 
@@ -154,32 +146,36 @@ function headBytes({ model, dtype, kind }: MemoryInput, completionTokens: number
   const largest =
     kind === 'cpu' ? Math.max(MIN_CHUNK_TOKENS, Math.floor(CHUNK_ELEMENTS / V)) : GPU_CHUNK_TOKENS;
   const chunk = Math.min(completionTokens, largest);
-  const bf16 = dtype === 'bfloat16';
   const kept = (slopes ? 3 : 2) * completionTokens * D * element;
   // Log-probs and probabilities side by side, and the probabilities again in the weights' type.
-  const logits = chunk * V * (2 * wideBytes(dtype) + (bf16 && slopes ? element : 0));
-  const widened = bf16 && kind === 'cpu' ? Math.min(V, WIDENED_ROWS) * D * 4 : 0;
-  const packed = bf16 && slopes && kind === 'cpu' ? Math.min(V * D * element, PACKED_HEAD_BYTES) : 0;
-  return kept + logits + widened + packed;
+  const copy = dtype === 'bfloat16' && slopes ? element : 0;
+  return kept + chunk * V * (2 * wideBytes(dtype) + copy);
+}
+
+/** Bytes that a layer keeps for each token. */
+function tapeBytes({ model, dtype, kind }: MemoryInput): number {
+  const element = BYTES_PER_ELEMENT[dtype];
+  // attention.cpp: a CPU without instructions for bf16 computes attention in fp32.
+  const widened = kind === 'cpu' ? wideBytes(dtype) - element : 0;
+  return tapeElements(model.shape) * element + attentionElements(model.shape) * Math.max(0, widened);
 }
 
 /** forward.cpp: no tape, one layer's tensors at a time. */
 function scoring(input: MemoryInput): MemoryItem[] {
-  const { model, dtype, work } = input;
+  const { work } = input;
   if (work.scoringPasses === 0) return [];
   const batch = largestMicroBatch(work, work.prompts * work.group, work.fullestBatchTokens);
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'scoring', name, bytes });
   return [
-    item('one layer', tapeElements(model.shape) * batch.tokens * BYTES_PER_ELEMENT[dtype]),
+    item('one layer', tapeBytes(input) * batch.tokens),
     item('vocabulary chunk', headBytes(input, batch.completionTokens, false)),
   ];
 }
 
 /** forward.cpp: whether a pass of `tokens` keeps the activations of all layers. */
 function keepsAll(input: MemoryInput, tokens: number, freeBytes: number): boolean {
-  const { model, dtype, kind } = input;
-  const tape = tapeElements(model.shape) * BYTES_PER_ELEMENT[dtype] * model.shape.numLayers;
-  return tokens * tape <= KEEP_SHARE[kind] * (freeBytes - headBytes(input, tokens, true));
+  const tape = tapeBytes(input) * input.model.shape.numLayers;
+  return tokens * tape <= KEEP_SHARE[input.kind] * (freeBytes - headBytes(input, tokens, true));
 }
 
 /** Tokens of the largest training pass that keeps the activations of all layers. */
@@ -215,8 +211,10 @@ function training(
   const tokens = kind === 'cpu' || kept === 0 ? batch.tokens : Math.min(batch.tokens, kept);
   const keeping = keptLayers(kept, tokens, layers, kind);
   const recomputed = layers - keeping;
-  const tape = tapeElements(shape) * tokens * element;
+  const tape = tapeBytes(input) * tokens;
   const backward = backwardElements(shape) * tokens * element;
+  const headMemory = headBytes(input, batch.completionTokens, true);
+  const layerMemory = backward + (recomputed === 0 ? 0 : tape);
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'training', name, bytes });
   const items = [
     item(
@@ -227,11 +225,10 @@ function training(
       keeping === 0 ? "every layer's input (layers are recomputed)" : 'inputs of the other layers',
       recomputed * tokens * shape.hiddenSize * element,
     ),
-    item(
-      recomputed === 0 ? 'backward of one layer' : 'one layer: activations and backward',
-      backward + (recomputed === 0 ? 0 : tape),
-    ),
-    item('vocabulary chunk', headBytes(input, batch.completionTokens, true)),
+    // The head has given its memory back when backward begins.
+    headMemory > layerMemory
+      ? item('vocabulary chunk', headMemory)
+      : item(recomputed === 0 ? 'backward of one layer' : 'one layer: activations and backward', layerMemory),
   ];
   return { items, kept, tokens: batch.tokens };
 }

@@ -40,6 +40,7 @@ test.each([
     // work.
     expect(ratioToFloor.min).toBeGreaterThan(0.7);
   }
+  expect(result.logprobGap === null).toBe(what !== 'step');
   expect(result.model).toMatchObject({ parameters: 338_784, dtype: 'bfloat16' });
   expect(result.ceilings.readBytesPerSecond.min).toBeGreaterThan(1e8);
   expect(result.ceilings.matmulFlopsPerSecond.min).toBeGreaterThan(1e8);
