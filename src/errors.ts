@@ -81,14 +81,17 @@ export function writeErrorCode(error: unknown): string | undefined {
 export const whyUnwritten = (error: unknown): string =>
   WRITE_REASONS[writeErrorCode(error) ?? ''] ?? errorMessage(error);
 
-/** The message of any thrown value. */
+/** Characters; a library's message may quote the whole file that it could not read. */
+const MAX_MESSAGE = 4_000;
+
+/** The message of any thrown value; those of others are cut where they are very long. */
 export function errorMessage(error: unknown): string {
-  return typeof error === 'object' &&
-    error !== null &&
-    'message' in error &&
-    typeof error.message === 'string'
-    ? error.message
-    : String(error);
+  const message =
+    typeof error === 'object' && error !== null && 'message' in error && typeof error.message === 'string'
+      ? error.message
+      : String(error);
+  if (error instanceof AcoerError || message.length <= MAX_MESSAGE) return message;
+  return `${message.slice(0, MAX_MESSAGE - 3)}...`;
 }
 
 const USAGE_CODES = new Set([

@@ -14,10 +14,12 @@ const LIMIT_MS = 2_000;
  */
 export function parseYaml(text: string, warnings: 'refuse' | 'ignore' = 'refuse'): unknown {
   needThreads(TIMER_THREADS, 'Reading YAML');
-  const parsed = withinTime(LIMIT_MS, () => parseDocument(text, { logLevel: 'error' }));
-  if (parsed === null) throw new Error(`YAML that takes more than ${LIMIT_MS / 1000} s to read`);
-  const document = parsed.value;
-  const [fault] = warnings === 'refuse' ? [...document.errors, ...document.warnings] : document.errors;
-  if (fault !== undefined) throw fault;
-  return document.toJS();
+  const read = withinTime(LIMIT_MS, (): unknown => {
+    const document = parseDocument(text, { logLevel: 'error' });
+    const [fault] = warnings === 'refuse' ? [...document.errors, ...document.warnings] : document.errors;
+    if (fault !== undefined) throw fault;
+    return document.toJS();
+  });
+  if (read === null) throw new Error(`YAML that takes more than ${LIMIT_MS / 1000} s to read`);
+  return read.value;
 }

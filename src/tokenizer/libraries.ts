@@ -18,12 +18,23 @@ interface TokenizersLibrary {
   };
 }
 
+/** A value of the template language. */
+export interface JinjaValue {
+  value: unknown;
+  builtins?: Map<string, JinjaFunction>;
+}
+
+interface JinjaFunction {
+  value(given: { value?: unknown }[], environment: unknown): unknown;
+}
+
 interface JinjaLibrary {
   Template: new (source: string) => { render(variables: Record<string, unknown>): string };
   Environment: new () => { set(name: string, value: unknown): void };
   Interpreter: new (environment: unknown) => {
-    run(program: unknown): { value: unknown };
-    evaluate(statement: unknown, environment: unknown): { value: unknown };
+    run(program: unknown): JinjaValue;
+    evaluate(statement: unknown, environment: unknown): JinjaValue;
+    applyFilter(operand: JinjaValue, filter: unknown, environment: unknown): JinjaValue;
   };
   tokenize(source: string, options: { lstrip_blocks: boolean; trim_blocks: boolean }): unknown;
   parse(tokens: unknown): unknown;

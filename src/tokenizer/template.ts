@@ -4,7 +4,7 @@
  */
 import { AcoerError, errorMessage } from '../errors';
 import type { ChatMessage } from '../types';
-import { jinjaLibrary } from './libraries';
+import { jinjaLibrary, type JinjaValue } from './libraries';
 
 export interface ChatOptions {
   /** Passed to the template as `enable_thinking`. */
@@ -44,8 +44,23 @@ class Meter {
   }
 }
 
-/** Every value passes through `evaluate`, so all work is counted. */
+const textOf = (argument: { value?: unknown } | undefined): string =>
+  typeof argument?.value === 'string' ? argument.value : '';
+
+function occurrences(text: string, part: string): number {
+  if (part === '') return text.length + 1;
+  let count = 0;
+  for (let at = text.indexOf(part); at >= 0; at = text.indexOf(part, at + part.length)) count++;
+  return count;
+}
+
+/**
+ * Every value passes through `evaluate`, so all work is counted. `replace` is counted beforehand: its result may
+ * be as long as the product of two texts.
+ */
 class CountingInterpreter extends Interpreter {
+  private readonly metered = new WeakSet<object>();
+
   constructor(
     environment: unknown,
     private readonly meter: Meter,
@@ -53,11 +68,29 @@ class CountingInterpreter extends Interpreter {
     super(environment);
   }
 
-  override evaluate(statement: unknown, environment: unknown): { value: unknown } {
+  override evaluate(statement: unknown, environment: unknown): JinjaValue {
     this.meter.count(1);
     const result = super.evaluate(statement, environment);
     this.meter.count(sizeOf(result.value));
+    this.meterReplace(result);
     return result;
+  }
+
+  override applyFilter(operand: JinjaValue, filter: unknown, environment: unknown): JinjaValue {
+    this.meterReplace(operand);
+    return super.applyFilter(operand, filter, environment);
+  }
+
+  private meterReplace(text: JinjaValue): void {
+    const replace = typeof text.value === 'string' ? text.builtins?.get('replace') : undefined;
+    if (replace === undefined || this.metered.has(text)) return;
+    this.metered.add(text);
+    const { value: original } = replace;
+    replace.value = (given, environment) => {
+      const [old, by] = [textOf(given[0]), textOf(given[1])];
+      this.meter.count(occurrences(textOf(text), old) * (1 + by.length / 64));
+      return original(given, environment);
+    };
   }
 }
 
