@@ -85,7 +85,7 @@ class CountingInterpreter extends Interpreter {
     const replace = typeof text.value === 'string' ? text.builtins?.get('replace') : undefined;
     if (replace === undefined || this.metered.has(text)) return;
     this.metered.add(text);
-    const { value: original } = replace;
+    const original = replace.value.bind(replace);
     replace.value = (given, environment) => {
       const [old, by] = [textOf(given[0]), textOf(given[1])];
       this.meter.count(occurrences(textOf(text), old) * (1 + by.length / 64));
