@@ -1,0 +1,250 @@
+// Times acoer and its peers on the same work; see README.md beside this file.
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdir } from 'node:fs/promises';
+import { cpus, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import bench from '../../dist/bench/index.js';
+
+const HERE = fileURLToPath(new URL('.', import.meta.url));
+const TINY = {
+  hidden_size: 96,
+  num_hidden_layers: 3,
+  num_attention_heads: 4,
+  num_key_value_heads: 2,
+  head_dim: 32,
+  intermediate_size: 288,
+  vocab_size: 512,
+  tie_word_embeddings: true,
+  max_position_embeddings: 1024,
+};
+const TINY_SHAPE = {
+  ...bench.SHAPES.tiny,
+  name: 'peers',
+  vocabSize: TINY.vocab_size,
+  hiddenSize: TINY.hidden_size,
+  intermediateSize: TINY.intermediate_size,
+  numLayers: TINY.num_hidden_layers,
+  numHeads: TINY.num_attention_heads,
+  numKvHeads: TINY.num_key_value_heads,
+  headDim: TINY.head_dim,
+  maxPositions: TINY.max_position_embeddings,
+};
+const STEP = { prompts: 2, promptTokens: 24, group: 16, newTokens: 128, steps: 5 };
+
+const decode = (batch, context, steps) => ({ job: 'decode', batch, context, steps });
+/** What each peer is asked for in each job. */
+const JOBS = {
+  'decode-1x64': everyDecoder(decode(1, 64, 12)),
+  'decode-2x64': everyDecoder(decode(2, 64, 12)),
+  'decode-16x64': everyDecoder(decode(16, 64, 12)),
+  'decode-1x1024': everyDecoder(decode(1, 1024, 8)),
+  'decode-16x1024': everyDecoder(decode(16, 1024, 6)),
+  'prefill-512': { acoer: prefill(), transformers: prefill(), 'llama.cpp': prefill() },
+  'train-512': { acoer: train(), PEFT: train(), 'PEFT, checkpointing': train() },
+  step: { 'acoer, tiny': { job: 'step', ...STEP }, TRL: { job: 'step', shape: TINY, ...STEP } },
+};
+
+function everyDecoder(job) {
+  return { acoer: job, 'acoer with LoRA': { ...job, lora: true }, transformers: job, 'llama.cpp': job };
+}
+function prefill() {
+  return { job: 'prefill', tokens: 512 };
+}
+function train() {
+  return { job: 'train', tokens: 512 };
+}
+
+/** A process that answers one job at a time. */
+class Peer {
+  constructor(name, command, words) {
+    this.name = name;
+    this.child = spawn(command, words, {
+      env: { ...process.env, OMP_WAIT_POLICY: 'passive', TRANSFORMERS_VERBOSITY: 'error' },
+      stdio: ['pipe', 'pipe', 'inherit'],
+    });
+    this.lines = createInterface({ input: this.child.stdout })[Symbol.asyncIterator]();
+  }
+
+  async next() {
+    const { value, done } = await this.lines.next();
+    if (done) throw new Error(`${this.name} ended`);
+    return JSON.parse(value);
+  }
+
+  ask(job) {
+    this.child.stdin.write(`${JSON.stringify(job)}\n`);
+    return this.next();
+  }
+
+  end() {
+    this.child.kill();
+  }
+}
+
+/** Which process answers for which row of the table, and how it is started. */
+function commands({ python, threads, scratch }) {
+  const node = (script, ...words) => [process.execPath, [join(HERE, script), ...words, threads]];
+  const py = (script, ...words) => [python, [join(HERE, script), threads, ...words]];
+  return {
+    acoer: node('acoer-peer.mjs', join(scratch, 'model')),
+    'acoer, tiny': node('acoer-peer.mjs', join(scratch, 'tiny')),
+    transformers: py('transformers_peer.py'),
+    PEFT: py('peft_peer.py', '0'),
+    'PEFT, checkpointing': py('peft_peer.py', '1'),
+    TRL: py('trl_peer.py'),
+    'llama.cpp': node('llama-peer.mjs', join(scratch, 'model.gguf')),
+  };
+}
+
+function run(command, words) {
+  return new Promise((resolve, reject) => {
+    spawn(command, words, { stdio: 'inherit' }).on('exit', (code) =>
+      code === 0 ? resolve() : reject(new Error(`${command} ended with ${code}`)),
+    );
+  });
+}
+
+async function makeModels({ python, scratch }, rows) {
+  await mkdir(scratch, { recursive: true });
+  const needs = (folder, shape) =>
+    existsSync(join(scratch, folder, 'model.safetensors')) ||
+    mkdir(join(scratch, folder), { recursive: true }).then(() =>
+      bench.writeRandomWeights(join(scratch, folder), shape),
+    );
+  if (rows.has('acoer')) await needs('model', bench.SHAPES['qwen3-1.7b']);
+  if (rows.has('acoer, tiny')) await needs('tiny', TINY_SHAPE);
+  const gguf = join(scratch, 'model.gguf');
+  if (rows.has('llama.cpp') && !existsSync(gguf)) await run(python, [join(HERE, 'make_gguf.py'), gguf]);
+}
+
+const sorted = (values) => [...values].sort((a, b) => a - b);
+const median = (values) => sorted(values)[values.length >> 1];
+const ranged = (values, scale, digits) => {
+  const [low, middle, high] = [sorted(values)[0], median(values), sorted(values).at(-1)].map((value) =>
+    (value * scale).toPrecision(digits),
+  );
+  return `${middle} (${low}-${high})`;
+};
+
+/** The least time of a decode step or a prompt: bytes over bandwidth or FLOPs over the matmul rate. */
+function floorSeconds(job, { readBytesPerSecond, matmulFlopsPerSecond }) {
+  const parameters = 1.7206e9;
+  const keyValueBytes = 28 * 2 * 8 * 128 * 2;
+  if (job.job === 'decode') {
+    const bytes = 2 * parameters + job.batch * job.context * keyValueBytes;
+    return Math.max(bytes / readBytesPerSecond, (2 * parameters * job.batch) / matmulFlopsPerSecond);
+  }
+  const inLayers = parameters - 151_936 * 2048;
+  const flops = job.job === 'prefill' ? 2 * inLayers : 4 * parameters;
+  return (flops * job.tokens) / matmulFlopsPerSecond;
+}
+
+function table(results, ceilings) {
+  const typical = {
+    readBytesPerSecond: median(ceilings.map((c) => c.readBytesPerSecond)),
+    matmulFlopsPerSecond: median(ceilings.map((c) => c.matmulFlopsPerSecond)),
+  };
+  const lines = [
+    '| job | program | ms | of acoer | of the floor | memory, MB |',
+    '| --- | --- | --- | --- | --- | --- |',
+  ];
+  for (const [name, rows] of Object.entries(results)) {
+    const own = rows.acoer ?? rows['acoer, tiny'];
+    for (const [row, answers] of Object.entries(rows)) {
+      const seconds = answers.map((a) => a.seconds);
+      // A step's figure is per token, since TRL's completions may end early.
+      const perToken = answers.map((a) => a.seconds / (a.tokens ?? 1));
+      const ratio = median(perToken) / median(own.map((a) => a.seconds / (a.tokens ?? 1)));
+      const floor = name === 'step' ? null : floorSeconds(JOBS[name][row], typical);
+      const memory =
+        answers[0].bytes === undefined
+          ? ''
+          : ranged(
+              answers.map((a) => a.bytes),
+              1e-6,
+              3,
+            );
+      lines.push(
+        `| ${name} | ${row} | ${ranged(seconds, 1000, 3)} | ${ratio.toFixed(2)} | ${floor === null ? '' : (median(seconds) / floor).toFixed(2)} | ${memory} |`,
+      );
+    }
+  }
+  return [
+    `${cpus()[0].model.trim()}, ${process.env.ACOER_CPU_KERNELS ?? 'kernels chosen at run time'}; read bandwidth ${ranged(
+      ceilings.map((c) => c.readBytesPerSecond),
+      1e-9,
+      3,
+    )} GB/s, matmul rate ${ranged(
+      ceilings.map((c) => c.matmulFlopsPerSecond),
+      1e-9,
+      3,
+    )} GFLOP/s`,
+    '',
+    ...lines,
+  ].join('\n');
+}
+
+async function hasLlama() {
+  return import('node-llama-cpp').then(
+    () => true,
+    () => false,
+  );
+}
+
+async function main() {
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: {
+      python: { type: 'string', default: 'python3' },
+      threads: { type: 'string', default: String(cpus().length) },
+      rounds: { type: 'string', default: '3' },
+      scratch: { type: 'string' },
+      out: { type: 'string' },
+    },
+  });
+  const unknown = positionals.filter((name) => !Object.hasOwn(JOBS, name));
+  if (unknown.length > 0) {
+    console.error(`unknown job ${unknown.join(', ')}; jobs are ${Object.keys(JOBS).join(', ')}`);
+    process.exit(2);
+  }
+  const names = positionals.length > 0 ? positionals : Object.keys(JOBS);
+  const scratch = values.scratch ?? mkdtempSync(join(tmpdir(), 'acoer-peers-'));
+  const left = new Set((await hasLlama()) ? [] : ['llama.cpp']);
+  const startedBy = (row) => (row === 'acoer with LoRA' ? 'acoer' : row);
+  const work = names.map((name) => [name, Object.entries(JOBS[name]).filter(([row]) => !left.has(row))]);
+  const rows = new Set(work.flatMap(([, jobs]) => jobs.map(([row]) => startedBy(row))));
+  rows.add('acoer');
+  const settings = { ...values, scratch };
+  await makeModels(settings, rows);
+  const peers = new Map();
+  for (const [row, [command, words]] of Object.entries(commands(settings))) {
+    if (!rows.has(row)) continue;
+    peers.set(row, new Peer(row, command, words));
+    await peers.get(row).next();
+  }
+  const results = Object.fromEntries(
+    work.map(([name, jobs]) => [name, Object.fromEntries(jobs.map(([row]) => [row, []]))]),
+  );
+  const ceilings = [];
+  for (let round = 0; round < Number(values.rounds); round++) {
+    ceilings.push(await peers.get('acoer').ask({ job: 'ceilings' }));
+    for (const [name, jobs] of work) {
+      for (const [row, job] of jobs) {
+        const answer = await peers.get(startedBy(row)).ask(job);
+        results[name][row].push(answer);
+        console.error(`${round + 1} ${name} ${row}: ${(answer.seconds * 1000).toFixed(0)} ms`);
+      }
+    }
+  }
+  for (const peer of peers.values()) peer.end();
+  if (values.scratch === undefined) rmSync(scratch, { recursive: true, force: true });
+  const text = table(results, ceilings);
+  console.log(text);
+  if (values.out !== undefined) writeFileSync(values.out, `${text}\n`);
+}
+
+await main();
