@@ -1,7 +1,7 @@
 // Products with the instruction of AVX-512-BF16, which adds the products of a pair to a fp32 sum.
 #include "cpu_kernels_sets.h"
 
-#ifdef ACOER_X86_64
+#ifdef ACOER_AVX512_BF16
 #include <immintrin.h>
 #pragma GCC target("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")
 #pragma GCC optimize("O3")

@@ -19,7 +19,9 @@ bool hasAvx512() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
+#endif
 
+#ifdef ACOER_AVX512_BF16
 // Where Intel's processors have these, they have AMX, too, and without AMX their fp32 products are
 // faster than those of pairs (measured: twice as fast on an Emerald Rapids).
 bool hasFastPairs() { return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd"); }
@@ -37,12 +39,14 @@ bool hasAmx() {
 }
 #endif
 
+#ifdef ACOER_AVX512_BF16
 KernelSet withProducts(const char* name, const ProductKernels& products) {
   KernelSet set = avx512::kSet;
   set.name = name;
   set.products = products;
   return set;
 }
+#endif
 
 std::vector<const KernelSet*> findSets() {
   std::vector<const KernelSet*> sets{&base::kSet};
@@ -51,6 +55,8 @@ std::vector<const KernelSet*> findSets() {
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) sets.push_back(&avx2::kSet);
   if (!hasAvx512()) return sets;
   sets.push_back(&avx512::kSet);
+#endif
+#ifdef ACOER_AVX512_BF16
   if (__builtin_cpu_supports("avx512bf16")) {
     static const KernelSet pairs = withProducts("avx512_bf16", avx512_bf16::kProducts);
     sets.insert(hasFastPairs() ? sets.end() : sets.end() - 1, &pairs);

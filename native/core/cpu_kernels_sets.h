@@ -10,8 +10,12 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define ACOER_X86_64
+// Clang does not follow GCC's pragmas for the target, which instructions of these two need.
+#ifndef __clang__
+#define ACOER_AVX512_BF16
 #if __has_include(<amxbf16intrin.h>)
 #define ACOER_AMX
+#endif
 #endif
 #endif
 
