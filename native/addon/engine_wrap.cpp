@@ -1,6 +1,7 @@
 #include "engine_wrap.h"
 
 #include "ceilings.h"
+#include "cpu_kernels.h"
 #include "device.h"
 #include "from_js.h"
 #include "host.h"
@@ -44,6 +45,7 @@ EngineWrap::EngineWrap(const Info& info) : ObjectWrap(info) {
     const int64_t threads = args.count("threads");
     if (threads > 1024) fail(ErrorCode::kBadArgument, "options.threads must be at most 1024");
     device_ = resolveDevice(args.text("device"));
+    kernels::checkKernelChoice();
     threads_ = threads == 0 ? availableCores() : static_cast<int>(threads);
     const bool limited = info[0].As<Napi::Object>().Has("memoryLimitBytes");
     const int64_t limit = limited ? args.count("memoryLimitBytes") : 0;

@@ -80,6 +80,9 @@ struct MathKernels {
 };
 constexpr int64_t kLogitBlock = 512;
 
+// Throws kBadArgument if ACOER_CPU_KERNELS names kernels that this machine does not have.
+void checkKernelChoice();
+
 // Whether this processor has instructions for products of bf16, as the library's bf16 kernels want.
 bool hasBf16Products();
 

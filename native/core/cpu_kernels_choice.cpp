@@ -92,6 +92,8 @@ const KernelSet& chosenSet() {
 
 }  // namespace
 
+void checkKernelChoice() { chosenSet(); }
+
 std::vector<const KernelSet*> usableSets() {
   static const std::vector<const KernelSet*> sets = findSets();
   return sets;
