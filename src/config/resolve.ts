@@ -110,7 +110,8 @@ export function resolveConfig(
   const problems = rewardNames === undefined ? [] : rewardProblems(values, rewardNames);
   if (base === undefined) {
     const names = Object.keys(PRESETS);
-    const hint = didYouMean(String(name), names) || `; choose one of ${names.join(', ')}`;
+    const near = typeof name === 'string' ? didYouMean(name, names) : '';
+    const hint = near || `; choose one of ${names.join(', ')}`;
     problems.push({ path: 'preset', message: `there is no preset ${shownJson(name)}${hint}` });
   }
   return check(overlay({ ...base?.values }, values), problems);
