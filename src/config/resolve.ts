@@ -86,7 +86,8 @@ export function mergeLayers(
   const name = preset ?? merged.preset;
   if (name === undefined) return merged;
   const base = typeof name === 'string' && Object.hasOwn(PRESETS, name) ? PRESETS[name]!.values : {};
-  return { ...overlay({ ...base }, merged), preset: String(name) };
+  // A preset that is no text is refused where the settings are checked.
+  return { ...overlay({ ...base }, merged), preset: name as string };
 }
 
 /**
