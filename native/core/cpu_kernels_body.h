@@ -22,6 +22,7 @@ constexpr MathKernels<T> mathTable() {
 }
 constexpr KernelSet makeSet(const char* name) {
   return {name,
+          /*bf16Products=*/false,
           rowTable<float>(),
           rowTable<double>(),
           rowTable<Bf16>(),

@@ -43,6 +43,7 @@ bool hasAmx() {
 KernelSet withProducts(const char* name, const ProductKernels& products) {
   KernelSet set = avx512::kSet;
   set.name = name;
+  set.bf16Products = true;
   set.products = products;
   return set;
 }
@@ -122,14 +123,9 @@ const MathKernels<double>& mathKernels<double>() {
 const ProductKernels& productKernels() { return chosenSet().products; }
 
 bool hasBf16Products() {
-  static const bool has = [] {
-    const auto sets = usableSets();
-    return std::any_of(sets.begin(), sets.end(), [](const KernelSet* set) {
-      const std::string name = set->name;
-      return name == "amx" || name == "avx512_bf16";
-    });
-  }();
-  return has;
+  const auto byInstructions = [](const KernelSet* set) { return set->bf16Products; };
+  static const std::vector<const KernelSet*> sets = usableSets();
+  return std::any_of(sets.begin(), sets.end(), byInstructions);
 }
 
 }  // namespace acoer::kernels

@@ -22,7 +22,8 @@
 namespace acoer::kernels {
 
 struct KernelSet {
-  const char* name;  // as in ACOER_CPU_KERNELS
+  const char* name;   // as in ACOER_CPU_KERNELS
+  bool bf16Products;  // by instructions for them
   RowKernels<float> rowsFloat;
   RowKernels<double> rowsDouble;
   RowKernels<Bf16> rowsBf16;

@@ -216,6 +216,7 @@ at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache) {
 void Decoder::embed(Part& part) const {
   const at::Tensor& embed_VD = part.weights->embed_VD;
   if (ops_ != Ops::kCpuKernels) {
+    // Without an allocation on a GPU, where this is recorded in graphs.
     if (inPanels(embed_VD)) {
       part.x_ND.copy_(rowsOf(embed_VD, part.device.ids_N));
     } else {

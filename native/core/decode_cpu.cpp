@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cpu_kernels.h"
+#include "cpu_dispatch.h"
 #include "decode.h"
 
 namespace acoer {
@@ -21,30 +21,12 @@ int64_t grainFor(int64_t elementsPerItem) {
   return std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, elementsPerItem));
 }
 
-template <class T>
-const T* readPointer(const at::Tensor& t) {
-  return static_cast<const T*>(t.const_data_ptr());
-}
-template <class T>
-T* writePointer(const at::Tensor& t) {
-  return static_cast<T*>(t.data_ptr());
-}
-
-// Calls `visit` with a value of the kernels' type for `dtype`.
 template <class Visit>
-void withKernelType(at::ScalarType dtype, const Visit& visit) {
-  switch (dtype) {
-    case at::kFloat:
-      return visit(float{});
-    case at::kDouble:
-      return visit(double{});
-    case at::kBFloat16:
-      return visit(kernels::Bf16{});
-    default:
-      fail(ErrorCode::kBadArgument, std::string("decoding on a CPU supports float32, float64 and "
-                                                "bfloat16 models, not ") +
-                                        c10::toString(dtype));
-  }
+void withModelType(at::ScalarType dtype, const Visit& visit) {
+  if (withKernelType(dtype, visit)) return;
+  fail(ErrorCode::kBadArgument,
+       std::string("decoding on a CPU supports float32, float64 and bfloat16 models, not ") +
+           c10::toString(dtype));
 }
 
 }  // namespace
@@ -52,7 +34,7 @@ void withKernelType(at::ScalarType dtype, const Visit& visit) {
 void Decoder::normOnCpu(Part& part, const at::Tensor& weight_D) const {
   const double eps = model_.spec.rmsNormEps;
   const int64_t width = model_.spec.hiddenSize;
-  withKernelType(model_.dtype, [&](auto type) {
+  withModelType(model_.dtype, [&](auto type) {
     using T = decltype(type);
     const T* x = readPointer<T>(part.x_ND);
     const T* w = readPointer<T>(weight_D);
@@ -66,7 +48,7 @@ void Decoder::normOnCpu(Part& part, const at::Tensor& weight_D) const {
 
 void Decoder::activationOnCpu(Part& part) const {
   const int64_t width = model_.spec.intermediateSize;
-  withKernelType(model_.dtype, [&](auto type) {
+  withModelType(model_.dtype, [&](auto type) {
     using T = decltype(type);
     const T* gateUp = readPointer<T>(part.gateUp_N2F);
     T* out = writePointer<T>(part.act_NF);
@@ -80,7 +62,7 @@ void Decoder::activationOnCpu(Part& part) const {
 void Decoder::attentionOnCpu(Part& part, size_t layer, bool writeOnly) const {
   const ModelSpec& spec = model_.spec;
   const DecodeLayer& w = part.weights->layers[layer];
-  withKernelType(model_.dtype, [&](auto type) {
+  withModelType(model_.dtype, [&](auto type) {
     using T = decltype(type);
     kernels::AttentionArgs<T> args;
     args.qkv_NE = writePointer<T>(part.qkv_NE);

@@ -103,11 +103,9 @@ void addPanelAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at
 }  // namespace
 
 Linear makeLinear(const at::Tensor& w, LinearForm form) {
-  Linear linear{w.detach(), {}};
-  if (form == LinearForm::kPanels && !inPanels(w)) linear.w = panelsOf(linear.w);
-  if (form == LinearForm::kPlain && !inPanels(w)) linear.w = linear.w.contiguous();
+  Linear linear{w.detach().contiguous(), {}};
+  if (form == LinearForm::kPanels) linear.w = panelsOf(linear.w);
   if (form == LinearForm::kSmall) {
-    linear.w = linear.w.contiguous();
     linear.packed =
         w.scalar_type() == at::kDouble ? packMatrix<double>(linear.w) : packMatrix<float>(linear.w);
   }

@@ -13,10 +13,10 @@ enum class DecodePath {
 
 // How decoding multiplies by a matrix.
 enum class LinearForm {
-  kPlain,   // by a library call
+  kPlain,   // as it is: by a library call, or in the panels that the model holds
   kSmall,   // in fp32 or fp64, packed for our own product: faster at these sizes, and its rows do
             // not depend on the batch
-  kPanels,  // in bf16, as the model holds it (linear.h)
+  kPanels,  // in bf16, brought into panels (linear.h)
 };
 
 // y = x W^T.
@@ -24,6 +24,7 @@ struct Linear {
   at::Tensor w;       // plain or in panels
   at::Tensor packed;  // kSmall only
 };
+// `w` in panels stays as it is under kPlain.
 Linear makeLinear(const at::Tensor& w, LinearForm form);
 // y_NO (+)= x_NI W^T; the rows of x and y may be parts of longer rows.
 void applyLinear(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO, bool add);

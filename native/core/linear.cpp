@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bf16_products.h"
+#include "cpu_dispatch.h"
 
 namespace acoer {
 namespace {
@@ -22,8 +23,6 @@ using kernels::kPanelRows;
 constexpr int64_t kParallelFlops = int64_t{1} << 21;
 // Columns of a bf16 matrix widened to fp32 at a time: 64 MB at 4,096 columns.
 constexpr int64_t kWidenedRows = 4096;
-
-Bf16* bf16(const at::Tensor& t) { return static_cast<Bf16*>(t.data_ptr()); }
 
 kernels::ProductScratch* scratch() {
   thread_local const auto own = std::make_unique<kernels::ProductScratch>();
@@ -42,9 +41,9 @@ void multiply(kernels::Product product, const kernels::ProductArgs& args, int64_
 
 kernels::ProductArgs productArgs(const at::Tensor& x, const at::Tensor& w, const at::Tensor& y,
                                  const Into& into, int64_t outputs, int64_t inputs) {
-  return {.x = bf16(x),
+  return {.x = readPointer<Bf16>(x),
           .ldx = x.stride(0),
-          .panels = bf16(w),
+          .panels = readPointer<Bf16>(w),
           .y = y.data_ptr(),
           .ldy = y.stride(0),
           .wide = y.scalar_type() == at::kFloat,
@@ -120,7 +119,7 @@ at::Tensor rowsOf(const at::Tensor& w, const at::Tensor& ids_N) {
   if (!inPanels(w)) return w.index_select(0, ids_N);
   const at::Tensor rows_NI = at::empty({ids_N.size(0), inputsOf(w)}, w.options());
   const auto* ids = ids_N.const_data_ptr<int64_t>();
-  Bf16* out = bf16(rows_NI);
+  Bf16* out = writePointer<Bf16>(rows_NI);
   at::parallel_for(0, ids_N.size(0), 16, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) copyRow(w, ids[n], out + n * rows_NI.size(1));
   });

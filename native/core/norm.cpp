@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "cpu_dispatch.h"
 #include "gpu_ops.h"
 #include "norm_kernels.h"
 #include "ops.h"
@@ -14,36 +15,12 @@ at::ScalarType wideType(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-// Calls `visit` with a value of the kernels' type for `x`; false if there is none.
-template <class Visit>
-bool withKernelType(const at::Tensor& x, const Visit& visit) {
-  if (!x.is_cpu()) return false;
-  switch (x.scalar_type()) {
-    case at::kFloat:
-      visit(float{});
-      return true;
-    case at::kDouble:
-      visit(double{});
-      return true;
-    case at::kBFloat16:
-      visit(kernels::Bf16{});
-      return true;
-    default:
-      return false;
-  }
-}
-
-template <typename T>
-T* dataOf(const at::Tensor& x) {
-  return static_cast<T*>(x.data_ptr());
-}
-
 template <typename T>
 Rows<T> rowsOf(const at::Tensor& x) {
   using Value = std::remove_const_t<T>;
   const bool heads = x.dim() == 3;
   if (x.stride(-1) != 1) fail(ErrorCode::kInternal, "a norm's rows must be contiguous");
-  return {.data = dataOf<Value>(x),
+  return {.data = writePointer<Value>(x),
           .tokens = x.size(0),
           .heads = heads ? x.size(1) : 1,
           .width = x.size(-1),
@@ -54,7 +31,7 @@ Rows<T> rowsOf(const at::Tensor& x) {
 template <typename T>
 Rotation<T> rotationOf(const Angles& angles) {
   if (!angles.cos_TK.defined()) return {};
-  return {dataOf<T>(angles.cos_TK), dataOf<T>(angles.sin_TK)};
+  return {writePointer<T>(angles.cos_TK), writePointer<T>(angles.sin_TK)};
 }
 
 template <typename T>
@@ -64,18 +41,19 @@ Normed forwardKernel(const at::Tensor& x, const at::Tensor& weight, double eps,
   const at::Tensor y = at::empty(shape, x.options());
   shape.back() = 1;
   const at::Tensor inverseRms = at::empty(shape, x.options().dtype(wideType(x)));
-  rmsRotateForward<T>(rowsOf<const T>(x), dataOf<T>(weight), eps, rotationOf<T>(angles),
-                      rowsOf<T>(y), dataOf<Acc<T>>(inverseRms));
+  rmsRotateForward<T>(rowsOf<const T>(x), writePointer<T>(weight), eps, rotationOf<T>(angles),
+                      rowsOf<T>(y), writePointer<Acc<T>>(inverseRms));
   return {y, inverseRms};
 }
 
 template <typename T>
 void backwardKernel(const at::Tensor& dy, const NormInputs& in, const at::Tensor& residual,
                     const at::Tensor& dx) {
-  rmsRotateBackward<T>(rowsOf<const T>(dy), rowsOf<const T>(in.x), dataOf<Acc<T>>(in.inverseRms),
-                       dataOf<T>(in.weight), rotationOf<T>(in.angles),
-                       residual.defined() ? dataOf<T>(residual) : nullptr, rowsOf<T>(dx),
-                       in.dWeight.defined() ? dataOf<Acc<T>>(in.dWeight) : nullptr);
+  rmsRotateBackward<T>(rowsOf<const T>(dy), rowsOf<const T>(in.x),
+                       writePointer<Acc<T>>(in.inverseRms), writePointer<T>(in.weight),
+                       rotationOf<T>(in.angles),
+                       residual.defined() ? writePointer<T>(residual) : nullptr, rowsOf<T>(dx),
+                       in.dWeight.defined() ? writePointer<Acc<T>>(in.dWeight) : nullptr);
 }
 
 // With n = x r and g = dy w: dx = r (g - n mean(g n)). The rotation is orthogonal: its backward is
@@ -104,8 +82,9 @@ Normed rmsRotate(const GpuKernels* kernels, const at::Tensor& x, const at::Tenso
                  double eps, const Angles& angles) {
   if (auto onGpu = gpuRmsRotate(kernels, x, weight, eps, angles)) return *std::move(onGpu);
   Normed normed;
-  const bool done = withKernelType(
-      x, [&](auto type) { normed = forwardKernel<decltype(type)>(x, weight, eps, angles); });
+  const bool done = x.is_cpu() && withKernelType(x.scalar_type(), [&](auto type) {
+                      normed = forwardKernel<decltype(type)>(x, weight, eps, angles);
+                    });
   if (done) return normed;
   const at::Tensor wide = x.to(wideType(x));
   const at::Tensor inverseRms = at::rsqrt((wide * wide).mean(-1, true) + eps);
@@ -123,8 +102,9 @@ Normed addAndNorm(const GpuKernels* kernels, at::Tensor x_TD, const at::Tensor& 
 void rmsRotateBackward(const GpuKernels* kernels, const at::Tensor& dy, const NormInputs& inputs,
                        const at::Tensor& residual, const at::Tensor& dx) {
   if (gpuRmsRotateBackward(kernels, dy, inputs, residual, dx)) return;
-  const bool done = withKernelType(
-      dy, [&](auto type) { backwardKernel<decltype(type)>(dy, inputs, residual, dx); });
+  const bool done = dy.is_cpu() && withKernelType(dy.scalar_type(), [&](auto type) {
+                      backwardKernel<decltype(type)>(dy, inputs, residual, dx);
+                    });
   if (!done) backwardOps(dy, inputs, residual, dx);
 }
 

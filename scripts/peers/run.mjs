@@ -110,13 +110,13 @@ function run(command, words) {
 
 async function makeModels({ python, scratch }, rows) {
   await mkdir(scratch, { recursive: true });
-  const needs = (folder, shape) =>
+  const ensure = (folder, shape) =>
     existsSync(join(scratch, folder, 'model.safetensors')) ||
     mkdir(join(scratch, folder), { recursive: true }).then(() =>
       bench.writeRandomWeights(join(scratch, folder), shape),
     );
-  if (rows.has('acoer')) await needs('model', bench.SHAPES['qwen3-1.7b']);
-  if (rows.has('acoer, tiny')) await needs('tiny', TINY_SHAPE);
+  if (rows.has('acoer')) await ensure('model', bench.SHAPES['qwen3-1.7b']);
+  if (rows.has('acoer, tiny')) await ensure('tiny', TINY_SHAPE);
   const gguf = join(scratch, 'model.gguf');
   if (rows.has('llama.cpp') && !existsSync(gguf)) await run(python, [join(HERE, 'make_gguf.py'), gguf]);
 }

@@ -148,7 +148,16 @@ function phase(seconds: readonly number[], tokens: number, floor: number): Phase
   };
 }
 
-function phasesOf({ bench, workload, model }: BenchOptions, repeats: readonly Repeat[], medians: Ceilings) {
+/** A training pass whose activations are all kept. */
+const trainingWork = ({ model, workload }: BenchOptions) =>
+  trainWork(model.info, sequencesOf(workload), {
+    bytesPerElement: BYTES_PER_ELEMENT[model.info.dtype],
+    loraRank: workload.loraRank,
+    recompute: false,
+  });
+
+function phasesOf(options: BenchOptions, repeats: readonly Repeat[], medians: Ceilings) {
+  const { bench, workload, model } = options;
   const { loraRank } = workload;
   const bytesPerElement = BYTES_PER_ELEMENT[model.info.dtype];
   const sequences = sequencesOf(workload);
@@ -160,8 +169,7 @@ function phasesOf({ bench, workload, model }: BenchOptions, repeats: readonly Re
     medians,
     { bytesPerElement, loraRank },
   );
-  const training = { bytesPerElement, loraRank, recompute: false };
-  const trainFloor = floorSeconds(trainWork(model.info, sequences, training), medians);
+  const trainFloor = floorSeconds(trainingWork(options), medians);
   const phases: BenchResult['phases'] = {};
   if (bench !== 'train')
     phases.rollout = phase(
@@ -180,15 +188,6 @@ function phasesOf({ bench, workload, model }: BenchOptions, repeats: readonly Re
     phases.step = phase(whole, newTokens, rolloutFloor + trainFloor);
   }
   return phases;
-}
-
-function utilization({ model, workload }: BenchOptions, train: PhaseResult, rate: number): number {
-  const { flops } = trainWork(model.info, sequencesOf(workload), {
-    bytesPerElement: BYTES_PER_ELEMENT[model.info.dtype],
-    loraRank: workload.loraRank,
-    recompute: false,
-  });
-  return flops / train.seconds.median / rate;
 }
 
 function partsOf(bench: BenchName, repeats: readonly Repeat[]): BenchResult['parts'] {
@@ -229,7 +228,9 @@ async function resultOf(
     phases,
     parts: partsOf(bench, repeats),
     matmulUtilization:
-      phases.train === undefined ? null : utilization(options, phases.train, medians.matmulFlopsPerSecond),
+      phases.train === undefined
+        ? null
+        : trainingWork(options).flops / phases.train.seconds.median / medians.matmulFlopsPerSecond,
     logprobGap: bench === 'step' ? { mean, max } : null,
     peakResidentBytes,
     engineBytes,

@@ -157,7 +157,7 @@ function tapeBytes({ model, dtype, kind }: MemoryInput): number {
   const element = BYTES_PER_ELEMENT[dtype];
   // attention.cpp: a CPU without instructions for bf16 computes attention in fp32.
   const widened = kind === 'cpu' ? wideBytes(dtype) - element : 0;
-  return tapeElements(model.shape) * element + attentionElements(model.shape) * Math.max(0, widened);
+  return tapeElements(model.shape) * element + attentionElements(model.shape) * widened;
 }
 
 /** forward.cpp: no tape, one layer's tensors at a time. */
