@@ -16,9 +16,9 @@ export type RenderChat = (messages: readonly ChatMessage[], options: ChatOptions
 
 /**
  * Units of work: one for each expression and statement evaluated, plus one per item or per 64 characters of
- * its value. Qwen3's template takes about 500 per message; the limit takes two seconds or less.
+ * its value. Qwen3's template takes about 500 per message; the limit takes half a second or less.
  */
-const MAX_WORK = 500_000;
+const MAX_WORK = 100_000;
 
 const { Environment, Interpreter } = jinjaLibrary;
 

@@ -33,6 +33,7 @@ test.each([
   ['text doubled', '{% set ns = namespace(x="a") %}{% for i in range(60) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}'],
   ['dates in a long format', '{% set x = range(900) | join("%Y%B%d") %}{% for i in range(900) %}{{ strftime_now(x) }}{% endfor %}'],
   ['dates, many of them', '{% for i in range(15000) %}{{ strftime_now("") }}{% endfor %}'],
+  ['a literal of 50,000 entries', `{{ {${Array.from({ length: 50_000 }, (_, i) => `'k${i}': ${i}`).join()}} | tojson }}`],
   ['macros that call each other', '{% macro f(x) %}{{ x(x) }}{{ x(x) }}{% endmacro %}{{ f(f) }}'],
 ])('%s ends with an error', (_, source) => {
   expect(() => render(source)).toThrow(refused(/^The chat template of model failed: /));
