@@ -41,6 +41,19 @@ limited('under ulimit -u, what is left is the limit without the threads of this 
   });
 });
 
+limited('a configuration that cannot be read for want of threads is not called wrong', () => {
+  const script = `const { execFileSync } = require('node:child_process');
+    const { readdirSync } = require('node:fs');
+    const { parseAssignments } = require(${JSON.stringify(join(dirname(THREADS), 'config', 'load.js'))});
+    const own = readdirSync('/proc/self/task').length;
+    execFileSync('prlimit', ['--pid', String(process.pid), '--nproc=' + (own + 1)]);
+    try { parseAssignments(['seed=1']); } catch (error) { console.log(error.code + ': ' + error.message); }`;
+  const [command, ...words] = [...user, process.execPath, '-e', script];
+  expect(execFileSync(command!, words, { encoding: 'utf8' })).toMatch(
+    /^DEVICE: Reading YAML needs \d+ threads/,
+  );
+});
+
 test('here is room for a thread', () => {
   expect(threadsLeft()).toBeGreaterThan(1);
 });

@@ -23,12 +23,9 @@ export function readConfigFile(path: string): ConfigInput & { preset?: string } 
       cause,
     });
   }
-  let value: unknown;
-  try {
-    value = parseYaml(text) ?? {};
-  } catch (cause) {
-    throw notSettings(path, `is neither YAML nor JSON: ${yamlFault(cause)}`, cause);
-  }
+  const refusal = (fault: unknown) =>
+    notSettings(path, `is neither YAML nor JSON: ${yamlFault(fault)}`, fault);
+  const value: unknown = parseYaml(text, refusal) ?? {};
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw notSettings(path, `must hold settings as "name: value" lines, not ${typeof value}`);
   }
@@ -108,13 +105,11 @@ export function parseAssignments(assignments: readonly string[]): ConfigInput {
 }
 
 function parseScalar(text: string, assignment: string): unknown {
-  try {
-    const value: unknown = parseYaml(text);
-    // YAML parses an empty value as null; on the command line it means an empty string.
-    return text.trim() === '' ? '' : value;
-  } catch (cause) {
-    throw new AcoerError('BAD_CONFIG', `--set ${assignment}: cannot parse the value: ${yamlFault(cause)}`, {
-      cause,
+  const refusal = (fault: unknown) =>
+    new AcoerError('BAD_CONFIG', `--set ${assignment}: cannot parse the value: ${yamlFault(fault)}`, {
+      cause: fault,
     });
-  }
+  const value: unknown = parseYaml(text, refusal);
+  // YAML parses an empty value as null; on the command line it means an empty string.
+  return text.trim() === '' ? '' : value;
 }

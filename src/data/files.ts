@@ -102,13 +102,11 @@ function cardSplits(
 /** The YAML between the card's leading `---` lines. */
 function frontMatter(readme: string): Card {
   const yaml = /^\ufeff?---\r?\n([^]*?)\r?\n---/.exec(readme)?.[1];
-  try {
-    return ((yaml === undefined ? null : parseYaml(yaml, 'ignore')) ?? {}) as Card;
-  } catch (error) {
-    throw new AcoerError('BAD_INPUT', `the data set's README.md has invalid YAML: ${errorMessage(error)}`, {
-      cause: error,
+  const refusal = (fault: unknown) =>
+    new AcoerError('BAD_INPUT', `the data set's README.md has invalid YAML: ${errorMessage(fault)}`, {
+      cause: fault,
     });
-  }
+  return ((yaml === undefined ? null : parseYaml(yaml, refusal, 'ignore')) ?? {}) as Card;
 }
 
 interface Layout {
