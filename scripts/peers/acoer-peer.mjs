@@ -1,11 +1,11 @@
-// Acoer's engine. Usage: acoer-peer.mjs MODEL_FOLDER THREADS
+// Acoer's engine. Usage: acoer-peer.mjs MODEL_FOLDER DTYPE THREADS
 import { readFileSync, writeFileSync } from 'node:fs';
 import acoer from '../../dist/index.js';
 import { answer } from './answer.mjs';
 
-const [folder, threads] = process.argv.slice(2);
+const [folder, dtype, threads] = process.argv.slice(2);
 const engine = await acoer.createEngine({ device: 'cpu', threads: Number(threads) });
-const model = await engine.loadModel(folder);
+const model = await engine.loadModel(folder, { dtype });
 const adapter = await model.createPolicy({ kind: 'lora', rank: 16, alpha: 32, seed: 1n });
 
 const ids = (count) =>
@@ -48,7 +48,7 @@ const packed = (sequences) => {
 };
 
 await answer({
-  ceilings: () => engine.measureCeilings(model.info.dtype),
+  ceilings: () => engine.measureCeilings(dtype),
 
   async decode({ batch, context, steps, lora = false }) {
     const policy = lora ? adapter : undefined;

@@ -45,7 +45,7 @@ const JOBS = {
   'decode-16x1024': everyDecoder(decode(16, 1024, 6)),
   'prefill-512': { acoer: prefill(), transformers: prefill(), 'llama.cpp': prefill() },
   'train-512': { acoer: train(), PEFT: train(), 'PEFT, checkpointing': train() },
-  step: { 'acoer, tiny': { job: 'step', ...STEP }, TRL: { job: 'step', shape: TINY, ...STEP } },
+  step: { 'acoer, tiny': { job: 'step', ...STEP }, TRL: trlStep(), 'TRL, fp32, no checkpointing': trlStep() },
 };
 
 function everyDecoder(job) {
@@ -56,6 +56,9 @@ function prefill() {
 }
 function train() {
   return { job: 'train', tokens: 512 };
+}
+function trlStep() {
+  return { job: 'step', shape: TINY, ...STEP };
 }
 
 /** A process that answers one job at a time. */
@@ -90,12 +93,13 @@ function commands({ python, threads, scratch }) {
   const node = (script, ...words) => [process.execPath, [join(HERE, script), ...words, threads]];
   const py = (script, ...words) => [python, [join(HERE, script), threads, ...words]];
   return {
-    acoer: node('acoer-peer.mjs', join(scratch, 'model')),
-    'acoer, tiny': node('acoer-peer.mjs', join(scratch, 'tiny')),
+    acoer: node('acoer-peer.mjs', join(scratch, 'model'), 'bfloat16'),
+    'acoer, tiny': node('acoer-peer.mjs', join(scratch, 'tiny'), 'float32'),
     transformers: py('transformers_peer.py'),
     PEFT: py('peft_peer.py', '0'),
     'PEFT, checkpointing': py('peft_peer.py', '1'),
-    TRL: py('trl_peer.py'),
+    TRL: py('trl_peer.py', '1'),
+    'TRL, fp32, no checkpointing': py('trl_peer.py', '0'),
     'llama.cpp': node('llama-peer.mjs', join(scratch, 'model.gguf')),
   };
 }
@@ -123,11 +127,10 @@ async function makeModels({ python, scratch }, rows) {
 
 const sorted = (values) => [...values].sort((a, b) => a - b);
 const median = (values) => sorted(values)[values.length >> 1];
-const ranged = (values, scale, digits) => {
-  const [low, middle, high] = [sorted(values)[0], median(values), sorted(values).at(-1)].map((value) =>
-    (value * scale).toPrecision(digits),
-  );
-  return `${middle} (${low}-${high})`;
+/** Median and range of `values`, with about three digits. */
+const ranged = (values, scale) => {
+  const shown = (value) => (value * scale).toFixed(value * scale < 99.95 ? 1 : 0);
+  return `${shown(median(values))} (${shown(sorted(values)[0])}-${shown(sorted(values).at(-1))})`;
 };
 
 /** The least time of a decode step or a prompt: bytes over bandwidth or FLOPs over the matmul rate. */
@@ -160,32 +163,22 @@ function table(results, ceilings) {
       const perToken = answers.map((a) => a.seconds / (a.tokens ?? 1));
       const ratio = median(perToken) / median(own.map((a) => a.seconds / (a.tokens ?? 1)));
       const floor = name === 'step' ? null : floorSeconds(JOBS[name][row], typical);
-      const memory =
-        answers[0].bytes === undefined
-          ? ''
-          : ranged(
-              answers.map((a) => a.bytes),
-              1e-6,
-              3,
-            );
+      const bytes = answers.map((answer) => answer.bytes);
+      const memory = bytes[0] === undefined ? '' : ranged(bytes, 1e-6);
       lines.push(
-        `| ${name} | ${row} | ${ranged(seconds, 1000, 3)} | ${ratio.toFixed(2)} | ${floor === null ? '' : (median(seconds) / floor).toFixed(2)} | ${memory} |`,
+        `| ${name} | ${row} | ${ranged(seconds, 1000)} | ${ratio.toFixed(2)} | ${floor === null ? '' : (median(seconds) / floor).toFixed(2)} | ${memory} |`,
       );
     }
   }
-  return [
-    `${cpus()[0].model.trim()}, ${process.env.ACOER_CPU_KERNELS ?? 'kernels chosen at run time'}; read bandwidth ${ranged(
-      ceilings.map((c) => c.readBytesPerSecond),
-      1e-9,
-      3,
-    )} GB/s, matmul rate ${ranged(
-      ceilings.map((c) => c.matmulFlopsPerSecond),
-      1e-9,
-      3,
-    )} GFLOP/s`,
-    '',
-    ...lines,
-  ].join('\n');
+  const reads = ceilings.map((c) => c.readBytesPerSecond);
+  const products = ceilings.map((c) => c.matmulFlopsPerSecond);
+  const kernels = process.env.ACOER_CPU_KERNELS ?? 'kernels chosen at run time';
+  const machine = [
+    `${cpus()[0].model.trim()}, ${cpus().length} cores, ${kernels}`,
+    `read bandwidth ${ranged(reads, 1e-9)} GB/s`,
+    `matmul rate ${ranged(products, 1e-9)} GFLOP/s`,
+  ];
+  return [machine.join('; '), '', ...lines].join('\n');
 }
 
 async function hasLlama() {
