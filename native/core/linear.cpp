@@ -4,9 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
-#include <vector>
 
 #include "bf16_products.h"
 #include "cpu_dispatch.h"
@@ -15,8 +13,6 @@ namespace acoer {
 namespace {
 
 using kernels::Bf16;
-using kernels::kBlockPairs;
-using kernels::kBlockPanels;
 using kernels::kPanelRows;
 
 // Below this a parallel region costs more than it saves.
@@ -54,91 +50,6 @@ kernels::ProductArgs productArgs(const at::Tensor& x, const at::Tensor& w, const
           .inputs = inputs};
 }
 
-}  // namespace
-
-bool inPanels(const at::Tensor& w) { return w.dim() == 4; }
-int64_t outputsOf(const at::Tensor& w) { return inPanels(w) ? w.size(0) * kPanelRows : w.size(0); }
-int64_t inputsOf(const at::Tensor& w) { return inPanels(w) ? w.size(1) * 2 : w.size(1); }
-
-bool fitsPanels(const at::Tensor& w) {
-  return w.dim() == 2 && w.scalar_type() == at::kBFloat16 && w.is_cpu() && w.is_contiguous() &&
-         w.size(0) % kPanelRows == 0 && w.size(1) % kPanelRows == 0;
-}
-
-at::Tensor toPanels(const at::Tensor& w_OI) {
-  const int64_t panels = w_OI.size(0) / kPanelRows, pairs = w_OI.size(1) / 2;
-  const int64_t groups = (panels + kBlockPanels - 1) / kBlockPanels;
-  auto* memory = static_cast<uint32_t*>(w_OI.data_ptr());
-  at::parallel_for(0, groups, 1, [&](int64_t first, int64_t last) {
-    std::vector<uint32_t> rows;
-    for (int64_t p = first * kBlockPanels; p < std::min(panels, last * kBlockPanels); ++p) {
-      if (p % kBlockPanels == 0) {
-        const int64_t count = std::min(kBlockPanels, panels - p) * kPanelRows * pairs;
-        rows.assign(memory + p * kPanelRows * pairs, memory + p * kPanelRows * pairs + count);
-      }
-      const uint32_t* from = rows.data() + p % kBlockPanels * kPanelRows * pairs;
-      for (int64_t block = 0; block < pairs; block += kBlockPairs) {
-        uint32_t* to = memory + kernels::panelPlace(panels, pairs, p, block) / 2;
-        const int64_t count = std::min(kBlockPairs, pairs - block);
-        for (int64_t r = 0; r < kPanelRows; ++r) {
-          for (int64_t i = 0; i < count; ++i) to[i * kPanelRows + r] = from[r * pairs + block + i];
-        }
-      }
-    }
-  });
-  return w_OI.view({panels, pairs, kPanelRows, 2});
-}
-
-at::Tensor panelsOf(const at::Tensor& w_OI) {
-  const int64_t outputs = w_OI.size(0), inputs = w_OI.size(1);
-  const int64_t panels = (outputs + kPanelRows - 1) / kPanelRows;
-  const at::Tensor padded =
-      at::zeros({panels * kPanelRows, (inputs + 1) / 2 * 2}, w_OI.options().dtype(at::kBFloat16));
-  padded.narrow(0, 0, outputs).narrow(1, 0, inputs).copy_(w_OI);
-  return toPanels(padded);
-}
-
-void copyRow(const at::Tensor& w, int64_t id, void* out) {
-  if (!inPanels(w)) {
-    const auto bytes = static_cast<size_t>(w.size(1) * w.element_size());
-    std::memcpy(out, static_cast<const char*>(w.const_data_ptr()) + static_cast<size_t>(id) * bytes,
-                bytes);
-    return;
-  }
-  const int64_t panels = w.size(0), pairs = w.size(1);
-  const auto* memory = static_cast<const uint32_t*>(w.const_data_ptr()) + id % kPanelRows;
-  auto* row = static_cast<uint32_t*>(out);
-  for (int64_t block = 0; block < pairs; block += kBlockPairs) {
-    const auto* line = memory + kernels::panelPlace(panels, pairs, id / kPanelRows, block) / 2;
-    const int64_t count = std::min(kBlockPairs, pairs - block);
-    for (int64_t i = 0; i < count; ++i) row[block + i] = line[i * kPanelRows];
-  }
-}
-
-at::Tensor rowsOf(const at::Tensor& w, const at::Tensor& ids_N) {
-  if (!inPanels(w)) return w.index_select(0, ids_N);
-  const at::Tensor rows_NI = at::empty({ids_N.size(0), inputsOf(w)}, w.options());
-  const auto* ids = ids_N.const_data_ptr<int64_t>();
-  Bf16* out = writePointer<Bf16>(rows_NI);
-  at::parallel_for(0, ids_N.size(0), 16, [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n) copyRow(w, ids[n], out + n * rows_NI.size(1));
-  });
-  return rows_NI;
-}
-
-at::Tensor readyToMultiply(const at::Tensor& w_OI) {
-  return w_OI.scalar_type() == at::kBFloat16 && w_OI.is_cpu() ? panelsOf(w_OI) : w_OI;
-}
-
-at::Tensor linearForward(const at::Tensor& x_TI, const at::Tensor& w, bool wide) {
-  const auto type = wide ? at::kFloat : x_TI.scalar_type();
-  const at::Tensor y_TO = at::empty({x_TI.size(0), outputsOf(w)}, x_TI.options().dtype(type));
-  linearForwardInto(y_TO, x_TI, w);
-  return y_TO;
-}
-
-namespace {
-
 // y = x W^T in fp32 for bf16 x and W.
 void widenedForward(at::Tensor y_TO, const at::Tensor& x_TI, const at::Tensor& w_OI) {
   if (!x_TI.is_cpu()) {
@@ -162,6 +73,13 @@ void multiplyPlain(at::Tensor y, const at::Tensor& x, const at::Tensor& w, const
 }
 
 }  // namespace
+
+at::Tensor linearForward(const at::Tensor& x_TI, const at::Tensor& w, bool wide) {
+  const auto type = wide ? at::kFloat : x_TI.scalar_type();
+  const at::Tensor y_TO = at::empty({x_TI.size(0), outputsOf(w)}, x_TI.options().dtype(type));
+  linearForwardInto(y_TO, x_TI, w);
+  return y_TO;
+}
 
 void linearForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& w,
                        const Into& into) {

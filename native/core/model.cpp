@@ -8,7 +8,7 @@
 
 #include "device.h"
 #include "gpu_kernels.h"
-#include "linear.h"
+#include "panels.h"
 #include "weights.h"
 
 namespace acoer {
