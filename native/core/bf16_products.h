@@ -4,8 +4,9 @@
 //
 // A panel holds 16 rows of W [O, I], two columns at a time: [I / 2, 16, 2], zero where O or I ends.
 // AMX and AVX-512-BF16 multiply this form as it is; elsewhere a pair is split into two fp32 vectors
-// by a shift and a mask. Panels lie in the order in which they are multiplied: in groups of
-// kBlockPanels, the group's first kBlockPairs pairs of every panel, then the next ones.
+// by a shift and a mask, with AVX-512 once for many rows. Panels lie in the order in which they are
+// multiplied: in groups of kBlockPanels, the group's first kBlockPairs pairs of every panel, then
+// the next ones.
 #pragma once
 
 #include "cpu_kernels.h"
@@ -32,10 +33,11 @@ constexpr int64_t panelPlace(int64_t panels, int64_t pairs, int64_t panel, int64
          kPanelLine;
 }
 
-// What a thread needs while it multiplies; 0.8 MB, which a cache of the second level holds.
+// What a thread needs while it multiplies; 1.4 MB, which a cache of the second level holds.
 struct ProductScratch {
   alignas(64) float sums[kBlockRows * kBlockColumns];
   alignas(64) Bf16 turned[kBlockPanels * kBlockPairs * kPanelLine];
+  alignas(64) float widened[kBlockPanels * kBlockPairs * kPanelLine];
   // A tile's rows of x in the type that the set multiplies.
   alignas(64) unsigned char x[kMostTileRows * kBlockPairs * 2 * sizeof(float)];
 };

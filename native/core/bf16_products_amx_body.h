@@ -5,6 +5,7 @@
 template <class Unit>
 struct AmxTile {
   using X = Bf16;
+  static constexpr bool kWidens = false;
   using Session = typename Unit::Session;  // the tiles of this thread while it multiplies
   static constexpr int kStep = 16, kRows = 32;
   static constexpr int64_t kStride = 2 * kBlockPairs;  // of the rows of x

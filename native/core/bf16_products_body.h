@@ -57,7 +57,36 @@ struct PanelBlock {
   int64_t stride, panels, pairs;
   const Bf16* ahead;
   int64_t aheadStep;
+  // Null, or the same in fp32: pair i of panel p is two vectors of 16 at (p * pairs + i) *
+  // kPanelLine.
+  const float* widened = nullptr;
 };
+
+// With fewer tiles, widening a block costs more than it saves them.
+constexpr int64_t kWidenedTiles = 8;
+
+// Splits the pairs of a block into fp32. A tile that does so itself spends a sixth of its time on
+// it.
+inline void widenBlock(PanelBlock& block, float* out) {
+  block.widened = out;
+  for (int64_t p = 0; p < block.panels; ++p) {
+    const Bf16* w = block.w + p * block.stride;
+    for (int64_t i = 0; i < block.pairs; ++i, w += kPanelLine, out += kPanelLine) {
+      for (int64_t r = 0; r < kPanelRows; ++r) {
+        out[r] = widen(w[2 * r]);
+        out[kPanelRows + r] = widen(w[2 * r + 1]);
+      }
+    }
+  }
+}
+
+// Brings part `index` of `parts` of the block behind this one into the cache.
+inline void fetchPart(const PanelBlock& block, int64_t index, int64_t parts) {
+  const int64_t lines = block.panels * block.pairs;
+  for (int64_t i = index * lines / parts; i < (index + 1) * lines / parts; ++i) {
+    __builtin_prefetch(block.w + (lines + i) * kPanelLine, 0, 2);
+  }
+}
 
 // Rows [row, row + rows) of columns [16 first, 16 last) of y.
 template <class Tile, bool kTurned>
@@ -83,8 +112,10 @@ void multiplyBlock(const ProductArgs& args, int64_t row, int64_t rows, int64_t f
       block.ahead = block.w + (tiles == 1 ? kBlockPanels / 2 : last - first) * block.stride;
       block.aheadStep = kPanelLine / tiles;
     }
+    if (Tile::kWidens && tiles >= kWidenedTiles) widenBlock(block, scratch->widened);
     for (int64_t r = 0; r < rows; r += tileRows, block.ahead += pairs * block.aheadStep) {
       const int64_t count = smaller(tileRows, rows - r);
+      if (!kTurned && block.widened != nullptr) fetchPart(block, r / tileRows, tiles);
       Tile::take(args.x + (row + r) * args.ldx + 2 * pair, args.ldx, count,
                  smaller(2 * pairs, depth - 2 * pair), x);
       Tile::multiply(x, count, block, scratch->sums + r * kBlockColumns, pair > 0);
@@ -127,6 +158,8 @@ struct VectorTile {
   static constexpr int kMostSums = kVectorBytes == 64 ? 24 : 12;
   static constexpr int kStep = 1, kRows = kMostSums / kLine > 2 ? kMostSums / kLine / 2 : 1;
   static constexpr int64_t kStride = 2 * kBlockPairs;  // of the rows of x
+  // Smaller vectors leave too few rows in a tile: reading twice the bytes would cost more.
+  static constexpr bool kWidens = Step::kWidens && kVectorBytes == 64;
 
   static void take(const Bf16* x, int64_t ldx, int64_t rows, int64_t count, X* out) {
     for (int64_t r = 0; r < rows; ++r, x += ldx, out += kStride) {
@@ -141,12 +174,28 @@ struct VectorTile {
     return fitting >= 8 ? 8 : fitting >= 4 ? 4 : fitting >= 2 ? 2 : 1;
   }
 
+  template <int kCount, int kVectors>
+  static ACOER_INLINE void addPairs(Vec<float> (&acc)[kCount][kVectors], const X* x,
+                                    const PanelBlock& block, int64_t panel) {
+    const int64_t stride = block.stride, pairs = block.pairs, aheadStep = block.aheadStep;
+    const Bf16 *w = block.w + panel * stride, *ahead = block.ahead + panel * stride;
+    for (int64_t i = 0; i < pairs; ++i, w += kPanelLine, ahead += aheadStep, x += 2) {
+      Vec<uint32_t> both[kVectors];
+#pragma GCC unroll 8
+      for (int p = 0; p < kVectors / kLine; ++p) __builtin_prefetch(ahead + p * stride, 0, 2);
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) {
+        __builtin_memcpy(&both[v], w + v / kLine * stride + v % kLine * 2 * kLanes<float>,
+                         sizeof(both[v]));
+      }
+      Step::template add<kCount, kVectors>(acc, x, both);
+    }
+  }
+
   // kPanels panels from `panel` on.
   template <int kCount, int kPanels>
   static ACOER_INLINE void multiplyPanels(const X* x, const PanelBlock& block, int64_t panel,
                                           float* sums, bool add) {
-    const int64_t stride = block.stride, pairs = block.pairs, aheadStep = block.aheadStep;
-    const Bf16 *w = block.w + panel * stride, *ahead = block.ahead + panel * stride;
     sums += panel * kPanelRows;
     constexpr int kW = kLanes<float>, kVectors = kPanels * kLine;
     Vec<float> acc[kCount][kVectors] = {};
@@ -155,15 +204,10 @@ struct VectorTile {
         for (int v = 0; v < kVectors; ++v) acc[r][v] = load(sums + r * kBlockColumns + v * kW);
       }
     }
-    for (int64_t i = 0; i < pairs; ++i, w += kPanelLine, ahead += aheadStep, x += 2) {
-      Vec<uint32_t> both[kVectors];
-#pragma GCC unroll 8
-      for (int p = 0; p < kPanels; ++p) __builtin_prefetch(ahead + p * stride, 0, 2);
-#pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) {
-        __builtin_memcpy(&both[v], w + v / kLine * stride + v % kLine * 2 * kW, sizeof(both[v]));
-      }
-      Step::template add<kCount, kVectors>(acc, x, both);
+    if (kWidens && block.widened != nullptr) {
+      if constexpr (kWidens) Step::addWidened(acc, x, block, panel);
+    } else {
+      addPairs(acc, x, block, panel);
     }
 #pragma GCC unroll 16
     for (int r = 0; r < kCount; ++r) {
@@ -196,26 +240,47 @@ struct VectorTile {
 // Multiplies in fp32, the even column first.
 struct WideningStep {
   using X = float;
+  static constexpr bool kWidens = true;
 
   static void take(const Bf16* x, int64_t count, float* out) {
     for (int64_t k = 0; k < count; ++k) out[k] = widen(x[k]);
   }
 
   template <int kCount, int kVectors>
-  static ACOER_INLINE void add(Vec<float> (&acc)[kCount][kVectors], const float* x,
-                               const Vec<uint32_t> (&both)[kVectors]) {
+  static ACOER_INLINE void addColumn(Vec<float> (&acc)[kCount][kVectors], const float* x,
+                                     const Vec<float> (&w)[kVectors]) {
     constexpr int64_t kStride = 2 * kBlockPairs;
 #pragma GCC unroll 16
     for (int r = 0; r < kCount; ++r) {
-      const Vec<float> even = splat(x[r * kStride]);
+      const Vec<float> value = splat(x[r * kStride]);
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) acc[r][v] += even * (Vec<float>)(both[v] << 16);
+      for (int v = 0; v < kVectors; ++v) acc[r][v] += value * w[v];
     }
+  }
+
+  template <int kCount, int kVectors>
+  static ACOER_INLINE void add(Vec<float> (&acc)[kCount][kVectors], const float* x,
+                               const Vec<uint32_t> (&both)[kVectors]) {
+    Vec<float> w[kVectors];
 #pragma GCC unroll 16
-    for (int r = 0; r < kCount; ++r) {
-      const Vec<float> odd = splat(x[r * kStride + 1]);
+    for (int v = 0; v < kVectors; ++v) w[v] = (Vec<float>)(both[v] << 16);
+    addColumn(acc, x, w);
 #pragma GCC unroll 16
-      for (int v = 0; v < kVectors; ++v) acc[r][v] += odd * (Vec<float>)(both[v] & 0xffff0000u);
+    for (int v = 0; v < kVectors; ++v) w[v] = (Vec<float>)(both[v] & 0xffff0000u);
+    addColumn(acc, x + 1, w);
+  }
+
+  // All pairs of a block that is widened.
+  template <int kCount, int kVectors>
+  static ACOER_INLINE void addWidened(Vec<float> (&acc)[kCount][kVectors], const float* x,
+                                      const PanelBlock& block, int64_t panel) {
+    const int64_t stride = block.pairs * kPanelLine;
+    const float* from = block.widened + panel * stride;
+    for (int64_t column = 0; column < 2 * block.pairs; ++column, from += kPanelRows) {
+      Vec<float> w[kVectors];
+#pragma GCC unroll 16
+      for (int v = 0; v < kVectors; ++v) w[v] = load(from + v * stride);
+      addColumn(acc, x + column, w);
     }
   }
 };

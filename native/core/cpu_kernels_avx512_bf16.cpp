@@ -15,6 +15,7 @@ constexpr int kVectorBytes = 64;
 
 struct PairStep {
   using X = Bf16;
+  static constexpr bool kWidens = false;
 
   static void take(const Bf16* x, int64_t count, Bf16* out) {
     __builtin_memcpy(out, x, static_cast<std::size_t>(count) * sizeof(Bf16));

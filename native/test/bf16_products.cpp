@@ -134,9 +134,10 @@ struct Size {
   int64_t rows, outputs, inputs;
 };
 // One row and many, below, at and above the sizes of tiles, panels and blocks.
-constexpr Size kSizes[] = {{1, 16, 2},    {1, 5, 3},      {3, 272, 33},   {16, 48, 1040},
-                           {17, 33, 515}, {33, 528, 64},  {7, 1040, 16},  {530, 40, 18},
-                           {12, 16, 513}, {25, 256, 512}, {32, 300, 100}, {2, 31, 1}};
+constexpr Size kSizes[] = {{1, 16, 2},      {1, 5, 3},       {3, 272, 33},   {16, 48, 1040},
+                           {17, 33, 515},   {33, 528, 64},   {7, 1040, 16},  {530, 40, 18},
+                           {12, 16, 513},   {25, 256, 512},  {32, 300, 100}, {2, 31, 1},
+                           {97, 300, 1040}, {523, 272, 1030}};
 
 void checkSize(const Named& set, const Size& size, bool backward) {
   const at::Tensor w_OI = normal({size.outputs, size.inputs}, 1);
