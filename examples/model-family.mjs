@@ -28,7 +28,10 @@ registerModelFamily({
       maxPositions: config.context,
       rmsNormEps: config.epsilon,
       ropeTheta: config.rope_base,
+      ropeScaling: null,
       tieWordEmbeddings: true,
+      qkvBias: false,
+      qkNorm: true,
       dtype: 'float32',
     };
   },

@@ -41,6 +41,26 @@ SamplingOptions readSampling(const Fields& fields) {
   return sampling;
 }
 
+constexpr std::array<Named<RopeScaling::Kind>, 2> kRopeScalings{
+    {{"llama3", RopeScaling::Kind::kLlama3}, {"yarn", RopeScaling::Kind::kYarn}}};
+
+RopeScaling readRopeScaling(const Fields& fields) {
+  RopeScaling scaling;
+  scaling.kind = oneOf(fields, "kind", kRopeScalings);
+  scaling.factor = fields.number("factor");
+  scaling.originalPositions = fields.number("originalPositions");
+  if (scaling.kind == RopeScaling::Kind::kLlama3) {
+    scaling.lowFrequencyFactor = fields.number("lowFrequencyFactor");
+    scaling.highFrequencyFactor = fields.number("highFrequencyFactor");
+  } else {
+    scaling.betaFast = fields.number("betaFast");
+    scaling.betaSlow = fields.number("betaSlow");
+    scaling.truncate = fields.boolean("truncate");
+    scaling.attentionFactor = fields.number("attentionFactor");
+  }
+  return scaling;
+}
+
 }  // namespace
 
 std::optional<int64_t> readHandle(const Fields& fields, const char* key) {
@@ -72,6 +92,7 @@ PolicyOptions readPolicyOptions(const Fields& fields) {
   options.kind = oneOf(fields, "kind", kKinds);
   options.rank = fields.integer("rank");
   options.alpha = fields.number("alpha");
+  options.rankStabilized = fields.boolean("rslora");
   options.dropout = fields.number("dropout");
   options.seed = fields.seed("seed");
   options.beta1 = fields.number("beta1");
@@ -116,7 +137,12 @@ ModelSpec readModelSpec(const Fields& fields) {
   spec.maxPositions = fields.integer("maxPositions");
   spec.rmsNormEps = fields.number("rmsNormEps");
   spec.ropeTheta = fields.number("ropeTheta");
+  if (!fields.isNull("ropeScaling")) {
+    spec.ropeScaling = readRopeScaling(fields.object("ropeScaling"));
+  }
   spec.tieWordEmbeddings = fields.boolean("tieWordEmbeddings");
+  spec.qkvBias = fields.boolean("qkvBias");
+  spec.qkNorm = fields.boolean("qkNorm");
   return spec;
 }
 

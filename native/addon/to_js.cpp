@@ -42,6 +42,8 @@ Napi::Value toJs(Napi::Env env, const ModelFacts& facts) {
   object["headDim"] = count(facts.spec.headDim);
   object["maxPositions"] = count(facts.spec.maxPositions);
   object["tieWordEmbeddings"] = Napi::Boolean::New(env, facts.spec.tieWordEmbeddings);
+  object["qkvBias"] = Napi::Boolean::New(env, facts.spec.qkvBias);
+  object["qkNorm"] = Napi::Boolean::New(env, facts.spec.qkNorm);
   return object;
 }
 
@@ -58,6 +60,7 @@ Napi::Value toJs(Napi::Env env, const PolicyFacts& facts) {
   object["parameterCount"] = count(facts.parameterCount);
   object["rank"] = count(lora ? facts.options.rank : 0);
   object["alpha"] = lora ? facts.options.alpha : 0.0;
+  object["rslora"] = Napi::Boolean::New(env, lora && facts.options.rankStabilized);
   object["targets"] = targets;
   return object;
 }

@@ -35,8 +35,8 @@ struct AttentionArgs {
   int64_t heads = 0, kvHeads = 0, headDim = 0;
   int64_t capacity = 0;  // L: positions a slot has room for
   // Only for writeHeads:
-  const T* qNorm_K = nullptr;
-  const T* kNorm_K = nullptr;
+  const T* qNorm_K = nullptr;  // null: no norm of queries
+  const T* kNorm_K = nullptr;  // null: no norm of keys
   const Acc<T>* cos_PK = nullptr;
   const Acc<T>* sin_PK = nullptr;
   double eps = 0;
@@ -46,7 +46,7 @@ template <class T>
 struct RowKernels {
   // out = x * w / rms(x), contiguous rows of `width`.
   void (*rmsNorm)(const T* x, const T* weight, T* out, int64_t rows, int64_t width, double eps);
-  // Head norm and RoPE on q and k, in place; then k and v are written to the cache. Rows [begin,
+  // Head norm, if any, and RoPE on q and k, in place; then k and v go to the cache. Rows [begin,
   // end).
   void (*writeHeads)(const AttentionArgs<T>& args, int64_t begin, int64_t end);
   // out = softmax(q k^T / sqrt(K)) v over positions 0..position[r]; items [begin, end) of

@@ -46,15 +46,19 @@ void swiglu(const T* gateUp, T* out, int64_t rows, int64_t width) {
   }
 }
 
-// The norm of one head, then RoPE in Hugging Face's half-split layout: (a, b) -> (a cos - b sin, b
-// cos + a sin), rounded to T after every operation, as in training.
+// The norm of one head unless `weight` is null, then RoPE in Hugging Face's half-split layout: (a,
+// b) -> (a cos - b sin, b cos + a sin), rounded to T after every operation, as in training.
 template <class T>
 ACOER_INLINE void normAndRotate(const T* head, const T* weight, const Acc<T>* cos,
                                 const Acc<T>* sin, int64_t headDim, double eps, Acc<T>* normed,
                                 Acc<T>* out) {
-  const Acc<T> scale = inverseRms(head, headDim, eps);
-  for (int64_t d = 0; d < headDim; ++d) {
-    normed[d] = rounded<T>(rounded<T>(widen(head[d]) * scale) * widen(weight[d]));
+  if (weight) {
+    const Acc<T> scale = inverseRms(head, headDim, eps);
+    for (int64_t d = 0; d < headDim; ++d) {
+      normed[d] = rounded<T>(rounded<T>(widen(head[d]) * scale) * widen(weight[d]));
+    }
+  } else {
+    for (int64_t d = 0; d < headDim; ++d) normed[d] = widen(head[d]);
   }
   const int64_t half = headDim / 2;
   for (int64_t d = 0; d < half; ++d) {

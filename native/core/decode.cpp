@@ -8,6 +8,7 @@
 
 #include "cpu_kernels.h"
 #include "linear.h"
+#include "ops.h"
 
 namespace acoer {
 namespace {

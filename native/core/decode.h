@@ -8,7 +8,7 @@
 #include "decode_weights.h"
 #include "gpu_kernels.h"
 #include "kv_cache.h"
-#include "ops.h"
+#include "rope.h"
 
 namespace acoer {
 

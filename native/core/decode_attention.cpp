@@ -7,6 +7,7 @@
 
 #include "attention.h"
 #include "decode.h"
+#include "ops.h"
 
 namespace acoer {
 
@@ -55,7 +56,8 @@ void Decoder::attentionByTensorOps(Part& part, size_t layer, bool writeOnly) con
   const DecodeLayer& w = part.weights->layers[layer];
   const at::Tensor heads = part.qkv_NE.view({part.count(), -1, spec.headDim});
   auto rotate = [&](const at::Tensor& x, const at::Tensor& weight_K) {
-    return applyRope(rmsNorm(x, weight_K, spec.rmsNormEps), part.cos_NK, part.sin_NK);
+    const at::Tensor normed = spec.qkNorm ? rmsNorm(x, weight_K, spec.rmsNormEps) : x;
+    return applyRope(normed, part.cos_NK, part.sin_NK);
   };
   const at::Tensor q_NHK = rotate(heads.narrow(1, 0, spec.numHeads), w.qNorm_K);
   const at::Tensor k_NJK = rotate(heads.narrow(1, spec.numHeads, spec.numKvHeads), w.kNorm_K);

@@ -75,8 +75,8 @@ void Decoder::attentionOnCpu(Part& part, size_t layer, bool writeOnly) const {
     args.kvHeads = spec.numKvHeads;
     args.headDim = spec.headDim;
     args.capacity = part.cache->positions();
-    args.qNorm_K = readPointer<T>(w.qNorm_K);
-    args.kNorm_K = readPointer<T>(w.kNorm_K);
+    args.qNorm_K = spec.qkNorm ? readPointer<T>(w.qNorm_K) : nullptr;
+    args.kNorm_K = spec.qkNorm ? readPointer<T>(w.kNorm_K) : nullptr;
     args.cos_PK = readPointer<kernels::Acc<T>>(rope_.cos_PK);
     args.sin_PK = readPointer<kernels::Acc<T>>(rope_.sin_PK);
     args.eps = spec.rmsNormEps;

@@ -15,6 +15,8 @@ uint32_t size(int64_t n) { return static_cast<uint32_t>(n); }
 
 const int32_t* int32s(const at::Tensor& t) { return t.const_data_ptr<int32_t>(); }
 
+const void* dataOrNull(const at::Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
+
 }  // namespace
 
 std::string Decoder::kernelsDoNotFit(const Model& model) {
@@ -71,7 +73,8 @@ void Decoder::activationOnGpu(Part& part) const {
   startSwiglu(*kernels_, part.gateUp_N2F, part.act_NF);
 }
 
-// Queries are normed and rotated in place; keys and values go to the cache.
+// Queries are normed, if the model has norms for them, and rotated in place; keys and values go to
+// the cache.
 void Decoder::attentionOnGpu(Part& part, size_t layer, bool writeOnly) const {
   const ModelSpec& spec = model_.spec;
   const DecodeLayer& w = part.weights->layers[layer];
@@ -86,8 +89,8 @@ void Decoder::attentionOnGpu(Part& part, size_t layer, bool writeOnly) const {
   kernels_->launch(bf16 ? KernelId::rotate_bf16 : KernelId::rotate_fp32,
                    {size(part.count()), size(cuda::rotateBlocks(heads, kvHeads))},
                    cuda::RotateArgs{.qkv_NE = part.qkv_NE.const_data_ptr(),
-                                    .qNorm_K = w.qNorm_K.const_data_ptr(),
-                                    .kNorm_K = w.kNorm_K.const_data_ptr(),
+                                    .qNorm_K = dataOrNull(w.qNorm_K),
+                                    .kNorm_K = dataOrNull(w.kNorm_K),
                                     .cos_PK = rope_.cos_PK.const_data_ptr(),
                                     .sin_PK = rope_.sin_PK.const_data_ptr(),
                                     .slots_N = int32s(part.device.slots_N),

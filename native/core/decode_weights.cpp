@@ -103,7 +103,7 @@ void addPanelAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at
 }  // namespace
 
 Linear makeLinear(const at::Tensor& w, LinearForm form) {
-  Linear linear{w.detach().contiguous(), {}};
+  Linear linear{.w = w.detach().contiguous(), .packed = {}, .bias_O = {}};
   if (form == LinearForm::kPanels) linear.w = panelsOf(linear.w);
   if (form == LinearForm::kSmall) {
     linear.packed =
@@ -113,6 +113,10 @@ Linear makeLinear(const at::Tensor& w, LinearForm form) {
 }
 
 void applyLinear(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO, bool add) {
+  if (linear.bias_O.defined()) {
+    startFromBias(y_NO, linear.bias_O);
+    add = true;
+  }
   if (!linear.packed.defined()) return linearForwardInto(y_NO, x_NI, linear.w, {.add = add});
   if (x_NI.scalar_type() == at::kDouble) return applyPacked<double>(linear, x_NI, y_NO, add);
   applyPacked<float>(linear, x_NI, y_NO, add);
@@ -156,11 +160,17 @@ DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, bool
   decode.embed_VD = weights.embed_VD.detach();
   decode.finalNorm_D = weights.finalNorm_D.detach();
   decode.head = makeLinear(weights.head_VD, own);
+  const auto ifAny = [](const at::Tensor& t) { return t.defined() ? t.detach() : t; };
   for (const LayerWeights& layer : weights.layers) {
-    decode.layers.push_back({layer.inputNorm_D.detach(), layer.qNorm_K.detach(),
-                             layer.kNorm_K.detach(), layer.postNorm_D.detach(),
-                             makeLinear(layer.qkv_ED, own), makeLinear(layer.o_DHK, own),
-                             makeLinear(layer.gateUp_2FD, own), makeLinear(layer.down_DF, own)});
+    decode.layers.push_back({.inputNorm_D = layer.inputNorm_D.detach(),
+                             .postNorm_D = layer.postNorm_D.detach(),
+                             .qNorm_K = ifAny(layer.qNorm_K),
+                             .kNorm_K = ifAny(layer.kNorm_K),
+                             .qkv = makeLinear(layer.qkv_ED, own),
+                             .o = makeLinear(layer.o_DHK, own),
+                             .gateUp = makeLinear(layer.gateUp_2FD, own),
+                             .down = makeLinear(layer.down_DF, own)});
+    decode.layers.back().qkv.bias_O = ifAny(layer.qkvBias_E);
   }
   return decode;
 }

@@ -19,18 +19,20 @@ enum class LinearForm {
   kPanels,  // in bf16, brought into panels (linear.h)
 };
 
-// y = x W^T.
+// y = x W^T + bias.
 struct Linear {
   at::Tensor w;       // plain or in panels
   at::Tensor packed;  // kSmall only
+  at::Tensor bias_O;  // undefined: none
 };
 // `w` in panels stays as it is under kPlain.
 Linear makeLinear(const at::Tensor& w, LinearForm form);
-// y_NO (+)= x_NI W^T; the rows of x and y may be parts of longer rows.
+// y_NO (+)= x_NI W^T, or x_NI W^T + bias; the rows of x and y may be parts of longer rows.
 void applyLinear(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO, bool add);
 
 struct DecodeLayer {
-  at::Tensor inputNorm_D, qNorm_K, kNorm_K, postNorm_D;
+  at::Tensor inputNorm_D, postNorm_D;
+  at::Tensor qNorm_K, kNorm_K;  // undefined without qkNorm
   Linear qkv, o, gateUp, down;
 };
 

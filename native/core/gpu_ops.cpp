@@ -51,7 +51,7 @@ bool sameShape(const at::Tensor& a, const at::Tensor& b) {
 }
 
 bool takesHeads(const at::Tensor& x, const at::Tensor& weight, const Angles& angles) {
-  return isHeads(x) && angles.cos_TK.defined() && goesWith(weight, x) &&
+  return isHeads(x) && angles.cos_TK.defined() && (!weight.defined() || goesWith(weight, x)) &&
          goesWith(angles.cos_TK, x) && goesWith(angles.sin_TK, x) &&
          angles.cos_TK.size(0) == x.size(0) && angles.sin_TK.size(0) == x.size(0);
 }
@@ -102,12 +102,13 @@ Normed normRows(const GpuKernels& kernels, const at::Tensor& x, const at::Tensor
 
 Normed normHeads(const GpuKernels& kernels, const at::Tensor& x, const at::Tensor& weight,
                  double eps, const Angles& angles) {
-  const Normed out{at::empty(x.sizes(), x.options()), inverseRmsOf(x)};
+  const Normed out{at::empty(x.sizes(), x.options()),
+                   weight.defined() ? inverseRmsOf(x) : at::Tensor()};
   start(kernels, x, KernelId::head_norm_bf16, KernelId::head_norm_fp32,
         grid(x.size(0), cuda::headNormBlocks(x.size(1))),
         cuda::HeadNormArgs{.x = viewOf(x),
                            .y = viewOf(out.y),
-                           .inverseRms_TH = out.inverseRms.mutable_data_ptr<float>(),
+                           .inverseRms_TH = static_cast<float*>(data(out.inverseRms)),
                            .weight_K = data(weight),
                            .cos_TK = data(angles.cos_TK),
                            .sin_TK = data(angles.sin_TK),
@@ -118,6 +119,7 @@ Normed normHeads(const GpuKernels& kernels, const at::Tensor& x, const at::Tenso
 }
 
 bool hasInverseRms(const NormInputs& in) {
+  if (!in.weight.defined()) return true;
   return in.inverseRms.scalar_type() == at::kFloat && in.inverseRms.is_contiguous();
 }
 
@@ -148,7 +150,7 @@ bool headsBackward(const GpuKernels& kernels, const at::Tensor& dy, const NormIn
         cuda::HeadNormBackwardArgs{.dy = viewOf(dy),
                                    .x = viewOf(in.x),
                                    .dx = viewOf(dx),
-                                   .inverseRms_TH = in.inverseRms.const_data_ptr<float>(),
+                                   .inverseRms_TH = static_cast<float*>(data(in.inverseRms)),
                                    .weight_K = data(in.weight),
                                    .cos_TK = data(in.angles.cos_TK),
                                    .sin_TK = data(in.angles.sin_TK),
@@ -172,7 +174,8 @@ std::optional<Normed> gpuRmsRotate(const GpuKernels* kernels, const at::Tensor& 
                                    const at::Tensor& weight, double eps, const Angles& angles) {
   if (kernels == nullptr) return std::nullopt;
   if (takesHeads(x, weight, angles)) return normHeads(*kernels, x, weight, eps, angles);
-  const bool rows = isPackedRows(x) && goesWith(weight, x) && !angles.cos_TK.defined();
+  const bool rows =
+      weight.defined() && isPackedRows(x) && goesWith(weight, x) && !angles.cos_TK.defined();
   if (!rows) return std::nullopt;
   return normRows(*kernels, x, {}, weight, eps);
 }

@@ -6,6 +6,7 @@
 
 #include "lora.h"
 #include "ops.h"
+#include "rope.h"
 
 namespace acoer {
 
@@ -34,10 +35,12 @@ struct LayerProjections {
 
 LayerProjections projections(const LayerPass& pass, size_t layer) {
   const LayerWeights& w = pass.weights.layers[layer];
-  return {makeProjection(pass, layer, w.qkv_ED, {kQ, kK, kV}),
-          makeProjection(pass, layer, w.o_DHK, {kO}),
-          makeProjection(pass, layer, w.gateUp_2FD, {kGate, kUp}),
-          makeProjection(pass, layer, w.down_DF, {kDown})};
+  LayerProjections all{makeProjection(pass, layer, w.qkv_ED, {kQ, kK, kV}),
+                       makeProjection(pass, layer, w.o_DHK, {kO}),
+                       makeProjection(pass, layer, w.gateUp_2FD, {kGate, kUp}),
+                       makeProjection(pass, layer, w.down_DF, {kDown})};
+  all.qkv.bias_O = w.qkvBias_E;
+  return all;
 }
 
 // The q, k and v column blocks of a fused [T, E] as [T, heads, K] views.
@@ -55,7 +58,7 @@ Heads splitHeads(const ModelSpec& spec, const at::Tensor& qkv_TE) {
 
 at::Tensor weightGradient(const LayerPass& pass, const at::Tensor& weight, GradientSink& sink) {
   const bool full = pass.policy && !pass.policy->isLora();
-  return full ? sink.buffer(weight) : at::Tensor();
+  return full && weight.defined() ? sink.buffer(weight) : at::Tensor();
 }
 
 at::Tensor attentionForward(const LayerPass& pass, const LayerWeights& w, const at::Tensor& qkv_TE,

@@ -92,6 +92,11 @@ void linearForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at:
   multiplyPlain(y_TO, x_TI, w.t(), into);
 }
 
+void startFromBias(const at::Tensor& y_TO, const at::Tensor& bias_O) {
+  at::Tensor y = y_TO;
+  y.copy_(bias_O.expand_as(y));
+}
+
 at::Tensor linearBackward(const at::Tensor& dy_TO, const at::Tensor& w) {
   const at::Tensor dx_TI = at::empty({dy_TO.size(0), inputsOf(w)}, dy_TO.options());
   linearBackwardInto(dx_TI, dy_TO, w);

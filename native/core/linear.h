@@ -17,6 +17,9 @@ at::Tensor linearForward(const at::Tensor& x_TI, const at::Tensor& w, bool wide 
 // out.
 void linearForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& w,
                        const Into& into = {});
+// Fills the rows of y with a bias, so that the product added to it next is rounded once, together
+// with it.
+void startFromBias(const at::Tensor& y_TO, const at::Tensor& bias_O);
 // dx = dy W, [T, I].
 at::Tensor linearBackward(const at::Tensor& dy_TO, const at::Tensor& w);
 // dx (+)= scale dy W; with panels, dx may be fp32 although dy and W are bf16.

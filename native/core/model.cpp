@@ -30,18 +30,29 @@ void preferHugePages(const at::Tensor& tensor) {
 
 std::vector<LayerTensor> layerTensors(const ModelSpec& spec) {
   const int64_t D = spec.hiddenSize, F = spec.intermediateSize, K = spec.headDim;
-  return {{&LayerWeights::qkv_ED,
-           {{"self_attn.q_proj", spec.qRows()},
-            {"self_attn.k_proj", spec.kvRows()},
-            {"self_attn.v_proj", spec.kvRows()}},
-           D},
-          {&LayerWeights::o_DHK, {{"self_attn.o_proj", D}}, spec.qRows()},
-          {&LayerWeights::qNorm_K, {{"self_attn.q_norm", K}}},
-          {&LayerWeights::kNorm_K, {{"self_attn.k_norm", K}}},
-          {&LayerWeights::gateUp_2FD, {{"mlp.gate_proj", F}, {"mlp.up_proj", F}}, D},
-          {&LayerWeights::down_DF, {{"mlp.down_proj", D}}, F},
-          {&LayerWeights::inputNorm_D, {{"input_layernorm", D}}},
-          {&LayerWeights::postNorm_D, {{"post_attention_layernorm", D}}}};
+  const int64_t q = spec.qRows(), kv = spec.kvRows();
+  std::vector<LayerTensor> tensors{{&LayerWeights::qkv_ED,
+                                    {{"self_attn.q_proj.weight", q},
+                                     {"self_attn.k_proj.weight", kv},
+                                     {"self_attn.v_proj.weight", kv}},
+                                    D}};
+  if (spec.qkvBias) {
+    tensors.push_back({&LayerWeights::qkvBias_E,
+                       {{"self_attn.q_proj.bias", q},
+                        {"self_attn.k_proj.bias", kv},
+                        {"self_attn.v_proj.bias", kv}}});
+  }
+  tensors.push_back({&LayerWeights::o_DHK, {{"self_attn.o_proj.weight", D}}, q});
+  if (spec.qkNorm) {
+    tensors.push_back({&LayerWeights::qNorm_K, {{"self_attn.q_norm.weight", K}}});
+    tensors.push_back({&LayerWeights::kNorm_K, {{"self_attn.k_norm.weight", K}}});
+  }
+  tensors.push_back(
+      {&LayerWeights::gateUp_2FD, {{"mlp.gate_proj.weight", F}, {"mlp.up_proj.weight", F}}, D});
+  tensors.push_back({&LayerWeights::down_DF, {{"mlp.down_proj.weight", D}}, F});
+  tensors.push_back({&LayerWeights::inputNorm_D, {{"input_layernorm.weight", D}}});
+  tensors.push_back({&LayerWeights::postNorm_D, {{"post_attention_layernorm.weight", D}}});
+  return tensors;
 }
 
 Weights makeWeights(const ModelSpec& spec,
@@ -94,8 +105,7 @@ std::vector<WeightSlot> weightSlots(const ModelSpec& spec, const Weights& w) {
     for (const LayerTensor& tensor : tensors) {
       int64_t row = 0;
       for (const LayerTensor::Part& part : tensor.parts) {
-        slots.push_back(
-            {prefix + part.name + ".weight", w.layers[i].*tensor.member, row, part.rows});
+        slots.push_back({prefix + part.name, w.layers[i].*tensor.member, row, part.rows});
         row += part.rows;
       }
     }
@@ -125,7 +135,12 @@ void checkSpec(const ModelSpec& spec) {
     good = good && size >= 1 && size <= int64_t{1} << 31;
   }
   good = good && spec.numHeads % spec.numKvHeads == 0 && spec.headDim % 2 == 0;
-  for (const double number : {spec.rmsNormEps, spec.ropeTheta}) {
+  const RopeScaling& rope = spec.ropeScaling;
+  const bool scaled = rope.kind != RopeScaling::Kind::kNone;
+  for (const double number :
+       {spec.rmsNormEps, spec.ropeTheta, rope.factor, scaled ? rope.originalPositions : 1,
+        rope.lowFrequencyFactor, rope.highFrequencyFactor - rope.lowFrequencyFactor, rope.betaFast,
+        rope.betaSlow, rope.attentionFactor}) {
     good = good && std::isfinite(number) && number > 0;
   }
   for (const double rows :

@@ -1,4 +1,4 @@
-// A frozen dense Qwen3: its spec and its weights.
+// A frozen dense decoder: its spec and its weights.
 //
 // Shape letters used everywhere in native/core:
 //   T tokens of a packed batch   B sequences       L longest sequence of a batch   S decode slots
@@ -17,7 +17,18 @@
 
 namespace acoer {
 
-// The sizes of a model, which src/models/spec.ts makes of its config.json.
+// How rotary frequencies are stretched for contexts longer than those of pre-training (rope.h).
+struct RopeScaling {
+  enum class Kind { kNone, kLlama3, kYarn } kind = Kind::kNone;
+  double factor = 1;
+  double originalPositions = 0;                            // context of pre-training
+  double lowFrequencyFactor = 1, highFrequencyFactor = 4;  // kLlama3
+  double betaFast = 32, betaSlow = 1;                      // kYarn
+  bool truncate = true;                                    // kYarn: whole bounds of its ramp
+  double attentionFactor = 1;                              // kYarn: of cosine and sine
+};
+
+// The sizes of a model and what sets its family apart, which src/models makes of its config.json.
 struct ModelSpec {
   int64_t vocabSize = 0;
   int64_t hiddenSize = 0;
@@ -29,7 +40,10 @@ struct ModelSpec {
   int64_t maxPositions = 0;
   double rmsNormEps = 1e-6;
   double ropeTheta = 1e6;
+  RopeScaling ropeScaling;
   bool tieWordEmbeddings = false;
+  bool qkvBias = false;  // q, k and v have a bias
+  bool qkNorm = true;    // every query and key head is normed before it is rotated
 
   int64_t qRows() const { return numHeads * headDim; }
   int64_t kvRows() const { return numKvHeads * headDim; }
@@ -40,9 +54,10 @@ struct ModelSpec {
 struct LayerWeights {
   at::Tensor inputNorm_D;
   at::Tensor qkv_ED;
-  at::Tensor qNorm_K;
-  at::Tensor kNorm_K;
-  at::Tensor o_DHK;  // [D, H*K]
+  at::Tensor qkvBias_E;  // undefined without qkvBias
+  at::Tensor qNorm_K;    // undefined without qkNorm
+  at::Tensor kNorm_K;    // undefined without qkNorm
+  at::Tensor o_DHK;      // [D, H*K]
   at::Tensor postNorm_D;
   at::Tensor gateUp_2FD;
   at::Tensor down_DF;
@@ -81,8 +96,8 @@ struct LoadModelOptions {
 // tensor, kBadArgument for a spec that is inconsistent or out of range.
 std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel);
 
-// The name and a view of every parameter, in Hugging Face's naming and order. The parts of a fused
-// tensor are views of its rows; a tied head is left out.
+// The name and a view of every parameter, in Hugging Face's naming. The parts of a fused tensor are
+// views of its rows; a tied head is left out.
 std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelSpec& spec,
                                                              const Weights& weights);
 

@@ -6,6 +6,7 @@
 #include "gpu_ops.h"
 #include "norm_kernels.h"
 #include "ops.h"
+#include "rope.h"
 
 namespace acoer {
 
@@ -35,34 +36,42 @@ Rotation<T> rotationOf(const Angles& angles) {
 }
 
 template <typename T>
+T* pointerOrNull(const at::Tensor& x) {
+  return x.defined() ? writePointer<T>(x) : nullptr;
+}
+
+template <typename T>
 Normed forwardKernel(const at::Tensor& x, const at::Tensor& weight, double eps,
                      const Angles& angles) {
   auto shape = x.sizes().vec();
-  const at::Tensor y = at::empty(shape, x.options());
+  Normed normed{at::empty(shape, x.options()), {}};
   shape.back() = 1;
-  const at::Tensor inverseRms = at::empty(shape, x.options().dtype(wideType(x)));
-  rmsRotateForward<T>(rowsOf<const T>(x), writePointer<T>(weight), eps, rotationOf<T>(angles),
-                      rowsOf<T>(y), writePointer<Acc<T>>(inverseRms));
-  return {y, inverseRms};
+  if (weight.defined()) normed.inverseRms = at::empty(shape, x.options().dtype(wideType(x)));
+  rmsRotateForward<T>(rowsOf<const T>(x), pointerOrNull<T>(weight), eps, rotationOf<T>(angles),
+                      rowsOf<T>(normed.y), pointerOrNull<Acc<T>>(normed.inverseRms));
+  return normed;
 }
 
 template <typename T>
 void backwardKernel(const at::Tensor& dy, const NormInputs& in, const at::Tensor& residual,
                     const at::Tensor& dx) {
   rmsRotateBackward<T>(rowsOf<const T>(dy), rowsOf<const T>(in.x),
-                       writePointer<Acc<T>>(in.inverseRms), writePointer<T>(in.weight),
-                       rotationOf<T>(in.angles),
-                       residual.defined() ? writePointer<T>(residual) : nullptr, rowsOf<T>(dx),
-                       in.dWeight.defined() ? writePointer<Acc<T>>(in.dWeight) : nullptr);
+                       pointerOrNull<Acc<T>>(in.inverseRms), pointerOrNull<T>(in.weight),
+                       rotationOf<T>(in.angles), pointerOrNull<T>(residual), rowsOf<T>(dx),
+                       pointerOrNull<Acc<T>>(in.dWeight));
 }
 
-// With n = x r and g = dy w: dx = r (g - n mean(g n)). The rotation is orthogonal: its backward is
-// the rotation by the opposite angle.
+// With n = x r and g = dy w: dx = r (g - n mean(g n)). The backward of the rotation is its
+// transpose, which turns by the opposite angle.
 void backwardOps(const at::Tensor& dyRotated, const NormInputs& in, const at::Tensor& residual,
                  at::Tensor dx) {
   const at::Tensor dy = in.angles.cos_TK.defined()
                             ? applyRope(dyRotated, in.angles.cos_TK, -in.angles.sin_TK)
                             : dyRotated;
+  if (!in.weight.defined()) {
+    dx.copy_(dy);
+    return;
+  }
   const auto wide = wideType(in.x);
   const at::Tensor n = in.x.to(wide) * in.inverseRms;
   at::Tensor g = dy.to(wide);
@@ -86,6 +95,7 @@ Normed rmsRotate(const GpuKernels* kernels, const at::Tensor& x, const at::Tenso
                       normed = forwardKernel<decltype(type)>(x, weight, eps, angles);
                     });
   if (done) return normed;
+  if (!weight.defined()) return {applyRope(x, angles.cos_TK, angles.sin_TK), {}};
   const at::Tensor wide = x.to(wideType(x));
   const at::Tensor inverseRms = at::rsqrt((wide * wide).mean(-1, true) + eps);
   const at::Tensor y = (wide * inverseRms).to(x.scalar_type()) * weight;

@@ -20,6 +20,7 @@ struct Normed {
 };
 
 // RMS norm over the last dimension of x [T, D] or [T, heads, K], then the rotation if there is one.
+// An undefined weight, with a rotation: no norm, and no `inverseRms`. The same below.
 Normed rmsRotate(const GpuKernels* kernels, const at::Tensor& x, const at::Tensor& weight,
                  double eps, const Angles& angles = {});
 

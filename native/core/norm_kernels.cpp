@@ -26,14 +26,15 @@ using kernels::Bf16;
 
 #include "bf16_convert_body.h"
 
-// Rotates the pairs (i, i + K/2) by the angle.
-template <typename T>
-ACOER_INLINE void rotateRow(const Acc<T>* row, const T* cosines, const T* sines, int64_t width,
+// Rotates the pairs (i, i + K/2) by the angle. The row is in T or wider.
+template <typename T, typename Value>
+ACOER_INLINE void rotateRow(const Value* row, const T* cosines, const T* sines, int64_t width,
                             T* out) {
   const int64_t half = width / 2;
 #pragma omp simd
   for (int64_t i = 0; i < half; ++i) {
-    const Acc<T> a = row[i], b = row[i + half], cosine = widen(cosines[i]), sine = widen(sines[i]);
+    const Acc<T> a = widen(row[i]), b = widen(row[i + half]);
+    const Acc<T> cosine = widen(cosines[i]), sine = widen(sines[i]);
     narrow(rounded<T>(a * cosine) - rounded<T>(b * sine), out[i]);
     narrow(rounded<T>(b * cosine) + rounded<T>(a * sine), out[i + half]);
   }
@@ -60,6 +61,10 @@ ACOER_INLINE void forwardBlock(const Rows<const T>& x, const T* weight, Acc<T> e
     for (int64_t h = 0; h < x.heads; ++h) {
       const T* in = x.row(t, h);
       T* out = y.row(t, h);
+      if (!weight) {
+        rotateRow<T>(in, rotation.cos + t * width, rotation.sin + t * width, width, out);
+        continue;
+      }
       Acc<T> sum = 0;
 #pragma omp simd reduction(+ : sum)
       for (int64_t i = 0; i < width; ++i) sum += widen(in[i]) * widen(in[i]);
@@ -92,10 +97,15 @@ ACOER_INLINE void backwardBlock(const Rows<const T>& dy, const Rows<const T>& x,
     for (int64_t h = 0; h < x.heads; ++h) {
       const T *in = x.row(t, h), *slope = dy.row(t, h);
       T* out = dx.row(t, h);
-      const Acc<T> r = inverseRms[t * x.heads + h];
 #pragma omp simd
       for (int64_t i = 0; i < width; ++i) g[i] = widen(slope[i]);
       if (rotation.cos) rotateBack<T>(g, rotation.cos + t * width, rotation.sin + t * width, width);
+      if (!weight) {
+#pragma omp simd
+        for (int64_t i = 0; i < width; ++i) narrow(g[i], out[i]);
+        continue;
+      }
+      const Acc<T> r = inverseRms[t * x.heads + h];
       if (dWeight) {
 #pragma omp simd
         for (int64_t i = 0; i < width; ++i) dWeight[i] += g[i] * widen(in[i]) * r;

@@ -1,4 +1,4 @@
-// RMS norm, optionally followed by a rotation, over rows in memory, on a CPU: one visit to memory
+// RMS norm, a rotation, or one after the other, over rows in memory, on a CPU: one visit to memory
 // where tensor operations need five to ten. T is the type in memory, Acc<T> that of sums; forward
 // rounds to T after every operation, as decoding does, backward once.
 #pragma once
@@ -29,7 +29,8 @@ struct Rotation {
   const T* sin = nullptr;
 };
 
-// y = rotate(x * r * weight) with r = 1 / rms(x), kept in `inverseRms` [tokens * heads].
+// y = rotate(x * r * weight) with r = 1 / rms(x), kept in `inverseRms` [tokens * heads]. A null
+// `weight`, here and below: y = rotate(x), and nothing is kept.
 template <typename T>
 void rmsRotateForward(const Rows<const T>& x, const T* weight, double eps,
                       const Rotation<T>& rotation, const Rows<T>& y, Acc<T>* inverseRms);

@@ -9,24 +9,12 @@ namespace acoer {
 // weight.
 at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps);
 
-// cos and sin of shape [n, K] for the given positions, in fp32 (fp64 for fp64 models).
-struct RopeTable {
-  at::Tensor cos_PK;
-  at::Tensor sin_PK;
-};
-RopeTable ropeTable(const ModelSpec& spec, int64_t positions, at::Device device,
-                    at::ScalarType dtype);
-
 // A copy on `device` of a tensor in host memory. A GPU is not waited for: the work that is started
 // next on this thread finds the copy there.
 at::Tensor onDevice(const at::Tensor& host, at::Device device);
 
 // The elements of `x`, in order.
 std::vector<double> toDoubles(const at::Tensor& x);
-
-// Rotary embedding in the half-split layout: x [T, heads, K] with cos and sin [T, K], which must be
-// in x's type and belong to the tokens' positions.
-at::Tensor applyRope(const at::Tensor& x_THK, const at::Tensor& cos_TK, const at::Tensor& sin_TK);
 
 // silu(gate) * up of the fused projection [T, 2F] -> [T, F].
 at::Tensor swiglu(const at::Tensor& gateUp_T2F);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct PolicyOptions {
   enum class Kind { kLora, kFull } kind = Kind::kLora;
   int64_t rank = 16;
   double alpha = 32;
+  bool rankStabilized = false;  // rsLoRA (https://arxiv.org/abs/2312.03732)
   double dropout = 0;
   std::array<bool, kNumTargets> targets{};
   uint64_t seed = 0;
@@ -46,7 +48,10 @@ struct Tape;  // what a forward pass keeps (forward.cpp)
 struct Policy {
   std::shared_ptr<Model> model;
   PolicyOptions options;
-  double scale() const { return options.alpha / static_cast<double>(options.rank); }
+  double scale() const {
+    const auto rank = static_cast<double>(options.rank);
+    return options.alpha / (options.rankStabilized ? std::sqrt(rank) : rank);
+  }
 
   std::vector<std::array<LoraPair, kNumTargets>> lora;  // [layers]; empty for a full policy
   Weights full;                                         // leaves; empty for LoRA

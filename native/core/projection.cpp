@@ -86,7 +86,9 @@ void GradientSink::commit() {
 LoraTape loraTape(const Projection& p, const at::Tensor& x_TI) { return {makeGroups(p, x_TI)}; }
 
 at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape* tape) {
-  at::Tensor y_TO = linearForward(x_TI, p.weight.detach());
+  at::Tensor y_TO = at::empty({x_TI.size(0), outputsOf(p.weight)}, x_TI.options());
+  if (p.bias_O.defined()) startFromBias(y_TO, p.bias_O.detach());
+  linearForwardInto(y_TO, x_TI, p.weight.detach(), {.add = p.bias_O.defined()});
   std::vector<LoraTape::Group> groups = makeGroups(p, x_TI);
   for (const LoraTape::Group& group : groups) {
     for (size_t g = 0; g < group.members.size(); ++g) {
@@ -106,7 +108,10 @@ at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape*
 at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const at::Tensor& x_TI,
                            const LoraTape& tape, GradientSink& sink) {
   at::Tensor dx_TI = linearBackward(dy_TO, p.weight.detach());
-  if (p.trainWeight) sink.add(p.weight, linearWeightGradient(dy_TO, x_TI));
+  if (p.trainWeight) {
+    sink.add(p.weight, linearWeightGradient(dy_TO, x_TI));
+    if (p.bias_O.defined()) sink.add(p.bias_O, dy_TO.sum(0));
+  }
   for (const LoraTape::Group& group : tape.groups) {
     const auto [input_TI, mask_TI] = group.input_TI.defined()
                                          ? AdapterInput{group.input_TI, group.mask_TI}

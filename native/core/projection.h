@@ -1,4 +1,4 @@
-// y = x W^T with the LoRA pairs of W's row blocks applied unmerged, and its backward.
+// y = x W^T + bias with the LoRA pairs of W's row blocks applied unmerged, and its backward.
 #pragma once
 
 #include <unordered_map>
@@ -28,7 +28,8 @@ class GradientSink {
 // One fused linear: W's rows are the blocks of `targets` in order.
 struct Projection {
   at::Tensor weight;
-  bool trainWeight = false;
+  at::Tensor bias_O;         // undefined: none
+  bool trainWeight = false;  // and the bias
   std::vector<Target> targets;
   std::vector<int64_t> rows;                                 // per target
   const std::array<LoraPair, kNumTargets>* pairs = nullptr;  // null: no LoRA
@@ -56,7 +57,7 @@ LoraTape loraTape(const Projection& projection, const at::Tensor& x_TI);
 
 at::Tensor projectForward(const Projection& projection, const at::Tensor& x_TI, LoraTape* tape);
 
-// dL/dx from dL/dy; the gradients of W (if trained) and of the pairs go to `sink`.
+// dL/dx from dL/dy; the gradients of W and bias (if trained) and of the pairs go to `sink`.
 at::Tensor projectBackward(const Projection& projection, const at::Tensor& dy_TO,
                            const at::Tensor& x_TI, const LoraTape& tape, GradientSink& sink);
 

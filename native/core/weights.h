@@ -15,12 +15,12 @@ struct WeightSlot {
   at::Tensor view() const { return whole.narrow(0, row, rows); }
 };
 
-// One of the tensors of a layer. layerTensors() is their only list: what is read, allocated, moved
-// and trained follows from it.
+// One of the tensors of a layer. layerTensors() is the only list of those that a spec has: what is
+// read, allocated, moved and trained follows from it.
 struct LayerTensor {
   at::Tensor LayerWeights::* member;
   struct Part {
-    const char* name;  // in files: model.layers.N.<name>.weight
+    const char* name;  // in files: model.layers.N.<name>
     int64_t rows;
   };
   std::vector<Part> parts;  // stacked along the rows
@@ -28,7 +28,7 @@ struct LayerTensor {
 };
 std::vector<LayerTensor> layerTensors(const ModelSpec& spec);
 
-// In Hugging Face's order; a tied head is left out.
+// A tied head is left out.
 std::vector<WeightSlot> weightSlots(const ModelSpec& spec, const Weights& weights);
 
 // Tensors of the spec's shapes, each made by `make`; a tied head is the embedding itself.

@@ -26,6 +26,30 @@ ModelSpec smallSpec() {
   return spec;
 }
 
+ModelSpec qwen2Spec() {
+  ModelSpec spec = smallSpec();
+  spec.qkvBias = true;
+  spec.qkNorm = false;
+  return spec;
+}
+
+ModelSpec llama3Spec() {
+  ModelSpec spec = smallSpec();
+  spec.qkNorm = false;
+  spec.ropeTheta = 5e5;
+  spec.ropeScaling = {.kind = RopeScaling::Kind::kLlama3, .factor = 8, .originalPositions = 64};
+  return spec;
+}
+
+ModelSpec yarnSpec() {
+  ModelSpec spec = smallSpec();
+  spec.ropeScaling = {.kind = RopeScaling::Kind::kYarn,
+                      .factor = 4,
+                      .originalPositions = 64,
+                      .attentionFactor = 1.2};
+  return spec;
+}
+
 ModelSpec qwen3Spec1p7B(int64_t layers) {
   ModelSpec spec;
   spec.vocabSize = 151936;

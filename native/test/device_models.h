@@ -12,6 +12,11 @@ namespace acoer::check {
 // A small model with every feature: grouped heads, a head_dim that is not hidden / heads, a tied
 // head.
 ModelSpec smallSpec();
+// The same as other families compute it: Qwen2 (biases of q, k and v, heads without norms), Llama 3
+// (heads without norms, its scaling of rotary embeddings), Qwen3 with YaRN.
+ModelSpec qwen2Spec();
+ModelSpec llama3Spec();
+ModelSpec yarnSpec();
 // The true shape of Qwen3-1.7B, with `layers` of its 28 layers.
 ModelSpec qwen3Spec1p7B(int64_t layers);
 

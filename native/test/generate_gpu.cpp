@@ -48,8 +48,8 @@ void checkMostlyEqual(const Generated& got, const Generated& want, size_t atMost
   ACOER_CHECK(different <= atMostDifferent);
 }
 
-ACOER_TEST(gpu_kernels_decode_like_tensor_ops) {
-  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
+void checkDecodesLikeTensorOps(const ModelSpec& spec) {
+  const auto model = modelWithKernels(spec, at::kFloat, 3);
   const auto adapter = strongAdapter(model, 5), other = strongAdapter(model, 7);
   const auto full = changedCopy(model, 6);
   std::vector<GenerateRequest> requests;
@@ -70,6 +70,12 @@ ACOER_TEST(gpu_kernels_decode_like_tensor_ops) {
   const Generated want = collect(*model, requests, options, DecodePath::kTensorOps);
   ACOER_CHECK(got.stats.newTokens == want.stats.newTokens);
   checkMostlyEqual(got, want, 1);
+}
+
+ACOER_TEST(gpu_kernels_decode_like_tensor_ops) {
+  for (const ModelSpec& spec : {smallSpec(), qwen2Spec(), yarnSpec()}) {
+    checkDecodesLikeTensorOps(spec);
+  }
 }
 
 // A test of the tests: two wrong kernels show.

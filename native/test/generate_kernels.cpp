@@ -10,6 +10,7 @@
 #include "cpu_kernels_sets.h"
 #include "generate_support.h"
 #include "ops.h"
+#include "rope.h"
 
 namespace acoer::check {
 namespace {
@@ -58,6 +59,7 @@ ACOER_TEST(generate_kernels_gemm) {
 
 struct Shape {
   int64_t heads, kvHeads, headDim;
+  bool norms = true;
 };
 
 // writeHeads, then attend, against plain formulas in fp64 on the same (rounded) inputs.
@@ -93,8 +95,10 @@ void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, 
   args.kvHeads = J;
   args.headDim = K;
   args.capacity = L;
-  args.qNorm_K = static_cast<const T*>(qNorm.const_data_ptr());
-  args.kNorm_K = static_cast<const T*>(kNorm.const_data_ptr());
+  if (shape.norms) {
+    args.qNorm_K = static_cast<const T*>(qNorm.const_data_ptr());
+    args.kNorm_K = static_cast<const T*>(kNorm.const_data_ptr());
+  }
   args.cos_PK = static_cast<const A*>(cos.const_data_ptr());
   args.sin_PK = static_cast<const A*>(sin.const_data_ptr());
   args.eps = 1e-6;
@@ -102,8 +106,8 @@ void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, 
   kernel.attend(args, 0, length * J);
 
   auto rotate = [&](const at::Tensor& x, const at::Tensor& weight) {
-    const at::Tensor normed =
-        x * at::rsqrt((x * x).mean({-1}, true) + 1e-6) * weight.to(at::kDouble);
+    const at::Tensor scale = at::rsqrt((x * x).mean({-1}, true) + 1e-6);
+    const at::Tensor normed = shape.norms ? x * scale * weight.to(at::kDouble) : x;
     const auto halves = normed.chunk(2, -1);
     const at::Tensor turned = at::cat({-halves[1], halves[0]}, -1);
     return normed * cos.narrow(0, 0, length).unsqueeze(1) +
@@ -123,7 +127,8 @@ void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, 
 
 ACOER_TEST(generate_kernels_attention) {
   for (const KernelSet* set : kernels::usableSets()) {
-    for (const Shape shape : {Shape{4, 2, 32}, {16, 8, 128}, {6, 2, 20}, {8, 1, 64}, {7, 1, 6}}) {
+    for (const Shape shape :
+         {Shape{4, 2, 32}, {16, 8, 128}, {6, 2, 20}, {8, 1, 64}, {7, 1, 6}, {6, 1, 20, false}}) {
       checkAttention(set->rowsFloat, at::kFloat, shape, 3e-5);
       checkAttention(set->rowsDouble, at::kDouble, shape, 1e-12);
       checkAttention(set->rowsBf16, at::kBFloat16, shape, 0.12);

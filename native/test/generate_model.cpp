@@ -30,7 +30,7 @@ void checkAgainstScore(const Model& model, const Policy* policy, DecodePath path
 }
 
 ACOER_TEST(generate_logprob_equals_score) {
-  for (const ModelSpec& spec : {tinySpec(), smallSpec()}) {
+  for (const ModelSpec& spec : {tinySpec(), smallSpec(), qwen2Spec(), llama3Spec(), yarnSpec()}) {
     const auto model = randomModel(spec, at::kCPU, at::kFloat, 3);
     const auto adapter = strongAdapter(model, 5);
     const auto full = changedCopy(model, 6);
@@ -43,29 +43,32 @@ ACOER_TEST(generate_logprob_equals_score) {
 }
 
 ACOER_TEST(generate_logprob_equals_score_fp64) {
-  ModelSpec spec = smallSpec();
-  spec.tieWordEmbeddings = false;
-  spec.headDim = 20;  // no multiple of any vector
-  const auto model = randomModel(spec, at::kCPU, at::kDouble, 3);
-  const auto adapter = strongAdapter(model, 5);
-  for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
-    checkAgainstScore(*model, nullptr, path, 1e-10);
-    checkAgainstScore(*model, adapter.get(), path, 1e-10);
+  for (ModelSpec spec : {smallSpec(), qwen2Spec(), llama3Spec(), yarnSpec()}) {
+    spec.tieWordEmbeddings = false;
+    spec.headDim = 20;  // no multiple of any vector
+    const auto model = randomModel(spec, at::kCPU, at::kDouble, 3);
+    const auto adapter = strongAdapter(model, 5);
+    for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
+      checkAgainstScore(*model, nullptr, path, 1e-10);
+      checkAgainstScore(*model, adapter.get(), path, 1e-10);
+    }
   }
 }
 
 // bf16 rounds after every operation, and the trainer's kernels use a different order: log-probs
 // agree to that rounding and no better.
 ACOER_TEST(generate_logprob_near_score_bf16) {
-  const auto model = randomModel(smallSpec(), at::kCPU, at::kBFloat16, 3);
-  const auto adapter = strongAdapter(model, 5);
-  for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
-    for (const Policy* policy :
-         {static_cast<const Policy*>(nullptr), static_cast<const Policy*>(adapter.get())}) {
-      const auto requests = variedRequests(model->spec, policy);
-      const ScoreGap gap = gapToScore(*model, requests, collect(*model, requests, {}, path));
-      ACOER_CHECK_LE(gap.meanLogprob, 0.02);
-      ACOER_CHECK_LE(gap.logprob, 0.3);
+  for (const ModelSpec& spec : {smallSpec(), qwen2Spec()}) {
+    const auto model = randomModel(spec, at::kCPU, at::kBFloat16, 3);
+    const auto adapter = strongAdapter(model, 5);
+    for (DecodePath path : {DecodePath::kAuto, DecodePath::kTensorOps}) {
+      for (const Policy* policy :
+           {static_cast<const Policy*>(nullptr), static_cast<const Policy*>(adapter.get())}) {
+        const auto requests = variedRequests(model->spec, policy);
+        const ScoreGap gap = gapToScore(*model, requests, collect(*model, requests, {}, path));
+        ACOER_CHECK_LE(gap.meanLogprob, 0.02);
+        ACOER_CHECK_LE(gap.logprob, 0.3);
+      }
     }
   }
 }

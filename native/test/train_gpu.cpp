@@ -25,10 +25,11 @@ struct Setup {
   bool full = false;
   double dropout = 0;
   int64_t headDim = 64;
+  ModelSpec (*spec)() = smallSpec;
 };
 
 std::shared_ptr<Policy> makePolicy(const Setup& setup, const GpuKernels* kernels) {
-  ModelSpec spec = smallSpec();
+  ModelSpec spec = setup.spec();
   spec.headDim = setup.headDim;
   auto model = randomModel(spec, checkDevice(), setup.dtype, 7);
   model->kernels = kernels;
@@ -129,13 +130,16 @@ ACOER_TEST(device_kernels_train_like_tensor_ops_float32) {
   compare({}, kFloatBounds);
   compare({.dropout = 0.3}, kFloatBounds);
   compare({.headDim = 96}, kFloatBounds);
+  compare({.spec = qwen2Spec}, kFloatBounds);
 }
 ACOER_TEST(device_kernels_train_like_tensor_ops_full_model) {
   compare({.full = true}, kFloatBounds);
+  compare({.full = true, .spec = qwen2Spec}, kFloatBounds);
 }
 ACOER_TEST(device_kernels_train_like_tensor_ops_bfloat16) {
   compare({.dtype = at::kBFloat16}, kBfloatBounds);
   compare({.dtype = at::kBFloat16, .dropout = 0.3, .headDim = 128}, kBfloatBounds);
+  compare({.dtype = at::kBFloat16, .headDim = 96, .spec = llama3Spec}, kBfloatBounds);
 }
 
 ACOER_TEST(device_kernels_make_the_cpu_s_dropout_masks) {
@@ -165,6 +169,7 @@ ACOER_TEST(device_kernels_take_the_tensors_of_training) {
     const Angles angles{ones({5, 64}), ones({5, 64})};
     ACOER_CHECK(gpuRmsRotate(kernels, x, weight, 1e-6, {}).has_value() == taken);
     ACOER_CHECK(gpuRmsRotate(kernels, heads, weight, 1e-6, angles).has_value() == taken);
+    ACOER_CHECK(gpuRmsRotate(kernels, heads, {}, 1e-6, angles).has_value() == taken);
     ACOER_CHECK(gpuAddAndNorm(kernels, x, ones({5, 64}), weight, 1e-6).has_value() == taken);
     ACOER_CHECK(gpuSwiglu(kernels, ones({5, 32})).defined() == taken);
     ACOER_CHECK(gpuSwigluBackward(kernels, ones({5, 16}), ones({5, 32})).defined() == taken);

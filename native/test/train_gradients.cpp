@@ -13,17 +13,16 @@ namespace {
 
 const Cancel kNever;
 
-std::shared_ptr<Model> doubleModel(bool tied) {
-  ModelSpec spec = smallSpec();
+std::shared_ptr<Model> doubleModel(bool tied, ModelSpec spec = smallSpec()) {
   spec.tieWordEmbeddings = tied;
   spec.numLayers = 2;
   return randomModel(spec, at::kCPU, at::kDouble, 3);
 }
 
-std::shared_ptr<Policy> fullPolicy(bool tied) {
+std::shared_ptr<Policy> fullPolicy(bool tied, const ModelSpec& spec = smallSpec()) {
   PolicyOptions options;
   options.kind = PolicyOptions::Kind::kFull;
-  return createPolicy(doubleModel(tied), options);
+  return createPolicy(doubleModel(tied, spec), options);
 }
 
 PackedSequences ragged() { return randomSequences(smallSpec(), {3, 9, 1, 20}, {6, 1, 40, 33}, 1); }
@@ -108,6 +107,13 @@ ACOER_TEST(train_full_gradients_match_differences) {
   for (const bool tied : {true, false}) {
     const auto policy = fullPolicy(tied);
     checkDirections(*policy, functional());
+  }
+}
+
+ACOER_TEST(train_gradients_of_every_family_match_differences) {
+  for (const ModelSpec& spec : {qwen2Spec(), llama3Spec(), yarnSpec()}) {
+    checkDirections(*randomAdapter(doubleModel(true, spec), 5), functional());
+    checkDirections(*fullPolicy(true, spec), functional());
   }
 }
 

@@ -32,6 +32,10 @@ function tensorPlans(shape: NamedShape): TensorPlan[] {
     constant: null,
     key: `${name}.weight`,
   });
+  const projection = (name: string, rows: number): TensorPlan[] => {
+    const bias: TensorPlan = { name: `${name}.bias`, shape: [rows], constant: null, key: `${name}.bias` };
+    return shape.qkvBias ? [matrix(name, rows, D), bias] : [matrix(name, rows, D)];
+  };
   const norm = (name: string, size: number, constant = 1): TensorPlan => ({
     name: `${name}.weight`,
     shape: [size],
@@ -44,12 +48,11 @@ function tensorPlans(shape: NamedShape): TensorPlan[] {
     const at = `model.layers.${layer}`;
     plans.push(
       norm(`${at}.input_layernorm`, D),
-      matrix(`${at}.self_attn.q_proj`, shape.numHeads * K, D),
-      matrix(`${at}.self_attn.k_proj`, shape.numKvHeads * K, D),
-      matrix(`${at}.self_attn.v_proj`, shape.numKvHeads * K, D),
+      ...projection(`${at}.self_attn.q_proj`, shape.numHeads * K),
+      ...projection(`${at}.self_attn.k_proj`, shape.numKvHeads * K),
+      ...projection(`${at}.self_attn.v_proj`, shape.numKvHeads * K),
       matrix(`${at}.self_attn.o_proj`, D, shape.numHeads * K),
-      norm(`${at}.self_attn.q_norm`, K),
-      norm(`${at}.self_attn.k_norm`, K),
+      ...(shape.qkNorm ? ['q_norm', 'k_norm'].map((name) => norm(`${at}.self_attn.${name}`, K)) : []),
       norm(`${at}.post_attention_layernorm`, D),
       matrix(`${at}.mlp.gate_proj`, F, D),
       matrix(`${at}.mlp.up_proj`, F, D),
@@ -166,10 +169,16 @@ function equalParts(plans: TensorPlan[], shards: number): TensorPlan[][] {
   return parts;
 }
 
+const ARCHITECTURES = {
+  qwen3: 'Qwen3ForCausalLM',
+  qwen2: 'Qwen2ForCausalLM',
+  llama: 'LlamaForCausalLM',
+} as const;
+
 function configOf(shape: NamedShape): Record<string, unknown> {
   return {
-    architectures: ['Qwen3ForCausalLM'],
-    model_type: 'qwen3',
+    architectures: [ARCHITECTURES[shape.modelType]],
+    model_type: shape.modelType,
     attention_bias: false,
     head_dim: shape.headDim,
     hidden_act: 'silu',
@@ -180,7 +189,7 @@ function configOf(shape: NamedShape): Record<string, unknown> {
     num_hidden_layers: shape.numLayers,
     num_key_value_heads: shape.numKvHeads,
     rms_norm_eps: 1e-6,
-    rope_scaling: null,
+    rope_scaling: shape.ropeScaling,
     rope_theta: shape.ropeTheta,
     sliding_window: null,
     tie_word_embeddings: shape.tieWordEmbeddings,

@@ -278,6 +278,10 @@ const optimizerFields = {
   maxSteps: count().default(1200).describe('Number of optimiser updates.'),
   loraRank: count().default(16).describe('Rank of the LoRA matrices.'),
   loraAlpha: positive().default(32).describe('LoRA updates are scaled by loraAlpha / loraRank.'),
+  useRslora: z
+    .boolean()
+    .default(false)
+    .describe('rsLoRA: LoRA updates are scaled by loraAlpha / sqrt(loraRank).'),
   loraDropout: z.number().min(0).lt(1).default(0).describe("Dropout on LoRA's input during training."),
   targetModules: z
     .array(z.enum(TARGET_MODULES))

@@ -345,6 +345,11 @@ export interface ConfigInput {
    */
   loraAlpha?: number | undefined;
   /**
+   * rsLoRA: LoRA updates are scaled by loraAlpha / sqrt(loraRank). TRL: use_rslora.
+   * @default false
+   */
+  useRslora?: boolean | undefined;
+  /**
    * Dropout on LoRA's input during training. TRL: lora_dropout.
    * @default 0
    */

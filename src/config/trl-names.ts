@@ -125,6 +125,7 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   lora_r: same('loraRank'),
   r: same('loraRank'),
   lora_alpha: same('loraAlpha'),
+  use_rslora: same('useRslora'),
   lora_dropout: same('loraDropout'),
   lora_target_modules: same('targetModules'),
   target_modules: same('targetModules'),

@@ -28,6 +28,30 @@ export type ErrorCodeName =
 export type ModelId = number & { readonly __model: unique symbol };
 export type PolicyId = number & { readonly __policy: unique symbol };
 
+/**
+ * How rotary frequencies are stretched for contexts beyond the `originalPositions` of pre-training; see
+ * native/core/rope.cpp.
+ */
+export type NativeRopeScaling =
+  | {
+      kind: 'llama3';
+      factor: number;
+      originalPositions: number;
+      lowFrequencyFactor: number;
+      highFrequencyFactor: number;
+    }
+  | {
+      kind: 'yarn';
+      factor: number;
+      originalPositions: number;
+      betaFast: number;
+      betaSlow: number;
+      /** The bounds of the ramp between kept and divided frequencies are rounded to whole ones. */
+      truncate: boolean;
+      /** Factor of cosine and sine. */
+      attentionFactor: number;
+    };
+
 /** Everything that determines a model's weights and how to compute with them; see native/core/model.h. */
 export interface NativeModelSpec {
   vocabSize: number;
@@ -40,10 +64,15 @@ export interface NativeModelSpec {
   maxPositions: number;
   rmsNormEps: number;
   ropeTheta: number;
+  ropeScaling: NativeRopeScaling | null;
   tieWordEmbeddings: boolean;
+  /** q, k and v have a bias. */
+  qkvBias: boolean;
+  /** Every query and key head is normed before it is rotated. */
+  qkNorm: boolean;
 }
 
-export interface NativeModelInfo extends Omit<NativeModelSpec, 'rmsNormEps' | 'ropeTheta'> {
+export interface NativeModelInfo extends Omit<NativeModelSpec, 'rmsNormEps' | 'ropeTheta' | 'ropeScaling'> {
   model: ModelId;
   dtype: Dtype;
   device: string;
@@ -74,6 +103,8 @@ export interface NativePolicyOptions {
   kind: 'lora' | 'full';
   rank: number;
   alpha: number;
+  /** LoRA is scaled by alpha / sqrt(rank) instead of alpha / rank. */
+  rslora: boolean;
   dropout: number;
   targets: string[];
   seed: bigint;
@@ -88,6 +119,7 @@ export interface NativePolicyInfo {
   parameterCount: number;
   rank: number;
   alpha: number;
+  rslora: boolean;
   targets: string[];
 }
 

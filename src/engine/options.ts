@@ -53,6 +53,7 @@ const LORA_OPTIONS: OptionNames<LoraOptions> = {
   ...FULL_OPTIONS,
   rank: true,
   alpha: true,
+  rslora: true,
   dropout: true,
   targetModules: true,
   seed: true,

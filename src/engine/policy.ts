@@ -23,10 +23,11 @@ import { TARGET_MODULES } from './types';
 export function policyArguments(options: PolicyOptions): NativePolicyOptions {
   const { kind, beta1 = 0.9, beta2 = 0.999, eps = 1e-8 } = options;
   if (kind === 'full') {
-    return { kind, rank: 0, alpha: 0, dropout: 0, targets: [], seed: 0n, beta1, beta2, eps };
+    const none = { rank: 0, alpha: 0, rslora: false, dropout: 0, targets: [], seed: 0n };
+    return { kind, ...none, beta1, beta2, eps };
   }
-  const { rank, alpha, dropout = 0, targetModules = TARGET_MODULES, seed } = options;
-  return { kind, rank, alpha, dropout, targets: [...targetModules], seed, beta1, beta2, eps };
+  const { rank, alpha, rslora = false, dropout = 0, targetModules = TARGET_MODULES, seed } = options;
+  return { kind, rank, alpha, rslora, dropout, targets: [...targetModules], seed, beta1, beta2, eps };
 }
 
 export class NativePolicy implements Policy {

@@ -57,6 +57,8 @@ export interface LoraOptions {
   kind: 'lora';
   rank: number;
   alpha: number;
+  /** rsLoRA: scaled by alpha / sqrt(rank) instead of alpha / rank. Default false. */
+  rslora?: boolean;
   dropout?: number;
   targetModules?: readonly TargetModule[];
   seed: bigint;

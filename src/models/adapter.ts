@@ -4,13 +4,15 @@ import { z } from 'zod';
 import type { NativeTensorTable } from '../engine/binding';
 import { TARGET_MODULES, type TargetModule } from '../engine/types';
 import { shownJson } from '../json';
-import { parseFields } from './config-file';
+import { flag, parseFields } from './config-file';
 import { badFile, readJson } from './files';
 import { openTensorFiles } from './tensor-files';
 
 export interface AdapterShape {
   rank: number;
   alpha: number;
+  /** Scaled by alpha / sqrt(rank) instead of alpha / rank. */
+  rslora: boolean;
   dropout: number;
   targetModules: TargetModule[];
 }
@@ -19,6 +21,7 @@ const CONFIG = z.looseObject({
   peft_type: z.literal('LORA', 'must be LORA'),
   r: z.int('must be a whole number').min(1, 'must be at least 1'),
   lora_alpha: z.number('must be a number'),
+  use_rslora: flag,
   lora_dropout: z.number('must be a number').nullish(),
   bias: z.literal('none', 'must be none').nullish(),
   target_modules: z.union([z.string(), z.array(z.string())], 'must be a name or a list of names'),
@@ -26,7 +29,7 @@ const CONFIG = z.looseObject({
 
 /** PEFT options that change what an adapter computes; each is off when null, false or empty. */
 const OTHERS = [
-  'use_dora', 'use_rslora', 'modules_to_save', 'rank_pattern', 'alpha_pattern', 'layers_to_transform', 'layers_pattern',
+  'use_dora', 'modules_to_save', 'rank_pattern', 'alpha_pattern', 'layers_to_transform', 'layers_pattern',
   'exclude_modules', 'fan_in_fan_out', 'lora_bias', 'layer_replication', 'target_parameters', 'trainable_token_indices',
   'use_qalora', 'alora_invocation_tokens',
 ] as const; // prettier-ignore
@@ -63,7 +66,13 @@ async function readShape(directory: string): Promise<AdapterShape> {
       `${path} targets the module ${shownJson(name)}, which is not one of ${TARGET_MODULES.join(', ')}`,
     );
   });
-  return { rank: config.r, alpha: config.lora_alpha, dropout: config.lora_dropout ?? 0, targetModules };
+  return {
+    rank: config.r,
+    alpha: config.lora_alpha,
+    rslora: config.use_rslora === true,
+    dropout: config.lora_dropout ?? 0,
+    targetModules,
+  };
 }
 
 /** An adapter's shape and tensors; its file stays open until it is disposed of. */

@@ -1,14 +1,17 @@
 /** The model families whose config.json can be read. */
 import { AcoerError } from '../errors';
+import { llama } from './llama';
+import { mistral } from './mistral';
+import { qwen2 } from './qwen2';
 import { qwen3 } from './qwen3';
 import type { ModelFamily } from './spec';
 
-const BUILT_IN: readonly ModelFamily[] = [qwen3];
+const BUILT_IN: readonly ModelFamily[] = [qwen3, qwen2, llama, mistral];
 const registry = new Map(BUILT_IN.map((family) => [family.architecture, family]));
 
 /**
  * Adds a family with the same arithmetic but other names: its config.json is mapped to a `ModelSpec`, its
- * tensor names to the engine's (those of Qwen3 in transformers). A second call with the same architecture
+ * tensor names to the engine's (those of the built-in families in transformers). A second call with the same architecture
  * replaces the first.
  * @throws BAD_CONFIG for the names of a built-in family
  */

@@ -1,5 +1,5 @@
 /**
- * What a dense Qwen3 costs: parameters, bytes read and floating-point operations, from its shape alone. The
+ * What a dense decoder costs: parameters, bytes read and floating-point operations, from its shape alone. The
  * product of an [m, k] and a [k, n] matrix counts 2 m k n FLOPs; norms, RoPE, SiLU and softmax are ignored
  * (under 1%). The floor of a piece of work is the larger of its bytes over the read bandwidth and its FLOPs
  * over the matmul rate.
@@ -15,6 +15,10 @@ export interface ModelShape {
   numKvHeads: number;
   headDim: number;
   tieWordEmbeddings: boolean;
+  /** q, k and v have a bias. */
+  qkvBias: boolean;
+  /** Queries and keys are normed head by head. */
+  qkNorm: boolean;
 }
 
 export interface Work {
@@ -54,13 +58,17 @@ export function embeddingParameters(shape: ModelShape): number {
   return shape.vocabSize * shape.hiddenSize;
 }
 
-export function normParameters(shape: ModelShape): number {
-  return shape.numLayers * (2 * shape.hiddenSize + 2 * shape.headDim) + shape.hiddenSize;
+/** Elements of all norms and biases. */
+export function vectorParameters(shape: ModelShape): number {
+  const { hiddenSize: D, headDim: K, numHeads: H, numKvHeads: J } = shape;
+  const norms = 2 * D + (shape.qkNorm ? 2 * K : 0);
+  const biases = shape.qkvBias ? (H + 2 * J) * K : 0;
+  return shape.numLayers * (norms + biases) + D;
 }
 
 export function parameterCount(shape: ModelShape): number {
   const embeddings = embeddingParameters(shape) * (shape.tieWordEmbeddings ? 1 : 2);
-  return layerMatrixParameters(shape) + embeddings + normParameters(shape);
+  return layerMatrixParameters(shape) + embeddings + vectorParameters(shape);
 }
 
 /** Parameters of the LoRA pairs of `rank` on the linears `targets`. */
@@ -73,10 +81,10 @@ export function loraParameters(
   return shape.numLayers * adapted.reduce((sum, [i, o]) => sum + rank * (i + o), 0);
 }
 
-/** Weights read by one decode step: layers, norms and head, and single rows of an untied embedding. */
+/** Weights read by one decode step: layers, norms, biases and head, and single rows of an untied embedding. */
 export function decodeWeightBytes(shape: ModelShape, bytesPerElement: number): number {
   return (
-    (layerMatrixParameters(shape) + embeddingParameters(shape) + normParameters(shape)) * bytesPerElement
+    (layerMatrixParameters(shape) + embeddingParameters(shape) + vectorParameters(shape)) * bytesPerElement
   );
 }
 

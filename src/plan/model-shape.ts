@@ -16,7 +16,7 @@ export interface PlannedModel {
   tokenizerBytes: number;
 }
 
-/** Size of Qwen3's tokenizer.json. */
+/** Size of Qwen3's tokenizer.json; those of the other known models are of its kind and no larger. */
 const QWEN3_TOKENIZER_BYTES = 11_422_654;
 
 function fileBytes(path: string): number {
@@ -34,12 +34,13 @@ export async function readPlannedModel(directory: string): Promise<PlannedModel>
   };
 }
 
-/** Shapes of `Qwen/Qwen3-1.7B` and the like are known without their files. */
+/** Shapes of `Qwen/Qwen3-1.7B`, `deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B` and the like are known without their files. */
 function knownModel(name: string): PlannedModel | undefined {
   const key = name
     .toLowerCase()
-    .replace(/^qwen\//, '')
-    .replace(/@.*$/, '');
+    .replace(/@.*$/, '')
+    .replace(/^(?:qwen|huggingfacetb|meta-llama)\//, '')
+    .replace(/^deepseek-ai\/deepseek-/, '');
   if (!Object.hasOwn(SHAPES, key) || key === 'tiny') return undefined;
   const shape = SHAPES[key as keyof typeof SHAPES];
   const { maxPositions } = shape;

@@ -4,6 +4,7 @@ import { looksLikeHubId, splitRevision } from '../hub';
 export interface LoraShape {
   loraRank: number;
   loraAlpha: number;
+  useRslora: boolean;
   loraDropout: number;
   targetModules: readonly string[];
 }
@@ -51,7 +52,7 @@ export function adapterConfig(shape: LoraShape, model: string): Record<string, u
     use_bdlora: null,
     use_dora: false,
     use_qalora: false,
-    use_rslora: false,
+    use_rslora: shape.useRslora,
     velora_config: null,
   };
 }

@@ -75,7 +75,10 @@ function training({ config, summary, trainData, forkedAt }: CardContent): string
     ['longest completion', `${config.maxCompletionLength} tokens`],
     ['loss', `${config.lossType}, beta ${config.beta}`],
     ['learning rate', `${config.learningRate}, ${config.lrSchedulerType}`],
-    ['LoRA', `rank ${config.loraRank}, alpha ${config.loraAlpha}, dropout ${config.loraDropout}`],
+    [
+      config.useRslora ? 'LoRA (rsLoRA)' : 'LoRA',
+      `rank ${config.loraRank}, alpha ${config.loraAlpha}, dropout ${config.loraDropout}`,
+    ],
     ['target modules', config.targetModules.join(', ')],
     ['seed', String(run.seed)],
     ...(run.rollbacks > 0 ? [['rollbacks', String(run.rollbacks)]] : []),

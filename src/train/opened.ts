@@ -70,6 +70,7 @@ export function createPolicy(model: Model, config: Config): Promise<Policy> {
     kind: 'lora',
     rank: config.loraRank,
     alpha: config.loraAlpha,
+    rslora: config.useRslora,
     dropout: config.loraDropout,
     targetModules: config.targetModules,
     seed: streamSeed(config.seed, 'lora-init'),

@@ -5,6 +5,7 @@ import { join } from 'node:path';
 
 import type { BenchResult } from '../../src/bench';
 import { SHAPES, writeRandomWeights } from '../../src/bench';
+import type { NamedShape } from '../../src/plan/shapes';
 import { parameterCount } from '../../src/plan/cost';
 import { createEngine } from '../../src/engine/engine';
 import { acoer } from '../helpers/cli';
@@ -68,11 +69,13 @@ describe('random weights', () => {
     expect(c).not.toBe(a);
   });
 
-  test.each([
+  test.each<[string, Partial<NamedShape>]>([
     ['one file, tied', { shards: 1, tieWordEmbeddings: true }],
     ['three shards, untied', { shards: 3, tieWordEmbeddings: false }],
+    ['of Qwen2', { modelType: 'qwen2', qkvBias: true, qkNorm: false }],
+    ['of Llama', { modelType: 'llama', qkNorm: false, ropeScaling: SHAPES['llama-3.2-1b'].ropeScaling }],
   ])('load as a model with the requested shape: %s', async (name, options) => {
-    const shape = { ...SHAPES.tiny, ...options };
+    const shape: NamedShape = { ...SHAPES.tiny, ...options };
     const directory = join(scratch, name);
     await writeRandomWeights(directory, shape);
     await using engine = await createEngine({ device: 'cpu' });
@@ -83,6 +86,8 @@ describe('random weights', () => {
       vocabSize: shape.vocabSize,
       numLayers: shape.numLayers,
       tieWordEmbeddings: shape.tieWordEmbeddings,
+      qkvBias: shape.qkvBias,
+      qkNorm: shape.qkNorm,
     });
   });
 

@@ -1,12 +1,21 @@
 /**
- * Random dense Qwen3 directories in the Hub's layout, written by TypeScript: the same seed gives the same
+ * Directories of random dense models in the Hub's layout, written by TypeScript: the same seed gives the same
  * bytes.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+const ARCHITECTURES = {
+  qwen3: 'Qwen3ForCausalLM',
+  qwen2: 'Qwen2ForCausalLM',
+  llama: 'LlamaForCausalLM',
+  mistral: 'MistralForCausalLM',
+};
+
 export interface RandomModelOptions {
+  /** `model_type`. Llama's rotary embeddings are scaled. */
+  family?: keyof typeof ARCHITECTURES;
   vocabSize?: number;
   hiddenSize?: number;
   intermediateSize?: number;
@@ -31,6 +40,7 @@ interface NamedTensor {
 }
 
 const DEFAULTS: Required<RandomModelOptions> = {
+  family: 'qwen3',
   vocabSize: 64,
   hiddenSize: 32,
   intermediateSize: 48,
@@ -49,6 +59,18 @@ const DEFAULTS: Required<RandomModelOptions> = {
 function tensorsOf(o: Required<RandomModelOptions>): NamedTensor[] {
   const matrix = (name: string, ...shape: number[]): NamedTensor => ({ name, shape, norm: false });
   const norm = (name: string, size: number): NamedTensor => ({ name, shape: [size], norm: true });
+  const biases = (at: string): NamedTensor[] =>
+    o.family !== 'qwen2'
+      ? []
+      : [
+          matrix(`${at}.q_proj.bias`, o.numHeads * o.headDim),
+          matrix(`${at}.k_proj.bias`, o.numKvHeads * o.headDim),
+          matrix(`${at}.v_proj.bias`, o.numKvHeads * o.headDim),
+        ];
+  const headNorms = (at: string): NamedTensor[] =>
+    o.family !== 'qwen3'
+      ? []
+      : [norm(`${at}.q_norm.weight`, o.headDim), norm(`${at}.k_norm.weight`, o.headDim)];
   const tensors = [matrix('model.embed_tokens.weight', o.vocabSize, o.hiddenSize)];
   for (let layer = 0; layer < o.numLayers; layer++) {
     const at = `model.layers.${layer}`;
@@ -58,8 +80,8 @@ function tensorsOf(o: Required<RandomModelOptions>): NamedTensor[] {
       matrix(`${at}.self_attn.k_proj.weight`, o.numKvHeads * o.headDim, o.hiddenSize),
       matrix(`${at}.self_attn.v_proj.weight`, o.numKvHeads * o.headDim, o.hiddenSize),
       matrix(`${at}.self_attn.o_proj.weight`, o.hiddenSize, o.numHeads * o.headDim),
-      norm(`${at}.self_attn.q_norm.weight`, o.headDim),
-      norm(`${at}.self_attn.k_norm.weight`, o.headDim),
+      ...headNorms(`${at}.self_attn`),
+      ...biases(`${at}.self_attn`),
       norm(`${at}.post_attention_layernorm.weight`, o.hiddenSize),
       matrix(`${at}.mlp.gate_proj.weight`, o.intermediateSize, o.hiddenSize),
       matrix(`${at}.mlp.up_proj.weight`, o.intermediateSize, o.hiddenSize),
@@ -71,10 +93,19 @@ function tensorsOf(o: Required<RandomModelOptions>): NamedTensor[] {
   return tensors;
 }
 
+/** With frequencies below, within and above the range in which they are mixed. */
+const LLAMA3_SCALING = {
+  rope_type: 'llama3',
+  factor: 8,
+  low_freq_factor: 1,
+  high_freq_factor: 4,
+  original_max_position_embeddings: 64,
+};
+
 function configOf(o: Required<RandomModelOptions>): Record<string, unknown> {
   return {
-    architectures: ['Qwen3ForCausalLM'],
-    model_type: 'qwen3',
+    architectures: [ARCHITECTURES[o.family]],
+    model_type: o.family,
     attention_bias: false,
     attention_dropout: 0,
     head_dim: o.headDim,
@@ -86,7 +117,7 @@ function configOf(o: Required<RandomModelOptions>): Record<string, unknown> {
     num_hidden_layers: o.numLayers,
     num_key_value_heads: o.numKvHeads,
     rms_norm_eps: 1e-6,
-    rope_scaling: null,
+    rope_scaling: o.family === 'llama' ? LLAMA3_SCALING : null,
     rope_theta: 1000000,
     sliding_window: null,
     tie_word_embeddings: o.tieWordEmbeddings,

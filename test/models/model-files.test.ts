@@ -23,6 +23,9 @@ const { cases } = JSON.parse(
   readFileSync(join(__dirname, '../fixtures/models/configs.json'), 'utf8'),
 ) as Reference;
 const CONFIG = cases[0]!.config;
+const QWEN2 = { architectures: ['Qwen2ForCausalLM'], model_type: 'qwen2' };
+const LLAMA = { architectures: ['LlamaForCausalLM'], model_type: 'llama' };
+const MISTRAL = { architectures: ['MistralForCausalLM'], model_type: 'mistral' };
 
 let folders = 0;
 /** A folder with this config.json, or this text in it. */
@@ -62,12 +65,27 @@ describe('config.json', () => {
 
   test.each<[object, RegExp]>([
     [
-      { architectures: ['LlamaForCausalLM'] },
-      /asks for the architecture LlamaForCausalLM, which this engine does not/,
+      { architectures: ['SmolLM3ForCausalLM'], model_type: 'smollm3' },
+      /asks for the architecture SmolLM3ForCausalLM, which this engine does not/,
     ],
+    [{ architectures: ['LlamaForCausalLM'] }, /asks for the model type qwen3, which this engine does not/],
     [{ model_type: 'qwen3_moe' }, /asks for the model type qwen3_moe/],
     [{ architectures: null, model_type: null }, /names neither architectures nor model_type/],
-    [{ rope_scaling: { rope_type: 'yarn' } }, /rope scaling \(rope_scaling.rope_type = "yarn"\)/],
+    [{ rope_scaling: { rope_type: 'longrope' } }, /rope scaling \(rope_scaling.rope_type = "longrope"\)/],
+    [{ rope_scaling: { rope_type: 'yarn' } }, /config.json lacks rope_scaling.factor/],
+    [{ rope_scaling: { rope_type: 'yarn', factor: 0.5 } }, /rope_scaling.factor must be at least 1, not 0.5/],
+    [
+      { rope_scaling: { type: 'yarn', factor: 4, finetuned: true } },
+      /rope scaling \(rope_scaling.finetuned\)/,
+    ],
+    [{ rope_scaling: { type: 'yarn', factor: 4, low_freq_factor: 1 } }, /\(rope_scaling.low_freq_factor\)/],
+    [{ rope_scaling: { rope_type: 'llama3', factor: 8 } }, /lacks rope_scaling.low_freq_factor/],
+    [
+      { rope_scaling: { rope_type: 'llama3', factor: 8, low_freq_factor: 4, high_freq_factor: 4 } },
+      /rope_scaling.high_freq_factor 4 must be above low_freq_factor 4/,
+    ],
+    [{ rope_scaling: { mrope_section: [1, 2] } }, /rope scaling \(rope_scaling.mrope_section\)/],
+    [{ partial_rotary_factor: 0.5 }, /partly rotated heads \(partial_rotary_factor\)/],
     [{ rope_scaling: { type: 'linear' } }, /rope scaling \(rope_scaling.type = "linear"\)/],
     [{ rope_scaling: { factor: 4 } }, /rope scaling \(rope_scaling.factor\)/],
     [{ rope_parameters: { rope_type: 'linear', rope_theta: 1e4 } }, /rope_parameters.rope_type = "linear"/],
@@ -88,6 +106,17 @@ describe('config.json', () => {
     [{ head_dim: 33 }, /odd head_dim 33/],
     [{ vocab_size: 2 ** 31, hidden_size: 1024 }, /more than 10\^12 numbers/],
     [{ head_dim: 2 ** 31 - 2, hidden_size: 1024 }, /more than 10\^12 numbers/],
+    [{ ...QWEN2, use_sliding_window: true }, /sliding windows \(use_sliding_window\).* for Qwen2/],
+    [{ ...QWEN2, layer_types: ['sliding_attention'] }, /sliding windows \(layer_types\)/],
+    [{ ...QWEN2, rope_theta: null }, /config.json lacks rope_theta/],
+    [{ ...LLAMA, attention_bias: true }, /attention bias \(attention_bias\).* for Llama/],
+    [{ ...LLAMA, mlp_bias: true }, /biases of the MLP \(mlp_bias\)/],
+    [
+      { ...LLAMA, hidden_size: 98, head_dim: undefined },
+      /lacks head_dim, and num_attention_heads 4 does not divide/,
+    ],
+    [{ ...MISTRAL, sliding_window: 4096 }, /a sliding window \(sliding_window\).* for Mistral/],
+    [{ ...MISTRAL, sliding_window: undefined }, /a sliding window of 4096 \(the default/],
   ])('%j is refused', async (changes, sentence) => {
     const folder = folderOf({ ...CONFIG, ...changes });
     await expect(readModelSpec(folder)).rejects.toThrow(badFile(sentence));
@@ -242,8 +271,9 @@ describe('adapter_config.json', () => {
     );
 
   test.each<[object, object]>([
-    [{}, { rank: 16, alpha: 32, dropout: 0, targetModules: ['q_proj', 'down_proj'] }],
+    [{}, { rank: 16, alpha: 32, rslora: false, dropout: 0, targetModules: ['q_proj', 'down_proj'] }],
     [{ target_modules: 'v_proj', lora_dropout: 0.5 }, { dropout: 0.5, targetModules: ['v_proj'] }],
+    [{ use_rslora: true, lora_alpha: 3 }, { alpha: 3, rslora: true }],
     [{ target_modules: 'all-linear' }, { targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] }],
   ])('%j', async (changes, shape) => {
     await using files = await open(changes);
@@ -252,7 +282,7 @@ describe('adapter_config.json', () => {
 
   test.each<[object, RegExp]>([
     [{ use_dora: true }, /uses use_dora, which this engine does not support/],
-    [{ use_rslora: true }, /use_rslora/],
+    [{ use_rslora: 'yes' }, /use_rslora must be true or false, not "yes"/],
     [{ modules_to_save: ['lm_head'] }, /modules_to_save/],
     [{ rank_pattern: { q_proj: 4 } }, /rank_pattern/],
     [{ bias: 'all' }, /bias must be none, not "all"/],

@@ -19,6 +19,7 @@ interface AdapterConfig {
   base_model_name_or_path: string;
   r: number;
   lora_alpha: number;
+  use_rslora: boolean;
   target_modules: TargetModule[];
 }
 const ADAPTERS = readdirSync(join(FIXTURES, 'adapters')).map(
@@ -45,8 +46,9 @@ describe("adapter files equal PEFT's", () => {
   afterEach(() => rmSync(directory, { recursive: true }));
 
   test.each(ADAPTERS)('%s: the same adapter_config.json', (_, config) => {
-    const { r, lora_alpha, target_modules, base_model_name_or_path } = config;
-    const shape = { loraRank: r, loraAlpha: lora_alpha, loraDropout: 0, targetModules: target_modules };
+    const { r, lora_alpha, use_rslora: useRslora, target_modules, base_model_name_or_path } = config;
+    const lora = { loraRank: r, loraAlpha: lora_alpha, useRslora, loraDropout: 0 };
+    const shape = { ...lora, targetModules: target_modules };
     expect(adapterConfig(shape, base_model_name_or_path)).toEqual(config);
   });
 

@@ -1,13 +1,15 @@
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import type { Model, Policy } from '../../src/engine/types';
 import {
+  FIXTURES,
   adapterDirectory,
   differingTensors,
   modelDirectory,
   packed,
+  readJson,
   readSafetensors,
   under,
   values,
@@ -16,14 +18,17 @@ import {
 import { safetensors } from '../helpers/random-model';
 import { surrogatePass } from '../helpers/training';
 
-const ADAPTERS: Record<string, string> = {
-  'all-r4': 'tied-kv2',
-  'qv-r2': 'tied-kv2',
-  'mlp-r8': 'tied-kv2',
-  'all-r2': 'untied-kv1',
-  'all-r3': 'tied-kv4',
-  'mixed-r4': 'untied-kv8-sharded',
-};
+const ADAPTERS = readdirSync(join(FIXTURES, 'adapters')).map(
+  (name) =>
+    [
+      name,
+      readJson<{ base_model_name_or_path: string }>(`adapters/${name}/adapter_config.json`)
+        .base_model_name_or_path,
+    ] as const,
+);
+const WHOLE_MODELS = readdirSync(join(FIXTURES, 'gradients'))
+  .filter((name) => name.startsWith('full-'))
+  .map((name) => name.slice('full-'.length, -'.safetensors'.length));
 /** float32: PEFT's own gradients are 2e-6 from float64 here (largest over a tensor's largest), ours may double it. */
 const FLOAT32 = 1e-4;
 /** float64: the same sums in another order. */
@@ -37,7 +42,12 @@ async function gradientsOf(policy: Policy, path: string) {
 }
 
 describe('gradients', () => {
-  test.each(Object.entries(ADAPTERS))("adapter %s on %s: equal to PEFT's", async (adapter, name) => {
+  test('the fixtures cover every family', () => {
+    expect(ADAPTERS).toHaveLength(20);
+    expect(WHOLE_MODELS).toHaveLength(15);
+  });
+
+  test.each(ADAPTERS)("adapter %s on %s: equal to PEFT's", async (adapter, name) => {
     await withEngine(async (engine) => {
       const model = await engine.loadModel(modelDirectory(name), { dtype: 'float32' });
       const policy = await model.loadAdapter(adapterDirectory(adapter));
@@ -55,7 +65,7 @@ describe('gradients', () => {
     });
   });
 
-  test.each(['tied-kv2', 'untied-kv8-sharded'])("whole model %s: equal to autograd's", async (name) => {
+  test.each(WHOLE_MODELS)("whole model %s: equal to autograd's", async (name) => {
     await withEngine(async (engine) => {
       const model = await engine.loadModel(modelDirectory(name), { dtype: 'float32' });
       const policy = await model.createPolicy({ kind: 'full' });

@@ -33,6 +33,7 @@ const lora = (changes: object = {}): Parameters<NativeEngine['createPolicy']>[0]
   kind: 'lora',
   rank: 2,
   alpha: 4,
+  rslora: false,
   dropout: 0,
   targets: [...TARGET_MODULES],
   seed: 1n,

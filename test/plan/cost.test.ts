@@ -1,6 +1,8 @@
 /**
  * The cost model against independently computed figures of Qwen3-1.7B (model card, config and arithmetic).
  */
+import { readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
 import {
   attentionFlopsPerPair,
   decodeStepWork,
@@ -11,11 +13,11 @@ import {
   kvBytesPerToken,
   layerMatrixParameters,
   loraParameters,
-  normParameters,
   parameterCount,
   prefillWork,
   rolloutFloorSeconds,
   trainWork,
+  vectorParameters,
 } from '../../src/plan/cost';
 import { SHAPES } from '../../src/plan/shapes';
 
@@ -25,9 +27,25 @@ const BF16 = 2;
 test('parameters of Qwen3-1.7B, part by part', () => {
   expect(layerMatrixParameters(shape)).toBe(28 * 50_331_648);
   expect(embeddingParameters(shape)).toBe(311_164_928);
-  expect(normParameters(shape)).toBe(123_904);
+  expect(vectorParameters(shape)).toBe(123_904);
   expect(parameterCount(shape)).toBe(1_720_574_976);
   expect(loraParameters(shape, 16)).toBe(17_432_576);
+});
+
+// Counted by transformers, from each model's config.json (scripts/fixtures/shape_parameters.py).
+test('every known shape has the parameters of its model', () => {
+  const path = resolve(__dirname, '../fixtures/plan/parameters.json');
+  const { counts } = JSON.parse(readFileSync(path, 'utf8')) as { counts: Record<string, number> };
+  const { tiny: _, ...known } = SHAPES;
+  expect(Object.fromEntries(Object.values(known).map((one) => [one.name, parameterCount(one)]))).toEqual(
+    counts,
+  );
+});
+
+test('biases of q, k and v count, norms of heads count only where they are', () => {
+  const { qkNorm: _, ...rest } = shape;
+  expect(vectorParameters(shape) - vectorParameters({ ...rest, qkNorm: false })).toBe(28 * 2 * 128);
+  expect(vectorParameters({ ...shape, qkvBias: true }) - vectorParameters(shape)).toBe(28 * 32 * 128);
 });
 
 test('the embedded model has the parameters its recipe states', () => {

@@ -2,7 +2,13 @@ import { readFileSync } from 'node:fs';
 import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { loadTokenizer, renderPrompt, type Tokenizer } from '../../src/tokenizer';
+import {
+  loadTokenizer,
+  measureCompletion,
+  measureThinking,
+  renderPrompt,
+  type Tokenizer,
+} from '../../src/tokenizer';
 import type { ChatMessage, Problem } from '../../src/types';
 
 const fixture = JSON.parse(readFileSync(resolve(__dirname, '../fixtures/tiny-tokenizer.json'), 'utf8')) as {
@@ -79,6 +85,43 @@ describe('other models', () => {
     expect(renderPrompt(opened, problem, 0, { promptTemplate: '{problem}' }).thinkOpened).toBe(true);
     const quoting = { ...problem, question: 'what is <think>?' };
     expect(renderPrompt(tokenizer, quoting, 0, { promptTemplate: '{problem}' }).thinkOpened).toBe(false);
+  });
+
+  // DeepSeek-R1-Distill's template ends a prompt with `<think>` and leaves earlier thinking out of the history.
+  test('a completion of a template that opens <think> starts inside the thinking', async () => {
+    await cp(tiny, directory, { recursive: true });
+    const path = join(directory, 'tokenizer_config.json');
+    const config = JSON.parse(await readFile(path, 'utf8')) as object;
+    const template =
+      "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'].split('</think>')[-1] }}<|im_end|>\n{% endfor %}" +
+      '{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n{% endif %}';
+    await writeFile(path, JSON.stringify({ ...config, chat_template: template }));
+    const r1 = await loadTokenizer(directory);
+    const prompt = renderPrompt(r1, problem, 0, { promptTemplate: '{problem}' });
+    expect(prompt.text).toBe('<|im_start|>user\n6-3-4 mod 10?<|im_end|>\n<|im_start|>assistant\n<think>\n');
+    expect(prompt.thinkOpened).toBe(true);
+    const thinking = r1.encode('6-3=3 3-4=9');
+    const answer = r1.encode('\\boxed{9}');
+    const ids = Int32Array.of(...thinking, r1.thinkCloseId!, ...answer);
+    expect(measureCompletion(ids, r1, prompt.thinkOpened)).toEqual({
+      thinkingTokens: thinking.length,
+      thinkingClosed: true,
+      laterThinkingTokens: 0,
+      answerTokens: answer.length,
+    });
+    // Cut off before it closed, and a model that opens it once more.
+    expect(measureThinking(thinking, r1, prompt.thinkOpened)).toEqual({
+      thinkingTokens: thinking.length,
+      thinkingClosed: false,
+    });
+    expect(measureThinking(Int32Array.of(r1.thinkOpenId!, ...ids), r1, prompt.thinkOpened)).toEqual({
+      thinkingTokens: thinking.length + 1,
+      thinkingClosed: true,
+    });
+    const history = [{ role: 'assistant' as const, content: '<think>6-3=3</think>9' }];
+    expect(r1.renderChat(history, { enableThinking: true, addGenerationPrompt: false })).toBe(
+      '<|im_start|>assistant\n9<|im_end|>\n',
+    );
   });
 
   test.each([2 ** 31 - 1, 1 << 22, -1, 1.5])('an added token of id %p is refused', async (id) => {

@@ -30,10 +30,10 @@ struct SwigluArgs {
 
 // Grid (N, rotateBlocks(H, J)), kRotateThreads. K is 64, 96 or 128.
 struct RotateArgs {
-  const void* qkv_NE;  // [N, (H + 2 J) K]
-  const void* qNorm_K;
-  const void* kNorm_K;
-  const void* cos_PK;  // rounded to the storage type
+  const void* qkv_NE;   // [N, (H + 2 J) K]
+  const void* qNorm_K;  // null: queries are only turned
+  const void* kNorm_K;  // null: keys are only turned
+  const void* cos_PK;   // rounded to the storage type
   const void* sin_PK;
   const int32_t* slots_N;
   const int32_t* positions_N;  // a row with a negative position is left out
@@ -48,7 +48,7 @@ struct RotateArgs {
 // Grid (splits, J, N), kAttentionThreads. splits covers the longest row that can come; a block
 // beyond the end of its row ends at once.
 struct AttentionArgs {
-  const void* q_NHK;  // normed and rotated
+  const void* q_NHK;  // rotated
   const void* keys_SJLK;
   const void* values_SJLK;
   const int32_t* slots_N;

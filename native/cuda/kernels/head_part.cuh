@@ -25,7 +25,7 @@ __device__ __forceinline__ void storePair(T* to, float2 pair) {
   to[1] = fromFloat<T>(pair.y);
 }
 
-// x cos + turned sin, each product and the sum rounded to T as applyRope in ops.cpp rounds them.
+// x cos + turned sin, each product and the sum rounded to T as applyRope in rope.cpp rounds them.
 template <class T>
 __device__ __forceinline__ float turn(float x, float turned, float cos, float sin) {
   return rounded<T>(x * cos) + rounded<T>(turned * sin);
@@ -47,15 +47,22 @@ __device__ __forceinline__ void storePart(T* to, int half, const HeadPart& part)
   storePair(to + half, part.high);
 }
 
-// The head times `scale` and its weight, turned; the pointers are to the lane's first element.
+// The head times `scale` and its weight; the pointer is to the lane's first element.
 template <class T>
-__device__ __forceinline__ HeadPart normAndTurn(HeadPart x, float scale, const T* weight,
-                                                const T* cos, const T* sin, int half) {
-  const HeadPart w = loadPart(weight, half), c = loadPart(cos, half), s = loadPart(sin, half);
+__device__ __forceinline__ HeadPart weighted(HeadPart x, float scale, const T* weight, int half) {
+  const HeadPart w = loadPart(weight, half);
   x.low.x = rounded<T>(rounded<T>(x.low.x * scale) * w.low.x);
   x.low.y = rounded<T>(rounded<T>(x.low.y * scale) * w.low.y);
   x.high.x = rounded<T>(rounded<T>(x.high.x * scale) * w.high.x);
   x.high.y = rounded<T>(rounded<T>(x.high.y * scale) * w.high.y);
+  return x;
+}
+
+// The head turned by its angles; the pointers are to those of the lane's first element.
+template <class T>
+__device__ __forceinline__ HeadPart turned(const HeadPart& x, const T* cos, const T* sin,
+                                           int half) {
+  const HeadPart c = loadPart(cos, half), s = loadPart(sin, half);
   return {{turn<T>(x.low.x, -x.high.x, c.low.x, s.low.x),
            turn<T>(x.low.y, -x.high.y, c.low.y, s.low.y)},
           {turn<T>(x.high.x, x.low.x, c.high.x, s.high.x),

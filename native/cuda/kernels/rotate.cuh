@@ -1,5 +1,5 @@
-// What lies between the qkv projection and attention: norm and rotary embedding of every query and
-// key head, keys and values into the cache.
+// What lies between the qkv projection and attention: norm, if any, and rotary embedding of every
+// query and key head, keys and values into the cache.
 #pragma once
 
 #include "args.h"
@@ -32,14 +32,16 @@ __device__ __forceinline__ void rotate(const RotateArgs& a) {
   HeadPart part{};
   if (active) part = loadPart(from, half);
   if (isQuery || isKey) {
-    float squares = squaresOf(part);
-    squares = ACOER_PLANTED(32) ? squares + __shfl_xor_sync(~0u, squares, 1) : warpSum(squares);
-    const float scale = rsqrtf(squares / K + a.eps);
+    const T* weight = static_cast<const T*>(isQuery ? a.qNorm_K : a.kNorm_K);
+    if (weight != nullptr) {
+      float squares = squaresOf(part);
+      squares = ACOER_PLANTED(32) ? squares + __shfl_xor_sync(~0u, squares, 1) : warpSum(squares);
+      if (active) part = weighted(part, rsqrtf(squares / K + a.eps), weight + i, half);
+    }
     if (active) {
       const int64_t angle = int64_t{position} * K + i;
-      part = normAndTurn(part, scale, static_cast<const T*>(isQuery ? a.qNorm_K : a.kNorm_K) + i,
-                         static_cast<const T*>(a.cos_PK) + angle,
-                         static_cast<const T*>(a.sin_PK) + angle, half);
+      part = turned(part, static_cast<const T*>(a.cos_PK) + angle,
+                    static_cast<const T*>(a.sin_PK) + angle, half);
     }
   }
   if (active || ACOER_PLANTED(33)) storePart(to, half, part);

@@ -34,9 +34,9 @@ struct HeadView {
 // K is 64, 96 or 128.
 struct HeadNormArgs {
   HeadView x, y;
-  float* inverseRms_TH;
-  const void* weight_K;
-  const void* cos_TK;  // rounded to the storage type
+  float* inverseRms_TH;  // not used without a weight
+  const void* weight_K;  // null: heads are only turned
+  const void* cos_TK;    // rounded to the storage type
   const void* sin_TK;
   int32_t heads, headDim;
   float eps;
@@ -45,8 +45,8 @@ struct HeadNormArgs {
 // Grid and block as above.
 struct HeadNormBackwardArgs {
   HeadView dy, x, dx;
-  const float* inverseRms_TH;
-  const void* weight_K;
+  const float* inverseRms_TH;  // not used without a weight
+  const void* weight_K;        // null: the heads were only turned
   const void* cos_TK;
   const void* sin_TK;
   int32_t heads, headDim;

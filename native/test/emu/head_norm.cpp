@@ -32,6 +32,7 @@ struct Shape {
   int tokens, heads, headDim;
   // Head by head in place of token by token, as attention's gradients may lie.
   bool headsFirst;
+  bool norm = true;
 };
 
 template <class T>
@@ -67,6 +68,7 @@ struct Inputs {
   Heads<T> x;
 
   size_t K() const { return static_cast<size_t>(shape.headDim); }
+  const T* weights() const { return shape.norm ? weight.data() : nullptr; }
 };
 
 // The dimension that k is turned with, and its sign in the forward pass.
@@ -87,8 +89,8 @@ Expected forwardOf(const Inputs<T>& in, size_t t, size_t h) {
   std::vector<double> exact(K), rounded(K);
   for (size_t k = 0; k < K; ++k) {
     const double value = emu::toDouble(x[k]) * scale, w = emu::toDouble(in.weight[k]);
-    exact[k] = value * w;
-    rounded[k] = rounded64<T>(rounded64<T>(value) * w);
+    exact[k] = in.shape.norm ? value * w : emu::toDouble(x[k]);
+    rounded[k] = in.shape.norm ? rounded64<T>(rounded64<T>(value) * w) : exact[k];
   }
   Expected head;
   for (size_t k = 0; k < K; ++k) {
@@ -108,19 +110,20 @@ template <class T>
 Expected backwardOf(const Inputs<T>& in, const Heads<T>& dy, size_t t, size_t h) {
   const size_t K = in.K();
   const T *x = &in.x.memory[in.x.at(t, h)], *d = &dy.memory[dy.at(t, h)];
-  const double r = in.inverse[t * static_cast<size_t>(in.shape.heads) + h];
+  const bool norm = in.shape.norm;
+  const double r = norm ? in.inverse[t * static_cast<size_t>(in.shape.heads) + h] : 1;
   std::vector<double> g(K), gRounded(K), gError(K), n(K);
   double mean = 0, meanRounded = 0, meanError = 0;
   for (size_t k = 0; k < K; ++k) {
     const auto [other, sign] = partnerOf(k, K);
     const double c = emu::toDouble(in.cos[t * K + k]), s = emu::toDouble(in.sin[t * K + k]);
-    const double w = emu::toDouble(in.weight[k]), a = emu::toDouble(d[k]) * c,
+    const double w = norm ? emu::toDouble(in.weight[k]) : 1, a = emu::toDouble(d[k]) * c,
                  b = -sign * emu::toDouble(d[other]) * s;
     g[k] = (a + b) * w;
     gRounded[k] = rounded64<T>(rounded64<T>(a) + rounded64<T>(b)) * w;
     // Two products and a sum are rounded to T, the rest to fp32.
     gError[k] = (2.02 * emu::kRounding<T> + 3e-7) * (std::abs(a) + std::abs(b)) * std::abs(w);
-    n[k] = emu::toDouble(x[k]) * r;
+    n[k] = norm ? emu::toDouble(x[k]) * r : 0;
     mean += g[k] * n[k] / static_cast<double>(K);
     meanRounded += gRounded[k] * n[k] / static_cast<double>(K);
     meanError += (gError[k] + 1e-6 * std::abs(g[k])) * std::abs(n[k]) / static_cast<double>(K);
@@ -180,7 +183,8 @@ template <class T>
 void checkShape(const Shape& shape, uint64_t seed) {
   constexpr bool fp32 = std::is_same_v<T, float>;
   const std::string what = std::to_string(shape.tokens) + " x " + std::to_string(shape.heads) +
-                           " heads of " + std::to_string(shape.headDim);
+                           " heads of " + std::to_string(shape.headDim) +
+                           (shape.norm ? "" : " without norm");
   emu::Data data(seed);
   Inputs<T> in = makeInputs<T>(shape, data);
   const dim3 grid(static_cast<unsigned>(shape.tokens),
@@ -190,13 +194,16 @@ void checkShape(const Shape& shape, uint64_t seed) {
               HeadNormArgs{.x = in.x.view(),
                            .y = y.view(),
                            .inverseRms_TH = in.inverse.data(),
-                           .weight_K = in.weight.data(),
+                           .weight_K = in.weights(),
                            .cos_TK = in.cos.data(),
                            .sin_TK = in.sin.data(),
                            .heads = shape.heads,
                            .headDim = shape.headDim,
                            .eps = kEps});
   compare(y, shape, what, [&](size_t t, size_t h) { return forwardOf(in, t, h); });
+  if (!shape.norm) {
+    emu::expectSame(in.inverse, emu::unwritten<float>(in.inverse.size()), what + ": inverse rms");
+  }
 
   Heads<T> dy = makeHeads<T>(shape, 2 * shape.headDim);
   fill(dy, shape, data, 0, 1);
@@ -206,7 +213,7 @@ void checkShape(const Shape& shape, uint64_t seed) {
                                    .x = in.x.view(),
                                    .dx = dx.view(),
                                    .inverseRms_TH = in.inverse.data(),
-                                   .weight_K = in.weight.data(),
+                                   .weight_K = in.weights(),
                                    .cos_TK = in.cos.data(),
                                    .sin_TK = in.sin.data(),
                                    .heads = shape.heads,
@@ -222,6 +229,7 @@ void checkShapes() {
     for (const int headDim : {64, 96, 128}) {
       for (const int heads : {1, 3, 4, 8, 17}) {
         checkShape<T>({heads % 5 + 2, heads, headDim, heads % 2 == 0}, seed++);
+        checkShape<T>({heads % 5 + 2, heads, headDim, heads % 2 == 0, false}, seed++);
       }
     }
   });

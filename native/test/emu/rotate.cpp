@@ -1,5 +1,5 @@
 // The kernel between the qkv projection and attention, against float64 and against the roundings of
-// rmsNorm and applyRope in native/core/ops.cpp.
+// rmsNorm and applyRope in native/core.
 #include "kernels/rotate.cuh"
 
 #include "check.h"
@@ -12,9 +12,11 @@ constexpr float kEps = 1e-6f;
 
 struct Shape {
   int rows, heads, kvHeads, headDim;
+  bool norms = true;
 };
 
-// What a head becomes: exact, by the kernel's roundings, and how far apart the two may lie.
+// What a head becomes: exact, by the kernel's roundings, and how far apart the two may lie. Without
+// a weight it is only turned.
 template <class T>
 struct Head {
   std::vector<double> exact, bound;
@@ -30,6 +32,10 @@ Head<T> referenceHead(const T* x, const T* weight, const T* cos, const T* sin, s
   const double scale = 1 / std::sqrt(squares / static_cast<double>(K) + kEps);
   std::vector<double> exact(K), rounded(K);
   for (size_t k = 0; k < K; ++k) {
+    if (weight == nullptr) {
+      exact[k] = rounded[k] = emu::toDouble(x[k]);
+      continue;
+    }
     exact[k] = emu::toDouble(x[k]) * scale * emu::toDouble(weight[k]);
     rounded[k] = round(round(emu::toDouble(x[k]) * scale) * emu::toDouble(weight[k]));
   }
@@ -52,7 +58,8 @@ template <class T>
 void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
   const std::string what = "rotate of " + std::to_string(shape.rows) + " rows, " +
                            std::to_string(shape.heads) + " and " + std::to_string(shape.kvHeads) +
-                           " heads of " + std::to_string(shape.headDim);
+                           " heads of " + std::to_string(shape.headDim) +
+                           (shape.norms ? "" : " without norms");
   constexpr bool fp32 = std::is_same_v<T, float>;
   constexpr int kCapacity = 40, kPositions = 48;
   const auto N = static_cast<size_t>(shape.rows), H = static_cast<size_t>(shape.heads),
@@ -61,7 +68,9 @@ void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
   const int slotCount = shape.rows + 2;
   emu::Data data(seed);
   std::vector<T> qkv = data.normals<T>(N * E, 0.2, 1.5);
-  const std::vector<T> qNorm = data.normals<T>(K, 1, 0.3), kNorm = data.normals<T>(K, 1, 0.3);
+  const std::vector<T> qWeight = data.normals<T>(K, 1, 0.3), kWeight = data.normals<T>(K, 1, 0.3);
+  const T* qNorm = shape.norms ? qWeight.data() : nullptr;
+  const T* kNorm = shape.norms ? kWeight.data() : nullptr;
   std::vector<T> cos(kPositions * K), sin(kPositions * K);
   for (size_t i = 0; i < cos.size(); ++i) {
     const double k = static_cast<double>(i % K % (K / 2)), p = static_cast<double>(i / K);
@@ -80,8 +89,8 @@ void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
   std::vector<T> q = emu::unwritten<T>(N * H * K);
   const std::vector<T> input = qkv;
   const RotateArgs args{.qkv_NE = qkv.data(),
-                        .qNorm_K = qNorm.data(),
-                        .kNorm_K = kNorm.data(),
+                        .qNorm_K = qNorm,
+                        .kNorm_K = kNorm,
                         .cos_PK = cos.data(),
                         .sin_PK = sin.data(),
                         .slots_N = slots.data(),
@@ -115,7 +124,7 @@ void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
     const auto position = static_cast<size_t>(positions[n]), slot = static_cast<size_t>(slots[n]);
     const T *c = &cos[position * K], *s = &sin[position * K], *row = &input[n * E];
     for (size_t h = 0; h < H; ++h) {
-      const Head<T> head = referenceHead(row + h * K, qNorm.data(), c, s, K);
+      const Head<T> head = referenceHead(row + h * K, qNorm, c, s, K);
       if (inPlace) {
         takeHead(head, &qkv[n * E + h * K], &expectedQkv[n * E + h * K]);
       } else {
@@ -124,7 +133,7 @@ void checkRotate(const Shape& shape, bool inPlace, uint64_t seed) {
     }
     for (size_t j = 0; j < J; ++j) {
       const size_t place = ((slot * J + j) * kCapacity + position) * K;
-      takeHead(referenceHead(row + (H + j) * K, kNorm.data(), c, s, K), &keys[place],
+      takeHead(referenceHead(row + (H + j) * K, kNorm, c, s, K), &keys[place],
                &expectedKeys[place]);
       std::copy_n(row + (H + J + j) * K, K, &expectedValues[place]);
     }
@@ -141,8 +150,10 @@ template <class T>
 void checkShapes() {
   emu::forEachSchedule([] {
     uint64_t seed = 1;
-    for (const Shape& shape : {Shape{1, 2, 1, 64}, Shape{5, 4, 2, 64}, Shape{3, 7, 1, 96},
-                               Shape{2, 5, 5, 96}, Shape{3, 16, 8, 128}, Shape{4, 3, 1, 128}}) {
+    for (const Shape& shape :
+         {Shape{1, 2, 1, 64}, Shape{5, 4, 2, 64}, Shape{3, 7, 1, 96}, Shape{2, 5, 5, 96},
+          Shape{3, 16, 8, 128}, Shape{4, 3, 1, 128}, Shape{5, 6, 1, 128, false},
+          Shape{3, 4, 2, 64, false}, Shape{2, 3, 3, 96, false}}) {
       checkRotate<T>(shape, false, seed++);
       checkRotate<T>(shape, true, seed++);
     }
