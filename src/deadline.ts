@@ -6,6 +6,15 @@ import { createContext, Script } from 'node:vm';
 
 const SLICE_MS = 1_000;
 
+/** What may be a promise: the answer of a user's function. */
+export type Work<T> = T | Promise<T>;
+
+export const isPromise = <T>(work: Work<T>): work is Promise<T> =>
+  typeof (work as { then?: unknown } | null)?.then === 'function';
+
+/** The error of a call that took too long. */
+export const late = (timeoutMs: number) => new Error(`no answer within ${timeoutMs} ms`);
+
 /**
  * Calls `expired` after `limitMs`. A pause of the process counts for at most a fifth of that, and at most a
  * second. Returns a function that cancels it.
@@ -32,6 +41,20 @@ export function awakeTimer(limitMs: number, expired: () => void): () => void {
 const slot: { work: () => void } = { work: () => undefined };
 const context = createContext(slot);
 const script = new Script('work()');
+
+/** The answer of `work`. @throws the error of `late` if it is a promise that takes longer than `timeoutMs` */
+export async function withTimeout<T>(work: Work<T>, timeoutMs: number): Promise<T> {
+  if (!isPromise(work)) return work;
+  let cancel = () => undefined as void;
+  const expired = new Promise<never>((_, reject) => {
+    cancel = awakeTimer(timeoutMs, () => reject(late(timeoutMs)));
+  });
+  try {
+    return await Promise.race([work, expired]);
+  } finally {
+    cancel();
+  }
+}
 
 type Outcome<T> = { value: T } | { error: unknown };
 

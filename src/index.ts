@@ -45,6 +45,7 @@ export { registerModelFamily, resolveModel, type ModelFamily, type ModelLocation
 export { loadTokenizer, type Tokenizer } from './tokenizer';
 export { PRESETS, readConfigFile, resolveConfig } from './config';
 export type { Config, ConfigInput } from './config';
+export type { JudgeFunction } from './judges';
 export type { Problem } from './types';
 
 export { engineDevice, namedDevice, plannedModel, planRun, type Plan, type PlanInput } from './plan';

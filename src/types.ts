@@ -6,18 +6,23 @@ export interface ChatMessage {
   content: string;
 }
 
+/** The columns of a row by name, as values that JSON can hold. */
+export type Row = Readonly<Record<string, unknown>>;
+
 /** One row of a dataset. */
 export interface Problem {
   /** Stable within the dataset: the row number unless the data has an id. */
   id: string;
   /** The text put into the prompt template. */
   question: string;
-  /** The reference answer as in the data. */
-  gold: string;
+  /** The reference answer as in the data; null if the row has none, which only some judges allow. */
+  gold: string | null;
   /** Difficulty as in the data ("1".."5" for the tiny task), or null. */
   level: string | null;
   /** What the data set says about judging answers, besides the reference. */
   grading?: Grading;
+  /** Every column of the row, for rewards and judges; absent for generated data. */
+  readonly row?: Row;
 }
 
 export interface Grading {

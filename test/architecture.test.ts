@@ -77,6 +77,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'parquet',
   ],
   ['verify'],
+  ['judges'],
   ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan', 'monitor'],
   ['sampling'],
   ['eval', 'grading'],
@@ -134,7 +135,7 @@ test('only addon.ts loads addons: the engine for engine/binding.ts, locks for ru
 
 test('rewards and verify import neither the engine nor the file system', () => {
   const wrong = all.filter(({ file, target }) => {
-    const pure = ['rewards', 'verify'].includes(moduleOf(file));
+    const pure = ['rewards', 'verify', 'judges'].includes(moduleOf(file));
     return (
       pure &&
       (moduleOf(target) === 'engine' || /^(node:)?fs(\/|$)/.test(target) || target === 'node:child_process')

@@ -24,7 +24,7 @@ export interface ExampleRow {
   row: number;
   id: string;
   level: string | null;
-  gold: string;
+  gold: string | null;
   /** The prompt as the model gets it; without a tokenizer, only the user message. */
   prompt: string;
   /** The prompt's token ids and their texts; null without a tokenizer. */
@@ -131,7 +131,7 @@ function countLevels(dataset: Dataset): Record<string, number> {
 
 export async function reportOn(dataset: Dataset, options: ReportOptions): Promise<DataReport> {
   const lengths = await measurePrompts(dataset, options);
-  const golds = Array.from({ length: dataset.size }, (_, i) => dataset.get(i).gold.length);
+  const golds = Array.from({ length: dataset.size }, (_, i) => (dataset.get(i).gold ?? '').length);
   const { maxPromptLength } = options.config;
   return {
     ...dataset.source,

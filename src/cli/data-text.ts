@@ -92,7 +92,7 @@ function exampleLines({ row, id, level, gold, prompt, ids, tokens }: ExampleRow)
   const marks = [`id ${id}`, ...(level === null ? [] : [`level ${level}`])].join(', ');
   const pieces = tokens?.map((token) => token.replaceAll('\n', '↵')).join('|');
   return [
-    `--- problem ${row} (${marks}), gold answer: ${short(gold)}`,
+    `--- problem ${row} (${marks}), gold answer: ${gold === null ? 'none' : short(gold)}`,
     prompt.trimEnd(),
     ...(ids === null ? [] : [`${grouped(ids.length)} tokens: ${pieces}`]),
   ];

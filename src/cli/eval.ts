@@ -9,6 +9,7 @@ import { type EvalFlags, temperatureOf } from './evaluation/flags';
 import { evaluateAll } from './evaluation/run';
 import { evaluationText, fullReport, paperTable3, paperTable4 } from './evaluation/tables';
 import { interruptible } from './interrupt';
+import { addJudgeOptions } from './judge';
 import { printJsonLine, printText } from './output';
 
 /** Options that have no meaning without a model. */
@@ -126,5 +127,6 @@ export const define: CommandModule['define'] = (command: Command) => {
     .option('--json', 'print one line of JSON per evaluation instead of tables')
     .addHelpText('after', HELP)
     .action(evalCommand);
+  addJudgeOptions(command);
   addEngineOptions(command);
 };

@@ -1,22 +1,33 @@
 /** `acoer verify`: verdicts as JSON Lines for pairs of reference and completion as JSON Lines, in order. */
 import { type Command, Option } from 'commander';
 import { type GradingItem, VerifierPool } from '../grading';
+import { AcoerError } from '../errors';
+import { type Grade, referenceRule } from '../judges';
+import { openJudge } from '../train';
+import type { Problem } from '../types';
 import { BadConfig, optionsFromConfig, type PresetName } from '../verify/options';
 import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { InOrder, type LineOrProblem, openInput, parseLinesAsTheyCome } from './jsonl';
 import { isRecord } from '../json';
+import { addJudgeOptions, type JudgeFlags, judgingSettings } from './judge';
 import { printJsonLine, printNote } from './output';
 
 /** Large enough that the cost of passing a batch to a process is small next to grading it. */
 const BATCH_LINES = 128;
+
+/** A line for `--judge`. */
+interface JudgedItem {
+  pred: string;
+  problem: Problem;
+}
 
 interface BadLine {
   error: string;
   line: number;
 }
 
-type Entry = GradingItem | BadLine;
+type Entry = GradingItem | JudgedItem | BadLine;
 
 type Preset = PresetName | 'last-box';
 
@@ -47,33 +58,80 @@ function readEntry(read: LineOrProblem, preset: Preset): Entry {
 }
 
 /** The lines that have arrived, in batches for one process each. */
-async function* batches(path: string | undefined, preset: Preset): AsyncGenerator<Entry[]> {
+function readJudged(read: LineOrProblem, needsGold: boolean): Entry {
+  const { line } = read;
+  if ('problem' in read) return { error: read.problem, line };
+  if (!isRecord(read.value))
+    return { error: 'not an object; expected {"gold": "...", "pred": "..."}.', line };
+  const { gold = null, pred, row = {} } = read.value;
+  if (typeof pred !== 'string') return { error: '"pred" must be a string.', line };
+  if (typeof gold !== 'string' && (gold !== null || needsGold))
+    return { error: '"gold" must be a string.', line };
+  if (!isRecord(row)) return { error: '"row" must be an object.', line };
+  return { pred, problem: { id: String(line), question: '', gold, level: null, row } };
+}
+
+async function* batches(
+  path: string | undefined,
+  read: (line: LineOrProblem) => Entry,
+): AsyncGenerator<Entry[]> {
   for await (const lines of parseLinesAsTheyCome(await openInput(path))) {
     for (let start = 0; start < lines.length; start += BATCH_LINES) {
-      yield lines.slice(start, start + BATCH_LINES).map((line) => readEntry(line, preset));
+      yield lines.slice(start, start + BATCH_LINES).map(read);
     }
   }
 }
 
-async function judged(pool: VerifierPool, batch: readonly Entry[]): Promise<object[]> {
-  const verdicts = await pool.verify(batch.filter((entry): entry is GradingItem => !isBad(entry)));
-  let next = 0;
-  return batch.map((entry) => (isBad(entry) ? entry : verdicts[next++]!));
+type Judging = (batch: readonly Entry[]) => Promise<object[]>;
+
+const byPool =
+  (pool: VerifierPool): Judging =>
+  async (batch) => {
+    const verdicts = await pool.verify(batch.filter((entry): entry is GradingItem => 'gold' in entry));
+    let next = 0;
+    return batch.map((entry) => (isBad(entry) ? entry : verdicts[next++]!));
+  };
+
+/** Lengths are not counted: there is no tokenizer. */
+const byJudge =
+  (grade: Grade): Judging =>
+  (batch) =>
+    Promise.all(
+      batch.map(async (entry) => {
+        if (!('problem' in entry)) return entry;
+        const { pred: text, problem } = entry;
+        const thinking = { thinkingTokens: NaN, thinkingClosed: text.includes('</think>') };
+        return (await grade({ text, ...thinking }, problem)).verdict;
+      }),
+    );
+
+interface VerifyFlags extends JudgeFlags {
+  preset?: Preset;
 }
 
-async function verify(file: string | undefined, flags: { preset: Preset }): Promise<void> {
+async function verify(file: string | undefined, flags: VerifyFlags): Promise<void> {
+  const { preset, judge: name } = flags;
+  if (preset !== undefined && name !== undefined) {
+    throw new AcoerError('BAD_CONFIG', '--preset is for the verifier: leave out --preset or --judge.');
+  }
+  const judging = judgingSettings(flags, null);
   await interruptible(async (signal) => {
     const pool = new VerifierPool();
+    const judge = name === undefined ? null : await openJudge(judging);
+    const judged = judge === null ? byPool(pool) : byJudge(judge.evaluation);
+    const { needsGold } = referenceRule(judging);
+    const read = (line: LineOrProblem) =>
+      judge === null ? readEntry(line, preset ?? 'math-verify') : readJudged(line, needsGold);
     try {
       let bad = 0;
       const output = new InOrder<object[]>((lines) => lines.forEach(printJsonLine));
       const running = new Set<Promise<void>>();
       let position = 0;
-      for await (const batch of batches(file, flags.preset)) {
+      for await (const batch of batches(file, read)) {
         if (signal.aborted) break;
         bad += batch.filter(isBad).length;
         const at = position++;
-        const work: Promise<void> = judged(pool, batch).then((lines) => {
+        const work: Promise<void> = judged(batch).then((lines) => {
           running.delete(work);
           output.add(at, lines);
         });
@@ -90,6 +148,7 @@ async function verify(file: string | undefined, flags: { preset: Preset }): Prom
       }
     } finally {
       pool.close();
+      await judge?.close();
     }
   });
 }
@@ -98,9 +157,10 @@ export const define: CommandModule['define'] = (command: Command) => {
   command
     .argument('[file]', 'JSON Lines file; standard input if omitted or -')
     .addOption(
-      new Option('--preset <name>', 'how answers are found and compared')
-        .choices(['math-verify', 'trl', 'last-box'])
-        .default('math-verify'),
+      new Option(
+        '--preset <name>',
+        'how the verifier finds and compares answers (default: math-verify)',
+      ).choices(['math-verify', 'trl', 'last-box']),
     )
     .addHelpText(
       'after',
@@ -111,7 +171,11 @@ Each line has "gold" and "pred", and optionally "config" with math_verify's
 option names (float_rounding, numeric_precision, strict, match_types,
 allow_set_relation_comp, ...). Each result is {"correct","status","extracted"};
 status is correct, incorrect, unparseable, timeout or gold-unparseable. An
-unreadable line gives {"error","line"}, and the exit code is then 1.`,
+unreadable line gives {"error","line"}, and the exit code is then 1.
+
+With --judge, "gold" is optional where the judge needs none, and "row" holds the
+columns that a judge in a file looks at.`,
     )
     .action(verify);
+  addJudgeOptions(command);
 };

@@ -63,7 +63,7 @@ const dataFields = {
   dropUnparsedGold: z
     .boolean()
     .default(true)
-    .describe('Leave out training problems whose gold answer the verifier cannot parse.'),
+    .describe('Leave out training problems whose gold answer the judge cannot read.'),
   skipBadRows: z
     .boolean()
     .default(false)
@@ -145,17 +145,45 @@ const rewardFields = {
     .min(0)
     .default(1)
     .describe(
-      'Weight of r_format, which is 1 for a completion with a closed <think>...</think> and a \\boxed{}, else 0. 0 disables it.',
+      'Weight of r_format, which is 1 for a completion that keeps `formatRule`, else 0. 0 disables it.',
     ),
+  formatRule: z
+    .enum(['boxed', 'thinking', 'regex'])
+    .nullable()
+    .default(null)
+    .describe(
+      'What r_format asks of a completion. boxed: a closed <think>...</think> and a \\boxed{}. thinking: a closed <think>...</think>. regex: a match of `formatPattern`. null: boxed for the judge math, else thinking.',
+    ),
+  formatPattern: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe(
+      'Regular expression of the format rule regex, searched in the whole completion, thinking included; `.` also matches a line end.',
+    ),
+  judge: z
+    .string()
+    .min(1)
+    .default('math')
+    .describe(
+      'What decides whether a completion is right, in training and evaluation (docs/tasks.md). math: the verifier. exact: the text of the reference. choice: the letter of an option. regex: a pattern. Or a JavaScript file that default-exports a function of (completion, problem); its path is relative to the configuration file.',
+    ),
+  judgeParams: z
+    .record(z.string(), z.unknown())
+    .default({})
+    .describe('Parameters of the judge, such as pattern, ignoreCase and compare of regex (docs/tasks.md).'),
   answerFrom: z
     .enum(['answer', 'last-box'])
     .default('answer')
     .describe(
-      "Where training looks for a completion's answer. answer: in the boxes after </think>. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.",
+      "Where the judge math looks for a completion's answer in training. answer: in the boxes after </think>. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.",
     ),
   rewardTimeoutMs: positive()
     .default(30_000)
-    .describe('The run fails if a reward takes longer than this for one completion.'),
+    .describe(
+      'The run fails if a reward, or a judge of your own, takes longer than this for one completion.',
+    ),
   multiObjectiveAggregation: z
     .enum(['sum_then_normalize', 'normalize_then_sum'])
     .default('sum_then_normalize')

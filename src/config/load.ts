@@ -3,6 +3,7 @@ import { dirname, resolve } from 'node:path';
 import { AcoerError, errorMessage, whyUnreadable } from '../errors';
 import { readRegularFileSync } from '../regular-file';
 import { parseYaml } from '../yaml';
+import { isJavaScriptFile } from './pattern';
 import type { ConfigInput } from './options.generated';
 
 type Values = Record<string, unknown>;
@@ -45,13 +46,14 @@ function notSettings(path: string, fault: string, cause?: unknown): AcoerError {
 
 /** Resolves module paths relative to the configuration file. */
 function withModulePaths(values: Values, folder: string): ConfigInput {
-  const { rewardModules, sinks } = values;
+  const { rewardModules, sinks, judge } = values;
   const inFolder = (file: unknown) => (typeof file === 'string' ? resolve(folder, file) : file);
   const paths: Values = {};
   if (typeof rewardModules === 'object' && rewardModules !== null) {
     const entries = Object.entries(rewardModules).map(([name, file]) => [name, inFolder(file)]);
     paths['rewardModules'] = Object.fromEntries(entries);
   }
+  if (typeof judge === 'string' && isJavaScriptFile(judge)) paths['judge'] = inFolder(judge);
   if (Array.isArray(sinks)) paths['sinks'] = sinks.map(inFolder);
   return { ...values, ...paths };
 }

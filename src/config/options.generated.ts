@@ -61,7 +61,7 @@ export interface ConfigInput {
    */
   levels?: (string | number)[] | null | undefined;
   /**
-   * Leave out training problems whose gold answer the verifier cannot parse.
+   * Leave out training problems whose gold answer the judge cannot read.
    * @default true
    */
   dropUnparsedGold?: boolean | undefined;
@@ -179,17 +179,37 @@ export interface ConfigInput {
    */
   rewardModules?: Record<string, string> | undefined;
   /**
-   * Weight of r_format, which is 1 for a completion with a closed <think>...</think> and a \boxed{}, else 0. 0 disables it.
+   * Weight of r_format, which is 1 for a completion that keeps `formatRule`, else 0. 0 disables it.
    * @default 1
    */
   formatWeight?: number | undefined;
   /**
-   * Where training looks for a completion's answer. answer: in the boxes after </think>. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.
+   * What r_format asks of a completion. boxed: a closed <think>...</think> and a \boxed{}. thinking: a closed <think>...</think>. regex: a match of `formatPattern`. null: boxed for the judge math, else thinking.
+   * @default null
+   */
+  formatRule?: 'boxed' | 'thinking' | 'regex' | null | undefined;
+  /**
+   * Regular expression of the format rule regex, searched in the whole completion, thinking included; `.` also matches a line end.
+   * @default null
+   */
+  formatPattern?: string | null | undefined;
+  /**
+   * What decides whether a completion is right, in training and evaluation (docs/tasks.md). math: the verifier. exact: the text of the reference. choice: the letter of an option. regex: a pattern. Or a JavaScript file that default-exports a function of (completion, problem); its path is relative to the configuration file.
+   * @default "math"
+   */
+  judge?: string | undefined;
+  /**
+   * Parameters of the judge, such as pattern, ignoreCase and compare of regex (docs/tasks.md).
+   * @default {}
+   */
+  judgeParams?: Record<string, unknown> | undefined;
+  /**
+   * Where the judge math looks for a completion's answer in training. answer: in the boxes after </think>. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.
    * @default "answer"
    */
   answerFrom?: 'answer' | 'last-box' | undefined;
   /**
-   * The run fails if a reward takes longer than this for one completion. In milliseconds.
+   * The run fails if a reward, or a judge of your own, takes longer than this for one completion. In milliseconds.
    * @default 30000
    */
   rewardTimeoutMs?: number | undefined;

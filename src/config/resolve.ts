@@ -12,7 +12,14 @@ type Values = Record<string, unknown>;
 
 export const CONFIG_KEYS: readonly string[] = Object.keys(configSchema.shape);
 
-const MERGED_MAPS = new Set(['rewardModules', 'columns', 'evalColumns', 'monitor', 'watchdogPhaseMs']);
+const MERGED_MAPS = new Set([
+  'rewardModules',
+  'columns',
+  'evalColumns',
+  'judgeParams',
+  'monitor',
+  'watchdogPhaseMs',
+]);
 
 /** `over` on top of `under`: fields are replaced, except that maps are merged by key. */
 function overlay(under: Values, over: object): Values {

@@ -1,6 +1,7 @@
 /** Rules that involve several fields. Each reports one sentence and the path it is about. */
 import { z } from 'zod';
 import { findLoss } from '../losses/registry';
+import { patternProblem } from './pattern';
 import { problemsOf } from './problems';
 import type { Config } from './fields';
 
@@ -85,6 +86,19 @@ const rules: Rule[] = [
         }
       : null;
   },
+  ({ formatRule, formatPattern }) => {
+    const path = 'formatPattern';
+    if (formatPattern === null) {
+      return formatRule === 'regex' ? { path, message: 'must be set when formatRule is regex' } : null;
+    }
+    if (formatRule !== 'regex') return { path, message: 'has no effect unless formatRule is regex' };
+    const message = patternProblem(formatPattern);
+    return message === null ? null : { path, message };
+  },
+  ({ judge, answerFrom }) =>
+    judge === 'math' || answerFrom === 'answer'
+      ? null
+      : { path: 'answerFrom', message: `has no effect with the judge ${judge}; set it to answer` },
   (c) =>
     c.multiObjectiveAggregation === 'sum_then_normalize' || c.scaleRewards === 'group'
       ? null

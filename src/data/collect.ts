@@ -1,13 +1,14 @@
 /** Reads problems from files, and reports every row that was left out. */
 import { createHash } from 'node:crypto';
 import { AcoerError } from '../errors';
+import type { ReferenceRule } from '../judges';
 import { Pace } from '../pace';
 import type { Problem } from '../types';
 import { BadRow, ColumnMap, type ColumnNames, type GradingColumns, type RowProblem } from './columns';
-import { goldParses } from './gold';
 import { openRows } from './open';
 import { Room } from './room';
-import type { SourceRow } from './rows';
+import { rowOf, rowText } from './row-text';
+import { objectRow, type SourceRow } from './rows';
 
 export interface DataFile {
   path: string;
@@ -21,7 +22,11 @@ export interface CollectOptions {
   grading?: GradingColumns | null;
   /** Skip rows that cannot be read; otherwise the first one throws. */
   skipBadRows: boolean;
-  /** Leave out rows whose gold answer the verifier cannot parse; they are counted either way. */
+  /** What the run's judge needs of reference answers. */
+  references: ReferenceRule;
+  /** Keep every column of each row as `problem.row`. */
+  keepRows: boolean;
+  /** Leave out rows whose gold answer the judge cannot read; they are counted either way. */
   dropUnparsedGold: boolean;
   /** Keep only these levels; null keeps all. */
   levels: readonly string[] | null;
@@ -39,11 +44,11 @@ export interface RowReport {
   rows: number;
   /** Skipped because they cannot be read. */
   badRows: RowTally<string>;
-  /** Rows whose gold answer the verifier cannot parse; `at` gives file and row. */
+  /** Rows whose gold answer the judge cannot read; `at` gives file and row. */
   unparsedGold: RowTally<{ at: string; gold: string }>;
   /** Left out because of their level. */
   otherLevels: number;
-  /** SHA-256 in hex over the kept problems, in order: equal fingerprints mean the same data. */
+  /** SHA-256 in hex over the kept problems and the columns kept of them, in order: equal fingerprints mean the same data. */
   fingerprint: string;
 }
 
@@ -53,6 +58,17 @@ function tally<T>(to: RowTally<T>, example: T): void {
   to.count++;
   if (to.examples.length < MAX_EXAMPLES) to.examples.push(example);
 }
+
+/** A problem, and its columns as JSON if they are kept. */
+type ReadRow = RowProblem & { rowText: string | null };
+
+/** Parsed when it is asked for, and anew each time: most rows are never looked at. */
+const withRow = (problem: Problem, text: string): Problem => ({
+  ...problem,
+  get row() {
+    return rowOf(text);
+  },
+});
 
 class Collector {
   readonly problems: Problem[] = [];
@@ -82,23 +98,30 @@ class Collector {
       this.report.otherLevels++;
       return;
     }
-    if (!goldParses(problem.gold)) {
-      tally(this.report.unparsedGold, { at, gold: problem.gold });
+    const { gold } = problem;
+    if (gold !== null && !this.options.references.readsGold(gold)) {
+      tally(this.report.unparsedGold, { at, gold });
       if (dropUnparsedGold) return;
     }
-    this.hash.update(`${problem.question}\0${problem.gold}\n`);
-    const kept = { ...problem, id: this.uniqueId(problem.id, ordinal) };
-    this.room.take(kept, at);
-    this.problems.push(kept);
+    this.keep({ ...problem, id: this.uniqueId(problem.id, ordinal) }, at);
   }
 
-  private read(row: SourceRow, at: string): RowProblem | null {
+  private keep({ rowText: text, ...problem }: ReadRow & { id: string }, at: string): void {
+    const { question, gold } = problem;
+    this.hash.update(`${question}\0${gold ?? ''}\n`);
+    if (text !== null) this.hash.update(`${text}\n`);
+    this.room.take(problem, text, at);
+    this.problems.push(text === null ? problem : withRow(problem, text));
+  }
+
+  private read(row: SourceRow, at: string): ReadRow | null {
     let bad: string;
     if ('problem' in row) {
       bad = row.problem;
     } else {
       try {
-        return this.columns.toProblem(row.values);
+        const problem = this.columns.toProblem(row.values);
+        return { ...problem, rowText: this.options.keepRows ? rowText(row.values) : null };
       } catch (error) {
         if (!(error instanceof BadRow)) throw error;
         bad = error.message;
@@ -146,16 +169,38 @@ export async function collectProblems(
   files: readonly DataFile[],
   options: CollectOptions,
 ): Promise<{ problems: Problem[]; report: RowReport }> {
-  const columns = new ColumnMap(options.columns, options.grading ?? null);
+  const { keepRows, references } = options;
+  const columns = new ColumnMap(options.columns, options.grading ?? null, references.needsGold);
   const collector = new Collector(columns, options);
   const pace = new Pace();
   for (const { path, label } of files) {
-    const reader = await openRows(path, label, (found) => columns.choose(label, found));
+    const choose = (found: readonly string[]) => {
+      const wanted = columns.choose(label, found);
+      return keepRows ? found : wanted;
+    };
+    const reader = await openRows(path, label, choose);
     for await (const row of reader.rows()) {
       collector.add(row, `${label} ${reader.unit} ${row.number}`);
       await pace.turn();
       options.signal?.throwIfAborted();
     }
+  }
+  return { problems: collector.problems, report: collector.finish(name) };
+}
+
+/** The same for rows in memory, which are copied. @throws BAD_INPUT naming the row, from 1 */
+export async function collectRows(
+  name: string,
+  rows: readonly unknown[],
+  options: CollectOptions,
+): Promise<{ problems: Problem[]; report: RowReport }> {
+  const columns = new ColumnMap(options.columns, options.grading ?? null, options.references.needsGold);
+  const collector = new Collector(columns, options);
+  const pace = new Pace();
+  for (const [index, row] of rows.entries()) {
+    collector.add(objectRow(index + 1, row), `${name} row ${index + 1}`);
+    await pace.turn();
+    options.signal?.throwIfAborted();
   }
   return { problems: collector.problems, report: collector.finish(name) };
 }

@@ -38,12 +38,14 @@ const ROLES = Object.keys(USUAL) as Role[];
 export class BadRow extends Error {}
 
 /** The problem in a row, before it gets an id. */
-export type RowProblem = Omit<Problem, 'id'> & { id: string | null };
+export type RowProblem = Omit<Problem, 'id' | 'row'> & { id: string | null };
 
 export class ColumnMap {
   constructor(
     private readonly given: ColumnNames,
     private readonly grading: GradingColumns | null = null,
+    /** A row must have a reference answer. */
+    private readonly needsGold = true,
   ) {}
 
   /** The columns to read. Throws BAD_INPUT when a configured or required one is missing. */
@@ -51,7 +53,7 @@ export class ColumnMap {
     const has = (name: string) => columns.includes(head(name, columns));
     const given = (Object.keys(this.given) as Role[]).filter((role) => this.given[role] !== undefined);
     const gold: Role[] = this.given.answer === undefined ? ['answer', 'solution'] : ['answer'];
-    const needed: Role[][] = [['problem'], gold, ...given.map((role) => [role])];
+    const needed: Role[][] = [['problem'], ...(this.needsGold ? [gold] : []), ...given.map((role) => [role])];
     const missing = needed.find((roles) => !roles.some((role) => this.names(role).some(has)));
     if (missing !== undefined) {
       throw new AcoerError('BAD_INPUT', `${file} ${this.missing(missing, columns)}`);
@@ -79,20 +81,23 @@ export class ColumnMap {
     };
   }
 
-  private gold(values: Values): string {
+  private gold(values: Values): string | null {
     const answer = this.find('answer', values);
     if (answer !== null) {
       const text = answerText(answer.value);
       if (text !== null) return goldFromAnswer(text);
+      if (!this.needsGold) return null;
       throw new BadRow(`must have text, a number or a list of these in ${answer.name}`);
     }
     // If the user named the answer column, do not fall back to another.
     const solution = this.given.answer === undefined ? this.find('solution', values) : null;
     if (solution === null) {
+      if (!this.needsGold) return null;
       const roles: Role[] = this.given.answer === undefined ? ['answer', 'solution'] : ['answer'];
       throw new BadRow(this.missing(roles, Object.keys(values)));
     }
     const text = solutionText(solution.value);
+    if (!this.needsGold) return text === null ? null : goldFromSolution(text) || null;
     if (text !== null) return goldFromSolution(text);
     throw new BadRow(`must have text or a list of strings in ${solution.name}`);
   }
@@ -122,7 +127,6 @@ export class ColumnMap {
   }
 }
 
-/** The column that a possibly dotted name begins with. */
 function gradingOf({ tolerance, countRepeats }: GradingColumns, values: Values): Grading {
   const value = valueAt(values, tolerance);
   const size = typeof value === 'string' && value.trim() !== '' ? Number(value) : value;
@@ -131,6 +135,7 @@ function gradingOf({ tolerance, countRepeats }: GradingColumns, values: Values):
     : { countRepeats };
 }
 
+/** The column that a possibly dotted name begins with. */
 function head(name: string, columns: readonly string[]): string {
   return columns.includes(name) ? name : name.split('.')[0]!;
 }

@@ -2,9 +2,16 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { Config } from '../config';
+import { isUserJudge, referenceRule } from '../judges';
 import type { DatasetSpec } from './load';
 import { joinNames, partNames } from './join';
 import { resolveDatasetName } from './names';
+
+/** A built-in judge looks at no columns, so they are not kept for it. */
+const judged = (config: Config): Pick<DatasetSpec, 'references' | 'keepRows'> => ({
+  references: referenceRule(config),
+  keepRows: isUserJudge(config.judge),
+});
 
 /** The training data of a run. */
 export function trainSpec(config: Config): DatasetSpec {
@@ -18,6 +25,7 @@ export function trainSpec(config: Config): DatasetSpec {
     levels: config.levels,
     skipBadRows: config.skipBadRows,
     dropUnparsedGold: config.dropUnparsedGold,
+    ...judged(config),
   };
 }
 
@@ -36,6 +44,7 @@ export function evalSpec(config: Config): DatasetSpec {
     columns: config.evalColumns ?? (own ? config.columns : {}),
     skipBadRows: config.skipBadRows,
     dropUnparsedGold: false,
+    ...judged(config),
   };
 }
 

@@ -1,6 +1,5 @@
 /** Reference answers as they appear in data sets: a value, text after `####`, or a box in a solution. */
 import { boxedAnswer } from '../verify/boxed';
-import { verifyCompletion } from '../verify';
 
 /** Code and its output in tool-using solutions; a box inside is program text. */
 const FENCED = /```[^]*?(?:```|$)/g;
@@ -24,11 +23,3 @@ export function goldFromSolution(solution: string): string {
 
 /** A copy, because a slice would keep the whole solution in memory. */
 const own = (text: string): string => Buffer.from(text, 'utf8').toString('utf8');
-
-/**
- * Whether the verifier can parse `gold` as a reference. Answers are judged against it alone, so a row that
- * fails here is useless.
- */
-export function goldParses(gold: string): boolean {
-  return verifyCompletion('', gold).status !== 'gold-unparseable';
-}

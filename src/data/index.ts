@@ -1,6 +1,6 @@
 /** Datasets by name, hub id or path, with random access; the training loop chooses the order. */
 export { evalSpec, isLocal, trainSpec, withAbsolutePath } from './config';
 export { joinNames, partNames } from './join';
-export { type Dataset, type DatasetSpec, loadDataset } from './load';
+export { type Dataset, type DatasetSpec, datasetOf, loadDataset } from './load';
 export { KNOWN_DATASETS, memoryName } from './names';
 export { type GivenData, loadRunData, type RunData } from './run-data';

@@ -2,9 +2,10 @@
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { AcoerError, whyUnreadable } from '../errors';
-import type { Problem } from '../types';
+import { referenceRule, type ReferenceRule } from '../judges';
+import type { Problem, Row } from '../types';
 import { readCard } from './card';
-import { collectProblems, type DataFile, type RowReport } from './collect';
+import { collectProblems, collectRows, type CollectOptions, type DataFile, type RowReport } from './collect';
 import type { ColumnNames } from './columns';
 import { chooseFiles, type SplitChoice } from './files';
 import { fetchSplit, type HubOptions } from './hub';
@@ -24,7 +25,7 @@ export interface Dataset {
 }
 
 export interface DatasetSource extends RowReport {
-  /** File names as in messages: paths, or repository and path. */
+  /** File names as in messages: paths, or repository and path. None for rows in memory. */
   files: string[];
   /** null for a file, which has no splits. */
   split: string | null;
@@ -49,8 +50,12 @@ export interface DatasetSpec extends HubOptions {
   columns?: ColumnNames;
   /** Skip rows that cannot be read. Default false: the first one throws. */
   skipBadRows?: boolean;
-  /** Leave out problems whose gold answer the verifier cannot parse. Default: true for `train`. */
+  /** Leave out problems whose gold answer the judge cannot read. Default: true for `train`. */
   dropUnparsedGold?: boolean;
+  /** What the judge needs of reference answers. Default: the verifier's needs. */
+  references?: ReferenceRule;
+  /** Keep every column of each row as `problem.row`. Default true. */
+  keepRows?: boolean;
   /** Keep only these levels. */
   levels?: readonly string[] | null;
 }
@@ -93,7 +98,7 @@ type HubOrPath = Extract<DatasetPlace, { kind: 'hub' | 'path' }>;
 function notHere(name: string): AcoerError {
   return new AcoerError(
     'BAD_INPUT',
-    `The data set ${name} was in the memory of the training program; pass it again to train() as trainData or evalData. To evaluate, name other data with --benchmark.`,
+    `The data set ${name} was in the memory of the training program; pass it again to train() as it was given (dataset or trainData, evalDataset or evalData). To evaluate, name other data with --benchmark.`,
   );
 }
 
@@ -143,19 +148,39 @@ async function locate(place: HubOrPath, spec: DatasetSpec, choice: SplitChoice):
 
 const knownOf = (place: HubOrPath): KnownDataset | null => (place.kind === 'hub' ? place.known : null);
 
+const MATH = { judge: 'math', judgeParams: {} };
+
+const collectOptions = (spec: Omit<DatasetSpec, 'name'>, known: KnownDataset | null): CollectOptions => ({
+  columns: { ...known?.columns, ...spec.columns },
+  grading: known?.grading ?? null,
+  references: spec.references ?? referenceRule(MATH),
+  keepRows: spec.keepRows ?? true,
+  skipBadRows: spec.skipBadRows ?? false,
+  dropUnparsedGold: spec.dropUnparsedGold ?? spec.split === 'train',
+  levels: spec.levels ?? null,
+  signal: spec.signal,
+});
+
+/**
+ * A data set from rows in memory, which are copied and checked like those of a file.
+ * @throws BAD_INPUT naming a row that cannot be read
+ */
+export async function datasetOf(
+  name: string,
+  rows: readonly Row[],
+  spec: Omit<DatasetSpec, 'name'>,
+): Promise<Dataset> {
+  const { problems, report } = await collectRows(name, rows, collectOptions(spec, null));
+  const source = { ...report, files: [], split: null, pinned: null };
+  return guarded({ name, size: problems.length, get: (index) => problems[index]!, source });
+}
+
 async function readLocated(
   spec: DatasetSpec,
   known: KnownDataset | null,
   { files, split, pinned }: Located,
 ): Promise<Dataset> {
-  const { problems, report } = await collectProblems(spec.name, files, {
-    columns: { ...known?.columns, ...spec.columns },
-    grading: known?.grading ?? null,
-    skipBadRows: spec.skipBadRows ?? false,
-    dropUnparsedGold: spec.dropUnparsedGold ?? spec.split === 'train',
-    levels: spec.levels ?? null,
-    signal: spec.signal,
-  });
+  const { problems, report } = await collectProblems(spec.name, files, collectOptions(spec, known));
   const source = { ...report, files: files.map(({ label }) => label), split, pinned };
   return { name: spec.name, size: problems.length, get: (index) => problems[index]!, source };
 }
@@ -203,7 +228,7 @@ export async function loadParts(spec: DatasetSpec): Promise<Dataset[]> {
 }
 
 /**
- * Reads a whole data set. Keeps the texts of its problems, but not solutions and other columns.
+ * Reads a whole data set, with every column of its rows unless `keepRows` is false.
  *
  * @throws BAD_CONFIG for a name, split, configuration or level that does not exist; BAD_INPUT for files and
  * rows that cannot be read, with file and line; HUB when the hub cannot deliver it

@@ -16,9 +16,13 @@ export class Room {
   private readonly limit = getHeapStatistics().heap_size_limit;
   private left = (this.limit - getHeapStatistics().used_heap_size) / 2;
 
-  /** @throws BAD_INPUT when `problem`, from `at`, is one too many */
-  take({ id, question, gold }: Problem, at: string): void {
-    this.left -= PROBLEM_BYTES + textBytes(question) + textBytes(gold) + textBytes(id);
+  /**
+   * @param row its columns as JSON, or null if they are not kept
+   * @throws BAD_INPUT when `problem`, from `at`, is one too many
+   */
+  take({ id, question, gold }: Problem, row: string | null, at: string): void {
+    const texts = [id, question, gold ?? '', row ?? ''];
+    this.left -= texts.reduce((sum, text) => sum + textBytes(text), PROBLEM_BYTES);
     if (this.left >= 0) return;
     throw new AcoerError(
       'BAD_INPUT',

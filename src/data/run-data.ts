@@ -5,7 +5,7 @@ import { AcoerError } from '../errors';
 import { evalSpec, trainSpec } from './config';
 import { heldOutCount, holdOut, SMALLEST, without } from './hold-out';
 import type { HubOptions } from './hub';
-import { type Dataset, loadDataset, loadEvaluationSplit, loadParts } from './load';
+import { type Dataset, type DatasetSpec, loadDataset, loadEvaluationSplit, loadParts } from './load';
 import { joinDatasets, joinNames } from './join';
 
 export interface RunData {
@@ -26,11 +26,27 @@ export interface GivenData {
   evalData?: Dataset;
 }
 
+export interface RunDataOptions extends HubOptions {
+  /** Keep every column of the training data, which a reward asks for. Default: if the judge does. */
+  keepRows?: boolean;
+}
+
+const hubOptions = ({ keepRows: _, ...options }: RunDataOptions): HubOptions => options;
+
+const trainingSpec = (config: Config, options: RunDataOptions): DatasetSpec => ({
+  ...trainSpec(config),
+  ...hubOptions(options),
+  ...(options.keepRows === true && { keepRows: true }),
+});
+
 const percent = (part: number, whole: number): string => `${Math.round((100 * part) / whole)}%`;
 
+const isInMemory = ({ source }: Dataset): boolean => source === undefined || source.files.length === 0;
+
 /** The files it was read from, with links resolved; null for data that was not read from files. */
-function placesOf({ source }: Dataset): string | null {
-  if (source === undefined) return null;
+function placesOf(dataset: Dataset): string | null {
+  const { source } = dataset;
+  if (source === undefined || isInMemory(dataset)) return null;
   const place = (file: string) => {
     try {
       return realpathSync(file);
@@ -55,14 +71,18 @@ const joined = (name: string, parts: readonly Dataset[]): Dataset | null =>
   parts.length > 1 ? joinDatasets(name, parts) : (parts[0] ?? null);
 
 /** The training data that problems are held out of: all levels, parseable gold answers. */
-async function poolOf(config: Config, parts: readonly Dataset[], options: HubOptions): Promise<Dataset[]> {
+async function poolOf(
+  config: Config,
+  parts: readonly Dataset[],
+  options: RunDataOptions,
+): Promise<Dataset[]> {
   const filtered = config.levels !== null || !config.dropUnparsedGold;
   if (!filtered) return [...parts];
-  const spec = { ...trainSpec(config), ...options, levels: null, dropUnparsedGold: true };
+  const spec = { ...trainingSpec(config, options), levels: null, dropUnparsedGold: true };
   const all: Dataset[] = [];
   // In-memory data cannot be read again and has no filters.
   for (const part of parts) {
-    all.push(part.source === undefined ? part : await loadDataset({ ...spec, name: part.name }));
+    all.push(isInMemory(part) ? part : await loadDataset({ ...spec, name: part.name }));
   }
   return all;
 }
@@ -74,11 +94,11 @@ async function ownEvaluation(
   config: Config,
   parts: readonly Dataset[],
   inMemory: boolean,
-  options: HubOptions,
+  options: RunDataOptions,
 ): Promise<Evaluation> {
   const [evaluated, splitless]: Dataset[][] = [[], []];
   for (const part of parts) {
-    const spec = { ...evalSpec({ ...config, evalDataset: null }), ...options, name: part.name };
+    const spec = { ...evalSpec({ ...config, evalDataset: null }), ...hubOptions(options), name: part.name };
     const own = inMemory ? null : await loadEvaluationSplit(spec, part.source?.split ?? null);
     if (own === null) splitless!.push(part);
     else evaluated!.push(own);
@@ -95,12 +115,12 @@ async function evaluationOf(
   config: Config,
   parts: readonly Dataset[],
   given: GivenData,
-  options: HubOptions,
+  options: RunDataOptions,
 ): Promise<Evaluation> {
   if (given.evalData !== undefined) return { evalData: given.evalData, pool: null, reason: '' };
   const inMemory = given.trainData !== undefined;
   if (config.evalDataset === null) return ownEvaluation(config, parts, inMemory, options);
-  const evalData = await loadDataset({ ...evalSpec(config), ...options });
+  const evalData = await loadDataset({ ...evalSpec(config), ...hubOptions(options) });
   const places = placesOf(evalData);
   const whole = joined(config.dataset, parts)!;
   if (places === null || places !== placesOf(whole)) return { evalData, pool: null, reason: '' };
@@ -145,9 +165,9 @@ function nothingLeft(whole: Dataset, evalData: Dataset): AcoerError {
 export async function loadRunData(
   config: Config,
   given: GivenData = {},
-  options: HubOptions = {},
+  options: RunDataOptions = {},
 ): Promise<RunData> {
-  const parts = given.trainData ? [given.trainData] : await loadParts({ ...trainSpec(config), ...options });
+  const parts = given.trainData ? [given.trainData] : await loadParts(trainingSpec(config, options));
   const whole = joined(config.dataset, parts)!;
   if (config.evalProblems + config.evalSampledProblems === 0) {
     return { trainData: whole, evalData: null, whole, heldOut: 0, notices: [] };

@@ -82,7 +82,7 @@ function pairUp(a: readonly ProblemRows[], b: readonly ProblemRows[]): Pair[] {
       'The two evaluations have no problem in common, neither by id nor by position.',
     );
   }
-  const wrong = pairs.find(([[x], [y]]) => x.gold.trim() !== y.gold.trim());
+  const wrong = pairs.find(([[x], [y]]) => (x.gold ?? '').trim() !== (y.gold ?? '').trim());
   if (wrong !== undefined) {
     const [[x], [y]] = wrong;
     throw new AcoerError(

@@ -1,7 +1,9 @@
 /** Answers a benchmark with a model and grades the answers as they end. */
 import type { Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
+import { isPromise } from '../deadline';
 import { AcoerError } from '../errors';
+import { type Grade, gradeMath, type Judgement } from '../judges';
 import { streamSeed } from '../rng';
 import {
   type Completion,
@@ -14,7 +16,6 @@ import {
 } from '../sampling';
 import { measureCompletion, renderPrompts, type Tokenizer } from '../tokenizer';
 import type { Prompt } from '../types';
-import { judgeCompletion } from './judge';
 import { inOrder } from './problems';
 import { type EvalRow, type EvalSummary, summarise } from './summary';
 
@@ -47,6 +48,8 @@ export interface EvalOptions {
   /** Answers per problem. Default 1; greedy answers would all be the same. */
   samples?: number;
   maxNewTokens: number;
+  /** What decides whether an answer is right. Default: the paper's protocol, a verified `\\boxed{}`. */
+  grade?: Grade;
   promptTemplate?: string;
   /** Default true. */
   enableThinking?: boolean;
@@ -99,10 +102,14 @@ function* windows(total: number, samples: number, finished: ReadonlySet<string>)
 const own = (text: string | null): string | null =>
   text === null ? null : Buffer.from(text, 'utf8').toString('utf8');
 
+type Ended = Omit<Completion, 'prompt' | 'logprobs' | 'entropies'>;
+
 class Evaluator {
   readonly rows: EvalRow[];
   private readonly sampler: EngineSampler;
   private readonly tracker = new DecodeTracker();
+  /** Answers of the window that a judge of the user's is still looking at. */
+  private judging: Promise<void>[] = [];
 
   constructor(
     private readonly options: EvalOptions,
@@ -126,7 +133,7 @@ class Evaluator {
       if (prompt.ids.length < model.info.maxPositions) asked.push({ piece, prompt });
       else this.addUnanswered(prompt, piece);
     }
-    if (asked.length === 0) return;
+    if (asked.length === 0) return this.allJudged();
     const wanted = asked.map(({ piece, prompt }) => this.wanted(piece, prompt));
     const settings = {
       sampling: { temperature: sampling === 'greedy' ? 0 : sampling.temperature },
@@ -144,6 +151,12 @@ class Evaluator {
       this.tracker.ended({ prompt, sample, tokens: ids.length });
       this.add(asked[prompt]!.prompt, completion);
     });
+    await this.allJudged();
+  }
+
+  private async allJudged(): Promise<void> {
+    await Promise.all(this.judging);
+    this.judging = [];
   }
 
   private tell(): void {
@@ -173,18 +186,21 @@ class Evaluator {
     };
   }
 
-  /** Grades on this thread, in a fraction of a millisecond, while the engine's thread keeps decoding. */
-  private add(prompt: Prompt, completion: Omit<Completion, 'prompt' | 'logprobs' | 'entropies'>): void {
+  /** The judge runs on this thread, in a fraction of a millisecond, unless it is a user's. */
+  private add(prompt: Prompt, completion: Ended): void {
+    const { grade = gradeMath } = this.options;
+    const judged = grade({ ...completion, thinkOpened: prompt.thinkOpened }, prompt.problem);
+    if (!isPromise(judged)) return this.addJudged(prompt, completion, judged);
+    const work = judged.then((judgement) => this.addJudged(prompt, completion, judgement));
+    // Awaited at the end of the window: until then a failure must not count as unhandled.
+    work.catch(() => undefined);
+    this.judging.push(work);
+  }
+
+  private addJudged(prompt: Prompt, completion: Ended, { verdict, format }: Judgement): void {
     const { ids, text, sample, finish, thinkingTokens, thinkingClosed, laterThinkingTokens, answerTokens } =
       completion;
     const thinking = { thinkingTokens, thinkingClosed, laterThinkingTokens, answerTokens };
-    const { verdict, format } = judgeCompletion(
-      text,
-      prompt.problem.gold,
-      thinking,
-      'answer',
-      prompt.problem.grading,
-    );
     const row: EvalRow = {
       index: prompt.index,
       sample,

@@ -3,7 +3,8 @@ import type { Dataset } from '../data';
 import { openRows } from '../data/open';
 import { AcoerError } from '../errors';
 import { measureThinking, type Tokenizer } from '../tokenizer';
-import type { Grading, Problem, Verdict } from '../types';
+import type { Grade } from '../judges';
+import type { Grading, Problem, Row, Verdict } from '../types';
 import { type FoundRow, type FoundText, GOLD_COLUMNS, UngradedRow, readFileRow } from './file-rows';
 import type { EvalRow } from './summary';
 
@@ -18,8 +19,17 @@ export interface Grader {
 /** `boxed` is the paper's protocol; the others also accept answers outside a box. */
 export type AnswerPreset = 'boxed' | 'last-box' | 'math-verify' | 'trl';
 
+/** A judge other than the verifier. */
+export interface FileJudge {
+  grade: Grade;
+  /** Rows need a reference answer. */
+  needsGold: boolean;
+}
+
 export interface GradeFileOptions {
   grader: Grader;
+  /** Decides instead of `grader` and `preset`. */
+  judge?: FileJudge;
   /** Reference answers and levels for files without them, matched by problem id, else by position. */
   dataset?: Dataset | null;
   /** Counts tokens for files without counts; without a tokenizer the length figures are NaN. */
@@ -33,7 +43,7 @@ export interface GradeFileOptions {
 /** Large enough that the cost of passing a batch to a process is small next to grading it. */
 const BATCH = 128;
 
-type Ungraded = Omit<EvalRow, 'verdict'> & { text: string; grading: Grading | undefined };
+type Ungraded = Omit<EvalRow, 'verdict'> & { text: string; problem: Problem };
 
 /** Numbers problems in order of first appearance, and the answers to each. */
 class Numbering {
@@ -68,25 +78,27 @@ class Once {
 class References {
   private readonly byId: Map<string, Problem>;
 
-  constructor(private readonly dataset: Dataset | null) {
+  constructor(
+    private readonly dataset: Dataset | null,
+    private readonly needsGold: boolean,
+  ) {
     const problems = dataset === null ? [] : Array.from({ length: dataset.size }, (_, i) => dataset.get(i));
     this.byId = new Map(problems.map((problem) => [problem.id, problem]));
   }
 
-  of(
-    row: FoundRow,
-    index: number,
-  ): {
-    gold: string;
-    level: string | null;
-    id: string;
-    grading: Grading | undefined;
-  } {
-    const id = row.id ?? String(index);
+  /** @param values the row's own columns, for a problem that no data set knows */
+  of(row: FoundRow, index: number, values: Row): Problem {
     const known = this.known(row, index);
-    const gold = row.gold ?? known?.gold;
-    if (gold === undefined) throw new UngradedRow(this.missing());
-    return { gold, level: row.level ?? known?.level ?? null, id, grading: known?.grading };
+    const gold = row.gold ?? known?.gold ?? null;
+    if (gold === null && this.needsGold) throw new UngradedRow(this.missing());
+    return {
+      question: '',
+      row: values,
+      ...known,
+      id: row.id ?? String(index),
+      gold,
+      level: row.level ?? known?.level ?? null,
+    };
   }
 
   private known({ id }: FoundRow, index: number): Problem | undefined {
@@ -118,10 +130,13 @@ function lengths({ text, ...given }: FoundText, tokenizer: Tokenizer | null) {
   };
 }
 
-async function* ungraded(path: string, { dataset, tokenizer }: GradeFileOptions): AsyncGenerator<Ungraded> {
+async function* ungraded(
+  path: string,
+  { dataset, tokenizer, judge }: GradeFileOptions,
+): AsyncGenerator<Ungraded> {
   // Read all columns of a Parquet file: which ones matter differs between rows.
   const reader = await openRows(path, path, (columns) => columns);
-  const references = new References(dataset ?? null);
+  const references = new References(dataset ?? null, judge?.needsGold ?? true);
   const numbering = new Numbering();
   const once = new Once();
   for await (const row of reader.rows()) {
@@ -134,10 +149,11 @@ async function* ungraded(path: string, { dataset, tokenizer }: GradeFileOptions)
       const key = found.id ?? `\0${row.number}`;
       for (const one of found.texts) {
         const place = found.place ?? numbering.next(key);
-        const { gold, level, id, grading } = references.of(found, place.index);
+        const problem = references.of(found, place.index, row.values);
+        const { id: problemId, gold, level } = problem;
         const { truncated, text, outside } = one;
         const counted = { ...lengths(one, tokenizer ?? null), ...outside };
-        yield { ...place, problemId: id, gold, level, truncated, text, grading, ...counted };
+        yield { ...place, problemId, gold, level, truncated, text, problem, ...counted };
       }
     } catch (error) {
       throw error instanceof UngradedRow ? fail(error.message) : error;
@@ -161,15 +177,20 @@ async function* batches(rows: AsyncIterable<Ungraded>): AsyncGenerator<Ungraded[
  * @throws BAD_INPUT naming the line, and its columns if it has no completion or no reference answer
  */
 export async function gradeFile(path: string, options: GradeFileOptions): Promise<EvalRow[]> {
-  const { grader, preset = 'boxed', signal, onProgress } = options;
+  const { grader, preset = 'boxed', judge: own, signal, onProgress } = options;
   const parts: EvalRow[][] = [];
   const running = new Set<Promise<void>>();
   let [graded, correct] = [0, 0];
   const judge = async (batch: Ungraded[], at: number): Promise<void> => {
-    const verdicts = await grader.verify(
-      batch.map(({ gold, text: pred, grading }) => ({ gold, pred, preset, grading })),
-    );
-    parts[at] = batch.map(({ text: _, grading: __, ...row }, i) => ({ ...row, verdict: verdicts[i]! }));
+    const verdicts =
+      own === undefined
+        ? await grader.verify(
+            batch.map(({ gold, text: pred, problem: { grading } }) => {
+              return { gold: gold ?? '', pred, preset, grading };
+            }),
+          )
+        : await Promise.all(batch.map(async (row) => (await own.grade(row, row.problem)).verdict));
+    parts[at] = batch.map(({ text: _, problem: __, ...row }, i) => ({ ...row, verdict: verdicts[i]! }));
     graded += batch.length;
     correct += verdicts.filter((verdict) => verdict.correct).length;
     onProgress?.(graded, correct);

@@ -10,8 +10,13 @@ export {
   type EvalProgress,
   type EvalSampling,
 } from './evaluate';
-export { type AnswerPreset, gradeFile, type GradeFileOptions, type Grader } from './grade-file';
-export { judgeCompletion, type Judgement } from './judge';
+export {
+  type AnswerPreset,
+  type FileJudge,
+  gradeFile,
+  type GradeFileOptions,
+  type Grader,
+} from './grade-file';
 export { type EvalReport, report } from './report';
 export { storedCompletion, storedRow } from './stored';
 export { type EvalRow, type EvalSummary, type Graded, summarise } from './summary';

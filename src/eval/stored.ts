@@ -36,7 +36,7 @@ const line = z.object({
   problem_id: z.string(),
   sample: z.int(),
   level: z.string().nullable(),
-  gold: z.string(),
+  gold: z.string().nullable(),
   correct: z.boolean(),
   status: z.enum(VERDICT_STATUSES),
   extracted: z.string().nullable(),

@@ -18,7 +18,8 @@ export interface EvalRow extends Graded {
   /** Index among the answers to that problem, from 0. */
   sample: number;
   problemId: string;
-  gold: string;
+  /** null if the problem has no reference answer. */
+  gold: string | null;
 }
 
 /** Means over a set of completions; tokens are 0 for an empty set. */

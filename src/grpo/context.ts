@@ -2,22 +2,18 @@
 import type { Config } from '../config';
 import type { Dataset } from '../data';
 import type { Engine, Model, Policy } from '../engine/types';
-import type { Judgement } from '../eval';
+import type { Grade } from '../judges';
 import type { BoundLoss } from '../losses';
 import type { Ranks } from '../ranks';
 import type { BoundReward } from '../rewards/types';
 import type { Decoding, Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
 import { streamSeed } from '../rng';
-import type { Thinking } from '../types';
 import type { OpenBatch } from './batch';
 import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
 import type { DataOrder } from './order';
 import type { Schedule } from './schedule';
 import type { Watch } from './watch';
-
-/** Judges one completion. Called as completions end, while others are still being decoded. */
-export type Judge = (text: string, gold: string, thinking: Thinking) => Judgement;
 
 export interface WeightedReward {
   reward: BoundReward;
@@ -37,7 +33,8 @@ export interface LoopContext {
   promptLimit: number;
   /** Rows of `dataset` whose prompts are longer. */
   skippedRows: Set<number>;
-  judge: Judge;
+  /** Called as completions end, while others are still being decoded. */
+  grade: Grade;
   rewards: readonly WeightedReward[];
   loss: BoundLoss;
   schedule: Schedule;

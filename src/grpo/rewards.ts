@@ -1,5 +1,5 @@
 /** Rewards of a generated batch: every reward of every completion, their weighted sum, the new states. */
-import { awakeTimer, withinTime } from '../deadline';
+import { isPromise, late, withinTime, withTimeout, type Work } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
 import type { RewardScore, RewardView } from '../rewards/types';
 import type { Group, Prompt, Reward, Rollout } from '../types';
@@ -25,26 +25,6 @@ export interface BatchRewards {
 }
 
 const place = ({ prompt, sample }: Rollout) => completionName(prompt, sample);
-
-type Work<T> = T | Promise<T>;
-
-const isPromise = <T>(work: Work<T>): work is Promise<T> =>
-  typeof (work as { then?: unknown } | null)?.then === 'function';
-
-const late = (timeoutMs: number) => new Error(`no answer within ${timeoutMs} ms`);
-
-async function withTimeout<T>(work: Work<T>, timeoutMs: number): Promise<T> {
-  if (!isPromise(work)) return work;
-  let cancel = () => undefined as void;
-  const expired = new Promise<never>((_, reject) => {
-    cancel = awakeTimer(timeoutMs, () => reject(late(timeoutMs)));
-  });
-  try {
-    return await Promise.race([work, expired]);
-  } finally {
-    cancel();
-  }
-}
 
 interface Call {
   rollout: Rollout;
@@ -161,8 +141,12 @@ function copiedRollout(rollout: Rollout, prompt: Prompt): Rollout {
  */
 function copiedGroups(groups: readonly Group[]): Group[] {
   return groups.map(({ prompt: own, rollouts }) => {
-    const { grading } = own.problem;
-    const problem = { ...own.problem, ...(grading && { grading: { ...grading } }) };
+    const { grading, row } = own.problem;
+    const problem = {
+      ...own.problem,
+      ...(grading && { grading: { ...grading } }),
+      ...(row && { row: structuredClone(row) }),
+    };
     const prompt = { ...own, ids: own.ids.slice(), problem };
     return { prompt, rollouts: rollouts.map((rollout) => copiedRollout(rollout, prompt)) };
   });

@@ -1,5 +1,7 @@
 /** Samples a batch of groups. Each completion is graded when it ends, while the others are still decoding. */
+import { isPromise, type Work } from '../deadline';
 import { AcoerError, errorCode } from '../errors';
+import type { Judgement } from '../judges';
 import { shareOf } from '../ranks';
 import { streamSeed } from '../rng';
 import {
@@ -11,6 +13,7 @@ import {
   type SampleSettings,
 } from '../sampling';
 import type { Group, Prompt, Rollout } from '../types';
+import { abortable } from './abortable';
 import type { LoopContext } from './context';
 import { memoryError } from './memory';
 import { generationError, onEveryRank } from './non-finite';
@@ -47,16 +50,20 @@ function sampleSettings({ config, tokenizer, signal }: LoopContext): SampleSetti
   };
 }
 
-/** Judged at once, while the engine's own thread keeps decoding. */
+/** Judged at once, while the engine's own thread keeps decoding; a promise if the judge is a user's. */
 function toRollout(
-  { judge, watch }: LoopContext,
+  { grade, watch }: LoopContext,
   prompt: Prompt,
   { prompt: _, ...completion }: Completion,
-): Rollout {
+): Work<Rollout> {
   const { text, sample, ids } = completion;
+  const { problem, thinkOpened } = prompt;
   const note = () => `grading ${completionName(prompt, sample)}: ${head(text)}`;
-  const { verdict, format } = watch.during('grade', note, () => judge(text, prompt.problem.gold, completion));
-  return { ...completion, prompt, totalTokens: ids.length, verdict, format };
+  const judged = watch.during('grade', note, () => grade({ ...completion, thinkOpened }, problem));
+  const made = (judgement: Judgement): Rollout => {
+    return { ...completion, prompt, totalTokens: ids.length, ...judgement };
+  };
+  return isPromise(judged) ? judged.then(made) : made(judged);
 }
 
 /** The completion's name in messages. */
@@ -104,12 +111,21 @@ async function sampleShare(
   const asked = samplePrompts(context, prompts, seed);
   const settings = { ...sampleSettings(context), onProgress };
   await sampler.follow(policy.version);
+  const judging: Promise<void>[] = [];
   const onCompletion = (completion: Completion) => {
     const { prompt, sample, ids } = completion;
-    rollouts.push(toRollout(context, prompts[prompt]!, completion));
     tracker.ended({ prompt, sample, tokens: ids.length });
-    inFlight[prompt]![sample]!();
-    tell();
+    const judged = (rollout: Rollout) => {
+      rollouts.push(rollout);
+      inFlight[prompt]![sample]!();
+      tell();
+    };
+    const rollout = toRollout(context, prompts[prompt]!, completion);
+    if (!isPromise(rollout)) return judged(rollout);
+    const work = rollout.then(judged);
+    // Awaited when all are sampled: until then a failure must not count as unhandled.
+    work.catch(() => undefined);
+    judging.push(work);
   };
   const { newTokens } = await sampler.sample(asked, settings, onCompletion).catch((error: unknown) => {
     if (errorCode(error) === 'OUT_OF_MEMORY') throw memoryError(error, 'rollout', config);
@@ -117,6 +133,7 @@ async function sampleShare(
     const ended = rollouts.map((rollout) => ({ ...rollout, request: prompts.indexOf(rollout.prompt) }));
     throw generationError(error, prompts, requests, ended);
   });
+  await abortable(Promise.all(judging), context.signal);
   if (rollouts.length !== total || rollouts.some((rollout) => rollout.finish === 'cancelled')) {
     throw new AcoerError('CANCELLED', 'Generation ended before every completion was sampled.');
   }

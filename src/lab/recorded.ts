@@ -35,7 +35,7 @@ export interface RecordedCompletion {
   text?: string;
   prompt?: string;
   problemId?: string;
-  gold?: string;
+  gold?: string | null;
   level?: string | null;
   extracted?: string | null;
   /** Default: `length` at the limit, else `stop`. */
@@ -51,7 +51,7 @@ export interface RecordedBatch {
 
 function groupFrom(completions: readonly RecordedCompletion[], index: number, maxLength: number): Group {
   const { group, prompt: text, problemId, gold, level } = completions[0]!;
-  const prompt = namedPrompt(problemId ?? group, index, text, gold, level);
+  const prompt = namedPrompt(problemId ?? group, index, text, gold ?? undefined, level);
   const rollouts = completions.map((completion, sample) => {
     const { correct, thinkingTokens, totalTokens, thinkingClosed, format } = completion;
     const { laterThinkingTokens = 0 } = completion;

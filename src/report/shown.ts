@@ -29,7 +29,8 @@ export interface ShownProblem {
   id: string;
   level: string | null;
   prompt: string;
-  gold: string;
+  /** null if there is none. */
+  gold: string | null;
 }
 
 export interface ShownCompletions {

@@ -1,5 +1,6 @@
 /** The user's own rewards: a plain function, or an object with parameters and saved state. */
 import { AcoerError } from '../errors';
+import { answerText, type UserProblem } from '../judges';
 import type { Group, Prompt, Rollout } from '../types';
 import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, RewardView } from './types';
 
@@ -7,6 +8,10 @@ import type { BoundReward, RewardDefinition, RewardScore, RewardTaxonomy, Reward
 export interface UserRollout extends Rollout {
   /** Same as `verdict.correct`. */
   correct: boolean;
+  /** What follows the thinking; empty if the thinking never ended. */
+  answer: string;
+  /** Same as `prompt.problem`, with every column of its row. */
+  problem: UserProblem;
 }
 
 export interface UserGroup {
@@ -56,7 +61,12 @@ export interface UserReward<State = unknown> {
   snapshot?(state: State): Record<string, number | null>;
 }
 
-const userRollout = (rollout: Rollout): UserRollout => ({ ...rollout, correct: rollout.verdict.correct });
+function userRollout(rollout: Rollout): UserRollout {
+  const { verdict, prompt } = rollout;
+  const { problem, thinkOpened } = prompt;
+  const answer = answerText({ ...rollout, thinkOpened }) ?? '';
+  return { ...rollout, correct: verdict.correct, answer, problem: { ...problem, row: problem.row ?? {} } };
+}
 
 /**
  * One view per group, so that `rollout` is a member of `group.rollouts` and n samples cost n copies, not n^2.

@@ -14,7 +14,8 @@ export interface StoredCompletion {
   prompt: string;
   problemId: string;
   level: string | null;
-  gold: string;
+  /** null if the problem has no reference answer. */
+  gold: string | null;
   completion: string;
   correct: boolean;
   extracted: string | null;
@@ -44,7 +45,6 @@ const COLUMNS = {
   prompt_index: 'number',
   prompt: 'string',
   problem_id: 'string',
-  gold: 'string',
   completion: 'string',
   correct: 'boolean',
   format_ok: 'boolean',
@@ -87,7 +87,7 @@ const storedFrom = (row: Row): StoredCompletion => ({
   prompt: row.prompt as string,
   problemId: row.problem_id as string,
   level: (row.level ?? null) as string | null,
-  gold: row.gold as string,
+  gold: (row.gold ?? null) as string | null,
   completion: row.completion as string,
   correct: row.correct as boolean,
   extracted: (row.extracted ?? null) as string | null,

@@ -4,6 +4,7 @@ import type { Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
 import { errorCode } from '../errors';
 import { answerProblems, summarise, type EvalCompletion } from '../eval';
+import type { Grade } from '../judges';
 import type { Tokenizer } from '../tokenizer';
 import type { KnownMetrics } from '../metric-names';
 import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from './events';
@@ -14,6 +15,7 @@ export interface EvaluationContext {
   config: Config;
   model: Model;
   tokenizer: Tokenizer;
+  grade: Grade;
   /** null: nothing is evaluated. */
   dataset: Dataset | null;
   emit: (event: TrainEvent) => void;
@@ -29,7 +31,7 @@ export async function evaluatePolicy(
   phase: EvalPhase,
   signal: AbortSignal | undefined,
 ): Promise<Evaluation> {
-  const { config, model, tokenizer, dataset, emit, save, watch } = context;
+  const { config, model, tokenizer, grade, dataset, emit, save, watch } = context;
   const evaluateKind = async (kind: EvalKind, n: number) => {
     if (n === 0 || dataset === null) return null;
     const completions: EvalCompletion[] = [];
@@ -38,6 +40,7 @@ export async function evaluatePolicy(
       policy,
       tokenizer,
       dataset,
+      grade,
       n,
       sampling: kind === 'greedy' ? 'greedy' : { temperature: 1, seed: config.seed },
       maxNewTokens: config.evalMaxNewTokens,

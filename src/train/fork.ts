@@ -10,7 +10,7 @@ import {
   type StoredCheckpoint,
 } from '../run';
 import { checkForked, forkChanges } from './identity';
-import { closeRewards, resolveTrainConfig } from './inputs';
+import { closeInputs, resolveTrainConfig } from './inputs';
 import { openIn, overStored, type Asked, type Opening } from './opening';
 import { sameSteps } from './resume';
 import { lacksIdentity, storedPart } from './state';
@@ -58,14 +58,14 @@ export async function openFork(
   asked: Asked,
   warn: (message: string) => void,
 ): Promise<Opening> {
-  const { settings } = asked;
+  const { settings, parts } = asked;
   if (settings.preset !== undefined) {
     throw new AcoerError('BAD_CONFIG', 'A fork starts from the settings of its run; leave out preset.');
   }
   const source = readRunDirectory(run);
   const own = source.settings() as ConfigInput;
-  const before = resolveTrainConfig([own]);
-  const config = overStored(before, resolveTrainConfig([own, settings]));
+  const before = resolveTrainConfig([own], undefined, parts.rewards);
+  const config = overStored(before, resolveTrainConfig([own, settings], undefined, parts.rewards));
   checkStep(source, at);
   const checkpoint = openCheckpoint(source, at);
   checkSettings(checkpoint, before, config);
@@ -76,12 +76,12 @@ export async function openFork(
     const { accepted = [], pending } = storedPart(checkpoint);
     // A pending line is not in the file yet.
     await copyRunStart(directory, source, pending === null ? at : at - 1, warn);
-    const other = forkChanges(checkpoint, inputs);
+    const other = forkChanges(checkpoint, inputs, before, config);
     const keepOpen = sameSteps(before, config) && !other.rewards;
     return { ...opening, checkpoint, accepted, fork: { keepOpen, otherEvalData: other.evalData } };
   } catch (error) {
     discardRunDirectory(directory);
-    await closeRewards(inputs.rewards);
+    await closeInputs(inputs);
     throw error;
   }
 }

@@ -9,7 +9,7 @@ import type { Fingerprints } from '../models';
 import type { AcceptedChange, StoredCheckpoint } from '../run';
 import type { Inputs } from './inputs';
 import { forkCommand } from './resume';
-import { rewardFingerprints } from './reward-files';
+import { judgeFingerprints, rewardFingerprints } from './reward-files';
 import { storedPart } from './state';
 
 /** null: it cannot be told, because the caller of `train` gave the part itself. */
@@ -20,6 +20,8 @@ export interface Identity {
   chatTemplate: Fingerprints | null;
   /** Empty without `rewardModules`. */
   rewards: Fingerprints;
+  /** Empty without a judge in a file; missing in checkpoints of versions that had none. */
+  judge?: Fingerprints;
   evalData: Fingerprints | null;
 }
 
@@ -34,6 +36,7 @@ export async function inputIdentity(
     tokenizer: own?.files ?? null,
     chatTemplate: own === undefined ? null : { ...(template !== null && { 'the chat template': template }) },
     rewards: await rewardFingerprints(config),
+    judge: await judgeFingerprints(config),
     evalData: evalData?.source === undefined ? null : { problems: evalData.source.fingerprint },
   };
 }
@@ -91,6 +94,12 @@ export function checkResumed(
       `${evalData?.name ?? 'The evaluation data'} no longer holds the problems this run is evaluated on, so before and after could not be compared; restore it, or continue with the new problems in a new folder: ${forkCommand(run, step)}`,
     );
   }
+  const judged = changed(before.judge ?? null, now.judge ?? null);
+  if (judged.length > 0) {
+    throw refused(
+      `The judge's file ${config.judge} has changed since the checkpoint of step ${step} (${judged.join('; ')}), so before and after could not be compared; restore it, or continue with the new one in a new folder: ${forkCommand(run, step)}`,
+    );
+  }
   const files = changed(before.rewards, now.rewards);
   if (files.length === 0) return accepted;
   if (acceptChanged.includes('reward')) return [...accepted, { what: 'reward', step, files }];
@@ -113,11 +122,23 @@ export function checkForked(checkpoint: StoredCheckpoint, { identity: now, model
   checkModelFolder(modelDirectory, checkpoint, changed(before.tokenizer, now.tokenizer));
 }
 
-/** Whether a fork has another reward file, or other evaluation data, than its checkpoint. */
-export function forkChanges(checkpoint: StoredCheckpoint, { identity: now }: Inputs) {
+/**
+ * Whether a fork has another reward file than its checkpoint, or is evaluated otherwise: on other problems, or
+ * by another judge.
+ */
+export function forkChanges(
+  checkpoint: StoredCheckpoint,
+  { identity: now }: Inputs,
+  from: Config,
+  to: Config,
+) {
   const { identity: before } = storedPart(checkpoint);
+  const judge =
+    from.judge !== to.judge ||
+    JSON.stringify(from.judgeParams) !== JSON.stringify(to.judgeParams) ||
+    (before !== undefined && changed(before.judge ?? null, now.judge ?? null).length > 0);
   return {
-    rewards: before !== undefined && changed(before.rewards, now.rewards).length > 0,
-    evalData: before !== undefined && changed(before.evalData, now.evalData).length > 0,
+    rewards: judge || (before !== undefined && changed(before.rewards, now.rewards).length > 0),
+    evalData: judge || (before !== undefined && changed(before.evalData, now.evalData).length > 0),
   };
 }

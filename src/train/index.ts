@@ -14,6 +14,7 @@ export { train, type TrainOptions, TrainRun } from './train';
 export { resolveTrainConfig } from './inputs';
 export { longestLocalPrompt } from './plan';
 export { isStuck } from './watchdog';
+export { judgeIdentity, type JudgingSettings, openJudge, type OpenedJudge } from './judging';
 export { openRewardModule } from './reward-module';
 export { monitorContext } from './guard';
 export { watchRecorded } from './recorded';

@@ -2,20 +2,31 @@
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
-import { loadRunData, memoryName, withAbsolutePath, type Dataset } from '../data';
+import {
+  datasetOf,
+  evalSpec,
+  loadRunData,
+  memoryName,
+  trainSpec,
+  withAbsolutePath,
+  type Dataset,
+} from '../data';
 import { AcoerError } from '../errors';
 import type { Engine } from '../engine/types';
 import { resolveModel, type ModelFetchOptions } from '../models';
 import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../plan';
-import { listRewards, resolveReward } from '../rewards';
-import { loadTokenizer, type Tokenizer } from '../tokenizer';
+import { isJudgeFile, isUserJudge } from '../judges';
+import { isBuiltIn, listRewards, resolveReward } from '../rewards/registry';
+import { DEFAULT_PROMPT_TEMPLATE, loadTokenizer, type Tokenizer } from '../tokenizer';
 import type { WeightedReward } from '../grpo/context';
 import { inputIdentity, type Identity } from './identity';
 import { noteUnanswerable, skippedPrompts } from './long-prompts';
+import { openJudge, type OpenedJudge } from './judging';
+import { EVALUATION_ROWS, ROWS, type PlainParts } from './plain';
 import { openRewardModule } from './reward-module';
 
 /** Parts that the caller may bring; the others are made from the configuration. */
-export interface OwnParts {
+export interface GivenParts {
   /** Stays open when the run ends. */
   engine?: Engine;
   tokenizer?: Tokenizer;
@@ -23,8 +34,12 @@ export interface OwnParts {
   evalData?: Dataset;
 }
 
+/** The same with what was given as plain code and data. */
+export type OwnParts = GivenParts & PlainParts;
+
 export interface Inputs {
   rewards: WeightedReward[];
+  judge: OpenedJudge;
   modelDirectory: string;
   /** Read from the model's config.json. */
   planned: PlannedModel;
@@ -38,16 +53,13 @@ export interface Inputs {
   identity: Omit<Identity, 'model'>;
 }
 
-/** `resolveConfig` with the names of the registered rewards. */
+/** `resolveConfig` with the names of the registered rewards and of `own`, those given as functions. */
 export function resolveTrainConfig(
   layers: readonly (ConfigInput & { preset?: string })[],
   preset?: string,
+  own: PlainParts['rewards'] = new Map(),
 ): Config {
-  return resolveConfig(
-    layers,
-    preset,
-    listRewards().map(({ name }) => name),
-  );
+  return resolveConfig(layers, preset, [...listRewards().map(({ name }) => name), ...own.keys()]);
 }
 
 /**
@@ -55,7 +67,7 @@ export function resolveTrainConfig(
  * `closeRewards` ends.
  * @throws BAD_CONFIG for an unknown name or parameter, or a module that is not a reward
  */
-export async function openRewards(config: Config): Promise<WeightedReward[]> {
+export async function openRewards(config: Config, given?: PlainParts['rewards']): Promise<WeightedReward[]> {
   const { rewardModules, rewardTimeoutMs, maxCompletionLength: maxLength } = config;
   const entries =
     typeof config.reward === 'string' ? [{ name: config.reward, weight: 1, params: {} }] : config.reward;
@@ -66,7 +78,7 @@ export async function openRewards(config: Config): Promise<WeightedReward[]> {
       const path = rewardModules[name];
       const reward =
         path === undefined
-          ? resolveReward(name, params)
+          ? (given?.get(name)?.bind(params) ?? resolveReward(name, params))
           : await openRewardModule({ name, path: resolve(path), params, maxLength }, rewardTimeoutMs);
       opened.push({ reward, weight });
     }
@@ -79,6 +91,11 @@ export async function openRewards(config: Config): Promise<WeightedReward[]> {
 
 export async function closeRewards(rewards: readonly WeightedReward[]): Promise<void> {
   await Promise.all(rewards.map(async ({ reward }) => reward.close?.()));
+}
+
+/** Ends the threads of rewards and judge. */
+export async function closeInputs({ rewards, judge }: Pick<Inputs, 'rewards' | 'judge'>): Promise<void> {
+  await Promise.all([closeRewards(rewards), judge.close()]);
 }
 
 /** What was left out of the training data, or null when every row was taken. */
@@ -94,13 +111,27 @@ function leftOut({ name, source }: Dataset, dropUnparsedGold: boolean): string |
   return parts.length === 0 ? null : `${name}: of ${source.rows} rows, left out: ${parts.join(' and ')}.`;
 }
 
+/** Rows in memory as data sets. */
+async function givenData(config: Config, parts: OwnParts, keepRows: boolean, signal?: AbortSignal) {
+  const { trainRows, evalRows } = parts;
+  const wanted = { ...trainSpec(config), signal, keepRows };
+  const trainData = trainRows ? await datasetOf(ROWS, trainRows, wanted) : parts.trainData;
+  const evalData = evalRows
+    ? await datasetOf(EVALUATION_ROWS, evalRows, { ...evalSpec(config), signal })
+    : parts.evalData;
+  return { ...(trainData && { trainData }), ...(evalData && { evalData }) };
+}
+
 /** The problems of a run: those to train on, and those to evaluate on (null: no evaluation). */
 async function openData(
   config: Config,
-  given: OwnParts,
+  parts: OwnParts,
+  rewards: readonly WeightedReward[],
   options: ModelFetchOptions,
 ): Promise<{ trainData: Dataset; evalData: Dataset | null }> {
-  const { trainData, evalData, whole, notices } = await loadRunData(config, given, options);
+  const keepRows = isUserJudge(config.judge) || rewards.some(({ reward }) => !isBuiltIn(reward.name));
+  const given = await givenData(config, parts, keepRows, options.signal);
+  const { trainData, evalData, whole, notices } = await loadRunData(config, given, { ...options, keepRows });
   const note = leftOut(whole, config.dropUnparsedGold);
   for (const message of [...(note === null ? [] : [note]), ...notices]) options.onNotice?.(message);
   return { trainData, evalData };
@@ -117,6 +148,7 @@ export function withAbsolutePaths(config: Config): Config {
     evalDataset: evalDataset === null ? null : withAbsolutePath(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
     sinks: config.sinks.map((file) => resolve(file)),
+    judge: isJudgeFile(config.judge) ? resolve(config.judge) : config.judge,
   };
 }
 
@@ -157,20 +189,33 @@ function checkThinking(config: Config, rewards: readonly WeightedReward[], token
   );
 }
 
+/** A prompt for mathematics under another judge is hardly meant. */
+function notePrompt({ judge, promptTemplate }: Config, onNotice: ModelFetchOptions['onNotice']): void {
+  if (judge === 'math' || promptTemplate !== DEFAULT_PROMPT_TEMPLATE) return;
+  onNotice?.(
+    `promptTemplate still asks for mathematics in a \\boxed{}, but the judge is ${judge}; set it, for example to "{problem}", the question as it is.`,
+  );
+}
+
 /** `options.onNotice` is also told what was left out of the data and which prompts are too long. */
 export async function openInputs(
   config: Config,
   parts: OwnParts,
   options: ModelFetchOptions,
 ): Promise<Inputs> {
-  const rewards = await openRewards(config);
+  const rewards = await openRewards(config, parts.rewards);
+  const judge = await openJudge(config, parts.judge).catch(async (error: unknown) => {
+    await closeRewards(rewards);
+    throw error;
+  });
   try {
     const { directory: modelDirectory } = await resolveModel(config.model, options);
     const planned = await readPlannedModel(modelDirectory);
     assertRoomForPrompt(config, planned);
     const tokenizer = parts.tokenizer ?? (await loadTokenizer(modelDirectory));
     checkThinking(config, rewards, tokenizer);
-    const { trainData, evalData } = await openData(config, parts, options);
+    notePrompt(config, options.onNotice);
+    const { trainData, evalData } = await openData(config, parts, rewards, options);
     const skippedRows = await skippedPrompts(config, planned, { tokenizer, trainData }, options);
     const { onNotice, signal } = options;
     if (evalData !== null && onNotice !== undefined) {
@@ -178,9 +223,10 @@ export async function openInputs(
       await noteUnanswerable({ dataset: evalData, count, tokenizer, config, signal }, planned, onNotice);
     }
     const identity = await inputIdentity(config, { tokenizer, evalData });
-    return { rewards, modelDirectory, planned, tokenizer, trainData, skippedRows, evalData, identity };
+    const data = { trainData, skippedRows, evalData };
+    return { rewards, judge, modelDirectory, planned, tokenizer, ...data, identity };
   } catch (error) {
-    await closeRewards(rewards);
+    await closeInputs({ rewards, judge });
     throw error;
   }
 }

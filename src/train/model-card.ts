@@ -5,6 +5,7 @@ import { trainCommand, type Config } from '../config';
 import { joinNames, KNOWN_DATASETS, partNames, type Dataset } from '../data';
 import { looksLikeHubId, splitRevision } from '../hub';
 import type { EvalSummary } from '../eval';
+import { isJudgeFile } from '../judges';
 import { percent } from '../text';
 import { packageVersion } from '../version';
 import type { RunSummary } from './events';
@@ -99,6 +100,7 @@ export function withPublishedNames(config: Config): Config {
     evalDataset: evalDataset === null ? null : publishedData(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
     sinks: config.sinks.map(published),
+    judge: isJudgeFile(config.judge) ? published(config.judge) : config.judge,
   };
 }
 

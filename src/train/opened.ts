@@ -10,11 +10,10 @@ import { ONE_RANK } from '../ranks';
 import { streamSeed } from '../rng';
 import { EngineSampler, type Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
-import { judgeCompletion } from '../eval';
 import type { LoopContext } from '../grpo/context';
 import type { TrainEvent } from './events';
 import { checkModel, type Identity } from './identity';
-import { closeRewards, type Inputs } from './inputs';
+import { closeInputs, type Inputs } from './inputs';
 import type { Opening } from './opening';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
@@ -53,7 +52,7 @@ export interface OpenedModel {
   identity: Identity;
   /** null: the engine does not know its memory. */
   plan: Plan | null;
-  /** Frees policy, model, engine and rewards; the rewards alone when the engine answers no call. */
+  /** Frees policy, model, engine, rewards and judge; the latter two alone when the engine answers no call. */
   close(engineAnswers: boolean): Promise<void>;
 }
 
@@ -88,16 +87,16 @@ type OpenModelOptions = Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan' | 
 
 /**
  * Loads the model while its files are hashed, and compares them with those of the checkpoint to continue from.
- * Closes the rewards of `inputs` when that fails.
+ * Closes `inputs` when that fails.
  */
 export async function openModel(
   { config, inputs, checkpoint }: Opening,
   watchdog: Watchdog,
   { engine: given, signal, ignorePlan = false, sampler: makeSampler }: OpenModelOptions,
 ): Promise<OpenedModel> {
-  const { rewards, modelDirectory } = inputs;
+  const { modelDirectory } = inputs;
   const failed = new AbortController();
-  const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeRewards(rewards) }];
+  const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeInputs(inputs) }];
   const close = async () => {
     for (const part of opened.splice(0).reverse()) await part.dispose();
   };
@@ -121,7 +120,7 @@ export async function openModel(
       loop,
       identity,
       plan,
-      close: (engineAnswers) => (engineAnswers ? close() : closeRewards(rewards)),
+      close: (engineAnswers) => (engineAnswers ? close() : closeInputs(inputs)),
     };
   } catch (error) {
     failed.abort();
@@ -132,7 +131,7 @@ export async function openModel(
 
 function loopContext(
   config: Config,
-  { rewards, tokenizer, trainData: dataset, planned, skippedRows }: Inputs,
+  { rewards, judge, tokenizer, trainData: dataset, planned, skippedRows }: Inputs,
   loaded: Pick<LoopContext, 'engine' | 'model' | 'policy' | 'watch' | 'signal'>,
   makeSampler: SamplerMaker = ({ engineSampler }) => engineSampler,
 ): LoopContext {
@@ -147,7 +146,7 @@ function loopContext(
     order: new DataOrder(dataset.size, config.seed),
     promptLimit: promptLimit(config, planned),
     skippedRows,
-    judge: (text, gold, thinking) => judgeCompletion(text, gold, thinking, config.answerFrom),
+    grade: judge.training,
     rewards,
     loss: resolveLoss(config.lossType, config.lossParams[config.lossType]),
     schedule: scheduleOf(config),

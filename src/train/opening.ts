@@ -17,7 +17,7 @@ import {
 import type { RunSummary } from './events';
 import { checkResumed } from './identity';
 import {
-  closeRewards,
+  closeInputs,
   openInputs,
   resolveTrainConfig,
   withAbsolutePaths,
@@ -51,7 +51,10 @@ export interface Opening {
 }
 
 export async function openNew(out: string | undefined, asked: Asked): Promise<Opening> {
-  const config = await withLastingNames(resolveTrainConfig([asked.settings]), asked.fetching);
+  const config = await withLastingNames(
+    resolveTrainConfig([asked.settings], undefined, asked.parts.rewards),
+    asked.fetching,
+  );
   return openIn(out, config, asked);
 }
 
@@ -68,7 +71,7 @@ export async function openIn(
     const directory = createRunDirectory(out ?? newRunPath('runs', name), config);
     return { directory, config, inputs, resumed: false, checkpoint: null, accepted: [] };
   } catch (error) {
-    await closeRewards(inputs.rewards);
+    await closeInputs(inputs);
     throw error;
   }
 }
@@ -95,14 +98,14 @@ export const overStored = (stored: Config, wanted: Config): Config =>
 /** The stored configuration, and the same under the new settings. */
 function resumedConfig(
   run: RunDirectory,
-  { preset, ...values }: Asked['settings'],
+  { settings: { preset, ...values }, parts: { rewards } }: Pick<Asked, 'settings' | 'parts'>,
 ): { stored: Config; wanted: Config } {
   const own = run.settings() as ConfigInput;
-  const stored = resolveTrainConfig([own]);
+  const stored = resolveTrainConfig([own], undefined, rewards);
   // A preset's values replace the stored ones like any others.
   const over = mergeLayers([values], preset);
   delete over.preset;
-  return { stored, wanted: overStored(stored, resolveTrainConfig([own, over])) };
+  return { stored, wanted: overStored(stored, resolveTrainConfig([own, over], undefined, rewards)) };
 }
 
 /**
@@ -112,16 +115,20 @@ function resumedConfig(
  */
 export async function openResumed(
   path: string,
-  { settings, parts, fetching, acceptChanged }: Asked,
+  asked: Asked,
   warn: (message: string) => void,
 ): Promise<Opening> {
-  const { stored, wanted } = resumedConfig(readRunDirectory(path), settings);
+  const { parts, fetching, acceptChanged } = asked;
+  const { stored, wanted } = resumedConfig(readRunDirectory(path), asked);
   const directory = openRunDirectory(path);
   try {
     completeRollbacks(directory);
     const checkpoint = await findCheckpoint(directory, warn);
     if (checkpoint === null) refuseBrokenFork(directory);
-    const before = checkpoint === null ? stored : resolveTrainConfig([storedPart(checkpoint).config]);
+    const before =
+      checkpoint === null
+        ? stored
+        : resolveTrainConfig([storedPart(checkpoint).config], undefined, parts.rewards);
     const step = checkpoint?.step ?? 0;
     const compared = checkpoint !== null && !lacksIdentity(checkpoint);
     for (const change of allowedChanges(before, wanted, path, step, compared)) warn(change);
@@ -139,12 +146,12 @@ export async function openResumed(
   }
 }
 
-/** Closes the rewards of `inputs` when `check` throws. */
-export async function orClose<T>({ rewards }: Inputs, check: () => T): Promise<T> {
+/** Closes `inputs` when `check` throws. */
+export async function orClose<T>(inputs: Inputs, check: () => T): Promise<T> {
   try {
     return check();
   } catch (error) {
-    await closeRewards(rewards);
+    await closeInputs(inputs);
     throw error;
   }
 }
@@ -167,10 +174,10 @@ function checkData(run: string, checkpoint: StoredCheckpoint, { trainData }: Inp
 /** The configuration and summary of a finished run; null: there are steps left. */
 export function finishedRun(
   path: string,
-  settings: Asked['settings'],
+  asked: Pick<Asked, 'settings' | 'parts'>,
 ): { config: Config; summary: RunSummary } | null {
   const directory = readRunDirectory(path);
-  const { stored, wanted } = resumedConfig(directory, settings);
+  const { stored, wanted } = resumedConfig(directory, asked);
   if (!directory.finished(stored.maxSteps) || wanted.maxSteps > stored.maxSteps) return null;
   allowedChanges(stored, wanted, path, stored.maxSteps, true);
   // The process was killed after writing the summary: remove the stale lock.

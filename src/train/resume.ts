@@ -2,6 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Config } from '../config';
 import { AcoerError } from '../errors';
+import { isJudgeFile } from '../judges';
 
 /** Settings that a resumed run may change, and the effect. */
 const CHANGEABLE: Readonly<
@@ -35,6 +36,7 @@ const CHANGEABLE: Readonly<
   device: 'rounding',
   model: 'place',
   rewardModules: 'place',
+  judge: 'place',
 };
 
 const EFFECTS = {
@@ -62,6 +64,10 @@ export function configHash(config: Config): string {
     .digest('hex');
 }
 
+/** A judge's file may move, but a built-in judge cannot become another. */
+const isMove = ({ judge: before }: Config, { judge: after }: Config): boolean =>
+  before === after || (isJudgeFile(before) && isJudgeFile(after));
+
 function changesBetween(before: Config, after: Config): Change[] {
   const names = Object.keys(after) as (keyof Config)[];
   return names
@@ -73,7 +79,7 @@ function changesBetween(before: Config, after: Config): Change[] {
 /** Whether a batch generated under `before` is what `after` would generate. */
 export function sameSteps(before: Config, after: Config): boolean {
   const effects = changesBetween(before, after).map(({ name }) => CHANGEABLE[name]);
-  return effects.every((effect) => effect !== undefined && effect !== 'prompts');
+  return isMove(before, after) && effects.every((effect) => effect !== undefined && effect !== 'prompts');
 }
 
 /** The command that continues from a step of `run` when it cannot be resumed. */
@@ -97,7 +103,9 @@ export function allowedChanges(
   const free = (Object.keys(CHANGEABLE) as (keyof Config)[]).filter(
     (name) => compared || CHANGEABLE[name] !== 'place',
   );
-  const refused = changes.filter(({ name }) => !free.includes(name));
+  const refused = changes.filter(
+    ({ name }) => !free.includes(name) || (name === 'judge' && !isMove(before, after)),
+  );
   if (refused.length > 0) {
     const list = refused.map(({ text }) => text).join(', ');
     throw new AcoerError(

@@ -1,9 +1,10 @@
-/** SHA-256 of the files of rewards: each module of `rewardModules`, and what it imports by a relative path. */
+/** SHA-256 of the user's code: each module of rewards and judge, and what it imports by a relative path. */
 import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { dirname, relative, resolve } from 'node:path';
 import type { Config } from '../config';
+import { isJudgeFile } from '../judges';
 import type { Fingerprints } from '../models';
 
 /** A path written out in `import './x'`, `export ... from './x'`, `import('./x')` or `require('./x')`. */
@@ -33,19 +34,30 @@ async function filesOf(module: string): Promise<Map<string, Buffer>> {
 }
 
 /**
- * By the name of the reward; for an imported file by that and its path from the module, so that rewards can
- * be moved. Packages, computed paths, and what a reward reads or starts are not covered.
+ * By `name`; for an imported file by that and its path from the module, so that modules can be moved.
+ * Packages, computed paths, and what a module reads or starts are not covered.
  */
+async function moduleFingerprints(name: string, file: string): Promise<Fingerprints> {
+  const found: Record<string, string> = {};
+  const module = resolve(file);
+  for (const [path, content] of await filesOf(module)) {
+    const key = path === module ? name : `${name}: ${relative(dirname(module), path)}`;
+    found[key] = createHash('sha256').update(content).digest('hex');
+  }
+  return found;
+}
+
+/** Empty without a judge in a file. */
+export const judgeFingerprints = async ({ judge }: Pick<Config, 'judge'>): Promise<Fingerprints> =>
+  isJudgeFile(judge) ? moduleFingerprints('the judge', judge) : {};
+
+/** By the name of the reward. */
 export async function rewardFingerprints({ reward, rewardModules }: Config): Promise<Fingerprints> {
   const names = typeof reward === 'string' ? [reward] : reward.map((entry) => entry.name);
   const found: Record<string, string> = {};
   for (const name of names) {
     if (rewardModules[name] === undefined) continue;
-    const module = resolve(rewardModules[name]);
-    for (const [path, content] of await filesOf(module)) {
-      const key = path === module ? name : `${name}: ${relative(dirname(module), path)}`;
-      found[key] = createHash('sha256').update(content).digest('hex');
-    }
+    Object.assign(found, await moduleFingerprints(name, rewardModules[name]));
   }
   return found;
 }

@@ -1,20 +1,13 @@
-/** The thread of a reward in `rewardModules`: loads the module and answers calls of `reward-module.ts`. */
-import { parentPort, workerData } from 'node:worker_threads';
-import { errorMessage } from '../errors';
+/** The thread of a reward in `rewardModules`: answers calls of `reward-module.ts`. */
+import { workerData } from 'node:worker_threads';
 import type { BoundReward } from '../rewards';
 import { definitionOf } from '../rewards/user';
 import type { Group } from '../types';
 import { importDefault } from './import-default';
-import type { FromWorker, ToWorker, WorkerSetup } from './reward-module';
+import { serveCalls, type Host } from './module-host';
+import type { RewardSetup, ToReward } from './reward-module';
 
-const setup = workerData as WorkerSetup;
-const port = parentPort!;
-const post = (message: FromWorker) => port.postMessage(message);
-
-async function loadReward(): Promise<BoundReward> {
-  const found = await importDefault(setup.path);
-  return definitionOf(setup.name, found as never).bind(setup.params);
-}
+const { name, path, params, maxLength } = workerData as RewardSetup;
 
 interface Batch {
   groups: readonly Group[];
@@ -23,32 +16,21 @@ interface Batch {
   state: unknown;
 }
 
-class Host {
+class RewardHost implements Host<ToReward> {
+  readonly first: unknown;
   private batch: Batch = { groups: [], step: 0, maxLength: 0, state: null };
 
-  constructor(private readonly reward: BoundReward) {}
-
-  readonly take = (message: ToWorker): void => {
-    if (message.type === 'batch') this.batch = message;
-    else void this.answer(message);
-  };
-
-  /** Posts `running` before the user's code runs, and `waiting` once it has returned a promise. */
-  private async answer(message: Exclude<ToWorker, { type: 'batch' }>): Promise<void> {
-    const { id } = message;
-    try {
-      post({ type: 'running', id });
-      const work = this.call(message);
-      post({ type: 'waiting', id });
-      post({ type: 'done', id, value: await work });
-    } catch (error) {
-      post({ type: 'failed', id, message: errorMessage(error) });
-    }
+  constructor(private readonly reward: BoundReward) {
+    this.first = reward.initialState({ maxLength });
   }
 
-  private async call(message: Exclude<ToWorker, { type: 'batch' }>): Promise<unknown> {
+  take(batch: Batch): void {
+    this.batch = batch;
+  }
+
+  async answer(call: Exclude<ToReward, { type: 'batch' }>): Promise<unknown> {
     const { groups, step, maxLength, state } = this.batch;
-    if (message.type === 'observe') {
+    if (call.type === 'observe') {
       const next = await this.reward.observe(state, { step, maxLength, batch: groups });
       return {
         state: next,
@@ -56,8 +38,8 @@ class Host {
         snapshot: this.reward.snapshot?.(next) ?? {},
       };
     }
-    const group = groups[message.group]!;
-    const { value, parts } = await this.reward.score(group.rollouts[message.rollout]!, {
+    const group = groups[call.group]!;
+    const { value, parts } = await this.reward.score(group.rollouts[call.rollout]!, {
       step,
       maxLength,
       group,
@@ -68,15 +50,7 @@ class Host {
   }
 }
 
-async function start(): Promise<void> {
-  try {
-    const reward = await loadReward();
-    const host = new Host(reward);
-    port.on('message', host.take);
-    post({ type: 'ready', initialState: reward.initialState({ maxLength: setup.maxLength }) });
-  } catch (error) {
-    post({ type: 'unloadable', message: errorMessage(error) });
-  }
-}
-
-void start();
+void serveCalls<ToReward>(async () => {
+  const found = await importDefault(path);
+  return new RewardHost(definitionOf(name, found as never).bind(params));
+});

@@ -266,7 +266,8 @@ export class RunDriver {
     const { config, inputs, emit, watchdog: watch } = this.run;
     const { model, tokenizer, policy } = this.loop;
     const save: EvaluationContext['save'] = (kind, rows) => this.files.answers(this.step, kind, rows);
-    const context = { config, model, tokenizer, dataset: inputs.evalData, emit, save, watch };
+    const { evalData: dataset, judge } = inputs;
+    const context = { config, model, tokenizer, grade: judge.evaluation, dataset, emit, save, watch };
     const base = phase === 'base';
     return watch.phase(base ? 'baseEvaluation' : 'evaluation', () =>
       evaluatePolicy(context, base ? null : policy, phase, this.halt.waiting),

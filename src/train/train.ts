@@ -6,9 +6,10 @@ import type { ModelFetchOptions } from '../models';
 import { discardRunDirectory, writeJsonAtomic, type Patience } from '../run';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { openFork, type ForkPoint } from './fork';
-import { closeRewards, type OwnParts } from './inputs';
+import { closeInputs, type GivenParts } from './inputs';
 import { openModel, type Opened, type OpenedModel, type SamplerMaker } from './opened';
 import { finishedRun, openNew, openResumed, type Asked, type Opening } from './opening';
+import { plainParts, type PlainOptions } from './plain';
 import { Progress } from './progress';
 import { RunDriver } from './run';
 import { trackers } from './own-sinks';
@@ -18,7 +19,8 @@ import { lacksIdentity, otherMaker, startsMonitorOver } from './state';
 import { Watchdog, type WatchdogParts } from './watchdog';
 
 /** Settings of the configuration, which override those of a preset, and how to run. */
-export interface TrainOptions extends Omit<ConfigInput, 'sinks'>, OwnParts {
+export interface TrainOptions
+  extends Omit<ConfigInput, 'sinks' | keyof PlainOptions>, PlainOptions, GivenParts {
   /**
    * Where the run's numbers go besides its own files: objects, or modules as in a configuration.
    * @default []
@@ -144,6 +146,10 @@ function settingsOf({
   tokenizer: _tokenizer,
   trainData: _trainData,
   evalData: _evalData,
+  dataset: _dataset,
+  evalDataset: _evalDataset,
+  reward: _reward,
+  judge: _judge,
   sinks,
   ...settings
 }: TrainOptions): Asked['settings'] {
@@ -280,8 +286,10 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
     sinks?.event(event);
   };
   const warn = (message: string) => emit({ type: 'warning', message });
-  const settings = settingsOf(options);
-  const finished = resume === undefined ? null : finishedRun(resume, settings);
+  const plain = plainParts(options);
+  const settings = { ...settingsOf(options), ...plain.settings };
+  const parts = { tokenizer, trainData, evalData, ...plain.parts };
+  const finished = resume === undefined ? null : finishedRun(resume, { settings, parts });
   if (finished !== null) {
     warn(`${resume} has made all of its ${finished.config.maxSteps} steps: nothing is left to do.`);
     return new TrainRun(resume!, finished.config, null, finished.summary);
@@ -291,7 +299,7 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
     onProgress: (progress) => emit({ type: 'download', ...progress }),
     onNotice: warn,
   };
-  const asked = { settings, parts: { tokenizer, trainData, evalData }, fetching, acceptChanged };
+  const asked = { settings, parts, fetching, acceptChanged };
   const warnings: string[] = [];
   const opening = await openRun(options, asked, (message) => warnings.push(message));
   const { directory, config, resumed, checkpoint } = opening;
@@ -299,7 +307,7 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
     const run = { directory: directory.path, config };
     sinks = await openSinks(trackers(directory, config), options.sinks ?? [], run, warn);
   } catch (error) {
-    await closeRewards(opening.inputs.rewards);
+    await closeInputs(opening.inputs);
     if (resumed) directory.lock?.release();
     else discardRunDirectory(directory);
     throw error;

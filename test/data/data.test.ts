@@ -87,9 +87,9 @@ describe('JSON Lines', () => {
       '{"question":"a","answer":"1"}\n\n{"problem":"b","gold":2,"level":3}\r\n{"prompt":"c","answer":"x","id":"k"}',
     );
     expect([0, 1, 2].map((i) => dataset.get(i))).toEqual([
-      { id: '0', question: 'a', gold: '1', level: null },
-      { id: '1', question: 'b', gold: '2', level: '3' },
-      { id: 'k', question: 'c', gold: 'x', level: null },
+      { id: '0', question: 'a', gold: '1', level: null, row: { question: 'a', answer: '1' } },
+      { id: '1', question: 'b', gold: '2', level: '3', row: { problem: 'b', gold: 2, level: 3 } },
+      { id: 'k', question: 'c', gold: 'x', level: null, row: { prompt: 'c', answer: 'x', id: 'k' } },
     ]);
     expect(dataset.size).toBe(3);
   });

@@ -52,7 +52,7 @@ function write(name: string, content: string | Uint8Array): string {
 }
 
 const load = (path: string, spec: Partial<DatasetSpec> = {}) =>
-  loadDataset({ name: path, split: 'train', seed: 1, ...spec });
+  loadDataset({ name: path, split: 'train', seed: 1, keepRows: false, ...spec });
 
 async function problemsOf(path: string, spec: Partial<DatasetSpec> = {}) {
   const dataset = await load(path, spec);

@@ -13,7 +13,7 @@ const FOLDER = join(__dirname, '..', 'fixtures', 'data', 'hub');
 
 interface Expected {
   question: string;
-  gold: string;
+  gold: string | null;
   level: string | null;
 }
 const { repos } = JSON.parse(readFileSync(join(FOLDER, 'expected.json'), 'utf8')) as {

@@ -3,7 +3,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { PHASES, resolveConfig, type Phase } from '../../src/config';
 import { awakeTimer, withinTime } from '../../src/deadline';
-import { judgeCompletion } from '../../src/eval';
+import { builtInJudge, gradeBuiltIn, gradeMath } from '../../src/judges';
+import { BOXED } from '../../src/judges/format';
 import { train, type TrainEvent, type TrainOptions } from '../../src/train';
 import { phaseLimitMs } from '../../src/train/watchdog/limits';
 import { registerReward } from '../../src/rewards/registry';
@@ -406,14 +407,19 @@ describe('a limit on code that blocks', () => {
   });
 
   test('gives an endless verifier the verdict timeout', () => {
-    const endless = () => {
+    const verdict = (): never => {
       for (;;);
     };
-    expect(judgeCompletion('\\boxed{x}', '1', { thinkingClosed: true }, 'answer', {}, endless, 50)).toEqual({
+    const endless = gradeBuiltIn({ ...builtInJudge({ judge: 'math', judgeParams: {} }), verdict }, BOXED, 50);
+    const problem = { id: '0', question: '', gold: '1', level: null };
+    const thought = { thinkingTokens: 0, thinkingClosed: true };
+    expect(endless({ text: '\\boxed{x}', ...thought }, problem)).toEqual({
       verdict: { correct: false, status: 'timeout', extracted: null },
       format: false,
     });
-    expect(judgeCompletion('</think>\\boxed{1}', '1', { thinkingClosed: true }).verdict.correct).toBe(true);
+    expect(gradeMath({ text: '</think>\\boxed{1}', ...thought }, problem)).toMatchObject({
+      verdict: { correct: true },
+    });
   });
 
   test('a reward that loops fails the run, naming the sample, and the run can be resumed', async () => {

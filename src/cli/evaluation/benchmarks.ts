@@ -2,7 +2,9 @@
 import { type Config, resolveConfig } from '../../config';
 import { type Dataset, loadDataset, loadRunData } from '../../data';
 import { AcoerError } from '../../errors';
+import type { JudgingSettings } from '../../train';
 import { showDownload } from '../download';
+import { dataRules } from '../judge';
 import type { EvalFlags } from './flags';
 import { sha256 } from './subjects';
 
@@ -38,9 +40,15 @@ function protocolOf(flags: EvalFlags, source: string, run: Config | null): Bench
 }
 
 /** Loads a data set completely. */
-export async function loadBenchmark(text: string, seed: number, signal?: AbortSignal) {
+export async function loadBenchmark(
+  text: string,
+  seed: number,
+  judging: JudgingSettings,
+  signal?: AbortSignal,
+) {
   const { name, source } = splitName(text);
-  const spec = { name: source, split: 'eval' as const, seed, dropUnparsedGold: false };
+  const rules = dataRules(judging);
+  const spec = { name: source, split: 'eval' as const, seed, dropUnparsedGold: false, ...rules };
   return { name, source, dataset: await loadDataset({ ...spec, ...showDownload(source, signal) }) };
 }
 
@@ -48,19 +56,21 @@ export async function loadBenchmark(text: string, seed: number, signal?: AbortSi
 export async function loadBenchmarks(
   flags: EvalFlags,
   run: Config | null,
+  judging: JudgingSettings,
   signal: AbortSignal,
 ): Promise<Benchmark[]> {
   const wanted = async () => {
     if (flags.benchmark.length > 0) {
       const loaded = [];
-      for (const text of flags.benchmark) loaded.push(await loadBenchmark(text, flags.seed, signal));
+      for (const text of flags.benchmark) loaded.push(await loadBenchmark(text, flags.seed, judging, signal));
       return loaded;
     }
     if (run === null) throw new AcoerError('BAD_CONFIG', '--benchmark is required.');
     const name = run.evalDataset ?? run.dataset;
     const evaluated = run.evalProblems + run.evalSampledProblems > 0;
+    const { judge, judgeParams } = judging;
     const { evalData, heldOut } = await loadRunData(
-      evaluated ? run : { ...run, evalProblems: 1 },
+      { ...run, judge, judgeParams, ...(!evaluated && { evalProblems: 1 }) },
       {},
       showDownload(name, signal),
     );
@@ -92,5 +102,7 @@ export async function loadBenchmarks(
 
 function problemsDigest(dataset: Dataset, problems: number): string {
   const rows = Array.from({ length: problems }, (_, i) => dataset.get(i));
-  return sha256(JSON.stringify(rows.map(({ id, question, gold }) => [id, question, gold])));
+  // Without columns kept for a judge, the digest is that of earlier versions.
+  const known = rows.map(({ id, question, gold, row }) => [id, question, gold, ...(row ? [row] : [])]);
+  return sha256(JSON.stringify(known));
 }

@@ -17,6 +17,8 @@ import { resolveTokenizer } from '../../models';
 import { evaluationRows, recordOf } from '../../run';
 import { percent } from '../../text';
 import { loadTokenizer } from '../../tokenizer';
+import { openJudge } from '../../train';
+import { dataRules, judgingSettings } from '../judge';
 import { loadBenchmark } from './benchmarks';
 import type { EvalFlags } from './flags';
 import { printNote } from '../output';
@@ -24,7 +26,9 @@ import { printNote } from '../output';
 /** Verdicts on every completion of a file, computed on all cores. */
 async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Promise<EvalRow[]> {
   const [text] = flags.benchmark;
-  const dataset = text === undefined ? null : (await loadBenchmark(text, flags.seed, signal)).dataset;
+  const judging = judgingSettings(flags, null);
+  const dataset =
+    text === undefined ? null : (await loadBenchmark(text, flags.seed, judging, signal)).dataset;
   const tokenizer =
     flags.tokenizer === undefined
       ? null
@@ -37,10 +41,14 @@ async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Prom
     shownAt = Date.now();
     printNote(`${done} completions graded, ${percent(correct / done)} correct`);
   };
+  const judge = judging.judge === 'math' ? null : await openJudge(judging);
   try {
-    return await gradeFile(path, { grader: pool, dataset, tokenizer, preset, signal, onProgress });
+    const own = judge && { grade: judge.evaluation, needsGold: dataRules(judging).references.needsGold };
+    const options = { dataset, tokenizer, preset, signal, onProgress, ...(own && { judge: own }) };
+    return await gradeFile(path, { grader: pool, ...options });
   } finally {
     pool.close();
+    await judge?.close();
   }
 }
 

@@ -1,8 +1,9 @@
 /** The options of `acoer eval`. */
 import type { AnswerPreset } from '../../eval';
 import type { EngineFlags } from '../command';
+import type { JudgeFlags } from '../judge';
 
-export interface EvalFlags extends EngineFlags {
+export interface EvalFlags extends EngineFlags, JudgeFlags {
   model?: string;
   adapter: string[];
   run: string[];

@@ -10,8 +10,11 @@ import {
 } from '../../eval';
 import type { Policy } from '../../engine/types';
 import { type EvaluationFile, EvaluationFolder, newRunPath, writeJsonAtomic } from '../../run';
+import type { Grade } from '../../judges';
 import { loadTokenizer, type Tokenizer } from '../../tokenizer';
+import { judgeIdentity, openJudge } from '../../train';
 import { required } from '../command';
+import { judgingSettings } from '../judge';
 import { type ModelSession, withModel } from '../session';
 import { type Benchmark, loadBenchmarks } from './benchmarks';
 import { type EvalFlags, temperatureOf } from './flags';
@@ -49,6 +52,7 @@ class EvaluationRun {
     private readonly session: ModelSession,
     private readonly tokenizer: Tokenizer,
     private readonly folder: EvaluationFolder,
+    private readonly judge: { grade: Grade; identity: object },
     private readonly signal: AbortSignal,
   ) {}
 
@@ -74,6 +78,7 @@ class EvaluationRun {
       temperature,
       samples,
       ...(temperature > 0 && { seed }),
+      ...this.judge.identity,
     };
   }
 
@@ -117,6 +122,7 @@ class EvaluationRun {
       policy,
       tokenizer: this.tokenizer,
       dataset,
+      grade: this.judge.grade,
       n: problems,
       samples,
       sampling: temperature === 0 ? 'greedy' : { temperature, seed },
@@ -144,15 +150,18 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
   const config = runConfig(flags);
   const subjects = subjectsOf(flags);
   const model = required(flags.model ?? config?.model, '--model');
-  const benchmarks = await loadBenchmarks(flags, config, signal);
+  const judging = judgingSettings(flags, config);
+  const benchmarks = await loadBenchmarks(flags, config, judging, signal);
   const out = outOf(flags, benchmarks);
   // Before the model is loaded, which takes a while.
   using folder = new EvaluationFolder(out);
   const { device, dtype, threads } = flags;
+  await using judge = await openJudge(judging);
+  const judged = { grade: judge.evaluation, identity: await judgeIdentity(judging) };
   return await withModel({ device, dtype, threads, model }, signal, async (session) => {
     const tokenizer = await loadTokenizer(session.directory);
     printNote(`writing completions to ${out}`);
-    const run = new EvaluationRun(flags, model, session, tokenizer, folder, signal);
+    const run = new EvaluationRun(flags, model, session, tokenizer, folder, judged, signal);
     const evaluated: Evaluated[] = [];
     try {
       for (const subject of subjects) {

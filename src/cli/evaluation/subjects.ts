@@ -4,7 +4,6 @@ import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type Config, resolveConfig } from '../../config';
 import { AcoerError } from '../../errors';
-import { listRewards } from '../../rewards';
 import { RunDirectory } from '../../run';
 import type { EvalFlags } from './flags';
 
@@ -27,11 +26,8 @@ function runOf(path: string): { directory: RunDirectory; config: Config } {
   if (!existsSync(directory.config())) {
     throw new AcoerError('BAD_INPUT', `${path} is not a run: it has no config.json.`);
   }
-  const rewards = listRewards().map(({ name }) => name);
-  return {
-    directory,
-    config: resolveConfig([directory.settings()], undefined, rewards),
-  };
+  // Its rewards may be functions of the program that trained it: an evaluation needs none.
+  return { directory, config: resolveConfig([directory.settings()]) };
 }
 
 /** The configuration of the runs, or null without a run. Runs must agree in the settings used here. */
@@ -39,8 +35,16 @@ export function runConfig(flags: EvalFlags): Config | null {
   const configs = flags.run.map((path) => runOf(path).config);
   const [first] = configs;
   if (first === undefined) return null;
-  for (const key of ['model', 'promptTemplate', 'enableThinking', 'evalMaxNewTokens'] as const) {
-    const other = configs.findIndex((config) => config[key] !== first[key]);
+  const shared = [
+    'model',
+    'promptTemplate',
+    'enableThinking',
+    'evalMaxNewTokens',
+    'judge',
+    'judgeParams',
+  ] as const;
+  for (const key of shared) {
+    const other = configs.findIndex((config) => JSON.stringify(config[key]) !== JSON.stringify(first[key]));
     if (other >= 0) {
       throw new AcoerError(
         'BAD_CONFIG',

@@ -12,7 +12,7 @@ import { wrapFields, wrapHard } from './text';
 export interface ShownProblem {
   id: string;
   level: string | null;
-  gold: string;
+  gold: string | null;
   question: string;
 }
 
@@ -133,7 +133,7 @@ export function problemLines(
   const marks = [
     `problem ${printableLine(id, 200)}`,
     ...(level === null ? [] : [`level ${printableLine(level, 60)}`]),
-    `reference ${printableLine(gold, 200)}`,
+    `reference ${gold === null ? 'none' : printableLine(gold, 200)}`,
   ];
   return [...wrapFields(marks, width, INDENT), ...body(question, null, keep, width)];
 }

@@ -93,7 +93,7 @@ function matches(row: ShownCompletion, data: ShownCompletions, filters: Filters,
   if (!within(row.reward, filters.rewardFrom, filters.rewardTo)) return false;
   if (words === '') return true;
   const problem = data.problems[row.problem]!;
-  return [row.text, problem.prompt, problem.id, problem.gold].some((text) =>
+  return [row.text, problem.prompt, problem.id, problem.gold ?? ''].some((text) =>
     text.toLowerCase().includes(words),
   );
 }
@@ -140,7 +140,11 @@ function detailOf(row: ShownCompletion, data: ShownCompletions): HTMLElement {
     h('h3', {}, verdictMark(row)),
     h('p', { class: 'muted' }, facts.join(' · ')),
     prompt,
-    h('p', { class: 'muted' }, `Reference: ${problem.gold}; answer found: ${row.extracted ?? 'none'}`),
+    h(
+      'p',
+      { class: 'muted' },
+      `Reference: ${problem.gold ?? 'none'}; answer found: ${row.extracted ?? 'none'}`,
+    ),
     h(
       'div',
       { class: 'thinking-text', tabindex: 0, role: 'group', 'aria-label': 'Thinking' },

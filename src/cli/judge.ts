@@ -1,0 +1,35 @@
+/** `--judge` and `--judge-param`, which several commands share. */
+import type { Command } from 'commander';
+import { type Config, parseAssignments, resolveConfig } from '../config';
+import { AcoerError } from '../errors';
+import { isUserJudge, referenceRule, type ReferenceRule } from '../judges';
+import type { JudgingSettings } from '../train';
+import { collect } from './command';
+
+export interface JudgeFlags {
+  judge?: string;
+  judgeParam: string[];
+}
+
+export function addJudgeOptions(command: Command): void {
+  command
+    .option('--judge <name|file>', 'what decides: math, exact, choice, regex or a JavaScript file')
+    .option('--judge-param <name=value>', 'parameter of the judge (repeatable)', collect, []);
+}
+
+/** @param run whose judge counts if the flags name none; null: the verifier */
+export function judgingSettings({ judge, judgeParam }: JudgeFlags, run: Config | null): JudgingSettings {
+  if (judge === undefined && judgeParam.length > 0) {
+    throw new AcoerError('BAD_CONFIG', '--judge-param needs --judge.');
+  }
+  const base = run ?? resolveConfig([], 'paper');
+  if (judge === undefined) return { ...base, answerFrom: 'answer' };
+  const { judgeParams = {} } = parseAssignments(judgeParam.map((text) => `judgeParams.${text}`));
+  return { ...base, judge, judgeParams, answerFrom: 'answer' };
+}
+
+/** What the judge asks of the data it is used on. */
+export const dataRules = (settings: JudgingSettings): { references: ReferenceRule; keepRows: boolean } => ({
+  references: referenceRule(settings),
+  keepRows: isUserJudge(settings.judge),
+});

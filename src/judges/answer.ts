@@ -1,0 +1,26 @@
+/** Where a completion's answer is. Every search is linear in the text, which may be hostile. */
+import { lastBoxed } from '../verify/boxed';
+import type { JudgedCompletion } from './types';
+
+const OPEN_THINK = '<think>';
+const CLOSE_THINK = '</think>';
+const OPEN_ANSWER = '<answer>';
+const CLOSE_ANSWER = '</answer>';
+
+/** The text after the first `</think>`; all of it if nothing was thought; null if the thinking never ended. */
+export function answerText({ text, thinkOpened = false }: JudgedCompletion): string | null {
+  const close = text.indexOf(CLOSE_THINK);
+  if (close >= 0) return text.slice(close + CLOSE_THINK.length);
+  return thinkOpened || text.includes(OPEN_THINK) ? null : text;
+}
+
+function lastTagged(text: string): string | null {
+  const close = text.lastIndexOf(CLOSE_ANSWER);
+  if (close < 0) return null;
+  const open = text.lastIndexOf(OPEN_ANSWER, close);
+  return open < 0 ? null : text.slice(open + OPEN_ANSWER.length, close);
+}
+
+/** The content of the last `\boxed{}`, else of the last `<answer>`, trimmed; null if `answer` has neither. */
+export const markedAnswer = (answer: string): string | null =>
+  lastBoxed(answer) ?? lastTagged(answer)?.trim() ?? null;

@@ -1,0 +1,22 @@
+/** The verifier: mathematics in a `\boxed{}`. */
+import { z } from 'zod';
+import { bindParameters } from '../config/parameters';
+import { verifyCompletion, type AnswerFrom } from '../verify/verify';
+import type { Judge, JudgeDefinition } from './types';
+
+/** @param answerFrom where the answer is looked for */
+export const mathJudge = (answerFrom: AnswerFrom = 'answer'): Judge => ({
+  name: 'math',
+  needsGold: true,
+  readsGold: (gold) => verifyCompletion('', gold).status !== 'gold-unparseable',
+  verdict: ({ text }, { gold, grading }) => verifyCompletion(text, gold ?? '', answerFrom, grading),
+});
+
+export const math: JudgeDefinition = {
+  name: 'math',
+  summary: 'the verifier: the `\\boxed{}` after the thinking equals the reference as mathematics',
+  bind(parameters) {
+    bindParameters('judgeParams', z.strictObject({}), parameters);
+    return mathJudge();
+  },
+};

@@ -1,0 +1,29 @@
+/** A judge from a user's file, in its own thread. */
+import { ANY_REFERENCE, type Judge, type JudgedCompletion } from '../judges';
+import type { Problem, Verdict } from '../types';
+import { openModuleThread, type Call, type ThreadSetup } from './module-thread';
+
+export interface JudgeSetup extends ThreadSetup {
+  params: Readonly<Record<string, unknown>>;
+}
+
+export type ToJudge = Call & { type: 'judge'; completion: JudgedCompletion; problem: Problem };
+
+/**
+ * The judge in `setup.path`, whose default export is a `JudgeFunction`.
+ * @param timeoutMs for each call
+ * @throws BAD_CONFIG when it cannot be loaded
+ */
+export async function openJudgeModule(setup: JudgeSetup, timeoutMs: number): Promise<Judge> {
+  const { thread } = await openModuleThread<ToJudge>('judge', 'judge-worker.js', setup, timeoutMs);
+  return {
+    name: setup.name,
+    ...ANY_REFERENCE,
+    keepsTime: true,
+    verdict({ text, thinkOpened, thinkingTokens, thinkingClosed }, problem) {
+      const completion = { text, thinkOpened, thinkingTokens, thinkingClosed };
+      return thread.call((id) => ({ type: 'judge', id, completion, problem })) as Promise<Verdict>;
+    },
+    close: () => thread.close('judge'),
+  };
+}

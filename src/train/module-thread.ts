@@ -1,0 +1,189 @@
+/**
+ * A user's file run in its own thread. There even an endless loop can be ended after the timeout, and an
+ * answer that never comes cannot keep the run from ending.
+ */
+import { join } from 'node:path';
+import { inspect } from 'node:util';
+import { Worker } from 'node:worker_threads';
+import { awakeTimer, late } from '../deadline';
+import { AcoerError } from '../errors';
+import { isRecord } from '../json';
+import { endThread } from './reward-thread';
+
+/** What every thread is told when it starts. */
+export interface ThreadSetup {
+  /** The user's name for it, for messages. */
+  name: string;
+  /** Absolute. */
+  path: string;
+}
+
+export interface Call {
+  id: number;
+}
+
+/** `value` of `ready` is what the thread's user needs before the first call. */
+export type FromThread =
+  | { type: 'ready'; value: unknown }
+  | { type: 'unloadable'; message: string }
+  | (Call & { type: 'running' | 'waiting' })
+  | (Call & { type: 'done'; value: unknown })
+  | (Call & { type: 'failed'; message: string });
+
+interface Pending {
+  resolve(value: unknown): void;
+  reject(error: Error): void;
+  endTimer?: () => void;
+}
+
+type First = Extract<FromThread, { type: 'ready' | 'unloadable' }>;
+type Answer = Exclude<FromThread, First>;
+
+/** The file shares the thread's port with us and may post anything. */
+const isFirst = (message: unknown): message is First =>
+  isRecord(message) && (message['type'] === 'ready' || message['type'] === 'unloadable');
+
+const isAnswer = (message: unknown): message is Answer =>
+  isRecord(message) && ['running', 'waiting', 'done', 'failed'].includes(message['type'] as string);
+
+function foreign(message: unknown): string {
+  const shown = inspect(message, { depth: 1, breakLength: Infinity }).slice(0, 60);
+  return `it posted ${shown} to parentPort, over which acoer talks to it; remove that call of postMessage`;
+}
+
+/** A loaded module that answers calls, each within the time limit. `Message` is what it can be told. */
+export class ModuleThread<Message extends object> {
+  private readonly pending = new Map<number, Pending>();
+  private nextId = 0;
+  /** The call whose code is running now. */
+  private running: number | null = null;
+  private ended: Error | null = null;
+
+  constructor(
+    private readonly worker: Worker,
+    private readonly timeoutMs: number,
+  ) {
+    worker.on('message', (message: unknown) => this.receive(message));
+    worker.on('error', (error) => this.end(error));
+    worker.on('exit', () => this.end(new Error('its thread ended')));
+    worker.unref();
+  }
+
+  /** @param what it is, in messages: the reward, the judge */
+  async close(what: string): Promise<void> {
+    this.end(new Error(`the ${what} is closed`));
+    await endThread(this.worker);
+  }
+
+  post(message: Message): void {
+    this.worker.postMessage(message);
+  }
+
+  call(message: (id: number) => Message): Promise<unknown> {
+    if (this.ended !== null) return Promise.reject(this.ended);
+    const id = this.nextId++;
+    return new Promise((resolve, reject) => {
+      // A pending call keeps the process alive; an idle thread does not.
+      if (this.pending.size === 0) this.worker.ref();
+      this.pending.set(id, { resolve, reject });
+      this.post(message(id));
+    });
+  }
+
+  private receive(message: unknown): void {
+    if (this.ended !== null) return;
+    const call = isAnswer(message) ? this.pending.get(message.id) : undefined;
+    if (call === undefined) this.stop(new Error(foreign(message)));
+    else this.take(message as Answer, call);
+  }
+
+  private take(message: Answer, call: Pending): void {
+    switch (message.type) {
+      case 'running':
+        this.running = message.id;
+        call.endTimer = awakeTimer(this.timeoutMs, () => this.expire(message.id));
+        break;
+      case 'waiting':
+        this.running = null;
+        break;
+      case 'done':
+        this.settle(message.id)?.resolve(message.value);
+        break;
+      case 'failed':
+        this.settle(message.id)?.reject(new Error(message.message));
+        break;
+    }
+  }
+
+  private settle(id: number): Pending | undefined {
+    const call = this.pending.get(id);
+    call?.endTimer?.();
+    this.pending.delete(id);
+    if (this.pending.size === 0) this.worker.unref();
+    return call;
+  }
+
+  /** A call whose code never returns blocks all the others, so it is the one to name. */
+  private expire(id: number): void {
+    const error = late(this.timeoutMs);
+    this.settle(this.running ?? id)?.reject(error);
+    this.stop(error);
+  }
+
+  private stop(error: Error): void {
+    this.end(error);
+    void endThread(this.worker);
+  }
+
+  private end(error: Error): void {
+    this.ended ??= error;
+    for (const id of [...this.pending.keys()]) this.settle(id)?.reject(error);
+  }
+}
+
+/** A module may import a lot; the user's timeout is for calls, not for loading. */
+const LOAD_TIMEOUT_MS = 60_000;
+
+/** Resolves with the thread's report that it has loaded the module, or why it cannot. */
+function firstMessage(worker: Worker, timeoutMs: number): Promise<First> {
+  return new Promise((resolve) => {
+    const end = (message: First) => {
+      clearTimeout(timer);
+      resolve(message);
+    };
+    const unloadable = (message: string) => end({ type: 'unloadable', message });
+    const timer = setTimeout(() => unloadable(`it did not load within ${timeoutMs} ms`), timeoutMs);
+    worker.on('message', (message: unknown) => {
+      if (isFirst(message)) end(message);
+      else unloadable(foreign(message));
+    });
+    worker.once('error', (error) => unloadable(error.message));
+    worker.once('exit', () => unloadable('its thread ended while loading it'));
+  });
+}
+
+/**
+ * Loads `setup.path`, a JavaScript module, CommonJS or ES, in a thread of the compiled file `thread`. Its
+ * standard output goes to standard error.
+ *
+ * @param what it is, in messages: the reward, the judge
+ * @param timeoutMs for each call
+ * @throws BAD_CONFIG when it cannot be loaded, or its thread refuses it
+ */
+export async function openModuleThread<Message extends object>(
+  what: string,
+  thread: string,
+  setup: ThreadSetup,
+  timeoutMs: number,
+  loadTimeoutMs = LOAD_TIMEOUT_MS,
+): Promise<{ thread: ModuleThread<Message>; first: unknown }> {
+  const worker = new Worker(join(__dirname, thread), { workerData: setup, stdout: true });
+  worker.stdout.pipe(process.stderr, { end: false });
+  const first = await firstMessage(worker, loadTimeoutMs);
+  if (first.type === 'ready') return { thread: new ModuleThread(worker, timeoutMs), first: first.value };
+  await endThread(worker);
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `Cannot use the ${what} "${setup.name}" in ${setup.path}: ${first.message}`,
+  );
+}
