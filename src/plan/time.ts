@@ -71,9 +71,15 @@ export interface TimeInput extends MemoryInput {
   memory: MemoryPlan;
 }
 
-/** Number of points along the run, and steps drawn at each. */
+/** Points along the run. */
 const POINTS = 13;
-const DRAWS = 256;
+/** What is drawn at each: this many steps, or fewer of a large batch, which averages by itself. */
+const MOST_DRAWS = 256;
+const ENOUGH_SEQUENCES = 8192;
+
+/** Even, because draws mirror each other in pairs. */
+const drawsOf = (sequences: number): number =>
+  Math.min(MOST_DRAWS, 2 * Math.ceil(ENOUGH_SEQUENCES / 2 / sequences));
 
 export const stepTotal = (step: StepSeconds): number =>
   STEP_PHASES.reduce((sum, name) => sum + step[name], 0);
@@ -201,7 +207,9 @@ interface Clocks {
 
 function timeAt(input: TimeInput, mean: number, clocks: Clocks): StepTime {
   const { promptsPerStep: prompts, numGenerations: group, maxCompletionLength: cap } = input.config;
-  const draws = Array.from({ length: DRAWS }, (_, draw) => drawLengths(mean, { prompts, group, cap, draw }));
+  const draws = Array.from({ length: drawsOf(prompts * group) }, (_, draw) =>
+    drawLengths(mean, { prompts, group, cap, draw }),
+  );
   const all = draws.flat();
   const at = (clock: Clock): StepSeconds =>
     meanOf(draws.map((lengths) => stepSeconds(input, lengths, clock)));

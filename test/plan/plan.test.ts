@@ -143,6 +143,14 @@ describe('time on one A6000 against the numpy roofline of the same model', () =>
     expect(scored.scoring).toBeCloseTo(2.2, 0);
   });
 
+  test('64 prompts take 64 times as long to train on as one, although fewer steps are drawn', () => {
+    const many = plan({ kvBytes: 16e9, evalProblems: 0, promptsPerStep: 64 }).time!;
+    for (const at of ['first', 'last'] as const) {
+      expect(Math.abs(many[at].limit.forward / 64 / time![at].limit.forward - 1)).toBeLessThan(0.03);
+      expect(Math.abs(many[at].meanTokens / time![at].meanTokens - 1)).toBeLessThan(0.03);
+    }
+  });
+
   test('fewer slots decode the same tokens in more steps', () => {
     const narrow = plan({ kvBytes: 8e9, evalProblems: 0 }).time!;
     expect(narrow.first.limit.decode).toBeGreaterThan(time!.first.limit.decode);
