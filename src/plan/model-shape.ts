@@ -16,7 +16,7 @@ export interface PlannedModel {
   tokenizerBytes: number;
 }
 
-/** Size of Qwen3's tokenizer.json; those of the other known models are of its kind and no larger. */
+/** Size of Qwen3's tokenizer.json, assumed for the other known models, too. */
 const QWEN3_TOKENIZER_BYTES = 11_422_654;
 
 function fileBytes(path: string): number {
