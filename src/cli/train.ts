@@ -39,6 +39,7 @@ interface TrainFlags {
   reward?: string;
   resume?: string | true;
   acceptChanged?: 'reward';
+  adapter?: string;
   out?: string;
   maxSteps?: number;
   seed?: number;
@@ -69,6 +70,7 @@ export function define(command: Command): void {
         'with --resume: continue although the reward file has changed',
       ).choices(['reward']),
     )
+    .option('--adapter <folder>', "LoRA adapter to go on from: PEFT's, or final/ of a run", path)
     .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
     .option('--max-steps <n>', 'optimiser updates', integer(1))
     .option('--seed <n>', 'seed of the run', integer(0))
@@ -91,8 +93,8 @@ function resumedRun(flags: TrainFlags): string {
 }
 
 /** A configuration layer from the options that are shortcuts for settings. */
-function settingsOf({ reward, maxSteps, seed, device, dtype, threads }: TrainFlags) {
-  return { reward, maxSteps, seed, device, dtype, threads };
+function settingsOf({ reward, adapter, maxSteps, seed, device, dtype, threads }: TrainFlags) {
+  return { reward, adapter, maxSteps, seed, device, dtype, threads };
 }
 
 /** The options of `train` for these flags; the configuration is already validated here. */

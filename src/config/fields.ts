@@ -39,6 +39,14 @@ const dataFields = {
     .describe(
       'Model to train: "tiny" (embedded), a directory in Hugging Face layout, or a Hugging Face hub name with an optional @revision.',
     ),
+  adapter: z
+    .string()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe(
+      "Folder of a LoRA adapter to go on from, PEFT's or a run's final/ (docs/models.md). loraRank, loraAlpha and targetModules are then the adapter's. null: a new adapter.",
+    ),
   dataset: z
     .string()
     .min(1)
@@ -245,7 +253,13 @@ const lossFields = {
     .nullable()
     .default(null)
     .describe('Upper bound on the unclipped ratio (two-sided clipping); null: none.'),
-  beta: z.number().min(0).default(0).describe('Weight of the KL term against the base model.'),
+  beta: z
+    .number()
+    .min(0)
+    .default(0)
+    .describe(
+      'Weight of the KL term against the model that training starts from: the base model, with `adapter` if there is one.',
+    ),
   useBiasCorrectionKl: z
     .boolean()
     .default(true)

@@ -13,6 +13,11 @@ export interface ConfigInput {
    */
   model?: string | undefined;
   /**
+   * Folder of a LoRA adapter to go on from, PEFT's or a run's final/ (docs/models.md). loraRank, loraAlpha and targetModules are then the adapter's. null: a new adapter.
+   * @default null
+   */
+  adapter?: string | null | undefined;
+  /**
    * Training data: "tiny" (embedded), a known name (docs/data.md), org/name on the hub, a file or a folder. Hub names may end in `@revision`. Combine several as "math + gsm8k". TRL: dataset_name.
    * @default "AI-MO/NuminaMath-TIR"
    */
@@ -269,7 +274,7 @@ export interface ConfigInput {
    */
   delta?: number | null | undefined;
   /**
-   * Weight of the KL term against the base model. TRL: beta.
+   * Weight of the KL term against the model that training starts from: the base model, with `adapter` if there is one. TRL: beta.
    * @default 0
    */
   beta?: number | undefined;

@@ -25,6 +25,8 @@ export interface LoopContext {
   engine: Engine;
   model: Model;
   policy: Policy;
+  /** What training started from, for the KL term and the first evaluation; null: the base model. */
+  reference: Policy | null;
   tokenizer: Tokenizer;
   sampler: Sampler;
   dataset: Dataset;
@@ -52,7 +54,7 @@ export interface LoopContext {
 /** The part of the context that scoring needs. */
 export type ScoreContext = Pick<
   LoopContext,
-  'config' | 'model' | 'policy' | 'ranks' | 'signal' | 'watch' | 'memory'
+  'config' | 'model' | 'policy' | 'reference' | 'ranks' | 'signal' | 'watch' | 'memory'
 >;
 
 /** The part of the context that an update needs. */

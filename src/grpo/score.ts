@@ -11,7 +11,7 @@ import { sampleName, type Sample } from './sample';
  * @param take gets the values of each pass, one per completion token of `members`
  */
 export async function scoreSamples(
-  { config, model, signal, watch, memory }: ScoreContext,
+  { config, model, signal, watch, memory }: Omit<ScoreContext, 'reference'>,
   samples: readonly Sample[],
   policy: Policy | null,
   take: (members: readonly Sample[], values: TokenValues) => void,
@@ -27,9 +27,9 @@ export async function scoreSamples(
   });
 }
 
-/** Adds the old log-probs if the policy changes while the batch is used, and the base's for the KL term. */
+/** Adds the old log-probs if the policy changes while the batch is used, and the reference's for the KL term. */
 export async function addLogprobs(context: ScoreContext, samples: readonly Sample[]): Promise<void> {
-  const { config, policy, ranks } = context;
+  const { config, policy, reference, ranks } = context;
   const used = samples.filter((sample) => !sample.skipped);
   const own = shareOf(ranks, used);
   const scoreAll = (whose: string, field: 'oldLogprobs' | 'refLogprobs', of: Policy | null) =>
@@ -41,7 +41,12 @@ export async function addLogprobs(context: ScoreContext, samples: readonly Sampl
   const corrected = config.importanceSamplingCorrection !== null && config.loraDropout > 0;
   const scored = await onEveryRank(ranks, async () => {
     if (updatesPerGeneration(config) > 1 || corrected) await scoreAll("the policy's", 'oldLogprobs', policy);
-    if (config.beta !== 0) await scoreAll("the base model's", 'refLogprobs', null);
+    if (config.beta !== 0)
+      await scoreAll(
+        reference === null ? "the base model's" : "the starting adapter's",
+        'refLogprobs',
+        reference,
+      );
     return own.map(({ oldLogprobs, refLogprobs }) => ({ oldLogprobs, refLogprobs }));
   });
   (await ranks.gather(scored)).forEach((values, i) => Object.assign(used[i]!, values));

@@ -52,7 +52,7 @@ const MODULES: ReadonlyMap<string, TargetModule> = new Map(
 );
 
 /** Reads `directory`/adapter_config.json. @throws BAD_FILE */
-async function readShape(directory: string): Promise<AdapterShape> {
+export async function readAdapterShape(directory: string): Promise<AdapterShape> {
   const path = join(directory, 'adapter_config.json');
   const config = parseFields(CONFIG, await readJson(path), path);
   const other = OTHERS.find((key) => !isOff(config[key]));
@@ -75,6 +75,8 @@ async function readShape(directory: string): Promise<AdapterShape> {
   };
 }
 
+export const adapterWeights = (directory: string): string => join(directory, 'adapter_model.safetensors');
+
 /** An adapter's shape and tensors; its file stays open until it is disposed of. */
 export interface AdapterFiles extends AsyncDisposable {
   shape: AdapterShape;
@@ -83,7 +85,7 @@ export interface AdapterFiles extends AsyncDisposable {
 
 /** Opens a directory with PEFT's adapter_config.json and adapter_model.safetensors. @throws BAD_FILE */
 export async function openAdapter(directory: string): Promise<AdapterFiles> {
-  const shape = await readShape(directory);
-  const files = await openTensorFiles([join(directory, 'adapter_model.safetensors')]);
+  const shape = await readAdapterShape(directory);
+  const files = await openTensorFiles([adapterWeights(directory)]);
   return { shape, table: files.table, [Symbol.asyncDispose]: () => files[Symbol.asyncDispose]() };
 }

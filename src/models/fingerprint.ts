@@ -1,6 +1,7 @@
 /** SHA-256 of the files of a model, by which a run knows the model that it was trained on. */
 import { createHash } from 'node:crypto';
 import { basename, join } from 'node:path';
+import { adapterWeights } from './adapter';
 import { badFile, openRegularFile } from './files';
 import { weightFiles } from './model-files';
 import { errorMessage } from '../errors';
@@ -24,14 +25,20 @@ async function fileSha256(path: string, signal?: AbortSignal): Promise<string> {
   return hash.digest('hex');
 }
 
+async function fingerprintsOf(paths: readonly string[], signal?: AbortSignal): Promise<Fingerprints> {
+  const found: Record<string, string> = {};
+  for (const path of paths) found[basename(path)] = await fileSha256(path, signal);
+  return found;
+}
+
+/** The shape and weights of an adapter. @throws BAD_FILE */
+export const adapterFingerprints = (directory: string): Promise<Fingerprints> =>
+  fingerprintsOf([join(directory, 'adapter_config.json'), adapterWeights(directory)]);
+
 /**
  * config.json and every file of weights, as `sha256sum` prints them.
  * @throws BAD_FILE; the signal's reason
  */
 export async function modelFingerprints(directory: string, signal?: AbortSignal): Promise<Fingerprints> {
-  const found: Record<string, string> = {};
-  for (const path of [join(directory, 'config.json'), ...(await weightFiles(directory))]) {
-    found[basename(path)] = await fileSha256(path, signal);
-  }
-  return found;
+  return fingerprintsOf([join(directory, 'config.json'), ...(await weightFiles(directory))], signal);
 }

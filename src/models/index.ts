@@ -1,6 +1,6 @@
-export { openAdapter } from './adapter';
+export { adapterWeights, openAdapter, readAdapterShape } from './adapter';
 export { registerModelFamily } from './families';
-export { modelFingerprints, type Fingerprints } from './fingerprint';
+export { adapterFingerprints, modelFingerprints, type Fingerprints } from './fingerprint';
 export { openModelFiles, readModelSpec, type ModelFiles } from './model-files';
 export {
   resolveModel,

@@ -24,7 +24,7 @@ export interface EvaluationContext {
   watch: Watch;
 }
 
-/** Evaluates the policy (null: the base model) on the same problems with the same seeds every time. */
+/** Evaluates a policy (null: the base model) on the same problems with the same seeds every time. */
 export async function evaluatePolicy(
   context: EvaluationContext,
   policy: Policy | null,

@@ -22,7 +22,7 @@ export interface ForkPoint {
 }
 
 /** Settings that a checkpoint's weights and optimiser depend on. */
-const FIXED = ['loraRank', 'loraAlpha', 'useRslora', 'targetModules'] as const;
+const FIXED = ['adapter', 'loraRank', 'loraAlpha', 'useRslora', 'targetModules'] as const;
 
 /** @throws BAD_CONFIG if there is no such checkpoint */
 function checkStep(source: RunDirectory, at: number): void {

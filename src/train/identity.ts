@@ -5,7 +5,7 @@
  */
 import type { Config } from '../config';
 import { AcoerError } from '../errors';
-import type { Fingerprints } from '../models';
+import { adapterFingerprints, type Fingerprints } from '../models';
 import type { AcceptedChange, StoredCheckpoint } from '../run';
 import type { Inputs } from './inputs';
 import { forkCommand } from './resume';
@@ -20,6 +20,8 @@ export interface Identity {
   chatTemplate: Fingerprints | null;
   /** Empty without `rewardModules`. */
   rewards: Fingerprints;
+  /** Of the adapter that training started from; empty without one; missing in checkpoints of versions that had none. */
+  adapter?: Fingerprints;
   /** Empty without a judge in a file; missing in checkpoints of versions that had none. */
   judge?: Fingerprints;
   evalData: Fingerprints | null;
@@ -36,6 +38,7 @@ export async function inputIdentity(
     tokenizer: own?.files ?? null,
     chatTemplate: own === undefined ? null : { ...(template !== null && { 'the chat template': template }) },
     rewards: await rewardFingerprints(config),
+    adapter: config.adapter === null ? {} : await adapterFingerprints(config.adapter),
     judge: await judgeFingerprints(config),
     evalData: evalData?.source === undefined ? null : { problems: evalData.source.fingerprint },
   };
@@ -89,6 +92,7 @@ export function checkResumed(
     ...changed(before.chatTemplate, now.chatTemplate),
   ];
   checkModelFolder(modelDirectory, checkpoint, names);
+  checkModelFolder(config.adapter ?? '', checkpoint, changed(before.adapter ?? null, now.adapter ?? null));
   if (changed(before.evalData, now.evalData).length > 0) {
     throw refused(
       `${evalData?.name ?? 'The evaluation data'} no longer holds the problems this run is evaluated on, so before and after could not be compared; restore it, or continue with the new problems in a new folder: ${forkCommand(run, step)}`,

@@ -13,7 +13,7 @@ import {
 } from '../data';
 import { AcoerError } from '../errors';
 import type { Engine } from '../engine/types';
-import { resolveModel, type ModelFetchOptions } from '../models';
+import { readAdapterShape, resolveModel, type ModelFetchOptions } from '../models';
 import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../plan';
 import { isJudgeFile, isUserJudge } from '../judges';
 import { isBuiltIn, listRewards, resolveReward } from '../rewards/registry';
@@ -148,17 +148,25 @@ export function withAbsolutePaths(config: Config): Config {
     evalDataset: evalDataset === null ? null : withAbsolutePath(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
     sinks: config.sinks.map((file) => resolve(file)),
+    adapter: config.adapter === null ? null : resolve(config.adapter),
     judge: isJudgeFile(config.judge) ? resolve(config.judge) : config.judge,
   };
 }
 
+/** The shape of the adapter that training goes on from, in place of a new one's. @throws BAD_FILE */
+async function withAdapterShape(config: Config): Promise<Config> {
+  if (config.adapter === null) return config;
+  const { rank: loraRank, alpha: loraAlpha, targetModules } = await readAdapterShape(config.adapter);
+  return { ...config, loraRank, loraAlpha, targetModules };
+}
+
 /**
  * A hub model by its commit, because a run may be resumed after the hub has moved on. Fetches the model if it
- * is not in the cache.
+ * is not in the cache. With an adapter's shape.
  */
 export async function withLastingNames(config: Config, options: ModelFetchOptions): Promise<Config> {
   const { name: model } = await resolveModel(config.model, options);
-  return { ...withAbsolutePaths(config), model };
+  return withAdapterShape({ ...withAbsolutePaths(config), model });
 }
 
 /**

@@ -100,6 +100,7 @@ export function withPublishedNames(config: Config): Config {
     evalDataset: evalDataset === null ? null : publishedData(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
     sinks: config.sinks.map(published),
+    adapter: config.adapter === null ? null : published(config.adapter),
     judge: isJudgeFile(config.judge) ? published(config.judge) : config.judge,
   };
 }

@@ -4,7 +4,7 @@ import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
 import { abortable } from '../grpo/abortable';
 import { resolveLoss } from '../losses';
-import { modelFingerprints } from '../models';
+import { adapterWeights, modelFingerprints } from '../models';
 import { assertFits, promptLimit, type Plan } from '../plan';
 import { ONE_RANK } from '../ranks';
 import { streamSeed } from '../rng';
@@ -79,6 +79,10 @@ export function createPolicy(model: Model, config: Config): Promise<Policy> {
   });
 }
 
+/** The adapter that training goes on from, unchanged; null: training starts from the base model. */
+export const openReference = async (model: Model, { adapter }: Config): Promise<Policy | null> =>
+  adapter === null ? null : model.loadAdapter(adapter);
+
 export function scheduleOf({ lrSchedulerType: type, maxSteps: totalSteps, warmupRatio }: Config): Schedule {
   return { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) };
 }
@@ -113,7 +117,10 @@ export async function openModel(
     if (checkpoint !== null) checkModel(modelDirectory, checkpoint, identity.model);
     const policy = await createPolicy(model, config);
     opened.push(policy);
-    const base = { engine, model, policy, watch: watchdog, signal };
+    const reference = await openReference(model, config);
+    if (reference !== null) opened.push(reference);
+    if (config.adapter !== null && checkpoint === null) await policy.restore(adapterWeights(config.adapter));
+    const base = { engine, model, policy, reference, watch: watchdog, signal };
     const loop = loopContext(config, inputs, base, makeSampler);
     watchdog.loaded(engine, model, loop.sampler);
     return {
@@ -132,7 +139,7 @@ export async function openModel(
 function loopContext(
   config: Config,
   { rewards, judge, tokenizer, trainData: dataset, planned, skippedRows }: Inputs,
-  loaded: Pick<LoopContext, 'engine' | 'model' | 'policy' | 'watch' | 'signal'>,
+  loaded: Pick<LoopContext, 'engine' | 'model' | 'policy' | 'reference' | 'watch' | 'signal'>,
   makeSampler: SamplerMaker = ({ engineSampler }) => engineSampler,
 ): LoopContext {
   const { model, policy } = loaded;

@@ -19,7 +19,7 @@ import {
   type RefusedStep,
   type ReplayContext,
 } from './replay-phases';
-import { createPolicy, openEngine, scheduleOf } from './opened';
+import { createPolicy, openReference, openEngine, scheduleOf } from './opened';
 import { runStateOf, storedPart, thisMaker, type Maker } from './state';
 import { NO_WATCH } from '../grpo/watch';
 import { ONE_RANK } from '../ranks';
@@ -133,13 +133,15 @@ async function withContext<T>(
   const model = await engine.loadModel(directory, { dtype: config.dtype ?? undefined, signal });
   try {
     const policy = await createPolicy(model, config);
+    const reference = await openReference(model, config);
     try {
       const schedule = scheduleOf(config);
       const memory = new MemoryLimits(config);
       const loss = resolveLoss(config.lossType, config.lossParams[config.lossType]);
       const [ranks, watch] = [ONE_RANK, NO_WATCH];
-      return await work({ config, model, policy, loss, signal, schedule, ranks, watch, memory });
+      return await work({ config, model, policy, reference, loss, signal, schedule, ranks, watch, memory });
     } finally {
+      await reference?.dispose();
       await policy.dispose();
     }
   } finally {

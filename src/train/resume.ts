@@ -35,6 +35,7 @@ const CHANGEABLE: Readonly<
   threads: 'rounding',
   device: 'rounding',
   model: 'place',
+  adapter: 'place',
   rewardModules: 'place',
   judge: 'place',
 };
@@ -64,9 +65,16 @@ export function configHash(config: Config): string {
     .digest('hex');
 }
 
-/** A judge's file may move, but a built-in judge cannot become another. */
-const isMove = ({ judge: before }: Config, { judge: after }: Config): boolean =>
-  before === after || (isJudgeFile(before) && isJudgeFile(after));
+/** Settings that may name a file or not: a file may move, but nothing else can become or replace one. */
+const IS_FILE: Readonly<Partial<Record<keyof Config, (config: Config) => boolean>>> = {
+  judge: ({ judge }) => isJudgeFile(judge),
+  adapter: ({ adapter }) => adapter !== null,
+};
+
+const isMove = (name: keyof Config, before: Config, after: Config): boolean => {
+  const isFile = IS_FILE[name];
+  return isFile === undefined || (isFile(before) && isFile(after));
+};
 
 function changesBetween(before: Config, after: Config): Change[] {
   const names = Object.keys(after) as (keyof Config)[];
@@ -78,8 +86,10 @@ function changesBetween(before: Config, after: Config): Change[] {
 
 /** Whether a batch generated under `before` is what `after` would generate. */
 export function sameSteps(before: Config, after: Config): boolean {
-  const effects = changesBetween(before, after).map(({ name }) => CHANGEABLE[name]);
-  return isMove(before, after) && effects.every((effect) => effect !== undefined && effect !== 'prompts');
+  const changes = changesBetween(before, after);
+  if (!changes.every(({ name }) => isMove(name, before, after))) return false;
+  const effects = changes.map(({ name }) => CHANGEABLE[name]);
+  return effects.every((effect) => effect !== undefined && effect !== 'prompts');
 }
 
 /** The command that continues from a step of `run` when it cannot be resumed. */
@@ -103,9 +113,7 @@ export function allowedChanges(
   const free = (Object.keys(CHANGEABLE) as (keyof Config)[]).filter(
     (name) => compared || CHANGEABLE[name] !== 'place',
   );
-  const refused = changes.filter(
-    ({ name }) => !free.includes(name) || (name === 'judge' && !isMove(before, after)),
-  );
+  const refused = changes.filter(({ name }) => !free.includes(name) || !isMove(name, before, after));
   if (refused.length > 0) {
     const list = refused.map(({ text }) => text).join(', ');
     throw new AcoerError(

@@ -264,13 +264,13 @@ export class RunDriver {
 
   private evaluate(phase: EvalPhase): Promise<Evaluation> {
     const { config, inputs, emit, watchdog: watch } = this.run;
-    const { model, tokenizer, policy } = this.loop;
+    const { model, tokenizer, policy, reference } = this.loop;
     const save: EvaluationContext['save'] = (kind, rows) => this.files.answers(this.step, kind, rows);
     const { evalData: dataset, judge } = inputs;
     const context = { config, model, tokenizer, grade: judge.evaluation, dataset, emit, save, watch };
     const base = phase === 'base';
     return watch.phase(base ? 'baseEvaluation' : 'evaluation', () =>
-      evaluatePolicy(context, base ? null : policy, phase, this.halt.waiting),
+      evaluatePolicy(context, base ? reference : policy, phase, this.halt.waiting),
     );
   }
 

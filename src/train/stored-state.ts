@@ -66,6 +66,7 @@ const STATE = z.looseObject({
       tokenizer: fingerprints.nullable(),
       chatTemplate: fingerprints.nullable(),
       rewards: fingerprints,
+      adapter: fingerprints.optional(),
       judge: fingerprints.optional(),
       evalData: fingerprints.nullable(),
     })
