@@ -23,7 +23,7 @@ const pathOf = (name: string) => join(FOLDER, `${name}.yaml`);
 const resolved = (name: string) => resolveTrainConfig([readConfigFile(pathOf(name))]);
 
 /** Small and random, with what R1-Distill-Qwen-1.5B has: biases, six heads on one of keys and values, a head of its own. */
-const SMALL: RandomModelOptions = {
+const RANDOM: RandomModelOptions = {
   family: 'qwen2',
   hiddenSize: 96,
   intermediateSize: 192,
@@ -175,7 +175,7 @@ async function fiveSteps(name: string, model: string) {
 }
 
 test.each(NAMES)('%s runs for five steps on a random model', async (name) => {
-  await fiveSteps(name, textModel(SMALL));
+  await fiveSteps(name, textModel(RANDOM));
 });
 
 test.each(NAMES)('%s: on a model that answers, its reward moves the weights', async (name) => {
