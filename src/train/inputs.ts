@@ -156,8 +156,13 @@ export function withAbsolutePaths(config: Config): Config {
 /** The shape of the adapter that training goes on from, in place of a new one's. @throws BAD_FILE */
 async function withAdapterShape(config: Config): Promise<Config> {
   if (config.adapter === null) return config;
-  const { rank: loraRank, alpha: loraAlpha, targetModules } = await readAdapterShape(config.adapter);
-  return { ...config, loraRank, loraAlpha, targetModules };
+  const {
+    rank: loraRank,
+    alpha: loraAlpha,
+    rslora: useRslora,
+    targetModules,
+  } = await readAdapterShape(config.adapter);
+  return { ...config, loraRank, loraAlpha, useRslora, targetModules };
 }
 
 /**
