@@ -49,7 +49,7 @@ limited('a configuration that cannot be read for want of threads is not called w
     execFileSync('prlimit', ['--pid', String(process.pid), '--nproc=' + (own + 1)]);
     try { parseAssignments(['seed=1']); } catch (error) { console.log(error.code + ': ' + error.message); }`;
   const [command, ...words] = [...user, process.execPath, '-e', script];
-  expect(execFileSync(command!, words, { encoding: 'utf8' })).toMatch(
+  expect(execFileSync(command, words, { encoding: 'utf8' })).toMatch(
     /^DEVICE: Reading YAML needs \d+ threads/,
   );
 });
