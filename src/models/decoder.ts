@@ -52,7 +52,7 @@ function unsupported(config: DecoderConfig): string | null {
   const { hidden_act: activation, quantization_config: quantization, partial_rotary_factor: part } = config;
   const scaling = unsupportedRope(config);
   if (scaling !== null) return scaling;
-  if (part != null && part !== 1) return 'partly rotated heads (partial_rotary_factor)';
+  if ((part ?? 1) !== 1) return 'partly rotated heads (partial_rotary_factor)';
   if (quantization !== undefined && quantization !== null) return 'quantization (quantization_config)';
   if ((activation || 'silu') !== 'silu') return `the activation ${activation} (hidden_act)`;
   return null;

@@ -73,11 +73,11 @@ export function unsupportedRope(config: RopeConfig): string | null {
   const [key, entry] = chosenEntry(config);
   const fields = FIELDS.get(kindOf(entry));
   if (fields === undefined) {
-    const name = entry.rope_type == null ? 'type' : 'rope_type';
+    const name = (entry.rope_type ?? null) === null ? 'type' : 'rope_type';
     return `rope scaling (${key}.${name} = ${shownJson(entry[name])})`;
   }
   const other = Object.keys(entry).find(
-    (field) => entry[field] != null && !fields.includes(field) && !ALWAYS.includes(field),
+    (field) => (entry[field] ?? null) !== null && !fields.includes(field) && !ALWAYS.includes(field),
   );
   return other === undefined ? null : `rope scaling (${key}.${other.slice(0, 100)})`;
 }
@@ -97,7 +97,7 @@ export function readRope(config: RopeConfig, maxPositions: number, path: string)
   if (kind === 'default') return { theta, scaling: null };
   const need = (field: 'factor' | 'low_freq_factor' | 'high_freq_factor'): number => {
     const value = entry[field];
-    if (value == null) throw badFile(`${path} lacks ${key}.${field}`);
+    if (value === undefined || value === null) throw badFile(`${path} lacks ${key}.${field}`);
     return value;
   };
   const factor = need('factor');
