@@ -42,6 +42,10 @@ const CASES = {
   '110M-bf16': { shape: shape(151_936, 512, 12, 8, 64), config: run(64, 24) },
   '600M-bf16': { shape: bench.SHAPES['qwen3-0.6b'], config: run(8, 16) },
   // Not used when the constants were fitted:
+  '10M-fp32-full': {
+    shape: shape(8192, 256, 8, 8, 64),
+    config: { ...run(16, 48, 'float32'), full: true },
+  },
   '20M-fp32': { shape: shape(32_000, 384, 6, 6, 64), config: run(24, 64, 'float32') },
   '160M-bf16': { shape: shape(100_000, 768, 10, 12, 64), config: run(16, 32) },
 };

@@ -40,6 +40,7 @@ interface TrainFlags {
   resume?: string | true;
   acceptChanged?: 'reward';
   adapter?: string;
+  full?: boolean;
   out?: string;
   maxSteps?: number;
   seed?: number;
@@ -71,6 +72,7 @@ export function define(command: Command): void {
       ).choices(['reward']),
     )
     .option('--adapter <folder>', "LoRA adapter to go on from: PEFT's, or final/ of a run", path)
+    .option('--full', 'train all weights instead of a LoRA adapter')
     .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
     .option('--max-steps <n>', 'optimiser updates', integer(1))
     .option('--seed <n>', 'seed of the run', integer(0))
@@ -93,8 +95,8 @@ function resumedRun(flags: TrainFlags): string {
 }
 
 /** A configuration layer from the options that are shortcuts for settings. */
-function settingsOf({ reward, adapter, maxSteps, seed, device, dtype, threads }: TrainFlags) {
-  return { reward, adapter, maxSteps, seed, device, dtype, threads };
+function settingsOf({ reward, adapter, full, maxSteps, seed, device, dtype, threads }: TrainFlags) {
+  return { reward, adapter, full, maxSteps, seed, device, dtype, threads };
 }
 
 /** The options of `train` for these flags; the configuration is already validated here. */
@@ -228,9 +230,12 @@ async function report(
   process.stdout.write(`${lines.join('\n')}\n`);
 }
 
-function files({ directory }: TrainRun): string[] {
+function files({ directory, config }: TrainRun): string[] {
   const rows: [string, string][] = [
-    ['final', 'the trained adapter, in PEFT format'],
+    [
+      'final',
+      config.full ? 'the trained model, in Hugging Face layout' : 'the trained adapter, in PEFT format',
+    ],
     ['metrics.jsonl', 'the metrics of every step'],
     ['completions', 'sampled completions with their rewards'],
     ['evaluations', "the evaluations' answers"],

@@ -318,6 +318,12 @@ const optimizerFields = {
     .default(1)
     .describe('Gradients with a larger norm are scaled down to it; 0: never.'),
   maxSteps: count().default(1200).describe('Number of optimiser updates.'),
+  full: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Train all weights, in float32 unless dtype is float64, instead of a LoRA adapter: 24 bytes per parameter besides activations.',
+    ),
   loraRank: count().default(16).describe('Rank of the LoRA matrices.'),
   loraAlpha: positive().default(32).describe('LoRA updates are scaled by loraAlpha / loraRank.'),
   useRslora: z

@@ -360,6 +360,11 @@ export interface ConfigInput {
    */
   maxSteps?: number | undefined;
   /**
+   * Train all weights, in float32 unless dtype is float64, instead of a LoRA adapter: 24 bytes per parameter besides activations.
+   * @default false
+   */
+  full?: boolean | undefined;
+  /**
    * Rank of the LoRA matrices. TRL: lora_r.
    * @default 16
    */

@@ -57,7 +57,9 @@ function check(values: Values, known: readonly ConfigProblem[]): Config {
   }
   const problems = [...known, ...crossFieldProblems(parsed.data)];
   if (problems.length > 0) throw badConfig(problems);
-  return parsed.data;
+  const { full, dtype } = parsed.data;
+  // Small updates would be lost in the model's own bfloat16.
+  return full && dtype === null ? { ...parsed.data, dtype: 'float32' } : parsed.data;
 }
 
 function rewardProblems(values: Values, registered: readonly string[]): ConfigProblem[] {

@@ -121,6 +121,14 @@ const rules: Rule[] = [
           message: `is ${c.microBatchTokens}, but must hold at least one prompt of maxPromptLength = ${c.maxPromptLength} tokens`,
         }
       : null,
+  ({ full, adapter }) =>
+    full && adapter !== null
+      ? { path: 'adapter', message: 'is set, but `full` trains all weights; leave one of the two out' }
+      : null,
+  ({ full, dtype }) =>
+    full && dtype === 'bfloat16'
+      ? { path: 'dtype', message: 'must be float32 or float64 when `full` trains all weights' }
+      : null,
   (c) => {
     const meant = (['evalDatasetConfig', 'evalColumns'] as const).find((name) => c[name] !== null);
     return meant !== undefined && c.evalDataset === null

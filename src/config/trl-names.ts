@@ -120,8 +120,9 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
 
   peft_config: differs(
     ['loraRank', 'loraAlpha', 'loraDropout', 'targetModules'],
-    'train() always trains a LoRA adapter',
+    'train() trains a LoRA adapter unless `full` is set',
   ),
+  use_peft: differs('full', 'the opposite: false trains a LoRA adapter'),
   lora_r: same('loraRank'),
   r: same('loraRank'),
   lora_alpha: same('loraAlpha'),

@@ -11,8 +11,8 @@ const registry = new Map(BUILT_IN.map((family) => [family.architecture, family])
 
 /**
  * Adds a family with the same arithmetic but other names: its config.json is mapped to a `ModelSpec`, its
- * tensor names to the engine's (those of the built-in families in transformers). A second call with the same architecture
- * replaces the first.
+ * tensor names to the engine's (those of the built-in families in transformers). A second call with the same
+ * architecture replaces the first.
  * @throws BAD_CONFIG for the names of a built-in family
  */
 export function registerModelFamily(family: ModelFamily): void {

@@ -112,7 +112,7 @@ function causalPairs(tokens: number): number {
 export function decodeStepWork(
   shape: ModelShape,
   contextLengths: readonly number[],
-  options: { bytesPerElement: number; loraRank?: number },
+  options: { bytesPerElement: number; loraRank?: number | null },
 ): Work {
   const context = contextLengths.reduce((sum, length) => sum + length, 0);
   const lora = options.loraRank ? loraParameters(shape, options.loraRank) : 0;
@@ -223,7 +223,7 @@ export function rolloutFloorSeconds(
   shape: ModelShape,
   plan: RolloutPlan,
   ceilings: Ceilings,
-  options: { bytesPerElement: number; loraRank?: number },
+  options: { bytesPerElement: number; loraRank?: number | null },
 ): number {
   let seconds =
     plan.prompts * floorSeconds(prefillWork(shape, plan.promptTokens, options.bytesPerElement), ceilings);

@@ -4,17 +4,11 @@
  * measured on a CPU.
  */
 import type { Dtype } from '../engine/types';
-import {
-  BYTES_PER_ELEMENT,
-  embeddingParameters,
-  layerMatrixParameters,
-  loraParameters,
-  parameterCount,
-} from './cost';
+import { BYTES_PER_ELEMENT, embeddingParameters, layerMatrixParameters, parameterCount } from './cost';
 import { attentionElements, backwardElements, decodeAdapterElements, tapeElements } from './elements';
 import { KV_SHARE, planKv, type KvPlan } from './kv';
 import type { PlannedModel } from './model-shape';
-import { largestMicroBatch, type PlannedWork } from './workload';
+import { largestMicroBatch, trainedParameters, type PlannedWork } from './workload';
 
 export const PHASES = ['always', 'loading', 'rollout', 'scoring', 'training', 'evaluation'] as const;
 export type MemoryPhase = (typeof PHASES)[number];
@@ -75,7 +69,8 @@ const total = (items: readonly MemoryItem[]): number => items.reduce((sum, item)
 
 function always({ model, dtype, kind, work }: MemoryInput): MemoryItem[] {
   const { shape } = model;
-  const trained = loraParameters(shape, work.loraRank, work.targetModules);
+  const trained = trainedParameters(shape, work);
+  const full = work.loraRank === null;
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'always', name, bytes });
   const outside =
     kind === 'cpu'
@@ -87,9 +82,12 @@ function always({ model, dtype, kind, work }: MemoryInput): MemoryItem[] {
   return [
     ...outside,
     item('base weights', parameterCount(shape) * BYTES_PER_ELEMENT[dtype]),
-    item('LoRA masters, AdamW moments', 3 * trained * wideBytes(dtype)),
+    item(
+      full ? 'trained weights, AdamW moments' : 'LoRA masters, AdamW moments',
+      3 * trained * wideBytes(dtype),
+    ),
     // One sum for the step and one for the micro-batch in progress.
-    item('LoRA gradients', 2 * trained * wideBytes(dtype)),
+    item(full ? 'gradients' : 'LoRA gradients', 2 * trained * wideBytes(dtype)),
   ];
 }
 
@@ -130,7 +128,8 @@ function decoding(
   const perRow = 2 * shape.hiddenSize + qkv + q + 3 * shape.intermediateSize;
   const logits = Math.max(1, kv.slots) * shape.vocabSize * wideBytes(dtype);
   const rope = 2 * (work.promptTokens + newTokens) * shape.headDim * wideBytes(dtype);
-  const adapter = decodeAdapterElements(shape, work.loraRank, work.targetModules) * element;
+  const adapter =
+    work.loraRank === null ? 0 : decodeAdapterElements(shape, work.loraRank, work.targetModules) * element;
   const item = (name: string, bytes: number): MemoryItem => ({ phase, name, bytes });
   return [
     item(`KV cache (${kv.slots} slots)`, kv.usedBytes),

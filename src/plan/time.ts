@@ -5,7 +5,6 @@ import {
   BYTES_PER_ELEMENT,
   decodeStepWork,
   floorSeconds,
-  loraParameters,
   optimizerWork,
   prefillWork,
   scoreWork,
@@ -24,6 +23,7 @@ import {
   type PassSeconds,
 } from './gpu-time';
 import { drawLengths, type LengthTrajectory } from './lengths';
+import { trainedParameters } from './workload';
 import { keptLayers, type MemoryInput, type MemoryPlan } from './memory';
 
 export interface StepSeconds {
@@ -182,7 +182,7 @@ function stepSeconds(input: TimeInput, lengths: readonly number[], clock: Clock)
   }));
   const training = trainingSeconds(input, sequences, clock);
   const slots = Math.max(1, memory.kv.slots);
-  const trained = loraParameters(model.shape, work.loraRank, work.targetModules);
+  const trained = trainedParameters(model.shape, work);
   // A batch is generated and scored once for `numIterations` passes over it.
   const share = 1 / config.numIterations;
   return {

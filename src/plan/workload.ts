@@ -1,5 +1,6 @@
 /** What a configuration demands of the engine, in tokens and sequences, on any device. */
 import type { Config } from '../config';
+import { loraParameters, parameterCount, type ModelShape } from './cost';
 import { drawLengths, type LengthTrajectory } from './lengths';
 import { maximum } from '../statistics';
 
@@ -20,7 +21,8 @@ export interface PlannedWork {
   /** Scoring passes over a batch: old log-probs and the reference's. */
   scoringPasses: number;
   microBatchTokens: number;
-  loraRank: number;
+  /** null: all weights are trained. */
+  loraRank: number | null;
   targetModules: Config['targetModules'];
   kvBytes: number | null;
   maxSteps: number;
@@ -57,7 +59,7 @@ export function plannedWork(config: Config, promptTokens: number, lengths: Lengt
     fullestBatchTokens: fullest(longestMean, promptsPerStep * stepsPerGeneration, config),
     scoringPasses: (updatesPerBatch > 1 ? 1 : 0) + (config.beta !== 0 ? 1 : 0),
     microBatchTokens: config.microBatchTokens,
-    loraRank: config.loraRank,
+    loraRank: config.full ? null : config.loraRank,
     targetModules: config.targetModules,
     kvBytes: config.kvBytes,
     maxSteps: config.maxSteps,
@@ -65,6 +67,10 @@ export function plannedWork(config: Config, promptTokens: number, lengths: Lengt
     evalMaxNewTokens: config.evalMaxNewTokens,
   };
 }
+
+/** The number of parameters that are trained. */
+export const trainedParameters = (shape: ModelShape, { loraRank, targetModules }: PlannedWork): number =>
+  loraRank === null ? parameterCount(shape) : loraParameters(shape, loraRank, targetModules);
 
 /** Tokens and completion tokens of the largest micro-batch of `sequences`. */
 export function largestMicroBatch(

@@ -11,7 +11,7 @@ export const shorterBetter = defineReward({
   name: 'shorter-better',
   summary: "A penalty on the distance from the group's shortest correct answer (ShorterBetter).",
   formula: 'alpha * c - beta * |l - SOL|',
-  source: 'arXiv 2504.21370; the constants from a secondary source',
+  source: "arXiv 2504.21370; the constants as in the authors' code",
   taxonomy: {
     scope: 'group',
     correct: 'shorter',

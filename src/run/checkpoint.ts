@@ -2,7 +2,7 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
-import type { Policy } from '../engine/types';
+import type { Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { jsonText, removeDirectoryAtomic, writeDirectoryAtomic } from './atomic';
 import { checksumProblem, type FolderProblem, writeChecksums } from './checksums';
@@ -12,12 +12,14 @@ import { decodeSafetensors, encodeSafetensors, type Tensor } from './safetensors
 
 const ADAPTER = 'adapter_model.safetensors';
 const ADAPTER_CONFIG = 'adapter_config.json';
+const FULL_WEIGHTS = 'model.safetensors';
 const OPTIMIZER = 'optimizer.safetensors';
 const ROLLOUTS = 'rollouts.safetensors';
 export const STATE = 'state.json';
 const STATE_VERSION = 2;
 
 export interface CheckpointContent {
+  /** null: all weights are trained. */
   adapterConfig: unknown;
   /** Plain JSON with everything besides tensors that the next step depends on. */
   state: object;
@@ -25,8 +27,13 @@ export interface CheckpointContent {
   rollouts: ReadonlyMap<string, Tensor> | null;
 }
 
+/** The file of the weights in a checkpoint: an adapter's, or all. */
+export function weightsFile(directory: string): string {
+  return existsSync(join(directory, FULL_WEIGHTS)) ? FULL_WEIGHTS : ADAPTER;
+}
+
 /** The files a complete folder must have. */
-export const CHECKPOINT_FILES = [ADAPTER, OPTIMIZER, STATE] as const;
+export const checkpointFiles = (directory: string): string[] => [weightsFile(directory), OPTIMIZER, STATE];
 
 export interface StoredCheckpoint {
   step: number;
@@ -37,8 +44,12 @@ export interface StoredCheckpoint {
 
 const writeJson = (path: string, value: unknown) => writeFileSync(path, jsonText(value));
 
-/** Writes an adapter in PEFT's layout into a folder that is being filled. */
-export async function writeAdapter(directory: string, policy: Policy, adapterConfig: unknown): Promise<void> {
+/**
+ * Writes what is trained into a folder that is being filled: an adapter in PEFT's layout, or all weights under
+ * Hugging Face's names.
+ */
+export async function writeWeights(directory: string, policy: Policy, adapterConfig: unknown): Promise<void> {
+  if (adapterConfig === null) return policy.save(join(directory, FULL_WEIGHTS));
   await policy.save(join(directory, ADAPTER));
   writeJson(join(directory, ADAPTER_CONFIG), adapterConfig);
 }
@@ -67,12 +78,12 @@ export function writeCheckpointFolder(
   more: Readonly<Record<string, string>> = {},
 ): Promise<void> {
   return writeDirectoryAtomic(path, async (directory) => {
-    await writeAdapter(directory, policy, adapterConfig);
+    await writeWeights(directory, policy, adapterConfig);
     await policy.saveOptimizer(join(directory, OPTIMIZER));
     writeJson(join(directory, STATE), { version: STATE_VERSION, ...state });
     if (rollouts !== null) writeFileSync(join(directory, ROLLOUTS), encodeSafetensors(rollouts));
     for (const [name, text] of Object.entries(more)) writeFileSync(join(directory, name), text);
-    writeChecksums(directory);
+    await writeChecksums(directory);
   });
 }
 
@@ -96,7 +107,7 @@ const RETRY_MS = 1_000;
 /** What is wrong with a checkpoint; what the disk may yet read is tried again. */
 async function checkpointProblem(path: string, retryMs: number): Promise<FolderProblem | null> {
   for (let attempt = 1; ; attempt++) {
-    const problem = checksumProblem(path, CHECKPOINT_FILES);
+    const problem = await checksumProblem(path, checkpointFiles(path));
     if (problem?.kind !== 'failed' || attempt === ATTEMPTS) return problem;
     await wait(retryMs);
   }
@@ -165,9 +176,9 @@ export async function findCheckpoint(
 }
 
 /** The checkpoint of `step` in a run opened for reading. @throws BAD_INPUT if it is damaged or cannot be read */
-export function openCheckpoint(run: RunDirectory, step: number): StoredCheckpoint {
+export async function openCheckpoint(run: RunDirectory, step: number): Promise<StoredCheckpoint> {
   const path = run.checkpoint(step);
-  const problem = checksumProblem(path, CHECKPOINT_FILES);
+  const problem = await checksumProblem(path, checkpointFiles(path));
   if (problem === null) return readCheckpointFolder(path, step);
   const what = problem.kind === 'damaged' ? 'is damaged' : 'cannot be used';
   throw new AcoerError('BAD_INPUT', `${path} ${what} (${problem.text}); choose another step.`);
@@ -194,6 +205,19 @@ export function readCheckpointFolder(path: string, step: number): StoredCheckpoi
 
 /** Restores a fresh policy to the state in the checkpoint. */
 export async function restorePolicy({ path }: StoredCheckpoint, policy: Policy): Promise<void> {
-  await policy.restore(join(path, ADAPTER));
+  await policy.restore(join(path, weightsFile(path)));
   await policy.restoreOptimizer(join(path, OPTIMIZER));
+}
+
+/** The policy saved in a checkpoint or in `final/`: an adapter, or all weights of a model like `model`. */
+export async function loadTrained(model: Model, directory: string): Promise<Policy> {
+  if (weightsFile(directory) === ADAPTER) return model.loadAdapter(directory);
+  const policy = await model.createPolicy({ kind: 'full' });
+  try {
+    await policy.restore(join(directory, FULL_WEIGHTS));
+    return policy;
+  } catch (error) {
+    await policy.dispose();
+    throw error;
+  }
 }

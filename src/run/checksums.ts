@@ -1,29 +1,28 @@
 /** SHA256SUMS of a folder, in the format of coreutils: `sha256sum -c SHA256SUMS` can check it too. */
 import { createHash } from 'node:crypto';
-import { closeSync, openSync, readdirSync, readFileSync, readSync, writeFileSync } from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorCode, whyUnreadable } from '../errors';
 
 const SUMS = 'SHA256SUMS';
 const CHUNK_BYTES = 1 << 22;
 
-function sha256(path: string): string {
+/** SHA-256 of a file. Yields to the event loop after each chunk: the weights of a model take minutes. */
+export async function fileSha256(path: string): Promise<string> {
   const hash = createHash('sha256');
   const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-  const handle = openSync(path, 'r');
-  try {
-    for (let got; (got = readSync(handle, chunk)) > 0;) hash.update(chunk.subarray(0, got));
-  } finally {
-    closeSync(handle);
-  }
+  await using file = await open(path, 'r');
+  for (let got; (got = (await file.read(chunk)).bytesRead) > 0;) hash.update(chunk.subarray(0, got));
   return hash.digest('hex');
 }
 
 /** Writes the sums of all files in `directory`; call it last. */
-export function writeChecksums(directory: string): void {
-  const lines = readdirSync(directory)
-    .sort()
-    .map((name) => `${sha256(join(directory, name))}  ${name}\n`);
+export async function writeChecksums(directory: string): Promise<void> {
+  const lines: string[] = [];
+  for (const name of readdirSync(directory).sort()) {
+    lines.push(`${await fileSha256(join(directory, name))}  ${name}\n`);
+  }
   writeFileSync(join(directory, SUMS), lines.join(''));
 }
 
@@ -63,7 +62,10 @@ function readSums(path: string): Map<string, string> | FolderProblem {
 }
 
 /** What is wrong with the folder, or null if every listed file can be read and matches its sum. */
-export function checksumProblem(directory: string, required: readonly string[]): FolderProblem | null {
+export async function checksumProblem(
+  directory: string,
+  required: readonly string[],
+): Promise<FolderProblem | null> {
   let name = SUMS;
   try {
     const sums = readSums(join(directory, SUMS));
@@ -72,7 +74,8 @@ export function checksumProblem(directory: string, required: readonly string[]):
     if (unlisted !== undefined) return wrong(`${SUMS} does not list ${unlisted}`);
     for (const [file, sum] of sums) {
       name = file;
-      if (sha256(join(directory, file)) !== sum) return wrong(`${file} does not match its checksum`);
+      if ((await fileSha256(join(directory, file))) !== sum)
+        return wrong(`${file} does not match its checksum`);
     }
     return null;
   } catch (error) {

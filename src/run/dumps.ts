@@ -6,7 +6,7 @@ import { AcoerError } from '../errors';
 import { makeFolders } from '../folders';
 import { jsonText, removeDirectoryAtomic } from './atomic';
 import {
-  CHECKPOINT_FILES,
+  checkpointFiles,
   readCheckpointFolder,
   writeCheckpointFolder,
   type CheckpointContent,
@@ -51,14 +51,14 @@ export function pruneDumps(run: RunDirectory, always: readonly number[]): void {
  * Reads a dump. `record` is what was passed to `saveDump`, unchecked.
  * @throws BAD_INPUT if `path` is not a dump or is damaged
  */
-export function openDump(path: string): { checkpoint: StoredCheckpoint; record: unknown } {
+export async function openDump(path: string): Promise<{ checkpoint: StoredCheckpoint; record: unknown }> {
   if (!existsSync(join(path, STEP))) {
     throw new AcoerError(
       'BAD_INPUT',
       `${path} is not a dump of a refused step: it has no ${STEP}. A run keeps its dumps in non-finite/.`,
     );
   }
-  const problem = checksumProblem(path, [...CHECKPOINT_FILES, STEP]);
+  const problem = await checksumProblem(path, [...checkpointFiles(path), STEP]);
   if (problem !== null) throw new AcoerError('BAD_INPUT', `The dump ${path} is damaged: ${problem.text}.`);
   const record = readJsonFile(join(path, STEP)) as { version?: unknown; step: number };
   if (record.version !== DUMP_VERSION) {

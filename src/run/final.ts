@@ -1,9 +1,10 @@
-/** `final/`: the trained adapter as a folder that can be pushed to the hub as it is. */
+/** `final/`: the trained adapter or model as a folder that can be pushed to the hub as it is. */
 import { copyFileSync, existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Policy } from '../engine/types';
-import { writeDirectoryAtomic } from './atomic';
-import { writeAdapter } from './checkpoint';
+import { jsonText, writeDirectoryAtomic } from './atomic';
+import { writeWeights } from './checkpoint';
+import { readJsonFile } from './directory';
 
 /** The files of a model folder that define its tokenizer, chat template and generation settings. */
 const TOKENIZER_FILES = [
@@ -18,21 +19,37 @@ const TOKENIZER_FILES = [
 ];
 
 export interface FinalContent {
+  /** null: all weights were trained. */
   adapterConfig: unknown;
+  /** Type of the engine's weights. */
+  dtype: string;
   /** Folder of the base model, whose tokenizer files are copied if they exist. */
   modelDirectory: string;
   /** Content of README.md. */
   modelCard: string;
 }
 
-/** Writes the adapter in PEFT's layout with tokenizer and model card; the folder appears once complete. */
+/** The base model's config.json with the type of the weights, under transformers' older and newer name. */
+function modelConfig(modelDirectory: string, dtype: string): string {
+  const config = readJsonFile(join(modelDirectory, 'config.json')) as Record<string, unknown>;
+  const { torch_dtype: older, ...rest } = config;
+  return jsonText({ ...rest, ...(older !== undefined && { torch_dtype: dtype }), dtype });
+}
+
+/**
+ * Writes the adapter in PEFT's layout, or the model in Hugging Face's, with tokenizer and model card; the folder
+ * appears once complete.
+ */
 export function saveFinal(
   path: string,
   policy: Policy,
-  { adapterConfig, modelDirectory, modelCard }: FinalContent,
+  { adapterConfig, dtype, modelDirectory, modelCard }: FinalContent,
 ): Promise<void> {
   return writeDirectoryAtomic(path, async (directory) => {
-    await writeAdapter(directory, policy, adapterConfig);
+    await writeWeights(directory, policy, adapterConfig);
+    if (adapterConfig === null) {
+      writeFileSync(join(directory, 'config.json'), modelConfig(modelDirectory, dtype));
+    }
     for (const name of TOKENIZER_FILES) {
       const source = join(modelDirectory, name);
       if (existsSync(source)) copyFileSync(source, join(directory, name));

@@ -3,13 +3,16 @@ export { writeFileAtomic, writeJsonAtomic } from './atomic';
 export { adapterConfig } from './adapter-config';
 export {
   findCheckpoint,
+  loadTrained,
   openCheckpoint,
   pruneCheckpoints,
   restorePolicy,
   saveCheckpoint,
   type CheckpointContent,
   type StoredCheckpoint,
+  weightsFile,
 } from './checkpoint';
+export { fileSha256 } from './checksums';
 export { writeAnswers, writeCompletions, type CompletionRow, type TabledCompletion } from './completions';
 export {
   completionTables,

@@ -1,4 +1,4 @@
-/** The files of a run in progress: metrics, tables, checkpoints, dumps and the final adapter. */
+/** The files of a run in progress: metrics, tables, checkpoints, dumps and the final weights. */
 import { finiteNumbers } from '../json';
 import { TINY_MODEL } from '../models';
 import {
@@ -106,9 +106,10 @@ export class RunFiles {
     await this.write('the answers of the evaluation', () => writeAnswers(path, step, rows));
   }
 
-  /** PEFT would look for the embedded model's name on the hub. */
+  /** null: all weights are trained. PEFT would look for the embedded model's name on the hub. */
   private adapterConfig(): unknown {
     const { config } = this.run;
+    if (config.full) return null;
     return adapterConfig(config, config.model === 'tiny' ? TINY_MODEL : config.model);
   }
 
@@ -176,7 +177,8 @@ export class RunFiles {
       evalData,
       forkedAt: directory.forkedAt(),
     });
-    const content = { adapterConfig: this.adapterConfig(), modelDirectory, modelCard: card };
+    const { dtype } = loop.model.info;
+    const content = { adapterConfig: this.adapterConfig(), dtype, modelDirectory, modelCard: card };
     await this.write(directory.final(), () => saveFinal(directory.final(), loop.policy, content));
     await this.write(directory.summary(), () => writeJsonAtomic(directory.summary(), summary));
   }

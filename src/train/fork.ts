@@ -22,7 +22,7 @@ export interface ForkPoint {
 }
 
 /** Settings that a checkpoint's weights and optimiser depend on. */
-const FIXED = ['adapter', 'loraRank', 'loraAlpha', 'useRslora', 'targetModules'] as const;
+const FIXED = ['full', 'adapter', 'loraRank', 'loraAlpha', 'useRslora', 'targetModules'] as const;
 
 /** @throws BAD_CONFIG if there is no such checkpoint */
 function checkStep(source: RunDirectory, at: number): void {
@@ -67,7 +67,7 @@ export async function openFork(
   const before = resolveTrainConfig([own], undefined, parts.rewards);
   const config = overStored(before, resolveTrainConfig([own, settings], undefined, parts.rewards));
   checkStep(source, at);
-  const checkpoint = openCheckpoint(source, at);
+  const checkpoint = await openCheckpoint(source, at);
   checkSettings(checkpoint, before, config);
   const opening = await openIn(out, config, asked);
   const { directory, inputs } = opening;

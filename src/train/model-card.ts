@@ -32,15 +32,16 @@ function hubDatasets(pinned: string): string[] {
   return repos.filter((repo) => !isAbsolute(repo) && looksLikeHubId(repo));
 }
 
-function frontMatter({ config: { model }, trainData }: CardContent): string {
+function frontMatter({ config: { model, full }, trainData }: CardContent): string {
   const datasets = hubDatasets(trainData.source?.pinned ?? '');
+  const relation = full ? 'finetune' : 'adapter';
   const fields = {
     // Hubs reject a card whose base model is not one of theirs.
-    ...(looksLikeHubId(model) && { base_model: splitRevision(model).id, base_model_relation: 'adapter' }),
+    ...(looksLikeHubId(model) && { base_model: splitRevision(model).id, base_model_relation: relation }),
     ...(datasets.length > 0 && { datasets }),
-    library_name: 'peft',
+    library_name: full ? 'transformers' : 'peft',
     pipeline_tag: 'text-generation',
-    tags: ['acoer', 'grpo', 'lora', 'reasoning'],
+    tags: ['acoer', 'grpo', ...(full ? [] : ['lora']), 'reasoning'],
   };
   return `---\n${stringify(fields)}---`;
 }
@@ -65,6 +66,16 @@ function evaluation({ summary: { base, trained }, evalData }: CardContent): stri
   return `On \`${publishedData(evalData.name)}\`, n problems, one answer each; thinking tokens are means over all answers.\n\n${table([head, ...rows])}`;
 }
 
+/** What was trained, as rows of the table of settings. */
+function trainedRows(config: Config): string[][] {
+  if (config.full) return [['trained', `all weights, in ${config.dtype}`]];
+  const { loraRank, loraAlpha, loraDropout, useRslora, targetModules } = config;
+  return [
+    [useRslora ? 'LoRA (rsLoRA)' : 'LoRA', `rank ${loraRank}, alpha ${loraAlpha}, dropout ${loraDropout}`],
+    ['target modules', targetModules.join(', ')],
+  ];
+}
+
 function training({ config, summary, trainData, forkedAt }: CardContent): string {
   const { run } = summary;
   const rows = [
@@ -76,11 +87,7 @@ function training({ config, summary, trainData, forkedAt }: CardContent): string
     ['longest completion', `${config.maxCompletionLength} tokens`],
     ['loss', `${config.lossType}, beta ${config.beta}`],
     ['learning rate', `${config.learningRate}, ${config.lrSchedulerType}`],
-    [
-      config.useRslora ? 'LoRA (rsLoRA)' : 'LoRA',
-      `rank ${config.loraRank}, alpha ${config.loraAlpha}, dropout ${config.loraDropout}`,
-    ],
-    ['target modules', config.targetModules.join(', ')],
+    ...trainedRows(config),
     ['seed', String(run.seed)],
     ...(run.rollbacks > 0 ? [['rollbacks', String(run.rollbacks)]] : []),
     ...(run.accepted ?? []).map(({ step }) => ['another reward file', `from step ${step + 1} on`]),
@@ -109,11 +116,16 @@ export function modelCard(content: CardContent): string {
   const { config, summary } = content;
   const model = published(config.model);
   const base = model === 'tiny' ? "Acoer's embedded model `tiny`" : `\`${model}\``;
+  const what = config.full ? `All weights of ${base}` : `A LoRA adapter in PEFT's format for ${base}`;
+  const loader = config.full ? 'AutoModelForCausalLM' : 'AutoPeftModelForCausalLM';
+  const imports = config.full
+    ? `from transformers import ${loader}, AutoTokenizer`
+    : `from peft import ${loader}\nfrom transformers import AutoTokenizer`;
   return `${frontMatter(content)}
 
 # ${splitRevision(model).id} with GRPO and the reward ${summary.run.reward}
 
-A LoRA adapter in PEFT's format for ${base}, trained by acoer ${packageVersion()} to think in fewer tokens.
+${what}, trained by acoer ${packageVersion()} to think in fewer tokens.
 
 ## Evaluation before and after training
 
@@ -133,10 +145,9 @@ ${trainCommand(withPublishedNames(config))}
 ## Use
 
 \`\`\`python
-from peft import AutoPeftModelForCausalLM
-from transformers import AutoTokenizer
+${imports}
 
-model = AutoPeftModelForCausalLM.from_pretrained("this folder, or its name on the hub")
+model = ${loader}.from_pretrained("this folder, or its name on the hub")
 tokenizer = AutoTokenizer.from_pretrained("this folder, or its name on the hub")
 \`\`\`
 `;

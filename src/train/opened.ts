@@ -65,6 +65,8 @@ export function openEngine({ device, threads, memoryLimitBytes }: Config): Promi
 }
 
 export function createPolicy(model: Model, config: Config): Promise<Policy> {
+  const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: eps } = config;
+  if (config.full) return model.createPolicy({ kind: 'full', beta1, beta2, eps });
   return model.createPolicy({
     kind: 'lora',
     rank: config.loraRank,
@@ -73,9 +75,7 @@ export function createPolicy(model: Model, config: Config): Promise<Policy> {
     dropout: config.loraDropout,
     targetModules: config.targetModules,
     seed: streamSeed(config.seed, 'lora-init'),
-    beta1: config.adamBeta1,
-    beta2: config.adamBeta2,
-    eps: config.adamEpsilon,
+    ...{ beta1, beta2, eps },
   });
 }
 

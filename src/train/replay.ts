@@ -71,7 +71,7 @@ export interface ReplayReport {
  * cannot be loaded; INTERRUPTED
  */
 export async function replay(dump: string, options: ReplayOptions = {}): Promise<ReplayReport> {
-  const { checkpoint, record: stored } = openDump(dump);
+  const { checkpoint, record: stored } = await openDump(dump);
   const record = parseDump(dump, stored);
   const { device, threads } = options;
   const config = resolveConfig([

@@ -26,11 +26,11 @@ test('the embedded run takes what was planned, within 15%', async () => {
   expect(memory.peakBytes / measured).toBeLessThan(1.15);
 });
 
-test('random models of 10 M parameters take what was planned, with kept and with recomputed activations', () => {
+test('random models of 10 M parameters take what was planned: activations kept or recomputed, all weights trained', () => {
   builtCli();
   const script = join(ROOT, 'scripts', 'plan-check.mjs');
-  const words = [script, '10M-fp32-small', '10M-fp32'];
+  const words = [script, '10M-fp32-small', '10M-fp32', '10M-fp32-full'];
   const { status, stdout, stderr } = spawnSync(process.execPath, words, { encoding: 'utf8' });
   expect({ status, stdout, stderr }).toMatchObject({ status: 0, stderr: '' });
-  expect(stdout.match(/measured/g)).toHaveLength(2);
+  expect(stdout.match(/measured/g)).toHaveLength(3);
 });

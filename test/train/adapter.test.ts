@@ -3,6 +3,7 @@ import { appendFileSync, cpSync, mkdtempSync, readFileSync, rmSync } from 'node:
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { Config } from '../../src/config';
+import { createEngine } from '../../src/engine/engine';
 import { train, type TrainOptions } from '../../src/train';
 import { metricsOf } from '../helpers/fake-run';
 import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
@@ -77,11 +78,9 @@ test('a run that is interrupted resumes to the same numbers, with the same adapt
   );
 });
 
-test.each([
-  ['all-r2', 'untied-kv1'],
-  ['mixed-r4', 'untied-kv8-sharded'],
-])("PEFT's adapter %s: a run without a learning rate leaves its tensors as they are", async (name, model) => {
-  const given = tiny({
+/** A run that goes on from a stored adapter of PEFT and changes nothing. */
+const fromPeft = (name: string, model: string) =>
+  tiny({
     model: modelDirectory(model),
     preset: 'tiny',
     adapter: adapterDirectory(name),
@@ -94,9 +93,47 @@ test.each([
     evalProblems: 0,
     maxCompletionLength: 8,
   });
+
+test.each([
+  ['all-r2', 'untied-kv1'],
+  ['mixed-r4', 'untied-kv8-sharded'],
+])("PEFT's adapter %s: a run without a learning rate leaves its tensors as they are", async (name, model) => {
+  const given = fromPeft(name, model);
   await finish(given);
   const tensors = (folder: string) => readSafetensors(join(folder, 'adapter_model.safetensors'));
   expect(tensors(final(given))).toEqual(tensors(adapterDirectory(name)));
+});
+
+test("an adapter of PEFT's rsLoRA goes on with its scale", async () => {
+  const given = fromPeft('rslora', 'qwen2-tied');
+  await finish(given);
+  const { useRslora, loraRank, loraAlpha } = configOf(given.out);
+  const start = adapterDirectory('rslora');
+  const peft = JSON.parse(readFileSync(join(start, 'adapter_config.json'), 'utf8')) as Record<
+    string,
+    unknown
+  >;
+  expect({ useRslora, loraRank, loraAlpha }).toEqual({
+    useRslora: true,
+    loraRank: peft.r,
+    loraAlpha: peft.lora_alpha,
+  });
+  const made = join(given.out, 'final', 'adapter_config.json');
+  expect(JSON.parse(readFileSync(made, 'utf8'))).toMatchObject({ use_rslora: true, r: peft.r });
+  // Both adapters are the same function, also as they are loaded again.
+  await using engine = await createEngine({ device: 'cpu' });
+  const model = await engine.loadModel(given.model, { dtype: 'float32' });
+  const sequence = {
+    ids: Int32Array.of(3, 1, 4, 1, 5, 9),
+    offsets: Int32Array.of(0, 6),
+    promptLengths: Int32Array.of(1),
+  };
+  const logprobs = async (folder: string | null) => {
+    const policy = folder === null ? null : await model.loadAdapter(folder);
+    return (await model.score(sequence, { policy })).logprobs;
+  };
+  expect(await logprobs(final(given))).toEqual(await logprobs(start));
+  expect(await logprobs(start)).not.toEqual(await logprobs(null));
 });
 
 test.each<[TrainOptions, RegExp]>([

@@ -176,7 +176,7 @@ test('data in memory is never mistaken for another data set', async () => {
   const { code, stdout, stderr } = await acoer('eval', '--run', given.out);
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' });
   expect(stderr).toBe(
-    `acoer: ${refusal}; pass it again to train() as trainData or evalData. To evaluate, name other data with --benchmark.\n`,
+    `acoer: ${refusal}; pass it again to train() as it was given (dataset or trainData, evalDataset or evalData). To evaluate, name other data with --benchmark.\n`,
   );
   await (await train({ ...resuming(given.out), trainData, evalData })).result();
   const card = readFileSync(join(given.out, 'final', 'README.md'), 'utf8');

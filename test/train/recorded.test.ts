@@ -137,7 +137,7 @@ describe('the monitor of a checkpoint', () => {
     state.guard.monitor = earlier;
     writeFileSync(join(path, 'state.json'), JSON.stringify(state));
     rmSync(join(path, 'SHA256SUMS'));
-    writeChecksums(path);
+    await writeChecksums(path);
     const warnings: string[] = [];
     const onEvent = (event: TrainEvent) => {
       if (event.type === 'warning') warnings.push(event.message);

@@ -9,7 +9,7 @@ import {
   storedRow,
 } from '../../eval';
 import type { Policy } from '../../engine/types';
-import { type EvaluationFile, EvaluationFolder, newRunPath, writeJsonAtomic } from '../../run';
+import { type EvaluationFile, EvaluationFolder, loadTrained, newRunPath, writeJsonAtomic } from '../../run';
 import type { Grade } from '../../judges';
 import { loadTokenizer, type Tokenizer } from '../../tokenizer';
 import { judgeIdentity, openJudge } from '../../train';
@@ -148,14 +148,16 @@ const outOf = (flags: EvalFlags, benchmarks: readonly Benchmark[]): string =>
 /** Every subject on every benchmark, in that order; the result is also written to `summary.json`. */
 export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promise<Evaluated[]> {
   const config = runConfig(flags);
-  const subjects = subjectsOf(flags);
+  const subjects = await subjectsOf(flags);
   const model = required(flags.model ?? config?.model, '--model');
   const judging = judgingSettings(flags, config);
   const benchmarks = await loadBenchmarks(flags, config, judging, signal);
   const out = outOf(flags, benchmarks);
   // Before the model is loaded, which takes a while.
   using folder = new EvaluationFolder(out);
-  const { device, dtype, threads } = flags;
+  const { device, threads } = flags;
+  // All weights are trained in a type that need not be the model's own.
+  const dtype = flags.dtype ?? (config?.full === true ? config.dtype! : undefined);
   await using judge = await openJudge(judging);
   const judged = { grade: judge.evaluation, identity: await judgeIdentity(judging) };
   return await withModel({ device, dtype, threads, model }, signal, async (session) => {
@@ -165,7 +167,7 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
     const evaluated: Evaluated[] = [];
     try {
       for (const subject of subjects) {
-        const policy = subject.adapter === null ? null : await session.model.loadAdapter(subject.adapter);
+        const policy = subject.adapter === null ? null : await loadTrained(session.model, subject.adapter);
         for (const benchmark of benchmarks)
           evaluated.push(await run.evaluate({ subject, benchmark }, policy));
         await policy?.dispose();

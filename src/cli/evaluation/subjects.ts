@@ -1,18 +1,18 @@
 /** What is evaluated: a model without an adapter, with an adapter, or with each checkpoint of a run. */
 import { createHash } from 'node:crypto';
-import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type Config, resolveConfig } from '../../config';
 import { AcoerError } from '../../errors';
-import { RunDirectory } from '../../run';
+import { fileSha256, RunDirectory, weightsFile } from '../../run';
 import type { EvalFlags } from './flags';
 
 export interface Subject {
   /** Unique name in tables and files. */
   label: string;
-  /** Folder of the adapter; null: the model without one. */
+  /** Folder of the adapter, or of a run's weights if all were trained; null: the model as it is. */
   adapter: string | null;
-  /** SHA-256 of the adapter's weights: training may have continued in the same folder. */
+  /** SHA-256 of these weights: training may have continued in the same folder. */
   adapterSha256: string | null;
   /** Path of the run, for a checkpoint. */
   run: string | null;
@@ -37,6 +37,7 @@ export function runConfig(flags: EvalFlags): Config | null {
   if (first === undefined) return null;
   const shared = [
     'model',
+    'full',
     'promptTemplate',
     'enableThinking',
     'evalMaxNewTokens',
@@ -56,16 +57,18 @@ export function runConfig(flags: EvalFlags): Config | null {
 }
 
 /** The checkpoints of a run in order, then its final adapter if that step has no checkpoint. */
-function checkpointsOf(path: string): Subject[] {
+async function checkpointsOf(path: string): Promise<Subject[]> {
   const { directory, config } = runOf(path);
   const name = safe(config.name ?? basename(directory.path));
-  const subject = (step: number, adapter: string): Subject => {
-    return { label: `${name}@${step}`, adapter, adapterSha256: adapterDigest(adapter), run: path, step };
-  };
   const steps = directory.checkpointSteps();
-  const list = steps.map((step) => subject(step, directory.checkpoint(step)));
+  const folders = steps.map((step) => ({ step, adapter: directory.checkpoint(step) }));
   if (existsSync(directory.final()) && steps.at(-1) !== config.maxSteps) {
-    list.push(subject(config.maxSteps, directory.final()));
+    folders.push({ step: config.maxSteps, adapter: directory.final() });
+  }
+  const list: Subject[] = [];
+  for (const { step, adapter } of folders) {
+    const adapterSha256 = await weightsDigest(adapter);
+    list.push({ label: `${name}@${step}`, adapter, adapterSha256, run: path, step });
   }
   if (list.length > 0) return list;
   throw new AcoerError('BAD_INPUT', `${path} has no checkpoint yet; nothing to evaluate.`);
@@ -82,18 +85,13 @@ function distinct(subjects: readonly Subject[]): Subject[] {
 }
 
 /** The base, if requested or if there is nothing else; then adapters; then runs. */
-export function subjectsOf(flags: EvalFlags): Subject[] {
-  const adapters = flags.adapter.map((path): Subject => {
-    const parts = resolve(path).split('/').slice(-2);
-    return {
-      label: safe(parts.join('-')),
-      adapter: path,
-      adapterSha256: adapterDigest(path),
-      run: null,
-      step: null,
-    };
-  });
-  const trained = [...adapters, ...flags.run.flatMap(checkpointsOf)];
+export async function subjectsOf(flags: EvalFlags): Promise<Subject[]> {
+  const trained: Subject[] = [];
+  for (const adapter of flags.adapter) {
+    const label = safe(resolve(adapter).split('/').slice(-2).join('-'));
+    trained.push({ label, adapter, adapterSha256: await weightsDigest(adapter), run: null, step: null });
+  }
+  for (const path of flags.run) trained.push(...(await checkpointsOf(path)));
   const base: Subject = { label: 'base', adapter: null, adapterSha256: null, run: null, step: null };
   return distinct(flags.base === true || trained.length === 0 ? [base, ...trained] : trained);
 }
@@ -108,9 +106,9 @@ export function weightsOf(directory: string): string[] {
 
 export const sha256 = (data: string | Uint8Array): string => createHash('sha256').update(data).digest('hex');
 
-/** An adapter is small enough to be identified by its content. */
-function adapterDigest(adapter: string): string {
-  const path = join(adapter, 'adapter_model.safetensors');
-  if (existsSync(path)) return sha256(readFileSync(path));
-  throw new AcoerError('BAD_INPUT', `${adapter} is not an adapter: it has no adapter_model.safetensors.`);
+/** What was trained is identified by its content. */
+async function weightsDigest(folder: string): Promise<string> {
+  const path = join(folder, weightsFile(folder));
+  if (existsSync(path)) return fileSha256(path);
+  throw new AcoerError('BAD_INPUT', `${folder} is not an adapter: it has no adapter_model.safetensors.`);
 }
