@@ -1,11 +1,14 @@
 #include "forward.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <memory>
 #include <unordered_set>
 
 #include "head.h"
@@ -16,11 +19,8 @@
 
 namespace acoer {
 
-// The sequences, the temperature and the dropout key allow the pass to be run again with less kept.
-struct Tape {
-  PackedSequences sequences;
-  double temperature;
-  std::optional<DropoutKey> dropout;
+// What one pass keeps.
+struct PassTape {
   LayerPass pass;
   size_t firstKept;  // this layer and later ones keep their activations, earlier ones their input
   std::vector<LayerTape> layers;
@@ -29,7 +29,73 @@ struct Tape {
   at::Tensor slopes_ND;  // dlogprob/dhidden; for LoRA only
 };
 
+// The sequences, the temperature and the dropout key allow the pass to be run again with less kept.
+struct Tape {
+  PackedSequences sequences;
+  double temperature;
+  std::optional<DropoutKey> dropout;
+  std::vector<std::unique_ptr<PassTape>> parts;  // the sequences in order
+};
+
 namespace {
+
+// The operations of a model up to this size are too small to be shared among threads: each thread
+// takes sequences of its own through the whole pass, as in decoding.
+constexpr int64_t kSmallModelBytes = int64_t{64} << 20;
+// Fewer tokens than this are not worth a thread of their own.
+constexpr int64_t kMinPartTokens = 64;
+
+// Sequences [begin, end) of `batch`.
+PackedSequences slice(const PackedSequences& batch, size_t begin, size_t end) {
+  PackedSequences part;
+  const int64_t first = batch.offsets[begin];
+  part.ids.assign(batch.ids.begin() + first, batch.ids.begin() + batch.offsets[end]);
+  for (size_t b = begin; b <= end; ++b) part.offsets.push_back(batch.offsets[b] - first);
+  part.promptLengths.assign(batch.promptLengths.begin() + static_cast<int64_t>(begin),
+                            batch.promptLengths.begin() + static_cast<int64_t>(end));
+  return part;
+}
+
+// Runs of whole sequences of about the same number of tokens, one for each thread; the whole batch
+// where a single pass uses all threads well, or memory is limited and its peak must not be chance.
+std::vector<PackedSequences> partsOf(const Model& model, const PackedSequences& batch) {
+  const auto tokens = static_cast<int64_t>(batch.ids.size());
+  const int64_t most =
+      std::min<int64_t>({at::get_num_threads(), batch.count(), tokens / kMinPartTokens});
+  const bool small = model.device.is_cpu() && model.bytes <= kSmallModelBytes;
+  if (!small || most < 2 || memoryIsCounted()) return {batch};
+  std::vector<PackedSequences> parts;
+  const auto count = static_cast<size_t>(batch.count());
+  for (size_t begin = 0, end; begin < count; begin = end) {
+    const int64_t left = most - static_cast<int64_t>(parts.size());
+    const int64_t share = (tokens - batch.offsets[begin]) / std::max<int64_t>(1, left);
+    // A sequence belongs to the part in which more than half of it lies.
+    for (end = begin + 1; end < count; ++end) {
+      const int64_t middle = (batch.offsets[end] + batch.offsets[end + 1]) / 2;
+      if (left > 1 && middle - batch.offsets[begin] > share) break;
+    }
+    parts.push_back(slice(batch, begin, end));
+  }
+  return parts;
+}
+
+void forEachPart(size_t parts, const std::function<void(size_t part)>& work) {
+  if (parts == 1) return work(0);
+  at::parallel_for(0, static_cast<int64_t>(parts), 1, [&](int64_t begin, int64_t end) {
+    const at::NoGradGuard noGrad;  // grad mode is thread-local
+    for (int64_t part = begin; part < end; ++part) work(static_cast<size_t>(part));
+  });
+}
+
+ScoreResult joined(std::vector<ScoreResult>&& parts) {
+  ScoreResult all = std::move(parts.front());
+  for (size_t i = 1; i < parts.size(); ++i) {
+    const ScoreResult& part = parts[i];
+    all.logprobs.insert(all.logprobs.end(), part.logprobs.begin(), part.logprobs.end());
+    all.entropies.insert(all.entropies.end(), part.entropies.begin(), part.entropies.end());
+  }
+  return all;
+}
 
 void checkPass(const PackedSequences& batch, const ModelSpec& spec, double temperature) {
   checkSequences(batch, spec);
@@ -38,7 +104,7 @@ void checkPass(const PackedSequences& batch, const ModelSpec& spec, double tempe
 }
 
 // The residual stream after the last layer, before the final norm.
-at::Tensor runLayers(const LayerPass& pass, Tape* tape, const Cancel& cancel) {
+at::Tensor runLayers(const LayerPass& pass, PassTape* tape, const Cancel& cancel) {
   at::Tensor x_TD = rowsOf(pass.weights.embed_VD.detach(), pass.layout.ids_T);
   if (tape) tape->layers.resize(pass.weights.layers.size());
   for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
@@ -51,7 +117,8 @@ at::Tensor runLayers(const LayerPass& pass, Tape* tape, const Cancel& cancel) {
 }
 
 // The pass of score() and of forward(). Call with grad mode off.
-ScoreResult runPass(const LayerPass& pass, double temperature, Tape* tape, const Cancel& cancel) {
+ScoreResult runPass(const LayerPass& pass, double temperature, PassTape* tape,
+                    const Cancel& cancel) {
   if (pass.layout.completion_N.numel() == 0) return {};
   const at::Tensor last_ND =
       runLayers(pass, tape, cancel).index_select(0, pass.layout.completion_N);
@@ -68,12 +135,13 @@ ScoreResult runPass(const LayerPass& pass, double temperature, Tape* tape, const
   return {toDoubles(head.logprobs_N), toDoubles(head.entropies_N)};
 }
 
-int64_t defaultKeepBytes(const LayerPass& pass) {
+// Of one of `parts` passes at the same time.
+int64_t defaultKeepBytes(const LayerPass& pass, size_t parts) {
   const at::Device device = pass.model.device;
   const int64_t head = headBytes(pass.layout.completion_N.numel(), pass.weights.head_VD);
   const int64_t left = std::max<int64_t>(0, availableBytes(device) - head);
   const double share = device.is_cpu() ? kKeepShareCpu : kKeepShareGpu;
-  return static_cast<int64_t>(share * static_cast<double>(left));
+  return static_cast<int64_t>(share * static_cast<double>(left) / static_cast<double>(parts));
 }
 
 // The last layers are kept: backward frees them first, before others are recomputed.
@@ -89,33 +157,41 @@ ScoreResult forwardKeeping(std::optional<int64_t> keepBytes, Policy& policy,
                            const std::optional<DropoutKey>& dropout, const Cancel& cancel) {
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(policy.model->device);
-  LayerPass pass = makeLayerPass(*policy.model, &policy, batch, dropout);
-  const size_t firstKept = firstKeptLayer(pass, keepBytes ? *keepBytes : defaultKeepBytes(pass));
-  const auto tape = std::make_shared<Tape>(
-      Tape{batch, temperature, dropout, std::move(pass), firstKept, {}, {}, {}, {}});
-  ScoreResult result = runPass(tape->pass, temperature, tape.get(), cancel);
+  const std::vector<PackedSequences> parts = partsOf(*policy.model, batch);
+  const auto tape = std::make_shared<Tape>(Tape{batch, temperature, dropout, {}});
+  tape->parts.resize(parts.size());
+  std::vector<ScoreResult> results(parts.size());
+  forEachPart(parts.size(), [&](size_t i) {
+    LayerPass pass = makeLayerPass(*policy.model, &policy, parts[i], dropout);
+    const int64_t most = keepBytes ? *keepBytes : defaultKeepBytes(pass, parts.size());
+    const size_t firstKept = firstKeptLayer(pass, most);
+    auto part = std::make_unique<PassTape>(PassTape{std::move(pass), firstKept, {}, {}, {}, {}});
+    results[i] = runPass(part->pass, temperature, part.get(), cancel);
+    tape->parts[i] = std::move(part);
+  });
   policy.tape = tape;
-  return result;
+  return joined(std::move(results));
 }
 
-at::Tensor headInputGradient(const Tape& tape, const at::Tensor& d_N, GradientSink& sink,
-                             const Cancel& cancel) {
+at::Tensor headInputGradient(const PassTape& tape, double temperature, const at::Tensor& d_N,
+                             GradientSink& sink, const Cancel& cancel) {
   const LayerPass& pass = tape.pass;
   if (pass.policy->isLora()) {
     return tape.slopes_ND * d_N.to(tape.slopes_ND.scalar_type()).unsqueeze(1);
   }
-  return headBackward(tape.hidden.y, pass.weights.head_VD, pass.layout.targets_N, tape.temperature,
-                      d_N, sink, cancel);
+  return headBackward(tape.hidden.y, pass.weights.head_VD, pass.layout.targets_N, temperature, d_N,
+                      sink, cancel);
 }
 
 // The gradient with respect to the residual stream after the last layer, [T, D].
-at::Tensor outputGradient(const Tape& tape, const std::vector<double>& dLogprobs,
-                          GradientSink& sink, const Cancel& cancel) {
+at::Tensor outputGradient(const PassTape& tape, double temperature,
+                          const std::vector<double>& dLogprobs, GradientSink& sink,
+                          const Cancel& cancel) {
   const LayerPass& pass = tape.pass;
   const at::Tensor& finalNorm_D = pass.weights.finalNorm_D;
   const at::Tensor d_N = onDevice(at::tensor(dLogprobs, at::kDouble), pass.model.device)
                              .to(tape.hidden.inverseRms.scalar_type());
-  const at::Tensor dHidden_ND = headInputGradient(tape, d_N, sink, cancel);
+  const at::Tensor dHidden_ND = headInputGradient(tape, temperature, d_N, sink, cancel);
   const at::Tensor dWeight_D = pass.policy->isLora() ? at::Tensor() : sink.buffer(finalNorm_D);
   const at::Tensor dLast_ND = at::empty_like(tape.last_ND);
   rmsRotateBackward(pass.model.kernels, dHidden_ND,
@@ -127,12 +203,10 @@ at::Tensor outputGradient(const Tape& tape, const std::vector<double>& dLogprobs
 }
 
 // Each layer's part of the tape is freed once it has been used.
-void runBackward(Tape& tape, const std::vector<double>& dLogprobs, const Cancel& cancel) {
+void runPassBackward(PassTape& tape, double temperature, const std::vector<double>& dLogprobs,
+                     GradientSink& sink, const Cancel& cancel) {
   const LayerPass& pass = tape.pass;
-  const at::NoGradGuard noGrad;
-  const c10::OptionalDeviceGuard guard(pass.model.device);
-  GradientSink sink;
-  at::Tensor dx_TD = outputGradient(tape, dLogprobs, sink, cancel);
+  at::Tensor dx_TD = outputGradient(tape, temperature, dLogprobs, sink, cancel);
   for (size_t layer = tape.layers.size(); layer-- > 0;) {
     cancel.check();
     LayerTape activations = std::move(tape.layers[layer]);
@@ -144,7 +218,28 @@ void runBackward(Tape& tape, const std::vector<double>& dLogprobs, const Cancel&
              at::embedding_dense_backward(dx_TD, pass.layout.ids_T, pass.model.spec.vocabSize, -1,
                                           false));
   }
-  sink.commit();
+}
+
+bool allZero(const std::vector<double>& slopes) {
+  return std::all_of(slopes.begin(), slopes.end(), [](double slope) { return slope == 0; });
+}
+
+void runBackward(Tape& tape, const std::vector<double>& dLogprobs, const Cancel& cancel) {
+  const at::NoGradGuard noGrad;
+  const c10::OptionalDeviceGuard guard(tape.parts.front()->pass.model.device);
+  std::vector<std::vector<double>> slopes;
+  auto from = dLogprobs.begin();
+  for (const auto& part : tape.parts) {
+    const auto to = from + part->pass.layout.completion_N.numel();
+    slopes.emplace_back(from, to);
+    from = to;
+  }
+  std::vector<GradientSink> sinks(tape.parts.size());
+  forEachPart(tape.parts.size(), [&](size_t i) {
+    if (allZero(slopes[i])) return;
+    runPassBackward(*tape.parts[i], tape.temperature, slopes[i], sinks[i], cancel);
+  });
+  for (GradientSink& sink : sinks) sink.commit();
 }
 
 void checkSlopes(const std::vector<double>& dLogprobs, int64_t completionTokens) {
@@ -169,7 +264,13 @@ ScoreResult score(const Model& model, const Policy* policy, const PackedSequence
   checkPass(batch, model.spec, temperature);
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(model.device);
-  return runPass(makeLayerPass(model, policy, batch, std::nullopt), temperature, nullptr, cancel);
+  const std::vector<PackedSequences> parts = partsOf(model, batch);
+  std::vector<ScoreResult> results(parts.size());
+  forEachPart(parts.size(), [&](size_t i) {
+    const LayerPass pass = makeLayerPass(model, policy, parts[i], std::nullopt);
+    results[i] = runPass(pass, temperature, nullptr, cancel);
+  });
+  return joined(std::move(results));
 }
 
 ScoreResult forward(Policy& policy, const PackedSequences& batch, double temperature,
@@ -194,12 +295,12 @@ void backward(Policy& policy, const std::vector<double>& dLogprobs, const Cancel
          "another forward, step, restore and zeroGradients drop it)");
   }
   checkSlopes(dLogprobs, tape->sequences.completionTokens());
-  const auto isZero = [](double slope) { return slope == 0; };
-  if (std::all_of(dLogprobs.begin(), dLogprobs.end(), isZero)) return;
+  if (allZero(dLogprobs)) return;
   try {
     return runBackward(*tape, dLogprobs, cancel);
   } catch (...) {
-    if (tape->sequences.count() != 1 || tape->firstKept == tape->layers.size() ||
+    const PassTape& only = *tape->parts.front();
+    if (tape->sequences.count() != 1 || only.firstKept == only.layers.size() ||
         !handlingOutOfMemory())
       throw;
   }
@@ -214,11 +315,13 @@ void backward(Policy& policy, const std::vector<double>& dLogprobs, const Cancel
 
 int64_t tapeBytes(const Policy& policy) {
   if (!policy.tape) return 0;
-  const Tape& tape = *policy.tape;
-  std::vector<at::Tensor> tensors{tape.last_ND, tape.hidden.y, tape.hidden.inverseRms,
-                                  tape.slopes_ND};
-  listTensors(tape.pass, tensors);
-  for (const LayerTape& layer : tape.layers) listTensors(layer, tensors);
+  std::vector<at::Tensor> tensors;
+  for (const auto& part : policy.tape->parts) {
+    tensors.insert(tensors.end(),
+                   {part->last_ND, part->hidden.y, part->hidden.inverseRms, part->slopes_ND});
+    listTensors(part->pass, tensors);
+    for (const LayerTape& layer : part->layers) listTensors(layer, tensors);
+  }
   // Tensors share storages, some with the parameters.
   std::unordered_set<const c10::StorageImpl*> counted;
   for (const Parameter& parameter : policy.parameters) {

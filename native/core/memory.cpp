@@ -198,6 +198,8 @@ int64_t availableBytes(c10::Device device) {
   return currentAccount ? std::min(free, currentAccount->freeBytes()) : free;
 }
 
+bool memoryIsCounted() { return currentAccount != nullptr; }
+
 bool handlingOutOfMemory() {
   try {
     throw;

@@ -46,6 +46,10 @@ void prepareMemoryLimit(c10::Device device, int64_t limitBytes);
 // What the calling engine thread can still allocate on `device`.
 int64_t availableBytes(c10::Device device);
 
+// Whether the calling engine thread's tensors count towards a limit, which those of other threads
+// would not.
+bool memoryIsCounted();
+
 // Whether the exception being handled means that memory ran out; call it only inside a catch block.
 bool handlingOutOfMemory();
 

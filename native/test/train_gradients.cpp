@@ -1,8 +1,11 @@
 // Gradients in fp64 against central differences, and what must not change them.
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <cmath>
+#include <tuple>
 
 #include "check.h"
 #include "device_models.h"
@@ -166,6 +169,64 @@ ACOER_TEST(train_micro_batches_do_not_change_the_step) {
     }
     ACOER_CHECK_LE(std::abs(sum - whole), 1e-12);
     ACOER_CHECK_LE(largestGap(gradients(*policy), want), 1e-12);
+  }
+}
+
+// Sets the number of threads for as long as it lives.
+class Threads {
+ public:
+  explicit Threads(int count) : before_(at::get_num_threads()) { at::set_num_threads(count); }
+  ~Threads() { at::set_num_threads(before_); }
+  Threads(const Threads&) = delete;
+  Threads& operator=(const Threads&) = delete;
+
+ private:
+  int before_;
+};
+
+double largestDifference(const std::vector<double>& a, const std::vector<double>& b) {
+  ACOER_CHECK(a.size() == b.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+  return largest;
+}
+
+// Small models are passed over in parts, one for each thread.
+ACOER_TEST(train_threads_do_not_change_the_step) {
+  const auto lora = randomAdapter(doubleModel(true), 5);
+  lora->options.dropout = 0.2;
+  std::vector<int64_t> prompts, completions;
+  for (int64_t b = 0; b < 9; ++b) {
+    prompts.push_back(1 + b % 4);
+    completions.push_back(b == 4 ? 0 : 30 + 17 * (b % 5));
+  }
+  Functional f{randomSequences(smallSpec(), prompts, completions, 3), {}, DropoutKey{9}};
+  for (int64_t t = 0; t < f.sequences.completionTokens(); ++t) {
+    f.slopes.push_back(0.1 * std::sin(3 * static_cast<double>(t) + 1));
+  }
+  for (const auto& policy : {lora, fullPolicy(false)}) {
+    std::vector<std::pair<std::string, at::Tensor>> want;
+    ScoreResult scored, forwarded;
+    double value = 0;
+    for (const int count : {1, 2, 3, 8}) {
+      const Threads threads(count);
+      const auto& s = f.sequences;
+      const ScoreResult now = score(*policy->model, policy.get(), s, kTemperature, kNever);
+      const ScoreResult kept = forward(*policy, s, kTemperature, f.dropout, kNever);
+      backward(*policy, f.slopes, kNever);
+      const auto got = gradients(*policy);
+      const double sum = valueAt(f, kept);
+      zeroGradients(*policy);
+      if (count == 1) {
+        std::tie(scored, forwarded, want, value) = std::tie(now, kept, got, sum);
+        continue;
+      }
+      ACOER_CHECK_LE(largestDifference(now.logprobs, scored.logprobs), 1e-12);
+      ACOER_CHECK_LE(largestDifference(now.entropies, scored.entropies), 1e-12);
+      ACOER_CHECK_LE(largestDifference(kept.logprobs, forwarded.logprobs), 1e-12);
+      ACOER_CHECK_LE(std::abs(sum - value), 1e-12);
+      ACOER_CHECK_LE(largestGap(got, want), 1e-12);
+    }
   }
 }
 

@@ -81,7 +81,15 @@ async function withThread(read) {
 /** @param {string} path */
 async function readRows(path) {
   const { collectProblems } = dist('data/collect.js');
-  const options = { columns: {}, skipBadRows: true, dropUnparsedGold: false, levels: null };
+  const references = dist('judges/index.js').referenceRule({ judge: 'math', judgeParams: {} });
+  const options = {
+    columns: {},
+    skipBadRows: true,
+    dropUnparsedGold: false,
+    levels: null,
+    references,
+    keepRows: true,
+  };
   const read = () => collectProblems('set', [{ path, label: path }], options);
   await (path.endsWith('.parquet') ? withThread(read) : read());
 }
@@ -357,7 +365,7 @@ const KINDS = {
     read: (_, bytes, folder) => {
       putRun(folder, {}, true);
       put(folder, { 'config.json': bytes, 'summary.json': bytes });
-      return dist('train/opening.js').finishedRun(folder, {});
+      return dist('train/opening.js').finishedRun(folder, { settings: {}, parts: {} });
     },
   },
   completions: {

@@ -62,7 +62,7 @@ function checkTables(folder, written, step) {
 }
 
 function checkFinished({ opening }, folder, reference) {
-  const finished = opening.finishedRun(folder, {});
+  const finished = opening.finishedRun(folder, { settings: {}, parts: {} });
   if (finished === null) return false;
   checkAdapter(folder, finished.config, reference);
   return true;
