@@ -21,9 +21,9 @@ export interface CardContent {
 }
 
 /** A card is published, so it gives only the last part of a path. */
-const published = (name: string): string => (isAbsolute(name) ? basename(name) : name);
+export const published = (name: string): string => (isAbsolute(name) ? basename(name) : name);
 
-const publishedData = (name: string): string => joinNames(partNames(name).map(published));
+export const publishedData = (name: string): string => joinNames(partNames(name).map(published));
 
 /** The hub's data sets among the parts of a pinned name. */
 function hubDatasets(pinned: string): string[] {
@@ -32,7 +32,11 @@ function hubDatasets(pinned: string): string[] {
   return repos.filter((repo) => !isAbsolute(repo) && looksLikeHubId(repo));
 }
 
-function frontMatter({ config: { model }, trainData }: CardContent): string {
+/** @param method how it was trained, a tag on the hub */
+export function frontMatter(
+  { config: { model }, trainData }: { config: Pick<Config, 'model'>; trainData: CardContent['trainData'] },
+  method: string,
+): string {
   const datasets = hubDatasets(trainData.source?.pinned ?? '');
   const fields = {
     // Hubs reject a card whose base model is not one of theirs.
@@ -40,12 +44,12 @@ function frontMatter({ config: { model }, trainData }: CardContent): string {
     ...(datasets.length > 0 && { datasets }),
     library_name: 'peft',
     pipeline_tag: 'text-generation',
-    tags: ['acoer', 'grpo', 'lora', 'reasoning'],
+    tags: ['acoer', method, 'lora', 'reasoning'],
   };
   return `---\n${stringify(fields)}---`;
 }
 
-const table = (rows: readonly (readonly string[])[]): string =>
+export const table = (rows: readonly (readonly string[])[]): string =>
   [rows[0]!, rows[0]!.map(() => '---'), ...rows.slice(1)].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
 function evaluationRow(name: string, base: EvalSummary, trained: EvalSummary): string[] {
@@ -105,15 +109,32 @@ export function withPublishedNames(config: Config): Config {
   };
 }
 
+/** What the adapter was trained for. */
+export function baseModel(name: string): string {
+  const model = published(name);
+  return model === 'tiny' ? "Acoer's embedded model `tiny`" : `\`${model}\``;
+}
+
+/** How to load the folder in Python. */
+export const USE = `## Use
+
+\`\`\`python
+from peft import AutoPeftModelForCausalLM
+from transformers import AutoTokenizer
+
+model = AutoPeftModelForCausalLM.from_pretrained("this folder, or its name on the hub")
+tokenizer = AutoTokenizer.from_pretrained("this folder, or its name on the hub")
+\`\`\`
+`;
+
 export function modelCard(content: CardContent): string {
   const { config, summary } = content;
   const model = published(config.model);
-  const base = model === 'tiny' ? "Acoer's embedded model `tiny`" : `\`${model}\``;
-  return `${frontMatter(content)}
+  return `${frontMatter(content, 'grpo')}
 
 # ${splitRevision(model).id} with GRPO and the reward ${summary.run.reward}
 
-A LoRA adapter in PEFT's format for ${base}, trained by acoer ${packageVersion()} to think in fewer tokens.
+A LoRA adapter in PEFT's format for ${baseModel(config.model)}, trained by acoer ${packageVersion()} to think in fewer tokens.
 
 ## Evaluation before and after training
 
@@ -130,14 +151,5 @@ were local files of whoever trained this; data named memory: was held in their p
 ${trainCommand(withPublishedNames(config))}
 \`\`\`
 
-## Use
-
-\`\`\`python
-from peft import AutoPeftModelForCausalLM
-from transformers import AutoTokenizer
-
-model = AutoPeftModelForCausalLM.from_pretrained("this folder, or its name on the hub")
-tokenizer = AutoTokenizer.from_pretrained("this folder, or its name on the hub")
-\`\`\`
-`;
+${USE}`;
 }
