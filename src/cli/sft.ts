@@ -101,6 +101,9 @@ class SftView {
         if (event.resumedStep !== null) printNote(`resumed after step ${event.resumedStep}`);
         printNote(`${count(event.examples, 'example')}, ${count(event.steps, 'step')}`);
         break;
+      case 'encoding':
+        printNote(`encoding  ${grouped(event.done)} of ${count(event.total, 'example')}`);
+        break;
       case 'loaded':
         printNote(
           `${event.model}: ${count(event.parameters, 'parameter')}, ${grouped(event.trained)} of them trained, ${event.dtype} on ${event.device}`,

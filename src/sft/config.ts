@@ -5,6 +5,7 @@ import {
   configSchema,
   didYouMean,
   plain,
+  PRESETS,
   problemsOf,
   resolveConfig,
   trlHint,
@@ -128,6 +129,10 @@ function hint(name: string): string {
   return trl !== '' && named.every((setting) => KEYS.includes(setting)) ? trl : didYouMean(name, KEYS);
 }
 
+/** The embedded model is asked as its preset of `train` asks it: it knows no other letters. */
+const ownPrompt = (model: unknown): SftInput =>
+  model === 'tiny' ? { promptTemplate: PRESETS['tiny']!.values.promptTemplate } : {};
+
 /** `layers`, later ones over earlier ones, over the defaults. @throws BAD_CONFIG listing every problem */
 export function resolveSft(layers: readonly SftInput[]): SftConfig {
   const given: Record<string, unknown> = {};
@@ -139,7 +144,7 @@ export function resolveSft(layers: readonly SftInput[]): SftConfig {
       { path: 'dataset', message: 'name the training data, for example --dataset data.jsonl' },
     ]);
   }
-  const { data, error } = sftSchema.safeParse(given);
+  const { data, error } = sftSchema.safeParse({ ...ownPrompt(given['model']), ...given });
   if (error !== undefined) {
     throw badConfig(error.issues.flatMap((issue) => problemsOf(issue, given, KEYS, hint)));
   }

@@ -13,6 +13,8 @@ export interface SftSummary {
 type FetchProgress = Parameters<NonNullable<ModelFetchOptions['onProgress']>>[0];
 
 export type SftEvent =
+  /** Rows are turned into token ids, which takes minutes for many long ones. At most once a second. */
+  | { type: 'encoding'; done: number; total: number }
   | { type: 'run'; directory: string; resumedStep: number | null; examples: number; steps: number }
   | { type: 'loaded'; model: string; parameters: number; trained: number; device: string; dtype: string }
   | { type: 'step'; step: number; metrics: StepMetrics }

@@ -29,6 +29,11 @@ export interface SftInputs {
   identity: Omit<SftIdentity, 'model'>;
 }
 
+export interface SftOpenOptions extends ModelFetchOptions {
+  /** Called after each example that was turned into token ids. */
+  onEncoded?: (done: number, total: number) => void;
+}
+
 /** Name of rows that the caller gave. */
 export const ROWS = 'rows';
 
@@ -78,7 +83,7 @@ async function encodeAll(
   tokenizer: Tokenizer,
   config: SftConfig,
   longest: number,
-  { signal, onNotice }: ModelFetchOptions,
+  { signal, onNotice, onEncoded }: SftOpenOptions,
 ): Promise<Tokens[]> {
   const rows = new SftRows(config.columns);
   const pace = new Pace();
@@ -88,6 +93,7 @@ async function encodeAll(
     if (sampleTokens(example) <= longest) examples.push(example);
     await pace.turn();
     signal?.throwIfAborted();
+    onEncoded?.(i + 1, data.size);
   }
   const left = data.size - examples.length;
   const limit = `longer than ${longest} tokens (maxLength, or the model's context)`;
@@ -114,7 +120,7 @@ const tokenizerFingerprints = ({ fingerprints: own }: Tokenizer): Fingerprints =
 export async function openSftInputs(
   config: SftConfig,
   rows: readonly Row[] | undefined,
-  options: ModelFetchOptions,
+  options: SftOpenOptions,
 ): Promise<SftInputs> {
   const { directory: modelDirectory } = await resolveModel(config.model, options);
   const { maxPositions } = await readPlannedModel(modelDirectory);

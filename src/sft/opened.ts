@@ -3,7 +3,7 @@ import { mergeLayers, type ConfigInput } from '../config';
 import type { Engine, Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import { abortable } from '../grpo/abortable';
-import { adapterWeights, modelFingerprints, type ModelFetchOptions } from '../models';
+import { adapterWeights, modelFingerprints } from '../models';
 import {
   createRunDirectory,
   findCheckpoint,
@@ -21,7 +21,14 @@ import { otherSetUp } from '../train/state';
 import type { Row } from '../types';
 import { asTrainConfig, resolveSft, type SftConfig, type SftInput } from './config';
 import type { SftEvent, SftSummary } from './events';
-import { openSftInputs, withLasting, withPinned, type SftIdentity, type SftInputs } from './inputs';
+import {
+  openSftInputs,
+  withLasting,
+  withPinned,
+  type SftIdentity,
+  type SftInputs,
+  type SftOpenOptions,
+} from './inputs';
 import { allowedChanges, checkIdentity, START, storedSft, type SftState } from './state';
 
 /** A run whose folder is open and locked, before its model is loaded. */
@@ -49,7 +56,7 @@ export interface OpenedSft extends SftOpening {
 export interface SftAsked {
   settings: SftInput;
   rows?: readonly Row[];
-  fetching: ModelFetchOptions;
+  fetching: SftOpenOptions;
 }
 
 export async function openNewSft(out: string | undefined, asked: SftAsked): Promise<SftOpening> {

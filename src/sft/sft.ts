@@ -2,11 +2,10 @@
 import { AcoerError } from '../errors';
 import { memoryName } from '../data';
 import { discardRunDirectory } from '../run';
-import type { ModelFetchOptions } from '../models';
 import type { Row } from '../types';
 import type { SftInput } from './config';
 import type { SftEvent, SftSummary } from './events';
-import { ROWS } from './inputs';
+import { ROWS, type SftOpenOptions } from './inputs';
 import {
   finishedSft,
   openNewSft,
@@ -30,12 +29,22 @@ export interface SftOptions extends Omit<SftInput, 'dataset'> {
   onEvent?: (event: SftEvent) => void;
 }
 
-function askedOf(options: SftOptions, fetching: ModelFetchOptions): SftAsked {
+function askedOf(options: SftOptions, fetching: SftOpenOptions): SftAsked {
   const { dataset, out: _out, resume: _resume, signal: _signal, onEvent: _onEvent, ...rest } = options;
   if (dataset === undefined || typeof dataset === 'string') {
     return { settings: { ...rest, ...(dataset !== undefined && { dataset }) }, fetching };
   }
   return { settings: { ...rest, dataset: memoryName(ROWS) }, rows: dataset, fetching };
+}
+
+/** Calls `report` at most once a second, and not within the first. */
+function everySecond(report: (done: number, total: number) => void): SftOpenOptions['onEncoded'] {
+  let last = performance.now();
+  return (done, total) => {
+    if (performance.now() - last < 1_000) return;
+    last = performance.now();
+    report(done, total);
+  };
 }
 
 /** A run that is aborted while it is set up ends like any aborted run. */
@@ -82,6 +91,7 @@ export async function sft(options: SftOptions): Promise<SftSummary> {
     signal,
     onProgress: (progress) => emit({ type: 'download', ...progress }),
     onNotice: warn,
+    onEncoded: everySecond((done, total) => emit({ type: 'encoding', done, total })),
   });
   const finished = resume === undefined ? null : finishedSft(resume, asked.settings);
   if (finished !== null) {

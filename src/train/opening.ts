@@ -100,14 +100,7 @@ function resumedConfig(
   run: RunDirectory,
   { settings: { preset, ...values }, parts: { rewards } }: Pick<Asked, 'settings' | 'parts'>,
 ): { stored: Config; wanted: Config } {
-  const own = run.settings() as ConfigInput;
-  // Only a supervised run has this setting.
-  if ('epochs' in own) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      `${run.path} is a run of acoer sft; resume it with: acoer sft --resume ${run.path}, or train on from its adapter with --adapter ${run.path}/final.`,
-    );
-  }
+  const own = run.trainSettings() as ConfigInput;
   const stored = resolveTrainConfig([own], undefined, rewards);
   // A preset's values replace the stored ones like any others.
   const over = mergeLayers([values], preset);

@@ -89,7 +89,7 @@ test('Ctrl-C ends it with a checkpoint and exit code 130; resumed, it leaves the
   expect(without(untimedFiles(path))).toEqual(without(untimedFiles(whole)));
 });
 
-test('train goes on from the adapter, and neither command resumes a run of the other', async () => {
+test('train goes on from the adapter, and its run is not resumed as a supervised one', async () => {
   const grpo = join(folder, 'grpo');
   const words = ['--adapter', join(whole, 'final'), '--max-steps', '1', '--out', grpo];
   const few = ['evalProblems=0', 'evalSampledProblems=0', 'promptsPerStep=1', 'numGenerations=2'];
@@ -103,11 +103,20 @@ test('train goes on from the adapter, and neither command resumes a run of the o
     stdout: '',
     stderr: `acoer: ${grpo} is a run of acoer train; resume it with: acoer train --resume ${grpo}\n`,
   });
-  const other = await acoer('train', '--resume', whole);
-  expect([other.code, other.stderr]).toEqual([
-    2,
-    `acoer: ${whole} is a run of acoer sft; resume it with: acoer sft --resume ${whole}, or train on from its adapter with --adapter ${whole}/final.\n`,
-  ]);
+});
+
+test.each([
+  ['train', '--resume'],
+  ['fork', '--at', '5'],
+  ['report'],
+  ['monitor'],
+])('%s refuses its run in one sentence that says what to do', async (command, ...more) => {
+  const words = command === 'train' ? [...more, whole] : [whole, ...more];
+  const { code, stderr } = await acoer(command, ...words);
+  expect(stderr).toBe(
+    `acoer: ${whole} is a run of acoer sft, which has losses and an adapter, but no rewards, completions or evaluations; resume it with acoer sft --resume ${whole}, or go on from it with acoer train --adapter ${whole}/final.\n`,
+  );
+  expect(code).toBe(2);
 });
 
 const USER = { role: 'user', content: 'Hi' };

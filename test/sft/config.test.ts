@@ -21,6 +21,13 @@ test('defaults', () => {
   });
 });
 
+test('the embedded model is asked as train asks it', () => {
+  const asked = resolveConfig([{ model: 'tiny' }]).promptTemplate;
+  expect(resolveSft([{ dataset: 'a.jsonl', model: 'tiny' }]).promptTemplate).toBe(asked);
+  const own = resolveSft([{ dataset: 'a.jsonl', model: 'tiny', promptTemplate: 'x{problem}' }]);
+  expect(own.promptTemplate).toBe('x{problem}');
+});
+
 test('later layers win, and undefined says nothing', () => {
   const config = resolveSft([{ dataset: 'a.jsonl', seed: 1 }, { seed: 2, dataset: undefined }]);
   expect([config.dataset, config.seed]).toEqual(['a.jsonl', 2]);
