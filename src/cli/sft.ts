@@ -40,12 +40,7 @@ export function define(command: Command): void {
       '--dataset <name>',
       'rows with messages, with prompt and completion, or with problem and solution: a file, a folder or org/name',
     )
-    .option(
-      '--set <path=value>',
-      'override a setting, e.g. --set batchSize=16 (repeatable)',
-      collect,
-      [],
-    )
+    .option('--set <path=value>', 'override a setting, e.g. --set batchSize=16 (repeatable)', collect, [])
     .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
     .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
     .option('--max-steps <n>', 'optimiser updates (default: epochs decide)', integer(1))
@@ -62,7 +57,17 @@ export function define(command: Command): void {
 }
 
 /** The options that are shortcuts for settings. */
-function settingsOf({ model, adapter, dataset, maxSteps, learningRate, seed, device, dtype, threads }: SftFlags) {
+function settingsOf({
+  model,
+  adapter,
+  dataset,
+  maxSteps,
+  learningRate,
+  seed,
+  device,
+  dtype,
+  threads,
+}: SftFlags) {
   return { model, adapter, dataset, maxSteps, learningRate, seed, device, dtype, threads };
 }
 
@@ -152,7 +157,10 @@ function closing({ run, loss, numTokens }: SftSummary): string[] {
   const folder = printableLine(run.directory);
   const facts = [
     ['loss', `${loss.first.toFixed(4)} -> ${loss.last.toFixed(4)} per completion token, first and last step`],
-    ['trained on', `${count(run.examples, 'example')}, ${count(numTokens, 'token')} in ${count(run.steps, 'step')}`],
+    [
+      'trained on',
+      `${count(run.examples, 'example')}, ${count(numTokens, 'token')} in ${count(run.steps, 'step')}`,
+    ],
     ['adapter', `${folder}/final`],
   ];
   return [...alignTable(facts, 2), '', `To go on with GRPO: acoer train --adapter ${folder}/final`];

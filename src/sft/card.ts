@@ -23,7 +23,10 @@ function training({ config, data, summary: { run, loss } }: SftCardContent): str
     ['examples', String(run.examples)],
     ['steps x examples', `${run.steps} x ${config.batchSize}`],
     ['longest example', config.maxLength === null ? "the model's context" : `${config.maxLength} tokens`],
-    ['loss', `negative log-likelihood per completion token: ${shown(loss.first)} in the first step, ${shown(loss.last)} in the last`],
+    [
+      'loss',
+      `negative log-likelihood per completion token: ${shown(loss.first)} in the first step, ${shown(loss.last)} in the last`,
+    ],
     ['learning rate', `${config.learningRate}, ${config.lrSchedulerType}`],
     [config.useRslora ? 'LoRA (rsLoRA)' : 'LoRA', lora],
     ['target modules', config.targetModules.join(', ')],

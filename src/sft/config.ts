@@ -25,7 +25,9 @@ const columnsField = z
     solution: columnName('the worked solution'),
   })
   .default({})
-  .describe('Column names by role: messages, prompt, completion, problem, solution. Roles not listed are looked up under the usual names.');
+  .describe(
+    'Column names by role: messages, prompt, completion, problem, solution. Roles not listed are looked up under the usual names.',
+  );
 
 const dataFields = {
   model: train.model,

@@ -98,7 +98,10 @@ async function encodeAll(
   const left = data.size - examples.length;
   const limit = `longer than ${longest} tokens (maxLength, or the model's context)`;
   if (examples.length === 0) {
-    throw new AcoerError('BAD_INPUT', `Nothing is left to train on: all examples of ${data.name} are ${limit}.`);
+    throw new AcoerError(
+      'BAD_INPUT',
+      `Nothing is left to train on: all examples of ${data.name} are ${limit}.`,
+    );
   }
   if (left > 0) onNotice?.(`${data.name}: ${left} of ${count(data.size, 'example')} left out: ${limit}.`);
   return examples;

@@ -82,7 +82,10 @@ function storedSettings(directory: RunDirectory): SftConfig {
 }
 
 /** The stored configuration, and the same under new settings, with paths and commits that keep their meaning. */
-function resumedConfigs(directory: RunDirectory, settings: SftInput): { stored: SftConfig; wanted: SftConfig } {
+function resumedConfigs(
+  directory: RunDirectory,
+  settings: SftInput,
+): { stored: SftConfig; wanted: SftConfig } {
   const stored = storedSettings(directory);
   const layers = [stored, settings] as ConfigInput[];
   const asked = resolveSft([mergeLayers(layers) as SftInput]);

@@ -159,10 +159,7 @@ interface Found {
 
 function pairLesson(prompt: Found, completion: Found): Lesson {
   if (typeof prompt.value === 'string' && typeof completion.value === 'string') {
-    return nonEmpty(
-      { form: 'text', prompt: prompt.value, completion: completion.value },
-      completion.name,
-    );
+    return nonEmpty({ form: 'text', prompt: prompt.value, completion: completion.value }, completion.name);
   }
   if (!Array.isArray(prompt.value) || !Array.isArray(completion.value)) {
     throw new BadRow(`must have text in both ${prompt.name} and ${completion.name}, or messages in both`);

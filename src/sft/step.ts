@@ -28,10 +28,7 @@ export class Batches {
     const epoch = Math.floor(step / this.perEpoch);
     const first = (step % this.perEpoch) * batchSize;
     const length = Math.min(batchSize, size - first);
-    return Array.from(
-      { length },
-      (_, i) => this.examples[this.order.rowAt(epoch * size + first + i)]!,
-    );
+    return Array.from({ length }, (_, i) => this.examples[this.order.rowAt(epoch * size + first + i)]!);
   }
 }
 

@@ -105,19 +105,17 @@ test('train goes on from the adapter, and its run is not resumed as a supervised
   });
 });
 
-test.each([
-  ['train', '--resume'],
-  ['fork', '--at', '5'],
-  ['report'],
-  ['monitor'],
-])('%s refuses its run in one sentence that says what to do', async (command, ...more) => {
-  const words = command === 'train' ? [...more, whole] : [whole, ...more];
-  const { code, stderr } = await acoer(command, ...words);
-  expect(stderr).toBe(
-    `acoer: ${whole} is a run of acoer sft, which has losses and an adapter, but no rewards, completions or evaluations; resume it with acoer sft --resume ${whole}, or go on from it with acoer train --adapter ${whole}/final.\n`,
-  );
-  expect(code).toBe(2);
-});
+test.each([['train', '--resume'], ['fork', '--at', '5'], ['report'], ['monitor']])(
+  '%s refuses its run in one sentence that says what to do',
+  async (command, ...more) => {
+    const words = command === 'train' ? [...more, whole] : [whole, ...more];
+    const { code, stderr } = await acoer(command, ...words);
+    expect(stderr).toBe(
+      `acoer: ${whole} is a run of acoer sft, which has losses and an adapter, but no rewards, completions or evaluations; resume it with acoer sft --resume ${whole}, or go on from it with acoer train --adapter ${whole}/final.\n`,
+    );
+    expect(code).toBe(2);
+  },
+);
 
 const USER = { role: 'user', content: 'Hi' };
 
@@ -145,7 +143,9 @@ test('rows that cannot be read are skipped and counted when asked for', async ()
     ...['sft', '--model', 'tiny', '--dataset', path, '--set', 'skipBadRows=true', '--json'],
     ...['--out', join(folder, 'skipped'), '--max-steps', '2'],
   );
-  expect(stderr).toMatch(/warning: .*: 1 of 2 rows cannot be read and were left out \(.* line 1 has no values/);
+  expect(stderr).toMatch(
+    /warning: .*: 1 of 2 rows cannot be read and were left out \(.* line 1 has no values/,
+  );
   expect(code).toBe(0);
   expect(JSON.parse(stdout)).toMatchObject({ run: { method: 'sft', steps: 2, examples: 1 } });
 });

@@ -29,7 +29,10 @@ test('the embedded model is asked as train asks it', () => {
 });
 
 test('later layers win, and undefined says nothing', () => {
-  const config = resolveSft([{ dataset: 'a.jsonl', seed: 1 }, { seed: 2, dataset: undefined }]);
+  const config = resolveSft([
+    { dataset: 'a.jsonl', seed: 1 },
+    { seed: 2, dataset: undefined },
+  ]);
   expect([config.dataset, config.seed]).toEqual(['a.jsonl', 2]);
 });
 

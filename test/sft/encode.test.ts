@@ -72,7 +72,10 @@ test("a problem with its solution is the user's message of promptTemplate and th
   expect(idsOf(qwen3, row)).toEqual(idsOf(qwen3, { messages: asMessages }));
 });
 
-const templated = (source: string): Tokenizer => ({ ...qwen3, renderChat: makeRenderer('model', source, {}) });
+const templated = (source: string): Tokenizer => ({
+  ...qwen3,
+  renderChat: makeRenderer('model', source, {}),
+});
 const USER: ChatMessage[] = [{ role: 'user', content: 'Hi <think>' }];
 
 /** As DeepSeek-R1-Distill: the prompt opens <think>, and thinking is cut from what the assistant said. */

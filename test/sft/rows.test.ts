@@ -61,7 +61,9 @@ test('a file without the columns of any form is refused before its rows are read
   expect(() => new SftRows().choose('data.parquet', ['text', 'prompt'])).toThrow(
     expect.objectContaining({
       code: 'BAD_INPUT',
-      message: expect.stringMatching(/^data\.parquet has no values in messages, .*its columns are text, prompt\./) as string,
+      message: expect.stringMatching(
+        /^data\.parquet has no values in messages, .*its columns are text, prompt\./,
+      ) as string,
     }) as Error,
   );
   const columns = ['id', 'question', 'solution'];

@@ -8,7 +8,13 @@ import { readMetrics } from '../../src/run';
 import { sft, type SftEvent, type SftOptions } from '../../src/sft';
 import { Batches } from '../../src/sft/step';
 import type { Row } from '../../src/types';
-import { adapterDirectory, differingTensors, modelDirectory, readJson, readSafetensors } from '../helpers/fixtures';
+import {
+  adapterDirectory,
+  differingTensors,
+  modelDirectory,
+  readJson,
+  readSafetensors,
+} from '../helpers/fixtures';
 
 jest.setTimeout(120_000);
 
@@ -122,7 +128,9 @@ test('examples that are too long are left out and counted once; none left is an 
   ]);
   await expect(trained({ maxLength: 2 })).rejects.toMatchObject({
     code: 'BAD_INPUT',
-    message: expect.stringMatching(/^Nothing is left to train on: all examples of rows are longer than 2 tokens/) as string,
+    message: expect.stringMatching(
+      /^Nothing is left to train on: all examples of rows are longer than 2 tokens/,
+    ) as string,
   });
 });
 
@@ -147,7 +155,8 @@ test('a run that is aborted ends with a checkpoint and resumes to the same files
   const others = [...fixture.rows.slice(1), { prompt: '1', completion: '2' }];
   await expect(sft({ resume: out, dataset: others })).rejects.toMatchObject({
     code: 'BAD_INPUT',
-    message: 'The training data has changed since the checkpoint of step 3 (rows); restore it, or start a new run.',
+    message:
+      'The training data has changed since the checkpoint of step 3 (rows); restore it, or start a new run.',
   });
   const summary = await sft(resume);
   expect({ ...summary, run: null }).toEqual({ ...whole.summary, run: null });
@@ -157,8 +166,12 @@ test('a run that is aborted ends with a checkpoint and resumes to the same files
 });
 
 test('a loss that is not finite ends the run, and changes nothing', async () => {
-  await expect(trained({ learningRate: 1e30, lrSchedulerType: 'constant', warmupRatio: 0 })).rejects.toMatchObject({
+  await expect(
+    trained({ learningRate: 1e30, lrSchedulerType: 'constant', warmupRatio: 0 }),
+  ).rejects.toMatchObject({
     code: 'NOT_FINITE',
-    message: expect.stringMatching(/^The (loss|gradient) of step \d is not finite, so the step was not made; /) as string,
+    message: expect.stringMatching(
+      /^The (loss|gradient) of step \d is not finite, so the step was not made; /,
+    ) as string,
   });
 });
