@@ -114,10 +114,10 @@ export async function withLasting(config: SftConfig, options: ModelFetchOptions)
   return { ...config, model, adapter, dataset, loraRank, loraAlpha, useRslora, targetModules };
 }
 
-const tokenizerFingerprints = ({ fingerprints: own }: Tokenizer): Fingerprints => ({
-  ...own?.files,
-  ...(own?.chatTemplate != null && { 'the chat template': own.chatTemplate }),
-});
+function tokenizerFingerprints({ fingerprints: own }: Tokenizer): Fingerprints {
+  const template = own?.chatTemplate ?? null;
+  return { ...own?.files, ...(template !== null && { 'the chat template': template }) };
+}
 
 /** `options.onNotice` is told what was left out. */
 export async function openSftInputs(

@@ -78,7 +78,7 @@ function storedSettings(directory: RunDirectory): SftConfig {
       `${path} is a run of acoer train; resume it with: acoer train --resume ${path}`,
     );
   }
-  return resolveSft([settings as SftInput]);
+  return resolveSft([settings]);
 }
 
 /** The stored configuration, and the same under new settings, with paths and commits that keep their meaning. */
@@ -88,7 +88,7 @@ function resumedConfigs(
 ): { stored: SftConfig; wanted: SftConfig } {
   const stored = storedSettings(directory);
   const layers = [stored, settings] as ConfigInput[];
-  const asked = resolveSft([mergeLayers(layers) as SftInput]);
+  const asked = resolveSft([mergeLayers(layers)]);
   const { model, adapter, dataset } = overStored(asTrainConfig(stored), asTrainConfig(asked));
   return { stored, wanted: { ...asked, model, adapter, dataset } };
 }
