@@ -15,6 +15,7 @@ const { configSchemaFile } = require('./docs/config-schema.cjs');
 const { lossesPage } = require('./docs/losses-page.cjs');
 const { metricsPage } = require('./docs/metrics-page.cjs');
 const { rewardsPage } = require('./docs/rewards-page.cjs');
+const { sftTable } = require('./docs/sft-table.cjs');
 const { settingsPage } = require('./docs/settings-page.cjs');
 const { optionsInterface } = require('./docs/options-interface.cjs');
 const { trlTable } = require('./docs/trl-table.cjs');
@@ -35,6 +36,7 @@ const files = {
       read('docs/from-trl.md'),
     ),
   'docs/rewards.md': () => rewardsPage(source('rewards/built-in'), read('docs/rewards.md')),
+  'docs/sft.md': () => sftTable(source('sft/describe'), read('docs/sft.md')),
   'docs/settings.md': () => settingsPage(source('config/index')),
   'configs/schema.json': () =>
     configSchemaFile(source('config/index'), source('rewards/index').listRewards()),

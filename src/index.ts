@@ -13,6 +13,7 @@ export type {
   TrainStep,
 } from './train';
 export type { Sampler } from './sampling';
+export { sft, type SftOptions } from './sft';
 export { METRICS, trackerTag } from './metric-names';
 export type { StepMetrics } from './types';
 

@@ -21,6 +21,7 @@ interface CommandEntry {
 /** Each name is a file in this folder that exports a `CommandModule`. In the order of README's table. */
 const COMMANDS: readonly CommandEntry[] = [
   { name: 'train', summary: 'train a model with GRPO; without arguments, trains the embedded tiny model' },
+  { name: 'sft', summary: 'fine-tune on completions of others (supervised), as a warm start for train' },
   {
     name: 'fork',
     summary: 'continue a run from a checkpoint in a new folder, with another reward or seed',

@@ -1,6 +1,8 @@
 /** The configuration schema as rows and as Markdown, for `docs/` and `acoer train --describe`. */
 import { FIELD_GROUPS } from './fields';
-import { configJsonSchema, type JsonSchema } from './json-schema';
+import type { z } from 'zod';
+import { configSchema } from './fields';
+import { jsonSchemaOf, type JsonSchema } from './json-schema';
 import { PRESETS } from './presets';
 
 export interface FieldDescription {
@@ -20,10 +22,15 @@ function typeName(schema: JsonSchema): string {
   return schema.type ?? 'any';
 }
 
+/** Fields by heading. */
+export type FieldGroups = Readonly<Record<string, object>>;
+
 /** Every field with its type, default and meaning, in documentation order. */
-export function describeConfig(): FieldDescription[] {
-  const { properties } = configJsonSchema();
-  return Object.entries(FIELD_GROUPS).flatMap(([group, fields]) =>
+export const describeConfig = (): FieldDescription[] => describeFields(FIELD_GROUPS, configSchema);
+
+function describeFields(groups: FieldGroups, schema: z.ZodObject): FieldDescription[] {
+  const { properties } = jsonSchemaOf(schema);
+  return Object.entries(groups).flatMap(([group, fields]) =>
     Object.keys(fields).map((name) => {
       const property = properties[name]!;
       return {
@@ -39,19 +46,25 @@ export function describeConfig(): FieldDescription[] {
 
 const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('\n', '\\n');
 
-/** Tables of all fields and presets in Markdown. */
-export function describeConfigMarkdown(): string {
+/** Tables of fields in Markdown. */
+export function fieldTables(groups: FieldGroups, schema: z.ZodObject): string[] {
   const lines: string[] = [];
   let group = '';
-  for (const field of describeConfig()) {
+  for (const field of describeFields(groups, schema)) {
     if (field.group !== group) {
       group = field.group;
       lines.push(...(lines.length > 0 ? [''] : []), `## ${group}`, '');
       lines.push('| setting | type | default | meaning |', '|---|---|---|---|');
     }
-    const value = cell(JSON.stringify(field.default));
-    lines.push(`| \`${field.name}\` | ${cell(field.type)} | \`${value}\` | ${cell(field.description)} |`);
+    const value = field.default === undefined ? 'required' : `\`${cell(JSON.stringify(field.default))}\``;
+    lines.push(`| \`${field.name}\` | ${cell(field.type)} | ${value} | ${cell(field.description)} |`);
   }
+  return lines;
+}
+
+/** Tables of all fields and presets in Markdown. */
+export function describeConfigMarkdown(): string {
+  const lines = fieldTables(FIELD_GROUPS, configSchema);
   lines.push('', '## Presets', '', '| preset | what it is |', '|---|---|');
   for (const [name, preset] of Object.entries(PRESETS))
     lines.push(`| \`${name}\` | ${cell(preset.summary)} |`);

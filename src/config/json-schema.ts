@@ -32,9 +32,14 @@ const UNITS: readonly (readonly [RegExp, string])[] = [
 export const unitOf = (setting: string): string | null =>
   UNITS.find(([pattern]) => pattern.test(setting))?.[1] ?? null;
 
+type ObjectSchema = JsonSchema & { properties: Record<string, JsonSchema> };
+
 /** The schema of what a user may give: defaults are filled in later. Descriptions name TRL's equivalent. */
-export function configJsonSchema(): JsonSchema & { properties: Record<string, JsonSchema> } {
-  const schema = z.toJSONSchema(configSchema, {
+export const configJsonSchema = (): ObjectSchema => jsonSchemaOf(configSchema);
+
+/** The same for any schema of settings. */
+export function jsonSchemaOf(settings: z.ZodObject): ObjectSchema {
+  const schema = z.toJSONSchema(settings, {
     io: 'input',
     target: 'draft-7',
     override: ({ zodSchema, jsonSchema }) => {
@@ -45,10 +50,10 @@ export function configJsonSchema(): JsonSchema & { properties: Record<string, Js
       if (zodSchema instanceof z.ZodString && zodSchema.def.coerce === true)
         jsonSchema.type = ['string', 'number'] as never;
     },
-  }) as JsonSchema & { properties: Record<string, JsonSchema> };
+  }) as ObjectSchema;
   for (const [name, property] of Object.entries(schema.properties)) {
     const trl = trlNameOf(name);
-    if (trl !== null) property.description += ` TRL: ${trl}.`;
+    if (trl !== null && !property.description!.includes('TRL:')) property.description += ` TRL: ${trl}.`;
   }
   return schema;
 }

@@ -49,6 +49,11 @@ function overlayParams(under: Values, over: Values): Values {
 /** The hint for a TRL name is our equivalent; for any other name it is the nearest one. */
 const nameHint = (name: string, known: readonly string[]) => trlHint(name) || didYouMean(name, known);
 
+/** All weights are trained in float32: small updates would be lost in the model's own bfloat16. */
+export const withFullDtype = <Settings extends Pick<Config, 'full' | 'dtype'>>(
+  settings: Settings,
+): Settings => (settings.full && settings.dtype === null ? { ...settings, dtype: 'float32' } : settings);
+
 function check(values: Values, known: readonly ConfigProblem[]): Config {
   const parsed = configSchema.safeParse(values);
   if (!parsed.success) {
@@ -57,9 +62,7 @@ function check(values: Values, known: readonly ConfigProblem[]): Config {
   }
   const problems = [...known, ...crossFieldProblems(parsed.data)];
   if (problems.length > 0) throw badConfig(problems);
-  const { full, dtype } = parsed.data;
-  // Small updates would be lost in the model's own bfloat16.
-  return full && dtype === null ? { ...parsed.data, dtype: 'float32' } : parsed.data;
+  return withFullDtype(parsed.data);
 }
 
 function rewardProblems(values: Values, registered: readonly string[]): ConfigProblem[] {

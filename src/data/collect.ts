@@ -4,7 +4,14 @@ import { AcoerError } from '../errors';
 import type { ReferenceRule } from '../judges';
 import { Pace } from '../pace';
 import type { Problem } from '../types';
-import { BadRow, ColumnMap, type ColumnNames, type GradingColumns, type RowProblem } from './columns';
+import {
+  BadRow,
+  ColumnMap,
+  type ColumnNames,
+  type GradingColumns,
+  type RowMap,
+  type RowProblem,
+} from './columns';
 import { openRows } from './open';
 import { Room } from './room';
 import { rowOf, rowText } from './row-text';
@@ -18,6 +25,8 @@ export interface DataFile {
 
 export interface CollectOptions {
   columns: ColumnNames;
+  /** Reads rows in another way than by `columns`. */
+  rowMap?: RowMap;
   /** What the data set says about judging its answers, or null. */
   grading?: GradingColumns | null;
   /** Skip rows that cannot be read; otherwise the first one throws. */
@@ -84,7 +93,7 @@ class Collector {
   private readonly room = new Room();
 
   constructor(
-    private readonly columns: ColumnMap,
+    private readonly columns: RowMap,
     private readonly options: CollectOptions,
   ) {}
 
@@ -163,14 +172,17 @@ class Collector {
   }
 }
 
+const rowMapOf = ({ rowMap, columns, grading, references }: CollectOptions): RowMap =>
+  rowMap ?? new ColumnMap(columns, grading ?? null, references.needsGold);
+
 /** Reads all rows of `files`, in order, without blocking the event loop. `name` is for messages. */
 export async function collectProblems(
   name: string,
   files: readonly DataFile[],
   options: CollectOptions,
 ): Promise<{ problems: Problem[]; report: RowReport }> {
-  const { keepRows, references } = options;
-  const columns = new ColumnMap(options.columns, options.grading ?? null, references.needsGold);
+  const { keepRows } = options;
+  const columns = rowMapOf(options);
   const collector = new Collector(columns, options);
   const pace = new Pace();
   for (const { path, label } of files) {
@@ -194,7 +206,7 @@ export async function collectRows(
   rows: readonly unknown[],
   options: CollectOptions,
 ): Promise<{ problems: Problem[]; report: RowReport }> {
-  const columns = new ColumnMap(options.columns, options.grading ?? null, options.references.needsGold);
+  const columns = rowMapOf(options);
   const collector = new Collector(columns, options);
   const pace = new Pace();
   for (const [index, row] of rows.entries()) {

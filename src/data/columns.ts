@@ -24,7 +24,7 @@ type Role = keyof ColumnNames;
 type Values = Record<string, unknown>;
 
 /** Usual column names, in the order they are tried. */
-const USUAL: Readonly<Record<Role, readonly string[]>> = {
+export const USUAL: Readonly<Record<Role, readonly string[]>> = {
   problem: ['problem', 'question', 'prompt'],
   answer: ['answer', 'final_answer', 'gold', 'expected_answer', 'ground_truth'],
   solution: ['solution'],
@@ -40,7 +40,15 @@ export class BadRow extends Error {}
 /** The problem in a row, before it gets an id. */
 export type RowProblem = Omit<Problem, 'id' | 'row'> & { id: string | null };
 
-export class ColumnMap {
+/** Turns rows into problems; `ColumnMap` is how runs of `train` do. */
+export interface RowMap {
+  /** The columns to read. Throws BAD_INPUT when a required one is missing. */
+  choose(file: string, columns: readonly string[]): readonly string[];
+  /** Throws BadRow saying what is wrong with the row. */
+  toProblem(values: Readonly<Record<string, unknown>>): RowProblem;
+}
+
+export class ColumnMap implements RowMap {
   constructor(
     private readonly given: ColumnNames,
     private readonly grading: GradingColumns | null = null,
@@ -136,11 +144,11 @@ function gradingOf({ tolerance, countRepeats }: GradingColumns, values: Values):
 }
 
 /** The column that a possibly dotted name begins with. */
-function head(name: string, columns: readonly string[]): string {
+export function head(name: string, columns: readonly string[]): string {
   return columns.includes(name) ? name : name.split('.')[0]!;
 }
 
-function valueAt(values: Values, name: string): unknown {
+export function valueAt(values: Values, name: string): unknown {
   if (Object.hasOwn(values, name)) return values[name];
   let value: unknown = values;
   for (const key of name.split('.')) {
@@ -168,11 +176,11 @@ function itemTexts(value: unknown): string[] | null {
 const answerText = (value: unknown): string | null =>
   scalarText(value) ?? itemTexts(value)?.join(', ') ?? null;
 
-const solutionText = (value: unknown): string | null =>
+export const solutionText = (value: unknown): string | null =>
   scalarText(value) ?? itemTexts(value)?.join('\n\n') ?? null;
 
 /** Plain text, or a chat: a list of messages with one user message and no assistant message. */
-function questionText(value: unknown): string | null {
+export function questionText(value: unknown): string | null {
   if (!Array.isArray(value)) return scalarText(value);
   const messages = value as { role?: unknown; content?: unknown }[];
   const turns = messages.filter((message) => message?.role !== 'system');

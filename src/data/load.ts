@@ -6,7 +6,7 @@ import { referenceRule, type ReferenceRule } from '../judges';
 import type { Problem, Row } from '../types';
 import { readCard } from './card';
 import { collectProblems, collectRows, type CollectOptions, type DataFile, type RowReport } from './collect';
-import type { ColumnNames } from './columns';
+import type { ColumnNames, RowMap } from './columns';
 import { chooseFiles, type SplitChoice } from './files';
 import { fetchSplit, type HubOptions } from './hub';
 import { joinDatasets, partNames } from './join';
@@ -48,6 +48,8 @@ export interface DatasetSpec extends HubOptions {
   splitName?: string | null;
   /** Columns with unusual names. */
   columns?: ColumnNames;
+  /** Reads rows in another way than by `columns`, as `acoer sft` does. */
+  rowMap?: RowMap;
   /** Skip rows that cannot be read. Default false: the first one throws. */
   skipBadRows?: boolean;
   /** Leave out problems whose gold answer the judge cannot read. Default: true for `train`. */
@@ -152,6 +154,7 @@ const MATH = { judge: 'math', judgeParams: {} };
 
 const collectOptions = (spec: Omit<DatasetSpec, 'name'>, known: KnownDataset | null): CollectOptions => ({
   columns: { ...known?.columns, ...spec.columns },
+  rowMap: spec.rowMap,
   grading: known?.grading ?? null,
   references: spec.references ?? referenceRule(MATH),
   keepRows: spec.keepRows ?? true,

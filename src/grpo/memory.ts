@@ -31,8 +31,13 @@ export function stillLearnt(learnt: LearntLimits | undefined, before: Config, co
 export type MemoryPhase = 'rollout' | 'scoring' | 'training' | 'evaluation';
 
 /** An OUT_OF_MEMORY error that says what to change, in the order in which `acoer plan` advises it. */
-export function memoryError(error: unknown, phase: MemoryPhase, config: Config, what = ''): AcoerError {
-  const length = phase === 'evaluation' ? 'evalMaxNewTokens' : 'maxCompletionLength';
+export function memoryError(
+  error: unknown,
+  phase: MemoryPhase,
+  config: Pick<Config, 'memoryLimitBytes' | 'dtype'>,
+  what = '',
+  length = phase === 'evaluation' ? 'evalMaxNewTokens' : 'maxCompletionLength',
+): AcoerError {
   const remedies = [
     ...(config.memoryLimitBytes === null ? [] : ['raise memoryLimitBytes']),
     ...(config.dtype === 'bfloat16' ? [] : ['set dtype to bfloat16']),
@@ -47,7 +52,11 @@ export class MemoryLimits {
   /** Called with one sentence when a limit is lowered. */
   warn: (message: string) => void = () => undefined;
 
-  constructor(private readonly config: Config) {}
+  /** @param lengthSetting what to lower when a single sequence does not fit */
+  constructor(
+    private readonly config: Pick<Config, 'memoryLimitBytes' | 'dtype' | 'microBatchTokens' | 'maxSlots'>,
+    private readonly lengthSetting?: string,
+  ) {}
 
   /** Continues with what was learnt before. */
   restore(learnt: LearntLimits): void {
@@ -108,7 +117,13 @@ export class MemoryLimits {
   private halve(phase: MemoryPhase, members: readonly Tokens[], error: unknown): void {
     const tokens = members.reduce((sum, sample) => sum + sampleTokens(sample), 0);
     if (members.length <= 1)
-      throw memoryError(error, phase, this.config, ` on one sequence of ${tokens} tokens`);
+      throw memoryError(
+        error,
+        phase,
+        this.config,
+        ` on one sequence of ${tokens} tokens`,
+        this.lengthSetting,
+      );
     this.learnt = { ...this.learnt, microBatchTokens: Math.floor(tokens / 2) };
     this.warn(
       `Out of memory in ${phase} on ${members.length} sequences of ${tokens} tokens; the step is repeated, and from now on a pass takes at most ${this.microBatchTokens} tokens.`,

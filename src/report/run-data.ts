@@ -2,7 +2,7 @@
 import { basename, resolve } from 'node:path';
 import { existsSync, statSync } from 'node:fs';
 import { resolveConfig, type Config } from '../config';
-import { errorMessage } from '../errors';
+import { errorCode, errorMessage } from '../errors';
 import {
   discardedLines,
   readAccepted,
@@ -48,9 +48,19 @@ function configOf(directory: RunDirectory): Pick<RunData, 'config' | 'configProb
   }
 }
 
+/** Settings that cannot be read are shown as such, but a run of another kind has nothing to show. */
+function checkKind(directory: RunDirectory): void {
+  try {
+    directory.trainSettings();
+  } catch (error) {
+    if (errorCode(error) === 'BAD_CONFIG') throw error;
+  }
+}
+
 /** @throws BAD_INPUT if `path` is no run, or naming a file of it that is damaged */
 export function readRun(path: string): RunData {
   const directory = readRunDirectory(path);
+  checkKind(directory);
   const rollbacks = readRollbacks(directory);
   const state = directory.state();
   return {

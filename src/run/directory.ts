@@ -120,6 +120,17 @@ export class RunDirectory {
     throw new AcoerError('BAD_INPUT', `${this.config()} contains no settings; the run is damaged.`);
   }
 
+  /** The settings of a run of `acoer train`. @throws BAD_CONFIG for one of `acoer sft` */
+  trainSettings(): object {
+    const settings = this.settings();
+    // Only a supervised run counts epochs.
+    if (!('epochs' in settings)) return settings;
+    throw new AcoerError(
+      'BAD_CONFIG',
+      `${this.path} is a run of acoer sft, which has losses and an adapter, but no rewards, completions or evaluations; resume it with acoer sft --resume ${this.path}, or go on from it with acoer train --adapter ${this.path}/final.`,
+    );
+  }
+
   /** The run's `promptTemplate`; the default if the run is older than the setting. */
   promptTemplate(): string {
     const { promptTemplate } = this.settings() as { promptTemplate?: unknown };

@@ -23,6 +23,10 @@ export interface Tokenizer {
   /** The ids that end a completion: those of generation_config and the tokenizer's own. */
   readonly eosIds: number[];
   readonly padId: number;
+  /** The text of eos_token; absent: that of the first of `eosIds`. */
+  readonly eosToken?: string;
+  /** What the tokenizer puts before a text of its own, such as Llama's begin of text; absent: nothing. */
+  readonly firstIds?: readonly number[];
   /** Highest id + 1; the model's embedding may have more rows. */
   readonly vocabSize: number;
   /** Of the files it was made from; a tokenizer without them is trusted to be the same when a run is resumed. */
@@ -141,6 +145,15 @@ function timed<T>(directory: string, length: number, work: () => T): T {
   });
 }
 
+/** The ids before a text that is encoded with special tokens. */
+function firstIdsOf(directory: string, library: Library): number[] {
+  const ids = (special: boolean) =>
+    timed(directory, 1, () => library.encode('a', { add_special_tokens: special }).ids);
+  const [whole, plain] = [ids(true), ids(false)];
+  const at = whole.findIndex((_, i) => plain.every((id, k) => whole[i + k] === id));
+  return at < 0 ? [] : whole.slice(0, at);
+}
+
 /**
  * @param directory a Hugging Face model directory: tokenizer.json, tokenizer_config.json,
  * generation_config.json
@@ -151,7 +164,8 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
   const { library, vocabSize } = openLibrary(directory, files);
   const idOf = (text: string | null): number | null =>
     text === null ? null : (library.token_to_id(text) ?? null);
-  const eosId = idOf(tokenText(files.config.eos_token));
+  const eosToken = tokenText(files.config.eos_token);
+  const eosId = idOf(eosToken);
   const eosIds = [...new Set([...idList(files.generation.eos_token_id), ...(eosId === null ? [] : [eosId])])];
   if (eosIds.length === 0) {
     throw new AcoerError(
@@ -178,6 +192,8 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
     thinkCloseId: idOf('</think>'),
     eosIds,
     padId: idOf(tokenText(files.config.pad_token)) ?? idList(files.generation.pad_token_id)[0] ?? eosIds[0]!,
+    ...(eosToken !== null && eosId !== null && { eosToken }),
+    firstIds: firstIdsOf(directory, library),
     vocabSize,
     fingerprints: files.fingerprints,
   };

@@ -63,7 +63,7 @@ export async function openFork(
     throw new AcoerError('BAD_CONFIG', 'A fork starts from the settings of its run; leave out preset.');
   }
   const source = readRunDirectory(run);
-  const own = source.settings() as ConfigInput;
+  const own = source.trainSettings() as ConfigInput;
   const before = resolveTrainConfig([own], undefined, parts.rewards);
   const config = overStored(before, resolveTrainConfig([own, settings], undefined, parts.rewards));
   checkStep(source, at);

@@ -21,9 +21,9 @@ export interface CardContent {
 }
 
 /** A card is published, so it gives only the last part of a path. */
-const published = (name: string): string => (isAbsolute(name) ? basename(name) : name);
+export const published = (name: string): string => (isAbsolute(name) ? basename(name) : name);
 
-const publishedData = (name: string): string => joinNames(partNames(name).map(published));
+export const publishedData = (name: string): string => joinNames(partNames(name).map(published));
 
 /** The hub's data sets among the parts of a pinned name. */
 function hubDatasets(pinned: string): string[] {
@@ -32,21 +32,26 @@ function hubDatasets(pinned: string): string[] {
   return repos.filter((repo) => !isAbsolute(repo) && looksLikeHubId(repo));
 }
 
-function frontMatter({ config: { model, full }, trainData }: CardContent): string {
-  const datasets = hubDatasets(trainData.source?.pinned ?? '');
+/** @param method how it was trained, a tag on the hub */
+export function frontMatter(
+  { model, full }: Pick<Config, 'model' | 'full'>,
+  trainData: CardContent['trainData'],
+  method: string,
+): string {
   const relation = full ? 'finetune' : 'adapter';
+  const datasets = hubDatasets(trainData.source?.pinned ?? '');
   const fields = {
     // Hubs reject a card whose base model is not one of theirs.
     ...(looksLikeHubId(model) && { base_model: splitRevision(model).id, base_model_relation: relation }),
     ...(datasets.length > 0 && { datasets }),
     library_name: full ? 'transformers' : 'peft',
     pipeline_tag: 'text-generation',
-    tags: ['acoer', 'grpo', ...(full ? [] : ['lora']), 'reasoning'],
+    tags: ['acoer', method, ...(full ? [] : ['lora']), 'reasoning'],
   };
   return `---\n${stringify(fields)}---`;
 }
 
-const table = (rows: readonly (readonly string[])[]): string =>
+export const table = (rows: readonly (readonly string[])[]): string =>
   [rows[0]!, rows[0]!.map(() => '---'), ...rows.slice(1)].map((row) => `| ${row.join(' | ')} |`).join('\n');
 
 function evaluationRow(name: string, base: EvalSummary, trained: EvalSummary): string[] {
@@ -66,8 +71,13 @@ function evaluation({ summary: { base, trained }, evalData }: CardContent): stri
   return `On \`${publishedData(evalData.name)}\`, n problems, one answer each; thinking tokens are means over all answers.\n\n${table([head, ...rows])}`;
 }
 
+type Trained = Pick<
+  Config,
+  'model' | 'full' | 'dtype' | 'loraRank' | 'loraAlpha' | 'loraDropout' | 'useRslora' | 'targetModules'
+>;
+
 /** What was trained, as rows of the table of settings. */
-function trainedRows(config: Config): string[][] {
+export function trainedRows(config: Trained): string[][] {
   if (config.full) return [['trained', `all weights, in ${config.dtype}`]];
   const { loraRank, loraAlpha, loraDropout, useRslora, targetModules } = config;
   return [
@@ -112,20 +122,38 @@ export function withPublishedNames(config: Config): Config {
   };
 }
 
-export function modelCard(content: CardContent): string {
-  const { config, summary } = content;
-  const model = published(config.model);
+/** What the folder holds. */
+export function whatIsTrained({ model: name, full }: Trained): string {
+  const model = published(name);
   const base = model === 'tiny' ? "Acoer's embedded model `tiny`" : `\`${model}\``;
-  const what = config.full ? `All weights of ${base}` : `A LoRA adapter in PEFT's format for ${base}`;
-  const loader = config.full ? 'AutoModelForCausalLM' : 'AutoPeftModelForCausalLM';
-  const imports = config.full
+  return full ? `All weights of ${base}` : `A LoRA adapter in PEFT's format for ${base}`;
+}
+
+/** How to load the folder in Python. */
+export function howToUse({ full }: Trained): string {
+  const loader = full ? 'AutoModelForCausalLM' : 'AutoPeftModelForCausalLM';
+  const imports = full
     ? `from transformers import ${loader}, AutoTokenizer`
     : `from peft import ${loader}\nfrom transformers import AutoTokenizer`;
-  return `${frontMatter(content)}
+  return `## Use
+
+\`\`\`python
+${imports}
+
+model = ${loader}.from_pretrained("this folder, or its name on the hub")
+tokenizer = AutoTokenizer.from_pretrained("this folder, or its name on the hub")
+\`\`\`
+`;
+}
+
+export function modelCard(content: CardContent): string {
+  const { config, summary, trainData } = content;
+  const model = published(config.model);
+  return `${frontMatter(config, trainData, 'grpo')}
 
 # ${splitRevision(model).id} with GRPO and the reward ${summary.run.reward}
 
-${what}, trained by acoer ${packageVersion()} to think in fewer tokens.
+${whatIsTrained(config)}, trained by acoer ${packageVersion()} to think in fewer tokens.
 
 ## Evaluation before and after training
 
@@ -142,13 +170,5 @@ were local files of whoever trained this; data named memory: was held in their p
 ${trainCommand(withPublishedNames(config))}
 \`\`\`
 
-## Use
-
-\`\`\`python
-${imports}
-
-model = ${loader}.from_pretrained("this folder, or its name on the hub")
-tokenizer = AutoTokenizer.from_pretrained("this folder, or its name on the hub")
-\`\`\`
-`;
+${howToUse(config)}`;
 }

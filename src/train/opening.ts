@@ -100,7 +100,7 @@ function resumedConfig(
   run: RunDirectory,
   { settings: { preset, ...values }, parts: { rewards } }: Pick<Asked, 'settings' | 'parts'>,
 ): { stored: Config; wanted: Config } {
-  const own = run.settings() as ConfigInput;
+  const own = run.trainSettings() as ConfigInput;
   const stored = resolveTrainConfig([own], undefined, rewards);
   // A preset's values replace the stored ones like any others.
   const over = mergeLayers([values], preset);

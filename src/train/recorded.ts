@@ -127,7 +127,7 @@ function missing(lines: readonly KnownMetrics[]): string[] {
  */
 export function watchRecorded(path: string, { groups, set = [] }: WatchOptions = {}): Watched {
   const run = isFolder(path) ? readRunDirectory(path) : null;
-  const stored = (run?.settings() ?? {}) as ConfigInput;
+  const stored = (run?.trainSettings() ?? {}) as ConfigInput;
   const settings = settingsOf(stored, set);
   const lines = readAnyMetrics(run?.metrics() ?? path);
   const notices: string[] = [];

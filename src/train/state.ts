@@ -73,7 +73,11 @@ export function storedState(
 
 /** One sentence if another version, processor or device wrote the checkpoint; otherwise null. */
 export function otherMaker(checkpoint: StoredCheckpoint, engine: Engine): string | null {
-  const { maker } = storedPart(checkpoint);
+  return otherSetUp(storedPart(checkpoint).maker, engine);
+}
+
+/** The same for what made a checkpoint of any kind of run. */
+export function otherSetUp(maker: Maker, engine: Engine): string | null {
   const now = thisMaker(engine);
   const names = Object.keys(now) as (keyof Maker)[];
   const changes = names.filter((name) => maker[name] !== undefined && maker[name] !== now[name]);

@@ -2,7 +2,20 @@ import { acoer } from '../helpers/cli';
 
 /** The commands in the order of README's table. */
 const COMMANDS = [
-  ...['train', 'fork', 'show', 'monitor', 'watch', 'report', 'replay', 'plan', 'data', 'eval', 'verify'],
+  ...[
+    'train',
+    'sft',
+    'fork',
+    'show',
+    'monitor',
+    'watch',
+    'report',
+    'replay',
+    'plan',
+    'data',
+    'eval',
+    'verify',
+  ],
   ...['reward', 'lab', 'generate', 'score', 'bench', 'doctor', 'setup'],
 ];
 

@@ -27,7 +27,7 @@ function runOf(path: string): { directory: RunDirectory; config: Config } {
     throw new AcoerError('BAD_INPUT', `${path} is not a run: it has no config.json.`);
   }
   // Its rewards may be functions of the program that trained it: an evaluation needs none.
-  return { directory, config: resolveConfig([directory.settings()]) };
+  return { directory, config: resolveConfig([directory.trainSettings()]) };
 }
 
 /** The configuration of the runs, or null without a run. Runs must agree in the settings used here. */

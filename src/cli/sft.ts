@@ -1,0 +1,194 @@
+/** `acoer sft`: supervised fine-tuning from the command line. */
+import { Option, type Command } from 'commander';
+import { parseAssignments, readConfigFile } from '../config';
+import { AcoerError } from '../errors';
+import { printableLine } from '../printable';
+import { latestRun } from '../run';
+import { describeSft, goOn, sft, type SftEvent, type SftOptions, type SftSummary } from '../sft';
+import { collect, integer, number, path } from './command';
+import { DownloadView } from './download';
+import { untilSecondSignal } from './interrupt';
+import { printJsonLine, printNote, printText } from './output';
+import { outliveOutput } from './pipes';
+import { alignTable } from './table';
+import { grouped } from '../text';
+import { count } from './view/format';
+
+interface SftFlags {
+  model?: string;
+  adapter?: string;
+  full?: boolean;
+  dataset?: string;
+  set: string[];
+  resume?: string | true;
+  out?: string;
+  maxSteps?: number;
+  learningRate?: number;
+  seed?: number;
+  device?: string;
+  dtype?: SftOptions['dtype'];
+  threads?: number;
+  json?: boolean;
+  describe?: boolean;
+}
+
+export function define(command: Command): void {
+  command
+    .argument('[config]', 'YAML or JSON file of settings')
+    .option('--model <model>', 'tiny, a folder in Hugging Face layout, or org/name[@revision] on the hub')
+    .option('--adapter <folder>', "LoRA adapter to go on from: PEFT's, or final/ of a run", path)
+    .option('--full', 'train all weights instead of a LoRA adapter')
+    .option(
+      '--dataset <name>',
+      'rows with messages, with prompt and completion, or with problem and solution: a file, a folder or org/name',
+    )
+    .option('--set <path=value>', 'override a setting, e.g. --set batchSize=16 (repeatable)', collect, [])
+    .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
+    .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
+    .option('--max-steps <n>', 'optimiser updates (default: epochs decide)', integer(1))
+    .option('--learning-rate <rate>', 'peak learning rate', number(0))
+    .option('--seed <n>', 'seed of the run', integer(0))
+    .option('--device <device>', 'auto, cpu, cuda or cuda:N')
+    .addOption(
+      new Option('--dtype <dtype>', 'type of the base weights').choices(['float32', 'bfloat16', 'float64']),
+    )
+    .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096))
+    .option('--json', 'print the summary as JSON instead of a table')
+    .option('--describe', 'print every setting with its default and meaning, and exit')
+    .action((config: string | undefined, flags: SftFlags) => runSft(config, flags));
+}
+
+/** The options that are shortcuts for settings. */
+function settingsOf({
+  model,
+  adapter,
+  full,
+  dataset,
+  maxSteps,
+  learningRate,
+  seed,
+  device,
+  dtype,
+  threads,
+}: SftFlags) {
+  return { model, adapter, full, dataset, maxSteps, learningRate, seed, device, dtype, threads };
+}
+
+/** Later layers over earlier ones; what is not given is left to the run or the defaults. */
+function sftOptions(configPath: string | undefined, flags: SftFlags): SftOptions {
+  const layers: object[] = [
+    ...(configPath === undefined ? [] : [readConfigFile(configPath)]),
+    settingsOf(flags),
+    parseAssignments(flags.set),
+  ];
+  const given = layers.flatMap((layer) => Object.entries(layer)).filter(([, value]) => value !== undefined);
+  const settings = Object.fromEntries(given) as SftOptions;
+  const own = ['out', 'resume', 'signal', 'onEvent'].find((name) => Object.hasOwn(settings, name));
+  if (own !== undefined) throw new AcoerError('BAD_CONFIG', `Configuration: ${own}: unknown setting`);
+  if (flags.resume === undefined) return { ...settings, out: flags.out };
+  const resume = typeof flags.resume === 'string' ? flags.resume : (flags.out ?? latestRun('runs'));
+  return { ...settings, resume };
+}
+
+/** Time between two lines of progress; the last step always has one. */
+const EVERY_MS = 2_000;
+
+/** Prints what a run tells, to stderr but for its folder. */
+class SftView {
+  private steps = 0;
+  private saidMs = -Infinity;
+  private fetched: { view: DownloadView; doneBytes: number } | null = null;
+
+  constructor(private readonly json: boolean) {}
+
+  onEvent(event: SftEvent): void {
+    switch (event.type) {
+      case 'run':
+        this.steps = event.steps;
+        if (!this.json) printText(`run ${printableLine(event.directory)}`);
+        if (event.resumedStep !== null) printNote(`resumed after step ${event.resumedStep}`);
+        printNote(`${count(event.examples, 'example')}, ${count(event.steps, 'step')}`);
+        break;
+      case 'encoding':
+        printNote(`encoding  ${grouped(event.done)} of ${count(event.total, 'example')}`);
+        break;
+      case 'loaded':
+        printNote(
+          `${event.model}: ${count(event.parameters, 'parameter')}, ${grouped(event.trained)} of them trained, ${event.dtype} on ${event.device}`,
+        );
+        break;
+      case 'step':
+        this.step(event);
+        break;
+      case 'warning':
+        printNote(`warning: ${event.message}`);
+        break;
+      case 'download':
+        this.download(event);
+        break;
+      case 'checkpoint':
+      case 'finished':
+        break;
+    }
+  }
+
+  /** The model and the data are two downloads; the second begins with fewer bytes. */
+  private download(progress: Extract<SftEvent, { type: 'download' }>): void {
+    const { doneBytes } = progress;
+    const going = this.fetched !== null && doneBytes >= this.fetched.doneBytes ? this.fetched : null;
+    this.fetched = { view: going?.view ?? new DownloadView('model and data'), doneBytes };
+    this.fetched.view.onProgress(progress);
+  }
+
+  private step({ step, metrics }: Extract<SftEvent, { type: 'step' }>): void {
+    const now = performance.now();
+    if (step < this.steps && now - this.saidMs < EVERY_MS) return;
+    this.saidMs = now;
+    const { loss, learning_rate: rate, epoch, num_tokens: tokens } = metrics;
+    const figures = [
+      `step ${String(step).padStart(String(this.steps).length)}/${this.steps}`,
+      `loss ${loss!.toFixed(4)}`,
+      `rate ${rate!.toExponential(2)}`,
+      `epoch ${epoch!.toFixed(2)}`,
+      count(tokens!, 'token'),
+    ];
+    printNote(figures.join('  '));
+  }
+}
+
+function closing({ run, loss, numTokens }: SftSummary): string[] {
+  const { full } = run;
+  const folder = printableLine(run.directory);
+  const facts = [
+    ['loss', `${loss.first.toFixed(4)} -> ${loss.last.toFixed(4)} per completion token, first and last step`],
+    [
+      'trained on',
+      `${count(run.examples, 'example')}, ${count(numTokens, 'token')} in ${count(run.steps, 'step')}`,
+    ],
+    [full ? 'model' : 'adapter', `${folder}/final`],
+  ];
+  return [
+    ...alignTable(facts, 2),
+    '',
+    `To go on with GRPO: acoer train ${goOn({ full }, `${folder}/final`)}`,
+  ];
+}
+
+async function runSft(configPath: string | undefined, flags: SftFlags): Promise<void> {
+  if (flags.describe === true) {
+    printText(describeSft().trimEnd());
+    return;
+  }
+  const options = sftOptions(configPath, flags);
+  const view = new SftView(flags.json === true);
+  const controller = new AbortController();
+  const stop = (): void => {
+    printNote('stopping; press Ctrl-C again to stop at once');
+    controller.abort();
+  };
+  outliveOutput();
+  const work = () => sft({ ...options, signal: controller.signal, onEvent: (event) => view.onEvent(event) });
+  const summary = await untilSecondSignal(stop, work);
+  if (flags.json === true) printJsonLine(summary);
+  else printText(closing(summary).join('\n'));
+}

@@ -1,0 +1,169 @@
+/** The settings of a supervised run. Those that `train` has too are the same fields, some with other defaults. */
+import { z } from 'zod';
+import {
+  badConfig,
+  configSchema,
+  crossFieldProblems,
+  didYouMean,
+  plain,
+  PRESETS,
+  problemsOf,
+  resolveConfig,
+  withFullDtype,
+  trlHint,
+  type Config,
+} from '../config';
+
+const train = configSchema.shape;
+const columnName = (what: string) => z.string().min(1).optional().describe(`Column with ${what}.`);
+
+const columnsField = z
+  .strictObject({
+    messages: columnName('a list of messages whose last is learnt'),
+    prompt: columnName('the prompt, text or messages'),
+    completion: columnName('the completion, text or messages'),
+    problem: columnName('the question'),
+    solution: columnName('the worked solution'),
+  })
+  .default({})
+  .describe(
+    'Column names by role: messages, prompt, completion, problem, solution. Roles not listed are looked up under the usual names.',
+  );
+
+const dataFields = {
+  model: train.model,
+  adapter: train.adapter,
+  dataset: z
+    .string()
+    .min(1)
+    .describe(
+      'Training data: a known name (docs/data.md), org/name on the hub, a file or a folder. Combine several as "a + b".',
+    ),
+  datasetConfig: train.datasetConfig,
+  datasetSplit: train.datasetSplit,
+  columns: columnsField,
+  skipBadRows: train.skipBadRows,
+  promptTemplate: train.promptTemplate.describe(
+    'User message of a row with problem and solution; {problem} is replaced by the problem.',
+  ),
+  enableThinking: train.enableThinking,
+  maxLength: z
+    .int()
+    .min(2)
+    .nullable()
+    .default(4096)
+    .describe(
+      "Maximum tokens of prompt and completion; longer examples are left out, not cut. null: the model's context. TRL: max_length.",
+    ),
+};
+
+const optimizerFields = {
+  batchSize: z
+    .int()
+    .min(1)
+    .default(8)
+    .describe('Examples per update. TRL: per_device_train_batch_size x gradient_accumulation_steps.'),
+  epochs: z.int().min(1).default(3).describe('Times that each example is trained on. TRL: num_train_epochs.'),
+  maxSteps: z
+    .int()
+    .min(1)
+    .nullable()
+    .default(null)
+    .describe('Number of updates; null: `epochs` decides. TRL: max_steps.'),
+  learningRate: train.learningRate.unwrap().default(1e-4).describe('Peak learning rate of AdamW.'),
+  lrSchedulerType: train.lrSchedulerType
+    .unwrap()
+    .default('linear')
+    .describe(train.lrSchedulerType.description!),
+  warmupRatio: train.warmupRatio.unwrap().default(0).describe(train.warmupRatio.description!),
+  weightDecay: train.weightDecay.unwrap().default(0).describe(train.weightDecay.description!),
+  adamBeta1: train.adamBeta1,
+  adamBeta2: train.adamBeta2,
+  adamEpsilon: train.adamEpsilon,
+  maxGradNorm: train.maxGradNorm,
+  full: train.full,
+  loraRank: train.loraRank,
+  loraAlpha: train.loraAlpha,
+  useRslora: train.useRslora,
+  loraDropout: train.loraDropout,
+  targetModules: train.targetModules,
+};
+
+const runFields = {
+  name: train.name.describe('Name of the run, used for its folder; null: sft.'),
+  seed: train.seed,
+  saveSteps: train.saveSteps.describe('Steps between checkpoints; 0: only at the end.'),
+  keepCheckpoints: train.keepCheckpoints.describe('How many of the newest checkpoints to keep; null: all.'),
+  microBatchTokens: train.microBatchTokens,
+  memoryLimitBytes: train.memoryLimitBytes,
+  device: train.device,
+  threads: train.threads,
+  dtype: train.dtype,
+};
+
+/** The fields by heading, in the order of the documentation. */
+export const SFT_FIELD_GROUPS = {
+  'Model and data': dataFields,
+  Optimiser: optimizerFields,
+  Run: runFields,
+} as const;
+
+export const sftSchema = z.strictObject({ ...dataFields, ...optimizerFields, ...runFields });
+
+export type SftConfig = z.output<typeof sftSchema>;
+/** The settings a user may give. */
+export type SftInput = Partial<z.input<typeof sftSchema>>;
+
+const KEYS = Object.keys(sftSchema.shape);
+
+/** Names of TRL's SFTConfig that mean something else to `train`. */
+const TRL_NAMES: Readonly<Record<string, string>> = {
+  numtrainepochs: 'epochs',
+  perdevicetrainbatchsize: 'batchSize',
+  gradientaccumulationsteps: 'batchSize',
+  maxseqlength: 'maxLength',
+};
+
+function hint(name: string): string {
+  const ours = TRL_NAMES[plain(name)];
+  if (ours !== undefined) return `; use \`${ours}\` instead`;
+  if (Object.hasOwn(train, name)) return '; it is a setting of `acoer train` only';
+  const trl = trlHint(name);
+  const named = [...trl.matchAll(/`(\w+)`/g)].map(([, setting]) => setting!);
+  return trl !== '' && named.every((setting) => KEYS.includes(setting)) ? trl : didYouMean(name, KEYS);
+}
+
+/** The embedded model is asked as its preset of `train` asks it: it knows no other letters. */
+const ownPrompt = (model: unknown): SftInput =>
+  model === 'tiny' ? { promptTemplate: PRESETS['tiny']!.values.promptTemplate } : {};
+
+/** `layers`, later ones over earlier ones, over the defaults. @throws BAD_CONFIG listing every problem */
+export function resolveSft(layers: readonly SftInput[]): SftConfig {
+  const given: Record<string, unknown> = {};
+  for (const [name, value] of layers.flatMap((layer) => Object.entries(layer))) {
+    if (value !== undefined) given[name] = value;
+  }
+  if (given['dataset'] === undefined) {
+    throw badConfig([
+      { path: 'dataset', message: 'name the training data, for example --dataset data.jsonl' },
+    ]);
+  }
+  const { data, error } = sftSchema.safeParse({ ...ownPrompt(given['model']), ...given });
+  if (error !== undefined) {
+    throw badConfig(error.issues.flatMap((issue) => problemsOf(issue, given, KEYS, hint)));
+  }
+  const config = withFullDtype(data);
+  const problems = crossFieldProblems(asTrainConfig(config));
+  if (problems.length > 0) throw badConfig(problems);
+  return config;
+}
+
+/** What differs in kind, and so is no setting of `train`. */
+type Own = 'columns' | 'maxLength' | 'batchSize' | 'epochs' | 'maxSteps';
+
+/** The settings as the parts that `train` shares take them; what they do not look at has train's defaults. */
+export function asTrainConfig(config: SftConfig): Config {
+  const { columns: _c, maxLength: _l, batchSize: _b, epochs: _e, maxSteps, ...shared } = config;
+  const same: Omit<SftConfig, Own> = shared;
+  return { ...resolveConfig([]), ...same, maxSteps: maxSteps ?? 1 };
+}

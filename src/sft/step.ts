@@ -1,0 +1,105 @@
+/** One update: the examples of a step, and the mean negative log-likelihood of their completions. */
+import type { Policy } from '../engine/types';
+import { AcoerError } from '../errors';
+import type { MemoryLimits } from '../grpo/memory';
+import { DataOrder } from '../grpo/order';
+import { scheduleFactor, type Schedule } from '../grpo/schedule';
+import { packSequences, sampleTokens, type Tokens } from '../packing';
+import { streamSeed } from '../rng';
+import type { SftConfig } from './config';
+
+/** The examples of each step: every epoch in its own order, its last batch as small as it comes. */
+export class Batches {
+  private readonly order: DataOrder;
+  readonly perEpoch: number;
+
+  constructor(
+    private readonly examples: readonly Tokens[],
+    private readonly config: Pick<SftConfig, 'batchSize' | 'seed'>,
+  ) {
+    this.order = new DataOrder(examples.length, config.seed);
+    this.perEpoch = Math.ceil(examples.length / config.batchSize);
+  }
+
+  /** @param step from 0 */
+  at(step: number): Tokens[] {
+    const { batchSize } = this.config;
+    const size = this.examples.length;
+    const epoch = Math.floor(step / this.perEpoch);
+    const first = (step % this.perEpoch) * batchSize;
+    const length = Math.min(batchSize, size - first);
+    return Array.from({ length }, (_, i) => this.examples[this.order.rowAt(epoch * size + first + i)]!);
+  }
+}
+
+export interface StepContext {
+  config: SftConfig;
+  policy: Policy;
+  memory: MemoryLimits;
+  batches: Batches;
+  schedule: Schedule;
+  signal: AbortSignal;
+}
+
+export interface StepFigures {
+  loss: number;
+  entropy: number;
+  gradNorm: number;
+  learningRate: number;
+  /** Tokens of prompts and completions. */
+  tokens: number;
+}
+
+const sum = (values: Float64Array): number => values.reduce((total, value) => total + value, 0);
+
+function checkFinite(step: number, what: string, value: number): void {
+  if (Number.isFinite(value)) return;
+  const message = `The ${what} of step ${step + 1} is not finite, so the step was not made; lower learningRate, or look for a fault in the data.`;
+  throw new AcoerError('NOT_FINITE', message);
+}
+
+/** Adds up the gradient of `batch`; returns the sums over its completion tokens, with none left on failure. */
+async function accumulate(
+  { config, policy, memory, signal }: StepContext,
+  batch: readonly Tokens[],
+  step: number,
+): Promise<{ loss: number; entropy: number }> {
+  const learnt = batch.reduce((total, { completionIds }) => total + completionIds.length, 0);
+  const dropoutSeed = config.loraDropout > 0 ? streamSeed(config.seed, 'dropout', step) : null;
+  let totals = { loss: 0, entropy: 0 };
+  const restart = async () => {
+    totals = { loss: 0, entropy: 0 };
+    await policy.zeroGradients();
+  };
+  const pass = async (members: readonly Tokens[]) => {
+    const { logprobs, entropies } = await policy.forward(packSequences(members), { dropoutSeed, signal });
+    totals.loss -= sum(logprobs) / learnt;
+    totals.entropy += sum(entropies) / learnt;
+    checkFinite(step, 'loss', totals.loss);
+    // Divided by the tokens of the whole update, whatever its passes.
+    await policy.backward(new Float64Array(logprobs.length).fill(-1 / learnt), { signal });
+  };
+  try {
+    await memory.inBins('training', batch, pass, restart);
+    return totals;
+  } catch (error) {
+    await policy.zeroGradients();
+    throw error;
+  }
+}
+
+/** Makes the update number `step`, from 0, which determines its examples. @throws NOT_FINITE, nothing changed */
+export async function sftStep(context: StepContext, step: number): Promise<StepFigures> {
+  const { config, policy, batches, schedule } = context;
+  const batch = batches.at(step);
+  const learningRate = config.learningRate * scheduleFactor(schedule, step);
+  const { loss, entropy } = await accumulate(context, batch, step);
+  const { weightDecay, maxGradNorm } = config;
+  const { gradNorm, applied } = await policy.step({ learningRate, weightDecay, maxGradNorm });
+  if (!applied) {
+    await policy.zeroGradients();
+    checkFinite(step, 'gradient', gradNorm);
+  }
+  const tokens = batch.reduce((total, example) => total + sampleTokens(example), 0);
+  return { loss, entropy, gradNorm, learningRate, tokens };
+}
