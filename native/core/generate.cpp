@@ -455,7 +455,7 @@ void GenerateRun::finish(Sequence& sequence, FinishReason reason) {
 void GenerateRun::report(int64_t promptTokens) {
   if (!options_.onProgress || cancel_.requested()) return;
   if (millisecondsSince(reported_) < options_.progressEveryMs) return;
-  GenerateProgress progress{.ended = ended_, .promptTokens = promptTokens};
+  GenerateProgress progress{.ended = ended_, .promptTokens = promptTokens, .inFlight = {}};
   for (const GenerateRequest& request : requests_) progress.total += request.numSamples;
   for (const Sequence& sequence : slots_) {
     if (sequence.done) continue;

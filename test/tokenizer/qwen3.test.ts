@@ -1,6 +1,6 @@
 /**
  * Qwen3's real tokenizer: ids as in the Rust library, chats as in transformers
- * (scripts/fixtures/qwen3_tokenizer.py).
+ * (scripts/fixtures/real_tokenizers.py).
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -15,7 +15,7 @@ interface Chat {
   text: string;
 }
 
-const fixture = JSON.parse(readFileSync(resolve(__dirname, '../fixtures/qwen3-tokenizer.json'), 'utf8')) as {
+const fixture = JSON.parse(readFileSync(resolve(__dirname, '../fixtures/tokenizers/qwen3.json'), 'utf8')) as {
   rows: { text: string; ids: number[]; decoded: string }[];
   chats: Chat[];
 };
