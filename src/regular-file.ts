@@ -3,6 +3,7 @@
  * would wait for its writer, and a device may never end. Errors say only what is wrong with the file, for
  * `whyUnreadable`; callers name it.
  */
+import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 
@@ -56,6 +57,14 @@ export async function openRegularFile(path: string): Promise<{ file: FileHandle;
     await file.close();
     throw error;
   }
+}
+
+/** SHA-256 in hex of an open file, which is then closed. A piece holds up the event loop for a millisecond or two. */
+export async function sha256Of(file: FileHandle, signal?: AbortSignal): Promise<string> {
+  const hash = createHash('sha256');
+  const pieces = file.createReadStream({ highWaterMark: PIECE_BYTES, signal });
+  for await (const piece of pieces) hash.update(piece as Buffer);
+  return hash.digest('hex');
 }
 
 /** For a file that other code opens by its name. */

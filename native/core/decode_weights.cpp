@@ -9,8 +9,6 @@
 namespace acoer {
 namespace {
 
-// Packing copies the weights, so it is limited to models about as large as a last-level cache.
-constexpr int64_t kMaxPackedBytes = int64_t{64} << 20;
 // Below this a parallel region costs more than it saves.
 constexpr int64_t kParallelFlops = int64_t{1} << 23;
 
@@ -147,7 +145,7 @@ LinearForm chooseForm(const Model& model, bool kernels) {
   if (!kernels) return LinearForm::kPlain;
   if (model.dtype == at::kBFloat16) return LinearForm::kPanels;
   const bool exact = model.dtype == at::kFloat || model.dtype == at::kDouble;
-  return exact && model.bytes <= kMaxPackedBytes ? LinearForm::kSmall : LinearForm::kPlain;
+  return exact && model.bytes <= kSmallModelBytes ? LinearForm::kSmall : LinearForm::kPlain;
 }
 
 }  // namespace

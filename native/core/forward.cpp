@@ -39,9 +39,6 @@ struct Tape {
 
 namespace {
 
-// The operations of a model up to this size are too small to be shared among threads: each thread
-// takes sequences of its own through the whole pass, as in decoding.
-constexpr int64_t kSmallModelBytes = int64_t{64} << 20;
 // Fewer tokens than this are not worth a thread of their own.
 constexpr int64_t kMinPartTokens = 64;
 
@@ -70,7 +67,7 @@ std::vector<PackedSequences> partsOf(const Model& model, const PackedSequences& 
   const auto count = static_cast<size_t>(batch.count());
   for (size_t begin = 0, end; begin < count; begin = end) {
     const int64_t left = most - static_cast<int64_t>(parts.size());
-    const int64_t share = (tokens - batch.offsets[begin]) / std::max<int64_t>(1, left);
+    const int64_t share = (tokens - batch.offsets[begin]) / left;
     // A sequence belongs to the part in which more than half of it lies.
     for (end = begin + 1; end < count; ++end) {
       const int64_t middle = (batch.offsets[end] + batch.offsets[end + 1]) / 2;

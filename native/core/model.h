@@ -72,6 +72,10 @@ struct Weights {
 
 class GpuKernels;
 
+// A model up to this size lies in a last-level cache, twice even, and its operations are too small
+// to be shared among threads: on a CPU each thread takes rows of its own through a whole pass.
+constexpr int64_t kSmallModelBytes = int64_t{64} << 20;
+
 struct Model {
   ModelSpec spec;
   Weights weights;

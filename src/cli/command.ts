@@ -85,3 +85,13 @@ export function addEngineOptions(command: Command): Command {
     )
     .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096));
 }
+
+/** The same as settings of a run, which has defaults of its own. */
+export function addEngineSettings(command: Command): Command {
+  return command
+    .option('--device <device>', 'auto, cpu, cuda or cuda:N')
+    .addOption(
+      new Option('--dtype <dtype>', 'type of the base weights').choices(['float32', 'bfloat16', 'float64']),
+    )
+    .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096));
+}

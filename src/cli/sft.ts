@@ -1,11 +1,11 @@
 /** `acoer sft`: supervised fine-tuning from the command line. */
-import { Option, type Command } from 'commander';
+import type { Command } from 'commander';
 import { parseAssignments, readConfigFile } from '../config';
 import { AcoerError } from '../errors';
 import { printableLine } from '../printable';
 import { latestRun } from '../run';
 import { describeSft, goOn, sft, type SftEvent, type SftOptions, type SftSummary } from '../sft';
-import { collect, integer, number, path } from './command';
+import { addEngineSettings, collect, integer, number, path } from './command';
 import { DownloadView } from './download';
 import { untilSecondSignal } from './interrupt';
 import { printJsonLine, printNote, printText } from './output';
@@ -33,26 +33,23 @@ interface SftFlags {
 }
 
 export function define(command: Command): void {
-  command
-    .argument('[config]', 'YAML or JSON file of settings')
-    .option('--model <model>', 'tiny, a folder in Hugging Face layout, or org/name[@revision] on the hub')
-    .option('--adapter <folder>', "LoRA adapter to go on from: PEFT's, or final/ of a run", path)
-    .option('--full', 'train all weights instead of a LoRA adapter')
-    .option(
-      '--dataset <name>',
-      'rows with messages, with prompt and completion, or with problem and solution: a file, a folder or org/name',
-    )
-    .option('--set <path=value>', 'override a setting, e.g. --set batchSize=16 (repeatable)', collect, [])
-    .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
-    .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
-    .option('--max-steps <n>', 'optimiser updates (default: epochs decide)', integer(1))
-    .option('--learning-rate <rate>', 'peak learning rate', number(0))
-    .option('--seed <n>', 'seed of the run', integer(0))
-    .option('--device <device>', 'auto, cpu, cuda or cuda:N')
-    .addOption(
-      new Option('--dtype <dtype>', 'type of the base weights').choices(['float32', 'bfloat16', 'float64']),
-    )
-    .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096))
+  addEngineSettings(
+    command
+      .argument('[config]', 'YAML or JSON file of settings')
+      .option('--model <model>', 'tiny, a folder in Hugging Face layout, or org/name[@revision] on the hub')
+      .option('--adapter <folder>', "LoRA adapter to go on from: PEFT's, or final/ of a run", path)
+      .option('--full', 'train all weights instead of a LoRA adapter')
+      .option(
+        '--dataset <name>',
+        'rows with messages, with prompt and completion, or with problem and solution: a file, a folder or org/name',
+      )
+      .option('--set <path=value>', 'override a setting, e.g. --set batchSize=16 (repeatable)', collect, [])
+      .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
+      .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
+      .option('--max-steps <n>', 'optimiser updates (default: epochs decide)', integer(1))
+      .option('--learning-rate <rate>', 'peak learning rate', number(0))
+      .option('--seed <n>', 'seed of the run', integer(0)),
+  )
     .option('--json', 'print the summary as JSON instead of a table')
     .option('--describe', 'print every setting with its default and meaning, and exit')
     .action((config: string | undefined, flags: SftFlags) => runSft(config, flags));

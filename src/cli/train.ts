@@ -17,7 +17,7 @@ import {
 import { latestRun, readSoundMetrics } from '../run';
 import type { KnownMetrics } from '../metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
-import { collect, integer, path } from './command';
+import { addEngineSettings, collect, integer, path } from './command';
 import { untilSecondSignal } from './interrupt';
 import { outliveOutput } from './pipes';
 import { printableLine } from '../printable';
@@ -54,33 +54,30 @@ interface TrainFlags {
 }
 
 export function define(command: Command): void {
-  command
-    .argument('[config]', 'YAML or JSON file of settings')
-    .option('--preset <name>', `preset to start from: ${Object.keys(PRESETS).join(', ')}`)
-    .option(
-      '--set <path=value>',
-      'override a setting, e.g. --set learningRate=1e-4 (repeatable)',
-      collect,
-      [],
-    )
-    .option('--reward <name>', 'reward to train with')
-    .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
-    .addOption(
-      new Option(
-        '--accept-changed <what>',
-        'with --resume: continue although the reward file has changed',
-      ).choices(['reward']),
-    )
-    .option('--adapter <folder>', "LoRA adapter to go on from: PEFT's, or final/ of a run", path)
-    .option('--full', 'train all weights instead of a LoRA adapter')
-    .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
-    .option('--max-steps <n>', 'optimiser updates', integer(1))
-    .option('--seed <n>', 'seed of the run', integer(0))
-    .option('--device <device>', 'auto, cpu, cuda or cuda:N')
-    .addOption(
-      new Option('--dtype <dtype>', 'type of the base weights').choices(['float32', 'bfloat16', 'float64']),
-    )
-    .option('--threads <n>', 'CPU threads (default: all cores)', integer(1, 4096))
+  addEngineSettings(
+    command
+      .argument('[config]', 'YAML or JSON file of settings')
+      .option('--preset <name>', `preset to start from: ${Object.keys(PRESETS).join(', ')}`)
+      .option(
+        '--set <path=value>',
+        'override a setting, e.g. --set learningRate=1e-4 (repeatable)',
+        collect,
+        [],
+      )
+      .option('--reward <name>', 'reward to train with')
+      .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
+      .addOption(
+        new Option(
+          '--accept-changed <what>',
+          'with --resume: continue although the reward file has changed',
+        ).choices(['reward']),
+      )
+      .option('--adapter <folder>', "LoRA adapter to go on from: PEFT's, or final/ of a run", path)
+      .option('--full', 'train all weights instead of a LoRA adapter')
+      .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
+      .option('--max-steps <n>', 'optimiser updates', integer(1))
+      .option('--seed <n>', 'seed of the run', integer(0)),
+  )
     .option('--ignore-plan', 'start even if the plan says that the run will not fit in memory')
     .option('--watch', 'show the run in the browser while it goes on (see acoer watch)')
     .option('--json', 'print the summary as JSON instead of a table')

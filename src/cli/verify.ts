@@ -57,7 +57,6 @@ function readEntry(read: LineOrProblem, preset: Preset): Entry {
   return { gold: gold as string, pred: pred as string, config, preset };
 }
 
-/** The lines that have arrived, in batches for one process each. */
 function readJudged(read: LineOrProblem, needsGold: boolean): Entry {
   const { line } = read;
   if ('problem' in read) return { error: read.problem, line };
@@ -71,6 +70,7 @@ function readJudged(read: LineOrProblem, needsGold: boolean): Entry {
   return { pred, problem: { id: String(line), question: '', gold, level: null, row } };
 }
 
+/** The lines that have arrived, in batches for one process each. */
 async function* batches(
   path: string | undefined,
   read: (line: LineOrProblem) => Entry,

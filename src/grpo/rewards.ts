@@ -1,6 +1,7 @@
 /** Rewards of a generated batch: every reward of every completion, their weighted sum, the new states. */
 import { isPromise, late, withinTime, withTimeout, type Work } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
+import { copiedProblem } from '../judges';
 import type { RewardScore, RewardView } from '../rewards/types';
 import type { Group, Prompt, Reward, Rollout } from '../types';
 import type { WeightedReward } from './context';
@@ -141,13 +142,7 @@ function copiedRollout(rollout: Rollout, prompt: Prompt): Rollout {
  */
 function copiedGroups(groups: readonly Group[]): Group[] {
   return groups.map(({ prompt: own, rollouts }) => {
-    const { grading, row } = own.problem;
-    const problem = {
-      ...own.problem,
-      ...(grading && { grading: { ...grading } }),
-      ...(row && { row: structuredClone(row) }),
-    };
-    const prompt = { ...own, ids: own.ids.slice(), problem };
+    const prompt = { ...own, ids: own.ids.slice(), problem: copiedProblem(own.problem) };
     return { prompt, rollouts: rollouts.map((rollout) => copiedRollout(rollout, prompt)) };
   });
 }

@@ -15,6 +15,7 @@ export {
 export type { Judge, JudgedCompletion, ReferenceRule } from './types';
 export {
   ANY_REFERENCE,
+  copiedProblem,
   type JudgeFunction,
   judgeOf,
   type JudgeParameters,

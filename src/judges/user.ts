@@ -32,17 +32,25 @@ export type JudgeFunction = (
   params: JudgeParameters,
 ) => Work<UserVerdict>;
 
+/** A copy that a function of the user's may write into. */
+export function copiedProblem(problem: Problem): Problem {
+  // Spread first: a row may be parsed anew each time it is asked for.
+  const copy = { ...problem };
+  if (copy.grading) copy.grading = { ...copy.grading };
+  if (copy.row) copy.row = structuredClone(copy.row);
+  return copy;
+}
+
 /** What the function is given: copies, so that the run keeps its own. */
 export function userCall(
   { text, thinkOpened, thinkingTokens, thinkingClosed }: JudgedCompletion,
   problem: Problem,
 ): [UserCompletion, UserProblem] {
   const answer = answerText({ text, thinkOpened, thinkingTokens, thinkingClosed }) ?? '';
-  const { grading } = problem;
-  const row = structuredClone(problem.row ?? {});
+  const copy = copiedProblem(problem);
   return [
     { text, answer, thinkingTokens, thinkingClosed },
-    { ...problem, ...(grading && { grading: { ...grading } }), row },
+    { ...copy, row: copy.row ?? {} },
   ];
 }
 

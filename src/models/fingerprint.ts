@@ -1,28 +1,22 @@
 /** SHA-256 of the files of a model, by which a run knows the model that it was trained on. */
-import { createHash } from 'node:crypto';
 import { basename, join } from 'node:path';
 import { adapterWeights } from './adapter';
 import { badFile, openRegularFile } from './files';
 import { weightFiles } from './model-files';
 import { errorMessage } from '../errors';
+import { sha256Of } from '../regular-file';
 
 /** SHA-256 in hex by the name of the file or part. */
 export type Fingerprints = Readonly<Record<string, string>>;
 
-/** The hash of a piece holds up the event loop for a millisecond or two. */
-const PIECE_BYTES = 1 << 20;
-
 async function fileSha256(path: string, signal?: AbortSignal): Promise<string> {
   const { file } = await openRegularFile(path);
-  const hash = createHash('sha256');
-  const pieces = file.createReadStream({ highWaterMark: PIECE_BYTES, signal });
   try {
-    for await (const piece of pieces) hash.update(piece as Buffer);
+    return await sha256Of(file, signal);
   } catch (cause) {
     signal?.throwIfAborted();
     throw badFile(`cannot read ${path}: ${errorMessage(cause)}`, cause);
   }
-  return hash.digest('hex');
 }
 
 async function fingerprintsOf(paths: readonly string[], signal?: AbortSignal): Promise<Fingerprints> {

@@ -1,5 +1,6 @@
 /** adapter_config.json as PEFT 0.21 writes it, so that `PeftModel.from_pretrained` reads our adapters. */
 import { looksLikeHubId, splitRevision } from '../hub';
+import { TINY_MODEL } from '../models';
 
 export interface LoraShape {
   loraRank: number;
@@ -56,3 +57,12 @@ export function adapterConfig(shape: LoraShape, model: string): Record<string, u
     velora_config: null,
   };
 }
+
+/**
+ * The adapter_config.json of a run; null: it trains all weights. PEFT would look for the embedded model's name
+ * on the hub.
+ */
+export const runAdapterConfig = (
+  config: LoraShape & { model: string; full: boolean },
+): Record<string, unknown> | null =>
+  config.full ? null : adapterConfig(config, config.model === 'tiny' ? TINY_MODEL : config.model);

@@ -1,21 +1,14 @@
 /** SHA256SUMS of a folder, in the format of coreutils: `sha256sum -c SHA256SUMS` can check it too. */
-import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { open } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorCode, whyUnreadable } from '../errors';
+import { sha256Of } from '../regular-file';
 
 const SUMS = 'SHA256SUMS';
-const CHUNK_BYTES = 1 << 22;
 
-/** SHA-256 of a file. Yields to the event loop after each chunk: the weights of a model take minutes. */
-export async function fileSha256(path: string): Promise<string> {
-  const hash = createHash('sha256');
-  const chunk = Buffer.allocUnsafe(CHUNK_BYTES);
-  await using file = await open(path, 'r');
-  for (let got; (got = (await file.read(chunk)).bytesRead) > 0;) hash.update(chunk.subarray(0, got));
-  return hash.digest('hex');
-}
+/** SHA-256 in hex of the file at `path`. */
+export const fileSha256 = async (path: string): Promise<string> => sha256Of(await open(path, 'r'));
 
 /** Writes the sums of all files in `directory`; call it last. */
 export async function writeChecksums(directory: string): Promise<void> {

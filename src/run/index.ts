@@ -1,6 +1,6 @@
 export { readAccepted, type AcceptedChange } from './accepted';
 export { writeFileAtomic, writeJsonAtomic } from './atomic';
-export { adapterConfig } from './adapter-config';
+export { runAdapterConfig } from './adapter-config';
 export {
   findCheckpoint,
   loadTrained,

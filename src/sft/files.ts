@@ -1,10 +1,9 @@
 /** The files of a supervised run in progress; the one place that writes its weights. */
-import { TINY_MODEL } from '../models';
 import {
-  adapterConfig,
   MetricsFile,
   PATIENCE,
   pruneCheckpoints,
+  runAdapterConfig,
   saveCheckpoint,
   saveFinal,
   writeJsonAtomic,
@@ -53,7 +52,7 @@ export class SftFiles {
     const { config, directory, inputs, policy, model } = this.run;
     const card = sftCard({ config, data: inputs.data, summary });
     const content = {
-      adapterConfig: this.adapterConfig(),
+      adapterConfig: runAdapterConfig(config),
       dtype: model.info.dtype,
       modelDirectory: inputs.modelDirectory,
       modelCard: card,
@@ -66,17 +65,10 @@ export class SftFiles {
     this.metrics.close();
   }
 
-  /** null: all weights are trained. PEFT would look for the embedded model's name on the hub. */
-  private adapterConfig(): unknown {
-    const { config } = this.run;
-    if (config.full) return null;
-    return adapterConfig(config, config.model === 'tiny' ? TINY_MODEL : config.model);
-  }
-
   private content(sft: SftState): CheckpointContent {
     const { config, identity, engine } = this.run;
     const state = { method: 'sft', config, maker: thisMaker(engine), identity, sft };
-    return { adapterConfig: this.adapterConfig(), state, rollouts: null };
+    return { adapterConfig: runAdapterConfig(config), state, rollouts: null };
   }
 
   /** Checks that the directory is still the run's, and waits on a full disk. */

@@ -1,16 +1,19 @@
 /** What a supervised run reads before a model is loaded, so that mistakes show before a file is written. */
-import { datasetOf, loadDataset, memoryName, type Dataset, type DatasetSpec } from '../data';
+import { datasetOf, loadDataset, memoryName, trainSpec, type Dataset, type DatasetSpec } from '../data';
 import { AcoerError } from '../errors';
 import { adapterFingerprints, resolveModel, type Fingerprints, type ModelFetchOptions } from '../models';
 import { Pace } from '../pace';
 import { sampleTokens, type Tokens } from '../packing';
 import { readPlannedModel } from '../plan';
 import { loadTokenizer, type Tokenizer } from '../tokenizer';
+import { tokenizerIdentity } from '../train/identity';
 import { withLastingNames } from '../train/inputs';
+import { ROWS } from '../train/plain';
 import type { Row } from '../types';
 import { asTrainConfig, type SftConfig } from './config';
 import { encodeLesson } from './encode';
 import { SftRows } from './rows';
+import { stepsPerEpoch } from './step';
 
 /** What a run trusts to stay the same, by what it is; the model's part is added when it is loaded. */
 export interface SftIdentity {
@@ -34,25 +37,13 @@ export interface SftOpenOptions extends ModelFetchOptions {
   onEncoded?: (done: number, total: number) => void;
 }
 
-/** Name of rows that the caller gave. */
-export const ROWS = 'rows';
-
-function dataSpec(config: SftConfig, { signal, onProgress, onNotice }: ModelFetchOptions): DatasetSpec {
-  return {
-    name: config.dataset,
-    split: 'train',
-    seed: config.seed,
-    config: config.datasetConfig,
-    splitName: config.datasetSplit,
-    rowMap: new SftRows(config.columns),
-    skipBadRows: config.skipBadRows,
-    dropUnparsedGold: false,
-    keepRows: true,
-    signal,
-    onProgress,
-    onNotice,
-  };
-}
+const dataSpec = (config: SftConfig, { signal, onProgress, onNotice }: ModelFetchOptions): DatasetSpec => ({
+  ...trainSpec(asTrainConfig(config)),
+  rowMap: new SftRows(config.columns),
+  dropUnparsedGold: false,
+  keepRows: true,
+  ...{ signal, onProgress, onNotice },
+});
 
 async function openData(
   config: SftConfig,
@@ -114,11 +105,6 @@ export async function withLasting(config: SftConfig, options: ModelFetchOptions)
   return { ...config, model, adapter, dataset, loraRank, loraAlpha, useRslora, targetModules };
 }
 
-function tokenizerFingerprints({ fingerprints: own }: Tokenizer): Fingerprints {
-  const template = own?.chatTemplate ?? null;
-  return { ...own?.files, ...(template !== null && { 'the chat template': template }) };
-}
-
 /** `options.onNotice` is told what was left out. */
 export async function openSftInputs(
   config: SftConfig,
@@ -131,8 +117,9 @@ export async function openSftInputs(
   const data = await openData(config, rows, options);
   const longest = Math.min(config.maxLength ?? maxPositions, maxPositions);
   const examples = await encodeAll(data, tokenizer, config, longest, options);
+  const { tokenizer: files, chatTemplate } = tokenizerIdentity(tokenizer);
   const identity = {
-    tokenizer: tokenizerFingerprints(tokenizer),
+    tokenizer: { ...files, ...chatTemplate },
     adapter: config.adapter === null ? {} : await adapterFingerprints(config.adapter),
     data: { rows: data.source!.fingerprint },
   };
@@ -144,6 +131,3 @@ export function withPinned(config: SftConfig, { data, examples }: SftInputs, hel
   const dataset = held ? memoryName(data.name) : (data.source?.pinned ?? config.dataset);
   return { ...config, dataset, maxSteps: config.maxSteps ?? config.epochs * stepsPerEpoch(config, examples) };
 }
-
-export const stepsPerEpoch = ({ batchSize }: SftConfig, examples: readonly Tokens[]): number =>
-  Math.ceil(examples.length / batchSize);

@@ -2,10 +2,11 @@
 import { AcoerError } from '../errors';
 import { memoryName } from '../data';
 import { discardRunDirectory } from '../run';
+import { ROWS } from '../train/plain';
 import type { Row } from '../types';
 import type { SftInput } from './config';
 import type { SftEvent, SftSummary } from './events';
-import { ROWS, type SftOpenOptions } from './inputs';
+import type { SftOpenOptions } from './inputs';
 import {
   finishedSft,
   openNewSft,

@@ -8,6 +8,11 @@ import { packSequences, sampleTokens, type Tokens } from '../packing';
 import { streamSeed } from '../rng';
 import type { SftConfig } from './config';
 
+export const stepsPerEpoch = (
+  { batchSize }: Pick<SftConfig, 'batchSize'>,
+  examples: readonly Tokens[],
+): number => Math.ceil(examples.length / batchSize);
+
 /** The examples of each step: every epoch in its own order, its last batch as small as it comes. */
 export class Batches {
   private readonly order: DataOrder;
@@ -18,7 +23,7 @@ export class Batches {
     private readonly config: Pick<SftConfig, 'batchSize' | 'seed'>,
   ) {
     this.order = new DataOrder(examples.length, config.seed);
-    this.perEpoch = Math.ceil(examples.length / config.batchSize);
+    this.perEpoch = stepsPerEpoch(config, examples);
   }
 
   /** @param step from 0 */

@@ -1,11 +1,10 @@
 /** The files of a run in progress: metrics, tables, checkpoints, dumps and the final weights. */
 import { finiteNumbers } from '../json';
-import { TINY_MODEL } from '../models';
 import {
-  adapterConfig,
   PATIENCE,
   pruneCheckpoints,
   pruneDumps,
+  runAdapterConfig,
   saveCheckpoint,
   saveDump,
   saveFinal,
@@ -106,19 +105,12 @@ export class RunFiles {
     await this.write('the answers of the evaluation', () => writeAnswers(path, step, rows));
   }
 
-  /** null: all weights are trained. PEFT would look for the embedded model's name on the hub. */
-  private adapterConfig(): unknown {
-    const { config } = this.run;
-    if (config.full) return null;
-    return adapterConfig(config, config.model === 'tiny' ? TINY_MODEL : config.model);
-  }
-
   private content(state: RunState): CheckpointContent {
     const { config, loop, identity, accepted } = this.run;
     const pending = state.pending && finiteNumbers(state.pending).finite;
     const origin = { config, datasetSize: loop.dataset.size, identity, accepted };
     const stored = storedState({ ...state, pending }, origin, loop.engine);
-    return { adapterConfig: this.adapterConfig(), ...stored };
+    return { adapterConfig: runAdapterConfig(config), ...stored };
   }
 
   /** Writes a dump from which the refused step after `before` can be reproduced; returns its folder. */
@@ -178,7 +170,7 @@ export class RunFiles {
       forkedAt: directory.forkedAt(),
     });
     const { dtype } = loop.model.info;
-    const content = { adapterConfig: this.adapterConfig(), dtype, modelDirectory, modelCard: card };
+    const content = { adapterConfig: runAdapterConfig(config), dtype, modelDirectory, modelCard: card };
     await this.write(directory.final(), () => saveFinal(directory.final(), loop.policy, content));
     await this.write(directory.summary(), () => writeJsonAtomic(directory.summary(), summary));
   }

@@ -7,6 +7,7 @@ import type { Config } from '../config';
 import { AcoerError } from '../errors';
 import { adapterFingerprints, type Fingerprints } from '../models';
 import type { AcceptedChange, StoredCheckpoint } from '../run';
+import type { Tokenizer } from '../tokenizer';
 import type { Inputs } from './inputs';
 import { forkCommand } from './resume';
 import { judgeFingerprints, rewardFingerprints } from './reward-files';
@@ -27,16 +28,25 @@ export interface Identity {
   evalData: Fingerprints | null;
 }
 
+/** Fingerprints of a tokenizer's files and its chat template; null if the caller gave the tokenizer itself. */
+export function tokenizerIdentity({
+  fingerprints: own,
+}: Tokenizer): Pick<Identity, 'tokenizer' | 'chatTemplate'> {
+  if (own === undefined) return { tokenizer: null, chatTemplate: null };
+  const { files, chatTemplate } = own;
+  return {
+    tokenizer: files,
+    chatTemplate: chatTemplate === null ? {} : { 'the chat template': chatTemplate },
+  };
+}
+
 /** What is known before the model is loaded. */
 export async function inputIdentity(
   config: Config,
   { tokenizer, evalData }: Pick<Inputs, 'tokenizer' | 'evalData'>,
 ): Promise<Omit<Identity, 'model'>> {
-  const { fingerprints: own } = tokenizer;
-  const template = own?.chatTemplate ?? null;
   return {
-    tokenizer: own?.files ?? null,
-    chatTemplate: own === undefined ? null : { ...(template !== null && { 'the chat template': template }) },
+    ...tokenizerIdentity(tokenizer),
     rewards: await rewardFingerprints(config),
     adapter: config.adapter === null ? {} : await adapterFingerprints(config.adapter),
     judge: await judgeFingerprints(config),
