@@ -155,8 +155,10 @@ struct VectorTile {
   using X = typename Step::X;
   struct Session {};
   static constexpr int kLine = kPanelLine * 2 / kVectorBytes;  // vectors of a panel's line
-  static constexpr int kMostSums = kVectorBytes == 64 ? 24 : 12;
-  static constexpr int kStep = 1, kRows = kMostSums / kLine > 2 ? kMostSums / kLine / 2 : 1;
+  // Of 32 registers with AVX-512, of 16 elsewhere. With 12 of 16 GCC keeps some sums in memory,
+  // which halves the speed.
+  static constexpr int kMostSums = kLine == 1 ? 24 : kLine == 2 ? 10 : 8;
+  static constexpr int kStep = 1, kRows = kLine == 1 ? 12 : kLine == 2 ? 5 : 1;
   static constexpr int64_t kStride = 2 * kBlockPairs;  // of the rows of x
   // Smaller vectors leave too few rows in a tile: reading twice the bytes would cost more.
   static constexpr bool kWidens = Step::kWidens && kVectorBytes == 64;

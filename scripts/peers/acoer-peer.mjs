@@ -90,4 +90,4 @@ await answer({
     return { seconds: sorted[sorted.length >> 1], tokens: prompts * group * newTokens };
   },
 });
-await engine.close();
+await engine.dispose();

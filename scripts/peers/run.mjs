@@ -212,6 +212,7 @@ async function main() {
       rounds: { type: 'string', default: '3' },
       scratch: { type: 'string' },
       out: { type: 'string' },
+      without: { type: 'string', multiple: true, default: [] },
     },
   });
   const unknown = positionals.filter((name) => !Object.hasOwn(JOBS, name));
@@ -221,7 +222,7 @@ async function main() {
   }
   const names = positionals.length > 0 ? positionals : Object.keys(JOBS);
   const scratch = values.scratch ?? mkdtempSync(join(tmpdir(), 'acoer-peers-'));
-  const left = new Set((await hasLlama()) ? [] : ['llama.cpp']);
+  const left = new Set((await hasLlama()) ? values.without : [...values.without, 'llama.cpp']);
   const startedBy = (row) => (row === 'acoer with LoRA' ? 'acoer' : row);
   const work = names.map((name) => [name, Object.entries(JOBS[name]).filter(([row]) => !left.has(row))]);
   const rows = new Set(work.flatMap(([, jobs]) => jobs.map(([row]) => startedBy(row))));
