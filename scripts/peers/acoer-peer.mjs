@@ -1,10 +1,14 @@
-// Acoer's engine. Usage: acoer-peer.mjs MODEL_FOLDER DTYPE THREADS
+// Acoer's engine. Usage: acoer-peer.mjs MODEL_FOLDER DTYPE MEMORY_LIMIT_BYTES|0 THREADS
 import { readFileSync, writeFileSync } from 'node:fs';
 import acoer from '../../dist/index.js';
 import { answer } from './answer.mjs';
 
-const [folder, dtype, threads] = process.argv.slice(2);
-const engine = await acoer.createEngine({ device: 'cpu', threads: Number(threads) });
+const [folder, dtype, memoryLimitBytes, threads] = process.argv.slice(2);
+const engine = await acoer.createEngine({
+  device: 'cpu',
+  threads: Number(threads),
+  memoryLimitBytes: Number(memoryLimitBytes),
+});
 const model = await engine.loadModel(folder, { dtype });
 const adapter = await model.createPolicy({ kind: 'lora', rank: 16, alpha: 32, seed: 1n });
 

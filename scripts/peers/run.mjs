@@ -45,7 +45,12 @@ const JOBS = {
   'decode-1x1024': everyDecoder(decode(1, 1024, 8)),
   'decode-16x1024': withoutLlama(everyDecoder(decode(16, 1024, 6))),
   'prefill-512': { acoer: prefill(), transformers: prefill(), 'llama.cpp': prefill() },
-  'train-512': { acoer: train(), PEFT: train(), 'PEFT, checkpointing': train() },
+  'train-512': {
+    acoer: train(),
+    'acoer, 4 GB': train(),
+    PEFT: train(),
+    'PEFT, checkpointing': train(),
+  },
   step: { 'acoer, tiny': { job: 'step', ...STEP }, TRL: trlStep(), 'TRL, fp32, no checkpointing': trlStep() },
 };
 
@@ -108,8 +113,10 @@ function commands({ python, threads, scratch }) {
   const node = (script, ...words) => [process.execPath, [join(HERE, script), ...words, threads]];
   const py = (script, ...words) => [python, [join(HERE, script), threads, ...words]];
   return {
-    acoer: node('acoer-peer.mjs', join(scratch, 'model'), 'bfloat16'),
-    'acoer, tiny': node('acoer-peer.mjs', join(scratch, 'tiny'), 'float32'),
+    acoer: node('acoer-peer.mjs', join(scratch, 'model'), 'bfloat16', '0'),
+    // So little beyond the weights that no layer's activations are kept.
+    'acoer, 4 GB': node('acoer-peer.mjs', join(scratch, 'model'), 'bfloat16', '4e9'),
+    'acoer, tiny': node('acoer-peer.mjs', join(scratch, 'tiny'), 'float32', '0'),
     transformers: py('transformers_peer.py'),
     PEFT: py('peft_peer.py', '0'),
     'PEFT, checkpointing': py('peft_peer.py', '1'),

@@ -349,8 +349,9 @@ export const loadedAddon = (): NativeAddon | undefined => loaded;
 /** Loads build/Release/acoer.node on first use. Throws LOAD_FAILED with the command that fixes it. */
 export function loadAddon(): NativeAddon {
   if (loaded !== undefined) return loaded;
-  // libgomp reads this when it is loaded. On busy cores spinning workers cost a scheduler slice per
-  // operation.
+  // libgomp reads these when it is loaded. Waking a worker takes as long as a small operation, so it spins
+  // for that long; longer, it would keep a core from others.
+  if (process.env.OMP_WAIT_POLICY === undefined) process.env.GOMP_SPINCOUNT ??= '2000';
   process.env.OMP_WAIT_POLICY ??= 'passive';
   loaded = loadAddonFile('acoer', 'the native engine') as NativeAddon;
   // On process.exit() in the middle of a call, engine threads must end before libtorch's statics are

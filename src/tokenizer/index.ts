@@ -134,8 +134,24 @@ function strictly<T>(work: () => T): T {
   /* eslint-enable no-console */
 }
 
+/** Which work no rule of the file can make long: a limit costs a thread, 0.2 ms for each text. */
+interface Plain {
+  encode: boolean;
+  decode: boolean;
+}
+
+function plainWork({ normalizer, pre_tokenizer: splitter, decoder }: TokenizerFiles['tokenizer']): Plain {
+  const isBytes = (rule: unknown) => isRecord(rule) && rule['type'] === 'ByteLevel';
+  const splits = !isBytes(splitter) || (splitter as { use_regex?: unknown }).use_regex !== false;
+  return { encode: (normalizer ?? null) === null && !splits, decode: isBytes(decoder) };
+}
+
+/** Longer texts have a limit in any case. */
+const MAX_PLAIN_LENGTH = 10_000;
+
 /** Runs `work` on `length` characters or tokens. @throws BAD_INPUT when it fails or takes too long */
-function timed<T>(directory: string, length: number, work: () => T): T {
+function timed<T>(directory: string, length: number, work: () => T, plain = false): T {
+  if (plain && length <= MAX_PLAIN_LENGTH) return guarded(directory, work);
   const limitMs = Math.ceil(LIMIT_MS + LIMIT_MS_PER_CHARACTER * length);
   return guarded(directory, () => {
     const done = withinTime(limitMs, work);
@@ -162,6 +178,7 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
   needThreads(TIMER_THREADS, 'The tokenizer');
   const files = await readTokenizerFiles(directory);
   const { library, vocabSize } = openLibrary(directory, files);
+  const plain = plainWork(files.tokenizer);
   const idOf = (text: string | null): number | null =>
     text === null ? null : (library.token_to_id(text) ?? null);
   const eosToken = tokenText(files.config.eos_token);
@@ -175,17 +192,24 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
   }
   return {
     encode: (text) =>
-      timed(directory, text.length, () =>
-        Int32Array.from(library.encode(text, { add_special_tokens: false }).ids),
+      timed(
+        directory,
+        text.length,
+        () => Int32Array.from(library.encode(text, { add_special_tokens: false }).ids),
+        plain.encode,
       ),
     decode: (tokens, options) =>
       tokens.length === 0
         ? ''
-        : timed(directory, tokens.length, () =>
-            library.decode(Array.from(tokens), {
-              skip_special_tokens: options?.skipSpecial ?? false,
-              clean_up_tokenization_spaces: false,
-            }),
+        : timed(
+            directory,
+            tokens.length,
+            () =>
+              library.decode(Array.from(tokens), {
+                skip_special_tokens: options?.skipSpecial ?? false,
+                clean_up_tokenization_spaces: false,
+              }),
+            plain.decode,
           ),
     renderChat: renderer(directory, files),
     thinkOpenId: idOf('<think>'),

@@ -136,6 +136,26 @@ describe('other models', () => {
     });
   });
 
+  const endless = { type: 'Replace', pattern: { Regex: '(a+)+$' }, content: '' };
+  test.each([
+    ['encoded', { normalizer: endless }],
+    ['decoded', { decoder: { type: 'Sequence', decoders: [{ type: 'Fuse' }, endless] } }],
+  ])(
+    'a rule that backtracks forever is stopped when a text is %s',
+    async (direction, rules) => {
+      await cp(tiny, directory, { recursive: true });
+      const path = join(directory, 'tokenizer.json');
+      const file = JSON.parse(await readFile(path, 'utf8')) as object;
+      await writeFile(path, JSON.stringify({ ...file, ...rules }));
+      const hostile = await loadTokenizer(directory);
+      const text = `${'a'.repeat(40)}b`;
+      const work = () =>
+        direction === 'encoded' ? hostile.encode(text) : hostile.decode(tokenizer.encode(text));
+      expect(work).toThrow(/its rules take more than \d+ ms for \d+ characters or tokens$/);
+    },
+    60_000,
+  );
+
   test('missing and broken files are named', async () => {
     await expect(loadTokenizer(directory)).rejects.toMatchObject({
       code: 'BAD_INPUT',
