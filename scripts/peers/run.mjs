@@ -227,6 +227,14 @@ async function main() {
     console.error(`unknown job ${unknown.join(', ')}; jobs are ${Object.keys(JOBS).join(', ')}`);
     process.exit(2);
   }
+  const others = [...new Set(Object.values(JOBS).flatMap(Object.keys))].filter(
+    (row) => !row.startsWith('acoer'),
+  );
+  const notLeft = values.without.filter((name) => !others.includes(name));
+  if (notLeft.length > 0) {
+    console.error(`cannot leave out ${notLeft.join('; ')}: peers are ${others.join('; ')}`);
+    process.exit(2);
+  }
   const names = positionals.length > 0 ? positionals : Object.keys(JOBS);
   const scratch = values.scratch ?? mkdtempSync(join(tmpdir(), 'acoer-peers-'));
   const left = new Set((await hasLlama()) ? values.without : [...values.without, 'llama.cpp']);

@@ -42,7 +42,9 @@ const dataSpec = (config: SftConfig, { signal, onProgress, onNotice }: ModelFetc
   rowMap: new SftRows(config.columns),
   dropUnparsedGold: false,
   keepRows: true,
-  ...{ signal, onProgress, onNotice },
+  signal,
+  onProgress,
+  onNotice,
 });
 
 async function openData(

@@ -134,24 +134,8 @@ function strictly<T>(work: () => T): T {
   /* eslint-enable no-console */
 }
 
-/** Which work no rule of the file can make long: a limit costs a thread, 0.2 ms for each text. */
-interface Plain {
-  encode: boolean;
-  decode: boolean;
-}
-
-function plainWork({ normalizer, pre_tokenizer: splitter, decoder }: TokenizerFiles['tokenizer']): Plain {
-  const isBytes = (rule: unknown) => isRecord(rule) && rule['type'] === 'ByteLevel';
-  const splits = !isBytes(splitter) || (splitter as { use_regex?: unknown }).use_regex !== false;
-  return { encode: (normalizer ?? null) === null && !splits, decode: isBytes(decoder) };
-}
-
-/** Longer texts have a limit in any case. */
-const MAX_PLAIN_LENGTH = 10_000;
-
 /** Runs `work` on `length` characters or tokens. @throws BAD_INPUT when it fails or takes too long */
-function timed<T>(directory: string, length: number, work: () => T, plain = false): T {
-  if (plain && length <= MAX_PLAIN_LENGTH) return guarded(directory, work);
+function timed<T>(directory: string, length: number, work: () => T): T {
   const limitMs = Math.ceil(LIMIT_MS + LIMIT_MS_PER_CHARACTER * length);
   return guarded(directory, () => {
     const done = withinTime(limitMs, work);
@@ -160,6 +144,26 @@ function timed<T>(directory: string, length: number, work: () => T, plain = fals
     return done.value;
   });
 }
+
+/** Up to this many characters or tokens plain work takes less than the limit, whatever is in the file. */
+const MAX_PLAIN = 10_000;
+
+/** What needs no limit, which costs a thread and 0.2 ms: work without regular expressions or searches. */
+function plainWork({ tokenizer }: TokenizerFiles): { encode: boolean; decode: boolean } {
+  const { normalizer, pre_tokenizer: splitter, model, decoder, added_tokens: added } = tokenizer;
+  const isOf = (type: string, rule: unknown) => isRecord(rule) && rule['type'] === type;
+  const splitsNothing = isRecord(splitter) && isOf('ByteLevel', splitter) && splitter['use_regex'] === false;
+  // Each token that is decoded is looked for among the added ones.
+  const fewAdded = !Array.isArray(added) || added.length <= MAX_PLAIN;
+  return {
+    encode: (normalizer ?? null) === null && splitsNothing && isOf('BPE', model),
+    decode: isOf('ByteLevel', decoder) && fewAdded,
+  };
+}
+
+/** `timed`, or without a limit if the work is plain and short. */
+const limited = <T>(directory: string, plain: boolean, length: number, work: () => T): T =>
+  plain && length <= MAX_PLAIN ? guarded(directory, work) : timed(directory, length, work);
 
 /** The ids before a text that is encoded with special tokens. */
 function firstIdsOf(directory: string, library: Library): number[] {
@@ -178,7 +182,7 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
   needThreads(TIMER_THREADS, 'The tokenizer');
   const files = await readTokenizerFiles(directory);
   const { library, vocabSize } = openLibrary(directory, files);
-  const plain = plainWork(files.tokenizer);
+  const plain = plainWork(files);
   const idOf = (text: string | null): number | null =>
     text === null ? null : (library.token_to_id(text) ?? null);
   const eosToken = tokenText(files.config.eos_token);
@@ -192,24 +196,17 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
   }
   return {
     encode: (text) =>
-      timed(
-        directory,
-        text.length,
-        () => Int32Array.from(library.encode(text, { add_special_tokens: false }).ids),
-        plain.encode,
+      limited(directory, plain.encode, text.length, () =>
+        Int32Array.from(library.encode(text, { add_special_tokens: false }).ids),
       ),
     decode: (tokens, options) =>
       tokens.length === 0
         ? ''
-        : timed(
-            directory,
-            tokens.length,
-            () =>
-              library.decode(Array.from(tokens), {
-                skip_special_tokens: options?.skipSpecial ?? false,
-                clean_up_tokenization_spaces: false,
-              }),
-            plain.decode,
+        : limited(directory, plain.decode, tokens.length, () =>
+            library.decode(Array.from(tokens), {
+              skip_special_tokens: options?.skipSpecial ?? false,
+              clean_up_tokenization_spaces: false,
+            }),
           ),
     renderChat: renderer(directory, files),
     thinkOpenId: idOf('<think>'),

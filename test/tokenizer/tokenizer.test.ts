@@ -136,21 +136,34 @@ describe('other models', () => {
     });
   });
 
+  // They take minutes without the limit, not forever: a hang would hide the failure.
   const endless = { type: 'Replace', pattern: { Regex: '(a+)+$' }, content: '' };
+  const cubic = {
+    type: 'WordPiece',
+    unk_token: 'a',
+    continuing_subword_prefix: '',
+    max_input_chars_per_word: 1e9,
+  };
+  const backtracked = `${'a'.repeat(33)}b`;
   test.each([
-    ['encoded', { normalizer: endless }],
-    ['decoded', { decoder: { type: 'Sequence', decoders: [{ type: 'Fuse' }, endless] } }],
-  ])(
-    'a rule that backtracks forever is stopped when a text is %s',
-    async (direction, rules) => {
+    ['a normalizer', 'encode', backtracked, { normalizer: endless }],
+    ['a model', 'encode', 'a'.repeat(4_000), { model: { ...cubic, vocab: { a: 0 } } }],
+    [
+      'a decoder',
+      'decode',
+      backtracked,
+      { decoder: { type: 'Sequence', decoders: [{ type: 'Fuse' }, endless] } },
+    ],
+  ] as const)(
+    '%s that takes too long to %s is stopped',
+    async (_, direction, text, rules) => {
       await cp(tiny, directory, { recursive: true });
       const path = join(directory, 'tokenizer.json');
       const file = JSON.parse(await readFile(path, 'utf8')) as object;
       await writeFile(path, JSON.stringify({ ...file, ...rules }));
       const hostile = await loadTokenizer(directory);
-      const text = `${'a'.repeat(40)}b`;
-      const work = () =>
-        direction === 'encoded' ? hostile.encode(text) : hostile.decode(tokenizer.encode(text));
+      const ids = tokenizer.encode(text);
+      const work = () => (direction === 'encode' ? hostile.encode(text) : hostile.decode(ids));
       expect(work).toThrow(/its rules take more than \d+ ms for \d+ characters or tokens$/);
     },
     60_000,
