@@ -3,6 +3,7 @@ const { availableParallelism } = require('node:os');
 module.exports = {
   testEnvironment: 'node',
   roots: ['<rootDir>/test'],
+  globalSetup: '<rootDir>/test/helpers/temporary.cjs',
   transform: {
     '^.+\\.ts$': [
       '@swc/jest',

@@ -129,7 +129,7 @@ export function parsePositions(text: string): Map<string, Position> | null {
 export class Streams {
   private readonly pages = new Set<Page>();
   private timer: NodeJS.Timeout | null = null;
-  private working = false;
+  private working: Promise<void> | null = null;
   private ticks = 0;
   private listedAt = 0;
 
@@ -151,25 +151,26 @@ export class Streams {
     this.pages.add(page);
     response.on('close', () => this.pages.delete(page));
     this.ticks = 0;
-    if (!this.working) this.schedule(0);
+    if (this.working === null) this.schedule(0);
   }
 
   private schedule(delayMs: number): void {
     if (this.timer !== null) clearTimeout(this.timer);
-    this.timer = setTimeout(() => void this.tick(), delayMs);
+    this.timer = setTimeout(() => {
+      this.working = this.tick();
+    }, delayMs);
   }
 
   /** One look at the files. @throws nothing */
   private async tick(): Promise<void> {
     this.timer = null;
-    this.working = true;
     try {
       await this.look();
     } catch (error) {
       // Shown in the list; the next look may succeed.
       this.runs.notes = [`The folder cannot be read: ${errorMessage(error)}`];
     } finally {
-      this.working = false;
+      this.working = null;
     }
     // A page that came in the meantime gets its first events at once.
     if (this.pages.size > 0 && this.timer === null) this.schedule(this.ticks === 0 ? 0 : POLL_MS);
@@ -185,6 +186,8 @@ export class Streams {
 
   /** Sends the last changes and ends every page's stream. */
   async close(): Promise<void> {
+    // A look in progress may have read the files before their last change.
+    await this.working;
     if (this.timer !== null) clearTimeout(this.timer);
     if (this.pages.size > 0) {
       this.ticks = this.listedAt = 0;

@@ -1,6 +1,8 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
-import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { delimiter, dirname, join } from 'node:path';
+import { fork, spawn } from 'node:child_process';
+import { RunLock } from '../../src/run/lock';
 import { hasDesktop } from '../../src/watch';
 import { acoer, builtCli, ended, spawnAcoer } from '../helpers/cli';
 import { watchedFolder, writeRun } from '../helpers/watched-runs';
@@ -102,4 +104,17 @@ test('acoer train --watch shows the run while it goes on, and the page ends with
   expect(await events).toMatch(/"state":"killed"[^]*event: bye/);
   await expect(fetch(address!)).rejects.toThrow();
   rmSync(out, { recursive: true });
+});
+
+test('a page whose run has gone waits for the lock of the run, which the kernel may free last', async () => {
+  const run = join(watchedFolder(), 'run');
+  writeRun(run, { steps: 2, maxSteps: 9 });
+  const lock = RunLock.acquire(run);
+  const child = fork(join(dirname(builtCli()), '..', 'watch', 'child.js'), [run], { execArgv: [] });
+  const [{ address }] = (await once(child, 'message')) as [{ address: string }];
+  const events = fetch(`${address}events`).then((response) => response.text());
+  child.disconnect();
+  await new Promise((resolve) => setTimeout(resolve, 300));
+  lock.release();
+  expect(await events).toMatch(/"state":"running"[^]*"state":"stopped"[^]*event: bye/);
 });

@@ -3,7 +3,7 @@
  */
 import { spawn, spawnSync } from 'node:child_process';
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, statSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -46,15 +46,9 @@ export function objects<T>(text: string): T[] {
     .map((line) => JSON.parse(line) as T);
 }
 
-const temporary: string[] = [];
-process.once('exit', () => {
-  for (const directory of temporary) rmSync(directory, { recursive: true, force: true });
-});
-
-/** A file with these lines (objects become JSON) in a temporary folder, removed when this process exits. */
+/** A file with these lines (objects become JSON) in a temporary folder. */
 export function linesFile(lines: readonly unknown[]): string {
   const directory = mkdtempSync(join(tmpdir(), 'acoer-lines-'));
-  temporary.push(directory);
   const path = join(directory, 'lines.jsonl');
   const text = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line)));
   writeFileSync(path, text.map((line) => `${line}\n`).join(''));

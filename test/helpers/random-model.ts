@@ -2,7 +2,7 @@
  * Directories of random dense models in the Hub's layout, written by TypeScript: the same seed gives the same
  * bytes.
  */
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
@@ -196,10 +196,9 @@ export function writeRandomModel(directory: string, options: RandomModelOptions 
   writeFileSync(join(directory, 'model.safetensors.index.json'), JSON.stringify(index, null, 2));
 }
 
-/** A random model in a new temporary directory, removed when this process exits. */
+/** A random model in a new temporary directory. */
 export function randomModel(options: RandomModelOptions = {}): string {
   const directory = mkdtempSync(join(tmpdir(), 'acoer-model-'));
   writeRandomModel(directory, options);
-  process.on('exit', () => rmSync(directory, { recursive: true, force: true }));
   return directory;
 }

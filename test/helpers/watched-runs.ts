@@ -1,5 +1,5 @@
 /** Run folders to watch: written by the tests instead of by a training run, so that they can be long and odd. */
-import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, mkdirSync, mkdtempSync, renameSync, writeFileSync } from 'node:fs';
 import { hostname, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { FIGURE_METRICS } from '../../src/report/figures';
@@ -7,18 +7,7 @@ import { METRICS } from '../../src/metric-names';
 import type { StepMetrics } from '../../src/types';
 import { uniform } from './synthetic-runs';
 
-const roots: string[] = [];
-
-/** A folder that is removed when this process exits. */
-export function watchedFolder(): string {
-  const root = mkdtempSync(join(tmpdir(), 'acoer-watch-'));
-  roots.push(root);
-  return root;
-}
-
-process.once('exit', () => {
-  for (const root of roots) rmSync(root, { recursive: true, force: true });
-});
+export const watchedFolder = (): string => mkdtempSync(join(tmpdir(), 'acoer-watch-'));
 
 /** The value of a metric at a share of the run, with noise from 0 to 1. */
 type Course = (share: number, noise: number) => number;

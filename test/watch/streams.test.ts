@@ -2,7 +2,9 @@
 import { EventEmitter } from 'node:events';
 import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
+import { RunLock } from '../../src/run/lock';
 import { Runs } from '../../src/watch/runs';
+import { RunOverview } from '../../src/watch/overview';
 import { parsePositions, Streams } from '../../src/watch/streams';
 import { appendLines, watchedFolder, watchedLines, writeRun } from '../helpers/watched-runs';
 
@@ -122,4 +124,21 @@ test('a page follows at most eight runs', () => {
   expect(parsePositions('')).toEqual(new Map());
   expect(parsePositions(one)).toEqual(new Map([['0123456789abcdef', { epoch: 'aaaaaaaaaaaa', lines: 1 }]]));
   expect(parsePositions(Array.from({ length: 9 }, () => one).join(','))).toBeNull();
+});
+
+test('the last list is read after the end was asked for, even while another is being read', async () => {
+  const { path, page } = await slowPage();
+  const lock = RunLock.acquire(path);
+  const spied = jest.spyOn(RunOverview.prototype, 'refresh');
+  let reading = false;
+  spied.mockImplementationOnce(async function (this: RunOverview, pace) {
+    const entry = await this.refresh(pace);
+    reading = true;
+    await new Promise((resolve) => setTimeout(resolve, 300));
+    return entry;
+  });
+  await until(() => reading, 'the list is being read');
+  lock.release();
+  await closing[0]!.close();
+  expect(page.text).toMatch(/"state":"running"[^]*"state":"stopped"[^]*event: bye/);
 });

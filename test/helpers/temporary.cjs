@@ -1,0 +1,10 @@
+/** One folder for the temporary files of all tests, removed with whatever a test left there when Jest ends. */
+const { mkdtempSync, rmSync } = require('node:fs');
+const { tmpdir } = require('node:os');
+const { join } = require('node:path');
+
+module.exports = () => {
+  const folder = mkdtempSync(join(tmpdir(), 'acoer-tests-'));
+  process.env.TMPDIR = folder;
+  process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
+};
