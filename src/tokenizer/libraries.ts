@@ -33,7 +33,8 @@ interface JinjaLibrary {
   Environment: new () => { set(name: string, value: unknown): void };
   Interpreter: new (environment: unknown) => {
     run(program: unknown): JinjaValue;
-    evaluate(statement: unknown, environment: unknown): JinjaValue;
+    evaluate(statement: object, environment: unknown): JinjaValue;
+    evaluateMemberExpression(expression: { object: object }, environment: unknown): JinjaValue;
     applyFilter(operand: JinjaValue, filter: unknown, environment: unknown): JinjaValue;
   };
   tokenize(source: string, options: { lstrip_blocks: boolean; trim_blocks: boolean }): unknown;

@@ -60,6 +60,8 @@ function occurrences(text: string, part: string): number {
  */
 class CountingInterpreter extends Interpreter {
   private readonly metered = new WeakSet<object>();
+  /** Expressions whose members are read: asking a text for its methods makes all of them. */
+  private readonly owners = new WeakSet<object>();
 
   constructor(
     environment: unknown,
@@ -68,12 +70,17 @@ class CountingInterpreter extends Interpreter {
     super(environment);
   }
 
-  override evaluate(statement: unknown, environment: unknown): JinjaValue {
+  override evaluate(statement: object, environment: unknown): JinjaValue {
     this.meter.count(1);
     const result = super.evaluate(statement, environment);
     this.meter.count(sizeOf(result.value));
-    this.meterReplace(result);
+    if (this.owners.has(statement)) this.meterReplace(result);
     return result;
+  }
+
+  override evaluateMemberExpression(expression: { object: object }, environment: unknown): JinjaValue {
+    this.owners.add(expression.object);
+    return super.evaluateMemberExpression(expression, environment);
   }
 
   override applyFilter(operand: JinjaValue, filter: unknown, environment: unknown): JinjaValue {
