@@ -4,6 +4,7 @@
 #include <ATen/core/grad_mode.h>
 
 #include "cpu_kernels.h"
+#include "small_attention.h"
 
 namespace acoer {
 
@@ -39,6 +40,10 @@ at::ScalarType attentionType(const at::Tensor& x) {
 
 at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
                      const PackedLayout& layout, AttentionTape* tape) {
+  if (isSmallAttention(q_THK, layout)) {
+    if (tape) *tape = {.q_THK = q_THK, .k_TJK = k_TJK, .v_TJK = v_TJK, .calls = {}};
+    return smallAttention(q_THK, k_TJK, v_TJK, layout);
+  }
   const at::Tensor q = toPadded(q_THK, layout), k = toPadded(k_TJK, layout),
                    v = toPadded(v_TJK, layout);
   const bool grouped = q_THK.size(1) != k_TJK.size(1);
@@ -65,6 +70,9 @@ at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at:
 
 AttentionGradients attentionBackward(const AttentionTape& tape, const at::Tensor& dOut_THK,
                                      const PackedLayout& layout) {
+  if (tape.q_THK.defined()) {
+    return smallAttentionBackward(tape.q_THK, tape.k_TJK, tape.v_TJK, dOut_THK, layout);
+  }
   at::Tensor dOut = toPadded(dOut_THK, layout);
   if (layout.isPadding_P.defined()) {
     dOut.masked_fill_(layout.isPadding_P.view({-1, 1, 1}), 0);

@@ -5,11 +5,13 @@
 
 namespace acoer {
 
-// What backward needs: the leaves and the output of one fused attention call per bucket.
+// What backward needs: q, k and v of attention of our own (small_attention.h), or the leaves and
+// the output of one fused call of the library per bucket.
 struct AttentionTape {
   struct Call {
     at::Tensor q, k, v, out;  // [n, heads, L, K]
   };
+  at::Tensor q_THK, k_TJK, v_TJK;
   std::vector<Call> calls;
 };
 

@@ -54,6 +54,8 @@ struct RowKernels {
   void (*attend)(const AttentionArgs<T>& args, int64_t begin, int64_t end);
   // out[r, :width] = silu(gateUp[r, :width]) * gateUp[r, width:].
   void (*swiglu)(const T* gateUp, T* out, int64_t rows, int64_t width);
+  // dL/dgateUp from dL/dout.
+  void (*swigluBackward)(const T* gateUp, const T* dy, T* dGateUp, int64_t rows, int64_t width);
 };
 
 template <class T>
@@ -67,11 +69,23 @@ struct LogitSums {
 template <class T>
 struct MathKernels {
   int64_t panelWidth;  // columns of y computed from one panel of packed weights
-  // packed[p][k][c] = w[p * panelWidth + c][k], zero beyond `columns`.
-  void (*pack)(const T* w, int64_t ldw, int64_t columns, int64_t depth, T* packed);
-  // y (+)= x W^T for packed W.
+  // packed[p][k][c] = scale * w[p * panelWidth + c][k], zero beyond `columns`.
+  void (*pack)(const T* w, int64_t ldw, int64_t columns, int64_t depth, T scale, T* packed);
+  // The same of w^T: packed[p][k][c] = scale * w[k][p * panelWidth + c].
+  void (*packTransposed)(const T* w, int64_t ldw, int64_t columns, int64_t depth, T scale,
+                         T* packed);
+  // y [rows, columns] (+)= x [rows, depth] times what `pack` packed.
   void (*gemm)(const T* x, int64_t ldx, const T* packed, T* y, int64_t ldy, int64_t rows,
                int64_t columns, int64_t depth, bool add);
+  // The same with x given as [depth, rows].
+  void (*gemmTransposed)(const T* x, int64_t ldx, const T* packed, T* y, int64_t ldy, int64_t rows,
+                         int64_t columns, int64_t depth, bool add);
+  // Causal attention in training, a block of rows at a time; row r sees count + r positions, and
+  // `width`, a multiple of kKeyTile, is the room for scores. In place: softmax, zero elsewhere.
+  void (*softmaxRows)(T* scores, int64_t ld, int64_t rows, int64_t count, int64_t width);
+  // In place: dL/dscores from dL/dsoftmax.
+  void (*softmaxRowsBackward)(const T* softmax, T* d, int64_t ld, int64_t rows, int64_t count,
+                              int64_t width);
   // blockSums[i] receives the part of `sum` that comes from the i-th kLogitBlock logits.
   LogitSums<T> (*logitSums)(const T* logits, int64_t count, double invTemperature,
                             double* blockSums);

@@ -169,3 +169,33 @@ void attend(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
   }
   delete[] scratch;
 }
+
+// Causal attention of a block of rows in training: row r sees the first `count + r` scores.
+
+// softmax of each row in place, zero from there to `width`, a multiple of kKeyTile.
+template <class T>
+void softmaxRows(T* scores, int64_t ld, int64_t rows, int64_t count, int64_t width) {
+  for (int64_t r = 0; r < rows; ++r, scores += ld) {
+    const T inverse = softmaxWeights<T>(scores, count + r);
+    int64_t l = 0;
+    for (; l < count + r; l += kLanes<T>) store(scores + l, load(scores + l) * inverse);
+    for (; l < width; l += kLanes<T>) store(scores + l, Vec<T>{});
+  }
+}
+
+// dL/dscores of each row from dL/dsoftmax, in place: softmax * (d - sum of softmax * d).
+template <class T>
+void softmaxRowsBackward(const T* softmax, T* d, int64_t ld, int64_t rows, int64_t count,
+                         int64_t width) {
+  for (int64_t r = 0; r < rows; ++r, softmax += ld, d += ld) {
+    for (int64_t l = count + r; l < width; ++l) d[l] = 0;
+    Vec<T> sums[2] = {};
+    for (int64_t l = 0; l < width; l += kLanes<T>) {
+      sums[l / kLanes<T> % 2] += load(softmax + l) * load(d + l);
+    }
+    const T sum = sumLanes<T>(sums[0] + sums[1]);
+    for (int64_t l = 0; l < width; l += kLanes<T>) {
+      store(d + l, load(softmax + l) * (load(d + l) - sum));
+    }
+  }
+}

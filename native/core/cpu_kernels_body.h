@@ -14,11 +14,13 @@
 
 template <class T>
 constexpr RowKernels<T> rowTable() {
-  return {rmsNorm<T>, writeHeads<T>, attend<T>, swiglu<T>};
+  return {rmsNorm<T>, writeHeads<T>, attend<T>, swiglu<T>, swigluBackward<T>};
 }
 template <class T>
 constexpr MathKernels<T> mathTable() {
-  return {kLanes<T>, pack<T>, gemm<T>, logitSums<T>, logitExps<T>};
+  return {kLanes<T>,     pack<T>,        packTransposed<T>,      gemm<T, false>,
+          gemm<T, true>, softmaxRows<T>, softmaxRowsBackward<T>, logitSums<T>,
+          logitExps<T>};
 }
 constexpr KernelSet makeSet(const char* name) {
   return {name,

@@ -28,21 +28,59 @@ void rmsNorm(const T* x, const T* weight, T* out, int64_t rows, int64_t width, d
   }
 }
 
+// At most a vector of elements.
 template <class T>
-void swiglu(const T* gateUp, T* out, int64_t rows, int64_t width) {
+ACOER_INLINE void swigluPart(const T* gate, const T* up, T* out, int count) {
   using A = Acc<T>;
   constexpr int kW = kLanes<A>;
+  A wide[kW] = {}, silu[kW];
+  for (int c = 0; c < count; ++c) wide[c] = widen(gate[c]);
+  const Vec<A> g = load(wide);
+  store(silu, g / (static_cast<A>(1) + vectorExp<A>(-g)));
+  for (int c = 0; c < count; ++c) narrow(rounded<T>(silu[c]) * widen(up[c]), out[c]);
+}
+
+template <class T>
+void swiglu(const T* gateUp, T* out, int64_t rows, int64_t width) {
+  constexpr int kW = kLanes<Acc<T>>;
   for (int64_t r = 0; r < rows; ++r, gateUp += 2 * width, out += width) {
-    for (int64_t i = 0; i < width; i += kW) {
-      const int count = width - i < kW ? static_cast<int>(width - i) : kW;
-      A gate[kW] = {}, silu[kW];
-      for (int c = 0; c < count; ++c) gate[c] = widen(gateUp[i + c]);
-      const Vec<A> g = load(gate);
-      store(silu, g / (static_cast<A>(1) + vectorExp<A>(-g)));
-      for (int c = 0; c < count; ++c) {
-        narrow(rounded<T>(silu[c]) * widen(gateUp[width + i + c]), out[i + c]);
-      }
-    }
+    int64_t i = 0;
+    for (; i + kW <= width; i += kW) swigluPart(gateUp + i, gateUp + width + i, out + i, kW);
+    if (i == width) continue;
+    swigluPart(gateUp + i, gateUp + width + i, out + i, static_cast<int>(width - i));
+  }
+}
+
+// With s = sigmoid(gate): d(silu(gate))/dgate = s (1 + gate (1 - s)).
+template <class T>
+ACOER_INLINE void swigluBackwardPart(const T* gate, const T* up, const T* dy, T* dGate, T* dUp,
+                                     int count) {
+  using A = Acc<T>;
+  constexpr int kW = kLanes<A>;
+  const A one = 1;
+  A wide[kW] = {}, silu[kW], slope[kW];
+  for (int c = 0; c < count; ++c) wide[c] = widen(gate[c]);
+  const Vec<A> g = load(wide), s = one / (one + vectorExp<A>(-g));
+  store(silu, g * s);
+  store(slope, s * (one + g * (one - s)));
+  for (int c = 0; c < count; ++c) {
+    const A d = widen(dy[c]);
+    narrow(rounded<T>(d * widen(up[c])) * slope[c], dGate[c]);
+    narrow(rounded<T>(silu[c]) * d, dUp[c]);
+  }
+}
+
+template <class T>
+void swigluBackward(const T* gateUp, const T* dy, T* dGateUp, int64_t rows, int64_t width) {
+  constexpr int kW = kLanes<Acc<T>>;
+  for (int64_t r = 0; r < rows; ++r, gateUp += 2 * width, dGateUp += 2 * width, dy += width) {
+    const auto part = [&](int64_t i, int count) __attribute__((always_inline)) {
+      swigluBackwardPart(gateUp + i, gateUp + width + i, dy + i, dGateUp + i, dGateUp + width + i,
+                         count);
+    };
+    int64_t i = 0;
+    for (; i + kW <= width; i += kW) part(i, kW);
+    if (i < width) part(i, static_cast<int>(width - i));
   }
 }
 

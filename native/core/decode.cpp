@@ -14,7 +14,7 @@ namespace acoer {
 namespace {
 
 // Fewer rows than this are not worth a thread of their own.
-constexpr int64_t kMinRowsPerThread = 8;
+constexpr int64_t kMinShareRows = 32;
 
 at::ScalarType wideType(at::ScalarType dtype) {
   return dtype == at::kDouble ? at::kDouble : at::kFloat;
@@ -98,14 +98,15 @@ void Decoder::ensureRoom(int64_t rows, bool logits) {
 }
 
 Decoder::Part Decoder::makePart(const std::vector<DecodeRows::Span>& spans, const KvCache& cache,
-                                const DecodeWeights& weights, int64_t begin, int64_t end) const {
+                                const DecodeWeights& weights, int64_t begin, int64_t end,
+                                int64_t first) const {
   Part part;
   part.spans = &spans;
   part.cache = &cache;
   part.weights = &weights;
   part.begin = begin;
   part.end = end;
-  auto view = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin); };
+  auto view = [&](const at::Tensor& whole) { return whole.narrow(0, first + begin, end - begin); };
   part.x_ND = view(x_ND_);
   part.normed_ND = view(normed_ND_);
   part.qkv_NE = view(qkv_NE_);
@@ -173,13 +174,35 @@ void Decoder::forEachWeights(
   }
 }
 
+// Rows [begin, end) divided into whole prompts of about as many rows for each thread; undivided
+// where rows depend on each other.
+std::vector<std::pair<int64_t, int64_t>> Decoder::promptShares(const DecodeRows& rows,
+                                                               int64_t begin, int64_t end) const {
+  const int64_t threads = rowsAreIndependent() ? at::get_num_threads() : 1;
+  const int64_t share = std::max(kMinShareRows, (end - begin + threads - 1) / threads);
+  std::vector<std::pair<int64_t, int64_t>> shares;
+  for (int64_t from = begin; from < end;) {
+    int64_t to = std::min(end, from + share);
+    while (to < end &&
+           rows.slots[static_cast<size_t>(to)] == rows.slots[static_cast<size_t>(to - 1)]) {
+      ++to;
+    }
+    shares.emplace_back(from, to);
+    from = to;
+  }
+  return shares;
+}
+
 void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
                       const std::function<bool(double share)>& goesOn) {
   ensureRoom(rows.count(), false);
   forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
-    Part part = makePart(rows.spans, cache, weights, begin, end);
-    placeRows(part, rows, true);
-    embed(part);
+    std::vector<Part> parts;
+    for (const auto& [from, to] : promptShares(rows, begin, end)) {
+      parts.push_back(makePart(rows.spans, cache, weights, from, to, 0));
+      placeRows(parts.back(), rows, true);
+      embed(parts.back());
+    }
     // The last layer's output would only feed the logits, which are left to the decode step.
     const size_t layers = weights.layers.size();
     for (size_t layer = 0; layer < layers; ++layer) {
@@ -187,31 +210,36 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
       const double rowsDone =
           static_cast<double>(begin) + ofPart * static_cast<double>(end - begin);
       if (!goesOn(rowsDone / static_cast<double>(rows.count()))) return;
-      runLayer(part, layer, layer + 1 == layers);
+      if (parts.size() == 1) {
+        runLayer(parts[0], layer, layer + 1 == layers);
+        continue;
+      }
+      at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t first, int64_t last) {
+        const c10::NoGradGuard noGrad;  // grad mode is thread-local
+        for (int64_t i = first; i < last; ++i) {
+          runLayer(parts[static_cast<size_t>(i)], layer, layer + 1 == layers);
+        }
+      });
     }
   });
 }
 
-at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache) {
-  ensureRoom(rows.count(), true);
+bool Decoder::rowsAreIndependent() const {
+  return std::all_of(weights_.begin(), weights_.end(),
+                     [](const DecodeWeights& w) { return w.form == LinearForm::kSmall; });
+}
+
+at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache, int64_t first) {
+  ensureRoom(first + rows.count(), true);
   forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
-    auto run = [&](int64_t from, int64_t to) {
-      const c10::NoGradGuard noGrad;  // grad mode is thread-local
-      Part part = makePart(rows.spans, cache, weights, from, to);
-      placeRows(part, rows, false);
-      embed(part);
-      for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
-      writeLogits(part);
-    };
-    // The rows of packed models do not depend on each other, bit for bit, so each thread takes its
-    // rows through the whole pass. Larger models are parallel inside each operation.
-    if (weights.form == LinearForm::kSmall) {
-      at::parallel_for(begin, end, kMinRowsPerThread, run);
-    } else {
-      run(begin, end);
-    }
+    Part part = makePart(rows.spans, cache, weights, begin, end, first);
+    part.logits_NV = logits_NV_.narrow(0, first + begin, end - begin);
+    placeRows(part, rows, false);
+    embed(part);
+    for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
+    writeLogits(part);
   });
-  return logits_NV_.narrow(0, 0, rows.count());
+  return logits_NV_.narrow(0, first, rows.count());
 }
 
 void Decoder::embed(Part& part) const {
@@ -280,7 +308,7 @@ void Decoder::attention(Part& part, size_t layer, bool writeOnly) const {
 void Decoder::writeLogits(Part& part) const {
   norm(part, part.weights->finalNorm_D);
   const Linear& head = part.weights->head;
-  at::Tensor logits = logits_NV_.narrow(0, part.begin, part.count());
+  const at::Tensor& logits = part.logits_NV;
   // A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32.
   if (model_.dtype == logits.scalar_type()) {
     applyLinear(head, part.normed_ND, logits, false);

@@ -52,8 +52,14 @@ class Decoder {
   // 0 on. Before each layer `goesOn` gets the share of the work that lies behind; false ends it.
   void prefill(const DecodeRows& rows, const KvCache& cache,
                const std::function<bool(double share)>& goesOn);
-  // Logits [N, V] in fp32 (fp64 for fp64 models), on the model's device; valid until the next call.
-  at::Tensor decode(const DecodeRows& rows, const KvCache& cache);
+  // Logits [N, V] in fp32 (fp64 for fp64 models), on the model's device; valid until the next call
+  // for the same rows of the scratch space, in which this one takes N from `first` on.
+  at::Tensor decode(const DecodeRows& rows, const KvCache& cache, int64_t first = 0);
+  // Whether a row's result does not depend on the others, bit for bit, and a step of a few rows is
+  // worth one thread at most. Then several threads may call decode() at a time, for rows of their
+  // own, once there is room for all.
+  bool rowsAreIndependent() const;
+  void ensureRoom(int64_t rows, bool logits);
 
   // With our CUDA kernels. Allocates, once, what decodeOnDevice needs for up to `rows` rows of up
   // to `splits` times cuda::kAttentionSplit positions.
@@ -75,7 +81,7 @@ class Decoder {
     const DecodeWeights* weights = nullptr;
     int64_t begin = 0, end = 0;
     bool prefill = false;
-    at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR;
+    at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR, logits_NV;
     // CPU kernels: the rows in host memory.
     const int32_t *ids_N = nullptr, *slots_N = nullptr, *positions_N = nullptr;
     DeviceRows device;   // elsewhere: the rows on the device; int64 for tensor operations
@@ -87,11 +93,12 @@ class Decoder {
     int64_t count() const { return end - begin; }
   };
 
-  void ensureRoom(int64_t rows, bool logits);
   Part makePart(const std::vector<DecodeRows::Span>& spans, const KvCache& cache,
-                const DecodeWeights& weights, int64_t begin, int64_t end) const;
+                const DecodeWeights& weights, int64_t begin, int64_t end, int64_t first) const;
   // Adds the rows in host memory to a part, on the device where that is needed.
   void placeRows(Part& part, const DecodeRows& rows, bool prefill) const;
+  std::vector<std::pair<int64_t, int64_t>> promptShares(const DecodeRows& rows, int64_t begin,
+                                                        int64_t end) const;
   void forEachWeights(const std::vector<DecodeRows::Span>& spans,
                       const std::function<void(const DecodeWeights&, int64_t, int64_t)>& visit);
   void embed(Part& part) const;

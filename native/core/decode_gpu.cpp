@@ -54,7 +54,8 @@ at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
                                    const std::vector<DecodeRows::Span>& spans, int64_t splits,
                                    const KvCache& cache) {
   forEachWeights(spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
-    Part part = makePart(spans, cache, weights, begin, end);
+    Part part = makePart(spans, cache, weights, begin, end, 0);
+    part.logits_NV = logits_NV_.narrow(0, begin, end - begin);
     auto view = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin); };
     part.device = {view(rows.ids_N), view(rows.slots_N), view(rows.positions_N)};
     part.splits = splits;

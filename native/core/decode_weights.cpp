@@ -18,7 +18,7 @@ at::Tensor packMatrix(const at::Tensor& w_OI) {
   const int64_t outputs = w_OI.size(0), inputs = w_OI.size(1);
   const int64_t panels = (outputs + math.panelWidth - 1) / math.panelWidth;
   at::Tensor packed = at::empty({panels, inputs, math.panelWidth}, w_OI.options());
-  math.pack(w_OI.const_data_ptr<T>(), inputs, outputs, inputs, packed.mutable_data_ptr<T>());
+  math.pack(w_OI.const_data_ptr<T>(), inputs, outputs, inputs, T(1), packed.mutable_data_ptr<T>());
   return packed;
 }
 

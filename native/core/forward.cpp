@@ -210,7 +210,9 @@ void runPassBackward(PassTape& tape, double temperature, const std::vector<doubl
     cancel.check();
     LayerTape activations = std::move(tape.layers[layer]);
     if (layer < tape.firstKept) layerRecompute(pass, layer, activations.x_TD, activations);
-    dx_TD = layerBackward(pass, layer, activations, dx_TD, sink);
+    // Nothing below the first layer is trained with adapters.
+    const bool needsInput = layer > 0 || !pass.policy->isLora();
+    dx_TD = layerBackward(pass, layer, activations, dx_TD, sink, needsInput);
   }
   if (!pass.policy->isLora()) {
     sink.add(pass.weights.embed_VD,

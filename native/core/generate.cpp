@@ -1,5 +1,6 @@
 #include "generate.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DeviceGuard.h>
 
@@ -19,6 +20,8 @@ namespace {
 
 // Prompts are prefilled together up to this many tokens: enough rows to use the weights well.
 constexpr int64_t kPrefillTokens = 2048;
+// Tokens that a thread takes its rows through before the host looks at what has ended.
+constexpr int64_t kStepsApart = 8;
 // The cache has room for at least this many positions, so that short runs grow it once.
 constexpr int64_t kFirstPositions = 64;
 
@@ -79,9 +82,10 @@ class GenerateRun {
   struct Sequence {
     GeneratedSequence out;
     int64_t policy = 0;
-    int32_t nextId = 0;        // the token the next step feeds
-    int64_t nextPosition = 0;  // and its position
-    bool done = false;
+    int32_t nextId = 0;                               // the token the next step feeds
+    int64_t nextPosition = 0;                         // and its position
+    bool done = false;                                // its tokens are complete
+    bool finite = true;                               // the logits of its next token
     std::optional<std::unordered_set<int32_t>> seen;  // only with a repetition penalty
   };
   // Prompts prefilled together; their samples enter slots in order.
@@ -114,11 +118,16 @@ class GenerateRun {
   void ensureCapacity(int64_t slots, int64_t positions);
   void step();
   void stepOnHost();
+  void stepsApart();
+  void runApart(int64_t begin, int64_t end, int64_t steps);
   void stepOnGpu();
   void orderRows();
-  void buildRows();
+  void addRow(const Sequence& sequence, int64_t slot, DecodeRows& rows,
+              std::vector<DrawRow>& draws) const;
+  void append(Sequence& sequence, const Draw& draw) const;
   void accept(Sequence& sequence, const Draw& draw);
-  void finish(Sequence& sequence, FinishReason reason);
+  void deliver(Sequence& sequence);
+  bool reportIsDue() const;
   void report(int64_t promptTokens);
   void cancelRest();
 
@@ -357,20 +366,16 @@ void GenerateRun::orderRows() {
   });
 }
 
-void GenerateRun::buildRows() {
-  rows_.clear();
-  draws_.clear();
-  for (int64_t slot : slotOfRow_) {
-    const Sequence& sequence = slots_[static_cast<size_t>(slot)];
-    const GenerateRequest& request = requestOf(sequence);
-    rows_.add(sequence.policy, sequence.nextId, slot, sequence.nextPosition);
-    DrawRow draw;
-    draw.logitsRow = static_cast<int64_t>(draws_.size());
-    draw.options = &request.sampling;
-    draw.uniform = samplerUniform(request.seed, sampleNumber(sequence), sequence.out.ids.size());
-    draw.seen = sequence.seen ? &*sequence.seen : nullptr;
-    draws_.push_back(draw);
-  }
+void GenerateRun::addRow(const Sequence& sequence, int64_t slot, DecodeRows& rows,
+                         std::vector<DrawRow>& draws) const {
+  const GenerateRequest& request = requestOf(sequence);
+  rows.add(sequence.policy, sequence.nextId, slot, sequence.nextPosition);
+  DrawRow draw;
+  draw.logitsRow = static_cast<int64_t>(draws.size());
+  draw.options = &request.sampling;
+  draw.uniform = samplerUniform(request.seed, sampleNumber(sequence), sequence.out.ids.size());
+  draw.seen = sequence.seen ? &*sequence.seen : nullptr;
+  draws.push_back(draw);
 }
 
 void GenerateRun::step() {
@@ -378,6 +383,8 @@ void GenerateRun::step() {
   orderRows();
   if (gpuSteps_) {
     stepOnGpu();
+  } else if (decoder_.rowsAreIndependent()) {
+    stepsApart();
   } else {
     stepOnHost();
   }
@@ -385,13 +392,67 @@ void GenerateRun::step() {
 }
 
 void GenerateRun::stepOnHost() {
-  buildRows();
+  rows_.clear();
+  draws_.clear();
+  for (int64_t slot : slotOfRow_) addRow(slots_[static_cast<size_t>(slot)], slot, rows_, draws_);
   ensureCapacity(static_cast<int64_t>(slots_.size()),
                  1 + *std::max_element(rows_.positions.begin(), rows_.positions.end()));
   const std::vector<Draw> draws = drawTokens(decoder_.decode(rows_, cache_), draws_);
   stats_.decodeSteps += 1;
   for (size_t n = 0; n < draws.size(); ++n) {
     accept(slots_[static_cast<size_t>(slotOfRow_[n])], draws[n]);
+  }
+}
+
+// Rows that do not depend on each other need not wait for each other: each thread takes some of
+// them through several steps. While samples wait for a slot it is one step, since any may free one.
+void GenerateRun::stepsApart() {
+  const auto count = static_cast<int64_t>(slots_.size());
+  const bool waiting = !group_.empty() || nextRequest_ < requests_.size();
+  const int64_t steps = waiting ? 1 : kStepsApart;
+  int64_t furthest = 0;
+  std::vector<int64_t> begun;
+  for (const Sequence& s : slots_) {
+    furthest = std::max(furthest, s.nextPosition + steps);
+    begun.push_back(s.nextPosition);
+  }
+  ensureCapacity(count, std::min(furthest, longestLive()));
+  decoder_.ensureRoom(count, true);
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+    const c10::NoGradGuard noGrad;  // grad mode is thread-local
+    runApart(begin, end, steps);
+  });
+  // In the order in which they ended.
+  const auto tokens = [&](int64_t slot) {
+    const auto s = static_cast<size_t>(slot);
+    return slots_[s].nextPosition - begun[s];
+  };
+  std::stable_sort(slotOfRow_.begin(), slotOfRow_.end(),
+                   [&](int64_t a, int64_t b) { return tokens(a) < tokens(b); });
+  stats_.decodeSteps += tokens(slotOfRow_.back());
+  for (const int64_t slot : slotOfRow_) deliver(slots_[static_cast<size_t>(slot)]);
+}
+
+// Up to `steps` tokens for rows [begin, end) of slotOfRow_; changes nothing but their sequences.
+void GenerateRun::runApart(int64_t begin, int64_t end, int64_t steps) {
+  DecodeRows rows;
+  std::vector<DrawRow> draws;
+  std::vector<Sequence*> live;
+  for (int64_t step = 0; step < steps; ++step) {
+    if (step > 0 && (cancel_.requested() || reportIsDue())) return;
+    rows.clear();
+    draws.clear();
+    live.clear();
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t slot = slotOfRow_[static_cast<size_t>(row)];
+      Sequence& sequence = slots_[static_cast<size_t>(slot)];
+      if (sequence.done || !sequence.finite) continue;
+      addRow(sequence, slot, rows, draws);
+      live.push_back(&sequence);
+    }
+    if (live.empty()) return;
+    const std::vector<Draw> drawn = drawTokens(decoder_.decode(rows, cache_, begin), draws);
+    for (size_t n = 0; n < live.size(); ++n) append(*live[n], drawn[n]);
   }
 }
 
@@ -417,9 +478,35 @@ void GenerateRun::stepOnGpu() {
   }
 }
 
-void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
+void GenerateRun::append(Sequence& sequence, const Draw& draw) const {
+  sequence.finite = draw.finite;
+  if (!draw.finite) return;
   const GenerateRequest& request = requestOf(sequence);
-  if (!draw.finite) {
+  GeneratedSequence& out = sequence.out;
+  out.ids.push_back(draw.id);
+  out.logprobs.push_back(draw.logprob);
+  out.entropies.push_back(draw.entropy);
+  if (sequence.seen) sequence.seen->insert(draw.id);
+  sequence.nextId = draw.id;
+  sequence.nextPosition += 1;
+  const auto& stops = request.stopIds;
+  if (std::find(stops.begin(), stops.end(), draw.id) != stops.end()) {
+    out.finish = FinishReason::kStop;
+    sequence.done = true;
+  } else if (static_cast<int64_t>(out.ids.size()) == request.maxNewTokens) {
+    out.finish = FinishReason::kLength;
+    sequence.done = true;
+  }
+}
+
+void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
+  append(sequence, draw);
+  deliver(sequence);
+}
+
+// Hands the sequence out if it is done. Throws if it cannot go on.
+void GenerateRun::deliver(Sequence& sequence) {
+  if (!sequence.finite) {
     const Place place{sequence.out.request, sequence.out.sample,
                       static_cast<int64_t>(sequence.out.ids.size())};
     fail(ErrorCode::kNotFinite,
@@ -429,32 +516,18 @@ void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
              "; the weights or the adapter contain values that are not finite or far too large",
          place);
   }
-  GeneratedSequence& out = sequence.out;
-  stats_.newTokens += 1;
-  out.ids.push_back(draw.id);
-  out.logprobs.push_back(draw.logprob);
-  out.entropies.push_back(draw.entropy);
-  if (sequence.seen) sequence.seen->insert(draw.id);
-  sequence.nextId = draw.id;
-  sequence.nextPosition += 1;
-  const auto& stops = request.stopIds;
-  if (std::find(stops.begin(), stops.end(), draw.id) != stops.end()) {
-    finish(sequence, FinishReason::kStop);
-  } else if (static_cast<int64_t>(out.ids.size()) == request.maxNewTokens) {
-    finish(sequence, FinishReason::kLength);
-  }
-}
-
-void GenerateRun::finish(Sequence& sequence, FinishReason reason) {
-  sequence.done = true;
-  sequence.out.finish = reason;
+  if (!sequence.done) return;
+  stats_.newTokens += static_cast<int64_t>(sequence.out.ids.size());
   ended_ += 1;
   onSequence_(std::move(sequence.out));
 }
 
+bool GenerateRun::reportIsDue() const {
+  return options_.onProgress && millisecondsSince(reported_) >= options_.progressEveryMs;
+}
+
 void GenerateRun::report(int64_t promptTokens) {
-  if (!options_.onProgress || cancel_.requested()) return;
-  if (millisecondsSince(reported_) < options_.progressEveryMs) return;
+  if (cancel_.requested() || !reportIsDue()) return;
   GenerateProgress progress{.ended = ended_, .promptTokens = promptTokens, .inFlight = {}};
   for (const GenerateRequest& request : requests_) progress.total += request.numSamples;
   for (const Sequence& sequence : slots_) {
@@ -471,7 +544,10 @@ void GenerateRun::report(int64_t promptTokens) {
 // Delivers every unfinished sequence: first those in slots, then those not started.
 void GenerateRun::cancelRest() {
   for (Sequence& sequence : slots_) {
-    if (!sequence.done) finish(sequence, FinishReason::kCancelled);
+    if (sequence.done) continue;
+    sequence.out.finish = FinishReason::kCancelled;
+    sequence.done = true;
+    deliver(sequence);
   }
   auto neverStarted = [&](size_t request, int64_t from) {
     for (int64_t sample = from; sample < requests_[request].numSamples; ++sample) {

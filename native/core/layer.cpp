@@ -83,7 +83,7 @@ at::Tensor attentionInputBackward(const LayerPass& pass, const LayerWeights& w, 
   const GpuKernels* kernels = pass.model.kernels;
   AttentionGradients d = attentionBackward(
       tape.attention, dAttended_TQ.unflatten(1, {spec.numHeads, spec.headDim}), pass.layout);
-  tape.attention.calls.clear();
+  tape.attention = {};
   const at::Tensor dqkv_TE = at::empty_like(tape.qkv_TE);
   const Heads target = splitHeads(spec, dqkv_TE), raw = splitHeads(spec, tape.qkv_TE);
   rmsRotateBackward(
@@ -172,7 +172,7 @@ void layerRecompute(const LayerPass& pass, size_t layer, const at::Tensor& x_TD,
 }
 
 at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
-                         const at::Tensor& dy_TD, GradientSink& sink) {
+                         const at::Tensor& dy_TD, GradientSink& sink, bool needsInput) {
   const LayerWeights& w = pass.weights.layers[layer];
   const LayerProjections p = projections(pass, layer);
   const GpuKernels* kernels = pass.model.kernels;
@@ -193,7 +193,8 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
       projectBackward(p.o, dMiddle_TD, tape.attended_TQ, tape.oLora, sink);
   const at::Tensor dqkv_TE = attentionInputBackward(pass, w, tape, dAttended_TQ, sink);
   const at::Tensor dInput_TD =
-      projectBackward(p.qkv, dqkv_TE, tape.inputNorm.y, tape.qkvLora, sink);
+      projectBackward(p.qkv, dqkv_TE, tape.inputNorm.y, tape.qkvLora, sink, needsInput);
+  if (!needsInput) return {};
   const at::Tensor dx_TD = at::empty_like(tape.x_TD);
   rmsRotateBackward(kernels, dInput_TD,
                     {tape.x_TD,
@@ -234,7 +235,9 @@ void listTensors(const LayerTape& tape, std::vector<at::Tensor>& tensors) {
                  {tape.x_TD, tape.inputNorm.y, tape.inputNorm.inverseRms, tape.postNorm.y,
                   tape.postNorm.inverseRms, tape.qkv_TE, tape.qInverseRms, tape.kInverseRms,
                   tape.attended_TQ, tape.middle_TD, tape.gateUp_T2F, tape.activated_TF});
-  for (const AttentionTape::Call& call : tape.attention.calls) {
+  const AttentionTape& attention = tape.attention;
+  tensors.insert(tensors.end(), {attention.q_THK, attention.k_TJK, attention.v_TJK});
+  for (const AttentionTape::Call& call : attention.calls) {
     tensors.insert(tensors.end(), {call.q, call.k, call.v, call.out});
   }
   for (const LoraTape* lora : {&tape.qkvLora, &tape.oLora, &tape.gateUpLora, &tape.downLora}) {

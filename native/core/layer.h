@@ -42,9 +42,9 @@ void layerRecompute(const LayerPass& pass, size_t layer, const at::Tensor& x_TD,
 at::Tensor layerForward(const LayerPass& pass, size_t layer, const at::Tensor& x_TD,
                         LayerTape* tape);
 
-// dL/dx from dL/dy. Consumes the tape.
+// dL/dx from dL/dy; undefined unless `needsInput`. Consumes the tape.
 at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
-                         const at::Tensor& dy_TD, GradientSink& sink);
+                         const at::Tensor& dy_TD, GradientSink& sink, bool needsInput);
 
 // An estimate, before it is filled, of the bytes that a full tape of one layer takes for this
 // batch.

@@ -8,6 +8,7 @@
 
 #include "bf16_products.h"
 #include "cpu_dispatch.h"
+#include "small_products.h"
 
 namespace acoer {
 namespace {
@@ -89,6 +90,7 @@ void linearForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at:
                     productArgs(x_TI, w, y_TO, into, outputs, inputs), outputs, inputs);
   }
   if (y_TO.scalar_type() != x_TI.scalar_type()) return widenedForward(y_TO, x_TI, w);
+  if (isSmallMatrix(w, x_TI)) return smallForwardInto(y_TO, x_TI, w, into);
   multiplyPlain(y_TO, x_TI, w.t(), into);
 }
 
@@ -105,6 +107,7 @@ at::Tensor linearBackward(const at::Tensor& dy_TO, const at::Tensor& w) {
 
 void linearBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const at::Tensor& w,
                         const Into& into) {
+  if (isSmallMatrix(w, dy_TO)) return smallBackwardInto(dx_TI, dy_TO, w, into);
   if (!inPanels(w)) return multiplyPlain(dx_TI, dy_TO, w, into);
   const int64_t outputs = dy_TO.size(1), inputs = dx_TI.size(1);
   multiply(kernels::productKernels().backward, productArgs(dy_TO, w, dx_TI, into, outputs, inputs),
@@ -113,6 +116,7 @@ void linearBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const 
 
 at::Tensor linearWeightGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI) {
   const bool widens = dy_TO.scalar_type() == at::kBFloat16 && dy_TO.is_cpu();
+  if (hasSmallGradient(dy_TO, x_TI)) return smallWeightGradient(dy_TO, x_TI);
   if (!widens) return at::mm(dy_TO.t(), x_TI);
   return at::mm(dy_TO.to(at::kFloat).t(), x_TI.to(at::kFloat));
 }

@@ -1,6 +1,9 @@
 #include "norm.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
 
 #include "cpu_dispatch.h"
 #include "gpu_ops.h"
@@ -118,24 +121,69 @@ void rmsRotateBackward(const GpuKernels* kernels, const at::Tensor& dy, const No
   if (!done) backwardOps(dy, inputs, residual, dx);
 }
 
-at::Tensor swigluForward(const GpuKernels* kernels, const at::Tensor& gateUp_T2F) {
-  const at::Tensor done_TF = gpuSwiglu(kernels, gateUp_T2F);
-  return done_TF.defined() ? done_TF : swiglu(gateUp_T2F);
+namespace {
+
+// Elements that are worth starting another thread for.
+constexpr int64_t kGrainElements = int64_t{1} << 15;
+
+template <class Visit>
+void forEachRows(int64_t rows, int64_t width, const Visit& visit) {
+  at::parallel_for(0, rows, std::max<int64_t>(1, kGrainElements / width), visit);
 }
 
+}  // namespace
+
+at::Tensor swigluForward(const GpuKernels* kernels, const at::Tensor& gateUp_T2F) {
+  const at::Tensor done_TF = gpuSwiglu(kernels, gateUp_T2F);
+  if (done_TF.defined()) return done_TF;
+  if (!gateUp_T2F.is_cpu()) return swiglu(gateUp_T2F);
+  const int64_t width = gateUp_T2F.size(1) / 2;
+  const at::Tensor y_TF = at::empty({gateUp_T2F.size(0), width}, gateUp_T2F.options());
+  const bool done = withKernelType(gateUp_T2F.scalar_type(), [&](auto type) {
+    using T = decltype(type);
+    const T* gateUp = readPointer<T>(gateUp_T2F);
+    T* y = writePointer<T>(y_TF);
+    forEachRows(y_TF.size(0), width, [&](int64_t begin, int64_t end) {
+      kernels::rowKernels<T>().swiglu(gateUp + 2 * begin * width, y + begin * width, end - begin,
+                                      width);
+    });
+  });
+  return done ? y_TF : swiglu(gateUp_T2F);
+}
+
+namespace {
+
 // With s = sigmoid(gate): d(silu(gate))/dgate = s (1 + gate (1 - s)), which silu_backward computes.
-at::Tensor swigluBackward(const GpuKernels* kernels, const at::Tensor& dy_TF,
-                          const at::Tensor& gateUp_T2F) {
-  const at::Tensor done_T2F = gpuSwigluBackward(kernels, dy_TF, gateUp_T2F);
-  if (done_T2F.defined()) return done_T2F;
+void swigluBackwardOps(const at::Tensor& dy_TF, const at::Tensor& gateUp_T2F,
+                       const at::Tensor& d_T2F) {
   const int64_t width = dy_TF.size(1);
   const at::Tensor gate = gateUp_T2F.narrow(1, 0, width), up = gateUp_T2F.narrow(1, width, width);
-  const at::Tensor d_T2F = at::empty_like(gateUp_T2F);
   at::Tensor dGate = d_T2F.narrow(1, 0, width), dUp = d_T2F.narrow(1, width, width);
   at::mul_out(dGate, dy_TF, up);
   at::silu_backward_out(dGate, dGate, gate);
   at::silu_out(dUp, gate);
   dUp.mul_(dy_TF);
+}
+
+}  // namespace
+
+at::Tensor swigluBackward(const GpuKernels* kernels, const at::Tensor& dy_TF,
+                          const at::Tensor& gateUp_T2F) {
+  const at::Tensor onGpu_T2F = gpuSwigluBackward(kernels, dy_TF, gateUp_T2F);
+  if (onGpu_T2F.defined()) return onGpu_T2F;
+  const at::Tensor d_T2F = at::empty_like(gateUp_T2F);
+  const int64_t width = dy_TF.size(1);
+  const bool done =
+      dy_TF.is_cpu() && withKernelType(dy_TF.scalar_type(), [&](auto type) {
+        using T = decltype(type);
+        const T *gateUp = readPointer<T>(gateUp_T2F), *dy = readPointer<T>(dy_TF);
+        T* d = writePointer<T>(d_T2F);
+        forEachRows(dy_TF.size(0), width, [&](int64_t begin, int64_t end) {
+          kernels::rowKernels<T>().swigluBackward(gateUp + 2 * begin * width, dy + begin * width,
+                                                  d + 2 * begin * width, end - begin, width);
+        });
+      });
+  if (!done) swigluBackwardOps(dy_TF, gateUp_T2F, d_T2F);
   return d_T2F;
 }
 

@@ -128,6 +128,7 @@ void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec,
 PackedLayout makeLayout(const PackedSequences& batch, at::Device device) {
   PackedLayout layout;
   layout.tokens = static_cast<int64_t>(batch.ids.size());
+  layout.offsets = batch.offsets;
   placeRows(batch, device, layout);
   std::vector<int64_t> ids(batch.ids.begin(), batch.ids.end()), positions, rows, targets;
   for (size_t b = 0; b < batch.promptLengths.size(); ++b) {

@@ -37,8 +37,9 @@ struct AttentionBucket {
 };
 
 struct PackedLayout {
-  int64_t tokens = 0;      // T
-  int64_t paddedRows = 0;  // P: sum of sequences * length over the buckets
+  int64_t tokens = 0;            // T
+  std::vector<int64_t> offsets;  // as of the sequences
+  int64_t paddedRows = 0;        // P: sum of sequences * length over the buckets
   std::vector<AttentionBucket> buckets;
   bool identity = false;    // the padded rows are the packed rows in the same order
   at::Tensor toPadded_P;    // the packed row for each padded row (padding: its sequence's last)

@@ -106,8 +106,8 @@ at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape*
 }
 
 at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const at::Tensor& x_TI,
-                           const LoraTape& tape, GradientSink& sink) {
-  at::Tensor dx_TI = linearBackward(dy_TO, p.weight.detach());
+                           const LoraTape& tape, GradientSink& sink, bool needsInput) {
+  at::Tensor dx_TI = needsInput ? linearBackward(dy_TO, p.weight.detach()) : at::Tensor();
   if (p.trainWeight) {
     sink.add(p.weight, linearWeightGradient(dy_TO, x_TI));
     if (p.bias_O.defined()) sink.add(p.bias_O, dy_TO.sum(0));
@@ -133,6 +133,7 @@ at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const a
       const int64_t rank = pair.a_RI.size(0);
       sink.add(pair.a_RI, dA_GI.narrow(0, static_cast<int64_t>(g) * rank, rank));
     }
+    if (!needsInput) continue;
     if (mask_TI.defined()) {
       dx_TI.addcmul_(linearBackward(dDown_TG, group.a), mask_TI);
     } else {

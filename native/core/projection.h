@@ -57,8 +57,10 @@ LoraTape loraTape(const Projection& projection, const at::Tensor& x_TI);
 
 at::Tensor projectForward(const Projection& projection, const at::Tensor& x_TI, LoraTape* tape);
 
-// dL/dx from dL/dy; the gradients of W and bias (if trained) and of the pairs go to `sink`.
+// dL/dx from dL/dy, undefined unless `needsInput`; the gradients of W and bias (if trained) and of
+// the pairs go to `sink`.
 at::Tensor projectBackward(const Projection& projection, const at::Tensor& dy_TO,
-                           const at::Tensor& x_TI, const LoraTape& tape, GradientSink& sink);
+                           const at::Tensor& x_TI, const LoraTape& tape, GradientSink& sink,
+                           bool needsInput = true);
 
 }  // namespace acoer

@@ -2,6 +2,7 @@
 // fp64.
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 
 #include <array>
 #include <cmath>
@@ -25,20 +26,38 @@ double worst(const at::Tensor& a, const at::Tensor& b) {
   return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
 }
 
+// The same product with W, and then x, given the other way round.
+template <class T>
+void checkTransposed(const kernels::MathKernels<T>& math, const at::Tensor& x, const at::Tensor& w,
+                     double bound) {
+  const int64_t rows = x.size(0), depth = x.size(1), columns = w.size(0);
+  const int64_t panels = (columns + math.panelWidth - 1) / math.panelWidth;
+  const at::Tensor xT = x.t().contiguous(), wT = w.t().contiguous();
+  at::Tensor packed = at::empty({panels * math.panelWidth * depth}, x.scalar_type());
+  math.packTransposed(wT.const_data_ptr<T>(), columns, columns, depth, T(0.5),
+                      packed.mutable_data_ptr<T>());
+  at::Tensor y = at::ones({rows, columns}, x.scalar_type());
+  math.gemmTransposed(xT.const_data_ptr<T>(), rows, packed.const_data_ptr<T>(),
+                      y.mutable_data_ptr<T>(), columns, rows, columns, depth, true);
+  const at::Tensor expected = x.to(at::kDouble).mm(w.to(at::kDouble).t()) * 0.5 + 1;
+  ACOER_CHECK_LE(worst(y, expected), bound);
+}
+
 template <class T>
 void checkGemm(const kernels::MathKernels<T>& math, at::ScalarType dtype, double bound) {
   for (const auto [rows, columns, depth] :
-       {std::array<int64_t, 3>{32, 256, 96}, {1, 7, 5}, {13, 48, 33}, {3, 100, 16}}) {
+       {std::array<int64_t, 3>{32, 256, 96}, {1, 7, 5}, {13, 48, 33}, {3, 100, 16}, {6, 136, 1}}) {
     const at::Tensor x = normal({rows, depth}, 1).to(dtype),
                      w = normal({columns, depth}, 2).to(dtype);
     at::Tensor y = normal({rows, columns}, 3).to(dtype);
     const at::Tensor expected = y.to(at::kDouble) + x.to(at::kDouble).mm(w.to(at::kDouble).t());
     const int64_t panels = (columns + math.panelWidth - 1) / math.panelWidth;
     at::Tensor packed = at::empty({panels * math.panelWidth * depth}, dtype);
-    math.pack(w.const_data_ptr<T>(), depth, columns, depth, packed.mutable_data_ptr<T>());
+    math.pack(w.const_data_ptr<T>(), depth, columns, depth, T(1), packed.mutable_data_ptr<T>());
     math.gemm(x.const_data_ptr<T>(), depth, packed.const_data_ptr<T>(), y.mutable_data_ptr<T>(),
               columns, rows, columns, depth, true);
     ACOER_CHECK_LE(worst(y, expected), bound);
+    checkTransposed(math, x, w, bound);
     // The last row alone gives the same bits as together with the others.
     at::Tensor all = at::zeros_like(y), alone = at::zeros({columns}, dtype);
     math.gemm(x.const_data_ptr<T>(), depth, packed.const_data_ptr<T>(), all.mutable_data_ptr<T>(),
@@ -137,6 +156,21 @@ ACOER_TEST(generate_kernels_attention) {
 }
 
 template <class T>
+void checkSwigluBackward(const kernels::RowKernels<T>& kernel, const at::Tensor& gateUp,
+                         double bound) {
+  const int64_t rows = gateUp.size(0), width = gateUp.size(1) / 2;
+  const at::Tensor dy = normal({rows, width}, 10).to(gateUp.scalar_type());
+  const at::Tensor d = at::empty_like(gateUp);
+  kernel.swigluBackward(static_cast<const T*>(gateUp.const_data_ptr()),
+                        static_cast<const T*>(dy.const_data_ptr()), static_cast<T*>(d.data_ptr()),
+                        rows, width);
+  const at::Tensor leaf = gateUp.to(at::kDouble).requires_grad_(true);
+  const c10::AutoGradMode grad(true);
+  swiglu(leaf).backward(dy.to(at::kDouble));
+  ACOER_CHECK_LE(worst(d, leaf.grad()) / leaf.grad().abs().max().item<double>(), bound);
+}
+
+template <class T>
 void checkRows(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, double bound) {
   for (int64_t width : {96, 256, 33}) {
     const at::Tensor x = normal({5, width}, 7).to(dtype), w = normal({width}, 8).to(dtype);
@@ -151,6 +185,7 @@ void checkRows(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, doubl
     const auto halves = gateUp.chunk(2, -1);
     const at::Tensor expected = at::silu(halves[0]) * halves[1];
     ACOER_CHECK_LE(worst(out, expected) / expected.abs().max().item<double>(), bound);
+    checkSwigluBackward(kernel, gateUp, bound);
   }
 }
 

@@ -1,0 +1,18 @@
+// Causal attention over short sequences in fp32 and fp64 on a CPU, of our own products. On the
+// packed rows as they are: without padding, and backward computes the scores again instead of
+// keeping them.
+#pragma once
+
+#include "attention.h"
+
+namespace acoer {
+
+bool isSmallAttention(const at::Tensor& q_THK, const PackedLayout& layout);
+// As attention() and attentionBackward().
+at::Tensor smallAttention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
+                          const PackedLayout& layout);
+AttentionGradients smallAttentionBackward(const at::Tensor& q_THK, const at::Tensor& k_TJK,
+                                          const at::Tensor& v_TJK, const at::Tensor& dOut_THK,
+                                          const PackedLayout& layout);
+
+}  // namespace acoer

@@ -1,0 +1,122 @@
+// The products and the attention of small models against formulas in fp64.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
+
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "attention.h"
+#include "check.h"
+#include "linear.h"
+#include "small_attention.h"
+#include "small_products.h"
+
+namespace acoer::check {
+namespace {
+
+at::Tensor normal(at::IntArrayRef shape, uint64_t seed) {
+  return at::randn(shape, at::detail::createCPUGenerator(seed), at::dtype(at::kDouble));
+}
+
+double worst(const at::Tensor& a, const at::Tensor& b) {
+  return (a.to(at::kDouble) - b.to(at::kDouble)).abs().max().item<double>();
+}
+
+// Columns 2 .. 2 + width of a wider matrix, as the parts of q|k|v are.
+at::Tensor part(int64_t rows, int64_t width, uint64_t seed, at::ScalarType type) {
+  return normal({rows, width + 5}, seed).to(type).narrow(1, 2, width);
+}
+
+ACOER_TEST(train_small_products) {
+  for (const auto& [type, bound] : {std::pair{at::kFloat, 2e-4}, {at::kDouble, 1e-12}}) {
+    for (const auto& [rows, outputs, inputs] :
+         {std::array<int64_t, 3>{1, 1, 1}, {5, 17, 3}, {129, 48, 33}, {300, 40, 96}}) {
+      const at::Tensor x = part(rows, inputs, 1, type), w = normal({outputs, inputs}, 2).to(type),
+                       dy = part(rows, outputs, 3, type);
+      ACOER_CHECK(isSmallMatrix(w, x) && hasSmallGradient(dy, x));
+      const at::Tensor wideX = x.to(at::kDouble), wideW = w.to(at::kDouble),
+                       wideDy = dy.to(at::kDouble);
+      const at::Tensor y = part(rows, outputs, 4, type), before = y.to(at::kDouble).clone();
+      linearForwardInto(y, x, w, {.add = true, .scale = 0.5});
+      ACOER_CHECK_LE(worst(y, before + 0.5 * wideX.mm(wideW.t())), bound);
+      ACOER_CHECK_LE(worst(linearForward(x, w), wideX.mm(wideW.t())), bound);
+      ACOER_CHECK_LE(worst(linearBackward(dy, w), wideDy.mm(wideW)), bound);
+      ACOER_CHECK_LE(worst(linearWeightGradient(dy, x), wideDy.t().mm(wideX)), bound);
+    }
+  }
+}
+
+// Sequences around the size of a block, and a head width that is no multiple of a vector's.
+const std::vector<int64_t> kLengths{1, 31, 32, 33, 70, 150};
+
+PackedLayout layoutOf(const std::vector<int64_t>& lengths) {
+  PackedSequences batch;
+  batch.offsets = {0};
+  for (const int64_t length : lengths) {
+    batch.ids.insert(batch.ids.end(), static_cast<size_t>(length), 1);
+    batch.offsets.push_back(batch.offsets.back() + length);
+    batch.promptLengths.push_back(1);
+  }
+  return makeLayout(batch, at::kCPU);
+}
+
+// Plain causal attention in fp64, sequence by sequence.
+at::Tensor plainAttention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
+                          const PackedLayout& layout) {
+  const int64_t repeats = q_THK.size(1) / k_TJK.size(1);
+  std::vector<at::Tensor> outs;
+  for (size_t b = 0; b + 1 < layout.offsets.size(); ++b) {
+    const int64_t from = layout.offsets[b], to = layout.offsets[b + 1];
+    const auto heads = [&](const at::Tensor& x, int64_t times) {
+      return x.slice(0, from, to).repeat_interleave(times, 1).transpose(0, 1);
+    };
+    const at::Tensor scores = at::matmul(heads(q_THK, 1), heads(k_TJK, repeats).transpose(1, 2)) /
+                              std::sqrt(static_cast<double>(q_THK.size(2)));
+    const at::Tensor hidden = at::ones({to - from, to - from}, at::kBool).triu(1);
+    const at::Tensor weights =
+        at::softmax(scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()), -1);
+    outs.push_back(at::matmul(weights, heads(v_TJK, repeats)).transpose(0, 1));
+  }
+  return at::cat(outs);
+}
+
+ACOER_TEST(train_small_attention) {
+  const PackedLayout layout = layoutOf(kLengths);
+  for (const auto& [heads, kvHeads, width] : {std::array<int64_t, 3>{4, 2, 32}, {3, 1, 20}}) {
+    const auto leaf = [&](int64_t count, uint64_t seed) {
+      return normal({layout.tokens, count, width}, seed).requires_grad_(true);
+    };
+    const at::Tensor q = leaf(heads, 1), k = leaf(kvHeads, 2), v = leaf(kvHeads, 3);
+    const at::Tensor dOut = normal({layout.tokens, heads, width}, 4);
+    const c10::AutoGradMode grad(true);
+    const at::Tensor expected = plainAttention(q, k, v, layout);
+    expected.backward(dOut);
+    const c10::AutoGradMode off(false);
+    for (const auto& [type, bound] : {std::pair{at::kFloat, 2e-5}, {at::kDouble, 1e-13}}) {
+      AttentionTape tape;
+      const at::Tensor got =
+          attention(q.detach().to(type), k.detach().to(type), v.detach().to(type), layout, &tape);
+      ACOER_CHECK(tape.q_THK.defined() && tape.calls.empty());
+      ACOER_CHECK_LE(worst(got, expected.detach()), bound);
+      const AttentionGradients d = attentionBackward(tape, dOut.to(type), layout);
+      ACOER_CHECK_LE(worst(d.q_THK, q.grad()), bound);
+      ACOER_CHECK_LE(worst(d.k_TJK, k.grad()), bound);
+      ACOER_CHECK_LE(worst(d.v_TJK, v.grad()), bound);
+    }
+  }
+}
+
+// Long sequences go to the library, with the same result.
+ACOER_TEST(train_long_attention_is_the_library_s) {
+  const PackedLayout layout = layoutOf({600, 20});
+  const at::Tensor q = normal({layout.tokens, 4, 16}, 1), k = normal({layout.tokens, 2, 16}, 2),
+                   v = normal({layout.tokens, 2, 16}, 3);
+  ACOER_CHECK(!isSmallAttention(q, layout));
+  ACOER_CHECK_LE(worst(attention(q, k, v, layout, nullptr), smallAttention(q, k, v, layout)),
+                 1e-13);
+}
+
+}  // namespace
+}  // namespace acoer::check
