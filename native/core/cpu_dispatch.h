@@ -25,6 +25,20 @@ bool withKernelType(at::ScalarType dtype, const Visit& visit) {
   }
 }
 
+// Calls `visit` with a value of the type of `t`, which is one that MathKernels exist for: fp32 or
+// fp64.
+template <class Visit>
+void withMathType(const at::Tensor& t, const Visit& visit) {
+  if (t.scalar_type() == at::kDouble) {
+    visit(double{});
+  } else {
+    visit(float{});
+  }
+}
+inline bool hasMathType(const at::Tensor& t) {
+  return t.scalar_type() == at::kFloat || t.scalar_type() == at::kDouble;
+}
+
 // The kernels' types are not libtorch's, so it cannot check them.
 template <class T>
 const T* readPointer(const at::Tensor& t) {

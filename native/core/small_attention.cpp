@@ -39,6 +39,7 @@ class SequenceAttention {
   SequenceAttention(int64_t length, int64_t headDim, bool backward)
       : length_(length),
         headDim_(headDim),
+        backward_(backward),
         width_(blocksOf(length) * kBlock),
         panel_((headDim + math_.panelWidth - 1) / math_.panelWidth * math_.panelWidth),
         scale_(static_cast<T>(1 / std::sqrt(static_cast<double>(headDim)))),
@@ -49,16 +50,13 @@ class SequenceAttention {
         slopes_(static_cast<size_t>(backward ? kBlock * width_ : 0)),
         rows_(static_cast<size_t>(backward ? kBlock * panel_ : 0)) {}
 
-  void packForward(const HeadRows<T>& k, const HeadRows<T>& v) {
+  void pack(const HeadRows<T>& k, const HeadRows<T>& v) {
     forEachBlock(length_, [&](int64_t from, int64_t count) {
       math_.pack(k.row(from), k.ld, count, headDim_, scale_, &byKey_[at(from * headDim_)]);
-      math_.packTransposed(v.row(from), v.ld, headDim_, count, T(1), &byValue_[at(from * panel_)]);
-    });
-  }
-
-  void packBackward(const HeadRows<T>& k, const HeadRows<T>& v) {
-    forEachBlock(length_, [&](int64_t from, int64_t count) {
-      math_.pack(k.row(from), k.ld, count, headDim_, scale_, &byKey_[at(from * headDim_)]);
+      if (!backward_) {
+        return math_.packTransposed(v.row(from), v.ld, headDim_, count, T(1),
+                                    &byValue_[at(from * panel_)]);
+      }
       math_.pack(v.row(from), v.ld, count, headDim_, T(1), &byValue_[at(from * headDim_)]);
       math_.packTransposed(k.row(from), k.ld, headDim_, count, scale_,
                            &keysAcross_[at(from * panel_)]);
@@ -124,7 +122,9 @@ class SequenceAttention {
   }
 
   const kernels::MathKernels<T>& math_ = kernels::mathKernels<T>();
-  int64_t length_, headDim_, width_, panel_;
+  int64_t length_, headDim_;
+  bool backward_;
+  int64_t width_, panel_;
   T scale_;
   // Of each block of keys: k to multiply queries by, v (forward: to multiply weights by; backward:
   // to multiply dOut by), and k to multiply the scores' gradients by.
@@ -133,32 +133,28 @@ class SequenceAttention {
   std::vector<T> rows_;             // packed: a block of dOut, then of q
 };
 
-// Calls `visit` with the first row and length of each sequence and each kv head, in parallel.
-template <class Visit>
-void forEachHead(const PackedLayout& layout, int64_t kvHeads, const Visit& visit) {
+// Calls `visit` with the packed work of each sequence and kv head, the sequence's first row, and
+// each head of the group, in parallel.
+template <class T, class Visit>
+void forEachHead(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
+                 const PackedLayout& layout, bool backward, const Visit& visit) {
   const auto sequences = static_cast<int64_t>(layout.offsets.size()) - 1;
+  const int64_t kvHeads = k_TJK.size(1), group = q_THK.size(1) / kvHeads;
   at::parallel_for(0, sequences * kvHeads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
       const auto b = static_cast<size_t>(item / kvHeads);
-      visit(layout.offsets[b], layout.offsets[b + 1] - layout.offsets[b], item % kvHeads);
+      const int64_t j = item % kvHeads, row = layout.offsets[b];
+      SequenceAttention<T> attention(layout.offsets[b + 1] - row, q_THK.size(2), backward);
+      attention.pack(headRows<T>(k_TJK, row, j), headRows<T>(v_TJK, row, j));
+      for (int64_t h = j * group; h < (j + 1) * group; ++h) visit(attention, row, h, j);
     }
   });
-}
-
-template <class Visit>
-void withType(const at::Tensor& t, const Visit& visit) {
-  if (t.scalar_type() == at::kDouble) {
-    visit(double{});
-  } else {
-    visit(float{});
-  }
 }
 
 }  // namespace
 
 bool isSmallAttention(const at::Tensor& q_THK, const PackedLayout& layout) {
-  const auto type = q_THK.scalar_type();
-  if (!q_THK.is_cpu() || (type != at::kFloat && type != at::kDouble)) return false;
+  if (!q_THK.is_cpu() || !hasMathType(q_THK)) return false;
   return std::all_of(layout.buckets.begin(), layout.buckets.end(),
                      [](const AttentionBucket& bucket) { return bucket.length <= kLongest; });
 }
@@ -166,16 +162,12 @@ bool isSmallAttention(const at::Tensor& q_THK, const PackedLayout& layout) {
 at::Tensor smallAttention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
                           const PackedLayout& layout) {
   const at::Tensor out_THK = at::empty(q_THK.sizes(), q_THK.options());
-  const int64_t kvHeads = k_TJK.size(1), group = q_THK.size(1) / kvHeads, K = q_THK.size(2);
-  withType(q_THK, [&](auto type) {
+  withMathType(q_THK, [&](auto type) {
     using T = decltype(type);
-    forEachHead(layout, kvHeads, [&](int64_t row, int64_t length, int64_t j) {
-      SequenceAttention<T> attention(length, K, /*backward=*/false);
-      attention.packForward(headRows<T>(k_TJK, row, j), headRows<T>(v_TJK, row, j));
-      for (int64_t h = j * group; h < (j + 1) * group; ++h) {
-        attention.forward(headRows<T>(q_THK, row, h), headRows<T>(out_THK, row, h));
-      }
-    });
+    forEachHead<T>(q_THK, k_TJK, v_TJK, layout, /*backward=*/false,
+                   [&](auto& attention, int64_t row, int64_t h, int64_t) {
+                     attention.forward(headRows<T>(q_THK, row, h), headRows<T>(out_THK, row, h));
+                   });
   });
   return out_THK;
 }
@@ -186,18 +178,14 @@ AttentionGradients smallAttentionBackward(const at::Tensor& q_THK, const at::Ten
   const AttentionGradients d{at::empty(q_THK.sizes(), q_THK.options()),
                              at::zeros(k_TJK.sizes(), k_TJK.options()),
                              at::zeros(v_TJK.sizes(), v_TJK.options())};
-  const int64_t kvHeads = k_TJK.size(1), group = q_THK.size(1) / kvHeads, K = q_THK.size(2);
-  withType(q_THK, [&](auto type) {
+  withMathType(q_THK, [&](auto type) {
     using T = decltype(type);
-    forEachHead(layout, kvHeads, [&](int64_t row, int64_t length, int64_t j) {
-      SequenceAttention<T> attention(length, K, /*backward=*/true);
-      attention.packBackward(headRows<T>(k_TJK, row, j), headRows<T>(v_TJK, row, j));
-      for (int64_t h = j * group; h < (j + 1) * group; ++h) {
-        attention.backward(headRows<T>(q_THK, row, h), headRows<T>(dOut_THK, row, h),
-                           headRows<T>(d.q_THK, row, h), headRows<T>(d.k_TJK, row, j),
-                           headRows<T>(d.v_TJK, row, j));
-      }
-    });
+    forEachHead<T>(q_THK, k_TJK, v_TJK, layout, /*backward=*/true,
+                   [&](auto& attention, int64_t row, int64_t h, int64_t j) {
+                     attention.backward(headRows<T>(q_THK, row, h), headRows<T>(dOut_THK, row, h),
+                                        headRows<T>(d.q_THK, row, h), headRows<T>(d.k_TJK, row, j),
+                                        headRows<T>(d.v_TJK, row, j));
+                   });
   });
   return d;
 }

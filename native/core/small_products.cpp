@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cpu_kernels.h"
+#include "cpu_dispatch.h"
 
 namespace acoer {
 namespace {
@@ -38,17 +38,7 @@ T* scratch(int64_t size) {
   return own.data();
 }
 
-bool smallType(at::ScalarType type) { return type == at::kFloat || type == at::kDouble; }
 bool rowsAreContiguous(const at::Tensor& t) { return t.dim() == 2 && t.stride(1) == 1; }
-
-template <class Visit>
-void withType(const at::Tensor& t, const Visit& visit) {
-  if (t.scalar_type() == at::kDouble) {
-    visit(double{});
-  } else {
-    visit(float{});
-  }
-}
 
 // y (+)= x times `packed`.
 template <class T>
@@ -68,7 +58,7 @@ void multiply(const at::Tensor& x, const T* packed, const at::Tensor& y, bool ad
 }  // namespace
 
 bool isSmallMatrix(const at::Tensor& w_OI, const at::Tensor& rows) {
-  return w_OI.is_cpu() && smallType(w_OI.scalar_type()) && rowsAreContiguous(w_OI) &&
+  return w_OI.is_cpu() && hasMathType(w_OI) && rowsAreContiguous(w_OI) &&
          w_OI.numel() <= kMostElements && rows.scalar_type() == w_OI.scalar_type() &&
          rowsAreContiguous(rows);
 }
@@ -76,7 +66,7 @@ bool isSmallMatrix(const at::Tensor& w_OI, const at::Tensor& rows) {
 void smallForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& w_OI,
                       const Into& into) {
   const int64_t outputs = w_OI.size(0), inputs = w_OI.size(1);
-  withType(x_TI, [&](auto type) {
+  withMathType(x_TI, [&](auto type) {
     using T = decltype(type);
     T* packed = scratch<T>(packedSize<T>(outputs, inputs));
     kernels::mathKernels<T>().pack(w_OI.const_data_ptr<T>(), w_OI.stride(0), outputs, inputs,
@@ -88,7 +78,7 @@ void smallForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::
 void smallBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const at::Tensor& w_OI,
                        const Into& into) {
   const int64_t outputs = w_OI.size(0), inputs = w_OI.size(1);
-  withType(dy_TO, [&](auto type) {
+  withMathType(dy_TO, [&](auto type) {
     using T = decltype(type);
     T* packed = scratch<T>(packedSize<T>(inputs, outputs));
     kernels::mathKernels<T>().packTransposed(w_OI.const_data_ptr<T>(), w_OI.stride(0), inputs,
@@ -98,14 +88,14 @@ void smallBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const a
 }
 
 bool hasSmallGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI) {
-  return dy_TO.is_cpu() && smallType(dy_TO.scalar_type()) && rowsAreContiguous(dy_TO) &&
+  return dy_TO.is_cpu() && hasMathType(dy_TO) && rowsAreContiguous(dy_TO) &&
          rowsAreContiguous(x_TI) && dy_TO.size(1) * x_TI.size(1) <= kMostElements;
 }
 
 at::Tensor smallWeightGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI) {
   const int64_t tokens = dy_TO.size(0), outputs = dy_TO.size(1), inputs = x_TI.size(1);
   const at::Tensor dW_OI = at::zeros({outputs, inputs}, dy_TO.options());
-  withType(dy_TO, [&](auto type) {
+  withMathType(dy_TO, [&](auto type) {
     using T = decltype(type);
     const auto& math = kernels::mathKernels<T>();
     const int64_t ldy = dy_TO.stride(0), ldx = x_TI.stride(0);
