@@ -140,6 +140,21 @@ function isAt(path: string, handle: number): boolean {
 /** Without the kernel's locks two may start at once: the last to write is the owner. */
 const SETTLE_MS = 100;
 
+const pause = (milliseconds: number): unknown =>
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds);
+
+/** An owner writes its name right after it gets the lock; a busy machine may stop it in between. */
+const NAME_WAIT_MS = 500;
+
+/** Who has the kernel's lock; null: it has not said so, or left already. */
+function nameOfHolder(path: string, handle: number): LockOwner | null {
+  for (const end = performance.now() + NAME_WAIT_MS; ; pause(5)) {
+    const owner = parseOwner(readText(handle));
+    const named = owner !== null && mayRun(owner, path, false);
+    if (named || performance.now() > end) return owner;
+  }
+}
+
 export class RunLock {
   private constructor(
     private readonly directory: string,
@@ -171,8 +186,8 @@ export class RunLock {
   /** null: the file was removed before it was locked. */
   private static lockOpened(directory: string, path: string, handle: number): RunLock | null {
     const kernel = takeKernelLock(handle);
+    if (kernel === 'held') throw lockedError(directory, nameOfHolder(path, handle), true);
     const owner = parseOwner(readText(handle));
-    if (kernel === 'held') throw lockedError(directory, owner, true);
     if (!isAt(path, handle)) return null;
     const asked = kernel === 'free';
     if (owner !== null && mayRun(owner, path, asked)) throw lockedError(directory, owner, false);
@@ -186,7 +201,7 @@ export class RunLock {
   }
 
   private settle(): void {
-    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, SETTLE_MS);
+    pause(SETTLE_MS);
     const found = readAt(this.path, readText) ?? '';
     if (found !== this.text) throw lockedError(this.directory, parseOwner(found), false);
   }

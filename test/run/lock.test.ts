@@ -88,6 +88,27 @@ test('of another process is kept while that lives, also when it is stopped, and 
   lock.release();
 });
 
+test.each<[string, (own: LockOwner) => string]>([
+  ['nothing', () => ''],
+  ['the name of the owner before it', (own) => JSON.stringify({ ...own, pid: spawnSync('true').pid })],
+])('an owner that has yet to write its name over %s is waited for', async (_, before) => {
+  const folder = fresh();
+  const late = `${HEAD}
+    const { readFileSync, writeFileSync } = require('fs');
+    RunLock.acquire(process.argv[1]);
+    const path = process.argv[1] + '/lock.json', own = readFileSync(path);
+    process.once('SIGUSR2', () => {
+      setTimeout(() => writeFileSync(path, own), 150);
+    });
+    console.log('got'); setInterval(() => {}, 1000);`;
+  const other = start(folder, [], late);
+  expect(await saidBy(other)).toBe('got');
+  writeFileSync(lockFile(folder), before(ownerIn(folder)));
+  other.kill('SIGUSR2');
+  expect(refusal(folder).message).toContain(`in use by process ${other.pid} on ${hostname()}`);
+  await kill(other);
+});
+
 describe('in containers on one volume', () => {
   const inContainer = (host: string) => [
     'unshare', '--pid', '--fork', '--kill-child', '--mount-proc', '--uts', 'sh', '-c', `hostname ${host} && exec "$@"`, 'sh',

@@ -39,6 +39,27 @@ test.each([
   expect(() => render(source)).toThrow(refused(/^The chat template of model failed: /));
 }); // prettier-ignore
 
+/** A text of 2^17 letters, each replaced by as many: 17 GB, unless that is counted beforehand. */
+const LETTERS =
+  '{% set ns = namespace(x="a") %}{% for i in range(17) %}{% set ns.x = ns.x ~ ns.x %}{% endfor %}';
+test.each([
+  ['as a filter', '{{ ns.x | replace("a", ns.x) | length }}'],
+  ['as a filter of a block', '{% filter replace("a", ns.x) %}{{ ns.x }}{% endfilter %}'],
+  ['as a method', '{{ ns.x.replace("a", ns.x) | length }}'],
+  ['as a member by name', '{{ ns.x["replace"]("a", ns.x) | length }}'],
+  ['as a value', '{% set f = ns.x.replace %}{{ f("a", ns.x) | length }}'],
+  ['of an item', '{{ [ns.x][0].replace("a", ns.x) | length }}'],
+  ['of a result', '{{ (ns.x ~ "b").replace("a", ns.x) | length }}'],
+  ['of a condition', '{{ (ns.x if true else 1).replace("a", ns.x) | length }}'],
+  ['of each item', '{% for t in [ns.x] %}{{ t.replace("a", ns.x) | length }}{% endfor %}'],
+  ['of a call', '{{ ns.x.strip().replace("a", ns.x) | length }}'],
+  ['by a macro', '{% macro f(t) %}{{ t.replace("a", t) | length }}{% endmacro %}{{ f(ns.x) }}'],
+  ['of a message', '{% set o = {"k": ns.x} %}{{ o.k.replace("a", ns.x) | length }}'],
+  ['of no letters', '{{ ns.x.replace("", ns.x) | length }}'],
+])('replacing %s is counted before it is done', (_, source) => {
+  expect(() => render(LETTERS + source)).toThrow(refused(/it takes more than 100000 steps$/));
+});
+
 test.each([
   ['{{ messages.constructor.constructor("return process")() }}'],
   ['{{ "".constructor("x") }}'],
