@@ -147,6 +147,12 @@ describe('other models', () => {
   const backtracked = `${'a'.repeat(33)}b`;
   test.each([
     ['a normalizer', 'encode', backtracked, { normalizer: endless }],
+    [
+      'a splitter',
+      'encode',
+      backtracked,
+      { pre_tokenizer: { type: 'Split', pattern: endless.pattern, behavior: 'Isolated', invert: false } },
+    ],
     ['a model', 'encode', 'a'.repeat(4_000), { model: { ...cubic, vocab: { a: 0 } } }],
     [
       'a decoder',
