@@ -22,62 +22,51 @@ at::Tensor gradientOf(const Parameter& parameter) {
 }
 
 double globalNorm(const Policy& policy) {
-  std::vector<at::Tensor> norms;
+  std::vector<at::Tensor> gradients;
   for (const Parameter& parameter : policy.parameters) {
     const at::Tensor gradient = gradientOf(parameter);
-    if (gradient.defined()) norms.push_back(at::linalg_vector_norm(gradient).to(at::kDouble));
+    if (gradient.defined()) gradients.push_back(gradient);
   }
-  return norms.empty() ? 0 : at::linalg_vector_norm(at::stack(norms)).item<double>();
+  if (gradients.empty()) return 0;
+  const at::Tensor norms = at::stack(at::_foreach_norm(gradients)).to(at::kDouble);
+  return at::linalg_vector_norm(norms).item<double>();
 }
 
-// All memory that a step needs, allocated before the first parameter changes, so that no allocation
-// can fail half-way.
-class StepBuffers {
- public:
-  explicit StepBuffers(const Policy& policy) {
+// The operands of libtorch's AdamW. All memory that a step needs is allocated here, before the
+// first parameter changes, so that no allocation can fail half-way.
+struct Operands {
+  std::vector<at::Tensor> values, gradients, expAvgs, expAvgSqs, times;
+
+  Operands(const Policy& policy, double time) {
+    const at::Tensor timeTensor = at::full(
+        {}, time, at::device(policy.model->device).dtype(policy.parameters[0].value.dtype()));
+    int64_t most = 0;
     for (const Parameter& parameter : policy.parameters) {
-      reserve(scratch_, parameter);
-      if (!gradientOf(parameter).defined()) reserve(zeros_, parameter);
+      if (!gradientOf(parameter).defined()) most = std::max(most, parameter.value.numel());
     }
-    if (zeros_.defined()) zeros_.zero_();
+    const at::Tensor zeros = at::zeros({most}, policy.parameters[0].value.options());
+    for (const Parameter& parameter : policy.parameters) {
+      const at::Tensor& value = parameter.value;
+      const at::Tensor gradient = gradientOf(parameter);
+      values.push_back(value);
+      gradients.push_back(gradient.defined() ? gradient
+                                             : zeros.narrow(0, 0, value.numel()).view_as(value));
+      expAvgs.push_back(parameter.expAvg);
+      expAvgSqs.push_back(parameter.expAvgSq);
+      times.push_back(timeTensor);
+    }
   }
-  at::Tensor scratch(const Parameter& parameter) const { return shaped(scratch_, parameter); }
-  at::Tensor zeros(const Parameter& parameter) const { return shaped(zeros_, parameter); }
-
- private:
-  static void reserve(at::Tensor& flat, const Parameter& parameter) {
-    if (flat.defined() && flat.numel() >= parameter.value.numel()) return;
-    flat = at::Tensor();
-    flat = at::empty({parameter.value.numel()}, parameter.value.options());
-  }
-  static at::Tensor shaped(const at::Tensor& flat, const Parameter& parameter) {
-    return flat.narrow(0, 0, parameter.value.numel()).view(parameter.value.sizes());
-  }
-
-  at::Tensor scratch_;
-  at::Tensor zeros_;
 };
 
-void updateParameter(Parameter& parameter, const at::Tensor& gradient, at::Tensor denominator,
-                     const PolicyOptions& betas, const StepOptions& options, double time) {
-  const double correction1 = 1 - std::pow(betas.beta1, time);
-  const double correction2 = 1 - std::pow(betas.beta2, time);
-  parameter.value.mul_(1 - options.learningRate * options.weightDecay);
-  parameter.expAvg.lerp_(gradient, 1 - betas.beta1);
-  parameter.expAvgSq.mul_(betas.beta2).addcmul_(gradient, gradient, 1 - betas.beta2);
-  at::sqrt_out(denominator, parameter.expAvgSq).div_(std::sqrt(correction2)).add_(betas.eps);
-  parameter.value.addcdiv_(parameter.expAvg, denominator, -options.learningRate / correction1);
-}
-
-// Parameter by parameter; `clip` is the gradients' factor.
-void updateAll(Policy& policy, const StepOptions& options, double clip, double time) {
-  const StepBuffers buffers(policy);
-  for (Parameter& parameter : policy.parameters) {
-    at::Tensor gradient = gradientOf(parameter);
-    if (!gradient.defined()) gradient = buffers.zeros(parameter);
-    if (clip < 1) gradient.mul_(clip);
-    updateParameter(parameter, gradient, buffers.scratch(parameter), policy.options, options, time);
-  }
+// `clip` is the gradients' factor.
+void updateAll(const Policy& policy, const StepOptions& options, double clip, double time) {
+  if (policy.parameters.empty()) return;
+  Operands all(policy, time);
+  if (clip < 1) at::_foreach_mul_(all.gradients, clip);
+  at::_fused_adamw_(all.values, all.gradients, all.expAvgs, all.expAvgSqs, {}, all.times,
+                    options.learningRate, policy.options.beta1, policy.options.beta2,
+                    options.weightDecay, policy.options.eps, /*amsgrad=*/false,
+                    /*maximize=*/false);
 }
 
 // A factor beyond the range of the weights' type would fail half-way, after the moments were

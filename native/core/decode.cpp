@@ -5,9 +5,11 @@
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "cpu_kernels.h"
 #include "linear.h"
+#include "merged.h"
 #include "ops.h"
 
 namespace acoer {
@@ -58,20 +60,26 @@ Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_
            : path == DecodePath::kAuto && model.device.is_cpu() ? Ops::kCpuKernels
                                                                 : Ops::kTensorOps) {
   const bool onCpu = ops_ == Ops::kCpuKernels;
+  form_ = chooseForm(model, onCpu);
   const RopeTable table = ropeTable(model.spec, positions, model.device, model.dtype);
   auto rounded = [&](const at::Tensor& t) {
     return t.to(model.dtype).to(onCpu ? wideType(model.dtype) : model.dtype).contiguous();
   };
   rope_ = {rounded(table.cos_PK), rounded(table.sin_PK)};
+  std::optional<size_t> base;  // its weights, which adapters that are not merged share
   for (const Policy* policy : policies_) {
-    const bool full = policy != nullptr && !policy->isLora();
-    if (full || weights_.empty()) {
-      weights_.push_back(makeDecodeWeights(model, full ? policy->weights() : model.weights, onCpu));
-    }
-    weightsOf_.push_back(weights_.size() - 1);
     const bool lora = policy != nullptr && policy->isLora();
-    adapters_.push_back(lora ? makeDecodeAdapter(*policy, weights_.back().form) : DecodeAdapter{});
+    const bool merges = lora && form_ == LinearForm::kSmall;
+    adapters_.push_back(lora && !merges ? makeDecodeAdapter(*policy, form_) : DecodeAdapter{});
     maxRanks_ = std::max(maxRanks_, adapters_.back().maxRanks);
+    const bool usesBase = policy == nullptr || (lora && !merges);
+    weightsOf_.push_back(usesBase && base ? *base : weights_.size());
+    if (weightsOf_.back() < weights_.size()) continue;
+    if (usesBase) base = weights_.size();
+    weights_.push_back(makeDecodeWeights(usesBase ? model.weights
+                                         : merges ? mergedWeights(*policy)
+                                                  : policy->full,
+                                         form_));
   }
 }
 
@@ -225,8 +233,7 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
 }
 
 bool Decoder::rowsAreIndependent() const {
-  return std::all_of(weights_.begin(), weights_.end(),
-                     [](const DecodeWeights& w) { return w.form == LinearForm::kSmall; });
+  return form_ == LinearForm::kSmall;
 }
 
 at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache, int64_t first) {

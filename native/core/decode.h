@@ -122,6 +122,7 @@ class Decoder {
   std::vector<const Policy*> policies_;
   const GpuKernels* kernels_;
   Ops ops_;
+  LinearForm form_;
   RopeTable rope_;  // rounded to the model's type; the CPU kernels read it as fp32 (fp64)
   std::vector<DecodeWeights> weights_;
   std::vector<size_t> weightsOf_;        // per policy

@@ -23,34 +23,17 @@ at::Tensor packMatrix(const at::Tensor& w_OI) {
 }
 
 template <class T>
-void multiplyPacked(const Linear& linear, const T* x, int64_t ldx, T* y, int64_t ldy, int64_t rows,
-                    bool add) {
+void applyPacked(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO, bool add) {
+  const int64_t ldx = x_NI.stride(0), ldy = y_NO.stride(0);
+  const T* x = x_NI.const_data_ptr<T>();
+  T* y = y_NO.mutable_data_ptr<T>();
   const int64_t outputs = outputsOf(linear.w), inputs = inputsOf(linear.w);
   const T* w = linear.packed.const_data_ptr<T>();
   const auto gemm = kernels::mathKernels<T>().gemm;
   const int64_t grain = std::max<int64_t>(8, kParallelFlops / (2 * outputs * inputs));
-  at::parallel_for(0, rows, grain, [&](int64_t begin, int64_t end) {
+  at::parallel_for(0, x_NI.size(0), grain, [&](int64_t begin, int64_t end) {
     gemm(x + begin * ldx, ldx, w, y + begin * ldy, ldy, end - begin, outputs, inputs, add);
   });
-}
-
-template <class T>
-void applyPacked(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO, bool add) {
-  multiplyPacked(linear, x_NI.const_data_ptr<T>(), x_NI.stride(0), y_NO.mutable_data_ptr<T>(),
-                 y_NO.stride(0), x_NI.size(0), add);
-}
-
-template <class T>
-void addPackedAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                      const at::Tensor& ranks_NR, int64_t begin, int64_t end) {
-  const int64_t ldx = x_NI.stride(0), ldy = y_NO.stride(0), ldt = ranks_NR.stride(0);
-  T* y = y_NO.mutable_data_ptr<T>() + begin * ldy;
-  T* t = ranks_NR.mutable_data_ptr<T>() + begin * ldt;
-  multiplyPacked(group.a, x_NI.const_data_ptr<T>() + begin * ldx, ldx, t, ldt, end - begin, false);
-  for (const AdapterGroup::Block& block : group.blocks) {
-    multiplyPacked(block.b, t + block.firstRank, ldt, y + block.firstColumn, ldy, end - begin,
-                   true);
-  }
 }
 
 struct GroupPart {
@@ -123,12 +106,6 @@ void applyLinear(const Linear& linear, const at::Tensor& x_NI, const at::Tensor&
 void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
                 const at::Tensor& ranks_NR, int64_t begin, int64_t end) {
   if (!group.defined() || begin == end) return;
-  if (group.form == LinearForm::kSmall) {
-    if (x_NI.scalar_type() == at::kDouble) {
-      return addPackedAdapter<double>(group, x_NI, y_NO, ranks_NR, begin, end);
-    }
-    return addPackedAdapter<float>(group, x_NI, y_NO, ranks_NR, begin, end);
-  }
   const at::Tensor t_NR = ranks_NR.view({-1})
                               .narrow(0, 0, (end - begin) * group.ranks)
                               .view({end - begin, group.ranks});
@@ -139,8 +116,6 @@ void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Ten
   y.addmm_(t_NR, group.bT_RO);
 }
 
-namespace {
-
 LinearForm chooseForm(const Model& model, bool kernels) {
   if (!kernels) return LinearForm::kPlain;
   if (model.dtype == at::kBFloat16) return LinearForm::kPanels;
@@ -148,13 +123,10 @@ LinearForm chooseForm(const Model& model, bool kernels) {
   return exact && model.bytes <= kSmallModelBytes ? LinearForm::kSmall : LinearForm::kPlain;
 }
 
-}  // namespace
-
-DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, bool kernels) {
+DecodeWeights makeDecodeWeights(const Weights& weights, LinearForm form) {
   DecodeWeights decode;
-  decode.form = chooseForm(model, kernels);
   // The model's own matrices are in panels already, or do not fit.
-  const LinearForm own = decode.form == LinearForm::kPanels ? LinearForm::kPlain : decode.form;
+  const LinearForm own = form == LinearForm::kPanels ? LinearForm::kPlain : form;
   decode.embed_VD = weights.embed_VD.detach();
   decode.finalNorm_D = weights.finalNorm_D.detach();
   decode.head = makeLinear(weights.head_VD, own);

@@ -19,6 +19,9 @@ enum class LinearForm {
   kPanels,  // in bf16, brought into panels (linear.h)
 };
 
+// For adapters, and the matrices of small models. `kernels`: with the CPU kernels.
+LinearForm chooseForm(const Model& model, bool kernels);
+
 // y = x W^T + bias.
 struct Linear {
   at::Tensor w;       // plain or in panels
@@ -41,12 +44,11 @@ struct DecodeWeights {
   at::Tensor finalNorm_D;
   Linear head;
   std::vector<DecodeLayer> layers;
-  LinearForm form = LinearForm::kPlain;  // of adapters and small models
 };
-// `kernels`: with the CPU kernels.
-DecodeWeights makeDecodeWeights(const Model& model, const Weights& weights, bool kernels);
+// `form`: of the adapters, and of the matrices of small models.
+DecodeWeights makeDecodeWeights(const Weights& weights, LinearForm form);
 
-// The adapters of the linears that share an input, side by side: t = x a^T holds the low-rank
+// The adapters of the linears that share an input, side by side, where they are not merged: t = x a^T holds the low-rank
 // products of all of them, and block i then adds t[:, its ranks] b_i^T to its columns of y. b
 // includes the scale.
 struct AdapterGroup {

@@ -59,10 +59,7 @@ std::vector<PackedSequences> partsOf(const Model& model, const PackedSequences& 
   const auto tokens = static_cast<int64_t>(batch.ids.size());
   const int64_t most =
       std::min<int64_t>({at::get_num_threads(), batch.count(), tokens / kMinPartTokens});
-  // An emulated GPU has its kernels on a CPU, and takes one pass at a time.
-  const bool onCpu = model.device.is_cpu() && model.kernels == nullptr;
-  const bool small = onCpu && model.bytes <= kSmallModelBytes;
-  if (!small || most < 2 || memoryIsCounted()) return {batch};
+  if (!isSmallOnCpu(model) || most < 2 || memoryIsCounted()) return {batch};
   std::vector<PackedSequences> parts;
   const auto count = static_cast<size_t>(batch.count());
   for (size_t begin = 0, end; begin < count; begin = end) {

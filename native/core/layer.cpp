@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "lora.h"
+#include "merged.h"
 #include "ops.h"
 #include "rope.h"
 
@@ -24,6 +25,7 @@ Projection makeProjection(const LayerPass& pass, size_t layer, const at::Tensor&
   if (pass.policy->isLora()) {
     p.pairs = &pass.policy->lora[layer];
     p.scale = pass.policy->scale();
+    p.merged = pass.merged;
   }
   if (pass.dropout) p.dropout = &*pass.dropout;
   return p;
@@ -105,6 +107,7 @@ LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSe
   LayerPass pass{model,
                  policy,
                  policy ? policy->weights() : model.weights,
+                 /*merged=*/false,
                  makeLayout(batch, model.device),
                  {},
                  std::nullopt};
@@ -118,6 +121,10 @@ LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSe
   if (dropout && policy && policy->isLora() && policy->options.dropout > 0) {
     pass.dropout =
         makeDropoutPlan(batch, *dropout, policy->options.dropout, model.kernels, model.device);
+  }
+  if (policy && !pass.dropout && mergesAdapter(*policy)) {
+    pass.weights = mergedWeights(*policy);
+    pass.merged = true;
   }
   return pass;
 }
@@ -228,6 +235,14 @@ void listTensors(const LayerPass& pass, std::vector<at::Tensor>& tensors) {
                  {l.toPadded_P, l.toPacked_T, l.isPadding_P, l.ids_T, l.positions_T, l.completion_N,
                   l.targets_N, pass.angles.cos_TK, pass.angles.sin_TK});
   if (pass.dropout) tensors.push_back(pass.dropout->onDevice_2T);
+  if (!pass.merged) return;
+  for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
+    for (const auto matrix : {&LayerWeights::qkv_ED, &LayerWeights::o_DHK,
+                              &LayerWeights::gateUp_2FD, &LayerWeights::down_DF}) {
+      const at::Tensor& w = pass.weights.layers[layer].*matrix;
+      if (!w.is_same(pass.model.weights.layers[layer].*matrix)) tensors.push_back(w);
+    }
+  }
 }
 
 void listTensors(const LayerTape& tape, std::vector<at::Tensor>& tensors) {

@@ -12,8 +12,9 @@ namespace acoer {
 // Shared by all layers of a pass.
 struct LayerPass {
   const Model& model;
-  const Policy* policy;    // null: the base
-  const Weights& weights;  // the policy's or the base's
+  const Policy* policy;  // null: the base
+  Weights weights;       // the policy's or the base's
+  bool merged = false;   // the weights hold the adapters (merged.h)
   PackedLayout layout;
   Angles angles;
   std::optional<DropoutPlan> dropout;
@@ -50,8 +51,8 @@ at::Tensor layerBackward(const LayerPass& pass, size_t layer, LayerTape& tape,
 // batch.
 int64_t layerTapeBytes(const LayerPass& pass);
 
-// Append the tensors that `pass` or `tape` holds, including undefined ones. A pass does not own the
-// weights.
+// Append the tensors that `pass` or `tape` holds, including undefined ones. A pass owns weights
+// only if they are merged.
 void listTensors(const LayerPass& pass, std::vector<at::Tensor>& tensors);
 void listTensors(const LayerTape& tape, std::vector<at::Tensor>& tensors);
 

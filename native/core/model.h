@@ -88,6 +88,11 @@ struct Model {
   const GpuKernels* kernels = nullptr;
 };
 
+// Of at most kSmallModelBytes, and computed by CPU kernels (the emulated GPU has its own).
+inline bool isSmallOnCpu(const Model& model) {
+  return model.device.is_cpu() && model.kernels == nullptr && model.bytes <= kSmallModelBytes;
+}
+
 struct LoadModelOptions {
   ModelSpec spec;
   TensorTable weights;

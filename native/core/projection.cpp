@@ -54,6 +54,22 @@ std::vector<LoraTape::Group> makeGroups(const Projection& p, const at::Tensor& x
   return groups;
 }
 
+// y += scale (x A^T) B^T, to the columns of each pair.
+void addPairs(const Projection& p, const std::vector<LoraTape::Group>& groups,
+              const at::Tensor& y_TO) {
+  for (const LoraTape::Group& group : groups) {
+    for (size_t g = 0; g < group.members.size(); ++g) {
+      const size_t i = group.members[g];
+      const LoraPair& pair = pairOf(p, i);
+      const int64_t rank = pair.a_RI.size(0);
+      const at::Tensor b = readyToMultiply(pair.b_OR.detach().to(y_TO.scalar_type()));
+      linearForwardInto(y_TO.narrow(1, firstRow(p, i), p.rows[i]),
+                        group.down_TG.narrow(1, static_cast<int64_t>(g) * rank, rank), b,
+                        {.add = true, .scale = p.scale});
+    }
+  }
+}
+
 }  // namespace
 
 void GradientSink::add(const at::Tensor& leaf, const at::Tensor& gradient) {
@@ -89,18 +105,9 @@ at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape*
   at::Tensor y_TO = at::empty({x_TI.size(0), outputsOf(p.weight)}, x_TI.options());
   if (p.bias_O.defined()) startFromBias(y_TO, p.bias_O.detach());
   linearForwardInto(y_TO, x_TI, p.weight.detach(), {.add = p.bias_O.defined()});
+  if (p.merged && !tape) return y_TO;
   std::vector<LoraTape::Group> groups = makeGroups(p, x_TI);
-  for (const LoraTape::Group& group : groups) {
-    for (size_t g = 0; g < group.members.size(); ++g) {
-      const size_t i = group.members[g];
-      const LoraPair& pair = pairOf(p, i);
-      const int64_t rank = pair.a_RI.size(0);
-      const at::Tensor b = readyToMultiply(pair.b_OR.detach().to(x_TI.scalar_type()));
-      linearForwardInto(y_TO.narrow(1, firstRow(p, i), p.rows[i]),
-                        group.down_TG.narrow(1, static_cast<int64_t>(g) * rank, rank), b,
-                        {.add = true, .scale = p.scale});
-    }
-  }
+  if (!p.merged) addPairs(p, groups, y_TO);
   if (tape) tape->groups = std::move(groups);
   return y_TO;
 }
@@ -133,7 +140,7 @@ at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const a
       const int64_t rank = pair.a_RI.size(0);
       sink.add(pair.a_RI, dA_GI.narrow(0, static_cast<int64_t>(g) * rank, rank));
     }
-    if (!needsInput) continue;
+    if (!needsInput || p.merged) continue;
     if (mask_TI.defined()) {
       dx_TI.addcmul_(linearBackward(dDown_TG, group.a), mask_TI);
     } else {

@@ -1,4 +1,4 @@
-// y = x W^T + bias with the LoRA pairs of W's row blocks applied unmerged, and its backward.
+// y = x W^T + bias with the LoRA pairs of W's row blocks, and its backward.
 #pragma once
 
 #include <unordered_map>
@@ -34,6 +34,7 @@ struct Projection {
   std::vector<int64_t> rows;                                 // per target
   const std::array<LoraPair, kNumTargets>* pairs = nullptr;  // null: no LoRA
   double scale = 0;
+  bool merged = false;  // the weight holds the pairs: they add nothing to y and dL/dx
   int64_t layer = 0;
   const DropoutPlan* dropout = nullptr;  // null: none
 };
