@@ -44,8 +44,8 @@ export function joinPerToken(parts: readonly Float64Array[]): Float64Array {
 
 /**
  * Packs the indices of `lengths` into bins of at most `budget` tokens: first-fit decreasing, so that few bins
- * are needed and sequences of similar length share one. A sequence above the budget gets its own bin. Ties
- * keep their order.
+ * are needed and sequences of similar length share one. A sequence above the budget gets its own bin. Within
+ * a bin the order is that of `lengths`, so that the completions of a prompt follow each other.
  */
 export function packByTokens(lengths: readonly number[], budget: number): number[][] {
   const order = lengths.map((_, i) => i).sort((a, b) => lengths[b]! - lengths[a]! || a - b);
@@ -57,5 +57,5 @@ export function packByTokens(lengths: readonly number[], budget: number): number
     bin.members.push(index);
     bin.free -= length;
   }
-  return bins.map((bin) => bin.members);
+  return bins.map((bin) => bin.members.sort((a, b) => a - b));
 }

@@ -40,7 +40,7 @@ at::ScalarType attentionType(const at::Tensor& x) {
 
 at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
                      const PackedLayout& layout, AttentionTape* tape) {
-  if (isSmallAttention(q_THK, layout)) {
+  if (isSmallAttention(q_THK.device(), q_THK.scalar_type(), layout.longest)) {
     if (tape) *tape = {.q_THK = q_THK, .k_TJK = k_TJK, .v_TJK = v_TJK, .calls = {}};
     return smallAttention(q_THK, k_TJK, v_TJK, layout);
   }

@@ -232,9 +232,7 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
   });
 }
 
-bool Decoder::rowsAreIndependent() const {
-  return form_ == LinearForm::kSmall;
-}
+bool Decoder::rowsAreIndependent() const { return form_ == LinearForm::kSmall; }
 
 at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache, int64_t first) {
   ensureRoom(first + rows.count(), true);

@@ -48,9 +48,9 @@ struct DecodeWeights {
 // `form`: of the adapters, and of the matrices of small models.
 DecodeWeights makeDecodeWeights(const Weights& weights, LinearForm form);
 
-// The adapters of the linears that share an input, side by side, where they are not merged: t = x a^T holds the low-rank
-// products of all of them, and block i then adds t[:, its ranks] b_i^T to its columns of y. b
-// includes the scale.
+// The adapters of the linears that share an input, side by side, where they are not merged: t = x
+// a^T holds the low-rank products of all of them, and block i then adds t[:, its ranks] b_i^T to
+// its columns of y. b includes the scale.
 struct AdapterGroup {
   struct Block {
     Linear b;

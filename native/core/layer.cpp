@@ -8,6 +8,7 @@
 #include "merged.h"
 #include "ops.h"
 #include "rope.h"
+#include "small_attention.h"
 
 namespace acoer {
 
@@ -100,25 +101,31 @@ at::Tensor attentionInputBackward(const LayerPass& pass, const LayerWeights& w, 
   return dqkv_TE;
 }
 
+// Other attention than our own takes whole sequences; dropout's masks differ between them.
+bool sharesPrompts(const Model& model, const PackedSequences& batch, bool dropping) {
+  int64_t longest = 0;
+  for (size_t b = 0; b < batch.promptLengths.size(); ++b) {
+    longest = std::max(longest, batch.offsets[b + 1] - batch.offsets[b]);
+  }
+  return !dropping && isSmallAttention(model.device, model.dtype, longest);
+}
+
 }  // namespace
 
 LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSequences& batch,
                         const std::optional<DropoutKey>& dropout) {
+  const bool dropping = dropout && policy && policy->isLora() && policy->options.dropout > 0;
   LayerPass pass{model,
                  policy,
                  policy ? policy->weights() : model.weights,
                  /*merged=*/false,
-                 makeLayout(batch, model.device),
+                 makeLayout(batch, model.device, sharesPrompts(model, batch, dropping)),
                  {},
                  std::nullopt};
-  int64_t longest = 0;
-  for (const AttentionBucket& bucket : pass.layout.buckets) {
-    longest = std::max(longest, bucket.length);
-  }
-  const RopeTable table = ropeTable(model.spec, longest, model.device, model.dtype);
+  const RopeTable table = ropeTable(model.spec, pass.layout.longest, model.device, model.dtype);
   pass.angles.cos_TK = table.cos_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
   pass.angles.sin_TK = table.sin_PK.to(model.dtype).index_select(0, pass.layout.positions_T);
-  if (dropout && policy && policy->isLora() && policy->options.dropout > 0) {
+  if (dropping) {
     pass.dropout =
         makeDropoutPlan(batch, *dropout, policy->options.dropout, model.kernels, model.device);
   }

@@ -76,6 +76,12 @@ void placeRows(const PackedSequences& batch, at::Device device, PackedLayout& la
   }
 }
 
+bool samePrompt(const PackedSequences& batch, size_t a, size_t b) {
+  const auto prompt = [&](size_t i) { return batch.ids.begin() + batch.offsets[i]; };
+  return batch.promptLengths[a] == batch.promptLengths[b] &&
+         std::equal(prompt(a), prompt(a) + batch.promptLengths[a], prompt(b));
+}
+
 }  // namespace
 
 int64_t PackedSequences::completionTokens() const {
@@ -125,20 +131,31 @@ void checkVocabulary(const std::vector<int32_t>& ids, const ModelSpec& spec,
   }
 }
 
-PackedLayout makeLayout(const PackedSequences& batch, at::Device device) {
+PackedLayout makeLayout(const PackedSequences& batch, at::Device device, bool sharesPrompts) {
   PackedLayout layout;
-  layout.tokens = static_cast<int64_t>(batch.ids.size());
-  layout.offsets = batch.offsets;
-  placeRows(batch, device, layout);
-  std::vector<int64_t> ids(batch.ids.begin(), batch.ids.end()), positions, rows, targets;
+  std::vector<int64_t> ids, positions, rows, targets;
   for (size_t b = 0; b < batch.promptLengths.size(); ++b) {
-    for (int64_t i = batch.offsets[b]; i < batch.offsets[b + 1]; ++i) {
-      positions.push_back(i - batch.offsets[b]);
-      if (positions.back() < batch.promptLengths[b]) continue;
-      rows.push_back(i - 1);
-      targets.push_back(batch.ids[static_cast<size_t>(i)]);
+    const int64_t start = batch.offsets[b], length = batch.offsets[b + 1] - start;
+    SequenceRows sequence{.own = layout.tokens, .length = length};
+    if (sharesPrompts && b > 0 && samePrompt(batch, b - 1, b)) {
+      const SequenceRows& before = layout.sequences.back();
+      sequence.prefix = before.shared > 0 ? before.prefix : before.own;
+      sequence.shared = batch.promptLengths[b] - 1;
     }
+    for (int64_t t = sequence.shared; t < length; ++t) {
+      const int32_t id = batch.ids[static_cast<size_t>(start + t)];
+      ids.push_back(id);
+      positions.push_back(t);
+      if (t < batch.promptLengths[b]) continue;
+      rows.push_back(layout.tokens + t - sequence.shared - 1);
+      targets.push_back(id);
+    }
+    layout.tokens += length - sequence.shared;
+    layout.longest = std::max(layout.longest, length);
+    layout.sequences.push_back(sequence);
   }
+  layout.paddedRows = layout.tokens;
+  if (!sharesPrompts) placeRows(batch, device, layout);
   layout.ids_T = indexTensor(ids, device);
   layout.positions_T = indexTensor(positions, device);
   layout.completion_N = indexTensor(rows, device);

@@ -36,10 +36,18 @@ struct AttentionBucket {
   int64_t length = 0;  // of the longest
 };
 
+// The rows of one sequence: its first `shared` tokens have theirs from `prefix` on, computed for an
+// earlier sequence of the same prompt, the others from `own` on.
+struct SequenceRows {
+  int64_t prefix = 0, shared = 0, own = 0;
+  int64_t length = 0;  // in tokens
+};
+
 struct PackedLayout {
-  int64_t tokens = 0;            // T
-  std::vector<int64_t> offsets;  // as of the sequences
-  int64_t paddedRows = 0;        // P: sum of sequences * length over the buckets
+  int64_t tokens = 0;   // T: rows
+  int64_t longest = 0;  // the most tokens of a sequence
+  std::vector<SequenceRows> sequences;
+  int64_t paddedRows = 0;  // P: sum of sequences * length over the buckets; T without buckets
   std::vector<AttentionBucket> buckets;
   bool identity = false;    // the padded rows are the packed rows in the same order
   at::Tensor toPadded_P;    // the packed row for each padded row (padding: its sequence's last)
@@ -50,6 +58,9 @@ struct PackedLayout {
   at::Tensor completion_N;  // the row before each completion token, which predicts it
   at::Tensor targets_N;     // the completion tokens themselves
 };
-PackedLayout makeLayout(const PackedSequences& batch, at::Device device);
+// With `sharesPrompts`, sequences that follow each other and begin with the same prompt have its
+// rows but the last, which differs in what it predicts, in common; there are then no buckets.
+PackedLayout makeLayout(const PackedSequences& batch, at::Device device,
+                        bool sharesPrompts = false);
 
 }  // namespace acoer

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "cpu_dispatch.h"
 
@@ -36,11 +37,12 @@ HeadRows<T> headRows(const at::Tensor& x_THK, int64_t row, int64_t head) {
 template <class T>
 class SequenceAttention {
  public:
-  SequenceAttention(int64_t length, int64_t headDim, bool backward)
-      : length_(length),
+  SequenceAttention(const SequenceRows& sequence, int64_t headDim, bool backward)
+      : length_(sequence.length),
+        shared_(sequence.shared),
         headDim_(headDim),
         backward_(backward),
-        width_(blocksOf(length) * kBlock),
+        width_(blocksOf(length_) * kBlock),
         panel_((headDim + math_.panelWidth - 1) / math_.panelWidth * math_.panelWidth),
         scale_(static_cast<T>(1 / std::sqrt(static_cast<double>(headDim)))),
         byKey_(static_cast<size_t>(width_ * headDim)),
@@ -50,6 +52,7 @@ class SequenceAttention {
         slopes_(static_cast<size_t>(backward ? kBlock * width_ : 0)),
         rows_(static_cast<size_t>(backward ? kBlock * panel_ : 0)) {}
 
+  // Keys and values are those of all tokens, queries and outputs those of the sequence's own.
   void pack(const HeadRows<T>& k, const HeadRows<T>& v) {
     forEachBlock(length_, [&](int64_t from, int64_t count) {
       math_.pack(k.row(from), k.ld, count, headDim_, scale_, &byKey_[at(from * headDim_)]);
@@ -64,9 +67,9 @@ class SequenceAttention {
   }
 
   void forward(const HeadRows<T>& q, const HeadRows<T>& out) {
-    forEachBlock(length_, [&](int64_t first, int64_t rows) {
+    forEachBlock(length_ - shared_, [&](int64_t first, int64_t rows) {
       computeWeights(q, first, rows);
-      forEachBlock(first + rows, [&](int64_t from, int64_t count) {
+      forEachBlock(keysOf(first, rows), [&](int64_t from, int64_t count) {
         math_.gemm(&scores_[at(from)], width_, &byValue_[at(from * panel_)], out.row(first), out.ld,
                    rows, headDim_, count, from > 0);
       });
@@ -76,19 +79,19 @@ class SequenceAttention {
   // Adds to dk and dv, writes dq.
   void backward(const HeadRows<T>& q, const HeadRows<T>& dOut, const HeadRows<T>& dq,
                 const HeadRows<T>& dk, const HeadRows<T>& dv) {
-    forEachBlock(length_, [&](int64_t first, int64_t rows) {
+    forEachBlock(length_ - shared_, [&](int64_t first, int64_t rows) {
       computeWeights(q, first, rows);
       math_.packTransposed(dOut.row(first), dOut.ld, headDim_, rows, T(1), rows_.data());
-      forEachBlock(first + rows, [&](int64_t from, int64_t count) {
+      forEachBlock(keysOf(first, rows), [&](int64_t from, int64_t count) {
         math_.gemm(dOut.row(first), dOut.ld, &byValue_[at(from * headDim_)], &slopes_[at(from)],
                    width_, rows, paddedKeys(count), headDim_, false);
         math_.gemmTransposed(&scores_[at(from)], width_, rows_.data(), dv.row(from), dv.ld, count,
                              headDim_, rows, true);
       });
-      math_.softmaxRowsBackward(scores_.data(), slopes_.data(), width_, rows, first + 1,
-                                first + kBlock);
+      math_.softmaxRowsBackward(scores_.data(), slopes_.data(), width_, rows, shared_ + first + 1,
+                                blocksOf(keysOf(first, rows)) * kBlock);
       math_.packTransposed(q.row(first), q.ld, headDim_, rows, scale_, rows_.data());
-      forEachBlock(first + rows, [&](int64_t from, int64_t count) {
+      forEachBlock(keysOf(first, rows), [&](int64_t from, int64_t count) {
         math_.gemm(&slopes_[at(from)], width_, &keysAcross_[at(from * panel_)], dq.row(first),
                    dq.ld, rows, headDim_, count, from > 0);
         math_.gemmTransposed(&slopes_[at(from)], width_, rows_.data(), dk.row(from), dk.ld, count,
@@ -107,6 +110,11 @@ class SequenceAttention {
     }
   }
 
+  // Those of the packed blocks in which the keys of rows [first, first + rows) lie.
+  int64_t keysOf(int64_t first, int64_t rows) const {
+    return std::min(length_, blocksOf(shared_ + first + rows) * kBlock);
+  }
+
   // Panels are whole, so whole vectors of scores are written.
   int64_t paddedKeys(int64_t count) const {
     return (count + math_.panelWidth - 1) / math_.panelWidth * math_.panelWidth;
@@ -114,15 +122,16 @@ class SequenceAttention {
 
   // softmax(q k^T / sqrt(K)) of rows [first, first + rows) in scores_.
   void computeWeights(const HeadRows<T>& q, int64_t first, int64_t rows) {
-    forEachBlock(first + rows, [&](int64_t from, int64_t count) {
+    forEachBlock(keysOf(first, rows), [&](int64_t from, int64_t count) {
       math_.gemm(q.row(first), q.ld, &byKey_[at(from * headDim_)], &scores_[at(from)], width_, rows,
                  paddedKeys(count), headDim_, false);
     });
-    math_.softmaxRows(scores_.data(), width_, rows, first + 1, first + kBlock);
+    math_.softmaxRows(scores_.data(), width_, rows, shared_ + first + 1,
+                      blocksOf(keysOf(first, rows)) * kBlock);
   }
 
   const kernels::MathKernels<T>& math_ = kernels::mathKernels<T>();
-  int64_t length_, headDim_;
+  int64_t length_, shared_, headDim_;
   bool backward_;
   int64_t width_, panel_;
   T scale_;
@@ -133,41 +142,83 @@ class SequenceAttention {
   std::vector<T> rows_;             // packed: a block of dOut, then of q
 };
 
-// Calls `visit` with the packed work of each sequence and kv head, the sequence's first row, and
-// each head of the group, in parallel.
-template <class T, class Visit>
-void forEachHead(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
-                 const PackedLayout& layout, bool backward, const Visit& visit) {
-  const auto sequences = static_cast<int64_t>(layout.offsets.size()) - 1;
-  const int64_t kvHeads = k_TJK.size(1), group = q_THK.size(1) / kvHeads;
-  at::parallel_for(0, sequences * kvHeads, 1, [&](int64_t begin, int64_t end) {
+// One head of a sequence in x: its rows where they lie, or a copy if some belong to an earlier one.
+template <class T>
+class WholeHead {
+ public:
+  WholeHead(const at::Tensor& x_THK, const SequenceRows& sequence, int64_t head)
+      : own_(headRows<T>(x_THK, sequence.own, head)),
+        prefix_(headRows<T>(x_THK, sequence.prefix, head)),
+        shared_(sequence.shared),
+        headDim_(x_THK.size(2)),
+        copied_(static_cast<size_t>(shared_ > 0 ? sequence.length * headDim_ : 0)) {}
+
+  HeadRows<T> rows() { return shared_ > 0 ? HeadRows<T>{copied_.data(), headDim_} : own_; }
+
+  void copyIn() {
+    for (int64_t t = 0; t < copiedRows(); ++t) {
+      std::copy_n(source(t), headDim_, rows().row(t));
+    }
+  }
+  void addOut() {
+    for (int64_t t = 0; t < copiedRows(); ++t) {
+      T* const to = source(t);
+      const T* const from = rows().row(t);
+      for (int64_t i = 0; i < headDim_; ++i) to[i] += from[i];
+    }
+  }
+
+ private:
+  int64_t copiedRows() const { return static_cast<int64_t>(copied_.size()) / headDim_; }
+  T* source(int64_t t) const { return t < shared_ ? prefix_.row(t) : own_.row(t - shared_); }
+
+  HeadRows<T> own_, prefix_;
+  int64_t shared_, headDim_;
+  std::vector<T> copied_;
+};
+
+// Calls `visit` with each sequence and kv head, in parallel but for sequences that share rows.
+void forEachKvHead(const PackedLayout& layout, int64_t kvHeads,
+                   const std::function<void(const SequenceRows& sequence, int64_t j)>& visit) {
+  std::vector<size_t> starts;
+  for (size_t b = 0; b < layout.sequences.size(); ++b) {
+    if (layout.sequences[b].shared == 0) starts.push_back(b);
+  }
+  starts.push_back(layout.sequences.size());
+  const int64_t items = (static_cast<int64_t>(starts.size()) - 1) * kvHeads;
+  at::parallel_for(0, items, 1, [&](int64_t begin, int64_t end) {
     for (int64_t item = begin; item < end; ++item) {
-      const auto b = static_cast<size_t>(item / kvHeads);
-      const int64_t j = item % kvHeads, row = layout.offsets[b];
-      SequenceAttention<T> attention(layout.offsets[b + 1] - row, q_THK.size(2), backward);
-      attention.pack(headRows<T>(k_TJK, row, j), headRows<T>(v_TJK, row, j));
-      for (int64_t h = j * group; h < (j + 1) * group; ++h) visit(attention, row, h, j);
+      const auto run = static_cast<size_t>(item / kvHeads);
+      for (size_t b = starts[run]; b < starts[run + 1]; ++b) {
+        visit(layout.sequences[b], item % kvHeads);
+      }
     }
   });
 }
 
 }  // namespace
 
-bool isSmallAttention(const at::Tensor& q_THK, const PackedLayout& layout) {
-  if (!q_THK.is_cpu() || !hasMathType(q_THK)) return false;
-  return std::all_of(layout.buckets.begin(), layout.buckets.end(),
-                     [](const AttentionBucket& bucket) { return bucket.length <= kLongest; });
+bool isSmallAttention(at::Device device, at::ScalarType type, int64_t longest) {
+  return device.is_cpu() && (type == at::kFloat || type == at::kDouble) && longest <= kLongest;
 }
 
 at::Tensor smallAttention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
                           const PackedLayout& layout) {
   const at::Tensor out_THK = at::empty(q_THK.sizes(), q_THK.options());
+  const int64_t kvHeads = k_TJK.size(1), group = q_THK.size(1) / kvHeads;
   withMathType(q_THK, [&](auto type) {
     using T = decltype(type);
-    forEachHead<T>(q_THK, k_TJK, v_TJK, layout, /*backward=*/false,
-                   [&](auto& attention, int64_t row, int64_t h, int64_t) {
-                     attention.forward(headRows<T>(q_THK, row, h), headRows<T>(out_THK, row, h));
-                   });
+    forEachKvHead(layout, kvHeads, [&](const SequenceRows& sequence, int64_t j) {
+      WholeHead<T> k(k_TJK, sequence, j), v(v_TJK, sequence, j);
+      k.copyIn();
+      v.copyIn();
+      SequenceAttention<T> attention(sequence, q_THK.size(2), /*backward=*/false);
+      attention.pack(k.rows(), v.rows());
+      for (int64_t h = j * group; h < (j + 1) * group; ++h) {
+        attention.forward(headRows<T>(q_THK, sequence.own, h),
+                          headRows<T>(out_THK, sequence.own, h));
+      }
+    });
   });
   return out_THK;
 }
@@ -178,14 +229,24 @@ AttentionGradients smallAttentionBackward(const at::Tensor& q_THK, const at::Ten
   const AttentionGradients d{at::empty(q_THK.sizes(), q_THK.options()),
                              at::zeros(k_TJK.sizes(), k_TJK.options()),
                              at::zeros(v_TJK.sizes(), v_TJK.options())};
+  const int64_t kvHeads = k_TJK.size(1), group = q_THK.size(1) / kvHeads;
   withMathType(q_THK, [&](auto type) {
     using T = decltype(type);
-    forEachHead<T>(q_THK, k_TJK, v_TJK, layout, /*backward=*/true,
-                   [&](auto& attention, int64_t row, int64_t h, int64_t j) {
-                     attention.backward(headRows<T>(q_THK, row, h), headRows<T>(dOut_THK, row, h),
-                                        headRows<T>(d.q_THK, row, h), headRows<T>(d.k_TJK, row, j),
-                                        headRows<T>(d.v_TJK, row, j));
-                   });
+    forEachKvHead(layout, kvHeads, [&](const SequenceRows& sequence, int64_t j) {
+      WholeHead<T> k(k_TJK, sequence, j), v(v_TJK, sequence, j);
+      k.copyIn();
+      v.copyIn();
+      SequenceAttention<T> attention(sequence, q_THK.size(2), /*backward=*/true);
+      attention.pack(k.rows(), v.rows());
+      WholeHead<T> dk(d.k_TJK, sequence, j), dv(d.v_TJK, sequence, j);
+      for (int64_t h = j * group; h < (j + 1) * group; ++h) {
+        const int64_t row = sequence.own;
+        attention.backward(headRows<T>(q_THK, row, h), headRows<T>(dOut_THK, row, h),
+                           headRows<T>(d.q_THK, row, h), dk.rows(), dv.rows());
+      }
+      dk.addOut();
+      dv.addOut();
+    });
   });
   return d;
 }

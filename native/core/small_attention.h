@@ -7,8 +7,8 @@
 
 namespace acoer {
 
-bool isSmallAttention(const at::Tensor& q_THK, const PackedLayout& layout);
-// As attention() and attentionBackward().
+bool isSmallAttention(at::Device device, at::ScalarType type, int64_t longest);
+// As attention() and attentionBackward(); sequences may have rows in common (SequenceRows).
 at::Tensor smallAttention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
                           const PackedLayout& layout);
 AttentionGradients smallAttentionBackward(const at::Tensor& q_THK, const at::Tensor& k_TJK,

@@ -191,6 +191,39 @@ double largestDifference(const std::vector<double>& a, const std::vector<double>
   return largest;
 }
 
+// The completions of a prompt have its rows in common: less is kept, and the step is that of one
+// sequence at a time.
+ACOER_TEST(train_shared_prompts_do_not_change_the_step) {
+  const Threads threads(1);  // one part
+  const PackedSequences sequences =
+      randomSequences(smallSpec(), {40, 40, 40, 40, 1, 1, 40, 7}, {30, 0, 45, 1, 12, 40, 9, 20}, 3);
+  Functional different{sequences, {}, std::nullopt};
+  for (int64_t t = 0; t < sequences.completionTokens(); ++t) {
+    different.slopes.push_back(0.1 * std::sin(3 * static_cast<double>(t) + 1));
+  }
+  Functional shared = different;
+  auto& ids = shared.sequences.ids;
+  for (const size_t b : {1U, 2U, 3U}) {
+    std::copy_n(ids.begin(), 40, ids.begin() + sequences.offsets[b]);
+  }
+  for (const auto& policy : {randomAdapter(doubleModel(true), 5), fullPolicy(false)}) {
+    const auto bytesKept = [&](const Functional& f) {
+      forward(*policy, f.sequences, kTemperature, std::nullopt, kNever, kKeepAll);
+      return static_cast<double>(tapeBytes(*policy));
+    };
+    ACOER_CHECK_LE(bytesKept(shared), 0.8 * bytesKept(different));
+    const double whole = differentiate(*policy, shared);
+    const auto want = gradients(*policy);
+    zeroGradients(*policy);
+    double sum = 0;
+    for (size_t b = 0; b < sequences.promptLengths.size(); ++b) {
+      sum += differentiate(*policy, part(shared, b, b + 1));
+    }
+    ACOER_CHECK_LE(std::abs(sum - whole), 1e-12);
+    ACOER_CHECK_LE(largestGap(gradients(*policy), want), 1e-12);
+  }
+}
+
 // Small models are passed over in parts, one for each thread.
 ACOER_TEST(train_threads_do_not_change_the_step) {
   const auto lora = randomAdapter(doubleModel(true), 5);

@@ -3,15 +3,18 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/grad_mode.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
 #include "attention.h"
 #include "check.h"
+#include "device_models.h"
 #include "linear.h"
 #include "small_attention.h"
 #include "small_products.h"
+#include "train_helpers.h"
 
 namespace acoer::check {
 namespace {
@@ -62,28 +65,52 @@ PackedLayout layoutOf(const std::vector<int64_t>& lengths) {
   return makeLayout(batch, at::kCPU);
 }
 
-// Plain causal attention in fp64, sequence by sequence.
-at::Tensor plainAttention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK,
+// For each token, sequence by sequence, its row of `layout`.
+at::Tensor rowsOfTokens(const PackedLayout& layout) {
+  std::vector<int64_t> rows;
+  for (const SequenceRows& s : layout.sequences) {
+    for (int64_t t = 0; t < s.length; ++t) {
+      rows.push_back(t < s.shared ? s.prefix + t : s.own + t - s.shared);
+    }
+  }
+  return at::tensor(rows, at::kLong);
+}
+
+// For each row the token it was computed for.
+at::Tensor tokensOfRows(const PackedLayout& layout) {
+  std::vector<int64_t> tokens;
+  int64_t from = 0;
+  for (const SequenceRows& s : layout.sequences) {
+    for (int64_t t = s.shared; t < s.length; ++t) tokens.push_back(from + t);
+    from += s.length;
+  }
+  return at::tensor(tokens, at::kLong);
+}
+
+// Plain causal attention in fp64 over sequences that lie end to end, each by itself.
+at::Tensor plainAttention(const at::Tensor& q_SHK, const at::Tensor& k_SJK, const at::Tensor& v_SJK,
                           const PackedLayout& layout) {
-  const int64_t repeats = q_THK.size(1) / k_TJK.size(1);
+  const int64_t repeats = q_SHK.size(1) / k_SJK.size(1);
   std::vector<at::Tensor> outs;
-  for (size_t b = 0; b + 1 < layout.offsets.size(); ++b) {
-    const int64_t from = layout.offsets[b], to = layout.offsets[b + 1];
+  int64_t from = 0;
+  for (const SequenceRows& sequence : layout.sequences) {
+    const int64_t length = sequence.length;
     const auto heads = [&](const at::Tensor& x, int64_t times) {
-      return x.slice(0, from, to).repeat_interleave(times, 1).transpose(0, 1);
+      return x.narrow(0, from, length).repeat_interleave(times, 1).transpose(0, 1);
     };
-    const at::Tensor scores = at::matmul(heads(q_THK, 1), heads(k_TJK, repeats).transpose(1, 2)) /
-                              std::sqrt(static_cast<double>(q_THK.size(2)));
-    const at::Tensor hidden = at::ones({to - from, to - from}, at::kBool).triu(1);
+    const at::Tensor scores = at::matmul(heads(q_SHK, 1), heads(k_SJK, repeats).transpose(1, 2)) /
+                              std::sqrt(static_cast<double>(q_SHK.size(2)));
+    const at::Tensor hidden = at::ones({length, length}, at::kBool).triu(1);
     const at::Tensor weights =
         at::softmax(scores.masked_fill(hidden, -std::numeric_limits<double>::infinity()), -1);
-    outs.push_back(at::matmul(weights, heads(v_TJK, repeats)).transpose(0, 1));
+    outs.push_back(at::matmul(weights, heads(v_SJK, repeats)).transpose(0, 1));
+    from += length;
   }
   return at::cat(outs);
 }
 
-ACOER_TEST(train_small_attention) {
-  const PackedLayout layout = layoutOf(kLengths);
+void checkSmallAttention(const PackedLayout& layout) {
+  const at::Tensor rows_S = rowsOfTokens(layout), owned_T = tokensOfRows(layout);
   for (const auto& [heads, kvHeads, width] : {std::array<int64_t, 3>{4, 2, 32}, {3, 1, 20}}) {
     const auto leaf = [&](int64_t count, uint64_t seed) {
       return normal({layout.tokens, count, width}, seed).requires_grad_(true);
@@ -91,7 +118,9 @@ ACOER_TEST(train_small_attention) {
     const at::Tensor q = leaf(heads, 1), k = leaf(kvHeads, 2), v = leaf(kvHeads, 3);
     const at::Tensor dOut = normal({layout.tokens, heads, width}, 4);
     const c10::AutoGradMode grad(true);
-    const at::Tensor expected = plainAttention(q, k, v, layout);
+    const at::Tensor ofTokens = plainAttention(q.index_select(0, rows_S), k.index_select(0, rows_S),
+                                               v.index_select(0, rows_S), layout);
+    const at::Tensor expected = ofTokens.index_select(0, owned_T);
     expected.backward(dOut);
     const c10::AutoGradMode off(false);
     for (const auto& [type, bound] : {std::pair{at::kFloat, 2e-5}, {at::kDouble, 1e-13}}) {
@@ -106,6 +135,31 @@ ACOER_TEST(train_small_attention) {
       ACOER_CHECK_LE(worst(d.v_TJK, v.grad()), bound);
     }
   }
+}
+
+ACOER_TEST(train_small_attention) { checkSmallAttention(layoutOf(kLengths)); }
+
+// Prompts of several lengths around a block's, some of them with one completion only.
+ACOER_TEST(train_small_attention_of_shared_prompts) {
+  PackedSequences batch =
+      randomSequences(smallSpec(), {40, 40, 40, 33, 33, 3, 1, 1}, {30, 0, 70, 9, 31, 5, 2, 40}, 7);
+  const auto copyPrompt = [&](size_t from, size_t to) {
+    std::copy_n(batch.ids.begin() + batch.offsets[from], batch.promptLengths[from],
+                batch.ids.begin() + batch.offsets[to]);
+  };
+  copyPrompt(0, 1);
+  copyPrompt(0, 2);
+  copyPrompt(3, 4);
+  copyPrompt(6, 7);
+  const PackedLayout apart = makeLayout(batch, at::kCPU),
+                     layout = makeLayout(batch, at::kCPU, /*sharesPrompts=*/true);
+  ACOER_CHECK(layout.tokens == apart.tokens - 39 - 39 - 32);
+  const at::Tensor rows_S = rowsOfTokens(layout);
+  ACOER_CHECK(at::equal(layout.ids_T.index_select(0, rows_S), apart.ids_T));
+  ACOER_CHECK(at::equal(layout.positions_T.index_select(0, rows_S), apart.positions_T));
+  ACOER_CHECK(at::equal(layout.completion_N, rows_S.index_select(0, apart.completion_N)));
+  ACOER_CHECK(at::equal(layout.targets_N, apart.targets_N));
+  checkSmallAttention(layout);
 }
 
 // Long sequences go to the library, with the same result.
