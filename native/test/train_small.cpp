@@ -167,7 +167,7 @@ ACOER_TEST(train_long_attention_is_the_library_s) {
   const PackedLayout layout = layoutOf({600, 20});
   const at::Tensor q = normal({layout.tokens, 4, 16}, 1), k = normal({layout.tokens, 2, 16}, 2),
                    v = normal({layout.tokens, 2, 16}, 3);
-  ACOER_CHECK(!isSmallAttention(q, layout));
+  ACOER_CHECK(!isSmallAttention(at::kCPU, at::kDouble, layout.longest));
   ACOER_CHECK_LE(worst(attention(q, k, v, layout, nullptr), smallAttention(q, k, v, layout)),
                  1e-13);
 }

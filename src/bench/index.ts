@@ -5,7 +5,14 @@
  */
 import type { CallOptions, Engine, Model, Policy } from '../engine/types';
 import { streamSeed } from '../rng';
-import { BYTES_PER_ELEMENT, floorSeconds, rolloutFloorSeconds, trainWork } from '../plan/cost';
+import {
+  BYTES_PER_ELEMENT,
+  floorSeconds,
+  rolloutFloorSeconds,
+  sharesPrompts,
+  trainWork,
+  type TrainSequence,
+} from '../plan/cost';
 import type { Ceilings } from '../plan/cost';
 import { maximum, median } from '../statistics';
 import { mapSpread, spreadOf } from './measure';
@@ -123,9 +130,16 @@ async function oneRepeat(options: BenchOptions, policy: Policy): Promise<Repeat>
   return repeat;
 }
 
-function sequencesOf(load: Workload): { tokens: number; completionTokens: number }[] {
-  const one = { tokens: load.promptTokens + load.newTokens, completionTokens: load.newTokens };
-  return new Array(load.prompts * load.group).fill(one) as (typeof one)[];
+function sequencesOf({ engine, model, workload }: BenchOptions): TrainSequence[] {
+  const { prompts, promptTokens, group, newTokens } = workload;
+  const tokens = promptTokens + newTokens;
+  const kind = engine.deviceInfo.device === 'cpu' ? 'cpu' : 'cuda';
+  const shares = sharesPrompts({ kind, dtype: model.info.dtype, longest: tokens, dropout: 0 });
+  return Array.from({ length: prompts * group }, (_, i) => ({
+    tokens,
+    completionTokens: newTokens,
+    sharedTokens: shares && i % group > 0 ? promptTokens - 1 : 0,
+  }));
 }
 
 function ceilingsOf(repeats: readonly Repeat[]): BenchResult['ceilings'] {
@@ -149,10 +163,10 @@ function phase(seconds: readonly number[], tokens: number, floor: number): Phase
 }
 
 /** A training pass whose activations are all kept. */
-const trainingWork = ({ model, workload }: BenchOptions) =>
-  trainWork(model.info, sequencesOf(workload), {
-    bytesPerElement: BYTES_PER_ELEMENT[model.info.dtype],
-    loraRank: workload.loraRank,
+const trainingWork = (options: BenchOptions) =>
+  trainWork(options.model.info, sequencesOf(options), {
+    bytesPerElement: BYTES_PER_ELEMENT[options.model.info.dtype],
+    loraRank: options.workload.loraRank,
     recompute: false,
   });
 
@@ -160,9 +174,9 @@ function phasesOf(options: BenchOptions, repeats: readonly Repeat[], medians: Ce
   const { bench, workload, model } = options;
   const { loraRank } = workload;
   const bytesPerElement = BYTES_PER_ELEMENT[model.info.dtype];
-  const sequences = sequencesOf(workload);
-  const newTokens = sequences.length * workload.newTokens;
-  const trainTokens = sequences.length * (workload.promptTokens + workload.newTokens);
+  const sequences = workload.prompts * workload.group;
+  const newTokens = sequences * workload.newTokens;
+  const trainTokens = sequences * (workload.promptTokens + workload.newTokens);
   const rolloutFloor = rolloutFloorSeconds(
     model.info,
     { ...workload, samplesPerPrompt: workload.group, slots: slots(workload) },

@@ -4,7 +4,7 @@
  * (under 1%). The floor of a piece of work is the larger of its bytes over the read bandwidth and its FLOPs
  * over the matmul rate.
  */
-import { TARGET_MODULES, type TargetModule } from '../engine/types';
+import { TARGET_MODULES, type Dtype, type TargetModule } from '../engine/types';
 
 export interface ModelShape {
   vocabSize: number;
@@ -142,7 +142,31 @@ export interface TrainSequence {
   tokens: number;
   /** Tokens with a log-prob; only these pass through the head. */
   completionTokens: number;
+  /** Tokens of its prompt that an earlier sequence of the pass computes; default 0. */
+  sharedTokens?: number;
 }
+
+/** small_attention.cpp: the longest sequences whose prompt is computed once for all its completions. */
+const LONGEST_SHARING = 512;
+
+/** Whether a pass over sequences of at most `longest` tokens computes the prompt of a group once (decision 164). */
+export const sharesPrompts = (pass: {
+  kind: 'cpu' | 'cuda';
+  dtype: Dtype;
+  longest: number;
+  dropout: number;
+}): boolean =>
+  pass.kind === 'cpu' && pass.dtype !== 'bfloat16' && pass.longest <= LONGEST_SHARING && pass.dropout === 0;
+
+/** Tokens that a pass computes. */
+export const passRows = (sequences: readonly TrainSequence[]): number =>
+  sequences.reduce((sum, { tokens, sharedTokens = 0 }) => sum + tokens - sharedTokens, 0);
+
+const passPairs = (sequences: readonly TrainSequence[]): number =>
+  sequences.reduce(
+    (sum, { tokens, sharedTokens = 0 }) => sum + causalPairs(tokens) - causalPairs(sharedTokens),
+    0,
+  );
 
 /**
  * Forward and backward over packed sequences. With LoRA the base needs only input gradients. `recompute` adds
@@ -153,9 +177,9 @@ export function trainWork(
   sequences: readonly TrainSequence[],
   options: { bytesPerElement: number; loraRank: number | null; recompute: boolean },
 ): Work {
-  const tokens = sequences.reduce((sum, s) => sum + s.tokens, 0);
+  const tokens = passRows(sequences);
   const headTokens = sequences.reduce((sum, s) => sum + s.completionTokens, 0);
-  const pairs = sequences.reduce((sum, s) => sum + causalPairs(s.tokens), 0);
+  const pairs = passPairs(sequences);
   const layers = layerMatrixParameters(shape);
   const head = embeddingParameters(shape);
   const full = options.loraRank === null;
@@ -180,9 +204,9 @@ export function scoreWork(
   sequences: readonly TrainSequence[],
   options: { bytesPerElement: number; loraRank: number | null },
 ): Work {
-  const tokens = sequences.reduce((sum, s) => sum + s.tokens, 0);
+  const tokens = passRows(sequences);
   const headTokens = sequences.reduce((sum, s) => sum + s.completionTokens, 0);
-  const pairs = sequences.reduce((sum, s) => sum + causalPairs(s.tokens), 0);
+  const pairs = passPairs(sequences);
   const lora = options.loraRank === null ? 0 : loraParameters(shape, options.loraRank);
   const layers = layerMatrixParameters(shape);
   const head = embeddingParameters(shape);

@@ -4,11 +4,17 @@
  * measured on a CPU.
  */
 import type { Dtype } from '../engine/types';
-import { BYTES_PER_ELEMENT, embeddingParameters, layerMatrixParameters, parameterCount } from './cost';
+import {
+  BYTES_PER_ELEMENT,
+  embeddingParameters,
+  layerMatrixParameters,
+  parameterCount,
+  sharesPrompts,
+} from './cost';
 import { attentionElements, backwardElements, decodeAdapterElements, tapeElements } from './elements';
 import { KV_SHARE, planKv, type KvPlan } from './kv';
 import type { PlannedModel } from './model-shape';
-import { largestMicroBatch, trainedParameters, type PlannedWork } from './workload';
+import { largestMicroBatch, trainedParameters, type MicroBatch, type PlannedWork } from './workload';
 
 export const PHASES = ['always', 'loading', 'rollout', 'scoring', 'training', 'evaluation'] as const;
 export type MemoryPhase = (typeof PHASES)[number];
@@ -159,6 +165,14 @@ function tapeBytes({ model, dtype, kind }: MemoryInput): number {
   return tapeElements(model.shape) * element + attentionElements(model.shape) * widened;
 }
 
+/** packed.h: tokens that a pass computes. It may begin and end within a group. */
+function rowsOf({ kind, dtype, work }: MemoryInput, batch: MicroBatch, dropout: number): number {
+  const { promptTokens, maxNewTokens, group } = work;
+  if (!sharesPrompts({ kind, dtype, longest: promptTokens + maxNewTokens, dropout })) return batch.tokens;
+  const prompts = Math.min(batch.sequences, Math.ceil(batch.sequences / group) + 1);
+  return batch.tokens - (batch.sequences - prompts) * (promptTokens - 1);
+}
+
 /** forward.cpp: no tape, one layer's tensors at a time. */
 function scoring(input: MemoryInput): MemoryItem[] {
   const { work } = input;
@@ -166,7 +180,7 @@ function scoring(input: MemoryInput): MemoryItem[] {
   const batch = largestMicroBatch(work, work.prompts * work.group, work.fullestBatchTokens);
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'scoring', name, bytes });
   return [
-    item('one layer', tapeBytes(input) * batch.tokens),
+    item('one layer', tapeBytes(input) * rowsOf(input, batch, 0)),
     item('vocabulary chunk', headBytes(input, batch.completionTokens, false)),
   ];
 }
@@ -207,7 +221,8 @@ function training(
   const element = BYTES_PER_ELEMENT[dtype];
   const kept = keptTokens(input, freeBytes);
   // On a GPU, a pass that just keeps its activations takes more than a larger one that does not.
-  const tokens = kind === 'cpu' || kept === 0 ? batch.tokens : Math.min(batch.tokens, kept);
+  const rows = rowsOf(input, batch, work.loraDropout);
+  const tokens = kind === 'cpu' || kept === 0 ? rows : Math.min(rows, kept);
   const keeping = keptLayers(kept, tokens, layers, kind);
   const recomputed = layers - keeping;
   const tape = tapeBytes(input) * tokens;

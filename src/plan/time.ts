@@ -1,13 +1,16 @@
 /** Time of a step by phase and of a run: what must be read and multiplied over the device's rates. */
 import type { Config } from '../config';
 import { packByTokens } from '../packing';
+import { maximum } from '../statistics';
 import {
   BYTES_PER_ELEMENT,
   decodeStepWork,
   floorSeconds,
   optimizerWork,
+  passRows,
   prefillWork,
   scoreWork,
+  sharesPrompts,
   trainWork,
   type Ceilings,
   type TrainSequence,
@@ -149,25 +152,37 @@ function expectedClock(input: TimeInput, ceilings: Ceilings): Clock {
   };
 }
 
-/** Seconds of an update's passes over the batch. */
-function trainingSeconds(
-  { work, memory, model, device }: TimeInput,
+/** The sequences of one pass, group by group. */
+function passOf(
+  { work, device, dtype }: TimeInput,
   sequences: readonly TrainSequence[],
-  clock: Clock,
-) {
+  bin: readonly number[],
+): TrainSequence[] {
+  const { kind } = device;
+  const longest = maximum(bin.map((i) => sequences[i]!.tokens));
+  const shares = sharesPrompts({ kind, dtype, longest, dropout: work.loraDropout });
+  const groupOf = (i: number | undefined) => (i === undefined ? null : Math.floor(i / work.group));
+  return bin.map((i, place) => {
+    const follows = groupOf(i) === groupOf(bin[place - 1]);
+    return { ...sequences[i]!, sharedTokens: shares && follows ? work.promptTokens - 1 : 0 };
+  });
+}
+
+/** Seconds of an update's passes over the batch. */
+function trainingSeconds(input: TimeInput, sequences: readonly TrainSequence[], clock: Clock) {
+  const { work, memory, model, device } = input;
   const seconds = { scoring: 0, forward: 0, recomputation: 0, backward: 0 };
   for (const bin of packByTokens(
     sequences.map((s) => s.tokens),
     work.microBatchTokens,
   )) {
-    const members = bin.map((i) => sequences[i]!);
+    const members = passOf(input, sequences, bin);
     const pass = clock.pass(members);
-    const tokens = members.reduce((sum, s) => sum + s.tokens, 0);
     seconds.scoring += work.scoringPasses * clock.score(members);
     seconds.forward += pass.forward;
     seconds.backward += pass.backward;
     const { numLayers } = model.shape;
-    const kept = keptLayers(memory.keptTokens, tokens, numLayers, device.kind);
+    const kept = keptLayers(memory.keptTokens, passRows(members), numLayers, device.kind);
     seconds.recomputation += (1 - kept / numLayers) * pass.recomputation;
   }
   return seconds;

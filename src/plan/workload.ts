@@ -23,6 +23,7 @@ export interface PlannedWork {
   microBatchTokens: number;
   /** null: all weights are trained. */
   loraRank: number | null;
+  loraDropout: number;
   targetModules: Config['targetModules'];
   kvBytes: number | null;
   maxSteps: number;
@@ -60,6 +61,7 @@ export function plannedWork(config: Config, promptTokens: number, lengths: Lengt
     scoringPasses: (updatesPerBatch > 1 ? 1 : 0) + (config.beta !== 0 ? 1 : 0),
     microBatchTokens: config.microBatchTokens,
     loraRank: config.full ? null : config.loraRank,
+    loraDropout: config.full ? 0 : config.loraDropout,
     targetModules: config.targetModules,
     kvBytes: config.kvBytes,
     maxSteps: config.maxSteps,
@@ -72,14 +74,21 @@ export function plannedWork(config: Config, promptTokens: number, lengths: Lengt
 export const trainedParameters = (shape: ModelShape, { loraRank, targetModules }: PlannedWork): number =>
   loraRank === null ? parameterCount(shape) : loraParameters(shape, loraRank, targetModules);
 
-/** Tokens and completion tokens of the largest micro-batch of `sequences`. */
+export interface MicroBatch {
+  sequences: number;
+  tokens: number;
+  completionTokens: number;
+}
+
+/** The largest micro-batch of `sequences`. */
 export function largestMicroBatch(
   work: PlannedWork,
   sequences: number,
   completionTokens: number,
-): { tokens: number; completionTokens: number } {
+): MicroBatch {
   const all = sequences * work.promptTokens + completionTokens;
   const longest = work.promptTokens + work.maxNewTokens;
   const tokens = Math.min(all, Math.max(work.microBatchTokens, Math.min(longest, all)));
-  return { tokens, completionTokens: Math.ceil((tokens * completionTokens) / all) };
+  const part = (whole: number): number => Math.ceil((tokens * whole) / all);
+  return { sequences: part(sequences), tokens, completionTokens: part(completionTokens) };
 }

@@ -17,6 +17,7 @@ import {
   prefillWork,
   rolloutFloorSeconds,
   trainWork,
+  type TrainSequence,
   vectorParameters,
 } from '../../src/plan/cost';
 import { SHAPES } from '../../src/plan/shapes';
@@ -96,6 +97,14 @@ describe('training', () => {
   test('4 layers over 512 tokens are 1.05 TFLOP, 1.26 with recomputation', () => {
     expect(flops(false, 16) / 1e12).toBeCloseTo(1.05, 1);
     expect(flops(true, 16) / 1e12).toBeCloseTo(1.26, 1);
+  });
+
+  test('a prompt that another sequence computes costs its own pass less', () => {
+    const options = { bytesPerElement: BF16, loraRank: 16, recompute: true };
+    const of = (...sequences: TrainSequence[]): number => trainWork(cut, sequences, options).flops;
+    const whole = { tokens: 140, completionTokens: 40 };
+    const prompt = { tokens: 99, completionTokens: 0 };
+    expect(of(whole, { ...whole, sharedTokens: 99 })).toBe(2 * of(whole) - of(prompt));
   });
 
   test('full training adds one product per weight for its gradient and drops the adapters', () => {
