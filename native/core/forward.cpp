@@ -154,11 +154,12 @@ ScoreResult forwardKeeping(std::optional<int64_t> keepBytes, Policy& policy,
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(policy.model->device);
   const std::vector<PackedSequences> parts = partsOf(*policy.model, batch);
+  const PassWeights weights = passWeights(*policy.model, &policy, dropout);
   const auto tape = std::make_shared<Tape>(Tape{batch, temperature, dropout, {}});
   tape->parts.resize(parts.size());
   std::vector<ScoreResult> results(parts.size());
   forEachPart(parts.size(), [&](size_t i) {
-    LayerPass pass = makeLayerPass(*policy.model, &policy, parts[i], dropout);
+    LayerPass pass = makeLayerPass(*policy.model, &policy, weights, parts[i], dropout);
     const int64_t most = keepBytes ? *keepBytes : defaultKeepBytes(pass, parts.size());
     const size_t firstKept = firstKeptLayer(pass, most);
     auto part = std::make_unique<PassTape>(PassTape{std::move(pass), firstKept, {}, {}, {}, {}});
@@ -263,9 +264,10 @@ ScoreResult score(const Model& model, const Policy* policy, const PackedSequence
   const at::NoGradGuard noGrad;
   const c10::OptionalDeviceGuard guard(model.device);
   const std::vector<PackedSequences> parts = partsOf(model, batch);
+  const PassWeights weights = passWeights(model, policy, std::nullopt);
   std::vector<ScoreResult> results(parts.size());
   forEachPart(parts.size(), [&](size_t i) {
-    const LayerPass pass = makeLayerPass(model, policy, parts[i], std::nullopt);
+    const LayerPass pass = makeLayerPass(model, policy, weights, parts[i], std::nullopt);
     results[i] = runPass(pass, temperature, nullptr, cancel);
   });
   return joined(std::move(results));

@@ -101,6 +101,10 @@ at::Tensor attentionInputBackward(const LayerPass& pass, const LayerWeights& w, 
   return dqkv_TE;
 }
 
+bool drops(const Policy* policy, const std::optional<DropoutKey>& dropout) {
+  return dropout && policy && policy->isLora() && policy->options.dropout > 0;
+}
+
 // Other attention than our own takes whole sequences; dropout's masks differ between them.
 bool sharesPrompts(const Model& model, const PackedSequences& batch, bool dropping) {
   int64_t longest = 0;
@@ -112,13 +116,20 @@ bool sharesPrompts(const Model& model, const PackedSequences& batch, bool droppi
 
 }  // namespace
 
-LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSequences& batch,
+PassWeights passWeights(const Model& model, const Policy* policy,
                         const std::optional<DropoutKey>& dropout) {
-  const bool dropping = dropout && policy && policy->isLora() && policy->options.dropout > 0;
+  if (!policy) return {model.weights};
+  if (drops(policy, dropout) || !mergesAdapter(*policy)) return {policy->weights()};
+  return {mergedWeights(*policy), /*merged=*/true};
+}
+
+LayerPass makeLayerPass(const Model& model, const Policy* policy, const PassWeights& weights,
+                        const PackedSequences& batch, const std::optional<DropoutKey>& dropout) {
+  const bool dropping = drops(policy, dropout);
   LayerPass pass{model,
                  policy,
-                 policy ? policy->weights() : model.weights,
-                 /*merged=*/false,
+                 weights.weights,
+                 weights.merged,
                  makeLayout(batch, model.device, sharesPrompts(model, batch, dropping)),
                  {},
                  std::nullopt};
@@ -128,10 +139,6 @@ LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSe
   if (dropping) {
     pass.dropout =
         makeDropoutPlan(batch, *dropout, policy->options.dropout, model.kernels, model.device);
-  }
-  if (policy && !pass.dropout && mergesAdapter(*policy)) {
-    pass.weights = mergedWeights(*policy);
-    pass.merged = true;
   }
   return pass;
 }

@@ -9,6 +9,14 @@
 
 namespace acoer {
 
+// What all parts of a pass multiply by.
+struct PassWeights {
+  Weights weights;      // the policy's or the base's
+  bool merged = false;  // they hold the adapters (merged.h)
+};
+PassWeights passWeights(const Model& model, const Policy* policy,
+                        const std::optional<DropoutKey>& dropout);
+
 // Shared by all layers of a pass.
 struct LayerPass {
   const Model& model;
@@ -19,8 +27,8 @@ struct LayerPass {
   Angles angles;
   std::optional<DropoutPlan> dropout;
 };
-LayerPass makeLayerPass(const Model& model, const Policy* policy, const PackedSequences& batch,
-                        const std::optional<DropoutKey>& dropout);
+LayerPass makeLayerPass(const Model& model, const Policy* policy, const PassWeights& weights,
+                        const PackedSequences& batch, const std::optional<DropoutKey>& dropout);
 
 // What backward needs. A tape with only `x_TD` is a checkpoint: the rest is recomputed.
 struct LayerTape {

@@ -96,7 +96,8 @@ GenerateRequest makeRequest(std::vector<int32_t> prompt, int64_t samples, int64_
 
 at::Tensor hiddenStates(const Model& model, const Policy* policy, const PackedSequences& batch) {
   const at::NoGradGuard noGrad;
-  const LayerPass pass = makeLayerPass(model, policy, batch, std::nullopt);
+  const LayerPass pass =
+      makeLayerPass(model, policy, passWeights(model, policy, std::nullopt), batch, std::nullopt);
   at::Tensor x_TD = pass.weights.embed_VD.detach().index_select(0, pass.layout.ids_T);
   for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
     x_TD = layerForward(pass, layer, x_TD, nullptr);

@@ -61,8 +61,8 @@ const TOKENIZER_FACTOR = 12;
 const CUDA_CONTEXT_BYTES = 1.3e9;
 /** forward.h: the share of the free memory for activations, without what the head takes. */
 const KEEP_SHARE = { cpu: 1 / 4, cuda: 3 / 4 };
-/** decode_weights.cpp: fp32 and fp64 models up to this size are repacked for decoding on a CPU. */
-const MAX_PACKED_BYTES = 64 * MIB;
+/** model.h: kSmallModelBytes. */
+const MAX_SMALL_BYTES = 64 * MIB;
 /** generate_admission.cpp: prompts are prefilled together up to this many tokens. */
 const PREFILL_TOKENS = 2048;
 /** head.cpp: logits are computed for this many elements at a time, for at least 64 tokens. */
@@ -117,6 +117,12 @@ function loading({ model, dtype }: MemoryInput): MemoryItem[] {
   return [{ phase: 'loading', name: 'largest tensor as stored', bytes }];
 }
 
+/** model.h: small models on a CPU, whose matrices are repacked and merged with an adapter. */
+function isSmall({ model, dtype, kind }: Pick<MemoryInput, 'model' | 'dtype' | 'kind'>): boolean {
+  const bytes = parameterCount(model.shape) * BYTES_PER_ELEMENT[dtype];
+  return kind === 'cpu' && dtype !== 'bfloat16' && bytes <= MAX_SMALL_BYTES;
+}
+
 function decoding(
   phase: 'rollout' | 'evaluation',
   { model, dtype, kind, work }: MemoryInput,
@@ -125,8 +131,7 @@ function decoding(
 ): MemoryItem[] {
   const { shape } = model;
   const element = BYTES_PER_ELEMENT[dtype];
-  const packed =
-    kind === 'cpu' && dtype !== 'bfloat16' && parameterCount(shape) * element <= MAX_PACKED_BYTES;
+  const packed = isSmall({ model, dtype, kind });
   const matrices = layerMatrixParameters(shape) + embeddingParameters(shape);
   const q = shape.numHeads * shape.headDim;
   const qkv = q + 2 * shape.numKvHeads * shape.headDim;
@@ -135,7 +140,9 @@ function decoding(
   const logits = Math.max(1, kv.slots) * shape.vocabSize * wideBytes(dtype);
   const rope = 2 * (work.promptTokens + newTokens) * shape.headDim * wideBytes(dtype);
   const adapter =
-    work.loraRank === null ? 0 : decodeAdapterElements(shape, work.loraRank, work.targetModules) * element;
+    packed || work.loraRank === null
+      ? 0
+      : decodeAdapterElements(shape, work.loraRank, work.targetModules) * element;
   const item = (name: string, bytes: number): MemoryItem => ({ phase, name, bytes });
   return [
     item(`KV cache (${kv.slots} slots)`, kv.usedBytes),
@@ -173,6 +180,13 @@ function rowsOf({ kind, dtype, work }: MemoryInput, batch: MicroBatch, dropout: 
   return batch.tokens - (batch.sequences - prompts) * (promptTokens - 1);
 }
 
+/** merged.cpp: the copy of the matrices that holds the adapter. */
+function mergedBytes(input: MemoryInput, dropout: number): number {
+  const { model, dtype, work } = input;
+  if (work.loraRank === null || dropout > 0 || !isSmall(input)) return 0;
+  return layerMatrixParameters(model.shape) * BYTES_PER_ELEMENT[dtype];
+}
+
 /** forward.cpp: no tape, one layer's tensors at a time. */
 function scoring(input: MemoryInput): MemoryItem[] {
   const { work } = input;
@@ -180,6 +194,7 @@ function scoring(input: MemoryInput): MemoryItem[] {
   const batch = largestMicroBatch(work, work.prompts * work.group, work.fullestBatchTokens);
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'scoring', name, bytes });
   return [
+    item('weights with the adapter', mergedBytes(input, 0)),
     item('one layer', tapeBytes(input) * rowsOf(input, batch, 0)),
     item('vocabulary chunk', headBytes(input, batch.completionTokens, false)),
   ];
@@ -231,6 +246,7 @@ function training(
   const layerMemory = backward + (recomputed === 0 ? 0 : tape);
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'training', name, bytes });
   const items = [
+    item('weights with the adapter', mergedBytes(input, work.loraDropout)),
     item(
       recomputed === 0 ? 'activations of all layers' : `activations of ${keeping} of ${layers} layers`,
       tape * keeping,
