@@ -1,6 +1,6 @@
-// Products with a bf16 weight matrix that lies in panels, compiled once per instruction set and
-// selected at run time. Sums are fp32, added in the order of the columns, and a row's result does
-// not depend on which other rows are computed with it, bit for bit.
+// Products with a bf16 matrix, mostly weights that lie in panels, compiled once per instruction set
+// and selected at run time. Sums are fp32, added in the order of the columns, and a row's result
+// does not depend on which other rows are computed with it, bit for bit.
 //
 // A panel holds 16 rows of W [O, I], two columns at a time: [I / 2, 16, 2], zero where O or I ends.
 // AMX and AVX-512-BF16 multiply this form as it is; elsewhere a pair is split into two fp32 vectors
@@ -45,7 +45,8 @@ struct ProductScratch {
 struct ProductArgs {
   const Bf16* x = nullptr;
   int64_t ldx = 0;
-  const Bf16* panels = nullptr;
+  const Bf16* w = nullptr;  // panels; for `plain` rows, ldw apart
+  int64_t ldw = 0;
   void* y = nullptr;  // float if `wide`, else Bf16
   int64_t ldy = 0;
   bool wide = false;
@@ -61,6 +62,7 @@ using Product = void (*)(const ProductArgs&, int64_t first, int64_t last, Produc
 struct ProductKernels {
   Product forward;   // y (+)= scale x W^T: x [rows, I], y [rows, O]
   Product backward;  // y (+)= scale x W:   x [rows, O], y [rows, I]
+  Product plain;     // the same of a W that does not lie in panels
 };
 const ProductKernels& productKernels();
 

@@ -3,37 +3,87 @@
 
 ACOER_INLINE int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
+// Eight 64-bit numbers of `a` (0 to 7) and `b` (8 to 15), of which instructions without 512-bit
+// vectors take a part at a time.
+typedef uint64_t Line __attribute__((vector_size(64)));
+#ifdef __clang__
+#define ACOER_PICK(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define ACOER_PICK(a, b, ...) __builtin_shuffle(a, b, Line{__VA_ARGS__})
+#endif
+
 // in: 8 pairs of columns of 16 rows, as panels hold them; out: the same of the transpose. Both are
-// 8 x 8 blocks of 2 x 2 numbers; the blocks change places, and each is transposed.
+// 8 x 8 blocks of 2 x 2 numbers; each is transposed, and the blocks change places.
 ACOER_INLINE void turnBlock(const Bf16* in, Bf16* out) {
   constexpr uint64_t kDiagonal = 0xffff00000000ffffull, kUpper = 0x0000ffff00000000ull,
                      kLower = 0x00000000ffff0000ull;
-  uint64_t from[64], to[64];
-  __builtin_memcpy(from, in, sizeof(from));
-  for (int i = 0; i < 64; ++i) {
-    const uint64_t b = from[i];
-    from[i] = (b & kDiagonal) | ((b << 16) & kUpper) | ((b >> 16) & kLower);
-  }
+  Line a[8], b[8];
+#pragma GCC unroll 8
   for (int i = 0; i < 8; ++i) {
-    for (int o = 0; o < 8; ++o) to[o * 8 + i] = from[i * 8 + o];
+    __builtin_memcpy(&b[i], in + i * kPanelLine, sizeof(Line));
+    a[i] = (b[i] & kDiagonal) | ((b[i] << 16) & kUpper) | ((b[i] >> 16) & kLower);
   }
-  __builtin_memcpy(out, to, sizeof(to));
+#pragma GCC unroll 4
+  for (int i = 0; i < 8; i += 2) {
+    b[i] = ACOER_PICK(a[i], a[i + 1], 0, 8, 2, 10, 4, 12, 6, 14);
+    b[i + 1] = ACOER_PICK(a[i], a[i + 1], 1, 9, 3, 11, 5, 13, 7, 15);
+  }
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; ++k) {
+    const int i = k / 2 * 4 + k % 2;
+    a[i] = ACOER_PICK(b[i], b[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+    a[i + 2] = ACOER_PICK(b[i], b[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    b[i] = ACOER_PICK(a[i], a[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+    b[i + 4] = ACOER_PICK(a[i], a[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) __builtin_memcpy(out + i * kPanelLine, &b[i], sizeof(Line));
 }
+#undef ACOER_PICK
 
-// Panels [first, last) of W^T, pairs [pair, pair + pairs) of its columns.
+// Panels [first, last) of W^T, pairs [pair, pair + pairs) of its columns. Memory is read in the
+// order in which it lies.
 inline void turnPanels(const ProductArgs& args, int64_t first, int64_t last, int64_t pair,
                        int64_t pairs, Bf16* out) {
   const int64_t panels = (args.outputs + kPanelRows - 1) / kPanelRows;
   const int64_t lines = (args.inputs + 1) / 2;  // of a panel of W
-  for (int64_t p = first; p < last; ++p, out += kBlockPairs * kPanelLine) {
-    const int64_t given = smaller(8, lines - p * 8);
-    for (int64_t i = 0; i < pairs; i += 8) {
-      const Bf16* in = args.panels + panelPlace(panels, lines, (pair + i) / 8, p * 8);
+  for (int64_t i = 0; i < pairs; i += 8, out += 8 * kPanelLine) {
+    for (int64_t p = first; p < last; ++p) {
+      const int64_t given = smaller(8, lines - p * 8);
+      const Bf16* in = args.w + panelPlace(panels, lines, (pair + i) / 8, p * 8);
       Bf16 block[8 * kPanelLine] = {};
       if (given < 8) {
         __builtin_memcpy(block, in, static_cast<std::size_t>(given * kPanelLine) * sizeof(Bf16));
       }
-      turnBlock(given < 8 ? block : in, out + i * kPanelLine);
+      turnBlock(given < 8 ? block : in, out + (p - first) * kBlockPairs * kPanelLine);
+    }
+  }
+}
+
+// Panels [first, last) of the columns of a plain W, pairs [pair, pair + pairs) of its rows.
+inline void panelsOfRows(const ProductArgs& args, int64_t first, int64_t last, int64_t pair,
+                         int64_t pairs, Bf16* out) {
+  for (int64_t i = 0; i < pairs; ++i, out += kPanelLine) {
+    const Bf16* even = args.w + 2 * (pair + i) * args.ldw;
+    const bool hasOdd = 2 * (pair + i) + 1 < args.outputs;
+    const Bf16* odd = even + (hasOdd ? args.ldw : 0);
+    const uint32_t mask = hasOdd ? 0xffffu : 0;
+    for (int64_t p = first; p < last; ++p) {
+      const int64_t column = p * kPanelRows, given = smaller(kPanelRows, args.inputs - column);
+      uint32_t line[kPanelRows] = {};
+      if (given == kPanelRows) {
+        for (int64_t c = 0; c < kPanelRows; ++c) {
+          line[c] = even[column + c].bits | (odd[column + c].bits & mask) << 16;
+        }
+      } else {
+        for (int64_t c = 0; c < given; ++c) {
+          line[c] = even[column + c].bits | (odd[column + c].bits & mask) << 16;
+        }
+      }
+      __builtin_memcpy(out + (p - first) * kBlockPairs * kPanelLine, line, sizeof(line));
     }
   }
 }
@@ -88,12 +138,16 @@ inline void fetchPart(const PanelBlock& block, int64_t index, int64_t parts) {
   }
 }
 
+// How W is multiplied: as its panels lie, by panels of its transpose, or by panels of plain rows.
+enum class WeightForm { kPanels, kTurned, kPlain };
+
 // Rows [row, row + rows) of columns [16 first, 16 last) of y.
-template <class Tile, bool kTurned>
+template <class Tile, WeightForm kForm>
 void multiplyBlock(const ProductArgs& args, int64_t row, int64_t rows, int64_t first, int64_t last,
                    ProductScratch* scratch) {
-  const int64_t depth = kTurned ? args.outputs : args.inputs;
-  const int64_t columns = kTurned ? args.inputs : args.outputs;
+  constexpr bool kDirect = kForm == WeightForm::kPanels;
+  const int64_t depth = kDirect ? args.inputs : args.outputs;
+  const int64_t columns = kDirect ? args.outputs : args.inputs;
   const int64_t allPairs = (depth + 1) / 2, allPanels = (columns + kPanelRows - 1) / kPanelRows;
   const int64_t tiles = (rows + Tile::kRows - 1) / Tile::kRows;
   const int64_t steps = (rows + tiles * Tile::kStep - 1) / (tiles * Tile::kStep);
@@ -103,10 +157,12 @@ void multiplyBlock(const ProductArgs& args, int64_t row, int64_t rows, int64_t f
     const int64_t pairs = smaller(kBlockPairs, allPairs - pair);
     PanelBlock block{scratch->turned, kBlockPairs * kPanelLine, last - first,
                      pairs,           scratch->turned,          0};
-    if constexpr (kTurned) {
+    if constexpr (kForm == WeightForm::kTurned) {
       turnPanels(args, first, last, pair, pairs, scratch->turned);
+    } else if constexpr (kForm == WeightForm::kPlain) {
+      panelsOfRows(args, first, last, pair, pairs, scratch->turned);
     } else {
-      block.w = args.panels + panelPlace(allPanels, allPairs, first, pair);
+      block.w = args.w + panelPlace(allPanels, allPairs, first, pair);
       block.stride = pairs * kPanelLine;
       // A single tile asks for half a block ahead, which is far enough.
       block.ahead = block.w + (tiles == 1 ? kBlockPanels / 2 : last - first) * block.stride;
@@ -115,7 +171,7 @@ void multiplyBlock(const ProductArgs& args, int64_t row, int64_t rows, int64_t f
     if (Tile::kWidens && tiles >= kWidenedTiles) widenBlock(block, scratch->widened);
     for (int64_t r = 0; r < rows; r += tileRows, block.ahead += pairs * block.aheadStep) {
       const int64_t count = smaller(tileRows, rows - r);
-      if (!kTurned && block.widened != nullptr) fetchPart(block, r / tileRows, tiles);
+      if (kDirect && block.widened != nullptr) fetchPart(block, r / tileRows, tiles);
       Tile::take(args.x + (row + r) * args.ldx + 2 * pair, args.ldx, count,
                  smaller(2 * pairs, depth - 2 * pair), x);
       Tile::multiply(x, count, block, scratch->sums + r * kBlockColumns, pair > 0);
@@ -131,14 +187,14 @@ void multiplyBlock(const ProductArgs& args, int64_t row, int64_t rows, int64_t f
   }
 }
 
-template <class Tile, bool kTurned>
+template <class Tile, WeightForm kForm>
 void product(const ProductArgs& args, int64_t first, int64_t last, ProductScratch* scratch) {
   [[maybe_unused]] const typename Tile::Session session;
   for (int64_t row = 0; row < args.rows; row += kBlockRows) {
     const int64_t rows = smaller(kBlockRows, args.rows - row);
     for (int64_t p = first; p < last;) {
       const int64_t end = smaller(last, (p / kBlockPanels + 1) * kBlockPanels);
-      multiplyBlock<Tile, kTurned>(args, row, rows, p, end, scratch);
+      multiplyBlock<Tile, kForm>(args, row, rows, p, end, scratch);
       p = end;
     }
   }
@@ -146,7 +202,8 @@ void product(const ProductArgs& args, int64_t first, int64_t last, ProductScratc
 
 template <class Tile>
 constexpr ProductKernels productTable() {
-  return {product<Tile, false>, product<Tile, true>};
+  return {product<Tile, WeightForm::kPanels>, product<Tile, WeightForm::kTurned>,
+          product<Tile, WeightForm::kPlain>};
 }
 
 // Sums in vector registers. A Step holds the type X of x and what is done with one pair.

@@ -40,7 +40,8 @@ kernels::ProductArgs productArgs(const at::Tensor& x, const at::Tensor& w, const
                                  const Into& into, int64_t outputs, int64_t inputs) {
   return {.x = readPointer<Bf16>(x),
           .ldx = x.stride(0),
-          .panels = readPointer<Bf16>(w),
+          .w = readPointer<Bf16>(w),
+          .ldw = w.stride(0),
           .y = y.data_ptr(),
           .ldy = y.stride(0),
           .wide = y.scalar_type() == at::kFloat,
@@ -63,6 +64,17 @@ void widenedForward(at::Tensor y_TO, const at::Tensor& x_TI, const at::Tensor& w
     at::Tensor columns = y_TO.narrow(1, first, rows);
     at::mm_out(columns, wide_TI, w_OI.narrow(0, first, rows).to(at::kFloat).t());
   }
+}
+
+// a^T b in fp32: a [T, R], b [T, C] -> [R, C].
+at::Tensor transposedProduct(const at::Tensor& a_TR, const at::Tensor& b_TC) {
+  const at::Tensor x_RT = a_TR.t().contiguous();
+  const at::Tensor b = b_TC.stride(1) == 1 ? b_TC : b_TC.contiguous();
+  const int64_t tokens = b.size(0), columns = b.size(1);
+  const at::Tensor y_RC = at::empty({x_RT.size(0), columns}, b.options().dtype(at::kFloat));
+  multiply(kernels::productKernels().plain, productArgs(x_RT, b, y_RC, {}, tokens, columns),
+           columns, tokens);
+  return y_RC;
 }
 
 void multiplyPlain(at::Tensor y, const at::Tensor& x, const at::Tensor& w, const Into& into) {
@@ -115,10 +127,13 @@ void linearBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const 
 }
 
 at::Tensor linearWeightGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI) {
-  const bool widens = dy_TO.scalar_type() == at::kBFloat16 && dy_TO.is_cpu();
   if (hasSmallGradient(dy_TO, x_TI)) return smallWeightGradient(dy_TO, x_TI);
-  if (!widens) return at::mm(dy_TO.t(), x_TI);
-  return at::mm(dy_TO.to(at::kFloat).t(), x_TI.to(at::kFloat));
+  const bool panels = dy_TO.scalar_type() == at::kBFloat16 && dy_TO.is_cpu();
+  if (!panels) return at::mm(dy_TO.t(), x_TI);
+  // The narrower one is transposed, the other is multiplied as it lies.
+  const bool swapped = dy_TO.size(1) > x_TI.size(1);
+  const at::Tensor y_RC = transposedProduct(swapped ? x_TI : dy_TO, swapped ? dy_TO : x_TI);
+  return swapped ? y_RC.t() : y_RC;
 }
 
 }  // namespace acoer

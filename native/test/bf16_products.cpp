@@ -5,6 +5,8 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -104,14 +106,18 @@ at::Tensor normal(at::IntArrayRef shape, uint64_t seed) {
 
 Bf16* data(const at::Tensor& t) { return static_cast<Bf16*>(t.data_ptr()); }
 
-// y (+)= x W^T or x W by one set.
-void run(const ProductKernels& products, bool backward, const at::Tensor& x, const at::Tensor& w_OI,
+// y (+)= x W^T, or x W of panels or of plain rows, by one set.
+enum class Kind { kForward, kBackward, kPlain };
+
+void run(const ProductKernels& products, Kind kind, const at::Tensor& x, const at::Tensor& w_OI,
          const at::Tensor& y, bool add) {
   static const auto scratch = std::make_unique<kernels::ProductScratch>();
-  const at::Tensor panels = panelsOf(w_OI);
+  const bool plain = kind == Kind::kPlain;
+  const at::Tensor w = plain ? w_OI : panelsOf(w_OI);
   const ProductArgs args{.x = data(x),
                          .ldx = x.stride(0),
-                         .panels = data(panels),
+                         .w = data(w),
+                         .ldw = w.stride(0),
                          .y = y.data_ptr(),
                          .ldy = y.stride(0),
                          .wide = y.scalar_type() == at::kFloat,
@@ -120,7 +126,9 @@ void run(const ProductKernels& products, bool backward, const at::Tensor& x, con
                          .outputs = w_OI.size(0),
                          .inputs = w_OI.size(1)};
   const int64_t columns = (y.size(1) + kernels::kPanelRows - 1) / kernels::kPanelRows;
-  const auto product = backward ? products.backward : products.forward;
+  const auto product = kind == Kind::kForward ? products.forward
+                       : plain                ? products.plain
+                                              : products.backward;
   // In two parts, as two threads would.
   product(args, 0, columns / 3, scratch.get());
   product(args, columns / 3, columns, scratch.get());
@@ -139,8 +147,10 @@ constexpr Size kSizes[] = {{1, 16, 2},      {1, 5, 3},       {3, 272, 33},   {16
                            {12, 16, 513},   {25, 256, 512},  {32, 300, 100}, {2, 31, 1},
                            {97, 300, 1040}, {523, 272, 1030}};
 
-void checkSize(const Named& set, const Size& size, bool backward) {
-  const at::Tensor w_OI = normal({size.outputs, size.inputs}, 1);
+void checkSize(const Named& set, const Size& size, Kind kind) {
+  const bool backward = kind != Kind::kForward;
+  // Its rows are parts of longer ones, too, where it does not lie in panels.
+  const at::Tensor w_OI = normal({size.outputs, size.inputs + 5}, 1).narrow(1, 2, size.inputs);
   const int64_t depth = backward ? size.outputs : size.inputs;
   const int64_t columns = backward ? size.inputs : size.outputs;
   // Rows are parts of longer rows whose rest must be neither read nor written.
@@ -154,15 +164,15 @@ void checkSize(const Named& set, const Size& size, bool backward) {
     const auto type = wide ? at::kFloat : at::kBFloat16;
     const at::Tensor before = normal({size.rows, columns + 2}, 3).to(type), all = before.clone();
     const at::Tensor y = all.narrow(1, 0, columns);
-    run(set.products, backward, x, w_OI, y, true);
+    run(set.products, kind, x, w_OI, y, true);
     const at::Tensor want = product + before.narrow(1, 0, columns).to(at::kDouble);
     // Half a unit in the last of 8 binary digits, for numbers of this size.
     const double rounding = wide ? 0 : want.abs().max().item<double>() / 256;
     ACOER_CHECK_LE(worst(y, want), bound * want.abs().max().item<double>() + rounding);
     ACOER_CHECK(at::equal(all.narrow(1, columns, 2), before.narrow(1, columns, 2)));
     const at::Tensor alone = at::empty({1, columns}, type), together = at::empty_like(y);
-    run(set.products, backward, x, w_OI, together, false);
-    run(set.products, backward, x.narrow(0, size.rows - 1, 1), w_OI, alone, false);
+    run(set.products, kind, x, w_OI, together, false);
+    run(set.products, kind, x.narrow(0, size.rows - 1, 1), w_OI, alone, false);
     ACOER_CHECK(at::equal(alone[0], together[size.rows - 1]));
   }
 }
@@ -170,8 +180,9 @@ void checkSize(const Named& set, const Size& size, bool backward) {
 ACOER_TEST(bf16_products) {
   for (const Named& set : everySet()) {
     for (const Size& size : kSizes) {
-      checkSize(set, size, false);
-      checkSize(set, size, true);
+      for (const Kind kind : {Kind::kForward, Kind::kBackward, Kind::kPlain}) {
+        checkSize(set, size, kind);
+      }
     }
   }
 }
@@ -224,6 +235,52 @@ ACOER_TEST(bf16_panels_train_as_plain_weights_do) {
   ACOER_CHECK_LE(meanGap(addGradients(*now, batch, slopes).logprobs, want.logprobs), 2 * lost);
   ACOER_CHECK_LE(largestGap(gradients(*now), gradients(*wanted)),
                  2 * largestGap(gradients(*before), gradients(*wanted)));
+}
+
+// The gradients of an adapter are products of two activations.
+ACOER_TEST(bf16_weight_gradients) {
+  for (const auto& [tokens, outputs, inputs] :
+       {std::array<int64_t, 3>{1, 16, 40}, {37, 48, 300}, {513, 300, 16}, {600, 33, 35}}) {
+    // A column block of something wider, as q, k and v are.
+    const at::Tensor dy = normal({tokens, outputs + 9}, 1).narrow(1, 4, outputs);
+    const at::Tensor x = normal({tokens, inputs}, 2);
+    const at::Tensor want = dy.to(at::kDouble).t().mm(x.to(at::kDouble));
+    const at::Tensor got = linearWeightGradient(dy, x);
+    ACOER_CHECK(got.scalar_type() == at::kFloat && got.sizes() == want.sizes());
+    ACOER_CHECK_LE(worst(got, want), 1e-6 * want.abs().max().item<double>());
+  }
+}
+
+// Rows that sequences have in common are computed once: the same log-probs, and gradients that
+// differ by roundings of bf16.
+ACOER_TEST(bf16_shared_prompts_do_not_change_the_step) {
+  const auto model = reloaded(*randomModel(smallSpec(), at::kCPU, at::kBFloat16, 3));
+  PackedSequences batch = randomSequences(smallSpec(), {40, 40, 40, 3}, {30, 1, 45, 9}, 5);
+  for (const size_t b : {1U, 2U}) {
+    std::copy_n(batch.ids.begin(), 40, batch.ids.begin() + batch.offsets[b]);
+  }
+  const std::vector<double> slopes = randomSlopes(batch, 6);
+  const auto together = randomAdapter(model, 4), apart = randomAdapter(model, 4);
+  const ScoreResult all = addGradients(*together, batch, slopes);
+  std::vector<double> logprobs;
+  int64_t first = 0;
+  for (size_t b = 0; b < batch.promptLengths.size(); ++b) {
+    PackedSequences one;
+    one.ids.assign(batch.ids.begin() + batch.offsets[b], batch.ids.begin() + batch.offsets[b + 1]);
+    one.offsets = {0, static_cast<int64_t>(one.ids.size())};
+    one.promptLengths = {batch.promptLengths[b]};
+    const auto from = slopes.begin() + first;
+    first += one.completionTokens();
+    const ScoreResult score = addGradients(*apart, one, {from, slopes.begin() + first});
+    logprobs.insert(logprobs.end(), score.logprobs.begin(), score.logprobs.end());
+  }
+  ACOER_CHECK(all.logprobs == logprobs);
+  const auto want = gradients(*apart);
+  double largest = 0;
+  for (const auto& [name, g] : want) {
+    largest = std::max(largest, g.abs().max().item<double>());
+  }
+  ACOER_CHECK_LE(largestGap(gradients(*together), want), largest / 64);
 }
 
 ACOER_TEST(bf16_panels_do_not_show_the_batch) {
