@@ -91,6 +91,9 @@ struct MathKernels {
                             double* blockSums);
   // out[i] = exp((logits[i] - max) * invTemperature): the terms of logitSums, bit for bit.
   void (*logitExps)(const T* logits, int64_t count, double max, double invTemperature, double* out);
+  // The softmax of logits * invTemperature, in place or, if `narrowed` is not null, there; then
+  // `logits` holds exponentials. Sums are in T within kLogitBlock logits.
+  LogitSums<T> (*softmaxLogits)(T* logits, int64_t count, double invTemperature, Bf16* narrowed);
 };
 constexpr int64_t kLogitBlock = 512;
 

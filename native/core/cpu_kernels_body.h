@@ -18,9 +18,9 @@ constexpr RowKernels<T> rowTable() {
 }
 template <class T>
 constexpr MathKernels<T> mathTable() {
-  return {kLanes<T>,     pack<T>,        packTransposed<T>,      gemm<T, false>,
-          gemm<T, true>, softmaxRows<T>, softmaxRowsBackward<T>, logitSums<T>,
-          logitExps<T>};
+  return {kLanes<T>,     pack<T>,         packTransposed<T>,      gemm<T, false>,
+          gemm<T, true>, softmaxRows<T>,  softmaxRowsBackward<T>, logitSums<T>,
+          logitExps<T>,  softmaxLogits<T>};
 }
 constexpr KernelSet makeSet(const char* name) {
   return {name,

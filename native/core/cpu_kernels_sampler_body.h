@@ -70,3 +70,44 @@ LogitSums<T> logitSums(const T* logits, int64_t count, double invTemperature, do
   }
   return sums;
 }
+
+// exp(z) in place of a vector of logits; adds it to `total` and z exp(z) to `weighted`.
+template <class T>
+ACOER_INLINE void addExps(T* logits, T max, T invTemperature, Vec<T>& total, Vec<T>& weighted) {
+  const Vec<T> z = (load(logits) - max) * invTemperature;
+  const Vec<T> e = vectorExp<T>(z);
+  total += e;
+  weighted += e * z;
+  store(logits, e);
+}
+
+template <class T>
+LogitSums<T> softmaxLogits(T* logits, int64_t count, double invTemperature, Bf16* narrowed) {
+  constexpr int kW = kLanes<T>;
+  LogitSums<T> sums;
+  sums.max = largestLogit(logits, count);
+  const T max = static_cast<T>(sums.max), inverseT = static_cast<T>(invTemperature);
+  for (int64_t first = 0; first < count; first += kLogitBlock) {
+    const int64_t end = count - first < kLogitBlock ? count : first + kLogitBlock;
+    Vec<T> total = {}, weighted = {};
+    int64_t i = first;
+    for (; i + kW <= end; i += kW) addExps<T>(logits + i, max, inverseT, total, weighted);
+    sums.sum += sumLanes<T>(total);
+    sums.weighted += sumLanes<T>(weighted);
+    for (; i < end; ++i) {
+      T lanes[kW] = {logits[i]};
+      Vec<T> one = {}, oneWeighted = {};
+      addExps<T>(lanes, max, inverseT, one, oneWeighted);
+      logits[i] = lanes[0];
+      sums.sum += one[0];
+      sums.weighted += oneWeighted[0];
+    }
+  }
+  const T share = static_cast<T>(1 / sums.sum);
+  if (narrowed == nullptr) {
+    for (int64_t i = 0; i < count; ++i) logits[i] *= share;
+  } else {
+    for (int64_t i = 0; i < count; ++i) narrow(static_cast<float>(logits[i] * share), narrowed[i]);
+  }
+  return sums;
+}

@@ -1,9 +1,12 @@
 #include "head.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
 
+#include "cpu_dispatch.h"
 #include "gpu_ops.h"
 #include "linear.h"
 #include "memory.h"
@@ -16,13 +19,17 @@ namespace {
 constexpr int64_t kChunkElements = int64_t{1} << 24;
 constexpr int64_t kMinChunkTokens = 64;
 
+// The fewest logits that are worth starting another thread for.
+constexpr int64_t kGrainElements = int64_t{1} << 15;
+
 // On a GPU, whose products want more rows and whose memory takes them.
 constexpr int64_t kGpuChunkTokens = 1024;
 
-// The chunk's logits in fp32, and without CUDA kernels of our own their copies (libtorch holds up
-// to three at a time); the probabilities in the weight's type.
+// The chunk's logits in fp32 and the probabilities in the weight's type; on a GPU without CUDA
+// kernels of our own also copies of the logits (libtorch holds up to three at a time).
 int64_t logitBytesPerToken(const at::Tensor& weight_VD) {
-  return outputsOf(weight_VD) * (3 * int64_t{sizeof(float)} + weight_VD.element_size());
+  const int64_t copies = weight_VD.is_cpu() ? 1 : 3;
+  return outputsOf(weight_VD) * (copies * int64_t{sizeof(float)} + weight_VD.element_size());
 }
 
 int64_t chunkTokens(const at::Tensor& weight_VD) {
@@ -54,28 +61,60 @@ at::Tensor scaled(at::Tensor logits_CV, double temperature) {
   return temperature == 1 ? logits_CV : logits_CV.div_(temperature);
 }
 
-// Consumes the logits of a chunk: writes log-probs and entropies, and returns the probabilities in
-// the type of `weight_VD` if `wanted`.
-at::Tensor visit(const GpuKernels* kernels, at::Tensor logits_CV, const at::Tensor& weight_VD,
-                 const at::Tensor& targets_C, double temperature, bool wanted,
-                 at::Tensor logprobs_C, at::Tensor entropies_C) {
-  if (kernels != nullptr) {
-    const auto type = weight_VD.scalar_type();
-    LogProbsTarget to{logprobs_C, entropies_C, {}};
-    if (wanted) {
-      to.probs_CV = type == logits_CV.scalar_type()
-                        ? logits_CV
-                        : at::empty(logits_CV.sizes(), logits_CV.options().dtype(type));
-    }
-    if (gpuLogProbs(kernels, logits_CV, targets_C, temperature, to)) return to.probs_CV;
-  }
+template <class T>
+void visitRows(const at::Tensor& logits_CV, const at::Tensor& targets_C, double temperature,
+               const LogProbsTarget& to) {
+  const int64_t V = logits_CV.size(1);
+  T* logits = writePointer<T>(logits_CV);
+  T *logprobs = writePointer<T>(to.logprobs_C), *entropies = writePointer<T>(to.entropies_C);
+  const auto* targets = targets_C.const_data_ptr<int64_t>();
+  const bool narrows = to.probs_CV.defined() && to.probs_CV.scalar_type() == at::kBFloat16;
+  auto* narrowed = narrows ? writePointer<kernels::Bf16>(to.probs_CV) : nullptr;
+  at::parallel_for(0, logits_CV.size(0), std::max<int64_t>(1, kGrainElements / V),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t c = begin; c < end; ++c) {
+                       T* row = logits + c * V;
+                       const auto target = static_cast<double>(row[targets[c]]);
+                       const kernels::LogitSums<T> sums = kernels::mathKernels<T>().softmaxLogits(
+                           row, V, 1 / temperature, narrows ? narrowed + c * V : nullptr);
+                       const double logSum = std::log(sums.sum);
+                       logprobs[c] = static_cast<T>((target - sums.max) / temperature - logSum);
+                       entropies[c] = static_cast<T>(logSum - sums.weighted / sums.sum);
+                     }
+                   });
+}
+
+void visitByTensorOps(at::Tensor logits_CV, const at::Tensor& targets_C, double temperature,
+                      LogProbsTarget& to) {
   logits_CV = scaled(logits_CV, temperature);
   const at::Tensor logSum_C1 = at::logsumexp(logits_CV, {1}, true);
   logits_CV.sub_(logSum_C1);  // log-probs from here on
-  logprobs_C.copy_(logits_CV.gather(1, targets_C.unsqueeze(1)).squeeze(1));
+  to.logprobs_C.copy_(logits_CV.gather(1, targets_C.unsqueeze(1)).squeeze(1));
   const at::Tensor probs_CV = logits_CV.exp();
-  entropies_C.copy_(logits_CV.mul_(probs_CV).sum(1).neg_());
-  return wanted ? probs_CV.to(weight_VD.scalar_type()) : at::Tensor();
+  to.entropies_C.copy_(logits_CV.mul_(probs_CV).sum(1).neg_());
+  if (to.probs_CV.defined()) to.probs_CV = probs_CV.to(to.probs_CV.scalar_type());
+}
+
+// Consumes the logits of a chunk: writes log-probs and entropies, and returns the probabilities in
+// `type` if `wanted`.
+at::Tensor visit(const GpuKernels* kernels, const at::Tensor& logits_CV, at::ScalarType type,
+                 const at::Tensor& targets_C, double temperature, bool wanted,
+                 const at::Tensor& logprobs_C, const at::Tensor& entropies_C) {
+  LogProbsTarget to{logprobs_C, entropies_C, {}};
+  if (wanted) {
+    to.probs_CV = type == logits_CV.scalar_type()
+                      ? logits_CV
+                      : at::empty(logits_CV.sizes(), logits_CV.options().dtype(type));
+  }
+  if (gpuLogProbs(kernels, logits_CV, targets_C, temperature, to)) return to.probs_CV;
+  if (logits_CV.is_cpu()) {
+    withMathType(logits_CV, [&](auto number) {
+      visitRows<decltype(number)>(logits_CV, targets_C, temperature, to);
+    });
+  } else {
+    visitByTensorOps(logits_CV, targets_C, temperature, to);
+  }
+  return to.probs_CV;
 }
 
 }  // namespace
@@ -99,9 +138,9 @@ HeadResult headForward(const GpuKernels* kernels, const at::Tensor& h_ND,
     const int64_t count = std::min(chunk, tokens - from);
     const at::Tensor targets_C = targets_N.narrow(0, from, count);
     const at::Tensor probs_CV =
-        visit(kernels, logitsOf(h_ND.narrow(0, from, count), weight_VD.detach()), weight_VD,
-              targets_C, temperature, slopes, result.logprobs_N.narrow(0, from, count),
-              result.entropies_N.narrow(0, from, count));
+        visit(kernels, logitsOf(h_ND.narrow(0, from, count), weight_VD.detach()),
+              weight_VD.scalar_type(), targets_C, temperature, slopes,
+              result.logprobs_N.narrow(0, from, count), result.entropies_N.narrow(0, from, count));
     if (!slopes) continue;
     result.slopes_ND.narrow(0, from, count)
         .copy_(slopesOf(probs_CV, targets_C, weight_VD.detach(), temperature));

@@ -152,16 +152,22 @@ function decoding(
 }
 
 /** Memory of a pass over packed sequences besides the layers, for log-probs of `completionTokens`. */
-function headBytes({ model, dtype, kind }: MemoryInput, completionTokens: number, slopes: boolean): number {
+function headBytes(
+  { model, dtype, kind, work }: MemoryInput,
+  completionTokens: number,
+  slopes: boolean,
+): number {
   const { vocabSize: V, hiddenSize: D } = model.shape;
   const element = BYTES_PER_ELEMENT[dtype];
   const largest =
     kind === 'cpu' ? Math.max(MIN_CHUNK_TOKENS, Math.floor(CHUNK_ELEMENTS / V)) : GPU_CHUNK_TOKENS;
   const chunk = Math.min(completionTokens, largest);
   const kept = (slopes ? 3 : 2) * completionTokens * D * element;
-  // Log-probs and probabilities side by side, and the probabilities again in the weights' type.
+  // On a CPU the logits become probabilities in place, unless the head itself is trained. The probabilities are
+  // needed again in the weights' type.
+  const wide = kind === 'cpu' && (work.loraRank !== null || !slopes) ? 1 : 2;
   const copy = dtype === 'bfloat16' && slopes ? element : 0;
-  return kept + chunk * V * (2 * wideBytes(dtype) + copy);
+  return kept + chunk * V * (wide * wideBytes(dtype) + copy);
 }
 
 /** Bytes that a layer keeps for each token. */
