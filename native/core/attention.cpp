@@ -15,6 +15,11 @@ at::Tensor toPadded(const at::Tensor& x, const PackedLayout& layout) {
   return rows.to(attentionType(x));
 }
 
+// Our own attention computes bf16 in fp32.
+at::Tensor widened(const at::Tensor& x) {
+  return x.scalar_type() == at::kBFloat16 ? x.to(at::kFloat) : x;
+}
+
 // Rows [first, first + n * L) of padded x as [n, heads, L, K].
 at::Tensor bucketView(const at::Tensor& x, int64_t first, const AttentionBucket& bucket) {
   return x.narrow(0, first, bucket.sequences * bucket.length)
@@ -42,7 +47,8 @@ at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at:
                      const PackedLayout& layout, AttentionTape* tape) {
   if (isSmallAttention(q_THK.device(), q_THK.scalar_type(), layout.longest)) {
     if (tape) *tape = {.q_THK = q_THK, .k_TJK = k_TJK, .v_TJK = v_TJK, .calls = {}};
-    return smallAttention(q_THK, k_TJK, v_TJK, layout);
+    return smallAttention(widened(q_THK), widened(k_TJK), widened(v_TJK), layout)
+        .to(q_THK.scalar_type());
   }
   const at::Tensor q = toPadded(q_THK, layout), k = toPadded(k_TJK, layout),
                    v = toPadded(v_TJK, layout);
@@ -71,7 +77,10 @@ at::Tensor attention(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at:
 AttentionGradients attentionBackward(const AttentionTape& tape, const at::Tensor& dOut_THK,
                                      const PackedLayout& layout) {
   if (tape.q_THK.defined()) {
-    return smallAttentionBackward(tape.q_THK, tape.k_TJK, tape.v_TJK, dOut_THK, layout);
+    const AttentionGradients d = smallAttentionBackward(
+        widened(tape.q_THK), widened(tape.k_TJK), widened(tape.v_TJK), widened(dOut_THK), layout);
+    const auto type = dOut_THK.scalar_type();
+    return {d.q_THK.to(type), d.k_TJK.to(type), d.v_TJK.to(type)};
   }
   at::Tensor dOut = toPadded(dOut_THK, layout);
   if (layout.isPadding_P.defined()) {

@@ -7,9 +7,11 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "attention.h"
 #include "check.h"
+#include "cpu_kernels_sets.h"
 #include "device_models.h"
 #include "linear.h"
 #include "small_attention.h"
@@ -109,30 +111,38 @@ at::Tensor plainAttention(const at::Tensor& q_SHK, const at::Tensor& k_SJK, cons
   return at::cat(outs);
 }
 
+at::Tensor ofBf16(const at::Tensor& x) { return x.to(at::kBFloat16).to(x.scalar_type()); }
+
 void checkSmallAttention(const PackedLayout& layout) {
   const at::Tensor rows_S = rowsOfTokens(layout), owned_T = tokensOfRows(layout);
   for (const auto& [heads, kvHeads, width] : {std::array<int64_t, 3>{4, 2, 32}, {3, 1, 20}}) {
     const auto leaf = [&](int64_t count, uint64_t seed) {
-      return normal({layout.tokens, count, width}, seed).requires_grad_(true);
+      return ofBf16(normal({layout.tokens, count, width}, seed)).requires_grad_(true);
     };
     const at::Tensor q = leaf(heads, 1), k = leaf(kvHeads, 2), v = leaf(kvHeads, 3);
-    const at::Tensor dOut = normal({layout.tokens, heads, width}, 4);
+    const at::Tensor dOut = ofBf16(normal({layout.tokens, heads, width}, 4));
     const c10::AutoGradMode grad(true);
     const at::Tensor ofTokens = plainAttention(q.index_select(0, rows_S), k.index_select(0, rows_S),
                                                v.index_select(0, rows_S), layout);
     const at::Tensor expected = ofTokens.index_select(0, owned_T);
     expected.backward(dOut);
     const c10::AutoGradMode off(false);
-    for (const auto& [type, bound] : {std::pair{at::kFloat, 2e-5}, {at::kDouble, 1e-13}}) {
+    for (const auto& [type, bound] :
+         {std::pair{at::kFloat, 2e-5}, {at::kDouble, 1e-13}, {at::kBFloat16, 0.0}}) {
+      const auto isNear = [bound](const at::Tensor& a, const at::Tensor& b) {
+        // bf16 is computed in fp32: half a unit in the last of its 8 digits.
+        const double rounding = bound == 0 ? b.abs().max().item<double>() / 256 : 0;
+        ACOER_CHECK_LE(worst(a, b), bound + rounding);
+      };
       AttentionTape tape;
       const at::Tensor got =
           attention(q.detach().to(type), k.detach().to(type), v.detach().to(type), layout, &tape);
       ACOER_CHECK(tape.q_THK.defined() && tape.calls.empty());
-      ACOER_CHECK_LE(worst(got, expected.detach()), bound);
+      isNear(got, expected.detach());
       const AttentionGradients d = attentionBackward(tape, dOut.to(type), layout);
-      ACOER_CHECK_LE(worst(d.q_THK, q.grad()), bound);
-      ACOER_CHECK_LE(worst(d.k_TJK, k.grad()), bound);
-      ACOER_CHECK_LE(worst(d.v_TJK, v.grad()), bound);
+      isNear(d.q_THK, q.grad());
+      isNear(d.k_TJK, k.grad());
+      isNear(d.v_TJK, v.grad());
     }
   }
 }
@@ -160,6 +170,59 @@ ACOER_TEST(train_small_attention_of_shared_prompts) {
   ACOER_CHECK(at::equal(layout.completion_N, rows_S.index_select(0, apart.completion_N)));
   ACOER_CHECK(at::equal(layout.targets_N, apart.targets_N));
   checkSmallAttention(layout);
+}
+
+// Log-probs, entropies and probabilities of one row of logits.
+template <class T>
+void checkSoftmax(const kernels::MathKernels<T>& math, int64_t count, double temperature,
+                  double bound) {
+  const auto type = c10::CppTypeToScalarType<T>::value;
+  const at::Tensor logits = (normal({count}, 5) * 6 - 3).to(type);
+  const at::Tensor want = at::log_softmax(logits.to(at::kDouble) / temperature, 0);
+  const at::Tensor probs = want.exp();
+  const double entropy = -(probs * want).sum().item<double>();
+  for (const bool narrows : {false, true}) {
+    const at::Tensor got = logits.clone(), narrowed = at::zeros({count + 1}, at::kBFloat16);
+    auto* to = narrows ? static_cast<kernels::Bf16*>(narrowed.data_ptr()) : nullptr;
+    const kernels::LogitSums<T> sums =
+        math.softmaxLogits(got.data_ptr<T>(), count, 1 / temperature, to);
+    const double logSum = std::log(sums.sum);
+    const at::Tensor logprobs = (logits.to(at::kDouble) - sums.max) / temperature - logSum;
+    ACOER_CHECK_LE(worst(logprobs, want), bound);
+    ACOER_CHECK_LE(std::abs(logSum - sums.weighted / sums.sum - entropy), bound);
+    if (narrows) {
+      ACOER_CHECK_LE(worst(narrowed.narrow(0, 0, count), probs), probs.max().item<double>() / 256);
+      ACOER_CHECK(narrowed[count].item<float>() == 0);
+    } else {
+      ACOER_CHECK_LE(worst(got, probs), bound);
+    }
+  }
+}
+
+ACOER_TEST(train_softmax_of_logits) {
+  for (const kernels::KernelSet* set : kernels::usableSets()) {
+    for (const int64_t count : {1, 7, 16, 511, 513, 1024, 5003}) {
+      for (const double temperature : {1.0, 0.6}) {
+        checkSoftmax<float>(set->mathFloat, count, temperature, 4e-6);
+        checkSoftmax<double>(set->mathDouble, count, temperature, 1e-13);
+      }
+    }
+  }
+}
+
+// A logit that is not a number makes all of its row's results so: a step is refused for it.
+ACOER_TEST(train_softmax_of_nan) {
+  for (const kernels::KernelSet* set : kernels::usableSets()) {
+    for (const int64_t place : {0, 5, 20, 36}) {
+      for (const float bad :
+           {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+        std::vector<float> logits(37, 1);
+        logits[static_cast<size_t>(place)] = bad;
+        const auto sums = set->mathFloat.softmaxLogits(logits.data(), 37, 1, nullptr);
+        ACOER_CHECK(!std::isfinite(std::log(sums.sum)));
+      }
+    }
+  }
 }
 
 // Long sequences go to the library, with the same result.
