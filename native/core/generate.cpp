@@ -86,20 +86,24 @@ GenerateStats GenerateRun::run() {
 
 // Decoding: each step makes one token for every sequence in a slot.
 
-// The rows of a step are the slots, sorted by policy.
+// The rows of a step are the slots, sorted by policy, and by what they share, so that a row finds
+// in the processor's caches what the row before it read.
 void GenerateRun::orderRows() {
   slotOfRow_.resize(slots_.size());
   for (size_t s = 0; s < slots_.size(); ++s) slotOfRow_[s] = static_cast<int64_t>(s);
-  if (policies_.size() == 1) return;
-  std::stable_sort(slotOfRow_.begin(), slotOfRow_.end(), [&](int64_t a, int64_t b) {
-    return slots_[static_cast<size_t>(a)].policy < slots_[static_cast<size_t>(b)].policy;
-  });
+  if (policies_.size() == 1 && sharedPositions_ == 0) return;
+  const auto place = [&](int64_t slot) {
+    const Sequence& s = slots_[static_cast<size_t>(slot)];
+    return std::pair(s.policy, s.shared ? s.out.request : -1);
+  };
+  std::stable_sort(slotOfRow_.begin(), slotOfRow_.end(),
+                   [&](int64_t a, int64_t b) { return place(a) < place(b); });
 }
 
 void GenerateRun::addRow(const Sequence& sequence, int64_t slot, DecodeRows& rows,
                          std::vector<DrawRow>& draws) const {
   const GenerateRequest& request = requestOf(sequence);
-  rows.add(sequence.policy, sequence.nextId, slot, sequence.nextPosition);
+  rows.add(sequence.policy, sequence.nextId, slot, sequence.nextPosition, sequence.shared.get());
   DrawRow draw;
   draw.logitsRow = static_cast<int64_t>(draws.size());
   draw.options = &request.sampling;
@@ -125,8 +129,9 @@ void GenerateRun::stepOnHost() {
   rows_.clear();
   draws_.clear();
   for (int64_t slot : slotOfRow_) addRow(slots_[static_cast<size_t>(slot)], slot, rows_, draws_);
-  ensureCapacity(static_cast<int64_t>(slots_.size()),
-                 1 + *std::max_element(rows_.positions.begin(), rows_.positions.end()));
+  int64_t furthest = 0;
+  for (const Sequence& s : slots_) furthest = std::max(furthest, s.own(s.nextPosition));
+  ensureCapacity(static_cast<int64_t>(slots_.size()), furthest + 1);
   const std::vector<Draw> draws = drawTokens(decoder_.decode(rows_, cache_), draws_);
   stats_.decodeSteps += 1;
   for (size_t n = 0; n < draws.size(); ++n) {
@@ -143,10 +148,10 @@ void GenerateRun::stepsApart() {
   int64_t furthest = 0;
   std::vector<int64_t> begun;
   for (const Sequence& s : slots_) {
-    furthest = std::max(furthest, s.nextPosition + steps);
+    furthest = std::max(furthest, s.own(s.nextPosition + steps));
     begun.push_back(s.nextPosition);
   }
-  ensureCapacity(count, std::min(furthest, longestLive()));
+  ensureCapacity(count, std::min(furthest, longestOwnLive()));
   decoder_.ensureRoom(count, true);
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     const c10::NoGradGuard noGrad;  // grad mode is thread-local
@@ -249,6 +254,7 @@ void GenerateRun::deliver(Sequence& sequence) {
   if (!sequence.done) return;
   stats_.newTokens += static_cast<int64_t>(sequence.out.ids.size());
   ended_ += 1;
+  sequence.shared.reset();
   onSequence_(std::move(sequence.out));
 }
 

@@ -1,6 +1,7 @@
 // Admission: which waiting sample enters which slot, and when prompts are prefilled.
 #include <algorithm>
 
+#include "cpu_kernels.h"
 #include "generate_run.h"
 
 namespace acoer {
@@ -13,40 +14,68 @@ constexpr int64_t kFirstPositions = 64;
 
 }  // namespace
 
-// Every slot has room for the longest sequence: `live` slots, or all if their room is fixed, next
-// to `held` positions of prefilled prompts.
-bool GenerateRun::fits(int64_t live, int64_t longest, int64_t held) const {
-  const int64_t taken = budget_.fixed ? cache_.slots() * cache_.positions() : live * longest;
-  return live <= budget_.maxSlots && taken + held <= budget_.positions;
+// Positions that the samples of a request share: whole tiles of its prompt without the last token,
+// which is left to the decode steps.
+int64_t GenerateRun::sharedOf(const GenerateRequest& request) const {
+  if (request.numSamples < 2 || !decoder_.readsSharedPositions()) return 0;
+  return (static_cast<int64_t>(request.promptIds.size()) - 1) / kernels::kKeyTile *
+         kernels::kKeyTile;
 }
 
-int64_t GenerateRun::liveCount() const {
-  return std::count_if(slots_.begin(), slots_.end(), [](const Sequence& s) { return !s.done; });
+// `addsShared`: what the request shares is not there yet.
+GenerateRun::Demand GenerateRun::demandWith(Demand demand, const GenerateRequest& request,
+                                            int64_t samples, bool addsShared) const {
+  const int64_t needed = positionsNeeded(request), shared = sharedOf(request);
+  demand.sequences += samples;
+  demand.longest = std::max(demand.longest, needed);
+  demand.longestOwn = std::max(demand.longestOwn, needed - shared);
+  if (addsShared) demand.shared += shared;
+  return demand;
 }
 
-int64_t GenerateRun::longestLive() const {
-  int64_t longest = 0;
+GenerateRun::Demand GenerateRun::liveDemand() const {
+  Demand demand{.shared = sharedPositions_};
   for (const Sequence& sequence : slots_) {
-    if (!sequence.done) longest = std::max(longest, positionsNeeded(requestOf(sequence)));
+    if (!sequence.done) demand = demandWith(demand, requestOf(sequence), 1, false);
+  }
+  return demand;
+}
+
+// Every slot has room for the longest sequence, next to `held` positions of prefilled prompts: all
+// slots if their room is fixed, else one for each sequence. Sequences count as if none shared its
+// prompt, as the plan of a run counts them (src/plan/kv.ts). Where all share, that is more than
+// they take: each prompt is there once, and each of its samples counts it. Short prompts beside
+// long ones can take more than that, since the slots are alike.
+bool GenerateRun::fits(const Demand& demand, int64_t held) const {
+  const int64_t taken = budget_.fixed
+                            ? cache_.slots() * cache_.positions()
+                            : std::max(demand.sequences * demand.longest,
+                                       demand.sequences * demand.longestOwn + demand.shared);
+  return demand.sequences <= budget_.maxSlots && taken + held <= budget_.positions;
+}
+
+int64_t GenerateRun::longestOwnLive() const {
+  int64_t longest = 0;
+  for (const Sequence& s : slots_) {
+    if (!s.done) longest = std::max(longest, s.own(positionsNeeded(requestOf(s))));
   }
   return longest;
 }
 
 // Moves the next requests whose first samples fit now into group_; false if none fits.
 bool GenerateRun::prepareGroup() {
-  int64_t live = liveCount(), longest = longestLive();
+  Demand demand = liveDemand();
   int64_t tokens = 0, promptLength = 0, prompts = 0;
   const size_t begin = nextRequest_;
   while (nextRequest_ < requests_.size()) {
     const GenerateRequest& request = requests_[nextRequest_];
-    longest = std::max(longest, positionsNeeded(request));
     promptLength = std::max(promptLength, promptPositions(request));
     tokens += static_cast<int64_t>(request.promptIds.size());
     if (prompts > 0 && tokens > kPrefillTokens) break;
-    if (!fits(live + 1, longest, (prompts + 1) * promptLength)) break;
+    if (!fits(demandWith(demand, request, 1, true), (prompts + 1) * promptLength)) break;
     group_.positions = (prompts + 1) * promptLength;
     prompts += 1;
-    live += request.numSamples;
+    demand = demandWith(demand, request, request.numSamples, true);
     nextRequest_ += 1;
   }
   if (prompts == 0) return false;
@@ -97,8 +126,8 @@ bool GenerateRun::enterable() {
     prefillGroup();
     if (cancel_.requested()) return false;
   }
-  const int64_t longest = std::max(longestLive(), positionsNeeded(requests_[group_.request]));
-  return fits(liveCount() + 1, longest, group_.positions);
+  const bool first = group_.sample == 0;
+  return fits(demandWith(liveDemand(), requests_[group_.request], 1, first), group_.positions);
 }
 
 GenerateRun::Sequence GenerateRun::makeSequence() {
@@ -115,19 +144,36 @@ GenerateRun::Sequence GenerateRun::makeSequence() {
   return sequence;
 }
 
+// The first positions of a prompt of the group in a cache of their own, since the group's goes when
+// its last sample has entered. Freed with the last sample that reads them.
+std::shared_ptr<const KvCache> GenerateRun::sharePrompt(int64_t prompt, int64_t positions) {
+  auto cache = std::make_unique<KvCache>(decoder_.makeCache());
+  cache->resize(1, positions, 0, 0);
+  cache->copySlot(*group_.cache, prompt, 0, 0, positions);
+  sharedPositions_ += positions;
+  return {cache.release(), [this](const KvCache* freed) {
+            sharedPositions_ -= freed->positions();
+            delete freed;
+          }};
+}
+
 void GenerateRun::place(Sequence&& sequence, int64_t slot) {
+  const GenerateRequest& request = requests_[group_.request];
   const int64_t prompt = static_cast<int64_t>(group_.request - group_.begin);
-  const int64_t positions = sequence.nextPosition;
+  const int64_t shared = sharedOf(request), positions = sequence.nextPosition - shared;
+  if (shared > 0 && group_.sample == 0) group_.shared = sharePrompt(prompt, shared);
+  sequence.shared = group_.shared;
   if (slot == static_cast<int64_t>(slots_.size())) {
     slots_.push_back(std::move(sequence));
   } else {
     slots_[static_cast<size_t>(slot)] = std::move(sequence);
   }
   ensureCapacity(static_cast<int64_t>(slots_.size()), positions + 1);
-  cache_.copySlot(*group_.cache, prompt, slot, positions);
-  if (++group_.sample == requests_[group_.request].numSamples) {
+  cache_.copySlot(*group_.cache, prompt, shared, slot, positions);
+  if (++group_.sample == request.numSamples) {
     group_.request += 1;
     group_.sample = 0;
+    group_.shared.reset();
   }
 }
 
@@ -149,22 +195,25 @@ void GenerateRun::compact() {
   for (size_t slot = 0; slot < slots_.size(); ++slot) {
     while (!slots_.empty() && slots_.back().done) slots_.pop_back();
     if (slot >= slots_.size() || !slots_[slot].done) continue;
-    cache_.copySlot(cache_, static_cast<int64_t>(slots_.size()) - 1, static_cast<int64_t>(slot),
-                    slots_.back().nextPosition);
+    cache_.copySlot(cache_, static_cast<int64_t>(slots_.size()) - 1, 0, static_cast<int64_t>(slot),
+                    slots_.back().own(slots_.back().nextPosition));
     slots_[slot] = std::move(slots_.back());
     slots_.pop_back();
   }
 }
 
 // Grows by doubling, within the budget and not beyond what the active sequences can reach.
+// `positions`: of a slot, without what is shared.
 void GenerateRun::ensureCapacity(int64_t slots, int64_t positions) {
   if (slots <= cache_.slots() && positions <= cache_.positions()) return;
   int64_t newPositions = cache_.positions();
   if (positions > newPositions) {
-    newPositions = std::max(KvCache::roundedPositions(positions),
-                            std::min(std::max(2 * newPositions, kFirstPositions), longestLive()));
+    newPositions =
+        std::max(KvCache::roundedPositions(positions),
+                 std::min(std::max(2 * newPositions, kFirstPositions), longestOwnLive()));
   }
-  const int64_t room = std::max(slots, (budget_.positions - group_.positions) / newPositions);
+  const int64_t left = budget_.positions - group_.positions - sharedPositions_;
+  const int64_t room = std::max(slots, left / newPositions);
   int64_t newSlots = cache_.slots();
   if (slots > newSlots) newSlots = std::max(slots, std::min(2 * newSlots, budget_.maxSlots));
   newSlots = std::min(newSlots, room);

@@ -44,6 +44,9 @@ class GenerateRun {
     bool done = false;                                // its tokens are complete
     bool finite = true;                               // the logits of its next token
     std::optional<std::unordered_set<int32_t>> seen;  // only with a repetition penalty
+    // The first positions of its prompt, if it shares them. Its slot begins with the next one.
+    std::shared_ptr<const KvCache> shared;
+    int64_t own(int64_t position) const { return position - (shared ? shared->positions() : 0); }
   };
   // Prompts prefilled together; their samples enter slots in order.
   struct PrefilledGroup {
@@ -52,7 +55,15 @@ class GenerateRun {
     int64_t sample = 0;
     std::optional<KvCache> cache;  // slot r - begin holds all but the last token of request r
     int64_t positions = 0;         // what the cache takes of the budget
+    std::shared_ptr<const KvCache> shared;  // of `request`, once a sample of it has entered
     bool empty() const { return request == end; }
+  };
+  // What sequences need of the cache, in positions.
+  struct Demand {
+    int64_t sequences = 0;
+    int64_t longest = 0;     // of the longest one
+    int64_t longestOwn = 0;  // of the longest one without what it shares
+    int64_t shared = 0;      // of all prompts that are shared
   };
 
   const GenerateRequest& requestOf(const Sequence& s) const {
@@ -62,13 +73,17 @@ class GenerateRun {
   uint64_t sampleNumber(const Sequence& s) const {
     return static_cast<uint64_t>(requestOf(s).firstSample) + static_cast<uint64_t>(s.out.sample);
   }
-  bool fits(int64_t live, int64_t longest, int64_t held) const;
-  int64_t liveCount() const;
-  int64_t longestLive() const;
+  int64_t sharedOf(const GenerateRequest& request) const;
+  Demand demandWith(Demand demand, const GenerateRequest& request, int64_t samples,
+                    bool addsShared) const;
+  Demand liveDemand() const;
+  bool fits(const Demand& demand, int64_t held) const;
+  int64_t longestOwnLive() const;
   bool prepareGroup();
   void prefillGroup();
   bool enterable();
   Sequence makeSequence();
+  std::shared_ptr<const KvCache> sharePrompt(int64_t prompt, int64_t positions);
   void place(Sequence&& sequence, int64_t slot);
   void refill();
   void compact();
@@ -100,6 +115,7 @@ class GenerateRun {
   Decoder decoder_;
   KvCache cache_;
   std::unique_ptr<GpuSteps> gpuSteps_;  // with CUDA kernels
+  int64_t sharedPositions_ = 0;         // of all shared prompts that are kept
   std::vector<Sequence> slots_;
   size_t nextRequest_ = 0;  // the first not yet in a group
   PrefilledGroup group_;
