@@ -22,8 +22,17 @@ using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 // positions are adjacent in a vector.
 constexpr int64_t kKeyTile = 16;
 
-// The attention of one layer in one step. Row r of qkv is q|k|v of the token at position[r] of
-// slot[r].
+// The first `count` positions of a sequence, if it shares them with others: they lie here, as
+// [J, count, K] in the layouts of a cache, and its slot begins with the position behind them.
+template <class T>
+struct SharedPositions {
+  const T* keys_JLK = nullptr;  // tiled
+  const T* values_JLK = nullptr;
+  int64_t count = 0;  // a multiple of kKeyTile
+};
+
+// The attention of one layer in one step. Row r of qkv is q|k|v of the token at position[r] of the
+// sequence in slot[r].
 template <class T>
 struct AttentionArgs {
   T* qkv_NE = nullptr;
@@ -32,6 +41,8 @@ struct AttentionArgs {
   T* out_NHK = nullptr;
   const int32_t* slot_N = nullptr;
   const int32_t* position_N = nullptr;
+  const SharedPositions<T>* shared_N = nullptr;  // null: no row shares any
+  int64_t rows = 0;                              // N
   int64_t heads = 0, kvHeads = 0, headDim = 0;
   int64_t capacity = 0;  // L: positions a slot has room for
   // Only for writeHeads:
@@ -49,8 +60,8 @@ struct RowKernels {
   // Head norm, if any, and RoPE on q and k, in place; then k and v go to the cache. Rows [begin,
   // end).
   void (*writeHeads)(const AttentionArgs<T>& args, int64_t begin, int64_t end);
-  // out = softmax(q k^T / sqrt(K)) v over positions 0..position[r]; items [begin, end) of
-  // row-major (row, kv head).
+  // out = softmax(q k^T / sqrt(K)) v over positions 0..position[r]; items [begin, end) of (kv head,
+  // row), so that rows which see the same keys follow each other while a cache holds those.
   void (*attend)(const AttentionArgs<T>& args, int64_t begin, int64_t end);
   // out[r, :width] = silu(gateUp[r, :width]) * gateUp[r, width:].
   void (*swiglu)(const T* gateUp, T* out, int64_t rows, int64_t width);

@@ -115,6 +115,7 @@ void writeHeads(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; ++r) {
     T* row = args.qkv_NE + r * (args.heads + 2 * J) * K;
     const int64_t position = args.position_N[r];
+    const int64_t own = position - (args.shared_N ? args.shared_N[r].count : 0);
     const A* cos = args.cos_PK + position * K;
     const A* sin = args.sin_PK + position * K;
     for (int64_t h = 0; h < args.heads; ++h, row += K) {
@@ -124,14 +125,14 @@ void writeHeads(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
     for (int64_t j = 0; j < J; ++j, row += K) {
       normAndRotate(row, args.kNorm_K, cos, sin, K, args.eps, normed, rotated);
       const int64_t head = (args.slot_N[r] * J + j) * args.capacity * K;
-      T* key = args.keys_SJLK + head + position / kKeyTile * kKeyTile * K + position % kKeyTile;
+      T* key = args.keys_SJLK + head + own / kKeyTile * kKeyTile * K + own % kKeyTile;
       for (int64_t d = 0; d < K; ++d) narrow(rotated[d], key[d * kKeyTile]);
       // The rotated keys also replace the projection: attention over long prompts reads them from
       // here.
       for (int64_t d = 0; d < K; ++d) narrow(rotated[d], row[d]);
     }
     for (int64_t j = 0; j < J; ++j, row += K) {
-      T* value = args.values_SJLK + ((args.slot_N[r] * J + j) * args.capacity + position) * K;
+      T* value = args.values_SJLK + ((args.slot_N[r] * J + j) * args.capacity + own) * K;
       __builtin_memcpy(value, row, static_cast<std::size_t>(K) * sizeof(T));
     }
   }

@@ -28,14 +28,17 @@ void DecodeRows::clear() {
   ids.clear();
   slots.clear();
   positions.clear();
+  shared.clear();
   spans.clear();
 }
 
-void DecodeRows::add(int64_t policy, int32_t id, int64_t slot, int64_t position) {
+void DecodeRows::add(int64_t policy, int32_t id, int64_t slot, int64_t position,
+                     const KvCache* sharedPositions) {
   if (spans.empty() || spans.back().policy != policy) spans.push_back({policy, count(), count()});
   ids.push_back(id);
   slots.push_back(static_cast<int32_t>(slot));
   positions.push_back(static_cast<int32_t>(position));
+  shared.push_back(sharedPositions);
   spans.back().end = count();
 }
 
@@ -153,6 +156,7 @@ void Decoder::placeRows(Part& part, const DecodeRows& rows, bool prefill) const 
     part.ids_N = rows.ids.data() + part.begin;
     part.slots_N = slots;
     part.positions_N = positions;
+    part.shared_N = rows.shared.data() + part.begin;
     return;
   }
   const bool kernels = ops_ == Ops::kGpuKernels;

@@ -20,12 +20,16 @@ struct DecodeRows {
     auto operator<=>(const Span& other) const = default;
   };
   std::vector<int32_t> ids, slots, positions;
+  // Where the first positions of a row's sequence lie if they are shared: all that the first slot
+  // of this cache has room for. The row's slot begins with the position behind them. Null: none.
+  std::vector<const KvCache*> shared;
   std::vector<Span> spans;  // every row is in exactly one
 
   int64_t count() const { return static_cast<int64_t>(ids.size()); }
   void clear();
   // Policies must come in ascending order.
-  void add(int64_t policy, int32_t id, int64_t slot, int64_t position);
+  void add(int64_t policy, int32_t id, int64_t slot, int64_t position,
+           const KvCache* sharedPositions = nullptr);
 };
 
 // The same on the device, where a step of our CUDA kernels reads it: int32, [N]. A row with a
@@ -48,6 +52,8 @@ class Decoder {
   static std::vector<const Policy*> orderPolicies(const std::vector<const Policy*>& policies);
 
   KvCache makeCache() const;
+  // Whether rows of a decode step may share positions.
+  bool readsSharedPositions() const { return ops_ == Ops::kCpuKernels; }
   // Writes the keys and values of every row. The rows of a slot must be consecutive, from position
   // 0 on. Before each layer `goesOn` gets the share of the work that lies behind; false ends it.
   void prefill(const DecodeRows& rows, const KvCache& cache,
@@ -84,6 +90,7 @@ class Decoder {
     at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR, logits_NV;
     // CPU kernels: the rows in host memory.
     const int32_t *ids_N = nullptr, *slots_N = nullptr, *positions_N = nullptr;
+    const KvCache* const* shared_N = nullptr;
     DeviceRows device;   // elsewhere: the rows on the device; int64 for tensor operations
     int64_t splits = 1;  // CUDA kernels only
     // Tensor operations only: the rows' angles, and in a decode step which keys each row sees.

@@ -29,6 +29,35 @@ void withModelType(at::ScalarType dtype, const Visit& visit) {
            c10::toString(dtype));
 }
 
+template <class T>
+kernels::AttentionArgs<T> narrowed(kernels::AttentionArgs<T> args, int64_t begin, int64_t end) {
+  args.qkv_NE += begin * (args.heads + 2 * args.kvHeads) * args.headDim;
+  args.out_NHK += begin * args.heads * args.headDim;
+  args.slot_N += begin;
+  args.position_N += begin;
+  if (args.shared_N) args.shared_N += begin;
+  args.rows = end - begin;
+  return args;
+}
+
+// What each row shares, of one layer; empty if none shares anything.
+template <class T>
+std::vector<kernels::SharedPositions<T>> sharedOfLayer(const KvCache* const* shared_N, int64_t rows,
+                                                       int64_t layer) {
+  std::vector<kernels::SharedPositions<T>> all;
+  if (std::all_of(shared_N, shared_N + rows, [](const KvCache* c) { return c == nullptr; })) {
+    return all;
+  }
+  all.resize(static_cast<size_t>(rows));
+  for (int64_t r = 0; r < rows; ++r) {
+    const KvCache* cache = shared_N[r];
+    if (cache == nullptr) continue;
+    all[static_cast<size_t>(r)] = {readPointer<T>(cache->keys(layer)),
+                                   readPointer<T>(cache->values(layer)), cache->positions()};
+  }
+  return all;
+}
+
 }  // namespace
 
 void Decoder::normOnCpu(Part& part, const at::Tensor& weight_D) const {
@@ -71,6 +100,9 @@ void Decoder::attentionOnCpu(Part& part, size_t layer, bool writeOnly) const {
     args.out_NHK = writePointer<T>(part.heads_NHK);
     args.slot_N = part.slots_N;
     args.position_N = part.positions_N;
+    const auto shared = sharedOfLayer<T>(part.shared_N, part.count(), static_cast<int64_t>(layer));
+    if (!shared.empty()) args.shared_N = shared.data();
+    args.rows = part.count();
     args.heads = spec.numHeads;
     args.kvHeads = spec.numKvHeads;
     args.headDim = spec.headDim;
@@ -84,17 +116,17 @@ void Decoder::attentionOnCpu(Part& part, size_t layer, bool writeOnly) const {
     at::parallel_for(0, part.count(), grainFor(spec.qkvRows()),
                      [&](int64_t begin, int64_t end) { kernel.writeHeads(args, begin, end); });
     if (writeOnly) return;
-    auto attendRows = [&](int64_t begin, int64_t end) {
-      const int64_t longest = *std::max_element(args.position_N + begin, args.position_N + end) + 1;
-      at::parallel_for(begin * spec.numKvHeads, end * spec.numKvHeads,
+    auto attendRows = [&](const kernels::AttentionArgs<T>& some) {
+      const int64_t longest = *std::max_element(some.position_N, some.position_N + some.rows) + 1;
+      at::parallel_for(0, some.rows * spec.numKvHeads,
                        grainFor(longest * spec.headDim * spec.numHeads / spec.numKvHeads),
-                       [&](int64_t from, int64_t to) { kernel.attend(args, from, to); });
+                       [&](int64_t from, int64_t to) { kernel.attend(some, from, to); });
     };
-    if (!part.prefill) return attendRows(0, part.count());
+    if (!part.prefill) return attendRows(args);
     const at::Tensor heads = part.qkv_NE.view({part.count(), -1, spec.headDim});
     for (const PromptSpan& span : part.prompts) {
       if (span.end - span.begin <= kShortPrompt) {
-        attendRows(span.begin, span.end);
+        attendRows(narrowed(args, span.begin, span.end));
         continue;
       }
       const at::Tensor prompt = heads.slice(0, span.begin, span.end);

@@ -20,8 +20,10 @@ class KvCache {
 
   // Allocates new room and keeps the first keepPositions positions of the first keepSlots slots.
   void resize(int64_t slots, int64_t positions, int64_t keepSlots, int64_t keepPositions);
-  // Copies the first `positions` positions, over all layers; `from` may be this cache.
-  void copySlot(const KvCache& from, int64_t fromSlot, int64_t toSlot, int64_t positions);
+  // Copies `positions` positions from fromPosition on, a multiple of 16, to the beginning of a
+  // slot, over all layers. `from` may be this cache.
+  void copySlot(const KvCache& from, int64_t fromSlot, int64_t fromPosition, int64_t toSlot,
+                int64_t positions);
 
   int64_t slots() const { return slots_; }
   int64_t positions() const { return positions_; }

@@ -13,15 +13,6 @@
 namespace acoer::check {
 namespace {
 
-void checkSame(const GeneratedSequence& a, const GeneratedSequence& b, double bound) {
-  ACOER_CHECK(a.ids == b.ids);
-  ACOER_CHECK(a.finish == b.finish);
-  for (size_t t = 0; t < a.ids.size(); ++t) {
-    ACOER_CHECK_LE(std::abs(a.logprobs[t] - b.logprobs[t]), bound);
-    ACOER_CHECK_LE(std::abs(a.entropies[t] - b.entropies[t]), bound);
-  }
-}
-
 // Prompts of many lengths; stop ids make sequences end at different times.
 std::vector<GenerateRequest> raggedRequests(const ModelSpec& spec,
                                             const std::vector<const Policy*>& policies) {
@@ -36,14 +27,6 @@ std::vector<GenerateRequest> raggedRequests(const ModelSpec& spec,
     requests.push_back(request);
   }
   return requests;
-}
-
-// One sample alone, as its own call.
-GeneratedSequence alone(const Model& model, GenerateRequest request, int64_t sample,
-                        DecodePath path) {
-  request.firstSample += sample;
-  request.numSamples = 1;
-  return collect(model, {request}, {}, path).sequences.at({0, 0});
 }
 
 ACOER_TEST(generate_batch_does_not_show) {

@@ -110,6 +110,7 @@ void checkAttention(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, 
   args.out_NHK = static_cast<T*>(out.data_ptr());
   args.slot_N = slots.data();
   args.position_N = positions.data();
+  args.rows = length;
   args.heads = H;
   args.kvHeads = J;
   args.headDim = K;

@@ -30,6 +30,22 @@ Generated collect(const Model& model, const std::vector<GenerateRequest>& reques
   return result;
 }
 
+GeneratedSequence alone(const Model& model, GenerateRequest request, int64_t sample,
+                        DecodePath path) {
+  request.firstSample += sample;
+  request.numSamples = 1;
+  return collect(model, {request}, {}, path).sequences.at({0, 0});
+}
+
+void checkSame(const GeneratedSequence& a, const GeneratedSequence& b, double bound) {
+  ACOER_CHECK(a.ids == b.ids);
+  ACOER_CHECK(a.finish == b.finish);
+  for (size_t t = 0; t < a.ids.size(); ++t) {
+    ACOER_CHECK_LE(std::abs(a.logprobs[t] - b.logprobs[t]), bound);
+    ACOER_CHECK_LE(std::abs(a.entropies[t] - b.entropies[t]), bound);
+  }
+}
+
 ModelSpec tinySpec() {
   ModelSpec spec;
   spec.vocabSize = 64;

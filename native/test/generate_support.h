@@ -21,6 +21,12 @@ struct Generated {
 Generated collect(const Model& model, const std::vector<GenerateRequest>& requests,
                   GenerateOptions options = {}, DecodePath path = DecodePath::kAuto);
 
+// One sample alone, as its own call.
+GeneratedSequence alone(const Model& model, GenerateRequest request, int64_t sample,
+                        DecodePath path = DecodePath::kAuto);
+// Fails unless the tokens are the same, and log-probs and entropies are up to `bound`.
+void checkSame(const GeneratedSequence& a, const GeneratedSequence& b, double bound);
+
 // The shape of the embedded tiny model: hidden 96, 3 layers, 4 heads over 2, head_dim 32,
 // vocabulary 64.
 ModelSpec tinySpec();
