@@ -22,6 +22,8 @@ const timed = async (work) => {
 const memory = (field) =>
   1024 * Number(new RegExp(`${field}:\\s*(\\d+)`).exec(readFileSync('/proc/self/status', 'utf8'))[1]);
 
+const loadedBytes = memory('VmRSS');
+
 async function rollout({ prompts, promptTokens, group, newTokens, policy }) {
   const requests = Array.from({ length: prompts }, (_, i) => ({
     promptIds: ids(promptTokens),
@@ -54,9 +56,10 @@ const packed = (sequences) => {
 await answer({
   ceilings: () => engine.measureCeilings(dtype),
 
-  async decode({ batch, context, steps, lora = false }) {
+  async decode({ batch, prompts, context, steps, lora = false }) {
     const policy = lora ? adapter : undefined;
-    const load = { prompts: 1, promptTokens: context, group: batch, newTokens: steps, policy };
+    const count = Math.min(prompts, batch);
+    const load = { prompts: count, promptTokens: context, group: batch / count, newTokens: steps, policy };
     const { stats } = await rollout(load);
     return { seconds: stats.decodeMs / 1000 / stats.decodeSteps };
   },
@@ -69,10 +72,9 @@ await answer({
 
   async train({ tokens }) {
     const batch = packed([{ prompt: ids(1), completion: ids(tokens) }]);
-    const before = memory('VmRSS');
     writeFileSync('/proc/self/clear_refs', '5');
     const seconds = await timed(() => pass(batch));
-    const bytes = memory('VmHWM') - before;
+    const bytes = memory('VmHWM') - loadedBytes;
     await adapter.zeroGradients();
     return { seconds, bytes };
   },

@@ -43,8 +43,12 @@ const JOBS = {
   'decode-2x64': everyDecoder(decode(2, 64, 12)),
   'decode-16x64': everyDecoder(decode(16, 64, 12)),
   'decode-1x1024': everyDecoder(decode(1, 1024, 8)),
-  'decode-16x1024': withoutLlama(everyDecoder(decode(16, 1024, 6))),
-  'prefill-512': { acoer: prefill(), transformers: prefill(), 'llama.cpp': prefill() },
+  'decode-16x1024': {
+    ...withoutLlama(everyDecoder(decode(16, 1024, 6))),
+    'acoer, 16 prompts': { ...decode(16, 1024, 6), prompts: 16 },
+  },
+  'prefill-512': everyPrefill(512),
+  'prefill-2048': everyPrefill(2048),
   'train-512': {
     acoer: train(),
     'acoer, 4 GB': train(),
@@ -54,15 +58,23 @@ const JOBS = {
   step: { 'acoer, tiny': { job: 'step', ...STEP }, TRL: trlStep(), 'TRL, fp32, no checkpointing': trlStep() },
 };
 
+/** Acoer's sequences are samples of one prompt, as in GRPO, and read one copy of its keys and values. */
 function everyDecoder(job) {
-  return { acoer: job, 'acoer with LoRA': { ...job, lora: true }, transformers: job, 'llama.cpp': job };
+  const samples = { ...job, prompts: 1 };
+  return {
+    acoer: samples,
+    'acoer with LoRA': { ...samples, lora: true },
+    transformers: job,
+    'llama.cpp': job,
+  };
 }
 /** It would have to compute all 16 prompts, for minutes. */
 function withoutLlama({ 'llama.cpp': _, ...others }) {
   return others;
 }
-function prefill() {
-  return { job: 'prefill', tokens: 512 };
+function everyPrefill(tokens) {
+  const job = { job: 'prefill', tokens };
+  return { acoer: job, transformers: job, 'llama.cpp': job };
 }
 function train() {
   return { job: 'train', tokens: 512 };
@@ -86,7 +98,7 @@ class Peer {
   constructor(name, command, words) {
     this.name = name;
     this.child = spawn(command, words, {
-      env: { ...process.env, OMP_WAIT_POLICY: 'passive', TRANSFORMERS_VERBOSITY: 'error' },
+      env: { ...process.env, TRANSFORMERS_VERBOSITY: 'error' },
       stdio: ['pipe', 'pipe', 'inherit'],
     });
     this.lines = createInterface({ input: this.child.stdout })[Symbol.asyncIterator]();
@@ -155,16 +167,19 @@ const ranged = (values, scale) => {
   return `${shown(median(values))} (${shown(sorted(values)[0])}-${shown(sorted(values).at(-1))})`;
 };
 
-/** The least time of a decode step or a prompt: bytes over bandwidth or FLOPs over the matmul rate. */
+/** The least time of a job: bytes over bandwidth or FLOPs over the matmul rate. */
 function floorSeconds(job, { readBytesPerSecond, matmulFlopsPerSecond }) {
   const parameters = 1.7206e9;
   const keyValueBytes = 28 * 2 * 8 * 128 * 2;
   if (job.job === 'decode') {
-    const bytes = 2 * parameters + job.batch * job.context * keyValueBytes;
+    const caches = job.prompts ?? job.batch;
+    const bytes = 2 * parameters + caches * job.context * keyValueBytes;
     return Math.max(bytes / readBytesPerSecond, (2 * parameters * job.batch) / matmulFlopsPerSecond);
   }
   const inLayers = parameters - 151_936 * 2048;
-  const flops = job.job === 'prefill' ? 2 * inLayers : 4 * parameters;
+  // Scores and weighted values of the tokens before; their gradients take at least twice as much.
+  const attention = 28 * 2 * 16 * 128 * job.tokens;
+  const flops = job.job === 'prefill' ? 2 * inLayers + attention : 4 * parameters + 3 * attention;
   return (flops * job.tokens) / matmulFlopsPerSecond;
 }
 
@@ -238,7 +253,7 @@ async function main() {
   const names = positionals.length > 0 ? positionals : Object.keys(JOBS);
   const scratch = values.scratch ?? mkdtempSync(join(tmpdir(), 'acoer-peers-'));
   const left = new Set((await hasLlama()) ? values.without : [...values.without, 'llama.cpp']);
-  const startedBy = (row) => (row === 'acoer with LoRA' ? 'acoer' : row);
+  const startedBy = (row) => (['acoer with LoRA', 'acoer, 16 prompts'].includes(row) ? 'acoer' : row);
   const work = names.map((name) => [name, Object.entries(JOBS[name]).filter(([row]) => !left.has(row))]);
   const rows = new Set(work.flatMap(([, jobs]) => jobs.map(([row]) => startedBy(row))));
   rows.add('acoer');
