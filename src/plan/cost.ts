@@ -147,7 +147,7 @@ export interface TrainSequence {
 }
 
 /** small_attention.cpp: the longest sequences whose prompt is computed once for all its completions. */
-const LONGEST_SHARING: Record<Dtype, number> = { float32: 512, float64: 512, bfloat16: 2048 };
+export const LONGEST_SHARING: Record<Dtype, number> = { float32: 512, float64: 512, bfloat16: 2048 };
 
 /** Whether a pass over sequences of at most `longest` tokens computes the prompt of a group once (decision 164). */
 export const sharesPrompts = (pass: {
@@ -155,8 +155,7 @@ export const sharesPrompts = (pass: {
   dtype: Dtype;
   longest: number;
   dropout: number;
-}): boolean =>
-  pass.kind === 'cpu' && pass.longest <= LONGEST_SHARING[pass.dtype] && pass.dropout === 0;
+}): boolean => pass.kind === 'cpu' && pass.longest <= LONGEST_SHARING[pass.dtype] && pass.dropout === 0;
 
 /** Tokens that a pass computes. */
 export const passRows = (sequences: readonly TrainSequence[]): number =>

@@ -8,6 +8,7 @@ import {
   BYTES_PER_ELEMENT,
   embeddingParameters,
   layerMatrixParameters,
+  LONGEST_SHARING,
   parameterCount,
   sharesPrompts,
 } from './cost';
@@ -171,10 +172,11 @@ function headBytes(
 }
 
 /** Bytes that a layer keeps for each token. */
-function tapeBytes({ model, dtype, kind }: MemoryInput): number {
+function tapeBytes({ model, dtype, kind, work }: MemoryInput): number {
   const element = BYTES_PER_ELEMENT[dtype];
-  // attention.cpp: a CPU without instructions for bf16 computes attention in fp32.
-  const widened = kind === 'cpu' ? wideBytes(dtype) - element : 0;
+  // attention.cpp: a CPU without instructions for bf16 keeps attention in fp32 where it is the library's.
+  const isLong = work.promptTokens + work.maxNewTokens > LONGEST_SHARING[dtype];
+  const widened = kind === 'cpu' && isLong ? wideBytes(dtype) - element : 0;
   return tapeElements(model.shape) * element + attentionElements(model.shape) * widened;
 }
 
