@@ -4,18 +4,33 @@
 
 #include <algorithm>
 
+#include "attention.h"
 #include "cpu_dispatch.h"
 #include "decode.h"
+#include "small_attention.h"
 
 namespace acoer {
 namespace {
 
 // The fewest elements that are worth starting another thread for.
 constexpr int64_t kGrainElements = int64_t{1} << 15;
-// Prompts up to this length are attended row by row over the cache, longer ones by the library's
-// blocked kernel. This depends on nothing but the prompt's own length, so that the batch cannot
-// change a result.
+// Prompts up to this length are attended row by row over the cache, longer ones in blocks, as in
+// training, or by the library. This depends on nothing but the prompt's own length, so that the
+// batch cannot change a result.
 constexpr int64_t kShortPrompt = 128;
+
+// [T, H * K]
+at::Tensor attendLongPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK,
+                            const at::Tensor& v_TJK) {
+  const int64_t length = q_THK.size(0);
+  if (!isSmallAttention(q_THK.device(), q_THK.scalar_type(), length)) {
+    return attendPrompt(q_THK, k_TJK, v_TJK);
+  }
+  PackedLayout layout;
+  layout.longest = length;
+  layout.sequences = {{.own = 0, .length = length}};
+  return attention(q_THK, k_TJK, v_TJK, layout, nullptr).flatten(1);
+}
 
 int64_t grainFor(int64_t elementsPerItem) {
   return std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, elementsPerItem));
@@ -131,9 +146,9 @@ void Decoder::attentionOnCpu(Part& part, size_t layer, bool writeOnly) const {
       }
       const at::Tensor prompt = heads.slice(0, span.begin, span.end);
       part.heads_NHK.slice(0, span.begin, span.end)
-          .copy_(attendPrompt(prompt.narrow(1, 0, spec.numHeads),
-                              prompt.narrow(1, spec.numHeads, spec.numKvHeads),
-                              prompt.narrow(1, spec.numHeads + spec.numKvHeads, spec.numKvHeads)));
+          .copy_(attendLongPrompt(
+              prompt.narrow(1, 0, spec.numHeads), prompt.narrow(1, spec.numHeads, spec.numKvHeads),
+              prompt.narrow(1, spec.numHeads + spec.numKvHeads, spec.numKvHeads)));
     }
   });
 }

@@ -147,7 +147,7 @@ export interface TrainSequence {
 }
 
 /** small_attention.cpp: the longest sequences whose prompt is computed once for all its completions. */
-export const LONGEST_SHARING: Record<Dtype, number> = { float32: 512, float64: 512, bfloat16: 2048 };
+export const LONGEST_SHARING: Record<Dtype, number> = { float32: 512, float64: 512, bfloat16: 4096 };
 
 /** Whether a pass over sequences of at most `longest` tokens computes the prompt of a group once (decision 164). */
 export const sharesPrompts = (pass: {
