@@ -17,7 +17,8 @@ struct NarrowOf {
 
 #include "bf16_convert_body.h"
 
-template <class A>
+// Not for Bf16, of which Clang would make a vector before it looks at the next one.
+template <class A, std::enable_if_t<std::is_arithmetic_v<A>, int> = 0>
 ACOER_INLINE Vec<A> load(const A* p) {
   Vec<A> v;
   __builtin_memcpy(&v, p, sizeof(v));
