@@ -68,21 +68,18 @@ inline void panelsOfRows(const ProductArgs& args, int64_t first, int64_t last, i
                          int64_t pairs, Bf16* out) {
   for (int64_t i = 0; i < pairs; ++i, out += kPanelLine) {
     const Bf16* even = args.w + 2 * (pair + i) * args.ldw;
-    const bool hasOdd = 2 * (pair + i) + 1 < args.outputs;
-    const Bf16* odd = even + (hasOdd ? args.ldw : 0);
-    const uint32_t mask = hasOdd ? 0xffffu : 0;
+    // Behind the last row x has a zero, so any numbers do.
+    const Bf16* odd = even + (2 * (pair + i) + 1 < args.outputs ? args.ldw : 0);
     for (int64_t p = first; p < last; ++p) {
       const int64_t column = p * kPanelRows, given = smaller(kPanelRows, args.inputs - column);
       uint32_t line[kPanelRows] = {};
-      if (given == kPanelRows) {
-        for (int64_t c = 0; c < kPanelRows; ++c) {
-          line[c] = even[column + c].bits | (odd[column + c].bits & mask) << 16;
+      const auto join = [&](int64_t count) {
+        for (int64_t c = 0; c < count; ++c) {
+          line[c] = even[column + c].bits | uint32_t{odd[column + c].bits} << 16;
         }
-      } else {
-        for (int64_t c = 0; c < given; ++c) {
-          line[c] = even[column + c].bits | (odd[column + c].bits & mask) << 16;
-        }
-      }
+      };
+      // A count that the compiler knows makes whole vectors.
+      given == kPanelRows ? join(kPanelRows) : join(given);
       __builtin_memcpy(out + (p - first) * kBlockPairs * kPanelLine, line, sizeof(line));
     }
   }

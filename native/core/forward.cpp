@@ -42,17 +42,6 @@ namespace {
 // Fewer tokens than this are not worth a thread of their own.
 constexpr int64_t kMinPartTokens = 64;
 
-// Sequences [begin, end) of `batch`.
-PackedSequences slice(const PackedSequences& batch, size_t begin, size_t end) {
-  PackedSequences part;
-  const int64_t first = batch.offsets[begin];
-  part.ids.assign(batch.ids.begin() + first, batch.ids.begin() + batch.offsets[end]);
-  for (size_t b = begin; b <= end; ++b) part.offsets.push_back(batch.offsets[b] - first);
-  part.promptLengths.assign(batch.promptLengths.begin() + static_cast<int64_t>(begin),
-                            batch.promptLengths.begin() + static_cast<int64_t>(end));
-  return part;
-}
-
 // Runs of whole sequences of about the same number of tokens, one for each thread; the whole batch
 // where a single pass uses all threads well, or memory is limited and its peak must not be chance.
 std::vector<PackedSequences> partsOf(const Model& model, const PackedSequences& batch) {
@@ -70,7 +59,7 @@ std::vector<PackedSequences> partsOf(const Model& model, const PackedSequences& 
       const int64_t middle = (batch.offsets[end] + batch.offsets[end + 1]) / 2;
       if (left > 1 && middle - batch.offsets[begin] > share) break;
     }
-    parts.push_back(slice(batch, begin, end));
+    parts.push_back(batch.slice(begin, end));
   }
   return parts;
 }

@@ -92,6 +92,16 @@ int64_t PackedSequences::completionTokens() const {
   return total;
 }
 
+PackedSequences PackedSequences::slice(size_t begin, size_t end) const {
+  PackedSequences part;
+  const int64_t first = offsets[begin];
+  part.ids.assign(ids.begin() + first, ids.begin() + offsets[end]);
+  for (size_t b = begin; b <= end; ++b) part.offsets.push_back(offsets[b] - first);
+  part.promptLengths.assign(promptLengths.begin() + static_cast<int64_t>(begin),
+                            promptLengths.begin() + static_cast<int64_t>(end));
+  return part;
+}
+
 void checkSequences(const PackedSequences& batch, const ModelSpec& spec) {
   const auto& [ids, offsets, promptLengths] = batch;
   const auto bad = [](const std::string& what) { fail(ErrorCode::kBadShape, what); };

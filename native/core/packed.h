@@ -13,6 +13,8 @@ struct PackedSequences {
   int64_t count() const { return static_cast<int64_t>(promptLengths.size()); }
   // The number of completion tokens of all sequences: the length of every per-token result.
   int64_t completionTokens() const;
+  // Sequences [begin, end).
+  PackedSequences slice(size_t begin, size_t end) const;
 };
 
 // Dropout noise is a function of this key, the sequence's ids, the token's position, the layer and

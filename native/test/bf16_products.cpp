@@ -265,10 +265,7 @@ ACOER_TEST(bf16_shared_prompts_do_not_change_the_step) {
   std::vector<double> logprobs;
   int64_t first = 0;
   for (size_t b = 0; b < batch.promptLengths.size(); ++b) {
-    PackedSequences one;
-    one.ids.assign(batch.ids.begin() + batch.offsets[b], batch.ids.begin() + batch.offsets[b + 1]);
-    one.offsets = {0, static_cast<int64_t>(one.ids.size())};
-    one.promptLengths = {batch.promptLengths[b]};
+    const PackedSequences one = batch.slice(b, b + 1);
     const auto from = slopes.begin() + first;
     first += one.completionTokens();
     const ScoreResult score = addGradients(*apart, one, {from, slopes.begin() + first});

@@ -136,22 +136,9 @@ ACOER_TEST(train_recomputation_gives_the_same_gradients) {
 
 // The sequences [from, to) of a batch.
 Functional part(const Functional& whole, size_t from, size_t to) {
-  Functional out{{}, {}, whole.dropout};
-  const auto& s = whole.sequences;
-  size_t token = 0;
-  out.sequences.offsets.push_back(0);
-  for (size_t b = 0; b < to; ++b) {
-    const int64_t begin = s.offsets[b], end = s.offsets[b + 1];
-    const auto tokens = static_cast<size_t>(end - begin - s.promptLengths[b]);
-    if (b >= from) {
-      out.sequences.ids.insert(out.sequences.ids.end(), s.ids.begin() + begin, s.ids.begin() + end);
-      out.sequences.offsets.push_back(static_cast<int64_t>(out.sequences.ids.size()));
-      out.sequences.promptLengths.push_back(s.promptLengths[b]);
-      for (size_t t = token; t < token + tokens; ++t) out.slopes.push_back(whole.slopes[t]);
-    }
-    token += tokens;
-  }
-  return out;
+  const PackedSequences own = whole.sequences.slice(from, to);
+  const auto first = whole.slopes.begin() + whole.sequences.slice(0, from).completionTokens();
+  return {own, {first, first + own.completionTokens()}, whole.dropout};
 }
 
 ACOER_TEST(train_micro_batches_do_not_change_the_step) {
