@@ -53,10 +53,43 @@ struct AttentionArgs {
   double eps = 0;
 };
 
+// `heads` rows of `width` values for each of `tokens`; strides are in values.
+template <class T>
+struct Rows {
+  T* data = nullptr;
+  int64_t tokens = 0, heads = 0, width = 0;
+  int64_t tokenStride = 0, headStride = 0;
+  T* row(int64_t token, int64_t head) const {
+    return data + token * tokenStride + head * headStride;
+  }
+};
+
+// y = rotate(x * weight / rms(x)).
+template <class T>
+struct RmsRotation {
+  const T* weight = nullptr;  // [width]; null: no norm
+  const T* cos = nullptr;     // [tokens, width]; null: no rotation
+  const T* sin = nullptr;
+  double eps = 0;
+};
+
+// What its backward reads besides dL/dy.
+template <class T>
+struct RmsRotationTape {
+  Rows<const T> x;
+  const Acc<T>* inverseRms = nullptr;  // 1 / rms(x) [tokens * heads]; unread without a weight
+  const T* residual = nullptr;         // added to dL/dx, and laid out like it; may be null
+};
+
 template <class T>
 struct RowKernels {
-  // out = x * w / rms(x), contiguous rows of `width`.
-  void (*rmsNorm)(const T* x, const T* weight, T* out, int64_t rows, int64_t width, double eps);
+  // Tokens [from, to). `inverseRms` may be null.
+  void (*rmsRotate)(const RmsRotation<T>& f, const Rows<const T>& x, const Rows<T>& y,
+                    Acc<T>* inverseRms, int64_t from, int64_t to);
+  // Writes dL/dx; adds to `dWeight` [width] if it is not null.
+  void (*rmsRotateBackward)(const RmsRotation<T>& f, const RmsRotationTape<T>& tape,
+                            const Rows<const T>& dy, const Rows<T>& dx, Acc<T>* dWeight,
+                            int64_t from, int64_t to);
   // Head norm, if any, and RoPE on q and k, in place; then k and v go to the cache. Rows [begin,
   // end).
   void (*writeHeads)(const AttentionArgs<T>& args, int64_t begin, int64_t end);

@@ -89,10 +89,7 @@ ACOER_INLINE void sumValues(const Acc<T>* weights, int64_t ldWeights, const Head
     for (int v = 0; v < kVectors; ++v) {
       Vec<A> total = sums[0][g][v];
       if (kChains == 2) total += sums[kChains - 1][g][v];
-      A lanes[kW];
-      store(lanes, total * scale[g]);
-      T* out = out_GK + g * headDim + first + v * kW;
-      for (int i = 0; i < kW; ++i) narrow(lanes[i], out[i]);
+      storeNarrow(out_GK + g * headDim + first + v * kW, total * scale[g]);
     }
   }
 }
@@ -113,26 +110,37 @@ void sumValuesTail(const Acc<T>* weights, const HeadRuns<T>& head, int64_t headD
   }
 }
 
-// exp(score - max) in place; returns 1 / sum. The array must extend to the end of the last tile.
+// exp(score - max) in place, and zeros behind them to the end of a vector, to which the array must
+// extend; returns 1 / sum.
 template <class A>
 ACOER_INLINE A softmaxWeights(A* scores, int64_t count) {
   constexpr int kW = kLanes<A>;
-  const int64_t padded = (count + kKeyTile - 1) / kKeyTile * kKeyTile;
-  for (int64_t l = count; l < padded; ++l) scores[l] = scores[0];
-  Vec<A> largest = load(scores);
-  for (int64_t l = kW; l < padded; l += kW) {
+  const int64_t whole = count / kW * kW;
+  const auto inside = firstLanes<A>(count - whole);
+  Vec<A> largest = splat(scores[0]);
+  for (int64_t l = 0; l < whole; l += kW) {
     const Vec<A> s = load(scores + l);
     largest = s > largest ? s : largest;
   }
-  A lanes[kW], max;
-  store(lanes, largest);
-  max = lanes[0];
-  for (int i = 1; i < kW; ++i) max = lanes[i] > max ? lanes[i] : max;
-  for (int64_t l = 0; l < padded; l += kW) store(scores + l, vectorExp<A>(load(scores + l) - max));
-  for (int64_t l = count; l < padded; ++l) scores[l] = 0;
-  Vec<A> sums[2] = {};
-  for (int64_t l = 0; l < padded; l += kW) sums[l / kW % 2] += load(scores + l);
-  return static_cast<A>(1) / sumLanes<A>(sums[0] + sums[1]);
+  if (whole < count) {
+    const Vec<A> s = load(scores + whole);
+    largest = inside && s > largest ? s : largest;
+  }
+  const A max = largestLane<A>(largest);
+  Vec<A> sum = {}, waiting = {};  // in turn, so that an addition need not wait for the last one
+  for (int64_t l = 0; l < whole; l += kW) {
+    const Vec<A> e = vectorExp<A>(load(scores + l) - max);
+    store(scores + l, e);
+    const Vec<A> added = sum + e;
+    sum = waiting;
+    waiting = added;
+  }
+  if (whole < count) {
+    const Vec<A> e = inside ? vectorExp<A>(load(scores + whole) - max) : Vec<A>{};
+    store(scores + whole, e);
+    sum += e;
+  }
+  return static_cast<A>(1) / sumLanes<A>(sum + waiting);
 }
 
 template <class T, int kGroup>
@@ -211,7 +219,19 @@ void attend(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
 
 // Causal attention of a block of rows in training: row r sees the first `count + r` scores.
 
-// softmax of each row in place, zero from there to `width`, a multiple of kKeyTile.
+// row[count..width) = 0; `width` is a multiple of kKeyTile.
+template <class T>
+ACOER_INLINE void clearFrom(T* row, int64_t count, int64_t width) {
+  constexpr int kW = kLanes<T>;
+  int64_t l = count / kW * kW;
+  if (l < count) {
+    store(row + l, firstLanes<T>(count - l) ? load(row + l) : Vec<T>{});
+    l += kW;
+  }
+  for (; l < width; l += kW) store(row + l, Vec<T>{});
+}
+
+// softmax of each row in place, zero from there to `width`.
 template <class T>
 void softmaxRows(T* scores, int64_t ld, int64_t rows, int64_t count, int64_t width) {
   for (int64_t r = 0; r < rows; ++r, scores += ld) {
@@ -226,15 +246,18 @@ void softmaxRows(T* scores, int64_t ld, int64_t rows, int64_t count, int64_t wid
 template <class T>
 void softmaxRowsBackward(const T* softmax, T* d, int64_t ld, int64_t rows, int64_t count,
                          int64_t width) {
+  constexpr int kW = kLanes<T>;
   for (int64_t r = 0; r < rows; ++r, softmax += ld, d += ld) {
-    for (int64_t l = count + r; l < width; ++l) d[l] = 0;
-    Vec<T> sums[2] = {};
-    for (int64_t l = 0; l < width; l += kLanes<T>) {
-      sums[l / kLanes<T> % 2] += load(softmax + l) * load(d + l);
+    clearFrom(d, count + r, width);
+    Vec<T> sum = {}, waiting = {};
+    for (int64_t l = 0; l < count + r; l += kW) {
+      const Vec<T> added = sum + load(softmax + l) * load(d + l);
+      sum = waiting;
+      waiting = added;
     }
-    const T sum = sumLanes<T>(sums[0] + sums[1]);
-    for (int64_t l = 0; l < width; l += kLanes<T>) {
-      store(d + l, load(softmax + l) * (load(d + l) - sum));
+    const T total = sumLanes<T>(sum + waiting);
+    for (int64_t l = 0; l < count + r; l += kW) {
+      store(d + l, load(softmax + l) * (load(d + l) - total));
     }
   }
 }

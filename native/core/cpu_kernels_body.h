@@ -6,6 +6,7 @@
 // clang-format off: the order matters
 #include "cpu_kernels_vector_body.h"
 #include "cpu_kernels_gemm_body.h"
+#include "cpu_kernels_norms_body.h"
 #include "cpu_kernels_rows_body.h"
 #include "cpu_kernels_attention_body.h"
 #include "cpu_kernels_sampler_body.h"
@@ -14,7 +15,8 @@
 
 template <class T>
 constexpr RowKernels<T> rowTable() {
-  return {rmsNorm<T>, writeHeads<T>, attend<T>, swiglu<T>, swigluBackward<T>};
+  return {rmsRotate<T>, rmsRotateBackward<T>, writeHeads<T>,
+          attend<T>,    swiglu<T>,            swigluBackward<T>};
 }
 template <class T>
 constexpr MathKernels<T> mathTable() {

@@ -34,9 +34,7 @@ double largestLogit(const T* logits, int64_t count) {
       const Vec<T> x = load(logits + i);
       largest = x > largest ? x : largest;
     }
-    T lanes[kW];
-    store(lanes, largest);
-    for (int c = 0; c < kW; ++c) max = lanes[c] > max ? lanes[c] : max;
+    max = largestLane<T>(largest);
   }
   for (; i < count; ++i) max = logits[i] > max ? logits[i] : max;
   return static_cast<double>(max);

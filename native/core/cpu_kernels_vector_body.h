@@ -1,4 +1,6 @@
-// Part of a set of kernels: vector types, sums and exp.
+// Part of cpu_kernels_body.h: numbers in memory, vectors of them, sums and exp.
+
+#define ACOER_INLINE inline __attribute__((always_inline))
 
 template <class A>
 struct VectorOf {
@@ -15,7 +17,26 @@ struct NarrowOf {
   typedef Narrow type __attribute__((vector_size(kVectorBytes / sizeof(A) * sizeof(Narrow))));
 };
 
-#include "bf16_convert_body.h"
+ACOER_INLINE float widen(Bf16 x) { return __builtin_bit_cast(float, uint32_t{x.bits} << 16); }
+ACOER_INLINE float widen(float x) { return x; }
+ACOER_INLINE double widen(double x) { return x; }
+
+// Round to nearest even; NaN stays NaN.
+ACOER_INLINE void narrow(float x, Bf16& out) {
+  const uint32_t bits = __builtin_bit_cast(uint32_t, x);
+  const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  out.bits = static_cast<uint16_t>((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc0u : rounded);
+}
+ACOER_INLINE void narrow(float x, float& out) { out = x; }
+ACOER_INLINE void narrow(double x, double& out) { out = x; }
+
+// x rounded to T.
+template <class T>
+ACOER_INLINE Acc<T> rounded(Acc<T> x) {
+  T narrowed;
+  narrow(x, narrowed);
+  return widen(narrowed);
+}
 
 // Not for Bf16, of which Clang would make a vector before it looks at the next one.
 template <class A, std::enable_if_t<std::is_arithmetic_v<A>, int> = 0>
@@ -37,15 +58,67 @@ template <class A>
 ACOER_INLINE Vec<A> splat(A x) {
   return x - Vec<A>{};
 }
-// Halves are added to halves, as a tree.
-template <class A>
-ACOER_INLINE A sumLanes(Vec<A> v) {
-  A lanes[kLanes<A>];
+// Those of a narrow type are rounded to it.
+template <class A, std::enable_if_t<std::is_arithmetic_v<A>, int> = 0>
+ACOER_INLINE void storeNarrow(A* p, Vec<A> v) {
+  store(p, v);
+}
+ACOER_INLINE Vec<uint32_t> bf16Bits(Vec<float> v) {
+  const Vec<uint32_t> bits = (Vec<uint32_t>)v;
+  const Vec<uint32_t> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  return (bits & 0x7fffffffu) > 0x7f800000u ? rounded * 0 + 0x7fc0u : rounded;
+}
+ACOER_INLINE void storeNarrow(Bf16* p, Vec<float> v) {
+  const auto bits =
+      __builtin_convertvector(bf16Bits(v), typename NarrowOf<uint16_t, float>::type);
+  __builtin_memcpy(p, &bits, sizeof(bits));
+}
+// x rounded to T.
+template <class T>
+ACOER_INLINE Vec<Acc<T>> rounded(Vec<Acc<T>> x) {
+  if constexpr (std::is_arithmetic_v<T>) return x;
+  if constexpr (!std::is_arithmetic_v<T>) return (Vec<float>)(bf16Bits(x) << 16);
+}
+
+// At the end of a row, where only `left` elements may be left: zeros beyond those.
+template <class T>
+ACOER_INLINE Vec<Acc<T>> loadPart(const T* p, int64_t left) {
+  constexpr int kW = kLanes<Acc<T>>;
+  if (left >= kW) return load(p);
+  Acc<T> lanes[kW] = {};
+  for (int64_t c = 0; c < left; ++c) lanes[c] = widen(p[c]);
+  return load(lanes);
+}
+template <class T>
+ACOER_INLINE void storePart(T* p, Vec<Acc<T>> v, int64_t left) {
+  constexpr int kW = kLanes<Acc<T>>;
+  if (left >= kW) return storeNarrow(p, v);
+  Acc<T> lanes[kW];
   store(lanes, v);
-  for (int width = kLanes<A> / 2; width > 0; width /= 2) {
-    for (int i = 0; i < width; ++i) lanes[i] += lanes[i + width];
+  for (int64_t c = 0; c < left; ++c) narrow(lanes[c], p[c]);
+}
+
+// Lanes whose numbers differ in the bit kBit change places.
+template <class A, int kBit, int... kLane>
+ACOER_INLINE Vec<A> swapLanes(Vec<A> v, std::integer_sequence<int, kLane...>) {
+  return Vec<A>{v[kLane ^ kBit]...};
+}
+// Halves are added to halves, as a tree.
+template <class A, int kBit = kLanes<A> / 2>
+ACOER_INLINE A sumLanes(Vec<A> v) {
+  if constexpr (kBit == 0) return v[0];
+  if constexpr (kBit > 0) {
+    const auto all = std::make_integer_sequence<int, kLanes<A>>{};
+    return sumLanes<A, kBit / 2>(v + swapLanes<A, kBit>(v, all));
   }
-  return lanes[0];
+}
+template <class A, int kBit = kLanes<A> / 2>
+ACOER_INLINE A largestLane(Vec<A> v) {
+  if constexpr (kBit == 0) return v[0];
+  if constexpr (kBit > 0) {
+    const Vec<A> other = swapLanes<A, kBit>(v, std::make_integer_sequence<int, kLanes<A>>{});
+    return largestLane<A, kBit / 2>(v > other ? v : other);
+  }
 }
 
 template <class A>
@@ -65,6 +138,17 @@ struct ExpConstants<double> {
   static constexpr double kLn2Low = 1.90821492927058770002e-10;
   static constexpr int kMantissa = 52, kBias = 1023, kDegree = 13;
 };
+
+// A mask of the first `count` lanes.
+template <class A, int... kLane>
+ACOER_INLINE auto firstLanes(int64_t count, std::integer_sequence<int, kLane...>) {
+  using Int = typename ExpConstants<A>::Int;
+  return Vec<Int>{kLane...} < static_cast<Int>(count);
+}
+template <class A>
+ACOER_INLINE auto firstLanes(int64_t count) {
+  return firstLanes<A>(count, std::make_integer_sequence<int, kLanes<A>>{});
+}
 
 constexpr double kInverseFactorial[] = {1.0,
                                         1.0,

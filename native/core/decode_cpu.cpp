@@ -76,16 +76,15 @@ std::vector<kernels::SharedPositions<T>> sharedOfLayer(const KvCache* const* sha
 }  // namespace
 
 void Decoder::normOnCpu(Part& part, const at::Tensor& weight_D) const {
-  const double eps = model_.spec.rmsNormEps;
-  const int64_t width = model_.spec.hiddenSize;
+  const int64_t rows = part.count(), width = model_.spec.hiddenSize;
   withModelType(model_.dtype, [&](auto type) {
     using T = decltype(type);
-    const T* x = readPointer<T>(part.x_ND);
-    const T* w = readPointer<T>(weight_D);
-    T* out = writePointer<T>(part.normed_ND);
-    const auto kernel = kernels::rowKernels<T>().rmsNorm;
-    at::parallel_for(0, part.count(), grainFor(width), [&](int64_t begin, int64_t end) {
-      kernel(x + begin * width, w, out + begin * width, end - begin, width, eps);
+    const kernels::RmsRotation<T> norm{.weight = readPointer<T>(weight_D),
+                                       .eps = model_.spec.rmsNormEps};
+    const kernels::Rows<const T> x{readPointer<T>(part.x_ND), rows, 1, width, width};
+    const kernels::Rows<T> y{writePointer<T>(part.normed_ND), rows, 1, width, width};
+    at::parallel_for(0, rows, grainFor(width), [&](int64_t begin, int64_t end) {
+      kernels::rowKernels<T>().rmsRotate(norm, x, y, nullptr, begin, end);
     });
   });
 }

@@ -49,12 +49,13 @@ at::Tensor logitsOf(const at::Tensor& h_CD, const at::Tensor& weight_VD) {
 at::Tensor slopesOf(const at::Tensor& probs_CV, const at::Tensor& targets_C,
                     const at::Tensor& weight_VD, double temperature) {
   const at::Tensor rows_CD = rowsOf(weight_VD, targets_C);
-  if (!inPanels(weight_VD)) {
+  if (!hasMathType(weight_VD) && !inPanels(weight_VD)) {
     return at::addmm(rows_CD, probs_CV, weight_VD, 1 / temperature, -1 / temperature);
   }
-  at::Tensor slopes_CD = rows_CD.to(at::kFloat).neg_();
-  linearBackwardInto(slopes_CD, probs_CV, weight_VD, {.add = true});
-  return slopes_CD.mul_(-1 / temperature);
+  at::Tensor slopes_CD = inPanels(weight_VD) ? rows_CD.to(at::kFloat) : rows_CD;
+  linearBackwardInto(slopes_CD.div_(temperature), probs_CV, weight_VD,
+                     {.add = true, .scale = -1 / temperature});
+  return slopes_CD;
 }
 
 at::Tensor scaled(at::Tensor logits_CV, double temperature) {

@@ -7,7 +7,6 @@
 
 #include "cpu_dispatch.h"
 #include "gpu_ops.h"
-#include "norm_kernels.h"
 #include "ops.h"
 #include "rope.h"
 
@@ -19,12 +18,14 @@ at::ScalarType wideType(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
-template <typename T>
-Rows<T> rowsOf(const at::Tensor& x) {
-  using Value = std::remove_const_t<T>;
+// Tokens per unit of work; fixed, so that sums over tokens are always grouped in the same way.
+constexpr int64_t kBlock = 64;
+
+template <class T>
+kernels::Rows<T> rowsOf(const at::Tensor& x) {
   const bool heads = x.dim() == 3;
   if (x.stride(-1) != 1) fail(ErrorCode::kInternal, "a norm's rows must be contiguous");
-  return {.data = writePointer<Value>(x),
+  return {.data = writePointer<std::remove_const_t<T>>(x),
           .tokens = x.size(0),
           .heads = heads ? x.size(1) : 1,
           .width = x.size(-1),
@@ -32,36 +33,54 @@ Rows<T> rowsOf(const at::Tensor& x) {
           .headStride = heads ? x.stride(1) : 0};
 }
 
-template <typename T>
-Rotation<T> rotationOf(const Angles& angles) {
-  if (!angles.cos_TK.defined()) return {};
-  return {writePointer<T>(angles.cos_TK), writePointer<T>(angles.sin_TK)};
-}
-
-template <typename T>
+template <class T>
 T* pointerOrNull(const at::Tensor& x) {
   return x.defined() ? writePointer<T>(x) : nullptr;
 }
 
-template <typename T>
+template <class T>
+kernels::RmsRotation<T> rotationOf(const at::Tensor& weight, const Angles& angles, double eps) {
+  return {pointerOrNull<T>(weight), pointerOrNull<T>(angles.cos_TK),
+          pointerOrNull<T>(angles.sin_TK), eps};
+}
+
+template <class T>
 Normed forwardKernel(const at::Tensor& x, const at::Tensor& weight, double eps,
                      const Angles& angles) {
   auto shape = x.sizes().vec();
   Normed normed{at::empty(shape, x.options()), {}};
   shape.back() = 1;
   if (weight.defined()) normed.inverseRms = at::empty(shape, x.options().dtype(wideType(x)));
-  rmsRotateForward<T>(rowsOf<const T>(x), pointerOrNull<T>(weight), eps, rotationOf<T>(angles),
-                      rowsOf<T>(normed.y), pointerOrNull<Acc<T>>(normed.inverseRms));
+  const auto f = rotationOf<T>(weight, angles, eps);
+  const auto in = rowsOf<const T>(x);
+  const auto out = rowsOf<T>(normed.y);
+  auto* inverseRms = pointerOrNull<kernels::Acc<T>>(normed.inverseRms);
+  at::parallel_for(0, in.tokens, kBlock, [&](int64_t from, int64_t to) {
+    kernels::rowKernels<T>().rmsRotate(f, in, out, inverseRms, from, to);
+  });
   return normed;
 }
 
-template <typename T>
+template <class T>
 void backwardKernel(const at::Tensor& dy, const NormInputs& in, const at::Tensor& residual,
                     const at::Tensor& dx) {
-  rmsRotateBackward<T>(rowsOf<const T>(dy), rowsOf<const T>(in.x),
-                       pointerOrNull<Acc<T>>(in.inverseRms), pointerOrNull<T>(in.weight),
-                       rotationOf<T>(in.angles), pointerOrNull<T>(residual), rowsOf<T>(dx),
-                       pointerOrNull<Acc<T>>(in.dWeight));
+  using A = kernels::Acc<T>;
+  const auto f = rotationOf<T>(in.weight, in.angles, 0);
+  const kernels::RmsRotationTape<T> tape{rowsOf<const T>(in.x), pointerOrNull<A>(in.inverseRms),
+                                         pointerOrNull<T>(residual)};
+  const auto slopes = rowsOf<const T>(dy);
+  const auto out = rowsOf<T>(dx);
+  const int64_t blocks = (out.tokens + kBlock - 1) / kBlock, width = out.width;
+  std::vector<A> dWeights(static_cast<size_t>(in.dWeight.defined() ? blocks * width : 0));
+  at::parallel_for(0, blocks, 1, [&](int64_t from, int64_t to) {
+    for (int64_t block = from; block < to; ++block) {
+      kernels::rowKernels<T>().rmsRotateBackward(
+          f, tape, slopes, out, dWeights.empty() ? nullptr : dWeights.data() + block * width,
+          block * kBlock, std::min(out.tokens, (block + 1) * kBlock));
+    }
+  });
+  auto* dWeight = pointerOrNull<A>(in.dWeight);
+  for (size_t i = 0; i < dWeights.size(); ++i) dWeight[i % static_cast<size_t>(width)] += dWeights[i];
 }
 
 // With n = x r and g = dy w: dx = r (g - n mean(g n)). The backward of the rotation is its

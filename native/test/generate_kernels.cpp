@@ -174,12 +174,7 @@ void checkSwigluBackward(const kernels::RowKernels<T>& kernel, const at::Tensor&
 template <class T>
 void checkRows(const kernels::RowKernels<T>& kernel, at::ScalarType dtype, double bound) {
   for (int64_t width : {96, 256, 33}) {
-    const at::Tensor x = normal({5, width}, 7).to(dtype), w = normal({width}, 8).to(dtype);
-    at::Tensor out = at::empty_like(x);
-    kernel.rmsNorm(static_cast<const T*>(x.const_data_ptr()),
-                   static_cast<const T*>(w.const_data_ptr()), static_cast<T*>(out.data_ptr()), 5,
-                   width, 1e-6);
-    ACOER_CHECK_LE(worst(out, rmsNorm(x, w, 1e-6)), bound);
+    const at::Tensor out = at::empty({5, width}, dtype);
     const at::Tensor gateUp = normal({5, 2 * width}, 9).to(dtype) * 8;
     kernel.swiglu(static_cast<const T*>(gateUp.const_data_ptr()), static_cast<T*>(out.data_ptr()),
                   5, width);
