@@ -219,18 +219,6 @@ void attend(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
 
 // Causal attention of a block of rows in training: row r sees the first `count + r` scores.
 
-// row[count..width) = 0; `width` is a multiple of kKeyTile.
-template <class T>
-ACOER_INLINE void clearFrom(T* row, int64_t count, int64_t width) {
-  constexpr int kW = kLanes<T>;
-  int64_t l = count / kW * kW;
-  if (l < count) {
-    store(row + l, firstLanes<T>(count - l) ? load(row + l) : Vec<T>{});
-    l += kW;
-  }
-  for (; l < width; l += kW) store(row + l, Vec<T>{});
-}
-
 // softmax of each row in place, zero from there to `width`.
 template <class T>
 void softmaxRows(T* scores, int64_t ld, int64_t rows, int64_t count, int64_t width) {
@@ -248,7 +236,6 @@ void softmaxRowsBackward(const T* softmax, T* d, int64_t ld, int64_t rows, int64
                          int64_t width) {
   constexpr int kW = kLanes<T>;
   for (int64_t r = 0; r < rows; ++r, softmax += ld, d += ld) {
-    clearFrom(d, count + r, width);
     Vec<T> sum = {}, waiting = {};
     for (int64_t l = 0; l < count + r; l += kW) {
       const Vec<T> added = sum + load(softmax + l) * load(d + l);
@@ -256,8 +243,8 @@ void softmaxRowsBackward(const T* softmax, T* d, int64_t ld, int64_t rows, int64
       waiting = added;
     }
     const T total = sumLanes<T>(sum + waiting);
-    for (int64_t l = 0; l < count + r; l += kW) {
-      store(d + l, load(softmax + l) * (load(d + l) - total));
-    }
+    int64_t l = 0;
+    for (; l < count + r; l += kW) store(d + l, load(softmax + l) * (load(d + l) - total));
+    for (; l < width; l += kW) store(d + l, Vec<T>{});
   }
 }

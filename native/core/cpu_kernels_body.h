@@ -15,8 +15,8 @@
 
 template <class T>
 constexpr RowKernels<T> rowTable() {
-  return {rmsRotate<T>, rmsRotateBackward<T>, writeHeads<T>,
-          attend<T>,    swiglu<T>,            swigluBackward<T>};
+  return {rmsRotate<T>, rmsRotateBackward<T>, writeHeads<T>, attend<T>,
+          swiglu<T>,    swigluBackward<T>};
 }
 template <class T>
 constexpr MathKernels<T> mathTable() {

@@ -1,16 +1,15 @@
-// Part of cpu_kernels_body.h: RMS norm and rotation, a row at a time. Forward rounds to T after every
-// operation, as the reference does, backward once.
+// Part of cpu_kernels_body.h: RMS norm and rotation, a row at a time. Forward rounds to T after
+// every operation, as the reference does, backward once.
 
 template <class T>
 ACOER_INLINE Acc<T> inverseRms(const T* x, int64_t width, double eps) {
   using A = Acc<T>;
   Vec<A> sum = {}, waiting = {};  // in turn, so that an addition need not wait for the last one
-  for (int64_t i = 0; i < width; i += kLanes<A>) {
-    const Vec<A> v = loadPart(x + i, width - i);
-    const Vec<A> added = sum + v * v;
+  forEachPart<A>(width, [&](int64_t i, int64_t left) __attribute__((always_inline)) {
+    const Vec<A> v = loadPart(x + i, left), added = sum + v * v;
     sum = waiting;
     waiting = added;
-  }
+  });
   const A mean = sumLanes<A>(sum + waiting) / static_cast<A>(width) + static_cast<A>(eps);
   if constexpr (sizeof(A) == 4) return 1.0f / __builtin_sqrtf(mean);
   return static_cast<A>(1.0 / __builtin_sqrt(mean));
@@ -27,19 +26,18 @@ ACOER_INLINE void normAndRotate(const T* x, const T* weight, Acc<T> scale, const
     return weight ? rounded<T>(v * scale) * loadPart(weight + i, left) : v;
   };
   if (!cos) {
-    for (int64_t i = 0; i < width; i += kLanes<A>) {
-      storePart(out + i, normed(i, width - i), width - i);
-    }
+    forEachPart<A>(width, [&](int64_t i, int64_t left) __attribute__((always_inline)) {
+      storePart(out + i, normed(i, left), left);
+    });
     return;
   }
   const int64_t half = width / 2;
-  for (int64_t i = 0; i < half; i += kLanes<A>) {
-    const int64_t left = half - i;
+  forEachPart<A>(half, [&](int64_t i, int64_t left) __attribute__((always_inline)) {
     const Vec<A> a = rounded<T>(normed(i, left)), b = rounded<T>(normed(half + i, left));
     const Vec<A> c = loadPart(cos + i, left), s = loadPart(sin + i, left);
     storePart(out + i, rounded<T>(a * c) - rounded<T>(b * s), left);
     storePart(out + half + i, rounded<T>(b * c) + rounded<T>(a * s), left);
-  }
+  });
 }
 
 template <class T>
@@ -62,19 +60,18 @@ ACOER_INLINE void forEachTurnedBack(const T* dy, const T* cos, const T* sin, int
                                     const Visit& visit) {
   using A = Acc<T>;
   if (!cos) {
-    for (int64_t i = 0; i < width; i += kLanes<A>) {
-      visit(i, width - i, loadPart(dy + i, width - i));
-    }
+    forEachPart<A>(width, [&](int64_t i, int64_t left) __attribute__((always_inline)) {
+      visit(i, left, loadPart(dy + i, left));
+    });
     return;
   }
   const int64_t half = width / 2;
-  for (int64_t i = 0; i < half; i += kLanes<A>) {
-    const int64_t left = half - i;
+  forEachPart<A>(half, [&](int64_t i, int64_t left) __attribute__((always_inline)) {
     const Vec<A> a = loadPart(dy + i, left), b = loadPart(dy + half + i, left);
     const Vec<A> c = loadPart(cos + i, left), s = loadPart(sin + i, left);
     visit(i, left, a * c + b * s);
     visit(half + i, left, b * c - a * s);
-  }
+  });
 }
 
 // With n = x r and g = dL/dy w: dL/dx = r (g - n mean(g n)).
@@ -84,8 +81,12 @@ void rmsRotateBackward(const RmsRotation<T>& f, const RmsRotationTape<T>& tape,
                        int64_t to) {
   using A = Acc<T>;
   const int64_t width = dx.width;
-  for (int64_t row = from * dx.heads; row < to * dx.heads; ++row) {
-    const int64_t t = row / dx.heads, h = row % dx.heads;
+  int64_t t = from, h = 0;
+  for (int64_t row = from * dx.heads; row < to * dx.heads; ++row, ++h) {
+    if (h == dx.heads) {
+      h = 0;
+      ++t;
+    }
     const T *slope = dy.row(t, h), *x = tape.x.row(t, h);
     const T* cos = f.cos ? f.cos + t * width : nullptr;
     const T* sin = f.cos ? f.sin + t * width : nullptr;
@@ -98,18 +99,20 @@ void rmsRotateBackward(const RmsRotation<T>& f, const RmsRotationTape<T>& tape,
     }
     const A r = tape.inverseRms[row];
     Vec<A> sum = {};
-    forEachTurnedBack(
-        slope, cos, sin, width, [&](int64_t i, int64_t left, Vec<A> g) __attribute__((always_inline)) {
-          const Vec<A> gx = g * loadPart(x + i, left);
-          if (dWeight) storePart(dWeight + i, loadPart(dWeight + i, left) + gx * r, left);
-          sum += gx * loadPart(f.weight + i, left);
-        });
+    forEachTurnedBack(slope, cos, sin, width,
+                      [&](int64_t i, int64_t left, Vec<A> g) __attribute__((always_inline)) {
+                        const Vec<A> gx = g * loadPart(x + i, left);
+                        if (dWeight)
+                          storePart(dWeight + i, loadPart(dWeight + i, left) + gx * r, left);
+                        sum += gx * loadPart(f.weight + i, left);
+                      });
     const A mean = sumLanes<A>(sum) * r * r / static_cast<A>(width);
     const T* residual = tape.residual ? tape.residual + (out - dx.data) : nullptr;
-    forEachTurnedBack(
-        slope, cos, sin, width, [&](int64_t i, int64_t left, Vec<A> g) __attribute__((always_inline)) {
-          const Vec<A> d = r * (g * loadPart(f.weight + i, left) - loadPart(x + i, left) * mean);
-          storePart(out + i, residual ? d + loadPart(residual + i, left) : d, left);
-        });
+    forEachTurnedBack(slope, cos, sin, width,
+                      [&](int64_t i, int64_t left, Vec<A> g) __attribute__((always_inline)) {
+                        const Vec<A> d =
+                            r * (g * loadPart(f.weight + i, left) - loadPart(x + i, left) * mean);
+                        storePart(out + i, residual ? d + loadPart(residual + i, left) : d, left);
+                      });
   }
 }

@@ -4,12 +4,11 @@ template <class T>
 void swiglu(const T* gateUp, T* out, int64_t rows, int64_t width) {
   using A = Acc<T>;
   for (int64_t r = 0; r < rows; ++r, gateUp += 2 * width, out += width) {
-    for (int64_t i = 0; i < width; i += kLanes<A>) {
-      const Vec<A> g = loadPart(gateUp + i, width - i);
-      const Vec<A> up = loadPart(gateUp + width + i, width - i);
+    forEachPart<A>(width, [&](int64_t i, int64_t left) __attribute__((always_inline)) {
+      const Vec<A> g = loadPart(gateUp + i, left), up = loadPart(gateUp + width + i, left);
       const Vec<A> silu = g / (static_cast<A>(1) + vectorExp<A>(-g));
-      storePart(out + i, rounded<T>(silu) * up, width - i);
-    }
+      storePart(out + i, rounded<T>(silu) * up, left);
+    });
   }
 }
 
@@ -19,14 +18,12 @@ void swigluBackward(const T* gateUp, const T* dy, T* dGateUp, int64_t rows, int6
   using A = Acc<T>;
   const A one = 1;
   for (int64_t r = 0; r < rows; ++r, gateUp += 2 * width, dGateUp += 2 * width, dy += width) {
-    for (int64_t i = 0; i < width; i += kLanes<A>) {
-      const Vec<A> g = loadPart(gateUp + i, width - i);
-      const Vec<A> up = loadPart(gateUp + width + i, width - i);
-      const Vec<A> d = loadPart(dy + i, width - i);
-      const Vec<A> s = one / (one + vectorExp<A>(-g));
-      storePart(dGateUp + i, rounded<T>(d * up) * (s * (one + g * (one - s))), width - i);
-      storePart(dGateUp + width + i, rounded<T>(g * s) * d, width - i);
-    }
+    forEachPart<A>(width, [&](int64_t i, int64_t left) __attribute__((always_inline)) {
+      const Vec<A> g = loadPart(gateUp + i, left), up = loadPart(gateUp + width + i, left);
+      const Vec<A> d = loadPart(dy + i, left), s = one / (one + vectorExp<A>(-g));
+      storePart(dGateUp + i, rounded<T>(d * up) * (s * (one + g * (one - s))), left);
+      storePart(dGateUp + width + i, rounded<T>(g * s) * d, left);
+    });
   }
 }
 

@@ -69,8 +69,7 @@ ACOER_INLINE Vec<uint32_t> bf16Bits(Vec<float> v) {
   return (bits & 0x7fffffffu) > 0x7f800000u ? rounded * 0 + 0x7fc0u : rounded;
 }
 ACOER_INLINE void storeNarrow(Bf16* p, Vec<float> v) {
-  const auto bits =
-      __builtin_convertvector(bf16Bits(v), typename NarrowOf<uint16_t, float>::type);
+  const auto bits = __builtin_convertvector(bf16Bits(v), typename NarrowOf<uint16_t, float>::type);
   __builtin_memcpy(p, &bits, sizeof(bits));
 }
 // x rounded to T.
@@ -80,7 +79,7 @@ ACOER_INLINE Vec<Acc<T>> rounded(Vec<Acc<T>> x) {
   if constexpr (!std::is_arithmetic_v<T>) return (Vec<float>)(bf16Bits(x) << 16);
 }
 
-// At the end of a row, where only `left` elements may be left: zeros beyond those.
+// The `left` elements of a row from here on, if they are fewer than a vector: zeros beyond them.
 template <class T>
 ACOER_INLINE Vec<Acc<T>> loadPart(const T* p, int64_t left) {
   constexpr int kW = kLanes<Acc<T>>;
@@ -96,6 +95,16 @@ ACOER_INLINE void storePart(T* p, Vec<Acc<T>> v, int64_t left) {
   Acc<T> lanes[kW];
   store(lanes, v);
   for (int64_t c = 0; c < left; ++c) narrow(lanes[c], p[c]);
+}
+
+// Calls visit(i, left) for each vector of a row of `width` elements, the last of which may be
+// shorter.
+template <class A, class Visit>
+ACOER_INLINE void forEachPart(int64_t width, const Visit& visit) {
+  constexpr int64_t kW = kLanes<A>;
+  int64_t i = 0;
+  for (; i + kW <= width; i += kW) visit(i, kW);
+  if (i < width) visit(i, width - i);
 }
 
 // Lanes whose numbers differ in the bit kBit change places.

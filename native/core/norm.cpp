@@ -80,7 +80,8 @@ void backwardKernel(const at::Tensor& dy, const NormInputs& in, const at::Tensor
     }
   });
   auto* dWeight = pointerOrNull<A>(in.dWeight);
-  for (size_t i = 0; i < dWeights.size(); ++i) dWeight[i % static_cast<size_t>(width)] += dWeights[i];
+  for (size_t i = 0; i < dWeights.size(); ++i)
+    dWeight[i % static_cast<size_t>(width)] += dWeights[i];
 }
 
 // With n = x r and g = dy w: dx = r (g - n mean(g n)). The backward of the rotation is its

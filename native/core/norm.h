@@ -1,6 +1,6 @@
 // The elementwise parts of a layer and their backwards, without autograd. With `kernels` they are
-// CUDA kernels where those take the tensors (gpu_ops.h), on a CPU those of cpu_kernels.h; everything
-// else uses tensor operations.
+// CUDA kernels where those take the tensors (gpu_ops.h), on a CPU those of cpu_kernels.h;
+// everything else uses tensor operations.
 #pragma once
 
 #include <ATen/core/Tensor.h>

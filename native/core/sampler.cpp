@@ -15,6 +15,8 @@ namespace {
 
 using kernels::kLogitBlock;
 constexpr int64_t kGrainLogits = int64_t{1} << 14;
+// Terms of the inverse CDF that are computed before they are looked at.
+constexpr int64_t kTermsAtATime = 64;
 
 template <class T>
 struct RowLogits {
@@ -49,19 +51,22 @@ int32_t drawPlain(const RowLogits<T>& logits, const kernels::LogitSums<T>& sums,
     before += blockSums[block++];
   }
   const int64_t first = static_cast<int64_t>(block) * kLogitBlock;
-  const int64_t count = std::min(kLogitBlock, logits.count - first);
-  double terms[kLogitBlock];
-  kernels::mathKernels<T>().logitExps(logits.values + first, count, sums.max, invTemperature,
-                                      terms);
+  const int64_t end = std::min(first + kLogitBlock, logits.count);
   // Rounding may leave the target just beyond the last term. Then the last term with any weight is
   // chosen.
-  int64_t chosen = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    if (terms[i] > 1e-300) chosen = i;
-    before += terms[i];
-    if (before > target) return static_cast<int32_t>(first + i);
+  int64_t chosen = first;
+  double terms[kTermsAtATime];
+  for (int64_t from = first; from < end; from += kTermsAtATime) {
+    const int64_t count = std::min(kTermsAtATime, end - from);
+    kernels::mathKernels<T>().logitExps(logits.values + from, count, sums.max, invTemperature,
+                                        terms);
+    for (int64_t i = 0; i < count; ++i) {
+      if (terms[i] > 1e-300) chosen = from + i;
+      before += terms[i];
+      if (before > target) return static_cast<int32_t>(from + i);
+    }
   }
-  return static_cast<int32_t>(first + chosen);
+  return static_cast<int32_t>(chosen);
 }
 
 // The ids and z = (logit - max) / temperature of the tokens that the filters left, by ascending id.

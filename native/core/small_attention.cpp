@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <memory>
+#include <vector>
 
 #include "cpu_dispatch.h"
 
@@ -46,12 +48,12 @@ class SequenceAttention {
         width_(blocksOf(length_) * kBlock),
         panel_((headDim + math_.panelWidth - 1) / math_.panelWidth * math_.panelWidth),
         scale_(static_cast<T>(1 / std::sqrt(static_cast<double>(headDim)))),
-        byKey_(static_cast<size_t>(width_ * headDim)),
-        byValue_(static_cast<size_t>(width_ * (backward ? headDim : panel_))),
-        keysAcross_(static_cast<size_t>(backward ? width_ * panel_ : 0)),
-        scores_(static_cast<size_t>(kBlock * width_)),
-        slopes_(static_cast<size_t>(backward ? kBlock * width_ : 0)),
-        rows_(static_cast<size_t>(backward ? kBlock * panel_ : 0)) {}
+        byKey_(scratch(width_ * headDim)),
+        byValue_(scratch(width_ * (backward ? headDim : panel_))),
+        keysAcross_(scratch(backward ? width_ * panel_ : 0)),
+        scores_(scratch(kBlock * width_)),
+        slopes_(scratch(backward ? kBlock * width_ : 0)),
+        rows_(scratch(backward ? kBlock * panel_ : 0)) {}
 
   // Keys and values are those of all tokens, queries and outputs those of the sequence's own.
   void pack(const HeadRows<T>& k, const HeadRows<T>& v) {
@@ -82,26 +84,30 @@ class SequenceAttention {
                 const HeadRows<T>& dk, const HeadRows<T>& dv) {
     forEachBlock(length_ - shared_, [&](int64_t first, int64_t rows) {
       computeWeights(q, first, rows);
-      math_.packTransposed(dOut.row(first), dOut.ld, headDim_, rows, T(1), rows_.data());
+      math_.packTransposed(dOut.row(first), dOut.ld, headDim_, rows, T(1), rows_.get());
       forEachBlock(keysOf(first, rows), [&](int64_t from, int64_t count) {
         math_.gemm(dOut.row(first), dOut.ld, &byValue_[at(from * headDim_)], &slopes_[at(from)],
                    width_, rows, paddedKeys(count), headDim_, false);
-        math_.gemmTransposed(&scores_[at(from)], width_, rows_.data(), dv.row(from), dv.ld, count,
+        math_.gemmTransposed(&scores_[at(from)], width_, rows_.get(), dv.row(from), dv.ld, count,
                              headDim_, rows, true);
       });
-      math_.softmaxRowsBackward(scores_.data(), slopes_.data(), width_, rows, shared_ + first + 1,
+      math_.softmaxRowsBackward(scores_.get(), slopes_.get(), width_, rows, shared_ + first + 1,
                                 blocksOf(keysOf(first, rows)) * kBlock);
-      math_.packTransposed(q.row(first), q.ld, headDim_, rows, scale_, rows_.data());
+      math_.packTransposed(q.row(first), q.ld, headDim_, rows, scale_, rows_.get());
       forEachBlock(keysOf(first, rows), [&](int64_t from, int64_t count) {
         math_.gemm(&slopes_[at(from)], width_, &keysAcross_[at(from * panel_)], dq.row(first),
                    dq.ld, rows, headDim_, count, from > 0);
-        math_.gemmTransposed(&slopes_[at(from)], width_, rows_.data(), dk.row(from), dk.ld, count,
+        math_.gemmTransposed(&slopes_[at(from)], width_, rows_.get(), dk.row(from), dk.ld, count,
                              headDim_, rows, true);
       });
     });
   }
 
  private:
+  using Scratch = std::unique_ptr<T[]>;
+  static Scratch scratch(int64_t size) {
+    return std::make_unique_for_overwrite<T[]>(static_cast<size_t>(size));
+  }
   static size_t at(int64_t i) { return static_cast<size_t>(i); }
 
   template <class Visit>
@@ -127,7 +133,7 @@ class SequenceAttention {
       math_.gemm(q.row(first), q.ld, &byKey_[at(from * headDim_)], &scores_[at(from)], width_, rows,
                  paddedKeys(count), headDim_, false);
     });
-    math_.softmaxRows(scores_.data(), width_, rows, shared_ + first + 1,
+    math_.softmaxRows(scores_.get(), width_, rows, shared_ + first + 1,
                       blocksOf(keysOf(first, rows)) * kBlock);
   }
 
@@ -138,9 +144,9 @@ class SequenceAttention {
   T scale_;
   // Of each block of keys: k to multiply queries by, v (forward: to multiply weights by; backward:
   // to multiply dOut by), and k to multiply the scores' gradients by.
-  std::vector<T> byKey_, byValue_, keysAcross_;
-  std::vector<T> scores_, slopes_;  // [kBlock, width_]
-  std::vector<T> rows_;             // packed: a block of dOut, then of q
+  Scratch byKey_, byValue_, keysAcross_;
+  Scratch scores_, slopes_;  // [kBlock, width_]
+  Scratch rows_;             // packed: a block of dOut, then of q
 };
 
 // One head of a sequence in x: its rows where they lie, or a copy if some belong to an earlier one.

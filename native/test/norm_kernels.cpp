@@ -2,6 +2,8 @@
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
 
+#include <bit>
+
 #include "check.h"
 #include "cpu_dispatch.h"
 #include "cpu_kernels_sets.h"
@@ -47,9 +49,8 @@ class Case {
     at::Tensor y = at::empty_like(dy_), dx = at::empty_like(dy_);
     at::Tensor inverseRms = at::empty({kTokens * kHeads}, wide);
     at::Tensor dWeight = at::ones({shape_.width}, wide);
-    const kernels::RmsRotationTape<T> tape{
-        rows<const T>(x_), readPointer<A>(inverseRms),
-        shape_.residual ? readPointer<T>(residual_) : nullptr};
+    const kernels::RmsRotationTape<T> tape{rows<const T>(x_), readPointer<A>(inverseRms),
+                                           shape_.residual ? readPointer<T>(residual_) : nullptr};
     // In two parts, as by two threads.
     for (const auto& [from, to] : {std::pair{0, 2}, std::pair{2, 5}}) {
       kernel.rmsRotate(f_, tape.x, rows<T>(y), writePointer<A>(inverseRms), from, to);
@@ -71,11 +72,17 @@ class Case {
   }
 
  private:
-  at::Tensor normal(at::IntArrayRef sizes) const { return at::randn(sizes, at::kDouble).to(dtype_); }
+  at::Tensor normal(at::IntArrayRef sizes) const {
+    return at::randn(sizes, at::kDouble).to(dtype_);
+  }
 
   template <class Value>
   static kernels::Rows<Value> rows(const at::Tensor& x) {
-    return {writePointer<std::remove_const_t<Value>>(x), kTokens, kHeads, x.size(2), x.stride(0),
+    return {writePointer<std::remove_const_t<Value>>(x),
+            kTokens,
+            kHeads,
+            x.size(2),
+            x.stride(0),
             x.stride(1)};
   }
 
@@ -108,6 +115,22 @@ ACOER_TEST(norm_kernels) {
     checkSet(set->rowsFloat, at::kFloat, 1e-6);
     checkSet(set->rowsDouble, at::kDouble, 1e-14);
     checkSet(set->rowsBf16, at::kBFloat16, 0.02);
+  }
+}
+
+// A NaN whose lowest bits are set would become zero if it were rounded like a number.
+ACOER_TEST(norm_kernels_keep_nan) {
+  constexpr int64_t kWidth = 64;
+  const at::Tensor x = at::ones({1, kWidth}, at::kBFloat16), dx = at::empty_like(x);
+  const auto nan = std::bit_cast<float>(0x7fffffffU);
+  using kernels::Bf16;
+  const kernels::Rows<const Bf16> in{readPointer<Bf16>(x), 1, 1, kWidth, kWidth, kWidth};
+  const kernels::Rows<Bf16> out{writePointer<Bf16>(dx), 1, 1, kWidth, kWidth, kWidth};
+  for (const KernelSet* set : kernels::usableSets()) {
+    dx.zero_();
+    set->rowsBf16.rmsRotateBackward({.weight = in.data}, {in, &nan, nullptr}, in, out, nullptr, 0,
+                                    1);
+    ACOER_CHECK(dx.isnan().all().item<bool>());
   }
 }
 
