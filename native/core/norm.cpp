@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "cpu_dispatch.h"
 #include "gpu_ops.h"
