@@ -18,7 +18,7 @@ constexpr int64_t kPanelLine = 2 * kPanelRows;  // numbers of one pair of column
 
 // Products are computed in blocks that the caches hold: kBlockPanels panels by kBlockPairs pairs of
 // columns of W, for kBlockRows rows of x.
-constexpr int64_t kBlockPanels = 16, kBlockPairs = 256, kBlockRows = 512;
+constexpr int64_t kBlockPanels = 16, kBlockPairs = 256, kBlockRows = 640;
 constexpr int64_t kBlockColumns = kBlockPanels * kPanelRows;
 constexpr int64_t kMostTileRows = 32;
 
@@ -33,7 +33,7 @@ constexpr int64_t panelPlace(int64_t panels, int64_t pairs, int64_t panel, int64
          kPanelLine;
 }
 
-// What a thread needs while it multiplies; 1.4 MB, which a cache of the second level holds.
+// What a thread needs while it multiplies; 1.5 MB, which a cache of the second level holds.
 struct ProductScratch {
   alignas(64) float sums[kBlockRows * kBlockColumns];
   alignas(64) Bf16 turned[kBlockPanels * kBlockPairs * kPanelLine];

@@ -54,11 +54,14 @@ inline void turnPanels(const ProductArgs& args, int64_t first, int64_t last, int
     for (int64_t p = first; p < last; ++p) {
       const int64_t given = smaller(8, lines - p * 8);
       const Bf16* in = args.w + panelPlace(panels, lines, (pair + i) / 8, p * 8);
-      Bf16 block[8 * kPanelLine] = {};
-      if (given < 8) {
+      Bf16* const to = out + (p - first) * kBlockPairs * kPanelLine;
+      if (given == 8) {
+        turnBlock(in, to);
+      } else {
+        Bf16 block[8 * kPanelLine] = {};
         __builtin_memcpy(block, in, static_cast<std::size_t>(given * kPanelLine) * sizeof(Bf16));
+        turnBlock(block, to);
       }
-      turnBlock(given < 8 ? block : in, out + (p - first) * kBlockPairs * kPanelLine);
     }
   }
 }
@@ -88,11 +91,10 @@ inline void panelsOfRows(const ProductArgs& args, int64_t first, int64_t last, i
 template <class Y>
 void writeSums(const ProductArgs& args, const float* sums, Y* y, int64_t rows, int64_t columns) {
   for (int64_t r = 0; r < rows; ++r, sums += kBlockColumns, y += args.ldy) {
-    if (args.add) {
-      for (int64_t c = 0; c < columns; ++c) narrow(widen(y[c]) + args.scale * sums[c], y[c]);
-    } else {
-      for (int64_t c = 0; c < columns; ++c) narrow(args.scale * sums[c], y[c]);
-    }
+    forEachPart<float>(columns, [&](int64_t c, int64_t left) __attribute__((always_inline)) {
+      const Vec<float> sum = args.scale * loadPart(sums + c, left);
+      storePart(y + c, args.add ? loadPart(y + c, left) + sum : sum, left);
+    });
   }
 }
 
@@ -187,8 +189,11 @@ void multiplyBlock(const ProductArgs& args, int64_t row, int64_t rows, int64_t f
 template <class Tile, WeightForm kForm>
 void product(const ProductArgs& args, int64_t first, int64_t last, ProductScratch* scratch) {
   [[maybe_unused]] const typename Tile::Session session;
-  for (int64_t row = 0; row < args.rows; row += kBlockRows) {
-    const int64_t rows = smaller(kBlockRows, args.rows - row);
+  // Blocks of about as many rows: each of them brings all of W, few rows as well as many.
+  const int64_t blocks = (args.rows + kBlockRows - 1) / kBlockRows;
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t row = block * args.rows / blocks;
+    const int64_t rows = (block + 1) * args.rows / blocks - row;
     for (int64_t p = first; p < last;) {
       const int64_t end = smaller(last, (p / kBlockPanels + 1) * kBlockPanels);
       multiplyBlock<Tile, kForm>(args, row, rows, p, end, scratch);
