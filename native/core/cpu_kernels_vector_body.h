@@ -30,14 +30,6 @@ ACOER_INLINE void narrow(float x, Bf16& out) {
 ACOER_INLINE void narrow(float x, float& out) { out = x; }
 ACOER_INLINE void narrow(double x, double& out) { out = x; }
 
-// x rounded to T.
-template <class T>
-ACOER_INLINE Acc<T> rounded(Acc<T> x) {
-  T narrowed;
-  narrow(x, narrowed);
-  return widen(narrowed);
-}
-
 // Not for Bf16, of which Clang would make a vector before it looks at the next one.
 template <class A, std::enable_if_t<std::is_arithmetic_v<A>, int> = 0>
 ACOER_INLINE Vec<A> load(const A* p) {
@@ -66,7 +58,7 @@ ACOER_INLINE void storeNarrow(A* p, Vec<A> v) {
 ACOER_INLINE Vec<uint32_t> bf16Bits(Vec<float> v) {
   const Vec<uint32_t> bits = (Vec<uint32_t>)v;
   const Vec<uint32_t> rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  return (bits & 0x7fffffffu) > 0x7f800000u ? rounded * 0 + 0x7fc0u : rounded;
+  return (bits & 0x7fffffffu) > 0x7f800000u ? Vec<uint32_t>{} + 0x7fc0u : rounded;
 }
 ACOER_INLINE void storeNarrow(Bf16* p, Vec<float> v) {
   const auto bits = __builtin_convertvector(bf16Bits(v), typename NarrowOf<uint16_t, float>::type);
@@ -75,8 +67,11 @@ ACOER_INLINE void storeNarrow(Bf16* p, Vec<float> v) {
 // x rounded to T.
 template <class T>
 ACOER_INLINE Vec<Acc<T>> rounded(Vec<Acc<T>> x) {
-  if constexpr (std::is_arithmetic_v<T>) return x;
-  if constexpr (!std::is_arithmetic_v<T>) return (Vec<float>)(bf16Bits(x) << 16);
+  if constexpr (std::is_arithmetic_v<T>) {
+    return x;
+  } else {
+    return (Vec<float>)(bf16Bits(x) << 16);
+  }
 }
 
 // The `left` elements of a row from here on, if they are fewer than a vector: zeros beyond them.
@@ -112,20 +107,25 @@ template <class A, int kBit, int... kLane>
 ACOER_INLINE Vec<A> swapLanes(Vec<A> v, std::integer_sequence<int, kLane...>) {
   return Vec<A>{v[kLane ^ kBit]...};
 }
+template <class A, int kBit>
+ACOER_INLINE Vec<A> swapLanes(Vec<A> v) {
+  return swapLanes<A, kBit>(v, std::make_integer_sequence<int, kLanes<A>>{});
+}
 // Halves are added to halves, as a tree.
 template <class A, int kBit = kLanes<A> / 2>
 ACOER_INLINE A sumLanes(Vec<A> v) {
-  if constexpr (kBit == 0) return v[0];
-  if constexpr (kBit > 0) {
-    const auto all = std::make_integer_sequence<int, kLanes<A>>{};
-    return sumLanes<A, kBit / 2>(v + swapLanes<A, kBit>(v, all));
+  if constexpr (kBit == 0) {
+    return v[0];
+  } else {
+    return sumLanes<A, kBit / 2>(v + swapLanes<A, kBit>(v));
   }
 }
 template <class A, int kBit = kLanes<A> / 2>
 ACOER_INLINE A largestLane(Vec<A> v) {
-  if constexpr (kBit == 0) return v[0];
-  if constexpr (kBit > 0) {
-    const Vec<A> other = swapLanes<A, kBit>(v, std::make_integer_sequence<int, kLanes<A>>{});
+  if constexpr (kBit == 0) {
+    return v[0];
+  } else {
+    const Vec<A> other = swapLanes<A, kBit>(v);
     return largestLane<A, kBit / 2>(v > other ? v : other);
   }
 }

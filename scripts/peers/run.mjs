@@ -34,7 +34,7 @@ const TINY_SHAPE = {
   headDim: TINY.head_dim,
   maxPositions: TINY.max_position_embeddings,
 };
-const STEP = { prompts: 2, promptTokens: 24, group: 16, newTokens: 128, steps: 5 };
+const STEP = { promptTokens: 24, group: 16, newTokens: 128, steps: 5 };
 
 const decode = (batch, context, steps) => ({ job: 'decode', batch, context, steps });
 /** What each peer is asked for in each job. */
@@ -55,7 +55,8 @@ const JOBS = {
     PEFT: train(),
     'PEFT, checkpointing': train(),
   },
-  step: { 'acoer, tiny': { job: 'step', ...STEP }, TRL: trlStep(), 'TRL, fp32, no checkpointing': trlStep() },
+  'step-16': everyStep(1),
+  'step-32': everyStep(2),
 };
 
 /** Acoer's sequences are samples of one prompt, as in GRPO, and read one copy of its keys and values. */
@@ -89,8 +90,10 @@ const WARM_UP = {
 /** Threads of the peer before may still spin or give memory back. */
 const SETTLE_MS = 2_000;
 
-function trlStep() {
-  return { job: 'step', shape: TINY, ...STEP };
+function everyStep(prompts) {
+  const own = { job: 'step', ...STEP, prompts };
+  const trl = { ...own, shape: TINY };
+  return { 'acoer, tiny': own, TRL: trl, 'TRL, fp32, no checkpointing': trl };
 }
 
 /** A process that answers one job at a time. */
@@ -199,7 +202,7 @@ function table(results, ceilings) {
       // A step's figure is per token, since TRL's completions may end early.
       const perToken = answers.map((a) => a.seconds / (a.tokens ?? 1));
       const ratio = median(perToken) / median(own.map((a) => a.seconds / (a.tokens ?? 1)));
-      const floor = name === 'step' ? null : floorSeconds(JOBS[name][row], typical);
+      const floor = name.startsWith('step') ? null : floorSeconds(JOBS[name][row], typical);
       const bytes = answers.map((answer) => answer.bytes);
       const memory = bytes[0] === undefined ? '' : ranged(bytes, 1e-6);
       lines.push(
