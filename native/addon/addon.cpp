@@ -21,10 +21,17 @@ Napi::Value buildInfo(const Napi::CallbackInfo& info) {
   });
 }
 
-// stopEngines(): void
-Napi::Value stopEngines(const Napi::CallbackInfo& info) {
-  stopAllEngines();
-  return info.Env().Undefined();
+// On process.exit() or an uncaught exception in the middle of a call, engine threads must end while
+// the static objects of libtorch and oneDNN still exist: during exit() those created on first use
+// are destroyed before a handler of ours could run. The engines of a worker thread end with its own
+// clean-up hooks.
+void stopEnginesBeforeExit(Napi::Env env) {
+  const bool isMainThread = ::gettid() == ::getpid();
+  if (!isMainThread) return;
+  auto process = env.Global().Get("process").As<Napi::Object>();
+  const auto stop = [](const Napi::CallbackInfo&) { stopAllEngines(); };
+  process.Get("once").As<Napi::Function>().Call(
+      process, {Napi::String::New(env, "exit"), Napi::Function::New(env, stop, "stopEngines")});
 }
 
 // exitNow(code: number): never. Runs no exit handler and waits for no thread, so that a stuck
@@ -38,9 +45,9 @@ Napi::Value exitNow(const Napi::CallbackInfo& info) {
 
 static Napi::Object initialise(Napi::Env env, Napi::Object exports) {
   exports["buildInfo"] = Napi::Function::New<acoer::buildInfo>(env, "buildInfo");
-  exports["stopEngines"] = Napi::Function::New<acoer::stopEngines>(env, "stopEngines");
   exports["exitNow"] = Napi::Function::New<acoer::exitNow>(env, "exitNow");
   exports["Engine"] = acoer::EngineWrap::define(env);
+  acoer::stopEnginesBeforeExit(env);
   return exports;
 }
 

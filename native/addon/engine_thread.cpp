@@ -2,9 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <pthread.h>
-#include <torch/csrc/autograd/engine.h>
 
-#include <cstdlib>
 #include <set>
 
 #include "session.h"
@@ -12,11 +10,9 @@
 namespace acoer {
 namespace {
 
-// exit() destroys libtorch's static objects while engine threads may still use them, and on
-// process.exit() Node runs no cleanup hooks of the main thread. So every live engine is stopped
-// first, by a handler registered after those objects were created (handlers run in reverse order).
+// Never destroyed: they are used while the process ends.
 std::mutex& liveMutex() {
-  static auto* mutex = new std::mutex;  // never destroyed: it is used during exit()
+  static auto* mutex = new std::mutex;
   return *mutex;
 }
 std::set<EngineThread*>& liveEngines() {
@@ -24,33 +20,18 @@ std::set<EngineThread*>& liveEngines() {
   return *engines;
 }
 
-void stopAllAtExit() {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    torch::autograd::Engine::get_default_engine();
-    std::atexit(stopAllEngines);
-  });
-}
-
 }  // namespace
 
+// Holds the lock to the end, so that no engine is destroyed by another thread meanwhile.
 void stopAllEngines() {
-  for (;;) {
-    EngineThread* engine = nullptr;
-    {
-      std::lock_guard lock(liveMutex());
-      if (liveEngines().empty()) return;
-      engine = *liveEngines().begin();
-      liveEngines().erase(engine);
-    }
-    engine->stop();
-  }
+  std::lock_guard lock(liveMutex());
+  for (EngineThread* engine : liveEngines()) engine->closeAndJoin();
+  liveEngines().clear();
 }
 
 EngineThread::EngineThread(int threads, std::function<std::unique_ptr<Session>()> makeSession,
                            std::function<void()> ended)
     : threads_(threads) {
-  stopAllAtExit();
   thread_ = std::thread([this, makeSession = std::move(makeSession), ended = std::move(ended)] {
     main(makeSession);
     ended();
@@ -121,6 +102,10 @@ void EngineThread::stop() {
     std::lock_guard lock(liveMutex());
     liveEngines().erase(this);
   }
+  closeAndJoin();
+}
+
+void EngineThread::closeAndJoin() {
   close();
   std::lock_guard lock(joining_);
   if (thread_.joinable()) thread_.join();

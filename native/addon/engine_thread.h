@@ -44,6 +44,8 @@ class EngineThread {
   void stop();
 
  private:
+  friend void stopAllEngines();
+  void closeAndJoin();
   void main(const std::function<std::unique_ptr<Session>()>& makeSession);
   // Waits for the next job; false once the queue is closed and empty.
   bool next(Job& job);
@@ -59,9 +61,7 @@ class EngineThread {
   std::thread thread_;
 };
 
-// Stops every engine of the process and waits for its thread. Called from the process's 'exit'
-// event, while the static objects of libtorch and oneDNN still exist: during exit() some of them,
-// created on first use, are destroyed before our own handler runs.
+// Stops every engine of the process and waits for its thread.
 void stopAllEngines();
 
 }  // namespace acoer

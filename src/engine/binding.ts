@@ -6,7 +6,6 @@
  * token (from `promptLengths[b]` on), sequences end to end. Seeds are unsigned 64-bit. A test compares
  * `NATIVE_ENGINE_METHODS` with the methods of the loaded addon.
  */
-import { isMainThread } from 'node:worker_threads';
 import { loadAddonFile } from '../addon';
 
 export type Dtype = 'float32' | 'bfloat16' | 'float64';
@@ -330,11 +329,6 @@ export interface NativeBuildInfo {
 
 export interface NativeAddon {
   buildInfo(): NativeBuildInfo;
-  /**
-   * Cancels the calls of every engine of the process and waits for their threads; called when the process
-   * exits.
-   */
-  stopEngines(): void;
   /** Ends the process at once, without running handlers or waiting for threads. */
   exitNow(code: number): never;
   /** `memoryLimitBytes`: see `EngineOptions`; 0 or absent means no limit. */
@@ -354,9 +348,5 @@ export function loadAddon(): NativeAddon {
   if (process.env.OMP_WAIT_POLICY === undefined) process.env.GOMP_SPINCOUNT ??= '2000';
   process.env.OMP_WAIT_POLICY ??= 'passive';
   loaded = loadAddonFile('acoer', 'the native engine') as NativeAddon;
-  // On process.exit() in the middle of a call, engine threads must end before libtorch's statics are
-  // destroyed. The engines of a worker thread end with its own clean-up hooks.
-  const addon = loaded;
-  if (isMainThread) process.once('exit', () => addon.stopEngines());
-  return addon;
+  return loaded;
 }

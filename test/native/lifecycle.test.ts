@@ -193,6 +193,21 @@ describe('the process', () => {
     });
   });
 
+  test('process.exit while the engine of a worker thread trains', async () => {
+    const worker = `
+      const { parentPort, workerData: { addon: path, described } } = require('node:worker_threads');
+      const addon = require(path);
+      ${'${prelude}'}
+      (async () => { ${train} setTimeout(() => parentPort.postMessage('running'), 100); })();`;
+    const script = `
+      const { Worker } = require('node:worker_threads');
+      const source = ${JSON.stringify(worker)}.replace('\${prelude}', () => load.toString());
+      const worker = new Worker(source, { eval: true, workerData: { addon: ${JSON.stringify(ADDON)}, described } });
+      worker.on('message', () => process.exit(7));`;
+    const result = await runChild(script, { model: slowDirectory });
+    expect(result).toMatchObject({ code: 7, signal: null, stderr: '' });
+  });
+
   test.each([
     ['onSequence', '() => process.exit(9)'],
     ['onProgress', '() => {}, () => process.exit(9)'],
