@@ -127,20 +127,18 @@ ACOER_INLINE A softmaxWeights(A* scores, int64_t count) {
     largest = inside && s > largest ? s : largest;
   }
   const A max = largestLane<A>(largest);
-  Vec<A> sum = {}, waiting = {};  // in turn, so that an addition need not wait for the last one
+  VecSum<A> sum;
   for (int64_t l = 0; l < whole; l += kW) {
     const Vec<A> e = vectorExp<A>(load(scores + l) - max);
     store(scores + l, e);
-    const Vec<A> added = sum + e;
-    sum = waiting;
-    waiting = added;
+    sum.add(e);
   }
   if (whole < count) {
     const Vec<A> e = inside ? vectorExp<A>(load(scores + whole) - max) : Vec<A>{};
     store(scores + whole, e);
-    sum += e;
+    sum.add(e);
   }
-  return static_cast<A>(1) / sumLanes<A>(sum + waiting);
+  return static_cast<A>(1) / sum.total();
 }
 
 template <class T, int kGroup>
@@ -236,13 +234,9 @@ void softmaxRowsBackward(const T* softmax, T* d, int64_t ld, int64_t rows, int64
                          int64_t width) {
   constexpr int kW = kLanes<T>;
   for (int64_t r = 0; r < rows; ++r, softmax += ld, d += ld) {
-    Vec<T> sum = {}, waiting = {};
-    for (int64_t l = 0; l < count + r; l += kW) {
-      const Vec<T> added = sum + load(softmax + l) * load(d + l);
-      sum = waiting;
-      waiting = added;
-    }
-    const T total = sumLanes<T>(sum + waiting);
+    VecSum<T> sum;
+    for (int64_t l = 0; l < count + r; l += kW) sum.add(load(softmax + l) * load(d + l));
+    const T total = sum.total();
     int64_t l = 0;
     for (; l < count + r; l += kW) store(d + l, load(softmax + l) * (load(d + l) - total));
     for (; l < width; l += kW) store(d + l, Vec<T>{});

@@ -4,13 +4,12 @@
 template <class T>
 ACOER_INLINE Acc<T> inverseRms(const T* x, int64_t width, double eps) {
   using A = Acc<T>;
-  Vec<A> sum = {}, waiting = {};  // in turn, so that an addition need not wait for the last one
+  VecSum<A> sum;
   forEachPart<A>(width, [&](int64_t i, int64_t left) __attribute__((always_inline)) {
-    const Vec<A> v = loadPart(x + i, left), added = sum + v * v;
-    sum = waiting;
-    waiting = added;
+    const Vec<A> v = loadPart(x + i, left);
+    sum.add(v * v);
   });
-  const A mean = sumLanes<A>(sum + waiting) / static_cast<A>(width) + static_cast<A>(eps);
+  const A mean = sum.total() / static_cast<A>(width) + static_cast<A>(eps);
   if constexpr (sizeof(A) == 4) return 1.0f / __builtin_sqrtf(mean);
   return static_cast<A>(1.0 / __builtin_sqrt(mean));
 }

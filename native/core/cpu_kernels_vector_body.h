@@ -120,6 +120,17 @@ ACOER_INLINE A sumLanes(Vec<A> v) {
     return sumLanes<A, kBit / 2>(v + swapLanes<A, kBit>(v));
   }
 }
+// A sum in two chains that take turns, so that an addition need not wait for the last one.
+template <class A>
+struct VecSum {
+  Vec<A> next = {}, waiting = {};
+  ACOER_INLINE void add(Vec<A> v) {
+    const Vec<A> added = next + v;
+    next = waiting;
+    waiting = added;
+  }
+  ACOER_INLINE A total() const { return sumLanes<A>(next + waiting); }
+};
 template <class A, int kBit = kLanes<A> / 2>
 ACOER_INLINE A largestLane(Vec<A> v) {
   if constexpr (kBit == 0) {

@@ -188,5 +188,20 @@ ACOER_TEST(generate_sampler_extremes) {
   }
 }
 
+// Rounding may leave the target beyond the sum of all terms. The last token with any weight is drawn
+// then, not one whose weight is zero.
+ACOER_TEST(generate_sampler_target_beyond_the_last_term) {
+  const SamplingOptions plain;
+  at::Tensor logits = randomLogits(64, 600, 13);
+  logits.slice(1, 300).fill_(-1e4);
+  logits.select(1, 299).fill_(5);
+  for (at::ScalarType dtype : {at::kFloat, at::kDouble}) {
+    for (int64_t n = 0; n < logits.size(0); ++n) {
+      const DrawRow row{n, &plain, std::nextafter(1.0, 0.0), nullptr};
+      ACOER_CHECK(drawTokens(logits.to(dtype), {row})[0].id == 299);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace acoer::check
