@@ -188,8 +188,8 @@ ACOER_TEST(generate_sampler_extremes) {
   }
 }
 
-// Rounding may leave the target beyond the sum of all terms. The last token with any weight is drawn
-// then, not one whose weight is zero.
+// Rounding may leave the target beyond the sum of all terms. The last token with any weight is
+// drawn then, not one whose weight is zero.
 ACOER_TEST(generate_sampler_target_beyond_the_last_term) {
   const SamplingOptions plain;
   at::Tensor logits = randomLogits(64, 600, 13);
