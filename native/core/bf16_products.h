@@ -33,8 +33,8 @@ constexpr int64_t panelPlace(int64_t panels, int64_t pairs, int64_t panel, int64
          kPanelLine;
 }
 
-// What a thread needs while it multiplies: 1.5 MB, of which a product uses 0.9 with bf16
-// instructions and 1.2 where it widens, so that a cache of the second level holds most of it.
+// What a thread needs while it multiplies: 1.5 MB, or 1.0 with bf16 instructions, which leave
+// `widened` unused.
 struct ProductScratch {
   alignas(64) float sums[kBlockRows * kBlockColumns];
   alignas(64) Bf16 turned[kBlockPanels * kBlockPairs * kPanelLine];

@@ -130,7 +130,43 @@ describe('the process', () => {
     ['forward and backward', train],
   ];
 
+  /**
+   * Prints, after the addon's own 'exit' listener, whether an engine's thread is left. One that has been
+   * joined may be listed a moment longer.
+   */
+  const tellEnginesAtExit = `
+    process.on('exit', () => {
+      const { execSync } = require('node:child_process');
+      const runs = () => execSync('cat /proc/$PPID/task/*/comm 2>/dev/null || true').includes('acoer-engine');
+      const end = Date.now() + 1000;
+      while (runs() && Date.now() < end);
+      console.log(runs() ? 'an engine is left' : 'no engine is left');
+    });`;
+
+  /** Defines `startWorker()` in a script: a thread that posts a message in the middle of `call`. */
+  function startWorkerWith(call: string): string {
+    const worker = `
+      const { parentPort, workerData } = require('node:worker_threads');
+      const addon = require(workerData.addon);
+      const sampling = { temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 };
+      const { described } = workerData;
+      ${'${prelude}'}
+      (async () => { ${call} setTimeout(() => parentPort.postMessage('running'), 50); })();`;
+    return `
+      const { Worker } = require('node:worker_threads');
+      const prelude = load.toString() + '\\n' + endless.toString();
+      const source = ${JSON.stringify(worker)}.replace('\${prelude}', () => prelude);
+      const startWorker = () => new Worker(source, { eval: true,
+        workerData: { addon: ${JSON.stringify(ADDON)}, described } });`;
+  }
+
   describe.each(calls)('in the middle of %s', (_name, call) => {
+    test('no engine is left when libtorch is unloaded', async () => {
+      const script = `${tellEnginesAtExit} ${call} setTimeout(() => process.exit(7), 150);`;
+      const result = await runChild(script, { model: slowDirectory });
+      expect(result).toMatchObject({ code: 7, signal: null, stdout: 'no engine is left\n', stderr: '' });
+    });
+
     test.each([0, 7])('process.exit(%d) gives that code', async (code) => {
       const result = await runChild(`${call} setTimeout(() => process.exit(${code}), 150);`, {
         model: slowDirectory,
@@ -167,20 +203,10 @@ describe('the process', () => {
     });
 
     test('a worker thread can be terminated, again and again, and the process goes on', async () => {
-      const worker = `
-        const { parentPort, workerData } = require('node:worker_threads');
-        const addon = require(workerData.addon);
-        const sampling = { temperature: 1, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1 };
-        const { described } = workerData;
-        ${'${prelude}'}
-        (async () => { ${call} setTimeout(() => parentPort.postMessage('running'), 50); })();`;
       const script = `
-        const { Worker } = require('node:worker_threads');
-        const prelude = load.toString() + '\\n' + endless.toString();
-        const source = ${JSON.stringify(worker)}.replace('\${prelude}', () => prelude);
+        ${startWorkerWith(call)}
         for (let round = 0; round < 4; round++) {
-          const workers = [0, 1].map(() => new Worker(source, { eval: true,
-            workerData: { addon: ${JSON.stringify(ADDON)}, described } }));
+          const workers = [startWorker(), startWorker()];
           await Promise.all(workers.map((w) => new Promise((done, fail) => { w.on('message', done); w.on('error', fail); })));
           await Promise.all(workers.map((w) => w.terminate()));
         }
@@ -194,18 +220,11 @@ describe('the process', () => {
   });
 
   test('process.exit while the engine of a worker thread trains', async () => {
-    const worker = `
-      const { parentPort, workerData: { addon: path, described } } = require('node:worker_threads');
-      const addon = require(path);
-      ${'${prelude}'}
-      (async () => { ${train} setTimeout(() => parentPort.postMessage('running'), 100); })();`;
     const script = `
-      const { Worker } = require('node:worker_threads');
-      const source = ${JSON.stringify(worker)}.replace('\${prelude}', () => load.toString());
-      const worker = new Worker(source, { eval: true, workerData: { addon: ${JSON.stringify(ADDON)}, described } });
-      worker.on('message', () => process.exit(7));`;
+      ${tellEnginesAtExit} ${startWorkerWith(train)}
+      startWorker().on('message', () => process.exit(7));`;
     const result = await runChild(script, { model: slowDirectory });
-    expect(result).toMatchObject({ code: 7, signal: null, stderr: '' });
+    expect(result).toMatchObject({ code: 7, signal: null, stdout: 'no engine is left\n', stderr: '' });
   });
 
   test.each([
