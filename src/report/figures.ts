@@ -307,7 +307,7 @@ export const FIGURE_GROUPS: readonly FigureGroup[] = [
         lines: [
           { metric: 'memory/resident_bytes', label: 'process' },
           { metric: 'memory/engine_bytes', label: 'engine' },
-          { metric: 'memory/device_used_bytes', label: 'device' },
+          { metric: 'memory/device_used_bytes', label: 'all programs' },
         ],
       },
     ],
@@ -341,10 +341,10 @@ export function smoothed(
 
 const SI = ['', 'k', 'M', 'G', 'T'];
 
-function scaled(value: number, suffixes: readonly string[]): string {
+function scaled(value: number, suffixes: readonly string[], gap = ''): string {
   const power = Math.max(0, Math.min(suffixes.length - 1, Math.floor(Math.log10(Math.abs(value)) / 3)));
   const size = value / 1000 ** (Number.isFinite(power) ? power : 0);
-  return `${Number(size.toPrecision(3))}${suffixes[Number.isFinite(power) ? power : 0]}`;
+  return `${Number(size.toPrecision(3))}${gap}${suffixes[Number.isFinite(power) ? power : 0]}`;
 }
 
 /** A value as text; its unit is on the axis, except for percent and the prefix of bytes. */
@@ -353,7 +353,7 @@ export function formatValue(value: number, unit: Unit): string {
     case 'fraction':
       return `${Number((100 * value).toFixed(1))}%`;
     case 'bytes':
-      return `${scaled(value, SI)}B`;
+      return `${scaled(value, SI, ' ')}B`;
     case 'tokens':
       if (Math.abs(value) >= 100) return Math.round(value).toLocaleString('en-US');
       return String(Number(Math.abs(value) >= 1 ? value.toFixed(1) : value.toPrecision(2)));

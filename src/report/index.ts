@@ -3,6 +3,7 @@ import { join, resolve, sep } from 'node:path';
 import { AcoerError, whyUnreadable } from '../errors';
 import { writeFileAtomic } from '../run';
 import { grouped } from '../text';
+import { comparisonAnswer } from './answer';
 import { packedCompletions } from './completions';
 import { figureCsv, type Figure } from './figure';
 import { pageHtml, type PageContent } from './page';
@@ -46,8 +47,8 @@ async function several(reports: readonly RunReport[]): Promise<Omit<PageContent,
   const { sections, figures } = await comparison(reports);
   const steps = reports.reduce((sum, { run }) => sum + (run.lines.at(-1)?.step ?? 0), 0);
   return {
-    verdict: `${reports.length} runs, ${grouped(steps)} steps.`,
-    facts: reports.map(({ run }) => run.name),
+    verdict: comparisonAnswer(reports) ?? `${reports.length} runs, ${grouped(steps)} steps.`,
+    facts: [...reports.map(({ run }) => run.name), `${grouped(steps)} steps in all`],
     tiles: [],
     sections,
     figures,

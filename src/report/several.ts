@@ -1,11 +1,11 @@
 /** The sections of a report that compares runs: the paper's figures and its table of main results. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Config } from '../config';
-import { AcoerError } from '../errors';
-import { pairedInterval, type Interval } from '../eval';
+import type { Interval } from '../eval';
 import { percent } from '../text';
 import { withPublishedNames } from '../train';
-import { accuracyInterval, compareAnswers, kindName, KINDS, type BeforeAfter } from './evaluations';
+import { accuracyTest, comparedOrNull, evaluationOf } from './answer';
+import { accuracyInterval, kindName, KINDS, type BeforeAfter } from './evaluations';
 import { paretoSvg, type ParetoPoint } from './evaluation-figures';
 import { figuresHtml, shortNumber, type Cell, type Figure } from './figure';
 import { FIGURE_GROUPS, type FigureGroup, type TimeFigure } from './figures';
@@ -123,9 +123,6 @@ async function overlaid(group: FigureGroup, methods: readonly Method[]): Promise
   return figures;
 }
 
-const evaluationOf = ({ evaluations }: RunReport, kind: BeforeAfter['kind']) =>
-  evaluations.find((one) => one.kind === kind);
-
 /** Standard error of a mean of tokens, for its 95% interval. */
 function tokenInterval(evaluation: BeforeAfter, side: 'base' | 'trained'): Interval {
   const mean = evaluation[side].totalTokens;
@@ -206,7 +203,7 @@ function mainResults(methods: readonly Method[]): Html {
     methods.some(({ reports }) => reports.some((report) => evaluationOf(report, kind))),
   );
   const cells = (evaluation: BeforeAfter | undefined, side: 'base' | 'trained'): (string | Html)[] => {
-    if (evaluation === undefined) return ['–', '–'];
+    if (evaluation === undefined) return ['–', '–', '–'];
     const own = evaluation[side];
     const { low, high } = accuracyInterval(own);
     const change =
@@ -214,6 +211,7 @@ function mainResults(methods: readonly Method[]): Html {
     return [
       markup`${percent(own.accuracy)}
         <span class="muted range">[${(100 * low).toFixed(1)}, ${(100 * high).toFixed(1)}]</span>`,
+      tokens(own.thinkingTokens),
       markup`${tokens(own.totalTokens)}${change}`,
     ];
   };
@@ -228,8 +226,8 @@ function mainResults(methods: readonly Method[]): Html {
     verdictOf(report).split(':')[0]!.replace(/\.$/, ''),
   ]);
   return numberTable(
-    'Main results: accuracy with its 95% interval, mean tokens of a completion with the change from the base model',
-    ['model', ...kinds.flatMap((kind) => [`accuracy, ${kindName(kind)}`, 'tokens']), 'outcome'],
+    'Main results: accuracy with its 95% interval, mean tokens of thinking and of a completion with the change from the base model',
+    ['model', ...kinds.flatMap((kind) => [`accuracy, ${kindName(kind)}`, 'thinking', 'tokens']), 'outcome'],
     [['base', ...kinds.flatMap((kind) => cells(of(kind), 'base')), ''], ...rows],
   );
 }
@@ -240,16 +238,14 @@ function differences(reports: readonly RunReport[], kind: BeforeAfter['kind']): 
     reports.slice(i + 1).flatMap((b) => {
       const compared = comparedOrNull(a, b, kind);
       if (compared === null) return [];
-      const { accuracy, mcnemar, totalTokens, pairs } = compared;
-      // The bootstrap's interval shrinks to nothing when no problem changed.
-      const interval =
-        mcnemar === null ? accuracy.interval : pairedInterval(mcnemar.onlyA, mcnemar.onlyB, pairs);
+      const { totalTokens, pairs } = compared;
+      const { difference, interval, p } = accuracyTest(compared);
       return [
         [
           `${b.run.name} against ${a.run.name}`,
           String(pairs),
-          pointsCell(accuracy.difference, interval),
-          pCell(mcnemar?.p ?? accuracy.p),
+          pointsCell(difference, interval),
+          pCell(p),
           pointsCell(totalTokens.change, totalTokens.changeInterval),
           pCell(totalTokens.p),
         ],
@@ -262,16 +258,6 @@ function differences(reports: readonly RunReport[], kind: BeforeAfter['kind']): 
     ['runs', 'problems', 'accuracy, points', 'p', 'tokens, %', 'p'],
     rows,
   );
-}
-
-/** null: answers were not kept, or not of the same problems. */
-function comparedOrNull(a: RunReport, b: RunReport, kind: BeforeAfter['kind']) {
-  try {
-    return compareAnswers(evaluationOf(a, kind)?.answers?.trained, evaluationOf(b, kind)?.answers?.trained);
-  } catch (error) {
-    if (error instanceof AcoerError && error.code === 'BAD_INPUT') return null;
-    throw error;
-  }
 }
 
 function runSection(report: RunReport, index: number): Section {

@@ -45,7 +45,7 @@ export {
 } from './progress';
 export { encodeSafetensors, type Tensor } from './safetensors';
 export { isFull, PATIENCE, writePatiently, type Patience } from './writing';
-export { completeRollbacks, discardedLines, readRollbacks, recordRollback, type Rollback } from './rollbacks';
+export { completeRollbacks, discardedFile, discardedLines, readRollbacks, recordRollback, type Rollback } from './rollbacks';
 export { copyRunStart, refuseBrokenFork } from './fork';
 export {
   EventFile,

@@ -55,11 +55,13 @@ function entriesOf(run: RunDirectory): Entry[] {
 export const readRollbacks = (run: RunDirectory): Rollback[] =>
   entriesOf(run).map(({ done: _done, ...rollback }) => rollback);
 
-const discardedOf = (run: RunDirectory, number: number) => join(run.path, `rolled-back-${number}.jsonl`);
+/** Where the lines of metrics are that a rollback took back. */
+export const discardedFile = (run: RunDirectory, number: number): string =>
+  join(run.path, `rolled-back-${number}.jsonl`);
 
 /** The lines of metrics that a rollback took back. */
 export const discardedLines = (run: RunDirectory, number: number): StepMetrics[] =>
-  readMetrics(discardedOf(run, number));
+  readMetrics(discardedFile(run, number));
 
 /**
  * Commits a rollback, which takes effect with this call. The metrics it takes back are kept in
@@ -68,7 +70,7 @@ export const discardedLines = (run: RunDirectory, number: number): StepMetrics[]
 export function recordRollback(run: RunDirectory, rollback: Rollback): void {
   const lines = readMetrics(run.metrics()).filter((line) => line.step! > rollback.to);
   const text = lines.map((line) => `${JSON.stringify(line)}\n`).join('');
-  writeFileAtomic(discardedOf(run, rollback.number), text);
+  writeFileAtomic(discardedFile(run, rollback.number), text);
   const before = entriesOf(run).filter(({ number }) => number < rollback.number);
   writeJsonAtomic(listOf(run), [...before, { ...rollback, done: false }]);
 }

@@ -72,9 +72,14 @@ export class Buckets {
     return [...this.columns.keys()];
   }
 
+  /** Whether a step lies in one of the buckets that there may be, without coarser ones. */
+  holds(step: number): boolean {
+    return Math.floor(step / this.steps) - this.first < this.most;
+  }
+
   /** Adds numbers of a step; steps before the first bucket are ignored. */
   add(step: number, values: Iterable<readonly [string, number]>): void {
-    while (Math.floor(step / this.steps) - this.first >= this.most) this.coarsen();
+    while (!this.holds(step)) this.coarsen();
     const index = Math.floor(step / this.steps) - this.first;
     if (index < 0) return;
     this.buckets = Math.max(this.buckets, index + 1);

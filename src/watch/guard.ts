@@ -57,6 +57,8 @@ export interface Allowed {
 
 /** What is asked for, or the status to refuse it with. */
 export function check(request: IncomingMessage, guard: Guard): Allowed | number {
+  // Node takes the first of several and drops the rest.
+  if ((request.headersDistinct.host?.length ?? 0) > 1) return 400;
   if (!hostAllowed(request.headers.host, guard)) return 403;
   if (request.method !== 'GET' && request.method !== 'HEAD') return 405;
   const { 'content-length': length, 'transfer-encoding': encoding } = request.headers;

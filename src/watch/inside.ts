@@ -1,5 +1,5 @@
 /** Which paths may be served: those inside the watched folder, wherever links lead. */
-import { realpath } from 'node:fs/promises';
+import { realpath, stat } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { errorCode } from '../errors';
 
@@ -15,12 +15,16 @@ export async function insidePath(root: string, path: string): Promise<string | n
   }
 }
 
-/** Whether a file of a run may be read: it does not exist, or lies in the run's folder. */
-export async function mayRead(runPath: string, path: string): Promise<boolean> {
+/** Settings, summaries and lists have some KB. */
+export const MOST_JSON_BYTES = 16 * 1024 * 1024;
+
+/** Whether a file of a run may be read: it does not exist, or lies in the run's folder and is not too large. */
+export async function mayRead(runPath: string, path: string, mostBytes = Infinity): Promise<boolean> {
   try {
     await realpath(path);
   } catch (error) {
     if (errorCode(error) === 'ENOENT') return true;
   }
-  return (await insidePath(runPath, path)) !== null;
+  const real = await insidePath(runPath, path);
+  return real !== null && (await stat(real)).size <= mostBytes;
 }

@@ -1,12 +1,15 @@
 /** Follows a file of lines that another process appends to, rewrites or replaces. */
 import { constants } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
-import { errorCode } from '../errors';
+import { basename } from 'node:path';
+import { AcoerError, errorCode } from '../errors';
 import { Pace } from '../pace';
 
 const CHUNK_BYTES = 256 * 1024;
 /** A line of metrics has about 2.5 KB. Longer ones are passed over. */
 const LONGEST_LINE_BYTES = 1024 * 1024;
+/** A run of 100,000 steps has about 250 MB. */
+const MOST_BYTES = 512 * 1024 * 1024;
 /** Bytes before the place read up to, by which a file that was replaced is recognised. */
 const TAIL_BYTES = 64;
 const NEWLINE = 10;
@@ -33,6 +36,9 @@ export async function openRegular(path: string): Promise<FileHandle | null> {
   throw Object.assign(new Error(`${path} is not a file`), { code: 'ENOTFILE' });
 }
 
+const tooLarge = (path: string) =>
+  new AcoerError('BAD_INPUT', `${basename(path)} has more than 512 MB; the page does not read it.`);
+
 export class FollowedLines {
   private inode = 0;
   private modifiedMs = 0;
@@ -49,13 +55,17 @@ export class FollowedLines {
     private readonly reader: LineReader,
   ) {}
 
-  /** Reads what has been appended. @returns whether anything changed */
+  /**
+   * Reads what has been appended, and returns whether anything changed.
+   * @throws BAD_INPUT if the file is too large to be one of metrics
+   */
   async poll(): Promise<boolean> {
     const handle = await openRegular(this.path);
     if (handle === null) return this.restart();
     try {
       const { ino, size, mtimeMs } = await handle.stat();
       if (ino === this.inode && size === this.sizeBytes && mtimeMs === this.modifiedMs) return false;
+      if (size > MOST_BYTES) throw tooLarge(this.path);
       const same = ino === this.inode && size >= this.offset && (await this.tailMatches(handle));
       const restarted = !same && this.restart();
       Object.assign(this, { inode: ino, sizeBytes: size, modifiedMs: mtimeMs });

@@ -5,13 +5,14 @@ import { join } from 'node:path';
 import { errorMessage } from '../errors';
 import { marksOf } from '../report/marks';
 import { readProgress, readRollbacks, runTables, type Rollback, type RunDirectory } from '../run';
-import { mayRead } from './inside';
-import { RunSeries } from './series';
+import { mayRead, MOST_JSON_BYTES } from './inside';
+import { MOST_ROLLBACKS, RunSeries } from './series';
 import type { LogEntry, RunDetails, WireProgress, WireTable } from './wire';
 
 const MOST_LOG = 300;
 const MOST_SEQUENCES = 512;
 const MOST_NAME = 200;
+const MOST_TABLES = 20_000;
 /** Phases of a process that has let go of the run. */
 const OVER: readonly string[] = ['finished', 'interrupted', 'failed'];
 
@@ -76,19 +77,19 @@ export class OpenedRun {
 
   private async readRollbacks(): Promise<void> {
     const { run } = this;
-    if (!(await mayRead(run.path, join(run.path, 'rollbacks.json')))) return;
-    this.rollbacks = readRollbacks(run);
+    if (!(await mayRead(run.path, join(run.path, 'rollbacks.json'), MOST_JSON_BYTES))) return;
+    this.rollbacks = readRollbacks(run).slice(0, MOST_ROLLBACKS);
     const text = JSON.stringify(this.rollbacks);
     if (text === this.rollbacksText) return;
     const files = this.rollbacks.map(({ number }) => join(run.path, `rolled-back-${number}.jsonl`));
     const allowed = await Promise.all(files.map((path) => mayRead(run.path, path)));
-    this.series.readDiscarded(this.rollbacks.filter((_, i) => allowed[i]));
+    await this.series.readDiscarded(this.rollbacks.filter((_, i) => allowed[i]));
     this.rollbacksText = text;
   }
 
   private async readProgress(): Promise<void> {
     this.progress = null;
-    if (!(await mayRead(this.run.path, join(this.run.path, 'progress.json')))) return;
+    if (!(await mayRead(this.run.path, join(this.run.path, 'progress.json'), MOST_JSON_BYTES))) return;
     const found = this.run.state() === 'running' ? readProgress(this.run.path) : null;
     if (found === null || OVER.includes(found.phase)) return;
     const { phase, step, kind, done, total, tokens, tokensPerSecond, sequences } = found;
@@ -112,6 +113,7 @@ export class OpenedRun {
     const [training, evaluations] = await Promise.all(folders.map((path) => mayRead(run.path, path)));
     return runTables(run.path)
       .filter(({ kind }) => (kind === 'training' ? training : evaluations))
+      .slice(-MOST_TABLES)
       .map(({ kind, step }): WireTable => ({ kind, step }));
   }
 

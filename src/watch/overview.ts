@@ -1,13 +1,14 @@
 /** A run as the list shows it, from the beginning, the end and a few places of its metrics. */
-import { existsSync, readFileSync, statSync } from 'node:fs';
+import { existsSync, statSync } from 'node:fs';
 import { stat, type FileHandle } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { errorCode, errorMessage } from '../errors';
 import { isRecord } from '../json';
 import { Pace } from '../pace';
+import { readRegularFileSync } from '../regular-file';
 import { lineMetrics, readRollbacks, type RunDirectory } from '../run';
 import { HEALTH, type StepMetrics } from '../types';
-import { mayRead } from './inside';
+import { mayRead, MOST_JSON_BYTES } from './inside';
 import { openRegular } from './lines';
 import type { Change, EntryState, RunEntry } from './wire';
 
@@ -142,10 +143,14 @@ export class RunOverview {
       }
     };
     const files = [run.config(), run.summary(), `${run.path}/rollbacks.json`, `${run.path}/progress.json`];
-    const allowed = await Promise.all([...files, `${run.path}/lock.json`].map((p) => mayRead(run.path, p)));
+    const allowed = await Promise.all(
+      [...files, `${run.path}/lock.json`].map((path) => mayRead(run.path, path, MOST_JSON_BYTES)),
+    );
     const readable = allowed.every(Boolean);
     if (!readable)
-      problems.push('A file of this run is a link that leads out of its folder; it is not read.');
+      problems.push(
+        'A file of this run is a link that leads out of its folder, or has more than 16 MB; it is not read.',
+      );
     const settings = readable ? attempt(() => run.settings() as Record<string, unknown>, {}) : {};
     const state = readable ? attempt<EntryState>(() => run.state(), 'unreadable') : 'unreadable';
     const rollbacks = readable ? attempt(() => readRollbacks(run).length, 0) : 0;
@@ -207,7 +212,7 @@ export class RunOverview {
 export function isRun(run: RunDirectory): boolean {
   if (!existsSync(run.config()) || !statSync(run.config()).isFile()) return false;
   try {
-    const settings: unknown = JSON.parse(readFileSync(run.config(), 'utf8'));
+    const settings: unknown = JSON.parse(readRegularFileSync(run.config(), MOST_JSON_BYTES).toString('utf8'));
     return isRecord(settings) && typeof settings.maxSteps === 'number';
   } catch {
     return existsSync(run.metrics());

@@ -2,7 +2,8 @@
 import { randomBytes } from 'node:crypto';
 import { basename } from 'node:path';
 import { FIGURE_METRICS } from '../report/figures';
-import { discardedLines, lineMetrics, type Rollback, type RunDirectory } from '../run';
+import { AcoerError } from '../errors';
+import { discardedFile, lineMetrics, type Rollback, type RunDirectory } from '../run';
 import { Pace } from '../pace';
 import type { StepMetrics } from '../types';
 import { Buckets, fittingWidth, rounded, type WireBuckets } from './buckets';
@@ -16,6 +17,11 @@ const SHOWN: ReadonlySet<string> = new Set<string>([
   'monitor/state',
   'monitor/rollbacks',
 ]);
+/** What is kept of a run, so that no file makes the server grow without bound; real runs have far less. */
+const MOST_LINES = 100_000;
+const MOST_NOTABLE = 500;
+const MOST_EVALUATIONS = 500;
+export const MOST_ROLLBACKS = 100;
 /** A reader that is further behind fetches the run again. */
 const MOST_LINES_SENT = 2_000;
 
@@ -53,6 +59,8 @@ export class RunSeries {
   /** The results of evaluations. */
   readonly evaluations: LogEntry[] = [];
   private damaged: { line: number; count: number } | null = null;
+  /** Lines beyond the first `MOST_LINES`. */
+  private leftOut = 0;
   private discarded: { number: number; lines: StepMetrics[] }[] = [];
 
   constructor(private readonly run: RunDirectory) {
@@ -71,11 +79,16 @@ export class RunSeries {
     this.latest = {};
     this.before = 0;
     this.damaged = null;
+    this.leftOut = 0;
   }
 
   private add(line: StepMetrics | null, number: number): void {
     if (line === null) {
       this.damaged = { line: this.damaged?.line ?? number, count: (this.damaged?.count ?? 0) + 1 };
+      return;
+    }
+    if (this.steps.length >= MOST_LINES) {
+      this.leftOut++;
       return;
     }
     const [step, values] = [line.step!, shownOf(line)];
@@ -88,12 +101,15 @@ export class RunSeries {
     this.buckets.add(step, values);
     this.latest = Object.fromEntries([['step', step], ...values]);
     const state = line['monitor/state'] ?? this.before;
-    if (state !== this.before || line.update_applied === 0) {
+    const happened = state !== this.before || line.update_applied === 0;
+    if (happened && this.notable.length < MOST_NOTABLE) {
       this.notable.push({ step, 'monitor/state': state, update_applied: line.update_applied ?? 1 });
     }
     this.before = state;
     const evaluated = evaluationText(line);
-    if (evaluated !== null) this.evaluations.push({ step, kind: 'evaluation', text: evaluated });
+    if (evaluated === null) return;
+    this.evaluations.push({ step, kind: 'evaluation', text: evaluated });
+    if (this.evaluations.length > MOST_EVALUATIONS) this.evaluations.shift();
   }
 
   /** Reads what has been appended. */
@@ -102,32 +118,51 @@ export class RunSeries {
   }
 
   /** Reads the lines that rollbacks took back. @throws BAD_INPUT naming a damaged file */
-  readDiscarded(rollbacks: readonly Rollback[]): void {
-    this.discarded = rollbacks.map(({ number }) => {
-      return { number, lines: discardedLines(this.run, number) };
-    });
+  async readDiscarded(rollbacks: readonly Rollback[]): Promise<void> {
+    const read: { number: number; lines: StepMetrics[] }[] = [];
+    let room = MOST_LINES;
+    for (const { number } of rollbacks) {
+      const lines = await linesTakenBack(discardedFile(this.run, number), room);
+      room -= lines.length;
+      read.push({ number, lines });
+    }
+    this.discarded = read;
   }
 
   get position(): Position {
     return { epoch: this.epoch, lines: this.steps.length };
   }
 
-  /** One sentence about damaged lines; null: there are none. */
+  /** A sentence about lines that are not shown; null: there are none. */
   get problem(): string | null {
+    const file = basename(this.file.path);
+    if (this.leftOut > 0) {
+      return `${file} has more than ${MOST_LINES.toLocaleString('en')} lines; the page shows the first ones.`;
+    }
     if (this.damaged === null) return null;
     const { line, count } = this.damaged;
     const more = count === 1 ? 'it is' : `it and ${count - 1} more like it are`;
-    return `${basename(this.file.path)} line ${line} is not a line of metrics; ${more} left out.`;
+    return `${file} line ${line} is not a line of metrics; ${more} left out.`;
   }
 
   /** All lines in buckets; with `range`, those of its steps, in buckets as narrow as they fit. */
   async series(range?: { from: number; to: number }): Promise<WireSeries> {
     const { epoch, lines } = this.position;
-    const buckets = range === undefined ? this.buckets : await this.zoomed(range.from, range.to);
+    const buckets = range === undefined ? this.whole() : await this.zoomed(range.from, range.to);
     const discarded = this.discarded.map(({ number, lines: taken }) => {
       return { number, buckets: bucketsOf(taken, buckets) };
     });
     return { epoch, lines, latest: this.latest, buckets: buckets.wire(), discarded };
+  }
+
+  /** Buckets of all lines, wide enough for those that rollbacks took back, which may go further. */
+  private whole(): Buckets {
+    let last = 0;
+    for (const { lines } of this.discarded) for (const { step } of lines) last = Math.max(last, step!);
+    if (this.buckets.holds(last)) return this.buckets;
+    const wider = Buckets.from(this.buckets.wire());
+    while (!wider.holds(last)) wider.coarsen();
+    return wider;
   }
 
   private async zoomed(from: number, to: number): Promise<Buckets> {
@@ -163,10 +198,27 @@ export class RunSeries {
   }
 }
 
+/** Lines in the buckets of `like`; those beyond its last possible one are left out. */
 function bucketsOf(lines: readonly StepMetrics[], like: Buckets): WireBuckets {
-  const buckets = new Buckets(like.width, like.start, Infinity);
-  for (const line of lines) buckets.add(line.step!, shownOf(line));
+  const buckets = new Buckets(like.width, like.start);
+  for (const line of lines) if (buckets.holds(line.step!)) buckets.add(line.step!, shownOf(line));
   return buckets.wire();
+}
+
+async function linesTakenBack(path: string, most: number): Promise<StepMetrics[]> {
+  const lines: StepMetrics[] = [];
+  const damaged: number[] = [];
+  const reader = {
+    restart: () => undefined,
+    line: (text: string | null, number: number) => {
+      const line = text === null ? null : lineMetrics(text);
+      if (line === null) damaged.push(number);
+      else if (lines.length < most) lines.push(line);
+    },
+  };
+  await new FollowedLines(path, reader).poll();
+  if (damaged.length === 0) return lines;
+  throw new AcoerError('BAD_INPUT', `${basename(path)} line ${damaged[0]} is not a line of metrics.`);
 }
 
 const percent = (value: number): string => `${(100 * value).toFixed(1)}%`;

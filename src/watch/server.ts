@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from 'node:net';
 import { isIPv6 } from 'node:net';
 import { hostname } from 'node:os';
 import { AcoerError, errorCode, errorMessage } from '../errors';
+import { Connections } from './connections';
 import { check, makeGuard } from './guard';
 import { pageFiles } from './page';
 import { answer, refuse, type Served } from './routes';
@@ -22,6 +23,8 @@ const LIMITS = {
   keepAliveMs: 5_000,
   checkMs: 5_000,
   connections: 128,
+  /** Of these, the ones that have not shown the token. */
+  strangers: 48,
   /** For the last events to leave. */
   goodbyeMs: 200,
 } as const;
@@ -44,6 +47,7 @@ export interface WatchServer {
 }
 
 function makeServer(served: Served, guard: ReturnType<typeof makeGuard>): Server {
+  const connections = new Connections(LIMITS.strangers);
   const server = createServer(
     {
       maxHeaderSize: LIMITS.headerBytes,
@@ -57,13 +61,16 @@ function makeServer(served: Served, guard: ReturnType<typeof makeGuard>): Server
     (request, response) => {
       const asked = check(request, guard);
       if (typeof asked === 'number') return refuse(response, asked);
+      connections.trust(request.socket);
       answer(request, response, asked, served).catch(() => response.destroy());
     },
   );
   server.maxConnections = LIMITS.connections;
+  server.on('connection', (socket: Socket) => connections.add(socket));
   server.on('clientError', (_, socket: Socket) => {
-    if (socket.writable) socket.end('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
-    else socket.destroy();
+    if (socket.writable) socket.write('HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n');
+    // An end alone would leave the other half open for as long as the client likes.
+    socket.destroySoon();
   });
   return server;
 }
@@ -117,6 +124,10 @@ function hostInAddress(host: string): string {
  * @throws BAD_INPUT if there is no such folder; BAD_CONFIG if the port or host cannot be listened on
  */
 export async function startWatch({ path, port, host }: WatchOptions): Promise<WatchServer> {
+  // Node listens on every interface when the host is empty, as an unset variable is.
+  if (host?.trim() === '') {
+    throw new AcoerError('BAD_CONFIG', '--host is empty: name an address to listen on, or leave it out.');
+  }
   const runs = new Runs(path);
   const streams = new Streams(runs);
   const guard = makeGuard(host ?? null);

@@ -228,6 +228,25 @@ describeInBrowser('the live page in Chromium', () => {
     expect(complaints).toEqual([]);
   });
 
+  test('fewer tokens are praised in a healthy run only, and compared runs keep their monitor', async () => {
+    const folder = watchedFolder();
+    writeRun(join(folder, 'healthy'), { steps: 60 });
+    writeRun(join(folder, 'collapsed'), { steps: 0 });
+    const fallen = watchedLines(1, 60, 60).map((line) => {
+      const late = line.step! > 30;
+      return { ...line, 'accuracy/mean': late ? 0.1 : 0.8, 'monitor/state': late ? 2 : 0 };
+    });
+    appendLines(join(folder, 'collapsed'), fallen);
+    const { page } = await visit(await watch(folder));
+    const inRow = (name: string, kind: string) => page.locator(`tr[data-run]:has-text("${name}") .${kind}`);
+    await inRow('healthy', 'good').waitFor();
+    expect(await inRow('collapsed', 'good').count()).toBe(0);
+    expect(await inRow('collapsed', 'bad').textContent()).toBe('\u221270.0');
+    for (const tick of await page.locator('td.tick input').all()) await tick.check();
+    await page.locator('button.primary').click();
+    await page.locator('ul.compared .badge.collapsed').waitFor();
+  });
+
   test('a drag zooms every figure into its steps, in full detail', async () => {
     const path = join(watchedFolder(), 'run');
     writeRun(path, { steps: 2_000, maxSteps: 2_000 });

@@ -164,6 +164,30 @@ describe('a report on one run', () => {
 });
 
 describe('a report on several runs', () => {
+  const verdict = async (...paths: string[]) =>
+    documentOf((await makeReport(paths)).html).querySelector('.verdict')!.textContent;
+
+  test('opens with which of two needs fewer tokens, and at what accuracy', async () => {
+    const long = await newRun('long', { problems: 200, thinking: 90 });
+    const short = await newRun('short', { problems: 200, thinking: 40, config: { reward: 'grpo-lp' } });
+    expect(await verdict(long, short)).toMatch(
+      /^short needs \d\d% fewer tokens than long: [\d.]+ against [\d.]+, sampled; accuracy [+-][\d.]+ points \[.*\], p = [\d.]+\.$/,
+    );
+  });
+
+  test('never opens with the savings of a run that lost accuracy for them', async () => {
+    const held = await newRun('held', { problems: 200, thinking: 90 });
+    const fallen = await newRun('fallen', {
+      problems: 200,
+      accuracy: 20,
+      thinking: 10,
+      config: { reward: 'grpo-lp' },
+    });
+    expect(await verdict(held, fallen)).toMatch(
+      /^fallen is less accurate than held \(-[\d.]+ points \[.*p < 0.001\)/,
+    );
+  });
+
   test('groups seeds, overlays methods, and tests their differences on the same problems', async () => {
     const paths = [
       await newRun('a1', { seed: 1, problems: 60 }),
@@ -190,6 +214,10 @@ describe('a report on several runs', () => {
     );
     expect(rows.map(([runs]) => runs)).toEqual(['a2 against a1', 'b1 against a1', 'b1 against a2']);
     expect(rows[1]![3]).toBe('< 0.001');
+    // The answer comes first: of the runs that are as accurate as the best, the one with the fewest tokens.
+    expect(documentOf(html).querySelector('.verdict')!.textContent).toMatch(
+      /^Of 3 runs a[12] needs the fewest tokens \([\d.]+ tokens at [\d.]+%, sampled\) of those that are not less accurate than the best, [\d.]+%\.$/,
+    );
     const pareto = figures.find(({ id }) => id === 'pareto-sampled')!;
     expect(pareto.table.rows.map(([name]) => name)).toEqual([
       'base',

@@ -273,3 +273,55 @@ test('the list of 50 runs of 5,000 steps is made of parts of their files', async
   const part = await get<WireSeries>(server, `series?run=${runs[0]!.id}&from=1000&to=1099`);
   expect(part.buckets).toMatchObject({ width: 1, start: 1_000, length: 100 });
 });
+
+describe('files larger than any run has', () => {
+  test.each([100_000_000, Number.MAX_SAFE_INTEGER])(
+    'a line taken back at step %d does not grow the figures',
+    async (step) => {
+      const { path, server, id, series } = await openedRun(60);
+      rollBack(path, 60, 40, 100);
+      appendFileSync(join(path, 'rolled-back-1.jsonl'), linesText([{ step, 'thinking/mean': 1 }]));
+      const { buckets, discarded } = await series();
+      expect(buckets.length).toBeLessThanOrEqual(640);
+      expect(discarded[0]!.buckets.length).toBeLessThanOrEqual(640);
+      expect((await get<RunDetails>(server, `details?run=${id}`)).problems).toEqual([]);
+    },
+  );
+
+  test('lines that were taken back beyond the present last step are in the figures', async () => {
+    const { path, series } = await openedRun(900);
+    rollBack(path, 900, 40, 1000);
+    const { buckets, discarded } = await series();
+    const taken = discarded[0]!.buckets;
+    expect(taken.width).toBe(buckets.width);
+    expect((taken.start + taken.length) * taken.width).toBeGreaterThan(900);
+  });
+
+  test('a monitor that changes at every step makes a bounded number of marks', async () => {
+    const { path, server, id } = await openedRun(3);
+    const lines = Array.from({ length: 5_000 }, (_, i) => ({ step: 4 + i, 'monitor/state': i % 2 }));
+    appendFileSync(join(path, 'metrics.jsonl'), linesText(lines));
+    const { marks, log } = await get<RunDetails>(server, `details?run=${id}`);
+    expect(marks.length).toBeLessThanOrEqual(500);
+    expect(log.length).toBeLessThanOrEqual(300);
+  });
+
+  test('more lines than any run has are left out, which is said', async () => {
+    const { path, server, id, series } = await openedRun(3);
+    appendFileSync(join(path, 'metrics.jsonl'), '{"step":4}\n'.repeat(100_100));
+    expect((await series()).lines).toBe(100_000);
+    const { problems } = await get<RunDetails>(server, `details?run=${id}`);
+    expect(problems).toEqual(['metrics.jsonl has more than 100,000 lines; the page shows the first ones.']);
+  });
+
+  test('a sparse file of 20 GB and settings of 20 MB are not read', async () => {
+    const { path, server, id } = await openedRun(3);
+    truncateSync(join(path, 'metrics.jsonl'), 20e9);
+    const { problems } = await get<RunDetails>(server, `details?run=${id}`);
+    expect(problems).toEqual(['metrics.jsonl has more than 512 MB; the page does not read it.']);
+    truncateSync(join(path, 'config.json'), 20e6);
+    const events = follow(server);
+    const { changed } = await events.next('runs', (list) => list.changed[0]?.problem !== null);
+    expect(changed[0]!.problem).toMatch(/has more than 16 MB; it is not read\.$/);
+  });
+});

@@ -1,5 +1,5 @@
 /** Who may read the live page: what the server refuses, and what it says to those it answers. */
-import { mkdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http';
 import { connect } from 'node:net';
 import { hostname } from 'node:os';
@@ -273,5 +273,71 @@ test('a name that is not of this machine is refused in one sentence', async () =
   await expect(refused).rejects.toMatchObject({
     code: 'BAD_CONFIG',
     message: expect.stringMatching(/^Cannot listen on 192\.0\.2\.1: .*--host\.$/),
+  });
+});
+
+/** A connection that sends `text` and stays; resolves with what it was told once the server has closed it. */
+function rawConnection(text: string): { socket: ReturnType<typeof connect>; closed: Promise<string> } {
+  const socket = connect({ port: server.port, host: '127.0.0.1', allowHalfOpen: true });
+  let told = '';
+  const closed = new Promise<string>((resolve) => {
+    socket.on('data', (chunk: Buffer) => (told += chunk.toString()));
+    socket.on('error', () => undefined);
+    socket.on('close', () => resolve(told));
+    socket.on('end', () => resolve(told));
+  });
+  socket.on('connect', () => socket.write(text));
+  return { socket, closed };
+}
+
+test('connections without the token do not keep the page from its owner, however many there are', async () => {
+  const held = Array.from({ length: 200 }, (_, i) => rawConnection(i % 2 === 0 ? 'GET /' : ''));
+  try {
+    await Promise.all(held.map(({ socket }) => new Promise((resolve) => socket.once('connect', resolve))));
+    for (let i = 0; i < 5; i++) expect((await ask(`/${token}/`)).status).toBe(200);
+  } finally {
+    for (const { socket } of held) socket.destroy();
+  }
+});
+
+test('a page stays open while strangers come and go', async () => {
+  const events = new WatchEvents(server.address);
+  await events.next('runs');
+  const held = Array.from({ length: 200 }, () => rawConnection('GET /'));
+  try {
+    await Promise.all(held.map(({ socket }) => new Promise((resolve) => socket.once('connect', resolve))));
+    writeRun(join(root, 'newcomer'), { steps: 2 });
+    await events.next('runs', ({ changed }) => changed.some(({ name }) => name === 'newcomer'));
+  } finally {
+    for (const { socket } of held) socket.destroy();
+    events.close();
+    rmSync(join(root, 'newcomer'), { recursive: true });
+  }
+});
+
+const descriptors = (): number => readdirSync('/proc/self/fd').length;
+
+test('connections that are no HTTP are answered and closed, also if they keep their own half open', async () => {
+  const before = descriptors();
+  const held = Array.from({ length: 20 }, () => rawConnection('\u0016\u0003\u0001 no request\r\n\r\n'));
+  for (const { closed } of held) expect(await closed).toMatch(/^HTTP\/1\.1 400 /);
+  await new Promise((resolve) => setTimeout(resolve, 50));
+  // This process has the clients' ends, too.
+  expect(descriptors()).toBeLessThan(before + 1.5 * held.length);
+  for (const { socket } of held) socket.destroy();
+});
+
+test('two Host headers are a bad request', async () => {
+  const { socket, closed } = rawConnection(
+    `GET /${token}/ HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\n\r\n`,
+  );
+  expect(await closed).toMatch(/^HTTP\/1\.1 400 /);
+  socket.destroy();
+});
+
+test.each(['', ' '])('an empty host (%j) is refused rather than taken for every interface', async (host) => {
+  await expect(startWatch({ path: root, port: 0, host })).rejects.toMatchObject({
+    code: 'BAD_CONFIG',
+    message: expect.stringMatching(/^--host is empty/),
   });
 });

@@ -118,7 +118,8 @@ export class Figure {
     return {
       width: Math.max(200, this.plot.clientWidth),
       height: HEIGHT,
-      padding: [10, 10, 0, 0],
+      // The last step's number is centred at the right end of its axis.
+      padding: [10, 20, 0, 0],
       legend: { show: false },
       scales: {
         x: { time: false, range: (_, low, high) => this.xRange(low, high) },

@@ -1,5 +1,5 @@
 /** The list of runs. */
-import type { RunEntry } from '../wire';
+import type { Change, RunEntry } from '../wire';
 import { fill, h, setText } from '../../report/browser/dom';
 import { ago, relative, STATE_TEXT, tokens } from './format';
 import { duration, grouped, percent } from '../../text';
@@ -163,13 +163,13 @@ function cells(entry: RunEntry): HTMLElement[] {
     cell(
       'value',
       'Accuracy',
-      accuracy === null ? '\u2013' : percent(accuracy.now),
+      accuracy === null ? '\u2013' : h('span', {}, `${percent(accuracy.now)} `, gained(accuracy)),
       ...from(accuracy, percent),
     ),
     cell(
       'value',
       'Thinking',
-      thinking === null ? '\u2013' : h('span', {}, `${tokens(thinking.now)} `, saved(thinking)),
+      thinking === null ? '\u2013' : h('span', {}, `${tokens(thinking.now)} `, saved(entry, thinking)),
       ...from(thinking, tokens),
     ),
     cell('course', '', sparkline(course, `Thinking tokens of ${name} over its steps`)),
@@ -180,10 +180,25 @@ function cells(entry: RunEntry): HTMLElement[] {
 const from = (change: RunEntry['accuracy'], shown: (value: number) => string): HTMLElement[] =>
   change === null ? [] : [h('div', { class: 'muted small' }, `from ${shown(change.before)}`)];
 
-const saved = (change: { before: number; now: number }): HTMLElement =>
-  h('span', { class: change.now < change.before ? 'good' : 'muted' }, relative(change));
+/** A fall of accuracy by as much as the paper calls a collapse. */
+const FALL = 0.05;
 
-function monitorOf({ health, rollbacks }: RunEntry): HTMLElement {
+const fell = ({ health, accuracy }: RunEntry): boolean =>
+  health === 'collapsed' || (accuracy !== null && accuracy.before - accuracy.now >= FALL);
+
+/** Fewer tokens are good only if nothing was lost for them. */
+const saved = (entry: RunEntry, change: Change): HTMLElement => {
+  const good = change.now < change.before && entry.health === 'healthy' && !fell(entry);
+  return h('span', { class: good ? 'good' : 'muted' }, relative(change));
+};
+
+/** `-34.1`, in points. */
+function gained({ before, now }: Change): HTMLElement {
+  const points = (100 * (now - before)).toFixed(1).replace('-', '\u2212');
+  return h('span', { class: before - now >= FALL ? 'bad' : 'muted' }, now < before ? points : `+${points}`);
+}
+
+export function monitorOf({ health, rollbacks }: RunEntry): HTMLElement {
   const text = rollbacks === 0 ? '' : ` ${rollbacks} rollback${rollbacks === 1 ? '' : 's'}`;
   return h(
     'span',

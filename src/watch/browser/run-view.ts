@@ -7,7 +7,7 @@ import { FiguresView } from './figures-view';
 import { Flight } from './flight';
 import { ago, relative, tokens } from './format';
 import { duration, grouped, percent } from '../../text';
-import { progressOf, stateBadge } from './list-view';
+import { monitorOf, progressOf, stateBadge } from './list-view';
 import { LogView } from './log-view';
 import type { RunModel } from './model';
 import { Tiles } from './tiles';
@@ -199,6 +199,7 @@ function comparedHead(models: readonly RunModel[]): HTMLElement[] {
       swatch,
       h('a', { href: `#/runs/${id}` }, name),
       stateBadge(entry),
+      monitorOf(entry),
       h('span', { class: 'muted small' }, facts.filter((fact) => fact !== null).join(' \u00b7 ')),
     );
   });
