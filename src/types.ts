@@ -13,8 +13,10 @@ export type Row = Readonly<Record<string, unknown>>;
 export interface Problem {
   /** Stable within the dataset: the row number unless the data has an id. */
   id: string;
-  /** The text put into the prompt template. */
+  /** The text put into the prompt template: of a chat, the last message, which is the user's. */
   question: string;
+  /** The messages before it in a chat: the system's, and earlier turns. Absent without any. */
+  readonly before?: readonly ChatMessage[];
   /** The reference answer as in the data; null if the row has none, which only some judges allow. */
   gold: string | null;
   /** Difficulty as in the data ("1".."5" for the tiny task), or null. */

@@ -74,6 +74,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'models',
     'hub',
     'pace',
+    'warnings',
     'parquet',
   ],
   ['verify'],

@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import type { Dataset } from '../data';
 import { Pace } from '../pace';
-import { fillTemplate, renderPrompt, type Tokenizer } from '../tokenizer';
+import { promptFaults, promptMessages, renderPrompt, type Tokenizer } from '../tokenizer';
 import type { Problem } from '../types';
 
 export interface Lengths {
@@ -92,7 +92,14 @@ function promptOf(
   { config, tokenizer }: ReportOptions,
   problem: Problem,
 ): { text: string; ids: Int32Array | null } {
-  if (tokenizer === null) return { text: fillTemplate(config.promptTemplate, problem.question), ids: null };
+  if (tokenizer === null) {
+    const messages = promptMessages(problem, config.promptTemplate);
+    // Of a chat, whose message it is; a question alone needs no name.
+    const texts = messages.map(({ role, content }) =>
+      messages.length === 1 ? content : `${role}: ${content}`,
+    );
+    return { text: texts.join('\n'), ids: null };
+  }
   return renderPrompt(tokenizer, problem, 0, config);
 }
 
@@ -130,6 +137,8 @@ function countLevels(dataset: Dataset): Record<string, number> {
 }
 
 export async function reportOn(dataset: Dataset, options: ReportOptions): Promise<DataReport> {
+  const { tokenizer, config, signal } = options;
+  const notices = tokenizer === null ? [] : await promptFaults(tokenizer, [dataset], { ...config, signal });
   const lengths = await measurePrompts(dataset, options);
   const golds = Array.from({ length: dataset.size }, (_, i) => (dataset.get(i).gold ?? '').length);
   const { maxPromptLength } = options.config;
@@ -137,6 +146,7 @@ export async function reportOn(dataset: Dataset, options: ReportOptions): Promis
     ...dataset.source,
     name: dataset.name,
     problems: dataset.size,
+    ...(notices.length > 0 && { notices }),
     levels: countLevels(dataset),
     promptLengths: summariseLengths(options.tokenizer === null ? 'characters' : 'tokens', lengths),
     goldLengths: summariseLengths('characters', golds),

@@ -1,6 +1,6 @@
 /** `acoer data`: shows a data set as training or evaluation will see it. */
 import { type Command, InvalidArgumentError, Option } from 'commander';
-import { parseAssignments, readConfigFile, resolveConfig, type Config } from '../config';
+import { mergeLayers, parseAssignments, readConfigFile, resolveConfig, type Config } from '../config';
 import {
   type DatasetSpec,
   evalSpec,
@@ -69,8 +69,11 @@ function configOf(name: string | undefined, flags: DataFlags): Config {
       ? { datasetSplit, datasetConfig, model }
       : { dataset: name, evalDataset: null, datasetSplit, datasetConfig, model };
   const file = flags.config === undefined ? [] : [readConfigFile(flags.config)];
-  const preset = flags.config === undefined && name !== 'tiny' ? 'paper' : undefined;
-  return resolveConfig([...file, named, parseAssignments(flags.set)], preset);
+  const layers = [...file, named, parseAssignments(flags.set)];
+  const { model: given, preset } = mergeLayers(layers);
+  // As `train` chooses it, except that data is looked at for a real model where none is named.
+  const open = flags.config === undefined && given === undefined && preset === undefined;
+  return resolveConfig(layers, open && name !== 'tiny' ? 'paper' : undefined);
 }
 
 /** Sets that exist for evaluation only are shown as evaluation data. */
@@ -129,19 +132,22 @@ async function dataCommand(name: string | undefined, flags: DataFlags): Promise<
   const config = configOf(name, flags);
   await interruptible(async (signal) => {
     const fetching = (what: string) => showDownload(what, signal);
-    const tokenizer = await openTokenizer(config, flags, fetching(config.model));
     // Report every bad row here, not only the first.
     const spec = { ...specOf(config, flags), ...fetching(config.dataset), skipBadRows: true };
     const view = await runView(config, flags, fetching(config.dataset));
     const run = view === null || 'refused' in view ? null : view;
     const dataset = (flags.eval === true ? run?.evalData : run?.whole) ?? (await loadDataset(spec));
+    // After the data: a name that is wrong should not cost the download of a tokenizer.
+    const tokenizer = await openTokenizer(config, flags, fetching(config.model));
     const { rows, sample } = flags;
     const report = await reportOn(dataset, { config, tokenizer, rows, sample, signal });
     // Only problems whose gold answer can be parsed are held out for evaluation.
     const dropped = spec.dropUnparsedGold === true || (flags.eval === true && (run?.heldOut ?? 0) > 0);
     const split = splitOf(view);
-    if (flags.json === true) printJsonLine({ ...report, goldDropped: dropped, ...split });
-    else printText(reportText({ ...report, ...split }, dropped, config.maxPromptLength).trimEnd());
+    const notices = [...(report.notices ?? []), ...(split.notices ?? [])];
+    const shown = { ...report, ...split, ...(notices.length > 0 && { notices }) };
+    if (flags.json === true) printJsonLine({ goldDropped: dropped, ...shown });
+    else printText(reportText(shown, dropped, config.maxPromptLength).trimEnd());
     const bad = report.badRows?.count ?? 0;
     if (bad > 0 && !config.skipBadRows) {
       throw new AcoerError(

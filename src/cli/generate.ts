@@ -4,7 +4,7 @@ import type { GeneratedSequence, SamplingOptions } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
 import { streamSeed } from '../rng';
 import { type Completion, EngineSampler, type SamplePrompt, SlotLimit } from '../sampling';
-import { loadTokenizer } from '../tokenizer';
+import { loadTokenizer, LostCharacters } from '../tokenizer';
 import type { Tokenizer } from '../tokenizer';
 import { addEngineOptions, addModelOptions, integer, number } from './command';
 import type { CommandModule } from './command';
@@ -187,20 +187,27 @@ function refuseMixed(file: string | undefined, { prompt, json }: GenerateFlags):
     );
 }
 
+const noteAll = (lost: LostCharacters): void =>
+  lost.sentences().forEach((sentence) => printNote(`acoer: ${sentence}`));
+
 async function generate(file: string | undefined, flags: GenerateFlags): Promise<void> {
   refuseMixed(file, flags);
   await interruptible((signal) =>
     withModel(flags, signal, async (session) => {
       const tokenizer = await loadTokenizer(session.directory);
       const { info } = session.model;
+      const lost = new LostCharacters(tokenizer);
       if (flags.prompt !== undefined) {
         const write = flags.json === true ? printJsonLine : writeText(flags);
         const generator = new Generator(session, tokenizer, flags, write);
-        return generator.run(only(chatPrompt(flags.prompt, tokenizer, info)), signal);
+        const prompt = chatPrompt(flags.prompt, tokenizer, info, lost);
+        noteAll(lost);
+        return generator.run(only(prompt), signal);
       }
       const generator = new Generator(session, tokenizer, flags, printJsonLine);
       await using prompts = await Spool.create<PromptLine>();
-      await prompts.fill(file, promptReader(tokenizer, info));
+      await prompts.fill(file, promptReader({ tokenizer, limits: info, lost }));
+      noteAll(lost);
       await generator.run(prompts.read(), signal);
     }),
   );

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { AcoerError, errorMessage } from '../errors';
 import { isRecord, shownJson } from '../json';
-import { thinkLeftOpen } from '../tokenizer';
+import { type LostCharacters, thinkLeftOpen } from '../tokenizer';
 import type { Tokenizer } from '../tokenizer';
 import type { ChatMessage } from '../types';
 import { badLine } from '../json-lines';
@@ -94,31 +94,47 @@ function checkLength(prompt: PromptLine, limits: ModelLimits, failure: Failure):
   );
 }
 
-/** A user message put through the chat template. */
-export function chatPrompt(content: string, tokenizer: Tokenizer, limits: ModelLimits): PromptLine {
+/** A user message put through the chat template. `lost` counts characters that the tokenizer drops. */
+export function chatPrompt(
+  content: string,
+  tokenizer: Tokenizer,
+  limits: ModelLimits,
+  lost: LostCharacters,
+): PromptLine {
   const failure = (message: string) => new AcoerError('BAD_ARGUMENT', `--prompt: ${message}`);
   if (content.trim() === '') throw failure('the prompt is empty.');
+  lost.add(content);
   return checkLength(fromMessages([{ role: 'user', content }], tokenizer, failure), limits, failure);
 }
 
-function toPrompt(line: JsonLine, tokenizer: Tokenizer, limits: ModelLimits, failure: Failure): PromptLine {
+interface Reading {
+  tokenizer: Tokenizer;
+  limits: ModelLimits;
+  lost: LostCharacters;
+}
+
+function toPrompt(line: JsonLine, { tokenizer, limits, lost }: Reading, failure: Failure): PromptLine {
   const object = objectOf(line);
   switch (formOf(line.line, object)) {
     case 'ids':
       return fromIds(checkIds(line.line, object.ids, limits), tokenizer);
-    case 'messages':
-      return fromMessages(checkMessages(line.line, object.messages), tokenizer, failure);
+    case 'messages': {
+      const messages = checkMessages(line.line, object.messages);
+      for (const { content } of messages) lost.add(content);
+      return fromMessages(messages, tokenizer, failure);
+    }
     case 'prompt':
       if (typeof object.prompt !== 'string') throw badLine(line.line, '"prompt" must be a string.');
+      lost.add(object.prompt);
       return fromIds(tokenizer.encode(object.prompt), tokenizer);
   }
 }
 
-/** The line check that `Spool.fill` calls for `acoer generate`. */
-export function promptReader(tokenizer: Tokenizer, limits: ModelLimits): (line: JsonLine) => PromptLine {
+/** The line check that `Spool.fill` calls for `acoer generate`; `lost` counts as in `chatPrompt`. */
+export function promptReader(reading: Reading): (line: JsonLine) => PromptLine {
   return (line) => {
     const failure = (message: string) => badLine(line.line, message);
-    return checkLength(toPrompt(line, tokenizer, limits, failure), limits, failure);
+    return checkLength(toPrompt(line, reading, failure), reading.limits, failure);
   };
 }
 

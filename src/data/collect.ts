@@ -4,14 +4,8 @@ import { AcoerError } from '../errors';
 import type { ReferenceRule } from '../judges';
 import { Pace } from '../pace';
 import type { Problem } from '../types';
-import {
-  BadRow,
-  ColumnMap,
-  type ColumnNames,
-  type GradingColumns,
-  type RowMap,
-  type RowProblem,
-} from './columns';
+import { BadRow } from './bad-row';
+import { ColumnMap, type ColumnNames, type GradingColumns, type RowMap, type RowProblem } from './columns';
 import { openRows } from './open';
 import { Room } from './room';
 import { rowOf, rowText } from './row-text';
@@ -116,8 +110,9 @@ class Collector {
   }
 
   private keep({ rowText: text, ...problem }: ReadRow & { id: string }, at: string): void {
-    const { question, gold } = problem;
+    const { question, before, gold } = problem;
     this.hash.update(`${question}\0${gold ?? ''}\n`);
+    if (before !== undefined) this.hash.update(`${JSON.stringify(before)}\n`);
     if (text !== null) this.hash.update(`${text}\n`);
     this.room.take(problem, text, at);
     this.problems.push(text === null ? problem : withRow(problem, text));

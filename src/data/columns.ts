@@ -1,6 +1,8 @@
 /** Turns the columns of a row into a problem. */
 import { AcoerError } from '../errors';
 import type { Grading, Problem } from '../types';
+import { BadRow } from './bad-row';
+import { chatQuestion, type Question } from './chat';
 import { goldFromAnswer, goldFromSolution } from './gold';
 
 /** Names of columns; a dotted name reaches into a nested object. */
@@ -33,9 +35,6 @@ export const USUAL: Readonly<Record<Role, readonly string[]>> = {
 };
 
 const ROLES = Object.keys(USUAL) as Role[];
-
-/** A row that is not a valid problem. The caller knows its position and whether to skip it. */
-export class BadRow extends Error {}
 
 /** The problem in a row, before it gets an id. */
 export type RowProblem = Omit<Problem, 'id' | 'row'> & { id: string | null };
@@ -75,14 +74,9 @@ export class ColumnMap implements RowMap {
   toProblem(values: Values): RowProblem {
     const problem = this.find('problem', values);
     if (problem === null) throw new BadRow(this.missing(['problem'], Object.keys(values)));
-    const question = questionText(problem.value);
-    if (question === null) {
-      throw new BadRow(`must have text in ${problem.name}, or a list with one user message`);
-    }
-    if (question.trim() === '') throw new BadRow(`has an empty ${problem.name}`);
     return {
       id: this.optional('id', values),
-      question,
+      ...questionOf(problem.value, problem.name),
       gold: this.gold(values),
       level: levelText(this.optional('level', values)),
       ...(this.grading !== null && { grading: gradingOf(this.grading, values) }),
@@ -179,12 +173,13 @@ const answerText = (value: unknown): string | null =>
 export const solutionText = (value: unknown): string | null =>
   scalarText(value) ?? itemTexts(value)?.join('\n\n') ?? null;
 
-/** Plain text, or a chat: a list of messages with one user message and no assistant message. */
-export function questionText(value: unknown): string | null {
-  if (!Array.isArray(value)) return scalarText(value);
-  const messages = value as { role?: unknown; content?: unknown }[];
-  const turns = messages.filter((message) => message?.role !== 'system');
-  return turns.length === 1 && turns[0]?.role === 'user' ? scalarText(turns[0].content) : null;
+/** Plain text, or a chat that ends with the user's message. @throws BadRow */
+export function questionOf(value: unknown, column: string): Question {
+  if (Array.isArray(value)) return chatQuestion(value, column);
+  const question = scalarText(value);
+  if (question === null) throw new BadRow(`must have text in ${column}, or a list of messages`);
+  if (question.trim() === '') throw new BadRow(`has an empty ${column}`);
+  return { question };
 }
 
 /** `Level 5` and 5 are the same level. */

@@ -1,6 +1,7 @@
 /** Which problems are held out of training when there is no other evaluation data. */
 import { createHash } from 'node:crypto';
 import { Pace } from '../pace';
+import type { Problem } from '../types';
 import type { Dataset } from './load';
 
 /**
@@ -22,8 +23,14 @@ export function heldOutCount(problems: number): number {
   return Math.min(MOST, Math.max(few, Math.round(SHARE * problems)));
 }
 
-/** Questions that differ only in whitespace are the same. */
-const questionKey = (question: string): string => question.trim().replace(/\s+/g, ' ');
+/**
+ * Questions that differ only in whitespace are the same. In a conversation the turns before belong to the question;
+ * what the system says does not.
+ */
+function questionKey({ question, before = [] }: Problem): string {
+  const turns = before.filter(({ role }) => role !== 'system').map(({ content }) => content);
+  return [...turns, question].map((text) => text.trim().replace(/\s+/g, ' ')).join('\n');
+}
 
 /** The rows of each question by its hash, in the order of `dataset`. */
 async function rowsByQuestion(dataset: Dataset): Promise<Map<string, number[]>> {
@@ -31,7 +38,7 @@ async function rowsByQuestion(dataset: Dataset): Promise<Map<string, number[]>> 
   const pace = new Pace();
   for (let index = 0; index < dataset.size; index++) {
     const hash = createHash('sha256')
-      .update(questionKey(dataset.get(index).question))
+      .update(questionKey(dataset.get(index)))
       .digest('hex');
     const known = rows.get(hash);
     if (known === undefined) rows.set(hash, [index]);
@@ -79,12 +86,12 @@ export async function without(dataset: Dataset, evaluated: Dataset): Promise<Dat
   const pace = new Pace();
   const keys = new Set<string>();
   for (let index = 0; index < evaluated.size; index++) {
-    keys.add(questionKey(evaluated.get(index).question));
+    keys.add(questionKey(evaluated.get(index)));
     await pace.turn();
   }
   const kept: number[] = [];
   for (let index = 0; index < dataset.size; index++) {
-    if (!keys.has(questionKey(dataset.get(index).question))) kept.push(index);
+    if (!keys.has(questionKey(dataset.get(index)))) kept.push(index);
     await pace.turn();
   }
   return kept.length === dataset.size ? dataset : chosenRows(dataset, kept);

@@ -1,14 +1,7 @@
 /** Datasets by name, hub id or path, with random access; the training loop chooses the order. */
-export {
-  BadRow,
-  head,
-  questionText,
-  type RowMap,
-  type RowProblem,
-  solutionText,
-  USUAL,
-  valueAt,
-} from './columns';
+export { BadRow } from './bad-row';
+export { chatOf } from './chat';
+export { head, questionOf, type RowMap, type RowProblem, solutionText, USUAL, valueAt } from './columns';
 export { evalSpec, isLocal, trainSpec, withAbsolutePath } from './config';
 export { joinNames, partNames } from './join';
 export { type Dataset, type DatasetSpec, datasetOf, loadDataset } from './load';

@@ -20,8 +20,8 @@ export class Room {
    * @param row its columns as JSON, or null if they are not kept
    * @throws BAD_INPUT when `problem`, from `at`, is one too many
    */
-  take({ id, question, gold }: Problem, row: string | null, at: string): void {
-    const texts = [id, question, gold ?? '', row ?? ''];
+  take({ id, question, before = [], gold }: Problem, row: string | null, at: string): void {
+    const texts = [id, question, gold ?? '', row ?? '', ...before.map(({ content }) => content)];
     this.left -= texts.reduce((sum, text) => sum + textBytes(text), PROBLEM_BYTES);
     if (this.left >= 0) return;
     throw new AcoerError(

@@ -14,8 +14,15 @@ import {
   type SampleProgress,
   SlotLimit,
 } from '../sampling';
-import { measureCompletion, renderPrompts, type Tokenizer } from '../tokenizer';
+import {
+  measureCompletion,
+  promptFaults,
+  renderPrompts,
+  type Tokenizer,
+  usualPromptTemplate,
+} from '../tokenizer';
 import type { Prompt } from '../types';
+import { warnOnce } from '../warnings';
 import { inOrder } from './problems';
 import { type EvalRow, type EvalSummary, summarise } from './summary';
 
@@ -50,6 +57,11 @@ export interface EvalOptions {
   maxNewTokens: number;
   /** What decides whether an answer is right. Default: the paper's protocol, a verified `\\boxed{}`. */
   grade?: Grade;
+  /**
+   * The user's message, with `{problem}` where the question goes. Default: `{problem}` alone for the embedded model or
+   * its task `tiny`; for all others the paper's prompt, "Solve the following math problem. Show your reasoning, then
+   * put your final answer in \\boxed{}." before the question.
+   */
   promptTemplate?: string;
   /** Default true. */
   enableThinking?: boolean;
@@ -64,6 +76,11 @@ export interface EvalOptions {
   onProgress?: (progress: EvalProgress) => void;
   /** A prompt leaves no room for an answer, so its problem counts as unanswered. Called once for each. */
   onNoRoom?: (prompt: Prompt) => void;
+  /**
+   * Told what the model will not see of the prompts: characters without a token, messages that its chat template leaves
+   * out. Default: a warning of the process, once.
+   */
+  onWarning?: (message: string) => void;
   /** Called as each completion ends, in the order they end. */
   onCompletion?: (completion: EvalCompletion) => void;
 }
@@ -102,6 +119,9 @@ function* windows(total: number, samples: number, finished: ReadonlySet<string>)
 const own = (text: string | null): string | null =>
   text === null ? null : Buffer.from(text, 'utf8').toString('utf8');
 
+const promptTemplateOf = ({ promptTemplate, tokenizer, dataset }: EvalOptions): string =>
+  promptTemplate ?? usualPromptTemplate(tokenizer, dataset.name);
+
 type Ended = Omit<Completion, 'prompt' | 'logprobs' | 'entropies'>;
 
 class Evaluator {
@@ -122,7 +142,8 @@ class Evaluator {
   }
 
   async window(pieces: readonly Piece[]): Promise<void> {
-    const { model, tokenizer, dataset, promptTemplate, enableThinking } = this.options;
+    const { model, tokenizer, dataset, enableThinking } = this.options;
+    const promptTemplate = promptTemplateOf(this.options);
     const { signal, kvBytes, sampling } = this.options;
     const problems = pieces.map(({ index }) => dataset.get(index));
     const indexOf = (position: number) => pieces[position]!.index;
@@ -232,6 +253,10 @@ export async function answerProblems(options: EvalOptions): Promise<EvalRow[]> {
   if (!Number.isInteger(samples) || samples < 1) {
     throw new AcoerError('BAD_ARGUMENT', `evaluate needs samples >= 1, not ${samples}`);
   }
+  const { tokenizer, enableThinking, onWarning = warnOnce } = options;
+  const asked = { promptTemplate: promptTemplateOf(options), enableThinking };
+  const faults = await promptFaults(tokenizer, [{ ...dataset, count: problems }], asked);
+  faults.forEach(onWarning);
   const total = problems * samples;
   const evaluator = new Evaluator(options, total);
   for (const pieces of windows(problems, samples, new Set(finished.map(answerKey)))) {

@@ -10,6 +10,7 @@ import type {
 } from '../engine/types';
 import { measureCompletion, type Tokenizer } from '../tokenizer';
 import type { Outside, Thinking } from '../types';
+import { warnOnce } from '../warnings';
 import { generateFitting, type SlotLimit } from './fitting';
 import type { SampleProgress } from './progress';
 
@@ -81,13 +82,9 @@ export const requestOf = (
   policy,
 });
 
-const warnedOf = new Set<string>();
-
-/** Decoding is then several times slower than the GPU allows, so it is said once per process. */
+/** Decoding is then several times slower than the GPU allows. */
 function warnOfFallback(reason: string): void {
-  if (reason === '' || warnedOf.has(reason)) return;
-  warnedOf.add(reason);
-  process.emitWarning(`decoding is slower than it could be: ${reason}`, { type: 'AcoerWarning' });
+  if (reason !== '') warnOnce(`decoding is slower than it could be: ${reason}`);
 }
 
 /** Samples with the very weights being trained, so there is no copy to fetch. */

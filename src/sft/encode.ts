@@ -89,7 +89,10 @@ export function encodeLesson(tokenizer: Tokenizer, lesson: Lesson, options: Enco
   const messages: ChatMessage[] =
     lesson.form === 'chat'
       ? lesson.prompt
-      : [{ role: 'user', content: fillTemplate(options.promptTemplate, lesson.prompt) }];
+      : [
+          ...(lesson.before ?? []),
+          { role: 'user', content: fillTemplate(options.promptTemplate, lesson.prompt) },
+        ];
   const { prompt, completion } = chatTexts(tokenizer, messages, lesson.completion, options.enableThinking);
   return encodeBoth(tokenizer, prompt, completion);
 }

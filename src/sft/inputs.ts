@@ -5,14 +5,14 @@ import { adapterFingerprints, resolveModel, type Fingerprints, type ModelFetchOp
 import { Pace } from '../pace';
 import { sampleTokens, type Tokens } from '../packing';
 import { readPlannedModel } from '../plan';
-import { loadTokenizer, type Tokenizer } from '../tokenizer';
+import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
 import { tokenizerIdentity } from '../train/identity';
 import { withLastingNames } from '../train/inputs';
 import { ROWS } from '../train/plain';
 import type { Row } from '../types';
 import { asTrainConfig, type SftConfig } from './config';
 import { encodeLesson } from './encode';
-import { SftRows } from './rows';
+import { SftRows, textsOf } from './rows';
 import { stepsPerEpoch } from './step';
 
 /** What a run trusts to stay the same, by what it is; the model's part is added when it is loaded. */
@@ -79,15 +79,19 @@ async function encodeAll(
   { signal, onNotice, onEncoded }: SftOpenOptions,
 ): Promise<Tokens[]> {
   const rows = new SftRows(config.columns);
+  const lost = new LostCharacters(tokenizer, 'examples');
   const pace = new Pace();
   const examples: Tokens[] = [];
   for (let i = 0; i < data.size; i++) {
-    const example = encodeLesson(tokenizer, rows.read(data.get(i).row!), config);
+    const lesson = rows.read(data.get(i).row!);
+    for (const text of textsOf(lesson)) lost.add(text);
+    const example = encodeLesson(tokenizer, lesson, config);
     if (sampleTokens(example) <= longest) examples.push(example);
     await pace.turn();
     signal?.throwIfAborted();
     onEncoded?.(i + 1, data.size);
   }
+  lost.sentences().forEach((sentence) => onNotice?.(sentence));
   const left = data.size - examples.length;
   const limit = `longer than ${longest} tokens (maxLength, or the model's context)`;
   if (examples.length === 0) {

@@ -1,8 +1,9 @@
 /** What a row teaches: a completion, and the prompt before it in one of the forms that TRL's SFTTrainer knows. */
 import {
   BadRow,
+  chatOf,
   head,
-  questionText,
+  questionOf,
   type RowMap,
   type RowProblem,
   solutionText,
@@ -10,7 +11,6 @@ import {
   valueAt,
 } from '../data';
 import { AcoerError } from '../errors';
-import { isRecord, shownJson } from '../json';
 import type { ChatMessage } from '../types';
 
 /** Names of columns; a dotted name reaches into a nested object. */
@@ -27,8 +27,19 @@ export type Lesson =
   | { form: 'text'; prompt: string; completion: string }
   /** The messages before the assistant's. */
   | { form: 'chat'; prompt: ChatMessage[]; completion: string }
-  /** A question for the run's prompt template. */
-  | { form: 'problem'; prompt: string; completion: string };
+  /** A question for the run's prompt template, and the messages before it. */
+  | { form: 'problem'; prompt: string; before?: readonly ChatMessage[]; completion: string };
+
+/** All that people wrote in it. */
+export function textsOf({ prompt, completion, ...rest }: Lesson): string[] {
+  const before = 'before' in rest ? (rest.before ?? []) : [];
+  const messages = typeof prompt === 'string' ? before : prompt;
+  return [
+    ...messages.map(({ content }) => content),
+    ...(typeof prompt === 'string' ? [prompt] : []),
+    completion,
+  ];
+}
 
 type Role = keyof SftColumns;
 type Values = Readonly<Record<string, unknown>>;
@@ -43,42 +54,6 @@ const NAMES: Readonly<Record<Role, readonly string[]>> = {
 
 /** The columns of each form, in the order in which they are looked for. */
 const FORMS: readonly (readonly Role[])[] = [['messages'], ['prompt', 'completion'], ['problem', 'solution']];
-
-const ROLES: readonly string[] = ['system', 'user', 'assistant'];
-
-const isRole = (role: unknown): role is ChatMessage['role'] =>
-  typeof role === 'string' && ROLES.includes(role);
-
-/** Thinking that is kept in a field of its own belongs to the content, where the template expects it too. */
-function contentOf(message: Values): string | null {
-  const { content, reasoning_content: reasoning } = message;
-  if (typeof content !== 'string') return null;
-  return typeof reasoning === 'string' && reasoning.trim() !== ''
-    ? `<think>\n${reasoning.trim()}\n</think>\n\n${content}`
-    : content;
-}
-
-const hasEntries = (value: unknown): boolean => Array.isArray(value) && value.length > 0;
-
-/** @throws BadRow for what is not a list of messages of text */
-function chatOf(value: unknown, column: string): ChatMessage[] {
-  if (!Array.isArray(value) || value.length === 0) {
-    throw new BadRow(`must have a list of messages in ${column}`);
-  }
-  return value.map((message: unknown, i) => {
-    const at = `message ${i + 1} of ${column}`;
-    if (!isRecord(message)) throw new BadRow(`has something else than {role, content} as ${at}`);
-    if (!isRole(message.role)) {
-      throw new BadRow(
-        `has the role ${shownJson(message.role)} in ${at}; roles are system, user and assistant`,
-      );
-    }
-    if (hasEntries(message['tool_calls'])) throw new BadRow(`calls a tool in ${at}, which is not supported`);
-    const content = contentOf(message);
-    if (content === null) throw new BadRow(`must have text as the content of ${at}`);
-    return { role: message.role, content };
-  });
-}
 
 function nonEmpty(lesson: Lesson, column: string): Lesson {
   if (lesson.completion.trim() === '') throw new BadRow(`has nothing to learn in ${column}`);
@@ -170,9 +145,8 @@ function pairLesson(prompt: Found, completion: Found): Lesson {
 }
 
 function problemLesson(problem: Found, solution: Found): Lesson {
-  const question = questionText(problem.value);
-  if (question === null || question.trim() === '') throw new BadRow(`must have text in ${problem.name}`);
+  const { question, ...before } = questionOf(problem.value, problem.name);
   const completion = solutionText(solution.value);
   if (completion === null) throw new BadRow(`must have text in ${solution.name}`);
-  return nonEmpty({ form: 'problem', prompt: question, completion }, solution.name);
+  return nonEmpty({ form: 'problem', prompt: question, ...before, completion }, solution.name);
 }

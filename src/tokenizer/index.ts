@@ -6,10 +6,20 @@ import { maximum } from '../statistics';
 import { needThreads, TIMER_THREADS } from '../threads';
 import { readTokenizerFiles, type TokenizerFiles, type TokenizerFingerprints } from './files';
 import { tokenizersLibrary } from './libraries';
+import { type FindLost, lostFinder } from './lost';
 import { makeRenderer, type RenderChat } from './template';
 
 export type { TokenizerFingerprints } from './files';
-export { DEFAULT_PROMPT_TEMPLATE, fillTemplate, renderPrompt, renderPrompts } from './prompt';
+export type { Lost } from './lost';
+export {
+  DEFAULT_PROMPT_TEMPLATE,
+  fillTemplate,
+  promptMessages,
+  renderPrompt,
+  renderPrompts,
+  usualPromptTemplate,
+} from './prompt';
+export { LostCharacters, promptFaults } from './prompt-faults';
 export { measureCompletion, measureThinking, thinkLeftOpen } from './thinking';
 
 export interface Tokenizer {
@@ -27,6 +37,11 @@ export interface Tokenizer {
   readonly eosToken?: string;
   /** What the tokenizer puts before a text of its own, such as Llama's begin of text; absent: nothing. */
   readonly firstIds?: readonly number[];
+  /**
+   * The characters of a text that it has no token for, which the model therefore never sees; null: none. Absent
+   * where nothing can be lost, as in a byte-level tokenizer with all 256 bytes.
+   */
+  readonly findLost?: FindLost;
   /** Highest id + 1; the model's embedding may have more rows. */
   readonly vocabSize: number;
   /** Of the files it was made from; a tokenizer without them is trusted to be the same when a run is resumed. */
@@ -194,11 +209,13 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
       `${directory} names no end-of-sequence token: set eos_token in tokenizer_config.json or eos_token_id in generation_config.json`,
     );
   }
+  const encode = (text: string): Int32Array =>
+    limited(directory, plain.encode, text.length, () =>
+      Int32Array.from(library.encode(text, { add_special_tokens: false }).ids),
+    );
+  const findLost = lostFinder(files.tokenizer, encode);
   return {
-    encode: (text) =>
-      limited(directory, plain.encode, text.length, () =>
-        Int32Array.from(library.encode(text, { add_special_tokens: false }).ids),
-      ),
+    encode,
     decode: (tokens, options) =>
       tokens.length === 0
         ? ''
@@ -215,6 +232,7 @@ export async function loadTokenizer(directory: string): Promise<Tokenizer> {
     padId: idOf(tokenText(files.config.pad_token)) ?? idList(files.generation.pad_token_id)[0] ?? eosIds[0]!,
     ...(eosToken !== null && eosId !== null && { eosToken }),
     firstIds: firstIdsOf(directory, library),
+    ...(findLost !== null && { findLost }),
     vocabSize,
     fingerprints: files.fingerprints,
   };

@@ -1,5 +1,5 @@
 import { AcoerError } from '../errors';
-import type { Problem, Prompt } from '../types';
+import type { ChatMessage, Problem, Prompt } from '../types';
 import type { Tokenizer } from './index';
 import { Pace } from '../pace';
 import { thinkLeftOpen } from './thinking';
@@ -9,6 +9,18 @@ const PLACEHOLDER = '{problem}';
 /** The user's turn; `{problem}` is replaced by the question. The default is the authors' training prompt. */
 export const DEFAULT_PROMPT_TEMPLATE =
   'Solve the following math problem. Show your reasoning, then put your final answer in \\boxed{}.\n\n{problem}';
+
+/** SHA-256 of the embedded model's tokenizer.json. */
+export const EMBEDDED_TOKENIZER = 'b1d4d2a6c5520e918c27f3e02ccc19417779921771f8a8de23874416e83ce14d';
+
+/** For the embedded model and its task, which know no words: the question as it is. */
+export function usualPromptTemplate(
+  { fingerprints }: Pick<Tokenizer, 'fingerprints'>,
+  dataset: string,
+): string {
+  const embedded = fingerprints?.files['tokenizer.json'] === EMBEDDED_TOKENIZER;
+  return embedded || dataset === 'tiny' ? PLACEHOLDER : DEFAULT_PROMPT_TEMPLATE;
+}
 
 export interface PromptOptions {
   /** Text with `{problem}`. Default DEFAULT_PROMPT_TEMPLATE. */
@@ -28,8 +40,14 @@ export function fillTemplate(template: string, question: string): string {
   return template.split(PLACEHOLDER).join(question);
 }
 
+/** What the model is given: the messages that stand before the question in the data, and the question in the template. */
+export const promptMessages = (problem: Problem, promptTemplate: string): ChatMessage[] => [
+  ...(problem.before ?? []),
+  { role: 'user', content: fillTemplate(promptTemplate, problem.question) },
+];
+
 /**
- * One user turn in the model's chat template, ready for the assistant's turn.
+ * A problem in the model's chat template, ready for the assistant's turn.
  * @param index position in the run's data order: the prompt's key in every random stream
  */
 export function renderPrompt(
@@ -39,8 +57,7 @@ export function renderPrompt(
   options: PromptOptions = {},
 ): Prompt {
   const enableThinking = options.enableThinking ?? true;
-  const content = fillTemplate(options.promptTemplate ?? DEFAULT_PROMPT_TEMPLATE, problem.question);
-  const messages = [{ role: 'user' as const, content }];
+  const messages = promptMessages(problem, options.promptTemplate ?? DEFAULT_PROMPT_TEMPLATE);
   const turn = tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: false });
   const text = tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: true });
   // Look only at what the template adds for the assistant, since a question may quote `<think>`.

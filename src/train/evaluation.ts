@@ -54,6 +54,8 @@ export async function evaluatePolicy(
           message: `Out of memory in evaluation; the rest of it decodes at most ${slots} sequences at a time.`,
         }),
       signal,
+      // Said when the run was opened.
+      onWarning: () => undefined,
       onProgress: (progress) => {
         watch.progress();
         watch.note(() => `${kind} evaluation: ${progress.done} of ${progress.total} answers`);

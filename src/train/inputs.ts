@@ -17,7 +17,7 @@ import { readAdapterShape, resolveModel, type ModelFetchOptions } from '../model
 import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../plan';
 import { isJudgeFile, isUserJudge } from '../judges';
 import { isBuiltIn, listRewards, resolveReward } from '../rewards/registry';
-import { DEFAULT_PROMPT_TEMPLATE, loadTokenizer, type Tokenizer } from '../tokenizer';
+import { DEFAULT_PROMPT_TEMPLATE, loadTokenizer, promptFaults, type Tokenizer } from '../tokenizer';
 import type { WeightedReward } from '../grpo/context';
 import { inputIdentity, type Identity } from './identity';
 import { noteUnanswerable, skippedPrompts } from './long-prompts';
@@ -231,8 +231,10 @@ export async function openInputs(
     const { trainData, evalData } = await openData(config, parts, rewards, options);
     const skippedRows = await skippedPrompts(config, planned, { tokenizer, trainData }, options);
     const { onNotice, signal } = options;
+    const count = Math.max(config.evalProblems, config.evalSampledProblems);
+    const sets = [trainData, ...(evalData === null ? [] : [{ ...evalData, count }])];
+    for (const fault of await promptFaults(tokenizer, sets, { ...config, signal })) onNotice?.(fault);
     if (evalData !== null && onNotice !== undefined) {
-      const count = Math.max(config.evalProblems, config.evalSampledProblems);
       await noteUnanswerable({ dataset: evalData, count, tokenizer, config, signal }, planned, onNotice);
     }
     const identity = await inputIdentity(config, { tokenizer, evalData });

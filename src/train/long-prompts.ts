@@ -5,7 +5,8 @@ import { AcoerError } from '../errors';
 import { grouped } from '../text';
 import { Pace } from '../pace';
 import { promptLimit, type PlannedModel } from '../plan';
-import { fillTemplate, type Tokenizer } from '../tokenizer';
+import { promptMessages, type Tokenizer } from '../tokenizer';
+import type { ChatMessage, Problem } from '../types';
 
 interface LongPrompts {
   /** Row numbers in the data set. */
@@ -28,6 +29,24 @@ const MAX_BYTES = 3;
 
 const bytes = (text: string): number => Buffer.byteLength(text.normalize('NFC'));
 
+/** Stands for a message: templates may leave out an empty one. */
+const STAND_IN = 'x';
+
+/** Bytes that the chat template puts around messages of these roles. */
+function bytesAround(render: (messages: readonly ChatMessage[]) => string): (problem: Problem) => number {
+  const known = new Map<string, number>();
+  return ({ before = [] }) => {
+    const roles = [...before.map(({ role }) => role), 'user' as const];
+    const key = roles.join(' ');
+    let around = known.get(key);
+    if (around === undefined) {
+      around = bytes(render(roles.map((role) => ({ role, content: STAND_IN }))));
+      known.set(key, around);
+    }
+    return around;
+  };
+}
+
 /**
  * The problems whose prompts have more than `limit` tokens. A token stands for at least one byte, so only
  * prompts of more than `limit` bytes are encoded; hundreds of thousands of short ones take a second. Yields
@@ -37,23 +56,25 @@ const bytes = (text: string): number => Buffer.byteLength(text.normalize('NFC'))
 export async function findLongPrompts(limit: number, scanned: Scanned): Promise<LongPrompts> {
   const { dataset, count, tokenizer, config, signal } = scanned;
   const { promptTemplate, enableThinking } = config;
-  const render = (question: string) => {
-    const content = fillTemplate(promptTemplate, question);
-    return tokenizer.renderChat([{ role: 'user', content }], { enableThinking, addGenerationPrompt: true });
-  };
-  const around = bytes(render(''));
+  const render = (messages: readonly ChatMessage[]) =>
+    tokenizer.renderChat(messages, { enableThinking, addGenerationPrompt: true });
+  const around = bytesAround(render);
+  const empty = { id: '', question: '', gold: null, level: null };
+  const template = bytes(promptTemplate);
   const repeats = promptTemplate.split('{problem}').length - 1;
   const found: LongPrompts = { rows: new Set(), longest: null };
   // When no question can be too long, a data set that generates its rows on demand need not generate any.
   const { longestQuestion = Infinity } = dataset;
-  if (around + repeats * MAX_BYTES * longestQuestion <= limit) return found;
+  if (around(empty) + template + repeats * MAX_BYTES * longestQuestion <= limit) return found;
   const pace = new Pace();
   for (let row = 0; row < Math.min(count, dataset.size); row++) {
     await pace.turn();
     if (signal?.aborted === true) throw new AcoerError('INTERRUPTED', 'Interrupted while measuring prompts.');
-    const { question, id } = dataset.get(row);
-    if (around + repeats * bytes(question) <= limit) continue;
-    const tokens = tokenizer.encode(render(question)).length;
+    const problem = dataset.get(row);
+    const { question, before = [], id } = problem;
+    const said = before.reduce((sum, { content }) => sum + bytes(content), 0);
+    if (around(problem) + template + said + repeats * bytes(question) <= limit) continue;
+    const tokens = tokenizer.encode(render(promptMessages(problem, promptTemplate))).length;
     if (tokens <= limit) continue;
     found.rows.add(row);
     if (tokens > (found.longest?.tokens ?? 0)) found.longest = { tokens, id };

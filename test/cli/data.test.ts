@@ -51,7 +51,8 @@ test('shows the prompt as the model gets it, with its tokens', async () => {
     expect(ids).toEqual(Array.from(tokenizer.encode(prompt)));
     expect(tokenizer.decode(ids!)).toBe(tokens!.join(''));
   }
-  expect(examples[0]!.prompt).toContain('final answer in \\boxed{}.\n\nthree<|im_end|>');
+  // The embedded model is trained on the question as it is.
+  expect(examples[0]!.prompt).toBe('<|im_start|>user\nthree<|im_end|>\n<|im_start|>assistant\n');
   expect(promptLengths).toMatchObject({ unit: 'tokens', measured: 3 });
 });
 

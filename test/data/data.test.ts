@@ -101,7 +101,10 @@ describe('JSON Lines', () => {
       /line 1 has no value for the answer or solution .*its columns are question\. Set the right one/,
     ],
     ['{"answer":"a"}', /line 1 has no value for the problem .*its columns are answer\. Set the right one/],
-    ['{"question":["a"],"answer":"1"}', /line 1 must have text in question, or a list with one user message/],
+    [
+      '{"question":["a"],"answer":"1"}',
+      /line 1 has something else than \{role, content\} as message 1 of question/,
+    ],
     ['[1]', /line 1 must be a JSON object/],
     ['\n', /has no problems/],
   ])('%j is rejected', async (text, message) => {

@@ -142,7 +142,7 @@ test('a bad row is skipped only on request, and is counted', async () => {
   expect(dataset.source!.badRows.examples.map((text) => /line (\d)/.exec(text)![1])).toEqual(['2', '3', '4']);
 });
 
-test('a column may be configured, also inside an object, and a chat prompt is its user turn', async () => {
+test('a column may be configured, also inside an object, and a chat prompt is its user turn and what stands before it', async () => {
   const row = {
     prompt: [
       { role: 'system', content: 'Be brief.' },
@@ -154,7 +154,13 @@ test('a column may be configured, also inside an object, and a chat prompt is it
   const path = write('nested.jsonl', JSON.stringify(row));
   const columns = { answer: 'reward_model.ground_truth', level: 'extra.hard' };
   expect(await problemsOf(path, { columns })).toEqual([
-    { id: '0', question: 'How many?', gold: '12', level: '3' },
+    {
+      id: '0',
+      question: 'How many?',
+      before: [{ role: 'system', content: 'Be brief.' }],
+      gold: '12',
+      level: '3',
+    },
   ]);
   await expect(load(path, { columns: { answer: 'gold_answer' } })).rejects.toMatchObject({
     message: expect.stringContaining('looked for gold_answer'),

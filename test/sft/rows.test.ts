@@ -43,7 +43,7 @@ test.each<[Record<string, unknown>, RegExp]>([
   [{ prompt: [USER], completion: [SAID, SAID] }, /^must have one message in completion, not 2$/],
   [{ prompt: [USER], completion: [USER] }, /^must end with the assistant's message in completion, not the user's$/],
   [{ prompt: 'Hi', completion: '' }, /^has nothing to learn in completion$/],
-  [{ problem: ' ', solution: 'Ho' }, /^must have text in problem$/],
+  [{ problem: ' ', solution: 'Ho' }, /^has an empty problem$/],
   [{ problem: 'Hi', solution: {} }, /^must have text in solution$/],
 ])('%j is refused', (row, sentence) => {
   const refusal = (() => {

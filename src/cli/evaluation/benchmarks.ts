@@ -103,6 +103,12 @@ export async function loadBenchmarks(
 function problemsDigest(dataset: Dataset, problems: number): string {
   const rows = Array.from({ length: problems }, (_, i) => dataset.get(i));
   // Without columns kept for a judge, the digest is that of earlier versions.
-  const known = rows.map(({ id, question, gold, row }) => [id, question, gold, ...(row ? [row] : [])]);
+  const known = rows.map(({ id, question, before, gold, row }) => [
+    id,
+    question,
+    gold,
+    ...(before ? [before] : []),
+    ...(row ? [row] : []),
+  ]);
   return sha256(JSON.stringify(known));
 }

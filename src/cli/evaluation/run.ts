@@ -46,6 +46,8 @@ const noRoom = ({ model }: ModelSession, id: string, tokens: number): string =>
   `acoer: problem ${id} counts as unanswered: its prompt of ${tokens} tokens leaves no room for an answer in the model's ${model.info.maxPositions} positions.`;
 
 class EvaluationRun {
+  private readonly said = new Set<string>();
+
   constructor(
     private readonly flags: EvalFlags,
     private readonly modelName: string,
@@ -106,6 +108,12 @@ class EvaluationRun {
     };
   }
 
+  /** Once: every subject is asked the same prompts. */
+  private note(message: string): void {
+    if (!this.said.has(message)) printNote(message);
+    this.said.add(message);
+  }
+
   private answers(
     { subject, benchmark }: Unit,
     policy: Policy | null,
@@ -133,6 +141,7 @@ class EvaluationRun {
       signal: this.signal,
       finished,
       onNoRoom: ({ problem, ids }) => printNote(noRoom(this.session, problem.id, ids.length)),
+      onWarning: (message) => this.note(`acoer: ${benchmark.name}: ${message}`),
       onCompletion: (completion) => {
         file.append(storedCompletion(benchmark.name, completion));
         progress.add(completion);
