@@ -6,6 +6,7 @@
 // heads, K head size, P rotary positions, S slots of the cache, L positions of a slot.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace acoer::cuda {
@@ -88,8 +89,13 @@ constexpr int attentionSplits(int64_t length) {
   return static_cast<int>((length + kAttentionSplit - 1) / kAttentionSplit);
 }
 // Attention is compiled for groups of this many query heads; one that lies between takes the next.
-constexpr int attentionGroup(int64_t group) {
-  return group <= 1 ? 1 : group <= 2 ? 2 : group <= 4 ? 4 : 8;
+constexpr int kAttentionGroups[] = {1, 2, 4, 6, 8};
+constexpr size_t kAttentionGroupCount = sizeof(kAttentionGroups) / sizeof(kAttentionGroups[0]);
+// The place in that list of the one for `group` query heads, at most 8.
+constexpr size_t attentionGroupIndex(int64_t group) {
+  size_t index = 0;
+  while (kAttentionGroups[index] < group) ++index;
+  return index;
 }
 
 }  // namespace acoer::cuda

@@ -184,6 +184,7 @@ __device__ __forceinline__ void combine(const CombineArgs& a) {
   ACOER_ATTENTION(type, name, K, 1)           \
   ACOER_ATTENTION(type, name, K, 2)           \
   ACOER_ATTENTION(type, name, K, 4)           \
+  ACOER_ATTENTION(type, name, K, 6)           \
   ACOER_ATTENTION(type, name, K, 8)
 #define ACOER_ATTENTION_HEADS(type, name) \
   ACOER_ATTENTION_GROUPS(type, name, 64)  \

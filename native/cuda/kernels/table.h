@@ -18,6 +18,7 @@
   KERNEL(attention_##head##_g1, kAttentionThreads, AttentionArgs) \
   KERNEL(attention_##head##_g2, kAttentionThreads, AttentionArgs) \
   KERNEL(attention_##head##_g4, kAttentionThreads, AttentionArgs) \
+  KERNEL(attention_##head##_g6, kAttentionThreads, AttentionArgs) \
   KERNEL(attention_##head##_g8, kAttentionThreads, AttentionArgs)
 #define ACOER_KERNELS(KERNEL)                                           \
   KERNEL(norm_bf16, kNormThreads, NormArgs)                             \
@@ -76,11 +77,11 @@ constexpr KernelId attentionKernel(bool bf16, int64_t headDim, int64_t group) {
   const auto first =
       static_cast<size_t>(bf16 ? KernelId::attention_bf16_64_g1 : KernelId::attention_fp32_64_g1);
   const int64_t size = headDim == 64 ? 0 : headDim == 96 ? 1 : 2;
-  const int64_t compiled = attentionGroup(group);
-  const int64_t log = compiled == 1 ? 0 : compiled == 2 ? 1 : compiled == 4 ? 2 : 3;
-  return static_cast<KernelId>(first + static_cast<size_t>(size * 4 + log));
+  return static_cast<KernelId>(first + static_cast<size_t>(size) * kAttentionGroupCount +
+                               attentionGroupIndex(group));
 }
-static_assert(attentionKernel(false, 128, 5) == KernelId::attention_fp32_128_g8);
+static_assert(attentionKernel(false, 128, 5) == KernelId::attention_fp32_128_g6);
+static_assert(attentionKernel(false, 128, 7) == KernelId::attention_fp32_128_g8);
 static_assert(attentionKernel(true, 96, 2) == KernelId::attention_bf16_96_g2);
 
 }  // namespace acoer::cuda

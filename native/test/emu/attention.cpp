@@ -13,13 +13,14 @@ namespace {
 using Lengths = std::vector<int>;
 using AttentionKernel = void (*)(AttentionArgs);
 
-// By the logarithm of the compiled group.
+// In the order of kAttentionGroups.
 template <class T, int K>
-std::array<AttentionKernel, 4> kernelsOf() {
-#define ACOER_GROUPS(name, K)                                                \
-  {                                                                          \
-    acoer_attention_##name##_##K##_g1, acoer_attention_##name##_##K##_g2,    \
-        acoer_attention_##name##_##K##_g4, acoer_attention_##name##_##K##_g8 \
+std::array<AttentionKernel, kAttentionGroupCount> kernelsOf() {
+#define ACOER_GROUPS(name, K)                                                 \
+  {                                                                           \
+    acoer_attention_##name##_##K##_g1, acoer_attention_##name##_##K##_g2,     \
+        acoer_attention_##name##_##K##_g4, acoer_attention_##name##_##K##_g6, \
+        acoer_attention_##name##_##K##_g8                                     \
   }
   if constexpr (std::is_same_v<T, float>) {
     if constexpr (K == 64) return ACOER_GROUPS(fp32, 64);
@@ -87,10 +88,8 @@ struct Batch {
                              .capacity = capacity,
                              .splits = splits,
                              .scale = static_cast<float>(1 / std::sqrt(K))};
-    const int compiled = attentionGroup(group);
-    const size_t kernel = compiled == 8 ? 3 : static_cast<size_t>(compiled / 2);
-    emu::launch(kernelsOf<T, K>()[kernel], dim3(unsigned(splits), unsigned(kvHeads), rows),
-                dim3(kAttentionThreads), 0, args);
+    emu::launch(kernelsOf<T, K>()[attentionGroupIndex(group)],
+                dim3(unsigned(splits), unsigned(kvHeads), rows), dim3(kAttentionThreads), 0, args);
     if (splits > 1) {
       const CombineArgs rest{.sums_NJsGK = sums.data(),
                              .stats_NJsG2 = stats.data(),
