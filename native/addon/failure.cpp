@@ -4,6 +4,7 @@
 
 #include <new>
 
+#include "gpu_kernels.h"
 #include "memory.h"
 
 namespace acoer {
@@ -11,6 +12,13 @@ namespace {
 
 Failure failure(ErrorCode code, std::string message) {
   return {errorCodeName(code), std::move(message)};
+}
+
+// Behind its first line libtorch explains how to debug its own kernels.
+std::string describeAcceleratorError(const c10::AcceleratorError& error) {
+  const std::string text = error.what_without_backtrace();
+  const std::string advice = afterFatalGpuError(error.get_error_code());
+  return advice.empty() ? text : text.substr(0, text.find('\n')) + advice;
 }
 
 }  // namespace
@@ -26,7 +34,7 @@ Failure currentFailure() {
   } catch (const EngineError& error) {
     return {errorCodeName(error.code()), error.what(), error.place()};
   } catch (const c10::AcceleratorError& error) {
-    return describe(ErrorCode::kDevice, error.what_without_backtrace());
+    return describe(ErrorCode::kDevice, describeAcceleratorError(error));
   } catch (const c10::Error& error) {
     return describe(ErrorCode::kInternal, error.what_without_backtrace());
   } catch (const std::bad_alloc&) {

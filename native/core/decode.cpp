@@ -90,27 +90,30 @@ KvCache Decoder::makeCache() const {
   return KvCache(model_.spec, model_.device, model_.dtype, ops_ == Ops::kCpuKernels);
 }
 
-void Decoder::ensureRoom(int64_t rows, bool logits) {
+void Decoder::makeRoom(Scratch& scratch, int64_t rows) const {
+  if (rows <= scratch.room) return;
   const ModelSpec& spec = model_.spec;
   const auto options = at::device(model_.device).dtype(model_.dtype);
-  if (rows > room_) {
-    room_ = rows;
-    x_ND_ = at::empty({rows, spec.hiddenSize}, options);
-    normed_ND_ = at::empty({rows, spec.hiddenSize}, options);
-    qkv_NE_ = at::empty({rows, spec.qkvRows()}, options);
-    heads_NHK_ = at::empty({rows, spec.qRows()}, options);
-    gateUp_N2F_ = at::empty({rows, 2 * spec.intermediateSize}, options);
-    act_NF_ = at::empty({rows, spec.intermediateSize}, options);
-    ranks_NR_ = at::empty({rows, std::max<int64_t>(1, maxRanks_)}, options);
-  }
-  if (logits && (!logits_NV_.defined() || logits_NV_.size(0) < rows)) {
-    logits_NV_ = at::empty({rows, spec.vocabSize}, options.dtype(wideType(model_.dtype)));
-  }
+  scratch.room = rows;
+  scratch.x_ND = at::empty({rows, spec.hiddenSize}, options);
+  scratch.normed_ND = at::empty({rows, spec.hiddenSize}, options);
+  scratch.qkv_NE = at::empty({rows, spec.qkvRows()}, options);
+  scratch.heads_NHK = at::empty({rows, spec.qRows()}, options);
+  scratch.gateUp_N2F = at::empty({rows, 2 * spec.intermediateSize}, options);
+  scratch.act_NF = at::empty({rows, spec.intermediateSize}, options);
+  scratch.ranks_NR = at::empty({rows, std::max<int64_t>(1, maxRanks_)}, options);
+}
+
+void Decoder::ensureRoom(int64_t rows) {
+  makeRoom(steps_, rows);
+  if (logits_NV_.defined() && logits_NV_.size(0) >= rows) return;
+  const auto options = at::device(model_.device).dtype(wideType(model_.dtype));
+  logits_NV_ = at::empty({rows, model_.spec.vocabSize}, options);
 }
 
 Decoder::Part Decoder::makePart(const std::vector<DecodeRows::Span>& spans, const KvCache& cache,
                                 const DecodeWeights& weights, int64_t begin, int64_t end,
-                                int64_t first) const {
+                                const Scratch& scratch, int64_t first) const {
   Part part;
   part.spans = &spans;
   part.cache = &cache;
@@ -118,13 +121,13 @@ Decoder::Part Decoder::makePart(const std::vector<DecodeRows::Span>& spans, cons
   part.begin = begin;
   part.end = end;
   auto view = [&](const at::Tensor& whole) { return whole.narrow(0, first + begin, end - begin); };
-  part.x_ND = view(x_ND_);
-  part.normed_ND = view(normed_ND_);
-  part.qkv_NE = view(qkv_NE_);
-  part.heads_NHK = view(heads_NHK_);
-  part.gateUp_N2F = view(gateUp_N2F_);
-  part.act_NF = view(act_NF_);
-  part.ranks_NR = view(ranks_NR_);
+  part.x_ND = view(scratch.x_ND);
+  part.normed_ND = view(scratch.normed_ND);
+  part.qkv_NE = view(scratch.qkv_NE);
+  part.heads_NHK = view(scratch.heads_NHK);
+  part.gateUp_N2F = view(scratch.gateUp_N2F);
+  part.act_NF = view(scratch.act_NF);
+  part.ranks_NR = view(scratch.ranks_NR);
   return part;
 }
 
@@ -207,11 +210,11 @@ std::vector<std::pair<int64_t, int64_t>> Decoder::promptShares(const DecodeRows&
 
 void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
                       const std::function<bool(double share)>& goesOn) {
-  ensureRoom(rows.count(), false);
+  makeRoom(prompts_, rows.count());
   forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
     std::vector<Part> parts;
     for (const auto& [from, to] : promptShares(rows, begin, end)) {
-      parts.push_back(makePart(rows.spans, cache, weights, from, to, 0));
+      parts.push_back(makePart(rows.spans, cache, weights, from, to, prompts_, 0));
       placeRows(parts.back(), rows, true);
       embed(parts.back());
     }
@@ -239,9 +242,9 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
 bool Decoder::rowsAreIndependent() const { return form_ == LinearForm::kSmall; }
 
 at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache, int64_t first) {
-  ensureRoom(first + rows.count(), true);
+  ensureRoom(first + rows.count());
   forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
-    Part part = makePart(rows.spans, cache, weights, begin, end, first);
+    Part part = makePart(rows.spans, cache, weights, begin, end, steps_, first);
     part.logits_NV = logits_NV_.narrow(0, first + begin, end - begin);
     placeRows(part, rows, false);
     embed(part);

@@ -65,13 +65,14 @@ class Decoder {
   // worth one thread at most. Then several threads may call decode() at a time, for rows of their
   // own, once there is room for all.
   bool rowsAreIndependent() const;
-  void ensureRoom(int64_t rows, bool logits);
+  // For decode steps of up to `rows` rows.
+  void ensureRoom(int64_t rows);
 
   // With our CUDA kernels. Allocates, once, what decodeOnDevice needs for up to `rows` rows of up
   // to `splits` times cuda::kAttentionSplit positions.
   void reserve(int64_t rows, int64_t splits);
   // Like decode(), for rows that lie on the device in the order of `spans`. Only starts work, and
-  // takes no memory, so that it can be recorded.
+  // takes no memory, so that it can be recorded; fails with INTERNAL on more than was reserved.
   at::Tensor decodeOnDevice(const DeviceRows& rows, const std::vector<DecodeRows::Span>& spans,
                             int64_t splits, const KvCache& cache);
 
@@ -100,8 +101,16 @@ class Decoder {
     int64_t count() const { return end - begin; }
   };
 
+  // What rows are computed in. Decode steps and prompts have scratch of their own: graphs keep the
+  // addresses of the steps'.
+  struct Scratch {
+    int64_t room = 0;
+    at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR;
+  };
+  void makeRoom(Scratch& scratch, int64_t rows) const;
   Part makePart(const std::vector<DecodeRows::Span>& spans, const KvCache& cache,
-                const DecodeWeights& weights, int64_t begin, int64_t end, int64_t first) const;
+                const DecodeWeights& weights, int64_t begin, int64_t end, const Scratch& scratch,
+                int64_t first) const;
   // Adds the rows in host memory to a part, on the device where that is needed.
   void placeRows(Part& part, const DecodeRows& rows, bool prefill) const;
   std::vector<std::pair<int64_t, int64_t>> promptShares(const DecodeRows& rows, int64_t begin,
@@ -135,8 +144,8 @@ class Decoder {
   std::vector<size_t> weightsOf_;        // per policy
   std::vector<DecodeAdapter> adapters_;  // per policy; empty for the base and full policies
   int64_t maxRanks_ = 0;
-  int64_t room_ = 0;
-  at::Tensor x_ND_, normed_ND_, qkv_NE_, heads_NHK_, gateUp_N2F_, act_NF_, ranks_NR_, logits_NV_;
+  Scratch steps_, prompts_;
+  at::Tensor logits_NV_;
   at::Tensor splitSums_, splitStats_;  // scratch of the CUDA kernels' attention
 };
 

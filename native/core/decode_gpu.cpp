@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "decode.h"
+#include "error.h"
 #include "gpu_ops.h"
 
 namespace acoer {
@@ -43,7 +44,7 @@ std::string Decoder::kernelsDoNotFit(const Model& model) {
 
 void Decoder::reserve(int64_t rows, int64_t splits) {
   const ModelSpec& spec = model_.spec;
-  ensureRoom(rows, true);
+  ensureRoom(rows);
   const int64_t items = rows * spec.numHeads * splits;
   const auto options = at::device(model_.device).dtype(at::kFloat);
   splitSums_ = at::empty({items * spec.headDim}, options);
@@ -53,8 +54,13 @@ void Decoder::reserve(int64_t rows, int64_t splits) {
 at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
                                    const std::vector<DecodeRows::Span>& spans, int64_t splits,
                                    const KvCache& cache) {
+  const int64_t count = spans.back().end, items = count * model_.spec.numHeads * splits;
+  if (count > steps_.room || items * 2 > splitStats_.numel()) {
+    fail(ErrorCode::kInternal, "a decode step of " + std::to_string(count) + " rows and " +
+                                   std::to_string(splits) + " blocks of attention has no room");
+  }
   forEachWeights(spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
-    Part part = makePart(spans, cache, weights, begin, end, 0);
+    Part part = makePart(spans, cache, weights, begin, end, steps_, 0);
     part.logits_NV = logits_NV_.narrow(0, begin, end - begin);
     auto view = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin); };
     part.device = {view(rows.ids_N), view(rows.slots_N), view(rows.positions_N)};
@@ -63,7 +69,7 @@ at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
     for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
     writeLogits(part);
   });
-  return logits_NV_.narrow(0, 0, spans.back().end);
+  return logits_NV_.narrow(0, 0, count);
 }
 
 void Decoder::normOnGpu(Part& part, const at::Tensor& weight_D) const {

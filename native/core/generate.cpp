@@ -152,7 +152,7 @@ void GenerateRun::stepsApart() {
     begun.push_back(s.nextPosition);
   }
   ensureCapacity(count, std::min(furthest, longestOwnLive()));
-  decoder_.ensureRoom(count, true);
+  decoder_.ensureRoom(count);
   at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
     const c10::NoGradGuard noGrad;  // grad mode is thread-local
     runApart(begin, end, steps);

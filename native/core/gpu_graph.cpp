@@ -14,9 +14,13 @@ constexpr int kCaptureThreadLocal = 1;
 
 void check(const CudaRuntime& runtime, int result, const char* what) {
   if (result == 0) return;
-  runtime.getLastError();  // libtorch would take it for an error of its next launch
   fail(ErrorCode::kDevice,
-       std::string("a CUDA graph could not be ") + what + ": " + runtime.getErrorString(result));
+       std::string("a CUDA graph could not be ") + what + ": " + runtime.takeError(result));
+}
+
+// Where nothing more is done with what failed.
+void forget(const CudaRuntime& runtime, int result) {
+  if (result != 0) runtime.takeError(result);
 }
 
 int64_t allocationsSoFar(c10::Device device) {
@@ -34,11 +38,8 @@ class Capture {
     check(runtime, runtime.streamBeginCapture(stream, kCaptureThreadLocal), "begun");
   }
   ~Capture() {
-    if (!ended_) {
-      end();
-      runtime_.getLastError();
-    }
-    if (graph_ != nullptr) runtime_.graphDestroy(graph_);
+    if (!ended_) forget(runtime_, end());
+    if (graph_ != nullptr) forget(runtime_, runtime_.graphDestroy(graph_));
   }
   Capture(const Capture&) = delete;
   Capture& operator=(const Capture&) = delete;
@@ -80,7 +81,7 @@ GpuGraph::GpuGraph(GpuGraph&& other) noexcept
       executable_(std::exchange(other.executable_, nullptr)) {}
 
 GpuGraph::~GpuGraph() {
-  if (executable_ != nullptr) runtime_.graphExecDestroy(executable_);
+  if (executable_ != nullptr) forget(runtime_, runtime_.graphExecDestroy(executable_));
 }
 
 void GpuGraph::launch() const {

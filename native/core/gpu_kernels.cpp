@@ -4,9 +4,11 @@
 #include <dlfcn.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <vector>
 
 #include "error.h"
@@ -67,6 +69,21 @@ std::filesystem::path fatbinBesideThisCode() {
 
 }  // namespace
 
+std::string afterFatalGpuError(int error) {
+  // Of cudaError_t (driver_types.h of CUDA 13.0), those that leave the process in an inconsistent
+  // state: illegal address, timeout, the kernels' own exceptions, launch failure and their like.
+  constexpr int kFatal[] = {226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911};
+  if (std::find(std::begin(kFatal), std::end(kFatal), error) == std::end(kFatal)) return "";
+  return "; CUDA does nothing more in this process, so start it again, with ACOER_KERNELS=aten to "
+         "leave out acoer's CUDA kernels";
+}
+
+std::string CudaRuntime::takeError(int error) const {
+  if (getLastError != nullptr) getLastError();
+  const std::string text = getErrorString == nullptr ? "" : getErrorString(error);
+  return (text.empty() ? "error " + std::to_string(error) : text) + afterFatalGpuError(error);
+}
+
 CudaRuntime loadedCudaRuntime() {
   CudaRuntime runtime;
   lookUp(runtime.libraryLoadData, "cudaLibraryLoadData");
@@ -91,21 +108,26 @@ GpuKernels::GpuKernels(const std::filesystem::path& fatbin, const CudaRuntime& r
   const int loaded =
       runtime.libraryLoadData(&library_, bytes.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (loaded != 0) {
-    fail(ErrorCode::kDevice, "the CUDA runtime does not load " + fatbin.string() + ": " +
-                                 runtime.getErrorString(loaded));
+    fail(ErrorCode::kDevice,
+         "the CUDA runtime does not load " + fatbin.string() + ": " + runtime.takeError(loaded));
   }
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const char* name = cuda::kKernels[i].name;
     const int found = runtime.libraryGetKernel(&kernels_[i], library_, name);
     if (found == 0) continue;
-    const std::string why = runtime.getErrorString(found);
-    runtime.libraryUnload(library_);
+    const std::string why = runtime.takeError(found);
+    unload();
     fail(ErrorCode::kBadFile,
          fatbin.string() + " gives no kernel " + name + " for this GPU: " + why);
   }
 }
 
-GpuKernels::~GpuKernels() { runtime_.libraryUnload(library_); }
+GpuKernels::~GpuKernels() { unload(); }
+
+void GpuKernels::unload() {
+  const int result = runtime_.libraryUnload(library_);
+  if (result != 0) runtime_.takeError(result);  // it is not used any more
+}
 
 void GpuKernels::launchWith(cuda::KernelId id, LaunchSize grid, void* args, size_t argsBytes,
                             void* stream) const {
@@ -118,7 +140,7 @@ void GpuKernels::launchWith(cuda::KernelId id, LaunchSize grid, void* args, size
                                              {info.threads, 1, 1}, argList, 0, stream);
   if (launched != 0) {
     fail(ErrorCode::kDevice, std::string("the CUDA kernel ") + info.name +
-                                 " did not start: " + runtime_.getErrorString(launched));
+                                 " did not start: " + runtime_.takeError(launched));
   }
 }
 

@@ -37,7 +37,16 @@ struct CudaRuntime {
   int (*graphLaunch)(void* executable, void* stream) = nullptr;
   int (*graphDestroy)(void* graph) = nullptr;
   int (*graphExecDestroy)(void* executable) = nullptr;
+
+  // The text of a call's error, and what to do where it ends CUDA for the process. Every failed
+  // call must pass here: the runtime keeps its error, and libtorch would take it for one of its own
+  // next launch.
+  std::string takeError(int error) const;
 };
+
+// What to do after a cudaError_t that ends CUDA for the process, such as an illegal address, as
+// the end of a sentence; empty for other errors.
+std::string afterFatalGpuError(int error);
 
 // Of the runtime in this process, by dlsym.
 CudaRuntime loadedCudaRuntime();
@@ -60,6 +69,7 @@ class GpuKernels {
   const CudaRuntime& runtime() const { return runtime_; }
 
  private:
+  void unload();
   void launchWith(cuda::KernelId id, LaunchSize grid, void* args, size_t argsBytes,
                   void* stream) const;
 

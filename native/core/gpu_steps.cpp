@@ -90,7 +90,8 @@ GpuSteps::Layout GpuSteps::layoutOf(const std::vector<GpuRow>& rows, int64_t ste
       layout.spans.push_back({rows[n].policy, place, place});
     }
     layout.spans.back().end = place + 1;
-    longest = std::max(longest, rows[n].position + steps);
+    // A row may end before the look does, so its last position bounds it, too.
+    longest = std::max(longest, std::min(rows[n].position + steps, cache_.positions()));
   }
   layout.spans.back().end = roundedUp(static_cast<int64_t>(rows.size()));
   layout.splits = roundedUp(cuda::attentionSplits(longest));

@@ -71,6 +71,10 @@ PlantedBug::PlantedBug(int number) { emu::plantedBug() = number; }
 PlantedBug::~PlantedBug() { emu::plantedBug() = 0; }
 
 const GpuKernels& emulatedKernels() {
+  if (!checkDevice().is_cpu()) {
+    fail(ErrorCode::kInternal, "emulated kernels read host memory, and the tensors are on " +
+                                   checkDevice().str() + "; use kernelsToCheck()");
+  }
   static const auto* kernels = new GpuKernels(fatbin(), emulatedRuntime());
   return *kernels;
 }

@@ -5,7 +5,8 @@
 
 namespace acoer::check {
 
-// All kernels of the table, run by the emulator (native/test/emu) on tensors in host memory.
+// All kernels of the table, run by the emulator (native/test/emu) on tensors in host memory. Fails
+// unless checkDevice() is a CPU.
 const GpuKernels& emulatedKernels();
 
 // The kernels to check on checkDevice(): emulated on a CPU, else the real ones, without which the

@@ -92,7 +92,8 @@ ACOER_TEST(gpu_kernels_decode_shows_bugs) {
   }
 }
 
-// Untied weights, a group of three query heads and heads of 96; then heads of 128 in a group of 8.
+// Untied weights, a group of three query heads and heads of 96; then heads of 128 in a group of 8,
+// and in a group of 6 with biases, as DeepSeek-R1-Distill-Qwen-1.5B has them.
 ACOER_TEST(gpu_kernels_decode_other_shapes) {
   ModelSpec spec = smallSpec();
   spec.tieWordEmbeddings = false;
@@ -101,13 +102,37 @@ ACOER_TEST(gpu_kernels_decode_other_shapes) {
   wide.headDim = 128;
   wide.numHeads = 8;
   wide.numKvHeads = 1;
-  for (const ModelSpec& shape : {spec, wide}) {
+  ModelSpec six = qwen2Spec();
+  six.headDim = 128;
+  six.numHeads = 12;
+  six.numKvHeads = 2;
+  for (const ModelSpec& shape : {spec, wide, six}) {
     const auto model = modelWithKernels(shape, at::kFloat, 13);
     const auto adapter = strongAdapter(model, 15);
     const auto requests = variedRequests(shape, adapter.get());
     const ScoreGap gap = gapToScore(*model, requests, collect(*model, requests));
     ACOER_CHECK_LE(gap.logprob, 1e-4);
     ACOER_CHECK_LE(gap.entropy, 1e-4);
+  }
+}
+
+// The longest row ends at a border of attention's blocks in the middle of a look, while another row
+// goes on: the scratch for the blocks must hold every step of that look.
+ACOER_TEST(gpu_kernels_decode_ends_at_a_block) {
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
+  struct Lengths {
+    int64_t prompt, newTokens;
+  };
+  for (const auto& [longest, other] : {std::pair<Lengths, Lengths>{{500, 13}, {300, 40}},
+                                       {{250, 7}, {17, 30}},
+                                       {{1020, 5}, {250, 20}}}) {
+    std::vector<GenerateRequest> requests;
+    for (const auto& [prompt, newTokens] : {longest, other}) {
+      requests.push_back(
+          makeRequest(randomIds(model->spec, prompt, static_cast<uint64_t>(prompt)), 1, newTokens));
+    }
+    const ScoreGap gap = gapToScore(*model, requests, collect(*model, requests));
+    ACOER_CHECK_LE(gap.logprob, 1e-4);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <utility>
 #include <vector>
 
 #include "check.h"
@@ -13,12 +14,14 @@ namespace {
 
 constexpr int kNotFound = 500;  // cudaErrorSymbolNotFound
 constexpr int kBadImage = 200;
+constexpr int kIllegalAddress = 700;
 
 // What the runtime was asked for; the functions of CudaRuntime hold no state.
 struct Calls {
   std::vector<std::string> names;
   std::string missingName;
-  int loadError = 0, launchError = 0, unloads = 0;
+  int loadError = 0, launchError = 0, unloadError = 0, unloads = 0;
+  int lastError = 0;  // what libtorch would find after its own next launch
   const void* kernel = nullptr;
   LaunchSize grid, block;
   size_t sharedBytes = 1;
@@ -28,26 +31,32 @@ struct Calls {
 Calls calls;
 int libraryMark;
 
+int answer(int error) {
+  if (error != 0) calls.lastError = error;
+  return error;
+}
+
 CudaRuntime fakeRuntime() {
   calls = {};
   CudaRuntime runtime;
+  runtime.getLastError = [] { return std::exchange(calls.lastError, 0); };
   runtime.libraryLoadData = [](void** library, const void* code, void*, void**, unsigned, void*,
                                void**, unsigned) {
     *library = &libraryMark;
     uint32_t magic;
     std::memcpy(&magic, code, sizeof magic);
-    return magic == 0xBA55ED50 ? calls.loadError : kBadImage;
+    return answer(magic == 0xBA55ED50 ? calls.loadError : kBadImage);
   };
   // A kernel's handle is its number in the order of the questions, from 1.
   runtime.libraryGetKernel = [](void** kernel, void* library, const char* name) {
-    if (library != &libraryMark || calls.missingName == name) return kNotFound;
+    if (library != &libraryMark || calls.missingName == name) return answer(kNotFound);
     calls.names.push_back(name);
     *kernel = reinterpret_cast<void*>(calls.names.size());
     return 0;
   };
   runtime.libraryUnload = [](void*) {
     ++calls.unloads;
-    return 0;
+    return answer(calls.unloadError);
   };
   runtime.launchKernel = [](const void* kernel, LaunchSize grid, LaunchSize block, void** args,
                             size_t sharedBytes, void* stream) {
@@ -57,7 +66,7 @@ CudaRuntime fakeRuntime() {
     calls.sharedBytes = sharedBytes;
     calls.stream = stream;
     std::memcpy(&calls.norm, args[0], sizeof calls.norm);
-    return calls.launchError;
+    return answer(calls.launchError);
   };
   runtime.getErrorString = [](int error) {
     return error == kNotFound ? "named symbol not found" : "some error";
@@ -166,6 +175,44 @@ ACOER_TEST(gpu_kernels_refused) {
   ACOER_CHECK(holds(chooseGpuKernels("", file.path(), runtime).reason,
                     "has no cudaLibraryLoadData; a libtorch built for CUDA 12.8"));
   ACOER_CHECK(holds(chooseGpuKernels("", file.path(), {}).reason, "has no cudaLaunchKernel"));
+}
+
+// libtorch asks for the last error after each of its own launches and throws it, so a failure of
+// ours that it can see would end the operations that are to take over.
+ACOER_TEST(gpu_kernels_leave_no_error_behind) {
+  const TemporaryFile file(smallFatbin());
+  const CudaRuntime runtime = fakeRuntime();
+  calls.loadError = 209;  // cudaErrorNoKernelImageForDevice
+  ACOER_CHECK(chooseGpuKernels("", file.path(), runtime).kernels == nullptr);
+  ACOER_CHECK(calls.lastError == 0);
+  calls.loadError = 0;
+  calls.missingName = "acoer_adamw";
+  calls.unloadError = 4;  // cudaErrorCudartUnloading
+  ACOER_CHECK(chooseGpuKernels("", file.path(), runtime).kernels == nullptr);
+  ACOER_CHECK(calls.unloads == 1 && calls.lastError == 0);
+  calls.missingName.clear();
+  {
+    const GpuKernels kernels(file.path(), runtime);
+    calls.launchError = kBadImage;
+    const auto launch = [&] {
+      kernels.launch(cuda::KernelId::norm_fp32, {}, cuda::NormArgs{}, nullptr);
+    };
+    ACOER_CHECK_THROWS(launch(), ErrorCode::kDevice, "did not start");
+    ACOER_CHECK(calls.lastError == 0);
+    calls.launchError = kIllegalAddress;
+    ACOER_CHECK_THROWS(launch(), ErrorCode::kDevice,
+                       "start it again, with ACOER_KERNELS=aten to leave out");
+  }
+  ACOER_CHECK(calls.unloads == 2 && calls.lastError == 0);
+}
+
+ACOER_TEST(gpu_kernels_advice_after_fatal_errors) {
+  for (const int fatal : {kIllegalAddress, 716, 719}) {
+    ACOER_CHECK(holds(afterFatalGpuError(fatal), "ACOER_KERNELS=aten"));
+  }
+  for (const int passing : {1, 2, kBadImage, 209, kNotFound, 900}) {
+    ACOER_CHECK(afterFatalGpuError(passing).empty());
+  }
 }
 
 ACOER_TEST(gpu_kernels_setting) {
