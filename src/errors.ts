@@ -15,6 +15,8 @@ export type AcoerErrorCode =
   | 'COLLAPSED' // the collapse guard ended the run: exit 1
   | 'HUNG' // the watchdog ended the run: exit 1
   | 'REWARD_FAILED' // a user's reward threw, timed out or returned an invalid value: exit 1
+  | 'SAMPLER_FAILED' // a sampler of the user's threw, or gave a wrong completion: exit 1
+  | 'LOSS_FAILED' // a loss of the user's threw, or gave wrong numbers: exit 1
   | 'JUDGE_FAILED' // a user's judge threw, timed out or returned an invalid value: exit 1
   | 'HUB' // a model or dataset could not be fetched from the Hugging Face hub: exit 2
   | 'SETUP' // a tool or library is missing at set-up: exit 1

@@ -49,6 +49,8 @@ const moduleOf = (path: string): string => path.replace(/\.ts$/, '').split('/')[
 const LAYERS: readonly (readonly string[])[] = [
   [
     'types',
+    'abortable',
+    'border',
     'metric-names',
     'errors',
     'addon',

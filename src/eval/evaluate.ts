@@ -1,4 +1,5 @@
 /** Answers a benchmark with a model and grades the answers as they end. */
+import { abortable } from '../abortable';
 import type { Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
 import { isPromise } from '../deadline';
@@ -10,6 +11,7 @@ import {
   DecodeTracker,
   type Decoding,
   EngineSampler,
+  sampleChecked,
   type SamplePrompt,
   type SampleProgress,
   SlotLimit,
@@ -166,7 +168,12 @@ class Evaluator {
       },
     };
     this.tracker.begin(asked.map(({ prompt }) => prompt));
-    await this.sampler.sample(wanted, settings, (completion) => {
+    const nameOf = (prompt: number, sample: number) => {
+      const { index, problem } = asked[prompt]!.prompt;
+      return `sample ${sample} of problem ${index} (${problem.id})`;
+    };
+    const border = { tokenizer, vocabSize: model.info.vocabSize, nameOf };
+    await sampleChecked(this.sampler, wanted, settings, border, (completion) => {
       if (completion.finish === 'cancelled') return;
       const { prompt, sample, ids } = completion;
       this.tracker.ended({ prompt, sample, tokens: ids.length });
@@ -176,7 +183,11 @@ class Evaluator {
   }
 
   private async allJudged(): Promise<void> {
-    await Promise.all(this.judging);
+    const { signal } = this.options;
+    await abortable(Promise.all(this.judging), signal).catch((error: unknown) => {
+      // The answers that are not judged are missing, which the caller reports.
+      if (signal?.aborted !== true) throw error;
+    });
     this.judging = [];
   }
 

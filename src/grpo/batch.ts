@@ -1,6 +1,6 @@
 /** A generated batch, ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
 import type { Group, StepMetrics } from '../types';
-import { abortable } from './abortable';
+import { abortable } from '../abortable';
 import { batchAdvantages, type BatchAdvantages } from './advantages';
 import { samplingSeed, type LoopContext, type LoopState } from './context';
 import { sampleTokens } from '../packing';

@@ -6,14 +6,16 @@ import { shareOf } from '../ranks';
 import { streamSeed } from '../rng';
 import {
   DecodeTracker,
+  follow,
   requestOf,
+  sampleChecked,
   type Completion,
   type SamplePrompt,
   type SampleProgress,
   type SampleSettings,
 } from '../sampling';
 import type { Group, Prompt, Rollout } from '../types';
-import { abortable } from './abortable';
+import { abortable } from '../abortable';
 import type { LoopContext } from './context';
 import { memoryError } from './memory';
 import { generationError, onEveryRank } from './non-finite';
@@ -92,9 +94,11 @@ async function sampleShare(
   prompts: readonly Prompt[],
   seed: number | bigint,
 ): Promise<SampledGroups> {
-  const { config, policy, sampler, onDecoded, watch } = context;
+  const { config, model, policy, sampler, tokenizer, onDecoded, watch, signal } = context;
   const total = prompts.length * config.numGenerations;
-  const rollouts: Rollout[] = [];
+  /** Each at the place of its key, so that none can take another's reward. */
+  const rollouts = prompts.map(() => new Array<Rollout | undefined>(config.numGenerations));
+  let done = 0;
   const inFlight = prompts.map((prompt) =>
     Array.from({ length: config.numGenerations }, (_, sample) =>
       watch.begin(() => ({ sample: completionName(prompt, sample), problem: head(prompt.problem.question) })),
@@ -102,7 +106,7 @@ async function sampleShare(
   );
   const tracker = new DecodeTracker();
   tracker.begin(prompts);
-  const tell = () => onDecoded?.({ done: rollouts.length, total, ...tracker.decoding });
+  const tell = () => onDecoded?.({ done, total, ...tracker.decoding });
   const onProgress = (progress: SampleProgress) => {
     if (!tracker.report(progress)) return;
     watch.progress();
@@ -110,13 +114,14 @@ async function sampleShare(
   };
   const asked = samplePrompts(context, prompts, seed);
   const settings = { ...sampleSettings(context), onProgress };
-  await sampler.follow(policy.version);
+  await follow(sampler, policy.version, signal);
   const judging: Promise<void>[] = [];
   const onCompletion = (completion: Completion) => {
     const { prompt, sample, ids } = completion;
     tracker.ended({ prompt, sample, tokens: ids.length });
     const judged = (rollout: Rollout) => {
-      rollouts.push(rollout);
+      rollouts[prompt]![sample] = rollout;
+      done++;
       inFlight[prompt]![sample]!();
       tell();
     };
@@ -127,19 +132,22 @@ async function sampleShare(
     work.catch(() => undefined);
     judging.push(work);
   };
-  const { newTokens } = await sampler.sample(asked, settings, onCompletion).catch((error: unknown) => {
-    if (errorCode(error) === 'OUT_OF_MEMORY') throw memoryError(error, 'rollout', config);
-    const requests = asked.map((prompt) => requestOf(prompt, settings, policy));
-    const ended = rollouts.map((rollout) => ({ ...rollout, request: prompts.indexOf(rollout.prompt) }));
-    throw generationError(error, prompts, requests, ended);
-  });
-  await abortable(Promise.all(judging), context.signal);
-  if (rollouts.length !== total || rollouts.some((rollout) => rollout.finish === 'cancelled')) {
+  const nameOf = (prompt: number, sample: number) => completionName(prompts[prompt]!, sample);
+  const border = { tokenizer, vocabSize: model.info.vocabSize, nameOf };
+  const ended = () => rollouts.flatMap((own) => own.filter((rollout) => rollout !== undefined));
+  const { newTokens } = await sampleChecked(sampler, asked, settings, border, onCompletion).catch(
+    (error: unknown) => {
+      if (errorCode(error) === 'OUT_OF_MEMORY') throw memoryError(error, 'rollout', config);
+      const requests = asked.map((prompt) => requestOf(prompt, settings, policy));
+      const sampled = ended().map((rollout) => ({ ...rollout, request: prompts.indexOf(rollout.prompt) }));
+      throw generationError(error, prompts, requests, sampled);
+    },
+  );
+  await abortable(Promise.all(judging), signal);
+  const all = ended();
+  if (all.length !== total || all.some((rollout) => rollout.finish === 'cancelled')) {
     throw new AcoerError('CANCELLED', 'Generation ended before every completion was sampled.');
   }
-  const groups = prompts.map((prompt): Group => {
-    const own = rollouts.filter((rollout) => rollout.prompt === prompt);
-    return { prompt, rollouts: own.sort((a, b) => a.sample - b.sample) };
-  });
+  const groups = prompts.map((prompt, i): Group => ({ prompt, rollouts: rollouts[i] as Rollout[] }));
   return { groups, newTokens };
 }

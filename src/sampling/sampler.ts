@@ -47,6 +47,11 @@ export interface Completion extends Thinking, Required<Outside> {
   text: string;
 }
 
+/** What a sampler hands in: text and counts may be left out, and are then made from the ids. */
+export type SampledCompletion = Omit<Completion, 'text' | keyof Thinking | keyof Outside> &
+  Partial<Pick<Completion, 'text' | keyof Thinking | keyof Outside>>;
+
+/** Each completion is checked as it arrives; SAMPLER_FAILED ends the run, naming the completion and its fault. */
 export interface Sampler {
   /**
    * Whether `sample` calls `onProgress`, at the least after every eight tokens or layer of a prefill. The
@@ -54,13 +59,14 @@ export interface Sampler {
    */
   readonly reportsProgress?: boolean;
   /**
-   * `onCompletion` gets each completion once, as it ends, including those that `signal` cut off.
+   * `onCompletion` gets each completion once, as it ends, including those that `signal` cut off. `finish` is
+   * `stop` exactly if the last id is one of `stopIds`.
    * @throws OUT_OF_MEMORY when not even one can be sampled; NOT_FINITE with `request`, `sample` and `token`
    */
   sample(
     prompts: readonly SamplePrompt[],
     settings: SampleSettings,
-    onCompletion: (completion: Completion) => void,
+    onCompletion: (completion: SampledCompletion) => void,
   ): Promise<GenerateStats>;
   /** Called before sampling; a sampler with its own copy of the weights fetches them for a new version. */
   follow(policyVersion: number): Promise<void>;

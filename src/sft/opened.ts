@@ -2,7 +2,7 @@
 import { mergeLayers, type ConfigInput } from '../config';
 import type { Engine, Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
-import { abortable } from '../grpo/abortable';
+import { abortable } from '../abortable';
 import { adapterWeights, modelFingerprints } from '../models';
 import {
   createRunDirectory,

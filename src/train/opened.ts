@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
-import { abortable } from '../grpo/abortable';
+import { abortable } from '../abortable';
 import { resolveLoss } from '../losses';
 import { adapterWeights, modelFingerprints } from '../models';
 import { assertFits, promptLimit, type Plan } from '../plan';

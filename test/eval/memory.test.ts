@@ -24,7 +24,7 @@ const model = {
         [id.closeThink, id.boxed, id.openBrace, ...Array<number>(30).fill(id.letter), id.closeBrace, id.eos],
         LENGTH - 35,
       );
-      const none = new Float64Array(0);
+      const none = new Float64Array(LENGTH);
       options?.onSequence?.({ request, sample: 0, ids, logprobs: none, entropies: none, finish: 'stop' });
       if (request % 100 === 0) await new Promise((resolve) => setImmediate(resolve));
     }

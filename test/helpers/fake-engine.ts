@@ -69,7 +69,7 @@ const slopes = (id: number, place: number): Theta => [((id % 5) - 2) / 10, ((pla
 
 function logprobOf(id: number, place: number, theta: Theta): number {
   const [s0, s1] = slopes(id, place);
-  return -0.1 - ((id * 7 + place) % 13) / 13 + s0 * theta[0] + s1 * theta[1];
+  return -3 - ((id * 7 + place) % 13) / 13 + s0 * theta[0] + s1 * theta[1];
 }
 
 const entropyOf = (id: number, place: number, theta: Theta) =>
@@ -236,6 +236,7 @@ export class FakeModel implements Model {
     parameterCount: 2,
     numLayers: 1,
     maxPositions: 4096,
+    vocabSize: 46,
   } as unknown as NativeModelInfo;
 
   constructor(private readonly faults: FakeFaults) {}

@@ -13,7 +13,7 @@ import type { Engine, Model } from '../../engine/types';
 import { AcoerError, errorMessage } from '../../errors';
 import { writeJsonAtomic, type RunDirectory } from '../../run';
 import type { Sampler } from '../../sampling';
-import { abortable } from '../../grpo/abortable';
+import { abortable } from '../../abortable';
 import type { TrainEvent } from '../events';
 import { hangReport, hangSentence, type Hang } from './dump';
 import { phaseLimitMs, tickMs, type ModelSize } from './limits';

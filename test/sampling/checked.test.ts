@@ -1,0 +1,243 @@
+/** Samplers that repeat, omit or bend completions: refused at the port, in training and in evaluations. */
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { GenerateCallOptions, GeneratedSequence, GenerateRequest } from '../../src/engine/types';
+import { evaluate } from '../../src/eval';
+import type { Completion, Sampler } from '../../src/sampling';
+import { train, type SamplerMaker, type TrainOptions } from '../../src/train';
+import { FakeEngine, FakeModel } from '../helpers/fake-engine';
+import { FAKE_IDS, fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
+
+const root = mkdtempSync(join(tmpdir(), 'acoer-sampler-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+let runs = 0;
+
+const options = (changes: TrainOptions): TrainOptions => ({
+  model: 'tiny',
+  out: join(root, `run-${runs++}`),
+  maxSteps: 2,
+  promptsPerStep: 2,
+  numGenerations: 4,
+  maxCompletionLength: 60,
+  evalProblems: 0,
+  evalSampledProblems: 0,
+  engine: new FakeEngine(),
+  tokenizer: fakeTokenizer,
+  trainData: fakeDataset(30),
+  ...changes,
+});
+
+const run = async (sampler: SamplerMaker, changes: TrainOptions = {}) =>
+  (await train(options({ sampler, ...changes }))).result();
+
+/** A sampler around the engine's own whose completions go through `bend`. */
+const bending =
+  (bend: (completion: Completion, on: (bent: object | null) => void) => void): SamplerMaker =>
+  ({ engineSampler }) => ({
+    follow: (version) => engineSampler.follow(version),
+    sample: (prompts, settings, onCompletion) =>
+      engineSampler.sample(prompts, settings, (completion) =>
+        bend(completion as Completion, (bent) => onCompletion(bent as Completion)),
+      ),
+  });
+
+const changing = (change: (completion: Completion) => object): SamplerMaker =>
+  bending((completion, on) => on({ ...completion, ...change(completion) }));
+
+test('a sampler that hands on what the engine sampled trains the same run', async () => {
+  const [own, passed, bare] = [
+    await run(({ engineSampler }) => engineSampler),
+    await run(changing(() => ({}))),
+    // Text and counts are made from the ids.
+    await run(
+      bending(({ prompt, sample, ids, logprobs, entropies, finish }, on) =>
+        on({ prompt, sample, ids, logprobs, entropies, finish }),
+      ),
+    ),
+  ];
+  const { directory: _, ...facts } = own.run;
+  for (const other of [passed, bare]) expect(other.run).toMatchObject(facts);
+});
+
+const WRONG: [string, (completion: Completion) => object, RegExp][] = [
+  ['log-probs one short', (c) => ({ logprobs: c.logprobs.slice(1) }), /has \d+ log-probs for \d+ ids/],
+  ['log-probs one long', (c) => ({ logprobs: Float64Array.of(0, ...c.logprobs) }), /has \d+ log-probs for/],
+  ['NaN', (c) => ({ logprobs: c.logprobs.map(() => NaN) }), /log-probs have NaN at token 0/],
+  ['-Infinity', (c) => ({ logprobs: c.logprobs.map(() => -Infinity) }), /log-probs have -Infinity/],
+  ['+5', (c) => ({ logprobs: c.logprobs.map(() => 5) }), /log-prob of token 0 is 5, and none is above 0/],
+  ['no log-probs', () => ({ logprobs: undefined }), /log-probs must be a Float64Array, not undefined/],
+  ['a list of log-probs', (c) => ({ logprobs: [...c.logprobs] }), /must be a Float64Array, not a list of/],
+  ['float32', (c) => ({ logprobs: Float32Array.from(c.logprobs) }), /not a Float32Array of/],
+  ['no entropies', () => ({ entropies: undefined }), /entropies must be a Float64Array/],
+  ['entropies one short', (c) => ({ entropies: c.entropies.slice(1) }), /entropies for/],
+  ['entropies below 0', (c) => ({ entropies: c.entropies.map(() => -1) }), /entropy at token 0 is -1/],
+  [
+    'no ids',
+    () => ({ ids: new Int32Array(0), logprobs: new Float64Array(0), entropies: new Float64Array(0) }),
+    /no ids/,
+  ],
+  ['ids cut to 3', (c) => ({ ids: c.ids.slice(0, 3) }), /log-probs for 3 ids/],
+  ['ids as a list', (c) => ({ ids: [...c.ids] }), /ids must be an Int32Array, not a list/],
+  ['ids as text', () => ({ ids: 'abc' }), /ids must be an Int32Array, not "abc"/],
+  [
+    'an id beyond the vocabulary',
+    (c) => ({ ids: c.ids.map(() => 46) }),
+    /id 0 is 46, and the vocabulary has 46/,
+  ],
+  ['a negative id', (c) => ({ ids: c.ids.map(() => -1) }), /id 0 is -1/],
+  ['more ids than wanted', () => longer(61), /has 61 ids, and 60 were the most wanted/],
+  ['a stop id in the middle', (c) => ({ ids: c.ids.with(1, FAKE_IDS.eos) }), /goes on after the stop id 1/],
+  [
+    'stop without a stop id',
+    (c) => ({ ids: c.ids.with(-1, 20), finish: 'stop' }),
+    /its last id 20 is no stop id/,
+  ],
+  ['length at a stop id', () => ({ finish: 'length' }), /finish is "length", but it ends with the stop id 1/],
+  ['banana', () => ({ finish: 'banana' }), /finish must be "stop", "length" or "cancelled", not "banana"/],
+  ['cancelled by nobody', () => ({ finish: 'cancelled' }), /nobody has cancelled it/],
+  ['another text', () => ({ text: '\\boxed{7}' }), /text "\\\\boxed\{7\}" is not that of its ids/],
+  ['a text that is none', () => ({ text: 7 }), /text 7 is not that of its ids/],
+  ['thinking of -5', () => ({ thinkingTokens: -5 }), /thinkingTokens is -5, and its ids have \d+/],
+  ['thinking of 1e9', () => ({ thinkingTokens: 1e9 }), /thinkingTokens is 1000000000/],
+  ['thinking left open', (c) => ({ thinkingClosed: !c.thinkingClosed }), /thinkingClosed is/],
+  ['an answer of NaN tokens', () => ({ answerTokens: NaN }), /answerTokens is NaN/],
+  ['prompt 999', () => ({ prompt: 999 }), /completion of prompt 999; it was asked for prompts 0 to 1/],
+  ['prompt -1', () => ({ prompt: -1 }), /completion of prompt -1/],
+  ['prompt "0"', () => ({ prompt: '0' }), /completion of prompt "0"/],
+  ['sample 4 of 4', () => ({ sample: 4 }), /gave sample 4 where 4 samples/],
+  ['sample 0.5', () => ({ sample: 0.5 }), /gave sample 0.5/],
+  ['all of sample 1', () => ({ sample: 1 }), /gave sample 1 of prompt \d+ \(problem \d+\) twice/],
+  ['another prompt of the batch', () => ({ prompt: 0 }), /twice/],
+];
+
+function longer(count: number) {
+  const [ids, numbers] = [new Int32Array(count).fill(20), new Float64Array(count)];
+  return { ids, logprobs: numbers, entropies: numbers, finish: 'length' };
+}
+
+test.each(WRONG)('%s: SAMPLER_FAILED names the completion and the fault', async (_, change, message) => {
+  const failed = run(changing(change));
+  await expect(failed).rejects.toMatchObject({ code: 'SAMPLER_FAILED' });
+  await expect(failed).rejects.toThrow(message);
+});
+
+test.each<[string, SamplerMaker, RegExp]>([
+  ['repeats', bending((c, on) => (on(c), on(c))), /sample \d of prompt \d \(problem \d+\) twice/],
+  ['omits', bending((c, on) => void (c.sample !== 2 && on(c))), /ended without sample 2 of prompt \d/],
+  ['gives null', bending((_, on) => on(null)), /gave null instead of a completion/],
+  [
+    'gives nothing',
+    () => ({ follow: async () => undefined, sample: async () => undefined as never }),
+    /ended without/,
+  ],
+  [
+    'throws',
+    () =>
+      broken(() => {
+        throw new Error('no server');
+      }),
+    /^The sampler failed: no server$/,
+  ],
+  ['rejects', () => broken(() => Promise.reject(new Error('no server'))), /^The sampler failed: no server$/],
+  [
+    'swallows the fault',
+    bending((c, on) => {
+      try {
+        on({ ...c, sample: 9 });
+      } catch {
+        on(c);
+      }
+    }),
+    /gave sample 9/,
+  ],
+])('a sampler that %s', async (_, sampler, message) => {
+  const failed = run(sampler);
+  await expect(failed).rejects.toMatchObject({ code: 'SAMPLER_FAILED' });
+  await expect(failed).rejects.toThrow(message);
+});
+
+const broken = (sample: () => Promise<never>): Sampler => ({ follow: async () => undefined, sample });
+
+test('the cause is kept; a failure to follow the weights, and statistics that are none', async () => {
+  const cause = new Error('down');
+  await expect(run(() => broken(() => Promise.reject(cause)))).rejects.toMatchObject({ cause });
+  const follow = () => Promise.reject(new Error('no adapter'));
+  await expect(run(() => ({ ...broken(() => Promise.reject(cause)), follow }))).rejects.toThrow(
+    'The sampler failed to follow the weights: no adapter',
+  );
+  const silent: SamplerMaker = ({ engineSampler }) => ({
+    follow: async () => undefined,
+    sample: async (...given) => void (await engineSampler.sample(...given)) as never,
+  });
+  await expect(run(silent)).rejects.toThrow('resolved to undefined, not to statistics with newTokens');
+});
+
+test('reports of progress that name no prompt of the batch are refused', async () => {
+  const reporting: SamplerMaker = ({ engineSampler }) => ({
+    follow: async () => undefined,
+    sample(prompts, settings, onCompletion) {
+      settings.onProgress?.({ promptTokens: 1, inFlight: [{ prompt: 7, sample: 0, tokens: 1 }] });
+      return engineSampler.sample(prompts, settings, onCompletion);
+    },
+  });
+  await expect(run(reporting)).rejects.toMatchObject({ code: 'SAMPLER_FAILED' });
+});
+
+test('a sampler that never answers does not keep an aborted run, or one that is stopped, from ending', async () => {
+  const never: SamplerMaker = () => broken(() => new Promise(() => undefined));
+  const controller = new AbortController();
+  const aborted = run(never, { signal: controller.signal });
+  setTimeout(() => controller.abort(), 50);
+  await expect(aborted).rejects.toMatchObject({ code: 'INTERRUPTED' });
+  const stopped = await train(options({ sampler: never }));
+  const result = stopped.result();
+  setTimeout(() => stopped.stop(), 50);
+  await expect(result).rejects.toMatchObject({ code: 'INTERRUPTED' });
+});
+
+test('completions that come after the end are ignored', async () => {
+  let late: (() => void) | undefined;
+  const sampler: SamplerMaker = ({ engineSampler }) => ({
+    follow: async () => undefined,
+    sample: (prompts, settings, on) =>
+      engineSampler.sample(prompts, settings, (completion) => {
+        on(completion);
+        late = () => on(completion);
+      }),
+  });
+  await run(sampler);
+  expect(late).not.toThrow();
+});
+
+/** A model whose generation gives its sequences through `bend`. */
+class BentModel extends FakeModel {
+  constructor(private readonly bend: (sequence: GeneratedSequence, on: (bent: object) => void) => void) {
+    super({});
+  }
+
+  override generate(requests: readonly GenerateRequest[], given: GenerateCallOptions = {}) {
+    const onSequence = (sequence: GeneratedSequence) =>
+      this.bend(sequence, (bent) => given.onSequence!(bent as GeneratedSequence));
+    return super.generate(requests, { ...given, onSequence });
+  }
+}
+
+test.each<[string, (sequence: GeneratedSequence, on: (bent: object) => void) => void, RegExp]>([
+  ['repeats', (s, on) => (on(s), on(s)), /sample 0 of problem \d \(\d\) twice/],
+  ['omits', (s, on) => void (s.request !== 1 && on(s)), /ended without sample 0 of problem 1 \(1\)/],
+  ['bends', (s, on) => on({ ...s, logprobs: s.logprobs.slice(1) }), /log-probs for \d+ ids/],
+])('an evaluation by an engine that %s a completion', async (_, bend, message) => {
+  const failed = evaluate({
+    model: new BentModel(bend),
+    policy: null,
+    tokenizer: fakeTokenizer,
+    dataset: fakeDataset(4),
+    n: 4,
+    sampling: 'greedy',
+    maxNewTokens: 60,
+    promptTemplate: '{problem}',
+  });
+  await expect(failed).rejects.toMatchObject({ code: 'SAMPLER_FAILED' });
+  await expect(failed).rejects.toThrow(message);
+});
