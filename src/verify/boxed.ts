@@ -60,8 +60,11 @@ const ANSWER_TAG = /<answer>([^]*?)<\/answer>/g;
  * included, else the last `<answer>`. null without either; empty ones do not count.
  */
 export function lastBoxOrTag(text: string): string | null {
-  const last = (pattern: RegExp): string => [...text.matchAll(pattern)].at(-1)?.[1]?.trim() ?? '';
-  return last(SHALLOW_BOX) || last(ANSWER_TAG) || null;
+  const last = (pattern: RegExp, within: string): string =>
+    [...within.matchAll(pattern)].at(-1)?.[1]?.trim() ?? '';
+  // Up to the last closing tag every opening one finds its end, so the search stays linear.
+  const tagged = text.slice(0, text.lastIndexOf('</answer>') + '</answer>'.length);
+  return last(SHALLOW_BOX, text) || last(ANSWER_TAG, tagged) || null;
 }
 
 /** Where the last box starts, complete or not; -1 without one. */

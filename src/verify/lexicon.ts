@@ -1,101 +1,5 @@
 /** Words and commands the tokenizer knows. */
 
-/** Unicode signs and what they mean in LaTeX. */
-export const UNICODE: ReadonlyMap<string, string> = new Map(
-  Object.entries({
-    '−': '-',
-    '–': '-',
-    '∸': '-',
-    '×': '\\times',
-    '⋅': '\\cdot',
-    '·': '\\cdot',
-    '∙': '\\cdot',
-    '∗': '*',
-    '÷': '/',
-    '∕': '/',
-    '⁄': '/',
-    '±': '\\pm',
-    '∓': '\\mp',
-    '≤': '\\le',
-    '≦': '\\le',
-    '⩽': '\\le',
-    '≥': '\\ge',
-    '≧': '\\ge',
-    '⩾': '\\ge',
-    '≠': '\\ne',
-    '≈': '\\approx',
-    '∞': '\\infty',
-    '√': '\\sqrt',
-    '∪': '\\cup',
-    '∩': '\\cap',
-    '∖': '\\setminus',
-    '∈': '\\in',
-    '∅': '\\emptyset',
-    '°': '\\degree',
-    '˚': '\\degree',
-    º: '\\degree',
-    '⌊': '\\lfloor',
-    '⌋': '\\rfloor',
-    '⌈': '\\lceil',
-    '⌉': '\\rceil',
-    '⟨': '\\langle',
-    '⟩': '\\rangle',
-    ℝ: '\\mathbb{R}',
-    ℤ: '\\mathbb{Z}',
-    ℕ: '\\mathbb{N}',
-    ℚ: '\\mathbb{Q}',
-    ℂ: '\\mathbb{C}',
-    '½': '\\frac12',
-    '⅓': '\\frac13',
-    '⅔': '\\frac23',
-    '⅕': '\\frac15',
-    '⅖': '\\frac25',
-    '⅗': '\\frac35',
-    '⅘': '\\frac45',
-    '⅙': '\\frac16',
-    '⅚': '\\frac56',
-    '⅛': '\\frac18',
-    '⅜': '\\frac38',
-    '⅝': '\\frac58',
-    '⅞': '\\frac78',
-    '¼': '\\frac14',
-    '¾': '\\frac34',
-    '∑': '\\sum',
-    '…': '\\ldots',
-    '≡': '\\equiv',
-    µ: '\\mu',
-    '∏': '\\prod',
-    '％': '%',
-    '，': ',',
-    '；': ';',
-    '（': '(',
-    '）': ')',
-    α: '\\alpha',
-    β: '\\beta',
-    γ: '\\gamma',
-    δ: '\\delta',
-    ε: '\\epsilon',
-    θ: '\\theta',
-    λ: '\\lambda',
-    μ: '\\mu',
-    π: '\\pi',
-    ρ: '\\rho',
-    σ: '\\sigma',
-    τ: '\\tau',
-    φ: '\\phi',
-    ω: '\\omega',
-    Δ: '\\Delta',
-    Ω: '\\Omega',
-    Σ: '\\Sigma',
-    '‘': "'",
-    '’': "'",
-    '“': '"',
-    '”': '"',
-    '→': '\\to',
-    '⇒': '\\to',
-  }),
-);
-
 /** Commands that mean the same as another command. */
 export const SYNONYMS: ReadonlyMap<string, string> = new Map(
   Object.entries({
@@ -157,6 +61,8 @@ export const SYNONYMS: ReadonlyMap<string, string> = new Map(
     bmod: 'mod',
     top: 'top',
     intercal: 'top',
+    hcf: 'gcd',
+    gcf: 'gcd',
     tg: 'tan',
     ctg: 'cot',
     arctg: 'arctan',
@@ -241,6 +147,10 @@ export const WORD_COMMANDS: ReadonlyMap<string, string> = new Map([
     name,
   ]),
   ...[...FUNCTIONS].map((name): [string, string] => [name, name]),
+  ['GCD', 'gcd'],
+  ['HCF', 'gcd'],
+  ['GCF', 'gcd'],
+  ['LCM', 'lcm'],
   ['infinity', 'infty'],
   ['infty', 'infty'],
   ['inf', 'infty'],
@@ -267,7 +177,13 @@ const UNIT_WORDS =
   'women woman boy girl child children apple edge side vertex vertices face point way degree deg radian rad ohm volt watt ' +
   'joule newton hz khz mhz kj kw kn pa kpa mpa kv ma mw coin card ball book page tile toy mark pie rounds game ticket meal monkey soldier multiple ' +
   'step time pair term root solution value per each of the bushel mole mol bit byte row column kilowatt block piece ' +
-  'marble triangle rectangle circle house car bag box team player color stamp pencil sheep goat cow egg orange line cube';
+  'marble triangle rectangle circle house car bag box team player color stamp pencil sheep goat cow egg orange line cube ' +
+  'usd eur gbp inr cny jpy rmb chf hkd sgd nzd krw';
+
+/** Codes of currencies: units, also before the number. */
+export const CURRENCIES: ReadonlySet<string> = new Set(
+  'USD EUR GBP INR CNY JPY RMB CHF HKD SGD NZD KRW CAD AUD BRL MXN Rs'.split(' '),
+);
 
 /** Words that may follow a value without changing it. */
 export const UNITS: ReadonlySet<string> = new Set(

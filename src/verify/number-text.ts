@@ -1,5 +1,20 @@
-/** Ways to write numbers: repeating digits and ordinals. */
+/** Ways to write numbers: repeating digits, ordinals, separators, powers of ten. */
 import { TEXT_COMMAND } from './lexicon';
+
+/** `12'345'678`. A prime after digits is no separator unless three digits follow. */
+const APOSTROPHES = /(?<![\d'’.,])[1-9]\d{0,2}(?:['’]\d{3})+(?![\d'’])/g;
+/** The x of `3x10^5`. */
+const TIMES = /(\d)(\s?)[xX]\s?(?=10\s?(?:\^|\*\*|[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]))/g;
+/** `US$ 1250` */
+const DOLLARS = /(?<![\w$\\])(?:US|AU|CA|HK|NZ|SG)\s?\\?\$(?=\s?\d)/g;
+
+/** `text` with numbers written as the rest of the verifier reads them. */
+export function plainNumbers(text: string): string {
+  return text
+    .replace(APOSTROPHES, (digits) => digits.replace(/['’]/g, ''))
+    .replace(TIMES, '$1$2×$2')
+    .replace(DOLLARS, '');
+}
 
 const DOT = String.raw`\\(?:dot|overline|bar)`;
 const MARKED = [

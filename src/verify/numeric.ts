@@ -138,6 +138,7 @@ function losesDigits(name: string, values: readonly Complex[]): boolean {
   if (TRIGONOMETRIC.has(name)) return values.some((value) => C.modulus(value) > LARGE);
   const nearStep = (x: number): boolean => Math.abs(x) > LARGE || Math.abs(x - Math.round(x)) < 1e-9;
   if (name === 'mod') return values.length === 2 && nearStep(values[0]!.re / values[1]!.re);
+  if (name === 'gcd' || name === 'lcm') return values.some(({ re }) => Math.abs(re) > LARGE);
   return STEPS.has(name) && values.some(({ re }) => nearStep(re));
 }
 
@@ -201,14 +202,16 @@ function several(name: string, values: readonly Complex[]): Complex {
   if (name === 'binom' && reals.length === 2) {
     return C.real(C.gamma(x.re + 1) / (C.gamma(y.re + 1) * C.gamma(x.re - y.re + 1)));
   }
-  if (name === 'gcd' || name === 'lcm')
-    return C.real(
-      hash(
-        name,
-        [...values].sort((a, b) => a.re - b.re),
-      ),
-    );
+  if (name === 'gcd' || name === 'lcm') return C.real(divisors(name, reals));
   return UNDEFINED;
+}
+
+/** Of whole numbers the value, else a number that only depends on the arguments. */
+function divisors(name: 'gcd' | 'lcm', values: readonly number[]): number {
+  if (!values.every(Number.isInteger)) return hash(name, [...values].sort((a, b) => a - b).map(C.real));
+  const gcd = (a: number, b: number): number => (b === 0 ? Math.abs(a) : gcd(b, a % b));
+  if (name === 'gcd') return values.reduce(gcd, 0);
+  return values.reduce((a, b) => (a === 0 || b === 0 ? 0 : Math.abs(a / gcd(a, b)) * Math.abs(b)));
 }
 
 /** The principal root, but the real one for an odd root of a negative number. */

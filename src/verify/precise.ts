@@ -1,5 +1,5 @@
 /** Values to any number of digits, to tell irrational numbers apart where doubles cannot. */
-import type { Node } from './ast';
+import { integer, type Node } from './ast';
 import * as B from './ball';
 import { Unknown } from './ball';
 import { Arithmetic, type ComplexBall, isReal, I, negate, real } from './ball-complex';
@@ -217,13 +217,22 @@ class Evaluator {
         return this.binomial(x, y);
       case 'gcd':
       case 'lcm':
-        return this.unknownFunction(
-          name,
-          [...values].sort((a, b) => B.signOf(math.subtract(a, b).re)),
-        );
+        return this.divisors(name, values);
       default:
         throw new Unknown();
     }
+  }
+
+  /** Of whole numbers the value, else an unknown function without an order of its arguments. */
+  private divisors(name: 'gcd' | 'lcm', values: readonly ComplexBall[]): ComplexBall {
+    const whole = values.map(({ re }) => B.integerOf(re));
+    if (whole.every((value) => value !== null)) {
+      const args = whole.map((value) => integer(value));
+      const exact = exactValue({ kind: 'fn', name, args }, this.context);
+      if (exact !== null) return this.whole(exact.n);
+    }
+    const order = (a: ComplexBall, b: ComplexBall): number => B.signOf(this.math.subtract(a, b).re);
+    return this.unknownFunction(name, [...values].sort(order));
   }
 
   private floor(x: ComplexBall): bigint {

@@ -2,8 +2,9 @@
  * Spellings with the same meaning are unified before anything else looks at an answer: layout commands go,
  * every kind of space becomes a space, Unicode signs become commands. Numbers, words and brackets stay.
  */
-import { COLOURS, DRAWING, FONTS, PHANTOMS, SPACING, TEXT_COMMAND, UNICODE } from './lexicon';
-import { plainUnicode } from './unicode';
+import { COLOURS, DRAWING, FONTS, PHANTOMS, SPACING, TEXT_COMMAND } from './lexicon';
+import { withoutEmphasis } from './markup';
+import { plainUnicode, UNICODE } from './unicode';
 
 /** `\\`, a command, an escaped sign, or a non-breaking space. */
 const COMMANDS = /\\\\|\\([a-zA-Z]+)|\\([^a-zA-Z])|~(?!=)/g;
@@ -27,7 +28,7 @@ const STAR = /\*/y;
 
 /** `text` in its plain spelling, in time linear in its length. */
 export function plainSpelling(text: string): string {
-  const plain = unescaped(withCommands(plainUnicode(text)))
+  const plain = unescaped(withCommands(plainUnicode(withoutEmphasis(text))))
     .replace(EMPTY_BRACES, '')
     .replace(/\{(\d+)\}\.\{(\d+)\}/g, '$1.$2')
     .replace(LOOSE_BRACES, withoutBraces)

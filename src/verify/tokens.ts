@@ -3,7 +3,7 @@
  * sizes, dollar signs, synonyms. Spaces are kept as a flag, because "1, 234" is a list and "1,234" a number.
  */
 import { MAX_DIGITS, MAX_TOKENS } from './budget';
-import { ACCENTS, MEASURES, SYNONYMS, TEXT, WORD_COMMANDS } from './lexicon';
+import { ACCENTS, CURRENCIES, MEASURES, SYNONYMS, TEXT, WORD_COMMANDS } from './lexicon';
 import { ordinalAt, repeatingAt } from './number-text';
 import { isCompoundUnit, meaningOf, textOf } from './text';
 import { timeAt } from './times';
@@ -93,7 +93,9 @@ export class Tokenizer {
       this.at += repeating.length;
       return this.push('num', repeating.digits);
     }
-    const match = /^(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,3}(?![\d.a-zA-Z]))?/.exec(ahead)!;
+    const match = /^(?:\d+(?:\.\d+)?|\.\d+)(?:[eE][+-]?\d{1,3}(?![\d.a-zA-Z]))?/.exec(ahead);
+    // The point of `AB.\overline{CD}` begins no number.
+    if (match === null) return this.sign('.');
     if (match[0].length > MAX_DIGITS) throw new NotParsed('too many digits');
     this.at += match[0].length;
     this.push('num', match[0]);
@@ -103,6 +105,11 @@ export class Tokenizer {
   private letters(): void {
     const run = /^[a-zA-Z]+/.exec(this.text.slice(this.at, this.at + MAX_DIGITS))![0];
     this.at += run.length;
+    if (run === 'U' && this.joinsSets()) return this.push('cmd', 'cup');
+    if (CURRENCIES.has(run) && this.beside(/^\.?[\s$\\]{0,4}\d/)) {
+      if (run === 'Rs' && this.text[this.at] === '.') this.at++;
+      return this.push('text', run);
+    }
     const command = WORD_COMMANDS.get(run) ?? WORD_COMMANDS.get(run.toLowerCase());
     if (
       command === undefined ||
@@ -112,6 +119,21 @@ export class Tokenizer {
       return this.push('letters', run);
     }
     this.word(command);
+  }
+
+  /** Whether a number is before this place, or `ahead` matches after it. */
+  private beside(ahead: RegExp): boolean {
+    return this.tokens.at(-1)?.t === 'num' || ahead.test(this.text.slice(this.at, this.at + 8));
+  }
+
+  /** The U of `(1,2) U (3,4)` stands between a bracket with several items and another bracket. */
+  private joinsSets(): boolean {
+    if (!/^[\s}]*(?:\(|\[|\\\{)/.test(this.text.slice(this.at, this.at + 16))) return false;
+    const close = this.tokens.at(-1)?.v;
+    if (close === '}set') return true;
+    if (close !== ')' && close !== ']') return false;
+    const open = this.tokens.findLastIndex(({ t, v }) => t === 'op' && (v === '(' || v === '['));
+    return this.tokens.slice(open).some(({ t }) => t === 'sep');
   }
 
   /** `8 min` is a duration; `min` before a bracket is a function. */
@@ -233,10 +255,24 @@ export class Tokenizer {
   private spacing(name: string): void {
     // The negative thin space in `1,\!234` joins the digits.
     const last = this.tokens.at(-1);
-    if (name === '!' && last?.v === ',' && !last.space && !this.space) last.v = THOUSANDS;
-    if (name === '!') return;
+    if (name === '!') {
+      if (last?.v === ',' && !last.space && !this.space) last.v = THOUSANDS;
+      return this.joinDigits();
+    }
     this.space = true;
     this.wide = true;
+  }
+
+  /** `9\\!5` shows 95; an exponent or the argument of a command is one digit, so nothing joins it. */
+  private joinDigits(): void {
+    const [before, last] = [this.tokens.at(-2), this.tokens.at(-1)];
+    const argument = before?.v === '^' || before?.v === '_' || before?.t === 'cmd' || before?.v === '}';
+    if (last?.t !== 'num' || !/^[\d.]+$/.test(last.v) || this.space || argument) return;
+    const more = /^\d+(?:\.\d+)?/.exec(this.text.slice(this.at, this.at + MAX_DIGITS))?.[0] ?? '';
+    if (last.v.includes('.') && more.includes('.')) return;
+    if (last.v.length + more.length > MAX_DIGITS) throw new NotParsed('too many digits');
+    last.v += more;
+    this.at += more.length;
   }
 
   /** Consumes the braces that follow and returns their content, or null when there are none. */
@@ -263,6 +299,7 @@ export class Tokenizer {
       this.space = true;
       return;
     }
+    if (/^(?:U|union)$/.test(text) && this.joinsSets()) return this.push('cmd', 'cup');
     const half = /^([ap])\.?\s*m\.?$/i.exec(text)?.[1];
     if (half !== undefined && this.markTime(half)) return;
     if (SUCH_THAT.test(text) && this.isInSet()) return this.push('op', '|');
@@ -270,7 +307,9 @@ export class Tokenizer {
     const last = this.tokens.at(-1);
     if (isCompoundUnit(text) && (last?.t === 'num' || ['}', ')'].includes(last?.v ?? '')))
       return this.push('text', text.replace(/\\cdot|[^a-zA-Z]+/g, ' '));
-    const command = this.isMinutes(text) ? undefined : WORD_COMMANDS.get(text);
+    const command = this.isMinutes(text)
+      ? undefined
+      : (WORD_COMMANDS.get(text) ?? WORD_COMMANDS.get(text.toUpperCase()));
     if (command !== undefined) return this.word(command);
     for (const part of meaningOf(name, content)) {
       if ('formula' in part) this.nested(part.formula);
@@ -303,10 +342,17 @@ export class Tokenizer {
     this.tokens.push(...inner);
   }
 
+  /** Whether the array that begins here has relations in it: it lists equations and is no matrix. */
+  private hasEquations(): boolean {
+    const end = this.text.indexOf('\\end', this.at);
+    return /[=<>]|\\(?:leq?|geq?)(?![a-zA-Z])/.test(this.text.slice(this.at, end < 0 ? undefined : end));
+  }
+
   private environment(name: 'begin' | 'end'): void {
     let kind = (this.group() ?? '').replace('*', '').trim();
     if (/cases$/.test(kind)) kind = 'cases';
     if (name === 'begin' && /^(?:array|alignedat|alignat)$/.test(kind)) this.group();
+    if (name === 'begin' && kind === 'array' && this.hasEquations()) kind = 'cases';
     // \left\{ before an array opens a list of cases.
     const opens = name === 'begin' && this.tokens.at(-1)?.v === '{set';
     if (opens && (/^(?:array|matrix)$/.test(kind) || ALIGNED.test(kind))) kind = 'cases';

@@ -1,20 +1,234 @@
-/** Unicode digits where LaTeX uses commands: superscript, subscript and full-width. */
+/**
+ * Characters that look like others, are not seen at all, or stand for a LaTeX command, as the plain ones: one
+ * pass over a text before anything is looked for in it, and the signs that become commands in an answer.
+ */
 
-const RAISED = '⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿ';
-const LOWERED = '₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎';
-const PLAIN = '0123456789+-=()n';
+/** Unicode signs and what they mean in LaTeX. */
+export const UNICODE: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    '−': '-',
+    '–': '-',
+    '∸': '-',
+    '×': '\\times',
+    '⋅': '\\cdot',
+    '·': '\\cdot',
+    '∙': '\\cdot',
+    '∗': '*',
+    '÷': '/',
+    '∕': '/',
+    '⁄': '/',
+    '±': '\\pm',
+    '∓': '\\mp',
+    '≤': '\\le',
+    '≦': '\\le',
+    '⩽': '\\le',
+    '≥': '\\ge',
+    '≧': '\\ge',
+    '⩾': '\\ge',
+    '≠': '\\ne',
+    '≈': '\\approx',
+    '∞': '\\infty',
+    '√': '\\sqrt',
+    '∪': '\\cup',
+    '∩': '\\cap',
+    '∖': '\\setminus',
+    '∈': '\\in',
+    '∅': '\\emptyset',
+    '°': '\\degree',
+    '˚': '\\degree',
+    º: '\\degree',
+    '⌊': '\\lfloor',
+    '⌋': '\\rfloor',
+    '⌈': '\\lceil',
+    '⌉': '\\rceil',
+    '⟨': '\\langle',
+    '⟩': '\\rangle',
+    ℝ: '\\mathbb{R}',
+    ℤ: '\\mathbb{Z}',
+    ℕ: '\\mathbb{N}',
+    ℚ: '\\mathbb{Q}',
+    ℂ: '\\mathbb{C}',
+    '½': '\\frac12',
+    '⅓': '\\frac13',
+    '⅔': '\\frac23',
+    '⅕': '\\frac15',
+    '⅖': '\\frac25',
+    '⅗': '\\frac35',
+    '⅘': '\\frac45',
+    '⅙': '\\frac16',
+    '⅚': '\\frac56',
+    '⅛': '\\frac18',
+    '⅜': '\\frac38',
+    '⅝': '\\frac58',
+    '⅞': '\\frac78',
+    '¼': '\\frac14',
+    '¾': '\\frac34',
+    '∑': '\\sum',
+    '…': '\\ldots',
+    '≡': '\\equiv',
+    µ: '\\mu',
+    '∏': '\\prod',
+    '％': '%',
+    '，': ',',
+    '；': ';',
+    '（': '(',
+    '）': ')',
+    α: '\\alpha',
+    β: '\\beta',
+    γ: '\\gamma',
+    δ: '\\delta',
+    ε: '\\epsilon',
+    θ: '\\theta',
+    λ: '\\lambda',
+    μ: '\\mu',
+    π: '\\pi',
+    ρ: '\\rho',
+    σ: '\\sigma',
+    τ: '\\tau',
+    φ: '\\phi',
+    ω: '\\omega',
+    Δ: '\\Delta',
+    Ω: '\\Omega',
+    Σ: '\\Sigma',
+    '‘': "'",
+    '’': "'",
+    '“': '"',
+    '”': '"',
+    '→': '\\to',
+    '⇒': '\\to',
+    '‒': '-',
+    '‐': '-',
+    '‑': '-',
+    '➖': '-',
+    '➕': '+',
+    '✕': '\\times',
+    '✖': '\\times',
+    '⨯': '\\times',
+    '•': '\\cdot',
+    '➗': '/',
+    '∶': ':',
+    '∣': '|',
+    '∼': '\\sim',
+    '≃': '\\simeq',
+    '≅': '\\cong',
+    '∛': '\\sqrt[3]',
+    '∜': '\\sqrt[4]',
+    '⋃': '\\cup',
+    '⋂': '\\cap',
+    '⧵': '\\setminus',
+    '∉': '\\notin',
+    '∀': '\\forall',
+    '↦': '\\mapsto',
+    '∧': '\\land',
+    '∨': '\\lor',
+    '∂': '\\partial',
+    '∇': '\\nabla',
+    '⌀': '\\emptyset',
+    '〈': '\\langle',
+    '〉': '\\rangle',
+    ℙ: '\\mathbb{P}',
+    '⅐': '\\frac17',
+    '⅑': '\\frac19',
+    '⅒': '\\frac1{10}',
+    '↉': '0',
+    '⋯': '\\cdots',
+    '、': ',',
+    '。': '.',
+    '٫': '.',
+    '٬': ',',
+    ζ: '\\zeta',
+    η: '\\eta',
+    ϵ: '\\epsilon',
+    ϑ: '\\theta',
+    ι: '\\iota',
+    κ: '\\kappa',
+    ν: '\\nu',
+    ξ: '\\xi',
+    ϖ: '\\varpi',
+    ϕ: '\\phi',
+    χ: '\\chi',
+    ψ: '\\psi',
+    Γ: '\\Gamma',
+    Θ: '\\Theta',
+    Λ: '\\Lambda',
+    Ξ: '\\Xi',
+    Π: '\\Pi',
+    Φ: '\\Phi',
+    Ψ: '\\Psi',
+    ℓ: '\\ell',
+    ℏ: '\\hbar',
+    '′': "'",
+    '‛': "'",
+    '″': "''",
+    '‴': "'''",
+  }),
+);
 
-const plain = (run: string, signs: string): string =>
-  [...run].map((sign) => PLAIN[signs.indexOf(sign)]!).join('');
+/** Not seen: what Unicode says may be ignored in display, marks of direction, control characters. */
+const INVISIBLE =
+  /(?![\t\n\v\f\r\x85\u2062-\u2064])[\p{Default_Ignorable_Code_Point}\p{Bidi_Control}\p{Cc}\ufff9-\ufffb]/gu;
+/** Between digits these are operators: 2 times 3 is not 23. Elsewhere leaving them out changes nothing. */
+const OPERATORS: Readonly<Record<string, string>> = { '\u2062': '×', '\u2063': ',', '\u2064': '+' };
+const BETWEEN_DIGITS = /(?<=\p{Nd})[\u2062-\u2064](?=\p{Nd})/gu;
+/** What a right-to-left override shows backwards, up to its end or the end of the line. */
+const OVERRIDE = /\u202e[^\u202c\n]*\u202c?/gu;
+const BACKWARDS = '\ufffd';
+/**
+ * Letters, digits and signs in another style: mathematical, full-width, small, letterlike, Roman numerals.
+ * Superscripts and fractions are not among them: there the style is the meaning.
+ */
+const STYLED =
+  /[\u{1d400}-\u{1d7ff}\uff01-\uff5e\ufe50-\ufe6b\u2160-\u217f\u2103\u2109-\u210c\u210e\u2110-\u2112\u211b\u211c\u2126\u2128\u212a-\u212d\u212f-\u2131\u2133\u2134\u2139\u213c\u213d\u2145-\u2148]/gu;
+const PI_SYMBOL = /[\u{1d6e1}\u{1d71b}\u{1d755}\u{1d78f}\u{1d7c9}]/gu;
 
-/** Rewrites superscript and subscript digits as powers and subscripts, full-width digits as ASCII ones. */
+/**
+ * `text` without what is not seen, and with ASCII or Greek letters and ASCII digits for those in another
+ * style or script. Text that a right-to-left override shows backwards becomes unreadable, not its reverse.
+ */
+export function plainCharacters(text: string): string {
+  if (/^[\t\n\r\x20-\x7e]*$/.test(text)) return text;
+  return text
+    .replace(OVERRIDE, asShown)
+    .replace(INVISIBLE, '')
+    .replace(BETWEEN_DIGITS, (sign) => OPERATORS[sign]!)
+    .replace(/[\u2062-\u2064]/g, '')
+    .replaceAll('\x85', ' ')
+    .replace(PI_SYMBOL, 'ϖ')
+    .replace(STYLED, (sign) => sign.normalize('NFKC'))
+    .replace(/(?![0-9])\p{Nd}/gu, asciiDigit);
+}
+
+function asShown(run: string): string {
+  const shown = [...run.replace(INVISIBLE, '')];
+  const same = shown.every((sign, i) => sign === shown[shown.length - 1 - i]);
+  return same ? shown.join('') : BACKWARDS + shown.join('');
+}
+
+/** The digits of a script follow each other from zero to nine, so the place in such a run is the value. */
+function asciiDigit(digit: string): string {
+  let before = 0;
+  while (before < 9 && /\p{Nd}/u.test(String.fromCodePoint(digit.codePointAt(0)! - before - 1))) before++;
+  return `${before}`;
+}
+
+const RAISED = '⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿⁱˣʸᵃᵇᵏᵐᵗ';
+const LOWERED = '₀₁₂₃₄₅₆₇₈₉₊₋₌₍₎ₙᵢₓₐₖₘₜ';
+const PLAIN_RAISED = '0123456789+-=()nixyabkmt';
+const PLAIN_LOWERED = '0123456789+-=()nixakmt';
+
+const raised = (run: string): string => inPlace(run, RAISED, PLAIN_RAISED);
+const lowered = (run: string): string => inPlace(run, LOWERED, PLAIN_LOWERED);
+const inPlace = (run: string, signs: string, plain: string): string =>
+  [...run].map((sign) => plain[signs.indexOf(sign)]!).join('');
+
+const FRACTION = /([⁰¹²³⁴⁵⁶⁷⁸⁹]+)[⁄∕/]([₀-₉]+)/g;
+const RAISED_RUN = new RegExp(`[${RAISED}]+`, 'g');
+const LOWERED_RUN = new RegExp(`[${LOWERED}]+`, 'g');
+
+/** Rewrites superscript and subscript digits as powers and subscripts. */
 export function plainUnicode(text: string): string {
   return text
-    .replace(
-      /([⁰¹²³⁴⁵⁶⁷⁸⁹]+)[⁄∕/]([₀-₉]+)/g,
-      (_, top: string, bottom: string) => `\\frac{${plain(top, RAISED)}}{${plain(bottom, LOWERED)}}`,
-    )
-    .replace(/[⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁼⁽⁾ⁿ]+/g, (run) => `^{${plain(run, RAISED)}}`)
-    .replace(/[₀-₉₊₋₌₍₎]+/g, (run) => `_{${plain(run, LOWERED)}}`)
-    .replace(/[！-～]/g, (sign) => String.fromCharCode(sign.charCodeAt(0) - 0xfee0));
+    .replace(FRACTION, (_, top: string, bottom: string) => `\\frac{${raised(top)}}{${lowered(bottom)}}`)
+    .replace(RAISED_RUN, (run) => `^{${raised(run)}}`)
+    .replace(LOWERED_RUN, (run) => `_{${lowered(run)}}`);
 }

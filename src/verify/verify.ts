@@ -12,6 +12,9 @@ import {
   resolveOptions,
   type VerifyOptions,
 } from './options';
+import { plainCharacters } from './unicode';
+import { plainNumbers } from './number-text';
+import { taggedAnswer, withoutMarks } from './markup';
 
 /**
  * Where a completion's answer is looked for: in the boxes after the thinking (`answer`), or in the last box
@@ -52,7 +55,7 @@ export function verifyCompletion(
 
 /** The format reward's condition: the thinking is closed and the text contains a complete `\boxed{}`. */
 export function hasFormat(text: string, thinking: Pick<Thinking, 'thinkingClosed'>): boolean {
-  return thinking.thinkingClosed && lastBoxed(text) !== null;
+  return thinking.thinkingClosed && lastBoxed(plainCharacters(text)) !== null;
 }
 
 interface Extracted {
@@ -102,17 +105,22 @@ function allowed(found: Extracted, options: ResolvedOptions): boolean {
   return options.fallbackMode === 'first_match' || found.answer.node !== null;
 }
 
+/** Characters and numbers in one spelling, wherever they stand in the text. */
+const plainText = (text: string): string => plainNumbers(plainCharacters(text));
+
 function fromCompletion(completion: string, options: ResolvedOptions): Extracted | null {
-  const region = answerRegion(completion);
+  const region = plainText(answerRegion(completion));
   if (typeof options.extraction === 'string') {
-    const boxed = options.extraction === 'boxed' ? boxedAnswer(region, false) : lastBoxOrTag(completion);
+    const boxed =
+      options.extraction === 'boxed' ? boxedAnswer(region, false) : lastBoxOrTag(plainText(completion));
     return boxed === null ? null : { text: boxed, answer: parseAnswer(boxed, options.parse), literal: false };
   }
   if (isCutOff(region)) return null;
-  const found = best(candidates(region, options.extraction), options);
+  const searched = BOX.test(region) ? region : withoutMarks(taggedAnswer(region) ?? region);
+  const found = best(candidates(searched, options.extraction), options);
   if (found !== null) return found;
   // The text may be a bare answer and nothing else.
-  const whole = region.trim();
+  const whole = searched.trim();
   if (whole === '' || whole.length > 256 || SENTENCE.test(whole) || !options.extraction.some(takesWhole))
     return null;
   const answer = parseAnswer(whole, options.parse);
@@ -166,10 +174,11 @@ function cachedReference(gold: string, options: ResolvedOptions): Reference | nu
   const key = `${JSON.stringify(options.extraction)}\n${gold}`;
   const known = references.get(key);
   if (known !== undefined) return known;
+  const plain = plainText(gold);
   const parsed =
-    gold.trim() === ''
+    plain.trim() === ''
       ? null
-      : { ...parseReference(gold, options), wholeKey: parseAnswer(gold, LENIENT).key };
+      : { ...parseReference(plain, options), wholeKey: parseAnswer(plain, LENIENT).key };
   if (references.size >= MAX_REFERENCES) references.delete(references.keys().next().value as string);
   references.set(key, parsed);
   return parsed;
