@@ -1,5 +1,6 @@
 /** `acoer monitor`: runs the collapse monitor over a recorded run. */
 import type { Command } from 'commander';
+import { AcoerError } from '../errors';
 import { watchRecorded } from '../train';
 import { collect, integer } from './command';
 import { healthLine } from './view/health';
@@ -7,14 +8,21 @@ import { printJsonLine, printNote, printText } from './output';
 
 interface MonitorFlags {
   groups?: number;
+  accuracy?: string;
+  thinking?: string;
   set: string[];
   json?: boolean;
 }
 
 export function define(command: Command): void {
   command
-    .argument('<run>', 'folder of a run, or a file with one JSON object of metrics per line')
+    .argument(
+      '<run>',
+      'folder of a run, or a file with one JSON object of metrics per line (or trainer_state.json)',
+    )
     .option('--groups <n>', "prompts per batch (default: the run's; required for a file)", integer(1))
+    .option('--accuracy <name>', 'metric of the file that is the share of right answers')
+    .option('--thinking <name>', 'metric of the file that is the mean number of thinking tokens')
     .option(
       '--set <monitor.x=y>',
       'override a setting of the monitor, e.g. --set monitor.collapseZ=5 (repeatable)',
@@ -27,19 +35,25 @@ export function define(command: Command): void {
       `
 Prints a line for every change of the monitor's state, as the run itself does;
 docs/collapse.md explains the states. Metrics missing from a file are estimated
-or left out, with a note on stderr.`,
+or left out, with a note on stderr. TRL's names are known: its accuracy reward is
+taken as accuracy, and the length of completions stands in for that of thinking.
+What cannot be judged at all is an error.`,
     )
     .action(runMonitor);
 }
 
-function runMonitor(path: string, { groups, set, json }: MonitorFlags): void {
-  const { changes, notices, lines } = watchRecorded(path, { groups, set });
+const MISSING = { accuracy: 'thinking is not in it', thinking: 'accuracy is not in it' };
+
+function runMonitor(path: string, { json, ...options }: MonitorFlags): void {
+  const { changes, notices, lines, only, unjudged } = watchRecorded(path, options);
   for (const notice of notices) printNote(notice);
   for (const change of changes) {
     if (json === true) printJsonLine(change);
     else printText(healthLine(change));
   }
+  if (unjudged !== null) throw new AcoerError('BAD_INPUT', unjudged);
   if (changes.length === 0) {
-    printNote(`Healthy throughout all ${lines} lines.`);
+    const seen = only === null ? 'Healthy' : `Judged by ${only} only, ${MISSING[only]}: nothing found`;
+    printNote(`${seen} throughout all ${lines} lines.`);
   }
 }

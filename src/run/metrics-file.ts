@@ -191,22 +191,30 @@ export async function readSoundMetrics(path: string): Promise<StepMetrics[]> {
   return sound;
 }
 
-/** The numbers of a line, whose line number is the step if it names none. Null: not a JSON object. */
-function numbersOf(text: string, index: number): StepMetrics | null {
-  let value: unknown;
+function parsed(text: string): unknown {
   try {
-    value = JSON.parse(text);
+    return JSON.parse(text);
   } catch {
     return null;
   }
+}
+
+/** The numbers of a line, whose line number is the step if it names none. Null: not a JSON object. */
+function numbersOf(value: unknown, index: number): StepMetrics | null {
   if (!isRecord(value)) return null;
   const numbers = Object.entries(value).filter((entry) => typeof entry[1] === 'number');
   return { step: index + 1, ...(Object.fromEntries(numbers) as StepMetrics) };
 }
 
+/** The log in transformers' trainer_state.json, or null. */
+function logHistory(text: string): unknown[] | null {
+  const state = text.includes('"log_history"') ? parsed(text) : null;
+  return isRecord(state) && Array.isArray(state['log_history']) ? state['log_history'] : null;
+}
+
 /**
- * The lines of any file with one JSON object per line, whoever wrote it; values that are not numbers are left
- * out. A last line cut off by a crash counts as not written.
+ * The lines of any file with one JSON object per line, or of transformers' trainer_state.json, whoever wrote it;
+ * values that are not numbers are left out. A last line cut off by a crash counts as not written.
  * @throws BAD_INPUT for an unreadable file, or naming the first line that is not a JSON object
  */
 export function readAnyMetrics(path: string): StepMetrics[] {
@@ -216,10 +224,13 @@ export function readAnyMetrics(path: string): StepMetrics[] {
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }
+  const history = logHistory(text);
+  if (history !== null)
+    return history.map((entry, index) => numbersOf(entry, index)).filter((entry) => entry !== null);
   const lines = text.split('\n');
   return lines.flatMap((line, index) => {
     if (line.trim() === '') return [];
-    const metrics = numbersOf(line, index);
+    const metrics = numbersOf(parsed(line), index);
     if (metrics !== null) return [metrics];
     if (index > 0 && index === lines.length - 1) return [];
     throw damagedLine(path, index);

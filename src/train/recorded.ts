@@ -12,13 +12,15 @@ import {
   READ,
   type HealthChange,
   type MonitorContext,
+  type MonitorSettings,
 } from '../monitor';
 import { readAnyMetrics, readRunDirectory, type RunDirectory } from '../run';
 import type { KnownMetrics, MetricName } from '../metric-names';
 import type { Evaluation } from './events';
+import { namedMetrics, type NamedMetrics } from './foreign-metrics';
 import { monitorContext } from './guard';
 
-export interface WatchOptions {
+export interface WatchOptions extends NamedMetrics {
   /** Prompts per generated batch; required for a file, and known for a run. */
   groups?: number;
   /** Settings that override those of the run, as `monitor.<name>=<value>`. */
@@ -31,6 +33,10 @@ export interface Watched {
   /** One sentence for each thing that was missing, with its consequence. */
   notices: string[];
   lines: number;
+  /** What it was judged by, if not by everything: accuracy or thinking is missing. */
+  only: 'accuracy' | 'thinking' | null;
+  /** Why nothing was judged at all, in a sentence; null: something was. */
+  unjudged: string | null;
 }
 
 function isFolder(path: string): boolean {
@@ -120,21 +126,35 @@ function missing(lines: readonly KnownMetrics[]): string[] {
   ];
 }
 
+/** In how many lines it is, where it is not in all of them. */
+function sparse(lines: readonly KnownMetrics[]): string[] {
+  return [READ.accuracy, READ.thinking].flatMap((name) => {
+    const count = lines.filter((line) => line[name] !== undefined).length;
+    return count === 0 || count === lines.length ? [] : [`${name} is in ${count} of ${lines.length} lines.`];
+  });
+}
+
+const tooShort = (path: string, groups: number, { spanGroups }: MonitorSettings): string | null =>
+  groups >= spanGroups
+    ? null
+    : `${path} has ${groups} groups (prompts) so far, and nothing is judged before ${spanGroups} (monitor.spanGroups).`;
+
 /**
  * Feeds the monitor the metrics in a run's folder, or in a file with one JSON object per line.
- * @throws BAD_INPUT for what cannot be read, BAD_CONFIG for a file without `groups` and for settings that are
- * not the monitor's
+ * @throws BAD_INPUT for what cannot be read or judged, BAD_CONFIG for a file without `groups` and for settings that
+ * are not the monitor's
  */
-export function watchRecorded(path: string, { groups, set = [] }: WatchOptions = {}): Watched {
+export function watchRecorded(path: string, { groups, set = [], ...named }: WatchOptions = {}): Watched {
   const run = isFolder(path) ? readRunDirectory(path) : null;
   const stored = (run?.trainSettings() ?? {}) as ConfigInput;
   const settings = settingsOf(stored, set);
-  const lines = readAnyMetrics(run?.metrics() ?? path);
-  const notices: string[] = [];
+  const file = run?.metrics() ?? path;
+  const { lines, notices, stepsPerLine } = namedMetrics(file, readAnyMetrics(file), named);
   let context: MonitorContext =
     run === null ? fileContext(groups, lines, notices) : runContext(run, stored as Config, lines, notices);
   if (groups !== undefined) context = { ...context, groupsPerBatch: groups };
-  notices.push(...missing(lines));
+  if (run === null) context = { ...context, groupsPerBatch: context.groupsPerBatch * stepsPerLine };
+  notices.push(...missing(lines), ...sparse(lines));
   const changes: HealthChange[] = [];
   let state = initialMonitorState();
   for (const line of lines) {
@@ -142,5 +162,8 @@ export function watchRecorded(path: string, { groups, set = [] }: WatchOptions =
     state = seen.state;
     if (seen.change !== null) changes.push(seen.change);
   }
-  return { changes, notices, lines: lines.length };
+  const has = (name: MetricName) => lines.some((line) => line[name] !== undefined);
+  const only = !has(READ.accuracy) ? 'thinking' : has(READ.thinking) ? null : 'accuracy';
+  const unjudged = tooShort(file, state.averages.groups, settings);
+  return { changes, notices, lines: lines.length, only, unjudged };
 }
