@@ -28,8 +28,9 @@ const gpuCheck = (...words: string[]) =>
   });
 
 interface Timed {
-  seconds: { median: number; min: number; max: number };
+  seconds?: { median: number; min: number; max: number };
   share: number;
+  skipped?: string;
 }
 
 (ready ? test : test.skip)(
@@ -37,10 +38,12 @@ interface Timed {
   () => {
     const out = join(scratch, 'out');
     const words = ['--device', 'cpu', '--quick', '--core', CORE, '--build', join(scratch, 'build')];
-    const { status, stdout, stderr } = gpuCheck(...words, '--out', out);
+    // A busy machine is no fault of the scripts.
+    const patience = ['--limit', '3000', '--test-limit', '600'];
+    const { status, stdout, stderr } = gpuCheck(...words, ...patience, '--out', out);
     expect({ status, stderr, failed: /FAIL.*/.exec(stdout)?.[0] }).toEqual({ status: 0, stderr: '' });
-    const [json, text, ...rest] = readdirSync(out).sort();
-    expect(rest).toEqual([]);
+    const [json, text, ...lines] = readdirSync(out).sort();
+    expect(lines).toEqual(['build.jsonl', 'check.jsonl', 'measure.jsonl']);
     expect(text).toBe(json!.replace('.json', '.md'));
     const record = JSON.parse(readFileSync(join(out, json!), 'utf8')) as {
       format: number;
@@ -59,21 +62,28 @@ interface Timed {
         problems: string[];
       };
     };
-    expect(record.format).toBe(1);
+    expect(record.format).toBe(2);
     expect(Object.keys(record.machine)).toEqual(
       expect.arrayContaining(['date', 'commit', 'device', 'card', 'libtorch', 'nvcc', 'compiler', 'cpus']),
     );
-    expect(record.build).toMatchObject({ passed: true, warnings: 0 });
-    const kernels = record.check.items.find(({ name }) => name.startsWith('kernels against fp64'))!;
-    expect(kernels.passed).toBe(true);
+    expect(record.build).toMatchObject({
+      passed: true,
+      warnings: 0,
+      limitLibrary: 'this libtorch is a CPU build',
+    });
+    const kernels = record.check.items.filter(({ name }) => name.startsWith('kernels: '));
+    expect(kernels.length).toBeGreaterThan(4);
+    expect(kernels.filter(({ passed }) => passed !== true)).toEqual([]);
     const { measure } = record;
     expect(measure.problems).toEqual([]);
     expect(measure.kernels.acoer).toEqual({ used: 'aten', reason: expect.stringContaining('CPU') as string });
     expect(measure.ceilings.copyBytesPerSecond!.median).toBeGreaterThan(1e8);
-    expect(measure.decode.map(({ rows, context }) => [rows, context])).toEqual([[1, 8], [1, 24], [3, 8], [3, 24]]); // prettier-ignore
+    expect(measure.decode.map(({ rows, context }) => [rows, context])).toEqual([[1, 40], [1, 72], [3, 40], [3, 72]]); // prettier-ignore
     for (const { floorSeconds, paths } of measure.decode) {
-      for (const { seconds, share } of [paths.acoer!, paths.aten!]) {
-        expect(share).toBeCloseTo(floorSeconds / seconds.median, 9);
+      for (const { seconds, share, skipped } of [paths.acoer!, paths.aten!]) {
+        // Long runs less short ones: neighbours on the machine can make the difference negative.
+        if (seconds === undefined) expect(skipped).toBe('the machine was too busy: fewer steps took longer');
+        else expect(share).toBeCloseTo(floorSeconds / seconds.median, 9);
       }
     }
     for (const work of [measure.train, measure.step]) expect(work.paths.aten!.share).toBeGreaterThan(0);
@@ -124,7 +134,10 @@ const python = (code: string) =>
   });
 
   test.each([
-    [['--device', 'cpu', 'nothing'], 'there is no part nothing; choose of build, check, measure'],
+    [
+      ['--device', 'cpu', 'nothing'],
+      'there is no part nothing; choose of build, check, measure, sanitize, profile',
+    ],
     [['measure', '--device', 'cpu', '--build', join(scratch, 'empty')], 'run scripts/gpu-check build first'],
   ])('%j is refused', (words, message) => {
     if (!ready) return;

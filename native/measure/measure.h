@@ -38,11 +38,14 @@ struct Ceilings {
 // switch fewer transistors and let a GPU clock higher.
 Ceilings ceilings(const Subject& subject);
 
+// Steps around one length of context: those of a long run less those of a short one, each with the
+// context in the middle. What a generate() does once, above all recording and making ready the
+// graphs of the layouts on either side of the context, is in both and so in neither.
 struct Decode {
   int64_t rows = 0;
   int64_t context = 0;  // mean over the steps
   int64_t steps = 0;
-  double seconds = 0;   // of all steps, without the prefill
+  double seconds = 0;   // of these steps
   std::string skipped;  // why there is no time
 };
 Decode decode(const Subject& subject, int64_t rows, int64_t context);

@@ -1,6 +1,6 @@
-// acoer-check [--list] [--device NAME] [--threads N] [FILTER...]: runs the tests whose names
-// contain one of the filters, or all tests without a filter. Exit code 0: all passed; 1: some
-// failed; 2: bad usage.
+// acoer-check [--list] [--exact] [--device NAME] [--threads N] [FILTER...]: runs the tests whose
+// names contain one of the filters, with --exact are one of them, or all tests without a filter.
+// Exit code 0: all passed; 1: some failed; 2: bad usage.
 #include <ATen/Parallel.h>
 
 #include <chrono>
@@ -48,20 +48,22 @@ bool runTest(const Test& test) {
   return problem.empty();
 }
 
-bool selected(const std::string& name, const std::vector<std::string>& filters) {
+bool selected(const std::string& name, const std::vector<std::string>& filters, bool exact) {
   for (const auto& filter : filters) {
-    if (name.find(filter) != std::string::npos) return true;
+    if (exact ? name == filter : name.find(filter) != std::string::npos) return true;
   }
   return filters.empty();
 }
 
 int run(int argc, char** argv) {
   std::vector<std::string> filters;
-  bool list = false;
+  bool list = false, exact = false;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--list") {
       list = true;
+    } else if (argument == "--exact") {
+      exact = true;
     } else if (argument == "--device" && i + 1 < argc) {
       device() = resolveDevice(argv[++i]);
       computeOn(device());
@@ -76,7 +78,7 @@ int run(int argc, char** argv) {
   }
   int failed = 0, ran = 0;
   for (const Test& test : tests()) {
-    if (!selected(test.name, filters)) continue;
+    if (!selected(test.name, filters, exact)) continue;
     ++ran;
     if (list) {
       std::puts(test.name);

@@ -58,12 +58,12 @@ def require(device):
 def card(device):
     """What nvidia-smi says of the card."""
     index = device.partition(':')[2] or '0'
-    fields = ('name', 'driver_version', 'memory.total', 'compute_cap')
+    fields = ('name', 'driver_version', 'memory.total', 'compute_cap', 'compute_mode')
     row = output_of('nvidia-smi', '-i', index, '--query-gpu=' + ','.join(fields), '--format=csv,noheader')
     values = [value.strip() for value in row.split(',')]
     if len(values) != len(fields):
         raise Missing(f'nvidia-smi knows no GPU {index}.')
-    return dict(zip(('name', 'driver', 'memory', 'computeCapability'), values))
+    return dict(zip(('name', 'driver', 'memory', 'computeCapability', 'computeMode'), values))
 
 
 def processor():
@@ -73,13 +73,21 @@ def processor():
     return platform.machine()
 
 
-def facts(device, libtorch):
-    commit = output_of('git', 'rev-parse', '--short', 'HEAD') or 'unknown'
+def commit_of(given):
+    """What these sources are: `given` where git does not know it, as in a copy of the tree."""
+    found = output_of('git', 'rev-parse', '--short', 'HEAD')
+    if not found:
+        return given or 'unknown'
     changed = bool(output_of('git', 'status', '--porcelain', '--untracked-files=no'))
+    return found + (' with changes' if changed else '')
+
+
+def facts(device, libtorch, commit):
+    """`commit`: as the user gives it, used where there is no git."""
     release = re.search(r'release ([\d.]+)', output_of('nvcc', '--version'))
     return {
         'date': datetime.datetime.now(datetime.timezone.utc).strftime('%Y-%m-%dT%H:%MZ'),
-        'commit': commit + (' with changes' if changed else ''),
+        'commit': commit_of(commit),
         'device': device,
         'card': {'name': processor()} if device == 'cpu' else card(device),
         'libtorch': torch_version(libtorch),

@@ -5,41 +5,65 @@ import sys
 
 import floors
 import gates
+from items import Item, run_item
 from machine import ROOT
-from running import run
 
 # The engine with its own kernels, and with libtorch's operations in their place.
 PATHS = {'acoer': {}, 'aten': {'ACOER_KERNELS': 'aten'}}
+MOST_ROUNDS = 4
 
 
 def spread(values):
     return {'median': statistics.median(values), 'min': min(values), 'max': max(values)}
 
 
-def json_lines(text):
-    """The lines that are JSON objects; a program may print others."""
-    found = []
-    for line in text.splitlines():
-        if line.startswith('{'):
-            try:
-                found.append(json.loads(line))
-            except ValueError:
-                pass  # cut off by a time limit
-    return found
+def json_of(line):
+    """A line's JSON object; None for any other line, and for one that was cut off."""
+    try:
+        return json.loads(line) if line.startswith('{') else None
+    except ValueError:
+        return None
 
 
-def engine_rounds(device, build, logs, rounds, repeats):
-    """Lines of acoer-measure by path; the paths take turns. Also the problems that came up."""
-    lines, problems = {path: [] for path in PATHS}, []
-    tiny = ['--tiny'] if device == 'cpu' else []
-    for number in range(rounds):
-        for path, env in PATHS.items():
-            words = [build / 'acoer-measure', '--device', device, '--repeats', str(repeats), *tiny]
-            outcome = run(words, logs / f'measure-{path}-{number + 1}.log', 180, env)
-            lines[path] += json_lines(outcome.text)
-            if not outcome.passed:
-                problems.append(f'acoer-measure ({path}): {outcome.summary()}')
-    return lines, problems
+class Runs:
+    """Runs programs as long as there is time, and hands on every figure as it comes."""
+
+    def __init__(self, settings, clock, logs, keep):
+        """`keep(line)` gets each figure at once, with `program`, so that nothing is lost with what comes after it."""
+        self.settings, self.clock, self.logs, self.keep = settings, clock, logs, keep
+        self.not_run, self.problems, self.seconds = [], [], {}
+
+    def run(self, name, words, limit, env=None, log=None):
+        """The JSON objects that the program printed, also if it did not end well."""
+        took = self.seconds.get(name, 0)
+        if took > self.clock.left():
+            self.not_run.append(f'{name}, another round: it took {took:.0f} s, {self.clock.left():.0f} s are left')
+            return []
+        figures = []
+
+        def take(line):
+            figure = json_of(line)
+            if figure is not None:
+                figures.append(figure)
+                self.keep({'program': name, **figure})
+
+        item = Item(log or name, words, limit, env, slow=True)
+        found, _ = run_item(item, self.clock, self.logs, take)
+        self.seconds[name] = found['seconds']
+        if found['passed'] is None:
+            self.not_run.append(f"{name}: {found['result']}")
+        elif not found['passed']:
+            self.problems.append(f"{name}: {found['result']}")
+        return figures
+
+
+def engine_round(runs, number, lines):
+    """One run of acoer-measure with each path; their lines are added to `lines`."""
+    settings = runs.settings
+    tiny = ['--tiny'] if settings.device == 'cpu' else []
+    for path, env in PATHS.items():
+        words = [settings.build / 'acoer-measure', '--device', settings.device, '--repeats', '1', *tiny]
+        lines[path] += runs.run(f'acoer-measure ({path})', words, 180, env, f'measure-{path}-{number}')
 
 
 def of_kind(lines, kind):
@@ -106,13 +130,17 @@ def kernel_results(lines, limit):
             for name, mine in results.items()]
 
 
-def from_script(name, device, logs, limit):
+def from_script(name, runs):
     """JSON of a script of this folder, or why there is none."""
-    outcome = run([sys.executable, ROOT / 'scripts/gpu' / name, '--device', device], logs / f'{name}.log', limit)
-    found = json_lines(outcome.text)
-    if outcome.passed and found:
+    problems = len(runs.problems)
+    found = runs.run(name, [sys.executable, ROOT / 'scripts/gpu' / name, '--device', runs.settings.device], 150)
+    # What torch or a peer's version breaks says nothing about the engine.
+    runs.not_run += runs.problems[problems:]
+    del runs.problems[problems:]
+    if found:
         return found[-1]
-    return {'notRun': outcome.summary()}
+    why = [reason for reason in runs.not_run if reason.startswith(name)]
+    return {'notRun': '; '.join(why) or f'{name} printed nothing'}
 
 
 def peer_shares(peers, facts, limit):
@@ -128,13 +156,22 @@ def peer_shares(peers, facts, limit):
     return peers
 
 
-def measure(device, card, build, logs):
-    """Everything as one dictionary."""
-    rounds, repeats = (1, 1) if device == 'cpu' else (2, 2)
-    lines, problems = engine_rounds(device, build, logs, rounds, repeats)
+def measure(settings, clock, logs, keep):
+    """Everything as one dictionary. First one round of all; further rounds of the engine as long as there is time."""
+    runs = Runs(settings, clock, logs, keep)
+    lines = {path: [] for path in PATHS}
+    engine_round(runs, 1, lines)
+    parts, peers = from_script('parts.py', runs), from_script('peers.py', runs)
+    for number in range(2, 1 + (1 if settings.device == 'cpu' else MOST_ROUNDS)):
+        engine_round(runs, number, lines)
+    return {**results(lines, settings.card, parts, peers), 'problems': runs.problems, 'notRun': runs.not_run}
+
+
+def results(lines, card, parts, peers):
+    """The figures of all rounds together."""
     facts = {path: next(iter(of_kind(lines[path], 'facts')), None) for path in PATHS}
     if facts['acoer'] is None or not of_kind(lines['acoer'], 'ceilings'):
-        return {'problems': problems or ['acoer-measure printed nothing'], 'gates': gates.judge(card, {}, None)}
+        return {'gates': gates.judge(card, {}, None), 'parts': parts, 'peers': peers}
     ceilings = ceilings_of(lines)
     limit = {name: value['median'] for name, value in ceilings.items()}
     decode = decode_results(lines, facts['acoer'], limit)
@@ -149,8 +186,7 @@ def measure(device, card, build, logs):
         'decode': decode,
         **work,
         'ownKernels': kernel_results(lines, limit),
-        'parts': from_script('parts.py', device, logs, 150),
-        'peers': peer_shares(from_script('peers.py', device, logs, 150), facts['acoer'], limit),
+        'parts': parts,
+        'peers': peer_shares(peers, facts['acoer'], limit),
         'gates': gates.judge(card, shares, training),
-        'problems': problems,
     }

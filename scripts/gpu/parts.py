@@ -4,7 +4,8 @@ products and attention reach, and what a launch costs. These are the shares that
 
     parts.py [--device cuda|cpu]
 
---device cpu runs tiny sizes, which checks this script, not the processor. The last line is everything as JSON.
+--device cpu runs tiny sizes, which checks this script, not the processor. After each part a line has everything
+so far as JSON.
 """
 import argparse
 import json
@@ -178,13 +179,11 @@ def training_head(rate):
 
 if gpu:
     torch.cuda.set_device(device)
-bandwidth, rate = ceilings()
-small_operations()
-decode_products(bandwidth)
-decode_attention(bandwidth)
-sampler()
-if gpu:  # on a CPU torch has no bfloat16 product with float32 output
-    training_head(rate)
 for operation in ('_flash_attention_forward', '_efficient_attention_forward'):
     print(getattr(torch.ops.aten, operation).default._schema)
-print(json.dumps(results))
+bandwidth, rate = ceilings()
+for part in (small_operations, lambda: decode_products(bandwidth), lambda: decode_attention(bandwidth), sampler,
+             # On a CPU torch has no bfloat16 product with float32 output.
+             *([lambda: training_head(rate)] if gpu else [])):
+    part()
+    print(json.dumps(results), flush=True)

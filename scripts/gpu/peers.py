@@ -2,8 +2,8 @@
 
     peers.py [--device cuda|cpu]
 
-Random weights at Qwen3-1.7B's shape, bfloat16, LoRA of rank 16 on all seven linears. The last line is JSON: the
-measurements as `runs`, and why one is missing as `notRun`.
+Random weights at Qwen3-1.7B's shape, bfloat16, LoRA of rank 16 on all seven linears. After each measurement a line has
+all of them so far as JSON (`runs`); `notRun` says why there are none.
 """
 import argparse
 import importlib.util
@@ -89,19 +89,23 @@ def train(model, sequences, length):
     return statistics.median(timed(step) for _ in range(REPEATS))
 
 
+def add(run):
+    runs.append(run)
+    versions = {'torch': torch.__version__, 'transformers': transformers.__version__, 'peft': peft.__version__}
+    print(json.dumps({'versions': versions, 'runs': runs}), flush=True)
+
+
 model = make_model()
 runs = []
 for rows, context in ((16, 1024), (96, 1024)) if gpu else ((2, 16),):
     try:
-        runs.append({'kind': 'decode', 'name': 'transformers generate with a PEFT adapter', 'rows': rows,
-                     'context': context, 'seconds': decode(model, rows, context)})
+        add({'kind': 'decode', 'name': 'transformers generate with a PEFT adapter', 'rows': rows, 'context': context,
+             'seconds': decode(model, rows, context)})
     except torch.OutOfMemoryError:
         print(f'decode {rows} x {context}: out of memory')
 sequences, prompt, completion = (4, 150, 1024) if gpu else (2, 8, 16)
 try:
-    runs.append({'kind': 'train', 'name': 'PEFT forward and backward', 'sequences': sequences, 'promptTokens': prompt,
-                 'completionTokens': completion, 'seconds': train(model, sequences, prompt + completion)})
+    add({'kind': 'train', 'name': 'PEFT forward and backward', 'sequences': sequences, 'promptTokens': prompt,
+         'completionTokens': completion, 'seconds': train(model, sequences, prompt + completion)})
 except torch.OutOfMemoryError:
     print('training: out of memory')
-print(json.dumps({'versions': {'torch': torch.__version__, 'transformers': transformers.__version__,
-                               'peft': peft.__version__}, 'runs': runs}))

@@ -2,7 +2,7 @@
 import json
 import re
 
-RESULT = {True: 'pass', False: '**FAIL**', None: 'not run'}
+RESULT = {True: 'pass', False: '**FAIL**', None: 'skipped'}
 
 
 def slug(text):
@@ -44,10 +44,16 @@ def facts_text(machine):
     return table(['machine', ''], rows)
 
 
+def counts(items):
+    """`12 passed, 1 failed, 3 skipped`."""
+    of = [sum(item['passed'] is result for item in items) for result in (True, False, None)]
+    return ', '.join(f'{n} {word}' for n, word in zip(of, ('passed', 'failed', 'skipped')))
+
+
 def check_text(check):
     rows = [[item['name'], RESULT[item['passed']], f"{item['seconds']:.0f}", item['result'].replace('|', '/')]
             for item in check['items']]
-    return table(['check', 'result', 's', ''], rows)
+    return f"{counts(check['items'])}.\n\n" + table(['check', 'result', 's', ''], rows)
 
 
 def gates_text(gates):
@@ -112,14 +118,18 @@ def markdown(record):
         build = record['build']
         parts.append(f"Build: {'passed' if build['passed'] else '**FAILED**'} in {build['seconds']:.0f} s, "
                      f"{build['warnings']} warnings.")
-    if 'check' in record:
-        parts += ['## Correctness', check_text(record['check'])]
+        if build.get('limitLibrary', 'built') != 'built':
+            parts.append(f"Without libacoer_cuda.so, so no memory limit could be set: {build['limitLibrary']}.")
+    for part, title in (('check', 'Correctness'), ('sanitize', 'Sanitizers'), ('profile', 'Profile')):
+        if part in record:
+            parts += [f'## {title}', check_text(record[part])]
     if 'measure' in record:
         measure = record['measure']
         parts += ['## Gates', gates_text(measure['gates']), '## Speed']
         if 'ceilings' in measure:
             parts.append(speed_text(measure))
         parts += [f'Problem: {problem}' for problem in measure['problems']]
+        parts += [f'Not run: {reason}' for reason in measure['notRun']]
     return '\n\n'.join(parts) + '\n'
 
 

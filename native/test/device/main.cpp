@@ -1,8 +1,10 @@
-// acoer-check-kernels [--device NAME] [FILTER...]: the tests that the emulator runs
-// (native/test/emu), with the kernels of the fatbin on a GPU instead: the same cases, the same
-// bounds against float64. Without a filter every kernel of the table must have run. Exit code: 0
-// all passed, 1 some failed, 2 bad usage or no such device. On a CPU the emulator runs the kernels
-// on copies.
+// acoer-check-kernels [--list] [--kernels] [--device NAME] [--exact] [FILTER...]: the tests that
+// the emulator runs (native/test/emu), with the kernels of the fatbin on a GPU instead: the same
+// cases, the same bounds against float64. A filter is a part of a test's name, with --exact the
+// whole of it; without one every kernel of the table must have run. The last line but one names the
+// kernels that were launched. --list prints the tests, --kernels the table. Exit code: 0 all
+// passed, 1 some failed, 2 bad usage or no such device. On a CPU the emulator runs the kernels on
+// copies.
 #include <chrono>
 #include <cstdio>
 
@@ -44,12 +46,18 @@ bool runTest(const Test& test) {
   return report(test.name, elapsed.count(), problem);
 }
 
-bool selected(const std::string& name, const std::vector<std::string>& filters) {
-  for (const std::string& filter : filters) {
-    if (name.find(filter) != std::string::npos) return true;
+struct Options {
+  std::string device = "cuda";
+  bool list = false, kernels = false, exact = false;
+  std::vector<std::string> filters;
+
+  bool selects(const std::string& name) const {
+    for (const std::string& filter : filters) {
+      if (exact ? name == filter : name.find(filter) != std::string::npos) return true;
+    }
+    return filters.empty();
   }
-  return filters.empty();
-}
+};
 
 bool everyKernelRan() {
   std::string missing;
@@ -61,21 +69,44 @@ bool everyKernelRan() {
   return report("every_kernel_ran", 0, missing.empty() ? "" : "not launched: " + missing);
 }
 
-int run(int argc, char** argv) {
-  std::string name = "cuda";
-  std::vector<std::string> filters;
+void printLaunched() {
+  std::printf("launched:");
+  for (const std::string& name : acoer::check::launchedKernels()) std::printf(" %s", name.c_str());
+  std::printf("\n");
+}
+
+bool parse(int argc, char** argv, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     if (argument == "--device" && i + 1 < argc) {
-      name = argv[++i];
+      options.device = argv[++i];
+    } else if (argument == "--list") {
+      options.list = true;
+    } else if (argument == "--kernels") {
+      options.kernels = true;
+    } else if (argument == "--exact") {
+      options.exact = true;
     } else if (argument.rfind("--", 0) == 0) {
       std::fprintf(stderr, "unknown option %s\n", argument.c_str());
-      return 2;
+      return false;
     } else {
-      filters.push_back(argument);
+      options.filters.push_back(argument);
     }
   }
-  const c10::Device device = acoer::resolveDevice(name);
+  return true;
+}
+
+int run(const Options& options) {
+  if (options.list) {
+    for (const Test& test : tests()) {
+      if (options.selects(test.name)) std::puts(test.name);
+    }
+  }
+  if (options.kernels) {
+    for (const acoer::cuda::KernelInfo& kernel : acoer::cuda::kKernels) std::puts(kernel.name);
+  }
+  if (options.list || options.kernels) return 0;
+  const c10::Device device = acoer::resolveDevice(options.device);
   acoer::computeOn(device);
   acoer::check::launchOn(device);
   int ran = 0, failed = 0;
@@ -84,9 +115,10 @@ int run(int argc, char** argv) {
     failed += passed ? 0 : 1;
   };
   for (const Test& test : tests()) {
-    if (selected(test.name, filters)) count(runTest(test));
+    if (options.selects(test.name)) count(runTest(test));
   }
-  if (filters.empty()) count(everyKernelRan());
+  if (options.filters.empty()) count(everyKernelRan());
+  printLaunched();
   std::printf("%d of %d tests passed\n", ran - failed, ran);
   if (ran == 0) return 2;
   return failed == 0 ? 0 : 1;
@@ -99,8 +131,10 @@ emu::Registration::Registration(const char* name, void (*body)()) {
 }
 
 int main(int argc, char** argv) {
+  Options options;
+  if (!parse(argc, argv, options)) return 2;
   try {
-    return run(argc, argv);
+    return run(options);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());
     return 2;
