@@ -1,4 +1,6 @@
 /** What the package promises: docs/api.md says of each name what it is for. All else is free to change. */
+import './needs-node';
+
 export { replay, runVerdict, train, TrainRun } from './train';
 export type {
   ReplayOptions,

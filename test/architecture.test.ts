@@ -77,6 +77,8 @@ const LAYERS: readonly (readonly string[])[] = [
     'hub',
     'pace',
     'warnings',
+    'node-version',
+    'needs-node',
     'parquet',
   ],
   ['verify'],
@@ -192,8 +194,8 @@ test('only src/run writes run files', () => {
   expect(shown(wrong)).toEqual([]);
 });
 
-test('commands print through cli/output.ts; the other writers draw colours and lines of our own', () => {
-  const drawing = /^cli\/(output|show|train|generate|evaluation\/progress)\.ts$/;
+test('commands print through cli/output.ts; the others draw colours and lines of our own, or come before anything is loaded', () => {
+  const drawing = /^cli\/(output|needs-node|show|train|generate|evaluation\/progress)\.ts$/;
   const writers = sourceFiles()
     .filter((file) => file.startsWith('cli/') && !drawing.test(file))
     .filter((file) => /process\.std(out|err)\.write|console\./.test(readFileSync(join(SRC, file), 'utf8')));

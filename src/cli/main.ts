@@ -3,6 +3,7 @@
  * The `acoer` command line. Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 failed, 2
  * bad usage or input, 130 interrupted. A command's module is loaded only when the command is used.
  */
+import './needs-node';
 import './early-signals';
 import { Command, CommanderError, Help, type Option } from 'commander';
 import { errorMessage, exitCodeFor } from '../errors';
