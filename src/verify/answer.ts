@@ -10,6 +10,7 @@ import { words } from './atoms';
 import { joinBases } from './bases';
 import { type Choice, choiceOf } from './choices';
 import { withNames } from './named-parts';
+import { withPoints } from './points';
 import { plainSpelling } from './spelling';
 import { NotParsed, type Token, tokenize, tokenKey } from './tokens';
 
@@ -229,7 +230,7 @@ function parseTokens(tokens: readonly Token[], options: ParseOptions): Node {
   return finished(assemble(groups));
 }
 
-const finished = (node: Node): Node => withNames(expandSigns(resolveApproximations(node)));
+const finished = (node: Node): Node => withNames(withPoints(expandSigns(resolveApproximations(node))));
 
 /**
  * `\\max f(x) = 12`: a left side that does not parse is the name of the right side. If the middle of a longer

@@ -101,6 +101,7 @@ export function named(p: Parser, name: string): Node {
   const applied = FUNCTION_NAMES.has(name) && (p.is('(') || (p.is('{') && p.is('(', 1)));
   if (!applied) return full === name ? letter(name) : { kind: 'sym', name: full };
   const argument = atomicGroup(p);
+  if (argument.kind === 'tuple' && argument.close !== ')') throw new NotParsed('brackets of two kinds');
   const args = argument.kind === 'tuple' ? argument.items : [argument];
   return { kind: 'apply', name: full, args };
 }

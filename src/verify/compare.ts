@@ -6,11 +6,12 @@ import type { Answer } from './answer';
 import { freeSymbols, isStructure, mapChildren, type Node, type NodeOf } from './ast';
 import { words } from './atoms';
 import { plainDigits } from './bases';
+import { withConstantsOf } from './constants';
 import { exactValue } from './exact';
 import { hasMatrix, matrixCells } from './matrices';
 import { isInteger } from './rational';
 import { equalSets, readPair, realSet } from './realset';
-import { equalRelations, isAssignment, isEquation, lastSide, shortened } from './relations';
+import { equalRelations, intervalOf, isAssignment, isEquation, lastSide, shortened } from './relations';
 import { type CompareContext, equalScalars } from './scalar';
 
 /** Not symmetric: the reference decides which form is wanted. Throws BudgetExceeded. */
@@ -39,6 +40,8 @@ function equalValues(gold: Answer, pred: Answer, context: CompareContext): boole
   const digits = equalDigits(gold, pred);
   if (digits !== null) return digits;
   if (equalNodes(gold.node, pred.node, context)) return true;
+  const renamedConstants = withConstantsOf(gold.node, pred.node);
+  if (renamedConstants !== null && equalNodes(gold.node, renamedConstants, context)) return true;
   // When the reference has no variable, the m of `10 m` is a unit.
   if (pred.withoutUnit !== null && freeSymbols(gold.node).size === 0)
     return equalNodes(gold.node, pred.withoutUnit, context);
@@ -69,9 +72,9 @@ function equalNodes(goldNode: Node, predNode: Node, context: CompareContext): bo
   if (isEquation(pred) && !isEquation(gold)) pred = lastSide(pred);
   else if (isAssignment(gold) && !isEquation(pred)) gold = lastSide(gold);
   if (isResidue(gold) || isResidue(pred)) return equalResidues(gold, pred, context);
-  if (gold.kind === 'relation' && isSetLike(pred)) return sameRealSet(gold, pred, context);
+  if (gold.kind === 'relation' && isSetLike(pred)) return describes(gold, pred, context);
   if (pred.kind === 'relation' && isSetLike(gold)) {
-    return context.allowSetRelationComp && sameRealSet(gold, pred, context);
+    return context.allowSetRelationComp && describes(pred, gold, context);
   }
   if (gold.kind === 'relation' && pred.kind === 'relation') {
     return equalRelations(gold, pred, (a, b) => equalNodes(a, b, context), context);
@@ -111,6 +114,13 @@ function isSetLike(node: Node): boolean {
 function sameRealSet(gold: Node, pred: Node, context: CompareContext): boolean {
   const [a, b] = [realSet(gold, context), realSet(pred, context)];
   return a !== null && b !== null && equalSets(a, b, context);
+}
+
+/** Whether the inequality describes the set; ends that cannot be ordered are compared as written. */
+function describes(relation: NodeOf<'relation'>, set: Node, context: CompareContext): boolean {
+  if (sameRealSet(relation, set, context)) return true;
+  const interval = intervalOf(relation);
+  return interval !== null && set.kind === 'tuple' && equalTuples(interval, set, context);
 }
 
 /** Scalars and words. A word equals its letters, ignoring case. */

@@ -27,7 +27,7 @@ export interface VerifyOptions {
   numericPrecision?: number;
   /** false: variables are matched by position. Default true. */
   strict?: boolean;
-  /** Accept a predicted inequality for a reference interval. Default false. */
+  /** Accept a predicted inequality for a reference interval. Default by preset. */
   allowSetRelationComp?: boolean;
   /**
    * `boxed`: only a complete box counts. `last-box`: the last box of the whole text, thinking included, else
@@ -59,7 +59,7 @@ const COMMON = {
   floatRounding: 6,
   numericPrecision: 15,
   strict: true,
-  allowSetRelationComp: false,
+  allowSetRelationComp: true,
   fallbackMode: 'first_match',
   tolerance: 0,
   countRepeats: false,
@@ -74,6 +74,7 @@ export const PRESETS: Readonly<Record<PresetName, ResolvedOptions>> = {
   },
   trl: {
     ...COMMON,
+    allowSetRelationComp: false,
     extraction: [{ ...LATEX, tryExtractWithoutAnchor: false }],
     extractionMode: 'first_match',
     parse: { strictLatex: true },

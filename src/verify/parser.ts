@@ -9,7 +9,7 @@ import { hedgeOf, isMinus, scaleOf } from './hedges';
 import { UNITS } from './lexicon';
 import { clockTime } from './times';
 import { rational } from './rational';
-import { between } from './relations';
+import { between, betweenNumbers } from './relations';
 import { numberSetLetter } from './functions';
 import { NotParsed, type Token } from './tokens';
 
@@ -104,20 +104,24 @@ export class Parser {
     const groups: Node[][] = [[]];
     let count = 0;
     let and = false;
+    let or = false;
     while (!this.done && !isEnd()) {
       if (this.peek()!.t === 'sep') {
         const { v } = this.take();
         and = v === 'and' || (and && v === ',');
+        or ||= v === 'or';
         if (v === ';' && groups.at(-1)!.length > 0) groups.push([]);
         continue;
       }
       if (++count > MAX_ITEMS) throw new NotParsed('too many items');
       const items = groups.at(-1)!;
       const item = this.relation();
-      const both = and && items.length === 1 ? between(items[0]!, item) : null;
+      const join = and ? between : betweenNumbers;
+      const both = items.length === 1 && !or ? join(items[0]!, item) : null;
       if (both === null) items.push(item);
       else items[0] = both;
       and = false;
+      or = false;
       if (!this.done && !isEnd() && this.peek()!.t !== 'sep') throw new NotParsed('two answers side by side');
     }
     return groups.filter((group) => group.length > 0);

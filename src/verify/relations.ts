@@ -3,6 +3,7 @@ import { freeSymbols, type Node, type NodeOf, type RelationOp } from './ast';
 import { isNameLike } from './answer';
 import * as C from './complex';
 import { numericValue } from './numeric';
+import { compare } from './rational';
 import { flip } from './realset';
 import { sameRatio } from './digits';
 import { type CompareContext, precisePoint, samplePoint, spreadOf } from './scalar';
@@ -82,6 +83,33 @@ export function between(first: Node, second: Node): Relation | null {
   const [low, high] = a.op.startsWith('>') ? [a, b] : [b, a];
   const middle: Node = { kind: 'sym', name: low.name };
   return { kind: 'relation', sides: [low.value, middle, high.value], ops: [flip(low.op), high.op] };
+}
+
+/** `x > 3, x < 8`: between, where their union would be everything. */
+export function betweenNumbers(first: Node, second: Node): Relation | null {
+  const both = between(first, second);
+  const [low, , high] = both?.sides ?? [];
+  const ordered = low?.kind === 'num' && high?.kind === 'num' && compare(low.value, high.value) < 0;
+  return ordered ? both : null;
+}
+
+/** The interval that `a < x <= b` or `x > a` describes; null for other relations. */
+export function intervalOf({ sides, ops }: Relation): NodeOf<'tuple'> | null {
+  const falling = ops.every((op) => op.startsWith('>'));
+  if (!falling && !ops.every((op) => op.startsWith('<'))) return null;
+  const [ends, signs] = falling ? [sides.toReversed(), ops.map(flip).reverse()] : [sides, ops];
+  const middle = ops.length === 2 ? 1 : ends.findIndex((side) => side.kind === 'sym');
+  const name = ends[middle];
+  if (ops.length > 2 || name?.kind !== 'sym') return null;
+  const infinity: Node = { kind: 'const', name: 'inf' };
+  const items = [ends[middle - 1] ?? { kind: 'neg' as const, value: infinity }, ends[middle + 1] ?? infinity];
+  if (items.some((item) => freeSymbols(item).has(name.name))) return null;
+  return {
+    kind: 'tuple',
+    open: signs[middle - 1] === '<=' ? '[' : '(',
+    close: signs[middle] === '<=' ? ']' : ')',
+    items,
+  };
 }
 
 /** An inequality with a name on one side, turned so that the name comes first. */

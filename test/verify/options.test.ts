@@ -20,8 +20,11 @@ describe('math_verify option names', () => {
   });
 
   test('allow_set_relation_comp', () => {
-    expect(status('[-2,7]', '\\boxed{-2 \\le x \\le 7}')).toBe('incorrect');
-    expect(status('[-2,7]', '\\boxed{-2 \\le x \\le 7}', { allow_set_relation_comp: true })).toBe('correct');
+    const answer = '\\boxed{-2 \\le x \\le 7}';
+    expect(status('[-2,7]', answer)).toBe('correct');
+    expect(status('[-2,7]', answer, { allow_set_relation_comp: false })).toBe('incorrect');
+    expect(status('[-2,7]', answer, {}, 'trl')).toBe('incorrect');
+    expect(status('[-2,7]', answer, { allow_set_relation_comp: true }, 'trl')).toBe('correct');
   });
 
   test('match_types: what is looked for', () => {
