@@ -13,7 +13,7 @@ import { addJudgeOptions } from './judge';
 import { printJsonLine, printText } from './output';
 
 /** Options that have no meaning without a model. */
-const ONLY_WITH_A_MODEL = ['model', 'adapter', 'run', 'base', 'out', 'problems'] as const;
+const ONLY_WITH_A_MODEL = ['model', 'adapter', 'run', 'trust', 'base', 'out', 'problems'] as const;
 
 const given = (value: unknown): boolean => (Array.isArray(value) ? value.length > 0 : value !== undefined);
 
@@ -37,6 +37,12 @@ function checkFlags(flags: EvalFlags): void {
     throw new AcoerError(
       'BAD_CONFIG',
       '--tokenizer is only for --completions and --compare; a model has its own tokenizer.',
+    );
+  }
+  if (flags.trust === true && flags.run.length === 0) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      '--trust is for the judge that a run names; give --run, or remove it.',
     );
   }
   if (samples > 1 && temperatureOf(flags) === 0) {
@@ -98,6 +104,7 @@ export const define: CommandModule['define'] = (command: Command) => {
     .option('--model <model>', 'tiny, a folder in Hugging Face layout, or org/name[@revision] on the hub')
     .option('--adapter <folder>', 'a PEFT LoRA adapter (repeatable)', collect, [])
     .option('--run <folder>', 'evaluate every checkpoint of a run (repeatable)', collect, [])
+    .option('--trust', 'with --run: run the code of the judge that the run names')
     .option('--base', 'also evaluate the model without an adapter')
     .option('--benchmark <name|file>', 'data set by name or file, or NAME=FILE (repeatable)', collect, [])
     .option('--problems <n>', 'evaluate only the first n problems (default: all)', integer(1))

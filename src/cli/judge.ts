@@ -3,8 +3,9 @@ import type { Command } from 'commander';
 import { type Config, parseAssignments, resolveConfig } from '../config';
 import { AcoerError } from '../errors';
 import { isUserJudge, referenceRule, type ReferenceRule } from '../judges';
-import type { JudgingSettings } from '../train';
+import { judgeModule, rememberModules, type JudgingSettings } from '../train';
 import { collect } from './command';
+import { printNote } from './output';
 
 export interface JudgeFlags {
   judge?: string;
@@ -27,6 +28,10 @@ export function judgingSettings({ judge, judgeParam }: JudgeFlags, run: Config |
   const { judgeParams = {} } = parseAssignments(judgeParam.map((text) => `judgeParams.${text}`));
   return { ...base, judge, judgeParams, answerFrom: 'answer' };
 }
+
+/** Notes that a judge in a file was named on this command line. */
+export const rememberJudge = (settings: JudgingSettings): Promise<void> =>
+  rememberModules(judgeModule(settings), printNote);
 
 /** What the judge asks of the data it is used on. */
 export const dataRules = (settings: JudgingSettings): { references: ReferenceRule; keepRows: boolean } => ({

@@ -11,7 +11,8 @@ import { collect, integer, number } from './command';
 import { readRecordings, type RunSettings } from './recordings';
 import { labLines } from './view/lab';
 import { maximum } from '../statistics';
-import { printJsonLine, printText } from './output';
+import { rememberModules } from '../train';
+import { printJsonLine, printNote, printText } from './output';
 
 interface LabFlags {
   reward?: string[];
@@ -137,11 +138,17 @@ function checkPlotPath(path: string): void {
 async function lab(files: string[], flags: LabFlags): Promise<void> {
   if (flags.svg !== undefined) checkPlotPath(flags.svg);
   const source = await sourceOptions(files, flags);
+  const own = parameterOptions(flags.set);
+  const modules = Object.entries(own.rewardModules ?? {});
+  await rememberModules(
+    modules.map(([name, path]) => ({ kind: 'reward' as const, name, path })),
+    printNote,
+  );
   const report = await runLab({
     ...source,
     ...(flags.reward && { rewards: flags.reward }),
     ...(flags.state && { state: flags.state }),
-    ...parameterOptions(flags.set),
+    ...own,
     scale: flags.scaleRewards ?? source.scale ?? LAB_DEFAULTS.scale,
     epsilon: flags.advantageEpsilon ?? source.epsilon ?? LAB_DEFAULTS.epsilon,
     formatWeight: flags.formatWeight ?? source.formatWeight ?? LAB_DEFAULTS.formatWeight,

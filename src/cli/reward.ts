@@ -7,7 +7,7 @@ import { badConfig, configSchema, parseAssignments } from '../config';
 import { problemsOf } from '../config/problems';
 import { AcoerError, errorMessage } from '../errors';
 import { batchAdvantages, observeBatch, scoreBatch, type WeightedReward } from '../grpo';
-import { openRewardModule } from '../train';
+import { openRewardModule, rememberModules } from '../train';
 import { resolveReward } from '../rewards';
 import type { BoundReward } from '../rewards';
 import { bursts } from './bursts';
@@ -15,7 +15,7 @@ import { collect, required, type CommandModule } from './command';
 import { openInput, parseJsonLines } from './jsonl';
 import { groupLines, rewardReader, type RewardLine } from './reward-lines';
 import { rewardRecords, rewardTable } from './reward-list';
-import { printJsonLine, printText } from './output';
+import { printJsonLine, printNote, printText } from './output';
 
 interface RewardFlags {
   reward?: string;
@@ -176,10 +176,15 @@ async function computeRewards(file: string | undefined, flags: RewardFlags): Pro
   }
 }
 
-function openReward(name: string, settings: Settings, params: Record<string, unknown>): Promise<BoundReward> {
+async function openReward(
+  name: string,
+  settings: Settings,
+  params: Record<string, unknown>,
+): Promise<BoundReward> {
   const { rewardModules, rewardTimeoutMs, maxLength } = settings;
   const file = rewardModules[name];
-  if (file === undefined) return Promise.resolve(resolveReward(name, params));
+  if (file === undefined) return resolveReward(name, params);
+  await rememberModules([{ kind: 'reward', name, path: file }], printNote);
   return openRewardModule({ name, path: resolve(file), params, maxLength }, rewardTimeoutMs);
 }
 

@@ -39,6 +39,7 @@ interface TrainFlags {
   reward?: string;
   resume?: string | true;
   acceptChanged?: 'reward';
+  trust?: boolean;
   adapter?: string;
   full?: boolean;
   out?: string;
@@ -72,6 +73,7 @@ export function define(command: Command): void {
           'with --resume: continue although the reward file has changed',
         ).choices(['reward']),
       )
+      .option('--trust', 'with --resume: run the code that the run names (judge, rewards, sinks)')
       .option('--adapter <folder>', "LoRA adapter to go on from: PEFT's, or final/ of a run", path)
       .option('--full', 'train all weights instead of a LoRA adapter')
       .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
@@ -107,12 +109,14 @@ export function trainOptions(configPath: string | undefined, flags: TrainFlags):
     if (flags.acceptChanged !== undefined) {
       throw new AcoerError('BAD_CONFIG', '--accept-changed goes with --resume.');
     }
+    if (flags.trust === true) throw new AcoerError('BAD_CONFIG', '--trust goes with --resume.');
     return { ...resolveTrainConfig(layers, flags.preset), out: flags.out };
   }
   const acceptChanged = flags.acceptChanged && [flags.acceptChanged];
   return {
     resume: resumedRun(flags),
     ...(acceptChanged && { acceptChanged }),
+    ...(flags.trust === true && { trust: true }),
     ...mergeLayers(layers, flags.preset),
   };
 }

@@ -10,7 +10,7 @@ import type { CommandModule } from './command';
 import { interruptible } from './interrupt';
 import { InOrder, type LineOrProblem, openInput, parseLinesAsTheyCome } from './jsonl';
 import { isRecord } from '../json';
-import { addJudgeOptions, type JudgeFlags, judgingSettings } from './judge';
+import { addJudgeOptions, type JudgeFlags, judgingSettings, rememberJudge } from './judge';
 import { printJsonLine, printNote } from './output';
 
 /** Large enough that the cost of passing a batch to a process is small next to grading it. */
@@ -115,6 +115,7 @@ async function verify(file: string | undefined, flags: VerifyFlags): Promise<voi
     throw new AcoerError('BAD_CONFIG', '--preset is for the verifier: leave out --preset or --judge.');
   }
   const judging = judgingSettings(flags, null);
+  await rememberJudge(judging);
   await interruptible(async (signal) => {
     const pool = new VerifierPool();
     const judge = name === undefined ? null : await openJudge(judging);

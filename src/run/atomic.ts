@@ -40,15 +40,17 @@ const replacedName = (path: string) => beside(path, `${REPLACED_PREFIX}${basenam
 /**
  * Writes or replaces `path`, creating its folder if needed.
  * @param temporary where the data is written first, on the same file system
+ * @param mode permissions of a new file, less the umask
  */
 export function writeFileAtomic(
   path: string,
   data: string | Uint8Array,
   temporary = temporaryName(path),
+  mode = 0o666,
 ): void {
   makeFolders(dirname(path));
   try {
-    writeFileSync(temporary, data);
+    writeFileSync(temporary, data, { mode });
     syncFile(temporary);
     renameSync(temporary, path);
   } catch (error) {

@@ -1,5 +1,5 @@
 export { readAccepted, type AcceptedChange } from './accepted';
-export { writeFileAtomic, writeJsonAtomic } from './atomic';
+export { temporaryName, writeFileAtomic, writeJsonAtomic } from './atomic';
 export { runAdapterConfig } from './adapter-config';
 export {
   findCheckpoint,
@@ -45,7 +45,14 @@ export {
 } from './progress';
 export { encodeSafetensors, type Tensor } from './safetensors';
 export { isFull, PATIENCE, writePatiently, type Patience } from './writing';
-export { completeRollbacks, discardedFile, discardedLines, readRollbacks, recordRollback, type Rollback } from './rollbacks';
+export {
+  completeRollbacks,
+  discardedFile,
+  discardedLines,
+  readRollbacks,
+  recordRollback,
+  type Rollback,
+} from './rollbacks';
 export { copyRunStart, refuseBrokenFork } from './fork';
 export {
   EventFile,

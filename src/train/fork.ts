@@ -11,7 +11,7 @@ import {
 } from '../run';
 import { checkForked, forkChanges } from './identity';
 import { closeInputs, resolveTrainConfig } from './inputs';
-import { openIn, overStored, type Asked, type Opening } from './opening';
+import { admitRun, openIn, overStored, type Asked, type Opening } from './opening';
 import { sameSteps } from './resume';
 import { lacksIdentity, storedPart } from './state';
 
@@ -69,6 +69,7 @@ export async function openFork(
   checkStep(source, at);
   const checkpoint = await openCheckpoint(source, at);
   checkSettings(checkpoint, before, config);
+  await admitRun(run, config, asked);
   const opening = await openIn(out, config, asked);
   const { directory, inputs } = opening;
   try {

@@ -82,9 +82,8 @@ export function checkModel(directory: string, checkpoint: StoredCheckpoint, mode
 }
 
 /**
- * Compares everything else with the checkpoint that a run is resumed from.
+ * Compares model folder, adapter and evaluation data with the checkpoint that a run is resumed from.
  * @param run its folder
- * @returns what the checkpoint lists as accepted, and the change accepted now
  * @throws BAD_INPUT naming what has changed
  */
 export function checkResumed(
@@ -92,10 +91,9 @@ export function checkResumed(
   checkpoint: StoredCheckpoint,
   { identity: now, modelDirectory, evalData }: Inputs,
   config: Config,
-  acceptChanged: readonly string[],
-): AcceptedChange[] {
-  const { identity: before, accepted = [] } = storedPart(checkpoint);
-  if (before === undefined) return accepted;
+): void {
+  const { identity: before } = storedPart(checkpoint);
+  if (before === undefined) return;
   const { step } = checkpoint;
   const names = [
     ...changed(before.tokenizer, now.tokenizer),
@@ -108,13 +106,30 @@ export function checkResumed(
       `${evalData?.name ?? 'The evaluation data'} no longer holds the problems this run is evaluated on, so before and after could not be compared; restore it, or continue with the new problems in a new folder: ${forkCommand(run, step)}`,
     );
   }
-  const judged = changed(before.judge ?? null, now.judge ?? null);
+}
+
+/**
+ * Compares the files of judge and rewards with the checkpoint that a run is resumed from, before they are loaded.
+ * @param run its folder
+ * @returns what the checkpoint lists as accepted, and the change accepted now
+ * @throws BAD_INPUT naming what has changed
+ */
+export async function checkModules(
+  run: string,
+  checkpoint: StoredCheckpoint,
+  config: Config,
+  acceptChanged: readonly string[],
+): Promise<AcceptedChange[]> {
+  const { identity: before, accepted = [] } = storedPart(checkpoint);
+  if (before === undefined) return accepted;
+  const { step } = checkpoint;
+  const judged = changed(before.judge ?? null, await judgeFingerprints(config));
   if (judged.length > 0) {
     throw refused(
       `The judge's file ${config.judge} has changed since the checkpoint of step ${step} (${judged.join('; ')}), so before and after could not be compared; restore it, or continue with the new one in a new folder: ${forkCommand(run, step)}`,
     );
   }
-  const files = changed(before.rewards, now.rewards);
+  const files = changed(before.rewards, await rewardFingerprints(config));
   if (files.length === 0) return accepted;
   if (acceptChanged.includes('reward')) return [...accepted, { what: 'reward', step, files }];
   const paths = Object.entries(config.rewardModules)

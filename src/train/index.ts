@@ -15,6 +15,7 @@ export { resolveTrainConfig } from './inputs';
 export { longestLocalPrompt } from './plan';
 export { isStuck } from './watchdog';
 export { judgeIdentity, type JudgingSettings, openJudge, type OpenedJudge } from './judging';
+export { admitModules, judgeModule, rememberModules } from './named-modules';
 export { openRewardModule } from './reward-module';
 export { monitorContext } from './guard';
 export { watchRecorded } from './recorded';

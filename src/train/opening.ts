@@ -15,7 +15,7 @@ import {
   type StoredCheckpoint,
 } from '../run';
 import type { RunSummary } from './events';
-import { checkResumed } from './identity';
+import { checkModules, checkResumed } from './identity';
 import {
   closeInputs,
   openInputs,
@@ -26,6 +26,7 @@ import {
   type Inputs,
   type OwnParts,
 } from './inputs';
+import { admitModules, filesNamed, modulesOf, rememberModules } from './named-modules';
 import { allowedChanges, forkCommand } from './resume';
 import { lacksIdentity, storedPart } from './state';
 
@@ -36,6 +37,8 @@ export interface Asked {
   fetching: ModelFetchOptions;
   /** What may have changed since the run was interrupted. */
   acceptChanged: readonly 'reward'[];
+  /** The code that a resumed or forked run names may be loaded. */
+  trust: boolean;
 }
 
 export interface Opening {
@@ -51,11 +54,31 @@ export interface Opening {
 }
 
 export async function openNew(out: string | undefined, asked: Asked): Promise<Opening> {
-  const config = await withLastingNames(
-    resolveTrainConfig([asked.settings], undefined, asked.parts.rewards),
-    asked.fetching,
-  );
-  return openIn(out, config, asked);
+  const resolved = resolveTrainConfig([asked.settings], undefined, asked.parts.rewards);
+  await rememberModules(modulesOf(resolved), noticeOf(asked));
+  return openIn(out, await withLastingNames(resolved, asked.fetching), asked);
+}
+
+const noticeOf =
+  ({ fetching }: Asked) =>
+  (message: string): void =>
+    fetching.onNotice?.(message);
+
+/** Checks the modules that the run in `path` names under `wanted`. @throws BAD_INPUT, BAD_CONFIG */
+export function admitRun(
+  path: string,
+  wanted: Config,
+  asked: Asked,
+  compare?: () => Promise<void>,
+): Promise<void> {
+  const { settings, trust, acceptChanged } = asked;
+  const trusted = {
+    named: filesNamed(settings),
+    trust,
+    changedRewards: acceptChanged.includes('reward'),
+    compare,
+  };
+  return admitModules(path, modulesOf(wanted), trusted, noticeOf(asked));
 }
 
 /** A new directory for a run under `wanted`. */
@@ -132,11 +155,15 @@ export async function openResumed(
     const step = checkpoint?.step ?? 0;
     const compared = checkpoint !== null && !lacksIdentity(checkpoint);
     for (const change of allowedChanges(before, wanted, path, step, compared)) warn(change);
+    let accepted: AcceptedChange[] = [];
+    await admitRun(path, wanted, asked, async () => {
+      if (checkpoint !== null) accepted = await checkModules(path, checkpoint, wanted, acceptChanged);
+    });
     const inputs = await openInputs(wanted, parts, fetching);
-    const accepted = await orClose(inputs, () => {
-      if (checkpoint === null) return [];
+    await orClose(inputs, () => {
+      if (checkpoint === null) return;
       checkData(path, checkpoint, inputs);
-      return checkResumed(path, checkpoint, inputs, wanted, acceptChanged);
+      checkResumed(path, checkpoint, inputs, wanted);
     });
     const config = withPinnedData(wanted, inputs, parts);
     return { directory, config, inputs, resumed: true, checkpoint, accepted };

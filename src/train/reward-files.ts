@@ -1,17 +1,21 @@
 /** SHA-256 of the user's code: each module of rewards and judge, and what it imports by a relative path. */
 import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
 import { dirname, relative, resolve } from 'node:path';
 import type { Config } from '../config';
+import { AcoerError, whyUnreadable } from '../errors';
 import { isJudgeFile } from '../judges';
 import type { Fingerprints } from '../models';
+import { readRegularFile } from '../regular-file';
+
+/** A bundle of modules has some megabytes. */
+const MAX_MODULE_BYTES = 2 ** 27;
 
 /** A path written out in `import './x'`, `export ... from './x'`, `import('./x')` or `require('./x')`. */
 const RELATIVE_IMPORT = /\b(?:import|from|require)\s*\(?\s*(['"])(\.{1,2}\/[^'"\n]+)\1/g;
 
 /** What Node adds to such a path in CommonJS. */
-const ENDINGS = ['', '.js', '.json', '/index.js'];
+const ENDINGS = ['', '.js', '.json', '.node', '/index.js', '/index.json', '/index.node'];
 
 const isFile = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isFile() === true;
 
@@ -26,7 +30,11 @@ async function filesOf(module: string): Promise<Map<string, Buffer>> {
   const open = [module];
   for (let path = open.pop(); path !== undefined; path = open.pop()) {
     if (found.has(path)) continue;
-    const content = await readFile(path);
+    const content = await readRegularFile(path, MAX_MODULE_BYTES).catch((cause: unknown) => {
+      throw new AcoerError('BAD_CONFIG', `Cannot read the module ${path}: ${whyUnreadable(cause)}`, {
+        cause,
+      });
+    });
     found.set(path, content);
     if (/\.[cm]?js$/.test(path)) open.push(...importedFiles(path, content.toString('utf8')));
   }
@@ -37,7 +45,7 @@ async function filesOf(module: string): Promise<Map<string, Buffer>> {
  * By `name`; for an imported file by that and its path from the module, so that modules can be moved.
  * Packages, computed paths, and what a module reads or starts are not covered.
  */
-async function moduleFingerprints(name: string, file: string): Promise<Fingerprints> {
+export async function moduleFingerprints(name: string, file: string): Promise<Fingerprints> {
   const found: Record<string, string> = {};
   const module = resolve(file);
   for (const [path, content] of await filesOf(module)) {
@@ -51,13 +59,20 @@ async function moduleFingerprints(name: string, file: string): Promise<Fingerpri
 export const judgeFingerprints = async ({ judge }: Pick<Config, 'judge'>): Promise<Fingerprints> =>
   isJudgeFile(judge) ? moduleFingerprints('the judge', judge) : {};
 
-/** By the name of the reward. */
-export async function rewardFingerprints({ reward, rewardModules }: Config): Promise<Fingerprints> {
+/** The modules of the rewards in use, by name. */
+export function usedRewardModules({
+  reward,
+  rewardModules,
+}: Pick<Config, 'reward' | 'rewardModules'>): Record<string, string> {
   const names = typeof reward === 'string' ? [reward] : reward.map((entry) => entry.name);
+  return Object.fromEntries(Object.entries(rewardModules).filter(([name]) => names.includes(name)));
+}
+
+/** By the name of the reward. */
+export async function rewardFingerprints(config: Config): Promise<Fingerprints> {
   const found: Record<string, string> = {};
-  for (const name of names) {
-    if (rewardModules[name] === undefined) continue;
-    Object.assign(found, await moduleFingerprints(name, rewardModules[name]));
+  for (const [name, path] of Object.entries(usedRewardModules(config))) {
+    Object.assign(found, await moduleFingerprints(name, path));
   }
   return found;
 }

@@ -38,6 +38,12 @@ export interface TrainOptions
    * @default []
    */
   acceptChanged?: readonly 'reward'[];
+  /**
+   * With `resume` or `fork`: load the judge, rewards and sinks in files that the run names, although nobody
+   * named them on this machine (SECURITY.md). Files that these options name need no trust.
+   * @default false
+   */
+  trust?: boolean;
   /** A run's checkpoint to continue from, in a new folder and with the settings given here. */
   fork?: ForkPoint;
   /** How long a cancelled, hung call may take to return before the run ends without it. Default 30,000 ms. */
@@ -135,6 +141,7 @@ function settingsOf({
   resume: _resume,
   fork: _fork,
   acceptChanged: _acceptChanged,
+  trust: _trust,
   signal: _signal,
   patience: _patience,
   hangGraceMs: _hangGraceMs,
@@ -268,6 +275,20 @@ function checkedAcceptance({ acceptChanged = [], resume }: TrainOptions): readon
   return acceptChanged;
 }
 
+/** @throws BAD_CONFIG for a new run, all of whose code its caller names */
+function checkedTrust({ trust = false, resume, fork }: TrainOptions): boolean {
+  if (typeof trust !== 'boolean') {
+    throw new AcoerError('BAD_CONFIG', `trust must be true or false, not ${shownJson(trust)}.`);
+  }
+  if (trust && resume === undefined && fork === undefined) {
+    throw new AcoerError(
+      'BAD_CONFIG',
+      'trust is about a run to resume or to fork: leave it out, or name one.',
+    );
+  }
+  return trust;
+}
+
 /**
  * Starts a run, forks one, or resumes one. Resolves once the model is loaded.
  *
@@ -280,6 +301,7 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
     throw new AcoerError('BAD_CONFIG', 'A run is either resumed or forked: leave out resume or fork.');
   }
   const acceptChanged = checkedAcceptance(options);
+  const trust = checkedTrust(options);
   let sinks: Sinks | null = null;
   const emit = (event: TrainEvent) => {
     onEvent?.(event);
@@ -299,7 +321,7 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
     onProgress: (progress) => emit({ type: 'download', ...progress }),
     onNotice: warn,
   };
-  const asked = { settings, parts, fetching, acceptChanged };
+  const asked = { settings, parts, fetching, acceptChanged, trust };
   const warnings: string[] = [];
   const opening = await openRun(options, asked, (message) => warnings.push(message));
   const { directory, config, resumed, checkpoint } = opening;

@@ -72,6 +72,7 @@ async function runRank(ranks: Ranks, more: ConfigInput, faults: FakeFaults = {})
     parts: { tokenizer, trainData, evalData },
     fetching: {},
     acceptChanged: [],
+    trust: false,
   });
   const watchdog = { ...NO_WATCH, loaded: () => undefined } as unknown as Watchdog;
   const { loop } = await openModel(opening, watchdog, { engine: new FakeEngine(faults) });

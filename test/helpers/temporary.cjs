@@ -8,5 +8,7 @@ module.exports = () => {
   // Some tests read their files as another user.
   chmodSync(folder, 0o755);
   process.env.TMPDIR = folder;
+  // Where commands note the modules that they were given.
+  process.env.XDG_STATE_HOME = join(folder, 'state');
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }));
 };

@@ -244,7 +244,8 @@ describe('a fork', () => {
     writeFileSync(join(run.rewards, 'main.mjs'), 'export default () => 0.25;\n');
     const phases: string[] = [];
     const onEvent = (event: TrainEvent) => event.type === 'evaluated' && phases.push(event.phase);
-    const same = await forked(run, { onEvent: (event) => void onEvent(event) });
+    await expect(forked(run)).rejects.toMatchObject(refusal(/names the reward own .*main\.mjs.*--trust/));
+    const same = await forked(run, { trust: true, onEvent: (event) => void onEvent(event) });
     expect(same.run.accepted).toBeUndefined();
     expect(phases).toEqual(['trained']);
     phases.length = 0;

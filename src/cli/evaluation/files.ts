@@ -18,7 +18,7 @@ import { evaluationRows, recordOf } from '../../run';
 import { percent } from '../../text';
 import { loadTokenizer } from '../../tokenizer';
 import { openJudge } from '../../train';
-import { dataRules, judgingSettings } from '../judge';
+import { dataRules, judgingSettings, rememberJudge } from '../judge';
 import { loadBenchmark } from './benchmarks';
 import type { EvalFlags } from './flags';
 import { printNote } from '../output';
@@ -27,6 +27,7 @@ import { printNote } from '../output';
 async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Promise<EvalRow[]> {
   const [text] = flags.benchmark;
   const judging = judgingSettings(flags, null);
+  await rememberJudge(judging);
   const dataset =
     text === undefined ? null : (await loadBenchmark(text, flags.seed, judging, signal)).dataset;
   const tokenizer =
@@ -55,6 +56,8 @@ async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Prom
 export interface GradedFile extends EvalReport {
   completions: string;
   benchmark: string | null;
+  /** What decided: a name, or the path of a file. */
+  judge: string;
 }
 
 /** `--completions FILE`. */
@@ -67,7 +70,8 @@ export async function gradeCompletions(flags: EvalFlags, signal: AbortSignal): P
     );
   }
   const figures = report(await graded(completions, flags, signal));
-  return { completions, benchmark: flags.benchmark[0] ?? null, ...figures };
+  const judge = flags.judge ?? 'math';
+  return { completions, benchmark: flags.benchmark[0] ?? null, judge, ...figures };
 }
 
 /** The files of completions that an evaluation wrote into `folder`, by benchmark. */

@@ -7,6 +7,7 @@ export interface EvalFlags extends EngineFlags, JudgeFlags {
   model?: string;
   adapter: string[];
   run: string[];
+  trust?: boolean;
   base?: boolean;
   benchmark: string[];
   problems?: number;

@@ -12,9 +12,9 @@ import type { Policy } from '../../engine/types';
 import { type EvaluationFile, EvaluationFolder, loadTrained, newRunPath, writeJsonAtomic } from '../../run';
 import type { Grade } from '../../judges';
 import { loadTokenizer, type Tokenizer } from '../../tokenizer';
-import { judgeIdentity, openJudge } from '../../train';
+import { admitModules, judgeIdentity, judgeModule, type JudgingSettings, openJudge } from '../../train';
 import { required } from '../command';
-import { judgingSettings } from '../judge';
+import { judgingSettings, rememberJudge } from '../judge';
 import { type ModelSession, withModel } from '../session';
 import { type Benchmark, loadBenchmarks } from './benchmarks';
 import { type EvalFlags, temperatureOf } from './flags';
@@ -30,6 +30,8 @@ export interface Evaluated extends EvalReport {
   temperature: number;
   samples?: number;
   seed?: number;
+  /** What decided: a name, or the path of a file. */
+  judge: string;
   label: string;
   run?: string;
   step?: number;
@@ -54,7 +56,7 @@ class EvaluationRun {
     private readonly session: ModelSession,
     private readonly tokenizer: Tokenizer,
     private readonly folder: EvaluationFolder,
-    private readonly judge: { grade: Grade; identity: object },
+    private readonly judge: { name: string; grade: Grade; identity: object },
     private readonly signal: AbortSignal,
   ) {}
 
@@ -102,6 +104,7 @@ class EvaluationRun {
       temperature,
       ...(temperature > 0 && { samples, seed }),
       ...figures,
+      judge: this.judge.name,
       label: subject.label,
       ...(subject.run !== null && { run: subject.run, step: subject.step! }),
       completions: file.completions,
@@ -154,12 +157,19 @@ class EvaluationRun {
 const outOf = (flags: EvalFlags, benchmarks: readonly Benchmark[]): string =>
   flags.out ?? newRunPath('evals', benchmarks.map(({ name }) => name).join('+'));
 
+/** A judge in a file may be somebody else's code if only the run names it. */
+async function admitJudge({ judge, run, trust = false }: EvalFlags, judging: JudgingSettings): Promise<void> {
+  if (judge !== undefined) return rememberJudge(judging);
+  await admitModules(run.join(', '), judgeModule(judging), { named: [], trust }, printNote);
+}
+
 /** Every subject on every benchmark, in that order; the result is also written to `summary.json`. */
 export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promise<Evaluated[]> {
   const config = runConfig(flags);
   const subjects = await subjectsOf(flags);
   const model = required(flags.model ?? config?.model, '--model');
   const judging = judgingSettings(flags, config);
+  await admitJudge(flags, judging);
   const benchmarks = await loadBenchmarks(flags, config, judging, signal);
   const out = outOf(flags, benchmarks);
   // Before the model is loaded, which takes a while.
@@ -168,7 +178,8 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
   // All weights are trained in a type that need not be the model's own.
   const dtype = flags.dtype ?? (config?.full === true ? config.dtype! : undefined);
   await using judge = await openJudge(judging);
-  const judged = { grade: judge.evaluation, identity: await judgeIdentity(judging) };
+  const identity = await judgeIdentity(judging);
+  const judged = { name: judging.judge, grade: judge.evaluation, identity };
   return await withModel({ device, dtype, threads, model }, signal, async (session) => {
     const tokenizer = await loadTokenizer(session.directory);
     printNote(`writing completions to ${out}`);

@@ -56,13 +56,14 @@ function samplesTable({ atK }: EvalReport): string[] {
   return ['', formatTable([['k', 'pass@k', 'maj@k'], ...rows])];
 }
 
-/** All figures of one evaluation. */
-export function fullReport(report: EvalReport): string {
+/** All figures of one evaluation, and what decided. */
+export function fullReport(report: EvalReport & { judge: string }): string {
   const { intervals } = report;
   const perThousand = `${tokensOf(report.accuracyPer1kTokens)} (95% ${tokenRange(intervals.accuracyPer1kTokens)})`;
   return [
     levelTable(report),
     '',
+    `${'judge'.padEnd(17)}${report.judge}`,
     `${'answers'.padEnd(17)}${answersOf(report)}, accuracy ${percentOf(report.accuracy)} (95% ${percentRange(intervals.accuracy)})`,
     lengthLine('thinking', report),
     lengthLine('total', report),
@@ -212,7 +213,12 @@ export function evaluationText(evaluated: readonly Evaluated[]): string {
   const parts =
     evaluated.length === 1
       ? [fullReport(evaluated[0]!)]
-      : [methodTable(evaluated), ...benchmarks.flatMap((name) => levelComparison(name, evaluated))];
+      : [
+          methodTable(evaluated),
+          '',
+          `Judge: ${evaluated[0]!.judge}`,
+          ...benchmarks.flatMap((name) => levelComparison(name, evaluated)),
+        ];
   return [...parts, ...paperTable3(benchmarks), ...paperTable4(benchmarks), '']
     .join('\n')
     .replace(/\n+$/, '\n');
