@@ -114,6 +114,45 @@ function* syntheticRun({ seed, solve, shape, steps, thinking: [share, reached], 
   }
 }
 
+const mean = (values) => values.reduce((a, b) => a + b, 0) / values.length;
+
+/** Spread of the logits of the solve rates, and what it does to the mean (MacKay's approximation). */
+const LOGIT_SPREAD = 1.6;
+const FLATTENED = Math.sqrt(1 + (Math.PI / 8) * LOGIT_SPREAD ** 2);
+
+/**
+ * The lines of a run whose accuracy and length follow given courses, with logit-normal solve rates. Wrong
+ * answers think longer than right ones, so that a fall of accuracy itself raises the mean length.
+ *
+ * @param options.accuracy mean accuracy at a step, from 0
+ * @param options.thinking thinking tokens of right answers at a step
+ * @param options.wrongLonger thinking of wrong answers as a multiple of that
+ */
+function* courseRun({ seed, shape, steps, accuracy, thinking, wrongLonger = 1.3 }) {
+  const random = uniform(seed);
+  for (let t = 0; t < steps; t++) {
+    const middle = FLATTENED * Math.log(accuracy(t) / (1 - accuracy(t)));
+    const rate = () => 1 / (1 + Math.exp(-middle - LOGIT_SPREAD * normal(random)));
+    const shares = batch(random, shape, rate);
+    const right = Math.round(shares['accuracy/mean'] * shape.prompts * shape.completions);
+    const lengths = (count, factor) =>
+      Array.from({ length: count }, () => thinking(t) * factor * Math.exp(0.3 * normal(random) - 0.045));
+    const correct = lengths(right, 1);
+    const wrong = lengths(shape.prompts * shape.completions - right, wrongLonger);
+    yield {
+      step: t + 1,
+      ...shares,
+      'thinking/mean': mean([...correct, ...wrong]),
+      ...(correct.length > 0 && { 'thinking/correct_mean': mean(correct) }),
+      ...(wrong.length > 0 && { 'thinking/wrong_mean': mean(wrong) }),
+      'completions/answer_length': 60,
+      'advantages/brevity': 0.5,
+      frac_reward_zero_std: 0,
+      entropy: 0.4,
+    };
+  }
+}
+
 const SOLVE_RATES = {
   'Beta(.9,.3)': [0.9, 0.3],
   'Beta(2,.7)': [2, 0.7],
@@ -127,4 +166,4 @@ const SHAPES = [
   { prompts: 8, completions: 4 },
 ];
 
-module.exports = { beta, FALLS, SHAPES, SOLVE_RATES, syntheticRun, uniform };
+module.exports = { beta, courseRun, FALLS, SHAPES, SOLVE_RATES, syntheticRun, uniform };

@@ -76,7 +76,7 @@ export const PRESETS: Readonly<Record<string, Preset>> = {
   tiny: { summary: 'the embedded model and task, ACOER, 200 steps: what `node train.js` runs', values: tiny },
   slide: {
     summary:
-      'tiny at a constant learning rate, which shows how a static length reward over-compresses (--reward grpo-lp)',
+      "tiny with TRL's epsilon at a constant learning rate, under which a static length reward over-compresses (--reward grpo-lp)",
     values: slide,
   },
   paper: {

@@ -6,9 +6,12 @@ import type { MonitorSettings } from './settings';
 /** Name in the monitor -> name in metrics.jsonl. */
 const SIGNALS = {
   accuracy: READ.accuracy,
+  lastingAccuracy: READ.accuracy,
   accuracySpread: READ.accuracySpread,
   thinking: READ.thinking,
+  lastingThinking: READ.thinking,
   thinkingCorrect: READ.thinkingCorrect,
+  recentCorrect: READ.thinkingCorrect,
   thinkingWrong: READ.thinkingWrong,
   spreadCorrect: READ.spreadCorrect,
   spreadWrong: READ.spreadWrong,
@@ -23,8 +26,16 @@ const SIGNALS = {
 
 export type Signal = keyof typeof SIGNALS | 'advantage' | 'answer';
 
-/** Factors on `spanGroups`: brevity may pay for a while in a run whose budget is about to take hold. */
-const SPANS: Partial<Record<Signal, number>> = { lastingBrevity: 2.5 };
+/**
+ * Factors on `spanGroups`: brevity may pay for a while in a run whose budget is about to take hold; lengths
+ * vary little, and after a fall there are few correct answers to see how short they had become.
+ */
+const SPANS: Partial<Record<Signal, number>> = {
+  lastingAccuracy: 2.5,
+  lastingBrevity: 2.5,
+  lastingThinking: 2.5,
+  recentCorrect: 0.25,
+};
 
 /** A weighted sum and the sum of the weights: their ratio is the average, even of the first few values. */
 interface Average {
@@ -77,6 +88,20 @@ function signalsOf(metrics: KnownMetrics): Partial<Record<Signal, number>> {
 export const isWarm = (averages: Averages, settings: MonitorSettings) =>
   averages.groups >= settings.spanGroups;
 
+/** The share of an average that is left after a batch. */
+const kept = (signal: Signal, groups: number, { spanGroups }: MonitorSettings): number =>
+  (1 - 2 / (spanGroups * (SPANS[signal] ?? 1) + 1)) ** groups;
+
+/** All moving averages aged by a batch, also those of signals that it lacks: what is older counts less. */
+function aged(before: Averages, groups: number, settings: MonitorSettings): Averages['moving'] {
+  const moving: Averages['moving'] = {};
+  for (const [name, { sum, weight }] of Object.entries(before.moving)) {
+    const keep = kept(name as Signal, groups, settings);
+    moving[name as Signal] = { sum: keep * sum, weight: keep * weight };
+  }
+  return moving;
+}
+
 /**
  * The averages after one more batch of `groups` groups. An exponential moving average of span n in groups
  * weighs each group by 2 / (n + 1), so the same span means the same noise for any batch size.
@@ -89,7 +114,7 @@ export function withBatch(
 ): Averages {
   const after: Averages = {
     groups: before.groups + groups,
-    moving: { ...before.moving },
+    moving: aged(before, groups, settings),
     base: { ...before.base },
     highest: { ...before.highest },
     lowest: { ...before.lowest },
@@ -97,10 +122,9 @@ export function withBatch(
   const warm = isWarm(after, settings);
   for (const [name, value] of Object.entries(signalsOf(metrics))) {
     const signal = name as Signal;
-    const span = settings.spanGroups * (SPANS[signal] ?? 1);
-    const keep = (1 - 2 / (span + 1)) ** groups;
-    const { sum, weight } = before.moving[signal] ?? { sum: 0, weight: 0 };
-    after.moving[signal] = { sum: keep * sum + (1 - keep) * value, weight: keep * weight + (1 - keep) };
+    const own = 1 - kept(signal, groups, settings);
+    const { sum, weight } = after.moving[signal] ?? { sum: 0, weight: 0 };
+    after.moving[signal] = { sum: sum + own * value, weight: weight + own };
     if (before.groups < settings.baseGroups) {
       const base = before.base[signal] ?? { sum: 0, weight: 0 };
       after.base[signal] = { sum: base.sum + value, weight: base.weight + 1 };

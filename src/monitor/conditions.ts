@@ -19,6 +19,12 @@ const points = (share: number) => (100 * share).toFixed(1);
 /** A drop in thinking below this fraction is too small to ask where the tokens went. */
 const SAVED = 0.2;
 
+/**
+ * Thinking shrinks while its average lies this far below that over 2.5 times as many groups. The embedded
+ * model's moves by a twentieth between steps that change nothing.
+ */
+const STILL_SHRINKING = 0.06;
+
 /** Limits in tokens and as a fraction of the base's; null means no limit. */
 interface Limits {
   tokens: number | null;
@@ -26,12 +32,7 @@ interface Limits {
 }
 
 /** A description of thinking if it is below all the limits given, else null. */
-function thinkingBelow(
-  { averages, context }: Pick<Known, 'averages' | 'context'>,
-  now: number | null,
-  { tokens, share }: Limits,
-): string | null {
-  const base = context.base?.thinkingTokens ?? ofBase(averages, 'thinking');
+function thinkingBelow(now: number | null, base: number | null, { tokens, share }: Limits): string | null {
   if (now === null) return null;
   if (tokens !== null && now >= tokens) return null;
   if (share !== null && (base === null || now >= share * base)) return null;
@@ -39,10 +40,21 @@ function thinkingBelow(
   return `thinking ${now.toFixed(1)} tokens${ofWhole}`;
 }
 
-/** A description of thinking if it is as short as in a collapse, else null. */
+const thinkingOfBase = ({ averages, context }: Pick<Known, 'averages' | 'context'>): number | null =>
+  context.base?.thinkingTokens ?? ofBase(averages, 'thinking');
+
+/**
+ * A description of thinking if it is as short as in a collapse, else null: that of all answers, or that of the
+ * correct ones in training. Wrong answers are often the longer ones, so the mean of all rises with the very
+ * fall that is looked for.
+ */
 export function thinkingShort(known: Omit<Known, 'falls'>, now: number | null): string | null {
   const { collapseThinkingTokens: tokens, collapseThinkingRatio: share } = known.settings;
-  return thinkingBelow(known, now, { tokens, share });
+  const all = thinkingBelow(now, thinkingOfBase(known), { tokens, share });
+  if (all !== null || share === null) return all;
+  const correct = moving(known.averages, 'recentCorrect');
+  const short = thinkingBelow(correct, ofBase(known.averages, 'recentCorrect'), { tokens, share });
+  return short && `correct answers' ${short}`;
 }
 
 /** "18.5 points (5.2 standard errors)". */
@@ -98,13 +110,28 @@ function allWrongRose({ averages, falls: { anyRight }, settings }: Known): strin
   return `${percent(now)} of the groups have no correct answer, ${more}, and only length tells their answers apart`;
 }
 
+/**
+ * Whether thinking has stopped shrinking and accuracy has kept what it reached: a reward may go on paying for
+ * brevity where nothing is left to cut.
+ */
+function settled({ averages, settings }: Known, thinking: number): boolean {
+  const lasting = moving(averages, 'lastingThinking');
+  return (
+    lasting !== null &&
+    thinking > (1 - STILL_SHRINKING) * lasting &&
+    below(averages, 'lastingAccuracy') < settings.collapseAccuracyDrop
+  );
+}
+
 function brevityPays(known: Known): string | null {
   const { warningBrevity: limit, warningThinkingRatio: share } = known.settings;
   const brevity = moving(known.averages, 'brevity');
   const lasting = moving(known.averages, 'lastingBrevity');
   // Brevity may pay for a while, before the budget takes hold or in a short phase later.
   if (limit === null || brevity === null || Math.min(brevity, lasting!) < limit) return null;
-  const short = thinkingBelow(known, moving(known.averages, 'thinking'), { tokens: null, share });
+  const now = moving(known.averages, 'thinking');
+  if (now === null || settled(known, now)) return null;
+  const short = thinkingBelow(now, thinkingOfBase(known), { tokens: null, share });
   return (
     short && `${short}, and still the shorter of two right answers gains in ${percent(brevity)} of the cases`
   );

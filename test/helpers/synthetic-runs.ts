@@ -10,10 +10,20 @@ export interface Options {
   thinking: readonly [share: number, reached: number];
   fall?: { kind: 'spread' | 'factor' | 'lost'; points: number; after: number; ramp: number };
 }
+export interface Course {
+  seed: number;
+  shape: { prompts: number; completions: number };
+  steps: number;
+  accuracy: (step: number) => number;
+  thinking: (step: number) => number;
+  wrongLonger?: number;
+}
 // eslint-disable-next-line @typescript-eslint/no-require-imports
-export const { syntheticRun, beta, FALLS, uniform } = require('../../scripts/synthetic-runs.cjs') as {
-  syntheticRun: (options: Options) => Iterable<KnownMetrics>;
-  beta: (random: () => number, a: number, b: number) => number;
-  FALLS: Record<string, (random: () => number, solve: Solve, points: number) => number>;
-  uniform: (seed: number) => () => number;
-};
+export const { courseRun, syntheticRun, beta, FALLS, uniform } =
+  require('../../scripts/synthetic-runs.cjs') as {
+    courseRun: (options: Course) => Iterable<KnownMetrics>;
+    syntheticRun: (options: Options) => Iterable<KnownMetrics>;
+    beta: (random: () => number, a: number, b: number) => number;
+    FALLS: Record<string, (random: () => number, solve: Solve, points: number) => number>;
+    uniform: (seed: number) => () => number;
+  };

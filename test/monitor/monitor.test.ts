@@ -84,6 +84,15 @@ describe('a warning', () => {
     expect(watch(110, slow, { ...settings, warningThinkingRatio: 0.35 }).changes).toEqual([]);
   });
 
+  test('goes once thinking has settled and accuracy has kept what it reached, though brevity pays on', () => {
+    const floor = (step: number) => ({ 'thinking/mean': Math.max(35, 100 - step), 'advantages/brevity': 1 });
+    const { changes, state } = watch(250, floor);
+    expect(changes.map(({ to }) => to)).toEqual(['warning', 'healthy']);
+    expect(state.health).toBe('healthy');
+    const losing = (step: number) => ({ ...floor(step), 'accuracy/mean': step < 100 ? 0.9 : 0.8 });
+    expect(watch(250, losing).state.health).not.toBe('healthy');
+  });
+
   test('does not come while thinking is long, however much brevity pays', () => {
     expect(watch(120, () => ({ 'advantages/brevity': 1 })).changes).toEqual([]);
   });

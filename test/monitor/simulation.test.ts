@@ -7,7 +7,16 @@ import {
   type HealthChange,
 } from '../../src/monitor';
 import type { KnownMetrics } from '../../src/metric-names';
-import { beta, FALLS, syntheticRun, uniform, type Options, type Solve } from '../helpers/synthetic-runs';
+import {
+  beta,
+  courseRun,
+  FALLS,
+  syntheticRun,
+  uniform,
+  type Course,
+  type Options,
+  type Solve,
+} from '../helpers/synthetic-runs';
 
 const settings = monitorSettings({ preset: 'default' });
 
@@ -69,6 +78,73 @@ test.each([
     return changes.filter(({ to }) => to === 'collapsed').map(({ step }) => step * shape.prompts);
   });
   expect(found.filter(([first]) => first !== undefined && first > after).length).toBeGreaterThanOrEqual(9);
+});
+
+describe('wrong answers that think longer, so that a fall of accuracy raises the mean length', () => {
+  /** Thinking of right answers falls to 30% of the base over the first half. */
+  const shorter = (steps: number) => (step: number) => 3000 * (1 - 0.7 * Math.min(1, step / (0.5 * steps)));
+  const dip = (from: number, to: number, low: number) => (step: number) =>
+    step >= from && step < to ? low : 0.8;
+
+  /** Steps of the first collapse in each of ten runs; null: none. */
+  const firstCollapses = (course: Omit<Course, 'seed'>): (number | null)[] =>
+    Array.from({ length: 10 }, (_, i) => {
+      let state = initialMonitorState();
+      for (const line of courseRun({ ...course, seed: 47_000 + 101 * i })) {
+        const seen = observe(state, line, settings, bareContext(course.shape.prompts));
+        state = seen.state;
+        if (seen.change?.to === 'collapsed') return seen.change.step;
+      }
+      return null;
+    });
+  const four = { prompts: 1, completions: 4 };
+  const two = { prompts: 2, completions: 8 };
+
+  test('a fall to 5% is a collapse', () => {
+    const course = { shape: four, steps: 600, accuracy: dip(300, 600, 0.05), thinking: shorter(600) };
+    for (const step of firstCollapses(course)) {
+      expect(step).toBeGreaterThan(300);
+      expect(step).toBeLessThan(420);
+    }
+  });
+
+  test('so are 30 points for 60 steps, while thinking is becoming as short', () => {
+    const course = { shape: two, steps: 1200, accuracy: dip(500, 560, 0.5), thinking: shorter(1200) };
+    expect(firstCollapses(course).filter((step) => step !== null).length).toBeGreaterThanOrEqual(8);
+  });
+
+  test.each<[string, Omit<Course, 'seed'>]>([
+    ['constant accuracy', { shape: two, steps: 1200, accuracy: () => 0.78, thinking: shorter(1200) }],
+    ['low accuracy', { shape: two, steps: 1200, accuracy: () => 0.15, thinking: shorter(1200) }],
+    [
+      'groups of 3',
+      { shape: { prompts: 1, completions: 3 }, steps: 2000, accuracy: () => 0.78, thinking: shorter(2000) },
+    ],
+    [
+      'a season of 100 steps',
+      {
+        shape: one,
+        steps: 1200,
+        accuracy: (step) => 0.75 + 0.08 * Math.sin((2 * Math.PI * step) / 100),
+        thinking: shorter(1200),
+      },
+    ],
+    [
+      'thinking at a twentieth',
+      {
+        shape: two,
+        steps: 1200,
+        accuracy: () => 0.85,
+        thinking: (step) => 3000 * (1 - 0.95 * Math.min(1, step / 400)),
+      },
+    ],
+    [
+      'an upward drift',
+      { shape: one, steps: 1200, accuracy: (step) => 0.6 + 0.00025 * step, thinking: shorter(1200) },
+    ],
+  ])('%s is none', (_, course) => {
+    expect(firstCollapses(course).filter((step) => step !== null)).toEqual([]);
+  });
 });
 
 test('an older file with fewer names works too', () => {
