@@ -13,12 +13,13 @@ import {
   namedDevice,
   plannedDtype,
   plannedModel,
-  planRun,
+  planRunPaced,
   type LengthTrajectory,
   type PlanDevice,
   type PlannedModel,
 } from '../plan';
 import { collect, integer } from './command';
+import { interruptible } from './interrupt';
 import { planReport } from './view/plan-report';
 import { printJsonLine, printNote, printText } from './output';
 
@@ -51,7 +52,10 @@ async function machineDevice(config: Config, model: PlannedModel, measure: boole
   return await engineDevice(engine, measure ? plannedDtype(config, model) : undefined);
 }
 
-async function plan(path: string | undefined, flags: PlanFlags): Promise<void> {
+const plan = (path: string | undefined, flags: PlanFlags): Promise<void> =>
+  interruptible((signal) => printPlan(path, flags, signal));
+
+async function printPlan(path: string | undefined, flags: PlanFlags, signal: AbortSignal): Promise<void> {
   const layers = [...(path === undefined ? [] : [readConfigFile(path)]), parseAssignments(flags.set)];
   const config = resolveTrainConfig(layers, flags.preset);
   const lengths = lengthsOf(flags.lengths);
@@ -69,7 +73,7 @@ async function plan(path: string | undefined, flags: PlanFlags): Promise<void> {
       `The data or the model's tokenizer is not on this machine, so prompts of ${taken} tokens are assumed; use --prompt-tokens to set their length.`,
     );
   }
-  const result = planRun({ config, model, device, promptTokens, lengths });
+  const result = await planRunPaced({ config, model, device, promptTokens, lengths }, signal);
   if (flags.json) printJsonLine(result);
   else printText(planReport(result));
   if (!result.fits) process.exitCode = 1;

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { findLoss } from '../losses/registry';
 import { patternProblem } from './pattern';
+import { grouped } from '../text';
 import { problemsOf } from './problems';
 import type { Config } from './fields';
 
@@ -12,7 +13,27 @@ export interface ConfigProblem {
 
 type Rule = (config: Config) => ConfigProblem | null;
 
+/** More completions than this at a time no machine holds: each is some kilobytes of ids, log-probs and text. */
+export const MOST_COMPLETIONS = 1_000_000;
+
 const rules: Rule[] = [
+  ({ promptsPerStep: prompts, stepsPerGeneration: steps, numGenerations: group }) => {
+    const all = prompts * steps * group;
+    if (all <= MOST_COMPLETIONS) return null;
+    const product = [prompts, ...(steps === 1 ? [] : [steps]), group].map(grouped).join(' x ');
+    const names = steps === 1 ? '' : ' x stepsPerGeneration';
+    return {
+      path: `promptsPerStep${names} x numGenerations`,
+      message: `${product} = ${grouped(all)} completions would be sampled together, more than any machine holds (at most ${grouped(MOST_COMPLETIONS)})`,
+    };
+  },
+  ({ evalProblems, evalSampledProblems }) => {
+    const path = evalProblems > MOST_COMPLETIONS ? 'evalProblems' : 'evalSampledProblems';
+    const most = Math.max(evalProblems, evalSampledProblems);
+    if (most <= MOST_COMPLETIONS) return null;
+    const message = `${grouped(most)} answers of an evaluation are more than any machine holds (at most ${grouped(MOST_COMPLETIONS)})`;
+    return { path, message };
+  },
   ({ lossParams }) => {
     for (const [name, given] of Object.entries(lossParams)) {
       const path = `lossParams.${name}`;

@@ -2,6 +2,7 @@
 import type { Config } from '../config';
 import type { Dtype } from '../engine/types';
 import { AcoerError } from '../errors';
+import { Pace } from '../pace';
 import { gigabytes } from '../text';
 import { changesForSpeed, changesToFit, cutToFit, fits, type Change } from './advice';
 import { parameterCount } from './cost';
@@ -10,7 +11,7 @@ import { defaultTrajectory, type LengthTrajectory } from './lengths';
 import { availableUnder, planMemory, type MemoryPlan } from './memory';
 import type { PlannedModel } from './model-shape';
 import { planTime, type RunTime } from './time';
-import { plannedWork } from './workload';
+import { drawAhead, plannedWork } from './workload';
 
 export { DEVICE_NAMES, namedDevice, type PlanDevice } from './devices';
 export { type LengthTrajectory } from './lengths';
@@ -52,8 +53,8 @@ export function plannedDtype(config: Config, model: PlannedModel): Dtype {
   return config.dtype ?? model.storedDtype;
 }
 
-/** Predicts a run. Pure: reads no file and no device. */
-export function planRun({ config: asked, model, device: whole, ...given }: PlanInput): Plan {
+function* planning({ config: asked, model, device: whole, ...given }: PlanInput): Generator<void, Plan> {
+  yield* drawAhead(asked);
   const freeBytes = availableUnder(asked.memoryLimitBytes, whole.freeBytes, whole.kind, model);
   const device = { ...whole, freeBytes };
   const promptTokens = given.promptTokens ?? asked.maxPromptLength ?? DEFAULT_PROMPT_TOKENS;
@@ -77,12 +78,33 @@ export function planRun({ config: asked, model, device: whole, ...given }: PlanI
     promptTokens,
     lengths,
     memory,
-    time: planTime({ ...inputOf(config), config, device, lengths, memory }),
+    time: yield* planTime({ ...inputOf(config), config, device, lengths, memory }),
     fits: fitting,
     changes: fitting
       ? changesForSpeed(config, memory, device)
       : changesToFit(asked, device.freeBytes, predict),
   };
+}
+
+/** Predicts a run. Pure: reads no file and no device. It takes seconds; `planRunPaced` does not hold others up. */
+export function planRun(input: PlanInput): Plan {
+  const work = planning(input);
+  for (;;) {
+    const { done, value } = work.next();
+    if (done === true) return value;
+  }
+}
+
+/** `planRun` in turns of the event loop. @throws the signal's reason when it aborts */
+export async function planRunPaced(input: PlanInput, signal?: AbortSignal): Promise<Plan> {
+  const work = planning(input);
+  const pace = new Pace();
+  for (;;) {
+    const { done, value } = work.next();
+    if (done === true) return value;
+    await pace.turn();
+    signal?.throwIfAborted();
+  }
 }
 
 /** What the plan needs and what the device has; null if it fits. */

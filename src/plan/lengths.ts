@@ -24,6 +24,54 @@ const SIGMA_BETWEEN_PROMPTS = 0.5;
 const SIGMA_WITHIN_GROUP = 0.35;
 
 /**
+ * The most completions of a step or an evaluation that are drawn; those of a larger one are a part of it, and what they
+ * take is scaled. Means of so many are within 2% of those of all (test/plan/lengths.test.ts).
+ */
+export const MOST_DRAWN = 4096;
+
+/** Of large groups a part is drawn: prompts differ more from each other than the completions of one. */
+const MOST_MEMBERS = 32;
+
+export interface DrawnPart {
+  prompts: number;
+  group: number;
+  /** All completions for each that is drawn; 1: all are drawn. */
+  scale: number;
+}
+
+/** The part of `prompts` groups of `group` completions that is drawn. */
+export function drawnPart(prompts: number, group: number): DrawnPart {
+  if (prompts * group <= MOST_DRAWN) return { prompts, group, scale: 1 };
+  const members = Math.min(group, Math.max(MOST_MEMBERS, Math.floor(MOST_DRAWN / prompts)));
+  const groups = Math.min(prompts, Math.floor(MOST_DRAWN / members));
+  return { prompts: groups, group: members, scale: (prompts * group) / (groups * members) };
+}
+
+/** Normal numbers of one stream, kept: only the mean changes along a run. */
+class Normals {
+  private readonly values: number[] = [];
+  private readonly next: () => number;
+
+  constructor(seed: bigint) {
+    this.next = normalsOf(uniformStream(seed));
+  }
+
+  at(index: number): number {
+    while (this.values.length <= index) this.values.push(this.next());
+    return this.values[index]!;
+  }
+}
+
+const streams = new Map<string, Normals>();
+
+function normals(purpose: string, draw: number): Normals {
+  const key = `${purpose} ${draw}`;
+  const known = streams.get(key) ?? new Normals(streamSeed(1, purpose, draw));
+  streams.set(key, known);
+  return known;
+}
+
+/**
  * Lengths of `prompts` groups of `group` completions with this mean, in whole tokens from 1 to `cap`, group
  * by group. The same arguments give the same lengths.
  */
@@ -31,19 +79,15 @@ export function drawLengths(
   mean: number,
   { prompts, group, cap, draw }: { prompts: number; group: number; cap: number; draw: number },
 ): number[] {
-  const normal = normalsOf(uniformStream(streamSeed(1, 'plan lengths', draw)));
+  const normal = normals('plan lengths', draw);
   // Draws 2i and 2i + 1 mirror each other's prompts (antithetic sampling), so means need a quarter of the
   // draws.
-  const difficulty = normalsOf(uniformStream(streamSeed(1, 'plan prompts', Math.floor(draw / 2))));
+  const difficulty = normals('plan prompts', Math.floor(draw / 2));
   const sign = draw % 2 === 0 ? 1 : -1;
   const location = Math.log(mean) - (SIGMA_BETWEEN_PROMPTS ** 2 + SIGMA_WITHIN_GROUP ** 2) / 2;
-  return Array.from(
-    { length: prompts },
-    () => location + sign * SIGMA_BETWEEN_PROMPTS * difficulty(),
-  ).flatMap((prompt) =>
-    Array.from({ length: group }, () => {
-      const tokens = Math.round(Math.exp(prompt + SIGMA_WITHIN_GROUP * normal()));
-      return Math.min(cap, Math.max(1, tokens));
-    }),
-  );
+  return Array.from({ length: prompts * group }, (_, i) => {
+    const prompt = location + sign * SIGMA_BETWEEN_PROMPTS * difficulty.at(Math.floor(i / group));
+    const tokens = Math.round(Math.exp(prompt + SIGMA_WITHIN_GROUP * normal.at(i)));
+    return Math.min(cap, Math.max(1, tokens));
+  });
 }

@@ -25,7 +25,7 @@ import {
   gpuProductSeconds,
   type PassSeconds,
 } from './gpu-time';
-import { drawLengths, type LengthTrajectory } from './lengths';
+import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { trainedParameters } from './workload';
 import { keptLayers, type MemoryInput, type MemoryPlan } from './memory';
 
@@ -188,23 +188,35 @@ function trainingSeconds(input: TimeInput, sequences: readonly TrainSequence[], 
   return seconds;
 }
 
-/** Seconds of one update on these completion lengths (`promptsPerStep` groups). */
-function stepSeconds(input: TimeInput, lengths: readonly number[], clock: Clock): StepSeconds {
+/** Seconds of one update (`promptsPerStep` groups), `scale` times what these completion lengths take. */
+function* stepSeconds(
+  input: TimeInput,
+  lengths: readonly number[],
+  scale: number,
+  clock: Clock,
+): Generator<void, StepSeconds> {
   const { config, model, work, memory } = input;
   const sequences = lengths.map((length) => ({
     tokens: work.promptTokens + length,
     completionTokens: length,
   }));
   const training = trainingSeconds(input, sequences, clock);
-  const slots = Math.max(1, memory.kv.slots);
+  yield;
+  const decode = yield* decodeSeconds(
+    lengths,
+    { promptTokens: work.promptTokens, slots: Math.max(1, memory.kv.slots) },
+    clock.decodeStep,
+  );
   const trained = trainedParameters(model.shape, work);
   // A batch is generated and scored once for `numIterations` passes over it.
   const share = 1 / config.numIterations;
   return {
-    ...training,
-    scoring: share * training.scoring,
+    forward: scale * training.forward,
+    recomputation: scale * training.recomputation,
+    backward: scale * training.backward,
+    scoring: share * scale * training.scoring,
     prefill: share * config.promptsPerStep * clock.prefill(work.promptTokens),
-    decode: share * decodeSeconds(lengths, { promptTokens: work.promptTokens, slots }, clock.decodeStep),
+    decode: share * scale * decode,
     optimizer: clock.optimizer(trained),
   };
 }
@@ -220,53 +232,61 @@ interface Clocks {
   expected: Clock;
 }
 
-function timeAt(input: TimeInput, mean: number, clocks: Clocks): StepTime {
-  const { promptsPerStep: prompts, numGenerations: group, maxCompletionLength: cap } = input.config;
-  const draws = Array.from({ length: drawsOf(prompts * group) }, (_, draw) =>
-    drawLengths(mean, { prompts, group, cap, draw }),
-  );
-  const all = draws.flat();
-  const at = (clock: Clock): StepSeconds =>
-    meanOf(draws.map((lengths) => stepSeconds(input, lengths, clock)));
+function* timeAt(input: TimeInput, mean: number, clocks: Clocks): Generator<void, StepTime> {
+  const { promptsPerStep, numGenerations, maxCompletionLength: cap } = input.config;
+  const { scale, ...part } = drawnPart(promptsPerStep, numGenerations);
+  const limit: StepSeconds[] = [];
+  const expected: StepSeconds[] = [];
+  let tokens = 0;
+  const draws = drawsOf(part.prompts * part.group);
+  for (let draw = 0; draw < draws; draw++) {
+    const lengths = drawLengths(mean, { ...part, cap, draw });
+    tokens += lengths.reduce((sum, length) => sum + length, 0);
+    limit.push(yield* stepSeconds(input, lengths, scale, clocks.limit));
+    expected.push(yield* stepSeconds(input, lengths, scale, clocks.expected));
+  }
   return {
-    meanTokens: all.reduce((sum, length) => sum + length, 0) / all.length,
-    limit: at(clocks.limit),
-    expected: at(clocks.expected),
+    meanTokens: tokens / (draws * part.prompts * part.group),
+    limit: meanOf(limit),
+    expected: meanOf(expected),
   };
 }
 
 /** Greedy and sampled problems decoded in the configured slots; grading overlaps. */
-function evaluationTime(input: TimeInput, clocks: Clocks): RunTime['evaluation'] {
+function* evaluationTime(input: TimeInput, clocks: Clocks): Generator<void, RunTime['evaluation']> {
   const { config, work, lengths, memory } = input;
   const problems = config.evalProblems + config.evalSampledProblems;
   const between = config.evalSteps === 0 ? 0 : Math.floor((config.maxSteps - 1) / config.evalSteps);
   if (problems === 0) return { limit: 0, expected: 0, count: 0 };
   const mean = (lengths.first + lengths.last) / 2;
-  const drawn = drawLengths(mean, { prompts: problems, group: 1, cap: config.evalMaxNewTokens, draw: 0 });
+  const { scale, ...part } = drawnPart(problems, 1);
+  const drawn = drawLengths(mean, { ...part, cap: config.evalMaxNewTokens, draw: 0 });
   const plan = {
     promptTokens: work.promptTokens,
     slots: Math.max(1, memory.evaluationKv?.slots ?? 1),
   };
-  const at = (clock: Clock): number => decodeSeconds(drawn, plan, clock.decodeStep);
-  return { limit: at(clocks.limit), expected: at(clocks.expected), count: between + 2 };
+  const limit = scale * (yield* decodeSeconds(drawn, plan, clocks.limit.decodeStep));
+  const expected = scale * (yield* decodeSeconds(drawn, plan, clocks.expected.decodeStep));
+  return { limit, expected, count: between + 2 };
 }
 
-/** null if the device's rates are unknown. */
-export function planTime(input: TimeInput): RunTime | null {
+/** null if the device's rates are unknown. Yields between pieces of the work. */
+export function* planTime(input: TimeInput): Generator<void, RunTime | null> {
   const { lengths, config } = input;
   const { ceilings } = input.device;
   if (ceilings === null) return null;
   const clocks = { limit: limitClock(input, ceilings), expected: expectedClock(input, ceilings) };
-  const points = Array.from({ length: POINTS }, (_, i) => {
+  const points: StepTime[] = [];
+  for (let i = 0; i < POINTS; i++) {
     const mean = lengths.first + ((lengths.last - lengths.first) * i) / (POINTS - 1);
-    return timeAt(input, mean, clocks);
-  });
+    points.push(yield* timeAt(input, mean, clocks));
+  }
   const mean: StepTime = {
     meanTokens: points.reduce((sum, point) => sum + point.meanTokens, 0) / POINTS,
     limit: meanOf(points.map((point) => point.limit)),
     expected: meanOf(points.map((point) => point.expected)),
   };
-  const evaluation = evaluationTime(input, clocks);
+  const evaluation = yield* evaluationTime(input, clocks);
   const hours = (kind: 'limit' | 'expected'): number =>
     (config.maxSteps * stepTotal(mean[kind]) + evaluation.count * evaluation[kind]) / 3600;
   return {

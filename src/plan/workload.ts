@@ -1,7 +1,7 @@
 /** What a configuration demands of the engine, in tokens and sequences, on any device. */
 import type { Config } from '../config';
 import { loraParameters, parameterCount, type ModelShape } from './cost';
-import { drawLengths, type LengthTrajectory } from './lengths';
+import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { maximum } from '../statistics';
 
 export interface PlannedWork {
@@ -36,12 +36,28 @@ export interface PlannedWork {
 const DEFAULT_SLOTS = 64;
 const DRAWS = 32;
 
+/** The most completion tokens of so many prompts, over some draws of a part of them. */
 function fullest(mean: number, prompts: number, config: Config): number {
-  const { numGenerations: group, maxCompletionLength: cap } = config;
+  const { numGenerations, maxCompletionLength: cap } = config;
+  const { scale, ...part } = drawnPart(prompts, numGenerations);
   const totals = Array.from({ length: DRAWS }, (_, draw) =>
-    drawLengths(mean, { prompts, group, cap, draw }).reduce((sum, length) => sum + length, 0),
+    drawLengths(mean, { ...part, cap, draw }).reduce((sum, length) => sum + length, 0),
   );
-  return maximum(totals);
+  const most = maximum(totals);
+  if (scale === 1) return most;
+  const middle = totals.reduce((sum, total) => sum + total, 0) / DRAWS;
+  // Prompts differ independently, so their sum's spread grows with the root of their number.
+  const spread = (numGenerations / part.group) * Math.sqrt(prompts / part.prompts);
+  return Math.round(scale * middle + spread * (most - middle));
+}
+
+/** Draws what `plannedWork` needs, which takes longest, a piece at a time. */
+export function* drawAhead({ promptsPerStep, stepsPerGeneration, numGenerations }: Config): Generator<void> {
+  const { prompts, group } = drawnPart(promptsPerStep * stepsPerGeneration, numGenerations);
+  for (let draw = 0; draw < DRAWS; draw++) {
+    drawLengths(1, { prompts, group, cap: 1, draw });
+    yield;
+  }
 }
 
 export function plannedWork(config: Config, promptTokens: number, lengths: LengthTrajectory): PlannedWork {

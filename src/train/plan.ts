@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs';
 import type { Config } from '../config';
 import { loadDataset, loadRunData, trainSpec } from '../data';
 import type { Engine } from '../engine/types';
-import { engineDevice, planRun, promptLimit, type Plan, type PlannedModel } from '../plan';
+import { engineDevice, planRunPaced, promptLimit, type Plan, type PlannedModel } from '../plan';
 import { resolveModel } from '../models';
 import { loadTokenizer, renderPrompts } from '../tokenizer';
 import type { Inputs } from './inputs';
@@ -50,5 +50,5 @@ export async function planSession(
   const device = await engineDevice(engine);
   if (device.totalBytes === 0) return null;
   const promptTokens = await longestPrompt(config, inputs, signal);
-  return planRun({ config, model: inputs.planned, device, promptTokens });
+  return planRunPaced({ config, model: inputs.planned, device, promptTokens }, signal);
 }

@@ -16,13 +16,15 @@ export function planLines(config: Config): string[] {
   const warmup = warmupSteps(config.warmupRatio, config.maxSteps);
   const lines = [
     `reward     ${rewardText(config)}`,
-    `each step  ${count(promptsPerStep, 'prompt')} x ${numGenerations} completions = ${perUpdate}, up to ${grouped(config.maxCompletionLength)} tokens each`,
+    `each step  ${count(promptsPerStep, 'prompt')} x ${grouped(numGenerations)} completions = ${grouped(perUpdate)}, up to ${grouped(config.maxCompletionLength)} tokens each`,
     `training   ${count(config.maxSteps, 'step')}, ${config.lossType} loss, rate ${config.learningRate} ${config.lrSchedulerType} after ${warmup} warm-up, LoRA rank ${config.loraRank}, seed ${config.seed}`,
   ];
   if (stepsPerGeneration * numIterations > 1) {
     const completions = perUpdate * stepsPerGeneration;
     const updates = stepsPerGeneration * numIterations;
-    lines.push(`generation ${completions} completions together, used for ${count(updates, 'update')}`);
+    lines.push(
+      `generation ${grouped(completions)} completions together, used for ${count(updates, 'update')}`,
+    );
   }
   return lines;
 }
