@@ -8,6 +8,7 @@ import { joinThousands } from './numbers';
 import { type ParseOptions, Parser } from './parser';
 import { words } from './atoms';
 import { joinBases } from './bases';
+import { defined } from './definitions';
 import { type Choice, choiceOf } from './choices';
 import { withNames } from './named-parts';
 import { withPoints } from './points';
@@ -43,8 +44,8 @@ export function parseAnswer(text: string, options: ParseOptions): Answer {
   try {
     const plain = plainSpelling(text);
     const tokens = trimmed(splitWords(tokenize(plain)));
-    const numbers = joinThousands(joinBases(plainBrackets(partEquations(tokens))));
-    const node = treeOf(numbers, options);
+    const numbers = numbered(tokens);
+    const node = definitionTree(tokens, options) ?? treeOf(numbers, options);
     return {
       key: tokenKey(tokens),
       ...wordsOf(tokens),
@@ -57,6 +58,14 @@ export function parseAnswer(text: string, options: ParseOptions): Answer {
     throw error;
   }
 }
+
+/** Tokens with lists parted, brackets turned and numbers joined. */
+const numbered = (tokens: readonly Token[]): Token[] =>
+  joinThousands(joinBases(plainBrackets(partEquations(tokens))));
+
+/** The tree of a function with its signature or quantifier; null when there is none. */
+const definitionTree = (tokens: readonly Token[], options: ParseOptions): Node | null =>
+  attempt(() => defined(tokens, (part) => parseTokens(numbered(part), options)));
 
 function choice(text: string, options: ParseOptions): Answer['choice'] {
   const found = choiceOf(text) ?? bareLetter(text);

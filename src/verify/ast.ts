@@ -47,7 +47,19 @@ export type Node =
   | { kind: 'empty' }
   | { kind: 'matrix'; rows: Node[][] }
   /** a op b op c: one more side than ops. */
-  | { kind: 'relation'; sides: Node[]; ops: RelationOp[] };
+  | {
+      kind: 'relation';
+      sides: Node[];
+      ops: RelationOp[];
+      /** Of the variables of a definition. */ domain?: Domain;
+    };
+
+export interface Domain {
+  /** A set of values, or an inequality. */
+  set: Node;
+  /** What is taken for granted for such a variable. */
+  usual: boolean;
+}
 
 export type NodeOf<K extends Node['kind']> = Extract<Node, { kind: K }>;
 
@@ -140,6 +152,21 @@ export function freeSymbols(node: Node, found: Set<string> = new Set()): Set<str
   }
   for (const child of children(node)) freeSymbols(child, found);
   return found;
+}
+
+/** `node` with its free variables renamed at once; the index of a sum gives way to a new name. */
+export function renamedSymbols(node: Node, names: ReadonlyMap<string, string>): Node {
+  if (node.kind === 'sym') return { kind: 'sym', name: names.get(node.name) ?? node.name };
+  if (node.kind !== 'bigop') return mapChildren(node, (child) => renamedSymbols(child, names));
+  const taken = [...names.values()].includes(node.variable);
+  const variable = taken ? `${node.variable}'bound` : node.variable;
+  return {
+    ...node,
+    variable,
+    from: renamedSymbols(node.from, names),
+    to: renamedSymbols(node.to, names),
+    body: renamedSymbols(node.body, new Map(names).set(node.variable, variable)),
+  };
 }
 
 /** Structures are compared piece by piece; everything else is a scalar. */

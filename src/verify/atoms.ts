@@ -3,6 +3,7 @@
  * postfixes.
  */
 import { fn, type Node } from './ast';
+import { UNNAMED } from './bound';
 import { hedgeOf } from './hedges';
 import { FUNCTIONS, GREEK, UNITS, VARIADIC } from './lexicon';
 import { matrix } from './environments';
@@ -88,6 +89,7 @@ function letter(name: string): Node {
 /** A letter or Greek letter with its primes, subscript and, for a function, its arguments. */
 export function named(p: Parser, name: string): Node {
   let full = name;
+  const first = p.peek(-2) === undefined || p.peek(-2)!.t === 'sep';
   while (p.accept("'") || (p.is('^') && p.is('prime', 1) && p.accept('^') && p.accept('prime'))) full += "'";
   if (FUNCTION_NAMES.has(name) && takesInverse(p)) full += '^-1';
   let index: Node | null = null;
@@ -97,13 +99,22 @@ export function named(p: Parser, name: string): Node {
     else index = content;
   }
   if (index !== null) return { kind: 'apply', name: `${full}_`, args: [index] };
-  if (full === name && name.length === 1 && !FUNCTION_NAMES.has(name)) return letter(name);
-  const applied = FUNCTION_NAMES.has(name) && (p.is('(') || (p.is('{') && p.is('(', 1)));
+  const isFunction = FUNCTION_NAMES.has(name) || (first && isDefined(p));
+  if (full === name && name.length === 1 && !isFunction) return letter(name);
+  const applied = isFunction && (p.is('(') || (p.is('{') && p.is('(', 1)));
   if (!applied) return full === name ? letter(name) : { kind: 'sym', name: full };
   const argument = atomicGroup(p);
   if (argument.kind === 'tuple' && argument.close !== ')') throw new NotParsed('brackets of two kinds');
   const args = argument.kind === 'tuple' ? argument.items : [argument];
   return { kind: 'apply', name: full, args };
+}
+
+/** Whether `(x, y) =` comes next: at the beginning, any letter before it names a function. */
+function isDefined(p: Parser): boolean {
+  if (!p.is('(')) return false;
+  let at = 1;
+  for (; p.peek(at)?.t === 'letters' && p.peek(at)!.v.length === 1 && p.peek(at + 1)?.t === 'sep'; at += 2);
+  return p.peek(at)?.t === 'letters' && p.is(')', at + 1) && p.is('=', at + 2);
 }
 
 /** Consumes the ^{-1} of f^{-1}(x); false if there is none. */
@@ -251,6 +262,10 @@ function command(p: Parser, name: string): Node {
     }
     case 'langle':
       return bracketed(p, 'langle');
+    case UNNAMED: {
+      const argument = atomicGroup(p);
+      return { kind: 'apply', name: UNNAMED, args: argument.kind === 'tuple' ? argument.items : [argument] };
+    }
     case 'mathbb':
       return numberSet(p);
     case 'sum':

@@ -3,10 +3,11 @@
  * comparison.
  */
 import type { Answer } from './answer';
-import { freeSymbols, isStructure, mapChildren, type Node, type NodeOf } from './ast';
+import { freeSymbols, isStructure, type Node, type NodeOf, renamedSymbols } from './ast';
 import { words } from './atoms';
 import { plainDigits } from './bases';
 import { withConstantsOf } from './constants';
+import { equalDefinitions, withParametersOf } from './bound';
 import { exactValue } from './exact';
 import { hasMatrix, matrixCells } from './matrices';
 import { isInteger } from './rational';
@@ -66,6 +67,13 @@ function isWord({ node }: Answer): boolean {
 
 function equalNodes(goldNode: Node, predNode: Node, context: CompareContext): boolean {
   context.budget.spend(5);
+  const defined = equalDefinitions(
+    goldNode,
+    predNode,
+    (a, b) => equalNodes(a, b, context),
+    (a, b) => sameRealSet(a, b, context) || equalNodes(a, b, context),
+  );
+  if (defined !== null) return defined;
   let gold = shortened(goldNode);
   let pred = shortened(context.strict ? predNode : renamed(predNode, goldNode));
   // The reference decides: an equation given for a plain value counts as its last side.
@@ -219,8 +227,9 @@ function isOrdered(node: NodeOf<'tuple'>, context: CompareContext): boolean {
   return readPair(node, context).reading === 'pair';
 }
 
-function equalTuples(gold: NodeOf<'tuple'>, pred: NodeOf<'tuple'>, context: CompareContext): boolean {
-  if (gold.items.length !== pred.items.length) return false;
+function equalTuples(gold: NodeOf<'tuple'>, given: NodeOf<'tuple'>, context: CompareContext): boolean {
+  if (gold.items.length !== given.items.length) return false;
+  const pred = withParametersOf(gold, given);
   const [names, others] = [gold.names, pred.names];
   if (names !== undefined && others !== undefined && context.strict && names.join() !== others.join())
     return false;
@@ -267,10 +276,5 @@ function equalItems(gold: readonly Node[], pred: readonly Node[], context: Compa
 function renamed(pred: Node, gold: Node): Node {
   const [from, to] = [[...freeSymbols(pred)], [...freeSymbols(gold)]];
   if (from.length !== to.length) return pred;
-  const names = new Map(from.map((name, i) => [name, to[i]!]));
-  const rename = (node: Node): Node =>
-    node.kind === 'sym'
-      ? { kind: 'sym', name: names.get(node.name) ?? node.name }
-      : mapChildren(node, rename);
-  return rename(pred);
+  return renamedSymbols(pred, new Map(from.map((name, i) => [name, to[i]!])));
 }

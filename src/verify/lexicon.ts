@@ -61,6 +61,7 @@ export const SYNONYMS: ReadonlyMap<string, string> = new Map(
     bmod: 'mod',
     top: 'top',
     intercal: 'top',
+    longmapsto: 'mapsto',
     hcf: 'gcd',
     gcf: 'gcd',
     tg: 'tan',

@@ -1,0 +1,245 @@
+/**
+ * Functions and sequences as they are defined: a signature before, a quantifier or domain after, arrows for
+ * equals signs. `f\colon \mathbb{R} \to \mathbb{R}, x \mapsto 2x + 1` is `f(x) = 2x + 1` over the reals.
+ */
+import { freeSymbols, type Node, type NodeOf, type SetName } from './ast';
+import { definitionOf, UNNAMED } from './bound';
+import { NotParsed, type Token } from './tokens';
+
+type Parse = (tokens: readonly Token[]) => Node;
+
+/** Longer conditions are read as parts of a list. */
+const MAX_CONDITION = 48;
+
+/**
+ * The node of an answer with a signature, an arrow or a condition; null when it has none, or none that
+ * belongs to it. `parse` may throw NotParsed.
+ */
+export function defined(tokens: readonly Token[], parse: Parse): Node | null {
+  const signature = signatureOf(tokens);
+  const arrows = withoutArrow(tokens.slice(signature?.end ?? 0), signature?.name ?? null);
+  if (signature !== null) {
+    const node =
+      conditioned(arrows ?? tokens.slice(signature.end), parse) ??
+      parse(arrows ?? tokens.slice(signature.end));
+    return withDomain(node, { variables: null, set: parse(signature.from) });
+  }
+  return conditioned(arrows ?? tokens, parse) ?? (arrows === null ? null : parse(arrows));
+}
+
+interface Condition {
+  /** null: all of them. */
+  variables: string[] | null;
+  /** The set of values, or an inequality; null when it says nothing about them. */
+  set: Node | null;
+}
+
+/** Looks for a condition at the end, then at the beginning. */
+function conditioned(tokens: readonly Token[], parse: Parse): Node | null {
+  for (const { end, from, to } of splits(tokens)) {
+    const condition = attempt(() => conditionOf(tokens.slice(from, to), parse));
+    const node = condition === null ? null : attempt(() => parse(tokens.slice(0, end)));
+    const result = node === null ? null : withDomain(node, condition!);
+    if (result !== null) return result;
+  }
+  const comma = tokens.findIndex(({ t, v }) => t === 'sep' || (t === 'op' && v === ':'));
+  if (comma < 1 || comma > MAX_CONDITION) return null;
+  const condition = attempt(() => conditionOf(tokens.slice(0, comma), parse));
+  const node = condition === null ? null : attempt(() => parse(tokens.slice(comma + 1)));
+  return node === null ? null : withDomain(node, condition!);
+}
+
+/** Where a condition may begin: after a separator or wide space, at a quantifier, in brackets at the end. */
+function splits(tokens: readonly Token[]): { end: number; from: number; to: number }[] {
+  const found: { end: number; from: number; to: number }[] = [];
+  const opened: number[] = [];
+  tokens.forEach((token, i) => {
+    const last = tokens.length;
+    if (OPENING.has(token.v) && token.t === 'op') opened.push(i);
+    else if (CLOSING.has(token.v) && token.t === 'op') {
+      const start = opened.pop() ?? 0;
+      if (i === last - 1 && token.v === ')' && opened.length === 0)
+        found.push({ end: start, from: start + 1, to: i });
+    }
+    if (opened.length > 0 || i === 0) return;
+    if (token.t === 'sep') found.push({ end: i, from: i + 1, to: last });
+    else if (token.wide === true || isQuantifier(token)) found.push({ end: i, from: i, to: last });
+  });
+  return found.filter(({ end, from, to }) => end > 0 && to > from && to - from <= MAX_CONDITION);
+}
+
+const OPENING = new Set(['(', '[', '{', '{set']);
+const CLOSING = new Set([')', ']', '}', '}set']);
+const QUANTIFIER = /^(?:for|where|when|if|with|on|valid|defined)\b/;
+
+/** The words of a token; null for one that is no word. */
+function wordsOf(token: Token | undefined): string | null {
+  const isWord = token?.t === 'text' || (token?.t === 'letters' && token.v.length > 1);
+  return isWord ? token.v.toLowerCase().trim().replace(/\s+/g, ' ') : null;
+}
+
+const isQuantifier = (token: Token): boolean =>
+  (token.t === 'cmd' && token.v === 'forall') || QUANTIFIER.test(wordsOf(token) ?? '');
+
+/** `for all real numbers x`, and the like. */
+const FOR_ALL =
+  /^(?:(?:which |valid |defined |holds |true )?(?:for|where|when|if|with|on)(?: all| every| any| each)?(?: (real|complex|rational|natural|integer)s?)?(?: numbers?| integers?| values?(?: of)?)?)?(?: ([a-z]))?$/;
+const NAMED: Readonly<Record<string, SetName>> = {
+  real: 'R',
+  complex: 'C',
+  rational: 'Q',
+  natural: 'N',
+  integer: 'Z',
+};
+
+/** Throws NotParsed. */
+function conditionOf(tokens: readonly Token[], parse: Parse): Condition {
+  let at = 0;
+  while (tokens[at]?.t === 'sep') at++;
+  if (tokens[at]?.v === '(' && tokens.at(-1)?.v === ')') return conditionOf(tokens.slice(at + 1, -1), parse);
+  const said: string[] = [];
+  if (tokens[at]?.t === 'cmd' && tokens[at]!.v === 'forall') at++;
+  else
+    for (; wordsOf(tokens[at]) !== null && wordsOf(tokens[at]) !== 'in'; at++)
+      said.push(wordsOf(tokens[at])!);
+  const words = FOR_ALL.exec(said.join(' '));
+  if (words === null) throw new NotParsed('no quantifier');
+  const [, kind, name] = words;
+  const ofWords: Node | null = kind === undefined ? null : { kind: 'named', name: NAMED[kind]! };
+  const rest = tokens.slice(at);
+  if (rest.length === 0) {
+    if (name === undefined && kind === undefined) throw new NotParsed('no variable');
+    return { variables: name === undefined ? null : [name], set: ofWords };
+  }
+  const { variables, end } = variablesOf(rest);
+  if (variables.length > 0 && end === rest.length && at > 0) return { variables, set: ofWords };
+  if (variables.length > 0 && isMember(rest[end]))
+    return { variables, set: parse(withSet(rest.slice(end + 1))) };
+  if (!rest.some(isInequality)) throw new NotParsed('no condition');
+  const relation = parse(rest);
+  if (relation.kind !== 'relation' || relation.ops.includes('=')) throw new NotParsed('no condition');
+  return { variables: [...freeSymbols(relation)], set: relation };
+}
+
+const isInequality = ({ t, v }: Token): boolean =>
+  (t === 'op' && (v === '<' || v === '>')) || (t === 'cmd' && (v === 'le' || v === 'ge' || v === 'ne'));
+const isMember = (token: Token | undefined): boolean =>
+  (token?.t === 'cmd' || token?.t === 'letters') && token.v === 'in';
+
+/** A plain R after `\in` is the real numbers. */
+function withSet(tokens: readonly Token[]): Token[] {
+  const [only] = tokens;
+  const plain = tokens.length === 1 && only!.t === 'letters' && /^[RNZQC]$/.test(only!.v);
+  return plain ? [{ t: 'cmd', v: 'mathbb', space: false }, only!] : [...tokens];
+}
+
+/** The names at the beginning, separated by commas. */
+function variablesOf(tokens: readonly Token[]): { variables: string[]; end: number } {
+  const variables: string[] = [];
+  let end = 0;
+  for (; tokens[end]?.t === 'letters' && tokens[end]!.v.length === 1; end++) {
+    variables.push(tokens[end]!.v);
+    if (tokens[end + 1]?.t !== 'sep' || tokens[end + 2]?.t !== 'letters') return { variables, end: end + 1 };
+    end++;
+  }
+  return { variables, end };
+}
+
+/** Letters that stand for whole numbers, and for complex ones. */
+const WHOLE = /^[ijklmn]$/;
+const COMPLEX = /^[zw]$/;
+
+/** Whether the set is what everybody takes for granted for such a variable. */
+function isUsual(set: Node, variables: readonly string[]): boolean {
+  if (set.kind === 'named') {
+    if (set.name === 'R') return variables.every((name) => !WHOLE.test(name));
+    if (set.name === 'C') return variables.every((name) => COMPLEX.test(name));
+    return (set.name === 'N' || set.name === 'Z') && variables.every((name) => WHOLE.test(name));
+  }
+  // n >= 1
+  const from = set.kind === 'relation' && set.ops.length === 1 && set.ops[0] === '>=' ? set.sides[1]! : null;
+  const start = from?.kind === 'num' && from.value.d === 1n && (from.value.n === 0n || from.value.n === 1n);
+  return start && variables.every((name) => WHOLE.test(name));
+}
+
+/**
+ * `node` for the values that the condition allows; null when the condition is not about it. A formula that
+ * defines nothing can only have one that says nothing.
+ */
+function withDomain(node: Node, { variables, set }: Condition): Node | null {
+  const definition = definitionOf(node);
+  const own = definition?.params ?? [...parametersOf(node)];
+  const about = variables ?? own;
+  if (about.length === 0 || !about.every((name) => own.includes(name))) return null;
+  if (set === null) return node;
+  const usual = isUsual(set, about);
+  if (definition !== null)
+    return { ...(node as NodeOf<'relation'>), domain: definition.domain ?? { set, usual } };
+  return usual && set.kind === 'named' && set.name === 'R' ? node : null;
+}
+
+/** The variables of all definitions in a list, else those of the formula. */
+function parametersOf(node: Node): ReadonlySet<string> {
+  const definitions = node.kind === 'set' ? node.items.map(definitionOf) : [];
+  if (definitions.length === 0 || definitions.some((one) => one === null)) return freeSymbols(node);
+  return new Set(definitions.flatMap((one) => one!.params));
+}
+
+interface Signature {
+  name: Token[];
+  from: Token[];
+  /** Where what follows the signature begins. */
+  end: number;
+}
+
+const isMapping = ({ t, v }: Token): boolean => t === 'cmd' && v === 'mapsto';
+const isTo = ({ t, v }: Token): boolean => t === 'cmd' && v === 'to';
+
+/** `f : A \to B,` before a definition. */
+function signatureOf(tokens: readonly Token[]): Signature | null {
+  const colon = tokens.findIndex(({ t, v }) => t === 'op' && v === ':');
+  const arrow = tokens.findIndex(isTo);
+  if (colon < 1 || colon > 4 || arrow < colon + 2) return null;
+  const after = tokens.findIndex(
+    (token, i) =>
+      i > arrow + 1 &&
+      (token.t === 'sep' ||
+        token.t === 'text' ||
+        token.wide === true ||
+        (token.t === 'op' && token.v === ':')),
+  );
+  if (after < 0) return null;
+  let end = after;
+  while (tokens[end]?.t === 'sep' || tokens[end]?.t === 'text' || tokens[end]?.v === ':') end++;
+  const head = tokens.slice(end);
+  const defines = head.some(isMapping) || head.some(({ t, v }) => t === 'op' && v === '=');
+  return defines ? { name: tokens.slice(0, colon), from: tokens.slice(colon + 1, arrow), end } : null;
+}
+
+/** `f : x \mapsto E` as f(x) = E; null without an arrow. */
+function withoutArrow(tokens: readonly Token[], name: Token[] | null): Token[] | null {
+  const colon = tokens.findIndex(({ t, v }) => t === 'op' && v === ':');
+  const arrow = tokens.findIndex(
+    (token, i) => isMapping(token) || (isTo(token) && colon > 0 && i > colon + 1),
+  );
+  if (arrow < 1 || colon > arrow) return null;
+  const named = colon > 0 ? tokens.slice(0, colon) : name;
+  const given = tokens.slice(colon + 1, arrow);
+  const inner = given[0]?.v === '(' && given.at(-1)?.v === ')' ? given.slice(1, -1) : given;
+  const { variables, end } = variablesOf(inner);
+  if (variables.length === 0 || end !== inner.length || (named?.length ?? 1) > 4) return null;
+  // f : A \to B is no definition.
+  if (variables.some((variable) => variable !== variable.toLowerCase())) return null;
+  const op = (v: string): Token => ({ t: 'op', v, space: false });
+  const function_: readonly Token[] = named ?? [{ t: 'cmd', v: UNNAMED, space: false }];
+  return [...function_, op('('), ...inner, op(')'), op('='), ...tokens.slice(arrow + 1)];
+}
+
+function attempt<T>(parse: () => T): T | null {
+  try {
+    return parse();
+  } catch (error) {
+    if (error instanceof NotParsed) return null;
+    throw error;
+  }
+}
