@@ -13,7 +13,7 @@ import { InOrder, Spool } from './jsonl';
 import { printable } from '../printable';
 import { chatPrompt, promptReader } from './prompts';
 import type { PromptLine } from './prompts';
-import { withModel } from './session';
+import { checkTokenizer, withModel } from './session';
 import type { ModelFlags, ModelSession } from './session';
 import { printJsonLine, printNote } from './output';
 
@@ -195,6 +195,7 @@ async function generate(file: string | undefined, flags: GenerateFlags): Promise
   await interruptible((signal) =>
     withModel(flags, signal, async (session) => {
       const tokenizer = await loadTokenizer(session.directory);
+      checkTokenizer(session, tokenizer);
       const { info } = session.model;
       const lost = new LostCharacters(tokenizer);
       if (flags.prompt !== undefined) {

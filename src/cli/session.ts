@@ -2,6 +2,8 @@
 import { createEngine } from '../engine/engine';
 import type { Engine, Model, Policy } from '../engine/types';
 import { resolveModel } from '../models';
+import type { Tokenizer } from '../tokenizer';
+import { baseModelOf, type BaseModel, checkBaseModel, checkBaseTokenizer, loadHashed } from '../train';
 import { required } from './command';
 import type { EngineFlags } from './command';
 import { showDownload } from './download';
@@ -9,6 +11,8 @@ import { showDownload } from './download';
 export interface ModelFlags extends EngineFlags {
   model?: string;
   adapter?: string;
+  /** Folders of adapters that `work` will load; default: that of `adapter`. */
+  trained?: readonly string[];
 }
 
 export interface ModelSession {
@@ -17,6 +21,26 @@ export interface ModelSession {
   model: Model;
   /** null: the base model. */
   policy: Policy | null;
+  /** What the adapters record of the model they were trained on. */
+  bases: readonly BaseModel[];
+}
+
+/** Refuses a tokenizer or a chat template that the session's adapters were not trained with. @throws BAD_INPUT */
+export function checkTokenizer({ bases, directory }: ModelSession, tokenizer: Tokenizer): void {
+  for (const base of bases) checkBaseTokenizer(base, directory, tokenizer);
+}
+
+/** Loads the model, and hashes it meanwhile if an adapter records what it was trained on. @throws BAD_INPUT */
+async function loadChecked(
+  engine: Engine,
+  directory: string,
+  bases: readonly BaseModel[],
+  options: { dtype?: EngineFlags['dtype']; signal: AbortSignal },
+): Promise<Model> {
+  if (bases.length === 0) return engine.loadModel(directory, options);
+  const { model, fingerprints } = await loadHashed(engine, directory, options);
+  for (const base of bases) checkBaseModel(base, directory, fingerprints);
+  return model;
 }
 
 /** Runs `work` on a loaded model and always frees the engine afterwards. */
@@ -26,12 +50,14 @@ export async function withModel<T>(
   work: (session: ModelSession) => Promise<T>,
 ): Promise<T> {
   const name = required(flags.model, '--model');
+  const trained = flags.trained ?? (flags.adapter === undefined ? [] : [flags.adapter]);
+  const bases = trained.flatMap((folder) => baseModelOf(folder) ?? []);
   const { directory } = await resolveModel(name, showDownload(name, signal));
   const engine = await createEngine({ device: flags.device, threads: flags.threads });
   try {
-    const model = await engine.loadModel(directory, { dtype: flags.dtype, signal });
+    const model = await loadChecked(engine, directory, bases, { dtype: flags.dtype, signal });
     const policy = flags.adapter === undefined ? null : await model.loadAdapter(flags.adapter);
-    return await work({ directory, engine, model, policy });
+    return await work({ directory, engine, model, policy, bases });
   } finally {
     await engine.dispose();
   }

@@ -18,6 +18,9 @@ const TOKENIZER_FILES = [
   'generation_config.json',
 ];
 
+/** In `final/`: what the weights were trained on, by which a later use of them knows the model. */
+export const FINAL_IDENTITY = 'identity.json';
+
 export interface FinalContent {
   /** null: all weights were trained. */
   adapterConfig: unknown;
@@ -25,6 +28,8 @@ export interface FinalContent {
   dtype: string;
   /** Folder of the base model, whose tokenizer files are copied if they exist. */
   modelDirectory: string;
+  /** Step of the weights, and the fingerprints of the model under them. */
+  trainedOn: { step: number; identity: object };
   /** Content of README.md. */
   modelCard: string;
 }
@@ -43,7 +48,7 @@ function modelConfig(modelDirectory: string, dtype: string): string {
 export function saveFinal(
   path: string,
   policy: Policy,
-  { adapterConfig, dtype, modelDirectory, modelCard }: FinalContent,
+  { adapterConfig, dtype, modelDirectory, trainedOn, modelCard }: FinalContent,
 ): Promise<void> {
   return writeDirectoryAtomic(path, async (directory) => {
     await writeWeights(directory, policy, adapterConfig);
@@ -54,6 +59,7 @@ export function saveFinal(
       const source = join(modelDirectory, name);
       if (existsSync(source)) copyFileSync(source, join(directory, name));
     }
+    writeFileSync(join(directory, FINAL_IDENTITY), jsonText(trainedOn));
     writeFileSync(join(directory, 'README.md'), modelCard);
   });
 }

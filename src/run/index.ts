@@ -8,6 +8,7 @@ export {
   pruneCheckpoints,
   restorePolicy,
   saveCheckpoint,
+  STATE,
   type CheckpointContent,
   type StoredCheckpoint,
   weightsFile,
@@ -27,6 +28,7 @@ export {
   latestRun,
   newRunPath,
   openRunDirectory,
+  readJsonFile,
   readRunDirectory,
   RunDirectory,
   type RunState,
@@ -35,7 +37,7 @@ export { openDump, pruneDumps, saveDump } from './dumps';
 export { type EvaluationFile, EvaluationFolder, evaluationRows, recordOf } from './evaluation-file';
 export { MetricsCsv } from './metrics-csv';
 export { lineMetrics, MetricsFile, readAnyMetrics, readMetrics, readSoundMetrics } from './metrics-file';
-export { saveFinal } from './final';
+export { FINAL_IDENTITY, saveFinal } from './final';
 export {
   type CurrentProgress,
   ProgressFile,

@@ -49,12 +49,14 @@ export class SftFiles {
 
   /** The last two files of a run; until the summary is there, a resumed run writes both again. */
   async final(summary: SftSummary): Promise<void> {
-    const { config, directory, inputs, policy, model } = this.run;
+    const { config, directory, inputs, policy, model: loaded, identity } = this.run;
+    const { model, tokenizer } = identity;
     const card = sftCard({ config, data: inputs.data, summary });
     const content = {
       adapterConfig: runAdapterConfig(config),
-      dtype: model.info.dtype,
+      dtype: loaded.info.dtype,
       modelDirectory: inputs.modelDirectory,
+      trainedOn: { step: summary.run.steps, identity: { model, tokenizer } },
       modelCard: card,
     };
     await this.write(directory.final(), () => saveFinal(directory.final(), policy, content));

@@ -2,8 +2,7 @@
 import { mergeLayers, type ConfigInput } from '../config';
 import type { Engine, Model, Policy } from '../engine/types';
 import { AcoerError } from '../errors';
-import { abortable } from '../abortable';
-import { adapterWeights, modelFingerprints } from '../models';
+import { adapterWeights } from '../models';
 import {
   createRunDirectory,
   findCheckpoint,
@@ -15,6 +14,7 @@ import {
   type StoredCheckpoint,
   writeJsonAtomic,
 } from '../run';
+import { baseModelOf, checkBaseModel, checkBaseTokenizer, loadHashed } from '../train/base-model';
 import { overStored } from '../train/opening';
 import { createPolicy, openEngine } from '../train/opened';
 import { otherSetUp } from '../train/state';
@@ -156,7 +156,6 @@ export async function openSftModel(
   const { config, inputs, checkpoint, directory, resumed } = opening;
   const { modelDirectory } = inputs;
   const warn = (message: string) => emit({ type: 'warning', message });
-  const failed = new AbortController();
   const opened: { dispose(): Promise<void> }[] = [];
   const close = async () => {
     for (const part of opened.splice(0).reverse()) await part.dispose();
@@ -164,12 +163,16 @@ export async function openSftModel(
   try {
     const engine = await openEngine(asTrainConfig(config));
     opened.push(engine);
-    const hashing = modelFingerprints(modelDirectory, failed.signal);
-    hashing.catch(() => undefined);
-    const model = await engine.loadModel(modelDirectory, { dtype: config.dtype ?? undefined, signal });
+    const loading = { dtype: config.dtype ?? undefined, signal };
+    const { model, fingerprints } = await loadHashed(engine, modelDirectory, loading);
     opened.push(model);
-    const identity = { ...inputs.identity, model: await abortable(hashing, signal) };
+    const identity = { ...inputs.identity, model: fingerprints };
     if (checkpoint !== null) checkIdentity(checkpoint, identity);
+    const base = checkpoint === null && config.adapter !== null ? baseModelOf(config.adapter) : null;
+    if (base !== null) {
+      checkBaseModel(base, modelDirectory, identity.model);
+      checkBaseTokenizer(base, modelDirectory, inputs.tokenizer, false);
+    }
     const policy = await createSftPolicy(model, config);
     opened.push(policy);
     const state = await startState(opening, policy);
@@ -178,7 +181,6 @@ export async function openSftModel(
     if (resumed) writeJsonAtomic(directory.config(), config);
     return { ...opening, engine, model, policy, identity, state, emit, warn, close };
   } catch (error) {
-    failed.abort();
     await close();
     throw error;
   }

@@ -170,7 +170,14 @@ export class RunFiles {
       forkedAt: directory.forkedAt(),
     });
     const { dtype } = loop.model.info;
-    const content = { adapterConfig: runAdapterConfig(config), dtype, modelDirectory, modelCard: card };
+    const { model, tokenizer, chatTemplate } = this.run.identity;
+    const content = {
+      adapterConfig: runAdapterConfig(config),
+      dtype,
+      modelDirectory,
+      trainedOn: { step: summary.run.steps, identity: { model, tokenizer, chatTemplate } },
+      modelCard: card,
+    };
     await this.write(directory.final(), () => saveFinal(directory.final(), loop.policy, content));
     await this.write(directory.summary(), () => writeJsonAtomic(directory.summary(), summary));
   }

@@ -28,6 +28,9 @@ export interface Identity {
   evalData: Fingerprints | null;
 }
 
+/** The name of its fingerprint. */
+export const CHAT_TEMPLATE = 'the chat template';
+
 /** Fingerprints of a tokenizer's files and its chat template; null if the caller gave the tokenizer itself. */
 export function tokenizerIdentity({
   fingerprints: own,
@@ -36,7 +39,7 @@ export function tokenizerIdentity({
   const { files, chatTemplate } = own;
   return {
     tokenizer: files,
-    chatTemplate: chatTemplate === null ? {} : { 'the chat template': chatTemplate },
+    chatTemplate: chatTemplate === null ? {} : { [CHAT_TEMPLATE]: chatTemplate },
   };
 }
 
@@ -55,7 +58,7 @@ export async function inputIdentity(
 }
 
 /** The names that differ; none if it was not known before. */
-function changed(before: Fingerprints | null, now: Fingerprints | null): string[] {
+export function changed(before: Fingerprints | null, now: Fingerprints | null): string[] {
   if (before === null) return [];
   const names = new Set([...Object.keys(before), ...Object.keys(now ?? {})]);
   return [...names].filter((name) => before[name] !== now?.[name]);
@@ -66,19 +69,29 @@ const listed = (names: readonly string[]): string =>
 
 const refused = (message: string) => new AcoerError('BAD_INPUT', message);
 
-/** @throws BAD_INPUT naming files of the model's folder that are not those of the checkpoint */
-function checkModelFolder(directory: string, { step }: StoredCheckpoint, names: readonly string[]): void {
+/**
+ * @param step of the checkpoint
+ * @param names of the files that are others now
+ * @param advice what to do, with `them` for the files
+ * @throws BAD_INPUT naming files of the model's folder that are not those of the checkpoint
+ */
+export function checkModelFolder(
+  directory: string,
+  step: number,
+  names: readonly string[],
+  advice = (them: string) => `restore ${them}, or start a new run`,
+): void {
   if (names.length === 0) return;
   const [have, them] = names.length > 1 ? ['have', 'them'] : ['has', 'it'];
   throw refused(
-    `${listed(names)} in ${directory} ${have} changed since the checkpoint of step ${step}, whose adapter was trained on what was there before; restore ${them}, or start a new run.`,
+    `${listed(names)} in ${directory} ${have} changed since the checkpoint of step ${step}, whose adapter was trained on what was there before; ${advice(them)}.`,
   );
 }
 
 /** Compares config.json and the weights, in a resumed run or a fork. @throws BAD_INPUT */
 export function checkModel(directory: string, checkpoint: StoredCheckpoint, model: Fingerprints): void {
   const before = storedPart(checkpoint).identity;
-  if (before !== undefined) checkModelFolder(directory, checkpoint, changed(before.model, model));
+  if (before !== undefined) checkModelFolder(directory, checkpoint.step, changed(before.model, model));
 }
 
 /**
@@ -99,8 +112,8 @@ export function checkResumed(
     ...changed(before.tokenizer, now.tokenizer),
     ...changed(before.chatTemplate, now.chatTemplate),
   ];
-  checkModelFolder(modelDirectory, checkpoint, names);
-  checkModelFolder(config.adapter ?? '', checkpoint, changed(before.adapter ?? null, now.adapter ?? null));
+  checkModelFolder(modelDirectory, step, names);
+  checkModelFolder(config.adapter ?? '', step, changed(before.adapter ?? null, now.adapter ?? null));
   if (changed(before.evalData, now.evalData).length > 0) {
     throw refused(
       `${evalData?.name ?? 'The evaluation data'} no longer holds the problems this run is evaluated on, so before and after could not be compared; restore it, or continue with the new problems in a new folder: ${forkCommand(run, step)}`,
@@ -148,7 +161,7 @@ export async function checkModules(
 export function checkForked(checkpoint: StoredCheckpoint, { identity: now, modelDirectory }: Inputs): void {
   const { identity: before } = storedPart(checkpoint);
   if (before === undefined) return;
-  checkModelFolder(modelDirectory, checkpoint, changed(before.tokenizer, now.tokenizer));
+  checkModelFolder(modelDirectory, checkpoint.step, changed(before.tokenizer, now.tokenizer));
 }
 
 /**

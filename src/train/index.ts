@@ -15,6 +15,7 @@ export { resolveTrainConfig } from './inputs';
 export { longestLocalPrompt } from './plan';
 export { isStuck } from './watchdog';
 export { judgeIdentity, type JudgingSettings, openJudge, type OpenedJudge } from './judging';
+export { baseModelOf, type BaseModel, checkBaseModel, checkBaseTokenizer, loadHashed } from './base-model';
 export { admitModules, judgeModule, rememberModules } from './named-modules';
 export { openRewardModule } from './reward-module';
 export { monitorContext } from './guard';

@@ -2,9 +2,8 @@
 import type { Config } from '../config';
 import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
-import { abortable } from '../abortable';
 import { resolveLoss } from '../losses';
-import { adapterWeights, modelFingerprints } from '../models';
+import { adapterWeights } from '../models';
 import { assertFits, promptLimit, type Plan } from '../plan';
 import { ONE_RANK } from '../ranks';
 import { streamSeed } from '../rng';
@@ -12,6 +11,7 @@ import { EngineSampler, type Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
 import type { LoopContext } from '../grpo/context';
 import type { TrainEvent } from './events';
+import { baseModelOf, checkBaseModel, checkBaseTokenizer, loadHashed } from './base-model';
 import { checkModel, type Identity } from './identity';
 import { closeInputs, type Inputs } from './inputs';
 import type { Opening } from './opening';
@@ -99,7 +99,6 @@ export async function openModel(
   { engine: given, signal, ignorePlan = false, sampler: makeSampler }: OpenModelOptions,
 ): Promise<OpenedModel> {
   const { modelDirectory } = inputs;
-  const failed = new AbortController();
   const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeInputs(inputs) }];
   const close = async () => {
     for (const part of opened.splice(0).reverse()) await part.dispose();
@@ -109,19 +108,21 @@ export async function openModel(
     if (given === undefined) opened.push(engine);
     const plan = await planSession(config, inputs, engine, signal);
     if (plan !== null && !ignorePlan) assertFits(plan);
-    const hashing = modelFingerprints(modelDirectory, failed.signal);
-    hashing.catch(() => undefined);
-    const model = await engine.loadModel(modelDirectory, { dtype: config.dtype ?? undefined, signal });
+    const base = checkpoint === null && config.adapter !== null ? baseModelOf(config.adapter) : null;
+    if (base !== null) checkBaseTokenizer(base, modelDirectory, inputs.tokenizer, false);
+    const loading = { dtype: config.dtype ?? undefined, signal };
+    const { model, fingerprints } = await loadHashed(engine, modelDirectory, loading);
     opened.push(model);
-    const identity = { ...inputs.identity, model: await abortable(hashing, signal) };
+    const identity = { ...inputs.identity, model: fingerprints };
     if (checkpoint !== null) checkModel(modelDirectory, checkpoint, identity.model);
+    if (base !== null) checkBaseModel(base, modelDirectory, identity.model);
     const policy = await createPolicy(model, config);
     opened.push(policy);
     const reference = await openReference(model, config);
     if (reference !== null) opened.push(reference);
     if (config.adapter !== null && checkpoint === null) await policy.restore(adapterWeights(config.adapter));
-    const base = { engine, model, policy, reference, watch: watchdog, signal };
-    const loop = loopContext(config, inputs, base, makeSampler);
+    const loaded = { engine, model, policy, reference, watch: watchdog, signal };
+    const loop = loopContext(config, inputs, loaded, makeSampler);
     watchdog.loaded(engine, model, loop.sampler);
     return {
       loop,
@@ -130,7 +131,6 @@ export async function openModel(
       close: (engineAnswers) => (engineAnswers ? close() : closeInputs(inputs)),
     };
   } catch (error) {
-    failed.abort();
     await close();
     throw error;
   }

@@ -5,7 +5,9 @@ import { AcoerError, errorCode } from '../errors';
 import { resolveLoss } from '../losses';
 import { resolveModel, type ModelFetchOptions } from '../models';
 import { openDump, restorePolicy, type StoredCheckpoint } from '../run';
+import { loadHashed } from './base-model';
 import { parseDump } from './dump';
+import { checkModel } from './identity';
 import { MemoryLimits } from '../grpo/memory';
 import { sampleTokens } from '../packing';
 import { describeNonFinite, type NonFinite } from '../grpo/non-finite';
@@ -82,7 +84,7 @@ export async function replay(dump: string, options: ReplayOptions = {}): Promise
   const { directory } = await resolveModel(config.model, options);
   const engine = options.engine ?? (await openEngine(config));
   try {
-    return await withContext(engine, directory, config, options, async (context) => {
+    return await withContext(engine, directory, config, checkpoint, options, async (context) => {
       context.memory.restore(refused.state.memory);
       await restorePolicy(checkpoint, context.policy);
       const outcome = await makeAgain(context, refused);
@@ -127,11 +129,14 @@ async function withContext<T>(
   engine: Engine,
   directory: string,
   config: Config,
+  checkpoint: StoredCheckpoint,
   { signal }: ReplayOptions,
   work: (context: ReplayContext) => Promise<T>,
 ): Promise<T> {
-  const model = await engine.loadModel(directory, { dtype: config.dtype ?? undefined, signal });
+  const options = { dtype: config.dtype ?? undefined, signal };
+  const { model, fingerprints } = await loadHashed(engine, directory, options);
   try {
+    checkModel(directory, checkpoint, fingerprints);
     const policy = await createPolicy(model, config);
     const reference = await openReference(model, config);
     try {

@@ -121,6 +121,7 @@ describe('a run', () => {
       'adapter_config.json',
       'adapter_model.safetensors',
       'generation_config.json',
+      'identity.json',
       'tokenizer.json',
       'tokenizer_config.json',
     ]);

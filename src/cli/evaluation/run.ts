@@ -15,7 +15,7 @@ import { loadTokenizer, type Tokenizer } from '../../tokenizer';
 import { admitModules, judgeIdentity, judgeModule, type JudgingSettings, openJudge } from '../../train';
 import { required } from '../command';
 import { judgingSettings, rememberJudge } from '../judge';
-import { type ModelSession, withModel } from '../session';
+import { checkTokenizer, type ModelSession, withModel } from '../session';
 import { type Benchmark, loadBenchmarks } from './benchmarks';
 import { type EvalFlags, temperatureOf } from './flags';
 import { EvalProgress } from './progress';
@@ -180,8 +180,10 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
   await using judge = await openJudge(judging);
   const identity = await judgeIdentity(judging);
   const judged = { name: judging.judge, grade: judge.evaluation, identity };
-  return await withModel({ device, dtype, threads, model }, signal, async (session) => {
+  const trained = subjects.flatMap(({ adapter }) => adapter ?? []);
+  return await withModel({ device, dtype, threads, model, trained }, signal, async (session) => {
     const tokenizer = await loadTokenizer(session.directory);
+    checkTokenizer(session, tokenizer);
     printNote(`writing completions to ${out}`);
     const run = new EvaluationRun(flags, model, session, tokenizer, folder, judged, signal);
     const evaluated: Evaluated[] = [];
