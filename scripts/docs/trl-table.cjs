@@ -7,7 +7,15 @@ const bracketed = (value) => (value === '' || value === undefined ? '' : ` (${va
 /** Long values are useless in a table. */
 const short = (value) => (JSON.stringify(value).length > 24 ? '' : JSON.stringify(value));
 
-exports.trlTable = ({ TRL_SETTINGS, describeConfig }, trl, page) => {
+/** Names without a counterpart by reason, in the order of the reasons. */
+function absences(found) {
+  const names = new Map();
+  for (const [name, reason] of found) names.set(reason, [...(names.get(reason) ?? []), `\`${name}\``]);
+  const rows = [...names].map(([reason, list]) => `| ${reason} | ${list.sort().join(', ')} |`);
+  return ['| why there is none | names |', '|---|---|', ...rows].join('\n');
+}
+
+exports.trlTable = ({ TRL_SETTINGS, TRL_ABSENT, describeConfig }, trl, page) => {
   const defaults = new Map(describeConfig().map(({ name, default: value }) => [name, short(value)]));
   const ours = (name) => `\`${name}\`${bracketed(defaults.get(name))}`;
   const rows = Object.entries(TRL_SETTINGS).map(([name, { ours: names, note }]) => {
@@ -17,5 +25,5 @@ exports.trlTable = ({ TRL_SETTINGS, describeConfig }, trl, page) => {
   });
   const table = ['| TRL | acoer | what differs |', '|---|---|---|', ...rows].join('\n');
   const [before, after] = [page.indexOf(START) + START.length, page.indexOf(END)];
-  return `${page.slice(0, before)}\n\n${table}\n\n${page.slice(after)}`;
+  return `${page.slice(0, before)}\n\n${table}\n\n${absences(TRL_ABSENT)}\n\n${page.slice(after)}`;
 };

@@ -3,6 +3,7 @@ export { currentSettings } from './earlier';
 export { nearestPreset, trainCommand } from './command';
 export { configJsonSchema } from './json-schema';
 export type { ConfigInput } from './options.generated';
+export { TRL_ABSENT } from './foreign-names';
 export { trlHint, TRL_SETTINGS } from './trl-names';
 export type { MonitorInput } from './guard-fields';
 export { PHASES, type Phase } from './watchdog-fields';

@@ -578,7 +578,7 @@ export interface ConfigInput {
    */
   evalSteps?: number | undefined;
   /**
-   * Evaluation data, named like `dataset`; null: the evaluation split of `dataset`. TRL: eval_dataset.
+   * Evaluation data, named like `dataset`; null: the evaluation split of `dataset`.
    * @default null
    */
   evalDataset?: string | null | undefined;

@@ -2,6 +2,7 @@
  * How the settings of TRL's GRPOConfig and GRPOTrainer, transformers' TrainingArguments and PEFT's LoraConfig
  * map to ours: the hint for users who type those names, and the table of docs/from-trl.md.
  */
+import { OTHER_ABSENT, OTHER_NAMES, TRL_ABSENT } from './foreign-names';
 import { plain } from './nearest';
 import type { ConfigInput } from './options.generated';
 
@@ -28,16 +29,21 @@ const ONE_DEVICE = 'a run uses one device';
 export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   model: same('model'),
   model_name_or_path: same('model'),
+  pretrained_model_name_or_path: same('model'),
   model_revision: differs('model', 'after an @: Qwen/Qwen3-1.7B@main'),
-  train_dataset: differs(
-    'dataset',
-    'a name, a file or a folder; pass data in memory as `trainData` of train()',
-  ),
+  revision: differs('model', 'after an @: Qwen/Qwen3-1.7B@main'),
+  model_init_kwargs: differs(['dtype', 'model'], 'the number type is `dtype`, a revision stands after an @'),
+  processing_class: absent('a model has its tokenizer in its folder; train() also takes one as `tokenizer`'),
+  args: absent('its fields are settings at the top level'),
+  train_dataset: differs('dataset', 'a name, a file or a folder; train() also takes the rows themselves'),
   dataset_name: same('dataset'),
   dataset_config: same('datasetConfig'),
   dataset_train_split: same('datasetSplit'),
   dataset_test_split: same('evalDatasetSplit'),
-  eval_dataset: same('evalDataset'),
+  eval_dataset: differs(
+    'evalDataset',
+    'given like `dataset`; null: its own evaluation split, or problems held out',
+  ),
   max_prompt_length: differs(
     'maxPromptLength',
     'longer prompts are skipped, not truncated (older TRL truncated them)',
@@ -70,6 +76,11 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
     'promptsPerStep x stepsPerGeneration x numGenerations completions are sampled together',
   ),
   num_iterations: same('numIterations'),
+  generation_kwargs: differs(
+    ['temperature', 'topK', 'topP', 'minP', 'repetitionPenalty'],
+    'each is a setting of its own',
+  ),
+  rollout_func: absent('pass a sampler of your own to train() as `sampler`'),
   use_vllm: absent(OWN_SAMPLER),
   vllm_mode: absent(OWN_SAMPLER),
   vllm_gpu_memory_utilization: differs('kvBytes', 'in bytes; null: a share of the free memory'),
@@ -79,9 +90,10 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   ),
   vllm_importance_sampling_mode: differs('importanceSamplingCorrection', 'null: no correction'),
   vllm_importance_sampling_clip_max: same('importanceSamplingClipMax'),
+  vllm_importance_sampling_cap: same('importanceSamplingClipMax'),
   vllm_importance_sampling_clip_min: same('importanceSamplingClipMin'),
 
-  reward_funcs: differs('reward', 'a name or a list of them; register a function with registerReward'),
+  reward_funcs: differs('reward', 'a name or a list of them; train() also takes functions'),
   reward_weights: differs('reward', 'as `weight` in the list of {name, weight, params}'),
   scale_rewards: same('scaleRewards'),
   multi_objective_aggregation: same('multiObjectiveAggregation'),
@@ -131,6 +143,10 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   lora_target_modules: same('targetModules'),
   target_modules: same('targetModules'),
 
+  exclude_modules: differs('targetModules', 'name those to adapt'),
+  disable_dropout: differs('loraDropout', '0: no dropout; the base model has none'),
+
+  torch_dtype: differs('dtype', "float32, bfloat16 or float64; null: the model's own"),
   dtype: differs('dtype', "float32, bfloat16 or float64; null: the model's own"),
   bf16: differs('dtype', 'bfloat16'),
   fp16: differs('dtype', 'float32, bfloat16 or float64'),
@@ -140,8 +156,17 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   deepspeed: absent(ONE_DEVICE),
   fsdp: absent(ONE_DEVICE),
 
+  no_cuda: differs('device', 'cpu'),
+
   seed: same('seed'),
+  data_seed: differs('seed', 'one seed for everything'),
   run_name: differs('name', 'also names the folder'),
+  report_to: differs(
+    ['tensorboard', 'csv', 'sinks'],
+    'metrics.jsonl always; TensorBoard by default; examples/ has a sink for Weights & Biases',
+  ),
+  callbacks: differs('sinks', 'told of every step; or iterate over the run that train() gives'),
+  evaluation_strategy: differs('evalSteps', '0: only before and after training'),
   eval_strategy: differs('evalSteps', '0: only before and after training'),
   eval_steps: same('evalSteps'),
   eval_on_start: absent('the base model is always evaluated first'),
@@ -155,21 +180,29 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
     ['logCompletions', 'completionsSteps'],
     'steps between printed completions, 0: none; all are in the tables of completions/',
   ),
+  num_completions_to_print: differs('logCompletions', 'one is printed every so many steps'),
   output_dir: absent('not a setting: use `acoer train --out DIR`, or `out` of train()'),
   resume_from_checkpoint: absent('not a setting: use `acoer train --resume RUN`, or `resume` of train()'),
 };
 
-const BY_PLAIN_NAME = new Map(Object.entries(TRL_SETTINGS).map(([name, found]) => [plain(name), found]));
+/** Of other programs, where TRL has no such name. */
+const others = Object.entries(OTHER_NAMES).map(([name, ours]) => [name, same(ours as SettingName)] as const);
+
+const absences = [...OTHER_ABSENT, ...TRL_ABSENT].map(([name, reason]) => [name, absent(reason)] as const);
+
+const BY_PLAIN_NAME = new Map(
+  [...others, ...absences, ...Object.entries(TRL_SETTINGS)].map(([name, found]) => [plain(name), found]),
+);
 
 /**
- * The hint to append to "unknown setting" for a TRL name; empty for names that TRL does not have, or that
- * differ from ours only in underscores.
+ * The hint to append to "unknown setting" for a name of TRL or another program; empty for other names, and for those
+ * that differ from ours only in underscores.
  */
 export function trlHint(name: string): string {
   const found = BY_PLAIN_NAME.get(plain(name));
   if (found === undefined || (found.note === null && plain(found.ours[0]!) === plain(name))) return '';
   const note = found.note === null ? '' : `: ${found.note}`;
-  if (found.ours.length === 0) return `; this TRL setting has no counterpart here${note}`;
+  if (found.ours.length === 0) return `; it has no counterpart here${note}`;
   return `; use ${found.ours.map((setting) => `\`${setting}\``).join(' and ')} instead${note}`;
 }
 
