@@ -1,8 +1,14 @@
-/** Signals: the first asks the command to stop cleanly, the second ends the process. */
+/**
+ * Signals, and errors that nothing caught: the first asks the command to stop cleanly, the second signal ends the
+ * process.
+ */
+import { awakeTimer } from '../deadline';
 import { exitNow } from '../engine/exit';
-import { AcoerError, errorCode } from '../errors';
+import { AcoerError, errorCode, errorMessage } from '../errors';
 import { STOP_SIGNALS } from '../signals';
 import { hangUpIgnored } from './early-signals';
+import { noteStray } from './ending';
+import { stopReading } from './jsonl';
 import { outliveOutput } from './pipes';
 
 /**
@@ -14,7 +20,13 @@ const AT_ONCE: readonly NodeJS.Signals[] = ['SIGINT', 'SIGTERM', 'SIGQUIT'];
 /** npm and timeout(1) pass on a signal that their child got as well. */
 const SAME_SIGNAL_MS = 100;
 
-/** Runs `work`. The first signal that asks to end calls `onFirst`, the second ends the process at once. */
+/** What the error broke may be what the command waits for, so it does not get longer than this to save its state. */
+const STRAY_MS = 120_000;
+
+/**
+ * Runs `work`. The first signal that asks to end calls `onFirst`, the second ends the process at once. An error that
+ * nothing caught, as from a timer or an unawaited promise, is such a first signal, but the exit code is then 1.
+ */
 export async function untilSecondSignal<T>(onFirst: () => void, work: () => Promise<T>): Promise<T> {
   let first: { name: NodeJS.Signals; atMs: number } | null = null;
   const onSignal = (name: NodeJS.Signals): void => {
@@ -24,16 +36,36 @@ export async function untilSecondSignal<T>(onFirst: () => void, work: () => Prom
       // The terminal may be gone.
       outliveOutput();
       onFirst();
+      stopReading();
       return;
     }
     const same = name === first.name && atMs - first.atMs < SAME_SIGNAL_MS;
     if (AT_ONCE.includes(name) && !same) exitNow(130);
   };
+  let stray = false;
+  let endStray = () => undefined as void;
+  const onStray = (error: unknown): void => {
+    noteStray(error);
+    if (stray) return;
+    stray = true;
+    endStray = awakeTimer(STRAY_MS, () => exitNow(1));
+    if (first !== null) return;
+    onFirst();
+    stopReading();
+  };
+  process.on('uncaughtException', onStray);
   const names = STOP_SIGNALS.filter((name) => name !== 'SIGHUP' || !hangUpIgnored);
   for (const name of names) process.on(name, onSignal);
   try {
     return await work();
+  } catch (error) {
+    if (stray && errorCode(error) === 'INTERRUPTED') {
+      throw new AcoerError('INTERNAL', errorMessage(error), { cause: error });
+    }
+    throw error;
   } finally {
+    endStray();
+    process.off('uncaughtException', onStray);
     for (const name of names) process.off(name, onSignal);
   }
 }

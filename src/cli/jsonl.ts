@@ -80,6 +80,14 @@ function linesOf(bytes: Buffer): Buffer[] {
 const isAFolder = (name: string) =>
   new AcoerError('BAD_INPUT', `${name} is a folder; name a JSON Lines file.`);
 
+/** Stdin or a pipe, which may have nothing to read for a long time. */
+let waiting: Socket | NodeJS.ReadStream | null = null;
+
+/** Ends the wait for more of the input: its reader gets CANCELLED. */
+export function stopReading(): void {
+  waiting?.destroy(new AcoerError('CANCELLED', 'interrupted'));
+}
+
 /**
  * Standard input if `path` is '-' or missing, else the file. A named pipe, such as the shell's `<(zcat x)`, is
  * read as it comes, since these commands read their input once and in order.
@@ -88,13 +96,13 @@ export async function openInput(path: string | undefined): Promise<AsyncIterable
   if (path === undefined || path === '-') {
     if (fstatSync(0).isDirectory()) throw isAFolder('Standard input');
     if (process.stdin.isTTY) printNote('reading JSON Lines from the terminal; press Ctrl-D to end');
-    return process.stdin;
+    return (waiting = process.stdin);
   }
   try {
     // Opening a pipe would wait for its writer, which could not be interrupted.
     const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const info = fstatSync(handle);
-    if (info.isFIFO()) return new Socket({ fd: handle, readable: true, writable: false });
+    if (info.isFIFO()) return (waiting = new Socket({ fd: handle, readable: true, writable: false }));
     if (info.isFile()) return createReadStream(path, { fd: handle });
     closeSync(handle);
     // A terminal, opened without waiting, would say that it has nothing yet.

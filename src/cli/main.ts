@@ -10,6 +10,7 @@ import { errorMessage, exitCodeFor } from '../errors';
 import { workingFolder } from '../folders';
 import { packageVersion } from '../version';
 import type { CommandModule } from './command';
+import { commandDone, watchEnding } from './ending';
 import { endWithOutput } from './pipes';
 import { printableMessage } from '../printable';
 import { printNote } from './output';
@@ -117,9 +118,11 @@ export async function main(words: readonly string[]): Promise<number> {
 }
 
 if (require.main === module) {
-  void main(process.argv.slice(2)).then((code) => {
+  const words = process.argv.slice(2);
+  watchEnding(['acoer', wantedCommand(words)].filter(Boolean).join(' '));
+  void main(words).then((code) => {
     // After an interruption do not wait for pending work, such as the timer of a reward that never answers.
     if (code === 130) process.exit(code);
-    process.exitCode = code;
+    commandDone(code);
   });
 }

@@ -1,6 +1,7 @@
 /** Handles a stdout or stderr that can no longer be written. */
 import { writeSync } from 'node:fs';
 import { whyUnwritten } from '../errors';
+import { endNow } from './ending';
 
 let watching = false;
 let surviving = false;
@@ -16,9 +17,9 @@ export function endWithOutput(): void {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       // A terminal that is gone also sends SIGHUP, which ends the command.
       if (surviving || (error.code === 'EIO' && stream.isTTY)) return;
-      if (error.code === 'EPIPE') process.exit(0);
+      if (error.code === 'EPIPE') endNow(0);
       if (stream === process.stdout) tellLost(error);
-      process.exit(1);
+      endNow(1);
     });
   }
 }

@@ -1,4 +1,5 @@
 /** `acoer verify`: verdicts as JSON Lines for pairs of reference and completion as JSON Lines, in order. */
+import { abortable } from '../abortable';
 import { type Command, Option } from 'commander';
 import { type GradingItem, VerifierPool } from '../grading';
 import { AcoerError } from '../errors';
@@ -118,7 +119,7 @@ async function verify(file: string | undefined, flags: VerifyFlags): Promise<voi
   await rememberJudge(judging);
   await interruptible(async (signal) => {
     const pool = new VerifierPool();
-    const judge = name === undefined ? null : await openJudge(judging);
+    const judge = name === undefined ? null : await openJudge(judging, undefined, signal);
     const judged = judge === null ? byPool(pool) : byJudge(judge.evaluation);
     const { needsGold } = referenceRule(judging);
     const read = (line: LineOrProblem) =>
@@ -138,9 +139,9 @@ async function verify(file: string | undefined, flags: VerifyFlags): Promise<voi
         });
         running.add(work);
         // Two batches per process keep all of them busy and memory flat.
-        while (running.size >= 2 * pool.concurrency) await Promise.race(running);
+        while (running.size >= 2 * pool.concurrency) await abortable(Promise.race(running), signal);
       }
-      await Promise.all(running);
+      await abortable(Promise.all(running), signal);
       if (bad > 0) {
         printNote(
           `acoer: ${bad} ${bad === 1 ? 'line' : 'lines'} could not be read; see "error" in the output.`,

@@ -500,7 +500,7 @@ export interface ConfigInput {
    */
   watchdogMs?: number | null | undefined;
   /**
-   * Limits for single phases, applied exactly as given: loading, baseEvaluation, generate, grade, reward, score, train, optimizer, evaluation, checkpoint; null: that phase is not watched. In milliseconds.
+   * Limits for single phases, applied exactly as given: loading, baseEvaluation, generate, grade, reward, score, train, optimizer, evaluation, checkpoint, sink; null: that phase is not watched. In milliseconds.
    * @default {}
    */
   watchdogPhaseMs?:
@@ -545,6 +545,10 @@ export interface ConfigInput {
          * Limit for the phase checkpoint; null: it is not watched.
          */
         checkpoint?: number | null | undefined;
+        /**
+         * Limit for the phase sink; null: it is not watched.
+         */
+        sink?: number | null | undefined;
       }
     | undefined;
   /**
@@ -657,10 +661,15 @@ export interface ConfigInput {
    */
   csv?: boolean | undefined;
   /**
-   * JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/trackers.md). Paths are relative to the configuration file.
+   * JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/trackers.md). Each runs in a thread of its own. Paths are relative to the configuration file.
    * @default []
    */
   sinks?: string[] | undefined;
+  /**
+   * A sink of your own that takes longer than this for one call is left out for the rest of the run. In milliseconds.
+   * @default 20000
+   */
+  sinkTimeoutMs?: number | undefined;
   /**
    * Maximum tokens per forward and backward pass. Affects memory and speed, never the gradient. The run lowers it when memory runs out.
    * @default 16384

@@ -13,6 +13,7 @@ export const PHASES = [
   'optimizer',
   'evaluation',
   'checkpoint',
+  'sink',
 ] as const;
 
 export type Phase = (typeof PHASES)[number];

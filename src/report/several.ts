@@ -25,7 +25,16 @@ export interface Method {
 }
 
 /** Settings that say where and how a run is made, not what is learnt. */
-const CIRCUMSTANCES = new Set(['seed', 'device', 'threads', 'sinks', 'saveSteps', 'keepCheckpoints', 'name']);
+const CIRCUMSTANCES = new Set([
+  'seed',
+  'device',
+  'threads',
+  'sinks',
+  'sinkTimeoutMs',
+  'saveSteps',
+  'keepCheckpoints',
+  'name',
+]);
 
 type Settings = Record<string, unknown>;
 

@@ -3,12 +3,22 @@ import { whyUnreadable } from '../errors';
 import { isRecord } from '../json';
 import { checkRegularFile } from '../regular-file';
 
-/** The default export of the user's module at `path`, without the layers that CommonJS and compilers add. */
+/** CommonJS and a compiler add one layer each. */
+const MOST_LAYERS = 4;
+
+/**
+ * The default export of the user's module at `path`, without the layers that CommonJS and compilers add.
+ * @throws Error for a default export that contains itself
+ */
 export async function importDefault(path: string): Promise<unknown> {
   await checkRegularFile(path).catch((cause: unknown) => {
     throw new Error(whyUnreadable(cause), { cause });
   });
   let found: unknown = await import(pathToFileURL(path).href);
-  while (isRecord(found) && found['default'] !== undefined) found = found['default'];
+  for (let layer = 0; isRecord(found) && found['default'] !== undefined; layer++) {
+    if (layer === MOST_LAYERS)
+      throw new Error('its default export has a default of its own, and so on without end');
+    found = found['default'];
+  }
   return found;
 }

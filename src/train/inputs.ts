@@ -67,7 +67,11 @@ export function resolveTrainConfig(
  * `closeRewards` ends.
  * @throws BAD_CONFIG for an unknown name or parameter, or a module that is not a reward
  */
-export async function openRewards(config: Config, given?: PlainParts['rewards']): Promise<WeightedReward[]> {
+export async function openRewards(
+  config: Config,
+  given?: PlainParts['rewards'],
+  signal?: AbortSignal,
+): Promise<WeightedReward[]> {
   const { rewardModules, rewardTimeoutMs, maxCompletionLength: maxLength } = config;
   const entries =
     typeof config.reward === 'string' ? [{ name: config.reward, weight: 1, params: {} }] : config.reward;
@@ -79,7 +83,12 @@ export async function openRewards(config: Config, given?: PlainParts['rewards'])
       const reward =
         path === undefined
           ? (given?.get(name)?.bind(params) ?? resolveReward(name, params))
-          : await openRewardModule({ name, path: resolve(path), params, maxLength }, rewardTimeoutMs);
+          : await openRewardModule(
+              { name, path: resolve(path), params, maxLength },
+              rewardTimeoutMs,
+              undefined,
+              signal,
+            );
       opened.push({ reward, weight });
     }
     return opened;
@@ -216,8 +225,8 @@ export async function openInputs(
   parts: OwnParts,
   options: ModelFetchOptions,
 ): Promise<Inputs> {
-  const rewards = await openRewards(config, parts.rewards);
-  const judge = await openJudge(config, parts.judge).catch(async (error: unknown) => {
+  const rewards = await openRewards(config, parts.rewards, options.signal);
+  const judge = await openJudge(config, parts.judge, options.signal).catch(async (error: unknown) => {
     await closeRewards(rewards);
     throw error;
   });

@@ -14,8 +14,14 @@ export type ToJudge = Call & { type: 'judge'; completion: JudgedCompletion; prob
  * @param timeoutMs for each call
  * @throws BAD_CONFIG when it cannot be loaded
  */
-export async function openJudgeModule(setup: JudgeSetup, timeoutMs: number): Promise<Judge> {
-  const { thread } = await openModuleThread<ToJudge>('judge', 'judge-worker.js', setup, timeoutMs);
+export async function openJudgeModule(
+  setup: JudgeSetup,
+  timeoutMs: number,
+  signal?: AbortSignal,
+): Promise<Judge> {
+  const { thread } = await openModuleThread<ToJudge>('judge', 'judge-worker.js', setup, timeoutMs, {
+    signal,
+  });
   return {
     name: setup.name,
     ...ANY_REFERENCE,

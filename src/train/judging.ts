@@ -53,7 +53,11 @@ const notHere = (name: string): AcoerError =>
  * @param own the function that was given to `train`
  * @throws BAD_CONFIG for an unknown name, a wrong parameter, or a file that cannot be loaded
  */
-export async function openJudge(settings: JudgingSettings, own?: JudgeFunction): Promise<OpenedJudge> {
+export async function openJudge(
+  settings: JudgingSettings,
+  own?: JudgeFunction,
+  signal?: AbortSignal,
+): Promise<OpenedJudge> {
   const { judge: name, judgeParams: params, answerFrom, rewardTimeoutMs: timeoutMs } = settings;
   const format = formatRuleOf(settings, name);
   if (isJudgeFunction(name)) {
@@ -66,7 +70,7 @@ export async function openJudge(settings: JudgingSettings, own?: JudgeFunction):
       gradeBuiltIn(builtInJudge(settings, from), format);
     return opened(gradeFrom(answerFrom), gradeFrom('answer'));
   }
-  const judge = await openJudgeModule({ name, path: resolve(name), params }, timeoutMs);
+  const judge = await openJudgeModule({ name, path: resolve(name), params }, timeoutMs, signal);
   const grade = gradeUser(judge, format, timeoutMs);
   return opened(grade, grade, () => judge.close!());
 }

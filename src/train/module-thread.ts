@@ -58,6 +58,8 @@ export class ModuleThread<Message extends object> {
   /** The call whose code is running now. */
   private running: number | null = null;
   private ended: Error | null = null;
+  /** Cancels the timer of a thread that begins no call. */
+  private endSilence: (() => void) | null = null;
 
   constructor(
     private readonly worker: Worker,
@@ -86,7 +88,13 @@ export class ModuleThread<Message extends object> {
       // A pending call keeps the process alive; an idle thread does not.
       if (this.pending.size === 0) this.worker.ref();
       this.pending.set(id, { resolve, reject });
-      this.post(message(id));
+      try {
+        this.post(message(id));
+      } catch (error) {
+        // Something in the message cannot be copied to another thread.
+        this.settle(id)?.reject(error as Error);
+      }
+      this.watchSilence();
     });
   }
 
@@ -97,11 +105,24 @@ export class ModuleThread<Message extends object> {
     else this.take(message as Answer, call);
   }
 
+  /**
+   * A call has its own timer from when its code begins. Before that, code that an earlier call left behind (a timer
+   * of the module's that loops) may block the thread.
+   */
+  private watchSilence(): void {
+    const timed = [...this.pending.values()].some((call) => call.endTimer !== undefined);
+    if (timed || this.pending.size === 0) {
+      this.endSilence?.();
+      this.endSilence = null;
+    } else this.endSilence ??= awakeTimer(this.timeoutMs, () => this.expire([...this.pending.keys()][0]!));
+  }
+
   private take(message: Answer, call: Pending): void {
     switch (message.type) {
       case 'running':
         this.running = message.id;
         call.endTimer = awakeTimer(this.timeoutMs, () => this.expire(message.id));
+        this.watchSilence();
         break;
       case 'waiting':
         this.running = null;
@@ -120,6 +141,7 @@ export class ModuleThread<Message extends object> {
     call?.endTimer?.();
     this.pending.delete(id);
     if (this.pending.size === 0) this.worker.unref();
+    this.watchSilence();
     return call;
   }
 
@@ -145,13 +167,17 @@ export class ModuleThread<Message extends object> {
 const LOAD_TIMEOUT_MS = 60_000;
 
 /** Resolves with the thread's report that it has loaded the module, or why it cannot. */
-function firstMessage(worker: Worker, timeoutMs: number): Promise<First> {
+function firstMessage(worker: Worker, timeoutMs: number, signal?: AbortSignal): Promise<First> {
   return new Promise((resolve) => {
     const end = (message: First) => {
       clearTimeout(timer);
+      signal?.removeEventListener('abort', onAbort);
       resolve(message);
     };
     const unloadable = (message: string) => end({ type: 'unloadable', message });
+    const onAbort = () => unloadable('loading it was interrupted');
+    signal?.addEventListener('abort', onAbort);
+    if (signal?.aborted === true) queueMicrotask(onAbort);
     const timer = setTimeout(() => unloadable(`it did not load within ${timeoutMs} ms`), timeoutMs);
     worker.on('message', (message: unknown) => {
       if (isFirst(message)) end(message);
@@ -168,20 +194,25 @@ function firstMessage(worker: Worker, timeoutMs: number): Promise<First> {
  *
  * @param what it is, in messages: the reward, the judge
  * @param timeoutMs for each call
- * @throws BAD_CONFIG when it cannot be loaded, or its thread refuses it
+ * @throws BAD_CONFIG when it cannot be loaded, or its thread refuses it; INTERRUPTED when `signal` aborts
  */
 export async function openModuleThread<Message extends object>(
   what: string,
   thread: string,
   setup: ThreadSetup,
   timeoutMs: number,
-  loadTimeoutMs = LOAD_TIMEOUT_MS,
+  {
+    loadTimeoutMs = LOAD_TIMEOUT_MS,
+    signal,
+  }: { loadTimeoutMs?: number | undefined; signal?: AbortSignal | undefined } = {},
 ): Promise<{ thread: ModuleThread<Message>; first: unknown }> {
   const worker = new Worker(join(__dirname, thread), { workerData: setup, stdout: true });
   worker.stdout.pipe(process.stderr, { end: false });
-  const first = await firstMessage(worker, loadTimeoutMs);
+  const first = await firstMessage(worker, loadTimeoutMs, signal);
   if (first.type === 'ready') return { thread: new ModuleThread(worker, timeoutMs), first: first.value };
   await endThread(worker);
+  if (signal?.aborted === true)
+    throw new AcoerError('INTERRUPTED', `Interrupted while the ${what} was loaded.`);
   throw new AcoerError(
     'BAD_CONFIG',
     `Cannot use the ${what} "${setup.name}" in ${setup.path}: ${first.message}`,

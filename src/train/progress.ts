@@ -3,7 +3,7 @@ import type { Config, Phase } from '../config';
 import { ProgressFile, type CurrentProgress, type RunDirectory, type RunPhase } from '../run';
 import type { TrainEvent } from './events';
 
-/** Grading happens while the generation goes on. */
+/** Grading happens while the generation goes on, and sinks are part of what they are told of. */
 const SHOWN: Record<Phase, RunPhase | null> = {
   loading: 'loading',
   baseEvaluation: 'base evaluation',
@@ -15,6 +15,7 @@ const SHOWN: Record<Phase, RunPhase | null> = {
   optimizer: 'train',
   evaluation: 'evaluation',
   checkpoint: 'checkpoint',
+  sink: null,
 };
 
 export type Outcome = Extract<RunPhase, 'finished' | 'interrupted' | 'failed'>;

@@ -25,6 +25,7 @@ const CHANGEABLE: Readonly<
   onHang: 'nothing',
   name: 'nothing',
   sinks: 'nothing',
+  sinkTimeoutMs: 'nothing',
   tensorboard: 'nothing',
   csv: 'nothing',
   maxPromptLength: 'prompts',

@@ -79,13 +79,11 @@ export async function openRewardModule(
   setup: RewardSetup,
   timeoutMs: number,
   loadTimeoutMs?: number,
+  signal?: AbortSignal,
 ): Promise<BoundReward> {
-  const { thread, first } = await openModuleThread<ToReward>(
-    'reward',
-    'reward-worker.js',
-    setup,
-    timeoutMs,
+  const { thread, first } = await openModuleThread<ToReward>('reward', 'reward-worker.js', setup, timeoutMs, {
     loadTimeoutMs,
-  );
+    signal,
+  });
   return new ModuleReward(setup.name, thread, first);
 }

@@ -9,6 +9,7 @@ import { guardOf, type CollapseGuard } from './guard';
 import { Halt } from './halt';
 import type { LoopContext } from '../grpo/context';
 import { trainSteps, type LoopStep } from '../grpo/loop';
+import { NO_WATCH } from '../grpo/watch';
 import { NoSignal } from './no-signal';
 import type { Opened } from './opened';
 import type { Outcome } from './progress';
@@ -48,6 +49,7 @@ export class RunDriver {
     watchdog.step = this.step;
     watchdog.onStop = (error) => this.halt.hang(error);
     if (watchdog.hung !== null) this.halt.hang(watchdog.hung);
+    run.sinks.ending = this.halt.waiting;
     this.loop.memory.warn = (message) => this.warn(message);
   }
 
@@ -70,6 +72,17 @@ export class RunDriver {
   /** Ends the run with a checkpoint: after the step in progress, or without it when that takes too long. */
   stop(): void {
     this.halt.stop();
+  }
+
+  /** What the run does now, for a message about a process that ends meanwhile. */
+  doing(): string {
+    const { running: phase } = this.run.watchdog;
+    return `${phase === null ? 'after' : `in the phase ${phase} after`} step ${this.step}; resume with: acoer train --resume ${this.run.directory.path}`;
+  }
+
+  /** Lets others open the run's folder, when this process ends. */
+  release(): void {
+    this.run.directory.lock?.release();
   }
 
   async *drive(): AsyncGenerator<TrainStep, RunSummary> {
@@ -314,8 +327,9 @@ export class RunDriver {
     } finally {
       await this.run.progress.end(this.outcome);
       this.files.close();
-      watchdog.close();
+      if (watchdog.abandoned) this.run.sinks.watch = NO_WATCH;
       await this.run.sinks.close();
+      watchdog.close();
     }
   }
 

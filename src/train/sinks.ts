@@ -1,15 +1,20 @@
 /** The port through which a run's numbers leave it, and the handling of the user's sinks. */
 import type { Config } from '../config';
-import { AcoerError, errorMessage } from '../errors';
+import { basename } from 'node:path';
+import { badArgument, needFunction } from '../border';
+import { awakeTimer, isPromise, late, withinTime, withTimeout } from '../deadline';
+import { errorMessage } from '../errors';
 import { isRecord } from '../json';
+import { NO_WATCH, type Watch } from '../grpo/watch';
 import type { CompletionRow } from '../run';
 import type { StepMetrics } from '../types';
 import type { TrainEvent } from './events';
-import { importDefault } from './import-default';
+import { openSinkModule } from './sink-module';
 
 /**
  * Receives what a run reports. Every method may be left out. The run waits for a promise that a method
- * returns, so slow work is better started at once and awaited in `flush`.
+ * returns, so slow work is better started at once and awaited in `flush`. A method that throws, or takes longer
+ * than `sinkTimeoutMs`, is the last that its sink is asked: one warning names it, and the run goes on.
  */
 export interface Sink {
   /** The run is at `step`: later steps will be given again. Called first, and after a rollback. */
@@ -24,10 +29,18 @@ export interface Sink {
   close?(): void | Promise<void>;
 }
 
-/** The default export of a module that `sinks` of a configuration names. */
+/** The default export of a module that `sinks` of a configuration names; it runs in a thread of its own. */
 export type SinkMaker = (run: { directory: string; config: Config }) => Sink | Promise<Sink>;
 
 export type SinkCall = keyof Sink;
+export const SINK_CALLS = [
+  'rewind',
+  'step',
+  'completions',
+  'event',
+  'flush',
+  'close',
+] as const satisfies SinkCall[];
 export type SinkArguments<Call extends SinkCall> = Parameters<NonNullable<Sink[Call]>>;
 
 /** Calls a method of `sink`, if it has it. */
@@ -39,31 +52,100 @@ export async function giveTo<Call extends SinkCall>(
   await (sink[call] as ((...values: unknown[]) => unknown) | undefined)?.apply(sink, given);
 }
 
-/** Trackers and the user's sinks. One that fails is reported once and then left out: a display must not end a run. */
+/** A sink of a run. */
+interface Entry {
+  /** In messages. */
+  name: string;
+  sink: Sink;
+  /** The sink is ours, or its thread ends a call that takes too long. */
+  keepsTime: boolean;
+  /** Ends the sink's thread. */
+  end?(): Promise<void>;
+}
+
+/** Once the run is to end, a sink has this long for a call. */
+const LAST_MS = 2_000;
+
+/**
+ * Trackers and the user's sinks. One that throws, or does not answer in time, is reported once and then left out: a
+ * display must not end a run, or keep it from ending.
+ */
 export class Sinks {
-  private readonly live: Map<Sink, string>;
+  /** Notices code that blocks the main thread. */
+  watch: Watch = NO_WATCH;
+  /** Aborts when the run is asked to end. */
+  ending?: AbortSignal;
+  private readonly live: Set<Entry>;
   /** Events are given in order; the run does not wait for them. */
   private events: Promise<void> = Promise.resolve();
   /** A report of progress waits or is being taken. */
   private progressing = false;
 
-  /** @param named each with its name in messages */
   constructor(
-    named: readonly (readonly [name: string, sink: Sink])[],
+    entries: readonly Entry[],
+    private readonly timeoutMs: number,
     private readonly warn: (message: string) => void,
   ) {
-    this.live = new Map(named.map(([name, sink]) => [sink, name]));
+    this.live = new Set(entries);
   }
 
+  /** Gives to every sink, as a phase of the run. */
   async give<Call extends SinkCall>(call: Call, ...given: SinkArguments<Call>): Promise<void> {
-    for (const [sink, name] of [...this.live]) {
+    if (this.live.size > 0) await this.watch.phase('sink', () => this.giveAll(call, given, this.watch));
+  }
+
+  /** @param watch is told of each sink; events, which are given while other phases run, tell nobody */
+  private async giveAll<Call extends SinkCall>(
+    call: Call,
+    given: SinkArguments<Call>,
+    watch: Watch = NO_WATCH,
+  ): Promise<void> {
+    for (const entry of [...this.live]) {
+      if (entry.sink[call] === undefined) continue;
+      watch.note(() => `sink ${entry.name}: ${call}`);
       try {
-        await giveTo(sink, call, given);
+        await this.inTime(this.begun(entry, call, given));
       } catch (error) {
-        this.live.delete(sink);
-        this.warn(`Sink ${name} failed at ${call} and gets nothing more: ${errorMessage(error)}`);
+        this.warn(`Sink ${entry.name} failed at ${call} and gets nothing more: ${errorMessage(error)}`);
+        this.live.delete(entry);
+        await entry.end?.();
       }
+      watch.progress();
     }
+  }
+
+  /** Calls a method; its code and its promise both have the time limit. */
+  private async begun<Call extends SinkCall>(
+    { sink, keepsTime }: Entry,
+    call: Call,
+    given: SinkArguments<Call>,
+  ): Promise<void> {
+    if (keepsTime) return giveTo(sink, call, given);
+    const work = withinTime(this.timeoutMs, (): unknown =>
+      (sink[call] as (...values: unknown[]) => unknown).apply(sink, given),
+    );
+    if (work === null) throw late(this.timeoutMs);
+    if (isPromise(work.value)) await withTimeout(work.value, this.timeoutMs);
+  }
+
+  /** Waits for a call, but only a little longer once the run is to end. */
+  private inTime(work: Promise<void>): Promise<void> {
+    const { ending } = this;
+    if (ending === undefined) return work;
+    return new Promise((resolve, reject) => {
+      let cancel = () => undefined as void;
+      const hurry = () => {
+        cancel = awakeTimer(LAST_MS, () =>
+          reject(new Error(`no answer within ${LAST_MS} ms after the run was to end`)),
+        );
+      };
+      if (ending.aborted) hurry();
+      else ending.addEventListener('abort', hurry, { once: true });
+      void work.then(resolve, reject).finally(() => {
+        cancel();
+        ending.removeEventListener('abort', hurry);
+      });
+    });
   }
 
   /** Progress is not kept for a sink that is still taking an earlier report of it. */
@@ -73,7 +155,7 @@ export class Sinks {
     if (passing && this.progressing) return;
     this.progressing ||= passing;
     this.events = this.events
-      .then(() => this.give('event', event))
+      .then(() => this.giveAll('event', [event]))
       .then(() => {
         if (passing) this.progressing = false;
       });
@@ -82,21 +164,8 @@ export class Sinks {
   async close(): Promise<void> {
     await this.events;
     await this.give('close');
+    await Promise.all([...this.live].map(async (entry) => entry.end?.()));
   }
-}
-
-const bad = (path: string, why: string, cause?: unknown) =>
-  new AcoerError('BAD_CONFIG', `sinks: ${path} ${why}`, { cause });
-
-async function makeSink(path: string, run: Parameters<SinkMaker>[0]): Promise<Sink> {
-  const maker = await importDefault(path).catch((cause: unknown) => {
-    throw bad(path, `cannot be loaded: ${errorMessage(cause)}`, cause);
-  });
-  if (typeof maker !== 'function')
-    throw bad(path, 'has no function as its default export; it must make a sink');
-  const sink: unknown = await (maker as SinkMaker)(run);
-  if (!isRecord(sink)) throw bad(path, 'made no sink: its function must return an object');
-  return sink;
 }
 
 /**
@@ -110,16 +179,34 @@ export async function openSinks(
   given: readonly (Sink | string)[],
   run: Parameters<SinkMaker>[0],
   warn: (message: string) => void,
+  signal?: AbortSignal,
 ): Promise<Sinks> {
-  const objects = given.flatMap((sink, i): [string, Sink][] =>
-    typeof sink === 'string' ? [] : [[`${i + 1} of train()`, sink]],
-  );
-  const named = [...built, ...objects];
+  const { sinks: modules, sinkTimeoutMs: timeoutMs } = run.config;
+  const entries: Entry[] = built.map(([name, sink]) => ({ name, sink, keepsTime: true }));
+  given.forEach((sink, i) => {
+    if (typeof sink !== 'string') entries.push({ name: `${i + 1} of train()`, sink, keepsTime: false });
+  });
   try {
-    for (const path of run.config.sinks) named.push([path, await makeSink(path, run)]);
+    for (const path of modules) {
+      const module = await openSinkModule({ name: basename(path), path, run }, timeoutMs, signal);
+      entries.push({ name: path, keepsTime: true, ...module });
+    }
   } catch (error) {
-    await new Sinks(named, warn).close();
+    await new Sinks(entries, timeoutMs, warn).close();
     throw error;
   }
-  return new Sinks(named, warn);
+  return new Sinks(entries, timeoutMs, warn);
+}
+
+/** @throws BAD_ARGUMENT for `sinks` of `train()` that are none */
+export function checkSinks(given: unknown): void {
+  if (given === undefined) return;
+  if (!Array.isArray(given)) throw badArgument('sinks', 'a list', given);
+  given.forEach((sink: unknown, i) => {
+    const what = `sinks[${i}]`;
+    if (typeof sink === 'string') return;
+    if (typeof sink === 'function' || !isRecord(sink))
+      throw badArgument(what, 'an object or the path of a module', sink);
+    for (const call of SINK_CALLS) if (sink[call] !== undefined) needFunction(`${what}.${call}`, sink[call]);
+  });
 }

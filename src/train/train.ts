@@ -7,8 +7,10 @@ import { discardRunDirectory, writeJsonAtomic, type Patience } from '../run';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { openFork, type ForkPoint } from './fork';
 import { closeInputs, type GivenParts } from './inputs';
+import { closedRun, openedRun, type OpenRun } from './open-runs';
 import { openModel, type Opened, type OpenedModel, type SamplerMaker } from './opened';
 import { finishedRun, openNew, openResumed, type Asked, type Opening } from './opening';
+import { NO_WATCH } from '../grpo/watch';
 import { plainParts, type PlainOptions } from './plain';
 import { Progress } from './progress';
 import { RunDriver } from './run';
@@ -65,14 +67,26 @@ export interface TrainOptions
   ignorePlan?: boolean;
 }
 
+/** Without a reference to the TrainRun. */
+const openRunOf = (directory: string, driver: RunDriver): OpenRun => ({
+  directory,
+  begun: false,
+  doing: () => driver.doing(),
+  release: () => driver.release(),
+  close: () => driver.close(),
+});
+
 /**
- * A run. Iterate over it to get each step as it is made (nothing runs in between), or await `result()`, which
- * makes the remaining steps. Leaving the iteration early ends the run; it can be resumed.
+ * An opened run, which has trained nothing yet. Iterate over it to get each step as it is made (nothing runs in
+ * between), or await `result()`, which makes the remaining steps. Leaving the iteration early ends the run; it
+ * can be resumed. A run that is never begun is closed, with a warning, when the process ends or nothing refers
+ * to it any more.
  */
 export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposable {
   private summary: RunSummary | null;
   private readonly steps: AsyncGenerator<TrainStep, RunSummary> | null;
-  private begun = false;
+  /** null: the run has ended. */
+  private open: OpenRun | null = null;
   /** Why the run failed. */
   private failure: { error: unknown } | null = null;
 
@@ -84,29 +98,41 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   ) {
     this.summary = finished;
     this.steps = driver?.drive() ?? null;
+    if (driver === null) return;
+    this.open = openRunOf(directory, driver);
+    openedRun(this, this.open);
   }
 
   async next(): Promise<IteratorResult<TrainStep, undefined>> {
-    this.begun = true;
+    if (this.open !== null) this.open.begun = true;
     const result = await this.steps?.next().catch((error: unknown) => {
       this.failure = { error };
+      this.ended();
       throw error;
     });
     if (result !== undefined && result.done !== true) return result;
+    this.ended();
     this.summary ??= result?.value ?? null;
     return { done: true, value: undefined };
   }
 
   async return(): Promise<IteratorResult<TrainStep, undefined>> {
-    if (this.begun) {
-      await this.steps?.return(undefined as never);
-    } else {
+    const { open } = this;
+    const never = open?.begun === false;
+    if (open !== null) open.begun = true;
+    try {
       // A generator that never began has no `finally` to reach.
-      this.begun = true;
-      await this.driver?.close();
+      if (never) await this.driver?.close();
       await this.steps?.return(undefined as never);
+    } finally {
+      this.ended();
     }
     return { done: true, value: undefined };
+  }
+
+  private ended(): void {
+    if (this.open !== null) closedRun(this.open);
+    this.open = null;
   }
 
   [Symbol.asyncIterator](): this {
@@ -244,14 +270,17 @@ async function startRun(
   };
   const onPhase: WatchdogParts['onPhase'] = (phase, step) => progress.enter(phase, step);
   const watchdog = new Watchdog({ config, directory, emit, onPhase, graceMs, exitWhenBlocked });
+  sinks.watch = watchdog;
+  if (signal !== undefined) sinks.ending = signal;
   let model: OpenedModel | null = null;
   try {
     model = await loadWatched(opening, watchdog, options);
     return await startDriver({ ...opening, ...model, watchdog, progress, sinks, emit, signal, patience });
   } catch (error) {
     await model?.close(!watchdog.abandoned);
-    watchdog.close();
+    if (watchdog.abandoned) sinks.watch = NO_WATCH;
     await sinks.close();
+    watchdog.close();
     const stays = resumed || model !== null;
     await progress.end(!stays ? null : signal?.aborted === true ? 'interrupted' : 'failed');
     if (stays) directory.lock?.release();
@@ -290,7 +319,8 @@ function checkedTrust({ trust = false, resume, fork }: TrainOptions): boolean {
 }
 
 /**
- * Starts a run, forks one, or resumes one. Resolves once the model is loaded.
+ * Opens a run, new, forked or resumed; it trains when it is iterated over or its `result()` is awaited. Resolves
+ * once the model is loaded.
  *
  * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; LOAD_FAILED, DEVICE,
  * ... from the engine
@@ -327,7 +357,7 @@ export async function train(options: TrainOptions = {}): Promise<TrainRun> {
   const { directory, config, resumed, checkpoint } = opening;
   try {
     const run = { directory: directory.path, config };
-    sinks = await openSinks(trackers(directory, config), options.sinks ?? [], run, warn);
+    sinks = await openSinks(trackers(directory, config), options.sinks ?? [], run, warn, signal);
   } catch (error) {
     await closeInputs(opening.inputs);
     if (resumed) directory.lock?.release();

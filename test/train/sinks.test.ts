@@ -1,5 +1,5 @@
 /** User sinks: what they are given, also after a resume or a rollback, and what happens to one that fails. */
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readMetrics } from '../../src/run';
@@ -94,13 +94,6 @@ test('a sink that fails is reported once and gets nothing more, and the run cont
   expect(readMetrics(join(given.out, 'metrics.jsonl'))).toHaveLength(4);
 });
 
-test('a module named in the configuration: the example writes one line per step', async () => {
-  const given = options({ sinks: [join(__dirname, '..', '..', 'examples', 'sink.mjs')] });
-  await (await train(given)).result();
-  const lines = readFileSync(join(given.out, 'reward.csv'), 'utf8').trim().split('\n');
-  expect(lines.map((line) => line.split(',')[0])).toEqual(['1', '2', '3', '4']);
-});
-
 test('csv: true writes metrics.csv, also right after a resume', async () => {
   const given = options({ csv: true, maxSteps: 5 });
   const first = await train(given);
@@ -113,18 +106,6 @@ test('csv: true writes metrics.csv, also right after a resume', async () => {
   const reward = header!.split(',').indexOf('reward');
   expect(rows.map((row) => Number(row.split(',')[reward]))).toEqual(lines.map((line) => line.reward));
   expect(rows).toHaveLength(5);
-});
-
-test.each([
-  ['is not there', null, 'cannot be loaded'],
-  ['makes nothing', 'export default 3;', 'has no function as its default export'],
-  ['makes no object', 'export default () => 3;', 'made no sink'],
-])('a module that %s is refused before anything is loaded', async (_, text, message) => {
-  const path = join(root, `sink-${runs++}.mjs`);
-  if (text !== null) writeFileSync(path, text);
-  const failed = train(options({ sinks: [path] }));
-  await expect(failed).rejects.toMatchObject({ code: 'BAD_CONFIG' });
-  await expect(failed).rejects.toThrow(`sinks: ${path} ${message}`);
 });
 
 test('sinks are closed when a later one, or the model, cannot be opened', async () => {

@@ -42,7 +42,7 @@ async function graded(path: string, flags: EvalFlags, signal: AbortSignal): Prom
     shownAt = Date.now();
     printNote(`${done} completions graded, ${percent(correct / done)} correct`);
   };
-  const judge = judging.judge === 'math' ? null : await openJudge(judging);
+  const judge = judging.judge === 'math' ? null : await openJudge(judging, undefined, signal);
   try {
     const own = judge && { grade: judge.evaluation, needsGold: dataRules(judging).references.needsGold };
     const options = { dataset, tokenizer, preset, signal, onProgress, ...(own && { judge: own }) };

@@ -177,7 +177,7 @@ export async function evaluateAll(flags: EvalFlags, signal: AbortSignal): Promis
   const { device, threads } = flags;
   // All weights are trained in a type that need not be the model's own.
   const dtype = flags.dtype ?? (config?.full === true ? config.dtype! : undefined);
-  await using judge = await openJudge(judging);
+  await using judge = await openJudge(judging, undefined, signal);
   const identity = await judgeIdentity(judging);
   const judged = { name: judging.judge, grade: judge.evaluation, identity };
   const trained = subjects.flatMap(({ adapter }) => adapter ?? []);

@@ -56,6 +56,7 @@ function decodingMs(config: Config, model: ModelSize, prompts: number, longest: 
 function expectedMs(phase: Phase, config: Config, model: ModelSize | null): number {
   if (phase === 'loading') return LOADING_MS;
   if (phase === 'reward') return 2 * config.rewardTimeoutMs;
+  if (phase === 'sink') return 2 * config.sinkTimeoutMs;
   if (model === null) return 0;
   const { bytesPerMs, flopsPerMs } = SLOWEST[model.cuda ? 'cuda' : 'cpu'];
   const { promptsPerStep, stepsPerGeneration, maxCompletionLength } = config;

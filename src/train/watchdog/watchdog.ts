@@ -110,6 +110,11 @@ export class Watchdog implements Watch {
     this.sentinel?.post({ engine: deviceInfo });
   }
 
+  /** null: nothing runs, or nothing is watched. */
+  get running(): Phase | null {
+    return this.current.phase;
+  }
+
   async phase<T>(phase: Phase, work: () => Promise<T>): Promise<T> {
     const outer = this.current;
     this.enter(phase);
