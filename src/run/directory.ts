@@ -14,9 +14,13 @@ import { LOCK_FILE, lockState, RunLock } from './lock';
 export const stepName = (step: number) => `step-${String(step).padStart(6, '0')}`;
 
 /** @throws BAD_INPUT naming `path` */
-export function readJsonFile(path: string): unknown {
+/** A run's settings have some KB, with data given to `train()` some MB. */
+const MOST_SETTINGS_BYTES = 64 * 1024 * 1024;
+
+/** @param mostBytes of a file that nobody needs to be larger */
+export function readJsonFile(path: string, mostBytes = MAX_TEXT_BYTES): unknown {
   try {
-    return JSON.parse(readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8'));
+    return JSON.parse(readRegularFileSync(path, mostBytes).toString('utf8'));
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
   }
@@ -115,7 +119,7 @@ export class RunDirectory {
 
   /** The settings in config.json as stored. @throws BAD_INPUT if there are none */
   settings(): object {
-    const settings = this.readJson(this.config());
+    const settings = readJsonFile(this.config(), MOST_SETTINGS_BYTES);
     if (isRecord(settings)) return currentSettings(settings);
     throw new AcoerError('BAD_INPUT', `${this.config()} contains no settings; the run is damaged.`);
   }

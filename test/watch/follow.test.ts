@@ -323,5 +323,10 @@ describe('files larger than any run has', () => {
     const events = follow(server);
     const { changed } = await events.next('runs', (list) => list.changed[0]?.problem !== null);
     expect(changed[0]!.problem).toMatch(/has more than 16 MB; it is not read\.$/);
+    // Whoever asks for the run's state reads its settings, too.
+    truncateSync(join(path, 'config.json'), 300e6);
+    const bytes = process.memoryUsage().rss;
+    await get<RunDetails>(server, `details?run=${id}`);
+    expect(process.memoryUsage().rss - bytes).toBeLessThan(150e6);
   });
 });
