@@ -1,5 +1,5 @@
 /** The doctor: every fact has a line, every problem a command, and nothing is changed. */
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fakeProgram, libtorchFiles, temporaryFolder, writeTree } from './helpers/fake-libtorch';
 
@@ -52,4 +52,48 @@ test('a LIBTORCH that does not do is a problem', () => {
     expect.stringMatching(/^LIBTORCH=.* is libtorch 2\.4\.0, but acoer builds with/),
   );
   expect(lib.reportText(report)).toContain('problem: LIBTORCH=');
+});
+
+describe("acoer's CUDA kernels", () => {
+  /** The doctor on a machine with one card. */
+  const reportOf = (driver: string, name: string, capability: string) => {
+    const folder = temporaryFolder();
+    fakeProgram(
+      folder,
+      'nvidia-smi',
+      `case "$1" in *compute_cap*) echo "${capability}";; *) echo "${name}, 15360";; esac`,
+    );
+    return lib.examine({ ...auto, PATH: folder, XDG_CACHE_HOME: folder }, driver);
+  };
+
+  test.each([
+    ['580.65.06', '8.6', 'those for drivers of 580 and newer, which have never run on a card'],
+    ['580.65.06', '12.0', 'those for drivers of 580 and newer, which have never run on a card'],
+    ['550.54.14', '8.9', 'those for drivers of 525 to 579, which have never run on a card'],
+    ['525.60.13', '9.0', 'those for drivers of 525 to 579, which have never run on a card'],
+    ['550.54.14', 'N/A', 'those for drivers of 525 to 579, which have never run on a card'],
+  ])('driver %s, compute capability %s', (driver, capability, kernels) => {
+    const report = reportOf(driver, 'A card', capability);
+    expect(report.nvidia.gpus[0]!.kernels).toBe(kernels);
+    expect(lib.reportText(report)).toMatch(new RegExp(`^kernels +${kernels}$`, 'm'));
+    expect(report.notes.join('\n')).not.toContain('CUDA kernels');
+  });
+
+  test.each([
+    ['580.65.06', '7.5', 'need a card of compute capability 8.0 or newer; this one has 7.5'],
+    ['570.86.10', '12.0', 'need NVIDIA driver 580 or newer on a card of compute capability 12.0; this driver is 570.86.10'], // prettier-ignore
+    ['470.57.02', '8.6', 'need NVIDIA driver 525 or newer; this one is 470.57.02'],
+  ])('driver %s, compute capability %s: none', (driver, capability, why) => {
+    const report = reportOf(driver, 'Tesla T4', capability);
+    const sentence = `acoer's CUDA kernels ${why}: libtorch's operations do their work`;
+    expect(report.nvidia.gpus[0]!.kernels).toBe(sentence);
+    expect(report.notes).toContain(`Tesla T4: ${sentence}.`);
+  });
+
+  test('the numbers are those that the engine goes by', () => {
+    const source = readFileSync(join(__dirname, '..', 'native', 'core', 'gpu_card.cpp'), 'utf8');
+    for (const number of ['driver 525 or newer', 'driver 580 or newer', 'capability 8.0 or newer'])
+      expect(source).toContain(number);
+    expect(source).toContain('kOldestCapability = 80, kNewestOfOlderSet = 90');
+  });
 });

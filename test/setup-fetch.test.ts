@@ -251,6 +251,42 @@ describe('pins', () => {
     );
   });
 
+  test.each(['cu126', 'cu128'])(
+    '%s has no digest, so nothing is begun, and the user is told what to do',
+    async (flavour) => {
+      const { env, requests, folder } = await machine((_, response) => response.end('anything'));
+      const { version } = lib.pins.flavours[flavour]!;
+      await expect(lib.fetchLibtorch(env, flavour)).rejects.toThrow(
+        `set-up does not fetch libtorch ${version} for ${flavour}, because no SHA-256 of it is known here: run \`python3 -m pip install torch==${version} --index-url https://download.pytorch.org/whl/${flavour}\` and`,
+      );
+      expect(requests).toEqual([]);
+      expect(existsSync(join(folder, 'cache', 'acoer'))).toBe(false);
+    },
+  );
+
+  test('the table of drivers in docs/install.md is that of the pins', () => {
+    const docs = readFileSync(join(__dirname, '..', 'docs', 'install.md'), 'utf8');
+    const rows = [
+      ...docs.matchAll(/^\| (\d{3}) (?:to (\d{3})|or newer) +\| (\S+), `(cu\d+)` +\| (.*?) *\|/gm),
+    ];
+    const cuda = Object.entries(lib.pins.flavours).filter(([name]) => name !== 'cpu');
+    expect(rows.map(([, from, , version, flavour]) => [flavour, Number(from), version])).toEqual(
+      cuda.map(([name, { driverAtLeast, version }]) => [name, driverAtLeast, version]),
+    );
+    for (const [i, [, , to, , flavour, what]] of rows.entries()) {
+      const next = rows[i + 1]?.[1];
+      expect(to === undefined ? undefined : Number(to) + 1).toBe(next === undefined ? next : Number(next));
+      const { archiveSha256, wheels } = lib.pins.flavours[flavour!]!;
+      const count = Object.keys(wheels).length;
+      expect([flavour, what]).toEqual([
+        flavour,
+        archiveSha256 === null && count === 0
+          ? 'fetches nothing: no digest is pinned'
+          : `fetches it, ${count} wheels by SHA-256`,
+      ]);
+    }
+  });
+
   test('without pinned wheels pip is not asked', async () => {
     const { env, folder } = await machine(notFound, () => pipWith(pinnedWheel()));
     lib.pins.flavours.cpu!.wheels = {};

@@ -173,6 +173,23 @@ describe('the search', () => {
     expect(lib.findLibtorch(other.env, { flavour: 'cu130', asked: false })).toBeNull();
   });
 
+  test('a torch for a newer CUDA than the driver’s does not serve, one for another minor version does', () => {
+    const notes: string[] = [];
+    const forDriver = (driver: string, flavour: string) =>
+      lib.findLibtorch(machine('2.13.0', flavour).env, lib.chooseFlavour(undefined, driver), (line) =>
+        notes.push(line),
+      )?.flavour;
+    expect(forDriver('550.54.14', 'cu130')).toBeUndefined();
+    expect(forDriver('570.86.10', 'cu132')).toBeUndefined();
+    expect(notes).toEqual([
+      expect.stringMatching(/skipping .*: it is built for cu130, and the NVIDIA driver here takes cu126$/),
+      expect.stringMatching(/skipping .*: it is built for cu132, and the NVIDIA driver here takes cu128$/),
+    ]);
+    expect(forDriver('550.54.14', 'cu128')).toBe('cu128');
+    expect(forDriver('580.65.06', 'cu126')).toBe('cu126');
+    expect(forDriver('580.65.06', 'cu132')).toBe('cu132');
+  });
+
   test('a cached folder without its manifest is not whole', () => {
     const { env, cached } = machine('2.4.0');
     expect(lib.findLibtorch({ ...env, PYTHON: 'no-python' }, cpu)).not.toBeNull();

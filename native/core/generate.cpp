@@ -32,7 +32,7 @@ KernelChoice chooseKernels(const Model& model, const std::vector<GenerateRequest
                            const GenerateOptions& options) {
   if (options.path == DecodePath::kTensorOps) return {};
   if (model.kernels == nullptr) {
-    return {nullptr, model.device.is_cpu() ? "" : gpuKernels().reason};
+    return {nullptr, model.device.is_cpu() ? "" : gpuKernels(model.device).reason};
   }
   const auto isCold = [](const GenerateRequest& request) {
     return request.sampling.temperature > 0 && request.sampling.temperature < kColdest;

@@ -1,7 +1,9 @@
 #include "gpu_kernels.h"
 
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -9,15 +11,23 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <mutex>
 #include <vector>
 
 #include "error.h"
+#include "gpu_card.h"
 
 namespace acoer {
 namespace {
 
 template <class Function>
 void lookUp(Function*& function, const char* name) {
+  function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+template <class Function>
+void lookUp(std::function<Function>& function, const char* name) {
   function = reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
 }
 
@@ -46,25 +56,39 @@ struct FatbinHeader {
 };
 constexpr uint32_t kFatbinMagic = 0xBA55ED50;
 
-std::vector<char> readFatbin(const std::filesystem::path& path) {
+bool isWholeFatbin(const std::vector<char>& bytes) {
+  FatbinHeader header{};
+  if (bytes.size() < sizeof header) return false;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  return header.magic == kFatbinMagic && header.headerBytes >= sizeof header &&
+         bytes.size() > header.headerBytes && bytes.size() - header.headerBytes == header.bodyBytes;
+}
+
+// Machine code of one architecture: an ELF file that ends with its table of segments.
+bool isWholeCubin(const std::vector<char>& bytes) {
+  Elf64_Ehdr header{};
+  if (bytes.size() < sizeof header) return false;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  constexpr Elf64_Half kMachineCuda = 190;  // EM_CUDA
+  return std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_machine == kMachineCuda &&
+         header.e_phoff < bytes.size() &&
+         bytes.size() - header.e_phoff == uint64_t{header.e_phnum} * header.e_phentsize;
+}
+
+std::vector<char> readKernels(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   if (!file) fail(ErrorCode::kBadFile, path.string() + ": the CUDA kernels are not there");
-  const std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});
-  FatbinHeader header{};
-  if (bytes.size() >= sizeof header) std::memcpy(&header, bytes.data(), sizeof header);
-  const bool whole = header.magic == kFatbinMagic && header.headerBytes >= sizeof header &&
-                     bytes.size() > header.headerBytes &&
-                     bytes.size() - header.headerBytes == header.bodyBytes;
-  if (!whole) {
-    fail(ErrorCode::kBadFile, path.string() + " is torn or no fat binary of CUDA kernels");
+  std::vector<char> bytes((std::istreambuf_iterator<char>(file)), {});
+  if (!isWholeFatbin(bytes) && !isWholeCubin(bytes)) {
+    fail(ErrorCode::kBadFile, path.string() + " is torn or no file of CUDA kernels");
   }
   return bytes;
 }
 
-std::filesystem::path fatbinBesideThisCode() {
+std::filesystem::path folderOfThisCode() {
   Dl_info info;
-  if (dladdr(reinterpret_cast<void*>(&gpuKernels), &info) == 0) return "kernels.fatbin";
-  return std::filesystem::path(info.dli_fname).parent_path() / "kernels.fatbin";
+  if (dladdr(reinterpret_cast<void*>(&gpuKernels), &info) == 0) return ".";
+  return std::filesystem::path(info.dli_fname).parent_path();
 }
 
 }  // namespace
@@ -92,6 +116,10 @@ CudaRuntime loadedCudaRuntime() {
   lookUp(runtime.launchKernel, "cudaLaunchKernel");
   lookUp(runtime.getErrorString, "cudaGetErrorString");
   lookUp(runtime.getLastError, "cudaGetLastError");
+  lookUp(runtime.driverGetVersion, "cudaDriverGetVersion");
+  lookUp(runtime.getDevice, "cudaGetDevice");
+  lookUp(runtime.setDevice, "cudaSetDevice");
+  lookUp(runtime.deviceGetAttribute, "cudaDeviceGetAttribute");
   lookUp(runtime.streamBeginCapture, "cudaStreamBeginCapture");
   lookUp(runtime.streamEndCapture, "cudaStreamEndCapture");
   lookUp(runtime.graphInstantiate, "cudaGraphInstantiate");
@@ -101,24 +129,28 @@ CudaRuntime loadedCudaRuntime() {
   return runtime;
 }
 
-GpuKernels::GpuKernels(const std::filesystem::path& fatbin, const CudaRuntime& runtime)
+GpuKernels::GpuKernels(const std::filesystem::path& file, const CudaRuntime& runtime)
     : runtime_(runtime) {
   requireFunctions(runtime);
-  const std::vector<char> bytes = readFatbin(fatbin);
+  const std::vector<char> bytes = readKernels(file);
   const int loaded =
       runtime.libraryLoadData(&library_, bytes.data(), nullptr, nullptr, 0, nullptr, nullptr, 0);
   if (loaded != 0) {
     fail(ErrorCode::kDevice,
-         "the CUDA runtime does not load " + fatbin.string() + ": " + runtime.takeError(loaded));
+         "the CUDA runtime does not load " + file.string() + ": " + runtime.takeError(loaded));
   }
   for (size_t i = 0; i < kernels_.size(); ++i) {
     const char* name = cuda::kKernels[i].name;
-    const int found = runtime.libraryGetKernel(&kernels_[i], library_, name);
+    int found = runtime.libraryGetKernel(&kernels_[i], library_, name);
+    const std::string wider = cuda::widerKernel(name);
+    if (found != 0 && !wider.empty()) {
+      runtime.takeError(found);
+      found = runtime.libraryGetKernel(&kernels_[i], library_, wider.c_str());
+    }
     if (found == 0) continue;
     const std::string why = runtime.takeError(found);
     unload();
-    fail(ErrorCode::kBadFile,
-         fatbin.string() + " gives no kernel " + name + " for this GPU: " + why);
+    fail(ErrorCode::kBadFile, file.string() + " gives no kernel " + name + " for this GPU: " + why);
   }
 }
 
@@ -144,7 +176,7 @@ void GpuKernels::launchWith(cuda::KernelId id, LaunchSize grid, void* args, size
   }
 }
 
-GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesystem::path& fatbin,
+GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesystem::path& file,
                                  const CudaRuntime& runtime) {
   if (setting == "aten") return {nullptr, "ACOER_KERNELS=aten asks for libtorch's operations"};
   if (!setting.empty()) {
@@ -152,7 +184,7 @@ GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesyst
          "ACOER_KERNELS is \"" + setting + "\"; it is aten or not set at all");
   }
   try {
-    return {std::make_unique<const GpuKernels>(fatbin, runtime), ""};
+    return {std::make_unique<const GpuKernels>(file, runtime), ""};
   } catch (const EngineError& error) {
     return {nullptr, error.what()};
   }
@@ -178,18 +210,30 @@ void waitForGpu(c10::Device device) {
   c10::impl::getDeviceGuardImpl(device.type())->getStream(device).synchronize();
 }
 
-const GpuKernelChoice& gpuKernels() {
+static GpuKernelChoice chooseFor(c10::Device device) {
+  const c10::DeviceGuard guard(device);
+  const char* value = std::getenv("ACOER_KERNELS");
+  const std::string setting = value == nullptr ? "" : value;
+  const CudaRuntime runtime = loadedCudaRuntime();
+  // ACOER_KERNELS is judged first: its user knows why there are none.
+  if (!setting.empty()) return chooseGpuKernels(setting, {}, runtime);
+  const KernelSource source = kernelSource(currentCard(runtime), runtime, loadedCudaDriver());
+  if (!source.reason.empty()) return {nullptr, source.reason};
+  return chooseGpuKernels(setting, folderOfThisCode() / source.file, source.runtime);
+}
+
+const GpuKernelChoice& gpuKernels(c10::Device device) {
   // Never destroyed: CUDA may be gone when the process ends.
-  static const auto* choice = [] {
-    const char* setting = std::getenv("ACOER_KERNELS");
-    return new GpuKernelChoice(chooseGpuKernels(setting == nullptr ? "" : setting,
-                                                fatbinBesideThisCode(), loadedCudaRuntime()));
-  }();
-  return *choice;
+  static auto* mutex = new std::mutex;
+  static auto* choices = new std::map<c10::DeviceIndex, GpuKernelChoice>;
+  const std::lock_guard<std::mutex> lock(*mutex);
+  const auto known = choices->find(device.index());
+  if (known != choices->end()) return known->second;
+  return choices->emplace(device.index(), chooseFor(device)).first->second;
 }
 
 const GpuKernels* gpuKernelsFor(c10::Device device) {
-  return device.is_cuda() ? gpuKernels().kernels.get() : nullptr;
+  return device.is_cuda() ? gpuKernels(device).kernels.get() : nullptr;
 }
 
 }  // namespace acoer

@@ -1,11 +1,13 @@
-// The project's own CUDA kernels (native/cuda/kernels): loads kernels.fatbin through the CUDA
-// runtime that libtorch has loaded, and launches. Needs no header of CUDA's.
+// The project's own CUDA kernels (native/cuda/kernels): loads a file of them through the CUDA
+// runtime that libtorch has loaded (or the driver, gpu_card.h), and launches. Needs no header of
+// CUDA's.
 #pragma once
 
 #include <c10/core/Device.h>
 
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,14 +24,22 @@ struct LaunchSize {
 // library functions came with 12.8). An int result is a cudaError_t, 0 for success; handles and
 // streams are pointers, enums of options are not used. Null: the runtime has no such function.
 struct CudaRuntime {
-  int (*libraryLoadData)(void** library, const void* code, void* jitOptions, void** jitValues,
-                         unsigned jitCount, void* options, void** values, unsigned count) = nullptr;
-  int (*libraryGetKernel)(void** kernel, void* library, const char* name) = nullptr;
-  int (*libraryUnload)(void* library) = nullptr;
-  int (*launchKernel)(const void* kernel, LaunchSize grid, LaunchSize block, void** args,
-                      size_t sharedBytes, void* stream) = nullptr;
+  // std::function: gpu_card.h has others, which go to the driver.
+  std::function<int(void** library, const void* code, void* jitOptions, void** jitValues,
+                    unsigned jitCount, void* options, void** values, unsigned count)>
+      libraryLoadData;
+  std::function<int(void** kernel, void* library, const char* name)> libraryGetKernel;
+  std::function<int(void* library)> libraryUnload;
+  std::function<int(const void* kernel, LaunchSize grid, LaunchSize block, void** args,
+                    size_t sharedBytes, void* stream)>
+      launchKernel;
   const char* (*getErrorString)(int error) = nullptr;
   int (*getLastError)() = nullptr;  // and forgets it
+  // Which driver and card there are.
+  int (*driverGetVersion)(int* version) = nullptr;  // newest CUDA that it knows, 13.0 as 13000
+  int (*getDevice)(int* device) = nullptr;
+  int (*setDevice)(int device) = nullptr;
+  int (*deviceGetAttribute)(int* value, int attribute, int device) = nullptr;
   // For graphs only.
   int (*streamBeginCapture)(void* stream, int mode) = nullptr;
   int (*streamEndCapture)(void* stream, void** graph) = nullptr;
@@ -53,9 +63,10 @@ CudaRuntime loadedCudaRuntime();
 
 class GpuKernels {
  public:
-  // Loads the file and looks up every kernel of the table. Fails with BAD_FILE when the file is
-  // missing, torn or of another version, with DEVICE when the runtime does not take it.
-  GpuKernels(const std::filesystem::path& fatbin, const CudaRuntime& runtime);
+  // Loads the file, a fat binary or machine code of one architecture, and looks up every kernel of
+  // the table. Fails with BAD_FILE when the file is missing, torn or of another version, with
+  // DEVICE when the runtime does not take it.
+  GpuKernels(const std::filesystem::path& file, const CudaRuntime& runtime);
   ~GpuKernels();
   GpuKernels(const GpuKernels&) = delete;
   GpuKernels& operator=(const GpuKernels&) = delete;
@@ -86,7 +97,7 @@ struct GpuKernelChoice {
 
 // `setting` is the value of ACOER_KERNELS: empty, or "aten" for libtorch's operations; anything
 // else fails with BAD_ARGUMENT.
-GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesystem::path& fatbin,
+GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesystem::path& file,
                                  const CudaRuntime& runtime);
 
 // The cudaStream_t that this thread's work on `device` goes to; null on a CPU.
@@ -94,9 +105,9 @@ void* currentGpuStream(c10::Device device);
 // Until all of that work is done; nothing on a CPU.
 void waitForGpu(c10::Device device);
 
-// The choice of this process, made at the first call; the fatbin lies beside the program or addon
-// that holds this code. libtorch's CUDA part is loaded (see loadDeviceLibraries).
-const GpuKernelChoice& gpuKernels();
+// The choice of this process for a CUDA device, made at the first call; the kernels lie beside the
+// program or addon that holds this code. libtorch's CUDA part is loaded (see loadDeviceLibraries).
+const GpuKernelChoice& gpuKernels(c10::Device device);
 
 // The kernels in use on `device`: null on a CPU, and where gpuKernels() has none.
 const GpuKernels* gpuKernelsFor(c10::Device device);

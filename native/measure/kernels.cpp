@@ -144,8 +144,9 @@ KernelTime sampler(const Timer& timer) {
 }  // namespace
 
 std::vector<KernelTime> kernelTimes(const Subject& subject) {
-  if (subject.device.is_cpu() || gpuKernels().kernels == nullptr) return {};
-  const Timer timer{*gpuKernels().kernels, subject.device, currentGpuStream(subject.device)};
+  const GpuKernels* kernels = gpuKernelsFor(subject.device);
+  if (kernels == nullptr) return {};
+  const Timer timer{*kernels, subject.device, currentGpuStream(subject.device)};
   return {attention(timer, 1024), attention(timer, 4096), norm(timer), swiglu(timer),
           sampler(timer)};
 }

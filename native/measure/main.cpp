@@ -35,7 +35,7 @@ long long number(int64_t value) { return static_cast<long long>(value); }
 void printFacts(const Subject& subject) {
   const DeviceFacts facts = deviceFacts(subject.device);
   const bool gpu = !subject.device.is_cpu();
-  const bool own = gpu && gpuKernels().kernels != nullptr;
+  const bool own = gpu && gpuKernels(subject.device).kernels != nullptr;
   const ModelSpec& spec = subject.model->spec;
   std::printf(
       "{\"kind\": \"facts\", \"device\": %s, \"name\": %s, \"totalBytes\": %lld, \"cuda\": %s, "
@@ -44,7 +44,7 @@ void printFacts(const Subject& subject) {
       "\"numKvHeads\": %lld, \"headDim\": %lld}, \"loraRank\": %lld, \"bytesPerElement\": 2}\n",
       quoted(facts.device).c_str(), quoted(facts.name).c_str(), number(facts.totalBytes),
       quoted(cudaVersion()).c_str(), own ? "acoer" : "aten",
-      quoted(gpu ? gpuKernels().reason : "a CPU runs no CUDA kernel").c_str(),
+      quoted(gpu ? gpuKernels(subject.device).reason : "a CPU runs no CUDA kernel").c_str(),
       number(spec.vocabSize), number(spec.hiddenSize), number(spec.intermediateSize),
       number(spec.numLayers), number(spec.numHeads), number(spec.numKvHeads), number(spec.headDim),
       number(subject.policy->options.rank));

@@ -95,6 +95,26 @@ ACOER_TEST(bare_cost_of_a_token) {
   }
 }
 
+// A driver of CUDA 12 (NULL_CUDA_DRIVER): the kernels are loaded and started through the driver
+// library, and a step is one graph all the same.
+ACOER_TEST(older_driver_cost_of_a_token) {
+  const auto model = qwen("cuda");
+  const auto policy = adapter(model);
+  const int64_t before = counts()[kDriver];
+  const Cost cost = costOf(*model, policy.get(), DecodePath::kAuto);
+  ACOER_CHECK(cost.fallback.empty());
+  ACOER_CHECK(counts()[kDriver] > before);
+  checkBudget("LoRA through the driver", cost,
+              {.kernels = 0,
+               .gemms = 0,
+               .graphs = 1,
+               .uploads = 0,
+               .downloads = 1.0 / kStepsPerLook,
+               .deviceCopies = 0,
+               .waits = 1.0 / kStepsPerLook});
+  ACOER_CHECK_LE(static_cast<double>(launchesOfGraph()), 510);
+}
+
 // The fallback where our kernels do not fit.
 ACOER_TEST(bare_cost_of_a_token_by_tensor_operations) {
   const auto model = qwen("cuda");

@@ -1,5 +1,7 @@
-// The driver library, as far as libtorch and device.cpp use it.
+// The driver library, as far as libtorch, device.cpp and gpu_card.cpp use it.
 #include <cstdio>
+
+#include "null_cuda.h"
 
 extern "C" {
 
@@ -20,6 +22,29 @@ int cuDeviceGet(int* device, int ordinal) {
 int cuDeviceGetName(char* name, int size, int) {
   std::snprintf(name, static_cast<size_t>(size), "null RTX A6000");
   return 0;
+}
+
+// Modules of kernels. Every thread has a context.
+int cuCtxGetCurrent(void** context) {
+  static int mark;
+  *context = &mark;
+  return 0;
+}
+int cuModuleLoadData(void** module, const void* image) {
+  static int mark;
+  *module = &mark;
+  const char* elf = static_cast<const char*>(image);
+  return elf[0] == '\x7f' && elf[1] == 'E' ? 0 : 200;  // CUDA_ERROR_INVALID_IMAGE
+}
+int cuModuleGetFunction(void** function, void*, const char* name) {
+  *function = nullCudaKernel(name);
+  return 0;
+}
+int cuModuleUnload(void*) { return 0; }
+int cuLaunchKernel(void* function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
+                   unsigned blockY, unsigned blockZ, unsigned, void*, void**, void**) {
+  const unsigned grid[] = {gridX, gridY, gridZ}, block[] = {blockX, blockY, blockZ};
+  return nullCudaLaunch(function, grid, block);
 }
 
 }  // extern "C"

@@ -3,7 +3,8 @@
 // dispatch, choice of kernels, allocator and synchronisation. Every function not defined here
 // returns 0 (stand-ins.mjs).
 //
-// The simulated machine has two RTX A6000. NULL_CUDA_LOG=FILE writes a line for each event.
+// The simulated machine has two RTX A6000. NULL_CUDA_LOG=FILE writes a line for each event;
+// NULL_CUDA_DRIVER=12040 makes the driver one of CUDA 12.4.
 #include <cuda_runtime_api.h>
 #include <sys/mman.h>
 
@@ -242,7 +243,8 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
   return cudaSuccess;
 }
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = CUDART_VERSION;
+  const char* older = std::getenv("NULL_CUDA_DRIVER");
+  *version = older != nullptr ? std::atoi(older) : CUDART_VERSION;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
@@ -370,5 +372,14 @@ cudaError_t cudaLibraryGetKernel(cudaKernel_t* kernel, cudaLibrary_t, const char
   return cudaSuccess;
 }
 cudaError_t cudaLibraryUnload(cudaLibrary_t) { return cudaSuccess; }
+void* nullCudaKernel(const char* name) {
+  cudaKernel_t kernel = nullptr;
+  cudaLibraryGetKernel(&kernel, nullptr, name);
+  return kernel;
+}
+int nullCudaLaunch(const void* kernel, const unsigned grid[3], const unsigned block[3]) {
+  ++counts[kDriver];
+  return launch(kernel, {grid[0], grid[1], grid[2]}, {block[0], block[1], block[2]}, 0);
+}
 
 }  // extern "C"

@@ -43,6 +43,6 @@ target_link_libraries(acoer-null-cuda PRIVATE acoer_core)
 target_link_options(acoer-null-cuda PRIVATE -Wl,--allow-shlib-undefined)
 set_target_properties(acoer-null-cuda PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bare")
 acoer_copy_kernels(acoer-null-cuda)
-file(COPY "${KERNELS_FATBIN}" DESTINATION "${CMAKE_BINARY_DIR}")
+file(COPY "${KERNELS_FATBIN}" "${KERNELS_OLDER}" DESTINATION "${CMAKE_BINARY_DIR}")
 add_custom_command(TARGET acoer-null-cuda POST_BUILD
   COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:acoer-null-cuda> "${CMAKE_BINARY_DIR}/acoer-null-cuda")

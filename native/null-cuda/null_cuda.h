@@ -18,6 +18,7 @@ enum Counter {
   kSwitches,      // changes of the thread's current device
   kCaptures,      // graphs captured
   kGraphs,        // launches of a graph
+  kDriver,        // kernels started through the driver library; part of kKernels
   kCounters,
 };
 
@@ -32,4 +33,7 @@ int64_t nullCudaGraphKernels();
 // bytes, which no kernel has written; 0 turns that off. A sampler then reads "finite" and token 1:
 // int32 for our kernels, float64 for libtorch's operations.
 void nullCudaAnswerOnes(int bytes);
+// For the driver's stand-in: a new kernel of that name, and its launch.
+void* nullCudaKernel(const char* name);
+int nullCudaLaunch(const void* kernel, const unsigned grid[3], const unsigned block[3]);
 }

@@ -63,8 +63,9 @@ std::filesystem::path fatbin() {
 
 const GpuKernels* kernelsToCheck() {
   if (checkDevice().is_cpu()) return &emulatedKernels();
-  if (!gpuKernels().kernels) fail(ErrorCode::kDevice, gpuKernels().reason);
-  return gpuKernels().kernels.get();
+  const GpuKernelChoice& choice = gpuKernels(checkDevice());
+  if (!choice.kernels) fail(ErrorCode::kDevice, choice.reason);
+  return choice.kernels.get();
 }
 
 PlantedBug::PlantedBug(int number) { emu::plantedBug() = number; }

@@ -14,6 +14,13 @@ function deviceLine({ device, info, error }) {
   return `${device}: ${name}${memory}${device === 'cpu' ? `, ${threads} threads` : ''}`;
 }
 
+/** @param {import('./doctor.mjs').Gpu} gpu @returns {[string, string][]} */
+function gpuRows({ name, memoryBytes, computeCapability, kernels }) {
+  const capability = computeCapability === null ? '' : `, compute capability ${computeCapability}`;
+  const card = /** @type {[string, string]} */ (['gpu', `${name}, ${formatBytes(memoryBytes)}${capability}`]);
+  return kernels === null ? [card] : [card, ['kernels', kernels]];
+}
+
 /** @param {import('./doctor.mjs').Report} report @returns {[string, string][]} */
 function rows(report) {
   const { libtorch, cpu, memory, nvidia, addon, cache } = report;
@@ -24,9 +31,7 @@ function rows(report) {
     ['processor', `${cpu.name}, ${cpu.cores} cores, ${cpu.instructions.join(' ') || 'no AVX2'}`],
     ['memory', `${formatBytes(memory.availableBytes)} available of ${formatBytes(memory.totalBytes)}`],
     ['nvidia', nvidia.driver ? `driver ${nvidia.driver}` : 'no driver'],
-    ...nvidia.gpus.map(
-      (gpu) => /** @type {[string, string]} */ (['gpu', `${gpu.name}, ${formatBytes(gpu.memoryBytes)}`]),
-    ),
+    ...nvidia.gpus.flatMap((gpu) => gpuRows(gpu)),
     ['nvcc', nvidia.nvcc ?? 'none (without the CUDA toolkit memoryLimitBytes does not work on a GPU)'],
     ...report.tools.map((tool) => /** @type {[string, string]} */ ([tool.name, toolLine(tool)])),
     ['flavour', `${libtorch.wanted} (${libtorch.why})`],

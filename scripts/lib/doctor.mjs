@@ -5,6 +5,7 @@ import { dirname, join } from 'node:path';
 import { readState } from './build.mjs';
 import { messageOf } from './errors.mjs';
 import { findLibtorch, MANIFEST } from './find.mjs';
+import { kernelsFor } from './gpu-kernels.mjs';
 import { fingerprint } from './inspect.mjs';
 import { addonFile, cacheFolder, cudaObjectFile, packageRoot, setupCommand } from './paths.mjs';
 import { probeAddon } from './probe.mjs';
@@ -13,7 +14,8 @@ import * as tools from './tools.mjs';
 import { wantedFlavour } from './setup.mjs';
 
 /**
- * @typedef {{name: string, memoryBytes: number}} Gpu
+ * @typedef {{name: string, memoryBytes: number, computeCapability: string | null, kernels: string | null}} Gpu
+ * `kernels`: which of acoer's CUDA kernels it takes; null: the driver is unknown.
  * @typedef {{
  *   acoer: string, node: string, platform: string, glibc: string | null,
  *   cpu: {name: string, cores: number, instructions: string[]},
@@ -64,15 +66,31 @@ function cacheFacts(env) {
   return { folder, freeBytes: disk.bavail * disk.bsize, libtorch };
 }
 
-/** @param {NodeJS.ProcessEnv} env @param {string | null} driver */
-function nvidiaFacts(env, driver) {
+/**
+ * Compute capabilities of the cards, in their order; empty where nvidia-smi is too old to tell.
+ * @param {string} smi @param {NodeJS.ProcessEnv} env
+ */
+function computeCapabilities(smi, env) {
+  const rows = capture(smi, ['--query-gpu=compute_cap', '--format=csv,noheader'], env);
+  return (rows.ok ? rows.stdout.trim().split('\n') : []).filter((row) => /^\d+\.\d+$/.test(row));
+}
+
+/** @param {NodeJS.ProcessEnv} env @param {string | null} driver @param {string[]} notes */
+function nvidiaFacts(env, driver, notes) {
   const smi = which('nvidia-smi', env);
   const rows = smi
     ? capture(smi, ['--query-gpu=name,memory.total', '--format=csv,noheader,nounits'], env)
     : null;
+  const capabilities = smi ? computeCapabilities(smi, env) : [];
   const gpus = (rows?.ok ? rows.stdout.trim().split('\n') : [])
     .map((row) => /** @type {[string, string?]} */ (row.split(/,\s*(?=\d+$)/)))
-    .map(([name, mebibytes]) => ({ name, memoryBytes: Number(mebibytes) * 2 ** 20 }));
+    .map(([name, mebibytes], i) => {
+      const computeCapability = capabilities[i] ?? null;
+      const kernels = driver === null ? null : kernelsFor(driver, computeCapability);
+      if (kernels !== null && !kernels.usable) notes.push(`${name}: ${kernels.text}.`);
+      const memoryBytes = Number(mebibytes) * 2 ** 20;
+      return { name, memoryBytes, computeCapability, kernels: kernels?.text ?? null };
+    });
   const nvcc = which('nvcc', env);
   const release = nvcc
     ? (/release (\d+\.\d+)/.exec(capture(nvcc, ['--version'], env).stdout)?.[1] ?? null)
@@ -137,7 +155,7 @@ export function examine(env = process.env, driver = tools.nvidiaDriver(env)) {
   const platformProblem = tools.platformProblem();
   if (platformProblem) problems.push(platformProblem);
   const libtorch = libtorchFacts(env, driver, problems, notes);
-  const nvidia = nvidiaFacts(env, driver);
+  const nvidia = nvidiaFacts(env, driver, notes);
   const built = readState();
   const cudaBuilt = built !== null && built.flavour !== 'cpu';
   const addon = addonFacts(env, nvidia.driver !== null && cudaBuilt, problems);

@@ -212,6 +212,20 @@ function install(tree, target, source) {
   }
 }
 
+/**
+ * Where neither archive nor wheels have a digest there is nothing to try.
+ * @param {{version: string, flavour: string}} wanted @param {NodeJS.ProcessEnv} env
+ */
+function requireDigests({ version, flavour }, env) {
+  const { archiveSha256, wheels } = pinOf(flavour);
+  const given = (env.ACOER_LIBTORCH_SHA256 ?? '').trim() !== '';
+  if (archiveSha256 !== null || given || Object.keys(wheels).length > 0) return;
+  const again = setupCommand();
+  throw new SetupError(
+    `set-up does not fetch libtorch ${version} for ${flavour}, because no SHA-256 of it is known here: run \`python3 -m pip install torch==${version} --index-url https://download.pytorch.org/whl/${flavour}\` and \`${again}\` again, or set LIBTORCH to a folder with include/ and lib/ of libtorch ${supportedRange}, or ACOER_LIBTORCH_SHA256 to the archive's digest from a source you trust; \`${again} --flavour cpu\` does without the GPU.`,
+  );
+}
+
 /** @param {{version: string, flavour: string}} wanted @param {string[]} reasons */
 function nothingWorked({ version, flavour }, reasons) {
   return new SetupError(
@@ -255,6 +269,7 @@ export async function fetchLibtorch(env, flavour) {
   const cache = cacheFolder(env);
   const wanted = { version: pinOf(flavour).version, flavour };
   const target = cachedFolder(env, flavour);
+  requireDigests(wanted, env);
   prepareCache(cache, flavour);
   if (existsSync(target)) say(`${target} is incomplete and will be fetched again`);
   const own = `${placeOfProcesses()}-${process.pid}-${randomBytes(4).toString('hex')}`;

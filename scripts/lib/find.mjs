@@ -44,15 +44,24 @@ export function pythonTorchFolder(env) {
   return result.ok && folder !== '' ? folder : null;
 }
 
+/** "13" for cu130. @param {string} flavour */
+const cudaMajor = (flavour) => Number(/^cu(\d+)\d$/.exec(flavour)?.[1] ?? 0);
+
 /**
- * Whether a found flavour can serve the wanted one. A CUDA build also computes on the CPU, so it is rejected
- * only if the user asked for cpu; a CPU build is rejected if an NVIDIA driver calls for CUDA.
+ * Why a found flavour cannot serve the wanted one; empty if it can. A CUDA build also computes on the CPU, so it is
+ * rejected only if the user asked for cpu; a CPU build is rejected if an NVIDIA driver calls for CUDA, and a build for
+ * a newer CUDA than the driver's: a driver runs every minor version of its own.
  * @param {string} found @param {Wanted} wanted
  */
-function serves(found, wanted) {
-  if (found === wanted.flavour) return true;
-  if (wanted.asked) return false;
-  return wanted.flavour === 'cpu' || found !== 'cpu';
+function whyNot(found, wanted) {
+  if (found === wanted.flavour) return '';
+  const both = `it is built for ${found}, not ${wanted.flavour}`;
+  if (wanted.asked) return both;
+  if (wanted.flavour === 'cpu') return '';
+  if (found === 'cpu') return both;
+  return cudaMajor(found) > cudaMajor(wanted.flavour)
+    ? `it is built for ${found}, and the NVIDIA driver here takes ${wanted.flavour}`
+    : '';
 }
 
 /**
@@ -69,10 +78,9 @@ function fromPython(env, wanted, note) {
     note(`skipping the Python torch in ${folder}: it ${problem}`);
     return null;
   }
-  if (!serves(libtorch.flavour, wanted)) {
-    note(
-      `skipping the Python torch in ${folder}: it is built for ${libtorch.flavour}, not ${wanted.flavour}`,
-    );
+  const reason = whyNot(libtorch.flavour, wanted);
+  if (reason !== '') {
+    note(`skipping the Python torch in ${folder}: ${reason}`);
     return null;
   }
   return { ...libtorch, source: 'Python torch' };

@@ -10,35 +10,63 @@ jest.setTimeout(30 * 60_000);
 const ROOT = join(__dirname, '..', '..');
 const KERNELS = join(ROOT, 'native', 'cuda', 'kernels');
 
-// Where nvcc of the recorded version is, the script makes the fatbin anew and compares the bytes.
-test('kernels.fatbin is that of its sources', () => {
+interface KernelSet {
+  driverAtLeast: number;
+  files: Record<string, { bytes: number }>;
+  kernels: string[];
+}
+const SETS = JSON.parse(readFileSync(join(KERNELS, 'kernels.json'), 'utf8')) as Record<string, KernelSet>;
+
+// Where a compiler of the recorded version is, the script makes its set anew and compares the bytes.
+// ACOER_NVRTC names the folder of the one that makes the set of older drivers.
+test('both sets of kernels are those of their sources', () => {
   const script = join(ROOT, 'scripts', 'gpu', 'build-kernels.mjs');
-  const { status, stdout, stderr } = spawnSync(process.execPath, [script, '--check'], {
+  const nvrtc = process.env.ACOER_NVRTC === undefined ? [] : ['--nvrtc', process.env.ACOER_NVRTC];
+  const { status, stdout, stderr } = spawnSync(process.execPath, [script, '--check', ...nvrtc], {
     encoding: 'utf8',
   });
   expect({ status, output: stdout + stderr }).toEqual({
     status: 0,
-    output: expect.stringContaining('kernels.fatbin is up to date'),
+    output: expect.stringContaining('the kernels are up to date'),
   });
 });
 
-(hasCompiler ? test : test.skip)('its kernels are those of table.h', () => {
+test('the drivers and sizes are those of the documentation', () => {
+  expect(Object.entries(SETS).map(([name, { driverAtLeast }]) => [name, driverAtLeast])).toEqual([
+    ['kernels.fatbin', 580],
+    ['cuda12', 525],
+  ]);
+  const sizes = Object.values(SETS).map(({ files }) =>
+    Object.values(files).reduce((sum, { bytes }) => sum + bytes, 0),
+  );
+  const docs = readFileSync(join(ROOT, 'docs', 'gpu.md'), 'utf8');
+  for (const bytes of sizes) expect(docs).toContain(`${(bytes / 1e6).toFixed(1)} MB`);
+});
+
+(hasCompiler ? test : test.skip)('their kernels are those of table.h', () => {
   const folder = temporaryFolder();
   const source = join(folder, 'names.cpp');
   writeFileSync(
     source,
     `#include <cstdio>
      #include "table.h"
-     int main() { for (const auto& kernel : acoer::cuda::kKernels) std::puts(kernel.name); }`,
+     using namespace acoer::cuda;
+     int main() { for (const auto& kernel : kKernels) std::printf("%s %s\\n", kernel.name, widerKernel(kernel.name).c_str()); }`,
   );
   const program = join(folder, 'names');
   const { status, stderr } = spawnSync('g++', ['-std=c++20', '-I', KERNELS, '-o', program, source], {
     encoding: 'utf8',
   });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });
-  const { stdout } = spawnSync(program, { encoding: 'utf8' });
-  const { kernels } = JSON.parse(readFileSync(join(KERNELS, 'kernels.json'), 'utf8')) as {
-    kernels: string[];
-  };
-  expect(stdout.trim().split('\n').sort()).toEqual(kernels);
+  const table = spawnSync(program, { encoding: 'utf8' })
+    .stdout.trim()
+    .split('\n')
+    .map((line) => line.trim().split(' '));
+  expect(table.map(([name]) => name).sort()).toEqual(SETS['kernels.fatbin']!.kernels);
+  // What the set of older drivers leaves out, a kernel of it does.
+  const older = new Set(SETS.cuda12!.kernels);
+  const leftOut = table.filter(([name]) => !older.has(name!));
+  expect(leftOut.map(([name]) => name)).toHaveLength(9);
+  for (const [name, wider] of leftOut) expect([name, older.has(wider!)]).toEqual([name, true]);
+  expect([...older].filter((name) => !table.some(([known]) => known === name))).toEqual([]);
 });

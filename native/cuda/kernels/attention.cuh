@@ -186,15 +186,24 @@ __device__ __forceinline__ void combine(const CombineArgs& a) {
   ACOER_ATTENTION(type, name, K, 4)           \
   ACOER_ATTENTION(type, name, K, 6)           \
   ACOER_ATTENTION(type, name, K, 8)
-#define ACOER_ATTENTION_HEADS(type, name) \
-  ACOER_ATTENTION_GROUPS(type, name, 64)  \
-  ACOER_ATTENTION_GROUPS(type, name, 96)  \
-  ACOER_ATTENTION_GROUPS(type, name, 128)
+#define ACOER_ATTENTION_ENDS(type, name, K) \
+  ACOER_ATTENTION(type, name, K, 1)         \
+  ACOER_ATTENTION(type, name, K, 8)
+#define ACOER_ATTENTION_HEADS(GROUPS, type, name) \
+  GROUPS(type, name, 64)                          \
+  GROUPS(type, name, 96)                          \
+  GROUPS(type, name, 128)
 
-ACOER_ATTENTION_HEADS(acoer::cuda::Bf16, bf16)
-ACOER_ATTENTION_HEADS(float, fp32)
+ACOER_ATTENTION_HEADS(ACOER_ATTENTION_GROUPS, acoer::cuda::Bf16, bf16)
+#ifdef ACOER_FEWER_KERNELS
+// The set of older drivers, which is not compressed: the one for 8 does the work of those between.
+ACOER_ATTENTION_HEADS(ACOER_ATTENTION_ENDS, float, fp32)
+#else
+ACOER_ATTENTION_HEADS(ACOER_ATTENTION_GROUPS, float, fp32)
+#endif
 
 #undef ACOER_ATTENTION
+#undef ACOER_ATTENTION_ENDS
 #undef ACOER_ATTENTION_GROUPS
 #undef ACOER_ATTENTION_HEADS
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 
 #include "advance_args.h"
 #include "args.h"
@@ -83,5 +84,12 @@ constexpr KernelId attentionKernel(bool bf16, int64_t headDim, int64_t group) {
 static_assert(attentionKernel(false, 128, 5) == KernelId::attention_fp32_128_g6);
 static_assert(attentionKernel(false, 128, 7) == KernelId::attention_fp32_128_g8);
 static_assert(attentionKernel(true, 96, 2) == KernelId::attention_bf16_96_g2);
+
+// What does a kernel's work where a file leaves it out (ACOER_FEWER_KERNELS in attention.cuh): the
+// fp32 attention of the widest group; empty if nothing does.
+inline std::string widerKernel(const std::string& name) {
+  const std::string attention = "acoer_attention_fp32_";
+  return name.rfind(attention, 0) == 0 ? name.substr(0, name.rfind('g')) + "g8" : "";
+}
 
 }  // namespace acoer::cuda

@@ -135,7 +135,7 @@ void launchOnGpu(c10::Device device, const std::string& name, const emu::Launch&
   const bool asListed = launch.size.x == info.threads && launch.size.y == 1 && launch.size.z == 1 &&
                         launch.dynamicSharedBytes == 0;
   if (!asListed) fail(ErrorCode::kInternal, name + " is launched otherwise than the table says");
-  const GpuKernelChoice& choice = gpuKernels();
+  const GpuKernelChoice& choice = gpuKernels(device);
   if (choice.kernels == nullptr) fail(ErrorCode::kDevice, choice.reason);
   launchWords(*choice.kernels, *id, {launch.grid.x, launch.grid.y, launch.grid.z}, launch,
               currentGpuStream(device));
