@@ -4,6 +4,7 @@
 import { mapChildren, type Node, some } from './ast';
 import { LETTER_UNITS, TEXT_COMMAND } from './lexicon';
 import { MAX_ANSWER_CHARS } from './budget';
+import { denies } from './hedges';
 import { joinThousands } from './numbers';
 import { type ParseOptions, Parser } from './parser';
 import { words } from './atoms';
@@ -131,11 +132,15 @@ function plainBrackets(tokens: readonly Token[]): Token[] {
   });
 }
 
+/** `Therefore, the answer is` is no list. */
+const LEADING = /^\s*(?:so|thus|hence|therefore|then|finally),/i;
+
 /** Splits words with commas inside into a list of words. */
 function splitWords(tokens: readonly Token[]): Token[] {
   return tokens.flatMap((token) => {
     if (token.t !== 'text' || !/[,;]|\b(?:and|or)\b/.test(token.v)) return [token];
     return token.v
+      .replace(LEADING, '')
       .split(/([,;]|\b(?:and|or)\b)/)
       .filter((part) => words(part) !== '' || /[,;]/.test(part))
       .map((part): Token => ({ t: /^([,;]|and|or)$/.test(part) ? 'sep' : 'text', v: part, space: true }));
@@ -152,7 +157,8 @@ function trimmed(tokens: Token[]): Token[] {
     token !== undefined &&
     (token.t === 'sep' ||
       (token.t === 'op' && ['.', ':', '\\\\', '?'].includes(token.v)) ||
-      (token.t === 'text' && (words(token.v) === '' || ANNOUNCES.test(token.v))));
+      (token.t === 'text' &&
+        ((words(token.v) === '' && !/[^\s.,:;?'"()-]/.test(token.v)) || ANNOUNCES.test(token.v))));
   let [start, end] = [0, tokens.length];
   while (start < end && (isDust(tokens[start]) || ['=', '≡', 'approx'].includes(tokens[start]!.v))) start++;
   while (end > start && (isDust(tokens[end - 1]) || tokens[end - 1]!.v === '=')) end--;
@@ -254,7 +260,9 @@ function namedValues(tokens: readonly Token[], options: ParseOptions): Node {
     if (equals.length === 0) throw new NotParsed('no value');
     const value = parseTokens(item.slice(equals.at(-1)! + 1), options);
     if (equals.length > 1) return value;
-    const name = tokenKey(item.slice(0, equals[0])).replace(/[^\p{L}\p{N}#]+/gu, '');
+    const written = tokenKey(item.slice(0, equals[0]));
+    if (denies(written)) throw new NotParsed('not this value');
+    const name = written.replace(/[^\p{L}\p{N}#]+/gu, '');
     return { kind: 'relation', sides: [{ kind: 'text', value: name }, value], ops: ['='] };
   });
   return withNames(nodes.length === 1 ? nodes[0]! : { kind: 'set', items: nodes });

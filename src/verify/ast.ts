@@ -15,7 +15,7 @@ export type Node =
   | {
       kind: 'text';
       value: string;
-      /** The words, when they change the meaning of a value. */ hedge?: string;
+      /** The words as written. */ phrase?: string;
     }
   | { kind: 'add'; terms: Node[] }
   | { kind: 'mul'; factors: Node[]; /** The letters, when written side by side like a word. */ run?: string }
@@ -29,7 +29,7 @@ export type Node =
   | { kind: 'fn'; name: string; args: Node[] }
   /** An unknown function: f(x), a_n, F_{n-1}. Equal arguments give equal values. */
   | { kind: 'apply'; name: string; args: Node[] }
-  | { kind: 'base'; digits: string; base: number }
+  | { kind: 'base'; digits: string; base: number; inWords?: true }
   | { kind: 'percent'; value: Node }
   | { kind: 'degree'; value: Node }
   /** ± (or ∓ when `flipped`); all of them in an answer take the same sign. */

@@ -4,14 +4,14 @@
  */
 import { fn, type Node } from './ast';
 import { UNNAMED } from './bound';
-import { hedgeOf } from './hedges';
-import { FUNCTIONS, GREEK, UNITS, VARIADIC } from './lexicon';
+import { FUNCTIONS, GREEK, VARIADIC } from './lexicon';
 import { matrix } from './environments';
 import { numberNode } from './numbers';
 import type { Parser } from './parser';
 import { NotParsed, type Token } from './tokens';
 import { applied, bigOperator, numberSet, root, variadic } from './functions';
 import { bracketed, group } from './groups';
+import { PLAIN_NAMES } from './vocabulary';
 
 /** Letters that name a function when a bracket follows. */
 const FUNCTION_NAMES = new Set(['f', 'g', 'h', 'F', 'G', 'H', 'P', 'Q', 'W', 'T']);
@@ -29,10 +29,8 @@ export function bare(p: Parser): Node {
       return number(p, token);
     case 'letters':
       return letters(p, token.v);
-    case 'text': {
-      const hedge = hedgeOf(token.v);
-      return { kind: 'text', value: words(token.v), ...(hedge !== null && { hedge }) };
-    }
+    case 'text':
+      return { kind: 'text', value: words(token.v), phrase: token.v };
     case 'time':
       return { kind: 'time', minutes: Number(token.v) };
     case 'begin':
@@ -61,7 +59,7 @@ function number(p: Parser, token: Token): Node {
       return Number(content.v);
     });
     if (base !== null && base >= 2 && base <= 36) {
-      return { kind: 'base', digits: token.v, base };
+      return { kind: 'base', digits: token.v, base, ...(token.inWords === true && { inWords: true }) };
     }
     throw new NotParsed('subscript of a number');
   }
@@ -70,8 +68,8 @@ function number(p: Parser, token: Token): Node {
 
 /** A run of letters is a product of variables, unless the whole run is a name. */
 function letters(p: Parser, run: string): Node {
-  if (run.length > 1 && UNITS.has(run.toLowerCase()) && run.length > 3)
-    return { kind: 'text', value: run.toLowerCase() };
+  if (run.length > 3 && PLAIN_NAMES.has(run.toLowerCase()))
+    return { kind: 'text', value: run.toLowerCase(), phrase: run };
   const factors: Node[] = [];
   for (let i = 0; i < run.length - 1; i++) factors.push(letter(run[i]!));
   const last = named(p, run.at(-1)!);

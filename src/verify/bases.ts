@@ -100,7 +100,8 @@ export function joinBases(tokens: readonly Token[]): Token[] {
       continue;
     }
     const op = (v: string): Token => ({ t: 'op', v, space: false });
-    out.push({ t: 'num', v: found.digits.toUpperCase(), space: first.space }, op('_'), op('{'));
+    const inWords = tokens[found.next]!.v !== '_';
+    out.push({ t: 'num', v: found.digits.toUpperCase(), space: first.space, inWords }, op('_'), op('{'));
     out.push({ t: 'num', v: String(written.base), space: false }, op('}'));
     at = written.next;
   }

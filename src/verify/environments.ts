@@ -22,10 +22,14 @@ export function matrix(p: Parser, kind: string): Node {
   return kind === 'vmatrix' ? fn('det', { kind: 'matrix', rows }) : { kind: 'matrix', rows };
 }
 
+const CONDITION = /^[\s,]*(?:if|when|for|where|whenever|as)[\s:]*$/i;
+
 /**
  * A formula, `\text{if } x > 0`, `x > 0` or `\text{otherwise}`; a comma before the condition only separates.
  */
 function cell(p: Parser): Node {
+  if (CONDITION.test(p.peek()?.t === 'text' ? p.peek()!.v : '') && !/^(?:&|\\\\)$/.test(p.peek(1)?.v ?? '&'))
+    p.take();
   const value = p.relation();
   while (p.peek()?.t === 'sep' || p.is('.')) p.take();
   return value;

@@ -170,25 +170,9 @@ export const WORD_COMMANDS: ReadonlyMap<string, string> = new Map([
   ['degree', 'degree'],
 ]);
 
-const UNIT_WORDS =
-  'mm cm dm km nm ft in inch inches feet foot yard yd mile mi meter metre kilometer kilometre centimeter ' +
-  'centimetre millimeter millimetre kg mg gram gm kilogram lb lbs pound ounce oz ton tonne second sec minute min hour hr hrs day week month ' +
-  'year yr ml liter litre gallon gal quart pint cup cc acre hectare mph kmph kmh kph dollar cent rupee rs euro yuan ' +
-  'unit units square squared cubic cubed sq cu point integer digit prime number student people person men man ' +
-  'women woman boy girl child children apple edge side vertex vertices face point way degree deg radian rad ohm volt watt ' +
-  'joule newton hz khz mhz kj kw kn pa kpa mpa kv ma mw coin card ball book page tile toy mark pie rounds game ticket meal monkey soldier multiple ' +
-  'step time pair term root solution value per each of the bushel mole mol bit byte row column kilowatt block piece ' +
-  'marble triangle rectangle circle house car bag box team player color stamp pencil sheep goat cow egg orange line cube ' +
-  'usd eur gbp inr cny jpy rmb chf hkd sgd nzd krw';
-
 /** Codes of currencies: units, also before the number. */
 export const CURRENCIES: ReadonlySet<string> = new Set(
   'USD EUR GBP INR CNY JPY RMB CHF HKD SGD NZD KRW CAD AUD BRL MXN Rs'.split(' '),
-);
-
-/** Words that may follow a value without changing it. */
-export const UNITS: ReadonlySet<string> = new Set(
-  UNIT_WORDS.split(' ').flatMap((word) => [word, `${word}s`, `${word}es`]),
 );
 
 /** Single letters that may be a unit when a space separates them from a plain number. */

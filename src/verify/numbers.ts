@@ -47,7 +47,7 @@ function joinMarked(tokens: readonly Token[]): Token[] {
         break;
       }
     }
-    out.push({ t: 'num', v: digits, space: first.space });
+    out.push({ ...first, v: digits });
   }
   return out;
 }

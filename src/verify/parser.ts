@@ -3,15 +3,15 @@
  * than relations.
  */
 import { MAX_DEPTH, MAX_ITEMS } from './budget';
-import { type Node, num, type RelationOp } from './ast';
+import { type Node, type NodeOf, num, type RelationOp } from './ast';
 import { atom, bare, postfix } from './atoms';
-import { hedgeOf, isMinus, scaleOf } from './hedges';
-import { UNITS } from './lexicon';
+import { denies, hedgeOf, isMinus, scaleOf } from './hedges';
 import { clockTime } from './times';
 import { rational } from './rational';
 import { between, betweenNumbers } from './relations';
 import { numberSetLetter } from './functions';
 import { NotParsed, type Token } from './tokens';
+import { PLAIN_NAMES } from './vocabulary';
 
 export interface ParseOptions {
   /** Reject what LaTeX reads differently or not at all: `\frac12`, `\sqrt3`, `sqrt(2)`, `2^(3)`. */
@@ -147,7 +147,14 @@ export class Parser {
       if (modulus !== null) sides[sides.length - 1] = { kind: 'fn', name: 'residue', args: [last, modulus] };
       else if (congruence && last.kind === 'fn' && last.name === 'mod')
         sides[sides.length - 1] = { ...last, name: 'residue' };
-      return ops.length === 0 ? sides[0]! : { kind: 'relation', sides, ops };
+      if (ops.length === 0) return sides[0]!;
+      // x \text{ is not} = 26, \text{lower bound} = 26
+      const denied = sides
+        .slice(0, -1)
+        .map(denial)
+        .find((words) => words !== null);
+      if (denied !== undefined) sides[sides.length - 1] = hedged(denied, sides.at(-1)!);
+      return { kind: 'relation', sides, ops };
     });
   }
 
@@ -200,8 +207,11 @@ export class Parser {
     const { v } = token;
     if (token.t === 'op' || token.t === 'cmd') {
       const signed = v === '+' || v === '-' || v === 'pm' || v === 'mp';
-      if (signed && left.kind === 'text' && left.value.length > 1)
-        return this.afterWords(left.hedge ?? null, left.value);
+      if (signed && left.kind === 'text' && left.value.length > 1) return this.afterWords(left);
+      if (v === ':' && left.kind === 'text' && left.value.length > 1) {
+        this.take();
+        return this.afterWords(left);
+      }
       if (v === '+' || v === '-') return minimum > ADDITIVE ? null : this.sum(left);
       if (v === 'pm' || v === 'mp') {
         if (minimum > ADDITIVE) return null;
@@ -234,10 +244,7 @@ export class Parser {
     const [before, op] = [this.tokens[this.at - 1], this.take().v];
     const next = this.peek();
     // 30 \text{ m}/\text{s}: a unit is dropped.
-    if (op === '/' && this.isUnit(this.peek())) {
-      this.unit();
-      return left;
-    }
+    if (op !== ':' && this.isUnit(next)) return this.withWords(left, this.wordsHere());
     const right = this.expression(MULTIPLICATIVE + 1);
     if (op === 'mod') return { kind: 'fn', name: 'mod', args: [left, right] };
     if (op === '*') return { kind: 'mul', factors: [left, right] };
@@ -248,7 +255,33 @@ export class Parser {
 
   isUnit(token: Token | undefined): boolean {
     if (token?.t === 'text') return true;
-    return token?.t === 'letters' && token.v.length > 1 && UNITS.has(token.v.toLowerCase());
+    return token?.t === 'letters' && token.v.length > 1 && PLAIN_NAMES.has(token.v.toLowerCase());
+  }
+
+  /** Consumes the words that follow, with the powers of units: `\text{kg}\cdot\text{m}^2`. */
+  private wordsHere(): string {
+    let words = '';
+    for (;;) {
+      const token = this.peek()!;
+      words += `${token.space ? ' ' : ''}${token.v}`;
+      this.unit();
+      const joined = (this.is('*') || this.is('/')) && this.isUnit(this.peek(1));
+      if (joined) words += this.take().v;
+      else if (this.isUnit(this.peek())) words += ' ';
+      else return words;
+    }
+  }
+
+  /** A value with the words after it. */
+  private withWords(left: Node, words: string): Node {
+    const scale = scaleOf(words);
+    const hedge = hedgeOf(scale?.rest ?? words, 'after');
+    if (hedge !== null) return hedged(hedge, left);
+    const next = this.peek();
+    // 3 \text{ feet } 2 \text{ inches}, 26 \text{ times } 2
+    if (next !== undefined && next.t !== 'begin' && this.startsAtom(next))
+      throw new NotParsed('a value after words');
+    return scale === null ? left : { kind: 'mul', factors: [left, num({ n: scale.factor, d: 1n })] };
   }
 
   /** Skips a unit with its power. */
@@ -265,14 +298,9 @@ export class Parser {
   }
 
   private juxtaposed(left: Node): Node {
-    if (left.kind === 'text') return this.afterWords(left.hedge ?? null, left.value);
+    if (left.kind === 'text') return this.afterWords(left);
     const token = this.peek()!;
-    if (this.isUnit(token)) {
-      const [hedge, scale] = [hedgeOf(token.v), scaleOf(token.v)];
-      this.unit();
-      if (hedge !== null) return hedged(hedge, left);
-      return scale === null ? left : { kind: 'mul', factors: [left, num({ n: scale, d: 1n })] };
-    }
+    if (this.isUnit(token)) return this.withWords(left, this.wordsHere());
     if (this.unitFraction()) return left;
     // 25^\circ C
     if (left.kind === 'degree' && token.t === 'letters' && /^[CFK]$/.test(token.v)) {
@@ -282,16 +310,16 @@ export class Parser {
     const mixed = this.mixedNumber(left);
     if (mixed !== null) return mixed;
     const right = this.expression(IMPLICIT + 1);
-    if (right.kind === 'text') return left;
+    if (right.kind === 'text') return this.withWords(left, ` ${right.phrase ?? right.value}`);
     const factors = left.kind === 'mul' && left.run === undefined ? left.factors : [left];
     return { kind: 'mul', factors: [...factors, right] };
   }
 
   /** \text{Answer: } 5 is 5, \text{at least } 5 is not. */
-  private afterWords(hedge: string | null, value: string): Node {
-    if (hedge !== null) return hedged(hedge, this.expression());
-    const right = this.expression(IMPLICIT);
-    return isMinus(value) ? negative(right) : right;
+  private afterWords({ value, phrase = value }: NodeOf<'text'>): Node {
+    if (isMinus(phrase)) return negative(this.expression(IMPLICIT));
+    const hedge = hedgeOf(phrase, 'before');
+    return hedge === null ? this.expression(IMPLICIT) : hedged(hedge, this.expression());
   }
 
   /** Consumes a fraction of units, \frac{\text{g}}{\text{cm}^3}; false if there is none. */
@@ -301,7 +329,8 @@ export class Parser {
       for (let part = 0; part < 2; part++) {
         this.expect('{');
         do {
-          if (!this.isUnit(this.peek())) throw new NotParsed('no unit');
+          if (!this.isUnit(this.peek()) || hedgeOf(` ${this.peek()!.v}`, 'after') !== null)
+            throw new NotParsed('no unit');
           this.unit();
           this.accept('*');
         } while (!this.accept('}'));
@@ -344,6 +373,12 @@ export class Parser {
     if (token.v === '|') return this.bars === 0;
     return ['(', '[', '{', '{set'].includes(token.v);
   }
+}
+
+/** The words by which the name of a value says that it is something else, or null. */
+function denial(name: Node): string | null {
+  const words = name.kind === 'text' ? (name.phrase ?? name.value) : name.kind === 'apply' ? name.name : '';
+  return denies(words) ? words.replace(/^#/, '') : null;
 }
 
 /** A value with words that change its meaning: equal only to one with the same words. */

@@ -112,8 +112,8 @@ export function infinite(node: Node): number {
 }
 
 /**
- * A number in a base equals the same digits in the same base or without a base. null when neither side is
- * such a number alone, or one has a point.
+ * A number in a base equals the same digits in the same base or without a base, unless the base is in words:
+ * `26 \text{ in base } 8` is not 26. null when neither side is such a number alone, or one has a point.
  */
 function equalInBases(a: Node, b: Node): boolean | null {
   if (a.kind === 'neg' || b.kind === 'neg') {
@@ -121,6 +121,7 @@ function equalInBases(a: Node, b: Node): boolean | null {
     return x === null || y === null ? null : equalInBases(x, y);
   }
   if (a.kind !== 'base' && b.kind !== 'base') return null;
+  if (a.kind !== b.kind && [a, b].some((node) => node.kind === 'base' && node.inWords === true)) return false;
   const [x, y] = [baseDigits(a), baseDigits(b)];
   if (x?.digits.includes('.') === true || y?.digits.includes('.') === true) return null;
   if (x === null || y === null)

@@ -1,8 +1,9 @@
 /** What the content of a text command means: a number, an operator, a formula set as text, or words. */
 import { APPROXIMATELY } from './hedges';
-import { LETTER_UNITS, TEXT_COMMAND, UNITS } from './lexicon';
+import { LETTER_UNITS, TEXT_COMMAND } from './lexicon';
 import { namedTime, timeAt } from './times';
 import type { Token } from './tokens';
+import { UNIT_NAMES } from './vocabulary';
 
 /** A token, or a formula to parse in place of the words. */
 export type Meaning = Pick<Token, 't' | 'v'> | { formula: string };
@@ -51,7 +52,7 @@ export function isCompoundUnit(text: string): boolean {
   if (!/^[a-zA-Z]+(?:[\s*/^{}()-]|\\cdot|[a-zA-Z]|\d)*$/.test(text) || !/[/^*]|\\cdot/.test(text))
     return false;
   const names = text.replace(/\\cdot/g, ' ').match(/[a-zA-Z]+/g) ?? [];
-  return names.every((name) => LETTER_UNITS.has(name) || UNITS.has(name.toLowerCase()));
+  return names.every((name) => LETTER_UNITS.has(name) || UNIT_NAMES.has(name.toLowerCase()));
 }
 
 function wholeTime(text: string): number | null {

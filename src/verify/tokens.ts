@@ -20,6 +20,8 @@ export interface Token {
   space: boolean;
   /** That space was \quad or wider. */
   wide?: boolean;
+  /** Its base is written in words. */
+  inWords?: boolean;
 }
 
 /** The text cannot be parsed as an answer: it is too long or malformed. */
