@@ -63,6 +63,11 @@ std::string whyNotOlder(const GpuCard& card, const CudaRuntime& runtime, const C
            kInstead;
   }
   if (card.capability / 10 > kNewestOfOlderSet / 10) {
+    if (card.driverCuda >= kDriverOfFatbin) {  // so the runtime loads no libraries
+      return "acoer's CUDA kernels need a libtorch for CUDA 12.8 or newer on a card of compute "
+             "capability " +
+             dotted(card.capability, 10) + kInstead;
+    }
     return "acoer's CUDA kernels need NVIDIA driver 580 or newer on a card of compute capability " +
            dotted(card.capability, 10) + "; this driver " + thisDriver(card) + kInstead;
   }

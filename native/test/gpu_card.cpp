@@ -174,6 +174,10 @@ ACOER_TEST(gpu_card_says_what_is_missing) {
     const KernelSource source = sourceFor(one.driverCuda, one.capability);
     ACOER_CHECK(source.file.empty() && source.reason == one.reason + end);
   }
+  ACOER_CHECK(sourceFor(13000, 120, false).reason ==
+              "acoer's CUDA kernels need a libtorch for CUDA 12.8 or newer on a card of compute "
+              "capability 12.0" +
+                  end);
   ACOER_CHECK(holds(sourceFor(12040, 86, true, {}).reason, "driver library is not loaded"));
   GpuCard card;
   card.driverCuda = 11080;
