@@ -3,7 +3,7 @@
  * and for NVIDIA's: no GPU, no build.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fakeProgram, libtorchFiles, temporaryFolder, writeTree } from './helpers/fake-libtorch';
 
@@ -250,6 +250,27 @@ const isRunning = (text: string): boolean =>
       result: 'not finished: gpu-check was ended by SIGTERM',
     });
     expect(readdirSync(out).some((name) => name.endsWith('-stand-in.json'))).toBe(true);
+  });
+
+  test('a record has what other commands left, but not of other sources', () => {
+    const build = programs({});
+    const partsOf = (...words: string[]) => {
+      const { out } = gpuCheck(build, ...words);
+      const json = readdirSync(out).find((name) => name.endsWith('-stand-in.json'))!;
+      return Object.keys(JSON.parse(readFileSync(join(out, json), 'utf8')) as object).filter(
+        (key) => !['format', 'machine'].includes(key),
+      );
+    };
+    const left = (of: object) =>
+      writeFileSync(join(build, 'results', 'check.json'), JSON.stringify({ of, found: { items: [] } }));
+    expect(partsOf('profile')).toEqual(['profile']);
+    left({ commit: 'another', device: 'cuda' });
+    expect(partsOf('profile')).toEqual(['profile']);
+    const { of } = JSON.parse(readFileSync(join(build, 'results', 'profile.json'), 'utf8')) as { of: object };
+    left({ ...of, device: 'cpu' });
+    expect(partsOf('profile')).toEqual(['profile']);
+    left(of);
+    expect(partsOf('profile')).toEqual(['check', 'profile']);
   });
 
   test('where there is no git the record has the commit that was given', () => {
