@@ -22,7 +22,7 @@ export function defined(tokens: readonly Token[], parse: Parse): Node | null {
     const node =
       conditioned(arrows ?? tokens.slice(signature.end), parse) ??
       parse(arrows ?? tokens.slice(signature.end));
-    return withDomain(node, { variables: null, set: parse(signature.from) });
+    return withDomain(node, { variables: null, set: parse(withSet(signature.from)) });
   }
   return conditioned(arrows ?? tokens, parse) ?? (arrows === null ? null : parse(arrows));
 }
@@ -81,16 +81,19 @@ function wordsOf(token: Token | undefined): string | null {
 const isQuantifier = (token: Token): boolean =>
   (token.t === 'cmd' && token.v === 'forall') || QUANTIFIER.test(wordsOf(token) ?? '');
 
+const KIND =
+  '(real|complex|rational|natural|integer|(?:positive|non-?negative) integer)s?(?: numbers?| integers?)?';
 /** `for all real numbers x`, and the like. */
-const FOR_ALL =
-  /^(?:(?:which |valid |defined |holds |true )?(?:for|where|when|if|with|on)(?: all| every| any| each)?(?: (real|complex|rational|natural|integer)s?)?(?: numbers?| integers?| values?(?: of)?)?)?(?: ([a-z]))?$/;
-const NAMED: Readonly<Record<string, SetName>> = {
-  real: 'R',
-  complex: 'C',
-  rational: 'Q',
-  natural: 'N',
-  integer: 'Z',
-};
+const FOR_ALL = new RegExp(
+  '^(?:(?:which |valid |defined |holds |true )?(?:for|where|when|if|with|on)(?: all| every| any| each| arbitrary)?' +
+    `(?: ${KIND})?(?: numbers?| values?(?: of)?)?)?(?: ([a-z]))?$`,
+);
+/** What may follow a name: `is a real number`, `real`. */
+const IS = new RegExp(`^(?:(?:is|are) (?:an? |any )?)?${KIND}$`);
+
+const NAMED: Readonly<Record<string, SetName>> = { real: 'R', complex: 'C', rational: 'Q', integer: 'Z' };
+/** Whether zero belongs to them is told apart by nobody. */
+const namedSet = (kind: string): Node => ({ kind: 'named', name: NAMED[kind] ?? 'N' });
 
 /** Throws NotParsed. */
 function conditionOf(tokens: readonly Token[], parse: Parse): Condition {
@@ -105,14 +108,17 @@ function conditionOf(tokens: readonly Token[], parse: Parse): Condition {
   const words = FOR_ALL.exec(said.join(' '));
   if (words === null) throw new NotParsed('no quantifier');
   const [, kind, name] = words;
-  const ofWords: Node | null = kind === undefined ? null : { kind: 'named', name: NAMED[kind]! };
+  const ofWords = kind === undefined ? null : namedSet(kind);
   const rest = tokens.slice(at);
   if (rest.length === 0) {
     if (name === undefined && kind === undefined) throw new NotParsed('no variable');
     return { variables: name === undefined ? null : [name], set: ofWords };
   }
+  if (said.join(' ') === 'on') return { variables: null, set: parse(withSet(rest)) };
   const { variables, end } = variablesOf(rest);
   if (variables.length > 0 && end === rest.length && at > 0) return { variables, set: ofWords };
+  const is = IS.exec(rest.slice(end).map(wordsOf).join(' '))?.[1];
+  if (variables.length > 0 && is !== undefined) return { variables, set: namedSet(is) };
   if (variables.length > 0 && isMember(rest[end]))
     return { variables, set: parse(withSet(rest.slice(end + 1))) };
   if (!rest.some(isInequality)) throw new NotParsed('no condition');
@@ -126,11 +132,18 @@ const isInequality = ({ t, v }: Token): boolean =>
 const isMember = (token: Token | undefined): boolean =>
   (token?.t === 'cmd' || token?.t === 'letters') && token.v === 'in';
 
-/** A plain R after `\in` is the real numbers. */
+const POSITIVE_REALS = /^mathbb\{?R\}?[\^_]\{?(?:\+|>0)\}?$/;
+const WHOLE_NUMBERS = /^mathbb\{?[ZN]\}?[\^_]\{?(?:\+|\*|0|>0|ge[01])\}?$/;
+
+/** A plain R after `\in` is the real numbers; `\mathbb{R}^+` are the positive ones. */
 function withSet(tokens: readonly Token[]): Token[] {
-  const [only] = tokens;
-  const plain = tokens.length === 1 && only!.t === 'letters' && /^[RNZQC]$/.test(only!.v);
-  return plain ? [{ t: 'cmd', v: 'mathbb', space: false }, only!] : [...tokens];
+  const written = tokens.map(({ v }) => v).join('');
+  const token = (t: Token['t'], v: string): Token => ({ t, v, space: false });
+  if (tokens.length === 1 && tokens[0]!.t === 'letters' && /^[RNZQC]$/.test(written))
+    return [token('cmd', 'mathbb'), tokens[0]!];
+  if (WHOLE_NUMBERS.test(written)) return [token('cmd', 'mathbb'), token('letters', 'N')];
+  if (!POSITIVE_REALS.test(written)) return [...tokens];
+  return [token('op', '('), token('num', '0'), token('sep', ','), token('cmd', 'infty'), token('op', ')')];
 }
 
 /** The names at the beginning, separated by commas. */

@@ -6,13 +6,17 @@
  */
 const EMPHASIS =
   /(^|[,;=:$([{]|(?<![\\a-zA-Z])(?:and|or|is)(?![a-zA-Z]))(\s*)(\*{1,3}|_{1,3})(?=[^\s*_])((?:(?!\3)[^]){1,256})\3(?![\w*])/g;
+/** `~~73~~` is struck out: no answer. */
+const STRUCK = /^\s*~~(?!~)[^~]+~~\s*$/;
 const TAG = /<\/?answer>/gi;
 
-/** The content of a box without emphasis and tags. */
+/** The content of a box without emphasis and tags; unreadable when it is struck out. */
 export function withoutEmphasis(text: string): string {
-  if (!/[*_<]/.test(text)) return text;
+  if (!/[*_<~]/.test(text)) return text;
+  if (STRUCK.test(text)) return '\ufffd';
   return text
     .replace(TAG, '')
+    .replaceAll('\\*', '*')
     .replace(EMPHASIS, (all: string, before: string, space: string, _mark: string, inner: string) =>
       isEmphasised(inner) ? `${before}${space}${inner}` : all,
     );

@@ -21,6 +21,8 @@ const LOOSE_BRACES =
   /(?<![\w}\]^])\{(?:[a-zA-Z](?=\}\s*[(^])|(?:\\[a-zA-Z]+|[-+=<>])\s*)\}|\{(?:\.|\\overline\{\d+\})\}/g;
 /** `{}` where it is not an argument. */
 const EMPTY_BRACES = /(?<![a-zA-Z}\]\\])\{\}/g;
+/** `\mathop{\mathrm{lcm}}` */
+const OPERATOR = new RegExp(String.raw`\\mathop\s*\{\s*(${TEXT_COMMAND}\s*\{\w{1,16}\})\s*\}`, 'g');
 /** An exponent set as text: `12.5\text{e}6`. */
 const EXPONENT = new RegExp(String.raw`(\d)\s*${TEXT_COMMAND}\s*\{\s*[eE]\s*\}\s*(?=[-+]?\d)`, 'g');
 const NO_DELIMITER = /\./y;
@@ -30,6 +32,7 @@ const STAR = /\*/y;
 export function plainSpelling(text: string): string {
   const plain = unescaped(withCommands(plainUnicode(withoutEmphasis(text))))
     .replace(EMPTY_BRACES, '')
+    .replace(OPERATOR, '$1')
     .replace(/\{(\d+)\}\.\{(\d+)\}/g, '$1.$2')
     .replace(LOOSE_BRACES, withoutBraces)
     .replace(EXPONENT, '$1e');

@@ -159,9 +159,10 @@ export class Tokenizer {
       case '<=':
       case '>=':
       case '==':
+      case ':=':
       case '**': {
         this.at += 1;
-        const known = { '!=': 'ne', '<=': 'le', '>=': 'ge', '==': '=', '**': '^' }[two];
+        const known = { '!=': 'ne', '<=': 'le', '>=': 'ge', '==': '=', ':=': '=', '**': '^' }[two];
         return this.push(known === '=' || known === '^' ? 'op' : 'cmd', known);
       }
     }
@@ -311,7 +312,7 @@ export class Tokenizer {
       return this.push('text', text.replace(/\\cdot|[^a-zA-Z]+/g, ' '));
     const command = this.isMinutes(text)
       ? undefined
-      : (WORD_COMMANDS.get(text) ?? WORD_COMMANDS.get(text.toUpperCase()));
+      : (WORD_COMMANDS.get(text) ?? WORD_COMMANDS.get(text.toUpperCase().replaceAll('.', '')));
     if (command !== undefined) return this.word(command);
     for (const part of meaningOf(name, content)) {
       if ('formula' in part) this.nested(part.formula);
@@ -354,7 +355,7 @@ export class Tokenizer {
     let kind = (this.group() ?? '').replace('*', '').trim();
     if (/cases$/.test(kind)) kind = 'cases';
     if (name === 'begin' && /^(?:array|alignedat|alignat)$/.test(kind)) this.group();
-    if (name === 'begin' && kind === 'array' && this.hasEquations()) kind = 'cases';
+    if (name === 'begin' && /^(?:array|matrix)$/.test(kind) && this.hasEquations()) kind = 'cases';
     // \left\{ before an array opens a list of cases.
     const opens = name === 'begin' && this.tokens.at(-1)?.v === '{set';
     if (opens && (/^(?:array|matrix)$/.test(kind) || ALIGNED.test(kind))) kind = 'cases';

@@ -110,6 +110,7 @@ export const UNICODE: ReadonlyMap<string, string> = new Map(
     '∣': '|',
     '∼': '\\sim',
     '≃': '\\simeq',
+    '≔': ':=',
     '≅': '\\cong',
     '∛': '\\sqrt[3]',
     '∜': '\\sqrt[4]',

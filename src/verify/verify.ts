@@ -116,15 +116,22 @@ function fromCompletion(completion: string, options: ResolvedOptions): Extracted
     return boxed === null ? null : { text: boxed, answer: parseAnswer(boxed, options.parse), literal: false };
   }
   if (isCutOff(region)) return null;
-  const searched = BOX.test(region) ? region : withoutMarks(taggedAnswer(region) ?? region);
-  const found = best(candidates(searched, options.extraction), options);
-  if (found !== null) return found;
-  // The text may be a bare answer and nothing else.
-  const whole = searched.trim();
-  if (whole === '' || whole.length > 256 || SENTENCE.test(whole) || !options.extraction.some(takesWhole))
+  if (BOX.test(region))
+    return best(candidates(region, options.extraction), options) ?? whole(region, options);
+  const tagged = taggedAnswer(region);
+  const text = withoutMarks(tagged ?? region);
+  const bare = tagged === null ? null : whole(text, options);
+  return bare ?? best(candidates(text, options.extraction), options) ?? whole(text, options);
+}
+
+/** A text that is a bare answer and nothing else. */
+function whole(region: string, options: ResolvedOptions): Extracted | null {
+  const text = region.trim();
+  const isSentence = text === '' || text.length > 256 || SENTENCE.test(text);
+  if (isSentence || typeof options.extraction === 'string' || !options.extraction.some(takesWhole))
     return null;
-  const answer = parseAnswer(whole, options.parse);
-  return answer.node === null ? null : { text: whole, answer, literal: false };
+  const answer = parseAnswer(text, options.parse);
+  return answer.node === null ? null : { text, answer, literal: false };
 }
 
 function takesWhole(target: ExtractionTarget): boolean {

@@ -18,6 +18,7 @@ test.each([
   ['1250', '\\boxed{Rs. 1250}'],
   ['1250', '\\boxed{\\text{USD } 1250}'],
   ['94', '<answer>94</answer>'],
+  ['(2,5)', '<answer>(2, 5)</answer>'],
   ['94', 'First 84. <answer>94</answer>'],
   ['\\frac12', '<answer>\\frac{1}{2}</answer>'],
   ['94', '<answer>The answer is 94</answer> Done in 3 steps'],
