@@ -40,7 +40,8 @@ const files = {
   'docs/settings.md': () => settingsPage(source('config/index')),
   'configs/schema.json': () =>
     configSchemaFile(source('config/index'), source('rewards/index').listRewards()),
-  'src/config/options.generated.ts': () => optionsInterface(source('config/json-schema')),
+  'src/config/options.generated.ts': () =>
+    optionsInterface({ ...source('config/json-schema'), ...source('losses/registry') }),
 };
 
 let stale = 0;

@@ -41,7 +41,8 @@ async function main() {
 
 main().catch((error) => {
   const usage =
-    error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS');
+    (error instanceof SetupError && 'usage' in error) ||
+    (error instanceof TypeError && 'code' in error && String(error.code).startsWith('ERR_PARSE_ARGS'));
   say(error instanceof SetupError || usage ? messageOf(error) : (error?.stack ?? String(error)));
   process.exitCode = usage ? 2 : 1;
 });

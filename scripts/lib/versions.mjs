@@ -49,8 +49,11 @@ export function chooseFlavour(asked, driver) {
   const names = Object.keys(pins.flavours);
   if (asked !== undefined && asked !== '' && asked !== 'auto') {
     if (!names.includes(asked)) {
-      throw new SetupError(
-        `there is no libtorch flavour "${asked}": set ACOER_LIBTORCH_FLAVOUR or --flavour to one of ${names.join(', ')} or auto.`,
+      throw Object.assign(
+        new SetupError(
+          `there is no libtorch flavour "${asked}": set ACOER_LIBTORCH_FLAVOUR or --flavour to one of ${names.join(', ')} or auto.`,
+        ),
+        { usage: true },
       );
     }
     return { flavour: asked, why: 'asked for', asked: true };

@@ -6,7 +6,8 @@
 import './needs-node';
 import './early-signals';
 import { Command, CommanderError, Help, type Option } from 'commander';
-import { errorMessage, exitCodeFor } from '../errors';
+import { didYouMean } from '../config/nearest';
+import { AcoerError, errorMessage, exitCodeFor } from '../errors';
 import { workingFolder } from '../folders';
 import { packageVersion } from '../version';
 import type { CommandModule } from './command';
@@ -67,6 +68,27 @@ function wantedCommand(words: readonly string[]): string | undefined {
   return plain[0] === 'help' ? plain[1] : plain[0];
 }
 
+/** commander shows the general help for an unknown command with --help. @throws BAD_CONFIG */
+function checkCommand(words: readonly string[]): void {
+  const names = COMMANDS.map(({ name }) => name);
+  const wanted = wantedCommand(words);
+  const asked = words.some((word) => ['help', '-h', '--help'].includes(word));
+  if (!asked || wanted === undefined || wanted === 'help' || names.includes(wanted)) return;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `unknown command '${wanted}'${didYouMean(wanted, names) || `; the commands are ${names.join(', ')}`}`,
+  );
+}
+
+/** commander names a missing argument; what it is and may be stands in its description. */
+function withMeaning(text: string, command: Command | undefined): string {
+  const name = /missing required argument '([^']+)'/.exec(text)?.[1];
+  const argument = command?.registeredArguments.find((one) => one.name() === name);
+  if (argument === undefined) return text;
+  const choices = argument.argChoices === undefined ? '' : `: ${argument.argChoices.join(', ')}`;
+  return `${text.trimEnd()} (${argument.description}${choices}); see acoer ${command!.name()} --help\n`;
+}
+
 const help = new Help();
 
 /** commander's own description, without the empty default list of repeatable options. */
@@ -74,16 +96,19 @@ const describeOption = (option: Option): string =>
   help.optionDescription(option).replace(' (default: [])', '');
 
 function buildProgram(words: readonly string[]): Command {
-  const program = new Command('acoer')
+  const wanted = wantedCommand(words);
+  const program: Command = new Command('acoer')
     .description('Trains reasoning language models to think in fewer tokens without losing accuracy.')
     .version(packageVersion())
     .exitOverride()
     .configureOutput({
-      outputError: (text, write) => write(printableMessage(text.replace(/^error: /, 'acoer: '))),
+      outputError: (text, write) => {
+        const command = program.commands.find((one) => one.name() === wanted);
+        write(printableMessage(withMeaning(text.replace(/^error: /, 'acoer: '), command)));
+      },
     })
     .configureHelp({ optionDescription: describeOption })
     .showHelpAfterError(false);
-  const wanted = wantedCommand(words);
   for (const entry of COMMANDS) {
     const command = program.command(entry.name).description(entry.summary);
     if (entry.name === wanted) loadCommand(entry.name).define(command);
@@ -106,6 +131,7 @@ export async function main(words: readonly string[]): Promise<number> {
   try {
     // Without one, libraries of libtorch end the process in the middle of a command.
     workingFolder();
+    checkCommand(words);
     await buildProgram(words).parseAsync([...words], { from: 'user' });
     // Commands that finish without throwing may still report failure through process.exitCode.
     return typeof process.exitCode === 'number' ? process.exitCode : 0;

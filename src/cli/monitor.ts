@@ -35,8 +35,9 @@ export function define(command: Command): void {
       `
 Prints a line for every change of the monitor's state, as the run itself does;
 docs/collapse.md explains the states. Metrics missing from a file are estimated
-or left out, with a note on stderr. TRL's names are known: its accuracy reward is
-taken as accuracy, and the length of completions stands in for that of thinking.
+or left out, with a note on stderr. TRL's names are known: its accuracy reward
+is taken as accuracy, and the length of completions stands in for that of
+thinking.
 What cannot be judged at all is an error.`,
     )
     .action(runMonitor);

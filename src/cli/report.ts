@@ -1,12 +1,15 @@
 /** `acoer report`: a run, or several compared, as one HTML file. */
 import { Buffer } from 'node:buffer';
+import { existsSync } from 'node:fs';
+import { dirname } from 'node:path';
 import type { Command } from 'commander';
 import { AcoerError, whyUnreadable } from '../errors';
 import { makeReport, writeFigures } from '../report';
 import { writeFileAtomic } from '../run';
 import { megabytes } from '../text';
 import { path } from './command';
-import { printText } from './output';
+import { printableLine } from '../printable';
+import { printNote, printText } from './output';
 
 interface ReportFlags {
   out: string;
@@ -25,11 +28,14 @@ export function define(command: Command): void {
 
 async function report(runs: string[], { out, figures: folder, title }: ReportFlags): Promise<void> {
   const { html, figures } = await makeReport(runs, { title });
+  const made = dirname(out);
+  const isNew = !existsSync(made);
   try {
     writeFileAtomic(out, html);
   } catch (cause) {
     throw new AcoerError('BAD_INPUT', `Cannot write ${out}: ${whyUnreadable(cause)}`, { cause });
   }
+  if (isNew) printNote(`made the folder ${printableLine(made)}`);
   printText(`report ${out} (${megabytes(Buffer.byteLength(html))}, ${figures.length} figures)`);
   if (folder === undefined) return;
   await writeFigures(folder, figures);

@@ -176,7 +176,6 @@ export async function runAndReport(options: TrainOptions, json: boolean, watch =
     recorded: () => recorded,
   });
   const onEvent: TrainOptions['onEvent'] = (event) => {
-    if (event.type === 'run' && !json) printText(`run ${printableLine(event.directory)}`);
     if (event.type === 'run' && watch) showLive(event.directory, view);
     view.onEvent(event);
   };
@@ -187,6 +186,8 @@ export async function runAndReport(options: TrainOptions, json: boolean, watch =
       if (before !== undefined) recorded = await metricsOf(before);
       const run = await train({ ...options, signal, onEvent, exitWhenBlocked: true });
       hold(run);
+      // Not before the engine is there: where a device is missing, nothing is left of the folder.
+      if (!json) printText(`run ${printableLine(run.directory)}`);
       const summary = await run.result();
       view.close();
       await report(run, summary, json, view.answers);

@@ -247,7 +247,8 @@ export interface ConfigInput {
    * Loss function: grpo, bnpo, dr_grpo, dapo, cispo, sapo, luspo or vespo as in TRL, or your own. The paper uses the original grpo. TRL: loss_type.
    * @default "grpo"
    */
-  lossType?: string | undefined;
+  lossType?:
+    'grpo' | 'bnpo' | 'dr_grpo' | 'dapo' | 'luspo' | 'cispo' | 'sapo' | 'vespo' | (string & {}) | undefined;
   /**
    * Parameters of losses by loss name (docs/losses.md).
    * @default {}

@@ -82,7 +82,10 @@ function rewardProblems(values: Values, registered: readonly string[]): ConfigPr
   const unknown = all.flatMap(({ path, name }) => {
     // A value that is not a string is a type error, which the schema reports.
     if (typeof name !== 'string' || known.includes(name)) return [];
-    const hint = didYouMean(name, known) || `; choose one of ${known.join(', ')}`;
+    const file = /[/\\]|\.[cm]?[jt]s$/.test(name)
+      ? `; a reward in a file goes under rewardModules: rewardModules.NAME=${name}, and reward NAME`
+      : '';
+    const hint = file || didYouMean(name, known) || `; choose one of ${known.join(', ')}`;
     return [{ path, message: `there is no reward ${shownJson(name)}${hint}` }];
   });
   return [...clashes, ...unknown];

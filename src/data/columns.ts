@@ -125,7 +125,9 @@ export class ColumnMap implements RowMap {
   private missing(roles: readonly Role[], columns: readonly string[]): string {
     const wanted = roles.flatMap((role) => this.names(role)).join(', ');
     const settings = roles.map((role) => `columns.${role}`).join(' or ');
-    return `has no value for the ${roles.join(' or ')} (looked for ${wanted}); its columns are ${columns.join(', ')}. Set the right one with ${settings}`;
+    return `has no value for the ${roles.join(' or ')} (looked for ${wanted}); its columns are ${columns.join(', ')}. Set the right one with ${settings}${
+      roles.includes('answer') ? ', or judge without references (docs/tasks.md)' : ''
+    }`;
   }
 }
 

@@ -173,7 +173,7 @@ export function createRunDirectory(path: string, config: unknown): RunDirectory 
     if (holdsRun(path)) {
       throw new AcoerError(
         'RUN_EXISTS',
-        `${path} already contains a run; resume it with --resume ${path}, or choose another folder with --out.`,
+        `${path} already contains a run; resume it (--resume ${path}, or resume of train()), or choose another folder (--out, or out).`,
       );
     }
     // Left by a start that was killed. Any other file may belong to someone else.

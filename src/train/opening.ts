@@ -15,6 +15,8 @@ import {
   type StoredCheckpoint,
 } from '../run';
 import type { RunSummary } from './events';
+import { listRewards } from '../rewards/registry';
+import type { PlainParts } from './plain';
 import { checkModules, checkResumed } from './identity';
 import {
   closeInputs,
@@ -118,12 +120,33 @@ function withStoredCommits(wanted: Config, stored: Config): Config {
 export const overStored = (stored: Config, wanted: Config): Config =>
   withStoredCommits(withAbsolutePaths(wanted), stored);
 
+/** @throws BAD_CONFIG for a reward that the program which trained the run had registered */
+function checkRegistered(
+  run: string,
+  { reward = [], rewardModules = {} }: ConfigInput,
+  own: PlainParts['rewards'] = new Map(),
+): void {
+  const names = typeof reward === 'string' ? [reward] : reward.map(({ name }) => name);
+  const known = new Set([
+    ...listRewards().map(({ name }) => name),
+    ...own.keys(),
+    ...Object.keys(rewardModules),
+  ]);
+  const unknown = names.find((name) => !known.has(name));
+  if (unknown === undefined) return;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `${run} was trained with the reward "${unknown}", which its program had registered: call registerReward('${unknown}', ...) before train({ resume }), or give the function again as reward.`,
+  );
+}
+
 /** The stored configuration, and the same under the new settings. */
 function resumedConfig(
   run: RunDirectory,
   { settings: { preset, ...values }, parts: { rewards } }: Pick<Asked, 'settings' | 'parts'>,
 ): { stored: Config; wanted: Config } {
   const own = run.trainSettings() as ConfigInput;
+  checkRegistered(run.path, own, rewards);
   const stored = resolveTrainConfig([own], undefined, rewards);
   // A preset's values replace the stored ones like any others.
   const over = mergeLayers([values], preset);
