@@ -18,12 +18,13 @@ export interface Course {
   thinking: (step: number) => number;
   wrongLonger?: number;
 }
+interface SyntheticRuns {
+  courseRun: (options: Course) => Iterable<KnownMetrics>;
+  syntheticRun: (options: Options) => Iterable<KnownMetrics>;
+  beta: (random: () => number, a: number, b: number) => number;
+  FALLS: Record<string, (random: () => number, solve: Solve, points: number) => number>;
+  uniform: (seed: number) => () => number;
+}
 // eslint-disable-next-line @typescript-eslint/no-require-imports
-export const { courseRun, syntheticRun, beta, FALLS, uniform } =
-  require('../../scripts/synthetic-runs.cjs') as {
-    courseRun: (options: Course) => Iterable<KnownMetrics>;
-    syntheticRun: (options: Options) => Iterable<KnownMetrics>;
-    beta: (random: () => number, a: number, b: number) => number;
-    FALLS: Record<string, (random: () => number, solve: Solve, points: number) => number>;
-    uniform: (seed: number) => () => number;
-  };
+const runs = require('../../scripts/synthetic-runs.cjs') as SyntheticRuns;
+export const { courseRun, syntheticRun, beta, FALLS, uniform } = runs;
