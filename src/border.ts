@@ -23,13 +23,18 @@ export const badArgument = (what: string, wanted: string, found: unknown): Acoer
   new AcoerError('BAD_ARGUMENT', `${what} must be ${wanted}, not ${shownValue(found)}.`);
 
 /** @throws BAD_ARGUMENT */
-export function needObject(what: string, value: unknown): asserts value is Record<string, unknown> {
+export function needObject(what: string, value: unknown): void {
   if (!isRecord(value)) throw badArgument(what, 'an object', value);
 }
 
 /** @throws BAD_ARGUMENT */
-export function needString(what: string, value: unknown): asserts value is string {
+export function needString(what: string, value: unknown): void {
   if (typeof value !== 'string') throw badArgument(what, 'a string', value);
+}
+
+/** @throws BAD_ARGUMENT */
+export function needList(what: string, value: unknown): void {
+  if (!Array.isArray(value)) throw badArgument(what, 'a list', value);
 }
 
 /** @throws BAD_ARGUMENT */

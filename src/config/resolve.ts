@@ -1,4 +1,5 @@
 /** Combines what a user wrote (preset, file, options, --set) into one validated configuration. */
+import { needList, needObject } from '../border';
 import { configSchema, type Config } from './fields';
 import { didYouMean } from './nearest';
 import type { ConfigInput } from './options.generated';
@@ -118,6 +119,8 @@ export function resolveConfig(
   preset?: string,
   rewardNames?: readonly string[],
 ): Config {
+  needList('the layers of resolveConfig()', layers);
+  layers.forEach((layer, i) => needObject(`layers[${i}]`, layer));
   let given: Values = {};
   for (const layer of layers) given = overlay(given, layer);
   const { preset: named, ...values } = given;

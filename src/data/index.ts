@@ -2,6 +2,7 @@
 export { BadRow } from './bad-row';
 export { chatOf } from './chat';
 export { head, questionOf, type RowMap, type RowProblem, solutionText, USUAL, valueAt } from './columns';
+export { givenDataset } from './given';
 export { evalSpec, isLocal, trainSpec, withAbsolutePath } from './config';
 export { joinNames, partNames } from './join';
 export { type Dataset, type DatasetSpec, datasetOf, loadDataset } from './load';

@@ -1,4 +1,5 @@
 /** Reads data sets by name, hub id or path. */
+import { badArgument, needObject, needSignal, needString } from '../border';
 import { readdir, stat } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { AcoerError, whyUnreadable } from '../errors';
@@ -237,6 +238,10 @@ export async function loadParts(spec: DatasetSpec): Promise<Dataset[]> {
  * rows that cannot be read, with file and line; HUB when the hub cannot deliver it
  */
 export async function loadDataset(spec: DatasetSpec): Promise<Dataset> {
+  needObject('the options of loadDataset()', spec);
+  needString('name', spec.name);
+  if (!['train', 'eval'].includes(spec.split)) throw badArgument('split', '"train" or "eval"', spec.split);
+  needSignal('signal', spec.signal);
   const parts = await loadParts(spec);
   return parts.length === 1 ? parts[0]! : guarded(joinDatasets(spec.name, parts));
 }

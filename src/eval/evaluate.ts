@@ -1,6 +1,7 @@
 /** Answers a benchmark with a model and grades the answers as they end. */
 import { abortable } from '../abortable';
-import type { Dataset } from '../data';
+import { badArgument, needFunction, needMethods, needObject, needSignal } from '../border';
+import { givenDataset, type Dataset } from '../data';
 import type { Model, Policy } from '../engine/types';
 import { isPromise } from '../deadline';
 import { AcoerError } from '../errors';
@@ -17,6 +18,7 @@ import {
   SlotLimit,
 } from '../sampling';
 import {
+  givenTokenizer,
   measureCompletion,
   promptFaults,
   renderPrompts,
@@ -250,12 +252,38 @@ class Evaluator {
   }
 }
 
+/** @throws BAD_ARGUMENT naming the option that is not what it must be */
+function givenOptions(options: EvalOptions): EvalOptions {
+  needObject('the options', options);
+  const { model, policy, tokenizer, dataset, sampling, maxNewTokens, signal, grade } = options;
+  needMethods('model', model, ['generate']);
+  if (policy !== null) needObject('policy', policy);
+  if (sampling !== 'greedy') {
+    needObject('sampling', sampling);
+    if (!(sampling.temperature > 0))
+      throw badArgument('sampling.temperature', 'a number above 0', sampling.temperature);
+    if (!Number.isSafeInteger(sampling.seed))
+      throw badArgument('sampling.seed', 'a whole number', sampling.seed);
+  }
+  if (!Number.isInteger(maxNewTokens) || maxNewTokens < 1) {
+    throw badArgument('maxNewTokens', 'a whole number of at least 1', maxNewTokens);
+  }
+  needSignal('signal', signal);
+  if (grade !== undefined) needFunction('grade', grade);
+  return {
+    ...options,
+    tokenizer: givenTokenizer('tokenizer', tokenizer),
+    dataset: givenDataset('dataset', dataset),
+  };
+}
+
 /**
  * The rows of all answers in the order of problems and samples. Texts go only to `onCompletion`, so memory
  * does not grow with their lengths.
  * @throws CANCELLED if `signal` fires before every problem is answered
  */
-export async function answerProblems(options: EvalOptions): Promise<EvalRow[]> {
+export async function answerProblems(given: EvalOptions): Promise<EvalRow[]> {
+  const options = givenOptions(given);
   const { n, dataset, samples = 1, finished = [] } = options;
   const problems = Math.min(n, dataset.size);
   if (!Number.isInteger(problems) || problems < 1) {

@@ -1,4 +1,5 @@
 /** Groups rows by problem, the unit of resampling, pairing and voting. */
+import { needList, needObject } from '../border';
 import type { EvalRow } from './summary';
 
 /** The answers to one problem, at least one. */
@@ -6,6 +7,8 @@ export type ProblemRows = [first: EvalRow, ...rest: EvalRow[]];
 
 /** The answers to each problem in sample order, problems in benchmark order. */
 export function byProblem(rows: readonly EvalRow[]): ProblemRows[] {
+  needList('rows', rows);
+  rows.forEach((row, i) => needObject(`rows[${i}]`, row));
   const groups = new Map<number, ProblemRows>();
   for (const row of rows) {
     const group = groups.get(row.index);

@@ -124,8 +124,8 @@ function statusCounts(rows: readonly EvalRow[]): Record<VerdictStatus, number> {
 
 /** All figures of at least one row. The order of `rows` does not matter. */
 export function report(rows: readonly EvalRow[], options: BootstrapOptions = {}): EvalReport {
+  const groups = byProblem(rows);
   const ordered = [...rows].sort(inOrder);
-  const groups = byProblem(ordered);
   const summary = summarise(ordered);
   return {
     ...summary,

@@ -8,6 +8,7 @@ import type { Ranks } from '../ranks';
 import type { BoundReward } from '../rewards/types';
 import type { Decoding, Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
+import { AcoerError, errorMessage } from '../errors';
 import { streamSeed } from '../rng';
 import type { OpenBatch } from './batch';
 import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
@@ -107,7 +108,14 @@ export interface LoopPosition {
 /** The state before the first step. */
 export function initialState(rewards: readonly WeightedReward[], maxLength: number): LoopState {
   const rewardStates: Record<string, unknown> = {};
-  for (const { reward } of rewards) rewardStates[reward.name] = reward.initialState({ maxLength });
+  for (const { reward } of rewards) {
+    try {
+      rewardStates[reward.name] = reward.initialState({ maxLength });
+    } catch (cause) {
+      const message = `Reward "${reward.name}" failed to make its first state: ${errorMessage(cause)}`;
+      throw new AcoerError('REWARD_FAILED', message, { cause });
+    }
+  }
   return {
     step: 0,
     cursor: 0,

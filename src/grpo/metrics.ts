@@ -5,7 +5,8 @@ import { AcoerError, errorMessage } from '../errors';
 import { isReservedMetric, type KnownMetrics, type MetricName, type MetricWriter } from '../metric-names';
 import type { Rollout, StepMetrics } from '../types';
 import type { GenerationBatch } from './batch';
-import { shownJson } from '../json';
+import { isRecord, shownJson } from '../json';
+import { shownValue } from '../border';
 import type { LoopContext } from './context';
 import { groupMetrics } from './group-metrics';
 import { isGraded, isTruncated, type Sample } from './sample';
@@ -96,6 +97,7 @@ function addOwn(
   } catch (cause) {
     throw fault(`could not be made: ${errorMessage(cause)}`, cause);
   }
+  if (!isRecord(given)) throw fault(`must be an object of numbers, not ${shownValue(given)}`);
   const taken = Object.keys(given).find((key) => isReservedMetric(key, writer) || Object.hasOwn(line, key));
   if (taken === undefined) {
     Object.assign(line, given);

@@ -1,4 +1,5 @@
 /** The reward lab: what a reward does to a group, without training. */
+import { needObject } from '../border';
 import { resolve } from 'node:path';
 import { AcoerError } from '../errors';
 import { didYouMean } from '../config/nearest';
@@ -203,6 +204,7 @@ async function openChosen(options: LabOptions, settings: LabSettings, opened: Bo
  * @throws BAD_CONFIG, BAD_INPUT, or REWARD_FAILED naming the reward and the answer
  */
 export async function runLab(options: LabOptions = {}): Promise<LabReport> {
+  needObject('the options of runLab()', options);
   const settings = settingsOf(options);
   const source = sourceOf(options, settings);
   const bound: BoundReward[] = [];

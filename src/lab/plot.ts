@@ -2,6 +2,7 @@
  * The lab's report as an SVG picture: for each class of answers, advantage by length and pressure by spread;
  * and how much of the length weight is left by epsilon.
  */
+import { needList, needObject } from '../border';
 import { balanceOf, holdOf } from './length-weight';
 import { homogeneousOf } from './prediction';
 import { heightOf, legend, MARGIN, panelSvg, svgDocument, type Line, type Panel } from './svg';
@@ -105,6 +106,8 @@ const pathways = ({ prediction }: RewardReport): string => {
 
 /** An SVG document. Axes come from d3-scale, an ES module, so it arrives as a promise. */
 export async function plotLab(report: LabReport): Promise<string> {
+  needObject('the report of plotLab()', report);
+  needList('report.rewards', report.rewards);
   const panels = [...CLASSES.flatMap((kind) => panelsOf(report, kind)), ...epsilonPanels(report)];
   const drawn = await Promise.all(panels.map((panel, i) => panelSvg(panel, i % 2, Math.floor(i / 2))));
   const entries = report.rewards.map((reward) => `${reward.name}: ${pathways(reward)}`);

@@ -1,4 +1,5 @@
 /** The known losses: TRL's eight and registered ones. */
+import { checkName, needMethods, needObject } from '../border';
 import type { z } from 'zod';
 import { AcoerError } from '../errors';
 import { cispo } from './cispo';
@@ -16,12 +17,18 @@ const registry = new Map(BUILT_IN.map((loss) => [loss.name, loss]));
  * reserved. `parameters` are zod types with defaults; `lossParams.<name>` in the configuration sets them.
  */
 export function registerLoss<Shape extends z.ZodRawShape>(loss: LossDefinition<Shape>): void {
-  if (loss.name === '' || builtInNames.has(loss.name)) {
-    const why = loss.name === '' ? 'needs a name' : `named "${loss.name}" is built in; choose another name`;
-    throw new AcoerError('BAD_CONFIG', `A loss ${why}`);
+  needObject('the loss', loss);
+  checkName('loss', loss.name);
+  if (builtInNames.has(loss.name)) {
+    throw new AcoerError('BAD_CONFIG', `A loss named "${loss.name}" is built in; choose another name`);
   }
+  needObject(`loss "${loss.name}": parameters`, loss.parameters);
+  needMethods(`loss "${loss.name}"`, loss, ['normalizer', 'compute', 'metrics']);
   registry.set(loss.name, loss);
 }
+
+/** Whether the loss comes with the program. */
+export const isBuiltInLoss = (name: string): boolean => builtInNames.has(name);
 
 /** Every known loss, built-in ones first. */
 export const listLosses = (): LossDefinition[] => [...registry.values()];

@@ -2,6 +2,7 @@
  * The sum over tokens that all of TRL's losses share: importance ratios, the rule for one token, weights, the
  * KL term.
  */
+import { needFunction, needObject } from '../border';
 import { addKl } from './kl';
 import type { LossBatch, LossResult, LossSettings } from './types';
 
@@ -40,8 +41,11 @@ export interface TokenLoss {
 export function sumOverTokens(
   batch: LossBatch,
   settings: LossSettings,
-  { ruleOf, meanOfSequence = false, weighsItself = false }: TokenLoss,
+  tokenLoss: TokenLoss,
 ): Omit<LossResult, 'measures'> {
+  for (const [what, value] of Object.entries({ batch, settings, loss: tokenLoss })) needObject(what, value);
+  const { ruleOf, meanOfSequence = false, weighsItself = false } = tokenLoss;
+  needFunction('ruleOf', ruleOf);
   const result = { loss: 0, slopes: new Float64Array(batch.logprobs.length), klSum: 0 };
   const weights = weighsItself ? null : batch.importanceWeights;
   for (const sequence of sequencesOf(batch)) {

@@ -1,4 +1,5 @@
 /** The model families whose config.json can be read. */
+import { checkName, needObject, needString } from '../border';
 import { AcoerError } from '../errors';
 import { llama } from './llama';
 import { mistral } from './mistral';
@@ -16,6 +17,9 @@ const registry = new Map(BUILT_IN.map((family) => [family.architecture, family])
  * @throws BAD_CONFIG for the names of a built-in family
  */
 export function registerModelFamily(family: ModelFamily): void {
+  needObject('the model family', family);
+  checkName('model family', family.architecture);
+  needString('modelType', family.modelType);
   const { architecture, modelType } = family;
   if (BUILT_IN.some((own) => own.architecture === architecture || own.modelType === modelType)) {
     throw new AcoerError(

@@ -2,6 +2,7 @@
  * GPUs that a run can be planned for without having one. Figures are the manufacturers' (data sheets, dense
  * rates, no sparsity) unless `source` says otherwise; none was measured by this program.
  */
+import { needString } from '../border';
 import type { Dtype } from '../engine/types';
 import { AcoerError } from '../errors';
 import type { Ceilings } from './cost';
@@ -99,6 +100,7 @@ const CARDS: Readonly<Record<Lowercase<(typeof DEVICE_NAMES)[number]>, Card>> = 
 
 /** A known GPU by name, case-insensitive. Throws BAD_CONFIG listing the names. */
 export function namedDevice(name: string, dtype: Dtype): PlanDevice {
+  needString('the name of the device', name);
   const known = DEVICE_NAMES.find((candidate) => candidate === name.toUpperCase());
   const card = known && CARDS[known.toLowerCase() as Lowercase<typeof known>];
   if (card === undefined) {

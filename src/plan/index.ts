@@ -1,4 +1,5 @@
 /** What a run will need, before it is started: memory by item, slots, time by phase, and what to change. */
+import { needObject } from '../border';
 import type { Config } from '../config';
 import type { Dtype } from '../engine/types';
 import { AcoerError } from '../errors';
@@ -88,6 +89,8 @@ function* planning({ config: asked, model, device: whole, ...given }: PlanInput)
 
 /** Predicts a run. Pure: reads no file and no device. It takes seconds; `planRunPaced` does not hold others up. */
 export function planRun(input: PlanInput): Plan {
+  needObject('the input of planRun()', input);
+  for (const part of ['config', 'model', 'device'] as const) needObject(part, input[part]);
   const work = planning(input);
   for (;;) {
     const { done, value } = work.next();

@@ -1,4 +1,5 @@
 /** This machine as a device to plan for. */
+import { needMethods } from '../border';
 import type { Dtype, Engine } from '../engine/types';
 import { CPU_EXPECTATION, gpuExpectation, type PlanDevice } from './devices';
 
@@ -8,6 +9,7 @@ import { CPU_EXPECTATION, gpuExpectation, type PlanDevice } from './devices';
  * @param dtype type in which to measure read bandwidth and matmul rate (seconds, 0.6 GB); without it no times
  */
 export async function engineDevice(engine: Engine, dtype?: Dtype): Promise<PlanDevice> {
+  needMethods('engine', engine, ['memory']);
   const { device, name, threads } = engine.deviceInfo;
   const kind = device === 'cpu' ? 'cpu' : 'cuda';
   const { deviceFreeBytes, deviceTotalBytes, residentBytes } = await engine.memory();

@@ -1,4 +1,5 @@
 /** The shape of a model from its config.json, or from its name if the shape is known. */
+import { needString } from '../border';
 import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Dtype } from '../engine/types';
@@ -49,6 +50,7 @@ function knownModel(name: string): PlannedModel | undefined {
 
 /** `name` is as in `model:` of a configuration; for a hub model only its config is downloaded. */
 export async function plannedModel(name: string): Promise<PlannedModel> {
+  needString('the name of the model', name);
   const known = existsSync(name) ? undefined : knownModel(name);
   return known ?? readPlannedModel(await resolveShape(name));
 }

@@ -1,4 +1,5 @@
 /** `acoer report`: one HTML file about a run, or about several compared. */
+import { needList, needString } from '../border';
 import { join, resolve, sep } from 'node:path';
 import { AcoerError, whyUnreadable } from '../errors';
 import { writeFileAtomic } from '../run';
@@ -74,6 +75,8 @@ function refuseTwice(paths: readonly string[]): void {
  * @throws BAD_INPUT if one is not a run or is given twice, or naming a damaged file of it
  */
 export async function makeReport(paths: readonly string[], { title }: ReportOptions = {}): Promise<Report> {
+  needList('the runs of makeReport()', paths);
+  paths.forEach((path, i) => needString(`runs[${i}]`, path));
   refuseTwice(paths);
   const runs = named(paths.map(readRun));
   const reports: RunReport[] = [];
@@ -86,6 +89,8 @@ export async function makeReport(paths: readonly string[], { title }: ReportOpti
 
 /** Writes every figure as SVG, PNG and CSV into `folder`. @throws BAD_INPUT if it cannot be written */
 export async function writeFigures(folder: string, figures: readonly Figure[]): Promise<void> {
+  needString('folder', folder);
+  needList('figures', figures);
   for (const figure of figures) {
     const png = await toPng(figure.svg);
     try {

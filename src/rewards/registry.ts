@@ -1,4 +1,5 @@
 /** Rewards by name. `format` is listed too, but the loop adds it to every answer with its own weight. */
+import { checkName } from '../border';
 import { didYouMean } from '../config/nearest';
 import { AcoerError } from '../errors';
 import { shownJson } from '../json';
@@ -19,9 +20,9 @@ export function registerReward<State>(
   name: string,
   reward: RewardFunction | UserReward<State> | RewardDefinition,
 ): void {
-  if (name === '' || isBuiltIn(name)) {
-    const why = name === '' ? 'needs a name' : `named "${name}" is built in; choose another name`;
-    throw new AcoerError('BAD_CONFIG', `A reward ${why}`);
+  checkName('reward', name);
+  if (isBuiltIn(name)) {
+    throw new AcoerError('BAD_CONFIG', `A reward named "${name}" is built in; choose another name`);
   }
   registry.set(name, definitionOf(name, reward));
 }

@@ -1,4 +1,5 @@
 /** `sft`: supervised fine-tuning in one call. */
+import { needFunction, needObject, needSignal } from '../border';
 import { AcoerError } from '../errors';
 import { memoryName } from '../data';
 import { discardRunDirectory } from '../run';
@@ -85,6 +86,9 @@ async function startDriver(
  * `signal`; LOAD_FAILED, DEVICE, ... from the engine
  */
 export async function sft(options: SftOptions): Promise<SftSummary> {
+  needObject('the options of sft()', options);
+  needSignal('signal', options.signal);
+  if (options.onEvent !== undefined) needFunction('onEvent', options.onEvent);
   const { out, resume, signal, onEvent } = options;
   const emit = (event: SftEvent) => onEvent?.(event);
   const warn = (message: string) => emit({ type: 'warning', message });

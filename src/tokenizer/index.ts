@@ -10,6 +10,7 @@ import { type FindLost, lostFinder } from './lost';
 import { makeRenderer, type RenderChat } from './template';
 
 export type { TokenizerFingerprints } from './files';
+export { givenTokenizer } from './given';
 export type { Lost } from './lost';
 export {
   DEFAULT_PROMPT_TEMPLATE,

@@ -1,4 +1,6 @@
 /** Engine, model and policy of a run, opened last, and the record of all that is open. */
+import { needMethods } from '../border';
+import { AcoerError, errorMessage } from '../errors';
 import type { Config } from '../config';
 import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
@@ -136,6 +138,18 @@ export async function openModel(
   }
 }
 
+/** @throws SAMPLER_FAILED when the user's function throws; BAD_ARGUMENT when it makes no sampler */
+function madeSampler(make: SamplerMaker, parts: Parameters<SamplerMaker>[0]): Sampler {
+  let sampler: Sampler;
+  try {
+    sampler = make(parts);
+  } catch (cause) {
+    throw new AcoerError('SAMPLER_FAILED', `sampler() failed: ${errorMessage(cause)}`, { cause });
+  }
+  needMethods('what sampler() returns', sampler, ['sample', 'follow']);
+  return sampler;
+}
+
 function loopContext(
   config: Config,
   { rewards, judge, tokenizer, trainData: dataset, planned, skippedRows }: Inputs,
@@ -159,6 +173,6 @@ function loopContext(
     schedule: scheduleOf(config),
     memory,
     ranks: ONE_RANK,
-    sampler: makeSampler({ engineSampler, policy, tokenizer }),
+    sampler: madeSampler(makeSampler, { engineSampler, policy, tokenizer }),
   };
 }

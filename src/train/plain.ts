@@ -1,4 +1,5 @@
 /** Plain functions and arrays given to `train`, as parts of a run and the names that its settings have for them. */
+import { checkName } from '../border';
 import type { ConfigInput } from '../config';
 import { memoryName } from '../data';
 import { AcoerError } from '../errors';
@@ -54,6 +55,7 @@ const isRows = (value: unknown): value is readonly Row[] => Array.isArray(value)
 /** A function's own name; a number follows the second of that name. */
 function nameFor(reward: RewardFunction, taken: ReadonlySet<string>): string {
   const own = reward.name || 'reward';
+  checkName('reward', own);
   if (isBuiltIn(own)) {
     throw new AcoerError('BAD_CONFIG', `A reward named "${own}" is built in; give the function another name`);
   }

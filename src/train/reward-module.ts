@@ -1,4 +1,5 @@
 /** A reward from a user's file, in its own thread. */
+import { checkName } from '../border';
 import type { BoundReward, ObserveView, RewardScore, RewardView } from '../rewards/types';
 import type { Group, Rollout } from '../types';
 import { openModuleThread, type Call, type ModuleThread, type ThreadSetup } from './module-thread';
@@ -81,6 +82,7 @@ export async function openRewardModule(
   loadTimeoutMs?: number,
   signal?: AbortSignal,
 ): Promise<BoundReward> {
+  checkName('reward', setup.name);
   const { thread, first } = await openModuleThread<ToReward>('reward', 'reward-worker.js', setup, timeoutMs, {
     loadTimeoutMs,
     signal,

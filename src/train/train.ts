@@ -15,7 +15,10 @@ import { plainParts, type PlainOptions } from './plain';
 import { Progress } from './progress';
 import { RunDriver } from './run';
 import { trackers } from './own-sinks';
-import { openSinks, type Sink, type Sinks } from './sinks';
+import { checkSinks, openSinks, type Sink, type Sinks } from './sinks';
+import { givenTokenizer } from '../tokenizer';
+import { givenDataset } from '../data';
+import { needFunction, needMethods, needObject, needSignal } from '../border';
 import { startState } from './start';
 import { lacksIdentity, otherMaker, startsMonitorOver } from './state';
 import { Watchdog, type WatchdogParts } from './watchdog';
@@ -289,6 +292,23 @@ async function startRun(
   }
 }
 
+/** @throws BAD_ARGUMENT naming the option that is not what it must be */
+function givenOptions(options: TrainOptions): TrainOptions {
+  needObject('the options of train()', options);
+  const { signal, onEvent, sampler, sinks, engine, tokenizer, trainData, evalData } = options;
+  needSignal('signal', signal);
+  if (onEvent !== undefined) needFunction('onEvent', onEvent);
+  if (sampler !== undefined) needFunction('sampler', sampler);
+  if (engine !== undefined) needMethods('engine', engine, ['loadModel', 'memory', 'dispose']);
+  checkSinks(sinks);
+  return {
+    ...options,
+    ...(tokenizer !== undefined && { tokenizer: givenTokenizer('tokenizer', tokenizer) }),
+    ...(trainData !== undefined && { trainData: givenDataset('trainData', trainData) }),
+    ...(evalData !== undefined && { evalData: givenDataset('evalData', evalData) }),
+  };
+}
+
 /** @throws BAD_CONFIG for something that cannot be accepted, or for a run that is not resumed */
 function checkedAcceptance({ acceptChanged = [], resume }: TrainOptions): readonly 'reward'[] {
   const unknown = acceptChanged.find((what) => (what as string) !== 'reward');
@@ -322,10 +342,11 @@ function checkedTrust({ trust = false, resume, fork }: TrainOptions): boolean {
  * Opens a run, new, forked or resumed; it trains when it is iterated over or its `result()` is awaited. Resolves
  * once the model is loaded.
  *
- * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; LOAD_FAILED, DEVICE,
+ * @throws BAD_ARGUMENT, BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; LOAD_FAILED, DEVICE,
  * ... from the engine
  */
-export async function train(options: TrainOptions = {}): Promise<TrainRun> {
+export async function train(given: TrainOptions = {}): Promise<TrainRun> {
+  const options = givenOptions(given);
   const { resume, fork, signal, onEvent, tokenizer, trainData, evalData } = options;
   if (resume !== undefined && fork !== undefined) {
     throw new AcoerError('BAD_CONFIG', 'A run is either resumed or forked: leave out resume or fork.');

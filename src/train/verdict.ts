@@ -1,4 +1,5 @@
 /** The verdict on a run: whether thinking got shorter and accuracy held against the base and its own peak. */
+import { needList, needObject } from '../border';
 import { type AccuracyChange, accuracyChange } from '../eval';
 import { mean, sampleStd } from '../statistics';
 import type { KnownMetrics } from '../metric-names';
@@ -196,6 +197,9 @@ const shownOf = ({ greedy, sampled }: Evaluation): RunEvaluation | null => sampl
  * @returns null when the run evaluated nothing
  */
 export function runVerdict(summary: RunSummary, lines: readonly KnownMetrics[]): RunVerdict | null {
+  needObject('summary', summary);
+  for (const part of ['base', 'trained'] as const) needObject(`summary.${part}`, summary[part]);
+  needList('lines', lines);
   const { base, trained: end } = summary;
   const [before, after] = [shownOf(base), shownOf(end)];
   if (before === null || after === null) return null;

@@ -70,7 +70,7 @@ test("a user's loss trains, with its parameters from the configuration", async (
 
 test('built-in names are reserved, and a loss needs a name', () => {
   expect(() => registerLoss(own('grpo'))).toThrow('built in');
-  expect(() => registerLoss(own(''))).toThrow('needs a name');
+  expect(() => registerLoss(own(''))).toThrow('must not be empty');
   expect(listLosses().map(({ name }) => name)).toContain('vespo');
 });
 
