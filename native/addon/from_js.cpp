@@ -87,6 +87,20 @@ std::optional<DropoutKey> readDropout(const Fields& fields) {
   return DropoutKey{fields.seed("dropoutSeed")};
 }
 
+namespace {
+
+Target targetNamed(const std::string& name, const std::string& where) {
+  const auto found = std::find(kTargetNames.begin(), kTargetNames.end(), name);
+  if (found == kTargetNames.end()) {
+    fail(ErrorCode::kBadArgument, where + " names \"" + name +
+                                      "\"; LoRA adapts q_proj, k_proj, v_proj, o_proj, gate_proj, "
+                                      "up_proj and down_proj");
+  }
+  return static_cast<Target>(found - kTargetNames.begin());
+}
+
+}  // namespace
+
 PolicyOptions readPolicyOptions(const Fields& fields) {
   PolicyOptions options;
   options.kind = oneOf(fields, "kind", kKinds);
@@ -99,14 +113,14 @@ PolicyOptions readPolicyOptions(const Fields& fields) {
   options.beta2 = fields.number("beta2");
   options.eps = fields.number("eps");
   for (const std::string& name : fields.texts("targets")) {
-    const auto found = std::find(kTargetNames.begin(), kTargetNames.end(), name);
-    if (found == kTargetNames.end()) {
-      fail(ErrorCode::kBadArgument,
-           fields.at("targets") + " names \"" + name +
-               "\"; LoRA adapts q_proj, k_proj, v_proj, o_proj, gate_proj, "
-               "up_proj and down_proj");
-    }
-    options.targets[found - kTargetNames.begin()] = true;
+    options.targets[targetNamed(name, fields.at("targets"))] = true;
+  }
+  for (const Fields& matrix : fields.objects("matrices")) {
+    options.matrices.push_back({.layer = matrix.integer("layer"),
+                                .target = targetNamed(matrix.text("module"), matrix.at("module")),
+                                .rank = matrix.integer("rank"),
+                                .alpha = matrix.number("alpha")});
+    options.targets[options.matrices.back().target] = true;
   }
   return options;
 }

@@ -1,6 +1,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "engine_wrap.h"
+#include "lora.h"
 #include "ops.h"
 #include "to_js.h"
 
@@ -12,7 +13,10 @@ Pack nothing() {
 }
 
 PolicyFacts takePolicy(Session& session, int64_t model, const std::shared_ptr<Policy>& policy) {
-  return {session.add(model, policy), policy->options, policyParameterCount(*policy)};
+  return {session.add(model, policy), policy->options,
+          policy->isLora() ? loraMatrices(policy->model->spec, policy->options)
+                           : std::vector<LoraMatrix>(),
+          policyParameterCount(*policy)};
 }
 
 }  // namespace

@@ -54,6 +54,16 @@ Napi::Value toJs(Napi::Env env, const PolicyFacts& facts) {
     if (facts.options.targets[i])
       targets[targets.Length()] = Napi::String::New(env, kTargetNames[i]);
   }
+  auto matrices = Napi::Array::New(env, facts.matrices.size());
+  for (uint32_t i = 0; i < facts.matrices.size(); i++) {
+    const LoraMatrix& matrix = facts.matrices[i];
+    auto entry = Napi::Object::New(env);
+    entry["layer"] = count(matrix.layer);
+    entry["module"] = kTargetNames[matrix.target];
+    entry["rank"] = count(matrix.rank);
+    entry["alpha"] = matrix.alpha;
+    matrices[i] = entry;
+  }
   auto object = Napi::Object::New(env);
   object["policy"] = count(facts.policy);
   object["kind"] = lora ? "lora" : "full";
@@ -62,6 +72,7 @@ Napi::Value toJs(Napi::Env env, const PolicyFacts& facts) {
   object["alpha"] = lora ? facts.options.alpha : 0.0;
   object["rslora"] = Napi::Boolean::New(env, lora && facts.options.rankStabilized);
   object["targets"] = targets;
+  object["matrices"] = matrices;
   return object;
 }
 

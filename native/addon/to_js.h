@@ -18,6 +18,7 @@ namespace acoer {
 struct PolicyFacts {
   int64_t policy = 0;
   PolicyOptions options;
+  std::vector<LoraMatrix> matrices;  // all that is adapted
   int64_t parameterCount = 0;
 };
 

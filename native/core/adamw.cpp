@@ -32,12 +32,25 @@ double globalNorm(const Policy& policy) {
   return at::linalg_vector_norm(norms).item<double>();
 }
 
-// The operands of libtorch's AdamW. All memory that a step needs is allocated here, before the
-// first parameter changes, so that no allocation can fail half-way.
+// Parameters with the same weight decay, as operands of libtorch's AdamW.
 struct Operands {
   std::vector<at::Tensor> values, gradients, expAvgs, expAvgSqs, times;
 
-  Operands(const Policy& policy, double time) {
+  void add(const Parameter& parameter, const at::Tensor& gradient, const at::Tensor& time) {
+    values.push_back(parameter.value);
+    gradients.push_back(gradient);
+    expAvgs.push_back(parameter.expAvg);
+    expAvgSqs.push_back(parameter.expAvgSq);
+    times.push_back(time);
+  }
+};
+
+// All memory that a step needs is allocated here, before the first parameter changes, so that no
+// allocation can fail half-way.
+struct AllOperands {
+  Operands decaying, others;
+
+  AllOperands(const Policy& policy, double time) {
     const at::Tensor timeTensor = at::full(
         {}, time, at::device(policy.model->device).dtype(policy.parameters[0].value.dtype()));
     int64_t most = 0;
@@ -47,13 +60,10 @@ struct Operands {
     const at::Tensor zeros = at::zeros({most}, policy.parameters[0].value.options());
     for (const Parameter& parameter : policy.parameters) {
       const at::Tensor& value = parameter.value;
-      const at::Tensor gradient = gradientOf(parameter);
-      values.push_back(value);
-      gradients.push_back(gradient.defined() ? gradient
-                                             : zeros.narrow(0, 0, value.numel()).view_as(value));
-      expAvgs.push_back(parameter.expAvg);
-      expAvgSqs.push_back(parameter.expAvgSq);
-      times.push_back(timeTensor);
+      const at::Tensor own = gradientOf(parameter);
+      const at::Tensor gradient =
+          own.defined() ? own : zeros.narrow(0, 0, value.numel()).view_as(value);
+      (parameter.decays() ? decaying : others).add(parameter, gradient, timeTensor);
     }
   }
 };
@@ -61,12 +71,16 @@ struct Operands {
 // `clip` is the gradients' factor.
 void updateAll(const Policy& policy, const StepOptions& options, double clip, double time) {
   if (policy.parameters.empty()) return;
-  Operands all(policy, time);
-  if (clip < 1) at::_foreach_mul_(all.gradients, clip);
-  at::_fused_adamw_(all.values, all.gradients, all.expAvgs, all.expAvgSqs, {}, all.times,
-                    options.learningRate, policy.options.beta1, policy.options.beta2,
-                    options.weightDecay, policy.options.eps, /*amsgrad=*/false,
-                    /*maximize=*/false);
+  AllOperands all(policy, time);
+  for (auto& [operands, weightDecay] :
+       {std::pair(&all.decaying, options.weightDecay), std::pair(&all.others, 0.0)}) {
+    if (operands->values.empty()) continue;
+    if (clip < 1) at::_foreach_mul_(operands->gradients, clip);
+    at::_fused_adamw_(operands->values, operands->gradients, operands->expAvgs, operands->expAvgSqs,
+                      {}, operands->times, options.learningRate, policy.options.beta1,
+                      policy.options.beta2, weightDecay, policy.options.eps,
+                      /*amsgrad=*/false, /*maximize=*/false);
+  }
 }
 
 // A factor beyond the range of the weights' type would fail half-way, after the moments were

@@ -7,7 +7,7 @@ namespace acoer {
 
 struct StepOptions {
   double learningRate = 0;
-  double weightDecay = 0;
+  double weightDecay = 0;  // of matrices; norms and biases do not decay (Parameter::decays)
   double maxGradNorm = 0;  // 0: no clipping
 };
 

@@ -42,8 +42,8 @@ struct GroupPart {
 };
 
 AdapterGroup makeGroup(const std::array<LoraPair, kNumTargets>& pairs,
-                       const std::vector<GroupPart>& parts, int64_t columns, double scale,
-                       at::ScalarType dtype, LinearForm form) {
+                       const std::vector<GroupPart>& parts, int64_t columns, at::ScalarType dtype,
+                       LinearForm form) {
   std::vector<at::Tensor> as, bs;
   AdapterGroup group;
   group.form = form;
@@ -51,7 +51,7 @@ AdapterGroup makeGroup(const std::array<LoraPair, kNumTargets>& pairs,
     const LoraPair& pair = pairs[part.target];
     if (!pair.defined()) continue;
     as.push_back(pair.a_RI.detach());
-    bs.push_back((pair.b_OR.detach() * scale).to(dtype));
+    bs.push_back((pair.b_OR.detach() * pair.scale).to(dtype));
     group.blocks.push_back({.b = makeLinear(bs.back(), form),
                             .firstRank = group.ranks,
                             .ranks = pair.a_RI.size(0),
@@ -153,7 +153,7 @@ DecodeAdapter makeDecodeAdapter(const Policy& policy, LinearForm form) {
   DecodeAdapter adapter;
   for (const auto& pairs : policy.lora) {
     auto make = [&](const std::vector<GroupPart>& parts, int64_t columns) {
-      AdapterGroup group = makeGroup(pairs, parts, columns, policy.scale(), dtype, form);
+      AdapterGroup group = makeGroup(pairs, parts, columns, dtype, form);
       if (group.defined()) adapter.maxRanks = std::max(adapter.maxRanks, group.ranks);
       return group;
     };

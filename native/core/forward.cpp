@@ -88,14 +88,26 @@ void checkPass(const PackedSequences& batch, const ModelSpec& spec, double tempe
           temperature);
 }
 
+// Backward ends here: nothing below is trained.
+size_t firstTrainedLayer(const Policy& policy) {
+  if (!policy.isLora()) return 0;
+  const auto adapted = [](const std::array<LoraPair, kNumTargets>& pairs) {
+    return std::any_of(pairs.begin(), pairs.end(), [](const LoraPair& p) { return p.defined(); });
+  };
+  const auto first = std::find_if(policy.lora.begin(), policy.lora.end(), adapted);
+  return static_cast<size_t>(first - policy.lora.begin());
+}
+
 // The residual stream after the last layer, before the final norm.
 at::Tensor runLayers(const LayerPass& pass, PassTape* tape, const Cancel& cancel) {
   at::Tensor x_TD = rowsOf(pass.weights.embed_VD.detach(), pass.layout.ids_T);
   if (tape) tape->layers.resize(pass.weights.layers.size());
+  const size_t firstTrained = tape ? firstTrainedLayer(*pass.policy) : 0;
   for (size_t layer = 0; layer < pass.weights.layers.size(); ++layer) {
     cancel.check();
-    if (tape) tape->layers[layer].x_TD = x_TD;
-    const bool keeps = tape && layer >= tape->firstKept;
+    const bool trained = tape && layer >= firstTrained;
+    if (trained) tape->layers[layer].x_TD = x_TD;
+    const bool keeps = trained && layer >= tape->firstKept;
     x_TD = layerForward(pass, layer, x_TD, keeps ? &tape->layers[layer] : nullptr);
   }
   return x_TD;
@@ -193,12 +205,12 @@ void runPassBackward(PassTape& tape, double temperature, const std::vector<doubl
                      GradientSink& sink, const Cancel& cancel) {
   const LayerPass& pass = tape.pass;
   at::Tensor dx_TD = outputGradient(tape, temperature, dLogprobs, sink, cancel);
-  for (size_t layer = tape.layers.size(); layer-- > 0;) {
+  const size_t firstTrained = firstTrainedLayer(*pass.policy);
+  for (size_t layer = tape.layers.size(); layer-- > firstTrained;) {
     cancel.check();
     LayerTape activations = std::move(tape.layers[layer]);
     if (layer < tape.firstKept) layerRecompute(pass, layer, activations.x_TD, activations);
-    // Nothing below the first layer is trained with adapters.
-    const bool needsInput = layer > 0 || !pass.policy->isLora();
+    const bool needsInput = layer > firstTrained || !pass.policy->isLora();
     dx_TD = layerBackward(pass, layer, activations, dx_TD, sink, needsInput);
   }
   if (!pass.policy->isLora()) {

@@ -38,32 +38,45 @@ std::optional<GpuAdamW> GpuAdamW::of(const Policy& policy) {
   const GpuKernels* kernels = policy.model->kernels;
   if (kernels == nullptr || policy.parameters.empty()) return std::nullopt;
   std::vector<cuda::AdamWTensor> tensors;
+  GpuAdamW step;
   int64_t blocks = 0;
-  for (const Parameter& parameter : policy.parameters) {
-    cuda::AdamWTensor tensor{};
-    if (!describe(parameter, tensor)) return std::nullopt;
-    tensor.firstBlock = blocks;
-    blocks += cuda::adamWBlocks(tensor.count);
-    tensors.push_back(tensor);
+  for (const bool decays : {true, false}) {
+    Group group{.decays = decays, .first = static_cast<int64_t>(tensors.size())};
+    for (const Parameter& parameter : policy.parameters) {
+      if (parameter.decays() != decays) continue;
+      cuda::AdamWTensor tensor{};
+      if (!describe(parameter, tensor)) return std::nullopt;
+      tensor.firstBlock = group.blocks;
+      group.blocks += cuda::adamWBlocks(tensor.count);
+      ++group.count;
+      tensors.push_back(tensor);
+    }
+    blocks += group.blocks;
+    if (group.blocks > 0) step.groups_.push_back(group);
   }
   if (blocks == 0 || blocks > std::numeric_limits<int32_t>::max()) return std::nullopt;
   const auto bytes = static_cast<int64_t>(tensors.size() * sizeof(cuda::AdamWTensor));
-  GpuAdamW step;
   step.kernels_ = kernels;
   step.table_ =
       onDevice(at::from_blob(tensors.data(), {bytes}, at::kByte).clone(), policy.model->device);
   step.sums_B = at::empty({blocks}, at::device(policy.model->device).dtype(at::kFloat));
-  step.count_ = static_cast<int64_t>(tensors.size());
   return step;
 }
 
+const cuda::AdamWTensor* GpuAdamW::entries(const Group& group) const {
+  return static_cast<const cuda::AdamWTensor*>(table_.const_data_ptr()) + group.first;
+}
+
 double GpuAdamW::gradientNorm() const {
-  const cuda::GradientSquaresArgs args{
-      .tensors = static_cast<const cuda::AdamWTensor*>(table_.const_data_ptr()),
-      .sums_B = static_cast<float*>(sums_B.mutable_data_ptr()),
-      .tensorCount = static_cast<int32_t>(count_)};
-  kernels_->launch(cuda::KernelId::gradient_squares, {static_cast<uint32_t>(sums_B.numel()), 1, 1},
-                   args, currentGpuStream(sums_B.device()));
+  auto* groupSums = static_cast<float*>(sums_B.mutable_data_ptr());
+  for (const Group& group : groups_) {
+    const cuda::GradientSquaresArgs args{.tensors = entries(group),
+                                         .sums_B = groupSums,
+                                         .tensorCount = static_cast<int32_t>(group.count)};
+    kernels_->launch(cuda::KernelId::gradient_squares, {static_cast<uint32_t>(group.blocks), 1, 1},
+                     args, currentGpuStream(table_.device()));
+    groupSums += group.blocks;
+  }
   const at::Tensor host_B = sums_B.to(at::kCPU);
   const auto* sums = host_B.const_data_ptr<float>();
   double total = 0;
@@ -74,19 +87,22 @@ double GpuAdamW::gradientNorm() const {
 void GpuAdamW::update(const PolicyOptions& betas, const StepOptions& options, double clip,
                       double time) const {
   const auto narrow = [](double x) { return static_cast<float>(x); };
-  const cuda::AdamWArgs args{
-      .tensors = static_cast<const cuda::AdamWTensor*>(table_.const_data_ptr()),
-      .tensorCount = static_cast<int32_t>(count_),
-      .clip = narrow(clip),
-      .keep = narrow(1 - options.learningRate * options.weightDecay),
-      .oneMinusBeta1 = narrow(1 - betas.beta1),
-      .beta2 = narrow(betas.beta2),
-      .oneMinusBeta2 = narrow(1 - betas.beta2),
-      .rootCorrection2 = narrow(std::sqrt(1 - std::pow(betas.beta2, time))),
-      .eps = narrow(betas.eps),
-      .stepSize = narrow(options.learningRate / (1 - std::pow(betas.beta1, time)))};
-  kernels_->launch(cuda::KernelId::adamw, {static_cast<uint32_t>(sums_B.numel()), 1, 1}, args,
-                   currentGpuStream(sums_B.device()));
+  for (const Group& group : groups_) {
+    const double decay = group.decays ? options.weightDecay : 0;
+    const cuda::AdamWArgs args{
+        .tensors = entries(group),
+        .tensorCount = static_cast<int32_t>(group.count),
+        .clip = narrow(clip),
+        .keep = narrow(1 - options.learningRate * decay),
+        .oneMinusBeta1 = narrow(1 - betas.beta1),
+        .beta2 = narrow(betas.beta2),
+        .oneMinusBeta2 = narrow(1 - betas.beta2),
+        .rootCorrection2 = narrow(std::sqrt(1 - std::pow(betas.beta2, time))),
+        .eps = narrow(betas.eps),
+        .stepSize = narrow(options.learningRate / (1 - std::pow(betas.beta1, time)))};
+    kernels_->launch(cuda::KernelId::adamw, {static_cast<uint32_t>(group.blocks), 1, 1}, args,
+                     currentGpuStream(table_.device()));
+  }
 }
 
 }  // namespace acoer

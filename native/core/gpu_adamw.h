@@ -1,5 +1,5 @@
 // The optimiser's step over all parameters of a policy as two launches of the project's CUDA
-// kernels, with one upload and one copy back.
+// kernels (four where some parameters do not decay), with one upload and one copy back.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,17 @@
 
 namespace acoer {
 
+namespace cuda {
+struct AdamWTensor;
+}
+
 // Holds all memory that a step needs and the addresses of its tensors: it lives during one step.
 class GpuAdamW {
  public:
   // Nothing without kernels, or when a tensor is not fp32 and contiguous.
   static std::optional<GpuAdamW> of(const Policy& policy);
 
-  // Of all gradients: fp32 sums of blocks of fixed size, added in fp64 in the order of the
+  // Of all gradients: fp32 sums of blocks of fixed size, added in fp64 in the order of the groups'
   // parameters.
   double gradientNorm() const;
   // torch.optim.AdamW's update number `time` with the gradients times `clip`.
@@ -23,9 +27,17 @@ class GpuAdamW {
 
  private:
   const GpuKernels* kernels_ = nullptr;
-  at::Tensor table_;   // AdamWTensor of each parameter, as bytes
-  at::Tensor sums_B;   // of squares
-  int64_t count_ = 0;  // parameters
+  // Parameters that decay alike: `count` entries of the table from `first` on, whose blocks are
+  // numbered from 0.
+  struct Group {
+    bool decays = true;
+    int64_t first = 0, count = 0, blocks = 0;
+  };
+  const cuda::AdamWTensor* entries(const Group& group) const;
+
+  std::vector<Group> groups_;
+  at::Tensor table_;  // AdamWTensor of each parameter, by group, as bytes
+  at::Tensor sums_B;  // of squares
 };
 
 }  // namespace acoer

@@ -25,7 +25,6 @@ Projection makeProjection(const LayerPass& pass, size_t layer, const at::Tensor&
   p.trainWeight = !pass.policy->isLora();
   if (pass.policy->isLora()) {
     p.pairs = &pass.policy->lora[layer];
-    p.scale = pass.policy->scale();
     p.merged = pass.merged;
   }
   if (pass.dropout) p.dropout = &*pass.dropout;

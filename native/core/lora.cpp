@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "philox.h"
@@ -37,8 +38,26 @@ std::string targetPath(int64_t layer, Target target) {
          (target <= kO ? ".self_attn." : ".mlp.") + kTargetNames[target];
 }
 
-LoraPair makeLoraPair(const ModelSpec& spec, int64_t rank, uint64_t seed, int64_t layer,
-                      Target target, at::TensorOptions options) {
+std::vector<LoraMatrix> loraMatrices(const ModelSpec& spec, const PolicyOptions& options) {
+  std::vector<LoraMatrix> matrices = options.matrices;
+  if (!matrices.empty()) {
+    std::sort(matrices.begin(), matrices.end(), [](const LoraMatrix& x, const LoraMatrix& y) {
+      return std::pair(x.layer, x.target) < std::pair(y.layer, y.target);
+    });
+    return matrices;
+  }
+  for (int64_t layer = 0; layer < spec.numLayers; ++layer) {
+    for (int target = 0; target < kNumTargets; ++target) {
+      if (!options.targets[static_cast<size_t>(target)]) continue;
+      matrices.push_back({layer, static_cast<Target>(target), options.rank, options.alpha});
+    }
+  }
+  return matrices;
+}
+
+LoraPair makeLoraPair(const ModelSpec& spec, const LoraMatrix& matrix, const PolicyOptions& options,
+                      at::TensorOptions tensorOptions) {
+  const auto [layer, target, rank, alpha] = matrix;
   const TargetShape shape = targetShape(spec, target);
   const double bound = 1 / std::sqrt(static_cast<double>(shape.in));
   const at::Tensor a_RI = at::empty({rank, shape.in}, at::kDouble);
@@ -47,7 +66,7 @@ LoraPair makeLoraPair(const ModelSpec& spec, int64_t rank, uint64_t seed, int64_
   const int64_t total = a_RI.numel();
   at::parallel_for(0, (total + 3) / 4, 1 << 14, [&](int64_t from, int64_t to) {
     for (int64_t block = from; block < to; ++block) {
-      const auto bits = philox(seed, static_cast<uint64_t>(block), place);
+      const auto bits = philox(options.seed, static_cast<uint64_t>(block), place);
       for (int64_t i = 4 * block; i < std::min(total, 4 * block + 4); ++i) {
         // 24 bits are exact in fp32, so fp32 and fp64 policies start out equal up to rounding of
         // the bound.
@@ -55,8 +74,10 @@ LoraPair makeLoraPair(const ModelSpec& spec, int64_t rank, uint64_t seed, int64_
       }
     }
   });
-  return {a_RI.to(options.dtype().toScalarType()).to(options.device()),
-          at::zeros({shape.out, rank}, options)};
+  const auto divisor = static_cast<double>(rank);
+  return {a_RI.to(tensorOptions.dtype().toScalarType()).to(tensorOptions.device()),
+          at::zeros({shape.out, rank}, tensorOptions),
+          alpha / (options.rankStabilized ? std::sqrt(divisor) : divisor)};
 }
 
 }  // namespace acoer

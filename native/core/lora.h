@@ -14,9 +14,12 @@ TargetShape targetShape(const ModelSpec& spec, Target target);
 // "base_model.model.model.layers.0.mlp.up_proj".
 std::string targetPath(int64_t layer, Target target);
 
+// All that `options` adapts, by layer and target.
+std::vector<LoraMatrix> loraMatrices(const ModelSpec& spec, const PolicyOptions& options);
+
 // A pair with PEFT's initial values: A uniform in [-1/sqrt(in), 1/sqrt(in)) (Kaiming with a =
 // sqrt(5)), B zero. A depends on nothing but (seed, layer, target, element).
-LoraPair makeLoraPair(const ModelSpec& spec, int64_t rank, uint64_t seed, int64_t layer,
-                      Target target, at::TensorOptions options);
+LoraPair makeLoraPair(const ModelSpec& spec, const LoraMatrix& matrix, const PolicyOptions& options,
+                      at::TensorOptions tensorOptions);
 
 }  // namespace acoer

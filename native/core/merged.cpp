@@ -24,7 +24,7 @@ at::Tensor merged(const Policy& policy, size_t layer, const at::Tensor& w,
     if (adapted(target)) {
       const LoraPair& pair = pairs[target];
       linearBackwardInto(sum.narrow(0, row, rows), pair.b_OR.detach(), pair.a_RI.detach(),
-                         {.add = true, .scale = policy.scale()});
+                         {.add = true, .scale = pair.scale});
     }
     row += rows;
   }

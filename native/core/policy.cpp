@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <set>
 
 #include "lora.h"
 #include "weights.h"
@@ -22,11 +23,23 @@ void checkPolicyOptions(const Model& model, const PolicyOptions& o) {
              std::string(c10::toString(model.dtype)) + "; load it as float32 or train a LoRA");
     return;
   }
-  need(o.rank >= 1 && o.rank <= 4096,
-       "the LoRA rank must be between 1 and 4096, not " + std::to_string(o.rank));
-  need(std::isfinite(o.alpha) && o.alpha > 0, "LoRA's alpha must be a positive number");
   need(share(o.dropout), "the LoRA dropout must be at least 0 and below 1");
-  bool any = false;
+  const auto needShape = [&](int64_t rank, double alpha) {
+    need(rank >= 1 && rank <= 4096,
+         "the LoRA rank must be between 1 and 4096, not " + std::to_string(rank));
+    need(std::isfinite(alpha) && alpha > 0, "LoRA's alpha must be a positive number");
+  };
+  needShape(o.rank, o.alpha);
+  std::set<std::pair<int64_t, Target>> known;
+  for (const LoraMatrix& m : o.matrices) {
+    need(m.layer >= 0 && m.layer < model.spec.numLayers,
+         "a LoRA adapts layer " + std::to_string(m.layer) + ", but the model has layers 0 to " +
+             std::to_string(model.spec.numLayers - 1));
+    needShape(m.rank, m.alpha);
+    need(known.emplace(m.layer, m.target).second,
+         "a LoRA adapts " + targetPath(m.layer, m.target) + " twice");
+  }
+  bool any = !o.matrices.empty();
   for (const bool target : o.targets) any = any || target;
   need(any, "a LoRA policy needs at least one target module");
 }
@@ -39,24 +52,19 @@ void addLoraParameters(Policy& policy) {
                            .dtype(model.dtype == at::kDouble ? at::kDouble : at::kFloat)
                            .device(model.device);
   policy.lora.resize(static_cast<size_t>(model.spec.numLayers));
-  for (int64_t layer = 0; layer < model.spec.numLayers; ++layer) {
-    for (int t = 0; t < kNumTargets; ++t) {
-      if (!policy.options.targets[static_cast<size_t>(t)]) continue;
-      const auto target = static_cast<Target>(t);
-      LoraPair& pair = policy.lora[static_cast<size_t>(layer)][static_cast<size_t>(t)];
-      pair = makeLoraPair(model.spec, policy.options.rank, policy.options.seed, layer, target,
-                          options);
-      const std::string path = targetPath(layer, target);
-      for (const auto& [tensor, tail] :
-           {std::pair(&pair.a_RI, ".lora_A.weight"), std::pair(&pair.b_OR, ".lora_B.weight")}) {
-        tensor->requires_grad_(true);
-        policy.parameters.push_back({.name = path + tail,
-                                     .value = tensor->detach(),
-                                     .leaf = *tensor,
-                                     .row = 0,
-                                     .expAvg = {},
-                                     .expAvgSq = {}});
-      }
+  for (const LoraMatrix& matrix : loraMatrices(model.spec, policy.options)) {
+    LoraPair& pair = policy.lora[static_cast<size_t>(matrix.layer)][matrix.target];
+    pair = makeLoraPair(model.spec, matrix, policy.options, options);
+    const std::string path = targetPath(matrix.layer, matrix.target);
+    for (const auto& [tensor, tail] :
+         {std::pair(&pair.a_RI, ".lora_A.weight"), std::pair(&pair.b_OR, ".lora_B.weight")}) {
+      tensor->requires_grad_(true);
+      policy.parameters.push_back({.name = path + tail,
+                                   .value = tensor->detach(),
+                                   .leaf = *tensor,
+                                   .row = 0,
+                                   .expAvg = {},
+                                   .expAvgSq = {}});
     }
   }
 }

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <cmath>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,14 @@ namespace acoer {
 enum Target { kQ, kK, kV, kO, kGate, kUp, kDown, kNumTargets };
 extern const std::array<const char*, kNumTargets> kTargetNames;  // "q_proj", ...
 
+// An adapted linear: its pair has `rank`, and a scale that follows from alpha.
+struct LoraMatrix {
+  int64_t layer = 0;
+  Target target = kQ;
+  int64_t rank = 16;
+  double alpha = 32;
+};
+
 struct PolicyOptions {
   enum class Kind { kLora, kFull } kind = Kind::kLora;
   int64_t rank = 16;
@@ -23,6 +30,8 @@ struct PolicyOptions {
   bool rankStabilized = false;  // rsLoRA (https://arxiv.org/abs/2312.03732)
   double dropout = 0;
   std::array<bool, kNumTargets> targets{};
+  // What is adapted, in any order; empty: `targets` in every layer, all with `rank` and `alpha`.
+  std::vector<LoraMatrix> matrices;
   uint64_t seed = 0;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  // AdamW
 };
@@ -31,6 +40,7 @@ struct PolicyOptions {
 struct LoraPair {
   at::Tensor a_RI;  // [r, in], Kaiming-uniform with a = sqrt(5)
   at::Tensor b_OR;  // [out, r], zero
+  double scale = 0;
   bool defined() const { return a_RI.defined(); }
 };
 
@@ -39,6 +49,8 @@ struct Parameter {
   at::Tensor value;  // rows [row, row + value.size(0)) of `leaf`, sharing its memory
   at::Tensor leaf;   // requires grad; a fused weight of a full policy holds several parameters
   int64_t row = 0;
+  // Norms and biases do not decay, as in transformers' Trainer: all that are vectors.
+  bool decays() const { return value.dim() > 1; }
   at::Tensor expAvg;
   at::Tensor expAvgSq;
 };
@@ -48,10 +60,6 @@ struct Tape;  // what a forward pass keeps (forward.cpp)
 struct Policy {
   std::shared_ptr<Model> model;
   PolicyOptions options;
-  double scale() const {
-    const auto rank = static_cast<double>(options.rank);
-    return options.alpha / (options.rankStabilized ? std::sqrt(rank) : rank);
-  }
 
   std::vector<std::array<LoraPair, kNumTargets>> lora;  // [layers]; empty for a full policy
   Weights full;                                         // leaves; empty for LoRA

@@ -52,15 +52,11 @@ NamedTensors optimizerTensors(const Policy& policy) {
 // their optimiser state.
 void checkAdapter(const ModelSpec& spec, const PolicyOptions& options, const TensorTable& table) {
   const TensorReader reader(table);
-  for (int64_t layer = 0; layer < spec.numLayers; ++layer) {
-    for (int t = 0; t < kNumTargets; ++t) {
-      if (!options.targets[static_cast<size_t>(t)]) continue;
-      const auto target = static_cast<Target>(t);
-      const TargetShape shape = targetShape(spec, target);
-      const std::string name = targetPath(layer, target);
-      reader.check(name + ".lora_A.weight", {options.rank, shape.in}, at::kFloat);
-      reader.check(name + ".lora_B.weight", {shape.out, options.rank}, at::kFloat);
-    }
+  for (const LoraMatrix& matrix : loraMatrices(spec, options)) {
+    const TargetShape shape = targetShape(spec, matrix.target);
+    const std::string name = targetPath(matrix.layer, matrix.target);
+    reader.check(name + ".lora_A.weight", {matrix.rank, shape.in}, at::kFloat);
+    reader.check(name + ".lora_B.weight", {shape.out, matrix.rank}, at::kFloat);
   }
 }
 

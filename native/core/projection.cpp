@@ -58,14 +58,15 @@ std::vector<LoraTape::Group> makeGroups(const Projection& p, const at::Tensor& x
 void addPairs(const Projection& p, const std::vector<LoraTape::Group>& groups,
               const at::Tensor& y_TO) {
   for (const LoraTape::Group& group : groups) {
-    for (size_t g = 0; g < group.members.size(); ++g) {
-      const size_t i = group.members[g];
+    int64_t first = 0;  // of the pair's columns in down
+    for (const size_t i : group.members) {
       const LoraPair& pair = pairOf(p, i);
       const int64_t rank = pair.a_RI.size(0);
       const at::Tensor b = readyToMultiply(pair.b_OR.detach().to(y_TO.scalar_type()));
       linearForwardInto(y_TO.narrow(1, firstRow(p, i), p.rows[i]),
-                        group.down_TG.narrow(1, static_cast<int64_t>(g) * rank, rank), b,
-                        {.add = true, .scale = p.scale});
+                        group.down_TG.narrow(1, first, rank), b,
+                        {.add = true, .scale = pair.scale});
+      first += rank;
     }
   }
 }
@@ -124,21 +125,24 @@ at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const a
                                          ? AdapterInput{group.input_TI, group.mask_TI}
                                          : adapterInput(p, p.targets[group.members[0]], x_TI);
     const at::Tensor dDown_TG = at::empty_like(group.down_TG);
-    for (size_t g = 0; g < group.members.size(); ++g) {
-      const size_t i = group.members[g];
+    int64_t first = 0;  // of the pair's columns in down, and of its rows in a
+    for (const size_t i : group.members) {
       const LoraPair& pair = pairOf(p, i);
-      const int64_t rank = pair.a_RI.size(0), first = static_cast<int64_t>(g) * rank;
+      const int64_t rank = pair.a_RI.size(0);
       const at::Tensor dBlock_TO = dy_TO.narrow(1, firstRow(p, i), p.rows[i]);
       const at::Tensor b = readyToMultiply(pair.b_OR.detach().to(x_TI.scalar_type()));
-      linearBackwardInto(dDown_TG.narrow(1, first, rank), dBlock_TO, b, {.scale = p.scale});
+      linearBackwardInto(dDown_TG.narrow(1, first, rank), dBlock_TO, b, {.scale = pair.scale});
       at::Tensor dB_OR = linearWeightGradient(dBlock_TO, group.down_TG.narrow(1, first, rank));
-      sink.add(pair.b_OR, dB_OR.mul_(p.scale));
+      sink.add(pair.b_OR, dB_OR.mul_(pair.scale));
+      first += rank;
     }
     const at::Tensor dA_GI = linearWeightGradient(dDown_TG, input_TI);
-    for (size_t g = 0; g < group.members.size(); ++g) {
-      const LoraPair& pair = pairOf(p, group.members[g]);
+    first = 0;
+    for (const size_t i : group.members) {
+      const LoraPair& pair = pairOf(p, i);
       const int64_t rank = pair.a_RI.size(0);
-      sink.add(pair.a_RI, dA_GI.narrow(0, static_cast<int64_t>(g) * rank, rank));
+      sink.add(pair.a_RI, dA_GI.narrow(0, first, rank));
+      first += rank;
     }
     if (!needsInput || p.merged) continue;
     if (mask_TI.defined()) {

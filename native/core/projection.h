@@ -33,7 +33,6 @@ struct Projection {
   std::vector<Target> targets;
   std::vector<int64_t> rows;                                 // per target
   const std::array<LoraPair, kNumTargets>* pairs = nullptr;  // null: no LoRA
-  double scale = 0;
   bool merged = false;  // the weight holds the pairs: they add nothing to y and dL/dx
   int64_t layer = 0;
   const DropoutPlan* dropout = nullptr;  // null: none

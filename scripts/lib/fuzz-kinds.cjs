@@ -303,7 +303,7 @@ const KINDS = {
     seeds: () => ({ lora: json({ ...adapterConfig(), use_rslora: false, alpha_pattern: {}, layers_to_transform: null }), all: json({ ...adapterConfig(), target_modules: 'all-linear' }) }),
     read: async (_, bytes, folder) => {
       put(folder, { 'adapter_config.json': bytes, 'adapter_model.safetensors': safetensors([]) });
-      await (await dist('models/index.js').openAdapter(folder))[Symbol.asyncDispose]();
+      await (await dist('models/index.js').openAdapter(folder, 2))[Symbol.asyncDispose]();
     },
   },
   tensors: {

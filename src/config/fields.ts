@@ -4,11 +4,14 @@
  * TRL's in camelCase.
  */
 import { z } from 'zod';
-import { TARGET_MODULES } from '../engine/types';
+import { TARGET_MODULES, type TargetModule } from '../engine/types';
 import { CORRECTION_MODES } from '../losses/corrections';
 import { findLoss, listLosses } from '../losses/registry';
 import { guardFields } from './guard-fields';
 import { watchdogFields } from './watchdog-fields';
+
+/** PEFT's name for all linear layers but the head. */
+const ALL_LINEAR = 'all-linear';
 
 const count = (minimum = 1) => z.int().min(minimum);
 const positive = () => z.number().positive();
@@ -308,7 +311,11 @@ const optimizerFields = {
   warmupRatio: fraction()
     .default(0.1)
     .describe('Fraction of maxSteps over which the learning rate rises from 0.'),
-  weightDecay: z.number().min(0).default(0.01).describe('Decoupled weight decay.'),
+  weightDecay: z
+    .number()
+    .min(0)
+    .default(0.01)
+    .describe('Decoupled weight decay; norms and biases do not decay.'),
   adamBeta1: z.number().min(0).lt(1).default(0.9).describe("AdamW's beta1."),
   adamBeta2: z.number().min(0).lt(1).default(0.999).describe("AdamW's beta2."),
   adamEpsilon: positive().default(1e-8).describe("AdamW's epsilon."),
@@ -332,10 +339,10 @@ const optimizerFields = {
     .describe('rsLoRA: LoRA updates are scaled by loraAlpha / sqrt(loraRank).'),
   loraDropout: z.number().min(0).lt(1).default(0).describe("Dropout on LoRA's input during training."),
   targetModules: z
-    .array(z.enum(TARGET_MODULES))
-    .min(1)
+    .union([z.enum([ALL_LINEAR]), z.array(z.enum(TARGET_MODULES)).min(1)])
     .default([...TARGET_MODULES])
-    .describe('Linear layers that LoRA adapts.'),
+    .transform((modules): TargetModule[] => (modules === ALL_LINEAR ? [...TARGET_MODULES] : modules))
+    .describe(`Linear layers that LoRA adapts; ${ALL_LINEAR}: the seven of every layer.`),
 };
 
 const runFields = {

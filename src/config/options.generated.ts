@@ -331,7 +331,7 @@ export interface ConfigInput {
    */
   warmupRatio?: number | undefined;
   /**
-   * Decoupled weight decay. TRL: weight_decay.
+   * Decoupled weight decay; norms and biases do not decay. TRL: weight_decay.
    * @default 0.01
    */
   weightDecay?: number | undefined;
@@ -386,11 +386,13 @@ export interface ConfigInput {
    */
   loraDropout?: number | undefined;
   /**
-   * Linear layers that LoRA adapts. TRL: lora_target_modules.
+   * Linear layers that LoRA adapts; all-linear: the seven of every layer. TRL: lora_target_modules.
    * @default ["q_proj","k_proj","v_proj","o_proj","gate_proj","up_proj","down_proj"]
    */
   targetModules?:
-    ('q_proj' | 'k_proj' | 'v_proj' | 'o_proj' | 'gate_proj' | 'up_proj' | 'down_proj')[] | undefined;
+    | 'all-linear'
+    | ('q_proj' | 'k_proj' | 'v_proj' | 'o_proj' | 'gate_proj' | 'up_proj' | 'down_proj')[]
+    | undefined;
   /**
    * The collapse monitor: {preset: default, embedded or paper} and any of its settings (docs/collapse.md).
    * @default {"preset":"default"}

@@ -45,7 +45,9 @@ function requirement(issue: Issue): string {
     case 'invalid_format':
       return `must be ${issue.message}`;
     case 'invalid_union':
-      return 'must be a name or a list of {name, weight, params}';
+      return issue.path[0] === 'targetModules'
+        ? 'must be all-linear or a list of modules'
+        : 'must be a name or a list of {name, weight, params}';
     default:
       return issue.message;
   }

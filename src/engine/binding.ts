@@ -7,6 +7,7 @@
  * `NATIVE_ENGINE_METHODS` with the methods of the loaded addon.
  */
 import { loadAddonFile } from '../addon';
+import type { TargetModule } from './types';
 
 export type Dtype = 'float32' | 'bfloat16' | 'float64';
 
@@ -98,6 +99,15 @@ export interface NativeTensorTable {
   tensors: NativeStoredTensor[];
 }
 
+/** A linear that LoRA adapts: a pair of `rank`, scaled by `alpha / rank` (rsLoRA: by `alpha / sqrt(rank)`). */
+export interface NativeLoraMatrix {
+  /** From 0. */
+  layer: number;
+  module: TargetModule;
+  rank: number;
+  alpha: number;
+}
+
 export interface NativePolicyOptions {
   kind: 'lora' | 'full';
   rank: number;
@@ -106,6 +116,8 @@ export interface NativePolicyOptions {
   rslora: boolean;
   dropout: number;
   targets: string[];
+  /** What is adapted; empty: `targets` in every layer, all with `rank` and `alpha`. */
+  matrices: NativeLoraMatrix[];
   seed: bigint;
   beta1: number;
   beta2: number;
@@ -120,6 +132,8 @@ export interface NativePolicyInfo {
   alpha: number;
   rslora: boolean;
   targets: string[];
+  /** All linears that are adapted, by layer; empty for a full policy. */
+  matrices: NativeLoraMatrix[];
 }
 
 export interface NativeSequences {

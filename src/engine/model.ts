@@ -58,9 +58,9 @@ export class NativeModel implements Model {
   async loadAdapter(directory: string): Promise<Policy> {
     needPath(directory, "loadAdapter's directory");
     if (this.disposed !== undefined) throw new AcoerError('DISPOSED', 'the model was disposed');
-    const { model } = this.info;
+    const { model, numLayers } = this.info;
     return this.calls.runWithFiles(
-      () => openAdapter(directory),
+      () => openAdapter(directory, numLayers),
       async (native, { shape, table }) => {
         const options = policyArguments({ kind: 'lora', ...shape, seed: 0n });
         const info = await native.loadAdapter({ model, options, tensors: table });

@@ -56,6 +56,7 @@ const LORA_OPTIONS: OptionNames<LoraOptions> = {
   rslora: true,
   dropout: true,
   targetModules: true,
+  matrices: true,
   seed: true,
 };
 const REQUEST_FIELDS: OptionNames<GenerateRequest> = {

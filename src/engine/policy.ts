@@ -23,11 +23,13 @@ import { TARGET_MODULES } from './types';
 export function policyArguments(options: PolicyOptions): NativePolicyOptions {
   const { kind, beta1 = 0.9, beta2 = 0.999, eps = 1e-8 } = options;
   if (kind === 'full') {
-    const none = { rank: 0, alpha: 0, rslora: false, dropout: 0, targets: [], seed: 0n };
+    const none = { rank: 0, alpha: 0, rslora: false, dropout: 0, targets: [], matrices: [], seed: 0n };
     return { kind, ...none, beta1, beta2, eps };
   }
-  const { rank, alpha, rslora = false, dropout = 0, targetModules = TARGET_MODULES, seed } = options;
-  return { kind, rank, alpha, rslora, dropout, targets: [...targetModules], seed, beta1, beta2, eps };
+  const { rank, alpha, rslora = false, dropout = 0, matrices, seed } = options;
+  const targets = matrices === undefined ? [...(options.targetModules ?? TARGET_MODULES)] : [];
+  const shape = { rank, alpha, rslora, targets, matrices: [...(matrices ?? [])] };
+  return { kind, ...shape, dropout, seed, beta1, beta2, eps };
 }
 
 export class NativePolicy implements Policy {

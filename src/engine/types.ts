@@ -3,6 +3,7 @@
  * training loop use a deterministic fake. Calls on a busy engine are queued in order.
  */
 import type {
+  NativeLoraMatrix,
   Dtype,
   NativeCeilings,
   NativeDeviceInfo,
@@ -24,6 +25,7 @@ export type {
   NativeCeilings as MachineCeilings,
   NativeGenerateProgress as GenerateProgress,
   NativeGenerateStats as GenerateStats,
+  NativeLoraMatrix as LoraMatrix,
   NativeMemory as MemoryReport,
   NativeSampling as SamplingOptions,
   NativeSequence as GeneratedSequence,
@@ -61,6 +63,11 @@ export interface LoraOptions {
   rslora?: boolean;
   dropout?: number;
   targetModules?: readonly TargetModule[];
+  /**
+   * Exactly what is adapted, each with a rank and alpha of its own, in place of `targetModules` in every layer;
+   * `rank` and `alpha` then describe the adapter as a whole only.
+   */
+  matrices?: readonly NativeLoraMatrix[];
   seed: bigint;
   beta1?: number;
   beta2?: number;

@@ -124,11 +124,6 @@ export function slidingWindows(config: z.output<z.ZodObject<typeof SLIDING_FIELD
   return slides ? 'sliding windows (layer_types)' : null;
 }
 
-/**
- * The engine uses the names of transformers. Some checkpoints contain rotary frequencies, or a copy of a tied
- * head.
- */
-export function decoderTensorName(stored: string, { tieWordEmbeddings }: ModelSpec): string | null {
-  if (stored.endsWith('.rotary_emb.inv_freq')) return null;
-  return tieWordEmbeddings && stored === 'lm_head.weight' ? null : stored;
-}
+/** The engine uses the names of transformers. Some checkpoints contain rotary frequencies. */
+export const decoderTensorName = (stored: string): string | null =>
+  stored.endsWith('.rotary_emb.inv_freq') ? null : stored;

@@ -1,4 +1,5 @@
 export { adapterWeights, openAdapter, readAdapterShape } from './adapter';
+export { moduleName } from './adapter-targets';
 export { registerModelFamily } from './families';
 export { adapterFingerprints, modelFingerprints, type Fingerprints } from './fingerprint';
 export { openModelFiles, readModelSpec, type ModelFiles } from './model-files';

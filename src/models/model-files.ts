@@ -10,7 +10,7 @@ import { parseFields } from './config-file';
 import { badFile, readJson } from './files';
 import { modelFamilies } from './families';
 import { checkedSpec, type ModelFamily, type ModelSpec } from './spec';
-import { openTensorFiles, type TensorNames } from './tensor-files';
+import { openTensorFiles, type TensorFiles, type TensorNames } from './tensor-files';
 
 export type { ModelSpec } from './spec';
 
@@ -90,10 +90,46 @@ export interface ModelFiles extends AsyncDisposable {
   names: TensorNames;
 }
 
+const EMBEDDING = 'model.embed_tokens.weight';
+const HEAD = 'lm_head.weight';
+
+/**
+ * What transformers makes of `tie_word_embeddings` and the tensors: a head is tied if it is not stored, or equal
+ * to the embedding; the embedding is the head if that alone is stored; two different ones are both kept. Changes
+ * the table to what the engine reads.
+ */
+async function isTied({ tieWordEmbeddings }: ModelSpec, files: TensorFiles): Promise<boolean> {
+  const { tensors } = files.table;
+  const heads = tensors.filter(({ name }) => name === HEAD);
+  const [head, ...others] = heads;
+  // Names that are there twice are for the engine to reject.
+  if (!tieWordEmbeddings || head === undefined || others.length > 0) return tieWordEmbeddings;
+  const embedding = tensors.find(({ name }) => name === EMBEDDING);
+  if (embedding === undefined) {
+    head.name = EMBEDDING;
+    return true;
+  }
+  if (!(await files.equal(embedding, head))) return false;
+  tensors.splice(tensors.indexOf(head), 1);
+  return true;
+}
+
 /** Opens a model directory in Hugging Face's layout. @throws BAD_FILE */
 export async function openModelFiles(directory: string): Promise<ModelFiles> {
-  const { family, spec } = await describe(directory);
-  const names: TensorNames = (stored) => family.tensorName(stored, spec);
-  const files = await openTensorFiles(await weightFiles(directory), names);
-  return { spec, names, weights: files.table, [Symbol.asyncDispose]: () => files[Symbol.asyncDispose]() };
+  const { family, spec: asked } = await describe(directory);
+  const files = await openTensorFiles(await weightFiles(directory), (stored) =>
+    family.tensorName(stored, asked),
+  );
+  const close = () => files[Symbol.asyncDispose]();
+  try {
+    const spec = { ...asked, tieWordEmbeddings: await isTied(asked, files) };
+    const names: TensorNames = (stored) => {
+      const name = family.tensorName(stored, spec);
+      return spec.tieWordEmbeddings && name === HEAD ? null : name;
+    };
+    return { spec, names, weights: files.table, [Symbol.asyncDispose]: close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
 }

@@ -9,12 +9,13 @@ import { headerPlace, parseHeader, type Complaint } from './safetensors';
  * weights.
  */
 const MAX_TENSORS = 5_000;
+const COMPARED_BYTES = 1 << 22;
 
 /** The engine's name of a tensor in a file; null for one that it does not use. */
 export type TensorNames = (stored: string) => string | null;
 
 /** The files stay open until disposed of, so that the table stays true even if their paths are replaced. */
-class TensorFiles implements AsyncDisposable {
+export class TensorFiles implements AsyncDisposable {
   private readonly handles: FileHandle[] = [];
   readonly table: NativeTensorTable = { files: [], tensors: [] };
 
@@ -35,6 +36,20 @@ class TensorFiles implements AsyncDisposable {
       if (name !== null) tensors.push({ ...place, name, file: files.length } satisfies NativeStoredTensor);
     }
     files.push({ descriptor: file.fd, path });
+  }
+
+  /** Whether two tensors of the table have the same type, shape and bytes. @throws BAD_FILE */
+  async equal(a: NativeStoredTensor, b: NativeStoredTensor): Promise<boolean> {
+    const bytes = a.end - a.begin;
+    if (a.dtype !== b.dtype || a.shape.join() !== b.shape.join() || bytes !== b.end - b.begin) return false;
+    const part = ({ file, begin }: NativeStoredTensor, from: number, count: number) =>
+      readBytes(this.handles[file]!, this.table.files[file]!.path, begin + from, count);
+    for (let from = 0; from < bytes; from += COMPARED_BYTES) {
+      const count = Math.min(COMPARED_BYTES, bytes - from);
+      const [ours, theirs] = await Promise.all([part(a, from, count), part(b, from, count)]);
+      if (!ours.equals(theirs)) return false;
+    }
+    return true;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

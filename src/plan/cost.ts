@@ -4,7 +4,7 @@
  * (under 1%). The floor of a piece of work is the larger of its bytes over the read bandwidth and its FLOPs
  * over the matmul rate.
  */
-import { TARGET_MODULES, type Dtype, type TargetModule } from '../engine/types';
+import { TARGET_MODULES, type Dtype, type LoraMatrix, type TargetModule } from '../engine/types';
 
 export interface ModelShape {
   vocabSize: number;
@@ -71,15 +71,29 @@ export function parameterCount(shape: ModelShape): number {
   return layerMatrixParameters(shape) + embeddings + vectorParameters(shape);
 }
 
-/** Parameters of the LoRA pairs of `rank` on the linears `targets`. */
-export function loraParameters(
-  shape: ModelShape,
+/** A linear that LoRA adapts. */
+export type Adapted = Pick<LoraMatrix, 'layer' | 'module' | 'rank'>;
+
+/** The linears `targets` of every layer, with pairs of `rank`. */
+export const adaptedEverywhere = (
+  { numLayers }: ModelShape,
   rank: number,
-  targets: readonly TargetModule[] = TARGET_MODULES,
-): number {
-  const adapted = linearSizes(shape).filter((_, i) => targets.includes(TARGET_MODULES[i]!));
-  return shape.numLayers * adapted.reduce((sum, [i, o]) => sum + rank * (i + o), 0);
+  targets: readonly TargetModule[],
+): Adapted[] =>
+  Array.from({ length: numLayers }, (_, layer) => targets.map((module) => ({ layer, module, rank }))).flat();
+
+/** Parameters of the LoRA pairs of these linears. */
+export function pairParameters(shape: ModelShape, adapted: readonly Adapted[]): number {
+  const sizes = linearSizes(shape);
+  return adapted.reduce((sum, { module, rank }) => {
+    const [inputs, outputs] = sizes[TARGET_MODULES.indexOf(module)]!;
+    return sum + rank * (inputs + outputs);
+  }, 0);
 }
+
+/** Parameters of LoRA pairs of `rank` on all linears. */
+export const loraParameters = (shape: ModelShape, rank: number): number =>
+  pairParameters(shape, adaptedEverywhere(shape, rank, TARGET_MODULES));
 
 /** Weights read by one decode step: layers, norms, biases and head, and single rows of an untied embedding. */
 export function decodeWeightBytes(shape: ModelShape, bytesPerElement: number): number {

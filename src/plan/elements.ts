@@ -1,6 +1,6 @@
 /** Element counts of the engine's intermediate tensors, from the shapes its code allocates. */
 import { TARGET_MODULES, type TargetModule } from '../engine/types';
-import { linearSizes, type ModelShape } from './cost';
+import { linearSizes, pairParameters, type Adapted, type ModelShape } from './cost';
 
 const widths = (shape: ModelShape) => {
   const q = shape.numHeads * shape.headDim;
@@ -40,18 +40,12 @@ const GROUPS = [[0, 1, 2], [3], [4, 5], [6]];
  * Elements of the adapter in the form that decoding multiplies by (decode_weights.cpp): A and B in the base's
  * type, and for each group of linears one matrix with all B side by side.
  */
-export function decodeAdapterElements(
-  shape: ModelShape,
-  rank: number,
-  targets: readonly TargetModule[],
-): number {
+export function decodeAdapterElements(shape: ModelShape, adapted: readonly Adapted[]): number {
   const sizes = linearSizes(shape);
-  let elements = 0;
-  for (const group of GROUPS) {
-    const adapted = group.filter((i) => targets.includes(TARGET_MODULES[i]!));
-    const columns = group.reduce((sum, i) => sum + sizes[i]![1], 0);
-    const own = adapted.reduce((sum, i) => sum + rank * (sizes[i]![0] + sizes[i]![1]), 0);
-    elements += own + rank * adapted.length * columns;
-  }
-  return shape.numLayers * elements;
+  const columnsOf = (module: TargetModule): number => {
+    const group = GROUPS.find((indices) => indices.includes(TARGET_MODULES.indexOf(module)))!;
+    return group.reduce((sum, i) => sum + sizes[i]![1], 0);
+  };
+  const side = adapted.reduce((sum, { module, rank }) => sum + rank * columnsOf(module), 0);
+  return pairParameters(shape, adapted) + side;
 }

@@ -6,7 +6,7 @@ import { AcoerError } from '../errors';
 import { Pace } from '../pace';
 import { gigabytes } from '../text';
 import { changesForSpeed, changesToFit, cutToFit, fits, type Change } from './advice';
-import { parameterCount } from './cost';
+import { parameterCount, type Adapted } from './cost';
 import type { PlanDevice } from './devices';
 import { defaultTrajectory, type LengthTrajectory } from './lengths';
 import { availableUnder, planMemory, type MemoryPlan } from './memory';
@@ -30,6 +30,8 @@ export interface PlanInput {
   config: Config;
   model: PlannedModel;
   device: PlanDevice;
+  /** What an adapter that training goes on from adapts. Default: the configuration's modules in every layer. */
+  adapted?: readonly Adapted[];
   /** Length of the longest prompt. Default: `maxPromptLength`, else 150 tokens. */
   promptTokens?: number;
   /** Default: the paper's lengths, relative to `maxCompletionLength`. */
@@ -65,7 +67,7 @@ function* planning({ config: asked, model, device: whole, ...given }: PlanInput)
     model,
     dtype: plannedDtype(c, model),
     kind: device.kind,
-    work: plannedWork(c, promptTokens, lengthsOf(c)),
+    work: plannedWork(c, promptTokens, lengthsOf(c), given.adapted),
     availableBytes: device.freeBytes,
   });
   const predict = (c: Config): MemoryPlan => planMemory(inputOf(c));

@@ -15,7 +15,13 @@ import {
 import { attentionElements, backwardElements, decodeAdapterElements, tapeElements } from './elements';
 import { KV_SHARE, planKv, type KvPlan } from './kv';
 import type { PlannedModel } from './model-shape';
-import { largestMicroBatch, trainedParameters, type MicroBatch, type PlannedWork } from './workload';
+import {
+  adaptedBy,
+  largestMicroBatch,
+  trainedParameters,
+  type MicroBatch,
+  type PlannedWork,
+} from './workload';
 
 export const PHASES = ['always', 'loading', 'rollout', 'scoring', 'training', 'evaluation'] as const;
 export type MemoryPhase = (typeof PHASES)[number];
@@ -141,9 +147,7 @@ function decoding(
   const logits = Math.max(1, kv.slots) * shape.vocabSize * wideBytes(dtype);
   const rope = 2 * (work.promptTokens + newTokens) * shape.headDim * wideBytes(dtype);
   const adapter =
-    packed || work.loraRank === null
-      ? 0
-      : decodeAdapterElements(shape, work.loraRank, work.targetModules) * element;
+    packed || work.loraRank === null ? 0 : decodeAdapterElements(shape, adaptedBy(shape, work)) * element;
   const item = (name: string, bytes: number): MemoryItem => ({ phase, name, bytes });
   return [
     item(`KV cache (${kv.slots} slots)`, kv.usedBytes),

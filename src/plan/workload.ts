@@ -1,6 +1,6 @@
 /** What a configuration demands of the engine, in tokens and sequences, on any device. */
 import type { Config } from '../config';
-import { loraParameters, parameterCount, type ModelShape } from './cost';
+import { adaptedEverywhere, pairParameters, parameterCount, type Adapted, type ModelShape } from './cost';
 import { drawLengths, drawnPart, type LengthTrajectory } from './lengths';
 import { maximum } from '../statistics';
 
@@ -25,6 +25,8 @@ export interface PlannedWork {
   loraRank: number | null;
   loraDropout: number;
   targetModules: Config['targetModules'];
+  /** What an adapter that training goes on from adapts; null: `targetModules` in every layer. */
+  adapted: readonly Adapted[] | null;
   kvBytes: number | null;
   maxSteps: number;
   /** Problems of the larger of a run's evaluations; 0: none. */
@@ -60,7 +62,12 @@ export function* drawAhead({ promptsPerStep, stepsPerGeneration, numGenerations 
   }
 }
 
-export function plannedWork(config: Config, promptTokens: number, lengths: LengthTrajectory): PlannedWork {
+export function plannedWork(
+  config: Config,
+  promptTokens: number,
+  lengths: LengthTrajectory,
+  adapted: readonly Adapted[] | null = null,
+): PlannedWork {
   const { promptsPerStep, stepsPerGeneration, numIterations, numGenerations } = config;
   const updatesPerBatch = stepsPerGeneration * numIterations;
   const longestMean = Math.max(lengths.first, lengths.last);
@@ -79,6 +86,7 @@ export function plannedWork(config: Config, promptTokens: number, lengths: Lengt
     loraRank: config.full ? null : config.loraRank,
     loraDropout: config.full ? 0 : config.loraDropout,
     targetModules: config.targetModules,
+    adapted,
     kvBytes: config.kvBytes,
     maxSteps: config.maxSteps,
     evalProblems: Math.max(config.evalProblems, config.evalSampledProblems),
@@ -86,9 +94,16 @@ export function plannedWork(config: Config, promptTokens: number, lengths: Lengt
   };
 }
 
+/** The linears that LoRA adapts; none when all weights are trained. */
+export const adaptedBy = (
+  shape: ModelShape,
+  { adapted, loraRank, targetModules }: PlannedWork,
+): readonly Adapted[] =>
+  loraRank === null ? [] : (adapted ?? adaptedEverywhere(shape, loraRank, targetModules));
+
 /** The number of parameters that are trained. */
-export const trainedParameters = (shape: ModelShape, { loraRank, targetModules }: PlannedWork): number =>
-  loraRank === null ? parameterCount(shape) : loraParameters(shape, loraRank, targetModules);
+export const trainedParameters = (shape: ModelShape, work: PlannedWork): number =>
+  work.loraRank === null ? parameterCount(shape) : pairParameters(shape, adaptedBy(shape, work));
 
 export interface MicroBatch {
   sequences: number;

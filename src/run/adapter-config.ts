@@ -1,6 +1,7 @@
 /** adapter_config.json as PEFT 0.21 writes it, so that `PeftModel.from_pretrained` reads our adapters. */
 import { looksLikeHubId, splitRevision } from '../hub';
-import { TINY_MODEL } from '../models';
+import type { LoraMatrix, Model, Policy } from '../engine/types';
+import { moduleName, TINY_MODEL } from '../models';
 
 export interface LoraShape {
   loraRank: number;
@@ -10,12 +11,47 @@ export interface LoraShape {
   targetModules: readonly string[];
 }
 
-/** @param model as named by `resolveModel`: PEFT stores a hub model's commit in a separate field */
-export function adapterConfig(shape: LoraShape, model: string): Record<string, unknown> {
+/** What an adapter adapts, in PEFT's fields. */
+export interface PeftTargets {
+  /** Of modules in every layer, or of single linears. */
+  target_modules: string[];
+  /** Ranks that are not `r`, and alphas that are not `lora_alpha`, by the linear's name. */
+  rank_pattern: Record<string, number>;
+  alpha_pattern: Record<string, number>;
+}
+
+/** @param matrices all that is adapted in a model of `numLayers` layers */
+export function peftTargets(
+  { loraRank, loraAlpha, targetModules }: LoraShape,
+  matrices: readonly LoraMatrix[],
+  numLayers: number,
+): PeftTargets {
+  const inEveryLayer = matrices.length === targetModules.length * numLayers;
+  const named = matrices.map((matrix) => ({ ...matrix, name: moduleName(matrix.layer, matrix.module) }));
+  const others = (field: 'rank' | 'alpha', usual: number) =>
+    Object.fromEntries(
+      named.filter((matrix) => matrix[field] !== usual).map((matrix) => [matrix.name, matrix[field]]),
+    );
+  return {
+    target_modules: inEveryLayer ? [...targetModules] : named.map(({ name }) => name),
+    rank_pattern: others('rank', loraRank),
+    alpha_pattern: others('alpha', loraAlpha),
+  };
+}
+
+/**
+ * @param model as named by `resolveModel`: PEFT stores a hub model's commit in a separate field
+ * @param targets by default the shape's modules in every layer
+ */
+export function adapterConfig(
+  shape: LoraShape,
+  model: string,
+  targets: PeftTargets = { target_modules: [...shape.targetModules], rank_pattern: {}, alpha_pattern: {} },
+): Record<string, unknown> {
   const { id, revision } = looksLikeHubId(model) ? splitRevision(model) : { id: model };
   return {
     alora_invocation_tokens: null,
-    alpha_pattern: {},
+    alpha_pattern: targets.alpha_pattern,
     arrow_config: null,
     auto_mapping: null,
     base_model_name_or_path: id,
@@ -44,9 +80,9 @@ export function adapterConfig(shape: LoraShape, model: string): Record<string, u
     peft_version: '0.21.0',
     qalora_group_size: 16,
     r: shape.loraRank,
-    rank_pattern: {},
+    rank_pattern: targets.rank_pattern,
     revision: revision ?? null,
-    target_modules: [...shape.targetModules],
+    target_modules: targets.target_modules,
     target_parameters: null,
     task_type: 'CAUSAL_LM',
     trainable_token_indices: null,
@@ -62,7 +98,12 @@ export function adapterConfig(shape: LoraShape, model: string): Record<string, u
  * The adapter_config.json of a run; null: it trains all weights. PEFT would look for the embedded model's name
  * on the hub.
  */
-export const runAdapterConfig = (
+export function runAdapterConfig(
   config: LoraShape & { model: string; full: boolean },
-): Record<string, unknown> | null =>
-  config.full ? null : adapterConfig(config, config.model === 'tiny' ? TINY_MODEL : config.model);
+  policy: Policy,
+  base: Model,
+): Record<string, unknown> | null {
+  if (config.full) return null;
+  const targets = peftTargets(config, policy.info.matrices, base.info.numLayers);
+  return adapterConfig(config, config.model === 'tiny' ? TINY_MODEL : config.model, targets);
+}

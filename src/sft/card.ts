@@ -1,4 +1,5 @@
 /** README.md of a supervised run's `final/`: what was trained, on what and how. */
+import type { LoraMatrix } from '../engine/types';
 import { splitRevision } from '../hub';
 import { joinNames, partNames } from '../data';
 import {
@@ -19,11 +20,13 @@ export interface SftCardContent {
   config: SftConfig;
   data: SftInputs['data'];
   summary: SftSummary;
+  /** The linears that the adapter adapts; none for a run of all weights. */
+  adapted: readonly LoraMatrix[];
 }
 
 const shown = (value: number): string => String(Number(value.toPrecision(4)));
 
-function training({ config, data, summary: { run, loss } }: SftCardContent): string {
+function training({ config, data, summary: { run, loss }, adapted }: SftCardContent): string {
   return table([
     ['setting', 'value'],
     ['training data', `\`${publishedData(joinNames(partNames(data.name)))}\``],
@@ -35,7 +38,7 @@ function training({ config, data, summary: { run, loss } }: SftCardContent): str
       `negative log-likelihood per completion token: ${shown(loss.first)} in the first step, ${shown(loss.last)} in the last`,
     ],
     ['learning rate', `${config.learningRate}, ${config.lrSchedulerType}`],
-    ...trainedRows(config),
+    ...trainedRows(config, adapted),
     ...(config.adapter === null ? [] : [['went on from the adapter', `\`${published(config.adapter)}\``]]),
     ['seed', String(config.seed)],
   ]);

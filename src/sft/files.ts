@@ -51,9 +51,9 @@ export class SftFiles {
   async final(summary: SftSummary): Promise<void> {
     const { config, directory, inputs, policy, model: loaded, identity } = this.run;
     const { model, tokenizer } = identity;
-    const card = sftCard({ config, data: inputs.data, summary });
+    const card = sftCard({ config, data: inputs.data, summary, adapted: policy.info.matrices });
     const content = {
-      adapterConfig: runAdapterConfig(config),
+      adapterConfig: runAdapterConfig(config, policy, loaded),
       dtype: loaded.info.dtype,
       modelDirectory: inputs.modelDirectory,
       trainedOn: { step: summary.run.steps, identity: { model, tokenizer } },
@@ -68,9 +68,9 @@ export class SftFiles {
   }
 
   private content(sft: SftState): CheckpointContent {
-    const { config, identity, engine } = this.run;
+    const { config, identity, engine, policy, model } = this.run;
     const state = { method: 'sft', config, maker: thisMaker(engine), identity, sft };
-    return { adapterConfig: runAdapterConfig(config), state, rollouts: null };
+    return { adapterConfig: runAdapterConfig(config, policy, model), state, rollouts: null };
   }
 
   /** Checks that the directory is still the run's, and waits on a full disk. */

@@ -110,7 +110,7 @@ export class RunFiles {
     const pending = state.pending && finiteNumbers(state.pending).finite;
     const origin = { config, datasetSize: loop.dataset.size, identity, accepted };
     const stored = storedState({ ...state, pending }, origin, loop.engine);
-    return { adapterConfig: runAdapterConfig(config), ...stored };
+    return { adapterConfig: runAdapterConfig(config, loop.policy, loop.model), ...stored };
   }
 
   /** Writes a dump from which the refused step after `before` can be reproduced; returns its folder. */
@@ -168,11 +168,12 @@ export class RunFiles {
       trainData,
       evalData,
       forkedAt: directory.forkedAt(),
+      adapted: loop.policy.info.matrices,
     });
     const { dtype } = loop.model.info;
     const { model, tokenizer, chatTemplate } = this.run.identity;
     const content = {
-      adapterConfig: runAdapterConfig(config),
+      adapterConfig: runAdapterConfig(config, loop.policy, loop.model),
       dtype,
       modelDirectory,
       trainedOn: { step: summary.run.steps, identity: { model, tokenizer, chatTemplate } },

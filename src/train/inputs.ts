@@ -13,7 +13,7 @@ import {
 } from '../data';
 import { AcoerError } from '../errors';
 import type { Engine } from '../engine/types';
-import { readAdapterShape, resolveModel, type ModelFetchOptions } from '../models';
+import { readAdapterShape, readModelSpec, resolveModel, type ModelFetchOptions } from '../models';
 import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../plan';
 import { isJudgeFile, isUserJudge } from '../judges';
 import { isBuiltIn, listRewards, resolveReward } from '../rewards/registry';
@@ -163,14 +163,15 @@ export function withAbsolutePaths(config: Config): Config {
 }
 
 /** The shape of the adapter that training goes on from, in place of a new one's. @throws BAD_FILE */
-async function withAdapterShape(config: Config): Promise<Config> {
+async function withAdapterShape(config: Config, modelDirectory: string): Promise<Config> {
   if (config.adapter === null) return config;
+  const { numLayers } = await readModelSpec(modelDirectory);
   const {
     rank: loraRank,
     alpha: loraAlpha,
     rslora: useRslora,
     targetModules,
-  } = await readAdapterShape(config.adapter);
+  } = await readAdapterShape(config.adapter, numLayers);
   return { ...config, loraRank, loraAlpha, useRslora, targetModules };
 }
 
@@ -179,8 +180,8 @@ async function withAdapterShape(config: Config): Promise<Config> {
  * is not in the cache. With an adapter's shape.
  */
 export async function withLastingNames(config: Config, options: ModelFetchOptions): Promise<Config> {
-  const { name: model } = await resolveModel(config.model, options);
-  return withAdapterShape({ ...withAbsolutePaths(config), model });
+  const { name: model, directory } = await resolveModel(config.model, options);
+  return withAdapterShape({ ...withAbsolutePaths(config), model }, directory);
 }
 
 /**

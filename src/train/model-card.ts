@@ -4,8 +4,10 @@ import { stringify } from 'yaml';
 import { trainCommand, type Config } from '../config';
 import { joinNames, KNOWN_DATASETS, partNames, type Dataset } from '../data';
 import { looksLikeHubId, splitRevision } from '../hub';
+import type { LoraMatrix } from '../engine/types';
 import type { EvalSummary } from '../eval';
 import { isJudgeFile } from '../judges';
+import { maximum, minimum } from '../statistics';
 import { percent } from '../text';
 import { packageVersion } from '../version';
 import type { RunSummary } from './events';
@@ -18,6 +20,8 @@ export interface CardContent {
   evalData: Pick<Dataset, 'name'> | null;
   /** The step this run was forked at; null if it is not a fork. */
   forkedAt: number | null;
+  /** The linears that the adapter adapts; none for a run of all weights. */
+  adapted: readonly LoraMatrix[];
 }
 
 /** A card is published, so it gives only the last part of a path. */
@@ -76,17 +80,25 @@ type Trained = Pick<
   'model' | 'full' | 'dtype' | 'loraRank' | 'loraAlpha' | 'loraDropout' | 'useRslora' | 'targetModules'
 >;
 
-/** What was trained, as rows of the table of settings. */
-export function trainedRows(config: Trained): string[][] {
+/** One number, or the range of several. */
+function shownRange(values: readonly number[]): string {
+  const [low, high] = [minimum(values), maximum(values)];
+  return low === high ? String(low) : `${low} to ${high}`;
+}
+
+/** What was trained, as rows of the table of settings. @param adapted the linears that the adapter adapts */
+export function trainedRows(config: Trained, adapted: readonly LoraMatrix[]): string[][] {
   if (config.full) return [['trained', `all weights, in ${config.dtype}`]];
-  const { loraRank, loraAlpha, loraDropout, useRslora, targetModules } = config;
+  const { loraDropout, useRslora, targetModules } = config;
+  const ranks = shownRange(adapted.map(({ rank }) => rank));
+  const alphas = shownRange(adapted.map(({ alpha }) => alpha));
   return [
-    [useRslora ? 'LoRA (rsLoRA)' : 'LoRA', `rank ${loraRank}, alpha ${loraAlpha}, dropout ${loraDropout}`],
-    ['target modules', targetModules.join(', ')],
+    [useRslora ? 'LoRA (rsLoRA)' : 'LoRA', `rank ${ranks}, alpha ${alphas}, dropout ${loraDropout}`],
+    ['target modules', `${targetModules.join(', ')} (${adapted.length} linears)`],
   ];
 }
 
-function training({ config, summary, trainData, forkedAt }: CardContent): string {
+function training({ config, summary, trainData, forkedAt, adapted }: CardContent): string {
   const { run } = summary;
   const rows = [
     ['setting', 'value'],
@@ -97,7 +109,7 @@ function training({ config, summary, trainData, forkedAt }: CardContent): string
     ['longest completion', `${config.maxCompletionLength} tokens`],
     ['loss', `${config.lossType}, beta ${config.beta}`],
     ['learning rate', `${config.learningRate}, ${config.lrSchedulerType}`],
-    ...trainedRows(config),
+    ...trainedRows(config, adapted),
     ['seed', String(run.seed)],
     ...(run.rollbacks > 0 ? [['rollbacks', String(run.rollbacks)]] : []),
     ...(run.accepted ?? []).map(({ step }) => ['another reward file', `from step ${step + 1} on`]),

@@ -5,7 +5,7 @@ import type { Config } from '../config';
 import { createEngine } from '../engine/engine';
 import type { DeviceName, Engine, Model, Policy } from '../engine/types';
 import { resolveLoss } from '../losses';
-import { adapterWeights } from '../models';
+import { adapterWeights, readAdapterShape } from '../models';
 import { assertFits, promptLimit, type Plan } from '../plan';
 import { ONE_RANK } from '../ranks';
 import { streamSeed } from '../rng';
@@ -66,9 +66,11 @@ export function openEngine({ device, threads, memoryLimitBytes }: Config): Promi
   });
 }
 
-export function createPolicy(model: Model, config: Config): Promise<Policy> {
-  const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: eps } = config;
+/** The policy that is trained. With `adapter`, it adapts what that does; its weights are restored after this. */
+export async function createPolicy(model: Model, config: Config): Promise<Policy> {
+  const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: eps, adapter } = config;
   if (config.full) return model.createPolicy({ kind: 'full', beta1, beta2, eps });
+  const start = adapter === null ? null : await readAdapterShape(adapter, model.info.numLayers);
   return model.createPolicy({
     kind: 'lora',
     rank: config.loraRank,
@@ -76,6 +78,7 @@ export function createPolicy(model: Model, config: Config): Promise<Policy> {
     rslora: config.useRslora,
     dropout: config.loraDropout,
     targetModules: config.targetModules,
+    matrices: start?.matrices,
     seed: streamSeed(config.seed, 'lora-init'),
     ...{ beta1, beta2, eps },
   });

@@ -4,7 +4,7 @@ import type { Config } from '../config';
 import { loadDataset, loadRunData, trainSpec } from '../data';
 import type { Engine } from '../engine/types';
 import { engineDevice, planRunPaced, promptLimit, type Plan, type PlannedModel } from '../plan';
-import { resolveModel } from '../models';
+import { readAdapterShape, resolveModel } from '../models';
 import { loadTokenizer, renderPrompts } from '../tokenizer';
 import type { Inputs } from './inputs';
 import { maximum } from '../statistics';
@@ -50,5 +50,10 @@ export async function planSession(
   const device = await engineDevice(engine);
   if (device.totalBytes === 0) return null;
   const promptTokens = await longestPrompt(config, inputs, signal);
-  return planRunPaced({ config, model: inputs.planned, device, promptTokens }, signal);
+  const { planned: model } = inputs;
+  const adapted =
+    config.adapter === null
+      ? undefined
+      : (await readAdapterShape(config.adapter, model.shape.numLayers)).matrices;
+  return planRunPaced({ config, model, device, promptTokens, adapted }, signal);
 }

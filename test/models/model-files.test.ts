@@ -232,10 +232,11 @@ describe('weights', () => {
     const tensors = {
       'model.layers.0.self_attn.rotary_emb.inv_freq': { dtype: 'F32', shape: [1], data_offsets: [0, 4] },
       'lm_head.weight': { dtype: 'F32', shape: [1], data_offsets: [4, 8] },
+      'model.embed_tokens.weight': { dtype: 'F32', shape: [1], data_offsets: [8, 12] },
     };
-    for (const [tied, left] of [[true, 0], [false, 1]] as const) {
+    for (const [tied, left] of [[true, 1], [false, 2]] as const) {
       const config = { ...CONFIG, tie_word_embeddings: tied };
-      await using files = await openModelFiles(folderOf(config, { 'model.safetensors': fileOf(tensors, 8) }));
+      await using files = await openModelFiles(folderOf(config, { 'model.safetensors': fileOf(tensors, 12) }));
       expect(files.weights.tensors).toHaveLength(left);
     }
   }); // prettier-ignore
@@ -259,35 +260,83 @@ describe('adapter_config.json', () => {
     peft_type: 'LORA', r: 16, lora_alpha: 32, bias: 'none', use_dora: false, modules_to_save: null, rank_pattern: {},
     target_modules: ['q_proj', 'mlp.down_proj'],
   }; // prettier-ignore
-  const open = (changes: object) =>
+  /** A matrices of rank 16, or the one given, by the ends of their modules' names. */
+  const tensors = (modules: Record<string, number>) =>
+    Object.fromEntries(
+      Object.entries(modules).map(([name, rank]) => [
+        `base_model.model.model.layers.${name}.lora_A.weight`,
+        { dtype: 'F32', shape: [rank, 0], data_offsets: [0, 0] },
+      ]),
+    );
+  const USUAL = {
+    '0.self_attn.q_proj': 16,
+    '0.mlp.down_proj': 16,
+    '1.self_attn.q_proj': 16,
+    '1.mlp.down_proj': 16,
+  };
+  /** Of a model of two layers. */
+  const open = (changes: object, modules: Record<string, number> = USUAL) =>
     openAdapter(
       folderOf(
         {},
         {
           'adapter_config.json': JSON.stringify({ ...ADAPTER, ...changes }),
-          'adapter_model.safetensors': fileOf({}, 0),
+          'adapter_model.safetensors': fileOf(tensors(modules), 0),
         },
       ),
+      2,
     );
 
-  test.each<[object, object]>([
-    [{}, { rank: 16, alpha: 32, rslora: false, dropout: 0, targetModules: ['q_proj', 'down_proj'] }],
-    [{ target_modules: 'v_proj', lora_dropout: 0.5 }, { dropout: 0.5, targetModules: ['v_proj'] }],
-    [{ use_rslora: true, lora_alpha: 3 }, { alpha: 3, rslora: true }],
-    [{ target_modules: 'all-linear' }, { targetModules: ['q_proj', 'k_proj', 'v_proj', 'o_proj', 'gate_proj', 'up_proj', 'down_proj'] }],
-  ])('%j', async (changes, shape) => {
-    await using files = await open(changes);
+  test.each<[object, Record<string, number>, object]>([
+    [{}, USUAL, { rank: 16, alpha: 32, rslora: false, dropout: 0, targetModules: ['q_proj', 'down_proj'] }],
+    [{ lora_dropout: 0.5 }, USUAL, { dropout: 0.5 }],
+    [{ use_rslora: true, lora_alpha: 3 }, USUAL, { alpha: 3, rslora: true }],
+    [{ target_modules: ['v_proj', 'c_attn'], layers_to_transform: 1 }, { '1.self_attn.v_proj': 16 }, { targetModules: ['v_proj'], matrices: [{ layer: 1, module: 'v_proj', rank: 16, alpha: 32 }] }],
+    [
+      { target_modules: '.*[01].*q_proj', rank_pattern: { '1.self_attn.q_proj': 4 }, alpha_pattern: { '0.self_attn.q_proj': 2 } },
+      { '0.self_attn.q_proj': 16, '1.self_attn.q_proj': 4 },
+      { rank: 16, matrices: [{ layer: 0, module: 'q_proj', rank: 16, alpha: 2 }, { layer: 1, module: 'q_proj', rank: 4, alpha: 32 }] },
+    ],
+    // A pattern of Python's alone: what is adapted follows from the tensors.
+    [{ target_modules: '(?>.*).*q_proj' }, { '1.self_attn.q_proj': 16 }, { matrices: [{ layer: 1, module: 'q_proj', rank: 16, alpha: 32 }] }],
+    [{ rank_pattern: { 'q_proj++': 3 } }, { ...USUAL, '1.self_attn.q_proj': 5 }, { matrices: [{ rank: 16 }, { rank: 16 }, { rank: 5 }, { rank: 16 }] }],
+  ])('%j', async (changes, modules, shape) => {
+    await using files = await open(changes, modules);
     expect(files.shape).toMatchObject(shape);
+  }); // prettier-ignore
+
+  test.each<[object, Record<string, number>, RegExp]>([
+    [{}, { ...USUAL, '0.self_attn.q_proj': 4 }, /adapter_model\.safetensors adapts model\.layers\.0\.self_attn\.q_proj with rank 4, but by .*adapter_config\.json it has rank 16/],
+    [{ rank_pattern: { down_proj: 2 } }, USUAL, /adapts model\.layers\.0\.mlp\.down_proj with rank 16, but by .* it has rank 2/],
+    [{ target_modules: ['q_proj'] }, USUAL, /holds the tensor .*0\.mlp\.down_proj\.lora_A\.weight, but .* does not adapt model\.layers\.0\.mlp\.down_proj in this model/],
+    [{ target_modules: ['q_proj', 'k_proj', 'down_proj'] }, USUAL, /lacks the tensor .*0\.self_attn\.k_proj\.lora_A\.weight, although .* adapts/],
+    [{ target_modules: 'all-linear' }, USUAL, /lacks the tensor .*0\.self_attn\.k_proj/],
+    [{ layers_to_transform: [1] }, USUAL, /does not adapt model\.layers\.0\./],
+    [{}, { ...USUAL, '2.self_attn.q_proj': 16 }, /does not adapt model\.layers\.2\.self_attn\.q_proj in this model/],
+    [{}, {}, /lacks the tensor/],
+  ])('%j beside other tensors is refused', async (changes, modules, sentence) => {
+    await expect(open(changes, modules)).rejects.toThrow(badFile(sentence));
   }); // prettier-ignore
 
   test.each<[object, RegExp]>([
     [{ use_dora: true }, /uses use_dora, which this engine does not support/],
     [{ use_rslora: 'yes' }, /use_rslora must be true or false, not "yes"/],
     [{ modules_to_save: ['lm_head'] }, /modules_to_save/],
-    [{ rank_pattern: { q_proj: 4 } }, /rank_pattern/],
+    [
+      { init_lora_weights: 'pissa_niter_4' },
+      /init_lora_weights is "pissa_niter_4", under which PEFT changes the base model/,
+    ],
+    [{ init_lora_weights: 'olora' }, /init_lora_weights is "olora"/],
+    [{ use_bdlora: { target_modules_bd_a: ['q_proj'] } }, /uses use_bdlora/],
+    [{ kasa_config: { beta: 1 } }, /uses kasa_config/],
+    [{ rank_pattern: { q_proj: 0.5 } }, /rank_pattern\.q_proj must be a whole number/],
+    [{ alpha_pattern: { q_proj: '1' } }, /alpha_pattern\.q_proj must be a number/],
+    [{ rank_pattern: [] }, /rank_pattern must be an object/],
+    [{ layers_to_transform: '1' }, /layers_to_transform must be a layer or a list of layers/],
     [{ bias: 'all' }, /bias must be none, not "all"/],
-    [{ target_modules: ['lm_head'] }, /targets the module "lm_head", which is not one of q_proj/],
-    [{ target_modules: ['mlp.q_proj'] }, /targets the module "mlp.q_proj"/],
+    [{ target_modules: ['lm_head'] }, /targets lm_head, which this engine does not adapt \(it adapts q_proj/],
+    [{ target_modules: ['q_proj', 'embed_tokens'] }, /targets model\.embed_tokens/],
+    [{ target_modules: ['mlp.q_proj'] }, /holds the tensor .*q_proj.*, but .* does not adapt/],
     [{ target_modules: null }, /lacks target_modules/],
     [{ peft_type: 'LOHA' }, /peft_type must be LORA, not "LOHA"/],
     [{ r: undefined }, /lacks r$/],

@@ -1,9 +1,9 @@
-import { mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { copyFileSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
-import { TARGET_MODULES, type TargetModule } from '../../src/engine/types';
-import { adapterConfig } from '../../src/run/adapter-config';
+import { readAdapterShape, readModelSpec } from '../../src/models';
+import { adapterConfig, peftTargets } from '../../src/run/adapter-config';
 import {
   FIXTURES,
   adapterDirectory,
@@ -20,11 +20,14 @@ interface AdapterConfig {
   r: number;
   lora_alpha: number;
   use_rslora: boolean;
-  target_modules: TargetModule[];
+  target_modules: string | string[];
 }
 const ADAPTERS = readdirSync(join(FIXTURES, 'adapters')).map(
   (name) => [name, readJson<AdapterConfig>(`adapters/${name}/adapter_config.json`)] as const,
 );
+
+/** Those that adapt the same modules in every layer, all with one rank and alpha. */
+const UNIFORM = ADAPTERS.filter(([name]) => !name.startsWith('peft-') || name === 'peft-all-linear');
 
 /** A safetensors header without the places of the data: names, types, shapes and metadata. */
 function headerOf(path: string): Record<string, unknown> {
@@ -45,11 +48,27 @@ describe("adapter files equal PEFT's", () => {
   });
   afterEach(() => rmSync(directory, { recursive: true }));
 
-  test.each(ADAPTERS)('%s: the same adapter_config.json', (_, config) => {
+  test.each(UNIFORM)('%s: the same adapter_config.json', (_, config) => {
     const { r, lora_alpha, use_rslora: useRslora, target_modules, base_model_name_or_path } = config;
     const lora = { loraRank: r, loraAlpha: lora_alpha, useRslora, loraDropout: 0 };
-    const shape = { ...lora, targetModules: target_modules };
+    const shape = { ...lora, targetModules: target_modules as string[] };
     expect(adapterConfig(shape, base_model_name_or_path)).toEqual(config);
+  });
+
+  test.each(ADAPTERS)('%s: what we write is read as the same adapter', async (name, config) => {
+    const { r: loraRank, lora_alpha: loraAlpha, use_rslora: useRslora, base_model_name_or_path } = config;
+    const spec = await readModelSpec(modelDirectory(base_model_name_or_path));
+    const theirs = await readAdapterShape(adapterDirectory(name), spec.numLayers);
+    const shape = { loraRank, loraAlpha, useRslora, loraDropout: 0, targetModules: theirs.targetModules };
+    const targets = peftTargets(shape, theirs.matrices, spec.numLayers);
+    const written = adapterConfig(shape, base_model_name_or_path, targets);
+    expect(Object.keys(written)).toEqual(Object.keys(config));
+    copyFileSync(
+      join(adapterDirectory(name), 'adapter_model.safetensors'),
+      join(directory, 'adapter_model.safetensors'),
+    );
+    writeFileSync(join(directory, 'adapter_config.json'), JSON.stringify(written));
+    expect(await readAdapterShape(directory, spec.numLayers)).toEqual(theirs);
   });
 
   test.each(ADAPTERS)('%s: loaded and saved, the same tensors bit for bit', async (name, config) => {
@@ -61,7 +80,9 @@ describe("adapter files equal PEFT's", () => {
       });
       const policy = await model.loadAdapter(adapterDirectory(name));
       expect(policy.info).toMatchObject({ kind: 'lora', rank: config.r, alpha: config.lora_alpha });
-      expect([...policy.info.targets].sort()).toEqual(config.target_modules);
+      const modules = Object.keys(readSafetensors(theirs)).map((tensor) => tensor.split('.').at(-3));
+      expect([...policy.info.targets].sort()).toEqual([...new Set(modules)].sort());
+      expect(policy.info.matrices).toHaveLength(modules.length / 2);
       await policy.save(path);
     });
     expect(headerOf(path)).toEqual(headerOf(theirs));
@@ -76,8 +97,12 @@ describe("adapter files equal PEFT's", () => {
       const model = await engine.loadModel(modelDirectory(config.base_model_name_or_path), {
         dtype: 'float32',
       });
-      const targetModules = TARGET_MODULES.filter((target) => config.target_modules.includes(target));
-      const shape = { rank: config.r, alpha: config.lora_alpha, targetModules, seed: 5n };
+      const { targetModules, matrices } = await readAdapterShape(
+        adapterDirectory(name),
+        model.info.numLayers,
+      );
+      const own = UNIFORM.some(([uniform]) => uniform === name) ? { targetModules } : { matrices };
+      const shape = { rank: config.r, alpha: config.lora_alpha, ...own, seed: 5n };
       await (await model.createPolicy({ kind: 'lora', ...shape })).save(path);
     });
     expect(headerOf(path)).toEqual(headerOf(join(adapterDirectory(name), 'adapter_model.safetensors')));

@@ -59,7 +59,7 @@ describe('log-probs and entropies', () => {
         ),
       ].sort(),
     );
-    expect(MODELS.flatMap(adaptersOf)).toHaveLength(20);
+    expect(MODELS.flatMap(adaptersOf)).toHaveLength(28);
   });
 
   describe.each(MODELS)('%s', (name) => {

@@ -43,7 +43,7 @@ async function gradientsOf(policy: Policy, path: string) {
 
 describe('gradients', () => {
   test('the fixtures cover every family', () => {
-    expect(ADAPTERS).toHaveLength(20);
+    expect(ADAPTERS).toHaveLength(28);
     expect(WHOLE_MODELS).toHaveLength(15);
   });
 

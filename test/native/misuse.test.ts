@@ -36,6 +36,7 @@ const lora = (changes: object = {}): Parameters<NativeEngine['createPolicy']>[0]
   rslora: false,
   dropout: 0,
   targets: [...TARGET_MODULES],
+  matrices: [],
   seed: 1n,
   ...ADAMW,
   ...changes,

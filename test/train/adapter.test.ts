@@ -78,6 +78,23 @@ test('a run that is interrupted resumes to the same numbers, with the same adapt
   );
 });
 
+/** Log-probs of one sequence under each adapter; null: the base model. */
+async function logprobsOf(base: string, adapters: readonly (string | null)[]): Promise<Float64Array[]> {
+  await using engine = await createEngine({ device: 'cpu' });
+  const model = await engine.loadModel(base, { dtype: 'float32' });
+  const sequence = {
+    ids: Int32Array.of(3, 1, 4, 1, 5, 9),
+    offsets: Int32Array.of(0, 6),
+    promptLengths: Int32Array.of(1),
+  };
+  const all: Float64Array[] = [];
+  for (const folder of adapters) {
+    const policy = folder === null ? null : await model.loadAdapter(folder);
+    all.push((await model.score(sequence, { policy })).logprobs);
+  }
+  return all;
+}
+
 /** A run that goes on from a stored adapter of PEFT and changes nothing. */
 const fromPeft = (name: string, model: string) =>
   tiny({
@@ -97,11 +114,60 @@ const fromPeft = (name: string, model: string) =>
 test.each([
   ['all-r2', 'untied-kv1'],
   ['mixed-r4', 'untied-kv8-sharded'],
+  ['peft-all-linear', 'tied-kv2'],
+  ['peft-regex', 'tied-kv2'],
+  ['peft-layers', 'tied-kv2'],
+  ['peft-names', 'untied-kv1'],
+  ['peft-ranks', 'untied-kv1'],
+  ['peft-rslora-patterns', 'qwen2-tied'],
+  ['peft-last-layer', 'untied-kv8-sharded'],
 ])("PEFT's adapter %s: a run without a learning rate leaves its tensors as they are", async (name, model) => {
   const given = fromPeft(name, model);
   await finish(given);
   const tensors = (folder: string) => readSafetensors(join(folder, 'adapter_model.safetensors'));
   expect(tensors(final(given))).toEqual(tensors(adapterDirectory(name)));
+  // What is written is the same function, and not the base model's.
+  const [start, end, base] = await logprobsOf(given.model, [adapterDirectory(name), final(given), null]);
+  expect(end).toEqual(start);
+  expect(end).not.toEqual(base);
+});
+
+test('an adapter of several ranks in some layers: trained, resumed and forked to the same numbers', async () => {
+  const given = () => ({
+    ...fromPeft('peft-layers', 'tied-kv2'),
+    out: join(root, `run-${folders++}`),
+    learningRate: 1e-3,
+    maxSteps: 3,
+    beta: 0.1,
+    loraDropout: 0.1,
+  });
+  const whole = given();
+  await finish(whole);
+  const broken = given();
+  for await (const { index } of await train(broken)) if (index === 2) break;
+  await finish({ resume: broken.out, trainData: fakeDataset(30), tokenizer: fakeTokenizer });
+  expect(metricsOf(broken.out)).toEqual(metricsOf(whole.out));
+  const fork = { run: whole.out, at: 2 };
+  const forked = join(root, `run-${folders++}`);
+  await finish({ fork, out: forked, trainData: fakeDataset(30), tokenizer: fakeTokenizer });
+  const config = (out: string, at: string) =>
+    JSON.parse(readFileSync(join(out, at, 'adapter_config.json'), 'utf8')) as Record<string, unknown>;
+  for (const out of [whole.out, broken.out, forked]) {
+    expect(config(out, 'final')).toMatchObject({
+      target_modules: [0, 2].flatMap((layer) =>
+        ['self_attn.q_proj', 'self_attn.v_proj', 'mlp.up_proj'].map(
+          (name) => `model.layers.${layer}.${name}`,
+        ),
+      ),
+      rank_pattern: { 'model.layers.0.self_attn.v_proj': 1, 'model.layers.2.self_attn.v_proj': 1 },
+      r: 4,
+    });
+    const weights = (at: string) => readSafetensors(join(out, at, 'adapter_model.safetensors'));
+    expect(weights('final')).toEqual(readSafetensors(join(whole.out, 'final', 'adapter_model.safetensors')));
+    expect(weights('final')).not.toEqual(
+      readSafetensors(join(adapterDirectory('peft-layers'), 'adapter_model.safetensors')),
+    );
+  }
 });
 
 test("an adapter of PEFT's rsLoRA goes on with its scale", async () => {
@@ -121,19 +187,9 @@ test("an adapter of PEFT's rsLoRA goes on with its scale", async () => {
   const made = join(given.out, 'final', 'adapter_config.json');
   expect(JSON.parse(readFileSync(made, 'utf8'))).toMatchObject({ use_rslora: true, r: peft.r });
   // Both adapters are the same function, also as they are loaded again.
-  await using engine = await createEngine({ device: 'cpu' });
-  const model = await engine.loadModel(given.model, { dtype: 'float32' });
-  const sequence = {
-    ids: Int32Array.of(3, 1, 4, 1, 5, 9),
-    offsets: Int32Array.of(0, 6),
-    promptLengths: Int32Array.of(1),
-  };
-  const logprobs = async (folder: string | null) => {
-    const policy = folder === null ? null : await model.loadAdapter(folder);
-    return (await model.score(sequence, { policy })).logprobs;
-  };
-  expect(await logprobs(final(given))).toEqual(await logprobs(start));
-  expect(await logprobs(start)).not.toEqual(await logprobs(null));
+  const [before, after, base] = await logprobsOf(given.model, [start, final(given), null]);
+  expect(after).toEqual(before);
+  expect(before).not.toEqual(base);
 });
 
 test.each<[TrainOptions, RegExp]>([

@@ -25,10 +25,21 @@ const runOf = (config: Config) => ({
 function content(values: ConfigInput, more: Partial<CardContent> = {}): CardContent {
   const config = resolveConfig([values]);
   const summary = { ...none, run: runOf(config) };
-  return { config, summary, trainData: { name: config.dataset }, evalData: null, forkedAt: null, ...more };
+  const trainData = { name: config.dataset };
+  const adapted = [
+    { layer: 0, module: 'q_proj', rank: 16, alpha: 32 },
+    { layer: 1, module: 'q_proj', rank: 8, alpha: 32 },
+  ] as const;
+  return { config, summary, trainData, evalData: null, forkedAt: null, adapted, ...more };
 }
 
 const frontMatter = (card: string): unknown => parse(card.split('---\n')[1]!);
+
+test('ranks that differ are given as a range', () => {
+  expect(modelCard(content({ targetModules: ['q_proj'] }))).toMatch(
+    /\| LoRA +\| rank 8 to 16, alpha 32, dropout 0 +\|\n\| target modules +\| q_proj \(2 linears\) /,
+  );
+});
 
 test('a hub model and hub data are named without their commits', () => {
   const sha = 'a'.repeat(40);
