@@ -59,6 +59,8 @@ export function loadAddonFile(name: string, what: string): unknown {
   try {
     const path = join(root, file);
     if (existsSync(path) && isCutOff(path)) throw new Error('file too short');
+    // A libtorch that takes the workspace of every product on a GPU anew could record no CUDA graph (decision 170).
+    process.env['TORCH_CUBLAS_WORKSPACE_CACHE'] ??= '1';
     return bindings({ bindings: name, module_root: root });
   } catch (cause) {
     throw new AcoerError('LOAD_FAILED', describeLoadFailure(what, file, cause), { cause });

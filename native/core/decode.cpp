@@ -277,25 +277,37 @@ void Decoder::addAdapters(const Part& part, size_t layer,
     const DecodeAdapter& adapter = adapters_[static_cast<size_t>(span.policy)];
     const int64_t begin = std::max(span.begin, part.begin), end = std::min(span.end, part.end);
     if (adapter.layers.empty() || begin >= end) continue;
-    addAdapter(adapter.layers[layer].*group, x_NI, y_NO, part.ranks_NR, begin - part.begin,
-               end - part.begin);
+    const int64_t first = begin - part.begin, count = end - begin;
+    const AdapterGroup& pairs = adapter.layers[layer].*group;
+    if (ops_ == Ops::kGpuKernels) {
+      adapterOnGpu(pairs, x_NI.narrow(0, first, count), y_NO.narrow(0, first, count),
+                   part.ranks_NR);
+    } else {
+      addAdapter(pairs, x_NI, y_NO, part.ranks_NR, first, first + count);
+    }
   }
+}
+
+void Decoder::multiply(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                       bool add) const {
+  if (ops_ == Ops::kGpuKernels) return linearOnGpu(linear, x_NI, y_NO, add);
+  applyLinear(linear, x_NI, y_NO, add);
 }
 
 void Decoder::runLayer(Part& part, size_t layer, bool lastOfPrefill) const {
   const DecodeLayer& w = part.weights->layers[layer];
   norm(part, w.inputNorm_D);
-  applyLinear(w.qkv, part.normed_ND, part.qkv_NE, false);
+  multiply(w.qkv, part.normed_ND, part.qkv_NE, false);
   addAdapters(part, layer, &DecodeAdapter::Layer::qkv, part.normed_ND, part.qkv_NE);
   attention(part, layer, lastOfPrefill);
   if (lastOfPrefill) return;
-  applyLinear(w.o, part.heads_NHK, part.x_ND, true);
+  multiply(w.o, part.heads_NHK, part.x_ND, true);
   addAdapters(part, layer, &DecodeAdapter::Layer::o, part.heads_NHK, part.x_ND);
   norm(part, w.postNorm_D);
-  applyLinear(w.gateUp, part.normed_ND, part.gateUp_N2F, false);
+  multiply(w.gateUp, part.normed_ND, part.gateUp_N2F, false);
   addAdapters(part, layer, &DecodeAdapter::Layer::gateUp, part.normed_ND, part.gateUp_N2F);
   activation(part);
-  applyLinear(w.down, part.act_NF, part.x_ND, true);
+  multiply(w.down, part.act_NF, part.x_ND, true);
   addAdapters(part, layer, &DecodeAdapter::Layer::down, part.act_NF, part.x_ND);
 }
 
@@ -322,8 +334,8 @@ void Decoder::writeLogits(Part& part) const {
   const Linear& head = part.weights->head;
   const at::Tensor& logits = part.logits_NV;
   // A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32.
-  if (model_.dtype == logits.scalar_type()) {
-    applyLinear(head, part.normed_ND, logits, false);
+  if (model_.dtype == logits.scalar_type() || ops_ == Ops::kGpuKernels) {
+    multiply(head, part.normed_ND, logits, false);
   } else {
     linearForwardInto(logits, part.normed_ND, head.w);
   }

@@ -119,6 +119,8 @@ class Decoder {
                       const std::function<void(const DecodeWeights&, int64_t, int64_t)>& visit);
   void embed(Part& part) const;
   void runLayer(Part& part, size_t layer, bool lastOfPrefill) const;
+  void multiply(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                bool add) const;
   void addAdapters(const Part& part, size_t layer, AdapterGroup DecodeAdapter::Layer::* group,
                    const at::Tensor& x_NI, const at::Tensor& y_NO) const;
   void norm(Part& part, const at::Tensor& weight_D) const;
@@ -133,6 +135,10 @@ class Decoder {
   void attentionByTensorOps(Part& part, size_t layer, bool writeOnly) const;
   void activationOnCpu(Part& part) const;
   void activationOnGpu(Part& part) const;
+  void linearOnGpu(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                   bool add) const;
+  void adapterOnGpu(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                    const at::Tensor& ranks_NR) const;
 
   const Model& model_;
   std::vector<const Policy*> policies_;

@@ -6,6 +6,7 @@
 #include "decode.h"
 #include "error.h"
 #include "gpu_ops.h"
+#include "linear.h"
 
 namespace acoer {
 namespace {
@@ -70,6 +71,32 @@ at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
     writeLogits(part);
   });
   return logits_NV_.narrow(0, 0, count);
+}
+
+// Products are libtorch's operations even where kernels are emulated on a CPU, which has products
+// of its own: those are what a graph records.
+void Decoder::linearOnGpu(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                          bool add) const {
+  at::Tensor y = y_NO;
+  if (linear.bias_O.defined()) startFromBias(y_NO, linear.bias_O);
+  if (add || linear.bias_O.defined()) {
+    y.addmm_(x_NI, linear.w.t());
+  } else if (y.scalar_type() == x_NI.scalar_type()) {
+    at::mm_out(y, x_NI, linear.w.t());
+  } else {
+    at::mm_out(y, x_NI, linear.w.t(), y.scalar_type());
+  }
+}
+
+void Decoder::adapterOnGpu(const AdapterGroup& group, const at::Tensor& x_NI,
+                           const at::Tensor& y_NO, const at::Tensor& ranks_NR) const {
+  if (!group.defined()) return;
+  const int64_t count = x_NI.size(0);
+  at::Tensor y = y_NO;
+  at::Tensor t_NR =
+      ranks_NR.view({-1}).narrow(0, 0, count * group.ranks).view({count, group.ranks});
+  at::mm_out(t_NR, x_NI, group.a.w.t());
+  y.addmm_(t_NR, group.bT_RO);
 }
 
 void Decoder::normOnGpu(Part& part, const at::Tensor& weight_D) const {

@@ -191,7 +191,8 @@ GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesyst
 }
 
 void* currentGpuStream(c10::Device device) {
-  if (device.is_cpu()) return nullptr;
+  static int onlyStream;
+  if (device.is_cpu()) return &onlyStream;
   const c10::Stream stream = c10::impl::getDeviceGuardImpl(device.type())->getStream(device);
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 12
   return stream.native_handle();

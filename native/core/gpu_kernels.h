@@ -100,7 +100,7 @@ struct GpuKernelChoice {
 GpuKernelChoice chooseGpuKernels(const std::string& setting, const std::filesystem::path& file,
                                  const CudaRuntime& runtime);
 
-// The cudaStream_t that this thread's work on `device` goes to; null on a CPU.
+// The cudaStream_t that this thread's work on `device` goes to; a CPU has one of its own.
 void* currentGpuStream(c10::Device device);
 // Until all of that work is done; nothing on a CPU.
 void waitForGpu(c10::Device device);

@@ -74,7 +74,6 @@ GpuSteps::GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decod
   history_ = deviceBytes(historyBytes, model.device);
   seenHistory_ = hostBytes(historyBytes, model.device);
   decoder.reserve(N, roundedUp(cuda::attentionSplits(cache.positions())));
-  if (model.device.is_cpu()) noGraphsBecause_ = "the kernels are emulated";
 }
 
 at::Tensor GpuSteps::int32sOf(const Part& part, int64_t count) const {
@@ -173,10 +172,15 @@ void GpuSteps::step(const Layout& layout) {
 void GpuSteps::startStep(const Layout& layout) {
   if (!noGraphsBecause_.empty()) return step(layout);
   const auto [found, isNew] = graphs_.try_emplace(layout);
-  if (isNew) return step(layout);
-  if (!found->second) {
+  Recorded& recorded = found->second;
+  recorded.lastStart = ++starts_;
+  if (isNew) {
+    forgetGraphs();
+    return step(layout);
+  }
+  if (!recorded.graph) {
     try {
-      found->second.emplace(
+      recorded.graph.emplace(
           GpuGraph::record(kernels_.runtime(), model_.device, [&] { step(layout); }));
     } catch (const std::exception& error) {
       // Recording runs nothing, so the step can still be made; the caller is told the reason.
@@ -184,7 +188,15 @@ void GpuSteps::startStep(const Layout& layout) {
       return step(layout);
     }
   }
-  found->second->launch();
+  recorded.graph->launch();
+}
+
+// A graph that still runs is freed by CUDA when it has ended.
+void GpuSteps::forgetGraphs() {
+  if (graphs_.size() <= kMostGraphs) return;
+  graphs_.erase(std::min_element(graphs_.begin(), graphs_.end(), [](const auto& a, const auto& b) {
+    return a.second.lastStart < b.second.lastStart;
+  }));
 }
 
 std::vector<Draw> GpuSteps::download(size_t rows, const Layout& layout, int64_t steps) {

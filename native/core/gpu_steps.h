@@ -17,6 +17,10 @@ namespace acoer {
 // cancellation, wait for at most so many steps.
 constexpr int64_t kStepsPerLook = 8;
 
+// Graphs that are kept, those used last. One policy has some 20 layouts in a run; with several
+// every sequence that ends makes another one, and a graph takes memory on the device.
+constexpr size_t kMostGraphs = 24;
+
 // A sequence as its next step finds it.
 struct GpuRow {
   int64_t policy = 0;
@@ -66,6 +70,7 @@ class GpuSteps {
   Layout layoutOf(const std::vector<GpuRow>& rows, int64_t steps) const;
   void upload(const std::vector<GpuRow>& rows, const Layout& layout);
   void startStep(const Layout& layout);
+  void forgetGraphs();
   void step(const Layout& layout);
   std::vector<Draw> download(size_t rows, const Layout& layout, int64_t steps);
 
@@ -84,9 +89,14 @@ class GpuSteps {
   at::Tensor blocks_, tokens_, history_, seenHistory_;
   int64_t historyPlace_ = 0;  // *place on the device
 
-  std::vector<GpuRow> expected_;                      // the rows as the device has them
-  Layout layout_;                                     // with which they were uploaded
-  std::map<Layout, std::optional<GpuGraph>> graphs_;  // empty: met once
+  std::vector<GpuRow> expected_;  // the rows as the device has them
+  Layout layout_;                 // with which they were uploaded
+  struct Recorded {
+    std::optional<GpuGraph> graph;  // empty: met once
+    int64_t lastStart = 0;
+  };
+  std::map<Layout, Recorded> graphs_;
+  int64_t starts_ = 0;  // of steps
   std::string noGraphsBecause_;
 };
 

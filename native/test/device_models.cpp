@@ -6,6 +6,7 @@
 
 #include <random>
 
+#include "emulated_gpu.h"
 #include "gpu_kernels.h"
 #include "weights.h"
 
@@ -92,6 +93,11 @@ class RandomWeights {
 
 }  // namespace
 
+const GpuKernels*& kernelsOnCpu() {
+  static const GpuKernels* kernels = nullptr;
+  return kernels;
+}
+
 std::shared_ptr<Model> randomModel(const ModelSpec& spec, at::Device device, at::ScalarType dtype,
                                    uint64_t seed, double scale) {
   const bool large = spec.vocabSize * spec.hiddenSize > 100'000'000;
@@ -100,7 +106,7 @@ std::shared_ptr<Model> randomModel(const ModelSpec& spec, at::Device device, at:
   model->spec = spec;
   model->device = device;
   model->dtype = dtype;
-  model->kernels = gpuKernelsFor(device);
+  model->kernels = device.is_cpu() ? kernelsOnCpu() : gpuKernelsFor(device);
   model->weights = makeWeights(spec, [&](at::IntArrayRef shape) {
     return shape.size() == 1 ? random.norm(shape[0]) : random.normal(shape);
   });

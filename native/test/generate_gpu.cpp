@@ -5,12 +5,22 @@
 #include <cmath>
 #include <limits>
 
+#include "device_memory.h"
 #include "emulated_gpu.h"
 #include "generate_support.h"
 #include "gpu_steps.h"
+#include "test_hooks.h"
 
 namespace acoer::check {
 namespace {
+
+// With kernels that are emulated, memory shows wrong accesses.
+const AroundTests inDeviceMemory([](const std::string& name, void (*body)()) {
+  if (!checkDevice().is_cpu() || name.rfind("gpu_kernels_", 0) != 0) return body();
+  const DeviceMemory memory;
+  body();
+  memory.checkGuards();
+});
 
 std::shared_ptr<Model> modelWithKernels(const ModelSpec& spec, at::ScalarType dtype,
                                         uint64_t seed) {
@@ -61,9 +71,11 @@ void checkDecodesLikeTensorOps(const ModelSpec& spec) {
   }
   GenerateOptions options;
   options.maxSlots = 7;  // sequences enter, leave and move while others go on
+  const GraphCounts before = graphCounts();
   const Generated got = collect(*model, requests, options);
   ACOER_CHECK(got.stats.peakSlots == 7);
-  ACOER_CHECK(got.stats.fallback == (checkDevice().is_cpu() ? "the kernels are emulated" : ""));
+  ACOER_CHECK(got.stats.fallback.empty());
+  if (checkDevice().is_cpu()) ACOER_CHECK(graphCounts().replayed > before.replayed);
   const ScoreGap gap = gapToScore(*model, requests, got);
   ACOER_CHECK_LE(gap.logprob, 1e-4);
   ACOER_CHECK_LE(gap.entropy, 1e-4);
@@ -125,6 +137,7 @@ ACOER_TEST(gpu_kernels_decode_ends_at_a_block) {
   };
   for (const auto& [longest, other] : {std::pair<Lengths, Lengths>{{500, 13}, {300, 40}},
                                        {{250, 7}, {17, 30}},
+                                       {{250, 20}, {17, 30}},
                                        {{1020, 5}, {250, 20}}}) {
     std::vector<GenerateRequest> requests;
     for (const auto& [prompt, newTokens] : {longest, other}) {
@@ -133,6 +146,111 @@ ACOER_TEST(gpu_kernels_decode_ends_at_a_block) {
     }
     const ScoreGap gap = gapToScore(*model, requests, collect(*model, requests));
     ACOER_CHECK_LE(gap.logprob, 1e-4);
+  }
+}
+
+// The tests of generate() that do not ask for the CPU's own order of steps, bits and bytes;
+// log-probs against score() have tests of their own here.
+ACOER_TEST(gpu_kernels_pass_the_tests_of_generate) {
+  if (!checkDevice().is_cpu()) return;
+  struct OnCpu {
+    OnCpu() { kernelsOnCpu() = &emulatedKernels(); }
+    ~OnCpu() { kernelsOnCpu() = nullptr; }
+  } const onCpu;
+  const GraphCounts before = graphCounts();
+  for (const char* name : {"generate_greedy_is_argmax_of_forward", "generate_stop_and_length",
+                           "generate_bad_arguments", "generate_refuses_non_finite_logits",
+                           "generate_places_non_finite_logits", "generate_leaves_grad_mode"}) {
+    try {
+      runTestNamed(name);
+    } catch (const std::exception& error) {
+      fail(ErrorCode::kInternal, std::string(name) + ": " + error.what());
+    }
+  }
+  ACOER_CHECK(graphCounts().replayed > before.replayed);
+}
+
+// Steps as graphs, and started piece by piece, give the same bits; so a graph holds nothing that
+// changes from step to step.
+ACOER_TEST(gpu_kernels_graphs_equal_steps) {
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
+  const auto adapter = strongAdapter(model, 5), other = strongAdapter(model, 7);
+  const auto full = changedCopy(model, 6);
+  std::vector<GenerateRequest> requests = variedRequests(model->spec, adapter.get());
+  for (const Policy* policy : {full.get(), other.get()}) {
+    requests.push_back(variedRequests(model->spec, policy)[2]);
+  }
+  GenerateOptions options;
+  options.maxSlots = 5;
+  const GraphCounts before = graphCounts();
+  const Generated graphs = collect(*model, requests, options);
+  const GraphCounts after = graphCounts();
+  if (checkDevice().is_cpu()) {
+    ACOER_CHECK(after.replayed - before.replayed > 2 * (after.recorded - before.recorded));
+    ACOER_CHECK(after.live == before.live);
+    model->kernels = &emulatedKernels(Graphs::kNone);
+  }
+  const Generated steps = collect(*model, requests, options);
+  ACOER_CHECK(graphs.stats.fallback.empty());
+  ACOER_CHECK(steps.stats.fallback.empty() == !checkDevice().is_cpu());
+  for (const auto& [key, sequence] : steps.sequences) {
+    checkSame(graphs.sequences.at(key), sequence, 0);
+  }
+  ACOER_CHECK_LE(gapToScore(*model, requests, graphs).logprob, 1e-4);
+}
+
+// Prompts that come later are longer than all before them.
+ACOER_TEST(gpu_kernels_graphs_survive_longer_prompts) {
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
+  std::vector<GenerateRequest> requests;
+  for (const int64_t length : {20, 50, 80, 110}) {
+    requests.push_back(
+        makeRequest(randomIds(model->spec, length, static_cast<uint64_t>(length)), 4, 20));
+  }
+  GenerateOptions options;
+  options.maxSlots = 4;
+  const GraphCounts before = graphCounts();
+  const Generated got = collect(*model, requests, options);
+  if (checkDevice().is_cpu()) {
+    // The layouts of the first prompt's samples are those of all others.
+    ACOER_CHECK(graphCounts().recorded - before.recorded <= 2);
+  }
+  ACOER_CHECK_LE(gapToScore(*model, requests, got).logprob, 1e-4);
+}
+
+// In every look a row of the first policy ends, so that no layout comes twice.
+ACOER_TEST(gpu_kernels_graphs_are_bounded) {
+  if (!checkDevice().is_cpu()) return;
+  ModelSpec spec = smallSpec();
+  spec.numLayers = 1;
+  spec.numHeads = spec.numKvHeads = 1;
+  const auto model = modelWithKernels(spec, at::kFloat, 3);
+  const auto adapter = strongAdapter(model, 5);
+  const int64_t rows = static_cast<int64_t>(kMostGraphs) + 2;
+  std::vector<GenerateRequest> requests;
+  for (int64_t looks = 1; looks <= rows; ++looks) {
+    requests.push_back(makeRequest({1, 2}, 1, looks * kStepsPerLook));
+  }
+  requests.push_back(makeRequest({1, 2}, 1, rows * kStepsPerLook, adapter.get()));
+  const GraphCounts before = graphCounts();
+  const Generated got = collect(*model, requests);
+  ACOER_CHECK(got.stats.fallback.empty());
+  ACOER_CHECK(graphCounts().recorded - before.recorded > static_cast<int64_t>(kMostGraphs));
+  ACOER_CHECK(graphCounts().most <= static_cast<int64_t>(kMostGraphs));
+}
+
+// A cancelled call leaves nothing to the next one: its slots, counters and graphs begin anew.
+ACOER_TEST(gpu_kernels_start_anew_after_a_cancel) {
+  const auto model = modelWithKernels(smallSpec(), at::kFloat, 3);
+  const auto requests = variedRequests(model->spec, nullptr);
+  const Generated fresh = collect(*model, requests);
+  Cancel cancel;
+  generate(
+      *model, {makeRequest({1, 2, 3}, 3, 200), makeRequest({4}, 1, 3)}, {},
+      [&](GeneratedSequence&&) { cancel.request(); }, cancel);
+  const Generated again = collect(*model, requests);
+  for (const auto& [key, sequence] : fresh.sequences) {
+    checkSame(again.sequences.at(key), sequence, 0);
   }
 }
 

@@ -12,6 +12,7 @@
 
 #include "check.h"
 #include "device.h"
+#include "test_hooks.h"
 
 namespace acoer::check {
 
@@ -32,11 +33,16 @@ c10::Device& device() {
   return chosen;
 }
 
+Around& around() {
+  static Around chosen = [](const std::string&, void (*body)()) { body(); };
+  return chosen;
+}
+
 bool runTest(const Test& test) {
   const auto start = std::chrono::steady_clock::now();
   std::string problem;
   try {
-    test.body();
+    around()(test.name, test.body);
   } catch (const std::exception& error) {
     problem = error.what();
   }
@@ -99,6 +105,15 @@ int run(int argc, char** argv) {
 c10::Device checkDevice() { return device(); }
 
 Registration::Registration(const char* name, void (*body)()) { tests().push_back({name, body}); }
+
+AroundTests::AroundTests(Around chosen) { around() = chosen; }
+
+void runTestNamed(const std::string& name) {
+  for (const Test& test : tests()) {
+    if (name == test.name) return test.body();
+  }
+  fail(ErrorCode::kInternal, "there is no test " + name);
+}
 
 void failCheck(const char* file, int line, const std::string& what) {
   fail(ErrorCode::kInternal,

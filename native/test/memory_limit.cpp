@@ -143,7 +143,8 @@ ACOER_TEST(device_out_of_memory_leaves_everything_usable) {
   trainOn(large);
   zeroGradients(*policy);
   trainOn(small);
-  ACOER_CHECK_LE(largestGap(gradients(*policy), before), 1e-6);
+  // A GPU adds some gradients up in an order that changes from run to run (device_resume.cpp).
+  ACOER_CHECK_LE(largestGap(gradients(*policy), before), device.is_cpu() ? 1e-6 : 1e-4);
   ACOER_CHECK(step(*policy, {.learningRate = 1e-3}).applied);
 }
 
