@@ -4,7 +4,7 @@ import { TEXT_COMMAND } from './lexicon';
 /** `12'345'678`. A prime after digits is no separator unless three digits follow. */
 const APOSTROPHES = /(?<![\d'’.,])[1-9]\d{0,2}(?:['’]\d{3})+(?![\d'’])/g;
 /** The x of `3x10^5`. */
-const TIMES = /(\d)(\s?)[xX]\s?(?=10\s?(?:\^|\*\*|[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]))/g;
+const TIMES = /(\d)(\s?)(?:[xX]|\\(?:text|mathrm)\{ ?[xX] ?\})\s?(?=10\s?(?:\^|\*\*|[⁰¹²³⁴⁵⁶⁷⁸⁹⁻]))/g;
 /** `US$ 1250` */
 const DOLLARS = /(?<![\w$\\])(?:US|AU|CA|HK|NZ|SG)\s?\\?\$(?=\s?\d)/g;
 

@@ -128,6 +128,12 @@ export class Tokenizer {
     return this.tokens.at(-1)?.t === 'num' || ahead.test(this.text.slice(this.at, this.at + 8));
   }
 
+  /** `\\text{P}(2,3)` at the beginning or after a separator. */
+  private namesPoint(): boolean {
+    const last = this.tokens.at(-1);
+    return (last === undefined || last.t === 'sep') && /^\s*\(/.test(this.text.slice(this.at, this.at + 8));
+  }
+
   /** The U of `(1,2) U (3,4)` stands between a bracket with several items and another bracket. */
   private joinsSets(): boolean {
     if (!/^[\s}]*(?:\(|\[|\\\{)/.test(this.text.slice(this.at, this.at + 16))) return false;
@@ -303,6 +309,7 @@ export class Tokenizer {
       return;
     }
     if (/^(?:U|union)$/.test(text) && this.joinsSets()) return this.push('cmd', 'cup');
+    if (/^[A-Z]$/.test(text) && this.namesPoint()) return this.push('letters', text);
     const half = /^([ap])\.?\s*m\.?$/i.exec(text)?.[1];
     if (half !== undefined && this.markTime(half)) return;
     if (SUCH_THAT.test(text) && this.isInSet()) return this.push('op', '|');
