@@ -1,6 +1,11 @@
 import js from '@eslint/js';
 import tseslint from 'typescript-eslint';
 
+/** What opens a file by its name for reading: only src/regular-file.ts, which refuses pipes and devices. */
+const READERS = ['readFileSync', 'readFile', 'createReadStream', 'copyFileSync', 'copyFile', 'cpSync', 'cp'];
+const READING =
+  'A pipe in the place of a file would wait for ever: read it through src/regular-file.ts, which refuses what is no regular file.';
+
 export default tseslint.config(
   { ignores: ['dist/', 'build/', 'native/', 'runs/', 'assets/', 'coverage/', 'test/fixtures/'] },
   js.configs.recommended,
@@ -36,14 +41,35 @@ export default tseslint.config(
     // The verifier's lists are short (src/verify/budget.ts), and a NaN must stay one there.
     ignores: ['src/verify/**'],
     rules: {
+      'no-restricted-imports': [
+        'error',
+        ...['node:fs', 'fs'].map((name) => ({
+          name,
+          importNames: [...READERS, 'promises'],
+          message: READING,
+        })),
+        ...['node:fs/promises', 'fs/promises'].map((name) => ({
+          name,
+          importNames: [...READERS, 'open'],
+          message: READING,
+        })),
+      ],
       'no-restricted-syntax': [
         'error',
+        {
+          selector: "CallExpression[callee.name='openSync']:not([arguments.1.value=/^(w|wx|a|ax)$/])",
+          message: READING,
+        },
         {
           selector: "CallExpression[callee.object.name='Math'] > SpreadElement",
           message: 'A long list overflows the stack: use minimum or maximum of src/statistics.',
         },
       ],
     },
+  },
+  {
+    files: ['src/regular-file.ts'],
+    rules: { 'no-restricted-imports': 'off', 'no-restricted-syntax': 'off' },
   },
   {
     files: ['test/**/*.ts'],

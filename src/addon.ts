@@ -1,8 +1,9 @@
 /** Loads the native addons, and says what is wrong with one that cannot be loaded. */
-import { closeSync, existsSync, fstatSync, openSync, readSync } from 'node:fs';
+import { closeSync, existsSync, fstatSync, readSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import bindings from 'bindings';
 import { AcoerError, errorMessage } from './errors';
+import { openRegularFileSync } from './regular-file';
 
 const HEADER_BYTES = 64;
 
@@ -12,7 +13,7 @@ const HEADER_BYTES = 64;
  * dlopen reports what is wrong.
  */
 function isCutOff(path: string): boolean {
-  const file = openSync(path, 'r');
+  const file = openRegularFileSync(path);
   try {
     const header = Buffer.alloc(HEADER_BYTES);
     const read = readSync(file, header, 0, HEADER_BYTES, 0);

@@ -45,6 +45,7 @@ const FILE_REASONS: Readonly<Record<string, string>> = {
   EACCES: 'no permission',
   EIO: 'the disk reported an error',
   ELOOP: 'its symbolic links form a circle',
+  ENXIO: 'it is a socket or a device, not a regular file',
 };
 
 /** Why a file could not be read, in words for the common error codes. */

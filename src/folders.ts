@@ -1,5 +1,5 @@
 /** Making folders under any path a user may give, and forcing names to disk. */
-import { closeSync, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
+import { closeSync, constants, fsyncSync, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname, resolve } from 'node:path';
 import { AcoerError, errorCode } from './errors';
 
@@ -21,7 +21,8 @@ const CANNOT_SYNC = new Set(['EINVAL', 'ENOTSUP', 'EOPNOTSUPP', 'EACCES']);
 /** Forces a folder's list of names to disk, where its file system can do that. */
 export function syncFolder(path: string): void {
   try {
-    const handle = openSync(path, 'r');
+    // eslint-disable-next-line no-restricted-syntax -- a folder or an error
+    const handle = openSync(path, constants.O_RDONLY | constants.O_DIRECTORY);
     try {
       fsyncSync(handle);
     } finally {

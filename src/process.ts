@@ -1,6 +1,7 @@
 /** What tells one process from another, on this machine and others; see proc(5). */
-import { readFileSync, readlinkSync } from 'node:fs';
+import { readlinkSync } from 'node:fs';
 import { errorCode } from './errors';
+import { readTextSync } from './regular-file';
 
 /** The result of `read`; null if what it reads does not exist. */
 function unlessMissing(read: () => string): string | null {
@@ -17,7 +18,7 @@ function unlessMissing(read: () => string): string | null {
  * ids are reused, the pair is not.
  */
 export function startTicks(pid: number): string | null {
-  const stat = unlessMissing(() => readFileSync(`/proc/${pid}/stat`, 'utf8'));
+  const stat = unlessMissing(() => readTextSync(`/proc/${pid}/stat`));
   if (stat === null) return null;
   // The command, in parentheses, may contain spaces.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
@@ -27,7 +28,7 @@ export function startTicks(pid: number): string | null {
 
 /** Identifies this machine since it was started; containers share it. Null without /proc. */
 export const bootId = (): string | null =>
-  unlessMissing(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim());
+  unlessMissing(() => readTextSync('/proc/sys/kernel/random/boot_id').trim());
 
 /** Identifies, on this machine, the container whose process ids this process sees. Null without /proc. */
 export const pidNamespace = (): string | null => unlessMissing(() => readlinkSync('/proc/self/ns/pid'));

@@ -2,14 +2,15 @@
  * How many threads this process may still start. A thread that cannot be started ends the process inside
  * libgomp or V8, where nothing catches it, so it is asked before.
  */
-import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { readdirSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { AcoerError } from './errors';
+import { readTextSync } from './regular-file';
 
 /** The content of a small file of the kernel; null where there is none. */
 function kernelText(path: string): string | null {
   try {
-    return readFileSync(path, 'utf8');
+    return readTextSync(path);
   } catch {
     // Another system, a process that has ended, or a kernel without the feature.
     return null;

@@ -1,4 +1,5 @@
 /** Streams a Hugging Face directory of random bf16 weights to disk; memory stays flat at any shape. */
+// eslint-disable-next-line no-restricted-imports -- writes
 import { open, statfs, writeFile } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { join } from 'node:path';

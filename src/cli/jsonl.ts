@@ -1,5 +1,7 @@
 /** JSON Lines: every line is checked before the first result, without holding all in memory. */
+// eslint-disable-next-line no-restricted-imports -- input that is read once may be a pipe
 import { closeSync, constants, createReadStream, fstatSync, openSync } from 'node:fs';
+// eslint-disable-next-line no-restricted-imports -- opens a file that it has just made
 import { mkdtemp, open, rm } from 'node:fs/promises';
 import type { FileHandle } from 'node:fs/promises';
 import { Socket } from 'node:net';
@@ -100,6 +102,7 @@ export async function openInput(path: string | undefined): Promise<AsyncIterable
   }
   try {
     // Opening a pipe would wait for its writer, which could not be interrupted.
+    // eslint-disable-next-line no-restricted-syntax -- input that is read once may be a pipe
     const handle = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
     const info = fstatSync(handle);
     if (info.isFIFO()) return (waiting = new Socket({ fd: handle, readable: true, writable: false }));

@@ -5,10 +5,11 @@
  * renamed.
  */
 import { randomBytes } from 'node:crypto';
-import { readdir, readFile, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
+import { readdir, rename, rm, stat, symlink, writeFile } from 'node:fs/promises';
 import { dirname, join, relative } from 'node:path';
 import { errorCode } from '../errors';
 import { makeFolders } from '../folders';
+import { MAX_TEXT_BYTES, readRegularFile } from '../regular-file';
 import { isCommit, type Repo } from './names';
 import { type RemoteFile, storedTree, TREE_FORMAT } from './schemas';
 
@@ -20,6 +21,9 @@ async function unlessMissing<T>(work: Promise<T>): Promise<T | null> {
     throw error;
   }
 }
+
+const readText = async (path: string): Promise<string> =>
+  (await readRegularFile(path, MAX_TEXT_BYTES)).toString('utf8');
 
 const temporaryName = (path: string): string => `${path}.${randomBytes(4).toString('hex')}.tmp`;
 
@@ -58,7 +62,7 @@ export class RepoCache {
   async cachedCommit(): Promise<string | null> {
     const { revision } = this.repo;
     if (isCommit(revision)) return revision;
-    const commit = (await unlessMissing(readFile(join(this.folder, 'refs', revision), 'utf8')))?.trim();
+    const commit = (await unlessMissing(readText(join(this.folder, 'refs', revision))))?.trim();
     return commit !== undefined && isCommit(commit) ? commit : null;
   }
 
@@ -70,7 +74,7 @@ export class RepoCache {
 
   /** null when the listing was never fetched, or is in another version's format. */
   async readTree(commit: string): Promise<RemoteFile[] | null> {
-    const text = await unlessMissing(readFile(join(this.folder, 'trees', `${commit}.json`), 'utf8'));
+    const text = await unlessMissing(readText(join(this.folder, 'trees', `${commit}.json`)));
     if (text === null) return null;
     let json: unknown;
     try {

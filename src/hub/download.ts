@@ -2,12 +2,12 @@
  * Downloads one blob into a partial file that survives an interruption, checks it, and only then renames it.
  */
 import { createHash, type Hash } from 'node:crypto';
-import { createReadStream } from 'node:fs';
-import { open, rename, rm, statfs, type FileHandle } from 'node:fs/promises';
+import { rename, rm, statfs, type FileHandle } from 'node:fs/promises';
 import { dirname } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { AcoerError, errorCode } from '../errors';
 import { makeFolders } from '../folders';
+import { openRegularFile } from '../regular-file';
 import { gigabytes, megabytes } from '../text';
 import { chunksOf, leastBytes } from './body';
 import { sizeOf } from './cache';
@@ -53,12 +53,16 @@ class PartialFile {
   ) {}
 
   static async open(path: string, file: RemoteFile, signal?: AbortSignal): Promise<PartialFile> {
-    const handle = await open(path, 'r+');
+    const { file: handle, bytes: size } = await openRegularFile(path, 'to write');
     const partial = new PartialFile(path, handle, file, checksum(file), 0);
-    const { size } = await handle.stat();
     if (size > file.size) await partial.restart();
     else if (size > 0) {
-      for await (const chunk of createReadStream(path, { end: size - 1, signal })) {
+      for await (const chunk of handle.createReadStream({
+        start: 0,
+        end: size - 1,
+        autoClose: false,
+        signal,
+      })) {
         partial.hash.update(chunk as Buffer);
         partial.bytes += (chunk as Buffer).length;
       }

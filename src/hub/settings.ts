@@ -1,8 +1,8 @@
 /** Settings of the hub from the environment variables that the Python tools use. */
-import { readFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import { AcoerError, errorCode, errorMessage } from '../errors';
+import { AcoerError, errorCode, whyUnreadable } from '../errors';
+import { readTextSync } from '../regular-file';
 import { readProxySettings, type ProxySettings } from './proxy';
 
 export interface HubSettings {
@@ -68,13 +68,16 @@ function readToken(env: Environment): string | null {
   return token;
 }
 
+/** A token has some forty characters. */
+const MAX_TOKEN_BYTES = 1 << 16;
+
 function readTokenFile(path: string): string | null {
   try {
-    const text = readFileSync(path, 'utf8').trim();
+    const text = readTextSync(path, MAX_TOKEN_BYTES).trim();
     return text === '' ? null : text;
   } catch (error) {
     if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return null;
-    throw new AcoerError('HUB', `Cannot read the token file ${path}: ${errorMessage(error)}`, {
+    throw new AcoerError('HUB', `Cannot read the token file ${path}: ${whyUnreadable(error)}`, {
       cause: error,
     });
   }

@@ -3,13 +3,12 @@
  * into a few bytes, and the decoder trusts them, so the damage that a broken or hostile file does is confined
  * to this thread.
  */
-import { readFile, stat } from 'node:fs/promises';
-import { createReadStream } from 'node:fs';
 import { promisify } from 'node:util';
 import { parentPort, workerData } from 'node:worker_threads';
 import { gunzip } from 'node:zlib';
 import type { AsyncBuffer, Compressors, FileMetaData } from 'hyparquet' with { 'resolution-mode': 'import' };
-import { errorMessage } from '../errors';
+import { whyUnreadable } from '../errors';
+import { openRegularFile, readRegularFile } from '../regular-file';
 import type { FromParquet, ParquetFile, ToParquet } from './index';
 
 const WINDOW_ROWS = 1000;
@@ -30,19 +29,22 @@ const wholeBuffer = (bytes: Buffer): ArrayBuffer =>
 /** Parquet is read from its end, so a zipped file must be unzipped completely. */
 async function byteSource({ path, zipped }: ParquetFile): Promise<ByteSource> {
   if (zipped) {
-    const bytes = await promisify(gunzip)(await readFile(path), { maxOutputLength: MAX_UNZIPPED_BYTES });
+    const bytes = await promisify(gunzip)(await readRegularFile(path, MAX_UNZIPPED_BYTES), {
+      maxOutputLength: MAX_UNZIPPED_BYTES,
+    });
     return {
       byteLength: bytes.byteLength,
       slice: async (start, end) => wholeBuffer(bytes.subarray(start, end)),
     };
   }
-  const { size } = await stat(path);
+  // Open until the thread ends.
+  const { file, bytes: size } = await openRegularFile(path);
   return {
     byteLength: size,
     async slice(start, end) {
       if (start === end) return new ArrayBuffer(0);
       const parts: Buffer[] = [];
-      const bytes = createReadStream(path, { start, end: end - 1, highWaterMark: 1 << 20 });
+      const bytes = file.createReadStream({ start, end: end - 1, highWaterMark: 1 << 20, autoClose: false });
       for await (const part of bytes as AsyncIterable<Buffer>) parts.push(part);
       return wholeBuffer(Buffer.concat(parts));
     },
@@ -120,7 +122,7 @@ async function* rowWindows(
     if (opensGroup) buffer.clear();
     const options = { file: buffer, metadata, columns, compressors, rowStart: start, rowEnd: end };
     const rows = await parquetReadObjects(options).catch((error: unknown) => {
-      throw new Error(`rows ${start + 1} to ${end}: ${errorMessage(error)}`, { cause: error });
+      throw new Error(`rows ${start + 1} to ${end}: ${whyUnreadable(error)}`, { cause: error });
     });
     // A missing value is null; undefined means the decoder ran past the end of the data.
     const missing = rows.findIndex((row) => columns.some((name) => row[name] === undefined));
@@ -145,9 +147,9 @@ async function serve(): Promise<void> {
     rows ??= rowWindows(buffer, metadata, message.columns);
     rows.next().then(
       ({ value }) => post(value === undefined ? { type: 'end' } : { type: 'rows', rows: value }),
-      (error: unknown) => post({ type: 'failed', message: errorMessage(error) }),
+      (error: unknown) => post({ type: 'failed', message: whyUnreadable(error) }),
     );
   });
 }
 
-serve().catch((error: unknown) => post({ type: 'failed', message: errorMessage(error) }));
+serve().catch((error: unknown) => post({ type: 'failed', message: whyUnreadable(error) }));

@@ -14,7 +14,7 @@ import {
   type RunDirectory,
   type RunState,
 } from '../run';
-import type { RunSummary } from '../train';
+import { readSummary, type RunSummary } from '../train';
 import type { StepMetrics } from '../types';
 
 export interface RunData {
@@ -74,6 +74,6 @@ export function readRun(path: string): RunData {
     rollbacks,
     accepted: readAccepted(directory),
     discarded: rollbacks.map(({ number }) => discardedLines(directory, number)),
-    summary: state === 'finished' ? (directory.readJson(directory.summary()) as RunSummary) : null,
+    summary: state === 'finished' ? readSummary(directory) : null,
   };
 }

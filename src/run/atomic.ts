@@ -6,7 +6,6 @@ import {
   fsyncSync,
   ftruncateSync,
   mkdirSync,
-  openSync,
   readdirSync,
   renameSync,
   rmSync,
@@ -15,15 +14,19 @@ import {
 } from 'node:fs';
 import { basename, dirname, join } from 'node:path';
 import { makeFolders, syncFolder } from '../folders';
+import { openRegularFileSync } from '../regular-file';
 
 /** Prefix of what a crash may have left half-written. */
 export const TEMPORARY_PREFIX = '.tmp-';
 /** Prefix of a complete folder that is about to be replaced. */
 const REPLACED_PREFIX = '.old-';
 
+/** Names that `temporaryName` and `replacedName` make; others are somebody else's. */
+const OWN_NAME = /^(\.tmp-.+-\d+|\.old-(final|step-\d{6,}))$/;
+
 /** Flushes a file's content to disk. */
 function syncFile(path: string): void {
-  const handle = openSync(path, 'r');
+  const handle = openRegularFileSync(path);
   try {
     fsyncSync(handle);
   } finally {
@@ -50,7 +53,9 @@ export function writeFileAtomic(
 ): void {
   makeFolders(dirname(path));
   try {
-    writeFileSync(temporary, data, { mode });
+    // Never through a link that has the name.
+    rmSync(temporary, { force: true });
+    writeFileSync(temporary, data, { mode, flag: 'wx' });
     syncFile(temporary);
     renameSync(temporary, path);
   } catch (error) {
@@ -119,12 +124,11 @@ export function removeDirectoryAtomic(path: string): void {
  */
 export function removeTemporaries(directory: string, file = ''): void {
   for (const name of readdirSync(directory)) {
-    if (!name.slice(TEMPORARY_PREFIX.length).startsWith(file)) continue;
+    if (!OWN_NAME.test(name) || !name.slice(TEMPORARY_PREFIX.length).startsWith(file)) continue;
     const path = join(directory, name);
     const original = join(directory, name.slice(REPLACED_PREFIX.length));
     if (name.startsWith(REPLACED_PREFIX) && !existsSync(original)) renameSync(path, original);
-    else if (name.startsWith(TEMPORARY_PREFIX) || name.startsWith(REPLACED_PREFIX)) {
-      rmSync(path, { recursive: true, force: true });
-    }
+    // Of a link, the link itself.
+    else rmSync(path, { recursive: true, force: true });
   }
 }

@@ -1,5 +1,5 @@
 /** Checkpoints: a folder that exists is complete, which its checksums confirm. */
-import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { existsSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as wait } from 'node:timers/promises';
 import type { Model, Policy } from '../engine/types';
@@ -7,6 +7,7 @@ import { AcoerError } from '../errors';
 import { jsonText, removeDirectoryAtomic, writeDirectoryAtomic } from './atomic';
 import { checksumProblem, type FolderProblem, writeChecksums } from './checksums';
 import { METRICS_FILE, readJsonFile, stepName, type RunDirectory } from './directory';
+import { readRunFile } from './read-file';
 import { linesSince } from './metrics-file';
 import { decodeSafetensors, encodeSafetensors, type Tensor } from './safetensors';
 
@@ -16,7 +17,11 @@ const FULL_WEIGHTS = 'model.safetensors';
 const OPTIMIZER = 'optimizer.safetensors';
 const ROLLOUTS = 'rollouts.safetensors';
 export const STATE = 'state.json';
+/** Only in the dump of a refused step. */
+export const DUMPED = 'step.json';
 const STATE_VERSION = 2;
+/** What fits into one buffer. */
+const MAX_TENSOR_BYTES = 2 ** 32 - 1;
 
 export interface CheckpointContent {
   /** null: all weights are trained. */
@@ -184,6 +189,23 @@ export async function openCheckpoint(run: RunDirectory, step: number): Promise<S
   throw new AcoerError('BAD_INPUT', `${path} ${what} (${problem.text}); choose another step.`);
 }
 
+/** More steps than any run makes; lines of metrics are counted up to the step. */
+const MAX_STEP = 100_000_000;
+
+/** @throws BAD_INPUT if the step of the state is not that of the folder; of a refused step it is the one before */
+function checkStep(path: string, step: number, state: object): void {
+  const { loop, sft } = state as Record<'loop' | 'sft', { step?: unknown } | null | undefined>;
+  const stored = (loop ?? sft)?.step;
+  // What has no number there is refused with the rest of the state.
+  const fits =
+    typeof stored !== 'number' || stored === step || (stored === step - 1 && existsSync(join(path, DUMPED)));
+  if (fits && step <= MAX_STEP) return;
+  throw new AcoerError(
+    'BAD_INPUT',
+    `${join(path, STATE)} is damaged: it is of step ${String(stored)}, which does not fit its folder's name.`,
+  );
+}
+
 /** Reads the checkpoint in a folder whose checksums have been verified. */
 export function readCheckpointFolder(path: string, step: number): StoredCheckpoint {
   const state = readJsonFile(join(path, STATE)) as { version?: unknown } | null;
@@ -194,12 +216,15 @@ export function readCheckpointFolder(path: string, step: number): StoredCheckpoi
       `${join(path, STATE)} has ${version}, but this acoer reads version ${STATE_VERSION}.`,
     );
   }
+  checkStep(path, step, state);
   const rollouts = join(path, ROLLOUTS);
   return {
     step,
     path,
     state,
-    rollouts: existsSync(rollouts) ? decodeSafetensors(readFileSync(rollouts), rollouts) : null,
+    rollouts: existsSync(rollouts)
+      ? decodeSafetensors(readRunFile(rollouts, MAX_TENSOR_BYTES), rollouts)
+      : null,
   };
 }
 

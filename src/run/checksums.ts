@@ -1,14 +1,16 @@
 /** SHA256SUMS of a folder, in the format of coreutils: `sha256sum -c SHA256SUMS` can check it too. */
-import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { open } from 'node:fs/promises';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { errorCode, whyUnreadable } from '../errors';
-import { sha256Of } from '../regular-file';
+import { NOT_REGULAR, openRegularFile, readTextSync, sha256Of } from '../regular-file';
 
 const SUMS = 'SHA256SUMS';
+/** A folder has some ten files. */
+const MAX_SUMS_BYTES = 1 << 20;
 
 /** SHA-256 in hex of the file at `path`. */
-export const fileSha256 = async (path: string): Promise<string> => sha256Of(await open(path, 'r'));
+export const fileSha256 = async (path: string): Promise<string> =>
+  sha256Of((await openRegularFile(path)).file);
 
 /** Writes the sums of all files in `directory`; call it last. */
 export async function writeChecksums(directory: string): Promise<void> {
@@ -29,7 +31,7 @@ export interface FolderProblem {
 }
 
 /** Nothing, or something that is no file, has the file's name. */
-const NO_FILE = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP']);
+const NO_FILE = new Set(['ENOENT', 'ENOTDIR', 'EISDIR', 'ELOOP', 'ENXIO', NOT_REGULAR]);
 const FORBIDDEN = new Set(['EACCES', 'EPERM']);
 
 function readProblem(name: string, error: unknown): FolderProblem {
@@ -46,7 +48,7 @@ const wrong = (text: string): FolderProblem => ({ kind: 'damaged', text });
 /** The sums by file name, or what is wrong with the list. */
 function readSums(path: string): Map<string, string> | FolderProblem {
   const sums = new Map<string, string>();
-  for (const line of readFileSync(path, 'utf8').split('\n').slice(0, -1)) {
+  for (const line of readTextSync(path, MAX_SUMS_BYTES).split('\n').slice(0, -1)) {
     const match = /^([0-9a-f]{64}) {2}([\w.-]+)$/.exec(line);
     if (match === null) return wrong(`${SUMS} is damaged`);
     sums.set(match[2]!, match[1]!);

@@ -1,5 +1,5 @@
 /** The layout of a run's files, and the state of a run directory. */
-import { existsSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, rmdirSync, rmSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { currentSettings, resolveConfig } from '../config';
 import { AcoerError, errorCode, whyUnreadable, whyUnwritten } from '../errors';
@@ -7,6 +7,7 @@ import { makeFolders, syncFolder } from '../folders';
 import { isRecord } from '../json';
 import { MAX_TEXT_BYTES, readRegularFileSync } from '../regular-file';
 import { removeTemporaries, TEMPORARY_PREFIX, writeJsonAtomic } from './atomic';
+import { unreadable } from './read-file';
 import type { EvaluationKind } from './tables';
 import { LOCK_FILE, lockState, RunLock } from './lock';
 
@@ -22,7 +23,7 @@ export function readJsonFile(path: string, mostBytes = MAX_TEXT_BYTES): unknown 
   try {
     return JSON.parse(readRegularFileSync(path, mostBytes).toString('utf8'));
   } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
+    throw unreadable(path, cause);
   }
 }
 
@@ -217,9 +218,23 @@ export function readRunDirectory(path: string): RunDirectory {
   return run;
 }
 
+const FOLDERS = ['completions', 'checkpoints', 'evaluations', 'non-finite', 'tensorboard', 'final'];
+
+/** Going on would write and delete where the link leads. @throws BAD_INPUT */
+function refuseLinks(path: string): void {
+  for (const folder of FOLDERS.map((name) => join(path, name))) {
+    if (lstatSync(folder, { throwIfNoEntry: false })?.isSymbolicLink() !== true) continue;
+    throw new AcoerError(
+      'BAD_INPUT',
+      `${folder} is a link, and going on with the run would write and delete files where it leads; put the folder itself in its place (to use another disk, move the whole run there).`,
+    );
+  }
+}
+
 /** Locks a run to continue it, and removes what a crash left half-written. @throws RUN_LOCKED */
 export function openRunDirectory(path: string): RunDirectory {
   readRunDirectory(path);
+  refuseLinks(path);
   const run = lockedDirectory(path);
   try {
     // A run that was killed may have left these names in memory only.

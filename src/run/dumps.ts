@@ -7,6 +7,7 @@ import { makeFolders } from '../folders';
 import { jsonText, removeDirectoryAtomic } from './atomic';
 import {
   checkpointFiles,
+  DUMPED as STEP,
   readCheckpointFolder,
   writeCheckpointFolder,
   type CheckpointContent,
@@ -15,7 +16,6 @@ import {
 import { checksumProblem } from './checksums';
 import { readJsonFile, type RunDirectory } from './directory';
 
-const STEP = 'step.json';
 const DUMP_VERSION = 1;
 
 /** Number of dumps to keep; each is as large as a checkpoint. */

@@ -2,25 +2,18 @@
  * The files of evaluations: completions appended as they end, and the settings they were made with, in a
  * folder that is locked while it is written.
  */
-import {
-  closeSync,
-  createReadStream,
-  existsSync,
-  fstatSync,
-  ftruncateSync,
-  openSync,
-  readdirSync,
-  readSync,
-  rmdirSync,
-} from 'node:fs';
+import { closeSync, existsSync, fstatSync, ftruncateSync, readdirSync, readSync, rmdirSync } from 'node:fs';
 import { isDeepStrictEqual } from 'node:util';
 import { AcoerError, whyUnwritten } from '../errors';
 import { makeFolders } from '../folders';
+import { openRegularFile, openToAppend } from '../regular-file';
 import { isRecord, shownJson } from '../json';
 import { NEWLINE, splitLines } from '../json-lines';
-import { appendWhole, writeFileAtomic, writeJsonAtomic } from './atomic';
+import { AppendedFile } from './appended';
+import { writeFileAtomic, writeJsonAtomic } from './atomic';
 import { readJsonFile } from './directory';
 import { RunLock } from './lock';
+import { unreadable } from './read-file';
 
 type Json = Record<string, unknown>;
 
@@ -113,7 +106,10 @@ function parsedRow(text: string, where: string): EvaluationRow {
 
 async function* checkedRows(path: string, answers: Answers): AsyncGenerator<EvaluationRow> {
   let number = 0;
-  for await (const line of splitLines(createReadStream(path))) {
+  const { file } = await openRegularFile(path).catch((cause: unknown) => {
+    throw unreadable(path, cause);
+  });
+  for await (const line of splitLines(file.createReadStream())) {
     const row = parsedRow(line.toString(), `${path} line ${++number}`);
     answers.add(row);
     yield row;
@@ -130,7 +126,16 @@ export const evaluationRows = (path: string, { settings }: EvaluationRecord): As
 const CHUNK_BYTES = 1 << 16;
 
 /** Removes an incomplete last line, left by a process that died while writing it. */
-function dropUnfinishedLine(handle: number): void {
+function dropUnfinishedLine(path: string): void {
+  const handle = openToAppend(path);
+  try {
+    cutUnfinished(handle);
+  } finally {
+    closeSync(handle);
+  }
+}
+
+function cutUnfinished(handle: number): void {
   const chunk = Buffer.alloc(CHUNK_BYTES);
   let end = fstatSync(handle).size;
   while (end > 0) {
@@ -182,7 +187,7 @@ const cannotWrite = (folder: string, cause: unknown) =>
 export class EvaluationFile implements Disposable {
   readonly completions: string;
   private readonly record: string;
-  private readonly handle: number;
+  private readonly file: AppendedFile;
   private readonly answers: Answers;
 
   constructor(
@@ -206,8 +211,8 @@ export class EvaluationFile implements Disposable {
     try {
       if (!existsSync(this.completions)) writeFileAtomic(this.completions, '');
       if (!existsSync(this.record)) writeJsonAtomic(this.record, { settings: wanted, report: null });
-      this.handle = openSync(this.completions, 'a+');
-      dropUnfinishedLine(this.handle);
+      dropUnfinishedLine(this.completions);
+      this.file = new AppendedFile(this.completions);
     } catch (cause) {
       throw cannotWrite(folder, cause);
     }
@@ -228,7 +233,13 @@ export class EvaluationFile implements Disposable {
   append(values: Json): void {
     this.answers.add({ values, where: `A new row of ${this.completions}` });
     this.lock.assertHeld();
-    appendWhole(this.handle, Buffer.from(`${JSON.stringify(values)}\n`));
+    if (!this.file.isIntact()) {
+      throw new AcoerError(
+        'WRITE_FAILED',
+        `${this.completions} was replaced, removed or changed by something else; repeat the command to evaluate what it lacks.`,
+      );
+    }
+    this.file.append(Buffer.from(`${JSON.stringify(values)}\n`));
   }
 
   finish(report: object): void {
@@ -237,7 +248,7 @@ export class EvaluationFile implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    closeSync(this.handle);
+    this.file.close();
   }
 }
 

@@ -1,10 +1,12 @@
 /** `final/`: the trained adapter or model as a folder that can be pushed to the hub as it is. */
-import { copyFileSync, existsSync, writeFileSync } from 'node:fs';
+import { statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Policy } from '../engine/types';
+import { MAX_TEXT_BYTES } from '../regular-file';
 import { jsonText, writeDirectoryAtomic } from './atomic';
 import { writeWeights } from './checkpoint';
 import { readJsonFile } from './directory';
+import { readRunFile } from './read-file';
 
 /** The files of a model folder that define its tokenizer, chat template and generation settings. */
 const TOKENIZER_FILES = [
@@ -57,7 +59,8 @@ export function saveFinal(
     }
     for (const name of TOKENIZER_FILES) {
       const source = join(modelDirectory, name);
-      if (existsSync(source)) copyFileSync(source, join(directory, name));
+      if (statSync(source, { throwIfNoEntry: false })?.isFile() !== true) continue;
+      writeFileSync(join(directory, name), readRunFile(source, MAX_TEXT_BYTES));
     }
     writeFileSync(join(directory, FINAL_IDENTITY), jsonText(trainedOn));
     writeFileSync(join(directory, 'README.md'), modelCard);

@@ -14,6 +14,7 @@ import {
   rmSync,
   writeSync,
 } from 'node:fs';
+// eslint-disable-next-line no-restricted-imports -- once a second, of a file that this process has made and locked
 import { readFile } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { join } from 'node:path';
@@ -47,12 +48,15 @@ const thisProcess = (kernel: boolean): LockOwner => ({
 });
 
 const MAX_BYTES = 4096;
+/** Opens a pipe without waiting for its other end. */
+const NOW = constants.O_RDONLY | constants.O_NONBLOCK;
 
 /** null: there is none. @throws BAD_INPUT if it is something else than a file */
 function openLockFile(path: string, flags: number): number | null {
   const { O_NOFOLLOW, O_NONBLOCK } = constants;
   try {
     // Without O_NONBLOCK, opening a pipe would wait for its other end.
+    // eslint-disable-next-line no-restricted-syntax -- refuses what is no regular file itself, and links
     const handle = openSync(path, flags | O_NOFOLLOW | O_NONBLOCK, 0o666);
     if (fstatSync(handle).isFile()) return handle;
     closeSync(handle);
@@ -208,7 +212,7 @@ export class RunLock {
 
   /** Like `assertHeld`, without blocking on a slow disk. */
   async isHeld(): Promise<boolean> {
-    return (await readFile(this.path, 'utf8').catch(() => null)) === this.text;
+    return (await readFile(this.path, { encoding: 'utf8', flag: NOW }).catch(() => null)) === this.text;
   }
 
   /**
@@ -220,6 +224,8 @@ export class RunLock {
     let found: string | null = null;
     try {
       found = readAt(this.path, readText);
+      // A copy of the folder in its place has the text, but is not what is locked.
+      if (found === this.text && this.handle !== null && !isAt(this.path, this.handle)) found = null;
     } catch (error) {
       if (errorCode(error) !== 'ENOTDIR' && errorCode(error) !== 'BAD_INPUT') throw error;
     }
@@ -227,7 +233,7 @@ export class RunLock {
     const owner = found === null ? null : parseOwner(found);
     const what =
       owner === null
-        ? 'is gone, or its lock.json was removed'
+        ? 'is gone, or it or its lock.json was removed or replaced'
         : `was taken over by process ${owner.pid} on ${owner.host}`;
     throw new AcoerError('WRITE_FAILED', `The folder ${this.directory} ${what}.`);
   }

@@ -1,8 +1,8 @@
 /** metrics.csv: metrics.jsonl as a table, a row per step and a column per number in the order they appear. */
-import { closeSync, openSync } from 'node:fs';
 import { finiteNumbers } from '../json';
 import type { StepMetrics } from '../types';
-import { appendWhole, writeFileAtomic } from './atomic';
+import { AppendedFile } from './appended';
+import { writeFileAtomic } from './atomic';
 import { readMetrics } from './metrics-file';
 
 /** Quoted as in RFC 4180 where necessary. */
@@ -10,7 +10,7 @@ const quoted = (name: string): string => (/[",\r\n]/.test(name) ? `"${name.repla
 
 export class MetricsCsv {
   private columns: string[] = [];
-  private handle: number | null = null;
+  private file: AppendedFile | null = null;
 
   /** @param source metrics.jsonl, of which each line is written before it is given here */
   constructor(
@@ -20,12 +20,12 @@ export class MetricsCsv {
     this.rewrite();
   }
 
-  /** Adds a row; a number that no earlier row has adds a column, for which the file is written again. */
+  /** Adds a row; a number that no earlier row has adds a column, for which the file is written again, as when somebody else has replaced it. */
   append(metrics: StepMetrics): void {
     const { finite } = finiteNumbers(metrics);
     const isNew = Object.keys(finite).some((name) => !this.columns.includes(name));
-    if (isNew) this.rewrite();
-    else appendWhole(this.handle!, Buffer.from(this.row(finite)));
+    if (isNew || !this.file!.isIntact()) this.rewrite();
+    else this.file!.append(Buffer.from(this.row(finite)));
   }
 
   private rewrite(): void {
@@ -34,7 +34,7 @@ export class MetricsCsv {
     const header = lines.length === 0 ? '' : `${this.columns.map(quoted).join(',')}\n`;
     writeFileAtomic(this.path, header + lines.map((line) => this.row(line)).join(''));
     this.close();
-    this.handle = openSync(this.path, 'a');
+    this.file = new AppendedFile(this.path);
   }
 
   private row(metrics: StepMetrics): string {
@@ -42,7 +42,7 @@ export class MetricsCsv {
   }
 
   close(): void {
-    if (this.handle !== null) closeSync(this.handle);
-    this.handle = null;
+    this.file?.close();
+    this.file = null;
   }
 }

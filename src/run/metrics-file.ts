@@ -1,11 +1,13 @@
 /** metrics.jsonl: one JSON object per finished step, appended when the step ends. */
-import { closeSync, existsSync, fstatSync, fsyncSync, openSync, readSync } from 'node:fs';
-import { AcoerError, whyUnreadable } from '../errors';
+import { closeSync, existsSync, fstatSync, readSync } from 'node:fs';
+import { AcoerError } from '../errors';
 import { finiteNumbers, isRecord } from '../json';
 import { Pace } from '../pace';
-import { MAX_TEXT_BYTES, readRegularFile, readRegularFileSync } from '../regular-file';
+import { MAX_TEXT_BYTES, openRegularFileSync, readRegularFile } from '../regular-file';
 import type { StepMetrics } from '../types';
-import { appendWhole, writeFileAtomic } from './atomic';
+import { AppendedFile } from './appended';
+import { writeFileAtomic } from './atomic';
+import { readRunFile, unreadable } from './read-file';
 
 /** The numbers of a line; null if no run wrote it. */
 export function lineMetrics(text: string): StepMetrics | null {
@@ -36,13 +38,20 @@ const damagedLine = (path: string, index: number) =>
  */
 async function linesOf(path: string): Promise<string[]> {
   if (!existsSync(path)) return [];
-  return (await readRegularFile(path, MAX_TEXT_BYTES)).toString('utf8').split('\n');
+  const text = await readRegularFile(path, MAX_TEXT_BYTES).catch((cause: unknown) => {
+    throw unreadable(path, cause);
+  });
+  return text.toString('utf8').split('\n');
 }
 
 /** Adds the sound lines of steps 1 to `lastStep` that `lines` lacks. */
-async function addLines(lines: Map<number, string>, path: string, lastStep: number): Promise<void> {
+async function addLines(
+  lines: Map<number, string>,
+  texts: readonly string[],
+  lastStep: number,
+): Promise<void> {
   const pace = new Pace();
-  for (const text of await linesOf(path)) {
+  for (const text of texts) {
     const step = lineMetrics(text)?.step ?? 0;
     if (step >= 1 && step <= lastStep && !lines.has(step)) lines.set(step, text);
     await pace.turn();
@@ -66,19 +75,22 @@ function stepRanges(steps: readonly number[]): string {
  * `copies`.
  * @param copies files with some of the same lines
  * @param warn gets a sentence that names the steps whose lines were missing
+ * @param known lines that the caller has itself
  */
 export async function recoverLines(
   path: string,
   lastStep: number,
   copies: readonly string[],
   warn: (message: string) => void,
+  known: readonly string[] = [],
 ): Promise<string> {
   const lines = new Map<number, string>();
   const missing = () => Array.from({ length: lastStep }, (_, i) => i + 1).filter((step) => !lines.has(step));
-  await addLines(lines, path, lastStep);
+  await addLines(lines, known, lastStep);
+  await addLines(lines, await linesOf(path), lastStep);
   const lost = missing();
   if (lost.length > 0) {
-    for (const copy of copies) await addLines(lines, copy, lastStep);
+    for (const copy of copies) await addLines(lines, await linesOf(copy), lastStep);
     const gone = missing();
     const restored = lost.filter((step) => lines.has(step));
     if (restored.length > 0)
@@ -98,7 +110,7 @@ const TAIL_BYTES = 1 << 16;
 /** The lines at the end of the file that belong to `firstStep` and later steps. */
 export function linesSince(path: string, firstStep: number): string {
   if (!existsSync(path)) return '';
-  const handle = openSync(path, 'r');
+  const handle = openRegularFileSync(path);
   try {
     const { size } = fstatSync(handle);
     for (let count = TAIL_BYTES; ; count *= 2) {
@@ -119,48 +131,78 @@ function readEnd(handle: number, size: number, count: number): string {
 }
 
 export class MetricsFile {
-  private readonly handle: number;
+  private file: AppendedFile;
+  /** The lines since the newest checkpoint began, and those of the one before it, which has copies of them. */
+  private recent: string[] = [];
+  private before: string[] = [];
+  private told = false;
 
   private constructor(
-    path: string,
+    private readonly path: string,
+    private lastStep: number,
     private readonly warn: (message: string) => void,
+    private readonly copies: () => readonly string[],
   ) {
-    this.handle = openSync(path, 'a');
+    this.file = new AppendedFile(path);
   }
 
   /**
    * Opens `path` to continue after step `lastStep`: later lines, whose steps will be repeated, are dropped,
    * and missing ones restored.
-   * @param copies as in `recoverLines`
+   * @param copies as in `recoverLines`, whenever they are asked for
    * @param warn called with the metrics left out because they are not finite, and with what was missing
    */
   static async open(
     path: string,
     lastStep: number,
     warn: (message: string) => void,
-    copies: readonly string[] = [],
+    copies: () => readonly string[] = () => [],
   ): Promise<MetricsFile> {
-    writeFileAtomic(path, await recoverLines(path, lastStep, copies, warn));
-    return new MetricsFile(path, warn);
+    writeFileAtomic(path, await recoverLines(path, lastStep, copies(), warn));
+    return new MetricsFile(path, lastStep, warn, copies);
   }
 
   /** Writes a whole line or nothing. NaN and infinities, which JSON lacks, are left out with a warning. */
-  append(metrics: StepMetrics): void {
+  append(metrics: StepMetrics): void | Promise<void> {
+    if (this.file.isIntact()) return this.write(metrics);
+    return this.restore().then(() => this.write(metrics));
+  }
+
+  private write(metrics: StepMetrics): void {
     const { finite, dropped } = finiteNumbers(metrics);
     if (dropped.length > 0)
       this.warn(
         `step ${metrics.step}: left out of the metrics because they are not finite: ${dropped.join(', ')}`,
       );
-    appendWhole(this.handle, Buffer.from(`${JSON.stringify(finite)}\n`));
+    const line = JSON.stringify(finite);
+    this.file.append(Buffer.from(`${line}\n`));
+    this.recent.push(line);
+    this.lastStep = metrics.step ?? this.lastStep;
+  }
+
+  /** Writes the lines back: the file was replaced, removed or cut since the last one. */
+  private async restore(): Promise<void> {
+    const known = [...this.before, ...this.recent];
+    const { path, lastStep } = this;
+    const whole = this.file.content();
+    if (!this.told)
+      this.warn(`${path} was replaced, removed or changed by something else: its lines are written again.`);
+    this.told = true;
+    writeFileAtomic(path, whole ?? (await recoverLines(path, lastStep, this.copies(), this.warn, known)));
+    this.file.close();
+    this.file = new AppendedFile(path);
   }
 
   /** Flushes the lines so far to disk: before a checkpoint, so that none of its steps can be missing. */
-  sync(): void {
-    fsyncSync(this.handle);
+  async sync(): Promise<void> {
+    if (!this.file.isIntact()) await this.restore();
+    this.file.sync();
+    this.before = this.recent;
+    this.recent = [];
   }
 
   close(): void {
-    closeSync(this.handle);
+    this.file.close();
   }
 }
 
@@ -170,7 +212,7 @@ export class MetricsFile {
  */
 export function readMetrics(path: string): StepMetrics[] {
   if (!existsSync(path)) return [];
-  const lines = readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8').split('\n').slice(0, -1);
+  const lines = readRunFile(path, MAX_TEXT_BYTES).toString('utf8').split('\n').slice(0, -1);
   return lines.flatMap((text, index) => {
     if (text === '') return [];
     const metrics = lineMetrics(text);
@@ -218,12 +260,7 @@ function logHistory(text: string): unknown[] | null {
  * @throws BAD_INPUT for an unreadable file, or naming the first line that is not a JSON object
  */
 export function readAnyMetrics(path: string): StepMetrics[] {
-  let text: string;
-  try {
-    text = readRegularFileSync(path, MAX_TEXT_BYTES).toString('utf8');
-  } catch (cause) {
-    throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
-  }
+  const text = readRunFile(path, MAX_TEXT_BYTES).toString('utf8');
   const history = logHistory(text);
   if (history !== null)
     return history.map((entry, index) => numbersOf(entry, index)).filter((entry) => entry !== null);

@@ -1,5 +1,6 @@
 /** Which file systems may keep locks to the machine that took them. */
-import { readFileSync, realpathSync } from 'node:fs';
+import { realpathSync } from 'node:fs';
+import { MAX_TEXT_BYTES, readTextSync } from '../regular-file';
 
 interface Mount {
   point: string;
@@ -46,7 +47,7 @@ const LOCAL_OPTIONS = ['local_lock=all', 'local_lock=posix', 'nolock', 'localflo
 export function locksMayBeLocal(path: string, mountinfo?: string): boolean {
   let mount: Mount | null = null;
   try {
-    mount = mountOf(mountinfo ?? readFileSync('/proc/self/mountinfo', 'utf8'), realpathSync(path));
+    mount = mountOf(mountinfo ?? readTextSync('/proc/self/mountinfo', MAX_TEXT_BYTES), realpathSync(path));
   } catch {
     // Without /proc nothing is known.
   }

@@ -3,11 +3,11 @@
  * replaced by renaming, without forcing it to disk, nobody waits for it, and a failure to write it is a
  * warning.
  */
-import { readFileSync, statSync } from 'node:fs';
 import { rename, rm, writeFile } from 'node:fs/promises';
 import { setTimeout as wait } from 'node:timers/promises';
 import { z } from 'zod';
 import { errorMessage } from '../errors';
+import { readTextSync } from '../regular-file';
 import { temporaryName } from './atomic';
 import { RunDirectory } from './directory';
 
@@ -71,9 +71,7 @@ export interface CurrentProgress extends Readonly<Omit<RunProgress, 'updatedAt' 
 export function readProgress(directory: string): RunProgress | null {
   const path = new RunDirectory(directory).progress();
   try {
-    const found = statSync(path);
-    if (!found.isFile() || found.size > MAX_BYTES) return null;
-    return schema.parse(JSON.parse(readFileSync(path, 'utf8')));
+    return schema.parse(JSON.parse(readTextSync(path, MAX_BYTES)));
   } catch {
     return null;
   }

@@ -28,7 +28,7 @@ export class SftFiles {
   /** Opens the metrics to go on after `step`; later lines belong to steps that will be made again. */
   static async open(run: OpenedSft, step: number, waiting: AbortSignal): Promise<SftFiles> {
     const { directory, warn } = run;
-    const metrics = await MetricsFile.open(directory.metrics(), step, warn, directory.savedMetrics());
+    const metrics = await MetricsFile.open(directory.metrics(), step, warn, directory.savedMetrics);
     return new SftFiles(run, metrics, waiting);
   }
 

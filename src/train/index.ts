@@ -21,4 +21,5 @@ export { openRewardModule } from './reward-module';
 export { monitorContext } from './guard';
 export { watchRecorded } from './recorded';
 export { withPublishedNames } from './model-card';
+export { readSummary } from './stored-summary';
 export { replay, type ReplayOptions, type ReplayReport } from './replay';

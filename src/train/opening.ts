@@ -31,6 +31,7 @@ import {
 import { admitModules, filesNamed, modulesOf, rememberModules } from './named-modules';
 import { allowedChanges, forkCommand } from './resume';
 import { lacksIdentity, storedPart } from './state';
+import { readSummary } from './stored-summary';
 
 /** What the caller of `train` gave. */
 export interface Asked {
@@ -232,5 +233,5 @@ export function finishedRun(
   allowedChanges(stored, wanted, path, stored.maxSteps, true);
   // The process was killed after writing the summary: remove the stale lock.
   if (directory.isLocked()) openRunDirectory(path).lock?.release();
-  return { config: stored, summary: directory.readJson(directory.summary()) as RunSummary };
+  return { config: stored, summary: readSummary(directory) };
 }

@@ -13,7 +13,7 @@ export function metricsSink(directory: RunDirectory, warn: (message: string) => 
   return {
     async rewind(step) {
       file?.close();
-      file = await MetricsFile.open(directory.metrics(), step, warn, directory.savedMetrics());
+      file = await MetricsFile.open(directory.metrics(), step, warn, directory.savedMetrics);
     },
     step: (metrics) => file!.append(metrics),
     flush: () => file?.sync(),

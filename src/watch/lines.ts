@@ -1,5 +1,6 @@
 /** Follows a file of lines that another process appends to, rewrites or replaces. */
 import { constants } from 'node:fs';
+// eslint-disable-next-line no-restricted-imports -- refuses links, too
 import { open, type FileHandle } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { AcoerError, errorCode } from '../errors';

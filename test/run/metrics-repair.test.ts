@@ -23,7 +23,7 @@ async function runOf(kept: readonly number[]) {
   const run = createRunDirectory(mkdtempSync(join(root, 'run-')), {});
   const file = await MetricsFile.open(run.metrics(), 0, fail);
   for (const step of upTo(8)) {
-    file.append({ step, loss: step / 8 });
+    await file.append({ step, loss: step / 8 });
     if ([3, 6, 8].includes(step)) await saveCheckpoint(run, step, policy, content);
   }
   file.close();
@@ -44,7 +44,7 @@ async function resumed(kept: readonly number[], bytes: string | null) {
   else writeFileSync(run.metrics(), bytes);
   const warnings: string[] = [];
   const warn = (message: string) => warnings.push(message);
-  (await MetricsFile.open(run.metrics(), 8, warn, run.savedMetrics())).close();
+  (await MetricsFile.open(run.metrics(), 8, warn, run.savedMetrics)).close();
   const text = readFileSync(run.metrics(), 'utf8');
   return { text, warnings: warnings.map((message) => message.replaceAll(run.metrics(), 'metrics.jsonl')) };
 }

@@ -108,7 +108,7 @@ describe('metrics.jsonl', () => {
     const path = join(fresh(), 'metrics.jsonl');
     const warnings: string[] = [];
     const file = await MetricsFile.open(path, 0, (message) => warnings.push(message));
-    file.append({ step: 1, loss: NaN, grad_norm: Infinity, reward: 0.5 });
+    await file.append({ step: 1, loss: NaN, grad_norm: Infinity, reward: 0.5 });
     file.close();
     expect(readMetrics(path)).toEqual([{ step: 1, reward: 0.5 }]);
     expect(warnings).toEqual([
@@ -120,7 +120,7 @@ describe('metrics.jsonl', () => {
     const path = join(fresh(), 'metrics.jsonl');
     writeFileSync(path, '{"step":1}\n{"step":2}\n{"step":3}\n{"step":4,"lo');
     const file = await MetricsFile.open(path, 2, () => undefined);
-    file.append({ step: 3, reward: 1 });
+    await file.append({ step: 3, reward: 1 });
     file.close();
     expect(readMetrics(path)).toEqual([{ step: 1 }, { step: 2 }, { step: 3, reward: 1 }]);
   });

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import { basename, join, resolve } from 'node:path';
 import { type Config, resolveConfig } from '../../config';
-import { AcoerError } from '../../errors';
+import { AcoerError, whyUnreadable } from '../../errors';
 import { fileSha256, RunDirectory, weightsFile } from '../../run';
 import type { EvalFlags } from './flags';
 
@@ -109,6 +109,10 @@ export const sha256 = (data: string | Uint8Array): string => createHash('sha256'
 /** What was trained is identified by its content. */
 async function weightsDigest(folder: string): Promise<string> {
   const path = join(folder, weightsFile(folder));
-  if (existsSync(path)) return fileSha256(path);
+  if (existsSync(path)) {
+    return fileSha256(path).catch((cause: unknown) => {
+      throw new AcoerError('BAD_INPUT', `Cannot read ${path}: ${whyUnreadable(cause)}`, { cause });
+    });
+  }
   throw new AcoerError('BAD_INPUT', `${folder} is not an adapter: it has no adapter_model.safetensors.`);
 }

@@ -1,11 +1,16 @@
 /** The event file of a run: replaced when the run goes back, appended to by each step. */
-import { closeSync, existsSync, fsyncSync, openSync, readdirSync, readFileSync, truncateSync } from 'node:fs';
+import { existsSync, lstatSync, readdirSync, truncateSync } from 'node:fs';
 import { join } from 'node:path';
-import { appendWhole, writeFileAtomic } from '../atomic';
+import { AppendedFile } from '../appended';
+import { writeFileAtomic } from '../atomic';
+import { readRunFile } from '../read-file';
 import { isFull } from '../writing';
 import { eventTime, fileVersionEvent, startEvent } from './events';
 import { frame, unframe } from './records';
 import { maximum } from '../../statistics';
+
+/** What fits into one buffer. */
+const MAX_EVENT_BYTES = 2 ** 32 - 1;
 
 /** TensorBoard reads whatever has `tfevents` in its name, in the order of the names. */
 const NAME = /^events\.out\.tfevents\.(\d{10,})\.acoer$/;
@@ -34,7 +39,7 @@ export function readEvents(folder: string): StoredEvents {
   const path = eventFiles(folder).at(-1);
   const stored: StoredEvents = { begun: null, steps: new Map() };
   if (path === undefined) return stored;
-  for (const event of unframe(readFileSync(path))) {
+  for (const event of unframe(readRunFile(path, MAX_EVENT_BYTES))) {
     const { wallTime, step } = eventTime(event);
     stored.begun ??= wallTime;
     if (step > 0) stored.steps.set(step, { wallTime, event });
@@ -43,7 +48,7 @@ export function readEvents(folder: string): StoredEvents {
 }
 
 export class EventFile {
-  private readonly handle: number;
+  private readonly file: AppendedFile;
   private readonly unwritten: Buffer[] = [];
 
   /**
@@ -60,8 +65,9 @@ export class EventFile {
     const path = join(folder, `events.out.tfevents.${seconds}.acoer`);
     const all = [fileVersionEvent(begun), startEvent(begun), ...events];
     writeFileAtomic(path, Buffer.concat(all.map(frame)), staged);
-    this.handle = openSync(path, 'a');
-    for (const replaced of old) truncateSync(replaced);
+    this.file = new AppendedFile(path);
+    // Emptied are this run's own files only, nothing that a link leads to.
+    for (const replaced of old) if (lstatSync(replaced).isFile()) truncateSync(replaced);
   }
 
   /** On a full disk the event is kept for the next attempt; what else fails is thrown. */
@@ -75,14 +81,15 @@ export class EventFile {
   }
 
   private write(): void {
-    for (; this.unwritten.length > 0; this.unwritten.shift()) appendWhole(this.handle, this.unwritten[0]!);
+    if (!this.file.isIntact()) throw new Error(`${this.file.path} was replaced, removed or changed`);
+    for (; this.unwritten.length > 0; this.unwritten.shift()) this.file.append(this.unwritten[0]!);
   }
 
   /** Flushes the events so far to disk. */
   sync(): void {
     try {
       this.write();
-      fsyncSync(this.handle);
+      this.file.sync();
     } catch (error) {
       if (!isFull(error)) throw error;
     }
@@ -93,7 +100,7 @@ export class EventFile {
     try {
       this.write();
     } finally {
-      closeSync(this.handle);
+      this.file.close();
     }
   }
 }

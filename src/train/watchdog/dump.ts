@@ -1,7 +1,8 @@
 /** What is known about a hung run, from whichever thread can still report it. */
-import { readdirSync, readFileSync } from 'node:fs';
+import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Phase } from '../../config';
+import { readTextSync } from '../../regular-file';
 import { packageVersion } from '../../version';
 
 export interface Hang {
@@ -31,7 +32,7 @@ interface ThreadState {
 
 function read(path: string): string {
   try {
-    return readFileSync(path, 'utf8').trim();
+    return readTextSync(path).trim();
   } catch {
     // The thread has ended meanwhile, or the system does not say.
     return '';
