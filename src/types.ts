@@ -59,6 +59,8 @@ export interface Verdict {
   status: VerdictStatus;
   /** The answer found in the completion, or null. */
   extracted: string | null;
+  /** It was found in thinking that never closed, where only the paper's protocol looks. */
+  fromOpenThinking?: boolean;
 }
 
 /** Counted on token ids (tokenizer/thinking.ts). */

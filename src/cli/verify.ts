@@ -120,7 +120,7 @@ async function verify(file: string | undefined, flags: VerifyFlags): Promise<voi
   await interruptible(async (signal) => {
     const pool = new VerifierPool();
     const judge = name === undefined ? null : await openJudge(judging, undefined, signal);
-    const judged = judge === null ? byPool(pool) : byJudge(judge.evaluation);
+    const judged = judge === null ? byPool(pool) : byJudge(judge.training);
     const { needsGold } = referenceRule(judging);
     const read = (line: LineOrProblem) =>
       judge === null ? readEntry(line, preset ?? 'math-verify') : readJudged(line, needsGold);

@@ -12,7 +12,13 @@ import type { EvalRow } from './summary';
 export interface Grader {
   readonly concurrency: number;
   verify(
-    items: readonly { gold: string; pred: string; preset: AnswerPreset; grading?: Grading }[],
+    items: readonly {
+      gold: string;
+      pred: string;
+      preset: AnswerPreset;
+      grading?: Grading;
+      openThinking: 'searched';
+    }[],
   ): Promise<Verdict[]>;
 }
 
@@ -186,7 +192,7 @@ export async function gradeFile(path: string, options: GradeFileOptions): Promis
       own === undefined
         ? await grader.verify(
             batch.map(({ gold, text: pred, problem: { grading } }) => {
-              return { gold: gold ?? '', pred, preset, grading };
+              return { gold: gold ?? '', pred, preset, grading, openThinking: 'searched' as const };
             }),
           )
         : await Promise.all(batch.map(async (row) => (await own.grade(row, row.problem)).verdict));

@@ -33,6 +33,8 @@ export interface EvalReport extends EvalSummary {
   intervals: EvalIntervals;
   perLevel: Record<string, LevelReport>;
   statuses: Record<VerdictStatus, number>;
+  /** Answers found in thinking that never closed, where the paper's protocol looks, too; and those right. */
+  openThinking: { answers: number; correct: number };
   /** Empty if there is one answer per problem. */
   atK: AtK[];
 }
@@ -122,6 +124,11 @@ function statusCounts(rows: readonly EvalRow[]): Record<VerdictStatus, number> {
   return counts;
 }
 
+function openThinking(rows: readonly EvalRow[]): EvalReport['openThinking'] {
+  const open = rows.filter(({ verdict }) => verdict.fromOpenThinking === true);
+  return { answers: open.length, correct: open.filter(({ verdict }) => verdict.correct).length };
+}
+
 /** All figures of at least one row. The order of `rows` does not matter. */
 export function report(rows: readonly EvalRow[], options: BootstrapOptions = {}): EvalReport {
   const groups = byProblem(rows);
@@ -133,6 +140,7 @@ export function report(rows: readonly EvalRow[], options: BootstrapOptions = {})
     intervals: intervals(groups, options),
     perLevel: perLevel(ordered, summary, options),
     statuses: statusCounts(ordered),
+    openThinking: openThinking(ordered),
     atK: figuresAtK(groups),
   };
 }

@@ -1,13 +1,23 @@
 /** pass@k and maj@k for several answers per problem. */
+import { AcoerError } from '../errors';
 import { verifyCompletion } from '../verify';
 import type { EvalRow } from './summary';
 import { maximum } from '../statistics';
 
 /**
  * Probability that at least one of k answers drawn without replacement from n, of which c are correct, is
- * correct: 1 - C(n-c, k) / C(n, k), unbiased (Chen et al. 2021, arXiv 2107.03374, section 2.1).
+ * correct: 1 - C(n-c, k) / C(n, k), unbiased (Chen et al. 2021, arXiv 2107.03374, section 2.1). With k > n all
+ * answers are drawn: 1 if any is correct, else 0. 0 for k = 0.
+ * @throws BAD_ARGUMENT unless n, c and k are whole, 0 <= c <= n and k >= 0
  */
 export function passAtK(n: number, c: number, k: number): number {
+  if (![n, c, k].every((value) => Number.isSafeInteger(value) && value >= 0) || c > n) {
+    throw new AcoerError(
+      'BAD_ARGUMENT',
+      `passAtK needs whole numbers with 0 <= c <= n and k >= 0, not n = ${n}, c = ${c}, k = ${k}`,
+    );
+  }
+  if (c === 0 || k === 0) return 0;
   if (n - c < k) return 1;
   let none = 1;
   for (let i = n - c + 1; i <= n; i++) none *= 1 - k / i;

@@ -22,6 +22,8 @@ export interface GradingItem {
   preset?: PresetName | 'boxed' | 'last-box';
   /** What the data set says about judging its answers. */
   grading?: Grading;
+  /** For the presets of `verifyAnswer`: whether thinking that never closes is searched. Default `none`. */
+  openThinking?: 'none' | 'searched';
 }
 
 export interface Batch {

@@ -4,15 +4,15 @@ import { verifyAnswer, verifyCompletion } from '../verify';
 import { optionsFromConfig } from '../verify/options';
 
 /** Presets of `verifyCompletion`. */
-const ANSWER_FROM = { boxed: 'answer', 'last-box': 'last-box' } as const;
+const ANSWER_FROM = { boxed: 'open-thinking', 'last-box': 'last-box' } as const;
 import type { Batch, BatchResult } from './pool';
 
 leaveSignalsToParent();
 process.on('message', ({ id, items }: Batch) => {
-  const verdicts = items.map(({ gold, pred, config, preset, grading }) =>
+  const verdicts = items.map(({ gold, pred, config, preset, grading, openThinking }) =>
     preset === 'boxed' || preset === 'last-box'
       ? verifyCompletion(pred, gold, ANSWER_FROM[preset], grading)
-      : verifyAnswer(gold, pred, { ...optionsFromConfig(config, preset), ...grading }),
+      : verifyAnswer(gold, pred, { ...optionsFromConfig(config, preset), ...grading, openThinking }),
   );
   const result: BatchResult = { id, verdicts };
   process.send!(result);

@@ -1,17 +1,14 @@
 /** Where a completion's answer is. Every search is linear in the text, which may be hostile. */
-import { lastBoxed } from '../verify/boxed';
+import { answerRegion, lastBoxed } from '../verify/boxed';
 import type { JudgedCompletion } from './types';
 
-const OPEN_THINK = '<think>';
-const CLOSE_THINK = '</think>';
 const OPEN_ANSWER = '<answer>';
 const CLOSE_ANSWER = '</answer>';
 
-/** The text after the first `</think>`; all of it if nothing was thought; null if the thinking never ended. */
+/** The text after the thinking; all of it if nothing was thought; null if the thinking never ended. */
 export function answerText({ text, thinkOpened = false }: JudgedCompletion): string | null {
-  const close = text.indexOf(CLOSE_THINK);
-  if (close >= 0) return text.slice(close + CLOSE_THINK.length);
-  return thinkOpened || text.includes(OPEN_THINK) ? null : text;
+  const region = answerRegion(text, thinkOpened);
+  return region.open ? null : region.text;
 }
 
 function lastTagged(text: string): string | null {

@@ -56,4 +56,4 @@ export function gradeUser(judge: Judge, format: FormatRule, timeoutMs: number): 
 }
 
 /** The paper's protocol. */
-export const gradeMath: Grade = gradeBuiltIn(mathJudge(), BOXED);
+export const gradeMath: Grade = gradeBuiltIn(mathJudge('open-thinking'), BOXED);

@@ -1,15 +1,16 @@
 /** The verifier: mathematics in a `\boxed{}`. */
 import { z } from 'zod';
 import { bindParameters } from '../config/parameters';
-import { verifyCompletion, type AnswerFrom } from '../verify/verify';
+import { verifyCompletion, type AnswerRule } from '../verify/verify';
 import type { Judge, JudgeDefinition } from './types';
 
 /** @param answerFrom where the answer is looked for */
-export const mathJudge = (answerFrom: AnswerFrom = 'answer'): Judge => ({
+export const mathJudge = (answerFrom: AnswerRule = 'answer'): Judge => ({
   name: 'math',
   needsGold: true,
   readsGold: (gold) => verifyCompletion('', gold).status !== 'gold-unparseable',
-  verdict: ({ text }, { gold, grading }) => verifyCompletion(text, gold ?? '', answerFrom, grading),
+  verdict: ({ text, thinkOpened }, { gold, grading }) =>
+    verifyCompletion(text, gold ?? '', answerFrom, { ...grading, thinkOpened }),
 });
 
 export const math: JudgeDefinition = {

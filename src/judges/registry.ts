@@ -3,7 +3,7 @@ import { didYouMean } from '../config/nearest';
 import { isJavaScriptFile } from '../config/pattern';
 import { badConfig } from '../config/problems';
 import { shownJson } from '../json';
-import type { AnswerFrom } from '../verify/verify';
+import type { AnswerRule } from '../verify/verify';
 import { choice } from './choice';
 import { exact } from './exact';
 import { math, mathJudge } from './math';
@@ -44,7 +44,7 @@ function definitionOf(name: string): JudgeDefinition {
  * @param answerFrom for the judge math
  * @throws BAD_CONFIG for an unknown name or parameter
  */
-export function builtInJudge({ judge, judgeParams }: JudgeSettings, answerFrom?: AnswerFrom): Judge {
+export function builtInJudge({ judge, judgeParams }: JudgeSettings, answerFrom?: AnswerRule): Judge {
   const bound = definitionOf(judge).bind(judgeParams);
   return judge === math.name && answerFrom !== undefined ? mathJudge(answerFrom) : bound;
 }

@@ -15,6 +15,7 @@ import {
   judgeOf,
 } from '../judges';
 import { openJudgeModule } from './judge-module';
+import type { AnswerRule } from '../verify/verify';
 import { judgeFingerprints } from './reward-files';
 
 export type JudgingSettings = Pick<
@@ -66,9 +67,8 @@ export async function openJudge(
     return opened(grade, grade);
   }
   if (!isJudgeFile(name)) {
-    const gradeFrom = (from: JudgingSettings['answerFrom']) =>
-      gradeBuiltIn(builtInJudge(settings, from), format);
-    return opened(gradeFrom(answerFrom), gradeFrom('answer'));
+    const gradeFrom = (from: AnswerRule) => gradeBuiltIn(builtInJudge(settings, from), format);
+    return opened(gradeFrom(answerFrom), gradeFrom('open-thinking'));
   }
   const judge = await openJudgeModule({ name, path: resolve(name), params }, timeoutMs, signal);
   const grade = gradeUser(judge, format, timeoutMs);

@@ -1,14 +1,38 @@
 /** Finds boxed answers in a completion, in one pass, so that the cost of hostile text is linear. */
 
 const CLOSE_THINK = '</think>';
+/**
+ * `<think>` where thinking can begin: at the start of a line or after a sentence or a tag. In the
+ * middle of a sentence or in quotes it is only named.
+ */
+const OPEN_THINK = /(?<=^|[\n.!?:;>*])[ \t]*<think>/g;
+
+/** The text in which an answer counts. */
+export interface Region {
+  text: string;
+  /** The text ends inside thinking, and `text` is all of it that is not closed thinking. */
+  open: boolean;
+}
 
 /**
- * The text in which an answer counts: after the first `</think>` when the thinking was closed, else all of
- * it. A box inside closed thinking is a thought, not an answer.
+ * The text after the thinking: after the first `</think>`, without blocks opened later. A box inside closed
+ * thinking is a thought, not an answer.
+ * @param thinkOpened the prompt opened `<think>`
  */
-export function answerRegion(text: string): string {
+export function answerRegion(text: string, thinkOpened = false): Region {
   const close = text.indexOf(CLOSE_THINK);
-  return close < 0 ? text : text.slice(close + CLOSE_THINK.length);
+  if (close < 0) return { text, open: thinkOpened || text.search(OPEN_THINK) >= 0 };
+  const rest = text.slice(close + CLOSE_THINK.length);
+  let kept = '';
+  let at = 0;
+  for (const { index } of rest.matchAll(OPEN_THINK)) {
+    if (index < at) continue;
+    kept += rest.slice(at, index);
+    const end = rest.indexOf(CLOSE_THINK, index);
+    if (end < 0) return { text: kept + rest.slice(index), open: true };
+    at = end + CLOSE_THINK.length;
+  }
+  return { text: kept + rest.slice(at), open: false };
 }
 
 export interface Box {
@@ -29,7 +53,12 @@ export interface Box {
 const BRACES = /\\+(?:boxed|fbox)\s*\{|\\[^]|[{}]/g;
 
 /** All boxes with both braces, in order of their start. `\{` and `\}` are text. */
-export function completeBoxes(text: string): Box[] {
+export const completeBoxes = (text: string): Box[] => boxesIn(text).boxes;
+
+/** Whether the text ends inside a box: then it has no answer, whatever else it contains. */
+export const endsInBox = (text: string): boolean => text.includes('box') && boxesIn(text).cutOff;
+
+function boxesIn(text: string): { boxes: Box[]; cutOff: boolean } {
   const open: { start: number; content: number; isBox: boolean }[] = [];
   const boxes: Box[] = [];
   for (const { 0: token, index } of text.matchAll(BRACES)) {
@@ -43,7 +72,7 @@ export function completeBoxes(text: string): Box[] {
       open.push({ start: index, content: index + token.length, isBox: token.length > 1 });
     }
   }
-  return boxes.sort((a, b) => a.start - b.start);
+  return { boxes: boxes.sort((a, b) => a.start - b.start), cutOff: open.some(({ isBox }) => isBox) };
 }
 
 /** Content of the last complete box, trimmed, or null. The last of nested boxes is the innermost. */
@@ -71,27 +100,19 @@ export function lastBoxOrTag(text: string): string | null {
 const lastBoxStart = (text: string): number =>
   Math.max(text.lastIndexOf('\\boxed'), text.lastIndexOf('\\fbox'));
 
-/** A box without braces, `\boxed 5`, after all complete boxes. */
+/** What a box without braces holds up to the end of its formula: a number or formula, no words. */
+const LOOSE = /^\\f?box(?:ed)?(?![a-zA-Z])\s*([^$\n]{1,256}?)\s*(?:\\\)|\\\]|[$\n]|$)/;
+
+/** A box without braces, `\boxed 5`, after all complete boxes. A `\boxed` named in a sentence is none. */
 function looseBox(text: string, before: readonly Box[]): Box | null {
   const start = lastBoxStart(text);
   if (start < (before.at(-1)?.end ?? 0) || OPENED.test(text.slice(start, start + 32))) return null;
-  const content = text
-    .slice(start)
-    .replace(/^\\f?box(?:ed)?\s*/, '')
-    .trim();
-  return { start, end: text.length, content, complete: false };
+  const content = (LOOSE.exec(text.slice(start, start + 300))?.[1] ?? '').replace(/[.,;:\s]+$/, '');
+  const isFormula = /^[-+\d.(\\a-zA-Z]/.test(content) && !/(?<![\\a-zA-Z])[a-zA-Z]{2}/.test(content);
+  return isFormula ? { start, end: text.length, content, complete: false } : null;
 }
 
 const OPENED = /^\\f?box(?:ed)?\s*\{/;
-
-/**
- * Whether the text ends in a truncated box and has no complete one: then it has no answer, whatever else it
- * contains.
- */
-export function isCutOff(text: string): boolean {
-  const start = lastBoxStart(text);
-  return start >= 0 && OPENED.test(text.slice(start, start + 32)) && completeBoxes(text).length === 0;
-}
 
 /**
  * What may separate the boxes of one list: commas, `and`, `or`, spaces, formula delimiters, and inside a

@@ -43,6 +43,13 @@ export interface VerifyOptions {
   tolerance?: number;
   /** Count repeated list items separately. Default false: repeats are ignored. */
   countRepeats?: boolean;
+  /**
+   * What a text has whose thinking never closes: `none`, no answer; `searched`, the one found in all of it,
+   * as in the paper's protocol. Default `none`. With `last-box` it makes no difference.
+   */
+  openThinking?: 'none' | 'searched';
+  /** The prompt opened `<think>`, so the text begins inside thinking. Default false. */
+  thinkOpened?: boolean;
   /** Reject `\frac12`, `\sqrt3`, `sqrt(2)` in the completion. Default by preset. */
   strictLatex?: boolean;
 }
@@ -63,6 +70,8 @@ const COMMON = {
   fallbackMode: 'first_match',
   tolerance: 0,
   countRepeats: false,
+  openThinking: 'none',
+  thinkOpened: false,
 } as const;
 
 export const PRESETS: Readonly<Record<PresetName, ResolvedOptions>> = {

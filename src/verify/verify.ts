@@ -1,7 +1,7 @@
 /** Verdicts on completions. Nothing here throws or does I/O, and a count of work bounds every call. */
 import type { Thinking, Verdict } from '../types';
 import { type Answer, parseAnswer } from './answer';
-import { answerRegion, boxedAnswer, boxesOfReference, isCutOff, lastBoxed, lastBoxOrTag } from './boxed';
+import { answerRegion, boxedAnswer, boxesOfReference, endsInBox, lastBoxed, lastBoxOrTag } from './boxed';
 import { Budget, BudgetExceeded } from './budget';
 import { equalAnswers } from './compare';
 import { type Candidate, candidates } from './free-text';
@@ -22,15 +22,20 @@ import { taggedAnswer, withoutMarks } from './markup';
  */
 export type AnswerFrom = 'answer' | 'last-box';
 
-const COMPLETIONS: Readonly<Record<AnswerFrom, ResolvedOptions>> = {
+/** `open-thinking`: as `answer`, but in unfinished thinking, too, as in the paper's protocol. */
+export type AnswerRule = AnswerFrom | 'open-thinking';
+
+const COMPLETIONS: Readonly<Record<AnswerRule, ResolvedOptions>> = {
   answer: { ...PRESETS['math-verify'], extraction: 'boxed' },
+  'open-thinking': { ...PRESETS['math-verify'], extraction: 'boxed', openThinking: 'searched' },
   'last-box': { ...PRESETS['math-verify'], extraction: 'last-box' },
 };
 const LENIENT = { strictLatex: false };
 
 /**
  * Whether `completion` gives the answer `gold`, a reference in LaTeX or plain text. If there is a `</think>`,
- * only the text after the first one counts. `extracted` is the text taken for the answer, or null. Statuses:
+ * only the text after the first one counts; thinking that never closes has no answer, and neither has a text
+ * that ends inside a box. `extracted` is the text taken for the answer, or null. Statuses:
  * `unparseable`, no answer was found or it could not be parsed; `gold-unparseable`, the reference could not
  * be parsed, so the completion was not judged; `timeout`, the work budget ran out.
  */
@@ -42,13 +47,13 @@ export function verifyAnswer(gold: string, completion: string, options?: VerifyO
  * Like `verifyAnswer`, for training and the paper's protocol: only a complete `\boxed{}` (or `\fbox{}`) is an
  * answer.
  * @param answerFrom where the answer is looked for
- * @param grading what the data set says about judging its answers
+ * @param grading what the data set says about judging its answers, and whether the prompt opened `<think>`
  */
 export function verifyCompletion(
   text: string,
   gold: string,
-  answerFrom: AnswerFrom = 'answer',
-  grading: Pick<VerifyOptions, 'tolerance' | 'countRepeats'> = {},
+  answerFrom: AnswerRule = 'answer',
+  grading: Pick<VerifyOptions, 'tolerance' | 'countRepeats' | 'thinkOpened'> = {},
 ): Verdict {
   return verdict(gold, text, { ...COMPLETIONS[answerFrom], ...grading });
 }
@@ -63,6 +68,8 @@ interface Extracted {
   answer: Answer;
   /** Compared as a string (multiple choice). */
   literal: boolean;
+  /** Found in thinking that never closes. */
+  fromOpenThinking?: boolean;
 }
 
 interface Reference extends Extracted {
@@ -78,6 +85,7 @@ function verdict(gold: string, completion: string, options: ResolvedOptions): Ve
     correct: status === 'correct',
     status,
     extracted,
+    ...(found?.fromOpenThinking === true && { fromOpenThinking: true }),
   });
   if (reference === null) return result('gold-unparseable');
   if (found === null) return result(readable(reference) ? 'unparseable' : 'gold-unparseable');
@@ -109,13 +117,23 @@ function allowed(found: Extracted, options: ResolvedOptions): boolean {
 const plainText = (text: string): string => plainNumbers(plainCharacters(text));
 
 function fromCompletion(completion: string, options: ResolvedOptions): Extracted | null {
-  const region = plainText(answerRegion(completion));
+  if (options.extraction === 'last-box') {
+    const box = lastBoxOrTag(plainText(completion));
+    return box === null ? null : { text: box, answer: parseAnswer(box, options.parse), literal: false };
+  }
+  const { text, open } = answerRegion(completion, options.thinkOpened);
+  if (open && options.openThinking === 'none') return null;
+  const region = plainText(text);
+  if (endsInBox(region)) return null;
+  const found = fromRegion(region, options);
+  return found === null ? null : { ...found, fromOpenThinking: open };
+}
+
+function fromRegion(region: string, options: ResolvedOptions): Extracted | null {
   if (typeof options.extraction === 'string') {
-    const boxed =
-      options.extraction === 'boxed' ? boxedAnswer(region, false) : lastBoxOrTag(plainText(completion));
+    const boxed = boxedAnswer(region, false);
     return boxed === null ? null : { text: boxed, answer: parseAnswer(boxed, options.parse), literal: false };
   }
-  if (isCutOff(region)) return null;
   if (BOX.test(region))
     return best(candidates(region, options.extraction), options) ?? whole(region, options);
   const tagged = taggedAnswer(region);

@@ -73,6 +73,24 @@ test.each(fixture.wilson)('the interval of $correct correct of $n', ({ correct, 
   expect(own.high).toBeCloseTo(high, 12);
 });
 
+test('pass@k with more draws than answers, none, or numbers that are none', () => {
+  expect(passAtK(2, 0, 5)).toBe(0);
+  expect(passAtK(0, 0, 1)).toBe(0);
+  expect(passAtK(2, 1, 5)).toBe(1);
+  expect(passAtK(4, 4, 0)).toBe(0);
+  for (const [n, c, k] of [
+    [2, 3, 1],
+    [2, -1, 1],
+    [2, 1, -1],
+    [2.5, 1, 1],
+    [2, 0.5, 1],
+    [2, 1, 1.5],
+    [NaN, 0, 1],
+    [2, 0, Infinity],
+  ] as const)
+    expect(() => passAtK(n, c, k)).toThrow('whole numbers');
+});
+
 test.each(fixture.passAtK)('pass@$k with $c correct of $n', ({ n, c, k, value }) => {
   expect(passAtK(n, c, k)).toBeCloseTo(value, 12);
 });

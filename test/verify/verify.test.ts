@@ -20,12 +20,12 @@ describe('lastBoxed', () => {
   ])('%s -> %s', (text, expected) => expect(lastBoxed(text)).toBe(expected));
 });
 
-test('the answer comes after closed thinking, or anywhere when thinking was not closed', () => {
-  expect(answerRegion('<think>a</think>b')).toBe('b');
-  expect(answerRegion('<think>a \\boxed{1}')).toBe('<think>a \\boxed{1}');
+test('the answer comes after closed thinking; thinking that was not closed has none', () => {
+  expect(answerRegion('<think>a</think>b')).toEqual({ text: 'b', open: false });
+  expect(answerRegion('<think>a \\boxed{1}')).toEqual({ text: '<think>a \\boxed{1}', open: true });
   expect(verifyCompletion('<think>\\boxed{1}</think>\\boxed{2}', '2').status).toBe('correct');
   expect(verifyCompletion('<think>\\boxed{2}</think>so it is', '2').status).toBe('unparseable');
-  expect(verifyCompletion('<think>\\boxed{2}', '2').status).toBe('correct');
+  expect(verifyCompletion('<think>\\boxed{2}', '2').status).toBe('unparseable');
 });
 
 describe('where the answer counts', () => {
@@ -33,7 +33,7 @@ describe('where the answer counts', () => {
     ['no thinking', '\\boxed{2}', 'correct'],
     ['closed thinking', '<think>\\boxed{1}</think>\\boxed{2}', 'correct'],
     ['a box only inside closed thinking', '<think>\\boxed{2}</think>two', 'unparseable'],
-    ['thinking never closed: the whole text', '<think>so \\boxed{2}', 'correct'],
+    ['thinking never closed', '<think>so \\boxed{2}', 'unparseable'],
     ['truncated inside the box', '<think></think>\\boxed{2', 'unparseable'],
     ['opened in the prompt: only the close is seen', 'hm \\boxed{1}</think>\\boxed{2}', 'correct'],
     ['closed twice: all after the first close', '<think>a</think>\\boxed{2}</think>', 'correct'],

@@ -50,6 +50,11 @@ function statusLine({ statuses }: EvalReport): string[] {
   return there.length === 0 ? [] : [`${'of these'.padEnd(17)}${there.join(', ')}`];
 }
 
+/** How many answers only the paper's rule finds, if there are any. */
+function openThinkingLine({ openThinking: { answers, correct } }: EvalReport): string[] {
+  return answers === 0 ? [] : [`${'open thinking'.padEnd(17)}${answers} answers, ${correct} of them correct`];
+}
+
 function samplesTable({ atK }: EvalReport): string[] {
   if (atK.length === 0) return [];
   const rows = atK.map(({ k, pass, majority }) => [String(k), percentOf(pass), percentOf(majority)]);
@@ -71,6 +76,7 @@ export function fullReport(report: EvalReport & { judge: string }): string {
     sideLine('correct', report),
     sideLine('incorrect', report),
     ...statusLine(report),
+    ...openThinkingLine(report),
     `${'cut off'.padEnd(17)}${percentOf(report.truncated)} by the token limit`,
     ...samplesTable(report),
     '',
