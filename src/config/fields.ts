@@ -401,7 +401,7 @@ const runFields = {
       "JavaScript files whose default export creates a sink, which receives the run's numbers in addition to its own files (docs/trackers.md). Each runs in a thread of its own. Paths are relative to the configuration file.",
     ),
   sinkTimeoutMs: positive()
-    .default(20_000)
+    .default(10_000)
     .describe(
       'A sink of your own that takes longer than this for one call is left out for the rest of the run.',
     ),

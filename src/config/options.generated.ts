@@ -670,7 +670,7 @@ export interface ConfigInput {
   sinks?: string[] | undefined;
   /**
    * A sink of your own that takes longer than this for one call is left out for the rest of the run. In milliseconds.
-   * @default 20000
+   * @default 10000
    */
   sinkTimeoutMs?: number | undefined;
   /**

@@ -136,6 +136,7 @@ export class FakePolicy implements Policy {
     rank: 1,
     alpha: 1,
     targets: [],
+    matrices: [],
     policy: 1,
   } as unknown as NativePolicyInfo;
 

@@ -106,7 +106,7 @@ test('a run that is interrupted resumes with the same code and data, to the same
   const parts = { engine: new FakeEngine(), tokenizer: fakeTokenizer };
   const resume = broken.out;
   await expect(train({ resume, ...parts, dataset, evalDataset, judge })).rejects.toThrow(
-    /there is no reward "reward"/,
+    /was trained with the reward "reward", which its program had registered: call registerReward/,
   );
   await expect(train({ resume, ...parts, dataset, evalDataset, reward })).rejects.toThrow(
     'The judge function:judge was a function of the training program; pass it again to train() as judge.',
