@@ -188,7 +188,7 @@ const rewardFields = {
     .enum(['answer', 'last-box'])
     .default('answer')
     .describe(
-      "Where the judge math looks for a completion's answer in training. answer: in the boxes after </think>. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.",
+      "Where the judge math looks for a completion's answer in training. answer: in the boxes after </think>; thinking that never closes has no answer, nor has a text that ends inside a box. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.",
     ),
   rewardTimeoutMs: positive()
     .default(30_000)

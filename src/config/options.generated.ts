@@ -209,7 +209,7 @@ export interface ConfigInput {
    */
   judgeParams?: Record<string, unknown> | undefined;
   /**
-   * Where the judge math looks for a completion's answer in training. answer: in the boxes after </think>. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.
+   * Where the judge math looks for a completion's answer in training. answer: in the boxes after </think>; thinking that never closes has no answer, nor has a text that ends inside a box. last-box: like the authors' code, in the last box of the whole text including the thinking, or else in <answer>. Evaluations always follow the paper's protocol.
    * @default "answer"
    */
   answerFrom?: 'answer' | 'last-box' | undefined;

@@ -5,6 +5,7 @@
 import type { ExtractionTarget } from './options';
 import { boxedAnswer } from './boxed';
 import { MAX_TAIL_CHARS } from './budget';
+import { breaksOff, type Said, saidOf } from './context';
 import { plainExpressions, plainStrings } from './plain';
 import { formulas, joinFormulas, type Span } from './segments';
 
@@ -29,6 +30,8 @@ const LINE_START = 250;
 const ANYWHERE = 300;
 /** The last match of each priority counts, so early ones need not be searched. */
 const MAX_ANCHORS = 16;
+/** Of the values without such words the last ones are read. */
+const MAX_LAST = 16;
 
 /** Candidates, best first. Boxes are looked for in all of `text`, other answers only near its end. */
 export function candidates(
@@ -59,12 +62,46 @@ function boxPriority(targets: readonly ExtractionTarget[]): number | null {
 }
 
 function ofTarget(text: string, target: ExtractionTarget): Ranked[] {
-  const spans = spansOf(text, target);
-  const rank = (priority: number, span: Span): Ranked => ({ ...span, priority, type: target.type });
+  const cut = breaksOff(text);
+  // What breaks off has no value; an answer that was given before it has.
+  const finished = cut ? lastSentence(text) : text.length;
+  const spans = spansOf(text, target).filter((span) => span.end <= finished);
+  const said = reader(text, target);
+  const rank = (priority: number, span: Said): Ranked => ({ ...span, priority, type: target.type });
+  const open = cut || !target.tryExtractWithoutAnchor ? [] : lastSaid(text, spans, target, said);
   return [
-    ...anchored(text, spans, target).map(([priority, span]) => rank(priority, span)),
-    ...(target.tryExtractWithoutAnchor ? spans.map((span) => rank(unanchored(span, target), span)) : []),
+    ...anchored(text, spans, target, said).map(([priority, span]) => rank(priority, span)),
+    ...open.map((span) => rank(unanchored(span, target), span)),
   ];
+}
+
+type Reader = (span: Span) => Said;
+
+/** Each span is read once. */
+function reader(text: string, target: ExtractionTarget): Reader {
+  const known = new Map<Span, Said>();
+  return (span) => {
+    const before = known.get(span);
+    if (before !== undefined) return before;
+    const said = target.type === 'string' ? { ...span, denied: false } : saidOf(text, span, target.type);
+    known.set(span, said);
+    return said;
+  };
+}
+
+const lastSentence = (text: string): number =>
+  Math.max(0, ...['\n', '. ', '? ', '! '].map((sign) => text.trimEnd().lastIndexOf(sign)));
+
+/** The last values. One that is denied is passed over for another in its sentence; else there is no answer. */
+function lastSaid(text: string, spans: readonly Span[], target: ExtractionTarget, said: Reader): Said[] {
+  if (target.type === 'string') return spans.map(said);
+  const last = spans.slice(-MAX_LAST).map(said);
+  const final = last.at(-1);
+  if (final === undefined) return [];
+  const affirmed = last.filter(({ denied }) => !denied);
+  const best = affirmed.at(-1);
+  const passed = best !== undefined && !/\n|[.!?]\s/.test(text.slice(best.end, final.start));
+  return !final.denied || passed ? affirmed : last;
 }
 
 function spansOf(text: string, target: ExtractionTarget): Span[] {
@@ -79,8 +116,13 @@ function unanchored(span: Span, target: ExtractionTarget): number {
   return target.type === 'string' && span.start <= 2 ? LINE_START : ANYWHERE;
 }
 
-function anchored(text: string, spans: readonly Span[], target: ExtractionTarget): [number, Span][] {
-  const found: [number, Span][] = [];
+function anchored(
+  text: string,
+  spans: readonly Span[],
+  target: ExtractionTarget,
+  said: Reader,
+): [number, Said][] {
+  const found: [number, Said][] = [];
   for (const final of [...text.matchAll(/final answer/gi)].slice(-MAX_ANCHORS)) {
     const from = final.index + final[0].length;
     for (const is of text.slice(from, from + 104).matchAll(/\sis:?\s*(?:\*\*)?/g)) {
@@ -88,12 +130,13 @@ function anchored(text: string, spans: readonly Span[], target: ExtractionTarget
       const span = spans.find((one) => Math.abs(one.start - at) <= 1);
       if (span === undefined) continue;
       const hope = /^\$?\.?\s?I hope/.test(text.slice(span.end, span.end + 10));
-      found.push([hope ? HOPE : FINAL, span]);
+      found.push([hope ? HOPE : FINAL, said(span)]);
     }
   }
   for (const anchor of [...text.matchAll(/answer(:?)/gi)].slice(-MAX_ANCHORS)) {
     const from = anchor.index + anchor[0].length;
-    const span = target.type === 'expr' ? numberAfter(text, spans, from) : firstWithin(spans, from, 50);
+    const span =
+      target.type === 'expr' ? numberAfter(text, spans, from, said) : firstWithin(spans, from, said);
     if (span === undefined) continue;
     if (anchor[1] === ':') found.push([COLON, span]);
     found.push([ANSWER, span]);
@@ -101,19 +144,31 @@ function anchored(text: string, spans: readonly Span[], target: ExtractionTarget
   return found;
 }
 
-function firstWithin(spans: readonly Span[], from: number, distance: number): Span | undefined {
-  return spans.find((span) => span.start >= from && span.start <= from + distance);
+function firstWithin(spans: readonly Span[], from: number, said: Reader): Said | undefined {
+  return affirmed(
+    spans.filter((span) => span.start >= from && span.start <= from + 50),
+    said,
+  );
+}
+
+/** The first value that is not denied, else the first. */
+function affirmed(spans: readonly Span[], said: Reader): Said | undefined {
+  const span = spans.find((one) => !said(one).denied) ?? spans[0];
+  return span && said(span);
 }
 
 /**
  * The value after the last equals sign near the word "answer", else the first number near it, on the same
  * line.
  */
-function numberAfter(text: string, spans: readonly Span[], from: number): Span | undefined {
+function numberAfter(text: string, spans: readonly Span[], from: number, said: Reader): Said | undefined {
   const newline = text.indexOf('\n', from);
   const lineEnd = newline < 0 ? text.length : newline;
   const near = spans.filter((span) => span.start >= from && span.start <= Math.min(from + 102, lineEnd));
   const equals = near.filter((span) => /=\s*$/.test(text.slice(Math.max(0, span.start - 4), span.start)));
-  if (equals.length > 0) return equals.at(-1);
-  return near.find((span) => span.start <= from + 52 && !/^\s*=/.test(text.slice(span.end, span.end + 4)));
+  if (equals.length > 0) return said(equals.at(-1)!);
+  const first = near.filter(
+    (span) => span.start <= from + 52 && !/^\s*=/.test(text.slice(span.end, span.end + 4)),
+  );
+  return affirmed(first, said);
 }
