@@ -109,6 +109,12 @@ function negates(words: string): boolean {
 }
 const NAME_WORDS = 8;
 
+/** Whether the sentence before `at` denies what stands there, or names it under a `condition`. */
+export function doubtedBefore(text: string, at: number, condition: RegExp): boolean {
+  const words = wordsBefore(text.slice(Math.max(0, at - MAX_CONTEXT_CHARS), at));
+  return negates(words) || condition.test(words);
+}
+
 /** The words before a value that change it, or null. */
 function hedgeBefore(words: string): string | null {
   if (words === '') return null;

@@ -2,6 +2,7 @@
 import type { Thinking, Verdict } from '../types';
 import { type Answer, parseAnswer } from './answer';
 import { answerRegion, boxedAnswer, boxesOfReference, endsInBox, lastBoxed, lastBoxOrTag } from './boxed';
+import { choiceInText, choiceLetter } from './choice-text';
 import { Budget, BudgetExceeded } from './budget';
 import { equalAnswers } from './compare';
 import { type Candidate, candidates } from './free-text';
@@ -68,6 +69,8 @@ interface Extracted {
   answer: Answer;
   /** Compared as a string (multiple choice). */
   literal: boolean;
+  /** The choice named in a sentence. */
+  letter?: string;
   /** Found in thinking that never closes. */
   fromOpenThinking?: boolean;
 }
@@ -79,7 +82,8 @@ interface Reference extends Extracted {
 
 function verdict(gold: string, completion: string, options: ResolvedOptions): Verdict {
   const reference = cachedReference(gold, options);
-  const found = fromCompletion(completion, options);
+  const choice = choiceLetter(plainText(gold));
+  const found = fromCompletion(completion, options, choice !== null);
   const extracted = found?.text ?? null;
   const result = (status: Verdict['status']): Verdict => ({
     correct: status === 'correct',
@@ -89,6 +93,7 @@ function verdict(gold: string, completion: string, options: ResolvedOptions): Ve
   });
   if (reference === null) return result('gold-unparseable');
   if (found === null) return result(readable(reference) ? 'unparseable' : 'gold-unparseable');
+  if (found.letter !== undefined) return result(found.letter === choice ? 'correct' : 'incorrect');
   if (reference.literal || found.literal) {
     return result(reference.text === found.text ? 'correct' : 'incorrect');
   }
@@ -116,7 +121,8 @@ function allowed(found: Extracted, options: ResolvedOptions): boolean {
 /** Characters and numbers in one spelling, wherever they stand in the text. */
 const plainText = (text: string): string => plainNumbers(plainCharacters(text));
 
-function fromCompletion(completion: string, options: ResolvedOptions): Extracted | null {
+/** @param choice whether a choice is asked for */
+function fromCompletion(completion: string, options: ResolvedOptions, choice: boolean): Extracted | null {
   if (options.extraction === 'last-box') {
     const box = lastBoxOrTag(plainText(completion));
     return box === null ? null : { text: box, answer: parseAnswer(box, options.parse), literal: false };
@@ -125,11 +131,11 @@ function fromCompletion(completion: string, options: ResolvedOptions): Extracted
   if (open && options.openThinking === 'none') return null;
   const region = plainText(text);
   if (endsInBox(region)) return null;
-  const found = fromRegion(region, options);
+  const found = fromRegion(region, options, choice);
   return found === null ? null : { ...found, fromOpenThinking: open };
 }
 
-function fromRegion(region: string, options: ResolvedOptions): Extracted | null {
+function fromRegion(region: string, options: ResolvedOptions, choice: boolean): Extracted | null {
   if (typeof options.extraction === 'string') {
     const boxed = boxedAnswer(region, false);
     return boxed === null ? null : { text: boxed, answer: parseAnswer(boxed, options.parse), literal: false };
@@ -138,6 +144,10 @@ function fromRegion(region: string, options: ResolvedOptions): Extracted | null 
     return best(candidates(region, options.extraction), options) ?? whole(region, options);
   const tagged = taggedAnswer(region);
   const text = withoutMarks(tagged ?? region);
+  const strings = options.extraction.some(({ type }) => type === 'string');
+  const letter = choice && !strings ? choiceInText(text) : null;
+  if (letter !== null)
+    return { text: letter, answer: parseAnswer(letter, options.parse), literal: false, letter };
   const bare = tagged === null ? null : whole(text, options);
   return bare ?? best(candidates(text, options.extraction), options) ?? whole(text, options);
 }
