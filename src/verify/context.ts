@@ -99,7 +99,7 @@ const ADVERBS =
   /\b(?:also|simply|indeed|actually|clearly|really|still|always|in fact|of course|equal to|given by|found to|computed as|as follows|indeed|again|now|then)\b/g;
 /** A value of these names is another one. */
 const OTHER_NAMES =
-  /\b(?:(?:lower|upper) (?:bound|limit)|bound|estimate|guess|at (?:least|most)|less than|more than|greater than|up to|other than|unlike|negation|opposite|reciprocal|square|double|twice|half)(?: of (?:the|my|our) (?:final )?(?:answer|result))?$/;
+  /(?:\b(?:(?:lower|upper) (?:bound|limit)|bound|estimate|guess|at (?:least|most)|less than|more than|greater than|up to|other than|unlike)|^(?:the |its |and )?(?:negation|negative|opposite|reciprocal|square|double|twice|half)|\b(?:negation|negative|opposite|reciprocal|square|double|twice|half) of (?:the|my|our) (?:final )?(?:answer|result))$/;
 
 /** A verb far before "is" speaks of something else: `those that don't work leave us with the answer: 94`. */
 function negates(words: string): boolean {
@@ -145,7 +145,7 @@ function hedgeBefore(words: string): string | null {
 
 /** Words that compute with a value in a sentence or bound it. */
 const COMPUTES =
-  /\b(?:nearly|almost|at (?:least|most)|than|up to|between|beyond|over|under|below|above|exceed\w*|twice|doubled?|triple|half|thirds?|quarters?|squared?|cubed?|root|multiples?|divisors?|factors?|predecessor|successor|reciprocal|inverse|opposite|negative|minus|plus|times|modulo|mod|base|log|either|maybe|perhaps|possibly|probably|close to|near|next to|within|one of|without|except|before|other|different from|distinct from|un\w*equal|congruent|guess|if|no)\b/;
+  /\b(?:nearly|almost|at (?:least|most)|than|up to|between|beyond|over|under|below|above|exceed\w*|twice|doubled?|triple|half|thirds?|quarters?|squared?|cubed?|root|multiples?|divisors?|factors?|predecessor|successor|reciprocal|inverse|opposite|negative|minus|plus|times|modulo|mod|base|log|either|maybe|perhaps|possibly|probably|close to|near|next to|within|one of|except|before|different from|distinct from|un\w*equal|congruent|guess|if|no)\b/;
 
 function wordsAfter(text: string): string {
   const rest = text.replace(/^(?:[*_`$)\]]|\\[)\]])+/, '');
@@ -160,7 +160,7 @@ const GOES_ON =
 const TURNS =
   /^(?:(?:is|was|are|were) (?:not|wrong|incorrect|false|too|only an?|an? (?:lower|upper)|less|more|greater|below|above)|as an? (?:lower|upper)|at (?:most|least)|in (?:base|binary|hex\w*|octal|radix|mod\w*|\w*(?:hundred|thousand|million|dozen)s?|tens|ones)|to (?:the|an?) (?:power|\w+(?:th|rd|nd)|square|cube)|to [\d-]|by [\d-]|and (?:an? |one |two |three )|and (?:above|below|up|over|more|under|counting|a)\b|with(?:out)? [\d-]|after (?:rounding|subtract)|not$|too (?:many|few|much|high|low|big|small|large)|if not)/;
 const CHANGES =
-  /^(?:less|fewer|more|below|above|before|after|ago|short|too|off|over|under|minus|plus|times|divided|multiplied|squared|cubed|or|from|out|excluded|wrong|not|and an? |halved|doubled|percent|thousand|million|billion|hundred|dozen|raised|mod|modulo|[\d-])/;
+  /^(?:less|fewer|more|below|above|before|after(?! \w+ing\b)|ago|short|too|off|over|under|minus|plus|times|divided|multiplied|squared|cubed|or|from|out|excluded|wrong|not|and an? |halved|doubled|percent|thousand|million|billion|hundred|dozen|raised|mod|modulo|[\d-])/;
 
 /** The words after a value that change it, or null. */
 function hedgeAfter(text: string): string | null {
@@ -174,7 +174,7 @@ function hedgeAfter(text: string): string | null {
   const lower = rest.toLowerCase();
   const next = /^of \w+|^rather than|^instead of|^\S+/.exec(lower)?.[0] ?? '';
   if (TURNS.test(lower)) return safe(words.join(' '));
-  if (GOES_ON.test(next) && !(known > 0 && next === 'after')) return null;
+  if (GOES_ON.test(next) && !(known > 0 && CHANGES.test(lower) && next === 'after')) return null;
   return known > 0 && !CHANGES.test(lower) ? null : safe(words.join(' '));
 }
 

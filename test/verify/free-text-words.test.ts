@@ -24,7 +24,7 @@ const NOT_94 = [
   ...['The answer is half of $94$', 'The answer is the square root of 94'],
   ...['The answer is 94 in base 8', 'The answer is 94 to the power 3', 'The answer is 94 halves'],
   ...['The answer is 94 or more.', 'Answer: $94$ or more', 'The answer is 94 dollars less than that'],
-  ...['94 is wrong', 'We know 94 is too large'],
+  ...['Half of the answer is 94', 'It is 94 minutes after noon', '94 is wrong', 'We know 94 is too large'],
 ];
 
 const IS_94 = [
@@ -55,6 +55,8 @@ const IS_94 = [
   ],
   ...['The answer is not obvious, but it is 94.', 'Thus, this solves to $k=94$.'],
   ...["Without those that don't work, what is left of the total number gives us our answer: 94."],
+  ...['Thus, the value of the square is $94$.', 'or 3 in one and 2 in the other, for a total of $94$ ways.'],
+  ...['They have $94$ cents left after converting the rest.'],
   ...['The price decreased by 94.', '94 satisfies the requirements of the problem'],
 ];
 
