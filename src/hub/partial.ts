@@ -49,7 +49,10 @@ async function partialsOf(blob: string): Promise<PartialEntry[]> {
     if (owner === null) continue;
     const path = join(dirname(blob), name);
     try {
-      const { size, mtimeMs } = await stat(path);
+      const info = await stat(path);
+      // A pipe or a device under such a name is nobody's download.
+      if (!info.isFile()) continue;
+      const { size, mtimeMs } = info;
       const alive = mayLive(owner[1]!, owner[2]!, owner[3]!);
       found.push({ path, bytes: size, made: owner[4]!, busy: alive && Date.now() - mtimeMs < STALLED_MS });
     } catch (error) {

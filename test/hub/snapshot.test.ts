@@ -14,6 +14,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
+import { open, type FileHandle } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fetchSnapshot, type FetchProgress } from '../../src/hub';
@@ -175,11 +176,40 @@ test('a partial file with wrong bytes is silently fetched again', async () => {
   expect(requestsFor(BIG)).toHaveLength(2);
 });
 
-test('no space is reported before the download if it cannot fit, and when the disk fills up', async () => {
+/** The disk is full for files of more than a few KB while `work` runs. */
+async function onFullDisk<T>(work: () => Promise<T>): Promise<T> {
+  const some = await open(__filename);
+  const prototype = Object.getPrototypeOf(some) as FileHandle;
+  await some.close();
+  // eslint-disable-next-line @typescript-eslint/unbound-method
+  const write = prototype.write;
+  const full = jest.spyOn(prototype, 'write').mockImplementation(function (
+    this: FileHandle,
+    ...words: unknown[]
+  ) {
+    const small = (words[0] as Uint8Array).length < 4096;
+    const failure = Object.assign(new Error('ENOSPC: no space left on device, write'), { code: 'ENOSPC' });
+    return small ? (Reflect.apply(write, this, words) as unknown) : Promise.reject(failure);
+  } as never);
+  try {
+    return await work();
+  } finally {
+    full.mockRestore();
+  }
+}
+
+test('a pipe or a device under the name of a partial file is left alone', async () => {
   const sha256 = createHash('sha256').update(sample[BIG]!).digest('hex');
   mkdirSync(join(folder(), 'blobs'), { recursive: true });
-  symlinkSync('/dev/full', join(folder(), 'blobs', `${sha256}.0-0-00000000-abcdef.incomplete`));
-  expect(await sentence(fetchBig())).toMatch(/No space left in .*blobs for model-00001.* HF_HOME/);
+  symlinkSync('/dev/zero', join(folder(), 'blobs', `${sha256}.0-0-00000000-abcdef.incomplete`));
+  const { directory } = await fetchBig();
+  expect(readFileSync(join(directory, BIG)).equals(sample[BIG] as Buffer)).toBe(true);
+});
+
+test('no space is reported before the download if it cannot fit, and when the disk fills up', async () => {
+  expect(await onFullDisk(() => sentence(fetchBig()))).toMatch(
+    /No space left in .*blobs for model-00001.* HF_HOME/,
+  );
   rmSync(join(folder(), 'blobs'), { recursive: true });
   const tree = join(folder(), 'trees', readdirSync(join(folder(), 'trees'))[0]!);
   writeFileSync(tree, readFileSync(tree, 'utf8').replaceAll('300000', '9'.repeat(15)));

@@ -114,7 +114,7 @@ describe('the process', () => {
 
   const train = `
     const { engine, model } = await load();
-    const { policy } = await engine.createPolicy({ model, kind: 'full', rank: 0, alpha: 0, rslora: false, dropout: 0, targets: [],
+    const { policy } = await engine.createPolicy({ model, kind: 'full', rank: 0, alpha: 0, rslora: false, dropout: 0, targets: [], matrices: [],
       seed: 0n, beta1: 0.9, beta2: 0.99, eps: 1e-8 });
     const length = 2000;
     const batch = { ids: new Int32Array(length).fill(5), offsets: Int32Array.of(0, length),

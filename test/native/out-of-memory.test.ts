@@ -147,7 +147,7 @@ test('the system itself has no more memory: the same, and the process lives', as
     `
     const { engine, model } = await load();
     const { policy } = await engine.createPolicy({ model, kind: 'lora', rank: 4, alpha: 8, rslora: false, dropout: 0,
-      targets: ['q_proj'], seed: 1n, beta1: 0.9, beta2: 0.999, eps: 1e-8 });
+      targets: ['q_proj'], matrices: [], seed: 1n, beta1: 0.9, beta2: 0.999, eps: 1e-8 });
     const score = (count, length) => engine.score({ model, policy, temperature: 1, job: 3,
       ids: new Int32Array(count * length), promptLengths: new Int32Array(count).fill(1),
       offsets: Int32Array.from({ length: count + 1 }, (_, i) => i * length) });
