@@ -50,7 +50,8 @@ def signal_name(number):
         return f'signal {number}'
 
 
-_lock = threading.Lock()
+# A signal may come while the thread that handles it starts a program.
+_lock = threading.RLock()
 _running = set()
 _ended_by = None
 
@@ -101,6 +102,8 @@ def _start(command, env):
                                    stdin=subprocess.DEVNULL, env=env, start_new_session=True, text=True,
                                    errors='replace', bufsize=1)
         _running.add(process)
+        if _ended_by is not None:
+            _kill(process, signal.SIGKILL)
     return process
 
 

@@ -164,7 +164,7 @@ test.each<[string, string[], RegExp]>([
   ['problems without solutions', ['--dataset', 'tiny'], /^acoer: tiny has problems without solutions; name data with messages/],
   ['an unknown setting', ['--dataset', data, '--set', 'learningRat=1'], /^acoer: Configuration: learningRat: unknown setting; did you mean `learningRate`\?$/],
   ['a call option as a setting', ['--dataset', data, '--set', 'out=x'], /^acoer: Configuration: out: unknown setting$/],
-  ['a folder that has a run', ['--dataset', data, '--out', whole], /already contains a run; resume it with --resume/],
+  ['a folder that has a run', ['--dataset', data, '--out', whole], /already contains a run; resume it \(--resume .*\), or choose another folder/],
   ['a resumed run under another seed', ['--resume', whole, '--seed', '7', '--max-steps', '50'], /^acoer: A resumed run cannot change seed 42 -> 7: the steps made so far depend on it\./],
 ])('%s is refused in one sentence, with exit code 2', async (_, words, sentence) => {
   const { code, stderr } = await acoer('sft', '--model', 'tiny', ...words);

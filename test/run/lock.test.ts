@@ -216,7 +216,7 @@ test('that was removed or replaced is noticed, and what replaced it stays', () =
   const lock = RunLock.acquire(folder);
   const owner = ownerIn(folder);
   rmSync(lockFile(folder));
-  expect(() => lock.assertHeld()).toThrow('is gone, or its lock.json was removed');
+  expect(() => lock.assertHeld()).toThrow('is gone, or it or its lock.json was removed or replaced');
   writeFileSync(lockFile(folder), JSON.stringify({ ...owner, pid: 1 }));
   expect(() => lock.assertHeld()).toThrow('was taken over by process 1');
   lock.release();
