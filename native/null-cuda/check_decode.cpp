@@ -68,6 +68,7 @@ void checkBudget(const char* name, const Cost& cost, const Budget& most) {
   ACOER_CHECK_LE(each[kWaits], most.waits);
   ACOER_CHECK_LE(each[kAllocations], 0.0);
   ACOER_CHECK_LE(each[kCaptures], 0.0);
+  ACOER_CHECK_LE(each[kDefaultStream], 0.0);
 }
 
 // Our kernels: one graph a token, and one look every eight.

@@ -33,6 +33,11 @@ int64_t launchesOfGraph() {
   return preloaded<decltype(nullCudaGraphKernels)>("nullCudaGraphKernels")();
 }
 
+void failNext(const char* function, int error) {
+  preloaded<decltype(nullCudaFailNext)>("nullCudaFailNext")(function, error);
+}
+int pendingError() { return preloaded<decltype(nullCudaLastError)>("nullCudaLastError")(); }
+
 AnsweringOnes::AnsweringOnes(DecodePath path) {
   answerOnes(path == DecodePath::kTensorOps ? sizeof(double) : sizeof(int32_t));
 }

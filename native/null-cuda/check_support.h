@@ -14,6 +14,11 @@ Counts counts();
 // The launches and products of the graph that was captured last.
 int64_t launchesOfGraph();
 
+// This thread's next call of that CUDA function fails with this cudaError_t.
+void failNext(const char* function, int error);
+// The error that libtorch would find after its next launch; 0: none.
+int pendingError();
+
 // While it exists, every token that the sampler of `path` draws is token 1.
 class AnsweringOnes {
  public:

@@ -42,9 +42,9 @@ int cuModuleGetFunction(void** function, void*, const char* name) {
 }
 int cuModuleUnload(void*) { return 0; }
 int cuLaunchKernel(void* function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
-                   unsigned blockY, unsigned blockZ, unsigned, void*, void**, void**) {
+                   unsigned blockY, unsigned blockZ, unsigned, void* stream, void**, void**) {
   const unsigned grid[] = {gridX, gridY, gridZ}, block[] = {blockX, blockY, blockZ};
-  return nullCudaLaunch(function, grid, block);
+  return nullCudaLaunch(function, grid, block, stream);
 }
 
 }  // extern "C"
