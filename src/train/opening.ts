@@ -1,6 +1,7 @@
 /** Opening a run's directory, new or to resume: everything that is settled before a model is loaded. */
 import { mergeLayers, type Config, type ConfigInput } from '../config';
 import { AcoerError } from '../errors';
+import { isRecord } from '../json';
 import type { ModelFetchOptions } from '../models';
 import {
   completeRollbacks,
@@ -121,17 +122,24 @@ function withStoredCommits(wanted: Config, stored: Config): Config {
 export const overStored = (stored: Config, wanted: Config): Config =>
   withStoredCommits(withAbsolutePaths(wanted), stored);
 
-/** @throws BAD_CONFIG for a reward that the program which trained the run had registered */
+/**
+ * @param stored read from the run and not checked yet: what has another form is reported with all settings
+ * @throws BAD_CONFIG for a reward that the program which trained the run had registered
+ */
 function checkRegistered(
   run: string,
-  { reward = [], rewardModules = {} }: ConfigInput,
+  stored: Readonly<Record<string, unknown>>,
   own: PlainParts['rewards'] = new Map(),
 ): void {
-  const names = typeof reward === 'string' ? [reward] : reward.map(({ name }) => name);
+  const { reward, rewardModules } = stored;
+  const entries: unknown[] = Array.isArray(reward) ? reward : [{ name: reward }];
+  const names = entries.flatMap((entry) =>
+    isRecord(entry) && typeof entry.name === 'string' ? [entry.name] : [],
+  );
   const known = new Set([
     ...listRewards().map(({ name }) => name),
     ...own.keys(),
-    ...Object.keys(rewardModules),
+    ...Object.keys(isRecord(rewardModules) ? rewardModules : {}),
   ]);
   const unknown = names.find((name) => !known.has(name));
   if (unknown === undefined) return;
@@ -147,7 +155,7 @@ function resumedConfig(
   { settings: { preset, ...values }, parts: { rewards } }: Pick<Asked, 'settings' | 'parts'>,
 ): { stored: Config; wanted: Config } {
   const own = run.trainSettings() as ConfigInput;
-  checkRegistered(run.path, own, rewards);
+  checkRegistered(run.path, { ...own }, rewards);
   const stored = resolveTrainConfig([own], undefined, rewards);
   // A preset's values replace the stored ones like any others.
   const over = mergeLayers([values], preset);
