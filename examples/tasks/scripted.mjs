@@ -11,6 +11,7 @@ const scripted =
       engineSampler.sample(prompts, settings, (completion) =>
         onCompletion({
           ...completion,
+          scripted: true,
           text: texts[completion.sample % texts.length],
           thinkingClosed: true,
           finish: 'stop',

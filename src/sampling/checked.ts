@@ -67,7 +67,8 @@ function faultOfTokens(
 }
 
 /** Whether the completion ends as `finish` says, or what is wrong. */
-function faultOfEnd({ ids, finish }: SampledCompletion, stopIds: Int32Array): string | null {
+function faultOfEnd({ ids, finish, scripted }: SampledCompletion, stopIds: Int32Array): string | null {
+  if (scripted === true) return null;
   if (finish === 'cancelled') return null;
   if (ids.length === 0) return 'it has no ids';
   const stop = ids.findIndex((id) => stopIds.includes(id));
@@ -175,7 +176,7 @@ class Border {
     const { tokenizer } = this.border;
     const { ids } = completion;
     const text = tokenizer.decode(ids, { skipSpecial: true });
-    if ((completion.text ?? text) !== text) {
+    if (completion.scripted !== true && (completion.text ?? text) !== text) {
       throw this.bad(
         completion,
         `its text ${shownValue(completion.text)} is not that of its ids, ${shownValue(text)}; leave it out, or decode the ids with the tokenizer's decode(ids, { skipSpecial: true })`,
@@ -184,13 +185,14 @@ class Border {
     const counts = measureCompletion(ids, tokenizer, thinkOpened);
     for (const name of COUNTS) {
       const given = completion[name];
-      if ((given ?? counts[name]) === counts[name]) continue;
+      if (completion.scripted === true || (given ?? counts[name]) === counts[name]) continue;
       throw this.bad(
         completion,
         `its ${name} is ${shownValue(given)}, and its ids have ${counts[name]}; leave it out, and it is counted`,
       );
     }
-    return { ...completion, text, ...counts };
+    const { scripted, ...kept } = completion;
+    return scripted === true ? { text, ...counts, ...kept } : { ...kept, text, ...counts };
   }
 
   private bad({ prompt, sample }: SampledCompletion, fault: string): AcoerError {

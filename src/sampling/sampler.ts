@@ -49,7 +49,10 @@ export interface Completion extends Thinking, Required<Outside> {
 
 /** What a sampler hands in: text and counts may be left out, and are then made from the ids. */
 export type SampledCompletion = Omit<Completion, 'text' | keyof Thinking | keyof Outside> &
-  Partial<Pick<Completion, 'text' | keyof Thinking | keyof Outside>>;
+  Partial<Pick<Completion, 'text' | keyof Thinking | keyof Outside>> & {
+    /** Text and counts are written by hand, not what the ids say: for examples and tests of rewards. */
+    scripted?: boolean;
+  };
 
 /** Each completion is checked as it arrives; SAMPLER_FAILED ends the run, naming the completion and its fault. */
 export interface Sampler {
