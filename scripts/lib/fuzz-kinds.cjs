@@ -10,7 +10,7 @@ const { join } = require('node:path');
 const { gzipSync } = require('node:zlib');
 const verifier = require('./fuzz-answers.cjs');
 const hub = require('./fuzz-hub.cjs');
-const { adapterConfig, modelConfig, modelSeeds, modelTensors, parts, safetensors, tiny, together } =
+const { adapterConfig, adapterTensors, modelConfig, modelSeeds, modelTensors, parts, safetensors, tiny, together } =
   require('./fuzz-seeds.cjs'); // prettier-ignore
 const tokenizers = require('./fuzz-tokenizers.cjs');
 
@@ -302,7 +302,7 @@ const KINDS = {
   lora: {
     seeds: () => ({ lora: json({ ...adapterConfig(), use_rslora: false, alpha_pattern: {}, layers_to_transform: null }), all: json({ ...adapterConfig(), target_modules: 'all-linear' }) }),
     read: async (_, bytes, folder) => {
-      put(folder, { 'adapter_config.json': bytes, 'adapter_model.safetensors': safetensors([]) });
+      put(folder, { 'adapter_config.json': bytes, 'adapter_model.safetensors': safetensors(adapterTensors()) });
       await (await dist('models/index.js').openAdapter(folder, 2))[Symbol.asyncDispose]();
     },
   },
