@@ -7,7 +7,13 @@ import { createHash } from 'node:crypto';
 import { closeSync, constants, fstatSync, openSync, readSync, type Stats } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 
-const FLAGS = constants.O_RDONLY | constants.O_NONBLOCK;
+/** Without O_NONBLOCK, opening a pipe would wait for its other end. */
+const FLAGS_OF = {
+  'to read': constants.O_RDONLY | constants.O_NONBLOCK,
+  'to write': constants.O_RDWR | constants.O_NONBLOCK,
+  /** To read; a link is refused with ELOOP, since it may lead anywhere. */
+  'not through a link': constants.O_RDONLY | constants.O_NONBLOCK | constants.O_NOFOLLOW,
+};
 const PIECE_BYTES = 1 << 20;
 
 /** What V8 can hold as one string; the limit for files that grow with a run. */
@@ -52,9 +58,9 @@ class Pieces {
 /** Opens a regular file, which must exist, and returns it with its size; the caller closes it. */
 export async function openRegularFile(
   path: string,
-  use: 'to read' | 'to write' = 'to read',
+  use: keyof typeof FLAGS_OF = 'to read',
 ): Promise<{ file: FileHandle; bytes: number }> {
-  const file = await open(path, use === 'to read' ? FLAGS : constants.O_RDWR | constants.O_NONBLOCK);
+  const file = await open(path, FLAGS_OF[use]);
   try {
     const info = await file.stat();
     refuseSpecial(info);
@@ -93,9 +99,8 @@ export async function readRegularFile(path: string, limit: number): Promise<Buff
   }
 }
 
-/** Opens a regular file for reading; the caller closes it. */
-export function openRegularFileSync(path: string): number {
-  const handle = openSync(path, FLAGS);
+function openCheckedSync(path: string, flags: number): number {
+  const handle = openSync(path, flags, 0o666);
   try {
     refuseSpecial(fstatSync(handle));
     return handle;
@@ -105,17 +110,13 @@ export function openRegularFileSync(path: string): number {
   }
 }
 
+/** Opens a regular file for reading; the caller closes it. */
+export const openRegularFileSync = (path: string): number => openCheckedSync(path, FLAGS_OF['to read']);
+
 /** Opens a regular file, not a link, to read and to append to; creates it if need be. The caller closes it. */
 export function openToAppend(path: string): number {
   const { O_RDWR, O_APPEND, O_CREAT, O_NONBLOCK, O_NOFOLLOW } = constants;
-  const handle = openSync(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_NOFOLLOW, 0o666);
-  try {
-    refuseSpecial(fstatSync(handle));
-    return handle;
-  } catch (error) {
-    closeSync(handle);
-    throw error;
-  }
+  return openCheckedSync(path, O_RDWR | O_APPEND | O_CREAT | O_NONBLOCK | O_NOFOLLOW);
 }
 
 /** The same as `readRegularFile` without a turn of the event loop, for small files. */

@@ -72,6 +72,14 @@ void checkBudget(const char* name, const Cost& cost, const Budget& most) {
 }
 
 // Our kernels: one graph a token, and one look every eight.
+constexpr Budget kOurKernels{.kernels = 0,
+                             .gemms = 0,
+                             .graphs = 1,
+                             .uploads = 0,
+                             .downloads = 1.0 / kStepsPerLook,
+                             .deviceCopies = 0,
+                             .waits = 1.0 / kStepsPerLook};
+
 ACOER_TEST(bare_cost_of_a_token) {
   const auto model = qwen("cuda");
   const auto policy = adapter(model);
@@ -80,14 +88,7 @@ ACOER_TEST(bare_cost_of_a_token) {
         std::tuple{"LoRA", static_cast<const Policy*>(policy.get()), 510}}) {
     const Cost cost = costOf(*model, lora, DecodePath::kAuto);
     ACOER_CHECK(cost.fallback.empty());
-    checkBudget(name, cost,
-                {.kernels = 0,
-                 .gemms = 0,
-                 .graphs = 1,
-                 .uploads = 0,
-                 .downloads = 1.0 / kStepsPerLook,
-                 .deviceCopies = 0,
-                 .waits = 1.0 / kStepsPerLook});
+    checkBudget(name, cost, kOurKernels);
     // A layer: six kernels less the combination that short rows do not need, four products, and
     // eight of LoRA.
     std::printf("    %s: %lld launches in the graph of a step\n", name,
@@ -105,14 +106,7 @@ ACOER_TEST(older_driver_cost_of_a_token) {
   const Cost cost = costOf(*model, policy.get(), DecodePath::kAuto);
   ACOER_CHECK(cost.fallback.empty());
   ACOER_CHECK(counts()[kDriver] > before);
-  checkBudget("LoRA through the driver", cost,
-              {.kernels = 0,
-               .gemms = 0,
-               .graphs = 1,
-               .uploads = 0,
-               .downloads = 1.0 / kStepsPerLook,
-               .deviceCopies = 0,
-               .waits = 1.0 / kStepsPerLook});
+  checkBudget("LoRA through the driver", cost, kOurKernels);
   ACOER_CHECK_LE(static_cast<double>(launchesOfGraph()), 510);
 }
 

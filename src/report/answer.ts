@@ -4,7 +4,7 @@ import { pairedInterval, type Comparison, type Interval } from '../eval';
 import { percent } from '../text';
 import { accuracyInterval, compareAnswers, KINDS, type BeforeAfter } from './evaluations';
 import type { RunReport } from './single';
-import { pCell, tokens } from './tables';
+import { pCell, points, tokens } from './tables';
 
 /** A run is less accurate than another when it has fewer right answers to the same problems at this level. */
 const SIGNIFICANT = 0.05;
@@ -38,7 +38,6 @@ export function accuracyTest({ accuracy, mcnemar, pairs }: Comparison): {
   };
 }
 
-const points = (share: number): string => `${share >= 0 ? '+' : ''}${(100 * share).toFixed(1)}`;
 const pText = (p: number): string => (p < 0.001 ? 'p < 0.001' : `p = ${pCell(p)}`);
 const kindWord = (kind: BeforeAfter['kind']): string => (kind === 'greedy' ? 'greedy' : 'sampled');
 const trained = (report: RunReport, kind: BeforeAfter['kind']) => evaluationOf(report, kind)!.trained;

@@ -57,9 +57,11 @@ export function changeCell(before: number, after: number): Html {
   return markup`<span class="${change <= 0 ? 'good' : 'bad'}">${text}</span>`;
 }
 
+/** A difference of two shares in points, with its sign. */
+export const points = (share: number): string => `${share >= 0 ? '+' : ''}${(100 * share).toFixed(1)}`;
+
 /** Difference of two accuracies in points. */
 export const pointsCell = (difference: number, interval?: Interval): Html => {
-  const points = (value: number) => `${value >= 0 ? '+' : ''}${(100 * value).toFixed(1)}`;
   const range =
     interval === undefined
       ? null

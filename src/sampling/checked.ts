@@ -67,8 +67,7 @@ function faultOfTokens(
 }
 
 /** Whether the completion ends as `finish` says, or what is wrong. */
-function faultOfEnd({ ids, finish, scripted }: SampledCompletion, stopIds: Int32Array): string | null {
-  if (scripted === true) return null;
+function faultOfEnd({ ids, finish }: SampledCompletion, stopIds: Int32Array): string | null {
   if (finish === 'cancelled') return null;
   if (ids.length === 0) return 'it has no ids';
   const stop = ids.findIndex((id) => stopIds.includes(id));
@@ -82,6 +81,23 @@ function faultOfEnd({ ids, finish, scripted }: SampledCompletion, stopIds: Int32
 }
 
 const COUNTS = ['thinkingTokens', 'thinkingClosed', 'laterThinkingTokens', 'answerTokens'] as const;
+
+/** Written text and counts need not be those of the ids, but must be a text and counts. */
+function faultOfScript(completion: SampledCompletion): string | null {
+  const { text } = completion;
+  if (text !== undefined && typeof text !== 'string')
+    return `its text must be a string, not ${shownValue(text)}`;
+  for (const name of COUNTS) {
+    const value: unknown = completion[name];
+    if (value === undefined) continue;
+    if (name === 'thinkingClosed') {
+      if (typeof value !== 'boolean') return `its ${name} must be true or false, not ${shownValue(value)}`;
+    } else if (!Number.isSafeInteger(value) || (value as number) < 0) {
+      return `its ${name} must be a whole number of tokens, not ${shownValue(value)}`;
+    }
+  }
+  return null;
+}
 
 const failed = (message: string, cause?: unknown) => new AcoerError('SAMPLER_FAILED', message, { cause });
 
@@ -111,7 +127,9 @@ class Border {
         : `its finish must be "stop", "length" or "cancelled", not ${shownValue(completion.finish)}`) ??
       this.faultOfCancelling(completion) ??
       faultOfTokens(completion, this.border.vocabSize, prompt.maxNewTokens) ??
-      faultOfEnd(completion, this.settings.stopIds);
+      (completion.scripted === true
+        ? faultOfScript(completion)
+        : faultOfEnd(completion, this.settings.stopIds));
     if (fault !== null) throw this.bad(completion, fault);
     return this.own ? (completion as Completion) : this.measured(completion, prompt.thinkOpened);
   }
@@ -176,23 +194,26 @@ class Border {
     const { tokenizer } = this.border;
     const { ids } = completion;
     const text = tokenizer.decode(ids, { skipSpecial: true });
-    if (completion.scripted !== true && (completion.text ?? text) !== text) {
-      throw this.bad(
-        completion,
-        `its text ${shownValue(completion.text)} is not that of its ids, ${shownValue(text)}; leave it out, or decode the ids with the tokenizer's decode(ids, { skipSpecial: true })`,
-      );
-    }
     const counts = measureCompletion(ids, tokenizer, thinkOpened);
-    for (const name of COUNTS) {
-      const given = completion[name];
-      if (completion.scripted === true || (given ?? counts[name]) === counts[name]) continue;
+    const { scripted, ...given } = completion;
+    if (scripted === true) {
+      const written = Object.entries(given).filter(([, value]) => value !== undefined);
+      return { text, ...counts, ...(Object.fromEntries(written) as typeof given) };
+    }
+    if ((given.text ?? text) !== text) {
       throw this.bad(
         completion,
-        `its ${name} is ${shownValue(given)}, and its ids have ${counts[name]}; leave it out, and it is counted`,
+        `its text ${shownValue(given.text)} is not that of its ids, ${shownValue(text)}; leave it out, or decode the ids with the tokenizer's decode(ids, { skipSpecial: true })`,
       );
     }
-    const { scripted, ...kept } = completion;
-    return scripted === true ? { text, ...counts, ...kept } : { ...kept, text, ...counts };
+    for (const name of COUNTS) {
+      if ((given[name] ?? counts[name]) === counts[name]) continue;
+      throw this.bad(
+        completion,
+        `its ${name} is ${shownValue(given[name])}, and its ids have ${counts[name]}; leave it out, and it is counted`,
+      );
+    }
+    return { ...given, text, ...counts };
   }
 
   private bad({ prompt, sample }: SampledCompletion, fault: string): AcoerError {

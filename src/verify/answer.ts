@@ -14,7 +14,7 @@ import { type Choice, choiceOf } from './choices';
 import { withNames } from './named-parts';
 import { withPoints } from './points';
 import { plainSpelling } from './spelling';
-import { NotParsed, type Token, tokenize, tokenKey } from './tokens';
+import { attempt, NotParsed, type Token, tokenize, tokenKey } from './tokens';
 
 export interface Answer {
   /** Answers with equal keys are the same up to layout. */
@@ -227,15 +227,6 @@ function between(tokens: readonly Token[], i: number): boolean {
 function treeOf(tokens: Token[], options: ParseOptions): Node | null {
   if (tokens.length === 0) return null;
   return attempt(() => parseTokens(tokens, options)) ?? attempt(() => namedValues(tokens, options));
-}
-
-function attempt<T>(parse: () => T): T | null {
-  try {
-    return parse();
-  } catch (error) {
-    if (error instanceof NotParsed) return null;
-    throw error;
-  }
 }
 
 function parseTokens(tokens: readonly Token[], options: ParseOptions): Node {

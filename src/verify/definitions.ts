@@ -4,7 +4,7 @@
  */
 import { freeSymbols, type Node, type NodeOf, type SetName } from './ast';
 import { definitionOf, UNNAMED } from './bound';
-import { NotParsed, type Token } from './tokens';
+import { attempt, NotParsed, type Token } from './tokens';
 
 type Parse = (tokens: readonly Token[]) => Node;
 
@@ -246,13 +246,4 @@ function withoutArrow(tokens: readonly Token[], name: Token[] | null): Token[] |
   const op = (v: string): Token => ({ t: 'op', v, space: false });
   const function_: readonly Token[] = named ?? [{ t: 'cmd', v: UNNAMED, space: false }];
   return [...function_, op('('), ...inner, op(')'), op('='), ...tokens.slice(arrow + 1)];
-}
-
-function attempt<T>(parse: () => T): T | null {
-  try {
-    return parse();
-  } catch (error) {
-    if (error instanceof NotParsed) return null;
-    throw error;
-  }
 }

@@ -27,6 +27,16 @@ export interface Token {
 /** The text cannot be parsed as an answer: it is too long or malformed. */
 export class NotParsed extends Error {}
 
+/** The result of `parse`, or null where it throws NotParsed. */
+export function attempt<T>(parse: () => T): T | null {
+  try {
+    return parse();
+  } catch (error) {
+    if (error instanceof NotParsed) return null;
+    throw error;
+  }
+}
+
 /** The value of a comma that can only separate thousands: `,\\!` and `{,}`. */
 export const THOUSANDS = ',!';
 

@@ -1,10 +1,9 @@
 /** Follows a file of lines that another process appends to, rewrites or replaces. */
-import { constants } from 'node:fs';
-// eslint-disable-next-line no-restricted-imports -- refuses links, too
-import { open, type FileHandle } from 'node:fs/promises';
+import type { FileHandle } from 'node:fs/promises';
 import { basename } from 'node:path';
 import { AcoerError, errorCode } from '../errors';
 import { Pace } from '../pace';
+import { openRegularFile } from '../regular-file';
 
 const CHUNK_BYTES = 256 * 1024;
 /** A line of metrics has about 2.5 KB. Longer ones are passed over. */
@@ -24,17 +23,12 @@ export interface LineReader {
 
 /** Opens a regular file for reading; null: there is none. A link is refused, since it may lead anywhere. */
 export async function openRegular(path: string): Promise<FileHandle | null> {
-  let handle: FileHandle;
   try {
-    // Without O_NONBLOCK, opening a pipe would wait for a writer.
-    handle = await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    return (await openRegularFile(path, 'not through a link')).file;
   } catch (error) {
     if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return null;
     throw error;
   }
-  if ((await handle.stat()).isFile()) return handle;
-  await handle.close();
-  throw Object.assign(new Error(`${path} is not a file`), { code: 'ENOTFILE' });
 }
 
 const tooLarge = (path: string) =>

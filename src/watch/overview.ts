@@ -5,7 +5,7 @@ import { basename } from 'node:path';
 import { errorCode, errorMessage } from '../errors';
 import { isRecord } from '../json';
 import { Pace } from '../pace';
-import { readRegularFileSync } from '../regular-file';
+import { NOT_REGULAR, readRegularFileSync } from '../regular-file';
 import { lineMetrics, readRollbacks, type RunDirectory } from '../run';
 import { HEALTH, type StepMetrics } from '../types';
 import { mayRead, MOST_JSON_BYTES } from './inside';
@@ -25,6 +25,8 @@ const GROWN = 1.1;
 const QUIET_MS = 120_000;
 const QUIET_STEPS = 10;
 const MOST_NAME = 200;
+/** Codes of errors for a link, a folder, a pipe or a device. */
+const NO_PLAIN_FILE = new Set<string | undefined>(['ELOOP', 'EISDIR', NOT_REGULAR]);
 
 type Known = Omit<RunEntry, 'state' | 'quietSince' | 'leftMs' | 'problem' | 'rollbacks'>;
 
@@ -87,10 +89,9 @@ export class RunOverview {
       await this.readMetrics();
     } catch (error) {
       const code = errorCode(error);
-      problem =
-        code === 'ELOOP' || code === 'ENOTFILE'
-          ? 'metrics.jsonl is a link or no file; it is not followed.'
-          : `metrics.jsonl cannot be read: ${errorMessage(error)}`;
+      problem = NO_PLAIN_FILE.has(code)
+        ? 'metrics.jsonl is a link or no file; it is not followed.'
+        : `metrics.jsonl cannot be read: ${errorMessage(error)}`;
     }
     await pace.turn();
     return this.entry(problem);

@@ -60,7 +60,36 @@ test('a sampler that hands on what the engine sampled trains the same run', asyn
   for (const other of [passed, bare]) expect(other.run).toMatchObject(facts);
 });
 
+test('written completions may have another text and other counts than their ids', async () => {
+  const written = { text: '<think>a</think> b', thinkingTokens: 3, thinkingClosed: true, answerTokens: 2 };
+  const seen = new Set<string>();
+  await run(
+    changing(() => ({ scripted: true, ...written })),
+    {
+      maxSteps: 1,
+      reward: ({ text, thinkingTokens, answerTokens }) => {
+        seen.add(`${text}, ${thinkingTokens}, ${answerTokens}`);
+        return 1;
+      },
+    },
+  );
+  expect([...seen]).toEqual(['<think>a</think> b, 3, 2']);
+});
+
 const WRONG: [string, (completion: Completion) => object, RegExp][] = [
+  ['a written text of another kind', () => ({ scripted: true, text: 5 }), /its text must be a string, not 5/],
+  [
+    'written counts below 0',
+    () => ({ scripted: true, thinkingTokens: -1 }),
+    /thinkingTokens must be a whole/,
+  ],
+  ['written counts in parts', () => ({ scripted: true, answerTokens: 1.5 }), /answerTokens must be a whole/],
+  [
+    'a written count as text',
+    () => ({ scripted: true, laterThinkingTokens: '3' }),
+    /must be a whole number of/,
+  ],
+  ['a written flag', () => ({ scripted: true, thinkingClosed: 1 }), /thinkingClosed must be true or false/],
   ['log-probs one short', (c) => ({ logprobs: c.logprobs.slice(1) }), /has \d+ log-probs for \d+ ids/],
   ['log-probs one long', (c) => ({ logprobs: Float64Array.of(0, ...c.logprobs) }), /has \d+ log-probs for/],
   ['NaN', (c) => ({ logprobs: c.logprobs.map(() => NaN) }), /log-probs have NaN at token 0/],

@@ -211,6 +211,6 @@ test('a reward may run a process, within its time limit', async () => {
   const ended = task({ ...quick, reward: ({ sample }) => code(sample === 0 ? 'for (;;);' : 'console.log(1)', 2000) });
   await finish(ended);
   expect(metricsOf(ended.out)[0]!['rewards/reward/mean']).toBe(0.5);
-  const hung = task({ ...quick, rewardTimeoutMs: 300, reward: () => code('for (;;);', 3000) });
+  const hung = task({ ...quick, rewardTimeoutMs: 300, reward: () => code('const end = Date.now() + 5000; while (Date.now() < end);', 3000) });
   await expect(finish(hung)).rejects.toThrow(/Reward "reward" failed on sample \d .*: no answer within 300 ms/);
 }); // prettier-ignore
