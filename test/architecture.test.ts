@@ -91,7 +91,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['sft'],
   ['lab', 'report'],
   ['watch'],
-  ['index', 'bench', 'tiny-model'],
+  ['index', 'bench'],
   ['cli'],
 ];
 const MODULES = new Set(LAYERS.flat());

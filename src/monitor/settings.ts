@@ -53,7 +53,7 @@ export interface MonitorSettings {
   recoverySteps: number;
 }
 
-/** Chosen by scripts/guard-simulation.mjs and on the embedded model (docs/collapse.md). */
+/** Chosen by scripts/studies/guard-simulation.mjs and on the embedded model (docs/collapse.md). */
 const BY_DEFAULT: MonitorSettings = {
   spanGroups: 80,
   baseGroups: 40,

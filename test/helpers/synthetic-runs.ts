@@ -1,4 +1,4 @@
-/** Types for scripts/synthetic-runs.cjs. */
+/** Types for scripts/studies/synthetic-runs.cjs. */
 import type { KnownMetrics } from '../../src/metric-names';
 
 export type Solve = readonly [number, number];
@@ -26,5 +26,5 @@ interface SyntheticRuns {
   uniform: (seed: number) => () => number;
 }
 // eslint-disable-next-line @typescript-eslint/no-require-imports
-const runs = require('../../scripts/synthetic-runs.cjs') as SyntheticRuns;
+const runs = require('../../scripts/studies/synthetic-runs.cjs') as SyntheticRuns;
 export const { courseRun, syntheticRun, beta, FALLS, uniform } = runs;

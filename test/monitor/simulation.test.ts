@@ -1,4 +1,4 @@
-/** A small part of scripts/guard-simulation.mjs, on its own runs. */
+/** A small part of scripts/studies/guard-simulation.mjs, on its own runs. */
 import {
   bareContext,
   initialMonitorState,

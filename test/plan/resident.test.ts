@@ -1,6 +1,6 @@
 /**
  * Predicted versus measured resident memory of runs on this CPU. For larger shapes: node
- * scripts/plan-check.mjs.
+ * scripts/studies/plan-check.mjs.
  */
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -28,7 +28,7 @@ test('the embedded run takes what was planned, within 15%', async () => {
 
 test('random models of 10 M parameters take what was planned: activations kept or recomputed, all weights trained', () => {
   builtCli();
-  const script = join(ROOT, 'scripts', 'plan-check.mjs');
+  const script = join(ROOT, 'scripts', 'studies', 'plan-check.mjs');
   const words = [script, '10M-fp32-small', '10M-fp32', '10M-fp32-full'];
   const { status, stdout, stderr } = spawnSync(process.execPath, words, { encoding: 'utf8' });
   expect({ status, stdout, stderr }).toMatchObject({ status: 0, stderr: '' });

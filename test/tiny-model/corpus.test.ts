@@ -2,9 +2,9 @@ import { resolve } from 'node:path';
 import { RandomStream } from '../../src/data/random';
 import { answer, drawChain, isHeldOut, mod10, question } from '../../src/data/tiny/task';
 import { packSequences } from '../../src/packing';
-import { bucket, drawDrill, drawExample, type Example } from '../../src/tiny-model/batches';
-import { DOUBTING, drawCompletion, PLAIN, VERBOSE } from '../../src/tiny-model/corpus';
-import { countLines } from '../../src/tiny-model/lines';
+import { bucket, drawDrill, drawExample, type Example } from '../../scripts/tiny-model/batches';
+import { DOUBTING, drawCompletion, PLAIN, VERBOSE } from '../../scripts/tiny-model/corpus';
+import { countLines } from '../../scripts/tiny-model/lines';
 import { loadTokenizer, type Tokenizer } from '../../src/tokenizer';
 import { verifyCompletion } from '../../src/verify';
 

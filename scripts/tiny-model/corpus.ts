@@ -3,8 +3,8 @@
  * line, whether to doubt a line, whether to check the whole again) is local, so that training can shorten it
  * step by step. Each pass has its own check phrase: with a single one, greedy decoding would never check.
  */
-import type { RandomStream } from '../data/random';
-import { type Chain, drawTerm, expression, mod10, signed } from '../data/tiny/task';
+import type { RandomStream } from '../../src/data/random';
+import { type Chain, drawTerm, expression, mod10, signed } from '../../src/data/tiny/task';
 
 export interface TraceStyle {
   /** Weights of 1, 2, 3 and 4 operations on one line. */

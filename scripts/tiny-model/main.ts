@@ -2,24 +2,23 @@
  * `npm run make-tiny`: builds the embedded model with this program's own engine and writes it to assets/tiny.
  * Reproducible from --seed; takes about a quarter of an hour on two idle cores.
  */
-// eslint-disable-next-line no-restricted-imports -- copies files of the repository
 import { copyFile, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 
-import { loadDataset } from '../data';
-import { createEngine } from '../engine/engine';
-import type { Model, Policy } from '../engine/types';
-import { errorMessage, exitCodeFor } from '../errors';
-import { makeFolders } from '../folders';
-import { type EvalSampling, type EvalSummary, evaluate } from '../eval';
-import { percent } from '../text';
-import { loadTokenizer, type Tokenizer } from '../tokenizer';
+import { loadDataset } from '../../src/data';
+import { createEngine } from '../../src/engine/engine';
+import type { Model, Policy } from '../../src/engine/types';
+import { errorMessage, exitCodeFor } from '../../src/errors';
+import { makeFolders } from '../../src/folders';
+import { type EvalSampling, type EvalSummary, evaluate } from '../../src/eval';
+import { percent } from '../../src/text';
+import { loadTokenizer, type Tokenizer } from '../../src/tokenizer';
 import { initialWeights } from './init';
 import { countLines } from './lines';
 import { PHASES } from './phases';
-import { encodeSafetensors } from '../run';
+import { encodeSafetensors } from '../../src/run';
 import { runPhase } from './train';
 import { generationConfig, modelConfig, tokenizerConfig, tokenizerJson } from './vocabulary';
 

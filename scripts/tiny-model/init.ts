@@ -3,8 +3,8 @@
  * 0.02 suits widths of thousands. At width 96 it leaves the arithmetic on a plateau for hundreds of steps; 1
  * / sqrt(width) does not.
  */
-import { RandomStream } from '../data/random';
-import type { Tensor } from '../run';
+import { RandomStream } from '../../src/data/random';
+import type { Tensor } from '../../src/run';
 import { PADDED_VOCABULARY, TINY_SHAPE } from './vocabulary';
 
 const DEVIATION = 0.1;

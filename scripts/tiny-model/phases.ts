@@ -1,6 +1,6 @@
 /** The phases in which the tiny model is trained. */
-import type { RandomStream } from '../data/random';
-import type { Tokenizer } from '../tokenizer';
+import type { RandomStream } from '../../src/data/random';
+import type { Tokenizer } from '../../src/tokenizer';
 import { drawDrill, drawExample, type Example } from './batches';
 import { DOUBTING, PLAIN, type TraceStyle, VERBOSE } from './corpus';
 

@@ -2,8 +2,8 @@
  * The two presets of the embedded task crossed, so that a reward is never compared with another one under
  * other settings (docs/tiny.md has the table):
  *
- *   node scripts/crossed-study.mjs record FOLDER [--seeds 3001-3003] [--rewards acoer,grpo-lp] [--jobs 2]
- *   node scripts/crossed-study.mjs table FOLDER
+ *   node scripts/studies/crossed-study.mjs record FOLDER [--seeds 3001-3003] [--rewards acoer,grpo-lp] [--jobs 2]
+ *   node scripts/studies/crossed-study.mjs table FOLDER
  *
  * `record` trains every reward at both rates (`tiny`: 1.2e-3 on a cosine, `slide`: 1.5e-3 constant) with both
  * epsilons (0.2, 1e-4), one thread each; existing runs are kept. `table` prints sampled accuracy and thinking
@@ -12,7 +12,7 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { recordRuns, seedsOf } from './lib/study.mjs';
+import { recordRuns, seedsOf } from '../lib/study.mjs';
 
 const RATES = { tiny: '`tiny`: 1.2e-3, cosine', slide: '`slide`: 1.5e-3, constant' };
 const EPSILONS = ['0.2', '1e-4'];
@@ -69,7 +69,7 @@ const { positionals, values } = parseArgs({
 const [command, folder] = positionals;
 if (folder === undefined || !['record', 'table'].includes(command)) {
   console.error(
-    'usage: node scripts/crossed-study.mjs record|table FOLDER [--seeds 3001-3003] [--rewards acoer,grpo-lp]',
+    'usage: node scripts/studies/crossed-study.mjs record|table FOLDER [--seeds 3001-3003] [--rewards acoer,grpo-lp]',
   );
   process.exit(2);
 }

@@ -1,8 +1,8 @@
 /** Supervised training of a full policy, with the same engine that GRPO uses. */
-import { RandomStream } from '../data/random';
-import type { Policy } from '../engine/types';
-import type { Tokenizer } from '../tokenizer';
-import { packSequences } from '../packing';
+import { RandomStream } from '../../src/data/random';
+import type { Policy } from '../../src/engine/types';
+import type { Tokenizer } from '../../src/tokenizer';
+import { packSequences } from '../../src/packing';
 import { bucket, drawPool, type Example } from './batches';
 import type { Phase } from './phases';
 

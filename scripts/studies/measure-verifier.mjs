@@ -1,7 +1,7 @@
 /**
  * How often the verifier is right, by class and next to math_verify, and the cost of a verdict:
  *
- *   node scripts/measure-verifier.mjs PAIRS.jsonl [--show agreement|truth|slow] [--preset math-verify|trl]
+ *   node scripts/studies/measure-verifier.mjs PAIRS.jsonl [--show agreement|truth|slow] [--preset math-verify|trl]
  *
  * A line of PAIRS is {"gold","pred"} with one or more of: `truth` (whether the answer is correct, according
  * to scripts/fixtures/verify_pairs.py) with `category`; `mathVerify` (math_verify's verdict, measured against
@@ -14,8 +14,8 @@ import { performance } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
 
 const require = createRequire(import.meta.url);
-const { verifyAnswer } = require('../dist/verify/index.js');
-const { optionsFromConfig } = require('../dist/verify/options.js');
+const { verifyAnswer } = require('../../dist/verify/index.js');
+const { optionsFromConfig } = require('../../dist/verify/options.js');
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -24,7 +24,7 @@ const { positionals, values } = parseArgs({
 const [path] = positionals;
 if (path === undefined) {
   console.error(
-    'usage: node scripts/measure-verifier.mjs PAIRS.jsonl [--show agreement|truth|slow] [--preset math-verify|trl]',
+    'usage: node scripts/studies/measure-verifier.mjs PAIRS.jsonl [--show agreement|truth|slow] [--preset math-verify|trl]',
   );
   process.exit(2);
 }

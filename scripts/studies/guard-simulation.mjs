@@ -2,10 +2,10 @@
  * How often the collapse monitor fires on runs whose accuracy never changes, and how soon it finds drops
  * (docs/collapse.md):
  *
- *   node scripts/guard-simulation.mjs stationary [--steps 200,1200,5000] [--thinking .5,.3,.2] [--runs 300]
- *   node scripts/guard-simulation.mjs falls [--after 600] [--ramps 0,100,200] [--points .1,.2]
+ *   node scripts/studies/guard-simulation.mjs stationary [--steps 200,1200,5000] [--thinking .5,.3,.2] [--runs 300]
+ *   node scripts/studies/guard-simulation.mjs falls [--after 600] [--ramps 0,100,200] [--points .1,.2]
  *                                           [--kinds spread,factor,lost]
- *   node scripts/guard-simulation.mjs curve [--runs 100]
+ *   node scripts/studies/guard-simulation.mjs curve [--runs 100]
  *
  * All take --solve and --shape (indices, from 0), --seeds tune|judge (settings are chosen on the first and
  * reported on the second) and --monitor JSON. Nothing is trained: the runs are synthetic
@@ -14,7 +14,7 @@
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { root } from './lib/study.mjs';
+import { root } from '../lib/study.mjs';
 
 const require = createRequire(import.meta.url);
 const { FALLS, SHAPES, SOLVE_RATES, syntheticRun } = require('./synthetic-runs.cjs');
@@ -246,7 +246,7 @@ const commands = { stationary, falls, curve };
 const command = commands[positionals[0]];
 if (command === undefined || FIRST_SEED[values.seeds] === undefined) {
   console.error(
-    'usage: node scripts/guard-simulation.mjs stationary|falls|curve [--runs 300] [--seeds tune|judge]',
+    'usage: node scripts/studies/guard-simulation.mjs stationary|falls|curve [--runs 300] [--seeds tune|judge]',
   );
   process.exit(2);
 }

@@ -1,7 +1,7 @@
 /** Supervised batches: examples of similar length, drawn from a seeded corpus. */
-import type { RandomStream } from '../data/random';
-import { drawFrom, question, TINY_LEVELS } from '../data/tiny/task';
-import type { Tokenizer } from '../tokenizer';
+import type { RandomStream } from '../../src/data/random';
+import { drawFrom, question, TINY_LEVELS } from '../../src/data/tiny/task';
+import type { Tokenizer } from '../../src/tokenizer';
 import { drawCompletion, drawDrillLine, type DrillStyle, type TraceStyle } from './corpus';
 
 export interface Example {

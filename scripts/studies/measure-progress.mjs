@@ -2,7 +2,7 @@
  * What it costs to tell how far a generation has come: decoding with and without `onProgress`, alternately in
  * one process, and the time that progress.json takes from the run's own thread.
  *
- *   node scripts/measure-progress.mjs [--model DIR] [--pairs 15] [--sequences 16] [--tokens 256] [--every 250]
+ *   node scripts/studies/measure-progress.mjs [--model DIR] [--pairs 15] [--sequences 16] [--tokens 256] [--every 250]
  *
  * Without --model: the embedded one. --every: `progressEveryMs`; 0 reports after every token. Needs
  * `npm run build`.
@@ -16,10 +16,10 @@ import { setTimeout as wait } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 
 const require = createRequire(import.meta.url);
-const { createEngine } = require('../dist/engine/engine.js');
-const { TINY_MODEL } = require('../dist/models/index.js');
-const { ProgressFile, RunDirectory } = require('../dist/run/index.js');
-const { DecodeTracker } = require('../dist/sampling/index.js');
+const { createEngine } = require('../../dist/engine/engine.js');
+const { TINY_MODEL } = require('../../dist/models/index.js');
+const { ProgressFile, RunDirectory } = require('../../dist/run/index.js');
+const { DecodeTracker } = require('../../dist/sampling/index.js');
 
 const { values } = parseArgs({
   options: {

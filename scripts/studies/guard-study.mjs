@@ -1,9 +1,9 @@
 /**
  * What the collapse monitor finds on the embedded model, and how early (docs/collapse.md):
  *
- *   node scripts/guard-study.mjs record FOLDER [--seeds 1-10] [--jobs 2]
+ *   node scripts/studies/guard-study.mjs record FOLDER [--seeds 1-10] [--jobs 2]
  *                                       [--kinds slide,acoer,acc,still,rollback]
- *   node scripts/guard-study.mjs replay FOLDER [--monitor '{"warningSteps": 3}']
+ *   node scripts/studies/guard-study.mjs replay FOLDER [--monitor '{"warningSteps": 3}']
  *
  * `record` trains once per kind and seed, with one thread each; existing runs are kept. `replay` runs the
  * monitor over the recorded metrics under any settings, without training. Needs `npm run build`.
@@ -12,7 +12,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { recordRuns, root, seedsOf } from './lib/study.mjs';
+import { recordRuns, root, seedsOf } from '../lib/study.mjs';
 
 const require = createRequire(import.meta.url);
 
@@ -141,7 +141,9 @@ const { positionals, values } = parseArgs({
 });
 const [command, folder] = positionals;
 if (folder === undefined || !['record', 'replay'].includes(command)) {
-  console.error('usage: node scripts/guard-study.mjs record|replay FOLDER [--seeds 1-10] [--monitor JSON]');
+  console.error(
+    'usage: node scripts/studies/guard-study.mjs record|replay FOLDER [--seeds 1-10] [--monitor JSON]',
+  );
   process.exit(2);
 }
 if (command === 'record') await record(folder, values);

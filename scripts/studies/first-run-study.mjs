@@ -1,8 +1,8 @@
 /**
  * Results of `node train.js` over many seeds, to check what the README says about them:
  *
- *   node scripts/first-run-study.mjs record FOLDER [--seeds 401-430] [--set path=value ...] [--jobs 2]
- *   node scripts/first-run-study.mjs judge FOLDER
+ *   node scripts/studies/first-run-study.mjs record FOLDER [--seeds 401-430] [--set path=value ...] [--jobs 2]
+ *   node scripts/studies/first-run-study.mjs judge FOLDER
  *
  * `record` trains the preset `tiny` once per seed, with one thread each, and evaluates it every 25 steps,
  * which does not affect the training. Existing runs are kept. `judge` reads the recorded runs with the
@@ -13,7 +13,7 @@ import { existsSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
-import { recordRuns, root, seedsOf } from './lib/study.mjs';
+import { recordRuns, root, seedsOf } from '../lib/study.mjs';
 
 const require = createRequire(import.meta.url);
 
@@ -116,7 +116,7 @@ const { positionals, values } = parseArgs({
 const [command, folder] = positionals;
 if (folder === undefined || !['record', 'judge'].includes(command)) {
   console.error(
-    'usage: node scripts/first-run-study.mjs record|judge FOLDER [--seeds 401-430] [--set path=value]',
+    'usage: node scripts/studies/first-run-study.mjs record|judge FOLDER [--seeds 401-430] [--set path=value]',
   );
   process.exit(2);
 }

@@ -1,5 +1,5 @@
 // Predicted versus measured peak memory on a CPU, for runs of random models at several shapes.
-//   node scripts/plan-check.mjs [CASE]...      (default: all; --list names them)
+//   node scripts/studies/plan-check.mjs [CASE]...      (default: all; --list names them)
 // Needs the built package (npm run build) and a few GB of memory and temporary space. Exits with 1 if a
 // prediction is off by more than 15%.
 import { spawnSync } from 'node:child_process';
@@ -7,11 +7,11 @@ import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import bench from '../dist/bench/index.js';
-import acoer from '../dist/index.js';
+import bench from '../../dist/bench/index.js';
+import acoer from '../../dist/index.js';
 
 const TOLERANCE = 0.15;
-const ASSETS = fileURLToPath(new URL('../assets/tiny/', import.meta.url));
+const ASSETS = fileURLToPath(new URL('../../assets/tiny/', import.meta.url));
 
 const shape = (vocabSize, hiddenSize, numLayers, numHeads, headDim) => ({
   ...bench.SHAPES.tiny,

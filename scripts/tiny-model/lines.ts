@@ -1,7 +1,7 @@
 /**
  * How well a model computes the lines of its traces, which shows what merging operations costs in accuracy.
  */
-import { mod10 } from '../data/tiny/task';
+import { mod10 } from '../../src/data/tiny/task';
 
 export interface LineCount {
   correct: number;
