@@ -170,6 +170,26 @@ test('the algorithm imports no files, checkpoints, watchdog or dumps', () => {
   expect(shown(wrong)).toEqual([]);
 });
 
+/** The imports among `files` that lie on a circle or on a way from one circle to another. */
+function circles(files: readonly string[]): string[] {
+  const own = new Set(files.map((file) => file.replace(/\.ts$/, '')));
+  let arrows = all
+    .map(({ file, target }) => ({ from: file.replace(/\.ts$/, ''), to: target }))
+    .filter(({ from, to }) => own.has(from) && own.has(to));
+  for (;;) {
+    const [from, to] = [new Set(arrows.map((one) => one.from)), new Set(arrows.map((one) => one.to))];
+    const inner = arrows.filter((one) => from.has(one.to) && to.has(one.from));
+    if (inner.length === arrows.length) return arrows.map((one) => `${one.from} imports ${one.to}`);
+    arrows = inner;
+  }
+}
+
+test('the files of the algorithm import each other in no circle', () => {
+  const files = sourceFiles().filter((file) => moduleOf(file) === 'grpo');
+  expect(files.length).toBeGreaterThan(10);
+  expect(circles(files)).toEqual([]);
+});
+
 test('only src/run writes run files', () => {
   const writing =
     /\b(writeFile|writeFileSync|appendFile|createWriteStream|mkdir|mkdirSync|rename|renameSync|open|openSync|rm|rmSync)\b/;

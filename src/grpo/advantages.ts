@@ -1,8 +1,7 @@
 /** Group-relative advantages as in TRL 1.13: rewards are summed and normalised, or normalised and summed. */
 import type { Config } from '../config';
 import { mean, sampleStd, sum } from '../statistics';
-import type { BatchRewards } from './rewards';
-import { isGraded, type GroupOutline } from './sample';
+import { isGraded, type BatchRewards, type GroupOutline } from './sample';
 
 export type RewardScale = 'group' | 'batch' | 'none';
 

@@ -1,26 +1,16 @@
 /** A generated batch, ready to train on: rewards, advantages, masks and the log-probs the loss needs. */
-import type { Group, StepMetrics } from '../types';
+import type { Group } from '../types';
 import { abortable } from '../abortable';
 import { batchAdvantages, type BatchAdvantages } from './advantages';
 import { samplingSeed, type LoopContext, type LoopState } from './context';
 import { sampleTokens } from '../packing';
 import { checkAdvantages } from './non-finite';
 import { nextPrompts } from './prompts';
-import { observeBatch, scoreBatch, type BatchRewards } from './rewards';
+import { observeBatch, scoreBatch } from './rewards';
 import { sampleGroups } from './rollouts';
 import { addLogprobs } from './score';
-import { isGraded, isTruncated, type Sample } from './sample';
+import { isGraded, isTruncated, type BatchRewards, type Sample } from './sample';
 import { withPressure } from './same-verdict';
-
-/** A batch that updates are being made from. */
-export interface OpenBatch {
-  samples: readonly Sample[];
-  /** Unmasked completion tokens. */
-  tokens: number;
-  /** The generation's metrics; the line of every update made from it repeats them. */
-  metrics: StepMetrics;
-  updatesDone: number;
-}
 
 export interface GenerationBatch {
   groups: Group[];

@@ -5,21 +5,16 @@ import type { Engine, Model, Policy } from '../engine/types';
 import type { Grade } from '../judges';
 import type { BoundLoss } from '../losses';
 import type { Ranks } from '../ranks';
-import type { BoundReward } from '../rewards/types';
+import type { WeightedReward } from '../rewards/types';
 import type { Decoding, Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
 import { AcoerError, errorMessage } from '../errors';
 import { streamSeed } from '../rng';
-import type { OpenBatch } from './batch';
 import { NOTHING_LEARNT, type LearntLimits, type MemoryLimits } from './memory';
 import type { DataOrder } from './order';
+import type { OpenBatch } from './sample';
 import type { Schedule } from './schedule';
 import type { Watch } from './watch';
-
-export interface WeightedReward {
-  reward: BoundReward;
-  weight: number;
-}
 
 export interface LoopContext {
   config: Config;

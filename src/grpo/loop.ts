@@ -1,24 +1,13 @@
 /** The loop: generate a batch, update on its slices, report. Writes no files; `train/run.ts` does. */
 import type { KnownMetrics } from '../metric-names';
 import { finiteNumbers } from '../json';
-import type { StepMetrics } from '../types';
-import { makeGenerationBatch, type GenerationBatch, type OpenBatch } from './batch';
+import { makeGenerationBatch, type GenerationBatch } from './batch';
 import { updatesPerGeneration, type LoopContext, type LoopPosition } from './context';
 import { costMetrics, generationMetrics, updateMetrics } from './metrics';
-import { refusedGeneration, refusedUpdate, type Refusal } from './refused';
+import { refusedGeneration, refusedUpdate } from './refused';
+import type { OpenBatch } from './sample';
+import type { LoopStep } from './step';
 import { updateOnSlice } from './update';
-
-export interface LoopStep {
-  /** From 1. */
-  index: number;
-  metrics: StepMetrics;
-  /** The batch if this step generated it; null: it is left over from an earlier step, or was refused. */
-  generated: GenerationBatch | null;
-  /** Why the step was not applied; null: it was. */
-  refusal: Refusal | null;
-  /** Where the next step continues from; after a refusal, if the step is skipped. */
-  position: LoopPosition;
-}
 
 function opened(context: LoopContext, batch: GenerationBatch): OpenBatch {
   const { finite: metrics } = finiteNumbers(generationMetrics(context, batch));

@@ -3,9 +3,8 @@ import type { SamplerPlace } from '../engine/errors';
 import type { GeneratedSequence, GenerateRequest } from '../engine/types';
 import { AcoerError, errorCode } from '../errors';
 import type { Group, Prompt } from '../types';
-import type { BatchRewards } from './rewards';
 import type { Ranks } from '../ranks';
-import type { GroupOutline, Sample } from './sample';
+import type { BatchRewards, GroupOutline, Sample } from './sample';
 
 /** The phases of a step that check their numbers, in order; in `step` the optimiser checks the gradient. */
 export const STEP_PHASES = ['generate', 'advantages', 'score', 'accumulate', 'step'] as const;

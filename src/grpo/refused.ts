@@ -1,22 +1,13 @@
 /** Refused steps, not applied because a number was not finite, and what they leave behind. */
 import type { KnownMetrics } from '../metric-names';
-import type { OpenBatch } from './batch';
 import type { LoopContext, LoopState } from './context';
-import type { LoopStep } from './loop';
 import { memoryMetrics } from './metrics';
-import { NonFiniteError, type Evidence, type NonFinite } from './non-finite';
+import { NonFiniteError } from './non-finite';
 import { nextPrompts } from './prompts';
+import type { OpenBatch } from './sample';
 import { scheduleFactor } from './schedule';
+import type { LoopStep, Refusal } from './step';
 import type { UpdateResult } from './update';
-
-export interface Refusal {
-  found: NonFinite;
-  /** The completions of the phase that found it. */
-  batch: OpenBatch;
-  evidence: Evidence;
-  /** The number of the slice and what was measured; null if the step was refused before its update. */
-  update: { slice: number; result: UpdateResult } | null;
-}
 
 /** null for an update that was applied. */
 export function refusedUpdate(batch: OpenBatch, slice: number, result: UpdateResult): Refusal | null {

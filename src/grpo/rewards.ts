@@ -2,10 +2,9 @@
 import { isPromise, late, withinTime, withTimeout, type Work } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
 import { copiedProblem } from '../judges';
-import type { RewardScore, RewardView } from '../rewards/types';
+import type { RewardScore, RewardView, WeightedReward } from '../rewards/types';
 import type { Group, Prompt, Reward, Rollout } from '../types';
-import type { WeightedReward } from './context';
-import { completionName } from './rollouts';
+import { completionName, type BatchRewards } from './sample';
 import { head, NO_WATCH, type Watch } from './watch';
 
 export interface RewardSettings {
@@ -14,15 +13,6 @@ export interface RewardSettings {
   formatWeight: number;
   timeoutMs: number;
   watch?: Watch;
-}
-
-export interface BatchRewards {
-  /** Per completion, groups end to end. */
-  rewards: Reward[];
-  /** Unweighted values per reward function (`format` among them), in the same order. */
-  perFunction: Record<string, Float64Array>;
-  /** Weight of each reward function, by the same names. */
-  weights: Record<string, number>;
 }
 
 const place = ({ prompt, sample }: Rollout) => completionName(prompt, sample);

@@ -19,6 +19,7 @@ import { abortable } from '../abortable';
 import type { LoopContext } from './context';
 import { memoryError } from './memory';
 import { generationError, onEveryRank } from './non-finite';
+import { completionName } from './sample';
 import { head } from './watch';
 
 export interface SampledGroups {
@@ -67,10 +68,6 @@ function toRollout(
   };
   return isPromise(judged) ? judged.then(made) : made(judged);
 }
-
-/** The completion's name in messages. */
-export const completionName = ({ index, problem }: Prompt, sample: number) =>
-  `sample ${sample} of prompt ${index} (problem ${problem.id})`;
 
 /**
  * `numGenerations` completions of every prompt, graded; groups and samples in order. Draws depend only on

@@ -1,5 +1,8 @@
-/** A sampled completion on its way to the loss: the same record live, in a checkpoint and in a dump. */
-import type { Rollout } from '../types';
+/**
+ * What travels between the phases of a step. A `Sample` is a completion on its way to the loss: the same
+ * record live, in a checkpoint and in a dump.
+ */
+import type { Prompt, Reward, Rollout, StepMetrics } from '../types';
 import type { Tokens } from '../packing';
 
 export interface Sample extends Tokens {
@@ -24,8 +27,32 @@ export interface Sample extends Tokens {
   refLogprobs: Float64Array | null;
 }
 
+/** A batch that updates are being made from. */
+export interface OpenBatch {
+  samples: readonly Sample[];
+  /** Unmasked completion tokens. */
+  tokens: number;
+  /** The generation's metrics; the line of every update made from it repeats them. */
+  metrics: StepMetrics;
+  updatesDone: number;
+}
+
+/** What a generated batch was rewarded with. */
+export interface BatchRewards {
+  /** Per completion, groups end to end. */
+  rewards: Reward[];
+  /** Unweighted values per reward function (`format` among them), in the same order. */
+  perFunction: Record<string, Float64Array>;
+  /** Weight of each reward function, by the same names. */
+  weights: Record<string, number>;
+}
+
 export const sampleName = ({ promptIndex, sample }: Pick<Sample, 'promptIndex' | 'sample'>) =>
   `sample ${sample} of prompt ${promptIndex}`;
+
+/** The completion's name in messages. */
+export const completionName = ({ index, problem }: Prompt, sample: number) =>
+  `sample ${sample} of prompt ${index} (problem ${problem.id})`;
 
 /** What the advantages of a group depend on besides its rewards. */
 export interface GroupOutline {

@@ -4,13 +4,12 @@ import { errorCode } from '../errors';
 import { entropyThreshold } from '../losses';
 import { shareOf, type Ranks } from '../ranks';
 import { streamSeed } from '../rng';
-import type { OpenBatch } from './batch';
 import { samplingSeed, type LoopState, type UpdateContext } from './context';
 import { lossPass, type PassOptions, type SampleResult } from './loss';
 import { memoryError } from './memory';
 import { joinPerToken, splitPerToken } from '../packing';
 import { gradientNonFinite, NonFiniteError, onEveryRank, type NonFinite } from './non-finite';
-import { sampleName, type Sample } from './sample';
+import { sampleName, type OpenBatch, type Sample } from './sample';
 import { scheduleFactor } from './schedule';
 import { scoreSamples } from './score';
 

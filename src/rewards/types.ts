@@ -60,6 +60,12 @@ export interface BoundReward<State = unknown> {
   close?(): Promise<void>;
 }
 
+/** A reward of a run, with its weight in the sum. */
+export interface WeightedReward {
+  reward: BoundReward;
+  weight: number;
+}
+
 /**
  * The direction in which length is pushed, all else equal; `target` means towards a length from both sides.
  */

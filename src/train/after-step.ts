@@ -3,7 +3,7 @@ import type { Config } from '../config';
 import { AcoerError } from '../errors';
 import type { LoopState } from '../grpo/context';
 import { describeNonFinite, type StepPhase } from '../grpo/non-finite';
-import type { Refusal } from '../grpo/refused';
+import type { Refusal } from '../grpo/step';
 import type { Rollback } from '../run';
 import type { RunState } from './state';
 

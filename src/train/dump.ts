@@ -7,7 +7,7 @@ import type { LoopState } from '../grpo/context';
 import { samplingSeed } from '../grpo/context';
 import type { Config } from '../config';
 import { STEP_PHASES, type Evidence } from '../grpo/non-finite';
-import type { Refusal } from '../grpo/refused';
+import type { Refusal } from '../grpo/step';
 
 /** Non-finite numbers are stored as text, because JSON has none. */
 const numberSchema = z.union([z.number(), z.literal(['NaN', 'Infinity', '-Infinity']).transform(Number)]);

@@ -10,7 +10,8 @@ import {
 } from '../monitor';
 import type { Rollback } from '../run';
 import type { KnownMetrics } from '../metric-names';
-import type { Eased, LoopState, WeightedReward } from '../grpo/context';
+import type { WeightedReward } from '../rewards/types';
+import type { Eased, LoopState } from '../grpo/context';
 import type { Evaluation } from './events';
 
 export interface GuardState {

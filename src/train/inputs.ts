@@ -18,7 +18,7 @@ import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../pla
 import { isJudgeFile, isUserJudge } from '../judges';
 import { isBuiltIn, listRewards, resolveReward } from '../rewards/registry';
 import { DEFAULT_PROMPT_TEMPLATE, loadTokenizer, promptFaults, type Tokenizer } from '../tokenizer';
-import type { WeightedReward } from '../grpo/context';
+import type { WeightedReward } from '../rewards/types';
 import { inputIdentity, type Identity } from './identity';
 import { noteUnanswerable, skippedPrompts } from './long-prompts';
 import { openJudge, type OpenedJudge } from './judging';

@@ -1,7 +1,7 @@
 /** Repeats the phase of a refused step from its dump, and collects the numbers to compare. */
 import type { GenerateRequest, GeneratedSequence, Model, Policy, TensorTable } from '../engine/types';
 import { batchAdvantages } from '../grpo/advantages';
-import type { OpenBatch } from '../grpo/batch';
+import type { OpenBatch } from '../grpo/sample';
 import type { LoopState, ScoreContext, UpdateContext } from '../grpo/context';
 import type { DumpRecord } from './dump';
 import {

@@ -1,5 +1,5 @@
 import { batchAdvantages, type AdvantageSettings } from '../../src/grpo/advantages';
-import type { BatchRewards } from '../../src/grpo/rewards';
+import type { BatchRewards } from '../../src/grpo/sample';
 import type { Group } from '../../src/types';
 import { loopCases } from '../helpers/loop-fixture';
 

@@ -1,7 +1,8 @@
 /** Two ranks in lockstep in one process give the completions, rewards, weights and metrics of one rank. */
 import { rmSync } from 'node:fs';
 import type { ConfigInput } from '../../src/config';
-import { trainSteps, type LoopStep } from '../../src/grpo/loop';
+import { trainSteps } from '../../src/grpo/loop';
+import type { LoopStep } from '../../src/grpo/step';
 import { NO_WATCH } from '../../src/grpo/watch';
 import { ONE_RANK, shareOf, type Ranks } from '../../src/ranks';
 import { openNew } from '../../src/train/opening';

@@ -1,5 +1,5 @@
 import { errorCode } from '../../src/errors';
-import type { WeightedReward } from '../../src/grpo/context';
+import type { WeightedReward } from '../../src/rewards/types';
 import { observeBatch, scoreBatch, type RewardSettings } from '../../src/grpo/rewards';
 import type { BoundReward } from '../../src/rewards/types';
 import type { Group, Rollout } from '../../src/types';
