@@ -19,6 +19,7 @@ export type AcoerErrorCode =
   | 'LOSS_FAILED' // a loss of the user's threw, or gave wrong numbers: exit 1
   | 'JUDGE_FAILED' // a user's judge threw, timed out or returned an invalid value: exit 1
   | 'HUB' // a model or dataset could not be fetched from the Hugging Face hub: exit 2
+  | 'MISSING_PACKAGE' // an optional package is not installed: exit 2
   | 'SETUP' // a tool or library is missing at set-up: exit 1
   | 'INTERRUPTED'; // exit 130
 
@@ -107,6 +108,7 @@ const USAGE_CODES = new Set([
   'RUN_EXISTS',
   'RUN_LOCKED',
   'HUB',
+  'MISSING_PACKAGE',
 ]);
 
 /** The exit code of a command that failed with `error`. */

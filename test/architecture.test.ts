@@ -79,6 +79,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'warnings',
     'node-version',
     'needs-node',
+    'optional-package',
     'parquet',
   ],
   ['verify'],

@@ -154,8 +154,9 @@ async function lab(files: string[], flags: LabFlags): Promise<void> {
     formatWeight: flags.formatWeight ?? source.formatWeight ?? LAB_DEFAULTS.formatWeight,
   });
   if (flags.svg !== undefined) {
+    const svg = await plotLab(report);
     try {
-      writeFileAtomic(flags.svg, await plotLab(report));
+      writeFileAtomic(flags.svg, svg);
     } catch (cause) {
       throw new AcoerError('BAD_CONFIG', `Cannot write --svg ${flags.svg}: ${String(cause)}`, { cause });
     }

@@ -104,7 +104,7 @@ const pathways = ({ prediction }: RewardReport): string => {
   return `${prediction.pathways.join('+')}${prediction.guarded ? ' guarded' : ''}`;
 };
 
-/** An SVG document. Axes come from d3-scale, an ES module, so it arrives as a promise. */
+/** An SVG document. @throws MISSING_PACKAGE without d3-scale, which draws the axes */
 export async function plotLab(report: LabReport): Promise<string> {
   needObject('the report of plotLab()', report);
   needList('report.rewards', report.rewards);

@@ -1,4 +1,5 @@
 /** Line plots with axes and a legend, as SVG text. */
+import { optionalPackage } from '../optional-package';
 import { maximum, minimum } from '../statistics';
 
 export interface Axis {
@@ -75,7 +76,11 @@ function tickLabel(value: number): string {
 }
 
 async function scaleOf(values: readonly number[], axis: Axis, range: [number, number]): Promise<Scale> {
-  const { scaleLinear, scaleLog } = await import('d3-scale');
+  const { scaleLinear, scaleLog } = await optionalPackage(
+    'acoer lab --svg',
+    'd3-scale',
+    () => import('d3-scale'),
+  );
   const [low, high] = extent(values, axis);
   const domain = axis.reversed ? [high, low] : [low, high];
   if (axis.scale === 'linear') {

@@ -1,5 +1,6 @@
 /** Answers to the same problems before and after training, side by side, with what was cut marked. */
-import { diffArrays } from 'diff';
+import type * as DiffModule from 'diff' with { 'resolution-mode': 'import' };
+import { optionalPackage } from '../optional-package';
 import type { StoredCompletion } from '../run';
 import { opensThinking, partsOf, questionOf } from '../transcript';
 import type { BeforeAfter } from './evaluations';
@@ -57,8 +58,10 @@ function textsOf({ prompt, completion }: StoredCompletion): { thinking: string; 
 
 const linesOf = (text: string): string[] => text.trim().split('\n');
 
+type Diff = typeof DiffModule;
+
 /** The lines of the longer text, those that the shorter one does not have marked as cut. */
-function markedLines(before: string, after: string): { text: string; cut: boolean }[] {
+function markedLines({ diffArrays }: Diff, before: string, after: string): { text: string; cut: boolean }[] {
   const [a, b] = [linesOf(before), linesOf(after)];
   const parts = diffArrays(a, b, { maxEditLength: MOST_EDITS });
   // Too different to be aligned: all of it is other text.
@@ -85,11 +88,10 @@ function answerColumn(title: string, row: StoredCompletion, thinking: Html, wide
 const markedHtml = (lines: readonly { text: string; cut: boolean }[]): Html[] =>
   lines.map(({ text, cut }) => (cut ? markup`<del>${text}</del>\n` : markup`<span>${text}</span>\n`));
 
-/** One problem with both answers. @param template the run's `promptTemplate` */
-export function pairHtml({ before, after, why }: AnswerPair, template: string, open: boolean): Html {
+function pairHtml(diff: Diff, { before, after, why }: AnswerPair, template: string, open: boolean): Html {
   const [was, is] = [textsOf(before).thinking, textsOf(after).thinking];
   const widest = Math.max(before.thinkingTokens, after.thinkingTokens);
-  const cut = markedHtml(markedLines(cutMiddle(was, LONGEST_TEXT), cutMiddle(is, LONGEST_TEXT)));
+  const cut = markedHtml(markedLines(diff, cutMiddle(was, LONGEST_TEXT), cutMiddle(is, LONGEST_TEXT)));
   const change = Math.round(100 * (after.thinkingTokens / Math.max(1, before.thinkingTokens) - 1));
   const level = before.level === null ? '' : `, level ${before.level}`;
   return markup`<details class="pair" ${open ? markup` open` : null}>
@@ -104,4 +106,15 @@ export function pairHtml({ before, after, why }: AnswerPair, template: string, o
       ${answerColumn('After', after, markup`${cutMiddle(is.trim(), LONGEST_TEXT)}`, widest)}
     </div>
   </details>`;
+}
+
+/**
+ * Problems with both answers, the first one open.
+ *
+ * @param template the run's `promptTemplate`
+ * @throws MISSING_PACKAGE
+ */
+export async function pairsHtml(pairs: readonly AnswerPair[], template: string): Promise<Html[]> {
+  const diff = await optionalPackage('acoer report', 'diff', () => import('diff'));
+  return pairs.map((pair, i) => pairHtml(diff, pair, template, i === 0));
 }

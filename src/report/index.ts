@@ -39,7 +39,7 @@ async function single(report: RunReport): Promise<Omit<PageContent, 'completions
     verdict: verdictOf(report),
     facts: factsOf(report.run),
     tiles: tilesOf(report),
-    sections: sectionsOf(report, drawn),
+    sections: await sectionsOf(report, drawn),
     figures: [...drawn.dynamics.flatMap(({ figures }) => figures), ...drawn.evaluations],
   };
 }

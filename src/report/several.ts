@@ -269,14 +269,14 @@ function differences(reports: readonly RunReport[], kind: BeforeAfter['kind']): 
   );
 }
 
-function runSection(report: RunReport, index: number): Section {
+async function runSection(report: RunReport, index: number): Promise<Section> {
   const { run } = report;
   const config: Config | null = run.config;
   return {
     id: `run-${index + 1}`,
     title: run.name,
     content: markup`<p>${verdictOf(report)}</p>
-      ${answersSection(report)}
+      ${await answersSection(report)}
       ${config === null ? markup`<p>${run.configProblem}</p>` : configurationHtml(withPublishedNames(config))}`,
   };
 }
@@ -314,7 +314,7 @@ export async function comparison(
 ${figuresHtml(figures)}</details>`,
           )}`,
     },
-    ...reports.map(runSection),
+    ...(await Promise.all(reports.map(runSection))),
   ];
   return { sections, figures: [...pareto, ...dynamics.flatMap(({ figures }) => figures)] };
 }

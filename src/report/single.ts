@@ -1,7 +1,7 @@
 /** The sections of a report on one run. */
 import { grouped, percent } from '../text';
 import { runVerdict, withPublishedNames } from '../train';
-import { chosenPairs, pairHtml } from './before-after';
+import { chosenPairs, pairsHtml } from './before-after';
 import { evaluationsOf, kindName, type BeforeAfter } from './evaluations';
 import { figuresHtml, type Figure } from './figure';
 import { markup, joined, type Html } from './html';
@@ -167,7 +167,7 @@ function testsHtml(evaluation: BeforeAfter): Html {
   );
 }
 
-export function answersSection({ run, evaluations }: RunReport): Html {
+export async function answersSection({ run, evaluations }: RunReport): Promise<Html> {
   // Greedy answers do not depend on luck.
   const shown =
     evaluations.find(({ kind, answers }) => kind === 'greedy' && answers !== null) ??
@@ -175,18 +175,22 @@ export function answersSection({ run, evaluations }: RunReport): Html {
   if (shown === undefined) {
     return markup`<p>The run kept no answers of its evaluations.</p>`;
   }
-  const pairs = chosenPairs(shown);
+  const pairs = await pairsHtml(chosenPairs(shown), run.directory.promptTemplate());
   return markup`<p class="muted">
       ${capitalised(kindName(shown.kind))}. Lines of the thinking that training removed are marked.
     </p>
-    ${joined(pairs.map((pair, i) => pairHtml(pair, run.directory.promptTemplate(), i === 0)))}`;
+    ${joined(pairs)}`;
 }
 
-export function sectionsOf(report: RunReport, { dynamics, evaluations }: RunFigures): Section[] {
+export async function sectionsOf(
+  report: RunReport,
+  { dynamics, evaluations }: RunFigures,
+): Promise<Section[]> {
   const { run } = report;
+  const answers = await answersSection(report);
   const marks = marksOf(run.lines, run.rollbacks);
   return [
-    { id: 'answers', title: 'The same problems, before and after', content: answersSection(report) },
+    { id: 'answers', title: 'The same problems, before and after', content: answers },
     ...dynamics.map(({ title, figures }): Section => {
       return { id: title.toLowerCase().replaceAll(/\W+/g, '-'), title, content: figuresHtml(figures) };
     }),

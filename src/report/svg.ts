@@ -1,13 +1,19 @@
 /** Figures as SVG text, drawn by Observable Plot on a document without a browser. */
 import type * as PlotModule from '@observablehq/plot' with { 'resolution-mode': 'import' };
+import { optionalPackage } from '../optional-package';
 import { escaped } from './html';
 import { LIGHT, LINE_COLOURS } from './palette';
 
 export type Plot = typeof PlotModule;
 export type PlotOptions = PlotModule.PlotOptions;
 
-/** Plot is an ES module, which a CommonJS build can only load with `import()`. */
-export const loadPlot = (): Promise<Plot> => import('@observablehq/plot');
+/** @throws MISSING_PACKAGE */
+export const loadPlot = (): Promise<Plot> =>
+  optionalPackage('acoer report', '@observablehq/plot', () => import('@observablehq/plot'));
+
+const loadDocument = () => optionalPackage('acoer report', 'linkedom', () => import('linkedom'));
+const loadResvg = () =>
+  optionalPackage('acoer report --figures', '@resvg/resvg-js', () => import('@resvg/resvg-js'));
 
 /** In viewBox units, which are pixels in a column of the report. */
 export const FIGURE_SIZE = { width: 480, height: 260 };
@@ -39,7 +45,7 @@ interface DrawnFigure {
 
 /** @param label what a screen reader says in place of the figure */
 export async function draw(label: string, options: PlotOptions): Promise<string> {
-  const [Plot, { parseHTML }] = await Promise.all([loadPlot(), import('linkedom')]);
+  const [Plot, { parseHTML }] = await Promise.all([loadPlot(), loadDocument()]);
   // The type of a document is one of a browser's, which this program does not have.
   const { document } = parseHTML('<html><body></body></html>') as { document: never };
   const figure: unknown = Plot.plot({
@@ -65,9 +71,9 @@ export const standalone = (svg: string): string =>
     .replaceAll('currentColor', LIGHT.text!)
     .replace(/^(<svg [^>]*>)/, `$1<rect width="100%" height="100%" fill="${LIGHT.page!}"/>`);
 
-/** PNG at twice the figure's size. @throws an Error from resvg if the drawing is not valid */
+/** PNG at twice the figure's size. @throws MISSING_PACKAGE, or an Error from resvg if the drawing is not valid */
 export async function toPng(svg: string): Promise<Uint8Array> {
-  const { Resvg } = await import('@resvg/resvg-js');
+  const { Resvg } = await loadResvg();
   const options = { fitTo: { mode: 'zoom', value: 2 }, font: { loadSystemFonts: true } } as const;
   return new Resvg(standalone(svg), options).render().asPng();
 }
