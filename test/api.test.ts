@@ -30,14 +30,14 @@ const entries = Object.entries(declared).flatMap(([path, target]): Entry[] => {
   return [{ name: join('acoer', path), source, compiled: target.default }];
 });
 
-/** Rows of the page's tables by entry: a line "From `acoer` ..." names the entries of the table below it. */
+/** Items of the page's lists by entry: a line "From `acoer` ..." names the entries of the list below it. */
 function documented(): Map<string, Map<string, string>> {
   const found = new Map(entries.map(({ name }) => [name, new Map<string, string>()]));
   let from: string[] = [];
   for (const line of page.split('\n')) {
     if (line.startsWith('#')) from = [];
     if (line.startsWith('From `')) from = [...line.matchAll(/`([^`]+)`/g)].map(([, name]) => name!);
-    const [, name, meaning] = /^\| `(\w+)` +\| (.*?) +\|$/.exec(line) ?? [];
+    const [, name, meaning] = /^- `(\w+)`: (.+)$/.exec(line) ?? [];
     if (name !== undefined) for (const entry of from) found.get(entry)!.set(name, meaning!);
   }
   return found;

@@ -1,4 +1,5 @@
-/** The pages of the documentation as files: every index names each of its pages. */
+/** The pages of the documentation as files: every index names its pages, and tables fit a terminal. */
+import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 
@@ -20,4 +21,19 @@ test('docs/log.md lists its months', () => {
     ([, page]) => page!,
   );
   expect(months.sort()).toEqual(pagesIn('docs/log').sort());
+});
+
+/** Lines of tables, without those of code blocks. */
+const tableLines = (text: string): string[] =>
+  text
+    .replace(/^ *```[^]*?^ *```/gm, '')
+    .split('\n')
+    .filter((line) => /^\s*\|/.test(line));
+
+test('no table is wider than 120 columns: cells of that length are lists', () => {
+  const { stdout } = spawnSync('git', ['ls-files', '*.md'], { cwd: ROOT, encoding: 'utf8' });
+  const pages = stdout.split('\n').filter((path) => path !== '');
+  expect(pages.length).toBeGreaterThan(100);
+  const wide = pages.filter((path) => tableLines(read(path)).some((line) => [...line].length > 120));
+  expect(wide).toEqual([]);
 });

@@ -44,29 +44,27 @@ function describeFields(groups: FieldGroups, schema: z.ZodObject): FieldDescript
   );
 }
 
-const cell = (text: string) => text.replaceAll('|', '\\|').replaceAll('\n', '\\n');
+/** JSON on one line, as the page shows it. */
+const shown = (value: unknown) => (value === undefined ? 'required' : `default \`${JSON.stringify(value)}\``);
 
-/** Tables of fields in Markdown. */
-export function fieldTables(groups: FieldGroups, schema: z.ZodObject): string[] {
+/** Lists of fields in Markdown, one under each heading. */
+export function fieldLists(groups: FieldGroups, schema: z.ZodObject): string[] {
   const lines: string[] = [];
   let group = '';
   for (const field of describeFields(groups, schema)) {
     if (field.group !== group) {
       group = field.group;
       lines.push(...(lines.length > 0 ? [''] : []), `## ${group}`, '');
-      lines.push('| setting | type | default | meaning |', '|---|---|---|---|');
     }
-    const value = field.default === undefined ? 'required' : `\`${cell(JSON.stringify(field.default))}\``;
-    lines.push(`| \`${field.name}\` | ${cell(field.type)} | ${value} | ${cell(field.description)} |`);
+    lines.push(`- \`${field.name}\` (${field.type}, ${shown(field.default)}): ${field.description}`);
   }
   return lines;
 }
 
-/** Tables of all fields and presets in Markdown. */
+/** Lists of all fields and presets in Markdown. */
 export function describeConfigMarkdown(): string {
-  const lines = fieldTables(FIELD_GROUPS, configSchema);
-  lines.push('', '## Presets', '', '| preset | what it is |', '|---|---|');
-  for (const [name, preset] of Object.entries(PRESETS))
-    lines.push(`| \`${name}\` | ${cell(preset.summary)} |`);
+  const lines = fieldLists(FIELD_GROUPS, configSchema);
+  lines.push('', '## Presets', '');
+  for (const [name, preset] of Object.entries(PRESETS)) lines.push(`- \`${name}\`: ${preset.summary}`);
   return `${lines.join('\n')}\n`;
 }

@@ -7,7 +7,7 @@ export { TRL_ABSENT } from './foreign-names';
 export { trlHint, TRL_SETTINGS } from './trl-names';
 export type { MonitorInput } from './guard-fields';
 export { PHASES, type Phase } from './watchdog-fields';
-export { describeConfig, describeConfigMarkdown, fieldTables } from './describe';
+export { describeConfig, describeConfigMarkdown, fieldLists } from './describe';
 export { parseAssignments, readConfigFile } from './load';
 export { didYouMean, plain } from './nearest';
 export { PRESETS } from './presets';

@@ -238,7 +238,7 @@ test('every setting is described with its default in the schema', () => {
     expect(row.default).toEqual(defaults[row.name]);
     expect(row.type).not.toBe('any');
   }
-  expect(describeConfigMarkdown()).toContain('| `numGenerations` | integer | `16` |');
+  expect(describeConfigMarkdown()).toContain('- `numGenerations` (integer, default `16`):');
 });
 
 describe('the example files', () => {
