@@ -450,6 +450,6 @@ const isTrlMetric = (name: string): boolean =>
 
 /**
  * The name of a metric in a tracker such as TensorBoard: what TRL logs has the tag that TRL's runs have there
- * (`train/` and the name), so that runs of both lie over each other; all else keeps its name.
+ * (`train/` and the name), so that runs of both can be overlaid; all else keeps its name.
  */
 export const trackerTag = (name: string): string => (isTrlMetric(name) ? `train/${name}` : name);

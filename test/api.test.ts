@@ -119,7 +119,7 @@ const isHidden = ({ valueDeclaration }: ts.Symbol): boolean =>
   valueDeclaration !== undefined &&
   (ts.getCombinedModifierFlags(valueDeclaration) & ts.ModifierFlags.NonPublicAccessibilityModifier) !== 0;
 
-/** Of the language's library or of a dependency: it has its own name, or is made of what `visit` sees. */
+/** Declared by the language's library or by a dependency: it has its own name, or is made of what `visit` sees. */
 const isOutside = (symbol: ts.Symbol | undefined): boolean =>
   (symbol?.declarations ?? []).some(
     (node) => !node.getSourceFile().fileName.startsWith(join(ROOT, 'src')) && !ts.isMappedTypeNode(node),

@@ -29,7 +29,7 @@ const run = promisify(execFile);
 
 interface Block {
   page: string;
-  /** Of its first line in the page, for messages. */
+  /** Where its first line is in the page, for messages. */
   line: number;
   language: string;
   text: string;

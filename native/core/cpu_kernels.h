@@ -22,8 +22,8 @@ using Acc = std::conditional_t<std::is_same_v<T, double>, double, float>;
 // positions are adjacent in a vector.
 constexpr int64_t kKeyTile = 16;
 
-// The first `count` positions of a sequence, if it shares them with others: they lie here, as
-// [J, count, K] in the layouts of a cache, and its slot begins with the position behind them.
+// The first `count` positions of a sequence, if it shares them with others: they are here, as
+// [J, count, K] in the layouts of a cache, and its slot begins with the position after them.
 template <class T>
 struct SharedPositions {
   const T* keys_JLK = nullptr;  // tiled

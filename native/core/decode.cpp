@@ -209,7 +209,7 @@ std::vector<std::pair<int64_t, int64_t>> Decoder::promptShares(const DecodeRows&
 }
 
 void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
-                      const std::function<bool(double share)>& goesOn) {
+                      const std::function<bool(double done)>& shouldContinue) {
   makeRoom(prompts_, rows.count());
   forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
     std::vector<Part> parts;
@@ -224,7 +224,7 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
       const double ofPart = static_cast<double>(layer) / static_cast<double>(layers);
       const double rowsDone =
           static_cast<double>(begin) + ofPart * static_cast<double>(end - begin);
-      if (!goesOn(rowsDone / static_cast<double>(rows.count()))) return;
+      if (!shouldContinue(rowsDone / static_cast<double>(rows.count()))) return;
       if (parts.size() == 1) {
         runLayer(parts[0], layer, layer + 1 == layers);
         continue;

@@ -20,8 +20,8 @@ struct DecodeRows {
     auto operator<=>(const Span& other) const = default;
   };
   std::vector<int32_t> ids, slots, positions;
-  // Where the first positions of a row's sequence lie if they are shared: all that the first slot
-  // of this cache has room for. The row's slot begins with the position behind them. Null: none.
+  // Where the first positions of a row's sequence are if they are shared: all that the first slot
+  // of this cache has room for. The row's slot begins with the position after them. Null: none.
   std::vector<const KvCache*> shared;
   std::vector<Span> spans;  // every row is in exactly one
 
@@ -55,9 +55,9 @@ class Decoder {
   // Whether rows of a decode step may share positions.
   bool readsSharedPositions() const { return ops_ == Ops::kCpuKernels; }
   // Writes the keys and values of every row. The rows of a slot must be consecutive, from position
-  // 0 on. Before each layer `goesOn` gets the share of the work that lies behind; false ends it.
+  // 0 on. Before each layer `shouldContinue` gets the fraction of the work done; false ends it.
   void prefill(const DecodeRows& rows, const KvCache& cache,
-               const std::function<bool(double share)>& goesOn);
+               const std::function<bool(double done)>& shouldContinue);
   // Logits [N, V] in fp32 (fp64 for fp64 models), on the model's device; valid until the next call
   // for the same rows of the scratch space, in which this one takes N from `first` on.
   at::Tensor decode(const DecodeRows& rows, const KvCache& cache, int64_t first = 0);

@@ -132,7 +132,7 @@ ScoreResult runPass(const LayerPass& pass, double temperature, PassTape* tape,
   return {toDoubles(head.logprobs_N), toDoubles(head.entropies_N)};
 }
 
-// Of one of `parts` passes at the same time.
+// What one pass may keep when `parts` of them run at the same time.
 int64_t defaultKeepBytes(const LayerPass& pass, size_t parts) {
   const at::Device device = pass.model.device;
   const int64_t head = headBytes(pass.layout.completion_N.numel(), pass.weights.head_VD);

@@ -107,11 +107,11 @@ void GenerateRun::prefillGroup() {
   }
   group_.cache.emplace(decoder_.makeCache());
   group_.cache->resize(static_cast<int64_t>(group_.end - group_.begin), longest, 0, 0);
-  const auto goesOn = [&](double share) {
-    report(stats_.promptTokens + static_cast<int64_t>(share * static_cast<double>(tokens)));
+  const auto shouldContinue = [&](double done) {
+    report(stats_.promptTokens + static_cast<int64_t>(done * static_cast<double>(tokens)));
     return !cancel_.requested();
   };
-  if (rows.count() > 0) decoder_.prefill(rows, *group_.cache, goesOn);
+  if (rows.count() > 0) decoder_.prefill(rows, *group_.cache, shouldContinue);
   stats_.promptTokens += tokens;
   stats_.prefillMs += millisecondsSince(start);
 }

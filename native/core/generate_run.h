@@ -69,7 +69,7 @@ class GenerateRun {
   const GenerateRequest& requestOf(const Sequence& s) const {
     return requests_[static_cast<size_t>(s.out.request)];
   }
-  // Of its random numbers.
+  // The number that keys the sequence's random numbers.
   uint64_t sampleNumber(const Sequence& s) const {
     return static_cast<uint64_t>(requestOf(s).firstSample) + static_cast<uint64_t>(s.out.sample);
   }

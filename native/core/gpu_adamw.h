@@ -18,8 +18,8 @@ class GpuAdamW {
   // Nothing without kernels, or when a tensor is not fp32 and contiguous.
   static std::optional<GpuAdamW> of(const Policy& policy);
 
-  // Of all gradients: fp32 sums of blocks of fixed size, added in fp64 in the order of the groups'
-  // parameters.
+  // The norm of all gradients: fp32 sums of blocks of fixed size, added in fp64 in the order of the
+  // groups' parameters.
   double gradientNorm() const;
   // torch.optim.AdamW's update number `time` with the gradients times `clip`.
   void update(const PolicyOptions& betas, const StepOptions& options, double clip,

@@ -33,7 +33,7 @@ struct CudaDriver {
   int (*ctxGetCurrent)(void** context) = nullptr;
 };
 
-// Of the libcuda that the CUDA runtime has loaded, by dlsym.
+// The functions of the libcuda that the CUDA runtime has loaded, found by dlsym.
 CudaDriver loadedCudaDriver();
 
 // `runtime`, with kernels loaded and started through `driver`, so that the runtime's version does

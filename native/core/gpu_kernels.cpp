@@ -94,8 +94,9 @@ std::filesystem::path folderOfThisCode() {
 }  // namespace
 
 std::string afterFatalGpuError(int error) {
-  // Of cudaError_t (driver_types.h of CUDA 13.0), those that leave the process in an inconsistent
-  // state: illegal address, timeout, the kernels' own exceptions, launch failure and their like.
+  // The values of cudaError_t (driver_types.h of CUDA 13.0) that leave the process in an
+  // inconsistent state: illegal address, timeout, the kernels' own exceptions, launch failure and
+  // their like.
   constexpr int kFatal[] = {226, 700, 702, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911};
   if (std::find(std::begin(kFatal), std::end(kFatal), error) == std::end(kFatal)) return "";
   return "; CUDA does nothing more in this process, so start it again, with ACOER_KERNELS=aten to "

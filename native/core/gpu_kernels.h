@@ -58,7 +58,7 @@ struct CudaRuntime {
 // the end of a sentence; empty for other errors.
 std::string afterFatalGpuError(int error);
 
-// Of the runtime in this process, by dlsym.
+// The functions of the CUDA runtime in this process, found by dlsym.
 CudaRuntime loadedCudaRuntime();
 
 class GpuKernels {

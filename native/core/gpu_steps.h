@@ -92,7 +92,7 @@ class GpuSteps {
   std::vector<GpuRow> expected_;  // the rows as the device has them
   Layout layout_;                 // with which they were uploaded
   struct Recorded {
-    std::optional<GpuGraph> graph;  // empty: met once
+    std::optional<GpuGraph> graph;  // null: seen once, not captured yet
     int64_t lastStart = 0;
   };
   std::map<Layout, Recorded> graphs_;

@@ -16,7 +16,7 @@ constexpr int64_t kTile = kernels::kKeyTile;
 // Fewer bytes than this are not worth starting another thread for.
 constexpr int64_t kGrainBytes = int64_t{1} << 18;
 
-// Of a keys or values tensor, whose dimension 2 counts positions or tiles.
+// How many units `positions` take in dimension 2 of keys or values: tiles or positions.
 int64_t unitsOf(const at::Tensor& cache, int64_t positions) {
   return cache.dim() == 5 ? (positions + kTile - 1) / kTile : positions;
 }

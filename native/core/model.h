@@ -88,7 +88,7 @@ struct Model {
   const GpuKernels* kernels = nullptr;
 };
 
-// Of at most kSmallModelBytes, and computed by CPU kernels (the emulated GPU has its own).
+// At most kSmallModelBytes, and computed by CPU kernels (the emulated GPU has its own).
 inline bool isSmallOnCpu(const Model& model) {
   return model.device.is_cpu() && model.kernels == nullptr && model.bytes <= kSmallModelBytes;
 }

@@ -142,7 +142,7 @@ class SequenceAttention {
   bool backward_;
   int64_t width_, panel_;
   T scale_;
-  // Of each block of keys: k to multiply queries by, v (forward: to multiply weights by; backward:
+  // For each block of keys: k to multiply queries by, v (forward: to multiply weights by; backward:
   // to multiply dOut by), and k to multiply the scores' gradients by.
   Scratch byKey_, byValue_, keysAcross_;
   Scratch scores_, slopes_;  // [kBlock, width_]

@@ -54,8 +54,8 @@ PackedSequences pack(const std::vector<int32_t>& prompt,
   return packed;
 }
 
-// Of the two runs that a decode step is timed by. In both the host looks at a multiple of eight
-// steps, and each layout is met often enough to be recorded.
+// Steps of the two runs that a decode step is timed by. In both the host looks at a multiple of
+// eight steps, and each layout is met often enough to be recorded.
 constexpr int64_t kLongSteps = 64, kShortSteps = 16;
 
 // `steps` steps with `context` in their middle; the first token comes from the prefill.

@@ -36,7 +36,7 @@ using namespace acoer::cuda;  // the types that the table names
 const Entry kEntries[] = {ACOER_KERNELS(ACOER_ENTRY)};
 #undef ACOER_ENTRY
 
-// Of cudaError_t.
+// Values of cudaError_t.
 constexpr int kNoSuchStream = 400, kNotCapturing = 900, kNotFound = 500, kFreedMemory = 700;
 
 // What the runtime knows. Like CUDA's it keeps the last error until somebody asks for it, and a

@@ -34,7 +34,7 @@ class RecordedWork {
   std::string refusal_;
 };
 
-// Of this thread: one recording at a time.
+// Each thread records on its own, one recording at a time.
 bool isRecording();
 void beginRecording();
 std::unique_ptr<RecordedWork> endRecording();

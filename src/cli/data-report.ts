@@ -94,7 +94,7 @@ function promptOf(
 ): { text: string; ids: Int32Array | null } {
   if (tokenizer === null) {
     const messages = promptMessages(problem, config.promptTemplate);
-    // Of a chat, whose message it is; a question alone needs no name.
+    // A chat says whose message each is; a question alone needs no name.
     const texts = messages.map(({ role, content }) =>
       messages.length === 1 ? content : `${role}: ${content}`,
     );

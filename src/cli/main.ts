@@ -29,9 +29,9 @@ const COMMANDS: readonly CommandEntry[] = [
     name: 'fork',
     summary: 'continue a run from a checkpoint in a new folder, with another reward or seed',
   },
-  { name: 'show', summary: 'print completions of a run to read, also while it goes on' },
+  { name: 'show', summary: 'print completions of a run to read, also while it trains' },
   { name: 'monitor', summary: 'rerun the collapse monitor over a recorded run or a file of metrics' },
-  { name: 'watch', summary: 'show runs in the browser while they go on' },
+  { name: 'watch', summary: 'show runs in the browser while they train' },
   {
     name: 'report',
     summary: 'write a run, or several compared, as one HTML file with figures and completions',
@@ -80,7 +80,7 @@ function checkCommand(words: readonly string[]): void {
   );
 }
 
-/** commander names a missing argument; what it is and may be stands in its description. */
+/** commander names a missing argument; what it is and may be is in its description. */
 function withMeaning(text: string, command: Command | undefined): string {
   const name = /missing required argument '([^']+)'/.exec(text)?.[1];
   const argument = command?.registeredArguments.find((one) => one.name() === name);

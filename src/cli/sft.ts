@@ -37,7 +37,7 @@ export function define(command: Command): void {
     command
       .argument('[config]', 'YAML or JSON file of settings')
       .option('--model <model>', 'tiny, a folder in Hugging Face layout, or org/name[@revision] on the hub')
-      .option('--adapter <folder>', "LoRA adapter to go on from: PEFT's, or final/ of a run", path)
+      .option('--adapter <folder>', "LoRA adapter to continue training: PEFT's, or final/ of a run", path)
       .option('--full', 'train all weights instead of a LoRA adapter')
       .option(
         '--dataset <name>',
@@ -167,7 +167,7 @@ function closing({ run, loss, numTokens }: SftSummary): string[] {
   return [
     ...alignTable(facts, 2),
     '',
-    `To go on with GRPO: acoer train ${goOn({ full }, `${folder}/final`)}`,
+    `To continue with GRPO: acoer train ${goOn({ full }, `${folder}/final`)}`,
   ];
 }
 

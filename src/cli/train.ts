@@ -74,14 +74,14 @@ export function define(command: Command): void {
         ).choices(['reward']),
       )
       .option('--trust', 'with --resume: run the code that the run names (judge, rewards, sinks)')
-      .option('--adapter <folder>', "LoRA adapter to go on from: PEFT's, or final/ of a run", path)
+      .option('--adapter <folder>', "LoRA adapter to continue training: PEFT's, or final/ of a run", path)
       .option('--full', 'train all weights instead of a LoRA adapter')
       .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
       .option('--max-steps <n>', 'optimiser updates', integer(1))
       .option('--seed <n>', 'seed of the run', integer(0)),
   )
     .option('--ignore-plan', 'start even if the plan says that the run will not fit in memory')
-    .option('--watch', 'show the run in the browser while it goes on (see acoer watch)')
+    .option('--watch', 'show the run in the browser while it trains (see acoer watch)')
     .option('--json', 'print the summary as JSON instead of a table')
     .option('--describe', 'print every setting with its default and meaning, and exit')
     .action((config: string | undefined, flags: TrainFlags) => runTrain(config, flags));

@@ -25,7 +25,7 @@ export function define(command: Command): void {
     .addHelpText(
       'after',
       `
-Prints the address of a page that shows the runs while they go on, until Ctrl-C.
+Prints the address of a page that shows the runs while they train, until Ctrl-C.
 The address contains a secret: whoever has it can read the runs. docs/watch.md
 explains the page, SSH, and what is protected.`,
     )

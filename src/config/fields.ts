@@ -48,7 +48,7 @@ const dataFields = {
     .nullable()
     .default(null)
     .describe(
-      "Folder of a LoRA adapter to go on from, PEFT's or a run's final/ (docs/models.md). loraRank, loraAlpha and targetModules are then the adapter's. null: a new adapter.",
+      "Folder of a LoRA adapter to continue training, PEFT's or a run's final/ (docs/models.md). loraRank, loraAlpha and targetModules are then the adapter's. null: a new adapter.",
     ),
   dataset: z
     .string()

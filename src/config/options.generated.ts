@@ -13,7 +13,7 @@ export interface ConfigInput {
    */
   model?: string | undefined;
   /**
-   * Folder of a LoRA adapter to go on from, PEFT's or a run's final/ (docs/models.md). loraRank, loraAlpha and targetModules are then the adapter's. null: a new adapter.
+   * Folder of a LoRA adapter to continue training, PEFT's or a run's final/ (docs/models.md). loraRank, loraAlpha and targetModules are then the adapter's. null: a new adapter.
    * @default null
    */
   adapter?: string | null | undefined;

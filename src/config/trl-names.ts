@@ -32,7 +32,7 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   pretrained_model_name_or_path: same('model'),
   model_revision: differs('model', 'after an @: Qwen/Qwen3-1.7B@main'),
   revision: differs('model', 'after an @: Qwen/Qwen3-1.7B@main'),
-  model_init_kwargs: differs(['dtype', 'model'], 'the number type is `dtype`, a revision stands after an @'),
+  model_init_kwargs: differs(['dtype', 'model'], 'the number type is `dtype`, a revision comes after an @'),
   processing_class: absent('a model has its tokenizer in its folder; train() also takes one as `tokenizer`'),
   args: absent('its fields are settings at the top level'),
   train_dataset: differs('dataset', 'a name, a file or a folder; train() also takes the rows themselves'),
@@ -185,7 +185,7 @@ export const TRL_SETTINGS: Readonly<Record<string, Counterpart>> = {
   resume_from_checkpoint: absent('not a setting: use `acoer train --resume RUN`, or `resume` of train()'),
 };
 
-/** Of other programs, where TRL has no such name. */
+/** Names of other programs that TRL does not have. */
 const others = Object.entries(OTHER_NAMES).map(([name, ours]) => [name, same(ours as SettingName)] as const);
 
 const absences = [...OTHER_ABSENT, ...TRL_ABSENT].map(([name, reason]) => [name, absent(reason)] as const);

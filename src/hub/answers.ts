@@ -13,7 +13,7 @@ import { type RemoteFile, repoInfo, treeFile, treePage } from './schemas';
 const MAX_PAGES = 1_000;
 const MAX_FILES = 200_000;
 const MAX_ANSWER_BYTES = 16 * 1024 * 1024;
-/** Of an answer and of all pages of a listing, in multiples of the time that a connection may be silent. */
+/** Time limits of an answer and of all pages of a listing, in multiples of the time that a connection may be silent. */
 const ANSWER_SILENCES = 6;
 const LISTING_SILENCES = 60;
 

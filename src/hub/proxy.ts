@@ -24,7 +24,7 @@ function variable(env: Environment, name: string): { name: string; value: string
     : { name: name.toLowerCase(), value: small.trim() };
 }
 
-/** The address without user and password, for messages. What stands before the last @ may be a password with a slash. */
+/** The address without user and password, for messages. What is before the last @ may be a password with a slash. */
 const withoutCredentials = (address: string): string =>
   address.replace(/^([a-z][a-z\d+.-]*:\/\/)?.*@/is, '$1');
 

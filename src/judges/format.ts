@@ -19,7 +19,7 @@ const THINKING: FormatRule = { quick: true, holds: ({ thinkingClosed }) => think
 
 export interface FormatSettings {
   formatRule: 'boxed' | 'thinking' | 'regex' | null;
-  /** Of the rule `regex`. */
+  /** The pattern of the rule `regex`. */
   formatPattern: string | null;
 }
 

@@ -20,7 +20,7 @@ const points = (share: number) => (100 * share).toFixed(1);
 const SAVED = 0.2;
 
 /**
- * Thinking shrinks while its average lies this far below that over 2.5 times as many groups. The embedded
+ * Thinking shrinks while its average is this far below that over 2.5 times as many groups. The embedded
  * model's moves by a twentieth between steps that change nothing.
  */
 const STILL_SHRINKING = 0.06;
@@ -111,7 +111,7 @@ function allWrongRose({ averages, falls: { anyRight }, settings }: Known): strin
 }
 
 /**
- * Whether thinking has stopped shrinking and accuracy has kept what it reached: a reward may go on paying for
+ * Whether thinking has stopped shrinking and accuracy has kept what it reached: a reward may still pay for
  * brevity where nothing is left to cut.
  */
 function settled({ averages, settings }: Known, thinking: number): boolean {

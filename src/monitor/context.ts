@@ -6,7 +6,7 @@ export interface MonitorContext {
   /** Number of consecutive metrics lines about the same batch, one per update. */
   updatesPerBatch: number;
   /**
-   * The base model's evaluation, of the kind below if given; null means the first batches stand in for it.
+   * The base model's evaluation, of the kind below if given; null means the first batches are used instead.
    */
   base: { accuracy: number; thinkingTokens: number } | null;
   /** Evaluations between the steps, which decide about a collapse; null if there are none. */

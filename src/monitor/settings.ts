@@ -8,7 +8,7 @@ export interface MonitorSettings {
    * it is judged.
    */
   spanGroups: number;
-  /** Number of groups at the start of the run that stand in for the base model if it was not evaluated. */
+  /** Number of groups at the start of the run that are used for the base model if it was not evaluated. */
   baseGroups: number;
   /** Collapse: accuracy fell by at least this much, a fraction. All of the collapse conditions must hold. */
   collapseAccuracyDrop: number;

@@ -25,9 +25,9 @@ export interface PlanDevice {
 export type Expectation =
   | {
       by: 'fractions';
-      /** Of the read bandwidth, while decoding. */
+      /** Fraction of the read bandwidth, while decoding. */
       bandwidth: number;
-      /** Of the matmul rate, in training, scoring and prefill. */
+      /** Fraction of the matmul rate, in training, scoring and prefill. */
       matmul: number;
     }
   /** Counted launches and bytes, at these shares of the rates (gpu-time.ts). */

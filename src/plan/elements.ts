@@ -17,7 +17,7 @@ export function tapeElements(shape: ModelShape): number {
   return 4 * D + qkv + q + 3 * F + attentionElements(shape);
 }
 
-/** Of these, what attention reads and writes: q|k|v rotated and the output. */
+/** The part of these that attention reads and writes: q|k|v rotated and the output. */
 export function attentionElements(shape: ModelShape): number {
   const { q, qkv } = widths(shape);
   return qkv + q;

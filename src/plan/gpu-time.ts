@@ -19,13 +19,13 @@ import {
 
 /** Fractions of the device's rates. */
 export interface GpuShares {
-  /** Of the bandwidth: products that wait for their weights, at up to a hundred rows. */
+  /** The bandwidth's, for products that wait for their weights, at up to a hundred rows. */
   products: number;
-  /** Of the bandwidth: the project's own kernels. */
+  /** The bandwidth's, for the project's own kernels. */
   kernels: number;
-  /** Of the matmul rate: products of training, scoring and prefill. */
+  /** The matmul rate's, for products of training, scoring and prefill. */
   matmul: number;
-  /** Of the matmul rate: attention in training and scoring. */
+  /** The matmul rate's, for attention in training and scoring. */
   attention: number;
 }
 

@@ -30,7 +30,7 @@ export interface PlanInput {
   config: Config;
   model: PlannedModel;
   device: PlanDevice;
-  /** What an adapter that training goes on from adapts. Default: the configuration's modules in every layer. */
+  /** What an adapter that training continues adapts. Default: the configuration's modules in every layer. */
   adapted?: readonly Adapted[];
   /** Length of the longest prompt. Default: `maxPromptLength`, else 150 tokens. */
   promptTokens?: number;

@@ -29,7 +29,7 @@ const SIGMA_WITHIN_GROUP = 0.35;
  */
 export const MOST_DRAWN = 4096;
 
-/** Of large groups a part is drawn: prompts differ more from each other than the completions of one. */
+/** Only a part of a large group is drawn: prompts differ more from each other than the completions of one. */
 const MOST_MEMBERS = 32;
 
 export interface DrawnPart {

@@ -25,7 +25,7 @@ export interface PlannedWork {
   loraRank: number | null;
   loraDropout: number;
   targetModules: Config['targetModules'];
-  /** What an adapter that training goes on from adapts; null: `targetModules` in every layer. */
+  /** What an adapter that training continues adapts; null: `targetModules` in every layer. */
   adapted: readonly Adapted[] | null;
   kvBytes: number | null;
   maxSteps: number;

@@ -1,4 +1,4 @@
-/** All that a report or the live page shows of a run, read from its folder; the run may still be going on. */
+/** All that a report or the live page shows of a run, read from its folder; the run may still be training. */
 import { basename, resolve } from 'node:path';
 import { existsSync, statSync } from 'node:fs';
 import { resolveConfig, type Config } from '../config';

@@ -105,7 +105,7 @@ const MARK_SIGN: Readonly<Record<MarkKind, string>> = {
   rollback: '↩',
   refused: '∅',
 };
-/** Of a run that is refused every step, the rest says nothing more. */
+/** In a run whose every step is refused, more marks say nothing more. */
 const MOST_MARKS = 40;
 
 function marks(Plot: Plot, all: readonly Mark[]) {

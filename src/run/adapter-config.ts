@@ -13,7 +13,7 @@ export interface LoraShape {
 
 /** What an adapter adapts, in PEFT's fields. */
 export interface PeftTargets {
-  /** Of modules in every layer, or of single linears. */
+  /** Names of modules in every layer, or of single linears. */
   target_modules: string[];
   /** Ranks that are not `r`, and alphas that are not `lora_alpha`, by the linear's name. */
   rank_pattern: Record<string, number>;

@@ -128,7 +128,7 @@ export function removeTemporaries(directory: string, file = ''): void {
     const path = join(directory, name);
     const original = join(directory, name.slice(REPLACED_PREFIX.length));
     if (name.startsWith(REPLACED_PREFIX) && !existsSync(original)) renameSync(path, original);
-    // Of a link, the link itself.
+    // If it is a link, the link itself.
     else rmSync(path, { recursive: true, force: true });
   }
 }

@@ -151,7 +151,7 @@ function refuseUnread(run: RunDirectory, unusable: readonly Unusable[]): void {
 
 /**
  * The newest complete checkpoint, or null if all are damaged or there is none. Those after it are set aside:
- * the run goes on without them, and must not meet them again.
+ * the run continues without them, and must not meet them again.
  * @param warn called for every one that is set aside
  * @throws BAD_INPUT, and nothing is touched, if there is none but one that cannot be read may be complete
  */

@@ -226,7 +226,7 @@ function refuseLinks(path: string): void {
     if (lstatSync(folder, { throwIfNoEntry: false })?.isSymbolicLink() !== true) continue;
     throw new AcoerError(
       'BAD_INPUT',
-      `${folder} is a link, and going on with the run would write and delete files where it leads; put the folder itself in its place (to use another disk, move the whole run there).`,
+      `${folder} is a link, and continuing the run would write and delete files where it leads; put the folder itself in its place (to use another disk, move the whole run there).`,
     );
   }
 }

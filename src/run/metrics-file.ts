@@ -33,7 +33,7 @@ const damagedLine = (path: string, index: number) =>
   );
 
 /**
- * The text of each line; the last one is empty, or was cut off. Reading many goes on in turns of the event loop:
+ * The text of each line; the last one is empty, or was cut off. Reading many takes turns with the event loop:
  * ten thousand steps take a fifth of a second.
  */
 async function linesOf(path: string): Promise<string[]> {

@@ -42,7 +42,7 @@ const schema = z.object({
   /** The step in progress, from 1; 0 before the first. */
   step: count,
   maxSteps: count,
-  /** Of an evaluation. */
+  /** The kind of evaluation; null in other phases. */
   kind: z.enum(['greedy', 'sampled']).nullable(),
   /** Completions or answers that have ended, and all that are wanted; null in phases that sample nothing. */
   done: count.nullable(),

@@ -69,7 +69,7 @@ function checkRow(path: string, row: Row, index: number): void {
   );
 }
 
-/** Columns of rewards, named by the run, lie between the completion and their sum. */
+/** Columns of rewards, named by the run, are between the completion and their sum. */
 function scored(row: Row): Pick<StoredCompletion, 'scored'> {
   const { reward, advantage } = row;
   if (typeof reward !== 'number' || typeof advantage !== 'number') return {};

@@ -12,7 +12,7 @@ export interface SftState {
   step: number;
   /** Tokens of prompts and completions so far. */
   numTokens: number;
-  /** Of the first update and of the newest; null before the first. */
+  /** The loss of the first update and of the newest; null before the first. */
   loss: { first: number; last: number } | null;
   memory: LearntLimits;
 }

@@ -18,9 +18,9 @@ export interface TokenizerFiles {
 
 /** SHA-256 in hex. */
 export interface TokenizerFingerprints {
-  /** By file name; of tokenizer_config.json without its chat template. */
+  /** By file name; tokenizer_config.json counts without its chat template. */
   readonly files: Readonly<Record<string, string>>;
-  /** Of the chat template in use, wherever it stands; null if there is none. */
+  /** The chat template in use, in whichever file it is; null if there is none. */
   readonly chatTemplate: string | null;
 }
 

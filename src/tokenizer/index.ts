@@ -45,7 +45,7 @@ export interface Tokenizer {
   readonly findLost?: FindLost;
   /** Highest id + 1; the model's embedding may have more rows. */
   readonly vocabSize: number;
-  /** Of the files it was made from; a tokenizer without them is trusted to be the same when a run is resumed. */
+  /** Those of the files it was made from; a tokenizer without them is trusted to be the same when a run is resumed. */
   readonly fingerprints?: TokenizerFingerprints;
 }
 

@@ -51,7 +51,7 @@ function unknownId(model: Json): number | null {
 
 const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|]/g, '\\$&');
 
-/** What lies between the added tokens, which are recognised before anything else. */
+/** What is between the added tokens, which are recognised before anything else. */
 function splitterOf(added: unknown): (text: string) => string[] {
   const contents = (Array.isArray(added) ? (added as unknown[]) : [])
     .map((token) => (isRecord(token) ? token['content'] : null))

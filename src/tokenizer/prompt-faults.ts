@@ -6,7 +6,7 @@ import type { ChatMessage, Problem } from '../types';
 import type { Tokenizer } from './index';
 import { DEFAULT_PROMPT_TEMPLATE, promptMessages, type PromptOptions } from './prompt';
 
-/** Of generated data, which has no end, only so many problems are looked at. */
+/** Generated data has no end, so only this many problems of it are looked at. */
 const MOST_GENERATED = 512;
 
 /** Adds up the characters lost of texts that people wrote: the chat template is the model's own. */

@@ -40,7 +40,7 @@ export function fillTemplate(template: string, question: string): string {
   return template.split(PLACEHOLDER).join(question);
 }
 
-/** What the model is given: the messages that stand before the question in the data, and the question in the template. */
+/** What the model is given: the messages before the question in the data, and the question in the template. */
 export const promptMessages = (problem: Problem, promptTemplate: string): ChatMessage[] => [
   ...(problem.before ?? []),
   { role: 'user', content: fillTemplate(promptTemplate, problem.question) },

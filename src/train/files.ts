@@ -124,7 +124,7 @@ export class RunFiles {
     const path = directory.dump(index);
     await this.write(path, async () => {
       await saveDump(directory, index, loop.policy, content, record);
-      // Of consecutive refused steps the first is the most telling: the later ones had the same weights.
+      // The first of consecutive refused steps is the most telling: the later ones had the same weights.
       pruneDumps(directory, [...new Set([index - state.refused, index])]);
     });
     return path;

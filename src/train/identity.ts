@@ -21,7 +21,7 @@ export interface Identity {
   chatTemplate: Fingerprints | null;
   /** Empty without `rewardModules`. */
   rewards: Fingerprints;
-  /** Of the adapter that training started from; empty without one; missing in checkpoints of versions that had none. */
+  /** The adapter that training started from; empty without one; missing in checkpoints of versions that had none. */
   adapter?: Fingerprints;
   /** Empty without a judge in a file; missing in checkpoints of versions that had none. */
   judge?: Fingerprints;

@@ -20,7 +20,7 @@ const MAX_RECORD_BYTES = 1 << 16;
 /** A module that a configuration names. */
 export interface UserModule {
   kind: 'judge' | 'reward' | 'sink';
-  /** Of a reward. */
+  /** A reward's name. */
   name?: string;
   path: string;
 }
@@ -55,7 +55,7 @@ function namedFolder({ XDG_STATE_HOME: state }: NodeJS.ProcessEnv = process.env)
 interface Placed {
   /** Without symbolic links. */
   path: string;
-  /** Of the file and of all that it imports by relative paths. */
+  /** Over the file and all that it imports by relative paths. */
   sha256: string;
 }
 

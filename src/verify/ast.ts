@@ -51,7 +51,7 @@ export type Node =
       kind: 'relation';
       sides: Node[];
       ops: RelationOp[];
-      /** Of the variables of a definition. */ domain?: Domain;
+      /** The domain of a definition's variables. */ domain?: Domain;
     };
 
 export interface Domain {

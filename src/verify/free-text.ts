@@ -30,7 +30,7 @@ const LINE_START = 250;
 const ANYWHERE = 300;
 /** The last match of each priority counts, so early ones need not be searched. */
 const MAX_ANCHORS = 16;
-/** Of the values without such words the last ones are read. */
+/** Values without such words: only the last ones are read. */
 const MAX_LAST = 16;
 
 /** Candidates, best first. Boxes are looked for in all of `text`, other answers only near its end. */

@@ -206,7 +206,7 @@ function several(name: string, values: readonly Complex[]): Complex {
   return UNDEFINED;
 }
 
-/** Of whole numbers the value, else a number that only depends on the arguments. */
+/** The value for whole numbers, else a number that only depends on the arguments. */
 function divisors(name: 'gcd' | 'lcm', values: readonly number[]): number {
   if (!values.every(Number.isInteger)) return hash(name, [...values].sort((a, b) => a - b).map(C.real));
   const gcd = (a: number, b: number): number => (b === 0 ? Math.abs(a) : gcd(b, a % b));

@@ -223,7 +223,7 @@ class Evaluator {
     }
   }
 
-  /** Of whole numbers the value, else an unknown function without an order of its arguments. */
+  /** The value for whole numbers, else an unknown function without an order of its arguments. */
   private divisors(name: 'gcd' | 'lcm', values: readonly ComplexBall[]): ComplexBall {
     const whole = values.map(({ re }) => B.integerOf(re));
     if (whole.every((value) => value !== null)) {

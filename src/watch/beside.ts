@@ -9,7 +9,7 @@ export type FromServer = { address: string } | { problem: string };
 const ENTRY = join(__dirname, 'child.js');
 
 /**
- * Serves the page of `run` until this process ends, however it ends. Never fails: the run goes on without it.
+ * Serves the page of `run` until this process ends, however it ends. Never fails: the run continues without it.
  * @param listening called once with the address
  * @param failed called with one sentence if the page cannot be served
  */

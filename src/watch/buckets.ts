@@ -72,7 +72,7 @@ export class Buckets {
     return [...this.columns.keys()];
   }
 
-  /** Whether a step lies in one of the buckets that there may be, without coarser ones. */
+  /** Whether a step is in one of the buckets that there may be, without coarser ones. */
   holds(step: number): boolean {
     return Math.floor(step / this.steps) - this.first < this.most;
   }

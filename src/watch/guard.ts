@@ -1,5 +1,5 @@
 /**
- * Which requests are answered. The page shows what a model wrote and where files lie, so nobody but the person
+ * Which requests are answered. The page shows what a model wrote and where files are, so nobody but the person
  * who started the server may read it: not other users of the machine (the token), not a web page that makes a
  * name of its own lead here (the Host header), not one that sends requests here (Origin, Sec-Fetch-Site).
  */

@@ -3,7 +3,7 @@ import { realpath, stat } from 'node:fs/promises';
 import { sep } from 'node:path';
 import { errorCode } from '../errors';
 
-/** The real path of `path` if it exists and lies within `root`, itself a real path; otherwise null. */
+/** The real path of `path` if it exists and is within `root`, itself a real path; otherwise null. */
 export async function insidePath(root: string, path: string): Promise<string | null> {
   try {
     const real = await realpath(path);
@@ -18,7 +18,7 @@ export async function insidePath(root: string, path: string): Promise<string | n
 /** Settings, summaries and lists have some KB. */
 export const MOST_JSON_BYTES = 16 * 1024 * 1024;
 
-/** Whether a file of a run may be read: it does not exist, or lies in the run's folder and is not too large. */
+/** Whether a file of a run may be read: it does not exist, or is in the run's folder and is not too large. */
 export async function mayRead(runPath: string, path: string, mostBytes = Infinity): Promise<boolean> {
   try {
     await realpath(path);

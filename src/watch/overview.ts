@@ -161,13 +161,14 @@ export class RunOverview {
     );
     const stepMs = 1000 * (meanOf(this.last, 'step_time') ?? 0);
     const quietSince = state === 'running' ? await this.quietSince(known, stepMs) : null;
-    const goesOn = state === 'running' && quietSince === null && stepMs > 0 && known.maxSteps > known.step;
+    const willContinue =
+      state === 'running' && quietSince === null && stepMs > 0 && known.maxSteps > known.step;
     return {
       ...known,
       state,
       rollbacks,
       quietSince,
-      leftMs: goesOn ? Math.round(stepMs * (known.maxSteps - known.step)) : null,
+      leftMs: willContinue ? Math.round(stepMs * (known.maxSteps - known.step)) : null,
       problem: problems[0] ?? null,
     };
   }

@@ -20,7 +20,7 @@ const HTML = `<!doctype html>
 <script src="watch.js" defer></script>
 </head>
 <body>
-<noscript>This page draws a run while it goes on, which needs JavaScript. acoer report makes a page that does not.</noscript>
+<noscript>This page draws a run in progress, which needs JavaScript. acoer report makes a page that does not.</noscript>
 </body>
 </html>
 `;

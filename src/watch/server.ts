@@ -23,7 +23,7 @@ const LIMITS = {
   keepAliveMs: 5_000,
   checkMs: 5_000,
   connections: 128,
-  /** Of these, the ones that have not shown the token. */
+  /** How many of these may not have shown the token. */
   strangers: 48,
   /** For the last events to leave. */
   goodbyeMs: 200,
@@ -39,7 +39,7 @@ export interface WatchOptions {
 }
 
 export interface WatchServer {
-  /** Of the page, with the token. */
+  /** The page's address, including its token. */
   address: string;
   port: number;
   /** Sends the last changes to the open pages, and ends. */

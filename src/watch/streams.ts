@@ -112,7 +112,7 @@ class Page {
   }
 }
 
-/** Where a page says it stands: `run.epoch.lines`, separated by commas. null: that is not what it says. */
+/** How far a page says it has read: `run.epoch.lines`, separated by commas. null: it says something else. */
 export function parsePositions(text: string): Map<string, Position> | null {
   const parts = text === '' ? [] : text.split(',');
   if (parts.length > MOST_FOLLOWED) return null;

@@ -22,7 +22,7 @@ export interface RunEntry {
   step: number;
   /** 0: unknown. */
   maxSteps: number;
-  /** From the time of the last steps; null unless the run is going on. */
+  /** From the time of the last steps; null unless the run is training. */
   leftMs: number | null;
   startedAt: number;
   updatedAt: number | null;
@@ -73,7 +73,7 @@ export interface RunDetails {
   problems: string[];
 }
 
-/** Where a reader of a run's lines stands; another epoch means that lines have been taken back. */
+/** How far a reader has read a run's lines; another epoch means that lines have been taken back. */
 export interface Position {
   epoch: string;
   lines: number;
@@ -109,7 +109,7 @@ export interface WireProgress {
   progress: {
     phase: string;
     step: number;
-    /** Of an evaluation. */
+    /** The kind of evaluation; null in other phases. */
     kind: 'greedy' | 'sampled' | null;
     /** null: nothing is sampled. */
     done: number | null;

@@ -9,7 +9,7 @@ export interface EventValue {
   scalar?: number;
   histogram?: { min: number; max: number; num: number; sum: number; limits: number[]; counts: number[] };
   text?: string;
-  /** Of the hparams plugin: the settings of a session's start, or the status of its end. */
+  /** What the hparams plugin reads: the settings of a session's start, or the status of its end. */
   hparams?: Record<string, string | number | boolean>;
   status?: number;
 }

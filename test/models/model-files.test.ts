@@ -274,7 +274,7 @@ describe('adapter_config.json', () => {
     '1.self_attn.q_proj': 16,
     '1.mlp.down_proj': 16,
   };
-  /** Of a model of two layers. */
+  /** What a model of two layers has. */
   const open = (changes: object, modules: Record<string, number> = USUAL) =>
     openAdapter(
       folderOf(

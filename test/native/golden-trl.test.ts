@@ -40,7 +40,7 @@ const MODEL = 'untied-kv1';
 const LOSS = 2e-5;
 /** kl, entropy and phi are means of such terms; clip ratios are counts over counts. */
 const METRICS = 1e-5;
-/** Of a tensor's largest entry; float32 on both sides. */
+/** Relative to a tensor's largest entry; float32 on both sides. */
 const GRADIENTS = 1e-4;
 
 function batchOf(fixture: Fixture, testCase: Case): TrainBatch {

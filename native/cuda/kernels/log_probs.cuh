@@ -10,7 +10,7 @@
 
 namespace acoer::cuda {
 
-// Of some logits x: the largest, the sum of e^(x - largest), and that of (x - largest) times it.
+// For some logits x: the largest, the sum of e^(x - largest), and that of (x - largest) times it.
 struct SoftmaxSums {
   float largest, sum, weighted;
 

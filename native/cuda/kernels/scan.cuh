@@ -46,7 +46,7 @@ __device__ __forceinline__ T blockLargest(T x) {
   return x;
 }
 
-// Of blockScan.
+// What blockScan returns.
 struct Scan {
   uint64_t upTo;   // the sum over this thread and those before it
   uint64_t total;  // over the block

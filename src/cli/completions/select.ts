@@ -124,11 +124,11 @@ export async function* selections(
 const typical = (rows: readonly StoredCompletion[]): StoredCompletion[] =>
   rows.length === 0 ? [] : [medianItem(rows, ({ totalTokens }) => totalTokens)];
 
-/** Of one problem's completions: one correct and one wrong. */
+/** One correct and one wrong completion of a problem. */
 export const oneOfEach = (rows: readonly StoredCompletion[]): StoredCompletion[] => [
   ...typical(rows.filter(({ correct }) => correct)),
   ...typical(rows.filter(({ correct }) => !correct)),
 ];
 
-/** Of one problem's completions at one of many steps: a correct one if there is any. */
+/** One completion of a problem at one of many steps: a correct one if there is any. */
 export const oneOf = (rows: readonly StoredCompletion[]): StoredCompletion[] => oneOfEach(rows).slice(0, 1);

@@ -1,4 +1,4 @@
-/** A run's output while it goes on: lines that stay and, on a terminal, a live block below them. */
+/** A run's output while it trains: lines that stay and, on a terminal, a live block below them. */
 import type { KnownMetrics } from '../../metric-names';
 import type { AcceptedChange, Rollback } from '../../run';
 import { gigabytes, grouped, percent } from '../../text';
@@ -28,7 +28,7 @@ const acceptedLine = ({ step, files }: AcceptedChange) =>
 
 /** Nobody reads a line for each of many fast steps, so only every tenth stays. */
 const STAYS_EVERY = 10;
-/** Of steps that take longer than this, every one stays. */
+/** If steps take longer than this, the line of every one stays. */
 const SLOW_STEP_MS = 5_000;
 
 export interface ProgressOptions {

@@ -31,7 +31,7 @@ function slopeOf(x: readonly number[], y: readonly number[]): number {
 }
 
 /**
- * Milliseconds for `left` more steps. The relative trend of completion lengths goes on, fading over half as
+ * Milliseconds for `left` more steps. The relative trend of completion lengths continues, fading over half as
  * many steps as it was seen in, and a step's cost follows its length by the power fitted to all steps so far.
  * @param steps the steps so far, in order; null is returned for none
  */
@@ -56,7 +56,7 @@ export function remainingMs(steps: readonly TimedStep[], left: number): number |
   const fading = seen.length / 2;
   let sum = 0;
   for (let k = 1; k <= left; k++) {
-    // The recent steps lie, on average, half their number back.
+    // The recent steps are, on average, half their number back.
     const change = trend * (recent.length / 2 + fading * (1 - Math.exp(-k / fading)));
     sum += nowMs * clamp(Math.exp(change), CHEAPEST, DEAREST);
   }

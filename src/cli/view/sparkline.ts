@@ -8,7 +8,7 @@ export interface Scale {
   /** The lowest bar's value is the smallest one, but never below this. */
   low: number;
   high: number;
-  /** At least this much lies between the lowest and the highest bar, so that noise does not look like a fall. */
+  /** The lowest and the highest bar are at least this far apart, so that noise does not look like a fall. */
   span: number;
 }
 

@@ -1,6 +1,6 @@
 /**
  * Lines at the bottom of a terminal that are redrawn in place while others scroll above them. Every redraw is
- * one write and overwrites what stands there, so nothing flickers.
+ * one write and overwrites what is there, so nothing flickers.
  */
 import type { OutputStream } from './colors';
 import { columnsOf } from './text';
@@ -13,7 +13,7 @@ const up = (rows: number) => (rows > 0 ? `\x1b[${rows}A` : '');
 
 /** Least time between two redraws. */
 const REDRAW_MS = 100;
-/** Redrawn at least this often, so that times go on while nothing happens. */
+/** Redrawn at least this often, so that times keep counting while nothing happens. */
 const TICK_MS = 1000;
 
 const ESCAPES = /\x1b\[[0-9;?]*[A-Za-z]/g; // eslint-disable-line no-control-regex

@@ -16,7 +16,7 @@ function* graphemes(text: string): Generator<{ segment: string; index: number }>
     const window = text.slice(from, from + WINDOW);
     const rest = from + window.length < text.length;
     for (const { segment, index } of segmenter.segment(window)) {
-      // The last one may go on behind the window.
+      // The last one may continue after the window.
       if (rest && index > 0 && index + segment.length === window.length) break;
       yield { segment, index: from };
       from += segment.length;

@@ -1,4 +1,4 @@
-/** The tables of completions of a run, to read while it goes on. */
+/** The tables of completions of a run, to read while it trains. */
 import { mountCompletions } from '../../report/browser/completions';
 import type { WireTable, WireTableRows } from '../wire';
 import { getJson } from './connection';

@@ -36,7 +36,7 @@ export class Connection {
   private over = false;
 
   /**
-   * @param positions where the page stands in the runs it shows
+   * @param positions how far the page has read the runs it shows
    * @param listed called with the list while the page is hidden
    */
   constructor(

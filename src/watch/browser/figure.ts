@@ -35,7 +35,7 @@ export class Figure {
   private readonly caption = h('figcaption');
   private chart: uPlot | null = null;
   private drawn: DrawnFigure | null = null;
-  /** Of the lines; another one needs a new chart. */
+  /** Which lines there are; another signature needs a new chart. */
   private signature = '';
   private dirty = true;
   private visible = false;

@@ -41,7 +41,7 @@ export function drawMarks(chart: uPlot, marks: readonly WireMark[]): void {
     const row = namedTo.findIndex((to) => left >= to);
     if (row >= 0) {
       const name = h('span', { class: `mark-name row${row}` }, mark.kind);
-      // At the right edge the name stands before the line.
+      // At the right edge the name is before the line.
       if (left > chart.over.clientWidth - NAME_PX) name.classList.add('before');
       line.append(name);
       namedTo[row] = left + NAME_PX;

@@ -183,7 +183,7 @@ class App {
     }
   }
 
-  /** Fetches a run whose lines were taken back, and goes on from there. */
+  /** Fetches a run whose lines were taken back, and continues from there. */
   private async reload(model: RunModel): Promise<void> {
     const visit = this.visit;
     await this.fetch(model);
