@@ -91,7 +91,10 @@ describe("acoer's CUDA kernels", () => {
   });
 
   test('the numbers are those that the engine goes by', () => {
-    const source = readFileSync(join(__dirname, '..', 'native', 'core', 'gpu_card.cpp'), 'utf8');
+    const source = readFileSync(
+      join(__dirname, '..', 'native', 'core', 'kernels', 'gpu', 'card.cpp'),
+      'utf8',
+    );
     for (const number of ['driver 525 or newer', 'driver 580 or newer', 'capability 8.0 or newer'])
       expect(source).toContain(number);
     expect(source).toContain('kOldestCapability = 80, kNewestOfOlderSet = 90');

@@ -2,7 +2,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
-#include "device.h"
+#include "base/device.h"
 #include "engine_wrap.h"
 
 namespace acoer {

@@ -9,7 +9,7 @@
 #include <mutex>
 #include <thread>
 
-#include "cancel.h"
+#include "base/cancel.h"
 
 namespace acoer {
 

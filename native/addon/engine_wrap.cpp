@@ -1,10 +1,10 @@
 #include "engine_wrap.h"
 
-#include "ceilings.h"
-#include "cpu_kernels.h"
-#include "device.h"
+#include "base/ceilings.h"
+#include "base/device.h"
+#include "base/host.h"
 #include "from_js.h"
-#include "host.h"
+#include "kernels/cpu/kernels.h"
 #include "to_js.h"
 
 namespace acoer {

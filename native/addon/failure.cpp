@@ -4,8 +4,8 @@
 
 #include <new>
 
-#include "gpu_kernels.h"
-#include "memory.h"
+#include "base/memory.h"
+#include "kernels/gpu/kernels.h"
 
 namespace acoer {
 namespace {

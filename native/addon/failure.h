@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "error.h"
+#include "base/error.h"
 
 namespace acoer {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "generate.h"
+#include "generate/generate.h"
 #include "napi_setup.h"
-#include "packed.h"
+#include "ops/packed.h"
 
 namespace acoer {
 

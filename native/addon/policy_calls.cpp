@@ -1,8 +1,8 @@
 #include <ATen/core/Tensor.h>
 
 #include "engine_wrap.h"
-#include "lora.h"
-#include "ops.h"
+#include "model/lora.h"
+#include "ops/ops.h"
 #include "to_js.h"
 
 namespace acoer {

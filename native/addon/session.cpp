@@ -2,7 +2,7 @@
 
 #include <malloc.h>
 
-#include "forward.h"
+#include "train/forward.h"
 
 namespace acoer {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <optional>
 
-#include "memory.h"
-#include "policy.h"
+#include "base/memory.h"
+#include "model/policy.h"
 
 namespace acoer {
 

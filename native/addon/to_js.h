@@ -2,14 +2,14 @@
 // them.
 #pragma once
 
-#include "adamw.h"
-#include "ceilings.h"
-#include "device.h"
-#include "forward.h"
-#include "generate.h"
-#include "host.h"
-#include "memory.h"
+#include "base/ceilings.h"
+#include "base/device.h"
+#include "base/host.h"
+#include "base/memory.h"
+#include "generate/generate.h"
 #include "napi_setup.h"
+#include "train/adamw.h"
+#include "train/forward.h"
 
 namespace acoer {
 

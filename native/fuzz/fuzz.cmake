@@ -4,7 +4,8 @@ if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
   message(FATAL_ERROR "ACOER_FUZZ needs clang: cmake -DCMAKE_CXX_COMPILER=clang++")
 endif()
 
-set(FUZZ_CORE adamw device error gpu_kernels host lora model panels policy policy_files stored_tensors)
+set(FUZZ_CORE base/device base/error base/host base/stored_tensors kernels/cpu/panels kernels/gpu/kernels model/lora
+  model/model model/policy model/policy_files train/adamw)
 list(TRANSFORM FUZZ_CORE REPLACE "(.+)" "core/\\1.cpp")
 add_library(acoer_readers STATIC ${FUZZ_CORE} fuzz/input.cpp fuzz/tables.cpp)
 target_include_directories(acoer_readers SYSTEM PUBLIC

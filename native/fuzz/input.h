@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "policy.h"
+#include "model/policy.h"
 
 namespace acoer::fuzz {
 

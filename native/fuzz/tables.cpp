@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "input.h"
+#include "model/weights.h"
 #include "targets.h"
-#include "weights.h"
 
 namespace acoer::fuzz {
 

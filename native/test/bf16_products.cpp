@@ -1,6 +1,6 @@
 // Products with bf16 panels in every set of kernels that this machine has, and in AMX tiles by an
 // emulation, against fp64.
-#include "bf16_products.h"
+#include "kernels/cpu/bf16_products.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -13,20 +13,20 @@
 #include <memory>
 
 #include "check.h"
-#include "cpu_kernels_sets.h"
 #include "generate_support.h"
-#include "linear.h"
+#include "kernels/cpu/sets.h"
+#include "model/weights.h"
+#include "ops/linear.h"
 #include "train_helpers.h"
-#include "weights.h"
 
 namespace acoer::kernels {
 namespace {
 
 constexpr int kVectorBytes = 16;
 // clang-format off: the order matters
-#include "cpu_kernels_vector_body.h"
-#include "bf16_products_body.h"
-#include "bf16_products_amx_body.h"
+#include "kernels/cpu/vector_body.h"
+#include "kernels/cpu/bf16_products_body.h"
+#include "kernels/cpu/bf16_products_amx_body.h"
 // clang-format on
 
 // What Intel's manual says of the tiles: 8 of 16 rows of 64 bytes.

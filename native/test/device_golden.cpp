@@ -7,8 +7,8 @@
 #include "check.h"
 #include "device_models.h"
 #include "emulated_gpu.h"
-#include "gpu_kernels.h"
-#include "weights.h"
+#include "kernels/gpu/kernels.h"
+#include "model/weights.h"
 
 namespace acoer::check {
 namespace {

@@ -11,7 +11,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "error.h"
+#include "base/error.h"
 
 namespace acoer::check {
 namespace {

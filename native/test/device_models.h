@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "adamw.h"
-#include "forward.h"
-#include "generate.h"
+#include "generate/generate.h"
+#include "train/adamw.h"
+#include "train/forward.h"
 
 namespace acoer::check {
 

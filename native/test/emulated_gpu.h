@@ -1,7 +1,7 @@
 // Our CUDA kernels on a CPU: the engine's GPU path with real numbers, without a GPU.
 #pragma once
 
-#include "gpu_kernels.h"
+#include "kernels/gpu/kernels.h"
 
 namespace acoer::check {
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
+#include "base/philox.h"
+#include "generate/kv_cache.h"
 #include "generate_support.h"
-#include "kv_cache.h"
-#include "philox.h"
 
 namespace acoer::check {
 namespace {

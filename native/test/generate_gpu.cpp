@@ -7,8 +7,8 @@
 
 #include "device_memory.h"
 #include "emulated_gpu.h"
+#include "generate/gpu_steps.h"
 #include "generate_support.h"
-#include "gpu_steps.h"
 #include "test_hooks.h"
 
 namespace acoer::check {

@@ -8,10 +8,10 @@
 #include <cmath>
 #include <limits>
 
-#include "cpu_kernels_sets.h"
 #include "generate_support.h"
-#include "ops.h"
-#include "rope.h"
+#include "kernels/cpu/sets.h"
+#include "ops/ops.h"
+#include "ops/rope.h"
 
 namespace acoer::check {
 namespace {

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <limits>
 
+#include "base/philox.h"
+#include "generate/sampler.h"
 #include "generate_support.h"
-#include "philox.h"
-#include "sampler.h"
 
 namespace acoer::check {
 namespace {

@@ -5,13 +5,13 @@
 
 #include <limits>
 
-#include "cpu_kernels_sets.h"
+#include "base/memory.h"
+#include "generate/kv_cache.h"
 #include "generate_support.h"
-#include "kv_cache.h"
-#include "memory.h"
-#include "panels.h"
-#include "rope.h"
-#include "weights.h"
+#include "kernels/cpu/panels.h"
+#include "kernels/cpu/sets.h"
+#include "model/weights.h"
+#include "ops/rope.h"
 
 namespace acoer::check {
 namespace {

@@ -8,8 +8,8 @@
 #include <random>
 
 #include "emulated_gpu.h"
-#include "layer.h"
-#include "ops.h"
+#include "ops/ops.h"
+#include "train/layer.h"
 
 namespace acoer::check {
 

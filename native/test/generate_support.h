@@ -6,7 +6,7 @@
 
 #include "check.h"
 #include "device_models.h"
-#include "generate.h"
+#include "generate/generate.h"
 
 namespace acoer::check {
 

@@ -1,7 +1,5 @@
 // Which kernels a driver and a card get, and kernels through the driver, against a CUDA runtime and
 // a driver of the test's own. No driver and no card has run any of it.
-#include "gpu_card.h"
-
 #include <dlfcn.h>
 
 #include <cstring>
@@ -10,6 +8,7 @@
 #include <vector>
 
 #include "check.h"
+#include "kernels/gpu/card.h"
 
 namespace acoer::check {
 namespace {

@@ -1,6 +1,4 @@
 // The loader of the CUDA kernels against a CUDA runtime of the test's own: files, names, launches.
-#include "gpu_kernels.h"
-
 #include <cstdio>
 #include <cstring>
 #include <fstream>
@@ -8,6 +6,7 @@
 #include <vector>
 
 #include "check.h"
+#include "kernels/gpu/kernels.h"
 
 namespace acoer::check {
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "base/device.h"
 #include "check.h"
-#include "device.h"
 #include "test_hooks.h"
 
 namespace acoer::check {

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <thread>
 
+#include "base/memory.h"
 #include "check.h"
 #include "device_models.h"
-#include "memory.h"
 
 namespace acoer::check {
 namespace {

@@ -1,9 +1,9 @@
 // The memory of a tape: how much is reported, and what happens if it does not fit.
 #include <ATen/ATen.h>
 
+#include "base/memory.h"
 #include "check.h"
 #include "device_models.h"
-#include "memory.h"
 
 namespace acoer::check {
 namespace {

@@ -5,10 +5,10 @@
 #include <bit>
 
 #include "check.h"
-#include "cpu_dispatch.h"
-#include "cpu_kernels_sets.h"
-#include "ops.h"
-#include "rope.h"
+#include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/sets.h"
+#include "ops/ops.h"
+#include "ops/rope.h"
 
 namespace acoer::check {
 namespace {

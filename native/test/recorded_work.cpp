@@ -8,8 +8,8 @@
 
 #include <cstring>
 
+#include "base/error.h"
 #include "device_memory.h"
-#include "error.h"
 
 namespace acoer::check {
 namespace {

@@ -10,8 +10,8 @@
 #include "check.h"
 #include "device_models.h"
 #include "emulated_gpu.h"
-#include "gpu_adamw.h"
-#include "gpu_ops.h"
+#include "ops/gpu_ops.h"
+#include "train/gpu_adamw.h"
 
 namespace acoer::check {
 namespace {

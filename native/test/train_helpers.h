@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "policy.h"
+#include "model/policy.h"
 
 namespace acoer::check {
 

@@ -9,13 +9,13 @@
 #include <limits>
 #include <vector>
 
-#include "attention.h"
 #include "check.h"
-#include "cpu_kernels_sets.h"
 #include "device_models.h"
-#include "linear.h"
-#include "small_attention.h"
-#include "small_products.h"
+#include "kernels/cpu/sets.h"
+#include "ops/attention.h"
+#include "ops/linear.h"
+#include "ops/small_attention.h"
+#include "ops/small_products.h"
 #include "train_helpers.h"
 
 namespace acoer::check {

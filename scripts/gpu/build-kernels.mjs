@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 /**
- * Compiles the CUDA kernels that the package ships, and writes down in `native/cuda/kernels/kernels.json` what they
- * were made from. No GPU is needed.
+ * Compiles the CUDA kernels of `native/cuda/kernels` into `assets/kernels`, which the package ships, and writes down
+ * what they were made from in kernels.json there. No GPU is needed.
  *
  *   node scripts/gpu/build-kernels.mjs [--check] [--nvrtc DIR]
  *
@@ -30,8 +30,9 @@ import {
 } from '../lib/nvcc.mjs';
 import { packageRoot } from '../lib/paths.mjs';
 
-const KERNELS = join(packageRoot, 'native', 'cuda', 'kernels');
-const RECORD = join(KERNELS, 'kernels.json');
+const SOURCES = join(packageRoot, 'native', 'cuda', 'kernels');
+const SHIPPED = join(packageRoot, 'assets', 'kernels');
+const RECORD = join(SHIPPED, 'kernels.json');
 
 const { values } = parseArgs({
   options: { check: { type: 'boolean', default: false }, nvrtc: { type: 'string' } },
@@ -48,7 +49,7 @@ const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex');
 /** Each file that `name` includes by quotes, itself too: its SHA-256. */
 function hashSources(name, hashes = {}) {
   if (name in hashes) return hashes;
-  const text = readFileSync(join(KERNELS, name), 'utf8');
+  const text = readFileSync(join(SOURCES, name), 'utf8');
   hashes[name] = sha256(text);
   for (const [, included] of text.matchAll(/^#include "([^"]+)"/gm)) {
     // The emulator, which NVIDIA's compilers do not see.
@@ -62,7 +63,7 @@ function compiled(program, before, after, env = process.env) {
   const folder = mkdtempSync(join(tmpdir(), 'acoer-kernels-'));
   const file = join(folder, 'kernels');
   const { status, stderr, stdout } = spawnSync(program, [...before, file, ...after], {
-    cwd: KERNELS,
+    cwd: SOURCES,
     encoding: 'utf8',
     env,
     maxBuffer: 2 ** 26,
@@ -103,7 +104,7 @@ function compileOlder() {
   return { files, names };
 }
 
-/** The newest CUDA's driver first, as native/core/gpu_card.cpp chooses. */
+/** The newest CUDA's driver first, as native/core/kernels/gpu/card.cpp chooses. */
 const SETS = {
   'kernels.fatbin': {
     compiler: 'nvcc',
@@ -145,7 +146,7 @@ function differences(title, set, record, sources) {
     .map((name) => `${name} has changed since ${title} was made`);
   if (set.flags !== record.flags) wrong.push(`the flags of ${title} have changed`);
   for (const [name, { sha256: digest }] of Object.entries(record.files)) {
-    const file = join(KERNELS, name);
+    const file = join(SHIPPED, name);
     if (!existsSync(file) || sha256(readFileSync(file)) !== digest)
       wrong.push(`${name} is not the one of kernels.json`);
   }
@@ -185,8 +186,8 @@ if (values.check) {
     const bytes = Object.values(result.files).reduce((sum, file) => sum + file.length, 0);
     if (bytes >= set.mostBytes) fail(`${title} has ${bytes} bytes`);
     for (const [name, content] of Object.entries(result.files)) {
-      mkdirSync(dirname(join(KERNELS, name)), { recursive: true });
-      writeFileSync(join(KERNELS, name), content);
+      mkdirSync(dirname(join(SHIPPED, name)), { recursive: true });
+      writeFileSync(join(SHIPPED, name), content);
     }
     record[title] = describe(set, version, sources, result);
     console.log(`${title}: ${record[title].kernels.length} kernels, ${bytes} bytes`);

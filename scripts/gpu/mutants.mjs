@@ -21,7 +21,7 @@ const MUTANTS = [
   {
     name: 'stale-graph',
     what: 'a graph is taken for the same rows with more blocks of attention',
-    file: 'gpu_steps.cpp',
+    file: 'generate/gpu_steps.cpp',
     from: 'graphs_.try_emplace(layout);',
     to: 'graphs_.try_emplace(Layout{layout.spans, 1});',
     tests: ['gpu_kernels_graphs_equal_steps'],
@@ -29,7 +29,7 @@ const MUTANTS = [
   {
     name: 'stale-buffer',
     what: 'prompts use, and replace, the scratch whose addresses graphs hold',
-    file: 'decode.cpp',
+    file: 'generate/decode.cpp',
     from: [
       ['makeRoom(prompts_, rows.count());', 'makeRoom(steps_, rows.count());'],
       ['from, to, prompts_, 0', 'from, to, steps_, 0'],
@@ -39,7 +39,7 @@ const MUTANTS = [
   {
     name: 'off-by-one-bucket',
     what: 'a layout has a block of attention too few for the last step of a look',
-    file: 'gpu_steps.cpp',
+    file: 'generate/gpu_steps.cpp',
     from: 'roundedUp(cuda::attentionSplits(longest))',
     to: 'roundedUp(cuda::attentionSplits(longest - 1))',
     tests: ['gpu_kernels_decode_ends_at_a_block'],
@@ -47,7 +47,7 @@ const MUTANTS = [
   {
     name: 'no-reset',
     what: 'the place in the history is not reset where the device begins anew',
-    file: 'gpu_steps.cpp',
+    file: 'generate/gpu_steps.cpp',
     from: '  historyPlace_ = 0;\n',
     to: '',
     tests: ['gpu_kernels_batch_does_not_show'],
@@ -55,7 +55,7 @@ const MUTANTS = [
   {
     name: 'second-policy-stride',
     what: 'rows of the second weights write their logits over those of the first',
-    file: 'decode_gpu.cpp',
+    file: 'generate/decode_gpu.cpp',
     from: 'logits_NV_.narrow(0, begin, end - begin)',
     to: 'logits_NV_.narrow(0, 0, end - begin)',
     tests: ['gpu_kernels_graphs_equal_steps'],
@@ -63,7 +63,7 @@ const MUTANTS = [
   {
     name: 'slot-reuse',
     what: 'a sequence that takes the slot of one that ended goes on with its state',
-    file: 'gpu_steps.cpp',
+    file: 'generate/gpu_steps.cpp',
     from: 'if (rows != expected_ ||',
     to: 'if (rows.size() != expected_.size() ||',
     tests: ['gpu_kernels_batch_does_not_show'],
@@ -71,7 +71,7 @@ const MUTANTS = [
   {
     name: 'seed-reuse',
     what: 'the random counter begins anew with every upload',
-    file: 'gpu_steps.cpp',
+    file: 'generate/gpu_steps.cpp',
     from: 'samplers[n].position = static_cast<uint64_t>(row.drawn);',
     to: 'samplers[n].position = 0;',
     tests: ['gpu_kernels_batch_does_not_show'],
@@ -79,7 +79,7 @@ const MUTANTS = [
   {
     name: 'pending-error',
     what: "a failed call leaves the runtime's error for libtorch",
-    file: 'gpu_kernels.cpp',
+    file: 'kernels/gpu/kernels.cpp',
     from: '  if (getLastError != nullptr) getLastError();\n',
     to: '',
     tests: ['gpu_kernels_leave_no_error_behind'],
@@ -87,7 +87,7 @@ const MUTANTS = [
   {
     name: 'wrong-stream',
     what: 'a kernel of a step goes to the default stream',
-    file: 'gpu_steps.cpp',
+    file: 'generate/gpu_steps.cpp',
     from: '.capacity = kStepsPerLook},\n      stream);',
     to: '.capacity = kStepsPerLook},\n      nullptr);',
     tests: ['gpu_kernels_cancel_between_looks'],
@@ -95,7 +95,7 @@ const MUTANTS = [
   {
     name: 'shared-prompt-position',
     what: 'a sample gets a position too few of its prompt',
-    file: 'generate_admission.cpp',
+    file: 'generate/admission.cpp',
     from: 'cache_.copySlot(*group_.cache, prompt, shared, slot, positions);',
     to: 'cache_.copySlot(*group_.cache, prompt, shared, slot, positions - 1);',
     tests: ['gpu_kernels_graphs_survive_longer_prompts'],
@@ -103,7 +103,7 @@ const MUTANTS = [
   {
     name: 'short-scratch',
     what: 'the end of a look lies beyond the scratch that was reserved for attention',
-    file: 'gpu_steps.cpp',
+    file: 'generate/gpu_steps.cpp',
     from: 'std::min(rows[n].position + steps, cache_.positions())',
     to: 'rows[n].position + steps',
     tests: ['gpu_kernels_decode_ends_at_a_block'],
@@ -111,7 +111,7 @@ const MUTANTS = [
   {
     name: 'unbounded-graphs',
     what: 'graphs are never forgotten',
-    file: 'gpu_steps.cpp',
+    file: 'generate/gpu_steps.cpp',
     from: 'if (graphs_.size() <= kMostGraphs) return;',
     to: 'return;',
     tests: ['gpu_kernels_graphs_are_bounded'],
@@ -156,6 +156,10 @@ cpSync(join(packageRoot, 'native'), native, {
   recursive: true,
   preserveTimestamps: true,
   filter: (path) => !relative(join(packageRoot, 'native'), path).startsWith('build'),
+});
+cpSync(join(packageRoot, 'assets', 'kernels'), join(copy, 'assets', 'kernels'), {
+  recursive: true,
+  preserveTimestamps: true,
 });
 const libtorch = run('node', [join(packageRoot, 'scripts', 'setup.mjs'), '--print']);
 if (libtorch.status !== 0) fail('no libtorch; run node scripts/setup.mjs');

@@ -150,7 +150,7 @@ def decode_attention(bandwidth):
 
 
 def sampler():
-    """The sampler's passes over the logits (native/core/sampler_tensor_ops.cpp) in float64 and float32."""
+    """The sampler's passes over the logits (native/core/generate/sampler_tensor_ops.cpp) in float64 and float32."""
     logits = torch.randn(ROWS, VOCAB, device=device)
     for dtype in (torch.float64, torch.float32):
         draw = seconds(graphed(lambda: torch.cumsum(torch.softmax(logits.to(dtype), 1), 1)), 5)

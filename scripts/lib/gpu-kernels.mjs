@@ -1,13 +1,13 @@
 /**
- * Which of acoer's CUDA kernels a driver and its cards take, by the rules of `native/core/gpu_card.cpp`, which asks the
- * driver itself when an engine starts.
+ * Which of acoer's CUDA kernels a driver and its cards take, by the rules of `native/core/kernels/gpu/card.cpp`, which
+ * asks the driver itself when an engine starts.
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { packageRoot } from './paths.mjs';
 import { atLeast } from './versions.mjs';
 
-const RECORD = join(packageRoot, 'native', 'cuda', 'kernels', 'kernels.json');
+const RECORD = join(packageRoot, 'assets', 'kernels', 'kernels.json');
 const CAPABILITY_AT_LEAST = '8.0';
 /** The set for older drivers is machine code, and this is the first card that it is not for. */
 const NOT_BY_OLDER_SET = '10.0';

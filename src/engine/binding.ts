@@ -30,7 +30,7 @@ export type PolicyId = number & { readonly __policy: unique symbol };
 
 /**
  * How rotary frequencies are stretched for contexts beyond the `originalPositions` of pre-training; see
- * native/core/rope.cpp.
+ * native/core/ops/rope.cpp.
  */
 export type NativeRopeScaling =
   | {
@@ -52,7 +52,7 @@ export type NativeRopeScaling =
       attentionFactor: number;
     };
 
-/** Everything that determines a model's weights and how to compute with them; see native/core/model.h. */
+/** Everything that determines a model's weights and how to compute with them; see native/core/model/model.h. */
 export interface NativeModelSpec {
   vocabSize: number;
   hiddenSize: number;
@@ -223,7 +223,7 @@ export interface NativeMemory {
   peakTensorBytes: number | null;
 }
 
-/** The measured peak rates of the machine (native/core/ceilings.h). */
+/** The measured peak rates of the machine (native/core/base/ceilings.h). */
 export interface NativeCeilings {
   readBytesPerSecond: number;
   matmulFlopsPerSecond: number;

@@ -1,6 +1,6 @@
 /**
  * The rotary embedding that a config.json asks for: `rope_scaling` in the hub's files, `rope_parameters` in
- * those of transformers 5. What the numbers mean is computed in native/core/rope.cpp.
+ * those of transformers 5. What the numbers mean is computed in native/core/ops/rope.cpp.
  */
 import { z } from 'zod';
 import type { NativeRopeScaling } from '../engine/binding';

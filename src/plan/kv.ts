@@ -1,4 +1,4 @@
-/** Memory for keys and values, as native/core/generate_plan.cpp and generate_admission.cpp allocate it. */
+/** Memory for keys and values, as plan.cpp and admission.cpp of native/core/generate allocate it. */
 import { kvBytesPerToken, type ModelShape } from './cost';
 import type { PlannedWork } from './workload';
 

@@ -70,7 +70,7 @@ const CUDA_CONTEXT_BYTES = 1.3e9;
 const KEEP_SHARE = { cpu: 1 / 4, cuda: 3 / 4 };
 /** model.h: kSmallModelBytes. */
 const MAX_SMALL_BYTES = 64 * MIB;
-/** generate_admission.cpp: prompts are prefilled together up to this many tokens. */
+/** generate/admission.cpp: prompts are prefilled together up to this many tokens. */
 const PREFILL_TOKENS = 2048;
 /** head.cpp: logits are computed for this many elements at a time, for at least 64 tokens. */
 const CHUNK_ELEMENTS = 2 ** 24;

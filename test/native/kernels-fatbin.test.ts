@@ -1,4 +1,4 @@
-/** The shipped CUDA kernels: made from the sources beside them, and the ones that the loader's table asks for. */
+/** The shipped CUDA kernels: made from their sources, and the ones that the loader's table asks for. */
 import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,14 +8,15 @@ import { temporaryFolder } from '../helpers/fake-libtorch';
 jest.setTimeout(30 * 60_000);
 
 const ROOT = join(__dirname, '..', '..');
-const KERNELS = join(ROOT, 'native', 'cuda', 'kernels');
+const SOURCES = join(ROOT, 'native', 'cuda', 'kernels');
+const SHIPPED = join(ROOT, 'assets', 'kernels');
 
 interface KernelSet {
   driverAtLeast: number;
   files: Record<string, { bytes: number }>;
   kernels: string[];
 }
-const SETS = JSON.parse(readFileSync(join(KERNELS, 'kernels.json'), 'utf8')) as Record<string, KernelSet>;
+const SETS = JSON.parse(readFileSync(join(SHIPPED, 'kernels.json'), 'utf8')) as Record<string, KernelSet>;
 
 // Where a compiler of the recorded version is, the script makes its set anew and compares the bytes.
 // ACOER_NVRTC names the folder of the one that makes the set of older drivers.
@@ -54,7 +55,7 @@ test('the drivers and sizes are those of the documentation', () => {
      int main() { for (const auto& kernel : kKernels) std::printf("%s %s\\n", kernel.name, widerKernel(kernel.name).c_str()); }`,
   );
   const program = join(folder, 'names');
-  const { status, stderr } = spawnSync('g++', ['-std=c++20', '-I', KERNELS, '-o', program, source], {
+  const { status, stderr } = spawnSync('g++', ['-std=c++20', '-I', SOURCES, '-o', program, source], {
     encoding: 'utf8',
   });
   expect({ status, stderr }).toEqual({ status: 0, stderr: '' });

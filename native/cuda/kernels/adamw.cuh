@@ -42,7 +42,7 @@ __device__ __forceinline__ void gradientSquares(const GradientSquaresArgs& a) {
   if (threadIdx.x == 0) a.sums_B[blockIdx.x] = sum;
 }
 
-// Operation by operation what updateParameter in native/core/adamw.cpp does.
+// Operation by operation what updateParameter in native/core/train/adamw.cpp does.
 __device__ __forceinline__ void adamW(const AdamWArgs& a) {
   const AdamWPart part = partOfBlock(a.tensors, a.tensorCount);
   const AdamWTensor& t = part.tensor;

@@ -1,4 +1,4 @@
-// The LoRA dropout mask, bit for bit that of dropoutMask in native/core/dropout.cpp.
+// The LoRA dropout mask, bit for bit that of dropoutMask in native/core/ops/dropout.cpp.
 #pragma once
 
 #include "dropout_args.h"

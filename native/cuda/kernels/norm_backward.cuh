@@ -8,7 +8,7 @@
 namespace acoer::cuda {
 
 // With n = x r and g = dy w: dx = r (g - n mean(g n)), in fp32 and rounded to T once, then again
-// after the residual is added: backwardOps in native/core/norm.cpp.
+// after the residual is added: backwardOps in native/core/ops/norm.cpp.
 template <class T>
 __device__ __forceinline__ void normBackward(const NormBackwardArgs& a) {
   const int64_t row = int64_t{blockIdx.x} * a.width;

@@ -1,4 +1,4 @@
-// Philox4x32-10 and the sampler's number, bit for bit those of native/core/philox.h.
+// Philox4x32-10 and the sampler's number, bit for bit those of native/core/base/philox.h.
 #pragma once
 
 #include "port.cuh"

@@ -1,4 +1,4 @@
-// From logits to tokens: native/core/sampler.cpp on the device, without fp64.
+// From logits to tokens: native/core/generate/sampler.cpp on the device, without fp64.
 //
 // Weights are integers (sampler_logits.cuh) and the random number is compared as one, so sums are
 // exact and the only rounding is that of each weight, at most 2^-24 of itself. A row draws the

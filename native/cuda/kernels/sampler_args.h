@@ -75,7 +75,7 @@ struct LogitBlock {
   int32_t finite;
 };
 
-// Draw of native/core/sampler.h.
+// Draw of native/core/generate/sampler.h.
 struct SampledToken {
   int32_t id;
   float logprob, entropy;

@@ -128,8 +128,8 @@ __device__ __forceinline__ uint32_t minPKey(float largest, FloatPair reach) {
   return orderedKey(sum + 0.0F) + (lost > 0 ? 1 : 0);
 }
 
-// Top-k, top-p, min-p, one after the other as in native/core/sampler.cpp. `exponent` is that of the
-// row's weights after the penalty, `largestKey` the largest logit's.
+// Top-k, top-p, min-p, one after the other as in native/core/generate/sampler.cpp. `exponent` is
+// that of the row's weights after the penalty, `largestKey` the largest logit's.
 __device__ __forceinline__ Kept filterLogits(const LogitRow& row, const LogitBlock* blocks_B,
                                              const SamplerRow& options, int exponent,
                                              uint32_t largestKey) {

@@ -80,7 +80,8 @@ struct LogitRow {
   FloatPair penalty, inversePenalty;
   int vocab;
 
-  // The penalty as in penalised() of native/core/sampler.cpp, where the product is one of fp64.
+  // The penalty as in penalised() of native/core/generate/sampler.cpp, where the product is one of
+  // fp64.
   __device__ __forceinline__ float penalised(float logit) const {
     const FloatPair factor = logit < 0 ? penalty : inversePenalty;
     const float high = __fmul_rn(logit, factor.high);

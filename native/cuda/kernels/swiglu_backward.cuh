@@ -8,7 +8,7 @@ namespace acoer::cuda {
 
 // With s = sigmoid(gate): d(silu(gate))/dgate = s (1 + gate (1 - s)). dy up, its product with that,
 // silu, and silu dy are each rounded to T, as the operations of swigluBackward in
-// native/core/norm.cpp round them.
+// native/core/ops/norm.cpp round them.
 template <class T>
 __device__ __forceinline__ void swigluBackward(const SwigluBackwardArgs& a) {
   const int f = (blockIdx.y * kSwigluThreads + threadIdx.x) * kPack;

@@ -9,9 +9,9 @@
 #include <optional>
 
 #include "../emu/cuda_emu.h"
-#include "error.h"
-#include "gpu_kernels.h"
+#include "base/error.h"
 #include "host_blocks.h"
+#include "kernels/gpu/kernels.h"
 
 namespace acoer::check {
 namespace {

@@ -9,9 +9,9 @@
 #include <cstdio>
 
 #include "../emu/check.h"
-#include "device.h"
-#include "gpu_kernels.h"
+#include "base/device.h"
 #include "host_blocks.h"
+#include "kernels/gpu/kernels.h"
 #include "launch.h"
 
 namespace {

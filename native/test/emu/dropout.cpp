@@ -1,8 +1,8 @@
-// The dropout mask's kernel against the loop of dropoutMask in native/core/dropout.cpp, bit for
+// The dropout mask's kernel against the loop of dropoutMask in native/core/ops/dropout.cpp, bit for
 // bit.
 #include "kernels/dropout.cuh"
 
-#include "../../core/philox.h"
+#include "../../core/base/philox.h"
 #include "check.h"
 
 using namespace acoer::cuda;

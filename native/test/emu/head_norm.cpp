@@ -1,5 +1,6 @@
 // Norm and rotary embedding of heads in place of the fused projection, forward and backward,
-// against float64 and against the roundings of rmsRotate and backwardOps in native/core/norm.cpp.
+// against float64 and against the roundings of rmsRotate and backwardOps in
+// native/core/ops/norm.cpp.
 #include "kernels/head_norm.cuh"
 
 #include "check.h"

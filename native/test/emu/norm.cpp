@@ -1,4 +1,5 @@
-// The RMSNorm kernel against float64 and against the roundings of rmsNorm in native/core/ops.cpp.
+// The RMSNorm kernel against float64 and against the roundings of rmsNorm in
+// native/core/ops/ops.cpp.
 #include "kernels/norm.cuh"
 
 #include "check.h"

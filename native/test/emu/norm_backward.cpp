@@ -1,5 +1,5 @@
 // The backward of RMSNorm against float64 and against the roundings of backwardOps in
-// native/core/norm.cpp.
+// native/core/ops/norm.cpp.
 #include "kernels/norm_backward.cuh"
 
 #include "check.h"

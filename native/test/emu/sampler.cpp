@@ -1,10 +1,11 @@
-// The sampler's kernels against the semantics of native/core/sampler.cpp, computed here in float64.
+// The sampler's kernels against the semantics of native/core/generate/sampler.cpp, computed here in
+// float64.
 #include "kernels/sampler.cuh"
 
 #include <algorithm>
 #include <optional>
 
-#include "../../core/philox.h"
+#include "../../core/base/philox.h"
 #include "check.h"
 
 using namespace acoer::cuda;

@@ -1,4 +1,4 @@
-// The SwiGLU kernel against float64 and against the roundings of swiglu in native/core/ops.cpp.
+// The SwiGLU kernel against float64 and against the roundings of swiglu in native/core/ops/ops.cpp.
 #include "kernels/swiglu.cuh"
 
 #include "check.h"

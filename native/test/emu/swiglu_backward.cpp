@@ -1,5 +1,5 @@
 // The backward of SwiGLU against float64 and against the roundings of swigluBackward in
-// native/core/norm.cpp.
+// native/core/ops/norm.cpp.
 #include "kernels/swiglu_backward.cuh"
 
 #include "check.h"

@@ -26,9 +26,9 @@ const SLOWEST = {
   cuda: { bytesPerMs: 2e7, flopsPerMs: 1e9 },
 } as const;
 
-/** Prompts are read together up to this many tokens (native/core/generate.cpp), a longer one alone. */
+/** Prompts are read together up to this many tokens (native/core/generate/generate.cpp), a longer one alone. */
 const PREFILL_TOKENS = 2_048;
-/** On a GPU the host looks every so many tokens (native/core/gpu_steps.h). */
+/** On a GPU the host looks every so many tokens (native/core/generate/gpu_steps.h). */
 const TOKENS_PER_LOOK = 8;
 
 /**

@@ -1,0 +1,208 @@
+#include "base/device.h"
+
+#include <ATen/Context.h>
+#include <ATen/detail/CUDAHooksInterface.h>
+#include <c10/core/CachingDeviceAllocator.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+#include <c10/util/Exception.h>
+#include <dlfcn.h>
+#include <linux/limits.h>
+
+#include <filesystem>
+#include <mutex>
+
+#include "../cuda/acoer_cuda.h"
+#include "base/error.h"
+#include "base/host.h"
+
+namespace acoer {
+namespace {
+
+struct DeviceLibraries {
+  bool libtorchHasCuda = false;
+  std::string loadError;  // why a library that exists did not load
+  decltype(&acoerCudaLimitMemory) cudaLimitMemory = nullptr;
+};
+
+std::string lastLoadError() {
+  const char* text = dlerror();
+  return text != nullptr ? text : "unknown error";
+}
+
+std::filesystem::path libtorchFolder() {
+  void* cpu = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+  if (cpu == nullptr)
+    fail(ErrorCode::kInternal, "libtorch_cpu.so is not loaded: " + lastLoadError());
+  char folder[PATH_MAX];
+  const int found = dlinfo(cpu, RTLD_DI_ORIGIN, folder);
+  dlclose(cpu);
+  if (found != 0) fail(ErrorCode::kInternal, "libtorch_cpu.so has no folder: " + lastLoadError());
+  return folder;
+}
+
+std::filesystem::path ownFolder() {
+  Dl_info info;
+  if (dladdr(reinterpret_cast<void*>(&resolveDevice), &info) == 0) return {};
+  return std::filesystem::path(info.dli_fname).parent_path();
+}
+
+void loadKernels(DeviceLibraries& libraries) {
+  const auto path = ownFolder() / "libacoer_cuda.so";
+  if (!std::filesystem::exists(path)) return;
+  void* kernels = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (kernels == nullptr) {
+    libraries.loadError = lastLoadError();
+    return;
+  }
+  const auto abi = reinterpret_cast<decltype(&acoerCudaAbi)>(dlsym(kernels, "acoerCudaAbi"));
+  if (abi == nullptr || abi() != ACOER_CUDA_ABI) {
+    libraries.loadError =
+        path.string() + " was built from another version of acoer; run npx acoer setup";
+    return;
+  }
+  libraries.cudaLimitMemory =
+      reinterpret_cast<decltype(&acoerCudaLimitMemory)>(dlsym(kernels, "acoerCudaLimitMemory"));
+}
+
+const DeviceLibraries& deviceLibraries() {
+  static DeviceLibraries libraries;
+  static std::once_flag once;
+  std::call_once(once, [] {
+    const auto path = libtorchFolder() / "libtorch_cuda.so";
+    if (!std::filesystem::exists(path)) return;
+    if (dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
+      libraries.loadError = lastLoadError();
+      return;
+    }
+    libraries.libtorchHasCuda = true;
+    loadKernels(libraries);
+  });
+  return libraries;
+}
+
+int64_t cudaDeviceCount() {
+  if (!c10::impl::hasDeviceGuardImpl(c10::kCUDA)) return 0;
+  return c10::impl::getDeviceGuardImpl(c10::kCUDA)->deviceCount();
+}
+
+c10::Device cudaDevice(const std::string& name) {
+  const DeviceLibraries& libraries = deviceLibraries();
+  if (!libraries.libtorchHasCuda) {
+    fail(ErrorCode::kDevice,
+         "device " + name + ": " +
+             (libraries.loadError.empty()
+                  ? "the libtorch in use was built without CUDA"
+                  : "libtorch's CUDA part does not load: " + libraries.loadError) +
+             "; use device cpu, or run npx acoer setup on the machine with the GPU");
+  }
+  const int64_t count = cudaDeviceCount();
+  if (count == 0) {
+    fail(ErrorCode::kDevice,
+         "device " + name +
+             ": there is no usable NVIDIA GPU or driver here (nvidia-smi shows what "
+             "the system sees); use device cpu");
+  }
+  const int64_t index = name == "cuda" || name == "auto" ? 0 : std::stol(name.substr(5));
+  if (index >= count) {
+    fail(ErrorCode::kDevice, "device " + name + ": this machine has " + std::to_string(count) +
+                                 " CUDA device(s), numbered from 0");
+  }
+  return {c10::kCUDA, static_cast<c10::DeviceIndex>(index)};
+}
+
+// The card's name from NVIDIA's driver library, which the CUDA runtime has already loaded. Its
+// functions never change, so no header is needed. Returns `otherwise` if it does not tell.
+std::string cardName(int index, const std::string& otherwise) {
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+  if (driver == nullptr) return otherwise;
+  const auto initialise = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
+  const auto handleOf = reinterpret_cast<int (*)(int*, int)>(dlsym(driver, "cuDeviceGet"));
+  const auto nameOf = reinterpret_cast<int (*)(char*, int, int)>(dlsym(driver, "cuDeviceGetName"));
+  int handle = 0;
+  char name[256] = "";
+  const bool known = initialise != nullptr && handleOf != nullptr && nameOf != nullptr &&
+                     initialise(0) == 0 && handleOf(&handle, index) == 0 &&
+                     nameOf(name, sizeof(name), handle) == 0 && name[0] != '\0';
+  dlclose(driver);
+  return known ? name : otherwise;
+}
+
+bool isCudaName(const std::string& name) {
+  if (name == "cuda") return true;
+  if (name.rfind("cuda:", 0) != 0 || name.size() < 6 || name.size() > 7) return false;
+  return name.find_first_not_of("0123456789", 5) == std::string::npos;
+}
+
+}  // namespace
+
+c10::Device resolveDevice(const std::string& name) {
+  deviceLibraries();  // before the first question about CUDA
+  if (name == "cpu") return c10::kCPU;
+  if (name == "auto") {
+    return cudaDeviceCount() > 0 ? cudaDevice(name) : c10::Device(c10::kCPU);
+  }
+  if (isCudaName(name)) return cudaDevice(name);
+  fail(ErrorCode::kBadArgument, "device must be auto, cpu, cuda or cuda:<n>, not \"" + name + "\"");
+}
+
+void computeOn(c10::Device device) {
+  if (device.is_cpu()) return;
+  try {
+    at::globalContext().lazyInitDevice(device.type());
+    const auto* guard = c10::impl::getDeviceGuardImpl(device.type());
+    guard->setDevice(device);
+    if (guard->getStream(device) != guard->getDefaultStream(device)) return;
+    // cuBLAS may otherwise add up the parts of a product in bf16, in training other parts than in
+    // sampling.
+    at::globalContext().setAllowBF16ReductionCuBLAS(false);
+    guard->exchangeStream(guard->getStreamFromGlobalPool(device));
+  } catch (const c10::Error& error) {
+    fail(ErrorCode::kDevice, device.str() + ": " + error.what_without_backtrace());
+  }
+}
+
+std::string cudaVersion() {
+  if (!deviceLibraries().libtorchHasCuda) return "";
+  // cudart encodes 13.0 as 13000.
+  const long version = at::detail::getCUDAHooks().versionCUDART();
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+
+DeviceFacts deviceFacts(c10::Device device) {
+  DeviceFacts facts{.device = device.str(), .name = device.str()};
+  if (device.is_cpu()) {
+    facts.name = processorName();
+    const MachineMemory memory = machineMemory();
+    facts.totalBytes = memory.totalBytes;
+    facts.freeBytes = memory.freeBytes;
+    return facts;
+  }
+  facts.name = cardName(device.index(), facts.device);
+  try {
+    const auto [free, total] =
+        c10::getDeviceAllocator(device.type())->getMemoryInfo(device.index());
+    facts.freeBytes = static_cast<int64_t>(free);
+    facts.totalBytes = static_cast<int64_t>(total);
+  } catch (const c10::Error& error) {
+    fail(ErrorCode::kDevice, facts.device + ": " + error.what_without_backtrace());
+  }
+  return facts;
+}
+
+void limitDeviceMemory(c10::Device device, int64_t bytes) {
+  const DeviceLibraries& libraries = deviceLibraries();
+  if (libraries.cudaLimitMemory == nullptr) {
+    fail(ErrorCode::kDevice,
+         "memoryLimitBytes on " + device.str() +
+             " needs libacoer_cuda.so, which is built where the CUDA toolkit "
+             "is installed; set no limit, or install the toolkit and run npx acoer setup");
+  }
+  const c10::OptionalDeviceGuard guard(device);
+  at::globalContext().lazyInitDevice(c10::kCUDA);
+  const int64_t total = deviceFacts(device).totalBytes;
+  libraries.cudaLimitMemory(device.index(),
+                            std::min(1.0, static_cast<double>(bytes) / static_cast<double>(total)));
+}
+
+}  // namespace acoer

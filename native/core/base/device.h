@@ -1,0 +1,40 @@
+// Which device an engine runs on. The only place that loads CUDA's libraries, once per process:
+// libtorch_cuda.so if it lies next to libtorch_cpu.so, then libacoer_cuda.so if it lies next to
+// this binary. This must happen before anything asks libtorch about CUDA, because libtorch keeps
+// its first answer.
+#pragma once
+
+#include <c10/core/Device.h>
+
+#include <string>
+
+namespace acoer {
+
+// "cpu", "cuda", "cuda:<n>", or "auto" (cuda if there is one). Throws kDevice if the device is not
+// available and kBadArgument for any other name.
+c10::Device resolveDevice(const std::string& name);
+
+// The CUDA version that libtorch was built with, such as "13.0"; empty without CUDA.
+std::string cudaVersion();
+
+// Makes the calling thread compute on `device` with settings that hold for all of acoer: on a CUDA
+// device, on a stream of the thread's own, since graphs (kernels/gpu/graph.h) cannot be recorded on
+// the default one, and with sums of bf16 products in fp32. Call it before the thread's first tensor
+// there, since work of two streams is not ordered; later calls change nothing. Throws kDevice if
+// CUDA does not start.
+void computeOn(c10::Device device);
+
+struct DeviceFacts {
+  std::string device;  // "cpu", "cuda:0"
+  std::string name;    // of the processor or the card
+  int64_t totalBytes = 0;
+  int64_t freeBytes = 0;
+};
+
+DeviceFacts deviceFacts(c10::Device device);
+
+// Limits how much of a CUDA device's memory libtorch's allocator may take in this process. Throws
+// kDevice without the optional library libacoer_cuda.so, which does it.
+void limitDeviceMemory(c10::Device device, int64_t bytes);
+
+}  // namespace acoer

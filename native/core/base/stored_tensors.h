@@ -1,0 +1,71 @@
+// Named tensors in files. TypeScript reads the headers (src/models/safetensors.ts) and tells where
+// each tensor is stored; this reads tensors into memory and writes safetensors files.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/cancel.h"
+
+namespace acoer {
+
+struct StoredTensor {
+  std::string name;
+  int64_t file = 0;   // index into TensorTable::files
+  std::string dtype;  // as safetensors names it: "BF16", "F32", ...
+  std::vector<int64_t> shape;
+  int64_t begin = 0, end = 0;  // bytes from the start of the file
+};
+
+struct StoredFile {
+  int descriptor = -1;  // open for reading while the table is in use; closed by the caller
+  std::string path;     // for messages
+};
+
+struct TensorTable {
+  std::vector<StoredFile> files;
+  std::vector<StoredTensor> tensors;
+};
+
+// Reads the tensors of a table by name, with pread, so that a file that shrinks meanwhile causes an
+// error and not a signal.
+class TensorReader {
+ public:
+  // Checks that every name occurs once and that every tensor ends within the actual size of its
+  // file. Throws kBadFile, or kBadArgument for a table without files or a tensor in none of them.
+  explicit TensorReader(const TensorTable& table);
+
+  const std::map<std::string, const StoredTensor*>& tensors() const { return tensors_; }
+  const std::string& pathOf(const StoredTensor& tensor) const;
+  // "PATH lacks" or "PATH and the other shards lack": the start of a message.
+  std::string lacks() const;
+
+  // The tensor `name`, which can be read into a tensor of `shape` and type `wanted`. Throws
+  // kBadFile if it is missing or not of a floating type (or, for int64, not I64), kBadShape if the
+  // shapes differ.
+  const StoredTensor& check(const std::string& name, c10::ArrayRef<int64_t> shape,
+                            at::ScalarType wanted) const;
+  // Fills `out`, a CPU tensor (any strides), converting the type. Throws what check() throws.
+  void read(const std::string& name, const at::Tensor& out, const Cancel& cancel) const;
+
+ private:
+  void checkPlace(const StoredTensor& tensor, const std::vector<int64_t>& fileSizes) const;
+  void readBytes(const StoredFile& file, int64_t from, int64_t count, char* out,
+                 const Cancel& cancel) const;
+
+  const std::vector<StoredFile>& files_;
+  std::map<std::string, const StoredTensor*> tensors_;
+};
+
+// Writes the tensors (copied to the CPU one at a time) with metadata {"format": "pt"}, wider types
+// first and then by name, like the reference writer. Names must not need JSON escapes. Throws
+// kBadFile.
+void writeSafetensors(const std::string& path,
+                      const std::vector<std::pair<std::string, at::Tensor>>& tensors);
+
+}  // namespace acoer

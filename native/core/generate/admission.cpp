@@ -1,0 +1,224 @@
+// Admission: which waiting sample enters which slot, and when prompts are prefilled.
+#include <algorithm>
+
+#include "generate/run.h"
+#include "kernels/cpu/kernels.h"
+
+namespace acoer {
+namespace {
+
+// Prompts are prefilled together up to this many tokens: enough rows to use the weights well.
+constexpr int64_t kPrefillTokens = 2048;
+// The cache has room for at least this many positions, so that short runs grow it once.
+constexpr int64_t kFirstPositions = 64;
+
+}  // namespace
+
+// Positions that the samples of a request share: whole tiles of its prompt without the last token,
+// which is left to the decode steps.
+int64_t GenerateRun::sharedOf(const GenerateRequest& request) const {
+  if (request.numSamples < 2 || !decoder_.readsSharedPositions()) return 0;
+  return (static_cast<int64_t>(request.promptIds.size()) - 1) / kernels::kKeyTile *
+         kernels::kKeyTile;
+}
+
+// `addsShared`: what the request shares is not there yet.
+GenerateRun::Demand GenerateRun::demandWith(Demand demand, const GenerateRequest& request,
+                                            int64_t samples, bool addsShared) const {
+  const int64_t needed = positionsNeeded(request), shared = sharedOf(request);
+  demand.sequences += samples;
+  demand.longest = std::max(demand.longest, needed);
+  demand.longestOwn = std::max(demand.longestOwn, needed - shared);
+  if (addsShared) demand.shared += shared;
+  return demand;
+}
+
+GenerateRun::Demand GenerateRun::liveDemand() const {
+  Demand demand{.shared = sharedPositions_};
+  for (const Sequence& sequence : slots_) {
+    if (!sequence.done) demand = demandWith(demand, requestOf(sequence), 1, false);
+  }
+  return demand;
+}
+
+// Every slot has room for the longest sequence, next to `held` positions of prefilled prompts: all
+// slots if their room is fixed, else one for each sequence. Sequences count as if none shared its
+// prompt, as the plan of a run counts them (src/plan/kv.ts). Where all share, that is more than
+// they take: each prompt is there once, and each of its samples counts it. Short prompts beside
+// long ones can take more than that, since the slots are alike.
+bool GenerateRun::fits(const Demand& demand, int64_t held) const {
+  const int64_t taken = budget_.fixed
+                            ? cache_.slots() * cache_.positions()
+                            : std::max(demand.sequences * demand.longest,
+                                       demand.sequences * demand.longestOwn + demand.shared);
+  return demand.sequences <= budget_.maxSlots && taken + held <= budget_.positions;
+}
+
+int64_t GenerateRun::longestOwnLive() const {
+  int64_t longest = 0;
+  for (const Sequence& s : slots_) {
+    if (!s.done) longest = std::max(longest, s.own(positionsNeeded(requestOf(s))));
+  }
+  return longest;
+}
+
+// Moves the next requests whose first samples fit now into group_; false if none fits.
+bool GenerateRun::prepareGroup() {
+  Demand demand = liveDemand();
+  int64_t tokens = 0, promptLength = 0, prompts = 0;
+  const size_t begin = nextRequest_;
+  while (nextRequest_ < requests_.size()) {
+    const GenerateRequest& request = requests_[nextRequest_];
+    promptLength = std::max(promptLength, promptPositions(request));
+    tokens += static_cast<int64_t>(request.promptIds.size());
+    if (prompts > 0 && tokens > kPrefillTokens) break;
+    if (!fits(demandWith(demand, request, 1, true), (prompts + 1) * promptLength)) break;
+    group_.positions = (prompts + 1) * promptLength;
+    prompts += 1;
+    demand = demandWith(demand, request, request.numSamples, true);
+    nextRequest_ += 1;
+  }
+  if (prompts == 0) return false;
+  group_.begin = group_.request = begin;
+  group_.end = nextRequest_;
+  group_.sample = 0;
+  return true;
+}
+
+void GenerateRun::prefillGroup() {
+  const auto start = Clock::now();
+  std::vector<size_t> order;
+  int64_t longest = 0, tokens = 0;
+  for (size_t r = group_.begin; r < group_.end; ++r) {
+    order.push_back(r);
+    longest = std::max(longest, static_cast<int64_t>(requests_[r].promptIds.size()) - 1);
+    tokens += static_cast<int64_t>(requests_[r].promptIds.size());
+  }
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return policyOf_[a] < policyOf_[b]; });
+  // A prompt's last token is left to the decode steps of its samples, which need its logits.
+  DecodeRows rows;
+  for (size_t r : order) {
+    const auto& ids = requests_[r].promptIds;
+    for (size_t t = 0; t + 1 < ids.size(); ++t) {
+      rows.add(policyOf_[r], ids[t], static_cast<int64_t>(r - group_.begin),
+               static_cast<int64_t>(t));
+    }
+  }
+  group_.cache.emplace(decoder_.makeCache());
+  group_.cache->resize(static_cast<int64_t>(group_.end - group_.begin), longest, 0, 0);
+  const auto shouldContinue = [&](double done) {
+    report(stats_.promptTokens + static_cast<int64_t>(done * static_cast<double>(tokens)));
+    return !cancel_.requested();
+  };
+  if (rows.count() > 0) decoder_.prefill(rows, *group_.cache, shouldContinue);
+  stats_.promptTokens += tokens;
+  stats_.prefillMs += millisecondsSince(start);
+}
+
+// Whether a sample is ready in group_ and fits now.
+bool GenerateRun::enterable() {
+  if (cancel_.requested()) return false;
+  if (group_.empty()) {
+    group_.cache.reset();
+    group_.positions = 0;
+    if (nextRequest_ == requests_.size() || !prepareGroup()) return false;
+    prefillGroup();
+    if (cancel_.requested()) return false;
+  }
+  const bool first = group_.sample == 0;
+  return fits(demandWith(liveDemand(), requests_[group_.request], 1, first), group_.positions);
+}
+
+GenerateRun::Sequence GenerateRun::makeSequence() {
+  const GenerateRequest& request = requests_[group_.request];
+  Sequence sequence;
+  sequence.out.request = static_cast<int64_t>(group_.request);
+  sequence.out.sample = group_.sample;
+  sequence.policy = policyOf_[group_.request];
+  sequence.nextId = request.promptIds.back();
+  sequence.nextPosition = static_cast<int64_t>(request.promptIds.size()) - 1;
+  if (request.sampling.repetitionPenalty != 1) {
+    sequence.seen.emplace(request.promptIds.begin(), request.promptIds.end());
+  }
+  return sequence;
+}
+
+// The first positions of a prompt of the group in a cache of their own, since the group's goes when
+// its last sample has entered. Freed with the last sample that reads them.
+std::shared_ptr<const KvCache> GenerateRun::sharePrompt(int64_t prompt, int64_t positions) {
+  auto cache = std::make_unique<KvCache>(decoder_.makeCache());
+  cache->resize(1, positions, 0, 0);
+  cache->copySlot(*group_.cache, prompt, 0, 0, positions);
+  sharedPositions_ += positions;
+  return {cache.release(), [this](const KvCache* freed) {
+            sharedPositions_ -= freed->positions();
+            delete freed;
+          }};
+}
+
+void GenerateRun::place(Sequence&& sequence, int64_t slot) {
+  const GenerateRequest& request = requests_[group_.request];
+  const int64_t prompt = static_cast<int64_t>(group_.request - group_.begin);
+  const int64_t shared = sharedOf(request), positions = sequence.nextPosition - shared;
+  if (shared > 0 && group_.sample == 0) group_.shared = sharePrompt(prompt, shared);
+  sequence.shared = group_.shared;
+  if (slot == static_cast<int64_t>(slots_.size())) {
+    slots_.push_back(std::move(sequence));
+  } else {
+    slots_[static_cast<size_t>(slot)] = std::move(sequence);
+  }
+  ensureCapacity(static_cast<int64_t>(slots_.size()), positions + 1);
+  cache_.copySlot(*group_.cache, prompt, shared, slot, positions);
+  if (++group_.sample == request.numSamples) {
+    group_.request += 1;
+    group_.sample = 0;
+    group_.shared.reset();
+  }
+}
+
+// Waiting samples take the slots of finished ones. Slots that stay empty are closed up, and the
+// remaining samples are appended. So active slots are always 0 .. n-1, and nothing is moved while
+// samples wait.
+void GenerateRun::refill() {
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    if (!slots_[slot].done) continue;
+    if (!enterable()) break;
+    place(makeSequence(), static_cast<int64_t>(slot));
+  }
+  compact();
+  while (enterable()) place(makeSequence(), static_cast<int64_t>(slots_.size()));
+  stats_.peakSlots = std::max(stats_.peakSlots, static_cast<int64_t>(slots_.size()));
+}
+
+void GenerateRun::compact() {
+  for (size_t slot = 0; slot < slots_.size(); ++slot) {
+    while (!slots_.empty() && slots_.back().done) slots_.pop_back();
+    if (slot >= slots_.size() || !slots_[slot].done) continue;
+    cache_.copySlot(cache_, static_cast<int64_t>(slots_.size()) - 1, 0, static_cast<int64_t>(slot),
+                    slots_.back().own(slots_.back().nextPosition));
+    slots_[slot] = std::move(slots_.back());
+    slots_.pop_back();
+  }
+}
+
+// Grows by doubling, within the budget and not beyond what the active sequences can reach.
+// `positions`: of a slot, without what is shared.
+void GenerateRun::ensureCapacity(int64_t slots, int64_t positions) {
+  if (slots <= cache_.slots() && positions <= cache_.positions()) return;
+  int64_t newPositions = cache_.positions();
+  if (positions > newPositions) {
+    newPositions =
+        std::max(KvCache::roundedPositions(positions),
+                 std::min(std::max(2 * newPositions, kFirstPositions), longestOwnLive()));
+  }
+  const int64_t left = budget_.positions - group_.positions - sharedPositions_;
+  const int64_t room = std::max(slots, left / newPositions);
+  int64_t newSlots = cache_.slots();
+  if (slots > newSlots) newSlots = std::max(slots, std::min(2 * newSlots, budget_.maxSlots));
+  newSlots = std::min(newSlots, room);
+  const int64_t keep = std::min({slots, cache_.slots(), newSlots});
+  cache_.resize(newSlots, newPositions, keep, std::min(cache_.positions(), newPositions));
+}
+
+}  // namespace acoer

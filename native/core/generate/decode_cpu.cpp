@@ -1,0 +1,155 @@
+// The decoder's steps between the matrix products, with CPU kernels.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+
+#include "generate/decode.h"
+#include "kernels/cpu/dispatch.h"
+#include "ops/attention.h"
+#include "ops/small_attention.h"
+
+namespace acoer {
+namespace {
+
+// The fewest elements that are worth starting another thread for.
+constexpr int64_t kGrainElements = int64_t{1} << 15;
+// Prompts up to this length are attended row by row over the cache, longer ones in blocks, as in
+// training, or by the library. This depends on nothing but the prompt's own length, so that the
+// batch cannot change a result.
+constexpr int64_t kShortPrompt = 128;
+
+// [T, H * K]
+at::Tensor attendLongPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK,
+                            const at::Tensor& v_TJK) {
+  const int64_t length = q_THK.size(0);
+  if (!isSmallAttention(q_THK.device(), q_THK.scalar_type(), length)) {
+    return attendPrompt(q_THK, k_TJK, v_TJK);
+  }
+  PackedLayout layout;
+  layout.longest = length;
+  layout.sequences = {{.own = 0, .length = length}};
+  return attention(q_THK, k_TJK, v_TJK, layout, nullptr).flatten(1);
+}
+
+int64_t grainFor(int64_t elementsPerItem) {
+  return std::max<int64_t>(1, kGrainElements / std::max<int64_t>(1, elementsPerItem));
+}
+
+template <class Visit>
+void withModelType(at::ScalarType dtype, const Visit& visit) {
+  if (withKernelType(dtype, visit)) return;
+  fail(ErrorCode::kBadArgument,
+       std::string("decoding on a CPU supports float32, float64 and bfloat16 models, not ") +
+           c10::toString(dtype));
+}
+
+template <class T>
+kernels::AttentionArgs<T> narrowed(kernels::AttentionArgs<T> args, int64_t begin, int64_t end) {
+  args.qkv_NE += begin * (args.heads + 2 * args.kvHeads) * args.headDim;
+  args.out_NHK += begin * args.heads * args.headDim;
+  args.slot_N += begin;
+  args.position_N += begin;
+  if (args.shared_N) args.shared_N += begin;
+  args.rows = end - begin;
+  return args;
+}
+
+// What each row shares, of one layer; empty if none shares anything.
+template <class T>
+std::vector<kernels::SharedPositions<T>> sharedOfLayer(const KvCache* const* shared_N, int64_t rows,
+                                                       int64_t layer) {
+  std::vector<kernels::SharedPositions<T>> all;
+  if (std::all_of(shared_N, shared_N + rows, [](const KvCache* c) { return c == nullptr; })) {
+    return all;
+  }
+  all.resize(static_cast<size_t>(rows));
+  for (int64_t r = 0; r < rows; ++r) {
+    const KvCache* cache = shared_N[r];
+    if (cache == nullptr) continue;
+    all[static_cast<size_t>(r)] = {readPointer<T>(cache->keys(layer)),
+                                   readPointer<T>(cache->values(layer)), cache->positions()};
+  }
+  return all;
+}
+
+}  // namespace
+
+void Decoder::normOnCpu(Part& part, const at::Tensor& weight_D) const {
+  const int64_t rows = part.count(), width = model_.spec.hiddenSize;
+  withModelType(model_.dtype, [&](auto type) {
+    using T = decltype(type);
+    const kernels::RmsRotation<T> norm{.weight = readPointer<T>(weight_D),
+                                       .eps = model_.spec.rmsNormEps};
+    const kernels::Rows<const T> x{readPointer<T>(part.x_ND), rows, 1, width, width};
+    const kernels::Rows<T> y{writePointer<T>(part.normed_ND), rows, 1, width, width};
+    at::parallel_for(0, rows, grainFor(width), [&](int64_t begin, int64_t end) {
+      kernels::rowKernels<T>().rmsRotate(norm, x, y, nullptr, begin, end);
+    });
+  });
+}
+
+void Decoder::activationOnCpu(Part& part) const {
+  const int64_t width = model_.spec.intermediateSize;
+  withModelType(model_.dtype, [&](auto type) {
+    using T = decltype(type);
+    const T* gateUp = readPointer<T>(part.gateUp_N2F);
+    T* out = writePointer<T>(part.act_NF);
+    const auto kernel = kernels::rowKernels<T>().swiglu;
+    at::parallel_for(0, part.count(), grainFor(width), [&](int64_t begin, int64_t end) {
+      kernel(gateUp + 2 * begin * width, out + begin * width, end - begin, width);
+    });
+  });
+}
+
+void Decoder::attentionOnCpu(Part& part, size_t layer, bool writeOnly) const {
+  const ModelSpec& spec = model_.spec;
+  const DecodeLayer& w = part.weights->layers[layer];
+  withModelType(model_.dtype, [&](auto type) {
+    using T = decltype(type);
+    kernels::AttentionArgs<T> args;
+    args.qkv_NE = writePointer<T>(part.qkv_NE);
+    args.keys_SJLK = writePointer<T>(part.cache->keys(static_cast<int64_t>(layer)));
+    args.values_SJLK = writePointer<T>(part.cache->values(static_cast<int64_t>(layer)));
+    args.out_NHK = writePointer<T>(part.heads_NHK);
+    args.slot_N = part.slots_N;
+    args.position_N = part.positions_N;
+    const auto shared = sharedOfLayer<T>(part.shared_N, part.count(), static_cast<int64_t>(layer));
+    if (!shared.empty()) args.shared_N = shared.data();
+    args.rows = part.count();
+    args.heads = spec.numHeads;
+    args.kvHeads = spec.numKvHeads;
+    args.headDim = spec.headDim;
+    args.capacity = part.cache->positions();
+    args.qNorm_K = spec.qkNorm ? readPointer<T>(w.qNorm_K) : nullptr;
+    args.kNorm_K = spec.qkNorm ? readPointer<T>(w.kNorm_K) : nullptr;
+    args.cos_PK = readPointer<kernels::Acc<T>>(rope_.cos_PK);
+    args.sin_PK = readPointer<kernels::Acc<T>>(rope_.sin_PK);
+    args.eps = spec.rmsNormEps;
+    const auto& kernel = kernels::rowKernels<T>();
+    at::parallel_for(0, part.count(), grainFor(spec.qkvRows()),
+                     [&](int64_t begin, int64_t end) { kernel.writeHeads(args, begin, end); });
+    if (writeOnly) return;
+    auto attendRows = [&](const kernels::AttentionArgs<T>& some) {
+      const int64_t longest = *std::max_element(some.position_N, some.position_N + some.rows) + 1;
+      at::parallel_for(0, some.rows * spec.numKvHeads,
+                       grainFor(longest * spec.headDim * spec.numHeads / spec.numKvHeads),
+                       [&](int64_t from, int64_t to) { kernel.attend(some, from, to); });
+    };
+    if (!part.prefill) return attendRows(args);
+    const at::Tensor heads = part.qkv_NE.view({part.count(), -1, spec.headDim});
+    for (const PromptSpan& span : part.prompts) {
+      if (span.end - span.begin <= kShortPrompt) {
+        attendRows(narrowed(args, span.begin, span.end));
+        continue;
+      }
+      const at::Tensor prompt = heads.slice(0, span.begin, span.end);
+      part.heads_NHK.slice(0, span.begin, span.end)
+          .copy_(attendLongPrompt(
+              prompt.narrow(1, 0, spec.numHeads), prompt.narrow(1, spec.numHeads, spec.numKvHeads),
+              prompt.narrow(1, spec.numHeads + spec.numKvHeads, spec.numKvHeads)));
+    }
+  });
+}
+
+}  // namespace acoer

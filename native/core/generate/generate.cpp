@@ -1,0 +1,313 @@
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+
+#include "base/philox.h"
+#include "generate/run.h"
+
+namespace acoer {
+namespace {
+
+// Tokens that a thread takes its rows through before the host looks at what has ended.
+constexpr int64_t kStepsApart = 8;
+
+std::vector<const Policy*> policiesOf(const std::vector<GenerateRequest>& requests) {
+  std::vector<const Policy*> policies;
+  for (const GenerateRequest& request : requests) policies.push_back(request.policy);
+  return Decoder::orderPolicies(policies);
+}
+
+int64_t longestNeeded(const std::vector<GenerateRequest>& requests) {
+  int64_t longest = 1;
+  for (const auto& request : requests) longest = std::max(longest, positionsNeeded(request));
+  return longest;
+}
+
+// Below this temperature the sampler's kernels can tell apart too few logits (sampler_logits.cuh).
+constexpr double kColdest = 1e-6;
+
+KernelChoice chooseKernels(const Model& model, const std::vector<GenerateRequest>& requests,
+                           const GenerateOptions& options) {
+  if (options.path == DecodePath::kTensorOps) return {};
+  if (model.kernels == nullptr) {
+    return {nullptr, model.device.is_cpu() ? "" : gpuKernels(model.device).reason};
+  }
+  const auto isCold = [](const GenerateRequest& request) {
+    return request.sampling.temperature > 0 && request.sampling.temperature < kColdest;
+  };
+  if (std::any_of(requests.begin(), requests.end(), isCold)) {
+    return {nullptr, "acoer's CUDA kernels need temperatures of 0 or at least 1e-6"};
+  }
+  const std::string reason = Decoder::kernelsDoNotFit(model);
+  return {reason.empty() ? model.kernels : nullptr, reason};
+}
+
+}  // namespace
+
+GenerateRun::GenerateRun(const Model& model, const std::vector<GenerateRequest>& requests,
+                         const GenerateOptions& options,
+                         const std::function<void(GeneratedSequence&&)>& onSequence,
+                         const Cancel& cancel)
+    : model_(model),
+      requests_(requests),
+      options_(options),
+      onSequence_(onSequence),
+      cancel_(cancel),
+      budget_(planKvBudget(model, requests, options)),
+      policies_(policiesOf(requests)),
+      kernels_(chooseKernels(model, requests, options)),
+      decoder_(model, policies_, longestNeeded(requests), options.path, kernels_.kernels),
+      cache_(decoder_.makeCache()) {
+  stats_.fallback = kernels_.reason;
+  for (const GenerateRequest& request : requests) {
+    const auto place = std::find(policies_.begin(), policies_.end(), request.policy);
+    policyOf_.push_back(place - policies_.begin());
+  }
+  if (requests.empty()) return;
+  if (budget_.fixed) cache_.resize(budget_.maxSlots, longestNeeded(requests), 0, 0);
+  if (kernels_.kernels == nullptr) return;
+  gpuSteps_ = std::make_unique<GpuSteps>(model, *kernels_.kernels, decoder_, cache_, requests,
+                                         budget_.maxSlots);
+}
+
+GenerateStats GenerateRun::run() {
+  while (!cancel_.requested()) {
+    refill();
+    if (slots_.empty() || cancel_.requested()) break;
+    step();
+    report(stats_.promptTokens);
+  }
+  if (cancel_.requested()) cancelRest();
+  if (gpuSteps_) stats_.fallback = gpuSteps_->noGraphsBecause();
+  return stats_;
+}
+
+// Decoding: each step makes one token for every sequence in a slot.
+
+// The rows of a step are the slots, sorted by policy, and by what they share, so that a row finds
+// in the processor's caches what the row before it read.
+void GenerateRun::orderRows() {
+  slotOfRow_.resize(slots_.size());
+  for (size_t s = 0; s < slots_.size(); ++s) slotOfRow_[s] = static_cast<int64_t>(s);
+  if (policies_.size() == 1 && sharedPositions_ == 0) return;
+  const auto place = [&](int64_t slot) {
+    const Sequence& s = slots_[static_cast<size_t>(slot)];
+    return std::pair(s.policy, s.shared ? s.out.request : -1);
+  };
+  std::stable_sort(slotOfRow_.begin(), slotOfRow_.end(),
+                   [&](int64_t a, int64_t b) { return place(a) < place(b); });
+}
+
+void GenerateRun::addRow(const Sequence& sequence, int64_t slot, DecodeRows& rows,
+                         std::vector<DrawRow>& draws) const {
+  const GenerateRequest& request = requestOf(sequence);
+  rows.add(sequence.policy, sequence.nextId, slot, sequence.nextPosition, sequence.shared.get());
+  DrawRow draw;
+  draw.logitsRow = static_cast<int64_t>(draws.size());
+  draw.options = &request.sampling;
+  draw.uniform = samplerUniform(request.seed, sampleNumber(sequence), sequence.out.ids.size());
+  draw.seen = sequence.seen ? &*sequence.seen : nullptr;
+  draws.push_back(draw);
+}
+
+void GenerateRun::step() {
+  const auto start = Clock::now();
+  orderRows();
+  if (gpuSteps_) {
+    stepOnGpu();
+  } else if (decoder_.rowsAreIndependent()) {
+    stepsApart();
+  } else {
+    stepOnHost();
+  }
+  stats_.decodeMs += millisecondsSince(start);
+}
+
+void GenerateRun::stepOnHost() {
+  rows_.clear();
+  draws_.clear();
+  for (int64_t slot : slotOfRow_) addRow(slots_[static_cast<size_t>(slot)], slot, rows_, draws_);
+  int64_t furthest = 0;
+  for (const Sequence& s : slots_) furthest = std::max(furthest, s.own(s.nextPosition));
+  ensureCapacity(static_cast<int64_t>(slots_.size()), furthest + 1);
+  const std::vector<Draw> draws = drawTokens(decoder_.decode(rows_, cache_), draws_);
+  stats_.decodeSteps += 1;
+  for (size_t n = 0; n < draws.size(); ++n) {
+    accept(slots_[static_cast<size_t>(slotOfRow_[n])], draws[n]);
+  }
+}
+
+// Rows that do not depend on each other need not wait for each other: each thread takes some of
+// them through several steps. While samples wait for a slot it is one step, since any may free one.
+void GenerateRun::stepsApart() {
+  const auto count = static_cast<int64_t>(slots_.size());
+  const bool waiting = !group_.empty() || nextRequest_ < requests_.size();
+  const int64_t steps = waiting ? 1 : kStepsApart;
+  int64_t furthest = 0;
+  std::vector<int64_t> begun;
+  for (const Sequence& s : slots_) {
+    furthest = std::max(furthest, s.own(s.nextPosition + steps));
+    begun.push_back(s.nextPosition);
+  }
+  ensureCapacity(count, std::min(furthest, longestOwnLive()));
+  decoder_.ensureRoom(count);
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+    const c10::NoGradGuard noGrad;  // grad mode is thread-local
+    runApart(begin, end, steps);
+  });
+  // In the order in which they ended.
+  const auto tokens = [&](int64_t slot) {
+    const auto s = static_cast<size_t>(slot);
+    return slots_[s].nextPosition - begun[s];
+  };
+  std::stable_sort(slotOfRow_.begin(), slotOfRow_.end(),
+                   [&](int64_t a, int64_t b) { return tokens(a) < tokens(b); });
+  stats_.decodeSteps += tokens(slotOfRow_.back());
+  for (const int64_t slot : slotOfRow_) deliver(slots_[static_cast<size_t>(slot)]);
+}
+
+// Up to `steps` tokens for rows [begin, end) of slotOfRow_; changes nothing but their sequences.
+void GenerateRun::runApart(int64_t begin, int64_t end, int64_t steps) {
+  DecodeRows rows;
+  std::vector<DrawRow> draws;
+  std::vector<Sequence*> live;
+  for (int64_t step = 0; step < steps; ++step) {
+    if (step > 0 && (cancel_.requested() || reportIsDue())) return;
+    rows.clear();
+    draws.clear();
+    live.clear();
+    for (int64_t row = begin; row < end; ++row) {
+      const int64_t slot = slotOfRow_[static_cast<size_t>(row)];
+      Sequence& sequence = slots_[static_cast<size_t>(slot)];
+      if (sequence.done || !sequence.finite) continue;
+      addRow(sequence, slot, rows, draws);
+      live.push_back(&sequence);
+    }
+    if (live.empty()) return;
+    const std::vector<Draw> drawn = drawTokens(decoder_.decode(rows, cache_, begin), draws);
+    for (size_t n = 0; n < live.size(); ++n) append(*live[n], drawn[n]);
+  }
+}
+
+void GenerateRun::stepOnGpu() {
+  std::vector<GpuRow> rows;
+  for (int64_t slot : slotOfRow_) {
+    const Sequence& s = slots_[static_cast<size_t>(slot)];
+    rows.push_back({.policy = s.policy,
+                    .id = s.nextId,
+                    .slot = slot,
+                    .position = s.nextPosition,
+                    .request = &requestOf(s),
+                    .requestIndex = s.out.request,
+                    .sample = sampleNumber(s),
+                    .drawn = static_cast<int64_t>(s.out.ids.size()),
+                    .seen = s.seen ? &*s.seen : nullptr});
+  }
+  const std::vector<Draw> draws = gpuSteps_->run(rows);
+  stats_.decodeSteps += static_cast<int64_t>(draws.size() / rows.size());
+  for (size_t i = 0; i < draws.size(); ++i) {
+    Sequence& sequence = slots_[static_cast<size_t>(slotOfRow_[i % rows.size()])];
+    if (!sequence.done) accept(sequence, draws[i]);
+  }
+}
+
+void GenerateRun::append(Sequence& sequence, const Draw& draw) const {
+  sequence.finite = draw.finite;
+  if (!draw.finite) return;
+  const GenerateRequest& request = requestOf(sequence);
+  GeneratedSequence& out = sequence.out;
+  out.ids.push_back(draw.id);
+  out.logprobs.push_back(draw.logprob);
+  out.entropies.push_back(draw.entropy);
+  if (sequence.seen) sequence.seen->insert(draw.id);
+  sequence.nextId = draw.id;
+  sequence.nextPosition += 1;
+  const auto& stops = request.stopIds;
+  if (std::find(stops.begin(), stops.end(), draw.id) != stops.end()) {
+    out.finish = FinishReason::kStop;
+    sequence.done = true;
+  } else if (static_cast<int64_t>(out.ids.size()) == request.maxNewTokens) {
+    out.finish = FinishReason::kLength;
+    sequence.done = true;
+  }
+}
+
+void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
+  append(sequence, draw);
+  deliver(sequence);
+}
+
+// Hands the sequence out if it is done. Throws if it cannot go on.
+void GenerateRun::deliver(Sequence& sequence) {
+  if (!sequence.finite) {
+    const Place place{sequence.out.request, sequence.out.sample,
+                      static_cast<int64_t>(sequence.out.ids.size())};
+    fail(ErrorCode::kNotFinite,
+         "generate: the logits of request " + std::to_string(place.request) + ", sample " +
+             std::to_string(place.sample) + " are not finite at new token " +
+             std::to_string(place.token) +
+             "; the weights or the adapter contain values that are not finite or far too large",
+         place);
+  }
+  if (!sequence.done) return;
+  stats_.newTokens += static_cast<int64_t>(sequence.out.ids.size());
+  ended_ += 1;
+  sequence.shared.reset();
+  onSequence_(std::move(sequence.out));
+}
+
+bool GenerateRun::reportIsDue() const {
+  return options_.onProgress && millisecondsSince(reported_) >= options_.progressEveryMs;
+}
+
+void GenerateRun::report(int64_t promptTokens) {
+  if (cancel_.requested() || !reportIsDue()) return;
+  GenerateProgress progress{.ended = ended_, .promptTokens = promptTokens, .inFlight = {}};
+  for (const GenerateRequest& request : requests_) progress.total += request.numSamples;
+  for (const Sequence& sequence : slots_) {
+    if (sequence.done) continue;
+    const GeneratedSequence& out = sequence.out;
+    for (const int64_t value : {out.request, out.sample, static_cast<int64_t>(out.ids.size())}) {
+      progress.inFlight.push_back(static_cast<int32_t>(value));
+    }
+  }
+  options_.onProgress(std::move(progress));
+  reported_ = Clock::now();
+}
+
+// Delivers every unfinished sequence: first those in slots, then those not started.
+void GenerateRun::cancelRest() {
+  for (Sequence& sequence : slots_) {
+    if (sequence.done) continue;
+    sequence.out.finish = FinishReason::kCancelled;
+    sequence.done = true;
+    deliver(sequence);
+  }
+  auto neverStarted = [&](size_t request, int64_t from) {
+    for (int64_t sample = from; sample < requests_[request].numSamples; ++sample) {
+      GeneratedSequence out;
+      out.request = static_cast<int64_t>(request);
+      out.sample = sample;
+      out.finish = FinishReason::kCancelled;
+      onSequence_(std::move(out));
+    }
+  };
+  for (size_t r = group_.request; r < group_.end; ++r) {
+    neverStarted(r, r == group_.request ? group_.sample : 0);
+  }
+  for (size_t r = nextRequest_; r < requests_.size(); ++r) neverStarted(r, 0);
+}
+
+GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& requests,
+                       const GenerateOptions& options,
+                       const std::function<void(GeneratedSequence&&)>& onSequence,
+                       const Cancel& cancel) {
+  const c10::NoGradGuard noGrad;
+  checkRequests(model, requests, options);
+  const c10::OptionalDeviceGuard guard(model.device);
+  return GenerateRun(model, requests, options, onSequence, cancel).run();
+}
+
+}  // namespace acoer

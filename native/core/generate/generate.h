@@ -1,0 +1,77 @@
+// Sampling: each prompt is prefilled once, decode slots are batched continuously, and noise is
+// counter-based.
+#pragma once
+
+#include <functional>
+
+#include "generate/decode_weights.h"
+#include "generate/sampler.h"
+
+namespace acoer {
+
+// `numSamples` sequences from one prompt. Sample s draws its token at position t (0 = first new
+// token) from Philox(key = seed, counter = (firstSample + s, t)), so the batch cannot change a
+// draw.
+struct GenerateRequest {
+  std::vector<int32_t> promptIds;
+  int64_t numSamples = 1;
+  int64_t firstSample = 0;
+  uint64_t seed = 0;
+  int64_t maxNewTokens = 512;
+  std::vector<int32_t> stopIds;
+  SamplingOptions sampling;
+  const Policy* policy = nullptr;  // null: the base
+};
+
+// How far a generate() call has come, as the host knows it: on a GPU it looks every kStepsPerLook
+// tokens.
+struct GenerateProgress {
+  int64_t ended = 0, total = 0;  // sequences; those that ended have been delivered
+  int64_t promptTokens = 0;      // prefilled; on a GPU that work may only have been started
+  // For each sequence being decoded: request, sample, number of new tokens.
+  std::vector<int32_t> inFlight;
+};
+
+struct GenerateOptions {
+  int64_t maxSlots = 64;  // most sequences decoded together; kvBytes may allow fewer
+  int64_t kvBytes = 0;    // limit of the KV cache; 0: a share of the free memory
+  DecodePath path = DecodePath::kAuto;
+  // Called on the thread of the call after a step, or a layer of a prefill, but at most every
+  // progressEveryMs, and not once the call is cancelled. Empty: nobody is told.
+  std::function<void(GenerateProgress&&)> onProgress = nullptr;
+  double progressEveryMs = 250;
+};
+
+enum class FinishReason { kStop, kLength, kCancelled };
+
+struct GeneratedSequence {
+  int64_t request = 0;
+  int64_t sample = 0;
+  std::vector<int32_t> ids;  // the new tokens, including the stop id
+  // log-softmax(logits / temperature) of each token, before top-k, top-p, min-p and penalty.
+  std::vector<double> logprobs;
+  std::vector<double> entropies;  // of the same distribution
+  FinishReason finish = FinishReason::kStop;
+};
+
+struct GenerateStats {
+  int64_t promptTokens = 0;  // prefilled, each prompt once
+  int64_t newTokens = 0;
+  int64_t decodeSteps = 0;
+  int64_t peakSlots = 0;
+  double prefillMs = 0;
+  double decodeMs = 0;
+  // Why our CUDA kernels, or graphs of them, did not decode on a GPU; empty if they did, and on a
+  // CPU.
+  std::string fallback;
+};
+
+// Calls onSequence on this thread as each sequence ends. After a cancel request, every unfinished
+// sequence is delivered with kCancelled and the tokens it has, and the call returns normally.
+// Throws kBadArgument naming the request and the field, kNotFinite with the place of the token.
+GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& requests,
+                       const GenerateOptions& options,
+                       const std::function<void(GeneratedSequence&&)>& onSequence,
+                       const Cancel& cancel);
+
+}  // namespace acoer

@@ -1,0 +1,127 @@
+#include "generate/plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/memory.h"
+#include "ops/packed.h"
+
+namespace acoer {
+namespace {
+
+// The share of the free memory that the KV cache may take if the caller sets no limit. A machine's
+// memory is shared with other programs. A GPU's belongs to the run, but must also hold the logits
+// and a layer's activations.
+struct FreeShare {
+  int64_t quarters;
+  const char* text;
+};
+FreeShare freeShare(at::Device device) {
+  return device.is_cpu() ? FreeShare{1, "a quarter"} : FreeShare{3, "three quarters"};
+}
+
+std::string nameOf(size_t request) { return "generate: request " + std::to_string(request) + ": "; }
+
+// Far above any real number of samples, far below where products with it would overflow.
+constexpr int64_t kMaxSamples = int64_t{1} << 31;
+
+void checkRequest(const Model& model, size_t i, const GenerateRequest& request) {
+  const auto check = [i](bool holds, const char* name, const char* rule, auto value) {
+    if (!holds) require(false, nameOf(i) + name, rule, static_cast<double>(value));
+  };
+  const auto prompt = static_cast<int64_t>(request.promptIds.size());
+  if (prompt == 0) {
+    fail(ErrorCode::kBadArgument,
+         nameOf(i) + "promptIds is empty; a prompt has at least one token");
+  }
+  checkVocabulary(request.promptIds, model.spec, nameOf(i) + "promptIds");
+  checkVocabulary(request.stopIds, model.spec, nameOf(i) + "stopIds");
+  check(request.numSamples >= 1 && request.numSamples < kMaxSamples, "numSamples",
+        "at least 1 and below 2^31", request.numSamples);
+  check(request.firstSample >= 0 && request.firstSample < kMaxSamples, "firstSample",
+        "at least 0 and below 2^31", request.firstSample);
+  check(request.maxNewTokens >= 1, "maxNewTokens", "at least 1", request.maxNewTokens);
+  if (request.maxNewTokens > model.spec.maxPositions - prompt) {
+    fail(ErrorCode::kBadArgument,
+         nameOf(i) + "a prompt of " + std::to_string(prompt) + " tokens and maxNewTokens " +
+             std::to_string(request.maxNewTokens) + " exceed the model's " +
+             std::to_string(model.spec.maxPositions) + " positions; shorten either");
+  }
+  const SamplingOptions& s = request.sampling;
+  check(s.temperature >= 0 && std::isfinite(s.temperature), "temperature",
+        "0 (greedy) or a positive number", s.temperature);
+  check(s.topK >= 0, "topK", "0 (off) or positive", s.topK);
+  check(s.topP > 0 && s.topP <= 1, "topP", "above 0 and at most 1", s.topP);
+  check(s.minP >= 0 && s.minP <= 1, "minP", "from 0 to 1", s.minP);
+  check(s.repetitionPenalty > 0 && std::isfinite(s.repetitionPenalty), "repetitionPenalty",
+        "above 0 and finite", s.repetitionPenalty);
+  if (request.policy != nullptr && request.policy->model.get() != &model) {
+    fail(ErrorCode::kBadArgument, nameOf(i) + "the policy belongs to another model");
+  }
+}
+
+}  // namespace
+
+int64_t positionsNeeded(const GenerateRequest& request) {
+  // The last new token is never fed back.
+  return KvCache::roundedPositions(static_cast<int64_t>(request.promptIds.size()) +
+                                   request.maxNewTokens - 1);
+}
+
+int64_t promptPositions(const GenerateRequest& request) {
+  return KvCache::roundedPositions(static_cast<int64_t>(request.promptIds.size()) - 1);
+}
+
+void checkRequests(const Model& model, const std::vector<GenerateRequest>& requests,
+                   const GenerateOptions& options) {
+  require(options.maxSlots >= 1, "generate: maxSlots", "at least 1",
+          static_cast<double>(options.maxSlots));
+  require(options.kvBytes >= 0, "generate: kvBytes", "0 (a share of the free memory) or positive",
+          static_cast<double>(options.kvBytes));
+  require(options.progressEveryMs >= 0 && std::isfinite(options.progressEveryMs),
+          "generate: progressEveryMs", "0 or positive", options.progressEveryMs);
+  for (size_t i = 0; i < requests.size(); ++i) checkRequest(model, i, requests[i]);
+}
+
+KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& requests,
+                      const GenerateOptions& options) {
+  const FreeShare share = freeShare(model.device);
+  const int64_t bytes =
+      options.kvBytes > 0 ? options.kvBytes : availableBytes(model.device) / 4 * share.quarters;
+  const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
+  KvBudget budget{bytes / perPosition, options.maxSlots,
+                  !model.device.is_cpu() || model.kernels != nullptr};
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const int64_t needed = positionsNeeded(requests[i]) + promptPositions(requests[i]);
+    if (needed <= budget.positions) continue;
+    // How much memory is free is not the caller's mistake.
+    const ErrorCode code = options.kvBytes > 0 ? ErrorCode::kBadArgument : ErrorCode::kOutOfMemory;
+    fail(code,
+         nameOf(i) + "its KV cache takes " + std::to_string(needed * perPosition) + " bytes (" +
+             std::to_string(requests[i].promptIds.size()) + " prompt tokens, kept twice, and " +
+             std::to_string(requests[i].maxNewTokens) + " new ones at " +
+             std::to_string(perPosition) + " bytes each) but " +
+             (options.kvBytes > 0 ? "kvBytes" : std::string(share.text) + " of the free memory") +
+             " is " + std::to_string(bytes) + "; lower maxNewTokens or raise kvBytes");
+  }
+  if (budget.fixed && !requests.empty()) {
+    int64_t samples = 0, longest = 0, longestPrompt = 0;
+    for (const GenerateRequest& request : requests) {
+      samples += request.numSamples;
+      longest = std::max(longest, positionsNeeded(request));
+      longestPrompt = std::max(longestPrompt, promptPositions(request));
+    }
+    const int64_t fitting = (budget.positions - longestPrompt) / longest;
+    if (fitting < 1) {
+      fail(options.kvBytes > 0 ? ErrorCode::kBadArgument : ErrorCode::kOutOfMemory,
+           "generate: the longest sequence and the longest prompt of the requests take " +
+               std::to_string((longest + longestPrompt) * perPosition) +
+               " bytes of KV cache together, and there is room for " + std::to_string(bytes) +
+               "; generate them in several calls, lower maxNewTokens or raise kvBytes");
+    }
+    budget.maxSlots = std::min({budget.maxSlots, samples, fitting});
+  }
+  return budget;
+}
+
+}  // namespace acoer

@@ -1,0 +1,244 @@
+// Part of body.h: attention of one new token per row over its cache.
+
+// scores[g][0..16) = q[g] . key for each position of the tile. The sums over d run in several
+// chains, because a single one would wait for its own additions.
+template <class T, int kGroup>
+ACOER_INLINE void scoreTile(const Acc<T>* q_GK, const T* tile_Kx16, int64_t headDim, Acc<T>* scores,
+                            int64_t ldScores) {
+  using A = Acc<T>;
+  constexpr int kW = kLanes<A>, kVectors = kKeyTile / kW;
+  constexpr int kChains = kVectors * kGroup >= 4 ? 2 : 4;
+  Vec<A> sums[kChains][kGroup][kVectors] = {};
+  int64_t d = 0;
+  for (; d + kChains <= headDim; d += kChains) {
+#pragma GCC unroll 4
+    for (int c = 0; c < kChains; ++c) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) {
+        const Vec<A> key = load(tile_Kx16 + (d + c) * kKeyTile + v * kW);
+#pragma GCC unroll 4
+        for (int g = 0; g < kGroup; ++g) sums[c][g][v] += q_GK[g * headDim + d + c] * key;
+      }
+    }
+  }
+  for (; d < headDim; ++d) {
+    for (int v = 0; v < kVectors; ++v) {
+      const Vec<A> key = load(tile_Kx16 + d * kKeyTile + v * kW);
+      for (int g = 0; g < kGroup; ++g) sums[0][g][v] += q_GK[g * headDim + d] * key;
+    }
+  }
+#pragma GCC unroll 4
+  for (int g = 0; g < kGroup; ++g) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) {
+      Vec<A> total = sums[0][g][v];
+#pragma GCC unroll 4
+      for (int c = 1; c < kChains; ++c) total += sums[c][g][v];
+      store(scores + g * ldScores + v * kW, total);
+    }
+  }
+}
+
+// A sequence's keys and values of one head: the shared ones, then those in its slot.
+template <class T>
+struct HeadRun {
+  const T* keys;
+  const T* values;
+  int64_t count;
+};
+template <class T>
+struct HeadRuns {
+  HeadRun<T> runs[2];
+  int64_t count() const { return runs[0].count + runs[1].count; }
+};
+
+// out[g][first .. first + kVectors lanes) = sum over l of weights[g][l] * value[l]. The chains go
+// on from one run into the next, so that the order of additions does not tell where the runs meet.
+template <class T, int kGroup, int kVectors>
+ACOER_INLINE void sumValues(const Acc<T>* weights, int64_t ldWeights, const HeadRuns<T>& head,
+                            int64_t headDim, int64_t first, const Acc<T>* scale, T* out_GK) {
+  using A = Acc<T>;
+  constexpr int kW = kLanes<A>;
+  constexpr int kChains = kGroup * kVectors >= 8 ? 1 : 2;
+  Vec<A> sums[kChains][kGroup][kVectors] = {};
+  for (const HeadRun<T>& run : head.runs) {
+    const T* value = run.values + first;
+    int64_t l = 0;
+    for (; l + kChains <= run.count; l += kChains) {
+#pragma GCC unroll 2
+      for (int c = 0; c < kChains; ++c) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) {
+          const Vec<A> x = load(value + (l + c) * headDim + v * kW);
+#pragma GCC unroll 4
+          for (int g = 0; g < kGroup; ++g) sums[c][g][v] += weights[g * ldWeights + l + c] * x;
+        }
+      }
+    }
+    for (; l < run.count; ++l) {
+      for (int v = 0; v < kVectors; ++v) {
+        const Vec<A> x = load(value + l * headDim + v * kW);
+        for (int g = 0; g < kGroup; ++g) sums[0][g][v] += weights[g * ldWeights + l] * x;
+      }
+    }
+    weights += run.count;
+  }
+#pragma GCC unroll 4
+  for (int g = 0; g < kGroup; ++g) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      Vec<A> total = sums[0][g][v];
+      if (kChains == 2) total += sums[kChains - 1][g][v];
+      storeNarrow(out_GK + g * headDim + first + v * kW, total * scale[g]);
+    }
+  }
+}
+
+// The rest of a head whose width is not a multiple of the vector's.
+template <class T>
+void sumValuesTail(const Acc<T>* weights, const HeadRuns<T>& head, int64_t headDim, int64_t first,
+                   Acc<T> scale, T* out_K) {
+  for (int64_t d = first; d < headDim; ++d) {
+    Acc<T> total = 0;
+    const Acc<T>* weight = weights;
+    for (const HeadRun<T>& run : head.runs) {
+      for (int64_t l = 0; l < run.count; ++l) {
+        total += *weight++ * widen(run.values[l * headDim + d]);
+      }
+    }
+    narrow(total * scale, out_K[d]);
+  }
+}
+
+// exp(score - max) in place, and zeros behind them to the end of a vector, to which the array must
+// extend; returns 1 / sum.
+template <class A>
+ACOER_INLINE A softmaxWeights(A* scores, int64_t count) {
+  constexpr int kW = kLanes<A>;
+  const int64_t whole = count / kW * kW;
+  const auto inside = firstLanes<A>(count - whole);
+  Vec<A> largest = splat(scores[0]);
+  for (int64_t l = 0; l < whole; l += kW) {
+    const Vec<A> s = load(scores + l);
+    largest = s > largest ? s : largest;
+  }
+  if (whole < count) {
+    const Vec<A> s = load(scores + whole);
+    largest = inside && s > largest ? s : largest;
+  }
+  const A max = largestLane<A>(largest);
+  VecSum<A> sum;
+  for (int64_t l = 0; l < whole; l += kW) {
+    const Vec<A> e = vectorExp<A>(load(scores + l) - max);
+    store(scores + l, e);
+    sum.add(e);
+  }
+  if (whole < count) {
+    const Vec<A> e = inside ? vectorExp<A>(load(scores + whole) - max) : Vec<A>{};
+    store(scores + whole, e);
+    sum.add(e);
+  }
+  return static_cast<A>(1) / sum.total();
+}
+
+template <class T, int kGroup>
+void attendGroup(int64_t K, const T* query_GK, const HeadRuns<T>& head, Acc<T>* scratch,
+                 int64_t ldScores, T* out_GK) {
+  using A = Acc<T>;
+  A* q_GK = scratch + kGroup * ldScores;
+  const A scale = static_cast<A>(1.0 / __builtin_sqrt(static_cast<double>(K)));
+  for (int64_t i = 0; i < kGroup * K; ++i) q_GK[i] = widen(query_GK[i]) * scale;
+  A* scores = scratch;
+  for (const HeadRun<T>& run : head.runs) {
+    for (int64_t l = 0; l < run.count; l += kKeyTile) {
+      scoreTile<T, kGroup>(q_GK, run.keys + l * K, K, scores + l, ldScores);
+    }
+    scores += run.count;
+  }
+  A inverse[kGroup];
+  for (int g = 0; g < kGroup; ++g) {
+    inverse[g] = softmaxWeights<A>(scratch + g * ldScores, head.count());
+  }
+  constexpr int kW = kLanes<A>;
+  int64_t d = 0;
+  for (; d + 4 * kW <= K; d += 4 * kW) {
+    sumValues<T, kGroup, 4>(scratch, ldScores, head, K, d, inverse, out_GK);
+  }
+  for (; d + 2 * kW <= K; d += 2 * kW) {
+    sumValues<T, kGroup, 2>(scratch, ldScores, head, K, d, inverse, out_GK);
+  }
+  for (; d + kW <= K; d += kW) {
+    sumValues<T, kGroup, 1>(scratch, ldScores, head, K, d, inverse, out_GK);
+  }
+  if (d == K) return;
+  for (int g = 0; g < kGroup; ++g) {
+    sumValuesTail(scratch + g * ldScores, head, K, d, inverse[g], out_GK + g * K);
+  }
+}
+
+template <class T>
+ACOER_INLINE HeadRuns<T> runsOf(const AttentionArgs<T>& args, int64_t r, int64_t j) {
+  const int64_t K = args.headDim;
+  const SharedPositions<T> shared = args.shared_N ? args.shared_N[r] : SharedPositions<T>{};
+  const int64_t sharedHead = j * shared.count * K;
+  const int64_t ownHead = (args.slot_N[r] * args.kvHeads + j) * args.capacity * K;
+  return {{{shared.keys_JLK + sharedHead, shared.values_JLK + sharedHead, shared.count},
+           {args.keys_SJLK + ownHead, args.values_SJLK + ownHead,
+            args.position_N[r] + 1 - shared.count}}};
+}
+
+template <class T>
+void attend(const AttentionArgs<T>& args, int64_t begin, int64_t end) {
+  using A = Acc<T>;
+  const int64_t K = args.headDim, J = args.kvHeads, group = args.heads / J;
+  constexpr int64_t kMaxGroup = 4;
+  int64_t longest = 0;
+  for (int64_t r = 0; r < args.rows; ++r) {
+    longest = args.position_N[r] >= longest ? args.position_N[r] + 1 : longest;
+  }
+  const int64_t ldScores = (longest + kKeyTile - 1) / kKeyTile * kKeyTile;
+  A* scratch = new A[static_cast<std::size_t>(kMaxGroup * (ldScores + K))];
+  for (int64_t item = begin; item < end; ++item) {
+    const int64_t r = item % args.rows, j = item / args.rows;
+    const HeadRuns<T> head = runsOf(args, r, j);
+    const T* q = args.qkv_NE + (r * (args.heads + 2 * J) + j * group) * K;
+    T* out = args.out_NHK + (r * args.heads + j * group) * K;
+    int64_t left = group;
+    for (; left >= 4; left -= 4, q += 4 * K, out += 4 * K) {
+      attendGroup<T, 4>(K, q, head, scratch, ldScores, out);
+    }
+    for (; left >= 2; left -= 2, q += 2 * K, out += 2 * K) {
+      attendGroup<T, 2>(K, q, head, scratch, ldScores, out);
+    }
+    if (left == 1) attendGroup<T, 1>(K, q, head, scratch, ldScores, out);
+  }
+  delete[] scratch;
+}
+
+// Causal attention of a block of rows in training: row r sees the first `count + r` scores.
+
+// softmax of each row in place, zero from there to `width`.
+template <class T>
+void softmaxRows(T* scores, int64_t ld, int64_t rows, int64_t count, int64_t width) {
+  for (int64_t r = 0; r < rows; ++r, scores += ld) {
+    const T inverse = softmaxWeights<T>(scores, count + r);
+    int64_t l = 0;
+    for (; l < count + r; l += kLanes<T>) store(scores + l, load(scores + l) * inverse);
+    for (; l < width; l += kLanes<T>) store(scores + l, Vec<T>{});
+  }
+}
+
+// dL/dscores of each row from dL/dsoftmax, in place: softmax * (d - sum of softmax * d).
+template <class T>
+void softmaxRowsBackward(const T* softmax, T* d, int64_t ld, int64_t rows, int64_t count,
+                         int64_t width) {
+  constexpr int kW = kLanes<T>;
+  for (int64_t r = 0; r < rows; ++r, softmax += ld, d += ld) {
+    VecSum<T> sum;
+    for (int64_t l = 0; l < count + r; l += kW) sum.add(load(softmax + l) * load(d + l));
+    const T total = sum.total();
+    int64_t l = 0;
+    for (; l < count + r; l += kW) store(d + l, load(softmax + l) * (load(d + l) - total));
+    for (; l < width; l += kW) store(d + l, Vec<T>{});
+  }
+}

@@ -1,0 +1,205 @@
+#include "model/model.h"
+
+#include <ATen/ATen.h>
+#include <sys/mman.h>
+
+#include <cmath>
+#include <set>
+
+#include "base/device.h"
+#include "kernels/cpu/panels.h"
+#include "kernels/gpu/kernels.h"
+#include "model/weights.h"
+
+namespace acoer {
+
+namespace {
+
+// Filling gigabytes in pages of 4 KB takes longer than reading them. A kernel without huge pages
+// ignores this.
+void preferHugePages(const at::Tensor& tensor) {
+  constexpr uintptr_t kHugePage = uintptr_t{2} << 20;
+  if (!tensor.is_cpu()) return;
+  const auto begin = reinterpret_cast<uintptr_t>(tensor.data_ptr());
+  const uintptr_t first = (begin + kHugePage - 1) / kHugePage * kHugePage;
+  const uintptr_t last = (begin + tensor.nbytes()) / kHugePage * kHugePage;
+  if (first < last) ::madvise(reinterpret_cast<void*>(first), last - first, MADV_HUGEPAGE);
+}
+
+}  // namespace
+
+std::vector<LayerTensor> layerTensors(const ModelSpec& spec) {
+  const int64_t D = spec.hiddenSize, F = spec.intermediateSize, K = spec.headDim;
+  const int64_t q = spec.qRows(), kv = spec.kvRows();
+  std::vector<LayerTensor> tensors{{&LayerWeights::qkv_ED,
+                                    {{"self_attn.q_proj.weight", q},
+                                     {"self_attn.k_proj.weight", kv},
+                                     {"self_attn.v_proj.weight", kv}},
+                                    D}};
+  if (spec.qkvBias) {
+    tensors.push_back({&LayerWeights::qkvBias_E,
+                       {{"self_attn.q_proj.bias", q},
+                        {"self_attn.k_proj.bias", kv},
+                        {"self_attn.v_proj.bias", kv}}});
+  }
+  tensors.push_back({&LayerWeights::o_DHK, {{"self_attn.o_proj.weight", D}}, q});
+  if (spec.qkNorm) {
+    tensors.push_back({&LayerWeights::qNorm_K, {{"self_attn.q_norm.weight", K}}});
+    tensors.push_back({&LayerWeights::kNorm_K, {{"self_attn.k_norm.weight", K}}});
+  }
+  tensors.push_back(
+      {&LayerWeights::gateUp_2FD, {{"mlp.gate_proj.weight", F}, {"mlp.up_proj.weight", F}}, D});
+  tensors.push_back({&LayerWeights::down_DF, {{"mlp.down_proj.weight", D}}, F});
+  tensors.push_back({&LayerWeights::inputNorm_D, {{"input_layernorm.weight", D}}});
+  tensors.push_back({&LayerWeights::postNorm_D, {{"post_attention_layernorm.weight", D}}});
+  return tensors;
+}
+
+Weights makeWeights(const ModelSpec& spec,
+                    const std::function<at::Tensor(c10::IntArrayRef)>& make) {
+  Weights w;
+  w.embed_VD = make({spec.vocabSize, spec.hiddenSize});
+  w.head_VD = spec.tieWordEmbeddings ? w.embed_VD : make({spec.vocabSize, spec.hiddenSize});
+  w.finalNorm_D = make({spec.hiddenSize});
+  const std::vector<LayerTensor> tensors = layerTensors(spec);
+  for (int64_t i = 0; i < spec.numLayers; ++i) {
+    LayerWeights& layer = w.layers.emplace_back();
+    for (const LayerTensor& tensor : tensors) {
+      int64_t rows = 0;
+      for (const LayerTensor::Part& part : tensor.parts) rows += part.rows;
+      layer.*tensor.member = tensor.columns == 0 ? make({rows}) : make({rows, tensor.columns});
+    }
+  }
+  return w;
+}
+
+Weights allocateWeights(const ModelSpec& spec, at::TensorOptions options) {
+  return makeWeights(spec, [&](c10::IntArrayRef shape) {
+    const at::Tensor tensor = at::empty(shape, options);
+    preferHugePages(tensor);
+    return tensor;
+  });
+}
+
+void changeWeights(const ModelSpec& spec, Weights& w,
+                   const std::function<at::Tensor(const at::Tensor&)>& change) {
+  const bool tied = w.head_VD.is_same(w.embed_VD);
+  w.embed_VD = change(w.embed_VD);
+  w.head_VD = tied ? w.embed_VD : change(w.head_VD);
+  w.finalNorm_D = change(w.finalNorm_D);
+  const std::vector<LayerTensor> tensors = layerTensors(spec);
+  for (LayerWeights& layer : w.layers) {
+    for (const LayerTensor& tensor : tensors) layer.*tensor.member = change(layer.*tensor.member);
+  }
+}
+
+std::vector<WeightSlot> weightSlots(const ModelSpec& spec, const Weights& w) {
+  std::vector<WeightSlot> slots;
+  const auto addWhole = [&](const std::string& name, const at::Tensor& whole) {
+    slots.push_back({name + ".weight", whole, 0, whole.size(0)});
+  };
+  addWhole("model.embed_tokens", w.embed_VD);
+  const std::vector<LayerTensor> tensors = layerTensors(spec);
+  for (size_t i = 0; i < w.layers.size(); ++i) {
+    const std::string prefix = "model.layers." + std::to_string(i) + ".";
+    for (const LayerTensor& tensor : tensors) {
+      int64_t row = 0;
+      for (const LayerTensor::Part& part : tensor.parts) {
+        slots.push_back({prefix + part.name, w.layers[i].*tensor.member, row, part.rows});
+        row += part.rows;
+      }
+    }
+  }
+  addWhole("model.norm", w.finalNorm_D);
+  if (!spec.tieWordEmbeddings) addWhole("lm_head", w.head_VD);
+  return slots;
+}
+
+std::vector<std::pair<std::string, at::Tensor>> namedWeights(const ModelSpec& spec,
+                                                             const Weights& weights) {
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (const WeightSlot& slot : weightSlots(spec, weights))
+    named.emplace_back(slot.name, slot.view());
+  return named;
+}
+
+namespace {
+
+// Within these bounds no product of sizes overflows an int64_t. Mistakes in a config.json are
+// reported where it is read, by field name.
+void checkSpec(const ModelSpec& spec) {
+  constexpr double kMaxNumbers = 1e12;  // per matrix
+  bool good = true;
+  for (const int64_t size : {spec.vocabSize, spec.hiddenSize, spec.intermediateSize, spec.numLayers,
+                             spec.numHeads, spec.numKvHeads, spec.headDim, spec.maxPositions}) {
+    good = good && size >= 1 && size <= int64_t{1} << 31;
+  }
+  good = good && spec.numHeads % spec.numKvHeads == 0 && spec.headDim % 2 == 0;
+  const RopeScaling& rope = spec.ropeScaling;
+  const bool scaled = rope.kind != RopeScaling::Kind::kNone;
+  for (const double number :
+       {spec.rmsNormEps, spec.ropeTheta, rope.factor, scaled ? rope.originalPositions : 1,
+        rope.lowFrequencyFactor, rope.highFrequencyFactor - rope.lowFrequencyFactor, rope.betaFast,
+        rope.betaSlow, rope.attentionFactor}) {
+    good = good && std::isfinite(number) && number > 0;
+  }
+  for (const double rows :
+       {static_cast<double>(spec.vocabSize), static_cast<double>(spec.intermediateSize),
+        static_cast<double>(spec.numHeads) * static_cast<double>(spec.headDim)}) {
+    good = good && rows * static_cast<double>(spec.hiddenSize) <= kMaxNumbers;
+  }
+  if (!good) fail(ErrorCode::kBadArgument, "the model's spec is inconsistent or out of range");
+}
+
+// Rejects files that do not hold what `spec` describes before any memory is taken for it: a
+// config.json of a hundred bytes can describe terabytes.
+void checkWeights(const TensorReader& reader, const ModelSpec& spec) {
+  const size_t count = reader.tensors().size();
+  if (static_cast<size_t>(spec.numLayers) > count) {
+    fail(ErrorCode::kBadFile, reader.lacks() + " tensors: num_hidden_layers of config.json is " +
+                                  std::to_string(spec.numLayers) + ", but there are only " +
+                                  std::to_string(count) + " tensors");
+  }
+  const Weights shapes =
+      allocateWeights(spec, at::TensorOptions().dtype(at::kFloat).device(at::kMeta));
+  std::set<std::string> wanted;
+  for (const auto& [name, shape] : namedWeights(spec, shapes)) {
+    reader.check(name, shape.sizes(), shape.scalar_type());
+    wanted.insert(name);
+  }
+  for (const auto& [name, tensor] : reader.tensors()) {
+    if (wanted.count(name) == 0) {
+      fail(ErrorCode::kBadFile, reader.pathOf(*tensor) + " holds the tensor " + name +
+                                    ", which a model with this config.json does not have");
+    }
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Model> loadModel(const LoadModelOptions& options, const Cancel& cancel) {
+  const at::Device device = resolveDevice(options.device.str());
+  computeOn(device);
+  checkSpec(options.spec);
+  const TensorReader reader(options.weights);
+  checkWeights(reader, options.spec);
+  auto model = std::make_shared<Model>();
+  model->spec = options.spec;
+  model->device = device;
+  model->dtype = options.dtype;
+  model->kernels = gpuKernelsFor(device);
+  model->weights = allocateWeights(options.spec, at::TensorOptions().dtype(options.dtype));
+  for (const auto& [name, view] : namedWeights(model->spec, model->weights)) {
+    reader.read(name, view, cancel);
+    model->parameterCount += view.numel();
+    model->bytes += view.numel() * view.element_size();
+  }
+  changeWeights(model->spec, model->weights, [&](const at::Tensor& tensor) {
+    cancel.check();
+    if (!device.is_cpu()) return tensor.to(device);
+    return fitsPanels(tensor) ? toPanels(tensor) : tensor;
+  });
+  return model;
+}
+
+}  // namespace acoer

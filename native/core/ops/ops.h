@@ -1,0 +1,22 @@
+// Small parts of the model that training, scoring and decoding share.
+#pragma once
+
+#include "model/model.h"
+
+namespace acoer {
+
+// x * w / rms(x): normalised in fp32 (fp64 for fp64), rounded to x's type, then multiplied by the
+// weight.
+at::Tensor rmsNorm(const at::Tensor& x, const at::Tensor& weight_D, double eps);
+
+// A copy on `device` of a tensor in host memory. A GPU is not waited for: the work that is started
+// next on this thread finds the copy there.
+at::Tensor onDevice(const at::Tensor& host, at::Device device);
+
+// The elements of `x`, in order.
+std::vector<double> toDoubles(const at::Tensor& x);
+
+// silu(gate) * up of the fused projection [T, 2F] -> [T, F].
+at::Tensor swiglu(const at::Tensor& gateUp_T2F);
+
+}  // namespace acoer

@@ -1,0 +1,157 @@
+#include "ops/projection.h"
+
+#include <ATen/ATen.h>
+
+#include "ops/linear.h"
+
+namespace acoer {
+
+namespace {
+
+// First row of each target's block.
+int64_t firstRow(const Projection& p, size_t member) {
+  int64_t row = 0;
+  for (size_t i = 0; i < member; ++i) row += p.rows[i];
+  return row;
+}
+
+const LoraPair& pairOf(const Projection& p, size_t member) {
+  return (*p.pairs)[static_cast<size_t>(p.targets[member])];
+}
+
+// What the adapter of a target reads: x, times its mask under dropout.
+struct AdapterInput {
+  at::Tensor input_TI, mask_TI;
+};
+
+AdapterInput adapterInput(const Projection& p, Target target, const at::Tensor& x_TI) {
+  if (!p.dropout) return {x_TI, {}};
+  const at::Tensor mask_TI = dropoutMask(*p.dropout, p.layer, target, x_TI.size(1), x_TI.options());
+  return {x_TI * mask_TI, mask_TI};
+}
+
+std::vector<LoraTape::Group> makeGroups(const Projection& p, const at::Tensor& x_TI) {
+  std::vector<LoraTape::Group> groups;
+  if (!p.pairs) return groups;
+  for (size_t i = 0; i < p.targets.size(); ++i) {
+    if (!pairOf(p, i).defined()) continue;
+    if (groups.empty() || p.dropout) {
+      const auto [input_TI, mask_TI] = adapterInput(p, p.targets[i], x_TI);
+      groups.push_back(
+          {.input_TI = input_TI, .mask_TI = mask_TI, .a = {}, .down_TG = {}, .members = {}});
+    }
+    groups.back().members.push_back(i);
+  }
+  for (LoraTape::Group& group : groups) {
+    std::vector<at::Tensor> parts;
+    for (const size_t i : group.members) parts.push_back(pairOf(p, i).a_RI.detach());
+    const at::Tensor all = parts.size() == 1 ? parts[0] : at::cat(parts);
+    group.a = readyToMultiply(all.to(x_TI.scalar_type()));
+    group.down_TG = at::empty({x_TI.size(0), all.size(0)}, x_TI.options());
+    linearForwardInto(group.down_TG, group.input_TI, group.a);
+    if (p.dropout && remakesMasks(*p.dropout)) group.input_TI = group.mask_TI = at::Tensor();
+  }
+  return groups;
+}
+
+// y += scale (x A^T) B^T, to the columns of each pair.
+void addPairs(const Projection& p, const std::vector<LoraTape::Group>& groups,
+              const at::Tensor& y_TO) {
+  for (const LoraTape::Group& group : groups) {
+    int64_t first = 0;  // of the pair's columns in down
+    for (const size_t i : group.members) {
+      const LoraPair& pair = pairOf(p, i);
+      const int64_t rank = pair.a_RI.size(0);
+      const at::Tensor b = readyToMultiply(pair.b_OR.detach().to(y_TO.scalar_type()));
+      linearForwardInto(y_TO.narrow(1, firstRow(p, i), p.rows[i]),
+                        group.down_TG.narrow(1, first, rank), b,
+                        {.add = true, .scale = pair.scale});
+      first += rank;
+    }
+  }
+}
+
+}  // namespace
+
+void GradientSink::add(const at::Tensor& leaf, const at::Tensor& gradient) {
+  Held& held = held_[leaf.unsafeGetTensorImpl()];
+  if (held.gradient.defined()) {
+    held.gradient.add_(gradient);
+  } else {
+    held = {leaf, gradient.to(leaf.scalar_type()).contiguous()};
+  }
+}
+
+at::Tensor GradientSink::buffer(const at::Tensor& leaf) {
+  Held& held = held_[leaf.unsafeGetTensorImpl()];
+  if (!held.gradient.defined()) held = {leaf, at::zeros_like(leaf.detach())};
+  return held.gradient;
+}
+
+void GradientSink::commit() {
+  for (auto& [key, held] : held_) {
+    at::Tensor& gradient = held.leaf.mutable_grad();
+    if (gradient.defined()) {
+      gradient.add_(held.gradient);
+    } else {
+      gradient = held.gradient;
+    }
+  }
+  held_.clear();
+}
+
+LoraTape loraTape(const Projection& p, const at::Tensor& x_TI) { return {makeGroups(p, x_TI)}; }
+
+at::Tensor projectForward(const Projection& p, const at::Tensor& x_TI, LoraTape* tape) {
+  at::Tensor y_TO = at::empty({x_TI.size(0), outputsOf(p.weight)}, x_TI.options());
+  if (p.bias_O.defined()) startFromBias(y_TO, p.bias_O.detach());
+  linearForwardInto(y_TO, x_TI, p.weight.detach(), {.add = p.bias_O.defined()});
+  if (p.merged && !tape) return y_TO;
+  std::vector<LoraTape::Group> groups = makeGroups(p, x_TI);
+  if (!p.merged) addPairs(p, groups, y_TO);
+  if (tape) tape->groups = std::move(groups);
+  return y_TO;
+}
+
+at::Tensor projectBackward(const Projection& p, const at::Tensor& dy_TO, const at::Tensor& x_TI,
+                           const LoraTape& tape, GradientSink& sink, bool needsInput) {
+  at::Tensor dx_TI = needsInput ? linearBackward(dy_TO, p.weight.detach()) : at::Tensor();
+  if (p.trainWeight) {
+    sink.add(p.weight, linearWeightGradient(dy_TO, x_TI));
+    if (p.bias_O.defined()) sink.add(p.bias_O, dy_TO.sum(0));
+  }
+  for (const LoraTape::Group& group : tape.groups) {
+    const auto [input_TI, mask_TI] = group.input_TI.defined()
+                                         ? AdapterInput{group.input_TI, group.mask_TI}
+                                         : adapterInput(p, p.targets[group.members[0]], x_TI);
+    const at::Tensor dDown_TG = at::empty_like(group.down_TG);
+    int64_t first = 0;  // of the pair's columns in down, and of its rows in a
+    for (const size_t i : group.members) {
+      const LoraPair& pair = pairOf(p, i);
+      const int64_t rank = pair.a_RI.size(0);
+      const at::Tensor dBlock_TO = dy_TO.narrow(1, firstRow(p, i), p.rows[i]);
+      const at::Tensor b = readyToMultiply(pair.b_OR.detach().to(x_TI.scalar_type()));
+      linearBackwardInto(dDown_TG.narrow(1, first, rank), dBlock_TO, b, {.scale = pair.scale});
+      at::Tensor dB_OR = linearWeightGradient(dBlock_TO, group.down_TG.narrow(1, first, rank));
+      sink.add(pair.b_OR, dB_OR.mul_(pair.scale));
+      first += rank;
+    }
+    const at::Tensor dA_GI = linearWeightGradient(dDown_TG, input_TI);
+    first = 0;
+    for (const size_t i : group.members) {
+      const LoraPair& pair = pairOf(p, i);
+      const int64_t rank = pair.a_RI.size(0);
+      sink.add(pair.a_RI, dA_GI.narrow(0, first, rank));
+      first += rank;
+    }
+    if (!needsInput || p.merged) continue;
+    if (mask_TI.defined()) {
+      dx_TI.addcmul_(linearBackward(dDown_TG, group.a), mask_TI);
+    } else {
+      linearBackwardInto(dx_TI, dDown_TG, group.a, {.add = true});
+    }
+  }
+  return dx_TI;
+}
+
+}  // namespace acoer

@@ -1,0 +1,148 @@
+#include "train/adamw.h"
+
+#include <ATen/ATen.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DeviceGuard.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "train/gpu_adamw.h"
+
+namespace acoer {
+
+namespace {
+
+// The rows of the leaf's gradient that belong to the parameter; undefined if there is no gradient.
+at::Tensor gradientOf(const Parameter& parameter) {
+  const at::Tensor& gradient = parameter.leaf.grad();
+  if (!gradient.defined()) return {};
+  return gradient.narrow(0, parameter.row, parameter.value.size(0));
+}
+
+double globalNorm(const Policy& policy) {
+  std::vector<at::Tensor> gradients;
+  for (const Parameter& parameter : policy.parameters) {
+    const at::Tensor gradient = gradientOf(parameter);
+    if (gradient.defined()) gradients.push_back(gradient);
+  }
+  if (gradients.empty()) return 0;
+  const at::Tensor norms = at::stack(at::_foreach_norm(gradients)).to(at::kDouble);
+  return at::linalg_vector_norm(norms).item<double>();
+}
+
+// Parameters with the same weight decay, as operands of libtorch's AdamW.
+struct Operands {
+  std::vector<at::Tensor> values, gradients, expAvgs, expAvgSqs, times;
+
+  void add(const Parameter& parameter, const at::Tensor& gradient, const at::Tensor& time) {
+    values.push_back(parameter.value);
+    gradients.push_back(gradient);
+    expAvgs.push_back(parameter.expAvg);
+    expAvgSqs.push_back(parameter.expAvgSq);
+    times.push_back(time);
+  }
+};
+
+// All memory that a step needs is allocated here, before the first parameter changes, so that no
+// allocation can fail half-way.
+struct AllOperands {
+  Operands decaying, others;
+
+  AllOperands(const Policy& policy, double time) {
+    const at::Tensor timeTensor = at::full(
+        {}, time, at::device(policy.model->device).dtype(policy.parameters[0].value.dtype()));
+    int64_t most = 0;
+    for (const Parameter& parameter : policy.parameters) {
+      if (!gradientOf(parameter).defined()) most = std::max(most, parameter.value.numel());
+    }
+    const at::Tensor zeros = at::zeros({most}, policy.parameters[0].value.options());
+    for (const Parameter& parameter : policy.parameters) {
+      const at::Tensor& value = parameter.value;
+      const at::Tensor own = gradientOf(parameter);
+      const at::Tensor gradient =
+          own.defined() ? own : zeros.narrow(0, 0, value.numel()).view_as(value);
+      (parameter.decays() ? decaying : others).add(parameter, gradient, timeTensor);
+    }
+  }
+};
+
+// `clip` is the gradients' factor.
+void updateAll(const Policy& policy, const StepOptions& options, double clip, double time) {
+  if (policy.parameters.empty()) return;
+  AllOperands all(policy, time);
+  for (auto& [operands, weightDecay] :
+       {std::pair(&all.decaying, options.weightDecay), std::pair(&all.others, 0.0)}) {
+    if (operands->values.empty()) continue;
+    if (clip < 1) at::_foreach_mul_(operands->gradients, clip);
+    at::_fused_adamw_(operands->values, operands->gradients, operands->expAvgs, operands->expAvgSqs,
+                      {}, operands->times, options.learningRate, policy.options.beta1,
+                      policy.options.beta2, weightDecay, policy.options.eps,
+                      /*amsgrad=*/false, /*maximize=*/false);
+  }
+}
+
+// A factor beyond the range of the weights' type would fail half-way, after the moments were
+// updated.
+void checkOptions(const Policy& policy, const StepOptions& options) {
+  for (const auto& [name, value] : {std::pair("learningRate", options.learningRate),
+                                    std::pair("weightDecay", options.weightDecay),
+                                    std::pair("maxGradNorm", options.maxGradNorm)}) {
+    require(std::isfinite(value) && value >= 0, name, "0 or a positive number", value);
+  }
+  const double factor = options.learningRate * std::max(1.0, options.weightDecay);
+  for (const Parameter& parameter : policy.parameters) {
+    const bool wide = parameter.value.scalar_type() == at::kDouble;
+    const double largest =
+        wide ? std::numeric_limits<double>::max() : double{std::numeric_limits<float>::max()};
+    if (factor <= largest / 1000) continue;
+    fail(ErrorCode::kBadArgument,
+         "learningRate, or its product with weightDecay, is out of the range of the weights' type");
+  }
+}
+
+}  // namespace
+
+StepResult step(Policy& policy, const StepOptions& options) {
+  checkOptions(policy, options);
+  policy.tape.reset();  // frees memory before the step allocates its own
+  const at::NoGradGuard noGrad;
+  const c10::OptionalDeviceGuard guard(policy.model->device);
+  StepResult result;
+  const std::optional<GpuAdamW> gpu = GpuAdamW::of(policy);
+  result.gradNorm = gpu ? gpu->gradientNorm() : globalNorm(policy);
+  if (!std::isfinite(result.gradNorm)) {
+    zeroGradients(policy);
+    return result;
+  }
+  const double clip =
+      options.maxGradNorm > 0 ? std::min(1.0, options.maxGradNorm / (result.gradNorm + 1e-6)) : 1;
+  const auto time = static_cast<double>(policy.stepCount + 1);
+  if (gpu) {
+    gpu->update(policy.options, options, clip, time);
+  } else {
+    updateAll(policy, options, clip, time);
+  }
+  ++policy.stepCount;
+  zeroGradients(policy);
+  result.applied = true;
+  return result;
+}
+
+void zeroGradients(Policy& policy) {
+  policy.tape.reset();
+  for (Parameter& parameter : policy.parameters) parameter.leaf.mutable_grad().reset();
+}
+
+std::vector<std::pair<std::string, at::Tensor>> gradients(const Policy& policy) {
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (const Parameter& parameter : policy.parameters) {
+    const at::Tensor gradient = gradientOf(parameter);
+    named.emplace_back(parameter.name,
+                       gradient.defined() ? gradient.clone() : at::zeros_like(parameter.value));
+  }
+  return named;
+}
+
+}  // namespace acoer

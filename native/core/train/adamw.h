@@ -1,0 +1,30 @@
+// The optimiser: torch.optim.AdamW's update, preceded by torch.nn.utils.clip_grad_norm_.
+#pragma once
+
+#include "model/policy.h"
+
+namespace acoer {
+
+struct StepOptions {
+  double learningRate = 0;
+  double weightDecay = 0;  // of matrices; norms and biases do not decay (Parameter::decays)
+  double maxGradNorm = 0;  // 0: no clipping
+};
+
+struct StepResult {
+  double gradNorm = 0;   // before clipping
+  bool applied = false;  // false: the norm is not finite; parameters and state are unchanged
+};
+
+// One step with the accumulated gradients, which are cleared even if the step is not applied. Drops
+// the policy's tape (forward.h). Throws kBadArgument, before anything changes, for an option that
+// is negative, not finite, or out of the range of the weights' type.
+StepResult step(Policy& policy, const StepOptions& options);
+
+// Also drops the policy's tape.
+void zeroGradients(Policy& policy);
+
+// The accumulated gradients by parameter name, for tests and diagnosis.
+std::vector<std::pair<std::string, at::Tensor>> gradients(const Policy& policy);
+
+}  // namespace acoer

@@ -1,0 +1,155 @@
+// Times of single kernels of the fatbin. Launched by the host one after the other: a kernel that
+// takes less than a launch shows the cost of the launch.
+#include "kernels/gpu/kernels.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include "measure.h"
+
+namespace acoer::measure {
+namespace {
+
+using cuda::KernelId;
+
+constexpr int64_t kRows = 16;
+constexpr int64_t kHidden = 2048, kIntermediate = 6144, kVocab = 151936;
+constexpr int64_t kKvHeads = 8, kGroup = 2, kHeadDim = 128;
+constexpr double kFarBeyondCaches = 512e6;
+constexpr int kRounds = 20;
+
+struct Timer {
+  const GpuKernels& kernels;
+  c10::Device device;
+  void* stream;
+  at::TensorOptions options(at::ScalarType type) const { return at::device(device).dtype(type); }
+  at::Tensor normal(at::IntArrayRef shape, at::ScalarType type = at::kBFloat16) const {
+    return at::randn(shape, options(type));
+  }
+  // Mean time of calling each of `count` launches, which use memory of their own.
+  template <class Launch>
+  KernelTime time(std::string name, double bytes, int64_t count, const Launch& launch) const {
+    for (int64_t i = 0; i < count; ++i) launch(i);
+    const Stopwatch watch(device);
+    for (int round = 0; round < kRounds; ++round) {
+      for (int64_t i = 0; i < count; ++i) launch(i);
+    }
+    return {std::move(name), bytes, watch.seconds() / static_cast<double>(kRounds * count)};
+  }
+  static int64_t copies(double bytes) {
+    return std::max<int64_t>(2, static_cast<int64_t>(kFarBeyondCaches / bytes));
+  }
+};
+
+KernelTime attention(const Timer& timer, int64_t length) {
+  const double bytes = 2.0 * kRows * kKvHeads * static_cast<double>(length) * kHeadDim * 2;
+  const int64_t count = Timer::copies(bytes), splits = cuda::attentionSplits(length);
+  const at::Tensor keys_CSJLK = timer.normal({count, kRows, kKvHeads, length, kHeadDim});
+  const at::Tensor values_CSJLK = timer.normal({count, kRows, kKvHeads, length, kHeadDim});
+  const at::Tensor q_NHK = timer.normal({kRows, kKvHeads * kGroup, kHeadDim});
+  const at::Tensor slots_N = at::arange(kRows, timer.options(at::kInt));
+  const at::Tensor positions_N = at::full({kRows}, length - 1, timer.options(at::kInt));
+  const auto fp32 = timer.options(at::kFloat);
+  const at::Tensor sums = at::empty({kRows, kKvHeads, splits, kGroup, kHeadDim}, fp32);
+  const at::Tensor stats = at::empty({kRows, kKvHeads, splits, kGroup, 2}, fp32);
+  const at::Tensor out_NHK = at::empty_like(q_NHK);
+  const auto split = static_cast<uint32_t>(splits);
+  const auto head = static_cast<int32_t>(kHeadDim), heads = static_cast<int32_t>(kKvHeads);
+  const auto group = static_cast<int32_t>(kGroup);
+  return timer.time(
+      "attention and combine, 16 x " + std::to_string(length), bytes, count, [&](int64_t i) {
+        const cuda::AttentionArgs args{.q_NHK = q_NHK.data_ptr(),
+                                       .keys_SJLK = keys_CSJLK[i].data_ptr(),
+                                       .values_SJLK = values_CSJLK[i].data_ptr(),
+                                       .slots_N = slots_N.data_ptr<int32_t>(),
+                                       .positions_N = positions_N.data_ptr<int32_t>(),
+                                       .sums_NJsGK = sums.data_ptr<float>(),
+                                       .stats_NJsG2 = stats.data_ptr<float>(),
+                                       .out_NHK = out_NHK.data_ptr(),
+                                       .qStride = kKvHeads * kGroup * kHeadDim,
+                                       .kvHeads = heads,
+                                       .group = group,
+                                       .capacity = static_cast<int32_t>(length),
+                                       .splits = static_cast<int32_t>(splits),
+                                       .scale = 0.0883883F};
+        timer.kernels.launch(cuda::attentionKernel(true, kHeadDim, kGroup),
+                             {split, uint32_t{kKvHeads}, uint32_t{kRows}}, args, timer.stream);
+        if (splits == 1) return;
+        const cuda::CombineArgs rest{
+            args.sums_NJsGK, args.stats_NJsG2, args.positions_N, args.out_NHK, heads, group, head,
+            args.splits};
+        timer.kernels.launch(KernelId::combine_bf16, {uint32_t{kKvHeads * kGroup}, uint32_t{kRows}},
+                             rest, timer.stream);
+      });
+}
+
+KernelTime norm(const Timer& timer) {
+  const at::Tensor x_ND = timer.normal({kRows, kHidden}), delta_ND = timer.normal({kRows, kHidden});
+  const at::Tensor weight_D = timer.normal({kHidden}), normed_ND = at::empty_like(x_ND);
+  const cuda::NormArgs args{x_ND.data_ptr(),      delta_ND.data_ptr(), weight_D.data_ptr(),
+                            normed_ND.data_ptr(), int32_t{kHidden},    1e-6F};
+  return timer.time(
+      "norm, 16 x 2048 (a small kernel)", 4.0 * kRows * kHidden * 2, 100, [&](int64_t) {
+        timer.kernels.launch(KernelId::norm_bf16, {uint32_t{kRows}}, args, timer.stream);
+      });
+}
+
+KernelTime swiglu(const Timer& timer) {
+  const at::Tensor gateUp = timer.normal({kRows, 2 * kIntermediate});
+  const at::Tensor act_NF = timer.normal({kRows, kIntermediate});
+  const cuda::SwigluArgs args{gateUp.data_ptr(), act_NF.data_ptr(), int32_t{kIntermediate}};
+  return timer.time("swiglu, 16 x 6144", 3.0 * kRows * kIntermediate * 2, 100, [&](int64_t) {
+    timer.kernels.launch(KernelId::swiglu_bf16,
+                         {uint32_t{kRows}, uint32_t{cuda::swigluBlocks(kIntermediate)}}, args,
+                         timer.stream);
+  });
+}
+
+// At temperature 1 without filters, as in training.
+KernelTime sampler(const Timer& timer) {
+  const double bytes = 4.0 * kRows * kVocab;
+  const int64_t count = Timer::copies(bytes);
+  const at::Tensor logits_CMV = timer.normal({count, kRows, kVocab}, at::kFloat);
+  std::vector<cuda::SamplerRow> rows;
+  for (int64_t n = 0; n < kRows; ++n) {
+    cuda::SamplerRow row = cuda::samplerRow(1, 0, 1, 0, 1);
+    row.seed = 42;
+    row.sample = static_cast<uint64_t>(n);
+    row.logitsRow = static_cast<int32_t>(n);
+    rows.push_back(row);
+  }
+  const auto bytesOf = [&](size_t count) {
+    return at::empty({static_cast<int64_t>(count)}, timer.options(at::kByte));
+  };
+  const at::Tensor rows_N = bytesOf(rows.size() * sizeof(rows[0]));
+  rows_N.copy_(at::from_blob(rows.data(), rows_N.sizes(), at::kByte));
+  const at::Tensor blocks = bytesOf(size_t{kRows} * static_cast<size_t>(cuda::logitBlocks(kVocab)) *
+                                    sizeof(cuda::LogitBlock));
+  const at::Tensor tokens = bytesOf(size_t{kRows} * sizeof(cuda::SampledToken));
+  return timer.time("sampler, 16 x 151936", bytes, count, [&](int64_t i) {
+    const cuda::SamplerArgs args{
+        .logits_MV = logits_CMV[i].data_ptr<float>(),
+        .rows_N = reinterpret_cast<const cuda::SamplerRow*>(rows_N.data_ptr()),
+        .seen_SW = nullptr,
+        .blocks_NB = reinterpret_cast<cuda::LogitBlock*>(blocks.data_ptr()),
+        .tokens_N = reinterpret_cast<cuda::SampledToken*>(tokens.data_ptr()),
+        .stride = kVocab,
+        .vocab = int32_t{kVocab}};
+    timer.kernels.launch(KernelId::sampler_blocks,
+                         {uint32_t{kRows}, static_cast<uint32_t>(cuda::samplerGrid(kVocab))}, args,
+                         timer.stream);
+    timer.kernels.launch(KernelId::sampler_draw, {uint32_t{kRows}}, args, timer.stream);
+  });
+}
+
+}  // namespace
+
+std::vector<KernelTime> kernelTimes(const Subject& subject) {
+  const GpuKernels* kernels = gpuKernelsFor(subject.device);
+  if (kernels == nullptr) return {};
+  const Timer timer{*kernels, subject.device, currentGpuStream(subject.device)};
+  return {attention(timer, 1024), attention(timer, 4096), norm(timer), swiglu(timer),
+          sampler(timer)};
+}
+
+}  // namespace acoer::measure
