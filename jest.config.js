@@ -3,6 +3,11 @@ const { availableParallelism } = require('node:os');
 module.exports = {
   testEnvironment: 'node',
   roots: ['<rootDir>/test'],
+  // The sources, so that tests need no build of the package.
+  moduleNameMapper: {
+    '^#verify$': '<rootDir>/packages/verify/src/index.ts',
+    '^#verify/(.*)$': '<rootDir>/packages/verify/src/$1.ts',
+  },
   globalSetup: '<rootDir>/test/helpers/temporary.cjs',
   transform: {
     '^.+\\.ts$': [

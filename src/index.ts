@@ -40,8 +40,8 @@ export type { RewardFunction, UserReward, UserRollout, UserView } from './reward
 export { registerLoss, sumOverTokens } from './losses';
 export type { LossBatch, LossDefinition, LossResult, LossSettings, TokenLoss } from './losses';
 
-export { verifyAnswer, verifyCompletion } from './verify';
-export type { Verdict, VerifyOptions } from './verify';
+export { verifyAnswer, verifyCompletion } from '#verify';
+export type { Verdict, VerifyOptions } from '#verify';
 
 export { loadDataset, type Dataset, type DatasetSpec } from './data';
 export { registerModelFamily, resolveModel, type ModelFamily, type ModelLocation } from './models';

@@ -1,5 +1,8 @@
 /** The records that pass through a step, in the order they are created. */
+import type { Verdict } from '#verify/types';
 import type { KnownMetrics } from './metric-names';
+
+export { VERDICT_STATUSES, type Verdict, type VerdictStatus } from '#verify/types';
 
 export interface ChatMessage {
   role: 'system' | 'user' | 'assistant';
@@ -43,24 +46,6 @@ export interface Prompt {
   ids: Int32Array;
   /** Whether the chat template opened `<think>` at the end of the prompt. */
   thinkOpened: boolean;
-}
-
-export const VERDICT_STATUSES = [
-  'correct',
-  'incorrect',
-  'unparseable',
-  'timeout',
-  'gold-unparseable',
-] as const;
-export type VerdictStatus = (typeof VERDICT_STATUSES)[number];
-
-export interface Verdict {
-  correct: boolean;
-  status: VerdictStatus;
-  /** The answer found in the completion, or null. */
-  extracted: string | null;
-  /** It was found in thinking that never closed, where only the paper's protocol looks. */
-  fromOpenThinking?: boolean;
 }
 
 /** Counted on token ids (tokenizer/thinking.ts). */

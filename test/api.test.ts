@@ -13,6 +13,8 @@ const MOST_NAMES = 97;
 
 const read = (path: string) => readFileSync(join(ROOT, path), 'utf8');
 const page = read('docs/api.md');
+const isSource = ({ fileName }: ts.SourceFile): boolean =>
+  [join(ROOT, 'src'), join(ROOT, 'packages')].some((folder) => fileName.startsWith(folder));
 
 interface Entry {
   /** As a program imports it: `acoer`, `acoer/verify`. */
@@ -26,7 +28,7 @@ const { exports: declared } = JSON.parse(read('package.json')) as {
 };
 const entries = Object.entries(declared).flatMap(([path, target]): Entry[] => {
   if (typeof target === 'string') return [];
-  const source = target.types.replace('./dist/', 'src/').replace('.d.ts', '.ts');
+  const source = target.types.replace(/^\.\/(packages\/\w+\/)?dist\//, '$1src/').replace('.d.ts', '.ts');
   return [{ name: join('acoer', path), source, compiled: target.default }];
 });
 
@@ -94,7 +96,7 @@ const behindAlias = (symbol: ts.Symbol): ts.Symbol =>
 const isOurs = (symbol: ts.Symbol | undefined): symbol is ts.Symbol =>
   symbol !== undefined &&
   (symbol.flags & (ts.SymbolFlags.Interface | ts.SymbolFlags.Class)) !== 0 &&
-  (symbol.declarations ?? []).some((node) => node.getSourceFile().fileName.startsWith(join(ROOT, 'src')));
+  (symbol.declarations ?? []).some((node) => isSource(node.getSourceFile()));
 
 /** Visits a type and all that it is made of. `enter` says whether to look into an interface or class of ours. */
 function visit(type: ts.Type, enter: (symbol: ts.Symbol) => boolean, seen = new Set<ts.Type>()): void {
@@ -121,9 +123,7 @@ const isHidden = ({ valueDeclaration }: ts.Symbol): boolean =>
 
 /** Declared by the language's library or by a dependency: it has its own name, or is made of what `visit` sees. */
 const isOutside = (symbol: ts.Symbol | undefined): boolean =>
-  (symbol?.declarations ?? []).some(
-    (node) => !node.getSourceFile().fileName.startsWith(join(ROOT, 'src')) && !ts.isMappedTypeNode(node),
-  );
+  (symbol?.declarations ?? []).some((node) => !isSource(node.getSourceFile()) && !ts.isMappedTypeNode(node));
 
 function visitSignature(signature: ts.Signature, into: (type: ts.Type) => void): void {
   for (const parameter of signature.getParameters()) into(checker.getTypeOfSymbol(parameter));

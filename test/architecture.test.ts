@@ -10,6 +10,7 @@ interface Import {
 }
 
 const SRC = join(__dirname, '..', 'src');
+const VERIFIER = join(__dirname, '..', 'packages', 'verify');
 
 function sourceFiles(): string[] {
   return readdirSync(SRC, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
@@ -82,7 +83,6 @@ const LAYERS: readonly (readonly string[])[] = [
     'optional-package',
     'parquet',
   ],
-  ['verify'],
   ['judges'],
   ['rewards', 'tokenizer', 'data', 'engine', 'run', 'plan', 'monitor'],
   ['sampling'],
@@ -140,15 +140,31 @@ test('only addon.ts loads addons: the engine for engine/binding.ts, locks for ru
   expect(shown(values)).toEqual([]);
 });
 
-test('rewards and verify import neither the engine nor the file system', () => {
+test('rewards and judges import neither the engine nor the file system', () => {
   const wrong = all.filter(({ file, target }) => {
-    const pure = ['rewards', 'verify', 'judges'].includes(moduleOf(file));
+    const pure = ['rewards', 'judges'].includes(moduleOf(file));
     return (
       pure &&
       (moduleOf(target) === 'engine' || /^(node:)?fs(\/|$)/.test(target) || target === 'node:child_process')
     );
   });
   expect(shown(wrong)).toEqual([]);
+});
+
+test('the verifier is a package of its own: it imports nothing but its files, and installs nothing', () => {
+  const source = join(VERIFIER, 'src');
+  const wrong = readdirSync(source).flatMap((file) =>
+    [...readFileSync(join(source, file), 'utf8').matchAll(/(?:from|import|require)[ (]*['"]([^'"]+)['"]/g)]
+      .filter(([, target]) => !/^\.\/[a-z-]+$/.test(target!))
+      .map(([, target]) => `${file} imports ${target}`),
+  );
+  expect(wrong).toEqual([]);
+  const { dependencies, scripts } = JSON.parse(readFileSync(join(VERIFIER, 'package.json'), 'utf8')) as {
+    dependencies?: object;
+    scripts: object;
+  };
+  expect(dependencies).toBeUndefined();
+  expect(Object.keys(scripts)).toEqual(['build', 'prepack']);
 });
 
 test('grpo and train take the engine as an argument; only the session of a run creates one', () => {
@@ -196,19 +212,9 @@ test('only src/run writes run files', () => {
     /\b(writeFile|writeFileSync|appendFile|createWriteStream|mkdir|mkdirSync|rename|renameSync|open|openSync|rm|rmSync)\b/;
   const wrong = all.filter(
     ({ file, target, names }) =>
-      [
-        'lab',
-        'grpo',
-        'train',
-        'sft',
-        'eval',
-        'rewards',
-        'verify',
-        'tokenizer',
-        'data',
-        'config',
-        'monitor',
-      ].includes(moduleOf(file)) &&
+      ['lab', 'grpo', 'train', 'sft', 'eval', 'rewards', 'tokenizer', 'data', 'config', 'monitor'].includes(
+        moduleOf(file),
+      ) &&
       /^(node:)?fs(\/|$)/.test(target) &&
       writing.test(names),
   );

@@ -4,6 +4,7 @@
  */
 const { readFileSync } = require('node:fs');
 const Module = require('node:module');
+const { join } = require('node:path');
 const { transformSync } = require('@swc/core');
 
 Module._extensions['.ts'] = (module, filename) => {
@@ -14,6 +15,12 @@ Module._extensions['.ts'] = (module, filename) => {
     module: { type: 'commonjs', ignoreDynamic: true },
   });
   module._compile(code, filename);
+};
+
+const find = Module._resolveFilename;
+Module._resolveFilename = (request, ...rest) => {
+  const [, name = 'index'] = /^#verify(?:\/(.*))?$/.exec(request) ?? ['', ''];
+  return find(name === '' ? request : join(__dirname, '../../packages/verify/src', `${name}.ts`), ...rest);
 };
 
 /** @param {string} name path below src, without `.ts` */

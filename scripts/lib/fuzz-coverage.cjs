@@ -18,7 +18,7 @@ const PARSERS = [
   'yaml', 'zod', '@huggingface/jinja', '@huggingface/tokenizers', 'hyparquet', 'hyparquet-compressors',
   'csv-parse', '@streamparser/json', 'picomatch',
 ]; // prettier-ignore
-const COUNTED = new RegExp(`^(dist/|node_modules/(${PARSERS.join('|')})/(?!.*/locales/))`);
+const COUNTED = new RegExp(`^((packages/verify/)?dist/|node_modules/(${PARSERS.join('|')})/(?!.*/locales/))`);
 
 const MAX_BLOCKS = 1 << 18;
 const MAX_FILES = 1 << 12;
@@ -129,7 +129,7 @@ function withCounters(source, path) {
       if (compared && /^[^\s]{2,24}$/.test(value) && !/^\.{1,2}\//.test(value)) found.add(value);
     },
     ObjectProperty({ node: { key } }) {
-      if (path.startsWith('dist/') && t.isIdentifier(key)) found.add(key.name);
+      if (/^(packages\/verify\/)?dist\//.test(path) && t.isIdentifier(key)) found.add(key.name);
     },
   }; // prettier-ignore
   const result = babel.transformSync(common.code, {

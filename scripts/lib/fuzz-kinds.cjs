@@ -17,6 +17,7 @@ const tokenizers = require('./fuzz-tokenizers.cjs');
 const root = join(__dirname, '..', '..');
 /** @param {string} name @returns {any} */
 const dist = (name) => require(join(root, 'dist', name));
+const verifierPackage = () => require(join(root, 'packages/verify'));
 
 /**
  * @typedef {object} Kind
@@ -218,7 +219,7 @@ const KINDS = {
     read: readConfig,
   },
   hub: { seeds: hub.seeds, refused: ['gated', 'missing', 'busy', 'portal'], read: (_, bytes, folder) => hub.readHub(dist, bytes, folder) },
-  verify: { seeds: verifier.seeds, mutate: verifier.mutate, cpuMs: 1_000, read: (_, bytes) => verifier.judge(dist('verify/index.js'), bytes) },
+  verify: { seeds: verifier.seeds, mutate: verifier.mutate, cpuMs: 1_000, read: (_, bytes) => verifier.judge(verifierPackage(), bytes) },
   data: {
     seeds: async () => {
       const columns = { problem: ['1+1?', '2+2?'], answer: ['2', '4'], level: [1, 2], id: ['x', 'y'] };
@@ -372,7 +373,7 @@ const KINDS = {
     seeds: async () => ({ 'out.jsonl': lines(COMPLETIONS), 'out.json': json(COMPLETIONS), 'out.parquet': await parquet(STORED), 'out.csv': Buffer.from('completion,answer\n\\boxed{3},3\n') }),
     read: async (path) => {
       const { gradeFile } = dist('eval/index.js');
-      const { verifyAnswer } = dist('verify/index.js');
+      const { verifyAnswer } = verifierPackage();
       const verify = async (/** @type {any[]} */ items) => items.map(({ gold, pred }) => verifyAnswer(gold, pred, {}));
       const read = () => gradeFile(path, { grader: { concurrency: 1, verify } });
       await (path.endsWith('.parquet') ? withThread(read) : read());

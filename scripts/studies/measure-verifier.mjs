@@ -14,8 +14,8 @@ import { performance } from 'node:perf_hooks';
 import { parseArgs } from 'node:util';
 
 const require = createRequire(import.meta.url);
-const { verifyAnswer } = require('../../dist/verify/index.js');
-const { optionsFromConfig } = require('../../dist/verify/options.js');
+const { verifyAnswer } = require('../../packages/verify/dist/index.js');
+const { optionsFromConfig } = require('../../dist/grading/config.js');
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,

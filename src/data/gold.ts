@@ -1,5 +1,5 @@
 /** Reference answers as they appear in data sets: a value, text after `####`, or a box in a solution. */
-import { boxedAnswer } from '../verify/boxed';
+import { boxedAnswer } from '#verify/boxed';
 
 /** Code and its output in tool-using solutions; a box inside is program text. */
 const FENCED = /```[^]*?(?:```|$)/g;

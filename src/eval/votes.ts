@@ -1,6 +1,6 @@
 /** pass@k and maj@k for several answers per problem. */
 import { AcoerError } from '../errors';
-import { verifyCompletion } from '../verify';
+import { verifyCompletion } from '#verify';
 import type { EvalRow } from './summary';
 import { maximum } from '../statistics';
 

@@ -8,7 +8,7 @@ import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 import { AcoerError } from '../errors';
 import type { Grading, Verdict } from '../types';
-import type { PresetName } from '../verify/options';
+import type { PresetName } from '#verify/options';
 
 export interface GradingItem {
   gold: string;

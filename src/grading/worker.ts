@@ -1,7 +1,7 @@
 /** The worker process of the pool: a runaway verdict can take its whole process down. */
 import { leaveSignalsToParent } from '../signals';
-import { verifyAnswer, verifyCompletion } from '../verify';
-import { optionsFromConfig } from '../verify/options';
+import { verifyAnswer, verifyCompletion } from '#verify';
+import { optionsFromConfig } from './config';
 
 /** Presets of `verifyCompletion`. */
 const ANSWER_FROM = { boxed: 'open-thinking', 'last-box': 'last-box' } as const;

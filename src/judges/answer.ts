@@ -1,5 +1,5 @@
 /** Where a completion's answer is. Every search is linear in the text, which may be hostile. */
-import { answerRegion, lastBoxed } from '../verify/boxed';
+import { answerRegion, lastBoxed } from '#verify/boxed';
 import type { JudgedCompletion } from './types';
 
 const OPEN_ANSWER = '<answer>';

@@ -1,6 +1,6 @@
 /** The rule of the format reward. */
 import { compilePattern } from '../config/pattern';
-import { hasFormat } from '../verify/verify';
+import { hasFormat } from '#verify/verify';
 import type { JudgedCompletion } from './types';
 
 export interface FormatRule {

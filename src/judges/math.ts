@@ -1,7 +1,7 @@
 /** The verifier: mathematics in a `\boxed{}`. */
 import { z } from 'zod';
 import { bindParameters } from '../config/parameters';
-import { verifyCompletion, type AnswerRule } from '../verify/verify';
+import { verifyCompletion, type AnswerRule } from '#verify/verify';
 import type { Judge, JudgeDefinition } from './types';
 
 /** @param answerFrom where the answer is looked for */

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { bindParameters } from '../config/parameters';
 import { compilePattern, patternProblem } from '../config/pattern';
-import { verifyCompletion } from '../verify/verify';
+import { verifyCompletion } from '#verify/verify';
 import { answerText } from './answer';
 import { UNANSWERED, verdictOf, type JudgeDefinition } from './types';
 

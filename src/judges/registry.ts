@@ -3,7 +3,7 @@ import { didYouMean } from '../config/nearest';
 import { isJavaScriptFile } from '../config/pattern';
 import { badConfig } from '../config/problems';
 import { shownJson } from '../json';
-import type { AnswerRule } from '../verify/verify';
+import type { AnswerRule } from '#verify/verify';
 import { choice } from './choice';
 import { exact } from './exact';
 import { math, mathJudge } from './math';

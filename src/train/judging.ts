@@ -15,7 +15,7 @@ import {
   judgeOf,
 } from '../judges';
 import { openJudgeModule } from './judge-module';
-import type { AnswerRule } from '../verify/verify';
+import type { AnswerRule } from '#verify/verify';
 import { judgeFingerprints } from './reward-files';
 
 export type JudgingSettings = Pick<

@@ -5,7 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gradeFile, type GradeFileOptions, type Grader } from '../../src/eval';
-import { verifyAnswer, verifyCompletion } from '../../src/verify';
+import { verifyAnswer, verifyCompletion } from '../../packages/verify/src';
 import { fakeDataset, fakeTokenizer } from '../helpers/fake-tokenizer';
 
 const root = mkdtempSync(join(tmpdir(), 'acoer-grade-'));

@@ -64,7 +64,11 @@ const newest = (folder: string): number =>
 
 /** Path of the compiled program, which is recompiled if a source is newer. */
 export function builtCli(): string {
-  if (!existsSync(BIN) || newest(join(ROOT, 'src')) > newest(join(ROOT, 'dist'))) {
+  const isOld = ['.', 'packages/verify'].some((folder) => {
+    const [src, dist] = [join(ROOT, folder, 'src'), join(ROOT, folder, 'dist')];
+    return !existsSync(dist) || newest(src) > newest(dist);
+  });
+  if (!existsSync(BIN) || isOld) {
     const tsc = spawnSync('npm', ['run', '--silent', 'build:ts'], { cwd: ROOT, encoding: 'utf8' });
     if (tsc.status !== 0) throw new Error(`npm run build:ts failed:\n${tsc.stdout}${tsc.stderr}`);
   }

@@ -6,7 +6,7 @@ import { bucket, drawDrill, drawExample, type Example } from '../../scripts/tiny
 import { DOUBTING, drawCompletion, PLAIN, VERBOSE } from '../../scripts/tiny-model/corpus';
 import { countLines } from '../../scripts/tiny-model/lines';
 import { loadTokenizer, type Tokenizer } from '../../src/tokenizer';
-import { verifyCompletion } from '../../src/verify';
+import { verifyCompletion } from '../../packages/verify/src';
 
 let tokenizer: Tokenizer;
 beforeAll(async () => {

@@ -1,5 +1,5 @@
 /** Which boxes are the answer. */
-import { verifyAnswer, verifyCompletion } from '../../src/verify';
+import { verifyAnswer, verifyCompletion } from '../../packages/verify/src';
 
 const NOISE = 'We check $x = 3$ and $y = 17$, so that 4, 5 and 6 are left over; nothing changes. ';
 const after = (chars: number): string => NOISE.repeat(Math.ceil(chars / NOISE.length)).slice(0, chars);

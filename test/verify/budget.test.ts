@@ -1,6 +1,6 @@
 /** The work budget ends hostile input with a verdict. */
-import { verifyAnswer, verifyCompletion } from '../../src/verify';
-import { completeBoxes } from '../../src/verify/boxed';
+import { verifyAnswer, verifyCompletion } from '../../packages/verify/src';
+import { completeBoxes } from '../../packages/verify/src/boxed';
 
 const nested = (levels: number): string =>
   Array.from({ length: levels }).reduce<string>((inner) => `(${inner})^2`, 'x');

@@ -1,5 +1,5 @@
 /** Characters that are not seen, that look like others or that stand for a command: which number an answer shows. */
-import { hasFormat, verifyAnswer } from '../../src/verify/verify';
+import { hasFormat, verifyAnswer } from '../../packages/verify/src/verify';
 
 test.each([
   ['48', '\\boxed{4\u200b8}'],

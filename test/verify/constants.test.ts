@@ -1,5 +1,5 @@
 /** Constants of integration: any letter where the reference has one, and nothing else. */
-import { verifyAnswer } from '../../src/verify';
+import { verifyAnswer } from '../../packages/verify/src';
 
 test.each([
   ['x^2+C', '\\boxed{x^2 + c}'],

@@ -3,7 +3,7 @@
  * value.
  */
 import { uniformStream } from '../../src/rng';
-import { verifyCompletion } from '../../src/verify';
+import { verifyCompletion } from '../../packages/verify/src';
 
 const random = uniformStream(20_260_101n);
 const whole = (low: number, high: number): number => low + Math.floor(random() * (high - low + 1));

@@ -1,5 +1,5 @@
 /** The rules of docs/verifier.md for how an answer may be written, with examples for and against. */
-import { verifyAnswer } from '../../src/verify';
+import { verifyAnswer } from '../../packages/verify/src';
 
 /** [reference, answer, correct] */
 type Row = [string, string, boolean];

@@ -1,5 +1,5 @@
 /** Functions and sequences by definition: names of variables, arrows, signatures, quantifiers, domains. */
-import { verifyAnswer } from '../../src/verify';
+import { verifyAnswer } from '../../packages/verify/src';
 
 test.each([
   ['f(x)=2x+1', '\\boxed{f(t)=2t+1}'],

@@ -1,5 +1,5 @@
 /** Greatest common divisors and least common multiples of numbers and of variables. */
-import { verifyAnswer } from '../../src/verify';
+import { verifyAnswer } from '../../packages/verify/src';
 
 test.each([
   ['3', '\\boxed{\\gcd(6,9)}'],

@@ -1,5 +1,5 @@
 /** Further ways to write answers that are the same, and answers that only look like them. */
-import { verifyAnswer } from '../../src/verify';
+import { verifyAnswer } from '../../packages/verify/src';
 
 test.each([
   ['(2,3)', '\\boxed{P\\ (2,3)}'],

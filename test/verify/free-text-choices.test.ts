@@ -1,5 +1,5 @@
 /** A choice in a sentence, where the reference is a letter from A to J. */
-import { verifyAnswer } from '../../src/verify';
+import { verifyAnswer } from '../../packages/verify/src';
 
 const right = (gold: string, text: string) => [text, gold, verifyAnswer(gold, text).correct];
 

@@ -1,5 +1,5 @@
 /** Words beside a value in text without a box: what denies, bounds or computes with it counts as in a box. */
-import { verifyAnswer } from '../../src/verify';
+import { verifyAnswer } from '../../packages/verify/src';
 
 const right = (gold: string, text: string) => [text, gold, verifyAnswer(gold, text).correct];
 

@@ -1,5 +1,5 @@
 /** A few of the cases that scripts/fuzz-readers.mjs begins with. */
-import { verifyAnswer } from '../../src/verify';
+import { verifyAnswer } from '../../packages/verify/src';
 import { fuzzCase, SEEDS } from '../../scripts/lib/fuzz-answers.cjs';
 
 const STATUSES = ['correct', 'incorrect', 'unparseable', 'timeout', 'gold-unparseable'];

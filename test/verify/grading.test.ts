@@ -1,5 +1,5 @@
 /** What a data set says about judging its answers: how far off a number may be, and whether repeats count. */
-import { verifyAnswer, verifyCompletion } from '../../src/verify';
+import { verifyAnswer, verifyCompletion } from '../../packages/verify/src';
 
 const right = (gold: string, answer: string, grading?: object): boolean =>
   verifyCompletion(`So $\\boxed{${answer}}$.`, gold, 'answer', grading).correct;

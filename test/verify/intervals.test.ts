@@ -1,5 +1,5 @@
 /** Inequalities for reference intervals: ends, brackets, direction. */
-import { verifyAnswer } from '../../src/verify';
+import { verifyAnswer } from '../../packages/verify/src';
 
 test.each([
   ['[0,5]', '\\boxed{0 \\le x \\le 5}'],

@@ -1,6 +1,6 @@
 /** Irrational values: near misses are told apart, identities are recognised. */
-import { verifyAnswer } from '../../src/verify';
-import { multiply } from '../../src/verify/ball';
+import { verifyAnswer } from '../../packages/verify/src';
+import { multiply } from '../../packages/verify/src/ball';
 
 const right = (gold: string, answer: string): boolean =>
   verifyAnswer(gold, `So $\\boxed{${answer}}$.`).correct;

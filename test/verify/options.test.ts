@@ -1,6 +1,6 @@
 /** Presets, math_verify's option names, and answers in text without a box. */
-import { verifyAnswer } from '../../src/verify';
-import { BadConfig, optionsFromConfig } from '../../src/verify/options';
+import { verifyAnswer } from '../../packages/verify/src';
+import { BadConfig, optionsFromConfig } from '../../src/grading/config';
 
 const status = (gold: string, text: string, config?: object, preset?: 'math-verify' | 'trl'): string =>
   verifyAnswer(gold, text, optionsFromConfig(config, preset)).status;

@@ -1,5 +1,5 @@
 /** Points with their names, alone and in lists. */
-import { verifyAnswer } from '../../src/verify';
+import { verifyAnswer } from '../../packages/verify/src';
 
 test.each([
   ['(2,3)', '\\boxed{P(2,3)}'],

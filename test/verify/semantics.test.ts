@@ -1,5 +1,5 @@
 /** Which forms are interchangeable: each rule with its own cases. */
-import { verifyCompletion } from '../../src/verify';
+import { verifyCompletion } from '../../packages/verify/src';
 
 const status = (gold: string, answer: string): string => verifyCompletion(`\\boxed{${answer}}`, gold).status;
 

@@ -1,5 +1,5 @@
 /** Spellings around and inside an answer: Markdown, tags, separators, powers of ten, currencies, unions, arrays. */
-import { verifyAnswer } from '../../src/verify';
+import { verifyAnswer } from '../../packages/verify/src';
 
 test.each([
   ['95', '\\boxed{9\\!5}'],

@@ -1,5 +1,5 @@
 /** Where a text has its answer when thinking or a box does not end. */
-import { verifyAnswer, verifyCompletion } from '../../src/verify';
+import { verifyAnswer, verifyCompletion } from '../../packages/verify/src';
 import { mathJudge } from '../../src/judges/math';
 import { ended, linesFile, objects, spawnAcoer } from '../helpers/cli';
 

@@ -1,5 +1,5 @@
-import { hasFormat, verifyCompletion } from '../../src/verify/verify';
-import { answerRegion, lastBoxed } from '../../src/verify/boxed';
+import { hasFormat, verifyCompletion } from '../../packages/verify/src/verify';
+import { answerRegion, lastBoxed } from '../../packages/verify/src/boxed';
 
 describe('lastBoxed', () => {
   test.each([

@@ -1,5 +1,5 @@
 /** Words beside a value: units, counted things and introductions are dropped, every other word changes it. */
-import { verifyAnswer, verifyCompletion } from '../../src/verify';
+import { verifyAnswer, verifyCompletion } from '../../packages/verify/src';
 
 const split = (words: string): string[] => words.split('|');
 

@@ -1,5 +1,5 @@
 /** Verdicts on completions. Nothing here throws or does I/O, and a count of work bounds every call. */
-import type { Thinking, Verdict } from '../types';
+import type { Verdict } from './types';
 import { type Answer, parseAnswer } from './answer';
 import { answerRegion, boxedAnswer, boxesOfReference, endsInBox, lastBoxed, lastBoxOrTag } from './boxed';
 import { choiceInText, choiceLetter } from './choice-text';
@@ -60,7 +60,7 @@ export function verifyCompletion(
 }
 
 /** The format reward's condition: the thinking is closed and the text contains a complete `\boxed{}`. */
-export function hasFormat(text: string, thinking: Pick<Thinking, 'thinkingClosed'>): boolean {
+export function hasFormat(text: string, thinking: { thinkingClosed: boolean }): boolean {
   return thinking.thinkingClosed && lastBoxed(plainCharacters(text)) !== null;
 }
 
