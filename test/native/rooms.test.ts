@@ -1,6 +1,6 @@
 /** The rooms of the C++ core: includes point one way, and no file includes itself by way of others. */
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
-import { dirname, join, relative } from 'node:path';
+import { basename, dirname, join, relative } from 'node:path';
 
 const NATIVE = join(__dirname, '..', '..', 'native');
 
@@ -79,4 +79,17 @@ test('no file includes itself by way of others', () => {
   };
   for (const file of files) visit(file, []);
   expect(circles).toEqual([]);
+});
+
+test('every path in docs/numerics.md has its file and its reference test', () => {
+  const page = readFileSync(join(NATIVE, '..', 'docs', 'numerics.md'), 'utf8');
+  const section = page.slice(page.indexOf('## Every path'), page.indexOf('## What is equal bit for bit'));
+  const rows = [...section.matchAll(/\| `([^`|]+)` +\| `([^`|]+)` +\|$/gm)];
+  expect(rows.length).toBeGreaterThan(25);
+  const known = new Set(files.map((file) => basename(file)));
+  const exists = (name: string): boolean =>
+    existsSync(name.startsWith('golden-') ? join(__dirname, `${name}.test.ts`) : join(NATIVE, 'test', name));
+  expect(
+    rows.filter(([, file, reference]) => !known.has(file!) || !exists(reference!)).map(([row]) => row),
+  ).toEqual([]);
 });

@@ -7,10 +7,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "kernels/cpu/kernels.h"
-#include "ops/linear.h"
+#include "base/error.h"
 #include "ops/merged.h"
-#include "ops/ops.h"
 
 namespace acoer {
 namespace {
@@ -18,29 +16,7 @@ namespace {
 // Fewer rows than this are not worth a thread of their own.
 constexpr int64_t kMinShareRows = 32;
 
-at::ScalarType wideType(at::ScalarType dtype) {
-  return dtype == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 }  // namespace
-
-void DecodeRows::clear() {
-  ids.clear();
-  slots.clear();
-  positions.clear();
-  shared.clear();
-  spans.clear();
-}
-
-void DecodeRows::add(int64_t policy, int32_t id, int64_t slot, int64_t position,
-                     const KvCache* sharedPositions) {
-  if (spans.empty() || spans.back().policy != policy) spans.push_back({policy, count(), count()});
-  ids.push_back(id);
-  slots.push_back(static_cast<int32_t>(slot));
-  positions.push_back(static_cast<int32_t>(position));
-  shared.push_back(sharedPositions);
-  spans.back().end = count();
-}
 
 std::vector<const Policy*> Decoder::orderPolicies(const std::vector<const Policy*>& policies) {
   std::vector<const Policy*> ordered;
@@ -58,22 +34,13 @@ Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_
                  DecodePath path, const GpuKernels* kernels)
     : model_(model),
       policies_(std::move(policies)),
-      kernels_(kernels),
-      ops_(kernels != nullptr                                   ? Ops::kGpuKernels
-           : path == DecodePath::kAuto && model.device.is_cpu() ? Ops::kCpuKernels
-                                                                : Ops::kTensorOps) {
-  const bool onCpu = ops_ == Ops::kCpuKernels;
-  form_ = chooseForm(model, onCpu);
-  const RopeTable table = ropeTable(model.spec, positions, model.device, model.dtype);
-  auto rounded = [&](const at::Tensor& t) {
-    return t.to(model.dtype).to(onCpu ? wideType(model.dtype) : model.dtype).contiguous();
-  };
-  rope_ = {rounded(table.cos_PK), rounded(table.sin_PK)};
+      ops_(makeDecodeOps(model, positions, path, kernels)) {
+  const LinearForm form = ops_->form();
   std::optional<size_t> base;  // its weights, which adapters that are not merged share
   for (const Policy* policy : policies_) {
     const bool lora = policy != nullptr && policy->isLora();
-    const bool merges = lora && form_ == LinearForm::kSmall;
-    adapters_.push_back(lora && !merges ? makeDecodeAdapter(*policy, form_) : DecodeAdapter{});
+    const bool merges = lora && form == LinearForm::kSmall;
+    adapters_.push_back(lora && !merges ? makeDecodeAdapter(*policy, form) : DecodeAdapter{});
     maxRanks_ = std::max(maxRanks_, adapters_.back().maxRanks);
     const bool usesBase = policy == nullptr || (lora && !merges);
     weightsOf_.push_back(usesBase && base ? *base : weights_.size());
@@ -82,12 +49,12 @@ Decoder::Decoder(const Model& model, std::vector<const Policy*> policies, int64_
     weights_.push_back(makeDecodeWeights(usesBase ? model.weights
                                          : merges ? mergedWeights(*policy)
                                                   : policy->full,
-                                         form_));
+                                         form));
   }
 }
 
 KvCache Decoder::makeCache() const {
-  return KvCache(model_.spec, model_.device, model_.dtype, ops_ == Ops::kCpuKernels);
+  return KvCache(model_.spec, model_.device, model_.dtype, ops_->usesTiledKeys());
 }
 
 void Decoder::makeRoom(Scratch& scratch, int64_t rows) const {
@@ -111,10 +78,10 @@ void Decoder::ensureRoom(int64_t rows) {
   logits_NV_ = at::empty({rows, model_.spec.vocabSize}, options);
 }
 
-Decoder::Part Decoder::makePart(const std::vector<DecodeRows::Span>& spans, const KvCache& cache,
-                                const DecodeWeights& weights, int64_t begin, int64_t end,
-                                const Scratch& scratch, int64_t first) const {
-  Part part;
+DecodePart Decoder::makePart(const std::vector<DecodeRows::Span>& spans, const KvCache& cache,
+                             const DecodeWeights& weights, int64_t begin, int64_t end,
+                             const Scratch& scratch, int64_t first) const {
+  DecodePart part;
   part.spans = &spans;
   part.cache = &cache;
   part.weights = &weights;
@@ -131,48 +98,14 @@ Decoder::Part Decoder::makePart(const std::vector<DecodeRows::Span>& spans, cons
   return part;
 }
 
-namespace {
-
-// Ids, slots and positions of rows [begin, end) as [3, N], copied without waiting.
-at::Tensor uploadRows(const DecodeRows& rows, int64_t begin, int64_t end, at::ScalarType type,
-                      at::Device device) {
-  const auto count = static_cast<size_t>(end - begin);
-  std::vector<int32_t> all;
-  for (const auto* column : {&rows.ids, &rows.slots, &rows.positions}) {
-    const auto from = column->begin() + begin;
-    all.insert(all.end(), from, from + static_cast<int64_t>(count));
-  }
-  return onDevice(at::tensor(all, type).view({3, end - begin}), device);
-}
-
-}  // namespace
-
-void Decoder::placeRows(Part& part, const DecodeRows& rows, bool prefill) const {
+void Decoder::placeRows(DecodePart& part, const DecodeRows& rows, bool prefill) const {
   part.prefill = prefill;
-  const int32_t* positions = rows.positions.data() + part.begin;
   const int32_t* slots = rows.slots.data() + part.begin;
   for (int64_t n = 0; prefill && n < part.count(); ++n) {
     if (n == 0 || slots[n] != slots[n - 1]) part.prompts.push_back({slots[n], n, n});
     part.prompts.back().end = n + 1;
   }
-  if (ops_ == Ops::kCpuKernels) {
-    part.ids_N = rows.ids.data() + part.begin;
-    part.slots_N = slots;
-    part.positions_N = positions;
-    part.shared_N = rows.shared.data() + part.begin;
-    return;
-  }
-  const bool kernels = ops_ == Ops::kGpuKernels;
-  const at::Tensor all_3N =
-      uploadRows(rows, part.begin, part.end, kernels ? at::kInt : at::kLong, model_.device);
-  part.device = {all_3N.select(0, 0), all_3N.select(0, 1), all_3N.select(0, 2)};
-  if (kernels) return;
-  part.cos_NK = rope_.cos_PK.index_select(0, part.device.positions_N);
-  part.sin_NK = rope_.sin_PK.index_select(0, part.device.positions_N);
-  if (prefill) return;
-  const int64_t longest = *std::max_element(positions, positions + part.count()) + 1;
-  part.view = viewCache(slots, part.count(), KvCache::roundedPositions(longest),
-                        part.device.slots_N, part.device.positions_N, model_.dtype);
+  ops_->placeRows(part, rows);
 }
 
 void Decoder::forEachWeights(
@@ -212,11 +145,11 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
                       const std::function<bool(double done)>& shouldContinue) {
   makeRoom(prompts_, rows.count());
   forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
-    std::vector<Part> parts;
+    std::vector<DecodePart> parts;
     for (const auto& [from, to] : promptShares(rows, begin, end)) {
       parts.push_back(makePart(rows.spans, cache, weights, from, to, prompts_, 0));
       placeRows(parts.back(), rows, true);
-      embed(parts.back());
+      ops_->embed(parts.back());
     }
     // The last layer's output would only feed the logits, which are left to the decode step.
     const size_t layers = weights.layers.size();
@@ -239,38 +172,22 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
   });
 }
 
-bool Decoder::rowsAreIndependent() const { return form_ == LinearForm::kSmall; }
+bool Decoder::rowsAreIndependent() const { return ops_->form() == LinearForm::kSmall; }
 
 at::Tensor Decoder::decode(const DecodeRows& rows, const KvCache& cache, int64_t first) {
   ensureRoom(first + rows.count());
   forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
-    Part part = makePart(rows.spans, cache, weights, begin, end, steps_, first);
+    DecodePart part = makePart(rows.spans, cache, weights, begin, end, steps_, first);
     part.logits_NV = logits_NV_.narrow(0, first + begin, end - begin);
     placeRows(part, rows, false);
-    embed(part);
+    ops_->embed(part);
     for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
     writeLogits(part);
   });
   return logits_NV_.narrow(0, first, rows.count());
 }
 
-void Decoder::embed(Part& part) const {
-  const at::Tensor& embed_VD = part.weights->embed_VD;
-  if (ops_ != Ops::kCpuKernels) {
-    // Without an allocation on a GPU, where this is recorded in graphs.
-    if (inPanels(embed_VD)) {
-      part.x_ND.copy_(rowsOf(embed_VD, part.device.ids_N));
-    } else {
-      at::index_select_out(part.x_ND, embed_VD, 0, part.device.ids_N);
-    }
-    return;
-  }
-  const int64_t rowBytes = model_.spec.hiddenSize * embed_VD.element_size();
-  char* x = static_cast<char*>(part.x_ND.data_ptr());
-  for (int64_t n = 0; n < part.count(); ++n) copyRow(embed_VD, part.ids_N[n], x + n * rowBytes);
-}
-
-void Decoder::addAdapters(const Part& part, size_t layer,
+void Decoder::addAdapters(const DecodePart& part, size_t layer,
                           AdapterGroup DecodeAdapter::Layer::* group, const at::Tensor& x_NI,
                           const at::Tensor& y_NO) const {
   for (const DecodeRows::Span& span : *part.spans) {
@@ -278,67 +195,57 @@ void Decoder::addAdapters(const Part& part, size_t layer,
     const int64_t begin = std::max(span.begin, part.begin), end = std::min(span.end, part.end);
     if (adapter.layers.empty() || begin >= end) continue;
     const int64_t first = begin - part.begin, count = end - begin;
-    const AdapterGroup& pairs = adapter.layers[layer].*group;
-    if (ops_ == Ops::kGpuKernels) {
-      adapterOnGpu(pairs, x_NI.narrow(0, first, count), y_NO.narrow(0, first, count),
-                   part.ranks_NR);
-    } else {
-      addAdapter(pairs, x_NI, y_NO, part.ranks_NR, first, first + count);
-    }
+    ops_->addAdapter(adapter.layers[layer].*group, x_NI.narrow(0, first, count),
+                     y_NO.narrow(0, first, count), part.ranks_NR);
   }
 }
 
-void Decoder::multiply(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                       bool add) const {
-  if (ops_ == Ops::kGpuKernels) return linearOnGpu(linear, x_NI, y_NO, add);
-  applyLinear(linear, x_NI, y_NO, add);
-}
-
-void Decoder::runLayer(Part& part, size_t layer, bool lastOfPrefill) const {
+void Decoder::runLayer(DecodePart& part, size_t layer, bool lastOfPrefill) const {
   const DecodeLayer& w = part.weights->layers[layer];
-  norm(part, w.inputNorm_D);
-  multiply(w.qkv, part.normed_ND, part.qkv_NE, false);
+  ops_->norm(part, w.inputNorm_D);
+  ops_->multiply(w.qkv, part.normed_ND, part.qkv_NE, false);
   addAdapters(part, layer, &DecodeAdapter::Layer::qkv, part.normed_ND, part.qkv_NE);
-  attention(part, layer, lastOfPrefill);
+  ops_->attention(part, layer, lastOfPrefill);
   if (lastOfPrefill) return;
-  multiply(w.o, part.heads_NHK, part.x_ND, true);
+  ops_->multiply(w.o, part.heads_NHK, part.x_ND, true);
   addAdapters(part, layer, &DecodeAdapter::Layer::o, part.heads_NHK, part.x_ND);
-  norm(part, w.postNorm_D);
-  multiply(w.gateUp, part.normed_ND, part.gateUp_N2F, false);
+  ops_->norm(part, w.postNorm_D);
+  ops_->multiply(w.gateUp, part.normed_ND, part.gateUp_N2F, false);
   addAdapters(part, layer, &DecodeAdapter::Layer::gateUp, part.normed_ND, part.gateUp_N2F);
-  activation(part);
-  multiply(w.down, part.act_NF, part.x_ND, true);
+  ops_->activation(part);
+  ops_->multiply(w.down, part.act_NF, part.x_ND, true);
   addAdapters(part, layer, &DecodeAdapter::Layer::down, part.act_NF, part.x_ND);
 }
 
-void Decoder::norm(Part& part, const at::Tensor& weight_D) const {
-  if (ops_ == Ops::kCpuKernels) return normOnCpu(part, weight_D);
-  if (ops_ == Ops::kGpuKernels) return normOnGpu(part, weight_D);
-  part.normed_ND.copy_(rmsNorm(part.x_ND, weight_D, model_.spec.rmsNormEps));
+void Decoder::writeLogits(DecodePart& part) const {
+  ops_->norm(part, part.weights->finalNorm_D);
+  ops_->logits(part);
 }
 
-void Decoder::activation(Part& part) const {
-  if (ops_ == Ops::kCpuKernels) return activationOnCpu(part);
-  if (ops_ == Ops::kGpuKernels) return activationOnGpu(part);
-  part.act_NF.copy_(swiglu(part.gateUp_N2F));
+void Decoder::reserve(int64_t rows, int64_t splits) {
+  ensureRoom(rows);
+  ops_->reserve(rows, splits);
 }
 
-void Decoder::attention(Part& part, size_t layer, bool writeOnly) const {
-  if (ops_ == Ops::kCpuKernels) return attentionOnCpu(part, layer, writeOnly);
-  if (ops_ == Ops::kGpuKernels) return attentionOnGpu(part, layer, writeOnly);
-  attentionByTensorOps(part, layer, writeOnly);
-}
-
-void Decoder::writeLogits(Part& part) const {
-  norm(part, part.weights->finalNorm_D);
-  const Linear& head = part.weights->head;
-  const at::Tensor& logits = part.logits_NV;
-  // A bf16 product would round the logits in steps of up to 0.125, so they are computed in fp32.
-  if (model_.dtype == logits.scalar_type() || ops_ == Ops::kGpuKernels) {
-    multiply(head, part.normed_ND, logits, false);
-  } else {
-    linearForwardInto(logits, part.normed_ND, head.w);
+at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
+                                   const std::vector<DecodeRows::Span>& spans, int64_t splits,
+                                   const KvCache& cache) {
+  const int64_t count = spans.back().end;
+  if (count > steps_.room || !ops_->hasReserved(count, splits)) {
+    fail(ErrorCode::kInternal, "a decode step of " + std::to_string(count) + " rows and " +
+                                   std::to_string(splits) + " blocks of attention has no room");
   }
+  forEachWeights(spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
+    DecodePart part = makePart(spans, cache, weights, begin, end, steps_, 0);
+    part.logits_NV = logits_NV_.narrow(0, begin, end - begin);
+    auto view = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin); };
+    part.device = {view(rows.ids_N), view(rows.slots_N), view(rows.positions_N)};
+    part.splits = splits;
+    ops_->embed(part);
+    for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
+    writeLogits(part);
+  });
+  return logits_NV_.narrow(0, 0, count);
 }
 
 }  // namespace acoer

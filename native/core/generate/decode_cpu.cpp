@@ -4,9 +4,12 @@
 
 #include <algorithm>
 
-#include "generate/decode.h"
+#include "base/error.h"
+#include "generate/decode_ops.h"
 #include "kernels/cpu/dispatch.h"
+#include "kernels/cpu/panels.h"
 #include "ops/attention.h"
+#include "ops/merged.h"
 #include "ops/small_attention.h"
 
 namespace acoer {
@@ -73,9 +76,40 @@ std::vector<kernels::SharedPositions<T>> sharedOfLayer(const KvCache* const* sha
   return all;
 }
 
-}  // namespace
+LinearForm formOnCpu(const Model& model) {
+  if (model.dtype == at::kBFloat16) return LinearForm::kPanels;
+  return mergesAdapters(model) ? LinearForm::kSmall : LinearForm::kPlain;
+}
 
-void Decoder::normOnCpu(Part& part, const at::Tensor& weight_D) const {
+class CpuDecodeOps final : public DecodeOps {
+ public:
+  // The kernels read angles as fp32 (fp64).
+  CpuDecodeOps(const Model& model, int64_t positions)
+      : DecodeOps(model, formOnCpu(model), positions, wideType(model.dtype)) {}
+
+  bool usesTiledKeys() const override { return true; }
+  void placeRows(DecodePart& part, const DecodeRows& rows) const override;
+  void embed(DecodePart& part) const override;
+  void norm(DecodePart& part, const at::Tensor& weight_D) const override;
+  void attention(DecodePart& part, size_t layer, bool writeOnly) const override;
+  void activation(DecodePart& part) const override;
+};
+
+void CpuDecodeOps::placeRows(DecodePart& part, const DecodeRows& rows) const {
+  part.ids_N = rows.ids.data() + part.begin;
+  part.slots_N = rows.slots.data() + part.begin;
+  part.positions_N = rows.positions.data() + part.begin;
+  part.shared_N = rows.shared.data() + part.begin;
+}
+
+void CpuDecodeOps::embed(DecodePart& part) const {
+  const at::Tensor& embed_VD = part.weights->embed_VD;
+  const int64_t rowBytes = model_.spec.hiddenSize * embed_VD.element_size();
+  char* x = static_cast<char*>(part.x_ND.data_ptr());
+  for (int64_t n = 0; n < part.count(); ++n) copyRow(embed_VD, part.ids_N[n], x + n * rowBytes);
+}
+
+void CpuDecodeOps::norm(DecodePart& part, const at::Tensor& weight_D) const {
   const int64_t rows = part.count(), width = model_.spec.hiddenSize;
   withModelType(model_.dtype, [&](auto type) {
     using T = decltype(type);
@@ -89,7 +123,7 @@ void Decoder::normOnCpu(Part& part, const at::Tensor& weight_D) const {
   });
 }
 
-void Decoder::activationOnCpu(Part& part) const {
+void CpuDecodeOps::activation(DecodePart& part) const {
   const int64_t width = model_.spec.intermediateSize;
   withModelType(model_.dtype, [&](auto type) {
     using T = decltype(type);
@@ -102,7 +136,7 @@ void Decoder::activationOnCpu(Part& part) const {
   });
 }
 
-void Decoder::attentionOnCpu(Part& part, size_t layer, bool writeOnly) const {
+void CpuDecodeOps::attention(DecodePart& part, size_t layer, bool writeOnly) const {
   const ModelSpec& spec = model_.spec;
   const DecodeLayer& w = part.weights->layers[layer];
   withModelType(model_.dtype, [&](auto type) {
@@ -150,6 +184,12 @@ void Decoder::attentionOnCpu(Part& part, size_t layer, bool writeOnly) const {
               prompt.narrow(1, spec.numHeads + spec.numKvHeads, spec.numKvHeads)));
     }
   });
+}
+
+}  // namespace
+
+std::unique_ptr<DecodeOps> cpuDecodeOps(const Model& model, int64_t positions) {
+  return std::make_unique<CpuDecodeOps>(model, positions);
 }
 
 }  // namespace acoer

@@ -4,7 +4,8 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "generate/decode.h"
+#include "generate/decode_ops.h"
+#include "kernels/gpu/kernels.h"
 #include "ops/gpu_ops.h"
 #include "ops/linear.h"
 
@@ -19,9 +20,164 @@ const int32_t* int32s(const at::Tensor& t) { return t.const_data_ptr<int32_t>();
 
 const void* dataOrNull(const at::Tensor& t) { return t.defined() ? t.const_data_ptr() : nullptr; }
 
+class GpuDecodeOps final : public DecodeOps {
+ public:
+  GpuDecodeOps(const Model& model, int64_t positions, const GpuKernels& kernels)
+      : DecodeOps(model, LinearForm::kPlain, positions, model.dtype), kernels_(kernels) {}
+
+  void placeRows(DecodePart& part, const DecodeRows& rows) const override;
+  void norm(DecodePart& part, const at::Tensor& weight_D) const override;
+  void attention(DecodePart& part, size_t layer, bool writeOnly) const override;
+  void activation(DecodePart& part) const override;
+  void multiply(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                bool add) const override;
+  void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                  const at::Tensor& ranks_NR) const override;
+  void logits(const DecodePart& part) const override;
+  void reserve(int64_t rows, int64_t splits) override;
+  bool hasReserved(int64_t rows, int64_t splits) const override;
+
+ private:
+  const GpuKernels& kernels_;
+  at::Tensor splitSums_, splitStats_;  // what the blocks of a row's attention leave
+};
+
+void GpuDecodeOps::placeRows(DecodePart& part, const DecodeRows& rows) const {
+  part.device = uploadRows(rows, part.begin, part.end, at::kInt, model_.device);
+}
+
+void GpuDecodeOps::reserve(int64_t rows, int64_t splits) {
+  const ModelSpec& spec = model_.spec;
+  const int64_t items = rows * spec.numHeads * splits;
+  const auto options = at::device(model_.device).dtype(at::kFloat);
+  splitSums_ = at::empty({items * spec.headDim}, options);
+  splitStats_ = at::empty({items * 2}, options);
+}
+
+bool GpuDecodeOps::hasReserved(int64_t rows, int64_t splits) const {
+  return rows * model_.spec.numHeads * splits * 2 <= splitStats_.numel();
+}
+
+void GpuDecodeOps::logits(const DecodePart& part) const {
+  multiply(part.weights->head, part.normed_ND, part.logits_NV, false);
+}
+
+// Products are libtorch's operations even where kernels are emulated on a CPU, which has products
+// of its own: those are what a graph records.
+void GpuDecodeOps::multiply(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                            bool add) const {
+  at::Tensor y = y_NO;
+  if (linear.bias_O.defined()) startFromBias(y_NO, linear.bias_O);
+  if (add || linear.bias_O.defined()) {
+    y.addmm_(x_NI, linear.w.t());
+  } else if (y.scalar_type() == x_NI.scalar_type()) {
+    at::mm_out(y, x_NI, linear.w.t());
+  } else {
+    at::mm_out(y, x_NI, linear.w.t(), y.scalar_type());
+  }
+}
+
+void GpuDecodeOps::addAdapter(const AdapterGroup& group, const at::Tensor& x_NI,
+                              const at::Tensor& y_NO, const at::Tensor& ranks_NR) const {
+  if (!group.defined()) return;
+  const int64_t count = x_NI.size(0);
+  at::Tensor y = y_NO;
+  at::Tensor t_NR =
+      ranks_NR.view({-1}).narrow(0, 0, count * group.ranks).view({count, group.ranks});
+  at::mm_out(t_NR, x_NI, group.a.w.t());
+  y.addmm_(t_NR, group.bT_RO);
+}
+
+void GpuDecodeOps::norm(DecodePart& part, const at::Tensor& weight_D) const {
+  startNorm(kernels_, part.x_ND, {}, weight_D, model_.spec.rmsNormEps, {part.normed_ND, {}});
+}
+
+void GpuDecodeOps::activation(DecodePart& part) const {
+  startSwiglu(kernels_, part.gateUp_N2F, part.act_NF);
+}
+
+// Queries are normed, if the model has norms for them, and rotated in place; keys and values go to
+// the cache.
+void GpuDecodeOps::attention(DecodePart& part, size_t layer, bool writeOnly) const {
+  const ModelSpec& spec = model_.spec;
+  const DecodeLayer& w = part.weights->layers[layer];
+  const bool bf16 = model_.dtype == at::kBFloat16;
+  void* stream = currentGpuStream(model_.device);
+  const at::Tensor& keys_SJLK = part.cache->keys(static_cast<int64_t>(layer));
+  const at::Tensor& values_SJLK = part.cache->values(static_cast<int64_t>(layer));
+  const auto heads = static_cast<int32_t>(spec.numHeads);
+  const auto kvHeads = static_cast<int32_t>(spec.numKvHeads);
+  const auto headDim = static_cast<int32_t>(spec.headDim);
+  const auto capacity = static_cast<int32_t>(part.cache->positions());
+  kernels_.launch(bf16 ? KernelId::rotate_bf16 : KernelId::rotate_fp32,
+                  {size(part.count()), size(cuda::rotateBlocks(heads, kvHeads))},
+                  cuda::RotateArgs{.qkv_NE = part.qkv_NE.const_data_ptr(),
+                                   .qNorm_K = dataOrNull(w.qNorm_K),
+                                   .kNorm_K = dataOrNull(w.kNorm_K),
+                                   .cos_PK = rope_.cos_PK.const_data_ptr(),
+                                   .sin_PK = rope_.sin_PK.const_data_ptr(),
+                                   .slots_N = int32s(part.device.slots_N),
+                                   .positions_N = int32s(part.device.positions_N),
+                                   .q_NHK = part.qkv_NE.data_ptr(),
+                                   .keys_SJLK = keys_SJLK.data_ptr(),
+                                   .values_SJLK = values_SJLK.data_ptr(),
+                                   .qStride = spec.qkvRows(),
+                                   .heads = heads,
+                                   .kvHeads = kvHeads,
+                                   .headDim = headDim,
+                                   .capacity = capacity,
+                                   .eps = static_cast<float>(spec.rmsNormEps)},
+                  stream);
+  if (writeOnly) return;
+  if (part.prefill) {
+    const at::Tensor q_NHK =
+        part.qkv_NE.narrow(1, 0, spec.qRows()).unflatten(1, {spec.numHeads, spec.headDim});
+    for (const PromptSpan& span : part.prompts) {
+      auto prompt = [&](const at::Tensor& cache) {
+        return cache.select(0, span.slot).narrow(1, 0, span.end - span.begin).transpose(0, 1);
+      };
+      part.heads_NHK.slice(0, span.begin, span.end)
+          .copy_(attendPrompt(q_NHK.slice(0, span.begin, span.end), prompt(keys_SJLK),
+                              prompt(values_SJLK)));
+    }
+    return;
+  }
+  const auto group = heads / kvHeads;
+  const auto splits = static_cast<int32_t>(part.splits);
+  kernels_.launch(cuda::attentionKernel(bf16, headDim, group),
+                  {size(splits), size(kvHeads), size(part.count())},
+                  cuda::AttentionArgs{.q_NHK = part.qkv_NE.const_data_ptr(),
+                                      .keys_SJLK = keys_SJLK.const_data_ptr(),
+                                      .values_SJLK = values_SJLK.const_data_ptr(),
+                                      .slots_N = int32s(part.device.slots_N),
+                                      .positions_N = int32s(part.device.positions_N),
+                                      .sums_NJsGK = splitSums_.data_ptr<float>(),
+                                      .stats_NJsG2 = splitStats_.data_ptr<float>(),
+                                      .out_NHK = part.heads_NHK.data_ptr(),
+                                      .qStride = spec.qkvRows(),
+                                      .kvHeads = kvHeads,
+                                      .group = group,
+                                      .capacity = capacity,
+                                      .splits = splits,
+                                      .scale = 1 / std::sqrt(static_cast<float>(headDim))},
+                  stream);
+  if (splits == 1) return;
+  kernels_.launch(bf16 ? KernelId::combine_bf16 : KernelId::combine_fp32,
+                  {size(heads), size(part.count())},
+                  cuda::CombineArgs{.sums_NJsGK = splitSums_.const_data_ptr<float>(),
+                                    .stats_NJsG2 = splitStats_.const_data_ptr<float>(),
+                                    .positions_N = int32s(part.device.positions_N),
+                                    .out_NHK = part.heads_NHK.data_ptr(),
+                                    .kvHeads = kvHeads,
+                                    .group = group,
+                                    .headDim = headDim,
+                                    .splits = splits},
+                  stream);
+}
+
 }  // namespace
 
-std::string Decoder::kernelsDoNotFit(const Model& model) {
+std::string gpuKernelsDoNotFit(const Model& model) {
   const ModelSpec& spec = model.spec;
   if (model.dtype != at::kBFloat16 && model.dtype != at::kFloat) {
     return "acoer's CUDA kernels are for bfloat16 and float32";
@@ -43,147 +199,9 @@ std::string Decoder::kernelsDoNotFit(const Model& model) {
   return "";
 }
 
-void Decoder::reserve(int64_t rows, int64_t splits) {
-  const ModelSpec& spec = model_.spec;
-  ensureRoom(rows);
-  const int64_t items = rows * spec.numHeads * splits;
-  const auto options = at::device(model_.device).dtype(at::kFloat);
-  splitSums_ = at::empty({items * spec.headDim}, options);
-  splitStats_ = at::empty({items * 2}, options);
-}
-
-at::Tensor Decoder::decodeOnDevice(const DeviceRows& rows,
-                                   const std::vector<DecodeRows::Span>& spans, int64_t splits,
-                                   const KvCache& cache) {
-  const int64_t count = spans.back().end, items = count * model_.spec.numHeads * splits;
-  if (count > steps_.room || items * 2 > splitStats_.numel()) {
-    fail(ErrorCode::kInternal, "a decode step of " + std::to_string(count) + " rows and " +
-                                   std::to_string(splits) + " blocks of attention has no room");
-  }
-  forEachWeights(spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
-    Part part = makePart(spans, cache, weights, begin, end, steps_, 0);
-    part.logits_NV = logits_NV_.narrow(0, begin, end - begin);
-    auto view = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin); };
-    part.device = {view(rows.ids_N), view(rows.slots_N), view(rows.positions_N)};
-    part.splits = splits;
-    embed(part);
-    for (size_t layer = 0; layer < weights.layers.size(); ++layer) runLayer(part, layer, false);
-    writeLogits(part);
-  });
-  return logits_NV_.narrow(0, 0, count);
-}
-
-// Products are libtorch's operations even where kernels are emulated on a CPU, which has products
-// of its own: those are what a graph records.
-void Decoder::linearOnGpu(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                          bool add) const {
-  at::Tensor y = y_NO;
-  if (linear.bias_O.defined()) startFromBias(y_NO, linear.bias_O);
-  if (add || linear.bias_O.defined()) {
-    y.addmm_(x_NI, linear.w.t());
-  } else if (y.scalar_type() == x_NI.scalar_type()) {
-    at::mm_out(y, x_NI, linear.w.t());
-  } else {
-    at::mm_out(y, x_NI, linear.w.t(), y.scalar_type());
-  }
-}
-
-void Decoder::adapterOnGpu(const AdapterGroup& group, const at::Tensor& x_NI,
-                           const at::Tensor& y_NO, const at::Tensor& ranks_NR) const {
-  if (!group.defined()) return;
-  const int64_t count = x_NI.size(0);
-  at::Tensor y = y_NO;
-  at::Tensor t_NR =
-      ranks_NR.view({-1}).narrow(0, 0, count * group.ranks).view({count, group.ranks});
-  at::mm_out(t_NR, x_NI, group.a.w.t());
-  y.addmm_(t_NR, group.bT_RO);
-}
-
-void Decoder::normOnGpu(Part& part, const at::Tensor& weight_D) const {
-  startNorm(*kernels_, part.x_ND, {}, weight_D, model_.spec.rmsNormEps, {part.normed_ND, {}});
-}
-
-void Decoder::activationOnGpu(Part& part) const {
-  startSwiglu(*kernels_, part.gateUp_N2F, part.act_NF);
-}
-
-// Queries are normed, if the model has norms for them, and rotated in place; keys and values go to
-// the cache.
-void Decoder::attentionOnGpu(Part& part, size_t layer, bool writeOnly) const {
-  const ModelSpec& spec = model_.spec;
-  const DecodeLayer& w = part.weights->layers[layer];
-  const bool bf16 = model_.dtype == at::kBFloat16;
-  void* stream = currentGpuStream(model_.device);
-  const at::Tensor& keys_SJLK = part.cache->keys(static_cast<int64_t>(layer));
-  const at::Tensor& values_SJLK = part.cache->values(static_cast<int64_t>(layer));
-  const auto heads = static_cast<int32_t>(spec.numHeads);
-  const auto kvHeads = static_cast<int32_t>(spec.numKvHeads);
-  const auto headDim = static_cast<int32_t>(spec.headDim);
-  const auto capacity = static_cast<int32_t>(part.cache->positions());
-  kernels_->launch(bf16 ? KernelId::rotate_bf16 : KernelId::rotate_fp32,
-                   {size(part.count()), size(cuda::rotateBlocks(heads, kvHeads))},
-                   cuda::RotateArgs{.qkv_NE = part.qkv_NE.const_data_ptr(),
-                                    .qNorm_K = dataOrNull(w.qNorm_K),
-                                    .kNorm_K = dataOrNull(w.kNorm_K),
-                                    .cos_PK = rope_.cos_PK.const_data_ptr(),
-                                    .sin_PK = rope_.sin_PK.const_data_ptr(),
-                                    .slots_N = int32s(part.device.slots_N),
-                                    .positions_N = int32s(part.device.positions_N),
-                                    .q_NHK = part.qkv_NE.data_ptr(),
-                                    .keys_SJLK = keys_SJLK.data_ptr(),
-                                    .values_SJLK = values_SJLK.data_ptr(),
-                                    .qStride = spec.qkvRows(),
-                                    .heads = heads,
-                                    .kvHeads = kvHeads,
-                                    .headDim = headDim,
-                                    .capacity = capacity,
-                                    .eps = static_cast<float>(spec.rmsNormEps)},
-                   stream);
-  if (writeOnly) return;
-  if (part.prefill) {
-    const at::Tensor q_NHK =
-        part.qkv_NE.narrow(1, 0, spec.qRows()).unflatten(1, {spec.numHeads, spec.headDim});
-    for (const PromptSpan& span : part.prompts) {
-      auto prompt = [&](const at::Tensor& cache) {
-        return cache.select(0, span.slot).narrow(1, 0, span.end - span.begin).transpose(0, 1);
-      };
-      part.heads_NHK.slice(0, span.begin, span.end)
-          .copy_(attendPrompt(q_NHK.slice(0, span.begin, span.end), prompt(keys_SJLK),
-                              prompt(values_SJLK)));
-    }
-    return;
-  }
-  const auto group = heads / kvHeads;
-  const auto splits = static_cast<int32_t>(part.splits);
-  kernels_->launch(cuda::attentionKernel(bf16, headDim, group),
-                   {size(splits), size(kvHeads), size(part.count())},
-                   cuda::AttentionArgs{.q_NHK = part.qkv_NE.const_data_ptr(),
-                                       .keys_SJLK = keys_SJLK.const_data_ptr(),
-                                       .values_SJLK = values_SJLK.const_data_ptr(),
-                                       .slots_N = int32s(part.device.slots_N),
-                                       .positions_N = int32s(part.device.positions_N),
-                                       .sums_NJsGK = splitSums_.data_ptr<float>(),
-                                       .stats_NJsG2 = splitStats_.data_ptr<float>(),
-                                       .out_NHK = part.heads_NHK.data_ptr(),
-                                       .qStride = spec.qkvRows(),
-                                       .kvHeads = kvHeads,
-                                       .group = group,
-                                       .capacity = capacity,
-                                       .splits = splits,
-                                       .scale = 1 / std::sqrt(static_cast<float>(headDim))},
-                   stream);
-  if (splits == 1) return;
-  kernels_->launch(bf16 ? KernelId::combine_bf16 : KernelId::combine_fp32,
-                   {size(heads), size(part.count())},
-                   cuda::CombineArgs{.sums_NJsGK = splitSums_.const_data_ptr<float>(),
-                                     .stats_NJsG2 = splitStats_.const_data_ptr<float>(),
-                                     .positions_N = int32s(part.device.positions_N),
-                                     .out_NHK = part.heads_NHK.data_ptr(),
-                                     .kvHeads = kvHeads,
-                                     .group = group,
-                                     .headDim = headDim,
-                                     .splits = splits},
-                   stream);
+std::unique_ptr<DecodeOps> gpuDecodeOps(const Model& model, int64_t positions,
+                                        const GpuKernels& kernels) {
+  return std::make_unique<GpuDecodeOps>(model, positions, kernels);
 }
 
 }  // namespace acoer

@@ -1,40 +1,12 @@
 #include "generate/decode_weights.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
-#include "kernels/cpu/kernels.h"
 #include "ops/linear.h"
+#include "ops/small_products.h"
 
 namespace acoer {
 namespace {
-
-// Below this a parallel region costs more than it saves.
-constexpr int64_t kParallelFlops = int64_t{1} << 23;
-
-template <class T>
-at::Tensor packMatrix(const at::Tensor& w_OI) {
-  const auto& math = kernels::mathKernels<T>();
-  const int64_t outputs = w_OI.size(0), inputs = w_OI.size(1);
-  const int64_t panels = (outputs + math.panelWidth - 1) / math.panelWidth;
-  at::Tensor packed = at::empty({panels, inputs, math.panelWidth}, w_OI.options());
-  math.pack(w_OI.const_data_ptr<T>(), inputs, outputs, inputs, T(1), packed.mutable_data_ptr<T>());
-  return packed;
-}
-
-template <class T>
-void applyPacked(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO, bool add) {
-  const int64_t ldx = x_NI.stride(0), ldy = y_NO.stride(0);
-  const T* x = x_NI.const_data_ptr<T>();
-  T* y = y_NO.mutable_data_ptr<T>();
-  const int64_t outputs = outputsOf(linear.w), inputs = inputsOf(linear.w);
-  const T* w = linear.packed.const_data_ptr<T>();
-  const auto gemm = kernels::mathKernels<T>().gemm;
-  const int64_t grain = std::max<int64_t>(8, kParallelFlops / (2 * outputs * inputs));
-  at::parallel_for(0, x_NI.size(0), grain, [&](int64_t begin, int64_t end) {
-    gemm(x + begin * ldx, ldx, w, y + begin * ldy, ldy, end - begin, outputs, inputs, add);
-  });
-}
 
 struct GroupPart {
   Target target;
@@ -86,10 +58,7 @@ void addPanelAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at
 Linear makeLinear(const at::Tensor& w, LinearForm form) {
   Linear linear{.w = w.detach().contiguous(), .packed = {}, .bias_O = {}};
   if (form == LinearForm::kPanels) linear.w = panelsOf(linear.w);
-  if (form == LinearForm::kSmall) {
-    linear.packed =
-        w.scalar_type() == at::kDouble ? packMatrix<double>(linear.w) : packMatrix<float>(linear.w);
-  }
+  if (form == LinearForm::kSmall) linear.packed = packForProducts(linear.w);
   return linear;
 }
 
@@ -98,29 +67,20 @@ void applyLinear(const Linear& linear, const at::Tensor& x_NI, const at::Tensor&
     startFromBias(y_NO, linear.bias_O);
     add = true;
   }
-  if (!linear.packed.defined()) return linearForwardInto(y_NO, x_NI, linear.w, {.add = add});
-  if (x_NI.scalar_type() == at::kDouble) return applyPacked<double>(linear, x_NI, y_NO, add);
-  applyPacked<float>(linear, x_NI, y_NO, add);
+  if (linear.packed.defined()) return packedForwardInto(y_NO, x_NI, linear.packed, add);
+  linearForwardInto(y_NO, x_NI, linear.w, {.add = add});
 }
 
 void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                const at::Tensor& ranks_NR, int64_t begin, int64_t end) {
-  if (!group.defined() || begin == end) return;
-  const at::Tensor t_NR = ranks_NR.view({-1})
-                              .narrow(0, 0, (end - begin) * group.ranks)
-                              .view({end - begin, group.ranks});
-  const at::Tensor x = x_NI.slice(0, begin, end);
-  at::Tensor y = y_NO.slice(0, begin, end);
-  if (group.form == LinearForm::kPanels) return addPanelAdapter(group, x, y, t_NR);
-  linearForwardInto(t_NR, x, group.a.w);
+                const at::Tensor& ranks_NR) {
+  if (!group.defined() || x_NI.size(0) == 0) return;
+  const int64_t rows = x_NI.size(0);
+  const at::Tensor t_NR =
+      ranks_NR.view({-1}).narrow(0, 0, rows * group.ranks).view({rows, group.ranks});
+  if (group.form == LinearForm::kPanels) return addPanelAdapter(group, x_NI, y_NO, t_NR);
+  linearForwardInto(t_NR, x_NI, group.a.w);
+  at::Tensor y = y_NO;
   y.addmm_(t_NR, group.bT_RO);
-}
-
-LinearForm chooseForm(const Model& model, bool kernels) {
-  if (!kernels) return LinearForm::kPlain;
-  if (model.dtype == at::kBFloat16) return LinearForm::kPanels;
-  const bool exact = model.dtype == at::kFloat || model.dtype == at::kDouble;
-  return exact && model.bytes <= kSmallModelBytes ? LinearForm::kSmall : LinearForm::kPlain;
 }
 
 DecodeWeights makeDecodeWeights(const Weights& weights, LinearForm form) {

@@ -19,9 +19,6 @@ enum class LinearForm {
   kPanels,  // in bf16, brought into panels (linear.h)
 };
 
-// For adapters, and the matrices of small models. `kernels`: with the CPU kernels.
-LinearForm chooseForm(const Model& model, bool kernels);
-
 // y = x W^T + bias.
 struct Linear {
   at::Tensor w;       // plain or in panels
@@ -72,10 +69,10 @@ struct DecodeAdapter {
   std::vector<Layer> layers;
   int64_t maxRanks = 0;
 };
-// y_NO += scale (x a^T) b^T on rows [begin, end). `ranks_NR` is contiguous scratch space with at
-// least group.ranks columns.
+// y_NO += scale (x a^T) b^T. `ranks_NR` is contiguous scratch space for at least as many rows and
+// group.ranks columns.
 void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
-                const at::Tensor& ranks_NR, int64_t begin, int64_t end);
+                const at::Tensor& ranks_NR);
 
 // `policy` must be LoRA.
 DecodeAdapter makeDecodeAdapter(const Policy& policy, LinearForm form);

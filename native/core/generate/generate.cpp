@@ -40,7 +40,7 @@ KernelChoice chooseKernels(const Model& model, const std::vector<GenerateRequest
   if (std::any_of(requests.begin(), requests.end(), isCold)) {
     return {nullptr, "acoer's CUDA kernels need temperatures of 0 or at least 1e-6"};
   }
-  const std::string reason = Decoder::kernelsDoNotFit(model);
+  const std::string reason = gpuKernelsDoNotFit(model);
   return {reason.empty() ? model.kernels : nullptr, reason};
 }
 

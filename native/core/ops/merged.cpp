@@ -33,9 +33,8 @@ at::Tensor merged(const Policy& policy, size_t layer, const at::Tensor& w,
 
 }  // namespace
 
-bool mergesAdapter(const Policy& policy) {
-  return policy.isLora() && isSmallOnCpu(*policy.model) &&
-         (policy.model->dtype == at::kFloat || policy.model->dtype == at::kDouble);
+bool mergesAdapters(const Model& model) {
+  return isSmallOnCpu(model) && (model.dtype == at::kFloat || model.dtype == at::kDouble);
 }
 
 Weights mergedWeights(const Policy& policy) {

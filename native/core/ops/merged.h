@@ -5,10 +5,10 @@
 
 namespace acoer {
 
-// Whether passes over sequences multiply by merged matrices. In fp32 and fp64 that is as exact as
-// two products, and for a small model the sums cost less than the products of one step. In bf16
-// most of an update would be lost.
-bool mergesAdapter(const Policy& policy);
+// Whether a model multiplies by merged matrices instead of its own and an adapter's. In fp32 and
+// fp64 that is as exact as two products, and for a small model the sums cost less than the products
+// of one step. In bf16 most of an update would be lost.
+bool mergesAdapters(const Model& model);
 
 // The weights of a LoRA policy, W + scale B A where there is a pair. Matrices without one are the
 // model's own.

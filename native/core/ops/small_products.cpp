@@ -87,6 +87,26 @@ void smallBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const a
   });
 }
 
+at::Tensor packForProducts(const at::Tensor& w_OI) {
+  const int64_t outputs = w_OI.size(0), inputs = w_OI.size(1);
+  at::Tensor packed;
+  withMathType(w_OI, [&](auto type) {
+    using T = decltype(type);
+    packed = at::empty({packedSize<T>(outputs, inputs)}, w_OI.options());
+    kernels::mathKernels<T>().pack(w_OI.const_data_ptr<T>(), w_OI.stride(0), outputs, inputs, T(1),
+                                   packed.mutable_data_ptr<T>());
+  });
+  return packed;
+}
+
+void packedForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& packed,
+                       bool add) {
+  withMathType(x_TI, [&](auto type) {
+    using T = decltype(type);
+    multiply<T>(x_TI, packed.const_data_ptr<T>(), y_TO, add);
+  });
+}
+
 bool hasSmallGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI) {
   return dy_TO.is_cpu() && hasMathType(dy_TO) && rowsAreContiguous(dy_TO) &&
          rowsAreContiguous(x_TI) && dy_TO.size(1) * x_TI.size(1) <= kMostElements;

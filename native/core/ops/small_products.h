@@ -16,6 +16,11 @@ void smallForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::
                       const Into& into);
 void smallBackwardInto(const at::Tensor& dx_TI, const at::Tensor& dy_TO, const at::Tensor& w_OI,
                        const Into& into);
+// W [O, I] of any size arranged once for many products, and y (+)= x W^T with it: the rows of x and
+// y may be parts of longer rows.
+at::Tensor packForProducts(const at::Tensor& w_OI);
+void packedForwardInto(const at::Tensor& y_TO, const at::Tensor& x_TI, const at::Tensor& packed,
+                       bool add);
 bool hasSmallGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI);
 at::Tensor smallWeightGradient(const at::Tensor& dy_TO, const at::Tensor& x_TI);
 

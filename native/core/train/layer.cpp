@@ -118,7 +118,9 @@ bool sharesPrompts(const Model& model, const PackedSequences& batch, bool droppi
 PassWeights passWeights(const Model& model, const Policy* policy,
                         const std::optional<DropoutKey>& dropout) {
   if (!policy) return {model.weights};
-  if (drops(policy, dropout) || !mergesAdapter(*policy)) return {policy->weights()};
+  if (!policy->isLora() || drops(policy, dropout) || !mergesAdapters(model)) {
+    return {policy->weights()};
+  }
   return {mergedWeights(*policy), /*merged=*/true};
 }
 

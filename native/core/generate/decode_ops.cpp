@@ -1,0 +1,97 @@
+#include "generate/decode_ops.h"
+
+#include <ATen/ATen.h>
+
+#include "ops/attention.h"
+#include "ops/linear.h"
+#include "ops/ops.h"
+
+namespace acoer {
+
+void DecodeRows::clear() {
+  ids.clear();
+  slots.clear();
+  positions.clear();
+  shared.clear();
+  spans.clear();
+}
+
+void DecodeRows::add(int64_t policy, int32_t id, int64_t slot, int64_t position,
+                     const KvCache* sharedPositions) {
+  if (spans.empty() || spans.back().policy != policy) spans.push_back({policy, count(), count()});
+  ids.push_back(id);
+  slots.push_back(static_cast<int32_t>(slot));
+  positions.push_back(static_cast<int32_t>(position));
+  shared.push_back(sharedPositions);
+  spans.back().end = count();
+}
+
+DeviceRows uploadRows(const DecodeRows& rows, int64_t begin, int64_t end, at::ScalarType type,
+                      at::Device device) {
+  const auto count = static_cast<size_t>(end - begin);
+  std::vector<int32_t> all;
+  for (const auto* column : {&rows.ids, &rows.slots, &rows.positions}) {
+    const auto from = column->begin() + begin;
+    all.insert(all.end(), from, from + static_cast<int64_t>(count));
+  }
+  const at::Tensor all_3N = onDevice(at::tensor(all, type).view({3, end - begin}), device);
+  return {all_3N.select(0, 0), all_3N.select(0, 1), all_3N.select(0, 2)};
+}
+
+at::Tensor attendPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK) {
+  const auto type = attentionType(q_THK);
+  auto batched = [&](const at::Tensor& x) { return x.to(type).transpose(0, 1).unsqueeze(0); };
+  const at::Tensor out = at::scaled_dot_product_attention(
+      batched(q_THK), batched(k_TJK), batched(v_TJK), {}, 0.0, /*is_causal=*/true, std::nullopt,
+      /*enable_gqa=*/q_THK.size(1) != k_TJK.size(1));
+  return out.squeeze(0).transpose(0, 1).flatten(1).to(q_THK.scalar_type());
+}
+
+std::unique_ptr<DecodeOps> makeDecodeOps(const Model& model, int64_t positions, DecodePath path,
+                                         const GpuKernels* kernels) {
+  if (kernels != nullptr) return gpuDecodeOps(model, positions, *kernels);
+  if (path == DecodePath::kAuto && model.device.is_cpu()) return cpuDecodeOps(model, positions);
+  return tensorDecodeOps(model, positions);
+}
+
+DecodeOps::DecodeOps(const Model& model, LinearForm form, int64_t positions, at::ScalarType angles)
+    : model_(model), form_(form) {
+  const RopeTable table = ropeTable(model.spec, positions, model.device, model.dtype);
+  auto rounded = [&](const at::Tensor& t) { return t.to(model.dtype).to(angles).contiguous(); };
+  rope_ = {rounded(table.cos_PK), rounded(table.sin_PK)};
+}
+
+// Without an allocation on a GPU, where this is recorded in graphs.
+void DecodeOps::embed(DecodePart& part) const {
+  const at::Tensor& embed_VD = part.weights->embed_VD;
+  if (inPanels(embed_VD)) {
+    part.x_ND.copy_(rowsOf(embed_VD, part.device.ids_N));
+  } else {
+    at::index_select_out(part.x_ND, embed_VD, 0, part.device.ids_N);
+  }
+}
+
+void DecodeOps::multiply(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                         bool add) const {
+  applyLinear(linear, x_NI, y_NO, add);
+}
+
+void DecodeOps::addAdapter(const AdapterGroup& group, const at::Tensor& x_NI,
+                           const at::Tensor& y_NO, const at::Tensor& ranks_NR) const {
+  acoer::addAdapter(group, x_NI, y_NO, ranks_NR);
+}
+
+void DecodeOps::logits(const DecodePart& part) const {
+  const Linear& head = part.weights->head;
+  if (model_.dtype == part.logits_NV.scalar_type()) {
+    multiply(head, part.normed_ND, part.logits_NV, false);
+  } else {
+    linearForwardInto(part.logits_NV, part.normed_ND, head.w);
+  }
+}
+
+void DecodeOps::reserve(int64_t, int64_t) {}
+
+bool DecodeOps::hasReserved(int64_t, int64_t) const { return true; }
+
+}  // namespace acoer

@@ -1,0 +1,138 @@
+// What a decoder computes around and in its matrix products, once per kind of kernels.
+#pragma once
+
+#include <memory>
+
+#include "generate/decode_weights.h"
+#include "generate/kv_cache.h"
+#include "ops/rope.h"
+
+namespace acoer {
+
+// What is summed in fp32 for most types: fp64 for fp64.
+inline at::ScalarType wideType(at::ScalarType dtype) {
+  return dtype == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// N tokens; token n has position positions[n] in slot slots[n]. Rows are sorted by policy.
+struct DecodeRows {
+  struct Span {
+    int64_t policy = 0;  // index into the decoder's policies
+    int64_t begin = 0, end = 0;
+    auto operator<=>(const Span& other) const = default;
+  };
+  std::vector<int32_t> ids, slots, positions;
+  // Where the first positions of a row's sequence are if they are shared: all that the first slot
+  // of this cache has room for. The row's slot begins with the position after them. Null: none.
+  std::vector<const KvCache*> shared;
+  std::vector<Span> spans;  // every row is in exactly one
+
+  int64_t count() const { return static_cast<int64_t>(ids.size()); }
+  void clear();
+  // Policies must come in ascending order.
+  void add(int64_t policy, int32_t id, int64_t slot, int64_t position,
+           const KvCache* sharedPositions = nullptr);
+};
+
+// The same on the device, where a step of our CUDA kernels reads it: int32, [N]. A row with a
+// negative position is idle: nothing of its is written.
+struct DeviceRows {
+  at::Tensor ids_N, slots_N, positions_N;
+};
+
+// The rows of one prompt, relative to their part's first.
+struct PromptSpan {
+  int64_t slot, begin, end;
+};
+
+// What the rows of a decode step see of the cache, the same in every layer.
+struct CacheView {
+  int64_t firstSlot = 0;  // row n has slot firstSlot + n
+  at::Tensor slots_N;     // unless this is defined: then its slots are gathered, which takes a copy
+  int64_t length = 0;     // of the longest row, rounded up
+  at::Tensor mask_N11L;   // 0 or -infinity
+};
+
+// The state of a pass over rows [begin, end), which all use the same weights.
+struct DecodePart {
+  const std::vector<DecodeRows::Span>* spans = nullptr;
+  const KvCache* cache = nullptr;
+  const DecodeWeights* weights = nullptr;
+  int64_t begin = 0, end = 0;
+  bool prefill = false;
+  at::Tensor x_ND, normed_ND, qkv_NE, heads_NHK, gateUp_N2F, act_NF, ranks_NR, logits_NV;
+  // CPU kernels: the rows in host memory.
+  const int32_t *ids_N = nullptr, *slots_N = nullptr, *positions_N = nullptr;
+  const KvCache* const* shared_N = nullptr;
+  DeviceRows device;   // elsewhere: the rows on the device; int64 for tensor operations
+  int64_t splits = 1;  // CUDA kernels only: blocks of attention for each row
+  // Tensor operations only: the rows' angles, and in a decode step which keys each row sees.
+  at::Tensor cos_NK, sin_NK;
+  CacheView view;
+  std::vector<PromptSpan> prompts;  // when prefilling
+  int64_t count() const { return end - begin; }
+};
+
+// What is const may run for several parts at a time.
+class DecodeOps {
+ public:
+  virtual ~DecodeOps() = default;
+
+  // How to multiply by adapters, and by the matrices of small models.
+  LinearForm form() const { return form_; }
+  // Whether the cache holds keys in the layout of the CPU kernels (kernels/cpu/kernels.h). Rows of
+  // a decode step may then share positions.
+  virtual bool usesTiledKeys() const { return false; }
+
+  // Adds the rows in host memory to a part, on the device where that is needed.
+  virtual void placeRows(DecodePart& part, const DecodeRows& rows) const = 0;
+  virtual void embed(DecodePart& part) const;
+  virtual void norm(DecodePart& part, const at::Tensor& weight_D) const = 0;
+  // Rotates queries and keys, after their norms if the model has them, and writes keys and values
+  // to the cache. That is all for `writeOnly`.
+  virtual void attention(DecodePart& part, size_t layer, bool writeOnly) const = 0;
+  virtual void activation(DecodePart& part) const = 0;
+  // As applyLinear() and addAdapter() of decode_weights.h.
+  virtual void multiply(const Linear& linear, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                        bool add) const;
+  virtual void addAdapter(const AdapterGroup& group, const at::Tensor& x_NI, const at::Tensor& y_NO,
+                          const at::Tensor& ranks_NR) const;
+  // From `normed_ND`. A bf16 product would round the logits in steps of up to 0.125, so they are
+  // computed in fp32.
+  virtual void logits(const DecodePart& part) const;
+
+  // For steps whose rows are on the device: allocates, once, what attention needs for `rows` rows
+  // of `splits` blocks each.
+  virtual void reserve(int64_t rows, int64_t splits);
+  virtual bool hasReserved(int64_t rows, int64_t splits) const;
+
+ protected:
+  // Angles for positions 0 to `positions` - 1, rounded to the model's type and then in `angles`.
+  DecodeOps(const Model& model, LinearForm form, int64_t positions, at::ScalarType angles);
+
+  const Model& model_;
+  LinearForm form_;
+  RopeTable rope_;
+};
+
+// `kernels`: our CUDA kernels, which fit the model; null: without them.
+std::unique_ptr<DecodeOps> makeDecodeOps(const Model& model, int64_t positions, DecodePath path,
+                                         const GpuKernels* kernels);
+
+// Whether our CUDA kernels can decode this model: empty, or one sentence why not.
+std::string gpuKernelsDoNotFit(const Model& model);
+
+// decode_cpu.cpp, decode_gpu.cpp and decode_tensor_ops.cpp. The last is the reference for both
+// others and runs on any device.
+std::unique_ptr<DecodeOps> cpuDecodeOps(const Model& model, int64_t positions);
+std::unique_ptr<DecodeOps> gpuDecodeOps(const Model& model, int64_t positions,
+                                        const GpuKernels& kernels);
+std::unique_ptr<DecodeOps> tensorDecodeOps(const Model& model, int64_t positions);
+
+// Causal attention inside one prompt, by the library: q [T, H, K], k and v [T, J, K] -> [T, H * K].
+at::Tensor attendPrompt(const at::Tensor& q_THK, const at::Tensor& k_TJK, const at::Tensor& v_TJK);
+// Rows [begin, end) as one copy that is not waited for.
+DeviceRows uploadRows(const DecodeRows& rows, int64_t begin, int64_t end, at::ScalarType type,
+                      at::Device device);
+
+}  // namespace acoer

@@ -1,0 +1,107 @@
+// The decoder's steps between the matrix products, as tensor operations.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+
+#include "generate/decode_ops.h"
+#include "ops/ops.h"
+
+namespace acoer {
+namespace {
+
+// `slots`: [count] in host memory; slots_N and positions_N: the same on the device, int64.
+CacheView viewCache(const int32_t* slots, int64_t count, int64_t length, const at::Tensor& slots_N,
+                    const at::Tensor& positions_N, at::ScalarType dtype) {
+  CacheView view;
+  view.firstSlot = slots[0];
+  view.length = length;
+  for (int64_t n = 0; n < count; ++n) {
+    if (slots[n] != slots[0] + n) view.slots_N = slots_N;
+  }
+  // In the type of the queries, so that no layer has to convert it again.
+  view.mask_N11L = at::zeros({count, 1, 1, length}, positions_N.options().dtype(dtype))
+                       .masked_fill_(at::arange(length, positions_N.options()) >
+                                         positions_N.view({count, 1, 1, 1}),
+                                     -std::numeric_limits<double>::infinity());
+  return view;
+}
+
+// One query per row against positions 0..positions[n] of its slot -> [N, H * K]. The cache must not
+// be tiled.
+at::Tensor attendCache(const at::Tensor& q_NHK, const at::Tensor& keys_SJLK,
+                       const at::Tensor& values_SJLK, const CacheView& view) {
+  const int64_t N = q_NHK.size(0), H = q_NHK.size(1), K = q_NHK.size(2), J = keys_SJLK.size(1);
+  auto ofRows = [&](const at::Tensor& cache) {
+    const at::Tensor live = cache.narrow(2, 0, view.length);
+    return view.slots_N.defined() ? live.index_select(0, view.slots_N)
+                                  : live.narrow(0, view.firstSlot, N);
+  };
+  // The heads of a group become query rows of their KV head, so that no key is repeated.
+  return at::scaled_dot_product_attention(q_NHK.reshape({N, J, H / J, K}), ofRows(keys_SJLK),
+                                          ofRows(values_SJLK),
+                                          view.mask_N11L.expand({N, 1, H / J, -1}))
+      .reshape({N, H * K});
+}
+
+class TensorDecodeOps final : public DecodeOps {
+ public:
+  TensorDecodeOps(const Model& model, int64_t positions)
+      : DecodeOps(model, LinearForm::kPlain, positions, model.dtype) {}
+
+  void placeRows(DecodePart& part, const DecodeRows& rows) const override {
+    part.device = uploadRows(rows, part.begin, part.end, at::kLong, model_.device);
+    part.cos_NK = rope_.cos_PK.index_select(0, part.device.positions_N);
+    part.sin_NK = rope_.sin_PK.index_select(0, part.device.positions_N);
+    if (part.prefill) return;
+    const int32_t* positions = rows.positions.data() + part.begin;
+    const int64_t longest = *std::max_element(positions, positions + part.count()) + 1;
+    part.view =
+        viewCache(rows.slots.data() + part.begin, part.count(), KvCache::roundedPositions(longest),
+                  part.device.slots_N, part.device.positions_N, model_.dtype);
+  }
+
+  void norm(DecodePart& part, const at::Tensor& weight_D) const override {
+    part.normed_ND.copy_(rmsNorm(part.x_ND, weight_D, model_.spec.rmsNormEps));
+  }
+
+  void activation(DecodePart& part) const override { part.act_NF.copy_(swiglu(part.gateUp_N2F)); }
+
+  void attention(DecodePart& part, size_t layer, bool writeOnly) const override {
+    const ModelSpec& spec = model_.spec;
+    const DecodeLayer& w = part.weights->layers[layer];
+    const at::Tensor heads = part.qkv_NE.view({part.count(), -1, spec.headDim});
+    auto rotate = [&](const at::Tensor& x, const at::Tensor& weight_K) {
+      const at::Tensor normed = spec.qkNorm ? rmsNorm(x, weight_K, spec.rmsNormEps) : x;
+      return applyRope(normed, part.cos_NK, part.sin_NK);
+    };
+    const at::Tensor q_NHK = rotate(heads.narrow(1, 0, spec.numHeads), w.qNorm_K);
+    const at::Tensor k_NJK = rotate(heads.narrow(1, spec.numHeads, spec.numKvHeads), w.kNorm_K);
+    const at::Tensor v_NJK = heads.narrow(1, spec.numHeads + spec.numKvHeads, spec.numKvHeads);
+    at::Tensor keys = part.cache->keys(static_cast<int64_t>(layer));
+    at::Tensor values = part.cache->values(static_cast<int64_t>(layer));
+    const c10::List<std::optional<at::Tensor>> places(
+        {std::optional<at::Tensor>(part.device.slots_N), std::nullopt,
+         std::optional<at::Tensor>(part.device.positions_N)});
+    at::index_put_(keys, places, k_NJK);
+    at::index_put_(values, places, v_NJK);
+    if (writeOnly) return;
+    if (!part.prefill) {
+      part.heads_NHK.copy_(attendCache(q_NHK, keys, values, part.view));
+      return;
+    }
+    for (const PromptSpan& span : part.prompts) {
+      auto prompt = [&](const at::Tensor& x) { return x.slice(0, span.begin, span.end); };
+      prompt(part.heads_NHK).copy_(attendPrompt(prompt(q_NHK), prompt(k_NJK), prompt(v_NJK)));
+    }
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<DecodeOps> tensorDecodeOps(const Model& model, int64_t positions) {
+  return std::make_unique<TensorDecodeOps>(model, positions);
+}
+
+}  // namespace acoer
