@@ -2,10 +2,12 @@
  * Signals, and errors that nothing caught: the first asks the command to stop cleanly, the second signal ends the
  * process.
  */
+import { writeSync } from 'node:fs';
 import { awakeTimer } from '../deadline';
 import { exitNow } from '../engine/exit';
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import { STOP_SIGNALS } from '../signals';
+import { isStuck } from '../train';
 import { hangUpIgnored } from './early-signals';
 import { noteStray } from './ending';
 import { stopReading } from './jsonl';
@@ -89,5 +91,15 @@ export async function interruptible<T>(work: (signal: AbortSignal) => Promise<T>
       errorCode(error) === 'CANCELLED' || (error instanceof Error && error.name === 'AbortError');
     if (!signal.aborted || !cancelled) throw error;
     throw new AcoerError('INTERRUPTED', 'interrupted', { cause: error });
+  }
+}
+
+/** A hung engine call would make `process.exit` wait forever; every file on disk is intact. */
+export function endIfStuck(error: unknown): void {
+  if (!isStuck(error)) return;
+  try {
+    writeSync(process.stderr.fd, `acoer: ${errorMessage(error)}\n`);
+  } finally {
+    exitNow(1);
   }
 }

@@ -7,7 +7,7 @@ import { latestRun } from '../run';
 import { describeSft, goOn, sft, type SftEvent, type SftOptions, type SftSummary } from '../sft';
 import { addEngineSettings, collect, integer, number, path } from './command';
 import { DownloadView } from './download';
-import { untilSecondSignal } from './interrupt';
+import { endIfStuck, untilSecondSignal } from './interrupt';
 import { printJsonLine, printNote, printText } from './output';
 import { outliveOutput } from './pipes';
 import { alignTable } from './table';
@@ -21,6 +21,7 @@ interface SftFlags {
   dataset?: string;
   set: string[];
   resume?: string | true;
+  trust?: boolean;
   out?: string;
   maxSteps?: number;
   learningRate?: number;
@@ -45,6 +46,7 @@ export function define(command: Command): void {
       )
       .option('--set <path=value>', 'override a setting, e.g. --set batchSize=16 (repeatable)', collect, [])
       .option('--resume [run]', 'resume a run (default: --out, else the latest in runs/)')
+      .option('--trust', 'with --resume: run the sinks that the run names')
       .option('--out <folder>', 'folder of the run (default: runs/<date>-<name>)', path)
       .option('--max-steps <n>', 'optimiser updates (default: epochs decide)', integer(1))
       .option('--learning-rate <rate>', 'peak learning rate', number(0))
@@ -71,6 +73,18 @@ function settingsOf({
   return { model, adapter, full, dataset, maxSteps, learningRate, seed, device, dtype, threads };
 }
 
+/** What `sft` takes besides settings. */
+const CALL_OPTIONS: readonly (keyof SftOptions)[] = [
+  'out',
+  'resume',
+  'trust',
+  'signal',
+  'onEvent',
+  'hangGraceMs',
+  'exitWhenBlocked',
+  'patience',
+];
+
 /** Later layers over earlier ones; what is not given is left to the run or the defaults. */
 function sftOptions(configPath: string | undefined, flags: SftFlags): SftOptions {
   const layers: object[] = [
@@ -80,11 +94,14 @@ function sftOptions(configPath: string | undefined, flags: SftFlags): SftOptions
   ];
   const given = layers.flatMap((layer) => Object.entries(layer)).filter(([, value]) => value !== undefined);
   const settings = Object.fromEntries(given) as SftOptions;
-  const own = ['out', 'resume', 'signal', 'onEvent'].find((name) => Object.hasOwn(settings, name));
+  const own = CALL_OPTIONS.find((name) => Object.hasOwn(settings, name));
   if (own !== undefined) throw new AcoerError('BAD_CONFIG', `Configuration: ${own}: unknown setting`);
-  if (flags.resume === undefined) return { ...settings, out: flags.out };
+  if (flags.resume === undefined) {
+    if (flags.trust === true) throw new AcoerError('BAD_CONFIG', '--trust goes with --resume.');
+    return { ...settings, out: flags.out };
+  }
   const resume = typeof flags.resume === 'string' ? flags.resume : (flags.out ?? latestRun('runs'));
-  return { ...settings, resume };
+  return { ...settings, resume, ...(flags.trust === true && { trust: true }) };
 }
 
 /** Time between two lines of progress; the last step always has one. */
@@ -118,6 +135,7 @@ class SftView {
         this.step(event);
         break;
       case 'warning':
+      case 'hang':
         printNote(`warning: ${event.message}`);
         break;
       case 'download':
@@ -137,7 +155,7 @@ class SftView {
     this.fetched.view.onProgress(progress);
   }
 
-  private step({ step, metrics }: Extract<SftEvent, { type: 'step' }>): void {
+  private step({ index: step, metrics }: Extract<SftEvent, { type: 'step' }>): void {
     const now = performance.now();
     if (step < this.steps && now - this.saidMs < EVERY_MS) return;
     this.saidMs = now;
@@ -184,7 +202,12 @@ async function runSft(configPath: string | undefined, flags: SftFlags): Promise<
     controller.abort();
   };
   outliveOutput();
-  const work = () => sft({ ...options, signal: controller.signal, onEvent: (event) => view.onEvent(event) });
+  const onEvent = (event: SftEvent): void => view.onEvent(event);
+  const work = () =>
+    sft({ ...options, signal: controller.signal, onEvent, exitWhenBlocked: true }).catch((error: unknown) => {
+      endIfStuck(error);
+      throw error;
+    });
   const summary = await untilSecondSignal(stop, work);
   if (flags.json === true) printJsonLine(summary);
   else printText(closing(summary).join('\n'));

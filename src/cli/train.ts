@@ -1,24 +1,16 @@
 /** `acoer train`: trains from the command line. */
-import { existsSync, writeSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import { Option, type Command } from 'commander';
 import { mergeLayers, parseAssignments, PRESETS, readConfigFile } from '../config';
 import { describeConfigMarkdown } from '../config/describe';
-import { exitNow } from '../engine/exit';
-import { AcoerError, errorMessage } from '../errors';
-import {
-  isStuck,
-  resolveTrainConfig,
-  train,
-  type RunSummary,
-  type TrainOptions,
-  type TrainRun,
-} from '../train';
+import { AcoerError } from '../errors';
+import { resolveTrainConfig, train, type RunSummary, type TrainOptions, type TrainRun } from '../train';
 import { latestRun, readSoundMetrics } from '../run';
 import type { KnownMetrics } from '../metric-names';
 import { hasDesktop, openBrowser, watchBeside } from '../watch';
 import { addEngineSettings, collect, integer, path } from './command';
-import { untilSecondSignal } from './interrupt';
+import { endIfStuck, untilSecondSignal } from './interrupt';
 import { outliveOutput } from './pipes';
 import { printableLine } from '../printable';
 import { alignTable } from './table';
@@ -142,16 +134,6 @@ async function runTrain(configPath: string | undefined, flags: TrainFlags): Prom
   } else {
     const options = { ...trainOptions(configPath, flags), ignorePlan: flags.ignorePlan };
     await runAndReport(options, flags.json === true, flags.watch === true);
-  }
-}
-
-/** A hung engine call would make `process.exit` wait forever; every file on disk is intact. */
-function endIfStuck(error: unknown): void {
-  if (!isStuck(error)) return;
-  try {
-    writeSync(process.stderr.fd, `acoer: ${errorMessage(error)}\n`);
-  } finally {
-    exitNow(1);
   }
 }
 

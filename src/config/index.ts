@@ -13,4 +13,4 @@ export { didYouMean, plain } from './nearest';
 export { PRESETS } from './presets';
 export { badConfig, problemsOf } from './problems';
 export { CONFIG_KEYS, mergeLayers, resolveConfig, withFullDtype } from './resolve';
-export { crossFieldProblems } from './rules';
+export { commonProblems } from './rules';

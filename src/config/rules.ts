@@ -11,12 +11,35 @@ export interface ConfigProblem {
   message: string;
 }
 
-type Rule = (config: Config) => ConfigProblem | null;
+type Rule<Settings = Config> = (config: Settings) => ConfigProblem | null;
+
+/** The fields that every kind of run has rules about. */
+export type CommonSettings = Pick<Config, 'promptTemplate' | 'targetModules' | 'full' | 'adapter' | 'dtype'>;
 
 /** More completions than this at a time no machine holds: each is some kilobytes of ids, log-probs and text. */
 export const MOST_COMPLETIONS = 1_000_000;
 
-const rules: Rule[] = [
+const commonRules: readonly Rule<CommonSettings>[] = [
+  (c) =>
+    c.promptTemplate.includes('{problem}')
+      ? null
+      : { path: 'promptTemplate', message: 'has no {problem}, so every prompt would be the same' },
+  (c) =>
+    new Set(c.targetModules).size === c.targetModules.length
+      ? null
+      : { path: 'targetModules', message: 'lists a module twice' },
+  ({ full, adapter }) =>
+    full && adapter !== null
+      ? { path: 'adapter', message: 'is set, but `full` trains all weights; leave one of the two out' }
+      : null,
+  ({ full, dtype }) =>
+    full && dtype === 'bfloat16'
+      ? { path: 'dtype', message: 'must be float32 or float64 when `full` trains all weights' }
+      : null,
+];
+
+const rules: readonly Rule[] = [
+  ...commonRules,
   ({ promptsPerStep: prompts, stepsPerGeneration: steps, numGenerations: group }) => {
     const all = prompts * steps * group;
     if (all <= MOST_COMPLETIONS) return null;
@@ -45,10 +68,6 @@ const rules: Rule[] = [
     }
     return null;
   },
-  (c) =>
-    c.promptTemplate.includes('{problem}')
-      ? null
-      : { path: 'promptTemplate', message: 'has no {problem}, so every prompt would be the same' },
   (c) => {
     if (c.delta === null) return null;
     if (findLoss(c.lossType)?.usesDelta === false) {
@@ -132,23 +151,11 @@ const rules: Rule[] = [
           message: `is ${c.numRemainsInGroup}, more than numGenerations = ${c.numGenerations}`,
         },
   (c) =>
-    new Set(c.targetModules).size === c.targetModules.length
-      ? null
-      : { path: 'targetModules', message: 'lists a module twice' },
-  (c) =>
     c.maxPromptLength !== null && c.microBatchTokens < c.maxPromptLength
       ? {
           path: 'microBatchTokens',
           message: `is ${c.microBatchTokens}, but must hold at least one prompt of maxPromptLength = ${c.maxPromptLength} tokens`,
         }
-      : null,
-  ({ full, adapter }) =>
-    full && adapter !== null
-      ? { path: 'adapter', message: 'is set, but `full` trains all weights; leave one of the two out' }
-      : null,
-  ({ full, dtype }) =>
-    full && dtype === 'bfloat16'
-      ? { path: 'dtype', message: 'must be float32 or float64 when `full` trains all weights' }
       : null,
   (c) => {
     const meant = (['evalDatasetConfig', 'evalColumns'] as const).find((name) => c[name] !== null);
@@ -161,6 +168,11 @@ const rules: Rule[] = [
       ? { path: 'evalDataset', message: 'is set, but evalProblems and evalSampledProblems are both 0' }
       : null,
 ];
+
+/** Problems between the fields that every kind of run has. */
+export function commonProblems(config: CommonSettings): ConfigProblem[] {
+  return commonRules.map((rule) => rule(config)).filter((problem) => problem !== null);
+}
 
 /** Problems between the fields of a configuration whose fields are valid on their own. */
 export function crossFieldProblems(config: Config): ConfigProblem[] {

@@ -54,7 +54,9 @@ export class MemoryLimits {
 
   /** @param lengthSetting what to lower when a single sequence does not fit */
   constructor(
-    private readonly config: Pick<Config, 'memoryLimitBytes' | 'dtype' | 'microBatchTokens' | 'maxSlots'>,
+    private readonly config: Pick<Config, 'memoryLimitBytes' | 'dtype' | 'microBatchTokens'> &
+      // A run that samples nothing has no slots.
+      Partial<Pick<Config, 'maxSlots'>>,
     private readonly lengthSetting?: string,
   ) {}
 

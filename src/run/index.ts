@@ -1,6 +1,6 @@
 export { readAccepted, type AcceptedChange } from './accepted';
 export { temporaryName, writeFileAtomic, writeJsonAtomic } from './atomic';
-export { runAdapterConfig } from './adapter-config';
+export { runAdapterConfig, type LoraShape } from './adapter-config';
 export {
   findCheckpoint,
   loadTrained,
@@ -37,7 +37,7 @@ export { openDump, pruneDumps, saveDump } from './dumps';
 export { type EvaluationFile, EvaluationFolder, evaluationRows, recordOf } from './evaluation-file';
 export { MetricsCsv } from './metrics-csv';
 export { lineMetrics, MetricsFile, readAnyMetrics, readMetrics, readSoundMetrics } from './metrics-file';
-export { FINAL_IDENTITY, saveFinal } from './final';
+export { FINAL_IDENTITY, saveFinal, type FinalContent } from './final';
 export {
   type CurrentProgress,
   ProgressFile,

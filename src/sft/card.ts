@@ -11,10 +11,10 @@ import {
   trainedRows,
   whatIsTrained,
 } from '../train/model-card';
+import type { SftSummary } from '../train/events';
 import { packageVersion } from '../version';
 import type { SftConfig } from './config';
 import type { SftInputs } from './inputs';
-import type { SftSummary } from './events';
 
 export interface SftCardContent {
   config: SftConfig;

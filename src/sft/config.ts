@@ -2,16 +2,14 @@
 import { z } from 'zod';
 import {
   badConfig,
+  commonProblems,
   configSchema,
-  crossFieldProblems,
   didYouMean,
   plain,
   PRESETS,
   problemsOf,
-  resolveConfig,
   withFullDtype,
   trlHint,
-  type Config,
 } from '../config';
 
 const train = configSchema.shape;
@@ -101,16 +99,34 @@ const runFields = {
   dtype: train.dtype,
 };
 
+const watchedFields = {
+  tensorboard: train.tensorboard,
+  csv: train.csv,
+  sinks: train.sinks,
+  sinkTimeoutMs: train.sinkTimeoutMs,
+  watchdogMs: train.watchdogMs,
+  watchdogPhaseMs: train.watchdogPhaseMs,
+  onHang: train.onHang,
+};
+
 /** The fields by heading, in the order of the documentation. */
 export const SFT_FIELD_GROUPS = {
   'Model and data': dataFields,
   Optimiser: optimizerFields,
   Run: runFields,
+  'Watching and trackers': watchedFields,
 } as const;
 
-export const sftSchema = z.strictObject({ ...dataFields, ...optimizerFields, ...runFields });
+export const sftSchema = z.strictObject({
+  ...dataFields,
+  ...optimizerFields,
+  ...runFields,
+  ...watchedFields,
+});
 
 export type SftConfig = z.output<typeof sftSchema>;
+/** The settings of a run, which knows how many steps it makes. */
+export type SftRunConfig = SftConfig & { maxSteps: number };
 /** The settings a user may give. */
 export type SftInput = Partial<z.input<typeof sftSchema>>;
 
@@ -153,17 +169,7 @@ export function resolveSft(layers: readonly SftInput[]): SftConfig {
     throw badConfig(error.issues.flatMap((issue) => problemsOf(issue, given, KEYS, hint)));
   }
   const config = withFullDtype(data);
-  const problems = crossFieldProblems(asTrainConfig(config));
+  const problems = commonProblems(config);
   if (problems.length > 0) throw badConfig(problems);
   return config;
-}
-
-/** What differs in kind, and so is no setting of `train`. */
-type Own = 'columns' | 'maxLength' | 'batchSize' | 'epochs' | 'maxSteps';
-
-/** The settings as the parts that `train` shares take them; what they do not look at has train's defaults. */
-export function asTrainConfig(config: SftConfig): Config {
-  const { columns: _c, maxLength: _l, batchSize: _b, epochs: _e, maxSteps, ...shared } = config;
-  const same: Omit<SftConfig, Own> = shared;
-  return { ...resolveConfig([]), ...same, maxSteps: maxSteps ?? 1 };
 }

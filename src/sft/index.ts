@@ -1,5 +1,5 @@
 /** Supervised fine-tuning: a warm start before GRPO. */
 export { goOn } from './card';
 export { describeSft } from './describe';
-export type { SftEvent, SftSummary } from './events';
+export type { SftEvent, SftSummary } from '../train/events';
 export { sft, type SftOptions } from './sft';

@@ -1,5 +1,5 @@
 /** What a supervised run reads before a model is loaded, so that mistakes show before a file is written. */
-import { datasetOf, loadDataset, memoryName, trainSpec, type Dataset, type DatasetSpec } from '../data';
+import { datasetOf, loadDataset, memoryName, type Dataset, type DatasetSpec } from '../data';
 import { AcoerError } from '../errors';
 import { adapterFingerprints, resolveModel, type Fingerprints, type ModelFetchOptions } from '../models';
 import { Pace } from '../pace';
@@ -7,10 +7,10 @@ import { sampleTokens, type Tokens } from '../packing';
 import { readPlannedModel } from '../plan';
 import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
 import { tokenizerIdentity } from '../train/identity';
-import { withLastingNames } from '../train/inputs';
+import { withAbsoluteNames, withLastingModel } from '../train/names';
 import { ROWS } from '../train/plain';
 import type { Row } from '../types';
-import { asTrainConfig, type SftConfig } from './config';
+import type { SftConfig, SftRunConfig } from './config';
 import { encodeLesson } from './encode';
 import { SftRows, textsOf } from './rows';
 import { stepsPerEpoch } from './step';
@@ -38,7 +38,12 @@ export interface SftOpenOptions extends ModelFetchOptions {
 }
 
 const dataSpec = (config: SftConfig, { signal, onProgress, onNotice }: ModelFetchOptions): DatasetSpec => ({
-  ...trainSpec(asTrainConfig(config)),
+  name: config.dataset,
+  split: 'train',
+  seed: config.seed,
+  config: config.datasetConfig,
+  splitName: config.datasetSplit,
+  skipBadRows: config.skipBadRows,
   rowMap: new SftRows(config.columns),
   dropUnparsedGold: false,
   keepRows: true,
@@ -105,11 +110,8 @@ async function encodeAll(
 }
 
 /** Settings with names that mean the same later and elsewhere, and an adapter's own shape. */
-export async function withLasting(config: SftConfig, options: ModelFetchOptions): Promise<SftConfig> {
-  const lasting = await withLastingNames(asTrainConfig(config), options);
-  const { model, adapter, dataset, loraRank, loraAlpha, useRslora, targetModules } = lasting;
-  return { ...config, model, adapter, dataset, loraRank, loraAlpha, useRslora, targetModules };
-}
+export const withLasting = (config: SftConfig, options: ModelFetchOptions): Promise<SftConfig> =>
+  withLastingModel(withAbsoluteNames(config), options);
 
 /** `options.onNotice` is told what was left out. */
 export async function openSftInputs(
@@ -133,7 +135,7 @@ export async function openSftInputs(
 }
 
 /** With the number of updates, and the name that always means these rows. */
-export function withPinned(config: SftConfig, { data, examples }: SftInputs, held: boolean): SftConfig {
+export function withPinned(config: SftConfig, { data, examples }: SftInputs, held: boolean): SftRunConfig {
   const dataset = held ? memoryName(data.name) : (data.source?.pinned ?? config.dataset);
   return { ...config, dataset, maxSteps: config.maxSteps ?? config.epochs * stepsPerEpoch(config, examples) };
 }

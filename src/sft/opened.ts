@@ -12,15 +12,16 @@ import {
   restorePolicy,
   type RunDirectory,
   type StoredCheckpoint,
-  writeJsonAtomic,
 } from '../run';
 import { baseModelOf, checkBaseModel, checkBaseTokenizer, loadHashed } from '../train/base-model';
-import { overStored } from '../train/opening';
+import type { SftEvent, SftSummary } from '../train/events';
+import type { Life } from '../train/life';
+import { admitModules, rememberModules, sinkModules } from '../train/named-modules';
+import { storedCommit, withAbsoluteNames } from '../train/names';
 import { createPolicy, openEngine } from '../train/opened';
 import { otherSetUp } from '../train/state';
 import type { Row } from '../types';
-import { asTrainConfig, resolveSft, type SftConfig, type SftInput } from './config';
-import type { SftEvent, SftSummary } from './events';
+import { resolveSft, type SftConfig, type SftInput, type SftRunConfig } from './config';
 import {
   openSftInputs,
   withLasting,
@@ -34,34 +35,47 @@ import { allowedChanges, checkIdentity, START, storedSft, type SftState } from '
 /** A run whose folder is open and locked, before its model is loaded. */
 export interface SftOpening {
   directory: RunDirectory;
-  config: SftConfig;
+  config: SftRunConfig;
   inputs: SftInputs;
   /** null: from the beginning. */
   checkpoint: StoredCheckpoint | null;
   resumed: boolean;
 }
 
-/** Everything a supervised run has open. */
-export interface OpenedSft extends SftOpening {
+/** What a supervised run loads. */
+export interface SftModel {
   engine: Engine;
   model: Model;
   policy: Policy;
   identity: SftIdentity;
   state: SftState;
-  emit: (event: SftEvent) => void;
-  warn: (message: string) => void;
-  close(): Promise<void>;
+  /** Frees policy, model and engine, unless the engine answers no call. */
+  close(engineAnswers: boolean): Promise<void>;
+}
+
+/** Everything a supervised run has open. */
+export interface OpenedSft extends SftOpening, SftModel, Life<SftEvent> {
+  directory: RunDirectory;
 }
 
 export interface SftAsked {
   settings: SftInput;
   rows?: readonly Row[];
   fetching: SftOpenOptions;
+  /** The code that a resumed run names may be loaded. */
+  trust: boolean;
 }
+
+const noticeOf =
+  ({ fetching }: SftAsked) =>
+  (message: string): void =>
+    fetching.onNotice?.(message);
 
 export async function openNewSft(out: string | undefined, asked: SftAsked): Promise<SftOpening> {
   const { rows, fetching } = asked;
-  const wanted = await withLasting(resolveSft([asked.settings]), fetching);
+  const resolved = resolveSft([asked.settings]);
+  await rememberModules(sinkModules(resolved), noticeOf(asked));
+  const wanted = await withLasting(resolved, fetching);
   const inputs = await openSftInputs(wanted, rows, fetching);
   const config = withPinned(wanted, inputs, rows !== undefined);
   const directory = createRunDirectory(out ?? newRunPath('runs', config.name ?? 'sft'), config);
@@ -88,17 +102,19 @@ function resumedConfigs(
 ): { stored: SftConfig; wanted: SftConfig } {
   const stored = storedSettings(directory);
   const layers = [stored, settings] as ConfigInput[];
-  const asked = resolveSft([mergeLayers(layers)]);
-  const { model, adapter, dataset } = overStored(asTrainConfig(stored), asTrainConfig(asked));
-  return { stored, wanted: { ...asked, model, adapter, dataset } };
+  const asked = withAbsoluteNames(resolveSft([mergeLayers(layers)]));
+  const model = storedCommit(asked.model, stored.model);
+  const dataset = storedCommit(asked.dataset, stored.dataset);
+  return { stored, wanted: { ...asked, model, dataset } };
 }
 
 /** Locks the run and finds the checkpoint to continue from. @throws BAD_CONFIG for a change that is not allowed */
 export async function openResumedSft(
   path: string,
-  { settings, rows, fetching }: SftAsked,
+  asked: SftAsked,
   warn: (message: string) => void,
 ): Promise<SftOpening> {
+  const { settings, rows, fetching, trust } = asked;
   const { stored, wanted } = resumedConfigs(readRunDirectory(path), settings);
   const directory = openRunDirectory(path);
   try {
@@ -111,6 +127,8 @@ export async function openResumedSft(
         `A resumed run cannot change maxSteps to ${wanted.maxSteps}: it has already made ${step} steps.`,
       );
     }
+    const trusted = { named: settings.sinks ?? [], trust };
+    await admitModules(path, sinkModules(wanted), trusted, noticeOf(asked));
     const inputs = await openSftInputs(wanted, rows, fetching);
     if (checkpoint !== null) checkIdentity(checkpoint, inputs.identity);
     const config = withPinned(wanted, inputs, rows !== undefined);
@@ -133,10 +151,6 @@ export function finishedSft(path: string, settings: SftInput): SftSummary | null
   return directory.readJson(directory.summary()) as SftSummary;
 }
 
-/** The policy that is trained; with `adapter` or from a checkpoint, its weights are restored after that. */
-const createSftPolicy = (model: Model, config: SftConfig): Promise<Policy> =>
-  createPolicy(model, asTrainConfig(config));
-
 /** The policy's weights and the run's state, from the checkpoint or the beginning. */
 async function startState({ config, checkpoint }: SftOpening, policy: Policy): Promise<SftState> {
   if (checkpoint !== null) {
@@ -150,18 +164,16 @@ async function startState({ config, checkpoint }: SftOpening, policy: Policy): P
 /** Loads the model while its files are hashed; frees what it has opened when that fails. */
 export async function openSftModel(
   opening: SftOpening,
-  emit: (event: SftEvent) => void,
-  signal: AbortSignal | undefined,
-): Promise<OpenedSft> {
-  const { config, inputs, checkpoint, directory, resumed } = opening;
+  { watchdog, emit, signal }: Life<SftEvent>,
+): Promise<SftModel> {
+  const { config, inputs, checkpoint } = opening;
   const { modelDirectory } = inputs;
-  const warn = (message: string) => emit({ type: 'warning', message });
   const opened: { dispose(): Promise<void> }[] = [];
   const close = async () => {
     for (const part of opened.splice(0).reverse()) await part.dispose();
   };
   try {
-    const engine = await openEngine(asTrainConfig(config));
+    const engine = await openEngine(config);
     opened.push(engine);
     const loading = { dtype: config.dtype ?? undefined, signal };
     const { model, fingerprints } = await loadHashed(engine, modelDirectory, loading);
@@ -173,13 +185,16 @@ export async function openSftModel(
       checkBaseModel(base, modelDirectory, identity.model);
       checkBaseTokenizer(base, modelDirectory, inputs.tokenizer, false);
     }
-    const policy = await createSftPolicy(model, config);
+    const policy = await createPolicy(model, config);
     opened.push(policy);
     const state = await startState(opening, policy);
+    watchdog.loaded(engine, model);
     const other = checkpoint === null ? null : otherSetUp(storedSft(checkpoint).maker, engine);
-    if (other !== null) warn(other);
-    if (resumed) writeJsonAtomic(directory.config(), config);
-    return { ...opening, engine, model, policy, identity, state, emit, warn, close };
+    if (other !== null) emit({ type: 'warning', message: other });
+    return {
+      ...{ engine, model, policy, identity, state },
+      close: (engineAnswers) => (engineAnswers ? close() : Promise.resolve()),
+    };
   } catch (error) {
     await close();
     throw error;

@@ -5,45 +5,61 @@ import { scheduleOf } from '../train/opened';
 import { Halt } from '../train/halt';
 import { isFull } from '../run';
 import type { StepMetrics } from '../types';
-import { asTrainConfig } from './config';
-import type { SftSummary } from './events';
+import { NO_WATCH } from '../grpo/watch';
+import type { SftSummary } from '../train/events';
+import type { Outcome } from '../train/progress';
 import { SftFiles } from './files';
 import type { OpenedSft } from './opened';
 import type { SftState } from './state';
 import { Batches, sftStep, type StepContext, type StepFigures } from './step';
 
+export const resumeCommand = (directory: string): string => `acoer sft --resume ${directory}`;
+
 export class SftDriver {
   private readonly context: StepContext;
+  private readonly files: SftFiles;
+  private readonly halt = new Halt();
   private state: SftState;
   /** The version of the policy that belongs to `state`. */
   private weights: number;
   /** The state is newer than the newest checkpoint. */
   private unsaved = false;
+  private outcome: Outcome = 'interrupted';
 
-  private constructor(
-    private readonly run: OpenedSft,
-    private readonly files: SftFiles,
-    private readonly halt: Halt,
-  ) {
-    const { config, policy, inputs, warn, state } = run;
-    const memory = new MemoryLimits(asTrainConfig(config), 'maxLength');
+  private constructor(private readonly run: OpenedSft) {
+    const { config, policy, inputs, state, emit, watchdog, signal } = run;
+    const memory = new MemoryLimits(config, 'maxLength');
     memory.restore(state.memory);
-    memory.warn = warn;
+    memory.warn = (message) => emit({ type: 'warning', message });
     const batches = new Batches(inputs.examples, config);
-    const schedule = scheduleOf(asTrainConfig(config));
-    this.context = { config, policy, memory, batches, schedule, signal: halt.step };
+    const schedule = scheduleOf(config);
+    const { halt } = this;
+    this.context = { config, policy, memory, batches, schedule, signal: halt.step, watch: watchdog };
+    this.files = new SftFiles(run, halt.waiting);
     this.state = state;
     this.weights = policy.version;
+    watchdog.step = state.step;
+    watchdog.onStop = (error) => halt.hang(error);
+    if (watchdog.hung !== null) halt.hang(watchdog.hung);
+    run.sinks.ending = halt.waiting;
+    signal?.addEventListener('abort', this.stop, { once: true });
+    if (signal?.aborted === true) this.stop();
   }
 
-  /** @param signal asks the run to end with a checkpoint */
-  static async start(run: OpenedSft, signal: AbortSignal | undefined): Promise<SftDriver> {
-    const halt = new Halt();
-    const stop = () => halt.stop();
-    signal?.addEventListener('abort', stop, { once: true });
-    if (signal?.aborted === true) stop();
-    return new SftDriver(run, await SftFiles.open(run, run.state.step, halt.waiting), halt);
+  /** Takes the run over: from now on `drive` closes what is open, unless this fails. */
+  static async start(run: OpenedSft): Promise<SftDriver> {
+    const driver = new SftDriver(run);
+    try {
+      await driver.files.give('rewind', run.state.step);
+    } catch (error) {
+      driver.halt.dispose();
+      throw error;
+    }
+    return driver;
   }
+
+  /** Ends the run with a checkpoint. */
+  private readonly stop = (): void => this.halt.stop();
 
   /** Makes the steps that are left. @throws INTERRUPTED after `signal`, with a checkpoint */
   async drive(): Promise<SftSummary> {
@@ -52,21 +68,26 @@ export class SftDriver {
         if (this.halt.stopping) throw this.interrupted();
         await this.step();
       }
-      return await this.finish();
+      const summary = await this.finish();
+      this.outcome = 'finished';
+      return summary;
     } catch (error) {
-      throw this.ending(error);
+      const ending = this.ending(error);
+      if (errorCode(ending) !== 'INTERRUPTED') this.outcome = 'failed';
+      throw ending;
     } finally {
       await this.close();
     }
   }
 
   private get maxSteps(): number {
-    return this.run.config.maxSteps!;
+    return this.run.config.maxSteps;
   }
 
   private async step(): Promise<void> {
     const begun = performance.now();
-    const { policy, memory } = this.context;
+    const { policy, memory, watch } = this.context;
+    watch.step = this.state.step + 1;
     const figures = await sftStep(this.context, this.state.step);
     const { step, numTokens, loss } = this.state;
     this.state = {
@@ -78,8 +99,8 @@ export class SftDriver {
     this.weights = policy.version;
     this.unsaved = true;
     const metrics = this.line(figures, (performance.now() - begun) / 1000);
-    await this.files.step(metrics);
-    this.run.emit({ type: 'step', step: this.state.step, metrics });
+    await this.files.give('step', metrics);
+    this.run.emit({ type: 'step', index: this.state.step, metrics });
     if (this.saveIsDue()) await this.save();
   }
 
@@ -131,7 +152,7 @@ export class SftDriver {
   }
 
   private get resume(): string {
-    return `acoer sft --resume ${this.run.directory.path}`;
+    return resumeCommand(this.run.directory.path);
   }
 
   private interrupted(cause?: unknown): AcoerError {
@@ -141,6 +162,7 @@ export class SftDriver {
 
   /** The error for the caller. Whatever an aborted call threw becomes INTERRUPTED. */
   private ending(error: unknown): unknown {
+    if (this.run.watchdog.hung !== null) return this.run.watchdog.hung;
     const code = errorCode(error);
     // Asked to stop while it waited for space: that is no failure.
     const waited = this.halt.stopping && code === 'WRITE_FAILED' && isFull((error as Error).cause);
@@ -152,14 +174,24 @@ export class SftDriver {
 
   /** However the run ended: saves what can be resumed and frees everything. */
   private async close(): Promise<void> {
+    const { watchdog, signal, emit, progress, sinks } = this.run;
+    signal?.removeEventListener('abort', this.stop);
     this.halt.dispose();
     try {
-      await this.save(AbortSignal.abort());
+      if (!watchdog.abandoned) await this.save(AbortSignal.abort());
     } catch (error) {
-      this.run.warn(`The last checkpoint could not be written: ${errorMessage(error)}`);
+      const message = `The last checkpoint could not be written: ${errorMessage(error)}`;
+      emit({ type: 'warning', message });
     }
-    this.files.close();
-    this.run.directory.lock?.release();
-    await this.run.close();
+    try {
+      if (watchdog.abandoned) await this.run.close(false);
+      else await watchdog.phase('checkpoint', () => this.run.close(true));
+    } finally {
+      await progress.end(this.outcome);
+      this.files.close();
+      if (watchdog.abandoned) sinks.watch = NO_WATCH;
+      await sinks.close();
+      watchdog.close();
+    }
   }
 }

@@ -1,12 +1,15 @@
 /** `sft`: supervised fine-tuning in one call. */
 import { needFunction, needObject, needSignal } from '../border';
-import { AcoerError } from '../errors';
 import { memoryName } from '../data';
-import { discardRunDirectory } from '../run';
+import { trackerTag } from '../metric-names';
+import { discardRunDirectory, writeJsonAtomic, type Patience } from '../run';
+import type { SftEvent, SftSummary } from '../train/events';
+import { setUpError, startLife } from '../train/life';
+import { trackers } from '../train/own-sinks';
 import { ROWS } from '../train/plain';
+import { checkSinks, openSinks, type Sink, type Sinks } from '../train/sinks';
 import type { Row } from '../types';
 import type { SftInput } from './config';
-import type { SftEvent, SftSummary } from './events';
 import type { SftOpenOptions } from './inputs';
 import {
   finishedSft,
@@ -14,29 +17,54 @@ import {
   openResumedSft,
   openSftModel,
   type SftAsked,
+  type SftModel,
   type SftOpening,
 } from './opened';
-import { SftDriver } from './run';
+import { resumeCommand, SftDriver } from './run';
+import { silencesOf } from './silences';
 
 /** The settings of docs/sft.md, and how to run. */
-export interface SftOptions extends Omit<SftInput, 'dataset'> {
+export interface SftOptions extends Omit<SftInput, 'dataset' | 'sinks'> {
   /** A name, a file, a folder, or the rows themselves. */
   dataset?: string | readonly Row[];
+  /** Where the run's numbers go besides its own files: objects, or modules as in a configuration. */
+  sinks?: readonly (Sink | string)[];
   /** The run's folder. Default: runs/<date>-<name>. */
   out?: string;
   /** Folder of a run to resume under its own configuration; some settings may be changed. */
   resume?: string;
+  /** With `resume`: load the sinks in files that the run names, although nobody named them on this machine. */
+  trust?: boolean;
   /** Ends the run with INTERRUPTED and a checkpoint within seconds. */
   signal?: AbortSignal;
   onEvent?: (event: SftEvent) => void;
+  /** As for `train`: how long a cancelled, hung call may take to return before the run ends without it. */
+  hangGraceMs?: number;
+  /** As for `train`: ends this process when its main thread is blocked for too long. */
+  exitWhenBlocked?: boolean;
+  /** How long to wait for space on a full disk. */
+  patience?: Patience;
 }
 
 function askedOf(options: SftOptions, fetching: SftOpenOptions): SftAsked {
-  const { dataset, out: _out, resume: _resume, signal: _signal, onEvent: _onEvent, ...rest } = options;
-  if (dataset === undefined || typeof dataset === 'string') {
-    return { settings: { ...rest, ...(dataset !== undefined && { dataset }) }, fetching };
-  }
-  return { settings: { ...rest, dataset: memoryName(ROWS) }, rows: dataset, fetching };
+  const {
+    dataset,
+    sinks,
+    trust = false,
+    out: _out,
+    resume: _resume,
+    signal: _signal,
+    onEvent: _onEvent,
+    hangGraceMs: _hangGraceMs,
+    exitWhenBlocked: _exitWhenBlocked,
+    patience: _patience,
+    ...rest
+  } = options;
+  const modules = sinks?.filter((sink) => typeof sink === 'string');
+  const settings = { ...rest, ...(modules && { sinks: modules }) };
+  if (dataset === undefined) return { settings, fetching, trust };
+  if (typeof dataset === 'string') return { settings: { ...settings, dataset }, fetching, trust };
+  return { settings: { ...settings, dataset: memoryName(ROWS) }, rows: dataset, fetching, trust };
 }
 
 /** Calls `report` at most once a second, and not within the first. */
@@ -49,33 +77,42 @@ function everySecond(report: (done: number, total: number) => void): SftOpenOpti
   };
 }
 
-/** A run that is aborted while it is set up ends like any aborted run. */
-function setUpError(error: unknown, signal: AbortSignal | undefined): unknown {
-  if (signal?.aborted !== true) return error;
-  return new AcoerError('INTERRUPTED', 'Interrupted while the run was being set up.', { cause: error });
+/** Loads the model of a run whose directory is open, and starts it; on failure closes what was opened. */
+function startDriver(
+  opening: SftOpening,
+  { signal, patience, hangGraceMs: graceMs, exitWhenBlocked }: SftOptions,
+  tell: (event: SftEvent) => void,
+  sinks: Sinks,
+): Promise<SftDriver> {
+  const { directory, config, resumed } = opening;
+  const about = { directory, config, resumed, sinks, tell, signal, patience, graceMs, exitWhenBlocked };
+  const parts = { ...about, silences: silencesOf(config), resume: resumeCommand(directory.path) };
+  return startLife<SftEvent, SftModel, SftDriver>(
+    parts,
+    (life) => openSftModel(opening, life),
+    async (life, model) => {
+      const { dtype, device, parameterCount: parameters } = model.model.info;
+      const trained = model.policy.info.parameterCount;
+      life.emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
+      if (resumed) writeJsonAtomic(directory.config(), config);
+      return SftDriver.start({ ...opening, ...model, ...life });
+    },
+  );
 }
 
-async function startDriver(
-  opening: SftOpening,
-  emit: (event: SftEvent) => void,
-  signal: AbortSignal | undefined,
-): Promise<SftDriver> {
-  const { directory, resumed } = opening;
+/** The run's trackers and sinks; closes the directory when that fails. */
+async function openSftSinks(
+  { directory, config, resumed }: SftOpening,
+  { sinks = [], signal }: SftOptions,
+  warn: (message: string) => void,
+): Promise<Sinks> {
   try {
-    const run = await openSftModel(opening, emit, signal);
-    const { dtype, device, parameterCount: parameters } = run.model.info;
-    const trained = run.policy.info.parameterCount;
-    emit({ type: 'loaded', model: run.config.model, parameters, trained, device, dtype });
-    try {
-      return await SftDriver.start(run, signal);
-    } catch (error) {
-      await run.close();
-      throw error;
-    }
+    const own = trackers(directory, config, ['loss'].map(trackerTag));
+    return await openSinks(own, sinks, { directory: directory.path, config }, warn, signal);
   } catch (error) {
     if (resumed) directory.lock?.release();
     else discardRunDirectory(directory);
-    throw setUpError(error, signal);
+    throw error;
   }
 }
 
@@ -83,14 +120,19 @@ async function startDriver(
  * Trains a LoRA adapter on completions: a warm start before `train`. Resolves with the run's summary.
  *
  * @throws BAD_CONFIG, BAD_INPUT, HUB, RUN_EXISTS, RUN_LOCKED before anything is loaded; INTERRUPTED after
- * `signal`; LOAD_FAILED, DEVICE, ... from the engine
+ * `signal`; HUNG; LOAD_FAILED, DEVICE, ... from the engine
  */
 export async function sft(options: SftOptions): Promise<SftSummary> {
   needObject('the options of sft()', options);
   needSignal('signal', options.signal);
   if (options.onEvent !== undefined) needFunction('onEvent', options.onEvent);
+  checkSinks(options.sinks);
   const { out, resume, signal, onEvent } = options;
-  const emit = (event: SftEvent) => onEvent?.(event);
+  let sinks: Sinks | null = null;
+  const emit = (event: SftEvent) => {
+    onEvent?.(event);
+    sinks?.event(event);
+  };
   const warn = (message: string) => emit({ type: 'warning', message });
   const asked = askedOf(options, {
     signal,
@@ -108,10 +150,11 @@ export async function sft(options: SftOptions): Promise<SftSummary> {
   ).catch((error: unknown) => {
     throw setUpError(error, signal);
   });
+  sinks = await openSftSinks(opening, options, warn);
   const { directory, config, resumed, checkpoint, inputs } = opening;
   const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
   const { length: examples } = inputs.examples;
-  emit({ type: 'run', directory: directory.path, resumedStep, examples, steps: config.maxSteps! });
-  const driver = await startDriver(opening, emit, signal);
+  emit({ type: 'run', directory: directory.path, resumedStep, examples, steps: config.maxSteps });
+  const driver = await startDriver(opening, options, emit, sinks);
   return driver.drive();
 }

@@ -82,6 +82,13 @@ const CHANGEABLE: readonly (keyof SftConfig)[] = [
   'threads',
   'device',
   'name',
+  'tensorboard',
+  'csv',
+  'sinks',
+  'sinkTimeoutMs',
+  'watchdogMs',
+  'watchdogPhaseMs',
+  'onHang',
   'model',
   'adapter',
 ];

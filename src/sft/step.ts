@@ -3,6 +3,7 @@ import type { Policy } from '../engine/types';
 import { AcoerError } from '../errors';
 import type { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
+import type { Watch } from '../grpo/watch';
 import { scheduleFactor, type Schedule } from '../grpo/schedule';
 import { packSequences, sampleTokens, type Tokens } from '../packing';
 import { streamSeed } from '../rng';
@@ -44,6 +45,7 @@ export interface StepContext {
   batches: Batches;
   schedule: Schedule;
   signal: AbortSignal;
+  watch: Watch;
 }
 
 export interface StepFigures {
@@ -65,7 +67,7 @@ function checkFinite(step: number, what: string, value: number): void {
 
 /** Adds up the gradient of `batch`; returns the sums over its completion tokens, with none left on failure. */
 async function accumulate(
-  { config, policy, memory, signal }: StepContext,
+  { config, policy, memory, signal, watch }: StepContext,
   batch: readonly Tokens[],
   step: number,
 ): Promise<{ loss: number; entropy: number }> {
@@ -83,6 +85,7 @@ async function accumulate(
     checkFinite(step, 'loss', totals.loss);
     // Divided by the tokens of the whole update, whatever its passes.
     await policy.backward(new Float64Array(logprobs.length).fill(-1 / learnt), { signal });
+    watch.progress();
   };
   try {
     await memory.inBins('training', batch, pass, restart);
@@ -95,12 +98,14 @@ async function accumulate(
 
 /** Makes the update number `step`, from 0, which determines its examples. @throws NOT_FINITE, nothing changed */
 export async function sftStep(context: StepContext, step: number): Promise<StepFigures> {
-  const { config, policy, batches, schedule } = context;
+  const { config, policy, batches, schedule, watch } = context;
   const batch = batches.at(step);
   const learningRate = config.learningRate * scheduleFactor(schedule, step);
-  const { loss, entropy } = await accumulate(context, batch, step);
+  const { loss, entropy } = await watch.phase('train', () => accumulate(context, batch, step));
   const { weightDecay, maxGradNorm } = config;
-  const { gradNorm, applied } = await policy.step({ learningRate, weightDecay, maxGradNorm });
+  const { gradNorm, applied } = await watch.phase('optimizer', () =>
+    policy.step({ learningRate, weightDecay, maxGradNorm }),
+  );
   if (!applied) {
     await policy.zeroGradients();
     checkFinite(step, 'gradient', gradNorm);

@@ -45,12 +45,38 @@ export interface RunSummary {
   };
 }
 
-export type TrainEvent =
+/** Events that every kind of run has. */
+export type CommonEvent =
   /** Before `run`, while a model or data set is downloaded from the hub. */
   | ({ type: 'download' } & FetchProgress)
+  | { type: 'loaded'; model: string; parameters: number; trained: number; device: string; dtype: string }
+  | { type: 'step'; index: number; metrics: StepMetrics }
+  | { type: 'checkpoint'; step: number; path: string }
+  /** A phase has shown no progress for too long; `path` is its dump, null if that could not be written. */
+  | { type: 'hang'; phase: Phase; step: number; silentMs: number; path: string | null; message: string }
+  | { type: 'warning'; message: string };
+
+/** summary.json of a supervised run. */
+export interface SftSummary {
+  run: { directory: string; method: 'sft'; full: boolean; seed: number; steps: number; examples: number };
+  /** Mean negative log-likelihood of a completion token in the first and the last update. */
+  loss: { first: number; last: number };
+  numTokens: number;
+}
+
+export type SftEvent =
+  | CommonEvent
+  /** Rows are turned into token ids, which takes minutes for many long ones. At most once a second. */
+  | { type: 'encoding'; done: number; total: number }
+  | { type: 'run'; directory: string; resumedStep: number | null; examples: number; steps: number }
+  | { type: 'finished'; summary: SftSummary };
+
+export type RunEvent = TrainEvent | SftEvent;
+
+export type TrainEvent =
+  | CommonEvent
   | { type: 'run'; directory: string; config: Config; resumedStep: number | null }
   | { type: 'plan'; plan: Plan }
-  | { type: 'loaded'; model: string; parameters: number; trained: number; device: string; dtype: string }
   /** An answer has ended, or a few times a second tokens have been added. */
   | ({ type: 'eval-progress'; phase: EvalPhase; kind: EvalKind } & EvalProgress)
   /** The greedy answer to the first problem of the evaluation. */
@@ -67,15 +93,10 @@ export type TrainEvent =
   | ({ type: 'decode-progress'; step: number; done: number; total: number } & Decoding)
   /** The completion of median length of a step, every `logCompletions` steps. */
   | { type: 'sample'; step: number; row: CompletionRow }
-  | { type: 'step'; index: number; metrics: StepMetrics }
-  | { type: 'checkpoint'; step: number; path: string }
   | { type: 'health'; change: HealthChange }
   | { type: 'rollback'; rollback: Rollback }
   /** The run is resumed although this has changed, because its user said so. */
-  | { type: 'accepted'; change: AcceptedChange }
-  /** A phase has shown no progress for too long; `path` is its dump, null if that could not be written. */
-  | { type: 'hang'; phase: Phase; step: number; silentMs: number; path: string | null; message: string }
-  | { type: 'warning'; message: string };
+  | { type: 'accepted'; change: AcceptedChange };
 
 /** One finished update. */
 export interface TrainStep {

@@ -1,5 +1,4 @@
 /** What a run reads before any model is loaded, so that mistakes show before a file is written. */
-import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
 import {
@@ -13,7 +12,7 @@ import {
 } from '../data';
 import { AcoerError } from '../errors';
 import type { Engine } from '../engine/types';
-import { readAdapterShape, readModelSpec, resolveModel, type ModelFetchOptions } from '../models';
+import { resolveModel, type ModelFetchOptions } from '../models';
 import { assertRoomForPrompt, readPlannedModel, type PlannedModel } from '../plan';
 import { isJudgeFile, isUserJudge } from '../judges';
 import { isBuiltIn, listRewards, resolveReward } from '../rewards/registry';
@@ -22,6 +21,7 @@ import type { WeightedReward } from '../rewards/types';
 import { inputIdentity, type Identity } from './identity';
 import { noteUnanswerable, skippedPrompts } from './long-prompts';
 import { openJudge, type OpenedJudge } from './judging';
+import { withAbsoluteNames, withLastingModel } from './names';
 import { EVALUATION_ROWS, ROWS, type PlainParts } from './plain';
 import { openRewardModule } from './reward-module';
 
@@ -148,41 +148,19 @@ async function openData(
 
 /** Absolute paths, because a run may be resumed from another folder. */
 export function withAbsolutePaths(config: Config): Config {
-  const { dataset, evalDataset, model, rewardModules } = config;
+  const { evalDataset, rewardModules, judge } = config;
   const modules = Object.entries(rewardModules).map(([name, file]) => [name, resolve(file)]);
   return {
-    ...config,
-    model: model !== 'tiny' && existsSync(model) ? resolve(model) : model,
-    dataset: withAbsolutePath(dataset),
+    ...withAbsoluteNames(config),
     evalDataset: evalDataset === null ? null : withAbsolutePath(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
-    sinks: config.sinks.map((file) => resolve(file)),
-    adapter: config.adapter === null ? null : resolve(config.adapter),
-    judge: isJudgeFile(config.judge) ? resolve(config.judge) : config.judge,
+    judge: isJudgeFile(judge) ? resolve(judge) : judge,
   };
 }
 
-/** The shape of the adapter that training goes on from, in place of a new one's. @throws BAD_FILE */
-async function withAdapterShape(config: Config, modelDirectory: string): Promise<Config> {
-  if (config.adapter === null) return config;
-  const { numLayers } = await readModelSpec(modelDirectory);
-  const {
-    rank: loraRank,
-    alpha: loraAlpha,
-    rslora: useRslora,
-    targetModules,
-  } = await readAdapterShape(config.adapter, numLayers);
-  return { ...config, loraRank, loraAlpha, useRslora, targetModules };
-}
-
-/**
- * A hub model by its commit, because a run may be resumed after the hub has moved on. Fetches the model if it
- * is not in the cache. With an adapter's shape.
- */
-export async function withLastingNames(config: Config, options: ModelFetchOptions): Promise<Config> {
-  const { name: model, directory } = await resolveModel(config.model, options);
-  return withAdapterShape({ ...withAbsolutePaths(config), model }, directory);
-}
+/** Names that mean the same later and elsewhere; fetches a hub model that is not in the cache. */
+export const withLastingNames = (config: Config, options: ModelFetchOptions): Promise<Config> =>
+  withLastingModel(withAbsolutePaths(config), options);
 
 /**
  * Data sets by names that mean exactly these rows, so that a resumed run continues with them: a hub data set

@@ -30,13 +30,16 @@ type Naming = Pick<Config, 'judge' | 'sinks' | 'reward' | 'rewardModules'>;
 export const judgeModule = ({ judge }: Pick<Config, 'judge'>): UserModule[] =>
   isJudgeFile(judge) ? [{ kind: 'judge', path: judge }] : [];
 
+export const sinkModules = ({ sinks }: Pick<Config, 'sinks'>): UserModule[] =>
+  sinks.map((path) => ({ kind: 'sink' as const, path }));
+
 /** The modules that a run under `config` loads. */
 export function modulesOf(config: Naming): UserModule[] {
   const rewards = Object.entries(usedRewardModules(config));
   return [
     ...judgeModule(config),
     ...rewards.map(([name, path]) => ({ kind: 'reward' as const, name, path })),
-    ...config.sinks.map((path) => ({ kind: 'sink' as const, path })),
+    ...sinkModules(config),
   ];
 }
 

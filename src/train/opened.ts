@@ -16,26 +16,18 @@ import type { TrainEvent } from './events';
 import { baseModelOf, checkBaseModel, checkBaseTokenizer, loadHashed } from './base-model';
 import { checkModel, type Identity } from './identity';
 import { closeInputs, type Inputs } from './inputs';
+import type { Life } from './life';
 import type { Opening } from './opening';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import { planSession } from './plan';
-import type { Progress } from './progress';
 import { warmupSteps, type Schedule } from '../grpo/schedule';
-import type { Patience } from '../run';
-import type { Sinks } from './sinks';
 import type { TrainOptions } from './train';
 import type { Watchdog } from './watchdog';
 
 /** Everything a run has open: the one record that its driver and its files work with. */
-export interface Opened extends Opening, OpenedModel {
-  watchdog: Watchdog;
-  progress: Progress;
-  sinks: Sinks;
-  emit: (event: TrainEvent) => void;
-  signal?: AbortSignal;
-  /** How long to wait for space on a full disk. */
-  patience?: Patience;
+export interface Opened extends Opening, OpenedModel, Life<TrainEvent> {
+  directory: Opening['directory'];
 }
 
 /**
@@ -58,7 +50,9 @@ export interface OpenedModel {
   close(engineAnswers: boolean): Promise<void>;
 }
 
-export function openEngine({ device, threads, memoryLimitBytes }: Config): Promise<Engine> {
+export type EngineSettings = Pick<Config, 'device' | 'threads' | 'memoryLimitBytes'>;
+
+export function openEngine({ device, threads, memoryLimitBytes }: EngineSettings): Promise<Engine> {
   return createEngine({
     device: device as DeviceName,
     threads: threads ?? undefined,
@@ -66,8 +60,24 @@ export function openEngine({ device, threads, memoryLimitBytes }: Config): Promi
   });
 }
 
+/** What the trained policy depends on. */
+export type PolicySettings = Pick<
+  Config,
+  | 'full'
+  | 'adapter'
+  | 'loraRank'
+  | 'loraAlpha'
+  | 'useRslora'
+  | 'loraDropout'
+  | 'targetModules'
+  | 'seed'
+  | 'adamBeta1'
+  | 'adamBeta2'
+  | 'adamEpsilon'
+>;
+
 /** The policy that is trained. With `adapter`, it adapts what that does; its weights are restored after this. */
-export async function createPolicy(model: Model, config: Config): Promise<Policy> {
+export async function createPolicy(model: Model, config: PolicySettings): Promise<Policy> {
   const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: eps, adapter } = config;
   if (config.full) return model.createPolicy({ kind: 'full', beta1, beta2, eps });
   const start = adapter === null ? null : await readAdapterShape(adapter, model.info.numLayers);
@@ -88,7 +98,11 @@ export async function createPolicy(model: Model, config: Config): Promise<Policy
 export const openReference = async (model: Model, { adapter }: Config): Promise<Policy | null> =>
   adapter === null ? null : model.loadAdapter(adapter);
 
-export function scheduleOf({ lrSchedulerType: type, maxSteps: totalSteps, warmupRatio }: Config): Schedule {
+export function scheduleOf({
+  lrSchedulerType: type,
+  maxSteps: totalSteps,
+  warmupRatio,
+}: Pick<Config, 'lrSchedulerType' | 'maxSteps' | 'warmupRatio'>): Schedule {
   return { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) };
 }
 

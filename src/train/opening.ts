@@ -30,6 +30,7 @@ import {
   type OwnParts,
 } from './inputs';
 import { admitModules, filesNamed, modulesOf, rememberModules } from './named-modules';
+import { storedCommit } from './names';
 import { allowedChanges, forkCommand } from './resume';
 import { lacksIdentity, storedPart } from './state';
 import { readSummary } from './stored-summary';
@@ -103,24 +104,16 @@ export async function openIn(
   }
 }
 
-/** The hub commit in a stored name. */
-const COMMIT = /@[0-9a-f]{40}(?=\s|$)/g;
-
-/** A hub name that is given again without a revision means the stored commit, with which the run began. */
-function withStoredCommits(wanted: Config, stored: Config): Config {
-  const kept = <Name extends string | null>(name: Name, before: Name): Name =>
-    before?.replace(COMMIT, '') === name ? before : name;
+/** `wanted`, a stored configuration under new settings, with paths and commits that keep their meaning. */
+export function overStored(stored: Config, wanted: Config): Config {
+  const absolute = withAbsolutePaths(wanted);
   return {
-    ...wanted,
-    model: kept(wanted.model, stored.model),
-    dataset: kept(wanted.dataset, stored.dataset),
-    evalDataset: kept(wanted.evalDataset, stored.evalDataset),
+    ...absolute,
+    model: storedCommit(absolute.model, stored.model),
+    dataset: storedCommit(absolute.dataset, stored.dataset),
+    evalDataset: storedCommit(absolute.evalDataset, stored.evalDataset),
   };
 }
-
-/** `wanted`, a stored configuration under new settings, with paths and commits that keep their meaning. */
-export const overStored = (stored: Config, wanted: Config): Config =>
-  withStoredCommits(withAbsolutePaths(wanted), stored);
 
 /**
  * @param stored read from the run and not checked yet: what has another form is reported with all settings

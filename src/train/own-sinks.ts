@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import { MetricsCsv, MetricsFile, writeCompletions, type RunDirectory } from '../run';
 import type { Sink } from './sinks';
-import { TensorBoardSink } from './tensorboard';
+import { TensorBoardSink, type TensorBoardSettings } from './tensorboard';
 
 /**
  * One JSON object per step.
@@ -41,11 +41,16 @@ function csvSink(directory: RunDirectory): Sink {
 /**
  * Trackers, each with its name in messages. What they hold can be made again from the run's own files, so they
  * are treated like the user's sinks: one that fails does not end the run.
+ * @param judged TensorBoard's tags that judge a run
  */
-export function trackers(directory: RunDirectory, config: Config): [name: string, sink: Sink][] {
+export function trackers(
+  directory: RunDirectory,
+  config: TensorBoardSettings & Pick<Config, 'tensorboard' | 'csv'>,
+  judged: readonly string[],
+): [name: string, sink: Sink][] {
   return [
     ...(config.tensorboard
-      ? [['tensorboard', new TensorBoardSink(directory, config)] as [string, Sink]]
+      ? [['tensorboard', new TensorBoardSink(directory, config, judged)] as [string, Sink]]
       : []),
     ...(config.csv ? [['metrics.csv', csvSink(directory)] as [string, Sink]] : []),
   ];

@@ -1,7 +1,7 @@
 /** Keeps progress.json up to date: what a run is doing, from the phases it goes through and its events. */
-import type { Config, Phase } from '../config';
+import type { Phase } from '../config';
 import { ProgressFile, type CurrentProgress, type RunDirectory, type RunPhase } from '../run';
-import type { TrainEvent } from './events';
+import type { RunEvent, TrainEvent } from './events';
 
 /** Grading happens while the generation goes on, and sinks are part of what they are told of. */
 const SHOWN: Record<Phase, RunPhase | null> = {
@@ -33,7 +33,7 @@ export class Progress {
   private readonly file: ProgressFile;
   private current: CurrentProgress;
 
-  constructor(directory: RunDirectory, { maxSteps }: Config, warn: (message: string) => void) {
+  constructor(directory: RunDirectory, maxSteps: number, warn: (message: string) => void) {
     this.file = new ProgressFile(directory, warn);
     this.current = { phase: 'loading', step: 0, maxSteps, ...NOTHING_SAMPLED };
     this.file.show(this.current, true);
@@ -47,7 +47,7 @@ export class Progress {
     this.file.show(this.current, true);
   }
 
-  event(event: TrainEvent): void {
+  event(event: RunEvent): void {
     if (event.type === 'decode-progress') this.sampled(null, event);
     if (event.type === 'eval-progress') this.sampled(event.kind, event);
   }

@@ -4,7 +4,7 @@ import { completeRollbacks, findCheckpoint, isFull, recordRollback, type Rollbac
 import { afterStep, type RefusedStep } from './after-step';
 import { betterOf, evaluatePolicy, evaluationMetrics, type EvaluationContext } from './evaluation';
 import type { EvalPhase, Evaluation, RunSummary, TrainStep } from './events';
-import { RunFiles } from './files';
+import { TrainFiles } from './files';
 import { guardOf, type CollapseGuard } from './guard';
 import { Halt } from './halt';
 import type { LoopContext } from '../grpo/context';
@@ -17,9 +17,11 @@ import type { Outcome } from './progress';
 import { restoreRun } from './start';
 import type { RunState } from './state';
 
+export const resumeCommand = (directory: string): string => `acoer train --resume ${directory}`;
+
 /** Makes the steps of a run, each written before it is handed out. */
 export class RunDriver {
-  private readonly files: RunFiles;
+  private readonly files: TrainFiles;
   private readonly guard: CollapseGuard;
   private readonly halt: Halt;
   private readonly noSignal: NoSignal;
@@ -40,7 +42,7 @@ export class RunDriver {
     this.guard = guardOf(config);
     this.noSignal = new NoSignal(config);
     this.halt = new Halt(signal);
-    this.files = new RunFiles(run, this.halt.waiting);
+    this.files = new TrainFiles(run, this.halt.waiting);
     this.loop = {
       ...run.loop,
       signal: this.halt.step,
@@ -58,7 +60,7 @@ export class RunDriver {
   static async start(run: Opened, state: RunState): Promise<RunDriver> {
     const driver = new RunDriver(run, state);
     try {
-      await driver.files.rewind(state);
+      await driver.files.rewindTo(state);
     } catch (error) {
       driver.halt.dispose();
       throw error;
@@ -78,7 +80,7 @@ export class RunDriver {
   /** What the run does now, for a message about a process that ends meanwhile. */
   doing(): string {
     const { running: phase } = this.run.watchdog;
-    return `${phase === null ? 'after' : `in the phase ${phase} after`} step ${this.step}; resume with: acoer train --resume ${this.run.directory.path}`;
+    return `${phase === null ? 'after' : `in the phase ${phase} after`} step ${this.step}; resume with: ${resumeCommand(this.run.directory.path)}`;
   }
 
   /** Lets others open the run's folder, when this process ends. */
@@ -174,7 +176,7 @@ export class RunDriver {
     if (checkpoint === null) throw new AcoerError(code, `${rollback.reason} No checkpoint is whole.`);
     this.state = await restoreRun(directory, checkpoint, this.loop);
     this.weights = this.loop.policy.version;
-    await this.files.rewind(this.state);
+    await this.files.rewindTo(this.state);
     emit({ type: 'rollback', rollback });
   }
 
@@ -289,8 +291,7 @@ export class RunDriver {
   }
 
   private stopMessage(): string {
-    const resume = `acoer train --resume ${this.run.directory.path}`;
-    return `Interrupted after step ${this.step}; resume with: ${resume}`;
+    return `Interrupted after step ${this.step}; resume with: ${resumeCommand(this.run.directory.path)}`;
   }
 
   /** The error for the caller. Whatever an aborted call threw becomes INTERRUPTED. */

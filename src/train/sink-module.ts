@@ -1,10 +1,9 @@
 /** A sink from a user's file, in its own thread, where neither a loop nor a stray error can end the run. */
-import type { Config } from '../config';
 import { openModuleThread, type Call, type ThreadSetup } from './module-thread';
-import type { Sink, SinkCall } from './sinks';
+import type { Sink, SinkCall, SinkSettings } from './sinks';
 
 export interface SinkSetup extends ThreadSetup {
-  run: { directory: string; config: Config };
+  run: { directory: string; config: SinkSettings };
 }
 
 export type ToSink = Call & { type: 'sink'; call: SinkCall; given: readonly unknown[] };

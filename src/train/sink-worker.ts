@@ -13,7 +13,7 @@ void serveCalls<ToSink>(async () => {
   if (typeof maker !== 'function') {
     throw new Error('it has no function as its default export, which must make a sink');
   }
-  const sink: unknown = await (maker as SinkMaker)(run);
+  const sink: unknown = await (maker as SinkMaker)(run as Parameters<SinkMaker>[0]);
   if (!isRecord(sink)) throw new Error('it made no sink: its function must return an object');
   const calls = sink as Record<string, (...given: readonly unknown[]) => unknown>;
   return {

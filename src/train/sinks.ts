@@ -8,7 +8,7 @@ import { isRecord } from '../json';
 import { NO_WATCH, type Watch } from '../grpo/watch';
 import type { CompletionRow } from '../run';
 import type { StepMetrics } from '../types';
-import type { TrainEvent } from './events';
+import type { RunEvent, TrainEvent } from './events';
 import { openSinkModule } from './sink-module';
 
 /**
@@ -29,8 +29,14 @@ export interface Sink {
   close?(): void | Promise<void>;
 }
 
-/** The default export of a module that `sinks` of a configuration names; it runs in a thread of its own. */
+/**
+ * The default export of a module that `sinks` of a configuration names; it runs in a thread of its own. `config` has
+ * the settings of `acoer sft` when that runs it.
+ */
 export type SinkMaker = (run: { directory: string; config: Config }) => Sink | Promise<Sink>;
+
+/** What the sinks of any run depend on. */
+export type SinkSettings = Pick<Config, 'sinks' | 'sinkTimeoutMs'>;
 
 export type SinkCall = keyof Sink;
 export const SINK_CALLS = [
@@ -149,13 +155,14 @@ export class Sinks {
   }
 
   /** Progress is not kept for a sink that is still taking an earlier report of it. */
-  event(event: TrainEvent): void {
+  event(event: RunEvent): void {
     if (this.live.size === 0) return;
     const passing = event.type === 'decode-progress' || event.type === 'eval-progress';
     if (passing && this.progressing) return;
     this.progressing ||= passing;
     this.events = this.events
-      .then(() => this.giveAll('event', [event]))
+      // Sinks are written for the events of `train`; those of `sft` with the same names are the same.
+      .then(() => this.giveAll('event', [event as TrainEvent]))
       .then(() => {
         if (passing) this.progressing = false;
       });
@@ -177,7 +184,7 @@ export class Sinks {
 export async function openSinks(
   built: readonly [name: string, sink: Sink][],
   given: readonly (Sink | string)[],
-  run: Parameters<SinkMaker>[0],
+  run: { directory: string; config: SinkSettings },
   warn: (message: string) => void,
   signal?: AbortSignal,
 ): Promise<Sinks> {

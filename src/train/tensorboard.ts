@@ -25,9 +25,6 @@ import type { TrainEvent } from './events';
 import { sampleOf, samplesMarkdown, storedSample, type Sample } from './samples';
 import type { Sink } from './sinks';
 
-/** The columns of the HPARAMS tab that judge a run, besides its last evaluation. */
-const JUDGED_BY = ['reward', 'accuracy/mean', 'thinking/mean', 'completions/mean_length'].map(trackerTag);
-
 const LONGEST_HPARAM = 200;
 
 /** Every number, text and truth of the settings; those inside others are named with dots. */
@@ -71,10 +68,22 @@ const finalScalars = (metrics: StepMetrics): SummaryValue[] =>
     .filter(([name]) => name.startsWith('eval/'))
     .map(([name, value]) => scalarValue(name.replace('eval/', 'final/'), value));
 
-const finalTags = ({ evalProblems, evalSampledProblems }: Config): string[] => [
+/** The columns of the HPARAMS tab that judge a run of `train`. */
+export const judgedBy = ({
+  evalProblems,
+  evalSampledProblems,
+}: Pick<Config, 'evalProblems' | 'evalSampledProblems'>): string[] => [
   ...(evalProblems > 0 ? ['final/greedy_accuracy', 'final/greedy_thinking_tokens'] : []),
   ...(evalSampledProblems > 0 ? ['final/sampled_accuracy', 'final/sampled_thinking_tokens'] : []),
+  ...['reward', 'accuracy/mean', 'thinking/mean', 'completions/mean_length'].map(trackerTag),
 ];
+
+/** The settings that are shown, and those that the file depends on. */
+export interface TensorBoardSettings {
+  maxSteps: number;
+  /** Absent in runs that sample nothing. */
+  completionsSteps?: number;
+}
 
 export class TensorBoardSink implements Required<Sink> {
   private file: EventFile | null = null;
@@ -85,10 +94,14 @@ export class TensorBoardSink implements Required<Sink> {
   /** The trained model's evaluation, unless it is that of the last step. */
   private trained: StepMetrics = {};
 
-  /** @param now in seconds since 1970 */
+  /**
+   * @param judged the tags that judge a run
+   * @param now in seconds since 1970
+   */
   constructor(
     private readonly directory: RunDirectory,
-    private readonly config: Config,
+    private readonly config: TensorBoardSettings,
+    private readonly judged: readonly string[],
     private readonly now: () => number = () => Date.now() / 1000,
   ) {}
 
@@ -118,8 +131,7 @@ export class TensorBoardSink implements Required<Sink> {
 
   private settings(start: number): SummaryValue[] {
     const hparams = flatSettings(this.config);
-    const tags = [...finalTags(this.config), ...JUDGED_BY];
-    return [experimentValue(start, hparams, tags), sessionStartValue(start, hparams)];
+    return [experimentValue(start, hparams, this.judged), sessionStartValue(start, hparams)];
   }
 
   completions(step: number, rows: Parameters<NonNullable<Sink['completions']>>[1]): void {
@@ -137,7 +149,7 @@ export class TensorBoardSink implements Required<Sink> {
   /** The table of a step. If the run was interrupted between the two, only the table's file has it. */
   private async samplesOf(step: number): Promise<Sample[] | null> {
     if (this.table?.step === step) return this.table.samples;
-    const { completionsSteps } = this.config;
+    const { completionsSteps = 0 } = this.config;
     const isDue = completionsSteps > 0 && step % completionsSteps === 0;
     const path = this.directory.completions(step);
     if (!isDue || step !== this.rewoundTo + 1 || !existsSync(path)) return null;

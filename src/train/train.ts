@@ -7,13 +7,13 @@ import { discardRunDirectory, writeJsonAtomic, type Patience } from '../run';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { openFork, type ForkPoint } from './fork';
 import { closeInputs, type GivenParts } from './inputs';
+import { setUpError, startLife } from './life';
 import { closedRun, openedRun, type OpenRun } from './open-runs';
-import { openModel, type Opened, type OpenedModel, type SamplerMaker } from './opened';
+import { openModel, type Opened, type SamplerMaker } from './opened';
 import { finishedRun, openNew, openResumed, type Asked, type Opening } from './opening';
-import { NO_WATCH } from '../grpo/watch';
 import { plainParts, type PlainOptions } from './plain';
-import { Progress } from './progress';
-import { RunDriver } from './run';
+import { resumeCommand, RunDriver } from './run';
+import { silencesOf } from './silences';
 import { trackers } from './own-sinks';
 import { checkSinks, openSinks, type Sink, type Sinks } from './sinks';
 import { givenTokenizer } from '../tokenizer';
@@ -21,7 +21,7 @@ import { givenDataset } from '../data';
 import { needFunction, needMethods, needObject, needSignal } from '../border';
 import { startState } from './start';
 import { lacksIdentity, otherMaker, startsMonitorOver } from './state';
-import { Watchdog, type WatchdogParts } from './watchdog';
+import { judgedBy } from './tensorboard';
 
 /** Settings of the configuration, which override those of a preset, and how to run. */
 export interface TrainOptions
@@ -150,7 +150,7 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
     while ((await this.next()).done !== true);
     if (this.summary !== null) return this.summary;
     if (this.failure !== null) throw this.failure.error;
-    const resume = `acoer train --resume ${this.directory}`;
+    const resume = resumeCommand(this.directory);
     throw new AcoerError('INTERRUPTED', `The run was left before its end; resume with: ${resume}`);
   }
 
@@ -193,22 +193,6 @@ function settingsOf({
   return { ...settings, ...(modules && { sinks: modules }) };
 }
 
-/** Loads the model as the phase `loading`; one that arrives after the watchdog gave up is closed. */
-async function loadWatched(
-  opening: Opening,
-  watchdog: Watchdog,
-  options: TrainOptions,
-): Promise<OpenedModel> {
-  const loading = openModel(opening, watchdog, options);
-  try {
-    return await watchdog.phase('loading', () => loading);
-  } catch (error) {
-    const ignore = () => undefined;
-    if (watchdog.abandoned) void loading.then((late) => late.close(true)).catch(ignore);
-    throw error;
-  }
-}
-
 /** Restores the run's state into the loaded model. */
 async function startDriver(run: Opened): Promise<RunDriver> {
   const { directory, config, resumed, checkpoint, emit, watchdog, plan } = run;
@@ -236,12 +220,6 @@ async function startDriver(run: Opened): Promise<RunDriver> {
   return RunDriver.start(run, state);
 }
 
-/** A run that is aborted while it is opened or loads ends like any aborted run. */
-function loadingError(error: unknown, signal: AbortSignal | undefined): unknown {
-  if (signal?.aborted !== true) return error;
-  return new AcoerError('INTERRUPTED', 'Interrupted while the run was being set up.', { cause: error });
-}
-
 /** Opens the run's directory and reads its inputs. */
 async function openRun(
   options: TrainOptions,
@@ -253,12 +231,12 @@ async function openRun(
     if (resume !== undefined) return await openResumed(resume, asked, warn);
     return await (fork === undefined ? openNew(out, asked) : openFork(out, fork, asked, warn));
   } catch (error) {
-    throw loadingError(error, signal);
+    throw setUpError(error, signal);
   }
 }
 
 /** Loads the model of a run whose directory is open, and starts it; on failure closes what was opened. */
-async function startRun(
+function startRun(
   opening: Opening,
   options: TrainOptions,
   tell: (event: TrainEvent) => void,
@@ -266,30 +244,13 @@ async function startRun(
 ): Promise<RunDriver> {
   const { directory, config, resumed } = opening;
   const { signal, patience, hangGraceMs: graceMs, exitWhenBlocked } = options;
-  const progress = new Progress(directory, config, (message) => tell({ type: 'warning', message }));
-  const emit = (event: TrainEvent) => {
-    progress.event(event);
-    tell(event);
-  };
-  const onPhase: WatchdogParts['onPhase'] = (phase, step) => progress.enter(phase, step);
-  const watchdog = new Watchdog({ config, directory, emit, onPhase, graceMs, exitWhenBlocked });
-  sinks.watch = watchdog;
-  if (signal !== undefined) sinks.ending = signal;
-  let model: OpenedModel | null = null;
-  try {
-    model = await loadWatched(opening, watchdog, options);
-    return await startDriver({ ...opening, ...model, watchdog, progress, sinks, emit, signal, patience });
-  } catch (error) {
-    await model?.close(!watchdog.abandoned);
-    if (watchdog.abandoned) sinks.watch = NO_WATCH;
-    await sinks.close();
-    watchdog.close();
-    const stays = resumed || model !== null;
-    await progress.end(!stays ? null : signal?.aborted === true ? 'interrupted' : 'failed');
-    if (stays) directory.lock?.release();
-    else discardRunDirectory(directory);
-    throw loadingError(error, signal);
-  }
+  const about = { directory, config, resumed, sinks, tell, signal, patience, graceMs, exitWhenBlocked };
+  const parts = { ...about, silences: silencesOf(config), resume: resumeCommand(directory.path) };
+  return startLife(
+    parts,
+    ({ watchdog }) => openModel(opening, watchdog, options),
+    (life, model) => startDriver({ ...opening, ...model, ...life }),
+  );
 }
 
 /** @throws BAD_ARGUMENT naming the option that is not what it must be */
@@ -378,7 +339,13 @@ export async function train(given: TrainOptions = {}): Promise<TrainRun> {
   const { directory, config, resumed, checkpoint } = opening;
   try {
     const run = { directory: directory.path, config };
-    sinks = await openSinks(trackers(directory, config), options.sinks ?? [], run, warn, signal);
+    sinks = await openSinks(
+      trackers(directory, config, judgedBy(config)),
+      options.sinks ?? [],
+      run,
+      warn,
+      signal,
+    );
   } catch (error) {
     await closeInputs(opening.inputs);
     if (resumed) directory.lock?.release();

@@ -1,6 +1,6 @@
 /** The settings of a supervised run: those of train, with the few defaults that differ, and hints for others. */
 import { resolveConfig } from '../../src/config';
-import { asTrainConfig, resolveSft, sftSchema } from '../../src/sft/config';
+import { resolveSft, sftSchema } from '../../src/sft/config';
 import { describeSft } from '../../src/sft/describe';
 
 const refused = (message: string | RegExp) =>
@@ -34,13 +34,6 @@ test('later layers win, and undefined says nothing', () => {
     { seed: 2, dataset: undefined },
   ]);
   expect([config.dataset, config.seed]).toEqual(['a.jsonl', 2]);
-});
-
-test('what train shares is a valid configuration of train with the same values', () => {
-  const config = resolveSft([{ dataset: 'a.jsonl', loraRank: 4, adamBeta1: 0.8 }]);
-  const shared = asTrainConfig(config);
-  expect(resolveConfig([shared])).toEqual(shared);
-  expect(shared).toMatchObject({ dataset: 'a.jsonl', loraRank: 4, adamBeta1: 0.8, learningRate: 1e-4 });
 });
 
 test.each([

@@ -138,7 +138,7 @@ test('a run that is aborted ends with a checkpoint and resumes to the same files
   const whole = await trained({ saveSteps: 2, loraDropout: 0.2 });
   const controller = new AbortController();
   const onEvent = (event: SftEvent) => {
-    if (event.type === 'step' && event.step === 3) controller.abort();
+    if (event.type === 'step' && event.index === 3) controller.abort();
   };
   const out = join(root, 'aborted');
   await expect(

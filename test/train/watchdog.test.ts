@@ -1,12 +1,14 @@
 /** The watchdog: a hang in any phase is noticed, named and dumped, and the run ends but can be resumed. */
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PHASES, resolveConfig, type Phase } from '../../src/config';
+import { PHASES, resolveConfig, type Config, type Phase } from '../../src/config';
 import { awakeTimer, withinTime } from '../../src/deadline';
 import { builtInJudge, gradeBuiltIn, gradeMath } from '../../src/judges';
 import { BOXED } from '../../src/judges/format';
 import { train, type TrainEvent, type TrainOptions } from '../../src/train';
-import { phaseLimitMs } from '../../src/train/watchdog/limits';
+import { silencesOf } from '../../src/train/silences';
+import type { ModelSize } from '../../src/train/watchdog';
+import { phaseLimitMs as limitMs } from '../../src/train/watchdog/limits';
 import { registerReward } from '../../src/rewards/registry';
 import { FakeEngine, FakeModel } from '../helpers/fake-engine';
 import { fakeParts, fakeRun, removeFakeRuns } from '../helpers/fake-run';
@@ -326,6 +328,8 @@ test('nothing is watched between steps, nor with watchdogMs null', async () => {
 });
 
 describe('limits', () => {
+  const phaseLimitMs = (phase: Phase, given: Config, size: ModelSize | null, longestMs: number) =>
+    limitMs(phase, given, silencesOf(given)(phase, size), longestMs);
   const config = resolveConfig([{ model: 'tiny' }]);
   const model = { parameters: 1.7e9, layers: 28, maxPositions: 40_960, cuda: false, samplerReports: true };
 

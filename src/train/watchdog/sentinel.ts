@@ -9,6 +9,8 @@ export interface SentinelSetup {
   tickMs: number;
   /** The run's directory. */
   directory: string;
+  /** The command that resumes the run. */
+  resume: string;
   /** End the process after the dump, because a blocked thread cannot be ended in any other way. */
   kill: boolean;
 }

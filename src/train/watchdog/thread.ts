@@ -79,12 +79,11 @@ async function fire(blockedMs: number): Promise<void> {
   const stack = await mainStack().catch(() => null);
   const path = write(hang, stack);
   if (setup.kill && shared.beats === beats) {
-    const resume = `acoer train --resume ${setup.directory}`;
     const why = 'The main thread is blocked, so the process was ended';
     // A live view may have left the cursor within a line.
     writeSync(
       2,
-      `${isatty(2) ? '\n' : ''}acoer: ${hangSentence(hang, path)} ${why}; resume with: ${resume}\n`,
+      `${isatty(2) ? '\n' : ''}acoer: ${hangSentence(hang, path)} ${why}; resume with: ${setup.resume}\n`,
     );
     exitFromThread(1);
   }

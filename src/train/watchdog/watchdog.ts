@@ -7,16 +7,16 @@
  * debugger, a sleeping machine or a changed clock never looks like a hang.
  */
 import { url as debuggerUrl } from 'node:inspector';
-import type { Config, Phase } from '../../config';
+import type { Phase } from '../../config';
 import { awakeTimer } from '../../deadline';
 import type { Engine, Model } from '../../engine/types';
 import { AcoerError, errorMessage } from '../../errors';
 import { writeJsonAtomic, type RunDirectory } from '../../run';
 import type { Sampler } from '../../sampling';
 import { abortable } from '../../abortable';
-import type { TrainEvent } from '../events';
+import type { CommonEvent } from '../events';
 import { hangReport, hangSentence, type Hang } from './dump';
-import { phaseLimitMs, tickMs, type ModelSize } from './limits';
+import { phaseLimitMs, tickMs, type ModelSize, type Silences, type WatchdogSettings } from './limits';
 import { startSentinel, type Sentinel, type SentinelMessage } from './sentinel';
 import { clockMs, SharedState } from './shared';
 import type { Watch } from '../../grpo/watch';
@@ -31,9 +31,12 @@ export class HungError extends AcoerError {
 export const isStuck = (error: unknown): boolean => error instanceof HungError && error.stuck;
 
 export interface WatchdogParts {
-  config: Config;
+  config: WatchdogSettings;
+  silences: Silences;
   directory: RunDirectory;
-  emit: (event: TrainEvent) => void;
+  /** The command that resumes the run. */
+  resume: string;
+  emit: (event: CommonEvent) => void;
   /** Is told of every phase that begins, or goes on after an inner one. */
   onPhase?: (phase: Phase, step: number) => void;
   /** How long a hung call that was cancelled, and each phase after it, may take to end. Default 30,000 ms. */
@@ -83,7 +86,7 @@ export class Watchdog implements Watch {
   private endGrace: (() => void) | undefined;
 
   constructor(private readonly parts: WatchdogParts) {
-    const { config, directory, exitWhenBlocked = false } = parts;
+    const { config, directory, resume, exitWhenBlocked = false } = parts;
     this.tickMs = tickMs(config);
     if (this.tickMs === null) return;
     this.timer = setInterval(() => this.tick(), this.tickMs).unref();
@@ -91,6 +94,7 @@ export class Watchdog implements Watch {
       buffer: this.shared.buffer,
       tickMs: this.tickMs,
       directory: directory.path,
+      resume,
       kill: exitWhenBlocked && config.onHang === 'stop',
     };
     this.sentinel = startSentinel(setup, (message) => this.wasBlocked(message), this.sentinelLost);
@@ -101,8 +105,9 @@ export class Watchdog implements Watch {
     return this.abandoning.signal.aborted;
   }
 
-  /** From now on the limits depend on the model's size and device, and on the sampler of rollouts. */
-  loaded({ deviceInfo }: Engine, { info }: Model, { reportsProgress = false }: Sampler): void {
+  /** From now on the limits depend on the model's size and device, and on the sampler of rollouts, if there is one. */
+  loaded({ deviceInfo }: Engine, { info }: Model, sampler?: Sampler): void {
+    const { reportsProgress = false } = sampler ?? {};
     const { parameterCount: parameters, numLayers: layers, maxPositions } = info;
     const cuda = deviceInfo.device.startsWith('cuda');
     this.model = { parameters, layers, maxPositions, cuda, samplerReports: reportsProgress };
@@ -165,7 +170,9 @@ export class Watchdog implements Watch {
 
   private enter(phase: Phase): void {
     this.heard();
-    const limitMs = phaseLimitMs(phase, this.parts.config, this.model, this.longestMs.get(phase) ?? 0);
+    const { config, silences } = this.parts;
+    const longestMs = this.longestMs.get(phase) ?? 0;
+    const limitMs = phaseLimitMs(phase, config, silences(phase, this.model), longestMs);
     this.show({ ...idle(), phase, limitMs: limitMs ?? Infinity });
     if (this.hung !== null && !this.abandoned) this.grace(this.hung);
   }
@@ -249,8 +256,7 @@ export class Watchdog implements Watch {
 
   private stop({ phase }: Hang, message: string): void {
     if (this.hung !== null) return;
-    const resume = `acoer train --resume ${this.parts.directory.path}`;
-    const end = phase === 'loading' ? ' before it began.' : `; resume with: ${resume}`;
+    const end = phase === 'loading' ? ' before it began.' : `; resume with: ${this.parts.resume}`;
     this.hung = new HungError('HUNG', `${message} The run was ended${end}`);
     this.grace(this.hung);
     this.onStop(this.hung);

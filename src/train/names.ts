@@ -1,0 +1,56 @@
+/** Names in a configuration that mean the same later and elsewhere, because a run may be resumed from another folder. */
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import type { Config } from '../config';
+import { withAbsolutePath } from '../data';
+import { readAdapterShape, readModelSpec, resolveModel, type ModelFetchOptions } from '../models';
+
+/** What every kind of run names. */
+export type NamedParts = Pick<Config, 'model' | 'dataset' | 'adapter' | 'sinks'>;
+
+type AdapterShape = Pick<Config, 'adapter' | 'loraRank' | 'loraAlpha' | 'useRslora' | 'targetModules'>;
+
+export const withAbsoluteNames = <Settings extends NamedParts>(config: Settings): Settings => ({
+  ...config,
+  model: config.model !== 'tiny' && existsSync(config.model) ? resolve(config.model) : config.model,
+  dataset: withAbsolutePath(config.dataset),
+  sinks: config.sinks.map((file) => resolve(file)),
+  adapter: config.adapter === null ? null : resolve(config.adapter),
+});
+
+/** The shape of the adapter that training goes on from, in place of a new one's. @throws BAD_FILE */
+async function withAdapterShape<Settings extends AdapterShape>(
+  config: Settings,
+  modelDirectory: string,
+): Promise<Settings> {
+  if (config.adapter === null) return config;
+  const { numLayers } = await readModelSpec(modelDirectory);
+  const {
+    rank: loraRank,
+    alpha: loraAlpha,
+    rslora: useRslora,
+    targetModules,
+  } = await readAdapterShape(config.adapter, numLayers);
+  return { ...config, loraRank, loraAlpha, useRslora, targetModules };
+}
+
+/**
+ * A hub model by its commit, because the hub may move on. Fetches the model if it is not in the cache. With an
+ * adapter's shape.
+ * @param config with absolute paths
+ */
+export async function withLastingModel<Settings extends AdapterShape & Pick<Config, 'model'>>(
+  config: Settings,
+  options: ModelFetchOptions,
+): Promise<Settings> {
+  const { name: model, directory } = await resolveModel(config.model, options);
+  return withAdapterShape({ ...config, model }, directory);
+}
+
+/** The hub commit in a stored name. */
+const COMMIT = /@[0-9a-f]{40}(?=\s|$)/g;
+
+/** A hub name that is given again without a revision means the stored commit, with which the run began. */
+export function storedCommit<Name extends string | null>(name: Name, stored: Name): Name {
+  return stored?.replace(COMMIT, '') === name ? stored : name;
+}

@@ -1,0 +1,93 @@
+/** What a supervised run has from the life that it shares with `train`: trackers, sinks, progress and the watchdog. */
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { readEvents, readMetrics, readProgress } from '../../src/run';
+import { sft, type SftEvent, type SftOptions } from '../../src/sft';
+import type { StepMetrics } from '../../src/types';
+import type * as Library from '../../src/index';
+import { builtCli } from '../helpers/cli';
+import { untimedFiles } from '../helpers/run-files';
+
+jest.setTimeout(120_000);
+
+const root = mkdtempSync(join(tmpdir(), 'acoer-sft-life-'));
+afterAll(() => rmSync(root, { recursive: true, force: true }));
+
+const dataset = Array.from({ length: 12 }, (_, i) => ({
+  prompt: `${i % 10}+1=`,
+  completion: `${(i + 1) % 10}`,
+}));
+const settings = (out: string, more: SftOptions = {}): SftOptions => ({
+  ...{ model: 'tiny', dataset, batchSize: 4, epochs: 1, threads: 1, device: 'cpu', out: join(root, out) },
+  ...more,
+});
+
+test('progress.json follows it to its end, and TensorBoard, CSV and sinks get every line', async () => {
+  const lines: StepMetrics[] = [];
+  const calls: string[] = [];
+  const sink = {
+    rewind: (step: number) => void calls.push(`rewind ${step}`),
+    step: (line: StepMetrics) => void lines.push(line),
+    event: ({ type }: { type: string }) => void calls.push(type),
+    close: () => void calls.push('close'),
+  };
+  const phases: string[] = [];
+  const onEvent = (event: SftEvent) => {
+    if (event.type === 'step') phases.push(readProgress(join(root, 'watched'))!.phase);
+  };
+  await sft(settings('watched', { csv: true, sinks: [sink], onEvent }));
+  const folder = join(root, 'watched');
+  const metrics = readMetrics(join(folder, 'metrics.jsonl'));
+  expect(lines).toEqual(metrics);
+  expect(calls[0]).toBe('run');
+  expect(calls).toContain('rewind 0');
+  expect(calls.filter((call) => call === 'step')).toHaveLength(3);
+  expect(calls.at(-1)).toBe('close');
+  expect([...readEvents(join(folder, 'tensorboard')).steps.keys()]).toEqual([1, 2, 3]);
+  expect(existsSync(join(folder, 'metrics.csv'))).toBe(true);
+  expect(phases).toHaveLength(3);
+  expect(readProgress(folder)).toMatchObject({ phase: 'finished', step: 3, maxSteps: 3 });
+});
+
+test('a hang ends it with a dump and the command that resumes it, and resumed it is the whole run', async () => {
+  const whole = settings('whole', { tensorboard: false });
+  await sft(whole);
+  const hung = settings('hung', { tensorboard: false, watchdogPhaseMs: { train: 1e-3 } });
+  const events: SftEvent[] = [];
+  await expect(sft({ ...hung, onEvent: (event) => void events.push(event) })).rejects.toMatchObject({
+    code: 'HUNG',
+    message: expect.stringContaining(`acoer sft --resume ${hung.out!}`) as string,
+  });
+  expect(events).toContainEqual(expect.objectContaining({ type: 'hang', phase: 'train', step: 1 }));
+  expect(readdirSync(hung.out!)).toContainEqual(expect.stringMatching(/^watchdog-.*train/));
+  expect(readProgress(hung.out!)).toMatchObject({ phase: 'failed' });
+  await sft({ resume: hung.out!, dataset, watchdogPhaseMs: { train: null } });
+  const files = (folder: string) =>
+    new Map([...untimedFiles(folder)].filter(([name]) => !/^watchdog-|^config\.json|state\.json/.test(name)));
+  expect(files(hung.out!)).toEqual(files(whole.out!));
+});
+
+test('sinks in files run in threads; a run that names one that nobody named needs trust', async () => {
+  const sink = join(root, 'sink.mjs');
+  const log = join(root, 'log');
+  writeFileSync(
+    sink,
+    `import { appendFileSync } from 'node:fs';
+     export default ({ config }) => ({ step: ({ step }) => appendFileSync(${JSON.stringify(log)}, config.epochs + ':' + step + ' ') });`,
+  );
+  // Threads need JavaScript.
+  // eslint-disable-next-line @typescript-eslint/no-require-imports
+  const { sft } = require(join(dirname(builtCli()), '..', 'index.js')) as typeof Library;
+  const run = settings('sink', { sinks: [sink], maxSteps: 2 });
+  await sft(run);
+  expect(readFileSync(log, 'utf8')).toBe('1:1 1:2 ');
+  writeFileSync(sink, 'export default () => ({ step() {} }); // another');
+  const resume = { resume: run.out!, dataset, maxSteps: 3 };
+  await expect(sft(resume)).rejects.toMatchObject({
+    code: 'BAD_INPUT',
+    message: expect.stringContaining('--trust') as string,
+  });
+  await sft({ ...resume, trust: true });
+  expect(readMetrics(join(run.out!, 'metrics.jsonl'))).toHaveLength(3);
+});
