@@ -26,11 +26,14 @@ export interface Report {
 /** Packed completions may take this much of a report, which is to stay under 3 MB. */
 const COMPLETION_BYTES = 1_400_000;
 
-function factsOf({ config, startedAt, name }: RunData): string[] {
+function factsOf({ config, sft, startedAt, name }: RunData): string[] {
   const started = `started ${startedAt.toISOString().slice(0, 16).replace('T', ' ')} UTC`;
-  if (config === null) return [name, started];
-  const model = config.model.split('/').slice(-2).join('/');
-  return [name, model, `reward ${rewardName({ config } as RunData)}`, `seed ${config.seed}`, started];
+  const settings = config ?? sft;
+  if (settings === null) return [name, started];
+  const model = settings.model.split('/').slice(-2).join('/');
+  const seed = `seed ${settings.seed}`;
+  if (config === null) return [name, model, 'supervised fine-tuning', seed, started];
+  return [name, model, `reward ${rewardName({ config } as RunData)}`, seed, started];
 }
 
 async function single(report: RunReport): Promise<Omit<PageContent, 'completions' | 'title'>> {
@@ -70,15 +73,26 @@ function refuseTwice(paths: readonly string[]): void {
   if (again !== undefined) throw new AcoerError('BAD_INPUT', `${again} is given twice; name each run once.`);
 }
 
+/** @throws BAD_CONFIG for a comparison with a supervised run, which is measured by other numbers */
+function refuseMixed(runs: readonly RunData[]): void {
+  const supervised = runs.length > 1 ? runs.find(({ sft }) => sft !== null) : undefined;
+  if (supervised === undefined) return;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `${supervised.directory.path} is a run of acoer sft, and runs of acoer train are compared by other numbers: name it alone.`,
+  );
+}
+
 /**
  * @param paths folders of runs, finished or not
- * @throws BAD_INPUT if one is not a run or is given twice, or naming a damaged file of it
+ * @throws BAD_CONFIG for a supervised run among several; BAD_INPUT if one is not a run or is given twice, or naming a damaged file of it
  */
 export async function makeReport(paths: readonly string[], { title }: ReportOptions = {}): Promise<Report> {
   needList('the runs of makeReport()', paths);
   paths.forEach((path, i) => needString(`runs[${i}]`, path));
   refuseTwice(paths);
   const runs = named(paths.map(readRun));
+  refuseMixed(runs);
   const reports: RunReport[] = [];
   for (const run of runs) reports.push(await reportOf(run));
   const content = reports.length === 1 ? await single(reports[0]!) : await several(reports);

@@ -2,9 +2,10 @@
 import { basename, resolve } from 'node:path';
 import { existsSync, statSync } from 'node:fs';
 import { resolveConfig, type Config } from '../config';
-import { errorCode, errorMessage } from '../errors';
+import { errorMessage } from '../errors';
 import {
   discardedLines,
+  isSupervised,
   readAccepted,
   readMetrics,
   readRollbacks,
@@ -14,6 +15,7 @@ import {
   type RunDirectory,
   type RunState,
 } from '../run';
+import { resolveSft, type SftConfig } from '../sft';
 import { readSummary, type RunSummary } from '../train';
 import type { StepMetrics } from '../types';
 
@@ -25,6 +27,8 @@ export interface RunData {
   /** null: written by another version; `configProblem` says what does not fit. */
   config: Config | null;
   configProblem: string | null;
+  /** The settings of a supervised run, which has no others; null: it is a run of `train`. */
+  sft: SftConfig | null;
   /** When the configuration was written. */
   startedAt: Date;
   /** When the last line of metrics was written; null: there is none. */
@@ -40,40 +44,35 @@ export interface RunData {
   summary: RunSummary | null;
 }
 
-function configOf(directory: RunDirectory): Pick<RunData, 'config' | 'configProblem'> {
+/** Settings that cannot be read are shown as such. */
+function settingsOf(directory: RunDirectory): Pick<RunData, 'config' | 'configProblem' | 'sft'> {
+  const none = { config: null, configProblem: null, sft: null };
   try {
-    return { config: resolveConfig([directory.settings()]), configProblem: null };
+    const settings = directory.settings();
+    if (isSupervised(settings)) return { ...none, sft: resolveSft([settings]) };
+    return { ...none, config: resolveConfig([settings]) };
   } catch (error) {
-    return { config: null, configProblem: errorMessage(error) };
-  }
-}
-
-/** Settings that cannot be read are shown as such, but a run of another kind has nothing to show. */
-function checkKind(directory: RunDirectory): void {
-  try {
-    directory.trainSettings();
-  } catch (error) {
-    if (errorCode(error) === 'BAD_CONFIG') throw error;
+    return { ...none, configProblem: errorMessage(error) };
   }
 }
 
 /** @throws BAD_INPUT if `path` is no run, or naming a file of it that is damaged */
 export function readRun(path: string): RunData {
   const directory = readRunDirectory(path);
-  checkKind(directory);
   const rollbacks = readRollbacks(directory);
   const state = directory.state();
+  const settings = settingsOf(directory);
   return {
     directory,
     name: basename(resolve(path)),
     state,
-    ...configOf(directory),
+    ...settings,
     startedAt: statSync(directory.config()).mtime,
     updatedAt: existsSync(directory.metrics()) ? statSync(directory.metrics()).mtime : null,
     lines: readMetrics(directory.metrics()),
     rollbacks,
     accepted: readAccepted(directory),
     discarded: rollbacks.map(({ number }) => discardedLines(directory, number)),
-    summary: state === 'finished' ? readSummary(directory) : null,
+    summary: state === 'finished' && settings.sft === null ? readSummary(directory) : null,
   };
 }

@@ -9,6 +9,7 @@ import { marksOf } from './marks';
 import type { RunData } from './run-data';
 import { comparisonOf, dynamicsOf, evaluationFigures, stepValues, type DrawnGroup } from './run-figures';
 import {
+  allSettingsHtml,
   changeCell,
   configurationHtml,
   correctnessHtml,
@@ -64,13 +65,21 @@ const STATE: Readonly<Record<RunData['state'], string>> = {
   killed: 'Killed; it can be resumed',
 };
 
+/** How far a supervised run has come. */
+function lossChange({ lines }: RunData): string {
+  const [first, last] = [lines[0]?.loss, lines.at(-1)?.loss];
+  if (first === undefined || last === undefined) return '';
+  return ` The loss of a completion token went from ${first.toFixed(4)} in the first step to ${last.toFixed(4)} in the last.`;
+}
+
 /** One sentence on how the run ended or where it is. */
 export function verdictOf({ run }: RunReport): string {
   const last = run.lines.at(-1)?.step ?? 0;
   const verdict = run.summary === null ? null : runVerdict(run.summary, run.lines);
   if (verdict !== null) return verdict.sentence;
-  const of = run.config === null ? '' : ` of ${grouped(run.config.maxSteps)}`;
-  return `${STATE[run.state]}, after step ${grouped(last)}${of}.`;
+  const maxSteps = (run.config ?? run.sft)?.maxSteps ?? null;
+  const of = maxSteps === null ? '' : ` of ${grouped(maxSteps)}`;
+  return `${STATE[run.state]}, after step ${grouped(last)}${of}.${run.sft === null ? '' : lossChange(run)}`;
 }
 
 export const rewardName = ({ config }: RunData): string =>
@@ -104,12 +113,25 @@ function evaluationTiles({ kind, base, trained, change }: BeforeAfter): Tile[] {
   ];
 }
 
+function sftTiles({ lines }: RunData): Tile[] {
+  const [first, last] = [lines[0], lines.at(-1)];
+  if (first?.loss === undefined || last?.loss === undefined) return [];
+  return [
+    {
+      name: 'Loss per completion token',
+      value: last.loss.toFixed(4),
+      note: markup`was ${first.loss.toFixed(4)}`,
+    },
+    { name: 'Tokens', value: grouped(last.num_tokens ?? 0), note: markup`of prompts and completions` },
+  ];
+}
+
 export function tilesOf({ run, evaluations }: RunReport): Tile[] {
   const seconds = run.lines.reduce((sum, line) => sum + (line.step_time ?? 0), 0);
   const last = run.lines.at(-1);
-  const own = evaluations.slice(0, 2).flatMap(evaluationTiles);
+  const own = run.sft === null ? evaluations.slice(0, 2).flatMap(evaluationTiles) : sftTiles(run);
   const training: Tile[] =
-    own.length > 0 || last === undefined
+    own.length > 0 || last === undefined || run.sft !== null
       ? []
       : [
           { name: 'Accuracy in training', value: percent(last['accuracy/mean'] ?? NaN), note: null },
@@ -119,7 +141,7 @@ export function tilesOf({ run, evaluations }: RunReport): Tile[] {
     ...own,
     ...training,
     { name: 'Steps', value: grouped(last?.step ?? 0), note: markup`${hours(seconds)} of training` },
-    { name: 'Rollbacks', value: String(run.rollbacks.length), note: null },
+    ...(run.sft === null ? [{ name: 'Rollbacks', value: String(run.rollbacks.length), note: null }] : []),
     ...run.accepted.map(({ step, files }) => ({
       name: 'Another reward file',
       value: `from step ${grouped(step + 1)}`,
@@ -182,27 +204,30 @@ export async function answersSection({ run, evaluations }: RunReport): Promise<H
     ${joined(pairs)}`;
 }
 
+function settingsHtml({ config, configProblem, sft }: RunData): Html {
+  if (sft !== null) return allSettingsHtml(sft);
+  if (config === null) return markup`<p>The settings cannot be read by this version: ${configProblem}</p>`;
+  return configurationHtml(withPublishedNames(config));
+}
+
+/** A supervised run has no answers, evaluations of them, or monitor. */
 export async function sectionsOf(
   report: RunReport,
   { dynamics, evaluations }: RunFigures,
 ): Promise<Section[]> {
   const { run } = report;
-  const answers = await answersSection(report);
+  const samples = run.sft === null;
+  const answers = { id: 'answers', title: 'The same problems, before and after' };
   const marks = marksOf(run.lines, run.rollbacks);
   return [
-    { id: 'answers', title: 'The same problems, before and after', content: answers },
+    ...(samples ? [{ ...answers, content: await answersSection(report) }] : []),
     ...dynamics.map(({ title, figures }): Section => {
       return { id: title.toLowerCase().replaceAll(/\W+/g, '-'), title, content: figuresHtml(figures) };
     }),
-    { id: 'evaluations', title: 'Evaluations', content: evaluationSection(report, evaluations) },
-    { id: 'events', title: 'What happened', content: marksHtml(marks) },
-    {
-      id: 'configuration',
-      title: 'Configuration',
-      content:
-        run.config === null
-          ? markup`<p>The settings cannot be read by this version: ${run.configProblem}</p>`
-          : configurationHtml(withPublishedNames(run.config)),
-    },
+    ...(samples
+      ? [{ id: 'evaluations', title: 'Evaluations', content: evaluationSection(report, evaluations) }]
+      : []),
+    ...(samples ? [{ id: 'events', title: 'What happened', content: marksHtml(marks) }] : []),
+    { id: 'configuration', title: 'Configuration', content: settingsHtml(run) },
   ];
 }

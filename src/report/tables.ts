@@ -138,17 +138,28 @@ export function marksHtml(marks: readonly Mark[]): Html {
 
 const json = (value: unknown): string => JSON.stringify(value) ?? 'not set';
 
-/** What differs from the nearest preset, the command that repeats the run, and all settings. */
-export function configurationHtml(config: Config): Html {
-  const { preset, settings } = nearestPreset(config);
-  const own = settings.map(
+export function allSettingsHtml(settings: object): Html {
+  const rows = Object.entries(settings).map(
     ([name, value]) =>
       markup`<tr>
         <th scope="row"><code>${name}</code></th>
         <td><code>${json(value)}</code></td>
       </tr>`,
   );
-  const all = Object.entries(config).map(
+  return markup`<details>
+    <summary>All settings</summary>
+    <div class="scroll" tabindex="0" role="group" aria-label="All settings">
+      <table>
+        ${rows}
+      </table>
+    </div>
+  </details>`;
+}
+
+/** What differs from the nearest preset, the command that repeats the run, and all settings. */
+export function configurationHtml(config: Config): Html {
+  const { preset, settings } = nearestPreset(config);
+  const own = settings.map(
     ([name, value]) =>
       markup`<tr>
         <th scope="row"><code>${name}</code></th>
@@ -164,15 +175,8 @@ export function configurationHtml(config: Config): Html {
               ${own}
             </table>
           </div>`,
-    markup`<details>
-        <summary>All settings</summary>
-        <div class="scroll" tabindex="0" role="group" aria-label="All settings">
-          <table>
-            ${all}
-          </table>
-        </div>
-      </details>
-      <p>To repeat the run:</p>
+    allSettingsHtml(config),
+    markup`<p>To repeat the run:</p>
       <pre tabindex="0">${trainCommand(config)}</pre>`,
   ]);
 }

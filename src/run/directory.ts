@@ -47,6 +47,9 @@ export const METRICS_FILE = 'metrics.jsonl';
 
 export type RunState = 'running' | 'finished' | 'stopped' | 'killed';
 
+/** Whether stored settings are those of `acoer sft`: only a supervised run counts epochs. */
+export const isSupervised = (settings: object): boolean => 'epochs' in settings;
+
 export class RunDirectory {
   /** @param lock held by the process that may write; null: the run is read-only */
   constructor(
@@ -128,8 +131,7 @@ export class RunDirectory {
   /** The settings of a run of `acoer train`. @throws BAD_CONFIG for one of `acoer sft` */
   trainSettings(): object {
     const settings = this.settings();
-    // Only a supervised run counts epochs.
-    if (!('epochs' in settings)) return settings;
+    if (!isSupervised(settings)) return settings;
     throw new AcoerError(
       'BAD_CONFIG',
       `${this.path} is a run of acoer sft, which has losses and an adapter, but no rewards, completions or evaluations; resume it with acoer sft --resume ${this.path}, or go on from it with acoer train --adapter ${this.path}/final.`,

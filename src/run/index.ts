@@ -25,6 +25,7 @@ export {
 export {
   createRunDirectory,
   discardRunDirectory,
+  isSupervised,
   latestRun,
   newRunPath,
   openRunDirectory,

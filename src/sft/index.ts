@@ -1,5 +1,6 @@
 /** Supervised fine-tuning: a warm start before GRPO. */
 export { goOn } from './card';
+export { resolveSft, type SftConfig } from './config';
 export { describeSft } from './describe';
 export type { SftEvent, SftSummary } from '../train/events';
 export { sft, type SftOptions } from './sft';

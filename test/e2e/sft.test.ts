@@ -141,7 +141,7 @@ test('with all weights it leaves a model, killed or not, from which train goes o
   expect({ code: grpo.code, stderr: grpo.code === 0 ? '' : grpo.stderr }).toEqual({ code: 0, stderr: '' });
 });
 
-test.each([['train', '--resume'], ['fork', '--at', '5'], ['report'], ['monitor']])(
+test.each([['train', '--resume'], ['fork', '--at', '5'], ['monitor']])(
   '%s refuses its run in one sentence that says what to do',
   async (command, ...more) => {
     const words = command === 'train' ? [...more, whole] : [whole, ...more];
@@ -152,6 +152,21 @@ test.each([['train', '--resume'], ['fork', '--at', '5'], ['report'], ['monitor']
     expect(code).toBe(2);
   },
 );
+
+test('report shows its loss and settings; among other runs it is refused', async () => {
+  const page = join(folder, 'report.html');
+  expect((await acoer('report', whole, '--out', page)).code).toBe(0);
+  const html = readFileSync(page, 'utf8');
+  expect(html).toContain('supervised fine-tuning');
+  expect(html).toContain('Loss per completion token');
+  expect(html).toContain('<code>batchSize</code>');
+  expect(html).not.toContain('The same problems, before and after');
+  const { code, stderr } = await acoer('report', whole, join(folder, 'killed-3'), '--out', page);
+  expect(stderr).toBe(
+    `acoer: ${whole} is a run of acoer sft, and runs of acoer train are compared by other numbers: name it alone.\n`,
+  );
+  expect(code).toBe(2);
+});
 
 const USER = { role: 'user', content: 'Hi' };
 
