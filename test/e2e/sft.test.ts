@@ -204,6 +204,6 @@ test('rows that cannot be read are skipped and counted when asked for', async ()
 test('--describe prints the settings', async () => {
   const { code, stdout } = await acoer('sft', '--describe');
   expect(code).toBe(0);
-  expect(stdout).toContain('| `batchSize` | integer | `8` |');
-  expect(stdout).toContain('| `dataset` | string | required |');
+  expect(stdout).toContain('- `batchSize` (integer, default `8`): ');
+  expect(stdout).toContain('- `dataset` (string, required): ');
 });

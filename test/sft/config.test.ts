@@ -51,5 +51,5 @@ test.each([
 }); // prettier-ignore
 
 test('every setting is described', () => {
-  for (const name of Object.keys(sftSchema.shape)) expect(describeSft()).toContain(`| \`${name}\` |`);
+  for (const name of Object.keys(sftSchema.shape)) expect(describeSft()).toContain(`- \`${name}\` (`);
 });
