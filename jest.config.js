@@ -8,7 +8,7 @@ module.exports = {
     '^#verify$': '<rootDir>/packages/verify/src/index.ts',
     '^#verify/(.*)$': '<rootDir>/packages/verify/src/$1.ts',
   },
-  globalSetup: '<rootDir>/test/helpers/temporary.cjs',
+  globalSetup: '<rootDir>/test/helpers/before-all.ts',
   transform: {
     '^.+\\.ts$': [
       '@swc/jest',
@@ -19,6 +19,7 @@ module.exports = {
       },
     ],
   },
+  reporters: ['default', '<rootDir>/test/helpers/summary.cjs'],
   testTimeout: 60_000,
   // A worker keeps what earlier files left on its heap; collecting it blocks the tests that watch for blocking.
   workerIdleMemoryLimit: '512MB',

@@ -3,6 +3,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { dirname, join } from 'node:path';
 import { threadsLeft } from '../src/threads';
 import { builtCli } from './helpers/cli';
+import { needs } from './helpers/needs';
 
 const THREADS = join(dirname(dirname(builtCli())), 'threads.js');
 const LIMIT = 200;
@@ -14,7 +15,7 @@ const user = asRoot ? [...OTHER, ...CAPABLE] : [];
 const possible =
   process.platform === 'linux' && (!asRoot || spawnSync(user[0]!, [...user.slice(1), 'true']).status === 0);
 
-const limited = possible ? test : test.skip;
+const limited = needs('setpriv, as root', possible).test;
 
 limited('under ulimit -u, what is left is the limit without the threads of this user', () => {
   const script = `const { threadsLeft, needThreads } = require(${JSON.stringify(THREADS)});

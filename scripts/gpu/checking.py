@@ -6,7 +6,7 @@ from items import Item, entry, left_out, run_item, run_items
 from machine import ROOT
 from running import run
 
-# Of the engine's tests, those that run on the device; the others are about the CPU and belong to `npm test`.
+# Of the engine's tests, those that run on the device; the others are about the CPU and belong to `npm run test:all`.
 ON_DEVICE = ('device_', 'gpu_kernels_')
 # What answers most comes first: whether the fatbin loads and graphs are recorded, whether sampler and trainer agree,
 # whether rows disturb each other.
@@ -78,7 +78,7 @@ def jest(settings):
     """An item, or the entry that says why there is none."""
     title = 'golden tests of the addon (Jest)'
     if settings.device == 'cpu':
-        return left_out(title, 'npm test runs them on a CPU')
+        return left_out(title, 'npm run test:all runs them on a CPU')
     if shutil.which('node') is None or not (ROOT / 'node_modules').is_dir():
         return left_out(title, 'Node or node_modules are not there')
     env = {'LIBTORCH': str(settings.libtorch), 'ACOER_TEST_DEVICE': settings.device,

@@ -1,16 +1,18 @@
 /**
  * Runs commands: mostly in this process, but as a separate process where signals, pipes or exit codes matter.
  */
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn } from 'node:child_process';
 import type { ChildProcessWithoutNullStreams } from 'node:child_process';
-import { existsSync, mkdtempSync, readdirSync, statSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { main } from '../../src/cli/main';
+import { builtCli } from './built';
+
+export { builtCli };
 
 export const ROOT = join(__dirname, '..', '..');
-const BIN = join(ROOT, 'dist', 'cli', 'main.js');
 
 export interface CommandResult {
   code: number | null;
@@ -53,26 +55,6 @@ export function linesFile(lines: readonly unknown[]): string {
   const text = lines.map((line) => (typeof line === 'string' ? line : JSON.stringify(line)));
   writeFileSync(path, text.map((line) => `${line}\n`).join(''));
   return path;
-}
-
-const newest = (folder: string): number =>
-  Math.max(
-    ...readdirSync(folder, { recursive: true, encoding: 'utf8' }).map(
-      (name) => statSync(join(folder, name)).mtimeMs,
-    ),
-  );
-
-/** Path of the compiled program, which is recompiled if a source is newer. */
-export function builtCli(): string {
-  const isOld = ['.', 'packages/verify'].some((folder) => {
-    const [src, dist] = [join(ROOT, folder, 'src'), join(ROOT, folder, 'dist')];
-    return !existsSync(dist) || newest(src) > newest(dist);
-  });
-  if (!existsSync(BIN) || isOld) {
-    const tsc = spawnSync('npm', ['run', '--silent', 'build:ts'], { cwd: ROOT, encoding: 'utf8' });
-    if (tsc.status !== 0) throw new Error(`npm run build:ts failed:\n${tsc.stdout}${tsc.stderr}`);
-  }
-  return BIN;
 }
 
 /** `acoer ...words` as a separate process. */

@@ -4,6 +4,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 
+import { needs } from './needs';
+
 const NATIVE = join(__dirname, '..', '..', 'native');
 
 // The kernels read the same bytes as vectors and as elements, as they may in CUDA: no strict aliasing. A misaligned
@@ -14,7 +16,6 @@ const FLAGS = [
 ];
 
 export const hasCompiler = spawnSync('g++', ['--version']).status === 0;
-if (!hasCompiler) console.log('skipped: the emulated CUDA kernels need g++');
 
 /** Compiles these files of `native/test/emu` and the emulator's `main.cpp`; the path of the program. */
 function buildEmulated(...sources: string[]): string {
@@ -54,7 +55,7 @@ export function describeEmulated(
   planted: readonly PlantedBug[],
 ): void {
   jest.setTimeout(30 * 60_000);
-  (hasCompiler ? describe : describe.skip)(title, () => {
+  needs('g++', hasCompiler).describe(title, () => {
     let program: string;
     beforeAll(() => {
       program = buildEmulated(...sources);

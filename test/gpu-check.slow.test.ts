@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { decodeStepWork, prefillWork, trainWork } from '../src/plan/cost';
 import { SHAPES } from '../src/plan/shapes';
+import { needs } from './helpers/needs';
 
 const ROOT = join(__dirname, '..');
 const SCRIPT = join(ROOT, 'scripts', 'gpu-check');
@@ -16,7 +17,6 @@ const CORE = join(ROOT, 'native', 'build', 'libacoer_core.a');
 const runs = (program: string): boolean => spawnSync(program, ['--version']).status === 0;
 const libtorch = spawnSync('node', [join(ROOT, 'scripts/setup.mjs'), '--print'], { encoding: 'utf8' });
 const ready = existsSync(CORE) && libtorch.status === 0 && runs('cmake') && runs('python3');
-if (!ready) console.log('skipped: gpu-check needs cmake, python3 and a built core (npm run build)');
 
 const scratch = mkdtempSync(join(tmpdir(), 'acoer-gpu-check-'));
 afterAll(() => rmSync(scratch, { recursive: true, force: true }));
@@ -33,7 +33,7 @@ interface Timed {
   skipped?: string;
 }
 
-(ready ? test : test.skip)(
+needs('cmake, python3 and a built core (npm run build)', ready).test(
   'on a CPU: everything passes, and no gate is judged',
   () => {
     const out = join(scratch, 'out');
@@ -103,7 +103,7 @@ const python = (code: string) =>
     env: { ...process.env, PYTHONDONTWRITEBYTECODE: '1' },
   });
 
-(runs('python3') ? describe : describe.skip)('without building', () => {
+needs('python3', runs('python3')).describe('without building', () => {
   test('the limits are those of the plan and the bench', () => {
     const shape = SHAPES['qwen3-1.7b'];
     const { stdout } = python(

@@ -213,7 +213,7 @@ describe('under memoryLimitBytes a plan is reduced as the run reduces itself', (
       promptTokens: 32,
     });
 
-  // test/e2e/train-out-of-memory.test.ts: under 20 MB a run makes the same completions as without a limit,
+  // test/e2e/train-out-of-memory.slow.test.ts: under 20 MB a run makes the same completions as without a limit,
   // under 5.5 MB it cannot train on one sequence.
   test('a run that works under 20 MB fits, in smaller passes; under 5.5 MB nothing does', () => {
     const cut = under(20e6);

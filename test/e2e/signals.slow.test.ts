@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { readMetrics } from '../../src/run';
 import { STOP_SIGNALS } from '../../src/signals';
 import { builtCli, ended, ROOT, spawnAcoer } from '../helpers/cli';
+import { needs } from '../helpers/needs';
 
 jest.setTimeout(300_000);
 
@@ -165,8 +166,7 @@ describe('how many signals end at once', () => {
 
 describe('a terminal that is closed', () => {
   const hasScript = spawnSync('script', ['-qec', 'true', '/dev/null']).status === 0;
-  if (!hasScript) console.warn('the closed terminal is not tested: script(1) of util-linux is missing');
-  const withTerminal = hasScript ? test : test.skip;
+  const withTerminal = needs('script(1) of util-linux', hasScript).test;
 
   async function closed(path: string, before: string): Promise<void> {
     const command = `${before} ${process.execPath} ${builtCli()} ${trainWords(path).join(' ')}`;

@@ -7,11 +7,13 @@ import { spawnSync } from 'node:child_process';
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 
+import { needs } from '../helpers/needs';
+
 const ROOT = join(__dirname, '..', '..');
 const built = existsSync(join(ROOT, 'native', 'build-null-cuda', 'bare', 'acoer-null-cuda'));
 const wanted = built || process.env.ACOER_NULL_CUDA_LIBTORCH !== undefined;
 
-(wanted ? test : test.skip)(
+needs('scripts/null-cuda run once, or ACOER_NULL_CUDA_LIBTORCH', wanted).test(
   'the CUDA path over stand-ins (scripts/null-cuda builds them)',
   () => {
     const { status, stdout, stderr } = spawnSync(join(ROOT, 'scripts', 'null-cuda'), {

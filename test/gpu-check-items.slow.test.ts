@@ -6,6 +6,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fakeProgram, libtorchFiles, temporaryFolder, writeTree } from './helpers/fake-libtorch';
+import { needs } from './helpers/needs';
 
 const ROOT = join(__dirname, '..');
 const SCRIPT = join(ROOT, 'scripts', 'gpu-check');
@@ -70,7 +71,7 @@ const isRunning = (text: string): boolean =>
       }
     });
 
-(can ? describe : describe.skip)('scripts/gpu-check with stand-ins', () => {
+needs('python3 and cmake', can).describe('scripts/gpu-check with stand-ins', () => {
   test('a crash, a hang or a failure costs that test only', () => {
     const build = programs({
       engine: `*--list*) echo cpu_only device_fine device_crash device_hang device_wrong gpu_kernels_fine;;

@@ -8,6 +8,7 @@ import { tmpdir } from 'node:os';
 import { delimiter, join } from 'node:path';
 import { readMetrics } from '../../src/run';
 import { builtCli, ROOT } from '../helpers/cli';
+import { needs } from '../helpers/needs';
 
 jest.setTimeout(300_000);
 
@@ -120,7 +121,6 @@ test.each([
 });
 
 const hasPython = spawnSync('python3', ['--version']).status === 0;
-if (!hasPython) console.log('skipped: the Python lines of examples/wandb.mjs need python3');
 
 const FAKE_WANDB = `
 import json, os
@@ -138,7 +138,7 @@ def init(*, project, name, group, id, resume, config, dir, allow_val_change):
     return Run([project, group, id, resume, dir])
 `;
 
-(hasPython ? test : test.skip)('its Python lines call wandb with what it takes', () => {
+needs('python3', hasPython).test('its Python lines call wandb with what it takes', () => {
   const [record, out] = [join(root, 'python.json'), join(root, 'python')];
   mkdirSync(join(root, 'modules'));
   writeFileSync(join(root, 'modules', 'wandb.py'), FAKE_WANDB);

@@ -1,6 +1,6 @@
 /**
  * Foreign text through the commands: whatever data, files, templates and names hold, no byte that a terminal obeys arrives
- * on stdout or stderr, and JSON stays JSON with the same values. Hubs: test/hub/hostile.test.ts; runs: show.test.ts and
+ * on stdout or stderr, and JSON stays JSON with the same values. Hubs: test/hub/hostile.slow.test.ts; runs: show.test.ts and
  * train-view.test.ts; set-up: test/setup-fetch.test.ts.
  */
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -2,6 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { join } from 'node:path';
 import { fakeProgram, temporaryFolder } from '../helpers/fake-libtorch';
+import { needs } from '../helpers/needs';
 
 jest.setTimeout(20 * 60_000);
 
@@ -16,9 +17,8 @@ function checkBudget(env: NodeJS.ProcessEnv): { status: number | null; output: s
 }
 
 const hasNvcc = spawnSync('nvcc', ['--version']).status === 0;
-if (!hasNvcc) console.log("skipped: the kernels' budget needs nvcc");
 
-(hasNvcc ? test : test.skip)('kernels are within their budgets', () => {
+needs('nvcc', hasNvcc).test('kernels are within their budgets', () => {
   expect(checkBudget(process.env)).toEqual({
     status: 0,
     output: expect.stringMatching(/\d+ kernels are within their budgets/),

@@ -3,6 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { hasCompiler } from '../helpers/emulator';
+import { needs } from '../helpers/needs';
 import { temporaryFolder } from '../helpers/fake-libtorch';
 
 jest.setTimeout(30 * 60_000);
@@ -44,7 +45,7 @@ test('the drivers and sizes are those of the documentation', () => {
   for (const bytes of sizes) expect(docs).toContain(`${(bytes / 1e6).toFixed(1)} MB`);
 });
 
-(hasCompiler ? test : test.skip)('their kernels are those of table.h', () => {
+needs('g++', hasCompiler).test('their kernels are those of table.h', () => {
   const folder = temporaryFolder();
   const source = join(folder, 'names.cpp');
   writeFileSync(

@@ -15,6 +15,7 @@ import { train, type RunSummary, type TrainEvent, type TrainOptions } from '../.
 import { samplesMarkdown, type Sample } from '../../src/train/samples';
 import { eventsOf, pointsOf, type DecodedEvent, type EventValue } from '../helpers/event-file';
 import { fakeParts, fakeRun, newFolder, removeFakeRuns } from '../helpers/fake-run';
+import { needs } from '../helpers/needs';
 import { copyAsCrashed, untimedFiles } from '../helpers/run-files';
 
 jest.setTimeout(120_000);
@@ -292,9 +293,8 @@ describe('samples', () => {
 
 const SCRIPT = join(__dirname, '..', '..', 'scripts', 'fixtures', 'tensorboard_events.py');
 const ready = spawnSync('python3', ['-c', 'import tensorboard']).status === 0;
-if (!ready) console.log("skipped: TensorBoard's own readers need python3 with tensorboard");
 
-(ready ? describe : describe.skip)("TensorBoard's own readers", () => {
+needs('python3 with tensorboard', ready).describe("TensorBoard's own readers", () => {
   interface Seen {
     scalars: Record<string, [wallTime: number, step: number, value: number][]>;
     texts: Record<string, [step: number, shown: { html: string }][]>;

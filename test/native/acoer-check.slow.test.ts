@@ -8,6 +8,8 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { availableParallelism, tmpdir } from 'node:os';
 import { join } from 'node:path';
 
+import { needs } from '../helpers/needs';
+
 const ROOT = join(__dirname, '..', '..');
 const CORE = join(ROOT, 'native', 'build', 'libacoer_core.a');
 /** A step of a 1.7B model: minutes on a CPU. */
@@ -22,12 +24,11 @@ const ready =
   existsSync(CORE) &&
   libtorch.status === 0 &&
   ['cmake', 'g++'].every((name) => !run(name, '--version').status);
-if (!ready) console.log('skipped: acoer-check needs cmake, g++ and a built core (npm run build)');
 
 const build = mkdtempSync(join(tmpdir(), 'acoer-check-'));
 afterAll(() => rmSync(build, { recursive: true, force: true }));
 
-(ready ? test : test.skip)(
+needs('cmake, g++ and a built core (npm run build)', ready).test(
   'every test of the core passes',
   () => {
     const options = [`-DLIBTORCH=${libtorch.output.trim()}`, `-DACOER_CORE=${CORE}`];
