@@ -24,6 +24,7 @@ export type { BootstrapOptions, Comparison, EvalOptions, EvalReport, EvalRow, Ev
 
 export { createEngine, type EngineOptions } from './engine/engine';
 export type {
+  Decoder,
   Engine,
   GeneratedSequence,
   GenerateRequest,

@@ -7,6 +7,8 @@
 
 namespace acoer {
 
+class Inbox;
+
 class EngineWrap : public Napi::ObjectWrap<EngineWrap> {
  public:
   static Napi::Function define(Napi::Env env);
@@ -27,6 +29,11 @@ class EngineWrap : public Napi::ObjectWrap<EngineWrap> {
   Napi::Value disposeModel(const Info& info);
   Napi::Value generate(const Info& info);
   Napi::Value score(const Info& info);
+  // decoder_calls.cpp
+  Napi::Value openDecoder(const Info& info);
+  Napi::Value addRequests(const Info& info);
+  Napi::Value cancelRequest(const Info& info);
+  Napi::Value closeDecoder(const Info& info);
   // policy_calls.cpp
   Napi::Value createPolicy(const Info& info);
   Napi::Value loadAdapter(const Info& info);
@@ -50,9 +57,13 @@ class EngineWrap : public Napi::ObjectWrap<EngineWrap> {
   // Wraps `pack` so that the memory the session holds now is accounted for first.
   Pack accounted(const Session& session, Pack pack);
 
+  // Of the decoder that was opened by this job.
+  std::shared_ptr<Inbox> inboxOf(int64_t job);
+
   at::Device device_ = at::kCPU;
   int threads_ = 1;
   int64_t accountedBytes_ = 0;
+  std::map<int64_t, std::weak_ptr<Inbox>> inboxes_;  // by job
   std::unique_ptr<Runner> runner_;
 };
 

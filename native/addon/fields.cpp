@@ -109,6 +109,20 @@ std::vector<int64_t> Fields::sizes(const char* key) const {
   return sizes;
 }
 
+std::vector<std::optional<int64_t>> Fields::handles(const char* key) const {
+  const Napi::Value value = get(key);
+  if (!value.IsArray()) wrongType(at(key), "an array of handles");
+  const auto array = value.As<Napi::Array>();
+  std::vector<std::optional<int64_t>> handles;
+  for (uint32_t i = 0; i < array.Length(); i++) {
+    const Napi::Value entry = array.Get(i);
+    if (!entry.IsNumber() && !entry.IsNull()) wrongType(at(key), "an array of handles");
+    handles.push_back(entry.IsNull() ? std::nullopt
+                                     : std::optional(entry.As<Napi::Number>().Int64Value()));
+  }
+  return handles;
+}
+
 bool Fields::isNull(const char* key) const { return get(key).IsNull(); }
 
 Fields Fields::object(const char* key) const { return Fields(get(key), at(key)); }

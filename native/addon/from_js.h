@@ -27,6 +27,7 @@ class Fields {
   std::vector<double> doubles(const char* key) const;
   std::vector<std::string> texts(const char* key) const;
   std::vector<int64_t> sizes(const char* key) const;  // an array of non-negative integers
+  std::vector<std::optional<int64_t>> handles(const char* key) const;  // numbers or null
   bool isNull(const char* key) const;
   Fields object(const char* key) const;
   std::vector<Fields> objects(const char* key) const;

@@ -99,6 +99,7 @@ Napi::Value toJs(Napi::Env env, const GenerateProgress& progress) {
 Napi::Value toJs(Napi::Env env, const GenerateStats& stats) {
   auto object = Napi::Object::New(env);
   object["promptTokens"] = count(stats.promptTokens);
+  object["keptTokens"] = count(stats.keptTokens);
   object["newTokens"] = count(stats.newTokens);
   object["decodeSteps"] = count(stats.decodeSteps);
   object["peakSlots"] = count(stats.peakSlots);
@@ -106,6 +107,28 @@ Napi::Value toJs(Napi::Env env, const GenerateStats& stats) {
   object["decodeMs"] = stats.decodeMs;
   object["fallback"] = stats.fallback;
   return object;
+}
+
+Napi::Object decoderEvent(Napi::Env env, const char* kind) {
+  auto event = Napi::Object::New(env);
+  event["kind"] = kind;
+  return event;
+}
+
+Napi::Value toJs(Napi::Env env, const NewTokens& tokens) {
+  auto event = decoderEvent(env, "tokens");
+  event["request"] = count(tokens.request);
+  event["sample"] = count(tokens.sample);
+  event["ids"] = typedArray(env, tokens.ids);
+  event["logprobs"] = typedArray(env, tokens.logprobs);
+  return event;
+}
+
+Napi::Value refusedEvent(Napi::Env env, int64_t request, const Napi::Error& error) {
+  auto event = decoderEvent(env, "refused");
+  event["request"] = count(request);
+  event["error"] = error.Value();
+  return event;
 }
 
 Napi::Value toJs(Napi::Env env, const ScoreResult& result) {

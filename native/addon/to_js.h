@@ -49,6 +49,10 @@ Napi::Value toJs(Napi::Env env, const PolicyFacts& facts);
 Napi::Value toJs(Napi::Env env, const GeneratedSequence& sequence);
 Napi::Value toJs(Napi::Env env, const GenerateProgress& progress);
 Napi::Value toJs(Napi::Env env, const GenerateStats& stats);
+// Events of an open decoder: an object with its `kind`, and those of each kind.
+Napi::Object decoderEvent(Napi::Env env, const char* kind);
+Napi::Value toJs(Napi::Env env, const NewTokens& tokens);
+Napi::Value refusedEvent(Napi::Env env, int64_t request, const Napi::Error& error);
 Napi::Value toJs(Napi::Env env, const ScoreResult& result);
 Napi::Value toJs(Napi::Env env, const StepResult& result);
 Napi::Value toJs(Napi::Env env, const std::vector<TensorFacts>& tensors);

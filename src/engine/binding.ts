@@ -171,7 +171,10 @@ export interface NativeSequence {
 }
 
 export interface NativeGenerateStats {
+  /** Prefilled, each prompt once. */
   promptTokens: number;
+  /** Of prompts, taken from caches that a decoder kept instead (`keepBytes`). */
+  keptTokens: number;
   newTokens: number;
   decodeSteps: number;
   peakSlots: number;
@@ -182,6 +185,25 @@ export interface NativeGenerateStats {
    * and on a CPU.
    */
   fallback: string;
+}
+
+/** What an open decoder tells; a request's number is its place among all that were added, refused ones included. */
+export type NativeDecoderEvent =
+  /** There is room for it: requests are being taken. */
+  | { kind: 'open' }
+  | NativeNewTokens
+  /** A sequence has ended; all its tokens came before. */
+  | { kind: 'sequence'; sequence: NativeSequence }
+  /** The request is not allowed. */
+  | { kind: 'refused'; request: number; error: Error };
+
+/** Tokens that a sequence has made since the last event of this kind. */
+export interface NativeNewTokens {
+  kind: 'tokens';
+  request: number;
+  sample: number;
+  ids: Int32Array;
+  logprobs: Float64Array;
 }
 
 /** How far a call of `generate` has come; on a GPU as of the host's last look, every eight tokens. */
@@ -268,6 +290,26 @@ export interface NativeEngine {
     onSequence: (sequence: NativeSequence) => void,
     onProgress?: (progress: NativeGenerateProgress) => void,
   ): Promise<NativeGenerateStats>;
+  /** One call until the decoder is closed and has answered what was added; other calls wait for it. */
+  openDecoder(
+    args: {
+      model: ModelId;
+      /** That requests may name. */
+      policies: (PolicyId | null)[];
+      /** Most of a request: prompt and new tokens. */
+      positions: number;
+      maxSlots: number;
+      kvBytes: number;
+      /** For the caches of ended sequences, which later prompts may continue. */
+      keepBytes: number;
+      job: number;
+    },
+    onEvent: (event: NativeDecoderEvent) => void,
+  ): Promise<NativeGenerateStats>;
+  /** These three name the job that opened the decoder, and throw DISPOSED once it has ended. */
+  addRequests(args: { job: number; requests: NativeGenerateRequest[] }): void;
+  cancelRequest(args: { job: number; request: number }): void;
+  closeDecoder(args: { job: number }): void;
   score(
     args: NativeSequences & {
       model: ModelId;
@@ -316,6 +358,10 @@ export const NATIVE_ENGINE_METHODS = [
   'createPolicy',
   'loadAdapter',
   'generate',
+  'openDecoder',
+  'addRequests',
+  'cancelRequest',
+  'closeDecoder',
   'score',
   'forward',
   'backward',

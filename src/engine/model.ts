@@ -3,7 +3,9 @@ import { AcoerError } from '../errors';
 import { openAdapter, type TensorNames } from '../models';
 import type { NativeGenerateRequest, NativeModelInfo } from './binding';
 import { type Calls, collected } from './calls';
+import { NativeDecoder } from './decoder';
 import {
+  DECODER_OPTIONS,
   GENERATE_OPTIONS,
   needObject,
   needOptions,
@@ -15,6 +17,8 @@ import {
 import { NativePolicy, policyArguments, policyHandle } from './policy';
 import type {
   CallOptions,
+  Decoder,
+  DecoderOptions,
   GenerateCallOptions,
   GeneratedSequence,
   GenerateRequest,
@@ -109,6 +113,25 @@ export class NativeModel implements Model {
       // Rethrow the caller's own error unchanged.
       throw thrown === undefined ? error : thrown.error;
     }
+  }
+
+  async openDecoder(given: DecoderOptions): Promise<Decoder> {
+    needOptions(given, 'openDecoder', DECODER_OPTIONS);
+    const {
+      policies = [null],
+      positions,
+      maxSlots = DEFAULT_SLOTS,
+      kvBytes = 0,
+      keepBytes = 0,
+      ...rest
+    } = given;
+    const handles = policies.map((policy) => policyHandle(policy, this));
+    return NativeDecoder.open(
+      this.calls,
+      { model: this.info.model, policies: handles, positions, maxSlots, kvBytes, keepBytes },
+      (request) => this.request(request),
+      rest,
+    );
   }
 
   private request(request: GenerateRequest): NativeGenerateRequest {

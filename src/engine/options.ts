@@ -6,7 +6,9 @@ import { didYouMean } from '../config/nearest';
 import { AcoerError } from '../errors';
 import { isRecord, shownJson } from '../json';
 import type {
+  AddOptions,
   CallOptions,
+  DecoderOptions,
   Dtype,
   ForwardOptions,
   FullOptions,
@@ -43,6 +45,15 @@ export const GENERATE_OPTIONS: OptionNames<GenerateCallOptions> = {
   progressEveryMs: true,
   ...CALL_OPTIONS,
 };
+export const DECODER_OPTIONS: OptionNames<DecoderOptions> = {
+  policies: true,
+  positions: true,
+  maxSlots: true,
+  kvBytes: true,
+  keepBytes: true,
+  ...CALL_OPTIONS,
+};
+export const ADD_OPTIONS: OptionNames<AddOptions> = { onTokens: true, onSequence: true, signal: true };
 export const STEP_OPTIONS: OptionNames<StepOptions> = {
   learningRate: true,
   weightDecay: true,
@@ -121,21 +132,23 @@ export function needPolicyOptions(options: PolicyOptions): void {
   needKnown(options, 'createPolicy', options.kind === 'full' ? FULL_OPTIONS : LORA_OPTIONS);
 }
 
+/** @throws BAD_ARGUMENT unless `request`, called `what`, is a request */
+export function needRequest(request: unknown, what: string): void {
+  needObject(request, what);
+  needKnown(request as object, what, REQUEST_FIELDS);
+  const { sampling, promptIds } = request as GenerateRequest;
+  if (ArrayBuffer.isView(promptIds) && promptIds.length === 0) {
+    throw new AcoerError('BAD_ARGUMENT', `${what}.promptIds is empty; a prompt has at least one token`);
+  }
+  if (sampling === undefined) return;
+  needObject(sampling, `${what}.sampling`);
+  needKnown(sampling, `${what}.sampling`, SAMPLING_OPTIONS);
+}
+
 /** @throws BAD_ARGUMENT unless `requests` is a list of requests */
 export function needRequests(requests: unknown): void {
   if (!Array.isArray(requests)) {
     throw new AcoerError('BAD_ARGUMENT', `generate's requests must be an array, not ${shown(requests)}`);
   }
-  requests.forEach((request: unknown, i) => {
-    const what = `generate's requests[${i}]`;
-    needObject(request, what);
-    needKnown(request as object, what, REQUEST_FIELDS);
-    const { sampling, promptIds } = request as GenerateRequest;
-    if (ArrayBuffer.isView(promptIds) && promptIds.length === 0) {
-      throw new AcoerError('BAD_ARGUMENT', `${what}.promptIds is empty; a prompt has at least one token`);
-    }
-    if (sampling === undefined) return;
-    needObject(sampling, `${what}.sampling`);
-    needKnown(sampling, `${what}.sampling`, SAMPLING_OPTIONS);
-  });
+  requests.forEach((request: unknown, i) => needRequest(request, `generate's requests[${i}]`));
 }

@@ -11,6 +11,7 @@ import type {
   NativeGenerateStats,
   NativeMemory,
   NativeModelInfo,
+  NativeNewTokens,
   NativePolicyInfo,
   NativeSampling,
   NativeSequence,
@@ -117,6 +118,60 @@ export interface GenerateCallOptions extends CallOptions {
   progressEveryMs?: number;
 }
 
+/** How to open a decoder. */
+export interface DecoderOptions extends CallOptions {
+  /** Most positions of a request: prompt and new tokens. */
+  positions: number;
+  /** That requests may name; null is the base model. Default `[null]`. */
+  policies?: readonly (Policy | null)[];
+  /** Most sequences decoded together. Default `DEFAULT_SLOTS`. */
+  maxSlots?: number;
+  /** Maximum size of the KV cache in bytes. Default 0: a share of the free memory. */
+  kvBytes?: number;
+  /**
+   * Bytes for the keys and values of sequences that have ended, beside `kvBytes`. A request whose prompt begins like
+   * one of them continues from there: the next turn of a conversation is prefilled from its new part on. Those used
+   * longest ago give way. Default 0: nothing is kept.
+   */
+  keepBytes?: number;
+}
+
+/** New tokens of one sample of a request. */
+export type NewTokens = Omit<NativeNewTokens, 'kind' | 'request'>;
+
+export interface AddOptions {
+  /** Called as tokens are made: one at a time, or up to eight (small models, GPUs). */
+  onTokens?: (tokens: NewTokens) => void;
+  /** Called for each sequence when it ends. */
+  onSequence?: (sequence: NativeSequence) => void;
+  /** Cancels this request. */
+  signal?: AbortSignal;
+}
+
+/** A request that was added to a decoder. */
+export interface AddedRequest {
+  /** Its number in the decoder, from 0; its sequences carry it as `request`. */
+  readonly id: number;
+  /**
+   * Its sequences by sample; those that were cancelled have the tokens so far and the finish "cancelled". Rejects with
+   * BAD_ARGUMENT when the request is not allowed, with what a callback threw, or with what ended the decoder before its sequences came.
+   */
+  readonly sequences: Promise<NativeSequence[]>;
+}
+
+/**
+ * Decodes requests that arrive while it decodes others, with the tokens that `generate` gives. Until it is closed the
+ * engine does nothing else: other calls wait for it, and it keeps the process alive.
+ */
+export interface Decoder extends AsyncDisposable {
+  /** Returns at once. @throws DISPOSED once the decoder is closed or has failed */
+  add(request: GenerateRequest, options?: AddOptions): AddedRequest;
+  /** Ends a request; one that has ended, or never was, is ignored. */
+  cancel(id: number): void;
+  /** Takes no more requests and resolves when those that were added have ended. Idempotent. */
+  close(): Promise<NativeGenerateStats>;
+}
+
 export interface GenerateResult {
   /** In (request, sample) order. */
   sequences: NativeSequence[];
@@ -174,6 +229,8 @@ export interface Model extends AsyncDisposable {
   /** Loads PEFT's adapter_config.json and adapter_model.safetensors from `directory`. */
   loadAdapter(directory: string): Promise<Policy>;
   generate(requests: readonly GenerateRequest[], options?: GenerateCallOptions): Promise<GenerateResult>;
+  /** @throws BAD_ARGUMENT, or OUT_OF_MEMORY when not one sequence of `positions` fits */
+  openDecoder(options: DecoderOptions): Promise<Decoder>;
   score(
     sequences: NativeSequences,
     options?: CallOptions & { policy?: Policy | null; temperature?: number },

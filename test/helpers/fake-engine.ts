@@ -6,6 +6,7 @@
 import { readFileSync, writeFileSync } from 'node:fs';
 import type { NativeModelInfo, NativePolicyInfo } from '../../src/engine/binding';
 import type {
+  Decoder,
   Engine,
   ForwardOptions,
   GenerateCallOptions,
@@ -28,6 +29,7 @@ import { FAKE_IDS } from './fake-tokenizer';
 /** What a generation that measured nothing reports. */
 export const statsOf = (newTokens: number): GenerateStats => ({
   promptTokens: 0,
+  keptTokens: 0,
   newTokens,
   decodeSteps: 0,
   peakSlots: 0,
@@ -249,6 +251,10 @@ export class FakeModel implements Model {
 
   loadAdapter(): Promise<Policy> {
     throw new Error('the fake model loads no adapters');
+  }
+
+  openDecoder(): Promise<Decoder> {
+    throw new Error('the fake model opens no decoder');
   }
 
   async generate(

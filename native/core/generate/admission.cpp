@@ -62,12 +62,54 @@ int64_t GenerateRun::longestOwnLive() const {
   return longest;
 }
 
+void GenerateRun::checkArrival(const GenerateRequest& request) const {
+  const size_t number = requests_.end();
+  const std::string name = "generate: request " + std::to_string(number) + ": ";
+  checkRequest(model_, number, request);
+  if (std::find(policies_.begin(), policies_.end(), request.policy) == policies_.end()) {
+    fail(ErrorCode::kBadArgument, name + "the decoder was not opened with its policy");
+  }
+  const int64_t positions = static_cast<int64_t>(request.promptIds.size()) + request.maxNewTokens;
+  if (positions > open_->positions) {
+    fail(ErrorCode::kBadArgument, name + "a prompt of " + std::to_string(request.promptIds.size()) +
+                                      " tokens and maxNewTokens " +
+                                      std::to_string(request.maxNewTokens) +
+                                      " exceed the decoder's " + std::to_string(open_->positions) +
+                                      " positions; shorten either or open it with more");
+  }
+  require(static_cast<int64_t>(request.stopIds.size()) <= kMostStopIds, name + "stopIds",
+          "at most " + std::to_string(kMostStopIds) + " ids",
+          static_cast<double>(request.stopIds.size()));
+  if (gpuSteps_ && isTooCold(request)) fail(ErrorCode::kBadArgument, name + kTooCold);
+  checkFits(model_, number, request, budget_, options_);
+}
+
+void GenerateRun::takeArrivals() {
+  if (closed_) return;
+  Arrivals arrived = open_->arrivals(isIdle());
+  closed_ = arrived.closed;
+  for (GenerateRequest& request : arrived.requests) {
+    try {
+      checkArrival(request);
+      admit(std::move(request));
+    } catch (const EngineError& error) {
+      const auto number = static_cast<int64_t>(requests_.end());
+      requests_.addRefused();
+      open_->onRefused(number, error);
+    }
+  }
+  for (const int64_t request : arrived.cancelled) cancelRequest(static_cast<size_t>(request));
+}
+
 // Moves the next requests whose first samples fit now into group_; false if none fits.
 bool GenerateRun::prepareGroup() {
   Demand demand = liveDemand();
   int64_t tokens = 0, promptLength = 0, prompts = 0;
+  // Without those that were refused, or cancelled while they waited.
+  while (nextRequest_ < requests_.end() && requests_.samplesOf(nextRequest_) == 0)
+    nextRequest_ += 1;
   const size_t begin = nextRequest_;
-  while (nextRequest_ < requests_.size()) {
+  while (nextRequest_ < requests_.end() && requests_.samplesOf(nextRequest_) > 0) {
     const GenerateRequest& request = requests_[nextRequest_];
     promptLength = std::max(promptLength, promptPositions(request));
     tokens += static_cast<int64_t>(request.promptIds.size());
@@ -88,41 +130,63 @@ bool GenerateRun::prepareGroup() {
 void GenerateRun::prefillGroup() {
   const auto start = Clock::now();
   std::vector<size_t> order;
-  int64_t longest = 0, tokens = 0;
+  int64_t longest = 0;
   for (size_t r = group_.begin; r < group_.end; ++r) {
     order.push_back(r);
     longest = std::max(longest, static_cast<int64_t>(requests_[r].promptIds.size()) - 1);
-    tokens += static_cast<int64_t>(requests_[r].promptIds.size());
   }
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return policyOf_[a] < policyOf_[b]; });
-  // A prompt's last token is left to the decode steps of its samples, which need its logits.
-  DecodeRows rows;
-  for (size_t r : order) {
-    const auto& ids = requests_[r].promptIds;
-    for (size_t t = 0; t + 1 < ids.size(); ++t) {
-      rows.add(policyOf_[r], ids[t], static_cast<int64_t>(r - group_.begin),
-               static_cast<int64_t>(t));
-    }
-  }
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return requests_.policyOf(a) < requests_.policyOf(b);
+  });
   group_.cache.emplace(decoder_.makeCache());
   group_.cache->resize(static_cast<int64_t>(group_.end - group_.begin), longest, 0, 0);
-  const auto shouldContinue = [&](double done) {
-    report(stats_.promptTokens + static_cast<int64_t>(done * static_cast<double>(tokens)));
-    return !cancel_.requested();
+  // A prompt's last token is left to the decode steps of its samples, which need its logits.
+  DecodeRows whole, rest;
+  int64_t tokensOfWhole = 0, tokensOfRest = 0;
+  for (size_t r : order) {
+    const auto& ids = requests_[r].promptIds;
+    const int64_t policy = requests_.policyOf(r);
+    const auto slot = static_cast<int64_t>(r - group_.begin);
+    const KeptCaches::Prefix kept = kept_.longest(policy, ids);
+    if (kept.cache != nullptr) group_.cache->copySlot(*kept.cache, 0, 0, slot, kept.positions);
+    DecodeRows& rows = kept.cache != nullptr ? rest : whole;
+    for (auto t = static_cast<size_t>(kept.positions); t + 1 < ids.size(); ++t) {
+      rows.add(policy, ids[t], slot, static_cast<int64_t>(t));
+    }
+    (kept.cache != nullptr ? tokensOfRest : tokensOfWhole) +=
+        static_cast<int64_t>(ids.size()) - kept.positions;
+    stats_.keptTokens += kept.positions;
+  }
+  const auto reportingOn = [&](int64_t tokens) {
+    return [this, tokens](double share) {
+      report(stats_.promptTokens + static_cast<int64_t>(share * static_cast<double>(tokens)));
+      return !cancel_.requested();
+    };
   };
-  if (rows.count() > 0) decoder_.prefill(rows, *group_.cache, shouldContinue);
-  stats_.promptTokens += tokens;
+  if (whole.count() > 0) decoder_.prefill(whole, *group_.cache, reportingOn(tokensOfWhole));
+  stats_.promptTokens += tokensOfWhole;
+  if (rest.count() > 0) decoder_.extend(rest, *group_.cache, reportingOn(tokensOfRest));
+  stats_.promptTokens += tokensOfRest;
   stats_.prefillMs += millisecondsSince(start);
+}
+
+// Past samples of the group that were cancelled while they waited.
+void GenerateRun::skipCancelled() {
+  while (!group_.empty() && group_.sample >= requests_.samplesOf(group_.request)) {
+    group_.request += 1;
+    group_.sample = 0;
+    group_.shared.reset();
+  }
 }
 
 // Whether a sample is ready in group_ and fits now.
 bool GenerateRun::enterable() {
   if (cancel_.requested()) return false;
+  skipCancelled();
   if (group_.empty()) {
     group_.cache.reset();
     group_.positions = 0;
-    if (nextRequest_ == requests_.size() || !prepareGroup()) return false;
+    if (nextRequest_ == requests_.end() || !prepareGroup()) return false;
     prefillGroup();
     if (cancel_.requested()) return false;
   }
@@ -135,13 +199,28 @@ GenerateRun::Sequence GenerateRun::makeSequence() {
   Sequence sequence;
   sequence.out.request = static_cast<int64_t>(group_.request);
   sequence.out.sample = group_.sample;
-  sequence.policy = policyOf_[group_.request];
+  sequence.policy = requests_.policyOf(group_.request);
   sequence.nextId = request.promptIds.back();
   sequence.nextPosition = static_cast<int64_t>(request.promptIds.size()) - 1;
   if (request.sampling.repetitionPenalty != 1) {
     sequence.seen.emplace(request.promptIds.begin(), request.promptIds.end());
   }
   return sequence;
+}
+
+// What an ended sequence has in the cache, for requests that continue it.
+void GenerateRun::keepCache(const Sequence& sequence) {
+  const int64_t positions = sequence.nextPosition;
+  if (!kept_.keepsSome() || positions == 0 || cancel_.requested()) return;
+  std::vector<int32_t> ids = requestOf(sequence).promptIds;
+  ids.insert(ids.end(), sequence.out.ids.begin(), sequence.out.ids.end());
+  ids.resize(static_cast<size_t>(positions));  // the last token has not been fed
+  KvCache cache = decoder_.makeCache();
+  cache.resize(1, positions, 0, 0);
+  const int64_t shared = sequence.shared ? sequence.shared->positions() : 0;
+  if (shared > 0) cache.copySlot(*sequence.shared, 0, 0, 0, shared);
+  cache.copySlot(cache_, &sequence - slots_.data(), 0, 0, positions - shared, shared);
+  kept_.keep(sequence.policy, std::move(ids), std::move(cache));
 }
 
 // The first positions of a prompt of the group in a cache of their own, since the group's goes when

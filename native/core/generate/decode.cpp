@@ -8,10 +8,14 @@
 #include <optional>
 
 #include "base/error.h"
+#include "kernels/gpu/kernels.h"
 #include "ops/merged.h"
 
 namespace acoer {
 namespace {
+
+// Rows that extend() takes at a time: without our kernels each gets a copy of the keys it sees.
+constexpr int64_t kExtendRows = 64;
 
 // Fewer rows than this are not worth a thread of their own.
 constexpr int64_t kMinShareRows = 32;
@@ -170,6 +174,36 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
       });
     }
   });
+}
+
+void Decoder::extend(const DecodeRows& rows, const KvCache& cache,
+                     const std::function<bool(double done)>& shouldContinue) {
+  makeRoom(prompts_, rows.count());
+  const int64_t longest = *std::max_element(rows.positions.begin(), rows.positions.end()) + 1;
+  int64_t most = kExtendRows;
+  while (most > 1 && !ops_->hasReserved(most, cuda::attentionSplits(longest))) most /= 2;
+  forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
+    for (int64_t from = begin; from < end; from += most) {
+      const int64_t to = std::min(end, from + most);
+      DecodePart part = makePart(rows.spans, cache, weights, from, to, prompts_, 0);
+      placeRows(part, rows, false);
+      if (!extendPiece(part, rows, shouldContinue)) return;
+    }
+  });
+}
+
+bool Decoder::extendPiece(DecodePart& part, const DecodeRows& rows,
+                          const std::function<bool(double done)>& shouldContinue) {
+  ops_->embed(part);
+  const size_t layers = part.weights->layers.size();
+  for (size_t layer = 0; layer < layers; ++layer) {
+    const double ofPart = static_cast<double>(layer) / static_cast<double>(layers);
+    const double rowsDone =
+        static_cast<double>(part.begin) + ofPart * static_cast<double>(part.count());
+    if (!shouldContinue(rowsDone / static_cast<double>(rows.count()))) return false;
+    runLayer(part, layer, layer + 1 == layers);
+  }
+  return true;
 }
 
 bool Decoder::rowsAreIndependent() const { return ops_->form() == LinearForm::kSmall; }

@@ -25,6 +25,10 @@ class Decoder {
   // 0 on. Before each layer `shouldContinue` gets the fraction of the work done; false ends it.
   void prefill(const DecodeRows& rows, const KvCache& cache,
                const std::function<bool(double done)>& shouldContinue);
+  // Like prefill(), for rows that continue what their slots hold: those of a slot follow its
+  // positions. They are taken in pieces, since each attends over the cache as in a decode step.
+  void extend(const DecodeRows& rows, const KvCache& cache,
+              const std::function<bool(double done)>& shouldContinue);
   // Logits [N, V] in fp32 (fp64 for fp64 models), on the model's device; valid until the next call
   // for the same rows of the scratch space, in which this one takes N from `first` on.
   at::Tensor decode(const DecodeRows& rows, const KvCache& cache, int64_t first = 0);
@@ -55,6 +59,8 @@ class Decoder {
                       const DecodeWeights& weights, int64_t begin, int64_t end,
                       const Scratch& scratch, int64_t first) const;
   void placeRows(DecodePart& part, const DecodeRows& rows, bool prefill) const;
+  bool extendPiece(DecodePart& part, const DecodeRows& rows,
+                   const std::function<bool(double done)>& shouldContinue);
   std::vector<std::pair<int64_t, int64_t>> promptShares(const DecodeRows& rows, int64_t begin,
                                                         int64_t end) const;
   void forEachWeights(const std::vector<DecodeRows::Span>& spans,

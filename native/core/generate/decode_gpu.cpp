@@ -1,6 +1,7 @@
 // The decoder's steps between the matrix products, with our CUDA kernels.
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/error.h"
@@ -44,6 +45,10 @@ class GpuDecodeOps final : public DecodeOps {
 
 void GpuDecodeOps::placeRows(DecodePart& part, const DecodeRows& rows) const {
   part.device = uploadRows(rows, part.begin, part.end, at::kInt, model_.device);
+  if (part.prefill) return;
+  const int32_t* positions = rows.positions.data() + part.begin;
+  const int32_t longest = *std::max_element(positions, positions + part.count()) + 1;
+  part.splits = cuda::attentionSplits(longest);
 }
 
 void GpuDecodeOps::reserve(int64_t rows, int64_t splits) {

@@ -13,32 +13,14 @@ namespace {
 // Tokens that a thread takes its rows through before the host looks at what has ended.
 constexpr int64_t kStepsApart = 8;
 
-std::vector<const Policy*> policiesOf(const std::vector<GenerateRequest>& requests) {
-  std::vector<const Policy*> policies;
-  for (const GenerateRequest& request : requests) policies.push_back(request.policy);
-  return Decoder::orderPolicies(policies);
-}
-
-int64_t longestNeeded(const std::vector<GenerateRequest>& requests) {
-  int64_t longest = 1;
-  for (const auto& request : requests) longest = std::max(longest, positionsNeeded(request));
-  return longest;
-}
-
-// Below this temperature the sampler's kernels can tell apart too few logits (sampler_logits.cuh).
-constexpr double kColdest = 1e-6;
-
 KernelChoice chooseKernels(const Model& model, const std::vector<GenerateRequest>& requests,
                            const GenerateOptions& options) {
   if (options.path == DecodePath::kTensorOps) return {};
   if (model.kernels == nullptr) {
     return {nullptr, model.device.is_cpu() ? "" : gpuKernels(model.device).reason};
   }
-  const auto isCold = [](const GenerateRequest& request) {
-    return request.sampling.temperature > 0 && request.sampling.temperature < kColdest;
-  };
-  if (std::any_of(requests.begin(), requests.end(), isCold)) {
-    return {nullptr, "acoer's CUDA kernels need temperatures of 0 or at least 1e-6"};
+  if (std::any_of(requests.begin(), requests.end(), isTooCold)) {
+    return {nullptr, kTooCold};
   }
   const std::string reason = gpuKernelsDoNotFit(model);
   return {reason.empty() ? model.kernels : nullptr, reason};
@@ -46,42 +28,59 @@ KernelChoice chooseKernels(const Model& model, const std::vector<GenerateRequest
 
 }  // namespace
 
-GenerateRun::GenerateRun(const Model& model, const std::vector<GenerateRequest>& requests,
+GenerateRun::GenerateRun(const Model& model, std::vector<GenerateRequest> requests,
+                         const OpenDecoder* open, const GenerateOptions& options,
+                         const std::function<void(GeneratedSequence&&)>& onSequence,
+                         const Cancel& cancel)
+    : GenerateRun(model, open != nullptr ? needsOf(*open, options) : needsOf(requests),
+                  std::move(requests), open, options, onSequence, cancel) {}
+
+GenerateRun::GenerateRun(const Model& model, DecoderNeeds needs,
+                         std::vector<GenerateRequest>&& requests, const OpenDecoder* open,
                          const GenerateOptions& options,
                          const std::function<void(GeneratedSequence&&)>& onSequence,
                          const Cancel& cancel)
     : model_(model),
-      requests_(requests),
+      open_(open),
+      closed_(open == nullptr),
       options_(options),
       onSequence_(onSequence),
       cancel_(cancel),
-      budget_(planKvBudget(model, requests, options)),
-      policies_(policiesOf(requests)),
+      budget_(planKvBudget(model, needs, requests, options)),
+      policies_(needs.policies),
       kernels_(chooseKernels(model, requests, options)),
-      decoder_(model, policies_, longestNeeded(requests), options.path, kernels_.kernels),
-      cache_(decoder_.makeCache()) {
+      decoder_(model, policies_, needs.longest, options.path, kernels_.kernels),
+      cache_(decoder_.makeCache()),
+      kept_(open == nullptr
+                ? 0
+                : open->keepBytes / KvCache::bytesPerPosition(model.spec, model.dtype)) {
   stats_.fallback = kernels_.reason;
-  for (const GenerateRequest& request : requests) {
-    const auto place = std::find(policies_.begin(), policies_.end(), request.policy);
-    policyOf_.push_back(place - policies_.begin());
-  }
-  if (requests.empty()) return;
-  if (budget_.fixed) cache_.resize(budget_.maxSlots, longestNeeded(requests), 0, 0);
+  for (GenerateRequest& request : requests) admit(std::move(request));
+  if (needs.sequences == 0) return;
+  if (budget_.fixed) cache_.resize(budget_.maxSlots, needs.longest, 0, 0);
   if (kernels_.kernels == nullptr) return;
-  gpuSteps_ = std::make_unique<GpuSteps>(model, *kernels_.kernels, decoder_, cache_, requests,
+  gpuSteps_ = std::make_unique<GpuSteps>(model, *kernels_.kernels, decoder_, cache_, needs,
                                          budget_.maxSlots);
 }
 
 GenerateStats GenerateRun::run() {
+  if (open_ != nullptr) open_->onOpen();
   while (!cancel_.requested()) {
+    takeArrivals();
     refill();
-    if (slots_.empty() || cancel_.requested()) break;
+    if (cancel_.requested() || (slots_.empty() && closed_)) break;
+    if (slots_.empty()) continue;
     step();
     report(stats_.promptTokens);
   }
   if (cancel_.requested()) cancelRest();
   if (gpuSteps_) stats_.fallback = gpuSteps_->noGraphsBecause();
   return stats_;
+}
+
+void GenerateRun::admit(GenerateRequest&& request) {
+  const auto place = std::find(policies_.begin(), policies_.end(), request.policy);
+  requests_.add(std::move(request), place - policies_.begin());
 }
 
 // Decoding: each step makes one token for every sequence in a slot.
@@ -143,7 +142,7 @@ void GenerateRun::stepOnHost() {
 // them through several steps. While samples wait for a slot it is one step, since any may free one.
 void GenerateRun::stepsApart() {
   const auto count = static_cast<int64_t>(slots_.size());
-  const bool waiting = !group_.empty() || nextRequest_ < requests_.size();
+  const bool waiting = !group_.empty() || nextRequest_ < requests_.end();
   const int64_t steps = waiting ? 1 : kStepsApart;
   int64_t furthest = 0;
   std::vector<int64_t> begun;
@@ -239,7 +238,18 @@ void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
   deliver(sequence);
 }
 
-// Hands the sequence out if it is done. Throws if it cannot go on.
+void GenerateRun::streamTokens(Sequence& sequence) const {
+  const GeneratedSequence& out = sequence.out;
+  if (!options_.onTokens || sequence.seenTokens == out.ids.size()) return;
+  const auto from = static_cast<std::ptrdiff_t>(sequence.seenTokens);
+  options_.onTokens({.request = out.request,
+                     .sample = out.sample,
+                     .ids = {out.ids.begin() + from, out.ids.end()},
+                     .logprobs = {out.logprobs.begin() + from, out.logprobs.end()}});
+  sequence.seenTokens = out.ids.size();
+}
+
+// Hands out its new tokens, and the sequence if it is done. Throws if it cannot go on.
 void GenerateRun::deliver(Sequence& sequence) {
   if (!sequence.finite) {
     const Place place{sequence.out.request, sequence.out.sample,
@@ -251,10 +261,13 @@ void GenerateRun::deliver(Sequence& sequence) {
              "; the weights or the adapter contain values that are not finite or far too large",
          place);
   }
+  streamTokens(sequence);
   if (!sequence.done) return;
+  keepCache(sequence);
   stats_.newTokens += static_cast<int64_t>(sequence.out.ids.size());
   ended_ += 1;
   sequence.shared.reset();
+  requests_.sampleEnded(static_cast<size_t>(sequence.out.request));
   onSequence_(std::move(sequence.out));
 }
 
@@ -264,8 +277,8 @@ bool GenerateRun::reportIsDue() const {
 
 void GenerateRun::report(int64_t promptTokens) {
   if (cancel_.requested() || !reportIsDue()) return;
-  GenerateProgress progress{.ended = ended_, .promptTokens = promptTokens, .inFlight = {}};
-  for (const GenerateRequest& request : requests_) progress.total += request.numSamples;
+  GenerateProgress progress{
+      .ended = ended_, .total = requests_.samples(), .promptTokens = promptTokens, .inFlight = {}};
   for (const Sequence& sequence : slots_) {
     if (sequence.done) continue;
     const GeneratedSequence& out = sequence.out;
@@ -277,27 +290,46 @@ void GenerateRun::report(int64_t promptTokens) {
   reported_ = Clock::now();
 }
 
+void GenerateRun::endEarly(Sequence& sequence) {
+  sequence.out.finish = FinishReason::kCancelled;
+  sequence.done = true;
+  deliver(sequence);
+}
+
+// Delivers the samples of a request from `from` on, none of which is in a slot.
+void GenerateRun::neverStarted(size_t request, int64_t from) {
+  const int64_t samples = requests_.samplesOf(request);
+  if (from < samples) requests_.limitSamples(request, from);
+  for (int64_t sample = from; sample < samples; ++sample) {
+    GeneratedSequence out;
+    out.request = static_cast<int64_t>(request);
+    out.sample = sample;
+    out.finish = FinishReason::kCancelled;
+    ended_ += 1;
+    requests_.sampleEnded(request);
+    onSequence_(std::move(out));
+  }
+}
+
+void GenerateRun::cancelRequest(size_t request) {
+  if (!requests_.isLeft(request)) return;
+  for (Sequence& sequence : slots_) {
+    if (!sequence.done && sequence.out.request == static_cast<int64_t>(request)) endEarly(sequence);
+  }
+  const bool inGroup = !group_.empty() && request == group_.request;
+  const bool waits = request >= nextRequest_ || (!group_.empty() && request > group_.request);
+  if (inGroup || waits) neverStarted(request, inGroup ? group_.sample : 0);
+}
+
 // Delivers every unfinished sequence: first those in slots, then those not started.
 void GenerateRun::cancelRest() {
   for (Sequence& sequence : slots_) {
-    if (sequence.done) continue;
-    sequence.out.finish = FinishReason::kCancelled;
-    sequence.done = true;
-    deliver(sequence);
+    if (!sequence.done) endEarly(sequence);
   }
-  auto neverStarted = [&](size_t request, int64_t from) {
-    for (int64_t sample = from; sample < requests_[request].numSamples; ++sample) {
-      GeneratedSequence out;
-      out.request = static_cast<int64_t>(request);
-      out.sample = sample;
-      out.finish = FinishReason::kCancelled;
-      onSequence_(std::move(out));
-    }
-  };
   for (size_t r = group_.request; r < group_.end; ++r) {
     neverStarted(r, r == group_.request ? group_.sample : 0);
   }
-  for (size_t r = nextRequest_; r < requests_.size(); ++r) neverStarted(r, 0);
+  for (size_t r = nextRequest_; r < requests_.end(); ++r) neverStarted(r, 0);
 }
 
 GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& requests,
@@ -305,9 +337,21 @@ GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& r
                        const std::function<void(GeneratedSequence&&)>& onSequence,
                        const Cancel& cancel) {
   const c10::NoGradGuard noGrad;
-  checkRequests(model, requests, options);
+  checkOptions(options);
+  for (size_t i = 0; i < requests.size(); ++i) checkRequest(model, i, requests[i]);
   const c10::OptionalDeviceGuard guard(model.device);
-  return GenerateRun(model, requests, options, onSequence, cancel).run();
+  return GenerateRun(model, requests, nullptr, options, onSequence, cancel).run();
+}
+
+GenerateStats decodeArrivals(const Model& model, const OpenDecoder& open,
+                             const GenerateOptions& options,
+                             const std::function<void(GeneratedSequence&&)>& onSequence,
+                             const Cancel& cancel) {
+  const c10::NoGradGuard noGrad;
+  checkOptions(options);
+  checkOpenDecoder(model, open);
+  const c10::OptionalDeviceGuard guard(model.device);
+  return GenerateRun(model, {}, &open, options, onSequence, cancel).run();
 }
 
 }  // namespace acoer

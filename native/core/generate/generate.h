@@ -32,6 +32,14 @@ struct GenerateProgress {
   std::vector<int32_t> inFlight;
 };
 
+// Tokens that a sequence has made since the last ones that were handed out.
+struct NewTokens {
+  int64_t request = 0;
+  int64_t sample = 0;
+  std::vector<int32_t> ids;
+  std::vector<double> logprobs;
+};
+
 struct GenerateOptions {
   int64_t maxSlots = 64;  // most sequences decoded together; kvBytes may allow fewer
   int64_t kvBytes = 0;    // limit of the KV cache; 0: a share of the free memory
@@ -40,6 +48,9 @@ struct GenerateOptions {
   // progressEveryMs, and not once the call is cancelled. Empty: nobody is told.
   std::function<void(GenerateProgress&&)> onProgress = nullptr;
   double progressEveryMs = 250;
+  // Called on the same thread when the host has seen new tokens of a sequence, before the sequence
+  // itself is handed out. Empty: sequences are handed out whole only.
+  std::function<void(NewTokens&&)> onTokens = nullptr;
 };
 
 enum class FinishReason { kStop, kLength, kCancelled };
@@ -56,6 +67,7 @@ struct GeneratedSequence {
 
 struct GenerateStats {
   int64_t promptTokens = 0;  // prefilled, each prompt once
+  int64_t keptTokens = 0;    // of prompts, taken from caches that were kept instead
   int64_t newTokens = 0;
   int64_t decodeSteps = 0;
   int64_t peakSlots = 0;
@@ -73,5 +85,34 @@ GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& r
                        const GenerateOptions& options,
                        const std::function<void(GeneratedSequence&&)>& onSequence,
                        const Cancel& cancel);
+
+// What has come to an open decoder since it asked last.
+struct Arrivals {
+  std::vector<GenerateRequest> requests;  // numbered on from those before, the first is 0
+  std::vector<int64_t> cancelled;         // numbers of requests that are to end
+  bool closed = false;                    // nothing more will come
+};
+
+// A decoder that takes requests while it decodes others.
+struct OpenDecoder {
+  std::vector<const Policy*> policies;  // that requests may name; null: the base
+  int64_t positions = 0;                // most of a request: its prompt and its new tokens
+  int64_t keepBytes = 0;                // for caches of ended sequences, which prompts may continue
+  std::function<void()> onOpen;         // called once there is room
+  // Called before every step; waits for something to come if there is nothing to `decode`.
+  std::function<Arrivals(bool wait)> arrivals;
+  std::function<void(int64_t request, const EngineError& why)> onRefused;
+};
+
+// The most stop ids of a request to an open decoder.
+constexpr int64_t kMostStopIds = 64;
+
+// Runs until the decoder is closed and all its requests have ended, in every other way like
+// generate(), which gives the same tokens. A request that is not allowed is refused and the others
+// go on.
+GenerateStats decodeArrivals(const Model& model, const OpenDecoder& open,
+                             const GenerateOptions& options,
+                             const std::function<void(GeneratedSequence&&)>& onSequence,
+                             const Cancel& cancel);
 
 }  // namespace acoer

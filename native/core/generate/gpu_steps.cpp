@@ -43,18 +43,14 @@ GpuSteps::Part GpuSteps::addPart(int64_t count) {
 }
 
 GpuSteps::GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decoder,
-                   const KvCache& cache, const std::vector<GenerateRequest>& requests, int64_t rows)
+                   const KvCache& cache, const DecoderNeeds& needs, int64_t rows)
     : model_(model),
       kernels_(kernels),
       decoder_(decoder),
       cache_(cache),
-      capacity_(roundedUp(rows)) {
-  for (const GenerateRequest& request : requests) {
-    const auto begin = static_cast<int32_t>(stopIds_.size());
-    stopIds_.insert(stopIds_.end(), request.stopIds.begin(), request.stopIds.end());
-    stopsOf_.emplace_back(begin, static_cast<int32_t>(stopIds_.size()));
-    penalties_ = penalties_ || request.sampling.repetitionPenalty != 1;
-  }
+      capacity_(roundedUp(rows)),
+      penalties_(needs.penalties),
+      stopRoom_(needs.stopIds) {
   const int64_t vocab = model.spec.vocabSize, N = capacity_;
   samplers_ = addPart<cuda::SamplerRow>(N);
   sequences_ = addPart<cuda::SequenceState>(N);
@@ -62,7 +58,7 @@ GpuSteps::GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decod
   slots_ = addPart<int32_t>(N);
   positions_ = addPart<int32_t>(N);
   place_ = addPart<int32_t>(1);
-  stops_ = addPart<int32_t>(static_cast<int64_t>(stopIds_.size()));
+  stops_ = addPart<int32_t>(N * stopRoom_);
   seen_ = addPart<uint32_t>(penalties_ ? N * cuda::seenWords(vocab) : 0);
   state_ = deviceBytes(stateBytes_, model.device);
   stagedState_ = hostBytes(stateBytes_, model.device);
@@ -102,7 +98,7 @@ void GpuSteps::upload(const std::vector<GpuRow>& rows, const Layout& layout) {
   auto* samplers = samplers_.in<cuda::SamplerRow>(stagedState_);
   auto* sequences = sequences_.in<cuda::SequenceState>(stagedState_);
   auto *ids = ids_.in<int32_t>(stagedState_), *slots = slots_.in<int32_t>(stagedState_);
-  auto* positions = positions_.in<int32_t>(stagedState_);
+  auto *positions = positions_.in<int32_t>(stagedState_), *stops = stops_.in<int32_t>(stagedState_);
   const auto words = static_cast<size_t>(cuda::seenWords(model_.spec.vocabSize));
   for (size_t n = 0; n < static_cast<size_t>(layout.rows()); ++n) {
     const bool idle = n >= rows.size();
@@ -119,16 +115,17 @@ void GpuSteps::upload(const std::vector<GpuRow>& rows, const Layout& layout) {
     samplers[n].sample = row.sample;
     samplers[n].position = static_cast<uint64_t>(row.drawn);
     samplers[n].logitsRow = static_cast<int32_t>(n);
-    const auto [stopBegin, stopEnd] = stopsOf_[static_cast<size_t>(row.requestIndex)];
+    const std::vector<int32_t>& rowStops = row.request->stopIds;
+    const auto stopBegin = static_cast<int32_t>(static_cast<int64_t>(n) * stopRoom_);
+    std::copy(rowStops.begin(), rowStops.end(), stops + stopBegin);
     sequences[n] = {static_cast<int32_t>(row.request->maxNewTokens - row.drawn), stopBegin,
-                    stopEnd};
+                    stopBegin + static_cast<int32_t>(rowStops.size())};
     if (row.seen == nullptr) continue;
     samplers[n].seenRow = static_cast<int32_t>(n);
     uint32_t* seen = seen_.in<uint32_t>(stagedState_) + n * words;
     std::fill_n(seen, words, 0);
     for (int32_t id : *row.seen) seen[id / 32] |= 1U << id % 32;
   }
-  std::copy(stopIds_.begin(), stopIds_.end(), stops_.in<int32_t>(stagedState_));
   *place_.in<int32_t>(stagedState_) = 0;
   historyPlace_ = 0;
   // Nothing on the device still reads the staged bytes: the host has waited for the last steps.

@@ -7,7 +7,7 @@
 #include <unordered_set>
 
 #include "generate/decode.h"
-#include "generate/generate.h"
+#include "generate/plan.h"
 #include "generate/sampler.h"
 #include "kernels/gpu/graph.h"
 
@@ -38,7 +38,7 @@ class GpuSteps {
  public:
   // Allocates for up to `rows` sequences in the slots of `cache`, which is not resized afterwards.
   GpuSteps(const Model& model, const GpuKernels& kernels, Decoder& decoder, const KvCache& cache,
-           const std::vector<GenerateRequest>& requests, int64_t rows);
+           const DecoderNeeds& needs, int64_t rows);
 
   // One to kStepsPerLook tokens for each row: draws[step * rows.size() + n]. What follows the token
   // that ends a row (a stop id, the last of maxNewTokens, logits that are not finite) is to be
@@ -80,8 +80,7 @@ class GpuSteps {
   const KvCache& cache_;
   int64_t capacity_;  // rows
   bool penalties_ = false;
-  std::vector<std::pair<int32_t, int32_t>> stopsOf_;  // of each request, in stopIds_
-  std::vector<int32_t> stopIds_;
+  int64_t stopRoom_ = 0;  // ids for each row
 
   Part samplers_, sequences_, ids_, slots_, positions_, place_, stops_, seen_;
   int64_t stateBytes_ = 0;

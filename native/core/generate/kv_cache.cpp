@@ -29,12 +29,13 @@ at::Tensor range(const at::Tensor& cache, int64_t slotBegin, int64_t slots, int6
 
 // In both layouts adjacent positions of a head are one contiguous piece of memory.
 void copyOnCpu(const at::Tensor& from, int64_t fromSlot, int64_t fromPosition, const at::Tensor& to,
-               int64_t toSlot, int64_t positions) {
+               int64_t toSlot, int64_t toPosition, int64_t positions) {
   const int64_t element = from.element_size();
   const size_t bytes = static_cast<size_t>(unitsOf(from, positions) * from.stride(2) * element);
   const int64_t begin = fromSlot * from.stride(0) + unitsOf(from, fromPosition) * from.stride(2);
   const char* source = static_cast<const char*>(from.const_data_ptr()) + begin * element;
-  char* target = static_cast<char*>(to.data_ptr()) + toSlot * to.stride(0) * element;
+  const int64_t end = toSlot * to.stride(0) + unitsOf(to, toPosition) * to.stride(2);
+  char* target = static_cast<char*>(to.data_ptr()) + end * element;
   for (int64_t j = 0; j < from.size(1); ++j) {
     std::memcpy(target + j * to.stride(1) * element, source + j * from.stride(1) * element, bytes);
   }
@@ -96,12 +97,12 @@ void KvCache::resize(int64_t slots, int64_t positions, int64_t keepSlots, int64_
 }
 
 void KvCache::copySlot(const KvCache& from, int64_t fromSlot, int64_t fromPosition, int64_t toSlot,
-                       int64_t positions) {
+                       int64_t positions, int64_t toPosition) {
   if (positions == 0) return;
   const auto copyLayers = [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
-      copyOnCpu(from.keys_[i], fromSlot, fromPosition, keys_[i], toSlot, positions);
-      copyOnCpu(from.values_[i], fromSlot, fromPosition, values_[i], toSlot, positions);
+      copyOnCpu(from.keys_[i], fromSlot, fromPosition, keys_[i], toSlot, toPosition, positions);
+      copyOnCpu(from.values_[i], fromSlot, fromPosition, values_[i], toSlot, toPosition, positions);
     }
   };
   if (device_.is_cpu()) {
@@ -114,7 +115,7 @@ void KvCache::copySlot(const KvCache& from, int64_t fromSlot, int64_t fromPositi
     for (bool keys : {true, false}) {
       const at::Tensor& source = keys ? from.keys_[i] : from.values_[i];
       const at::Tensor& target = keys ? keys_[i] : values_[i];
-      range(target, toSlot, 1, 0, positions)
+      range(target, toSlot, 1, toPosition, positions)
           .copy_(range(source, fromSlot, 1, fromPosition, positions));
     }
   }

@@ -20,10 +20,10 @@ class KvCache {
 
   // Allocates new room and keeps the first keepPositions positions of the first keepSlots slots.
   void resize(int64_t slots, int64_t positions, int64_t keepSlots, int64_t keepPositions);
-  // Copies `positions` positions from fromPosition on, a multiple of 16, to the beginning of a
-  // slot, over all layers. `from` may be this cache.
+  // Copies `positions` positions from fromPosition on to a slot, from toPosition on, over all
+  // layers; both are multiples of 16. `from` may be this cache.
   void copySlot(const KvCache& from, int64_t fromSlot, int64_t fromPosition, int64_t toSlot,
-                int64_t positions);
+                int64_t positions, int64_t toPosition = 0);
 
   int64_t slots() const { return slots_; }
   int64_t positions() const { return positions_; }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/memory.h"
+#include "generate/decode.h"
 #include "ops/packed.h"
 
 namespace acoer {
@@ -24,6 +25,18 @@ std::string nameOf(size_t request) { return "generate: request " + std::to_strin
 
 // Far above any real number of samples, far below where products with it would overflow.
 constexpr int64_t kMaxSamples = int64_t{1} << 31;
+
+int64_t cacheBytes(const Model& model, const GenerateOptions& options) {
+  return options.kvBytes > 0 ? options.kvBytes
+                             : availableBytes(model.device) / 4 * freeShare(model.device).quarters;
+}
+
+// How much memory is free is not the caller's mistake.
+ErrorCode noRoom(const GenerateOptions& options) {
+  return options.kvBytes > 0 ? ErrorCode::kBadArgument : ErrorCode::kOutOfMemory;
+}
+
+}  // namespace
 
 void checkRequest(const Model& model, size_t i, const GenerateRequest& request) {
   const auto check = [i](bool holds, const char* name, const char* rule, auto value) {
@@ -60,7 +73,9 @@ void checkRequest(const Model& model, size_t i, const GenerateRequest& request) 
   }
 }
 
-}  // namespace
+bool isTooCold(const GenerateRequest& request) {
+  return request.sampling.temperature > 0 && request.sampling.temperature < 1e-6;
+}
 
 int64_t positionsNeeded(const GenerateRequest& request) {
   // The last new token is never fed back.
@@ -72,55 +87,89 @@ int64_t promptPositions(const GenerateRequest& request) {
   return KvCache::roundedPositions(static_cast<int64_t>(request.promptIds.size()) - 1);
 }
 
-void checkRequests(const Model& model, const std::vector<GenerateRequest>& requests,
-                   const GenerateOptions& options) {
+DecoderNeeds needsOf(const std::vector<GenerateRequest>& requests) {
+  DecoderNeeds needs;
+  for (const GenerateRequest& request : requests) {
+    needs.policies.push_back(request.policy);
+    needs.sequences += request.numSamples;
+    needs.longest = std::max(needs.longest, positionsNeeded(request));
+    needs.longestPrompt = std::max(needs.longestPrompt, promptPositions(request));
+    needs.stopIds = std::max(needs.stopIds, static_cast<int64_t>(request.stopIds.size()));
+    needs.penalties = needs.penalties || request.sampling.repetitionPenalty != 1;
+  }
+  needs.policies = Decoder::orderPolicies(needs.policies);
+  return needs;
+}
+
+DecoderNeeds needsOf(const OpenDecoder& open, const GenerateOptions& options) {
+  const int64_t positions = KvCache::roundedPositions(open.positions);
+  return {.policies = Decoder::orderPolicies(open.policies),
+          .sequences = options.maxSlots,
+          .longest = positions,
+          .longestPrompt = positions,
+          .stopIds = kMostStopIds,
+          .penalties = true};
+}
+
+void checkOptions(const GenerateOptions& options) {
   require(options.maxSlots >= 1, "generate: maxSlots", "at least 1",
           static_cast<double>(options.maxSlots));
   require(options.kvBytes >= 0, "generate: kvBytes", "0 (a share of the free memory) or positive",
           static_cast<double>(options.kvBytes));
   require(options.progressEveryMs >= 0 && std::isfinite(options.progressEveryMs),
           "generate: progressEveryMs", "0 or positive", options.progressEveryMs);
-  for (size_t i = 0; i < requests.size(); ++i) checkRequest(model, i, requests[i]);
 }
 
-KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& requests,
-                      const GenerateOptions& options) {
-  const FreeShare share = freeShare(model.device);
-  const int64_t bytes =
-      options.kvBytes > 0 ? options.kvBytes : availableBytes(model.device) / 4 * share.quarters;
+void checkOpenDecoder(const Model& model, const OpenDecoder& open) {
+  require(open.positions >= 1 && open.positions <= model.spec.maxPositions,
+          "openDecoder: positions",
+          "from 1 to the model's " + std::to_string(model.spec.maxPositions),
+          static_cast<double>(open.positions));
+  require(open.keepBytes >= 0, "openDecoder: keepBytes", "0 (nothing is kept) or positive",
+          static_cast<double>(open.keepBytes));
+  if (open.policies.empty()) {
+    fail(ErrorCode::kBadArgument, "openDecoder: policies is empty; null stands for the base");
+  }
+  for (const Policy* policy : open.policies) {
+    if (policy == nullptr || policy->model.get() == &model) continue;
+    fail(ErrorCode::kBadArgument, "openDecoder: a policy belongs to another model");
+  }
+}
+
+void checkFits(const Model& model, size_t number, const GenerateRequest& request,
+               const KvBudget& budget, const GenerateOptions& options) {
+  const int64_t needed = positionsNeeded(request) + promptPositions(request);
+  if (needed <= budget.positions) return;
   const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
-  KvBudget budget{bytes / perPosition, options.maxSlots,
+  fail(noRoom(options),
+       nameOf(number) + "its KV cache takes " + std::to_string(needed * perPosition) + " bytes (" +
+           std::to_string(request.promptIds.size()) + " prompt tokens, kept twice, and " +
+           std::to_string(request.maxNewTokens) + " new ones at " + std::to_string(perPosition) +
+           " bytes each) but " +
+           (options.kvBytes > 0
+                ? "kvBytes"
+                : std::string(freeShare(model.device).text) + " of the free memory") +
+           " is " + std::to_string(budget.bytes) + "; lower maxNewTokens or raise kvBytes");
+}
+
+KvBudget planKvBudget(const Model& model, const DecoderNeeds& needs,
+                      const std::vector<GenerateRequest>& requests,
+                      const GenerateOptions& options) {
+  const int64_t bytes = cacheBytes(model, options);
+  const int64_t perPosition = KvCache::bytesPerPosition(model.spec, model.dtype);
+  KvBudget budget{bytes, bytes / perPosition, options.maxSlots,
                   !model.device.is_cpu() || model.kernels != nullptr};
-  for (size_t i = 0; i < requests.size(); ++i) {
-    const int64_t needed = positionsNeeded(requests[i]) + promptPositions(requests[i]);
-    if (needed <= budget.positions) continue;
-    // How much memory is free is not the caller's mistake.
-    const ErrorCode code = options.kvBytes > 0 ? ErrorCode::kBadArgument : ErrorCode::kOutOfMemory;
-    fail(code,
-         nameOf(i) + "its KV cache takes " + std::to_string(needed * perPosition) + " bytes (" +
-             std::to_string(requests[i].promptIds.size()) + " prompt tokens, kept twice, and " +
-             std::to_string(requests[i].maxNewTokens) + " new ones at " +
-             std::to_string(perPosition) + " bytes each) but " +
-             (options.kvBytes > 0 ? "kvBytes" : std::string(share.text) + " of the free memory") +
-             " is " + std::to_string(bytes) + "; lower maxNewTokens or raise kvBytes");
+  for (size_t i = 0; i < requests.size(); ++i) checkFits(model, i, requests[i], budget, options);
+  if (!budget.fixed || needs.sequences == 0) return budget;
+  const int64_t fitting = (budget.positions - needs.longestPrompt) / needs.longest;
+  if (fitting < 1) {
+    fail(noRoom(options),
+         "generate: the longest sequence and the longest prompt of the requests take " +
+             std::to_string((needs.longest + needs.longestPrompt) * perPosition) +
+             " bytes of KV cache together, and there is room for " + std::to_string(bytes) +
+             "; generate them in several calls, lower maxNewTokens or raise kvBytes");
   }
-  if (budget.fixed && !requests.empty()) {
-    int64_t samples = 0, longest = 0, longestPrompt = 0;
-    for (const GenerateRequest& request : requests) {
-      samples += request.numSamples;
-      longest = std::max(longest, positionsNeeded(request));
-      longestPrompt = std::max(longestPrompt, promptPositions(request));
-    }
-    const int64_t fitting = (budget.positions - longestPrompt) / longest;
-    if (fitting < 1) {
-      fail(options.kvBytes > 0 ? ErrorCode::kBadArgument : ErrorCode::kOutOfMemory,
-           "generate: the longest sequence and the longest prompt of the requests take " +
-               std::to_string((longest + longestPrompt) * perPosition) +
-               " bytes of KV cache together, and there is room for " + std::to_string(bytes) +
-               "; generate them in several calls, lower maxNewTokens or raise kvBytes");
-    }
-    budget.maxSlots = std::min({budget.maxSlots, samples, fitting});
-  }
+  budget.maxSlots = std::min({budget.maxSlots, needs.sequences, fitting});
   return budget;
 }
 

@@ -8,6 +8,7 @@ namespace acoer {
 
 // Room for keys and values, in token positions.
 struct KvBudget {
+  int64_t bytes = 0;
   int64_t positions = 0;
   int64_t maxSlots = 0;
   // All slots get their room at once, for the longest request: on a GPU, where growing would leave
@@ -15,18 +16,39 @@ struct KvBudget {
   bool fixed = false;
 };
 
+// What a decoder must have room for.
+struct DecoderNeeds {
+  std::vector<const Policy*> policies;  // as Decoder::orderPolicies returns them
+  int64_t sequences = 0;                // most at a time; 0: nothing will be decoded
+  int64_t longest = 1;                  // positions of a sequence
+  int64_t longestPrompt = 0;            // positions of a prompt while its samples wait
+  int64_t stopIds = 0;                  // most of a sequence
+  bool penalties = false;               // some sequence has a repetition penalty
+};
+DecoderNeeds needsOf(const std::vector<GenerateRequest>& requests);
+DecoderNeeds needsOf(const OpenDecoder& open, const GenerateOptions& options);
+
 // Positions that a sequence of this request needs while it is decoded, rounded to the cache's unit.
 int64_t positionsNeeded(const GenerateRequest& request);
 // Positions that its prompt needs while samples of it wait for a slot.
 int64_t promptPositions(const GenerateRequest& request);
 
-// Throws kBadArgument naming the request, the field, the rule and the value.
-void checkRequests(const Model& model, const std::vector<GenerateRequest>& requests,
-                   const GenerateOptions& options);
+// Whether the sampler's kernels can tell apart too few logits at its temperature
+// (sampler_logits.cuh).
+bool isTooCold(const GenerateRequest& request);
+constexpr const char* kTooCold = "acoer's CUDA kernels need temperatures of 0 or at least 1e-6";
 
-// Throws if a request does not fit even alone: kBadArgument if options.kvBytes sets the limit, else
-// kOutOfMemory.
-KvBudget planKvBudget(const Model& model, const std::vector<GenerateRequest>& requests,
-                      const GenerateOptions& options);
+// All throw kBadArgument naming the request, the field, the rule and the value.
+void checkOptions(const GenerateOptions& options);
+void checkRequest(const Model& model, size_t number, const GenerateRequest& request);
+void checkOpenDecoder(const Model& model, const OpenDecoder& open);
+
+// Throws if a request does not fit even alone, or no sequence of an open decoder would:
+// kBadArgument if options.kvBytes sets the limit, else kOutOfMemory.
+KvBudget planKvBudget(const Model& model, const DecoderNeeds& needs,
+                      const std::vector<GenerateRequest>& requests, const GenerateOptions& options);
+// The first of these for one request.
+void checkFits(const Model& model, size_t number, const GenerateRequest& request,
+               const KvBudget& budget, const GenerateOptions& options);
 
 }  // namespace acoer

@@ -1,4 +1,5 @@
-// The inside of generate(): admission (admission.cpp) and decoding (generate.cpp).
+// The inside of generate() and decodeArrivals(): admission (admission.cpp) and decoding
+// (generate.cpp).
 #pragma once
 
 #include <chrono>
@@ -8,7 +9,9 @@
 #include "generate/decode.h"
 #include "generate/generate.h"
 #include "generate/gpu_steps.h"
+#include "generate/kept_caches.h"
 #include "generate/plan.h"
+#include "generate/requests.h"
 #include "generate/sampler.h"
 
 namespace acoer {
@@ -26,10 +29,11 @@ struct KernelChoice {
   std::string reason;
 };
 
-// The state of one generate() call: which sequences hold a slot, and which prompts wait.
+// The state of one call: which sequences hold a slot, and which prompts wait.
 class GenerateRun {
  public:
-  GenerateRun(const Model& model, const std::vector<GenerateRequest>& requests,
+  // `open`: where more requests come from; null: `requests` are all.
+  GenerateRun(const Model& model, std::vector<GenerateRequest> requests, const OpenDecoder* open,
               const GenerateOptions& options,
               const std::function<void(GeneratedSequence&&)>& onSequence, const Cancel& cancel);
   GenerateStats run();
@@ -41,6 +45,7 @@ class GenerateRun {
     int64_t policy = 0;
     int32_t nextId = 0;                               // the token the next step feeds
     int64_t nextPosition = 0;                         // and its position
+    size_t seenTokens = 0;                            // of out.ids, handed to onTokens
     bool done = false;                                // its tokens are complete
     bool finite = true;                               // the logits of its next token
     std::optional<std::unordered_set<int32_t>> seen;  // only with a repetition penalty
@@ -69,6 +74,15 @@ class GenerateRun {
   const GenerateRequest& requestOf(const Sequence& s) const {
     return requests_[static_cast<size_t>(s.out.request)];
   }
+  GenerateRun(const Model& model, DecoderNeeds needs, std::vector<GenerateRequest>&& requests,
+              const OpenDecoder* open, const GenerateOptions& options,
+              const std::function<void(GeneratedSequence&&)>& onSequence, const Cancel& cancel);
+  void takeArrivals();
+  void checkArrival(const GenerateRequest& request) const;
+  void admit(GenerateRequest&& request);
+  bool isIdle() const {
+    return slots_.empty() && group_.empty() && nextRequest_ == requests_.end();
+  }
   // The number that keys the sequence's random numbers.
   uint64_t sampleNumber(const Sequence& s) const {
     return static_cast<uint64_t>(requestOf(s).firstSample) + static_cast<uint64_t>(s.out.sample);
@@ -81,6 +95,8 @@ class GenerateRun {
   int64_t longestOwnLive() const;
   bool prepareGroup();
   void prefillGroup();
+  void skipCancelled();
+  void keepCache(const Sequence& sequence);
   bool enterable();
   Sequence makeSequence();
   std::shared_ptr<const KvCache> sharePrompt(int64_t prompt, int64_t positions);
@@ -101,21 +117,27 @@ class GenerateRun {
   void deliver(Sequence& sequence);
   bool reportIsDue() const;
   void report(int64_t promptTokens);
+  void streamTokens(Sequence& sequence) const;
+  void endEarly(Sequence& sequence);
+  void neverStarted(size_t request, int64_t from);
+  void cancelRequest(size_t request);
   void cancelRest();
 
   const Model& model_;
-  const std::vector<GenerateRequest>& requests_;
+  Requests requests_;
+  const OpenDecoder* open_;
+  bool closed_;  // no more requests will come
   const GenerateOptions& options_;
   const std::function<void(GeneratedSequence&&)>& onSequence_;
   const Cancel& cancel_;
   KvBudget budget_;
   std::vector<const Policy*> policies_;
-  std::vector<int64_t> policyOf_;  // per request
   KernelChoice kernels_;
   Decoder decoder_;
   KvCache cache_;
   std::unique_ptr<GpuSteps> gpuSteps_;  // with CUDA kernels
-  int64_t sharedPositions_ = 0;         // of all shared prompts that are kept
+  KeptCaches kept_;
+  int64_t sharedPositions_ = 0;  // of all shared prompts that are held
   std::vector<Sequence> slots_;
   size_t nextRequest_ = 0;  // the first not yet in a group
   PrefilledGroup group_;

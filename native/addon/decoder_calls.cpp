@@ -1,0 +1,118 @@
+// An open decoder: one long call on the engine thread, and the requests that reach it meanwhile.
+#include "engine_wrap.h"
+#include "inbox.h"
+#include "to_js.h"
+
+namespace acoer {
+namespace {
+
+struct DecoderArgs {
+  int64_t model = 0;
+  std::vector<std::optional<int64_t>> policies{};
+  OpenDecoder open{};
+  GenerateOptions options{};
+  std::shared_ptr<Inbox> inbox{};
+};
+
+Arrivals arrivalsOf(Inbox::Content&& content, const Session& session) {
+  Arrivals arrivals{.cancelled = std::move(content.cancelled), .closed = content.closed};
+  for (HandledRequest& handled : content.requests) {
+    handled.request.policy = session.policyOrBase(handled.policy);
+    arrivals.requests.push_back(std::move(handled.request));
+  }
+  return arrivals;
+}
+
+Pack runDecoder(DecoderArgs args, CallContext& call) {
+  const Model& model = *call.session.model(args.model);
+  for (const auto& handle : args.policies) {
+    args.open.policies.push_back(call.session.policyOrBase(handle));
+  }
+  args.open.onOpen = [&call] {
+    call.emit([](Napi::Env env) { return decoderEvent(env, "open"); });
+  };
+  args.open.arrivals = [&](bool wait) {
+    return arrivalsOf(args.inbox->take(wait, call.cancel), call.session);
+  };
+  args.open.onRefused = [&call](int64_t request, const EngineError& error) {
+    call.emit([request, failure = Failure{errorCodeName(error.code()), error.what(), {}}](
+                  Napi::Env env) { return refusedEvent(env, request, toError(env, failure)); });
+  };
+  args.options.onTokens = [&call](NewTokens&& tokens) {
+    call.emit([tokens = std::move(tokens)](Napi::Env env) { return toJs(env, tokens); });
+  };
+  const auto emit = [&call](GeneratedSequence&& sequence) {
+    call.emit([sequence = std::move(sequence)](Napi::Env env) {
+      auto event = decoderEvent(env, "sequence");
+      event["sequence"] = toJs(env, sequence);
+      return event;
+    });
+  };
+  const GenerateStats stats = decodeArrivals(model, args.open, args.options, emit, call.cancel);
+  call.cancel.check();  // unfinished sequences were emitted; the call itself is rejected
+  return [stats](Napi::Env env) { return toJs(env, stats); };
+}
+
+}  // namespace
+
+// openDecoder(
+//   args: { model: ModelId; policies: (PolicyId | null)[]; positions: number; maxSlots: number;
+//           kvBytes: number; keepBytes: number; job: number },
+//   onEvent: (event: NativeDecoderEvent) => void,
+// ): Promise<NativeGenerateStats>
+Napi::Value EngineWrap::openDecoder(const Info& info) {
+  return start(info, [this, &info](const Fields& fields) {
+    DecoderArgs args{.model = fields.count("model"), .policies = fields.handles("policies")};
+    args.open.positions = fields.integer("positions");
+    args.open.keepBytes = fields.integer("keepBytes");
+    args.options.maxSlots = fields.integer("maxSlots");
+    args.options.kvBytes = fields.integer("kvBytes");
+    if (!info[1].IsFunction()) fail(ErrorCode::kBadArgument, "onEvent must be a function");
+    const int64_t job = fields.count("job");
+    args.inbox = std::make_shared<Inbox>();
+    std::erase_if(inboxes_, [](const auto& entry) { return entry.second.expired(); });
+    inboxes_[job] = args.inbox;
+    return Request{
+        .job = job,
+        .callback = Napi::Persistent(info[1].As<Napi::Function>()),
+        .work = [args = std::move(args)](CallContext& call) { return runDecoder(args, call); }};
+  });
+}
+
+std::shared_ptr<Inbox> EngineWrap::inboxOf(int64_t job) {
+  const auto found = inboxes_.find(job);
+  auto inbox = found == inboxes_.end() ? nullptr : found->second.lock();
+  if (inbox == nullptr) fail(ErrorCode::kDisposed, "the decoder was closed");
+  return inbox;
+}
+
+// addRequests(args: { job: number; requests: NativeGenerateRequest[] }): void
+Napi::Value EngineWrap::addRequests(const Info& info) {
+  return guarded(info.Env(), [&] {
+    const Fields args(info[0], "args");
+    std::vector<HandledRequest> requests;
+    for (const Fields& request : args.objects("requests")) requests.push_back(readRequest(request));
+    inboxOf(args.count("job"))->add(std::move(requests));
+    return info.Env().Undefined();
+  });
+}
+
+// cancelRequest(args: { job: number; request: number }): void
+Napi::Value EngineWrap::cancelRequest(const Info& info) {
+  return guarded(info.Env(), [&] {
+    const Fields args(info[0], "args");
+    inboxOf(args.count("job"))->cancel(args.count("request"));
+    return info.Env().Undefined();
+  });
+}
+
+// closeDecoder(args: { job: number }): void
+Napi::Value EngineWrap::closeDecoder(const Info& info) {
+  return guarded(info.Env(), [&] {
+    const Fields args(info[0], "args");
+    inboxOf(args.count("job"))->close();
+    return info.Env().Undefined();
+  });
+}
+
+}  // namespace acoer

@@ -1,0 +1,52 @@
+#include "generate/kept_caches.h"
+
+#include <algorithm>
+
+namespace acoer {
+namespace {
+
+// Fewer positions than this are prefilled as fast as they are copied.
+constexpr int64_t kFewestPositions = 16;
+
+int64_t sharedBeginning(const std::vector<int32_t>& a, const std::vector<int32_t>& b) {
+  const auto [end, _] = std::mismatch(a.begin(), a.end(), b.begin(), b.end());
+  return end - a.begin();
+}
+
+}  // namespace
+
+KeptCaches::Prefix KeptCaches::longest(int64_t policy, const std::vector<int32_t>& promptIds) {
+  auto best = all_.end();
+  int64_t positions = kFewestPositions - 1;
+  for (auto kept = all_.begin(); kept != all_.end(); ++kept) {
+    if (kept->policy != policy) continue;
+    const int64_t shared =
+        std::min(sharedBeginning(kept->ids, promptIds), static_cast<int64_t>(promptIds.size()) - 1);
+    if (shared <= positions) continue;
+    best = kept;
+    positions = shared;
+  }
+  if (best == all_.end()) return {};
+  all_.splice(all_.end(), all_, best);
+  return {&best->cache, positions};
+}
+
+void KeptCaches::drop(std::list<Kept>::iterator kept) {
+  taken_ -= kept->cache.positions();
+  all_.erase(kept);
+}
+
+void KeptCaches::keep(int64_t policy, std::vector<int32_t> ids, KvCache&& cache) {
+  for (auto kept = all_.begin(); kept != all_.end();) {
+    const auto next = std::next(kept);
+    const bool isContinued = kept->policy == policy && sharedBeginning(kept->ids, ids) ==
+                                                           static_cast<int64_t>(kept->ids.size());
+    if (isContinued) drop(kept);
+    kept = next;
+  }
+  taken_ += cache.positions();
+  all_.push_back({policy, std::move(ids), std::move(cache)});
+  while (taken_ > limit_) drop(all_.begin());
+}
+
+}  // namespace acoer
