@@ -31,7 +31,7 @@ export interface GenerationBatch {
  * @throws NonFiniteError when logits, an advantage or a log-prob is not finite
  */
 export async function makeGenerationBatch(context: LoopContext, state: LoopState): Promise<GenerationBatch> {
-  const { config, watch } = context;
+  const { config, watch, ranks } = context;
   const started = performance.now();
   const wanted = config.promptsPerStep * config.stepsPerGeneration;
   const { prompts, cursor } = await watch.phase('generate', () => nextPrompts(context, state.cursor, wanted));
@@ -40,7 +40,7 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
   const generated = performance.now();
   const maxLength = config.maxCompletionLength;
   const { formatWeight, rewardTimeoutMs: timeoutMs } = config;
-  const settings = { step: state.step, maxLength, formatWeight, timeoutMs, watch };
+  const settings = { step: state.step, maxLength, formatWeight, timeoutMs, watch, ranks };
   const before = state.rewardStates;
   // A user's reward may take long; ending the run does not wait for it.
   const reward = <T>(work: () => Promise<T>) =>
@@ -74,10 +74,11 @@ function makeSamples(
   { rewards }: BatchRewards,
   advantages: BatchAdvantages,
 ): Sample[] {
+  let next = 0;
   return groups.flatMap((group, g) => {
     const graded = isGraded(group);
-    return group.rollouts.map((rollout, s): Sample => {
-      const index = g * config.numGenerations + s;
+    return group.rollouts.map((rollout): Sample => {
+      const index = next++;
       const masked = !graded || (config.maskTruncatedCompletions && isTruncated(rollout));
       return {
         promptIndex: group.prompt.index,

@@ -3,6 +3,7 @@ import type { KnownMetrics } from '../metric-names';
 import { finiteNumbers } from '../json';
 import { makeGenerationBatch, type GenerationBatch } from './batch';
 import { updatesPerGeneration, type LoopContext, type LoopPosition } from './context';
+import { lowestLimits } from './memory';
 import { costMetrics, generationMetrics, updateMetrics } from './metrics';
 import { refusedGeneration, refusedUpdate } from './refused';
 import type { OpenBatch } from './sample';
@@ -12,6 +13,12 @@ import { updateOnSlice } from './update';
 function opened(context: LoopContext, batch: GenerationBatch): OpenBatch {
   const { finite: metrics } = finiteNumbers(generationMetrics(context, batch));
   return { samples: batch.samples, tokens: batch.tokens, metrics, updatesDone: 0 };
+}
+
+/** Work is cut by the same limits on every rank, so that one stored state serves all of them. */
+async function agreeOnLimits({ ranks, memory }: LoopContext): Promise<void> {
+  const learnt = await ranks.gather('the memory limits', () => Promise.resolve(memory.state()));
+  memory.restore(lowestLimits(learnt));
 }
 
 /** The next update from `batch`. @param generated the same batch, if this step generated it */
@@ -25,6 +32,7 @@ async function updateStep(
   const update = await updateOnSlice(context, batch, slice, state);
   const index = state.step + 1;
   const memory = await context.watch.phase('optimizer', () => context.engine.memory());
+  await agreeOnLimits(context);
   const cost = costMetrics(context, generated, update, memory);
   const own: KnownMetrics = { step: index, ...updateMetrics(context, update) };
   const metrics = { ...own, ...batch.metrics, ...cost };
@@ -49,11 +57,7 @@ async function nextStep(context: LoopContext, position: LoopPosition): Promise<L
   return updateStep(context, position, opened(context, generated), generated);
 }
 
-/**
- * The updates from `start` to `maxSteps`, each made on demand: every slice of a batch in turn,
- * `numIterations` times. A step whose numbers are not finite is yielded with its `refusal`.
- */
-export async function* trainSteps(context: LoopContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
+async function* stepsFrom(context: LoopContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
   let position = start;
   context.memory.restore(position.state.memory);
   while (position.state.step < context.config.maxSteps) {
@@ -62,5 +66,23 @@ export async function* trainSteps(context: LoopContext, start: LoopPosition): As
     const step = await nextStep(context, position);
     ({ position } = step);
     yield step;
+  }
+}
+
+/**
+ * The updates from `start` to `maxSteps`, each made on demand: every slice of a batch in turn,
+ * `numIterations` times. A step whose numbers are not finite is yielded with its `refusal`.
+ */
+export async function* trainSteps(context: LoopContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
+  const { ranks } = context;
+  let failure: unknown;
+  try {
+    const state = await ranks.fromFirst('starting', () => Promise.resolve(start.state));
+    yield* stepsFrom(context, { ...start, state });
+  } catch (error) {
+    failure = error;
+    throw error;
+  } finally {
+    await ranks.leave(failure);
   }
 }

@@ -2,6 +2,7 @@
 import type { Config } from '../config';
 import { DEFAULT_SLOTS, SlotLimit, untilItFits } from '../sampling';
 import { AcoerError, errorMessage } from '../errors';
+import { minimum } from '../statistics';
 import { packByTokens, sampleTokens, type Tokens } from '../packing';
 
 /** Limits found after running out of memory; null: the configured one has held so far. Plain JSON. */
@@ -26,6 +27,18 @@ const ABOUT_MEMORY = [
 export function stillLearnt(learnt: LearntLimits | undefined, before: Config, config: Config): LearntLimits {
   const changed = ABOUT_MEMORY.some((name) => (before[name] ?? null) !== config[name]);
   return changed ? NOTHING_LEARNT : (learnt ?? NOTHING_LEARNT);
+}
+
+/** The limits that hold where all of `learnt` do. */
+export function lowestLimits(learnt: readonly LearntLimits[]): LearntLimits {
+  const lowest = (limits: (number | null)[]) => {
+    const known = limits.filter((limit) => limit !== null);
+    return known.length === 0 ? null : minimum(known);
+  };
+  return {
+    microBatchTokens: lowest(learnt.map(({ microBatchTokens }) => microBatchTokens)),
+    maxSlots: lowest(learnt.map(({ maxSlots }) => maxSlots)),
+  };
 }
 
 export type MemoryPhase = 'rollout' | 'scoring' | 'training' | 'evaluation';

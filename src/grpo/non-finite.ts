@@ -52,19 +52,27 @@ export function describeNonFinite({ what, promptIndex, sample, token }: NonFinit
   return `${what} ${what.endsWith('logits') ? 'are' : 'is'} not finite${at}`;
 }
 
-/** Runs `work` on every rank; a number that is not finite on one of them is an error on all. */
-export async function onEveryRank<T>(ranks: Ranks, work: () => Promise<T>): Promise<T> {
-  let made: { value: T } | null = null;
+/**
+ * Runs `work` on every rank. Returns what each made, in rank order.
+ * @throws NonFiniteError on every rank if a number was not finite on one; otherwise as `Ranks.gather`
+ */
+export async function onEveryRank<T>(ranks: Ranks, what: string, work: () => Promise<T>): Promise<T[]> {
+  type Share = { made: T } | Pick<NonFiniteError, 'found' | 'evidence'>;
   let own: NonFiniteError | null = null;
-  try {
-    made = { value: await work() };
-  } catch (error) {
-    if (!(error instanceof NonFiniteError)) throw error;
-    own = error;
-  }
-  const [first] = await ranks.gather(own === null ? [] : [{ found: own.found, evidence: own.evidence }]);
-  if (first !== undefined) throw own ?? new NonFiniteError(first.found, first.evidence);
-  return made!.value;
+  const shares = await ranks.gather(what, async (): Promise<Share> => {
+    try {
+      return { made: await work() };
+    } catch (error) {
+      if (!(error instanceof NonFiniteError)) throw error;
+      own = error;
+      return { found: error.found, evidence: error.evidence };
+    }
+  });
+  return shares.map((share, rank) => {
+    if ('made' in share) return share.made;
+    // All ranks refuse the step for the same number; the rank that found it still has the cause.
+    throw rank === ranks.rank ? own! : new NonFiniteError(share.found, share.evidence);
+  });
 }
 
 const placeOf = ({ promptIndex, sample }: Sample) => ({ promptIndex, sample });

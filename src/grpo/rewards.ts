@@ -2,6 +2,7 @@
 import { isPromise, late, withinTime, withTimeout, type Work } from '../deadline';
 import { AcoerError, errorMessage } from '../errors';
 import { copiedProblem } from '../judges';
+import { Ranks, shareOf } from '../ranks';
 import type { RewardScore, RewardView, WeightedReward } from '../rewards/types';
 import type { Group, Prompt, Reward, Rollout } from '../types';
 import { completionName, type BatchRewards } from './sample';
@@ -13,6 +14,8 @@ export interface RewardSettings {
   formatWeight: number;
   timeoutMs: number;
   watch?: Watch;
+  /** Each scores its share of the completions. Default: this process is the only one. */
+  ranks?: Ranks;
 }
 
 const place = ({ prompt, sample }: Rollout) => completionName(prompt, sample);
@@ -137,6 +140,27 @@ function copiedGroups(groups: readonly Group[]): Group[] {
   });
 }
 
+/** The values of each reward for this rank's share of the completions; every call sees the whole batch. */
+async function scoreShare(
+  ranks: Ranks,
+  groups: readonly Group[],
+  weighted: readonly WeightedReward[],
+  states: Readonly<Record<string, unknown>>,
+  { step, maxLength, timeoutMs, watch }: RewardSettings,
+): Promise<number[][]> {
+  const values: number[][] = [];
+  for (const entry of weighted) {
+    const state = states[entry.reward.name];
+    const batch = copiedGroups(groups);
+    const calls = batch.flatMap((group) =>
+      group.rollouts.map((rollout) => ({ rollout, view: { step, maxLength, group, batch, state } })),
+    );
+    const scores = await scoreCalls(entry, shareOf(ranks, calls), timeoutMs, watch);
+    values.push(scores.map(({ value }) => value));
+  }
+  return values;
+}
+
 /** Scores one generated batch with the rewards' states as they were before it. */
 export async function scoreBatch(
   groups: readonly Group[],
@@ -144,23 +168,20 @@ export async function scoreBatch(
   states: Readonly<Record<string, unknown>>,
   settings: RewardSettings,
 ): Promise<BatchRewards> {
-  const { step, maxLength, formatWeight, timeoutMs, watch } = settings;
+  const { formatWeight, ranks = new Ranks() } = settings;
+  const shares = await ranks.gather('the rewards', () =>
+    scoreShare(ranks, groups, weighted, states, settings),
+  );
   const rollouts = groups.flatMap((group) => group.rollouts);
   const rewards: Reward[] = rollouts.map(() => ({ total: 0, parts: {} }));
   const perFunction: Record<string, Float64Array> = {};
   const weights: Record<string, number> = {};
-  for (const entry of weighted) {
-    const { name } = entry.reward;
-    const state = states[name];
-    const batch = copiedGroups(groups);
-    const calls = batch.flatMap((group) =>
-      group.rollouts.map((rollout) => ({ rollout, view: { step, maxLength, group, batch, state } })),
-    );
-    const scores = await scoreCalls(entry, calls, timeoutMs, watch);
-    weights[name] = entry.weight;
-    perFunction[name] = Float64Array.from(scores, (score) => score.value);
-    scores.forEach((score, i) => addPart(rewards[i]!, name, score.value, entry.weight));
-  }
+  weighted.forEach(({ reward: { name }, weight }, k) => {
+    const values = shares.flatMap((share) => share[k]!);
+    weights[name] = weight;
+    perFunction[name] = Float64Array.from(values);
+    values.forEach((value, i) => addPart(rewards[i]!, name, value, weight));
+  });
   if (formatWeight > 0) {
     weights.format = formatWeight;
     perFunction.format = Float64Array.from(rollouts, ({ format }) => (format ? 1 : 0));
@@ -180,8 +201,22 @@ function observed<T>(observe: () => Work<T>, timeoutMs: number): Promise<T> {
   return withTimeout(begun.value, timeoutMs);
 }
 
-/** The rewards' states after the batch: the one place where a controller advances. */
+/**
+ * The rewards' states after the batch: the one place where a controller advances. The first rank observes, so
+ * that no two ranks can have two states.
+ */
 export async function observeBatch(
+  groups: readonly Group[],
+  weighted: readonly WeightedReward[],
+  states: Readonly<Record<string, unknown>>,
+  settings: RewardSettings,
+): Promise<Record<string, unknown>> {
+  const { ranks = new Ranks() } = settings;
+  return ranks.fromFirst('observing the batch', () => statesAfter(ranks, groups, weighted, states, settings));
+}
+
+async function statesAfter(
+  { size }: Ranks,
   groups: readonly Group[],
   weighted: readonly WeightedReward[],
   states: Readonly<Record<string, unknown>>,
@@ -193,7 +228,9 @@ export async function observeBatch(
       watch?.note(() => `reward "${reward.name}" observes the batch`);
       const batch = copiedGroups(groups);
       const observe = () => reward.observe(states[reward.name], { step, maxLength, batch });
-      next[reward.name] = await (reward.keepsTime ? observe() : observed(observe, timeoutMs));
+      const state = await (reward.keepsTime ? observe() : observed(observe, timeoutMs));
+      // What cannot be sent to the other ranks must fail here, where the reward is known.
+      next[reward.name] = size > 1 ? structuredClone(state) : state;
     } catch (cause) {
       const message = `Reward "${reward.name}" failed to observe the batch of step ${step + 1}: ${errorMessage(cause)}`;
       throw new AcoerError('REWARD_FAILED', message, { cause });

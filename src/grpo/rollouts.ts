@@ -80,9 +80,13 @@ export async function sampleGroups(
   seed: number | bigint,
 ): Promise<SampledGroups> {
   const { ranks } = context;
-  const own = await onEveryRank(ranks, () => sampleShare(context, shareOf(ranks, prompts), seed));
-  const [newTokens] = await ranks.sum([own.newTokens]);
-  return { groups: await ranks.gather(own.groups), newTokens: newTokens! };
+  const shares = await onEveryRank(ranks, 'sampling', () =>
+    sampleShare(context, shareOf(ranks, prompts), seed),
+  );
+  return {
+    groups: shares.flatMap(({ groups }) => groups),
+    newTokens: shares.reduce((sum, share) => sum + share.newTokens, 0),
+  };
 }
 
 /** The groups of this rank's prompts. */

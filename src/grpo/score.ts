@@ -39,7 +39,7 @@ export async function addLogprobs(context: ScoreContext, samples: readonly Sampl
     });
   // With the log-probs of the training pass, dropout would be part of the correction's ratio.
   const corrected = config.importanceSamplingCorrection !== null && config.loraDropout > 0;
-  const scored = await onEveryRank(ranks, async () => {
+  const scored = await onEveryRank(ranks, 'scoring', async () => {
     if (updatesPerGeneration(config) > 1 || corrected) await scoreAll("the policy's", 'oldLogprobs', policy);
     if (config.beta !== 0)
       await scoreAll(
@@ -49,5 +49,5 @@ export async function addLogprobs(context: ScoreContext, samples: readonly Sampl
       );
     return own.map(({ oldLogprobs, refLogprobs }) => ({ oldLogprobs, refLogprobs }));
   });
-  (await ranks.gather(scored)).forEach((values, i) => Object.assign(used[i]!, values));
+  scored.flat().forEach((values, i) => Object.assign(used[i]!, values));
 }

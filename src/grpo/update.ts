@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import { errorCode } from '../errors';
 import { entropyThreshold } from '../losses';
-import { shareOf, type Ranks } from '../ranks';
+import { shareOf } from '../ranks';
 import { streamSeed } from '../rng';
 import { samplingSeed, type LoopState, type UpdateContext } from './context';
 import { lossPass, type PassOptions, type SampleResult } from './loss';
@@ -76,8 +76,11 @@ async function accumulateAll(
     }
   };
   try {
-    await onEveryRank(ranks, () => memory.inBins('training', live, pass, restart));
-    await gatherResults(ranks, total);
+    const shares = await onEveryRank(ranks, 'training', async () => {
+      await memory.inBins('training', live, pass, restart);
+      return shareResults(total);
+    });
+    mergeResults(total, shares);
     return true;
   } catch (error) {
     await policy.zeroGradients();
@@ -87,15 +90,26 @@ async function accumulateAll(
   }
 }
 
-/** Replaces the sums and results of this rank by those of all ranks. */
-async function gatherResults(ranks: Ranks, total: UpdateResult): Promise<void> {
-  const { samples, results } = total;
+/** What a rank's passes gave. */
+interface ShareResults extends Pick<UpdateResult, 'loss' | 'klSum' | 'entropySum'> {
+  /** By the place of the sample in the slice. */
+  results: { place: number; result: SampleResult }[];
+}
+
+function shareResults({ samples, results, loss, klSum, entropySum }: UpdateResult): ShareResults {
   const places = new Map(samples.map((sample, i) => [sample, i]));
   const own = [...results].map(([sample, result]) => ({ place: places.get(sample)!, result }));
-  const all = await ranks.gather(own);
-  total.results = new Map(all.map(({ place, result }) => [samples[place]!, result]));
-  const [loss, klSum, entropySum] = await ranks.sum([total.loss, total.klSum, total.entropySum]);
-  Object.assign(total, { loss, klSum, entropySum });
+  return { loss, klSum, entropySum, results: own };
+}
+
+/** Replaces the sums and results of this rank by those of all ranks. */
+function mergeResults(total: UpdateResult, shares: readonly ShareResults[]): void {
+  const sum = (value: (share: ShareResults) => number) => shares.map(value).reduce((a, b) => a + b);
+  total.loss = sum(({ loss }) => loss);
+  total.klSum = sum(({ klSum }) => klSum);
+  total.entropySum = sum(({ entropySum }) => entropySum);
+  const all = shares.flatMap(({ results }) => results);
+  total.results = new Map(all.map(({ place, result }) => [total.samples[place]!, result]));
 }
 
 /**
@@ -109,11 +123,13 @@ async function highEntropyTokens(
   const { policy, config, ranks } = context;
   const entropies = new Map<Sample, Float64Array>();
   const counted = shareOf(ranks, samples).filter((sample) => !sample.masked);
-  await scoreSamples(context, counted, policy, (members, values) => {
-    splitPerToken(values.entropies, members).forEach((part, b) => entropies.set(members[b]!, part));
+  const all = await ranks.gather('scoring entropies', async () => {
+    await scoreSamples(context, counted, policy, (members, values) => {
+      splitPerToken(values.entropies, members).forEach((part, b) => entropies.set(members[b]!, part));
+    });
+    return [...entropies.values()];
   });
-  const all = await ranks.gather([...entropies.values()]);
-  const threshold = entropyThreshold(joinPerToken(all), config.topEntropyQuantile);
+  const threshold = entropyThreshold(joinPerToken(all.flat()), config.topEntropyQuantile);
   return new Map(
     [...entropies].map(([sample, own]) => [
       sample,
@@ -163,6 +179,25 @@ function emptyResult(samples: readonly Sample[], learningRate: number, rank: num
   };
 }
 
+/** The optimiser's step from the gradient of all ranks. */
+async function takeStep(
+  { config, policy, ranks, beforeStep }: UpdateContext,
+  learningRate: number,
+): Promise<{ gradNorm: number; applied: boolean }> {
+  const { weightDecay, maxGradNorm } = config;
+  await ranks.reduceGradients(policy);
+  const steps = await ranks.gather('the optimiser', async () => {
+    try {
+      await beforeStep?.();
+      return await policy.step({ learningRate, weightDecay, maxGradNorm });
+    } catch (error) {
+      if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
+      throw memoryError(error, 'training', config, ' in the optimiser');
+    }
+  });
+  return steps[ranks.rank]!;
+}
+
 /**
  * Trains on slice number `slice` of the batch (`promptsPerStep` groups); `step` counts updates from 0. If a
  * number is not finite, nothing changes and `applied` is false. The step is taken even if every group was
@@ -174,7 +209,7 @@ export async function updateOnSlice(
   slice: number,
   { step, eased }: LoopState,
 ): Promise<UpdateResult> {
-  const { config, policy, ranks, schedule, watch } = context;
+  const { config, ranks, schedule, watch } = context;
   const samples = sliceSamples(config, batch, slice);
   const learningRate = config.learningRate * scheduleFactor(schedule, step);
   const result = emptyResult(samples, learningRate, ranks.rank);
@@ -189,17 +224,7 @@ export async function updateOnSlice(
   });
   const accumulated = performance.now();
   if (finite) {
-    const { weightDecay, maxGradNorm } = config;
-    const { gradNorm, applied } = await watch
-      .phase('optimizer', async () => {
-        await ranks.reduceGradients(policy);
-        await context.beforeStep?.();
-        return policy.step({ learningRate, weightDecay, maxGradNorm });
-      })
-      .catch((error: unknown) => {
-        if (errorCode(error) !== 'OUT_OF_MEMORY') throw error;
-        throw memoryError(error, 'training', config, ' in the optimiser');
-      });
+    const { gradNorm, applied } = await watch.phase('optimizer', () => takeStep(context, learningRate));
     Object.assign(result, { gradNorm, applied, nonFinite: applied ? null : gradientNonFinite(gradNorm) });
   }
   result.timesMs = { train: accumulated - started, optimizer: performance.now() - accumulated };

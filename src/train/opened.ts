@@ -7,7 +7,7 @@ import type { DeviceName, Engine, Model, Policy } from '../engine/types';
 import { resolveLoss } from '../losses';
 import { adapterWeights, readAdapterShape } from '../models';
 import { assertFits, promptLimit, type Plan } from '../plan';
-import { ONE_RANK } from '../ranks';
+import { Ranks, type ProcessGroup } from '../ranks';
 import { streamSeed } from '../rng';
 import { EngineSampler, type Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
@@ -106,7 +106,10 @@ export function scheduleOf({
   return { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) };
 }
 
-type OpenModelOptions = Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan' | 'sampler'>;
+interface OpenModelOptions extends Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan' | 'sampler'> {
+  /** The processes that train together. Default: this one alone. */
+  processes?: ProcessGroup;
+}
 
 /**
  * Loads the model while its files are hashed, and compares them with those of the checkpoint to continue from.
@@ -115,7 +118,7 @@ type OpenModelOptions = Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan' | 
 export async function openModel(
   { config, inputs, checkpoint }: Opening,
   watchdog: Watchdog,
-  { engine: given, signal, ignorePlan = false, sampler: makeSampler }: OpenModelOptions,
+  { engine: given, signal, ignorePlan = false, sampler, processes }: OpenModelOptions,
 ): Promise<OpenedModel> {
   const { modelDirectory } = inputs;
   const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeInputs(inputs) }];
@@ -141,7 +144,7 @@ export async function openModel(
     if (reference !== null) opened.push(reference);
     if (config.adapter !== null && checkpoint === null) await policy.restore(adapterWeights(config.adapter));
     const loaded = { engine, model, policy, reference, watch: watchdog, signal };
-    const loop = loopContext(config, inputs, loaded, makeSampler);
+    const loop = loopContext(config, inputs, loaded, { sampler, processes });
     watchdog.loaded(engine, model, loop.sampler);
     return {
       loop,
@@ -171,7 +174,10 @@ function loopContext(
   config: Config,
   { rewards, judge, tokenizer, trainData: dataset, planned, skippedRows }: Inputs,
   loaded: Pick<LoopContext, 'engine' | 'model' | 'policy' | 'reference' | 'watch' | 'signal'>,
-  makeSampler: SamplerMaker = ({ engineSampler }) => engineSampler,
+  {
+    sampler = ({ engineSampler }) => engineSampler,
+    processes,
+  }: Pick<OpenModelOptions, 'sampler' | 'processes'>,
 ): LoopContext {
   const { model, policy } = loaded;
   const memory = new MemoryLimits(config);
@@ -189,7 +195,7 @@ function loopContext(
     loss: resolveLoss(config.lossType, config.lossParams[config.lossType]),
     schedule: scheduleOf(config),
     memory,
-    ranks: ONE_RANK,
-    sampler: madeSampler(makeSampler, { engineSampler, policy, tokenizer }),
+    ranks: new Ranks(processes),
+    sampler: madeSampler(sampler, { engineSampler, policy, tokenizer }),
   };
 }

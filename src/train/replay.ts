@@ -24,7 +24,7 @@ import {
 import { createPolicy, openReference, openEngine, scheduleOf } from './opened';
 import { runStateOf, storedPart, thisMaker, type Maker } from './state';
 import { NO_WATCH } from '../grpo/watch';
-import { ONE_RANK } from '../ranks';
+import { Ranks } from '../ranks';
 
 export interface ReplayOptions extends Pick<ModelFetchOptions, 'signal' | 'onProgress' | 'onNotice'> {
   /** Default: the run's. On another device numbers may differ by rounding. */
@@ -143,7 +143,7 @@ async function withContext<T>(
       const schedule = scheduleOf(config);
       const memory = new MemoryLimits(config);
       const loss = resolveLoss(config.lossType, config.lossParams[config.lossType]);
-      const [ranks, watch] = [ONE_RANK, NO_WATCH];
+      const [ranks, watch] = [new Ranks(), NO_WATCH];
       return await work({ config, model, policy, reference, loss, signal, schedule, ranks, watch, memory });
     } finally {
       await reference?.dispose();

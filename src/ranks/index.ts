@@ -1,0 +1,2 @@
+export type { ProcessGroup } from './process-group';
+export { RankError, Ranks, shareOf } from './ranks';
