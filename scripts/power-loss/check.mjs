@@ -128,7 +128,7 @@ export async function checkRun(api, folder, said, reference) {
   const told = [];
   for (const sink of [
     metricsSink(directory, (message) => told.push(message)),
-    ...trackers(directory, config).map(([, one]) => one),
+    ...trackers(directory, config, []).map(([, one]) => one),
   ]) {
     await sink.rewind(written);
     await sink.close();

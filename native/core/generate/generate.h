@@ -98,10 +98,10 @@ struct OpenDecoder {
   std::vector<const Policy*> policies;  // that requests may name; null: the base
   int64_t positions = 0;                // most of a request: its prompt and its new tokens
   int64_t keepBytes = 0;                // for caches of ended sequences, which prompts may continue
-  std::function<void()> onOpen;         // called once there is room
+  std::function<void()> onOpen = nullptr;  // called once there is room
   // Called before every step; waits for something to come if there is nothing to `decode`.
-  std::function<Arrivals(bool wait)> arrivals;
-  std::function<void(int64_t request, const EngineError& why)> onRefused;
+  std::function<Arrivals(bool wait)> arrivals = nullptr;
+  std::function<void(int64_t request, const EngineError& why)> onRefused = nullptr;
 };
 
 // The most stop ids of a request to an open decoder.
