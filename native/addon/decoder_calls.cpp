@@ -15,7 +15,8 @@ struct DecoderArgs {
 };
 
 Arrivals arrivalsOf(Inbox::Content&& content, const Session& session) {
-  Arrivals arrivals{.cancelled = std::move(content.cancelled), .closed = content.closed};
+  Arrivals arrivals{
+      .requests = {}, .cancelled = std::move(content.cancelled), .closed = content.closed};
   for (HandledRequest& handled : content.requests) {
     handled.request.policy = session.policyOrBase(handled.policy);
     arrivals.requests.push_back(std::move(handled.request));

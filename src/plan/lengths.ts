@@ -25,7 +25,7 @@ const SIGMA_WITHIN_GROUP = 0.35;
 
 /**
  * The most completions of a step or an evaluation that are drawn; those of a larger one are a part of it, and what they
- * take is scaled. Means of so many are within 2% of those of all (test/plan/lengths.test.ts).
+ * take is scaled. Means of so many are within 2% of those of all (test/plan/lengths.slow.test.ts).
  */
 export const MOST_DRAWN = 4096;
 
