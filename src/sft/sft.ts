@@ -2,9 +2,9 @@
 import { needFunction, needObject, needSignal } from '../border';
 import { memoryName } from '../data';
 import { trackerTag } from '../metric-names';
-import { discardRunDirectory, writeJsonAtomic, type Patience } from '../run';
+import { writeJsonAtomic, type Patience } from '../run';
 import type { SftEvent, SftSummary } from '../train/events';
-import { setUpError, startLife } from '../train/life';
+import { leaveDirectory, setUpError, startLife } from '../train/life';
 import { trackers } from '../train/own-sinks';
 import { ROWS } from '../train/plain';
 import { checkSinks, openSinks, type Sink, type Sinks } from '../train/sinks';
@@ -107,11 +107,10 @@ async function openSftSinks(
   warn: (message: string) => void,
 ): Promise<Sinks> {
   try {
-    const own = trackers(directory, config, ['loss'].map(trackerTag));
+    const own = trackers(directory, config, [trackerTag('loss')]);
     return await openSinks(own, sinks, { directory: directory.path, config }, warn, signal);
   } catch (error) {
-    if (resumed) directory.lock?.release();
-    else discardRunDirectory(directory);
+    leaveDirectory(directory, resumed);
     throw error;
   }
 }

@@ -44,6 +44,12 @@ export function setUpError(error: unknown, signal: AbortSignal | undefined): unk
   return new AcoerError('INTERRUPTED', 'Interrupted while the run was being set up.', { cause: error });
 }
 
+/** Gives a directory back after a failure. @param stays false: nothing has begun in it, so it is removed */
+export function leaveDirectory(directory: RunDirectory, stays: boolean): void {
+  if (stays) directory.lock?.release();
+  else discardRunDirectory(directory);
+}
+
 function lifeOf<Event extends RunEvent>(parts: LifeParts<Event>): Life<Event> {
   const { directory, config, sinks, tell, signal, patience, silences, resume } = parts;
   const { graceMs, exitWhenBlocked } = parts;
@@ -98,8 +104,7 @@ export async function startLife<Event extends RunEvent, Model extends Loaded, Dr
     watchdog.close();
     const stays = resumed || model !== null;
     await progress.end(!stays ? null : signal?.aborted === true ? 'interrupted' : 'failed');
-    if (stays) directory.lock?.release();
-    else discardRunDirectory(directory);
+    leaveDirectory(directory, stays);
     throw setUpError(error, signal);
   }
 }

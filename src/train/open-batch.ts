@@ -1,8 +1,7 @@
 /** Writes a batch with updates left as a checkpoint's tensors and a few numbers, and reads it back. */
 import type { Tensor } from '../run';
 import { AcoerError } from '../errors';
-import type { OpenBatch } from '../grpo/sample';
-import type { Sample } from '../grpo/sample';
+import type { OpenBatch, Sample } from '../grpo/sample';
 
 type Ragged = Int32Array | Float64Array;
 

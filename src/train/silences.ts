@@ -4,7 +4,7 @@ import { promptLimit } from '../plan';
 import { DEFAULT_SLOTS } from '../sampling';
 import { commonSilence, passMs, slowest, type ModelSize, type Silences } from './watchdog';
 
-/** Prompts are read together up to this many tokens (native/core/generate/generate.cpp), a longer one alone. */
+/** Prompts are read together up to this many tokens (native/core/generate/admission.cpp), a longer one alone. */
 const PREFILL_TOKENS = 2_048;
 /** On a GPU the host looks every so many tokens (native/core/generate/gpu_steps.h). */
 const TOKENS_PER_LOOK = 8;

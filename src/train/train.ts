@@ -3,11 +3,11 @@ import type { Config, ConfigInput } from '../config';
 import { AcoerError } from '../errors';
 import { shownJson } from '../json';
 import type { ModelFetchOptions } from '../models';
-import { discardRunDirectory, writeJsonAtomic, type Patience } from '../run';
+import { writeJsonAtomic, type Patience } from '../run';
 import type { RunSummary, TrainEvent, TrainStep } from './events';
 import { openFork, type ForkPoint } from './fork';
 import { closeInputs, type GivenParts } from './inputs';
-import { setUpError, startLife } from './life';
+import { leaveDirectory, setUpError, startLife } from './life';
 import { closedRun, openedRun, type OpenRun } from './open-runs';
 import { openModel, type Opened, type SamplerMaker } from './opened';
 import { finishedRun, openNew, openResumed, type Asked, type Opening } from './opening';
@@ -348,8 +348,7 @@ export async function train(given: TrainOptions = {}): Promise<TrainRun> {
     );
   } catch (error) {
     await closeInputs(opening.inputs);
-    if (resumed) directory.lock?.release();
-    else discardRunDirectory(directory);
+    leaveDirectory(directory, resumed);
     throw error;
   }
   const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;

@@ -155,25 +155,31 @@ void Decoder::prefill(const DecodeRows& rows, const KvCache& cache,
       placeRows(parts.back(), rows, true);
       ops_->embed(parts.back());
     }
-    // The last layer's output would only feed the logits, which are left to the decode step.
-    const size_t layers = weights.layers.size();
-    for (size_t layer = 0; layer < layers; ++layer) {
-      const double ofPart = static_cast<double>(layer) / static_cast<double>(layers);
-      const double rowsDone =
-          static_cast<double>(begin) + ofPart * static_cast<double>(end - begin);
-      if (!shouldContinue(rowsDone / static_cast<double>(rows.count()))) return;
-      if (parts.size() == 1) {
-        runLayer(parts[0], layer, layer + 1 == layers);
-        continue;
-      }
-      at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t first, int64_t last) {
-        const c10::NoGradGuard noGrad;  // grad mode is thread-local
-        for (int64_t i = first; i < last; ++i) {
-          runLayer(parts[static_cast<size_t>(i)], layer, layer + 1 == layers);
-        }
-      });
-    }
+    runLayers(parts, begin, end, rows.count(), shouldContinue);
   });
+}
+
+// Runs parts that make up rows [begin, end) of `rows`; false once they are not to continue. The
+// last layer's output would only feed the logits, which are left to the decode step.
+bool Decoder::runLayers(std::vector<DecodePart>& parts, int64_t begin, int64_t end, int64_t rows,
+                        const std::function<bool(double done)>& shouldContinue) const {
+  const size_t layers = parts.front().weights->layers.size();
+  for (size_t layer = 0; layer < layers; ++layer) {
+    const double ofParts = static_cast<double>(layer) / static_cast<double>(layers);
+    const double rowsDone = static_cast<double>(begin) + ofParts * static_cast<double>(end - begin);
+    if (!shouldContinue(rowsDone / static_cast<double>(rows))) return false;
+    if (parts.size() == 1) {
+      runLayer(parts[0], layer, layer + 1 == layers);
+      continue;
+    }
+    at::parallel_for(0, static_cast<int64_t>(parts.size()), 1, [&](int64_t first, int64_t last) {
+      const c10::NoGradGuard noGrad;  // grad mode is thread-local
+      for (int64_t i = first; i < last; ++i) {
+        runLayer(parts[static_cast<size_t>(i)], layer, layer + 1 == layers);
+      }
+    });
+  }
+  return true;
 }
 
 void Decoder::extend(const DecodeRows& rows, const KvCache& cache,
@@ -185,25 +191,12 @@ void Decoder::extend(const DecodeRows& rows, const KvCache& cache,
   forEachWeights(rows.spans, [&](const DecodeWeights& weights, int64_t begin, int64_t end) {
     for (int64_t from = begin; from < end; from += most) {
       const int64_t to = std::min(end, from + most);
-      DecodePart part = makePart(rows.spans, cache, weights, from, to, prompts_, 0);
-      placeRows(part, rows, false);
-      if (!extendPiece(part, rows, shouldContinue)) return;
+      std::vector<DecodePart> piece{makePart(rows.spans, cache, weights, from, to, prompts_, 0)};
+      placeRows(piece[0], rows, false);
+      ops_->embed(piece[0]);
+      if (!runLayers(piece, from, to, rows.count(), shouldContinue)) return;
     }
   });
-}
-
-bool Decoder::extendPiece(DecodePart& part, const DecodeRows& rows,
-                          const std::function<bool(double done)>& shouldContinue) {
-  ops_->embed(part);
-  const size_t layers = part.weights->layers.size();
-  for (size_t layer = 0; layer < layers; ++layer) {
-    const double ofPart = static_cast<double>(layer) / static_cast<double>(layers);
-    const double rowsDone =
-        static_cast<double>(part.begin) + ofPart * static_cast<double>(part.count());
-    if (!shouldContinue(rowsDone / static_cast<double>(rows.count()))) return false;
-    runLayer(part, layer, layer + 1 == layers);
-  }
-  return true;
 }
 
 bool Decoder::rowsAreIndependent() const { return ops_->form() == LinearForm::kSmall; }

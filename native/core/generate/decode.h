@@ -59,8 +59,8 @@ class Decoder {
                       const DecodeWeights& weights, int64_t begin, int64_t end,
                       const Scratch& scratch, int64_t first) const;
   void placeRows(DecodePart& part, const DecodeRows& rows, bool prefill) const;
-  bool extendPiece(DecodePart& part, const DecodeRows& rows,
-                   const std::function<bool(double done)>& shouldContinue);
+  bool runLayers(std::vector<DecodePart>& parts, int64_t begin, int64_t end, int64_t rows,
+                 const std::function<bool(double done)>& shouldContinue) const;
   std::vector<std::pair<int64_t, int64_t>> promptShares(const DecodeRows& rows, int64_t begin,
                                                         int64_t end) const;
   void forEachWeights(const std::vector<DecodeRows::Span>& spans,

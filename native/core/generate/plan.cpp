@@ -21,8 +21,6 @@ FreeShare freeShare(at::Device device) {
   return device.is_cpu() ? FreeShare{1, "a quarter"} : FreeShare{3, "three quarters"};
 }
 
-std::string nameOf(size_t request) { return "generate: request " + std::to_string(request) + ": "; }
-
 // Far above any real number of samples, far below where products with it would overflow.
 constexpr int64_t kMaxSamples = int64_t{1} << 31;
 
@@ -72,6 +70,8 @@ void checkRequest(const Model& model, size_t i, const GenerateRequest& request) 
     fail(ErrorCode::kBadArgument, nameOf(i) + "the policy belongs to another model");
   }
 }
+
+std::string nameOf(size_t request) { return "generate: request " + std::to_string(request) + ": "; }
 
 bool isTooCold(const GenerateRequest& request) {
   return request.sampling.temperature > 0 && request.sampling.temperature < 1e-6;

@@ -33,6 +33,9 @@ int64_t positionsNeeded(const GenerateRequest& request);
 // Positions that its prompt needs while samples of it wait for a slot.
 int64_t promptPositions(const GenerateRequest& request);
 
+// How messages about a request begin.
+std::string nameOf(size_t request);
+
 // Whether the sampler's kernels can tell apart too few logits at its temperature
 // (sampler_logits.cuh).
 bool isTooCold(const GenerateRequest& request);
