@@ -18,8 +18,12 @@ Arrivals arrivalsOf(Inbox::Content&& content, const Session& session) {
   Arrivals arrivals{
       .requests = {}, .cancelled = std::move(content.cancelled), .closed = content.closed};
   for (HandledRequest& handled : content.requests) {
-    handled.request.policy = session.policyOrBase(handled.policy);
-    arrivals.requests.push_back(std::move(handled.request));
+    try {
+      handled.request.policy = session.policyOrBase(handled.policy);
+      arrivals.requests.emplace_back(std::move(handled.request));
+    } catch (const EngineError& error) {
+      arrivals.requests.emplace_back(error);
+    }
   }
   return arrivals;
 }
@@ -87,12 +91,15 @@ std::shared_ptr<Inbox> EngineWrap::inboxOf(int64_t job) {
   return inbox;
 }
 
-// addRequests(args: { job: number; requests: NativeGenerateRequest[] }): void
+// addRequests(args: { job: number; requests: NativeGenerateRequest[]; streams: boolean }): void
 Napi::Value EngineWrap::addRequests(const Info& info) {
   return guarded(info.Env(), [&] {
     const Fields args(info[0], "args");
     std::vector<HandledRequest> requests;
-    for (const Fields& request : args.objects("requests")) requests.push_back(readRequest(request));
+    for (const Fields& request : args.objects("requests")) {
+      requests.push_back(readRequest(request));
+      requests.back().request.streams = args.boolean("streams");
+    }
     inboxOf(args.count("job"))->add(std::move(requests));
     return info.Env().Undefined();
   });

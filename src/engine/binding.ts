@@ -307,7 +307,7 @@ export interface NativeEngine {
     onEvent: (event: NativeDecoderEvent) => void,
   ): Promise<NativeGenerateStats>;
   /** These three name the job that opened the decoder, and throw DISPOSED once it has ended. */
-  addRequests(args: { job: number; requests: NativeGenerateRequest[] }): void;
+  addRequests(args: { job: number; requests: NativeGenerateRequest[]; streams: boolean }): void;
   cancelRequest(args: { job: number; request: number }): void;
   closeDecoder(args: { job: number }): void;
   score(

@@ -67,7 +67,8 @@ export class NativeDecoder implements Decoder {
     if (this.closed) throw new AcoerError('DISPOSED', 'the decoder was closed; open another one');
     const site = callSite();
     const complete = this.complete(request);
-    this.calls.native.addRequests({ job: this.job, requests: [complete] });
+    const streams = options.onTokens !== undefined;
+    this.calls.native.addRequests({ job: this.job, requests: [complete], streams });
     const id = this.nextId++;
     const sequences = new Promise<NativeSequence[]>((resolve, reject) => {
       this.pending.set(id, {

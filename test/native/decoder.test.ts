@@ -92,10 +92,15 @@ test('one request is cancelled, by its number or a signal, and the others are no
 });
 
 test('a request that is not allowed is refused alone, and what a callback throws ends its request only', async () => {
+  const gone = await model.createPolicy({ kind: 'lora', rank: 2, alpha: 4, seed: 2n });
+  const other = await model.createPolicy({ kind: 'lora', rank: 2, alpha: 4, seed: 3n });
+  await gone.dispose();
   await using decoder = await opened();
   const tooLong = decoder.add(request(1, { maxNewTokens: 126 }));
   const fine = decoder.add(request(2));
   const unknownIds = decoder.add(request(2, { promptIds: Int32Array.of(4000) }));
+  const disposed = decoder.add(request(2, { policy: gone }));
+  const notOpened = decoder.add(request(2, { policy: other }));
   const thrown = decoder.add(request(5), {
     onTokens() {
       throw new RangeError('my own');
@@ -108,6 +113,8 @@ test('a request that is not allowed is refused alone, and what a callback throws
     ) as string,
   });
   await expect(unknownIds.sequences).rejects.toMatchObject({ code: 'BAD_ARGUMENT' });
+  await expect(disposed.sequences).rejects.toMatchObject({ code: 'DISPOSED' });
+  await expect(notOpened.sequences).rejects.toMatchObject({ code: 'BAD_ARGUMENT' });
   await expect(thrown.sequences).rejects.toThrow(new RangeError('my own'));
   expect(await fine.sequences).toHaveLength(3);
   const wrong = (changes: object) => () => decoder.add(request(1, changes));

@@ -64,7 +64,7 @@ int64_t GenerateRun::longestOwnLive() const {
 
 void GenerateRun::checkArrival(const GenerateRequest& request) const {
   const size_t number = requests_.end();
-  const std::string name = "generate: request " + std::to_string(number) + ": ";
+  const std::string name = nameOf(number);
   checkRequest(model_, number, request);
   if (std::find(policies_.begin(), policies_.end(), request.policy) == policies_.end()) {
     fail(ErrorCode::kBadArgument, name + "the decoder was not opened with its policy");
@@ -88,8 +88,10 @@ void GenerateRun::takeArrivals() {
   if (closed_) return;
   Arrivals arrived = open_->arrivals(isIdle());
   closed_ = arrived.closed;
-  for (GenerateRequest& request : arrived.requests) {
+  for (auto& arrival : arrived.requests) {
     try {
+      if (const auto* error = std::get_if<EngineError>(&arrival)) throw EngineError(*error);
+      auto& request = std::get<GenerateRequest>(arrival);
       checkArrival(request);
       admit(std::move(request));
     } catch (const EngineError& error) {
@@ -170,8 +172,9 @@ void GenerateRun::prefillGroup() {
   stats_.prefillMs += millisecondsSince(start);
 }
 
-// Past samples of the group that were cancelled while they waited.
-void GenerateRun::skipCancelled() {
+// To the next sample of the group that is to be made: past those that have entered, and those that
+// were cancelled while they waited.
+void GenerateRun::skipEnded() {
   while (!group_.empty() && group_.sample >= requests_.samplesOf(group_.request)) {
     group_.request += 1;
     group_.sample = 0;
@@ -182,7 +185,7 @@ void GenerateRun::skipCancelled() {
 // Whether a sample is ready in group_ and fits now.
 bool GenerateRun::enterable() {
   if (cancel_.requested()) return false;
-  skipCancelled();
+  skipEnded();
   if (group_.empty()) {
     group_.cache.reset();
     group_.positions = 0;
@@ -249,11 +252,8 @@ void GenerateRun::place(Sequence&& sequence, int64_t slot) {
   }
   ensureCapacity(static_cast<int64_t>(slots_.size()), positions + 1);
   cache_.copySlot(*group_.cache, prompt, shared, slot, positions);
-  if (++group_.sample == request.numSamples) {
-    group_.request += 1;
-    group_.sample = 0;
-    group_.shared.reset();
-  }
+  group_.sample += 1;
+  skipEnded();
 }
 
 // Waiting samples take the slots of finished ones. Slots that stay empty are closed up, and the

@@ -240,7 +240,8 @@ void GenerateRun::accept(Sequence& sequence, const Draw& draw) {
 
 void GenerateRun::streamTokens(Sequence& sequence) const {
   const GeneratedSequence& out = sequence.out;
-  if (!options_.onTokens || sequence.seenTokens == out.ids.size()) return;
+  if (!options_.onTokens || !requestOf(sequence).streams) return;
+  if (sequence.seenTokens == out.ids.size()) return;
   const auto from = static_cast<std::ptrdiff_t>(sequence.seenTokens);
   options_.onTokens({.request = out.request,
                      .sample = out.sample,

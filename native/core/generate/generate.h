@@ -3,7 +3,9 @@
 #pragma once
 
 #include <functional>
+#include <variant>
 
+#include "base/error.h"
 #include "generate/decode_weights.h"
 #include "generate/sampler.h"
 
@@ -21,6 +23,7 @@ struct GenerateRequest {
   std::vector<int32_t> stopIds;
   SamplingOptions sampling;
   const Policy* policy = nullptr;  // null: the base
+  bool streams = true;             // whether its tokens go to onTokens
 };
 
 // How far a generate() call has come, as the host knows it: on a GPU it looks every kStepsPerLook
@@ -88,9 +91,10 @@ GenerateStats generate(const Model& model, const std::vector<GenerateRequest>& r
 
 // What has come to an open decoder since it asked last.
 struct Arrivals {
-  std::vector<GenerateRequest> requests;  // numbered on from those before, the first is 0
-  std::vector<int64_t> cancelled;         // numbers of requests that are to end
-  bool closed = false;                    // nothing more will come
+  // Numbered on from those before, the first is 0; an error: why there is no such request.
+  std::vector<std::variant<GenerateRequest, EngineError>> requests;
+  std::vector<int64_t> cancelled;  // numbers of requests that are to end
+  bool closed = false;             // nothing more will come
 };
 
 // A decoder that takes requests while it decodes others.

@@ -95,7 +95,7 @@ class GenerateRun {
   int64_t longestOwnLive() const;
   bool prepareGroup();
   void prefillGroup();
-  void skipCancelled();
+  void skipEnded();
   void keepCache(const Sequence& sequence);
   bool enterable();
   Sequence makeSequence();
