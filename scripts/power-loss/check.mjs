@@ -96,8 +96,8 @@ async function opened({ run, config: settings, state }, folder, said) {
 }
 
 function stepOf({ runStateOf }, checkpoint, config) {
-  const { pending, position } = runStateOf(checkpoint, config);
-  return { step: checkpoint.step, pending, rollbacks: position.state.eased.rollbacks };
+  const { pending, loop } = runStateOf(checkpoint, config);
+  return { step: checkpoint.step, pending, rollbacks: loop.eased.rollbacks };
 }
 
 /**

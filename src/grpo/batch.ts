@@ -2,7 +2,7 @@
 import type { Group } from '../types';
 import { abortable } from '../abortable';
 import { batchAdvantages, type BatchAdvantages } from './advantages';
-import { samplingSeed, type LoopContext, type LoopState } from './context';
+import { samplingSeed, type StepContext, type LoopState } from './context';
 import { sampleTokens } from '../packing';
 import { checkAdvantages } from './non-finite';
 import { nextPrompts } from './prompts';
@@ -30,7 +30,7 @@ export interface GenerationBatch {
  * Generates, grades and scores the batch that follows `state`, and advances the rewards' states by it.
  * @throws NonFiniteError when logits, an advantage or a log-prob is not finite
  */
-export async function makeGenerationBatch(context: LoopContext, state: LoopState): Promise<GenerationBatch> {
+export async function makeGenerationBatch(context: StepContext, state: LoopState): Promise<GenerationBatch> {
   const { config, watch, ranks } = context;
   const started = performance.now();
   const wanted = config.promptsPerStep * config.stepsPerGeneration;
@@ -69,7 +69,7 @@ export async function makeGenerationBatch(context: LoopContext, state: LoopState
 }
 
 function makeSamples(
-  { config }: LoopContext,
+  { config }: StepContext,
   groups: readonly Group[],
   { rewards }: BatchRewards,
   advantages: BatchAdvantages,

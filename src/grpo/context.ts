@@ -16,6 +16,7 @@ import type { OpenBatch } from './sample';
 import type { Schedule } from './schedule';
 import type { Watch } from './watch';
 
+/** What a run has open while it trains. */
 export interface LoopContext {
   config: Config;
   engine: Engine;
@@ -36,26 +37,33 @@ export interface LoopContext {
   rewards: readonly WeightedReward[];
   loss: BoundLoss;
   schedule: Schedule;
-  signal?: AbortSignal;
   /** Is told what is happening, so that a hang is noticed. */
   watch: Watch;
   /** How much of the work is done at a time. */
   memory: MemoryLimits;
   /** The processes that share the work of a step. */
   ranks: Ranks;
+}
+
+/** How the caller of the loop ends a step and follows it. */
+export interface LoopControl {
+  signal?: AbortSignal;
   /** Called as completions of the running generation end, and a few times a second as tokens are added. */
   onDecoded?: (progress: Decoding & { done: number; total: number }) => void;
 }
 
+/** What a step works with. */
+export interface StepContext extends LoopContext, LoopControl {}
+
 /** The part of the context that scoring needs. */
 export type ScoreContext = Pick<
-  LoopContext,
+  StepContext,
   'config' | 'model' | 'policy' | 'reference' | 'ranks' | 'signal' | 'watch' | 'memory'
 >;
 
 /** The part of the context that an update needs. */
 export interface UpdateContext extends Pick<
-  LoopContext,
+  StepContext,
   'config' | 'model' | 'loss' | 'schedule' | 'ranks' | 'signal' | 'watch' | 'memory'
 > {
   policy: Policy;
@@ -95,7 +103,7 @@ export interface LoopState {
 
 /** Where a run stands between two updates. */
 export interface LoopPosition {
-  state: LoopState;
+  loop: LoopState;
   /** The generated batch with updates left to make; null: the next step generates. */
   open: OpenBatch | null;
 }

@@ -2,7 +2,13 @@
 import type { KnownMetrics } from '../metric-names';
 import { finiteNumbers } from '../json';
 import { makeGenerationBatch, type GenerationBatch } from './batch';
-import { updatesPerGeneration, type LoopContext, type LoopPosition } from './context';
+import {
+  updatesPerGeneration,
+  type LoopContext,
+  type LoopControl,
+  type LoopPosition,
+  type StepContext,
+} from './context';
 import { lowestLimits } from './memory';
 import { costMetrics, generationMetrics, updateMetrics } from './metrics';
 import { refusedGeneration, refusedUpdate } from './refused';
@@ -10,21 +16,21 @@ import type { OpenBatch } from './sample';
 import type { LoopStep } from './step';
 import { updateOnSlice } from './update';
 
-function opened(context: LoopContext, batch: GenerationBatch): OpenBatch {
+function opened(context: StepContext, batch: GenerationBatch): OpenBatch {
   const { finite: metrics } = finiteNumbers(generationMetrics(context, batch));
   return { samples: batch.samples, tokens: batch.tokens, metrics, updatesDone: 0 };
 }
 
 /** Work is cut by the same limits on every rank, so that one stored state serves all of them. */
-async function agreeOnLimits({ ranks, memory }: LoopContext): Promise<void> {
+async function agreeOnLimits({ ranks, memory }: StepContext): Promise<void> {
   const learnt = await ranks.gather('the memory limits', () => Promise.resolve(memory.state()));
   memory.restore(lowestLimits(learnt));
 }
 
 /** The next update from `batch`. @param generated the same batch, if this step generated it */
 async function updateStep(
-  context: LoopContext,
-  { state }: LoopPosition,
+  context: StepContext,
+  { loop: state }: LoopPosition,
   batch: OpenBatch,
   generated: GenerationBatch | null,
 ): Promise<LoopStep> {
@@ -41,28 +47,28 @@ async function updateStep(
   const updatesDone = batch.updatesDone + 1;
   const open = updatesDone < updatesPerGeneration(context.config) ? { ...batch, updatesDone } : null;
   const next = { ...(generated?.state ?? state), step: index, refused, memory: context.memory.state() };
-  const position = { state: next, open };
+  const position = { loop: next, open };
   return { index, metrics, generated, refusal, position };
 }
 
-async function nextStep(context: LoopContext, position: LoopPosition): Promise<LoopStep> {
+async function nextStep(context: StepContext, position: LoopPosition): Promise<LoopStep> {
   if (position.open !== null) return updateStep(context, position, position.open, null);
   const started = performance.now();
   let generated: GenerationBatch;
   try {
-    generated = await makeGenerationBatch(context, position.state);
+    generated = await makeGenerationBatch(context, position.loop);
   } catch (error) {
-    return refusedGeneration(error, context, position.state, performance.now() - started);
+    return refusedGeneration(error, context, position.loop, performance.now() - started);
   }
   return updateStep(context, position, opened(context, generated), generated);
 }
 
-async function* stepsFrom(context: LoopContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
+async function* stepsFrom(context: StepContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
   let position = start;
-  context.memory.restore(position.state.memory);
-  while (position.state.step < context.config.maxSteps) {
+  context.memory.restore(position.loop.memory);
+  while (position.loop.step < context.config.maxSteps) {
     context.signal?.throwIfAborted();
-    context.watch.step = position.state.step + 1;
+    context.watch.atStep(position.loop.step + 1);
     const step = await nextStep(context, position);
     ({ position } = step);
     yield step;
@@ -73,12 +79,16 @@ async function* stepsFrom(context: LoopContext, start: LoopPosition): AsyncGener
  * The updates from `start` to `maxSteps`, each made on demand: every slice of a batch in turn,
  * `numIterations` times. A step whose numbers are not finite is yielded with its `refusal`.
  */
-export async function* trainSteps(context: LoopContext, start: LoopPosition): AsyncGenerator<LoopStep, void> {
+export async function* trainSteps(
+  context: LoopContext,
+  start: LoopPosition,
+  control: LoopControl = {},
+): AsyncGenerator<LoopStep, void> {
   const { ranks } = context;
   let failure: unknown;
   try {
-    const state = await ranks.fromFirst('starting', () => Promise.resolve(start.state));
-    yield* stepsFrom(context, { ...start, state });
+    const loop = await ranks.fromFirst('starting', () => Promise.resolve(start.loop));
+    yield* stepsFrom({ ...context, ...control }, { loop, open: start.open });
   } catch (error) {
     failure = error;
     throw error;

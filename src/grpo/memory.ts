@@ -60,17 +60,21 @@ export function memoryError(
   return new AcoerError('OUT_OF_MEMORY', message, { cause: error });
 }
 
+export interface MemoryOptions {
+  /** Called with one sentence when a limit is lowered. */
+  warn?: (message: string) => void;
+  /** What to lower when a single sequence does not fit. Default: what its phase depends on. */
+  lengthSetting?: string;
+}
+
 export class MemoryLimits {
   private learnt: LearntLimits = NOTHING_LEARNT;
-  /** Called with one sentence when a limit is lowered. */
-  warn: (message: string) => void = () => undefined;
 
-  /** @param lengthSetting what to lower when a single sequence does not fit */
   constructor(
     private readonly config: Pick<Config, 'memoryLimitBytes' | 'dtype' | 'microBatchTokens'> &
       // A run that samples nothing has no slots.
       Partial<Pick<Config, 'maxSlots'>>,
-    private readonly lengthSetting?: string,
+    private readonly options: MemoryOptions = {},
   ) {}
 
   /** Continues with what was learnt before. */
@@ -94,7 +98,9 @@ export class MemoryLimits {
   slots(): SlotLimit {
     return new SlotLimit(this.maxSlots, (maxSlots) => {
       this.learnt = { ...this.learnt, maxSlots };
-      this.warn(`Out of memory in rollout; from now on at most ${maxSlots} sequences are decoded at a time.`);
+      this.options.warn?.(
+        `Out of memory in rollout; from now on at most ${maxSlots} sequences are decoded at a time.`,
+      );
     });
   }
 
@@ -137,10 +143,10 @@ export class MemoryLimits {
         phase,
         this.config,
         ` on one sequence of ${tokens} tokens`,
-        this.lengthSetting,
+        this.options.lengthSetting,
       );
     this.learnt = { ...this.learnt, microBatchTokens: Math.floor(tokens / 2) };
-    this.warn(
+    this.options.warn?.(
       `Out of memory in ${phase} on ${members.length} sequences of ${tokens} tokens; the step is repeated, and from now on a pass takes at most ${this.microBatchTokens} tokens.`,
     );
   }

@@ -2,11 +2,11 @@ import { AcoerError } from '../errors';
 import { Pace } from '../pace';
 import { renderPrompt } from '../tokenizer';
 import type { Prompt } from '../types';
-import type { LoopContext } from './context';
+import type { StepContext } from './context';
 
 /** The part of the context that choosing prompts needs. */
 export type PromptContext = Pick<
-  LoopContext,
+  StepContext,
   'config' | 'dataset' | 'order' | 'tokenizer' | 'promptLimit' | 'skippedRows' | 'signal' | 'watch'
 >;
 

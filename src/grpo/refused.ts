@@ -1,6 +1,6 @@
 /** Refused steps, not applied because a number was not finite, and what they leave behind. */
 import type { KnownMetrics } from '../metric-names';
-import type { LoopContext, LoopState } from './context';
+import type { StepContext, LoopState } from './context';
 import { memoryMetrics } from './metrics';
 import { NonFiniteError } from './non-finite';
 import { nextPrompts } from './prompts';
@@ -23,7 +23,7 @@ export function refusedUpdate(batch: OpenBatch, slice: number, result: UpdateRes
  */
 export async function refusedGeneration(
   error: unknown,
-  context: LoopContext,
+  context: StepContext,
   state: LoopState,
   elapsedMs: number,
 ): Promise<LoopStep> {
@@ -43,7 +43,7 @@ export async function refusedGeneration(
     ...memoryMetrics(await engine.memory()),
   };
   const batch = { samples: evidence.samples, tokens: 0, metrics: {}, updatesDone: 0 };
-  const position = { state: { ...state, step: index, cursor, refused: state.refused + 1 }, open: null };
+  const position = { loop: { ...state, step: index, cursor, refused: state.refused + 1 }, open: null };
   return {
     index,
     metrics,

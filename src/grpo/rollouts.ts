@@ -16,7 +16,7 @@ import {
 } from '../sampling';
 import type { Group, Prompt, Rollout } from '../types';
 import { abortable } from '../abortable';
-import type { LoopContext } from './context';
+import type { StepContext } from './context';
 import { memoryError } from './memory';
 import { generationError, onEveryRank } from './non-finite';
 import { completionName } from './sample';
@@ -29,7 +29,7 @@ export interface SampledGroups {
 }
 
 function samplePrompts(
-  { config }: LoopContext,
+  { config }: StepContext,
   prompts: readonly Prompt[],
   seed: number | bigint,
 ): SamplePrompt[] {
@@ -43,7 +43,7 @@ function samplePrompts(
   }));
 }
 
-function sampleSettings({ config, tokenizer, signal }: LoopContext): SampleSettings {
+function sampleSettings({ config, tokenizer, signal }: StepContext): SampleSettings {
   const { temperature, topK, topP, minP, repetitionPenalty, kvBytes } = config;
   return {
     sampling: { temperature, topK, topP, minP, repetitionPenalty },
@@ -55,7 +55,7 @@ function sampleSettings({ config, tokenizer, signal }: LoopContext): SampleSetti
 
 /** Judged at once, while the engine's own thread keeps decoding; a promise if the judge is a user's. */
 function toRollout(
-  { grade, watch }: LoopContext,
+  { grade, watch }: StepContext,
   prompt: Prompt,
   { prompt: _, ...completion }: Completion,
 ): Work<Rollout> {
@@ -75,7 +75,7 @@ function toRollout(
  * @throws NonFiniteError when the model's logits are not finite
  */
 export async function sampleGroups(
-  context: LoopContext,
+  context: StepContext,
   prompts: readonly Prompt[],
   seed: number | bigint,
 ): Promise<SampledGroups> {
@@ -91,7 +91,7 @@ export async function sampleGroups(
 
 /** The groups of this rank's prompts. */
 async function sampleShare(
-  context: LoopContext,
+  context: StepContext,
   prompts: readonly Prompt[],
   seed: number | bigint,
 ): Promise<SampledGroups> {

@@ -2,8 +2,8 @@
 import type { Phase } from '../config';
 
 export interface Watch {
-  /** The step in progress, from 1; 0 before the first. */
-  step: number;
+  /** The run is now at this step, from 1; 0 before the first. */
+  atStep(step: number): void;
   /** Runs `work` as a phase. If it hangs and does not end even when cancelled, stops waiting for it. */
   phase<T>(phase: Phase, work: () => Promise<T>): Promise<T>;
   /** The same for synchronous work. */
@@ -19,7 +19,7 @@ const nothing = () => undefined;
 
 /** Watches nothing. */
 export const NO_WATCH: Watch = {
-  step: 0,
+  atStep: nothing,
   phase: (_, work) => work(),
   during: (_phase, _note, work) => work(),
   begin: () => nothing,

@@ -28,9 +28,11 @@ export class SftDriver {
 
   private constructor(private readonly run: OpenedSft) {
     const { config, policy, inputs, state, emit, watchdog, signal } = run;
-    const memory = new MemoryLimits(config, 'maxLength');
+    const memory = new MemoryLimits(config, {
+      lengthSetting: 'maxLength',
+      warn: (message) => emit({ type: 'warning', message }),
+    });
     memory.restore(state.memory);
-    memory.warn = (message) => emit({ type: 'warning', message });
     const batches = new Batches(inputs.examples, config);
     const schedule = scheduleOf(config);
     const { halt } = this;
@@ -38,7 +40,7 @@ export class SftDriver {
     this.files = new SftFiles(run, halt.waiting);
     this.state = state;
     this.weights = policy.version;
-    watchdog.step = state.step;
+    watchdog.atStep(state.step);
     watchdog.onStop = (error) => halt.hang(error);
     if (watchdog.hung !== null) halt.hang(watchdog.hung);
     run.sinks.ending = halt.waiting;
@@ -87,7 +89,7 @@ export class SftDriver {
   private async step(): Promise<void> {
     const begun = performance.now();
     const { policy, memory, watch } = this.context;
-    watch.step = this.state.step + 1;
+    watch.atStep(this.state.step + 1);
     const figures = await sftStep(this.context, this.state.step);
     const { step, numTokens, loss } = this.state;
     this.state = {

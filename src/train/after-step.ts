@@ -36,7 +36,7 @@ export function afterStep(
   checkpoints: readonly number[],
   refused: RefusedStep | null,
 ): Next {
-  if (refused !== null) return afterRefusal(config, state.position.state, checkpoints, refused);
+  if (refused !== null) return afterRefusal(config, state.loop, checkpoints, refused);
   if (state.guard.collapse === null || config.onCollapse === 'warn') return GO_ON;
   return afterCollapse(config, state, checkpoints, state.guard.collapse);
 }
@@ -94,11 +94,11 @@ const spent = (maxRollbacks: number) =>
 /** `onCollapse`: end the run, or roll back to the newest healthy checkpoint with less efficiency pressure. */
 function afterCollapse(
   { onCollapse, maxRollbacks, rollbackPressure }: Config,
-  { position, guard }: RunState,
+  { loop, guard }: RunState,
   checkpoints: readonly number[],
   reason: string,
 ): Next {
-  const { step, eased } = position.state;
+  const { step, eased } = loop;
   const end = (why: string): Next => ({
     do: 'end',
     error: new AcoerError('COLLAPSED', `The run ended after step ${step}. ${reason} ${why}`),

@@ -28,8 +28,8 @@ export class TrainFiles extends RunFiles {
   }
 
   /** Rewinds the sinks to the step of `state`. */
-  rewindTo({ pending, position }: RunState): Promise<void> {
-    const { step } = position.state;
+  rewindTo({ pending, loop }: RunState): Promise<void> {
+    const { step } = loop;
     // A pending line has not been given yet.
     return this.give('rewind', pending === null ? step : step - 1);
   }
@@ -74,21 +74,20 @@ export class TrainFiles extends RunFiles {
     { index, refusal, metrics }: Pick<LoopStep, 'index' | 'metrics'> & { refusal: Refusal },
   ): Promise<string> {
     const { config, directory, loop } = this.run;
-    const { state } = before.position;
-    const stored = this.stored({ ...before, position: { state, open: refusal.batch } });
+    const stored = this.stored({ ...before, open: refusal.batch });
     const content = { adapterConfig: this.adapterConfig(), ...stored };
-    const record = dumpRecord(refusal, metrics.learning_rate!, config, state);
+    const record = dumpRecord(refusal, metrics.learning_rate!, config, before.loop);
     const path = directory.dump(index);
     await this.write(path, async () => {
       await saveDump(directory, index, loop.policy, content, record);
       // The first of consecutive refused steps is the most telling: the later ones had the same weights.
-      pruneDumps(directory, [...new Set([index - state.refused, index])]);
+      pruneDumps(directory, [...new Set([index - before.loop.refused, index])]);
     });
     return path;
   }
 
   async checkpoint(state: RunState, signal?: AbortSignal): Promise<void> {
-    await this.saveCheckpoint(state.position.state.step, this.stored(state), signal);
+    await this.saveCheckpoint(state.loop.step, this.stored(state), signal);
     await this.prune(state, signal);
   }
 
@@ -96,9 +95,9 @@ export class TrainFiles extends RunFiles {
    * Removes checkpoints beyond `keepCheckpoints`, but never the best, the newest healthy one, or those a
    * rollback needs.
    */
-  prune({ best, guard, position }: RunState, signal?: AbortSignal): Promise<void> {
+  prune({ best, guard, loop }: RunState, signal?: AbortSignal): Promise<void> {
     const { config, directory } = this.run;
-    const { step } = position.state;
+    const { step } = loop;
     // The newest may hold the very weights that a rollback must get away from.
     const spared = config.nonFinitePolicy === 'rollback' ? directory.checkpointSteps().slice(-2) : [];
     const always = [best?.step ?? step, guard.healthy ?? step, ...spared];

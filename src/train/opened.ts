@@ -109,6 +109,8 @@ export function scheduleOf({
 interface OpenModelOptions extends Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan' | 'sampler'> {
   /** The processes that train together. Default: this one alone. */
   processes?: ProcessGroup;
+  /** Called with one sentence when a memory limit is lowered. */
+  warn?: (message: string) => void;
 }
 
 /**
@@ -118,7 +120,7 @@ interface OpenModelOptions extends Pick<TrainOptions, 'engine' | 'signal' | 'ign
 export async function openModel(
   { config, inputs, checkpoint }: Opening,
   watchdog: Watchdog,
-  { engine: given, signal, ignorePlan = false, sampler, processes }: OpenModelOptions,
+  { engine: given, signal, ignorePlan = false, ...options }: OpenModelOptions,
 ): Promise<OpenedModel> {
   const { modelDirectory } = inputs;
   const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeInputs(inputs) }];
@@ -143,8 +145,8 @@ export async function openModel(
     const reference = await openReference(model, config);
     if (reference !== null) opened.push(reference);
     if (config.adapter !== null && checkpoint === null) await policy.restore(adapterWeights(config.adapter));
-    const loaded = { engine, model, policy, reference, watch: watchdog, signal };
-    const loop = loopContext(config, inputs, loaded, { sampler, processes });
+    const loaded = { engine, model, policy, reference, watch: watchdog };
+    const loop = loopContext(config, inputs, loaded, options);
     watchdog.loaded(engine, model, loop.sampler);
     return {
       loop,
@@ -173,14 +175,15 @@ function madeSampler(make: SamplerMaker, parts: Parameters<SamplerMaker>[0]): Sa
 function loopContext(
   config: Config,
   { rewards, judge, tokenizer, trainData: dataset, planned, skippedRows }: Inputs,
-  loaded: Pick<LoopContext, 'engine' | 'model' | 'policy' | 'reference' | 'watch' | 'signal'>,
+  loaded: Pick<LoopContext, 'engine' | 'model' | 'policy' | 'reference' | 'watch'>,
   {
     sampler = ({ engineSampler }) => engineSampler,
     processes,
-  }: Pick<OpenModelOptions, 'sampler' | 'processes'>,
+    warn,
+  }: Pick<OpenModelOptions, 'sampler' | 'processes' | 'warn'>,
 ): LoopContext {
   const { model, policy } = loaded;
-  const memory = new MemoryLimits(config);
+  const memory = new MemoryLimits(config, { warn });
   const engineSampler = new EngineSampler({ model, policy, tokenizer, slots: () => memory.slots() });
   return {
     ...loaded,

@@ -115,7 +115,7 @@ function refusedStepOf(
   record: RefusedStep['record'],
   config: Config,
 ): RefusedStep {
-  const { state, open: batch } = runStateOf(checkpoint, config).position;
+  const { loop: state, open: batch } = runStateOf(checkpoint, config);
   const needs = { generate: 'requests', advantages: 'rewarded', score: null } as const;
   const { phase } = record.found;
   const need = phase === 'accumulate' || phase === 'step' ? 'update' : needs[phase];

@@ -7,7 +7,7 @@ import type { EvalPhase, Evaluation, RunSummary, TrainStep } from './events';
 import { TrainFiles } from './files';
 import { guardOf, type CollapseGuard } from './guard';
 import { Halt } from './halt';
-import type { LoopContext } from '../grpo/context';
+import type { LoopContext, LoopControl } from '../grpo/context';
 import { trainSteps } from '../grpo/loop';
 import type { LoopStep } from '../grpo/step';
 import { NO_WATCH } from '../grpo/watch';
@@ -26,6 +26,7 @@ export class RunDriver {
   private readonly halt: Halt;
   private readonly noSignal: NoSignal;
   private readonly loop: LoopContext;
+  private readonly control: LoopControl;
   /** The version of the policy that belongs to `state`. */
   private weights: number;
   /** The state is newer than the newest checkpoint. */
@@ -43,17 +44,16 @@ export class RunDriver {
     this.noSignal = new NoSignal(config);
     this.halt = new Halt(signal);
     this.files = new TrainFiles(run, this.halt.waiting);
-    this.loop = {
-      ...run.loop,
+    this.loop = run.loop;
+    this.control = {
       signal: this.halt.step,
       onDecoded: (progress) => emit({ type: 'decode-progress', step: this.step + 1, ...progress }),
     };
     this.weights = this.loop.policy.version;
-    watchdog.step = this.step;
+    watchdog.atStep(this.step);
     watchdog.onStop = (error) => this.halt.hang(error);
     if (watchdog.hung !== null) this.halt.hang(watchdog.hung);
     run.sinks.ending = this.halt.waiting;
-    this.loop.memory.warn = (message) => this.warn(message);
   }
 
   /** Takes the run over: from now on `close` or `drive` closes what is open, unless this fails. */
@@ -69,7 +69,7 @@ export class RunDriver {
   }
 
   private get step(): number {
-    return this.state.position.state.step;
+    return this.state.loop.step;
   }
 
   /** Ends the run with a checkpoint: after the step in progress, or without it when that takes too long. */
@@ -120,7 +120,7 @@ export class RunDriver {
   private async *steps(): AsyncGenerator<TrainStep, boolean> {
     if (this.state.pending !== null) yield await this.completeStep();
     if (await this.rollsBack(null)) return true;
-    for await (const step of trainSteps(this.loop, this.state.position)) {
+    for await (const step of trainSteps(this.loop, this.state, this.control)) {
       const refused = await this.dumpRefused(step);
       if (refused !== null && (await this.rollsBack(refused))) return true;
       await this.record(step);
@@ -141,7 +141,7 @@ export class RunDriver {
     // Nothing of the step was applied, so the weights still belong to the state.
     this.weights = this.loop.policy.version;
     const dump = await this.files.dump(this.state, { index, refusal, metrics });
-    return { index, refusal, inARow: position.state.refused, dump };
+    return { index, refusal, inARow: position.loop.refused, dump };
   }
 
   /** Does what follows from a step; returns true after a rollback. */
@@ -187,7 +187,7 @@ export class RunDriver {
       const unhelpful = this.noSignal.observe(step.generated);
       if (unhelpful !== null) this.warn(unhelpful);
     }
-    this.state.position = step.position;
+    Object.assign(this.state, step.position);
     this.state.pending = step.metrics;
     this.weights = this.loop.policy.version;
     this.unsaved = true;
@@ -201,7 +201,7 @@ export class RunDriver {
     if (change !== null) this.run.emit({ type: 'health', change });
     const acted = this.run.config.onCollapse !== 'warn';
     if (acted && change?.to === 'collapsed') state.guard.collapse = change.reason;
-    Object.assign(metrics, this.guard.metrics(monitor, state.position.state.eased));
+    Object.assign(metrics, this.guard.metrics(monitor, state.loop.eased));
   }
 
   /** Evaluates if that is due, writes the pending line, and saves if that is due. */
@@ -242,7 +242,7 @@ export class RunDriver {
   private saveIsDue(step: number): boolean {
     const { saveSteps, maxSteps } = this.run.config;
     // After a refused step the weights are not new and may be at fault: older checkpoints are worth more.
-    if (this.state.position.state.refused > 0 && step < maxSteps) return false;
+    if (this.state.loop.refused > 0 && step < maxSteps) return false;
     return step === maxSteps || (saveSteps > 0 && step % saveSteps === 0);
   }
 
@@ -250,8 +250,8 @@ export class RunDriver {
     const { step } = this;
     // After a failure between an update and its state, the weights belong to no state that could be saved.
     if (!this.unsaved || this.loop.policy.version !== this.weights) return;
-    const { guard, position } = this.state;
-    if (guard.monitor.health === 'healthy' && position.state.refused === 0) {
+    const { guard, loop } = this.state;
+    if (guard.monitor.health === 'healthy' && loop.refused === 0) {
       this.state.guard = { ...guard, healthy: step };
     }
     await this.files.checkpoint(this.state, signal);
@@ -260,9 +260,9 @@ export class RunDriver {
 
   private async finish(): Promise<RunSummary> {
     const { config, directory, inputs, accepted } = this.run;
-    const { latest, base, position } = this.state;
+    const { latest, base, loop } = this.state;
     const step = config.maxSteps;
-    const { refused } = position.state;
+    const { refused } = loop;
     if (refused > 0)
       this.warn(`The last ${refused} steps were refused: the result is that of step ${step - refused}.`);
     const trained = latest?.step === step ? latest.evaluation : await this.evaluate('trained');
@@ -270,7 +270,7 @@ export class RunDriver {
     // The process may have been killed after the last checkpoint and before the old ones were removed.
     await this.files.prune(this.state);
     const reward = inputs.rewards.map((entry) => entry.reward.name).join('+');
-    const { rollbacks } = this.state.position.state.eased;
+    const { rollbacks } = this.state.loop.eased;
     const run = { directory: directory.path, reward, seed: config.seed, steps: step, best, rollbacks };
     const changes = accepted.length > 0 ? { accepted } : {};
     const summary: RunSummary = { base: base!, trained, run: { ...run, ...changes } };

@@ -8,7 +8,8 @@ import { runStateOf, type RunState } from './state';
 
 function newState({ rewards, config, dataset }: LoopContext): RunState {
   return {
-    position: { state: initialState(rewards, config.maxCompletionLength), open: null },
+    loop: initialState(rewards, config.maxCompletionLength),
+    open: null,
     base: null,
     latest: null,
     best: null,
@@ -39,11 +40,11 @@ export async function restoreRun(
 ): Promise<RunState> {
   await restorePolicy(checkpoint, context.policy);
   const state = runStateOf(checkpoint, context.config);
-  const loop = state.position.state;
+  const { loop } = state;
   const last = readRollbacks(directory).at(-1);
   if (last === undefined || last.number <= loop.eased.rollbacks) return state;
-  const position = { state: easedState(loop, last, context.rewards), open: null };
-  return { ...state, position, guard: { ...state.guard, collapse: null } };
+  const eased = easedState(loop, last, context.rewards);
+  return { ...state, loop: eased, open: null, guard: { ...state.guard, collapse: null } };
 }
 
 /**
@@ -58,15 +59,16 @@ async function forkState(
   await restorePolicy(checkpoint, context.policy);
   const state = runStateOf(checkpoint, context.config);
   const fresh = newState(context);
-  const { state: loop, open } = state.position;
-  const initial = fresh.position.state.rewardStates;
+  const { loop, open } = state;
+  const initial = fresh.loop.rewardStates;
   const known = Object.entries(loop.rewardStates).filter(([name]) => name in initial);
   const rewardStates = { ...initial, ...Object.fromEntries(known) };
   const { base, latest, best } = otherEvalData ? fresh : state;
   return {
     ...state,
     ...{ base, latest, best },
-    position: { state: { ...loop, rewardStates }, open: keepOpen ? open : null },
+    loop: { ...loop, rewardStates },
+    open: keepOpen ? open : null,
     data: fresh.data,
     guard: { ...state.guard, healthy: null, collapse: null },
   };

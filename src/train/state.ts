@@ -5,7 +5,7 @@ import { initialMonitorState } from '../monitor';
 import type { AcceptedChange, StoredCheckpoint, Tensor } from '../run';
 import type { StepMetrics } from '../types';
 import { packageVersion } from '../version';
-import type { LoopPosition, LoopState } from '../grpo/context';
+import type { LoopPosition } from '../grpo/context';
 import type { Best, Evaluation } from './events';
 import type { GuardState } from './guard';
 import type { Identity } from './identity';
@@ -15,8 +15,7 @@ import { configHash } from './resume';
 import { checkStoredState, isEarlierMonitor } from './stored-state';
 
 /** Everything a run carries from step to step besides weights and optimiser. */
-export interface RunState {
-  position: LoopPosition;
+export interface RunState extends LoopPosition {
   base: Evaluation | null;
   /** The newest evaluation of a step; that of the last step is also the run's result. */
   latest: { step: number; evaluation: Evaluation } | null;
@@ -48,10 +47,9 @@ interface Origin {
   accepted?: AcceptedChange[];
 }
 
-interface StoredState extends Omit<RunState, 'position'>, Origin {
+interface StoredState extends Omit<RunState, 'open'>, Origin {
   maker: Maker;
   configHash: string;
-  loop: LoopState;
   batch: OpenBatchNumbers | null;
 }
 
@@ -61,11 +59,10 @@ export function thisMaker({ deviceInfo }: Engine): Maker {
 }
 
 export function storedState(
-  { position, ...state }: RunState,
+  { loop, open, ...state }: RunState,
   origin: Required<Origin>,
   engine: Engine,
 ): { state: StoredState; rollouts: Map<string, Tensor> | null } {
-  const { state: loop, open } = position;
   const batch = open && { tokens: open.tokens, metrics: open.metrics, updatesDone: open.updatesDone };
   const about = { maker: thisMaker(engine), configHash: configHash(origin.config), ...origin };
   return { state: { ...about, loop, batch, ...state }, rollouts: open && openBatchTensors(open) };
@@ -100,11 +97,11 @@ export function runStateOf(checkpoint: StoredCheckpoint, config: Config): RunSta
   const open = batch && restoreOpenBatch(batch, checkpoint.rollouts);
   // Missing in checkpoints of versions that did not count refused steps.
   const refused = loop.refused ?? 0;
-  const state = { ...loop, refused, memory: stillLearnt(loop.memory, stored.config, config) };
+  const own = { ...loop, refused, memory: stillLearnt(loop.memory, stored.config, config) };
   const guard = startsMonitorOver(checkpoint)
     ? { ...stored.guard, monitor: { ...initialMonitorState(), step: loop.step } }
     : stored.guard;
-  return { position: { state, open }, base, latest, best, pending, data, guard };
+  return { loop: own, open, base, latest, best, pending, data, guard };
 }
 
 /** Whether the checkpoint comes from a version that did not record what a run trusts. */

@@ -248,7 +248,10 @@ function startRun(
   const parts = { ...about, silences: silencesOf(config), resume: resumeCommand(directory.path) };
   return startLife(
     parts,
-    ({ watchdog }) => openModel(opening, watchdog, options),
+    ({ watchdog, emit }) => {
+      const warn = (message: string) => emit({ type: 'warning', message });
+      return openModel(opening, watchdog, { ...options, warn });
+    },
     (life, model) => startDriver({ ...opening, ...model, ...life }),
   );
 }

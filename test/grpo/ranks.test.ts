@@ -65,13 +65,14 @@ interface RankOptions {
   /** Replaces parts of what the loop is given. */
   change?: (loop: LoopContext) => Partial<LoopContext>;
   onStep?: (step: LoopStep) => void;
+  signal?: AbortSignal;
 }
 
 /** Trains as the only process, or as one of `processes`. */
 async function runRank(
   processes: ProcessGroup | undefined,
   more: ConfigInput,
-  { faults = {}, change = () => ({}), onStep = () => undefined }: RankOptions = {},
+  { faults = {}, change = () => ({}), onStep = () => undefined, signal }: RankOptions = {},
 ) {
   const { out, tokenizer, trainData, evalData } = fakeRun();
   const settings = { maxCompletionLength: 40, learningRate: 100, evalProblems: 0, ...more };
@@ -88,7 +89,7 @@ async function runRank(
   const loop = { ...given, ...change(given) };
   const start = await startState(opening, loop);
   const steps: LoopStep[] = [];
-  for await (const step of trainSteps(loop, start.position)) {
+  for await (const step of trainSteps(loop, start, { signal })) {
     onStep(step);
     steps.push(step);
   }
@@ -273,13 +274,8 @@ test('a rank that is cancelled during a reward that never ends tells the others'
     setTimeout(() => stop.abort(new AcoerError('INTERRUPTED', 'Stopped.')), 20);
     return new Promise<never>(() => undefined);
   };
-  const change = (loop: LoopContext) => ({
-    ...withReward({ score: never, keepsTime: true })(loop),
-    signal: stop.signal,
-  });
-  const runs = groupsInProcess(2).map((group) =>
-    runRank(group, settings, group.rank === 1 ? { change } : {}),
-  );
+  const cancelled = { change: withReward({ score: never, keepsTime: true }), signal: stop.signal };
+  const runs = groupsInProcess(2).map((group) => runRank(group, settings, group.rank === 1 ? cancelled : {}));
   const message = 'Rank 1 failed in the rewards: Stopped.';
   expect(await endings(runs)).toEqual([
     { code: 'INTERRUPTED', message },
@@ -340,7 +336,7 @@ test('the controller advances on the first rank, and every rank has its state', 
   const change = withReward({ observe: () => ({ calls: ++calls, random: Math.random() }) });
   const runs = groupsInProcess(2).map((group) => runRank(group, { ...settings, reward: 'acc' }, { change }));
   const states = (await Promise.all(runs)).map(({ steps }) =>
-    steps.map(({ position }) => position.state.rewardStates.acc),
+    steps.map(({ position }) => position.loop.rewardStates.acc),
   );
   expect(calls).toBe(settings.maxSteps);
   expect(states[0]![3]).toMatchObject({ calls: 4 });
@@ -357,7 +353,7 @@ test('a limit that one rank has learnt holds on all', async () => {
       ),
     ),
   );
-  const learnt = first!.steps[0]!.position.state.memory;
+  const learnt = first!.steps[0]!.position.loop.memory;
   expect(learnt.microBatchTokens).toBeLessThanOrEqual(100);
-  expect(second!.steps[0]!.position.state.memory).toEqual(learnt);
+  expect(second!.steps[0]!.position.loop.memory).toEqual(learnt);
 });

@@ -65,11 +65,11 @@ const idle = (): Current => ({
 });
 
 export class Watchdog implements Watch {
-  step = 0;
   /** Why the run must end; null: nothing has hung. */
   hung: HungError | null = null;
   /** Called once when the run must end. */
   onStop: (error: HungError) => void = () => undefined;
+  private step = 0;
   private readonly shared = new SharedState();
   private readonly abandoning = new AbortController();
   private readonly longestMs = new Map<Phase, number>();
@@ -150,6 +150,10 @@ export class Watchdog implements Watch {
     return () => {
       if (inFlight.delete(describe)) this.progress();
     };
+  }
+
+  atStep(step: number): void {
+    this.step = step;
   }
 
   progress(): void {
