@@ -88,6 +88,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['sampling'],
   ['eval', 'grading'],
   ['grpo'],
+  ['life'],
   ['train'],
   ['sft'],
   ['lab', 'report'],
@@ -167,15 +168,15 @@ test('the verifier is a package of its own: it imports nothing but its files, an
   expect(Object.keys(scripts)).toEqual(['build', 'prepack']);
 });
 
-test('grpo and train take the engine as an argument; only the session of a run creates one', () => {
+test('the algorithms and the life of a run take the engine as an argument; one file creates it', () => {
   const wrong = all.filter(
     ({ file, target, typeOnly }) =>
-      ['grpo', 'train'].includes(moduleOf(file)) &&
+      ['grpo', 'life', 'train', 'sft'].includes(moduleOf(file)) &&
       moduleOf(target) === 'engine' &&
       !typeOnly &&
       // The process may have to exit without the engine.
       target !== 'engine/exit' &&
-      file !== 'train/opened.ts',
+      file !== 'life/policy.ts',
   );
   expect(shown(wrong)).toEqual([]);
 });
@@ -212,9 +213,19 @@ test('only src/run writes run files', () => {
     /\b(writeFile|writeFileSync|appendFile|createWriteStream|mkdir|mkdirSync|rename|renameSync|open|openSync|rm|rmSync)\b/;
   const wrong = all.filter(
     ({ file, target, names }) =>
-      ['lab', 'grpo', 'train', 'sft', 'eval', 'rewards', 'tokenizer', 'data', 'config', 'monitor'].includes(
-        moduleOf(file),
-      ) &&
+      [
+        'lab',
+        'grpo',
+        'life',
+        'train',
+        'sft',
+        'eval',
+        'rewards',
+        'tokenizer',
+        'data',
+        'config',
+        'monitor',
+      ].includes(moduleOf(file)) &&
       /^(node:)?fs(\/|$)/.test(target) &&
       writing.test(names),
   );

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { AcoerError } from '../errors';
 import { didYouMean } from '../config/nearest';
 import { shownJson } from '../json';
-import { openRewardModule } from '../train/reward-module';
+import { openRewardModule } from '../life/modules/reward-module';
 import { listRewards, resolveReward } from '../rewards';
 import { isBuiltIn } from '../rewards/registry';
 import type { BoundReward } from '../rewards/types';

@@ -11,7 +11,7 @@ import {
   trainedRows,
   whatIsTrained,
 } from '../train/model-card';
-import type { SftSummary } from '../train/events';
+import type { SftSummary } from '../life/events';
 import { packageVersion } from '../version';
 import type { SftConfig } from './config';
 import type { SftInputs } from './inputs';

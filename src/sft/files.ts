@@ -1,8 +1,8 @@
 /** The files of a supervised run: those of every run, with its state and its card. */
 import { pruneCheckpoints } from '../run';
-import type { SftSummary } from '../train/events';
-import { RunFiles } from '../train/run-files';
-import { thisMaker } from '../train/state';
+import type { SftSummary } from '../life/events';
+import { RunFiles } from '../life/run-files';
+import { thisMaker } from '../life/maker';
 import { sftCard } from './card';
 import type { OpenedSft } from './opened';
 import type { SftState } from './state';

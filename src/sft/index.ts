@@ -2,5 +2,5 @@
 export { goOn } from './card';
 export { resolveSft, type SftConfig } from './config';
 export { describeSft } from './describe';
-export type { SftEvent, SftSummary } from '../train/events';
+export type { SftEvent, SftSummary } from '../life/events';
 export { sft, type SftOptions } from './sft';

@@ -13,13 +13,13 @@ import {
   type RunDirectory,
   type StoredCheckpoint,
 } from '../run';
-import { baseModelOf, checkBaseModel, checkBaseTokenizer, loadHashed } from '../train/base-model';
-import type { SftEvent, SftSummary } from '../train/events';
-import type { Life } from '../train/life';
-import { admitModules, rememberModules, sinkModules } from '../train/named-modules';
-import { storedCommit, withAbsoluteNames } from '../train/names';
-import { createPolicy, openEngine } from '../train/opened';
-import { otherSetUp } from '../train/state';
+import { baseModelOf, checkBaseModel, checkBaseTokenizer, loadHashed } from '../life/base-model';
+import type { SftEvent, SftSummary } from '../life/events';
+import type { Life } from '../life/life';
+import { admitModules, rememberModules, sinkModules } from '../life/modules/named-modules';
+import { storedCommit, withAbsoluteNames } from '../life/names';
+import { otherMaker } from '../life/maker';
+import { createPolicy, openEngine } from '../life/policy';
 import type { Row } from '../types';
 import { resolveSft, type SftConfig, type SftInput, type SftRunConfig } from './config';
 import {
@@ -189,7 +189,7 @@ export async function openSftModel(
     opened.push(policy);
     const state = await startState(opening, policy);
     watchdog.loaded(engine, model);
-    const other = checkpoint === null ? null : otherSetUp(storedSft(checkpoint).maker, engine);
+    const other = checkpoint === null ? null : otherMaker(storedSft(checkpoint).maker, engine);
     if (other !== null) emit({ type: 'warning', message: other });
     return {
       ...{ engine, model, policy, identity, state },

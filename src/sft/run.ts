@@ -1,13 +1,13 @@
 /** A supervised run in progress: makes the steps, each written before the next, and saves. */
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import { MemoryLimits } from '../grpo/memory';
-import { scheduleOf } from '../train/opened';
-import { Halt } from '../train/halt';
+import { scheduleOf } from '../life/policy';
+import { Halt } from '../life/halt';
 import { isFull } from '../run';
 import type { StepMetrics } from '../types';
 import { NO_WATCH } from '../grpo/watch';
-import type { SftSummary } from '../train/events';
-import type { Outcome } from '../train/progress';
+import type { SftSummary } from '../life/events';
+import type { Outcome } from '../life/progress';
 import { SftFiles } from './files';
 import type { OpenedSft } from './opened';
 import type { SftState } from './state';

@@ -1,5 +1,5 @@
 /** How long the phases of a supervised run may be silent before that is abnormal. */
-import { commonSilence, passMs, type Silences } from '../train/watchdog';
+import { commonSilence, passMs, type Silences } from '../life/watchdog';
 import type { SftConfig } from './config';
 
 export const silencesOf =

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { AcoerError } from '../errors';
 import type { StoredCheckpoint } from '../run';
 import { NOTHING_LEARNT, type LearntLimits } from '../grpo/memory';
-import type { Maker } from '../train/state';
+import type { Maker } from '../life/maker';
 import type { SftConfig } from './config';
 import type { SftIdentity } from './inputs';
 

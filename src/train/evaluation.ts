@@ -6,8 +6,7 @@ import { errorCode } from '../errors';
 import { answerProblems, summarise, type EvalCompletion } from '../eval';
 import type { Grade } from '../judges';
 import type { Tokenizer } from '../tokenizer';
-import type { KnownMetrics } from '../metric-names';
-import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from './events';
+import type { Best, EvalKind, EvalPhase, Evaluation, TrainEvent } from '../life/events';
 import { memoryError } from '../grpo/memory';
 import type { Watch } from '../grpo/watch';
 
@@ -81,20 +80,6 @@ export async function evaluatePolicy(
   const greedy = await evaluateKind('greedy', config.evalProblems);
   const sampled = await evaluateKind('sampled', config.evalSampledProblems);
   return { greedy, sampled };
-}
-
-/** The evaluation's numbers for a line of metrics.jsonl. */
-export function evaluationMetrics(evaluation: Evaluation): KnownMetrics {
-  const metrics: KnownMetrics = {};
-  for (const kind of ['greedy', 'sampled'] as const) {
-    const summary = evaluation[kind];
-    if (summary === null) continue;
-    metrics[`eval/${kind}_accuracy`] = summary.accuracy;
-    metrics[`eval/${kind}_thinking_tokens`] = summary.thinkingTokens;
-    metrics[`eval/${kind}_total_tokens`] = summary.totalTokens;
-    metrics[`eval/${kind}_accuracy_per_1k_tokens`] = summary.accuracyPer1kTokens;
-  }
-  return metrics;
 }
 
 /** The better of the best evaluation so far and a new one, by accuracy, then by shorter thinking. */

@@ -6,13 +6,13 @@ import { medianItem } from '../statistics';
 import type { GenerationBatch } from '../grpo/batch';
 import { dumpRecord } from './dump';
 import type { EvalCompletion } from '../eval';
-import type { EvalKind, RunSummary } from './events';
+import type { EvalKind, RunSummary } from '../life/events';
 import type { LoopStep, Refusal } from '../grpo/step';
 import { modelCard as cardOf } from './model-card';
 import type { Opened } from './opened';
-import { completionsSink } from './own-sinks';
-import { RunFiles } from './run-files';
-import type { Sink } from './sinks';
+import { completionsSink } from '../life/own-sinks';
+import { RunFiles } from '../life/run-files';
+import type { Sink } from '../life/sinks';
 import { storedState, type RunState } from './state';
 
 export class TrainFiles extends RunFiles {

@@ -12,7 +12,7 @@ import type { Rollback } from '../run';
 import type { KnownMetrics } from '../metric-names';
 import type { WeightedReward } from '../rewards/types';
 import type { Eased, LoopState } from '../grpo/context';
-import type { Evaluation } from './events';
+import type { Evaluation } from '../life/events';
 
 export interface GuardState {
   monitor: MonitorState;

@@ -4,21 +4,23 @@
  * `opening.ts`. Weights are hashed while the engine loads them, so they are compared last.
  */
 import type { Config } from '../config';
-import { AcoerError } from '../errors';
 import { adapterFingerprints, type Fingerprints } from '../models';
 import type { AcceptedChange, StoredCheckpoint } from '../run';
-import type { Tokenizer } from '../tokenizer';
+import {
+  changed,
+  checkModelFolder,
+  listed,
+  refused,
+  tokenizerIdentity,
+  type BaseIdentity,
+} from '../life/identity';
 import type { Inputs } from './inputs';
 import { forkCommand } from './resume';
-import { judgeFingerprints, rewardFingerprints } from './reward-files';
+import { judgeFingerprints, rewardFingerprints } from '../life/modules/reward-files';
 import { storedPart } from './state';
 
 /** null: it cannot be told, because the caller of `train` gave the part itself. */
-export interface Identity {
-  /** config.json and the weights. */
-  model: Fingerprints;
-  tokenizer: Fingerprints | null;
-  chatTemplate: Fingerprints | null;
+export interface Identity extends BaseIdentity {
   /** Empty without `rewardModules`. */
   rewards: Fingerprints;
   /** The adapter that training started from; empty without one; missing in checkpoints of versions that had none. */
@@ -26,21 +28,6 @@ export interface Identity {
   /** Empty without a judge in a file; missing in checkpoints of versions that had none. */
   judge?: Fingerprints;
   evalData: Fingerprints | null;
-}
-
-/** The name of its fingerprint. */
-export const CHAT_TEMPLATE = 'the chat template';
-
-/** Fingerprints of a tokenizer's files and its chat template; null if the caller gave the tokenizer itself. */
-export function tokenizerIdentity({
-  fingerprints: own,
-}: Tokenizer): Pick<Identity, 'tokenizer' | 'chatTemplate'> {
-  if (own === undefined) return { tokenizer: null, chatTemplate: null };
-  const { files, chatTemplate } = own;
-  return {
-    tokenizer: files,
-    chatTemplate: chatTemplate === null ? {} : { [CHAT_TEMPLATE]: chatTemplate },
-  };
 }
 
 /** What is known before the model is loaded. */
@@ -55,37 +42,6 @@ export async function inputIdentity(
     judge: await judgeFingerprints(config),
     evalData: evalData?.source === undefined ? null : { problems: evalData.source.fingerprint },
   };
-}
-
-/** The names that differ; none if it was not known before. */
-export function changed(before: Fingerprints | null, now: Fingerprints | null): string[] {
-  if (before === null) return [];
-  const names = new Set([...Object.keys(before), ...Object.keys(now ?? {})]);
-  return [...names].filter((name) => before[name] !== now?.[name]);
-}
-
-const listed = (names: readonly string[]): string =>
-  names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names.join('');
-
-const refused = (message: string) => new AcoerError('BAD_INPUT', message);
-
-/**
- * @param step of the checkpoint
- * @param names of the files that are others now
- * @param advice what to do, with `them` for the files
- * @throws BAD_INPUT naming files of the model's folder that are not those of the checkpoint
- */
-export function checkModelFolder(
-  directory: string,
-  step: number,
-  names: readonly string[],
-  advice = (them: string) => `restore ${them}, or start a new run`,
-): void {
-  if (names.length === 0) return;
-  const [have, them] = names.length > 1 ? ['have', 'them'] : ['has', 'it'];
-  throw refused(
-    `${listed(names)} in ${directory} ${have} changed since the checkpoint of step ${step}, whose adapter was trained on what was there before; ${advice(them)}.`,
-  );
 }
 
 /** Compares config.json and the weights, in a resumed run or a fork. @throws BAD_INPUT */

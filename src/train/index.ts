@@ -6,18 +6,24 @@ export type {
   RunSummary,
   TrainEvent,
   TrainStep,
-} from './events';
+} from '../life/events';
 export { type MonitorCourse, type PeakComparison, runVerdict, type RunVerdict } from './verdict';
-export type { Sink, SinkMaker } from './sinks';
+export type { Sink, SinkMaker } from '../life/sinks';
 export type { SamplerMaker } from './opened';
 export { train, type TrainOptions, TrainRun } from './train';
 export { resolveTrainConfig } from './inputs';
 export { longestLocalPrompt } from './plan';
-export { isStuck } from './watchdog';
+export { isStuck } from '../life/watchdog';
 export { judgeIdentity, type JudgingSettings, openJudge, type OpenedJudge } from './judging';
-export { baseModelOf, type BaseModel, checkBaseModel, checkBaseTokenizer, loadHashed } from './base-model';
-export { admitModules, judgeModule, rememberModules } from './named-modules';
-export { openRewardModule } from './reward-module';
+export {
+  baseModelOf,
+  type BaseModel,
+  checkBaseModel,
+  checkBaseTokenizer,
+  loadHashed,
+} from '../life/base-model';
+export { admitModules, judgeModule, rememberModules } from '../life/modules/named-modules';
+export { openRewardModule } from '../life/modules/reward-module';
 export { monitorContext } from './guard';
 export { watchRecorded } from './recorded';
 export { withPublishedNames } from './model-card';

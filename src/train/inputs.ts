@@ -21,9 +21,9 @@ import type { WeightedReward } from '../rewards/types';
 import { inputIdentity, type Identity } from './identity';
 import { noteUnanswerable, skippedPrompts } from './long-prompts';
 import { openJudge, type OpenedJudge } from './judging';
-import { withAbsoluteNames, withLastingModel } from './names';
+import { withAbsoluteNames, withLastingModel } from '../life/names';
 import { EVALUATION_ROWS, ROWS, type PlainParts } from './plain';
-import { openRewardModule } from './reward-module';
+import { openRewardModule } from '../life/modules/reward-module';
 
 /** Parts that the caller may bring; the others are made from the configuration. */
 export interface GivenParts {

@@ -14,9 +14,9 @@ import {
   type JudgeFunction,
   judgeOf,
 } from '../judges';
-import { openJudgeModule } from './judge-module';
+import { openJudgeModule } from '../life/modules/judge-module';
 import type { AnswerRule } from '#verify/verify';
-import { judgeFingerprints } from './reward-files';
+import { judgeFingerprints } from '../life/modules/reward-files';
 
 export type JudgingSettings = Pick<
   Config,

@@ -10,7 +10,7 @@ import { isJudgeFile } from '../judges';
 import { maximum, minimum } from '../statistics';
 import { percent } from '../text';
 import { packageVersion } from '../version';
-import type { RunSummary } from './events';
+import type { RunSummary } from '../life/events';
 
 export interface CardContent {
   config: Config;

@@ -2,28 +2,26 @@
 import { needMethods } from '../border';
 import { AcoerError, errorMessage } from '../errors';
 import type { Config } from '../config';
-import { createEngine } from '../engine/engine';
-import type { DeviceName, Engine, Model, Policy } from '../engine/types';
+import type { Model, Policy } from '../engine/types';
+import { createPolicy, openEngine, scheduleOf } from '../life/policy';
 import { resolveLoss } from '../losses';
-import { adapterWeights, readAdapterShape } from '../models';
+import { adapterWeights } from '../models';
 import { assertFits, promptLimit, type Plan } from '../plan';
 import { Ranks, type ProcessGroup } from '../ranks';
-import { streamSeed } from '../rng';
 import { EngineSampler, type Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
 import type { LoopContext } from '../grpo/context';
-import type { TrainEvent } from './events';
-import { baseModelOf, checkBaseModel, checkBaseTokenizer, loadHashed } from './base-model';
+import type { TrainEvent } from '../life/events';
+import { baseModelOf, checkBaseModel, checkBaseTokenizer, loadHashed } from '../life/base-model';
 import { checkModel, type Identity } from './identity';
 import { closeInputs, type Inputs } from './inputs';
-import type { Life } from './life';
+import type { Life } from '../life/life';
 import type { Opening } from './opening';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import { planSession } from './plan';
-import { warmupSteps, type Schedule } from '../grpo/schedule';
 import type { TrainOptions } from './train';
-import type { Watchdog } from './watchdog';
+import type { Watchdog } from '../life/watchdog';
 
 /** Everything a run has open: the one record that its driver and its files work with. */
 export interface Opened extends Opening, OpenedModel, Life<TrainEvent> {
@@ -50,61 +48,9 @@ export interface OpenedModel {
   close(engineAnswers: boolean): Promise<void>;
 }
 
-export type EngineSettings = Pick<Config, 'device' | 'threads' | 'memoryLimitBytes'>;
-
-export function openEngine({ device, threads, memoryLimitBytes }: EngineSettings): Promise<Engine> {
-  return createEngine({
-    device: device as DeviceName,
-    threads: threads ?? undefined,
-    memoryLimitBytes: memoryLimitBytes ?? undefined,
-  });
-}
-
-/** What the trained policy depends on. */
-export type PolicySettings = Pick<
-  Config,
-  | 'full'
-  | 'adapter'
-  | 'loraRank'
-  | 'loraAlpha'
-  | 'useRslora'
-  | 'loraDropout'
-  | 'targetModules'
-  | 'seed'
-  | 'adamBeta1'
-  | 'adamBeta2'
-  | 'adamEpsilon'
->;
-
-/** The policy that is trained. With `adapter`, it adapts what that does; its weights are restored after this. */
-export async function createPolicy(model: Model, config: PolicySettings): Promise<Policy> {
-  const { adamBeta1: beta1, adamBeta2: beta2, adamEpsilon: eps, adapter } = config;
-  if (config.full) return model.createPolicy({ kind: 'full', beta1, beta2, eps });
-  const start = adapter === null ? null : await readAdapterShape(adapter, model.info.numLayers);
-  return model.createPolicy({
-    kind: 'lora',
-    rank: config.loraRank,
-    alpha: config.loraAlpha,
-    rslora: config.useRslora,
-    dropout: config.loraDropout,
-    targetModules: config.targetModules,
-    matrices: start?.matrices,
-    seed: streamSeed(config.seed, 'lora-init'),
-    ...{ beta1, beta2, eps },
-  });
-}
-
 /** The adapter that training goes on from, unchanged; null: training starts from the base model. */
 export const openReference = async (model: Model, { adapter }: Config): Promise<Policy | null> =>
   adapter === null ? null : model.loadAdapter(adapter);
-
-export function scheduleOf({
-  lrSchedulerType: type,
-  maxSteps: totalSteps,
-  warmupRatio,
-}: Pick<Config, 'lrSchedulerType' | 'maxSteps' | 'warmupRatio'>): Schedule {
-  return { type, totalSteps, warmupSteps: warmupSteps(warmupRatio, totalSteps) };
-}
 
 interface OpenModelOptions extends Pick<TrainOptions, 'engine' | 'signal' | 'ignorePlan' | 'sampler'> {
   /** The processes that train together. Default: this one alone. */

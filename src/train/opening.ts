@@ -15,7 +15,7 @@ import {
   type RunDirectory,
   type StoredCheckpoint,
 } from '../run';
-import type { RunSummary } from './events';
+import type { RunSummary } from '../life/events';
 import { listRewards } from '../rewards/registry';
 import type { PlainParts } from './plain';
 import { checkModules, checkResumed } from './identity';
@@ -29,8 +29,8 @@ import {
   type Inputs,
   type OwnParts,
 } from './inputs';
-import { admitModules, filesNamed, modulesOf, rememberModules } from './named-modules';
-import { storedCommit } from './names';
+import { admitModules, filesNamed, modulesOf, rememberModules } from '../life/modules/named-modules';
+import { storedCommit } from '../life/names';
 import { allowedChanges, forkCommand } from './resume';
 import { lacksIdentity, storedPart } from './state';
 import { readSummary } from './stored-summary';

@@ -16,7 +16,7 @@ import {
 } from '../monitor';
 import { readAnyMetrics, readRunDirectory, type RunDirectory } from '../run';
 import type { KnownMetrics, MetricName } from '../metric-names';
-import type { Evaluation } from './events';
+import type { Evaluation } from '../life/events';
 import { namedMetrics, type NamedMetrics } from './foreign-metrics';
 import { monitorContext } from './guard';
 

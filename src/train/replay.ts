@@ -5,7 +5,7 @@ import { AcoerError, errorCode } from '../errors';
 import { resolveLoss } from '../losses';
 import { resolveModel, type ModelFetchOptions } from '../models';
 import { openDump, restorePolicy, type StoredCheckpoint } from '../run';
-import { loadHashed } from './base-model';
+import { loadHashed } from '../life/base-model';
 import { parseDump } from './dump';
 import { checkModel } from './identity';
 import { MemoryLimits } from '../grpo/memory';
@@ -21,8 +21,10 @@ import {
   type RefusedStep,
   type ReplayContext,
 } from './replay-phases';
-import { createPolicy, openReference, openEngine, scheduleOf } from './opened';
-import { runStateOf, storedPart, thisMaker, type Maker } from './state';
+import { thisMaker, type Maker } from '../life/maker';
+import { createPolicy, openEngine, scheduleOf } from '../life/policy';
+import { openReference } from './opened';
+import { runStateOf, storedPart } from './state';
 import { NO_WATCH } from '../grpo/watch';
 import { Ranks } from '../ranks';
 

@@ -2,18 +2,19 @@
 import { AcoerError, errorCode, errorMessage } from '../errors';
 import { completeRollbacks, findCheckpoint, isFull, recordRollback, type Rollback } from '../run';
 import { afterStep, type RefusedStep } from './after-step';
-import { betterOf, evaluatePolicy, evaluationMetrics, type EvaluationContext } from './evaluation';
-import type { EvalPhase, Evaluation, RunSummary, TrainStep } from './events';
+import { evaluationMetrics } from '../life/evaluation-metrics';
+import { betterOf, evaluatePolicy, type EvaluationContext } from './evaluation';
+import type { EvalPhase, Evaluation, RunSummary, TrainStep } from '../life/events';
 import { TrainFiles } from './files';
 import { guardOf, type CollapseGuard } from './guard';
-import { Halt } from './halt';
+import { Halt } from '../life/halt';
 import type { LoopContext, LoopControl } from '../grpo/context';
 import { trainSteps } from '../grpo/loop';
 import type { LoopStep } from '../grpo/step';
 import { NO_WATCH } from '../grpo/watch';
 import { NoSignal } from './no-signal';
 import type { Opened } from './opened';
-import type { Outcome } from './progress';
+import type { Outcome } from '../life/progress';
 import { restoreRun } from './start';
 import type { RunState } from './state';
 

@@ -2,7 +2,7 @@
 import type { Config } from '../config';
 import { promptLimit } from '../plan';
 import { DEFAULT_SLOTS } from '../sampling';
-import { commonSilence, passMs, slowest, type ModelSize, type Silences } from './watchdog';
+import { commonSilence, passMs, slowest, type ModelSize, type Silences } from '../life/watchdog';
 
 /** Prompts are read together up to this many tokens (native/core/generate/admission.cpp), a longer one alone. */
 const PREFILL_TOKENS = 2_048;

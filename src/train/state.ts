@@ -4,9 +4,9 @@ import type { Engine } from '../engine/types';
 import { initialMonitorState } from '../monitor';
 import type { AcceptedChange, StoredCheckpoint, Tensor } from '../run';
 import type { StepMetrics } from '../types';
-import { packageVersion } from '../version';
+import { thisMaker, type Maker } from '../life/maker';
 import type { LoopPosition } from '../grpo/context';
-import type { Best, Evaluation } from './events';
+import type { Best, Evaluation } from '../life/events';
 import type { GuardState } from './guard';
 import type { Identity } from './identity';
 import { stillLearnt } from '../grpo/memory';
@@ -27,17 +27,6 @@ export interface RunState extends LoopPosition {
   guard: GuardState;
 }
 
-/** What made a checkpoint. If one of these changes, rounding may differ. */
-export interface Maker {
-  acoer: string;
-  node: string;
-  libtorch: string;
-  device: string;
-  /** The processor or GPU; another one may use different kernels. */
-  deviceName: string;
-  threads: number;
-}
-
 /** What is fixed when a run is opened, and what made it. */
 interface Origin {
   config: Config;
@@ -53,11 +42,6 @@ interface StoredState extends Omit<RunState, 'open'>, Origin {
   batch: OpenBatchNumbers | null;
 }
 
-export function thisMaker({ deviceInfo }: Engine): Maker {
-  const { libtorch, device, name: deviceName, threads } = deviceInfo;
-  return { acoer: packageVersion(), node: process.version, libtorch, device, deviceName, threads };
-}
-
 export function storedState(
   { loop, open, ...state }: RunState,
   origin: Required<Origin>,
@@ -66,21 +50,6 @@ export function storedState(
   const batch = open && { tokens: open.tokens, metrics: open.metrics, updatesDone: open.updatesDone };
   const about = { maker: thisMaker(engine), configHash: configHash(origin.config), ...origin };
   return { state: { ...about, loop, batch, ...state }, rollouts: open && openBatchTensors(open) };
-}
-
-/** One sentence if another version, processor or device wrote the checkpoint; otherwise null. */
-export function otherMaker(checkpoint: StoredCheckpoint, engine: Engine): string | null {
-  return otherSetUp(storedPart(checkpoint).maker, engine);
-}
-
-/** The same for what made a checkpoint of any kind of run. */
-export function otherSetUp(maker: Maker, engine: Engine): string | null {
-  const now = thisMaker(engine);
-  const names = Object.keys(now) as (keyof Maker)[];
-  const changes = names.filter((name) => maker[name] !== undefined && maker[name] !== now[name]);
-  if (changes.length === 0) return null;
-  const list = changes.map((name) => `${name} ${maker[name]}, now ${now[name]}`).join('; ');
-  return `The checkpoint was written on a different set-up (${list}): later numbers may differ by rounding.`;
 }
 
 /** @throws BAD_INPUT for a state that no run wrote */

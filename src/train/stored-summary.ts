@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { AcoerError } from '../errors';
 import type { RunDirectory } from '../run';
-import type { RunSummary } from './events';
+import type { RunSummary } from '../life/events';
 
 const count = z.int().min(0);
 /** JSON holds null for numbers that are not finite. */

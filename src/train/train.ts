@@ -4,24 +4,25 @@ import { AcoerError } from '../errors';
 import { shownJson } from '../json';
 import type { ModelFetchOptions } from '../models';
 import { writeJsonAtomic, type Patience } from '../run';
-import type { RunSummary, TrainEvent, TrainStep } from './events';
+import type { RunSummary, TrainEvent, TrainStep } from '../life/events';
 import { openFork, type ForkPoint } from './fork';
 import { closeInputs, type GivenParts } from './inputs';
-import { leaveDirectory, setUpError, startLife } from './life';
-import { closedRun, openedRun, type OpenRun } from './open-runs';
+import { leaveDirectory, setUpError, startLife } from '../life/life';
+import { closedRun, openedRun, type OpenRun } from '../life/open-runs';
 import { openModel, type Opened, type SamplerMaker } from './opened';
 import { finishedRun, openNew, openResumed, type Asked, type Opening } from './opening';
 import { plainParts, type PlainOptions } from './plain';
 import { resumeCommand, RunDriver } from './run';
 import { silencesOf } from './silences';
-import { trackers } from './own-sinks';
-import { checkSinks, openSinks, type Sink, type Sinks } from './sinks';
+import { trackers } from '../life/own-sinks';
+import { checkSinks, openSinks, type Sink, type Sinks } from '../life/sinks';
 import { givenTokenizer } from '../tokenizer';
 import { givenDataset } from '../data';
 import { needFunction, needMethods, needObject, needSignal } from '../border';
 import { startState } from './start';
-import { lacksIdentity, otherMaker, startsMonitorOver } from './state';
-import { judgedBy } from './tensorboard';
+import { otherMaker } from '../life/maker';
+import { lacksIdentity, startsMonitorOver, storedPart } from './state';
+import { judgedBy } from '../life/tensorboard';
 
 /** Settings of the configuration, which override those of a preset, and how to run. */
 export interface TrainOptions
@@ -203,7 +204,7 @@ async function startDriver(run: Opened): Promise<RunDriver> {
   emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
   const state = await watchdog.phase('loading', () => startState(run, run.loop));
   if (checkpoint !== null) {
-    const other = otherMaker(checkpoint, engine);
+    const other = otherMaker(storedPart(checkpoint).maker, engine);
     if (other !== null) emit({ type: 'warning', message: other });
     if (lacksIdentity(checkpoint)) {
       const message =

@@ -4,7 +4,7 @@ import { type AccuracyChange, accuracyChange } from '../eval';
 import { mean, sampleStd } from '../statistics';
 import type { KnownMetrics } from '../metric-names';
 import { HEALTH, type Health } from '../types';
-import type { EvalKind, Evaluation, RunEvaluation, RunSummary } from './events';
+import type { EvalKind, Evaluation, RunEvaluation, RunSummary } from '../life/events';
 
 /** Thinking below this share of the base's counts as shortened. */
 const SHORTENED = 0.8;

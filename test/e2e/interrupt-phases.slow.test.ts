@@ -19,7 +19,7 @@ const INTERRUPT = `const interrupt = () => setImmediate(() => process.kill(proce
 
 /** Interrupts when the watchdog first hears of `phase`. */
 const inPhase = (phase: string) => `
-  const { Watchdog } = require(${compiled('train/watchdog/index.js')});
+  const { Watchdog } = require(${compiled('life/watchdog/index.js')});
   const { enter } = Watchdog.prototype;
   let done = false;
   Watchdog.prototype.enter = function (phase) {

@@ -14,7 +14,7 @@ import { openModel } from '../../src/train/opened';
 import { startState } from '../../src/train/start';
 import { FakeEngine, type FakeFaults, type FakePolicy, type Theta } from '../helpers/fake-engine';
 import { fakeRun, removeFakeRuns } from '../helpers/fake-run';
-import type { Watchdog } from '../../src/train/watchdog';
+import type { Watchdog } from '../../src/life/watchdog';
 
 afterAll(removeFakeRuns);
 

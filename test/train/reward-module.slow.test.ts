@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { readConfigFile } from '../../src/config';
 import { errorCode } from '../../src/errors';
-import type * as RewardModule from '../../src/train/reward-module';
+import type * as RewardModule from '../../src/life/modules/reward-module';
 import type * as Library from '../../src/index';
 import type { BoundReward } from '../../src/rewards';
 import { readMetrics } from '../../src/run';
@@ -17,7 +17,7 @@ const dist = join(dirname(builtCli()), '..');
 // eslint-disable-next-line @typescript-eslint/no-require-imports
 const { train } = require(join(dist, 'index.js')) as typeof Library;
 // eslint-disable-next-line @typescript-eslint/no-require-imports
-const { openRewardModule } = require(join(dist, 'train', 'reward-module.js')) as typeof RewardModule;
+const { openRewardModule } = require(join(dist, 'life', 'modules', 'reward-module.js')) as typeof RewardModule;
 
 const modules = join(ROOT, 'test', 'fixtures', 'reward-modules');
 const file = (name: string) => join(modules, name);

@@ -78,7 +78,7 @@ test('a reward that waits while being loaded is refused', async () => {
   const { code, stderr } = await outcome(
     node(
       '-e',
-      `const { openRewardModule } = require('./dist/train/reward-module.js');
+      `const { openRewardModule } = require('./dist/life/modules/reward-module.js');
       const setup = { name: 'mine', path: ${JSON.stringify(join(ROOT, 'test', 'fixtures', 'reward-modules', 'waits-at-once.cjs'))}, params: {}, maxLength: 8 };
       openRewardModule(setup, 1000, 2000).catch((error) => console.error(error.message));`,
     ),

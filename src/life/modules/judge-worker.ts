@@ -1,6 +1,6 @@
 /** The thread of a judge in a file: answers calls of `judge-module.ts`. */
 import { workerData } from 'node:worker_threads';
-import { judgeOf, type JudgeFunction } from '../judges';
+import { judgeOf, type JudgeFunction } from '../../judges';
 import { importDefault } from './import-default';
 import type { JudgeSetup, ToJudge } from './judge-module';
 import { serveCalls } from './module-host';

@@ -7,12 +7,12 @@ import { createHash } from 'node:crypto';
 import { realpathSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { isAbsolute, join, resolve } from 'node:path';
-import type { Config, ConfigInput } from '../config';
-import { AcoerError, whyUnreadable, whyUnwritten } from '../errors';
-import { isJudgeFile } from '../judges';
-import { isRecord } from '../json';
-import { readRegularFileSync } from '../regular-file';
-import { temporaryName, writeFileAtomic } from '../run';
+import type { Config, ConfigInput } from '../../config';
+import { AcoerError, whyUnreadable, whyUnwritten } from '../../errors';
+import { isJudgeFile } from '../../judges';
+import { isRecord } from '../../json';
+import { readRegularFileSync } from '../../regular-file';
+import { temporaryName, writeFileAtomic } from '../../run';
 import { moduleFingerprints, usedRewardModules } from './reward-files';
 
 const MAX_RECORD_BYTES = 1 << 16;

@@ -1,8 +1,8 @@
 /** The thread of a reward in `rewardModules`: answers calls of `reward-module.ts`. */
 import { workerData } from 'node:worker_threads';
-import type { BoundReward } from '../rewards';
-import { definitionOf } from '../rewards/user';
-import type { Group } from '../types';
+import type { BoundReward } from '../../rewards';
+import { definitionOf } from '../../rewards/user';
+import type { Group } from '../../types';
 import { importDefault } from './import-default';
 import { serveCalls, type Host } from './module-host';
 import type { RewardSetup, ToReward } from './reward-module';

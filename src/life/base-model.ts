@@ -12,9 +12,7 @@ import { AcoerError } from '../errors';
 import { modelFingerprints, type Fingerprints } from '../models';
 import { FINAL_IDENTITY, readJsonFile, STATE } from '../run';
 import type { Tokenizer } from '../tokenizer';
-import { changed, CHAT_TEMPLATE, checkModelFolder, tokenizerIdentity, type Identity } from './identity';
-
-export type BaseIdentity = Pick<Identity, 'model' | 'tokenizer' | 'chatTemplate'>;
+import { changed, CHAT_TEMPLATE, checkModelFolder, tokenizerIdentity, type BaseIdentity } from './identity';
 
 const fingerprints = z.record(z.string(), z.string());
 const RECORD = z.looseObject({

@@ -9,7 +9,7 @@ import { NO_WATCH, type Watch } from '../grpo/watch';
 import type { CompletionRow } from '../run';
 import type { StepMetrics } from '../types';
 import type { RunEvent, TrainEvent } from './events';
-import { openSinkModule } from './sink-module';
+import { openSinkModule } from './modules/sink-module';
 
 /**
  * Receives what a run reports. Every method may be left out. The run waits for a promise that a method

@@ -2,11 +2,11 @@
 import { createHash } from 'node:crypto';
 import { statSync } from 'node:fs';
 import { dirname, relative, resolve } from 'node:path';
-import type { Config } from '../config';
-import { AcoerError, whyUnreadable } from '../errors';
-import { isJudgeFile } from '../judges';
-import type { Fingerprints } from '../models';
-import { readRegularFile } from '../regular-file';
+import type { Config } from '../../config';
+import { AcoerError, whyUnreadable } from '../../errors';
+import { isJudgeFile } from '../../judges';
+import type { Fingerprints } from '../../models';
+import { readRegularFile } from '../../regular-file';
 
 /** A bundle of modules has some megabytes. */
 const MAX_MODULE_BYTES = 2 ** 27;

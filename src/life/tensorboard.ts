@@ -20,7 +20,7 @@ import {
   type SummaryValue,
 } from '../run';
 import type { StepMetrics } from '../types';
-import { evaluationMetrics } from './evaluation';
+import { evaluationMetrics } from './evaluation-metrics';
 import type { TrainEvent } from './events';
 import { sampleOf, samplesMarkdown, storedSample, type Sample } from './samples';
 import type { Sink } from './sinks';

@@ -1,0 +1,58 @@
+/** Fingerprints of what a run trusts to stay the same, and how they are compared. */
+import { AcoerError } from '../errors';
+import type { Fingerprints } from '../models';
+import type { Tokenizer } from '../tokenizer';
+
+/** What an adapter was trained on. null: it cannot be told, because a program gave the part itself. */
+export interface BaseIdentity {
+  /** config.json and the weights. */
+  model: Fingerprints;
+  tokenizer: Fingerprints | null;
+  chatTemplate: Fingerprints | null;
+}
+
+/** The name of its fingerprint. */
+export const CHAT_TEMPLATE = 'the chat template';
+
+/** Fingerprints of a tokenizer's files and its chat template; null if the caller gave the tokenizer itself. */
+export function tokenizerIdentity({
+  fingerprints: own,
+}: Tokenizer): Pick<BaseIdentity, 'tokenizer' | 'chatTemplate'> {
+  if (own === undefined) return { tokenizer: null, chatTemplate: null };
+  const { files, chatTemplate } = own;
+  return {
+    tokenizer: files,
+    chatTemplate: chatTemplate === null ? {} : { [CHAT_TEMPLATE]: chatTemplate },
+  };
+}
+
+/** The names that differ; none if it was not known before. */
+export function changed(before: Fingerprints | null, now: Fingerprints | null): string[] {
+  if (before === null) return [];
+  const names = new Set([...Object.keys(before), ...Object.keys(now ?? {})]);
+  return [...names].filter((name) => before[name] !== now?.[name]);
+}
+
+export const listed = (names: readonly string[]): string =>
+  names.length > 1 ? `${names.slice(0, -1).join(', ')} and ${names.at(-1)}` : names.join('');
+
+export const refused = (message: string) => new AcoerError('BAD_INPUT', message);
+
+/**
+ * @param step of the checkpoint
+ * @param names of the files that are others now
+ * @param advice what to do, with `them` for the files
+ * @throws BAD_INPUT naming files of the model's folder that are not those of the checkpoint
+ */
+export function checkModelFolder(
+  directory: string,
+  step: number,
+  names: readonly string[],
+  advice = (them: string) => `restore ${them}, or start a new run`,
+): void {
+  if (names.length === 0) return;
+  const [have, them] = names.length > 1 ? ['have', 'them'] : ['has', 'it'];
+  throw refused(
+    `${listed(names)} in ${directory} ${have} changed since the checkpoint of step ${step}, whose adapter was trained on what was there before; ${advice(them)}.`,
+  );
+}
