@@ -1,6 +1,6 @@
 /**
  * Bundles the scripts and styles of the report and the live page into dist/pages, each as one file: a report
- * contains them, and the live page's server sends them. Needs the compiled dist/report/palette.js.
+ * contains them, and the live page's server sends them. Needs the compiled dist/drawing/palette.js.
  */
 import { mkdirSync } from 'node:fs';
 import { createRequire } from 'node:module';
@@ -10,7 +10,7 @@ import { build } from 'esbuild';
 const ROOT = join(import.meta.dirname, '..');
 const OUT = join(ROOT, 'dist', 'pages');
 
-const { paletteCss } = createRequire(import.meta.url)('../dist/report/palette.js');
+const { paletteCss } = createRequire(import.meta.url)('../dist/drawing/palette.js');
 
 /**
  * The style sheet imports its colours from here.

@@ -18,7 +18,7 @@ const MAX_LINE = 2_000;
 const hex = (code: number, digits: number) => code.toString(16).padStart(digits, '0');
 
 /** `\x1b`, `\u202e`, `\u{e0041}`. */
-function escaped(character: string): string {
+function escapeSequence(character: string): string {
   const code = character.codePointAt(0)!;
   if (code < 0x100) return `\\x${hex(code, 2)}`;
   return code < 0x10000 ? `\\u${hex(code, 4)}` : `\\u{${hex(code, 5)}}`;
@@ -28,7 +28,7 @@ function escaped(character: string): string {
 export function printable(text: string): string {
   return text.replaceAll('\r\n', '\n').replace(UNPRINTABLE, (character) => {
     if (character === '\n' || JOINERS.has(character)) return character;
-    return character === '\t' ? '    ' : escaped(character);
+    return character === '\t' ? '    ' : escapeSequence(character);
   });
 }
 
@@ -58,3 +58,14 @@ export const printableJson = (value: unknown, indent = 0): string =>
     if (character === '\n' || JOINERS.has(character)) return character;
     return [...Array(character.length).keys()].map((i) => `\\u${hex(character.charCodeAt(i), 4)}`).join('');
   });
+
+const ENTITIES: Readonly<Record<string, string>> = {
+  '&': '&amp;',
+  '<': '&lt;',
+  '>': '&gt;',
+  '"': '&quot;',
+  "'": '&#39;',
+};
+
+/** The same as text or an attribute of HTML or SVG. */
+export const escaped = (text: string): string => printable(text).replace(/[&<>"']/g, (c) => ENTITIES[c]!);

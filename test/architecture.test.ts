@@ -81,6 +81,7 @@ const LAYERS: readonly (readonly string[])[] = [
     'node-version',
     'needs-node',
     'optional-package',
+    'drawing',
     'parquet',
   ],
   ['judges'],

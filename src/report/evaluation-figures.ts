@@ -2,7 +2,7 @@
 import type { EvalSummary } from '../eval';
 import { maximum, minimum, quantile } from '../statistics';
 import { accuracyInterval } from './evaluations';
-import { colour, draw, loadPlot } from './svg';
+import { colour, loadDrawing } from '../drawing/svg';
 
 /** Colours of the model before and after training, the same in every figure. */
 const BEFORE = 'var(--muted)';
@@ -37,7 +37,7 @@ function barsOf(
 }
 
 async function bars(label: string, axis: string, rows: readonly Bar[]): Promise<string> {
-  const Plot = await loadPlot();
+  const { Plot, draw } = await loadDrawing('acoer report');
   const x = { fx: 'level', x: 'side' } as const;
   return draw(label, {
     ...sideLegend,
@@ -89,7 +89,7 @@ export async function lengthsSvg(
   after: readonly number[],
   axis: string,
 ): Promise<string> {
-  const Plot = await loadPlot();
+  const { Plot, draw } = await loadDrawing('acoer report');
   const end = Math.max(1, quantile([...before, ...after], 0.99));
   const width = Math.max(1, Math.ceil(maximum([end, 1]) / BINS));
   const rows = SIDES.flatMap((side, i) => {
@@ -189,7 +189,7 @@ function placedLabels(
 
 /** The paper's main figure: accuracy against mean total tokens, with intervals and the Pareto front. */
 export async function paretoSvg(points: readonly ParetoPoint[]): Promise<string> {
-  const Plot = await loadPlot();
+  const { Plot, draw } = await loadDrawing('acoer report');
   const front = paretoFront(points);
   const stroke = ({ index }: ParetoPoint) => (index === null ? 'var(--muted)' : colour(index));
   const percent = (name: 'accuracy' | 'accuracyLow' | 'accuracyHigh') => (point: ParetoPoint) =>

@@ -1,6 +1,6 @@
 /** Text into HTML. A report holds what models and data sets wrote, so everything is escaped unless made here. */
 
-import { printable } from '../printable';
+import { escaped } from '../printable';
 
 /** HTML that is safe to insert as it is. */
 export class Html {
@@ -8,16 +8,6 @@ export class Html {
 }
 
 type Part = Html | string | number | null | readonly Part[];
-
-const ENTITIES: Readonly<Record<string, string>> = {
-  '&': '&amp;',
-  '<': '&lt;',
-  '>': '&gt;',
-  '"': '&quot;',
-  "'": '&#39;',
-};
-
-export const escaped = (text: string): string => printable(text).replace(/[&<>"']/g, (c) => ENTITIES[c]!);
 
 function inserted(part: Part): string {
   if (part === null) return '';

@@ -11,7 +11,7 @@ import { pageHtml, type PageContent } from './page';
 import { readRun, type RunData } from './run-data';
 import { comparison } from './several';
 import { drawnFigures, reportOf, rewardName, sectionsOf, tilesOf, verdictOf, type RunReport } from './single';
-import { standalone, toPng } from './svg';
+import { standalone, toPng } from '../drawing/svg';
 
 export interface ReportOptions {
   /** Heading of the page. Default: the run's name, or how many runs are compared. */

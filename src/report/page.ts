@@ -1,9 +1,10 @@
 /** The document of a report: one file that needs nothing else. */
 import { createHash } from 'node:crypto';
+import { escaped } from '../printable';
 import { packageVersion } from '../version';
 import { packed } from './completions';
 import { figureCsv, type Figure } from './figure';
-import { escaped, markup, Html, joined } from './html';
+import { markup, Html, joined } from './html';
 import { pageFile } from './page-files';
 import type { Section, Tile } from './single';
 

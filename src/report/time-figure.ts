@@ -3,9 +3,8 @@ import { wilsonInterval } from '../eval';
 import { maximum, minimum } from '../statistics';
 import type { StepMetrics } from '../types';
 import { formatValue, smoothed, type FigureLine, type TimeFigure } from './figures';
-import { LINE_COLOURS } from './palette';
 import type { Mark, MarkKind } from './marks';
-import { colour, draw, FIGURE_SIZE, loadPlot, type Plot } from './svg';
+import { colour, dashes, FIGURE_SIZE, loadDrawing, type Plot } from '../drawing/svg';
 
 export interface Point {
   step: number;
@@ -186,10 +185,6 @@ function yDomain({ fromZero, unit }: TimeFigure, lines: readonly DrawnLine[]): [
   return [low === 0 ? 0 : Math.max(low - pad, unit === 'fraction' && low >= 0 ? 0 : -Infinity), top];
 }
 
-/** Beyond the number of colours, lines differ in their dashes. */
-const dashes = (index: number): string | undefined =>
-  [undefined, '7 3', '2 2'][Math.floor(index / LINE_COLOURS) % 3];
-
 function lineMarks(Plot: Plot, { points, behind, band, discarded = [], index, as }: DrawnLine) {
   const stroke = colour(index);
   const xy = { x: 'step', y: 'value' } as const;
@@ -267,7 +262,7 @@ export async function timeFigureSvg(
   lines: readonly DrawnLine[],
   all: readonly Mark[],
 ): Promise<string> {
-  const Plot = await loadPlot();
+  const { Plot, draw } = await loadDrawing('acoer report');
   const tops = figure.stacked === true ? stackedTops(lines) : lines;
   const domain = yDomain(figure, tops);
   const steps = lines.flatMap(({ points, discarded = [] }) =>

@@ -17,7 +17,9 @@ const dist = join(dirname(builtCli()), '..');
 // eslint-disable-next-line @typescript-eslint/no-require-imports
 const { train } = require(join(dist, 'index.js')) as typeof Library;
 // eslint-disable-next-line @typescript-eslint/no-require-imports
-const { openRewardModule } = require(join(dist, 'life', 'modules', 'reward-module.js')) as typeof RewardModule;
+const { openRewardModule } = require(
+  join(dist, 'life', 'modules', 'reward-module.js'),
+) as typeof RewardModule;
 
 const modules = join(ROOT, 'test', 'fixtures', 'reward-modules');
 const file = (name: string) => join(modules, name);

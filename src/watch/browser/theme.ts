@@ -1,7 +1,7 @@
 /** Light and dark: as the system has it, until the reader chooses. */
 import { h, setText } from '../../report/browser/dom';
 import { isDark } from '../../report/browser/theme';
-import { LINE_COLOURS } from '../../report/palette';
+import { LINE_COLOURS } from '../../drawing/palette';
 
 const STORED = 'acoer-theme';
 const dark = window.matchMedia('(prefers-color-scheme: dark)');

@@ -5,7 +5,7 @@
  * lightened to a contrast of at least 3 with the page (WCAG 1.4.11).
  */
 const LINES = {
-  light: ['#0072b2', '#c04e00', '#008060', '#b0568c', '#2f7fb3', '#a06a00', '#444444'],
+  light: ['#0072b2', '#c04e00', '#008060', '#b0568c', '#3495d3', '#a06a00', '#444444'],
   dark: ['#56b4e9', '#f0883e', '#2fbf93', '#e39bc4', '#8cc8f0', '#e6b035', '#c4c4c4'],
 } as const;
 
