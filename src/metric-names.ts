@@ -284,6 +284,8 @@ const ofRewardStates = {
 
 const EVALUATED = 'steps with an evaluation (`evalSteps`)';
 
+const HELD_OUT = 'evaluations of `acoer sft` (`evalExamples`)';
+
 const ofEvaluation = {
   'eval/greedy_accuracy': { unit: FRACTION, meaning: 'Accuracy of greedy answers.', when: EVALUATED },
   'eval/greedy_thinking_tokens': { unit: TOKENS, meaning: 'Mean thinking length of these.', when: EVALUATED },
@@ -308,6 +310,16 @@ const ofEvaluation = {
     unit: 'points per 1,000 tokens',
     meaning: 'Accuracy in percent divided by the mean length in thousands.',
     when: EVALUATED,
+  },
+  'eval/loss': {
+    unit: 'nats per token',
+    meaning: 'Negative log-likelihood of the completion tokens of held-out examples.',
+    when: HELD_OUT,
+  },
+  'eval/entropy': {
+    unit: 'nats per token',
+    meaning: 'Mean entropy of the next-token distribution over these.',
+    when: HELD_OUT,
   },
 } as const;
 

@@ -11,7 +11,7 @@ import { endIfStuck, untilSecondSignal } from './interrupt';
 import { printJsonLine, printNote, printText } from './output';
 import { outliveOutput } from './pipes';
 import { alignTable } from './table';
-import { grouped } from '../text';
+import { gigabytes, grouped } from '../text';
 import { count } from './view/format';
 
 interface SftFlags {
@@ -31,6 +31,7 @@ interface SftFlags {
   threads?: number;
   json?: boolean;
   describe?: boolean;
+  ignorePlan?: boolean;
 }
 
 export function define(command: Command): void {
@@ -52,6 +53,7 @@ export function define(command: Command): void {
       .option('--learning-rate <rate>', 'peak learning rate', number(0))
       .option('--seed <n>', 'seed of the run', integer(0)),
   )
+    .option('--ignore-plan', 'start even if the plan says that the run will not fit in memory')
     .option('--json', 'print the summary as JSON instead of a table')
     .option('--describe', 'print every setting with its default and meaning, and exit')
     .action((config: string | undefined, flags: SftFlags) => runSft(config, flags));
@@ -83,6 +85,7 @@ const CALL_OPTIONS: readonly (keyof SftOptions)[] = [
   'hangGraceMs',
   'exitWhenBlocked',
   'patience',
+  'ignorePlan',
 ];
 
 /** Later layers over earlier ones; what is not given is left to the run or the defaults. */
@@ -134,6 +137,11 @@ class SftView {
       case 'step':
         this.step(event);
         break;
+      case 'held-out':
+        printNote(
+          `held out  loss ${event.loss.toFixed(4)}  entropy ${event.entropy.toFixed(4)}  after step ${event.step}`,
+        );
+        break;
       case 'warning':
       case 'hang':
         printNote(`warning: ${event.message}`);
@@ -141,10 +149,20 @@ class SftView {
       case 'download':
         this.download(event);
         break;
+      case 'training-plan':
+        this.plan(event.plan);
+        break;
       case 'checkpoint':
       case 'finished':
         break;
     }
+  }
+
+  private plan({ memory, device }: Extract<SftEvent, { type: 'training-plan' }>['plan']): void {
+    const { peakBytes, peakPhase } = memory;
+    printNote(
+      `plan  ${gigabytes(peakBytes, 2)} of ${gigabytes(device.freeBytes, 2)} at its peak (${peakPhase})`,
+    );
   }
 
   /** The model and the data are two downloads; the second begins with fewer bytes. */
@@ -171,11 +189,19 @@ class SftView {
   }
 }
 
-function closing({ run, loss, numTokens }: SftSummary): string[] {
+function closing({ run, loss, numTokens, heldOut }: SftSummary): string[] {
   const { full } = run;
   const folder = printableLine(run.directory);
   const facts = [
     ['loss', `${loss.first.toFixed(4)} -> ${loss.last.toFixed(4)} per completion token, first and last step`],
+    ...(heldOut === undefined
+      ? []
+      : [
+          [
+            'held out',
+            `loss ${heldOut.base.loss.toFixed(4)} -> ${heldOut.trained.loss.toFixed(4)} on ${count(heldOut.examples, 'example')}, lowest ${heldOut.best.loss.toFixed(4)} at step ${heldOut.best.step}`,
+          ],
+        ]),
     [
       'trained on',
       `${count(run.examples, 'example')}, ${count(numTokens, 'token')} in ${count(run.steps, 'step')}`,
@@ -203,8 +229,10 @@ async function runSft(configPath: string | undefined, flags: SftFlags): Promise<
   };
   outliveOutput();
   const onEvent = (event: SftEvent): void => view.onEvent(event);
+  const { signal } = controller;
+  const called = { signal, onEvent, exitWhenBlocked: true, ignorePlan: flags.ignorePlan };
   const work = () =>
-    sft({ ...options, signal: controller.signal, onEvent, exitWhenBlocked: true }).catch((error: unknown) => {
+    sft({ ...options, ...called }).catch((error: unknown) => {
       endIfStuck(error);
       throw error;
     });

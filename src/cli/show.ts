@@ -53,7 +53,7 @@ length each; --problem with --step shows all of them.
 
 /** The run's setting, or the default for a run that is older than it. */
 function completionsStepsOf(run: RunDirectory): number {
-  const { completionsSteps } = run.settings() as { completionsSteps?: number };
+  const { completionsSteps } = run.trainSettings() as { completionsSteps?: number };
   return completionsSteps ?? resolveConfig([]).completionsSteps;
 }
 

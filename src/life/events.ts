@@ -3,7 +3,7 @@ import type { Config, Phase } from '../config';
 import type { EvalProgress, EvalSummary } from '../eval';
 import type { FetchProgress } from '../hub';
 import type { HealthChange } from '../monitor';
-import type { Plan } from '../plan';
+import type { Plan, TrainingPlan } from '../plan';
 import type { AcceptedChange, CompletionRow, Rollback } from '../run';
 import type { Decoding } from '../sampling';
 import type { StepMetrics } from '../types';
@@ -56,12 +56,26 @@ export type CommonEvent =
   | { type: 'hang'; phase: Phase; step: number; silentMs: number; path: string | null; message: string }
   | { type: 'warning'; message: string };
 
+/** Means per completion token of examples that are not trained on. */
+export interface SftEvaluation {
+  /** Negative log-likelihood. */
+  loss: number;
+  entropy: number;
+}
+
 /** summary.json of a supervised run. */
 export interface SftSummary {
   run: { directory: string; method: 'sft'; full: boolean; seed: number; steps: number; examples: number };
   /** Mean negative log-likelihood of a completion token in the first and the last update. */
   loss: { first: number; last: number };
   numTokens: number;
+  /** Before the first update, after the last, and the lowest; absent when nothing was held out. */
+  heldOut?: {
+    examples: number;
+    base: SftEvaluation;
+    trained: SftEvaluation;
+    best: { step: number; loss: number };
+  };
 }
 
 export type SftEvent =
@@ -69,6 +83,9 @@ export type SftEvent =
   /** Rows are turned into token ids, which takes minutes for many long ones. At most once a second. */
   | { type: 'encoding'; done: number; total: number }
   | { type: 'run'; directory: string; resumedStep: number | null; examples: number; steps: number }
+  | { type: 'training-plan'; plan: TrainingPlan }
+  /** An evaluation on held-out examples; step 0 is before the first update. */
+  | ({ type: 'held-out'; step: number } & SftEvaluation)
   | { type: 'finished'; summary: SftSummary };
 
 export type RunEvent = TrainEvent | SftEvent;

@@ -3,6 +3,8 @@ import { AcoerError } from '../errors';
 import { NO_WATCH } from '../grpo/watch';
 import { discardRunDirectory, type Patience, type RunDirectory } from '../run';
 import type { CommonEvent, RunEvent } from './events';
+import { Halt } from './halt';
+import type { Loaded } from './loading';
 import { Progress } from './progress';
 import type { Sinks } from './sinks';
 import { Watchdog, type WatchdogParts } from './watchdog';
@@ -13,6 +15,7 @@ export interface Life<Event> {
   progress: Progress;
   sinks: Sinks;
   emit: (event: Event | CommonEvent) => void;
+  halt: Halt;
   signal?: AbortSignal | undefined;
   /** How long to wait for space on a full disk. */
   patience?: Patience | undefined;
@@ -30,12 +33,6 @@ export interface LifeParts<Event> extends Pick<
   tell: (event: Event | CommonEvent) => void;
   signal?: AbortSignal | undefined;
   patience?: Patience | undefined;
-}
-
-/** A model, and what else a run has loaded. */
-export interface Loaded {
-  /** Frees it all; only what is not the engine's when that answers no call. */
-  close(engineAnswers: boolean): Promise<void>;
 }
 
 /** A run that is aborted while it is opened or loads ends like any aborted run. */
@@ -62,8 +59,9 @@ function lifeOf<Event extends RunEvent>(parts: LifeParts<Event>): Life<Event> {
   const about = { config, directory, silences, resume, emit, onPhase, graceMs, exitWhenBlocked };
   const watchdog = new Watchdog(about);
   sinks.watch = watchdog;
-  if (signal !== undefined) sinks.ending = signal;
-  return { directory, watchdog, progress, sinks, emit, signal, patience };
+  const halt = new Halt(signal);
+  sinks.ending = halt.waiting;
+  return { directory, watchdog, progress, sinks, emit, halt, signal, patience };
 }
 
 /** Loads as the phase `loading`; what arrives after the watchdog gave up is closed. */
@@ -98,6 +96,7 @@ export async function startLife<Event extends RunEvent, Model extends Loaded, Dr
     model = await loadWatched(watchdog, () => load(life));
     return await start(life, model);
   } catch (error) {
+    life.halt.dispose();
     await model?.close(!watchdog.abandoned);
     if (watchdog.abandoned) sinks.watch = NO_WATCH;
     await sinks.close();

@@ -5,8 +5,12 @@ import type { Config } from '../config';
 import { withAbsolutePath } from '../data';
 import { readAdapterShape, readModelSpec, resolveModel, type ModelFetchOptions } from '../models';
 
+/** The names, in messages, of data sets that were given as rows. */
+export const ROWS = 'rows';
+export const EVALUATION_ROWS = 'evaluation rows';
+
 /** What every kind of run names. */
-export type NamedParts = Pick<Config, 'model' | 'dataset' | 'adapter' | 'sinks'>;
+export type NamedParts = Pick<Config, 'model' | 'dataset' | 'evalDataset' | 'adapter' | 'sinks'>;
 
 type AdapterShape = Pick<Config, 'adapter' | 'loraRank' | 'loraAlpha' | 'useRslora' | 'targetModules'>;
 
@@ -14,6 +18,7 @@ export const withAbsoluteNames = <Settings extends NamedParts>(config: Settings)
   ...config,
   model: config.model !== 'tiny' && existsSync(config.model) ? resolve(config.model) : config.model,
   dataset: withAbsolutePath(config.dataset),
+  evalDataset: config.evalDataset === null ? null : withAbsolutePath(config.evalDataset),
   sinks: config.sinks.map((file) => resolve(file)),
   adapter: config.adapter === null ? null : resolve(config.adapter),
 });

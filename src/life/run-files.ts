@@ -11,6 +11,7 @@ import {
   type LoraShape,
 } from '../run';
 import type { Model, Policy } from '../engine/types';
+import type { StepMetrics } from '../types';
 import type { CommonEvent } from './events';
 import type { Life } from './life';
 import { metricsSink } from './own-sinks';
@@ -54,6 +55,11 @@ export class RunFiles {
     for (const [name, sink] of this.own) {
       if (sink[call] !== undefined) await this.write(name, () => giveTo(sink, call, given), signal);
     }
+  }
+
+  /** Rewinds the sinks to the newest step whose line they have. */
+  rewindTo({ step, pending }: { step: number; pending: StepMetrics | null }): Promise<void> {
+    return this.give('rewind', pending === null ? step : step - 1);
   }
 
   /** Writes a file of the run: checks that the directory is still the run's, and waits on a full disk. */

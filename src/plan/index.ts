@@ -22,6 +22,7 @@ export { PHASES } from './memory';
 export { engineDevice } from './machine';
 export { assertRoomForPrompt, promptLimit } from './positions';
 export type { Change } from './advice';
+export { assertTrainingFits, planTraining, type TrainingPlan } from './training';
 
 /** A competition problem in Qwen3's chat template: the assumption when no data is read. */
 export const DEFAULT_PROMPT_TOKENS = 150;

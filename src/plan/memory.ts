@@ -200,10 +200,7 @@ function mergedBytes(input: MemoryInput, dropout: number): number {
 }
 
 /** forward.cpp: no tape, one layer's tensors at a time. */
-function scoring(input: MemoryInput): MemoryItem[] {
-  const { work } = input;
-  if (work.scoringPasses === 0) return [];
-  const batch = largestMicroBatch(work, work.prompts * work.group, work.fullestBatchTokens);
+function scoring(input: MemoryInput, batch: MicroBatch): MemoryItem[] {
   const item = (name: string, bytes: number): MemoryItem => ({ phase: 'scoring', name, bytes });
   return [
     item('weights with the adapter', mergedBytes(input, 0)),
@@ -239,12 +236,12 @@ export function keptLayers(kept: number, tokens: number, layers: number, kind: '
 
 function training(
   input: MemoryInput,
+  batch: MicroBatch,
   freeBytes: number,
 ): { items: MemoryItem[]; kept: number; tokens: number } {
   const { model, dtype, kind, work } = input;
   const { shape } = model;
   const layers = shape.numLayers;
-  const batch = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
   const element = BYTES_PER_ELEMENT[dtype];
   const kept = keptTokens(input, freeBytes);
   // On a GPU, a pass that just keeps its activations takes more than a larger one that does not.
@@ -275,6 +272,40 @@ function training(
   return { items, kept, tokens: batch.tokens };
 }
 
+/** What the phases of a run need together. */
+function peakOf(
+  items: readonly MemoryItem[],
+): Pick<MemoryPlan, 'items' | 'phaseBytes' | 'peakBytes' | 'peakPhase'> {
+  const phaseBytes = Object.fromEntries(
+    PHASES.map((phase) => [phase, total(items.filter((item) => item.phase === phase))]),
+  ) as Record<MemoryPhase, number>;
+  const peakPhase = PHASES.slice(1).reduce((a, b) => (phaseBytes[b] > phaseBytes[a] ? b : a));
+  return {
+    items: items.filter((item) => item.bytes > 0),
+    phaseBytes,
+    peakBytes: phaseBytes.always + phaseBytes[peakPhase],
+    peakPhase,
+  };
+}
+
+/** The plan of a run that samples nothing. */
+export type TrainingMemory = Omit<MemoryPlan, 'kv' | 'evaluationKv'>;
+
+/**
+ * Peak memory of training on sequences that are given.
+ * @param largest passes; `scoring` null: nothing is scored
+ */
+export function planTrainingMemory(
+  input: MemoryInput,
+  largest: { training: MicroBatch; scoring: MicroBatch | null },
+): TrainingMemory {
+  const fixed = always(input);
+  const trained = training(input, largest.training, Math.max(0, input.availableBytes - total(fixed)));
+  const scored = largest.scoring === null ? [] : scoring(input, largest.scoring);
+  const items = [...fixed, ...loading(input), ...scored, ...trained.items];
+  return { ...peakOf(items), keptTokens: trained.kept, microBatchTokens: trained.tokens };
+}
+
 /** Peak memory of a run of `work` on `model`. */
 export function planMemory(input: MemoryInput): MemoryPlan {
   const { model, dtype, kind, work, availableBytes } = input;
@@ -286,24 +317,19 @@ export function planMemory(input: MemoryInput): MemoryPlan {
   const kv = kvOf(work);
   const { evalProblems: prompts, evalMaxNewTokens: maxNewTokens } = work;
   const evaluationKv = prompts === 0 ? null : kvOf({ ...work, prompts, group: 1, maxNewTokens });
-  const trained = training(input, free);
+  const update = largestMicroBatch(work, work.updateSequences, work.fullestUpdateTokens);
+  const batch = largestMicroBatch(work, work.prompts * work.group, work.fullestBatchTokens);
+  const trained = training(input, update, free);
   const items = [
     ...fixed,
     ...loading(input),
     ...decoding('rollout', input, kv, work.maxNewTokens),
-    ...scoring(input),
+    ...(work.scoringPasses === 0 ? [] : scoring(input, batch)),
     ...trained.items,
     ...(evaluationKv === null ? [] : decoding('evaluation', input, evaluationKv, maxNewTokens)),
   ];
-  const phaseBytes = Object.fromEntries(
-    PHASES.map((phase) => [phase, total(items.filter((item) => item.phase === phase))]),
-  ) as Record<MemoryPhase, number>;
-  const peakPhase = PHASES.slice(1).reduce((a, b) => (phaseBytes[b] > phaseBytes[a] ? b : a));
   return {
-    items: items.filter((item) => item.bytes > 0),
-    phaseBytes,
-    peakBytes: phaseBytes.always + phaseBytes[peakPhase],
-    peakPhase,
+    ...peakOf(items),
     kv,
     evaluationKv,
     keptTokens: trained.kept,

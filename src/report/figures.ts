@@ -242,6 +242,17 @@ export const FIGURE_GROUPS: readonly FigureGroup[] = [
         ],
       },
       {
+        id: 'loss',
+        title: 'Loss',
+        axis: 'loss',
+        unit: 'number',
+        smooth: true,
+        lines: [
+          { metric: 'loss', label: 'training' },
+          { metric: 'eval/loss', label: 'held-out examples', as: 'points' },
+        ],
+      },
+      {
         id: 'grad-norm',
         title: 'Gradient norm',
         axis: 'norm before clipping',

@@ -115,6 +115,7 @@ function evaluationTiles({ kind, base, trained, change }: BeforeAfter): Tile[] {
 
 function sftTiles({ lines }: RunData): Tile[] {
   const [first, last] = [lines[0], lines.at(-1)];
+  const heldOut = lines.findLast((line) => line['eval/loss'] !== undefined);
   if (first?.loss === undefined || last?.loss === undefined) return [];
   return [
     {
@@ -122,6 +123,15 @@ function sftTiles({ lines }: RunData): Tile[] {
       value: last.loss.toFixed(4),
       note: markup`was ${first.loss.toFixed(4)}`,
     },
+    ...(heldOut === undefined
+      ? []
+      : [
+          {
+            name: 'Loss on held-out examples',
+            value: heldOut['eval/loss']!.toFixed(4),
+            note: markup`after step ${grouped(heldOut.step ?? 0)}`,
+          },
+        ]),
     { name: 'Tokens', value: grouped(last.num_tokens ?? 0), note: markup`of prompts and completions` },
   ];
 }

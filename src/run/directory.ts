@@ -134,7 +134,7 @@ export class RunDirectory {
     if (!isSupervised(settings)) return settings;
     throw new AcoerError(
       'BAD_CONFIG',
-      `${this.path} is a run of acoer sft, which has losses and an adapter, but no rewards, completions or evaluations; resume it with acoer sft --resume ${this.path}, or go on from it with acoer train --adapter ${this.path}/final.`,
+      `${this.path} is a run of acoer sft, which has no rewards, completions or answers; resume it with acoer sft --resume ${this.path}, or go on from it with acoer train --adapter ${this.path}/final.`,
     );
   }
 

@@ -26,7 +26,7 @@ export interface SftCardContent {
 
 const shown = (value: number): string => String(Number(value.toPrecision(4)));
 
-function training({ config, data, summary: { run, loss }, adapted }: SftCardContent): string {
+function training({ config, data, summary: { run, loss, heldOut }, adapted }: SftCardContent): string {
   return table([
     ['setting', 'value'],
     ['training data', `\`${publishedData(joinNames(partNames(data.name)))}\``],
@@ -37,6 +37,14 @@ function training({ config, data, summary: { run, loss }, adapted }: SftCardCont
       'loss',
       `negative log-likelihood per completion token: ${shown(loss.first)} in the first step, ${shown(loss.last)} in the last`,
     ],
+    ...(heldOut === undefined
+      ? []
+      : [
+          [
+            'held out',
+            `${shown(heldOut.base.loss)} before and ${shown(heldOut.trained.loss)} after training, on ${heldOut.examples} examples`,
+          ],
+        ]),
     ['learning rate', `${config.learningRate}, ${config.lrSchedulerType}`],
     ...trainedRows(config, adapted),
     ...(config.adapter === null ? [] : [['went on from the adapter', `\`${published(config.adapter)}\``]]),

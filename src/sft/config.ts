@@ -45,6 +45,18 @@ const dataFields = {
     'User message of a row with problem and solution; {problem} is replaced by the problem.',
   ),
   enableThinking: train.enableThinking,
+  evalDataset: train.evalDataset.describe(
+    'Data to evaluate on, named like `dataset` and with the same columns; null: examples held out from `dataset`.',
+  ),
+  evalDatasetConfig: train.evalDatasetConfig,
+  evalDatasetSplit: train.evalDatasetSplit,
+  evalExamples: z
+    .int()
+    .min(0)
+    .default(0)
+    .describe(
+      'Examples to evaluate on, which are not trained on; 0: no evaluation. The first of `evalDataset`, or a random choice from `dataset`.',
+    ),
   maxLength: z
     .int()
     .min(2)
@@ -90,8 +102,13 @@ const optimizerFields = {
 const runFields = {
   name: train.name.describe('Name of the run, used for its folder; null: sft.'),
   seed: train.seed,
+  evalSteps: train.evalSteps.describe(
+    'Steps between evaluations; 0: only before and after training. TRL: eval_steps.',
+  ),
   saveSteps: train.saveSteps.describe('Steps between checkpoints; 0: only at the end.'),
-  keepCheckpoints: train.keepCheckpoints.describe('How many of the newest checkpoints to keep; null: all.'),
+  keepCheckpoints: train.keepCheckpoints.describe(
+    'How many of the newest checkpoints to keep, besides the one with the lowest loss on held-out examples; null: all.',
+  ),
   microBatchTokens: train.microBatchTokens,
   memoryLimitBytes: train.memoryLimitBytes,
   device: train.device,
@@ -125,8 +142,6 @@ export const sftSchema = z.strictObject({
 });
 
 export type SftConfig = z.output<typeof sftSchema>;
-/** The settings of a run, which knows how many steps it makes. */
-export type SftRunConfig = SftConfig & { maxSteps: number };
 /** The settings a user may give. */
 export type SftInput = Partial<z.input<typeof sftSchema>>;
 
@@ -134,13 +149,36 @@ const KEYS = Object.keys(sftSchema.shape);
 
 /** Names of TRL's SFTConfig that mean something else to `train`. */
 const TRL_NAMES: Readonly<Record<string, string>> = {
+  evalstrategy: 'evalSteps',
+  perdeviceevalbatchsize: 'microBatchTokens',
+  evalonstart: 'evalExamples',
+  chattemplatekwargs: 'enableThinking',
+  maxseqlen: 'maxLength',
   numtrainepochs: 'epochs',
   perdevicetrainbatchsize: 'batchSize',
   gradientaccumulationsteps: 'batchSize',
   maxseqlength: 'maxLength',
 };
 
+/** What is always so here, by TRL's name for the choice. */
+const TRL_CHOICES: Readonly<Record<string, string>> = {
+  packing: 'passes are always packed, without padding, and examples never see each other',
+  evalpacking: 'passes are always packed, without padding, and examples never see each other',
+  paddingfree: 'passes are never padded',
+  padtomultipleof: 'passes are never padded',
+  completiononlyloss: 'the loss is always on the completion only',
+  assistantonlyloss: 'the last message is learnt, and those before it are the prompt',
+  truncationmode: 'examples longer than `maxLength` are left out, not cut',
+  eostoken: "the end of a turn is the tokenizer's own",
+  padtoken: 'nothing is padded',
+  shuffledataset: 'every epoch has its own order, by the seed',
+  datasetnumproc: 'text is turned into ids once, before the first step',
+  gradientcheckpointing: 'layers are computed again where memory asks for it',
+};
+
 function hint(name: string): string {
+  const choice = TRL_CHOICES[plain(name)];
+  if (choice !== undefined) return `; leave it out: ${choice}`;
   const ours = TRL_NAMES[plain(name)];
   if (ours !== undefined) return `; use \`${ours}\` instead`;
   if (Object.hasOwn(train, name)) return '; it is a setting of `acoer train` only';
@@ -152,6 +190,11 @@ function hint(name: string): string {
 /** The embedded model is asked as its preset of `train` asks it: it knows no other letters. */
 const ownPrompt = (model: unknown): SftInput =>
   model === 'tiny' ? { promptTemplate: PRESETS['tiny']!.values.promptTemplate } : {};
+
+const evaluationProblems = ({ evalDataset, evalExamples }: SftConfig) =>
+  evalDataset === null || evalExamples > 0
+    ? []
+    : [{ path: 'evalDataset', message: 'set evalExamples, how many of its examples are evaluated' }];
 
 /** `layers`, later ones over earlier ones, over the defaults. @throws BAD_CONFIG listing every problem */
 export function resolveSft(layers: readonly SftInput[]): SftConfig {
@@ -169,7 +212,7 @@ export function resolveSft(layers: readonly SftInput[]): SftConfig {
     throw badConfig(error.issues.flatMap((issue) => problemsOf(issue, given, KEYS, hint)));
   }
   const config = withFullDtype(data);
-  const problems = commonProblems(config);
+  const problems = [...commonProblems(config), ...evaluationProblems(config)];
   if (problems.length > 0) throw badConfig(problems);
   return config;
 }

@@ -1,4 +1,5 @@
 /** The files of a supervised run: those of every run, with its state and its card. */
+import { finiteNumbers } from '../json';
 import { pruneCheckpoints } from '../run';
 import type { SftSummary } from '../life/events';
 import { RunFiles } from '../life/run-files';
@@ -16,11 +17,13 @@ export class SftFiles extends RunFiles {
     super(run, run, [], waiting);
   }
 
-  async checkpoint(sft: SftState, signal?: AbortSignal): Promise<void> {
+  async checkpoint({ pending, ...rest }: SftState, signal?: AbortSignal): Promise<void> {
     const { directory, config, identity, engine } = this.run;
+    const sft = { ...rest, pending: pending && finiteNumbers(pending).finite };
     const state = { method: 'sft', config, maker: thisMaker(engine), identity, sft };
     await this.saveCheckpoint(sft.step, { state, rollouts: null }, signal);
-    const prune = () => pruneCheckpoints(directory, config.keepCheckpoints, [sft.step]);
+    const best = sft.best?.step ?? sft.step;
+    const prune = () => pruneCheckpoints(directory, config.keepCheckpoints, [sft.step, best]);
     await this.write(directory.checkpoints(), prune, signal);
   }
 

@@ -4,13 +4,15 @@ import { AcoerError } from '../errors';
 import { adapterFingerprints, resolveModel, type Fingerprints, type ModelFetchOptions } from '../models';
 import { Pace } from '../pace';
 import { sampleTokens, type Tokens } from '../packing';
-import { readPlannedModel } from '../plan';
+import { readPlannedModel, type PlannedModel } from '../plan';
+import { shuffledIndices, streamSeed } from '../rng';
+import type { Counted } from '../life/method';
 import { loadTokenizer, LostCharacters, type Tokenizer } from '../tokenizer';
 import { tokenizerIdentity } from '../life/identity';
 import { withAbsoluteNames, withLastingModel } from '../life/names';
-import { ROWS } from '../train/plain';
+import { EVALUATION_ROWS, ROWS } from '../life/names';
 import type { Row } from '../types';
-import type { SftConfig, SftRunConfig } from './config';
+import type { SftConfig } from './config';
 import { encodeLesson } from './encode';
 import { SftRows, textsOf } from './rows';
 import { stepsPerEpoch } from './step';
@@ -25,10 +27,16 @@ export interface SftIdentity {
 
 export interface SftInputs {
   modelDirectory: string;
+  /** Read from the model's config.json. */
+  planned: PlannedModel;
   tokenizer: Tokenizer;
   /** Where the examples come from. */
   data: Pick<Dataset, 'name' | 'source'>;
   examples: Tokens[];
+  /** Evaluated on, and not among `examples`. */
+  heldOut: Tokens[];
+  /** Where `heldOut` comes from when that is not `data`. */
+  evalData: Pick<Dataset, 'name' | 'source'> | null;
   identity: Omit<SftIdentity, 'model'>;
 }
 
@@ -37,28 +45,32 @@ export interface SftOpenOptions extends ModelFetchOptions {
   onEncoded?: (done: number, total: number) => void;
 }
 
-const dataSpec = (config: SftConfig, { signal, onProgress, onNotice }: ModelFetchOptions): DatasetSpec => ({
-  name: config.dataset,
-  split: 'train',
-  seed: config.seed,
-  config: config.datasetConfig,
-  splitName: config.datasetSplit,
-  skipBadRows: config.skipBadRows,
-  rowMap: new SftRows(config.columns),
-  dropUnparsedGold: false,
-  keepRows: true,
-  signal,
-  onProgress,
-  onNotice,
-});
+/** Rows given instead of names. */
+export interface GivenRows {
+  rows?: readonly Row[] | undefined;
+  evalRows?: readonly Row[] | undefined;
+}
+
+type Named = Pick<DatasetSpec, 'name' | 'split' | 'config' | 'splitName'>;
 
 async function openData(
-  config: SftConfig,
+  named: Named,
   rows: readonly Row[] | undefined,
-  options: ModelFetchOptions,
+  { seed, skipBadRows, columns }: SftConfig,
+  { signal, onProgress, onNotice }: ModelFetchOptions,
 ): Promise<Dataset> {
-  const spec = dataSpec(config, options);
-  const data = rows === undefined ? await loadDataset(spec) : await datasetOf(ROWS, rows, spec);
+  const reading = {
+    seed,
+    skipBadRows,
+    rowMap: new SftRows(columns),
+    dropUnparsedGold: false,
+    keepRows: true,
+  };
+  const spec = { ...named, ...reading, signal, onProgress, onNotice };
+  const data =
+    rows === undefined
+      ? await loadDataset(spec)
+      : await datasetOf(named.split === 'train' ? ROWS : EVALUATION_ROWS, rows, spec);
   if (data.source === undefined) {
     throw new AcoerError(
       'BAD_INPUT',
@@ -68,10 +80,21 @@ async function openData(
   const { badRows } = data.source;
   if (badRows.count > 0) {
     const left = `${badRows.count} of ${data.source.rows} rows cannot be read and were left out`;
-    options.onNotice?.(`${data.name}: ${left} (${badRows.examples[0]}).`);
+    onNotice?.(`${data.name}: ${left} (${badRows.examples[0]}).`);
   }
   return data;
 }
+
+const trainingNames = ({
+  dataset: name,
+  datasetConfig: config,
+  datasetSplit: splitName,
+}: SftConfig): Named => ({ name, split: 'train', config, splitName });
+
+const evaluationNames = (
+  name: string,
+  { evalDatasetConfig: config, evalDatasetSplit: splitName }: SftConfig,
+): Named => ({ name, split: 'eval', config, splitName });
 
 const count = (n: number, noun: string): string => `${n} ${noun}${n === 1 ? '' : 's'}`;
 
@@ -82,6 +105,7 @@ async function encodeAll(
   config: SftConfig,
   longest: number,
   { signal, onNotice, onEncoded }: SftOpenOptions,
+  purpose: 'train' | 'evaluate' = 'train',
 ): Promise<Tokens[]> {
   const rows = new SftRows(config.columns);
   const lost = new LostCharacters(tokenizer, 'examples');
@@ -102,7 +126,7 @@ async function encodeAll(
   if (examples.length === 0) {
     throw new AcoerError(
       'BAD_INPUT',
-      `Nothing is left to train on: all examples of ${data.name} are ${limit}.`,
+      `Nothing is left to ${purpose} on: all examples of ${data.name} are ${limit}.`,
     );
   }
   if (left > 0) onNotice?.(`${data.name}: ${left} of ${count(data.size, 'example')} left out: ${limit}.`);
@@ -113,29 +137,74 @@ async function encodeAll(
 export const withLasting = (config: SftConfig, options: ModelFetchOptions): Promise<SftConfig> =>
   withLastingModel(withAbsoluteNames(config), options);
 
-/** `options.onNotice` is told what was left out. */
+/** A random choice of `count` examples, and the others in their order. @throws BAD_INPUT when none would be left */
+function split(examples: readonly Tokens[], count: number, seed: number, name: string) {
+  if (count >= examples.length) {
+    throw new AcoerError(
+      'BAD_INPUT',
+      `evalExamples holds out ${count} of the ${examples.length} examples of ${name}, so none is left to train on; hold out fewer, or name evalDataset.`,
+    );
+  }
+  const chosen = shuffledIndices(examples.length, streamSeed(seed, 'held-out')).slice(0, count);
+  const out = new Set(chosen);
+  return {
+    examples: examples.filter((_, i) => !out.has(i)),
+    heldOut: examples.filter((_, i) => out.has(i)),
+  };
+}
+
+/** The examples to train on and those to evaluate on. `options.onNotice` is told what was left out. */
+async function openExamples(
+  config: SftConfig,
+  { rows, evalRows }: GivenRows,
+  tokenizer: Tokenizer,
+  longest: number,
+  options: SftOpenOptions,
+) {
+  const { evalDataset, evalExamples, seed } = config;
+  const data = await openData(trainingNames(config), rows, config, options);
+  const all = await encodeAll(data, tokenizer, config, longest, options);
+  if (evalExamples === 0) return { data, examples: all, heldOut: [], evalData: null };
+  if (evalDataset === null) return { data, evalData: null, ...split(all, evalExamples, seed, data.name) };
+  const evalData = await openData(evaluationNames(evalDataset, config), evalRows, config, options);
+  const first = { ...evalData, size: Math.min(evalData.size, evalExamples) };
+  const heldOut = await encodeAll(first, tokenizer, config, longest, options, 'evaluate');
+  return { data, examples: all, heldOut, evalData };
+}
+
 export async function openSftInputs(
   config: SftConfig,
-  rows: readonly Row[] | undefined,
+  given: GivenRows,
   options: SftOpenOptions,
 ): Promise<SftInputs> {
   const { directory: modelDirectory } = await resolveModel(config.model, options);
-  const { maxPositions } = await readPlannedModel(modelDirectory);
+  const planned = await readPlannedModel(modelDirectory);
+  const { maxPositions } = planned;
   const tokenizer = await loadTokenizer(modelDirectory);
-  const data = await openData(config, rows, options);
   const longest = Math.min(config.maxLength ?? maxPositions, maxPositions);
-  const examples = await encodeAll(data, tokenizer, config, longest, options);
+  const opened = await openExamples(config, given, tokenizer, longest, options);
+  const { data, evalData } = opened;
   const { tokenizer: files, chatTemplate } = tokenizerIdentity(tokenizer);
   const identity = {
     tokenizer: { ...files, ...chatTemplate },
     adapter: config.adapter === null ? {} : await adapterFingerprints(config.adapter),
-    data: { rows: data.source!.fingerprint },
+    data: { rows: data.source!.fingerprint, ...(evalData && { evaluation: evalData.source!.fingerprint }) },
   };
-  return { modelDirectory, tokenizer, data, examples, identity };
+  return { modelDirectory, planned, tokenizer, ...opened, identity };
 }
 
-/** With the number of updates, and the name that always means these rows. */
-export function withPinned(config: SftConfig, { data, examples }: SftInputs, held: boolean): SftRunConfig {
-  const dataset = held ? memoryName(data.name) : (data.source?.pinned ?? config.dataset);
-  return { ...config, dataset, maxSteps: config.maxSteps ?? config.epochs * stepsPerEpoch(config, examples) };
+/** With the number of updates, and the names that always mean these rows. */
+export function withPinned(
+  config: SftConfig,
+  { data, evalData, examples }: SftInputs,
+  { rows, evalRows }: GivenRows,
+): Counted<SftConfig> {
+  const nameOf = (held: boolean, { name, source }: Pick<Dataset, 'name' | 'source'>, given: string) =>
+    held ? memoryName(name) : (source?.pinned ?? given);
+  return {
+    ...config,
+    dataset: nameOf(rows !== undefined, data, config.dataset),
+    evalDataset: evalData && nameOf(evalRows !== undefined, evalData, config.evalDataset!),
+    maxSteps: config.maxSteps ?? config.epochs * stepsPerEpoch(config, examples),
+  };
 }

@@ -1,32 +1,27 @@
 /** `sft`: supervised fine-tuning in one call. */
 import { needFunction, needObject, needSignal } from '../border';
 import { memoryName } from '../data';
-import { trackerTag } from '../metric-names';
-import { writeJsonAtomic, type Patience } from '../run';
+import { beginRun, Teller } from '../life/begin';
+import type { RunDriver } from '../life/driver';
 import type { SftEvent, SftSummary } from '../life/events';
-import { leaveDirectory, setUpError, startLife } from '../life/life';
-import { trackers } from '../life/own-sinks';
-import { ROWS } from '../train/plain';
-import { checkSinks, openSinks, type Sink, type Sinks } from '../life/sinks';
+import { setUpError } from '../life/life';
+import type { MadeStep } from '../life/method';
+import { EVALUATION_ROWS, ROWS } from '../life/names';
+import { openNew, openResumed } from '../life/opening';
+import { checkSinks, type Sink } from '../life/sinks';
+import type { Patience } from '../run';
 import type { Row } from '../types';
 import type { SftInput } from './config';
 import type { SftOpenOptions } from './inputs';
-import {
-  finishedSft,
-  openNewSft,
-  openResumedSft,
-  openSftModel,
-  type SftAsked,
-  type SftModel,
-  type SftOpening,
-} from './opened';
-import { resumeCommand, SftDriver } from './run';
-import { silencesOf } from './silences';
+import { openSftModel, startSft } from './opened';
+import { finishedSft, SFT, type SftAsked } from './opening';
 
 /** The settings of docs/sft.md, and how to run. */
-export interface SftOptions extends Omit<SftInput, 'dataset' | 'sinks'> {
+export interface SftOptions extends Omit<SftInput, 'dataset' | 'evalDataset' | 'sinks'> {
   /** A name, a file, a folder, or the rows themselves. */
   dataset?: string | readonly Row[];
+  /** Given like `dataset`; null: examples held out from it. */
+  evalDataset?: string | null | readonly Row[];
   /** Where the run's numbers go besides its own files: objects, or modules as in a configuration. */
   sinks?: readonly (Sink | string)[];
   /** The run's folder. Default: runs/<date>-<name>. */
@@ -42,13 +37,18 @@ export interface SftOptions extends Omit<SftInput, 'dataset' | 'sinks'> {
   hangGraceMs?: number;
   /** As for `train`: ends this process when its main thread is blocked for too long. */
   exitWhenBlocked?: boolean;
+  /** Start even if the plan says the run will not fit in memory. Default false: BAD_CONFIG before loading. */
+  ignorePlan?: boolean;
   /** How long to wait for space on a full disk. */
   patience?: Patience;
 }
 
+const isRows = (value: unknown): value is readonly Row[] => Array.isArray(value);
+
 function askedOf(options: SftOptions, fetching: SftOpenOptions): SftAsked {
   const {
     dataset,
+    evalDataset,
     sinks,
     trust = false,
     out: _out,
@@ -58,13 +58,23 @@ function askedOf(options: SftOptions, fetching: SftOpenOptions): SftAsked {
     hangGraceMs: _hangGraceMs,
     exitWhenBlocked: _exitWhenBlocked,
     patience: _patience,
+    ignorePlan: _ignorePlan,
     ...rest
   } = options;
   const modules = sinks?.filter((sink) => typeof sink === 'string');
-  const settings = { ...rest, ...(modules && { sinks: modules }) };
-  if (dataset === undefined) return { settings, fetching, trust };
-  if (typeof dataset === 'string') return { settings: { ...settings, dataset }, fetching, trust };
-  return { settings: { ...settings, dataset: memoryName(ROWS) }, rows: dataset, fetching, trust };
+  const settings: SftInput = {
+    ...rest,
+    ...(modules && { sinks: modules }),
+    ...(dataset !== undefined && { dataset: isRows(dataset) ? memoryName(ROWS) : dataset }),
+    ...(evalDataset !== undefined && {
+      evalDataset: isRows(evalDataset) ? memoryName(EVALUATION_ROWS) : evalDataset,
+    }),
+  };
+  const rows = {
+    ...(isRows(dataset) && { rows: dataset }),
+    ...(isRows(evalDataset) && { evalRows: evalDataset }),
+  };
+  return { settings, ...rows, fetching, trust };
 }
 
 /** Calls `report` at most once a second, and not within the first. */
@@ -77,42 +87,53 @@ function everySecond(report: (done: number, total: number) => void): SftOpenOpti
   };
 }
 
-/** Loads the model of a run whose directory is open, and starts it; on failure closes what was opened. */
-function startDriver(
-  opening: SftOpening,
-  { signal, patience, hangGraceMs: graceMs, exitWhenBlocked }: SftOptions,
-  tell: (event: SftEvent) => void,
-  sinks: Sinks,
-): Promise<SftDriver> {
-  const { directory, config, resumed } = opening;
-  const about = { directory, config, resumed, sinks, tell, signal, patience, graceMs, exitWhenBlocked };
-  const parts = { ...about, silences: silencesOf(config), resume: resumeCommand(directory.path) };
-  return startLife<SftEvent, SftModel, SftDriver>(
-    parts,
-    (life) => openSftModel(opening, life),
-    async (life, model) => {
-      const { dtype, device, parameterCount: parameters } = model.model.info;
-      const trained = model.policy.info.parameterCount;
-      life.emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
-      if (resumed) writeJsonAtomic(directory.config(), config);
-      return SftDriver.start({ ...opening, ...model, ...life });
-    },
-  );
+/** Ends the steps that are left. */
+async function summaryOf<Step extends MadeStep>(driver: RunDriver<Step, SftSummary>): Promise<SftSummary> {
+  const steps = driver.drive();
+  for (;;) {
+    const next = await steps.next();
+    if (next.done === true) return next.value;
+  }
 }
 
-/** The run's trackers and sinks; closes the directory when that fails. */
-async function openSftSinks(
-  { directory, config, resumed }: SftOpening,
-  { sinks = [], signal }: SftOptions,
-  warn: (message: string) => void,
-): Promise<Sinks> {
-  try {
-    const own = trackers(directory, config, [trackerTag('loss')]);
-    return await openSinks(own, sinks, { directory: directory.path, config }, warn, signal);
-  } catch (error) {
-    leaveDirectory(directory, resumed);
-    throw error;
+/** Opens the run, and makes its steps. @param loading ends it before its first step */
+async function run(
+  options: SftOptions,
+  loading: AbortSignal,
+  hold: (driver: { stop(): void }) => void,
+): Promise<SftSummary> {
+  const { out, resume, onEvent } = options;
+  const teller = new Teller<SftEvent>(onEvent);
+  const { tell, warn } = teller;
+  const asked = askedOf(options, {
+    signal: loading,
+    onProgress: (progress) => tell({ type: 'download', ...progress }),
+    onNotice: warn,
+    onEncoded: everySecond((done, total) => tell({ type: 'encoding', done, total })),
+  });
+  const finished = resume === undefined ? null : finishedSft(resume, asked);
+  if (finished !== null) {
+    warn(`${resume} has made all of its ${finished.run.steps} steps: nothing is left to do.`);
+    return finished;
   }
+  const opening = await (
+    resume === undefined ? openNew(SFT, out, asked) : openResumed(SFT, resume, asked, warn)
+  ).catch((error: unknown) => {
+    throw setUpError(error, loading);
+  });
+  const { directory, config, resumed, checkpoint, inputs } = opening;
+  const announce = () => {
+    const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
+    const { length: examples } = inputs.examples;
+    tell({ type: 'run', directory: directory.path, resumedStep, examples, steps: config.maxSteps });
+  };
+  const driver = await beginRun(SFT, opening, { ...options, signal: loading }, teller, {
+    announce,
+    load: (life) => openSftModel(opening, life, options.ignorePlan === true),
+    start: startSft,
+  });
+  hold(driver);
+  return summaryOf(driver);
 }
 
 /**
@@ -123,37 +144,19 @@ async function openSftSinks(
  */
 export async function sft(options: SftOptions): Promise<SftSummary> {
   needObject('the options of sft()', options);
-  needSignal('signal', options.signal);
-  if (options.onEvent !== undefined) needFunction('onEvent', options.onEvent);
-  checkSinks(options.sinks);
-  const { out, resume, signal, onEvent } = options;
-  let sinks: Sinks | null = null;
-  const emit = (event: SftEvent) => {
-    onEvent?.(event);
-    sinks?.event(event);
-  };
-  const warn = (message: string) => emit({ type: 'warning', message });
-  const asked = askedOf(options, {
-    signal,
-    onProgress: (progress) => emit({ type: 'download', ...progress }),
-    onNotice: warn,
-    onEncoded: everySecond((done, total) => emit({ type: 'encoding', done, total })),
-  });
-  const finished = resume === undefined ? null : finishedSft(resume, asked.settings);
-  if (finished !== null) {
-    warn(`${resume} has made all of its ${finished.run.steps} steps: nothing is left to do.`);
-    return finished;
+  const { signal, onEvent, sinks } = options;
+  needSignal('signal', signal);
+  if (onEvent !== undefined) needFunction('onEvent', onEvent);
+  checkSinks(sinks);
+  // Ends the loading at once, but a run that has begun after the step in progress.
+  const loading = new AbortController();
+  let driver: { stop(): void } | null = null;
+  const stop = () => (driver === null ? loading.abort(signal?.reason) : driver.stop());
+  signal?.addEventListener('abort', stop, { once: true });
+  if (signal?.aborted === true) stop();
+  try {
+    return await run(options, loading.signal, (begun) => (driver = begun));
+  } finally {
+    signal?.removeEventListener('abort', stop);
   }
-  const opening = await (
-    resume === undefined ? openNewSft(out, asked) : openResumedSft(resume, asked, warn)
-  ).catch((error: unknown) => {
-    throw setUpError(error, signal);
-  });
-  sinks = await openSftSinks(opening, options, warn);
-  const { directory, config, resumed, checkpoint, inputs } = opening;
-  const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
-  const { length: examples } = inputs.examples;
-  emit({ type: 'run', directory: directory.path, resumedStep, examples, steps: config.maxSteps });
-  const driver = await startDriver(opening, options, emit, sinks);
-  return driver.drive();
 }

@@ -3,7 +3,10 @@ import { z } from 'zod';
 import { AcoerError } from '../errors';
 import type { StoredCheckpoint } from '../run';
 import { NOTHING_LEARNT, type LearntLimits } from '../grpo/memory';
+import type { Changeable } from '../life/changes';
+import type { SftEvaluation } from '../life/events';
 import type { Maker } from '../life/maker';
+import type { StepMetrics } from '../types';
 import type { SftConfig } from './config';
 import type { SftIdentity } from './inputs';
 
@@ -15,12 +18,36 @@ export interface SftState {
   /** The loss of the first update and of the newest; null before the first. */
   loss: { first: number; last: number } | null;
   memory: LearntLimits;
+  /** On held-out examples: before the first update, the newest, and the lowest loss so far. */
+  base: SftEvaluation | null;
+  latest: ({ step: number } & SftEvaluation) | null;
+  best: { step: number; loss: number } | null;
+  /** The newest step's line if it is not in metrics.jsonl yet because its evaluation was interrupted. */
+  pending: StepMetrics | null;
 }
 
-export const START: SftState = { step: 0, numTokens: 0, loss: null, memory: NOTHING_LEARNT };
+export const START: SftState = {
+  step: 0,
+  numTokens: 0,
+  loss: null,
+  memory: NOTHING_LEARNT,
+  base: null,
+  latest: null,
+  best: null,
+  pending: null,
+};
 
 const count = z.int().min(0);
 const fingerprints = z.record(z.string(), z.string());
+const evaluation = z.strictObject({ loss: z.number(), entropy: z.number() });
+/** JSON holds null for numbers that are not finite. */
+const line = z.record(
+  z.string(),
+  z
+    .number()
+    .nullable()
+    .transform((value) => value ?? NaN),
+);
 
 const STORED = z.looseObject({
   maker: z.looseObject({}),
@@ -29,6 +56,11 @@ const STORED = z.looseObject({
     numTokens: count,
     loss: z.strictObject({ first: z.number(), last: z.number() }).nullable(),
     memory: z.strictObject({ microBatchTokens: count.nullable(), maxSlots: count.nullable() }),
+    // Missing in checkpoints of versions that evaluated nothing.
+    base: evaluation.nullable().default(null),
+    latest: evaluation.extend({ step: count }).nullable().default(null),
+    best: z.strictObject({ step: count, loss: z.number() }).nullable().default(null),
+    pending: line.nullable().default(null),
   }),
   identity: z.strictObject({
     model: fingerprints,
@@ -72,43 +104,27 @@ export function checkIdentity(checkpoint: StoredCheckpoint, now: Partial<SftIden
   }
 }
 
-/** Settings that a resumed run may change. */
-const CHANGEABLE: readonly (keyof SftConfig)[] = [
-  'maxSteps',
-  'saveSteps',
-  'keepCheckpoints',
-  'microBatchTokens',
-  'memoryLimitBytes',
-  'threads',
-  'device',
-  'name',
-  'tensorboard',
-  'csv',
-  'sinks',
-  'sinkTimeoutMs',
-  'watchdogMs',
-  'watchdogPhaseMs',
-  'onHang',
-  'model',
-  'adapter',
-];
-
-/** One sentence for each change. @throws BAD_CONFIG for one that the steps made so far depend on */
-export function allowedChanges(before: SftConfig, after: SftConfig): string[] {
-  const names = Object.keys(after) as (keyof SftConfig)[];
-  const changed = names.filter((name) => JSON.stringify(before[name]) !== JSON.stringify(after[name]));
-  const shown = (name: keyof SftConfig) =>
-    `${name} ${JSON.stringify(before[name])} -> ${JSON.stringify(after[name])}`;
-  // An adapter may have moved, but none can come or go.
-  const free = (name: keyof SftConfig) =>
-    CHANGEABLE.includes(name) &&
-    (name !== 'adapter' || (before.adapter === null) === (after.adapter === null));
-  const refused = changed.filter((name) => !free(name));
-  if (refused.length > 0) {
-    throw new AcoerError(
-      'BAD_CONFIG',
-      `A resumed run cannot change ${refused.map(shown).join(', ')}: the steps made so far depend on it. It can change ${CHANGEABLE.join(', ')}. For other changes start a new run; --adapter goes on from this one's final/.`,
-    );
-  }
-  return changed.map((name) => `changed on resuming: ${shown(name)}`);
-}
+export const CHANGEABLE: Changeable<SftConfig> = {
+  effects: {
+    maxSteps: 'schedule',
+    saveSteps: 'nothing',
+    keepCheckpoints: 'nothing',
+    evalSteps: 'nothing',
+    name: 'nothing',
+    tensorboard: 'nothing',
+    csv: 'nothing',
+    sinks: 'nothing',
+    sinkTimeoutMs: 'nothing',
+    watchdogMs: 'nothing',
+    watchdogPhaseMs: 'nothing',
+    onHang: 'nothing',
+    microBatchTokens: 'rounding',
+    memoryLimitBytes: 'rounding',
+    threads: 'rounding',
+    device: 'rounding',
+    model: 'place',
+    adapter: 'place',
+  },
+  isFile: { adapter: ({ adapter }) => adapter !== null },
+  otherwise: () => "start a new run; --adapter goes on from this one's final/.",
+};

@@ -3,8 +3,8 @@ import type { Config } from '../config';
 import { AcoerError } from '../errors';
 import type { LoopState } from '../grpo/context';
 import { describeNonFinite, type StepPhase } from '../grpo/non-finite';
+import type { Next } from '../life/method';
 import type { Refusal } from '../grpo/step';
-import type { Rollback } from '../run';
 import type { RunState } from './state';
 
 /** A step that was not applied because a number was not finite. */
@@ -17,11 +17,6 @@ export interface RefusedStep {
   /** Folder of its dump. */
   dump: string;
 }
-
-export type Next =
-  | { do: 'go on'; warning: string | null }
-  | { do: 'roll back'; rollback: Rollback; code: 'COLLAPSED' | 'NOT_FINITE' }
-  | { do: 'end'; error: AcoerError };
 
 const GO_ON: Next = { do: 'go on', warning: null };
 

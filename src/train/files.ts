@@ -27,13 +27,6 @@ export class TrainFiles extends RunFiles {
     super(run, { policy, model, config }, [tables], waiting);
   }
 
-  /** Rewinds the sinks to the step of `state`. */
-  rewindTo({ pending, loop }: RunState): Promise<void> {
-    const { step } = loop;
-    // A pending line has not been given yet.
-    return this.give('rewind', pending === null ? step : step - 1);
-  }
-
   /** The table of completions of a new batch, and the one that is printed, if they are due. */
   async completions(step: number, { groups, rewards, samples }: GenerationBatch): Promise<void> {
     const { completionsSteps, logCompletions, stepsPerGeneration, numIterations } = this.run.config;

@@ -9,10 +9,12 @@ import {
   type RunDirectory,
   type StoredCheckpoint,
 } from '../run';
+import { sameSteps } from '../life/changes';
+import { admitRun, openIn } from '../life/opening';
 import { checkForked, forkChanges } from './identity';
 import { closeInputs, resolveTrainConfig } from './inputs';
-import { admitRun, openIn, overStored, type Asked, type Opening } from './opening';
-import { sameSteps } from './resume';
+import { GRPO, overStored, type TrainAsked, type TrainOpening } from './opening';
+import { CHANGEABLE } from './resume';
 import { lacksIdentity, storedPart } from './state';
 
 /** A run, and the step of one of its checkpoints. */
@@ -55,9 +57,9 @@ function checkSettings(checkpoint: StoredCheckpoint, before: Config, config: Con
 export async function openFork(
   out: string | undefined,
   { run, at }: ForkPoint,
-  asked: Asked,
+  asked: TrainAsked,
   warn: (message: string) => void,
-): Promise<Opening> {
+): Promise<TrainOpening> {
   const { settings, parts } = asked;
   if (settings.preset !== undefined) {
     throw new AcoerError('BAD_CONFIG', 'A fork starts from the settings of its run; leave out preset.');
@@ -69,8 +71,8 @@ export async function openFork(
   checkStep(source, at);
   const checkpoint = await openCheckpoint(source, at);
   checkSettings(checkpoint, before, config);
-  await admitRun(run, config, asked);
-  const opening = await openIn(out, config, asked);
+  await admitRun(GRPO, run, config, asked);
+  const opening = await openIn(GRPO, out, config, asked);
   const { directory, inputs } = opening;
   try {
     checkForked(checkpoint, inputs);
@@ -78,7 +80,7 @@ export async function openFork(
     // A pending line is not in the file yet.
     await copyRunStart(directory, source, pending === null ? at : at - 1, warn);
     const other = forkChanges(checkpoint, inputs, before, config);
-    const keepOpen = sameSteps(before, config) && !other.rewards;
+    const keepOpen = sameSteps(CHANGEABLE, before, config) && !other.rewards;
     return { ...opening, checkpoint, accepted, fork: { keepOpen, otherEvalData: other.evalData } };
   } catch (error) {
     discardRunDirectory(directory);

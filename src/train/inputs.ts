@@ -1,15 +1,7 @@
 /** What a run reads before any model is loaded, so that mistakes show before a file is written. */
 import { resolve } from 'node:path';
 import { resolveConfig, type Config, type ConfigInput } from '../config';
-import {
-  datasetOf,
-  evalSpec,
-  loadRunData,
-  memoryName,
-  trainSpec,
-  withAbsolutePath,
-  type Dataset,
-} from '../data';
+import { datasetOf, evalSpec, loadRunData, memoryName, trainSpec, type Dataset } from '../data';
 import { AcoerError } from '../errors';
 import type { Engine } from '../engine/types';
 import { resolveModel, type ModelFetchOptions } from '../models';
@@ -21,8 +13,8 @@ import type { WeightedReward } from '../rewards/types';
 import { inputIdentity, type Identity } from './identity';
 import { noteUnanswerable, skippedPrompts } from './long-prompts';
 import { openJudge, type OpenedJudge } from './judging';
-import { withAbsoluteNames, withLastingModel } from '../life/names';
-import { EVALUATION_ROWS, ROWS, type PlainParts } from './plain';
+import { EVALUATION_ROWS, ROWS, withAbsoluteNames, withLastingModel } from '../life/names';
+import type { PlainParts } from './plain';
 import { openRewardModule } from '../life/modules/reward-module';
 
 /** Parts that the caller may bring; the others are made from the configuration. */
@@ -148,11 +140,10 @@ async function openData(
 
 /** Absolute paths, because a run may be resumed from another folder. */
 export function withAbsolutePaths(config: Config): Config {
-  const { evalDataset, rewardModules, judge } = config;
+  const { rewardModules, judge } = config;
   const modules = Object.entries(rewardModules).map(([name, file]) => [name, resolve(file)]);
   return {
     ...withAbsoluteNames(config),
-    evalDataset: evalDataset === null ? null : withAbsolutePath(evalDataset),
     rewardModules: Object.fromEntries(modules) as Record<string, string>,
     judge: isJudgeFile(judge) ? resolve(judge) : judge,
   };

@@ -3,20 +3,19 @@ import { needMethods } from '../border';
 import { AcoerError, errorMessage } from '../errors';
 import type { Config } from '../config';
 import type { Model, Policy } from '../engine/types';
-import { createPolicy, openEngine, scheduleOf } from '../life/policy';
+import { loadTrained, type Loaded } from '../life/loading';
+import { scheduleOf } from '../life/policy';
 import { resolveLoss } from '../losses';
-import { adapterWeights } from '../models';
 import { assertFits, promptLimit, type Plan } from '../plan';
 import { Ranks, type ProcessGroup } from '../ranks';
 import { EngineSampler, type Sampler } from '../sampling';
 import type { Tokenizer } from '../tokenizer';
 import type { LoopContext } from '../grpo/context';
 import type { TrainEvent } from '../life/events';
-import { baseModelOf, checkBaseModel, checkBaseTokenizer, loadHashed } from '../life/base-model';
 import { checkModel, type Identity } from './identity';
 import { closeInputs, type Inputs } from './inputs';
 import type { Life } from '../life/life';
-import type { Opening } from './opening';
+import type { TrainOpening } from './opening';
 import { MemoryLimits } from '../grpo/memory';
 import { DataOrder } from '../grpo/order';
 import { planSession } from './plan';
@@ -24,8 +23,8 @@ import type { TrainOptions } from './train';
 import type { Watchdog } from '../life/watchdog';
 
 /** Everything a run has open: the one record that its driver and its files work with. */
-export interface Opened extends Opening, OpenedModel, Life<TrainEvent> {
-  directory: Opening['directory'];
+export interface Opened extends TrainOpening, OpenedModel, Life<TrainEvent> {
+  directory: TrainOpening['directory'];
 }
 
 /**
@@ -38,14 +37,12 @@ export type SamplerMaker = (parts: {
   tokenizer: Tokenizer;
 }) => Sampler;
 
-export interface OpenedModel {
+export interface OpenedModel extends Loaded {
   loop: LoopContext;
   /** What the run trusts. */
   identity: Identity;
   /** null: the engine does not know its memory. */
   plan: Plan | null;
-  /** Frees policy, model, engine, rewards and judge; the latter two alone when the engine answers no call. */
-  close(engineAnswers: boolean): Promise<void>;
 }
 
 /** The adapter that training goes on from, unchanged; null: training starts from the base model. */
@@ -59,51 +56,33 @@ interface OpenModelOptions extends Pick<TrainOptions, 'engine' | 'signal' | 'ign
   warn?: (message: string) => void;
 }
 
-/**
- * Loads the model while its files are hashed, and compares them with those of the checkpoint to continue from.
- * Closes `inputs` when that fails.
- */
+/** Loads the model, and makes from it all that the loop works with. Closes `inputs` when that fails. */
 export async function openModel(
-  { config, inputs, checkpoint }: Opening,
+  { config, inputs, checkpoint }: TrainOpening,
   watchdog: Watchdog,
-  { engine: given, signal, ignorePlan = false, ...options }: OpenModelOptions,
+  { engine, signal, ignorePlan = false, ...options }: OpenModelOptions,
 ): Promise<OpenedModel> {
-  const { modelDirectory } = inputs;
-  const opened: { dispose(): Promise<void> }[] = [{ dispose: () => closeInputs(inputs) }];
-  const close = async () => {
-    for (const part of opened.splice(0).reverse()) await part.dispose();
-  };
-  try {
-    const engine = given ?? (await openEngine(config));
-    if (given === undefined) opened.push(engine);
-    const plan = await planSession(config, inputs, engine, signal);
-    if (plan !== null && !ignorePlan) assertFits(plan);
-    const base = checkpoint === null && config.adapter !== null ? baseModelOf(config.adapter) : null;
-    if (base !== null) checkBaseTokenizer(base, modelDirectory, inputs.tokenizer, false);
-    const loading = { dtype: config.dtype ?? undefined, signal };
-    const { model, fingerprints } = await loadHashed(engine, modelDirectory, loading);
-    opened.push(model);
-    const identity = { ...inputs.identity, model: fingerprints };
-    if (checkpoint !== null) checkModel(modelDirectory, checkpoint, identity.model);
-    if (base !== null) checkBaseModel(base, modelDirectory, identity.model);
-    const policy = await createPolicy(model, config);
-    opened.push(policy);
-    const reference = await openReference(model, config);
-    if (reference !== null) opened.push(reference);
-    if (config.adapter !== null && checkpoint === null) await policy.restore(adapterWeights(config.adapter));
-    const loaded = { engine, model, policy, reference, watch: watchdog };
-    const loop = loopContext(config, inputs, loaded, options);
-    watchdog.loaded(engine, model, loop.sampler);
-    return {
-      loop,
-      identity,
-      plan,
-      close: (engineAnswers) => (engineAnswers ? close() : closeInputs(inputs)),
-    };
-  } catch (error) {
-    await close();
-    throw error;
-  }
+  let plan: Plan | null = null;
+  return loadTrained(
+    {
+      ...{ config, inputs, checkpoint, signal, engine },
+      closeInputs: () => closeInputs(inputs),
+      plan: async (on) => {
+        plan = await planSession(config, inputs, on, signal);
+        if (plan !== null && !ignorePlan) assertFits(plan);
+      },
+      checkModel: (model) => {
+        if (checkpoint !== null) checkModel(inputs.modelDirectory, checkpoint, model);
+      },
+    },
+    async ({ fingerprints, ...loaded }, opened) => {
+      const reference = await openReference(loaded.model, config);
+      if (reference !== null) opened.push(reference);
+      const loop = loopContext(config, inputs, { ...loaded, reference, watch: watchdog }, options);
+      watchdog.loaded(loaded.engine, loaded.model, loop.sampler);
+      return { loop, plan, identity: { ...inputs.identity, model: fingerprints } };
+    },
+  );
 }
 
 /** @throws SAMPLER_FAILED when the user's function throws; BAD_ARGUMENT when it makes no sampler */

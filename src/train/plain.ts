@@ -5,6 +5,7 @@ import { memoryName } from '../data';
 import { AcoerError } from '../errors';
 import { functionJudgeName, type JudgeFunction } from '../judges';
 import { isRecord, shownJson } from '../json';
+import { EVALUATION_ROWS, ROWS } from '../life/names';
 import type { RewardDefinition } from '../rewards';
 import { isBuiltIn } from '../rewards/registry';
 import { definitionOf, type RewardFunction } from '../rewards/user';
@@ -45,10 +46,6 @@ export interface PlainParts {
 }
 
 type Settings = Pick<ConfigInput, 'dataset' | 'evalDataset' | 'reward' | 'judge'>;
-
-/** The names of the data sets in messages. */
-export const ROWS = 'rows';
-export const EVALUATION_ROWS = 'evaluation rows';
 
 const isRows = (value: unknown): value is readonly Row[] => Array.isArray(value);
 

@@ -3,7 +3,7 @@ import { initialMonitorState } from '../monitor';
 import { readRollbacks, restorePolicy, type RunDirectory, type StoredCheckpoint } from '../run';
 import { initialState, type LoopContext } from '../grpo/context';
 import { easedState } from './guard';
-import type { Opening } from './opening';
+import type { TrainOpening } from './opening';
 import { runStateOf, type RunState } from './state';
 
 function newState({ rewards, config, dataset }: LoopContext): RunState {
@@ -21,7 +21,7 @@ function newState({ rewards, config, dataset }: LoopContext): RunState {
 
 /** The state that an opened run starts from; loads its weights into the policy of `context`. */
 export async function startState(
-  { directory, checkpoint, fork }: Opening,
+  { directory, checkpoint, fork }: TrainOpening,
   context: LoopContext,
 ): Promise<RunState> {
   if (checkpoint === null) return newState(context);
@@ -53,7 +53,7 @@ export async function restoreRun(
  */
 async function forkState(
   checkpoint: StoredCheckpoint,
-  { keepOpen, otherEvalData }: NonNullable<Opening['fork']>,
+  { keepOpen, otherEvalData }: NonNullable<TrainOpening['fork']>,
   context: LoopContext,
 ): Promise<RunState> {
   await restorePolicy(checkpoint, context.policy);

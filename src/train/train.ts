@@ -3,26 +3,25 @@ import type { Config, ConfigInput } from '../config';
 import { AcoerError } from '../errors';
 import { shownJson } from '../json';
 import type { ModelFetchOptions } from '../models';
-import { writeJsonAtomic, type Patience } from '../run';
+import type { Patience } from '../run';
 import type { RunSummary, TrainEvent, TrainStep } from '../life/events';
 import { openFork, type ForkPoint } from './fork';
-import { closeInputs, type GivenParts } from './inputs';
-import { leaveDirectory, setUpError, startLife } from '../life/life';
+import type { GivenParts } from './inputs';
+import { setUpError } from '../life/life';
+import { startWork } from './work';
 import { closedRun, openedRun, type OpenRun } from '../life/open-runs';
-import { openModel, type Opened, type SamplerMaker } from './opened';
-import { finishedRun, openNew, openResumed, type Asked, type Opening } from './opening';
+import { openModel, type SamplerMaker } from './opened';
+import { finishedRun, GRPO, type TrainAsked, type TrainOpening } from './opening';
 import { plainParts, type PlainOptions } from './plain';
-import { resumeCommand, RunDriver } from './run';
-import { silencesOf } from './silences';
-import { trackers } from '../life/own-sinks';
-import { checkSinks, openSinks, type Sink, type Sinks } from '../life/sinks';
+import { beginRun, Teller } from '../life/begin';
+import type { RunDriver } from '../life/driver';
+import { resumeCommand } from '../life/method';
+import { openNew, openResumed } from '../life/opening';
+import type { LoopStep } from '../grpo/step';
+import { checkSinks, type Sink } from '../life/sinks';
 import { givenTokenizer } from '../tokenizer';
 import { givenDataset } from '../data';
 import { needFunction, needMethods, needObject, needSignal } from '../border';
-import { startState } from './start';
-import { otherMaker } from '../life/maker';
-import { lacksIdentity, startsMonitorOver, storedPart } from './state';
-import { judgedBy } from '../life/tensorboard';
 
 /** Settings of the configuration, which override those of a preset, and how to run. */
 export interface TrainOptions
@@ -71,8 +70,10 @@ export interface TrainOptions
   ignorePlan?: boolean;
 }
 
+type TrainDriver = RunDriver<LoopStep, RunSummary>;
+
 /** Without a reference to the TrainRun. */
-const openRunOf = (directory: string, driver: RunDriver): OpenRun => ({
+const openRunOf = (directory: string, driver: TrainDriver): OpenRun => ({
   directory,
   begun: false,
   doing: () => driver.doing(),
@@ -97,7 +98,7 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
   constructor(
     readonly directory: string,
     readonly config: Config,
-    private readonly driver: RunDriver | null,
+    private readonly driver: TrainDriver | null,
     finished: RunSummary | null,
   ) {
     this.summary = finished;
@@ -151,7 +152,7 @@ export class TrainRun implements AsyncIterableIterator<TrainStep>, AsyncDisposab
     while ((await this.next()).done !== true);
     if (this.summary !== null) return this.summary;
     if (this.failure !== null) throw this.failure.error;
-    const resume = resumeCommand(this.directory);
+    const resume = resumeCommand(GRPO, this.directory);
     throw new AcoerError('INTERRUPTED', `The run was left before its end; resume with: ${resume}`);
   }
 
@@ -189,72 +190,23 @@ function settingsOf({
   judge: _judge,
   sinks,
   ...settings
-}: TrainOptions): Asked['settings'] {
+}: TrainOptions): TrainAsked['settings'] {
   const modules = sinks?.filter((sink) => typeof sink === 'string');
   return { ...settings, ...(modules && { sinks: modules }) };
 }
 
-/** Restores the run's state into the loaded model. */
-async function startDriver(run: Opened): Promise<RunDriver> {
-  const { directory, config, resumed, checkpoint, emit, watchdog, plan } = run;
-  const { model, policy, engine } = run.loop;
-  const { dtype, device, parameterCount: parameters } = model.info;
-  const trained = policy.info.parameterCount;
-  if (plan !== null) emit({ type: 'plan', plan });
-  emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
-  const state = await watchdog.phase('loading', () => startState(run, run.loop));
-  if (checkpoint !== null) {
-    const other = otherMaker(storedPart(checkpoint).maker, engine);
-    if (other !== null) emit({ type: 'warning', message: other });
-    if (lacksIdentity(checkpoint)) {
-      const message =
-        'The checkpoint comes from a version that recorded no fingerprints: whether model, tokenizer, rewards and evaluation data are still the same is not checked. From the next checkpoint on it is.';
-      emit({ type: 'warning', message });
-    }
-    if (startsMonitorOver(checkpoint)) {
-      const message =
-        "The checkpoint's collapse monitor comes from an earlier version: the monitor starts over from here.";
-      emit({ type: 'warning', message });
-    }
-  }
-  if (resumed) writeJsonAtomic(directory.config(), config);
-  return RunDriver.start(run, state);
-}
-
 /** Opens the run's directory and reads its inputs. */
 async function openRun(
-  options: TrainOptions,
-  asked: Asked,
+  { out, resume, fork, signal }: TrainOptions,
+  asked: TrainAsked,
   warn: (message: string) => void,
-): Promise<Opening> {
-  const { out, resume, fork, signal } = options;
+): Promise<TrainOpening> {
   try {
-    if (resume !== undefined) return await openResumed(resume, asked, warn);
-    return await (fork === undefined ? openNew(out, asked) : openFork(out, fork, asked, warn));
+    if (resume !== undefined) return await openResumed(GRPO, resume, asked, warn);
+    return await (fork === undefined ? openNew(GRPO, out, asked) : openFork(out, fork, asked, warn));
   } catch (error) {
     throw setUpError(error, signal);
   }
-}
-
-/** Loads the model of a run whose directory is open, and starts it; on failure closes what was opened. */
-function startRun(
-  opening: Opening,
-  options: TrainOptions,
-  tell: (event: TrainEvent) => void,
-  sinks: Sinks,
-): Promise<RunDriver> {
-  const { directory, config, resumed } = opening;
-  const { signal, patience, hangGraceMs: graceMs, exitWhenBlocked } = options;
-  const about = { directory, config, resumed, sinks, tell, signal, patience, graceMs, exitWhenBlocked };
-  const parts = { ...about, silences: silencesOf(config), resume: resumeCommand(directory.path) };
-  return startLife(
-    parts,
-    ({ watchdog, emit }) => {
-      const warn = (message: string) => emit({ type: 'warning', message });
-      return openModel(opening, watchdog, { ...options, warn });
-    },
-    (life, model) => startDriver({ ...opening, ...model, ...life }),
-  );
 }
 
 /** @throws BAD_ARGUMENT naming the option that is not what it must be */
@@ -318,48 +270,36 @@ export async function train(given: TrainOptions = {}): Promise<TrainRun> {
   }
   const acceptChanged = checkedAcceptance(options);
   const trust = checkedTrust(options);
-  let sinks: Sinks | null = null;
-  const emit = (event: TrainEvent) => {
-    onEvent?.(event);
-    sinks?.event(event);
-  };
-  const warn = (message: string) => emit({ type: 'warning', message });
+  const teller = new Teller<TrainEvent>(onEvent);
+  const { tell, warn } = teller;
   const plain = plainParts(options);
+  const fetching: ModelFetchOptions = {
+    signal,
+    onProgress: (progress) => tell({ type: 'download', ...progress }),
+    onNotice: warn,
+  };
   const settings = { ...settingsOf(options), ...plain.settings };
   const parts = { tokenizer, trainData, evalData, ...plain.parts };
-  const finished = resume === undefined ? null : finishedRun(resume, { settings, parts });
+  const asked = { settings, parts, fetching, acceptChanged, trust };
+  const finished = resume === undefined ? null : finishedRun(resume, asked);
   if (finished !== null) {
     warn(`${resume} has made all of its ${finished.config.maxSteps} steps: nothing is left to do.`);
     return new TrainRun(resume!, finished.config, null, finished.summary);
   }
-  const fetching: ModelFetchOptions = {
-    signal,
-    onProgress: (progress) => emit({ type: 'download', ...progress }),
-    onNotice: warn,
-  };
-  const asked = { settings, parts, fetching, acceptChanged, trust };
   const warnings: string[] = [];
   const opening = await openRun(options, asked, (message) => warnings.push(message));
   const { directory, config, resumed, checkpoint } = opening;
-  try {
-    const run = { directory: directory.path, config };
-    sinks = await openSinks(
-      trackers(directory, config, judgedBy(config)),
-      options.sinks ?? [],
-      run,
-      warn,
-      signal,
-    );
-  } catch (error) {
-    await closeInputs(opening.inputs);
-    leaveDirectory(directory, resumed);
-    throw error;
-  }
-  const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
-  emit({ type: 'run', directory: directory.path, config, resumedStep });
-  warnings.forEach(warn);
-  const change = opening.accepted.find(({ step }) => step === resumedStep);
-  if (change !== undefined) emit({ type: 'accepted', change });
-  const driver = await startRun(opening, options, emit, sinks);
+  const announce = () => {
+    const resumedStep = resumed ? (checkpoint?.step ?? 0) : null;
+    tell({ type: 'run', directory: directory.path, config, resumedStep });
+    warnings.forEach(warn);
+    const change = opening.accepted.find(({ step }) => step === resumedStep);
+    if (change !== undefined) tell({ type: 'accepted', change });
+  };
+  const driver = await beginRun(GRPO, opening, options, teller, {
+    announce,
+    load: ({ watchdog }) => openModel(opening, watchdog, { ...options, warn }),
+    start: (run) => startWork({ ...opening, ...run }),
+  });
   return new TrainRun(directory.path, config, driver, null);
 }

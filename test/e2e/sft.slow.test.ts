@@ -141,13 +141,13 @@ test('with all weights it leaves a model, killed or not, from which train goes o
   expect({ code: grpo.code, stderr: grpo.code === 0 ? '' : grpo.stderr }).toEqual({ code: 0, stderr: '' });
 });
 
-test.each([['train', '--resume'], ['fork', '--at', '5'], ['monitor']])(
+test.each([['train', '--resume'], ['fork', '--at', '5'], ['monitor'], ['show']])(
   '%s refuses its run in one sentence that says what to do',
   async (command, ...more) => {
     const words = command === 'train' ? [...more, whole] : [whole, ...more];
     const { code, stderr } = await acoer(command, ...words);
     expect(stderr).toBe(
-      `acoer: ${whole} is a run of acoer sft, which has losses and an adapter, but no rewards, completions or evaluations; resume it with acoer sft --resume ${whole}, or go on from it with acoer train --adapter ${whole}/final.\n`,
+      `acoer: ${whole} is a run of acoer sft, which has no rewards, completions or answers; resume it with acoer sft --resume ${whole}, or go on from it with acoer train --adapter ${whole}/final.\n`,
     );
     expect(code).toBe(2);
   },

@@ -9,7 +9,8 @@ import { NO_WATCH } from '../../src/grpo/watch';
 import { Ranks, shareOf, type ProcessGroup } from '../../src/ranks';
 import { registerReward } from '../../src/rewards/registry';
 import type { BoundReward } from '../../src/rewards/types';
-import { openNew } from '../../src/train/opening';
+import { openNew } from '../../src/life/opening';
+import { GRPO } from '../../src/train/opening';
 import { openModel } from '../../src/train/opened';
 import { startState } from '../../src/train/start';
 import { FakeEngine, type FakeFaults, type FakePolicy, type Theta } from '../helpers/fake-engine';
@@ -76,7 +77,7 @@ async function runRank(
 ) {
   const { out, tokenizer, trainData, evalData } = fakeRun();
   const settings = { maxCompletionLength: 40, learningRate: 100, evalProblems: 0, ...more };
-  const opening = await openNew(out, {
+  const opening = await openNew(GRPO, out, {
     settings,
     parts: { tokenizer, trainData, evalData },
     fetching: {},

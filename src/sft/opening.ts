@@ -1,0 +1,72 @@
+/** Supervised fine-tuning as a method of a run: its settings and data, new or as a run has them. */
+import { mergeLayers, type ConfigInput } from '../config';
+import { AcoerError } from '../errors';
+import type { SftSummary } from '../life/events';
+import { resumeCommand, type Asked, type Method } from '../life/method';
+import { sinkModules } from '../life/modules/named-modules';
+import { storedCommit, withAbsoluteNames } from '../life/names';
+import { finishedSettings } from '../life/opening';
+import { trackerTag } from '../metric-names';
+import { isSupervised, readRunDirectory, type RunDirectory } from '../run';
+import type { Row } from '../types';
+import { resolveSft, type SftConfig, type SftInput } from './config';
+import { openSftInputs, withLasting, withPinned, type SftInputs, type SftOpenOptions } from './inputs';
+import { silencesOf } from './silences';
+import { CHANGEABLE, checkIdentity } from './state';
+
+export interface SftAsked extends Asked {
+  settings: SftInput;
+  /** Given instead of a name. */
+  rows?: readonly Row[];
+  evalRows?: readonly Row[];
+  fetching: SftOpenOptions;
+}
+
+/** The stored settings of a supervised run. @throws BAD_CONFIG for a run of another kind */
+function storedSettings(directory: RunDirectory): SftConfig {
+  const settings = directory.settings();
+  if (isSupervised(settings)) return resolveSft([settings]);
+  const { path } = directory;
+  throw new AcoerError(
+    'BAD_CONFIG',
+    `${path} is a run of acoer train; resume it with: acoer train --resume ${path}`,
+  );
+}
+
+function resolveOver(directory: RunDirectory, { settings }: Pick<SftAsked, 'settings'>) {
+  const stored = storedSettings(directory);
+  const layers = [stored, settings] as ConfigInput[];
+  const asked = withAbsoluteNames(resolveSft([mergeLayers(layers)]));
+  const model = storedCommit(asked.model, stored.model);
+  const dataset = storedCommit(asked.dataset, stored.dataset);
+  const evalDataset = storedCommit(asked.evalDataset, stored.evalDataset);
+  return { stored, wanted: { ...asked, model, dataset, evalDataset } };
+}
+
+export const SFT: Method<SftConfig, SftInputs, SftAsked> = {
+  command: 'sft',
+  changeable: CHANGEABLE,
+  resolve: ({ settings }) => resolveSft([settings]),
+  resolveOver,
+  resolveStored: ({ state }) => resolveSft([(state as { config: SftInput }).config]),
+  comparesFiles: () => true,
+  modules: sinkModules,
+  named: ({ settings }) => settings.sinks ?? [],
+  lasting: (config, { fetching }) => withLasting(config, fetching),
+  openInputs: (config, { rows, evalRows, fetching }) => openSftInputs(config, { rows, evalRows }, fetching),
+  closeInputs: () => Promise.resolve(),
+  checkInputs: (_, checkpoint, { identity }) => checkIdentity(checkpoint, identity),
+  pinned: (config, inputs, asked) => withPinned(config, inputs, asked),
+  nameOf: ({ name }) => name ?? 'sft',
+  silences: silencesOf,
+  judgedBy: ({ evalExamples }) => [...(evalExamples > 0 ? ['final/loss'] : []), trackerTag('loss')],
+};
+
+export const resumeSft = (directory: string): string => resumeCommand(SFT, directory);
+
+/** The summary of a finished run; null: there are steps left. */
+export function finishedSft(path: string, asked: SftAsked): SftSummary | null {
+  if (finishedSettings(SFT, path, asked) === null) return null;
+  const directory = readRunDirectory(path);
+  return directory.readJson(directory.summary()) as SftSummary;
+}

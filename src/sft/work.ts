@@ -1,0 +1,155 @@
+/** Supervised fine-tuning at work: updates over the examples, and evaluations on those held out. */
+import { MemoryLimits } from '../grpo/memory';
+import type { SftSummary } from '../life/events';
+import type { MadeStep, Work } from '../life/method';
+import { scheduleOf } from '../life/policy';
+import type { StepMetrics } from '../types';
+import { evaluateExamples } from './evaluate';
+import { SftFiles } from './files';
+import type { OpenedSft } from './opened';
+import { resumeSft } from './opening';
+import type { SftState } from './state';
+import { Batches, sftStep, type StepContext, type StepFigures } from './step';
+
+interface SftStep extends MadeStep {
+  refusal: null;
+  /** What follows the step. */
+  state: Omit<SftState, 'pending'>;
+}
+
+export class SftWork implements Work<SftStep, SftSummary> {
+  readonly files: SftFiles;
+  readonly maxSteps: number;
+  readonly unsaved = false;
+  readonly needsStart = false;
+  private readonly context: StepContext;
+
+  constructor(
+    private readonly run: OpenedSft,
+    private state: SftState,
+  ) {
+    const { config, policy, inputs, emit, watchdog: watch, halt } = run;
+    const warn = (message: string) => emit({ type: 'warning', message });
+    const memory = new MemoryLimits(config, { lengthSetting: 'maxLength', warn });
+    memory.restore(state.memory);
+    const batches = new Batches(inputs.examples, config);
+    const schedule = scheduleOf(config);
+    this.context = { config, policy, memory, batches, schedule, signal: halt.step, watch };
+    this.files = new SftFiles(run, halt.waiting);
+    this.maxSteps = config.maxSteps;
+  }
+
+  get policy() {
+    return this.run.policy;
+  }
+
+  get step(): number {
+    return this.state.step;
+  }
+
+  get pending() {
+    return this.state.pending;
+  }
+
+  set pending(line) {
+    this.state.pending = line;
+  }
+
+  async begin(): Promise<boolean> {
+    if (this.run.inputs.heldOut.length === 0 || this.state.base !== null) return false;
+    this.state.base = await this.evaluate('baseEvaluation');
+    return true;
+  }
+
+  async *steps(): AsyncGenerator<SftStep, void> {
+    while (this.step < this.maxSteps) {
+      const begun = performance.now();
+      this.run.watchdog.atStep(this.step + 1);
+      const figures = await sftStep(this.context, this.step);
+      const { numTokens, loss, base, latest, best } = this.state;
+      const state = {
+        ...{ base, latest, best },
+        step: this.step + 1,
+        numTokens: numTokens + figures.tokens,
+        loss: { first: loss?.first ?? figures.loss, last: figures.loss },
+        memory: this.context.memory.state(),
+      };
+      const metrics = this.line(figures, state, (performance.now() - begun) / 1000);
+      yield { index: state.step, metrics, refusal: null, state };
+    }
+  }
+
+  private line(
+    { loss, entropy, gradNorm, learningRate }: StepFigures,
+    { step, numTokens }: SftStep['state'],
+    seconds: number,
+  ): StepMetrics {
+    return {
+      step,
+      epoch: step / this.context.batches.perEpoch,
+      num_tokens: numTokens,
+      learning_rate: learningRate,
+      loss,
+      grad_norm: gradNorm,
+      entropy,
+      step_time: seconds,
+    };
+  }
+
+  record({ state, metrics }: SftStep): Promise<void> {
+    this.state = { ...state, pending: metrics };
+    return Promise.resolve();
+  }
+
+  /** Adds an evaluation every `evalSteps` steps and after the last. True: it is the best so far. */
+  async complete(line: StepMetrics): Promise<boolean> {
+    const { state, step } = this;
+    const { evalSteps } = this.run.config;
+    const due = step === this.maxSteps || (evalSteps > 0 && step % evalSteps === 0);
+    if (!due || this.run.inputs.heldOut.length === 0) return false;
+    if (state.latest?.step !== step) {
+      state.latest = { step, ...(await this.evaluate('evaluation')) };
+    }
+    const { loss, entropy } = state.latest;
+    Object.assign(line, { 'eval/loss': loss, 'eval/entropy': entropy });
+    if (state.best !== null && state.best.loss <= loss) return false;
+    state.best = { step, loss };
+    return true;
+  }
+
+  private async evaluate(phase: 'baseEvaluation' | 'evaluation') {
+    const { model, policy, watchdog: watch, halt, inputs, emit } = this.run;
+    const context = { model, policy, memory: this.context.memory, watch, signal: halt.waiting };
+    const evaluation = await watch.phase(phase, () => evaluateExamples(context, inputs.heldOut));
+    emit({ type: 'held-out', step: this.step, ...evaluation });
+    return evaluation;
+  }
+
+  saveIsDue(): boolean {
+    const { saveSteps } = this.run.config;
+    return this.step === this.maxSteps || (saveSteps > 0 && this.step % saveSteps === 0);
+  }
+
+  save(signal?: AbortSignal): Promise<void> {
+    return this.files.checkpoint(this.state, signal);
+  }
+
+  async finish(): Promise<SftSummary> {
+    const { config, directory, inputs, emit } = this.run;
+    const { step, numTokens, loss, base, latest, best } = this.state;
+    const { length: examples } = inputs.examples;
+    const { full, seed } = config;
+    const run = { directory: directory.path, method: 'sft' as const, full, seed, steps: step, examples };
+    const trained = latest && { loss: latest.loss, entropy: latest.entropy };
+    const heldOut = base && trained && best ? { examples: inputs.heldOut.length, base, trained, best } : null;
+    const summary: SftSummary = { run, loss: loss!, numTokens, ...(heldOut && { heldOut }) };
+    await this.files.final(summary);
+    emit({ type: 'finished', summary });
+    return summary;
+  }
+
+  advice(code: string): string | null {
+    if (code !== 'WRITE_FAILED' && code !== 'OUT_OF_MEMORY' && code !== 'NOT_FINITE') return null;
+    return `to go on: ${resumeSft(this.run.directory.path)}`;
+  }
+}

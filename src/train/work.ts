@@ -1,0 +1,244 @@
+/** GRPO at work: steps of the loop, evaluations, the collapse guard, and what follows from a step. */
+import { AcoerError, errorCode, errorMessage } from '../errors';
+import { trainSteps } from '../grpo/loop';
+import type { LoopStep } from '../grpo/step';
+import { evaluationMetrics } from '../life/evaluation-metrics';
+import type { EvalPhase, Evaluation, RunSummary } from '../life/events';
+import type { Next, Work } from '../life/method';
+import { otherMaker } from '../life/maker';
+import type { Engine } from '../engine/types';
+import { completeRollbacks, findCheckpoint, recordRollback, type StoredCheckpoint } from '../run';
+import { afterStep } from './after-step';
+import { betterOf, evaluatePolicy, type EvaluationContext } from './evaluation';
+import { TrainFiles } from './files';
+import { guardOf, type CollapseGuard } from './guard';
+import { NoSignal } from './no-signal';
+import type { Opened } from './opened';
+import { forkCommand } from './resume';
+import { restoreRun, startState } from './start';
+import { lacksIdentity, startsMonitorOver, storedPart, type RunState } from './state';
+
+export class GrpoWork implements Work<LoopStep, RunSummary> {
+  readonly files: TrainFiles;
+  readonly maxSteps: number;
+  readonly unsaved: boolean;
+  readonly needsStart: boolean;
+  private readonly guard: CollapseGuard;
+  private readonly noSignal: NoSignal;
+
+  constructor(
+    private readonly run: Opened,
+    private state: RunState,
+  ) {
+    const { config, halt } = run;
+    this.maxSteps = config.maxSteps;
+    // A fork's state is in a checkpoint of another directory.
+    this.unsaved = run.fork !== undefined;
+    // A rollback needs a checkpoint.
+    this.needsStart = config.onCollapse === 'rollback' || config.nonFinitePolicy === 'rollback';
+    this.guard = guardOf(config);
+    this.noSignal = new NoSignal(config);
+    this.files = new TrainFiles(run, halt.waiting);
+  }
+
+  get policy() {
+    return this.run.loop.policy;
+  }
+
+  get step(): number {
+    return this.state.loop.step;
+  }
+
+  get pending() {
+    return this.state.pending;
+  }
+
+  set pending(line) {
+    this.state.pending = line;
+  }
+
+  async begin(): Promise<boolean> {
+    if (this.state.base !== null) return false;
+    this.state.base = await this.evaluate('base');
+    return this.step === 0 && this.run.inputs.evalData !== null;
+  }
+
+  steps(): AsyncGenerator<LoopStep, void> {
+    const { loop, halt, emit } = this.run;
+    return trainSteps(loop, this.state, {
+      signal: halt.step,
+      onDecoded: (progress) => emit({ type: 'decode-progress', step: this.step + 1, ...progress }),
+    });
+  }
+
+  /** Writes the dump of a step that was refused, and decides. */
+  async refused({ index, refusal, metrics, position }: LoopStep): Promise<Next> {
+    const dump = await this.files.dump(this.state, { index, refusal: refusal!, metrics });
+    const inARow = position.loop.refused;
+    return this.next({ index, refusal: refusal!, inARow, dump });
+  }
+
+  after(): Next {
+    const next = this.next(null);
+    if (next.do !== 'end') return next;
+    // A run that a collapse has ended can be resumed: the collapse is acted on once.
+    this.state.guard = { ...this.state.guard, collapse: null };
+    return { ...next, changed: true };
+  }
+
+  private next(refused: Parameters<typeof afterStep>[3]): Next {
+    const { config, directory } = this.run;
+    return afterStep(config, this.state, directory.checkpointSteps(), refused);
+  }
+
+  async rollBack({ rollback, code }: Next & { do: 'roll back' }): Promise<void> {
+    const { directory, emit, loop } = this.run;
+    await this.files.write('rollbacks.json', () => recordRollback(directory, rollback));
+    await this.files.write('rollbacks.json', () => completeRollbacks(directory));
+    const checkpoint = await findCheckpoint(directory, (message) => this.warn(message));
+    if (checkpoint === null) throw new AcoerError(code, `${rollback.reason} No checkpoint is whole.`);
+    this.state = await restoreRun(directory, checkpoint, loop);
+    await this.files.rewindTo(this);
+    emit({ type: 'rollback', rollback });
+  }
+
+  /** The table of a step is written first, because it cannot be made again. */
+  async record(step: LoopStep): Promise<void> {
+    if (step.generated !== null) {
+      await this.files.completions(step.index, step.generated);
+      const unhelpful = this.noSignal.observe(step.generated);
+      if (unhelpful !== null) this.warn(unhelpful);
+    }
+    Object.assign(this.state, step.position);
+    this.state.pending = step.metrics;
+  }
+
+  async complete(line: LoopStep['metrics']): Promise<boolean> {
+    const improved = await this.evaluateStep(line);
+    this.watch(line);
+    return improved;
+  }
+
+  /** Shows a finished line to the monitor, which ignores one it has seen, and adds the monitor's numbers. */
+  private watch(metrics: LoopStep['metrics']): void {
+    const { state } = this;
+    const { state: monitor, change } = this.guard.observe(state.guard.monitor, metrics, state.base);
+    state.guard = { ...state.guard, monitor };
+    if (change !== null) this.run.emit({ type: 'health', change });
+    const acted = this.run.config.onCollapse !== 'warn';
+    if (acted && change?.to === 'collapsed') state.guard.collapse = change.reason;
+    Object.assign(metrics, this.guard.metrics(monitor, state.loop.eased));
+  }
+
+  /** Adds this step's evaluation to its metrics if one is due. True: it is the best so far. */
+  private async evaluateStep(metrics: LoopStep['metrics']): Promise<boolean> {
+    const { config, inputs } = this.run;
+    const { state, step } = this;
+    if (config.evalSteps === 0 || step % config.evalSteps !== 0 || inputs.evalData === null) return false;
+    if (state.latest?.step !== step) {
+      const evaluation = await this.evaluate('step').catch((error: unknown) => this.unevaluated(error));
+      if (evaluation === null) return false;
+      state.latest = { step, evaluation };
+    }
+    Object.assign(metrics, evaluationMetrics(state.latest.evaluation));
+    state.best = betterOf(state.best, state.latest);
+    return state.best?.step === step;
+  }
+
+  /** Non-finite logits end the evaluation; they also end the run if `nonFinitePolicy` is `stop`. */
+  private unevaluated(error: unknown): null {
+    if (errorCode(error) !== 'NOT_FINITE' || this.run.config.nonFinitePolicy === 'stop') throw error;
+    this.warn(`Step ${this.step} is not evaluated: ${errorMessage(error)}`);
+    return null;
+  }
+
+  saveIsDue(): boolean {
+    const { step } = this;
+    const { saveSteps, maxSteps } = this.run.config;
+    // After a refused step the weights are not new and may be at fault: older checkpoints are worth more.
+    if (this.state.loop.refused > 0 && step < maxSteps) return false;
+    return step === maxSteps || (saveSteps > 0 && step % saveSteps === 0);
+  }
+
+  async save(signal?: AbortSignal): Promise<void> {
+    const { guard, loop } = this.state;
+    if (guard.monitor.health === 'healthy' && loop.refused === 0) {
+      this.state.guard = { ...guard, healthy: loop.step };
+    }
+    await this.files.checkpoint(this.state, signal);
+  }
+
+  async finish(): Promise<RunSummary> {
+    const { config, directory, inputs, accepted } = this.run;
+    const { latest, base, loop } = this.state;
+    const step = config.maxSteps;
+    const { refused } = loop;
+    if (refused > 0)
+      this.warn(`The last ${refused} steps were refused: the result is that of step ${step - refused}.`);
+    const trained = latest?.step === step ? latest.evaluation : await this.evaluate('trained');
+    const best = betterOf(this.state.best, { step, evaluation: trained });
+    // The process may have been killed after the last checkpoint and before the old ones were removed.
+    await this.files.prune(this.state);
+    const reward = inputs.rewards.map((entry) => entry.reward.name).join('+');
+    const { rollbacks } = loop.eased;
+    const run = { directory: directory.path, reward, seed: config.seed, steps: step, best, rollbacks };
+    const changes = accepted.length > 0 ? { accepted } : {};
+    const summary: RunSummary = { base: base!, trained, run: { ...run, ...changes } };
+    await this.files.final(summary);
+    return summary;
+  }
+
+  private evaluate(phase: EvalPhase): Promise<Evaluation> {
+    const { config, inputs, emit, watchdog: watch, halt } = this.run;
+    const { model, tokenizer, policy, reference } = this.run.loop;
+    const save: EvaluationContext['save'] = (kind, rows) => this.files.answers(this.step, kind, rows);
+    const { evalData: dataset, judge } = inputs;
+    const context = { config, model, tokenizer, grade: judge.evaluation, dataset, emit, save, watch };
+    const base = phase === 'base';
+    return watch.phase(base ? 'baseEvaluation' : 'evaluation', () =>
+      evaluatePolicy(context, base ? reference : policy, phase, halt.waiting),
+    );
+  }
+
+  advice(code: string): string | null {
+    const { path } = this.run.directory;
+    const resume = `acoer train --resume ${path}`;
+    if (code === 'WRITE_FAILED') return `once the disk can be written: ${resume}`;
+    if (code !== 'OUT_OF_MEMORY') return null;
+    return `with more memory: ${resume}; under other settings: ${forkCommand(path, this.step)} --set ...`;
+  }
+
+  private warn(message: string): void {
+    this.run.emit({ type: 'warning', message });
+  }
+}
+
+/** Restores the run's state into the loaded model. */
+export async function startWork(run: Opened): Promise<GrpoWork> {
+  const { config, checkpoint, emit, watchdog, plan } = run;
+  const { model, policy, engine } = run;
+  const { dtype, device, parameterCount: parameters } = model.info;
+  const trained = policy.info.parameterCount;
+  if (plan !== null) emit({ type: 'plan', plan });
+  emit({ type: 'loaded', model: config.model, parameters, trained, device, dtype });
+  const state = await watchdog.phase('loading', () => startState(run, run.loop));
+  const warn = (message: string) => emit({ type: 'warning', message });
+  if (checkpoint !== null) noteCheckpoint(checkpoint, engine, warn);
+  return new GrpoWork(run, state);
+}
+
+/** What may make a difference to the steps before this checkpoint, in a sentence each. */
+function noteCheckpoint(checkpoint: StoredCheckpoint, engine: Engine, warn: (message: string) => void): void {
+  const other = otherMaker(storedPart(checkpoint).maker, engine);
+  if (other !== null) warn(other);
+  if (lacksIdentity(checkpoint)) {
+    warn(
+      'The checkpoint comes from a version that recorded no fingerprints: whether model, tokenizer, rewards and evaluation data are still the same is not checked. From the next checkpoint on it is.',
+    );
+  }
+  if (startsMonitorOver(checkpoint)) {
+    warn(
+      "The checkpoint's collapse monitor comes from an earlier version: the monitor starts over from here.",
+    );
+  }
+}
