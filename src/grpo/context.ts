@@ -101,7 +101,7 @@ export interface LoopState {
   memory: LearntLimits;
 }
 
-/** Where a run stands between two updates. */
+/** Where a run is between two updates. */
 export interface LoopPosition {
   loop: LoopState;
   /** The generated batch with updates left to make; null: the next step generates. */

@@ -52,7 +52,7 @@ export function withPressure(
   return eased;
 }
 
-/** The share of the squared advantages that lies within classes, 0..1; 0 when all are 0. */
+/** The share of the squared advantages that is within classes, 0..1; 0 when all are 0. */
 export function sameVerdictShare(groups: readonly GroupOutline[], split: SplitAdvantages): number {
   let within = 0;
   let all = 0;

@@ -23,7 +23,7 @@ export const withAbsoluteNames = <Settings extends NamedParts>(config: Settings)
   adapter: config.adapter === null ? null : resolve(config.adapter),
 });
 
-/** The shape of the adapter that training goes on from, in place of a new one's. @throws BAD_FILE */
+/** The shape of the adapter that training continues from, in place of a new one's. @throws BAD_FILE */
 async function withAdapterShape<Settings extends AdapterShape>(
   config: Settings,
   modelDirectory: string,

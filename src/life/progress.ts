@@ -3,7 +3,7 @@ import type { Phase } from '../config';
 import { ProgressFile, type CurrentProgress, type RunDirectory, type RunPhase } from '../run';
 import type { RunEvent, TrainEvent } from './events';
 
-/** Grading happens while the generation goes on, and sinks are part of what they are told of. */
+/** Grading happens during the generation, and sinks are part of what they are told of. */
 const SHOWN: Record<Phase, RunPhase | null> = {
   loading: 'loading',
   baseEvaluation: 'base evaluation',

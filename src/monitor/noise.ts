@@ -3,7 +3,7 @@
  * JSON.
  *
  * There are two sources. By the law of total variance, the part of a single answer's variance m (1 - m) that
- * group_std does not explain lies between problems. And neighbouring batches, whose true accuracy hardly
+ * group_std does not explain is between problems. And neighbouring batches, whose true accuracy hardly
  * changes, show the actual variation; with large batches there are few of them, so they only correct the
  * first estimate.
  */

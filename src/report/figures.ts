@@ -249,7 +249,7 @@ export const FIGURE_GROUPS: readonly FigureGroup[] = [
         smooth: true,
         lines: [
           { metric: 'loss', label: 'training' },
-          { metric: 'eval/loss', label: 'held-out examples', as: 'points' },
+          { metric: 'eval/loss', label: 'held out', as: 'points' },
         ],
       },
       {

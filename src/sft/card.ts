@@ -47,12 +47,12 @@ function training({ config, data, summary: { run, loss, heldOut }, adapted }: Sf
         ]),
     ['learning rate', `${config.learningRate}, ${config.lrSchedulerType}`],
     ...trainedRows(config, adapted),
-    ...(config.adapter === null ? [] : [['went on from the adapter', `\`${published(config.adapter)}\``]]),
+    ...(config.adapter === null ? [] : [['continued from the adapter', `\`${published(config.adapter)}\``]]),
     ['seed', String(config.seed)],
   ]);
 }
 
-/** The option of `acoer train` that goes on from the result. */
+/** The option of `acoer train` that continues from the result. */
 export const goOn = ({ full }: Pick<SftConfig, 'full'>, folder: string): string =>
   full ? `--set model=${folder}` : `--adapter ${folder}`;
 

@@ -38,7 +38,7 @@ const spaceless = (text: string): string => text.replace(/\s+/g, '');
 
 /**
  * Prompt and completion as text. The template's own rendering of the completion is taken, as TRL does, where it
- * goes on from the prompt and leaves nothing out. Some templates drop the thinking of an assistant's message, or
+ * continues the prompt and leaves nothing out. Some templates drop the thinking of an assistant's message, or
  * open `<think>` in the prompt only: then the completion is taken as it is, and the template's end of turn.
  */
 export function chatTexts(

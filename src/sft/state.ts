@@ -126,5 +126,5 @@ export const CHANGEABLE: Changeable<SftConfig> = {
     adapter: 'place',
   },
   isFile: { adapter: ({ adapter }) => adapter !== null },
-  otherwise: () => "start a new run; --adapter goes on from this one's final/.",
+  otherwise: () => "start a new run; --adapter continues from this one's final/.",
 };

@@ -11,7 +11,7 @@ export interface NamedMetrics {
 
 type Line = Readonly<Record<string, number | undefined>> & { step?: number };
 
-/** Names that TRL logs; a reward's mean stands under the name of its function. */
+/** Names that TRL logs; a reward's mean has the name of its function. */
 const TRL_ACCURACY = 'rewards/accuracy_reward/mean';
 const TRL_ACCURACIES = /^rewards\/[^/]*accuracy[^/]*\/mean$/i;
 /** Trackers put this before the names of training. */
@@ -74,7 +74,7 @@ function usualGap(lines: readonly Line[]): number {
 export interface ReadMetrics {
   lines: KnownMetrics[];
   notices: string[];
-  /** Steps that each line stands for. */
+  /** Steps that each line is about. */
   stepsPerLine: number;
 }
 

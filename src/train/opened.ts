@@ -45,7 +45,7 @@ export interface OpenedModel extends Loaded {
   plan: Plan | null;
 }
 
-/** The adapter that training goes on from, unchanged; null: training starts from the base model. */
+/** The adapter that training continues from, unchanged; null: training starts from the base model. */
 export const openReference = async (model: Model, { adapter }: Config): Promise<Policy | null> =>
   adapter === null ? null : model.loadAdapter(adapter);
 

@@ -37,7 +37,7 @@ export interface WatchdogParts {
   /** The command that resumes the run. */
   resume: string;
   emit: (event: CommonEvent) => void;
-  /** Is told of every phase that begins, or goes on after an inner one. */
+  /** Is told of every phase that begins, or continues after an inner one. */
   onPhase?: (phase: Phase, step: number) => void;
   /** How long a hung call that was cancelled, and each phase after it, may take to end. Default 30,000 ms. */
   graceMs?: number;
