@@ -8,6 +8,7 @@ import { isKnownMetric, METRIC_FAMILIES, METRICS, type KnownMetrics } from '../.
 import { monitorMetrics } from '../../src/monitor';
 import { registerReward } from '../../src/rewards/registry';
 import { readMetrics } from '../../src/run';
+import { sft } from '../../src/sft';
 import type { StepMetrics } from '../../src/types';
 
 jest.setTimeout(300_000);
@@ -47,6 +48,8 @@ const RUNS: Readonly<Record<string, ConfigInput>> = {
   'an answer in no completion': { maxCompletionLength: 4, maxSteps: 1 },
 };
 
+const SUPERVISED = 'a supervised run';
+
 let written: Map<string, StepMetrics[]>;
 beforeAll(async () => {
   written = new Map();
@@ -56,12 +59,22 @@ beforeAll(async () => {
     await (await train({ model: 'tiny', out, ...small, ...config })).result();
     written.set(name, readMetrics(join(out, 'metrics.jsonl')));
   }
+  const out = join(root, 'supervised');
+  const dataset = [1, 2, 3].map((i) => ({ prompt: `${i}+1=`, completion: `${i + 1}` }));
+  await sft({ model: 'tiny', dataset, epochs: 1, evalExamples: 1, out });
+  written.set(SUPERVISED, readMetrics(join(out, 'metrics.jsonl')));
 });
 
 test.each(Object.keys(RUNS))('%s: every number is in the registry', (name) => {
   const names = new Set(written.get(name)!.flatMap((line) => Object.keys(line)));
   expect(names.size).toBeGreaterThan(40);
   expect([...names].filter((key) => !isKnownMetric(key))).toEqual([]);
+});
+
+test('a supervised run: every number is in the registry', () => {
+  const names = Object.keys(written.get(SUPERVISED)!.at(-1)!);
+  expect(names).toContain('eval/loss');
+  expect(names.filter((key) => !isKnownMetric(key))).toEqual([]);
 });
 
 test('every number in the registry was written by one of them', () => {
